@@ -1,5 +1,5 @@
-/* bridge.c - sources that are not today's: what a database has of them, the flags that their
- * binaries were compiled with, and the trees that have their text. */
+/* bridge.c - lists a database's sources that are not today's, with the flags of their binaries, and
+ * finds their text in trees of other versions. */
 #include "bridge.h"
 #include "kernel_trees.h"
 #include "harness/base/base.h"
@@ -23,7 +23,7 @@ static int out_of_memory(struct reader *r)
 	return 0;
 }
 
-/* Room for one more of an array of n; NULL without memory. */
+/* Grows an array to n + 1 elements; NULL: no memory. */
 static void *one_more(void *array, int n, size_t size)
 {
 	if (n & (n - 1))
@@ -93,7 +93,7 @@ static int set_of(struct old_source *s, const char *flags)
 	return s->sets++;
 }
 
-/* 0 without memory. */
+/* 0: no memory. */
 static int add_set(struct old_source *s, struct old_build *b, const char *flags)
 {
 	const int set = set_of(s, flags);
@@ -108,7 +108,7 @@ static int add_set(struct old_source *s, struct old_build *b, const char *flags)
 	return 1;
 }
 
-/* The flags of the parts of a plan that the kernel runs, as far as today's tables can read them. */
+/* Adds the flags of a plan's parts that the kernel runs, if today's tables can parse them. */
 static int add_plan_sets(struct old_source *s, struct old_build *b, const struct store_use *u)
 {
 	char part[2][MAX_PART_TEXT], flags[MAX_FLAGS], why[160];
@@ -185,7 +185,7 @@ static int looked_for(const struct bridges *b)
 	return n;
 }
 
-/* Sources of one kernel share a look into the tree. */
+/* Looks for all sources of a kernel in a tree. */
 static void look(struct bridges *b, const struct kernel *k, const struct tree *t)
 {
 	char path[PATH_MAX], identity[33];

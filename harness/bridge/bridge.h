@@ -1,13 +1,13 @@
-/* bridge.h - between the files of `attune bridge`:
+/* bridge.h - shared by the files of `attune bridge`:
  *
  *   bridge_cmd.c    the command, and its table
- *   bridge.c        sources that are not today's, what was compiled of them, and where their text is
+ *   bridge.c        sources that are not today's, their flags, and where their text is
  *   bridge_code.c   bridges by equal machine code
  *   bridge_race.c   bridges by races of the old source against today's
- *   bridge_racer.c  the process that races
- *   bridge_pick.c   what such races run
- *   kernel_trees.c         kernels folders of other versions
- *   machine_code.c  what of a binary decides what the processor executes
+ *   bridge_worker.c the process that races
+ *   bridge_pick.c   the batches of such races
+ *   kernel_trees.c  kernels folders of other versions
+ *   machine_code.c  the parts of a binary that affect execution
  *   store_bridge.c  the tables */
 #ifndef HARNESS_BRIDGE_BRIDGE_H
 #define HARNESS_BRIDGE_BRIDGE_H
@@ -21,7 +21,7 @@ struct store;
 /* ---- bridge_cmd.c -------------------------------------------------------------- */
 int cmd_bridge(int argc, char **argv);
 
-/* A flag set that an old source was compiled with, and what came of it. */
+/* The result of comparing an old source's code with today's, for one set of flags. */
 enum equality {
 	NOT_COMPARED,
 	EQUAL,
@@ -34,18 +34,18 @@ struct flag_set {
 	enum equality is;
 };
 
-/* The builds that have the source and these flags in the database: those of a helper's user. */
+/* A build of the database that has the source; for a helper, a build of its user. */
 struct old_build {
 	char *flags; /* "": plans */
 	long long rows;
-	int *set, sets; /* numbers of flag sets: those of the source's own binaries */
+	int *set, sets; /* indices of the flag sets of the source's own binaries */
 };
 
 struct old_source {
 	char name[64], identity[64], today[33];
-	const struct kernel *kernel; /* NULL: there is none of that name today */
+	const struct kernel *kernel; /* NULL: no kernel has that name today */
 	char arch[CODE_ARCH];
-	const char *root; /* a kernels folder that has it; NULL: none was found */
+	const char *root; /* a kernels folder that has the source; NULL: none found */
 	const char *tree; /* the name of that tree */
 	long long rows, provisional;
 	struct old_build *build;
@@ -58,34 +58,35 @@ struct bridges {
 	const char *db, *gpu;
 	char commit[48];
 	enum backend backend;
-	struct old_source *v; /* those with most rows first */
+	struct old_source *v; /* sorted, most rows first */
 	int n;
 };
 
-/* What the database has that is not today's: of the kernels named, NULL-terminated; NULL: of
- * all. 0 + complain. */
+/* Lists the database's sources that are not today's, of these kernels (NULL-terminated; NULL: of
+ * all). 0 + complain. */
 int bridges_read(struct bridges *, char **kernels);
-/* Finds each source's text among the trees, in their order. Trees are extracted until there is
- * nothing left to find. 0 + complain. */
+/* Finds each source's text in the trees, in their order. Extracts trees until all is found.
+ * 0 + complain. */
 int bridges_find(struct bridges *, struct trees *);
 void bridges_free(struct bridges *);
 
-/* How a source fared. */
+/* The result for a source. */
 struct finding {
 	const char *how;              /* "code", "race"; NULL: neither was tried */
 	int equal, refused;           /* flag sets; refused: today's source does not compile */
 	int batches;                  /* raced */
-	double mean, p95;             /* of today's time to the old one; as of store_bridge */
-	double floor_mean, floor_p95; /* of today's to its own */
-	long long bridged;            /* rows that it takes out of the stale ones */
-	const char *verdict;
+	double mean, p95;             /* of today's time / the old one; as of store_bridge */
+	double floor_mean, floor_p95; /* of today's time / its own, in an A/A control */
+	long long bridged;            /* rows that are no longer stale */
+	const char *result;
 };
 
-/* Compares, and stores what is equal. 0: interrupted, no compiler, or it cannot be stored. */
+/* Compares machine code, and stores bridges where it is equal. 0: interrupted, no compiler, or
+ * storing failed. */
 int bridge_by_code(struct bridges *, struct old_source *, struct finding *);
 
 enum { MOST_RACES = 60, FEWEST_RACES = 30, FEWEST_ACCEPTED = 10 };
-/* A batch that a source is raced on, with the fastest choice that the database has of it there. */
+/* A batch for racing a source, with the source's fastest stored choice there. */
 struct pick {
 	struct scenario scenario;
 	enum phase phase;
@@ -94,26 +95,26 @@ struct pick {
 };
 struct picks {
 	struct pick *v;
-	int n, known; /* known: as many the database has */
+	int n, known; /* known: batches in the database */
 };
-/* `most` for each source, to picks[bridges->n], spread over head sizes, phases and times. 0 +
- * complain. */
+/* Selects at most `most` batches for each source, into picks[bridges->n], spread over head sizes,
+ * phases and times. 0 + complain. */
 int bridge_pick(struct bridges *, int most, struct picks *);
 void picks_free(struct picks *);
 
 struct race_options {
 	double budget_s;
-	int batches, rounds; /* at most; of each */
-	int anyway;          /* on a busy machine, too */
-	int accept;          /* a bridge although times differ, by 2 % at most */
+	int batches, rounds; /* batches: at most; rounds: of each */
+	int anyway;          /* race on a busy machine, too */
+	int accept;          /* bridge although times differ, by at most 2 % */
 	unsigned long long seed;
 };
-/* Races the sources that are left against today's on the device that is here. An exit code;
+/* Races the remaining sources against today's on this machine's device. An exit code;
  * findings [bridges->n]. */
 int bridge_by_race(struct bridges *, const struct race_options *, struct finding *);
-/* What races say: ratio[n] of today's time to the old one, again[n] of today's to its own, n up
- * to MOST_RACES. The verdict of sources that are equally fast is "bridged". With accept it may also be
+/* Evaluates races: ratio[n] is today's time / the old one, again[n] today's / its own, n at most
+ * MOST_RACES. The result is "bridged" if both are equally fast. With accept it may also be
  * "accepted": 10 batches or more, a quiet device, and a mean within 2 %. */
-void bridge_judge(struct finding *, const double *ratio, const double *again, int n, int accept);
+void bridge_evaluate(struct finding *, const double *ratio, const double *again, int n, int accept);
 
 #endif

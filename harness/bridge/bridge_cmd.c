@@ -1,5 +1,5 @@
-/* bridge_cmd.c - attune bridge: rows of sources that have changed count as today's where the
- * change did not alter what the processor executes, or how fast it does. */
+/* bridge_cmd.c - attune bridge: lets rows of a changed source count as today's, if the change
+ * altered neither the machine code nor, by races, the speed. */
 #include "bridge.h"
 #include "kernel_trees.h"
 #include "harness/base/base.h"
@@ -43,25 +43,25 @@ struct request {
 static const struct argp_option options[] = {
 	{ "db", OPT_DB, "FILE", 0, "the database (required)", 0 },
 	{ "into", OPT_INTO, "FILE", 0,
-	  "stores bridges in this database, made when absent, and only reads --db; attune merge "
+	  "stores bridges in this database, created if absent, and only reads --db; attune merge "
 	  "carries them over",
 	  0 },
 	{ "from", OPT_FROM, "REV|DIR", 0,
-	  "a revision of git, or a folder with kernels/, that may have old sources; again for more",
+	  "a git revision, or a folder with kernels/, that may have old sources; may be repeated",
 	  0 },
 	{ "history", OPT_HISTORY, NULL, 0,
 	  "all commits that touch the kernels, until each old source is found (without --from)",
 	  0 },
-	{ "kernel", OPT_KERNEL, "NAME", 0, "only this kernel; again for more", 0 },
-	{ "gpu", OPT_GPU, "NAME", 0, "rows of this GPU, or of cpu (the only one of the database)",
-	  0 },
+	{ "kernel", OPT_KERNEL, "NAME", 0, "only this kernel; may be repeated", 0 },
+	{ "gpu", OPT_GPU, "NAME", 0,
+	  "rows of this GPU, or of cpu (default: the database's only one)", 0 },
 	{ "race", OPT_RACE, NULL, 0,
-	  "races the old source against today's on this machine, where their code differs", 0 },
+	  "races old sources against today's on this machine if their code differs", 0 },
 	{ "budget", OPT_BUDGET, "TIME", 0, "of --race: 8m, 90s (8m)", 0 },
 	{ "batches", OPT_BATCHES, "N", 0, "of --race: races of each source, at least 30 (40)", 0 },
-	{ "anyway", OPT_ANYWAY, NULL, 0, "of --race: although other programs use the machine", 0 },
+	{ "anyway", OPT_ANYWAY, NULL, 0, "of --race: even if other programs use the machine", 0 },
 	{ "accept", OPT_ACCEPT, NULL, 0,
-	  "of --race: rows count although times differ, by 2 % at most in the mean of 10 batches or "
+	  "of --race: rows count even if times differ, by at most 2 % in the mean of 10 batches or "
 	  "more",
 	  0 },
 	{ "dry-run", OPT_DRY_RUN, NULL, 0, "lists what would be compared; stores nothing", 0 },
@@ -71,27 +71,27 @@ static const struct argp_option options[] = {
 
 static const char about[] =
     "Lets rows count as today's although a kernel's source has changed since.\v"
-    "A row is stale when the source of one of its binaries is not today's. For each such source "
-    "the old text is looked for in the trees named; then both texts are compiled with the flags "
-    "that the database has. Where all machine code is equal, names and debug data aside, a bridge "
+    "A row is stale if the source of one of its binaries is not today's. For each such source "
+    "the old text is searched in the given trees; then both texts are compiled with the "
+    "database's flags. If all machine code is equal, except for names and debug data, a bridge "
     "is stored for the source, else one for each set of flags with equal code. This needs the "
-    "compiler, no GPU. What is compiled stays in the cache, and each bridge is stored when it is "
-    "found, so that an interrupted run goes on where it was.\n\n"
-    "--race is for the sources that are left and have 30 right batches or more: both texts run in "
-    "the same rounds on batches that span the source's use. They are a bridge if times differ by "
-    "0.5 % at most in the geometric mean and by 1 % at the 95th percentile. Rows of another GPU of "
-    "the same architecture may be bridged so; they are marked until that GPU repeats the race. "
-    "--accept is for an edit that mends a fault and costs time: the figures stay with the "
-    "bridge.\n\n"
-    "Examples, after an edit that should not change the code; and all there is:\n"
+    "compiler, but no GPU. Binaries stay in the cache, and each bridge is stored when it is "
+    "found, so that an interrupted run continues where it stopped.\n\n"
+    "--race is for the remaining sources with 30 right batches or more: both texts run in the "
+    "same rounds on batches that span the source's use. A bridge is stored if times differ by "
+    "at most 0.5 % in the geometric mean and 1 % at the 95th percentile. Rows of another GPU of "
+    "the same architecture can be bridged so; they are marked until that GPU repeats the race. "
+    "--accept is for an edit that fixes a fault and costs time; the bridge keeps the "
+	    "differences.\n\n"
+	    "Examples, after an edit that should not change the code, and for all old sources:\n"
     "  attune bridge --db results/h200.sqlite --from HEAD~1\n"
     "  attune bridge --db results/h200.sqlite\n"
     "  attune bridge --db results/h200.sqlite --race --budget 8m\n\n"
-    "On a GPU's machine without git, and what it found brought back:\n"
+    "On a GPU's machine without git, and merging its bridges afterwards:\n"
     "  attune bridge --db h200.sqlite --into bridges.sqlite --from old --race\n"
     "  attune merge results/h200.sqlite bridges.sqlite\n";
 
-/* ---- what is asked --------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------- */
 
 static error_t add_name(struct argp_state *state, char **names, int *n, char *name)
 {
@@ -149,7 +149,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* ---- the GPU, the kernels, the trees ------------------------------------------------------------ */
+/* ---- the GPU, the kernels, the trees ---------------------------------------------------- */
 
 static int keep_gpu(void *arg, int n, const char *const *names, const char *const *cells)
 {
@@ -165,7 +165,7 @@ static int keep_gpu(void *arg, int n, const char *const *names, const char *cons
 	return 1;
 }
 
-/* 0 + complain, unless the database has one. */
+/* The GPU of --gpu, or the database's only one; 0 + complain. */
 static int find_gpu(struct request *r)
 {
 	if (*r->gpu)
@@ -214,14 +214,14 @@ static int open_all(struct request *r)
 	       (!b->n || find_trees(r));
 }
 
-/* ---- what came of it ----------------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------------------- */
 
 static void print(const struct request *r, const struct finding *f)
 {
 	static const char *const columns[] = {
 		"kernel",     "old",       "rows",         "builds",  "tree", "how",
 		"flag_sets",  "equal",     "refused",      "batches", "mean", "p95",
-		"floor_mean", "floor_p95", "rows_bridged", "verdict"
+		"floor_mean", "floor_p95", "rows_bridged", "result"
 	};
 	struct table *t = table_new(r->format, columns, COUNT(columns));
 	for (int i = 0; i < r->bridges.n; i++) {
@@ -242,13 +242,13 @@ static void print(const struct request *r, const struct finding *f)
 		table_number(t, f[i].batches ? f[i].floor_mean : NAN, 4);
 		table_number(t, f[i].batches ? f[i].floor_p95 : NAN, 4);
 		table_number(t, f[i].how ? (double)f[i].bridged : NAN, 0);
-		table_text(t, f[i].verdict);
+		table_text(t, f[i].result);
 		table_end_row(t);
 	}
 	table_print(t, stdout);
 }
 
-/* What cannot be compared, and why. */
+/* Why a source cannot be compared; NULL: it can. */
 static const char *obstacle(const struct old_source *s)
 {
 	if (!strcmp(s->name, "text"))
@@ -263,9 +263,9 @@ static int compare(struct request *r, struct finding *f)
 	int code = EXIT_DONE;
 	for (int i = 0; i < r->bridges.n && !code; i++) {
 		struct old_source *s = &r->bridges.v[i];
-		f[i].verdict = obstacle(s);
-		if (f[i].verdict || r->dry_run) {
-			f[i].verdict = f[i].verdict ? f[i].verdict : "to compare";
+		f[i].result = obstacle(s);
+		if (f[i].result || r->dry_run) {
+			f[i].result = f[i].result ? f[i].result : "to compare";
 			continue;
 		}
 		if (!bridge_by_code(&r->bridges, s, &f[i]))
@@ -280,7 +280,7 @@ static int compare(struct request *r, struct finding *f)
 static int race(struct request *r, struct finding *f)
 {
 	for (int i = 0; i < r->bridges.n; i++)
-		f[i].verdict = obstacle(&r->bridges.v[i]);
+		f[i].result = obstacle(&r->bridges.v[i]);
 	return bridge_by_race(&r->bridges, &r->racing, f);
 }
 

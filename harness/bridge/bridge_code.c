@@ -1,5 +1,5 @@
-/* bridge_code.c - bridges by equal machine code: the old source and today's, compiled with the
- * flags that the database's binaries have. */
+/* bridge_code.c - bridges by equal machine code: compiles the old source and today's with the
+ * flags of the database's binaries, and compares. */
 #include "bridge.h"
 #include "harness/compile/compile.h"
 #include "harness/compile/machine_code.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Old and new binaries of a flag set side by side: 2i and 2i + 1. 0 without memory. */
+/* Adds the old and new binary of flag set i as 2i and 2i + 1. 0: no memory. */
 static int add_pairs(struct binaries *b, const struct old_source *s)
 {
 	for (int i = 0; i < s->sets; i++)
@@ -43,7 +43,7 @@ static int has(const struct old_source *s, const struct old_build *b, enum equal
 	return 0;
 }
 
-/* Whether all its binaries are equal. */
+/* Whether all binaries of the build are equal. */
 static int is_equal(const struct old_source *s, const struct old_build *b)
 {
 	return b->sets && !has(s, b, DIFFERENT) && !has(s, b, NEW_REFUSED) &&
@@ -68,8 +68,8 @@ static int store(struct bridges *b, const struct old_source *s, const char *flag
 	return store_add_bridge(b->into, &row);
 }
 
-/* One bridge for all flags, else one for each build that has equal code. Plans, which name no
- * flags, follow the first alone. */
+/* Stores one bridge for all flags, else one for each build with equal code. Plans have no flags,
+ * so only a bridge for all flags applies to them. */
 static int store_equal(struct bridges *b, const struct old_source *s, struct finding *f)
 {
 	int ok = 1;
@@ -86,7 +86,7 @@ static int store_equal(struct bridges *b, const struct old_source *s, struct fin
 	return ok;
 }
 
-/* Where it does not, this complains once, which the threads of a pool would each do. */
+/* Complains here once, as otherwise each thread of the pool would. */
 static int compiler_runs(const struct old_source *s)
 {
 	struct binary b;
@@ -112,10 +112,10 @@ int bridge_by_code(struct bridges *b, struct old_source *s, struct finding *f)
 		f->refused += s->set[i].is == NEW_REFUSED;
 	}
 	binaries_free(&pairs);
-	f->verdict = !s->sets                ? "no flags are known"
-		     : f->equal == s->sets   ? "bridged"
-		     : f->equal              ? "bridged in part"
-		     : f->refused == s->sets ? "no longer compiles"
-					     : "differs";
+	f->result = !s->sets                ? "no flags are known"
+		    : f->equal == s->sets   ? "bridged"
+		    : f->equal              ? "bridged in part"
+		    : f->refused == s->sets ? "no longer compiles"
+					    : "differs";
 	return !f->equal || store_equal(b, s, f);
 }

@@ -1,5 +1,5 @@
-/* bridge_pick.c - what old sources are raced on: batches that they ran right, each with the
- * fastest choice of theirs there, spread over head sizes, phases and times. */
+/* bridge_pick.c - selects the batches for racing an old source: batches that it ran right, each
+ * with its fastest choice there, spread over head sizes, phases and times. */
 #include "bridge.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The fastest so far of a scenario and phase. */
+/* The fastest cell so far of a scenario and phase. */
 struct candidate_cell {
-	struct store_cell cell; /* its texts: the store's, valid until it is written to */
+	struct store_cell cell; /* its texts are the store's, valid until the next write */
 	enum phase phase;
 	struct choice choice;
 };
@@ -34,7 +34,7 @@ static int phase_of(const char *name, enum phase *phase)
 	return 0;
 }
 
-/* Whether the choice's own launch, or its helper's, is of the source. */
+/* Whether the choice's kernel, or a helper of it, is the source's. */
 static int runs(const struct choice *c, const struct old_source *s)
 {
 	for (enum helper h = 0; h < NUM_HELPERS; h++)
@@ -77,7 +77,7 @@ static int keep(struct gatherer *r, int source, const struct candidate_cell *c)
 	return 1;
 }
 
-/* Cells of a scenario and phase follow one another. */
+/* The cells of a scenario and phase are consecutive. */
 static int gather(void *arg, const struct store_cell *cell)
 {
 	struct gatherer *r = arg;
@@ -123,7 +123,7 @@ static int fill(struct pick *p, const struct candidate_cell *c)
 	return p->scenario.batch && p->scenario.batch_text;
 }
 
-/* Begins with the median time, then takes what is farthest from all that is taken. */
+/* Takes the batch of median time, then always the one farthest from all taken. */
 static int spread(const struct gathered *g, int most, struct picks *out)
 {
 	double *far = calloc((size_t)g->n + 1, sizeof *far);

@@ -1,4 +1,4 @@
-/* kernel_trees.c - kernels folders of other versions. */
+/* kernel_trees.c - finds and extracts kernels folders of other versions. */
 #include "kernel_trees.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -14,7 +14,7 @@
 
 /* ---- git --------------------------------------------------------------------------------- */
 
-/* What a program prints, to be freed; NULL when it fails. */
+/* The output of a program, to be freed; NULL: it failed. */
 __attribute__((format(printf, 2, 3))) static char *output_of(struct words *w, const char *last, ...)
 {
 	char *output = NULL, *text = NULL;
@@ -33,7 +33,7 @@ __attribute__((format(printf, 2, 3))) static char *output_of(struct words *w, co
 	return NULL;
 }
 
-/* A command of git within the repository that has today's kernels. */
+/* A git command, run in the repository of today's kernels. */
 static struct words git(const char *command)
 {
 	struct words w = { 0 };
@@ -51,7 +51,7 @@ static char *first_line(char *text)
 	return text;
 }
 
-/* ---- which there are ------------------------------------------------------------------------ */
+/* ---- listing trees ------------------------------------------------------------------------- */
 
 static int add(struct trees *t, const char *name, char *git_id, char *root)
 {
@@ -139,8 +139,7 @@ static void remove_folder(const char *folder)
 	free(output_of(&w, "%s", folder));
 }
 
-/* The content of the tree, into a new folder. An archive of a tree can only be made from outside
- * of the work tree. */
+/* Extracts the tree into a new folder. git archives a tree only from outside of the work tree. */
 static int extract(const struct tree *t, const char *folder)
 {
 	char archive[PATH_MAX];
@@ -148,7 +147,7 @@ static int extract(const struct tree *t, const char *folder)
 	char *repository = first_line(output_of(&find, "--absolute-git-dir"));
 	snprintf(archive, sizeof archive, "%.*s/archive.tar", PATH_MAX - 16, folder);
 	if (!repository || mkdir(folder, 0777)) {
-		complain("%s: cannot be made: %s", folder, strerror(errno));
+		complain("%s: cannot be created: %s", folder, strerror(errno));
 		free(repository);
 		return 0;
 	}

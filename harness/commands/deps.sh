@@ -1,20 +1,20 @@
 #!/bin/sh
-# deps.sh - finds what a build lacks, and installs it where that is possible.
+# deps.sh - finds packages that a build needs and the machine lacks, and installs them if possible.
 #
 #   sh harness/commands/deps.sh check|install|ask GROUP...
 #
-#   library   what libattune needs           pictures  what attune plot needs
-#   tool      what attune needs besides      font      as wide as those that texts in pictures were
-#   test      what make test needs besides             laid out with; they are drawn without it, too
-#   amd       a compiler for AMD's GPUs; ROCm's will do, or one that HIPCC names
+#   library   for libattune                  pictures  for attune plot
+#   tool      for attune, in addition        font      of the width that pictures are laid out for;
+#   test      for make test, in addition               without it they are still drawn
+#   amd       a compiler for AMD's GPUs: ROCm's, the one that HIPCC names, or clang
 #
-# check: exit 0 when all is there, else one line on stderr and exit 1. install: says in one line
-# what it installs and asks the system's package manager, as root or by sudo without a password;
-# exit 1 with the same line as check where that is not possible. ask: for what is large: installs
-# when somebody at a terminal says y; else that line and exit 2.
+# check: exit 0 if nothing is missing, else one line on stderr and exit 1. install: prints one line
+# and installs with the system's package manager, as root or by sudo without a password; if that is
+# not possible, the line of check and exit 1. ask: for large packages: installs if the user at the
+# terminal answers y; else the line of check and exit 2.
 #
-# CC and CXX name the compilers (default: cc, c++). What is in a prefix counts: CPATH is the
-# compiler's, CPPFLAGS may have more -I.
+# CC and CXX name the compilers (default: cc, c++). Headers in other prefixes are found by CPATH and
+# by -I in CPPFLAGS.
 set -u
 
 # group    what to look for   kind      apt                 dnf
@@ -70,7 +70,7 @@ column() {
 	echo "$lacking" | cut -d ' ' -f "$1" | tr '\n' ' ' | sed 's/ $//'
 }
 
-# The package manager, by what is on PATH, and the words that install.
+# The package manager on PATH, and its command to install.
 manager() {
 	if command -v apt-get >/dev/null 2>&1; then
 		packages=$(column 2)
@@ -112,7 +112,7 @@ install_lacking() { # GROUP...
 	[ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null || { say_missing; return 1; }
 	echo "attune: missing $(column 1); installing $packages" >&2
 	export DEBIAN_FRONTEND=noninteractive
-	# A machine with absent or old lists needs them first.
+	# Package lists may be absent or old.
 	# shellcheck disable=SC2086
 	as_root $install $packages >/dev/null 2>&1 || {
 		as_root $refresh >/dev/null 2>&1
@@ -122,7 +122,7 @@ install_lacking() { # GROUP...
 	[ -z "$lacking" ] || say_missing
 }
 
-# Standard input may be another's: make gives it to one of its jobs.
+# Reads the terminal, as standard input may belong to another job of make.
 somebody_agrees() {
 	manager && [ -t 2 ] && { : </dev/tty; } 2>/dev/null || return 1
 	printf 'attune: missing %s; install %s (clang and LLVM take 115 MB)? [y/N] ' "$(column 1)" \

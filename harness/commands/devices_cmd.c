@@ -1,5 +1,5 @@
-/* devices_cmd.c - attune devices: what is here, what it may do, and what it was seen
- * to do. Each device is opened in a process of its own, so that a broken driver costs
+/* devices_cmd.c - attune devices: lists this machine's devices with their limits and measured
+ * ceilings. Each device is opened in a process of its own, so that a broken driver costs only
  * one row. */
 #include "commands.h"
 #include "harness/base/base.h"
@@ -32,7 +32,7 @@ static double known(double value)
 	return value > 0 ? value : NAN;
 }
 
-/* Whose header chooses on that device, and why that one. */
+/* Adds the GPU whose header the library uses on this device, and why. */
 static void end_with_heuristic(struct table *t, const struct device_info *d)
 {
 	char why[160];
@@ -64,7 +64,7 @@ static void row(struct table *t, const char *which, const struct hello *h)
 	end_with_heuristic(t, d);
 }
 
-/* The GPUs whose names are known, whether or not they are here. */
+/* Lists the GPUs whose names are known. */
 static void list_known(struct table *t)
 {
 	for (const struct gpu_model *m = gpu_models; m->gpu; m++) {
@@ -81,7 +81,7 @@ static void list_known(struct table *t)
 	}
 }
 
-/* By a process of its own, with ceilings or without. */
+/* Opens the device in a process of its own, with or without measuring ceilings. */
 static int ask(const char *which, int ceilings, struct hello *hello)
 {
 	const struct worker_setup setup = { .device = which, .no_ceilings = !ceilings };
@@ -92,7 +92,7 @@ static int ask(const char *which, int ceilings, struct hello *hello)
 	return known_status && !hello->status;
 }
 
-/* Ceilings are times, too: while another command measures there, neither would be right. */
+/* Measures ceilings unless another command measures on the device: each would disturb the other. */
 static void add_ceilings(const char *which, struct hello *hello)
 {
 	struct device_lock lock = { -1 };
@@ -107,8 +107,8 @@ static void add_ceilings(const char *which, struct hello *hello)
 	lock_free(&lock);
 }
 
-/* 1: a row was added; 0: no such device, which is talked of only for the first. */
-static int try_device(struct table *t, const char *which, int talk)
+/* 1: a row was added; 0: no such device, with a complaint if `complains`. */
+static int try_device(struct table *t, const char *which, int complains)
 {
 	struct hello hello;
 	if (ask(which, 0, &hello)) {
@@ -116,19 +116,19 @@ static int try_device(struct table *t, const char *which, int talk)
 		row(t, which, &hello);
 		return 1;
 	}
-	if (talk && *hello.text)
+	if (complains && *hello.text)
 		complain("%s: %s", which, hello.text);
 	return 0;
 }
 
-/* How many there are. */
-static int try_gpus(struct table *t, const char *vendor, int talk)
+/* Adds a row per GPU. How many. */
+static int try_gpus(struct table *t, const char *vendor, int complains)
 {
 	char which[24];
 	int n = 0;
 	while (n < MOST_GPUS && !interrupted) {
 		snprintf(which, sizeof which, "%s:%d", vendor, n);
-		if (!try_device(t, which, talk && !n))
+		if (!try_device(t, which, complains && !n))
 			break;
 		n++;
 	}
@@ -152,8 +152,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static void try_all(struct table *t)
-{
-	/* The first is what a tune without GPU= takes. */
+{ /* Without GPU=, make tune takes the first row. */
 	const int nvidia = try_gpus(t, "cuda", 1);
 	try_gpus(t, "hip", !nvidia);
 	if (!interrupted)
@@ -163,7 +162,7 @@ static void try_all(struct table *t)
 int cmd_devices(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{ "known", 'k', NULL, 0, "The GPUs whose names are known, here or not", 0 },
+		{ "known", 'k', NULL, 0, "List the GPUs whose names are known, here or not", 0 },
 		{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
 		{ 0 }
 	};
@@ -173,9 +172,9 @@ int cmd_devices(int argc, char **argv)
 	    "\vExamples:\n"
 	    "  attune devices --format json\n"
 	    "  attune devices --known\n\n"
-	    "`gpu` is the name that --gpu and file names use: of a GPU that --known does not list, "
-	    "what its driver calls it, in lower case. `heuristic`: the GPU by the measurements of "
-	    "which the library chooses there, and why; untuned: it takes the defaults.\n";
+	    "`gpu` is the name for --gpu and in file names; for a GPU that --known does not list, "
+	    "the driver's name in lower case. `heuristic`: the GPU from whose measurements the "
+	    "library's choices come, and why; untuned: the library uses defaults.\n";
 	const struct argp argp = { .options = options, .parser = parse, .doc = about };
 	struct request r = { FORMAT_TABLE, 0 };
 	argp_err_exit_status = EXIT_USAGE;

@@ -14,7 +14,7 @@ struct paths {
 enum { OPT_COMPACT = 256 };
 static const struct argp_option rows[] = {
 	{ "compact", OPT_COMPACT, NULL, 0,
-	  "leaves in OUT what is committed to git, and says what went", 0 },
+	  "reduces OUT to the form that is committed to git, and prints what was dropped", 0 },
 	{ 0 }
 };
 
@@ -41,13 +41,14 @@ static const struct argp argp = {
 	.parser = on_option,
 	.args_doc = "OUT [IN...]",
 	.doc =
-	    "Adds the measurements of the databases IN to OUT, which is made when absent.\v"
-	    "Nothing is added twice, so that merging again changes nothing. Of a cell measured "
-	    "in several, the database named last is the newest. Without IN, OUT is brought to "
-	    "this version's form.\n\n"
-	    "--compact keeps the newest row of each variant, scenario, phase and pass, failures "
-	    "too, with its median, least time, spread, interval and ratio. It drops raw samples, "
-	    "older rows, and runs on modified sources (results/ and generated/ aside).\n\n"
+	    "Adds the measurements of the databases IN to OUT, which is created if absent.\v"
+	    "Nothing is added twice, so merging again changes nothing. If several databases have a "
+	    "cell, the row of the last one named counts as the newest. Without IN, OUT is migrated "
+	    "to this version.\n\n"
+	    "--compact keeps the newest row of each variant, scenario, phase and pass, including "
+	    "failures, with its median, least time, spread, interval and ratio. It drops raw "
+	    "samples, "
+	    "older rows, and runs on modified sources (except results/ and generated/).\n\n"
 	    "Example, three shards of a sweep on three machines:\n"
 	    "  attune merge results/h200.sqlite shard1.sqlite shard2.sqlite shard3.sqlite\n"
 	    "  attune merge --compact results/h200.sqlite\n",
@@ -60,7 +61,7 @@ static int compact(struct store *s)
 		return 0;
 	fprintf(stderr,
 		"compact: %lld older rows, %lld rows of modified sources, %lld rows' samples and "
-		"%lld readings went\n",
+		"%lld readings dropped\n",
 		gone.superseded, gone.modified, gone.samples, gone.readings);
 	return 1;
 }

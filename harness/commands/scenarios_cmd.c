@@ -1,5 +1,5 @@
-/* scenarios_cmd.c - attune scenarios: lists scenario sets and single batches with
- * what they ask of a machine, and makes sets from request traces. */
+/* scenarios_cmd.c - attune scenarios: lists scenario sets and single batches with the work of each
+ * scenario, and generates sets from request traces. */
 #include "commands.h"
 #include "harness/base/base.h"
 #include "harness/generate/engine_sim.h"
@@ -16,7 +16,7 @@ struct options {
 	struct listing list;
 	const char *grid;
 	int list_models, stats;
-	struct job job[MAX_TRACES + 1]; /* the first: what the others begin with */
+	struct job job[MAX_TRACES + 1]; /* the first: defaults of the others */
 	int num_jobs;
 };
 
@@ -51,54 +51,58 @@ enum {
 static const struct argp_option argp_options[] = {
 	{ 0, 0, 0, 0, "What to list:", 1 },
 	{ "set", 's', "NAME", 0,
-	  "The set scenarios/NAME.json, or a path; may be repeated; default all", 0 },
+	  "The set scenarios/NAME.json, or a path; may be repeated (all)", 0 },
 	{ "batch", OPT_BATCH, "TEXT", 0, "A batch by itself: 2q2k_32q1s1k", 0 },
 	{ "model", 'm', "NAME@N", 0,
-	  "Model and tensor-parallel degree of --batch (llama3.1-8b@1), or several for --trace, "
-	  "dealt to its picks: a@1,b@4; of a set, only its scenarios", 0 },
+	  "Model and tensor-parallel degree of --batch (llama3.1-8b@1), or several that the picks "
+	  "of --trace share in turn: a@1,b@4; of a set, only this model's scenarios", 0 },
 	{ "page-size", OPT_PAGE, "TOKENS", 0, "Page size of --batch (16)", 0 },
-	{ "models", OPT_MODELS, 0, 0, "The models and their shapes", 0 },
+	{ "models", OPT_MODELS, 0, 0, "List the models and their shapes", 0 },
 	{ "dir", OPT_DIR, "DIR", 0, "Where the sets and models.json are (scenarios)", 0 },
 	{ "format", OPT_FORMAT, "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0, 0, 0, 0,
-	  "A new set from request traces, as JSON on stdout. Options after a --trace are its own "
-	  "and those of the traces behind it; before the first, those of all:", 2 },
+	  "A new set from request traces, as JSON on stdout. Options after a --trace apply to it "
+	  "and later traces; options before the first, to all:", 2 },
 	{ "trace", 't', "CSV", 0,
 	  "Columns arrival_s, prompt_tokens, output_tokens; may be repeated", 0 },
 	{ "load", OPT_LOAD, "SHARE", 0,
-	  "Request rate as a share of what the engine can complete (0.95)", 0 },
+	  "Request rate as a share of the engine's throughput (0.95)", 0 },
 	{ "max-batched-tokens", OPT_TOKENS, "N", 0, "Token budget of a step (8192)", 0 },
 	{ "max-seqs", OPT_SEQS, "N", 0, "Sequences that run together (256)", 0 },
 	{ "kv-tokens", OPT_KV, "N", 0, "Tokens that the KV cache holds (400k)", 0 },
 	{ "prefix-caching", OPT_CACHING, "yes|no", 0,
-	  "Take column cached_prefix_tokens as computed when a request enters (no)", 0 },
-	{ "speculative", OPT_DRAFTS, "N", 0, "Draft tokens beside each decode's own, to 7 (0)", 0 },
+	  "Count the tokens of column cached_prefix_tokens as already computed (no)", 0 },
+	{ "speculative", OPT_DRAFTS, "N", 0,
+	  "Draft tokens in addition to each decode's own, up to 7 (0)", 0 },
 	{ "accept", OPT_ACCEPT, "TOKENS", 0,
-	  "Tokens that a decode with drafts advances, on average, up to N + 1 (1 + N / 2)", 0 },
+	  "Tokens that a decode with drafts advances on average, up to N + 1 (1 + N / 2)", 0 },
 	{ "step-cost", OPT_COST, "MS,MS,MS", 0,
-	  "Of a step, of each query token, of each KV token (4,0.02,3e-5)", 0 },
+	  "Milliseconds of a step, of each query token, of each KV token (4,0.02,3e-5)", 0 },
 	{ "pick", OPT_PICK, "N", 0, "Steps to keep (24)", 0 },
-	{ "requests", OPT_REQUESTS, "N", 0, "Requests to replay (2500)", 0 },
+	{ "requests", OPT_REQUESTS, "N", 0, "Requests to simulate (2500)", 0 },
 	{ "max-request", OPT_LONGEST, "N", 0,
-	  "Longer requests, prompt and output, are left out (64k)", 0 },
+	  "Leave out requests of more tokens, prompt and output together (64k)", 0 },
 	{ "max-gflop", OPT_GFLOP, "N", 0,
-	  "Steps of more attention work than this are not kept (no limit)", 0 },
+	  "Keep no step of more attention work than this (no limit)", 0 },
 	{ "split", OPT_SPLIT, "NAME", 0, "train, peers, heldout, heldout_traces ... (train)", 0 },
 	{ "corners", OPT_CORNERS, "yes|no", 0,
 	  "Also keep the steps with the longest sequence, the most sequences and the most "
 	  "prefill (yes)", 0 },
 	{ "hold-out", OPT_HOLD_OUT, "SHARE", 0,
-	  "The last SHARE of the engine's time is held out, with as large a share of the picks (0)",
+	  "Hold out the last SHARE of the engine's time, and the same share of the picks (0)",
 	  0 },
 	{ "leave-out", OPT_LEAVE_OUT, "yes|no", 0,
 	  "Keep no step of the batch sizes and lengths that are held out as blocks, and hold out "
 	  "a tenth of the picks (no)", 0 },
-	{ "seed", OPT_SEED, "N", 0, "Draws the first step, and which drafts are accepted (1)", 0 },
+	{ "seed", OPT_SEED, "N", 0,
+	  "Seed of the first step and of which drafts are accepted (1)", 0 },
 	{ "stats", OPT_STATS, 0, 0,
-	  "No set, but what the steps are like: shares of steps and of time that only decode, and "
+	  "Print statistics instead of a set: shares of steps and of time that only decode, and "
 	  "medians", 0 },
-	{ 0, 0, 0, 0, "Made-up batches, as JSON on stdout, alone or before those of traces:", 3 },
-	{ "grid", OPT_GRID, "NAME", 0, "h200, shapes_h200, dense_h200, hybrid_h200, unseen_h200 or cpu: as in the committed sets", 0 },
+	{ 0, 0, 0, 0, "Synthetic batches, as JSON on stdout, alone or before those of traces:", 3 },
+	{ "grid", OPT_GRID, "NAME", 0,
+	  "As in the committed sets: h200, shapes_h200, dense_h200, hybrid_h200, unseen_h200 or "
+	  "cpu", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -248,7 +252,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 int cmd_scenarios(int argc, char **argv)
 {
 	static const char about[] =
-	    "Lists scenarios: each one's batch, and what it asks of a machine (KV megabytes to "
+	    "Lists scenarios: each one's batch and its work (KV megabytes to "
 	    "read, GFLOP of attention)."
 	    "\vExamples:\n"
 	    "  attune scenarios --set h200 --model llama3.1-70b@4\n"

@@ -1,5 +1,5 @@
-/* scenarios_list.c - scenario sets, single batches and models as tables, with what they
- * ask of a machine. */
+/* scenarios_list.c - prints scenario sets, single batches and models as tables, with the work of
+ * each scenario. */
 #include "harness/base/base.h"
 #include "harness/generate/engine_sim.h"
 #include "harness/scenario/scenario.h"
@@ -22,7 +22,7 @@ static void dtype_cell(struct table *t, enum attune_dtype dtype)
 	table_text(t, names[dtype]);
 }
 
-/* A batch from a trace has thousands of characters: whole only for machines. */
+/* A batch from a trace has thousands of characters, so tables for people cut it. */
 static void batch_cell(struct table *t, const char *text, enum format format)
 {
 	char cut[CUT + 4];

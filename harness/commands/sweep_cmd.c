@@ -1,4 +1,4 @@
-/* sweep_cmd.c - attune sweep: options, and the scenarios they name. */
+/* sweep_cmd.c - attune sweep: parses the options and loads their scenarios. */
 #include "commands.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -48,40 +48,72 @@ enum {
 	OPT_FORMAT
 };
 
-// clang-format off
 static const struct argp_option argp_options[] = {
 	{ 0, 0, 0, 0, "What to measure on:", 1 },
-	{ "gpu",       'g',         "NAME",   0, "Refuse unless this machine has it; default: its GPU, else its CPU", 0 },
-	{ "device",    OPT_DEVICE,  "NAME",   0, "Of several GPUs this one, or these together: cuda:1, or cuda:0,cuda:1 (the first)", 0 },
-	{ "db",        OPT_DB,      "PATH",   0, "The database (results/<gpu>.sqlite)", 0 },
+	{ "gpu", 'g', "NAME", 0,
+	  "Refuse unless this machine has it; default: its GPU, else its CPU", 0 },
+	{ "device", OPT_DEVICE, "NAME", 0,
+	  "This one of several GPUs, or these together: cuda:1, or cuda:0,cuda:1 (the first)", 0 },
+	{ "db", OPT_DB, "PATH", 0, "The database (results/<gpu>.sqlite)", 0 },
 	{ 0, 0, 0, 0, "Scenarios:", 2 },
-	{ "scenarios", 's',         "SETS",   0, "Sets, separated by commas: names in the scenarios folder, or paths (the device's own set)", 0 },
-	{ "batch",     OPT_BATCH,   "TEXT",   0, "A batch by itself: 2q2k_32q1s1k; may be repeated", 0 },
-	{ "model",     'm',         "NAME@N", 0, "Model and tensor-parallel degree of --batch (llama3.1-8b@1); of sets, only its scenarios", 0 },
-	{ "page-size", OPT_PAGE,    "TOKENS", 0, "Page size of --batch (16)", 0 },
-	{ "dir",       OPT_DIR,     "DIR",    0, "Where the sets and models.json are (scenarios)", 0 },
-	{ "shard",     OPT_SHARD,   "I/N",    0, "Only the I-th of N parts of the scenarios; join them with attune merge", 0 },
+	{ "scenarios", 's', "SETS", 0,
+	  "Sets, separated by commas: names in the scenarios folder, or paths (the device's own "
+	  "set)",
+	  0 },
+	{ "batch", OPT_BATCH, "TEXT", 0, "A batch by itself: 2q2k_32q1s1k; may be repeated", 0 },
+	{ "model", 'm', "NAME@N", 0,
+	  "Model and tensor-parallel degree of --batch (llama3.1-8b@1); of sets, only its "
+	  "scenarios",
+	  0 },
+	{ "page-size", OPT_PAGE, "TOKENS", 0, "Page size of --batch (16)", 0 },
+	{ "dir", OPT_DIR, "DIR", 0, "Where the sets and models.json are (scenarios)", 0 },
+	{ "shard", OPT_SHARD, "I/N", 0,
+	  "Only the I-th of N parts of the scenarios; join them with attune merge", 0 },
 	{ 0, 0, 0, 0, "Candidates and time:", 3 },
-	{ "kernels",   'k',         "NAMES",  0, "Only these kernels, separated by commas", 0 },
-	{ "phases",    OPT_PHASES,  "NAMES",  0, "Only these parts of batches: prefill, decode, or all of a mixed one", 0 },
-	{ "preset",    OPT_PRESET,  "NAME",   0, "smoke: defaults and few others; quick: some forty choices of each kernel; full: all legal ones (quick)", 0 },
-	{ "budget",    OPT_BUDGET,  "TIME",   0, "Measure no longer than this: 90s, 10m, 2h (smoke 15s, quick 3m, full 15m)", 0 },
-	{ "protocol",  OPT_PROTOCOL, "NAME",  0, "burst: clocks as idle gaps leave them; steady: as long work does, into results/<gpu>_steady.sqlite (burst)", 0 },
-	{ "exhaustive", OPT_EXHAUSTIVE, 0,    0, "Every candidate on every scenario, also those that did badly nearby", 0 },
-	{ "survey",    OPT_SURVEY,  0,        0, "Of scenarios that were never raced only the portfolio of the races that the database has, in three rounds", 0 },
-	{ "early",     OPT_EARLY,   0,        0, "Only the fastest choices that the database has, of kernels that can begin before the launch in front is over, again: in turn and early, and print both", 0 },
-	{ "again",     OPT_AGAIN,   0,        0, "Measure also what the database has", 0 },
-	{ "anyway",    OPT_ANYWAY,  0,        0, "Measure although other programs use the machine", 0 },
-	{ "seed",      OPT_SEED,    "N",      0, "Of samples of candidates and orders of rounds (1)", 0 },
+	{ "kernels", 'k', "NAMES", 0, "Only these kernels, separated by commas", 0 },
+	{ "phases", OPT_PHASES, "NAMES", 0,
+	  "Only these parts of batches: prefill, decode, or all of a mixed one", 0 },
+	{ "preset", OPT_PRESET, "NAME", 0,
+	  "smoke: the defaults and few others; quick: about 40 choices of each kernel; full: all "
+	  "legal ones (quick)",
+	  0 },
+	{ "budget", OPT_BUDGET, "TIME", 0,
+	  "Measure at most this long: 90s, 10m, 2h (smoke 15s, quick 3m, full 15m)", 0 },
+	{ "protocol", OPT_PROTOCOL, "NAME", 0,
+	  "burst: clocks as after idle gaps; steady: clocks as under long load, into "
+	  "results/<gpu>_steady.sqlite (burst)",
+	  0 },
+	{ "exhaustive", OPT_EXHAUSTIVE, 0, 0,
+	  "Measure every candidate on every scenario, even if it was slow on similar ones", 0 },
+	{ "survey", OPT_SURVEY, 0, 0,
+	  "On scenarios that were never raced, measure only the portfolio of the database's races, "
+	  "in three rounds",
+	  0 },
+	{ "early", OPT_EARLY, 0, 0,
+	  "Measure only the database's fastest choices of kernels that can begin before the "
+	  "previous launch ends, in order and early, and print both",
+	  0 },
+	{ "again", OPT_AGAIN, 0, 0, "Measure cells again that the database has", 0 },
+	{ "anyway", OPT_ANYWAY, 0, 0, "Measure even if other programs use the machine", 0 },
+	{ "seed", OPT_SEED, "N", 0, "Seed of sampled candidates and of the order within rounds (1)",
+	  0 },
 	{ 0, 0, 0, 0, "Other:", 4 },
-	{ "replay",    OPT_REPLAY,  "DB",     0, "Run the stages on the times that this database has recorded, and say what they cost and what they miss", 0 },
-	{ "compile-only", OPT_COMPILE_ONLY, 0, 0, "Compile for --gpu, which need not be here, and print registers, spills, shared memory, occupancy", 0 },
-	{ "arch",      OPT_ARCH,    "NAME",   0, "Architecture of a --gpu that attune devices --known does not list: sm_89; described as the first of that architecture there", 0 },
-	{ "dry-run",   OPT_DRY_RUN, 0,        0, "Print what would be measured", 0 },
-	{ "format",    OPT_FORMAT,  "FORMAT", 0, "Of reports: " FORMAT_WORDS, 0 },
+	{ "replay", OPT_REPLAY, "DB", 0,
+	  "Simulate the stages on the recorded times of this database, and print their cost and "
+	  "what they miss",
+	  0 },
+	{ "compile-only", OPT_COMPILE_ONLY, 0, 0,
+	  "Compile for --gpu, which need not be here, and print registers, spills, shared memory, "
+	  "occupancy",
+	  0 },
+	{ "arch", OPT_ARCH, "NAME", 0,
+	  "Architecture of a --gpu that attune devices --known does not list: sm_89; its limits "
+	  "are those of the first listed GPU of that architecture",
+	  0 },
+	{ "dry-run", OPT_DRY_RUN, 0, 0, "Print what would be measured", 0 },
+	{ "format", OPT_FORMAT, "FORMAT", 0, "Format of reports: " FORMAT_WORDS, 0 },
 	{ 0 }
 };
-// clang-format on
 
 static const double budgets[NUM_PRESETS] = {
 	[PRESET_SMOKE] = 15, [PRESET_QUICK] = 180, [PRESET_FULL] = 900
@@ -295,8 +327,8 @@ static char *joined(int argc, char **argv)
 }
 
 static const char about[] =
-    "Measures kernels on scenarios into a database. What is there already is not measured "
-    "again, so that the same command resumes an interrupted sweep."
+    "Measures kernels on scenarios into a database. Stored cells are not measured again, so "
+    "the same command resumes an interrupted sweep."
     "\vExamples:\n"
     "  attune sweep --preset smoke\n"
     "  attune sweep --gpu h200 --scenarios h200 --preset full --budget 20m\n"
@@ -305,35 +337,35 @@ static const char about[] =
     "  attune sweep --gpu h200 --early\n"
     "  attune sweep --gpu b200 --compile-only --batch 32q1s4k\n"
     "  attune sweep --replay results/h200.sqlite\n\n"
-    "Time goes where it matters, in four stages. race: each part of each scenario, those "
-    "first that are unlike all before; who promises something by the machine's ceilings, by "
-    "the kernels' formulas and by what did well nearby is timed in rounds, one sample of each "
-    "a round, until it is certain who is behind. complete: the few choices that together are "
-    "nearly best everywhere, on all scenarios. cold: the first scenarios once more, with what "
-    "is known in the end. audit: every legal choice on one scenario in 25, which says what "
-    "racing missed. In one race of twelve a choice runs twice, under two names: how far the "
-    "two lie apart is the noise of the machine.\n\n"
-    "--survey is for scenarios to learn from, many at a short time each: of those that have "
-    "not been raced only the portfolio is measured, the few families that the database's races "
-    "show to be nearly best everywhere, with defaults and baselines, three rounds each and "
-    "nobody drops out. A later sweep without it races them as if they were new.\n\n"
-    "--early says what it is worth that a kernel begins before the launch in front of it is "
-    "over, where the caller allows it (attune.h). In a race calls follow one another on a "
-    "stream, so the time of one that begins early is what it adds to a chain of its own kind. "
-    "Trees and prices are made without such times.\n\n"
-    "The budget is for measuring; compiling comes before it, each binary once, on all CPUs, "
-    "and what takes more than two minutes is recorded as refused.\n\n"
+    "A sweep has four stages. race: each part of each scenario, scenarios unlike earlier ones "
+    "first; the candidates that are promising by the machine's ceilings, the kernels' formulas "
+    "and the results of similar scenarios are timed in rounds, one sample of each per round, "
+    "and eliminated once they are certainly slower. complete: the portfolio, the few choices "
+    "that together are nearly best everywhere, on all scenarios. cold: the first scenarios "
+    "again, with all that is known by then. audit: every legal choice on one scenario in 25, "
+    "which shows what racing missed. In one race of 12 a choice runs twice, as an A/A control: "
+    "the difference is the noise of the machine.\n\n"
+    "--survey adds many scenarios to learn from in a short time each. On scenarios that were "
+    "not raced it measures only the portfolio of the database's races, with defaults and "
+    "baselines, in three rounds without elimination. A later sweep without --survey races "
+    "them as new.\n\n"
+    "--early measures what a kernel gains if it begins before the previous launch ends, which "
+    "the caller must allow (attune.h). The calls of a race follow one another on a stream, so "
+    "the time of an early call is what it adds to a chain of calls of its own kind. Trees and "
+    "prices ignore these times.\n\n"
+    "The budget is for measuring and excludes compiling, which uses all CPUs, once per binary. "
+    "A compilation of more than two minutes is recorded as refused.\n\n"
     "Every choice is compared with the reference on corner batches before it is timed, and "
-    "on the scenario itself if it comes near to winning. A choice that crashes or hangs takes "
-    "a worker process down, is recorded, and the sweep goes on.\n\n"
-    "Before it measures it waits up to a minute until no other attune measures on the device, "
-    "and up to a minute until other programs leave the machine alone; then it refuses, with exit "
-    "status 4. --anyway measures on a busy machine, but never beside another attune. Times that "
-    "are too noisy to learn from are marked noisy and raced again: at most twice in the end of "
-    "their stage, and by the next sweep.\n\n"
-    "--replay draws samples from those recorded, at 12 % of the time of an exhaustive sweep "
-    "or --budget, and judges what would have been picked by the recorded medians; cells at "
-    "random and one by one get the same time. Nothing is written.\n";
+    "on the scenario itself if it comes near to winning. A choice that crashes or hangs ends "
+    "only a worker process; it is recorded, and the sweep goes on.\n\n"
+    "Before it measures, attune waits up to a minute until no other attune measures on the "
+    "device, and up to a minute until the machine is quiet; then it refuses, with exit status 4. "
+    "--anyway measures on a busy machine, but never together with another attune. Times that are "
+    "too noisy to learn from are marked noisy and raced again: at most twice at the end of their "
+    "stage, and by the next sweep.\n\n"
+    "--replay draws samples from the recorded ones, for --budget or 12 % of the time of an "
+    "exhaustive sweep, and scores the picks by the recorded medians. Cells in random order and "
+    "one by one are simulated for the same time. Nothing is written.\n";
 
 static int measure_part(const struct sweep_options *o, const struct hello *hello, void *list)
 {

@@ -1,6 +1,5 @@
-/* candidates.c - which choices of a kernel are tried on a shape: its defaults, the
- * constants of vLLM's kernel, and by preset their neighbours, a space-filling sample
- * or everything legal. */
+/* candidates.c - lists the choices of a kernel to try on a shape: its defaults, the constants of
+ * vLLM's kernel, and by preset their neighbours, a space-filling sample or all legal choices. */
 #include "search.h"
 #include "harness/base/base.h"
 #include <math.h>
@@ -15,26 +14,28 @@ static const int most[NUM_PRESETS] = {
 	[PRESET_SMOKE] = 4, [PRESET_QUICK] = 40, [PRESET_FULL] = 1 << 30
 };
 
-/* vLLM's unified attention (Triton): BLOCK_M 16 or the group's next power of two, tiles
- * of 32 keys in one pass, or of 16 keys in 16 segments; 4 warps, 3 stages. BLOCK_M 0
- * stands for that rule. */
-enum { MAX_WISHES = 5 };
+/* vLLM's unified attention (Triton): BLOCK_M 16 or the next power of two of the group, which is
+ * written 0 here; tiles of 32 keys in one pass, or of 16 keys in 16 segments; 4 warps, 3 stages. */
+enum { MAX_SETTINGS = 5 };
 static const struct baseline {
 	enum backend backend;
 	const char *kernel;
 	struct {
 		const char *axis;
 		int value;
-	} wish[MAX_WISHES];
+	} setting[MAX_SETTINGS];
 } baselines[] = {
 	// clang-format off
-	{ BACKEND_GPU, "qblock",    { { "BLOCK_M", 0 }, { "TILE_SIZE", 32 }, { "NUM_WARPS", 4 }, { "NUM_STAGES", 3 } } },
-	{ BACKEND_GPU, "segmented", { { "BLOCK_M", 0 }, { "TILE_SIZE", 16 }, { "NUM_WARPS", 4 }, { "NUM_STAGES", 3 }, { "SEGMENTS", 16 } } },
+	{ BACKEND_GPU, "qblock",
+	  { { "BLOCK_M", 0 }, { "TILE_SIZE", 32 }, { "NUM_WARPS", 4 }, { "NUM_STAGES", 3 } } },
+	{ BACKEND_GPU, "segmented",
+	  { { "BLOCK_M", 0 }, { "TILE_SIZE", 16 }, { "NUM_WARPS", 4 }, { "NUM_STAGES", 3 },
+	    { "SEGMENTS", 16 } } },
 	// clang-format on
 };
 
 /* ---- distance ------------------------------------------------------------------- */
-/* Place of a value among an axis' values; of one that is not listed, between them. */
+/* Position of a value among an axis' values; a fraction if it is not one of them. */
 static double place(const struct axis *a, int value)
 {
 	int below = 0;
@@ -46,7 +47,7 @@ static double place(const struct axis *a, int value)
 	return below - 0.5;
 }
 
-/* In steps of the axes. A launch argument is the cheaper one to give up. */
+/* In steps of the axes; a step of a launch argument counts a quarter of another's. */
 static double distance(const struct space *s, const struct config *a, const struct config *b)
 {
 	double sum = 0;
@@ -92,20 +93,20 @@ static void apply(struct config *c, const struct space *s, const struct baseline
 		rows *= 2;
 	config_default(c, s);
 	for (int i = 0; i < s->num_axes; i++)
-		for (int w = 0; w < MAX_WISHES && b->wish[w].axis; w++)
-			if (!strcmp(s->axis[i].name, b->wish[w].axis))
-				c->v[i] = b->wish[w].value ? b->wish[w].value : rows;
+		for (int w = 0; w < MAX_SETTINGS && b->setting[w].axis; w++)
+			if (!strcmp(s->axis[i].name, b->setting[w].axis))
+				c->v[i] = b->setting[w].value ? b->setting[w].value : rows;
 }
 
 int baseline_nearest(struct config *c, const struct kernel *k, const attune_shape *shape,
 		     const struct part *part, const struct device_info *d)
 {
 	for (size_t i = 0; i < COUNT(baselines); i++) {
-		struct config wished;
+		struct config wanted;
 		if (baselines[i].backend != k->backend || strcmp(baselines[i].kernel, k->name))
 			continue;
-		apply(&wished, k->space, &baselines[i], shape);
-		return nearest_legal(c, k, &wished, shape, part, d);
+		apply(&wanted, k->space, &baselines[i], shape);
+		return nearest_legal(c, k, &wanted, shape, part, d);
 	}
 	return 0;
 }
@@ -140,8 +141,8 @@ static int add(struct candidates *list, const struct kernel *k, const struct con
 	return 1;
 }
 
-/* Such a choice is for plans alone, which find it by the one that leaves none; or for callers
- * that let it begin early, and then early_launch.c's. */
+/* Whether a choice is not a candidate of its own: it leaves units to another part, and plans derive
+ * it; or it begins early, and early_launch.c measures it. */
 static int is_for_some(const struct kernel *k, const struct config *c)
 {
 	const struct choice choice = { k, *c };
@@ -150,7 +151,7 @@ static int is_for_some(const struct kernel *k, const struct config *c)
 
 struct legal {
 	struct config *v;
-	double *far; /* from the nearest one taken */
+	double *far; /* distance to the nearest choice taken */
 	int n;
 };
 
@@ -197,7 +198,7 @@ static unsigned long long mixed(unsigned long long z)
 	return z ^ z >> 31;
 }
 
-/* Again and again the point farthest from all that are taken; the seed breaks ties. */
+/* Repeatedly adds the choice farthest from all taken ones; the seed breaks ties. */
 static int add_spread(struct candidates *list, int first, int want, const struct kernel *k,
 		      struct legal *l, unsigned long long seed)
 {

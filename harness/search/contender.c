@@ -1,5 +1,4 @@
-/* contender.c - a contender of a race is a contender. This file gives the choice that a contender runs, and
- * the text of a plan of two parts. */
+/* contender.c - the choice that a contender runs, and the text of a plan. */
 #include "search.h"
 
 struct choice contender_choice(const struct problems *h, const struct contender *contender,

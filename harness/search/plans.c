@@ -1,13 +1,13 @@
-/* plans.c - composed plans of a mixed batch: which prefill and decode choices are worth
- * being raced together, once each was raced alone, and how they are put together:
+/* plans.c - selects plans of a mixed batch: pairs of a prefill and a decode choice, after each was
+ * raced alone:
  *
- *   A | B      serial: the best choices of each part in all pairs
+ *   A | B      serial: all pairs of the best choices of each part
  *   A || B     the best pair on two streams
  *   A' || B    the same with SMs left to B: A' is the best prefill choice whose kernel has
- *              SPARE_UNITS, with each number of them that is worth a try
+ *              SPARE_UNITS, with each number in `spares`
  *
- * They are one race together with the launches over the whole batch. On a CPU, where
- * nothing runs side by side, there are only the first. */
+ * Plans race together with the launches over the whole batch. A CPU has only serial plans, as
+ * nothing runs concurrently there. */
 #include "harness/scenario/scenario.h"
 #include "search.h"
 #include <math.h>
@@ -15,7 +15,7 @@
 
 enum { BEST = 2 /* choices of each part */ };
 static const int spares[] = { 16, 32, 48, 64, 80, 96, 112 };
-_Static_assert(BEST *BEST + 1 + COUNT(spares) == MAX_PLANS, "room for all lanes");
+_Static_assert(BEST *BEST + 1 + COUNT(spares) == MAX_PLANS, "room for all plans");
 
 static int lists(const struct space *s, int axis, int value)
 {
@@ -25,7 +25,7 @@ static int lists(const struct space *s, int axis, int value)
 	return i < s->axis[axis].num_values;
 }
 
-/* Whether a choice of a prefill problem may leave so many units. */
+/* Whether a choice of a prefill problem can leave so many units free. */
 static int can_spare(const struct problems *all, const struct problem *h, int place, int spare)
 {
 	struct choice c = all->built_choice[h->built_choice[place]].choice;
@@ -38,8 +38,8 @@ static int can_spare(const struct problems *all, const struct problem *h, int pl
 			       &all->device);
 }
 
-/* Places of the fastest, the fastest first; how many there are. `spare`: of those that can
- * leave as many units to others. */
+/* Lists the places of the fastest choices, the fastest first, of those that can leave `spare` units
+ * free. How many. */
 static int fastest(const struct problems *all, const struct problem *h, int spare, int *place,
 		   int most)
 {
@@ -57,7 +57,7 @@ static int fastest(const struct problems *all, const struct problem *h, int spar
 	return n;
 }
 
-/* Plans that leave units to the decode part; how many. */
+/* Adds plans that leave units to the decode part. How many. */
 static int add_split(const struct problems *all, struct contender from, struct contender *contender)
 {
 	int n = 0;
@@ -81,7 +81,7 @@ int plans_pick(const struct problems *all, int scenario, struct contender conten
 			contender[n++] = (struct contender){ .problem = { (int)(prefill - all->v),
 									  (int)(decode - all->v) },
 							     .place = { a[i], b[j] },
-							     .gated = 1 };
+							     .passed = 1 };
 	if (!n || all->device.backend == BACKEND_CPU)
 		return n;
 	contender[n] = contender[0];

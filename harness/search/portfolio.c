@@ -1,14 +1,14 @@
-/* portfolio.c - the few choices that are worth knowing everywhere. A race among
- * candidates that differ from scenario to scenario leaves holes; what a heuristic may
- * come to name must have none. Of each phase, families, of which the formulas or the
- * heuristic say which member is meant:
+/* portfolio.c - selects the portfolio: the few families of choices that are measured on all
+ * scenarios of a phase. Candidates of races differ between scenarios and so leave gaps, but a
+ * heuristic may only choose what was measured everywhere. A family's member is chosen by a formula
+ * or by the heuristic. The portfolio has
  *
- *   - greedily, those that together come nearest to the fastest of every problem (a hole
- *     counts as no help), as in a set cover;
- *   - then those that were within 2 % of the fastest most often;
- *   - for whole batches also the prefill part's, which a joined launch runs.
+ *   - greedily, as in a set cover, families that together come nearest to the fastest choice of
+ *     every problem (a gap counts as no help);
+ *   - then those most often within 2 % of the fastest;
+ *   - for whole batches also the prefill part's, which one launch over the whole batch runs.
  *
- * What is held out has no say in it. */
+ * Held-out scenarios do not count. */
 #include "search.h"
 #include "harness/scenario/scenario.h"
 #include <math.h>
@@ -18,8 +18,8 @@
 enum { PORTFOLIO = 12 /* families a phase */, PORTFOLIO_WHOLE = 3 };
 static const double near_best = 0.02, no_help = 1.4; /* log units: no_help is 4 x */
 
-/* What the families cost in the problems of a phase: cost[family][problem] = log(time of its
- * best member / fastest), NaN where not known. */
+/* The costs of families in the problems of a phase: cost[family][problem] = log(time of its best
+ * member / fastest), NaN if not known. */
 struct grid {
 	const struct problems *problems;
 	int n, rows;
@@ -81,7 +81,7 @@ static int add_greedily(const struct grid *g, char *in, double *now)
 	return 1;
 }
 
-/* Adds the one most often near the fastest; 0 when none is twice. */
+/* Adds the family most often near the fastest; 0 if none is so at least twice. */
 static int add_frequent(const struct grid *g, char *in)
 {
 	int best = -1, most = 1;

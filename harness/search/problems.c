@@ -1,5 +1,5 @@
-/* problems.c - who may run where: the legal candidates of each scenario and phase. Shapes
- * have their candidates once, binaries are shared. */
+/* problems.c - builds one problem per scenario and phase: its legal candidates in the order of
+ * timing. Candidates are listed once per shape, and shapes share binaries. */
 #include "search.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The candidates of a shape, and an choice for each. */
-struct shape_field {
+/* The candidates of a shape, and the built choice of each. */
+struct shape_candidates {
 	attune_shape shape;
 	struct candidates list;
 	int *built_choice;
 };
 
-/* `v` with room for one more than n; NULL: no memory, and `v` is as it was. */
+/* Grows v to hold n + 1 elements; NULL: no memory, and v is unchanged. */
 static void *grow(void *v, int n, int *room, size_t size)
 {
 	if (n < *room)
@@ -33,7 +33,7 @@ static void *grow(void *v, int n, int *room, size_t size)
 
 /* ---- choices ------------------------------------------------------------------- */
 
-/* Whether the list of names, separated by commas, holds `name`. */
+/* Whether a comma-separated list has `name`. */
 static int named(const char *list, const char *name)
 {
 	size_t len = strlen(name);
@@ -57,8 +57,8 @@ static int family_of(struct problems *h, const struct choice *c)
 	return h->num_families++;
 }
 
-int problems_entrant(struct problems *h, struct binaries *b, const struct candidate *c,
-		     const attune_shape *shape)
+int problems_add_choice(struct problems *h, struct binaries *b, const struct candidate *c,
+			const attune_shape *shape)
 {
 	const int built = binaries_add(b, &c->choice, shape);
 	int *last = &h->by_choice.last[choice_chain(&c->choice)];
@@ -98,8 +98,8 @@ static int same_shape(const attune_shape *a, const attune_shape *b)
 	       a->kv_layout == b->kv_layout;
 }
 
-/* Leaves what the field keeps. */
-static void sift(struct candidates *list, const struct field *f)
+/* Removes candidates that f->keep rejects. */
+static void filter_candidates(struct candidates *list, const struct candidate_options *f)
 {
 	int n = 0;
 	for (int i = 0; i < list->n; i++)
@@ -108,38 +108,38 @@ static void sift(struct candidates *list, const struct field *f)
 	list->n = n;
 }
 
-/* Index of a shape, with its candidates where `f` is not NULL; -1: no memory. */
+/* Index of a shape, which is added if new, with candidates if f is not NULL; -1: no memory. */
 static int shape_index(struct problems *h, struct binaries *b, const attune_shape *s,
-		       const struct field *f)
+		       const struct candidate_options *f)
 {
 	for (int i = 0; i < h->num_shapes; i++)
-		if (same_shape(&h->field[i].shape, s))
+		if (same_shape(&h->shapes[i].shape, s))
 			return i;
-	struct shape_field *v = realloc(h->field, ((size_t)h->num_shapes + 1) * sizeof *v);
+	struct shape_candidates *v = realloc(h->shapes, ((size_t)h->num_shapes + 1) * sizeof *v);
 	if (!v) {
 		complain("out of memory");
 		return -1;
 	}
-	h->field = v;
+	h->shapes = v;
 	v += h->num_shapes++;
-	*v = (struct shape_field){ .shape = *s };
+	*v = (struct shape_candidates){ .shape = *s };
 	for (const struct kernel *k = attune_kernels; f && k->name; k++)
 		if (k->backend == f->device->backend && k->selectable &&
 		    named(f->kernels, k->name) &&
 		    !candidates_add(&v->list, k, s, f->device, f->preset, f->seed))
 			return -1;
 	if (f && f->keep)
-		sift(&v->list, f);
+		filter_candidates(&v->list, f);
 	v->built_choice = calloc((size_t)v->list.n + 1, sizeof *v->built_choice);
 	for (int i = 0; v->built_choice && i < v->list.n; i++)
-		if ((v->built_choice[i] = problems_entrant(h, b, &v->list.v[i], s)) < 0)
+		if ((v->built_choice[i] = problems_add_choice(h, b, &v->list.v[i], s)) < 0)
 			return -1;
 	return v->built_choice ? h->num_shapes - 1 : -1;
 }
 
 /* ---- filling ------------------------------------------------------------------ */
 
-int problem_enter(struct problem *h, int built_choice)
+int problem_add_candidate(struct problem *h, int built_choice)
 {
 	for (int i = 0; built_choice <= h->top && i < h->n; i++)
 		if (h->built_choice[i] == built_choice)
@@ -171,22 +171,22 @@ int problem_enter(struct problem *h, int built_choice)
 	return h->n - 1;
 }
 
-/* Values that the formulas of a kernel give where the others are as in `c`. */
-struct asked {
+/* Values of the kernel's formulas, cached while the other axes are equal. */
+struct formula_values {
 	const struct kernel *kernel;
 	struct config others; /* the formula axis: 0 */
 	int value[16], n;
 };
 
-static void ask(struct asked *a, const struct choice *c, const attune_shape *s,
-		const struct part *p, const struct device_info *d)
+static void ask_formulas(struct formula_values *a, const struct choice *c, const attune_shape *s,
+			 const struct part *p, const struct device_info *d)
 {
 	const struct space *space = c->kernel->space;
 	struct config others = c->config, out;
 	others.v[space->formula_axis] = 0;
 	if (a->kernel == c->kernel && !memcmp(&a->others, &others, sizeof others))
 		return;
-	*a = (struct asked){ .kernel = c->kernel, .others = others };
+	*a = (struct formula_values){ .kernel = c->kernel, .others = others };
 	for (int i = 0; i < space->num_formulas && a->n < (int)COUNT(a->value); i++) {
 		struct config f = others;
 		f.v[space->formula_axis] = -1 - i;
@@ -195,14 +195,14 @@ static void ask(struct asked *a, const struct choice *c, const attune_shape *s,
 	}
 }
 
-/* 2: a formula gives this value; 1: one within a factor of 2; 0: none does. */
-static int is_near(struct asked *a, const struct choice *c, const attune_shape *s,
+/* 2: a formula gives this value; 1: a formula gives one within a factor of 2; 0: else. */
+static int is_near(struct formula_values *a, const struct choice *c, const attune_shape *s,
 		   const struct part *p, const struct device_info *d)
 {
 	const int axis = c->kernel->space->formula_axis;
 	if (axis < 0)
 		return 2;
-	ask(a, c, s, p, d);
+	ask_formulas(a, c, s, p, d);
 	int near = !a->n;
 	for (int i = 0; i < a->n; i++) {
 		const int mine = c->config.v[axis], its = a->value[i];
@@ -213,13 +213,13 @@ static int is_near(struct asked *a, const struct choice *c, const attune_shape *
 	return near;
 }
 
-/* What is legal of the shape's candidates for this part; defaults and baselines that are
- * not are replaced by the nearest that is. */
+/* Adds the shape's candidates that are legal for this part. Illegal defaults and baselines are
+ * replaced by the nearest legal choice. */
 static int fill(struct problems *all, struct problem *h, struct binaries *b,
 		const struct device_info *d)
 {
-	const struct shape_field *f = &all->field[h->shape];
-	struct asked asked = { 0 };
+	const struct shape_candidates *f = &all->shapes[h->shape];
+	struct formula_values asked = { 0 };
 	for (int i = 0; i < f->list.n; i++) {
 		struct candidate c = f->list.v[i];
 		const struct kernel *k = c.choice.kernel;
@@ -233,9 +233,10 @@ static int fill(struct problems *all, struct problem *h, struct binaries *b,
 				? nearest_legal(&c.choice.config, k, &f->list.v[i].choice.config,
 						&f->shape, &h->part, d)
 				: baseline_nearest(&c.choice.config, k, &f->shape, &h->part, d);
-			built_choice = legal ? problems_entrant(all, b, &c, &f->shape) : 0;
+			built_choice = legal ? problems_add_choice(all, b, &c, &f->shape) : 0;
 		}
-		if (legal && (built_choice < 0 || (place = problem_enter(h, built_choice)) < 0))
+		if (legal &&
+		    (built_choice < 0 || (place = problem_add_candidate(h, built_choice)) < 0))
 			return 0;
 		if (legal)
 			h->near[place] = (char)is_near(&asked, &c.choice, &f->shape, &h->part, d);
@@ -249,9 +250,9 @@ struct turn {
 	char near;
 };
 
-/* 0: the reference, the default of the kernel that was made for the phase; then other
- * defaults and baselines; then the rest in no order, so that a race whose budget ends
- * early leaves out no corner of the space. */
+/* The order of timing: first the reference, the default of the phase's own kernel; then other
+ * defaults and baselines; then the rest in random order, so that a race that is cut short has
+ * covered all of the space evenly. */
 static struct turn turn(const struct problems *all, const struct problem *h, int place)
 {
 	const struct built_choice *e = &all->built_choice[h->built_choice[place]];
@@ -326,14 +327,15 @@ static struct problem *append(struct problems *all, const struct problem *h)
 	return &v[all->n++];
 }
 
-int problems_add(struct problems *all, struct binaries *b, int index, const struct field *f)
+int problems_add(struct problems *all, struct binaries *b, int index,
+		 const struct candidate_options *f)
 {
 	const struct scenario *s = &all->scenarios[index];
 	const attune_batch *batch = &s->batch->view;
 	struct part part;
 	const int mixed = part_make(&part, PHASE_PREFILL, &s->shape, batch, f->device) &&
 			  part_make(&part, PHASE_DECODE, &s->shape, batch, f->device);
-	/* The whole comes after its parts: their best are raced with it, as plans. */
+	/* The whole batch comes after its parts, as the best of these race with it as plans. */
 	static const enum phase order[] = { PHASE_PREFILL, PHASE_DECODE, PHASE_ALL };
 	const int shape = shape_index(all, b, &s->shape, f);
 	int ok = shape >= 0;
@@ -395,12 +397,12 @@ void problems_free(struct problems *h)
 	for (int i = 0; i < h->n; i++)
 		drop(&h->v[i]);
 	for (int i = 0; i < h->num_shapes; i++) {
-		free(h->field[i].list.v);
-		free(h->field[i].built_choice);
+		free(h->shapes[i].list.v);
+		free(h->shapes[i].built_choice);
 	}
 	free(h->v);
 	free(h->built_choice);
 	free(h->family);
-	free(h->field);
+	free(h->shapes);
 	*h = (struct problems){ 0 };
 }

@@ -1,4 +1,4 @@
-/* resume.c - what a database knows of problems already, so that nothing is measured twice. */
+/* resume.c - loads a database's results into problems, so that nothing is measured twice. */
 #include "search.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct recall {
+struct loader {
 	struct problems *problems;
 	const char *protocol;
-	int last;          /* cells of a problem follow one another */
-	long long unknown; /* a scenario of the database that no problem is of */
+	int last;          /* problem of the last cell; a problem's cells are consecutive */
+	long long unknown; /* the last scenario without a problem */
 };
 
-/* Plans belong to the problem of the whole batch. */
+/* A plan belongs to the problem of the whole batch. */
 static int is_of(const struct problems *all, const struct problem *h, const struct store_cell *c)
 {
 	const char *phase = strcmp(c->phase, "plan") ? c->phase : "all";
@@ -31,7 +31,8 @@ static enum stage stage_of(const char *name)
 	return s;
 }
 
-/* On a GPU plans were raced without contenders side by side once, and are to be raced again. */
+/* Whether this plan shows that all plans were raced. Older databases of a GPU have serial plans
+ * only, so there the plan must use streams. */
 static int is_last_plan(const struct problems *all, const char *text)
 {
 	char part[2][MAX_PART_TEXT];
@@ -67,7 +68,7 @@ static void note(const struct problems *all, struct problem *h, const struct sto
 
 static int recall_cell(void *arg, const struct store_cell *c)
 {
-	struct recall *r = arg;
+	struct loader *r = arg;
 	const int counts =
 	    c->pass == 'A' && c->scenario_id != r->unknown && !strcmp(c->protocol, r->protocol);
 	int is_known = 0;
@@ -85,8 +86,8 @@ static int recall_cell(void *arg, const struct store_cell *c)
 	return 1;
 }
 
-/* The reference is entered last: where it is, the race came to its end. One of the stage
- * complete is of a survey, and the race is still to come. */
+/* The reference's result is stored last, so if it is there the race has ended. If its stage is
+ * complete, it is from a survey, and the problem has not raced yet. */
 static int is_finished(const struct problems *all, const struct problem *h)
 {
 	int finished = h->n && h->stored[0] && h->stage[0] != STAGE_COMPLETE;
@@ -99,7 +100,7 @@ static int is_finished(const struct problems *all, const struct problem *h)
 int problems_recall(struct problems *all, struct store *store, const char *gpu,
 		    const char *protocol)
 {
-	struct recall r = { .problems = all, .protocol = protocol, .unknown = -1 };
+	struct loader r = { .problems = all, .protocol = protocol, .unknown = -1 };
 	if (all->n && !store_each(store, gpu, NULL, recall_cell, &r))
 		return 0;
 	for (int i = 0; i < all->n; i++) {
@@ -109,7 +110,7 @@ int problems_recall(struct problems *all, struct store *store, const char *gpu,
 	return 1;
 }
 
-/* ---- its scenarios ------------------------------------------------------------------ */
+/* ---- scenarios of a database -------------------------------------------------------- */
 
 struct reader {
 	struct scenario_list *list;
@@ -137,7 +138,7 @@ static int add_scenario(struct scenario_list *list, const struct store_cell *c)
 	return v->batch && v->batch_text;
 }
 
-/* Cells of a scenario follow one another, but for those of other types and layouts. */
+/* A scenario's cells are consecutive, unless it has other types or layouts. */
 static int read_scenario(void *arg, const struct store_cell *c)
 {
 	struct reader *r = arg;

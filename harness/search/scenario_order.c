@@ -1,4 +1,4 @@
-/* scenario_order.c - the order of scenarios: each is as far as can be from all before it. */
+/* scenario_order.c - sorts scenarios so that each is as far as possible from all before it. */
 #include "harness/scenario/scenario.h"
 #include "search.h"
 #include <math.h>
@@ -13,7 +13,7 @@ double problems_apart(const struct problem *a, const struct problem *b)
 	return sqrt(sum);
 }
 
-/* The number of problems from i on that are of one scenario. */
+/* The number of consecutive problems of one scenario, from i on. */
 static int together(const struct problems *h, int i)
 {
 	int n = 1;
@@ -22,8 +22,8 @@ static int together(const struct problems *h, int i)
 	return n;
 }
 
-/* Moves the n problems at `from` to `to`, before which they lie. */
-static void bring(struct problems *h, int from, int to, int n)
+/* Moves n problems from `from` to `to`, which lies before. */
+static void move_problems(struct problems *h, int from, int to, int n)
 {
 	struct problem moved[3];
 	memcpy(moved, &h->v[from], (size_t)n * sizeof *moved);
@@ -31,15 +31,15 @@ static void bring(struct problems *h, int from, int to, int n)
 	memcpy(&h->v[to], moved, (size_t)n * sizeof *moved);
 }
 
-/* A scenario stands where its last problem does: that of the whole batch, if mixed. */
-static const struct problem *stand(const struct problems *h, int i)
+/* A scenario's features are its last problem's: that of the whole batch, if mixed. */
+static const struct problem *representative(const struct problems *h, int i)
 {
 	return &h->v[i + together(h, i) - 1];
 }
 
-/* Of two that are as far the heavier one; ten times the weight is worth half a doubling of
- * one feature. */
-static double pull(const struct problems *h, int scenario, double near, double mean_weight)
+/* At equal distance the heavier one wins: ten times the weight counts as half a doubling of one
+ * feature. */
+static double priority(const struct problems *h, int scenario, double near, double mean_weight)
 {
 	return near + 0.5 * log10((h->scenarios[scenario].weight + 1e-3 * mean_weight) /
 				  (mean_weight > 0 ? mean_weight : 1));
@@ -61,24 +61,26 @@ void problems_spread(struct problems *h)
 		double farthest = -INFINITY;
 		next = done;
 		for (int i = done; i < h->n; i += together(h, i)) {
-			const double d = pull(h, h->v[i].scenario, near[h->v[i].scenario], mean);
+			const double d =
+			    priority(h, h->v[i].scenario, near[h->v[i].scenario], mean);
 			if (d > farthest) {
 				farthest = d;
 				next = i;
 			}
 		}
 		const int n = together(h, next);
-		bring(h, next, done, n);
+		move_problems(h, next, done, n);
 		for (int i = done + n; i < h->n; i += together(h, i)) {
 			double *its = &near[h->v[i].scenario];
-			*its = fmin(*its, problems_apart(stand(h, done), stand(h, i)));
+			*its = fmin(*its,
+				    problems_apart(representative(h, done), representative(h, i)));
 		}
 		done += n;
 	}
 	free(near);
 }
 
-/* Whether it has a time by older sources, and none by today's in its place. */
+/* Whether it has a time by older sources, and none by today's. */
 static int is_stale(const struct problem *h)
 {
 	for (int k = 0; k < h->n; k++)
@@ -95,7 +97,7 @@ void problems_stale_first(struct problems *h)
 		for (int k = 0; k < n; k++)
 			stale |= is_stale(&h->v[i + k]);
 		if (stale) {
-			bring(h, i, done, n);
+			move_problems(h, i, done, n);
 			done += n;
 		}
 		i += n;

@@ -1,6 +1,6 @@
-/* shortlist.c - who is worth racing in a problem, by the ceilings of the machine, by the
- * formulas of the kernels, and by what finished problems nearby have shown. Choices that differ in the formula axis alone are one family: which of its values is good
- * changes from batch to batch, and the formulas say which are worth a look. */
+/* shortlist.c - selects a problem's candidates to race, by the machine's ceilings, the kernels'
+ * formulas and the results of finished neighbours. Choices that differ only in the formula axis are
+ * one family: the best value of that axis changes between batches, and formulas predict it. */
 #include "search.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -10,18 +10,18 @@
 
 enum {
 	NEAREST = 6,
-	ENOUGH = 16 /* finished problems of a phase, before any candidate is left out */,
+	ENOUGH = 16 /* finished problems of a phase before any candidate is left out */,
 	WINS = 2,
-	ODDS = 32 /* one in so many runs whatever is known of it */,
+	ODDS = 32 /* one candidate in so many runs whatever its prospects */,
 	MANY_FUSED = 40,
-	FEW_FUSED = 8 /* by chance */,
-	FAMILY_ODDS = 10 /* of families, and there what formulas ask for */,
-	WHOLE_BEST = 3 /* of the prefill part, run on a whole batch */
+	FEW_FUSED = 8 /* random fused choices */,
+	FAMILY_ODDS = 10 /* one family in so many, with what its formulas give */,
+	WHOLE_BEST = 3 /* the prefill part's best, run on a whole batch */
 };
 static const double near_best = 0.06, per_distance = 0.02;
 static const double by_chance = 1.04, sure_thing = 1.02;
-static const double hopeless = 1.5 /* a bound, to the best that neighbours promise */;
-static const double unit_share = 3 /* of the memory's rate that one unit can draw */;
+static const double hopeless = 1.5 /* lower bound / expected best: above it a choice is dropped */;
+static const double unit_share = 3 /* a unit's rate from memory / its equal share */;
 
 /* ---- the ceilings --------------------------------------------------------------- */
 
@@ -58,8 +58,8 @@ struct neighbour {
 	double apart;
 };
 
-/* Finished problems of the same phase nearest to `h`, the nearest first; how many of
- * NEAREST. *finished: how many there are in all. */
+/* Lists the NEAREST finished problems of h's phase, the nearest first. How many. *finished: the
+ * number of all finished ones. */
 static int find_nearest(const struct problems *all, const struct problem *h, struct neighbour *out,
 			int *finished)
 {
@@ -86,8 +86,8 @@ static int family_at(const struct problems *all, const struct problem *h, int pl
 	return all->built_choice[h->built_choice[place]].family;
 }
 
-/* How well each family did nearby: the least time / best over the neighbours in which it
- * was near the best, INFINITY where it was in none; of all problems of the phase, wins. */
+/* Each family's results: its least time / best over the neighbours where it was near the best
+ * (INFINITY: none), and its wins over all problems of the phase. */
 static void learn(const struct problems *all, const struct problem *h, const struct neighbour *near,
 		  int n, double *promise, int *wins)
 {
@@ -110,7 +110,7 @@ static void learn(const struct problems *all, const struct problem *h, const str
 	}
 }
 
-/* What the best may take here, by how far from the roofline neighbours are. */
+/* The expected best time here, from the neighbours' distance to the roofline. */
 static double expected(const struct problems *all, const struct problem *h,
 		       const struct neighbour *near, int n)
 {
@@ -125,7 +125,7 @@ static double expected(const struct problems *all, const struct problem *h,
 
 /* ---- selection ------------------------------------------------------------------ */
 
-/* The same ones each time, and others in each scenario. */
+/* Pseudo-random, but reproducible: fixed by scenario and number. */
 static unsigned long long draw(const struct problems *all, const struct problem *h, int number)
 {
 	const struct scenario *s = &all->scenarios[h->scenario];
@@ -136,7 +136,7 @@ static unsigned long long draw(const struct problems *all, const struct problem 
 }
 
 struct pick {
-	double promise; /* the less, the better; INFINITY: not worth it */
+	double promise; /* less is better; INFINITY: left out */
 	int place;
 };
 
@@ -168,7 +168,7 @@ static void weigh(const struct problems *all, const struct problem *h, const str
 			pick[i].promise = i ? 0.5 : 0;
 		else if (draw(all, h, i) % ODDS == 0 ||
 			 (h->near[i] >= 2 && draw(all, h, -1 - f) % FAMILY_ODDS == 0))
-			pick[i].promise = by_chance; /* in front of some, lest none ever runs */
+			pick[i].promise = by_chance; /* before some others, so that a few do run */
 		else if (!h->near[i])
 			continue;
 		else if (open)
@@ -191,7 +191,7 @@ static int is_fused(const struct problems *all, const struct problem *h, int pla
 	return all->built_choice[h->built_choice[place]].choice.kernel->space->is_fused;
 }
 
-/* The least time of a fused kernel; INFINITY: none has run. */
+/* The least time of a fused kernel; INFINITY: none ran. */
 static double best_fused(const struct problems *all, const struct problem *h)
 {
 	double best = INFINITY;
@@ -201,8 +201,8 @@ static double best_fused(const struct problems *all, const struct problem *h)
 	return best;
 }
 
-/* Fused kernels run nowhere else, and are judged among themselves: the defaults, what was
- * nearly their best nearby, and some by chance, more while little is known. */
+/* Fused kernels run only on whole batches, and are compared among themselves: the defaults, those
+ * near their best in neighbours, and some random ones, more while few problems are finished. */
 static void weigh_fused(const struct problems *all, const struct problem *h,
 			const struct neighbour *near, int n, int open, struct pick *pick)
 {
@@ -232,8 +232,8 @@ static void weigh_fused(const struct problems *all, const struct problem *h,
 	}
 }
 
-/* The whole of a mixed batch in one launch seldom wins, but by a kernel made for it: the
- * default, what is best for its prefill part, and what has won so before. */
+/* One launch over a whole mixed batch seldom wins, except by a fused kernel. So only the default,
+ * the prefill part's best, and earlier winners race. */
 static void weigh_whole(const struct problems *all, const struct problem *h,
 			const struct neighbour *near, int n, struct pick *pick)
 {
@@ -268,7 +268,7 @@ static void weigh_whole(const struct problems *all, const struct problem *h,
 	}
 }
 
-int problems_select(const struct problems *all, const struct problem *h, int everyone, int *out)
+int problems_shortlist(const struct problems *all, const struct problem *h, int everyone, int *out)
 {
 	struct neighbour near[NEAREST];
 	int finished, kept = 0;
@@ -291,7 +291,7 @@ int problems_select(const struct problems *all, const struct problem *h, int eve
 	return kept;
 }
 
-/* ---- what a portfolio means here ---------------------------------------------------- */
+/* ---- a portfolio's choices in a problem ---------------------------------------------- */
 
 static int add_place(int *out, int n, int place)
 {
@@ -302,8 +302,8 @@ static int add_place(int *out, int n, int place)
 	return n + (place >= 0);
 }
 
-int problems_meant(const struct problems *all, const struct problem *h, const char *family,
-		   int *out)
+int problems_resolve(const struct problems *all, const struct problem *h, const char *family,
+		     int *out)
 {
 	const attune_shape *s = &all->scenarios[h->scenario].shape;
 	int n = 0;

@@ -1,5 +1,5 @@
-/* score.c - what a schedule of a replayed sweep would have picked, by the recorded
- * medians of all cells; and schedules that anybody could think of, at the same cost. */
+/* score.c - scores the choices that a simulated sweep picks by the recorded medians of all cells,
+ * and compares them with simple baseline schedules at the same cost. */
 #include "simulate.h"
 #include "harness/base/base.h"
 #include "harness/measure/sample_graph.h"
@@ -8,14 +8,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { RANDOM_ROUNDS = 7, WARM = 2 /* plays before, as races have them */ };
+enum { RANDOM_ROUNDS = 7, WARM = 2 /* warm-up calls, as in races */ };
 
 unsigned long long simulation_dice(unsigned long long a, unsigned long long b)
 {
 	return scramble(scramble(a * 0x9e3779b97f4a7c15ull + b) + b) >> 8;
 }
 
-double simulation_drawn(const struct record *r, unsigned long long dice)
+double simulation_sample(const struct record *r, unsigned long long dice)
 {
 	return r->n ? (double)r->us[dice % (unsigned)r->n] : r->median;
 }
@@ -34,7 +34,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-void simulation_judge(const struct simulation *r, struct table *t, const char *name, double spent,
+void simulation_score(const struct simulation *r, struct table *t, const char *name, double spent,
 		      double all, long long cells, const int *pick)
 {
 	const struct problems *problems = &r->c->problems;
@@ -72,7 +72,7 @@ struct baseline {
 	long long cells;
 };
 
-/* A cell measured by itself, so many samples one after the other. */
+/* Measures a cell by itself, with consecutive samples. */
 static void visit(const struct simulation *r, struct baseline *b, int problem, int place,
 		  int rounds)
 {
@@ -82,7 +82,7 @@ static void visit(const struct simulation *r, struct baseline *b, int problem, i
 	if (!(record->median < INFINITY))
 		return;
 	for (int i = 0; i < rounds; i++)
-		us[i] = simulation_drawn(
+		us[i] = simulation_sample(
 		    record, simulation_dice(r->c->o->seed + (unsigned)(problem * 4099 + place),
 					    (unsigned)i + 77));
 	const double middle = median(us, rounds);
@@ -99,7 +99,7 @@ static unsigned common_divisor(unsigned a, unsigned b)
 	return b ? common_divisor(b, a % b) : a;
 }
 
-/* Cells of all problems in turn, each problem's from a random one on in random strides. */
+/* Visits cells of all problems in turn; within a problem from a random place in random strides. */
 static void at_random(const struct simulation *r, struct baseline *b, double budget_s)
 {
 	const struct problems *all = &r->c->problems;
@@ -139,7 +139,7 @@ static int compare(const struct simulation *r, struct table *t, const char *name
 		b.pick[i] = -1;
 	if (ok) {
 		run(r, &b, budget_s);
-		simulation_judge(r, t, name, b.spent_s, all, b.cells, b.pick);
+		simulation_score(r, t, name, b.spent_s, all, b.cells, b.pick);
 	}
 	free(b.pick);
 	free(b.us);

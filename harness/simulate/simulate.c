@@ -1,12 +1,11 @@
-/* simulate.c - the stages of a sweep on a recorded database instead of a device: each
- * sample is drawn, with replacement, from those that the database has of the cell, and
- * what the database lacks is no candidate. Rounds draw alike, so that what two choices
- * had in common in a recorded round they have again. Nothing is written.
+/* simulate.c - runs the stages of a sweep on a recorded database instead of a device. Each sample
+ * is drawn, with replacement, from the database's samples of the cell; cells that the database
+ * lacks are no candidates. All contenders of a round draw with the same random number, which keeps
+ * correlations within recorded rounds. Nothing is written.
  *
- * What a schedule would have picked is judged by the recorded medians of all cells, and
- * so are, at the same cost, cells in random order and an exhaustive sweep that gets as
- * far as it gets. (Simulated tuning from a cache of results: B. van Werkhoven, Kernel
- * Tuner; racing: M. Birattari et al., F-Race.) */
+ * The picks are scored by the recorded medians of all cells, and so are, at the same cost, cells in
+ * random order and an exhaustive sweep cut short. (Simulated tuning from a cache of results: B. van
+ * Werkhoven, Kernel Tuner; racing: M. Birattari et al., F-Race.) */
 #include "simulate.h"
 #include "harness/base/base.h"
 #include "harness/measure/measure.h"
@@ -22,7 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double cost_share = 0.12 /* of the exhaustive time, without --budget */;
+static const double cost_share =
+    0.12 /* budget without --budget, as a share of the exhaustive time */;
 
 /* ---- races ------------------------------------------------------------------------ */
 
@@ -37,7 +37,7 @@ static double draw(void *arg, int i, int round)
 	const struct simulation *r = arg;
 	const struct record *record = record_of(r, i);
 	return record->median < INFINITY
-		   ? simulation_drawn(
+		   ? simulation_sample(
 			 record, simulation_dice(r->c->o->seed + r->races, (unsigned)round + 1))
 		   : NAN;
 }
@@ -49,7 +49,7 @@ static void after(void *arg, int i)
 	r->more &= r->listener->result(r->listener->arg, r->order, i, m, 0);
 }
 
-static enum heard run_race(void *arg, const struct order *order, const struct listener *l)
+static enum race_end run_race(void *arg, const struct order *order, const struct listener *l)
 {
 	struct simulation *r = arg;
 	struct protocol protocol = r->c->protocol;
@@ -65,7 +65,7 @@ static enum heard run_race(void *arg, const struct order *order, const struct li
 			     .after = after };
 	r->timed_call = race.v = calloc((size_t)order->n, sizeof *race.v);
 	if (!race.v)
-		return HEARD_STOP;
+		return RACE_STOPPED;
 	r->order = order;
 	r->listener = l;
 	r->more = 1;
@@ -78,10 +78,10 @@ static enum heard run_race(void *arg, const struct order *order, const struct li
 	if (control.rounds)
 		r->more &= l->control(l->arg, order, &control);
 	free(race.v);
-	return !r->more ? HEARD_STOP : interrupted ? HEARD_INTERRUPT : HEARD_ALL;
+	return !r->more ? RACE_STOPPED : interrupted ? RACE_INTERRUPTED : RACE_ENDED;
 }
 
-/* What the device would have taken so far. */
+/* The device time simulated so far. */
 static double device_seconds(const void *replay)
 {
 	return ((const struct simulation *)replay)->spent_s;
@@ -104,8 +104,8 @@ static int is_of(const struct problems *all, const struct problem *h, const stru
 	       cell_is_of(c, &all->scenarios[h->scenario]);
 }
 
-/* The recorded samples; of a database that keeps none, what its figures say of them: least,
- * quartiles, median, and as far above it as the least is below. Their number; -1 + complain. */
+/* The recorded samples. If the database has none, five values from its figures: least, quartiles,
+ * median, and as far above the median as the least is below. How many; -1 + complain. */
 static int samples_of(struct store *s, const struct store_cell *c, float us[])
 {
 	const int n = store_samples(s, c, us);
@@ -149,8 +149,8 @@ static int read_cell(void *arg, const struct store_cell *c)
 	return 1;
 }
 
-/* Leaves in each problem what the database has. */
-static void sift(struct problem *h, struct record *record)
+/* Removes the candidates of a problem that the database lacks. */
+static void drop_unrecorded(struct problem *h, struct record *record)
 {
 	int n = 0;
 	for (int k = 0; k < h->n; k++) {
@@ -195,7 +195,7 @@ static int keep_name(void *arg, int columns, const char *const *names, const cha
 	return 1;
 }
 
-/* Of the newest measurement. */
+/* The GPU of the newest measurement. */
 static int newest_gpu(struct store *s, const char *path, char gpu[GPU_NAME])
 {
 	if (!store_query(
@@ -209,13 +209,13 @@ static int newest_gpu(struct store *s, const char *path, char gpu[GPU_NAME])
 	return *gpu != '\0';
 }
 
-/* The database is closed again before the races. */
+/* Loads the database, and closes it before the races. */
 static int load(struct sweep_session *c, struct reader *r, const struct sweep_options *o)
 {
-	const struct field field = { .device = &c->hello.info,
-				     .preset = PRESET_FULL,
-				     .kernels = o->kernels,
-				     .seed = o->seed };
+	const struct candidate_options options = { .device = &c->hello.info,
+						   .preset = PRESET_FULL,
+						   .kernels = o->kernels,
+						   .seed = o->seed };
 	struct run_info run;
 	char gpu[GPU_NAME] = "";
 	struct store *s = r->store = store_open(o->replay, 1);
@@ -230,13 +230,13 @@ static int load(struct sweep_session *c, struct reader *r, const struct sweep_op
 		session_make(c, &r->list);
 	}
 	for (int i = 0; ok && i < r->list.n; i++)
-		ok = problems_add(&c->problems, &c->binaries, i, &field);
+		ok = problems_add(&c->problems, &c->binaries, i, &options);
 	if (ok)
 		problems_spread(&c->problems);
 	ok = ok && make_records(r->replay) && store_each(s, gpu, NULL, read_cell, r) &&
-	     !r->failed && session_remember(c);
+	     !r->failed && session_alloc(c);
 	for (int i = 0; ok && i < c->problems.n; i++)
-		sift(&c->problems.v[i], r->replay->of[i]);
+		drop_unrecorded(&c->problems.v[i], r->replay->of[i]);
 	store_close(s);
 	return ok;
 }
@@ -261,11 +261,11 @@ static int run(struct simulation *r, const struct sweep_options *o, double all)
 	int *pick = calloc((size_t)c->problems.n + 1, sizeof *pick);
 	int ok = t && pick;
 	for (enum stage s = STAGE_RACE; ok && s <= STAGE_COLD; s++) {
-		ok = stages_run(c, s, s) == HEARD_ALL;
+		ok = stages_run(c, s, s) == RACE_ENDED;
 		for (int i = 0; i < c->problems.n; i++)
 			pick[i] = c->problems.v[i].best;
 		if (ok && c->tally[s].races)
-			simulation_judge(r, t, stage_names[s], r->spent_s, all, cells_so_far(c),
+			simulation_score(r, t, stage_names[s], r->spent_s, all, cells_so_far(c),
 					 pick);
 	}
 	ok = ok && simulation_baselines(r, t, all, r->spent_s);
@@ -274,7 +274,7 @@ static int run(struct simulation *r, const struct sweep_options *o, double all)
 	return ok;
 }
 
-/* The exhaustive time is that of the recorded times. */
+/* The time of an exhaustive sweep, by the recorded times. */
 static double exhaustive(const struct simulation *r)
 {
 	double sum = 0;

@@ -1,5 +1,5 @@
-/* simulate.h - between simulate.c, which runs a sweep's stages on recorded times,
- * and score.c, which says what they are worth. */
+/* simulate.h - simulated sweeps: simulate.c runs the stages on recorded times, score.c scores the
+ * picks. */
 #ifndef HARNESS_SIMULATE_SIMULATE_H
 #define HARNESS_SIMULATE_SIMULATE_H
 
@@ -11,10 +11,10 @@ struct sweep_options;
 struct table;
 
 /* ---- simulate.c ------------------------------------------------------------- */
-/* The stages on the recorded times of o->replay. An exit code. */
+/* Runs the stages on the recorded times of database o->replay. An exit code. */
 int simulate(const struct sweep_options *);
 
-/* Of each place of a problem what the database has. */
+/* What the database has of a cell. */
 struct record {
 	float *us;
 	int n;
@@ -26,23 +26,23 @@ struct simulation {
 	struct record **of; /* [problem][place] */
 	double spent_s;
 	unsigned long long races;
-	/* of the race under way */
+	/* the race under way */
 	const struct order *order;
 	const struct listener *listener;
 	struct timed_call *timed_call;
 	int more;
 };
 
-/* A number that follows from these two. */
+/* A pseudo-random number, fixed by its arguments. */
 unsigned long long simulation_dice(unsigned long long, unsigned long long);
-/* One of the recorded samples. */
-double simulation_drawn(const struct record *, unsigned long long dice);
-/* Adds a row: what is picked in each part (wholes of mixed batches are tried by few and
- * judged by nobody here); -1: nothing yet, which means the reference. `spent` and `all`, of
- * an exhaustive sweep, in seconds of the device. */
-void simulation_judge(const struct simulation *, struct table *, const char *name, double spent,
+/* One of the recorded samples, selected by `dice`. */
+double simulation_sample(const struct record *, unsigned long long dice);
+/* Adds a row for the picks of a schedule, one per problem (-1: none, which means the reference).
+ * Wholes of mixed batches are not scored, as few choices ran on them. `spent`, and `all` of an
+ * exhaustive sweep, in seconds of device time. */
+void simulation_score(const struct simulation *, struct table *, const char *name, double spent,
 		      double all, long long cells, const int *pick);
-/* Adds rows of schedules that know nothing, at most `spent_s` long each. 0: no memory. */
+/* Adds rows of baseline schedules, each at most `spent_s` long. 0: no memory. */
 int simulation_baselines(const struct simulation *, struct table *, double all, double spent_s);
 
 #endif

@@ -1,4 +1,4 @@
--- compact.sql - the form of a database that is committed to git. The rule, for all rows:
+-- compact.sql - reduces a database to the form that is committed to git:
 --
 --   newest rows stay, of every pass and outcome       superseded rows go
 --   median, least, spread, interval, ratio stay       raw samples go
@@ -8,7 +8,7 @@
 --   runs on committed sources stay, and all runs       runs on modified or unknown sources go
 --   of before version 6
 --
--- A name that no row refers to goes too, but a scenario's: its labels are kept.
+-- Names that no row refers to go too, except scenarios, which keep their labels.
 
 DELETE FROM measurement WHERE race IN (
   SELECT c.id FROM race AS c JOIN run AS r ON r.id = c.run
@@ -18,7 +18,7 @@ DELETE FROM control WHERE race IN (
   WHERE r.sources IN ('modified', 'unknown'));
 DELETE FROM ceiling WHERE run IN (SELECT id FROM run WHERE sources IN ('modified', 'unknown'));
 
--- What those rows had superseded is newest again.
+-- Rows that the deleted rows had superseded are newest again.
 UPDATE measurement SET newest = 1 WHERE (race, variant) IN (
   SELECT race, variant FROM (
     SELECT m.race, m.variant, m.newest,

@@ -1,17 +1,17 @@
-/* handle.h - inside the store: its handle, its statements and how to run them. For
- * store*.c only; all others see harness.h.
+/* handle.h - private to the store: its handle, its statements and how to run them. For
+ * store*.c only; all others include store.h.
  *
  *   store_values.c    the values of a row's columns
  *   store_statement.c the SQL of statements, errors, transactions
- *   store_names.c     scenarios, variants and sources as rows name them
+ *   store_names.c     names that rows refer to: scenarios, variants, sources
  *   store_dict.c      the tables of names, in memory
  *   legacy_sources.c  old hashes of sources
- *   store_migrate.c   today's tables, and databases of earlier versions
- *   store_write.c     runs, scenarios, measurements, ceilings, what binaries take
+ *   store_migrate.c   today's tables, and migration from earlier versions
+ *   store_write.c     runs, scenarios, measurements, ceilings, resources of binaries
  *   store_merge.c     joining databases; the committed form
- *   store_basis.c     the rules that a device's header began from
+ *   store_basis.c     the rules that a device's header started from
  *   store_read.c      cells, noise, devices, ceilings, free queries
- *   store_bridge.c    bridges, and what needs them
+ *   store_bridge.c    bridges, and the sources that need them
  *   store_hash.c      the hash of a database's content
  *   store_sound.c     whether a database holds what attune wrote
  *   store.c           opening and closing */
@@ -39,11 +39,13 @@ enum query {
 	FIND_SCENARIO, ADD_SCENARIO, LABEL_SCENARIO, ADD_WORK,
 	FIND_CHOICE, ADD_CHOICE, FIND_VARIANT, ADD_VARIANT,
 	FIND_CODE, ADD_CODE, FIND_BUILD, ADD_BUILD, FIND_ENDING, ADD_ENDING,
-	FIND_RACE, ADD_RACE, RACE_READING, SUPERSEDE, ADD_MEASUREMENT, ADD_READING, ADD_FAILURE, ADD_SAMPLE,
+	FIND_RACE, ADD_RACE, RACE_READING,
+	SUPERSEDE, ADD_MEASUREMENT, ADD_READING, ADD_FAILURE, ADD_SAMPLE,
 	ADD_CONTROL, LAST_RACE, ADD_NOISY_ENDINGS, DISBELIEVE, UNSUPERSEDE, ADD_CEILING, CEILINGS,
 	ADD_RESOURCES,
 	RUN_IS_CPU, NEWEST, HAS, SAMPLES, NOISE, DEVICE, DEVICE_NAMES, COUNT_ROWS,
-	ALL_SCENARIOS, ALL_VARIANTS, ALL_BUILDS, ALL_ENDINGS, ALL_BRIDGES, CELLS, CELLS_READ, HAS_READINGS,
+	ALL_SCENARIOS, ALL_VARIANTS, ALL_BUILDS, ALL_ENDINGS, ALL_BRIDGES,
+	CELLS, CELLS_READ, HAS_READINGS,
 	BUILD_USES, DROP_BRIDGE, DROP_RACES, ADD_BRIDGE, ADD_BRIDGE_RACE,
 	SET_BASIS, GET_BASIS, HAS_BASIS, SRC_HAS_BASIS, BASES_OF,
 	BRIDGES_OF, CONTROLS, DEVICE_LIMITS, RUNS_OF, CEILINGS_OF, UNSEAL, SEAL, SEALS, COUNT_SEALS,
@@ -51,52 +53,52 @@ enum query {
 };
 // clang-format on
 
-enum { PATIENCE_MS = 30000 /* with another process that writes */ };
+enum { PATIENCE_MS = 30000 /* waiting for another process that writes */ };
 
 struct store {
 	sqlite3 *db;
 	char *path;
 	sqlite3_stmt *st[NUM_QUERIES];
 	int wal, readonly;
-	/* of the run begun by this handle; 0 and "" before */
+	/* of the run that this handle began; before that 0 and "" */
 	long long device;
 	char gpu[GPU_NAME], protocol[32];
-	const char *stage; /* of rows that are written, and of the pass asked for */
-	struct dict *dict; /* NULL until store_dict, and after a write that may change it */
-	int is_damaged;    /* it holds what attune does not write; that was said */
+	const char *stage; /* as of store_stage */
+	struct dict *dict; /* NULL before store_dict and after a write that may change it */
+	int is_damaged;    /* already complained: it holds rows that attune does not write */
 	long long changes; /* rows that this handle had changed when the transaction began */
 };
 
 /* ---- store_values.c ----------------------------------------------------------------- */
-/* Says once a handle what only a damaged file has, and sets is_damaged; returns 0. */
+/* Complains about a damaged file, once per handle, and sets is_damaged; returns 0. */
 int store_damaged(struct store *, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Columns of a row at hand: the only way to read one. What is NULL, of another type or outside
- * of lo..hi is damaged, and is returned as "", lo or NaN. */
+/* Columns of the current row; the only way to read one. A value that is NULL, of another type or
+ * outside lo..hi is damaged, and is returned as "", lo or NaN. */
 const char *store_text(struct store *, sqlite3_stmt *, int column);
 long long store_int(struct store *, sqlite3_stmt *, int column, long long lo, long long hi);
 double store_real(struct store *, sqlite3_stmt *, int column, double lo, double hi);
-/* The same of a column that may be NULL: then NaN. */
+/* The same for a column that may be NULL, which is returned as NaN. */
 double store_maybe(struct store *, sqlite3_stmt *, int column, double lo, double hi);
 const unsigned char *store_blob(struct store *, sqlite3_stmt *, int column, int *bytes);
 /* Copies a text; one that does not fit is damaged. */
 void store_copy(struct store *, sqlite3_stmt *, int column, char *to, size_t size);
 
 /* ---- store_statement.c -------------------------------------------------------------- */
-/* One line for the handle's last error; returns 0. */
+/* Complains about the handle's last error; returns 0. */
 int store_explain(struct store *);
 int store_execute(struct store *, const char *sql);
 
-/* A statement with its values. kinds: s text, i int, l long long, d double (NaN: NULL),
- * b bytes and their number (0: NULL); values that the statement has no place for are
- * left out. NULL + complain on failure; reset it when done. */
+/* A statement with its values bound. kinds: s text, i int, l long long, d double (NaN: NULL),
+ * b bytes and their number (0: NULL); values beyond the statement's parameters are ignored.
+ * NULL + complain on failure; reset it when done. */
 sqlite3_stmt *store_rows(struct store *, enum query, const char *kinds, ...);
-/* The first column of the first row; 0 when there is none, -1 + complain on failure. */
+/* The first column of the first row; 0 if there are no rows, -1 + complain on failure. */
 long long store_number(struct store *, enum query, const char *kinds, ...);
-/* The id of the row that `find` finds, or else of the one that `add` adds. */
+/* The id of the row that `find` finds, else of the row that `add` adds. */
 long long store_intern(struct store *, enum query find, enum query add, const char *kinds, ...);
 
-/* A write transaction, in WAL mode; `end` rolls back unless ok, and returns whether
- * the work is committed. It removes the seal where rows have changed since `begin`. */
+/* A write transaction, in WAL mode. store_end rolls back unless ok, and returns whether it
+ * committed. It removes the seal if rows changed since store_begin. */
 int store_enter_wal(struct store *);
 int store_begin(struct store *);
 int store_end(struct store *, int ok);
@@ -104,17 +106,16 @@ int store_end(struct store *, int ok);
 /* ---- store_names.c ------------------------------------------------------------------ */
 /* add: ADD_SCENARIO, or FIND_SCENARIO to leave the database as it is. */
 long long store_scenario_id(struct store *, const struct scenario *, enum query add);
-/* Enters what calls of the scenario's phases move and compute. */
+/* Stores the least bytes and operations of calls of the scenario's phases. */
 int store_work(struct store *, long long id, const attune_shape *, const attune_batch *);
-/* "qblock" and "BLOCK_M=16 ..."; or a plan, "prefill: ... | decode: ...". add: ADD_VARIANT or
- * FIND_VARIANT. 0: not there, -1 + complain. */
+/* text: "qblock BLOCK_M=16 ..."; or a plan, "prefill: ... | decode: ...". add: ADD_VARIANT or
+ * FIND_VARIANT. 0: not found, -1 + complain. */
 long long store_variant_id(struct store *, const char *text, enum query add);
 long long store_phase_id(const char *phase); /* -1: none */
 const char *store_phase_text(long long id);  /* id: 0 to NUM_PHASE_IDS - 1 */
 const char *store_phase(enum phase);
 long long store_stage_id(const char *stage); /* 0: none */
-/* The sources of today that a choice or a plan as text runs, as table `code` has them:
- * "reduce:HASH ring:HASH". */
+/* Today's sources of a choice or plan, in the form of table `code`: "reduce:HASH ring:HASH". */
 enum { CODE_TEXT = 400 };
 void store_code(char text[CODE_TEXT], enum backend, const char *choice);
 /* XXH3-64 of "kernel text". */
@@ -128,29 +129,29 @@ struct dict_scenario {
 	double steps;
 };
 struct dict_variant {
-	char *kernel, *choice; /* as of store_cell; NULL: there is none */
+	char *kernel, *choice; /* as of store_cell; NULL: no such id */
 };
 struct dict_build {
-	char *arch, *flags, *sources; /* NULL: there is none */
+	char *arch, *flags, *sources; /* NULL: no such id */
 	enum freshness today;
 };
 struct dict_ending {
-	char *outcome, *stopped; /* NULL: there is none; stopped "": not said */
+	char *outcome, *stopped; /* NULL: no such id; stopped "": not known */
 };
 struct dict {
 	struct dict_scenario *scenario; /* [scenarios] as store_each orders them */
-	struct dict_variant *variant;   /* [variants] by id, and so are the others */
+	struct dict_variant *variant;   /* [variants] by id, like the others below */
 	struct dict_build *build;
 	struct dict_ending *ending;
 	long long scenarios, variants, builds, endings;
-	long long device; /* 0: none, builds are not read */
-	enum query cells; /* what reads a scenario's: without a join where no row has a reading */
+	long long device; /* 0: none, and builds are not read */
+	enum query cells; /* reads a scenario's cells; without a join if no row has a reading */
 	char *gpu, *arch; /* of the device */
 };
-/* The names of a device's rows, read once; NULL + complain. */
+/* The names that a device's rows refer to, read once; NULL + complain. */
 const struct dict *store_dict(struct store *, long long device);
 void store_forget(struct store *); /* frees it */
-/* Of a build's code: as stale as its stalest source, as provisional as the most provisional. */
+/* The least freshness of all sources of a build's code. */
 enum freshness store_freshness(struct store *, const char *gpu, const char *arch, const char *flags,
 			       const char *sources);
 /* The source of one binary of a build. */
@@ -158,41 +159,42 @@ struct built_source {
 	char kernel[64], hash[64];
 	const char *flags, *arch, *gpu; /* the build's */
 };
-/* The next of "reduce:HASH ring:HASH"; 0 after the last. */
+/* Reads the next source of "reduce:HASH ring:HASH"; 0 after the last. */
 int next_source(const char **sources, struct built_source *);
-/* What it is to today's source of that kernel. */
+/* Its freshness against today's source of that kernel. */
 enum freshness store_source_today(struct store *, const struct built_source *);
 
 /* ---- legacy_sources.c ------------------------------------------------------------------- */
-/* What an old hash of sources stands for (legacy_sources.def). */
+/* The sources behind an old hash (legacy_sources.def). */
 struct legacy_source {
 	const char *hash;
-	/* The kernel's and then its helpers' names and identities; NULL ends them. */
+	/* Name and identity of the kernel, then of each helper; ends with NULL. */
 	const char *binary[2 * (1 + NUM_HELPERS) + 1];
 };
 /* 1: the hash is of one choice, part[0]. 2: of a plan's prefill and decode parts. 0: not known. */
 int legacy_sources(const char *hash, const struct legacy_source *part[2]);
 
 /* ---- store_migrate.c --------------------------------------------------------------------- */
-/* Brings the tables of version `from` to today's, within a transaction. 0 + complain. */
+/* Migrates the tables of version `from` to today's, within a transaction. 0 + complain. */
 int store_migrate(struct store *, int from);
 /* Whether its tables are today's. 0 + complain. */
 int store_is_current(struct store *);
-/* Makes the functions that SQL of ours calls. */
+/* Registers the functions that our SQL calls. */
 int store_functions(struct store *);
 
 /* ---- store_read.c ------------------------------------------------------------------------ */
-/* Reads all newest rows of a device. 0 + complain. */
+/* Whether all newest rows of a device can be read. 0 + complain. */
 int store_can_read(struct store *, long long device);
 /* 0: none; -1: failure. */
 long long store_device_id(struct store *, const char *gpu);
 
 /* ---- store_basis.c ------------------------------------------------------------------- */
-/* Adds those of the attached database `src`. 0 + complain. */
+/* Adds the basis rows of the attached database `src`. 0 + complain. */
 int store_merge_basis(struct store *);
 
 /* ---- store_hash.c ------------------------------------------------------------------------ */
-/* 32 digits of what is read of a device for headers (and, with all of it, for pictures). */
+/* 32 hex digits: the hash of all rows of a device that headers are made from; with_all: also of
+ * those that only pictures are made from. */
 int store_hash_device(struct store *, long long device, int with_all, char hex[33]);
 
 /* ---- store_sound.c ----------------------------------------------------------------------- */

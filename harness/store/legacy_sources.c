@@ -1,4 +1,4 @@
-/* legacy_sources.c - old hashes of sources, of databases up to version 5, to identities. */
+/* legacy_sources.c - maps source hashes of databases up to version 5 to source identities. */
 #include "handle.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,6 @@
--- merge.sql - adds what database `src` knows to the main one, once. Rows are
--- matched by content, never by id; a row that is there already is left alone.
--- Runs keep their order and come after those that are there, so that of a cell
--- measured in both, the row of `src` is the newer one.
+-- merge.sql - adds the rows of database `src` to the main one. Rows are matched by content, never
+-- by id; a row that exists already is unchanged. Runs of `src` keep their order and come after
+-- the existing ones, so that for a cell measured in both the row of `src` is newer.
 
 INSERT INTO device (gpu, name, arch, units, memory_gib, machine, lanes, smem_per_block,
                     smem_per_unit, l2_bytes)
@@ -108,7 +107,7 @@ SELECT o.theirs, c.id AS ours FROM raced AS o JOIN main.race AS c
   ON (c.scenario, c.phase, c.run, c.stage) = (o.scenario, o.phase, o.run, o.stage);
 CREATE UNIQUE INDEX temp.race_ours ON same_race (theirs, ours);
 
--- Rows that are not there yet: they enter as not newest.
+-- New rows are inserted as not newest.
 CREATE TEMP TABLE added AS
 SELECT c.ours AS race, v.ours AS variant, m.race AS their_race, m.variant AS their_variant
 FROM src.measurement AS m JOIN same_race AS c ON c.theirs = m.race
@@ -136,8 +135,8 @@ INSERT OR IGNORE INTO control
 SELECT c.ours, v.ours, o.median, o.ratio FROM src.control AS o
 JOIN same_race AS c ON c.theirs = o.race JOIN same_variant AS v ON v.theirs = o.variant;
 
--- In the cells that were added to, the row of the last run is the newest, and a noisy row only
--- where there is no other.
+-- In the cells that got new rows the last run's row becomes the newest. A noisy row is the newest
+-- only if the cell has no other.
 CREATE TEMP TABLE aged AS
 SELECT m.race, m.variant, row_number() OVER (
          PARTITION BY r.device, r.protocol, c.scenario, c.phase, t.pass, m.variant

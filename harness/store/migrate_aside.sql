@@ -1,5 +1,5 @@
--- migrate_aside.sql - a database before version 6: its tables step aside. schema.sql then makes
--- today's, and migrate_rows.sql copies the rows.
+-- migrate_aside.sql - renames the tables of a database before version 6. Then schema.sql creates
+-- today's tables, and migrate_rows.sql copies the rows.
 
 DROP VIEW IF EXISTS noise;
 DROP VIEW IF EXISTS failures;

@@ -1,7 +1,6 @@
--- migrate_rows.sql - rows of a database before version 6 into today's tables. old_code(source)
--- and choice_digest(kernel, text) are functions of store_migrate.c: the first says which sources
--- an old hash stands for. Nothing is lost but
--- the quartiles, of which their distance stays (the samples are kept).
+-- migrate_rows.sql - copies the rows of a database before version 6 into today's tables.
+-- store_migrate.c defines old_code(source), the sources behind an old hash, and
+-- choice_digest(kernel, text). Only the quartiles are lost; their distance and the samples stay.
 
 INSERT INTO device
 SELECT d.id, d.gpu, d.name, d.arch, d.units,
@@ -59,7 +58,7 @@ SELECT source, old_code(source) AS sources FROM (SELECT DISTINCT source FROM old
 
 INSERT INTO code (sources) SELECT DISTINCT sources FROM old_source ORDER BY sources;
 
--- Two old builds may be one of today's.
+-- Two old builds may become one.
 CREATE TEMP TABLE new_build AS
 SELECT b.id AS old_id, min(b.id) OVER (PARTITION BY b.arch, b.flags, c.id, b.registers,
                                                     b.spill_bytes) AS id,
@@ -88,7 +87,7 @@ ORDER BY first;
 INSERT OR IGNORE INTO ending (outcome, stopped)
 SELECT DISTINCT outcome, ifnull(stopped, '') FROM old_measurement ORDER BY 1, 2;
 
--- Of a variant that one race has twice, the last row.
+-- If a race has a variant twice, the last row.
 CREATE TEMP TABLE placed AS
 SELECT max(s.id) AS id, c.id AS race, s.variant, s.pass, r.device, r.protocol, s.scenario, s.phase,
        s.run
@@ -133,7 +132,8 @@ SELECT r.id, c.variant, CAST(round(c.median_us * 1e6) AS INTEGER), c.ratio
 FROM (SELECT c.*, p.id AS phase_id, t.id AS stage_id FROM old_control AS c
       JOIN phase AS p ON p.name = c.phase
       JOIN stage AS t ON t.name = iif(c.stage = 'refine' AND c.run IN
-           (SELECT id FROM old_run WHERE command GLOB 'attune sweep*--early*'), 'early', c.stage)) AS c
+           (SELECT id FROM old_run WHERE command GLOB 'attune sweep*--early*'),
+           'early', c.stage)) AS c
 JOIN race AS r ON (r.scenario, r.phase, r.run, r.stage)
                 = (c.scenario, c.phase_id, c.run, c.stage_id);
 

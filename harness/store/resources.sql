@@ -1,5 +1,5 @@
--- resources.sql - what binaries take of a GPU that need not have been there, by attune sweep
--- --compile-only. Not a part of schema.sql: a database of measurements has no such table.
+-- resources.sql - the resources that binaries take of a GPU, by attune sweep --compile-only, which
+-- needs no GPU. Not a part of schema.sql: a database of measurements has no such table.
 -- NULL means not known.
 
 CREATE TABLE IF NOT EXISTS resources (
@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS resources (
   flags        TEXT NOT NULL,          -- as of build
   source       TEXT NOT NULL,          -- as of build
   outcome      TEXT NOT NULL CHECK (outcome IN ('ok', 'compile', 'resources')),
-  why          TEXT,                   -- it is not to be run
+  why          TEXT,                   -- why a sweep would not run it
   registers    INTEGER,                -- of a thread: on AMD GPUs VGPRs and AGPRs
   agprs        INTEGER,
   sgprs        INTEGER,                -- of a wave
@@ -20,6 +20,6 @@ CREATE TABLE IF NOT EXISTS resources (
   smem_dynamic INTEGER,
   threads      INTEGER,                -- of a block
   blocks       INTEGER,                -- resident on a unit
-  waves        INTEGER,                -- on AMD GPUs: of these, on a SIMD
+  waves        INTEGER,                -- on AMD GPUs: resident on a SIMD
   PRIMARY KEY (gpu, compiler, kernel, flags, source)
 ) STRICT;

@@ -6,14 +6,14 @@
 --                     |       '-------> build -> code
 --                     '- control             one variant twice in one race
 --
--- A race is what was timed in the same rounds: one scenario and phase, in one stage of one run.
--- A cell is a variant in a (device, protocol, scenario, phase, pass). Its newest row has
--- newest = 1, which the writer keeps true; older rows are history, and `attune merge --compact`
--- drops them. Pass A teaches heuristics (view timings), pass B judges them (view confirmed),
+-- The variants of a race were timed in the same rounds: one scenario and phase, in one stage of
+-- one run. A cell is a variant in a (device, protocol, scenario, phase, pass). Its newest row has
+-- newest = 1, which writers maintain; older rows are history, and `attune merge --compact` drops
+-- them. Heuristics learn from pass A (view timings) and are evaluated by pass B (view confirmed);
 -- pass E compares early launches.
 --
--- Times are integers in picoseconds, ratios in hundred-millionths. NULL means not known. What follows
--- from other columns (bandwidth, shares, joules) is a column of a view.
+-- Times are integers in picoseconds, ratios in hundred-millionths. NULL means not known. Values
+-- that follow from other columns (bandwidth, shares, joules) are columns of views.
 
 CREATE TABLE device (
   id             INTEGER PRIMARY KEY,
@@ -30,10 +30,10 @@ CREATE TABLE device (
   UNIQUE (gpu, name, arch, units, memory_gib, machine)
 ) STRICT;
 
--- One invocation: what may change from one to the next on the same device.
+-- One invocation, with all that may change between invocations on the same device.
 CREATE TABLE run (
   id               INTEGER PRIMARY KEY,
-  uid              TEXT NOT NULL UNIQUE,   -- random: the same run in two databases
+  uid              TEXT NOT NULL UNIQUE,   -- random: identifies the run across databases
   device           INTEGER NOT NULL REFERENCES device,
   card             TEXT,                   -- anonymous id of the card; NULL: not known
   driver           TEXT NOT NULL,
@@ -42,7 +42,7 @@ CREATE TABLE run (
   memory_clock_mhz INTEGER CHECK (memory_clock_mhz > 0),
   power_limit_w    REAL CHECK (power_limit_w > 0 AND power_limit_w < 1e6),
   commit_id        TEXT NOT NULL,
-  -- state of the sources (results/ and generated/ aside): as committed, modified, not known
+  -- state of the sources (except results/ and generated/): as committed, modified, unknown
   -- (no git), or modified before version 6, which stored such runs like others
   sources          TEXT NOT NULL CHECK (sources IN ('committed', 'modified', 'unknown',
                                                     'modified before 6')),
@@ -54,9 +54,9 @@ CREATE TABLE run (
   started          TEXT
 ) STRICT;
 
--- One batch for one model shape. set_name, split, weight and steps are labels: the newest ones
--- hold, and they do not make another scenario. steps: how many steps of an engine it stands
--- for, 0: not known. A model whose name ends with +lse returns the LSE, too.
+-- One batch for one model shape. set_name, split, weight and steps are labels: the newest values
+-- apply, and they do not identify a scenario. steps: the number of engine steps that it represents,
+-- 0: not known. A model name that ends with +lse means that the LSE is returned, too.
 CREATE TABLE scenario (
   id              INTEGER PRIMARY KEY,
   model           TEXT NOT NULL CHECK (model <> ''),
@@ -79,7 +79,7 @@ CREATE TABLE scenario (
   split           TEXT NOT NULL,
   weight          REAL NOT NULL CHECK (weight >= 0 AND weight < 1e12),
   steps           REAL NOT NULL CHECK (steps >= 0 AND steps < 1e12),
-  num_seqs        INTEGER NOT NULL CHECK (num_seqs > 0),   -- follow from batch, from here on
+  num_seqs        INTEGER NOT NULL CHECK (num_seqs > 0),   -- from here on: by batch
   query_tokens    INTEGER NOT NULL,
   max_query       INTEGER NOT NULL,
   kv_tokens       INTEGER NOT NULL,
@@ -94,7 +94,7 @@ CREATE TABLE phase (
 ) STRICT;
 INSERT INTO phase VALUES (0, 'all'), (1, 'prefill'), (2, 'decode'), (3, 'plan');
 
--- What a call of a phase moves and computes at least: KV read once, both products.
+-- The least that a call of a phase moves and computes: KV read once, both products.
 CREATE TABLE work (
   scenario INTEGER NOT NULL REFERENCES scenario,
   phase    INTEGER NOT NULL REFERENCES phase,
@@ -103,7 +103,7 @@ CREATE TABLE work (
   PRIMARY KEY (scenario, phase)
 ) STRICT, WITHOUT ROWID;
 
--- digest: XXH3-64 of "kernel text", a key that takes a tenth of the text's space.
+-- digest: XXH3-64 of "kernel text"; as a key it takes a tenth of the text's space.
 CREATE TABLE choice (
   id     INTEGER PRIMARY KEY,
   kernel TEXT NOT NULL CHECK (kernel <> ''),
@@ -123,8 +123,8 @@ CREATE TABLE variant (
 CREATE UNIQUE INDEX variant_parts ON variant (choice, how, ifnull(decode, 0));
 
 -- The sources of all binaries of a variant, in the order of their names: "reduce:HASH ring:HASH".
--- HASH identifies the tokens of one binary's source and of all files of ours that it includes.
--- "text:HASH" is a source of before version 6 that no commit explains.
+-- HASH identifies the tokens of one binary's source and of all our files that it includes.
+-- "text:HASH" is a source from before version 6 that is in no commit.
 CREATE TABLE code (
   id      INTEGER PRIMARY KEY,
   sources TEXT NOT NULL UNIQUE
@@ -149,8 +149,8 @@ CREATE TABLE stage (
 INSERT INTO stage VALUES (1, 'race', 'A'), (2, 'complete', 'A'), (3, 'cold', 'A'),
                          (4, 'refine', 'A'), (5, 'audit', 'A'), (6, 'b', 'B'), (7, 'early', 'E');
 
--- Clock and power are readings around the race. A steady race reads the power of a variant that
--- runs alone: such a row has a reading of its own.
+-- Clock and power are readings around the race. A steady race also reads the power of each variant
+-- while it runs alone (table reading).
 CREATE TABLE race (
   id         INTEGER PRIMARY KEY,
   run        INTEGER NOT NULL REFERENCES run,
@@ -163,8 +163,8 @@ CREATE TABLE race (
   UNIQUE (scenario, phase, run, stage)
 ) STRICT;
 
--- How a candidate's part in a race ended. outcome 'ok': a right result; 'noisy': a right
--- result, but too few clean samples for a time to trust. stopped: why no more rounds followed.
+-- How a contender's race ended. outcome 'ok': a right result; 'noisy': a right result, but too few
+-- clean samples for a reliable time. stopped: why it ran no more rounds.
 CREATE TABLE ending (
   id      INTEGER PRIMARY KEY,
   outcome TEXT NOT NULL CHECK (outcome IN ('ok', 'noisy', 'wrong', 'nan', 'resources', 'compile',
@@ -181,7 +181,7 @@ CREATE TABLE measurement (
   ending  INTEGER NOT NULL REFERENCES ending,
   samples INTEGER CHECK (samples > 0),                     -- kept
   median  INTEGER CHECK (median > 0),
-  below   INTEGER CHECK (below >= 0),    -- of the least sample, to the median
+  below   INTEGER CHECK (below >= 0),    -- median minus the least sample
   spread  INTEGER CHECK (spread >= 0),   -- between the quartiles; of three samples or more
   ci      INTEGER CHECK (ci >= 0),       -- half-width of the median's 95 % interval
   ratio   INTEGER CHECK (ratio > 0),     -- to the race's reference, paired by rounds
@@ -190,7 +190,7 @@ CREATE TABLE measurement (
          AND below < median)
 ) STRICT, WITHOUT ROWID;
 
--- A row whose clock or power is not its race's.
+-- Rows with a clock or power other than their race's.
 CREATE TABLE reading (
   race       INTEGER NOT NULL,
   variant    INTEGER NOT NULL,
@@ -209,7 +209,7 @@ CREATE TABLE failure (
   FOREIGN KEY (race, variant) REFERENCES measurement ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- Raw samples, of a database in use: merge --compact drops them.
+-- Raw samples; merge --compact drops them.
 CREATE TABLE sample (
   race     INTEGER NOT NULL,
   variant  INTEGER NOT NULL,
@@ -220,8 +220,8 @@ CREATE TABLE sample (
   FOREIGN KEY (race, variant) REFERENCES measurement ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- A/A pairs: a variant that ran in a race under two ids. ratio: of the second to the first, the
--- median over rounds.
+-- A/A controls: a variant that ran twice in a race. ratio: of the second to the first, median over
+-- rounds.
 CREATE TABLE control (
   race    INTEGER NOT NULL REFERENCES race,
   variant INTEGER NOT NULL REFERENCES variant,
@@ -230,8 +230,8 @@ CREATE TABLE control (
   PRIMARY KEY (race, variant)
 ) STRICT, WITHOUT ROWID;
 
--- The best that a device gives for one pattern of access: attune bench --roofline. detail names
--- the pattern, name=value and a blank between two.
+-- The best speed of a device for one access pattern, by attune bench --roofline. detail names the
+-- pattern, as name=value separated by blanks.
 CREATE TABLE ceiling (
   id     INTEGER PRIMARY KEY,
   run    INTEGER NOT NULL REFERENCES run,
@@ -244,8 +244,8 @@ CREATE TABLE ceiling (
 
 -- attune bridge: rows of source `old` of a kernel count as rows of `new`. how: 'code', both
 -- compile to the same machine code with these flags; 'race', both were equally fast over
--- `batches` batches, which bridge_race lists (flags '': whatever the flags). gpu: where it was
--- raced; a bridge from another GPU of the same architecture is provisional.
+-- `batches` batches, listed in bridge_race (flags '': all flags). gpu: where it was raced; a
+-- bridge from another GPU of the same architecture is provisional.
 CREATE TABLE bridge (
   id      INTEGER PRIMARY KEY,
   kernel  TEXT NOT NULL CHECK (kernel <> ''),
@@ -273,15 +273,15 @@ CREATE TABLE bridge_race (
   PRIMARY KEY (bridge, model, batch, phase, choice)
 ) STRICT, WITHOUT ROWID;
 
--- The hash of a device's content, by attune merge --compact. The next write by attune removes it.
--- A database whose content has another hash is damaged. Who edits one by other programs, and
--- means it: DELETE FROM seal.
+-- The hash of a device's rows, by attune merge --compact. The next write by attune removes it. If
+-- the rows have another hash, the database is damaged. After an intended edit by another program:
+-- DELETE FROM seal.
 CREATE TABLE seal (
   device INTEGER PRIMARY KEY REFERENCES device ON DELETE CASCADE,
   hash   TEXT NOT NULL CHECK (length(hash) = 32)
 ) STRICT;
 
--- Every row, with its names.
+-- All rows, with names for ids.
 CREATE VIEW history AS
 SELECT d.gpu, s.model, s.batch, s.page_size, s.dtype, p.name AS phase,
        CASE WHEN v.decode IS NOT NULL
@@ -294,7 +294,8 @@ SELECT d.gpu, s.model, s.batch, s.page_size, s.dtype, p.name AS phase,
             THEN rtrim('prefill: ' || h.kernel || ' ' || h.text) || ' ' || v.how || ' decode: ' ||
                  rtrim(o.kernel || ' ' || o.text)
             ELSE h.text END AS variant,
-       e.outcome, m.median / 1e6 AS median_us, (m.median - m.below) / 1e6 AS min_us, m.spread / 1e6 AS iqr_us,
+       e.outcome, m.median / 1e6 AS median_us, (m.median - m.below) / 1e6 AS min_us,
+       m.spread / 1e6 AS iqr_us,
        m.ci / 1e6 AS ci_us, m.ratio / 1e8 AS ratio, w.bytes * 1e3 / m.median AS gbps,
        w.flops / m.median AS tflops, w.bytes * 1e3 / m.median / r.dram_gbps AS share_of_dram,
        w.flops / m.median / r.fma_tflops AS share_of_fma,
@@ -310,8 +311,9 @@ SELECT d.gpu, s.model, s.batch, s.page_size, s.dtype, p.name AS phase,
        r.sources AS commit_state, r.started, b.flags, k.sources AS source,
        (SELECT group_concat(DISTINCT x.how || iif(x.gpu IN ('', d.gpu), '', ' on ' || x.gpu))
         FROM bridge AS x WHERE instr(k.sources, x.kernel || ':' || x.old) AND x.arch = b.arch
-        AND x.flags IN ('', b.flags)) AS bridged, b.registers, b.spill_bytes, m.newest, r.device AS device_id, c.run AS run_id, c.scenario AS scenario_id,
-       m.race AS race_id, m.variant AS variant_id
+        AND x.flags IN ('', b.flags)) AS bridged, b.registers, b.spill_bytes, m.newest,
+       r.device AS device_id, c.run AS run_id, c.scenario AS scenario_id, m.race AS race_id,
+       m.variant AS variant_id
 FROM scenario AS s
 JOIN race AS c ON c.scenario = s.id
 JOIN measurement AS m ON m.race = c.id
@@ -349,7 +351,7 @@ CREATE VIEW best AS
 SELECT h.* FROM fastest AS f
 CROSS JOIN history AS h ON h.race_id = f.race_id AND h.variant_id = f.variant_id;
 
--- Right results against the fastest of their device, protocol, scenario and phase.
+-- Right results relative to the fastest of their device, protocol, scenario and phase.
 CREATE VIEW regret AS
 SELECT h.gpu, h.model, h.batch, h.page_size, h.dtype, h.phase, h.plan, h.kernel, h.variant,
        h.median_us, f.median / 1e6 AS best_us, h.median_us * 1e6 / f.median AS slowdown,
@@ -364,8 +366,8 @@ WHERE h.outcome = 'ok';
 CREATE VIEW failures AS
 SELECT * FROM newest WHERE outcome NOT IN ('ok', 'noisy');
 
--- How much two times of the same differ, by bands of that time. floor is a share: the 95th
--- percentile of |ratio - 1| (nearest rank), 0.5 % or more.
+-- The noise by A/A controls, in bands of the time. floor is a share: the 95th percentile of
+-- |ratio - 1| (nearest rank), at least 0.5 %.
 CREATE VIEW noise AS
 WITH pair AS (
   SELECT r.device AS device_id, r.protocol,

@@ -1,9 +1,8 @@
-/* store.c - every measurement, in SQLite, which store*.c alone know: opening and closing.
+/* store.c - opens and closes the SQLite database of all measurements.
  *
- * schema.sql is the database, store_migrate.c brings older ones to it, merge.sql joins two.
- * Writing, a database is in WAL mode, so that each measurement is one committed
- * transaction that a kill cannot take back and that readers need not wait for; closed, it
- * is a single file again. */
+ * schema.sql defines the database, store_migrate.c migrates older ones, merge.sql joins two.
+ * While it is written a database is in WAL mode: each measurement is one committed transaction,
+ * which a kill cannot undo and readers do not wait for. Closed, it is a single file again. */
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
@@ -26,7 +25,7 @@ static int pragma(struct store *s, const char *sql)
 	return value;
 }
 
-/* The version, 0 of an empty file; -1 + complain when it is none of ours. */
+/* The version; 0: an empty file; -1 + complain: not an attune database. */
 static int version_of(struct store *s)
 {
 	const int version = pragma(s, "PRAGMA user_version");
@@ -41,15 +40,15 @@ static int version_of(struct store *s)
 	if (version < 0)
 		return store_damaged(s, "its version is %d", version) - 1;
 	if (version > VERSION) {
-		complain("%s: has version %d, this attune knows up to %d; update attune", s->path,
-			 version, VERSION);
+		complain("%s: has version %d, but this attune knows up to %d; update attune",
+			 s->path, version, VERSION);
 		return -1;
 	}
 	return version;
 }
 
 /* One transaction, so a concurrent migration sees the finished version. Foreign keys are off
- * meanwhile: what is copied refers to tables that are not full yet. */
+ * meanwhile, because copied rows refer to tables that are not yet filled. */
 static int migrate(struct store *s)
 {
 	char stamp[96];
@@ -85,12 +84,12 @@ static int settle(struct store *s, int readonly)
 	return 0;
 }
 
-/* SQLite would wait for a pipe's other end. */
+/* Refuses a pipe, for one: SQLite would wait for its other end. */
 static int is_a_file(const char *path)
 {
 	struct stat st;
 	if (stat(path, &st) || S_ISREG(st.st_mode))
-		return 1; /* absent: made, or refused by SQLite */
+		return 1; /* absent: SQLite creates or refuses it */
 	complain("%s: %s, not a database file", path,
 		 S_ISDIR(st.st_mode)    ? "a folder"
 		 : S_ISFIFO(st.st_mode) ? "a pipe"
@@ -132,7 +131,7 @@ void store_close(struct store *s)
 	store_forget(s);
 	for (int i = 0; i < NUM_QUERIES; i++)
 		sqlite3_finalize(s->st[i]);
-	/* Fails while others have it open; then the last of them does it. */
+	/* Fails while others have it open; the last to close succeeds. */
 	if (s->wal) {
 		sqlite3_busy_timeout(s->db, 0);
 		store_execute(s, "PRAGMA journal_mode = DELETE");

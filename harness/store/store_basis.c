@@ -1,4 +1,5 @@
-/* store_basis.c - the table of basis.sql: the rules that a device's header began from. */
+/* store_basis.c - reads and writes table `basis` (basis.sql): the rules that a device's header
+ * started from. */
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
@@ -79,7 +80,7 @@ int store_drop_basis(struct store *s)
 	return store_execute(s, "DROP TABLE IF EXISTS basis") || store_explain(s);
 }
 
-/* Of database `src`; a row that is there already is left alone. */
+/* Existing rows are unchanged. */
 int store_merge_basis(struct store *s)
 {
 	const long long theirs = store_number(s, SRC_HAS_BASIS, "");

@@ -1,4 +1,4 @@
-/* store_bridge.c - sources that are not today's, and the bridges that lead from them to today's. */
+/* store_bridge.c - lists sources that are not today's, and stores bridges from them to today's. */
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what needs a bridge -------------------------------------------------------------- */
+/* ---- sources that need a bridge ------------------------------------------------------- */
 
 struct place {
 	long long id, at; /* of dict->scenario */
@@ -28,7 +28,7 @@ static struct place *places_of(const struct dict *d)
 	return p;
 }
 
-/* The sources of a build that a bridge is wanted for. */
+/* The sources of a build that need a bridge. */
 enum { MOST_SOURCES = 8 };
 struct wanting {
 	long long build;

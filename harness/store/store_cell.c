@@ -1,5 +1,4 @@
-/* store_cell.c - reads a row of the database: the names of stages, and which scenario a cell is
- * of. */
+/* store_cell.c - the names of stages, and whether a cell belongs to a scenario. */
 #include "store.h"
 #include "harness/scenario/scenario.h"
 #include <string.h>

@@ -1,5 +1,5 @@
-/* store_dict.c - the tables of names in memory, so that reading a row needs no join: scenarios in
- * the order of store_each, variants as text, and how fresh each build's code is. */
+/* store_dict.c - loads the tables of names into memory, so that reading a row needs no join:
+ * scenarios in the order of store_each, variants as text, and the freshness of each build. */
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
@@ -20,7 +20,7 @@ static char *copy(struct store *s, const char *text)
 	return own;
 }
 
-/* Room for the id in a table by ids; the table's new size, 0 + complain. */
+/* Grows a table by ids so that it has this id. Returns the new size; 0 + complain. */
 static long long grow(struct store *s, void *table, long long n, long long id, size_t size)
 {
 	void **p = table, *q;
@@ -37,7 +37,7 @@ static long long grow(struct store *s, void *table, long long n, long long id, s
 	return room;
 }
 
-enum { MAX_ID = 1 << 22 /* larger ones are damaged: tables by id would take all memory */ };
+enum { MAX_ID = 1 << 22 /* a larger id is damage: a table by id would take all memory */ };
 
 static long long id_of(struct store *s, sqlite3_stmt *st)
 {
@@ -97,7 +97,7 @@ static void read_shape(struct store *s, struct store_cell *c, sqlite3_stmt *st)
 	h->kv_layout = layout_kv(layout_of(c->layout));
 }
 
-/* Whether readers can make a scenario of it. */
+/* Whether it describes a valid scenario. */
 static int is_sound(struct store *s, const struct store_cell *c)
 {
 	char error[160];
@@ -203,7 +203,7 @@ static int read_ending(struct store *s, struct dict *d, sqlite3_stmt *st)
 }
 
 /* ---- builds, and whether their code is today's ------------------------------------------- */
-/* A row of `bridge` that leads on from the binary. */
+/* A row of `bridge` that leads from the binary to a newer source. */
 struct step {
 	char hash[64];
 	int is_provisional;
@@ -230,14 +230,14 @@ static struct step *steps_from(struct store *s, const struct built_source *b)
 	}
 	if (rc != SQLITE_DONE && rc != SQLITE_ROW)
 		store_explain(s);
-	s->is_damaged |= rc != SQLITE_DONE || !st; /* what was not read may be what counts */
+	s->is_damaged |= rc != SQLITE_DONE || !st; /* a missing row might have been a bridge */
 	sqlite3_reset(st);
 	return list;
 }
 
 enum { LONGEST_CHAIN = 32 };
 
-/* The best that bridges make of it: TODAY's tokens are as good as it gets. */
+/* The best freshness over all chains of bridges. */
 static enum freshness freshness_of(struct store *s, const struct built_source *b, int steps_left)
 {
 	const struct kernel *k =

@@ -1,7 +1,7 @@
-/* store_hash.c - the hash of what a database says of a device: all that induction and pictures
- * read. It depends neither on the order of rows and ids nor on the machine. A row is hashed with
- * the texts of the names it refers to, little-endian; a race is the sum of its rows, since ratios
- * and ties are within a race; the content is the sum of the races and of the other tables' rows. */
+/* store_hash.c - hashes all rows of a device that induction and pictures read. The hash depends
+ * neither on the order of rows or ids nor on the machine. A row is hashed little-endian, with the
+ * texts of the names it refers to. A race is hashed over the sum of its rows, since ratios and ties
+ * are within a race. The result is the sum over races and over the other tables' rows. */
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
@@ -21,7 +21,7 @@ static void add(struct sum *s, XXH128_hash_t h)
 	s->high += h.high64 + (s->low < h.low64);
 }
 
-/* What is hashed together. */
+/* Bytes that are hashed together. */
 struct key {
 	XXH3_state_t *state;
 };
@@ -48,7 +48,7 @@ static void key_int(struct key *k, long long v)
 static void key_real(struct key *k, double v)
 {
 	long long bits;
-	v = isnan(v) ? (double)NAN : v; /* of all NaNs one */
+	v = isnan(v) ? (double)NAN : v; /* one of all NaNs */
 	memcpy(&bits, &v, sizeof bits);
 	key_int(k, bits);
 }
@@ -58,7 +58,7 @@ static XXH128_hash_t key_end(const struct key *k)
 	return XXH3_128bits_digest(k->state);
 }
 
-/* A column as it is: its type, and its value. */
+/* Adds a column: its type and its value. */
 static void key_column(struct key *k, struct store *s, sqlite3_stmt *st, int column)
 {
 	const int type = sqlite3_column_type(st, column);
@@ -72,7 +72,7 @@ static void key_column(struct key *k, struct store *s, sqlite3_stmt *st, int col
 }
 
 /* ---- races ------------------------------------------------------------------------------- */
-/* What identifies the scenario, its labels, and what its calls move and compute. */
+/* Hashes the scenario's identity, its labels, and the work of its calls. */
 static XXH128_hash_t of_scenario(struct key *k, const struct dict_scenario *of)
 {
 	const struct store_cell *c = &of->cell;
@@ -97,7 +97,7 @@ static XXH128_hash_t of_scenario(struct key *k, const struct dict_scenario *of)
 	return key_end(k);
 }
 
-/* Columns in the order of CELLS; where ids stand, what they stand for. */
+/* Columns in the order of CELLS; ids are replaced by the texts they refer to. */
 static void add_row(struct store *s, const struct dict *d, struct key *k, sqlite3_stmt *st,
 		    struct sum *race)
 {
@@ -111,7 +111,7 @@ static void add_row(struct store *s, const struct dict *d, struct key *k, sqlite
 	key_begin(k, "measurement");
 	for (size_t i = 0; i < COUNT(texts); i++) {
 		if (!texts[i]) {
-			store_damaged(s, "a row names what is not there");
+			store_damaged(s, "a row refers to a missing row");
 			return;
 		}
 		key_text(k, texts[i]);
@@ -121,7 +121,7 @@ static void add_row(struct store *s, const struct dict *d, struct key *k, sqlite
 	add(race, key_end(k));
 }
 
-/* A race's rows follow one another. names: of the last row. */
+/* The rows of a race are consecutive. names: of the last row. */
 static void end_race(struct key *k, const struct sum *race, XXH128_hash_t scenario,
 		     XXH128_hash_t names, struct sum *sum)
 {
@@ -173,7 +173,7 @@ static int add_scenario(struct store *s, const struct dict *d, const struct dict
 }
 
 /* ---- other tables -------------------------------------------------------------------------- */
-/* Rows of a query as they are, `columns` of them; table: what they are of. */
+/* Adds the rows of a query, with the table's name. */
 static int add_rows(struct store *s, sqlite3_stmt *st, const char *table, struct key *k,
 		    struct sum *sum)
 {
@@ -190,7 +190,7 @@ static int add_rows(struct store *s, sqlite3_stmt *st, const char *table, struct
 	return rc == SQLITE_DONE && !s->is_damaged;
 }
 
-/* A database without a basis has the hash that it had before there were any. */
+/* Without a basis the hash is the same as before table `basis` existed. */
 static int add_bases(struct store *s, const struct dict *d, struct key *k, struct sum *sum)
 {
 	const int has = store_has_basis(s);

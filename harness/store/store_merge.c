@@ -1,4 +1,4 @@
-/* store_merge.c - joins databases, and makes the form that is committed to git. */
+/* store_merge.c - joins databases, and reduces one to the form that is committed to git. */
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"

@@ -1,5 +1,5 @@
-/* store_migrate.c - whether a database has today's tables, and how one of an earlier version gets
- * them: its tables step aside, schema.sql makes new ones, migrate_rows.sql copies the rows. */
+/* store_migrate.c - checks whether a database has today's tables, and migrates earlier versions:
+ * renames the old tables, creates new ones by schema.sql, copies the rows by migrate_rows.sql. */
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
@@ -13,17 +13,17 @@ EMBED(store_schema_sql, "harness/store/schema.sql")
 EMBED(store_migrate_aside_sql, "harness/store/migrate_aside.sql")
 EMBED(store_migrate_rows_sql, "harness/store/migrate_rows.sql")
 
-/* Version 1 only raced, without controls: what version 2 added. */
+/* Added by version 2; version 1 had only the stage race, and no controls. */
 static const char add_version_2[] =
     "ALTER TABLE scenario ADD COLUMN steps REAL NOT NULL DEFAULT 0;"
     "ALTER TABLE measurement ADD COLUMN stage TEXT NOT NULL DEFAULT 'race';"
     "CREATE TABLE control (run INTEGER, scenario INTEGER, phase TEXT, variant INTEGER, stage TEXT,"
     " median_us REAL, ratio REAL) STRICT;";
-/* What version 4 added. */
+/* Added by version 4. */
 static const char add_version_4[] =
     "CREATE TABLE ceiling (run INTEGER, name TEXT, detail TEXT, value REAL, unit TEXT) STRICT;";
 
-/* A step, and the versions that take it. */
+/* The steps of a migration, and the versions that need them. */
 static const struct {
 	int first, last;
 	const char *sql;
@@ -53,7 +53,7 @@ static int by_kernel(const void *a, const void *b)
 	return order ? order : strcmp(x->identity, y->identity);
 }
 
-/* As table `code` has it: sorted, each once. */
+/* In the form of table `code`: sorted, each source once. */
 static void sources_text(char text[CODE_TEXT], const struct legacy_source *part[2], int parts)
 {
 	struct named_source v[2 * COUNT(part[0]->binary)];
@@ -92,7 +92,7 @@ int store_functions(struct store *s)
 		   SQLITE_OK;
 }
 
-/* Earlier versions kept rates; today's keep what they follow from. */
+/* Earlier versions stored rates; today bytes and operations are stored. */
 static int fill_work(struct store *s)
 {
 	const struct dict *d = store_dict(s, 0);
@@ -112,7 +112,7 @@ static int fill_work(struct store *s)
 	return ok;
 }
 
-/* SQL of ours is right; what it does not find is not there. */
+/* Our SQL is right, so an SQL error means that tables are missing. */
 static int explain(struct store *s, int from)
 {
 	return sqlite3_errcode(s->db) == SQLITE_ERROR
@@ -130,7 +130,7 @@ int store_migrate(struct store *s, int from)
 }
 
 /* ---- today's tables ---------------------------------------------------------------------- */
-/* The next character of SQL that is neither blank nor in a comment; 0 at the end. */
+/* The next character that is neither blank nor in a comment; 0 at the end. */
 static char next(const char **sql)
 {
 	const char *c = *sql;
@@ -161,7 +161,7 @@ static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
 	return sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK ? st : NULL;
 }
 
-/* model: name and SQL of what has to be there; found: SQL by that name. */
+/* model: names and SQL of the required tables, views and indices; found: SQL by name. */
 static int compare(struct store *s, sqlite3_stmt *model, sqlite3_stmt *found)
 {
 	int rc, ok = 1;
@@ -173,14 +173,14 @@ static int compare(struct store *s, sqlite3_stmt *model, sqlite3_stmt *found)
 		if (rc != SQLITE_ROW && rc != SQLITE_DONE)
 			return store_explain(s);
 		if (rc == SQLITE_DONE)
-			return store_damaged(s, "'%.40s' is missing, which its version has", name);
+			return store_damaged(s, "its version has '%.40s', which is missing", name);
 		if (!says_the_same(store_text(s, found, 0), store_text(s, model, 1)))
-			return store_damaged(s, "'%.40s' is not as its version has it", name);
+			return store_damaged(s, "'%.40s' differs from that of its version", name);
 	}
 	return ok && rc == SQLITE_DONE;
 }
 
-/* Whether all tables, views and indices are as `schema` makes them; comments and blanks aside.
+/* Whether all tables, views and indices are as in `schema`, except for comments and blanks.
  * 0 + complain. */
 static int has_tables(struct store *s, const char *schema)
 {

@@ -1,4 +1,4 @@
-/* store_names.c - what rows refer to, as the database spells it: scenarios, variants, sources. */
+/* store_names.c - the rows that other rows refer to: scenarios, variants, and sources as text. */
 #include "handle.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -160,7 +160,7 @@ static void add_source(struct sources *v, const struct kernel *k)
 		v->kernel[v->n++] = k;
 }
 
-/* Anything wrong behind the kernel's name, such as an old tunable, counts as its default. */
+/* An error after the kernel's name, such as an old tunable, counts as the default choice. */
 static void add_sources(struct sources *v, enum backend backend, const char *text)
 {
 	char name[64];

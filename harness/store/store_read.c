@@ -1,4 +1,4 @@
-/* store_read.c - the newest row of every cell, to callbacks; noise, devices, ceilings, free
+/* store_read.c - reads the newest row of every cell, and noise, devices, ceilings and free
  * queries. */
 #include "handle.h"
 #include "store.h"
@@ -13,7 +13,7 @@ long long store_device_id(struct store *s, const char *gpu)
 	return s->device && !strcmp(s->gpu, gpu) ? s->device : store_number(s, NEWEST, "s", gpu);
 }
 
-/* ---- is a cell there ------------------------------------------------------------------- */
+/* ---- whether a cell exists ------------------------------------------------------------- */
 static int has(struct store *s, const char *gpu, const struct scenario *sc, const char *phase,
 	       const char *text)
 {
@@ -78,7 +78,7 @@ static void read_times(struct store *s, const struct dict_scenario *of, long lon
 			      c->outcome, c->samples, c->min_us);
 }
 
-/* What the row's ids stand for. */
+/* Resolves the row's ids. */
 static int read_names(struct store *s, const struct dict *d, struct store_cell *c, sqlite3_stmt *st)
 {
 	c->variant_id = store_int(s, st, 1, 1, d->variants - 1);
@@ -90,7 +90,7 @@ static int read_names(struct store *s, const struct dict *d, struct store_cell *
 	const struct dict_build *b = &d->build[build];
 	const struct dict_ending *e = &d->ending[ending];
 	if (!v->kernel || !b->sources || !e->outcome)
-		return store_damaged(s, "a row names what is not there");
+		return store_damaged(s, "a row refers to a missing row");
 	c->kernel = v->kernel;
 	c->choice = v->choice;
 	c->today = b->today;

@@ -1,5 +1,5 @@
-/* store_sound.c - whether a database holds what attune wrote: the values of its columns, and the
- * seal of its content. */
+/* store_sound.c - checks that a database holds only what attune wrote: the values of its columns,
+ * and the seal, a hash of its rows. */
 #include "handle.h"
 #include "store.h"
 #include <string.h>
@@ -18,11 +18,11 @@ int store_seal(struct store *s)
 	if (ok && rc != SQLITE_DONE)
 		ok = store_explain(s);
 	sqlite3_reset(st);
-	s->changes = sqlite3_total_changes64(s->db); /* the seal is of these */
+	s->changes = sqlite3_total_changes64(s->db); /* the seal covers these */
 	return ok;
 }
 
-/* A seal covers all values; without one, they must be such as attune writes. */
+/* A seal covers all values; without one, each must be a value that attune writes. */
 static int is_as_written(struct store *s, int has_seal)
 {
 	sqlite3_stmt *st = store_rows(s, SEALS, "");
@@ -45,8 +45,8 @@ static int is_as_written(struct store *s, int has_seal)
 	return ok;
 }
 
-/* ---- all of it -------------------------------------------------------------------------------- */
-/* What a PRAGMA finds wrong is its first row; none, or "ok": nothing. */
+/* ---- the check ------------------------------------------------------------------------------ */
+/* The first row of the PRAGMA names an error; no row, or "ok": none. */
 static int finds_nothing(struct store *s, const char *pragma, const char *wrong)
 {
 	sqlite3_stmt *st = NULL;
@@ -70,6 +70,6 @@ int store_check(struct store *s)
 	const long long seals = store_number(s, COUNT_SEALS, "");
 	return seals >= 0 &&
 	       (seals || finds_nothing(s, "PRAGMA foreign_key_check",
-				       "rows of '%.*s' name what is not there")) &&
+				       "rows of '%.*s' refer to missing rows")) &&
 	       is_as_written(s, seals > 0);
 }

@@ -1,4 +1,4 @@
-/* store_statement.c - the SQL of all statements, and how they run: errors, values, transactions. */
+/* store_statement.c - the SQL of all statements, and running them: values, errors, transactions. */
 #include "handle.h"
 #include "harness/base/base.h"
 #include <errno.h>
@@ -10,7 +10,7 @@
 #define IDENTITY                                                                    \
 	"model, batch, page_size, dtype, kv_dtype, layout, seed, num_query_heads, " \
 	"num_kv_heads, head_size, causal, \"window\", scale, softcap, has_sinks, has_alibi"
-/* Races of a cell's kind: of a device, protocol, scenario, phase and pass. */
+/* The races of a device, protocol, scenario, phase and pass. */
 #define RACES_LIKE                                                                             \
 	"race AS c JOIN run AS r ON r.id = c.run JOIN stage AS t ON t.id = c.stage"            \
 	" WHERE c.scenario = ?1 AND c.phase = ?2 AND r.device = ?4 AND ?5 IN ('', r.protocol)" \
@@ -25,171 +25,195 @@
 	" AND m.newest = 1"
 #define CELL_ORDER " WHERE c.scenario = ?1 ORDER BY c.phase, c.id, m.variant"
 
-// clang-format off
 static const char *const queries[NUM_QUERIES] = {
-	[BEGIN]    = "BEGIN IMMEDIATE",
-	[COMMIT]   = "COMMIT",
+	[BEGIN] = "BEGIN IMMEDIATE",
+	[COMMIT] = "COMMIT",
 	[ROLLBACK] = "ROLLBACK",
 
-	[FIND_DEVICE] = "SELECT id FROM device WHERE (gpu, name, arch, units, memory_gib, machine) ="
-		" (?1, ?2, ?3, ?4, ?5, ?6)",
-	[ADD_DEVICE] = "INSERT INTO device (gpu, name, arch, units, memory_gib, machine, lanes,"
-		" smem_per_block, smem_per_unit, l2_bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
-		" ?10) RETURNING id",
-	[ADD_RUN] = "INSERT INTO run (uid, device, card, driver, memory_bytes, clock_mhz,"
-		" memory_clock_mhz, power_limit_w, commit_id, sources, toolkit, protocol, command,"
-		" dram_gbps, fma_tflops, started) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
-		" ?11, ?12, ?13, ?14, ?15, strftime('%Y-%m-%dT%H:%M:%SZ', 'now')) RETURNING id",
+	[FIND_DEVICE] =
+	    "SELECT id FROM device WHERE (gpu, name, arch, units, memory_gib, machine) ="
+	    " (?1, ?2, ?3, ?4, ?5, ?6)",
+	[ADD_DEVICE] =
+	    "INSERT INTO device (gpu, name, arch, units, memory_gib, machine, lanes,"
+	    " smem_per_block, smem_per_unit, l2_bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
+	    " ?10) RETURNING id",
+	[ADD_RUN] =
+	    "INSERT INTO run (uid, device, card, driver, memory_bytes, clock_mhz,"
+	    " memory_clock_mhz, power_limit_w, commit_id, sources, toolkit, protocol, command,"
+	    " dram_gbps, fma_tflops, started) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
+	    " ?11, ?12, ?13, ?14, ?15, strftime('%Y-%m-%dT%H:%M:%SZ', 'now')) RETURNING id",
 
-	[FIND_SCENARIO] = "SELECT id FROM scenario WHERE (" IDENTITY ") ="
-		" (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
-	[ADD_SCENARIO] = "INSERT INTO scenario (" IDENTITY ", set_name, split, weight, num_seqs,"
-		" steps, query_tokens, max_query, kv_tokens, max_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6,"
-		" ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,"
-		" ?24, ?25) RETURNING id",
+	[FIND_SCENARIO] =
+	    "SELECT id FROM scenario WHERE (" IDENTITY ") ="
+	    " (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+	[ADD_SCENARIO] =
+	    "INSERT INTO scenario (" IDENTITY ", set_name, split, weight, num_seqs,"
+	    " steps, query_tokens, max_query, kv_tokens, max_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6,"
+	    " ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,"
+	    " ?24, ?25) RETURNING id",
 	[LABEL_SCENARIO] = "UPDATE scenario SET (set_name, split, weight, steps) ="
-		" (?2, ?3, ?4, ?5) WHERE id = ?1"
-		" AND (set_name, split, weight, steps) <> (?2, ?3, ?4, ?5)",
+			   " (?2, ?3, ?4, ?5) WHERE id = ?1"
+			   " AND (set_name, split, weight, steps) <> (?2, ?3, ?4, ?5)",
 	[ADD_WORK] = "INSERT OR REPLACE INTO work VALUES (?1, ?2, ?3, ?4)",
 
 	[FIND_CHOICE] = "SELECT id FROM choice WHERE digest = ?3",
 	[ADD_CHOICE] = "INSERT INTO choice (kernel, text, digest) VALUES (?1, ?2, ?3) RETURNING id",
 	[FIND_VARIANT] = "SELECT id FROM variant WHERE choice = ?1 AND how = ?3"
-		" AND ifnull(decode, 0) = ?2",
+			 " AND ifnull(decode, 0) = ?2",
 	[ADD_VARIANT] = "INSERT INTO variant (choice, decode, how) VALUES (?1, nullif(?2, 0), ?3)"
-		" RETURNING id",
+			" RETURNING id",
 	[FIND_CODE] = "SELECT id FROM code WHERE sources = ?1",
 	[ADD_CODE] = "INSERT INTO code (sources) VALUES (?1) RETURNING id",
-	[FIND_BUILD] = "SELECT id FROM build WHERE (arch, flags, code, registers, spill_bytes) ="
-		" ((SELECT d.arch FROM run r JOIN device d ON d.id = r.device WHERE r.id = ?1),"
-		" ?2, ?3, ?4, ?5)",
-	[ADD_BUILD] = "INSERT INTO build (arch, flags, code, registers, spill_bytes) VALUES"
-		" ((SELECT d.arch FROM run r JOIN device d ON d.id = r.device WHERE r.id = ?1),"
-		" ?2, ?3, ?4, ?5) RETURNING id",
+	[FIND_BUILD] =
+	    "SELECT id FROM build WHERE (arch, flags, code, registers, spill_bytes) ="
+	    " ((SELECT d.arch FROM run r JOIN device d ON d.id = r.device WHERE r.id = ?1),"
+	    " ?2, ?3, ?4, ?5)",
+	[ADD_BUILD] =
+	    "INSERT INTO build (arch, flags, code, registers, spill_bytes) VALUES"
+	    " ((SELECT d.arch FROM run r JOIN device d ON d.id = r.device WHERE r.id = ?1),"
+	    " ?2, ?3, ?4, ?5) RETURNING id",
 	[FIND_ENDING] = "SELECT id FROM ending WHERE (outcome, stopped) = (?1, ?2)",
 	[ADD_ENDING] = "INSERT INTO ending (outcome, stopped) VALUES (?1, ?2) RETURNING id",
 
 	[FIND_RACE] = "SELECT id FROM race WHERE (scenario, phase, run, stage) = (?1, ?2, ?3, ?4)",
-	[ADD_RACE] = "INSERT INTO race (scenario, phase, run, stage, mhz_before, mhz_after, power_w)"
-		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING id",
-	[RACE_READING] = "SELECT (mhz_before IS ?2) AND (mhz_after IS ?3) AND (power_w IS ?4) FROM race"
-		" WHERE id = ?1",
+	[ADD_RACE] =
+	    "INSERT INTO race (scenario, phase, run, stage, mhz_before, mhz_after, power_w)"
+	    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING id",
+	[RACE_READING] =
+	    "SELECT (mhz_before IS ?2) AND (mhz_after IS ?3) AND (power_w IS ?4) FROM race"
+	    " WHERE id = ?1",
 	[SUPERSEDE] = "UPDATE measurement SET newest = 0 WHERE newest = 1 AND variant = ?3"
-		" AND race IN (SELECT c.id FROM " RACES_LIKE ")",
+		      " AND race IN (SELECT c.id FROM " RACES_LIKE ")",
 	[ADD_MEASUREMENT] = "INSERT OR REPLACE INTO measurement VALUES"
-		" (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+			    " (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
 	[ADD_READING] = "INSERT INTO reading VALUES (?1, ?2, ?3, ?4, ?5)",
 	[ADD_FAILURE] = "INSERT INTO failure VALUES (?1, ?2, ?3)",
-	[ADD_SAMPLE]  = "INSERT INTO sample VALUES (?1, ?2, ?3, ?4, ?5)",
+	[ADD_SAMPLE] = "INSERT INTO sample VALUES (?1, ?2, ?3, ?4, ?5)",
 	[LAST_RACE] = "SELECT id FROM race WHERE run = ?1 ORDER BY id DESC LIMIT 1",
-	[ADD_NOISY_ENDINGS] = "INSERT OR IGNORE INTO ending (outcome, stopped) SELECT DISTINCT 'noisy',"
-		" e.stopped FROM race AS c JOIN measurement AS m ON m.race = c.id JOIN ending AS e ON"
-		" e.id = m.ending AND e.outcome = 'ok' WHERE c.run = ?1 AND c.id > ?2",
-	[DISBELIEVE] = "UPDATE measurement SET ending = (SELECT n.id FROM ending AS o JOIN ending AS n"
-		" ON n.stopped = o.stopped AND n.outcome = 'noisy' WHERE o.id = measurement.ending)"
-		" WHERE race IN (SELECT id FROM race WHERE run = ?1 AND id > ?2)"
-		" AND ending IN (SELECT id FROM ending WHERE outcome = 'ok')",
+	[ADD_NOISY_ENDINGS] =
+	    "INSERT OR IGNORE INTO ending (outcome, stopped) SELECT DISTINCT 'noisy',"
+	    " e.stopped FROM race AS c JOIN measurement AS m ON m.race = c.id JOIN ending AS e ON"
+	    " e.id = m.ending AND e.outcome = 'ok' WHERE c.run = ?1 AND c.id > ?2",
+	[DISBELIEVE] =
+	    "UPDATE measurement SET ending = (SELECT n.id FROM ending AS o JOIN ending AS n"
+	    " ON n.stopped = o.stopped AND n.outcome = 'noisy' WHERE o.id = measurement.ending)"
+	    " WHERE race IN (SELECT id FROM race WHERE run = ?1 AND id > ?2)"
+	    " AND ending IN (SELECT id FROM ending WHERE outcome = 'ok')",
 	/* as in merge.sql */
-	[UNSUPERSEDE] = "UPDATE measurement AS m SET newest = a.age = 1 FROM (SELECT m.race, m.variant,"
-		" row_number() OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase, t.pass,"
-		" m.variant ORDER BY m.ending IN (SELECT id FROM ending WHERE outcome = 'noisy'),"
-		" c.run DESC, c.id DESC) AS age FROM measurement AS m JOIN race AS c ON c.id = m.race"
-		" JOIN run AS r ON r.id = c.run JOIN stage AS t ON t.id = c.stage) AS a"
-		" WHERE (a.race, a.variant) = (m.race, m.variant) AND m.newest <> (a.age = 1)",
+	[UNSUPERSEDE] =
+	    "UPDATE measurement AS m SET newest = a.age = 1 FROM (SELECT m.race, m.variant,"
+	    " row_number() OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase, t.pass,"
+	    " m.variant ORDER BY m.ending IN (SELECT id FROM ending WHERE outcome = 'noisy'),"
+	    " c.run DESC, c.id DESC) AS age FROM measurement AS m JOIN race AS c ON c.id = m.race"
+	    " JOIN run AS r ON r.id = c.run JOIN stage AS t ON t.id = c.stage) AS a"
+	    " WHERE (a.race, a.variant) = (m.race, m.variant) AND m.newest <> (a.age = 1)",
 	[ADD_CONTROL] = "INSERT OR REPLACE INTO control VALUES (?1, ?2, ?3, ?4)",
 
 	[ADD_CEILING] = "INSERT INTO ceiling (run, name, detail, value, unit) VALUES"
-		" (?1, ?2, ?3, ?4, ?5) RETURNING id",
+			" (?1, ?2, ?3, ?4, ?5) RETURNING id",
 	[CEILINGS] = "SELECT name, detail, value, unit FROM ceiling WHERE run ="
-		" (SELECT c.run FROM ceiling c JOIN run r ON r.id = c.run JOIN device d ON"
-		" d.id = r.device WHERE d.gpu = ?1 ORDER BY c.run DESC LIMIT 1) ORDER BY id",
+		     " (SELECT c.run FROM ceiling c JOIN run r ON r.id = c.run JOIN device d ON"
+		     " d.id = r.device WHERE d.gpu = ?1 ORDER BY c.run DESC LIMIT 1) ORDER BY id",
 
 	[ADD_RESOURCES] = "INSERT OR REPLACE INTO resources VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
-		" ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) RETURNING 1",
+			  " ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) RETURNING 1",
 
 	[RUN_IS_CPU] = "SELECT 1 + (d.gpu = 'cpu') FROM run r JOIN device d ON d.id = r.device"
-		" WHERE r.id = ?1",
-	[NEWEST] = "SELECT r.device FROM run AS r JOIN device AS d ON d.id = r.device WHERE d.gpu = ?1"
-		" AND EXISTS (SELECT 1 FROM race AS c JOIN measurement AS m ON m.race = c.id WHERE c.run ="
-		" r.id) ORDER BY r.id DESC LIMIT 1",
-	[HAS] = "SELECT b.arch, b.flags, k.sources FROM measurement AS m JOIN build AS b ON"
-		" b.id = m.build JOIN code AS k ON k.id = b.code WHERE m.newest = 1 AND m.variant = ?3"
-		" AND m.ending NOT IN (SELECT id FROM ending WHERE outcome = 'noisy')"
-		" AND m.race IN (SELECT c.id FROM " RACES_LIKE ")",
+		       " WHERE r.id = ?1",
+	[NEWEST] =
+	    "SELECT r.device FROM run AS r JOIN device AS d ON d.id = r.device WHERE d.gpu = ?1"
+	    " AND EXISTS (SELECT 1 FROM race AS c JOIN measurement AS m ON m.race = c.id WHERE "
+	    "c.run ="
+	    " r.id) ORDER BY r.id DESC LIMIT 1",
+	[HAS] =
+	    "SELECT b.arch, b.flags, k.sources FROM measurement AS m JOIN build AS b ON"
+	    " b.id = m.build JOIN code AS k ON k.id = b.code WHERE m.newest = 1 AND m.variant = ?3"
+	    " AND m.ending NOT IN (SELECT id FROM ending WHERE outcome = 'noisy')"
+	    " AND m.race IN (SELECT c.id FROM " RACES_LIKE ")",
 	[SAMPLES] = "SELECT us FROM sample WHERE (race, variant) = (?1, ?2)",
 
-	[ALL_SCENARIOS] = "SELECT s.id, " IDENTITY ", set_name, split, weight,"
-		" (SELECT group_concat(w.phase || ' ' || w.bytes || ' ' || w.flops, ' ') FROM work AS w"
-		" WHERE w.scenario = s.id), steps FROM scenario AS s ORDER BY model, page_size, batch, dtype,"
-		" kv_dtype, layout, \"window\", softcap, has_sinks, has_alibi, seed, head_size,"
-		" num_query_heads, num_kv_heads, causal, scale",
+	[ALL_SCENARIOS] =
+	    "SELECT s.id, " IDENTITY ", set_name, split, weight,"
+	    " (SELECT group_concat(w.phase || ' ' || w.bytes || ' ' || w.flops, ' ') FROM work AS w"
+	    " WHERE w.scenario = s.id), steps FROM scenario AS s ORDER BY model, page_size, batch, "
+	    "dtype,"
+	    " kv_dtype, layout, \"window\", softcap, has_sinks, has_alibi, seed, head_size,"
+	    " num_query_heads, num_kv_heads, causal, scale",
 	[ALL_VARIANTS] = "SELECT v.id, h.kernel, h.text, v.how, o.kernel, o.text FROM variant AS v"
-		" JOIN choice AS h ON h.id = v.choice LEFT JOIN choice AS o ON o.id = v.decode ORDER BY v.id",
+			 " JOIN choice AS h ON h.id = v.choice LEFT JOIN choice AS o ON o.id = "
+			 "v.decode ORDER BY v.id",
 	[ALL_BUILDS] = "SELECT b.id, b.arch, b.flags, k.sources FROM build AS b"
-		" JOIN code AS k ON k.id = b.code ORDER BY b.id",
+		       " JOIN code AS k ON k.id = b.code ORDER BY b.id",
 	[ALL_ENDINGS] = "SELECT id, outcome, stopped FROM ending ORDER BY id",
 	[ALL_BRIDGES] = "SELECT kernel, old, new, flags, gpu FROM bridge WHERE arch = ?1"
-		" AND kernel = ?2 AND old = ?3 AND flags IN ('', ?4)",
-	/* Of a plan by its variant, which tells its parts. */
+			" AND kernel = ?2 AND old = ?3 AND flags IN ('', ?4)",
+	/* A plan's rows are grouped by variant, which has the parts. */
 	[BUILD_USES] = "SELECT m.build, c.scenario, iif(b.flags = '', m.variant, 0), count(*)"
-		" FROM race AS c JOIN run AS r ON r.id = c.run AND r.device = ?1"
-		" CROSS JOIN measurement AS m ON m.race = c.id AND m.newest = 1"
-		" JOIN build AS b ON b.id = m.build GROUP BY 1, 2, 3 ORDER BY 1",
+		       " FROM race AS c JOIN run AS r ON r.id = c.run AND r.device = ?1"
+		       " CROSS JOIN measurement AS m ON m.race = c.id AND m.newest = 1"
+		       " JOIN build AS b ON b.id = m.build GROUP BY 1, 2, 3 ORDER BY 1",
 	[DROP_BRIDGE] = "DELETE FROM bridge WHERE (kernel, old, new, arch, flags, how, gpu) ="
-		" (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+			" (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
 	[DROP_RACES] = "DELETE FROM bridge WHERE (kernel, old, arch, how) = (?1, ?2, ?3, 'race')",
-	[ADD_BRIDGE] = "INSERT INTO bridge (kernel, old, new, arch, flags, how, gpu, batches, mean, p95,"
-		" toolkit, commit_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
-		" RETURNING id",
+	[ADD_BRIDGE] =
+	    "INSERT INTO bridge (kernel, old, new, arch, flags, how, gpu, batches, mean, p95,"
+	    " toolkit, commit_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
+	    " RETURNING id",
 	[ADD_BRIDGE_RACE] = "INSERT INTO bridge_race VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
 	[SET_BASIS] = "INSERT OR REPLACE INTO basis VALUES (?1, ?2, ?3, ?4, ?5) RETURNING 1",
 	[GET_BASIS] = "SELECT header, incumbent, rules, prior FROM basis WHERE device = ?1"
-		" AND header = ?2",
+		      " AND header = ?2",
 	[HAS_BASIS] = "SELECT count(*) FROM main.sqlite_schema WHERE name = 'basis'",
 	[SRC_HAS_BASIS] = "SELECT count(*) FROM src.sqlite_schema WHERE name = 'basis'",
 	[BASES_OF] = "SELECT header, incumbent, rules, prior FROM basis WHERE device = ?1",
-	[BRIDGES_OF] = "SELECT kernel, old, new, arch, flags, how, gpu, batches, mean, p95 FROM bridge"
-		" WHERE arch = ?1",
-	[CONTROLS] = "SELECT s.model, s.batch, c.phase, h.kernel, h.text, v.how, o.kernel, o.text,"
-		" r.protocol, a.median, a.ratio FROM control AS a JOIN race AS c ON c.id = a.race"
-		" JOIN run AS r ON r.id = c.run AND r.device = ?1 LEFT JOIN scenario AS s ON"
-		" s.id = c.scenario LEFT JOIN variant AS v ON v.id = a.variant LEFT JOIN choice AS h ON"
-		" h.id = v.choice LEFT JOIN choice AS o ON o.id = v.decode",
-	[DEVICE_LIMITS] = "SELECT gpu, name, arch, units, memory_gib, lanes, smem_per_block, smem_per_unit,"
-		" l2_bytes FROM device WHERE id = ?1",
-	[RUNS_OF] = "SELECT uid, card, driver, memory_bytes, clock_mhz, memory_clock_mhz, power_limit_w,"
-		" commit_id, sources, toolkit, protocol, command, dram_gbps, fma_tflops, started,"
-		" (SELECT machine FROM device WHERE id = ?1) FROM run WHERE device = ?1",
-	[CEILINGS_OF] = "SELECT r.uid, c.name, c.detail, c.value, c.unit FROM ceiling AS c JOIN run AS r"
-		" ON r.id = c.run WHERE r.device = ?1",
+	[BRIDGES_OF] =
+	    "SELECT kernel, old, new, arch, flags, how, gpu, batches, mean, p95 FROM bridge"
+	    " WHERE arch = ?1",
+	[CONTROLS] =
+	    "SELECT s.model, s.batch, c.phase, h.kernel, h.text, v.how, o.kernel, o.text,"
+	    " r.protocol, a.median, a.ratio FROM control AS a JOIN race AS c ON c.id = a.race"
+	    " JOIN run AS r ON r.id = c.run AND r.device = ?1 LEFT JOIN scenario AS s ON"
+	    " s.id = c.scenario LEFT JOIN variant AS v ON v.id = a.variant LEFT JOIN choice AS h ON"
+	    " h.id = v.choice LEFT JOIN choice AS o ON o.id = v.decode",
+	[DEVICE_LIMITS] =
+	    "SELECT gpu, name, arch, units, memory_gib, lanes, smem_per_block, smem_per_unit,"
+	    " l2_bytes FROM device WHERE id = ?1",
+	[RUNS_OF] =
+	    "SELECT uid, card, driver, memory_bytes, clock_mhz, memory_clock_mhz, power_limit_w,"
+	    " commit_id, sources, toolkit, protocol, command, dram_gbps, fma_tflops, started,"
+	    " (SELECT machine FROM device WHERE id = ?1) FROM run WHERE device = ?1",
+	[CEILINGS_OF] =
+	    "SELECT r.uid, c.name, c.detail, c.value, c.unit FROM ceiling AS c JOIN run AS r"
+	    " ON r.id = c.run WHERE r.device = ?1",
 	[UNSEAL] = "DELETE FROM seal",
 	[SEAL] = "INSERT OR REPLACE INTO seal VALUES (?1, ?2) RETURNING 1",
 	[SEALS] = "SELECT d.id, s.hash FROM device AS d LEFT JOIN seal AS s ON s.device = d.id"
-		" ORDER BY d.id",
+		  " ORDER BY d.id",
 	[COUNT_SEALS] = "SELECT count(*) FROM seal",
-	/* CROSS JOIN: in this order. LEFT JOIN: a row whose stage is not there is damaged. */
+	/* CROSS JOIN fixes the order. LEFT JOIN keeps a row with a missing stage, which is damage. */
 	[CELLS] = "SELECT " CELL_COLUMNS ", c.power_w" CELL_TABLES CELL_ORDER,
-	[CELLS_READ] = "SELECT " CELL_COLUMNS ", iif(g.race IS NULL, c.power_w, g.power_w)" CELL_TABLES
-		" LEFT JOIN reading AS g ON g.race = m.race AND g.variant = m.variant" CELL_ORDER,
+	[CELLS_READ] =
+	    "SELECT " CELL_COLUMNS ", iif(g.race IS NULL, c.power_w, g.power_w)" CELL_TABLES
+	    " LEFT JOIN reading AS g ON g.race = m.race AND g.variant = m.variant" CELL_ORDER,
 	[HAS_READINGS] = "SELECT EXISTS (SELECT 1 FROM reading)",
 	[NOISE] = "SELECT band, pairs, floor FROM noise WHERE device_id = ?1 AND protocol ="
-		" (SELECT r.protocol FROM run r WHERE r.device = ?1 AND EXISTS"
-		" (SELECT 1 FROM race c JOIN measurement m ON m.race = c.id WHERE c.run = r.id)"
-		" ORDER BY r.id DESC)",
+		  " (SELECT r.protocol FROM run r WHERE r.device = ?1 AND EXISTS"
+		  " (SELECT 1 FROM race c JOIN measurement m ON m.race = c.id WHERE c.run = r.id)"
+		  " ORDER BY r.id DESC)",
 	[COUNT_ROWS] = "SELECT count(*) FROM measurement",
 	[DEVICE_NAMES] = "SELECT gpu, arch FROM device WHERE id = ?1",
-	[DEVICE] = "SELECT d.name, d.gpu, d.arch, r.driver, r.commit_id, r.toolkit, r.protocol,"
-		" r.command, r.sources, d.machine, d.units, d.lanes, d.smem_per_block, d.smem_per_unit,"
-		" d.l2_bytes, r.memory_bytes, r.clock_mhz, r.memory_clock_mhz, r.power_limit_w,"
-		/* ceilings: the newest that were measured, whichever run of the device did */
-		" (SELECT dram_gbps FROM run WHERE device = d.id AND dram_gbps > 0 ORDER BY id DESC"
-		" LIMIT 1), (SELECT fma_tflops FROM run WHERE device = d.id AND fma_tflops > 0"
-		" ORDER BY id DESC LIMIT 1)"
-		" FROM run r JOIN device d ON d.id = r.device WHERE d.id = ?1 AND EXISTS"
-		" (SELECT 1 FROM race c JOIN measurement m ON m.race = c.id WHERE c.run = r.id)"
-		" ORDER BY r.id DESC",
+	[DEVICE] =
+	    "SELECT d.name, d.gpu, d.arch, r.driver, r.commit_id, r.toolkit, r.protocol,"
+	    " r.command, r.sources, d.machine, d.units, d.lanes, d.smem_per_block, d.smem_per_unit,"
+	    " d.l2_bytes, r.memory_bytes, r.clock_mhz, r.memory_clock_mhz, r.power_limit_w,"
+	    /* ceilings: the newest of any run of the device */
+	    " (SELECT dram_gbps FROM run WHERE device = d.id AND dram_gbps > 0 ORDER BY id DESC"
+	    " LIMIT 1), (SELECT fma_tflops FROM run WHERE device = d.id AND fma_tflops > 0"
+	    " ORDER BY id DESC LIMIT 1)"
+	    " FROM run r JOIN device d ON d.id = r.device WHERE d.id = ?1 AND EXISTS"
+	    " (SELECT 1 FROM race c JOIN measurement m ON m.race = c.id WHERE c.run = r.id)"
+	    " ORDER BY r.id DESC",
 };
-// clang-format on
 
 /* ---- running them ----------------------------------------------------------- */
 
@@ -218,7 +242,7 @@ int store_explain(struct store *s)
 		break;
 	case SQLITE_READONLY:
 		complain(s->readonly
-			     ? "%s: its last writer was cut off, and reading it needs a folder "
+			     ? "%s: its last writer was killed, and reading it needs a folder "
 			       "that can be written; copy it to one, and the -wal file with it"
 			     : "%s: cannot be written: the file or its folder is read-only",
 			 s->path);
@@ -323,8 +347,8 @@ int store_execute(struct store *s, const char *sql)
 
 /* ---- transactions ------------------------------------------------------------- */
 
-/* Only at the first write: looking leaves a file as it was, to the byte. The switch
- * does not wait for others by itself. */
+/* Called at the first write only, so that reading does not change the file. SQLite does not wait
+ * for others in this PRAGMA. */
 int store_enter_wal(struct store *s)
 {
 	for (int waited = 0; !s->wal; waited += 20) {

@@ -1,5 +1,5 @@
-/* store_values.c - the values of a row's columns, as attune wrote them: the only way to read one.
- * Anything else is damage, said once a handle. */
+/* store_values.c - reads the columns of a row. A value that attune does not write is damage, which
+ * is reported once per handle. */
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
@@ -30,7 +30,7 @@ int store_is_damaged(const struct store *s)
 /* ---- columns ---------------------------------------------------------------------------- */
 static void refuse(struct store *s, sqlite3_stmt *st, int column)
 {
-	store_damaged(s, "column '%.40s' of a row holds what attune does not write",
+	store_damaged(s, "column '%.40s' of a row holds a value that attune does not write",
 		      sqlite3_column_name(st, column));
 }
 

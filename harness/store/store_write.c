@@ -1,5 +1,5 @@
-/* store_write.c - runs, scenarios, measurements, ceilings and what binaries take, each one
- * transaction. */
+/* store_write.c - writes runs, scenarios, measurements, ceilings and resources, one transaction
+ * each. */
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
@@ -66,7 +66,7 @@ int store_scenario(struct store *s, const struct scenario *sc)
 	return store_begin(s) && store_end(s, labelled_scenario(s, sc) > 0);
 }
 
-/* Samples as the database keeps them; their bytes, or -1 when one is no time. */
+/* Packs samples for the database. Returns the number of bytes; -1: a sample is no valid time. */
 static int pack_samples(unsigned char *out, const struct measurement *m)
 {
 	if (m->samples < 0 || m->samples > MAX_SAMPLES)
@@ -87,13 +87,13 @@ struct row {
 	long long run, scenario, phase, stage, variant, build, race;
 };
 
-/* NULL of what is not known. */
+/* NaN stays NaN, which is stored as NULL. */
 static double picoseconds(double us)
 {
 	return round(us * 1e6);
 }
 
-/* The race of the row, made with this row's readings when it is the first. 0 + complain. */
+/* Finds the row's race, or inserts it with this row's readings. 0 + complain. */
 static int find_race(struct store *s, struct row *r, const struct measurement *m)
 {
 	const double before = m ? known(m->sm_mhz_before) : NAN;
@@ -113,7 +113,7 @@ static int has_time(const struct measurement *m)
 	return m->outcome == OUTCOME_OK || m->outcome == OUTCOME_NOISY;
 }
 
-/* 0 + complain when a time is none. */
+/* 0 + complain if a time is invalid. */
 static int is_sound(struct store *s, const struct measurement *m)
 {
 	if (!has_time(m))
@@ -146,7 +146,7 @@ static int add_times(struct store *s, const struct row *r, const struct measurem
 					  timed && m->ratio > 0 ? round(m->ratio * 1e8) : NAN) == 0;
 }
 
-/* What a row has that few rows have, in tables of their own. */
+/* Writes the parts of a row that have their own tables: reading, failure, samples. */
 static int add_rest(struct store *s, const struct row *r, const struct measurement *m)
 {
 	unsigned char samples[4 * MAX_SAMPLES];
@@ -255,7 +255,7 @@ void store_stage(struct store *s, const char *stage)
 	s->stage = stage;
 }
 
-/* ---- ceilings: written whole with their run ------------------------------------------ */
+/* ---- ceilings: all of a run at once --------------------------------------------------- */
 int store_ceilings(struct store *s, long long run, const struct ceiling *c, int n)
 {
 	int ok = store_begin(s);
@@ -267,7 +267,7 @@ int store_ceilings(struct store *s, long long run, const struct ceiling *c, int 
 	return store_end(s, ok);
 }
 
-/* ---- resources: a table that is there from its first rows on -------------------------- */
+/* ---- resources: the table is created with its first rows ------------------------------ */
 static int add_resources(struct store *s, const struct device_info *d, const char *compiler,
 			 const struct resources *r)
 {

@@ -1,5 +1,5 @@
-/* compile_only.c - attune sweep --compile-only: what the binaries of a sweep take on a
- * GPU that need not be here, as a table and in a database of its own. */
+/* compile_only.c - attune sweep --compile-only: compiles the binaries of a sweep for a GPU that
+ * need not be here, and lists their resources in a table and a database of their own. */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -18,7 +18,7 @@ static int describe(struct device_info *info, const char *gpu, const char *arch)
 	struct device cpu;
 	if (gpu && strcmp(gpu, "cpu"))
 		return gpu_imagine(info, gpu, arch);
-	/* the CPU's own instruction set is the only one known */
+	/* a CPU is compiled for its own instruction set only */
 	if (device_open(&cpu, "cpu")) {
 		complain("%s", attune_last_error());
 		return 0;
@@ -36,8 +36,8 @@ static const struct kernel *helper_of(const struct built_choice *e, int built)
 	return NULL;
 }
 
-/* Geometry of a binary, from the first problem that has a choice of it; none may have, where
- * its candidates are illegal for all batches. */
+/* The geometry of a binary, from the first problem with a choice that uses it. None, if its
+ * candidates are illegal for all batches. */
 static void geometry_of(struct geometry *g, const struct problems *h, int built,
 			const struct device_info *d)
 {
@@ -59,7 +59,7 @@ static void geometry_of(struct geometry *g, const struct problems *h, int built,
 		}
 }
 
-/* ---- what a binary comes to ------------------------------------------------------------ */
+/* ---- the resources of a binary --------------------------------------------------------- */
 
 /* The compiler's first error, from the file's own name on. */
 static void first_error(char *why, size_t size, const char *log)
@@ -98,9 +98,9 @@ static void take_launched(double *n, const struct arch_limits *m, const struct b
 	n[TAKES_SHARE] = r.share;
 }
 
-/* Of the CPU there is nothing to tell but that it compiles. */
-static void judge(struct resources *r, const struct problems *h, const struct built *b, int i,
-		  const struct device_info *d)
+/* For the CPU: only whether it compiles. */
+static void list_resources(struct resources *r, const struct problems *h, const struct built *b,
+			   int i, const struct device_info *d)
 {
 	static const enum outcome outcomes[] = { [BUILT] = OUTCOME_OK,
 						 [REFUSED_BY_COMPILER] = OUTCOME_COMPILE,
@@ -118,15 +118,15 @@ static void judge(struct resources *r, const struct problems *h, const struct bu
 	if (m && r->outcome != OUTCOME_COMPILE && g.threads)
 		take_launched(r->takes, m, &b->binary, &g);
 	if (r->outcome == OUTCOME_RESOURCES)
-		snprintf(r->why, sizeof r->why, "%d bytes of scratch memory a lane",
+		snprintf(r->why, sizeof r->why, "%d bytes of scratch memory per lane",
 			 b->binary.spill_bytes);
 }
 
 /* ---- the table ------------------------------------------------------------------------- */
 
-/* What is told of one vendor's GPUs, between outcome and why. */
-static const struct told {
-	const char *column;
+/* The columns of one vendor's GPUs, between outcome and why. */
+static const struct column {
+	const char *name;
 	enum takes which;
 	int decimals;
 } of_nvidia[] = {
@@ -143,19 +143,19 @@ static const struct told {
 };
 enum { MAX_COLUMNS = 16 };
 
-static void print(enum format format, const struct told *told, const struct resources *v, int n)
+static void print(enum format format, const struct column *column, const struct resources *v, int n)
 {
 	const char *columns[MAX_COLUMNS] = { "kernel", "flags", "outcome" };
 	int num_columns = 3;
-	for (const struct told *t = told; t->column; t++)
-		columns[num_columns++] = t->column;
+	for (const struct column *t = column; t->name; t++)
+		columns[num_columns++] = t->name;
 	columns[num_columns++] = "why";
 	struct table *table = table_new(format, columns, num_columns);
 	for (const struct resources *r = v; r < v + n; r++) {
 		table_text(table, r->kernel->name);
 		table_text(table, r->flags);
 		table_text(table, outcome_name(r->outcome));
-		for (const struct told *t = told; t->column; t++)
+		for (const struct column *t = column; t->name; t++)
 			table_number(table, r->takes[t->which], t->decimals);
 		table_text(table, *r->why ? r->why : NULL);
 		table_end_row(table);
@@ -189,7 +189,7 @@ static int tell(const struct sweep_options *o, const struct problems *h, const s
 		return 0;
 	}
 	for (int i = 0; i < b->n; i++) {
-		judge(&v[i], h, &b->v[i], i, d);
+		list_resources(&v[i], h, &b->v[i], i, d);
 		count[v[i].outcome]++;
 	}
 	print(o->format, hip_chip(d->arch) ? of_amd : of_nvidia, v, b->n);
@@ -206,7 +206,7 @@ int compile_only(const struct sweep_options *o, const struct scenario_list *list
 	struct device_info info;
 	struct problems problems = { .scenarios = list->v };
 	struct binaries binaries = { .arch = info.arch };
-	const struct field field = {
+	const struct candidate_options options = {
 		.device = &info, .preset = o->preset, .kernels = o->kernels, .seed = o->seed
 	};
 	int ok = 1, code = EXIT_USAGE;
@@ -214,7 +214,7 @@ int compile_only(const struct sweep_options *o, const struct scenario_list *list
 		return o->gpu ? EXIT_USAGE : EXIT_NO_DEVICE;
 	catch_signals();
 	for (int i = o->shard; ok && i < list->n; i += o->shards)
-		ok = problems_add(&problems, &binaries, i, &field);
+		ok = problems_add(&problems, &binaries, i, &options);
 	if (ok && binaries_compile(&binaries) && tell(o, &problems, &binaries, &info))
 		code = EXIT_DONE;
 	problems_free(&problems);

@@ -1,18 +1,18 @@
-/* early_launch.c - `attune sweep --early`: what it is worth that a kernel begins before the launch
- * in front of it is over (attune.h: ATTUNE_START_EARLY). The fastest choices in turn that the
- * database has of each part of a batch run again, in one race with the same that begin early.
+/* early_launch.c - `attune sweep --early`: measures what a kernel gains if it begins before the
+ * previous launch ends (attune.h: ATTUNE_START_EARLY). For each part of a batch the fastest choices
+ * of the database run again, launched in order and launched early, in one race.
  *
- *   time of a call = of a graph of calls, one after the other on a stream, / how many they are
+ *   time of a call = time of a graph of calls in a row on one stream / number of calls
  *
- * each of other pages, as all times of this harness are. So a call that begins early begins
- * beside the end of one of its own kind, and its time is what it adds to a chain of these. It
- * is worth comparing with the other times of its race. An engine has another kernel in front,
- * which is where the promise comes from, and may have more or less to overlap.
+ * Each call reads other pages, as always in this harness. So an early call overlaps the end of a
+ * call of the same kind, and its time is what it adds to a chain of these. Only times of the same
+ * race are comparable. In an engine another kernel comes before, and there may be more or less to
+ * overlap.
  *
- * Rows go to the same database, in a pass of their own. Trees of choices and prices are made
- * without them, and so are other sweeps: not every caller can let a call begin early, and times in
- * turn of the fastest alone, in another session, would make these slower or faster than those that
- * they were raced with. The tree that says where it pays is made of them alone (tuner/induce/early_decision.c). */
+ * Rows go to the same database, in a pass of their own. Trees of choices, prices and other sweeps
+ * ignore them: not every caller can let a call begin early, and in-order times of the fastest
+ * choices alone, from another session, are not comparable with the times of their first race. Only
+ * the early decision learns from them (tuner/induce/early_decision.c). */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -27,13 +27,13 @@
 
 enum { FASTEST = 2 /* of a part */, MOST_VALUES = 3 /* of an early axis */ };
 
-/* A choice in turn, and what is known of it by the value of its early axis. */
+/* A choice launched in order, and its times by the value of its early axis. */
 struct pace {
 	int scenario;
 	enum phase phase;
 	struct choice choice;
-	double raced_us;        /* in turn, by a race of pass A */
-	double us[MOST_VALUES]; /* by an early one; NaN: no time */
+	double raced_us;        /* in order, from a race of pass A */
+	double us[MOST_VALUES]; /* from an early race; NaN: no time */
 	int today[MOST_VALUES];
 };
 
@@ -44,7 +44,7 @@ struct early {
 	int n, room;
 };
 
-/* ---- what the database has ----------------------------------------------------------- */
+/* ---- from the database --------------------------------------------------------------- */
 
 static int value_at(const struct choice *c)
 {
@@ -91,7 +91,7 @@ static int scenario_of(const struct early *e, const struct store_cell *cell)
 	return i;
 }
 
-/* By today's rules, which may be younger than a time */
+/* By today's rules, which may be newer than a stored time. */
 static int is_legal(const struct early *e, int scenario, enum phase phase, const struct choice *c)
 {
 	const struct scenario *s = &e->list->v[scenario];
@@ -131,7 +131,7 @@ static int read_cell(void *arg, const struct store_cell *cell)
 	return 1;
 }
 
-/* By scenario and phase, the fastest in turn first; those without such a time last. */
+/* Orders by scenario and phase, then by in-order time; choices without one come last. */
 static int by_time(const void *x, const void *y)
 {
 	const struct pace *a = x, *b = y;
@@ -144,7 +144,7 @@ static int by_time(const void *x, const void *y)
 	return (a->raced_us > b->raced_us) - (a->raced_us < b->raced_us);
 }
 
-/* Of each part the few that count. 0 after a complaint. */
+/* Reads the FASTEST choices of each part. 0 after a complaint. */
 static int read_all(struct early *e)
 {
 	struct store *s = store_open(e->c->db, 1);
@@ -181,7 +181,7 @@ static int is_done(const struct pace *p, const struct sweep_options *o)
 	return done;
 }
 
-/* All values of the early axis, those in turn too: times are compared within a race. */
+/* All values of the early axis, in order too: times are compared within a race. */
 static int wish_all(struct wish *wish, const struct early *e)
 {
 	int n = 0;
@@ -229,7 +229,7 @@ static int race(const struct early *e)
 	int code = wish ? EXIT_DONE : EXIT_CHECK;
 	const int n = wish ? wish_all(wish, e) : 0;
 	o.again = 1;
-	complain("%d choices that can begin early, %d times to be measured", e->n, n);
+	complain("%d choices that can begin early, %d times to measure", e->n, n);
 	if (n && !o.dry_run)
 		code = sweep_wishes(&o, &e->c->hello, e->list, wish, n, stage_names[STAGE_EARLY]);
 	free(wish);
@@ -245,8 +245,8 @@ int sweep_early(const struct sweep_options *o, const struct hello *hello,
 	session_make(&c, list);
 	const int ok = read_all(&e);
 	if (ok && !e.n)
-		complain("--early runs the fastest choices again that can begin early, and %s has "
-			 "times of none for these scenarios; sweep them without it first",
+		complain("--early reruns the fastest choices that can begin early, and %s has no "
+			 "times of such choices for these scenarios; sweep them without it first",
 			 c.db);
 	if (ok && e.n)
 		code = race(&e);

@@ -1,5 +1,5 @@
-/* many_devices.c - one measuring command on several GPUs of a machine: a process for each, which
- * takes its part of the scenarios and writes into the same database. */
+/* many_devices.c - runs one measuring command on several GPUs of a machine: one process for each
+ * GPU, with its share of the scenarios, writing to the same database. */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/worker/worker.h"
@@ -55,7 +55,7 @@ struct job {
 	void *arg;
 };
 
-/* In a process of its own: this device's part. */
+/* This device's share, in a process of its own. */
 static int run_part(const struct job *j, int index, int n, struct sweep_sum *sum)
 {
 	struct sweep_options o = *j->o;
@@ -73,7 +73,7 @@ static int run_part(const struct job *j, int index, int n, struct sweep_sum *sum
 		return code;
 	if (strcmp(hello.info.name, j->first->info.name) ||
 	    hello.info.units != j->first->info.units) {
-		complain("%s is %s with %d units, and the first device is %s with %d: only GPUs of "
+		complain("%s is %s with %d units, but the first device is %s with %d: only GPUs of "
 			 "one model are measured together",
 			 name, hello.info.name, hello.info.units, j->first->info.name,
 			 j->first->info.units);

@@ -1,5 +1,5 @@
-/* provenance.c - who measured, with what, on which device: a run's row, and whether a
- * database is of this device. */
+/* provenance.c - writes a run's row (commit, device, protocol), and checks whether a database's
+ * times are of this device and protocol. */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -20,13 +20,13 @@ static void read_line(const char *command, char *line, size_t size)
 		pclose(f);
 }
 
-/* An id that names one and the same thing again and tells nothing else of it. */
+/* A hash: the same thing has the same id, and the id reveals nothing else. */
 static void anonymous(char id[17], const void *bytes, size_t n)
 {
 	snprintf(id, 17, "%016llx", (unsigned long long)XXH3_64bits(bytes, n));
 }
 
-/* Of this machine, for a CPU's rows; "" where the system has no id of its own. */
+/* Identifies this machine in a CPU's rows; "" if the system has no machine id. */
 static void machine_id(char id[17])
 {
 	char text[64];
@@ -46,7 +46,7 @@ static void card_id(char id[17], const struct device_info *d)
 		anonymous(id, d->uuid, sizeof d->uuid);
 }
 
-/* results/ and generated/ are what a tuning writes. */
+/* Ignores results/ and generated/: tuning writes them. */
 static const char *state_of_sources(void)
 {
 	char line[64];
@@ -145,8 +145,9 @@ int provenance_fits(struct store *store, const char *db, const struct device_inf
 	if (!store_query(store, sql, keep_name, other))
 		return 0;
 	if (*other)
-		complain("%s holds times by protocol '%s', which those by '%s' cannot be compared "
-			 "with; --db names another database",
-			 db, other, protocol->name);
+		complain(
+		    "%s holds times by protocol '%s', which are not comparable with times by '%s'; "
+		    "--db names another database",
+		    db, other, protocol->name);
 	return !*other;
 }

@@ -1,6 +1,5 @@
-/* ready.c - what every command does before it measures: takes the device's lock, waits until
- * other programs leave the machine alone, and measures the device's ceilings. All three are done
- * once a process. The lock is held until the process ends. */
+/* ready.c - prepares a device for measuring: takes its lock, waits until the machine is quiet, and
+ * measures the ceilings. Each happens once per process, which holds the lock until it ends. */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/machine/device_lock.h"
@@ -19,13 +18,13 @@ static double patience(void)
 	return asked && end != asked && !*end && s >= 0 ? s : patience_s;
 }
 
-/* How a GPU is looked at: by the process that has it open, or by one that opens it for that. */
-struct eyes {
+/* How the use of a GPU is read: by the process that has it open, or by a new one. */
+struct use_reader {
 	const char *device;
 	struct device *open;
 };
 
-/* In a process of its own, since this one must not open the device. 0: it cannot be opened. */
+/* Opens the device in another process, as this one must not. 0: it cannot be opened. */
 static int ask_worker(const char *device, int ceilings, struct hello *hello)
 {
 	*hello = (struct hello){ .text = "no memory for a process" };
@@ -38,7 +37,7 @@ static int ask_worker(const char *device, int ceilings, struct hello *hello)
 
 static int look(void *arg, struct cpu_use *cpu, struct device_use *use)
 {
-	const struct eyes *e = arg;
+	const struct use_reader *e = arg;
 	struct hello hello;
 	const int sees = quiet_look_cpu(cpu);
 	if (e->open && e->open->ops->use)
@@ -48,7 +47,7 @@ static int look(void *arg, struct cpu_use *cpu, struct device_use *use)
 	return sees;
 }
 
-static int wait_quiet(const struct device_info *d, struct eyes *e, int anyway, double seconds)
+static int wait_quiet(const struct device_info *d, struct use_reader *e, int anyway, double seconds)
 {
 	const struct quiet q = {
 		.device = d, .patience_s = seconds, .anyway = anyway, .arg = e, .look = look
@@ -70,11 +69,11 @@ static int is_mine(const struct device_info *d)
 	       !memcmp(mine.info.uuid, d->uuid, sizeof d->uuid);
 }
 
-/* The lock, and a quiet machine. */
-static int claim(const struct device_info *d, struct eyes *e, const char *command, int anyway)
+/* Takes the lock and waits for a quiet machine. */
+static int claim(const struct device_info *d, struct use_reader *e, const char *command, int anyway)
 {
 	struct device_lock lock = { -1 };
-	/* nothing that an emulated device takes is a time */
+	/* times of an emulated device mean nothing */
 	int code = device_is_emulated(d) ? EXIT_DONE : lock_take(&lock, d, command, patience());
 	if (!code)
 		code = wait_quiet(d, e, anyway, patience());
@@ -89,17 +88,18 @@ static int claim(const struct device_info *d, struct eyes *e, const char *comman
 	return EXIT_DONE;
 }
 
-static struct eyes eyes_for(const struct sweep_options *o, const struct device_info *d)
+static struct use_reader use_reader_for(const struct sweep_options *o, const struct device_info *d)
 {
-	return (struct eyes){ .device = d->backend == BACKEND_CPU ? NULL : sweep_device_name(o) };
+	return (struct use_reader){ .device =
+					d->backend == BACKEND_CPU ? NULL : sweep_device_name(o) };
 }
 
 int device_ready(const struct sweep_options *o, struct hello *hello)
 {
-	struct eyes eyes = eyes_for(o, &hello->info);
+	struct use_reader reader = use_reader_for(o, &hello->info);
 	struct hello measured;
 	if (!is_mine(&hello->info)) {
-		const int code = claim(&hello->info, &eyes, o->command, o->anyway);
+		const int code = claim(&hello->info, &reader, o->command, o->anyway);
 		if (code)
 			return code;
 		mine.dram_gbps = hello->dram_gbps;
@@ -116,26 +116,26 @@ int device_ready(const struct sweep_options *o, struct hello *hello)
 
 int device_ready_open(struct device *dev, const char *command, int anyway)
 {
-	struct eyes eyes = { .open = dev };
-	return is_mine(&dev->info) ? EXIT_DONE : claim(&dev->info, &eyes, command, anyway);
+	struct use_reader reader = { .open = dev };
+	return is_mine(&dev->info) ? EXIT_DONE : claim(&dev->info, &reader, command, anyway);
 }
 
 int device_ready_named(const char *device, const char *command, int anyway)
 {
-	struct eyes eyes = { .device = device };
+	struct use_reader reader = { .device = device };
 	struct hello hello;
 	if (!ask_worker(device, 0, &hello)) {
 		complain("%s", hello.text);
 		return EXIT_NO_DEVICE;
 	}
 	if (hello.info.backend == BACKEND_CPU)
-		eyes.device = NULL;
-	return is_mine(&hello.info) ? EXIT_DONE : claim(&hello.info, &eyes, command, anyway);
+		reader.device = NULL;
+	return is_mine(&hello.info) ? EXIT_DONE : claim(&hello.info, &reader, command, anyway);
 }
 
 int device_quiet(const struct sweep_options *o, const struct hello *hello, double seconds)
 {
-	struct eyes eyes = eyes_for(o, &hello->info);
+	struct use_reader reader = use_reader_for(o, &hello->info);
 	return o->anyway ? EXIT_DONE
-			 : wait_quiet(&hello->info, &eyes, 0, fmin(seconds, patience()));
+			 : wait_quiet(&hello->info, &reader, 0, fmin(seconds, patience()));
 }

@@ -1,6 +1,5 @@
-/* report.c - what a sweep took and what it is worth: device seconds by stage, their
- * share of an exhaustive sweep's, what the audit found that racing had missed, and how
- * far two times of the same choice lie apart. */
+/* report.c - reports a sweep's cost and quality: device seconds by stage, their share of an
+ * exhaustive sweep's, what racing missed by the audit, and the noise by the A/A controls. */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/base/json_out.h"
@@ -43,9 +42,8 @@ double exhaustive_seconds(const struct sweep_session *c, int rounds)
 
 /* ---- the audit --------------------------------------------------------------------- */
 
-/* What was picked before the audit, and by the audit's own times: how much slower it is
- * than the best that had been tried (selection), and that than the best of all
- * (exploration). */
+/* By the audit's own times: how much slower racing's pick is than the best choice that it had
+ * tried (selection), and how much slower that one is than the best of all (exploration). */
 static const char audit_sql[] =
     "WITH cell AS (SELECT c.scenario, c.phase, m.variant, m.median AS median_us,"
     "  t.name = 'audit' AS late,"
@@ -171,13 +169,13 @@ static void complain_survey(const struct sweep_session *c)
 	const struct tally *t = &c->tally[STAGE_COMPLETE];
 	const double n = t->scenarios > 0 ? (double)t->scenarios : 1;
 	complain("%lld scenarios surveyed: %.1f rows and %.3f s of device time each; the portfolio "
-		 "is of %d races",
+		 "comes from %d races",
 		 t->scenarios, (double)(t->cells + t->failed) / n, t->device_s / n,
 		 c->survey->races);
 }
 
-/* The worst of the noise floors is one that a quiet machine can have. Pairs that are not believed
- * are not entered, but older programs entered them. */
+/* Whether the worst noise floor is one of a quiet machine. Failed controls are not stored, but
+ * older programs stored them. */
 static int is_believed(const struct sweep_session *c, const struct noise *noise)
 {
 	double most = 0;
@@ -186,7 +184,7 @@ static int is_believed(const struct sweep_session *c, const struct noise *noise)
 	if (device_is_emulated(&c->hello.info) || budget_is_held())
 		return 1;
 	if (most > noise_most_control)
-		complain("%s: the same choice twice differs by %.0f %%: times in it are of a busy "
+		complain("%s: the same choice twice differs by %.0f %%: its times are from a busy "
 			 "machine; start a new database",
 			 c->db, 100 * most);
 	return most <= noise_most_control;
@@ -215,8 +213,8 @@ int sweep_report(const struct sweep_session *c)
 			 "would take %.0f s: %.1f %%",
 			 spent, EXHAUSTIVE_ROUNDS, all, all > 0 ? 100 * spent / all : 0);
 	if (a.n)
-		complain("audit of %d scenario parts: what racing picked is %.4f x the best it "
-			 "tried (worst %.3f), and that %.4f x the best of all (worst %.3f)",
+		complain("audit of %d scenario parts: racing's pick takes %.4f x the best it tried "
+			 "(worst %.3f), and that takes %.4f x the best of all (worst %.3f)",
 			 a.n, audit_geomean(&a, 0), a.worst[0], audit_geomean(&a, 1), a.worst[1]);
 	complain("the same choice twice: within %.2f %% below 20 us (%d pairs), %.2f %% below "
 		 "200 us (%d), %.2f %% above (%d)",

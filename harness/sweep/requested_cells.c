@@ -1,6 +1,6 @@
-/* requested_cells.c - exact cells for those who know what they want: a second, independent
- * pass over what heuristics pick, new points near thresholds. A run of its own, without
- * elimination: all wishes of a problem get the same rounds. */
+/* requested_cells.c - measures exactly the requested cells, e.g. a second, independent pass over
+ * what heuristics pick, or new points near thresholds. They are a run of their own, without
+ * elimination: all requests of a problem get the same rounds. */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -12,10 +12,10 @@
 
 enum { WISH_ROUNDS = 9 };
 
-/* A wish, where it runs: one or, for a plan, two places. */
+/* Where a request runs: in one place or, for a plan, in two. */
 struct grant {
 	const struct wish *wish;
-	int problem[2], place[2]; /* problem[1]: -1 but for plans */
+	int problem[2], place[2]; /* problem[1]: -1 unless a plan */
 };
 
 struct list {
@@ -24,7 +24,7 @@ struct list {
 	int n;
 };
 
-/* ---- from wishes to problems --------------------------------------------------------- */
+/* ---- from requests to problems -------------------------------------------------------- */
 
 static int problem_for(struct sweep_session *c, int scenario, enum phase phase)
 {
@@ -34,7 +34,7 @@ static int problem_for(struct sweep_session *c, int scenario, enum phase phase)
 	return h ? (int)(h - c->problems.v) : -1;
 }
 
-/* Why the choice cannot be run there; NULL: it can. */
+/* Why the choice cannot run there; NULL: it can. */
 static const char *enter(struct sweep_session *c, const struct wish *w, const struct choice *choice,
 			 enum phase phase, int *problem, int *place)
 {
@@ -50,8 +50,8 @@ static const char *enter(struct sweep_session *c, const struct wish *w, const st
 								   &c->hello.info);
 	if (why)
 		return why;
-	const int built_choice = problems_entrant(&c->problems, &c->binaries, &candidate, shape);
-	*place = built_choice < 0 ? -1 : problem_enter(h, built_choice);
+	const int built_choice = problems_add_choice(&c->problems, &c->binaries, &candidate, shape);
+	*place = built_choice < 0 ? -1 : problem_add_candidate(h, built_choice);
 	return *place < 0 ? "out of memory" : NULL;
 }
 
@@ -75,18 +75,18 @@ static int grant(struct list *l, const struct wish *w)
 		if (!memcmp(l->grant[i].problem, g->problem, sizeof g->problem) &&
 		    !memcmp(l->grant[i].place, g->place, sizeof g->place) &&
 		    l->grant[i].wish->how == w->how)
-			return 1; /* wished before */
+			return 1; /* requested before */
 	l->n++;
 	return 1;
 }
 
-/* ---- what is there already ----------------------------------------------------------- */
+/* ---- stored results ------------------------------------------------------------------ */
 
 static struct contender contender_of(const struct grant *g)
 {
 	return (struct contender){ .problem = { g->problem[0], g->problem[1] },
 				   .place = { g->place[0], g->place[1] },
-				   .gated = 1,
+				   .passed = 1,
 				   .how = g->problem[1] >= 0 ? g->wish->how : ATTUNE_SERIAL };
 }
 
@@ -119,24 +119,24 @@ static int drop_known(struct list *l)
 
 /* ---- races -------------------------------------------------------------------------- */
 
-/* Lanes of plans belong to two problems. They are raced with the choices for the whole batch,
- * which they are rivals of; where there are none, alone, in the prefill part's problem. */
+/* The problem in which a plan races: the whole batch's, whose choices compete with the plan. If
+ * no choice of that is requested, the prefill part's, where plans race alone. */
 static int host_of(struct list *l, const struct grant *g)
 {
 	const struct problem *whole = problems_find(&l->c.problems, g->wish->scenario, PHASE_ALL);
 	return whole ? (int)(whole - l->c.problems.v) : g->problem[0];
 }
 
-/* One race of all that is wished of a problem, and of the plans that it is host of. */
-static enum heard race(struct list *l, int problem, int plans, double seconds)
+/* One race of a problem's requests, or of the plans that it hosts. */
+static enum race_end race(struct list *l, int problem, int plans, double seconds)
 {
 	struct sweep_session *c = &l->c;
 	struct problem *h = &c->problems.v[problem];
 	const int with_plans = plans || h->phase == PHASE_ALL;
 	int *place = calloc((size_t)l->n + 1, sizeof *place), n = 0, num_plans = 0;
 	struct contender *plan = calloc((size_t)l->n + 1, sizeof *plan);
-	enum heard heard = place && plan ? HEARD_ALL : HEARD_STOP;
-	for (int i = 0; heard == HEARD_ALL && i < l->n; i++) {
+	enum race_end end = place && plan ? RACE_ENDED : RACE_STOPPED;
+	for (int i = 0; end == RACE_ENDED && i < l->n; i++) {
 		const struct grant *g = &l->grant[i];
 		const int is_plan = g->problem[1] >= 0;
 		if (is_plan ? !with_plans || host_of(l, g) != problem
@@ -157,13 +157,13 @@ static enum heard race(struct list *l, int problem, int plans, double seconds)
 				   .num_plans = num_plans };
 	h->noisy_plans = num_plans ? 0 : h->noisy_plans;
 	if (n || num_plans)
-		heard = session_excuse(c, h, session_race(c, h, &e, seconds));
+		end = session_skip(c, h, session_race(c, h, &e, seconds));
 	free(place);
 	free(plan);
-	return heard;
+	return end;
 }
 
-/* Builders begin with all of it, in the order of the races. */
+/* Lets builders begin with all code, in the order of the races. */
 static void ask_all(struct list *l)
 {
 	for (int i = 0; i < l->n; i++)
@@ -175,7 +175,7 @@ static void ask_all(struct list *l)
 		}
 }
 
-/* Leaves wishes whose time is not data. How many. */
+/* Keeps only requests whose time is too noisy. How many. */
 static int keep_noisy(struct list *l)
 {
 	int kept = 0;
@@ -190,23 +190,23 @@ static int keep_noisy(struct list *l)
 	return kept;
 }
 
-static enum heard race_all(struct list *l)
+static enum race_end race_all(struct list *l)
 {
 	struct sweep_session *c = &l->c;
-	enum heard heard = HEARD_ALL;
+	enum race_end end = RACE_ENDED;
 	ask_all(l);
 	c->stage_done = 0;
-	c->stage_heats = c->problems.n;
-	for (int i = 0; i < c->problems.n && heard == HEARD_ALL; i++, c->stage_done++) {
+	c->stage_problems = c->problems.n;
+	for (int i = 0; i < c->problems.n && end == RACE_ENDED; i++, c->stage_done++) {
 		const double seconds = session_share(c, 1.0 / (c->problems.n - i));
 		if (seconds <= 0)
 			break;
-		heard = race(l, i, 0, seconds);
-		if (heard == HEARD_ALL && c->problems.v[i].phase == PHASE_PREFILL)
-			heard = race(l, i, 1, seconds);
+		end = race(l, i, 0, seconds);
+		if (end == RACE_ENDED && c->problems.v[i].phase == PHASE_PREFILL)
+			end = race(l, i, 1, seconds);
 	}
 	progress_end();
-	return heard;
+	return end;
 }
 
 static enum stage stage_named(const char *name)
@@ -217,9 +217,8 @@ static enum stage stage_named(const char *name)
 	return s;
 }
 
-/* What pass A has found right need not pass the corner batches again. Nothing else of it counts
- * here. */
-static int recall(struct sweep_session *c)
+/* Choices that pass A found right skip the corner batches. Nothing else of pass A counts here. */
+static int load_results(struct sweep_session *c)
 {
 	store_stage(c->store, stage_names[STAGE_RACE]);
 	const int ok = problems_recall(&c->problems, c->store, c->hello.info.gpu, c->protocol.name);
@@ -243,9 +242,9 @@ static int fulfil(struct list *l)
 			complain("nothing to do: all %d are in %s", wished, c->db);
 		return EXIT_DONE;
 	}
-	if (!session_remember(c))
+	if (!session_alloc(c))
 		return EXIT_CHECK;
-	if (!recall(c))
+	if (!load_results(c))
 		return EXIT_USAGE;
 	if (!session_begin_run(c))
 		return EXIT_CHECK;
@@ -254,28 +253,28 @@ static int fulfil(struct list *l)
 	c->began = budget_now();
 	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;
 	const int asked = l->n;
-	enum heard heard = race_all(l);
-	for (int k = 0; k < NOISY_RETRIES && heard == HEARD_ALL && keep_noisy(l); k++) {
-		if (!session_quiet_again(c))
+	enum race_end end = race_all(l);
+	for (int k = 0; k < NOISY_RETRIES && end == RACE_ENDED && keep_noisy(l); k++) {
+		if (!session_wait_quiet(c))
 			break;
-		heard = race_all(l);
+		end = race_all(l);
 	}
 	if (c->o->sum) {
 		session_sum(c, c->o->sum);
-		return session_code(c, heard);
+		return session_exit_code(c, end);
 	}
 	const long long missing = asked - c->failed[OUTCOME_OK];
 	const int noisy = session_noisy(c);
-	complain("%lld of %d measured (%d were there), %lld A/A pairs, in %.0f s: %s",
+	complain("%lld of %d measured (%d were stored), %lld A/A pairs, in %.0f s: %s",
 		 c->failed[OUTCOME_OK], asked, wished - asked, c->tally[c->stage].controls,
 		 session_seconds(c), c->db);
 	if (noisy)
 		complain(
-		    "too noisy to judge by, and left out: %d; the same command races them again",
+		    "too noisy to compare, and left out: %d; the same command races them again",
 		    noisy);
-	if (missing > 0 && heard == HEARD_ALL && session_seconds(c) >= c->limit_s)
+	if (missing > 0 && end == RACE_ENDED && session_seconds(c) >= c->limit_s)
 		complain("the budget of %.0f s is spent; the same command goes on", c->o->budget_s);
-	return session_code(c, heard);
+	return session_exit_code(c, end);
 }
 
 int sweep_wishes(const struct sweep_options *o, const struct hello *hello,

@@ -1,17 +1,16 @@
-/* stages.c - what is raced when. Each stage takes what the database does not have yet, so
- * that one that was cut short goes on where it was:
+/* stages.c - the stages of a sweep. Each measures only what the database lacks, so an interrupted
+ * stage continues where it stopped:
  *
- *   race      every scenario and phase: who promises something runs, in rounds, and the
- *             slower ones drop out
- *   complete  the portfolio of each phase on all its scenarios, fixed rounds: a tree may
- *             come to name any of it anywhere
+ *   race      every scenario and phase: promising candidates race, and slow ones are eliminated
+ *   complete  the portfolio of each phase on all its scenarios, in fixed rounds: a tree may choose
+ *             any of it anywhere
  *   cold      the first scenarios, which had no neighbours to learn from, and those whose
- *             neighbours disagree, against what is known in the end
- *   audit     all legal choices on a few scenarios: what did racing miss there?
+ *             neighbours disagree, with what is known by now
+ *   audit     all legal choices on a few scenarios, to see what racing missed
  *
- * A survey runs the stage complete alone, on problems that were never raced.
+ * A survey runs only the stage complete, on problems that were never raced.
  *
- * A stage may use the budget up to its share and what those before it have left. */
+ * A stage may use its share of the budget and what earlier stages left. */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/compile/builders.h"
@@ -26,15 +25,15 @@
 enum {
 	COMPLETE_ROUNDS = 5,
 	SURVEY_ROUNDS = 3,
-	COLD_SHARE = 10 /* one in so many scenarios, the first ones */,
+	COLD_SHARE = 10 /* the first 1/10 of the scenarios */,
 	AUDIT_ODDS = 25,
-	AUDIT_LEAST = 10 /* scenarios; of fewer none is audited */,
-	AHEAD = 128 /* binaries that wait for builders, at least, while there are as many */
+	AUDIT_LEAST = 10 /* with fewer scenarios none is audited */,
+	AHEAD = 128 /* binaries to keep waiting for builders, if so many are left */
 };
 static const double until[NUM_STAGES] = {
 	[STAGE_RACE] = 0.7, [STAGE_COMPLETE] = 0.88, [STAGE_COLD] = 0.94, [STAGE_AUDIT] = 1
 };
-static const double in_question = 1.03 /* of the best: raced again when it matters */;
+static const double in_question = 1.03 /* within this ratio of the best: raced again */;
 
 /* Portfolios, by phase. */
 struct marks {
@@ -64,14 +63,14 @@ static int races_everyone(const struct sweep_session *c)
 	return c->o->exhaustive || c->o->preset == PRESET_SMOKE;
 }
 
-/* ---- who runs in which stage ---------------------------------------------------- */
+/* ---- what runs in which stage --------------------------------------------------- */
 
 static int wants_plans(const struct sweep_session *c, const struct problem *h)
 {
 	return h->phase == PHASE_ALL && !h->planned && !c->runner.is_simulated;
 }
 
-/* The few rounds of a survey are no race: that is run as if they were not there. */
+/* The few rounds of a survey are no race: the problem is still raced. */
 static int was_surveyed(const struct problem *h)
 {
 	return h->n && h->stored[0] && h->stage[0] == STAGE_COMPLETE;
@@ -93,11 +92,11 @@ static int holes(const struct problem *h, const int *place, int n)
 	return missing;
 }
 
-/* The default choices and baselines of a part are measured with its portfolio. */
+/* A survey also measures the default choices and baselines. */
 static int pick_survey(const struct sweep_session *c, const struct problem *h, const char *family,
 		       int *place)
 {
-	int n = problems_meant(&c->problems, h, family, place);
+	int n = problems_resolve(&c->problems, h, family, place);
 	for (int i = 0; h->phase != PHASE_ALL && i < h->n; i++) {
 		int in = c->problems.built_choice[h->built_choice[i]].origin > FROM_BASELINE;
 		for (int k = 0; k < n && !in; k++)
@@ -115,12 +114,12 @@ static void pick_complete(const struct sweep_session *c, const struct problem *h
 	if (c->survey)
 		e->n = h->finished ? 0 : pick_survey(c, h, family, place);
 	else
-		e->n = h->finished ? problems_meant(&c->problems, h, family, place) : 0;
+		e->n = h->finished ? problems_resolve(&c->problems, h, family, place) : 0;
 	if (!holes(h, place, e->n))
 		e->n = 0;
 }
 
-/* Scenarios are in the order of the race. */
+/* Scenarios are sorted in the order in which they race. */
 static int is_early(const struct sweep_session *c, const struct problem *h)
 {
 	return (h - c->problems.v) * COLD_SHARE < c->problems.n;
@@ -134,16 +133,15 @@ static int due_in_cold(const struct sweep_session *c, const struct problem *h)
 		problems_overlooked(&c->problems, h));
 }
 
-/* Against what is known in the end: the portfolio, what neighbours promise now, and who
- * came close; not who was clearly behind. */
+/* The portfolio, what neighbours now promise, and the choices that came close. */
 static int pick_cold(const struct sweep_session *c, const struct problem *h, const char *family,
 		     int *place)
 {
 	char *in = calloc((size_t)h->n + 1, 1);
-	int n = in ? problems_meant(&c->problems, h, family, place) : 0, kept = 0;
+	int n = in ? problems_resolve(&c->problems, h, family, place) : 0, kept = 0;
 	for (int i = 0; i < n; i++)
 		in[place[i]] = 1;
-	n = in ? problems_select(&c->problems, h, 0, place) : 0;
+	n = in ? problems_shortlist(&c->problems, h, 0, place) : 0;
 	for (int i = 0; i < n; i++)
 		in[place[i]] = 1;
 	for (int i = 0; in && i < h->n; i++)
@@ -183,7 +181,7 @@ static int pick_audit(const struct problem *h, int *place)
 	return n;
 }
 
-/* A race that is over, but for cells or plans whose time is not data. */
+/* Whether a race is over except for cells or plans with noisy times. */
 static int is_over_but_noisy(const struct sweep_session *c, const struct problem *h)
 {
 	int noisy = h->noisy_plans;
@@ -192,7 +190,7 @@ static int is_over_but_noisy(const struct sweep_session *c, const struct problem
 	return noisy && h->finished && !c->o->exhaustive;
 }
 
-/* Of a race that is over, the cells whose time is not data. */
+/* The cells with noisy times of a finished race. */
 static void pick_noisy(const struct problem *h, int *place, struct entries *e)
 {
 	for (int i = 0; i < h->n; i++)
@@ -202,7 +200,7 @@ static void pick_noisy(const struct problem *h, int *place, struct entries *e)
 		}
 }
 
-/* Entries of a problem in the stage under way; e->n 0: none. */
+/* The entries of a problem in the current stage; e->n is 0 if none. */
 static void pick(const struct sweep_session *c, const struct problem *h, const struct marks *m,
 		 int *place, struct entries *e)
 {
@@ -216,7 +214,7 @@ static void pick(const struct sweep_session *c, const struct problem *h, const s
 			pick_noisy(h, place, e);
 			break;
 		}
-		e->n = problems_select(&c->problems, h, races_everyone(c), place);
+		e->n = problems_shortlist(&c->problems, h, races_everyone(c), place);
 		e->again = was_surveyed(h);
 		break;
 	case STAGE_COMPLETE: pick_complete(c, h, m->of[h->phase], place, e); break;
@@ -235,9 +233,9 @@ static void pick(const struct sweep_session *c, const struct problem *h, const s
 
 /* ---- running ------------------------------------------------------------------------ */
 
-/* What a race may take, in no unit. Samples are as long as the protocol asks, or as a call
- * that is not much above the roofline. The root: heavy races get more than light ones, but
- * where time is short more light ones come to their end. */
+/* A race's weight in sharing out the time. A sample is assumed as long as the protocol asks, or as
+ * a call slightly above the roofline. The square root gives heavy races more time than light ones,
+ * but lets more light ones finish when time is short. */
 static double work_of(const struct sweep_session *c, const struct problem *h,
 		      const struct entries *e)
 {
@@ -246,7 +244,7 @@ static double work_of(const struct sweep_session *c, const struct problem *h,
 	return sqrt(us * (10 + (e->fixed_rounds ? e->fixed_rounds : 3) * contenders));
 }
 
-/* Races that are due, and their work. */
+/* The number of races that are due, and the sum of their work. */
 static int left_in_stage(const struct sweep_session *c, const struct marks *m, int *place,
 			 double *work)
 {
@@ -269,8 +267,8 @@ static int most_places(const struct sweep_session *c)
 	return n + 1;
 }
 
-/* Builders begin with what the next races need, as far as is known now. `next`: the first problem
- * that was not looked at yet. */
+/* Asks builders for the code of the next races, as known now. `next`: the first problem that was
+ * not asked for yet. */
 static void ask_ahead(struct sweep_session *c, const struct marks *m, int after, int *next)
 {
 	int *place = binaries_waiting(&c->binaries) < AHEAD && !c->runner.is_simulated
@@ -285,16 +283,16 @@ static void ask_ahead(struct sweep_session *c, const struct marks *m, int after,
 	free(place);
 }
 
-/* All that is due, once. */
-static enum heard run_heats(struct sweep_session *c, const struct marks *m, int *place)
+/* Runs each race that is due, once. */
+static enum race_end run_problems(struct sweep_session *c, const struct marks *m, int *place)
 {
-	enum heard heard = HEARD_ALL;
+	enum race_end end = RACE_ENDED;
 	struct entries e;
 	double left;
 	int last = -1, next = 0;
 	c->stage_done = 0;
-	c->stage_heats = left_in_stage(c, m, place, &left);
-	for (int i = 0; i < c->problems.n && heard == HEARD_ALL; i++) {
+	c->stage_problems = left_in_stage(c, m, place, &left);
+	for (int i = 0; i < c->problems.n && end == RACE_ENDED; i++) {
 		struct problem *h = &c->problems.v[i];
 		pick(c, h, m, place, &e);
 		if (e.n <= 0 && !e.with_plans)
@@ -309,32 +307,32 @@ static enum heard run_heats(struct sweep_session *c, const struct marks *m, int 
 		h->noisy_plans = e.with_plans ? 0 : h->noisy_plans;
 		session_ask(c, h, &e);
 		ask_ahead(c, m, i, &next);
-		heard = session_race(c, h, &e, seconds);
+		end = session_race(c, h, &e, seconds);
 		c->tally[c->stage].scenarios += h->scenario != last;
 		last = h->scenario;
-		if (heard == HEARD_ALL && c->stage == STAGE_RACE) {
+		if (end == RACE_ENDED && c->stage == STAGE_RACE) {
 			h->finished = 1;
 			h->planned = !h->noisy_plans;
 		}
-		heard = session_excuse(c, h, heard);
+		end = session_skip(c, h, end);
 		c->stage_done++;
 	}
-	return heard;
+	return end;
 }
 
-/* Noisy cells once more in the end, as long as there is time. */
-static enum heard run_stage(struct sweep_session *c, const struct marks *m, int *place)
+/* Runs the stage, then races noisy cells again while time is left. */
+static enum race_end run_stage(struct sweep_session *c, const struct marks *m, int *place)
 {
 	const long long *noisy = &c->tally[c->stage].noisy;
 	long long before = *noisy;
-	enum heard heard = run_heats(c, m, place);
-	for (int k = 0; k < NOISY_RETRIES && heard == HEARD_ALL && *noisy > before; k++) {
-		if (!session_quiet_again(c))
+	enum race_end end = run_problems(c, m, place);
+	for (int k = 0; k < NOISY_RETRIES && end == RACE_ENDED && *noisy > before; k++) {
+		if (!session_wait_quiet(c))
 			break;
 		before = *noisy;
-		heard = run_heats(c, m, place);
+		end = run_problems(c, m, place);
 	}
-	return heard;
+	return end;
 }
 
 static int has_stage(const struct sweep_session *c, enum stage s)
@@ -343,22 +341,22 @@ static int has_stage(const struct sweep_session *c, enum stage s)
 			 : s == STAGE_RACE || (until[s] > 0 && !races_everyone(c));
 }
 
-enum heard stages_run(struct sweep_session *c, enum stage from, enum stage to)
+enum race_end stages_run(struct sweep_session *c, enum stage from, enum stage to)
 {
 	int *place = calloc((size_t)most_places(c), sizeof *place);
-	enum heard heard = place ? HEARD_ALL : HEARD_STOP;
-	for (enum stage s = from; heard == HEARD_ALL && s <= to; s++) {
+	enum race_end end = place ? RACE_ENDED : RACE_STOPPED;
+	for (enum stage s = from; end == RACE_ENDED && s <= to; s++) {
 		struct marks marks = { 0 };
 		if (!has_stage(c, s))
 			continue;
 		c->stage = s;
 		c->limit_s = c->o->budget_s * (c->survey || races_everyone(c) ? 1 : until[s]);
-		heard = marks_make(&marks, c) ? run_stage(c, &marks, place) : HEARD_STOP;
+		end = marks_make(&marks, c) ? run_stage(c, &marks, place) : RACE_STOPPED;
 		marks_free(&marks);
 	}
 	progress_end();
 	free(place);
-	return heard;
+	return end;
 }
 
 int stages_left(struct sweep_session *c)

@@ -1,7 +1,6 @@
-/* survey.c - what a survey knows before it begins. It measures on many scenarios the few
- * choices that races on others have found to be worth knowing everywhere: the portfolio of
- * each phase, learned from all finished races of a database. What those races have found
- * right need not pass the corner batches again. */
+/* survey.c - selects what a survey measures: on many scenarios only the portfolio of each phase,
+ * learned from the finished races of a database. Choices that those races found right skip the
+ * corner batches. */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -13,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- what the database has --------------------------------------------------------- */
+/* ---- from the database ------------------------------------------------------------- */
 
-/* Raced to its end, by today's sources or others: the reference is entered last. */
+/* Raced to the end, by whichever sources: the reference's result is stored last. */
 static int was_raced(const struct problem *h)
 {
 	return h->n && !isnan(h->us[0]) && h->stage[0] != STAGE_COMPLETE;
@@ -23,8 +22,8 @@ static int was_raced(const struct problem *h)
 
 enum { MOST_READ = 200 };
 
-/* A portfolio needs not every race, and each takes time to read: those of scenarios at even distances,
- * since sets follow one another. */
+/* A portfolio does not need every race, and reading takes time. Takes scenarios at equal distances,
+ * as sets follow one another in the list. */
 static void thin_out(struct scenario_list *list)
 {
 	const int each = (list->n + MOST_READ - 1) / MOST_READ;
@@ -41,17 +40,17 @@ static void thin_out(struct scenario_list *list)
 /* 0 after a complaint. */
 static int read_races(struct survey *s, const struct sweep_session *c, struct store *store)
 {
-	const struct field field = { .device = &c->hello.info,
-				     .preset = PRESET_FULL,
-				     .kernels = c->o->kernels,
-				     .seed = c->o->seed };
+	const struct candidate_options options = { .device = &c->hello.info,
+						   .preset = PRESET_FULL,
+						   .kernels = c->o->kernels,
+						   .seed = c->o->seed };
 	const char *gpu = c->o->prior_gpu ? c->o->prior_gpu : c->hello.info.gpu;
 	int ok = recall_scenarios(&s->list, store, gpu);
 	thin_out(&s->list);
 	s->problems = (struct problems){ .scenarios = s->list.v, .device = c->hello.info };
 	s->binaries.arch = c->hello.info.arch;
 	for (int i = 0; ok && i < s->list.n; i++)
-		ok = problems_add(&s->problems, &s->binaries, i, &field);
+		ok = problems_add(&s->problems, &s->binaries, i, &options);
 	ok = ok && problems_recall(&s->problems, store, gpu, c->protocol.name);
 	for (int i = 0; ok && i < s->problems.n; i++) {
 		s->problems.v[i].finished = was_raced(&s->problems.v[i]);
@@ -60,7 +59,7 @@ static int read_races(struct survey *s, const struct sweep_session *c, struct st
 	return ok;
 }
 
-/* Whether races of that database count: this device's own, or those of the GPU that is asked for. */
+/* Whether that database's races count: they are of this device, or of --prior's GPU. */
 static int counts(struct store *store, const struct sweep_session *c)
 {
 	return c->o->prior_gpu || provenance_same(store, &c->hello.info, &c->protocol);
@@ -98,7 +97,7 @@ void survey_free(struct survey *s)
 	scenarios_free(&s->list);
 }
 
-/* ---- what is to be measured ---------------------------------------------------------- */
+/* ---- what to measure ----------------------------------------------------------------- */
 
 int survey_wants(const struct survey *s, enum phase p, const struct choice *c)
 {
@@ -122,14 +121,14 @@ int survey_keeps(const void *survey, const struct candidate *c)
 	return wanted;
 }
 
-/* ---- what is known to be right --------------------------------------------------------- */
+/* ---- choices known to be right --------------------------------------------------------- */
 
 static int same_code(const struct built *a, const struct built *b)
 {
 	return a->kernel == b->kernel && !strcmp(a->flags, b->flags);
 }
 
-/* The session's choice that is this one; -1: it has none. */
+/* The same choice's index in the session; -1: none. */
 static int counterpart(const struct survey *s, const struct sweep_session *c, int built_choice)
 {
 	const struct built_choice *e = &s->problems.built_choice[built_choice];
@@ -144,7 +143,7 @@ static int counterpart(const struct survey *s, const struct sweep_session *c, in
 
 int survey_trust(const struct survey *s, struct sweep_session *c)
 {
-	if (c->o->prior_gpu) /* right on another GPU says nothing of this one */
+	if (c->o->prior_gpu) /* another GPU's checks do not count here */
 		return 1;
 	const int unknown = -2;
 	int *other = malloc(((size_t)s->problems.num_built_choices + 1) * sizeof *other);

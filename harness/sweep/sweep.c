@@ -1,5 +1,5 @@
-/* sweep.c - a sweep that fills a database: which scenarios, what is there already, the
- * stages, and what is said in the end. What touches the device happens in a worker. */
+/* sweep.c - the command that fills a database: builds the problems, loads stored results, runs the
+ * stages and prints a summary. Only a worker process opens the device. */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -14,16 +14,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- what is there --------------------------------------------------------------- */
+/* ---- problems and stored results ------------------------------------------------- */
 
 static int is_newest_device(const struct sweep_session *c)
 {
 	return provenance_same(c->store, &c->hello.info, &c->protocol);
 }
 
-/* Results of this very device are asked for before a run is begun, so that a sweep
- * with nothing to do leaves no trace; any others' only by the run. */
-static int recall(struct sweep_session *c)
+/* If the newest results are of this device, they are loaded before a run row is inserted, so that a
+ * sweep with nothing to do leaves the database untouched. */
+static int load_results(struct sweep_session *c)
 {
 	if (c->o->again)
 		return 1;
@@ -35,8 +35,8 @@ static int recall(struct sweep_session *c)
 	return 1;
 }
 
-/* A smoke sweep takes the lightest scenarios of each split, few enough for its time
- * and with some held out, so that a header can be made of them. */
+/* A smoke sweep takes the 6 lightest scenarios of each training split and the 2 lightest of each
+ * held-out split: few enough for its time, and enough to generate a header. */
 static int in_smoke(const struct scenario_list *list, int index)
 {
 	const struct scenario *s = &list->v[index];
@@ -55,21 +55,21 @@ static int in_smoke(const struct scenario_list *list, int index)
 	return lighter < most;
 }
 
-static int make_heats(struct sweep_session *c, const struct scenario_list *list)
+static int add_problems(struct sweep_session *c, const struct scenario_list *list)
 {
-	const struct field field = { .device = &c->hello.info,
-				     .preset = c->survey ? PRESET_FULL : c->o->preset,
-				     .kernels = c->o->kernels,
-				     .phases = c->o->phases,
-				     .seed = c->o->seed,
-				     .keep = c->survey ? survey_keeps : NULL,
-				     .keep_arg = c->survey };
+	const struct candidate_options options = { .device = &c->hello.info,
+						   .preset = c->survey ? PRESET_FULL : c->o->preset,
+						   .kernels = c->o->kernels,
+						   .phases = c->o->phases,
+						   .seed = c->o->seed,
+						   .keep = c->survey ? survey_keeps : NULL,
+						   .keep_arg = c->survey };
 	for (int i = c->o->shard; i < list->n; i += c->o->shards)
 		if ((c->o->preset != PRESET_SMOKE || in_smoke(list, i)) &&
-		    !problems_add(&c->problems, &c->binaries, i, &field))
+		    !problems_add(&c->problems, &c->binaries, i, &options))
 			return 0;
 	problems_spread(&c->problems);
-	return session_remember(c) && (!c->survey || survey_trust(c->survey, c));
+	return session_alloc(c) && (!c->survey || survey_trust(c->survey, c));
 }
 
 static int label_scenarios(struct sweep_session *c)
@@ -104,24 +104,24 @@ static void print_plan(struct sweep_session *c)
 		 c->binaries.n);
 }
 
-/* Writes nothing: a database that is not there yet is not made. */
-static int peek(struct sweep_session *c)
+/* Loads stored results read-only. A missing database is not created. */
+static int load_readonly(struct sweep_session *c)
 {
 	if (access(c->db, F_OK))
 		return 1;
 	c->store = store_open(c->db, 1);
-	return c->store && store_check(c->store) && (!is_newest_device(c) || recall(c));
+	return c->store && store_check(c->store) && (!is_newest_device(c) || load_results(c));
 }
 
 static int dry_run(struct sweep_session *c)
 {
-	const int ok = peek(c);
+	const int ok = load_readonly(c);
 	if (ok)
 		print_plan(c);
 	return ok ? EXIT_DONE : EXIT_USAGE;
 }
 
-static void foresee(struct sweep_session *c, struct sweep_forecast *f)
+static void fill_forecast(struct sweep_session *c, struct sweep_forecast *f)
 {
 	f->parts = c->problems.n;
 	f->races = stages_left(c);
@@ -136,7 +136,7 @@ static void foresee(struct sweep_session *c, struct sweep_forecast *f)
 
 /* ---- the sweep ---------------------------------------------------------------------- */
 
-static void summary(struct sweep_session *c, enum heard heard)
+static void summary(struct sweep_session *c, enum race_end end)
 {
 	char failures[200] = "";
 	long long failed = 0;
@@ -157,7 +157,7 @@ static void summary(struct sweep_session *c, enum heard heard)
 		complain("%lld times were too noisy to learn from, %d still are and are left out%s",
 			 c->failed[OUTCOME_NOISY], noisy,
 			 noisy ? "; the same command races them again" : "");
-	const int left = heard == HEARD_ALL ? stages_left(c) - c->skipped : 0;
+	const int left = end == RACE_ENDED ? stages_left(c) - c->skipped : 0;
 	if (left > 0 && (c->ran_out || !noisy))
 		complain("the budget of %.0f s left %d races undone; the same command goes on "
 			 "with them",
@@ -172,19 +172,19 @@ static int measure_all(struct sweep_session *c)
 		return EXIT_CHECK;
 	c->began = budget_now();
 	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;
-	const enum heard heard = stages_run(c, STAGE_RACE, STAGE_AUDIT);
+	const enum race_end end = stages_run(c, STAGE_RACE, STAGE_AUDIT);
 	int believed = 1;
 	if (c->o->sum) {
 		session_sum(c, c->o->sum);
 	} else {
 		believed = sweep_report(c);
-		summary(c, heard);
+		summary(c, end);
 	}
-	if (heard == HEARD_ALL && session_noisy(c) && !c->failed[OUTCOME_OK]) {
-		complain("no time is worth learning from: the machine is not quiet");
+	if (end == RACE_ENDED && session_noisy(c) && !c->failed[OUTCOME_OK]) {
+		complain("all times are too noisy to learn from: the machine is not quiet");
 		return EXIT_BUSY;
 	}
-	return heard == HEARD_ALL && !believed ? EXIT_CHECK : session_code(c, heard);
+	return end == RACE_ENDED && !believed ? EXIT_CHECK : session_exit_code(c, end);
 }
 
 static int run(struct sweep_session *c, struct survey *survey, const struct scenario_list *list)
@@ -194,7 +194,7 @@ static int run(struct sweep_session *c, struct survey *survey, const struct scen
 		return EXIT_USAGE;
 	if (c->o->survey)
 		c->survey = survey;
-	if (!make_heats(c, list))
+	if (!add_problems(c, list))
 		return EXIT_CHECK;
 	if (!c->problems.n) {
 		complain("no kernel%s runs %s of the %d scenarios on %s",
@@ -208,7 +208,7 @@ static int run(struct sweep_session *c, struct survey *survey, const struct scen
 	if (!c->store || !store_check(c->store) ||
 	    !provenance_fits(c->store, c->db, &c->hello.info, &c->protocol))
 		return EXIT_USAGE;
-	if (!recall(c))
+	if (!load_results(c))
 		return EXIT_USAGE;
 	if (!label_scenarios(c))
 		return EXIT_CHECK;
@@ -228,8 +228,8 @@ int sweep_foresee(const struct sweep_options *o, const struct hello *hello,
 	session_make(&c, list);
 	if (o->survey && survey_learn(&survey, &c))
 		c.survey = &survey;
-	if ((!o->survey || c.survey) && make_heats(&c, list) && peek(&c)) {
-		foresee(&c, f);
+	if ((!o->survey || c.survey) && add_problems(&c, list) && load_readonly(&c)) {
+		fill_forecast(&c, f);
 		code = EXIT_DONE;
 	}
 	session_free(&c);

@@ -1,12 +1,11 @@
-/* sweep_device.c - the device that options of a sweep ask for: its name, and what it says of
- * itself. */
+/* sweep_device.c - finds the device that a sweep's options select, and its properties. */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/worker/worker.h"
 #include <stdio.h>
 #include <string.h>
 
-/* Of several the first. */
+/* The first of several. */
 static void first_device(const struct sweep_options *o, char name[DEVICE_NAME])
 {
 	const char *all = sweep_device_name(o);
@@ -36,8 +35,8 @@ int sweep_device(const struct sweep_options *o, struct hello *hello)
 		return EXIT_NO_DEVICE;
 	}
 	if (o->gpu && strcmp(o->gpu, hello->info.gpu)) {
-		complain("--gpu %s, but this machine has %s: say --gpu %s, or leave it away",
-			 o->gpu, hello->info.name, hello->info.gpu);
+		complain("--gpu %s, but this machine has %s: use --gpu %s, or leave it out", o->gpu,
+			 hello->info.name, hello->info.gpu);
 		return EXIT_NO_DEVICE;
 	}
 	return EXIT_DONE;

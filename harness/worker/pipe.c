@@ -1,11 +1,11 @@
-/* pipe.c - the socket between a worker and its parent. Both ends send and receive by these
- * functions, and both number binaries alike. */
+/* pipe.c - the socket between a worker and its parent: sending, receiving, and how both number
+ * binaries. */
 #include "records.h"
 #include "harness/search/search.h"
 #include <errno.h>
 #include <sys/socket.h>
 
-int work_send(int socket, const void *bytes, size_t n)
+int pipe_send(int socket, const void *bytes, size_t n)
 {
 	const char *at = bytes;
 	while (n) {
@@ -20,7 +20,7 @@ int work_send(int socket, const void *bytes, size_t n)
 	return 1;
 }
 
-int work_receive(int socket, void *bytes, size_t n)
+int pipe_receive(int socket, void *bytes, size_t n)
 {
 	char *at = bytes;
 	while (n) {

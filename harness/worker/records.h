@@ -1,5 +1,5 @@
-/* records.h - what a worker and its parent say to each other: records of one size over a
- * socket. Both are the same program, so they are plain structs. */
+/* records.h - the messages between a worker and its parent, and the worker's own state. Both are
+ * the same program, so messages are plain structs of one size, sent over a socket. */
 #ifndef HARNESS_WORKER_RECORDS_H
 #define HARNESS_WORKER_RECORDS_H
 
@@ -11,36 +11,36 @@
 #include "kernels/device/device.h"
 #include <limits.h>
 
-struct life;
+struct worker_state;
 struct part_of_call;
 
-enum word {
-	SAYS_HELLO,
-	SAYS_STAGE,  /* begins something that may not come back */
-	SAYS_PASSED, /* the corner batches */
-	SAYS_RESULT,
-	SAYS_CONTROL, /* of the contender `index` */
-	SAYS_DONE,
-	SAYS_CANNOT /* this problem */
+enum message_kind {
+	MESSAGE_HELLO,
+	MESSAGE_STAGE,  /* begins work that may hang or crash */
+	MESSAGE_PASSED, /* the contender passed the corner batches */
+	MESSAGE_RESULT,
+	MESSAGE_CONTROL, /* of the contender `index` */
+	MESSAGE_DONE,
+	MESSAGE_IMPOSSIBLE /* the problem cannot run here */
 };
 
-struct said {
-	unsigned bytes; /* sizeof (struct said) */
-	enum word word;
+struct message {
+	unsigned bytes; /* sizeof (struct message) */
+	enum message_kind kind;
 	int index; /* of the order's contenders; -1: of none */
 	union {
 		struct hello hello;
-		double patience_s; /* of SAYS_STAGE */
+		double patience_s; /* of MESSAGE_STAGE */
 		struct {
 			int failed_gate;
 			struct measurement m;
 		} result;
-		struct control control;    /* of: not the contender's number */
-		char text[200];            /* of SAYS_CANNOT */
-		double spent_s[NUM_SPENT]; /* of SAYS_DONE */
+		struct control control;    /* its `of` is not valid here; `index` is */
+		char text[200];            /* of MESSAGE_IMPOSSIBLE */
+		double spent_s[NUM_SPENT]; /* of MESSAGE_DONE */
 	};
 };
-_Static_assert(sizeof(struct said) <= PIPE_BUF, "a record must be written in one piece");
+_Static_assert(sizeof(struct message) <= PIPE_BUF, "a record must be written in one piece");
 
 /* Followed by `n` entries, and by the code of `codes` binaries that this worker does not have. */
 struct task {
@@ -54,8 +54,8 @@ struct entry {
 	struct contender contender;
 };
 
-/* Followed by its bytes, its path and its entry, of so many bytes each. Both ends are the same
- * program, so that `cell` is the same function in both. */
+/* Followed by its bytes, its path and its entry; the fields hold their lengths. `cell` is valid in
+ * both processes because both are the same program. */
 struct code_record {
 	int built;
 	size_t size, path, entry;
@@ -63,21 +63,21 @@ struct code_record {
 };
 
 /* ---- pipe.c ---- */
-/* One more than the largest number of a binary that choices have. */
+/* One more than the largest number of a binary that any choice uses. */
 int worker_binaries(const struct problems *);
 /* All or nothing; 0: the other end is gone. */
-int work_send(int socket, const void *bytes, size_t n);
-int work_receive(int socket, void *bytes, size_t n);
+int pipe_send(int socket, const void *bytes, size_t n);
+int pipe_receive(int socket, void *bytes, size_t n);
 
 /* ---- inside a worker ---- */
 
-/* A contender under way: one choice over one phase, or a plan of a prefill and a decode choice. */
+/* What launches a contender: one choice over one phase, or a prefill and a decode choice. */
 struct launcher {
-	struct life *life;
-	int index, checked; /* checked: on this workload */
-	int parts, set;     /* set: of pages, of the call under way */
+	struct worker_state *state;
+	int index, checked; /* checked: its output on this workload was right */
+	int parts, set;     /* set: the pages of the call under way */
 	enum attune_how how;
-	size_t at[2]; /* where a part's workspace begins */
+	size_t at[2]; /* offset of each part's workspace */
 	struct part_of_call {
 		struct choice choice;
 		const struct loaded *loaded;
@@ -86,7 +86,7 @@ struct launcher {
 	} part[2];
 };
 
-struct life {
+struct worker_state {
 	const struct worker_setup *setup;
 	int socket;
 	struct device dev;
@@ -97,43 +97,44 @@ struct life {
 	char *passed; /* [binary][phase]: the corner batches */
 	struct pool *pool, *check_pool;
 	struct workload workload;
-	int made; /* its scenario, -1: none */
+	int made; /* the workload's scenario; -1: none */
 	void *workspace;
 	size_t workspace_bytes;
-	/* of the task under way */
+	/* the task under way */
 	const struct scenario *scenario;
 	struct launcher *launcher;
 	struct timed_call *timed_call;
-	int num_racers;
+	int num_contenders;
 	double spent_s[NUM_SPENT];
 };
 
-/* ---- worker_report.c: words to the parent ---- */
-void work_say(const struct life *, struct said *);
-void work_stage(const struct life *, int index, double seconds);
-void work_result(const struct life *, int index, const struct measurement *, int failed_gate);
-void work_failed(const struct life *, int index, enum outcome, const char *text);
-/* After a device error nothing that this process measures can be trusted. */
-void work_die(const struct life *, int index, const char *text);
+/* ---- worker_report.c: messages to the parent ---- */
+void report_message(const struct worker_state *, struct message *);
+void report_stage(const struct worker_state *, int index, double seconds);
+void report_result(const struct worker_state *, int index, const struct measurement *,
+		   int failed_gate);
+void report_failure(const struct worker_state *, int index, enum outcome, const char *text);
+/* Exits: after a device error no measurement of this process can be trusted. */
+void report_crash(const struct worker_state *, int index, const char *text);
 
 /* ---- worker_call.c ---- */
-/* A call of a runner, as struct contender has it. */
-enum attune_status work_call(void *launcher, int set);
-/* Of a call over this part of the scenario: KV bytes that it reads, and operations. */
-double work_call_bytes(const struct life *, enum phase);
-double work_call_flops(const struct life *, enum phase);
-/* Seconds that even a very slow kernel needs no more than. */
-double work_slow_call_s(const struct life *);
+/* Runs the contender once: the `call` of struct timed_call. */
+enum attune_status launcher_call(void *launcher, int set);
+/* The KV bytes that a call over this part of the scenario reads, and its operations. */
+double launcher_bytes(const struct worker_state *, enum phase);
+double launcher_flops(const struct worker_state *, enum phase);
+/* Upper bound on the seconds of a call, even by a very slow kernel. */
+double launcher_slow_s(const struct worker_state *);
 
 /* ---- worker_check.c ---- */
-/* 0: it is wrong. work_judge says so to the parent; so does the gate, but not
- * work_pass_workload. has_passed: before now, or in another process. */
-int work_judge(struct life *, int index, const struct verdict *, const char *batch);
-int work_pass_gate(struct life *, const struct launcher *, int has_passed);
-int work_pass_workload(struct life *, struct launcher *, struct verdict *);
+/* 0: the contender is wrong. report_verdict and check_corner_batches report that to the parent,
+ * check_timed_workload does not. has_passed: earlier, perhaps in another process. */
+int report_verdict(struct worker_state *, int index, const struct verdict *, const char *batch);
+int check_corner_batches(struct worker_state *, const struct launcher *, int has_passed);
+int check_timed_workload(struct worker_state *, struct launcher *, struct verdict *);
 
 /* ---- worker_main.c ---- */
-/* The life of a worker; its parent's end of the socket is closed. */
-void work(const struct worker_setup *, int socket) __attribute__((noreturn));
+/* Runs the worker until its parent closes its end of the socket. */
+void worker_main(const struct worker_setup *, int socket) __attribute__((noreturn));
 
 #endif

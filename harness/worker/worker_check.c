@@ -1,5 +1,5 @@
-/* worker_check.c - a worker's judgement: the corner batches before a choice is timed at all,
- * and some rows of the very workload that is timed. */
+/* worker_check.c - checks a contender's output: on the corner batches before it is first timed,
+ * and on some rows of the workload that is timed. */
 #include "records.h"
 #include "harness/base/base.h"
 #include "harness/check/check.h"
@@ -9,14 +9,14 @@
 #include <string.h>
 
 enum { CHECK_ROWS = 64, WORKLOAD_ROWS = 8 };
-/* A binary passes the corner batches once, and again once in so many of its other launch
- * arguments. */
+/* A binary runs the corner batches once, and again for one in GATE_ODDS of its other choices of
+ * launch arguments. */
 enum { GATE_ODDS = 8 };
 
-/* The scenario of this model with a corner batch in place of its own; 0 when the
- * choice has nothing to do there or does not support it. */
-static int corner_scenario(const struct life *l, struct scenario *s, const struct part_of_call *p,
-			   const char *text)
+/* Replaces the scenario's batch by a corner batch. 0: the choice has no work there or does not
+ * support it. */
+static int corner_scenario(const struct worker_state *l, struct scenario *s,
+			   const struct part_of_call *p, const char *text)
 {
 	const struct space *space = p->choice.kernel->space;
 	char error[128];
@@ -31,22 +31,21 @@ static int corner_scenario(const struct life *l, struct scenario *s, const struc
 	return 0;
 }
 
-/* 0: it failed, and that is said here. */
-int work_judge(struct life *l, int index, const struct verdict *v, const char *batch)
+int report_verdict(struct worker_state *l, int index, const struct verdict *v, const char *batch)
 {
 	char text[sizeof v->text + 80];
 	snprintf(text, sizeof text, "%.70s: %s", batch, v->text);
 	if (v->outcome == OUTCOME_CRASH)
-		work_die(l, index, text);
+		report_crash(l, index, text);
 	if (v->outcome != OUTCOME_OK)
-		work_failed(l, index, v->outcome, text);
+		report_failure(l, index, v->outcome, text);
 	return v->outcome == OUTCOME_OK;
 }
 
-int work_pass_gate(struct life *l, const struct launcher *r, int has_passed)
+int check_corner_batches(struct worker_state *l, const struct launcher *r, int has_passed)
 {
 	const struct part_of_call *p = &r->part[0];
-	struct said said = { .word = SAYS_PASSED, .index = r->index };
+	struct message message = { .kind = MESSAGE_PASSED, .index = r->index };
 	const struct built_choice *e = &l->setup->problems->built_choice[p->built_choice];
 	char *passed = &l->passed[e->built * 3 + (int)p->phase];
 	if (has_passed)
@@ -58,24 +57,24 @@ int work_pass_gate(struct life *l, const struct launcher *r, int has_passed)
 		struct verdict v;
 		if (!corner_scenario(l, &s, p, corner_batches[i]))
 			continue;
-		work_stage(l, r->index, l->setup->gate_s);
+		report_stage(l, r->index, l->setup->gate_s);
 		check_choice(&v, &l->dev, &l->check_pool, &p->choice, p->loaded, &s, p->phase,
 			     CHECK_ROWS);
 		batch_free(s.batch);
-		if (!work_judge(l, r->index, &v, corner_batches[i]))
+		if (!report_verdict(l, r->index, &v, corner_batches[i]))
 			return 0;
 	}
 	*passed = 1;
-	work_say(l, &said);
+	report_message(l, &message);
 	return 1;
 }
 
-/* What a plan as a whole leaves in the output. */
-static void check_plan(struct verdict *v, struct life *l, struct launcher *r)
+/* The output of a whole plan. */
+static void check_plan(struct verdict *v, struct worker_state *l, struct launcher *r)
 {
 	enum attune_status status = workload_poison(&l->workload);
 	if (!status)
-		status = work_call(r, 0);
+		status = launcher_call(r, 0);
 	if (!status)
 		status = l->dev.ops->wait(&l->dev, l->dev.ops->stream(&l->dev));
 	if (!status) {
@@ -86,11 +85,10 @@ static void check_plan(struct verdict *v, struct life *l, struct launcher *r)
 	snprintf(v->text, sizeof v->text, "%.190s", attune_last_error());
 }
 
-/* Some rows of the very workload that is timed. */
-int work_pass_workload(struct life *l, struct launcher *r, struct verdict *v)
+int check_timed_workload(struct worker_state *l, struct launcher *r, struct verdict *v)
 {
 	*v = (struct verdict){ .outcome = OUTCOME_OK };
-	work_stage(l, r->index, l->setup->gate_s + work_slow_call_s(l));
+	report_stage(l, r->index, l->setup->gate_s + launcher_slow_s(l));
 	if (r->parts > 1)
 		check_plan(v, l, r);
 	else

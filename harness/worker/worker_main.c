@@ -1,6 +1,6 @@
-/* worker_main.c - the life of a worker: opens the device, and for each task makes the
- * scenario's buffers, loads code, has it checked, races it, and says what it found.
- * Before anything that may not come back it says what it is about to do. */
+/* worker_main.c - the main function of a worker: opens the device, and for each task makes the
+ * scenario's buffers, loads the code, checks it, races it and reports results. It reports a stage
+ * before any work that may hang or crash. */
 #include "harness/scenario/scenario.h"
 #include "records.h"
 #include "worker.h"
@@ -16,16 +16,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* To look at an output takes longer than to time it. Each choice is looked at the first
- * time that it runs; after that before the race once in LOOK_ODDS times, where the output is
- * small; and after it whenever it has come this near to the winner. */
+/* Checking an output takes longer than timing it. A choice is checked the first time that it
+ * runs; after that in one of LOOK_ODDS races beforehand, if the output is small; and after the
+ * race whenever its time is within `finalist` of the winner's. */
 enum { CEILING_TRIES = 5, LOOK_ODDS = 16, SMALL_OUTPUT = 16 << 20 };
 static const double finalist = 1.05, finalist_large = 1.01;
 
 /* ---- where the time goes ----------------------------------------------------- */
 
-/* Adds the seconds since *at, and begins again. */
-static void spend(struct life *l, enum spent what, double *at)
+/* Adds the seconds since *at, and sets *at to now. */
+static void spend(struct worker_state *l, enum spent what, double *at)
 {
 	const double t = seconds_now();
 	l->spent_s[what] += t - *at;
@@ -34,10 +34,10 @@ static void spend(struct life *l, enum spent what, double *at)
 
 /* ---- the device ----------------------------------------------------------------- */
 
-/* What is measured is left in *dram_gbps and *fma_tflops, else 0. The CPU's are taken as
- * often as `tries`, the medians of those that are known; a GPU's once, at the start, and
- * its bounds are the data sheet's. */
-static void measure_ceilings(struct life *l, int tries, double *dram_gbps, double *fma_tflops)
+/* Sets *dram_gbps and *fma_tflops, to 0 where not measured. On a CPU: medians of `tries`
+ * measurements. On a GPU: measured once, at the start; its bounds come from the data sheet. */
+static void measure_ceilings(struct worker_state *l, int tries, double *dram_gbps,
+			     double *fma_tflops)
 {
 	double dram[CEILING_TRIES], fma[CEILING_TRIES];
 	int drams = 0, fmas = 0;
@@ -60,14 +60,13 @@ static void measure_ceilings(struct life *l, int tries, double *dram_gbps, doubl
 	    !device_is_emulated(&l->dev.info) && gpu_ceilings(&l->dev, dram_gbps, fma_tflops))
 		complain("%s: no ceilings: %s", l->dev.info.gpu, attune_last_error());
 	if (l->dev.info.backend == BACKEND_CPU && tries == CEILING_TRIES && !(drams && fmas))
-		complain("%s: no ceilings: other programs never left the CPU alone",
-			 l->dev.info.gpu);
+		complain("%s: no ceilings: other programs kept the CPU busy", l->dev.info.gpu);
 }
 
-static void say_hello(struct life *l)
+static void report_hello(struct worker_state *l)
 {
-	struct said said = { .word = SAYS_HELLO, .index = -1 };
-	struct hello *hello = &said.hello;
+	struct message message = { .kind = MESSAGE_HELLO, .index = -1 };
+	struct hello *hello = &message.hello;
 	hello->status = device_open(&l->dev, l->setup->device);
 	if (hello->status) {
 		snprintf(hello->text, sizeof hello->text, "%s", attune_last_error());
@@ -80,21 +79,21 @@ static void say_hello(struct life *l)
 		if (!l->setup->no_ceilings)
 			measure_ceilings(l, CEILING_TRIES, &hello->dram_gbps, &hello->fma_tflops);
 	}
-	work_say(l, &said);
+	report_message(l, &message);
 	if (hello->status)
 		_exit(0);
 }
 
-/* ---- what a call costs at least --------------------------------------------------- */
+/* ---- lower bound of a call -------------------------------------------------------- */
 
 static enum phase phase_of(const struct launcher *r)
 {
 	return r->parts > 1 ? PHASE_ALL : r->part[0].phase;
 }
 
-/* Microseconds below which the ceilings do not let it; 0 where they are not known. KV
- * that the last cache holds is not bound by memory. */
-static double bound_us(const struct life *l, double bytes, double flops)
+/* Lower bound by the ceilings, in microseconds; 0 where they are not known. KV that fits in the
+ * last-level cache is not bound by memory. */
+static double bound_us(const struct worker_state *l, double bytes, double flops)
 {
 	double us = 0;
 	if (l->dram_gbps > 0 && bytes * l->workload.sets > 1.5 * (double)l->dev.info.l2_bytes)
@@ -106,7 +105,7 @@ static double bound_us(const struct life *l, double bytes, double flops)
 
 /* ---- preparing a task ------------------------------------------------------------- */
 
-static enum attune_status make_workload(struct life *l, int scenario)
+static enum attune_status make_workload(struct worker_state *l, int scenario)
 {
 	enum attune_status status;
 	if (l->made == scenario)
@@ -121,7 +120,7 @@ static enum attune_status make_workload(struct life *l, int scenario)
 	return status;
 }
 
-static enum attune_status reserve(struct life *l, struct launcher *r)
+static enum attune_status reserve(struct worker_state *l, struct launcher *r)
 {
 	size_t part[2], bytes;
 	enum attune_status status = ATTUNE_OK;
@@ -143,7 +142,7 @@ static enum attune_status reserve(struct life *l, struct launcher *r)
 	return status;
 }
 
-static enum attune_status load(struct life *l, const struct part_of_call *p)
+static enum attune_status load(struct worker_state *l, const struct part_of_call *p)
 {
 	const struct built_choice *e = &l->setup->problems->built_choice[p->built_choice];
 	struct loaded *to = &l->loaded[e->built];
@@ -156,7 +155,7 @@ static enum attune_status load(struct life *l, const struct part_of_call *p)
 	return status;
 }
 
-static enum attune_status load_all(struct life *l, struct launcher *r)
+static enum attune_status load_all(struct worker_state *l, struct launcher *r)
 {
 	enum attune_status status = ATTUNE_OK;
 	for (int i = 0; i < r->parts && !status; i++)
@@ -168,37 +167,37 @@ static enum attune_status load_all(struct life *l, struct launcher *r)
 
 static void before(void *arg, int i, double seconds)
 {
-	const struct life *l = arg;
-	double longest = seconds > 0 ? 20 * seconds : work_slow_call_s(l);
-	work_stage(l, l->launcher[i].index, l->setup->sample_s + longest);
+	const struct worker_state *l = arg;
+	double longest = seconds > 0 ? 20 * seconds : launcher_slow_s(l);
+	report_stage(l, l->launcher[i].index, l->setup->sample_s + longest);
 }
 
 static void after(void *arg, int i)
 {
-	struct life *l = arg;
+	struct worker_state *l = arg;
 	struct launcher *r = &l->launcher[i];
 	const struct measurement *m = &l->timed_call[i].m;
 	struct verdict v;
 	const double limit = l->workload.out_bytes > SMALL_OUTPUT ? finalist_large : finalist;
 	const int is_right = m->outcome == OUTCOME_OK || m->outcome == OUTCOME_NOISY;
 	if (is_right && m->samples && !(m->lead > limit) && !r->checked &&
-	    !work_pass_workload(l, r, &v))
-		work_judge(l, r->index, &v, "as timed");
+	    !check_timed_workload(l, r, &v))
+		report_verdict(l, r->index, &v, "as timed");
 	else
-		work_result(l, r->index, m, !is_right);
+		report_result(l, r->index, m, !is_right);
 }
 
 static int right(void *arg, int i)
 {
-	struct life *l = arg;
+	struct worker_state *l = arg;
 	struct verdict v;
-	return work_pass_workload(l, &l->launcher[i], &v);
+	return check_timed_workload(l, &l->launcher[i], &v);
 }
 
-static void fill_runner(struct launcher *r, struct life *l, const struct entry *e)
+static void fill_launcher(struct launcher *r, struct worker_state *l, const struct entry *e)
 {
 	const struct problems *h = l->setup->problems;
-	*r = (struct launcher){ .life = l, .index = e->index, .how = e->contender.how };
+	*r = (struct launcher){ .state = l, .index = e->index, .how = e->contender.how };
 	while (r->parts < 2 && e->contender.problem[r->parts] >= 0) {
 		const struct problem *problem = &h->v[e->contender.problem[r->parts]];
 		const int built_choice = problem->built_choice[e->contender.place[r->parts]];
@@ -212,57 +211,56 @@ static void fill_runner(struct launcher *r, struct life *l, const struct entry *
 	}
 }
 
-static int looks_at(const struct life *l, unsigned long long seed, int index)
+static int looks_at(const struct worker_state *l, unsigned long long seed, int index)
 {
 	return scramble(seed * 0x9e3779b97f4a7c15ull + (unsigned)(index + l->made)) % LOOK_ODDS ==
 	       0;
 }
 
-/* Whoever is right so far takes part. */
-static void enter(struct life *l, const struct entry *e, unsigned long long seed)
+/* Loads and checks a contender. It takes part if it is right so far. */
+static void enter(struct worker_state *l, const struct entry *e, unsigned long long seed)
 {
-	struct launcher *r = &l->launcher[l->num_racers];
+	struct launcher *r = &l->launcher[l->num_contenders];
 	struct verdict v;
-	fill_runner(r, l, e);
+	fill_launcher(r, l, e);
 	r->checked = l->workload.out_bytes <= SMALL_OUTPUT &&
-		     (!e->contender.gated || looks_at(l, seed, e->index));
+		     (!e->contender.passed || looks_at(l, seed, e->index));
 	double at = seconds_now();
-	work_stage(l, r->index, l->setup->gate_s);
+	report_stage(l, r->index, l->setup->gate_s);
 	const enum attune_status loaded = load_all(l, r);
 	spend(l, SPENT_UPLOADING, &at);
 	if (loaded) {
-		work_failed(l, r->index, OUTCOME_RESOURCES, attune_last_error());
+		report_failure(l, r->index, OUTCOME_RESOURCES, attune_last_error());
 		return;
 	}
-	const int passed = r->parts > 1 || work_pass_gate(l, r, e->contender.gated);
-	const int is_right = passed && (!r->checked || work_pass_workload(l, r, &v));
+	const int passed = r->parts > 1 || check_corner_batches(l, r, e->contender.passed);
+	const int is_right = passed && (!r->checked || check_timed_workload(l, r, &v));
 	spend(l, SPENT_CHECKING, &at);
 	if (passed && !is_right)
-		work_judge(l, r->index, &v, "as timed");
+		report_verdict(l, r->index, &v, "as timed");
 	if (!is_right)
 		return;
-	const double bytes = work_call_bytes(l, phase_of(r)),
-		     flops = work_call_flops(l, phase_of(r));
-	l->timed_call[l->num_racers++] =
-	    (struct timed_call){ .call = work_call,
+	const double bytes = launcher_bytes(l, phase_of(r)), flops = launcher_flops(l, phase_of(r));
+	l->timed_call[l->num_contenders++] =
+	    (struct timed_call){ .call = launcher_call,
 				 .arg = r,
 				 .bytes = bytes,
 				 .flops = flops,
 				 .bound_us = bound_us(l, bytes, flops) };
 }
 
-static void say_control(const struct life *l, const struct control *control)
+static void report_control(const struct worker_state *l, const struct control *control)
 {
-	struct said said = { .word = SAYS_CONTROL, .control = *control };
+	struct message message = { .kind = MESSAGE_CONTROL, .control = *control };
 	const enum outcome outcome = l->timed_call[control->of].m.outcome;
 	if (!(control->rounds > 0 && control->ratio > 0) ||
 	    (outcome != OUTCOME_OK && outcome != OUTCOME_NOISY))
 		return;
-	said.index = l->launcher[control->of].index;
-	work_say(l, &said);
+	message.index = l->launcher[control->of].index;
+	report_message(l, &message);
 }
 
-static void run_task(struct life *l, const struct task *t, const struct entry *entry)
+static void run_task(struct worker_state *l, const struct task *t, const struct entry *entry)
 {
 	struct protocol protocol = l->setup->protocol;
 	struct race race = { .protocol = &protocol,
@@ -272,50 +270,50 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 			     .before = before,
 			     .after = after,
 			     .right = right };
-	struct said said = { .word = SAYS_DONE, .index = -1 };
+	struct message message = { .kind = MESSAGE_DONE, .index = -1 };
 	struct control control = { 0 };
 	const int scenario = l->setup->problems->v[entry[0].contender.problem[0]].scenario;
 	double dram, fma, at = seconds_now();
 	memset(l->spent_s, 0, sizeof l->spent_s);
 	l->scenario = &l->setup->problems->scenarios[scenario];
-	work_stage(l, -1, 60 + work_slow_call_s(l));
+	report_stage(l, -1, 60 + launcher_slow_s(l));
 	if (make_workload(l, scenario)) {
-		said.word = SAYS_CANNOT;
-		snprintf(said.text, sizeof said.text, "%.190s", attune_last_error());
-		work_say(l, &said);
+		message.kind = MESSAGE_IMPOSSIBLE;
+		snprintf(message.text, sizeof message.text, "%.190s", attune_last_error());
+		report_message(l, &message);
 		return;
 	}
 	measure_ceilings(l, 1, &dram, &fma);
 	spend(l, SPENT_UPLOADING, &at);
-	l->num_racers = 0;
+	l->num_contenders = 0;
 	for (int i = 0; i < t->n; i++)
 		enter(l, &entry[i], t->seed);
 	protocol.seconds = t->seconds;
-	race.n = l->num_racers;
+	race.n = l->num_contenders;
 	race.sets = l->workload.sets;
 	race.fixed_rounds = t->fixed_rounds;
 	race.control = t->with_control ? &control : NULL;
 	at = seconds_now();
-	if (l->num_racers && measure_race(&l->dev, &race))
+	if (l->num_contenders && measure_race(&l->dev, &race))
 		_exit(1);
 	spend(l, SPENT_RACING, &at);
-	say_control(l, &control);
-	memcpy(said.spent_s, l->spent_s, sizeof said.spent_s);
-	work_say(l, &said);
+	report_control(l, &control);
+	memcpy(message.spent_s, l->spent_s, sizeof message.spent_s);
+	report_message(l, &message);
 }
 
-/* NULL for none, also without memory. */
-static void *receive_bytes(struct life *l, size_t n, int *ok)
+/* NULL: n is 0, or failed. */
+static void *receive_bytes(struct worker_state *l, size_t n, int *ok)
 {
 	void *bytes = n && *ok ? malloc(n) : NULL;
-	*ok = *ok && (!n || (bytes && work_receive(l->socket, bytes, n)));
+	*ok = *ok && (!n || (bytes && pipe_receive(l->socket, bytes, n)));
 	return bytes;
 }
 
-static int take_code(struct life *l)
+static int take_code(struct worker_state *l)
 {
 	struct code_record r;
-	int ok = work_receive(l->socket, &r, sizeof r) && r.built >= 0 && r.built < l->num_codes;
+	int ok = pipe_receive(l->socket, &r, sizeof r) && r.built >= 0 && r.built < l->num_codes;
 	if (!ok)
 		return 0;
 	struct blob *b = &l->code[r.built];
@@ -327,7 +325,7 @@ static int take_code(struct life *l)
 	return ok;
 }
 
-static int take_task(struct life *l, const struct task *t)
+static int take_task(struct worker_state *l, const struct task *t)
 {
 	const size_t n = (size_t)t->n;
 	struct entry *entry = calloc(n, sizeof *entry);
@@ -335,7 +333,7 @@ static int take_task(struct life *l, const struct task *t)
 	l->launcher = calloc(n, sizeof *l->launcher);
 	l->timed_call = calloc(n, sizeof *l->timed_call);
 	ok = n && entry && l->launcher && l->timed_call &&
-	     work_receive(l->socket, entry, n * sizeof *entry);
+	     pipe_receive(l->socket, entry, n * sizeof *entry);
 	for (int i = 0; i < t->codes && ok; i++)
 		ok = take_code(l);
 	if (ok)
@@ -346,19 +344,19 @@ static int take_task(struct life *l, const struct task *t)
 	return ok;
 }
 
-/* Ends when the parent closes its end; memory and device go with the process. */
-void work(const struct worker_setup *setup, int socket)
+/* Exits when the parent closes its end; the exit frees memory and device. */
+void worker_main(const struct worker_setup *setup, int socket)
 {
-	struct life l = { .setup = setup, .socket = socket, .made = -1 };
+	struct worker_state l = { .setup = setup, .socket = socket, .made = -1 };
 	struct task task;
-	say_hello(&l);
+	report_hello(&l);
 	l.num_codes = worker_binaries(setup->problems);
 	if (setup->problems) {
 		l.loaded = calloc((size_t)l.num_codes, sizeof *l.loaded);
 		l.code = calloc((size_t)l.num_codes, sizeof *l.code);
 	}
 	l.passed = calloc((size_t)l.num_codes, 3);
-	while (l.loaded && l.code && l.passed && work_receive(socket, &task, sizeof task) &&
+	while (l.loaded && l.code && l.passed && pipe_receive(socket, &task, sizeof task) &&
 	       task.bytes == sizeof task && take_task(&l, &task))
 		;
 	_exit(0);

@@ -55,7 +55,7 @@ if command -v clang-22 >/dev/null && HIPCC=clang-22 sh harness/commands/deps.sh 
 			AND waves > 0 AND scratch = 0")" = 1 ]; echo $?)" "what binaries take of an MI300"
 	export HIPCC="sh $tmp/memory.sh"
 	run --db "$tmp/memory.sqlite"
-	row "$(grep -q 'resources.*bytes of scratch memory a lane' "$tmp/out" &&
+	row "$(grep -q 'resources.*bytes of scratch memory per lane' "$tmp/out" &&
 		[ "$(ask memory "SELECT count(*) FROM resources WHERE outcome = 'ok'")" = 0 ]
 		echo $?)" "what would use scratch memory is not to be run"
 	"$attune" merge "$tmp/whole.sqlite" "$tmp/amd.sqlite" 2>"$tmp/err"

@@ -32,7 +32,7 @@ ask() { # DB SQL
 }
 
 one_line() { # but for what a busy machine has to say
-	[ "$(grep -vc 'never left the CPU alone$' "$tmp/err")" = 1 ]
+	[ "$(grep -vc 'kept the CPU busy$' "$tmp/err")" = 1 ]
 }
 
 set_of() { # NAME BATCHES, as JSON

@@ -181,7 +181,7 @@ static const struct device_info *field_device = &cpu;
 static void add(int i, const char *text)
 {
 	char error[128];
-	const struct field field = { .device = field_device, .preset = PRESET_QUICK, .seed = 1 };
+	const struct candidate_options options = { .device = field_device, .preset = PRESET_QUICK, .seed = 1 };
 	scenarios[i] = (struct scenario){ .model = "llama@1",
 					  .set = "t",
 					  .split = "train",
@@ -192,7 +192,7 @@ static void add(int i, const char *text)
 	scenarios[i].batch_text = strdup(text);
 	assert_non_null(scenarios[i].batch);
 	problems.scenarios = scenarios;
-	assert_true(problems_add(&problems, &binaries, i, &field));
+	assert_true(problems_add(&problems, &binaries, i, &options));
 }
 
 static int clear(void **state)
@@ -280,13 +280,13 @@ static void all_run_until_enough_is_known(void **state)
 		add(i, text);
 	}
 	const struct problem *h = &problems.v[KNOWN];
-	assert_true(problems_select(&problems, h, 0, place) > h->n / 2);
+	assert_true(problems_shortlist(&problems, h, 0, place) > h->n / 2);
 	for (int i = 0; i < KNOWN; i++) {
 		problems.v[i].finished = 1;
 		for (int k = 0; k < problems.v[i].n; k++)
 			problems_note(&problems.v[i], k, 100 + 10 * k, STAGE_RACE);
 	}
-	const int n = problems_select(&problems, h, 0, place);
+	const int n = problems_shortlist(&problems, h, 0, place);
 	assert_true(n > 0 && n < h->n);
 	assert_int_equal(place[0], 0);
 	for (int k = 0; k < h->n; k++) {
@@ -296,13 +296,13 @@ static void all_run_until_enough_is_known(void **state)
 		if (problems.built_choice[h->built_choice[k]].origin <= FROM_BASELINE)
 			assert_true(in);
 	}
-	assert_int_equal(problems_select(&problems, h, 1, place), h->n);
+	assert_int_equal(problems_shortlist(&problems, h, 1, place), h->n);
 }
 
 static int selected(const struct problem *h, int which)
 {
 	int place[4096], in = 0;
-	const int n = problems_select(&problems, h, 0, place);
+	const int n = problems_shortlist(&problems, h, 0, place);
 	for (int j = 0; j < n; j++)
 		in |= place[j] == which;
 	return in;
@@ -438,7 +438,7 @@ static void formulas_bound_their_axis(void **state)
 		}
 		assert_true(near > 0 && far > 0);
 		memset(family, 1, (size_t)problems.num_families);
-		const int n = problems_meant(&problems, h, family, place);
+		const int n = problems_resolve(&problems, h, family, place);
 		assert_true(n > 0 && n < h->n);
 		for (int k = 0; k < n; k++) {
 			const struct choice *c =
@@ -458,7 +458,7 @@ static void open_heats_keep_to_formulas(void **state)
 	(void)state;
 	add_gpu(0, "8q1s8k");
 	const struct problem *h = &problems.v[0];
-	const int n = problems_select(&problems, h, 0, place);
+	const int n = problems_shortlist(&problems, h, 0, place);
 	assert_int_equal(place[0], 0);
 	for (int i = 0; i < n; i++)
 		far += !h->near[place[i]];
@@ -494,7 +494,7 @@ static void few_run_the_whole_of_a_mixed_batch(void **state)
 	struct problem *all = problems_find(&problems, 0, PHASE_ALL);
 	for (int k = 0; k < prefill->n; k++)
 		problems_note(prefill, k, 1000 - k, STAGE_RACE);
-	const int n = problems_select(&problems, all, 0, place);
+	const int n = problems_shortlist(&problems, all, 0, place);
 	int fused = 0;
 	for (int i = 0; i < n; i++)
 		fused += problems.built_choice[all->built_choice[place[i]]]

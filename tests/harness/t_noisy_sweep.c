@@ -215,7 +215,7 @@ static void noise_of_a_second_pass_is_left_for_the_next(void **state)
 	fake.noisy_races = 3;
 	listen_begin();
 	assert_int_equal(sweep_wishes(&options, &fake.hello, &list, wish, 2, "b"), EXIT_DONE);
-	assert_non_null(strstr(heard(), "too noisy to judge by, and left out: 1;"));
+	assert_non_null(strstr(heard(), "too noisy to compare, and left out: 1;"));
 	assert_int_equal(fake.races, 3);
 	assert_string_equal(ask("SELECT outcome, count(*) FROM confirmed GROUP BY 1 ORDER BY 1"),
 			    "noisy 1;ok 1;");

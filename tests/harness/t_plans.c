@@ -84,7 +84,7 @@ static int end(void **state)
 /* Every choice takes 100 us, and more for each place. */
 static void begin(const struct device_info *d, const char *batch)
 {
-	const struct field field = { .device = d, .preset = PRESET_QUICK, .seed = 1 };
+	const struct candidate_options options = { .device = d, .preset = PRESET_QUICK, .seed = 1 };
 	char error[128];
 	scenario = (struct scenario){ .model = "llama@1",
 				      .batch = batch_parse(batch, error, sizeof error),
@@ -99,7 +99,7 @@ static void begin(const struct device_info *d, const char *batch)
 	assert_non_null(scenario.batch);
 	problems.scenarios = &scenario;
 	problems.device = *d;
-	assert_true(problems_add(&problems, &binaries, 0, &field));
+	assert_true(problems_add(&problems, &binaries, 0, &options));
 	for (int i = 0; i < problems.n; i++)
 		for (int k = 0; k < problems.v[i].n; k++)
 			problems_note(&problems.v[i], k, 100 + k, STAGE_RACE);

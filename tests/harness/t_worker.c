@@ -253,7 +253,7 @@ static int end(void **state)
 	return 0;
 }
 
-static enum heard race(void)
+static enum race_end race(void)
 {
 	const struct listener listener = {
 		.result = on_result, .passed = on_passed, .control = on_control, .beat = on_beat
@@ -266,7 +266,7 @@ static enum heard race(void)
 				     .seed = 3 };
 	struct worker *w = worker_new(&f.setup);
 	assert_non_null(w);
-	enum heard heard = worker_race(w, &order, &listener);
+	enum race_end heard = worker_race(w, &order, &listener);
 	worker_free(w);
 	return heard;
 }
@@ -286,7 +286,7 @@ static void expect_ok(int i)
 static void right_ones_are_timed(void **state)
 {
 	(void)state;
-	assert_int_equal(race(), HEARD_ALL);
+	assert_int_equal(race(), RACE_ENDED);
 	for (int i = 0; i < ENTRANTS; i++) {
 		expect_ok(i);
 		assert_int_equal(f.passed[i], 1);
@@ -299,8 +299,8 @@ static void the_gate_is_passed_once(void **state)
 {
 	(void)state;
 	for (int i = 0; i < ENTRANTS; i++)
-		f.contender[i].gated = 1;
-	assert_int_equal(race(), HEARD_ALL);
+		f.contender[i].passed = 1;
+	assert_int_equal(race(), RACE_ENDED);
 	for (int i = 0; i < ENTRANTS; i++) {
 		expect_ok(i);
 		assert_int_equal(f.passed[i], 0);
@@ -312,7 +312,7 @@ static void rounds_are_fixed_on_demand(void **state)
 	(void)state;
 	f.fixed_rounds = 4;
 	f.with_control = 1;
-	assert_int_equal(race(), HEARD_ALL);
+	assert_int_equal(race(), RACE_ENDED);
 	for (int i = 0; i < ENTRANTS; i++) {
 		expect_ok(i);
 		assert_true(f.got[i].samples + f.got[i].rejected >= 4 && f.got[i].samples <= 4);
@@ -322,7 +322,7 @@ static void rounds_are_fixed_on_demand(void **state)
 	assert_true(f.control.ratio > 0 && f.control.median_us > 0);
 	f.with_control = 0;
 	memset(f.results, 0, sizeof f.results);
-	assert_int_equal(race(), HEARD_ALL);
+	assert_int_equal(race(), RACE_ENDED);
 	assert_int_equal(f.controls, 1);
 }
 
@@ -332,9 +332,9 @@ static void a_winner_is_looked_at(void **state)
 {
 	(void)state;
 	for (int i = 0; i < ENTRANTS; i++)
-		f.contender[i].gated = 1;
+		f.contender[i].passed = 1;
 	f.blob[1].cell = idle_cell;
-	assert_int_equal(race(), HEARD_ALL);
+	assert_int_equal(race(), RACE_ENDED);
 	assert_int_equal(f.got[1].outcome, OUTCOME_WRONG);
 	expect_ok(0);
 	expect_ok(2);
@@ -345,7 +345,7 @@ static void choices_of_one_binary_share_its_code(void **state)
 	(void)state;
 	f.built_choice[1].built = 0;
 	f.blob[1].cell = wrong_cell;
-	assert_int_equal(race(), HEARD_ALL);
+	assert_int_equal(race(), RACE_ENDED);
 	for (int i = 0; i < ENTRANTS; i++) {
 		expect_ok(i);
 		assert_int_equal(f.passed[i], 1);
@@ -356,7 +356,7 @@ static void one_fails(void (*cell)(const struct attune_args *, int, int, int), i
 		      enum outcome outcome, const char *words)
 {
 	f.blob[which].cell = cell;
-	assert_int_equal(race(), HEARD_ALL);
+	assert_int_equal(race(), RACE_ENDED);
 	assert_int_equal(f.results[which], 1);
 	assert_int_equal(f.got[which].outcome, outcome);
 	if (!strstr(f.got[which].detail, words))
@@ -407,7 +407,7 @@ static void all_may_crash(void **state)
 	(void)state;
 	for (int i = 0; i < ENTRANTS; i++)
 		f.blob[i].cell = crashing_cell;
-	assert_int_equal(race(), HEARD_ALL);
+	assert_int_equal(race(), RACE_ENDED);
 	for (int i = 0; i < ENTRANTS; i++)
 		assert_int_equal(f.got[i].outcome, OUTCOME_CRASH);
 }
@@ -424,7 +424,7 @@ static void a_kill_from_outside_blames_nobody(void **state)
 	(void)state;
 	f.blob[1].cell = killed_cell;
 	*kills = 1;
-	assert_int_equal(race(), HEARD_ALL);
+	assert_int_equal(race(), RACE_ENDED);
 	all_are_right();
 }
 
@@ -433,7 +433,7 @@ static void nor_does_one_in_the_race(void **state)
 	(void)state;
 	f.blob[0].cell = f.blob[1].cell = f.blob[2].cell = late_killed_cell;
 	*kills = 1;
-	assert_int_equal(race(), HEARD_ALL);
+	assert_int_equal(race(), RACE_ENDED);
 	all_are_right();
 	assert_true(*kills < 0);
 }
@@ -444,7 +444,7 @@ static void nor_does_silence_once(void **state)
 	f.setup.gate_s = 0.5;
 	f.blob[2].cell = once_hanging_cell;
 	*kills = 1;
-	assert_int_equal(race(), HEARD_ALL);
+	assert_int_equal(race(), RACE_ENDED);
 	all_are_right();
 }
 
@@ -466,7 +466,7 @@ static void no_device_is_said_so(void **state)
 	assert_int_not_equal(hello.status, ATTUNE_OK);
 	assert_non_null(strstr(hello.text, "abacus"));
 	worker_free(w);
-	assert_int_equal(race(), HEARD_NO_DEVICE);
+	assert_int_equal(race(), RACE_NO_DEVICE);
 }
 
 static void the_device_says_what_it_is(void **state)
@@ -477,7 +477,7 @@ static void the_device_says_what_it_is(void **state)
 	assert_true(worker_hello(w, &hello));
 	assert_int_equal(hello.status, ATTUNE_OK);
 	assert_string_equal(hello.info.gpu, "cpu");
-	/* 0: other programs never left the CPU alone */
+	/* 0: other programs kept the CPU busy */
 	assert_true(hello.dram_gbps >= 0 && hello.fma_tflops >= 0);
 	worker_free(w);
 }

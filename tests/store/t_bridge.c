@@ -39,7 +39,7 @@ static void equal_code(void **state)
 	assert_string_equal(freshness_in("equal.sqlite"), "000");
 	assert_false(is_stored("equal.sqlite", 64));
 	assert_int_equal(bridge(arguments("equal.sqlite", from("renamed"))), 0);
-	assert_string_equal(cell("verdict"), "bridged");
+	assert_string_equal(cell("result"), "bridged");
 	assert_string_equal(cell("flag_sets"), "2");
 	assert_string_equal(cell("equal"), "2");
 	assert_string_equal(cell("rows_bridged"), "3");
@@ -49,7 +49,7 @@ static void equal_code(void **state)
 			    "qblock scalar  code ;");
 	assert_string_equal(ask("equal.sqlite", "SELECT DISTINCT bridged FROM newest"), "code;");
 	assert_int_equal(bridge(arguments("equal.sqlite", from("renamed"))), 0);
-	assert_string_equal(cell("verdict"), ""); /* nothing is stale any more */
+	assert_string_equal(cell("result"), ""); /* nothing is stale any more */
 }
 
 static void other_code(void **state)
@@ -57,7 +57,7 @@ static void other_code(void **state)
 	(void)state;
 	store_close(measured_with("changed", "other.sqlite", "cpu", "scalar"));
 	assert_int_equal(bridge(arguments("other.sqlite", from("changed"))), 0);
-	assert_string_equal(cell("verdict"), "differs");
+	assert_string_equal(cell("result"), "differs");
 	assert_string_equal(cell("equal"), "0");
 	assert_string_equal(freshness_in("other.sqlite"), "000");
 	assert_string_equal(ask("other.sqlite", "SELECT count(*) FROM bridge"), "0;");
@@ -68,7 +68,7 @@ static void some_flags(void **state)
 	(void)state;
 	store_close(measured_with("changed_64", "flags.sqlite", "cpu", "scalar"));
 	assert_int_equal(bridge(arguments("flags.sqlite", from("changed_64"))), 0);
-	assert_string_equal(cell("verdict"), "bridged in part");
+	assert_string_equal(cell("result"), "bridged in part");
 	assert_string_equal(cell("equal"), "1");
 	assert_string_equal(cell("rows_bridged"), "2");
 	assert_string_equal(freshness_in("flags.sqlite"), "220");
@@ -97,10 +97,10 @@ static void no_tree(void **state)
 	(void)state;
 	store_close(measured_with("renamed", "none.sqlite", "cpu", "scalar"));
 	assert_int_equal(bridge(arguments("none.sqlite", from("changed"))), 0);
-	assert_string_equal(cell("verdict"), "no tree has it");
+	assert_string_equal(cell("result"), "no tree has it");
 	assert_string_equal(freshness_in("none.sqlite"), "000");
 	assert_int_equal(bridge(arguments("none.sqlite", "--dry-run --from renamed")), 0);
-	assert_string_equal(cell("verdict"), "to compare");
+	assert_string_equal(cell("result"), "to compare");
 	assert_string_equal(freshness_in("none.sqlite"), "000");
 }
 
@@ -116,11 +116,11 @@ static void revisions(void **state)
 	      "cp ../kept.c kernels/cpu/qblock.c && git add . && %s today",
 	      commit, commit);
 	assert_int_equal(bridge(arguments("git.sqlite", "--from HEAD")), 0);
-	assert_string_equal(cell("verdict"), "no tree has it");
+	assert_string_equal(cell("result"), "no tree has it");
 	assert_int_equal(bridge(arguments("git.sqlite", "--dry-run --from HEAD~1")), 0);
 	assert_string_equal(cell("tree"), "HEAD~1");
 	assert_int_equal(bridge(arguments("git.sqlite", "")), 0);
-	assert_string_equal(cell("verdict"), "bridged");
+	assert_string_equal(cell("result"), "bridged");
 	assert_string_equal(freshness_in("git.sqlite"), "222");
 }
 

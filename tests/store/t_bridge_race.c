@@ -17,7 +17,7 @@ static void raced(void **state)
 	assert_string_equal(cell("batches"), "3");
 	assert_true(atof(cell("mean")) > 0.1 && atof(cell("mean")) < 10);
 	assert_true(atof(cell("floor_mean")) > 0.1 && atof(cell("floor_mean")) < 10);
-	assert_string_equal(cell("verdict"), "too few batches");
+	assert_string_equal(cell("result"), "too few batches");
 	assert_string_equal(ask("raced.sqlite", "SELECT count(*) FROM bridge"), "0;");
 }
 
@@ -45,7 +45,7 @@ static void slower(void **state)
 	assert_string_equal(freshness(s, "cpu"), "333333333333");
 	store_close(s);
 	assert_int_equal(bridge(arguments("slow.sqlite", "--race --batches 12 --from slow")), 0);
-	assert_string_equal(cell("verdict"), "differs");
+	assert_string_equal(cell("result"), "differs");
 	assert_string_equal(cell("batches"), "10"); /* enough to know */
 	assert_true(atof(cell("mean")) < 0.99);
 	assert_string_equal(ask("slow.sqlite", "SELECT count(*) FROM bridge"), "0;");
@@ -57,7 +57,7 @@ static void wrong(void **state)
 	(void)state;
 	store_close(measured_with("wrong", "wrong.sqlite", "cpu", cpu_arch));
 	assert_int_equal(bridge(arguments("wrong.sqlite", "--race --batches 3 --from wrong")), 0);
-	assert_string_equal(cell("verdict"), "does not run");
+	assert_string_equal(cell("result"), "does not run");
 	assert_non_null(strstr(err, "old: wrong"));
 }
 
@@ -80,7 +80,7 @@ static void judged(void **state)
 	static const struct {
 		int n, off; /* so many of the batches are off by `by` */
 		double all, by, noise;
-		const char *verdict;
+		const char *result;
 		int accept;
 	} rows[] = {
 		{ 30, 0, 1.000, 0, 0.001, "bridged", 0 },
@@ -111,9 +111,9 @@ static void judged(void **state)
 			ratio[k] = k < rows[i].off ? rows[i].by : rows[i].all;
 			again[k] = 1 + (k % 2 ? rows[i].noise : -rows[i].noise);
 		}
-		bridge_judge(&f, ratio, again, rows[i].n, rows[i].accept);
-		if (strcmp(f.verdict, rows[i].verdict))
-			fail_msg("row %zu: %s, not %s", i, f.verdict, rows[i].verdict);
+		bridge_evaluate(&f, ratio, again, rows[i].n, rows[i].accept);
+		if (strcmp(f.result, rows[i].result))
+			fail_msg("row %zu: %s, not %s", i, f.result, rows[i].result);
 	}
 }
 

@@ -1,6 +1,6 @@
-/* fake_worker.h - in the place of harness/worker/worker.c: says what each contender of a race took, so that
- * nothing of a command that measures depends on this machine. It has all that worker.c has, so
- * that the linker leaves that out. */
+/* fake_worker.h - replaces harness/worker/worker.c and worker_race.c: makes up each contender's time,
+ * so that commands that measure do not depend on this machine. It defines all functions of worker.h,
+ * so that the linker leaves those files out. */
 #include "harness/base/base.h"
 #include "harness/measure/measure.h"
 #include "harness/worker/worker.h"
@@ -61,7 +61,7 @@ static struct measurement time_of(int contender, int is_noisy)
 	return m;
 }
 
-enum heard worker_race(struct worker *w, const struct order *order, const struct listener *l)
+enum race_end worker_race(struct worker *w, const struct order *order, const struct listener *l)
 {
 	const int race = fake.races++, is_noisy = race < fake.noisy_races;
 	const double off = race < 8 ? fake.ratio[race] : 0;
@@ -73,11 +73,11 @@ enum heard worker_race(struct worker *w, const struct order *order, const struct
 		    i, (is_noisy && order->contender[i].place[0]) || noise_in_control(&control));
 		l->passed(l->arg, order, i);
 		if (!l->result(l->arg, order, i, &m, 0))
-			return HEARD_STOP;
+			return RACE_STOPPED;
 	}
 	if (order->with_control && !l->control(l->arg, order, &control))
-		return HEARD_STOP;
-	return HEARD_ALL;
+		return RACE_STOPPED;
+	return RACE_ENDED;
 }
 
 /* What this machine's CPU is. 0: it cannot be opened. */

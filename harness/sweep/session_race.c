@@ -1,0 +1,140 @@
+/* session_race.c - one race of a sweep session: which of the requested candidates run, and with
+ * which reference, plans and A/A control. */
+#include "session.h"
+#include "harness/base/base.h"
+#include "harness/compile/compile.h"
+#include "harness/measure/measure.h"
+#include "harness/scenario/scenario.h"
+#include "harness/search/search.h"
+#include "harness/store/store.h"
+#include "harness/worker/worker.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONTROL_ODDS = 12 }; /* one race in so many has an A/A control */
+
+/* Stores the outcome of a candidate that cannot run. 1: stored; 0: it can run; -1: the database
+ * failed. */
+static int refuse(struct sweep_session *c, struct problem *h, int i)
+{
+	const int built_choice = h->built_choice[i];
+	struct measurement m = { .outcome =
+				     (enum outcome) * session_excluded(c, built_choice, h->shape) };
+	const struct built *b =
+	    c->binaries.n ? &c->binaries.v[c->problems.built_choice[built_choice].built] : NULL;
+	if (m.outcome != OUTCOME_OK)
+		snprintf(m.detail, sizeof m.detail, "not run: failed on this shape before");
+	if (b && b->status == REFUSED_BY_COMPILER) {
+		m.outcome = OUTCOME_COMPILE;
+		snprintf(m.detail, sizeof m.detail, "%s", b->binary.log ? b->binary.log : "");
+		m.detail[strcspn(m.detail, "\n")] = '\0';
+	}
+	if (b && b->status == USES_SCRATCH) {
+		m.outcome = OUTCOME_RESOURCES;
+		snprintf(m.detail, sizeof m.detail, "not run: %d bytes of scratch memory per lane",
+			 b->binary.spill_bytes);
+	}
+	return m.outcome == OUTCOME_OK ? 0 : session_keep(c, h, i, &m) ? 1 : -1;
+}
+
+/* Lists the contenders: the reference, then the requested candidates that have to run. How many;
+ * 0: nothing to run; -1: the database failed. */
+static int list_contenders(struct sweep_session *c, struct problem *h, const struct entries *e,
+			   struct contender *contender, char *wanted)
+{
+	const int index = (int)(h - c->problems.v);
+	int n = 0, missing = 0;
+	for (int k = e->only_these ? 0 : -1; k < e->n; k++) {
+		const int i = k < 0 ? 0 : e->place[k];
+		if (k >= 0 && i == 0 && !e->only_these)
+			continue;
+		const int need = e->again || !h->stored[i];
+		const int refused = need ? refuse(c, h, i) : 0;
+		if (refused < 0)
+			return -1;
+		if (refused || (!need && i) || (!need && isinf(h->us[i])))
+			continue;
+		wanted[n] = (char)need;
+		contender[n++] = (struct contender){ .problem = { index, -1 },
+						     .place = { i },
+						     .passed = *session_passed(
+							 c, h->built_choice[i], h->phase) };
+		missing += need;
+	}
+	return missing ? n : 0;
+}
+
+static int add_plans(struct sweep_session *c, const struct problem *h, const struct entries *e,
+		     struct contender *contender, char *wanted, int n)
+{
+	int more = 0;
+	if (!n && !e->only_these && h->n &&
+	    isfinite(h->us[0])) { /* plans are compared with the reference */
+		contender[n] =
+		    (struct contender){ .problem = { (int)(h - c->problems.v), -1 }, .passed = 1 };
+		wanted[n++] = 0;
+	}
+	if (e->plan) {
+		more = e->num_plans;
+		memcpy(contender + n, e->plan, (size_t)more * sizeof *contender);
+	} else {
+		more = plans_pick(&c->problems, h->scenario, contender + n);
+	}
+	memset(wanted + n, 1, (size_t)more);
+	return more ? n + more : 0;
+}
+
+/* The first race of a sweep has a control, so that even a short sweep knows its noise. */
+static int has_control(const struct sweep_session *c, const struct problem *h)
+{
+	return h == c->problems.v || c->stage == STAGE_B || c->bad_controls ||
+	       scramble((unsigned)(h - c->problems.v) * 0x9e3779b9ull + (unsigned)c->stage) %
+		       CONTROL_ODDS ==
+		   0;
+}
+
+enum race_end session_race(struct sweep_session *c, struct problem *h, const struct entries *e,
+			   double seconds)
+{
+	const size_t room = (size_t)(e->n + e->num_plans + 1 + MAX_PLANS + 1);
+	struct contender *contender = calloc(room, sizeof *contender);
+	char *wanted = calloc(room, 1);
+	enum race_end end = session_wait_for_code(c, h, e);
+	int n = end != RACE_ENDED     ? 0
+		: contender && wanted ? list_contenders(c, h, e, contender, wanted)
+				      : -1;
+	if (n >= 0 && end == RACE_ENDED && e->with_plans) {
+		const int with = add_plans(c, h, e, contender, wanted, n);
+		n = with ? with : n;
+	}
+	if (n > 0)
+		end = session_run(
+		    c, wanted,
+		    &(struct order){ .contender = contender,
+				     .n = n,
+				     .fixed_rounds = e->fixed_rounds,
+				     .with_control = has_control(c, h),
+				     .seconds = seconds,
+				     .seed = c->o->seed + (unsigned)contender[0].problem[0] });
+	else if (n < 0)
+		end = RACE_STOPPED;
+	free(contender);
+	free(wanted);
+	return end;
+}
+
+enum race_end session_skip(struct sweep_session *c, const struct problem *h, enum race_end end)
+{
+	c->ran_out |= end == RACE_TOO_LATE;
+	if (end != RACE_IMPOSSIBLE)
+		return end;
+	if (c->stage == STAGE_RACE || c->stage == STAGE_B ||
+	    c->survey) { /* else already reported */
+		complain("%s %s is left out: %s", session_scenario(c, h)->model,
+			 session_scenario(c, h)->batch_text, worker_text(c->worker));
+		c->skipped++;
+	}
+	return RACE_ENDED;
+}

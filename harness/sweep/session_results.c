@@ -1,0 +1,217 @@
+/* session_results.c - runs a race of a sweep session and keeps its results: in the problems, in
+ * the database, and in the session's counts. Stops the sweep if A/A controls keep failing. */
+#include "session.h"
+#include "harness/base/base.h"
+#include "harness/compile/compile.h"
+#include "harness/measure/measure.h"
+#include "harness/scenario/scenario.h"
+#include "harness/search/search.h"
+#include "harness/store/handle.h"
+#include "harness/store/store.h"
+#include "harness/worker/worker.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BAD_CONTROLS = 3 }; /* in a row; then the sweep stops */
+
+/* All rows of a set made by attune refine have the stage refine. */
+static enum stage stage_of(const struct sweep_session *c, const struct problem *h)
+{
+	const int refines = !c->survey && !strncmp(session_scenario(c, h)->set, "refine", 6);
+	return refines && c->stage < STAGE_AUDIT ? STAGE_REFINE : c->stage;
+}
+
+static void count(struct sweep_session *c, const struct measurement *m)
+{
+	struct tally *t = &c->tally[c->stage];
+	t->device_s += m->device_us * 1e-6;
+	t->cells += m->outcome == OUTCOME_OK;
+	t->noisy += m->outcome == OUTCOME_NOISY;
+	t->failed += m->outcome != OUTCOME_OK && m->outcome != OUTCOME_NOISY;
+	c->failed[m->outcome]++;
+}
+
+int session_keep(struct sweep_session *c, struct problem *h, int i, const struct measurement *m)
+{
+	const struct built_choice *e = &c->problems.built_choice[h->built_choice[i]];
+	const enum stage stage = stage_of(c, h);
+	/* A stored time may come from a survey, which a race replaces. */
+	h->noisy[i] = m->outcome == OUTCOME_NOISY && (!h->stored[i] || stage == STAGE_RACE);
+	if (m->outcome != OUTCOME_NOISY) {
+		problems_note(h, i, m->outcome == OUTCOME_OK ? m->median_us : INFINITY, stage);
+		h->stored[i] = 1;
+	}
+	count(c, m);
+	if (!c->store)
+		return 1;
+	store_stage(c->store, stage_names[stage]);
+	return store_measurement(c->store, c->run, session_scenario(c, h), h->phase, &e->choice,
+				 e->flags, m, e->registers, e->spill_bytes);
+}
+
+static int same_plan(const struct contender *a, const struct contender *b)
+{
+	return !memcmp(a->problem, b->problem, sizeof a->problem) &&
+	       !memcmp(a->place, b->place, sizeof a->place) && a->how == b->how &&
+	       a->spare == b->spare;
+}
+
+int session_is_noisy(const struct sweep_session *c, const struct contender *plan)
+{
+	for (int i = 0; i < c->num_noisy_plans; i++)
+		if (same_plan(&c->noisy_plan[i], plan))
+			return 1;
+	return 0;
+}
+
+/* 0: no memory. */
+static int note_plan(struct sweep_session *c, const struct contender *plan, int is_noisy)
+{
+	int n = 0;
+	for (int i = 0; i < c->num_noisy_plans; i++)
+		if (!same_plan(&c->noisy_plan[i], plan))
+			c->noisy_plan[n++] = c->noisy_plan[i];
+	c->num_noisy_plans = n;
+	if (!is_noisy)
+		return 1;
+	struct contender *more = realloc(c->noisy_plan, ((size_t)n + 1) * sizeof *more);
+	if (!more) {
+		complain("out of memory");
+		return 0;
+	}
+	c->noisy_plan = more;
+	more[c->num_noisy_plans++] = *plan;
+	return 1;
+}
+
+static int keep_plan(struct sweep_session *c, const struct contender *contender,
+		     const struct measurement *m)
+{
+	struct problem *h = &c->problems.v[contender->problem[0]];
+	struct problem *whole = problems_find(&c->problems, h->scenario, PHASE_ALL);
+	char text[MAX_PLAN_TEXT];
+	plan_text(text, &c->problems, contender);
+	const int is_noisy = m->outcome == OUTCOME_NOISY;
+	(whole ? whole : h)->noisy_plans += is_noisy;
+	if (!note_plan(c, contender, is_noisy))
+		return 0;
+	count(c, m);
+	if (!c->store)
+		return 1;
+	store_stage(c->store, stage_names[stage_of(c, h)]);
+	return store_plan_measurement(c->store, c->run, session_scenario(c, h), text, m);
+}
+
+/* ---- listening to a race -------------------------------------------------------- */
+
+struct running_race {
+	struct sweep_session *c;
+	const char *wanted; /* as of session_run */
+};
+
+static int on_result(void *arg, const struct order *order, int i, const struct measurement *m,
+		     int failed_gate)
+{
+	struct running_race *r = arg;
+	struct sweep_session *c = r->c;
+	const struct contender *contender = &order->contender[i];
+	struct problem *h = &c->problems.v[contender->problem[0]];
+	if (failed_gate && contender->problem[1] < 0 && m->outcome != OUTCOME_RESOURCES)
+		*session_excluded(c, h->built_choice[contender->place[0]], h->shape) =
+		    (char)m->outcome;
+	if (m->outcome == OUTCOME_OK && !m->samples)
+		return 1; /* the budget ended before it */
+	if (!r->wanted[i]) {
+		c->tally[c->stage].device_s += m->device_us * 1e-6;
+		return 1;
+	}
+	return contender->problem[1] >= 0 ? keep_plan(c, contender, m)
+					  : session_keep(c, h, contender->place[0], m);
+}
+
+static void on_passed(void *arg, const struct order *order, int i)
+{
+	const struct running_race *r = arg;
+	const struct contender *contender = &order->contender[i];
+	const struct problem *h = &r->c->problems.v[contender->problem[0]];
+	*session_passed(r->c, h->built_choice[contender->place[0]], h->phase) = 1;
+}
+
+/* The race's times are already marked noisy, so a failed control is not stored. After
+ * MOST_BAD_CONTROLS in a row all times since the last good control become noisy as well. */
+static int on_bad_control(struct sweep_session *c, const struct control *control)
+{
+	c->bad_controls++;
+	c->worst_control = fmax(c->worst_control, noise_of_control(control));
+	if (c->bad_controls < MOST_BAD_CONTROLS)
+		return 1;
+	complain("the same choice twice differs by %.0f %%: the machine is not quiet. The sweep "
+		 "stops; nothing is learned from what was measured since the last such pair that "
+		 "agreed. The same command goes on when the machine is quiet",
+		 100 * c->worst_control);
+	c->refused = EXIT_BUSY;
+	if (c->store)
+		(void)store_disbelieve(c->store, c->run, c->believed_race); /* it has complained */
+	return 0;
+}
+
+static int on_control(void *arg, const struct order *order, const struct control *control)
+{
+	struct sweep_session *c = ((struct running_race *)arg)->c;
+	const struct contender *contender = &order->contender[control->of];
+	const struct problem *h = &c->problems.v[contender->problem[0]];
+	const int is_plan = contender->problem[1] >= 0;
+	char text[MAX_PLAN_TEXT];
+	c->tally[c->stage].controls++;
+	c->tally[c->stage].device_s += control->device_us * 1e-6;
+	if (noise_in_control(control) && !device_is_emulated(&c->hello.info))
+		return on_bad_control(c, control);
+	c->bad_controls = 0;
+	if (!c->store)
+		return 1;
+	c->believed_race = store_last_race(c->store, c->run);
+	if (is_plan)
+		plan_text(text, &c->problems, contender);
+	else
+		choice_text(text, sizeof text,
+			    &c->problems.built_choice[h->built_choice[contender->place[0]]].choice);
+	store_stage(c->store, stage_names[stage_of(c, h)]);
+	return store_control(c->store, c->run, session_scenario(c, h),
+			     is_plan ? "plan" : store_phase(h->phase), text, control->median_us,
+			     control->ratio);
+}
+
+static void on_spent(void *arg, const double seconds[NUM_SPENT])
+{
+	struct sweep_session *c = ((struct running_race *)arg)->c;
+	for (int i = 0; i < NUM_SPENT; i++)
+		c->spent_s[i] += seconds[i];
+}
+
+static void on_heartbeat(void *arg)
+{
+	const struct sweep_session *c = ((struct running_race *)arg)->c;
+	char what[40];
+	snprintf(what, sizeof what, "measuring (%s)", stage_names[c->stage]);
+	if (!c->runner.is_simulated)
+		progress(what,
+			 fmax(c->stage_done / fmax(c->stage_problems, 1),
+			      session_seconds(c) / fmax(c->limit_s, 1e-9)),
+			 1);
+}
+
+enum race_end session_run(struct sweep_session *c, const char *wanted, const struct order *order)
+{
+	struct running_race r = { .c = c, .wanted = wanted };
+	const struct listener listener = { .arg = &r,
+					   .result = on_result,
+					   .passed = on_passed,
+					   .control = on_control,
+					   .beat = on_heartbeat,
+					   .spent = on_spent };
+	c->tally[c->stage].races++;
+	budget_race();
+	return c->runner.race(c->runner.arg, order, &listener);
+}

@@ -1,0 +1,169 @@
+/* worker_race.c - runs a race in workers: passes their messages on to the listener, replaces a
+ * worker that is lost, and finds the contender to blame. */
+#include "parent.h"
+#include "harness/base/base.h"
+#include "harness/measure/measure.h"
+#include "harness/search/search.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+static const double idle_s = 120; /* between two messages, unless a stage allows more */
+
+enum { LOSSES_TO_BLAME = 2, MOST_LOSSES = 4 };
+
+/* 0: the listener stops the race. */
+static int deliver(struct race_attempts *s, int i, const struct measurement *m, int failed_gate)
+{
+	if (i < 0 || s->final[i])
+		return 1;
+	s->final[i] = 1;
+	s->losses = 0;
+	if (s->alone == i)
+		s->alone = -1;
+	return s->listener->result(s->listener->arg, s->order, i, m, failed_gate);
+}
+
+/* The device or the worker was lost while contender i ran. Returns as deliver. */
+static int deliver_loss(struct race_attempts *s, int i, const struct measurement *m)
+{
+	s->staged = -1;
+	if (i < 0 || s->final[i])
+		return 1;
+	if (++s->lost[i] >= LOSSES_TO_BLAME)
+		return deliver(s, i, m, 1);
+	s->alone = i;
+	return 1;
+}
+
+/* A time that contender i took alone is dropped: it is not comparable with the others. */
+static int on_result(struct race_attempts *s, int i, const struct message *message)
+{
+	const struct measurement *m = &message->result.m;
+	if (i >= 0 && m->outcome == OUTCOME_CRASH)
+		return deliver_loss(s, i, m);
+	if (s->alone >= 0 && (m->outcome == OUTCOME_OK || m->outcome == OUTCOME_NOISY))
+		return 1;
+	return deliver(s, i, m, message->result.failed_gate);
+}
+
+static int deliver_control(struct race_attempts *s, int i, const struct control *from)
+{
+	struct control control = *from;
+	control.of = i;
+	if (i < 0 || !s->listener->control)
+		return 1;
+	return s->listener->control(s->listener->arg, s->order, &control);
+}
+
+/* The worker died, or is silent and is killed. Returns as deliver. */
+static int lose(struct race_attempts *s, enum received received)
+{
+	struct measurement m = { .outcome = received == RECEIVED_TIMEOUT ? OUTCOME_TIMEOUT
+									 : OUTCOME_CRASH };
+	worker_stop(s->w);
+	s->losses++;
+	if (received == RECEIVED_TIMEOUT)
+		snprintf(m.detail, sizeof m.detail, "gave no sign of life and was killed");
+	else
+		snprintf(m.detail, sizeof m.detail, "%.150s", s->w->text);
+	return deliver_loss(s, s->staged, &m);
+}
+
+/* Runs the task in one worker until it is done or the worker is lost. 1: go on with another
+ * worker; 0: the race is over and *end says how. */
+static int run_attempt(struct race_attempts *s, enum race_end *end)
+{
+	struct message message;
+	double deadline = seconds_now() + idle_s;
+	s->staged = -1;
+	if (!attempts_send(s)) {
+		*end = lose(s, RECEIVED_HANGUP) ? RACE_ENDED : RACE_STOPPED;
+		return *end == RACE_ENDED;
+	}
+	for (;;) {
+		enum received received = worker_receive(s->w, &message, deadline);
+		int i = received == RECEIVED_MESSAGE ? message.index : -1, more = 1;
+		if (received == RECEIVED_INTERRUPT) {
+			*end = RACE_INTERRUPTED;
+			return 0;
+		}
+		if (received != RECEIVED_MESSAGE) {
+			*end = lose(s, received) ? RACE_ENDED : RACE_STOPPED;
+			return *end == RACE_ENDED;
+		}
+		deadline = seconds_now() + idle_s;
+		s->listener->beat(s->listener->arg);
+		switch (message.kind) {
+		case MESSAGE_STAGE:
+			s->staged = i;
+			deadline = seconds_now() + message.patience_s;
+			break;
+		case MESSAGE_PASSED:
+			s->passed[i] = 1;
+			s->listener->passed(s->listener->arg, s->order, i);
+			break;
+		case MESSAGE_RESULT: more = on_result(s, i, &message); break;
+		case MESSAGE_CONTROL: more = deliver_control(s, i, &message.control); break;
+		case MESSAGE_IMPOSSIBLE:
+			snprintf(s->w->text, sizeof s->w->text, "%s", message.text);
+			*end = RACE_IMPOSSIBLE;
+			return 0;
+		case MESSAGE_DONE:
+			if (s->listener->spent)
+				s->listener->spent(s->listener->arg, message.spent_s);
+			*end = RACE_ENDED;
+			return 0;
+		case MESSAGE_HELLO: *end = RACE_ENDED; return 0;
+		}
+		if (!more) {
+			*end = RACE_STOPPED;
+			return 0;
+		}
+	}
+}
+
+static enum race_end run_attempts(struct race_attempts *s)
+{
+	enum race_end end = RACE_ENDED;
+	struct hello hello;
+	while (attempts_remaining(s)) {
+		if (!worker_hello(s->w, &hello))
+			return RACE_INTERRUPTED;
+		if (hello.status) {
+			snprintf(s->w->text, sizeof s->w->text, "%s", hello.text);
+			return RACE_NO_DEVICE;
+		}
+		const int was_trial = s->alone >= 0, goes_on = run_attempt(s, &end);
+		if (goes_on && s->losses >= MOST_LOSSES)
+			return RACE_IMPOSSIBLE;
+		if (!goes_on && (end != RACE_ENDED || !was_trial))
+			break;
+		if (!goes_on)
+			s->alone = -1;
+	}
+	if (end == RACE_INTERRUPTED || end == RACE_STOPPED)
+		worker_stop(s->w);
+	return end;
+}
+
+enum race_end worker_race(struct worker *w, const struct order *order, const struct listener *l)
+{
+	struct race_attempts s = { .w = w,
+				   .order = order,
+				   .listener = l,
+				   .alone = -1,
+				   .lost = calloc((size_t)order->n + 1, 1),
+				   .final = calloc((size_t)order->n + 1, 1),
+				   .passed = calloc((size_t)order->n + 1, 1) };
+	enum race_end end = RACE_IMPOSSIBLE;
+	for (int i = 0; s.passed && i < order->n; i++)
+		s.passed[i] = order->contender[i].passed;
+	if (s.final && s.passed && s.lost)
+		end = run_attempts(&s);
+	else
+		snprintf(w->text, sizeof w->text, "out of memory");
+	free(s.final);
+	free(s.passed);
+	free(s.lost);
+	return end;
+}
