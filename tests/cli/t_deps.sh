@@ -3,21 +3,9 @@
 # nothing is installed when all is there, lists are refreshed only when needed, and
 # where nothing can be done one line names packages and command. And what each command
 # of make asks for.
+. tests/support/tap.sh
 unset CXX HIPCC CPPFLAGS CPATH PKG_CONFIG_PATH AMD GPU COMPILE_ONLY
 export ROCM_PATH=/nowhere
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-n=0
-
-row() { # CONDITION NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/err" "$tmp/log"
-	fi
-}
 
 # A compiler that finds all headers but those that "$tmp/lacks" names.
 cat >"$tmp/fakecc" <<SCRIPT
@@ -215,4 +203,4 @@ if command -v pkg-config >/dev/null; then
 		echo "$flags" | grep -q "CPPFLAGS='-I$tmp/i'"; echo $?)" \
 		"what pkg-config finds in a prefix is compiled and linked with"
 fi
-echo "1..$n"
+end_rows

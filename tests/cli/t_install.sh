@@ -1,21 +1,8 @@
 #!/bin/sh
 # t_install.sh - what `make install` leaves: a C and a C++ program build against it,
 # static and shared, and the library exports the names of attune.h and no others.
-B=${B:-build}
+. tests/support/tap.sh
 cc=${CC:-cc}
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-n=0
-
-row() { # CONDITION NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/log"
-	fi
-}
 
 MAKEFLAGS='' ${MAKE:-make} --no-print-directory install B="$B" SAN="${SAN:-}" PREFIX="$tmp/usr" \
 	>"$tmp/log" 2>&1
@@ -93,4 +80,4 @@ fi
 
 (cd "$tmp" && env -u ATTUNE_SOURCE usr/bin/attune --version) >"$tmp/log" 2>&1
 row $? "the installed tool runs elsewhere"
-echo "1..$n"
+end_rows

@@ -1,23 +1,10 @@
 #!/bin/sh
 # t_sweep.sh - attune sweep on the CPU: interrupted, resumed, in shards, without a
 # device, with no time. That it can be killed is in t_e2e.sh.
-B=${B:-build}
+. tests/support/tap.sh
 attune=$B/attune
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes
-n=0
 export ATTUNE_CLOCK=1 # a race takes a second of the budget, however long it takes
-
-row() { # CONDITION NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/err" | tail -n 5
-	fi
-}
 
 run() {
 	timeout 1200 "$attune" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
@@ -136,4 +123,4 @@ for gpu in a100 b200; do
 	[ $? -eq 3 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && refused=1
 done
 row "$([ $refused = 1 ] && [ ! -e "$tmp/none.sqlite" ]; echo $?)" "another GPU: exit 3, one line"
-echo "1..$n"
+end_rows
