@@ -295,6 +295,47 @@ static void test_contribution(const struct data *own, const struct forest *befor
 	forest_free(&defaults);
 }
 
+/* Nothing was raced, so the gate keeps the rules of the incumbent. Returns their slowdown. */
+static double keeps_the_incumbent(struct inheritance *i, struct data *own, struct data *learned,
+				  const struct forest *fresh_rules)
+{
+	struct forest f;
+	struct gate_report r;
+	assert_true(inheritance_judge(i, own, learned, fresh_rules, &f, &r));
+	assert_false(r.all.taken);
+	const double kept = world_slowdown(&second_gpu, &world, own, &f, "heldout", NULL);
+	for (int n = 0; n < own->n; n++) {
+		struct decided a, b;
+		forest_make(own, &i->incumbent, &own->v[n], &a);
+		forest_make(own, &f, &own->v[n], &b);
+		struct wishes w = { 0 };
+		wish_made(&w, 0, &own->v[n], &a);
+		wish_made(&w, 0, &own->v[n], &b);
+		assert_int_equal(w.n, 1); /* the same plan */
+		free(w.v);
+	}
+	forest_free(&f);
+	return kept;
+}
+
+/* `attune induce` makes the same rules from the databases alone; the header has the gate's figures. */
+static void induce_repeats_it(struct data *own, double slowdown)
+{
+	char *path = strdup(in_folder("attune_h100.h"));
+	assert_int_equal(run_induce(path, NULL), EXIT_DONE);
+	assert_int_equal(run_induce(path, "--check"), EXIT_DONE);
+	char *text = file_text(path);
+	assert_non_null(strstr(text, "began     from h200"));
+	assert_non_null(strstr(text, "gate      decode   new rules: time x 0."));
+	struct forest again;
+	assert_true(forest_parse(&again, text, path));
+	assert_string_equal(again.gpu, "h100");
+	assert_true(world_slowdown(&second_gpu, &world, own, &again, "heldout", NULL) == slowdown);
+	forest_free(&again);
+	free(text);
+	free(path);
+}
+
 static void test_induce(void **state)
 {
 	struct inheritance i;
@@ -310,23 +351,8 @@ static void test_induce(void **state)
 	assert_true(inheritance_learn(&i, own, &default_limits, &learned, &fresh_rules));
 	const double borrowed =
 	    world_slowdown(&second_gpu, &world, own, &i.incumbent, "heldout", NULL);
-
-	/* Nothing is raced: the rules that there were. */
-	assert_true(inheritance_judge(&i, own, learned, &fresh_rules, &f, &r));
-	assert_false(r.all.taken);
-	const double kept = world_slowdown(&second_gpu, &world, own, &f, "heldout", NULL);
-	for (int n = 0; n < own->n; n++) {
-		struct decided a, b;
-		forest_make(own, &i.incumbent, &own->v[n], &a);
-		forest_make(own, &f, &own->v[n], &b);
-		struct wishes w = { 0 };
-		wish_made(&w, 0, &own->v[n], &a);
-		wish_made(&w, 0, &own->v[n], &b);
-		assert_int_equal(w.n, 1); /* the same plan */
-		free(w.v);
-	}
+	const double kept = keeps_the_incumbent(&i, own, learned, &fresh_rules);
 	assert_true(fabs(kept / borrowed - 1) < 1e-12);
-	forest_free(&f);
 
 	race(&i, own, &fresh_rules);
 	data_free(own);
@@ -337,21 +363,7 @@ static void test_induce(void **state)
 	const double better = world_slowdown(&second_gpu, &world, own, &f, "heldout", NULL);
 	print_message("# borrowed %.4f, gated %.4f\n", borrowed, better);
 	assert_true(better < borrowed);
-
-	/* The same from the databases alone; the gate's figures are in it. */
-	char *path = strdup(in_folder("attune_h100.h"));
-	assert_int_equal(run_induce(path, NULL), EXIT_DONE);
-	assert_int_equal(run_induce(path, "--check"), EXIT_DONE);
-	char *text = file_text(path);
-	assert_non_null(strstr(text, "began     from h200"));
-	assert_non_null(strstr(text, "gate      decode   new rules: time x 0."));
-	struct forest again;
-	assert_true(forest_parse(&again, text, path));
-	assert_string_equal(again.gpu, "h100");
-	assert_true(world_slowdown(&second_gpu, &world, own, &again, "heldout", NULL) == better);
-	forest_free(&again);
-	free(text);
-	free(path);
+	induce_repeats_it(own, better);
 	free(rules);
 	test_contribution(own, &i.incumbent, &f);
 	forest_free(&f);

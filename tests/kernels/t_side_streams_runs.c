@@ -1,4 +1,4 @@
-/* t_beside_runs.c - plans of two parts side by side, on the CPU and on a GPU, if need be the
+/* t_side_streams_runs.c - plans of two parts side by side, on the CPU and on a GPU, if need be the
  * emulated one, which runs them one after the other: recorded and played as in a captured graph,
  * and called, they are right, with partials of both parts at once; and a workspace for one of them
  * is refused. */
@@ -88,5 +88,5 @@ static void on_device(void **state)
 
 int main(void)
 {
-	return run_on_devices("beside_runs", on_device);
+	return run_on_devices("side_streams_runs", on_device);
 }

@@ -1,4 +1,4 @@
-/* t_taught.c - decode trees that were taught by times and by prices: they name choices that are cut
+/* t_decode_trees.c - decode trees that were taught by times and by prices: they name choices that are cut
  * by costs and are better for it, but where times do not follow prices, and never what was seen to
  * fail. */
 #include "tests/support/synthetic.h"

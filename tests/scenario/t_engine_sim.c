@@ -1,4 +1,4 @@
-/* t_replay.c - the simulated engine: conservation of tokens, limits that hold in
+/* t_engine_sim.c - the simulated engine: conservation of tokens, limits that hold in
  * every step, schedules worked out by hand; which steps are picked. */
 #include "kernels/kernel.h"
 #include "tests/support/traces.h"

@@ -1,4 +1,4 @@
-/* t_beside.c - two parts side by side: who waits for whom, what stays apart, and what
+/* t_side_streams.c - two parts side by side: who waits for whom, what stays apart, and what
  * happens when there is no second stream. A device and a driver that only take notes. */
 #include "kernels/device/shared/side_streams.h"
 #include "kernels/launch/run.h"

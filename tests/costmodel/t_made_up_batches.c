@@ -1,4 +1,4 @@
-/* t_teach.c - what decode trees are taught (tuner/costmodel/made_up_batches.c): scenarios at what they cost, then
+/* t_made_up_batches.c - what decode trees are taught (tuner/costmodel/made_up_batches.c): scenarios at what they cost, then
  * made-up batches at what prices estimate, features rounded to few levels. */
 #include "tests/support/synthetic.h"
 #include "tuner/costmodel/offers.h"

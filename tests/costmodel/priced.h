@@ -1,7 +1,7 @@
 /* priced.h - times of decodes that known prices made (tuner/costmodel/costmodel.h), so that it is known what
  * each choice takes in any batch. Include after cmocka.h and synthetic.h. */
-#ifndef TESTS_TUNER_PRICED_H
-#define TESTS_TUNER_PRICED_H
+#ifndef TESTS_COSTMODEL_PRICED_H
+#define TESTS_COSTMODEL_PRICED_H
 
 #include "tuner/costmodel/costmodel.h"
 #include "tests/support/by_hand.h"

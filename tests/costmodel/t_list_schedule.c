@@ -1,4 +1,4 @@
-/* t_dealt.c - batches whose blocks are dealt out one by one: against a simulation that looks at
+/* t_list_schedule.c - batches whose blocks are dealt out one by one: against a simulation that looks at
  * every slot, bounds that any such deal keeps, and cases by hand. */
 #include "tuner/costmodel/costmodel.h"
 #include <setjmp.h>
