@@ -1,6 +1,6 @@
-/* t_amd_compile.c - what compilers make of the kernels for AMD's GPUs, none of which is needed:
- * the default choices compile, keep nothing in memory, use the matrix units, and leave room for
- * as many waves as the table says. Skips itself without a compiler for gfx942. */
+/* t_amd_compile.c - compiles the kernels for AMD's GPUs, none of which is needed: the default
+ * choices compile, use no scratch memory, use the matrix units, and leave room for as many waves
+ * as the table says. Skips itself without a compiler for gfx942. */
 #include "harness/compile/compile.h"
 #include "harness/search/search.h"
 #include "kernels/roofline.h"

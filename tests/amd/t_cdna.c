@@ -1,7 +1,7 @@
-/* t_cdna.c - what a compiler made of the GPU's kernels for AMD's, executed instruction by
- * instruction (tests/cdna/cdna.h): against the definition, and against the same source on the
+/* t_cdna.c - executes the GPU kernels' code for AMD's GPUs instruction by instruction
+ * (tests/cdna/cdna.h) and compares results with the definition, and with the same source on the
  * emulated GPU. Skips itself without a compiler or a disassembler. Arguments: only these
- * kernels. ATTUNE_SIMT=full: all points that t_gpu_kernels has. */
+ * kernels. ATTUNE_SIMT=full: all points of t_gpu_kernels. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/compile/compile.h"

@@ -1,5 +1,5 @@
-/* t_hip.c - AMD GPUs by the stand-in of tests/hip: what is said of each chip and where none can
- * be used. What they do: t_hip_runs.c. */
+/* t_hip.c - opens AMD GPUs on the stand-in of tests/hip: the facts of each chip, and the
+ * messages where none can be used. t_hip_runs.c tests what they run. */
 #include "tests/hip/stand_in_here.h"
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
-/* t_hip_on_cuda.c - of HIP's runtime over NVIDIA's driver (tests/hip_on_cuda) what needs no GPU:
- * it has all calls, says when there is no driver, and compiles. */
+/* t_hip_on_cuda.c - HIP's runtime over NVIDIA's driver (tests/hip_on_cuda), as far as it needs
+ * no GPU: it has all calls, reports a missing driver, and compiles. */
 #include "tests/hip_on_cuda/here.h"
 
 static void *runtime;

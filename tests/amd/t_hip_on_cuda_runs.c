@@ -1,5 +1,5 @@
-/* t_hip_on_cuda_runs.c - what the verbs of an AMD GPU do on an NVIDIA one, by the runtime of
- * tests/hip_on_cuda: the host code is the same, the GPU's own driver answers. Skips itself
+/* t_hip_on_cuda_runs.c - runs the device verbs of an AMD GPU on an NVIDIA one
+ * (tests/hip_on_cuda): the host code is the same, and the GPU's own driver answers. Skips itself
  * without such a GPU. */
 #include "tests/hip_on_cuda/here.h"
 #include "tests/hip/bench.h"

@@ -1,5 +1,5 @@
-/* t_hip_runs.c - what the verbs of an AMD GPU do, by the stand-in of tests/hip, and what they
- * say where they cannot. */
+/* t_hip_runs.c - runs the device verbs of an AMD GPU on the stand-in of tests/hip, and checks
+ * their messages when a call fails. */
 #include <stdio.h>
 #include "harness/compile/compile.h"
 #include "tests/hip/stand_in_here.h"

@@ -1,7 +1,7 @@
-/* cdna.h - executes code objects for gfx90a, gfx942 and gfx950 on the host: the instructions
- * that a compiler made, as a disassembler names them. Waves of a block take turns; registers,
- * LDS and scratch memory begin with bits that no code should rely on. Time, waits and hazards
- * do not exist here. */
+/* cdna.h - executes code objects for gfx90a, gfx942 and gfx950 on the host, from the
+ * disassembler's names of the instructions. Waves of a block take turns. Registers, LDS and
+ * scratch memory begin with bits that no code should rely on. It does not model time, waits and
+ * hazards. */
 #ifndef TESTS_CDNA_CDNA_H
 #define TESTS_CDNA_CDNA_H
 

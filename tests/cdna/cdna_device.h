@@ -1,5 +1,5 @@
-/* cdna_device.h - code objects, compiled as a sweep does, on the emulated GPU's
- * memory: see cdna.h and simt/simt_device.h. */
+/* cdna_device.h - the emulated GPU's memory as a device that runs code objects, compiled as in a
+ * sweep (cdna.h, simt/simt_device.h). */
 #ifndef TESTS_CDNA_CDNA_DEVICE_H
 #define TESTS_CDNA_CDNA_DEVICE_H
 

@@ -1,5 +1,5 @@
-/* operands.c - registers and constants to values in each lane, and results back to registers:
- * what a form's letters mean (vector.def). */
+/* operands.c - reads operands from registers and constants into a value for each lane, and
+ * writes results back. vector.def lists the letters of a form. */
 #include "machine.h"
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* ops.c - the table of instructions: vector.def, scalar.def, and those that are more than a
- * statement. A row that lacks makes code that needs it fail to load, with the row's name. */
+/* ops.c - the table of instructions: vector.def, scalar.def, and those that take more than one
+ * statement. Code that needs a missing row fails to load, and the message names the row. */
 #include "machine.h"
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,9 @@
-/* text.c - the disassembler's lines, each once, into instructions:
+/* text.c - parses the disassembler's lines into instructions, each line once:
  *
  *	v_add_f32_dpp v1, v2, -v3 row_ror:8 row_mask:0xf   // 000000001900: 020206FA FF010102
  *	`- op, how    `- operands `- modifiers                `- address     `- words
  *
- * What DPP, SDWA, branches and the like say of themselves is read from the words. */
+ * DPP, SDWA, branches and the like are decoded from the words. */
 #include "machine.h"
 #include <stddef.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* wave.c - a launch: a few blocks at a time, their waves by turns. A turn ends at a
- * barrier, at the end, after an atomic access to device memory, or when it was long enough. The
- * seed says in which order blocks and waves come and how long turns are. */
+/* wave.c - runs a launch: a few blocks at a time, whose waves take turns. A turn ends at a
+ * barrier, at the end of the program, after an atomic access to device memory, or after a number
+ * of instructions. The seed sets the order of blocks and waves and the length of turns. */
 #include "machine.h"
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* priced.h - times of decodes that known prices made (tuner/costmodel/costmodel.h), so that it is known what
- * each choice takes in any batch. Include after cmocka.h and synthetic.h. */
+/* priced.h - times of decodes computed from known prices (tuner/costmodel/costmodel.h), so that
+ * the time of each choice is known for any batch. Include after cmocka.h and synthetic.h. */
 #ifndef TESTS_COSTMODEL_PRICED_H
 #define TESTS_COSTMODEL_PRICED_H
 

@@ -1,6 +1,6 @@
-/* t_decode_trees.c - decode trees that were taught by times and by prices: they name choices that are cut
- * by costs and are better for it, but where times do not follow prices, and never what was seen to
- * fail. */
+/* t_decode_trees.c - decode trees learned from measured times and from estimates: they name
+ * choices cut by segment costs and are better for it, except where times do not follow prices.
+ * They never name a choice that failed. */
 #include "tests/support/synthetic.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"

@@ -1,6 +1,6 @@
-/* t_least_squares.c - prices fitted to times that known prices made: estimates come back, also where
- * nothing was measured, and so do the numbers of segments that follow; what prices say of rows that
- * they have not seen. t_decode_trees.c has the trees that are taught by them. */
+/* t_least_squares.c - prices fitted to times that known prices made: they give the same
+ * estimates back, also where nothing was measured, and the same numbers of segments. Rows that
+ * were left out of a fit test it. t_decode_trees.c has the trees learned from such prices. */
 #include "tests/support/synthetic.h"
 #include "tuner/costmodel/offers.h"
 #include <setjmp.h>

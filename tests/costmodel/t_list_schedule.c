@@ -1,5 +1,5 @@
-/* t_list_schedule.c - batches whose blocks are dealt out one by one: against a simulation that looks at
- * every slot, bounds that any such deal keeps, and cases by hand. */
+/* t_list_schedule.c - list scheduling of a batch's blocks: against a simulation that looks at
+ * every slot, against bounds that any such schedule keeps, and cases by hand. */
 #include "tuner/costmodel/costmodel.h"
 #include <setjmp.h>
 #include <stdarg.h>

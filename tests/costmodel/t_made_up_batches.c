@@ -1,5 +1,6 @@
-/* t_made_up_batches.c - what decode trees are taught (tuner/costmodel/made_up_batches.c): scenarios at what they cost, then
- * made-up batches at what prices estimate, features rounded to few levels. */
+/* t_made_up_batches.c - the training rows of decode trees (tuner/costmodel/made_up_batches.c):
+ * measured scenarios with their costs, then made-up batches with estimated costs, features
+ * rounded to few levels. */
 #include "tests/support/synthetic.h"
 #include "tuner/costmodel/offers.h"
 #include <setjmp.h>

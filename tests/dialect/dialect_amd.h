@@ -1,4 +1,4 @@
-/* dialect_amd.h - of dialect.cu, what is asked of gpu_amd.h and of clang's builtins. */
+/* dialect_amd.h - the modes of dialect.cu for gpu_amd.h and clang's builtins. */
 
 DEVICE void shuffles_and_votes()
 {

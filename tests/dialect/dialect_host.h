@@ -1,5 +1,5 @@
-/* dialect_host.h - of tests that launch dialect.cu: what lies in its memory, and whether its
- * answers are right. Include after cmocka.h. */
+/* dialect_host.h - the host side of dialect.cu: fills its memory and checks its answers. Include
+ * after cmocka.h. */
 #ifndef TESTS_SIMT_DIALECT_HOST_H
 #define TESTS_SIMT_DIALECT_HOST_H
 

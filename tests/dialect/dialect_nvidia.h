@@ -1,4 +1,4 @@
-/* dialect_nvidia.h - of dialect.cu, what is asked of gpu_nvidia.h and of CUDA's builtins. */
+/* dialect_nvidia.h - the modes of dialect.cu for gpu_nvidia.h and CUDA's builtins. */
 #define ALL 0xffffffffu
 
 DEVICE void shuffles_and_votes()

@@ -1,4 +1,4 @@
-/* t_table.c - tables in their five forms, byte for byte; complaints and progress. */
+/* t_table.c - tables in their five formats, byte for byte; complaints and progress lines. */
 #include "harness/base/base.h"
 #include "kernels/kernel.h"
 #include "harness/base/json_out.h"

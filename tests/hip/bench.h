@@ -1,5 +1,5 @@
-/* bench.h - a device of HIP's with a kernel that adds, and what is to hold on it whatever the
- * runtime. The including test opens it. */
+/* bench.h - a HIP device with a kernel that adds, and checks that hold for any runtime. The
+ * including test opens the device. */
 #ifndef TESTS_HIP_BENCH_H
 #define TESTS_HIP_BENCH_H
 

@@ -1,4 +1,4 @@
-/* fibers.c - the real kernels on the stand-in: what hipRTC would compile becomes a shared object of
+/* fibers.c - runs the real kernels on the stand-in: hipRTC's source becomes a shared object of
  * the host in AMD's dialect (tests/simt/objects.h), and a launch runs it by fibers. */
 #include "kernels/ship/shipped.h"
 #include "tests/simt/objects.h"

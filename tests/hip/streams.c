@@ -1,4 +1,5 @@
-/* streams.c - work, done as late as it may be; events; graphs, which are lists of work. */
+/* streams.c - streams, whose work is done as late as possible; events; graphs, which are lists
+ * of work. */
 #include "stand_in.h"
 #include <stdlib.h>
 #include <string.h>

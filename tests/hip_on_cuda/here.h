@@ -1,5 +1,5 @@
-/* here.h - the HIP runtime that NVIDIA's driver stands behind, for t_hip_on_cuda*. Its hipRTC is
- * to compile: no clang is asked, and what it makes is kept in a folder that goes again. */
+/* here.h - opens HIP's runtime over NVIDIA's driver, for t_hip_on_cuda*. Its hipRTC compiles,
+ * not clang; the code is kept in a temporary folder. */
 #ifndef TESTS_HIP_ON_CUDA_HERE_H
 #define TESTS_HIP_ON_CUDA_HERE_H
 

@@ -1,6 +1,6 @@
-/* t_cpu_kernels.c - the CPU's kernels against the definition, on every instruction
- * set that this machine has, over batches and shapes chosen to break them. Unused
- * pages, the tails of last pages and unused table entries are poison. */
+/* t_cpu_kernels.c - the CPU's kernels against the definition, on every instruction set of this
+ * machine, over corner batches and shapes. Unused pages, the tails of last pages and unused
+ * table entries are poison. */
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/launch/run.h"

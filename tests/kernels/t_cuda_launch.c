@@ -1,6 +1,6 @@
-/* t_cuda_launch.c - what a launch asks of NVIDIA's driver, by a driver that takes notes: the
- * kernel's parameter is the bytes that it is where these begin what the kernel is given, else it is
- * pointed to; attributes are those of clusters and of early launches. */
+/* t_cuda_launch.c - the arguments of launches through a driver that only records them: the
+ * kernel's parameter is passed by value where it is a prefix of what the kernel takes, else by
+ * pointer; clusters and early launches set attributes. */
 #include "kernels/device/cuda/launch.h"
 #include <setjmp.h>
 #include <stdarg.h>

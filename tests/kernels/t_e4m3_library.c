@@ -1,6 +1,6 @@
-/* t_e4m3_library.c - 8-bit caches and the LSE through the public API: decodes are planned, by the
- * defaults where no heuristic can, and right, and so are prefills where a heuristic names warpgroup;
- * what no kernel can do is refused in one line. */
+/* t_e4m3_library.c - 8-bit caches and the LSE through the public API: decodes run by the
+ * defaults where no heuristic serves, and prefills by warpgroup where a heuristic names it. What
+ * no kernel can do is refused in one line. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
@@ -231,10 +231,14 @@ static void shapes_are_looked_at(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(decodes_are_right),     cmocka_unit_test(queries_of_any_size),
-		cmocka_unit_test(prefills_are_right),    cmocka_unit_test(prefills_are_refused),
-		cmocka_unit_test(tensors_are_looked_at), cmocka_unit_test(steps_are_not_recorded),
-		cmocka_unit_test(cpu_has_none),          cmocka_unit_test(shapes_are_looked_at),
+		cmocka_unit_test(decodes_are_right),
+		cmocka_unit_test(queries_of_any_size),
+		cmocka_unit_test(prefills_are_right),
+		cmocka_unit_test(prefills_are_refused),
+		cmocka_unit_test(tensors_are_looked_at),
+		cmocka_unit_test(steps_are_not_recorded),
+		cmocka_unit_test(cpu_has_none),
+		cmocka_unit_test(shapes_are_looked_at),
 		cmocka_unit_test(prefills_of_lone_heads_are_right),
 	};
 	if (gpu_open(&dev)) {

@@ -1,6 +1,6 @@
-/* t_fitted_runs.c - the library with rules that say SEGMENTS=fitted, on the CPU and on a GPU, if
- * need be the emulated one: plans have the segments that config_fitted works out, what they run is
- * right and fits the workspace, and where no costs serve the defaults run. */
+/* t_fitted_runs.c - the library with rules of SEGMENTS=fitted, on the CPU and on a GPU or the
+ * emulated one: plans have the number of segments that config_fitted returns, results are right,
+ * and the workspace suffices. Without costs the defaults run. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"

@@ -1,6 +1,6 @@
-/* t_formula_runs.c - the library with rules that are formulas, on the CPU and on an
- * NVIDIA GPU where there is one: plans name numbers, and what they run, recorded and
- * played as in a captured graph, is right. */
+/* t_formula_runs.c - the library with rules of formulas, on the CPU and on an NVIDIA GPU if
+ * there is one: plans have numbers, and results are right, also when replayed from a captured
+ * graph. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"

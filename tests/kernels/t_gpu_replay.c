@@ -1,10 +1,11 @@
-/* t_gpu_replay.c - steps recorded in a CUDA graph and replayed for other lengths: the plan
- * that the device left is the one that the host would have made, and the output is right, to the
- * bit the same when the lengths are played again; prefills go by warpgroup and decodes by ring_list
- * where these take them; by attune_record_*, by attune_run on a stream that is being captured, and
- * by a SWITCH node over graphs of plans; and the host's plan itself can be run. Without an NVIDIA
- * GPU by an emulated one: small batches, fewer replays and rows, in another order of turns each, and
- * no SWITCH. Argument: only rows that begin so. */
+/* t_gpu_replay.c - steps recorded in a CUDA graph and replayed for other lengths. The device's
+ * plan equals the host's, the output is right, and the same lengths give the same bits. Prefills
+ * run by warpgroup and decodes by ring_list where these take them. Steps are recorded by
+ * attune_record_*, by attune_run on a captured stream, and by a SWITCH node over graphs of
+ * plans.
+ *
+ * Without an NVIDIA GPU the emulated one runs small batches, fewer replays and rows, in another
+ * order of turns each, and no SWITCH. Argument: only rows that begin so. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"

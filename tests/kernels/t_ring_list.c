@@ -1,6 +1,6 @@
-/* t_ring_list.c - ring_list, and what has it inside, on batches whose lengths differ: captured
- * once, replayed for other lengths on the same grid and workspace, each time right and to the bit
- * the same again; in other orders of turns where the GPU is emulated. */
+/* t_ring_list.c - ring_list, and kernels that contain it, on batches of unequal lengths:
+ * captured once, replayed for other lengths on the same grid and workspace, right each time, and
+ * the same bits for the same lengths. The emulated GPU also takes other orders of turns. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/compile/compile.h"

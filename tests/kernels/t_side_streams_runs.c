@@ -1,7 +1,7 @@
-/* t_side_streams_runs.c - plans of two parts side by side, on the CPU and on a GPU, if need be the
- * emulated one, which runs them one after the other: recorded and played as in a captured graph,
- * and called, they are right, with partials of both parts at once; and a workspace for one of them
- * is refused. */
+/* t_side_streams_runs.c - plans of two parts side by side, on the CPU and on a GPU or the
+ * emulated one, which runs them one after the other. They are right when called and when
+ * replayed from a captured graph, with partials of both parts at once. A workspace for one part
+ * alone is refused. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"

@@ -1,5 +1,5 @@
-/* t_simt.c - the emulated GPU itself: what the dialect's words mean, by order of turns; the
- * lanes' places in matrices, by the PTX manual; and that wrong code does not get away. */
+/* t_simt.c - tests the emulated GPU itself: the words of the dialect under several orders of
+ * turns, the places of lanes in matrices (by the PTX manual), and that wrong code is caught. */
 #include "harness/compile/compile.h"
 #include <setjmp.h>
 #include <stdarg.h>

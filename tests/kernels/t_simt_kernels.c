@@ -1,9 +1,10 @@
-/* t_simt_kernels.c - the GPU's kernels against the definition, by the emulated GPU and through
- * the gate that a sweep uses. Arguments: only these kernels.
+/* t_simt_kernels.c - the GPU's kernels against the definition on the emulated GPU, through the
+ * gate that a sweep uses. Arguments: only these kernels.
  *
- * Of each kernel the defaults, on the same shape the ends of each launch axis, on another a
- * random point, and what stands below; each over a few corner batches, with turns in order and in two random ones.
- * ATTUNE_SIMT=full: all that t_gpu_kernels has, over all corner batches in each order; hours. */
+ * For each kernel: the defaults and the ends of each launch axis on one shape, a random point on
+ * another, and the table below; each over a few corner batches, with turns in order and in two
+ * random orders. ATTUNE_SIMT=full: all points of t_gpu_kernels, over all corner batches in each
+ * order; takes hours. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
@@ -163,7 +164,8 @@ static void has_no_row(void **state)
 static void name_gpu(struct row *r)
 {
 	char name[sizeof r->name];
-	snprintf(name, sizeof name, "%s: %.*s", dev.info.gpu, (int)sizeof name - GPU_NAME - 4, r->name);
+	snprintf(name, sizeof name, "%s: %.*s", dev.info.gpu, (int)sizeof name - GPU_NAME - 4,
+		 r->name);
 	memcpy(r->name, name, sizeof name);
 }
 

@@ -1,6 +1,6 @@
-/* t_simt_mutants.c - kernels with one mistake each, which the gate must notice by the emulated
- * GPU, in order or in one of a few others. A mistake that is in no text any more fails its row:
- * give it another text, or take the row out with the code. */
+/* t_simt_mutants.c - kernels with one mistake each (mutant_rows.h), which the gate must notice
+ * on the emulated GPU, with turns in order or in one of a few other orders. A row fails if its
+ * text is no longer in the source: give it another text, or remove the row with the code. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/compile/compile.h"

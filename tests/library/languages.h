@@ -1,5 +1,5 @@
-/* languages.h - a folder for what forests are emitted as, Python to read it with, and random
- * choices, segment costs and batches. Include after cmocka.h and synthetic.h. */
+/* languages.h - a folder for emitted forests, Python to read it, and random choices, segment
+ * costs and batches. Include after cmocka.h and synthetic.h. */
 #ifndef TESTS_LIBRARY_LANGUAGES_H
 #define TESTS_LIBRARY_LANGUAGES_H
 

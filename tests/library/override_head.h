@@ -1,4 +1,4 @@
-/* override_head.h - the first lines of an override file, for rules that a test writes. */
+/* override_head.h - writes the first lines of an override file. */
 #ifndef TESTS_LIBRARY_OVERRIDE_HEAD_H
 #define TESTS_LIBRARY_OVERRIDE_HEAD_H
 

@@ -1,4 +1,4 @@
-/* override_rows.h - an override file that is right, and what each mistake in it is refused with. */
+/* override_rows.h - a correct override file, and the message for each mistake in it. */
 #ifndef TESTS_LIBRARY_OVERRIDE_ROWS_H
 #define TESTS_LIBRARY_OVERRIDE_ROWS_H
 

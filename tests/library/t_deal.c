@@ -1,7 +1,7 @@
-/* t_deal.c - dealing of keys to blocks (kernels/deal.h), unit by unit: each tile of each item has
- * one block, what blocks say of an item is the same, places of partials are nobody else's, and
- * no block has more than its share. And when units end of which some began with decodes
- * (kernels/mixed.h): as if each took items one by one. */
+/* t_deal.c - dealing of keys to blocks (kernels/deal.h), unit by unit: each tile of each item
+ * has one block, all blocks of an item agree on it, partials do not share places, and no block
+ * has more than its share. Also when blocks end if some began with decodes (kernels/mixed.h),
+ * against taking items one by one. */
 #include "kernels/deal.h"
 #include "kernels/mixed.h"
 #include <setjmp.h>

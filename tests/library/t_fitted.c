@@ -1,6 +1,5 @@
-/* t_fitted.c - choices of SEGMENTS=fitted: the value that config_fitted takes, against all values
- * tried; the blocks that its costs are of, against launches; which costs stand for a head size; and
- * such choices as text. */
+/* t_fitted.c - choices of SEGMENTS=fitted: config_fitted against all values tried, the number of
+ * blocks in its costs against launches, the costs of each head size, and such choices as text. */
 #include "kernels/select/selector.h"
 #include <setjmp.h>
 #include <stdarg.h>

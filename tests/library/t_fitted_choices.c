@@ -1,5 +1,5 @@
-/* t_fitted_choices.c - choices whose segments follow from costs (SEGMENTS=fitted): as text, as
- * names of a header, where they may run, and what show says of them. */
+/* t_fitted_choices.c - choices of SEGMENTS=fitted in the tuner: as text, as names in a header,
+ * where they may run, and in `attune show`. */
 #include "harness/base/base.h"
 #include "harness/measure/measure.h"
 #include "harness/scenario/scenario.h"

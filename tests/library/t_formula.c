@@ -1,5 +1,5 @@
-/* t_formula.c - choices whose segment count is worked out per batch: against the
- * estimate evaluated anew, and as text. */
+/* t_formula.c - choices whose number of segments is computed for each batch: against a separate
+ * evaluation of the estimate, and as text. */
 #include "kernels/attune.h"
 #include "kernels/attune_features.h"
 #include "kernels/kernel.h"

@@ -1,4 +1,4 @@
-/* t_gpu_names.c - what real GPUs are called, and by which header the library chooses on each. */
+/* t_gpu_names.c - names of real GPUs, and the header that the library selects on each. */
 #include "harness/compile/compile.h"
 #include "kernels/select/selector.h"
 #include "kernels/ship/shipped.h"

@@ -1,6 +1,6 @@
-/* t_heuristics.c - the committed headers, as compiled into the library, against their
- * text and the committed databases: both say the same for every scenario, and what they
- * pick was measured; and their trees as nodes say what the functions say. */
+/* t_heuristics.c - the committed headers as compiled into the library, against their text and
+ * the committed databases: both give the same choice for every scenario, and each choice was
+ * measured. Trees as nodes agree with the compiled functions. */
 #include "kernels/select/selector.h"
 #include "harness/scenario/scenario.h"
 #include "tuner/base/base.h"

@@ -1,8 +1,8 @@
-/* t_languages.c - one forest in four languages: the C header (compiled), JSON (walked
- * here), Python (where there is one) and the text of override files (read by the
- * library) answer alike for a million feature vectors, and Python's formulas come to
- * what the library's do. The forests are random, with all that a header can hold; what
- * segment costs come to, t_languages_segments.c compares. */
+/* t_languages.c - one forest in four languages: the C header (compiled), JSON (walked here),
+ * Python (if installed) and the text of override files (read by the library) give the same
+ * answers for a million feature vectors, and Python's formulas the library's values. The forests
+ * are random, with everything that a header can hold. t_languages_segments.c compares segment
+ * costs. */
 #include "tuner/emit/emit.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"

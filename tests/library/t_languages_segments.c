@@ -1,6 +1,5 @@
-/* t_languages_segments.c - what segment costs come to, in Python and JSON as in the library: of
- * random costs and batches what some number of segments costs, and which of those that are legal is
- * taken. */
+/* t_languages_segments.c - segment costs in Python and JSON against the library: for random
+ * costs and batches, the cost of a number of segments, and the legal number that is selected. */
 #include "tuner/emit/emit.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"

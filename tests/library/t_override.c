@@ -1,5 +1,5 @@
-/* t_override.c - heuristics from a file: the rules of the committed headers mean the
- * same there, and what is wrong with a file is said by line. */
+/* t_override.c - heuristics from a file: the rules of the committed headers mean the same there,
+ * and each mistake in a file is reported with its line. */
 #include "tuner/base/base.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"

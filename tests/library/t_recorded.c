@@ -1,7 +1,7 @@
-/* t_recorded.c - what recorded steps pick, by the lines that the device runs too: of the
- * choices that their kernels have the one that the library's own functions would take, for
- * the committed heuristic and for one of thresholds, ids, formulas and costs of segments; and
- * which bodies those kernels are made of; and decodes, where ring_list runs them. */
+/* t_recorded.c - what recorded steps select, by the code that the device runs too. Among the
+ * choices of their kernels it is the one that the library's own functions select, for the
+ * committed heuristic and for one of thresholds, ids, formulas and segment costs. Also the
+ * bodies in those kernels, and decodes where ring_list runs them. */
 #include "kernels/replan/replan.h"
 #include "kernels/ship/shipped.h"
 #include <setjmp.h>

@@ -1,8 +1,7 @@
 /* t_reference.c - the definition itself, against numbers worked out by hand.
  *
- * Most cases have HEAD = 2 and q = (1, 0), so that a key's score is scale x its
- * first element; keys carry ln of the weight they are to have, so that weights are
- * small whole numbers. */
+ * In most cases HEAD = 2 and q = (1, 0), so a key's score is scale x its first element. Keys
+ * carry the ln of their intended weight, so weights are small whole numbers. */
 #include "kernels/device/device.h"
 #include <math.h>
 #include <setjmp.h>

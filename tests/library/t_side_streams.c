@@ -1,5 +1,6 @@
-/* t_side_streams.c - two parts side by side: who waits for whom, what stays apart, and what
- * happens when there is no second stream. A device and a driver that only take notes. */
+/* t_side_streams.c - two parts side by side on two streams: which stream waits for which, what
+ * the parts do not share, and what happens without a second stream. The device and the driver
+ * only record calls. */
 #include "kernels/device/shared/side_streams.h"
 #include "kernels/launch/run.h"
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* t_ceilings.c - what a device gives at most, in the results database: rows come back as they
- * went in, bad ones are refused whole, and databases older than the table work as before. */
+/* t_ceilings.c - ceilings of a device in the results database: rows come back as they went in,
+ * bad rows are refused whole, and databases older than the table work as before. */
 #include <stdio.h>
 #include "tests/store/store_fixture.h"
 #include "harness/base/base.h"

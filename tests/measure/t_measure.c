@@ -1,4 +1,4 @@
-/* t_measure.c - the rules of a race: who plays when, who stays, what is told. */
+/* t_measure.c - the rules of a race: the order of samples, elimination, and what is reported. */
 #include "tests/support/fake_race.h"
 
 static void each_round_plays_each_once(void **state)

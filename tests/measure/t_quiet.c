@@ -1,5 +1,5 @@
-/* t_quiet.c - the look at a machine before it is measured: whose CPU time counts, what is in the
- * way, how long a command waits; and the lock of a device. */
+/* t_quiet.c - the check that a machine is idle: whose CPU time counts, which processes are in
+ * the way, how long a command waits; and the lock of a device. */
 #include "harness/base/base.h"
 #include "kernels/device/device.h"
 #include "harness/machine/device_lock.h"

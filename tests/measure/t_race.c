@@ -1,5 +1,5 @@
-/* t_race.c - races without a device: what a race costs and what its winner loses, against
- * measuring everyone in turn, under noise that is known because it is made here. */
+/* t_race.c - simulated races under known noise: the cost of a race and the loss of its winner,
+ * against measuring every contender in turn. */
 #include "harness/base/base.h"
 #include "harness/measure/measure.h"
 #include "kernels/kernel.h"

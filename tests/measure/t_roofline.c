@@ -1,6 +1,6 @@
-/* t_roofline.c - what bench --roofline launches, on the emulated GPUs: that each warp reads its
- * bytes, all of them and once, by the sums that it leaves, in the order of turns and in others;
- * and that a launch does what it is told. */
+/* t_roofline.c - the launches of bench --roofline on the emulated GPUs: each byte is read once
+ * and by the right warp, by the sums that each warp leaves, in several orders of turns; and
+ * launches follow their arguments. */
 #include "harness/compile/compile.h"
 #include "kernels/roofline.h"
 #include "harness/ceilings/suite.h"

@@ -1,5 +1,5 @@
-/* t_stats.c - order statistics against answers worked out by hand or taken
- * from the binomial tables. */
+/* t_stats.c - order statistics, against answers worked out by hand or taken from binomial
+ * tables. */
 #include "harness/base/base.h"
 #include "kernels/kernel.h"
 #include <math.h>

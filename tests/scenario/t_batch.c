@@ -1,5 +1,5 @@
-/* t_batch.c - the batch grammar: known texts, errors word for word, round trips
- * on random batches, and a parser that survives noise. */
+/* t_batch.c - the batch grammar: known texts, errors word for word, round trips of random
+ * batches, and random input. */
 #include "harness/scenario/scenario.h"
 #include "kernels/kernel.h"
 #include <setjmp.h>

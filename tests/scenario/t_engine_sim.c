@@ -1,5 +1,5 @@
-/* t_engine_sim.c - the simulated engine: conservation of tokens, limits that hold in
- * every step, schedules worked out by hand; which steps are picked. */
+/* t_engine_sim.c - the simulated engine: it conserves tokens, keeps its limits in every step,
+ * and follows schedules worked out by hand. Also which steps are picked. */
 #include "kernels/kernel.h"
 #include "tests/support/traces.h"
 #include <stdio.h>

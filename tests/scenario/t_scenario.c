@@ -1,5 +1,5 @@
-/* t_scenario.c - scenario sets and models: what is read, what is refused (word for
- * word, with its place). Runs in the root of the repository. */
+/* t_scenario.c - scenario sets and models: what is read, and what is refused, with message and
+ * place. Runs in the root of the repository. */
 #include "harness/scenario/scenario.h"
 #include "kernels/kernel.h"
 #include "harness/base/json_in.h"

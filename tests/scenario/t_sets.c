@@ -1,5 +1,5 @@
-/* t_sets.c - what scenarios/ ships keeps its promises: model shapes, counts, bounds on
- * time and memory, no scenario in two sets. Runs in the root of the repository. */
+/* t_sets.c - the sets in scenarios/: model shapes, counts, bounds on time and memory, and no
+ * scenario in two sets. Runs in the root of the repository. */
 #include "harness/compile/compile.h"
 #include "harness/generate/engine_sim.h"
 #include "harness/scenario/scenario.h"

@@ -1,4 +1,4 @@
-/* t_traces.c - trace files, the sets made of them, and what they are said to be like. */
+/* t_traces.c - trace files, the sets made from them, and their statistics. */
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
 #include "tests/support/traces.h"

@@ -1,4 +1,4 @@
-/* allocations.c - see allocations.h. */
+/* allocations.c - implements allocations.h. */
 #include "allocations.h"
 #include "simt.h"
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* device.c - see simt_device.h. Memory is the host's, between pages that nobody may touch; a
- * launch is run before it returns, but on a graph, where it waits for graph_play. Code that the
- * library carries is known by where it lies, and then made anew of its source. */
+/* device.c - implements simt_device.h. Memory is the host's, between pages that nobody may
+ * touch. A launch runs before the call returns; in a graph it waits for graph_play. The
+ * library's own binaries are recognized by their address, and compiled again from source. */
 #include "kernels/ship/shipped.h"
 #include "allocations.h"
 #include "objects.h"

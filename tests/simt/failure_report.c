@@ -1,4 +1,4 @@
-/* failure_report.c - what is said of a launch that cannot go on: the thread, what it did, and where in
+/* failure_report.c - reports a launch that cannot go on: the thread, what it did, and where in
  * the sources, "at attend.h:42 < qblock.cu:10", innermost first. */
 #include "machine.h"
 #include <dlfcn.h>

@@ -1,6 +1,5 @@
-/* launch.c - a grid from its first block to its last: blocks are given to the slots of those
- * that are resident, their threads to stacks, and what the threads do to memory that is not
- * theirs comes back as a signal. */
+/* launch.c - runs a grid: gives blocks to the slots of resident blocks and threads to stacks,
+ * and turns invalid accesses into signals. */
 #include "machine.h"
 #include <dlfcn.h>
 #include <signal.h>

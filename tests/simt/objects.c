@@ -1,4 +1,4 @@
-/* objects.c - see objects.h. */
+/* objects.c - implements objects.h. */
 #include "objects.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -44,7 +44,8 @@ const char *simt_folder(void)
 static const char *dialect(void)
 {
 	static char path[SIMT_PATH];
-	snprintf(path, sizeof path, "%s/../tests/simt/text", source_root() ? source_root() : "kernels");
+	snprintf(path, sizeof path, "%s/../tests/simt/text",
+		 source_root() ? source_root() : "kernels");
 	return path;
 }
 

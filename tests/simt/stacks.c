@@ -1,5 +1,5 @@
-/* stacks.c - from one's stack to another's. On x86-64 in ten nanoseconds, which is most of
- * what a launch takes; elsewhere by ucontext, which asks the kernel twice. */
+/* stacks.c - switches stacks. On x86-64 that takes ten nanoseconds, most of a launch's time;
+ * elsewhere ucontext does it, with two system calls. */
 #include "machine.h"
 
 #if defined(__x86_64__) && !defined(SIMT_UCONTEXT)

@@ -1,4 +1,4 @@
-/* warp_collectives.c - where lanes of a warp meet: who comes last does the work for all. */
+/* warp_collectives.c - collectives of a warp: the last lane to arrive does the work for all. */
 #include "machine.h"
 #include <string.h>
 

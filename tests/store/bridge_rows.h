@@ -1,5 +1,5 @@
-/* bridge_rows.h - databases with rows of an older source, trees that have its text, and attune
- * bridge with what it prints. Each program uses what it needs. */
+/* bridge_rows.h - databases with rows of an older source, trees with its text, and `attune
+ * bridge` with its output. Each program uses what it needs. */
 #ifndef TESTS_STORE_BRIDGE_ROWS_H
 #define TESTS_STORE_BRIDGE_ROWS_H
 

@@ -224,28 +224,6 @@ static void write_bytes(const char *path, const unsigned char *bytes, size_t n)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* ---- damage by name ---------------------------------------------------------------------------- */
-static int call(int (*command)(int, char **), const char *words)
-{
-	char line[400], *argv[24] = { "attune" }, *save = NULL;
-	int argc = 1, status;
-	const pid_t pid = fork();
-	if (!pid) {
-		snprintf(line, sizeof line, "%s", words);
-		for (char *w = strtok_r(line, " ", &save); w; w = strtok_r(NULL, " ", &save))
-			argv[argc++] = w;
-		alarm(PATIENCE_S);
-		if (!freopen(in_folder("stdout"), "w", stdout))
-			_exit(99);
-		const int code = command(argc, argv);
-		fflush(NULL);
-		_exit(code);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-/* ---- files that are no databases ------------------------------------------------------------------ */
 static int make_all(void **state)
 {
 	if (make_folder(state))

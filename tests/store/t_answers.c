@@ -1,4 +1,4 @@
-/* t_answers.c - what show, refine and diff say of a database, checked against what it is. */
+/* t_answers.c - the answers of show, refine and diff, checked against the database. */
 #include "harness/measure/measure.h"
 #include "tuner/commands.h"
 #include "tuner/emit/emit.h"

@@ -1,5 +1,5 @@
-/* t_bridge_race.c - bridges by races: what is raced and what is not, what races say, and how rows
- * count by each kind of bridge. On the CPU. */
+/* t_bridge_race.c - `attune bridge` by races: which choices are raced, what the races decide,
+ * and how rows count by each kind of bridge. On the CPU. */
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
 #include "harness/measure/measure.h"

@@ -1,6 +1,6 @@
-/* t_identity_edits.c - random edits of a copy of kernels/. A kernel's identity stays as it is when
- * layout, comments, include guards or the names and places of files change, and differs when any
- * token does. */
+/* t_identity_edits.c - random edits of a copy of kernels/. A kernel's identity stays the same
+ * when layout, comments, include guards or the names and places of files change, and differs
+ * when any token changes. */
 #include "harness/compile/compile.h"
 #include <stdio.h>
 #include <ftw.h>

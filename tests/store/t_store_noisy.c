@@ -1,5 +1,5 @@
-/* t_store_noisy.c - noisy rows in a database: they are kept, and count as missing; they never
- * take the place of a time; a run can lose its credit afterwards. */
+/* t_store_noisy.c - noisy rows in a database: they are kept and count as missing, and never
+ * replace a time. The races of a run after its last good control can be disbelieved. */
 #include <stdio.h>
 #include "store_fixture.h"
 

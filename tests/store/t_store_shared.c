@@ -1,5 +1,5 @@
-/* t_store_shared.c - what the results database promises when it is not alone: committed
- * rows survive a kill, several may write, shards join, and content has one hash. */
+/* t_store_shared.c - the results database under concurrency: committed rows survive a kill,
+ * several processes may write, shards merge, and equal content has equal hashes. */
 #include <stdio.h>
 #include "harness/commands/commands.h"
 #include "store_fixture.h"

@@ -1,5 +1,5 @@
-/* commands.h - runs subcommands on synthetic databases in a folder of their own, for tests
- * of what they print and return. Include after cmocka.h and synthetic.h. */
+/* commands.h - runs subcommands on synthetic databases in a temporary folder, for tests of their
+ * output and exit code. Include after cmocka.h and synthetic.h. */
 #ifndef TESTS_SUPPORT_COMMANDS_H
 #define TESTS_SUPPORT_COMMANDS_H
 

@@ -1,4 +1,4 @@
-/* fake_race.h - a device whose plays take what a script says, and races on it; with cmocka. */
+/* fake_race.h - a device whose samples take the times of a script, and races on it; with cmocka. */
 #include "harness/measure/race.h"
 #include <math.h>
 #include <setjmp.h>

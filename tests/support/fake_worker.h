@@ -1,6 +1,6 @@
-/* fake_worker.h - in the place of harness/worker/worker.c: says what each contender of a race took, so that
- * nothing of a command that measures depends on this machine. It has all that worker.c has, so
- * that the linker leaves that out. */
+/* fake_worker.h - replaces harness/worker/worker.c: it reports a time for each contender of a
+ * race, so that commands that measure do not depend on this machine. It defines all symbols of
+ * worker.c, so the linker leaves that out. */
 #include "harness/base/base.h"
 #include "harness/measure/measure.h"
 #include "harness/worker/worker.h"

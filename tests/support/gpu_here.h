@@ -1,5 +1,6 @@
-/* gpu_here.h - the GPU that is here, with code for it, or the one that was named and must be;
- * else the emulated one, as where ATTUNE_SIMT_SOURCES is set. Include after cmocka.h. */
+/* gpu_here.h - this machine's GPU, with code for it, or the GPU that ATTUNE_TEST_GPU names,
+ * which must be present; else the emulated one, as when ATTUNE_SIMT_SOURCES is set. Include
+ * after cmocka.h. */
 #ifndef TESTS_SUPPORT_GPU_HERE_H
 #define TESTS_SUPPORT_GPU_HERE_H
 

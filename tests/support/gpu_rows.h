@@ -1,6 +1,6 @@
-/* gpu_rows.h - points of the GPU's kernels on shapes and corner batches, for tests that hold
- * them against the definition through the gate that a sweep uses. Include after cmocka.h;
- * `load_code` is the test's own, and so are its shapes where it says OWN_SHAPES. */
+/* gpu_rows.h - points of the GPU's kernels on shapes and corner batches, compared with the
+ * definition through the gate that a sweep uses. Include after cmocka.h. The includer defines
+ * `load_code`, and its shapes if it defines OWN_SHAPES. */
 #ifndef TESTS_SUPPORT_GPU_ROWS_H
 #define TESTS_SUPPORT_GPU_ROWS_H
 #include "kernels/device/device.h"

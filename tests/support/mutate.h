@@ -1,6 +1,6 @@
-/* mutate.h - texts of C as spans, by a scanner of its own, and edits of them: some that leave all
- * tokens as they are, and some that change one. A span is a word, a number, a literal or a run of
- * punctuators. Include after cmocka.h. */
+/* mutate.h - splits C text into spans with a scanner of its own, and edits it: some edits keep
+ * all tokens, others change one. A span is a word, a number, a literal or a run of punctuators.
+ * Include after cmocka.h. */
 #ifndef TESTS_SUPPORT_MUTATE_H
 #define TESTS_SUPPORT_MUTATE_H
 

@@ -1,5 +1,5 @@
-/* synthetic.h - measurements that no machine made: cells from a smooth model of
- * latency, so that tests of the tuner know what to expect. */
+/* synthetic.h - synthetic measurements: cells from a smooth model of latency, so that tests of
+ * the tuner know what to expect. */
 #ifndef TESTS_SUPPORT_SYNTHETIC_H
 #define TESTS_SUPPORT_SYNTHETIC_H
 

@@ -1,5 +1,5 @@
-/* two_gpus.h - two made-up GPUs whose times are a formula, so that it is known what is best on
- * each. The second has 0.7 of the first's bandwidth and the same matrix rate, and runs kernel
+/* two_gpus.h - two made-up GPUs with times by a formula, so that the best choice on each is
+ * known. The second has 0.7 of the first's bandwidth and the same matrix rate, and runs kernel
  * `ring` 30 % slower than that explains. Include after cmocka.h and synthetic.h. */
 #ifndef TESTS_SUPPORT_TWO_GPUS_H
 #define TESTS_SUPPORT_TWO_GPUS_H

@@ -1,6 +1,6 @@
-/* t_early.c - calls that may begin before the launch in front is over: which launch is made of
- * what choice and permission, by a device that notes them; whom the rules refuse; that no sweep
- * and no tree takes such a choice unasked; and what `sweep --early` finds to measure. */
+/* t_early.c - launches that may begin before the one in front is over: how a launch follows from
+ * choice and permission, on a device that records it; which choices the rules refuse; that
+ * sweeps and trees use such choices on request alone; and the work list of `sweep --early`. */
 #include <stdio.h>
 #include "tests/store/store_fixture.h"
 #include "harness/base/base.h"

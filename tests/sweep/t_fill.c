@@ -1,5 +1,5 @@
-/* t_fill.c - what `attune confirm --fill` would measure: of training scenarios, what the header
- * picks and the sweep left out. */
+/* t_fill.c - the work list of `attune confirm --fill`: choices that the header picks on training
+ * scenarios and the sweep did not measure. */
 #include "harness/measure/measure.h"
 #include "tuner/commands.h"
 #include "tuner/emit/emit.h"

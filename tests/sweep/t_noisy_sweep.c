@@ -1,4 +1,4 @@
-/* t_noisy_sweep.c - what commands do with noisy times. */
+/* t_noisy_sweep.c - how commands treat noisy times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* t_plans.c - which composed plans a sweep races, and plans as text. */
+/* t_plans.c - the composed plans that a sweep races, and plans as text. */
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
 #include "harness/search/search.h"

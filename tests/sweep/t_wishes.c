@@ -1,5 +1,5 @@
-/* t_wishes.c - exact wishes: what was asked for is measured, in the stage asked
- * for, once, with a control; what cannot be is refused before anything runs. */
+/* t_wishes.c - wishes, cells that are requested one by one: each is measured once, in its stage,
+ * with a control. A wish that cannot be measured is refused before anything runs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* t_tree.c - induction against brute force, and what must hold of every tree. */
+/* t_tree.c - greedy induction of trees against brute force, and invariants of every tree. */
 #include "tuner/tree/tree.h"
 #include "tests/support/synthetic.h"
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* t_basis.c - a header that began from another GPU's: the row of its basis in the database, and that
- * `attune induce` remakes the header from two databases (tuner/transfer/basis.h). */
+/* t_basis.c - a header that began from another GPU's: the row of its basis in the database, and
+ * `attune induce`, which remakes the header from two databases (tuner/transfer/basis.h). */
 #include <stdio.h>
 #include "harness/sweep/sweep.h"
 #include "tuner/base/base.h"

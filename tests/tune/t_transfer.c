@@ -1,5 +1,5 @@
-/* t_transfer.c - what a GPU with few times of its own learns from another's (tuner/transfer/transfer.h), on
- * two made-up GPUs. */
+/* t_transfer.c - how a GPU with few times of its own learns from another's
+ * (tuner/transfer/transfer.h), on two made-up GPUs. */
 #include "tuner/emit/emit.h"
 #include "tuner/induce/induce.h"
 #include "tests/support/synthetic.h"

@@ -1,5 +1,5 @@
-/* t_early_tree.c - the early decision: ratios within a race, the tree that follows, what may not
- * be said, what headers and files hold of it, and what `attune eval` makes of it. */
+/* t_early_tree.c - the early decision: ratios within a race, the tree, what leaves must not
+ * name, headers and files, and `attune eval`. */
 #include "tuner/emit/emit.h"
 #include "tuner/forest/forest.h"
 #include "tuner/induce/induce.h"

@@ -1,4 +1,5 @@
-/* t_energy.c - whose power a reading is taken for, and what picks are then said to take. */
+/* t_energy.c - the power readings that count for a choice, and the energy that reports give for
+ * picks. */
 #include "tests/support/synthetic.h"
 #include "tuner/eval/eval.h"
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* t_eval.c - the tuner's subcommands on a database, by what they print and return. */
+/* t_eval.c - the tuner's subcommands on a database: output and exit codes. */
 #include "harness/measure/measure.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
@@ -176,7 +176,11 @@ static void test_diff(void **state)
 	assert_int_equal(run_command(cmd_induce, words("--gpu h200 --db %s --out %s", db, header)),
 			 EXIT_DONE);
 	/* one that leaves what the first choice was for to the defaults */
-	assert_int_equal(system(words("sed 's/return h200_[a-z]*_[0-9]*x[a-z0-9_]*;/return h200_defaults;/' %s >%s", header, other)), 0);
+	assert_int_equal(
+	    system(
+		words("sed 's/return h200_[a-z]*_[0-9]*x[a-z0-9_]*;/return h200_defaults;/' %s >%s",
+		      header, other)),
+	    0);
 	assert_int_equal(run_command(cmd_diff, words("%s %s", header, header)), EXIT_DONE);
 	assert_non_null(strstr(printed, " 0 of "));
 	assert_int_equal(run_command(cmd_diff, words("%s %s", header, other)), EXIT_DONE);

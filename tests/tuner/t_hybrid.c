@@ -1,5 +1,5 @@
-/* t_hybrid.c - batches of one chunk beside decodes: which they are, and what each way to run
- * them is worth against the best serial plan. */
+/* t_hybrid.c - batches of one chunk beside decodes: which batches these are, and the time of
+ * each overlap against the best serial plan. */
 #include "tests/support/synthetic.h"
 #include "tuner/compare/hybrid.h"
 #include <setjmp.h>

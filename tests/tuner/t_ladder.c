@@ -1,5 +1,5 @@
-/* t_ladder.c - the rungs of attune ladder: which batches they are for, what runs there, and
- * what is said of their times. */
+/* t_ladder.c - the rungs of attune ladder: the batches that they are for, what each runs, and
+ * the report of their times. */
 #include "tuner/forest/forest.h"
 #include "tuner/induce/induce.h"
 #include "tests/support/synthetic.h"

@@ -1,5 +1,5 @@
-/* t_overlap_pairs.c - what two parts are taken to take side by side on two streams where nobody ran
- * them so, but others. */
+/* t_overlap_pairs.c - estimated times of two parts on two streams where this pair was not
+ * measured, from pairs that were. */
 #include "tests/support/synthetic.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"

@@ -1,5 +1,5 @@
-/* t_parse.c - generated headers whose segment costs were tampered with are refused by line, and so
- * are headers of older forms. */
+/* t_parse.c - the parser of generated headers refuses tampered segment costs, with the line, and
+ * headers of older forms. */
 #include "tuner/emit/emit.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"

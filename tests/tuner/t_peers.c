@@ -1,4 +1,5 @@
-/* t_peers.c - others' times: the table, and the picture of mixed batches that shows them. */
+/* t_peers.c - times of others' kernels: the table, and the picture of mixed batches that shows
+ * them. */
 #include "tests/support/synthetic.h"
 #include "tuner/plot/plot.h"
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* t_policy.c - what the baselines pick, on small data where it is known. */
+/* t_policy.c - the picks of the baselines, on small data where they are known. */
 #include "tuner/forest/forest.h"
 #include "tuner/induce/induce.h"
 #include "tuner/tree/tree.h"

@@ -1,4 +1,4 @@
-/* t_relabel.c - the fewest kernels that leaves can do with, against all sets there are. */
+/* t_relabel.c - the smallest set of kernels that leaves need, against all sets. */
 #include "tuner/tree/tree.h"
 #include "tests/support/synthetic.h"
 #include <setjmp.h>

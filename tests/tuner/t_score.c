@@ -1,4 +1,4 @@
-/* t_score.c - how picks are judged, by hand-computed cases. */
+/* t_score.c - scores of picks, by cases worked out by hand. */
 #include "tuner/eval/eval.h"
 #include "tests/support/synthetic.h"
 #include <setjmp.h>

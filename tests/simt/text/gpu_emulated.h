@@ -1,7 +1,6 @@
-/* gpu_emulated.h - what stands in for those functions of kernels/gpu/gpu.h that hold
- * vendor instructions. Included at its end; host.awk leaves their declarations there,
- * so that a body here must have the same signature. A function that is missing here
- * stops the compilation where it is called. */
+/* gpu_emulated.h - bodies for the functions of kernels/gpu/gpu.h with vendor instructions. It is
+ * included at the end of that header; host.awk leaves the declarations there, so a body here
+ * must have the same signature. A missing function stops the compilation where it is called. */
 
 #ifndef DTYPE /* a kernel without elements */
 #define DTYPE F16

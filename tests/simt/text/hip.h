@@ -1,8 +1,8 @@
 /* hip.h - what clang gives device code for AMD's CDNA GPUs without any include, on top of
  * simt.h: builtins, by their names, and 16-bit types. The text of gpu_amd.h runs as it is.
  *
- * The lanes that an exec mask would leave out are not known here: whatever reads other lanes
- * is a meeting of the whole wave, and lanes that come to different ones part ways. */
+ * Exec masks are not modelled: a builtin that reads other lanes waits for the whole wave, and
+ * lanes that wait at different ones are reported. */
 #ifndef TESTS_SIMT_HIP_H
 #define TESTS_SIMT_HIP_H
 
