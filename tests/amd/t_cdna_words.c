@@ -17,7 +17,7 @@ enum { SEEDS = 4, BYTES = DIALECT_INTS * sizeof(int) };
 static const struct row {
 	const char *name;
 	int mode;
-	const char *dies; /* a part of what is said; NULL: it does not */
+	const char *dies; /* a part of the message; NULL: no message */
 } rows[] = {
 	{ "shuffles and votes", SHUFFLES, NULL },
 	{ "rows of lanes", LANE_ROWS, NULL },

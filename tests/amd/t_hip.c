@@ -118,7 +118,7 @@ static void a_library_without_code_says_so(void **state)
 	attune_context *ctx;
 	attune_op *op;
 	(void)state;
-	setenv("STAND_IN_CHIP", "MI100", 1); /* nobody makes kernels for it */
+	setenv("STAND_IN_CHIP", "MI100", 1); /* no binaries are made for it */
 	setenv("STAND_IN_FAULT", "", 1);
 	ok(attune_open(&ctx, "hip"));
 	assert_string_equal(attune_device_name(ctx),

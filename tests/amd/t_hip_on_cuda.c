@@ -21,7 +21,7 @@ static void all_calls_are_there(void **state)
 			fail_msg("%s", dlerror());
 }
 
-/* All calls say 100, of which host code makes that no GPU is here. */
+/* All calls return 100; the host code concludes that no GPU is here. */
 static void no_driver_is_one_line(void **state)
 {
 	enum { NO_DEVICE = 100 };

@@ -5,7 +5,7 @@
 
 #include "kernels/device/device.h"
 
-/* Why none can be compiled or disassembled here; NULL: they can. */
+/* The reason why nothing can be compiled or disassembled here; NULL: it can. */
 const char *cdna_why_not(const char *arch);
 /* The kernel's code, to be launched by the device as if it were its own. */
 enum attune_status cdna_load_kernel(struct code **, const char *arch, const struct kernel *,

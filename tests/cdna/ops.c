@@ -203,7 +203,7 @@ static const struct op ops[] = {
 	OTHER("s_getreg_b32", run_getreg, 0, 0)
 	OTHER("s_memtime", run_time, 0, 0) OTHER("s_memrealtime", run_time, 0, 0)
 	OTHER("s_getpc_b64", run_getpc, 0, 0)
-	/* order and time, of which there is none here */
+	/* order and time, which are not modelled */
 	OTHER("s_waitcnt", run_nothing, 0, 0) OTHER("s_nop", run_nothing, 0, 0)
 	OTHER("s_setprio", run_nothing, 0, 0) OTHER("s_inst_prefetch", run_nothing, 0, 0)
 	OTHER("s_sethalt", run_nothing, 0, 0) OTHER("s_code_end", run_nothing, 0, 0)

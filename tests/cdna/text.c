@@ -184,7 +184,7 @@ static void read_sdwa(struct instruction *in, uint32_t word)
 	in->m.keeps = is_compare ? PAD : (int)(word >> 11 & 3);
 }
 
-/* The mnemonic without what says how it is encoded. */
+/* The mnemonic without its encoding suffix. */
 static size_t name_length(const char *line, const char **how)
 {
 	static const char *const ends[] = { "_e64_dpp", "_e32", "_e64", "_dpp", "_sdwa" };

@@ -8,14 +8,14 @@
 
 enum { MAX_BATCHES = 220, MOST = 12 };
 
-/* What is not named costs nothing. */
+/* Terms that are not named cost nothing. */
 #define FS(...)                                          \
 	{                                                \
 		[PRICE_LAUNCH] = 2500000000, __VA_ARGS__ \
 	}
 
-/* Families and what they cost: one that runs two blocks an SM, one that walks the keys faster with
- * one, one without segments; and one that is legal for few Q blocks alone, and best there. */
+/* Families and their costs: one runs two blocks an SM, one walks the keys faster with one block,
+ * one has no segments; one is legal for few Q blocks only, and best there. */
 enum { TILE_64, TILE_128, UNCUT, WIDE, NUM_KNOWN, PLAIN = WIDE };
 static const struct known {
 	const char *kernel, *set;
@@ -87,8 +87,8 @@ struct making_of {
 	 * many sequences, in every so many batches; 0: never. */
 	int wrong_each, wrong_seqs, wrong;
 	int wide;   /* WIDE is there, too */
-	int odd;    /* the cheapest is slow for 8 to 40 sequences, which no price tells */
-	int narrow; /* every third batch is of another head size, for which nobody measured UNCUT */
+	int odd;    /* the cheapest is slow for 8 to 40 sequences, which prices do not capture */
+	int narrow; /* every third batch has another head size, for which UNCUT was not measured */
 	int mixed;  /* every fourth batch has a prefill, too */
 };
 
@@ -109,7 +109,7 @@ static inline void known_choice(struct choice *c, const struct known *k)
 		c->config.v[c->kernel->space->formula_axis] = SEGMENTS_FITTED;
 }
 
-/* Of all values of a known one; -1: none is legal. */
+/* The best of all legal values of a known family; -1: none is legal. */
 static inline long long known_least(const struct known *k, const attune_shape *shape,
 				    const struct part *p, int *segments)
 {

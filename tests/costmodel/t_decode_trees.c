@@ -97,7 +97,7 @@ static void what_is_not_named_goes(void **state)
 	data_free(d);
 }
 
-/* What prices do not explain a tree of measured choices does better. */
+/* Where prices do not explain times, a tree of measured choices does better. */
 static void times_without_a_price_teach_nothing(void **state)
 {
 	const struct making_of odd = { .noise = 0.01, .odd = 1 };
@@ -143,8 +143,7 @@ static void same_cells_same_bytes(void **state)
 	free(turned);
 }
 
-/* How often what a taught tree's choices would run failed, by each in turn; what is picked never
- * did. */
+/* Counts failures among the choices that a tree would run, each in turn; the picks never failed. */
 static int failures_kept_apart(const struct data *d, const struct forest *f)
 {
 	int n = 0;
@@ -245,8 +244,7 @@ struct figures {
 	long long cost;
 };
 
-/* What the header says of a leaf is of the scenarios that end there, and of no batch that was made
- * up. */
+/* The header's figures of a leaf count its scenarios and no made-up batch. */
 static void figures_are_of_scenarios_alone(void **state)
 {
 	const struct making_of how = { .noise = 0.01, .wide = 1 };

@@ -53,7 +53,7 @@ static void amounts_by_hand(void **state)
 	assert_true(amount[PRICE_KIB] == 1 << 27);
 }
 
-/* What of an estimate depends on segments is what the costs say that the header gets. */
+/* The part of an estimate that depends on segments equals the header's segment costs. */
 static void costs_are_what_segments_change(void **state)
 {
 	static const char *const batches[] = { "1q1s60000", "7q1s3000", "33q1s900", "160q1s8000" };
@@ -144,7 +144,7 @@ static void estimates_of_rough_times(void **state)
 }
 
 /* ---- segments ---------------------------------------------------------------------------- */
-/* What a choice takes by its known price with the segments that its fitted costs say, to its
+/* A choice's time by its known price, with the segments of its fitted costs, relative to its
  * best. */
 static double excess(const struct prices *p, int id, const struct measured *m)
 {
@@ -278,8 +278,8 @@ static double unseen_beside(int others, int segments, int *num_costs)
 	return unseen;
 }
 
-/* Prices need eight times. One row of eight may have nothing with a price, no more; and what has
- * one thanks to the row that is judged has none. */
+/* Prices need eight times. One row of eight may lack a price, no more; a price that exists only
+ * thanks to the row under test does not count for it. */
 static void unseen_where_few_have_prices(void **state)
 {
 	static const struct {

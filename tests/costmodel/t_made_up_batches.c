@@ -105,7 +105,7 @@ static void the_same_on_every_run(void **state)
 }
 
 /* ---- measured rows ---------------------------------------------------------------------------- */
-/* What the matrix of all choices says of what an offer's costs make of a row. */
+/* The costs of an offer in a row agree with the matrix of all choices. */
 static int32_t cost_of_pick(const struct lesson *l, const struct offer *o, int row)
 {
 	const struct measured *m = &l->d->v[l->all->scenario[row]];
@@ -154,7 +154,7 @@ static void measured_rows_come_first(void **state)
 }
 
 /* ---- made-up rows ----------------------------------------------------------------------------- */
-/* Rows of one scenario keep its blocks, so that who is judged without it is judged without them. */
+/* Made-up rows of a scenario carry its block, so that cross-validation leaves them out with it. */
 static void made_up_rows_are_held_out_with_their_scenario(void **state)
 {
 	struct lesson l;
@@ -180,7 +180,7 @@ static void made_up_rows_are_held_out_with_their_scenario(void **state)
 	end_lesson(&l);
 }
 
-/* The least estimate costs nothing, and none less. What they weigh is less than any scenario. */
+/* The smallest estimate costs 0, and no cost is below. Such rows weigh less than any scenario. */
 static void made_up_rows_cost_what_estimates_say(void **state)
 {
 	struct lesson l;
@@ -206,7 +206,7 @@ static void made_up_rows_cost_what_estimates_say(void **state)
 	end_lesson(&l);
 }
 
-/* The least of all numbers of segments, by the prices that made the times. */
+/* The smallest over all numbers of segments, by the prices that made the times. */
 static double least_by(const struct known *k, const struct attune_features *f)
 {
 	static const int values[] = { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64 };
@@ -245,7 +245,7 @@ static void costs_are_near_the_truth(void **state)
 	end_lesson(&l);
 }
 
-/* Where all that decides is told by features: batches of one query token each. */
+/* Batches of one query token each, where the features determine the best choice. */
 static void what_is_illegal_is_forbidden(void **state)
 {
 	struct lesson l;

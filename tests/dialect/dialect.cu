@@ -46,7 +46,7 @@ DEVICE void tickets(const dialect_args &a)
 	}
 }
 
-/* The block that comes last adds up what all have left. */
+/* The last block to arrive adds up the results of all. */
 DEVICE void last_block(const dialect_args &a)
 {
 	__shared__ int is_last;

@@ -29,7 +29,7 @@ static inline void fill_matrices(int *host, int bf16)
 		c[i] = (float)value_at(i + 500);
 }
 
-/* The arguments for memory at `at`, of which `host` is what it begins with. */
+/* The arguments for memory at `at`, which begins with the contents of `host`. */
 static inline struct dialect_args dialect_lay(int *host, int *at, int mode, int bf16)
 {
 	memset(host, 0, DIALECT_INTS * sizeof *host);

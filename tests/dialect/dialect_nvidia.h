@@ -19,7 +19,7 @@ DEVICE void shuffles_and_votes()
 		CHECK(__reduce_add_sync(0xfu, 1u) == 4);
 	__syncwarp();
 	if (l >= 30)
-		return; /* those who are left meet without them */
+		return; /* the remaining lanes meet without them */
 	CHECK(__ballot_sync(ALL, 1) == 0x3fffffffu);
 }
 

@@ -58,7 +58,7 @@ static void check_rows(const struct hard_world *w, enum phase phase, const char 
 	const attune_batch *b = &w->batch->view;
 	struct attune_call call;
 	call_from_tensors(&call, s, &w->host, b->num_seqs);
-	call.args.window = s->window; /* as the caller says it */
+	call.args.window = s->window; /* in the caller's words */
 	const struct kv_source source = {
 		.fetch = fetch_host, .args = &call.args, .shape = s, .scales = &call.more
 	};
@@ -71,7 +71,7 @@ static void check_rows(const struct hard_world *w, enum phase phase, const char 
 	}
 }
 
-/* Whether the choice is for this phase of the batch, and as what. */
+/* Whether the choice runs this phase of the batch; as: the choice resolved for it. */
 static int is_legal(struct choice *as, const struct choice *c, const attune_shape *s,
 		    const attune_batch *b, enum phase phase, struct part *part)
 {
@@ -163,7 +163,7 @@ static void hard_row_passes(void **state)
 			dev.ops->unload(&dev, l.helper[h]);
 }
 
-/* "ring COMBINE=1 SEGMENTS=4": the defaults but for what is said. */
+/* "ring COMBINE=1 SEGMENTS=4": defaults for all other axes. */
 static int choose_hard(struct choice *c, enum backend backend, const char *text)
 {
 	char name[32], axis[32];
@@ -223,7 +223,7 @@ static int run_hard_rows(const char *title)
 	return _cmocka_run_group_tests(title, tests, (size_t)num_hard_rows, NULL, NULL);
 }
 
-/* Of the GPU's kernels; those that read no strided cache are not here. */
+/* The GPU's kernels that read strided caches. */
 static const char *const gpu_choices[] = {
 	"ring SEGMENTS=1",
 	"ring COMBINE=1 SEGMENTS=2",

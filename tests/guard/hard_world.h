@@ -139,8 +139,8 @@ static void put_keys(struct hard_world *w, int page, int slot, int key)
 		}
 }
 
-/* Pages are numbered from the last one down. What no query sees keeps its poison, and a page of
- * nothing else is in no entry. */
+/* Pages are numbered from the last one down. Slots that no query sees keep their poison, and a
+ * page of such slots alone is in no table entry. */
 static void fill_cache(struct hard_world *w, int pages)
 {
 	const attune_shape *s = &w->of->s;

@@ -19,7 +19,7 @@ static const attune_shape good = { .num_query_heads = 4,
 				   .kv_dtype = ATTUNE_BF16,
 				   .causal = 1 };
 
-/* words: of what is said; NULL: it is taken. */
+/* words: a part of the message; NULL: it is accepted. */
 static void shapes(void **state)
 {
 	static const struct {
@@ -143,7 +143,8 @@ static void tables_end(void **state)
 	}
 }
 
-/* A plan that no attune_plan_batch made: each call says so, and nothing beside it is read. */
+/* A plan that attune_plan_batch did not make: each call refuses it, and reads nothing out of
+ * bounds. */
 static void plans_are_looked_at(void **state)
 {
 	static const int32_t starts[] = { 0, 1 }, lens[] = { 5 };
@@ -175,7 +176,7 @@ static void plans_are_looked_at(void **state)
 	attune_close(ctx);
 }
 
-/* Entries by which profilers tell kernels apart. */
+/* Entry names, by which profilers distinguish kernels. */
 static void entries_have_names(void **state)
 {
 	static const struct {

@@ -59,7 +59,7 @@ static void compile_all(void)
 		dev.ops->unload(&dev, v[i]);
 }
 
-/* Every third row: those of a kernel follow one another. */
+/* Every third row; rows of a kernel are consecutive. */
 static void thin_out(void)
 {
 	int n = 0;

@@ -3,7 +3,8 @@
 #include "small_sources.h"
 
 /* ---- the folder's bounds ------------------------------------------------------------- */
-/* In "bounded": so large, and not touched for so long. A letter stands for 32 in the name. */
+/* Makes a file in "bounded" of this size, last used so many hours ago. A letter stands for 32 in
+ * the name. */
 static void left(const char *name, long long bytes, double hours)
 {
 	char path[256], key[33];
@@ -72,7 +73,7 @@ static void leftovers_are_removed(void **state)
 	assert_true(is_left("d.so") && is_left("d.txt") && is_left("x.1.2"));
 }
 
-/* By the newest file of a key, whole keys, and none that was used within a day. */
+/* Keys are removed whole, by their newest file, and none that was used within a day. */
 static void what_was_not_used_for_longest_goes(void **state)
 {
 	(void)state;
@@ -95,7 +96,7 @@ static void what_was_not_used_for_longest_goes(void **state)
 	assert_true(is_left("4.so") && is_left("4.txt"));
 }
 
-/* What is found in the cache counts as used. */
+/* A cache hit counts as a use. */
 static void a_hit_is_a_use(void **state)
 {
 	const struct timespec old[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };

@@ -91,7 +91,7 @@ static void refusal(void **state)
 	jit_free(&b);
 }
 
-/* A binary that was deleted, or a .txt cut short, is made again. */
+/* A binary that was deleted, or a .txt cut short, is compiled again. */
 static void damaged_cache(void **state)
 {
 	(void)state;

@@ -89,7 +89,7 @@ static void as_many_sets_as_are_cold(void **state)
 	batch_free(s.batch);
 }
 
-/* What lies before every window is not kept, so that a set is what a call reads. */
+/* Pages before every window are not kept, so a set is exactly what a call reads. */
 static void pages_before_the_window(void **state)
 {
 	attune_shape shape = plain;

@@ -150,7 +150,7 @@ static void nan_where_there_is_no_token(void **state)
 	}
 }
 
-/* Apart from the cache stands what the cache holds; what has no position is poison. */
+/* k_new and v_new hold the cache's values; rows without a position are poison. */
 static void new_tokens_stand_apart_too(void **state)
 {
 	static const char *const texts[] = { "q4s30_q1s1_q0s9_q9", "q5s40_q7s3_q1s17", "q0s4" };

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-/* It says in one line all of the words. */
+/* The message is one line with all of the words. */
 static inline void assert_line(const char *words)
 {
 	const char *line = attune_last_error();

@@ -123,7 +123,7 @@ static void do_until(struct stream *s, size_t upto)
 	}
 }
 
-/* What a stream is given, or the capture that it is part of. */
+/* The stream's queue, or the capture that it is part of. */
 static int give(struct stream *s, const struct work *w)
 {
 	if (!s->capture) {

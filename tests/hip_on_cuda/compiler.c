@@ -102,6 +102,6 @@ int hiprtcCompileProgram(void *program, int num_options, const char *const *opti
 		if (strcmp(options[i], "-O3"))
 			given[n++] = is_arch ? arch : options[i];
 	}
-	given[n++] = "-default-device"; /* as AMD's: what has no other mark is device code */
+	given[n++] = "-default-device"; /* as on AMD's: unmarked functions are device code */
 	return started() ? rtc.CompileProgram(program, n, given) : INTERNAL_ERROR;
 }

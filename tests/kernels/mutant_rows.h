@@ -3,7 +3,7 @@
 #ifndef TESTS_KERNELS_MUTANT_ROWS_H
 #define TESTS_KERNELS_MUTANT_ROWS_H
 
-#define E4M3 "8 bits, " /* before a shape's name: with such a cache */
+#define E4M3 "8 bits, " /* before a shape's name: with an E4M3 cache */
 
 // clang-format off
 static const struct mutant {

@@ -80,7 +80,7 @@ static int pages_of(const attune_shape *s, int tokens)
 	return (tokens + s->page_size - 1) / s->page_size;
 }
 
-/* Physical pages are a permutation with gaps; what is written are the tokens. */
+/* Physical pages are a permutation with gaps; only tokens are written. */
 static void fill_cache(struct world *w, const attune_shape *s, int *table, int stride, int pages)
 {
 	const attune_batch *b = &w->batch->view;
@@ -180,7 +180,7 @@ static struct code *load(const struct kernel *k, const struct config *c, const a
 	return code;
 }
 
-/* "segmented SEGMENTS=4": the defaults but for what is said. */
+/* "segmented SEGMENTS=4": defaults for all other axes. */
 static const struct kernel *choose(struct config *c, const char *text)
 {
 	char name[32];

@@ -32,7 +32,7 @@ static struct note {
 	int pointed, answer;
 } note;
 
-/* What the driver says of each kernel's parameter. */
+/* The driver's answer about each kernel's parameter. */
 static struct {
 	size_t offset, bytes;
 	int error;
@@ -97,7 +97,7 @@ static const struct cuda_api cu = { .Launch = driver_launch,
 static const struct geometry grid = { .x = 3, .y = 4, .z = 5, .threads = 128, .smem = 1000 };
 static int kernel, stream;
 
-/* A kernel of such a parameter, as it is loaded. */
+/* Loads a kernel with such a parameter. */
 static struct cuda_function loaded(size_t offset, size_t bytes, int error)
 {
 	struct cuda_function f = { .handle = &kernel };
@@ -142,7 +142,7 @@ static void the_parameter_is_its_bytes(void **state)
 	assert_true(note.id[0] == 6 && note.value[0][0] == 1); /* stream serialization */
 }
 
-/* Behind bytes that align it; of a kernel, or by a driver, of which nothing is told. */
+/* The parameter has padding before it; the kernel or the driver does not report its layout. */
 static void else_it_is_pointed_to(void **state)
 {
 	struct cuda_api older = cu;

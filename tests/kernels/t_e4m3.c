@@ -136,7 +136,7 @@ static int add(const struct point *p)
 	return num_rows > before;
 }
 
-/* For the emulated GPU, side by side; what does not compile is told of by its row. */
+/* Compiles for the emulated GPU, all at once; a row reports its own compilation error. */
 static void compile_all(void)
 {
 	struct code *v[(1 + NUM_HELPERS) * COUNT(points)] = { 0 };

@@ -34,7 +34,7 @@ struct call {
 	struct workload w;
 };
 
-/* What planning comes to. */
+/* The plan, as text or error. */
 static enum attune_status call_make(struct call *c, const attune_shape *of, const char *text)
 {
 	char error[160];
@@ -188,7 +188,7 @@ static void tensors_are_looked_at(void **state)
 	call_free(&c);
 }
 
-/* Such a shape has no recorded kernels, which know no more than args.h. */
+/* Such a shape has no recorded kernels, which take the arguments of args.h only. */
 static void steps_are_not_recorded(void **state)
 {
 	const attune_bounds bounds = { 1, 1, 1 };

@@ -21,7 +21,7 @@ enum { MOST_ROWS = 60, MOST_FORMULAS = 40 };
 static const char *const batches[] = { "q1s4k",         "8q1s600",      "40q1s100",
 				       "q1s5_2q4s1500", "q1_q0_q8s700", "q40_q1s1k_q1s9" };
 
-/* A context whose rules are that choice, whatever the batch. */
+/* A context with one rule: this choice for every batch. */
 static attune_context *open_with(const struct choice *c)
 {
 	char text[MAX_CHOICE_TEXT], path[40];

@@ -66,7 +66,7 @@ struct late_args { /* as in late.cu */
 	long long words, cycles;
 };
 
-/* What it writes, piece by piece: device memory, in 8-byte words. */
+/* The pieces that it writes: device memory, in 8-byte words. */
 struct late {
 	struct code *code;
 	struct late_args args;
@@ -220,7 +220,7 @@ static void fetch(const struct caller *c, char *to)
 	done(dev.ops->get(&dev, to, c->w.tensors.out, c->bytes));
 }
 
-/* Whether the outputs of all rounds are those in turn. */
+/* Whether the outputs of all rounds equal those of launches in turn. */
 static int is_same(struct caller *c, int in_graph)
 {
 	struct graph *graph = NULL;

@@ -60,7 +60,7 @@ struct stage {
 	attune_bounds bounds;
 	int *most_lens;
 	size_t out_bytes;
-	char *out[2]; /* the output, played twice */
+	char *out[2]; /* the output, replayed twice */
 	void *plan, *workspace, *leaves;
 	size_t plan_bytes, workspace_bytes;
 	struct code *leaf;
@@ -146,8 +146,8 @@ static void stage_free(struct stage *t)
 	free(t->out[1]);
 }
 
-/* What becomes of queries; ANY: some have one token and some sequences none; ONES: a token, or
- * too many for a decode. */
+/* How queries vary; ANY: some have one token and some sequences none; ONES: one token, or too
+ * many for a decode. */
 enum queries { KEPT, ANY, ONES, DECODES, NO_DECODES };
 
 static int any_query(enum queries kind, int was, int most)
@@ -213,7 +213,7 @@ static void is_right(struct stage *t, unsigned order)
 	free(text);
 }
 
-/* What the device left, against the host's pick. */
+/* The device's plan against the host's. */
 static void same_plan(struct stage *t, const void *on_device)
 {
 	struct recorded_plan got;
@@ -269,7 +269,7 @@ static void replays_plan_anew(void **state)
 	stage_free(&t);
 }
 
-/* The public call alone, as who knows nothing of recording would use it. */
+/* The public call alone, as a user of recorded steps would call it. */
 static void captured_runs_plan_anew(void **state)
 {
 	struct stage t;
@@ -291,7 +291,7 @@ static void captured_runs_plan_anew(void **state)
 	stage_free(&t);
 }
 
-/* What the host says of a step in advance, by attune_run. */
+/* The host's plan of the step, run by attune_run. */
 static void plans_can_be_run(void **state)
 {
 	struct stage t;
@@ -333,7 +333,7 @@ static enum attune_status body(void *arg, int i, void *stream)
 	return attune_run(t->op, &t->body[i], &t->w.tensors, t->workspace, LARGE_WORKSPACE, stream);
 }
 
-/* Bodies for plans of random lengths; what has none runs the last, which is right too. */
+/* Bodies for plans of random lengths; a plan without a body runs the last, which is right too. */
 static void switches_are_right(void **state)
 {
 	struct stage t;

@@ -35,7 +35,7 @@ static attune_shape shape_for(const struct kernel *k)
 	return s;
 }
 
-/* The planner may put aside what it likes, and warps that copy beside warpgroups a few words. */
+/* The planner may spill; warps that copy next to warpgroups may spill a few words. */
 enum { FEW_BYTES = 32 };
 
 static int is_sound(const struct built *b)

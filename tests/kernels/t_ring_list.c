@@ -22,7 +22,7 @@ enum { REPLAYS = 12, EMULATED_REPLAYS = 5, AGAIN = 3, SAMPLES = 60 };
 static const struct captured {
 	const char *shape; /* its name begins so */
 	const char *batch, *small; /* the first one's lengths are the most that replays have */
-	const char *choice; /* of the others sequences stay what they are, prefills or decodes */
+	const char *choice; /* the other sequences stay prefills or decodes */
 } captures[] = {
 	{ "group 4", "100q1s2000", "30q1s900", "ring_list BLOCKS_PER_SM=1" },
 	{ "group 4", "100q1s2000", "30q1s900", "ring_list NUM_WARPS=2 NUM_STAGES=2 BLOCKS_PER_SM=2 START=0 BESIDE=0" },
@@ -137,7 +137,7 @@ static void stage_free(struct stage *t)
 	free(t->out[1]);
 }
 
-/* Some have no query, some no more keys than that; most are short, now and then none is. */
+/* Some have no query, some no more keys than queries; most are short, and now and then none is. */
 static void change(struct stage *t)
 {
 	struct batch *b = t->scenario.batch;

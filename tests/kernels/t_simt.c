@@ -21,7 +21,7 @@ static const struct row {
 	const char *name;
 	int mode;
 	unsigned gpus;
-	const char *dies; /* a part of what is said; NULL: it does not */
+	const char *dies; /* a part of the message; NULL: no message */
 	const char *place;
 } rows[] = {
 	{ "shuffles and votes", SHUFFLES, BOTH, NULL, NULL },
@@ -128,7 +128,7 @@ static void on_each_gpu(void **state)
 	gpu = SIMT_H200;
 }
 
-/* Between begin and end nothing runs; what is played has the arguments of then. */
+/* Between begin and end nothing runs; a replay uses the arguments of that time. */
 static void graphs_wait(void **state)
 {
 	static int host[DIALECT_INTS];

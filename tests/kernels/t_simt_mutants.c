@@ -57,7 +57,7 @@ static void copy_file(const struct mutant *m, const char *folder, const char *na
 	free(text);
 }
 
-/* All of gpu/ beside it, so that includes find the mistake. */
+/* Copies all of gpu/, so that includes find the mistake. */
 static void make_folder(const struct mutant *m)
 {
 	char folder[32], path[SIMT_PATH];

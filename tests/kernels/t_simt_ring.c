@@ -118,7 +118,7 @@ static void compile_all(void)
 			if (l.helper[h])
 				v[n++] = l.helper[h];
 	}
-	(void)simt_compile(v, n); /* what does not compile is told of by its row */
+	(void)simt_compile(v, n); /* a row reports its own compilation error */
 	while (n)
 		dev.ops->unload(&dev, v[--n]);
 }

@@ -8,8 +8,8 @@
 
 enum { OVERRIDE_HEAD = 4000 };
 
-/* The version, the GPU and the hashes of this library: of features, and of all kernels that such a
- * device has. */
+/* The version, the GPU and this library's hashes: of features, and of all kernels of such a
+ * device. */
 static inline const char *override_head(const char *gpu)
 {
 	static char text[OVERRIDE_HEAD];

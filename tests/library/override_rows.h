@@ -4,7 +4,7 @@
 
 #define SEGMENTED "segmented BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS="
 
-/* completed() puts hashes where it says HASH. */
+/* completed() replaces HASH by hashes. */
 static const char good[] = "attune heuristics 4\n"
 			   "gpu h200\n"
 			   "rules 0xHASH # of the features\n"

@@ -54,8 +54,8 @@ static long long model(const struct formula *f, long long blocks, long long unit
 	       (v == 1 ? 0 : f->launch);
 }
 
-/* A random choice of the kernel whose formula axis holds formula n; most options are left
- * alone, since some are another vendor's. */
+/* A random choice of the kernel with formula n; most options keep their defaults, since some
+ * belong to another vendor. */
 static struct config random_choice(const struct space *s, int n)
 {
 	struct config c;

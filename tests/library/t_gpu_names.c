@@ -122,7 +122,7 @@ static void each_gpu_has_its_name(void **state)
 	assert_null(device_for(NULL));
 }
 
-/* The same name is the same architecture, units and memory, but for the memory that drivers and
+/* The same name means the same architecture, units and memory, except memory that drivers and
  * hypervisors keep. */
 static void one_name_is_one_gpu(void **state)
 {

@@ -63,7 +63,7 @@ static void random_forest(struct forest *f)
 	}
 }
 
-/* pool[feature]: thresholds and their neighbours, extremes, and what lies between. */
+/* pool[feature]: thresholds, their neighbours, extremes, and values in between. */
 static void fill_pool(const struct forest *f, long long pool[ATTUNE_NUM_FEATURES][POOL])
 {
 	unsigned long long seed = 3;
@@ -141,7 +141,7 @@ static decide_fn compile(const char *header, void **handle)
 	return decide;
 }
 
-/* What the forest itself says of every vector, as bytes; the others must say it too. */
+/* The forest's own answer to every vector, as bytes; the other languages must agree. */
 static signed char *expected(const struct forest *f, long long pool[ATTUNE_NUM_FEATURES][POOL])
 {
 	signed char *out = malloc((size_t)VECTORS * NUM_DECISIONS);

@@ -55,7 +55,7 @@ static void some_part(struct part *p, attune_shape *s, unsigned long long *seed)
 		p->f.max_query += below(seed, 900);
 		p->f.window = 1 + below(seed, 4000);
 	}
-	if (!below(seed, 16)) { /* amounts that are cut off, lest sums overflow */
+	if (!below(seed, 16)) { /* amounts are cut off so that sums do not overflow */
 		p->f.num_seqs = 4096;
 		p->f.query_tokens = 1 << 17;
 		p->f.window = p->f.max_seq = p->f.keys_per_query = 1 << 20;

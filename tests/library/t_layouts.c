@@ -97,8 +97,8 @@ static void recalled(void **state)
 	scenario_done(&sc);
 }
 
-/* One's own first, then one of the same architecture; what was learned of E4M3 is for that alone,
- * and goes before what was not. */
+/* A device's own header comes first, then one of the same architecture. A header learned from
+ * E4M3 is for that alone, and preferred there. */
 static void each_cache_has_its_header(void **state)
 {
 	static const struct selector list[] = { { .gpu = "h100", .arch = "sm_90" },

@@ -122,8 +122,8 @@ static void mixed_batches_are_right(void **state)
 	attune_close(ctx);
 }
 
-/* The CPU's kernels read new tokens from the cache; they must be given all the same, lest
- * the call fail first where a kernel reads them. */
+/* The CPU's kernels read new tokens from the cache. They must be given all the same; otherwise
+ * the call would fail only where a kernel reads them. */
 static void new_tokens_that_are_announced_must_be_given(void **state)
 {
 	attune_context *ctx = open_cpu();

@@ -3,7 +3,7 @@
 #include "cpu_step.h"
 
 /* ---- rules from a file ------------------------------------------------------------- */
-/* Opens the CPU with such rules for both parts, and for how they overlap; NULL: refused. */
+/* Opens the CPU with these rules for both parts, and for their overlap; NULL: refused. */
 static attune_context *open_beside(const char *choice, const char *leaf, const char *overlap)
 {
 	char path[] = "/tmp/attune_rules_XXXXXX";
@@ -68,7 +68,7 @@ static void formulas_become_numbers_per_batch(void **state)
 	step_make(&s, COUNT(many), many);
 	assert_int_equal(attune_plan_batch(op, &s.batch, &other), ATTUNE_OK);
 	assert_int_equal(segments_of(op, &other), 1);
-	assert_int_equal(segments_of(op, &plan), 4); /* the first plan stays what it was */
+	assert_int_equal(segments_of(op, &plan), 4); /* the first plan stays the same */
 	run(op, &s);
 	assert_step_is_right(&s);
 	step_free(&s);
@@ -100,7 +100,7 @@ static void the_defaults_stand_in(void **state)
 	}
 }
 
-/* Side by side where both parts are what the trees say, and such a choice is at hand. */
+/* Parts run side by side where both are the choices of the trees, and such a choice is carried. */
 static void parts_overlap_as_the_rules_say(void **state)
 {
 	static const char carried[] = "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=1";
@@ -132,7 +132,7 @@ static void parts_overlap_as_the_rules_say(void **state)
 		run(op, &s);
 		assert_step_is_right(&s);
 		step_free(&s);
-		step_make(&s, COUNT(decodes), decodes); /* one part has no other beside it */
+		step_make(&s, COUNT(decodes), decodes); /* one part: nothing to overlap with */
 		assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
 		assert_int_equal(plan.how, ATTUNE_SERIAL);
 		step_free(&s);

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* All 256, by the formula of the format; each is what it rounds to, and half way to the next the
- * even one is. */
+/* All 256 values, by the formula of the format. Each rounds to itself; half way to the next it
+ * rounds to the even one. */
 static void e4m3_values(void **state)
 {
 	(void)state;

@@ -99,7 +99,7 @@ static void print_file(FILE *out, const struct forest *f)
 	}
 }
 
-/* Thresholds lie at any magnitude. */
+/* Thresholds of any magnitude. */
 static void random_features(struct attune_features *f)
 {
 	long long *v = (long long *)f;
@@ -183,7 +183,7 @@ static char *completed(const char *text)
 	return out;
 }
 
-/* What the file is refused with. */
+/* The message that refuses the file. */
 static const char *refusal(const char *text, size_t size)
 {
 	const struct device_info d = device_of("h200");

@@ -125,7 +125,7 @@ static void window_both_ends(void **state)
 	o.args.window = 4; /* just all of the first, not all of the second */
 	NEAR(first(&o, 0), 15 / 4.);
 	NEAR(first(&o, 1), 30 / 4.);
-	o.args.causal = 0; /* the window cuts only what lies before */
+	o.args.causal = 0; /* the window cuts only earlier keys */
 	NEAR(first(&o, 1), (30 + 32) / 5.);
 }
 

@@ -323,8 +323,8 @@ static void draw_decodes(struct decodes *d, int are_alike)
 	assert_true(part_make(&d->part, PHASE_DECODE, &d->shape, &b, &few));
 }
 
-/* When the last slot ends, if each block goes to the slot that is free first: those of a sequence's
- * KV heads, chunks of heads and segments. */
+/* The time when the last slot ends if each block goes to the first free slot: blocks of a
+ * sequence's KV heads, chunks of heads and segments. */
 static long long deal(const struct decodes *d)
 {
 	enum { MOST_SLOTS_HERE = 5 * 4 };

@@ -26,7 +26,7 @@ static const struct ceiling some_ceilings[] = {
 	{ "cold", "mib=0.5 path=loads kib=64 blocks=132", "us", 1.75 },
 };
 
-/* Those of the newest run that has some, in the order in which they were measured. */
+/* Those of the newest run that has any, in the order of measurement. */
 static void ceilings(void **state)
 {
 	(void)state;

@@ -104,7 +104,7 @@ static void budget_ends_after_three_rounds(void **state)
 	assert_int_equal(timed_call[0].m.outcome, OUTCOME_OK);
 	assert_string_equal(timed_call[0].m.stopped, "budget");
 	assert_int_equal(fake.told[0], 1);
-	assert_int_equal(fake.told[2], 0); /* never begun: says nothing of it */
+	assert_int_equal(fake.told[2], 0); /* never begun: reports nothing */
 	assert_int_equal(timed_call[2].m.samples, 0);
 }
 

@@ -4,7 +4,7 @@
 #include "tests/support/fake_race.h"
 
 static int plays_seen;
-/* Every third play was disturbed. */
+/* Every third sample was disturbed. */
 static double third(const struct device *d)
 {
 	(void)d;
@@ -23,7 +23,7 @@ static void disturbed_samples_are_taken_again(void **state)
 	struct race race = race_of(1);
 	fake.script = third_is_slow;
 	race.share = third;
-	plays_seen = 0; /* of all plays but the one for the calls, the third */
+	plays_seen = 0; /* the third of all samples, not counting the one for the calls */
 	measure_race(&dev, &race);
 	const struct measurement *m = &timed_call[0].m;
 	assert_int_equal(m->samples, 6);
@@ -31,7 +31,7 @@ static void disturbed_samples_are_taken_again(void **state)
 	assert_true(fabs(m->q75_us - 100) < 1e-9);
 }
 
-/* Other programs run in its first play, and again in its second, which seem slow then. */
+/* Other programs run during its first sample and its second, which are slow therefore. */
 static double held_up(int who, int nth)
 {
 	return who == 1 && nth < 2 ? 5000 : 100;
@@ -100,7 +100,7 @@ static void a_wide_interval_is_no_time(void **state)
 	}
 }
 
-/* Of two rounds, say, where the clock strayed in the others. */
+/* The median of two rounds, if the clock strayed in the others. */
 static void few_samples_are_no_time(void **state)
 {
 	static const struct {
@@ -113,7 +113,7 @@ static void few_samples_are_no_time(void **state)
 		{ "tie", 3, 1, { 100, 101, 102 }, OUTCOME_OK },
 		{ "budget", 2, 1, { 100, 100, 0 }, OUTCOME_NOISY },
 		{ "rounds", 0, 1, { 100, 0, 0 }, OUTCOME_NOISY }, /* the screen's alone */
-		/* whoever is out early keeps a time that says so */
+		/* a contender that is out early keeps a time with that mark */
 		{ "slow", 0, 1, { 400, 0, 0 }, OUTCOME_OK },
 		{ "beaten", 2, 1, { 120, 121, 0 }, OUTCOME_OK },
 		{ "beaten", 2, 1, { 120, 200, 0 }, OUTCOME_OK },
@@ -196,7 +196,7 @@ static void a_clock_that_lied_once_is_forgiven(void **state)
 		timed_call[1].bound_us = 90;
 		measure_race(&dev, &race);
 		assert_int_equal(fake.looked[1], 1);
-		/* of its rounds none is left, and one look is no time to learn from */
+		/* no round is left, and one sample is no time to learn from */
 		assert_int_equal(timed_call[1].m.outcome, later ? OUTCOME_NOISY : OUTCOME_OK);
 		assert_true(fabs(timed_call[1].m.median_us - 100) < 1e-6);
 	}

@@ -17,15 +17,15 @@ static void the_fastest_runs_twice(void **state)
 	assert_int_equal(control.rounds, timed_call[2].m.samples);
 	assert_true(fabs(control.ratio - 1) < 1e-6 && fabs(control.median_us - 95) < 1e-6);
 	assert_true(control.device_us > 0);
-	/* the twin samples as often: the best has a play more for the calls, two for the screen */
+	/* the control samples as often: the best has one more for the calls, two for the screen */
 	assert_int_equal(fake.nth[2], 2 * timed_call[2].m.samples + 3);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(fake.told[i], 1);
 	assert_int_equal(fake.live_tapes, 0);
 }
 
-/* The fastest is contender 2. Its second runner gets plays 3, 5, 7 ... or 4, 6, 8 ... by the order of
- * the round; the pairs of two differ by `factor` in any case. */
+/* The fastest is contender 2. Its control gets samples 3, 5, 7 ... or 4, 6, 8 ... by the order
+ * of the round; the pairs differ by `factor` in any case. */
 static double factor;
 static double two_speeds(int who, int nth)
 {

@@ -272,7 +272,7 @@ static void one_command_a_device(void **state)
 	/* another device is free */
 	assert_int_equal(lock_take(&other, &gpu, "attune sweep", 0), EXIT_DONE);
 	lock_free(&other);
-	/* the system frees what a killed command held */
+	/* the system releases the lock of a killed command */
 	kill_hard(pid);
 	assert_int_equal(lock_take(&l, &cpu, "attune confirm", 0), EXIT_DONE);
 	lock_free(&l);

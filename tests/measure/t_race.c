@@ -31,7 +31,7 @@ static double normal(void)
 	return sqrt(-2 * log(uniform())) * cos(2 * acos(-1) * uniform());
 }
 
-/* A machine whose speed drifts, with noise on every sample, and 2 % of them far out. */
+/* A machine with drifting speed, noise on every sample, and 2 % of samples far out. */
 static struct {
 	double sigma, drift, us[MOST];
 } machine;
@@ -91,7 +91,7 @@ static int is_out(int i)
 	       !strcmp(timed_call[i].m.stopped, "beaten");
 }
 
-/* By what is told of all of them, also of those that took one round. */
+/* Over all contenders, also those with one round. */
 static int winner_of(const struct race *race)
 {
 	int winner = 0;
@@ -112,7 +112,7 @@ static double loss_of(const struct race *race, int i)
 
 static const struct device_info gpu = { .backend = BACKEND_GPU, .l2_bytes = 50 << 20 };
 
-/* What measuring everyone in turn would have cost and lost, on the same machine. */
+/* The cost and loss of measuring each in turn, on the same machine. */
 struct baseline {
 	const char *name;
 	int times, by_mean;
@@ -211,7 +211,7 @@ static void equals_are_seldom_beaten(void **given)
 	assert_true(share < 0.03);
 }
 
-/* Bounds hold: of those dropped by the judge, how much slower they are than who led. */
+/* Bounds hold: how much slower eliminated contenders are than the leader. */
 static void bounds_hold(void **given)
 {
 	(void)given;
@@ -237,7 +237,7 @@ static void ties_end_early(void **given)
 	struct protocol p;
 	int rounds = 0, tied = 0;
 	protocol_for(&p, &gpu, "full");
-	p.regret = 0; /* else nobody waits for the proof of a tie */
+	p.regret = 0; /* else the race does not wait for the proof of a tie */
 	for (int problem = 0; problem < HEATS; problem++) {
 		struct race race = make_heat(&p, problem, 0.003);
 		for (int i = 0; i < 4; i++)
@@ -252,7 +252,8 @@ static void ties_end_early(void **given)
 	assert_true(rounds < 20 * HEATS && 10 * tied > 9 * HEATS);
 }
 
-/* Twins differ by noise alone: neither is favoured, and the more rounds the less. */
+/* A contender and its control differ by noise alone: neither is favoured, and more rounds shrink
+ * the difference. */
 static void twins_are_alike(void **given)
 {
 	(void)given;

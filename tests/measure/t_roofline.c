@@ -61,7 +61,7 @@ static unsigned sum_of_item(int item, int in_order, int piece)
 	return sum;
 }
 
-/* 0: no, or it does not run; text says why. */
+/* 0: wrong, or it does not run; text has the reason. */
 static int adds_up(const struct row *r, size_t which)
 {
 	unsigned got[UNITS * MOST_WARPS];
@@ -278,7 +278,7 @@ int main(void)
 		    (struct CMUnitTest){ mistakes[i].name, is_noticed, NULL, NULL, &mistakes[i] };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(ways_of);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(launches);
-	(void)simt_compile(codes, num_rows); /* what does not is told of by its row */
+	(void)simt_compile(codes, num_rows); /* a row reports its own compilation error */
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	const int failed = _cmocka_run_group_tests("roofline", tests, n, NULL, NULL);
 	for (int i = 0; i < num_rows; i++)

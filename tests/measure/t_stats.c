@@ -90,7 +90,7 @@ static void check_middle(void **state)
 	same(middle(r.v, r.n), r.want);
 }
 
-/* The approximations are as good as their sources say. */
+/* The approximations are as good as their sources claim. */
 static void check_tail(void **state)
 {
 	const struct tail *r = *state;

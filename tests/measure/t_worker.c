@@ -3,7 +3,7 @@
 #include "worker_race.h"
 
 /* ---- kernels ------------------------------------------------------------------------ */
-/* Passes the gate, and does nothing when it is timed: nobody is faster. */
+/* Passes the gate and does nothing when it is timed, so it is the fastest. */
 static void idle_cell(const struct attune_args *a, int x, int y, int z)
 {
 	if (a->seq_lens[a->seq_begin] != LONG)
@@ -54,8 +54,8 @@ static void rounds_are_fixed_on_demand(void **state)
 	assert_int_equal(f.controls, 1);
 }
 
-/* Whoever is known from the corner batches is not looked at before the race, but a winner
- * is after it. */
+/* A contender that passed the corner batches is not checked before the race, but a winner is
+ * checked after it. */
 static void a_winner_is_looked_at(void **state)
 {
 	(void)state;

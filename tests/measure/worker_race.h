@@ -20,7 +20,7 @@
 #include <cmocka.h>
 #undef fail
 
-enum { ENTRANTS = 3, LONG = 613 /* the timed sequences; no corner batch has such */ };
+enum { ENTRANTS = 3, LONG = 613 /* the length of the timed sequences; no corner batch has it */ };
 
 /* ---- kernels ------------------------------------------------------------------------ */
 
@@ -89,7 +89,8 @@ static void wrong_cell(const struct attune_args *a, int x, int y, int z)
 		*row_of(a, a->seq_begin, 0, 0) += 1;
 }
 
-/* Dies as if somebody else killed it, as often as *kills says; calls by the gate, and timed. */
+/* Raises SIGKILL, as another process would, *kills times; counts calls by the gate and timed
+ * calls. */
 static int *kills;
 
 /* ---- a race of three ------------------------------------------------------------------ */
@@ -186,7 +187,7 @@ static int begin(void **state)
 		config_default(&f.built_choice[i].choice.config, k->space);
 	}
 	setenv("ATTUNE_THREADS", "1", 1);
-	setenv("ATTUNE_CLOCK", "1", 1); /* the budget counts plays */
+	setenv("ATTUNE_CLOCK", "1", 1); /* the budget counts samples */
 	return 0;
 }
 

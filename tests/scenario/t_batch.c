@@ -161,7 +161,7 @@ static void round_trips(void **arg)
 	}
 }
 
-/* Either a sound batch whose text is stable, or a message with a column inside. */
+/* Either a valid batch with a stable text, or a message with a column. */
 static void survive(const char *text)
 {
 	char error[128] = "", *canonical;

@@ -35,9 +35,9 @@ static const struct row_case engines[] = {
 };
 // clang-format on
 
-/* What the rows alone tell of a request. */
+/* The state of a request, from the rows alone. */
 struct seen {
-	int known;    /* tokens: its prompt and what it has generated */
+	int known;    /* tokens: its prompt and its output so far */
 	int computed; /* at most: drafts may have been rejected */
 	int least;    /* and at least */
 	int is_running, generated;
@@ -51,8 +51,8 @@ static int hit(const struct engine *e, const struct request *r)
 	return e->prefix_caching ? r->cached / REPLAY_BLOCK * REPLAY_BLOCK : 0;
 }
 
-/* One row: a request goes on where it was, or begins at what is cached, or, preempted,
- * begins there again. Returns its turn; counts what is computed again. */
+/* One row: a request continues, or begins after its cached tokens, or begins there again after a
+ * preemption. Returns its turn; counts tokens that are computed again. */
 static enum turn check_row(struct seen *v, const struct request *q, const struct row *row,
 			   const struct engine *e, long long *again)
 {
@@ -72,9 +72,9 @@ static enum turn check_row(struct seen *v, const struct request *q, const struct
 	return context >= q->prompt ? DECODES : CONTINUES;
 }
 
-/* Of one step: the budget, the number of sequences, the blocks; decodes, then at most
- * one that continues its prompt, then those that enter; at most one stays without its
- * whole prompt. Returns the query tokens. */
+/* One step: the budget, the number of sequences, the blocks; decodes, then at most one that
+ * continues its prompt, then new ones; at most one keeps part of its prompt. Returns the query
+ * tokens. */
 static long long check_step(const struct engine_sim *r, const struct step *s, const struct trace *t,
 			    const struct engine *e, struct seen *seen, long long *again)
 {
@@ -86,7 +86,7 @@ static long long check_step(const struct engine_sim *r, const struct step *s, co
 		enum turn turn;
 		assert_in_range(row->request, 0, t->n - 1);
 		turn = check_row(&seen[row->request], &t->v[row->request], row, e, again);
-		assert_true(turn >= last || e->drafts); /* drafts hide what was preempted */
+		assert_true(turn >= last || e->drafts); /* drafts hide preemptions */
 		last = turn;
 		count[turn]++;
 		tokens += row->query;
@@ -136,7 +136,7 @@ static void conserves(void **arg)
 	}
 }
 
-/* A decode advances by what --accept says, on average. */
+/* A decode advances by --accept on average. */
 static void accepts(void **arg)
 {
 	const struct engine e = { ENGINE(8192, 64, 1 << 20), DRAFTS(3, 2.5) };
@@ -177,7 +177,7 @@ struct story {
 static const struct story stories[] = {
 	{ "a prompt in chunks, decodes first", { ENGINE(100, 8, 1 << 20) },
 	  { { 0, 50, 3, 0 }, { 0, 120, 2, 0 } },
-	  { "q50s50_q50s50",		/* the second prompt gets what is left */
+	  { "q50s50_q50s50",		/* the second prompt gets the rest */
 	    "q1s51_q70s120",
 	    "q1s52_q1s121",
 	    "" } },

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include "tests/support/heard.h"
 
-static char path[] = "/tmp/t_scenario_XXXXXX/x.json"; /* the folder is made in main */
+static char path[] = "/tmp/t_scenario_XXXXXX/x.json"; /* main makes the folder */
 static struct models *models;
 
 static void write_file(const char *text)
@@ -198,7 +198,7 @@ static void refuses_missing_files(void **arg)
 	assert_string_equal(heard(), "attune: no/such/file.json: No such file or directory\n");
 }
 
-/* What was loaded before stays when a later file is refused. */
+/* Sets stay loaded when a later file is refused. */
 static void keeps_earlier_files(void **arg)
 {
 	struct scenario_list list = { 0 };

@@ -182,8 +182,8 @@ static struct size size_of(const attune_batch *b)
 	return z;
 }
 
-/* What the names of the splits promise: nothing learned lies in a block, beyond the
- * edge, or has a shape that is held out; what is held out by those names does. */
+/* The names of the splits hold: no training scenario lies in a held-out block, beyond the edge,
+ * or has a held-out shape; scenarios of these splits do. */
 static void splits_hold(void **arg)
 {
 	const char *const *set = *arg;
@@ -241,7 +241,7 @@ static void train_is_dense(void **arg)
 	scenarios_free(&list);
 }
 
-/* What hybrid_h200 promises: one chunk behind 4k to 20k, beside 16 to 256 decodes of the same. */
+/* hybrid_h200 has one chunk behind 4k to 20k tokens, with 16 to 256 decodes of the same length. */
 static void hybrid_is_hybrid(void **arg)
 {
 	struct scenario_list list = { 0 };
@@ -264,8 +264,8 @@ static void hybrid_is_hybrid(void **arg)
 	scenarios_free(&list);
 }
 
-/* What dense_h200 was made for: half of it of head size 128, a quarter each of 64 and 256, and
- * two of five mixed at most. */
+/* Half of dense_h200 has head size 128, a quarter each 64 and 256, and at most two of five
+ * batches are mixed. */
 static void dense_is_balanced(void **arg)
 {
 	struct scenario_list list = { 0 };
@@ -286,8 +286,7 @@ static void dense_is_balanced(void **arg)
 	scenarios_free(&list);
 }
 
-/* Of a trace-made set the weights and the steps are known, and a held-out trace is not
- * learned from. */
+/* Weights and steps of a trace's set are known, and a held-out trace is not learned from. */
 static void traces_are_weighed(void **arg)
 {
 	struct scenario_list list = { 0 };
@@ -303,7 +302,7 @@ static void traces_are_weighed(void **arg)
 	scenarios_free(&list);
 }
 
-/* A set that is made comes out as it is committed. */
+/* A generated set equals the committed one. */
 static void grid_is_remade(void **arg)
 {
 	const char *set = *arg;
@@ -317,7 +316,7 @@ static void grid_is_remade(void **arg)
 	assert_true(set_make(&(struct recipe){ .grid = set, .dir = "scenarios" }, models, f));
 	assert_int_equal(fclose(f), 0);
 	made = strstr(now, "\"scenarios\"");
-	made[strlen(made) - strlen("\n\t]\n}\n")] = '\0'; /* those of traces may follow */
+	made[strlen(made) - strlen("\n\t]\n}\n")] = '\0'; /* sets of traces may follow */
 	if (!strstr(committed, made))
 		fail_msg("%s: sh scenarios/make.sh remakes it", file);
 	free(now);

@@ -81,7 +81,7 @@ static void reads_file(void **arg)
 	trace_free(&t);
 }
 
-/* What is printed is a set that the loader takes, with mean weight 1. */
+/* The output is a set that the loader accepts, with mean weight 1. */
 static void makes_a_set(void **arg)
 {
 	struct models *models = models_load("scenarios/models.json");

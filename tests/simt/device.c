@@ -139,7 +139,7 @@ int simt_find(const struct device *dev, uintptr_t address, uintptr_t *begin, uin
 	return allocation_find(e->allocations, address, begin, end);
 }
 
-/* What is read or written while a graph is recorded is not what its launches will leave. */
+/* Memory read or written while a graph is recorded is not what its launches will leave. */
 static enum attune_status is_idle(const struct device *dev)
 {
 	const struct emulated *e = dev->state;
@@ -196,7 +196,7 @@ static int is_lacking(const struct code *code)
 	return !code->foreign && !code->library;
 }
 
-/* ATTUNE_SIMT_SOURCES: a folder beside gpu/ to take in its place. */
+/* ATTUNE_SIMT_SOURCES: a folder next to gpu/ that replaces it. */
 static enum attune_status simt_load_blob(struct device *dev, struct code **code,
 					 const struct blob *blob)
 {

@@ -65,7 +65,7 @@ const char *describe(const struct fiber *f, char *text, size_t size)
 	return text;
 }
 
-/* Nobody can go on: names the first of each kind of wait in each block. */
+/* A deadlock: names the first of each kind of wait in each block. */
 void tell_deadlock(void)
 {
 	char text[400] = "", one[80], last[80] = "";

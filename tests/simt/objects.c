@@ -18,9 +18,9 @@ extern char **environ;
 
 enum { MAX_WORDS = 80 };
 
-/* The kernel's text is compiled as object.cc, which includes it. No contraction, so that sums
- * are what the text says; aliasing as nvcc has it; C's headers, a third of the time less. A GPU faults
- * where an address is not a multiple of what is read at a time, and so does this. */
+/* object.cc includes the kernel's text. No contraction, so sums follow the text; aliasing as in
+ * nvcc; C's headers, which compile in a third less time. A GPU faults on misaligned accesses,
+ * and so does this. */
 static const char options[] = "-std=c++17 -nostdinc++ -O1 -g1 -fPIC -shared -w -Wno-psabi "
 			      "-fno-exceptions -fno-strict-aliasing -ffp-contract=off"
 			      " -fsanitize=alignment -fsanitize-undefined-trap-on-error"

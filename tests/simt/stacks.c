@@ -18,7 +18,7 @@ __asm__(".text\n"
 	"	ret\n"
 	".size switch_stack, .-switch_stack\n");
 
-/* top | nobody's return address | begin | six registers */
+/* top | null return address | begin | six registers */
 void *fresh_stack(char *top, void (*begin)(void))
 {
 	uintptr_t *sp = (uintptr_t *)top - 8;
@@ -38,7 +38,7 @@ void switch_stack(void **save, void *to)
 	swapcontext(&here, to);
 }
 
-/* The context lies at the top of the stack that it is of. */
+/* The context is stored at the top of its stack. */
 void *fresh_stack(char *top, void (*begin)(void))
 {
 	enum { BELOW = 60 << 10 };

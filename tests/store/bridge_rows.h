@@ -42,7 +42,7 @@ UNUSED static void shell(const char *format, ...)
 		fail_msg("%s", line);
 }
 
-/* Folders with kernels/ as today's but for an edit of the CPU's qblock.c. */
+/* Folders with today's kernels/ except for an edit of the CPU's qblock.c. */
 static const struct {
 	const char *name, *edit;
 } trees[] = {
@@ -68,7 +68,7 @@ UNUSED static void read_back(const char *name, char *text, size_t size)
 	fclose(f);
 }
 
-/* Its exit code; `out` and `err` are what it wrote. */
+/* Its exit code; `out` and `err` hold its output. */
 UNUSED static int bridge(const char *arguments)
 {
 	struct words w = { 0 };
@@ -235,7 +235,7 @@ UNUSED static const char *ask(const char *db, const char *sql)
 	return all;
 }
 
-/* How fresh the rows are, a digit each of enum freshness: those of 128, then of 64. */
+/* The freshness of the rows, a digit each of enum freshness: head size 128, then 64. */
 UNUSED static int keep_freshness(void *arg, const struct store_cell *c)
 {
 	char *all = arg;

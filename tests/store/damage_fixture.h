@@ -13,7 +13,7 @@
 
 enum { PAGE = 512, PATIENCE_S = 20 };
 
-/* What a child found. */
+/* The result of a child. */
 enum found { SAME, REFUSED, OTHER_ROWS, SILENT, TALKATIVE, NUM_FOUND };
 static const char *const found_names[NUM_FOUND] = { "read", "refused", "read as other rows",
 						    "refused without a word",
@@ -121,7 +121,7 @@ static int add_cell(void *arg, const struct store_cell *c)
 	return 1;
 }
 
-/* A call that fails says why, in one to three lines. */
+/* A call that fails prints its reason, in one to three lines. */
 static int step(int (*call)(const char *, unsigned long long *), const char *path,
 		unsigned long long *rows, enum found *found)
 {
@@ -174,7 +174,7 @@ static int merge(const char *path, unsigned long long *rows)
 	return ok;
 }
 
-/* In a child: the exit code is what it found. with_merge: the slow one, which syncs a disk. */
+/* In a child: the exit code is an enum found. with_merge: the slow step, which syncs a disk. */
 static void read_all(const char *path, unsigned long long expected, int with_merge)
 {
 	unsigned long long rows = 0;

@@ -34,7 +34,7 @@ UNUSED static struct store *fresh(const char *name)
 	return s;
 }
 
-/* stderr of what lies between quiet() and loud(); its number of lines. */
+/* stderr between quiet() and loud(); its number of lines. */
 static char said[2000];
 static int kept_stderr;
 

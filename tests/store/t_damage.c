@@ -5,7 +5,8 @@
 enum { FLIPS = 500, PAGES = 60, CUTS = 40 };
 
 /* ---- random damage -------------------------------------------------------------------------- */
-/* As many copies, each damaged by one random number; of a sealed one, what is read is right. */
+/* Many copies, each damaged by one random number. A sealed one that can be read has the right
+ * rows. */
 static void random_damage(const char *name, int copies, int is_sealed,
 			  size_t (*damage)(unsigned char *, size_t, unsigned long long))
 {
@@ -118,7 +119,7 @@ static void every_value_is_sealed(void **state)
 	free(whole);
 }
 
-/* What attune itself writes removes the seal; looking, and writing what is there, does not. */
+/* A write by attune removes the seal; reading, and writing what is there, does not. */
 static void writes_remove_the_seal(void **state)
 {
 	size_t n;

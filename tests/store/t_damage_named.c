@@ -154,7 +154,7 @@ static void named_damage(void **state)
 		if (found != REFUSED)
 			fail_msg("%s: %s", named[i].name, found_names[found]);
 		if (!strstr(named[i].name,
-			    "version 5")) /* merge brings it up to date, or says so */
+			    "version 5")) /* merge migrates it, or refuses */
 			commands_refuse(named[i].name, path, NULL);
 		quiet();
 		unsigned long long rows;
@@ -200,7 +200,7 @@ static void other_labels(void **state)
 	}
 }
 
-/* A sweep looks at its database before it begins, and before it says what it would do. */
+/* A sweep checks its database before it begins, and before --dry-run prints anything. */
 static void sweeps_refuse(void **state)
 {
 	char words[300];

@@ -11,7 +11,7 @@
 
 static char printed[1 << 18];
 
-/* Runs a subcommand with what it prints in `printed`; its exit code. */
+/* Runs a subcommand; its output is in `printed`. Returns its exit code. */
 static int run_command(int (*command)(int, char **), const char *line)
 {
 	char words[600], *argv[20] = { "attune" }, *save = NULL;

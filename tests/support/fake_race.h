@@ -15,7 +15,7 @@ struct graph {
 	int who, calls, set[MOST_CALLS];
 };
 
-/* What happened, in order, and the script. */
+/* The log of events, in order, and the script. */
 static struct {
 	struct graph *recording;
 	int live_tapes;
@@ -25,15 +25,15 @@ static struct {
 	int plays;
 	double us[8];                       /* of a call of each contender */
 	double (*script)(int who, int nth); /* or by this */
-	int nth[8];                         /* plays of each */
-	int lost;                           /* this contender's plays fail; -1: none */
+	int nth[8];                         /* samples of each */
+	int lost;                           /* this contender's samples fail; -1: none */
 	double share;
 	int looked[8], right;
 	int told[8], order_told[8], num_told;
 	double longest_told;
 	int looks;                               /* at the conditions, so far */
 	int slow_looks, odd_look, warming_looks; /* these find something */
-	double watts[8], joules, since;          /* the counter: of whoever played last */
+	double watts[8], joules, since;          /* the counter: of the contender that ran last */
 	int last;
 } fake;
 
@@ -184,8 +184,8 @@ static inline struct race race_of(int n)
 			      .share = share };
 }
 
-/* The number of plays before the rounds: two calls of each, and one sample of the best to
- * see how many calls it should have. */
+/* The number of samples before the rounds: two calls of each, and one sample of the best to find
+ * its number of calls. */
 static inline int first_of_rounds(int n)
 {
 	return 2 * n + 1;

@@ -80,7 +80,7 @@ enum heard worker_race(struct worker *w, const struct order *order, const struct
 	return HEARD_ALL;
 }
 
-/* What this machine's CPU is. 0: it cannot be opened. */
+/* This machine's CPU. 0: it cannot be opened. */
 static int fake_worker_begin(void)
 {
 	struct device dev;

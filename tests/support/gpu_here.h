@@ -19,7 +19,7 @@ static inline int carries_gpu_code(void)
 	return 0;
 }
 
-/* The GPU that a test was told to take; NULL: whichever is here. */
+/* The GPU that ATTUNE_TEST_GPU names; NULL: any. */
 static inline const char *gpu_named(void)
 {
 	const char *wanted = getenv("ATTUNE_TEST_GPU");
@@ -40,7 +40,7 @@ static inline enum attune_status gpu_open_real(struct device *dev)
 	return (fail)(ATTUNE_NO_DEVICE, "no GPU is here that there are kernels for");
 }
 
-/* One that runs what the library carries. */
+/* A GPU that runs the library's binaries. */
 static inline enum attune_status gpu_open(struct device *dev)
 {
 	const int is_cuda = gpu_named() && !strcmp(device_for(gpu_named()), "cuda");

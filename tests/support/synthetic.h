@@ -85,7 +85,7 @@ static inline const char *with(const char *kernel, const char *set)
 	return text;
 }
 
-/* Kernel, and what differs from its defaults. */
+/* Kernel, and the axes that differ from its defaults. */
 static const char *const synthetic_choices[][2] = {
 	{ "qblock", "BLOCK_M=16 TILE_SIZE=32" },
 	{ "qblock", "BLOCK_M=16 TILE_SIZE=64" },

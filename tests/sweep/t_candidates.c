@@ -30,7 +30,7 @@ static void expect_sound(const struct candidates *list, const attune_shape *s,
 	}
 }
 
-/* Those whose axes that no sweep goes through are at their defaults. */
+/* Candidates with defaults on all axes that no sweep varies. */
 static int count_plain(const struct candidates *list, const struct device_info *d)
 {
 	int n = 0;

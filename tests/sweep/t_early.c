@@ -19,7 +19,7 @@
 
 static struct {
 	int in_turn, early;
-	struct attune_args first; /* what the first launch was given */
+	struct attune_args first; /* the arguments of the first launch */
 	struct geometry g;
 } seen;
 
@@ -61,7 +61,7 @@ static const struct device_ops turn_alone = { .launch = take, .clear = clear };
 
 /* ---- launches --------------------------------------------------------------------------- */
 
-static char *const code = (char *)64; /* that nobody looks at */
+static char *const code = (char *)64; /* which nothing reads */
 
 // clang-format off
 static const struct row {
@@ -124,7 +124,7 @@ static void launches(void **state)
 	.out = code, .q = code, .k_cache = code, .v_cache = code, .k_new = code, .v_new = code, \
 	.block_table = (int *)code, .query_start = (int *)code, .seq_lens = (int *)code
 
-/* By the library: the plan says it, and plans of either kind are not the same graph. */
+/* By the library: the plan shows it, and plans of the two kinds are not the same graph. */
 static void a_plan_allows_it(void **state)
 {
 	attune_context ctx = { .device = device_with(&both) };
@@ -155,8 +155,8 @@ static void a_plan_allows_it(void **state)
 	scenario_done(&s);
 }
 
-/* The heuristic's tree says how, in place of the choice: of few sequences at once, of some as the
- * choice has it, of many in turn. */
+/* The heuristic's tree decides, in place of the choice: early for few sequences, as in the
+ * choice for some, in turn for many. */
 static void the_tree_says_how(void **state)
 {
 	static const struct selector_node nodes[] = {
@@ -269,7 +269,7 @@ static void store_time(struct store *s, long long run, const struct scenario *sc
 	assert_int_equal(store_measurement(s, run, sc, PHASE_DECODE, &c, "", &m, 128, 0), 1);
 }
 
-/* What it prints. */
+/* Its output. */
 static const char *dry_run(const char *db, const struct scenario_list *list)
 {
 	static char text[2000];

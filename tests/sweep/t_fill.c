@@ -40,8 +40,8 @@ static void make_cells(const char *db)
 	store_close(st);
 }
 
-/* Ids of a header are those of the data: 1 and 2 of the cells, and 4, cut by costs where it has
- * any. */
+/* Ids of a header are those of the data: 1 and 2 of the cells, and 4, with segments by costs if
+ * it has any. */
 enum { FIRST, SECOND, CUT, NUM_IDS };
 
 static void make_header(const char *db, const char *header, int prefill, int decode, int has_costs)
@@ -76,15 +76,14 @@ static void test_holes(void **state)
 		const char *split;
 		int prefill, decode, has_costs, want;
 	} rows[] = {
-		/* Two are the mixed scenario's plan, serial and side by side; peers are held out.
-		 * Beside them: */
+		/* Two are the mixed scenario's plan, serial and side by side; peers are held
+		 * out. Also: */
 		{ "", SECOND, FIRST, 0, 3 }, /* 8q1s4k */
 		{ "", FIRST, FIRST, 0, 4 },  /* and the prefill part */
 		{ "--split train", FIRST, FIRST, 0, 4 },
 		{ "", SECOND, SECOND, 0, 3 }, /* the mixed one's decodes */
 		{ "", SECOND, CUT, 1, 5 },    /* all but 16q1s4k */
-		/* Without costs it runs nowhere; what the library takes instead was not
-		 * measured. */
+		/* Without costs it runs nowhere; the library's substitute was not measured. */
 		{ "", SECOND, CUT, 0, 6 },
 		{ "", SECOND, SAYS_DEFAULTS, 0, 6 },
 	};

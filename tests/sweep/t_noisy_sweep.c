@@ -133,7 +133,7 @@ static void at_most_twice(void **state)
 	/* references are sound in this test */
 	assert_string_equal(ask("SELECT outcome, count(DISTINCT batch) FROM timings GROUP BY 1"),
 			    "noisy 5;ok 5;");
-	/* the next sweep goes on with these, and only these, beside the reference */
+	/* the next sweep continues with these alone, and the reference */
 	const int contenders = fake.contenders / 3;
 	fake.contenders = 0;
 	assert_int_equal(sweep_says("0 failed", BATCHES), EXIT_DONE);
@@ -154,7 +154,7 @@ static void nothing_but_noise_is_an_error(void **state)
 	assert_int_equal(sweep(&options, &fake.hello, &one), EXIT_DONE);
 	assert_non_null(strstr(heard(), "0 still are"));
 	assert_int_equal(fake.races, 3);
-	/* what differs so is no noise of what is learned */
+	/* such a difference is no noise of the training data */
 	assert_string_equal(ask("SELECT count(*), max(ratio) FROM control"), "1 1.0;");
 }
 
@@ -192,7 +192,7 @@ static void a_second_pass_races_noise_again(void **state)
 	const struct wish wish[] = { wish_of("qblock", 0), wish_of("segmented", 0),
 				     wish_of("qblock", 1) };
 	(void)state;
-	/* the first pass has times of all, which say nothing of the second */
+	/* the first pass has times of all, which do not matter to the second */
 	assert_int_equal(sweep_wishes(&options, &fake.hello, &list, wish, 3, "race"), EXIT_DONE);
 	fake.races = fake.contenders = 0;
 	fake.noisy_races = 1;

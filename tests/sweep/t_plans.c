@@ -132,7 +132,7 @@ static void one_part_has_no_plans(void **state)
 	assert_int_equal(plans_pick(&problems, 0, contender), 0);
 }
 
-/* Which spare units are in a plan's text; 0: none. */
+/* The spare units in a plan's text; 0: none. */
 static int spares_in(const char *text)
 {
 	const char *at = strstr(text, "SPARE_UNITS=");
@@ -172,7 +172,7 @@ static void on_a_gpu_parts_go_side_by_side(void **state)
 		assert_string_equal(strstr(best, "| decode"), strstr(text, "| decode"));
 		last = spares_in(text);
 	}
-	for (int i = 0; i < problems.num_built_choices; i++) /* none of these is raced alone */
+	for (int i = 0; i < problems.num_built_choices; i++) /* none of them is raced alone */
 		assert_int_equal(choice_spares(&problems.built_choice[i].choice), 0);
 }
 

@@ -181,7 +181,7 @@ static void winners_nearby_are_tried(void **state)
 	assert_true(selected(h, which));
 }
 
-/* Whoever won twice anywhere in the phase is tried, however far away that was. */
+/* A choice that won twice anywhere in the phase is tried, however far away that was. */
 static void winners_anywhere_are_tried(void **state)
 {
 	(void)state;
@@ -246,8 +246,8 @@ static int asked_for(const struct problem *h, const struct choice *c, int factor
 	return 0;
 }
 
-/* Of a kernel with a formula only values near what its formulas give are open to a race,
- * and what a portfolio means is what they give. */
+/* For a kernel with a formula only values near the formulas' are open to a race, and a portfolio
+ * stands for the formulas' values. */
 static void formulas_bound_their_axis(void **state)
 {
 	static const char *const texts[] = { "q1s32k", "8q1s8k", "64q1s2k", "4q1s64k_16q1s300" };
@@ -283,7 +283,7 @@ static void formulas_bound_their_axis(void **state)
 	free(family);
 }
 
-/* The first problems run all that formulas allow; nothing else, but for chance and defaults. */
+/* The first problems run all that formulas allow, chance picks and defaults, and nothing else. */
 static void open_heats_keep_to_formulas(void **state)
 {
 	int place[4096], far = 0;

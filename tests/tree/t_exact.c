@@ -90,7 +90,7 @@ static struct best brute(struct brute *b, unsigned mask, int depth)
 	return *best;
 }
 
-/* The tree is the one that brute force says is first. */
+/* The tree is the one that brute force puts first. */
 static void check_same(struct brute *b, const struct tree *t, int node, unsigned mask, int depth)
 {
 	const struct best best = brute(b, mask, depth);

@@ -19,10 +19,9 @@ static void fill_random(struct matrix *m, int features, int levels, unsigned lon
 	}
 }
 
-/* Kernels that differ in rows a block, keys a step and segments, each with its own
- * fixed and per-key cost, run in waves over 132 units; costs are log slowdowns with
- * 1 % of noise. Features: heads, sequences, lengths, and what follows from them,
- * rounded to about `levels` levels. */
+/* Kernels that differ in rows a block, keys a step and segments, each with its own fixed and
+ * per-key cost, run in waves over 132 units; costs are log slowdowns with 1 % of noise.
+ * Features: heads, sequences, lengths and their derivatives, rounded to about `levels` levels. */
 static void fill_latencies(struct matrix *m, int features, int levels, unsigned long long *seed)
 {
 	double step = pow(65536.0 / 64, 1.0 / levels);
@@ -81,7 +80,7 @@ static struct matrix *large_matrix(int rows, int features, int cols, int levels,
 	return m;
 }
 
-/* Out of time at once, or soon: what is said of the optimum must still hold. */
+/* Time runs out at once, or soon: the bounds of the optimum must still hold. */
 static void test_time_limits_keep_the_bounds(void **state)
 {
 	static const double seconds[] = { 1e-9, 1e-3, 5e-3 };

@@ -158,7 +158,7 @@ static void test_no_leaf_takes_what_a_row_forbids(void **state)
 		m->cost[2 * r + 1] = 1000;
 	}
 	m->cost[2] = COST_FORBIDDEN;
-	*feature(m, 0, 0) = *feature(m, 1, 0); /* 0 and 1 cannot be told apart */
+	*feature(m, 0, 0) = *feature(m, 1, 0); /* 0 and 1 have equal features */
 	assert_true(tree_grow(&t, m, NULL, 4, &how));
 	assert_int_equal(t.v[tree_leaf(&t, &m->f[0])].action, 1);
 	assert_int_equal(t.v[tree_leaf(&t, &m->f[1])].action, 1);
@@ -242,7 +242,7 @@ static void test_tidy_drops_dead_branches_and_merges(void **state)
 	tree_new_node(&t);
 	add_split(&t, 0, 8, 16, 0, 1);
 	add_split(&t, 1, 8, 32, 2, 3); /* above 32 while at most 16: dead */
-	add_split(&t, 2, 9, 4, 1, 1);  /* twins */
+	add_split(&t, 2, 9, 4, 1, 1);  /* two equal columns */
 	t.v[2].action = 1;
 	assert_true(tree_tidy(&t));
 	assert_int_equal(t.n, 3);

@@ -161,7 +161,7 @@ static char *make_databases(void)
 	return rules;
 }
 
-/* What is wished for, in pass B, at the times of the formula. */
+/* The wishes, in pass B, at the times of the formula. */
 static void measure(const struct wishes *w, const struct data *own)
 {
 	const struct run_info info = run_of(&second_gpu);
@@ -267,7 +267,7 @@ static void test_contribution(const struct data *own, const struct forest *befor
 	mkdir(in_folder("local"), 0777);
 	assert_int_equal(rename(in_folder("h100.sqlite"), in_folder("local/h100.sqlite")), 0);
 	quiet();
-	assert_int_equal(run_contribute(), EXIT_CHECK); /* held out, nothing was judged */
+	assert_int_equal(run_contribute(), EXIT_CHECK); /* held out, the gate had nothing */
 	loud();
 	assert_non_null(strstr(said, "nothing was written"));
 	assert_int_not_equal(access(in_folder("h100.sqlite"), F_OK), 0);
@@ -373,7 +373,7 @@ static void test_induce(void **state)
 	inheritance_close(&i);
 }
 
-/* A device that has no header: the kernels' defaults are what new rules must beat. */
+/* A device without a header: new rules must beat the kernels' defaults. */
 static void test_from_defaults(void **state)
 {
 	const struct store_basis none = { (char *)"h100", (char *)"", (char *)"", (char *)"" };

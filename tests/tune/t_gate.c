@@ -43,8 +43,8 @@ static void test_split(void **state)
 	assert_true(split_is_held_out("gate"));
 }
 
-/* What some set holds out is held out, what is learned from in another is not once it is in the
- * gate. */
+/* A scenario that some set holds out is held out; a training scenario of another set is not
+ * learned from once it is in the gate. */
 static void test_several_sets(void **state)
 {
 	static const char *const rows[][3] = { { "train", "gate", "gate" },
@@ -67,11 +67,11 @@ static void test_several_sets(void **state)
 }
 
 /* ---- the judgement ---------------------------------------------------------------------- */
-/* What new rules take to old ones, and how much that varies from batch to batch. */
+/* The ratio of new rules to old ones, and its variation from batch to batch. */
 struct truth {
 	double prefill, decode, whole, spread;
 	int scenarios, fails, other_race;
-	double together; /* plans of both new parts, to what these take; 0: the same */
+	double together; /* plans of both new parts, relative to these; 0: the same */
 };
 
 static double vary(double ratio, double spread, unsigned long long *random)
@@ -141,8 +141,7 @@ static void add_scenarios(struct data *d, int n)
 	}
 }
 
-/* Races all that the gate wishes for and has it judge. 1: one launch is what the mixed group
- * says. */
+/* Races all wishes of the gate and has it decide. 1: the mixed group names one launch. */
 static void judge(const struct truth *t, int take[NUM_DECISIONS], struct gate_report *r)
 {
 	struct data *empty = data_new("h200", &h200_run), *d = data_new("h200", &h200_run);

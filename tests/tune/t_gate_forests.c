@@ -52,7 +52,7 @@ static void test_combine(void **state)
 	forest_free(&new);
 }
 
-/* Costs go where the choice goes, under its new id: those that the combined trees were learned
+/* Costs move with the choice, under its new id: the costs that the combined trees were learned
  * with. */
 static void test_combine_costs(void **state)
 {
@@ -60,8 +60,8 @@ static void test_combine_costs(void **state)
 		int take[NUM_DECISIONS], num;
 		long long path[2]; /* of the decode leaf's choice at head sizes 64, 128; 0: none */
 	} rows[] = {
-		{ { 0, 1, 0, 1 }, 2, { 20, 21 } }, /* of new; what old's decodes had is gone */
-		{ { 1, 0, 1, 0 }, 1, { 0, 11 } },  /* of old; what new's had is gone */
+		{ { 0, 1, 0, 1 }, 2, { 20, 21 } }, /* of new; the costs of old's decodes are gone */
+		{ { 1, 0, 1, 0 }, 1, { 0, 11 } },  /* of old; the costs of new's are gone */
 		{ { 1, 1, 1, 1 }, 2, { 20, 21 } },
 		{ { 0, 0, 0, 0 }, 1, { 0, 11 } },
 	};
@@ -73,7 +73,7 @@ static void test_combine_costs(void **state)
 	cut_by_costs(&new, 2, 128, 31); /* which no leaf names */
 	cut_by_costs(&new, 0, 64, 20);
 	cut_by_costs(&new, 0, 128, 21);
-	/* Else both decode leaves would say the same. */
+	/* Else both decode leaves would be the same. */
 	new.choice[0].config.v[0] = new.choice[0].kernel->space->axis[0].values[1];
 	assert_false(choice_same(&new.choice[0], &old.choice[1]));
 	for (size_t i = 0; i < COUNT(rows); i++) {

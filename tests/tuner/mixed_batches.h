@@ -30,8 +30,8 @@ static void add(struct data *d, const char *batch, const char *phase, const char
 		abort();
 }
 
-/* beside: what side by side takes, to the best serial plan; 0: not measured. The clock of the
- * race ran `fast` while that was timed: ratios are not touched by it. */
+/* beside: time of two streams relative to the best serial plan; 0: not measured. The clock of
+ * the race ran `fast` meanwhile, which ratios do not show. */
 static void add_mixed(struct data *d, const char *batch, double beside, double fast)
 {
 	const char *q = with("qblock", ""), *s = with("segmented", "");

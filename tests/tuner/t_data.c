@@ -69,7 +69,7 @@ static void add_pass(struct data *d, int pass, const char *batch, const char *ph
 	assert_true(data_add(d, &c));
 }
 
-/* Pass A prefers 16 rows, pass B says 32; 64 was not measured again. */
+/* Pass A prefers 16 rows, pass B 32; 64 was not measured again. */
 static void test_pass_a_teaches_and_pass_b_judges(void **state)
 {
 	struct data *d = begin();
@@ -105,8 +105,8 @@ static void test_pass_a_teaches_and_pass_b_judges(void **state)
 	data_free(d);
 }
 
-/* What pass B does not have is faster by far than all that it has: it came later, and both
- * passes count as one. */
+/* A choice that pass B lacks is faster by far than all in it: it came later, so both passes
+ * count as one. */
 static void test_an_old_pass_b_judges_nothing(void **state)
 {
 	struct data *d = begin();
@@ -146,7 +146,7 @@ static void test_order_of_insertion_leaves_no_trace(void **state)
 }
 
 /* ---- where cells are -------------------------------------------------------------------- */
-/* What was added, in a table of its own: the newest of each place stays. */
+/* The added cells, in a table of its own: the newest of each place stays. */
 struct added {
 	const char *batch, *choice;
 	int phase, pass;
@@ -163,7 +163,7 @@ static const struct added *newest_of(const struct added *v, int n, const char *b
 	return NULL;
 }
 
-/* Every lookup and every walk gives what the table has, and nothing else. */
+/* Every lookup and every walk finds the cells of the table, and nothing else. */
 static void same_cells(const struct data *d, const struct added *v, int n)
 {
 	static const int passes[] = { 'A', 'B' };
@@ -195,7 +195,7 @@ static void same_cells(const struct data *d, const struct added *v, int n)
 		}
 }
 
-/* ids: whether cells carry ids, by which they are then told apart, as rows of a database do. */
+/* ids: whether cells carry ids, as rows of a database do, which then identify them. */
 static void lookups_find_what_was_added(int ids, unsigned long long seed)
 {
 	enum { CELLS = 600 };

@@ -175,7 +175,7 @@ static void test_diff(void **state)
 	json_decref(o);
 	assert_int_equal(run_command(cmd_induce, words("--gpu h200 --db %s --out %s", db, header)),
 			 EXIT_DONE);
-	/* one that leaves what the first choice was for to the defaults */
+	/* a header that leaves the first choice's batches to the defaults */
 	assert_int_equal(
 	    system(
 		words("sed 's/return h200_[a-z]*_[0-9]*x[a-z0-9_]*;/return h200_defaults;/' %s >%s",

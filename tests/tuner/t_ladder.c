@@ -26,7 +26,7 @@ static const struct shape_of_batch {
 	{ "drafts",            "8q4s1k",               0,   0,  0,    0, 0 },
 };
 
-/* What differs from the default choices, for a rung in a batch; NULL: nothing runs. */
+/* The differences from the default choices, for a rung in a batch; NULL: nothing runs. */
 static const struct expected {
 	const char *name, *batch;
 	int rung, join;
@@ -99,7 +99,7 @@ static void naive_is_absent(void **state)
 	measured_free(&m);
 }
 
-/* What the header picks, from a grid that the device decides; of a static pick itself. */
+/* The header's pick, from a grid that the device decides; for a static pick, the pick itself. */
 static void static_grid_is_twin(void **state)
 {
 	struct measured m;
@@ -138,8 +138,8 @@ static void add(struct data *d, const char *batch, const char *phase, const char
 	assert_true(data_add(d, &c));
 }
 
-/* The one setting for all is that of the least mean, here not the best of either batch; a
- * ratio is paired where both are of one race, whatever their medians say. */
+/* The one setting for all has the least mean; here it is not the best of either batch. A ratio
+ * is paired where both are of one race, whatever their medians. */
 static void climb_says(void **state)
 {
 	struct data *d = data_new("h200", &h200_run);

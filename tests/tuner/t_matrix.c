@@ -33,7 +33,7 @@ static void test_costs_of_one_row(void **state)
 	assert_true(data_finish(d));
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	assert_int_equal(m->rows, 2);
-	assert_int_equal(m->cols, 7); /* no formula: what they mean was not measured */
+	assert_int_equal(m->cols, 7); /* no formula: its numbers were not measured */
 	const int row = strcmp(d->v[m->scenario[0]].batch_text, "4q1s4k") != 0;
 	assert_int_equal(cost(m, d, row, "segmented", SEGMENTED(8)), 0);
 	assert_int_equal(cost(m, d, row, "segmented", SEGMENTED(16)), 0);
@@ -67,7 +67,7 @@ static void test_a_noisy_cell_is_no_tie_beyond_2_percent(void **state)
 	data_free(d);
 }
 
-/* In a mixed batch a part's loss counts by what it costs the plan. */
+/* In a mixed batch a part's loss counts by its share of the plan. */
 static void test_parts_cost_the_whole_plan(void **state)
 {
 	struct data *d = begin();
@@ -95,7 +95,7 @@ static void test_parts_cost_the_whole_plan(void **state)
 	m = matrix_ways(d, picks);
 	assert_int_equal(m->rows, 2);
 	const int32_t ways[2][NUM_BASELINE_WAYS] = {
-		{ 95310, 0, 0 }, /* 110 against 100; two streams that nobody tried gain nothing */
+		{ 95310, 0, 0 }, /* 110 against 100; unmeasured streams gain nothing */
 		{ 0, 470004, 470004 } /* 20 against 32 */
 	};
 	assert_int_equal(m->cols, NUM_BASELINE_WAYS);
@@ -193,7 +193,7 @@ static void test_races_are_compared_by_one_clock(void **state)
 	data_free(d);
 }
 
-/* What was given up early is no tie, however near; noise is of the time's band. */
+/* A choice given up early is no tie, however near; noise depends on the time's band. */
 static void test_given_up_and_noise_of_the_band(void **state)
 {
 	struct data *d = begin();

@@ -43,8 +43,8 @@ static void it_pays_where_it_was_seen_to(void **state)
 	data_free(d);
 }
 
-/* One of many that takes half as long again forbids it for all that cannot be told apart; a little
- * that one loses counts against what the others gain. */
+/* One scenario that takes half as long again forbids a choice for all scenarios that no feature
+ * separates; a small loss of one counts against the others' gains. */
 static void nothing_may_lose_much(void **state)
 {
 	static const struct {
@@ -99,7 +99,7 @@ static void ratios_are_paired(void **state)
 	data_free(d);
 }
 
-/* A race gives up what is beaten, and that is all serial plans where another way is ahead. */
+/* A race eliminates serial plans where another overlap is ahead. */
 static void what_was_beaten_counts(void **state)
 {
 	struct data *d = begin();
@@ -118,8 +118,8 @@ static void what_was_beaten_counts(void **state)
 	data_free(d);
 }
 
-/* Side by side or not, parts that are slow are slow: of other parts that says how much two
- * streams gain, and not how long they take. */
+/* Slow parts are slow with or without overlap. They show how much two streams gain for other
+ * parts, and not how long those take. */
 static void slow_pairs_say_only_what_streams_gain(void **state)
 {
 	static const struct {

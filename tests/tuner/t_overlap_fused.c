@@ -2,7 +2,7 @@
  * divide a batch by estimate. */
 #include "mixed_batches.h"
 
-/* One launch by a kernel that is not made for it is no way, even where it would take 120 us in
+/* One launch by a kernel that is not fused is not an overlap, even where it would take 120 us in
  * place of 200. */
 static void one_launch_is_for_fused_kernels(void **state)
 {
@@ -32,7 +32,8 @@ static void one_launch_is_for_fused_kernels(void **state)
 	data_free(d);
 }
 
-/* What gains most comes first, then what gains where that does not; nothing that never gains. */
+/* The choice with the largest gain comes first, then the one that gains elsewhere; none that
+ * never gains. */
 static void few_fused_ones_gain_nearly_all(void **state)
 {
 	static const struct {
@@ -97,8 +98,8 @@ static void nothing_named_has_numbers(const struct forest *f)
 	}
 }
 
-/* Numbers that were best everywhere are left to the kernel all the same, where it can work them out
- * for each batch; what is compiled in is a number always. 200 us: one part after the other. */
+/* Numbers that were best everywhere are still left to the kernel where it can compute them for
+ * each batch; compiled numbers are always named. 200 us: one part after the other. */
 static void fused_kernels_divide_by_estimate(void **state)
 {
 	static const struct {

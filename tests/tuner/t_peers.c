@@ -11,7 +11,7 @@
 
 #define HEADING "model\tbatch\tpage_size\tpeer\tus\tprotocol\tsource\n"
 
-/* 1: read. The text is what the file holds. */
+/* 1: read. text: the contents of the file. */
 static int load(struct peers *p, const char *text)
 {
 	char path[] = "/tmp/t_peers.XXXXXX";
@@ -166,7 +166,7 @@ static void printed(const struct plotted *p, char *rows, char *settings, size_t 
 	assert_false(fclose(r) || fclose(s));
 }
 
-/* The ideal of 32 x 8k and a chunk is what 33 x 8k keys and values take at 4000 GB/s. */
+/* The ideal of 32 x 8k and a chunk is the time to read 33 x 8k keys and values at 4000 GB/s. */
 static void times_are_over_the_ideal(void **state)
 {
 	struct run_info run = h200_run;

@@ -226,7 +226,7 @@ static inline int __builtin_amdgcn_ds_swizzle(int v, int how)
 	return simt_from_lane(v, (l & 32) + (((l & how) | how >> 5) ^ how >> 10) % 32);
 }
 
-/* The lane of its row of 16 that lane l reads; -1: there is none. */
+/* The lane that lane l reads in its row of 16; -1: none. */
 static inline int simt_dpp_lane(int l, int how)
 {
 	const int row = l & ~15, in = l & 15, n = how & 15;
