@@ -1,8 +1,7 @@
 #!/bin/sh
-# t_amd_tune.sh - what `make tune GPU=mi300 PRESET=smoke` does, on a stand-in of AMD's runtime
-# that runs the kernels by fibers (tests/hip/stand_in.h), in a temporary folder. Its steps are
-# run one by one, sweep, induce, confirm, eval, and not by make, which would build the tool and
-# the library once more.
+# t_amd_tune.sh - the steps of `make tune GPU=mi300 PRESET=smoke` in a temporary folder, on a stand-in
+# of AMD's runtime that runs the kernels by fibers (tests/hip/stand_in.h). It calls sweep, induce,
+# confirm and eval itself, since make would build the tool and the library again.
 . tests/support/tap.sh
 attune=$B/attune
 if ! command -v "${CXX:-c++}" >/dev/null; then

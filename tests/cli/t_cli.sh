@@ -1,6 +1,6 @@
 #!/bin/sh
-# t_cli.sh - the command line: help, usage errors, exit codes. A failure says so in
-# one line on stderr (argp adds one that points to --help) and nothing on stdout.
+# t_cli.sh - the command line: help, usage errors, exit codes. A failure prints one line on stderr
+# (argp adds one that points to --help) and nothing on stdout.
 . tests/support/tap.sh
 attune=$B/attune
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes

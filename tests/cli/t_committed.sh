@@ -1,7 +1,6 @@
 #!/bin/sh
-# t_committed.sh - what is committed fits together: every header is what its database
-# says and serves a program of its own, every database is sound, and neither is there
-# without the other.
+# t_committed.sh - the committed files agree: `attune induce` remakes every header from its database,
+# every header compiles alone, every database is sound, and each has the other.
 . tests/support/tap.sh
 
 for header in generated/attune_*.h; do

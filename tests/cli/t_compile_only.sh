@@ -1,5 +1,5 @@
 #!/bin/sh
-# t_compile_only.sh - attune sweep --compile-only: what binaries take of GPUs that are not here.
+# t_compile_only.sh - attune sweep --compile-only: the resources of binaries for GPUs that are not here.
 . tests/support/tap.sh
 attune=$B/attune
 export ATTUNE_CACHE="$tmp/cache"

@@ -1,8 +1,7 @@
 #!/bin/sh
-# t_deps.sh - the dependency installer, with a package manager that only takes notes:
-# nothing is installed when all is there, lists are refreshed only when needed, and
-# where nothing can be done one line names packages and command. And what each command
-# of make asks for.
+# t_deps.sh - the dependency installer, with a package manager that only logs its calls: it installs
+# nothing when nothing is missing, refreshes lists only when needed, and prints one line with packages
+# and command where it cannot install. Also the groups that each make target asks for.
 . tests/support/tap.sh
 unset CXX HIPCC CPPFLAGS CPATH PKG_CONFIG_PATH AMD GPU COMPILE_ONLY
 export ROCM_PATH=/nowhere
@@ -175,7 +174,7 @@ row "$([ "$(MAKEFLAGS='' ${MAKE:-make} -s plot-if-possible deps="sh $tmp/lacking
 	'no pictures: missing gnuplot; to install: x' ]; echo $?)" "without gnuplot pictures are left out, in one line"
 
 # A compiler for AMD's GPUs, and the builds that use it. As for `make help`, the rules of the shipped
-# binaries are not made anew: they are those of the build that tests are running from.
+# binaries are not made again: they are those of the build that the tests run from.
 mkdir "$tmp/clang"
 printf '#!/bin/sh\n' >"$tmp/clang/clang-22"
 chmod +x "$tmp/clang/clang-22"

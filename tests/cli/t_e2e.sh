@@ -1,6 +1,6 @@
 #!/bin/sh
-# t_e2e.sh - from scenarios to pictures on the CPU, in a temporary folder: what `make
-# tune` does, killed in the middle, resumed, and done twice with the same result.
+# t_e2e.sh - the steps of `make tune` on the CPU, from scenarios to pictures, in a temporary folder:
+# killed in the middle, resumed, and done twice with the same result.
 . tests/support/tap.sh
 attune=$B/attune
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes

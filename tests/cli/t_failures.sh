@@ -1,6 +1,6 @@
 #!/bin/sh
-# t_failures.sh - kernels that do not compile, compute something wrong, write NaN, crash or never
-# end: each is a row with its outcome and why, the sweep goes on, and nothing chooses them.
+# t_failures.sh - kernels that do not compile, compute something wrong, write NaN, crash or never end:
+# each is a row with its outcome and reason, the sweep goes on, and no header names them.
 . tests/support/tap.sh
 attune=$PWD/$B/attune
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes

@@ -1,7 +1,7 @@
 #!/bin/sh
 # t_house.sh - the order of files and folders: no circle of calls among files or folders, by the
 # relocations of the objects that `make test` built; no call and no include towards a higher floor
-# (kernels < harness < tuner); folders of at most 25 files. What fails names the files.
+# (kernels < harness < tuner); folders of at most 25 files. A failure lists the files.
 set -u
 . tests/support/tap.sh
 

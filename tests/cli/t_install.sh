@@ -1,6 +1,6 @@
 #!/bin/sh
-# t_install.sh - what `make install` leaves: a C and a C++ program build against it,
-# static and shared, and the library exports the names of attune.h and no others.
+# t_install.sh - the result of `make install`: a C and a C++ program build against it, static and
+# shared, and the library exports the names of attune.h and no others.
 . tests/support/tap.sh
 cc=${CC:-cc}
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# t_scenarios_cmd.sh - attune scenarios from outside: exit codes, what goes to stdout
-# and what to stderr, the same facts in every format. Runs in the root of the repository.
+# t_scenarios_cmd.sh - the command `attune scenarios`: exit codes, stdout and stderr, and the same
+# facts in every format.
 . tests/support/tap.sh
 set -u
 tool=$B/attune

@@ -1,7 +1,7 @@
 #!/bin/sh
-# t_shipped.sh - binaries that the library carries and `make test` does not link, since they
-# run elsewhere, compile by the rules of `make`: of each architecture and kernel the first, and
-# one of 28 that are NVIDIA's, one of 120 of a CPU's; kernels of recorded steps take long.
+# t_shipped.sh - binaries that the library carries but `make test` does not link, since they run
+# elsewhere, compile by the rules of `make`: the first of each architecture and kernel, then every 28th
+# of NVIDIA's and every 120th of a CPU's and of recorded steps', which take long.
 . tests/support/tap.sh
 
 # $(eval $(call shipped_gpu,0123456789abcdef,sm_90,kernels/gpu/naive.cu,-DHEAD_SIZE=64 ...,))

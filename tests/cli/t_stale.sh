@@ -1,9 +1,9 @@
 #!/bin/sh
-# t_stale.sh - what makes a generated header stale: a change of the tunables of a kernel that it
-# names, or of the features, and nothing else. The build then says which.
+# t_stale.sh - a generated header is stale after a change of the tunables of a kernel that it names, or
+# of the features, and after nothing else. The build then names the header.
 . tests/support/tap.sh
 
-# A copy of what list_shipped is made from, with the objects that there are.
+# A copy of the sources of list_shipped, with the objects of this build.
 copy() {
 	mkdir -p "$tmp/$B" "$tmp/tests" "$tmp/harness"
 	cp -Rp Makefile kernels generated "$tmp"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# t_survey.sh - attune sweep --survey on the CPU: after a small sweep, scenarios of another
-# set get rows of the portfolio alone; later sweeps can still race them.
+# t_survey.sh - attune sweep --survey on the CPU: after a small sweep, scenarios of another set get rows
+# of the portfolio alone; later sweeps can still race them.
 . tests/support/tap.sh
 attune=$B/attune
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes

@@ -223,7 +223,7 @@ static double unseen_of(const struct making_of *how)
 	return unseen;
 }
 
-static void unseen_rows_judge_them(void **state)
+static void unseen_rows_test_them(void **state)
 {
 	const struct making_of odd = { .noise = 0.01, .odd = 1 },
 			       seldom = { .wrong_each = 50, .wrong = TILE_64 };
@@ -305,7 +305,7 @@ int main(void)
 		cmocka_unit_test(estimates_of_rough_times),
 		cmocka_unit_test(segments_come_back),
 		cmocka_unit_test(sizes_that_were_measured_have_costs),
-		cmocka_unit_test(unseen_rows_judge_them),
+		cmocka_unit_test(unseen_rows_test_them),
 		cmocka_unit_test(unseen_where_few_have_prices),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -116,7 +116,7 @@ static void timed_workloads_can_be_checked(void **state)
 	batch_free(s.batch);
 }
 
-static void exams_are_kept(void **state)
+static void checked_workloads_are_kept(void **state)
 {
 	struct scenario s;
 	struct workload *first = NULL, *again = NULL, *other = NULL;
@@ -160,7 +160,7 @@ int main(void)
 		cmocka_unit_test(nothing_to_do_is_right),
 		cmocka_unit_test(one_key_of_thousands),
 		cmocka_unit_test(timed_workloads_can_be_checked),
-		cmocka_unit_test(exams_are_kept),
+		cmocka_unit_test(checked_workloads_are_kept),
 		cmocka_unit_test(tolerances),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

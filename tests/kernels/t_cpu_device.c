@@ -80,7 +80,7 @@ static void ceilings_are_plausible(void **state)
 	cpu_ops.close(&d);
 }
 
-static void missing_library_is_told(void **state)
+static void a_missing_library_is_reported(void **state)
 {
 	struct device d = { .ops = &cpu_ops };
 	struct blob blob = { .path = "/nonexistent/kernel.so", .entry = "attune_kernel" };
@@ -98,7 +98,7 @@ int main(void)
 		cmocka_unit_test(bad_names_are_refused),
 		cmocka_unit_test(graph_runs_every_cell),
 		cmocka_unit_test(ceilings_are_plausible),
-		cmocka_unit_test(missing_library_is_told),
+		cmocka_unit_test(a_missing_library_is_reported),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("cpu_device", tests, NULL, NULL);

@@ -180,7 +180,7 @@ static void clusters_are_attributes(void **state)
 	assert_false(note.extended);
 }
 
-static void what_the_driver_answers_is_told(void **state)
+static void answers_of_the_driver_are_reported(void **state)
 {
 	enum { NOT_SUPPORTED = 801 };
 	const struct cuda_function f = loaded(0, 8, 0);
@@ -200,7 +200,7 @@ int main(void)
 		cmocka_unit_test(the_parameter_is_its_bytes),
 		cmocka_unit_test(else_it_is_pointed_to),
 		cmocka_unit_test(clusters_are_attributes),
-		cmocka_unit_test(what_the_driver_answers_is_told),
+		cmocka_unit_test(answers_of_the_driver_are_reported),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("cuda_launch", tests, NULL, NULL);

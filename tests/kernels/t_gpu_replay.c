@@ -189,7 +189,7 @@ static void change(struct stage *t, enum queries kind)
 			(size_t)b->view.num_seqs * sizeof *b->seq_lens));
 }
 
-static void play(struct stage *t, char *out, unsigned order)
+static void replay_once(struct stage *t, char *out, unsigned order)
 {
 	double ns;
 	if (is_emulated(&dev))
@@ -203,11 +203,11 @@ static void is_right(struct stage *t, unsigned order)
 {
 	struct verdict v;
 	char *text = batch_format(&t->scenario.batch->view);
-	play(t, t->out[0], order);
+	replay_once(t, t->out[0], order);
 	check_output(&v, &t->w, PHASE_ALL, MOST_ROWS);
 	if (v.outcome != OUTCOME_OK)
 		fail_msg("%s: %s: %s", text, outcome_name(v.outcome), v.text);
-	play(t, t->out[1], order + REPLAYS);
+	replay_once(t, t->out[1], order + REPLAYS);
 	if (memcmp(t->out[0], t->out[1], t->out_bytes))
 		fail_msg("%s: other bits the next time", text);
 	free(text);

@@ -163,7 +163,7 @@ static void change(struct stage *t)
 			(size_t)b->view.num_seqs * sizeof *b->seq_lens));
 }
 
-static void play(struct stage *t, char *out, unsigned seed)
+static void replay(struct stage *t, char *out, unsigned seed)
 {
 	double ns;
 	if (is_emulated(&dev))
@@ -181,12 +181,12 @@ static void replays_are_right(void **state)
 	const int n = is_emulated(&dev) ? EMULATED_REPLAYS : REPLAYS;
 	for (int i = 0; i < n; i++) {
 		char *text = batch_format(&t.scenario.batch->view);
-		play(&t, t.out[0], 0);
+		replay(&t, t.out[0], 0);
 		check_output(&v, &t.w, PHASE_ALL, SAMPLES);
 		if (v.outcome != OUTCOME_OK)
 			fail_msg("%s: %s: %s", text, outcome_name(v.outcome), v.text);
 		for (unsigned again = 1; again < AGAIN; again++) {
-			play(&t, t.out[1], again);
+			replay(&t, t.out[1], again);
 			if (memcmp(t.out[0], t.out[1], t.bytes))
 				fail_msg("%s: other bits the next time", text);
 		}

@@ -241,7 +241,7 @@ static void long_names_differ(void **state)
 	assert_true(strlen(a.gpu) + strlen("_steady") < GPU_NAME);
 }
 
-static void a_chip_without_a_name_is_told_by_units_and_memory(void **state)
+static void a_chip_without_a_name_is_known_by_units_and_memory(void **state)
 {
 	static const struct {
 		int units, gib;
@@ -378,7 +378,7 @@ int main(void)
 		cmocka_unit_test(why_is_one_line),
 		cmocka_unit_test(odd_names_become_valid),
 		cmocka_unit_test(long_names_differ),
-		cmocka_unit_test(a_chip_without_a_name_is_told_by_units_and_memory),
+		cmocka_unit_test(a_chip_without_a_name_is_known_by_units_and_memory),
 		cmocka_unit_test(parts_know_their_whole),
 		cmocka_unit_test(names_have_a_form),
 		cmocka_unit_test(known_gpus_are_whole),

@@ -1,27 +1,27 @@
 /* t_measure.c - the rules of a race: the order of samples, elimination, and what is reported. */
 #include "tests/support/fake_race.h"
 
-static void each_round_plays_each_once(void **state)
+static void each_round_samples_each_once(void **state)
 {
 	(void)state;
 	struct race race = race_of(4);
 	int seen_orders = 0;
 	assert_int_equal(measure_race(&dev, &race), ATTUNE_OK);
 	int at = first_of_rounds(4);
-	assert_int_equal((fake.plays - at) % 4, 0);
-	assert_int_equal((fake.plays - at) / 4, timed_call[0].m.samples);
-	for (int round = 0; at < fake.plays; at += 4, round++) {
+	assert_int_equal((fake.num_samples - at) % 4, 0);
+	assert_int_equal((fake.num_samples - at) / 4, timed_call[0].m.samples);
+	for (int round = 0; at < fake.num_samples; at += 4, round++) {
 		int seen = 0;
 		for (int i = 0; i < 4; i++)
-			seen |= 1 << fake.play[at + i].who;
+			seen |= 1 << fake.sample[at + i].who;
 		assert_int_equal(seen, 15);
-		seen_orders |= 1 << fake.play[at].who;
+		seen_orders |= 1 << fake.sample[at].who;
 	}
 	assert_true(seen_orders & (seen_orders - 1)); /* not always the same one first */
 	assert_int_equal(fake.live_tapes, 0);
 }
 
-static void reference_is_told_last(void **state)
+static void the_reference_is_reported_last(void **state)
 {
 	(void)state;
 	struct race race = race_of(4);
@@ -118,8 +118,8 @@ static void short_calls_are_joined(void **state)
 	measure_race(&dev, &race);
 	assert_int_equal(timed_call[0].m.calls, 40);
 	assert_int_equal(timed_call[1].m.calls, 40);
-	for (int i = first_of_rounds(2); i < fake.plays; i++)
-		assert_int_equal(fake.play[i].first_set, 0);
+	for (int i = first_of_rounds(2); i < fake.num_samples; i++)
+		assert_int_equal(fake.sample[i].first_set, 0);
 }
 
 static void long_calls_rotate_sets(void **state)
@@ -131,8 +131,8 @@ static void long_calls_rotate_sets(void **state)
 		fake.us[i] = 15000; /* one call is a sample */
 	measure_race(&dev, &race);
 	assert_int_equal(timed_call[0].m.calls, 1);
-	for (int i = 1; i < fake.plays; i++)
-		assert_int_equal(fake.play[i].first_set, (fake.play[i - 1].first_set + 1) % 4);
+	for (int i = 1; i < fake.num_samples; i++)
+		assert_int_equal(fake.sample[i].first_set, (fake.sample[i - 1].first_set + 1) % 4);
 	assert_true(fake.longest_told > 0.0149);
 }
 
@@ -221,7 +221,7 @@ static void figures_follow_from_the_samples(void **state)
 	assert_true(fabs(m->sm_mhz_before - 1500) < 1e-9);
 }
 
-static void fixed_rounds_drop_nobody(void **state)
+static void fixed_rounds_drop_no_contender(void **state)
 {
 	(void)state;
 	struct race race = race_of(3);
@@ -236,7 +236,7 @@ static void fixed_rounds_drop_nobody(void **state)
 	assert_true(fabs(timed_call[2].m.lead - 1.3) < 1e-6);
 }
 
-static void time_spent_is_told(void **state)
+static void time_spent_is_reported(void **state)
 {
 	(void)state;
 	struct race race = race_of(2);
@@ -267,7 +267,7 @@ static void races_need_no_device(void **state)
 	assert_int_equal(rounds[1], 2);
 	assert_string_equal(timed_call[1].m.stopped, "beaten");
 	assert_int_equal(timed_call[2].m.outcome, OUTCOME_RESOURCES);
-	assert_int_equal(fake.plays, 0);
+	assert_int_equal(fake.num_samples, 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(fake.told[i], 1);
 	struct protocol poor = usual; /* simulated time is spent as real time is */
@@ -324,8 +324,8 @@ static void presets_are_known_words(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_round_plays_each_once),
-		cmocka_unit_test(reference_is_told_last),
+		cmocka_unit_test(each_round_samples_each_once),
+		cmocka_unit_test(the_reference_is_reported_last),
 		cmocka_unit_test(slow_ones_go),
 		cmocka_unit_test(quiet_ones_stop_early),
 		cmocka_unit_test(noisy_ones_use_all_rounds),
@@ -336,8 +336,8 @@ int main(void)
 		cmocka_unit_test(all_rounds_count_in_the_ratio),
 		cmocka_unit_test(one_round_is_compared_with_all),
 		cmocka_unit_test(figures_follow_from_the_samples),
-		cmocka_unit_test(fixed_rounds_drop_nobody),
-		cmocka_unit_test(time_spent_is_told),
+		cmocka_unit_test(fixed_rounds_drop_no_contender),
+		cmocka_unit_test(time_spent_is_reported),
 		cmocka_unit_test(races_need_no_device),
 		cmocka_unit_test(a_refused_launch_is_a_result),
 		cmocka_unit_test(a_lost_device_ends_the_race),

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include "tests/support/fake_race.h"
 
-static int plays_seen;
+static int samples_seen;
 /* Every third sample was disturbed. */
 static double third(const struct device *d)
 {
 	(void)d;
-	return ++plays_seen % 3 ? 1 : 0.5;
+	return ++samples_seen % 3 ? 1 : 0.5;
 }
 
 static double third_is_slow(int who, int nth)
@@ -23,7 +23,7 @@ static void disturbed_samples_are_taken_again(void **state)
 	struct race race = race_of(1);
 	fake.script = third_is_slow;
 	race.share = third;
-	plays_seen = 0; /* the third of all samples, not counting the one for the calls */
+	samples_seen = 0; /* the third of all samples, not counting the one for the calls */
 	measure_race(&dev, &race);
 	const struct measurement *m = &timed_call[0].m;
 	assert_int_equal(m->samples, 6);
@@ -40,11 +40,11 @@ static double held_up(int who, int nth)
 static double when_held_up(const struct device *d)
 {
 	(void)d;
-	const int who = fake.play[fake.plays - 1].who;
+	const int who = fake.sample[fake.num_samples - 1].who;
 	return who == 1 && fake.nth[who] <= 2 ? 0.4 : 1;
 }
 
-static void who_was_held_up_is_not_slow(void **state)
+static void a_contender_held_up_is_not_slow(void **state)
 {
 	(void)state;
 	struct race race = race_of(2);
@@ -218,7 +218,7 @@ static void one_sample_far_out_is_forgiven(void **state)
 	assert_true(fabs(timed_call[1].m.lead - 1) < 1e-6);
 }
 
-static void the_impossible_drives_nobody_out(void **state)
+static void impossible_times_eliminate_no_contender(void **state)
 {
 	(void)state;
 	struct race race = race_of(3);
@@ -295,12 +295,12 @@ static void steady_races_settle_first(void **state)
 	measure_race(&dev, &race);
 	assert_int_equal(timed_call[0].m.samples, 6);
 	assert_true(fake.looks > 8 + 6); /* four windows would be enough of time */
-	assert_true(fake.plays > first_of_rounds(2) + 2 * 6 + 8);
+	assert_true(fake.num_samples > first_of_rounds(2) + 2 * 6 + 8);
 	assert_true(fabs(timed_call[0].m.power_w - 600) < 1e-9);
 }
 
 /* Of three the last is beaten, and keeps the power of the race. */
-static void who_is_left_tells_its_own_power(void **state)
+static void the_last_contenders_have_their_own_power(void **state)
 {
 	(void)state;
 	struct race race = race_of(3);
@@ -335,19 +335,19 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(disturbed_samples_are_taken_again),
-		cmocka_unit_test(who_was_held_up_is_not_slow),
+		cmocka_unit_test(a_contender_held_up_is_not_slow),
 		cmocka_unit_test(disturbed_samples_are_no_data),
 		cmocka_unit_test(a_wide_interval_is_no_time),
 		cmocka_unit_test(few_samples_are_no_time),
 		cmocka_unit_test(too_fast_is_wrong),
 		cmocka_unit_test(a_clock_that_lied_once_is_forgiven),
-		cmocka_unit_test(the_impossible_drives_nobody_out),
+		cmocka_unit_test(impossible_times_eliminate_no_contender),
 		cmocka_unit_test(one_sample_far_out_is_forgiven),
 		cmocka_unit_test(throttled_rounds_are_run_again),
 		cmocka_unit_test(a_slow_device_is_measured_nevertheless),
 		cmocka_unit_test(samples_at_another_clock_do_not_count),
 		cmocka_unit_test(steady_races_settle_first),
-		cmocka_unit_test(who_is_left_tells_its_own_power),
+		cmocka_unit_test(the_last_contenders_have_their_own_power),
 		cmocka_unit_test(without_a_counter_power_is_the_races),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -74,7 +74,7 @@ static double fades(int who, int nth)
 	return who == 1 ? nth < 3 ? 90 : 120 : 100;
 }
 
-static void a_twin_goes_with_its_original(void **state)
+static void a_control_goes_with_its_original(void **state)
 {
 	(void)state;
 	struct race race = race_of(3);
@@ -95,7 +95,7 @@ static double tires(int who, int nth)
 	return who == 0 ? nth < 3 ? 90 : 120 : 100;
 }
 
-static void a_twin_rests_with_the_reference(void **state)
+static void a_control_rests_with_the_reference(void **state)
 {
 	(void)state;
 	struct race race = race_of(3);
@@ -113,8 +113,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_race_whose_control_is_off_is_noise),
 		cmocka_unit_test(the_fastest_runs_twice),
-		cmocka_unit_test(a_twin_goes_with_its_original),
-		cmocka_unit_test(a_twin_rests_with_the_reference),
+		cmocka_unit_test(a_control_goes_with_its_original),
+		cmocka_unit_test(a_control_rests_with_the_reference),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

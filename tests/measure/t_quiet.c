@@ -219,7 +219,7 @@ static void anyway_says_so_and_goes_on(void **state)
 	assert_int_equal(looks, 1);
 }
 
-static void who_interrupts_does_not_wait(void **state)
+static void an_interrupt_ends_the_wait(void **state)
 {
 	(void)state;
 	interrupted = 1;
@@ -361,7 +361,7 @@ int main(void)
 		cmocka_unit_test(a_busy_one_is_waited_for),
 		cmocka_unit_test(and_refused_in_the_end),
 		cmocka_unit_test(anyway_says_so_and_goes_on),
-		cmocka_unit_test(who_interrupts_does_not_wait),
+		cmocka_unit_test(an_interrupt_ends_the_wait),
 		cmocka_unit_test(one_command_a_device),
 		cmocka_unit_test(a_lock_is_waited_for),
 		cmocka_unit_test(names_and_modes),

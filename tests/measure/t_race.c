@@ -254,7 +254,7 @@ static void ties_end_early(void **given)
 
 /* A contender and its control differ by noise alone: neither is favoured, and more rounds shrink
  * the difference. */
-static void twins_are_alike(void **given)
+static void a_control_differs_by_noise_alone(void **given)
 {
 	(void)given;
 	struct protocol p;
@@ -277,8 +277,8 @@ static void twins_are_alike(void **given)
 		expected += 2 * sigma * sigma * acos(-1) / 2 / control.rounds;
 	}
 	const double spread = sqrt(squares / n);
-	printf("# %d twins: mean %.4f, spread %.4f (noise alone %.4f), ahead %.0f %%\n", n, sum / n,
-	       spread, sqrt(expected / n), 100.0 * ahead / n);
+	printf("# %d controls: mean %.4f, spread %.4f (noise alone %.4f), ahead %.0f %%\n", n,
+	       sum / n, spread, sqrt(expected / n), 100.0 * ahead / n);
 	assert_true(n > HEATS * 9 / 10);
 	assert_true(fabs(sum / n) < 3 * spread / sqrt(n));
 	assert_true(fabs(ahead - n / 2.0) < 1.5 * sqrt(n));
@@ -289,7 +289,7 @@ int main(void)
 {
 	struct CMUnitTest t[32] = { cmocka_unit_test(equals_are_seldom_beaten),
 				    cmocka_unit_test(bounds_hold), cmocka_unit_test(ties_end_early),
-				    cmocka_unit_test(twins_are_alike) };
+				    cmocka_unit_test(a_control_differs_by_noise_alone) };
 	size_t n = 4;
 	for (size_t i = 0; i < COUNT(rows); i++)
 		t[n++] = (struct CMUnitTest){ rows[i].name, races_cost_little_and_lose_little, 0, 0,

@@ -110,7 +110,7 @@ static void conserves(void **arg)
 	for (int seed = 0; seed < 5; seed++) {
 		struct trace t = random_trace(c->requests, c->longest);
 		struct seen *seen = calloc((size_t)t.n, sizeof *seen);
-		struct engine_sim r, twin;
+		struct engine_sim r, same;
 		long long fed = 0, expected = 0, again = 0;
 		assert_non_null(seen);
 		assert_true(engine_run(&r, &t, &c->engine));
@@ -126,10 +126,10 @@ static void conserves(void **arg)
 		assert_int_equal(r.preemptions > 0, c->must_preempt);
 		assert_true(c->must_preempt || !r.recomputed);
 		assert_true(r.busy_steps >= 1 && r.busy_steps <= r.num_steps);
-		assert_true(engine_run(&twin, &t, &c->engine));
-		assert_true(twin.num_rows == r.num_rows && twin.num_steps == r.num_steps);
-		assert_memory_equal(twin.rows, r.rows, r.num_rows * sizeof *r.rows);
-		engine_free(&twin);
+		assert_true(engine_run(&same, &t, &c->engine));
+		assert_true(same.num_rows == r.num_rows && same.num_steps == r.num_steps);
+		assert_memory_equal(same.rows, r.rows, r.num_rows * sizeof *r.rows);
+		engine_free(&same);
 		engine_free(&r);
 		trace_free(&t);
 		free(seen);

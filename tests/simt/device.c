@@ -143,7 +143,7 @@ int simt_find(const struct device *dev, uintptr_t address, uintptr_t *begin, uin
 static enum attune_status is_idle(const struct device *dev)
 {
 	const struct emulated *e = dev->state;
-	return e->recording ? fail(ATTUNE_INVALID, "a copy while a tape is recorded") : ATTUNE_OK;
+	return e->recording ? fail(ATTUNE_INVALID, "a copy while a graph is recorded") : ATTUNE_OK;
 }
 
 static enum attune_status simt_copy(struct device *dev, void *dst, const void *src, size_t bytes)
@@ -380,9 +380,9 @@ static enum attune_status simt_tape_begin(struct device *dev)
 {
 	struct emulated *e = dev->state;
 	if (e->recording)
-		return fail(ATTUNE_INVALID, "a tape is being recorded already");
+		return fail(ATTUNE_INVALID, "a graph is being recorded already");
 	e->recording = calloc(1, sizeof *e->recording);
-	return e->recording ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "no memory for a tape");
+	return e->recording ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "no memory for a graph");
 }
 
 /* All its code is compiled now, at once. */
@@ -392,7 +392,7 @@ static enum attune_status simt_tape_end(struct device *dev, struct graph **out)
 	struct graph *graph = e->recording;
 	int n = 0;
 	if (!graph)
-		return fail(ATTUNE_INVALID, "no tape is being recorded");
+		return fail(ATTUNE_INVALID, "no graph is being recorded");
 	e->recording = NULL;
 	*out = graph;
 	struct code **v = malloc(((size_t)graph->n + 1) * sizeof(struct code *));

@@ -153,8 +153,7 @@ static void named_damage(void **state)
 		const enum found found = find(path, 0, 1);
 		if (found != REFUSED)
 			fail_msg("%s: %s", named[i].name, found_names[found]);
-		if (!strstr(named[i].name,
-			    "version 5")) /* merge migrates it, or refuses */
+		if (!strstr(named[i].name, "version 5")) /* merge migrates it, or refuses */
 			commands_refuse(named[i].name, path, NULL);
 		quiet();
 		unsigned long long rows;

@@ -46,8 +46,8 @@ static const char *older(const char *name, const char *text, const char *more)
 {
 	const char *path = in_folder(name);
 	char command[900];
-	snprintf(command, sizeof command, "sqlite3 %s <tests/store/%s && sqlite3 %s \"%s\"", path, text,
-		 path, more);
+	snprintf(command, sizeof command, "sqlite3 %s <tests/store/%s && sqlite3 %s \"%s\"", path,
+		 text, path, more);
 	assert_int_equal(system(command), 0);
 	quiet();
 	assert_null(store_open(path, 1));

@@ -284,7 +284,7 @@ static void formulas_bound_their_axis(void **state)
 }
 
 /* The first problems run all that formulas allow, chance picks and defaults, and nothing else. */
-static void open_heats_keep_to_formulas(void **state)
+static void open_problems_keep_to_formulas(void **state)
 {
 	int place[4096], far = 0;
 	(void)state;
@@ -349,7 +349,7 @@ int main(void)
 		cmocka_unit_test_teardown(winners_anywhere_are_tried, clear),
 		cmocka_unit_test_teardown(the_best_is_kept_up_to_date, clear),
 		cmocka_unit_test_teardown(formulas_bound_their_axis, clear),
-		cmocka_unit_test_teardown(open_heats_keep_to_formulas, clear),
+		cmocka_unit_test_teardown(open_problems_keep_to_formulas, clear),
 		cmocka_unit_test_teardown(a_bound_knows_idle_units, clear),
 		cmocka_unit_test_teardown(few_run_the_whole_of_a_mixed_batch, clear),
 	};

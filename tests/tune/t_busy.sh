@@ -1,6 +1,6 @@
 #!/bin/sh
-# t_busy.sh - commands that measure, on a machine that is busy: they name who uses it, wait, and
-# refuse; --anyway measures; another attune on the device is waited for in any case.
+# t_busy.sh - commands that measure, on a busy machine: they name the processes in the way, wait, and
+# refuse; --anyway measures; they wait for another attune on the device in any case.
 . tests/support/tap.sh
 attune=$B/attune
 export ATTUNE_LOCKS="$tmp" ATTUNE_PATIENCE=0

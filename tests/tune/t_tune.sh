@@ -1,6 +1,6 @@
 #!/bin/sh
-# t_tune.sh - attune tune on the CPU, with rules and a database of another machine at hand: what it
-# starts from, where it writes, what it says, that it resumes, and that its header follows from its
+# t_tune.sh - attune tune on the CPU, with rules and a database of another machine: where it starts,
+# where it writes, what it prints, that it resumes, and that `attune induce` remakes its header from its
 # database.
 . tests/support/tap.sh
 attune=$PWD/$B/attune
@@ -53,7 +53,7 @@ python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); assert d["gpu"] 
 	"$tmp/out" 2>"$tmp/err"
 row $? "its summary as JSON"
 
-# To the project: not beside another machine's times (t_basis has what is good enough).
+# A contribution is refused: the database has another machine's times (t_basis.c has one that passes).
 contribute() {
 	timeout 1200 "$attune" contribute --gpu cpu --results "$tmp/results" --generated "$tmp/generated" "$@" \
 		>"$tmp/out" 2>"$tmp/err" </dev/null

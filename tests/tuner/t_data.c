@@ -70,7 +70,7 @@ static void add_pass(struct data *d, int pass, const char *batch, const char *ph
 }
 
 /* Pass A prefers 16 rows, pass B 32; 64 was not measured again. */
-static void test_pass_a_teaches_and_pass_b_judges(void **state)
+static void test_trees_learn_from_pass_a_and_pass_b_decides(void **state)
 {
 	struct data *d = begin();
 	(void)state;
@@ -107,7 +107,7 @@ static void test_pass_a_teaches_and_pass_b_judges(void **state)
 
 /* A choice that pass B lacks is faster by far than all in it: it came later, so both passes
  * count as one. */
-static void test_an_old_pass_b_judges_nothing(void **state)
+static void test_an_old_pass_b_decides_nothing(void **state)
 {
 	struct data *d = begin();
 	int best;
@@ -272,8 +272,8 @@ int main(void)
 		cmocka_unit_test(test_least_times_are_those_of_all_cells),
 		cmocka_unit_test(test_what_does_not_belong_is_refused),
 		cmocka_unit_test(test_scenarios_differ_by_any_of_their_keys),
-		cmocka_unit_test(test_pass_a_teaches_and_pass_b_judges),
-		cmocka_unit_test(test_an_old_pass_b_judges_nothing),
+		cmocka_unit_test(test_trees_learn_from_pass_a_and_pass_b_decides),
+		cmocka_unit_test(test_an_old_pass_b_decides_nothing),
 		cmocka_unit_test(test_order_of_insertion_leaves_no_trace),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -79,7 +79,7 @@ static void test_check_fails_with_the_diff(void **state)
 	assert_non_null(strstr(printed, "\n+\t"));
 }
 
-static void test_nothing_to_judge_is_a_failure(void **state)
+static void test_nothing_to_score_is_a_failure(void **state)
 {
 	const char *empty = in_folder("empty.sqlite"), *all = in_folder("all.sqlite");
 	(void)state;
@@ -278,7 +278,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_induce_check_eval),
 		cmocka_unit_test(test_check_fails_with_the_diff),
-		cmocka_unit_test(test_nothing_to_judge_is_a_failure),
+		cmocka_unit_test(test_nothing_to_score_is_a_failure),
 		cmocka_unit_test(test_show_one_scenario),
 		cmocka_unit_test(test_show_mixed_lists_plans),
 		cmocka_unit_test(test_diff),

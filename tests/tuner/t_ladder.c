@@ -100,23 +100,23 @@ static void naive_is_absent(void **state)
 }
 
 /* The header's pick, from a grid that the device decides; for a static pick, the pick itself. */
-static void static_grid_is_twin(void **state)
+static void a_static_grid_has_the_same_values(void **state)
 {
 	struct measured m;
-	struct decided tuned, twin;
+	struct decided tuned, static_pick;
 	(void)state;
 	assert_true(measured_make(&m, data, "llama3.1-8b@1", &llama, "16q1s4k"));
 	assert_true(rung_made(&ladder, 4, &m, &tuned));
-	assert_true(rung_made(&ladder, 5, &m, &twin));
-	const struct space *a = tuned.decode.kernel->space, *b = twin.decode.kernel->space;
-	assert_non_null(strstr(twin.decode.kernel->name, "_static"));
+	assert_true(rung_made(&ladder, 5, &m, &static_pick));
+	const struct space *a = tuned.decode.kernel->space, *b = static_pick.decode.kernel->space;
+	assert_non_null(strstr(static_pick.decode.kernel->name, "_static"));
 	for (int i = 0; i < a->num_axes; i++)
-		assert_int_equal(config_value(&twin.decode.config, b, a->axis[i].name, -1),
+		assert_int_equal(config_value(&static_pick.decode.config, b, a->axis[i].name, -1),
 				 tuned.decode.config.v[i]);
-	assert_null(b->why_illegal(&twin.decode.config, &m.shape, &m.part[PHASE_DECODE],
+	assert_null(b->why_illegal(&static_pick.decode.config, &m.shape, &m.part[PHASE_DECODE],
 				   &data->run.device));
-	assert_true(config_value(&twin.decode.config, b, "BLOCKS_PER_SM", 0) > 1);
-	assert_int_equal(config_value(&twin.decode.config, b, "SPARE_UNITS", 0), 0);
+	assert_true(config_value(&static_pick.decode.config, b, "BLOCKS_PER_SM", 0) > 1);
+	assert_int_equal(config_value(&static_pick.decode.config, b, "SPARE_UNITS", 0), 0);
 	measured_free(&m);
 }
 
@@ -198,7 +198,7 @@ int main(void)
 		tests[n++] = (struct CMUnitTest){ expected[i].name, rung_runs, NULL, NULL,
 						  (void *)&expected[i] };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(naive_is_absent);
-	tests[n++] = (struct CMUnitTest)cmocka_unit_test(static_grid_is_twin);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(a_static_grid_has_the_same_values);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(climb_says);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return _cmocka_run_group_tests("ladder", tests, n, begin, end);

@@ -95,7 +95,7 @@ static void test_parts_cost_the_whole_plan(void **state)
 	m = matrix_ways(d, picks);
 	assert_int_equal(m->rows, 2);
 	const int32_t ways[2][NUM_BASELINE_WAYS] = {
-		{ 95310, 0, 0 }, /* 110 against 100; unmeasured streams gain nothing */
+		{ 95310, 0, 0 },      /* 110 against 100; unmeasured streams gain nothing */
 		{ 0, 470004, 470004 } /* 20 against 32 */
 	};
 	assert_int_equal(m->cols, NUM_BASELINE_WAYS);

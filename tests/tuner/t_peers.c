@@ -207,7 +207,7 @@ static void times_are_over_the_ideal(void **state)
 }
 
 /* A panel for prompts, for mixed batches and for decodes; in each the shortest call first. */
-static void others_are_beside_the_tuned_choice(void **state)
+static void other_rungs_differ_from_the_tuned_choice(void **state)
 {
 	struct data *d = data_new("h200", &h200_run);
 	struct peers *peers = malloc(sizeof *peers);
@@ -251,7 +251,7 @@ int main(void)
 		cmocka_unit_test(a_file_that_is_not_there),
 		cmocka_unit_test(the_shipped_table_goes_with_its_set),
 		cmocka_unit_test(times_are_over_the_ideal),
-		cmocka_unit_test(others_are_beside_the_tuned_choice),
+		cmocka_unit_test(other_rungs_differ_from_the_tuned_choice),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("peers", tests, NULL, NULL);

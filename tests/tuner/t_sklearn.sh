@@ -1,6 +1,6 @@
 #!/bin/sh
-# t_sklearn.sh - our trees beside scikit-learn's on the committed measurements; skipped
-# where Debian's python3-sklearn is not.
+# t_sklearn.sh - compares our trees with scikit-learn's on the committed measurements; skipped without
+# Debian's python3-sklearn.
 . tests/support/tap.sh
 python=/usr/bin/python3
 if ! "$python" -c 'import sklearn' 2>/dev/null; then
