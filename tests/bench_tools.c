@@ -18,10 +18,10 @@
 
 enum { MOST_ARGS = 16 };
 
-/* Times and sizes beyond these shares of what they were are failures. */
+/* Shares of the earlier time and size beyond which a tool fails. */
 static const double time_margin = 1.3, size_margin = 1.15;
 
-/* $RESULTS and $TMP stand for folders. ratio, mb: as of the last time this table was written. */
+/* $RESULTS and $TMP are folders. ratio, mb: measured when this table was last written. */
 // clang-format off
 static const struct tool {
 	const char *name, *args[MOST_ARGS];
@@ -105,7 +105,7 @@ static void become(const char *program, const struct tool *t, const char *result
 	_exit(126);
 }
 
-/* Its own, and that of what it ran: gnuplot. */
+/* Of the tool and its child processes (gnuplot). */
 static struct used run(const char *program, const struct tool *t, const char *results,
 		       const char *tmp)
 {

@@ -1,12 +1,11 @@
 #!/bin/sh
 # run.sh - runs test programs and scripts under prove and counts their rows.
 #
-#   B=build sh tests/run.sh TEST...        TEST_SECONDS: of one test, 1800
+#   B=build sh tests/run.sh TEST...        TEST_SECONDS: limit of one test, 1800
 #
-# prove starts this file again for each of them, as `run.sh --one TEST`, which
-# leaves what the test said in $B/tap/, and what it said on stderr in $B/talk/: that
-# is shown of tests that fail. A program that prints "1..0 # SKIP why" counts as one
-# skipped, one that crashes, hangs or ends early as one failed.
+# prove starts this file again for each test, as `run.sh --one TEST`, which leaves the test's stdout in
+# $B/tap/ and its stderr in $B/talk/; both are shown for tests that fail. A program that prints "1..0 #
+# SKIP why" counts as one skipped, one that crashes, hangs or ends early as one failed.
 set -u
 B=${B:-build}
 export B

@@ -1,6 +1,6 @@
-/* t_amd_compile.c - what compilers make of the kernels for AMD's GPUs, none of which is needed:
- * the default choices compile, keep nothing in memory, use the matrix units, and leave room for
- * as many waves as the table says. Skips itself without a compiler for gfx942. */
+/* t_amd_compile.c - compiles the kernels for AMD's GPUs, none of which is needed: the default
+ * choices compile, use no scratch memory, use the matrix units, and leave room for as many waves
+ * as the table says. Skips itself without a compiler for gfx942. */
 #include "harness/compile/compile.h"
 #include "harness/search/search.h"
 #include "kernels/roofline.h"
@@ -150,7 +150,7 @@ static void the_harness_compiles(void **state)
 	}
 }
 
-/* All that is said to be under way has registers. */
+/* Registers hold all loads in flight. */
 static void the_roofline_compiles(void **state)
 {
 	const struct gpu_model *m = gpu_model(*state);
@@ -246,7 +246,7 @@ static void occupancy_is_the_compilers(void **state)
 int main(void)
 {
 	static const struct {
-		const char *name, *compiler; /* what it must be */
+		const char *name, *compiler; /* expected */
 		void (*run)(void **);
 	} kinds[] = {
 		{ "defaults", "", defaults_fit },

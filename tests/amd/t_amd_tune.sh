@@ -1,16 +1,13 @@
 #!/bin/sh
-# t_amd_tune.sh - what `make tune GPU=mi300 PRESET=smoke` does, on a stand-in of AMD's runtime
-# that runs the kernels by fibers (tests/hip/stand_in.h), in a temporary folder. Its steps are
-# run one by one, sweep, induce, confirm, eval, and not by make, which would build the tool and
-# the library once more.
-B=${B:-build}
+# t_amd_tune.sh - the steps of `make tune GPU=mi300 PRESET=smoke` in a temporary folder, on a stand-in
+# of AMD's runtime that runs the kernels by fibers (tests/hip/stand_in.h). It calls sweep, induce,
+# confirm and eval itself, since make would build the tool and the library again.
+. tests/support/tap.sh
 attune=$B/attune
 if ! command -v "${CXX:-c++}" >/dev/null; then
 	echo "1..0 # SKIP no C++ compiler makes kernels for the host: install g++"
 	exit 0
 fi
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
 mkdir "$tmp/generated"
 db=$tmp/mi300.sqlite
 header=$tmp/generated/attune_mi300.h
@@ -18,18 +15,7 @@ header=$tmp/generated/attune_mi300.h
 export ATTUNE_HIP_LIBRARY="$B/hip/libamdhip64.so" STAND_IN_CHIP=small STAND_IN_FAULT= \
 	HIPCC= ATTUNE_CACHE="$tmp/cache"
 unset ATTUNE_EMULATED ATTUNE_HEURISTICS
-n=0
 export ATTUNE_CLOCK=1 # a race takes a second of the budget, however long it takes
-
-row() { # CONDITION NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		echo "not ok $n - $2"
-		tail -n 5 "$tmp/out" "$tmp/err" | sed 's/^/# /'
-	fi
-}
 
 run() {
 	timeout 1200 "$attune" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
@@ -103,4 +89,4 @@ ${MAKE:-make} NVCC= HIPCC= B="$tmp/b" GENERATED="$tmp/generated" CPPFLAGS= \
 	"$tmp/b/kernels/heuristics.o" >"$tmp/out" 2>"$tmp/err"
 row "$([ $? -ne 0 ] && grep -q 'attune_mi300.h was made on an emulated device' "$tmp/err"
 	echo $?)" "a library is not built with it"
-echo "1..$n"
+end_rows

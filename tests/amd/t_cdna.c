@@ -1,7 +1,7 @@
-/* t_cdna.c - what a compiler made of the GPU's kernels for AMD's, executed instruction by
- * instruction (tests/cdna/cdna.h): against the definition, and against the same source on the
+/* t_cdna.c - executes the GPU kernels' code for AMD's GPUs instruction by instruction
+ * (tests/cdna/cdna.h) and compares results with the definition, and with the same source on the
  * emulated GPU. Skips itself without a compiler or a disassembler. Arguments: only these
- * kernels. ATTUNE_SIMT=full: all points that t_gpu_kernels has. */
+ * kernels. ATTUNE_SIMT=full: all points of t_gpu_kernels. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/compile/compile.h"
@@ -32,16 +32,17 @@ static const struct run {
 	{ 4, 0, "q1s1_q0s100_q1s40_q3s9", WHOLE, 0 },
 	{ 132, 1, "q1s33_q18_q1s70", WHOLE | PARTS, 1 },
 	{ 7, 2, "q2s2_q9s65_q1s131", WHOLE, 0 },
-	{ 4, 3, "q1s700_q1s2", WHOLE, 1 }, /* for those who cut sequences */
+	{ 4, 3, "q1s700_q1s2", WHOLE, 1 }, /* for kernels that cut sequences */
 };
 
-/* All points are of the first of those that a compiler here knows; of the others the defaults. */
+/* All points use the first of those chips that a compiler here knows; the others run the
+ * defaults. */
 static const char *const gpus[] = { "mi300", "mi250", "mi350" };
 
 static const char *gpu_of[MAX_TESTS]; /* of each row */
 /* The first of a kernel's, which the emulated GPU runs, too. */
 static char is_default[MAX_TESTS];
-static int by_fibers; /* what code is loaded for */
+static int by_fibers; /* the chip and shape that code is loaded for */
 
 static enum attune_status load_code(struct code **code, const struct kernel *k, const char *flags)
 {
@@ -109,7 +110,7 @@ static float value_of_bits(int is_bf16, uint16_t bits)
 	return is_bf16 ? f : simt_from_half(bits);
 }
 
-/* How many roundings lie between two 16-bit floats. */
+/* Distance of two 16-bit floats in roundings. */
 static int distance(uint16_t a, uint16_t b)
 {
 	const int x = a & 0x8000 ? -(a & 0x7fff) : a, y = b & 0x8000 ? -(b & 0x7fff) : b;
@@ -213,8 +214,8 @@ static int add_somewhere(const struct choice *c, int shape)
 	return -1;
 }
 
-/* The default; of what costs no compilation both ends; random points. Shapes go on from kernel
- * to kernel, so that all are seen. */
+/* The default, both ends of axes that cost no compilation, and random points. Shapes continue
+ * from kernel to kernel, so that each is used. */
 static void add_few_points(const struct kernel *k)
 {
 	static int turn;
@@ -251,7 +252,7 @@ static void compile_from(size_t first)
 	struct binaries all = { .arch = dev.info.arch };
 	for (size_t i = first; i < num_rows; i++)
 		(void)binaries_add(&all, &rows[i].choice, &shapes[rows[i].shape].s);
-	(void)binaries_compile(&all); /* what does not compile is told of by its row */
+	(void)binaries_compile(&all); /* a row reports its own compilation error */
 	binaries_free(&all);
 }
 
@@ -267,7 +268,7 @@ static void add_kernel(const struct kernel *k, int is_full)
 		add_few_points(k);
 }
 
-/* Rows of that GPU; tests of kernels that have none. */
+/* Adds rows of that GPU, also for kernels without any. */
 static size_t add_rows(struct CMUnitTest *tests, const char *gpu, int num_asked, char **asked)
 {
 	const size_t first = num_rows;

@@ -1,5 +1,5 @@
-/* t_cdna_mutants.c - that t_cdna's gate bites: compiled code with a mistake in it, or an
- * instruction that does what another does, must not pass. */
+/* t_cdna_mutants.c - mistakes that t_cdna must notice: a change in compiled code, or an
+ * instruction that is executed as another one. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"

@@ -1,5 +1,5 @@
-/* t_cdna_words.c - what executes code objects, itself: words of AMD's dialect, compiled for
- * each chip, answer as t_simt.c has it; and wrong code does not get away. */
+/* t_cdna_words.c - tests the interpreter of code objects itself: the words of AMD's dialect,
+ * compiled for each chip, give the answers of t_simt.c, and wrong code is caught. */
 #include "harness/compile/compile.h"
 #include <stdio.h>
 #include <limits.h>
@@ -17,7 +17,7 @@ enum { SEEDS = 4, BYTES = DIALECT_INTS * sizeof(int) };
 static const struct row {
 	const char *name;
 	int mode;
-	const char *dies; /* a part of what is said; NULL: it does not */
+	const char *dies; /* a part of the message; NULL: no message */
 } rows[] = {
 	{ "shuffles and votes", SHUFFLES, NULL },
 	{ "rows of lanes", LANE_ROWS, NULL },

@@ -1,5 +1,5 @@
-/* t_code_object.c - what is read from code objects: of bytes made here, whole, cut short at every
- * length, and with bytes changed at random. SAN=1 sees a read beside them. */
+/* t_code_object.c - reads code objects made here: whole, cut short at every length, and with
+ * random bytes changed. SAN=1 catches reads out of bounds. */
 #include "harness/compile/code_object.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* t_hip.c - AMD GPUs by the stand-in of tests/hip: what is said of each chip and where none can
- * be used. What they do: t_hip_runs.c. */
+/* t_hip.c - opens AMD GPUs on the stand-in of tests/hip: the facts of each chip, and the
+ * messages where none can be used. t_hip_runs.c tests what they run. */
 #include "tests/hip/stand_in_here.h"
 #include <sys/stat.h>
 
@@ -118,7 +118,7 @@ static void a_library_without_code_says_so(void **state)
 	attune_context *ctx;
 	attune_op *op;
 	(void)state;
-	setenv("STAND_IN_CHIP", "MI100", 1); /* nobody makes kernels for it */
+	setenv("STAND_IN_CHIP", "MI100", 1); /* no binaries are made for it */
 	setenv("STAND_IN_FAULT", "", 1);
 	ok(attune_open(&ctx, "hip"));
 	assert_string_equal(attune_device_name(ctx),

@@ -1,6 +1,6 @@
-/* t_hip_library.c - the library on an AMD GPU, by the stand-in of tests/hip: code objects that it
- * carries are loaded, plans of an unmeasured GPU are captured and come out right. Skips itself
- * where no compiler made them. */
+/* t_hip_library.c - the library on an AMD GPU, by the stand-in of tests/hip: it loads the code
+ * objects that it carries, and captured plans of an unmeasured GPU give right results. Skips
+ * itself where no compiler made them. */
 #include <stdio.h>
 #include "harness/base/base.h"
 #include "harness/check/check.h"

@@ -1,5 +1,5 @@
-/* t_hip_on_cuda.c - of HIP's runtime over NVIDIA's driver (tests/hip_on_cuda) what needs no GPU:
- * it has all calls, says when there is no driver, and compiles. */
+/* t_hip_on_cuda.c - HIP's runtime over NVIDIA's driver (tests/hip_on_cuda), as far as it needs
+ * no GPU: it has all calls, reports a missing driver, and compiles. */
 #include "tests/hip_on_cuda/here.h"
 
 static void *runtime;
@@ -21,7 +21,7 @@ static void all_calls_are_there(void **state)
 			fail_msg("%s", dlerror());
 }
 
-/* All calls say 100, of which host code makes that no GPU is here. */
+/* All calls return 100; the host code concludes that no GPU is here. */
 static void no_driver_is_one_line(void **state)
 {
 	enum { NO_DEVICE = 100 };

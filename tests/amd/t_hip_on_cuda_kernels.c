@@ -1,8 +1,7 @@
-/* t_hip_on_cuda_kernels.c - the GPU's kernels by the host code for AMD's GPUs, on an NVIDIA one
- * (tests/hip_on_cuda): compiled by what it takes for hipRTC, over all corner batches and phases
- * against the definition; then what the library carries, its plans in captured graphs. Of each
- * kernel fewer points than t_gpu_kernels has. Skips itself without such a GPU. Arguments: only
- * these kernels. */
+/* t_hip_on_cuda_kernels.c - runs the GPU's kernels through the host code for AMD's GPUs on an
+ * NVIDIA GPU (tests/hip_on_cuda), over all corner batches and phases, against the definition;
+ * then the library's own binaries, with plans in captured graphs. It has fewer points a kernel
+ * than t_gpu_kernels. Skips itself without such a GPU. Arguments: only these kernels. */
 #include <stdio.h>
 #include "harness/base/base.h"
 #include "harness/check/check.h"

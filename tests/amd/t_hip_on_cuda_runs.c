@@ -1,5 +1,5 @@
-/* t_hip_on_cuda_runs.c - what the verbs of an AMD GPU do on an NVIDIA one, by the runtime of
- * tests/hip_on_cuda: the host code is the same, the GPU's own driver answers. Skips itself
+/* t_hip_on_cuda_runs.c - runs the device verbs of an AMD GPU on an NVIDIA one
+ * (tests/hip_on_cuda): the host code is the same, and the GPU's own driver answers. Skips itself
  * without such a GPU. */
 #include "tests/hip_on_cuda/here.h"
 #include "tests/hip/bench.h"
@@ -37,7 +37,7 @@ static int no_error_is_left(void **state)
 
 /* ---- what it is --------------------------------------------------------------------------- */
 
-/* As CUDA's own host code sees it, but for the name of its architecture. */
+/* The properties equal those of CUDA's own host code, except the architecture's name. */
 static void it_says_what_the_gpu_is(void **state)
 {
 	struct device cuda, dev;
@@ -231,8 +231,8 @@ static double host_ns(void)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* What events say is the device's time: more for 64 times the work, however busy others keep
- * it, and no more than passes here. */
+/* Events measure the device's time: more for 64 times the work, however busy others keep it, and
+ * no more than the host's clock. */
 static void graphs_say_how_long_they_take(void **state)
 {
 	enum { BYTES = 256 << 20, MANY = 64, TRIES = 8 };

@@ -1,5 +1,5 @@
-/* t_hip_runs.c - what the verbs of an AMD GPU do, by the stand-in of tests/hip, and what they
- * say where they cannot. */
+/* t_hip_runs.c - runs the device verbs of an AMD GPU on the stand-in of tests/hip, and checks
+ * their messages when a call fails. */
 #include <stdio.h>
 #include "harness/compile/compile.h"
 #include "tests/hip/stand_in_here.h"
@@ -58,7 +58,7 @@ static void memory_is_copied_and_filled(void **state)
 	assert_ints(&t.dev, t.b, 0x01010102);
 	assert_ints(&t.dev, t.a, 0x01010101);
 	ok(ops->clear(&t.dev, t.a, N * sizeof *t.a, ops->stream(&t.dev)));
-	assert_ints(&t.dev, t.a, 0x01010101); /* nobody has waited for it */
+	assert_ints(&t.dev, t.a, 0x01010101); /* nothing has waited for it */
 	ok(ops->wait(&t.dev, ops->stream(&t.dev)));
 	assert_ints(&t.dev, t.a, 0);
 	assert_string_equal(misuse(), "");
@@ -196,7 +196,7 @@ static void sources_become_code(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(folder));
 	setenv("ATTUNE_CACHE", folder, 1);
-	setenv("HIPCC", "", 1); /* no clang: the sources are none for it */
+	setenv("HIPCC", "", 1); /* no clang: it cannot compile these sources */
 	snprintf(path, sizeof path, "%s/source.cu", folder);
 	assert_string_equal(jit_version(BACKEND_GPU, "gfx942"), "hiprtc");
 	bench_open(&t, "");

@@ -1,7 +1,7 @@
-/* cdna.h - executes code objects for gfx90a, gfx942 and gfx950 on the host: the instructions
- * that a compiler made, as a disassembler names them. Waves of a block take turns; registers,
- * LDS and scratch memory begin with bits that no code should rely on. Time, waits and hazards
- * do not exist here. */
+/* cdna.h - executes code objects for gfx90a, gfx942 and gfx950 on the host, from the
+ * disassembler's names of the instructions. Waves of a block take turns. Registers, LDS and
+ * scratch memory begin with bits that no code should rely on. It does not model time, waits and
+ * hazards. */
 #ifndef TESTS_CDNA_CDNA_H
 #define TESTS_CDNA_CDNA_H
 
@@ -18,7 +18,7 @@ void cdna_free(struct cdna_code *);
 const char *cdna_disassembler(void);
 
 struct cdna_machine {
-	/* The allocation that this address lies in. 0: none. */
+	/* The allocation that contains this address. 0: none. */
 	int (*find)(void *state, uintptr_t address, uintptr_t *begin, uintptr_t *end);
 	void *state;
 	size_t lds;     /* bytes that a block may have */
@@ -26,7 +26,7 @@ struct cdna_machine {
 	unsigned units; /* CUs that blocks pretend to be on */
 	unsigned seed;  /* of the order of turns; 0: in order */
 };
-/* 0: done; else `error` says what went wrong and in which instruction. */
+/* 0: done; else `error` names the fault and the instruction. */
 int cdna_launch(const struct cdna_code *, const unsigned grid[3], unsigned threads, unsigned lds,
 		const void *args, size_t args_bytes, const struct cdna_machine *, char *error,
 		size_t size);
@@ -46,7 +46,7 @@ struct cdna_mutant {
 	const char *other;
 	int offset;
 };
-/* Of code that is loaded from now on; NULL: none. */
+/* For code that is loaded from now on; NULL: none. */
 void cdna_mutate(const struct cdna_mutant *);
 /* How many instructions were changed since. */
 int cdna_mutations(void);

@@ -1,6 +1,6 @@
-# cdna.mk - what executes code objects for AMD's GPUs in tests, included by the Makefile.
+# cdna.mk - builds the interpreter of code objects for AMD's GPUs, included by the Makefile.
 #
-#   tests/cdna/*.c -> cdna.a: on top of simt.a, whose memory it takes
+#   tests/cdna/*.c -> cdna.a: uses the memory of simt.a
 
 cdna_objs := $(patsubst %.c,$(B)/%.o,$(wildcard tests/cdna/*.c))
 

@@ -1,4 +1,4 @@
-/* device.c - see cdna_device.h. */
+/* device.c - implements cdna_device.h. */
 #include "cdna_device.h"
 #include "harness/compile/compile.h"
 #include "tests/simt/simt_device.h"

@@ -1,4 +1,4 @@
-/* lanes.c - what moves values from lane to lane, and matrix products. */
+/* lanes.c - instructions that move values between lanes, and matrix products. */
 #include "machine.h"
 #include <string.h>
 

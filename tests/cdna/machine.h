@@ -65,10 +65,10 @@ struct operand {
 	int reg, count; /* the first register, how many */
 	int is_real;
 	uint64_t number;
-	double real; /* "1.0": its bits depend on who asks */
+	double real; /* "1.0": its bits depend on the operand's type */
 };
 
-/* What stands behind the operands; 0 where the text says nothing, but for op_sel_hi. */
+/* Modifiers after the operands; 0 where the text has none, except op_sel_hi. */
 struct modifiers {
 	int offset[2];
 	int dpp; /* the control and 1 << 16; 0: none */
@@ -214,7 +214,7 @@ __attribute__((noreturn, format(printf, 2, 3))) void die(const struct instructio
 							 const char *format, ...);
 
 /* ---- text.c, ops.c -------------------------------------------------------------------- */
-/* NULL, else what cannot be read, in `room`. */
+/* NULL, else the message about what cannot be read, in `room`. */
 const char *read_listing(struct cdna_code *, char *room, size_t size);
 const struct op *find_op(const char *name, size_t length);
 
@@ -226,7 +226,7 @@ void run_vector(struct wave *, const struct instruction *);
 void run_scalar(struct wave *, const struct instruction *);
 uint64_t scalar_value(const struct wave *, const struct instruction *, const struct operand *,
 		      char type);
-/* Operand i as values of that letter; in `room`, or where they lie. */
+/* Operand i as values of that letter; in `room`, or in place. */
 const union lanes *fetch(const struct wave *, const struct instruction *, int i, char type,
 			 union lanes *room);
 void store32(struct wave *, const struct operand *, int word, const uint32_t *values,
@@ -260,7 +260,7 @@ void run_bpermute(struct wave *, const struct instruction *);
 void run_permute(struct wave *, const struct instruction *);
 void run_swizzle(struct wave *, const struct instruction *);
 void run_mfma(struct wave *, const struct instruction *);
-/* By DPP: of which lane this one reads; -1: none. */
+/* By DPP: the lane that this one reads; -1: none. */
 int dpp_lane(const struct instruction *, int lane);
 
 /* ---- wave.c --------------------------------------------------------------------------- */

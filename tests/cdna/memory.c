@@ -72,7 +72,7 @@ void run_scalar_load(struct wave *w, const struct instruction *in)
 
 /* ---- registers ------------------------------------------------------------------------ */
 
-/* From memory to the register and those behind it; parts of a register as `how` says. */
+/* From memory to a register and the ones after it; `how` selects parts of a register. */
 static void to_registers(struct wave *w, int reg, int lane, const char *from, int bytes, int how)
 {
 	uint32_t word = 0;
@@ -111,7 +111,8 @@ static void check_data(const struct instruction *in, const struct operand *o, in
 
 /* ---- device memory -------------------------------------------------------------------- */
 
-/* What a lane adds to what a scalar register holds: the text has both, or one and "off". */
+/* The lane's share of an address on top of the scalar register's: the text has both, or one and
+ * "off". */
 static uint64_t global_address(const struct wave *w, const struct instruction *in, int lane,
 			       const struct operand *v, const struct operand *s)
 {
@@ -153,7 +154,7 @@ static char *buffer_memory(const struct wave *w, const struct instruction *in, i
 	return device_memory(in, lane, base + at, bytes, in->op->how & IS_STORE);
 }
 
-/* By words, since part of it may lie beyond. */
+/* By words, since part of it may be out of bounds. */
 static void buffer_lane(struct wave *w, const struct instruction *in, int lane)
 {
 	static const char zeros[4];

@@ -1,4 +1,4 @@
-/* mistakes.c - code that is not what the compiler made, for tests that must notice. */
+/* mistakes.c - changes code after the compiler, for tests that must notice it. */
 #include "machine.h"
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* numbers.c - arithmetic that C does not have, as the manual of the instruction set says it. */
+/* numbers.c - arithmetic that C lacks, by the manual of the instruction set. */
 #include "machine.h"
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* object.c - a code object: an ELF file whose segments are laid as they say, at any address.
- * The symbol "<kernel>.kd" is the kernel's descriptor, of 64 bytes:
+/* object.c - loads a code object: an ELF file whose segments may lie at any address. The symbol
+ * "<kernel>.kd" is the kernel's descriptor, of 64 bytes:
  *
  *   0 LDS  4 scratch  8 arguments (bytes)  16 entry, from here  52 rsrc2  56 properties */
 #include "machine.h"

@@ -1,12 +1,12 @@
-/* operands.c - registers and constants to values in each lane, and results back to registers:
- * what a form's letters mean (vector.def). */
+/* operands.c - reads operands from registers and constants into a value for each lane, and
+ * writes results back. vector.def lists the letters of a form. */
 #include "machine.h"
 #include <math.h>
 #include <string.h>
 
 /* ---- scalars -------------------------------------------------------------------------- */
 
-/* The bits of a constant; what has a point has those of the type that asks. */
+/* The bits of a constant; a constant with a point has those of the operand's type. */
 static uint64_t bits_of_number(const struct operand *o, char type)
 {
 	const float f = (float)o->real;
@@ -124,7 +124,7 @@ static void set_signs(float *f, int count, int absolute, int negated)
 		f[i] = -f[i];
 }
 
-/* Two floats or two halves of 16 bits; op_sel says what is the first, op_sel_hi the second. */
+/* Two floats or two 16-bit halves; op_sel selects the first, op_sel_hi the second. */
 static void fetch_pairs(const struct wave *w, const struct instruction *in, int i, char type,
 			union lanes *out)
 {

@@ -1,5 +1,5 @@
-/* ops.c - the table of instructions: vector.def, scalar.def, and those that are more than a
- * statement. A row that lacks makes code that needs it fail to load, with the row's name. */
+/* ops.c - the table of instructions: vector.def, scalar.def, and those that take more than one
+ * statement. Code that needs a missing row fails to load, and the message names the row. */
 #include "machine.h"
 #include <math.h>
 #include <string.h>
@@ -203,7 +203,7 @@ static const struct op ops[] = {
 	OTHER("s_getreg_b32", run_getreg, 0, 0)
 	OTHER("s_memtime", run_time, 0, 0) OTHER("s_memrealtime", run_time, 0, 0)
 	OTHER("s_getpc_b64", run_getpc, 0, 0)
-	/* order and time, of which there is none here */
+	/* order and time, which are not modelled */
 	OTHER("s_waitcnt", run_nothing, 0, 0) OTHER("s_nop", run_nothing, 0, 0)
 	OTHER("s_setprio", run_nothing, 0, 0) OTHER("s_inst_prefetch", run_nothing, 0, 0)
 	OTHER("s_sethalt", run_nothing, 0, 0) OTHER("s_code_end", run_nothing, 0, 0)

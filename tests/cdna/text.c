@@ -1,9 +1,9 @@
-/* text.c - the disassembler's lines, each once, into instructions:
+/* text.c - parses the disassembler's lines into instructions, each line once:
  *
  *	v_add_f32_dpp v1, v2, -v3 row_ror:8 row_mask:0xf   // 000000001900: 020206FA FF010102
  *	`- op, how    `- operands `- modifiers                `- address     `- words
  *
- * What DPP, SDWA, branches and the like say of themselves is read from the words. */
+ * DPP, SDWA, branches and the like are decoded from the words. */
 #include "machine.h"
 #include <stddef.h>
 #include <stdio.h>
@@ -184,7 +184,7 @@ static void read_sdwa(struct instruction *in, uint32_t word)
 	in->m.keeps = is_compare ? PAD : (int)(word >> 11 & 3);
 }
 
-/* The mnemonic without what says how it is encoded. */
+/* The mnemonic without its encoding suffix. */
 static size_t name_length(const char *line, const char **how)
 {
 	static const char *const ends[] = { "_e64_dpp", "_e32", "_e64", "_dpp", "_sdwa" };

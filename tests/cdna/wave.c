@@ -1,6 +1,6 @@
-/* wave.c - a launch: a few blocks at a time, their waves by turns. A turn ends at a
- * barrier, at the end, after an atomic access to device memory, or when it was long enough. The
- * seed says in which order blocks and waves come and how long turns are. */
+/* wave.c - runs a launch: a few blocks at a time, whose waves take turns. A turn ends at a
+ * barrier, at the end of the program, after an atomic access to device memory, or after a number
+ * of instructions. The seed sets the order of blocks and waves and the length of turns. */
 #include "machine.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -125,7 +125,7 @@ static void take_turn(struct wave *w)
 		    cdna_now.machine->seconds, (unsigned long long)cdna_now.steps);
 }
 
-/* All that are left stand at the barrier: it opens. 0: nobody is left. */
+/* All waves left are at the barrier: opens it. 0: no wave is left. */
 static int open_barrier(struct block *b)
 {
 	int left = 0;
@@ -136,7 +136,7 @@ static int open_barrier(struct block *b)
 	return left;
 }
 
-/* Those that may go on; how many. */
+/* Counts the waves that may go on. */
 static int list_ready(struct block *b, struct wave **ready)
 {
 	int n = 0;
@@ -160,7 +160,7 @@ static int go_on(struct block *b)
 
 /* ---- the beginning -------------------------------------------------------------------- */
 
-/* Scalar registers as the descriptor's properties say: a bit each, in this order. */
+/* Scalar registers by the bits of the descriptor's properties, in this order. */
 static void set_scalars(struct wave *w, const struct cdna_code *c, const unsigned block[3])
 {
 	static const int sizes[] = { 4, 2, 2, 2, 2, 2, 1 };
@@ -208,7 +208,7 @@ static void begin_block(struct block *b, const struct cdna_code *c, unsigned ind
 	}
 }
 
-/* Behind the arguments those that the runtime adds: block counts, block sizes. */
+/* The arguments that the runtime appends: block counts, block sizes. */
 static char *make_kernarg(const struct cdna_code *c, const unsigned grid[3], unsigned threads,
 			  const void *args, size_t args_bytes, size_t *bytes)
 {

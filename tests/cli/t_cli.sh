@@ -1,23 +1,9 @@
 #!/bin/sh
-# t_cli.sh - the command line: help, usage errors, exit codes. A failure says so in
-# one line on stderr (argp adds one that points to --help) and nothing on stdout.
-B=${B:-build}
+# t_cli.sh - the command line: help, usage errors, exit codes. A failure prints one line on stderr
+# (argp adds one that points to --help) and nothing on stdout.
+. tests/support/tap.sh
 attune=$B/attune
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes
-n=0
-
-row() { # CONDITION NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		echo "not ok $n - $2"
-		sed 's/^/# out: /' "$tmp/out" | head -3
-		sed 's/^/# err: /' "$tmp/err" | head -5
-	fi
-}
 
 run() {
 	eval "timeout 1200 $attune $*" >"$tmp/out" 2>"$tmp/err" </dev/null
@@ -195,4 +181,4 @@ row "$([ $code -eq 0 ] && [ "$(grep -c '^own' "$tmp/out")" -eq 8 ] && [ "$(grep 
 row "$([ "$(cat "$tmp/code")" = 0 ] || [ -s "$tmp/err" ]; echo $?)" "out of memory: not without a word"
 [ ! -e "$tmp/x.h" ]
 row $? "what failed wrote no header"
-echo "1..$n"
+end_rows

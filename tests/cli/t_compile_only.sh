@@ -1,21 +1,8 @@
 #!/bin/sh
-# t_compile_only.sh - attune sweep --compile-only: what binaries take of GPUs that are not here.
-B=${B:-build}
+# t_compile_only.sh - attune sweep --compile-only: the resources of binaries for GPUs that are not here.
+. tests/support/tap.sh
 attune=$B/attune
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
 export ATTUNE_CACHE="$tmp/cache"
-n=0
-
-row() { # CONDITION NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/err" | tail -n 5
-	fi
-}
 
 run() {
 	timeout 1200 "$attune" sweep --gpu mi300 --compile-only --kernels naive --preset smoke \
@@ -62,4 +49,4 @@ if command -v clang-22 >/dev/null && HIPCC=clang-22 sh harness/commands/deps.sh 
 	row "$([ $? -eq 0 ] && [ "$(ask whole "SELECT count(*) FROM sqlite_schema
 		WHERE name = 'resources'")" = 0 ]; echo $?)" "it is nothing that was measured"
 fi
-echo "1..$n"
+end_rows

@@ -1,23 +1,10 @@
 #!/bin/sh
-# t_deps.sh - the dependency installer, with a package manager that only takes notes:
-# nothing is installed when all is there, lists are refreshed only when needed, and
-# where nothing can be done one line names packages and command. And what each command
-# of make asks for.
+# t_deps.sh - the dependency installer, with a package manager that only logs its calls: it installs
+# nothing when nothing is missing, refreshes lists only when needed, and prints one line with packages
+# and command where it cannot install. Also the groups that each make target asks for.
+. tests/support/tap.sh
 unset CXX HIPCC CPPFLAGS CPATH PKG_CONFIG_PATH AMD GPU COMPILE_ONLY
 export ROCM_PATH=/nowhere
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-n=0
-
-row() { # CONDITION NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/err" "$tmp/log"
-	fi
-}
 
 # A compiler that finds all headers but those that "$tmp/lacks" names.
 cat >"$tmp/fakecc" <<SCRIPT
@@ -187,7 +174,7 @@ row "$([ "$(MAKEFLAGS='' ${MAKE:-make} -s plot-if-possible deps="sh $tmp/lacking
 	'no pictures: missing gnuplot; to install: x' ]; echo $?)" "without gnuplot pictures are left out, in one line"
 
 # A compiler for AMD's GPUs, and the builds that use it. As for `make help`, the rules of the shipped
-# binaries are not made anew: they are those of the build that tests are running from.
+# binaries are not made again: they are those of the build that the tests run from.
 mkdir "$tmp/clang"
 printf '#!/bin/sh\n' >"$tmp/clang/clang-22"
 chmod +x "$tmp/clang/clang-22"
@@ -215,4 +202,4 @@ if command -v pkg-config >/dev/null; then
 		echo "$flags" | grep -q "CPPFLAGS='-I$tmp/i'"; echo $?)" \
 		"what pkg-config finds in a prefix is compiled and linked with"
 fi
-echo "1..$n"
+end_rows

@@ -1,24 +1,11 @@
 #!/bin/sh
-# t_e2e.sh - from scenarios to pictures on the CPU, in a temporary folder: what `make
-# tune` does, killed in the middle, resumed, and done twice with the same result.
-B=${B:-build}
+# t_e2e.sh - the steps of `make tune` on the CPU, from scenarios to pictures, in a temporary folder:
+# killed in the middle, resumed, and done twice with the same result.
+. tests/support/tap.sh
 attune=$B/attune
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes
 db=$tmp/cpu.sqlite
-n=0
 export ATTUNE_CLOCK=1 # a race takes a second of the budget, however long it takes
-
-row() { # CONDITION NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		echo "not ok $n - $2"
-		tail -n 5 "$tmp/out" "$tmp/err" | sed 's/^/# /'
-	fi
-}
 
 run() {
 	timeout 1200 "$attune" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
@@ -145,4 +132,4 @@ done
 run plot --gpu cpu --db "$db" --header "$tmp/a.h" --out "$tmp/two" &&
 	diff -r "$tmp/one" "$tmp/two" >>"$tmp/err"
 row $? "the same pictures twice"
-echo "1..$n"
+end_rows

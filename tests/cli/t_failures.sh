@@ -1,24 +1,11 @@
 #!/bin/sh
-# t_failures.sh - kernels that do not compile, compute something wrong, write NaN, crash or never
-# end: each is a row with its outcome and why, the sweep goes on, and nothing chooses them.
-B=${B:-build}
+# t_failures.sh - kernels that do not compile, compute something wrong, write NaN, crash or never end:
+# each is a row with its outcome and reason, the sweep goes on, and no header names them.
+. tests/support/tap.sh
 attune=$PWD/$B/attune
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes
-n=0
 export ATTUNE_CLOCK=1 # a race takes a second of the budget, however long it takes
 export ATTUNE_SOURCE="$tmp/kernels" ATTUNE_CACHE="$tmp/cache"
-
-row() { # CONDITION NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/err" | tail -n 5
-	fi
-}
 
 ask() { # SQL
 	sqlite3 "$tmp/db.sqlite" "$1"
@@ -93,4 +80,4 @@ row "$([ "$(ask 'SELECT count(DISTINCT outcome) FROM failures')" = 5 ]; echo $?)
 row $? "a header is made of the rest"
 row "$(! grep -Eq 'BLOCK_M=(48|96|384)' "$tmp/cpu.h" &&
 	grep -q 'BLOCK_M=192' "$tmp/cpu.h"; echo $?)" "and chooses none that failed"
-echo "1..$n"
+end_rows

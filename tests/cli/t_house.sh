@@ -1,21 +1,14 @@
 #!/bin/sh
 # t_house.sh - the order of files and folders: no circle of calls among files or folders, by the
 # relocations of the objects that `make test` built; no call and no include towards a higher floor
-# (kernels < harness < tuner); folders of at most 25 files. What fails names the files.
+# (kernels < harness < tuner); folders of at most 25 files. A failure lists the files.
 set -u
-B=${B:-build}
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-n=0
+. tests/support/tap.sh
 
-row() { # NAME FILE: the file lists what is wrong
-	n=$((n + 1))
-	if [ -s "$2" ]; then
-		echo "not ok $n - $1"
-		sed 's/^/# /' "$2" | head -20
-	else
-		echo "ok $n - $1"
-	fi
+empty() { # NAME FILE: the file lists what is wrong
+	cp "$2" "$tmp/log"
+	[ ! -s "$2" ]
+	row $? "$1"
 }
 
 # caller callee symbol: each call from one of our objects to another.
@@ -44,19 +37,19 @@ git ls-files 'kernels/*.[ch]' 'harness/*.[ch]' 'tuner/*.[ch]' 2>/dev/null | xarg
 		if (from != to) print from, to, FILENAME
 	}' | sort -u >"$tmp/includes"
 
-echo 1..6
 [ -s "$tmp/files" ] || echo "no calls were found in $B" >"$tmp/none"
 tsort "$tmp/files" 2>&1 >/dev/null | cat - "$tmp/none" 2>/dev/null >"$tmp/file_circles"
-row 'no circle of files' "$tmp/file_circles"
+empty 'no circle of files' "$tmp/file_circles"
 tsort "$tmp/folders" >/dev/null 2>"$tmp/folder_circles"
-row 'no circle of folders' "$tmp/folder_circles"
+empty 'no circle of folders' "$tmp/folder_circles"
 awk '{ print $1, $2 }' "$tmp/includes" | sort -u | tsort >/dev/null 2>"$tmp/include_circles"
-row 'no circle of folders by what they include' "$tmp/include_circles"
+empty 'no circle of folders by what they include' "$tmp/include_circles"
 awk '$1 ~ /^kernels/ && $2 !~ /^kernels/ || $1 ~ /^harness/ && $2 ~ /^tuner/' "$tmp/calls" >"$tmp/up"
-row 'no call towards a higher floor' "$tmp/up"
+empty 'no call towards a higher floor' "$tmp/up"
 awk '$1 ~ /^kernels/ && $2 !~ /^kernels/ || $1 ~ /^harness/ && $2 ~ /^tuner/' "$tmp/includes" >"$tmp/up"
-row 'no include towards a higher floor' "$tmp/up"
+empty 'no include towards a higher floor' "$tmp/up"
 # kernels/gpu stays flat: `attune bridge` looks for a kernel's source in earlier revisions there.
 git ls-files kernels harness tuner tests scenarios generated 2>/dev/null |
 	sed 's,/[^/]*$,,' | sort | uniq -c | awk '$1 > 25 && $2 != "kernels/gpu"' >"$tmp/full"
-row 'no folder of more than 25 files' "$tmp/full"
+empty 'no folder of more than 25 files' "$tmp/full"
+end_rows

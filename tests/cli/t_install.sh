@@ -1,22 +1,9 @@
 #!/bin/sh
-# t_install.sh - what `make install` leaves: a C and a C++ program build against it,
-# static and shared, the library exports the names of attune.h and no others, and each
-# generated header compiles alone as C, C++ and CUDA.
-B=${B:-build}
+# t_install.sh - the result of `make install`: a C and a C++ program build against it, static and
+# shared, the library exports the names of attune.h and no others, and each generated header
+# compiles alone as C, C++ and CUDA.
+. tests/support/tap.sh
 cc=${CC:-cc}
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-n=0
-
-row() { # CONDITION NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/log"
-	fi
-}
 
 LOCAL=no MAKEFLAGS='' ${MAKE:-make} --no-print-directory install B="$B" SAN="${SAN:-}" PREFIX="$tmp/usr" \
 	>"$tmp/log" 2>&1
@@ -161,4 +148,4 @@ done
 
 (cd "$tmp" && env -u ATTUNE_SOURCE usr/bin/attune --version) >"$tmp/log" 2>&1
 row $? "the installed tool runs elsewhere"
-echo "1..$n"
+end_rows

@@ -1,18 +1,16 @@
 #!/bin/sh
-# t_scenarios_cmd.sh - attune scenarios from outside: exit codes, what goes to stdout
-# and what to stderr, the same facts in every format. Runs in the root of the repository.
+# t_scenarios_cmd.sh - the command `attune scenarios`: exit codes, stdout and stderr, and the same
+# facts in every format.
+. tests/support/tap.sh
 set -u
-tool=${B:-build}/attune
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-n=0
+tool=$B/attune
 
 # ok NAME CONDITION...: one row
 ok() {
 	name=$1
-	n=$((n + 1))
 	shift
-	if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name"; fi
+	"$@"
+	row $? "$name"
 }
 
 run() {
@@ -107,4 +105,4 @@ ok "a grid and a trace: the end is held out" [ "$(tail -n 1 "$tmp/out" | cut -f 
 run --stats --format tsv --trace "$tmp/t.csv" --trace "$tmp/t.csv" --load 0.2
 ok "stats: a row each" [ "$code $(cut -f 1,2 "$tmp/out" | tr '\t\n' '  ')" = \
 	"0 trace load t 0.95 t 0.20 " ]
-echo "1..$n"
+end_rows

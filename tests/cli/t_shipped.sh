@@ -1,10 +1,8 @@
 #!/bin/sh
-# t_shipped.sh - binaries that the library carries and `make test` does not link, since they
-# run elsewhere, compile by the rules of `make`: of each architecture and kernel the first, and
-# one of 28 that are NVIDIA's, one of 120 of a CPU's; kernels of recorded steps take long.
-B=${B:-build}
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
+# t_shipped.sh - binaries that the library carries but `make test` does not link, since they run
+# elsewhere, compile by the rules of `make`: the first of each architecture and kernel, then every 28th
+# of NVIDIA's and every 120th of a CPU's and of recorded steps', which take long.
+. tests/support/tap.sh
 
 # $(eval $(call shipped_gpu,0123456789abcdef,sm_90,kernels/gpu/naive.cu,-DHEAD_SIZE=64 ...,))
 # linked_blobs += 0123456789abcdef
@@ -33,18 +31,11 @@ compile() { # OPTION NAME...
 }
 
 # shellcheck disable=SC2046
-compile -k $(cut -d' ' -f1 "$tmp/rows") >"$tmp/log" 2>&1
+compile -k $(cut -d' ' -f1 "$tmp/rows") >"$tmp/made" 2>&1
 compiled=$?
-n=0 failed=0
-while read -r name row; do
-	n=$((n + 1))
-	if [ $compiled -eq 0 ] || compile -q "$name" >/dev/null 2>&1; then
-		echo "ok $n - $row"
-	else
-		echo "not ok $n - $row"
-		failed=1
-	fi
+while read -r name of; do
+	[ $compiled -eq 0 ] || compile -q "$name" >/dev/null 2>&1
+	row $? "$of"
 done <"$tmp/rows"
-grep -i 'error' "$tmp/log" | sed 's/^/# /' | head -20
-echo "1..$n"
-exit $failed
+grep -i 'error' "$tmp/made" | sed 's/^/# /' | head -20
+end_rows

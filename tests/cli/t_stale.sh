@@ -1,23 +1,9 @@
 #!/bin/sh
-# t_stale.sh - what makes a generated header stale: a change of the tunables of a kernel that it
-# names, or of the features, and nothing else. The build then says which.
-B=${B:-build}
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-n=0 failed=0
+# t_stale.sh - a generated header is stale after a change of the tunables of a kernel that it names, or
+# of the features, and after nothing else. The build then names the header.
+. tests/support/tap.sh
 
-row() { # RC NAME
-	n=$((n + 1))
-	if [ "$1" -eq 0 ]; then
-		echo "ok $n - $2"
-	else
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/said"
-		failed=1
-	fi
-}
-
-# A copy of what list_shipped is made from, with the objects that there are.
+# A copy of the sources of list_shipped, with the objects of this build.
 copy() {
 	mkdir -p "$tmp/$B" "$tmp/tests" "$tmp/harness"
 	cp -Rp Makefile kernels generated "$tmp"
@@ -31,7 +17,7 @@ copy() {
 
 list() { # the rules of the build; 0 when no header is stale
 	(cd "$tmp" && MAKEFLAGS='' ${MAKE:-make} -s NVCC= HIPCC= B="$B" SAN="${SAN:-}" \
-		"$B/list_shipped" && "$B/list_shipped" --make >/dev/null) >"$tmp/said" 2>&1
+		"$B/list_shipped" && "$B/list_shipped" --make >/dev/null) >"$tmp/log" 2>&1
 }
 
 restore() { # FILE
@@ -71,7 +57,7 @@ fi
 
 says() { # TEXT: that the build stopped, with this on a line
 	! list && grep -q "^generated/attune_[a-z0-9_]*.h: $1 than when this was made; refresh it with: make heuristics GPU=" \
-		"$tmp/said"
+		"$tmp/log"
 }
 
 echo "$axis" >>"$tmp/kernels/$named.def"
@@ -90,9 +76,8 @@ row $? "the same text again is fresh"
 # As before choices could say SEGMENTS=fitted: with prices instead, and so not to be compiled.
 mkdir -p "$tmp/generated/local"
 sed 's/^\(#define ATTUNE_CPU_\)SEGMENTS(SEGMENTS)/\1PRICES(PRICE)/' generated/attune_cpu.h >"$tmp/generated/local/attune_cpu.h"
-list && grep -q '^attune: left out, since an older attune made it: generated/local/attune_cpu.h; make tune' "$tmp/said" &&
+list && grep -q '^attune: left out, since an older attune made it: generated/local/attune_cpu.h; make tune' "$tmp/log" &&
 	! grep -q local "$tmp/$B/heuristics.inc"
 row $? "a machine's own header of an older attune is left out, and named"
 rm -r "$tmp/generated/local"
-echo "1..$n"
-exit $failed
+end_rows

@@ -1,23 +1,10 @@
 #!/bin/sh
-# t_survey.sh - attune sweep --survey on the CPU: after a small sweep, scenarios of another
-# set get rows of the portfolio alone; later sweeps can still race them.
-B=${B:-build}
+# t_survey.sh - attune sweep --survey on the CPU: after a small sweep, scenarios of another set get rows
+# of the portfolio alone; later sweeps can still race them.
+. tests/support/tap.sh
 attune=$B/attune
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes
-n=0
 export ATTUNE_CLOCK=1 # a race takes a second of the budget, however long it takes
-
-row() { # CONDITION NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/err" | tail -n 5
-	fi
-}
 
 sweep() { # DB SET OPTION...
 	db=$tmp/$1.sqlite
@@ -110,4 +97,4 @@ for option in --exhaustive --again --compile-only "--replay $tmp/db.sqlite"; do
 	[ $? -eq 2 ] && grep -q 'survey goes with none of' "$tmp/err" || refused=1
 done
 row $refused "what it does not go with is refused: exit 2"
-echo "1..$n"
+end_rows

@@ -1,23 +1,10 @@
 #!/bin/sh
-# t_sweep.sh - attune sweep on the CPU: interrupted, resumed, in shards, without a
-# device, with no time. That it can be killed is in t_e2e.sh.
-B=${B:-build}
+# t_sweep.sh - attune sweep on the CPU: interrupted, resumed, in shards, without a device, without time.
+# t_e2e.sh kills it.
+. tests/support/tap.sh
 attune=$B/attune
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes
-n=0
 export ATTUNE_CLOCK=1 # a race takes a second of the budget, however long it takes
-
-row() { # CONDITION NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/err" | tail -n 5
-	fi
-}
 
 run() {
 	timeout 1200 "$attune" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
@@ -94,7 +81,7 @@ row "$([ $? -eq 0 ] && grep -q '^segmented.*ok' "$tmp/out"; echo $?)" "compiled 
 run sweep --gpu mi250 --batch q1
 row "$([ $? -eq 3 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "no such GPU here: exit 3, one line"
 
-# The stages on recorded times: what they cost and miss, the same each time.
+# The stages on recorded times: the same cost and loss each time.
 run sweep --replay results/cpu.sqlite --format tsv
 row $? "a recorded sweep is replayed"
 cp "$tmp/out" "$tmp/first"
@@ -128,12 +115,12 @@ row "$([ $? -eq 2 ] && grep -q "'rounds-rotating'" "$tmp/err"; echo $?)" \
 run sweep --gpu cpu --protocol cold --batch q1
 row "$([ $? -eq 2 ]; echo $?)" "an unknown protocol: exit 2"
 
-# A machine cannot be all of these; what it is not is refused with what it is, or with
-# what is missing.
+# A machine cannot be all of these. The others are refused; the message names the machine, or what is
+# missing.
 refused=0
 for gpu in a100 b200; do
 	run sweep --gpu $gpu --batch q1 --db "$tmp/none.sqlite" --dry-run
 	[ $? -eq 3 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && refused=1
 done
 row "$([ $refused = 1 ] && [ ! -e "$tmp/none.sqlite" ]; echo $?)" "another GPU: exit 3, one line"
-echo "1..$n"
+end_rows

@@ -1,6 +1,6 @@
-/* dialect.cu - what t_simt.c launches: each mode asks something of the dialect and of the
- * machine that runs it, and dies where the answer is not the right one. Modes that each
- * vendor's header has to answer in its own words stand in dialect_nvidia.h, dialect_amd.h. */
+/* dialect.cu - the kernel of t_simt.c: each mode checks words of the dialect and the machine
+ * that runs it, and dies at a wrong answer. dialect_nvidia.h and dialect_amd.h have the modes
+ * that differ by vendor. */
 #include "gpu/gpu.h"
 #ifndef __AMDGCN__
 #include "gpu/ring_nvidia.h"
@@ -46,7 +46,7 @@ DEVICE void tickets(const dialect_args &a)
 	}
 }
 
-/* The block that comes last adds up what all have left. */
+/* The last block to arrive adds up the results of all. */
 DEVICE void last_block(const dialect_args &a)
 {
 	__shared__ int is_last;

@@ -1,4 +1,4 @@
-/* dialect_amd.h - of dialect.cu, what is asked of gpu_amd.h and of clang's builtins. */
+/* dialect_amd.h - the modes of dialect.cu for gpu_amd.h and clang's builtins. */
 
 DEVICE void shuffles_and_votes()
 {
@@ -14,7 +14,7 @@ DEVICE void shuffles_and_votes()
 	CHECK(__builtin_amdgcn_ballot_w64(l > 40) == ~0ull << 41);
 	__builtin_amdgcn_wave_barrier();
 	if (l >= 60)
-		return; /* those who are left meet without them */
+		return; /* the remaining lanes meet without them */
 	CHECK(__builtin_amdgcn_ballot_w64(1) == ~0ull >> 4);
 }
 

@@ -1,4 +1,4 @@
-/* dialect_args.h - between t_simt.c and dialect.cu. */
+/* dialect_args.h - the arguments that t_simt.c passes to dialect.cu. */
 #ifndef TESTS_SIMT_DIALECT_ARGS_H
 #define TESTS_SIMT_DIALECT_ARGS_H
 

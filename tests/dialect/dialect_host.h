@@ -1,5 +1,5 @@
-/* dialect_host.h - of tests that launch dialect.cu: what lies in its memory, and whether its
- * answers are right. Include after cmocka.h. */
+/* dialect_host.h - the host side of dialect.cu: fills its memory and checks its answers. Include
+ * after cmocka.h. */
 #ifndef TESTS_SIMT_DIALECT_HOST_H
 #define TESTS_SIMT_DIALECT_HOST_H
 
@@ -29,7 +29,7 @@ static inline void fill_matrices(int *host, int bf16)
 		c[i] = (float)value_at(i + 500);
 }
 
-/* The arguments for memory at `at`, of which `host` is what it begins with. */
+/* The arguments for memory at `at`, which begins with the contents of `host`. */
 static inline struct dialect_args dialect_lay(int *host, int *at, int mode, int bf16)
 {
 	memset(host, 0, DIALECT_INTS * sizeof *host);

@@ -1,4 +1,4 @@
-/* dialect_nvidia.h - of dialect.cu, what is asked of gpu_nvidia.h and of CUDA's builtins. */
+/* dialect_nvidia.h - the modes of dialect.cu for gpu_nvidia.h and CUDA's builtins. */
 #define ALL 0xffffffffu
 
 DEVICE void shuffles_and_votes()
@@ -19,7 +19,7 @@ DEVICE void shuffles_and_votes()
 		CHECK(__reduce_add_sync(0xfu, 1u) == 4);
 	__syncwarp();
 	if (l >= 30)
-		return; /* those who are left meet without them */
+		return; /* the remaining lanes meet without them */
 	CHECK(__ballot_sync(ALL, 1) == 0x3fffffffu);
 }
 

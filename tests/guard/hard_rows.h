@@ -1,266 +1,13 @@
-/* hard_rows.h - kernels on inputs at the limits of the interface, against the definition. Every array
- * has its exact size and ends at memory that nobody may touch; the block table ends with its last
- * live entry. Slots without a key and table entries without a page hold NaN and numbers of no page.
- * Include after cmocka.h. The includer defines load_code(), and guarded(): device memory of so many
- * bytes whose end is the end of what is mapped. */
+/* hard_rows.h - runs kernels on the batches of hard_world.h and compares them with the definition.
+ * Include after cmocka.h. The includer defines load_code(), and guarded() of hard_world.h. */
 #ifndef TESTS_GUARD_HARD_ROWS_H
 #define TESTS_GUARD_HARD_ROWS_H
 
-#include "kernels/launch/run.h"
-#include <float.h>
-#include <limits.h>
-#include <math.h>
+#include "hard_world.h"
 
-enum { HARD_POISON = 0xff, NO_PAGE = 0x40000000, HARD_MOST_ROWS = 1024 };
+enum { HARD_MOST_ROWS = 1024 };
 
-static struct device dev;
 static enum attune_status load_code(struct code **, const struct kernel *, const char *flags);
-static void *guarded(size_t bytes);
-static void release_guarded(void);
-
-/* ---- cases -------------------------------------------------------------------------------- */
-
-enum values {
-	NOISE,
-	HUGE_SCORES,  /* queries and keys of 59904, some negative: exact products, logits to 4e10 */
-	EQUAL_SCORES, /* the same logit for all keys, -7e6 */
-};
-
-struct hard_case {
-	const char *name;
-	attune_shape s;
-	enum values values;
-	float sink; /* of all heads, where the shape has them; 0: noise */
-	const char *batches[6];
-};
-
-#define BF16_HEADS(heads, kv_heads) heads, kv_heads, 64, 16, ATTUNE_BF16, ATTUNE_BF16
-#define E4M3_HEADS(heads, kv_heads) heads, kv_heads, 64, 16, ATTUNE_BF16, ATTUNE_E4M3
-#define F16_HEADS(heads, kv_heads) heads, kv_heads, 64, 16, ATTUNE_F16, ATTUNE_F16
-// clang-format off
-static const struct hard_case hard_cases[] = {
-	{ "arrays end", { BF16_HEADS(8, 2), .causal = 1, .has_alibi = 1, .has_sinks = 1 }, NOISE, 0,
-	  { "q1s1", "5q1s130_q1s17", "q1s700_q1s1", "q40s17_q9s80_q1s33", "q1s40_q1s0", "q2s0_q3s2" } },
-	{ "arrays end, E4M3", { E4M3_HEADS(8, 2), .causal = 1 }, NOISE, 0,
-	  { "q1s1", "5q1s130_q1s17", "q1s700_q1s1", "q40s17_q9s80_q1s33", "q140s170" } },
-	{ "lone heads, E4M3, head 256", { 2, 2, 256, 16, ATTUNE_BF16, ATTUNE_E4M3, .causal = 1 }, NOISE, 0,
-	  { "q140s170", "q1s40_q20s64" } },
-	{ "keys in front of the window", { BF16_HEADS(8, 2), .causal = 1, .window = 51 }, NOISE, 0,
-	  { "q50s500", "q1s300_q3s77", "q140s300_q9s130", "q20s64_q1s64" } },
-	{ "keys in front of the window, f16", { F16_HEADS(8, 2), .causal = 1, .window = 51 }, NOISE, 0,
-	  { "q50s500", "q140s300_q9s130" } },
-	{ "keys in front of the window, E4M3", { E4M3_HEADS(8, 2), .causal = 1, .window = 51 }, NOISE, 0,
-	  { "q50s500", "q1s300_q3s77", "q140s300_q9s130" } },
-	{ "the largest window, not causal", { BF16_HEADS(4, 2), .window = INT_MAX }, NOISE, 0,
-	  { "q40s17_q9s3", "q2s1_q1s5_q8s3" } },
-	{ "the largest window, causal", { BF16_HEADS(4, 2), .causal = 1, .window = INT_MAX - 1 }, NOISE, 0,
-	  { "q40s17_q9s30", "q2s1_q1s5_q8s3" } },
-	{ "sinks of -FLT_MAX", { BF16_HEADS(8, 2), .causal = 1, .has_sinks = 1 }, NOISE, -FLT_MAX,
-	  { "q5s3_q1s300", "q40s17_q300s3" } },
-	{ "sinks of FLT_MAX", { BF16_HEADS(8, 2), .causal = 1, .has_sinks = 1 }, NOISE, FLT_MAX,
-	  { "q5s3_q1s300", "q40s17_q300s3" } },
-	{ "sinks of FLT_MAX, LSE", { BF16_HEADS(8, 2), .causal = 1, .has_sinks = 1, .has_lse = 1 }, NOISE, FLT_MAX,
-	  { "q5s3_q1s300", "q40s17_q300s3" } },
-	{ "sinks of -FLT_MAX, LSE", { BF16_HEADS(8, 2), .causal = 1, .has_sinks = 1, .has_lse = 1 }, NOISE, -FLT_MAX,
-	  { "q5s3_q1s300", "q40s17_q300s3" } },
-	{ "huge scores", { BF16_HEADS(8, 2), .causal = 1 }, HUGE_SCORES, 0, { "q1s300_q3s40", "q40s170" } },
-	{ "huge scores, LSE", { BF16_HEADS(8, 2), .causal = 1, .has_lse = 1 }, HUGE_SCORES, 0, { "q1s300_q3s40", "q40s170" } },
-	{ "equal scores, f16, window", { F16_HEADS(8, 2), .causal = 1, .window = 64, .scale = 1 }, EQUAL_SCORES, 0,
-	  { "q1s300_q3s400", "q40s300" } },
-	{ "equal scores, f16", { F16_HEADS(8, 2), .causal = 1, .scale = 1 }, EQUAL_SCORES, 0, { "q1s900", "q40s400" } },
-};
-// clang-format on
-
-static unsigned long long hard_seed;
-
-static float hard_noise(void) /* -1 .. 1 */
-{
-	hard_seed = hard_seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (float)(int)(hard_seed >> 40) / 8388608.f - 1.f;
-}
-
-/* An element of a query, or of key number `key`. */
-static float hard_value(enum values how, int is_key, int key)
-{
-	if (how == HUGE_SCORES)
-		return is_key && key % 3 == 0 ? -59904.f : 59904.f;
-	if (how == EQUAL_SCORES)
-		return is_key ? -336.f : 336.f;
-	return hard_noise();
-}
-
-/* ---- a batch in memory -------------------------------------------------------------------- */
-
-struct array {
-	void *host, *device;
-	size_t bytes;
-};
-
-enum { OUT, Q, K, V, TABLE, STARTS, LENS, SINKS, SLOPES, K_SCALES, V_SCALES, LSE, NUM_ARRAYS };
-
-struct hard_world {
-	const struct hard_case *of;
-	struct batch *batch;
-	struct array a[NUM_ARRAYS];
-	attune_tensors host, device;
-	float *lse;
-};
-
-static int pages_of(const attune_shape *s, int tokens)
-{
-	return (tokens + s->page_size - 1) / s->page_size;
-}
-
-static void add_array(struct hard_world *w, int which, size_t bytes)
-{
-	struct array *a = &w->a[which];
-	a->bytes = bytes;
-	a->host = malloc(bytes + 1);
-	a->device = guarded(bytes);
-	assert_true(a->host && a->device);
-	memset(a->host, HARD_POISON, bytes);
-}
-
-/* The first key that any query of the sequence sees. */
-static int first_seen(const attune_shape *s, int query, int seq)
-{
-	const long long first = s->window ? (long long)seq - query - s->window + 1 : 0;
-	return first < 0 ? 0 : first > seq ? seq : (int)first;
-}
-
-static void put_keys(struct hard_world *w, int page, int slot, int key)
-{
-	const attune_shape *s = &w->of->s;
-	const attune_tensors *t = &w->host;
-	for (int h = 0; h < s->num_kv_heads; h++)
-		for (int d = 0; d < s->head_size; d++) {
-			const long long at = page * t->k_page_stride + slot * t->k_slot_stride +
-					     h * t->k_head_stride + d;
-			value_put(s->kv_dtype, w->a[K].host, at,
-				  hard_value(w->of->values, 1, key));
-			value_put(s->kv_dtype, w->a[V].host, at, hard_noise());
-		}
-}
-
-/* Pages are numbered from the last one down. What no query sees keeps its poison, and a page of
- * nothing else is in no entry. */
-static void fill_cache(struct hard_world *w, int pages)
-{
-	const attune_shape *s = &w->of->s;
-	const attune_batch *b = &w->batch->view;
-	int32_t *table = w->a[TABLE].host;
-	const size_t entries = w->a[TABLE].bytes / sizeof *table;
-	for (size_t i = 0; i < entries; i++)
-		table[i] = NO_PAGE;
-	for (int i = 0; i < b->num_seqs; i++) {
-		const int query = b->query_start[i + 1] - b->query_start[i];
-		const int first = first_seen(s, query, b->seq_lens[i]);
-		for (int p = 0; p < pages_of(s, b->seq_lens[i]); p++)
-			if ((p + 1) * s->page_size > first && query)
-				table[i * w->host.block_table_stride + p] = --pages;
-		for (int key = first; query && key < b->seq_lens[i]; key++)
-			put_keys(w, table[i * w->host.block_table_stride + key / s->page_size],
-				 key % s->page_size, key);
-	}
-	assert_true(pages >= 0);
-}
-
-static void fill_rest(struct hard_world *w)
-{
-	const attune_shape *s = &w->of->s;
-	const attune_batch *b = &w->batch->view;
-	float *const floats[] = { w->a[SINKS].host, w->a[SLOPES].host, w->a[K_SCALES].host,
-				  w->a[V_SCALES].host };
-	memcpy(w->a[STARTS].host, b->query_start, w->a[STARTS].bytes);
-	memcpy(w->a[LENS].host, b->seq_lens, w->a[LENS].bytes);
-	for (int i = 0; i < s->num_query_heads; i++) {
-		floats[0][i] = w->of->sink != 0 ? w->of->sink : 2 * hard_noise();
-		floats[1][i] = 0.01f * (float)(i % 9 + 1);
-	}
-	for (int i = 0; i < b->num_seqs * s->num_kv_heads; i++)
-		floats[2][i] = floats[3][i] = 0.5f + 0.25f * hard_noise();
-	for (size_t i = 0; i < w->a[Q].bytes / (size_t)dtype_bytes(s->dtype); i++)
-		value_put(s->dtype, w->a[Q].host, (long long)i, hard_value(w->of->values, 0, 0));
-}
-
-static void set_strides(attune_tensors *t, const attune_shape *s)
-{
-	const long long head = s->head_size, heads = s->num_kv_heads;
-	t->q_token_stride = t->out_token_stride = s->num_query_heads * head;
-	t->q_head_stride = t->out_head_stride = t->k_head_stride = t->v_head_stride = head;
-	t->k_page_stride = t->v_page_stride = s->page_size * heads * head;
-	t->k_slot_stride = t->v_slot_stride = heads * head;
-	t->k_scale_seq_stride = t->v_scale_seq_stride = heads;
-	t->k_scale_head_stride = t->v_scale_head_stride = 1;
-	t->lse_token_stride = s->num_query_heads;
-	t->lse_head_stride = 1;
-}
-
-static void set_pointers(attune_tensors *t, const struct hard_world *w, int on_device)
-{
-	void *p[NUM_ARRAYS];
-	for (int i = 0; i < NUM_ARRAYS; i++)
-		p[i] = on_device ? w->a[i].device : w->a[i].host;
-	t->out = p[OUT], t->q = p[Q], t->k_cache = p[K], t->v_cache = p[V];
-	t->block_table = p[TABLE], t->query_start = p[STARTS], t->seq_lens = p[LENS];
-	t->sinks = p[SINKS], t->alibi_slopes = p[SLOPES], t->lse = p[LSE];
-	t->k_scale = p[K_SCALES], t->v_scale = p[V_SCALES];
-}
-
-static void make_world(struct hard_world *w, const struct hard_case *c, const char *text)
-{
-	const attune_shape *s = &c->s;
-	char error[200];
-	int used = 0, longest = 1, seq, last;
-	memset(w, 0, sizeof *w);
-	w->of = c;
-	hard_seed = 7;
-	w->batch = batch_parse(text, error, sizeof error);
-	assert_non_null(w->batch);
-	const attune_batch *b = &w->batch->view;
-	for (int i = 0; i < b->num_seqs; i++) {
-		const int n = pages_of(s, b->seq_lens[i]);
-		used += n;
-		longest = n > longest ? n : longest;
-	}
-	const size_t tokens = (size_t)b->query_start[b->num_seqs];
-	const size_t seqs = (size_t)b->num_seqs, heads = (size_t)s->num_query_heads;
-	set_strides(&w->host, s);
-	w->host.block_table_stride = longest + 1;
-	batch_table(b, s->page_size, &seq, &last);
-	const size_t rows = tokens * heads * (size_t)(s->head_size * dtype_bytes(s->dtype));
-	const size_t cache =
-	    (size_t)(used * w->host.k_page_stride * dtype_bytes(s->kv_dtype));
-	add_array(w, OUT, rows);
-	add_array(w, Q, rows);
-	add_array(w, K, cache);
-	add_array(w, V, cache);
-	add_array(w, TABLE, (size_t)(seq * w->host.block_table_stride + last) * sizeof(int32_t));
-	add_array(w, STARTS, (seqs + 1) * sizeof(int32_t));
-	add_array(w, LENS, seqs * sizeof(int32_t));
-	add_array(w, SINKS, heads * sizeof(float));
-	add_array(w, SLOPES, heads * sizeof(float));
-	add_array(w, K_SCALES, seqs * (size_t)s->num_kv_heads * sizeof(float));
-	add_array(w, V_SCALES, seqs * (size_t)s->num_kv_heads * sizeof(float));
-	add_array(w, LSE, tokens * heads * sizeof(float));
-	fill_cache(w, used);
-	fill_rest(w);
-	w->device = w->host;
-	set_pointers(&w->host, w, 0);
-	set_pointers(&w->device, w, 1);
-	for (int i = 0; i < NUM_ARRAYS; i++)
-		if (w->a[i].bytes &&
-		    dev.ops->put(&dev, w->a[i].device, w->a[i].host, w->a[i].bytes))
-			fail_msg("%s", attune_last_error());
-}
-
-static void free_world(struct hard_world *w)
-{
-	for (int i = 0; i < NUM_ARRAYS; i++)
-		free(w->a[i].host);
-	batch_free(w->batch);
-	release_guarded();
-}
 
 /* ---- a run ---------------------------------------------------------------------------------- */
 
@@ -270,8 +17,9 @@ static void fetch_host(const struct kv_source *source, int is_v, int page, int s
 {
 	const struct kv_place at = kv_place(source->args, source->shape, is_v, page, slot, kv_head);
 	for (int d = 0; d < source->shape->head_size; d++)
-		row[d] = value_of(source->shape->kv_dtype,
-				  is_v ? source->args->v_cache : source->args->k_cache, at.first + d);
+		row[d] =
+		    value_of(source->shape->kv_dtype,
+			     is_v ? source->args->v_cache : source->args->k_cache, at.first + d);
 }
 
 static int is_of(enum phase phase, int query)
@@ -294,13 +42,13 @@ static void check_row(const struct hard_world *w, const struct kv_source *from, 
 	for (int d = 0; d < s->head_size; d++) {
 		const double got = value_of(s->dtype, w->a[OUT].host, at + d);
 		if (!(fabs(got - want[d]) <= check_tolerance(s, mass[d], want[d])))
-			fail_msg("%s: sequence %d, token %d, head %d, dim %d: %g, %g is right", what,
-				 seq, token, head, d, got, want[d]);
+			fail_msg("%s: sequence %d, token %d, head %d, dim %d: %g, %g is right",
+				 what, seq, token, head, d, got, want[d]);
 	}
 	const double got = w->lse[row * t->lse_token_stride + head * t->lse_head_stride];
 	if (s->has_lse && got != lse && !(fabs(got - lse) <= 1e-3 + 1e-5 * fabs(lse)))
-		fail_msg("%s: sequence %d, token %d, head %d: LSE %g, %g is right", what, seq, token,
-			 head, got, lse);
+		fail_msg("%s: sequence %d, token %d, head %d: LSE %g, %g is right", what, seq,
+			 token, head, got, lse);
 }
 
 /* Some of many rows; the last token among them. */
@@ -310,11 +58,10 @@ static void check_rows(const struct hard_world *w, enum phase phase, const char 
 	const attune_batch *b = &w->batch->view;
 	struct attune_call call;
 	call_from_tensors(&call, s, &w->host, b->num_seqs);
-	call.args.window = s->window; /* as the caller says it */
-	const struct kv_source source = { .fetch = fetch_host,
-					  .args = &call.args,
-					  .shape = s,
-					  .scales = &call.more };
+	call.args.window = s->window; /* in the caller's words */
+	const struct kv_source source = {
+		.fetch = fetch_host, .args = &call.args, .shape = s, .scales = &call.more
+	};
 	for (int i = 0; i < b->num_seqs; i++) {
 		const int query = b->query_start[i + 1] - b->query_start[i];
 		for (int token = 0; is_of(phase, query) && token < query; token++)
@@ -324,7 +71,7 @@ static void check_rows(const struct hard_world *w, enum phase phase, const char 
 	}
 }
 
-/* Whether the choice is for this phase of the batch, and as what. */
+/* Whether the choice runs this phase of the batch; as: the choice resolved for it. */
 static int is_legal(struct choice *as, const struct choice *c, const attune_shape *s,
 		    const attune_batch *b, enum phase phase, struct part *part)
 {
@@ -350,8 +97,8 @@ static void run_phase(struct hard_world *w, const struct choice *choice, const s
 	memset(w->a[OUT].host, HARD_POISON, w->a[OUT].bytes);
 	call_from_tensors(&call, s, &w->device, b->num_seqs);
 	batch_table(b, s->page_size, &table_seq, &table_pages);
-	launch.table_last = table_last(call.args.block_table, call.args.block_table_stride, table_seq,
-				       table_pages);
+	launch.table_last =
+	    table_last(call.args.block_table, call.args.block_table_stride, table_seq, table_pages);
 	memcpy(launch.helper, l->helper, sizeof launch.helper);
 	part.estimated = part_estimate(c.kernel, &c.config, s, &part, &dev.info);
 	if ((bytes && dev.ops->fill(&dev, workspace, HARD_POISON, bytes)) ||
@@ -416,7 +163,7 @@ static void hard_row_passes(void **state)
 			dev.ops->unload(&dev, l.helper[h]);
 }
 
-/* "ring COMBINE=1 SEGMENTS=4": the defaults but for what is said. */
+/* "ring COMBINE=1 SEGMENTS=4": defaults for all other axes. */
 static int choose_hard(struct choice *c, enum backend backend, const char *text)
 {
 	char name[32], axis[32];
@@ -476,7 +223,7 @@ static int run_hard_rows(const char *title)
 	return _cmocka_run_group_tests(title, tests, (size_t)num_hard_rows, NULL, NULL);
 }
 
-/* Of the GPU's kernels; those that read no strided cache are not here. */
+/* The GPU's kernels that read strided caches. */
 static const char *const gpu_choices[] = {
 	"ring SEGMENTS=1",
 	"ring COMBINE=1 SEGMENTS=2",

@@ -1,5 +1,5 @@
-/* t_bounds.c - shapes, batches and plans at the ends of what is taken: beyond them each is refused in
- * one line. */
+/* t_bounds.c - shapes, batches and plans at the limits of the interface, and one beyond: the
+ * library refuses the latter in one line. */
 #include "kernels/attune.h"
 #include "kernels/kernel.h"
 #include <float.h>
@@ -19,7 +19,7 @@ static const attune_shape good = { .num_query_heads = 4,
 				   .kv_dtype = ATTUNE_BF16,
 				   .causal = 1 };
 
-/* words: of what is said; NULL: it is taken. */
+/* words: a part of the message; NULL: it is accepted. */
 static void shapes(void **state)
 {
 	static const struct {
@@ -53,7 +53,8 @@ static void shapes(void **state)
 		s.scale = rows[i].scale;
 		s.softcap = rows[i].softcap;
 		const char *said = shape_error(&s);
-		if (said != rows[i].words && (!said || !rows[i].words || strcmp(said, rows[i].words)))
+		if (said != rows[i].words &&
+		    (!said || !rows[i].words || strcmp(said, rows[i].words)))
 			fail_msg("row %zu: %s; %s is right", i, said ? said : "taken",
 				 rows[i].words ? rows[i].words : "taken");
 	}
@@ -86,7 +87,8 @@ static void batches(void **state)
 		s.page_size = rows[i].page_size;
 		s.num_query_heads = rows[i].heads;
 		const char *said = batch_error(&b, &s);
-		if (said != rows[i].words && (!said || !rows[i].words || strcmp(said, rows[i].words)))
+		if (said != rows[i].words &&
+		    (!said || !rows[i].words || strcmp(said, rows[i].words)))
 			fail_msg("row %zu: %s; %s is right", i, said ? said : "taken",
 				 rows[i].words ? rows[i].words : "taken");
 	}
@@ -103,11 +105,14 @@ static void pages_are_numbered_right(void **state)
 		int32_t most = 1 << 29;
 		attune_shape s = good;
 		s.page_size = sizes[i];
-		for (const attune_batch b = { 1, starts, &most }; batch_error(&b, &s); most -= 1 + most / 4096)
+		for (const attune_batch b = { 1, starts, &most }; batch_error(&b, &s);
+		     most -= 1 + most / 4096)
 			assert_true(most > 1);
-		for (unsigned key = (unsigned)most; key > 0 && key + 3 * size > (unsigned)most; key--) {
+		for (unsigned key = (unsigned)most; key > 0 && key + 3 * size > (unsigned)most;
+		     key--) {
 			const unsigned page =
-			    magic ? (unsigned)((unsigned long long)(key - 1) * magic >> 32) : key - 1;
+			    magic ? (unsigned)((unsigned long long)(key - 1) * magic >> 32)
+				  : key - 1;
 			assert_int_equal(page, (key - 1) / size);
 		}
 	}
@@ -138,7 +143,8 @@ static void tables_end(void **state)
 	}
 }
 
-/* A plan that no attune_plan_batch made: each call says so, and nothing beside it is read. */
+/* A plan that attune_plan_batch did not make: each call refuses it, and reads nothing out of
+ * bounds. */
 static void plans_are_looked_at(void **state)
 {
 	static const int32_t starts[] = { 0, 1 }, lens[] = { 5 };
@@ -170,7 +176,7 @@ static void plans_are_looked_at(void **state)
 	attune_close(ctx);
 }
 
-/* Entries by which profilers tell kernels apart. */
+/* Entry names, by which profilers distinguish kernels. */
 static void entries_have_names(void **state)
 {
 	static const struct {

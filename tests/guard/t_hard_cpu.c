@@ -1,5 +1,5 @@
-/* t_hard_cpu.c - the CPU's kernels at the limits of the interface (hard_rows.h), on the widest
- * instruction set that is here. */
+/* t_hard_cpu.c - the CPU's kernels on the batches of hard_rows.h, on the widest instruction set
+ * of this machine. */
 #include "harness/check/check.h"
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"

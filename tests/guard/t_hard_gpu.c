@@ -1,5 +1,5 @@
-/* t_hard_gpu.c - the GPU's kernels at the limits of the interface (hard_rows.h), on the NVIDIA GPU that
- * is here: arrays end where the driver maps nothing. Skips itself without one.
+/* t_hard_gpu.c - the GPU's kernels on the batches of hard_rows.h, on this machine's NVIDIA GPU:
+ * arrays end where the driver maps nothing. Skips itself without one.
  *
  *   t_hard_gpu                  compiles by the run-time compiler
  *   t_hard_gpu compile FOLDER   leaves the code of all rows for an H100 or H200 there; needs no GPU
@@ -86,12 +86,14 @@ static int find_driver(void)
 /* | mapped .. array | reserved, not mapped | */
 static void *guarded(size_t bytes)
 {
-	const size_t used = (bytes ? bytes + granularity - 1 : granularity) / granularity * granularity;
+	const size_t used =
+	    (bytes ? bytes + granularity - 1 : granularity) / granularity * granularity;
 	const struct access access = { ON_DEVICE, 0, READ_WRITE };
 	unsigned long long at, handle;
 	assert_true(num_mappings < MOST_MAPPINGS);
-	if (cu.reserve(&at, used + granularity, 0, 0, 0) || cu.create(&handle, used, &properties, 0) ||
-	    cu.map(at, used, 0, handle, 0) || cu.access(at, used, &access, 1))
+	if (cu.reserve(&at, used + granularity, 0, 0, 0) ||
+	    cu.create(&handle, used, &properties, 0) || cu.map(at, used, 0, handle, 0) ||
+	    cu.access(at, used, &access, 1))
 		return NULL;
 	mapping[num_mappings].at = at;
 	mapping[num_mappings].handle = handle;

@@ -1,5 +1,5 @@
-/* t_hard_simt.c - the GPU's kernels at the limits of the interface (hard_rows.h), by the emulated GPU
- * in both dialects. */
+/* t_hard_simt.c - the GPU's kernels on the batches of hard_rows.h, on the emulated GPU in both
+ * dialects. */
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
 #include "tests/support/all_rows.h"
@@ -59,7 +59,7 @@ static void compile_all(void)
 		dev.ops->unload(&dev, v[i]);
 }
 
-/* Every third row: those of a kernel follow one another. */
+/* Every third row; rows of a kernel are consecutive. */
 static void thin_out(void)
 {
 	int n = 0;

@@ -1,7 +1,7 @@
-/* t_builders.c - compiling while something else is done (harness/compile/builders.h): what is needed comes
- * first, a builder that was killed is replaced once, held ones stand still and end with their parent,
- * and ended ones are gone.
- * The compiler is a script that notes what it is asked for, and waits while file `wait` is there. */
+/* t_builders.c - builders, which compile in the background (harness/compile/builders.h): what is
+ * needed first is built first, a killed builder is replaced once, stopped ones end with their
+ * parent, and ended ones leave nothing. The compiler is a script that logs its calls and waits
+ * while the file `wait` exists. */
 #include "harness/compile/compile.h"
 #include "harness/compile/builders.h"
 #include "tests/support/folder.h"

@@ -1,4 +1,4 @@
-/* t_table.c - tables in their five forms, byte for byte; complaints and progress. */
+/* t_table.c - tables in their five formats, byte for byte; complaints and progress lines. */
 #include "harness/base/base.h"
 #include "kernels/kernel.h"
 #include "harness/base/json_out.h"
@@ -100,7 +100,7 @@ static const struct row {
 	enum format format;
 	const char *text, *want;
 } escapes[] = {
-	/*                                     cell                 what the form makes of it */
+	/* cell                 its text in this format */
 	{ "json: control characters",          FORMAT_JSON,     "\x01\r\x1b",  "\\u0001\\r\\u001B" },
 	{ "json: newline",                     FORMAT_JSON,     "a\nb",        "a\\nb" },
 	{ "json: two, three, four bytes stay", FORMAT_JSON,     "\xc3\xa4\xe2\x82\xac\xf0\x9f\x8c\xb3",
@@ -149,7 +149,7 @@ static void escapes_text(void **arg)
 	table_print(t, f);
 	fclose(f);
 	from = text;
-	if (row->format == FORMAT_MARKDOWN) /* behind the rule, whose width is the cell's */
+	if (row->format == FORMAT_MARKDOWN) /* after the rule, as wide as the cell */
 		from = strrchr(text, '-') + strlen("- |\n| ");
 	const char *begin = frame[row->format][0];
 	snprintf(want, sizeof want, "%s%s%s", begin ? begin : "", row->want, frame[row->format][1]);
@@ -245,8 +245,8 @@ static void parses_formats(void **arg)
 	assert_false(format_parse("", &format));
 }
 
-/* Runs talk() with stderr going to `to` and gives back all that can be read at `from`:
- * a terminal hands over what was written in as many pieces as it likes. */
+/* Runs talk() with stderr going to `to` and returns all that can be read at `from`; a terminal
+ * may split what was written. */
 static void overheard(int to, int from, void (*talk)(void), char *text, size_t size)
 {
 	int kept = dup(STDERR_FILENO);

@@ -1,5 +1,5 @@
-/* bench.h - a device of HIP's with a kernel that adds, and what is to hold on it whatever the
- * runtime. The including test opens it. */
+/* bench.h - a HIP device with a kernel that adds, and checks that hold for any runtime. The
+ * including test opens the device. */
 #ifndef TESTS_HIP_BENCH_H
 #define TESTS_HIP_BENCH_H
 
@@ -7,7 +7,7 @@
 
 enum { N = 1000, THREADS = 256 };
 
-/* What a kernel takes that adds to each of N integers. */
+/* The arguments of a kernel that adds to each of N integers. */
 struct add {
 	int *out;
 	const int *in;
@@ -61,7 +61,7 @@ static inline void bench_close(struct bench *t)
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
-/* The side sees what came before the fork, and the stream what came before the join. */
+/* The side stream sees what came before the fork, and the stream what came before the join. */
 static inline void sides_are_waited_for(void **state)
 {
 	struct bench t;

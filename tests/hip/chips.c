@@ -1,4 +1,4 @@
-/* chips.c - the GPUs that the library pretends to be, and its faults. */
+/* chips.c - the GPUs that the stand-in pretends to have, and the faults that it can inject. */
 #include "stand_in.h"
 #include <stdio.h>
 #include <stdlib.h>

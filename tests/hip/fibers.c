@@ -1,4 +1,4 @@
-/* fibers.c - the real kernels on the stand-in: what hipRTC would compile becomes a shared object of
+/* fibers.c - runs the real kernels on the stand-in: hipRTC's source becomes a shared object of
  * the host in AMD's dialect (tests/simt/objects.h), and a launch runs it by fibers. */
 #include "kernels/ship/shipped.h"
 #include "tests/simt/objects.h"
@@ -22,7 +22,7 @@ const char *fibers_error(void)
 
 /* ---- compiling -------------------------------------------------------------------------- */
 
-/* Those that define something; what they include is found without being told. */
+/* The sources that define something; their includes are found without being listed. */
 static void copy_flags(char *flags, size_t size, const char *arch, int n, const char *const *v)
 {
 	size_t used = 0;
@@ -66,7 +66,7 @@ static int run_fibers(const struct module *m, const struct grid *g)
 	return misuse(ILLEGAL_ADDRESS, "a kernel", launch_error);
 }
 
-/* An object's calls of simt.h are met by this library, whoever opened it and how. */
+/* An object's calls of simt.h resolve to this library, however it was opened. */
 static void be_seen(void)
 {
 	Dl_info own;

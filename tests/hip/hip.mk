@@ -1,5 +1,5 @@
-# hip.mk - a stand-in for AMD's runtime, included by the Makefile; tests/hip/stand_in.h says
-# what it does. t_hip*.c and t_amd_tune.sh name it in ATTUNE_HIP_LIBRARY.
+# hip.mk - builds a stand-in for AMD's runtime (tests/hip/stand_in.h), included by the Makefile.
+# t_hip*.c and t_amd_tune.sh name it in ATTUNE_HIP_LIBRARY.
 
 hip_objs := $(patsubst %.c,$(B)/%.o,$(wildcard tests/hip/*.c)) $(filter-out %/device.o %/allocations.o,$(simt_objs))
 

@@ -1,6 +1,6 @@
-/* hiprtc.c - a compiler for the stand-in, as it is inside the runtime of ROCm 5. A source below
- * kernels or harness is compiled for fibers. Any other says which of the library's kernels it is,
- * "kernel add"; "#error" in it is one. A GPU of other names than two aborts, as that one does. */
+/* hiprtc.c - the stand-in's hipRTC, inside the runtime as in ROCm 5. A source below kernels or
+ * harness is compiled for fibers. Any other names one of the library's kernels, "kernel add";
+ * "#error" in it is an error. It aborts for GPUs of any but two names, as ROCm 5 does. */
 #include "stand_in.h"
 #include <stdio.h>
 #include <stdlib.h>

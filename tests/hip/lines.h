@@ -1,5 +1,5 @@
-/* lines.h - for tests of a HIP runtime that is built beside them: to take it, and to hold what
- * is said of a failure to one line. */
+/* lines.h - finds a HIP runtime built with the tests, and checks that a failure's message is one
+ * line. */
 #ifndef TESTS_HIP_LINES_H
 #define TESTS_HIP_LINES_H
 
@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-/* It says in one line all of the words. */
+/* The message is one line with all of the words. */
 static inline void assert_line(const char *words)
 {
 	const char *line = attune_last_error();

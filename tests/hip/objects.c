@@ -1,7 +1,7 @@
 /* objects.c - handles, memory and code.
  *
  * A code object is a text, "code for <arch>: <kernel>", or one of fibers.c; its only function is
- * attune_... What the library carries, an ELF file, is run by fibers, too; an empty text,
+ * attune_... The library's own binaries are ELF files and run by fibers, too. An empty text,
  * where nothing compiled it, loads and does not run. */
 #include "stand_in.h"
 #include <stdio.h>

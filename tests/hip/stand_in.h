@@ -23,7 +23,7 @@ const char *hipGetErrorString(int error);
 
 /* Memory, streams, events, modules and graphs that were made and not destroyed. */
 int stand_in_live(void);
-/* The first thing that no program should do, since the last call; "": none. */
+/* The first misuse since the last call; "": none. */
 const char *stand_in_misuse(void);
 
 /* ---- between the files of the library --------------------------------------------------- */
@@ -56,10 +56,10 @@ struct object {
 	struct object *next;
 };
 void *object_new(enum kind, size_t bytes);
-/* NULL, and noted as misuse: not such a thing, destroyed, or of another device. */
+/* NULL, and noted as misuse: of another kind, destroyed, or of another device. */
 void *object_check(void *handle, enum kind, const char *call);
 int object_destroy(void *handle, enum kind, const char *call);
-/* What hipGetLastError is to say; returns it. */
+/* Sets the result of hipGetLastError and returns it. */
 int failed(int error);
 int misuse(int error, const char *call, const char *what);
 int device_now(void);
@@ -74,7 +74,7 @@ int lds_limit(void);
 int chip_units(void);
 const char *chip_arch(void);
 
-/* A grid of a kernel's function, whose one argument is a struct by value. */
+/* A launch of a kernel's function with one argument, a struct by value. */
 enum { MOST_ARGS = 512 };
 struct grid {
 	unsigned x, y, z, threads, smem;
@@ -99,10 +99,10 @@ struct module {
 /* ---- fibers.c: the real kernels ----------------------------------------------------------- */
 
 /* A source of kernels/gpu or harness and its -D flags as a code object, which is a text. 0: it
- * does not compile, `log` says why. */
+ * does not compile, and `log` has the reason. */
 int fibers_compile(char *code, size_t size, char *log, size_t log_size, const char *source,
 		   const char *arch, int num_options, const char *const *options);
-/* "fibers for <arch>: <path>"; 0: not such a text, or not of this chip, *error says it. */
+/* "fibers for <arch>: <path>"; 0: another text or another chip, and *error is set. */
 int fibers_load(struct module *, const char *text, int *error);
 void fibers_unload(struct module *);
 /* Code that the library carries is known by its bytes; it is compiled for fibers, of its source

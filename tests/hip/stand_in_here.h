@@ -1,5 +1,5 @@
-/* stand_in_here.h - devices of the stand-in, for t_hip and t_hip_runs. A row fails that leaves
- * anything behind. */
+/* stand_in_here.h - opens devices of the stand-in, for t_hip and t_hip_runs. A row fails if it
+ * leaves an object alive. */
 #ifndef TESTS_HIP_STAND_IN_HERE_H
 #define TESTS_HIP_STAND_IN_HERE_H
 

@@ -1,4 +1,5 @@
-/* streams.c - work, done as late as it may be; events; graphs, which are lists of work. */
+/* streams.c - streams, whose work is done as late as possible; events; graphs, which are lists
+ * of work. */
 #include "stand_in.h"
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +123,7 @@ static void do_until(struct stream *s, size_t upto)
 	}
 }
 
-/* What a stream is given, or the capture that it is part of. */
+/* The stream's queue, or the capture that it is part of. */
 static int give(struct stream *s, const struct work *w)
 {
 	if (!s->capture) {

@@ -1,7 +1,7 @@
-/* compiler.c - hipRTC by NVIDIA's NVRTC, inside the runtime as ROCm 5 has it. Needs no driver.
+/* compiler.c - hipRTC by NVIDIA's NVRTC, inside the runtime as in ROCm 5. Needs no driver.
  *
  *   --offload-arch=gfx9.0   --gpu-architecture=sm_90
- *   -O3                     what NVRTC does anyway, and a word that it does not know
+ *   -O3                     dropped: NVRTC optimizes anyway and does not know the option
  *
  * The numbers of results are the same. */
 #include <dlfcn.h>
@@ -102,6 +102,6 @@ int hiprtcCompileProgram(void *program, int num_options, const char *const *opti
 		if (strcmp(options[i], "-O3"))
 			given[n++] = is_arch ? arch : options[i];
 	}
-	given[n++] = "-default-device"; /* as AMD's: what has no other mark is device code */
+	given[n++] = "-default-device"; /* as on AMD's: unmarked functions are device code */
 	return started() ? rtc.CompileProgram(program, n, given) : INTERNAL_ERROR;
 }

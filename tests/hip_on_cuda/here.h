@@ -1,5 +1,5 @@
-/* here.h - the HIP runtime that NVIDIA's driver stands behind, for t_hip_on_cuda*. Its hipRTC is
- * to compile: no clang is asked, and what it makes is kept in a folder that goes again. */
+/* here.h - opens HIP's runtime over NVIDIA's driver, for t_hip_on_cuda*. Its hipRTC compiles,
+ * not clang; the code is kept in a temporary folder. */
 #ifndef TESTS_HIP_ON_CUDA_HERE_H
 #define TESTS_HIP_ON_CUDA_HERE_H
 
@@ -9,7 +9,7 @@
 
 static char folder[] = "/tmp/t_hip_on_cuda.XXXXXX";
 
-/* NULL, and said so: it is not there. */
+/* NULL: it is not there, and a message was printed. */
 static inline void *find_runtime(void)
 {
 	void *library = take_runtime("/hip_on_cuda/libamdhip64.so");
@@ -29,8 +29,8 @@ static inline int leave_folder(void)
 	return system(command) == 0;
 }
 
-/* 0, and said why: no NVIDIA GPU is here. The status that the test then ends with: one that
- * was named must be here. */
+/* 0: no NVIDIA GPU is here; prints the reason and sets the exit status. A GPU that was named
+ * must be here. */
 static inline int has_gpu(int *status)
 {
 	struct device nvidia;
@@ -43,7 +43,7 @@ static inline int has_gpu(int *status)
 	return !opened;
 }
 
-/* A source beside the binaries, compiled for a GPU by whoever does that. */
+/* A source in the build folder, compiled for a GPU. */
 static inline int compile_text(struct binary *b, const char *text, const char *arch)
 {
 	char path[64];

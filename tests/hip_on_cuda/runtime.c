@@ -289,7 +289,7 @@ int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
 	return IN_CONTEXT(cu.Launch(function, gx, gy, gz, bx, by, bz, smem, stream, params, extra));
 }
 
-/* CUDA says no more where a graph went wrong. */
+/* CUDA does not report where a graph is invalid. */
 int hipGraphInstantiate(void **exec, void *graph, void **bad_node, char *log, size_t log_size)
 {
 	if (bad_node)

@@ -1,4 +1,4 @@
-/* e4m3_shapes.h - of gpu_rows.h, for t_e4m3.c: shapes of 8-bit caches, and such as want the LSE. */
+/* e4m3_shapes.h - shapes of 8-bit caches, and shapes with the LSE, for t_e4m3.c (gpu_rows.h). */
 #define E4M3(q, ...) { __VA_ARGS__, ATTUNE_##q, ATTUNE_E4M3
 #define LSE .has_lse = 1 }
 

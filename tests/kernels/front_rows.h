@@ -1,6 +1,6 @@
-/* front_rows.h - what the kernel in front of an attention call may still be doing, by the
- * promise of ATTUNE_START_EARLY: writing Q and this step's keys; and what the call must not
- * write yet. Include after gpu_rows.h and simt_device.h. */
+/* front_rows.h - rows with a kernel in front of an attention call that began early
+ * (ATTUNE_START_EARLY): that kernel may still write Q and this step's keys, and the call must
+ * not write its output yet. Include after gpu_rows.h and simt_device.h. */
 #ifndef TESTS_KERNELS_FRONT_ROWS_H
 #define TESTS_KERNELS_FRONT_ROWS_H
 

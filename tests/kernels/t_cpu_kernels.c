@@ -1,6 +1,6 @@
-/* t_cpu_kernels.c - the CPU's kernels against the definition, on every instruction
- * set that this machine has, over batches and shapes chosen to break them. Unused
- * pages, the tails of last pages and unused table entries are poison. */
+/* t_cpu_kernels.c - the CPU's kernels against the definition, on every instruction set of this
+ * machine, over corner batches and shapes. Unused pages, the tails of last pages and unused
+ * table entries are poison. */
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/launch/run.h"
@@ -80,7 +80,7 @@ static int pages_of(const attune_shape *s, int tokens)
 	return (tokens + s->page_size - 1) / s->page_size;
 }
 
-/* Physical pages are a permutation with gaps; what is written are the tokens. */
+/* Physical pages are a permutation with gaps; only tokens are written. */
 static void fill_cache(struct world *w, const attune_shape *s, int *table, int stride, int pages)
 {
 	const attune_batch *b = &w->batch->view;
@@ -180,7 +180,7 @@ static struct code *load(const struct kernel *k, const struct config *c, const a
 	return code;
 }
 
-/* "segmented SEGMENTS=4": the defaults but for what is said. */
+/* "segmented SEGMENTS=4": defaults for all other axes. */
 static const struct kernel *choose(struct config *c, const char *text)
 {
 	char name[32];
@@ -361,100 +361,13 @@ static void right_on_all(void **state)
 	assert_true(taken >= 1);
 }
 
-/* ---- the device ----------------------------------------------------------------- */
-
-static void bad_names_are_refused(void **state)
-{
-	struct device d = { 0 };
-	(void)state;
-	assert_int_equal(cpu_ops.open(&d, "sse9"), ATTUNE_INVALID);
-	assert_non_null(strstr(attune_last_error(), "avx512, avx2, neon or scalar"));
-	setenv("ATTUNE_THREADS", "many", 1);
-	assert_int_equal(cpu_ops.open(&d, NULL), ATTUNE_INVALID);
-	assert_non_null(strstr(attune_last_error(), "1 to 1024"));
-	setenv("ATTUNE_THREADS", "0", 1);
-	assert_int_equal(cpu_ops.open(&d, NULL), ATTUNE_INVALID);
-	setenv("ATTUNE_THREADS", "3", 1);
-	assert_int_equal(cpu_ops.open(&d, "scalar"), ATTUNE_OK);
-	assert_int_equal(d.info.units, 3);
-	assert_string_equal(d.info.arch, "scalar");
-	cpu_ops.close(&d);
-	unsetenv("ATTUNE_THREADS");
-}
-
-/* Counts in `out` how often each cell ran: args carry two pointers here. */
-static void count_cell(const struct attune_args *a, int x, int y, int z)
-{
-	int *n = a->out;
-	__atomic_fetch_add(&n[x + 5 * (y + 3 * z)], 1, __ATOMIC_RELAXED);
-}
-
-static void graph_runs_every_cell(void **state)
-{
-	struct device d = { .ops = &cpu_ops };
-	struct blob blob = { .cell = count_cell };
-	struct geometry grid = { .x = 5, .y = 3, .z = 2, .threads = 1, .segments = 1 };
-	struct code *code;
-	struct graph *graph;
-	int count[30] = { 0 };
-	struct attune_args args = { .out = count };
-	double ns = -1;
-	(void)state;
-	assert_int_equal(cpu_ops.open(&d, NULL), ATTUNE_OK);
-	assert_int_equal(cpu_ops.load(&d, &code, &blob), ATTUNE_OK);
-	assert_int_equal(cpu_ops.graph_begin(&d), ATTUNE_OK);
-	assert_int_equal(cpu_ops.graph_begin(&d), ATTUNE_INVALID);
-	for (int i = 0; i < 20; i++)
-		assert_int_equal(cpu_ops.launch(&d, code, &grid, &args, sizeof args, NULL), 0);
-	assert_int_equal(count[0], 0); /* recorded, not run */
-	assert_int_equal(cpu_ops.graph_end(&d, &graph), ATTUNE_OK);
-	for (int i = 0; i < 3; i++)
-		assert_int_equal(cpu_ops.graph_play(&d, graph, &ns), ATTUNE_OK);
-	for (int i = 0; i < 30; i++)
-		assert_int_equal(count[i], 60);
-	assert_true(ns > 0);
-	assert_true(cpu_last_play_share(&d) >= 0 && cpu_last_play_share(&d) <= 1);
-	cpu_ops.graph_free(&d, graph);
-	cpu_ops.unload(&d, code);
-	cpu_ops.close(&d);
-}
-
-static void ceilings_are_plausible(void **state)
-{
-	struct device d = { .ops = &cpu_ops };
-	(void)state;
-	assert_int_equal(cpu_ops.open(&d, NULL), ATTUNE_OK);
-	const double dram = cpu_dram_gbps(&d), fma = cpu_fma_gflops(&d);
-	assert_true(dram == 0 || (dram > 0.1 && dram < 1e4)); /* 0: the machine was too busy */
-	assert_true(fma == 0 || (fma > 0.1 && fma < 1e6));
-	cpu_ops.close(&d);
-}
-
-static void missing_library_is_told(void **state)
-{
-	struct device d = { .ops = &cpu_ops };
-	struct blob blob = { .path = "/nonexistent/kernel.so", .entry = "attune_kernel" };
-	struct code *code = NULL;
-	(void)state;
-	assert_int_equal(cpu_ops.open(&d, NULL), ATTUNE_OK);
-	assert_int_equal(cpu_ops.load(&d, &code, &blob), ATTUNE_DEVICE_ERROR);
-	assert_non_null(strstr(attune_last_error(), "kernel.so"));
-	cpu_ops.close(&d);
-}
-
 int main(void)
 {
-	enum { DEVICE_TESTS = 4 };
-	struct CMUnitTest test[DEVICE_TESTS + COUNT(shapes)] = {
-		cmocka_unit_test(bad_names_are_refused),
-		cmocka_unit_test(graph_runs_every_cell),
-		cmocka_unit_test(ceilings_are_plausible),
-		cmocka_unit_test(missing_library_is_told),
-	};
+	struct CMUnitTest test[COUNT(shapes)];
 	for (size_t i = 0; i < COUNT(shapes); i++)
-		test[DEVICE_TESTS + i] = (struct CMUnitTest){ .name = shapes[i].name,
-							      .test_func = right_on_all,
-							      .initial_state = (void *)&shapes[i] };
+		test[i] = (struct CMUnitTest){ .name = shapes[i].name,
+					       .test_func = right_on_all,
+					       .initial_state = (void *)&shapes[i] };
 	workspace = malloc(WORKSPACE);
 	if (!workspace)
 		return 1;

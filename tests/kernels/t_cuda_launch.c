@@ -1,6 +1,6 @@
-/* t_cuda_launch.c - what a launch asks of NVIDIA's driver, by a driver that takes notes: the
- * kernel's parameter is the bytes that it is where these begin what the kernel is given, else it is
- * pointed to; attributes are those of clusters and of early launches. */
+/* t_cuda_launch.c - the arguments of launches through a driver that only records them: the
+ * kernel's parameter is passed by value where it is a prefix of what the kernel takes, else by
+ * pointer; clusters and early launches set attributes. */
 #include "kernels/device/cuda/launch.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static struct note {
 	int pointed, answer;
 } note;
 
-/* What the driver says of each kernel's parameter. */
+/* The driver's answer about each kernel's parameter. */
 static struct {
 	size_t offset, bytes;
 	int error;
@@ -97,7 +97,7 @@ static const struct cuda_api cu = { .Launch = driver_launch,
 static const struct geometry grid = { .x = 3, .y = 4, .z = 5, .threads = 128, .smem = 1000 };
 static int kernel, stream;
 
-/* A kernel of such a parameter, as it is loaded. */
+/* Loads a kernel with such a parameter. */
 static struct cuda_function loaded(size_t offset, size_t bytes, int error)
 {
 	struct cuda_function f = { .handle = &kernel };
@@ -142,7 +142,7 @@ static void the_parameter_is_its_bytes(void **state)
 	assert_true(note.id[0] == 6 && note.value[0][0] == 1); /* stream serialization */
 }
 
-/* Behind bytes that align it; of a kernel, or by a driver, of which nothing is told. */
+/* The parameter has padding before it; the kernel or the driver does not report its layout. */
 static void else_it_is_pointed_to(void **state)
 {
 	struct cuda_api older = cu;
@@ -180,7 +180,7 @@ static void clusters_are_attributes(void **state)
 	assert_false(note.extended);
 }
 
-static void what_the_driver_answers_is_told(void **state)
+static void answers_of_the_driver_are_reported(void **state)
 {
 	enum { NOT_SUPPORTED = 801 };
 	const struct cuda_function f = loaded(0, 8, 0);
@@ -200,7 +200,7 @@ int main(void)
 		cmocka_unit_test(the_parameter_is_its_bytes),
 		cmocka_unit_test(else_it_is_pointed_to),
 		cmocka_unit_test(clusters_are_attributes),
-		cmocka_unit_test(what_the_driver_answers_is_told),
+		cmocka_unit_test(answers_of_the_driver_are_reported),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("cuda_launch", tests, NULL, NULL);

@@ -1,6 +1,7 @@
-/* t_e4m3.c - ring and ring_list over caches of 8 bits, and the LSE of theirs and of others: each head
- * size that lies otherwise in shared memory, pages, layouts, scales of each kind, which follow from
- * the seed, queries in registers and shared, of BF16 and of F16. On a GPU over all corner batches. */
+/* t_e4m3.c - ring and ring_list over 8-bit caches, and the LSE of these and other kernels: head
+ * sizes with each layout of shared memory, page sizes, layouts, each kind of scale (from the
+ * seed), queries in registers and in shared memory, BF16 and F16. On a GPU over all corner
+ * batches. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/compile/compile.h"
@@ -135,7 +136,7 @@ static int add(const struct point *p)
 	return num_rows > before;
 }
 
-/* For the emulated GPU, side by side; what does not compile is told of by its row. */
+/* Compiles for the emulated GPU, all at once; a row reports its own compilation error. */
 static void compile_all(void)
 {
 	struct code *v[(1 + NUM_HELPERS) * COUNT(points)] = { 0 };

@@ -1,6 +1,6 @@
-/* t_e4m3_library.c - 8-bit caches and the LSE through the public API: decodes are planned, by the
- * defaults where no heuristic can, and right, and so are prefills where a heuristic names warpgroup;
- * what no kernel can do is refused in one line. */
+/* t_e4m3_library.c - 8-bit caches and the LSE through the public API: decodes run by the
+ * defaults where no heuristic serves, and prefills by warpgroup where a heuristic names it. What
+ * no kernel can do is refused in one line. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
@@ -34,7 +34,7 @@ struct call {
 	struct workload w;
 };
 
-/* What planning comes to. */
+/* The plan, as text or error. */
 static enum attune_status call_make(struct call *c, const attune_shape *of, const char *text)
 {
 	char error[160];
@@ -188,7 +188,7 @@ static void tensors_are_looked_at(void **state)
 	call_free(&c);
 }
 
-/* Such a shape has no recorded kernels, which know no more than args.h. */
+/* Such a shape has no recorded kernels, which take the arguments of args.h only. */
 static void steps_are_not_recorded(void **state)
 {
 	const attune_bounds bounds = { 1, 1, 1 };
@@ -231,10 +231,14 @@ static void shapes_are_looked_at(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(decodes_are_right),     cmocka_unit_test(queries_of_any_size),
-		cmocka_unit_test(prefills_are_right),    cmocka_unit_test(prefills_are_refused),
-		cmocka_unit_test(tensors_are_looked_at), cmocka_unit_test(steps_are_not_recorded),
-		cmocka_unit_test(cpu_has_none),          cmocka_unit_test(shapes_are_looked_at),
+		cmocka_unit_test(decodes_are_right),
+		cmocka_unit_test(queries_of_any_size),
+		cmocka_unit_test(prefills_are_right),
+		cmocka_unit_test(prefills_are_refused),
+		cmocka_unit_test(tensors_are_looked_at),
+		cmocka_unit_test(steps_are_not_recorded),
+		cmocka_unit_test(cpu_has_none),
+		cmocka_unit_test(shapes_are_looked_at),
 		cmocka_unit_test(prefills_of_lone_heads_are_right),
 	};
 	if (gpu_open(&dev)) {

@@ -1,6 +1,6 @@
-/* t_fitted_runs.c - the library with rules that say SEGMENTS=fitted, on the CPU and on a GPU, if
- * need be the emulated one: plans have the segments that config_fitted works out, what they run is
- * right and fits the workspace, and where no costs serve the defaults run. */
+/* t_fitted_runs.c - the library with rules of SEGMENTS=fitted, on the CPU and on a GPU or the
+ * emulated one: plans have the number of segments that config_fitted returns, results are right,
+ * and the workspace suffices. Without costs the defaults run. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
@@ -140,7 +140,7 @@ static void plan_of(const attune_op *op, const attune_batch *b, attune_plan *pla
 		fail_msg("%s", attune_last_error());
 }
 
-/* The choice by its costs, or where it cannot run what the plan without rules has. */
+/* The choice by its costs, or where it cannot run, the choice of a plan without rules. */
 static void expect_part(char *text, size_t size, int id, const struct part *p,
 			const char *by_default, struct seen *seen)
 {
@@ -216,7 +216,7 @@ static void plan_and_run(const attune_op *op, const attune_op *defaults, const i
 	batch_free(s.batch);
 }
 
-/* By costs of the shape's head size, and by those of others that stand for it. */
+/* By costs of the shape's head size, and by those of others in its place. */
 static void plans_are_cut_by_costs(const attune_op *defaults)
 {
 	struct seen seen = { 0 };

@@ -1,6 +1,6 @@
-/* t_formula_runs.c - the library with rules that are formulas, on the CPU and on an
- * NVIDIA GPU where there is one: plans name numbers, and what they run, recorded and
- * played as in a captured graph, is right. */
+/* t_formula_runs.c - the library with rules of formulas, on the CPU and on an NVIDIA GPU if
+ * there is one: plans have numbers, and results are right, also when replayed from a captured
+ * graph. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
@@ -21,7 +21,7 @@ enum { MOST_ROWS = 60, MOST_FORMULAS = 40 };
 static const char *const batches[] = { "q1s4k",         "8q1s600",      "40q1s100",
 				       "q1s5_2q4s1500", "q1_q0_q8s700", "q40_q1s1k_q1s9" };
 
-/* A context whose rules are that choice, whatever the batch. */
+/* A context with one rule: this choice for every batch. */
 static attune_context *open_with(const struct choice *c)
 {
 	char text[MAX_CHOICE_TEXT], path[40];

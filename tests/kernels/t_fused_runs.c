@@ -1,5 +1,6 @@
-/* t_fused_runs.c - plans of one fused kernel, whose numbers it estimates by features that a launch
- * has not any more: what was planned is what runs. On the emulated GPU, or the one that is here. */
+/* t_fused_runs.c - plans of one fused kernel, which estimates its numbers from features that a
+ * launch no longer has: the launch runs what was planned. On this machine's GPU or the emulated
+ * one. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"

@@ -1,13 +1,13 @@
-/* t_gpu_early.c - calls that begin early, behind a launch that is slow to write Q and this step's
- * keys (late.cu): on a stream and in a captured graph, what comes out is bit for bit what comes
- * out in turn. Skips itself without an NVIDIA GPU that has such launches.
+/* t_gpu_early.c - calls that begin early, behind a launch that is slow to write Q and this
+ * step's keys (late.cu): on a stream and in a captured graph the output equals that of launches
+ * in turn, bit for bit. Skips itself without an NVIDIA GPU that has such launches.
  *
  *   late:  | next may begin |  50 us  | writes Q, K, V |
  *   call:      | reads old keys ....    waits          | reads Q, new keys |
  *
- * Until then both hold NaN in every element. So a call that does not wait, or not for all of the
- * blocks in front, reads NaN and leaves it in its output: the last row launches such a one, in
- * turn by its own code but early by the driver, and must see it fail. */
+ * Until then Q, K and V hold NaN in every element, so a call that does not wait for all blocks
+ * in front reads NaN and writes it. The last row launches such a call, by code that does not
+ * wait but with the driver's early attribute, and must see it fail. */
 #include "harness/check/check.h"
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
@@ -66,7 +66,7 @@ struct late_args { /* as in late.cu */
 	long long words, cycles;
 };
 
-/* What it writes, piece by piece: device memory, in 8-byte words. */
+/* The pieces that it writes: device memory, in 8-byte words. */
 struct late {
 	struct code *code;
 	struct late_args args;
@@ -220,7 +220,7 @@ static void fetch(const struct caller *c, char *to)
 	done(dev.ops->get(&dev, to, c->w.tensors.out, c->bytes));
 }
 
-/* Whether the outputs of all rounds are those in turn. */
+/* Whether the outputs of all rounds equal those of launches in turn. */
 static int is_same(struct caller *c, int in_graph)
 {
 	struct graph *graph = NULL;

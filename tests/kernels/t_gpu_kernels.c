@@ -1,7 +1,6 @@
-/* t_gpu_kernels.c - the GPU's kernels against the definition, through the gate
- * that a sweep uses. Skips itself without a GPU. Arguments: only these kernels.
- *
- * Of each kernel all of add_points(), over all corner batches and all phases. */
+/* t_gpu_kernels.c - the GPU's kernels against the definition, through the gate that a sweep
+ * uses: all points of add_points(), over all corner batches and phases. Skips itself without a
+ * GPU. Arguments: only these kernels. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/compile/compile.h"

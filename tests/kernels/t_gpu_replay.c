@@ -1,10 +1,11 @@
-/* t_gpu_replay.c - steps recorded in a CUDA graph and replayed for other lengths: the plan
- * that the device left is the one that the host would have made, and the output is right, to the
- * bit the same when the lengths are played again; prefills go by warpgroup and decodes by ring_list
- * where these take them; by attune_record_*, by attune_run on a stream that is being captured, and
- * by a SWITCH node over graphs of plans; and the host's plan itself can be run. Without an NVIDIA
- * GPU by an emulated one: small batches, fewer replays and rows, in another order of turns each, and
- * no SWITCH. Argument: only rows that begin so. */
+/* t_gpu_replay.c - steps recorded in a CUDA graph and replayed for other lengths. The device's
+ * plan equals the host's, the output is right, and the same lengths give the same bits. Prefills
+ * run by warpgroup and decodes by ring_list where these take them. Steps are recorded by
+ * attune_record_*, by attune_run on a captured stream, and by a SWITCH node over graphs of
+ * plans.
+ *
+ * Without an NVIDIA GPU the emulated one runs small batches, fewer replays and rows, in another
+ * order of turns each, and no SWITCH. Argument: only rows that begin so. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
@@ -59,7 +60,7 @@ struct stage {
 	attune_bounds bounds;
 	int *most_lens;
 	size_t out_bytes;
-	char *out[2]; /* the output, played twice */
+	char *out[2]; /* the output, replayed twice */
 	void *plan, *workspace, *leaves;
 	size_t plan_bytes, workspace_bytes;
 	struct code *leaf;
@@ -145,8 +146,8 @@ static void stage_free(struct stage *t)
 	free(t->out[1]);
 }
 
-/* What becomes of queries; ANY: some have one token and some sequences none; ONES: a token, or
- * too many for a decode. */
+/* How queries vary; ANY: some have one token and some sequences none; ONES: one token, or too
+ * many for a decode. */
 enum queries { KEPT, ANY, ONES, DECODES, NO_DECODES };
 
 static int any_query(enum queries kind, int was, int most)
@@ -188,7 +189,7 @@ static void change(struct stage *t, enum queries kind)
 			(size_t)b->view.num_seqs * sizeof *b->seq_lens));
 }
 
-static void play(struct stage *t, char *out, unsigned order)
+static void replay_once(struct stage *t, char *out, unsigned order)
 {
 	double ns;
 	if (is_emulated(&dev))
@@ -202,17 +203,17 @@ static void is_right(struct stage *t, unsigned order)
 {
 	struct verdict v;
 	char *text = batch_format(&t->scenario.batch->view);
-	play(t, t->out[0], order);
+	replay_once(t, t->out[0], order);
 	check_output(&v, &t->w, PHASE_ALL, MOST_ROWS);
 	if (v.outcome != OUTCOME_OK)
 		fail_msg("%s: %s: %s", text, outcome_name(v.outcome), v.text);
-	play(t, t->out[1], order + REPLAYS);
+	replay_once(t, t->out[1], order + REPLAYS);
 	if (memcmp(t->out[0], t->out[1], t->out_bytes))
 		fail_msg("%s: other bits the next time", text);
 	free(text);
 }
 
-/* What the device left, against the host's pick. */
+/* The device's plan against the host's. */
 static void same_plan(struct stage *t, const void *on_device)
 {
 	struct recorded_plan got;
@@ -268,7 +269,7 @@ static void replays_plan_anew(void **state)
 	stage_free(&t);
 }
 
-/* The public call alone, as who knows nothing of recording would use it. */
+/* The public call alone, as a user of recorded steps would call it. */
 static void captured_runs_plan_anew(void **state)
 {
 	struct stage t;
@@ -290,7 +291,7 @@ static void captured_runs_plan_anew(void **state)
 	stage_free(&t);
 }
 
-/* What the host says of a step in advance, by attune_run. */
+/* The host's plan of the step, run by attune_run. */
 static void plans_can_be_run(void **state)
 {
 	struct stage t;
@@ -332,7 +333,7 @@ static enum attune_status body(void *arg, int i, void *stream)
 	return attune_run(t->op, &t->body[i], &t->w.tensors, t->workspace, LARGE_WORKSPACE, stream);
 }
 
-/* Bodies for plans of random lengths; what has none runs the last, which is right too. */
+/* Bodies for plans of random lengths; a plan without a body runs the last, which is right too. */
 static void switches_are_right(void **state)
 {
 	struct stage t;

@@ -1,9 +1,9 @@
-/* t_nvidia_compile.c - what NVRTC makes of the kernels for an H200, which is not needed: the
- * default choice of each compiles, and keeps nothing in memory where a heuristic may name it, nor
- * does the compiler wait for each product of a warpgroup by itself; of kernels for this chip alone
- * that is asked of two head sizes, packed and not, and with ATTUNE_SIMT=full of all that they take. So does the harness's own device
- * code. And each takes as many bytes as it is launched with, which but for those with maps are all
- * that the driver is given. Skips itself without NVRTC. */
+/* t_nvidia_compile.c - compiles the kernels for an H200 by NVRTC; no GPU is needed. The default
+ * choice of each kernel compiles, without local memory where a heuristic may name it, and
+ * without a wait after each product of a warpgroup. Kernels for this chip alone are compiled for
+ * two head sizes, packed and not, or with ATTUNE_SIMT=full for all that they take. The harness's
+ * own device code compiles, too. Each kernel takes as many bytes of arguments as a launch
+ * passes. Skips itself without NVRTC. */
 #include "harness/compile/compile.h"
 #include "harness/search/search.h"
 #include "kernels/recorded.h"
@@ -35,7 +35,7 @@ static attune_shape shape_for(const struct kernel *k)
 	return s;
 }
 
-/* The planner may put aside what it likes, and warps that copy beside warpgroups a few words. */
+/* The planner may spill; warps that copy next to warpgroups may spill a few words. */
 enum { FEW_BYTES = 32 };
 
 static int is_sound(const struct built *b)

@@ -1,6 +1,6 @@
-/* t_ring_list.c - ring_list, and what has it inside, on batches whose lengths differ: captured
- * once, replayed for other lengths on the same grid and workspace, each time right and to the bit
- * the same again; in other orders of turns where the GPU is emulated. */
+/* t_ring_list.c - ring_list, and kernels that contain it, on batches of unequal lengths:
+ * captured once, replayed for other lengths on the same grid and workspace, right each time, and
+ * the same bits for the same lengths. The emulated GPU also takes other orders of turns. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/compile/compile.h"
@@ -22,7 +22,7 @@ enum { REPLAYS = 12, EMULATED_REPLAYS = 5, AGAIN = 3, SAMPLES = 60 };
 static const struct captured {
 	const char *shape; /* its name begins so */
 	const char *batch, *small; /* the first one's lengths are the most that replays have */
-	const char *choice; /* of the others sequences stay what they are, prefills or decodes */
+	const char *choice; /* the other sequences stay prefills or decodes */
 } captures[] = {
 	{ "group 4", "100q1s2000", "30q1s900", "ring_list BLOCKS_PER_SM=1" },
 	{ "group 4", "100q1s2000", "30q1s900", "ring_list NUM_WARPS=2 NUM_STAGES=2 BLOCKS_PER_SM=2 START=0 BESIDE=0" },
@@ -137,7 +137,7 @@ static void stage_free(struct stage *t)
 	free(t->out[1]);
 }
 
-/* Some have no query, some no more keys than that; most are short, now and then none is. */
+/* Some have no query, some no more keys than queries; most are short, and now and then none is. */
 static void change(struct stage *t)
 {
 	struct batch *b = t->scenario.batch;
@@ -163,7 +163,7 @@ static void change(struct stage *t)
 			(size_t)b->view.num_seqs * sizeof *b->seq_lens));
 }
 
-static void play(struct stage *t, char *out, unsigned seed)
+static void replay(struct stage *t, char *out, unsigned seed)
 {
 	double ns;
 	if (is_emulated(&dev))
@@ -181,12 +181,12 @@ static void replays_are_right(void **state)
 	const int n = is_emulated(&dev) ? EMULATED_REPLAYS : REPLAYS;
 	for (int i = 0; i < n; i++) {
 		char *text = batch_format(&t.scenario.batch->view);
-		play(&t, t.out[0], 0);
+		replay(&t, t.out[0], 0);
 		check_output(&v, &t.w, PHASE_ALL, SAMPLES);
 		if (v.outcome != OUTCOME_OK)
 			fail_msg("%s: %s: %s", text, outcome_name(v.outcome), v.text);
 		for (unsigned again = 1; again < AGAIN; again++) {
-			play(&t, t.out[1], again);
+			replay(&t, t.out[1], again);
 			if (memcmp(t.out[0], t.out[1], t.bytes))
 				fail_msg("%s: other bits the next time", text);
 		}

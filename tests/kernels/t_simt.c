@@ -1,5 +1,5 @@
-/* t_simt.c - the emulated GPU itself: what the dialect's words mean, by order of turns; the
- * lanes' places in matrices, by the PTX manual; and that wrong code does not get away. */
+/* t_simt.c - tests the emulated GPU itself: the words of the dialect under several orders of
+ * turns, the places of lanes in matrices (by the PTX manual), and that wrong code is caught. */
 #include "harness/compile/compile.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static const struct row {
 	const char *name;
 	int mode;
 	unsigned gpus;
-	const char *dies; /* a part of what is said; NULL: it does not */
+	const char *dies; /* a part of the message; NULL: no message */
 	const char *place;
 } rows[] = {
 	{ "shuffles and votes", SHUFFLES, BOTH, NULL, NULL },
@@ -128,7 +128,7 @@ static void on_each_gpu(void **state)
 	gpu = SIMT_H200;
 }
 
-/* Between begin and end nothing runs; what is played has the arguments of then. */
+/* Between begin and end nothing runs; a replay uses the arguments of that time. */
 static void graphs_wait(void **state)
 {
 	static int host[DIALECT_INTS];

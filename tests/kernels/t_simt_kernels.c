@@ -1,9 +1,10 @@
-/* t_simt_kernels.c - the GPU's kernels against the definition, by the emulated GPU and through
- * the gate that a sweep uses. Arguments: only these kernels.
+/* t_simt_kernels.c - the GPU's kernels against the definition on the emulated GPU, through the
+ * gate that a sweep uses. Arguments: only these kernels.
  *
- * Of each kernel the defaults, on the same shape the ends of each launch axis, on another a
- * random point, and what stands below; each over a few corner batches, with turns in order and in two random ones.
- * ATTUNE_SIMT=full: all that t_gpu_kernels has, over all corner batches in each order; hours. */
+ * For each kernel: the defaults and the ends of each launch axis on one shape, a random point on
+ * another, and the table below; each over a few corner batches, with turns in order and in two
+ * random orders. ATTUNE_SIMT=full: all points of t_gpu_kernels, over all corner batches in each
+ * order; takes hours. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
@@ -36,7 +37,7 @@ static const struct {
 	{ 7, 2, { "3q1s1100_q1s3_q1s2000", "q0_q30_q0_q13s300_q0" } },
 };
 
-/* Points that a short run is to have besides, on the shape whose name begins so */
+/* Additional points of a short run, on the shape with a name that begins so */
 static const struct {
 	const char *kernel, *shape, *values;
 } also[] = {
@@ -72,8 +73,8 @@ static const char *const *batches_of(size_t order)
 	return is_full ? corner_batches : orders[order].batches;
 }
 
-/* A short run takes batches whose keys of all heads are few, and of a batch without prefills
- * or without decodes all of it only. As run_phases() wants it. */
+/* A short run takes batches with few keys over all heads; a batch without prefills or without
+ * decodes runs whole only. The result is for run_phases(). */
 static unsigned phases_of(const attune_shape *s, const struct batch *b)
 {
 	long long keys = 0;
@@ -90,7 +91,7 @@ static unsigned phases_of(const attune_shape *s, const struct batch *b)
 	return 1u << PHASE_ALL | (has & (has - 1) ? has : 0);
 }
 
-/* Long sequences are for those who cut them, in a short run. */
+/* In a short run, long sequences are for kernels that cut them. */
 static int is_worth_it(const struct row *r, const struct batch *b, enum phase phase)
 {
 	const attune_shape *s = &shapes[r->shape].s;
@@ -163,7 +164,8 @@ static void has_no_row(void **state)
 static void name_gpu(struct row *r)
 {
 	char name[sizeof r->name];
-	snprintf(name, sizeof name, "%s: %.*s", dev.info.gpu, (int)sizeof name - GPU_NAME - 4, r->name);
+	snprintf(name, sizeof name, "%s: %.*s", dev.info.gpu, (int)sizeof name - GPU_NAME - 4,
+		 r->name);
 	memcpy(r->name, name, sizeof name);
 }
 
@@ -223,7 +225,7 @@ static int add_also(const struct kernel *k)
 	return 1;
 }
 
-/* 0: there should be some, and are none, or the other way round. */
+/* 0: rows are missing, or exist where they should not. */
 static int add_rows(const struct kernel *k, enum simt_gpu gpu)
 {
 	const size_t before = num_rows;
@@ -237,7 +239,7 @@ static int add_rows(const struct kernel *k, enum simt_gpu gpu)
 	return (num_rows > before) == (gpu == SIMT_H200 || is_for_amd(k));
 }
 
-/* Of all rows, side by side; what does not compile is told of by its row. */
+/* Compiles all rows, at once; a row reports its own compilation error. */
 static void compile_all(void)
 {
 	struct code **v = calloc(num_rows * (1 + NUM_HELPERS), sizeof(struct code *));
@@ -257,7 +259,7 @@ static void compile_all(void)
 	free(v);
 }
 
-/* Every second row: those of a kernel follow one another. */
+/* Every second row; rows of a kernel are consecutive. */
 static void thin_out(void)
 {
 	size_t n = 0;

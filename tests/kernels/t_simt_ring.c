@@ -1,7 +1,7 @@
-/* t_simt_ring.c - ring by the emulated GPU, over what is special to it: rows that fill matrix
- * steps or do not, queries in registers or in shared memory, more tiles than pages are looked up
- * for at once, segments and warps without a key, clusters of each size, launches that begin
- * before the one in front is over, ring_list's too. */
+/* t_simt_ring.c - ring on the emulated GPU, over its special cases: rows that do and do not fill
+ * matrix steps, queries in registers or in shared memory, more tiles than page numbers read
+ * ahead, segments and warps without a key, each cluster size, and early launches, also of
+ * ring_list. */
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
@@ -100,7 +100,8 @@ static int add(const struct point *p)
 	while (shape < (int)COUNT(shapes) &&
 	       strncmp(shapes[shape].name, p->shape, strlen(p->shape)))
 		shape++;
-	if (shape < (int)COUNT(shapes) && choice_parse(&c, BACKEND_GPU, p->choice, error, sizeof error))
+	if (shape < (int)COUNT(shapes) &&
+	    choice_parse(&c, BACKEND_GPU, p->choice, error, sizeof error))
 		add_row(&c, shape);
 	return num_rows > before;
 }
@@ -117,7 +118,7 @@ static void compile_all(void)
 			if (l.helper[h])
 				v[n++] = l.helper[h];
 	}
-	(void)simt_compile(v, n); /* what does not compile is told of by its row */
+	(void)simt_compile(v, n); /* a row reports its own compilation error */
 	while (n)
 		dev.ops->unload(&dev, v[--n]);
 }

@@ -1,5 +1,5 @@
-/* languages.h - a folder for what forests are emitted as, Python to read it with, and random
- * choices, segment costs and batches. Include after cmocka.h and synthetic.h. */
+/* languages.h - a folder for emitted forests, Python to read it, and random choices, segment
+ * costs and batches. Include after cmocka.h and synthetic.h. */
 #ifndef TESTS_LIBRARY_LANGUAGES_H
 #define TESTS_LIBRARY_LANGUAGES_H
 
@@ -64,8 +64,8 @@ static inline int random_part(struct part *p, attune_shape *s, unsigned long lon
 	return part_make(p, PHASE_ALL, s, &b, &h200_run.device);
 }
 
-/* Every other one of qblock. Of the rest every other one has a formula, and the segments of the
- * others, which lay out Q blocks in three ways, follow from costs. */
+/* Half of the choices are of qblock. Of the others half have a formula; the rest lay out Q
+ * blocks in three ways and have SEGMENTS=fitted. */
 static inline void random_choices(struct forest *f, unsigned long long *seed)
 {
 	static const char *const cut[] = { "segmented", "ring", "warpgroup" };

@@ -1,4 +1,4 @@
-/* override_head.h - the first lines of an override file, for rules that a test writes. */
+/* override_head.h - writes the first lines of an override file. */
 #ifndef TESTS_LIBRARY_OVERRIDE_HEAD_H
 #define TESTS_LIBRARY_OVERRIDE_HEAD_H
 
@@ -8,8 +8,8 @@
 
 enum { OVERRIDE_HEAD = 4000 };
 
-/* The version, the GPU and the hashes of this library: of features, and of all kernels that such a
- * device has. */
+/* The version, the GPU and this library's hashes: of features, and of all kernels of such a
+ * device. */
 static inline const char *override_head(const char *gpu)
 {
 	static char text[OVERRIDE_HEAD];

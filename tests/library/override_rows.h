@@ -1,10 +1,10 @@
-/* override_rows.h - an override file that is right, and what each mistake in it is refused with. */
+/* override_rows.h - a correct override file, and the message for each mistake in it. */
 #ifndef TESTS_LIBRARY_OVERRIDE_ROWS_H
 #define TESTS_LIBRARY_OVERRIDE_ROWS_H
 
 #define SEGMENTED "segmented BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS="
 
-/* completed() puts hashes where it says HASH. */
+/* completed() replaces HASH by hashes. */
 static const char good[] = "attune heuristics 4\n"
 			   "gpu h200\n"
 			   "rules 0xHASH # of the features\n"

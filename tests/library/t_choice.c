@@ -1,4 +1,4 @@
-/* t_choice.c - choices as text, and what launching one refuses. */
+/* t_choice.c - choices as text, and what the launch of a choice refuses. */
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/device/device.h"

@@ -1,7 +1,7 @@
-/* t_deal.c - dealing of keys to blocks (kernels/deal.h), unit by unit: each tile of each item has
- * one block, what blocks say of an item is the same, places of partials are nobody else's, and
- * no block has more than its share. And when units end of which some began with decodes
- * (kernels/mixed.h): as if each took items one by one. */
+/* t_deal.c - dealing of keys to blocks (kernels/deal.h), unit by unit: each tile of each item
+ * has one block, all blocks of an item agree on it, partials do not share places, and no block
+ * has more than its share. Also when blocks end if some began with decodes (kernels/mixed.h),
+ * against taking items one by one. */
 #include "kernels/deal.h"
 #include "kernels/mixed.h"
 #include <setjmp.h>
@@ -51,7 +51,7 @@ static void random_items(const struct kind *k, unsigned start)
 	}
 }
 
-/* What `block` takes of item i. Tiles of an item come in the order of blocks. */
+/* The share of item i that `block` takes. Tiles of an item come in the order of blocks. */
 static void take(unsigned i, unsigned block, const struct stretch *s)
 {
 	assert_int_equal(s->first, work.left[i]);
@@ -115,7 +115,7 @@ static void nothing_is_dealt(void **state)
 		assert_int_equal(deal_begin(&d, block), 0);
 }
 
-/* Each item goes to who is free first; who decodes is done at t. */
+/* Each item goes to the first free block; a block with decodes is free at t. */
 static long long one_by_one(const struct mixed *m, int decoding, long long t)
 {
 	static long long free_at[MOST_BLOCKS];
@@ -149,7 +149,7 @@ static void mixed_ends_as_estimated(void **state)
 	}
 }
 
-/* Few units are the limit, then what half of them can read, which more of them never reach. */
+/* Few units are the limit, then the bandwidth of half of them, which more units do not raise. */
 static void mixed_reads_saturate(void **state)
 {
 	const struct mixed m = { 132, 1, 1, 4000000000, 0 };

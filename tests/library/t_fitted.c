@@ -1,6 +1,5 @@
-/* t_fitted.c - choices of SEGMENTS=fitted: the value that config_fitted takes, against all values
- * tried; the blocks that its costs are of, against launches; which costs stand for a head size; and
- * such choices as text. */
+/* t_fitted.c - choices of SEGMENTS=fitted: config_fitted against all values tried, the number of
+ * blocks in its costs against launches, the costs of each head size, and such choices as text. */
 #include "kernels/select/selector.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +41,7 @@ static struct segment_costs random_costs(void)
 
 /* ---- the value -------------------------------------------------------------------------- */
 
-/* From the largest value down, so that of equals the smallest stays. 0: none is legal. */
+/* From the largest value down, so the smallest of equals wins. 0: none is legal. */
 static int least_value(const struct kernel *k, struct config c, const struct segment_costs *costs,
 		       const attune_shape *s, const struct part *p)
 {
@@ -178,8 +177,8 @@ static void other_choices_are_resolved_as_before(void **state)
 	assert_true(legal > 0 && illegal > 0);
 }
 
-/* Such a choice says of no batch how many segments there are. Whether it may be loaded at all is asked
- * without one. */
+/* Such a choice has no number of segments for a batch. Whether it may be loaded at all is
+ * decided without one. */
 static void without_costs_it_is_illegal(void **state)
 {
 	int seen = 0;
@@ -250,8 +249,8 @@ static void blocks_have_the_shape_that_tunables_say(void **state)
 	}
 }
 
-/* Of sequences in a row whose tokens fit one Q block, each with all heads of a KV head, or on a GPU with
- * some of them. 0: the part is another one, or cannot run. */
+/* Tiles of consecutive sequences whose tokens fit one Q block, each with all heads of a KV head,
+ * or on a GPU with some of them. 0: another kind of part, or it cannot run. */
 static int counts_its_blocks(const struct kernel *k)
 {
 	const struct device_info *d = device_of(k);
@@ -293,7 +292,7 @@ static void loads_count_the_blocks_of_launches(void **state)
 
 /* ---- which costs ----------------------------------------------------------------------------- */
 
-/* `slots` tells them apart. */
+/* `slots` distinguishes them. */
 static void costs_for_every_head_size(void **state)
 {
 	static const struct selector_costs list[] = {
@@ -347,7 +346,7 @@ static void it_survives_as_text(void **state)
 	assert_true(seen >= 4);
 }
 
-/* 0 stands for it in a config, and is no value that a text may give. */
+/* 0 stands for it in a config; a text must not contain it. */
 static void other_words_are_refused(void **state)
 {
 	static const char *const wrong[] = { "SEGMENTS=0",        "SEGMENTS=Fitted",

@@ -1,5 +1,5 @@
-/* t_fitted_choices.c - choices whose segments follow from costs (SEGMENTS=fitted): as text, as
- * names of a header, where they may run, and what show says of them. */
+/* t_fitted_choices.c - choices of SEGMENTS=fitted in the tuner: as text, as names in a header,
+ * where they may run, and in `attune show`. */
 #include "harness/base/base.h"
 #include "harness/measure/measure.h"
 #include "harness/scenario/scenario.h"
@@ -127,8 +127,8 @@ static void costs_are_of_the_head_size(void **state)
 	data_free(d);
 }
 
-/* With costs it is legal wherever one of its values is; without any nowhere, and its leaf says
- * so. */
+/* With costs it is legal wherever one of its values is; without costs nowhere, and its leaf has
+ * a remark. */
 static void without_costs_it_is_guarded(void **state)
 {
 	const struct selector_costs costs = { 0, 128, { 2, 96, 1000, 0, 0, 0 } };
@@ -184,7 +184,7 @@ static void names_tell_it_apart(void **state)
 }
 
 /* ---- show ---------------------------------------------------------------------------------------- */
-/* Of 8 segments there is a time, and they are what is picked. */
+/* 8 segments were measured, and they are picked. */
 static void show_says_what_it_comes_to(void **state)
 {
 	static const struct synthetic cells[] = { { "4q1s4k", "decode", "train", 1, 20 },

@@ -1,5 +1,5 @@
-/* t_formula.c - choices whose segment count is worked out per batch: against the
- * estimate evaluated anew, and as text. */
+/* t_formula.c - choices whose number of segments is computed for each batch: against a separate
+ * evaluation of the estimate, and as text. */
 #include "kernels/attune.h"
 #include "kernels/attune_features.h"
 #include "kernels/kernel.h"
@@ -54,8 +54,8 @@ static long long model(const struct formula *f, long long blocks, long long unit
 	       (v == 1 ? 0 : f->launch);
 }
 
-/* A random choice of the kernel whose formula axis holds formula n; most options are left
- * alone, since some are another vendor's. */
+/* A random choice of the kernel with formula n; most options keep their defaults, since some
+ * belong to another vendor. */
 static struct config random_choice(const struct space *s, int n)
 {
 	struct config c;

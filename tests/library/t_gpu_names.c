@@ -1,4 +1,4 @@
-/* t_gpu_names.c - what real GPUs are called, and by which header the library chooses on each. */
+/* t_gpu_names.c - names of real GPUs, and the header that the library selects on each. */
 #include "harness/compile/compile.h"
 #include "kernels/select/selector.h"
 #include "kernels/ship/shipped.h"
@@ -122,7 +122,7 @@ static void each_gpu_has_its_name(void **state)
 	assert_null(device_for(NULL));
 }
 
-/* The same name is the same architecture, units and memory, but for the memory that drivers and
+/* The same name means the same architecture, units and memory, except memory that drivers and
  * hypervisors keep. */
 static void one_name_is_one_gpu(void **state)
 {
@@ -241,7 +241,7 @@ static void long_names_differ(void **state)
 	assert_true(strlen(a.gpu) + strlen("_steady") < GPU_NAME);
 }
 
-static void a_chip_without_a_name_is_told_by_units_and_memory(void **state)
+static void a_chip_without_a_name_is_known_by_units_and_memory(void **state)
 {
 	static const struct {
 		int units, gib;
@@ -378,7 +378,7 @@ int main(void)
 		cmocka_unit_test(why_is_one_line),
 		cmocka_unit_test(odd_names_become_valid),
 		cmocka_unit_test(long_names_differ),
-		cmocka_unit_test(a_chip_without_a_name_is_told_by_units_and_memory),
+		cmocka_unit_test(a_chip_without_a_name_is_known_by_units_and_memory),
 		cmocka_unit_test(parts_know_their_whole),
 		cmocka_unit_test(names_have_a_form),
 		cmocka_unit_test(known_gpus_are_whole),

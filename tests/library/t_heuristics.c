@@ -1,6 +1,6 @@
-/* t_heuristics.c - the committed headers, as compiled into the library, against their
- * text and the committed databases: both say the same for every scenario, and what they
- * pick was measured; and their trees as nodes say what the functions say. */
+/* t_heuristics.c - the committed headers as compiled into the library, against their text and
+ * the committed databases: both give the same choice for every scenario, and each choice was
+ * measured. Trees as nodes agree with the compiled functions. */
 #include "kernels/select/selector.h"
 #include "harness/scenario/scenario.h"
 #include "tuner/base/base.h"
@@ -32,8 +32,8 @@ static void same_choices(const struct forest *f, const struct selector *h)
 	}
 }
 
-/* Those of choices that ask for them, and each of these has some: a fitted choice without costs
- * never runs. */
+/* Costs of the choices that need them, at least one each: a fitted choice without costs never
+ * runs. */
 static void same_costs(const struct forest *f, const struct selector *h)
 {
 	int fitted[MAX_IDS] = { 0 };
@@ -52,7 +52,8 @@ static void same_costs(const struct forest *f, const struct selector *h)
 	}
 }
 
-/* What kernels walk against the function, on features around and far from all thresholds. */
+/* The nodes that kernels walk against the function, on features near to and far from all
+ * thresholds. */
 static void nodes_say_the_same(const struct selector *h)
 {
 	unsigned long long seed = 5;
@@ -87,7 +88,7 @@ static void scenario_agrees(const struct forest *f, const struct selector *h,
 	}
 }
 
-/* A header that was made of rows which do not count any more: induce keeps and marks it. */
+/* A header made from rows that no longer count: induce keeps and marks it. */
 static int is_held(const char *header)
 {
 	char *text = file_text(header);
@@ -97,9 +98,9 @@ static int is_held(const char *header)
 	return held;
 }
 
-/* One in 20 held-out picks and one in 15 others may not have been: costs of segments move with each
- * time that is added, and a header that names a new kernel, or learns in a new way, is ahead of the
- * second pass that fills in what it picks. */
+/* One in 20 held-out picks and one in 15 others may be unmeasured: segment costs move with each
+ * time that is added, and a header with a new kernel or a new way of learning is ahead of the
+ * pass that fills in its picks. */
 static void picks_were_measured(const struct data *d, const struct forest *f)
 {
 	int all[2] = { 0 }, missing[2] = { 0 };

@@ -1,8 +1,8 @@
-/* t_languages.c - one forest in four languages: the C header (compiled), JSON (walked
- * here), Python (where there is one) and the text of override files (read by the
- * library) answer alike for a million feature vectors, and Python's formulas come to
- * what the library's do. The forests are random, with all that a header can hold; what
- * segment costs come to, t_languages_segments.c compares. */
+/* t_languages.c - one forest in four languages: the C header (compiled), JSON (walked here),
+ * Python (if installed) and the text of override files (read by the library) give the same
+ * answers for a million feature vectors, and Python's formulas the library's values. The forests
+ * are random, with everything that a header can hold. t_languages_segments.c compares segment
+ * costs. */
 #include "tuner/emit/emit.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"
@@ -63,7 +63,7 @@ static void random_forest(struct forest *f)
 	}
 }
 
-/* pool[feature]: thresholds and their neighbours, extremes, and what lies between. */
+/* pool[feature]: thresholds, their neighbours, extremes, and values in between. */
 static void fill_pool(const struct forest *f, long long pool[ATTUNE_NUM_FEATURES][POOL])
 {
 	unsigned long long seed = 3;
@@ -141,7 +141,7 @@ static decide_fn compile(const char *header, void **handle)
 	return decide;
 }
 
-/* What the forest itself says of every vector, as bytes; the others must say it too. */
+/* The forest's own answer to every vector, as bytes; the other languages must agree. */
 static signed char *expected(const struct forest *f, long long pool[ATTUNE_NUM_FEATURES][POOL])
 {
 	signed char *out = malloc((size_t)VECTORS * NUM_DECISIONS);

@@ -1,6 +1,5 @@
-/* t_languages_segments.c - what segment costs come to, in Python and JSON as in the library: of
- * random costs and batches what some number of segments costs, and which of those that are legal is
- * taken. */
+/* t_languages_segments.c - segment costs in Python and JSON against the library: for random
+ * costs and batches, the cost of a number of segments, and the legal number that is selected. */
 #include "tuner/emit/emit.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"
@@ -56,7 +55,7 @@ static void some_part(struct part *p, attune_shape *s, unsigned long long *seed)
 		p->f.max_query += below(seed, 900);
 		p->f.window = 1 + below(seed, 4000);
 	}
-	if (!below(seed, 16)) { /* amounts that are cut off, lest sums overflow */
+	if (!below(seed, 16)) { /* amounts are cut off so that sums do not overflow */
 		p->f.num_seqs = 4096;
 		p->f.query_tokens = 1 << 17;
 		p->f.window = p->f.max_seq = p->f.keys_per_query = 1 << 20;

@@ -1,6 +1,6 @@
-/* t_layouts.c - one batch on two layouts of the cache, with its LSE, and of E4M3, in one database:
- * what is learned and judged is of strided caches without LSE alone, by itself of E4M3, and people
- * see all. And which header a device and a cache have. */
+/* t_layouts.c - one batch in two layouts of the cache, with its LSE, and of E4M3, in one
+ * database: the tuner learns from strided caches without LSE alone, and separately from E4M3;
+ * `show` lists all. Also the header for each device and cache. */
 #include <stdio.h>
 #include "tests/store/store_fixture.h"
 #include "harness/base/base.h"
@@ -97,8 +97,8 @@ static void recalled(void **state)
 	scenario_done(&sc);
 }
 
-/* One's own first, then one of the same architecture; what was learned of E4M3 is for that alone,
- * and goes before what was not. */
+/* A device's own header comes first, then one of the same architecture. A header learned from
+ * E4M3 is for that alone, and preferred there. */
 static void each_cache_has_its_header(void **state)
 {
 	static const struct selector list[] = { { .gpu = "h100", .arch = "sm_90" },

@@ -1,5 +1,5 @@
-/* t_override.c - heuristics from a file: the rules of the committed headers mean the
- * same there, and what is wrong with a file is said by line. */
+/* t_override.c - heuristics from a file: the rules of the committed headers mean the same there,
+ * and each mistake in a file is reported with its line. */
 #include "tuner/base/base.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"
@@ -99,7 +99,7 @@ static void print_file(FILE *out, const struct forest *f)
 	}
 }
 
-/* Thresholds lie at any magnitude. */
+/* Thresholds of any magnitude. */
 static void random_features(struct attune_features *f)
 {
 	long long *v = (long long *)f;
@@ -183,7 +183,7 @@ static char *completed(const char *text)
 	return out;
 }
 
-/* What the file is refused with. */
+/* The message that refuses the file. */
 static const char *refusal(const char *text, size_t size)
 {
 	const struct device_info d = device_of("h200");

@@ -166,8 +166,8 @@ static void spans_are_the_parts_alone(void **state)
 	}
 }
 
-/* Of a part alone it says nothing; of a batch, the more the longer its prefills are, and the
- * less the longer its decodes. */
+/* It is 0 for one part alone; for a batch it grows with the length of prefills and falls with
+ * the length of decodes. */
 static void shares_follow_both_parts(void **state)
 {
 	const struct device_info d = { .units = 132 };

@@ -1,7 +1,7 @@
-/* t_recorded.c - what recorded steps pick, by the lines that the device runs too: of the
- * choices that their kernels have the one that the library's own functions would take, for
- * the committed heuristic and for one of thresholds, ids, formulas and costs of segments; and
- * which bodies those kernels are made of; and decodes, where ring_list runs them. */
+/* t_recorded.c - what recorded steps select, by the code that the device runs too. Among the
+ * choices of their kernels it is the one that the library's own functions select, for the
+ * committed heuristic and for one of thresholds, ids, formulas and segment costs. Also the
+ * bodies in those kernels, and decodes where ring_list runs them. */
 #include "kernels/replan/replan.h"
 #include "kernels/ship/shipped.h"
 #include <setjmp.h>
@@ -172,7 +172,7 @@ static int picks_agree(struct subject *s)
 	return different;
 }
 
-/* Of most decodes it says ring, which has no body: its own choices run few parts. */
+/* It returns ring for most decodes, which has no body: its own choices run few parts. */
 static void the_committed_heuristic(void **state)
 {
 	struct subject s;
@@ -256,7 +256,7 @@ static const struct selector *by_hand(void)
 	return &h;
 }
 
-/* Choice 6 has costs at head size 64 alone, which stand for others. */
+/* Choice 6 has costs at head size 64 alone, which serve other sizes. */
 static void ids_formulas_and_costs(void **state)
 {
 	struct subject s;
@@ -275,8 +275,8 @@ static void ids_formulas_and_costs(void **state)
 	}
 }
 
-/* Prompts, and decodes whose queries fit a Q block, by one choice each; without a heuristic there
- * is none for prompts. */
+/* Prompts, and decodes that fit a Q block, run by one choice each; without a heuristic prompts
+ * have none. */
 static void parts_run_alone(void **state)
 {
 	struct subject s;
@@ -289,7 +289,7 @@ static void parts_run_alone(void **state)
 	}
 }
 
-/* The ids that the leaves below a node say. */
+/* The ids in the leaves below a node. */
 static void ids_below(const struct selector *h, int node, int *named)
 {
 	const struct selector_node *n = &h->nodes[node];
@@ -311,7 +311,7 @@ static int has_binary(const struct selector *h, const char *kernel, const char *
 	return 0;
 }
 
-/* Of a choice that the kernel of recorded steps may run: the number of its body; -1: none. */
+/* The body's number of a choice that the kernel of recorded steps may run; -1: none. */
 static int body_of(const struct selector *h, int id, const attune_shape *shape,
 		   const struct bodies *b, int is_named)
 {

@@ -1,6 +1,6 @@
-/* t_schedule.c - the list of Q blocks that static kernels go through: on the host against a
- * count block by block; what the device, if need be the emulated one, writes
- * against the host's; geometries. */
+/* t_schedule.c - the list of Q blocks for static kernels: the host's list against a count block
+ * by block, the list written by the device or the emulated one against the host's, and
+ * geometries. */
 #include "harness/compile/compile.h"
 #include "kernels/launch/op.h"
 #include "kernels/launch/run.h"

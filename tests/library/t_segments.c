@@ -1,6 +1,6 @@
-/* t_segments.c - what a number of segments costs (kernels/segments.h): against the same sum worked
- * out by other steps, and its path against blocks that are dealt one by one. t_fitted.c has the
- * choices that are cut by these costs. */
+/* t_segments.c - the cost of a number of segments (kernels/segments.h): against the same sum in
+ * other steps, and its longest path against blocks dealt one by one. t_fitted.c tests choices
+ * that use these costs. */
 #include "kernels/attune.h"
 #include "kernels/attune_features.h"
 #include "kernels/kernel.h"
@@ -323,8 +323,8 @@ static void draw_decodes(struct decodes *d, int are_alike)
 	assert_true(part_make(&d->part, PHASE_DECODE, &d->shape, &b, &few));
 }
 
-/* When the last slot ends, if each block goes to the slot that is free first: those of a sequence's
- * KV heads, chunks of heads and segments. */
+/* The time when the last slot ends if each block goes to the first free slot: blocks of a
+ * sequence's KV heads, chunks of heads and segments. */
 static long long deal(const struct decodes *d)
 {
 	enum { MOST_SLOTS_HERE = 5 * 4 };

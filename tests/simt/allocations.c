@@ -1,4 +1,4 @@
-/* allocations.c - see allocations.h. */
+/* allocations.c - implements allocations.h. */
 #include "allocations.h"
 #include "simt.h"
 #include <stdlib.h>
@@ -14,8 +14,8 @@ struct allocation {
 	struct allocation *next;
 };
 
-/* |no access| poison .. memory |no access|: it ends at the page. Kernels copy 16 bytes at a
- * time, and so does what is behind its last byte begin a piece of these. */
+/* |no access| poison .. memory |no access|: memory ends at the page. Kernels copy 16 bytes at a
+ * time, so memory begins at a multiple of 16. */
 void *allocation_add(struct allocation **list, size_t bytes)
 {
 	struct allocation *a = calloc(1, sizeof *a);

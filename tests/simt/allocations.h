@@ -10,7 +10,7 @@ struct allocation;
 void *allocation_add(struct allocation **list, size_t bytes); /* NULL: no memory */
 void allocation_remove(struct allocation **list, void *memory);
 void *allocation_first(const struct allocation *list);
-/* Which one an address lies in; 0: none. */
+/* The allocation that contains an address; 0: none. */
 int allocation_find(const struct allocation *list, uintptr_t address, uintptr_t *begin,
 		    uintptr_t *end);
 

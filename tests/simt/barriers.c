@@ -1,5 +1,5 @@
-/* barriers.c - where threads of a block wait for one another: __syncthreads is barrier 0 of
- * all live threads, the others are for so many as are named. And where those of a cluster do. */
+/* barriers.c - barriers of a block's threads, and of a cluster's. __syncthreads is barrier 0 of
+ * all live threads; the others count as many threads as they are given. */
 #include "machine.h"
 
 static void release(struct block *b, int id)

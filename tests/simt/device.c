@@ -1,6 +1,6 @@
-/* device.c - see simt_device.h. Memory is the host's, between pages that nobody may touch; a
- * launch is run before it returns, but on a graph, where it waits for graph_play. Code that the
- * library carries is known by where it lies, and then made anew of its source. */
+/* device.c - implements simt_device.h. Memory is the host's, between pages that nobody may
+ * touch. A launch runs before the call returns; in a graph it waits for graph_play. The
+ * library's own binaries are recognized by their address, and compiled again from source. */
 #include "kernels/ship/shipped.h"
 #include "allocations.h"
 #include "objects.h"
@@ -139,11 +139,11 @@ int simt_find(const struct device *dev, uintptr_t address, uintptr_t *begin, uin
 	return allocation_find(e->allocations, address, begin, end);
 }
 
-/* What is read or written while a graph is recorded is not what its launches will leave. */
+/* Memory read or written while a graph is recorded is not what its launches will leave. */
 static enum attune_status is_idle(const struct device *dev)
 {
 	const struct emulated *e = dev->state;
-	return e->recording ? fail(ATTUNE_INVALID, "a copy while a tape is recorded") : ATTUNE_OK;
+	return e->recording ? fail(ATTUNE_INVALID, "a copy while a graph is recorded") : ATTUNE_OK;
 }
 
 static enum attune_status simt_copy(struct device *dev, void *dst, const void *src, size_t bytes)
@@ -196,7 +196,7 @@ static int is_lacking(const struct code *code)
 	return !code->foreign && !code->library;
 }
 
-/* ATTUNE_SIMT_SOURCES: a folder beside gpu/ to take in its place. */
+/* ATTUNE_SIMT_SOURCES: a folder next to gpu/ that replaces it. */
 static enum attune_status simt_load_blob(struct device *dev, struct code **code,
 					 const struct blob *blob)
 {
@@ -380,9 +380,9 @@ static enum attune_status simt_tape_begin(struct device *dev)
 {
 	struct emulated *e = dev->state;
 	if (e->recording)
-		return fail(ATTUNE_INVALID, "a tape is being recorded already");
+		return fail(ATTUNE_INVALID, "a graph is being recorded already");
 	e->recording = calloc(1, sizeof *e->recording);
-	return e->recording ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "no memory for a tape");
+	return e->recording ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "no memory for a graph");
 }
 
 /* All its code is compiled now, at once. */
@@ -392,7 +392,7 @@ static enum attune_status simt_tape_end(struct device *dev, struct graph **out)
 	struct graph *graph = e->recording;
 	int n = 0;
 	if (!graph)
-		return fail(ATTUNE_INVALID, "no tape is being recorded");
+		return fail(ATTUNE_INVALID, "no graph is being recorded");
 	e->recording = NULL;
 	*out = graph;
 	struct code **v = malloc(((size_t)graph->n + 1) * sizeof(struct code *));

@@ -1,4 +1,4 @@
-/* device_profiles.c - what the emulated GPU says of itself, but for its units. */
+/* device_profiles.c - the properties of the emulated GPUs, except their number of units. */
 #include "simt_device.h"
 
 const struct device_info simt_poses[] = {

@@ -1,4 +1,4 @@
-/* failure_report.c - what is said of a launch that cannot go on: the thread, what it did, and where in
+/* failure_report.c - reports a launch that cannot go on: the thread, what it did, and where in
  * the sources, "at attend.h:42 < qblock.cu:10", innermost first. */
 #include "machine.h"
 #include <dlfcn.h>
@@ -65,7 +65,7 @@ const char *describe(const struct fiber *f, char *text, size_t size)
 	return text;
 }
 
-/* Nobody can go on: names the first of each kind of wait in each block. */
+/* A deadlock: names the first of each kind of wait in each block. */
 void tell_deadlock(void)
 {
 	char text[400] = "", one[80], last[80] = "";

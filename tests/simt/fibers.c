@@ -1,5 +1,5 @@
-/* fibers.c - whose turn it is. Lanes of a warp go on one after the other, then other warps of
- * the block, then other blocks. */
+/* fibers.c - schedules fibers: the lanes of a warp one after the other, then other warps of the
+ * block, then other blocks. */
 #include "machine.h"
 
 enum { PREEMPT = 8 }; /* with a seed: one in so many meetings loses the turn */

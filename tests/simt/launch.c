@@ -1,6 +1,5 @@
-/* launch.c - a grid from its first block to its last: blocks are given to the slots of those
- * that are resident, their threads to stacks, and what the threads do to memory that is not
- * theirs comes back as a signal. */
+/* launch.c - runs a grid: gives blocks to the slots of resident blocks and threads to stacks,
+ * and turns invalid accesses into signals. */
 #include "machine.h"
 #include <dlfcn.h>
 #include <signal.h>
@@ -21,7 +20,7 @@ enum {
 
 /* ---- blocks ------------------------------------------------------------------------------ */
 
-/* Where a fiber begins. Its end may complete what others wait for. */
+/* A fiber begins here. Its end may complete what others wait for. */
 static void run_thread(void)
 {
 	machine.kernel->entry(machine.args);
@@ -122,7 +121,7 @@ static void *map(void *at, size_t bytes, int protection)
 	return p;
 }
 
-/* Stacks with a page below each that nobody may touch; a window of shared memory. */
+/* Stacks, each above a page that nobody may touch; a window of shared memory. */
 static struct block *new_block(int i)
 {
 	char *window = (char *)(uintptr_t)(WINDOW + i * WINDOW_STEP);
@@ -187,7 +186,7 @@ static void run_blocks(const int *order, unsigned blocks, unsigned units)
 
 /* ---- signals ----------------------------------------------------------------------------- */
 
-/* In the machine itself the place that the kernel called from says more. */
+/* For a fault in the machine itself, the kernel's call is the useful place. */
 static void note_kernel(void *pc)
 {
 	Dl_info in, own;

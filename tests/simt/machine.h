@@ -23,7 +23,7 @@ enum {
 	TAIL = 4096,               /* guard behind a block's dynamic shared memory */
 	WINDOW_OPEN = 256 << 10,   /* of that memory, accessible: with its tail */
 	STATIC_WINDOW = 0x8000000, /* addresses of static shared memory, not memory */
-	AT_CLUSTER = BARRIERS      /* what a thread that waits for its cluster waits at */
+	AT_CLUSTER = BARRIERS      /* the place where a thread waits for its cluster */
 };
 
 struct copy {
@@ -66,7 +66,7 @@ struct block {
 	unsigned threads, live;
 	char *stacks, *shared, *static_copy;
 	size_t static_room;
-	/* of a cluster, in its block 0: who came since the last meeting, and how many there were */
+	/* of a cluster, in its block 0: arrivals since the last meeting, and how many there were */
 	unsigned cluster_came, cluster_met;
 };
 
@@ -74,8 +74,8 @@ struct machine {
 	struct block *resident[MAX_RESIDENT];
 	int num_resident, turn, lanes; /* lanes: of a warp */
 	int cluster;                   /* blocks of one: slots that are filled at once */
-	struct block *ended;           /* the one that made the launch come back */
-	struct block *mapped;          /* whose static shared memory lies in the section */
+	struct block *ended;           /* the fiber that called the launch */
+	struct block *mapped;          /* the block whose static shared memory is in the section */
 	const struct simt_kernel *kernel;
 	const void *args;
 	unsigned smem, random; /* random 0: all in order */
@@ -109,15 +109,15 @@ static inline size_t static_bytes(void)
 }
 
 /* ---- stacks.c --------------------------------------------------------------------------- */
-/* Goes on where `to` was left, and comes back when somebody goes to *save. */
+/* Switches to where `to` was left, and returns when another fiber switches to *save. */
 void switch_stack(void **save, void *to);
 void *fresh_stack(char *top, void (*begin)(void)); /* `begin` must not return */
 
 /* ---- fibers.c --------------------------------------------------------------------------- */
 void go(void **save, struct fiber *);
 struct fiber *ready_in_block(struct block *); /* NULL: nobody */
-struct fiber *ready_anywhere(void);           /* NULL: a deadlock, which is told */
-void let_others(void);                        /* whoever calls is not ready */
+struct fiber *ready_anywhere(void);           /* NULL: a deadlock, which is reported */
+void let_others(void);                        /* the caller is not ready */
 void shake(void);                             /* with a seed, a warp may lose its turn */
 unsigned random_turn(void);
 

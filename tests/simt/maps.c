@@ -1,4 +1,4 @@
-/* maps.c - maps of tensors on the emulated GPU: what they are made of, as it is. */
+/* maps.c - tensor maps of the emulated GPU: the arguments that they were made from, unencoded. */
 #include "maps.h"
 
 enum attune_status simt_make_map(struct device *dev, struct attune_map *map,

@@ -1,4 +1,4 @@
-/* maps.h - between the emulated device and maps.c. */
+/* maps.h - the interface of maps.c for the emulated device. */
 #ifndef TESTS_SIMT_MAPS_H
 #define TESTS_SIMT_MAPS_H
 

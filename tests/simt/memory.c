@@ -1,6 +1,6 @@
-/* memory.c - a block's shared memory, copies to it that take their time, and numbers of 16
- * bits. Kernels see 32-bit addresses: of dynamic memory its own, since that lies low; of
- * static memory those of a window without memory. */
+/* memory.c - a block's shared memory, asynchronous copies into it, and 16-bit numbers. Kernels
+ * see 32-bit addresses: dynamic memory lies below 4 GiB and has its own; static memory has those
+ * of a window without memory. */
 #include "machine.h"
 #include <stdlib.h>
 #include <string.h>

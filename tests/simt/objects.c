@@ -1,4 +1,4 @@
-/* objects.c - see objects.h. */
+/* objects.c - implements objects.h. */
 #include "objects.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -18,9 +18,9 @@ extern char **environ;
 
 enum { MAX_WORDS = 80 };
 
-/* The kernel's text is compiled as object.cc, which includes it. No contraction, so that sums
- * are what the text says; aliasing as nvcc has it; C's headers, a third of the time less. A GPU faults
- * where an address is not a multiple of what is read at a time, and so does this. */
+/* object.cc includes the kernel's text. No contraction, so sums follow the text; aliasing as in
+ * nvcc; C's headers, which compile in a third less time. A GPU faults on misaligned accesses,
+ * and so does this. */
 static const char options[] = "-std=c++17 -nostdinc++ -O1 -g1 -fPIC -shared -w -Wno-psabi "
 			      "-fno-exceptions -fno-strict-aliasing -ffp-contract=off"
 			      " -fsanitize=alignment -fsanitize-undefined-trap-on-error"
@@ -44,7 +44,8 @@ const char *simt_folder(void)
 static const char *dialect(void)
 {
 	static char path[SIMT_PATH];
-	snprintf(path, sizeof path, "%s/../tests/simt/text", source_root() ? source_root() : "kernels");
+	snprintf(path, sizeof path, "%s/../tests/simt/text",
+		 source_root() ? source_root() : "kernels");
 	return path;
 }
 

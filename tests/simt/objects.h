@@ -17,8 +17,8 @@ struct simt_object {
 const char *simt_folder(void);
 /* source: "gpu/qblock.cu", below that, or a whole path. Fails the program where it is not. */
 void simt_object(struct simt_object *, const char *source, const char *flags);
-/* Makes those that lack, as many at once as there are cores. 0: one does not compile; what the
- * compiler says goes to stderr. */
+/* Compiles missing objects, as many at once as there are cores. 0: one does not compile; the
+ * compiler's messages go to stderr. */
 int simt_build(const struct simt_object *, int n);
 
 #endif

@@ -1,6 +1,6 @@
-/* preceding_launch.c - the launch in front of one that begins early. It ends when all who can go on wait
- * for it; until then what it writes is NaNs, must not be copied from, and what the launch
- * behind it is to write must stay as it is. */
+/* preceding_launch.c - the launch in front of one that begins early. It ends when all threads
+ * that can go on wait for it. Until then its outputs are NaN and must not be copied from, and
+ * the memory that the later launch is to write must stay as it is. */
 #include "machine.h"
 #include <stdlib.h>
 #include <string.h>

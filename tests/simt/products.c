@@ -1,9 +1,9 @@
 /* products.c - a warp's share of a warpgroup's product: 16 rows x n columns over a depth of 16.
  *
- * A matrix in shared memory is told of by 64 bits, as PTX has them: rows of a piece (128 bytes or
- * 64) lie in groups of 8, `far` apart; columns beyond a piece are `wide` apart; bits 4.. of an
- * address are xored with bits 7... Of the address there are 18 bits: the block's dynamic memory
- * has the others. */
+ * 64 bits describe a matrix in shared memory, as in PTX: rows of a piece (128 or 64 bytes) lie
+ * in groups of 8, `far` apart; columns beyond a piece are `wide` apart; bits 4.. of an address
+ * are xored with bits 7... The descriptor has 18 bits of the address; the base of the block's
+ * dynamic memory gives the others. */
 #include "machine.h"
 #include <string.h>
 

@@ -75,7 +75,7 @@ struct simt_product {
 	float *d; /* in and out */
 };
 
-/* What the code of a thread reads of itself. */
+/* A thread's identity, which its code reads. */
 struct simt_thread_view {
 	struct simt_dim thread, block;
 	int lane, warp;
@@ -85,7 +85,7 @@ extern struct simt_thread_view *simt_now;
 extern struct simt_dim simt_grid, simt_block;
 
 void simt_meet(enum simt_op op, uint64_t mask, void *operand);
-/* count 0: all live threads. Returns the sum of `in` over those who came. */
+/* count 0: all live threads. Returns the sum of `in` over those that arrived. */
 unsigned simt_barrier(int id, unsigned count, unsigned in);
 void simt_arrive(int id, unsigned count); /* comes, but does not wait */
 /* The same among the threads of a cluster: each comes, and later waits for all. */
@@ -105,7 +105,7 @@ uint32_t simt_shared_address(const void *);
 void *simt_shared_pointer(uint32_t address, size_t bytes); /* dies when outside */
 int simt_is_shared(const void *);
 
-/* A copy that arrives when it is waited for, no sooner; until then NaNs lie there. */
+/* A copy that arrives when it is waited for, no sooner; until then its target is NaN. */
 void simt_copy_async(uint32_t to, const void *from, size_t bytes, size_t valid);
 void simt_copies_commit(void);
 void simt_copies_wait(int pending); /* -1: also for those not committed */
@@ -123,8 +123,8 @@ struct simt_kernel {
 	char *shared_begin, *shared_end; /* static shared memory */
 	size_t args_bytes;               /* of the struct that `entry` is given */
 };
-/* Memory that the launch in front of one that begins early is at work on: what it writes
- * (is_new), or what nobody may write before it is over. */
+/* Memory in use by the launch in front of an early one: its outputs (is_new), or memory that
+ * must not be written before it is over. */
 struct simt_pending {
 	void *at;
 	size_t bytes;
@@ -139,7 +139,7 @@ struct simt_options {
 	const struct simt_pending *pending; /* 0 of them: the launch begins in turn */
 	int num_pending;
 };
-/* 0: done; else `error` says what went wrong and where. */
+/* 0: done; else `error` names the fault and the place. */
 int simt_launch(const struct simt_kernel *, struct simt_dim grid, unsigned threads, unsigned smem,
 		const void *args, const struct simt_options *, char *error, size_t size);
 

@@ -2,11 +2,11 @@
 #
 #   kernels/gpu/*, kernels/*.h -host.awk-> simt/: kernels as a host's C++ compiler takes them
 #   tests/simt/*.c             -> simt.a: the device, in tests
-#   list_shipped --table       -> simt/shipped.o: what stands in for the GPU's binaries in the
-#                                 tests named below, where those are not linked
+#   list_shipped --table       -> simt/shipped.o: replaces the GPU's binaries in the tests named
+#                                 below, where those are not linked
 #
-# Fibers leave their stacks as they are, which the address sanitizer takes ill: with SAN=1 it
-# looks at all but these files, and kernels trap where behaviour is undefined.
+# Fibers abandon their stacks, which the address sanitizer reports: with SAN=1 it skips these files,
+# and kernels trap where behaviour is undefined.
 
 simt_text := $(patsubst kernels/%,$(B)/simt/%,$(wildcard kernels/*.h kernels/*.def \
 	kernels/gpu/*.h kernels/gpu/*.cu))
@@ -20,7 +20,7 @@ $(B)/simt.a: $(simt_objs)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-# The table as it is with all compilers, each binary being one byte, a zero.
+# The table as with all compilers; each binary is one zero byte.
 $(B)/simt/shipped.inc: $(B)/list_shipped FORCE
 	@mkdir -p $(@D)
 	@$(B)/list_shipped --table --amd=gfx90a,gfx942,gfx950 \
@@ -30,8 +30,8 @@ $(B)/simt/shipped.inc: $(B)/list_shipped FORCE
 $(B)/simt/shipped.o: kernels/ship/shipped.c $(B)/simt/shipped.inc
 	$(Q)$(CC) -I$(B)/simt $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 ifeq ($(if $(filter nvidia,$(LEAVE_OUT)),,$(NVCC)),)
-$(addprefix $(B)/t_,gpu_replay beside_runs fused_runs fitted_runs formula_runs e4m3_library): $(B)/simt/shipped.o
+$(addprefix $(B)/t_,gpu_replay side_streams_runs fused_runs fitted_runs formula_runs e4m3_library): $(B)/simt/shipped.o
 endif
-# It plans for chips that no compiler here need know, and runs none of it.
+# It plans for chips that the compilers here may not know, and runs nothing.
 $(B)/t_hip: $(B)/simt/shipped.o
 $(B)/t_simt_mutants: | $(B)/t_gpu_replay

@@ -8,16 +8,16 @@
 
 extern const struct device_ops simt_ops;
 
-/* units: SMs that it says it has; seed: 0, or of the order of turns. */
+/* units: number of SMs; seed: 0, or of the order of turns. */
 enum attune_status simt_open(struct device *, int units, unsigned seed);
-/* Which GPU it says it is from now on; code that is then loaded is of that one's dialect. */
+/* Sets the GPU that it emulates from now on; code loaded later uses that one's dialect. */
 enum simt_gpu { SIMT_H200, SIMT_MI300X };
 void simt_pose(struct device *, enum simt_gpu);
 extern const struct device_info simt_poses[];
-/* What it says from now on. */
+/* Sets what it reports from now on. */
 void simt_set(struct device *, int units, unsigned seed);
-/* What is at work in front of a launch that begins early: writes up to `room` pieces of memory to
- * v and returns their number. Until it is said such launches are as those in turn. */
+/* The work of the launch in front of an early one: writes up to `room` pieces of memory to v and
+ * returns their number. Unless it is set, early launches run in turn. */
 enum { SIMT_MOST_PENDING = 8192 };
 typedef int simt_front(struct simt_pending *v, int room, const void *args);
 void simt_say_front(struct device *, simt_front *);
@@ -38,7 +38,7 @@ struct simt_foreign {
 	void (*free)(void *theirs);
 };
 enum attune_status simt_load_foreign(struct code **, const struct simt_foreign *, void *theirs);
-/* Which allocation an address lies in; 0: none. */
+/* The allocation that contains an address; 0: none. */
 int simt_find(const struct device *, uintptr_t address, uintptr_t *begin, uintptr_t *end);
 
 #endif

@@ -1,5 +1,5 @@
-/* stacks.c - from one's stack to another's. On x86-64 in ten nanoseconds, which is most of
- * what a launch takes; elsewhere by ucontext, which asks the kernel twice. */
+/* stacks.c - switches stacks. On x86-64 that takes ten nanoseconds, most of a launch's time;
+ * elsewhere ucontext does it, with two system calls. */
 #include "machine.h"
 
 #if defined(__x86_64__) && !defined(SIMT_UCONTEXT)
@@ -18,7 +18,7 @@ __asm__(".text\n"
 	"	ret\n"
 	".size switch_stack, .-switch_stack\n");
 
-/* top | nobody's return address | begin | six registers */
+/* top | null return address | begin | six registers */
 void *fresh_stack(char *top, void (*begin)(void))
 {
 	uintptr_t *sp = (uintptr_t *)top - 8;
@@ -38,7 +38,7 @@ void switch_stack(void **save, void *to)
 	swapcontext(&here, to);
 }
 
-/* The context lies at the top of the stack that it is of. */
+/* The context is stored at the top of its stack. */
 void *fresh_stack(char *top, void (*begin)(void))
 {
 	enum { BELOW = 60 << 10 };

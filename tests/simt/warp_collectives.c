@@ -1,4 +1,4 @@
-/* warp_collectives.c - where lanes of a warp meet: who comes last does the work for all. */
+/* warp_collectives.c - collectives of a warp: the last lane to arrive does the work for all. */
 #include "machine.h"
 #include <string.h>
 
@@ -8,7 +8,7 @@ static void shuffle(struct warp *w, uint64_t lanes)
 		if (lanes >> l & 1) {
 			struct simt_shuffle *s = w->lane[l].operand;
 			const int from = s->from & (machine.lanes - 1);
-			s->out = ~0ull; /* what an absent lane gives */
+			s->out = ~0ull; /* the value of an absent lane */
 			if (lanes >> from & 1)
 				s->out = ((struct simt_shuffle *)w->lane[from].operand)->in;
 		}
@@ -100,7 +100,7 @@ multiply(float c[16][8], float a[16][16], float b[16][8])
 	}
 }
 
-/* m16n8k16: the layouts are those that kernels/gpu/gpu.h draws. */
+/* m16n8k16: the layouts drawn in kernels/gpu/gpu.h. */
 static void mma(struct warp *w, uint64_t lanes)
 {
 	float a[16][16], b[16][8], c[16][8];

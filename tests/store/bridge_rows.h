@@ -1,5 +1,5 @@
-/* bridge_rows.h - databases with rows of an older source, trees that have its text, and attune
- * bridge with what it prints. Each program uses what it needs. */
+/* bridge_rows.h - databases with rows of an older source, trees with its text, and `attune
+ * bridge` with its output. Each program uses what it needs. */
 #ifndef TESTS_STORE_BRIDGE_ROWS_H
 #define TESTS_STORE_BRIDGE_ROWS_H
 
@@ -42,7 +42,7 @@ UNUSED static void shell(const char *format, ...)
 		fail_msg("%s", line);
 }
 
-/* Folders with kernels/ as today's but for an edit of the CPU's qblock.c. */
+/* Folders with today's kernels/ except for an edit of the CPU's qblock.c. */
 static const struct {
 	const char *name, *edit;
 } trees[] = {
@@ -68,7 +68,7 @@ UNUSED static void read_back(const char *name, char *text, size_t size)
 	fclose(f);
 }
 
-/* Its exit code; `out` and `err` are what it wrote. */
+/* Its exit code; `out` and `err` hold its output. */
 UNUSED static int bridge(const char *arguments)
 {
 	struct words w = { 0 };
@@ -235,7 +235,7 @@ UNUSED static const char *ask(const char *db, const char *sql)
 	return all;
 }
 
-/* How fresh the rows are, a digit each of enum freshness: those of 128, then of 64. */
+/* The freshness of the rows, a digit each of enum freshness: head size 128, then 64. */
 UNUSED static int keep_freshness(void *arg, const struct store_cell *c)
 {
 	char *all = arg;

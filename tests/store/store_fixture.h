@@ -1,5 +1,5 @@
-/* store_fixture.h - a folder of databases, things to put into them and ways to ask. Each
- * program uses what it needs. */
+/* store_fixture.h - a folder of databases, rows to insert, and queries. Each program uses what
+ * it needs. */
 #ifndef TESTS_STORE_STORE_FIXTURE_H
 #define TESTS_STORE_STORE_FIXTURE_H
 
@@ -34,7 +34,7 @@ UNUSED static struct store *fresh(const char *name)
 	return s;
 }
 
-/* stderr of what lies between quiet() and loud(); its number of lines. */
+/* stderr between quiet() and loud(); its number of lines. */
 static char said[2000];
 static int kept_stderr;
 

@@ -1,4 +1,4 @@
-/* t_answers.c - what show, refine and diff say of a database, checked against what it is. */
+/* t_answers.c - the answers of show, refine and diff, checked against the database. */
 #include "harness/measure/measure.h"
 #include "tuner/commands.h"
 #include "tuner/emit/emit.h"
@@ -14,8 +14,8 @@
 #include <cmocka.h>
 #include "tests/support/commands.h"
 
-/* Three decode scenarios, one of them held out, and a header that tells them apart by
- * num_seqs <= 8. */
+/* Three decode scenarios, one of them held out, and a header that separates them by num_seqs <=
+ * 8. */
 static void make_few(const char *db, const char *header)
 {
 	static const struct synthetic cells[] = { { "4q1s4k", "decode", "train", 0, 10 },
@@ -67,7 +67,7 @@ static void test_show_explains(void **state)
 	assert_true(forest_load(&f, header));
 	struct data *d = data_load(db, "h200");
 	assert_non_null(d);
-	/* Never measured, and beyond what was learned from. */
+	/* Never measured, and beyond the training scenarios. */
 	assert_true(measured_make(&m, d, "llama3.1-8b@1", &llama, "200q1s64k"));
 	assert_int_equal(run_command(cmd_show, words("--gpu h200 --db %s --header %s --model "
 						     "llama3.1-8b@1 --batch 200q1s64k --why "
@@ -313,7 +313,7 @@ static void test_show_stale(void **state)
 	    EXIT_DONE);
 	o = json_loads(printed, 0, NULL);
 	assert_int_equal(json_array_size(o), 2);
-	row = json_array_get(o, 0); /* what decides comes first */
+	row = json_array_get(o, 0); /* the tests that decide come first */
 	assert_string_equal(json_string_value(member(row, "batch")), "4q1s4k");
 	assert_string_equal(json_string_value(member(row, "fastest")), "yes");
 	json_decref(o);
@@ -345,7 +345,7 @@ static void test_refine(void **state)
 	struct data *d = data_load(db, "h200");
 	for (int i = 0; i < list.n; i++) {
 		assert_string_equal(list.v[i].split, "train");
-		for (int s = 0; s < d->n; s++) { /* none is known, held out or not */
+		for (int s = 0; s < d->n; s++) { /* no such batch is known, held out or not */
 			char *text = batch_format(&d->v[s].batch->view);
 			assert_string_not_equal(text, list.v[i].batch_text);
 			free(text);
@@ -372,7 +372,7 @@ static void test_refine(void **state)
 	data_free(d);
 }
 
-/* Half-way between the two lies a held-out batch: it must not be made a training one. */
+/* Half-way between the two is a held-out batch: it must not become a training one. */
 static void test_refine_leaves_held_out_batches(void **state)
 {
 	const char *db = in_folder("few.sqlite"), *header = in_folder("few.h");

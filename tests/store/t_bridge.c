@@ -1,5 +1,5 @@
-/* t_bridge.c - rows of an older source count as today's where `attune bridge` finds equal machine
- * code: for all flags, for some, by the trees that are named. On the CPU. */
+/* t_bridge.c - `attune bridge` by machine code: rows of an older source count as today's where
+ * the code is equal, for all flags or for some, and by named revisions. On the CPU. */
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
 #include "harness/measure/measure.h"

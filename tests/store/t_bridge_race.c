@@ -1,5 +1,5 @@
-/* t_bridge_race.c - bridges by races: what is raced and what is not, what races say, and how rows
- * count by each kind of bridge. On the CPU. */
+/* t_bridge_race.c - `attune bridge` by races: which choices are raced, what the races decide,
+ * and how rows count by each kind of bridge. On the CPU. */
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
 #include "harness/measure/measure.h"
@@ -21,7 +21,7 @@ static void raced(void **state)
 	assert_string_equal(ask("raced.sqlite", "SELECT count(*) FROM bridge"), "0;");
 }
 
-/* Another GPU's race is forgotten when the rows' own device says otherwise. */
+/* Another GPU's race no longer counts when the rows' own device disagrees. */
 static void slower(void **state)
 {
 	char old[33], today[33];
@@ -51,7 +51,7 @@ static void slower(void **state)
 	assert_string_equal(ask("slow.sqlite", "SELECT count(*) FROM bridge"), "0;");
 }
 
-/* Whoever is wrong is not raced. */
+/* A wrong choice is not raced. */
 static void wrong(void **state)
 {
 	(void)state;
@@ -117,7 +117,7 @@ static void judged(void **state)
 	}
 }
 
-/* A row of table bridge, and what rows of head size 128, 128 and 64 are then. */
+/* A row of table bridge, and the state of rows of head size 128, 128 and 64. */
 static void counted(void **state)
 {
 	(void)state;

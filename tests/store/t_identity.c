@@ -1,5 +1,5 @@
-/* t_identity.c - what is and what is not part of a source's identity, by pairs of small texts; and
- * what old hashes of sources stand for. */
+/* t_identity.c - the identity of a source, by pairs of small texts: which changes alter it and
+ * which do not; and the sources that old hashes stand for. */
 #include "harness/compile/compile.h"
 #include "harness/store/handle.h"
 #include <setjmp.h>

@@ -1,6 +1,6 @@
-/* t_identity_edits.c - random edits of a copy of kernels/. A kernel's identity stays as it is when
- * layout, comments, include guards or the names and places of files change, and differs when any
- * token does. */
+/* t_identity_edits.c - random edits of a copy of kernels/. A kernel's identity stays the same
+ * when layout, comments, include guards or the names and places of files change, and differs
+ * when any token changes. */
 #include "harness/compile/compile.h"
 #include <stdio.h>
 #include <ftw.h>
@@ -48,7 +48,7 @@ static int load(const char *path, const struct stat *st, int type, struct FTW *a
 	return 0;
 }
 
-/* Those that the kernel in hand reads. */
+/* The files that the current kernel reads. */
 static void restore(void)
 {
 	for (int i = 0; i < num_files; i++)
@@ -160,8 +160,8 @@ static const char *way_up(const char *name)
 	return !strchr(name, '/') ? "" : strchr(strchr(name, '/') + 1, '/') ? "../../" : "../";
 }
 
-/* Writes all that the kernel reads with file `moved` under another name, and all include lines
- * by the way from where they stand. */
+/* Writes all that the kernel reads, with file `moved` under another name and all include lines
+ * relative to their new places. */
 static void write_moved(int moved, const char *to)
 {
 	static char text[MOST_TEXT];
@@ -201,7 +201,7 @@ static void move_files(const struct kernel *k, const char want[33])
 	}
 }
 
-/* What a line adds to the depth of conditionals; *branch: it begins another branch. */
+/* The change in depth of conditionals by a line; *branch: it begins another branch. */
 static int conditional(const char *line, int *branch)
 {
 	line += strspn(line, " \t");
@@ -212,8 +212,8 @@ static int conditional(const char *line, int *branch)
 	return !strncmp(line, "if", 2) ? 1 : strncmp(line, "endif", 5) ? 0 : -1;
 }
 
-/* The end of up to `most` whole lines from `at` on, which can be a header: no comment, literal or
- * line goes on beyond its ends, and conditionals are whole. NULL: there are none. */
+/* The end of up to `most` whole lines from `at` on that can be a header: no comment, literal or
+ * line crosses its ends, and conditionals are whole. NULL: there are none. */
 static const char *end_of_run(const char *text, const char *at, int most)
 {
 	static struct spans s;

@@ -1,5 +1,5 @@
-/* t_machine_code.c - which changes of a source leave the machine code equal. NVRTC's rows are here
- * when NVRTC is. */
+/* t_machine_code.c - which changes of a source leave the machine code equal. Some rows need
+ * NVRTC. */
 #include "harness/compile/compile.h"
 #include "harness/compile/compilers.h"
 #include "harness/compile/machine_code.h"

@@ -1,5 +1,5 @@
-/* t_store_noisy.c - noisy rows in a database: they are kept, and count as missing; they never
- * take the place of a time; a run can lose its credit afterwards. */
+/* t_store_noisy.c - noisy rows in a database: they are kept and count as missing, and never
+ * replace a time. The races of a run after its last good control can be disbelieved. */
 #include <stdio.h>
 #include "store_fixture.h"
 
@@ -94,7 +94,7 @@ static void noise_is_merged_behind_times(void **state)
 }
 
 /* Races of a run that are younger than the last good control. */
-static void a_run_loses_its_credit(void **state)
+static void a_run_is_disbelieved(void **state)
 {
 	struct measurement wrong = { .outcome = OUTCOME_WRONG, .detail = "1 is right" };
 	struct measurement tied = measured(20);
@@ -128,7 +128,7 @@ int main(void)
 		cmocka_unit_test(noise_counts_as_missing),
 		cmocka_unit_test(noise_never_replaces_a_time),
 		cmocka_unit_test(noise_is_merged_behind_times),
-		cmocka_unit_test(a_run_loses_its_credit),
+		cmocka_unit_test(a_run_is_disbelieved),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("noisy rows", tests, make_folder, remove_folder);

@@ -1,5 +1,5 @@
-/* t_store_shared.c - what the results database promises when it is not alone: committed
- * rows survive a kill, several may write, shards join, and content has one hash. */
+/* t_store_shared.c - the results database under concurrency: committed rows survive a kill,
+ * several processes may write, shards merge, and equal content has equal hashes. */
 #include <stdio.h>
 #include "harness/commands/commands.h"
 #include "store_fixture.h"
@@ -20,7 +20,7 @@ static void one_file_when_closed(void **state)
 	assert_int_equal(head[18], 1); /* 2 would be WAL */
 }
 
-/* A writer that says over a pipe what it has committed, until it is killed. */
+/* A writer that reports its commits over a pipe until it is killed. */
 static void write_for_ever(const char *path, int pipe_end)
 {
 	struct store *s = store_open(path, 0);
@@ -72,7 +72,7 @@ static void two_writers(void **state)
 	(void)state;
 	enum { WRITERS = 3, ROWS = 60 };
 	const char *path = in_folder("two.sqlite");
-	unlink(path); /* made by whoever comes first */
+	unlink(path); /* made by the first process to come */
 	for (int w = 0; w < WRITERS; w++)
 		if (!fork()) {
 			struct store *s = store_open(path, 0);

@@ -1,5 +1,5 @@
-/* all_rows.h - whether a test runs all of its rows (ATTUNE_SIMT=full), or, so that make test ends
- * within its time, every second or third. */
+/* all_rows.h - whether a test runs all of its rows (ATTUNE_SIMT=full) or every second or third,
+ * to keep make test short. */
 #ifndef TESTS_SUPPORT_ALL_ROWS_H
 #define TESTS_SUPPORT_ALL_ROWS_H
 

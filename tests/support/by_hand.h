@@ -1,5 +1,4 @@
-/* by_hand.h - data of a few cells, for tests that know every time. Include after cmocka.h
- * and synthetic.h. */
+/* by_hand.h - data of a few cells with known times. Include after cmocka.h and synthetic.h. */
 #ifndef TESTS_SUPPORT_BY_HAND_H
 #define TESTS_SUPPORT_BY_HAND_H
 

@@ -1,5 +1,5 @@
-/* commands.h - runs subcommands on synthetic databases in a folder of their own, for tests
- * of what they print and return. Include after cmocka.h and synthetic.h. */
+/* commands.h - runs subcommands on synthetic databases in a temporary folder, for tests of their
+ * output and exit code. Include after cmocka.h and synthetic.h. */
 #ifndef TESTS_SUPPORT_COMMANDS_H
 #define TESTS_SUPPORT_COMMANDS_H
 
@@ -11,7 +11,7 @@
 
 static char printed[1 << 18];
 
-/* Runs a subcommand with what it prints in `printed`; its exit code. */
+/* Runs a subcommand; its output is in `printed`. Returns its exit code. */
 static int run_command(int (*command)(int, char **), const char *line)
 {
 	char words[600], *argv[20] = { "attune" }, *save = NULL;

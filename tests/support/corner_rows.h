@@ -1,5 +1,5 @@
-/* corner_rows.h - rows that run kernels compiled at run time over all corner batches and phases,
- * through the gate that a sweep uses. Include after gpu_rows.h. */
+/* corner_rows.h - rows that compile kernels at run time and run them over all corner batches and
+ * phases, through the gate that a sweep uses. Include after gpu_rows.h. */
 #ifndef TESTS_SUPPORT_CORNER_ROWS_H
 #define TESTS_SUPPORT_CORNER_ROWS_H
 

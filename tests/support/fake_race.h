@@ -1,4 +1,4 @@
-/* fake_race.h - a device whose plays take what a script says, and races on it; with cmocka. */
+/* fake_race.h - a device whose samples take the times of a script, and races on it; with cmocka. */
 #include "harness/measure/race.h"
 #include <math.h>
 #include <setjmp.h>
@@ -9,31 +9,31 @@
 #include <cmocka.h>
 #undef fail
 
-enum { MOST_PLAYS = 4000, MOST_CALLS = 512 };
+enum { MOST_SAMPLES = 4000, MOST_CALLS = 512 };
 
 struct graph {
 	int who, calls, set[MOST_CALLS];
 };
 
-/* What happened, in order, and the script. */
+/* The log of events, in order, and the script. */
 static struct {
 	struct graph *recording;
 	int live_tapes;
 	struct {
 		int who, calls, first_set;
-	} play[MOST_PLAYS];
-	int plays;
+	} sample[MOST_SAMPLES];
+	int num_samples;
 	double us[8];                       /* of a call of each contender */
 	double (*script)(int who, int nth); /* or by this */
-	int nth[8];                         /* plays of each */
-	int lost;                           /* this contender's plays fail; -1: none */
+	int nth[8];                         /* samples of each */
+	int lost;                           /* this contender's samples fail; -1: none */
 	double share;
 	int looked[8], right;
 	int told[8], order_told[8], num_told;
 	double longest_told;
 	int looks;                               /* at the conditions, so far */
 	int slow_looks, odd_look, warming_looks; /* these find something */
-	double watts[8], joules, since;          /* the counter: of whoever played last */
+	double watts[8], joules, since;          /* the counter: of the contender that ran last */
 	int last;
 } fake;
 
@@ -52,7 +52,8 @@ static inline enum attune_status end(struct device *dev, struct graph **graph)
 	return ATTUNE_OK;
 }
 
-static inline enum attune_status play(struct device *dev, struct graph *graph, double *ns)
+static inline enum attune_status sample_graph_of_script(struct device *dev, struct graph *graph,
+							double *ns)
 {
 	(void)dev;
 	int who = graph->who;
@@ -61,11 +62,11 @@ static inline enum attune_status play(struct device *dev, struct graph *graph, d
 	double us = fake.script ? fake.script(who, fake.nth[who]) : fake.us[who];
 	fake.nth[who]++;
 	fake.last = who;
-	const int at = fake.plays++;
-	if (at < MOST_PLAYS) {
-		fake.play[at].who = who;
-		fake.play[at].calls = graph->calls;
-		fake.play[at].first_set = graph->set[0];
+	const int at = fake.num_samples++;
+	if (at < MOST_SAMPLES) {
+		fake.sample[at].who = who;
+		fake.sample[at].calls = graph->calls;
+		fake.sample[at].first_set = graph->set[0];
 	}
 	*ns = us * 1e3 * graph->calls;
 	return ATTUNE_OK;
@@ -98,7 +99,7 @@ static const struct device_ops fake_ops = {
 	.name = "fake",
 	.graph_begin = begin,
 	.graph_end = end,
-	.graph_play = play,
+	.graph_play = sample_graph_of_script,
 	.graph_free = release,
 	.conditions = conditions,
 };
@@ -184,8 +185,8 @@ static inline struct race race_of(int n)
 			      .share = share };
 }
 
-/* The number of plays before the rounds: two calls of each, and one sample of the best to
- * see how many calls it should have. */
+/* The number of samples before the rounds: two calls of each, and one sample of the best to find
+ * its number of calls. */
 static inline int first_of_rounds(int n)
 {
 	return 2 * n + 1;

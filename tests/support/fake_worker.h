@@ -80,7 +80,7 @@ enum race_end worker_race(struct worker *w, const struct order *order, const str
 	return RACE_ENDED;
 }
 
-/* What this machine's CPU is. 0: it cannot be opened. */
+/* This machine's CPU. 0: it cannot be opened. */
 static int fake_worker_begin(void)
 {
 	struct device dev;

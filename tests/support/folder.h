@@ -1,4 +1,4 @@
-/* folder.h - a folder of the test program's own, which goes with it. */
+/* folder.h - a temporary folder of the test program, removed at the end. */
 #ifndef TESTS_SUPPORT_FOLDER_H
 #define TESTS_SUPPORT_FOLDER_H
 

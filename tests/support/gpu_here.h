@@ -1,5 +1,6 @@
-/* gpu_here.h - the GPU that is here, with code for it, or the one that was named and must be;
- * else the emulated one, as where ATTUNE_SIMT_SOURCES is set. Include after cmocka.h. */
+/* gpu_here.h - this machine's GPU, with code for it, or the GPU that ATTUNE_TEST_GPU names,
+ * which must be present; else the emulated one, as when ATTUNE_SIMT_SOURCES is set. Include
+ * after cmocka.h. */
 #ifndef TESTS_SUPPORT_GPU_HERE_H
 #define TESTS_SUPPORT_GPU_HERE_H
 
@@ -18,7 +19,7 @@ static inline int carries_gpu_code(void)
 	return 0;
 }
 
-/* The GPU that a test was told to take; NULL: whichever is here. */
+/* The GPU that ATTUNE_TEST_GPU names; NULL: any. */
 static inline const char *gpu_named(void)
 {
 	const char *wanted = getenv("ATTUNE_TEST_GPU");
@@ -39,7 +40,7 @@ static inline enum attune_status gpu_open_real(struct device *dev)
 	return (fail)(ATTUNE_NO_DEVICE, "no GPU is here that there are kernels for");
 }
 
-/* One that runs what the library carries. */
+/* A GPU that runs the library's binaries. */
 static inline enum attune_status gpu_open(struct device *dev)
 {
 	const int is_cuda = gpu_named() && !strcmp(device_for(gpu_named()), "cuda");

@@ -1,6 +1,6 @@
-/* gpu_rows.h - points of the GPU's kernels on shapes and corner batches, for tests that hold
- * them against the definition through the gate that a sweep uses. Include after cmocka.h;
- * `load_code` is the test's own, and so are its shapes where it says OWN_SHAPES. */
+/* gpu_rows.h - points of the GPU's kernels on shapes and corner batches, compared with the
+ * definition through the gate that a sweep uses. Include after cmocka.h. The includer defines
+ * `load_code`, and its shapes if it defines OWN_SHAPES. */
 #ifndef TESTS_SUPPORT_GPU_ROWS_H
 #define TESTS_SUPPORT_GPU_ROWS_H
 #include "kernels/device/device.h"
@@ -101,8 +101,8 @@ static inline int phase_is_legal(const struct choice *c, const attune_shape *s,
 	       !config_resolve(&as->config, &c->config, c->kernel, s, &part, &dev.info);
 }
 
-/* Those of the phases (a set of 1 << phase) that are legal, up to the first that is not right,
- * which *v then tells of. */
+/* Runs the legal ones of the phases (a set of 1 << phase), up to the first that is wrong, which
+ * *v describes. */
 static inline void run_phases(struct verdict *v, const struct row *r, const struct loaded *l,
 			      const char *text, unsigned phases)
 {
@@ -198,7 +198,7 @@ static inline void choice_change(struct choice *c, const char *text)
 	assert_true(!*text);
 }
 
-/* The defaults, both ends of each tunable, the middle too of those that cost no compilation,
+/* The defaults, both ends of each tunable, also the middle of those that cost no compilation,
  * its first formula, and random points; each on two shapes, so that all shapes and all points
  * occur. */
 static inline void add_points(const struct kernel *k)

@@ -1,5 +1,7 @@
-/* heard.h - what a call says on stderr, for tests of messages:
+/* heard.h - captures stderr of a call, for tests of messages:
+ *
  *   listen_begin(); call(); assert_string_equal(heard(), "attune: ...\n");
+ *
  * Include after cmocka.h. */
 #include <stdio.h>
 #include <unistd.h>

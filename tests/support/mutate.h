@@ -1,6 +1,6 @@
-/* mutate.h - texts of C as spans, by a scanner of its own, and edits of them: some that leave all
- * tokens as they are, and some that change one. A span is a word, a number, a literal or a run of
- * punctuators. Include after cmocka.h. */
+/* mutate.h - splits C text into spans with a scanner of its own, and edits it: some edits keep
+ * all tokens, others change one. A span is a word, a number, a literal or a run of punctuators.
+ * Include after cmocka.h. */
 #ifndef TESTS_SUPPORT_MUTATE_H
 #define TESTS_SUPPORT_MUTATE_H
 
@@ -67,7 +67,7 @@ static inline int span_length(const char *t)
 	return n;
 }
 
-/* What lies between spans; *lines: line ends that are not spliced. */
+/* The text between spans; *lines: line ends that are not spliced. */
 static inline int gap_length(const char *t, int *lines)
 {
 	int n = 0;
@@ -233,7 +233,7 @@ static inline int change_token(char *t, enum change how)
 	if (v->is_system || next->is_system || v->len + 3 > (int)sizeof text)
 		return 0;
 	if (v->is_include && (t[next->at] == '<' || (how == INSERT && v->place == 3)))
-		return 0; /* what stands behind the name means nothing */
+		return 0; /* words after the name mean nothing */
 	if (memchr(t + v->at, '/', (size_t)v->len) || memchr(t + next->at, '/', (size_t)next->len))
 		return 0;
 	snprintf(text, sizeof text, " %.*s ", v->len, t + v->at);

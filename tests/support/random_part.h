@@ -1,5 +1,5 @@
-/* random_part.h - shapes, batches and their parts drawn over what engines send. Include
- * after cmocka.h; MAX_SEQS: of a batch. */
+/* random_part.h - random shapes, batches and parts over the range that engines send. Include
+ * after cmocka.h; MAX_SEQS is the largest batch. */
 #ifndef TESTS_SUPPORT_RANDOM_PART_H
 #define TESTS_SUPPORT_RANDOM_PART_H
 

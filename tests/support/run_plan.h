@@ -1,5 +1,5 @@
-/* run_plan.h - a plan by the library on a device, against the reference. Include after
- * cmocka.h, with MOST_ROWS: output rows that are compared. */
+/* run_plan.h - runs a plan by the library on a device and compares it with the reference.
+ * Include after cmocka.h, with MOST_ROWS: output rows that are compared. */
 #ifndef TESTS_SUPPORT_RUN_PLAN_H
 #define TESTS_SUPPORT_RUN_PLAN_H
 

@@ -1,5 +1,4 @@
-/* sources.h - a folder of sources, and the identities of what is in it. Include after harness.h and
- * cmocka.h. */
+/* sources.h - a folder of sources, and their identities. Include after harness.h and cmocka.h. */
 #ifndef TESTS_SUPPORT_SOURCES_H
 #define TESTS_SUPPORT_SOURCES_H
 

@@ -1,5 +1,5 @@
-/* synthetic.h - measurements that no machine made: cells from a smooth model of
- * latency, so that tests of the tuner know what to expect. */
+/* synthetic.h - synthetic measurements: cells from a smooth model of latency, so that tests of
+ * the tuner know what to expect. */
 #ifndef TESTS_SUPPORT_SYNTHETIC_H
 #define TESTS_SUPPORT_SYNTHETIC_H
 
@@ -85,7 +85,7 @@ static inline const char *with(const char *kernel, const char *set)
 	return text;
 }
 
-/* Kernel, and what differs from its defaults. */
+/* Kernel, and the axes that differ from its defaults. */
 static const char *const synthetic_choices[][2] = {
 	{ "qblock", "BLOCK_M=16 TILE_SIZE=32" },
 	{ "qblock", "BLOCK_M=16 TILE_SIZE=64" },

@@ -1,5 +1,5 @@
-/* two_gpus.h - two made-up GPUs whose times are a formula, so that it is known what is best on
- * each. The second has 0.7 of the first's bandwidth and the same matrix rate, and runs kernel
+/* two_gpus.h - two made-up GPUs with times by a formula, so that the best choice on each is
+ * known. The second has 0.7 of the first's bandwidth and the same matrix rate, and runs kernel
  * `ring` 30 % slower than that explains. Include after cmocka.h and synthetic.h. */
 #ifndef TESTS_SUPPORT_TWO_GPUS_H
 #define TESTS_SUPPORT_TWO_GPUS_H
@@ -13,7 +13,7 @@
 
 struct made_up_gpu {
 	const char *gpu;
-	double bandwidth, ring; /* to the first's; time of ring to what is due to it */
+	double bandwidth, ring; /* relative to the first's; time of ring over its expected time */
 };
 static const struct made_up_gpu first_gpu = { "h200", 1, 1 }, second_gpu = { "h100", 0.7, 1.3 };
 
@@ -62,8 +62,8 @@ static inline struct world world_of_choices(void)
 	return w;
 }
 
-/* Waves of blocks, two to a unit, each through its share of the keys at the slower of what memory
- * and what the matrix units give. */
+/* Waves of blocks, two to a unit, each through its share of the keys at the slower of the
+ * memory's and the matrix units' rates. */
 static inline double model_us(const struct made_up_gpu *g, const struct part *p,
 			      const struct choice *c)
 {
@@ -102,7 +102,7 @@ static inline const char *world_batch(int number)
 	return text;
 }
 
-struct asked { /* what is measured of a world */
+struct asked { /* the cells that are measured */
 	const struct made_up_gpu *gpu;
 	const struct world *world;
 	const char *measured; /* [world.n] whether a choice is; NULL: all are */
@@ -155,7 +155,7 @@ static inline struct data *world_data(const struct made_up_gpu *g)
 	return data_new(g->gpu, &run);
 }
 
-/* Time of what is made of a batch, by the formula. */
+/* Time of a decided plan, by the formula. */
 static inline double world_us(const struct made_up_gpu *g, const struct measured *m,
 			      const struct decided *made)
 {
@@ -165,8 +165,8 @@ static inline double world_us(const struct made_up_gpu *g, const struct measured
 	       (m->has[PHASE_DECODE] ? model_us(g, &m->part[PHASE_DECODE], &made->decode) : 0);
 }
 
-/* The least that any rules can make of a batch: one launch over both parts is for fused kernels,
- * and here are none. */
+/* The least time of any rules for a batch: one launch over both parts is for fused kernels, and
+ * there are none here. */
 static inline double world_best(const struct made_up_gpu *g, const struct world *w,
 				const struct measured *m, const struct device_info *d)
 {

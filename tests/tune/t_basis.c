@@ -1,5 +1,5 @@
-/* t_basis.c - a header that began from another GPU's: the row of its basis in the database, and that
- * `attune induce` remakes the header from two databases (tuner/transfer/basis.h). */
+/* t_basis.c - a header that began from another GPU's: the row of its basis in the database, and
+ * `attune induce`, which remakes the header from two databases (tuner/transfer/basis.h). */
 #include <stdio.h>
 #include "harness/sweep/sweep.h"
 #include "tuner/base/base.h"
@@ -161,7 +161,7 @@ static char *make_databases(void)
 	return rules;
 }
 
-/* What is wished for, in pass B, at the times of the formula. */
+/* The wishes, in pass B, at the times of the formula. */
 static void measure(const struct wishes *w, const struct data *own)
 {
 	const struct run_info info = run_of(&second_gpu);
@@ -267,7 +267,7 @@ static void test_contribution(const struct data *own, const struct forest *befor
 	mkdir(in_folder("local"), 0777);
 	assert_int_equal(rename(in_folder("h100.sqlite"), in_folder("local/h100.sqlite")), 0);
 	quiet();
-	assert_int_equal(run_contribute(), EXIT_CHECK); /* held out, nothing was judged */
+	assert_int_equal(run_contribute(), EXIT_CHECK); /* held out, the gate had nothing */
 	loud();
 	assert_non_null(strstr(said, "nothing was written"));
 	assert_int_not_equal(access(in_folder("h100.sqlite"), F_OK), 0);
@@ -295,6 +295,47 @@ static void test_contribution(const struct data *own, const struct forest *befor
 	forest_free(&defaults);
 }
 
+/* Nothing was raced, so the gate keeps the rules of the incumbent. Returns their slowdown. */
+static double keeps_the_incumbent(struct inheritance *i, struct data *own, struct data *learned,
+				  const struct forest *fresh_rules)
+{
+	struct forest f;
+	struct gate_report r;
+	assert_true(inheritance_judge(i, own, learned, fresh_rules, &f, &r));
+	assert_false(r.all.taken);
+	const double kept = world_slowdown(&second_gpu, &world, own, &f, "heldout", NULL);
+	for (int n = 0; n < own->n; n++) {
+		struct decided a, b;
+		forest_make(own, &i->incumbent, &own->v[n], &a);
+		forest_make(own, &f, &own->v[n], &b);
+		struct wishes w = { 0 };
+		wish_made(&w, 0, &own->v[n], &a);
+		wish_made(&w, 0, &own->v[n], &b);
+		assert_int_equal(w.n, 1); /* the same plan */
+		free(w.v);
+	}
+	forest_free(&f);
+	return kept;
+}
+
+/* `attune induce` makes the same rules from the databases alone; the header has the gate's figures. */
+static void induce_repeats_it(struct data *own, double slowdown)
+{
+	char *path = strdup(in_folder("attune_h100.h"));
+	assert_int_equal(run_induce(path, NULL), EXIT_DONE);
+	assert_int_equal(run_induce(path, "--check"), EXIT_DONE);
+	char *text = file_text(path);
+	assert_non_null(strstr(text, "began     from h200"));
+	assert_non_null(strstr(text, "gate      decode   new rules: time x 0."));
+	struct forest again;
+	assert_true(forest_parse(&again, text, path));
+	assert_string_equal(again.gpu, "h100");
+	assert_true(world_slowdown(&second_gpu, &world, own, &again, "heldout", NULL) == slowdown);
+	forest_free(&again);
+	free(text);
+	free(path);
+}
+
 static void test_induce(void **state)
 {
 	struct inheritance i;
@@ -310,23 +351,8 @@ static void test_induce(void **state)
 	assert_true(inheritance_learn(&i, own, &default_limits, &learned, &fresh_rules));
 	const double borrowed =
 	    world_slowdown(&second_gpu, &world, own, &i.incumbent, "heldout", NULL);
-
-	/* Nothing is raced: the rules that there were. */
-	assert_true(inheritance_judge(&i, own, learned, &fresh_rules, &f, &r));
-	assert_false(r.all.taken);
-	const double kept = world_slowdown(&second_gpu, &world, own, &f, "heldout", NULL);
-	for (int n = 0; n < own->n; n++) {
-		struct decided a, b;
-		forest_make(own, &i.incumbent, &own->v[n], &a);
-		forest_make(own, &f, &own->v[n], &b);
-		struct wishes w = { 0 };
-		wish_made(&w, 0, &own->v[n], &a);
-		wish_made(&w, 0, &own->v[n], &b);
-		assert_int_equal(w.n, 1); /* the same plan */
-		free(w.v);
-	}
+	const double kept = keeps_the_incumbent(&i, own, learned, &fresh_rules);
 	assert_true(fabs(kept / borrowed - 1) < 1e-12);
-	forest_free(&f);
 
 	race(&i, own, &fresh_rules);
 	data_free(own);
@@ -337,21 +363,7 @@ static void test_induce(void **state)
 	const double better = world_slowdown(&second_gpu, &world, own, &f, "heldout", NULL);
 	print_message("# borrowed %.4f, gated %.4f\n", borrowed, better);
 	assert_true(better < borrowed);
-
-	/* The same from the databases alone; the gate's figures are in it. */
-	char *path = strdup(in_folder("attune_h100.h"));
-	assert_int_equal(run_induce(path, NULL), EXIT_DONE);
-	assert_int_equal(run_induce(path, "--check"), EXIT_DONE);
-	char *text = file_text(path);
-	assert_non_null(strstr(text, "began     from h200"));
-	assert_non_null(strstr(text, "gate      decode   new rules: time x 0."));
-	struct forest again;
-	assert_true(forest_parse(&again, text, path));
-	assert_string_equal(again.gpu, "h100");
-	assert_true(world_slowdown(&second_gpu, &world, own, &again, "heldout", NULL) == better);
-	forest_free(&again);
-	free(text);
-	free(path);
+	induce_repeats_it(own, better);
 	free(rules);
 	test_contribution(own, &i.incumbent, &f);
 	forest_free(&f);
@@ -361,7 +373,7 @@ static void test_induce(void **state)
 	inheritance_close(&i);
 }
 
-/* A device that has no header: the kernels' defaults are what new rules must beat. */
+/* A device without a header: new rules must beat the kernels' defaults. */
 static void test_from_defaults(void **state)
 {
 	const struct store_basis none = { (char *)"h100", (char *)"", (char *)"", (char *)"" };

@@ -1,23 +1,11 @@
 #!/bin/sh
-# t_busy.sh - commands that measure, on a machine that is busy: they name who uses it, wait, and
-# refuse; --anyway measures; another attune on the device is waited for in any case.
-B=${B:-build}
+# t_busy.sh - commands that measure, on a busy machine: they name the processes in the way, wait, and
+# refuse; --anyway measures; they wait for another attune on the device in any case.
+. tests/support/tap.sh
 attune=$B/attune
-tmp=$(mktemp -d) || exit 1
 export ATTUNE_LOCKS="$tmp" ATTUNE_PATIENCE=0
 loops=
 trap 'kill $loops 2>/dev/null; rm -rf "$tmp"' EXIT
-n=0
-
-row() { # CONDITION NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/err" | tail -n 5
-	fi
-}
 
 run() {
 	timeout 200 "$attune" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
@@ -77,4 +65,4 @@ if command -v flock >/dev/null; then
 		awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } $1 == "cpu" { ok = $at["dram_gbps"] == "" && $at["units"] > 0 }
 			END { exit !ok }' "$tmp/out"; echo $?)" "meanwhile attune devices lists it without ceilings"
 fi
-echo "1..$n"
+end_rows

@@ -1,5 +1,5 @@
-/* t_transfer.c - what a GPU with few times of its own learns from another's (tuner/transfer/transfer.h), on
- * two made-up GPUs. */
+/* t_transfer.c - how a GPU with few times of its own learns from another's
+ * (tuner/transfer/transfer.h), on two made-up GPUs. */
 #include "tuner/emit/emit.h"
 #include "tuner/induce/induce.h"
 #include "tests/support/synthetic.h"
@@ -94,7 +94,7 @@ static void test_nothing_measured(void **state)
 	data_free(own);
 }
 
-/* Everything takes 1.5 times as long: what was not measured is expected to, too. */
+/* Everything takes 1.5 times as long, so the expected times of unmeasured cells do, too. */
 static void test_own_and_translated(void **state)
 {
 	const struct made_up_gpu slow = { "h100", 1, 1 };
@@ -126,7 +126,8 @@ static void test_own_and_translated(void **state)
 	data_free(own);
 }
 
-/* Something of each kernel is measured here; what is expected of all else is near the truth. */
+/* Some cells of each kernel are measured here; the expected times of the others are near the
+ * truth. */
 static void test_slow_kernel(void **state)
 {
 	char some[MOST_CHOICES];
@@ -180,14 +181,13 @@ static int knows(const struct data *d, struct choice c)
 	return found;
 }
 
-/* Slowdowns of held-out batches, by the formula. Of so few choices and kinds of batches 20
- * scenarios of one's own tell nearly all; of four what is translated saves more than half of what
- * is lost without. */
+/* Slowdowns of held-out batches, by the formula. With so few choices and kinds of batches, 20
+ * own scenarios suffice almost; with four, translated times save more than half of the loss. */
 static void test_few_scenarios(void **state)
 {
 	static const struct {
 		int scenarios;
-		double alone; /* of what is lost by these alone it loses at most that share */
+		double alone; /* it loses at most that share of the loss without translation */
 	} rows[] = { { 4, 0.5 }, { FEW, 1 } };
 	(void)state;
 	for (size_t r = 0; r < COUNT(rows); r++) {

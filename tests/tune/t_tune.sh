@@ -1,23 +1,10 @@
 #!/bin/sh
-# t_tune.sh - attune tune on the CPU, with rules and a database of another machine at hand: what it
-# starts from, where it writes, what it says, that it resumes, and that its header follows from its
+# t_tune.sh - attune tune on the CPU, with rules and a database of another machine: where it starts,
+# where it writes, what it prints, that it resumes, and that `attune induce` remakes its header from its
 # database.
-B=${B:-build}
+. tests/support/tap.sh
 attune=$PWD/$B/attune
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-n=0
 export ATTUNE_CLOCK=0.2 ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp"
-
-row() { # CONDITION NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		echo "not ok $n - $2"
-		tail -n 5 "$tmp/out" "$tmp/err" | sed 's/^/# /'
-	fi
-}
 
 tune() {
 	timeout 1200 "$attune" tune --gpu cpu --preset smoke --budget 5s --anyway --results "$tmp/results" \
@@ -66,7 +53,7 @@ python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); assert d["gpu"] 
 	"$tmp/out" 2>"$tmp/err"
 row $? "its summary as JSON"
 
-# To the project: not beside another machine's times (t_basis has what is good enough).
+# A contribution is refused: the database has another machine's times (t_basis.c has one that passes).
 contribute() {
 	timeout 1200 "$attune" contribute --gpu cpu --results "$tmp/results" --generated "$tmp/generated" "$@" \
 		>"$tmp/out" 2>"$tmp/err" </dev/null
@@ -86,4 +73,4 @@ row "$([ "$(cat "$tmp/generated/local/attune_cpu.h")" = old ] &&
 rm "$tmp/generated/local/"*
 tune --undo
 row "$([ $? = 1 ] && grep -q 'no tune of this machine' "$tmp/err"; echo $?)" "undo without a tune says so"
-echo "1..$n"
+end_rows

@@ -1,5 +1,5 @@
-/* small_forest.h - data of two scenarios and a forest over them, one choice of which is cut by
- * costs, for tests that know its text. Include after cmocka.h and synthetic.h. */
+/* small_forest.h - data of two scenarios and a forest over them, with one choice of
+ * SEGMENTS=fitted, for tests of its text. Include after cmocka.h and synthetic.h. */
 #ifndef TESTS_TUNER_SMALL_FOREST_H
 #define TESTS_TUNER_SMALL_FOREST_H
 

@@ -1,5 +1,5 @@
-/* t_early_tree.c - the early decision: ratios within a race, the tree that follows, what may not
- * be said, what headers and files hold of it, and what `attune eval` makes of it. */
+/* t_early_tree.c - the early decision: ratios within a race, the tree, what leaves must not
+ * name, headers and files, and `attune eval`. */
 #include "tuner/emit/emit.h"
 #include "tuner/forest/forest.h"
 #include "tuner/induce/induce.h"
@@ -16,7 +16,7 @@
 
 enum { VALUES = MOST_EARLY + 1 };
 
-/* One race: a choice in turn and early, with what each takes; 0: that one failed. */
+/* One race: a choice in turn and early, and their times; 0: it failed. */
 static void add(struct data *d, const char *batch, const char *split, const double us[VALUES])
 {
 	static const char *const sets[VALUES] = { "SEGMENTS=2", "SEGMENTS=2 EARLY=1",
@@ -79,7 +79,7 @@ static void it_pays_where_it_was_seen_to(void **state)
 	data_free(d);
 }
 
-/* Times of other races than that in turn say nothing, and what failed anywhere is not said. */
+/* Only times of one race are compared, and a choice that failed anywhere is not named. */
 static void what_is_not_known_is_not_said(void **state)
 {
 	static const double good[VALUES] = { 10, 9, 8 }, wrong[VALUES] = { 10, 9, 0 };

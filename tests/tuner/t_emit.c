@@ -1,6 +1,5 @@
-/* t_emit.c - generated headers: every byte of a small one, the same bytes from
- * the same cells, what compilers think of it, and that the compiled text, the
- * text read back and the tree agree. */
+/* t_emit.c - generated headers: every byte of a small one, the same bytes from the same cells,
+ * no compiler warnings; and the compiled text, the parsed text and the tree agree. */
 #include "tuner/emit/emit.h"
 #include "tuner/forest/forest.h"
 #include "tuner/induce/induce.h"

@@ -1,4 +1,5 @@
-/* t_energy.c - whose power a reading is taken for, and what picks are then said to take. */
+/* t_energy.c - the power readings that count for a choice, and the energy that reports give for
+ * picks. */
 #include "tests/support/synthetic.h"
 #include "tuner/eval/eval.h"
 #include <setjmp.h>
@@ -42,7 +43,7 @@ static struct data *race_by(const char *protocol)
 	return d;
 }
 
-static void readings_that_nobody_shares_are_ones_own(void **state)
+static void unshared_readings_are_a_choices_own(void **state)
 {
 	struct data *d = race_by(steady);
 	(void)state;
@@ -86,7 +87,7 @@ static void picks_are_held_against_both(void **state)
 	data_free(d);
 }
 
-static void picks_without_power_of_their_own_are_not_judged(void **state)
+static void picks_without_power_of_their_own_have_no_energy(void **state)
 {
 	struct data *d = race_by(steady);
 	struct energy e = { 0 };
@@ -133,10 +134,10 @@ static void composed_plans_are_rivals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(readings_that_nobody_shares_are_ones_own),
+		cmocka_unit_test(unshared_readings_are_a_choices_own),
 		cmocka_unit_test(bursts_tell_of_what_is_around_them),
 		cmocka_unit_test(picks_are_held_against_both),
-		cmocka_unit_test(picks_without_power_of_their_own_are_not_judged),
+		cmocka_unit_test(picks_without_power_of_their_own_have_no_energy),
 		cmocka_unit_test(composed_plans_are_rivals),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,4 +1,4 @@
-/* t_eval.c - the tuner's subcommands on a database, by what they print and return. */
+/* t_eval.c - the tuner's subcommands on a database: output and exit codes. */
 #include "harness/measure/measure.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
@@ -79,7 +79,7 @@ static void test_check_fails_with_the_diff(void **state)
 	assert_non_null(strstr(printed, "\n+\t"));
 }
 
-static void test_nothing_to_judge_is_a_failure(void **state)
+static void test_nothing_to_score_is_a_failure(void **state)
 {
 	const char *empty = in_folder("empty.sqlite"), *all = in_folder("all.sqlite");
 	(void)state;
@@ -175,8 +175,12 @@ static void test_diff(void **state)
 	json_decref(o);
 	assert_int_equal(run_command(cmd_induce, words("--gpu h200 --db %s --out %s", db, header)),
 			 EXIT_DONE);
-	/* one that leaves what the first choice was for to the defaults */
-	assert_int_equal(system(words("sed 's/return h200_[a-z]*_[0-9]*x[a-z0-9_]*;/return h200_defaults;/' %s >%s", header, other)), 0);
+	/* a header that leaves the first choice's batches to the defaults */
+	assert_int_equal(
+	    system(
+		words("sed 's/return h200_[a-z]*_[0-9]*x[a-z0-9_]*;/return h200_defaults;/' %s >%s",
+		      header, other)),
+	    0);
 	assert_int_equal(run_command(cmd_diff, words("%s %s", header, header)), EXIT_DONE);
 	assert_non_null(strstr(printed, " 0 of "));
 	assert_int_equal(run_command(cmd_diff, words("%s %s", header, other)), EXIT_DONE);
@@ -274,7 +278,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_induce_check_eval),
 		cmocka_unit_test(test_check_fails_with_the_diff),
-		cmocka_unit_test(test_nothing_to_judge_is_a_failure),
+		cmocka_unit_test(test_nothing_to_score_is_a_failure),
 		cmocka_unit_test(test_show_one_scenario),
 		cmocka_unit_test(test_show_mixed_lists_plans),
 		cmocka_unit_test(test_diff),

@@ -1,5 +1,5 @@
-/* t_hybrid.c - batches of one chunk beside decodes: which they are, and what each way to run
- * them is worth against the best serial plan. */
+/* t_hybrid.c - batches of one chunk beside decodes: which batches these are, and the time of
+ * each overlap against the best serial plan. */
 #include "tests/support/synthetic.h"
 #include "tuner/compare/hybrid.h"
 #include <setjmp.h>
@@ -39,7 +39,7 @@ static void add_batch(struct data *d, const char *batch, double streams, double 
 	add_plan(d, batch, spare, "|| ", split);
 }
 
-static void ways_are_told_apart(void **state)
+static void overlaps_are_distinguished(void **state)
 {
 	struct data *d = data_new("h200", &h200_run);
 	double v[3];
@@ -93,7 +93,7 @@ static void best_serial_plan_is_of_all_races(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ways_are_told_apart),
+		cmocka_unit_test(overlaps_are_distinguished),
 		cmocka_unit_test(best_serial_plan_is_of_all_races),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,5 +1,5 @@
-/* t_ladder.c - the rungs of attune ladder: which batches they are for, what runs there, and
- * what is said of their times. */
+/* t_ladder.c - the rungs of attune ladder: the batches that they are for, what each runs, and
+ * the report of their times. */
 #include "tuner/forest/forest.h"
 #include "tuner/induce/induce.h"
 #include "tests/support/synthetic.h"
@@ -26,7 +26,7 @@ static const struct shape_of_batch {
 	{ "drafts",            "8q4s1k",               0,   0,  0,    0, 0 },
 };
 
-/* What differs from the default choices, for a rung in a batch; NULL: nothing runs. */
+/* The differences from the default choices, for a rung in a batch; NULL: nothing runs. */
 static const struct expected {
 	const char *name, *batch;
 	int rung, join;
@@ -99,24 +99,24 @@ static void naive_is_absent(void **state)
 	measured_free(&m);
 }
 
-/* What the header picks, from a grid that the device decides; of a static pick itself. */
-static void static_grid_is_twin(void **state)
+/* The header's pick, from a grid that the device decides; for a static pick, the pick itself. */
+static void a_static_grid_has_the_same_values(void **state)
 {
 	struct measured m;
-	struct decided tuned, twin;
+	struct decided tuned, static_pick;
 	(void)state;
 	assert_true(measured_make(&m, data, "llama3.1-8b@1", &llama, "16q1s4k"));
 	assert_true(rung_made(&ladder, 4, &m, &tuned));
-	assert_true(rung_made(&ladder, 5, &m, &twin));
-	const struct space *a = tuned.decode.kernel->space, *b = twin.decode.kernel->space;
-	assert_non_null(strstr(twin.decode.kernel->name, "_static"));
+	assert_true(rung_made(&ladder, 5, &m, &static_pick));
+	const struct space *a = tuned.decode.kernel->space, *b = static_pick.decode.kernel->space;
+	assert_non_null(strstr(static_pick.decode.kernel->name, "_static"));
 	for (int i = 0; i < a->num_axes; i++)
-		assert_int_equal(config_value(&twin.decode.config, b, a->axis[i].name, -1),
+		assert_int_equal(config_value(&static_pick.decode.config, b, a->axis[i].name, -1),
 				 tuned.decode.config.v[i]);
-	assert_null(b->why_illegal(&twin.decode.config, &m.shape, &m.part[PHASE_DECODE],
+	assert_null(b->why_illegal(&static_pick.decode.config, &m.shape, &m.part[PHASE_DECODE],
 				   &data->run.device));
-	assert_true(config_value(&twin.decode.config, b, "BLOCKS_PER_SM", 0) > 1);
-	assert_int_equal(config_value(&twin.decode.config, b, "SPARE_UNITS", 0), 0);
+	assert_true(config_value(&static_pick.decode.config, b, "BLOCKS_PER_SM", 0) > 1);
+	assert_int_equal(config_value(&static_pick.decode.config, b, "SPARE_UNITS", 0), 0);
 	measured_free(&m);
 }
 
@@ -138,8 +138,8 @@ static void add(struct data *d, const char *batch, const char *phase, const char
 	assert_true(data_add(d, &c));
 }
 
-/* The one setting for all is that of the least mean, here not the best of either batch; a
- * ratio is paired where both are of one race, whatever their medians say. */
+/* The one setting for all has the least mean; here it is not the best of either batch. A ratio
+ * is paired where both are of one race, whatever their medians. */
 static void climb_says(void **state)
 {
 	struct data *d = data_new("h200", &h200_run);
@@ -198,7 +198,7 @@ int main(void)
 		tests[n++] = (struct CMUnitTest){ expected[i].name, rung_runs, NULL, NULL,
 						  (void *)&expected[i] };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(naive_is_absent);
-	tests[n++] = (struct CMUnitTest)cmocka_unit_test(static_grid_is_twin);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(a_static_grid_has_the_same_values);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(climb_says);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return _cmocka_run_group_tests("ladder", tests, n, begin, end);

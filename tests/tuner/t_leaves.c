@@ -1,5 +1,5 @@
-/* t_leaves.c - the last word on leaves: the defaults where nothing beats them, remarks,
- * and what is said of choices that are not legal everywhere in their box. */
+/* t_leaves.c - the final pass over leaves: defaults where nothing is faster, remarks, and
+ * choices that are not legal everywhere in a leaf's box. */
 #include "tuner/forest/forest.h"
 #include "tuner/induce/induce.h"
 #include "tuner/tree/tree.h"

@@ -1,24 +1,9 @@
-/* t_matrix.c - from cells to integer costs: what is 0, what is missing, what is
- * forbidden, and that the order of insertion leaves no trace. */
-#include "tuner/policy/policy.h"
-#include "tests/support/synthetic.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <cmocka.h>
-#include "tests/support/heard.h"
+/* t_matrix.c - the cost matrix: integer costs of measured times, ties, missing and forbidden cells,
+ * formulas and portfolios. */
+#include "cells.h"
 
-#define QBLOCK(m) with("qblock", "BLOCK_M=" #m " TILE_SIZE=64")
 #define SEGMENTED(n) with("segmented", "BLOCK_M=16 TILE_SIZE=64 SEGMENTS=" #n)
 #define WIDE with("segmented", "BLOCK_M=16 TILE_SIZE=128 SEGMENTS=64")
-
-static struct data *begin(void)
-{
-	struct data *d = data_new("h200", &h200_run);
-	assert_non_null(d);
-	return d;
-}
 
 static struct store_cell *add(struct data *d, const char *batch, const char *phase,
 			      const char *kernel, const char *choice, double us)
@@ -27,20 +12,6 @@ static struct store_cell *add(struct data *d, const char *batch, const char *pha
 	c = cell_like(batch, phase, kernel, choice, us);
 	assert_true(data_add(d, &c));
 	return &c;
-}
-
-static int32_t cost(const struct matrix *m, const struct data *d, int row, const char *kernel,
-		    const char *choice)
-{
-	for (int c = 0; c < m->cols; c++) {
-		char text[MAX_CHOICE_TEXT];
-		const struct choice *at = &d->choice[m->choice[c]];
-		config_text(text, sizeof text, &at->config, at->kernel->space);
-		if (!strcmp(at->kernel->name, kernel) && !strcmp(text, choice))
-			return m->cost[row * m->cols + c];
-	}
-	fail_msg("no column %s %s", kernel, choice);
-	return 0;
 }
 
 static void test_costs_of_one_row(void **state)
@@ -62,7 +33,7 @@ static void test_costs_of_one_row(void **state)
 	assert_true(data_finish(d));
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	assert_int_equal(m->rows, 2);
-	assert_int_equal(m->cols, 7); /* no formula: what they mean was not measured */
+	assert_int_equal(m->cols, 7); /* no formula: its numbers were not measured */
 	const int row = strcmp(d->v[m->scenario[0]].batch_text, "4q1s4k") != 0;
 	assert_int_equal(cost(m, d, row, "segmented", SEGMENTED(8)), 0);
 	assert_int_equal(cost(m, d, row, "segmented", SEGMENTED(16)), 0);
@@ -96,7 +67,7 @@ static void test_a_noisy_cell_is_no_tie_beyond_2_percent(void **state)
 	data_free(d);
 }
 
-/* In a mixed batch a part's loss counts by what it costs the plan. */
+/* In a mixed batch a part's loss counts by its share of the plan. */
 static void test_parts_cost_the_whole_plan(void **state)
 {
 	struct data *d = begin();
@@ -124,7 +95,7 @@ static void test_parts_cost_the_whole_plan(void **state)
 	m = matrix_ways(d, picks);
 	assert_int_equal(m->rows, 2);
 	const int32_t ways[2][NUM_BASELINE_WAYS] = {
-		{ 95310, 0, 0 },      /* 110 against 100; two streams that nobody tried gain nothing */
+		{ 95310, 0, 0 },      /* 110 against 100; unmeasured streams gain nothing */
 		{ 0, 470004, 470004 } /* 20 against 32 */
 	};
 	assert_int_equal(m->cols, NUM_BASELINE_WAYS);
@@ -187,140 +158,7 @@ static void test_weights_and_held_out_rows(void **state)
 	data_free(d);
 }
 
-static void refused(struct data *d, const struct store_cell *c, const char *why)
-{
-	listen_begin();
-	const int added = data_add(d, c);
-	const char *said = heard();
-	assert_false(added);
-	assert_non_null(strstr(said, why));
-}
-
-static void test_what_does_not_belong_is_refused(void **state)
-{
-	struct data *d = begin();
-	struct store_cell c = cell_like("4q1s4k", "decode", "qblock", QBLOCK(16), 100);
-	(void)state;
-	assert_true(data_add(d, &c));
-	c.gpu = "h100";
-	refused(d, &c, "of GPU 'h200', found one of 'h100'");
-	c.gpu = "h200";
-	c.protocol = "stream-warm";
-	refused(d, &c, "'stream-warm' cannot be compared");
-	c.protocol = plain_cell.protocol;
-	c.median_us = 0;
-	refused(d, &c, "a time of 0 us");
-	c.median_us = NAN;
-	refused(d, &c, "a time of nan us");
-	c.median_us = 5;
-	c.batch = "4q1s4k_";
-	refused(d, &c, "column 8");
-	c.batch = "4q1s4k";
-	c.choice = with("qblock", "BLOCK_M=17");
-	assert_true(data_add(d, &c)); /* of older tables: ignored, and counted */
-	assert_int_equal(d->ignored, 1);
-	assert_true(data_finish(d));
-	assert_int_equal(d->num_choices, 1);
-	data_free(d);
-}
-
-static void test_scenarios_differ_by_any_of_their_keys(void **state)
-{
-	struct data *d = begin();
-	struct store_cell c = cell_like("4q1s4k", "decode", "qblock", QBLOCK(16), 100);
-	(void)state;
-	assert_true(data_add(d, &c));
-	c.batch = "5q1s4k";
-	assert_true(data_add(d, &c));
-	c.layout = "HND";
-	assert_true(data_add(d, &c));
-	c.shape.page_size = 32;
-	assert_true(data_add(d, &c));
-	c.shape.dtype = c.shape.kv_dtype = ATTUNE_F16;
-	assert_true(data_add(d, &c));
-	assert_true(data_add(d, &c));
-	assert_true(data_finish(d));
-	assert_int_equal(d->n, 5);
-	data_free(d);
-}
-
 /* ---- two passes ------------------------------------------------------------------------- */
-static void add_pass(struct data *d, int pass, const char *batch, const char *phase,
-		     const char *choice, double us)
-{
-	struct store_cell c = cell_like(batch, phase, "qblock", choice, us);
-	c.pass = pass;
-	c.stage = pass == 'B' ? "b" : "race";
-	assert_true(data_add(d, &c));
-}
-
-static int choice_of(const struct data *d, const char *kernel, const char *text)
-{
-	for (int c = 0; c < d->num_choices; c++) {
-		char words[MAX_CHOICE_TEXT];
-		config_text(words, sizeof words, &d->choice[c].config, d->choice[c].kernel->space);
-		if (!strcmp(d->choice[c].kernel->name, kernel) && !strcmp(words, text))
-			return c;
-	}
-	fail_msg("no choice %s %s", kernel, text);
-	return -1;
-}
-
-/* Pass A prefers 16 rows, pass B says 32; 64 was not measured again. */
-static void test_pass_a_teaches_and_pass_b_judges(void **state)
-{
-	struct data *d = begin();
-	(void)state;
-	add_pass(d, 'A', "4q1s4k", "decode", QBLOCK(16), 100);
-	add_pass(d, 'A', "4q1s4k", "decode", QBLOCK(32), 110);
-	add_pass(d, 'A', "4q1s4k", "decode", QBLOCK(64), 98);
-	add_pass(d, 'B', "4q1s4k", "decode", QBLOCK(16), 120);
-	add_pass(d, 'B', "4q1s4k", "decode", QBLOCK(32), 110);
-	add_pass(d, 'A', "8q1s4k", "decode", QBLOCK(16), 70);
-	assert_true(data_finish(d));
-	const int four = strcmp(d->v[0].batch_text, "4q1s4k") != 0;
-	const int c16 = choice_of(d, "qblock", QBLOCK(16)),
-		  c32 = choice_of(d, "qblock", QBLOCK(32)),
-		  c64 = choice_of(d, "qblock", QBLOCK(64));
-	int best;
-	assert_int_equal(d->pass, PASS_B);
-	assert_true(data_time(d, four, PHASE_DECODE, c16) == 120);
-	assert_true(fabs(d->shift[four] - 1.1) < 1e-12); /* of 1.2 and 1.0 */
-	assert_true(fabs(data_time(d, four, PHASE_DECODE, c64) - 107.8) < 1e-9);
-	assert_true(data_best(d, four, PHASE_DECODE, &best) == 110); /* 107.8 was not measured */
-	assert_int_equal(best, c32);
-	assert_true(data_oracle(d, four) == 110);
-	assert_false(data_confirmed(d, four, &(struct pick){ -1, c64, 1, ATTUNE_SERIAL }));
-	assert_true(data_confirmed(d, four, &(struct pick){ -1, c16, 1, ATTUNE_SERIAL }));
-	assert_true(data_time(d, !four, PHASE_DECODE, c16) == 70); /* no pass B: pass A */
-	assert_true(data_confirmed(d, !four, &(struct pick){ -1, c16, 1, ATTUNE_SERIAL }));
-	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
-	const int row = m->scenario[0] == four ? 0 : 1;
-	assert_int_equal(cost(m, d, row, "qblock", QBLOCK(64)), 0);
-	assert_int_equal(cost(m, d, row, "qblock", QBLOCK(16)), 20203); /* ln 100/98 */
-	matrix_free(m);
-	data_free(d);
-}
-
-/* What pass B does not have is faster by far than all that it has: it came later, and both
- * passes count as one. */
-static void test_an_old_pass_b_judges_nothing(void **state)
-{
-	struct data *d = begin();
-	int best;
-	(void)state;
-	add_pass(d, 'A', "4q1s4k", "decode", QBLOCK(16), 100);
-	add_pass(d, 'A', "4q1s4k", "decode", QBLOCK(64), 90);
-	add_pass(d, 'B', "4q1s4k", "decode", QBLOCK(16), 110);
-	assert_true(data_finish(d));
-	const int c64 = choice_of(d, "qblock", QBLOCK(64));
-	assert_true(fabs(data_best(d, 0, PHASE_DECODE, &best) - 99) < 1e-9);
-	assert_int_equal(best, c64);
-	assert_true(fabs(data_oracle(d, 0) - 99) < 1e-9);
-	assert_true(data_confirmed(d, 0, &(struct pick){ -1, c64, 1, ATTUNE_SERIAL }));
-	data_free(d);
-}
-
 static void add_lap(struct data *d, long long run, const char *choice, double us, double ratio)
 {
 	struct store_cell c = cell_like("4q1s4k", "decode", "qblock", choice, us);
@@ -355,7 +193,7 @@ static void test_races_are_compared_by_one_clock(void **state)
 	data_free(d);
 }
 
-/* What was given up early is no tie, however near; noise is of the time's band. */
+/* A choice given up early is no tie, however near; noise depends on the time's band. */
 static void test_given_up_and_noise_of_the_band(void **state)
 {
 	struct data *d = begin();
@@ -494,166 +332,19 @@ static void test_portfolio(void **state)
 	assert_true(exact > tries * 3 / 4);
 }
 
-static void test_order_of_insertion_leaves_no_trace(void **state)
-{
-	struct data *a = synthetic_data(0), *b = synthetic_data(99);
-	(void)state;
-	assert_int_equal(a->n, b->n);
-	assert_int_equal(a->num_choices, b->num_choices);
-	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
-		struct matrix *m = matrix_parts(a, (enum decision)t);
-		struct matrix *n = matrix_parts(b, (enum decision)t);
-		assert_int_equal(m->rows, n->rows);
-		assert_memory_equal(m->cost, n->cost,
-				    sizeof *m->cost * (size_t)m->rows * (size_t)m->cols);
-		assert_memory_equal(m->f, n->f, sizeof *m->f * (size_t)m->rows);
-		matrix_free(m);
-		matrix_free(n);
-	}
-	data_free(a);
-	data_free(b);
-}
-
-/* ---- where cells are -------------------------------------------------------------------- */
-/* What was added, in a table of its own: the newest of each place stays. */
-struct added {
-	const char *batch, *choice;
-	int phase, pass;
-	double us;
-};
-
-static const struct added *newest_of(const struct added *v, int n, const char *batch, int phase,
-				     int pass, const char *choice)
-{
-	for (int i = n - 1; i >= 0; i--)
-		if (!strcmp(v[i].batch, batch) && v[i].phase == phase && v[i].pass == pass &&
-		    !strcmp(v[i].choice, choice))
-			return &v[i];
-	return NULL;
-}
-
-/* Every lookup and every walk gives what the table has, and nothing else. */
-static void same_cells(const struct data *d, const struct added *v, int n)
-{
-	static const int passes[] = { 'A', 'B' };
-	for (int s = 0; s < d->n; s++)
-		for (int p = 0; p < NUM_PHASES; p++) {
-			struct choice_iter i = choices_of(d, s, (enum phase)p, PHASE_ALL);
-			int next = choices_next(&i);
-			for (int c = 0; c < d->num_choices; c++) {
-				char text[MAX_CHOICE_TEXT];
-				int found = 0;
-				config_text(text, sizeof text, &d->choice[c].config,
-					    d->choice[c].kernel->space);
-				for (int k = 0; k < 2 * NUM_PASSES; k++) {
-					const int phase = k < 2 ? p : PHASE_ALL;
-					const struct added *is = newest_of(
-					    v, n, d->v[s].batch_text, phase, passes[k % 2], text);
-					const struct cell *cell = data_cell_in(
-					    d, (enum pass)(k % 2), s, (enum phase)phase, c);
-					assert_int_equal(is != NULL, cell != NULL);
-					assert_true(!is || is->us == cell->median_us);
-					found |= is != NULL;
-					if (next && i.choice == c)
-						assert_ptr_equal(i.cells[k / 2].of[k % 2], cell);
-				}
-				assert_int_equal(found, next && i.choice == c);
-				next = found ? choices_next(&i) : next;
-			}
-			assert_false(next);
-		}
-}
-
-/* ids: whether cells carry ids, by which they are then told apart, as rows of a database do. */
-static void lookups_find_what_was_added(int ids, unsigned long long seed)
-{
-	enum { CELLS = 600 };
-	static const char *const batches[] = { "4q1s4k", "q512_4q1s1k", "q2k", "64q1s1k",
-					       "2q1s64" };
-	static const int rows[] = { 8, 16, 32, 64, 128 }, warps[] = { 1, 2, 4, 8 };
-	struct added v[CELLS];
-	char choices[COUNT(rows) * COUNT(warps)][MAX_CHOICE_TEXT];
-	struct data *d = begin();
-	for (size_t i = 0; i < COUNT(choices); i++) {
-		char set[60];
-		snprintf(set, sizeof set, "BLOCK_M=%d NUM_WARPS=%d", rows[i % COUNT(rows)],
-			 warps[i / COUNT(rows)]);
-		snprintf(choices[i], MAX_CHOICE_TEXT, "%s", with("qblock", set));
-	}
-	int n = 0;
-	for (int i = 0; i < CELLS; i++) {
-		const unsigned b = next_random(&seed) % COUNT(batches);
-		const unsigned c = next_random(&seed) % COUNT(choices);
-		v[n] = (struct added){ .batch = batches[b],
-				       .choice = choices[c],
-				       .phase = (int)(next_random(&seed) % NUM_PHASES),
-				       .pass = next_random(&seed) % 3 ? 'A' : 'B',
-				       .us = 1 + (double)(next_random(&seed) % 1000) };
-		struct store_cell cell =
-		    cell_like(v[n].batch, phase_name(v[n].phase), "qblock", v[n].choice, v[n].us);
-		cell.pass = v[n].pass;
-		cell.scenario_id = ids ? 1 + (long long)b * 7 : 0;
-		cell.variant_id = ids ? 1 + (long long)c * 3 : 0;
-		const int ignored = d->ignored;
-		assert_true(data_add(d, &cell));
-		n += d->ignored == ignored;
-	}
-	assert_true(n > CELLS / 2);
-	assert_true(data_finish(d));
-	same_cells(d, v, n);
-	for (int c = 0; c < d->num_choices; c++)
-		assert_int_equal(data_find(d, &d->choice[c]), c);
-	data_free(d);
-}
-
-static void test_lookups_find_what_was_added(void **state)
-{
-	(void)state;
-	for (unsigned long long seed = 1; seed <= 4; seed++) {
-		lookups_find_what_was_added(0, seed);
-		lookups_find_what_was_added(1, seed);
-	}
-}
-
-/* In a walk over all cells of both phases, and in the tables that are found once. */
-static void test_least_times_are_those_of_all_cells(void **state)
-{
-	struct data *d = synthetic_data(3);
-	(void)state;
-	for (int s = 0; s < d->n; s++)
-		for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++) {
-			double least = INFINITY;
-			int best = -1, choice;
-			for (int c = 0; c < d->num_choices; c++)
-				if (data_part_time(d, s, p, c) < least)
-					least = data_part_time(d, s, p, c), best = c;
-			assert_true(data_best(d, s, p, &choice) == least);
-			assert_int_equal(choice, best);
-			assert_true(data_oracle(d, s) <= data_serial(d, s));
-		}
-	data_free(d);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lookups_find_what_was_added),
-		cmocka_unit_test(test_least_times_are_those_of_all_cells),
 		cmocka_unit_test(test_costs_of_one_row),
 		cmocka_unit_test(test_a_noisy_cell_is_no_tie_beyond_2_percent),
 		cmocka_unit_test(test_parts_cost_the_whole_plan),
 		cmocka_unit_test(test_rows_that_lack_a_kernel_of_all_others_say_nothing),
 		cmocka_unit_test(test_weights_and_held_out_rows),
-		cmocka_unit_test(test_what_does_not_belong_is_refused),
-		cmocka_unit_test(test_scenarios_differ_by_any_of_their_keys),
-		cmocka_unit_test(test_pass_a_teaches_and_pass_b_judges),
-		cmocka_unit_test(test_an_old_pass_b_judges_nothing),
 		cmocka_unit_test(test_races_are_compared_by_one_clock),
 		cmocka_unit_test(test_given_up_and_noise_of_the_band),
 		cmocka_unit_test(test_a_formula_costs_what_it_means),
 		cmocka_unit_test(test_family_bounds),
 		cmocka_unit_test(test_portfolio),
-		cmocka_unit_test(test_order_of_insertion_leaves_no_trace),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,63 +1,6 @@
-/* t_overlap.c - the overlap decision: ratios within a race, what may never be said, the
- * tree that follows, and what the tuner and its forms make of it. */
-#include "tuner/emit/emit.h"
-#include "tuner/forest/forest.h"
-#include "tuner/induce/induce.h"
-#include "tuner/tree/tree.h"
-#include "tests/support/synthetic.h"
-#include "kernels/select/selector.h"
-#include "tuner/eval/eval.h"
-#include "tuner/policy/policy.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <unistd.h>
-#include <cmocka.h>
-
-/* One choice for each part of a mixed batch, serial and side by side. */
-static void add(struct data *d, const char *batch, const char *phase, const char *choice, double us,
-		double ratio)
-{
-	const int is_plan = !strcmp(phase, "plan");
-	struct store_cell c = cell_like(batch, phase, is_plan ? "plan" : "qblock", choice, us);
-	c.ratio = ratio;
-	c.stage = "race";
-	if (!strcmp(phase, "decode"))
-		c.kernel = "segmented";
-	if (!data_add(d, &c))
-		abort();
-}
-
-/* beside: what side by side takes, to the best serial plan; 0: not measured. The clock of the
- * race ran `fast` while that was timed: ratios are not touched by it. */
-static void add_mixed(struct data *d, const char *batch, double beside, double fast)
-{
-	const char *q = with("qblock", ""), *s = with("segmented", "");
-	char text[2][2 * MAX_PART_TEXT + 32], part[2][MAX_PART_TEXT];
-	snprintf(part[0], MAX_PART_TEXT, "qblock %s", q);
-	snprintf(part[1], MAX_PART_TEXT, "segmented %s", s);
-	for (int how = 0; how < 2; how++)
-		parts_text(text[how], sizeof text[how], part[0], part[1], (enum attune_how)how);
-	add(d, batch, "prefill", q, 100, 1);
-	add(d, batch, "decode", s, 100, 1);
-	add(d, batch, "all", q, 300, 1);
-	add(d, batch, "plan", text[ATTUNE_SERIAL], 200, 2. / 3);
-	if (beside > 0)
-		add(d, batch, "plan", text[ATTUNE_STREAMS], fast * 200 * beside, beside * 2 / 3);
-}
-
-static struct data *begin(void)
-{
-	struct data *d = data_new("h200", &h200_run);
-	assert_non_null(d);
-	return d;
-}
-
-static void induce(struct data *d, struct forest *f)
-{
-	assert_true(data_finish(d));
-	assert_true(forest_induce(f, d, &default_limits));
-}
+/* t_overlap.c - the overlap decision: ratios within a race, what a leaf must not name, the tree that
+ * follows, and how headers and files hold it. */
+#include "mixed_batches.h"
 
 /* With 2 to 8 decodes it pays, with more it does not. */
 static struct data *two_sides(struct forest *f)
@@ -100,38 +43,8 @@ static void it_pays_where_it_was_seen_to(void **state)
 	data_free(d);
 }
 
-/* One launch by a kernel that is not made for it is no way, even where it would take 120 us in
- * place of 200. */
-static void one_launch_is_for_fused_kernels(void **state)
-{
-	struct data *d = begin();
-	struct forest f;
-	(void)state;
-	for (int n = 2; n <= 128; n *= 2) {
-		char batch[40];
-		snprintf(batch, sizeof batch, "q512_%dq1s4k", n);
-		add(d, batch, "prefill", with("qblock", ""), 100, 1);
-		add(d, batch, "decode", with("segmented", ""), 100, 1);
-		add(d, batch, "all", with("qblock", ""), 120, 1);
-	}
-	induce(d, &f);
-	for (int s = 0; s < d->n; s++) {
-		struct pick p;
-		forest_pick(d, &f, s, &p);
-		assert_int_equal(p.join, 1);
-		assert_int_equal(pick_way(d, &p), SAYS_SERIAL);
-		assert_float_equal(data_plan_time(d, s, &p), 200, 1e-6);
-	}
-	char *text = forest_emit(&f, d);
-	assert_non_null(text);
-	assert_null(strstr(text, "h200_whole"));
-	free(text);
-	forest_free(&f);
-	data_free(d);
-}
-
-/* One of many that takes half as long again forbids it for all that cannot be told apart; a little
- * that one loses counts against what the others gain. */
+/* One scenario that takes half as long again forbids a choice for all scenarios that no feature
+ * separates; a small loss of one counts against the others' gains. */
 static void nothing_may_lose_much(void **state)
 {
 	static const struct {
@@ -186,7 +99,7 @@ static void ratios_are_paired(void **state)
 	data_free(d);
 }
 
-/* A race gives up what is beaten, and that is all serial plans where another way is ahead. */
+/* A race eliminates serial plans where another overlap is ahead. */
 static void what_was_beaten_counts(void **state)
 {
 	struct data *d = begin();
@@ -205,8 +118,8 @@ static void what_was_beaten_counts(void **state)
 	data_free(d);
 }
 
-/* Side by side or not, parts that are slow are slow: of other parts that says how much two
- * streams gain, and not how long they take. */
+/* Slow parts are slow with or without overlap. They show how much two streams gain for other
+ * parts, and not how long those take. */
 static void slow_pairs_say_only_what_streams_gain(void **state)
 {
 	static const struct {
@@ -235,120 +148,6 @@ static void slow_pairs_say_only_what_streams_gain(void **state)
 	assert_true(isinf(overlap_ratio(d, 0, SAYS_STREAMS, &p)));
 	forest_free(&f);
 	data_free(d);
-}
-
-/* What gains most comes first, then what gains where that does not; nothing that never gains. */
-static void few_fused_ones_gain_nearly_all(void **state)
-{
-	static const struct {
-		const char *values;
-		double us[3]; /* by batch; 200: of the serial plan */
-	} fused[] = { { "DECODE_SEGMENTS=1", { 150, 150, 240 } },
-		      { "DECODE_SEGMENTS=2", { 145, 190, 230 } },
-		      { "DECODE_SEGMENTS=4", { 260, 260, 180 } },
-		      { "DECODE_SEGMENTS=8", { 250, 210, 205 } } };
-	struct data *d = begin();
-	int choice[4];
-	(void)state;
-	for (int b = 0; b < 3; b++) {
-		char batch[40];
-		snprintf(batch, sizeof batch, "q512_%dq1s4k", 4 << b);
-		add_mixed(d, batch, 0, 1);
-		for (size_t i = 0; i < COUNT(fused); i++) {
-			struct store_cell c = cell_like(
-			    batch, "all", "pod", with("pod", fused[i].values), fused[i].us[b]);
-			c.ratio = fused[i].us[b] / 300;
-			c.stage = "race";
-			assert_true(data_add(d, &c));
-		}
-	}
-	assert_true(data_finish(d));
-	assert_int_equal(overlap_portfolio(d, choice, 4), 3);
-	for (int i = 0; i < 3; i++) {
-		static const int segments[] = { 1, 4, 2 };
-		const struct choice *c = &d->choice[choice[i]];
-		assert_int_equal(config_value(&c->config, c->kernel->space, "DECODE_SEGMENTS", 0),
-				 segments[i]);
-	}
-	assert_int_equal(overlap_portfolio(d, choice, 1), 1);
-	data_free(d);
-}
-
-static void add_fused(struct data *d, const char *batch, const char *values, double us)
-{
-	struct store_cell c =
-	    cell_like(batch, "all", "warpgroup_mixed", with("warpgroup_mixed", values), us);
-	c.ratio = us / 300;
-	c.stage = "race";
-	assert_true(data_add(d, &c));
-}
-
-/* Numbers that were best everywhere are left to the kernel all the same, where it can work them out
- * for each batch; what is compiled in is a number always. 200 us: one part after the other. */
-static void fused_kernels_divide_by_estimate(void **state)
-{
-	static const struct {
-		const char *name;
-		struct {
-			const char *values;
-			double us;
-		} fused[4];
-		const char *says; /* NULL: serial */
-	} rows[] = {
-		{ "by estimate", { { "", 150 } }, "" },
-		{ "numbers are faster",
-		  { { "", 190 },
-		    { "DECODE_UNITS=32", 140 },
-		    { "PREFILL_SEGMENTS=2", 130 },
-		    { "DECODE_UNITS=32 PREFILL_SEGMENTS=2", 120 } },
-		  "" },
-		{ "numbers alone",
-		  { { "DECODE_UNITS=32", 140 },
-		    { "PREFILL_SEGMENTS=2", 130 },
-		    { "DECODE_UNITS=32 PREFILL_SEGMENTS=2", 120 } },
-		  NULL },
-		{ "compiled numbers",
-		  { { "", 190 },
-		    { "DECODE_WARPS=8", 150 },
-		    { "DECODE_WARPS=8 DECODE_UNITS=32", 140 } },
-		  "DECODE_WARPS=8" },
-	};
-	(void)state;
-	for (size_t i = 0; i < COUNT(rows); i++) {
-		struct data *d = begin();
-		struct forest f;
-		for (int n = 2; n <= 64; n *= 2) {
-			char batch[40];
-			snprintf(batch, sizeof batch, "q512_%dq1s4k", n);
-			add_mixed(d, batch, 0, 1);
-			for (size_t k = 0; k < COUNT(rows[i].fused) && rows[i].fused[k].values; k++)
-				add_fused(d, batch, rows[i].fused[k].values, rows[i].fused[k].us);
-		}
-		induce(d, &f);
-		const struct tree *t = &f.tree[DECIDE_OVERLAP];
-		if (t->n != 1)
-			fail_msg("%s: %d nodes", rows[i].name, t->n);
-		if (!rows[i].says) {
-			assert_int_equal(t->v[0].action, SAYS_SERIAL);
-		} else {
-			char text[MAX_CHOICE_TEXT], wanted[MAX_CHOICE_TEXT + 20];
-			assert_in_range(t->v[0].action, 0, f.num_choices - 1);
-			choice_text(text, sizeof text, &f.choice[t->v[0].action]);
-			snprintf(wanted, sizeof wanted, "warpgroup_mixed %s",
-				 with("warpgroup_mixed", rows[i].says));
-			assert_string_equal(text, wanted);
-		}
-		for (int c = 0; c < f.num_choices; c++) {
-			const struct choice *named = &f.choice[c];
-			const struct space *s = named->kernel->space;
-			assert_int_equal(config_value(&named->config, s, "DECODE_UNITS", 0), 0);
-			assert_int_equal(s->is_fused &&
-					     config_value(&named->config, s, "PREFILL_SEGMENTS", 0),
-					 0);
-		}
-		forest_free(&f);
-		data_free(d);
-	}
 }
 
 /* To one launch of 180 us the fastest parts are 160 us ahead, but a pick's own may take 200. */
@@ -454,14 +253,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_pays_where_it_was_seen_to),
-		cmocka_unit_test(one_launch_is_for_fused_kernels),
 		cmocka_unit_test(nothing_may_lose_much),
 		cmocka_unit_test(what_was_not_measured_is_serial),
 		cmocka_unit_test(ratios_are_paired),
 		cmocka_unit_test(what_was_beaten_counts),
 		cmocka_unit_test(slow_pairs_say_only_what_streams_gain),
-		cmocka_unit_test(few_fused_ones_gain_nearly_all),
-		cmocka_unit_test(fused_kernels_divide_by_estimate),
 		cmocka_unit_test(it_saves_what_own_parts_lose),
 		cmocka_unit_test(headers_hold_it),
 		cmocka_unit_test(files_hold_it),

@@ -1,5 +1,5 @@
-/* t_overlap_pairs.c - what two parts are taken to take side by side on two streams where nobody ran
- * them so, but others. */
+/* t_overlap_pairs.c - estimated times of two parts on two streams where this pair was not
+ * measured, from pairs that were. */
 #include "tests/support/synthetic.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"
@@ -60,7 +60,7 @@ static struct data *begin_pairs(void)
 	return d;
 }
 
-/* What both fast ones are taken to take on two streams. */
+/* The estimated time of both fast ones on two streams. */
 static double fast_pair(const struct data *d)
 {
 	const struct pick p = { index_of(d, "qblock", ""), index_of(d, "segmented", ""), 1,
@@ -69,8 +69,8 @@ static double fast_pair(const struct data *d)
 	return data_plan_time(d, 0, &p);
 }
 
-/* Nobody ran both fast ones on two streams, nor any pair also one after the other. Times of pairs,
- * the prefill part first; 0: not measured. */
+/* The two fast ones were not measured on two streams, nor any pair one after the other as well.
+ * Times of pairs, the prefill part first; 0: not measured. */
 static const struct {
 	const char *name;
 	double fast_slow, slow_fast, slow_slow;
@@ -121,8 +121,8 @@ static void pairs_say_what_others_gain(void **state)
 	}
 }
 
-/* In pass B all took twice as long. A pair of pass A counts as what it would have been there, and
- * not at all where pass B has it. */
+/* In pass B all took twice as long. A pair of pass A counts with its estimated time there, and
+ * not at all if pass B has it. */
 static void pairs_of_both_passes(void **state)
 {
 	static const struct {

@@ -1,5 +1,5 @@
-/* t_parse.c - generated headers whose segment costs were tampered with are refused by line, and so
- * are headers of older forms. */
+/* t_parse.c - the parser of generated headers refuses tampered segment costs, with the line, and
+ * headers of older forms. */
 #include "tuner/emit/emit.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"
@@ -91,7 +91,7 @@ static void test_changed_costs(void **state)
 	data_free(d);
 }
 
-/* A leaf that no scenario ends in says so in the place of figures. */
+/* A leaf without a scenario has a remark in place of figures. */
 static void test_leaf_without_scenarios(void **state)
 {
 	struct data *d = small_data();
@@ -116,9 +116,8 @@ static void test_leaf_without_scenarios(void **state)
 	data_free(d);
 }
 
-/* Headers of older tools had prices in the place of costs, leaves that said the cheapest by these,
- * and mixed batches in one launch by the prefill choice. None is read as if it said something
- * else. */
+/* Headers of older tools had prices in place of costs, leaves that meant the cheapest by these,
+ * and mixed batches in one launch by the prefill choice. The parser refuses all of them. */
 static void test_older_forms(void **state)
 {
 	static const struct {

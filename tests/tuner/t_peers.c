@@ -1,4 +1,5 @@
-/* t_peers.c - others' times: the table, and the picture of mixed batches that shows them. */
+/* t_peers.c - times of others' kernels: the table, and the picture of mixed batches that shows
+ * them. */
 #include "tests/support/synthetic.h"
 #include "tuner/plot/plot.h"
 #include <setjmp.h>
@@ -10,7 +11,7 @@
 
 #define HEADING "model\tbatch\tpage_size\tpeer\tus\tprotocol\tsource\n"
 
-/* 1: read. The text is what the file holds. */
+/* 1: read. text: the contents of the file. */
 static int load(struct peers *p, const char *text)
 {
 	char path[] = "/tmp/t_peers.XXXXXX";
@@ -165,7 +166,7 @@ static void printed(const struct plotted *p, char *rows, char *settings, size_t 
 	assert_false(fclose(r) || fclose(s));
 }
 
-/* The ideal of 32 x 8k and a chunk is what 33 x 8k keys and values take at 4000 GB/s. */
+/* The ideal of 32 x 8k and a chunk is the time to read 33 x 8k keys and values at 4000 GB/s. */
 static void times_are_over_the_ideal(void **state)
 {
 	struct run_info run = h200_run;
@@ -206,7 +207,7 @@ static void times_are_over_the_ideal(void **state)
 }
 
 /* A panel for prompts, for mixed batches and for decodes; in each the shortest call first. */
-static void others_are_beside_the_tuned_choice(void **state)
+static void other_rungs_differ_from_the_tuned_choice(void **state)
 {
 	struct data *d = data_new("h200", &h200_run);
 	struct peers *peers = malloc(sizeof *peers);
@@ -250,7 +251,7 @@ int main(void)
 		cmocka_unit_test(a_file_that_is_not_there),
 		cmocka_unit_test(the_shipped_table_goes_with_its_set),
 		cmocka_unit_test(times_are_over_the_ideal),
-		cmocka_unit_test(others_are_beside_the_tuned_choice),
+		cmocka_unit_test(other_rungs_differ_from_the_tuned_choice),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("peers", tests, NULL, NULL);

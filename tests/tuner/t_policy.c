@@ -1,4 +1,4 @@
-/* t_policy.c - what the baselines pick, on small data where it is known. */
+/* t_policy.c - the picks of the baselines, on small data where they are known. */
 #include "tuner/forest/forest.h"
 #include "tuner/induce/induce.h"
 #include "tuner/tree/tree.h"
@@ -138,7 +138,7 @@ static void test_cart(void **state)
 	assert_true(cart_grow(&t, m, &(struct cart){ CART_ENTROPY, 1, 9 }));
 	assert_int_equal(t.v[0].action, 1);
 	tree_free(&t);
-	/* Two leaves are all that is needed; more are not made. */
+	/* Two leaves suffice; no more are made. */
 	for (enum criterion c = CART_COST; c <= CART_ENTROPY; c++) {
 		assert_true(cart_grow(&t, m, &(struct cart){ c, 8, 9 }));
 		assert_int_equal(tree_leaves(&t), 2);
@@ -203,7 +203,7 @@ static void test_estimates(void **state)
 	struct around *a;
 	double far;
 	(void)state;
-	/* Of a measured batch: what was measured. */
+	/* For a measured batch: the measured time. */
 	const int s = scenario_named(d, "8q1s4096");
 	a = around_new(d, &d->v[s]);
 	assert_int_equal(around_nearest(a, PHASE_DECODE, &far), s);
@@ -215,7 +215,7 @@ static void test_estimates(void **state)
 				    1e-9);
 	}
 	around_free(a);
-	/* Of one between: within what the model says by a quarter. */
+	/* For one between: within a quarter of the model's time. */
 	assert_true(measured_make(&m, d, "llama3.1-8b@1", &llama, "10q1s4096"));
 	a = around_new(d, &m);
 	for (int c = 0; c < d->num_choices; c++) {
@@ -231,8 +231,8 @@ static void test_estimates(void **state)
 }
 
 /* ---- cliffs ------------------------------------------------------------------------------ */
-/* One threshold on num_seqs between two choices whose times are `ratio` apart at it, the
- * one above slower on both sides, or a crossover there where `honest`. */
+/* One threshold on num_seqs between two choices with times `ratio` apart at it: the upper one is
+ * slower on both sides, or they cross there if `honest`. */
 static struct cliff only_cliff(double ratio, int honest)
 {
 	struct data *d = data_new("h200", &h200_run);

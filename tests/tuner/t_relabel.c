@@ -1,4 +1,4 @@
-/* t_relabel.c - the fewest kernels that leaves can do with, against all sets there are. */
+/* t_relabel.c - the smallest set of kernels that leaves need, against all sets. */
 #include "tuner/tree/tree.h"
 #include "tests/support/synthetic.h"
 #include <setjmp.h>
@@ -40,7 +40,7 @@ static struct instance make(unsigned long long *seed)
 	return x;
 }
 
-/* What the leaves cost when these groups serve them within epsilon; -1: they do not. */
+/* The cost of the leaves if these groups serve them within epsilon; -1: they do not. */
 static long long served(const struct instance *x, unsigned groups)
 {
 	long long total = 0;
@@ -104,8 +104,8 @@ static void test_fewest_then_cheapest(void **state)
 	assert_true(fewer > INSTANCES / 10);
 }
 
-/* Three leaves whose options are ab, bc, c: {a, c} and {b, c} cost the same; the first
- * makes the latter two leaves equal. */
+/* Three leaves with options ab, bc, c: {a, c} and {b, c} cost the same; the first makes the
+ * latter two leaves equal. */
 static void test_equal_siblings_become_one(void **state)
 {
 	static const int cost[3][3] = { { 9, 10, 999 }, { 999, 10, 10 }, { 999, 999, 10 } };

@@ -1,4 +1,4 @@
-/* t_score.c - how picks are judged, by hand-computed cases. */
+/* t_score.c - scores of picks, by cases worked out by hand. */
 #include "tuner/eval/eval.h"
 #include "tests/support/synthetic.h"
 #include <setjmp.h>
@@ -138,7 +138,7 @@ static void test_interval_is_of_blocks(void **state)
 	data_free(d);
 }
 
-/* A split is judged by its name; "heldout" is all that begin so. */
+/* A split is selected by name; "heldout" means all that begin so. */
 static void test_splits(void **state)
 {
 	static const char *const names[] = { "train", "heldout_blocked", "heldout_random",
@@ -199,7 +199,7 @@ static void add_pass(struct data *d, const char *set, int pass, double us)
 	assert_true(data_add(d, &c));
 }
 
-/* Pass B alone judges where there is one; what it did not measure is an estimate. */
+/* Pass B alone counts where it exists; cells that it lacks are estimates. */
 static void test_passes(void **state)
 {
 	struct data *d = data_new("h200", &h200_run);

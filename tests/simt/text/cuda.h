@@ -1,4 +1,4 @@
-/* cuda.h - what nvrtc gives device code without any include, on top of simt.h. */
+/* cuda.h - what NVRTC gives device code without any include, on top of simt.h. */
 #ifndef TESTS_SIMT_CUDA_H
 #define TESTS_SIMT_CUDA_H
 

@@ -1,7 +1,6 @@
-/* gpu_emulated.h - what stands in for those functions of kernels/gpu/gpu.h that hold
- * vendor instructions. Included at its end; host.awk leaves their declarations there,
- * so that a body here must have the same signature. A function that is missing here
- * stops the compilation where it is called. */
+/* gpu_emulated.h - bodies for the functions of kernels/gpu/gpu.h with vendor instructions. It is
+ * included at the end of that header; host.awk leaves the declarations there, so a body here
+ * must have the same signature. A missing function stops the compilation where it is called. */
 
 #ifndef DTYPE /* a kernel without elements */
 #define DTYPE F16
@@ -284,8 +283,8 @@ DEVICE void parcel_put(u32 address, u32 box, int rank, float x, float y, float z
 
 /* ---- warpgroup_nvidia.h, warpgroup_products.h ------------------------------------------- */
 
-/* As 8 bytes of shared memory have it: who is still to come, of how many, bytes that are, and the
- * phase. */
+/* The 8 bytes of a gate in shared memory: arrivals missing, arrivals in all, bytes missing, and
+ * the phase. */
 struct simt_gate {
 	int bytes;
 	unsigned char missing, comers, phase;
@@ -329,7 +328,7 @@ DEVICE void gate_expect(u32 gate, u32 bytes)
 	gate_come(gate);
 }
 
-/* By whole warps, of which one lane looks: when others have done what comes before. */
+/* By whole warps; one lane looks, after others have done what comes before. */
 DEVICE void gate_wait(u32 gate, u32 parity)
 {
 	const volatile simt_gate *g = simt_gate_at(gate);
@@ -408,7 +407,7 @@ DEVICE void products_commit()
 {
 }
 
-/* The four warps multiply together: none has what all have not asked for. */
+/* The four warps multiply together: none has a result before all asked for it. */
 template <int pending> DEVICE void products_wait()
 {
 	simt_barrier(15 - simt_now->thread.x / 128, 128, 0);

@@ -1,8 +1,8 @@
 /* hip.h - what clang gives device code for AMD's CDNA GPUs without any include, on top of
  * simt.h: builtins, by their names, and 16-bit types. The text of gpu_amd.h runs as it is.
  *
- * The lanes that an exec mask would leave out are not known here: whatever reads other lanes
- * is a meeting of the whole wave, and lanes that come to different ones part ways. */
+ * Exec masks are not modelled: a builtin that reads other lanes waits for the whole wave, and
+ * lanes that wait at different ones are reported. */
 #ifndef TESTS_SIMT_HIP_H
 #define TESTS_SIMT_HIP_H
 
@@ -226,7 +226,7 @@ static inline int __builtin_amdgcn_ds_swizzle(int v, int how)
 	return simt_from_lane(v, (l & 32) + (((l & how) | how >> 5) ^ how >> 10) % 32);
 }
 
-/* The lane of its row of 16 that lane l reads; -1: there is none. */
+/* The lane that lane l reads in its row of 16; -1: none. */
 static inline int simt_dpp_lane(int l, int how)
 {
 	const int row = l & ~15, in = l & 15, n = how & 15;

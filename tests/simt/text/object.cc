@@ -1,4 +1,4 @@
-/* object.cc - a kernel as a shared object of the host; -DSOURCE names its text. */
+/* object.cc - compiles a kernel as a shared object of the host; -DSOURCE names its text. */
 #ifdef __AMDGCN__
 #include "hip.h"
 #else

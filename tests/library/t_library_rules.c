@@ -1,0 +1,179 @@
+/* t_library_rules.c - the public API on the CPU with rules from a file: formulas, overlaps, and the
+ * defaults where rules name nothing that can run. */
+#include "cpu_step.h"
+
+/* ---- rules from a file ------------------------------------------------------------- */
+/* Opens the CPU with these rules for both parts, and for their overlap; NULL: refused. */
+static attune_context *open_beside(const char *choice, const char *leaf, const char *overlap)
+{
+	char path[] = "/tmp/attune_rules_XXXXXX";
+	attune_context *ctx = NULL;
+	const int fd = mkstemp(path);
+	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+	assert_non_null(out);
+	fprintf(out,
+		"%schoice 0 segmented %s\n"
+		"tree prefill\nreturn 0\ntree decode\nreturn %s\n%s%s\n",
+		override_head("cpu"), choice, leaf, *overlap ? "tree overlap\nreturn " : "",
+		overlap);
+	fclose(out);
+	setenv("ATTUNE_HEURISTICS", path, 1);
+	setenv("ATTUNE_THREADS", "3", 1);
+	attune_open(&ctx, "cpu");
+	unsetenv("ATTUNE_THREADS");
+	unsetenv("ATTUNE_HEURISTICS");
+	unlink(path); /* it was read: nothing looks at it again */
+	return ctx;
+}
+
+static attune_context *open_with(const char *choice, const char *leaf)
+{
+	return open_beside(choice, leaf, "");
+}
+
+static int segments_of(const attune_op *op, const attune_plan *plan)
+{
+	char text[512];
+	assert_int_equal(attune_plan_text(op, plan, text, sizeof text), ATTUNE_OK);
+	const char *at = strstr(text, "SEGMENTS=");
+	return at ? atoi(at + strlen("SEGMENTS=")) : 0;
+}
+
+/* One KV head a cell, three threads: one sequence is cut, a dozen are not. */
+static void formulas_become_numbers_per_batch(void **state)
+{
+	static const int one[][2] = { { 1, 1000 } };
+	static const int many[][2] = { { 1, 90 }, { 1, 80 }, { 1, 90 }, { 1, 70 },
+				       { 1, 90 }, { 1, 60 }, { 1, 90 }, { 1, 50 } };
+	attune_context *ctx =
+	    open_with("TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=balance(1,32,0,0)", "0");
+	if (!ctx)
+		fail_msg("%s", attune_last_error());
+	attune_op *op = prepare(ctx);
+	struct step s;
+	attune_plan plan, other;
+	size_t most;
+	(void)state;
+	step_make(&s, 1, one);
+	assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
+	assert_int_equal(segments_of(op, &plan), 4);
+	assert_int_equal(attune_max_workspace(op, 1, 1, &most), ATTUNE_OK);
+	assert_true(plan.workspace > 0 && plan.workspace <= most);
+	run(op, &s);
+	assert_step_is_right(&s);
+	other = plan;
+	other.part[0].resolved = 0;
+	assert_int_equal(attune_run(op, &other, &s.t, NULL, 0, NULL), ATTUNE_INVALID);
+	step_free(&s);
+	step_make(&s, COUNT(many), many);
+	assert_int_equal(attune_plan_batch(op, &s.batch, &other), ATTUNE_OK);
+	assert_int_equal(segments_of(op, &other), 1);
+	assert_int_equal(segments_of(op, &plan), 4); /* the first plan stays the same */
+	run(op, &s);
+	assert_step_is_right(&s);
+	step_free(&s);
+	attune_release(op);
+	attune_close(ctx);
+}
+
+/* Not carried for this shape, or -1: the defaults run. */
+static void the_defaults_stand_in(void **state)
+{
+	static const char *const rows[][2] = {
+		{ "TILE_SIZE=128 STREAMS=8 WHOLE_PAGES=0 SEGMENTS=2", "0" },
+		{ "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=2", "-1" },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		attune_context *ctx = open_with(rows[i][0], rows[i][1]);
+		attune_op *op = prepare(ctx);
+		attune_plan plan;
+		struct step s;
+		step_make(&s, COUNT(decodes), decodes);
+		assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
+		assert_int_equal(segments_of(op, &plan), 1);
+		run(op, &s);
+		assert_step_is_right(&s);
+		step_free(&s);
+		attune_release(op);
+		attune_close(ctx);
+	}
+}
+
+/* Parts run side by side where both are the choices of the trees, and such a choice is carried. */
+static void parts_overlap_as_the_rules_say(void **state)
+{
+	static const char carried[] = "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=1";
+	static const char foreign[] = "TILE_SIZE=128 STREAMS=8 WHOLE_PAGES=0 SEGMENTS=1";
+	static const struct {
+		const char *choice, *decode, *overlap;
+		enum attune_how how;
+	} rows[] = {
+		{ carried, "0", "", ATTUNE_SERIAL },         { carried, "0", "-1", ATTUNE_SERIAL },
+		{ carried, "0", "streams", ATTUNE_STREAMS }, { carried, "0", "0", ATTUNE_STREAMS },
+		{ carried, "-1", "streams", ATTUNE_SERIAL }, { carried, "-1", "0", ATTUNE_SERIAL },
+		{ foreign, "0", "streams", ATTUNE_SERIAL },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		attune_context *ctx = open_beside(rows[i].choice, rows[i].decode, rows[i].overlap);
+		if (!ctx)
+			fail_msg("%s", attune_last_error());
+		attune_op *op = prepare(ctx);
+		attune_plan plan;
+		struct step s;
+		char text[512];
+		step_make(&s, COUNT(mixed), mixed);
+		assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
+		assert_int_equal(plan.how, rows[i].how);
+		assert_int_equal(plan.num_parts, 2); /* one launch is for fused kernels alone */
+		assert_int_equal(attune_plan_text(op, &plan, text, sizeof text), ATTUNE_OK);
+		assert_int_equal(strstr(text, " || ") != NULL, rows[i].how == ATTUNE_STREAMS);
+		run(op, &s);
+		assert_step_is_right(&s);
+		step_free(&s);
+		step_make(&s, COUNT(decodes), decodes); /* one part: nothing to overlap with */
+		assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
+		assert_int_equal(plan.how, ATTUNE_SERIAL);
+		step_free(&s);
+		attune_release(op);
+		attune_close(ctx);
+	}
+}
+
+/* The last error is of the line that many behind the head of the file. */
+static int is_of_line(int behind)
+{
+	char line[16];
+	int lines = 0;
+	for (const char *at = override_head("cpu"); (at = strchr(at, '\n')); at++)
+		lines++;
+	snprintf(line, sizeof line, ":%d: ", lines + behind);
+	return strstr(attune_last_error(), line) != NULL;
+}
+
+static void a_broken_file_opens_nothing(void **state)
+{
+	(void)state;
+	assert_null(open_with("TILE_SIZE=64", "0"));
+	assert_true(is_of_line(1));
+	assert_null(open_with("TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=2", "1"));
+	assert_true(is_of_line(5));
+	assert_null(open_beside("TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=2", "0", "whole"));
+	assert_true(is_of_line(7));
+	setenv("ATTUNE_HEURISTICS", "", 1); /* as if it were not set */
+	attune_close(open_cpu());
+	unsetenv("ATTUNE_HEURISTICS");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(formulas_become_numbers_per_batch),
+		cmocka_unit_test(the_defaults_stand_in),
+		cmocka_unit_test(parts_overlap_as_the_rules_say),
+		cmocka_unit_test(a_broken_file_opens_nothing),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("library_rules", tests, NULL, NULL);
+}

@@ -1,0 +1,390 @@
+/* t_scenario.c - scenario sets and models: what is read, and what is refused, with message and
+ * place. Runs in the root of the repository. */
+#include "harness/scenario/scenario.h"
+#include "kernels/kernel.h"
+#include "harness/base/json_in.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "tests/support/heard.h"
+
+static char path[] = "/tmp/t_scenario_XXXXXX/x.json"; /* main makes the folder */
+static struct models *models;
+
+static void write_file(const char *text)
+{
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* "attune: <path>:" in front, which no row repeats. */
+static const char *without_path(const char *message)
+{
+	static char text[1024];
+	char start[64];
+	snprintf(start, sizeof start, "attune: %s:", path);
+	assert_memory_equal(message, start, strlen(start));
+	snprintf(text, sizeof text, "%s", message + strlen(start));
+	text[strcspn(text, "\n")] = '\0';
+	return text;
+}
+
+struct row {
+	const char *name, *text, *error;
+};
+
+#define ONE(members) "{\"scenarios\": [\n  {\"models\": [\"llama3.1-8b@1\"], " members "}\n]}\n"
+
+// clang-format off
+static const struct row bad_sets[] = {
+	{ "not JSON", "{\"scenarios\": [}",
+	  "1:16: unexpected token near '}'; the file must hold one JSON object" },
+	{ "empty file", "",
+	  "1:0: '[' or '{' expected near end of file; the file must hold one JSON object" },
+	{ "a key twice", "{\"scenarios\": [], \"scenarios\": []}",
+	  "1:29: duplicate object key near '\"scenarios\"'; the file must hold one JSON object" },
+	{ "not an object", "[1]", "1:1: this is a list; it must be an object" },
+	{ "no scenarios", "{\"about\": \"x\"}",
+	  "1:1: scenarios is missing; it must be given here" },
+	{ "empty list", "{\"scenarios\": []}",
+	  "1:15: scenarios is an empty list; it must be a list with at least one element" },
+	{ "unknown key", "{\"about\": \"x\",\n \"scenario\": []}",
+	  "2:2: unknown key \"scenario\"; known here: about, defaults, scenarios" },
+	{ "notes of numbers", "{\"about\": [1]}",
+	  "1:11: about is a list; it must be a text or a list of texts" },
+	{ "unknown default", "{\"defaults\": {\"batch\": \"q1\"}, \"scenarios\": [{}]}",
+	  "1:15: unknown key \"batch\"; known here: models, page_size, dtype, kv_dtype, "
+	  "layout, lse, seed, split" },
+	{ "unknown setting", ONE("\"batchs\": \"q1\""),
+	  "2:33: unknown key \"batchs\"; known here: batch, weight, steps, from, models, page_size, "
+	  "dtype, kv_dtype, layout, lse, seed, split" },
+	{ "scenario is a text", "{\"scenarios\": [\"q1\"]}",
+	  "1:16: this is \"q1\"; it must be an object" },
+	{ "no batch", "{\"scenarios\": [{\"models\": [\"llama3.1-8b@1\"]}]}",
+	  "1:16: batch is missing; it must be given here" },
+	{ "no model", "{\"scenarios\": [{\"batch\": \"q1\"}]}",
+	  "1:16: models is missing; it must be given here or in defaults" },
+	{ "batch is a number", ONE("\"batch\": 3"), "2:42: batch is 3; it must be a text" },
+	{ "bad batch", ONE("\"batch\": \"32q1sx\""),
+	  "2:42: batch \"32q1sx\": column 6: expected a sequence length, found 'x'" },
+	{ "s below q", ONE("\"batch\": \"q1_q4s2\""),
+	  "2:42: batch \"q1_q4s2\": sequence length 2 is below its query length 4; s counts "
+	  "the context and the query" },
+	{ "no query", ONE("\"batch\": \"2q0s5\""),
+	  "2:42: batch \"2q0s5\" has no query token; at least one q must be 1 or more" },
+	{ "page 0", ONE("\"batch\": \"q1\", \"page_size\": 0"),
+	  "2:61: page_size is 0; it must be an integer from 1 to 65536" },
+	{ "page as text", ONE("\"batch\": \"q1\", \"page_size\": \"16\""),
+	  "2:61: page_size is \"16\"; it must be an integer from 1 to 65536" },
+	{ "page as real",
+	  ONE("\"page_size\": 16.5"), "2:46: page_size is 16.5; it must be an integer from 1 "
+	  "to 65536" },
+	{ "unknown dtype",
+	  ONE("\"dtype\": \"fp8\""), "2:42: dtype is \"fp8\"; it must be \"f32\", \"f16\" or "
+	  "\"bf16\"" },
+	{ "unknown kv dtype",
+	  ONE("\"kv_dtype\": null"), "2:45: kv_dtype is null; it must be \"f32\", \"f16\", "
+	  "\"bf16\" or \"e4m3\"" },
+	{ "8 bits beside 32",
+	  ONE("\"batch\": \"q1\", \"dtype\": \"f32\", \"kv_dtype\": \"e4m3\""),
+	  "2:3: with an E4M3 cache dtype must be F16 or BF16" },
+	{ "unknown layout",
+	  ONE("\"layout\": \"NHD\""), "2:43: layout is \"NHD\"; it must be \"nhd\", \"hnd\" or "
+	  "\"classic\"" },
+	{ "lse as a number", ONE("\"lse\": 1"), "2:40: lse is 1; it must be true or false" },
+	{ "lse of a model by its name",
+	  "{\"scenarios\": [{\"batch\": \"q1\", \"models\": [\"llama3.1-8b@1+lse\"]}]}",
+	  "1:43: unknown model \"llama3.1-8b@1+lse\"; the nearest is \"llama3.1-8b@1\"" },
+	{ "unknown split", ONE("\"split\": \"test\""),
+	  "2:42: split is \"test\"; it must be \"train\", \"peers\", \"heldout\", "
+	  "\"heldout_random\", \"heldout_blocked\", \"heldout_offgrid\", "
+	  "\"heldout_extrapolated\", \"heldout_traces\", \"heldout_shape\", \"ways\" or \"gate\"" },
+	{ "negative seed", ONE("\"seed\": -1"),
+	  "2:41: seed is -1; it must be an integer from 0 to 9223372036854775807" },
+	{ "no weight", ONE("\"weight\": 0"), "2:43: weight is 0; it must be a number above 0" },
+	{ "weight true",
+	  ONE("\"weight\": true"), "2:43: weight is true; it must be a number above 0" },
+	{ "unknown model",
+	  "{\"scenarios\": [{\"batch\": \"q1\",\n\t\"models\": [\"llama3.1-8b@1\", "
+	  "\"llama3.1-70b@3\"]}]}",
+	  "2:30: unknown model \"llama3.1-70b@3\"; the nearest is \"llama3.1-70b@1\"" },
+	{ "unknown default model",
+	  "{\"defaults\": {\"models\": [\"x\"]}, \"scenarios\": [{\"batch\": \"q1\"}]}",
+	  "1:26: unknown model \"x\"; the nearest is \"llama3.1-8b@1\"" },
+	{ "model is a number", "{\"scenarios\": [{\"batch\": \"q1\", \"models\": [1]}]}",
+	  "1:43: model is 1; it must be a text" },
+	{ "models is a text",
+	  "{\"scenarios\": [{\"batch\": \"q1\", \"models\": \"llama3.1-8b@1\"}]}",
+	  "1:42: models is \"llama3.1-8b@1\"; it must be a list with at least one element" },
+	{ "twice", "{\"defaults\": {\"models\": [\"llama3.1-8b@1\"]}, \"scenarios\": "
+	  "[\n{\"batch\": \"q1s1k\"},\n{\"batch\": \"q2\"},\n {\"batch\": \"1q1s1024\", "
+	  "\"weight\": 2}]}",
+	  "4:2: llama3.1-8b@1 q1s1k is already at line 2; give each scenario once" },
+	{ "columns are characters", "{\"about\": \"\xc3\xa4\xe2\x82\xac\", \"scenarios\": 1}",
+	  "1:30: scenarios is 1; it must be a list with at least one element" },
+	{ "a key with escapes stands at its object", " {\"scen\\u0061rios\": 1}",
+	  "1:2: scenarios is 1; it must be a list with at least one element" },
+};
+
+#define MODEL(members)                                                                         \
+	"{\"models\": [\n {\"name\": \"m\", \"query_heads\": 24, \"kv_heads\": 8, "                 \
+	"\"head_size\": 64, " members "}]}"
+
+static const struct row bad_models[] = {
+	{ "models: none", "{}", "1:1: models is missing; it must be given here" },
+	{ "models: no degree",
+	  MODEL("\"window\": 0"), "2:2: tp is missing; it must be given here" },
+	{ "models: degree 0",
+	  MODEL("\"tp\": [1, 0]"), "2:77: tp is 0; it must be an integer from 1 to 1024" },
+	{ "models: degree does not divide", MODEL("\"tp\": [1, 5]"),
+	  "2:77: tp 5 does not divide the 24 query heads; it must" },
+	{ "models: KV heads do not split", MODEL("\"tp\": [1, 12]"),
+	  "2:77: tp 12 neither divides the 8 KV heads nor is a multiple of them; it must be "
+	  "one of the two" },
+	{ "models: degree twice", MODEL("\"tp\": [2, 2]"),
+	  "2:77: m@2 is defined already; give each name and degree once" },
+	{ "models: heads",
+	  "{\"models\": [{\"name\": \"m\", \"query_heads\": 24, \"kv_heads\": 7, "
+	  "\"head_size\": 64, \"tp\": [1]}]}",
+	  "1:13: m: num_query_heads must be a multiple of num_kv_heads" },
+	{ "models: name",
+	  "{\"models\": [{\"name\": \"m@1\", \"query_heads\": 24, \"kv_heads\": 8, "
+	  "\"head_size\": 64, \"tp\": [1]}]}",
+	  "1:22: name is \"m@1\"; it must be 1 to 48 characters without '@', '/' and blanks" },
+	{ "models: head size", "{\"models\": [{\"head_size\": 1000}]}",
+	  "1:27: head_size is 1000; it must be an integer from 8 to 512" },
+	{ "models: scale",
+	  MODEL("\"scale\": -1"), "2:76: scale is -1; it must be a number of 0 or more" },
+	{ "models: sinks", MODEL("\"sinks\": 1"), "2:76: sinks is 1; it must be true or false" },
+};
+// clang-format on
+
+static void refuses_set(void **arg)
+{
+	const struct row *row = *arg;
+	struct scenario_list list = { 0 };
+	int ok;
+	write_file(row->text);
+	listen_begin();
+	ok = scenarios_load(&list, path, models);
+	assert_string_equal(without_path(heard()), row->error);
+	assert_false(ok);
+	assert_int_equal(list.n, 0);
+	scenarios_free(&list);
+}
+
+static void refuses_models(void **arg)
+{
+	const struct row *row = *arg;
+	struct models *m;
+	write_file(row->text);
+	listen_begin();
+	m = models_load(path);
+	assert_string_equal(without_path(heard()), row->error);
+	assert_null(m);
+}
+
+static void refuses_missing_files(void **arg)
+{
+	struct scenario_list list = { 0 };
+	(void)arg;
+	listen_begin();
+	assert_false(scenarios_load(&list, "no/such/file.json", models));
+	assert_string_equal(heard(), "attune: no/such/file.json: No such file or directory\n");
+}
+
+/* Sets stay loaded when a later file is refused. */
+static void keeps_earlier_files(void **arg)
+{
+	struct scenario_list list = { 0 };
+	(void)arg;
+	write_file(ONE("\"batch\": \"q1\""));
+	assert_true(scenarios_load(&list, path, models));
+	/* the same scenario again, in a file of its own */
+	assert_true(scenarios_load(&list, path, models));
+	assert_int_equal(list.n, 2);
+	write_file("{\"defaults\": {\"models\": [\"llama3.1-8b@1\"]}, \"scenarios\": "
+		   "[{\"batch\": \"q1\"}, {\"batch\": \"q\"}]}");
+	listen_begin();
+	assert_false(scenarios_load(&list, path, models));
+	heard();
+	assert_int_equal(list.n, 2);
+	assert_string_equal(list.v[1].batch_text, "q1");
+	scenarios_free(&list);
+}
+
+static void reads_settings(void **arg)
+{
+	struct scenario_list list = { 0 };
+	const struct scenario *s;
+	(void)arg;
+	write_file(
+	    "{\"about\": [\"two\", \"lines\"], \"defaults\": {\"models\": [\"llama3.1-8b@4\", "
+	    "\"gpt-oss-120b-local@1\"], \"dtype\": \"f16\", \"seed\": 7},\n"
+	    "\"scenarios\": [{\"batch\": \"q1s1024_q1s1k\", \"weight\": 2.5},\n"
+	    "{\"batch\": \"q0_q5\", \"models\": [\"qwen3-14b@2\"], \"page_size\": 48,\n"
+	    " \"dtype\": \"f32\", \"kv_dtype\": \"bf16\", \"layout\": \"hnd\",\n"
+	    " \"split\": \"heldout\", \"seed\": 0, \"from\": \"me\", \"lse\": true}]}");
+	assert_true(scenarios_load(&list, path, models));
+	assert_int_equal(list.n, 3);
+	s = &list.v[0];
+	assert_string_equal(s->model, "llama3.1-8b@4");
+	assert_string_equal(s->set, "x");
+	assert_string_equal(s->split, "train");
+	assert_string_equal(s->batch_text, "2q1s1k");
+	assert_int_equal(s->batch->view.num_seqs, 2);
+	assert_int_equal(s->shape.num_query_heads, 8);
+	assert_int_equal(s->shape.num_kv_heads, 2);
+	assert_int_equal(s->shape.page_size, 16);
+	assert_int_equal(s->shape.dtype, ATTUNE_F16);
+	assert_int_equal(s->shape.kv_dtype, ATTUNE_F16);
+	assert_true(s->shape.causal && s->weight == 2.5 && s->seed == 7);
+	s = &list.v[1];
+	assert_string_equal(s->model, "gpt-oss-120b-local@1");
+	assert_true(s->shape.has_sinks && s->shape.window == 128 && s->shape.head_size == 64);
+	assert_false(s->shape.has_lse);
+	s = &list.v[2];
+	assert_string_equal(s->model, "qwen3-14b@2+lse");
+	assert_true(s->shape.has_lse);
+	assert_string_equal(s->split, "heldout");
+	assert_int_equal(s->shape.page_size, 48);
+	assert_int_equal(s->shape.dtype, ATTUNE_F32);
+	assert_int_equal(s->shape.kv_dtype, ATTUNE_BF16);
+	assert_int_equal(s->layout, LAYOUT_HND);
+	assert_true(s->seed == 0 && s->weight == 1);
+	scenarios_free(&list);
+}
+
+static void splits_models(void **arg)
+{
+	attune_shape s;
+	struct models *m;
+	(void)arg;
+	write_file(MODEL("\"tp\": [1, 2, 8, 24], \"softcap\": 50, \"scale\": 0.25"));
+	m = models_load(path);
+	assert_non_null(m);
+	assert_true(models_shape(m, "m@24", &s)); /* replicated */
+	assert_true(s.num_query_heads == 1 && s.num_kv_heads == 1);
+	assert_true(models_shape(m, "m@8", &s));
+	assert_true(s.num_query_heads == 3 && s.num_kv_heads == 1);
+	assert_true(models_shape(m, "m@8+lse", &s));
+	assert_true(s.num_query_heads == 3 && s.has_lse);
+	assert_true(models_shape(m, "m@2", &s) && !s.has_lse);
+	assert_true(s.num_query_heads == 12 && s.num_kv_heads == 4 && s.head_size == 64);
+	assert_true(s.softcap == 50 && s.scale == 0.25f && s.causal && !s.has_sinks && !s.window);
+	assert_string_equal(models_name(m, 3), "m@24");
+	assert_null(models_name(m, 4));
+	listen_begin();
+	assert_false(models_shape(m, "m@3", &s));
+	assert_string_equal(heard(), "attune: unknown model \"m@3\"; the nearest is \"m@1\", and "
+				     "attune scenarios --models lists all\n");
+	models_free(m);
+}
+
+/* ---- facts ---------------------------------------------------------------------- */
+static void counts_facts(void **arg)
+{
+	const attune_shape *s = models_find(models, "llama3.1-8b@1");
+	char error[128];
+	struct batch *b = batch_parse("q512s4k_2q1s1k_q0s100", error, sizeof error);
+	struct facts f;
+	(void)arg;
+	scenario_facts(&f, s, &b->view);
+	assert_int_equal(f.seqs, 3);
+	assert_int_equal(f.decodes, 2);
+	assert_int_equal(f.query_tokens, 514);
+	/* (4096 + 2 x 1024) tokens x 8 heads x 128 x 2 bytes x K and V */
+	assert_true(f.kv_bytes == 6144.0 * 4096);
+	/* pairs: sum of 3585 .. 4096, and 2 x 1024 */
+	assert_true(f.flops == 4.0 * 32 * 128 * (512 * (3585 + 4096) / 2 + 2048));
+	batch_free(b);
+}
+
+static void mutants_do_not_crash(void **arg)
+{
+	static const char text[] = ONE("\"batch\": \"2q1s1k\", \"page_size\": 16, \"weight\": "
+				       "1.5");
+	unsigned long long state = 20261121;
+	(void)arg;
+	listen_begin();
+	for (int i = 0; i < 400; i++) {
+		struct scenario_list list = { 0 };
+		char mutant[sizeof text];
+		memcpy(mutant, text, sizeof text);
+		for (int k = 0; k < 3; k++) {
+			state = state * 6364136223846793005ull + 1442695040888963407ull;
+			mutant[(state >> 40) % (sizeof text - 1)] =
+			    "{}[]\",:0a \\\n-"[(state >> 33) % 13];
+		}
+		write_file(mutant);
+		scenarios_load(&list, path, models);
+		scenarios_free(&list);
+	}
+	heard();
+}
+
+static void places(void **arg)
+{
+	static const char text[] = "{ \"a\" : [ 1 , { \"b\\\"]\" : \"x]}\" , \"c\" : [ ] } ] ,\n"
+				   "\"d\":{\"c\":true}}";
+	// clang-format off
+	static const struct { const char *path, *key; int line, column; } rows[] = {
+		{ "", NULL, 1, 1 },         { "a", NULL, 1, 9 },     { "a/0", NULL, 1, 11 },
+		{ "a/1", NULL, 1, 15 },     { "a/1/c", NULL, 1, 40 }, { "a/1", "c", 1, 34 },
+		{ "d", NULL, 2, 5 },        { "d/c", NULL, 2, 10 },  { "", "d", 2, 1 },
+		{ "a/7", NULL, 1, 9 },      { "d/x/y", NULL, 2, 5 }, { "d/c/x", "y", 2, 10 },
+	};
+	// clang-format on
+	(void)arg;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		int line, column;
+		json_place(text, rows[i].path, rows[i].key, &line, &column);
+		if (line != rows[i].line || column != rows[i].column)
+			fail_msg("\"%s\" %s: %d:%d", rows[i].path, rows[i].key ? rows[i].key : "",
+				 line, column);
+	}
+}
+
+static int finish(void **arg)
+{
+	(void)arg;
+	models_free(models);
+	remove(path);
+	*strrchr(path, '/') = '\0';
+	return rmdir(path);
+}
+
+int main(void)
+{
+	static struct CMUnitTest tests[COUNT(bad_sets) + COUNT(bad_models) + 7];
+	size_t n = 0;
+	char *slash = strrchr(path, '/');
+	*slash = '\0';
+	if (!mkdtemp(path))
+		return 1;
+	*slash = '/';
+	models = models_load("scenarios/models.json");
+	if (!models)
+		return 1;
+#define ROWS(rows, test)                         \
+	for (size_t i = 0; i < COUNT(rows); i++) \
+		tests[n++] =                     \
+		    (struct CMUnitTest){ rows[i].name, test, NULL, NULL, (void *)&rows[i] };
+	ROWS(bad_sets, refuses_set)
+	ROWS(bad_models, refuses_models)
+#undef ROWS
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(refuses_missing_files);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(keeps_earlier_files);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(reads_settings);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(splits_models);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(counts_facts);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(mutants_do_not_crash);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(places);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return _cmocka_run_group_tests("scenario", tests, n, NULL, finish);
+}

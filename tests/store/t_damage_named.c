@@ -1,0 +1,302 @@
+/* t_damage_named.c - databases with one named fault each, and files that are no databases: every
+ * reading command refuses them in one line that names the fault. */
+#include "damage_fixture.h"
+
+/* tuner.h has a struct kept_cells, too */
+int cmd_eval(int, char **);
+int cmd_show(int, char **);
+int cmd_induce(int, char **);
+int cmd_diff(int, char **);
+int cmd_plot(int, char **);
+int cmd_refine(int, char **);
+int cmd_confirm(int, char **);
+
+/* ---- damage by name ---------------------------------------------------------------------------- */
+#define IGNORING "PRAGMA ignore_check_constraints = 1; PRAGMA foreign_keys = 0; "
+#define LOOSE(table, from, to)                                                                    \
+	IGNORING "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = replace(sql, '" from \
+		 "', '" to "') WHERE name = '" table "'; PRAGMA writable_schema = RESET; "
+
+/* Of a database without a seal: by the values alone. */
+static const struct {
+	const char *name, *sql, *says;
+} named[] = {
+	{ "kv_dtype BF17", IGNORING "UPDATE scenario SET kv_dtype = 'BF17'", "BF17" },
+	{ "layout XYZ", IGNORING "UPDATE scenario SET layout = 'XYZ'", "XYZ" },
+	{ "num_kv_heads 0", IGNORING "UPDATE scenario SET num_kv_heads = 0", "num_kv_heads" },
+	{ "head_size 4096", "UPDATE scenario SET head_size = 4096", "head_size" },
+	{ "page_size 2^40", "UPDATE scenario SET page_size = 1 << 40", "page_size" },
+	{ "five heads over two", "UPDATE scenario SET num_kv_heads = 2, num_query_heads = 5",
+	  "multiple" },
+	{ "a batch that is none", "UPDATE scenario SET batch = batch || 'x'", "batch" },
+	{ "a long model name", "UPDATE scenario SET model = printf('%.200c', 'm') WHERE id = 1",
+	  "too long" },
+	{ "a text with a NUL", "UPDATE scenario SET set_name = 'a' || char(0) || 'b'", "set_name" },
+	{ "infinite bytes", "UPDATE work SET bytes = 9e999", "work" },
+	{ "negative bytes", IGNORING "UPDATE work SET bytes = -1", "work" },
+	{ "an infinite weight", IGNORING "UPDATE scenario SET weight = 9e999", "weight" },
+	{ "units 0", IGNORING "UPDATE device SET units = 0", "units" },
+	{ "a long gpu", "UPDATE run SET protocol = printf('%.99c', 'p')", "protocol" },
+	{ "phase 9",
+	  IGNORING "UPDATE race SET phase = 9 WHERE id = (SELECT max(race) FROM measurement)",
+	  "phase" },
+	{ "stage 9",
+	  IGNORING "UPDATE race SET stage = 9 WHERE id = (SELECT max(race) FROM measurement)",
+	  "name" },
+	{ "an unknown stage", "UPDATE stage SET name = 'rice' WHERE id = 1", "rice" },
+	{ "no such variant", IGNORING "UPDATE measurement SET variant = 99 WHERE variant = 1",
+	  "variant" },
+	{ "no such build", IGNORING "UPDATE measurement SET build = 99", "build" },
+	{ "an unknown outcome", IGNORING "UPDATE ending SET outcome = 'fine' WHERE outcome = 'ok'",
+	  "fine" },
+	{ "a median of 0", IGNORING "UPDATE measurement SET median = 0, below = 0 WHERE median > 0",
+	  "median" },
+	{ "ok without a time", "UPDATE measurement SET samples = NULL, median = NULL, below = NULL",
+	  "outcome 'ok'" },
+	{ "a least time below 0", IGNORING "UPDATE measurement SET below = median WHERE median > 0",
+	  "least time" },
+	{ "an unknown way to run parts", IGNORING "UPDATE variant SET how = '|||' WHERE how <> ''",
+	  "|||" },
+	{ "a NULL kernel",
+	  LOOSE("choice", "kernel TEXT NOT NULL CHECK (kernel <> '''')",
+		"kernel TEXT") "UPDATE choice SET kernel = NULL",
+	  "damaged" },
+	{ "a NULL batch",
+	  LOOSE("scenario", "batch           TEXT NOT NULL CHECK (batch <> '''')",
+		"batch TEXT") "UPDATE scenario SET batch = NULL",
+	  "damaged" },
+	{ "a column renamed in the schema's text", LOOSE("race", "mhz_before", "mhz_beforf"),
+	  "damaged" },
+	{ "a view with another number", LOOSE("noise", "20000000", "20000001"), "'noise'" },
+	{ "a view that is gone", "DROP VIEW failures", "'failures'" },
+	{ "version -1", "PRAGMA user_version = -1", "version is -1" },
+	{ "version 7", "PRAGMA user_version = 7", "version 7" },
+	{ "version 5 by label", "PRAGMA user_version = 5", "version 5" },
+};
+
+/* A copy of a database after some SQL; its path. */
+static const char *damaged_by(const char *of, const char *sql)
+{
+	size_t n;
+	static char place[128];
+	unsigned char *whole = bytes_of(of, &n);
+	const char *path = stays(place, "named.sqlite");
+	write_bytes(path, whole, n);
+	free(whole);
+	struct store *s = store_open(path, 0);
+	assert_non_null(s);
+	if (!store_query(s, sql, NULL, NULL))
+		fail_msg("%s", sql);
+	store_close(s);
+	return path;
+}
+
+static int call(int (*command)(int, char **), const char *words)
+{
+	char line[400], *argv[24] = { "attune" }, *save = NULL;
+	int argc = 1, status;
+	const pid_t pid = fork();
+	if (!pid) {
+		snprintf(line, sizeof line, "%s", words);
+		for (char *w = strtok_r(line, " ", &save); w; w = strtok_r(NULL, " ", &save))
+			argv[argc++] = w;
+		alarm(PATIENCE_S);
+		if (!freopen(in_folder("stdout"), "w", stdout))
+			_exit(99);
+		const int code = command(argc, argv);
+		fflush(NULL);
+		_exit(code);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* Each reading command, %s: the database. */
+static const struct {
+	const char *name, *words;
+	int (*command)(int, char **);
+} commands[] = {
+	{ "eval", "--gpu h200 --db %s", cmd_eval },
+	{ "show", "--gpu h200 --db %s --best", cmd_show },
+	{ "induce", "--gpu h200 --db %s --out %s.h", cmd_induce },
+	{ "diff", "--gpu h200 %s %s", cmd_diff },
+	{ "plot", "--gpu h200 --db %s --out /tmp", cmd_plot },
+	{ "refine", "--gpu h200 --db %s", cmd_refine },
+	{ "confirm", "--gpu h200 --db %s --dry-run", cmd_confirm },
+	{ "merge", "/tmp/none/into.sqlite", cmd_merge }, /* replaced by one into the folder */
+};
+
+/* Exit 2 and a line of each command. */
+static void commands_refuse(const char *name, const char *path, const char *says)
+{
+	for (size_t i = 0; i < COUNT(commands); i++) {
+		char words[400];
+		snprintf(words, sizeof words, commands[i].words, path, path);
+		if (commands[i].command == cmd_merge)
+			snprintf(words, sizeof words, "%s %s", in_folder("into.sqlite"), path);
+		unlink(in_folder("into.sqlite"));
+		quiet();
+		const int code = call(commands[i].command, words);
+		const int lines = loud();
+		if (code != EXIT_USAGE || lines != 1 || strstr(said, "not an error") ||
+		    (says && !strstr(said, says)))
+			fail_msg("%s, %s: exit %d, %d lines: %s", name, commands[i].name, code,
+				 lines, said);
+	}
+}
+
+static void named_damage(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT(named); i++) {
+		const char *path = damaged_by("open.sqlite", named[i].sql);
+		const enum found found = find(path, 0, 1);
+		if (found != REFUSED)
+			fail_msg("%s: %s", named[i].name, found_names[found]);
+		if (!strstr(named[i].name, "version 5")) /* merge migrates it, or refuses */
+			commands_refuse(named[i].name, path, NULL);
+		quiet();
+		unsigned long long rows;
+		const int ok = read_rows(path, &rows);
+		loud();
+		const int is_old = strstr(named[i].name, "version 5") != NULL;
+		if (ok || !strstr(said, named[i].says))
+			fail_msg("%s: %s", named[i].name, ok ? "read" : said);
+		if (!is_old)
+			continue;
+		quiet();
+		assert_null(store_open(path, 0));
+		assert_int_equal(loud(), 1);
+		assert_non_null(strstr(said, "not those of version 5"));
+	}
+}
+
+/* A database of version 5 under other labels. */
+static void other_labels(void **state)
+{
+	static const int labels[] = { 1, 6 };
+	char place[128], words[300];
+	const char *path = stays(place, "v5.sqlite");
+	(void)state;
+	for (size_t i = 0; i < COUNT(labels); i++) {
+		unlink(path);
+		snprintf(words, sizeof words,
+			 "(cat tests/store/store_v5.sql; echo 'PRAGMA application_id = 1635021934; "
+			 "PRAGMA "
+			 "user_version = %d;') | sqlite3 %s",
+			 labels[i], path);
+		assert_int_equal(system(words), 0);
+		for (int readonly = 0; readonly < 2; readonly++) {
+			quiet();
+			struct store *s = store_open(path, readonly);
+			assert_int_equal(loud(), 1);
+			assert_null(s);
+			if (!strstr(said, labels[i] == 6 ? "damaged"
+					  : readonly     ? "has version 1"
+							 : "not those of version 1"))
+				fail_msg("labelled %d: %s", labels[i], said);
+		}
+	}
+}
+
+/* A sweep checks its database before it begins, and before --dry-run prints anything. */
+static void sweeps_refuse(void **state)
+{
+	char words[300];
+	(void)state;
+	for (int dry = 0; dry < 2; dry++) {
+		snprintf(words, sizeof words, "--gpu cpu --preset smoke --batch q1s64 --db %s%s",
+			 damaged_by("sealed.sqlite", "UPDATE measurement SET median = median + 1 "
+						     "WHERE median IS NOT NULL"),
+			 dry ? " --dry-run" : "");
+		quiet();
+		const int code = call(cmd_sweep, words);
+		loud();
+		assert_int_equal(code, EXIT_USAGE);
+		assert_non_null(strstr(said, "damaged"));
+	}
+}
+
+/* ---- files that are no databases ------------------------------------------------------------------ */
+static void other_files(void **state)
+{
+	char place[2][128];
+	const char *pipe = stays(place[0], "pipe"), *dir = stays(place[1], "dir.sqlite");
+	(void)state;
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	assert_int_equal(mkdir(dir, 0700), 0);
+	static const char *const says[] = { "a pipe", "a folder" };
+	const char *const paths[] = { pipe, dir };
+	for (size_t i = 0; i < COUNT(paths); i++) {
+		assert_int_equal(find(paths[i], 0, 1), REFUSED);
+		for (size_t k = 0; k < COUNT(commands); k++) {
+			char words[400];
+			if (commands[k].command ==
+			    cmd_diff) /* of headers then, which may be pipes */
+				continue;
+			snprintf(words, sizeof words, commands[k].words, paths[i], paths[i]);
+			if (commands[k].command == cmd_merge)
+				snprintf(words, sizeof words, "%s", paths[i]);
+			quiet();
+			const int code = call(commands[k].command, words);
+			assert_int_equal(loud(), 1);
+			assert_int_equal(code, EXIT_USAGE);
+			assert_non_null(strstr(said, says[i]));
+		}
+	}
+}
+
+/* A database that a writer left in WAL mode, in a folder where its helper files cannot be made. */
+static int read_as_nobody(void)
+{
+	char place[2][128];
+	const char *dir = stays(place[0], "locked"), *path = stays(place[1], "locked/w.sqlite");
+	int status;
+	const pid_t pid = fork();
+	if (!pid) {
+		alarm(PATIENCE_S);
+		if (!geteuid() && (setgid(65534) || setuid(65534)))
+			_exit(99);
+		struct store *s = store_open(path, 1);
+		_exit(s != NULL);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(chmod(dir, 0755), 0);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void wal_in_a_readonly_folder(void **state)
+{
+	size_t n;
+	char place[2][128];
+	const char *dir = stays(place[0], "locked"), *path = stays(place[1], "locked/w.sqlite");
+	unsigned char *whole = bytes_of("open.sqlite", &n);
+	(void)state;
+	whole[18] = whole[19] = 2; /* WAL */
+	assert_int_equal(mkdir(dir, 0755), 0);
+	assert_int_equal(chmod(folder, 0755), 0);
+	write_bytes(path, whole, n);
+	free(whole);
+	assert_int_equal(chmod(path, 0444), 0);
+	assert_int_equal(chmod(dir, 0555), 0);
+	quiet();
+	const int opened = read_as_nobody();
+	assert_int_equal(loud(), 1);
+	assert_int_equal(opened, 0);
+	assert_non_null(strstr(said, "folder"));
+	assert_null(strstr(said, "cannot be written"));
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(named_damage),
+		cmocka_unit_test(other_labels),
+		cmocka_unit_test(sweeps_refuse),
+		cmocka_unit_test(other_files),
+		cmocka_unit_test(wal_in_a_readonly_folder),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("damage_named", tests, make_all, remove_folder);
+}

@@ -1,0 +1,28 @@
+# shellcheck shell=sh
+# tap.sh - what every shell test shares: a temporary folder and TAP rows. Tests run from the root of
+# the repository and source it: `. tests/support/tap.sh`.
+#
+#   row STATUS NAME   prints a row; after a failure also the ends of $tmp/out, $tmp/err and $tmp/log
+#   end_rows          prints the plan and exits, 1 after a failure
+B=${B:-build}
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+n=0 any_failed=0
+
+row() { # STATUS NAME
+	n=$((n + 1))
+	if [ "$1" -eq 0 ]; then
+		echo "ok $n - $2"
+		return
+	fi
+	any_failed=1
+	echo "not ok $n - $2"
+	for log in out err log; do
+		[ ! -e "$tmp/$log" ] || tail -n 20 "$tmp/$log" | sed "s/^/# $log: /"
+	done
+}
+
+end_rows() {
+	echo "1..$n"
+	exit $any_failed
+}
