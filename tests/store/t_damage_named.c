@@ -2,7 +2,7 @@
  * reading command refuses them in one line that names the fault. */
 #include "damage_fixture.h"
 
-/* tuner.h has a struct kept_cells, too */
+/* tuner/data has a struct kept_cells, too */
 int cmd_eval(int, char **);
 int cmd_show(int, char **);
 int cmd_induce(int, char **);

@@ -1,4 +1,4 @@
-/* sources.h - a folder of sources, and their identities. Include after harness.h and cmocka.h. */
+/* sources.h - a folder of sources, and their identities. Include after cmocka.h. */
 #ifndef TESTS_SUPPORT_SOURCES_H
 #define TESTS_SUPPORT_SOURCES_H
 
