@@ -28,7 +28,11 @@ int isa_present(enum isa isa);
 void cpu_describe(struct device_info *info, enum isa isa, int threads);
 void cpu_conditions(struct conditions *now);
 
-/* cpu.c: runs work(arg, i) once for each i below n on all threads; cells
+/* threads.c. From ATTUNE_THREADS, else the CPUs that the process may use. */
+enum attune_status cpu_thread_count(int *threads);
+/* Fills cpu->worker_clock and num_workers; the pool runs. */
+enum attune_status cpu_find_worker_clocks(struct cpu *cpu);
+/* Runs work(arg, i) once for each i below n on all threads; cells
  * are started in order of i. */
 void cpu_parallel(struct cpu *cpu, void (*work)(void *arg, size_t i), void *arg, size_t n);
 /* Seconds that body(arg) took; *share: see cpu_last_play_share. */
