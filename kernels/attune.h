@@ -137,7 +137,8 @@ typedef struct attune_batch {
  *
  * Same bits. The same plan on the same tensors gives the same bits, on the same device and version.
  * The other sequences of a batch may change which kernel runs a sequence and into how many segments
- * its keys are cut, and so the order of sums: the last bits may then differ. */
+ * its keys are cut, and so the order of sums: the last bits may then differ. With
+ * ATTUNE_INVARIANT=1 (attune_open) they do not. */
 typedef struct attune_tensors {
 	void *out;
 	const void *q;
@@ -285,7 +286,25 @@ typedef struct attune_plan {
  *   return 1                     plan.start is EARLY; -1: the choice's own; may be left out
  *
  * The defaults replace a choice that cannot run a batch, or that the library carries no
- * code of for the shape, as with the compiled rules. */
+ * code of for the shape, as with the compiled rules.
+ *
+ * ATTUNE_INVARIANT=1 in the environment makes all ops of this context batch-invariant. It is
+ * read here, once; a value other than 0 or 1, or a file of ATTUNE_HEURISTICS beside it, is
+ * ATTUNE_INVALID. The rows of a sequence, and their LSE, then have the same bits alone and in
+ * any batch, at any place in it, on any pages and with any number of CPU threads. What must
+ * agree: version, device (on the CPU the instruction set), shape, the sequence's own query
+ * and context lengths, and its tensors' values.
+ *
+ *   - Shape and device pick one kernel for prefills and one for decodes; neither cuts keys
+ *     into segments. The parts run one after the other, and EARLY changes nothing.
+ *   - attune_plan_batch refuses what that kernel cannot run, with ATTUNE_UNSUPPORTED. Beyond
+ *     the refusals of attune_prepare these are: decodes over an E4M3 cache or with LSE where
+ *     the library carries no code of ring for the shape, and there batches of more than 65535
+ *     decodes (fewer for queries of several tokens); in the classic layout sequences whose
+ *     scores exceed a block's shared memory, some 57000 keys on an H200.
+ *   - No step plans on the device: attune_record_* and attune_plan_recorded, and under capture
+ *     an attune_run with LENGTHS_VARY, are ATTUNE_UNSUPPORTED. Graphs of plans (LENGTHS_PICKED)
+ *     are invariant. */
 enum attune_status attune_open(attune_context **ctx, const char *device);
 void attune_close(attune_context *ctx);
 /* e.g. "NVIDIA H200 (sm_90, 132 SMs)"; lives as long as ctx. */
@@ -295,7 +314,8 @@ const char *attune_device_name(const attune_context *ctx);
  *   "h200"      measurements of that GPU. It may be another model than this one: the nearest with
  *               binaries that run here (`attune devices` has the reason)
  *   a path      the file that ATTUNE_HEURISTICS named
- *   "untuned"   no measurements: plans are the kernels' defaults */
+ *   "untuned"   no measurements: plans are the kernels' defaults
+ *   "invariant" shape and device alone: ATTUNE_INVARIANT=1 */
 const char *attune_heuristic(const attune_context *ctx);
 
 /* Loads all kernels that a plan for `shape` may name. Allocates and synchronises. A shape that is
@@ -305,7 +325,8 @@ const char *attune_heuristic(const attune_context *ctx);
  *     192, 256;
  *   - queries of more than 8 tokens with LSE, but on sm_90 where the library carries warpgroup;
  *   - decodes over an E4M3 cache with pages that are no multiple of 8 tokens;
- *   - queries of more than 8 tokens in the classic layout. */
+ *   - queries of more than 8 tokens in the classic layout;
+ *   - with ATTUNE_INVARIANT=1 also those that attune_open lists. */
 enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape, attune_op **op);
 void attune_release(attune_op *op);
 

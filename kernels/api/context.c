@@ -1,4 +1,5 @@
 /* context.c - opens and closes contexts; prepares and releases ops. */
+#include "invariant.h"
 #include "kernels/device/hip/hip.h"
 #include "kernels/replan/replan.h"
 #include "kernels/launch/run.h"
@@ -16,16 +17,28 @@ static void name_context(attune_context *ctx)
 						   : "SMs");
 }
 
-/* Names the context and reads the file of ATTUNE_HEURISTICS. The device is open. */
-static enum attune_status finish_open(attune_context *ctx, attune_context **out)
+/* Reads where plans come from: ATTUNE_INVARIANT, and the file of ATTUNE_HEURISTICS. */
+static enum attune_status read_rules(attune_context *ctx)
 {
 	const char *path = getenv("ATTUNE_HEURISTICS");
-	enum attune_status status = ATTUNE_OK;
-	name_context(ctx);
-	if (path && *path)
-		status = override_open(&ctx->override, path, &ctx->device.info);
+	enum attune_status status = invariant_read(&ctx->is_invariant);
+	if (!status && path && *path)
+		status = ctx->is_invariant
+			     ? fail(ATTUNE_INVALID, "ATTUNE_HEURISTICS and ATTUNE_INVARIANT=1 are "
+						    "both set: the mode has rules of its own")
+			     : override_open(&ctx->override, path, &ctx->device.info);
 	snprintf(ctx->heuristic, sizeof ctx->heuristic, "%s",
-		 ctx->override ? path : selector_name(&ctx->device.info));
+		 ctx->is_invariant ? "invariant"
+		 : ctx->override   ? path
+				   : selector_name(&ctx->device.info));
+	return status;
+}
+
+/* Names the context and reads its rules. The device is open. */
+static enum attune_status finish_open(attune_context *ctx, attune_context **out)
+{
+	name_context(ctx);
+	const enum attune_status status = read_rules(ctx);
 	if (status)
 		attune_close(ctx);
 	else
@@ -197,6 +210,44 @@ static enum attune_status add_defaults(attune_op *op)
 	return status;
 }
 
+/* The first candidate of a phase whose code the library carries for the shape. */
+static enum attune_status add_invariant(attune_op *op, enum phase phase, int *id)
+{
+	struct invariant_walk w = { .phase = phase };
+	struct choice c;
+	*id = -1;
+	while (*id < 0 && invariant_next(&w, &op->shape, &op->ctx->device.info, &c)) {
+		const enum attune_status status = add_ready(op, c.kernel, &c.config);
+		if (status)
+			return status;
+		if (op->ready[op->num_ready - 1].code)
+			*id = op->num_ready - 1;
+		else
+			op->num_ready--;
+	}
+	return ATTUNE_OK;
+}
+
+/* All that a plan may name. */
+static enum attune_status add_all(attune_op *op)
+{
+	enum attune_status status;
+	if (op->ctx->is_invariant) {
+		status = add_invariant(op, PHASE_PREFILL, &op->invariant[0]);
+		return status ? status : add_invariant(op, PHASE_DECODE, &op->invariant[1]);
+	}
+	status = add_choices(op);
+	return status ? status : add_defaults(op);
+}
+
+static const struct selector *rules_of(const attune_context *ctx, enum attune_dtype kv_dtype)
+{
+	if (ctx->is_invariant)
+		return NULL;
+	return ctx->override ? override_selector(ctx->override)
+			     : selector_for(&ctx->device.info, kv_dtype);
+}
+
 static int any_choice_needs(const attune_op *op, enum helper h)
 {
 	for (int i = 0; i < op->num_ready; i++)
@@ -244,18 +295,15 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 		return fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
 	op->ctx = ctx;
 	op->shape = *shape;
-	op->heuristic = ctx->override ? override_selector(ctx->override)
-				      : selector_for(&ctx->device.info, shape->kv_dtype);
+	op->heuristic = rules_of(ctx, shape->kv_dtype);
 	op->num_choices = op->heuristic ? op->heuristic->num_choices : 0;
 	op->ready = calloc((size_t)(op->num_choices + num_fallbacks()), sizeof *op->ready);
 	status = op->ready ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
 	if (!status)
-		status = add_choices(op);
-	if (!status)
-		status = add_defaults(op);
+		status = add_all(op);
 	if (!status)
 		status = add_helpers(op);
-	if (!status)
+	if (!status && !ctx->is_invariant) /* a recorded step plans by its whole batch */
 		status = recorder_make(op);
 	if (!status && !any_ready(op))
 		status = no_kernel(ctx, shape);

@@ -37,6 +37,17 @@ static struct pick pick_by_heuristic(const attune_op *op, const struct selection
 	return f;
 }
 
+/* The shape's choice for the phase of part p. Where it cannot run the part none does: another one
+ * would depend on the rest of the batch. */
+static struct pick pick_invariant(const attune_op *op, const struct part *p)
+{
+	struct pick f = { .id = -1 };
+	const int id = op->invariant[p->max_query <= DECODE_MAX_QUERY];
+	if (can_run(op, id, p, &f.as))
+		f.id = id;
+	return f;
+}
+
 /* The first that can run the part: of the defaults in order (for decodes in reverse), then of the
  * choices. */
 static struct pick pick_fallback(const attune_op *op, const struct part *p)
@@ -92,7 +103,8 @@ static void decide(const attune_op *op, const attune_batch *batch, struct decisi
 	batch_count(&sums, &op->shape, batch, &op->ctx->device.info);
 	select_parts(&d->s, op->heuristic, &sums, batch);
 	for (int i = 0; i < d->s.num_parts; i++)
-		d->pick[i] = pick_by_heuristic(op, &d->s, i);
+		d->pick[i] = op->ctx->is_invariant ? pick_invariant(op, &d->s.part[i])
+						   : pick_by_heuristic(op, &d->s, i);
 	if (d->s.num_parts < 2 || !op->heuristic)
 		return;
 	if (part_of_batch(&whole, PHASE_ALL, &sums, batch))
@@ -141,15 +153,16 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, const
 				   struct pick f)
 {
 	attune_part *out = &plan->part[plan->num_parts];
-	if (f.id < 0)
+	if (f.id < 0 && !op->ctx->is_invariant)
 		f = pick_fallback(op, p);
 	if (f.id < 0)
 		return fail(
 		    ATTUNE_UNSUPPORTED,
-		    "no kernel can run queries of %d tokens over %lld keys%s%s%s", p->max_query,
+		    "no kernel can run queries of %d tokens over %lld keys%s%s%s%s", p->max_query,
 		    p->f.max_seq, op->shape.kv_dtype == ATTUNE_E4M3 ? " of an E4M3 cache" : "",
 		    op->shape.kv_layout == ATTUNE_KV_CLASSIC ? " in the classic layout" : "",
-		    op->shape.has_lse ? " and give their LSE" : "");
+		    op->shape.has_lse ? " and give their LSE" : "",
+		    op->ctx->is_invariant ? " with ATTUNE_INVARIANT=1" : "");
 	const struct kernel *k = op->ready[f.id].kernel;
 	plan->early[plan->num_parts] = early_of(op, k, &f.as, p);
 	struct part known = *p;

@@ -9,6 +9,7 @@
 struct attune_context {
 	struct device device;
 	int adopted;               /* close must leave the device open */
+	int is_invariant;          /* ATTUNE_INVARIANT=1: api/invariant.c */
 	struct override *override; /* NULL: the compiled heuristic is used */
 	char name[128];
 	char heuristic[256]; /* the result of attune_heuristic */
@@ -29,6 +30,7 @@ struct attune_op {
 	struct code *helper[NUM_HELPERS]; /* NULL: not carried, or no choice needs it */
 	int num_choices; /* of the heuristic; then the defaults of attune_fallbacks */
 	int num_ready;
+	int invariant[2]; /* of a context that is_invariant: prefills', decodes'; -1: none */
 	struct ready *ready;
 	struct recorder *recorder; /* NULL: cannot record steps */
 };

@@ -202,6 +202,14 @@ static size_t most_workspace(const attune_op *op, const attune_bounds *b)
 	return bodies > list ? bodies : list;
 }
 
+static const char *why_unrecorded(const attune_op *op)
+{
+	if (op->ctx->device.info.backend == BACKEND_CPU)
+		return "a CPU records no graphs";
+	return op->ctx->is_invariant ? "with ATTUNE_INVARIANT=1 no step plans on the device"
+				     : "the library carries no recorded kernels for this shape";
+}
+
 /* The checks of all calls. */
 static enum attune_status check(const attune_op *op, const attune_bounds *b, const char *call)
 {
@@ -211,10 +219,7 @@ static enum attune_status check(const attune_op *op, const attune_bounds *b, con
 	if (error)
 		return fail(ATTUNE_INVALID, "%s: %s", call, error);
 	if (!op->recorder)
-		return fail(ATTUNE_UNSUPPORTED, "%s: %s", call,
-			    op->ctx->device.info.backend == BACKEND_CPU
-				? "a CPU records no graphs"
-				: "the library carries no recorded kernels for this shape");
+		return fail(ATTUNE_UNSUPPORTED, "%s: %s", call, why_unrecorded(op));
 	if (most_blocks(op, b) > INT_MAX / MAX_RECORDED_VALUES / 8)
 		return fail(ATTUNE_UNSUPPORTED, "%s: %d tokens are too many", call, b->num_tokens);
 	return ATTUNE_OK;
@@ -357,9 +362,12 @@ enum attune_status record_in_run(const attune_op *op, const attune_plan *plan,
 		bounds.max_query = (int)max_of(bounds.max_query, plan->part[i].max_query);
 	if (check(op, &bounds, "attune_run"))
 		return fail(ATTUNE_UNSUPPORTED,
-			    "attune_run: this stream is being captured, and the library carries no "
-			    "kernels for this shape that could plan anew at each replay; leave "
-			    "plan.lengths at ATTUNE_LENGTHS_PICKED and keep a graph for each plan");
+			    "attune_run: this stream is being captured, and %s; leave "
+			    "plan.lengths at ATTUNE_LENGTHS_PICKED and keep a graph for each plan",
+			    op->ctx->is_invariant
+				? "with ATTUNE_INVARIANT=1 no replay plans anew"
+				: "the library carries no kernels for this shape that could plan "
+				  "anew at each replay");
 	const size_t head = head_bytes(op, &bounds), need = record_workspace(op, &bounds);
 	if (bytes < need || !workspace)
 		return fail(ATTUNE_TOO_SMALL,

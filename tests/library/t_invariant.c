@@ -1,0 +1,242 @@
+/* t_invariant.c - batch-invariant mode, ATTUNE_INVARIANT=1: a sequence's rows have the same bits
+ * alone and within random batches, with any number of threads. Without the mode some rows differ,
+ * so the comparison can fail. Rows run on the CPU and on a GPU or the emulated one, which gets
+ * fewer and shorter sequences, another number of units and another order of turns each time. */
+#include "kernels/launch/run.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "tests/support/lone_sequences.h"
+
+enum { BATCHES = 25, EMULATED_BATCHES = 8 };
+
+/* Query and context lengths. */
+static const int lens[][2] = { { 1, 0 },   { 1, 37 }, { 1, 300 }, { 1, 450 }, { 3, 200 },
+			       { 8, 90 },  { 8, 0 },  { 9, 0 },   { 40, 0 },  { 30, 130 },
+			       { 70, 64 }, { 5, 1 },  { 20, 250 } };
+static const int short_lens[][2] = { { 1, 5 },  { 1, 300 }, { 4, 150 }, { 8, 0 },
+				     { 9, 40 }, { 33, 0 },  { 20, 170 } };
+
+// clang-format off
+static const struct row cpu_rows[] = {
+	{ "F32, group 4, head 64", { 8, 2, 64, 16, ATTUNE_F32, ATTUNE_F32, .causal = 1 }, 0 },
+	{ "F16, group 1, head 128", { 4, 4, 128, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1 }, 0 },
+	{ "BF16, group 8, head 128", { 8, 1, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, 0 },
+	{ "F32, group 6, head 80, window, pages of 12", { 6, 1, 80, 12, ATTUNE_F32, ATTUNE_F32, .causal = 1, .window = 100 }, 0 },
+	{ "BF16, group 2, head 96, window, sinks", { 4, 2, 96, 32, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .window = 33, .has_sinks = 1 }, 0 },
+	{ "F16, group 3, head 256, softcap", { 6, 2, 256, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .softcap = 20 }, 0 },
+	{ "BF16, group 4, head 192, not causal", { 4, 1, 192, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 0 }, 0 },
+	{ "F32, group 71, head 64, ALiBi, sinks", { 71, 1, 64, 16, ATTUNE_F32, ATTUNE_F32, .causal = 1, .has_alibi = 1, .has_sinks = 1 }, 0 },
+};
+static const struct row gpu_rows[] = {
+	{ "BF16, group 4, head 128", { 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, 0 },
+	{ "F16, group 2, head 64, window, sinks", { 4, 2, 64, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 90, .has_sinks = 1 }, 0 },
+	{ "BF16, group 4, head 80, pages of 12", { 4, 1, 80, 12, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, 0 },
+	{ "BF16, LSE", { 4, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_lse = 1 }, 0 },
+	{ "E4M3 cache", { 4, 2, 128, 16, ATTUNE_BF16, ATTUNE_E4M3, .causal = 1 }, 0 },
+	{ "classic layout", { 4, 2, 128, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .kv_layout = ATTUNE_KV_CLASSIC }, 1 },
+};
+// clang-format on
+
+/* ---- the tests ------------------------------------------------------------------------------ */
+
+static void invariant(struct stage *t, const struct row *r, int batches)
+{
+	stage_make(t, r);
+	stage_open(t, "1");
+	run_alone(t);
+	assert_int_equal(run_batches(t, batches), 0);
+	stage_close(t);
+	stage_free(t);
+}
+
+/* The normal rules: in some batch other bits than alone. All are near to those of the mode. */
+static void variant(struct stage *t, const struct row *r, int batches)
+{
+	stage_make(t, r);
+	stage_open(t, "1");
+	run_alone(t);
+	stage_close(t);
+	stage_open(t, "0");
+	run_batches(t, batches);
+	assert_true(t->largest < 0.02f);
+	forget(t);
+	run_alone(t);
+	assert_true(run_batches(t, batches) > 0);
+	stage_close(t);
+	stage_free(t);
+}
+
+static void open_cpus(struct stage *t)
+{
+	static const char *const threads[] = { "1", "2", "5" };
+	*t = (struct stage){ .lens = lens, .num = COUNT(lens), .ops = COUNT(threads) };
+	for (int i = 0; i < t->ops; i++) {
+		setenv("ATTUNE_THREADS", threads[i], 1);
+		ok(device_open(&t->dev[i], "cpu"));
+	}
+	unsetenv("ATTUNE_THREADS");
+}
+
+static void cpu_is_invariant(void **state)
+{
+	struct stage t;
+	open_cpus(&t);
+	invariant(&t, *state, BATCHES);
+}
+
+static void cpu_varies_without_the_mode(void **state)
+{
+	struct stage t;
+	open_cpus(&t);
+	variant(&t, *state, BATCHES);
+}
+
+/* Returns the batches to run. */
+static int open_gpu(struct stage *t, const struct row *r)
+{
+	*t = (struct stage){ .ops = 1 };
+	ok(gpu_open(&t->dev[0]));
+	const int emulated = is_emulated(&t->dev[0]);
+	t->lens = emulated ? short_lens : lens;
+	t->num = r->decodes_only ? emulated ? 4 : 7
+		 : emulated      ? (int)COUNT(short_lens)
+				 : (int)COUNT(lens);
+	return emulated ? EMULATED_BATCHES : BATCHES;
+}
+
+static void gpu_is_invariant(void **state)
+{
+	struct stage t;
+	const int batches = open_gpu(&t, *state);
+	invariant(&t, *state, batches);
+}
+
+static void gpu_varies_without_the_mode(void **state)
+{
+	struct stage t;
+	const int batches = open_gpu(&t, *state);
+	variant(&t, *state, batches);
+}
+
+/* One choice for each phase, whatever the batch; and no steps that plan on the device. */
+static void gpu_plans_by_shape_alone(void **state)
+{
+	const struct row *r = *state;
+	struct device dev;
+	attune_context *ctx;
+	attune_op *op;
+	attune_plan plan;
+	size_t bytes;
+	static const int32_t starts[] = { 0, 1, 301, 302 }, seq_lens[] = { 90000, 4000, 3 };
+	static const int32_t one[] = { 0, 1 };
+	const attune_batch mixed = { 3, starts, seq_lens }, alone = { 1, one, seq_lens };
+	const attune_bounds bounds = { 3, 300, 302 };
+	char text[512], decode[512];
+	ok(gpu_open(&dev));
+	setenv("ATTUNE_INVARIANT", "1", 1);
+	ok(attune_adopt(&ctx, &dev));
+	unsetenv("ATTUNE_INVARIANT");
+	ok(attune_prepare(ctx, &r->s, &op));
+	ok(attune_plan_batch(op, &alone, &plan));
+	ok(attune_plan_text(op, &plan, decode, sizeof decode));
+	ok(attune_plan_batch(op, &mixed, &plan));
+	assert_int_equal(plan.how, ATTUNE_SERIAL);
+	assert_int_equal(plan.workspace, 0);
+	ok(attune_plan_text(op, &plan, text, sizeof text));
+	assert_non_null(strstr(text, " | decode: "));
+	assert_string_equal(strstr(text, " | decode: ") + strlen(" | decode: "), decode);
+	assert_int_equal(attune_record_sizes(op, &bounds, &bytes, &bytes), ATTUNE_UNSUPPORTED);
+	assert_non_null(strstr(attune_last_error(), "ATTUNE_INVARIANT=1"));
+	attune_release(op);
+	attune_close(ctx);
+	device_close(&dev);
+}
+
+static void environments(void **state)
+{
+	static const struct {
+		const char *invariant, *heuristics;
+		enum attune_status status;
+		const char *text; /* of the error, or of attune_heuristic */
+	} rows[] = {
+		{ "", "", ATTUNE_OK, "cpu" },
+		{ "0", "", ATTUNE_OK, "cpu" },
+		{ "1", "", ATTUNE_OK, "invariant" },
+		{ "2", "", ATTUNE_INVALID, "ATTUNE_INVARIANT is \"2\": 0 or 1 is expected" },
+		{ "yes", "", ATTUNE_INVALID, "ATTUNE_INVARIANT is \"yes\": 0 or 1 is expected" },
+		{ "01", "", ATTUNE_INVALID, "ATTUNE_INVARIANT is \"01\": 0 or 1 is expected" },
+		{ "1", "rules.txt", ATTUNE_INVALID,
+		  "ATTUNE_HEURISTICS and ATTUNE_INVARIANT=1 are both set: the mode has rules of "
+		  "its own" },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		attune_context *ctx = NULL;
+		setenv("ATTUNE_INVARIANT", rows[i].invariant, 1);
+		setenv("ATTUNE_HEURISTICS", rows[i].heuristics, 1);
+		const enum attune_status status = attune_open(&ctx, "cpu");
+		assert_int_equal(status, rows[i].status);
+		assert_int_equal(ctx != NULL, !status);
+		assert_string_equal(status ? attune_last_error() : attune_heuristic(ctx),
+				    rows[i].text);
+		attune_close(ctx);
+	}
+	unsetenv("ATTUNE_INVARIANT");
+	unsetenv("ATTUNE_HEURISTICS");
+}
+
+/* What the choice cannot run is refused, not given to another kernel. */
+static void no_other_kernel_steps_in(void **state)
+{
+	static const attune_shape s = {
+		4, 2, 128, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .kv_layout = ATTUNE_KV_CLASSIC
+	};
+	static const int32_t starts[] = { 0, 1 }, seq_lens[] = { 200000 };
+	const attune_batch batch = { 1, starts, seq_lens };
+	struct device dev;
+	attune_context *ctx;
+	attune_op *op;
+	attune_plan plan;
+	(void)state;
+	ok(gpu_open(&dev));
+	setenv("ATTUNE_INVARIANT", "1", 1);
+	ok(attune_adopt(&ctx, &dev));
+	unsetenv("ATTUNE_INVARIANT");
+	ok(attune_prepare(ctx, &s, &op));
+	assert_int_equal(attune_plan_batch(op, &batch, &plan), ATTUNE_UNSUPPORTED);
+	assert_non_null(strstr(attune_last_error(), " with ATTUNE_INVARIANT=1"));
+	attune_release(op);
+	attune_close(ctx);
+	device_close(&dev);
+}
+
+static struct CMUnitTest tests[COUNT(cpu_rows) + COUNT(gpu_rows) + 8];
+static char names[COUNT(tests)][120];
+static size_t num_tests;
+
+static void add(const char *what, CMUnitTestFunction test, const struct row *r)
+{
+	snprintf(names[num_tests], sizeof *names, "%s%s%s", what, r ? ": " : "", r ? r->name : "");
+	tests[num_tests] =
+	    (struct CMUnitTest){ names[num_tests], test, NULL, NULL, (void *)(uintptr_t)r };
+	num_tests++;
+}
+
+int main(void)
+{
+	for (size_t i = 0; i < COUNT(cpu_rows); i++)
+		add("cpu", cpu_is_invariant, &cpu_rows[i]);
+	add("cpu, not without the mode", cpu_varies_without_the_mode, &cpu_rows[2]);
+	add("environment", environments, NULL);
+	for (size_t i = 0; i < COUNT(gpu_rows); i++)
+		add("gpu", gpu_is_invariant, &gpu_rows[i]);
+	add("gpu, not without the mode", gpu_varies_without_the_mode, &gpu_rows[0]);
+	add("gpu, plans", gpu_plans_by_shape_alone, &gpu_rows[0]);
+	add("gpu, refusals", no_other_kernel_steps_in, NULL);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return _cmocka_run_group_tests("invariant", tests, num_tests, NULL, NULL);
+}
