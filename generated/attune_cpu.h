@@ -90,7 +90,7 @@
  * second-best choice and its geomean; a remark. Slowdowns are of the whole plan, with the
  * best choice for the other part.
  *
- *   few      the leaf has too few scenarios for a firm answer
+ *   few      the leaf has only one or two training scenarios
  *   guarded  some batches of the leaf break a rule of the choice; for these the library
  *            runs the kernels' defaults
  */

@@ -11,10 +11,10 @@
  *                        instead of six
  *   v_to_f16 v_to_bf16   the first n lanes as elements, rounded to nearest even
  *
- * n is a constant, 8 or LANES (pair: any multiple of 8). + - * are the language's. ACCS:
- * accumulators of a product that fit in registers with its operands. MR x NV: rows and vectors of
- * the register block of a matrix product. Compilers keep the MR factors of a step in registers too
- * (12 on NEON spilled). */
+ * n is a constant, 8 or LANES (pair: any multiple of 8). + - * are the language's.
+ * ACCS: accumulators of a product that fit in registers with its operands.
+ * MR x NV: rows and vectors of the register block of a matrix product. Compilers keep the MR
+ * factors of a step in registers too (12 on NEON spilled). */
 #ifndef ATTUNE_SIMD_H
 #define ATTUNE_SIMD_H
 

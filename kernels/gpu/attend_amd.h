@@ -319,7 +319,7 @@ DEVICE void attend_direct(const attune_args &a, const block &b, const course &w,
 	}
 }
 
-/* Computes a tile; finds the next one's pages. */
+/* Loads a tile into registers and finds the next one's pages. */
 template <int EVEN>
 DEVICE void fetch(const attune_args &a, const block &b, const course &w, copier &c, int tile)
 {

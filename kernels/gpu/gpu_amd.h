@@ -289,7 +289,7 @@ template <int streamed> DEVICE u32x4 load_halves(const void *p, int n)
 	return x;
 }
 
-/* the first values of two pairs; the second values */
+/* packs the first values of both pairs; the second values */
 DEVICE u32 pair_firsts(u32 a, u32 b)
 {
 	return __builtin_amdgcn_perm(b, a, 0x05040100);

@@ -131,7 +131,7 @@ template <int EDGE> DEVICE void step(const attune_args &a, walk &w, int tile)
 	accumulate(w.t, p, k_tile + TILE_BYTES, warp_key);
 }
 
-/* Runs the inner tiles of a span. */
+/* Runs the inner tiles of a span, if they come next. */
 template <int TIMES>
 DEVICE void inner_tiles(const attune_args &a, walk &w, const span &s, int &tile)
 {

@@ -64,7 +64,7 @@ DEVICE share join_share(const float2 *ml, const float *parts, int segments)
 		UNROLL for (int i = 0; i < AT_A_TIME; i++)
 		{
 			const float w = shfl(weight, i);
-			if (w > 0) /* warp 0 stored nothing */
+			if (w > 0) /* a segment of weight 0 has no partial */
 				UNROLL for (int n = 0; n < PAIRS; n++)
 				{
 					t.o[n].x += w * part[i][n].x;
@@ -75,7 +75,7 @@ DEVICE share join_share(const float2 *ml, const float *parts, int segments)
 	return t;
 }
 
-/* Stores the sums of all warps for the block to read. */
+/* The sums of all warps, which the whole block reads. */
 struct shares {
 	float2 o[NUM_WARPS][HEAD_SIZE / 2];
 	float top[NUM_WARPS], sum[NUM_WARPS];

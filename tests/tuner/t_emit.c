@@ -90,7 +90,7 @@ static const char golden[] =
     " * second-best choice and its geomean; a remark. Slowdowns are of the whole plan, with the\n"
     " * best choice for the other part.\n"
     " *\n"
-    " *   few      the leaf has too few scenarios for a firm answer\n"
+    " *   few      the leaf has only one or two training scenarios\n"
     " *   guarded  some batches of the leaf break a rule of the choice; for these the library\n"
     " *            runs the kernels' defaults\n"
     " */\n"

@@ -254,7 +254,7 @@ static void emit_leaf_words(const struct emitter *e)
 	      "with the\n"
 	      " * best choice for the other part.\n"
 	      " *\n"
-	      " *   few      the leaf has too few scenarios for a firm answer\n"
+	      " *   few      the leaf has only one or two training scenarios\n"
 	      " *   guarded  some batches of the leaf break a rule of the choice; for these the "
 	      "library\n"
 	      " *            runs the kernels' defaults\n",
