@@ -5,17 +5,20 @@
  *   database  615a0e0c71ea32a1cd209b8affe723ce, protocol rounds-rotating
  *   stale     too few times of today's sources are left to remake this header
  *   learned   from 74 scenarios, 40 held out
- *   judged    by times of a second pass in 114 of 114 scenarios; it lacks 4 of the picks
- *   noise     6.47 % below 20 us, by 15 A/A pairs
- *             5.16 % below 200 us, by 40 A/A pairs
- *             4.64 % above, by 182 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.029 1.011 1.005 1.002 1.001 1.000
- *             trees of depth 3: 1.0031 at best, 1.0034 by look-ahead; this one 1.0292
- *   decode    best of 1, 2, ... choices: 1.095 1.041 1.031 1.023 1.016 1.011 1.006 1.003
+ *   scored    by second-pass times in 114 of 114 scenarios; 4 picks there have
+ *             first-pass times only
+ *   noise     6.47 % below 20 us (15 A/A pairs)
+ *             5.16 % below 200 us (40 A/A pairs)
+ *             4.64 % above (182 A/A pairs)
+ *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
+ *             1.029 1.011 1.005 1.002 1.001 1.000
+ *             slowdown of trees of depth 3: optimal 1.0031, by look-ahead 1.0034; of this tree 1.0292
+ *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
+ *             1.095 1.041 1.031 1.023 1.016 1.011 1.006 1.003
  *             1.001 1.001 1.000 1.000
- *             trees of depth 3: 1.0197 at best, 1.0210 by look-ahead; this one 1.0088
+ *             slowdown of trees of depth 3: optimal 1.0197, by look-ahead 1.0210; of this tree 1.0088
  *
- * Slowdown against the fastest of all that was measured:
+ * Slowdown: time of a policy's plan / time of the fastest measured plan.
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
  *   tree        train                       74  1.037  1.153  1.367   77.0
@@ -43,28 +46,53 @@
  *   default     heldout_shape                7  1.058  1.095  1.095   42.9
  *   default     heldout_traces               6  1.027  1.040  1.040  100.0
  *
- * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that are
- * legal for the batch the one, the smallest of equals, that makes least of
+ * Queries of at most 8 tokens are decodes, longer ones prefills.
  *
- *   ceil(B v / (units slots)) (mean / v + start) + (longest - mean) / v
- *     + (v > 1 ? launch : 0) + merge v
+ *   attune_cpu_prefill(f)  the choice for the prefills; f: their features
+ *   attune_cpu_decode(f)   the choice for the decodes; f: their features
+ *   attune_cpu_overlap(f)  how a batch with both runs; f: features of all sequences
+ *       serial   the prefills, then the decodes
+ *       streams  both at the same time, on two streams
+ *       a choice of a fused kernel: it runs the whole batch in one launch
+ *       any other choice: it runs the prefills; the decodes run on a second stream
  *
- * waves of blocks, each as long as the keys of a segment; the last block of the
- * longest sequence; the reduction. In keys, rounded down. B: blocks at v = 1;
- * slots: blocks that a unit runs at a time, 0: as many of this choice as its
- * shared memory holds; mean: the lesser of mean_seq and keys_per_query; longest:
- * max_seq.
+ * Features that the functions test, with their values in an example: 32 decodes of
+ * 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16.
  *
- * CHOICE(id, name, kernel, tunables): what leaves name, the most used first.
- * BINARY(kernel, head sizes, types, tunables): what the measured shapes make of those
- * that can reach them.
- * At a leaf: training scenarios that end there, their geomean slowdown (of the
- * whole plan, the other part at its best) and what 95 % of them stay below, the
- * geomean of the next best, and a remark. guarded: somewhere in the leaf's
- * box a rule of the choice is broken; the library asks it at run time and then
- * takes the defaults, which are legal there.
- * The overlap is asked of batches with prefills and decodes. A choice that it returns
- * runs the prefills, side by side with the decodes; one of a fused kernel runs both.
+ *   num_query_heads       32  query heads on this GPU
+ *   head_size            128  elements of a head
+ *   num_seqs              32  sequences of the part
+ *   query_tokens          32  sum of query lengths
+ *   row_blocks            16  query_tokens x num_query_heads / 64: blocks of 64 rows
+ *   heads_x_seqs         256  num_seqs x num_kv_heads: independent KV streams
+ *   max_seq             4096  longest live context (cut to the window) + query
+ *   kv_tokens         131072  sum of the live sequence lengths
+ *   kv_kib            524288  KiB of live K and V, all KV heads of this GPU
+ *
+ * The example runs cpu_segmented_64_streams4_whole_pages.
+ *
+ * SEGMENTS=balance(slots, start, launch, merge): the legal value v of the axis with the least
+ * cost; of equal costs the smallest v. Costs are in keys, rounded down:
+ *
+ *   cost(v) = ceil(B v / (units slots)) (mean / v + start)   waves of blocks
+ *           + (longest - mean) / v                           last block of the longest sequence
+ *           + (v > 1 ? launch : 0) + merge v                 reduction
+ *
+ *   B        blocks at v = 1
+ *   slots    blocks that a unit runs at a time; 0: as many as its shared memory holds
+ *   mean     min(mean_seq, keys_per_query)
+ *   longest  max_seq
+ *
+ * BINARIES lists what to compile for the measured shapes: kernel, head sizes, types,
+ * tunables.
+ *
+ * Comment of a leaf: number of training scenarios, their geomean slowdown and p95; next: the
+ * second-best choice and its geomean; a remark. Slowdowns are of the whole plan, with the
+ * best choice for the other part.
+ *
+ *   few      the leaf has only one or two training scenarios
+ *   guarded  some batches of the leaf break a rule of the choice; for these the library
+ *            runs the kernels' defaults
  */
 #ifndef ATTUNE_CPU_H
 #define ATTUNE_CPU_H
@@ -80,7 +108,7 @@
 	KERNEL(rules, features, 0x184bbacce3cd5004ull)
 #define ATTUNE_CPU_OVERLAPS 0
 
-/*     id  name, kernel, tunables */
+/*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_CPU_CHOICES(CHOICE) \
 	CHOICE( 0, qblock_192x256, qblock, "BLOCK_M=192 TILE_SIZE=256") \
 	CHOICE( 1, segmented_64_streams4_whole_pages, segmented, "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=1") \
@@ -102,7 +130,7 @@ enum attune_cpu_says {
 #undef ATTUNE_CPU_SAYS
 	cpu_defaults = -1, /* the kernels' defaults */
 	cpu_serial = -1, /* the prefill part, then the decode part */
-	cpu_streams = -3 /* both side by side, on two streams */
+	cpu_streams = -3 /* both at the same time, on two streams */
 };
 
 #define ATTUNE_CPU_SEGMENTS(SEGMENTS)

@@ -4,18 +4,22 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  3a45b45dea52cc401e0c5da502244c85, protocol graph-rotating
  *   learned   from 1042 scenarios, 250 held out
- *   judged    by times of a second pass in 291 of 1411 scenarios; it lacks 80 of the picks
- *   noise     0.62 % below 20 us, by 1411 A/A pairs
- *             0.81 % below 200 us, by 2775 A/A pairs
- *             0.60 % above, by 2689 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.110 1.052 1.027 1.021 1.015 1.012 1.009 1.006
+ *   scored    by second-pass times in 291 of 1411 scenarios; 80 picks there have
+ *             first-pass times only
+ *   noise     0.62 % below 20 us (1411 A/A pairs)
+ *             0.81 % below 200 us (2775 A/A pairs)
+ *             0.60 % above (2689 A/A pairs)
+ *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
+ *             1.110 1.052 1.027 1.021 1.015 1.012 1.009 1.006
  *             1.005 1.004 1.004 1.003
- *             trees of depth 3: 1.0266 at best, 1.0277 by look-ahead; this one 1.0128
- *   decode    best of 1, 2, ... choices: 1.088 1.055 1.035 1.024 1.019 1.016 1.014 1.012
+ *             slowdown of trees of depth 3: optimal 1.0266, by look-ahead 1.0277; of this tree 1.0128
+ *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
+ *             1.088 1.055 1.035 1.024 1.019 1.016 1.014 1.012
  *             1.010 1.009 1.008 1.007
- *             trees of depth 3: 1.0371 at best, 1.0385 by look-ahead; this one 1.0183
+ *             slowdown of trees of depth 3: optimal 1.0371, by look-ahead 1.0385; of this tree 1.0183
  *
- * Slowdown against the fastest of all that was measured, of picks that have a time:
+ * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
+ * without a measured time, which geomean, p95 and worst leave out.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
  *   tree        train                      917      62   1.030   1.150   2.838       74.5
@@ -32,33 +36,70 @@
  *   vllm_rule   heldout                    207       0   3.924  14.545  65.333        1.0
  *   default     heldout                    207       0   2.821   7.465  12.041        1.0
  *
- * SEGMENTS=fitted: of the axis's values v that are legal for the batch the one, the
- * smallest of equals, that costs least by the choice's row of SEGMENTS at the head size
- * (of others the next larger one, else the largest):
+ * Queries of at most 8 tokens are decodes, longer ones prefills.
  *
- *   path K(v) + (v > 1 ? split + segments v + merge v R : 0)
+ *   attune_h200_prefill(f)  the choice for the prefills; f: their features
+ *   attune_h200_decode(f)   the choice for the decodes; f: their features
+ *   attune_h200_overlap(f)  how a batch with both runs; f: features of all sequences
+ *       serial   the prefills, then the decodes
+ *       streams  both at the same time, on two streams
+ *       a choice of a fused kernel: it runs the whole batch in one launch
+ *       any other choice: it runs the prefills; the decodes run on a second stream
+ *   attune_h200_early(f)    the value of a kernel's tunable EARLY if the caller lets
+ *       launches begin early; f: features of the part. Its slowdowns are against the
+ *       best value.
  *
- * in fs, fitted to the times of training scenarios. R: query tokens x query heads. K(v):
- * keys of the slot that finishes last, of units x slots. With n blocks of `mean` keys
- * (of a Q block / v, up to whole tiles, and `start` more), the longest of `longest`:
+ * Features that the functions test, with their values in an example: 32 decodes of
+ * 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16.
  *
- *   n <= units slots   longest
- *   else               mean n / (units slots) + what a last wave lacks + longest - mean,
- *                      and no less than longest
+ *   num_query_heads       32  query heads on this GPU
+ *   num_kv_heads           8  KV heads on this GPU
+ *   group                  4  query heads that share a KV head
+ *   head_size            128  elements of a head
+ *   max_query              1  longest query
+ *   query_tokens          32  sum of query lengths
+ *   rows                   4  longest query x group: rows that share a KV head
+ *   row_blocks            16  query_tokens x num_query_heads / 64: blocks of 64 rows
+ *   heads_x_seqs         256  num_seqs x num_kv_heads: independent KV streams
+ *   max_seq             4096  longest live context (cut to the window) + query
+ *   kv_tokens         131072  sum of the live sequence lengths
+ *   mean_seq            4096  kv_tokens / num_seqs
+ *   skew                  16  16 x max_seq / mean_seq
+ *   work                  32  query-key pairs of one head, in units of 4096
+ *   decode_seqs           32  sequences of the whole batch in the decode part
+ *   prefill_tokens         0  query tokens of the whole batch in the prefill part
+ *   decode_kv         131072  live KV tokens of the whole batch's decode part
+ *   kv_kib            524288  KiB of live K and V, all KV heads of this GPU
+ *   keys_per_query      4096  query-key pairs of one head / query_tokens: what a query sees
+ *   blocks_per_unit       32  16 x blocks of 16 rows / units, rounded up: to 16 they fit one wave
  *
- * CHOICE(id, name, kernel, tunables): what leaves name, the most used first.
- * BINARY(kernel, head sizes, types, tunables): what the measured shapes make of those
- * that can reach them.
- * At a leaf: training scenarios that end there, their geomean slowdown (of the
- * whole plan, the other part at its best) and what 95 % of them stay below, the
- * geomean of the next best, and a remark. guarded: somewhere in the leaf's
- * box a rule of the choice is broken; the library asks it at run time and then
- * takes the defaults, which are legal there.
- * The overlap is asked of batches with prefills and decodes. A choice that it returns
- * runs the prefills, side by side with the decodes; one of a fused kernel runs both.
- * The early function is asked of parts whose choice has a tunable EARLY. It returns
- * the value for callers that let launches begin early. Its slowdowns are to the best
- * value.
+ * The example runs h200_ring_8x16_warps4_stages2_combine1 with SEGMENTS=1.
+ *
+ * SEGMENTS=fitted: the legal value v of the axis with the least cost; of equal costs the
+ * smallest v. Costs are in fs, fitted to training scenarios. kernels/segments.h has the code.
+ *
+ *   cost(v) = path K + (v > 1 ? split + segments v + merge v R : 0)
+ *
+ *   path ... merge  the SEGMENTS row of the choice and head size; without such a row, that of
+ *                   the next larger head size, else of the largest
+ *   R        query tokens x query heads
+ *   K        keys of the slot that finishes last, of S = units x slots:
+ *            n <= S: longest; n > S: max(longest, mean n / S + idle + longest - mean)
+ *   n        blocks of the launch at v segments
+ *   mean     keys of an average block, up to whole tiles, plus start
+ *   longest  keys of the longest block, counted the same way
+ *   idle     keys lost to idle slots in the last wave, / S
+ *
+ * BINARIES lists what to compile for the measured shapes: kernel, head sizes, types,
+ * tunables.
+ *
+ * Comment of a leaf: number of training scenarios, their geomean slowdown and p95; next: the
+ * second-best choice and its geomean; a remark. Slowdowns are of the whole plan, with the
+ * best choice for the other part.
+ *
+ *   few      the leaf has only one or two training scenarios
+ *   guarded  some batches of the leaf break a rule of the choice; for these the library
+ *            runs the kernels' defaults
  */
 #ifndef ATTUNE_H200_H
 #define ATTUNE_H200_H
@@ -78,7 +119,7 @@
 	KERNEL(rules, features, 0x184bbacce3cd5004ull)
 #define ATTUNE_H200_OVERLAPS 1
 
-/*     id  name, kernel, tunables */
+/*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_H200_CHOICES(CHOICE) \
 	CHOICE( 0, ring_8x16_warps4_stages2_combine1, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
 	CHOICE( 1, warpgroup_128x128_packed_turns, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
@@ -110,10 +151,10 @@ enum attune_h200_says {
 #undef ATTUNE_H200_SAYS
 	h200_defaults = -1, /* the kernels' defaults */
 	h200_serial = -1, /* the prefill part, then the decode part */
-	h200_streams = -3 /* both side by side, on two streams */
+	h200_streams = -3 /* both at the same time, on two streams */
 };
 
-/*       choice, head size, slots, start; fs of: path, split, segments, merge */
+/*       choice, head size, slots, start in keys; path, split, segments, merge in fs */
 #define ATTUNE_H200_SEGMENTS(SEGMENTS) \
 	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 256, 1, 64, 13230000, 1943000000, 663300000, 437800) \
 	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 128, 1, 128, 8449000, 2419000000, 193700000, 198100) \

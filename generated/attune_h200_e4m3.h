@@ -4,18 +4,22 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  5c62fdcfbab054f7f27e1ac1a3c44118, protocol graph-rotating
  *   learned   from 101 scenarios, 15 held out
- *   judged    by times of a second pass in 89 of 116 scenarios; it lacks 32 of the picks
- *   noise     0.50 % below 20 us, by 42 A/A pairs
- *             0.69 % below 200 us, by 148 A/A pairs
- *             1.80 % above, by 17 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.189 1.061 1.034 1.016 1.006 1.002 1.001 1.000
+ *   scored    by second-pass times in 89 of 116 scenarios; 32 picks there have
+ *             first-pass times only
+ *   noise     0.50 % below 20 us (42 A/A pairs)
+ *             0.69 % below 200 us (148 A/A pairs)
+ *             1.80 % above (17 A/A pairs)
+ *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
+ *             1.189 1.061 1.034 1.016 1.006 1.002 1.001 1.000
  *             1.000
- *             trees of depth 3: 1.0081 at best, 1.0113 by look-ahead; this one 1.0117
- *   decode    best of 1, 2, ... choices: 1.216 1.083 1.055 1.042 1.031 1.021 1.018 1.014
+ *             slowdown of trees of depth 3: optimal 1.0081, by look-ahead 1.0113; of this tree 1.0117
+ *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
+ *             1.216 1.083 1.055 1.042 1.031 1.021 1.018 1.014
  *             1.012 1.010 1.008 1.006
- *             trees of depth 3: 1.0332 at best, 1.0418 by look-ahead; this one 1.0332
+ *             slowdown of trees of depth 3: optimal 1.0332, by look-ahead 1.0418; of this tree 1.0332
  *
- * Slowdown against the fastest of all that was measured, of picks that have a time:
+ * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
+ * without a measured time, which geomean, p95 and worst leave out.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
  *   tree        train                      101       0   1.030   1.132   1.304       79.2
@@ -24,28 +28,54 @@
  *   vllm_rule   heldout                     15      15       -       -       -        0.0
  *   default     heldout                     15      15       -       -       -        0.0
  *
- * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that are
- * legal for the batch the one, the smallest of equals, that makes least of
+ * Queries of at most 8 tokens are decodes, longer ones prefills.
  *
- *   ceil(B v / (units slots)) (mean / v + start) + (longest - mean) / v
- *     + (v > 1 ? launch : 0) + merge v
+ *   attune_h200_e4m3_prefill(f)  the choice for the prefills; f: their features
+ *   attune_h200_e4m3_decode(f)   the choice for the decodes; f: their features
+ *   attune_h200_e4m3_overlap(f)  how a batch with both runs; f: features of all sequences
+ *       serial   the prefills, then the decodes
+ *       streams  both at the same time, on two streams
+ *       a choice of a fused kernel: it runs the whole batch in one launch
+ *       any other choice: it runs the prefills; the decodes run on a second stream
  *
- * waves of blocks, each as long as the keys of a segment; the last block of the
- * longest sequence; the reduction. In keys, rounded down. B: blocks at v = 1;
- * slots: blocks that a unit runs at a time, 0: as many of this choice as its
- * shared memory holds; mean: the lesser of mean_seq and keys_per_query; longest:
- * max_seq.
+ * Features that the functions test, with their values in an example: 32 decodes of
+ * 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16.
  *
- * CHOICE(id, name, kernel, tunables): what leaves name, the most used first.
- * BINARY(kernel, head sizes, types, tunables): what the measured shapes make of those
- * that can reach them.
- * At a leaf: training scenarios that end there, their geomean slowdown (of the
- * whole plan, the other part at its best) and what 95 % of them stay below, the
- * geomean of the next best, and a remark. guarded: somewhere in the leaf's
- * box a rule of the choice is broken; the library asks it at run time and then
- * takes the defaults, which are legal there.
- * The overlap is asked of batches with prefills and decodes. A choice that it returns
- * runs the prefills, side by side with the decodes; one of a fused kernel runs both.
+ *   group                  4  query heads that share a KV head
+ *   head_size            128  elements of a head
+ *   num_seqs              32  sequences of the part
+ *   max_query              1  longest query
+ *   rows                   4  longest query x group: rows that share a KV head
+ *   heads_x_seqs         256  num_seqs x num_kv_heads: independent KV streams
+ *   max_seq             4096  longest live context (cut to the window) + query
+ *   work                  32  query-key pairs of one head, in units of 4096
+ *   kv_kib            262144  KiB of live K and V, all KV heads of this GPU
+ *   blocks_per_unit       32  16 x blocks of 16 rows / units, rounded up: to 16 they fit one wave
+ *
+ * The example runs h200_e4m3_ring_8x16_warps4_stages3.
+ *
+ * SEGMENTS=balance(slots, start, launch, merge): the legal value v of the axis with the least
+ * cost; of equal costs the smallest v. Costs are in keys, rounded down:
+ *
+ *   cost(v) = ceil(B v / (units slots)) (mean / v + start)   waves of blocks
+ *           + (longest - mean) / v                           last block of the longest sequence
+ *           + (v > 1 ? launch : 0) + merge v                 reduction
+ *
+ *   B        blocks at v = 1
+ *   slots    blocks that a unit runs at a time; 0: as many as its shared memory holds
+ *   mean     min(mean_seq, keys_per_query)
+ *   longest  max_seq
+ *
+ * BINARIES lists what to compile for the measured shapes: kernel, head sizes, types,
+ * tunables.
+ *
+ * Comment of a leaf: number of training scenarios, their geomean slowdown and p95; next: the
+ * second-best choice and its geomean; a remark. Slowdowns are of the whole plan, with the
+ * best choice for the other part.
+ *
+ *   few      the leaf has only one or two training scenarios
+ *   guarded  some batches of the leaf break a rule of the choice; for these the library
+ *            runs the kernels' defaults
  */
 #ifndef ATTUNE_H200_E4M3_H
 #define ATTUNE_H200_E4M3_H
@@ -63,7 +93,7 @@
 	KERNEL(rules, features, 0x184bbacce3cd5004ull)
 #define ATTUNE_H200_E4M3_OVERLAPS 1
 
-/*     id  name, kernel, tunables */
+/*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_H200_E4M3_CHOICES(CHOICE) \
 	CHOICE( 0, ring_8x16_warps4_stages3, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
 	CHOICE( 1, ring_8x16_warps8_combine1_segments8, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=8") \
@@ -85,7 +115,7 @@ enum attune_h200_e4m3_says {
 #undef ATTUNE_H200_E4M3_SAYS
 	h200_e4m3_defaults = -1, /* the kernels' defaults */
 	h200_e4m3_serial = -1, /* the prefill part, then the decode part */
-	h200_e4m3_streams = -3 /* both side by side, on two streams */
+	h200_e4m3_streams = -3 /* both at the same time, on two streams */
 };
 
 #define ATTUNE_H200_E4M3_SEGMENTS(SEGMENTS)

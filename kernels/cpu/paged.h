@@ -1,5 +1,5 @@
-/* paged.h - what the CPU kernels share: which rows and keys a cell has, where
- * those keys lie, rows of q in, rows of out out. See args.h for the terms. */
+/* paged.h - shared code of the CPU kernels: finds the rows and keys of a cell and the addresses of
+ * the keys, loads rows of q and stores rows of out. args.h defines the terms. */
 #ifndef ATTUNE_PAGED_H
 #define ATTUNE_PAGED_H
 
@@ -47,7 +47,7 @@ INLINE int first_block(const struct attune_args *a, int i, int block_q)
 	return (start[i] - start[0]) / block_q + i;
 }
 
-/* Q block `index`; 0 when it holds nothing of this part. */
+/* Q block `index`; 0 if it has no rows of this part. */
 INLINE int find_block(struct block *b, const struct attune_args *a, int index, int block_q)
 {
 	int i = index, end = a->seq_count;
@@ -84,7 +84,7 @@ INLINE void visible(const struct attune_args *a, const struct block *b, int toke
 		*lo = *hi;
 }
 
-/* Of all tokens of the block: both ends grow with the token. */
+/* Keys that any token of the block sees. Both ends grow with the token. */
 INLINE void visible_to_block(const struct attune_args *a, const struct block *b, int *lo, int *hi)
 {
 	int other;
@@ -92,8 +92,8 @@ INLINE void visible_to_block(const struct attune_args *a, const struct block *b,
 	visible(a, b, b->first + b->count - 1, &other, hi);
 }
 
-/* Where keys first .. first + n - 1 of KV head 0 lie, as bytes from the caches:
- * key first + i goes to entry i % run * step + i / run. */
+/* Byte offsets of keys first .. first + n - 1 of KV head 0 from the starts of the caches. Key
+ * first + i goes to entry i % run * step + i / run. */
 INLINE void list_keys(const struct attune_args *a, const struct block *b, int first, int n, int run,
 		      int step, long long *k, long long *v)
 {
@@ -145,7 +145,7 @@ INLINE char *out_row(const struct attune_args *a, const struct block *b, int tok
 	return (char *)a->out + (t * a->out_token_stride + head * a->out_head_stride) * Q_BYTES;
 }
 
-/* to[d] = q[d] * factor, with room for LANES more. */
+/* to[d] = q[d] * factor; `to` has room for LANES more. */
 INLINE void q_load(float *to, const char *q, float factor)
 {
 #define LINE(d, n) v_store(to + (d), v_set(factor) * load_as(DTYPE, q + (d)*Q_BYTES, n))
@@ -173,7 +173,7 @@ INLINE void out_store(char *out, const float *from, float factor)
 #undef LINE
 }
 
-/* What turns q . k into a score before it is capped. */
+/* The factor from q . k to a score before the softcap. */
 INLINE float q_factor(const struct attune_args *a)
 {
 	return a->softcap > 0 ? a->scale / a->softcap : a->scale * LOG2E;

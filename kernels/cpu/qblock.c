@@ -1,20 +1,19 @@
-/* qblock.c - packs tiles of keys, register-blocked products; for many rows; bound
- * by multiply-adds.
+/* qblock.c - attention for many rows: packs tiles of keys and multiplies them in register blocks.
+ * It is bound by multiply-adds.
  *
- * cell (x, y, z) = KV head x, Q block y counted from the end (under a causal mask
- * the last Q blocks of a sequence see most keys: longest first), rows BLOCK_M z ..
- * of it. A row is (query token, query head of the group); a Q block has as many
- * tokens as fit BLOCK_M rows, at least one, so z > 0 only when the group exceeds
- * BLOCK_M.
+ * cell (x, y, z) = KV head x, Q block y counted from the end, its rows from BLOCK_M z on. The last
+ * Q blocks of a causal sequence see most keys, so the longest come first. A row is (query token,
+ * query head of the group). A Q block has as many tokens as fit BLOCK_M rows, at least one, so z >
+ * 0 only if the group exceeds BLOCK_M.
  *
  *   per tile of TILE_SIZE keys     K^T  panels [TILE_SIZE / W][D][W]
- *                                  V    panels [D / W][TILE_SIZE][W], the last narrower
+ *                                  V    panels [D / W][TILE_SIZE][W], the last one narrower
  *   S [BLOCK_M][TILE_SIZE]  = Q K^T      MR rows x W = NV vectors at a time, a panel
  *   S                       = exp2(S - m)       stays in the first-level cache while
  *   O [BLOCK_M][DL]        += S V               all row blocks pass over it
  *
- * Panels are contiguous because rows a power of two apart fall into the same sets
- * of a cache. Row blocks skip the panels and depths that no row of theirs sees. */
+ * Panels are contiguous because rows a power of two apart fall into the same cache sets. A row
+ * block skips the panels and depths that none of its rows sees. */
 #include "paged.h"
 
 #ifndef ENTRY
@@ -24,7 +23,7 @@
 enum {
 	W = NV * LANES,
 	DL = (D + LANES - 1) / LANES * LANES,
-	LAST_W = DL % W, /* width of V's last panel, 0: as the others */
+	LAST_W = DL % W, /* width of V's last panel; 0: W */
 	ROWS = (BLOCK_M + MR - 1) / MR * MR,
 };
 _Static_assert(TILE_SIZE % W == 0, "a tile is a whole number of panels");
@@ -46,7 +45,7 @@ struct cell {
 
 /* ---- packing -------------------------------------------------------------------- */
 
-/* Entries beyond n, up to a whole vector, are copies of the last: finite. */
+/* Fills the last vector with copies of the last entry, so that all values are finite. */
 static void list_tile(struct cell *c)
 {
 	const struct attune_args *a = c->a;
@@ -177,7 +176,7 @@ static void accumulate(const struct cell *c)
 
 /* ---- softmax -------------------------------------------------------------------- */
 
-/* The smaller of this and a score: the score inside, -inf before and behind. */
+/* min(fence, score) is the score inside the fence, -inf outside. */
 // clang-format off
 static const float fence[3 * LANES] = {
 #define ROW(x) [(x) * LANES ... (x) * LANES + LANES - 1]
@@ -216,8 +215,8 @@ static void shrink(const struct cell *c, int r, float top)
 		v_store(c->o + r * DL + d, v_set(by) * v_load(c->o + r * DL + d));
 }
 
-/* Scores to weights for the keys [lo, hi) of the tile, and zeros for the others of
- * the vectors they lie in. */
+/* Turns scores into weights for the keys [lo, hi) of the tile. Other keys in the same vectors get
+ * weight 0. */
 static void weigh_row(const struct cell *c, int r, int lo, int hi)
 {
 	float *s = c->s + r * TILE_SIZE;
@@ -241,7 +240,7 @@ static void weigh_row(const struct cell *c, int r, int lo, int hi)
 	c->l[r] += v_sum(sum);
 }
 
-/* All that accumulate() will read of the row is weighed, or zero. */
+/* Sets every entry that accumulate() reads to a weight or to zero. */
 static void weights(const struct cell *c)
 {
 	for (int r = 0; r < c->rows; r++) {

@@ -1,7 +1,7 @@
-/* reduce.c - merges the segments of a query token, in order, so that the result
- * does not depend on which thread was first.
+/* reduce.c - merges the segments of a query token. It adds them in order, so the result does not
+ * depend on which thread finished first.
  *
- * cell (x, y) = HEADS query heads from HEADS x on, row y of the partials. */
+ * cell (x, y) = query heads from HEADS x on, HEADS of them; row y of the partials. */
 #include "paged.h"
 
 #ifndef ENTRY

@@ -1,18 +1,19 @@
-/* segmented.c - reads the cache directly, for few rows; bound by memory.
+/* segmented.c - attention for few rows: reads keys and values straight from the cache. It is bound
+ * by memory.
  *
- * cell (x, y, z) = segment x of the keys, KV head y (WHOLE_PAGES: all of them),
- * Q block z. A tile of TILE_SIZE keys is listed once, then for each KV head: all
- * rows x keys products, their exponentials, the weighted sum of the values. Rows
- * (query token, query head of the group) go through in blocks of R = 4, 2 or 1 so
- * that each key loaded serves R of them; a score block is S[key][R].
+ * cell (x, y, z) = segment x of the keys, KV head y (WHOLE_PAGES: all KV heads), Q block z. A cell
+ * lists a tile of TILE_SIZE keys once. For each KV head it then computes all row x key products,
+ * their exponentials and the weighted sum of the values. Rows (query token, query head of the
+ * group) come in blocks of R = 4, 2 or 1, so each loaded key serves R rows; a score block is
+ * S[key][R].
  *
  *        keys of a tile, listed from STREAMS places at once
  *        |  0 16 32 48  1 17 33 49  2 ...      (TILE_SIZE 64, STREAMS 4)
  *
- * DRAM is read in pages of 4 KiB to the prefetcher, 16 keys of 128 x bf16: one
- * page after another stalls at each, several side by side cover for each other.
- * AHEAD keys ahead are asked for by hand, across tiles and heads: a tile, at most 64.
- * On Zen 4 at most 32 cost 5 %, at most 16 30 % (geometric means of ten batches). */
+ * The hardware prefetcher stops at each 4 KiB page: 16 keys of 128 x bf16. With one stream every
+ * page stalls; with several streams the stalls overlap. The code prefetches AHEAD keys ahead,
+ * across tiles and heads: a tile, but at most 64 keys. On Zen 4 a limit of 32 costs 5 %, one of 16
+ * costs 30 % (geometric means of ten batches). */
 #include "paged.h"
 
 #ifndef ENTRY
@@ -30,7 +31,7 @@ enum {
 	STEP = TILE_SIZE + AHEAD + ACCS, /* scores are made for up to ACCS keys at once */
 };
 
-/* Of one row: its keys and, for ALiBi, its slope (log2 units) and position. */
+/* A row's keys [lo, hi) and, for ALiBi, its slope (log2 units) and position. */
 struct row {
 	int lo, hi, at;
 	float slope;
@@ -50,8 +51,8 @@ struct cell {
 	struct row *row;        /* [heads * stride] */
 };
 
-/* Keys and values of one tile and head, as addresses: n of them, then those of the
- * tile and head that follow. Key position of the first, and whether n is TILE_SIZE. */
+/* Addresses of the n keys and values of one tile and head, then of the next tile or head. first:
+ * key position of the first; whole: n is TILE_SIZE. */
 struct step {
 	const char *k[STEP], *v[STEP];
 	int first, n, whole;
@@ -67,8 +68,8 @@ INLINE void load_pair(const char *p, int n, V *a, V *b)
 	*b = n > LANES ? load_as(KV_DTYPE, p + LANES * KV_BYTES, n - LANES) : v_set(0);
 }
 
-/* Into the second level: rows of one head lie a power of two apart, so that many of
- * them would push each other out of the few sets of the first that they share. */
+/* Prefetches into L2. Rows of one head lie a power of two apart and share a few sets of L1, so
+ * there they would evict each other. */
 INLINE void prefetch(const char *p, int bytes)
 {
 	for (int i = 0; i < bytes; i += 64)
@@ -116,8 +117,7 @@ INLINE int key_at(const struct step *s, int i)
 	return s->first + (s->whole ? i % STREAMS * (TILE_SIZE / STREAMS) + i / STREAMS : i);
 }
 
-/* A function of its own for each R: within the caller it has no registers left, and takes
- * a third longer. */
+/* A separate function for each R: inlined it runs out of registers and takes a third longer. */
 static __attribute__((noinline)) void bias_and_mask(const struct cell *c, const int R,
 						    const struct step *s, const struct row *row,
 						    float *scores, int n)
@@ -148,7 +148,7 @@ INLINE void by_row(const int R, V x, int max, float *out)
 						    : out[i % R];
 }
 
-/* Raises the maxima m, and shrinks what was summed under the old ones. */
+/* Raises the maxima m, and rescales the sums made with the old ones. */
 INLINE void raise_maxima(const int R, const float *top, float *m, float *l, float *o)
 {
 	for (int r = 0; r < R; r++) {
@@ -193,7 +193,7 @@ INLINE void weigh_columns(const int R, const int P, int ahead, const struct step
 	foreach (j, R * P * 2)
 		acc[j] = v_load(o + j / (P * 2) * DP + d + j % (P * 2) * LANES);
 	for (int i = 0; i < s->n; i++) {
-		V x[8]; /* a constant: else it lives in memory */
+		V x[8]; /* constant size, to stay in registers */
 		if (ahead)
 			prefetch(s->v[i + ahead] + d * KV_BYTES, n * KV_BYTES);
 		foreach (p, P)
@@ -225,8 +225,8 @@ INLINE void weigh(const int R, int ahead, const struct step *s, const float *sco
 
 /* ---- tiles --------------------------------------------------------------------- */
 
-/* R rows from `row` on; the first rows of a head prefetch, which is a branch at each key:
- * twice the code for a constant `ahead` was not faster. */
+/* R rows from `row` on. Only the first rows of a head prefetch, by a branch at each key; a copy of
+ * the code for a constant `ahead` was not faster. */
 INLINE void attend(const struct cell *c, const int R, int ahead, const struct step *s, int row)
 {
 	float scores[(TILE_SIZE + ACCS) * 4] __attribute__((aligned(64)));
@@ -266,8 +266,8 @@ static void list_tile(const struct cell *c, int first, struct list *l)
 		list_keys(c->a, &c->b, first, n, n, 1, l->k, l->v);
 }
 
-/* Entries at .. at + most - 1 of the step from the list, for one KV head; beyond
- * its end copies of the last. */
+/* Fills entries at .. at + most - 1 of the step from the list, for one KV head. Entries beyond the
+ * list's end are copies of its last. */
 INLINE void list_step(const struct cell *c, struct step *s, int at, const struct list *l, int most,
 		      int head)
 {
@@ -309,8 +309,8 @@ static void attend_keys(const struct cell *c)
 
 /* ---- rows in and out ------------------------------------------------------------ */
 
-/* Elements of a head between their own order and that of pairs, in which bf16 is
- * taken apart: 0 2 4 .. 1 3 5 .. */
+/* Moves elements of a head between their own order and pair order: 0 2 4 .. 1 3 5 .., in which bf16
+ * pairs are unpacked. */
 INLINE int in_pairs(int d)
 {
 	const int i = d % PAIR;
@@ -366,7 +366,7 @@ static void end_row(const struct cell *c, int head, int r)
 		a->partial_out[p * D + d] = o[d] * share;
 }
 
-/* Tiles are dealt to segments so that none has two more than another. */
+/* Deals tiles to segments evenly: their numbers differ by at most one. */
 static void take_segment(struct cell *c)
 {
 	int lo, hi;

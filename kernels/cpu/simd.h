@@ -1,6 +1,6 @@
-/* simd.h - the dialect of the CPU kernels: one vector type V of LANES floats and
- * some twenty verbs, once for each instruction set. The target comes from the
- * compiler's flags; there is no dispatch, here or in kernels.
+/* simd.h - the vector operations of the CPU kernels: a type V of LANES floats and about twenty
+ * functions, implemented for each instruction set. The compiler's flags set the target; neither
+ * simd.h nor a kernel dispatches.
  *
  *   v_set v_load v_store v_fma v_max v_min v_round v_scale
  *   v_top v_sum          the largest lane, the sum of the lanes
@@ -12,9 +12,9 @@
  *   v_to_f16 v_to_bf16   the first n lanes as elements, rounded to nearest even
  *
  * n is a constant, 8 or LANES (pair: any multiple of 8). + - * are the language's.
- * ACCS: accumulators that a product may hold in registers beside its operands.
- * MR x NV: rows and vectors of the register block of a matrix product; a compiler
- * keeps the MR factors of a step in registers too (12 on NEON spilled). */
+ * ACCS: accumulators of a product that fit in registers with its operands.
+ * MR x NV: rows and vectors of the register block of a matrix product. Compilers keep the MR
+ * factors of a step in registers too (12 on NEON spilled). */
 #ifndef ATTUNE_SIMD_H
 #define ATTUNE_SIMD_H
 
@@ -22,7 +22,7 @@
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline, unused))
-/* A loop that is unrolled as a whole, so that arrays it indexes stay in registers. */
+/* A fully unrolled loop, so that the arrays it indexes stay in registers. */
 #define foreach(i, n) _Pragma("GCC unroll 32") for (int i = 0; i < (n); i++)
 
 #if defined(SIMD_SCALAR)

@@ -1,5 +1,5 @@
-/* simd_four.h - the verbs of simd.h in four lanes: NEON, or the
- * compiler's own vectors where nothing wider is named. */
+/* simd_four.h - the operations of simd.h in four lanes: NEON, or the compiler's vector extension if
+ * the target has nothing wider. */
 #ifndef ATTUNE_SIMD_FOUR_H
 #define ATTUNE_SIMD_FOUR_H
 
@@ -61,7 +61,7 @@ INLINE V v_choose(VI which, V a, V b)
 	return (V)((which & (VI)a) | (~which & (VI)b));
 }
 
-/* Of a NaN and b: b. */
+/* Returns b if the other is NaN. */
 INLINE V v_max(V a, V b)
 {
 	return v_choose(a > b, a, b);
@@ -90,8 +90,7 @@ union word {
 	float x;
 };
 
-/* Sign and magnitude apart; the magnitude's exponent is rebased by a product,
- * which also makes subnormals right. */
+/* Splits sign and magnitude. A product rebases the exponent and also handles subnormals. */
 INLINE float f16_to_f32(uint16_t h)
 {
 	const uint32_t sign = (uint32_t)(h & 0x8000) << 16;
@@ -104,8 +103,8 @@ INLINE float f16_to_f32(uint16_t h)
 	return w.x;
 }
 
-/* Rounds by adding half of the last place kept, and its parity for ties; below
- * 2^-14 the sum with 2^-1 leaves the bits in place; NaN stays one. */
+/* Rounds by adding half of the last place kept, and its parity for ties. Below 2^-14 the sum with
+ * 2^-1 leaves the bits in place. NaN stays NaN. */
 INLINE uint16_t f32_to_f16(float x)
 {
 	union word w = { .x = x };

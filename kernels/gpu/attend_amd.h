@@ -1,32 +1,30 @@
-/* attend_amd.h - the engine of attend.h on AMD's matrix units; a part of that file.
+/* attend_amd.h - computes a block of attention on AMD's matrix units; attend.h includes it.
  *
- * S^T = K Q^T and O^T = V^T P^T: a Q row is a column, lane % 16, of all operands and results.
- * So what a lane gets of S^T, packed, is its operand of P^T, a row's maximum and sum are of
- * four lanes, and each lane scales its results by a number of its own.
+ * S^T = K Q^T and O^T = V^T P^T: a Q row is column lane % 16 of all operands and results. A lane's
+ * part of S^T, packed, is therefore its operand of P^T. Four lanes share a row's maximum and sum,
+ * and each lane scales its results by its own factor.
  *
- * Dims of K and Q come by 16 bytes: of 32 dims, lane / 16 = g has 8 g .. 8 g + 7, four for
- * each of two products, which sum over all. Dims of V go to fragments of 16 so that a lane
- * too reads neighbours: in a piece of 16 w dims, w = 8, or 4, 2, 1 for what is left,
+ * K and Q are loaded by 16 bytes: of 32 dims, group g = lane / 16 has 8 g .. 8 g + 7, four for each
+ * of two products. V's dims are dealt to fragments of 16 so that a lane reads neighbours: in a
+ * piece of 16 w dims (w = 8, then 4, 2, 1 for the rest),
  *
  *   row i of fragment d of the piece <-> dim w i + d       lane reads dims w n .. w n + w - 1
  *                                                          of keys 4 g .. 4 g + 3
- * and its results are 4 w neighbours, dims 4 w g ...  To have four keys of one dim in an
- * operand costs two byte permutations of what was read. Writing V transposed to shared memory
- * would cost them once a block instead of once a wave, but twice the writes and, for reads
- * without bank conflicts, an address of each fragment's own. Where waves share no keys both
- * cost the same.
+ * and its results are 4 w neighbours, dims 4 w g ...  An operand has four keys of one dim, which
+ * costs two byte permutations of the loaded values. Writing V transposed to shared memory would
+ * permute once a block instead of once a wave, but needs twice the writes, and a separate address
+ * for each fragment to avoid bank conflicts. If waves share no keys, both cost the same.
  *
- * Two ways for K and V (KV_PATH 0: the first where each wave has keys of its own):
- *   1  From memory to registers in operands' layout, no shared memory: a tile's K is loaded
- *      when the last one's is used up, and its V likewise.
- *   2  Through shared memory, { K, V }[TILE_SIZE][ROW] as often as SHARED_TILES, for all
- *      waves; the next tile waits in registers. With one tile there are two barriers a tile,
- *      with two there is one.
+ * K and V take one of two paths (KV_PATH 0: path 1 if each wave has its own keys):
+ *   1  From memory to registers, in the layout of operands. A tile's K is loaded once the previous
+ *      tile's K is used up; V likewise.
+ *   2  Through shared memory, { K, V }[TILE_SIZE][ROW] x SHARED_TILES, for all waves; the next tile
+ *      waits in registers. One shared tile needs two barriers a tile, two need one.
  *
- * Waves along the keys are merged at the end, upper half by lower half, lane by lane:
- * shared memory [WARPS_N / 2][WARPS_M] x MERGE_WAVE.
+ * At the end waves along the keys are merged, upper half into lower half, lane by lane: shared
+ * memory [WARPS_N / 2][WARPS_M] x MERGE_WAVE.
  *
- * attend_amd_keys.h has how K and V come, attend_amd_out.h how results go. */
+ * attend_amd_keys.h loads K and V, attend_amd_out.h merges and writes the results. */
 #ifndef KV_PATH
 #define KV_PATH 0
 #endif
@@ -121,7 +119,7 @@ DEVICE void read_values(u32 *v, const unsigned char *tile, int row)
 	}
 }
 
-/* Rows that are not there are the last one once more: nobody looks at what becomes of them. */
+/* Missing rows are copies of the last one; their results are discarded. */
 DEVICE void hold_q(const attune_args &a, const block &b, operands &q, shared_place, int warp_row,
 		   int f)
 {
@@ -264,10 +262,10 @@ DEVICE rows find_rows(const block &b, int warp_row)
 
 /* ---- a block -------------------------------------------------------------------------- */
 
-/* What a wave goes through its tiles with. */
+/* The state of a wave as it walks through its tiles. */
 struct course {
 	int t0, t1; /* tiles */
-	int first; /* key that some row sees: tiles may begin before it */
+	int first; /* first key that some row sees; a tile may begin before it */
 	int warp_row, warp_n, warp_key;
 	int bent;
 	float unit;
@@ -275,7 +273,7 @@ struct course {
 	held_q q;
 };
 
-/* What the scores of a tile become before they are exponents. */
+/* Scales, bends and masks the scores of a tile. */
 DEVICE void adjust(const attune_args &a, const block &b, const course &w, logits &s, int tile,
 		   int first_key)
 {
@@ -290,8 +288,8 @@ DEVICE int key_of(const block &b, const course &w, int tile)
 	return b.begin + tile * TILE_SIZE + w.warp_key;
 }
 
-/* The tile after the last one is loaded too: without a branch the compiler knows what is
- * under way, and all of it is one key. */
+/* Also loads a tile after the last one: without a branch the compiler can count the loads in
+ * flight. All of that tile is one key. */
 template <int EVEN>
 DEVICE void attend_direct(const attune_args &a, const block &b, const course &w, state &t)
 {
@@ -321,7 +319,7 @@ DEVICE void attend_direct(const attune_args &a, const block &b, const course &w,
 	}
 }
 
-/* A tile, and where the next one is */
+/* Loads a tile into registers and finds the next one's pages. */
 template <int EVEN>
 DEVICE void fetch(const attune_args &a, const block &b, const course &w, copier &c, int tile)
 {
@@ -360,13 +358,13 @@ DEVICE void attend_shared(const attune_args &a, const block &b, const course &w,
 	}
 }
 
-/* All work of a block, from its first load to its output. Its threads may still be writing
- * from shared memory when the first of them returns. */
+/* All work of a block, from its first load to its output. Other threads may still copy from shared
+ * memory when the first one returns. */
 DEVICE void attend_block(const attune_args &a, const block &whole, unsigned char *memory)
 {
 	block b = whole;
 	if (has_even_pages(a))
-		b.begin &= ~15; /* in the same page; what no row sees is masked, and cleared of V */
+		b.begin &= ~15; /* in the same page; unseen keys are masked, and cleared in V */
 	const int warp = uniform(BLOCK_THREAD / WARP);
 	const int tiles = (b.end - b.begin + TILE_SIZE - 1) / TILE_SIZE;
 	course w;

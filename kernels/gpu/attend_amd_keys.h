@@ -1,11 +1,11 @@
-/* attend_amd_keys.h - how K and V come to a wave, for attend_amd.h, of which it is a part:
- * where keys lie, then the way through shared memory and the one past it. */
+/* attend_amd_keys.h - loads K and V for attend_amd.h, which includes it: addresses of keys, the
+ * path through shared memory, the path from memory to registers. */
 
 /* ---- where keys lie ------------------------------------------------------------------- */
 
-/* Where pages are multiples of 16 keys, tiles begin at such multiples too, and 16 keys are in
- * one page, which is the same for a wave: scalar units work out its address, and lanes add an
- * offset of their own, always the same. EVEN: said of code for that. */
+/* "Even" pages are multiples of 16 keys. Tiles then begin at such multiples, so 16 keys are in one
+ * page, the same for the whole wave: the scalar unit computes its address, and each lane adds a
+ * constant offset. */
 DEVICE int has_even_pages(const attune_args &a)
 {
 	const long long most = 1 << 24;
@@ -27,7 +27,7 @@ DEVICE const half16 *v_at(const attune_args &a, const half16 *v, int page, int k
 
 /* ---- through shared memory ------------------------------------------------------------ */
 
-/* One of this thread's chunks of K, of V: to registers. */
+/* Load a chunk of K, of V into this thread's registers. */
 DEVICE void take_keys(copier &c, int pass, shared_place, const half16 *src, int)
 {
 	c.k_held[pass] = load_halves<KV_HINT == 3>(src, 8);
@@ -38,10 +38,10 @@ DEVICE void take_values(copier &c, int pass, shared_place, const half16 *src, in
 	c.v_held[pass] = load_halves<KV_HINT == 3>(src, 8);
 }
 
-/* Rows of a pass that a wave copies are of one group of 16. */
+/* Whether the rows that a wave copies in a pass are in one group of 16. */
 #define WAVE_ROWS (WARP % CHUNKS == 0 && CHUNKS >= 4)
 
-/* First key of the group that this wave's rows of a pass are in, or one that is there. */
+/* First key of the group of 16 that has this wave's rows of a pass; clamped to existing keys. */
 DEVICE int copier_group(const block &b, const copier &c, int tile, int pass)
 {
 	const int row = uniform(c.row0) + pass * ROWS_A_PASS;
@@ -54,7 +54,7 @@ DEVICE void even_pages(const attune_args &a, const block &b, copier &c, int tile
 		c.page[i] = c.pages[page_of(a, copier_group(b, c, tile, i))];
 }
 
-/* c.k and c.v are of the thread's chunk. */
+/* c.k and c.v point to the thread's chunk. */
 DEVICE void even_copy(const attune_args &a, const block &b, copier &c, int tile)
 {
 	UNROLL for (int i = 0; i < PASSES; i++)
@@ -73,7 +73,7 @@ DEVICE void even_copy(const attune_args &a, const block &b, copier &c, int tile)
 	c.keys = b.end - b.begin - tile * TILE_SIZE;
 }
 
-/* What lies in slots that no row sees may be NaN, of which a weight of 0 makes no 0. */
+/* Clears V in slots that no row sees: they may hold NaN, and 0 x NaN is not 0. */
 DEVICE void even_clear(copier &c)
 {
 	UNROLL for (int i = 0; i < PASSES; i++)
@@ -81,8 +81,8 @@ DEVICE void even_clear(copier &c)
 			c.v_held[i] = u32x4{};
 }
 
-/* Keys beyond the end are the last one once more: what lies in their slots may be NaN, and
- * this is finite, so that a weight of 0 makes nothing of it. Their scores are masked. */
+/* Loads the last key in place of keys beyond the end: their own slots may hold NaN, and 0 x NaN is
+ * not 0. Their scores are masked. */
 DEVICE void copier_copy(const attune_args &a, const block &b, copier &c, int tile, shared_place)
 {
 	UNROLL for (int i = 0; i < PASSES; i++)
@@ -98,7 +98,7 @@ DEVICE void copier_copy(const attune_args &a, const block &b, copier &c, int til
 	}
 }
 
-/* The tile that was taken is in its stage, for all threads. */
+/* Publishes the loaded tile in its stage to all threads. */
 DEVICE void stage_ready(copier &c, shared_place stage)
 {
 	if (SHARED_TILES == 1)
@@ -142,7 +142,7 @@ DEVICE shared_place shared_address(unsigned char *p)
 	return p;
 }
 
-/* Q comes by no copies, and those of K and V need no counting. */
+/* Q needs no copies here, and the copies of K and V need no counting. */
 DEVICE void copy_q(const attune_args &, const block &, shared_place)
 {
 }
@@ -161,17 +161,17 @@ template <int pending> DEVICE void copies_wait()
 
 /* ---- from memory to registers --------------------------------------------------------- */
 
-/* Where a lane's keys of a tile lie: of group j the K of one, the V of four. */
+/* The pages of a lane's keys of a tile: for group j one for K, four for V. */
 struct places {
 	int k_page[KEY_GROUPS], v_page[KEY_GROUPS][4];
 };
 
-/* A wave's share of a tile. Loads arrive in the order in which they were asked for: so a
- * tile's places are asked for before the tile before is, else they were waited for with it. */
+/* A wave's share of a tile. Loads complete in the order of issue. So a tile's pages are loaded
+ * before the previous tile; else waiting for the pages would wait for that tile too. */
 struct direct {
 	const half16 *k, *v;
 	const int *pages;
-	int last; /* key that this wave reads for those that are not its own */
+	int last; /* the key that this wave reads in place of missing keys */
 	places at;
 	operands k_held[KEY_GROUPS];
 	values v_held[KEY_GROUPS];
@@ -185,7 +185,7 @@ DEVICE void direct_start(const attune_args &a, const block &b, int t1, direct &c
 	c.last = max(min(b.begin + t1 * TILE_SIZE, b.end) - 1, 0);
 }
 
-/* Keys of this lane in group j: of K, and of V the e-th. */
+/* This lane's key of group j in K; its e-th key of group j in V. */
 DEVICE int k_key(int first_key, int j)
 {
 	return first_key + j * 16 + lane_id() % 16;
@@ -196,8 +196,8 @@ DEVICE int v_key(int first_key, int j, int e)
 	return first_key + j * 16 + lane_id() / 16 * 4 + e;
 }
 
-/* The first of group j, of which all are read, there or not: the page has room for them. Where
- * pages are not even, keys that are not there are the last one once more. */
+/* The first key of group j. With even pages all 16 keys are read, since the page has room for them.
+ * With other pages the last key is read in place of missing ones. */
 DEVICE int even_key(const direct &c, int first_key, int j)
 {
 	return min(first_key + j * 16, c.last & ~15);
@@ -242,7 +242,7 @@ template <int EVEN> DEVICE void direct_values(const attune_args &a, direct &c, i
 	}
 }
 
-/* as even_clear(); keys [begin, end) are seen */
+/* Like even_clear(); keys [begin, end) are seen. */
 DEVICE void direct_clear(int begin, int end, direct &c, int first_key)
 {
 	UNROLL for (int j = 0; j < KEY_GROUPS; j++)

@@ -1,7 +1,7 @@
-/* attend_amd_out.h - what becomes of a wave's results, for attend_amd.h, of which it is a part:
- * waves along the keys are merged, and rows are written. */
+/* attend_amd_out.h - merges the results of waves along the keys and writes rows, for attend_amd.h,
+ * which includes it. */
 
-/* What another wave has of the same rows: its m in units of log2, as this one's. */
+/* Merges another wave's state of the same rows; both maxima are in log2 units. */
 DEVICE void add_state(state &t, const unsigned char *from)
 {
 	UNROLL for (int f = 0; f < MFRAGS; f++)
@@ -29,8 +29,8 @@ DEVICE void leave_state(const state &t, unsigned char *to)
 	}
 }
 
-/* The first wave along the keys gets all. In each round a wave leaves its state where it
- * alone has read in the round before. */
+/* Merges into the first wave along the keys. In each round a wave stores its state where only it
+ * has read in the previous round. */
 DEVICE void merge(state &t, int warp_m, int warp_n, unsigned char *shared)
 {
 	const int places = WARPS_N > 1 ? WARPS_N / 2 : 1;
@@ -45,7 +45,7 @@ DEVICE void merge(state &t, int warp_m, int warp_n, unsigned char *shared)
 	}
 }
 
-/* Neighbouring stores become one of 16 bytes. */
+/* Stores neighbours by 16 bytes. */
 template <int PARTIAL>
 DEVICE void write_rows(const attune_args &a, const block &b, const state &t, int warp_row)
 {

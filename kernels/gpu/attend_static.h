@@ -1,17 +1,16 @@
-/* attend_static.h - the body of the persistent kernels: a grid that depends on the device
- * alone goes through all blocks that attend.h's grid would have, in that order, by the list
- * of ../schedule.h. So a captured launch serves any batch, and a launch may leave SMs to
- * others.
+/* attend_static.h - the body of the persistent kernels. The grid depends only on the device. Its
+ * blocks work through the blocks of attend.h's grid as items, in the same order, by the list of
+ * ../schedule.h. So a captured launch serves any batch, and a launch can leave SMs to others.
  *
- *   item = segment * blocks + x, x as find_block() has it
+ *   item = segment * blocks + x, x as in find_block()
  *
- * Block i takes i, i + grid, ..., or, by tickets, the next one whenever it is free. Where
- * SMs are spared, blocks on these stand aside, and the others go by tickets. */
+ * Block i takes items i, i + grid, ...; with tickets, a free block takes the next item. If SMs are
+ * spared, the blocks on these stand aside and the others use tickets. */
 #include "attend.h"
 #include "schedule.h"
 
-/* b.q's rows and keys for a head, of the KV heads x head blocks: find_block()'s second half,
- * again, since a function of both would change the machine code of those that were measured. */
+/* Sets b's rows and keys for head_index, of the KV heads x head blocks. It repeats the second half
+ * of find_block(): sharing it would change the machine code of measured kernels. */
 DEVICE void take_heads(const attune_args &a, int head_index, int segment, block &b)
 {
 	const int head_blocks = (a.group + BLOCK_M - 1) / BLOCK_M;
@@ -39,8 +38,8 @@ DEVICE int find_item(const attune_args &a, u32 x, u32 blocks, int heads, int seg
 
 enum { NEXT_ITEM, STOOD_ASIDE }; /* counters behind the list */
 
-/* Bresenham's rule spares `spare` of `units` SMs. No more blocks stand aside than were
- * meant to, whatever SMs they come to: somebody must stay. */
+/* Bresenham's rule picks `spare` of `units` SMs. The counter limits the blocks that stand aside, so
+ * that some stay on whatever SMs they run. */
 DEVICE int stands_aside(const attune_args &a, u32 *counter)
 {
 	const u32 spare = a.option[2], units = a.option[3];
@@ -48,7 +47,7 @@ DEVICE int stands_aside(const attune_args &a, u32 *counter)
 	       atomicAdd(counter + STOOD_ASIDE, 1) < spare * (gridDim.x / units);
 }
 
-/* The same to all threads of the block. */
+/* Takes a ticket for the whole block. */
 DEVICE u32 take_ticket(u32 *counter, int aside)
 {
 	__shared__ u32 taken;

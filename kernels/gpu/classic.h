@@ -1,17 +1,16 @@
-/* classic.h - one query token and head against the classic layout of attune.h, the
- * body of classic_v1 and classic_v2, after vLLM's first kernels (Kwon et al. 2023).
+/* classic.h - the body of classic_v1 and classic_v2: attention of one query token and head over the
+ * classic layout of attune.h, after vLLM's first kernels (Kwon et al. 2023).
  *
  *   K page  [CHUNKS][PAGE_SIZE][X]   a thread group shares a key: lane i of it takes
  *                                    chunks i, i + THREAD_GROUP_SIZE, ...
  *   V page  [HEAD_SIZE][PAGE_SIZE]   COLUMNS lanes share a dimension, X keys each
  *
- * Two passes: all scores into shared memory, their softmax there, then the values.
- * Warps take pages in turn. Slots beyond a sequence may hold anything: V has them
- * beside live ones, so that values are masked, not only weights.
+ * Two passes: the first writes all scores to shared memory and takes their softmax there, the
+ * second sums the values. Warps take pages in turn. Slots beyond a sequence may hold anything. In V
+ * they are neighbours of live slots, so values are masked too, not only weights.
  *
  *   shared memory, floats: [HEAD_SIZE] query | [2][WARPS] of warps, 16 bytes at least |
- *     logits, one a key, from the page on that the first key lies in;
- *     afterwards [WARPS][HEAD_SIZE] sums */
+ *     a logit for each key, from the first key's page on; later [WARPS][HEAD_SIZE] sums */
 #ifndef ATTUNE_GPU_CLASSIC_H
 #define ATTUNE_GPU_CLASSIC_H
 
@@ -21,7 +20,7 @@
 #define X 8 /* elements of 16 bytes */
 #define CHUNKS (HEAD_SIZE / X)
 #define WARPS (NUM_THREADS / WARP)
-#define GROUPS (WARP / THREAD_GROUP_SIZE) /* of a warp */
+#define GROUPS (WARP / THREAD_GROUP_SIZE) /* in a warp */
 #define COLUMNS (PAGE_SIZE / X)
 #define ROWS (WARP / COLUMNS) /* dimensions that a warp takes at a time */
 #define JOINED ((2 * WARPS + 3) / 4 * 4)
@@ -69,7 +68,7 @@ DEVICE float warp_max(float v)
 	return v;
 }
 
-/* This lane's share of q . k; `k`: chunk 0 of its key. */
+/* This lane's share of q . k. k: chunk 0 of the key. */
 DEVICE float dot(const float *q, const half16 *k, int lane)
 {
 	float x[X], sum = 0;
@@ -95,8 +94,8 @@ DEVICE float score(const attune_args &a, float product, int head, int distance)
 	return s * LOG2E;
 }
 
-/* Writes the logits of all slots of the pages; -infinity where no key is. The
- * largest that this thread has seen. */
+/* Writes the logits of all slots of the pages, -infinity for slots without a key. Returns the
+ * largest of this thread. */
 DEVICE float score_pages(const attune_args &a, const q_block &b, const span &s, int head,
 			 const float *q, float *logits)
 {
@@ -124,7 +123,7 @@ DEVICE float score_pages(const attune_args &a, const q_block &b, const span &s, 
 	return most;
 }
 
-/* Logits to weights 2^(logit - m). Meets all warps before and after. */
+/* Turns logits into weights 2^(logit - m). Synchronizes the block before and after. */
 DEVICE softmax weigh(float most, const span &s, float *logits, float *of_warps)
 {
 	const int warp = threadIdx.x / WARP, keys = (s.last - s.first) * PAGE_SIZE;
@@ -150,8 +149,7 @@ DEVICE softmax weigh(float most, const span &s, float *logits, float *of_warps)
 	return all;
 }
 
-/* One page's share: sums[i] of dimension i * ROWS + lane / COLUMNS. `key`: of this
- * lane's first. */
+/* Adds one page: sums[i] is dimension i * ROWS + lane / COLUMNS. key: this lane's first. */
 DEVICE void add_values(float (&sums)[PIECES], const half16 *v, const float *weights, int key,
 		       const span &s)
 {
@@ -172,7 +170,7 @@ DEVICE void add_values(float (&sums)[PIECES], const half16 *v, const float *weig
 	}
 }
 
-/* The weighted values, of all warps, where the logits were: [WARPS][HEAD_SIZE]. */
+/* The weighted values of all warps, [WARPS][HEAD_SIZE], in place of the logits. */
 DEVICE void sum_pages(const attune_args &a, const q_block &b, const span &s, int head,
 		      float *logits)
 {
@@ -197,7 +195,7 @@ DEVICE void sum_pages(const attune_args &a, const q_block &b, const span &s, int
 	__syncthreads();
 }
 
-/* The output itself, with the sink; or, with segments, their partial. */
+/* Writes the output, with the sink; with segments, the partial. */
 DEVICE void write_row(const attune_args &a, const q_block &b, int head, softmax all,
 		      const float *sums)
 {
@@ -223,7 +221,7 @@ DEVICE void write_row(const attune_args &a, const q_block &b, int head, softmax 
 	}
 }
 
-/* What a query without keys, or a partition beyond them, leaves. */
+/* Writes the result of a query or a partition without keys. */
 DEVICE void write_nothing(const attune_args &a, const q_block &b, int head)
 {
 	const long long row = (long long)(b.seq - a.seq_begin) * a.max_query + b.token;
@@ -237,8 +235,8 @@ DEVICE void write_nothing(const attune_args &a, const q_block &b, int head)
 		a.partial_ml[2 * at] = MINUS_INF, a.partial_ml[2 * at + 1] = 0;
 }
 
-/* grid: x = query tokens x query heads, heads fastest, so that those that share a
- * KV head run side by side; y = partitions of PARTITION_SIZE keys, 0: one of all. */
+/* grid: x = query tokens x query heads, heads fastest, so that heads of one KV head run at the same
+ * time; y = partitions of PARTITION_SIZE keys; PARTITION_SIZE 0: one partition. */
 DEVICE void classic(const attune_args &a)
 {
 	extern __shared__ __align__(16) float memory[];

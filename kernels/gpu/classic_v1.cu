@@ -1,6 +1,6 @@
-/* classic_v1.cu - vLLM's paged attention v1: a block per (query token, query head),
- * with the logits of all its keys in shared memory, which bounds the length. Heads
- * that share a KV head read it each for itself. For many short sequences. */
+/* classic_v1.cu - vLLM's paged attention v1: a block per (query token, query head). Its logits are
+ * in shared memory, which limits the length. Each query head reads its KV head again. It suits many
+ * short sequences. */
 #define PARTITION_SIZE 0
 #include "classic.h"
 

@@ -1,6 +1,6 @@
-/* classic_v2.cu - vLLM's paged attention v2: v1 cut into partitions of PARTITION_SIZE
- * keys, a block each, whose partials reduce.cu merges. Any length, at the price of a
- * second launch; with one partition there is none, and this is v1. */
+/* classic_v2.cu - vLLM's paged attention v2: like v1, but with a block for each partition of
+ * PARTITION_SIZE keys; reduce.cu merges their partials. It takes any length but needs a second
+ * launch. With one partition there is no second launch, and it equals v1. */
 #include "classic.h"
 
 KERNEL(NUM_THREADS) ENTRY(const attune_args a)

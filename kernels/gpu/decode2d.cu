@@ -1,15 +1,13 @@
-/* decode2d.cu - the decode half of the split plan: a block per (sequence, head), all
- * keys in one pass through the block table. The block's place in the grid is its
- * sequence: nothing is searched for, unlike qblock, which must find the sequence
- * of a Q block as soon as one has more tokens than fit its rows.
+/* decode2d.cu - the decode half of the split plan: a block per (sequence, head), which reads all
+ * keys in one pass through the block table. The grid index is the sequence, so nothing is searched.
+ * qblock must search for the sequence of a Q block if a query has more tokens than fit its rows.
  *
  *   grid  x = sequences, y = heads, z = rows, 16 at a time
  *
- *   PACKING 0   y: query heads. Rows are the query's 1 to 8 tokens, so that of the
- *               16 rows of a matrix step one does useful work, and K and V are read
- *               once for each head of the group. This is the first step of the
- *               ladder; matrix steps are used all the same, since what bounds it
- *               is the reading.
+ *   PACKING 0   y: query heads. Rows are the query's 1 to 8 tokens, so a decode of one token uses
+ *               one of the 16 rows of a matrix step. K and V are read once for each head of the
+ *               group. This is the first step of the ladder. Reading is the bound, so it uses matrix
+ *               steps although most rows are empty.
  *   PACKING 1   y: KV heads, and head blocks of 16 where a group is larger. Rows
  *               are tokens x group, rounded up to 16: K and V are read once. */
 #define PARTIALS 0

@@ -1,5 +1,5 @@
-/* empty.cu - a kernel that does nothing, with the arguments of a kernel of attention; -DSMALL=1:
- * with one word. What it costs is what asking the driver for a launch costs. */
+/* empty.cu - a kernel that does nothing, to measure the driver's cost of a launch. It has the
+ * arguments of an attention kernel; with -DSMALL=1, one word. */
 #include "gpu.h"
 
 #if SMALL

@@ -1,8 +1,8 @@
-/* gpu_amd.h - the dialect of gpu.h on AMD's CDNA GPUs: gfx90a, gfx942, gfx950. Builtins of
- * clang alone, no header and no device library, so that hipcc, hipRTC and a plain clang take
- * the same text, and no inline assembly, so that the compiler places every wait.
+/* gpu_amd.h - implements gpu.h on AMD's CDNA GPUs: gfx90a, gfx942, gfx950. It uses only builtins of
+ * clang, no header and no device library, so hipcc, hipRTC and plain clang compile the same text.
+ * It uses no inline assembly, so the compiler places every wait.
  *
- * Matrix products are 16x16x16 with 16-bit operands and fp32 sums. Of one wave, with
+ * Matrix products are 16x16x16 with 16-bit operands and fp32 sums. Fragments of one wave, with
  * n = lane % 16 and g = lane / 16:
  *
  *   A 16x16  a[j] (n, 4 g + j)      B 16x16  b[j] (4 g + j, n)  (k, n)
@@ -12,7 +12,7 @@
 #ifndef ATTUNE_GPU_AMD_H
 #define ATTUNE_GPU_AMD_H
 
-/* ---- what CUDA and HIP give without a header, and clang does not -------------------- */
+/* ---- built into CUDA and HIP, but not into clang ------------------------------------ */
 #ifndef __device__
 #define __device__ __attribute__((device))
 #define __global__ __attribute__((global))
@@ -25,8 +25,8 @@
 #define WARP 64
 #define DEVICE __device__ __forceinline__
 
-/* -DWAVES_PER_EU=2: registers are to be allotted so that a SIMD can hold that many waves;
- * 0: as the compiler likes. */
+/* -DWAVES_PER_EU=2: the compiler limits registers so that a SIMD holds that many waves; 0: no
+ * limit. */
 #ifndef WAVES_PER_EU
 #define WAVES_PER_EU 0
 #endif
@@ -38,7 +38,7 @@
 #define KERNEL(threads)                                                                \
 	extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads))) \
 	WAVES_WANTED void
-/* the same, of which a unit, having four SIMDs, runs at least so many at a time */
+/* the same; a unit, which has four SIMDs, runs at least so many blocks at a time */
 #define KERNEL_BESIDE(threads, blocks)                                                    \
 	extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads),   \
 				  amdgpu_waves_per_eu(((threads) / WARP * (blocks) + 3) / 4))) void
@@ -56,8 +56,8 @@ DEVICE amd_index amd_block()
 	return { __builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(),
 		 __builtin_amdgcn_workgroup_id_z() };
 }
-/* Of code object version 5 and later: block counts, then the sizes of a block, are the
- * first of the arguments that the runtime adds. */
+/* From code object version 5 on, the runtime adds arguments: first the block counts, then the block
+ * sizes. */
 DEVICE amd_index amd_grid()
 {
 	const u32 *counts = (const u32 *)__builtin_amdgcn_implicitarg_ptr();
@@ -127,7 +127,7 @@ DEVICE u32 __umulhi(u32 a, u32 b)
 #define fminf(a, b)   __builtin_fminf(a, b)
 #define fmaf(a, b, c) __builtin_fmaf(a, b, c)
 
-/* Whatever was written before is there for the block's other threads. */
+/* Makes earlier writes visible to the block's other threads. */
 DEVICE void __syncthreads()
 {
 	__builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
@@ -152,7 +152,7 @@ template <class T, class U> DEVICE T atomicMin(T *p, U v)
 
 /* ---- lanes and blocks ------------------------------------------------------------- */
 
-/* The CU that this block runs on, a number below 1024: its die, shader engine and place. */
+/* The CU that this block runs on, a number below 1024 made of die, shader engine and CU. */
 DEVICE u32 sm_id()
 {
 	/* s_getreg: register, first bit, bits - 1. HW_ID (4): CU_ID 8..11, SH_ID 12, SE_ID
@@ -165,8 +165,8 @@ DEVICE u32 sm_id()
 #endif
 }
 
-/* For the threads of one wave, the only part of a block that can wait for itself: it goes
- * in step, and what it wrote is there. */
+/* Only for the threads of one wave: AMD has no barrier for other parts of a block. A wave runs in
+ * lockstep, and its own writes are visible. */
 DEVICE void barrier(int /* id */, int /* threads: WARP */)
 {
 	__builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
@@ -177,7 +177,7 @@ DEVICE void barrier(int /* id */, int /* threads: WARP */)
 DEVICE int __syncthreads_or(int is)
 {
 	__shared__ int any;
-	__syncthreads(); /* the last answer is read */
+	__syncthreads(); /* the previous answer has been read */
 	if (!amd_thread().x)
 		any = 0;
 	__syncthreads();
@@ -208,7 +208,7 @@ DEVICE int shfl_xor(int v, int mask)
 	return shfl(v, (int)(amd_thread().x % WARP) ^ mask);
 }
 
-/* what all lanes of the wave have, told to the compiler */
+/* tells the compiler that all lanes of the wave have this value */
 DEVICE int uniform(int v)
 {
 	return __builtin_amdgcn_readfirstlane(v);
@@ -219,7 +219,7 @@ DEVICE u32 shfl_xor(u32 v, int mask)
 	return (u32)shfl_xor((int)v, mask);
 }
 
-/* of `far` lanes below; its own in the first `far` */
+/* the value of the lane `far` below; the first `far` lanes keep theirs */
 DEVICE int shfl_up(int v, int far)
 {
 	const int lane = amd_thread().x % WARP;
@@ -254,7 +254,7 @@ DEVICE u32 pack2(float lo, float hi)
 	return __builtin_bit_cast(half16, l) | (u32)__builtin_bit_cast(half16, h) << 16;
 }
 
-/* The same of what is finite, faster: halves go up, and no NaN is looked for. */
+/* The same for finite values, faster: rounds halves up and does not check for NaN. */
 DEVICE u32 pack2_fast(float lo, float hi)
 {
 #if DTYPE == BF16 && !defined(__gfx950__)
@@ -270,7 +270,7 @@ DEVICE u32 pack2_fast(float lo, float hi)
 typedef u32 u32x2 __attribute__((vector_size(8)));
 typedef u32 u32x4 __attribute__((vector_size(16)));
 
-/* 8, 4, 2 values or 1 in as many halves of the result; streamed: not to stay in caches */
+/* 8, 4, 2 or 1 values, in as many halves of the result; streamed: caches need not keep them */
 template <int streamed> DEVICE u32x4 load_halves(const void *p, int n)
 {
 	u32x4 x = {};
@@ -289,7 +289,7 @@ template <int streamed> DEVICE u32x4 load_halves(const void *p, int n)
 	return x;
 }
 
-/* of two pairs of values the firsts, the seconds */
+/* packs the first values of both pairs; the second values */
 DEVICE u32 pair_firsts(u32 a, u32 b)
 {
 	return __builtin_amdgcn_perm(b, a, 0x05040100);

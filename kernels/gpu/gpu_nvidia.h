@@ -1,4 +1,4 @@
-/* gpu_nvidia.h - the dialect of gpu.h on NVIDIA's GPUs, from sm_80 on.
+/* gpu_nvidia.h - implements gpu.h on NVIDIA GPUs from sm_80 on.
  *
  * Matrix products are m16n8k16 with 16-bit operands and fp32 sums. Fragments of
  * one warp, with g = lane / 4 and c = 2 * (lane % 4):
@@ -11,7 +11,7 @@
 
 #define WARP 32
 #define KERNEL(threads) extern "C" __global__ __launch_bounds__(threads) void
-/* the same, of which a unit runs at least so many at a time */
+/* the same; a unit runs at least so many blocks at a time */
 #define KERNEL_BESIDE(threads, blocks) \
 	extern "C" __global__ __launch_bounds__(threads, blocks) void
 #define DEVICE __device__ __forceinline__
@@ -51,7 +51,7 @@ DEVICE float shfl(float v, int lane)
 	return __shfl_sync(0xffffffffu, v, lane);
 }
 
-/* of `far` lanes below; its own in the first `far` */
+/* the value of the lane `far` below; the first `far` lanes keep theirs */
 DEVICE int shfl_up(int v, int far)
 {
 	return __shfl_up_sync(0xffffffffu, v, far);
@@ -129,8 +129,8 @@ DEVICE void copy16_async(u32 dst, const void *src, int valid)
 		     : "memory");
 }
 
-/* The same with a hint. 1, 2: the L2 cache is to fetch 128 or 256 bytes around it;
- * 3: what was read is the first to be thrown out; 0: none. */
+/* The same with a hint. 1, 2: L2 fetches 128 or 256 bytes around it; 3: the lines are evicted
+ * first; 0: none. */
 template <int hint> DEVICE void copy16_hinted(u32 dst, const void *src, int valid)
 {
 	const int bytes = valid ? 16 : 0;
@@ -154,14 +154,14 @@ DEVICE void copies_commit()
 	asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* until at most `pending` of the youngest groups are under way */
+/* waits until at most `pending` of the newest groups are in flight */
 template <int pending> DEVICE void copies_wait()
 {
 	asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
 #ifdef GRAPH_SWITCH
-/* Which body of a conditional node of this graph is to run. */
+/* Selects the body of a conditional node of this graph. */
 extern "C" __device__ void cudaGraphSetConditional(unsigned long long handle, u32 value);
 DEVICE void graph_switch(unsigned long long handle, u32 body)
 {

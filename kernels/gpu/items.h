@@ -1,8 +1,8 @@
-/* items.h - an operation as a list of items that are worked off in any order; follows
- * attend.h, once in each namespace of a kernel that has several. Item i is segment
- * i / blocks of block i % blocks, as find_block() numbers these. */
+/* items.h - runs an operation as a list of items in any order. Include it after attend.h, in each
+ * namespace of a kernel that has several. Item i is segment i / blocks of block i % blocks,
+ * numbered as in find_block(). */
 
-/* Blocks of the launch, at one segment: as span_q_blocks() counts Q blocks. */
+/* Blocks of the launch at one segment; counts Q blocks like span_q_blocks(). */
 DEVICE int count_blocks(const attune_args &a)
 {
 	const int block_q = a.group < BLOCK_M ? BLOCK_M / a.group : 1;
@@ -11,7 +11,7 @@ DEVICE int count_blocks(const attune_args &a)
 	return q_blocks * a.num_kv_heads * ((a.group + BLOCK_M - 1) / BLOCK_M);
 }
 
-/* Whether all other segments are done; all threads learn it, and then see their partials. */
+/* Whether all other segments are done. Every thread gets the answer and sees their partials. */
 DEVICE int last_to_arrive(int *arrived, int segments)
 {
 	__shared__ int last[8];
@@ -25,8 +25,8 @@ DEVICE int last_to_arrive(int *arrived, int segments)
 	return *mine;
 }
 
-/* o = sum_s w_s l_s o_s / sum_s w_s l_s with w_s = 2^(m_s - max m), as in reduce.cu, in
- * the order of segments: a warp for each row, a lane for each of up to WARP segments. */
+/* o = sum_s w_s l_s o_s / sum_s w_s l_s with w_s = 2^(m_s - max m), in segment order as in
+ * reduce.cu. A warp merges a row; a lane weighs one of up to WARP segments. */
 DEVICE void merge_segments(const attune_args &a, block &b)
 {
 	const int lane = lane_id();
@@ -61,13 +61,13 @@ DEVICE void merge_segments(const attune_args &a, block &b)
 	}
 }
 
-/* 0: the number stands for no work. */
+/* 0: the item has no work. */
 DEVICE int find_item(const attune_args &a, int item, int blocks, block &b)
 {
 	return find_block(a, item % blocks, blocks, item / blocks, b);
 }
 
-/* arrived: of this block's segments, those that are done. */
+/* arrived: number of this block's segments that are done. */
 DEVICE void run_item(const attune_args &a, block &b, int *arrived, unsigned char *memory)
 {
 	attend_block(a, b, memory);

@@ -1,6 +1,6 @@
-/* launch.cu - a kernel that does next to nothing: what it costs is what a launch costs.
- * -DEARLY=1: it may begin before the launch in front of it is over, for whose writes it waits;
- * 2: it lets the one behind it do so at once, not only when it ends. */
+/* launch.cu - a kernel that does almost nothing, to measure the cost of a launch. -DEARLY=1: it may
+ * begin before the previous launch ends, and waits for that launch's writes. -DEARLY=2: it also
+ * lets the next launch begin at once, not only when it ends. */
 #include "gpu.h"
 #include "../roofline.h"
 #if EARLY

@@ -1,5 +1,6 @@
-/* leaf.cu - sets the condition of a SWITCH node: the number of the body that has the planner's
- * plan, or the last one if none has. Runs after planner.cu; one warp, a body a lane and turn. */
+/* leaf.cu - sets the condition of a SWITCH node: the number of the body with the planner's plan, or
+ * the last body if none has it. It runs after planner.cu, with one warp; each lane checks a body at
+ * a time. */
 #define GRAPH_SWITCH
 #include "gpu.h"
 #include "../recorded.h"

@@ -1,6 +1,6 @@
-/* naive.cu - a block per (query token, query head), the paper's section 4.3: the
- * starting point of the ladder. A warp takes every NUM_WARPS-th key, lanes share
- * a row; no key is used twice and no tensor core is used. */
+/* naive.cu - the starting point of the ladder (the paper's section 4.3): a block per (query token,
+ * query head). A warp takes every NUM_WARPS-th key; its lanes share a row. No key is reused, and no
+ * tensor core is used. */
 #include "paged.h"
 #include "softmax.h"
 

@@ -1,28 +1,27 @@
-/* prefix_prefill.cu - the prefill half of the split plan: a block per (sequence, query
- * head, BLOCK_M query tokens). Rows are tokens of one head, nothing of a group is
- * packed, so that each of its heads reads K and V anew: the point that qblock started
- * from.
+/* prefix_prefill.cu - the prefill half of the split plan: a block per (sequence, query head,
+ * BLOCK_M query tokens). Rows are tokens of one head. Heads of a group are not packed, so each of
+ * them reads K and V again; qblock improves on this.
  *
  *   grid  x = sequences, y = query heads, z = blocks of a query, the last ones first
  *
- * Keys come in two spans, and tiles do not cross from one to the other:
+ * Keys are in two spans. No tile has keys of both:
  *
  *            context                       new tokens
  *   key  0 . . . . . . . . . . . . | . . . . . . . . . . seq_len
  *        [edge][inner][inner][edge][inner][inner][edge]
  *         window      full    ragged     full     diagonal
  *
- * The context's lie in pages. The new tokens' are read from k_new and v_new, rows as a
- * projection leaves them: no block table. A tile that every row sees whole is an inner
- * one, and its code masks nothing; the loops over them are apart from the steps at the
- * edges. That of the context is unrolled UNROLL_CONTEXT times.
+ * Keys of the context are in pages. Keys of the new tokens are rows of k_new and v_new, as the
+ * projection writes them, without a block table. If every row sees a whole tile, it is an inner
+ * tile, and its code masks nothing. Inner tiles have loops of their own; the context's is unrolled
+ * UNROLL_CONTEXT times.
  *
  * Two tiles are on chip: one is computed while the next arrives.
  *
- * The point of old is BLOCK_M 128, BLOCK_N 64, four warps. Each warp then has 32 rows,
- * and at head size 128 their outputs and scores alone are 192 registers: 255 are used
- * and 192 bytes spilled (NVRTC 13.0, sm_90). Eight warps of 16 rows use 239, queries
- * among them, and spill nothing. */
+ * The original point is BLOCK_M 128, BLOCK_N 64, four warps. A warp then has 32 rows. At head size
+ * 128 their outputs and scores need 192 registers; the compiler uses 255 and spills 192 bytes
+ * (NVRTC 13.0, sm_90). Eight warps of 16 rows use 239 registers, queries included, and spill
+ * nothing. */
 #define PARTIALS   0
 #define TILE_SIZE  BLOCK_N
 #define NUM_STAGES 2
@@ -34,7 +33,7 @@ struct span {
 	int inner, outer; /* of these, inner .. outer - 1 are inner ones */
 };
 
-/* All that the block holds while it goes through its keys. */
+/* The state of a block as it walks through its keys. */
 struct walk {
 	block b;
 	span context, fresh;
@@ -48,7 +47,7 @@ struct walk {
 	state t;
 };
 
-/* A bent score costs more than a mask: then all tiles go by the code of the edges. */
+/* A softcap or bias costs more than a mask, so then all tiles take the code of the edges. */
 DEVICE span span_of(const attune_args &a, const walk &w, int begin, int end, int first_tile)
 {
 	const int row0 = w.b.q.seq_len - w.b.q.query_len + w.b.q.token;
@@ -65,7 +64,7 @@ DEVICE span span_of(const attune_args &a, const walk &w, int begin, int end, int
 	return s;
 }
 
-/* The block as if its keys were those of one span. */
+/* The block, restricted to the keys of one span. */
 DEVICE block block_in(const walk &w, int begin, int end)
 {
 	block b = w.b;
@@ -132,7 +131,7 @@ template <int EDGE> DEVICE void step(const attune_args &a, walk &w, int tile)
 	accumulate(w.t, p, k_tile + TILE_BYTES, warp_key);
 }
 
-/* Those of a span's inner tiles that come next. */
+/* Runs the inner tiles of a span, if they come next. */
 template <int TIMES>
 DEVICE void inner_tiles(const attune_args &a, walk &w, const span &s, int &tile)
 {

@@ -1,7 +1,6 @@
-/* qblock.cu - a block per (Q block, KV head): all keys in one pass, the final
- * output written at once. Bound: the matrix units for long queries, device
- * memory for short ones; too few blocks to fill the GPU when there are few
- * sequences and KV heads, which is what segmented is for. */
+/* qblock.cu - attention by a block per (Q block, KV head): one pass over all keys, which writes the
+ * final output. It is bound by the matrix units for long queries, by device memory for short ones.
+ * Few sequences and KV heads make too few blocks to fill the GPU; segmented.cu solves that. */
 #define PARTIALS 0
 #include "attend.h"
 

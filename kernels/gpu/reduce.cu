@@ -1,4 +1,4 @@
-/* reduce.cu - merges the segments of each (query token, query head): a warp each.
+/* reduce.cu - merges the segments of each (query token, query head), with a warp for each.
  * grid: x = partial rows x (query heads / NUM_WARPS), heads fastest. */
 #include "reduce.h"
 

@@ -1,6 +1,6 @@
-/* reduce.h - merges the segments of one (query token, query head), by one warp.
- * o = sum_s w_s l_s o_s / sum_s w_s l_s with w_s = 2^(m_s - max m), the partials
- * o_s being normalised. In segment order, so that repeats agree bit for bit. */
+/* reduce.h - merges the segments of one (query token, query head) with one warp: o = sum_s w_s l_s
+ * o_s / sum_s w_s l_s with w_s = 2^(m_s - max m); the partials o_s are normalised. It sums in
+ * segment order, so repeats agree bit for bit. */
 #ifndef ATTUNE_GPU_REDUCE_H
 #define ATTUNE_GPU_REDUCE_H
 
@@ -16,7 +16,7 @@ DEVICE float warp_max(float v)
 	return v;
 }
 
-/* row: of the partials; its token of the sequence, whose token 0 is query token `first`. */
+/* row: of the partials. token: in its sequence, which begins at query token `first`. */
 DEVICE void reduce_row(const attune_args &a, int row, int first, int token, int head)
 {
 	const int lane = lane_id();
@@ -33,7 +33,7 @@ DEVICE void reduce_row(const attune_args &a, int row, int first, int token, int 
 	UNROLL for (int i = 0; i < PIECES; i++)
 		o[i] = 0;
 	for (int s0 = 0; s0 < a.segments; s0 += WARP) {
-		/* a lane weighs one segment, then all lanes walk through them */
+		/* each lane computes the weight of one segment, then all lanes sum the segments */
 		const int mine = s0 + lane, n = min(WARP, a.segments - s0);
 		float weight = 0;
 		if (mine < a.segments && ml[2 * mine + 1] > 0)

@@ -1,19 +1,19 @@
-/* reduce_wide.cu - what reduce.cu does, by a block for each (query token, query head), for few of
- * them and many segments. There what takes time is the way to the memory and back, and a warp that
- * goes from one segment to the next goes it once for each few, 0.2 us a segment on an H200. Here
- * each warp has every NUM_WARPS'th segment and asks for all of them before it looks at any:
+/* reduce_wide.cu - merges segments like reduce.cu, but with a block for each (query token, query
+ * head). It suits few rows with many segments, where memory latency dominates: a single warp that
+ * walks through the segments takes 0.2 us a segment on an H200. Here each warp has every
+ * NUM_WARPS'th segment and issues all its loads before it uses any:
  *
  *   segments    | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |
- *   whose        w0  w1  w2  w3  w0  w1  w2  w3  w0
+ *   warp         w0  w1  w2  w3  w0  w1  w2  w3  w0
  *
- * Warps meet in shared memory. All sums have an order of their own, so that repeats agree bit for
- * bit. grid: x = partial rows x query heads, heads fastest. */
+ * Warps combine their sums in shared memory. The order of every sum is fixed, so repeats agree bit
+ * for bit. grid: x = partial rows x query heads, heads fastest. */
 #include "reduce.h"
 
 #define AT_A_TIME 16			      /* segments of a warp */
 #define PAIRS	  ((HEAD_SIZE / 2 + WARP - 1) / WARP) /* dimensions of a lane, by twos */
 
-/* What a warp made of its segments: o, not normalised, belongs to 2^top. */
+/* A warp's sum over its segments: o, not normalised, relative to 2^top. */
 struct share {
 	float2 o[PAIRS];
 	float top, sum;
@@ -31,7 +31,7 @@ DEVICE float not_below(float top)
 	return top == MINUS_INF ? 0.f : top;
 }
 
-/* The lane's dimensions of the warp's segments from `first` on, as far as there are any */
+/* Loads the lane's dimensions of the warp's segments from `first` on, up to the last. */
 DEVICE void load_parts(float2 (&part)[AT_A_TIME][PAIRS], const float *parts, int first, int segments)
 {
 	UNROLL for (int i = 0; i < AT_A_TIME; i++)
@@ -44,7 +44,7 @@ DEVICE void load_parts(float2 (&part)[AT_A_TIME][PAIRS], const float *parts, int
 	}
 }
 
-/* ml, parts: of the row's segment 0. A lane weighs one segment, and hands its weight to all. */
+/* ml, parts: of the row's segment 0. Each lane computes the weight of one segment for all lanes. */
 DEVICE share join_share(const float2 *ml, const float *parts, int segments)
 {
 	share t = { {}, MINUS_INF, 0 };
@@ -64,7 +64,7 @@ DEVICE share join_share(const float2 *ml, const float *parts, int segments)
 		UNROLL for (int i = 0; i < AT_A_TIME; i++)
 		{
 			const float w = shfl(weight, i);
-			if (w > 0) /* else nothing was left there */
+			if (w > 0) /* a segment of weight 0 has no partial */
 				UNROLL for (int n = 0; n < PAIRS; n++)
 				{
 					t.o[n].x += w * part[i][n].x;
@@ -75,7 +75,7 @@ DEVICE share join_share(const float2 *ml, const float *parts, int segments)
 	return t;
 }
 
-/* The shares of all warps, for the block to read */
+/* The sums of all warps, which the whole block reads. */
 struct shares {
 	float2 o[NUM_WARPS][HEAD_SIZE / 2];
 	float top[NUM_WARPS], sum[NUM_WARPS];

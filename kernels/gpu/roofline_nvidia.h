@@ -56,7 +56,7 @@ DEVICE void copies_expect(u32 at, u32 bytes)
 		     : "memory");
 }
 
-/* By one lane: `bytes` to shared memory, a multiple of 16, told to the barrier. */
+/* By one lane: copies `bytes`, a multiple of 16, to shared memory; the barrier counts them. */
 DEVICE void copy_bulk(u32 dst, const void *src, u32 bytes, u32 at, cache_policy policy)
 {
 	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"

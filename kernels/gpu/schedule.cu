@@ -1,6 +1,6 @@
-/* schedule.cu - lists the Q blocks of a part for the persistent kernel that follows, which
- * hands on its tokens of a Q block as option[0]. One block: a scan over a thousand
- * sequences takes less than a second launch would. */
+/* schedule.cu - lists the Q blocks of a part for the persistent kernel that follows. option[0] is
+ * that kernel's number of tokens in a Q block. One block does it: a scan over a thousand sequences
+ * takes less time than a second launch. */
 #include "schedule.h"
 
 KERNEL(NUM_WARPS * 32) ENTRY(const attune_args a)

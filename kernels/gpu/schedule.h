@@ -1,4 +1,4 @@
-/* schedule.h - writing the list of Q blocks (../schedule.h), and finding one in it. */
+/* schedule.h - writes the list of Q blocks (../schedule.h) and finds a Q block in it. */
 #ifndef ATTUNE_GPU_SCHEDULE_H
 #define ATTUNE_GPU_SCHEDULE_H
 
@@ -26,8 +26,8 @@ DEVICE int warp_running_sum(int v)
 	return v;
 }
 
-/* By one block of whole warps: a chunk of sequences at a time, one a thread.
- * sums: shared memory, [SCHEDULE_MAX_WARPS]. */
+/* Runs on one block of whole warps, which takes a chunk of sequences at a time, one for each
+ * thread. sums: shared memory, [SCHEDULE_MAX_WARPS]. */
 DEVICE void schedule_write(const attune_args &a, int tokens, int segments, int variant,
 			   int *schedule, int *sums)
 {
@@ -58,8 +58,8 @@ DEVICE void schedule_write(const attune_args &a, int tokens, int segments, int v
 	schedule[SCHEDULE_TOKENS] = tokens;
 }
 
-/* Q block `index`: the last sequence whose blocks begin at or before it. A guess comes
- * first, which is right where each sequence has one block. 0: no such block. */
+/* Finds Q block `index`: the last sequence with a first block at or before it. The first guess is
+ * right if each sequence has one block. 0: no such block. */
 DEVICE int find_scheduled(const attune_args &a, const int *schedule, int index, int tokens,
 			  q_block &b)
 {

@@ -1,7 +1,7 @@
-/* segmented.cu - a block per (Q block, KV head, segment of the keys); each writes
- * a partial that reduce.cu merges. Segments share out the tiles that a Q block
- * really sees (window and causality cut first), evenly to one tile. One segment
- * is qblock under another name: a formula for SEGMENTS may come out there. */
+/* segmented.cu - attention by a block per (Q block, KV head, segment of the keys). Each block
+ * writes a partial; reduce.cu merges them. Segments divide the tiles that a Q block sees, after
+ * window and causal mask, evenly to one tile. With one segment it equals qblock; a formula for
+ * SEGMENTS may choose that. */
 #define PARTIALS 1
 #include "attend.h"
 

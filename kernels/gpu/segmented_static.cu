@@ -1,6 +1,5 @@
-/* segmented_static.cu - segmented as a persistent kernel: the blocks of a fixed grid take
- * pairs of (Q block, segment) in turn. How many segments there are stands in the list of Q
- * blocks, not in the launch. */
+/* segmented_static.cu - segmented as a persistent kernel: the blocks of a fixed grid take pairs of
+ * (Q block, segment) in turn. The list of Q blocks has the number of segments, not the launch. */
 #define PARTIALS 1
 #include "attend_static.h"
 

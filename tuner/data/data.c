@@ -285,7 +285,7 @@ void data_free(struct data *d)
 	free(d->choice);
 	free(d->plan);
 	free(d->plan_at);
-	free(d->paced);
+	free(d->early_launch);
 	free(d->cell);
 	free(d->row);
 	free(d->key);

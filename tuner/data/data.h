@@ -11,7 +11,7 @@
 struct batch;
 struct family;
 struct fastest;
-struct pace;
+struct early_part;
 struct scaffold;
 
 /* ---- data.c: the measurements of one GPU -------------------------------------- */
@@ -72,7 +72,7 @@ struct found {
 
 /* A part run by a choice that begins early, or by the same choice in turn (after its predecessor);
  * both in one race. These are the rows of pass E, from `attune sweep --early`. */
-struct paced {
+struct early_launch {
 	int scenario, choice, value; /* choice: the one in turn; value: of its early axis */
 	enum phase phase;
 	struct cell cell;
@@ -92,8 +92,8 @@ struct data {
 	/* Plans of scenario s are plan[plan_at[s]] up to, without, plan[plan_at[s + 1]]. */
 	struct composed *plan;
 	int num_plans, *plan_at;
-	struct paced *paced; /* sorted by scenario and phase */
-	int num_paced;
+	struct early_launch *early_launch; /* sorted by scenario and phase */
+	int num_early;
 	int ignored; /* cells whose choice today's .def tables do not list */
 	int stale;   /* cells of older sources that no bridge carries to today's */
 	int noisy;   /* cells with too few clean samples */
@@ -300,14 +300,14 @@ int data_confirmed(const struct data *, int scenario, const struct pick *);
 
 /* ---- early_times.c: times of early launches ------------------------------------------ */
 /* A part and a choice that have times of pass E. */
-struct pace {
+struct early_part {
 	int scenario, choice;
 	enum phase phase;
 };
 /* All of them, sorted by scenario, phase and choice; the caller frees them. NULL without memory. */
-struct pace *paces_of(const struct data *, int *n);
+struct early_part *early_parts(const struct data *, int *n);
 /* Time with that early value / time in turn, both of one race; NaN: not known. */
-double pace_ratio(const struct data *, const struct pace *, int value);
+double early_part_ratio(const struct data *, const struct early_part *, int value);
 /* Geometric mean of the ratios of a part; NaN: none is known. */
 double early_ratio(const struct data *, int scenario, enum phase, int value);
 

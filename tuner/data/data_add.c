@@ -126,11 +126,12 @@ int data_put_plan(struct data *d, const struct composed *plan)
 	return 1;
 }
 
-int data_put_paced(struct data *d, const struct paced *paced)
+int data_put_early(struct data *d, const struct early_launch *launch)
 {
-	if (!array_grow(&d->paced, d->num_paced, &d->scaffold->paced_room, sizeof *d->paced))
+	if (!array_grow(&d->early_launch, d->num_early, &d->scaffold->early_room,
+			sizeof *d->early_launch))
 		return 0;
-	d->paced[d->num_paced++] = *paced;
+	d->early_launch[d->num_early++] = *launch;
 	return 1;
 }
 
@@ -157,8 +158,8 @@ static int keep(struct data *d, const struct store_cell *from, int scenario, int
 		return data_put_plan(
 		    d, &(struct composed){ scenario, v->choice, v->decode, v->how, pass, *c, 0 });
 	if (from->pass == 'E')
-		return data_put_paced(
-		    d, &(struct paced){ scenario, v->choice, v->early, (enum phase)phase, *c });
+		return data_put_early(d, &(struct early_launch){ scenario, v->choice, v->early,
+								 (enum phase)phase, *c });
 	return v->early || data_put_cell(d, scenario, phase, v->choice, pass, c);
 }
 

@@ -182,7 +182,8 @@ static int order_plans(struct data *d, const int *scenario, const int *choice)
 static int by_part(const void *pa, const void *pb, void *arg)
 {
 	const struct data *d = arg;
-	const struct paced *a = &d->paced[*(const int *)pa], *b = &d->paced[*(const int *)pb];
+	const struct early_launch *a = &d->early_launch[*(const int *)pa],
+				  *b = &d->early_launch[*(const int *)pb];
 	if (a->scenario != b->scenario)
 		return a->scenario - b->scenario;
 	if (a->phase != b->phase)
@@ -190,13 +191,13 @@ static int by_part(const void *pa, const void *pb, void *arg)
 	return *(const int *)pa - *(const int *)pb;
 }
 
-static int order_paced(struct data *d, const int *scenario, const int *choice)
+static int order_early(struct data *d, const int *scenario, const int *choice)
 {
-	for (int i = 0; i < d->num_paced; i++) {
-		d->paced[i].scenario = scenario[d->paced[i].scenario];
-		d->paced[i].choice = choice[d->paced[i].choice];
+	for (int i = 0; i < d->num_early; i++) {
+		d->early_launch[i].scenario = scenario[d->early_launch[i].scenario];
+		d->early_launch[i].choice = choice[d->early_launch[i].choice];
 	}
-	int *rank = sort_ranked(d, d->paced, d->num_paced, sizeof *d->paced, by_part);
+	int *rank = sort_ranked(d, d->early_launch, d->num_early, sizeof *d->early_launch, by_part);
 	free(rank);
 	return rank != NULL;
 }
@@ -207,7 +208,7 @@ static int data_order(struct data *d)
 	int *scenario = sort_ranked(d, d->v, d->n, sizeof *d->v, scenario_order);
 	int *choice = sort_ranked(d, d->choice, d->num_choices, sizeof *d->choice, choice_order);
 	const int done = scenario && choice && order_cells(d, scenario, choice) &&
-			 order_plans(d, scenario, choice) && order_paced(d, scenario, choice);
+			 order_plans(d, scenario, choice) && order_early(d, scenario, choice);
 	free(scenario);
 	free(choice);
 	scaffold_free(d);

@@ -7,7 +7,7 @@
 
 static int by_place(const void *x, const void *y)
 {
-	const struct pace *a = x, *b = y;
+	const struct early_part *a = x, *b = y;
 	if (a->scenario != b->scenario)
 		return a->scenario < b->scenario ? -1 : 1;
 	if (a->phase != b->phase)
@@ -15,29 +15,29 @@ static int by_place(const void *x, const void *y)
 	return (a->choice > b->choice) - (a->choice < b->choice);
 }
 
-struct pace *paces_of(const struct data *d, int *n)
+struct early_part *early_parts(const struct data *d, int *n)
 {
-	struct pace *v = malloc(sizeof *v * ((size_t)d->num_paced + 1));
+	struct early_part *v = malloc(sizeof *v * ((size_t)d->num_early + 1));
 	*n = 0;
-	for (int i = 0; v && i < d->num_paced; i++) {
-		const struct paced *p = &d->paced[i];
-		v[i] = (struct pace){ p->scenario, p->choice, p->phase };
+	for (int i = 0; v && i < d->num_early; i++) {
+		const struct early_launch *p = &d->early_launch[i];
+		v[i] = (struct early_part){ p->scenario, p->choice, p->phase };
 	}
-	if (v && d->num_paced)
-		qsort(v, (size_t)d->num_paced, sizeof *v, by_place);
-	for (int i = 0; v && i < d->num_paced; i++)
+	if (v && d->num_early)
+		qsort(v, (size_t)d->num_early, sizeof *v, by_place);
+	for (int i = 0; v && i < d->num_early; i++)
 		if (!*n || by_place(&v[*n - 1], &v[i]))
 			v[(*n)++] = v[i];
 	return v;
 }
 
 /* The first of that scenario and phase, or where it would be. */
-static int first_paced(const struct data *d, int scenario, enum phase phase)
+static int first_early(const struct data *d, int scenario, enum phase phase)
 {
-	int lo = 0, hi = d->num_paced;
+	int lo = 0, hi = d->num_early;
 	while (lo < hi) {
 		const int mid = lo + (hi - lo) / 2;
-		const struct paced *at = &d->paced[mid];
+		const struct early_launch *at = &d->early_launch[mid];
 		if (at->scenario < scenario || (at->scenario == scenario && at->phase < phase))
 			lo = mid + 1;
 		else
@@ -46,21 +46,22 @@ static int first_paced(const struct data *d, int scenario, enum phase phase)
 	return lo;
 }
 
-static int is_paced(const struct data *d, int i, int scenario, enum phase phase)
+static int is_early_of(const struct data *d, int i, int scenario, enum phase phase)
 {
-	return i < d->num_paced && d->paced[i].scenario == scenario && d->paced[i].phase == phase;
+	return i < d->num_early && d->early_launch[i].scenario == scenario &&
+	       d->early_launch[i].phase == phase;
 }
 
-static const struct cell *cell_with(const struct data *d, const struct pace *p, int value)
+static const struct cell *cell_with(const struct data *d, const struct early_part *p, int value)
 {
-	const int first = first_paced(d, p->scenario, p->phase);
-	for (int i = first; is_paced(d, i, p->scenario, p->phase); i++)
-		if (d->paced[i].choice == p->choice && d->paced[i].value == value)
-			return &d->paced[i].cell;
+	const int first = first_early(d, p->scenario, p->phase);
+	for (int i = first; is_early_of(d, i, p->scenario, p->phase); i++)
+		if (d->early_launch[i].choice == p->choice && d->early_launch[i].value == value)
+			return &d->early_launch[i].cell;
 	return NULL;
 }
 
-double pace_ratio(const struct data *d, const struct pace *p, int value)
+double early_part_ratio(const struct data *d, const struct early_part *p, int value)
 {
 	const struct cell *turn = cell_with(d, p, 0), *early = cell_with(d, p, value);
 	if (!turn || !early || turn->outcome != OUTCOME_OK || early->outcome != OUTCOME_OK ||
@@ -74,12 +75,12 @@ double early_ratio(const struct data *d, int scenario, enum phase phase, int val
 {
 	double logs = 0;
 	int n = 0;
-	for (int i = first_paced(d, scenario, phase); is_paced(d, i, scenario, phase); i++) {
-		const struct paced *at = &d->paced[i];
-		const struct pace p = { scenario, at->choice, phase };
+	for (int i = first_early(d, scenario, phase); is_early_of(d, i, scenario, phase); i++) {
+		const struct early_launch *at = &d->early_launch[i];
+		const struct early_part p = { scenario, at->choice, phase };
 		if (at->value != (value ? value : at->value))
 			continue;
-		const double ratio = pace_ratio(d, &p, value);
+		const double ratio = early_part_ratio(d, &p, value);
 		if (isnan(ratio))
 			continue;
 		logs += log(ratio);

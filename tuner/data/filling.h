@@ -28,7 +28,7 @@ struct scaffold {
 	struct variant *variant;   /* [variant_id] */
 	int num_scenarios, num_variants;
 	struct place *place; /* [num_cells] */
-	int room, cell_room, place_room, plan_room, paced_room, choice_room;
+	int room, cell_room, place_room, plan_room, early_room, choice_room;
 };
 void scaffold_free(struct data *);
 
@@ -47,7 +47,7 @@ int array_reach(void *array, int *room, long long id, size_t size);
 int data_put_cell(struct data *, int scenario, int phase, int choice, enum pass,
 		  const struct cell *);
 int data_put_plan(struct data *, const struct composed *);
-int data_put_paced(struct data *, const struct paced *);
+int data_put_early(struct data *, const struct early_launch *);
 /* data_finish.c: data_finish for cells taken from finished data: these are on one clock already. */
 int data_finish_again(struct data *);
 /* load_scenarios.c: calls each() for every scenario that was measured on a GPU, with a cell that

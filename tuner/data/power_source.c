@@ -79,7 +79,7 @@ static void read(struct data *d, struct reading *v, int *n, struct cell *c, int 
 int energy_mark(struct data *d)
 {
 	const int steady = strstr(d->protocol, "-steady") != NULL;
-	const size_t all = (size_t)(d->num_cells + d->num_plans + d->num_paced);
+	const size_t all = (size_t)(d->num_cells + d->num_plans + d->num_early);
 	struct reading *v = steady ? malloc(sizeof *v * (all + 1)) : NULL;
 	int n = 0;
 	if (steady && !v)
@@ -90,8 +90,9 @@ int energy_mark(struct data *d)
 	}
 	for (int i = 0; i < d->num_plans; i++)
 		read(d, v, &n, &d->plan[i].cell, d->plan[i].scenario, PHASE_PLAN);
-	for (int i = 0; i < d->num_paced; i++)
-		read(d, v, &n, &d->paced[i].cell, d->paced[i].scenario, (int)d->paced[i].phase);
+	for (int i = 0; i < d->num_early; i++)
+		read(d, v, &n, &d->early_launch[i].cell, d->early_launch[i].scenario,
+		     (int)d->early_launch[i].phase);
 	if (n)
 		qsort(v, (size_t)n, sizeof *v, by_race);
 	mark(d, v, n);

@@ -34,7 +34,9 @@ static void emit_defines(const struct emitter *e)
 static void emit_choices(const struct emitter *e)
 {
 	char text[MAX_CHOICE_TEXT];
-	fprintf(e->out, "/*     id  name, kernel, tunables */\n#define ATTUNE_%s_CHOICES(CHOICE)",
+	fprintf(e->out,
+		"/*     id  name, kernel, tunables; the most used first */\n#define "
+		"ATTUNE_%s_CHOICES(CHOICE)",
 		e->upper);
 	for (int i = 0; i < e->f->num_choices; i++) {
 		const struct choice *c = &e->f->choice[i];
@@ -58,7 +60,7 @@ static void emit_enum(const struct emitter *e)
 	fprintf(e->out,
 		"\t%s_defaults = %d, /* the kernels' defaults */\n"
 		"\t%s_serial = %d, /* the prefill part, then the decode part */\n"
-		"\t%s_streams = %d /* both side by side, on two streams */\n"
+		"\t%s_streams = %d /* both at the same time, on two streams */\n"
 		"};\n\n",
 		gpu, SAYS_DEFAULTS, gpu, SAYS_SERIAL, gpu, SAYS_STREAMS);
 }
@@ -66,8 +68,8 @@ static void emit_enum(const struct emitter *e)
 static void emit_costs(const struct emitter *e)
 {
 	if (e->f->num_costs)
-		fputs("/*       choice, head size, slots, start; fs of: path, split, segments, "
-		      "merge */\n",
+		fputs("/*       choice, head size, slots, start in keys; path, split, segments, "
+		      "merge in fs */\n",
 		      e->out);
 	fprintf(e->out, "#define ATTUNE_%s_SEGMENTS(SEGMENTS)", e->upper);
 	for (int i = 0; i < e->f->num_costs; i++) {
@@ -205,9 +207,9 @@ char *forest_emit(const struct forest *f, const struct data *d)
 		return NULL;
 	for (int i = 0; f->gpu[i]; i++)
 		e.upper[i] = (char)toupper((unsigned char)f->gpu[i]);
+	name_choices(f, e.name);
 	emit_top(&e);
 	emit_defines(&e);
-	name_choices(f, e.name);
 	emit_choices(&e);
 	emit_enum(&e);
 	emit_costs(&e);

@@ -1,5 +1,5 @@
-/* emit_binaries.c - lists the binaries that the library must ship: for each measured shape those of
- * the choices that it can reach. */
+/* emit_binaries.c - lists the binaries that the library must ship: for each measured shape, those of
+ * the choices that its batches can reach. */
 #include "writing.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"

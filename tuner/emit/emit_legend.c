@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Larger means come from forbidden costs. */
+#define MOST_SLOWDOWN 1e6
+
 static int count_split(const struct data *d, int training)
 {
 	int n = 0;
@@ -55,7 +58,7 @@ static void emit_noise(const struct emitter *e)
 	static const char *const bands[NOISE_BANDS] = { "below 20 us", "below 200 us", "above" };
 	const struct noise *n = &e->d->noise;
 	for (int b = 0; b < NOISE_BANDS; b++)
-		fprintf(e->out, " *   %-9s %.2f %% %s, by %d A/A pairs\n", b ? "" : "noise",
+		fprintf(e->out, " *   %-9s %.2f %% %s (%d A/A pairs)\n", b ? "" : "noise",
 			100 * n->floor[b], bands[b], n->pairs[b]);
 }
 
@@ -70,11 +73,20 @@ static void emit_passes(const struct emitter *e)
 	}
 	if (!score_policy(e->d, POLICY_TREE, e->f, NULL, &s))
 		return;
-	fprintf(e->out, " *   judged    by times of a second pass in %d of %d scenarios", again,
-		s.n);
+	fprintf(e->out, " *   scored    by second-pass times in %d of %d scenarios", again, s.n);
 	if (again)
-		fprintf(e->out, "; it lacks %d of the picks", s.unconfirmed);
+		fprintf(e->out, "; %d picks there have\n *             first-pass times only",
+			s.unconfirmed);
 	putc('\n', e->out);
+}
+
+/* "-" for a mean of forbidden costs. */
+static void emit_mean(FILE *out, int digits, double v)
+{
+	if (v < MOST_SLOWDOWN)
+		fprintf(out, " %.*f", digits, v);
+	else
+		fputs(" -", out);
 }
 
 static void emit_making(const struct emitter *e)
@@ -83,19 +95,58 @@ static void emit_making(const struct emitter *e)
 		const struct making *m = &e->f->making[t];
 		if (!m->portfolio.n)
 			continue;
-		fprintf(e->out, " *   %-9s best of 1, 2, ... choices:", decision_names[t]);
-		for (int k = 0; k < m->portfolio.n; k++)
-			fprintf(e->out, "%s %.3f", k == 8 ? "\n *            " : "",
-				m->portfolio.mean[k]);
-		if (m->exact > 0)
-			fprintf(
-			    e->out,
-			    "\n *             trees of depth %d: %.4f at best, %.4f by look-ahead; "
-			    "this one %.4f",
-			    CERTIFIED, m->exact, m->method, m->made);
+		fprintf(e->out,
+			" *   %-9s slowdown with the best of 1, 2, ... choices for each scenario:",
+			decision_names[t]);
+		for (int k = 0; k < m->portfolio.n; k++) {
+			fputs(k % 8 ? "" : "\n *            ", e->out);
+			emit_mean(e->out, 3, m->portfolio.mean[k]);
+		}
+		if (m->exact > 0) {
+			fprintf(e->out, "\n *             slowdown of trees of depth %d: optimal",
+				CERTIFIED);
+			emit_mean(e->out, 4, m->exact);
+			fputs(", by look-ahead", e->out);
+			emit_mean(e->out, 4, m->method);
+			fputs("; of this tree", e->out);
+			emit_mean(e->out, 4, m->made);
+		}
 		putc('\n', e->out);
 	}
 }
+
+// clang-format off
+static const char formula_words[] =
+    " *\n"
+    " * SEGMENTS=balance(slots, start, launch, merge): the legal value v of the axis with the least\n"
+    " * cost; of equal costs the smallest v. Costs are in keys, rounded down:\n"
+    " *\n"
+    " *   cost(v) = ceil(B v / (units slots)) (mean / v + start)   waves of blocks\n"
+    " *           + (longest - mean) / v                           last block of the longest sequence\n"
+    " *           + (v > 1 ? launch : 0) + merge v                 reduction\n"
+    " *\n"
+    " *   B        blocks at v = 1\n"
+    " *   slots    blocks that a unit runs at a time; 0: as many as its shared memory holds\n"
+    " *   mean     min(mean_seq, keys_per_query)\n"
+    " *   longest  max_seq\n";
+
+static const char costs_words[] =
+    " *\n"
+    " * SEGMENTS=fitted: the legal value v of the axis with the least cost; of equal costs the\n"
+    " * smallest v. Costs are in fs, fitted to training scenarios. kernels/segments.h has the code.\n"
+    " *\n"
+    " *   cost(v) = path K + (v > 1 ? split + segments v + merge v R : 0)\n"
+    " *\n"
+    " *   path ... merge  the SEGMENTS row of the choice and head size; without such a row, that of\n"
+    " *                   the next larger head size, else of the largest\n"
+    " *   R        query tokens x query heads\n"
+    " *   K        keys of the slot that finishes last, of S = units x slots:\n"
+    " *            n <= S: longest; n > S: max(longest, mean n / S + idle + longest - mean)\n"
+    " *   n        blocks of the launch at v segments\n"
+    " *   mean     keys of an average block, up to whole tiles, plus start\n"
+    " *   longest  keys of the longest block, counted the same way\n"
+    " *   idle     keys lost to idle slots in the last wave, / S\n";
+// clang-format on
 
 /* Explains "balance(...)" if a choice uses it. */
 static void emit_formulas(const struct emitter *e)
@@ -104,46 +155,10 @@ static void emit_formulas(const struct emitter *e)
 	for (int i = 0; i < e->f->num_choices; i++)
 		used |= config_is_formula(&e->f->choice[i].config, e->f->choice[i].kernel->space);
 	if (used)
-		fputs(
-		    " *\n"
-		    " * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that "
-		    "are\n"
-		    " * legal for the batch the one, the smallest of equals, that makes least of\n"
-		    " *\n"
-		    " *   ceil(B v / (units slots)) (mean / v + start) + (longest - mean) / v\n"
-		    " *     + (v > 1 ? launch : 0) + merge v\n"
-		    " *\n"
-		    " * waves of blocks, each as long as the keys of a segment; the last block of "
-		    "the\n"
-		    " * longest sequence; the reduction. In keys, rounded down. B: blocks at v = "
-		    "1;\n"
-		    " * slots: blocks that a unit runs at a time, 0: as many of this choice as "
-		    "its\n"
-		    " * shared memory holds; mean: the lesser of mean_seq and keys_per_query; "
-		    "longest:\n"
-		    " * max_seq.\n",
-		    e->out);
+		fputs(formula_words, e->out);
 }
 
-// clang-format off
-static const char costs_words[] =
-    " *\n"
-    " * SEGMENTS=fitted: of the axis's values v that are legal for the batch the one, the\n"
-    " * smallest of equals, that costs least by the choice's row of SEGMENTS at the head size\n"
-    " * (of others the next larger one, else the largest):\n"
-    " *\n"
-    " *   path K(v) + (v > 1 ? split + segments v + merge v R : 0)\n"
-    " *\n"
-    " * in fs, fitted to the times of training scenarios. R: query tokens x query heads. K(v):\n"
-    " * keys of the slot that finishes last, of units x slots. With n blocks of `mean` keys\n"
-    " * (of a Q block / v, up to whole tiles, and `start` more), the longest of `longest`:\n"
-    " *\n"
-    " *   n <= units slots   longest\n"
-    " *   else               mean n / (units slots) + what a last wave lacks + longest - mean,\n"
-    " *                      and no less than longest\n";
-// clang-format on
-
-/* Explains SEGMENTS=fitted if a choice uses it; kernels/segments.h has the details. */
+/* Explains SEGMENTS=fitted if a choice uses it. */
 static void emit_costs_words(const struct emitter *e)
 {
 	if (!e->f->num_costs)
@@ -181,17 +196,69 @@ static void emit_scores(const struct emitter *e)
 	const char *splits[MAX_SPLITS];
 	const int n = data_splits(e->d, splits);
 	struct pick *picks = calloc((size_t)e->d->n + 1, sizeof *picks);
-	fprintf(e->out, " *\n * Slowdown against the fastest of all that was measured, of picks "
-			"that have a time:\n"
-			" *\n"
-			" *   policy      split                scenarios no time geomean     p95   "
-			"worst within 5 %%\n");
+	fputs(" *\n"
+	      " * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: "
+	      "plans\n"
+	      " * without a measured time, which geomean, p95 and worst leave out.\n"
+	      " *\n"
+	      " *   policy      split                scenarios no time geomean     p95   worst "
+	      "within "
+	      "5 %\n",
+	      e->out);
 	for (size_t p = 0; picks && p < COUNT(shown); p++)
 		if (policy_picks(e->d, shown[p], e->f, picks))
 			for (int i = 0; i < n; i++)
 				if (shown[p] == POLICY_TREE || !strcmp(splits[i], "heldout"))
 					emit_score_row(e, shown[p], picks, splits[i]);
 	free(picks);
+}
+
+/* How to get from a batch to its kernels. */
+static void emit_use(const struct emitter *e)
+{
+	const char *gpu = e->f->gpu;
+	fprintf(
+	    e->out,
+	    " *\n"
+	    " * Queries of at most %d tokens are decodes, longer ones prefills.\n"
+	    " *\n"
+	    " *   attune_%s_prefill(f)  the choice for the prefills; f: their features\n"
+	    " *   attune_%s_decode(f)   the choice for the decodes; f: their features\n"
+	    " *   attune_%s_overlap(f)  how a batch with both runs; f: features of all sequences\n"
+	    " *       serial   the prefills, then the decodes\n"
+	    " *       streams  both at the same time, on two streams\n"
+	    " *       a choice of a fused kernel: it runs the whole batch in one launch\n"
+	    " *       any other choice: it runs the prefills; the decodes run on a second stream\n",
+	    DECODE_MAX_QUERY, gpu, gpu, gpu);
+	if (forest_says_early(e->f))
+		fprintf(e->out,
+			" *   attune_%s_early(f)    the value of a kernel's tunable EARLY if the "
+			"caller lets\n"
+			" *       launches begin early; f: features of the part. Its slowdowns are "
+			"against the\n"
+			" *       best value.\n",
+			gpu);
+}
+
+/* What the BINARY rows and the comments of leaves mean. */
+static void emit_leaf_words(const struct emitter *e)
+{
+	fputs(" *\n"
+	      " * BINARIES lists what to compile for the measured shapes: kernel, head sizes, "
+	      "types,\n"
+	      " * tunables.\n"
+	      " *\n"
+	      " * Comment of a leaf: number of training scenarios, their geomean slowdown and p95; "
+	      "next: the\n"
+	      " * second-best choice and its geomean; a remark. Slowdowns are of the whole plan, "
+	      "with the\n"
+	      " * best choice for the other part.\n"
+	      " *\n"
+	      " *   few      the leaf has only one or two training scenarios\n"
+	      " *   guarded  some batches of the leaf break a rule of the choice; for these the "
+	      "library\n"
+	      " *            runs the kernels' defaults\n",
+	      e->out);
 }
 
 void emit_top(const struct emitter *e)
@@ -206,7 +273,9 @@ void emit_top(const struct emitter *e)
 		: strncmp(dev->arch, "gfx", 3) == 0 ? "CUs"
 						    : "SMs");
 	if (device_is_emulated(dev))
-		fputs(" *             nothing here is a time: for tests of the tools alone\n", out);
+		fputs(" *             emulated: no number here is a time; for tests of the tools "
+		      "only\n",
+		      out);
 	fprintf(out, " *   driver    %s, toolkit %s\n", dev->driver, run->toolkit);
 	fprintf(out, " *   database  %s, protocol %s\n", e->d->hash, e->d->protocol);
 	emit_learned(e);
@@ -214,29 +283,10 @@ void emit_top(const struct emitter *e)
 	emit_noise(e);
 	emit_making(e);
 	emit_scores(e);
+	emit_use(e);
+	emit_example(e);
 	emit_formulas(e);
 	emit_costs_words(e);
-	fputs(" *\n"
-	      " * CHOICE(id, name, kernel, tunables): what leaves name, the most used first.\n"
-	      " * BINARY(kernel, head sizes, types, tunables): what the measured shapes make of "
-	      "those\n"
-	      " * that can reach them.\n"
-	      " * At a leaf: training scenarios that end there, their geomean slowdown (of the\n"
-	      " * whole plan, the other part at its best) and what 95 % of them stay below, the\n"
-	      " * geomean of the next best, and a remark. guarded: somewhere in the leaf's\n"
-	      " * box a rule of the choice is broken; the library asks it at run time and then\n"
-	      " * takes the defaults, which are legal there.\n"
-	      " * The overlap is asked of batches with prefills and decodes. A choice that it "
-	      "returns\n"
-	      " * runs the prefills, side by side with the decodes; one of a fused kernel runs "
-	      "both.\n",
-	      out);
-	if (forest_says_early(e->f))
-		fputs(" * The early function is asked of parts whose choice has a tunable EARLY. "
-		      "It returns\n"
-		      " * the value for callers that let launches begin early. Its slowdowns are "
-		      "to the best\n"
-		      " * value.\n",
-		      out);
+	emit_leaf_words(e);
 	fputs(" */\n", out);
 }

@@ -21,6 +21,7 @@ struct emitter {
 void name_choices(const struct forest *, char (*name)[CHOICE_NAME]);
 
 void emit_top(const struct emitter *);     /* emit_legend.c */
+void emit_example(const struct emitter *); /* emit_example.c */
 void emit_kernels(const struct emitter *); /* emit_kernels.c */
 /* Iterates over the kernels of choices and the helpers that these or the defaults may need, in the
  * order of attune_kernels: the one after `last` (NULL: the first); NULL at the end. */

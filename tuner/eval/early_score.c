@@ -11,11 +11,11 @@
 static const char *const names[2] = { "train", "heldout" };
 
 /* 0: a value has no time. */
-static int ratios_of(const struct data *d, const struct pace *p, double ratio[MOST_EARLY + 1])
+static int ratios_of(const struct data *d, const struct early_part *p, double ratio[MOST_EARLY + 1])
 {
 	int known = 1;
 	for (int v = 0; v <= MOST_EARLY; v++) {
-		ratio[v] = v ? pace_ratio(d, p, v) : 1;
+		ratio[v] = v ? early_part_ratio(d, p, v) : 1;
 		known &= !isnan(ratio[v]);
 	}
 	return known;
@@ -38,7 +38,7 @@ static void count_one(const double ratio[MOST_EARLY + 1], int says, struct earli
 int count_early(const struct data *d, const struct forest *f, struct earliness out[2])
 {
 	int n;
-	struct pace *p = paces_of(d, &n);
+	struct early_part *p = early_parts(d, &n);
 	out[0] = out[1] = (struct earliness){ 0 };
 	for (int i = 0; p && i < n; i++) {
 		const struct measured *m = &d->v[p[i].scenario];

@@ -98,7 +98,7 @@ void overlaps_print(const struct overlaps v[2]);
 
 /* early_score.c: time of early launches / of launches in turn, by the tree and by fixed values. */
 struct earliness {
-	int n;                                       /* paces with all values */
+	int n;                                       /* parts with times of all values */
 	double tree, always[MOST_EARLY + 1], oracle; /* geometric means */
 	double worst;                                /* by the tree */
 };

@@ -22,12 +22,12 @@ enum { LEAST_SHARE = 10, LEAST = 3 };
 
 /* ---- costs ---------------------------------------------------------------------------- */
 /* 0: only value 0 has a time. */
-static int fill_row(const struct data *d, const struct pace *p, int32_t cost[MOST_EARLY + 1])
+static int fill_row(const struct data *d, const struct early_part *p, int32_t cost[MOST_EARLY + 1])
 {
 	double ratio[MOST_EARLY + 1], best = 1;
 	int others = 0;
 	for (int v = 0; v <= MOST_EARLY; v++) {
-		ratio[v] = v ? pace_ratio(d, p, v) : 1;
+		ratio[v] = v ? early_part_ratio(d, p, v) : 1;
 		others += v && !isnan(ratio[v]);
 		best = fmin(best, ratio[v]);
 	}
@@ -41,7 +41,7 @@ static int fill_row(const struct data *d, const struct pace *p, int32_t cost[MOS
 struct matrix *matrix_early(const struct data *d)
 {
 	int n;
-	struct pace *p = paces_of(d, &n);
+	struct early_part *p = early_parts(d, &n);
 	struct matrix *m = p ? matrix_new(n, MOST_EARLY + 1) : NULL;
 	if (m)
 		m->rows = 0;

@@ -89,7 +89,7 @@ static int grow_phase(struct phase_fit *fit, enum decision decision, const struc
 	const struct growth how = { leaves, MAX_DEPTH, min_support(fit->m),         0,
 				    0,      SIZE_MOST, 1 + ATTUNE_FEATURE_head_size };
 	if (!fit->with_estimates)
-		matrix_shun(fit->m, fit->d, decision_phase(decision), 1);
+		matrix_penalize_unsafe(fit->m, fit->d, decision_phase(decision), 1);
 	return tree_fit(&fit->tree, fit->m, &how);
 }
 
@@ -151,7 +151,7 @@ static int finish_phase(struct phase_fit *fit, enum decision decision)
 	if (fit->with_estimates) /* figures count scenarios only */
 		fit->m->rows = fit->cheapest.num_measured;
 	else
-		matrix_shun(fit->m, fit->d, decision_phase(decision), -1);
+		matrix_penalize_unsafe(fit->m, fit->d, decision_phase(decision), -1);
 	return leaves_make_safe(&fit->tree, fit->m) && tree_tidy(&fit->tree) && keep_used(fit) &&
 	       leaves_describe(&fit->tree, fit->m) && note_cost(fit);
 }

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FEW: leaves with fewer rows are remarked on. SHUNNED: penalty of an unsafe cell, 2 %. */
-enum { FEW = 3, SHUNNED = 20000 };
+/* FEW: leaves with fewer rows get a remark. UNSAFE_PENALTY: of an unsafe cell, 2 %. */
+enum { FEW = 3, UNSAFE_PENALTY = 20000 };
 
 /* ---- safe ------------------------------------------------------------------------- */
 static const struct cell *part_cell(const struct data *d, int s, enum phase phase, int choice)
@@ -43,14 +43,14 @@ int is_unsafe(const struct data *d, int s, enum phase phase, int choice)
 	       slower + hypot(spread(cell), spread(usual)) * usual_us / whole > 2 * noise;
 }
 
-void matrix_shun(struct matrix *m, const struct data *d, enum phase phase, int sign)
+void matrix_penalize_unsafe(struct matrix *m, const struct data *d, enum phase phase, int sign)
 {
 	for (int r = 0; r < m->rows; r++)
 		for (int c = 0; c < m->cols; c++) {
 			int32_t *cost = &m->cost[(size_t)r * (size_t)m->cols + (size_t)c];
 			if (*cost != COST_FORBIDDEN &&
 			    is_unsafe(d, m->scenario[r], phase, m->choice[c]))
-				*cost += sign * SHUNNED;
+				*cost += sign * UNSAFE_PENALTY;
 		}
 }
 

@@ -81,17 +81,17 @@ static int add_cells(struct ways *w, const struct data *d, int scenario, enum ph
 		done = !timed.of[0] ||
 		       add_one(w, plan, &d->choice[i.choice], &timed, pass_letters[pass]);
 	}
-	for (int k = 0; done && k < d->num_paced; k++) {
-		const struct paced *p = &d->paced[k];
+	for (int k = 0; done && k < d->num_early; k++) {
+		const struct early_launch *p = &d->early_launch[k];
 		struct choice c = d->choice[p->choice];
 		const struct timed timed = { { &p->cell }, phase };
 		if (p->scenario != scenario || p->phase != phase || !p->value)
 			continue;
 		c.config.v[c.kernel->space->early_axis] = p->value;
-		const struct pace pace = { scenario, p->choice, phase };
+		const struct early_part part = { scenario, p->choice, phase };
 		done = add_one(w, "early launch", &c, &timed, "E");
 		if (done)
-			w->v[w->n - 1].ratio = pace_ratio(d, &pace, p->value);
+			w->v[w->n - 1].ratio = early_part_ratio(d, &part, p->value);
 	}
 	return done;
 }

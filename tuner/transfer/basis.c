@@ -180,13 +180,15 @@ static int note(struct data *learned, const struct inheritance *i, const struct 
 		return 0;
 	fprintf(
 	    out,
-	    " *   began     from %s; new rules replace old ones group by group where they are\n"
-	    " *             faster beyond noise on %d scenarios that neither was learned from:\n",
+	    " *   began     from %s. In each group of rules the new ones replace the old ones if\n"
+	    " *             they are faster beyond noise on %d scenarios that neither learned "
+	    "from:\n",
 	    *i->basis.incumbent ? i->basis.incumbent : "the kernels' defaults", r->scenarios);
 	gate_print(out, r, " *   gate      ");
 	if (r->scenarios)
-		fputs(" *             figures at leaves of old rules are those of their header\n",
-		      out);
+		fputs(
+		    " *             comments at leaves of old rules are copied from their header\n",
+		    out);
 	return !fclose(out);
 }
 

@@ -278,27 +278,27 @@ static int take_plans(struct joining *j, int s)
 	return done;
 }
 
-static int has_own_paced(const struct joining *j, const struct paced *p)
+static int has_own_early(const struct joining *j, const struct early_launch *p)
 {
-	for (int i = 0; j->same[p->scenario] >= 0 && i < j->own->num_paced; i++)
-		if (j->own->paced[i].scenario == j->same[p->scenario] &&
-		    j->own->paced[i].phase == p->phase)
+	for (int i = 0; j->same[p->scenario] >= 0 && i < j->own->num_early; i++)
+		if (j->own->early_launch[i].scenario == j->same[p->scenario] &&
+		    j->own->early_launch[i].phase == p->phase)
 			return 1;
 	return 0;
 }
 
 /* Early launches are compared within their race, so they need no translation. */
-static int take_paced(struct joining *j)
+static int take_early(struct joining *j)
 {
 	int done = 1;
-	for (int i = 0; done && i < j->prior->num_paced; i++) {
-		struct paced p = j->prior->paced[i];
-		if (j->prior_at[p.scenario] < 0 || has_own_paced(j, &p) || j->is_broken[p.choice])
+	for (int i = 0; done && i < j->prior->num_early; i++) {
+		struct early_launch p = j->prior->early_launch[i];
+		if (j->prior_at[p.scenario] < 0 || has_own_early(j, &p) || j->is_broken[p.choice])
 			continue;
 		scale(&p.cell, 0);
 		p.scenario = j->prior_at[p.scenario];
 		p.choice = j->prior_choice[p.choice];
-		done = data_put_paced(j->d, &p);
+		done = data_put_early(j->d, &p);
 	}
 	return done;
 }
@@ -311,7 +311,7 @@ static int take_prior(struct joining *j)
 			done = take_cells(j, s, p);
 		done = done && (j->prior_at[s] < 0 || take_plans(j, s));
 	}
-	return done && take_paced(j);
+	return done && take_early(j);
 }
 
 static int take_own(struct joining *j)
@@ -331,11 +331,11 @@ static int take_own(struct joining *j)
 		c.is_outdone = 0;
 		done = data_put_plan(j->d, &c);
 	}
-	for (int i = 0; done && i < o->num_paced; i++) {
-		struct paced p = o->paced[i];
+	for (int i = 0; done && i < o->num_early; i++) {
+		struct early_launch p = o->early_launch[i];
 		p.scenario = j->own_at[p.scenario];
 		p.choice = j->own_choice[p.choice];
-		done = data_put_paced(j->d, &p);
+		done = data_put_early(j->d, &p);
 	}
 	return done;
 }

@@ -1,24 +1,24 @@
-/* branch_and_bound.c - finds the tree of least cost among all trees of a depth, and proves it.
+/* branch_and_bound.c - finds the least-cost tree of a given depth and proves that it is optimal.
  *
- * These are "policy trees" over per-instance costs (Zhou, Athey, Wager 2023; policytree). Sources
- * of the search:
- *   - STreeD, van der Linden, de Weerdt, Demirovic 2023, arXiv 2305.19706, sections 4.2-4.4: costs
- *     of subtrees add up, so a set of rows and a depth have one answer, kept in a table by a 128-bit
- *     Zobrist hash (memo.c); the similarity bound between sets that differ by a few rows; the
- *     depth-2 step (depth2.c);
- *   - ConTree, Brita, van der Linden, Demirovic 2025, arXiv 2501.07903, section 4.2: thresholds in
- *     bisection order, where the answers at the ends of an interval bound everything between. The
- *     paper counts errors; the bound holds for any non-negative cost, since a tree for a set costs
- *     its subsets no more.
+ * The trees are "policy trees" over per-instance costs (Zhou, Athey, Wager 2023; policytree). The
+ * search combines two papers:
+ *   - STreeD, van der Linden, de Weerdt, Demirovic 2023, arXiv 2305.19706, sections 4.2-4.4. Costs
+ *     of subtrees add up, so the answer depends only on the rows and the depth; memo.c stores it
+ *     under a 128-bit Zobrist hash. The similarity bound relates sets that differ by a few rows.
+ *     depth2.c is the depth-2 step.
+ *   - ConTree, Brita, van der Linden, Demirovic 2025, arXiv 2501.07903, section 4.2. Thresholds
+ *     come in bisection order; the answers at the ends of an interval bound all thresholds between.
+ *     The paper counts errors. The bound holds for any non-negative cost: a tree costs no more on a
+ *     subset than on the whole set.
  *
  *       left(lo) in left(a), right(hi) in right(a)  for lo < a < hi
  *       => cost(a) >= relaxed(left(lo)) + relaxed(right(hi))
  *
- * Restricting a tree to a subset can make leaves smaller than the minimum support, so bounds belong
- * to the problem without minimum support (struct half, `relaxed`). Only incumbents observe it.
+ * On a subset a leaf can fall below the minimum support. Bounds therefore ignore minimum support
+ * (`relaxed` in struct half); only incumbents observe it.
  *
- * Ties go to fewer leaves, then at each node to the first feature and the lowest threshold. Bounds
- * cut off a tie only where it would lose, so the answer does not depend on the order of search. */
+ * Ties go to fewer leaves, then at each node to the first feature and the lowest threshold. A bound
+ * prunes a tie only if it would lose, so the answer does not depend on the order of search. */
 #include "solver.h"
 #include "harness/base/base.h"
 #include <math.h>
@@ -26,8 +26,8 @@
 #include <string.h>
 
 /* ---- search ------------------------------------------------------------------------- */
-/* The highest cost at which a tree at (f, rank) is useful: that of the best if it would win the
- * tie. */
+/* The highest cost at which a tree with root (f, rank) replaces the best: the best cost if it wins
+ * the tie, else one less. */
 static int64_t limit_at(const struct search *x, int f, int rank)
 {
 	const struct answer *b = &x->best;
@@ -36,7 +36,7 @@ static int64_t limit_at(const struct search *x, int f, int rank)
 	return limit < x->budget ? limit : x->budget;
 }
 
-/* Takes the team's best tree if it is better, else publishes this one. */
+/* Publishes the own best tree if it beats the team's; then takes over the team's. */
 static void exchange(struct search *x)
 {
 	struct answer *own = &x->best, *all = &x->team->best;
@@ -95,9 +95,9 @@ static void raise_to(int64_t *v, int64_t to)
 static struct answer search(struct solver *, const int *rows, int n, int depth, int64_t budget,
 			    int64_t *table);
 
-/* A table holds, for a set and a depth, relaxed bounds of the left and the right side of each of
- * its splits, [2][p][room] by rank. They also hold for supersets. The children of neighbouring
- * thresholds are such, so the bounds of one rule out most splits of the next. */
+/* A table has relaxed bounds of both sides of every split of a set at a depth, [2][p][room] by
+ * rank. The bounds also hold for supersets. The child at a neighbouring threshold is a superset, so the
+ * bounds of one threshold rule out most splits of the next. */
 static int64_t *table_copy(const struct solver *s, const int64_t *from)
 {
 	const size_t size = 2 * (size_t)s->p * (size_t)s->room * sizeof *from;
@@ -114,7 +114,7 @@ static int64_t *table_at(const struct search *x, int side, int f)
 	return &x->table[(side * x->s->p + f) * x->s->room];
 }
 
-/* The left side grows with the rank, the right one shrinks. */
+/* Carries bounds to other ranks: left sides grow with the rank, right sides shrink. */
 static void table_spread(const struct search *x)
 {
 	for (int f = 0; f < x->s->p; f++) {
@@ -126,8 +126,8 @@ static void table_spread(const struct search *x)
 	}
 }
 
-/* Searches both sides, the larger first; the other one only if the sum can still be useful. On
- * entry side[] has bounds and table[] those of subsets. */
+/* Searches the larger side, then the other one unless the sum already exceeds the limit. On entry
+ * side[] has bounds and table[] the bounds of subsets. */
 static void try_children(struct search *x, int f, int rank, struct half side[2],
 			 int64_t *const table[2])
 {
@@ -156,7 +156,7 @@ static void try_children(struct search *x, int f, int rank, struct half side[2],
 	}
 }
 
-/* Sums of the greatest costs of rows, by level of a feature. */
+/* Prefix sums, by level of a feature, of the greatest cost of each row. */
 static void sum_most(const struct search *x, int f)
 {
 	const uint16_t *local = &x->v->local[(size_t)f * (size_t)x->s->n];
@@ -168,8 +168,8 @@ static void sum_most(const struct search *x, int f)
 		most[l] += most[l - 1];
 }
 
-/* Bounds of the two sides at the ends of an interval. The similarity bound subtracts from the
- * larger set the most that the rows between could cost. */
+/* Bounds of both sides at the ends of an interval. The similarity bound is the bound of the larger
+ * set minus the most that the rows in between can cost. */
 struct ends {
 	int lo, hi;
 	int64_t left[2], right[2];   /* relaxed bounds at lo and at hi, 0: none */
@@ -196,8 +196,8 @@ static void bound_sides(const struct search *x, int f, const struct ends *e, int
 	side[1].lower = side[1].relaxed;
 }
 
-/* The middle one of the thresholds in the interval that may be useful, -1: none. Notes the bounds
- * of the others. */
+/* The middle one of the thresholds in the interval that can still win; -1: none can. Notes the
+ * bounds of the pruned ones. */
 static int middle_of(struct search *x, int f, const struct ends *e)
 {
 	const uint16_t *rank = &x->v->rank[f * x->s->room];
@@ -270,8 +270,8 @@ static void bisect(struct search *x, int f, const struct ends *e)
 	free(table[1]);
 }
 
-/* Thresholds that leave both sides enough support form one interval. Those beyond it only count for
- * the relaxed bound: a leaf, and the far side of a tried threshold. */
+/* The thresholds with enough support on both sides form one interval. A threshold outside it only
+ * enters the relaxed bound: a leaf plus the far side of the nearest tried threshold. */
 static void try_feature(struct search *x, int f)
 {
 	const struct view *v = x->v;
@@ -314,7 +314,7 @@ static void search_features(struct search *x, const int64_t *cost)
 			try_feature(x, order[i]);
 }
 
-/* A deeper search begins from the best trees of depth 1 and 2. */
+/* Searches depth 1, then 2, then `depth`: each result is the next one's incumbent. */
 void search_view(struct search *x, int depth, int64_t *table)
 {
 	int64_t by_feature[ATTUNE_NUM_FEATURES];
@@ -334,7 +334,7 @@ void search_view(struct search *x, int depth, int64_t *table)
 		table_spread(x);
 }
 
-/* table: on entry bounds of subsets, on return of these rows. NULL: not wanted. */
+/* table: bounds of subsets on entry, of these rows on return; may be NULL. */
 static struct answer search(struct solver *s, const int *rows, int n, int depth, int64_t budget,
 			    int64_t *table)
 {

@@ -1,20 +1,21 @@
-/* depth2.c - the last step of the search: given a split, finds the best further split on either
- * side. The four quadrants of two splits choose their columns independently, so a pair of splits
- * takes four minima over columns, not columns squared (as in the depth-2 solvers of MurTree,
- * Demirovic et al. 2022, and STreeD, van der Linden et al. 2023, section 4.3).
+/* depth2.c - the last step of the search: given a split, finds the best second split on each side.
+ * Two splits make four quadrants, and each picks its column independently. So a pair of splits
+ * costs four minima over the columns, not columns squared. MurTree (Demirovic et al. 2022) and
+ * STreeD (van der Linden et al. 2023, section 4.3) do the same.
  *
  * Over the levels b of feature g, with the split (f, a) fixed:
  *
  *            g <= b    g > b
- *   small      X       S - X      S: all rows of the smaller side
- *   large    P[b] - X  L-P[b]+X   P: prefix sums of the node; L: of the larger
+ *   small      X       S - X      S: sum of the smaller side
+ *   large    P[b] - X  L-P[b]+X   P: prefix sums of the node; L: sum of the larger side
  *
- * X is summed over the smaller side's rows only, in order of level, so that it stays in registers;
- * the rest follows by subtraction. A side's sums do not change at levels without rows of it. */
+ * X is the sum over the smaller side's rows up to level b. Adding rows in order of level keeps X in
+ * registers; the other three sums follow by subtraction. A level without rows of a side leaves that
+ * side's sums as they were, so it is skipped. */
 #include "solver.h"
 #include <string.h>
 
-/* Compiled for several instruction sets; the loader takes the widest that the CPU has. */
+/* Compiles a function for several instruction sets; the loader picks the widest of the CPU. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__)
 #define CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"), optimize("O3")))
@@ -62,7 +63,7 @@ INLINE void lower_least(int64_t *least, const lanes *v)
 		*least = (*v)[i] < *least ? (*v)[i] : *least;
 }
 
-/* Lowers least[0] to the least of x, least[1] to that of all - x. */
+/* Lowers least[0] to min(x), least[1] to min(all - x). */
 INLINE void cut_after(int64_t least[2], const lanes *x, const lanes *all, int width)
 {
 	lanes below = x[0], above = all[0] - x[0];
@@ -120,7 +121,7 @@ CLONES static void sweep_levels(const struct sweep *s)
 	}
 }
 
-/* Sets the count of each row of the smaller side, 0 for the others; returns which side it is. */
+/* Finds the smaller side of a split. Sets s->small to the count of its rows, 0 for other rows. */
 static int mark_smaller(struct solver *s, const struct view *v, int f, int a)
 {
 	const uint16_t *local = &v->local[(size_t)f * (size_t)s->n];
@@ -133,8 +134,8 @@ static int mark_smaller(struct solver *s, const struct view *v, int f, int a)
 	return side;
 }
 
-/* Lists the small side's rows by level of feature g, and marks the levels that have rows of either
- * side; count: [2][u] rows stood for, up to each level. */
+/* Lists the smaller side's rows by level of feature g. For each side, marks the levels that have
+ * rows of it (s->changed) and counts the matrix rows up to each level (s->passed). */
 static void list_levels(struct solver *s, const struct view *v, int g)
 {
 	const int *order = &v->order[(size_t)g * (size_t)s->n], *below = &v->below[g * s->room];
@@ -144,7 +145,8 @@ static void list_levels(struct solver *s, const struct view *v, int g)
 		const int small_before = small, large_before = large;
 		for (; i < end[b]; i++) {
 			const int row = order[i], rows = weight[row];
-			list[n] = row; /* overwritten unless it counts: no branch */
+			list[n] =
+			    row; /* without a branch: the next row overwrites it if rows is 0 */
 			n += rows > 0;
 			small += rows;
 		}
@@ -160,7 +162,7 @@ static void list_levels(struct solver *s, const struct view *v, int g)
 	}
 }
 
-/* least: without and with minimum support. */
+/* Lowers least[0] to the best cut of a side, least[1] to the best with minimum support. */
 CLONES static void take_least(const struct solver *s, int u, int side, int count, int64_t least[2])
 {
 	const int *passed = &s->passed[side * s->room];
@@ -217,7 +219,7 @@ void solve_pair(struct solver *s, const struct view *v, int f, int a, struct hal
 	set_half(&side[!small], s, all[!small], least[1]);
 }
 
-/* Least of x and of all - x, added. */
+/* min(x) + min(all - x) */
 CLONES static int64_t cut(const int64_t *restrict x, const int64_t *restrict all, int d)
 {
 	int64_t below = INT64_MAX, above = INT64_MAX;

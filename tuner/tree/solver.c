@@ -1,6 +1,6 @@
-/* solver.c - prepares a sample of a matrix for the search: replaces values by ranks, merges rows
- * with equal features, and drops dominated columns and features that rank the rows like an earlier
- * one. None of this changes the cost of the best tree. */
+/* solver.c - prepares a sample of a matrix for the search. It replaces feature values by ranks and
+ * merges rows with equal features. It drops dominated columns, and features that rank the rows as
+ * an earlier one does. None of this changes the cost of the best tree. */
 #include "solver.h"
 #include "tree.h"
 #include "tuner/matrix/matrix.h"
@@ -27,8 +27,8 @@ static int by_value(const void *pa, const void *pb, void *arg)
 	return x != y ? (x > y) - (x < y) : a - b;
 }
 
-/* Sets the rank of each of the n rows on a feature, and the values; returns the number of
- * values. */
+/* Sets the rank of each of the n rows on a feature, and value[rank]. Returns the number of
+ * ranks. */
 static int rank_rows(const struct matrix *m, const int *rows, int n, int feature, int *order,
 		     uint16_t *rank, long long *value)
 {
@@ -100,7 +100,7 @@ static int merge_rows(struct solver *s, int n, int *order, int *to)
 		to[order[i]] = merged;
 	}
 	merged += n > 0;
-	for (int f = 0; f < s->p; f++) { /* merged <= n: what is overwritten was read */
+	for (int f = 0; f < s->p; f++) { /* merged <= n, so every overwritten rank has been read */
 		memcpy(kept, &rank[(size_t)f * (size_t)n], sizeof *kept * (size_t)n);
 		for (int i = 0; i < n; i++)
 			rank[(size_t)f * (size_t)merged + (size_t)to[i]] = kept[i];
@@ -109,7 +109,7 @@ static int merge_rows(struct solver *s, int n, int *order, int *to)
 	return merged;
 }
 
-/* A forbidden cell costs more than all others together. */
+/* The cost of a forbidden cell: more than all other cells together. */
 static int64_t forbidden_cost(const struct matrix *m, const int *rows, int n, int64_t leaves)
 {
 	int64_t sum = leaves + 1;
@@ -124,7 +124,7 @@ static int64_t forbidden_cost(const struct matrix *m, const int *rows, int n, in
 	return sum;
 }
 
-/* Whether another column is nowhere more expensive; of equal columns the first stays. */
+/* Whether another column costs no more in any row. Of equal columns the first stays. */
 static int is_dominated(const struct matrix *m, const int *rows, int n, int col)
 {
 	for (int other = 0; other < m->cols; other++) {
@@ -150,7 +150,7 @@ static void finish_row(struct solver *s, int row, int cols)
 		s->most[row] = cost[c] > s->most[row] ? cost[c] : s->most[row];
 	}
 	for (int c = cols; c < s->d; c++)
-		cost[c] = cost[0]; /* padding: never less than the least */
+		cost[c] = cost[0]; /* padding: never below the row's minimum */
 	s->base += least;
 	uint64_t seed = (uint64_t)row + 1;
 	for (int h = 0; h < 2; h++) { /* splitmix64, Steele et al. 2014 */
@@ -283,7 +283,7 @@ void solver_close(struct solver *s)
 	*s = (struct solver){ 0 };
 }
 
-/* Numbers the levels that occur, in order, and sorts the rows by level. */
+/* Numbers the ranks that occur in the view as levels, and sorts the rows by level. */
 static void view_levels(const struct solver *s, struct view *v, int f)
 {
 	const uint16_t *rank = &s->rank[(size_t)f * (size_t)s->n];
