@@ -253,7 +253,7 @@ fuzz: ## libFuzzer on all that parses files, for FUZZ_SECONDS=3600; needs clang
 	@echo 'int LLVMFuzzerTestOneInput(const char *b, unsigned long n) { return 0 * n * *b; }' | \
 		$(or $(FUZZ_CC),false) -fsanitize=fuzzer -x c - -o /dev/null 2>/dev/null || \
 		{ echo '$(fuzz_needs)' >&2; exit 2; }
-	$(Q)$(fuzz_make) $(B)/fuzz/fuzz
+	+$(Q)$(fuzz_make) $(B)/fuzz/fuzz
 	$(Q)B=$(B) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh
 
 heuristics: ## results/ to generated/, for GPU= or all

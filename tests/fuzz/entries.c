@@ -23,7 +23,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- what a call says ---------------------------------------------------------------------- */
+/* ---- what a call says -------------------------------------------------------------------- */
 
 /* Sanitizers and libFuzzer write to the descriptor, so they are still heard when stderr is this
  * stream. */
@@ -71,7 +71,7 @@ static void was_refused(int most)
 	check_lines(heard, heard_size, most);
 }
 
-/* ---- inputs --------------------------------------------------------------------------------- */
+/* ---- inputs ------------------------------------------------------------------------------ */
 
 /* The bytes with '\0' after them, in memory of just that size. */
 static char *text_of(const unsigned char *bytes, size_t n)
@@ -98,7 +98,7 @@ static const char *file_of(const void *bytes, size_t n)
 	return path;
 }
 
-/* ---- text ------------------------------------------------------------------------------------ */
+/* ---- text -------------------------------------------------------------------------------- */
 
 /* The text of a batch means the same batch. */
 static void check_format(const attune_batch *b)
@@ -188,7 +188,7 @@ static void take_peers(const unsigned char *bytes, size_t n)
 		was_refused(1);
 }
 
-/* ---- rules ------------------------------------------------------------------------------------ */
+/* ---- rules ------------------------------------------------------------------------------- */
 
 static void ask_rules(const struct selector *s)
 {
@@ -259,7 +259,7 @@ static void take_header(const unsigned char *bytes, size_t n)
 	free(text);
 }
 
-/* ---- databases --------------------------------------------------------------------------------- */
+/* ---- databases --------------------------------------------------------------------------- */
 
 static int touch_cell(void *arg, const struct store_cell *c)
 {
@@ -370,7 +370,7 @@ static void take_database(const unsigned char *bytes, size_t n)
 	}
 }
 
-/* ---- ELF files ----------------------------------------------------------------------------------- */
+/* ---- ELF files --------------------------------------------------------------------------- */
 
 static void take_code_object(const unsigned char *bytes, size_t n)
 {

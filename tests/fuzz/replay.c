@@ -33,7 +33,7 @@ static struct shared {
 static struct input *seed[MOST_SEEDS];
 static int num_seeds;
 
-/* ---- seeds --------------------------------------------------------------------------------- */
+/* ---- seeds ------------------------------------------------------------------------------- */
 
 static struct input *read_input(const char *path)
 {
@@ -72,7 +72,7 @@ static void read_seeds(const char *folder)
 	}
 }
 
-/* ---- mutants --------------------------------------------------------------------------------- */
+/* ---- mutants ----------------------------------------------------------------------------- */
 
 static unsigned long long dice = 0x9e3779b97f4a7c15;
 
@@ -155,7 +155,7 @@ static void mutate(struct input *in)
 		edit(in);
 }
 
-/* ---- runs ------------------------------------------------------------------------------------- */
+/* ---- runs -------------------------------------------------------------------------------- */
 
 /* From memory of just that size, so that a sanitizer sees what reads behind it. */
 static void take(const struct entry *e, const struct input *in)
