@@ -62,7 +62,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := help clean format deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
+passive_goals := help clean format fuzz deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
 
 defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -87,6 +87,7 @@ include kernels/ship/shipped.mk
 include tests/simt/simt.mk
 include tests/cdna/cdna.mk
 include tests/hip/hip.mk
+include tests/fuzz/fuzz.mk
 
 # What is inside is for the tool and the tests; what leaves has the names of
 # attune.h and no others.
@@ -243,9 +244,17 @@ test: export LEAVE_OUT := $(strip $(not_here))
 test: export AMD := 1
 test: deps-test ## builds and runs all that this machine can; GPU=h200 for the GPU's own
 	@test -z '$(LEAVE_OUT)' || echo 'linked without $(LEAVE_OUT): not for this machine; `make` links all'
-	$(Q)LOCAL=no $(MAKE) all $(tests)
+	$(Q)LOCAL=no $(MAKE) all $(tests) $(B)/fuzz_replay
 	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) \
 		sh tests/run.sh $(long) $(filter-out $(long),$(scripts) $(tests))
+
+FUZZ_SECONDS ?= 3600
+fuzz: ## libFuzzer on all that parses files, for FUZZ_SECONDS=3600; needs clang
+	@echo 'int LLVMFuzzerTestOneInput(const char *b, unsigned long n) { return 0 * n * *b; }' | \
+		$(or $(FUZZ_CC),false) -fsanitize=fuzzer -x c - -o /dev/null 2>/dev/null || \
+		{ echo '$(fuzz_needs)' >&2; exit 2; }
+	+$(Q)$(fuzz_make) $(B)/fuzz/fuzz
+	$(Q)B=$(B) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh
 
 heuristics: ## results/ to generated/, for GPU= or all
 	$(Q)$(MAKE) $(tool)
@@ -298,4 +307,4 @@ clean: ## removes what was built
 format: ## clang-format over all C, tables excepted
 	clang-format -i $$(find kernels harness tuner tests -name '*.[ch]' -o -name '*.cu')
 
-.PHONY: all lib help deps deps-tune deps-test plot-if-possible tune confirm test heuristics heuristics-check plot bench bench-tools install clean format
+.PHONY: all lib help deps deps-tune deps-test plot-if-possible tune confirm test fuzz heuristics heuristics-check plot bench bench-tools install clean format

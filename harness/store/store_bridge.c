@@ -89,7 +89,9 @@ int store_uses(struct store *s, const char *gpu, int (*each)(void *, const struc
 		const struct place *place =
 		    bsearch(&key, places, (size_t)d->scenarios, sizeof *places, by_id);
 		const long long variant = store_int(s, st, 2, 0, d->variants - 1);
-		if (s->is_damaged || !place || !d->build[build].sources)
+		if (!s->is_damaged && (!place || !d->build[build].sources))
+			store_damaged(s, "a row refers to a missing row");
+		if (s->is_damaged)
 			break;
 		if (build != w.build)
 			want(s, &w, d, build);

@@ -288,11 +288,34 @@ static void wal_in_a_readonly_folder(void **state)
 	assert_null(strstr(said, "cannot be written"));
 }
 
+/* What attune bridge reads. */
+static int touch_use(void *arg, const struct store_use *use)
+{
+	*(size_t *)arg += strlen(use->kernel);
+	return 1;
+}
+
+static void sources_of_lost_scenarios(void **state)
+{
+	size_t sum = 0;
+	(void)state;
+	struct store *s =
+	    store_open(damaged_by("open.sqlite", IGNORING "DELETE FROM scenario WHERE id = 1"), 1);
+	assert_non_null(s);
+	quiet();
+	const int ok = store_uses(s, "h200", touch_use, &sum);
+	assert_int_equal(loud(), 1);
+	assert_false(ok);
+	assert_non_null(strstr(said, "a row refers to a missing row"));
+	store_close(s);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(named_damage),
 		cmocka_unit_test(other_labels),
+		cmocka_unit_test(sources_of_lost_scenarios),
 		cmocka_unit_test(sweeps_refuse),
 		cmocka_unit_test(other_files),
 		cmocka_unit_test(wal_in_a_readonly_folder),
