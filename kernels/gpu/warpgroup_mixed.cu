@@ -187,7 +187,7 @@ DEVICE line blocks_that_decode(const attune_args &a)
 #define blockIdx	(line{ (u32)this_block() })
 #define KERNEL(threads) DEVICE void
 #define __syncthreads() barrier(DECODE_BARRIER, THREADS)
-#include "ring_list.cu"
+#include "ring_list_body.h"
 #undef __syncthreads
 
 DEVICE void run(const attune_call &whole)
@@ -321,7 +321,7 @@ DEVICE void put_or_join(const attune_call &c, team &t);
 #define __grid_constant__
 #define find_item next_item
 #define PUT_ITEM  put_or_join
-#include "warpgroup.cu"
+#include "warpgroup_body.h"
 
 /* Counter of the finished segments of the team's rows: marked, after those of ring_list. */
 DEVICE decode::arrivals *arrivals_of(const attune_args &a, const team &t)
