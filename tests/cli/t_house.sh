@@ -49,7 +49,7 @@ empty 'no call towards a higher floor' "$tmp/up"
 awk '$1 ~ /^kernels/ && $2 !~ /^kernels/ || $1 ~ /^harness/ && $2 ~ /^tuner/' "$tmp/includes" >"$tmp/up"
 empty 'no include towards a higher floor' "$tmp/up"
 git grep -n '^#include ".*\.cu"' kernels harness tuner >"$tmp/sources" 2>/dev/null
-row 'no source includes a source' "$tmp/sources"
+empty 'no source includes a source' "$tmp/sources"
 # kernels/gpu stays flat: `attune bridge` looks for a kernel's source in earlier revisions there.
 git ls-files kernels harness tuner tests scenarios generated 2>/dev/null |
 	sed 's,/[^/]*$,,' | sort | uniq -c | awk '$1 > 25 && $2 != "kernels/gpu"' >"$tmp/full"
