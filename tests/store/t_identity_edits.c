@@ -13,7 +13,7 @@
 #include "tests/support/sources.h"
 
 enum {
-	MOST_FILES = 160,
+	MOST_FILES = 256,
 	NAME = 64,
 	LAYOUTS = 4,
 	PLACES = 4,
