@@ -27,7 +27,7 @@ awk '{ sub(/\/[^\/]*$/, "", $1); sub(/\/[^\/]*$/, "", $2); if ($1 != $2) print $
 	"$tmp/files" | sort -u >"$tmp/folders"
 
 # from includes: folder folder
-git ls-files 'kernels/*.[ch]' 'harness/*.[ch]' 'tuner/*.[ch]' 2>/dev/null | xargs awk '
+find kernels harness tuner -name '*.[ch]' | xargs awk '
 	/^#include "/ {
 		split($2, part, "\"")
 		to = part[2]
@@ -37,7 +37,9 @@ git ls-files 'kernels/*.[ch]' 'harness/*.[ch]' 'tuner/*.[ch]' 2>/dev/null | xarg
 		if (from != to) print from, to, FILENAME
 	}' | sort -u >"$tmp/includes"
 
-[ -s "$tmp/files" ] || echo "no calls were found in $B" >"$tmp/none"
+for found in files includes; do
+	[ -s "$tmp/$found" ] || echo "$found: none were found" >>"$tmp/none"
+done
 tsort "$tmp/files" 2>&1 >/dev/null | cat - "$tmp/none" 2>/dev/null >"$tmp/file_circles"
 empty 'no circle of files' "$tmp/file_circles"
 tsort "$tmp/folders" >/dev/null 2>"$tmp/folder_circles"
@@ -48,10 +50,10 @@ awk '$1 ~ /^kernels/ && $2 !~ /^kernels/ || $1 ~ /^harness/ && $2 ~ /^tuner/' "$
 empty 'no call towards a higher floor' "$tmp/up"
 awk '$1 ~ /^kernels/ && $2 !~ /^kernels/ || $1 ~ /^harness/ && $2 ~ /^tuner/' "$tmp/includes" >"$tmp/up"
 empty 'no include towards a higher floor' "$tmp/up"
-git grep -n '^#include ".*\.cu"' kernels harness tuner >"$tmp/sources" 2>/dev/null
+grep -rn '^#include ".*\.cu"' kernels harness tuner >"$tmp/sources"
 empty 'no source includes a source' "$tmp/sources"
 # kernels/gpu stays flat: `attune bridge` looks for a kernel's source in earlier revisions there.
-git ls-files kernels harness tuner tests scenarios generated 2>/dev/null |
+find kernels harness tuner tests -type f |
 	sed 's,/[^/]*$,,' | sort | uniq -c | awk '$1 > 25 && $2 != "kernels/gpu"' >"$tmp/full"
 empty 'no folder of more than 25 files' "$tmp/full"
 end_rows
