@@ -289,7 +289,11 @@ int jit_compile_below(struct binary *b, const char *root, const struct kernel *k
 		      const char *arch)
 {
 	char path[PATH_MAX + 256], code_arch[CODE_ARCH];
-	kernel_path(path, sizeof path, k, root);
+	if (!kernel_path(path, sizeof path, k, root)) {
+		*b = nothing;
+		complain("%s: the path of its source is too long", k->name);
+		return IMPOSSIBLE;
+	}
 	kernel_arch(code_arch, k, arch);
 	return compile_source(b, root, path, flags, code_arch);
 }
@@ -308,7 +312,8 @@ int jit_has(const struct kernel *k, const char *flags, const char *arch)
 	char key[33], path[PATH_MAX + 256], txt[PATH_MAX + 64], code_arch[CODE_ARCH];
 	const char *root = source_root(), *cache = cache_root();
 	kernel_arch(code_arch, k, arch);
-	kernel_path(path, sizeof path, k, root);
+	if (!kernel_path(path, sizeof path, k, root))
+		return 0;
 	const struct job j = { .source = path, .root = root, .flags = flags, .arch = code_arch };
 	const char *dot = strrchr(k->source, '.');
 	const struct compiler *c = dot ? compiler_for(dot, code_arch) : NULL;

@@ -329,6 +329,11 @@ static int compiles_for(const struct selector *h)
 	return hip_chip(h->arch) ? strstr(amd, h->arch) != NULL : cuda;
 }
 
+static enum backend backend_of(const struct selector *h)
+{
+	return strcmp(h->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
+}
+
 static void complain_of_stale(const struct selector *h)
 {
 	for (int i = 0; i < h->num_kernels; i++) {
@@ -336,6 +341,13 @@ static void complain_of_stale(const struct selector *h)
 		if (!selector_kernel_is_stale(k))
 			continue;
 		fprintf(stderr, "generated/attune_%s.h: ", h->gpu);
+		if (strcmp(k->where, "rules") && !kernel_find(backend_of(h), k->name)) {
+			fprintf(stderr,
+				"names kernel %s/%s, which is not here; PLUGIN=DIR names the "
+				"folder of a plug-in, and make heuristics GPU=%s makes it anew\n",
+				k->where, k->name, h->gpu);
+			continue;
+		}
 		if (strcmp(k->where, "rules"))
 			fprintf(stderr, "kernel %s/%s has other tunables", k->where, k->name);
 		else
@@ -354,7 +366,7 @@ static void add_measured(const struct selector *h)
 		complain_of_stale(h);
 		exit(1);
 	}
-	enum backend backend = strcmp(h->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
+	const enum backend backend = backend_of(h);
 	struct binary_walk w = { 0 }, again = { 0 };
 	while (selector_next_binary(h, &w))
 		if (backend == BACKEND_GPU)

@@ -33,6 +33,12 @@ make_with "$tmp/mine" "$tmp/build/bare/attune"
 [ $? -ne 0 ] && grep -q 'segmented: attune has a kernel of this name' "$tmp/log"
 row $? "so is one of attune's names"
 rm "$tmp/mine"/segmented.*
+cp "$tmp/mine/rowwise.def" "$tmp/mine/row-wise.def"
+cp "$tmp/mine/rowwise.c" "$tmp/mine/row-wise.c"
+make_with "$tmp/mine" "$tmp/build/bare/attune"
+[ $? -ne 0 ] && grep -q "row-wise.def: a kernel's name has lower-case letters" "$tmp/log"
+row $? 'so is a name that C does not take'
+rm "$tmp/mine"/row-wise.*
 make_with "$tmp/mine" STALE=skip "$tmp/build/bare/attune"
 row $? 'the tool is built with it'
 
@@ -96,6 +102,6 @@ ${CC:-cc} -Ikernels "$tmp/plan.c" -o "$tmp/plan" "$tmp/build/libattune.a" -lpthr
 	>"$tmp/log" 2>&1 && "$tmp/plan" >"$tmp/log" 2>&1 && grep -q rowwise "$tmp/log"
 row $? 'and runs it'
 make_with '' lib
-[ $? -ne 0 ] && grep -q 'rowwise' "$tmp/log"
+[ $? -ne 0 ] && grep -q 'names kernel cpu/rowwise, which is not here; PLUGIN=DIR' "$tmp/log"
 row $? 'without PLUGIN= the header that names it stops the build'
 end_rows
