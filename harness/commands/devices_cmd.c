@@ -32,7 +32,7 @@ static double known(double value)
 	return value > 0 ? value : NAN;
 }
 
-/* Adds the GPU whose header the library uses on this device, and why. */
+/* Adds the name of the header that the library uses on this device, and why. */
 static void end_with_heuristic(struct table *t, const struct device_info *d)
 {
 	char why[160];
@@ -64,7 +64,7 @@ static void row(struct table *t, const char *which, const struct hello *h)
 	end_with_heuristic(t, d);
 }
 
-/* Lists the GPUs whose names are known. */
+/* Lists all GPUs that attune has a name for. */
 static void list_known(struct table *t)
 {
 	for (const struct gpu_model *m = gpu_models; m->gpu; m++) {
@@ -162,7 +162,8 @@ static void try_all(struct table *t)
 int cmd_devices(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{ "known", 'k', NULL, 0, "List the GPUs whose names are known, here or not", 0 },
+		{ "known", 'k', NULL, 0, "List all GPUs that attune has a name for, here or not",
+		  0 },
 		{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
 		{ 0 }
 	};
