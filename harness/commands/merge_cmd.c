@@ -47,8 +47,14 @@ static const struct argp argp = {
 	    "to this version.\n\n"
 	    "--compact keeps the newest row of each variant, scenario, phase and pass, including "
 	    "failures, with its median, least time, spread, interval and ratio. It drops raw "
-	    "samples, "
-	    "older rows, and runs on modified sources (except results/ and generated/).\n\n"
+	    "samples, older rows, runs on modified sources (except results/ and generated/), and "
+	    "rows "
+	    "of older kernel sources that no bridge carries to today's (attune show --stale). What "
+	    "was dropped can no longer be bridged: run attune bridge first. Of the older sources "
+	    "it "
+	    "keeps each kernel's fastest time of a part of a batch, since a batch whose fastest "
+	    "kernel has changed is not learned from, and rows of kernels that this tool does not "
+	    "have. Without kernel sources to compare with it drops none of these rows.\n\n"
 	    "Example, three shards of a sweep on three machines:\n"
 	    "  attune merge results/h200.sqlite shard1.sqlite shard2.sqlite shard3.sqlite\n"
 	    "  attune merge --compact results/h200.sqlite\n",
@@ -59,10 +65,14 @@ static int compact(struct store *s)
 	struct compacted gone;
 	if (!store_compact(s, &gone))
 		return 0;
-	fprintf(stderr,
-		"compact: %lld older rows, %lld rows of modified sources, %lld rows' samples and "
-		"%lld readings dropped\n",
-		gone.superseded, gone.modified, gone.samples, gone.readings);
+	fprintf(
+	    stderr,
+	    "compact: %lld older rows, %lld rows of modified sources, %lld rows of older kernel "
+	    "sources, %lld rows' samples and %lld readings dropped\n",
+	    gone.superseded, gone.modified, gone.stale, gone.samples, gone.readings);
+	if (!gone.knows_sources)
+		complain("no kernel sources found to compare with, so rows of older ones stay; set "
+			 "ATTUNE_SOURCE to the kernels folder");
 	return 1;
 }
 

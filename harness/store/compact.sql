@@ -7,6 +7,8 @@
 --                                                      sensor reads one variant
 --   runs on committed sources stay, and all runs       runs on modified or unknown sources go
 --   of before version 6
+--   rows of today's or bridged sources stay            rows of older sources go; table temp.stale
+--                                                      has their builds (store_merge.c)
 --
 -- Names that no row refers to go too, except scenarios, which keep their labels.
 
@@ -32,16 +34,43 @@ UPDATE measurement SET newest = 1 WHERE (race, variant) IN (
   WHERE age = 1 AND NOT has_newest);
 
 DELETE FROM measurement WHERE newest = 0;
+
+-- Of the older sources each kernel's fastest time of pass A in a scenario and phase stays: from it
+-- attune induce knows that the fastest kernel has no time by today's sources
+-- (tuner/data/lost_kernels.c). CROSS JOIN fixes the order: each row is looked at once.
+CREATE TEMP TABLE aged AS
+SELECT race, variant, counts AND row_number() OVER (
+         PARTITION BY device, protocol, scenario, phase, kernel, counts ORDER BY median) = 1 AS stays
+FROM (SELECT m.race, m.variant, m.median, r.device, r.protocol, c.scenario, c.phase, h.kernel,
+             e.outcome = 'ok' AND t.pass = 'A' AND v.decode IS NULL AS counts
+      FROM measurement AS m CROSS JOIN race AS c ON c.id = m.race
+      CROSS JOIN run AS r ON r.id = c.run
+      CROSS JOIN temp.stale AS b ON (b.device, b.build) = (r.device, m.build)
+      CROSS JOIN stage AS t ON t.id = c.stage CROSS JOIN ending AS e ON e.id = m.ending
+      CROSS JOIN variant AS v ON v.id = m.variant CROSS JOIN choice AS h ON h.id = v.choice);
+DELETE FROM measurement WHERE (race, variant) IN (
+  SELECT race, variant FROM temp.aged WHERE NOT stays);
+
 DELETE FROM sample;
 DELETE FROM reading WHERE race IN (
   SELECT c.id FROM race AS c JOIN run AS r ON r.id = c.run WHERE r.protocol NOT LIKE '%-steady');
 DELETE FROM race WHERE id NOT IN (SELECT race FROM measurement)
                    AND id NOT IN (SELECT race FROM control);
+
+-- SQLite looks up each deleted name in the tables that refer to it.
+CREATE INDEX by_variant ON measurement (variant);
+CREATE INDEX by_build ON measurement (build);
+CREATE INDEX by_controlled ON control (variant);
+CREATE INDEX by_decode ON variant (decode);
 DELETE FROM variant WHERE id NOT IN (SELECT variant FROM measurement)
                       AND id NOT IN (SELECT variant FROM control);
 DELETE FROM choice WHERE id NOT IN (SELECT choice FROM variant)
                      AND id NOT IN (SELECT decode FROM variant WHERE decode IS NOT NULL);
 DELETE FROM build WHERE id NOT IN (SELECT build FROM measurement);
 DELETE FROM code WHERE id NOT IN (SELECT code FROM build);
+DROP INDEX by_variant;
+DROP INDEX by_build;
+DROP INDEX by_controlled;
+DROP INDEX by_decode;
 DELETE FROM run WHERE id NOT IN (SELECT run FROM race) AND id NOT IN (SELECT run FROM ceiling);
 DELETE FROM device WHERE id NOT IN (SELECT device FROM run);

@@ -183,7 +183,8 @@ int store_each(struct store *, const char *gpu, const struct store_filter *,
 /* The raw samples of a cell from store_each, up to MAX_SAMPLES, in us per call. How many; 0: the
  * database does not keep them; -1 + complain. */
 int store_samples(struct store *, const struct store_cell *, float us[]);
-/* Hash of the newest rows of a GPU: same rows, same hash, on any machine. */
+/* Hash of the newest rows of a GPU by today's or bridged sources: same rows, same hash, on any
+ * machine. */
 int store_hash(struct store *, const char *gpu, char hex[33]);
 /* The noise by A/A controls of the device and protocol that store_each reads, in bands of the
  * time: below 20 us, below 200 us, above. floor: the 95th percentile of |ratio - 1|, at least
@@ -198,9 +199,10 @@ int store_device(struct store *, const char *gpu, struct run_info *out);
 /* Adds the rows of another database; 0 + complain on failure. *added: measurements. */
 int store_merge(struct store *, const char *path, long long *added);
 /* Reduces the database to the form that is committed to git: the newest rows without raw samples,
- * and none of a run on modified sources. 0 + complain. */
+ * and none of a run on modified sources or of older sources (compact.sql). 0 + complain. */
 struct compacted {
-	long long superseded, modified, samples, readings; /* deleted rows */
+	long long superseded, modified, samples, readings, stale; /* deleted rows */
+	int knows_sources; /* 0: no kernel sources to compare with; no row is deleted as stale */
 };
 int store_compact(struct store *, struct compacted *);
 /* Whether the file is sound and its rows match the seal; without a seal, whether all newest rows

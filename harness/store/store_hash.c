@@ -1,4 +1,5 @@
-/* store_hash.c - hashes all rows of a device that induction and pictures read. The hash depends
+/* store_hash.c - hashes all rows of a device that induction and pictures read. A header's hash leaves
+ * out rows of older sources, which no header learns from and merge --compact drops; the seal has all. The hash depends
  * neither on the order of rows or ids nor on the machine. A row is hashed little-endian, with the
  * texts of the names it refers to. A race is hashed over the sum of its rows, since ratios and ties
  * are within a race. The result is the sum over races and over the other tables' rows. */
@@ -144,8 +145,15 @@ static XXH128_hash_t of_names(struct store *s, struct key *k, sqlite3_stmt *st)
 	return key_end(k);
 }
 
+/* Whether the row is of today's or bridged sources. */
+static int is_fresh(struct store *s, const struct dict *d, sqlite3_stmt *st)
+{
+	const long long build = store_int(s, st, 7, 1, d->builds - 1);
+	return s->is_damaged || d->build[build].today != STALE;
+}
+
 static int add_scenario(struct store *s, const struct dict *d, const struct dict_scenario *of,
-			struct key *k, struct sum *sum)
+			int with_all, struct key *k, struct sum *sum)
 {
 	const XXH128_hash_t scenario = of_scenario(k, of);
 	XXH128_hash_t names = { 0 };
@@ -155,6 +163,8 @@ static int add_scenario(struct store *s, const struct dict *d, const struct dict
 	int rc = st ? SQLITE_ROW : SQLITE_ERROR;
 	while (rc == SQLITE_ROW && !s->is_damaged && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		const long long its = store_int(s, st, 0, 1, INT64_MAX);
+		if (!with_all && !is_fresh(s, d, st))
+			continue;
 		if (id && its != id) {
 			end_race(k, &race, scenario, names, sum);
 			race = (struct sum){ 0, 0 };
@@ -203,7 +213,7 @@ static int add_all(struct store *s, const struct dict *d, int with_all, struct k
 {
 	int ok = 1;
 	for (long long i = 0; ok && i < d->scenarios; i++)
-		ok = add_scenario(s, d, &d->scenario[i], k, sum);
+		ok = add_scenario(s, d, &d->scenario[i], with_all, k, sum);
 	ok = ok && add_rows(s, store_rows(s, DEVICE_LIMITS, "l", d->device), "device", k, sum) &&
 	     add_rows(s, store_rows(s, BRIDGES_OF, "s", d->arch), "bridge", k, sum) &&
 	     add_bases(s, d, k, sum) &&

@@ -2,6 +2,7 @@
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
+#include "harness/compile/compile.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -52,7 +53,55 @@ int store_merge(struct store *s, const char *path, long long *added)
 	return (store_execute(s, "DETACH src") || store_explain(s)) && ok;
 }
 
-/* Rows that compact.sql drops, counted before it runs. */
+/* ---- the committed form --------------------------------------------------------------------- */
+/* Whether all sources of a build can be compared with today's. A kernel that this tool does not
+ * have, such as a plug-in's, may be another tool's today. */
+static int is_comparable(const struct dict *d, const struct dict_build *b)
+{
+	const enum backend backend = strcmp(d->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
+	const char *sources = b->sources;
+	struct built_source one;
+	char today[33];
+	while (next_source(&sources, &one)) {
+		const struct kernel *k = kernel_find(backend, one.kernel);
+		if (!k || !source_identity(k, today))
+			return 0;
+	}
+	return 1;
+}
+
+static int add_stale_builds(struct store *s, long long device)
+{
+	const struct dict *d = store_dict(s, device);
+	int ok = d != NULL;
+	for (long long id = 1; ok && id < d->builds; id++) {
+		const struct dict_build *b = &d->build[id];
+		if (b->sources && b->today == STALE && !strcmp(b->arch, d->arch) &&
+		    is_comparable(d, b))
+			ok = store_number(s, ADD_STALE, "ll", device, id) == 0;
+	}
+	return ok;
+}
+
+/* Lists the builds of older sources in table temp.stale, for compact.sql. */
+static int list_stale(struct store *s)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = SQLITE_ROW, ok = store_execute(s, "CREATE TEMP TABLE stale (device INTEGER, "
+						   "build INTEGER, PRIMARY KEY (device, build))") ||
+				  store_explain(s);
+	st = ok ? store_rows(s, SEALS, "") : NULL;
+	ok = st != NULL;
+	while (ok && (rc = sqlite3_step(st)) == SQLITE_ROW)
+		ok = add_stale_builds(s, store_int(s, st, 0, 1, INT64_MAX));
+	if (ok && rc != SQLITE_DONE)
+		ok = store_explain(s);
+	if (st)
+		sqlite3_reset(st);
+	return ok;
+}
+
+/* The number of rows that compact.sql drops. */
 static int count(struct store *s, const char *sql, long long *n)
 {
 	sqlite3_stmt *st = NULL;
@@ -65,9 +114,11 @@ static int count(struct store *s, const char *sql, long long *n)
 
 int store_compact(struct store *s, struct compacted *gone)
 {
+	gone->knows_sources = source_root() != NULL;
 	if (!store_begin(s))
 		return 0;
 	int ok =
+	    list_stale(s) &&
 	    count(s, "SELECT count(*) FROM measurement WHERE newest = 0", &gone->superseded) &&
 	    count(s,
 		  "SELECT count(*) FROM measurement AS m JOIN race AS c ON c.id = m.race "
@@ -78,7 +129,9 @@ int store_compact(struct store *s, struct compacted *gone)
 		  "SELECT count(*) FROM reading AS g JOIN race AS c ON c.id = g.race JOIN run AS r "
 		  "ON r.id = c.run WHERE r.protocol NOT LIKE '%-steady'",
 		  &gone->readings) &&
-	    (store_execute(s, store_compact_sql) || store_explain(s));
+	    (store_execute(s, store_compact_sql) || store_explain(s)) &&
+	    count(s, "SELECT count(*) FROM temp.aged WHERE NOT stays", &gone->stale) &&
+	    (store_execute(s, "DROP TABLE temp.aged; DROP TABLE temp.stale") || store_explain(s));
 	store_forget(s);
 	ok = store_end(s, ok && store_seal(s));
 	return ok && (store_execute(s, "VACUUM") || store_explain(s));

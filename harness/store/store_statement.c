@@ -107,6 +107,7 @@ static const char *const queries[NUM_QUERIES] = {
 	    " c.run DESC, c.id DESC) AS age FROM measurement AS m JOIN race AS c ON c.id = m.race"
 	    " JOIN run AS r ON r.id = c.run JOIN stage AS t ON t.id = c.stage) AS a"
 	    " WHERE (a.race, a.variant) = (m.race, m.variant) AND m.newest <> (a.age = 1)",
+	[ADD_STALE] = "INSERT INTO temp.stale VALUES (?1, ?2)",
 	[ADD_CONTROL] = "INSERT OR REPLACE INTO control VALUES (?1, ?2, ?3, ?4)",
 
 	[ADD_CEILING] = "INSERT INTO ceiling (run, name, detail, value, unit) VALUES"

@@ -282,6 +282,43 @@ static void compacting(void **state)
 	store_close(s);
 }
 
+/* Rows of older sources go, but for what decides which scenarios induce leaves out: the fastest time
+ * of a kernel in pass A. A kernel that this tool does not have may be another tool's. */
+static void compacting_drops_older_sources(void **state)
+{
+	(void)state;
+	struct store *s = fresh("older.sqlite");
+	struct compacted gone;
+	char hash[33], after[33];
+	const struct measurement bad = { .outcome = OUTCOME_WRONG, .detail = "out[3] = 1, want 2" };
+	const long long run = store_begin_run(s, &h200);
+	for (int i = 0; i < 3; i++)
+		add(s, run, "q1s1k", "segmented", i, measured(30 - i));
+	add(s, run, "q1s1k", "segmented", 3, bad);
+	add(s, run, "q1s1k", "qblock", 0, measured(40));
+	add(s, run, "q1s1k", "naive", 0, measured(50));
+	add(s, run, "q1s1k", "naive", 1, measured(60));
+	store_stage(s, "b");
+	add(s, run, "q1s1k", "segmented", 0, measured(10));
+	ask(s, "UPDATE code SET sources = replace(sources, 'segmented:', 'segmented:0')");
+	ask(s, "UPDATE code SET sources = 'mine:0' WHERE sources GLOB 'naive:*'");
+	assert_int_equal(store_hash(s, "h200", hash), 1);
+	assert_int_equal(store_compact(s, &gone), 1);
+	assert_true(gone.knows_sources && gone.stale == 4 && !gone.superseded);
+	assert_string_equal(ask(s, "SELECT kernel, median_us FROM history ORDER BY 2"),
+			    "segmented 29.0;qblock 41.0;naive 51.0;naive 61.0;");
+	assert_string_equal(ask(s, "SELECT (SELECT count(*) FROM variant), (SELECT count(*) FROM "
+				   "choice), (SELECT count(*) FROM race)"),
+			    "4 4 1;");
+	assert_int_equal(store_hash(s, "h200", after), 1);
+	assert_string_equal(hash, after);
+	same_schema(s);
+	assert_int_equal(store_compact(s, &gone), 1);
+	assert_true(!gone.stale);
+	assert_int_equal(store_check(s), 1);
+	store_close(s);
+}
+
 /* Of a cell both passes are read, each its newest row. */
 static void passes(void **state)
 {
@@ -353,10 +390,15 @@ static void noise(void **state)
 int main(void)
 {
 	struct CMUnitTest t[40] = {
-		cmocka_unit_test(round_trip),      cmocka_unit_test(columns),
-		cmocka_unit_test(refused_by_hand), cmocka_unit_test(resume),
-		cmocka_unit_test(plans),           cmocka_unit_test(newest_wins),
-		cmocka_unit_test(compacting),      cmocka_unit_test(passes),
+		cmocka_unit_test(round_trip),
+		cmocka_unit_test(columns),
+		cmocka_unit_test(refused_by_hand),
+		cmocka_unit_test(resume),
+		cmocka_unit_test(plans),
+		cmocka_unit_test(newest_wins),
+		cmocka_unit_test(compacting),
+		cmocka_unit_test(passes),
+		cmocka_unit_test(compacting_drops_older_sources),
 		cmocka_unit_test(noise),
 	};
 	size_t n = 9;

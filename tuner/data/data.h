@@ -153,7 +153,8 @@ int data_load_both(const char *db_path, const char *gpu, struct data **, struct 
 struct data *data_load_one(const char *db_path, const char *gpu, const struct store_filter *,
 			   int (*add_choices)(struct data *, int scenario, const void *arg),
 			   const void *arg);
-/* Sets data.hash, over all rows of the GPU in that database. This takes longer than loading does.
+/* Sets data.hash, over all rows of the GPU in that database by today's or bridged sources. This
+ * takes longer than loading does.
  * 0 + complain. */
 int data_hash(struct data *, const char *db_path);
 /* Prints one line on stderr for each kind of rows that were read and do not count. */
