@@ -34,7 +34,7 @@ static const struct row cpu_rows[] = {
 };
 static const struct row gpu_rows[] = {
 	{ "BF16, group 4, head 128", { 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, 0 },
-	{ "F16, group 2, head 64, window, sinks", { 4, 2, 64, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 90, .has_sinks = 1 }, 0 },
+	{ "F16, group 2, head 64, window, sinks", { 4, 2, 64, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 64, .has_sinks = 1 }, 0 },
 	{ "BF16, group 4, head 80, pages of 12", { 4, 1, 80, 12, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, 0 },
 	{ "BF16, LSE", { 4, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_lse = 1 }, 0 },
 	{ "E4M3 cache", { 4, 2, 128, 16, ATTUNE_BF16, ATTUNE_E4M3, .causal = 1 }, 0 },
