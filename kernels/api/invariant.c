@@ -40,11 +40,11 @@ enum { MOST_KERNELS = 4 };
 static const char *const prefill_kernels[MOST_KERNELS] = { "warpgroup", "qblock" };
 static const char *const decode_kernels[MOST_KERNELS] = { "ring", "segmented", "classic_v1" };
 
-/* Segments of a decode: so many that each sequence has 64 blocks on a GPU and 8 cells on a CPU,
+/* Segments of a decode: so many that each sequence has 64 blocks on a GPU and 4 cells on a CPU,
  * where a segment costs more. A cluster has at most 8 blocks. */
 static int decode_segments(const attune_shape *s, const struct device_info *d)
 {
-	enum { GPU_BLOCKS = 64, CPU_CELLS = 8, MOST_SEGMENTS = 8 };
+	enum { GPU_BLOCKS = 64, CPU_CELLS = 4, MOST_SEGMENTS = 8 };
 	const int blocks = d->backend == BACKEND_CPU ? CPU_CELLS : GPU_BLOCKS;
 	int segments = 1;
 	while (segments < MOST_SEGMENTS && 2 * segments * s->num_kv_heads <= blocks)
