@@ -8,6 +8,7 @@
 #include "harness/ceilings/ceilings.h"
 #include "harness/check/check.h"
 #include "harness/measure/measure.h"
+#include "harness/plugin/plugin.h"
 #include "harness/search/search.h"
 #include "kernels/launch/run.h"
 #include <math.h>
@@ -124,9 +125,11 @@ static enum attune_status reserve(struct worker_state *l, struct launcher *r)
 {
 	size_t part[2], bytes;
 	enum attune_status status = ATTUNE_OK;
-	for (int i = 0; i < r->parts && !status; i++)
-		status = choice_workspace(&l->dev, &r->part[i].choice, l->scenario,
-					  r->part[i].phase, &part[i]);
+	for (int i = 0; i < r->parts && !status; i++) {
+		const struct part_of_call *p = &r->part[i];
+		status = choice_reserve(&l->dev, &p->choice, p->loaded, &l->workload, p->phase,
+					&part[i], &r->plan_us[i]);
+	}
 	if (status)
 		return status;
 	bytes = parts_workspace(r->how, part, r->parts, r->at);
@@ -147,7 +150,10 @@ static enum attune_status load(struct worker_state *l, const struct part_of_call
 	const struct built_choice *e = &l->setup->problems->built_choice[p->built_choice];
 	struct loaded *to = &l->loaded[e->built];
 	enum attune_status status = ATTUNE_OK;
-	if (!to->code)
+	if (e->choice.kernel->plugin && !to->plugin)
+		status =
+		    plugin_op_open(&to->plugin, &l->dev, &e->choice, &l->scenario->shape);
+	else if (!to->code && !to->plugin)
 		status = l->dev.ops->load(&l->dev, &to->code, &l->code[e->built]);
 	for (enum helper h = 0; !status && h < NUM_HELPERS; h++)
 		if (e->helper[h] >= 0 && !to->helper[h])

@@ -24,6 +24,7 @@ attune_plugin_device plugin_device(const struct device_info *d)
 							       : "cuda";
 	return (attune_plugin_device){ .backend = backend,
 					      .arch = d->arch,
+					      .ordinal = d->ordinal,
 					      .units = d->units };
 }
 

@@ -5,7 +5,7 @@
 #include "kernels/attune_plugin.h"
 #include "kernels/kernel.h"
 
-/* The device as a plug-in is told of it, with ordinal 0. */
+/* The device as a plug-in is told of it. */
 attune_plugin_device plugin_device(const struct device_info *);
 
 #endif
