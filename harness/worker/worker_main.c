@@ -178,6 +178,17 @@ static void before(void *arg, int i, double seconds)
 	report_stage(l, l->launcher[i].index, l->setup->sample_s + longest);
 }
 
+/* What planning a batch took, which no time of a call includes, is kept beside it. */
+static void report_time(const struct worker_state *l, const struct launcher *r,
+			const struct measurement *m, int is_right)
+{
+	struct measurement out = *m;
+	const double us = r->plan_us[0] + r->plan_us[1];
+	if (m->outcome == OUTCOME_OK && us > 0)
+		snprintf(out.detail, sizeof out.detail, "planned in %.1f us", us);
+	report_result(l, r->index, &out, !is_right);
+}
+
 static void after(void *arg, int i)
 {
 	struct worker_state *l = arg;
@@ -190,7 +201,7 @@ static void after(void *arg, int i)
 	    !check_timed_workload(l, r, &v))
 		report_verdict(l, r->index, &v, "as timed");
 	else
-		report_result(l, r->index, m, !is_right);
+		report_time(l, r, m, is_right);
 }
 
 static int right(void *arg, int i)
