@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL(where, name, chosen, about) extern const struct space where##_##name##_space;
+#define KERNEL(where, name, folder, chosen, about) extern const struct space where##_##name##_space;
 #include "kernels/kernels.def"
 #undef KERNEL
 #define PLUGIN(where, name, path) extern const struct space where##_##name##_space;
@@ -18,8 +18,8 @@
 #define SUFFIX_cpu ".c"
 #define SUFFIX_gpu ".cu"
 const struct kernel attune_kernels[] = {
-#define KERNEL(where, name, chosen, about)                                        \
-	{ #name, BACKEND_##where,        chosen, #where "/" #name SUFFIX_##where, \
+#define KERNEL(where, name, folder, chosen, about)                                \
+	{ #name, BACKEND_##where,        chosen, folder "/" #name SUFFIX_##where, \
 	  about, &where##_##name##_space },
 #include "kernels/kernels.def"
 #undef KERNEL
