@@ -124,6 +124,33 @@ static void revisions(void **state)
 	assert_string_equal(freshness_in("git.sqlite"), "222");
 }
 
+/* Rows that a race carried to the source of a tree, whose code equals today's. */
+static void behind_a_race(void **state)
+{
+	(void)state;
+	char old[33], later[33];
+	struct store *s = measured_with("changed", "chain.sqlite", "cpu", "scalar");
+	identity_in("changed", old);
+	identity_in("renamed", later);
+	const struct store_bridge race = { .kernel = "qblock",
+					   .old = old,
+					   .today = later,
+					   .arch = "scalar",
+					   .flags = "",
+					   .how = "race",
+					   .gpu = "cpu",
+					   .toolkit = "cc 12",
+					   .commit = "",
+					   .mean = 1,
+					   .p95 = 1 };
+	assert_true(store_add_bridge(s, &race));
+	store_close(s);
+	assert_string_equal(freshness_in("chain.sqlite"), "000");
+	assert_int_equal(bridge(arguments("chain.sqlite", from("renamed"))), 0);
+	assert_non_null(strstr(out, "\t3\tbridged\n"));
+	assert_string_equal(freshness_in("chain.sqlite"), "222");
+}
+
 /* A tree in which the sources of all GPU kernels lie in gpu/ itself, as in early revisions. */
 static void flat_folder(void **state)
 {
@@ -148,10 +175,11 @@ static void flat_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(refused),    cmocka_unit_test(equal_code),
-		cmocka_unit_test(other_code), cmocka_unit_test(some_flags),
-		cmocka_unit_test(no_tree),    cmocka_unit_test(revisions),
-		cmocka_unit_test(elsewhere),  cmocka_unit_test(flat_folder),
+		cmocka_unit_test(refused),       cmocka_unit_test(equal_code),
+		cmocka_unit_test(other_code),    cmocka_unit_test(some_flags),
+		cmocka_unit_test(no_tree),       cmocka_unit_test(revisions),
+		cmocka_unit_test(elsewhere),     cmocka_unit_test(flat_folder),
+		cmocka_unit_test(behind_a_race),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("bridge", tests, make_folder, remove_folder);
