@@ -64,7 +64,7 @@ int kernel_source_below(char *path, size_t size, const struct kernel *k, const c
 	char flat[PATH_MAX + 256];
 	if (!kernel_path(path, size, k, folder))
 		return 0;
-	if (k->source[0] == '/') /* a plug-in's */
+	if (k->plugin || k->source[0] == '/') /* lies elsewhere */
 		return 1;
 	const int n = snprintf(flat, sizeof flat, "%s/%.*s%s", folder, (int)strcspn(k->source, "/"),
 			       k->source, strrchr(k->source, '/'));
