@@ -289,7 +289,7 @@ int jit_compile_below(struct binary *b, const char *root, const struct kernel *k
 		      const char *arch)
 {
 	char path[PATH_MAX + 256], code_arch[CODE_ARCH];
-	if (!kernel_path(path, sizeof path, k, root)) {
+	if (!kernel_source_below(path, sizeof path, k, root)) {
 		*b = nothing;
 		complain("%s: the path of its source is too long", k->name);
 		return IMPOSSIBLE;
