@@ -272,24 +272,17 @@ static int add_batch(struct scenario_list *list, const struct request *r, const 
 	s.shape.page_size = r->page_size;
 	s.shape.dtype = s.shape.kv_dtype = ATTUNE_BF16;
 	s.batch = batch_parse(text, error, sizeof error);
-	if (!s.batch) {
+	if (!s.batch || !scenario_batch_is_run(&s.batch->view, error, sizeof error)) {
 		complain("--batch \"%s\": %s", text, error);
+		scenario_drop(&s);
 		return 0;
 	}
 	s.batch_text = batch_format(&s.batch->view);
-	struct scenario *v = realloc(list->v, ((size_t)list->n + 1) * sizeof *v);
-	if (v)
-		list->v = v;
-	if (!v || !s.batch_text || !s.batch->view.query_start[s.batch->view.num_seqs]) {
-		complain(v && s.batch_text ? "--batch \"%s\" has no query token"
-					   : "--batch \"%s\": out of memory",
-			 text);
-		free(s.batch_text);
-		batch_free(s.batch);
-		return 0;
-	}
-	list->v[list->n++] = s;
-	return 1;
+	if (s.batch_text && scenarios_append(list, &s))
+		return 1;
+	complain("--batch \"%s\": out of memory", text);
+	scenario_drop(&s);
+	return 0;
 }
 
 static int load(struct scenario_list *list, struct request *r)

@@ -76,7 +76,7 @@ static const struct row bad_sets[] = {
 	  "2:42: batch \"q1_q4s2\": sequence length 2 is below its query length 4; s counts "
 	  "the context and the query" },
 	{ "no query", ONE("\"batch\": \"2q0s5\""),
-	  "2:42: batch \"2q0s5\" has no query token; at least one q must be 1 or more" },
+	  "2:42: batch \"2q0s5\": no query token; at least one q must be 1 or more" },
 	{ "page 0", ONE("\"batch\": \"q1\", \"page_size\": 0"),
 	  "2:61: page_size is 0; it must be an integer from 1 to 65536" },
 	{ "page as text", ONE("\"batch\": \"q1\", \"page_size\": \"16\""),
@@ -84,6 +84,8 @@ static const struct row bad_sets[] = {
 	{ "page as real",
 	  ONE("\"page_size\": 16.5"), "2:46: page_size is 16.5; it must be an integer from 1 "
 	  "to 65536" },
+	{ "B15, page as 1e1", ONE("\"batch\": \"q1\", \"page_size\": 1e1"),
+	  "2:61: page_size is 10.0; it must be an integer from 1 to 65536" },
 	{ "unknown dtype",
 	  ONE("\"dtype\": \"fp8\""), "2:42: dtype is \"fp8\"; it must be \"f32\", \"f16\" or "
 	  "\"bf16\"" },
@@ -99,7 +101,8 @@ static const struct row bad_sets[] = {
 	{ "lse as a number", ONE("\"lse\": 1"), "2:40: lse is 1; it must be true or false" },
 	{ "lse of a model by its name",
 	  "{\"scenarios\": [{\"batch\": \"q1\", \"models\": [\"llama3.1-8b@1+lse\"]}]}",
-	  "1:43: unknown model \"llama3.1-8b@1+lse\"; the nearest is \"llama3.1-8b@1\"" },
+	  "1:43: unknown model \"llama3.1-8b@1+lse\"; models.json has llama3.1-8b@1, "
+	  "llama3.1-8b@2, llama3.1-8b@4, llama3.1-8b@8" },
 	{ "unknown split", ONE("\"split\": \"test\""),
 	  "2:42: split is \"test\"; it must be \"train\", \"peers\", \"heldout\", "
 	  "\"heldout_random\", \"heldout_blocked\", \"heldout_offgrid\", "
@@ -112,7 +115,12 @@ static const struct row bad_sets[] = {
 	{ "unknown model",
 	  "{\"scenarios\": [{\"batch\": \"q1\",\n\t\"models\": [\"llama3.1-8b@1\", "
 	  "\"llama3.1-70b@3\"]}]}",
-	  "2:30: unknown model \"llama3.1-70b@3\"; the nearest is \"llama3.1-70b@1\"" },
+	  "2:30: unknown model \"llama3.1-70b@3\"; models.json has llama3.1-70b@1, "
+	  "llama3.1-70b@2, llama3.1-70b@4, llama3.1-70b@8" },
+	{ "a model without a degree",
+	  "{\"scenarios\": [{\"batch\": \"q1\", \"models\": [\"phi-4-mini\"]}]}",
+	  "1:43: unknown model \"phi-4-mini\"; models.json has phi-4-mini@1, phi-4-mini@2, "
+	  "phi-4-mini@4, phi-4-mini@8" },
 	{ "unknown default model",
 	  "{\"defaults\": {\"models\": [\"x\"]}, \"scenarios\": [{\"batch\": \"q1\"}]}",
 	  "1:26: unknown model \"x\"; the nearest is \"llama3.1-8b@1\"" },
@@ -135,6 +143,13 @@ static const struct row bad_sets[] = {
 	"{\"models\": [\n {\"name\": \"m\", \"query_heads\": 24, \"kv_heads\": 8, "                 \
 	"\"head_size\": 64, " members "}]}"
 
+#define NAMED(name)                                                                    \
+	"{\"models\": [{\"name\": \"" name "\", \"query_heads\": 24, \"kv_heads\": 8, " \
+	"\"head_size\": 64, \"tp\": [1]}]}"
+#define NAMES(name)                                                                       \
+	"1:22: name is \"" name "\"; it must be 1 to 48 letters, digits, '.', '_' and '-', " \
+	"the first a letter or digit"
+
 static const struct row bad_models[] = {
 	{ "models: none", "{}", "1:1: models is missing; it must be given here" },
 	{ "models: no degree",
@@ -153,9 +168,11 @@ static const struct row bad_models[] = {
 	  "\"head_size\": 64, \"tp\": [1]}]}",
 	  "1:13: m: num_query_heads must be a multiple of num_kv_heads" },
 	{ "models: name",
-	  "{\"models\": [{\"name\": \"m@1\", \"query_heads\": 24, \"kv_heads\": 8, "
-	  "\"head_size\": 64, \"tp\": [1]}]}",
-	  "1:22: name is \"m@1\"; it must be 1 to 48 characters without '@', '/' and blanks" },
+	  NAMED("m@1"), NAMES("m@1") },
+	{ "models: B15, a comma in a name", NAMED("a,b"), NAMES("a,b") },
+	{ "models: B15, a quote in a name", NAMED("a'b"), NAMES("a'b") },
+	{ "models: B15, a leading dash", NAMED("-x"), NAMES("-x") },
+	{ "models: no name", NAMED(""), NAMES("") },
 	{ "models: head size", "{\"models\": [{\"head_size\": 1000}]}",
 	  "1:27: head_size is 1000; it must be an integer from 8 to 512" },
 	{ "models: scale",
@@ -260,6 +277,53 @@ static void reads_settings(void **arg)
 	scenarios_free(&list);
 }
 
+/* B14: some editors begin a text with a mark. */
+static void skips_a_byte_order_mark(void **arg)
+{
+	struct scenario_list list = { 0 };
+	(void)arg;
+	write_file("\xef\xbb\xbf" ONE("\"batch\": \"q1\""));
+	assert_true(scenarios_load(&list, path, models));
+	assert_int_equal(list.n, 1);
+	scenarios_free(&list);
+}
+
+/* B13: a set of 100,000 took 93 s, since each scenario was compared with all before it. The
+ * second file is the first again, with a double of its first scenario. */
+static void loads_long_sets(void **arg)
+{
+	enum { MANY = 100000 };
+	struct scenario_list list = { 0 };
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+	(void)arg;
+	assert_non_null(f);
+	fputs("{\"defaults\": {\"models\": [\"llama3.1-8b@1\"]}, \"scenarios\": [", f);
+	for (int i = 0; i < MANY; i++)
+		fprintf(f, "%s{\"batch\": \"%dq1s%d\"}", i ? "," : "\n", 1 + i % 50, 1 + i / 50);
+	fflush(f);
+	const long end = ftell(f);
+	fputs("]}", f);
+	fflush(f);
+	write_file(text);
+	assert_true(scenarios_load(&list, path, models));
+	assert_int_equal(list.n, MANY);
+	assert_true(scenarios_load(&list, path, models));
+	scenarios_sift(&list, NULL);
+	assert_int_equal(list.n, MANY);
+	scenarios_free(&list);
+	fseek(f, end, SEEK_SET);
+	fputs(",\n{\"batch\": \"q1s1\"}]}", f);
+	assert_int_equal(fclose(f), 0);
+	write_file(text);
+	listen_begin();
+	assert_false(scenarios_load(&list, path, models));
+	assert_string_equal(without_path(heard()),
+			    "3:1: llama3.1-8b@1 q1 is already at line 2; give each scenario once");
+	free(text);
+}
+
 static void splits_models(void **arg)
 {
 	attune_shape s;
@@ -281,8 +345,9 @@ static void splits_models(void **arg)
 	assert_null(models_name(m, 4));
 	listen_begin();
 	assert_false(models_shape(m, "m@3", &s));
-	assert_string_equal(heard(), "attune: unknown model \"m@3\"; the nearest is \"m@1\", and "
-				     "attune scenarios --models lists all\n");
+	assert_string_equal(heard(),
+			    "attune: unknown model \"m@3\"; models.json has m@1, m@2, m@8, m@24; "
+			    "attune scenarios --models lists all\n");
 	models_free(m);
 }
 
@@ -361,7 +426,7 @@ static int finish(void **arg)
 
 int main(void)
 {
-	static struct CMUnitTest tests[COUNT(bad_sets) + COUNT(bad_models) + 7];
+	static struct CMUnitTest tests[COUNT(bad_sets) + COUNT(bad_models) + 9];
 	size_t n = 0;
 	char *slash = strrchr(path, '/');
 	*slash = '\0';
@@ -381,6 +446,8 @@ int main(void)
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(refuses_missing_files);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(keeps_earlier_files);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(reads_settings);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(skips_a_byte_order_mark);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(loads_long_sets);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(splits_models);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(counts_facts);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(mutants_do_not_crash);

@@ -251,7 +251,7 @@ static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
 	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
 	{ "header", 'H', "FILE", 0, "Header with the rules (generated/attune_NAME.h)", 0 },
-	{ "split", 's', "NAME", 0, "Only this split: heldout (all of them), train, peers ...", 0 },
+	{ "split", 'S', "NAME", 0, "Only this split: heldout (all of them), train, peers ...", 0 },
 	{ "limit", OPT_LIMIT, "N", 0, "At most N scenarios", 0 },
 	{ "budget", OPT_BUDGET, "TIME", 0, "Stop after this time, with compilation: 90s, 10m, 1h (10m)", 0 },
 	{ "again", OPT_AGAIN, NULL, 0, "Measure again what this pass has already", 0 },
@@ -280,7 +280,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case 'H': o->header = arg; return 0;
-	case 's': o->asked.split = arg; return 0;
+	case 'S': o->asked.split = arg; return 0;
 	case OPT_AGAIN: o->again = 1; return 0;
 	case OPT_ANYWAY: o->anyway = 1; return 0;
 	case OPT_DRY: o->asked.dry_run = 1; return 0;

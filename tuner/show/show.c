@@ -286,8 +286,9 @@ static int show_batch(const struct show *o, const char *db, const char *gpu)
 	char error[200];
 	const int needed = o->what == SHOW_WHY || format_for_people(o->format) || o->header;
 	a.batch = batch_parse(o->batch, error, sizeof error);
-	if (!a.batch) {
-		complain("--batch %s: %s", o->batch, error);
+	if (!a.batch || !scenario_batch_is_run(&a.batch->view, error, sizeof error)) {
+		complain("--batch \"%s\": %s", o->batch, error);
+		batch_free(a.batch);
 		return EXIT_USAGE;
 	}
 	a.text = batch_format(&a.batch->view);
