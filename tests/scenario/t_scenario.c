@@ -41,6 +41,10 @@ struct row {
 #define ONE(members) "{\"scenarios\": [\n  {\"models\": [\"llama3.1-8b@1\"], " members "}\n]}\n"
 
 // clang-format off
+#define K16(c) c c c c c c c c c c c c c c c c
+#define D256 K16(K16("["))
+#define DEEP D256 D256 D256 D256 D256 D256 D256 D256 D256 /* jansson takes 2048 */
+
 static const struct row bad_sets[] = {
 	{ "not JSON", "{\"scenarios\": [}",
 	  "1:16: unexpected token near '}'; the file must hold one JSON object" },
@@ -48,6 +52,14 @@ static const struct row bad_sets[] = {
 	  "1:0: '[' or '{' expected near end of file; the file must hold one JSON object" },
 	{ "a key twice", "{\"scenarios\": [], \"scenarios\": []}",
 	  "1:29: duplicate object key near '\"scenarios\"'; the file must hold one JSON object" },
+	{ "1e400", ONE("\"batch\": \"q1\", \"weight\": 1e400"),
+	  "2:62: real number overflow near '1e400'; the file must hold one JSON object" },
+	{ "a NUL", ONE("\"batch\": \"q1\\u0000\""),
+	  "2:51: \\u0000 is not allowed without JSON_ALLOW_NUL near '\"q1\\u0000\"'; the file must hold one JSON object" },
+	{ "invalid UTF-8", ONE("\"batch\": \"q\xff\""),
+	  "2:43: unable to decode byte 0xff near '\"q'; the file must hold one JSON object" },
+	{ "deep JSON", "{\"about\": " DEEP "}",
+	  "1:2058: maximum parsing depth reached near '['; the file must hold one JSON object" },
 	{ "not an object", "[1]", "1:1: this is a list; it must be an object" },
 	{ "no scenarios", "{\"about\": \"x\"}",
 	  "1:1: scenarios is missing; it must be given here" },
