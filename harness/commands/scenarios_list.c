@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PATH = 512, CUT = 44 };
+enum { MAX_PATH = PATH_TEXT + 300, CUT = 44 };
 
 static const char *const columns[] = { "set",      "split",  "model",  "page_size", "dtype",
 				       "kv_dtype", "layout", "weight", "seqs",      "decode_share",

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_NAMES = 64, MAX_PATH = 512 };
+enum { MAX_NAMES = 64, MAX_PATH = PATH_TEXT + 300 };
 
 struct request {
 	struct sweep_options o;
@@ -400,8 +400,9 @@ static int compile(struct request *r)
 int cmd_sweep(int argc, char **argv)
 {
 	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
+	char dir[PATH_TEXT];
 	struct request r = { .o = { .preset = PRESET_QUICK, .shards = 1, .seed = 1 },
-			     .dir = "scenarios",
+			     .dir = data_path(dir, "scenarios"),
 			     .page_size = 16 };
 	char *command = joined(argc, argv);
 	int code;

@@ -35,8 +35,9 @@ static const char *why_no_text(const char *text, size_t n)
 	if (memchr(text, '\0', n) || !strncmp(text, "\xff\xfe", 2) || !strncmp(text, "\xfe\xff", 2))
 		return "no text, or text in UTF-16; it must be in UTF-8";
 	const char *cr = strchr(text, '\r');
-	return cr && cr[1] && strcmp(cr, "\r\n") != 0 ? "lines end in CR alone; they must end in LF or CR LF"
-						      : NULL;
+	return cr && cr[1] && strcmp(cr, "\r\n") != 0
+		   ? "lines end in CR alone; they must end in LF or CR LF"
+		   : NULL;
 }
 
 static int count_quotes(const char *text)
@@ -153,7 +154,8 @@ static int split(struct csv *c, char *at)
 				end--;
 		}
 		if (*at && *at != c->separator)
-			return refuse(c, c->line, "text follows a field in quotes; a separator must");
+			return refuse(c, c->line,
+				      "text follows a field in quotes; a separator must");
 		more = *at == c->separator;
 		at += more;
 		*end = '\0';

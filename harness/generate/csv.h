@@ -12,10 +12,10 @@ struct csv {
 	const char *path;
 	char *text; /* the record; fields are cut out of it */
 	size_t room;
-	int line, next;  /* number of the record's first line, and of the line behind it */
-	char separator;  /* 0 before the first record */
-	char **field;    /* [num_fields] without blanks and quotes around them */
-	int *column;     /* where each began in the record, from 1 */
+	int line, next; /* number of the record's first line, and of the line behind it */
+	char separator; /* 0 before the first record */
+	char **field;   /* [num_fields] without blanks and quotes around them */
+	int *column;    /* where each began in the record, from 1 */
 	int num_fields, max_fields;
 };
 

@@ -103,7 +103,8 @@ static int split(const struct input *in, const char *path, attune_shape *s, int 
  * part of a file's name. */
 static int is_name(const char *name)
 {
-	static const char legal[] = ".-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	static const char legal[] =
+	    ".-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 	const size_t n = strspn(name, legal);
 	return n && n <= 48 && !name[n] && !strchr(".-_", name[0]);
 }
@@ -118,10 +119,11 @@ static int load_entry(const struct input *in, struct models *m, const struct jso
 	char path[INPUT_PATH];
 	snprintf(path, sizeof path, "models/%zu/name", index);
 	if (!is_name(name))
-		return input_bad(in, path, NULL,
-				 "name is \"%.*s\"; it must be 1 to 48 letters, digits, '.', '_' and "
-				 "'-', the first a letter or digit",
-				 INPUT_SHOWN, name);
+		return input_bad(
+		    in, path, NULL,
+		    "name is \"%.*s\"; it must be 1 to 48 letters, digits, '.', '_' and "
+		    "'-', the first a letter or digit",
+		    INPUT_SHOWN, name);
 	snprintf(path, sizeof path, "models/%zu", index);
 	if (shape_error(&whole))
 		return input_bad(in, path, NULL, "%s: %s", name, shape_error(&whole));
@@ -207,13 +209,12 @@ void models_why_unknown(const struct models *m, const char *name, char *why, siz
 		if (strcspn(known, "@") != base || strncmp(known, name, base) != 0)
 			continue;
 		n += (size_t)(n ? snprintf(why + n, size - n, ", %s", known)
-				: snprintf(why, size,
-					   "unknown model \"%.*s\"; models.json has %s",
+				: snprintf(why, size, "unknown model \"%.*s\"; models.json has %s",
 					   INPUT_SHOWN, name, known));
 	}
 	if (!n)
-		snprintf(why, size, "unknown model \"%.*s\"; the nearest is \"%s\"", INPUT_SHOWN, name,
-			 nearest(m, name));
+		snprintf(why, size, "unknown model \"%.*s\"; the nearest is \"%s\"", INPUT_SHOWN,
+			 name, nearest(m, name));
 }
 
 static int base_length(const char *name)

@@ -80,8 +80,8 @@ struct loading {
 	struct input in;
 	const struct models *models;
 	struct scenario_list *list;
-	int first;                     /* index of the file's first scenario */
-	size_t *entry;                 /* index in the file of each scenario from `first` on */
+	int first;     /* index of the file's first scenario */
+	size_t *entry; /* index in the file of each scenario from `first` on */
 	size_t entries_room;
 	struct twins twins;            /* of the file's scenarios, counted from `first` */
 	const struct json_t *defaults; /* or NULL */

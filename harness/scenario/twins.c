@@ -16,8 +16,8 @@ static int is_twin(const struct scenario *a, const struct scenario *b, int by_se
 static size_t hash_of(const struct scenario *s)
 {
 	const int rest[] = { s->shape.page_size, s->shape.dtype, s->shape.kv_dtype, s->layout };
-	const XXH64_hash_t model = XXH3_64bits_withSeed(s->model, strlen(s->model),
-							XXH3_64bits(rest, sizeof rest));
+	const XXH64_hash_t model =
+	    XXH3_64bits_withSeed(s->model, strlen(s->model), XXH3_64bits(rest, sizeof rest));
 	return XXH3_64bits_withSeed(s->batch_text, strlen(s->batch_text), model);
 }
 

@@ -29,8 +29,9 @@ static int counts_are_sound(const attune_plan *p)
 {
 	return p->num_parts >= 0 && p->num_parts <= (int)COUNT(p->part) && p->num_seqs >= 0 &&
 	       (unsigned)p->how <= ATTUNE_STREAMS && (unsigned)p->lengths <= ATTUNE_LENGTHS_VARY &&
-	       (unsigned)p->start <= ATTUNE_START_EARLY && p->num_tokens >= 0 && p->table_pages >= 0 &&
-	       p->table_seq >= 0 && p->table_seq <= p->num_seqs - (p->num_seqs > 0);
+	       (unsigned)p->start <= ATTUNE_START_EARLY && p->num_tokens >= 0 &&
+	       p->table_pages >= 0 && p->table_seq >= 0 &&
+	       p->table_seq <= p->num_seqs - (p->num_seqs > 0);
 }
 
 int plan_is_sound(const attune_plan *p)

@@ -77,7 +77,8 @@ static const char *size_error(const attune_batch *b, const attune_shape *s)
 	if (keys > most_key_heads / s->num_kv_heads)
 		return "all seq_lens together, times num_kv_heads, must be 2^48 or less";
 	if (b->num_seqs * longest > most_padded_rows / s->num_query_heads)
-		return "num_seqs times the longest query, times num_query_heads, must be 2^42 or less";
+		return "num_seqs times the longest query, times num_query_heads, must be 2^42 or "
+		       "less";
 	return NULL;
 }
 

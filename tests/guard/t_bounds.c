@@ -130,8 +130,10 @@ static void largest_workspaces(void **state)
 		size_t before = 0;
 		for (size_t k = 0; k < COUNT(sizes); k++) {
 			size_t seqs, tokens;
-			assert_int_equal(attune_max_workspace(op, sizes[k], sizes[i], &seqs), ATTUNE_OK);
-			assert_int_equal(attune_max_workspace(op, sizes[i], sizes[k], &tokens), ATTUNE_OK);
+			assert_int_equal(attune_max_workspace(op, sizes[k], sizes[i], &seqs),
+					 ATTUNE_OK);
+			assert_int_equal(attune_max_workspace(op, sizes[i], sizes[k], &tokens),
+					 ATTUNE_OK);
 			assert_true(seqs >= before && seqs < 1ull << 40 && tokens < 1ull << 40);
 			before = seqs;
 		}
@@ -194,7 +196,10 @@ static void tables_end(void **state)
 static void plans_are_looked_at(void **state)
 {
 	/* F8: members of 32 bits with their largest legal values, for one token */
-#define MEMBER(member, most, is_served) { #member, offsetof(attune_plan, member), most, is_served }
+#define MEMBER(member, most, is_served)                                 \
+	{                                                               \
+#member, offsetof(attune_plan, member), most, is_served \
+	}
 	static const struct {
 		const char *name;
 		size_t at;
@@ -236,10 +241,14 @@ static void plans_are_looked_at(void **state)
 				continue;
 			memcpy((char *)&p + edits[i].at, &values[k], sizeof values[k]);
 			if (attune_run(op, &p, &t, NULL, 0, NULL) != ATTUNE_INVALID ||
-			    strcmp(attune_last_error(), "attune_run: the plan is not of this op") != 0)
-				fail_msg("%s %d: %s", edits[i].name, values[k], attune_last_error());
-			assert_int_equal(attune_plan_text(op, &p, text, sizeof text), ATTUNE_INVALID);
-			assert_int_equal(attune_schedule(op, &p, &batch, NULL, 0, &words), ATTUNE_INVALID);
+			    strcmp(attune_last_error(), "attune_run: the plan is not of this op") !=
+				0)
+				fail_msg("%s %d: %s", edits[i].name, values[k],
+					 attune_last_error());
+			assert_int_equal(attune_plan_text(op, &p, text, sizeof text),
+					 ATTUNE_INVALID);
+			assert_int_equal(attune_schedule(op, &p, &batch, NULL, 0, &words),
+					 ATTUNE_INVALID);
 			if (edits[i].is_served)
 				assert_int_equal(attune_plan_serves(&p, &p), 0);
 		}

@@ -102,7 +102,8 @@ static void forked_children(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		{ "F1: threads that cannot be started", threads_that_cannot_be_started, NULL, NULL, NULL },
+		{ "F1: threads that cannot be started", threads_that_cannot_be_started, NULL, NULL,
+		  NULL },
 		{ "F2: forked children", forked_children, NULL, NULL, NULL },
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -302,9 +302,8 @@ int main(void)
 		tests[n++] = (struct CMUnitTest){ bad_files[i].name, refuses_file, NULL, NULL,
 						  (void *)&bad_files[i] };
 	for (size_t i = 0; i < COUNT(good_files); i++)
-		tests[n++] =
-		    (struct CMUnitTest){ good_files[i].name, takes_file, NULL, NULL,
-					 (void *)(uintptr_t)good_files[i].text };
+		tests[n++] = (struct CMUnitTest){ good_files[i].name, takes_file, NULL, NULL,
+						  (void *)(uintptr_t)good_files[i].text };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(refuses_a_folder);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(reads_file);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(makes_a_set);

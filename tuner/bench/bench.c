@@ -404,7 +404,7 @@ int cmd_bench(int argc, char **argv)
 			     .trace = trace_defaults };
 	struct bench_stage st = { 0 };
 	struct protocol protocol;
-	char db[256];
+	char db[PATH_TEXT];
 	int code;
 	o.trace.steps = TRACE_STEPS;
 	argp_err_exit_status = EXIT_USAGE;

@@ -71,8 +71,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_CURVE: o->curve = 1; return 0;
 	case OPT_TRACE: o->trace.path = arg; return 0;
 	case OPT_STEPS: o->trace.steps = whole(arg, state, o->of_trace = "steps"); return 0;
-	case OPT_REQUESTS: o->trace.requests = whole(arg, state, o->of_trace = "requests"); return 0;
-	case OPT_BATCHED: o->trace.max_batched = whole(arg, state, o->of_trace = "max-batched-tokens"); return 0;
+	case OPT_REQUESTS:
+		o->trace.requests = whole(arg, state, o->of_trace = "requests");
+		return 0;
+	case OPT_BATCHED:
+		o->trace.max_batched = whole(arg, state, o->of_trace = "max-batched-tokens");
+		return 0;
 	case OPT_LOAD:
 		o->of_trace = "load";
 		o->trace.load = strtod(arg, &end);
@@ -401,7 +405,7 @@ static int answer(const struct data *d, const struct forest *f, const struct opt
 static int find_forest(struct forest *f, const struct data *d, const char *which)
 {
 	const struct limits limits = default_limits;
-	char path[256];
+	char path[PATH_TEXT];
 	if (which && !strcmp(which, "induced"))
 		return forest_induce(f, d, &limits);
 	rules_path(path, which && strcmp(which, "committed") ? which : NULL, d->gpu);
@@ -411,14 +415,14 @@ static int find_forest(struct forest *f, const struct data *d, const char *which
 int cmd_eval(int argc, char **argv)
 {
 	struct options o = { .format = FORMAT_TABLE, .trace = trace_defaults };
-	char gpu[GPU_NAME], db[256];
+	char gpu[GPU_NAME], db[PATH_TEXT];
 	struct forest f;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
-	db_path(db, o.db, gpu);
+	db_path_to_read(db, o.db, gpu);
 	o.db = db;
 	struct data *d = data_load(o.db, gpu);
 	const int asks_right = d && split_known(d, o.split);

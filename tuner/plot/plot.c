@@ -293,7 +293,8 @@ static int draw_all(const struct plotted *p, const struct options *o)
 	const char *tmp = getenv("TMPDIR");
 	char dir[MAX_DIR];
 	int ok = 1;
-	if (snprintf(dir, sizeof dir, "%s/attune-plot-XXXXXX", tmp && *tmp ? tmp : "/tmp") >= MAX_DIR) {
+	if (snprintf(dir, sizeof dir, "%s/attune-plot-XXXXXX", tmp && *tmp ? tmp : "/tmp") >=
+	    MAX_DIR) {
 		complain("TMPDIR is too long; at most 380 characters are taken");
 		return 0;
 	}
@@ -320,7 +321,7 @@ int cmd_plot(int argc, char **argv)
 	    "  attune plot --gpu cpu --model llama3.1-8b@1 --out /tmp";
 	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
 	struct options o = { .out = "results" };
-	char gpu[GPU_NAME], db[256], header[256];
+	char gpu[GPU_NAME], db[PATH_TEXT], header[PATH_TEXT];
 	struct forest forest = { 0 };
 	struct plotted p = { 0 };
 	static struct peers peers;
@@ -333,12 +334,13 @@ int cmd_plot(int argc, char **argv)
 	o.gpu = gpu;
 	if (strlen(o.out) > MAX_DIR || access(o.out, W_OK | X_OK)) {
 		complain("--out: %.100s: %s", o.out,
-			 strlen(o.out) > MAX_DIR ? "at most 400 characters are taken" : strerror(errno));
+			 strlen(o.out) > MAX_DIR ? "at most 400 characters are taken"
+						 : strerror(errno));
 		return EXIT_USAGE;
 	}
 	if (!peers_load(&peers, gpu, o.peers))
 		return EXIT_USAGE;
-	db_path(db, o.db, gpu);
+	db_path_to_read(db, o.db, gpu);
 	rules_path(header, o.header, gpu);
 	data_load_both(db, o.gpu, &d, &all);
 	p.data = d;

@@ -347,7 +347,7 @@ int confirm_run(struct data *d, const struct forest *f, const struct confirm_ask
 int cmd_confirm(int argc, char **argv)
 {
 	struct options o = { .budget_s = 600 };
-	char gpu[GPU_NAME], device[GPU_NAME], db[256], header[256];
+	char gpu[GPU_NAME], device[GPU_NAME], db[PATH_TEXT], header[PATH_TEXT];
 	struct forest f;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;
