@@ -3,6 +3,7 @@
 #include "plan.h"
 #include "kernels/replan/replan.h"
 #include "kernels/launch/run.h"
+#include <stdio.h>
 
 /* A range of sequences and query lengths that lies within the batch. */
 static int is_within(const attune_plan *p, int begin, int count, int min, int max, int64_t tokens)
@@ -128,6 +129,39 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 	const size_t recorded = record_workspace(op, &bounds);
 	*bytes = recorded > *bytes ? recorded : *bytes;
 	return ATTUNE_OK;
+}
+
+/* Why the op never runs a choice of its rules; NULL: it may. */
+static const char *why_unused(const attune_op *op, const struct ready *r)
+{
+	const char *why =
+	    r->kernel->space->why_illegal(&r->config, &op->shape, NULL, &op->ctx->device.info);
+	return why ? why : r->code ? NULL : "the library carries no code of it for this shape";
+}
+
+enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t size)
+{
+	char choice[MAX_CHOICE_TEXT];
+	const char *why = NULL;
+	int unused = 0, first = 0, n = 0;
+	if (!op || !text || !size)
+		return fail(ATTUNE_INVALID, "attune_unused_choices: an argument is NULL");
+	for (int i = op->num_choices - 1; i >= 0; i--)
+		if (why_unused(op, &op->ready[i])) {
+			why = why_unused(op, &op->ready[i]);
+			first = i;
+			unused++;
+		}
+	*text = '\0';
+	if (unused) {
+		const struct choice c = { op->ready[first].kernel, op->ready[first].config };
+		choice_text(choice, sizeof choice, &c);
+		n = snprintf(text, size, "%d of %d choices, the first is %s: %s", unused,
+			     op->num_choices, choice, why);
+	}
+	return (size_t)n < size
+		   ? ATTUNE_OK
+		   : fail(ATTUNE_TOO_SMALL, "attune_unused_choices: the buffer is too small");
 }
 
 enum attune_status attune_batch_features(const attune_op *op, const attune_batch *batch,

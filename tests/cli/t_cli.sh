@@ -200,6 +200,11 @@ if command -v gnuplot >/dev/null; then
 	run plot --gpu cpu --out "$tmp/pictures"
 	row "$([ $code -eq 0 ] && grep -q '</svg>' "$tmp/pictures/cpu_kernels.svg"; echo $?)" "and with room it is drawn"
 fi
+if [ -z "${SAN:-}" ]; then # a sanitizer takes more memory than this
+	(ulimit -v 600000; ATTUNE_THREADS=1000 run devices)
+	row "$(grep -q '^attune: cpu: 1000 threads cannot be started: .*; ATTUNE_THREADS sets another' "$tmp/err"; echo $?)" \
+		"F1: threads that cannot be started are said, and nothing hangs"
+fi
 (ulimit -v 60000; run show --gpu h200 --model llama3.1-8b@1 --batch 32q1s16k; echo $code >"$tmp/code")
 row "$([ "$(cat "$tmp/code")" = 0 ] || [ -s "$tmp/err" ]; echo $?)" "out of memory: not without a word"
 [ ! -e "$tmp/x.h" ]

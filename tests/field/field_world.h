@@ -1,14 +1,19 @@
 /* field_world.h - batches of t_field_bugs.c in memory. Slots that no query sees are NaN, page 0 is in no
  * live entry and NaN too, and entries behind a sequence's pages name page 0. Include after cmocka.h. */
-#ifndef TESTS_LIBRARY_FIELD_WORLD_H
-#define TESTS_LIBRARY_FIELD_WORLD_H
+#ifndef TESTS_FIELD_FIELD_WORLD_H
+#define TESTS_FIELD_FIELD_WORLD_H
 
 #include "kernels/launch/run.h"
 #include <sys/mman.h>
 
 enum { MOST_GROUPS = 6 };
-enum keys { NOISE, EQUAL_KEYS, LARGE_KEYS /* products of up to 1e4 */ };
-enum where { EVERYWHERE, CPU_ALONE /* too much for the emulated GPU */ };
+enum keys {
+	NOISE,
+	EQUAL_KEYS,
+	LARGE_KEYS,   /* products of up to 1e4 */
+	DENORMAL_KEYS /* products would reach 1; CPUs take such keys as zeros */
+};
+enum where { EVERYWHERE, NOT_EMULATED /* takes too long */, CPU_ALONE };
 
 struct field_row {
 	const char *name;
@@ -98,9 +103,17 @@ static int pages_of(const attune_shape *s, int tokens)
 
 static float key_value(enum keys how, int d)
 {
-	return how == EQUAL_KEYS   ? 0.01f * (float)(d % 5)
-	       : how == LARGE_KEYS ? 12 * noise()
-				   : noise();
+	switch (how) {
+	case EQUAL_KEYS: return 0.01f * (float)(d % 5);
+	case LARGE_KEYS: return 12 * noise();
+	case DENORMAL_KEYS: return 1e-39f * noise();
+	default: return noise();
+	}
+}
+
+static float query_value(enum keys how)
+{
+	return (how == LARGE_KEYS ? 12 : how == DENORMAL_KEYS ? 1e38f : 1) * noise();
 }
 
 static void put_slots(struct world *w, int page, int slots)
@@ -174,8 +187,7 @@ static void make_world(struct world *w, const struct field_row *r)
 	add_array(w, SLOPES, heads * sizeof(float));
 	memset(w->host[OUT], 0xff, w->bytes[OUT]);
 	for (size_t i = 0; i < values; i++)
-		value_put(w->s.dtype, w->host[Q], (long long)i,
-			  r->keys == LARGE_KEYS ? 12 * noise() : noise());
+		value_put(w->s.dtype, w->host[Q], (long long)i, query_value(r->keys));
 	for (size_t i = 0; i < heads; i++) {
 		((float *)w->host[SINKS])[i] = noise();
 		((float *)w->host[SLOPES])[i] = 0.01f * (float)(i + 1);

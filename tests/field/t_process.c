@@ -1,6 +1,6 @@
 /* t_process.c - the CPU device where the process gets in its way: threads that cannot be started (F1 of
  * tests/FAULTS.md), and children of fork() (F2). Both would wait for ever. */
-#include "cpu_step.h"
+#include "tests/library/cpu_step.h"
 #include <signal.h>
 #include <sys/wait.h>
 
