@@ -422,9 +422,9 @@ enum attune_status attune_batch_features(const attune_op *op, const attune_batch
 enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan, char *text,
 				    size_t size);
 
-/* Which choices of its rules the op runs never, as one line: "2 of 12 choices, the first is ring
- * BLOCK_M=8 ...: why". "": it can run each of them in some batch. The defaults stand in for such a
- * choice, without a failure; where a file of ATTUNE_HEURISTICS was meant to be used this tells. */
+/* How many choices of its rules the op can run in no batch, in one line: "2 of 12 choices, the first
+ * is ring BLOCK_M=8 ...: why". "": none. The defaults replace such a choice and no call fails, so a
+ * program that depends on its file of ATTUNE_HEURISTICS asks here. */
 enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t size);
 
 const char *attune_status_text(enum attune_status status);
