@@ -292,6 +292,7 @@ $(B)/bench_tools: tests/bench_tools.c
 # The tool compiles what it measures, so kernels' sources go along.
 installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu $(patsubst %/,%,$(sort $(dir $(wildcard kernels/gpu/*/*)))) \
 	harness/check harness/ceilings)
+installed_data := $(wildcard scenarios/*.json scenarios/*.tsv generated/attune_*.h results/*.sqlite)
 install: all ## library, headers, pkg-config file, tool, into PREFIX
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include/attune $(installed))
 	install $(B)/attune $(DESTDIR)$(PREFIX)/bin
@@ -303,6 +304,7 @@ install: all ## library, headers, pkg-config file, tool, into PREFIX
 		$(DESTDIR)$(PREFIX)/include/attune
 	for d in $(installed); do install -m 644 $$(find $${d#share/attune/} -maxdepth 1 -type f ! -path 'harness/*.c') \
 		$(DESTDIR)$(PREFIX)/$$d || exit; done
+	for f in $(installed_data); do install -m 644 -D $$f $(DESTDIR)$(PREFIX)/share/attune/$$f || exit; done
 	{ echo 'prefix=$(PREFIX)'; cat $(B)/attune.pc; } >$(DESTDIR)$(PREFIX)/lib/pkgconfig/attune.pc
 
 clean: ## removes what was built
