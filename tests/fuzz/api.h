@@ -7,12 +7,12 @@
  *   api_values.c    what they hold
  *   api_memory.c    the memory, poisoned and between guard pages
  *   api_check.c     outputs against kernels/spec/reference.c
+ *   api_emulated.c  contexts on the emulated GPUs
  *   api_case.c      a case: contexts, ops, plans and runs
  *   api_hostile.c   calls that must be refused */
 #ifndef TESTS_FUZZ_API_H
 #define TESTS_FUZZ_API_H
 
-#include "harness/base/base.h"
 #include "kernels/device/device.h"
 #include "kernels/kernel.h"
 #include <stdint.h>
@@ -138,9 +138,18 @@ struct planned {
 	struct world *w;
 };
 void run_case(uint64_t seed, enum where);
-void close_devices(void);
 /* The line of the last refusal is sound; fails if the status is none of `allowed` (bits). */
 void check_refusal(enum attune_status, unsigned allowed, const char *what);
+
+/* ---- api_emulated.c ---------------------------------------------------------------------- */
+
+/* Left out of a program with LIBRARY_ALONE, which has CPU kernels of few shapes: sanitizers.mk. */
+void open_emulated(attune_context **, struct dice *, enum where);
+void close_emulated(void);
+#ifdef LIBRARY_ALONE
+#define open_emulated(ctx, dice, where) fault("the test: the emulated GPU is not linked")
+#define close_emulated() ((void)0)
+#endif
 
 /* ---- api_hostile.c ----------------------------------------------------------------------- */
 

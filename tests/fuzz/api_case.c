@@ -2,8 +2,6 @@
  * with calls that must be refused in between. */
 #include "api.h"
 #include "kernels/launch/op.h"
-#include "kernels/launch/run.h"
-#include "tests/simt/simt_device.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,30 +53,11 @@ static unsigned allowed_by(enum promise p)
 
 /* ---- devices and contexts ---------------------------------------------------------------- */
 
-static struct device emulated;
-
-static void open_emulated(struct fuzz_case *c)
-{
-	static const int units[] = { 1, 2, 4, 16, 132 };
-	if (!emulated.ops && simt_open(&emulated, 4, 0))
-		fault("the test: %s", attune_last_error());
-	simt_pose(&emulated, c->where == ON_H200 ? SIMT_H200 : SIMT_MI300X);
-	simt_set(&emulated, units[below(&c->d, (int)COUNT(units))],
-		 one_in(&c->d, 2) ? 0 : (unsigned)roll(&c->d));
-	check_refusal(attune_adopt(&c->ctx, &emulated), MAY_PASS, "attune_adopt");
-}
-
-void close_devices(void)
-{
-	if (emulated.ops)
-		emulated.ops->close(&emulated);
-}
-
 static void open_context(struct fuzz_case *c)
 {
-	static const char *const threads[] = { "2", "3", "5", "9" }; /* which spin while they wait */
-	const char *with =
-	    one_in(&c->d, 4) ? threads[below(&c->d, (int)COUNT(threads))] : "1";
+	static const char *const threads[] = { "2", "3", "5",
+					       "9" }; /* which spin while they wait */
+	const char *with = one_in(&c->d, 4) ? threads[below(&c->d, (int)COUNT(threads))] : "1";
 	const char *invariant = one_in(&c->d, 5) ? "1" : "0";
 	setenv("ATTUNE_THREADS", with, 1);
 	setenv("ATTUNE_INVARIANT", invariant, 1);
@@ -86,7 +65,7 @@ static void open_context(struct fuzz_case *c)
 	if (c->where == ON_CPU)
 		check_refusal(attune_open(&c->ctx, "cpu"), MAY_PASS, "attune_open");
 	else
-		open_emulated(c);
+		open_emulated(&c->ctx, &c->d, c->where);
 	c->dev = &c->ctx->device;
 }
 
@@ -220,8 +199,9 @@ static void run_recorded(struct fuzz_case *c, const struct fuzz_op *o, struct wo
 	b.num_tokens = w->query_start[w->batch.num_seqs] + below(&c->d, 5);
 	b.num_tokens = b.num_tokens < b.max_query ? b.max_query : b.num_tokens;
 	const enum attune_status status = attune_record_sizes(o->op, &b, &plan_bytes, &bytes);
-	check_refusal(status, MAY_PASS | UNSUPPORTED | (b.max_query ? 0 : 1u << ATTUNE_INVALID),
-		      "attune_record_sizes");
+	check_refusal(
+	    status, MAY_PASS | UNSUPPORTED | (b.num_seqs && b.max_query ? 0 : 1u << ATTUNE_INVALID),
+	    "attune_record_sizes");
 	if (status)
 		return;
 	const size_t whole = (bytes + 15) / 16 * 16, whole_plan = (plan_bytes + 15) / 16 * 16;

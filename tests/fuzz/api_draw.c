@@ -3,6 +3,7 @@
 #include <float.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- dice -------------------------------------------------------------------------------- */
@@ -48,6 +49,17 @@ int pick_int(struct dice *d, const int *v, size_t n)
 
 /* ---- shapes ------------------------------------------------------------------------------ */
 
+/* What the library carries: so many of these, and on the CPU so many types from F32 on. */
+static const int head_sizes[] = { 64, 128, 256, 80, 96, 192 };
+#ifdef LIBRARY_ALONE
+enum { CPU_HEADS = 1, CPU_TYPES = 1 };
+#else
+enum { CPU_HEADS = 6, CPU_TYPES = 3 };
+#endif
+static const int num_head_sizes[NUM_WHERE] = {
+	[ON_CPU] = CPU_HEADS, [ON_H200] = 6, [ON_MI300X] = 3
+};
+
 static void draw_heads(struct dice *d, enum where where, attune_shape *s)
 {
 	const int most = where == ON_CPU ? 144 : one_in(d, 6) ? 72 : 12;
@@ -91,9 +103,9 @@ void draw_shape(struct dice *d, enum where where, attune_shape *s)
 {
 	memset(s, 0, sizeof *s);
 	draw_heads(d, where, s);
-	s->head_size = PICK(d, 64, 64, 80, 96, 128, 128, 128, 192, 256);
+	s->head_size = head_sizes[below(d, num_head_sizes[where])];
 	s->page_size = draw_page_size(d);
-	s->dtype = where == ON_CPU ? (enum attune_dtype)below(d, 3)
+	s->dtype = where == ON_CPU ? (enum attune_dtype)below(d, CPU_TYPES)
 				   : (enum attune_dtype)between(d, ATTUNE_F16, ATTUNE_BF16);
 	s->kv_dtype = where != ON_CPU && one_in(d, 4) ? ATTUNE_E4M3 : s->dtype;
 	s->causal = !one_in(d, 4);
@@ -110,12 +122,12 @@ void draw_shape(struct dice *d, enum where where, attune_shape *s)
 		s->kv_layout = ATTUNE_KV_CLASSIC;
 }
 
-/* Of AMD's GPUs the library carries three. */
-static int has_head_size(enum where where, int size)
+static int has_code_for(enum where where, const attune_shape *s)
 {
-	static const int sizes[] = { 64, 128, 256, 80, 96, 192 };
-	for (int i = 0; i < (where == ON_MI300X ? 3 : 6); i++)
-		if (sizes[i] == size)
+	if (where == ON_CPU ? (int)s->dtype >= CPU_TYPES : s->dtype == ATTUNE_F32)
+		return 0;
+	for (int i = 0; i < num_head_sizes[where]; i++)
+		if (head_sizes[i] == s->head_size)
 			return 1;
 	return 0;
 }
@@ -136,11 +148,10 @@ static int is_valid(const attune_shape *s)
 
 enum promise promise_of(enum where where, const attune_shape *s)
 {
-	const int is_gpu = where != ON_CPU;
 	if (!is_valid(s))
 		return IS_INVALID;
-	if (!has_head_size(where, s->head_size) || s->page_size > 65536 || s->dtype != s->kv_dtype ||
-	    s->kv_layout != ATTUNE_KV_STRIDED || s->has_lse || (is_gpu && s->dtype == ATTUNE_F32))
+	if (!has_code_for(where, s) || s->page_size > 65536 || s->dtype != s->kv_dtype ||
+	    s->kv_layout != ATTUNE_KV_STRIDED || s->has_lse)
 		return MAY_BE_REFUSED;
 	return IS_SUPPORTED;
 }

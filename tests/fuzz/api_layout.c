@@ -83,8 +83,8 @@ static size_t draw_scales(struct dice *d, const attune_shape *s, int seqs, int64
 }
 
 /* A tensor of rows, by token and head: its bytes, from the first row to behind the last. */
-static size_t draw_rows(struct dice *d, int unit, const int size[2], int row, enum attune_dtype type,
-			int64_t *token, int64_t *head)
+static size_t draw_rows(struct dice *d, int unit, const int size[2], int row,
+			enum attune_dtype type, int64_t *token, int64_t *head)
 {
 	int64_t v[2];
 	const int64_t end = draw_strides(d, unit, 2, size, row, v);
@@ -106,10 +106,10 @@ static void draw_all_rows(struct world *w, struct dice *d, int unit)
 	    draw_rows(d, unit, rows, n, s->dtype, &t->out_token_stride, &t->out_head_stride);
 	w->a[LSE].bytes =
 	    draw_rows(d, 1, rows, 1, ATTUNE_F32, &t->lse_token_stride, &t->lse_head_stride);
-	w->a[K_NEW].bytes = draw_rows(d, unit, keys, n, s->kv_dtype, &t->k_new_token_stride,
-				      &t->k_new_head_stride);
-	w->a[V_NEW].bytes = draw_rows(d, unit, keys, n, s->kv_dtype, &t->v_new_token_stride,
-				      &t->v_new_head_stride);
+	w->a[K_NEW].bytes =
+	    draw_rows(d, unit, keys, n, s->kv_dtype, &t->k_new_token_stride, &t->k_new_head_stride);
+	w->a[V_NEW].bytes =
+	    draw_rows(d, unit, keys, n, s->kv_dtype, &t->v_new_token_stride, &t->v_new_head_stride);
 }
 
 /* ---- pages ------------------------------------------------------------------------------- */
