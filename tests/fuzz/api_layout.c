@@ -27,8 +27,8 @@ static int64_t draw_strides(struct dice *d, int unit, int dims, const int *size,
 		int64_t *s = &stride[order[i]];
 		*s = (end + unit - 1) / unit * unit + gap * unit;
 		end += (size[order[i]] - 1) * *s;
-		if (size[order[i]] == 1 && one_in(d, 3))
-			*s = unit * PICK(d, 0, 1, -1, 3, 1 << 20, -(1 << 20));
+		if (size[order[i]] == 1 && one_in(d, 2))
+			*s = unit * PICK(d, 0, 3, -1, 1 << 20, -(1 << 20));
 	}
 	return end;
 }

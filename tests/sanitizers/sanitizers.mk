@@ -14,7 +14,7 @@ $(B)/few/shipped.o: kernels/ship/shipped.c $(B)/shipped.inc
 	@mkdir -p $(@D)
 	@awk '!/^(CELL|BLOB)/ || /$(few) /' $(B)/shipped.inc >$(@D)/shipped.inc
 	$(Q)$(CC) -I$(@D) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
-$(B)/few_threads: tests/library/t_threads.c tests/sanitizers/pool.c $(few_library)
+$(B)/few_threads: tests/sanitizers/t_threads.c tests/sanitizers/pool.c $(few_library)
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c %.o,$^) -o $@ -lcmocka $(filter-out -lpthreadpool,$(LIBS))
 $(B)/few_calls: tests/fuzz/t_api.c $(filter-out %/api_emulated.c,$(wildcard tests/fuzz/api_*.c)) \

@@ -2,7 +2,7 @@
  * bits that one thread alone gets. Pools of several sizes, with ATTUNE_INVARIANT and without. The
  * threads also prepare and release ops, open contexts, and provoke errors. t_sanitizers.sh builds the
  * program again with -fsanitize=thread. */
-#include "cpu_step.h"
+#include "tests/library/cpu_step.h"
 #include "kernels/attune_features.h"
 
 enum { THREADS = 4, ROUNDS = 3 };
