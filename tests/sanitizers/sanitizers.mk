@@ -18,6 +18,6 @@ $(B)/few_threads: tests/sanitizers/t_threads.c tests/sanitizers/pool.c $(few_lib
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c %.o,$^) -o $@ -lcmocka $(filter-out -lpthreadpool,$(LIBS))
 $(B)/few_calls: tests/fuzz/t_api.c $(filter-out %/api_emulated.c,$(wildcard tests/fuzz/api_*.c)) \
-		harness/check/tolerance.c $(few_library)
+		tests/fuzz/api.h harness/check/tolerance.c $(few_library)
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -DLIBRARY_ALONE $(filter %.c %.o,$^) -o $@ $(LIBS)
