@@ -130,6 +130,9 @@ void world_make(struct world *w, struct device *dev, struct dice *d, const attun
 		if (w->a[i].bytes &&
 		    dev->ops->put(dev, w->a[i].device, w->a[i].host, w->a[i].bytes))
 			fault("the test: %s", attune_last_error());
+	/* memory of the host too, on the CPU and on emulated GPUs */
+	w->batch.query_start = w->device.query_start;
+	w->batch.seq_lens = w->device.seq_lens;
 }
 
 void world_free(struct world *w)
