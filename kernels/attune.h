@@ -121,7 +121,10 @@ typedef struct attune_batch {
 } attune_batch;
 
 /* The tensors of one layer's step, on the device (on the host for the CPU). The caller owns them.
- * Strides are in elements; args.h has shapes and meaning.
+ * Strides are in elements; args.h has shapes and meaning. On a GPU they are multiples of 8 elements,
+ * over an E4M3 cache of 16, and out, q, k_cache and v_cache are 16-byte aligned. Where warpgroup
+ * runs (`attune_plan_text` names it) attune_run refuses a 16-bit cache whose page strides are no
+ * multiples of 8 slot strides, with ATTUNE_UNSUPPORTED.
  *
  * What is read. A slot is live where a query token of this step sees its key: it lies in the
  * sequence, not behind the causal limit of the last token and not in front of the window of the

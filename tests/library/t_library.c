@@ -229,42 +229,6 @@ static void a_phase_without_sequences_has_no_features(void **state)
 	attune_close(ctx);
 }
 
-static void *run_thread(void *op)
-{
-	for (int i = 0; i < 8; i++) {
-		struct step s;
-		attune_plan plan;
-		step_make(&s, COUNT(decodes), decodes);
-		attune_plan_batch(op, &s.batch, &plan);
-		void *workspace = aligned_alloc(64, (plan.workspace + 64) / 64 * 64);
-		int failed = !workspace ||
-			     attune_run(op, &plan, &s.t, workspace, plan.workspace, NULL) ||
-			     fabs(s.out[2 * QUERY_HEADS * HEAD] - expected(&s, 2, 0, 0, 0)) > 1e-5;
-		free(workspace);
-		step_free(&s);
-		if (failed)
-			return "wrong";
-	}
-	return NULL;
-}
-
-static void threads_may_share_an_op(void **state)
-{
-	attune_context *ctx = open_cpu();
-	attune_op *op = prepare(ctx);
-	pthread_t thread[3];
-	(void)state;
-	for (size_t i = 0; i < COUNT(thread); i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, run_thread, op), 0);
-	for (size_t i = 0; i < COUNT(thread); i++) {
-		void *result;
-		pthread_join(thread[i], &result);
-		assert_null(result);
-	}
-	attune_release(op);
-	attune_close(ctx);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -277,7 +241,6 @@ int main(void)
 		cmocka_unit_test(tensors_that_are_missing),
 		cmocka_unit_test(features_are_of_one_phase),
 		cmocka_unit_test(a_phase_without_sequences_has_no_features),
-		cmocka_unit_test(threads_may_share_an_op),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("library", tests, NULL, NULL);
