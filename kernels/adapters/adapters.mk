@@ -11,3 +11,34 @@
 revision_of = $(or $(REVISION),$(shell cd $(1) && git log -1 --abbrev=8 --format='%h (%cs)' 2>/dev/null && \
 	{ git diff --quiet HEAD -- $(2) || echo +; }))
 .PHONY: adapter-fa3
+
+# vllm_triton: Triton compiles vLLM's file to cubins, which the object carries.
+HEADS ?= 32/8 16/4 8/2 64/8 16/2 8/1# QUERY_HEADS/KV_HEADS: Llama 3.1 8B on 1, 2, 4 GPUs, 70B on 1, 4, 8
+PAGES ?= 16 32 64 128# tokens of a page
+PYTHON ?= python3
+.PHONY: adapter-vllm-triton
+adapter-vllm-triton: $(B)/adapters/vllm_triton.so
+ifneq ($(filter adapter-vllm-triton,$(MAKECMDGOALS)),)
+ifeq ($(wildcard $(VLLM)/vllm/v1/attention/ops/triton_unified_attention.py),)
+$(error VLLM=$(VLLM): expected a folder with vllm/v1/attention/ops/triton_unified_attention.py)
+endif
+vllm_triton := kernels/adapters/vllm_triton
+# What the cubins depend on besides files: another HEADS=, PAGES=, VLLM= or PYTHON= compiles again.
+$(B)/adapters/vllm_triton/asked: FORCE
+	@mkdir -p $(@D)
+	@echo '$(VLLM) $(HEADS) $(PAGES) $(PYTHON)' | cmp -s - $@ || echo '$(VLLM) $(HEADS) $(PAGES) $(PYTHON)' >$@
+$(B)/adapters/vllm_triton/vllm_triton_table.h: $(vllm_triton).py $(B)/adapters/vllm_triton/asked \
+		$(wildcard $(VLLM)/vllm/v1/attention/ops/triton_*attention*.py)
+	$(call say,PY,$@)
+	$(Q)$(PYTHON) $< $(VLLM) $(@D) --heads $(HEADS) --pages $(PAGES)
+$(B)/adapters/vllm_triton/cubins.S: $(B)/adapters/vllm_triton/vllm_triton_table.h
+	@printf '%s\n' '.section .rodata' '.balign 64' '.hidden attune_vllm_triton_cubins' \
+		'.global attune_vllm_triton_cubins' \
+		'attune_vllm_triton_cubins: .incbin "$(@D)/vllm_triton.bin"' \
+		'.section .note.GNU-stack' >$@
+$(B)/adapters/vllm_triton.so: $(vllm_triton).c kernels/adapters/driver.c kernels/adapters/driver.h \
+		kernels/attune_plugin.h kernels/attune.h $(B)/adapters/vllm_triton/cubins.S
+	$(call say,CC,$@)
+	$(Q)$(CC) -iquote kernels -I$(B)/adapters/vllm_triton -D_GNU_SOURCE $(CFLAGS) -fvisibility=hidden \
+		-shared -o $@ $(filter %.c %.S,$^) -ldl -lm
+endif
