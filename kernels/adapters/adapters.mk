@@ -13,8 +13,10 @@ revision_of = $(or $(REVISION),$(shell cd $(1) && git log -1 --abbrev=8 --format
 .PHONY: adapter-fa3
 
 # vllm_triton: Triton compiles vLLM's file to cubins, which the object carries.
-HEADS ?= 32/8 16/4 8/2 64/8 16/2 8/1# QUERY_HEADS/KV_HEADS: Llama 3.1 8B on 1, 2, 4 GPUs, 70B on 1, 4, 8
-PAGES ?= 16 32 64 128# tokens of a page
+# VLLM_SHAPES: QUERY_HEADS/KV_HEADS/PAGE_SIZE, by default those of Llama 3.1 8B and 70B, of Qwen3 14B,
+# 30B and 235B in scenarios/h200.json.
+VLLM_SHAPES ?= $(patsubst %,32/8/%,16 32 48 64 128) \
+	$(patsubst %,%/16,16/4 8/2 4/1 64/8 32/4 16/2 8/1 40/8 32/2 16/1)
 PYTHON ?= python3
 .PHONY: adapter-vllm-triton
 adapter-vllm-triton: $(B)/adapters/vllm_triton.so
@@ -23,21 +25,22 @@ ifeq ($(wildcard $(VLLM)/vllm/v1/attention/ops/triton_unified_attention.py),)
 $(error VLLM=$(VLLM): expected a folder with vllm/v1/attention/ops/triton_unified_attention.py)
 endif
 vllm_triton := kernels/adapters/vllm_triton
-# What the cubins depend on besides files: another HEADS=, PAGES=, VLLM= or PYTHON= compiles again.
+asked       := $(VLLM) $(VLLM_SHAPES) $(PYTHON)
+# What the cubins depend on besides files: other shapes, another VLLM= or PYTHON= compile again.
 $(B)/adapters/vllm_triton/asked: FORCE
 	@mkdir -p $(@D)
-	@echo '$(VLLM) $(HEADS) $(PAGES) $(PYTHON)' | cmp -s - $@ || echo '$(VLLM) $(HEADS) $(PAGES) $(PYTHON)' >$@
+	@echo '$(asked)' | cmp -s - $@ || echo '$(asked)' >$@
 $(B)/adapters/vllm_triton/vllm_triton_table.h: $(vllm_triton).py $(B)/adapters/vllm_triton/asked \
 		$(wildcard $(VLLM)/vllm/v1/attention/ops/triton_*attention*.py)
 	$(call say,PY,$@)
-	$(Q)$(PYTHON) $< $(VLLM) $(@D) --heads $(HEADS) --pages $(PAGES)
+	$(Q)$(PYTHON) $< $(VLLM) $(@D) $(VLLM_SHAPES)
 $(B)/adapters/vllm_triton/cubins.S: $(B)/adapters/vllm_triton/vllm_triton_table.h
 	@printf '%s\n' '.section .rodata' '.balign 64' '.hidden attune_vllm_triton_cubins' \
 		'.global attune_vllm_triton_cubins' \
 		'attune_vllm_triton_cubins: .incbin "$(@D)/vllm_triton.bin"' \
 		'.section .note.GNU-stack' >$@
-$(B)/adapters/vllm_triton.so: $(vllm_triton).c kernels/adapters/driver.c kernels/adapters/driver.h \
-		kernels/attune_plugin.h kernels/attune.h $(B)/adapters/vllm_triton/cubins.S
+$(B)/adapters/vllm_triton.so: $(vllm_triton).c $(vllm_triton).h kernels/adapters/driver.c \
+		kernels/adapters/driver.h kernels/attune_plugin.h kernels/attune.h $(B)/adapters/vllm_triton/cubins.S
 	$(call say,CC,$@)
 	$(Q)$(CC) -iquote kernels -I$(B)/adapters/vllm_triton -D_GNU_SOURCE $(CFLAGS) -fvisibility=hidden \
 		-shared -o $@ $(filter %.c %.S,$^) -ldl -lm

@@ -1,3 +1,4 @@
+/* driver.c - finds the driver's functions and turns its errors into lines. */
 #include "driver.h"
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* driver.h - the CUDA driver for plug-ins that launch compiled code by it; it is opened at run time.
+/* driver.h - the CUDA driver, opened at run time, for plug-ins that launch compiled code by it.
  * Handles are pointers. */
 #ifndef KERNELS_ADAPTERS_DRIVER_H
 #define KERNELS_ADAPTERS_DRIVER_H

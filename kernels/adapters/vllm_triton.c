@@ -17,53 +17,12 @@
  * The kernels read, but do not use, entries of the block table up to TILE - 1 keys behind the last
  * live page. */
 #include "driver.h"
+#include "vllm_triton.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 /* ---- compiled code ---------------------------------------------------------------------- */
-
-enum kind { TWO_D, THREE_D, REDUCE };
-
-/* What a kernel's parameters may be; NONE: a null pointer. */
-enum {
-	ARG_NONE,
-	ARG_OUT,
-	ARG_Q,
-	ARG_K,
-	ARG_V,
-	ARG_TABLE,
-	ARG_SEQ_LENS,
-	ARG_QUERY_START,
-	ARG_SEGM_OUT,
-	ARG_SEGM_MAX,
-	ARG_SEGM_SUM,
-	ARG_SCALE,
-	ARG_NUM_SEQS,
-	ARG_TABLE_STRIDE,
-	ARG_Q_TOKEN,
-	ARG_Q_HEAD,
-	ARG_OUT_TOKEN,
-	ARG_OUT_HEAD,
-	ARG_K_PAGE,
-	ARG_K_SLOT,
-	ARG_K_HEAD,
-	ARG_V_PAGE,
-	ARG_V_SLOT,
-	ARG_V_HEAD,
-	NUM_ARGS
-};
-
-struct code {
-	enum kind kind;
-	int heads, group, page; /* REDUCE has neither group nor page */
-	int block_m, tile, warps, stages, segments;
-	unsigned shared, threads;
-	size_t at; /* of its cubin in cubins[] */
-	const char *name;
-	int num_args;
-	unsigned char args[32];
-};
 
 #include "vllm_triton_table.h"
 
@@ -133,9 +92,9 @@ static const char *refuses_shape(const attune_shape *s)
 	if (s->has_lse)
 		return "an LSE";
 	if (!knows(s, 0))
-		return "head counts that it was not compiled for (HEADS= of make)";
+		return "head counts that it was not compiled for (VLLM_SHAPES)";
 	if (!knows(s, 1))
-		return "page sizes that it was not compiled for (PAGES= of make)";
+		return "page sizes that it was not compiled for (VLLM_SHAPES)";
 	return NULL;
 }
 
@@ -148,6 +107,8 @@ static const char *refuses(const attune_shape *s, const int *values, const attun
 	for (int i = 0; device->arch[i] || TABLE_ARCH[i]; i++)
 		if (device->arch[i] != TABLE_ARCH[i])
 			return "GPUs other than " TABLE_ARCH;
+	if (p && p->kv_tokens < p->query_tokens) /* plan compares them one by one */
+		return "queries that are longer than their sequences";
 	if (values[SEGMENTS] && p && p->max_query > 1)
 		return "segments for queries of more than one token";
 	if (p ? !find(kind_for(s, values, p->num_seqs, p->max_query), s, values)
@@ -175,17 +136,18 @@ struct op {
 
 static int load(struct loaded *l, const struct code *c, char *error)
 {
-	if (cu_failed(cu.ModuleLoad(&l->module, attune_vllm_triton_cubins + c->at), "loading a cubin",
-		   error) ||
+	if (cu_failed(cu.ModuleLoad(&l->module, attune_vllm_triton_cubins + c->at),
+		      "loading a cubin", error) ||
 	    cu_failed(cu.GetFunction(&l->function, l->module, c->name), c->name, error))
 		return 1;
 	l->code = c;
 	if (c->shared <= SHARED_WITHOUT_ASKING)
 		return 0;
 	return cu_failed(cu.FuncSetCache(l->function, CU_CACHE_PREFER_SHARED), "cache preference",
-		      error) ||
-	       cu_failed(cu.FuncSetAttribute(l->function, CU_FUNC_MAX_DYNAMIC_SHARED, (int)c->shared),
-		      "shared memory", error);
+			 error) ||
+	       cu_failed(
+		   cu.FuncSetAttribute(l->function, CU_FUNC_MAX_DYNAMIC_SHARED, (int)c->shared),
+		   "shared memory", error);
 }
 
 static void free_op(void *state)
@@ -257,8 +219,9 @@ static int check_lengths(const attune_batch *b, int *max_query, char *error)
 	for (int i = 0; i < b->num_seqs; i++) {
 		const int query = b->query_start[i + 1] - b->query_start[i];
 		if (query > b->seq_lens[i])
-			return cu_say(error, "a query is longer than its sequence: its first rows see "
-					  "no key, for which vLLM's kernels give NaN");
+			return cu_say(error,
+				      "a query is longer than its sequence: its first rows see "
+				      "no key, for which vLLM's kernels give NaN");
 		if (query > *max_query)
 			*max_query = query;
 	}
@@ -271,9 +234,10 @@ static int check_strides(const attune_tensors *t, char *error)
 			    t->out_head_stride | t->k_page_stride | t->k_slot_stride |
 			    t->k_head_stride | t->v_page_stride | t->v_slot_stride |
 			    t->v_head_stride;
-	return all % 16 ? cu_say(error, "a stride is no multiple of 16 elements, for which the code "
-				     "was compiled")
-			: 0;
+	return all % 16
+		   ? cu_say(error, "a stride is no multiple of 16 elements, for which the code "
+				   "was compiled")
+		   : 0;
 }
 
 static int rebase(const struct op *op, struct plan *p, const attune_batch *b, void *stream,
@@ -288,9 +252,9 @@ static int rebase(const struct op *op, struct plan *p, const attune_batch *b, vo
 		for (int i = 0; i <= b->num_seqs; i++)
 			from[i] = b->query_start[i] - p->first_token;
 		bad = cu_failed(cu.MemAlloc(&p->query_start, bytes), "memory for query_start",
-			     error) ||
+				error) ||
 		      cu_failed(cu.CopyToDevice(p->query_start, from, bytes, stream),
-			     "copying query_start", error);
+				"copying query_start", error);
 		cu.Pop(&popped);
 	}
 	free(from);
@@ -404,8 +368,8 @@ static int launch_one(const struct loaded *l, unsigned x, unsigned y, unsigned z
 	for (int i = 0; i < l->code->num_args; i++)
 		params[i] = &v[l->code->args[i]];
 	return cu_failed(cu.Launch(l->function, x, y, z, l->code->threads, 1, 1, l->code->shared,
-				stream, params, NULL),
-		      l->code->name, error);
+				   stream, params, NULL),
+			 l->code->name, error);
 }
 
 static int launch(void *state, void *plan, const attune_tensors *t, void *workspace, void *stream,
@@ -441,6 +405,7 @@ static const attune_plugin plugin = {
 	.version = TABLE_VERSION,
 	.about = "vLLM's Triton unified attention, compiled ahead",
 	.backend = "cuda",
+	.needs = ATTUNE_PLUGIN_DENSE_ROWS, /* strides that are multiples of 16 elements */
 	.axes = axes,
 	.num_axes = NUM_AXES,
 	.refuses = refuses,

@@ -1,6 +1,6 @@
 """Compiles vLLM's Triton attention ahead of time, for vllm_triton.c.
 
-    python3 vllm_triton.py VLLM OUT [--heads 32/8 64/8] [--pages 16 32 64 128] [--jobs N]
+    python3 vllm_triton.py VLLM OUT QUERY_HEADS/KV_HEADS/PAGE_SIZE... [--jobs N]
 
 VLLM is a checkout of vLLM, or a folder with an installed `vllm`. From it come
 vllm/v1/attention/ops/triton_unified_attention.py and what that file imports from its own folder.
@@ -9,9 +9,10 @@ All its other imports are replaced: neither vLLM's dependencies nor a GPU are ne
 OUT gets vllm_triton.bin, the cubins one after another, and vllm_triton_table.h, a row for each.
 
 Every kernel is compiled for a causal BF16 layer without window, softcap, sinks or ALiBi. What
-vLLM's launch specialises on is specialised here, with two exceptions: num_seqs of 1, and block
-tables, lengths and their stride at multiples of 16, are compiled as the general case, since parts
-of a batch begin anywhere. No load gets wider by these.
+vLLM's launch specialises on is specialised here, with two exceptions. A num_seqs of 1 or of a
+multiple of 16 is compiled as any other. Block tables, lengths and the tables' stride need not be
+multiples of 16, since a part of a batch begins anywhere. With Triton 3.6 neither changes an
+instruction of vLLM's own configurations.
 """
 
 import argparse
@@ -27,12 +28,15 @@ import types
 from pathlib import Path
 from unittest import mock
 
-os.environ.setdefault("TRITON_DISABLE_LINE_INFO", "1")  # before Triton is loaded; halves the cubins
+os.environ.setdefault("TRITON_DISABLE_LINE_INFO", "1")  # before it loads; halves the cubins
 
-import triton
-import triton.language as tl
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
+try:
+    import triton
+    import triton.language as tl
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+except ImportError as error:
+    sys.exit(f"vllm_triton.py: {error}: PYTHON= of make names a Python that has Triton")
 
 OPS = "vllm.v1.attention.ops"
 MODULE = OPS + ".triton_unified_attention"
@@ -83,8 +87,8 @@ ARGUMENTS = {
 
 # Parameters that no branch reads with these constants. None takes them out of the signature, as
 # vLLM's launch itself does with most.
-UNREAD = """sink_ptr alibi_slopes_ptr qq_bias_ptr k_scale_cache_ptr v_scale_cache_ptr q_scale k_scale
-    v_scale out_scale out_scale_inv softcap qq_bias_stride_0 per_seq_causal_ptr mm_prefix_range_ptr
+UNREAD = """sink_ptr alibi_slopes_ptr qq_bias_ptr k_scale_cache_ptr v_scale_cache_ptr q_scale
+    k_scale v_scale out_scale out_scale_inv softcap qq_bias_stride_0 per_seq_causal_ptr mm_prefix_range_ptr
     rswa_prefix_lens_ptr stride_ks_blk stride_ks_slot stride_ks_head stride_vs_blk stride_vs_slot
     stride_vs_head""".split()
 
@@ -110,8 +114,8 @@ FEATURES = {
 }
 
 
-def fail(text):
-    sys.exit("vllm_triton.py: " + text)
+class Failure(Exception):
+    """Its text is all that the user needs. It passes from a worker to main."""
 
 
 # ---- vLLM's file ------------------------------------------------------------------------------
@@ -169,12 +173,12 @@ def load(vllm):
     """The module, and a text that tells one revision of its source from another."""
     finder = Finder(vllm)
     if not (finder.ops / "triton_unified_attention.py").is_file():
-        fail(f"{finder.ops} has no triton_unified_attention.py; VLLM names the folder with vllm/ in it")
+        raise Failure(f"{finder.ops} has no triton_unified_attention.py; give the folder that has vllm/")
     with stand_ins(finder):
         module = importlib.import_module(MODULE)
     for name in ("kernel_unified_attention", "reduce_segments"):
         if not hasattr(module, name):
-            fail(f"{finder.files[0]} has no {name}; this adapter is for vLLM 0.25 and later")
+            raise Failure(f"{finder.files[0]} has no {name}; this adapter is for vLLM 0.25 and later")
     digest = hashlib.sha256()
     for file in sorted(finder.files):
         digest.update(file.read_bytes())
@@ -205,10 +209,12 @@ def source_of(fn, constants):
         elif parameter.default is not parameter.empty:  # newer than this file: left as it is
             signature[name], constexprs[name] = "constexpr", parameter.default
         else:
-            fail(f"{fn.__name__} has a parameter {name} that this adapter does not know")
+            raise Failure(f"{fn.__name__} has a parameter {name} that this adapter does not know")
     return ASTSource(fn, signature, constexprs, attrs), order
 
 
+# Members of struct code in front of its cubin's place.
+NUMBERS = "kind heads group page block_m tile warps stages segments shared threads".split()
 PTX_TYPES = {"*": "u64", "fp32": "f32", "i32": "u32", "i64": "u64"}
 
 
@@ -221,22 +227,22 @@ def trailing(name, ptx, source):
     wanted = [w.replace("f32", "u32") for w in want]
     extra = len(have) - len(want)
     if alike[: len(want)] != wanted or not 0 <= extra <= 4 or set(alike[len(want) :]) - {"u64"}:
-        fail(f"{name} has the parameters {have}, expected {want} and scratch pointers")
+        raise Failure(f"{name} has the parameters {have}, expected {want} and scratch pointers")
     return extra
 
 
 def compile_one(job):
     kind, constants, (block_m, tile, warps, stages), arch = job
-    fn = MODULE_LOADED.reduce_segments if kind == "REDUCE" else MODULE_LOADED.kernel_unified_attention
+    fn = getattr(VLLM, "reduce_segments" if kind == "REDUCE" else "kernel_unified_attention")
     source, order = source_of(fn, constants)
     options = {} if kind == "REDUCE" else {"num_warps": warps, "num_stages": stages}
     code = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
     meta = code.metadata
     for scratch in ("global_scratch_size", "profile_scratch_size"):
         if getattr(meta, scratch, 0):
-            fail(f"{meta.name} wants scratch memory, which this adapter does not give it")
+            raise Failure(f"{meta.name} wants scratch memory, which this adapter does not give it")
     if getattr(meta, "num_ctas", 1) != 1 or getattr(meta, "launch_cooperative_grid", False):
-        fail(f"{meta.name} wants a cluster or a cooperative launch")
+        raise Failure(f"{meta.name} wants a cluster or a cooperative launch")
     extra = trailing(meta.name, code.asm["ptx"], source)
     row = dict(
         kind=kind,
@@ -261,10 +267,10 @@ def compile_one(job):
 
 def attention(kind, heads, group, page, config):
     block_m, tile, _, _ = config
-    unused = {} if kind == "THREE_D" else dict.fromkeys(("segm_output_ptr", "segm_max_ptr", "segm_expsum_ptr"))
+    segm = ("segm_output_ptr", "segm_max_ptr", "segm_expsum_ptr")
     return dict(
         FEATURES,
-        **unused,
+        **({} if kind == "THREE_D" else dict.fromkeys(segm)),
         num_query_heads=heads,
         num_queries_per_kv=group,
         BLOCK_SIZE=page,
@@ -276,18 +282,17 @@ def attention(kind, heads, group, page, config):
     )
 
 
-def jobs_for(heads_list, pages, arch):
-    for heads, kv_heads in heads_list:
-        group = heads // kv_heads
+def jobs_for(shapes, arch):
+    for heads, kv_heads, page in shapes:
         for kind, configs in (("TWO_D", CONFIGS_2D), ("THREE_D", CONFIGS_3D)):
-            for page in pages:
-                for config in configs:
-                    yield kind, attention(kind, heads, group, page, config), config, arch
-    # reduce_segments knows neither pages nor KV heads
-    for heads, kv_heads in {h: (h, k) for h, k in heads_list}.values():
+            for config in configs:
+                constants = attention(kind, heads, heads // kv_heads, page, config)
+                yield kind, constants, config, arch
+    # reduce_segments does not read BLOCK_Q, and knows neither pages nor KV heads
+    for heads in sorted({shape[0] for shape in shapes}):
         for config in CONFIGS_3D:
-            constants = attention("THREE_D", heads, heads // kv_heads, 0, config)
-            constants = {k: v for k, v in constants.items() if k not in ("num_queries_per_kv", "BLOCK_SIZE")}
+            constants = attention("THREE_D", heads, 1, 0, config)
+            del constants["num_queries_per_kv"], constants["BLOCK_SIZE"]
             yield "REDUCE", constants, config, arch
 
 
@@ -306,48 +311,46 @@ def write(out, arch, version, compiled):
                 seen[cubin] = at
                 cubin_padded = cubin + bytes(-len(cubin) % 64)
                 at += file.write(cubin_padded)
-            numbers = ", ".join(
-                str(row[k])
-                for k in "kind heads group page block_m tile warps stages segments shared threads".split()
-            )
+            numbers = ", ".join(str(row[k]) for k in NUMBERS)
             args = ", ".join(row["args"])
-            lines.append(
-                f'\t{{ {numbers}, {seen[cubin]}, "{row["name"]}", {len(row["args"])}, {{ {args} }} }},'
-            )
+            code = f'{seen[cubin]}, "{row["name"]}", {len(row["args"])}, {{ {args} }}'
+            lines.append(f"\t{{ {numbers}, {code} }},")
     lines.append("};")
     (out / "vllm_triton_table.h").write_text("\n".join(lines) + "\n")
     print(f"  {len(compiled)} kernels, {len(seen)} cubins, {at / 1e6:.1f} MB: {version}")
 
 
-def heads_of(text):
-    match = re.fullmatch(r"(\d+)/(\d+)", text)
-    heads, kv_heads = (int(match[1]), int(match[2])) if match else (1, 0)
-    if not kv_heads or heads % kv_heads or 16 % (heads // kv_heads):
+def shape_of(text):
+    match = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)/([1-9]\d*)", text)
+    heads, kv_heads, page = map(int, match.groups()) if match else (1, 2, 0)
+    if heads % kv_heads or heads // kv_heads > 16:
         raise argparse.ArgumentTypeError(
-            f"{text}: expected QUERY_HEADS/KV_HEADS with 1, 2, 4, 8 or 16 query heads for each KV head"
+            f"{text}: expected QUERY_HEADS/KV_HEADS/PAGE_SIZE with up to 16 query heads a KV head"
         )
-    return heads, kv_heads
+    return heads, kv_heads, page
 
 
 def main():
     parser = argparse.ArgumentParser(description="Compiles vLLM's Triton attention to cubins.")
     parser.add_argument("vllm", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--heads", type=heads_of, nargs="+", default=[(32, 8), (64, 8)])
-    parser.add_argument("--pages", type=int, nargs="+", default=[16, 32, 64, 128])
+    parser.add_argument("shapes", type=shape_of, nargs="+")
     parser.add_argument("--arch", type=int, default=90)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
 
-    global MODULE_LOADED  # the workers inherit it
-    MODULE_LOADED, digest = load(options.vllm)
+    global VLLM  # the workers inherit it
+    VLLM, digest = load(options.vllm)
     version = f"{digest}{release(options.vllm)}, Triton {triton.__version__}"
     options.out.mkdir(parents=True, exist_ok=True)
-    jobs = list(jobs_for(options.heads, options.pages, options.arch))
+    jobs = list(jobs_for(dict.fromkeys(options.shapes), options.arch))
     with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
         compiled = pool.map(compile_one, jobs, chunksize=1)
     write(options.out, options.arch, version, compiled)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Failure as failure:
+        sys.exit(f"vllm_triton.py: {failure}")
