@@ -91,8 +91,8 @@ enum {
 typedef struct attune_plugin {
 	int abi;          /* ATTUNE_PLUGIN_ABI */
 	const char *name; /* "fa3": lower-case letters, digits and '_'; 31 at most */
-	/* "617264c1 (2026-08-06)": release or revision of the source. Times belong to a name and a
-	 * version: change it whenever the machine code changes. */
+	/* "617264c1 2026-08-06": release or revision of the source, 48 characters at most. Times
+	 * belong to a name and a version: change it whenever the machine code changes. */
 	const char *version;
 	const char *about;   /* a line for lists */
 	const char *backend; /* "cuda", "hip", "cpu" */

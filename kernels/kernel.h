@@ -104,7 +104,7 @@ struct kernel {
 	const char *name;
 	enum backend backend;
 	int selectable;     /* 0: a helper such as the reduction */
-	const char *source; /* below kernels/: "gpu/qblock.cu"; of a plug-in a whole path */
+	const char *source; /* below kernels/: "gpu/attend/qblock.cu"; of a plug-in a whole path */
 	const char *about;
 	const struct space *space;
 	const struct attune_plugin *plugin; /* NULL, or its code: no source is compiled */

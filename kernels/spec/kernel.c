@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL(where, name, chosen, about) extern const struct space where##_##name##_space;
+#define KERNEL(where, name, folder, chosen, about) extern const struct space where##_##name##_space;
 #include "kernels/kernels.def"
 #undef KERNEL
 #define PLUGIN(where, name, path) extern const struct space where##_##name##_space;
@@ -19,7 +19,7 @@
 #define SUFFIX_gpu ".cu"
 enum {
 	NUM_KERNELS = 0
-#define KERNEL(where, name, chosen, about) +1
+#define KERNEL(where, name, folder, chosen, about) +1
 #include "kernels/kernels.def"
 #undef KERNEL
 #define PLUGIN(where, name, path) +1
@@ -27,11 +27,11 @@ enum {
 #undef PLUGIN
 };
 static struct kernel kernels[] = {
-#define KERNEL(where, name_, chosen, about_)              \
+#define KERNEL(where, name_, folder, chosen, about_)      \
 	{ .name = #name_,                                 \
 	  .backend = BACKEND_##where,                     \
 	  .selectable = chosen,                           \
-	  .source = #where "/" #name_ SUFFIX_##where,     \
+	  .source = folder "/" #name_ SUFFIX_##where,     \
 	  .about = about_,                                \
 	  .space = &where##_##name_##_space },
 #include "kernels/kernels.def"

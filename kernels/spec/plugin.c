@@ -24,6 +24,7 @@ attune_plugin_device plugin_device(const struct device_info *d)
 							       : "cuda";
 	return (attune_plugin_device){ .backend = backend,
 					      .arch = d->arch,
+					      .ordinal = d->ordinal,
 					      .units = d->units };
 }
 
@@ -55,34 +56,64 @@ static void geometry(const struct config *c, const attune_shape *shape, const st
 	*g = (struct geometry){ .x = (unsigned)d->units, .y = 1, .z = 1, .threads = 1, .segments = 1 };
 }
 
-/* A plug-in is prepared for a whole shape, so all of the shape names its "binary". */
-static int given(char *text, size_t size, const attune_shape *s)
+/* "617264c1_2026-08-06": the version without characters that separate flags. */
+static int put_version(char *text, size_t size, const char *version)
 {
+	size_t n = 0;
+	for (; version[n] && n + 1 < size; n++)
+		text[n] = isalnum((unsigned char)version[n]) || strchr(".+-", version[n])
+			      ? version[n]
+			      : '_';
+	if (size)
+		text[n] = '\0';
+	return (int)n;
+}
+
+/* A plug-in is prepared for a whole shape, so all of the shape names its "binary"; and its version,
+ * which the database keeps. */
+static int given_in(const struct slot *slot, char *text, size_t size, const attune_shape *s)
+{
+	char version[MOST_VERSION + 1];
+	put_version(version, sizeof version, slot->plugin->version);
 	return snprintf(text, size,
-			"-DHEADS=%d -DKV_HEADS=%d -DHEAD_SIZE=%d -DDTYPE=%s -DKV_DTYPE=%s "
-			"-DPAGE_SIZE=%d -DCAUSAL=%d -DWINDOW=%d -DSCALE=%g -DSOFTCAP=%g "
-			"-DSINKS=%d -DALIBI=%d -DNEW_KV=%d -DLAYOUT=%d -DLSE=%d",
-			s->num_query_heads, s->num_kv_heads, s->head_size, dtype_name(s->dtype),
-			dtype_name(s->kv_dtype), s->page_size, s->causal, s->window,
-			(double)s->scale, (double)s->softcap, s->has_sinks, s->has_alibi,
-			s->has_new_kv, (int)s->kv_layout, s->has_lse);
+			PLUGIN_FLAG "%s -DHEADS=%d -DKV_HEADS=%d -DHEAD_SIZE=%d -DDTYPE=%s "
+			"-DKV_DTYPE=%s -DPAGE_SIZE=%d -DCAUSAL=%d -DWINDOW=%d -DSCALE=%g "
+			"-DSOFTCAP=%g -DSINKS=%d -DALIBI=%d -DLAYOUT=%d -DLSE=%d",
+			version, s->num_query_heads, s->num_kv_heads, s->head_size,
+			dtype_name(s->dtype), dtype_name(s->kv_dtype), s->page_size, s->causal,
+			s->window, (double)s->scale, (double)s->softcap, s->has_sinks,
+			s->has_alibi, (int)s->kv_layout, s->has_lse);
+}
+
+/* A choice has no tiles of its own. */
+static int block_heads(const struct config *c)
+{
+	(void)c;
+	return 0;
 }
 
 #define EACH_SLOT(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-#define DEFINE(n)                                                                      \
+#define DEFINE(n)                                                                         \
 	static const char *why_illegal_##n(const struct config *c, const attune_shape *s, \
-					   const struct part *p,                       \
-					   const struct device_info *d)                \
-	{                                                                              \
-		return why_illegal_in(&slots[n], c, s, p, d);                          \
+					   const struct part *p,                          \
+					   const struct device_info *d)                   \
+	{                                                                                 \
+		return why_illegal_in(&slots[n], c, s, p, d);                             \
+	}                                                                                 \
+	static int given_##n(char *text, size_t size, const attune_shape *s)              \
+	{                                                                                 \
+		return given_in(&slots[n], text, size, s);                                \
 	}
 EACH_SLOT(DEFINE)
-static const char *(*const why_illegal[])(const struct config *, const attune_shape *,
-					  const struct part *, const struct device_info *) = {
-#define NAME(n) why_illegal_##n,
+static const struct {
+	const char *(*why_illegal)(const struct config *, const attune_shape *, const struct part *,
+				   const struct device_info *);
+	int (*given)(char *text, size_t size, const attune_shape *);
+} functions[] = {
+#define NAME(n) { why_illegal_##n, given_##n },
 	EACH_SLOT(NAME)
 };
-_Static_assert(COUNT(why_illegal) == MOST_PLUGINS, "one function for each place");
+_Static_assert(COUNT(functions) == MOST_PLUGINS, "functions for each place");
 
 /* ---- what is wrong with a plug-in ------------------------------------------------------- */
 
@@ -115,8 +146,8 @@ static const char *plugin_error(const attune_plugin *p)
 	const char *why = NULL;
 	if (!is_word(p->name, 31, 0))
 		return "its name is not of lower-case letters, digits and '_', 31 at most";
-	if (!p->version || !*p->version)
-		return "it has no version";
+	if (!p->version || !*p->version || strlen(p->version) > MOST_VERSION)
+		return "its version is not of 1 to 48 characters";
 	if (!p->backend || (strcmp(p->backend, "cpu") && strcmp(p->backend, "cuda") &&
 			    strcmp(p->backend, "hip")))
 		return "its backend is none of cpu, cuda, hip";
@@ -144,11 +175,12 @@ static void fill_slot(struct slot *s, int n, const attune_plugin *p)
 	s->space = (struct space){ .axis = s->axis,
 				   .num_axes = p->num_axes,
 				   .formula_axis = -1,
-				   .why_illegal = why_illegal[n],
+				   .why_illegal = functions[n].why_illegal,
 				   .geometry = geometry,
-				   .given = given,
+				   .given = functions[n].given,
 				   .rules = rules,
 				   .kv_layout = KV_LAYOUT_ANY,
+				   .block_heads = block_heads,
 				   .early_axis = -1 };
 }
 

@@ -5,7 +5,11 @@
 #include "kernels/attune_plugin.h"
 #include "kernels/kernel.h"
 
-/* The device as a plug-in is told of it, with ordinal 0. */
+enum { MOST_VERSION = 48 };
+/* Begins the flags of a plug-in's "binary": -DPLUGIN=617264c1 ... */
+#define PLUGIN_FLAG "-DPLUGIN="
+
+/* The device as a plug-in is told of it. */
 attune_plugin_device plugin_device(const struct device_info *);
 
 #endif
