@@ -13,7 +13,7 @@ revision_of = $(or $(REVISION),$(shell cd '$(1)' && git log -1 --abbrev=8 --form
 # A word of a version decides what is compiled, so objects depend on a file that holds it.
 $(B)/adapters/%/version: FORCE
 	@mkdir -p $(@D)
-	$(file >$@.$(aside),$(adapter_version))
+	@echo '$(adapter_version)' >$@.$(aside)
 	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
 FORCE:
 .PHONY: FORCE adapter-fa3
@@ -40,7 +40,7 @@ fa3_dir  := $(B)/adapters/fa3
 fa3_objs := $(addprefix $(fa3_dir)/,fa3.o fa3_call.o prepare.o $(foreach s,0 1,$(foreach g,0 1,kernels_$(s)_$(g).o)))
 # As vLLM compiles it, which leaves out what its calls do not use.
 fa3_flags = -std=c++17 -O3 -DNDEBUG --use_fast_math --expt-relaxed-constexpr --expt-extended-lambda \
-	-Wno-deprecated-declarations 	-gencode arch=compute_90a,code=sm_90a -Xcompiler -fPIC,-fvisibility=hidden -MMD -MP -MF $(@:.o=.d) \
+	-Wno-deprecated-declarations -gencode arch=compute_90a,code=sm_90a -Xcompiler -fPIC,-fvisibility=hidden -MMD -MP -MF $(@:.o=.d) \
 	-Ikernels -I'$(FA3)/hopper' -I'$(fa3_cutlass)/include' -I$(fa3_dir)/include \
 	-D'STD_TORCH_CHECK(...)=((void)0)' -DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED -DCUTLASS_ENABLE_GDC_FOR_SM90 \
 	$(addprefix -DFLASHATTENTION_,VARLEN_ONLY PACKGQA_ONLY \
@@ -63,6 +63,6 @@ $(fa3_dir)/prepare.o: $(FA3)/hopper/flash_prepare_scheduler.cu
 # The stem is FA3_SPLIT_FA3_GATHER: a minute or more each.
 $(fa3_dir)/kernels_%.o: kernels/adapters/fa3_kernels.cu
 	$(call say,NVCC,$@)
-	$(Q)nice $(NVCC) $(fa3_flags) -DFA3_SPLIT=$(word 1,$(subst _, ,$*)) -DFA3_GATHER=$(word 2,$(subst _, ,$*)) \
+	$(Q)$(NVCC) $(fa3_flags) -DFA3_SPLIT=$(word 1,$(subst _, ,$*)) -DFA3_GATHER=$(word 2,$(subst _, ,$*)) \
 		-c $< -o $@
 endif
