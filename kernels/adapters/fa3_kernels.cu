@@ -11,26 +11,26 @@
 #include "cuda_check.h"
 #include "static_switch.h"
 #undef CHECK_CUDA
-#define CHECK_CUDA(call)                                                                           \
-	do {                                                                                       \
-		cudaError_t error_ = (call);                                                       \
-		if (error_ != cudaSuccess)                                                         \
-			throw error_;                                                              \
+#define CHECK_CUDA(call)                     \
+	do {                                 \
+		cudaError_t error_ = (call); \
+		if (error_ != cudaSuccess)   \
+			throw error_;        \
 	} while (0)
 #undef CAUSAL_LOCAL_SWITCH
-#define CAUSAL_LOCAL_SWITCH(is_causal, is_local, CAUSAL, LOCAL, ...)                               \
-	[&] {                                                                                      \
-		constexpr static bool CAUSAL = true, LOCAL = false;                                \
-		return __VA_ARGS__();                                                              \
+#define CAUSAL_LOCAL_SWITCH(is_causal, is_local, CAUSAL, LOCAL, ...) \
+	[&] {                                                        \
+		constexpr static bool CAUSAL = true, LOCAL = false;  \
+		return __VA_ARGS__();                                \
 	}()
 
 #include "flash_fwd_combine_launch_template.h"
 #include "flash_fwd_launch_template.h"
 
 template void run_mha_fwd_<90, cutlass::bfloat16_t, 128, 128, FA3_SPLIT, FA3_GATHER, false, true>(
-	Flash_fwd_params &, cudaStream_t);
+    Flash_fwd_params &, cudaStream_t);
 
 #if FA3_SPLIT && FA3_GATHER
 template void run_mha_fwd_combine_<cutlass::bfloat16_t, float, 128>(Flash_fwd_params &,
-								     cudaStream_t, bool);
+								    cudaStream_t, bool);
 #endif
