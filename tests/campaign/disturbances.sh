@@ -280,7 +280,7 @@ driver_lost() {
 	code=$?
 	rows "$w/gpu.sqlite" >"$tmp/kept"
 	[ $code -eq 3 ] || echo "exit $code" | wrong line "sweep"
-	refused 'no ROCm-capable device\|device' | wrong line "sweep"
+	refused 'the runtime finds no GPU' | wrong line "sweep"
 	[ "$(ask "$w/gpu.sqlite" 'SELECT count(*) FROM failures')" = 0 ] ||
 		echo "the loss became a failure of a kernel" | wrong lost "sweep"
 	sound_db "$w/gpu.sqlite" | wrong lost "sweep"
