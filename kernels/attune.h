@@ -295,13 +295,16 @@ typedef struct attune_plan {
  * agree: version, device (on the CPU the instruction set), shape, the sequence's own query
  * and context lengths, and its tensors' values.
  *
- *   - Shape and device pick one kernel for prefills and one for decodes; neither cuts keys
- *     into segments. The parts run one after the other, and EARLY changes nothing.
+ *   - Shape and device pick one kernel for prefills, which cuts no keys into segments, and one for
+ *     decodes with a number of segments: up to 8 on a GPU, up to 4 on a CPU. Each sequence's keys
+ *     go to these by its own length. Batches of short sequences alone get fewer, and the same
+ *     bits. The parts run one after the other, and EARLY changes nothing.
+ *   - Where a launch merges segments the workspace may exceed 256 MiB, the limit otherwise.
  *   - attune_plan_batch refuses what that kernel cannot run, with ATTUNE_UNSUPPORTED. Beyond
  *     the refusals of attune_prepare these are: decodes over an E4M3 cache or with LSE where
- *     the library carries no code of ring for the shape, and there batches of more than 65535
- *     decodes (fewer for queries of several tokens); in the classic layout sequences whose
- *     scores exceed a block's shared memory, some 57000 keys on an H200.
+ *     the library carries no code of ring for the shape; where ring runs the decodes, batches
+ *     of more than 65535 of them (fewer for queries of several tokens); in the classic layout
+ *     sequences whose scores exceed a block's shared memory, some 57000 keys on an H200.
  *   - No step plans on the device: attune_record_* and attune_plan_recorded, and under capture
  *     an attune_run with LENGTHS_VARY, are ATTUNE_UNSUPPORTED. Graphs of plans (LENGTHS_PICKED)
  *     are invariant. */

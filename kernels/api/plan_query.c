@@ -60,10 +60,15 @@ static size_t most_partials(const attune_op *op, const struct ready *r, const st
 	return most;
 }
 
-/* The largest workspace of any choice. */
+/* The largest workspace of any choice. In batch-invariant mode each phase has one, and its partials
+ * no limit: fewer segments would bring other bits. */
 static size_t most_of_all(const attune_op *op, const struct part *p)
 {
 	size_t most = 0;
+	if (op->ctx->is_invariant) {
+		const int id = op->invariant[p->max_query <= DECODE_MAX_QUERY];
+		return id < 0 ? 0 : most_partials(op, &op->ready[id], p);
+	}
 	for (int i = 0; i < op->num_ready; i++) {
 		const size_t need = op->ready[i].code ? most_partials(op, &op->ready[i], p) : 0;
 		most = need > most ? need : most;
