@@ -14,6 +14,7 @@
 #include "tuner/policy/policy.h"
 #include <argp.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -342,7 +343,7 @@ int cmd_plot(int argc, char **argv)
 	    "  attune plot --gpu cpu --model llama3.1-8b@1 --out /tmp";
 	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
 	struct options o = { .out = "results" };
-	char gpu[GPU_NAME], db[256], header[256];
+	char gpu[GPU_NAME], db[PATH_MAX], header[PATH_MAX];
 	struct forest forest = { 0 };
 	struct plotted p = { 0 };
 	static struct peers peers;
