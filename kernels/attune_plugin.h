@@ -96,7 +96,7 @@ typedef struct attune_plugin {
 	const char *about;   /* a line for lists */
 	const char *backend; /* "cuda", "hip", "cpu" */
 	unsigned needs;      /* ATTUNE_PLUGIN_FINITE_SLOTS ... */
-	/* All as text, "SPLITS=16 TILE_SIZE=64", must fit into 223 characters. */
+	/* A choice as text, "fa3 SPLITS=16 PACK=1", has at most 223 characters. */
 	const attune_plugin_axis *axes;
 	int num_axes; /* ATTUNE_PLUGIN_AXES at most */
 

@@ -174,7 +174,7 @@ static int axis_length(const attune_plugin_axis *a)
 static const char *axes_error(const attune_plugin *p)
 {
 	const char *why = NULL;
-	int length = 0;
+	int length = (int)strlen(p->name) + 1;
 	if (p->num_axes < 0 || p->num_axes > ATTUNE_PLUGIN_AXES || (p->num_axes && !p->axes))
 		return "it has more than 8 axes, or says so";
 	for (int i = 0; i < p->num_axes && !why; i++) {
@@ -185,7 +185,7 @@ static const char *axes_error(const attune_plugin *p)
 		length += why ? 0 : axis_length(&p->axes[i]);
 	}
 	return why || length <= MAX_CHOICE_TEXT ? why
-						: "its axes as text are longer than 223 characters";
+						: "its name and axes as text are longer than 223 characters";
 }
 
 static const char *plugin_error(const attune_plugin *p)

@@ -91,10 +91,10 @@ static const attune_plugin sound = { .abi = ATTUNE_PLUGIN_ABI,
 #define LETTERS_31 "abcdefghijklmnopqrstuvwxyzabcde"
 #define VERSION_48 "123456789012345678901234567890123456789012345678"
 static const int wide_values[] = { -2147483647 };
-/* An axis of 28 characters with its blank: 8 of them are the most, 224. */
-#define LONG_AXIS(letter)                                                \
-	{                                                                \
-		letter "AAAAAAAAAAAAAA", "", wide_values, 1, -2147483647 \
+/* An axis of 24 characters with its blank: 8 of them, and a name of 31, are the most. */
+#define LONG_AXIS(letter)                                            \
+	{                                                            \
+		letter "AAAAAAAAAA", "", wide_values, 1, -2147483647 \
 	}
 #define SEVEN_LONG_AXES                                                                 \
 	LONG_AXIS("A"), LONG_AXIS("B"), LONG_AXIS("C"), LONG_AXIS("D"), LONG_AXIS("E"), \

@@ -230,10 +230,8 @@ static void the_longest_texts_fit(void **state)
 	config_default(&c.config, c.kernel->space);
 	assert_in_range(binary_flags(flags, sizeof flags, c.kernel, &c.config, &shape), 1,
 			MAX_FLAGS - 1);
-	assert_non_null(strstr(flags, " -DHAAAAAAAAAAAAAA=-2147483647"));
-	assert_in_range(config_text(text, sizeof text, &c.config, c.kernel->space), 1,
-			MAX_CHOICE_TEXT - 1);
-	assert_in_range(choice_text(text, sizeof text, &c), 1, MAX_PART_TEXT - 1);
+	assert_non_null(strstr(flags, " -DHAAAAAAAAAA=-2147483647"));
+	assert_in_range(choice_text(text, sizeof text, &c), 1, MAX_CHOICE_TEXT - 1);
 	if (!choice_parse(&back, BACKEND_CPU, text, error, sizeof error))
 		fail_msg("%s", error);
 	assert_true(choice_same(&c, &back));

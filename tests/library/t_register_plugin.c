@@ -34,7 +34,7 @@ static const attune_plugin_axis nine[ATTUNE_PLUGIN_AXES + 1] = { { "SPLITS", "",
 	X("a name with a blank",    p->name = "my one",        "its name is not of") \
 	X("a name with a digit first", p->name = "3d",         "its name is not of") \
 	X("a name of 32 letters",   p->name = LETTERS_31 "f",  "its name is not of") \
-	X("a native kernel's name", p->name = "qblock",        "plug-in \"qblock\": a kernel has this name") \
+	X("a native kernel's name", p->name = "qblock",        "\"qblock\": a kernel has this name") \
 	X("a helper's name",        p->name = "reduce",        "a kernel has this name") \
 	X("no version",             p->version = NULL,         "its version is not of 1 to 48") \
 	X("an empty version",       p->version = "",           "its version is not of 1 to 48") \
@@ -52,7 +52,7 @@ static const attune_plugin_axis nine[ATTUNE_PLUGIN_AXES + 1] = { { "SPLITS", "",
 	X("-1 axes",                p->num_axes = -1,          "it has more than 8 axes, or says so") \
 	X("axes that are NULL",     p->axes = NULL,            "it has more than 8 axes, or says so") \
 	X("an axis twice", (p->axes = same, p->num_axes = 3),  "two axes have one name") \
-	X("axes with long texts", (p->axes = too_long, p->num_axes = 8), "longer than 223 characters")
+	X("long axes", (p->name = LETTERS_31, p->axes = too_long, p->num_axes = 8), "than 223 characters")
 // clang-format on
 
 static void unsound_plugins_are_refused(void **state)
