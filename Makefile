@@ -306,7 +306,7 @@ install: all ## library, headers, pkg-config file, tool, into PREFIX
 	install -m 644 $(B)/libattune.a $(DESTDIR)$(PREFIX)/lib
 	install $(B)/libattune.so $(DESTDIR)$(PREFIX)/lib/libattune.so.0
 	ln -sf libattune.so.0 $(DESTDIR)$(PREFIX)/lib/libattune.so
-	install -m 644 kernels/attune.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 kernels/attune.h kernels/attune_plugin.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(wildcard generated/attune_*.h) kernels/attune_features.h kernels/features.def \
 		$(DESTDIR)$(PREFIX)/include/attune
 	for d in $(installed); do install -m 644 $$(find $${d#share/attune/} -maxdepth 1 -type f ! -path 'harness/*.c') \
