@@ -13,7 +13,8 @@ struct code;
 struct device;
 
 /* ---- plugin_load.c ----------------------------------------------------------------- */
-/* Registers all kernels of a shared object. 0 + complain. */
+/* Registers the kernels of a shared object: "FILE", or some of them, "FILE:fa3,fi_decode".
+ * 0 + complain. */
 int plugin_load(const char *file);
 
 /* ---- plugin_op.c ------------------------------------------------------------------- */

@@ -443,8 +443,10 @@ int cmd_bench(int argc, char **argv)
 		complain("--preset \"%s\" must be smoke, quick or full", o.preset);
 		code = EXIT_USAGE;
 	}
-	if (!code && o.protocol && !strcmp(o.protocol, "steady"))
+	if (!code && o.protocol && !strcmp(o.protocol, "steady")) {
 		protocol_steady(&protocol);
+		protocol.hold_s = 0; /* no power is read */
+	}
 	if (!code)
 		db_path(db, o.db, st.dev.info.gpu);
 	if (!code)

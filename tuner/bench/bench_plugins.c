@@ -13,12 +13,14 @@ int bench_plugins(const struct kernel *out[MOST_PLUGINS], enum backend backend)
 	return n;
 }
 
-/* The fastest choice of a plug-in for a phase, else its default. NULL: it cannot run this. */
+/* The fastest choice of a plug-in for a phase; where none was measured its default. NULL: it cannot
+ * run this, or failed. */
 static double fastest(struct choice *out, const struct data *d, const struct measured *m, int s,
 		      enum phase phase, const struct kernel *k, const struct device_info *device)
 {
 	struct choice_iter i = { .choice = -1 };
 	double best = INFINITY;
+	int measured = 0;
 	*out = (struct choice){ .kernel = NULL };
 	if (!m->has[phase])
 		return 0;
@@ -26,10 +28,11 @@ static double fastest(struct choice *out, const struct data *d, const struct mea
 		i = choices_of(d, s, phase, phase);
 	while (s >= 0 && choices_next(&i)) {
 		const double us = cells_time(d, s, &i.cells[0]);
+		measured |= d->choice[i.choice].kernel == k;
 		if (d->choice[i.choice].kernel == k && us < best)
 			best = us, *out = d->choice[i.choice];
 	}
-	if (out->kernel)
+	if (measured)
 		return best;
 	config_default(&out->config, k->space);
 	if (!k->space->why_illegal(&out->config, &m->shape, &m->part[phase], device))
