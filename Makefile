@@ -62,7 +62,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := help clean format fuzz deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
+passive_goals := adapter-% help clean format fuzz deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
 
 defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -73,8 +73,8 @@ $(foreach p,$(notdir $(plugins)),$(if $(shell echo '$(p)' | grep -x '[a-z][a-z0-
 $(foreach p,$(notdir $(plugins)),$(if $(filter $(p),$(notdir $(basename $(defs)))),$(error $(p): attune has a kernel of this name)))
 where    = $(if $(wildcard $(1).cu),gpu,cpu)
 spaces  += $(foreach p,$(plugins),$(B)/space/plugin/$(call where,$(p))_$(notdir $(p)).o)
-libobj  := $(patsubst %.c,$(B)/%.o,$(filter-out kernels/cpu/% kernels/spec/space.c kernels/ship/list_shipped.c,\
-	$(sort $(wildcard kernels/*/*.c kernels/*/*/*.c)))) $(spaces)
+libobj  := $(patsubst %.c,$(B)/%.o,$(filter-out kernels/cpu/% kernels/adapters/% \
+	kernels/spec/space.c kernels/ship/list_shipped.c,$(sort $(wildcard kernels/*/*.c kernels/*/*/*.c)))) $(spaces)
 toolobj := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard harness/*/*.c tuner/*.c tuner/*/*.c)))
 sources := $(sort $(wildcard tests/*/t_*.c))
 tests   := $(patsubst %.c,$(B)/%,$(notdir $(sources)))
@@ -89,6 +89,7 @@ include tests/simt/simt.mk
 include tests/cdna/cdna.mk
 include tests/hip/hip.mk
 include tests/fuzz/fuzz.mk
+include kernels/adapters/adapters.mk
 
 # What is inside is for the tool and the tests; what leaves has the names of
 # attune.h and no others.
