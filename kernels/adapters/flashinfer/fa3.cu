@@ -32,7 +32,7 @@ int plan_batch(void *object, const attune_plugin_batch *b, void **result, size_t
 			p->query_start.data(), p->page_start.data(), p->seq_lens.data(),
 			p->num_tokens, p->num_seqs, s->num_query_heads, s->num_kv_heads,
 			s->head_size, s->head_size, s->page_size, /*causal*/ true,
-			/*cuda graph*/ false, sizeof(fa3_element),
+			/*cuda graph*/ false, /*bytes of an output*/ 2,
 			static_cast<cudaStream_t>(b->stream));
 		return status ? fail_cuda(error, "PrefillSM90Plan", status) : 0;
 	});
@@ -40,10 +40,10 @@ int plan_batch(void *object, const attune_plugin_batch *b, void **result, size_t
 
 void set_tensors(fa3_params *a, const fa3_plan *p, const attune_tensors *t)
 {
-	a->q_ptr = rows<fa3_element>(t->q, p, t->q_token_stride);
+	a->q_ptr = (fa3_element *)rows<uint16_t>(t->q, p, t->q_token_stride);
 	a->k_ptr = (fa3_element *)t->k_cache;
 	a->v_ptr = (fa3_element *)t->v_cache;
-	a->o_ptr = rows<fa3_element>(t->out, p, t->out_token_stride);
+	a->o_ptr = (fa3_element *)rows<uint16_t>(t->out, p, t->out_token_stride);
 	a->lse_ptr = nullptr;
 	a->q_stride_n = t->q_token_stride;
 	a->q_stride_h = t->q_head_stride;

@@ -5,12 +5,17 @@
 #define ATTUNE_FLASHINFER_FA3_H
 
 #include <flashinfer/attention/hopper/default_params.cuh>
-#include <flashinfer/attention/hopper/variants.cuh>
 #include <flashinfer/attention/mask.cuh>
-#include <cutlass/numeric_types.h>
 #include <cstdint>
 
+/* Declared here, since their headers bring all of CUTLASS. */
+namespace cutlass {
+struct bfloat16_t;
+}
+
 namespace flashinfer {
+
+struct StandardAttention;
 
 template <uint32_t HEAD_DIM_QK, uint32_t HEAD_DIM_VO, MaskMode MASK, bool WINDOW, bool SAME_SCHEDULE,
 	  typename Variant, typename Params>
@@ -24,8 +29,6 @@ namespace adapter {
 using fa3_element = cutlass::bfloat16_t;
 using fa3_params = flashinfer::BatchPrefillPagedParams<fa3_element, fa3_element, fa3_element,
 						       int32_t>;
-using fa3_variant = flashinfer::DefaultAttention</*soft cap*/ false>;
-
 constexpr uint32_t fa3_head_size = 128;
 
 } // namespace adapter
@@ -34,5 +37,6 @@ constexpr uint32_t fa3_head_size = 128;
 #define FA3_LAUNCH(same)                                                                           \
 	flashinfer::BatchPrefillWithPagedKVCacheDispatched<                                        \
 		adapter::fa3_head_size, adapter::fa3_head_size, flashinfer::MaskMode::kCausal,     \
-		/*window*/ false, same, adapter::fa3_variant, adapter::fa3_params>
+		/*window*/ false, same, flashinfer::StandardAttention,                             \
+		adapter::fa3_params>
 #endif

@@ -17,8 +17,13 @@
 #define XQA_PASTE(math) XQA_OF_##math
 #define XQA_IS_FP8(math) XQA_PASTE(math)
 
-#define cudaMemcpyFromSymbol(to, symbol, bytes) (*(to) = (symbol), cudaSuccess)
-#define cudaFuncSetAttribute(kernel, name, value) cudaSuccess
+static inline cudaError_t later(uint32_t *to, uint32_t value)
+{
+	*to = value;
+	return cudaSuccess;
+}
+#define cudaMemcpyFromSymbol(to, symbol, bytes) later(to, symbol)
+#define cudaFuncSetAttribute(kernel, name, value) later(&(value), value)
 #define launchMHA XQA_NAME(unused, TOKENS_PER_PAGE, HEAD_GRP_SIZE, XQA_MATH)
 #define launchHopperF8MHA XQA_NAME(unused, TOKENS_PER_PAGE, HEAD_GRP_SIZE, XQA_MATH)
 #define launchMHAFlashInfer XQA_NAME(enqueue, TOKENS_PER_PAGE, HEAD_GRP_SIZE, XQA_MATH)
