@@ -64,7 +64,7 @@ MAKEFLAGS += -r --no-print-directory
 # Targets that work before anything can be built, or call make again.
 passive_goals := adapter-% help clean format fuzz deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
 
-defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*.def)
+defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
 plugins := $(patsubst %.def,%,$(if $(PLUGIN),$(wildcard $(abspath $(PLUGIN))/*.def)))
 $(if $(PLUGIN),$(if $(plugins),,$(error PLUGIN=$(PLUGIN): has no NAME.def)))
@@ -136,7 +136,7 @@ $(B)/t_%: t_%.c $(B)/cdna.a $(B)/simt.a $(B)/inside.a $(shipped_objs) | $(B)/has
 $(B)/space/%.o: kernels/%.def kernels/spec/space.c | $(B)/has_library
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -DSPACE='"$*.def"' -DNAME=$(subst /,_,$*)_space -c kernels/spec/space.c -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -DSPACE='"$*.def"' -DNAME=$(firstword $(subst /, ,$*))_$(notdir $*)_space -c kernels/spec/space.c -o $@
 define plugins_text
 $(foreach p,$(plugins),PLUGIN($(call where,$(p)), $(notdir $(p)), "$(p)$(if $(wildcard $(p).cu),.cu,.c)")
 )
@@ -291,7 +291,8 @@ $(B)/bench_tools: tests/bench_tools.c
 	$(Q)$(CC) $(CPPFLAGS) -O2 -std=c11 $(WARN) $< -o $@
 
 # The tool compiles what it measures, so kernels' sources go along.
-installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu harness/check harness/ceilings)
+installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu $(patsubst %/,%,$(sort $(dir $(wildcard kernels/gpu/*/*)))) \
+	harness/check harness/ceilings)
 install: all ## library, headers, pkg-config file, tool, into PREFIX
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include/attune $(installed))
 	install $(B)/attune $(DESTDIR)$(PREFIX)/bin

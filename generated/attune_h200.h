@@ -4,7 +4,7 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  3a45b45dea52cc401e0c5da502244c85, protocol graph-rotating
  *   learned   from 1042 scenarios, 250 held out
- *   scored    by second-pass times in 291 of 1411 scenarios; 80 picks there have
+ *   scored    by second-pass times in 285 of 1411 scenarios; 81 picks there have
  *             first-pass times only
  *   noise     0.62 % below 20 us (1411 A/A pairs)
  *             0.81 % below 200 us (2775 A/A pairs)
@@ -24,17 +24,17 @@
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
  *   tree        train                      917      62   1.030   1.150   2.838       74.5
  *   tree        peers                       43       0   1.011   1.043   1.072       95.3
- *   tree        heldout                    207       9   1.031   1.131   1.490       74.4
- *   tree        heldout_blocked             44       2   1.021   1.112   1.175       79.5
- *   tree        heldout_extrapolated        14       2   1.015   1.076   1.076       78.6
- *   tree        heldout_offgrid             25       0   1.031   1.185   1.233       84.0
- *   tree        heldout_random              78       3   1.036   1.151   1.490       73.1
- *   tree        heldout_shape               22       2   1.033   1.121   1.144       68.2
- *   tree        heldout_traces              24       0   1.035   1.131   1.146       62.5
+ *   tree        heldout                    207       9   1.032   1.146   1.490       73.9
+ *   tree        heldout_blocked             44       2   1.020   1.112   1.175       79.5
+ *   tree        heldout_extrapolated        14       2   1.016   1.076   1.076       78.6
+ *   tree        heldout_offgrid             25       0   1.033   1.168   1.233       84.0
+ *   tree        heldout_random              78       3   1.037   1.151   1.490       73.1
+ *   tree        heldout_shape               22       2   1.035   1.117   1.138       63.6
+ *   tree        heldout_traces              24       0   1.040   1.146   1.153       62.5
  *   tree        ways                       244       5   1.015   1.083   1.205       88.5
- *   best_fixed  heldout                    207      38   1.337   2.157   2.332       17.4
- *   vllm_rule   heldout                    207       0   3.924  14.545  65.333        1.0
- *   default     heldout                    207       0   2.821   7.465  12.041        1.0
+ *   best_fixed  heldout                    207      38   1.343   2.247   2.349       16.9
+ *   vllm_rule   heldout                    207       0   3.922  14.545  65.333        1.0
+ *   default     heldout                    207       0   2.819   7.465  12.041        1.0
  *
  * Queries of at most 8 tokens are decodes, longer ones prefills.
  *

@@ -4,7 +4,7 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  5c62fdcfbab054f7f27e1ac1a3c44118, protocol graph-rotating
  *   learned   from 101 scenarios, 15 held out
- *   scored    by second-pass times in 89 of 116 scenarios; 32 picks there have
+ *   scored    by second-pass times in 89 of 116 scenarios; 34 picks there have
  *             first-pass times only
  *   noise     0.50 % below 20 us (42 A/A pairs)
  *             0.69 % below 200 us (148 A/A pairs)
@@ -23,8 +23,8 @@
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
  *   tree        train                      101       0   1.030   1.132   1.304       79.2
- *   tree        heldout                     15       1   1.102   1.596   1.596       60.0
- *   best_fixed  heldout                     15       0   1.392   5.516   5.516        0.0
+ *   tree        heldout                     15       1   1.097   1.578   1.578       66.7
+ *   best_fixed  heldout                     15       0   1.386   5.516   5.516        0.0
  *   vllm_rule   heldout                     15      15       -       -       -        0.0
  *   default     heldout                     15      15       -       -       -        0.0
  *

@@ -75,20 +75,24 @@ typedef struct attune_plugin_batch {
 	void *stream; /* a CUstream or hipStream_t; what plan enqueues goes there */
 } attune_plugin_batch;
 
-/* Properties that the check against the reference allows for. */
+/* What a plug-in needs beyond attune.h, where attune's own kernels take anything. The check against
+ * the reference allows for it. */
 enum {
-	/* Slots of live pages behind the end of a sequence must hold finite numbers, as in a cache
-	 * that was cleared once. attune's own kernels take NaN there. */
+	/* Slots of live pages behind the end of a sequence hold finite numbers, as in a cache that
+	 * was cleared once. */
 	ATTUNE_PLUGIN_FINITE_SLOTS = 1,
-	/* Entries of the block table behind the last live page must be those of pages that exist. */
-	ATTUNE_PLUGIN_VALID_TABLE = 2
+	/* Entries of the block table behind the last live page are numbers of pages that exist. */
+	ATTUNE_PLUGIN_VALID_TABLE = 2,
+	/* Rows of q and out are dense: heads lie head_size elements apart, tokens num_query_heads x
+	 * head_size. */
+	ATTUNE_PLUGIN_DENSE_ROWS = 4
 };
 
 typedef struct attune_plugin {
 	int abi;          /* ATTUNE_PLUGIN_ABI */
 	const char *name; /* "fa3": lower-case letters, digits and '_'; 31 at most */
-	/* "617264c1 (2026-08-06)": release or revision of the source. Times belong to a name and a
-	 * version: change it whenever the machine code changes. */
+	/* "617264c1 2026-08-06": release or revision of the source, 48 characters at most. Times
+	 * belong to a name and a version: change it whenever the machine code changes. */
 	const char *version;
 	const char *about;   /* a line for lists */
 	const char *backend; /* "cuda", "hip", "cpu" */

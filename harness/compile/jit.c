@@ -289,7 +289,7 @@ int jit_compile_below(struct binary *b, const char *root, const struct kernel *k
 		      const char *arch)
 {
 	char path[PATH_MAX + 256], code_arch[CODE_ARCH];
-	if (!kernel_path(path, sizeof path, k, root)) {
+	if (!kernel_source_below(path, sizeof path, k, root)) {
 		*b = nothing;
 		complain("%s: the path of its source is too long", k->name);
 		return IMPOSSIBLE;
@@ -298,8 +298,19 @@ int jit_compile_below(struct binary *b, const char *root, const struct kernel *k
 	return compile_source(b, root, path, flags, code_arch);
 }
 
+/* The code of a plug-in is compiled already, and loaded by its own functions. */
+static int take_plugin(struct binary *b, const struct kernel *k)
+{
+	*b = nothing;
+	b->blob.entry = strdup(k->name);
+	b->cached = 1;
+	return b->blob.entry ? 0 : IMPOSSIBLE;
+}
+
 int jit_compile(struct binary *b, const struct kernel *k, const char *flags, const char *arch)
 {
+	if (k->plugin)
+		return take_plugin(b, k);
 	if (source_root())
 		return jit_compile_below(b, source_root(), k, flags, arch);
 	*b = nothing;
@@ -309,6 +320,8 @@ int jit_compile(struct binary *b, const struct kernel *k, const char *flags, con
 
 int jit_has(const struct kernel *k, const char *flags, const char *arch)
 {
+	if (k->plugin)
+		return 1;
 	char key[33], path[PATH_MAX + 256], txt[PATH_MAX + 64], code_arch[CODE_ARCH];
 	const char *root = source_root(), *cache = cache_root();
 	kernel_arch(code_arch, k, arch);

@@ -96,7 +96,7 @@ static int is_there(struct sweep_session *c, const struct grant *g)
 	const struct scenario *s = &c->problems.scenarios[g->wish->scenario];
 	const struct contender contender = contender_of(g);
 	char text[MAX_PLAN_TEXT];
-	if (c->o->again)
+	if (c->o->again || g->wish->again)
 		return 0;
 	if (g->problem[1] >= 0) {
 		plan_text(text, &c->problems, &contender);

@@ -232,11 +232,13 @@ struct wish {
 	int is_plan;                  /* choice: the prefill part's; phase is ignored */
 	struct choice choice, decode; /* decode: of a plan, the other part's */
 	enum attune_how how;          /* of a plan */
+	int again;                    /* measure it even if it is stored */
 };
 /* Measures requested cells in a run of their own, stored under that stage ("b": pass B). The
  * requests of a problem are one race of fixed rounds without elimination, with an A/A control.
- * Plans join the race of the whole batch in one launch. Unless o->again, skips cells that have a
- * row of that pass by today's sources and this device. An exit code. */
+ * Plans join the race of the whole batch in one launch. Unless asked for again, by the wish
+ * or by o->again, a cell is skipped that has a row of that pass by today's sources and this device.
+ * An exit code. */
 int sweep_wishes(const struct sweep_options *, const struct hello *, const struct scenario_list *,
 		 const struct wish *, int n, const char *stage);
 

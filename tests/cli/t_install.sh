@@ -18,6 +18,11 @@ for f in bin/attune lib/libattune.a lib/libattune.so lib/pkgconfig/attune.pc inc
 	row $? "$f"
 done
 
+for d in cpu gpu; do
+	diff -r "kernels/$d" "$tmp/usr/share/attune/kernels/$d" >"$tmp/log" 2>&1
+	row $? "the sources of the kernels in $d, folder by folder"
+done
+
 sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' kernels/attune.h | sort >"$tmp/want"
 nm -D --defined-only "$tmp/usr/lib/libattune.so" | awk '{ print $3 }' |
 	grep -v '^__' | sort >"$tmp/shared"

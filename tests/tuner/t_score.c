@@ -221,13 +221,65 @@ static void test_passes(void **state)
 	data_free(d);
 }
 
+/* The choices take 10, 10.1, 10.2 and 10.3 us in pass A. The second one is picked. */
+static void test_second_pass_is_one_session(void **state)
+{
+	static const struct {
+		const char *why;
+		double us[2][4]; /* of each run, in the order of the choices; 0: not measured */
+		double slowdown;
+		int unconfirmed;
+	} rows[] = {
+		{ "one session", { { 10, 10.5, 12, 13 } }, 1.05, 0 },
+		{ "a later one on a faster card adds a rival",
+		  { { 10, 10.5, 12 }, { 0, 0, 0, 9.7 } },
+		  1.05,
+		  0 },
+		{ "a later one with half as many counts", { { 9.5, 0, 12 }, { 0, 9.7 } }, 1, 0 },
+		{ "what the session lacks is pass A's x 0.97",
+		  { { 10.3, 10.3, 12, 13 }, { 9.7, 0, 9.894, 9.991 } },
+		  1.01,
+		  1 },
+	};
+	static const char *const sets[] = { "BLOCK_M=16", "BLOCK_M=32", "BLOCK_M=64",
+					    "BLOCK_M=128" };
+	const struct pick pick = { -1, 1, 1, ATTUNE_SERIAL };
+	struct score s;
+	(void)state;
+	for (size_t r = 0; r < COUNT(rows); r++) {
+		struct data *d = data_new("h200", &h200_run);
+		for (int c = 0; c < 4; c++)
+			add_pass(d, sets[c], 'A', 10 + 0.1 * c);
+		for (int i = 0; i < 8; i++) {
+			struct store_cell c =
+			    cell_like("1q1s1k", "decode", "qblock", with("qblock", sets[i % 4]),
+				      rows[r].us[i / 4][i % 4]);
+			c.pass = 'B';
+			c.stage = "b";
+			c.run = 7 + i / 4;
+			assert_true(!(c.median_us > 0) || data_add(d, &c));
+		}
+		assert_true(data_finish(d));
+		assert_true(score_picks(d, &pick, NULL, &s));
+		if (!close_to(s.geomean, rows[r].slowdown))
+			print_error("%s: %g\n", rows[r].why, s.geomean);
+		assert_true(close_to(s.geomean, rows[r].slowdown));
+		assert_int_equal(s.unconfirmed, rows[r].unconfirmed);
+		data_free(d);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plan_times), cmocka_unit_test(test_scores),
-		cmocka_unit_test(test_metrics),    cmocka_unit_test(test_interval_is_of_blocks),
-		cmocka_unit_test(test_splits),     cmocka_unit_test(test_nothing_worked),
+		cmocka_unit_test(test_plan_times),
+		cmocka_unit_test(test_scores),
+		cmocka_unit_test(test_metrics),
+		cmocka_unit_test(test_interval_is_of_blocks),
+		cmocka_unit_test(test_splits),
+		cmocka_unit_test(test_nothing_worked),
 		cmocka_unit_test(test_passes),
+		cmocka_unit_test(test_second_pass_is_one_session),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

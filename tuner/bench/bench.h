@@ -10,6 +10,7 @@
 
 struct binaries;
 struct kept;
+struct plugin_op;
 struct pool;
 struct protocol;
 
@@ -20,6 +21,7 @@ struct bench_stage {
 	struct kept { /* code by binary */
 		char key[MAX_FLAGS + 32];
 		struct code *code;
+		struct plugin_op *plugin; /* in place of code */
 	} * kept;
 	int num_kept;
 	void *workspace;

@@ -18,7 +18,8 @@ struct scaffold;
 enum { NUM_PHASES = 3 }; /* of enum phase */
 
 /* Trees learn from pass A. Pass B is a separate session that measures their picks and the close
- * rivals again. Scores use pass B, since the fastest of many times is partly fast by luck. */
+ * rivals again. Scores use pass B, since the fastest of many times is partly fast by luck. Of pass B
+ * a scenario has the times of one session (second_session.c). */
 enum pass { PASS_A, PASS_B, NUM_PASSES };
 
 /* What the power sensor averaged over: unknown; a second of many races around a short burst; one
@@ -312,16 +313,12 @@ double early_part_ratio(const struct data *, const struct early_part *, int valu
 double early_ratio(const struct data *, int scenario, enum phase, int value);
 
 /* ---- compare_races.c: whether two times of one pass can be compared ------------------------- */
-enum basis {
-	BASIS_NONE,
-	BASIS_RACE,    /* one race, or several on one clock */
-	BASIS_SESSIONS /* two sessions of the second pass: there is drift between them */
-};
-/* *ratio: a's time / b's; NaN: none. Both cells belong to one scenario and phase, or are plans and
- * single launches of a whole batch, which race each other. */
-enum basis cells_compare(const struct cell *a, const struct cell *b, enum pass, double *ratio);
+/* a's time / b's, of one race or of several on one clock; NaN: they cannot be compared. Both cells
+ * belong to one scenario and phase, or are plans and single launches of a whole batch, which race
+ * each other. */
+double cells_ratio(const struct cell *a, const struct cell *b);
 /* "tie" within the noise of a time of that many us, else "slower" and so on. */
-const char *basis_words(const struct data *, enum basis, double ratio, double us);
+const char *ratio_words(const struct data *, double ratio, double us);
 
 /* ---- distance.c: how different two parts are ------------------------------------------- */
 /* Sum of |log ratio| over the features that measure work. Stops at `most`: a larger sum may be

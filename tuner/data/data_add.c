@@ -115,7 +115,7 @@ static struct cell cell_of(const struct store_cell *c)
 			      .tflops = c->tflops,
 			      .joules = c->joules,
 			      .ratio = c->ratio > 0 ? c->ratio : NAN,
-			      .race = (int)(c->run * (NUM_STAGES + 1)) + stage_of(c->stage) };
+			      .race = (int)(c->run * RACES_OF_RUN) + stage_of(c->stage) };
 }
 
 int data_put_plan(struct data *d, const struct composed *plan)

@@ -219,8 +219,8 @@ static int data_order(struct data *d)
 int data_finish(struct data *d)
 {
 	d->basics = calloc(1, sizeof *d->basics);
-	const int done = d->basics && energy_mark(d) && data_order(d) && formulas_add(d) &&
-			 clocks_set(d) && passes_compare(d) && fastest_find(d);
+	const int done = d->basics && energy_mark(d) && data_order(d) && sessions_choose(d) &&
+			 formulas_add(d) && clocks_set(d) && passes_compare(d) && fastest_find(d);
 	d->pass = PASS_B;
 	return done;
 }

@@ -22,6 +22,8 @@ struct variant {
 };
 enum { MAX_ID = 1 << 24 }; /* larger ids of the database are not indexed; texts are looked up */
 
+enum { RACES_OF_RUN = NUM_STAGES + 1 }; /* cell.race: its run x this + its stage */
+
 struct scaffold {
 	void *scenarios, *choices; /* names, in tables of tsearch; for cells without ids */
 	int *scenario;             /* [scenario_id] */
@@ -63,6 +65,8 @@ int array_grow(void *array, int n, int *room, size_t size);
 int energy_mark(struct data *);
 /* race_clock.c: makes cells of several races comparable. */
 int clocks_set(struct data *);
+/* second_session.c: drops the cells and plans of pass B that do not count. */
+int sessions_choose(struct data *);
 /* pass_shift.c: finds data.shift and data.again. */
 int passes_compare(struct data *);
 /* fastest.c: finds the least time of each scenario once. */

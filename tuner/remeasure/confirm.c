@@ -1,7 +1,8 @@
 /* confirm.c - `attune confirm`: measures pass B. Times that were learned from must not evaluate:
  * the best of many noisy times is too good (the winner's curse), for the oracle and for the picks.
  * So a session of its own measures again, in one race for each scenario with A/A controls
- * (harness/sweep/sweep.h: sweep_wishes):
+ * (harness/sweep/sweep.h: sweep_wishes). Times of two sessions are not compared, so a scenario is
+ * measured as a whole if its session lacks any of these, and is skipped if it has all:
  *
  *   the picks of the header and of each baseline
  *   the best three choices of each part, and of one launch over the batch
@@ -62,7 +63,7 @@ static int best_choices(const struct data *d, int s, enum phase phase, int best[
 	return n;
 }
 
-/* Wishes for the fastest plans that were measured whole. */
+/* Wishes for the fastest plans that pass A measured whole. */
 static void wish_best_plans(struct wishes *w, const struct data *d, int s, int scenario)
 {
 	double last = 0;
@@ -70,7 +71,8 @@ static void wish_best_plans(struct wishes *w, const struct data *d, int s, int s
 		int best = -1;
 		for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
 			const struct composed *p = &d->plan[i];
-			if (p->cell.outcome == OUTCOME_OK && p->cell.median_us > last &&
+			if (p->pass == PASS_A && p->cell.outcome == OUTCOME_OK &&
+			    p->cell.median_us > last &&
 			    data_legal(d, s, PHASE_PREFILL, p->prefill) &&
 			    data_legal(d, s, PHASE_DECODE, p->decode) &&
 			    (best < 0 || p->cell.median_us < d->plan[best].cell.median_us))
@@ -254,7 +256,7 @@ static const struct argp_option rows[] = {
 	{ "split", 's', "NAME", 0, "Only this split: heldout (all of them), train, peers ...", 0 },
 	{ "limit", OPT_LIMIT, "N", 0, "At most N scenarios", 0 },
 	{ "budget", OPT_BUDGET, "TIME", 0, "Stop after this time, with compilation: 90s, 10m, 1h (10m)", 0 },
-	{ "again", OPT_AGAIN, NULL, 0, "Measure again what this pass has already", 0 },
+	{ "again", OPT_AGAIN, NULL, 0, "Measure again also scenarios that are complete", 0 },
 	{ "anyway", OPT_ANYWAY, NULL, 0, "Measure even if other programs use the machine", 0 },
 	{ "fill", OPT_FILL, NULL, 0,
 	  "Complete the first pass instead: the header's picks in training scenarios", 0 },
@@ -306,13 +308,23 @@ static const struct argp help = {
 	"Measures the picks and their rivals again, in a session of its own, for evaluation."
 	"\vFor each scenario it measures the picks of the header and of the baselines, and the "
 	"fastest plans of the sweep. `attune eval` counts only these times if a scenario has them. "
-	"Existing times are skipped, so the same command resumes.\n\n"
+	"A scenario is measured as a whole, in one session, so that its times can be compared: "
+	"again if its last session lacks a time of these, also where an interrupt ended it. A "
+	"scenario whose session has all of them is skipped, so the same command resumes. --fill "
+	"skips each time that exists.\n\n"
 	"Examples:\n  attune confirm --gpu h200 --budget 10m\n"
 	"  attune confirm --gpu h200 --split heldout --dry-run",
 	NULL,
 	NULL,
 	NULL
 };
+
+/* Prints what would be measured; of pass B only what is missing, or, with again, all. */
+static int foresee(int asked, int scenarios)
+{
+	return printf("%d cells and plans of %d scenarios\n", asked, scenarios) > 0 ? EXIT_DONE
+										    : EXIT_CHECK;
+}
 
 int confirm_run(struct data *d, const struct forest *f, const struct confirm_asked *o,
 		const struct sweep_options *sweep)
@@ -324,6 +336,9 @@ int confirm_run(struct data *d, const struct forest *f, const struct confirm_ask
 	const int ready = order && list.v && n;
 	const int done = ready && (o->fill ? collect_holes(&w, d, f, order, n)
 					   : collect(&w, d, f, o->also, order, n));
+	int asked = w.n, scenarios = n;
+	if (done && !o->fill && !sweep->again)
+		asked = wishes_renew(&w, d, order, &scenarios);
 	for (int i = 0; done && i < n; i++)
 		scenario_again(&list.v[i], &d->v[order[i]]);
 	if (!done)
@@ -333,8 +348,7 @@ int confirm_run(struct data *d, const struct forest *f, const struct confirm_ask
 		complain("nothing to fill: all picks of the header have times");
 		code = EXIT_DONE;
 	} else if (o->dry_run)
-		code = printf("%d cells and plans of %d scenarios\n", w.n, n) > 0 ? EXIT_DONE
-										  : EXIT_CHECK;
+		code = foresee(asked, scenarios);
 	else
 		code =
 		    wishes_measure(&w, sweep, &list, o->fill ? stage_names[STAGE_COMPLETE] : "b");

@@ -65,6 +65,33 @@ void wish_made(struct wishes *w, int scenario, const struct measured *m, const s
 		wish_part(w, scenario, PHASE_ALL, &made->prefill);
 }
 
+/* ---- pass B ------------------------------------------------------------------------------- */
+static int is_in_session(const struct data *d, int s, const struct wish *w)
+{
+	const struct pick p = { data_find(d, &w->choice), w->is_plan ? data_find(d, &w->decode) : -1,
+				1, w->how };
+	if (w->is_plan)
+		return p.prefill >= 0 && p.decode >= 0 && data_plan_cell(d, PASS_B, s, &p);
+	return p.prefill >= 0 && data_cell_in(d, PASS_B, s, w->phase, p.prefill);
+}
+
+int wishes_renew(struct wishes *w, const struct data *d, const int *at, int *scenarios)
+{
+	int asked = 0;
+	*scenarios = 0;
+	for (int i = 0, end; i < w->n; i = end) {
+		int missing = 0;
+		for (end = i; end < w->n && w->v[end].scenario == w->v[i].scenario; end++)
+			missing += !is_in_session(d, at[w->v[end].scenario], &w->v[end]);
+		for (int k = i; missing && k < end; k++)
+			w->v[k].again = 1;
+		asked += missing ? end - i : 0;
+		*scenarios += missing > 0;
+	}
+	return asked;
+}
+
+/* ---- measuring ---------------------------------------------------------------------------- */
 struct asked_cells {
 	const struct wishes *w;
 	const struct scenario_list *list;

@@ -28,6 +28,10 @@ void wish_plan(struct wishes *, int scenario, const struct choice *prefill,
 void wish_again(struct wishes *, const struct wish *);
 /* A wish for a plan: a part in a batch of one phase, else a plan or one launch. */
 void wish_made(struct wishes *, int scenario, const struct measured *, const struct decided *);
+/* For pass B: scenario i of the wishes is scenario at[i] of the data. Where the session that counts
+ * there (tuner/data/second_session.c) lacks one of its wishes, all of them are asked for again.
+ * Returns how many wishes that is, and in *scenarios of how many scenarios. */
+int wishes_renew(struct wishes *, const struct data *, const int *at, int *scenarios);
 /* Measures wishes, which are in the order of scenarios, within the budget, as that sweep stage. An
  * exit code. */
 int wishes_measure(const struct wishes *, const struct sweep_options *,

@@ -20,15 +20,12 @@ struct part_cell {
 struct rival {
 	int choice;
 	struct part_cell part;
-	enum basis basis;
 	double ratio; /* to the pick */
 };
 
 static int by_ratio(const void *pa, const void *pb)
 {
 	const struct rival *a = pa, *b = pb;
-	if (a->basis != b->basis)
-		return a->basis < b->basis ? -1 : 1;
 	if (a->ratio != b->ratio)
 		return a->ratio < b->ratio ? -1 : 1;
 	return a->choice - b->choice;
@@ -74,21 +71,19 @@ static int find_rivals(const struct why *w, enum phase phase, const struct part_
 		if (!r->part.cell || r->part.cell == pick->cell ||
 		    r->part.is_whole != pick->is_whole)
 			continue;
-		r->basis = cells_compare(r->part.cell, pick->cell, pick->pass, &r->ratio);
-		n += r->basis != BASIS_NONE;
+		r->ratio = cells_ratio(r->part.cell, pick->cell);
+		n += !isnan(r->ratio);
 	}
 	if (n)
 		qsort(v, (size_t)n, sizeof *v, by_ratio);
 	return n;
 }
 
-static const char *pass_word(const struct part_cell *p, enum basis basis)
+static const char *pass_word(const struct part_cell *p)
 {
 	if (!p->cell)
 		return NULL;
-	if (p->pass == PASS_A)
-		return "A";
-	return basis == BASIS_SESSIONS ? "B, other session" : "B";
+	return p->pass == PASS_A ? "A" : "B";
 }
 
 /* The time that a cell is compared by. */
@@ -122,12 +117,12 @@ static void measured_rivals(const struct why *w, enum decision t, const struct c
 	for (int i = 0; i < n; i++)
 		least = fmin(least, v[i].ratio);
 	why_row(w, decision_names[t], what, text, us_of(&pick), us_of(&pick) * least,
-		pass_word(&pick, BASIS_RACE));
+		pass_word(&pick));
 	for (int i = 0; i < n && i < RIVALS; i++) {
 		const double us = us_of(&v[i].part);
 		choice_words(&w->d->choice[v[i].choice], text);
 		why_row(w, decision_names[t], "rival", text, us, us / v[i].ratio,
-			pass_word(&v[i].part, v[i].basis));
+			pass_word(&v[i].part));
 	}
 }
 

@@ -191,24 +191,20 @@ static struct timed pick_in(const struct data *d, enum pass pass, int s, const s
 	return t.of[0] && t.of[1] ? t : (struct timed){ { NULL }, PHASE_PREFILL };
 }
 
-/* Sets the ratio of a way to the pick. A sum is compared part by part; the weakest basis counts. */
-static void compare(const struct data *d, struct way *way, const struct timed *pick, enum pass pass)
+/* Sets the ratio of a way to the pick. A sum is compared part by part. */
+static void compare(const struct data *d, struct way *way, const struct timed *pick)
 {
-	enum basis basis = BASIS_RACE;
 	double us = 0, own = 0;
 	if (!pick->of[0] || pick->of[0]->outcome != OUTCOME_OK)
 		return;
 	const int alike = way->phase == pick->phase && !way->of[1] == !pick->of[1];
 	for (int i = 0; i < 2 && pick->of[i]; i++) {
-		double ratio = NAN;
-		const enum basis b =
-		    alike ? cells_compare(way->of[i], pick->of[i], pass, &ratio) : BASIS_NONE;
-		basis = b == BASIS_NONE || basis == BASIS_NONE ? BASIS_NONE : b > basis ? b : basis;
+		const double ratio = alike ? cells_ratio(way->of[i], pick->of[i]) : NAN;
 		own += pick->of[i]->median_us;
 		us += ratio * pick->of[i]->median_us;
 	}
-	way->ratio = basis == BASIS_NONE ? NAN : us / own;
-	way->word = basis_words(d, basis, way->ratio, own);
+	way->ratio = us / own;
+	way->word = ratio_words(d, way->ratio, own);
 }
 
 static int is_same(const struct way *way, const struct timed *pick)
@@ -226,7 +222,7 @@ static void compare_all(const struct data *d, struct ways *w, const struct timed
 		if (is_same(way, &pick[pass]))
 			way->word = "pick", way->ratio = 1;
 		else
-			compare(d, way, &pick[pass], pass);
+			compare(d, way, &pick[pass]);
 	}
 }
 

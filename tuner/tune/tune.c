@@ -121,18 +121,25 @@ static int fill(struct tune *t, double seconds)
 
 /* ---- the gate ------------------------------------------------------------------------------ */
 
-/* The scenarios of split gate as wishes and as a list, with the same indices. */
+/* The scenarios of split gate as wishes and as a list, with the same indices. Old and new rules are
+ * compared within a race, so a scenario that lacks a time is raced as a whole. */
 static int list_gate(struct tune *t, const struct gate *g, struct wishes *w,
 		     struct scenario_list *list)
 {
+	int *at = malloc(sizeof *at * ((size_t)t->own->n + 1)), renewed;
 	list->v = calloc((size_t)t->own->n + 1, sizeof *list->v);
-	for (int s = 0; list->v && s < t->own->n; s++) {
+	for (int s = 0; list->v && at && s < t->own->n; s++) {
 		if (!split_is_gate(t->own->v[s].split))
 			continue;
 		scenario_again(&list->v[list->n], &t->own->v[s]);
+		at[list->n] = s;
 		gate_wish(g, w, t->own, s, list->n++);
 	}
-	return list->v && !w->failed;
+	const int done = list->v && at && !w->failed;
+	if (done)
+		wishes_renew(w, t->own, at, &renewed);
+	free(at);
+	return done;
 }
 
 static int gate(struct tune *t, double seconds)

@@ -1,0 +1,15 @@
+/* plugin.h - plug-ins as kernels of the table. */
+#ifndef KERNELS_SPEC_PLUGIN_H
+#define KERNELS_SPEC_PLUGIN_H
+
+#include "kernels/attune_plugin.h"
+#include "kernels/kernel.h"
+
+enum { MOST_VERSION = 48 };
+/* Begins the flags of a plug-in's "binary": -DPLUGIN=617264c1 ... */
+#define PLUGIN_FLAG "-DPLUGIN="
+
+/* The device as a plug-in is told of it. */
+attune_plugin_device plugin_device(const struct device_info *);
+
+#endif
