@@ -1,12 +1,14 @@
 /* batch.cu - FlashInfer's persistent kernel, fi_batch: what its BatchAttention runs. One
- * cooperative grid of two blocks per SM works through a list of items that the plan dealt out, prefills
- * and decodes alike, and merges the splits at its end. */
+ * cooperative grid of two blocks per SM works through a list of items that the plan dealt out,
+ * prefills and decodes alike, and merges the splits at its end. */
 #include "flashinfer.h"
 #include "batch.h"
 #include <flashinfer/attention/scheduler.cuh>
 
-namespace adapter {
-namespace {
+namespace adapter
+{
+namespace
+{
 
 struct batch_plan : plan {
 	flashinfer::HolisticPlanInfo<2> info;
@@ -43,7 +45,7 @@ const char *refuses(const attune_shape *s, const int *, const attune_plugin_part
 size_t partials(const flashinfer::HolisticPlanInfo<2> *info)
 {
 	const size_t rows = (size_t)(info->partial_lse_offset - info->partial_o_offset) /
-				    (batch_head_size * sizeof(batch_params::DTypeO)) +
+				(batch_head_size * sizeof(batch_params::DTypeO)) +
 			    1;
 	return info->partial_lse_offset + rows * sizeof(float);
 }
@@ -54,10 +56,10 @@ int plan_batch(void *object, const attune_plugin_batch *b, void **result, size_t
 	return make_plan<batch_plan>(object, b, result, error, [&](const op *o, batch_plan *p) {
 		const attune_shape *s = &o->shape;
 		const cudaError_t status = flashinfer::TwoStageHolisticPlan<int32_t>(
-			no_buffer(), no_limit, p->mem.device, p->mem.pinned, index_bytes, p->info,
-			p->query_start.data(), p->page_start.data(), p->seq_lens.data(), p->num_seqs,
-			s->num_query_heads, s->num_kv_heads, s->head_size, /*causal*/ true,
-			static_cast<cudaStream_t>(b->stream));
+		    no_buffer(), no_limit, p->mem.device, p->mem.pinned, index_bytes, p->info,
+		    p->query_start.data(), p->page_start.data(), p->seq_lens.data(), p->num_seqs,
+		    s->num_query_heads, s->num_kv_heads, s->head_size, /*causal*/ true,
+		    static_cast<cudaStream_t>(b->stream));
 		*workspace = partials(&p->info);
 		return status ? fail_cuda(error, "TwoStageHolisticPlan", status) : 0;
 	});
@@ -79,7 +81,7 @@ void set_tensors(batch_params *a, const op *o, const batch_plan *p, const attune
 	a->v_stride_h = t->v_head_stride;
 	a->num_kv_heads = o->shape.num_kv_heads;
 	a->gqa_group_size =
-		flashinfer::uint_fastdiv(o->shape.num_query_heads / o->shape.num_kv_heads);
+	    flashinfer::uint_fastdiv(o->shape.num_query_heads / o->shape.num_kv_heads);
 	a->page_size = flashinfer::uint_fastdiv(o->shape.page_size);
 	a->sm_scale = o->scale;
 	a->v_scale = 1;
@@ -123,8 +125,8 @@ int launch(void *object, void *object_plan, const attune_tensors *t, void *works
 			set_plan(&tasks[i], p, i, workspace);
 		}
 		const cudaError_t status =
-			BATCH_LAUNCH(tasks[0], tasks[1], p->info.num_blks_x, p->info.num_blks_y,
-				     static_cast<cudaStream_t>(stream));
+		    BATCH_LAUNCH(tasks[0], tasks[1], p->info.num_blks_x, p->info.num_blks_y,
+				 static_cast<cudaStream_t>(stream));
 		return status ? fail_cuda(error, "BatchAttention", status) : 0;
 	});
 }
@@ -135,7 +137,18 @@ int launch(void *object, void *object_plan, const attune_tensors *t, void *works
 using namespace adapter;
 
 const attune_plugin flashinfer_batch = {
-	ATTUNE_PLUGIN_ABI, "fi_batch", VERSION,
-	"FlashInfer's BatchAttention (persistent)", "cuda", 0, nullptr, 0,
-	refuses, prepare, plan_batch, launch, free_plan<batch_plan>, free_op,
+	ATTUNE_PLUGIN_ABI,
+	"fi_batch",
+	VERSION,
+	"FlashInfer's BatchAttention (persistent)",
+	"cuda",
+	ATTUNE_PLUGIN_DENSE_ROWS,
+	nullptr,
+	0,
+	refuses,
+	prepare<0>,
+	plan_batch,
+	launch,
+	free_plan<batch_plan>,
+	free_op,
 };

@@ -1,7 +1,7 @@
-/* batch.h - FlashInfer's persistent kernel (BatchAttention) as this adapter uses it: bf16,
- * head size 128, causal. FlashInfer generates the two structs for each build; these are for this one,
- * with the members that its templates read. batch_kernels.cu instantiates the kernel,
- * batch.cu launches it. */
+/* batch.h - FlashInfer's persistent kernel (BatchAttention) as this adapter uses it: bf16, head
+ * size 128, causal. FlashInfer generates the two structs for each build; these are for this one,
+ * with the members that its templates read. batch_kernels.cu instantiates the kernel, batch.cu
+ * launches it. */
 #ifndef ATTUNE_FLASHINFER_BATCH_H
 #define ATTUNE_FLASHINFER_BATCH_H
 
@@ -12,7 +12,8 @@
 #include <cuda_bf16.h>
 #include <cstdint>
 
-namespace adapter {
+namespace adapter
+{
 
 struct batch_params {
 	using DTypeQ = __nv_bfloat16;
@@ -52,7 +53,7 @@ struct batch_variant : flashinfer::AttentionVariantBase {
 
 	template <typename Params>
 	__device__ __host__ batch_variant(const Params &params, uint32_t, uint8_t *)
-		: sm_scale_log2(params.sm_scale * flashinfer::math::log2e)
+	    : sm_scale_log2(params.sm_scale * flashinfer::math::log2e)
 	{
 	}
 };
@@ -61,7 +62,8 @@ constexpr uint32_t batch_head_size = 128;
 
 } // namespace adapter
 
-namespace flashinfer {
+namespace flashinfer
+{
 
 template <uint32_t CTA_TILE_Q_1, uint32_t CTA_TILE_Q_2, uint32_t HEAD_DIM_QK, uint32_t HEAD_DIM_VO,
 	  MaskMode MASK, typename Variant, typename Params>
@@ -72,8 +74,8 @@ cudaError_t BatchPagedAttentionPersistent(const Params params_1, const Params pa
 } // namespace flashinfer
 
 /* Tiles of 128 rows for prefills and of 16 for decodes, as its plan assumes. */
-#define BATCH_LAUNCH                                                                               \
-	flashinfer::BatchPagedAttentionPersistent<                                                 \
-		128, 16, adapter::batch_head_size, adapter::batch_head_size,                       \
-		flashinfer::MaskMode::kCausal, adapter::batch_variant, adapter::batch_params>
+#define BATCH_LAUNCH                                                     \
+	flashinfer::BatchPagedAttentionPersistent<                       \
+	    128, 16, adapter::batch_head_size, adapter::batch_head_size, \
+	    flashinfer::MaskMode::kCausal, adapter::batch_variant, adapter::batch_params>
 #endif

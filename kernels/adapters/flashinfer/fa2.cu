@@ -4,14 +4,16 @@
  *              use_tensor_cores=True
  *   fi_fa2     any queries, causal: BatchPrefillWithPagedKVCacheWrapper, backend "fa2"
  *
- * FlashInfer plans each batch for its lengths (enable_cuda_graph false): with true it pads the grid to
- * the most that it may need, so that one graph serves all lengths, and always splits. */
+ * FlashInfer plans each batch for its lengths (enable_cuda_graph false): with true it pads the grid
+ * to the most that it may need, so that one graph serves all lengths, and always splits. */
 #include "flashinfer.h"
 #include "fa2.h"
 #include <flashinfer/attention/scheduler.cuh>
 
-namespace adapter {
-namespace {
+namespace adapter
+{
+namespace
+{
 
 struct fa2_plan : plan {
 	flashinfer::PrefillPlanInfo info;
@@ -60,8 +62,8 @@ size_t partials(const flashinfer::PrefillPlanInfo *info, int num_query_heads)
 {
 	if (!info->split_kv)
 		return 0;
-	return info->s_offset + sizeof(float) * num_query_heads * info->padded_batch_size *
-					info->cta_tile_q;
+	return info->s_offset +
+	       sizeof(float) * num_query_heads * info->padded_batch_size * info->cta_tile_q;
 }
 
 int plan_batch(void *object, const attune_plugin_batch *b, void **result, size_t *workspace,
@@ -71,12 +73,12 @@ int plan_batch(void *object, const attune_plugin_batch *b, void **result, size_t
 		const attune_shape *s = &o->shape;
 		const int split_pages = o->values[SPLIT_TOKENS] / s->page_size;
 		const cudaError_t status = flashinfer::PrefillPlan<int32_t>(
-			no_buffer(), no_limit, p->mem.device, p->mem.pinned, index_bytes, p->info,
-			p->query_start.data(), p->page_start.data(), p->num_tokens, p->num_seqs,
-			s->num_query_heads, s->num_kv_heads, s->head_size, s->head_size, s->page_size,
-			/*cuda graph*/ false, sizeof(fa2_element), /*window*/ -1,
-			split_pages ? split_pages : -1, /*no split*/ false, /*colocated blocks*/ 0,
-			/*uniform query*/ 0, static_cast<cudaStream_t>(b->stream));
+		    no_buffer(), no_limit, p->mem.device, p->mem.pinned, index_bytes, p->info,
+		    p->query_start.data(), p->page_start.data(), p->num_tokens, p->num_seqs,
+		    s->num_query_heads, s->num_kv_heads, s->head_size, s->head_size, s->page_size,
+		    /*cuda graph*/ false, sizeof(fa2_element), /*window*/ -1,
+		    split_pages ? split_pages : -1, /*no split*/ false, /*colocated blocks*/ 0,
+		    /*uniform query*/ 0, static_cast<cudaStream_t>(b->stream));
 		*workspace = partials(&p->info, s->num_query_heads);
 		return status ? fail_cuda(error, "PrefillPlan", status) : 0;
 	});
@@ -91,9 +93,9 @@ fa2_params params_of(const op *o, const fa2_plan *p, const attune_tensors *t)
 	a.q = rows<fa2_element>(t->q, p, t->q_token_stride);
 	a.o = rows<fa2_element>(t->out, p, t->out_token_stride);
 	a.paged_kv = flashinfer::paged_kv_t<fa2_element, int32_t>(
-		s->num_kv_heads, s->page_size, s->head_size, p->num_seqs,
-		flashinfer::QKVLayout::kNHD, (fa2_element *)t->k_cache, (fa2_element *)t->v_cache,
-		k_strides, v_strides, p->d_pages, p->d_page_start, p->d_last_page_len);
+	    s->num_kv_heads, s->page_size, s->head_size, p->num_seqs, flashinfer::QKVLayout::kNHD,
+	    (fa2_element *)t->k_cache, (fa2_element *)t->v_cache, k_strides, v_strides, p->d_pages,
+	    p->d_page_start, p->d_last_page_len);
 	a.q_indptr = p->d_query_start;
 	a.num_qo_heads = s->num_query_heads;
 	a.group_size = flashinfer::uint_fastdiv(s->num_query_heads / s->num_kv_heads);
@@ -141,13 +143,15 @@ int launch(op *o, const fa2_plan *p, bool decode, const attune_tensors *t, void 
 			tmp_v = at<fa2_element>(workspace, p->info.v_offset);
 			tmp_s = at<float>(workspace, p->info.s_offset);
 		}
-		const cudaError_t status = start(p->info.cta_tile_q, decode, a, tmp_v, tmp_s, stream);
+		const cudaError_t status =
+		    start(p->info.cta_tile_q, decode, a, tmp_v, tmp_s, stream);
 		return status ? fail_cuda(error, "fa2", status) : 0;
 	});
 }
 
 template <bool DECODE>
-int launch_batch(void *o, void *p, const attune_tensors *t, void *workspace, void *stream, char *error)
+int launch_batch(void *o, void *p, const attune_tensors *t, void *workspace, void *stream,
+		 char *error)
 {
 	return launch(static_cast<op *>(o), static_cast<fa2_plan *>(p), DECODE, t, workspace,
 		      static_cast<cudaStream_t>(stream), error);
@@ -159,13 +163,35 @@ int launch_batch(void *o, void *p, const attune_tensors *t, void *workspace, voi
 using namespace adapter;
 
 const attune_plugin flashinfer_decode = {
-	ATTUNE_PLUGIN_ABI, "fi_decode", VERSION,
-	"FlashInfer's BatchDecode with tensor cores (fa2, one query each)", "cuda", 0, axes, 1,
-	decode_refuses, prepare, plan_batch, launch_batch<true>, free_plan<fa2_plan>, free_op,
+	ATTUNE_PLUGIN_ABI,
+	"fi_decode",
+	VERSION,
+	"FlashInfer's BatchDecode with tensor cores (fa2, one query each)",
+	"cuda",
+	ATTUNE_PLUGIN_DENSE_ROWS,
+	axes,
+	1,
+	decode_refuses,
+	prepare<1>,
+	plan_batch,
+	launch_batch<true>,
+	free_plan<fa2_plan>,
+	free_op,
 };
 
 const attune_plugin flashinfer_fa2 = {
-	ATTUNE_PLUGIN_ABI, "fi_fa2", VERSION,
-	"FlashInfer's BatchPrefill over pages, backend fa2", "cuda", 0, axes, 1,
-	refuses, prepare, plan_batch, launch_batch<false>, free_plan<fa2_plan>, free_op,
+	ATTUNE_PLUGIN_ABI,
+	"fi_fa2",
+	VERSION,
+	"FlashInfer's BatchPrefill over pages, backend fa2",
+	"cuda",
+	ATTUNE_PLUGIN_DENSE_ROWS,
+	axes,
+	1,
+	refuses,
+	prepare<1>,
+	plan_batch,
+	launch_batch<false>,
+	free_plan<fa2_plan>,
+	free_op,
 };

@@ -1,24 +1,39 @@
 /* fa3.cu - FlashInfer's fa3 template (wgmma) over paged K and V, the kernel fi_fa3: what
- * BatchPrefillWithPagedKVCacheWrapper runs on sm_90 by itself (backend "auto"). A block computes one
- * query head, so a group's heads do not share the reads of their keys. */
+ * BatchPrefillWithPagedKVCacheWrapper runs on sm_90 by itself (backend "auto"). A block computes
+ * one query head, so a group's heads do not share the reads of their keys. */
 #include "flashinfer.h"
 #include "fa3.h"
 #include <flashinfer/attention/scheduler.cuh>
+#include <algorithm>
 
-namespace adapter {
-namespace {
+namespace adapter
+{
+namespace
+{
 
 struct fa3_plan : plan {
 	flashinfer::PrefillPlanSM90Info info;
 };
 
-const char *refuses(const attune_shape *s, const int *, const attune_plugin_part *,
+/* Integers that its plan keeps of each item, a tile of 128 rows of a head. Above most_tiles a head
+ * all heads share the items. */
+constexpr long long item_ints = 7, most_tiles = 4096;
+
+const char *refuses(const attune_shape *s, const int *, const attune_plugin_part *part,
 		    const attune_plugin_device *device)
 {
 	const char *why = refuse_shape(s, device);
-	if (!why && s->kv_dtype != ATTUNE_BF16)
-		why = "caches other than BF16";
-	return why;
+	if (why)
+		return why;
+	if (s->kv_dtype != ATTUNE_BF16)
+		return "caches other than BF16";
+	if (!part)
+		return nullptr;
+	const long long tiles = part->query_tokens / 128 + part->num_seqs;
+	const long long items = std::min(tiles, most_tiles) * s->num_query_heads;
+	if (std::max(items, tiles) * item_ints * (long long)sizeof(int32_t) > (7 << 20))
+		return "batches for which its plan's arrays may be too small";
+	return nullptr;
 }
 
 int plan_batch(void *object, const attune_plugin_batch *b, void **result, size_t *workspace,
@@ -28,12 +43,12 @@ int plan_batch(void *object, const attune_plugin_batch *b, void **result, size_t
 	return make_plan<fa3_plan>(object, b, result, error, [&](const op *o, fa3_plan *p) {
 		const attune_shape *s = &o->shape;
 		const cudaError_t status = flashinfer::PrefillSM90Plan<int32_t>(
-			no_buffer(), no_limit, p->mem.device, p->mem.pinned, index_bytes, p->info,
-			p->query_start.data(), p->page_start.data(), p->seq_lens.data(),
-			p->num_tokens, p->num_seqs, s->num_query_heads, s->num_kv_heads,
-			s->head_size, s->head_size, s->page_size, /*causal*/ true,
-			/*cuda graph*/ false, /*bytes of an output*/ 2,
-			static_cast<cudaStream_t>(b->stream));
+		    no_buffer(), no_limit, p->mem.device, p->mem.pinned, index_bytes, p->info,
+		    p->query_start.data(), p->page_start.data(), p->seq_lens.data(), p->num_tokens,
+		    p->num_seqs, s->num_query_heads, s->num_kv_heads, s->head_size, s->head_size,
+		    s->page_size, /*causal*/ true,
+		    /*cuda graph*/ false, /*bytes of an output*/ 2,
+		    static_cast<cudaStream_t>(b->stream));
 		return status ? fail_cuda(error, "PrefillSM90Plan", status) : 0;
 	});
 }
@@ -93,9 +108,9 @@ int launch(void *object, void *object_plan, const attune_tensors *t, void *, voi
 		set_plan(&a, o, p);
 		const cudaStream_t s = static_cast<cudaStream_t>(stream);
 		const bool pdl = true;
-		const cudaError_t status = p->info.same_schedule_for_all_heads ?
-						   FA3_LAUNCH(true)(a, pdl, s) :
-						   FA3_LAUNCH(false)(a, pdl, s);
+		const cudaError_t status = p->info.same_schedule_for_all_heads
+					       ? FA3_LAUNCH(true)(a, pdl, s)
+					       : FA3_LAUNCH(false)(a, pdl, s);
 		return status ? fail_cuda(error, "fa3", status) : 0;
 	});
 }
@@ -106,7 +121,18 @@ int launch(void *object, void *object_plan, const attune_tensors *t, void *, voi
 using namespace adapter;
 
 const attune_plugin flashinfer_fa3 = {
-	ATTUNE_PLUGIN_ABI, "fi_fa3", VERSION,
-	"FlashInfer's BatchPrefill over pages, backend fa3", "cuda", 0,
-	nullptr, 0, refuses, prepare, plan_batch, launch, free_plan<fa3_plan>, free_op,
+	ATTUNE_PLUGIN_ABI,
+	"fi_fa3",
+	VERSION,
+	"FlashInfer's BatchPrefill over pages, backend fa3",
+	"cuda",
+	0,
+	nullptr,
+	0,
+	refuses,
+	prepare<0>,
+	plan_batch,
+	launch,
+	free_plan<fa3_plan>,
+	free_op,
 };

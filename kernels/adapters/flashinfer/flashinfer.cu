@@ -1,9 +1,11 @@
-/* flashinfer.cu - FlashInfer's kernels as a plug-in of attune: the list, ops, memory and refusals. */
+/* flashinfer.cu - FlashInfer's kernels as a plug-in: the list, ops, memory and refusals. */
 #include "flashinfer.h"
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
-namespace adapter {
+namespace adapter
+{
 
 int fail(char *error, const char *what)
 {
@@ -45,23 +47,6 @@ const char *refuse_shape(const attune_shape *s, const attune_plugin_device *devi
 	return nullptr;
 }
 
-int prepare(void **result, const attune_shape *shape, const int *values,
-	    const attune_plugin_device *device, char *error)
-{
-	op *o = new op();
-	o->shape = *shape;
-	memcpy(o->values, values, sizeof o->values);
-	o->ordinal = device->ordinal;
-	o->units = device->units;
-	o->scale = shape->scale ? shape->scale : 1 / std::sqrt((float)shape->head_size);
-	*result = o;
-	const cudaError_t status = cudaSetDevice(o->ordinal);
-	if (!status)
-		return 0;
-	free_op(o);
-	return fail_cuda(error, "cudaSetDevice", status);
-}
-
 static void release(memory *m)
 {
 	if (m->copied)
@@ -69,15 +54,7 @@ static void release(memory *m)
 	cudaFree(m->pages);
 	cudaFree(m->device);
 	cudaFreeHost(m->pinned);
-}
-
-void free_op(void *object)
-{
-	op *o = static_cast<op *>(object);
-	cudaSetDevice(o->ordinal);
-	for (memory &m : o->spare)
-		release(&m);
-	delete o;
+	*m = memory();
 }
 
 static int new_memory(memory *m, char *error)
@@ -97,7 +74,8 @@ static int new_memory(memory *m, char *error)
 
 int take_memory(op *o, size_t ints, size_t entries, memory *m, char *error)
 {
-	const size_t bytes = index_bytes + ints * sizeof(int32_t);
+	const size_t bytes = index_bytes + std::max(ints, usual_ints) * sizeof(int32_t);
+	entries = std::max(entries, usual_pages);
 	*m = memory();
 	if (!o->spare.empty()) {
 		*m = o->spare.back();
@@ -108,7 +86,6 @@ int take_memory(op *o, size_t ints, size_t entries, memory *m, char *error)
 		return status ? fail_cuda(error, "cudaEventSynchronize", status) : 0;
 	}
 	release(m);
-	*m = memory();
 	m->bytes = bytes;
 	m->page_entries = entries;
 	return new_memory(m, error);
@@ -120,12 +97,50 @@ void give_memory(op *o, const memory *m)
 		o->spare.push_back(*m);
 }
 
+static int fill_op(op *o, char *error)
+{
+	memory ahead;
+	const cudaError_t status = cudaSetDevice(o->ordinal);
+	if (status)
+		return fail_cuda(error, "cudaSetDevice", status);
+	if (take_memory(o, usual_ints, usual_pages, &ahead, error))
+		return 1;
+	give_memory(o, &ahead);
+	return 0;
+}
+
+int make_op(void **result, const attune_shape *shape, const int *values, int num_values,
+	    const attune_plugin_device *device, char *error)
+{
+	op *o = new op();
+	o->shape = *shape;
+	for (int i = 0; i < num_values; i++)
+		o->values[i] = values[i];
+	o->ordinal = device->ordinal;
+	o->units = device->units;
+	o->scale = shape->scale ? shape->scale : 1 / std::sqrt((float)shape->head_size);
+	*result = o;
+	if (!fill_op(o, error))
+		return 0;
+	free_op(o);
+	return 1;
+}
+
+void free_op(void *object)
+{
+	op *o = static_cast<op *>(object);
+	cudaSetDevice(o->ordinal);
+	for (memory &m : o->spare)
+		release(&m);
+	delete o;
+}
+
 int check_output(const op *o, const attune_tensors *t, char *error)
 {
 	const int64_t head = o->shape.head_size;
 	if (t->out_head_stride == head && t->out_token_stride == head * o->shape.num_query_heads)
 		return 0;
-	return fail(error, "out has gaps between heads or tokens; FlashInfer writes rows that touch");
+	return fail(error, "out has gaps between heads or tokens; FlashInfer writes dense rows");
 }
 
 } // namespace adapter

@@ -1,5 +1,5 @@
-/* flashinfer.h - what the kernels of the FlashInfer adapter share: an op, the memory of a plan, and a
- * batch as FlashInfer wants it.
+/* flashinfer.h - what the kernels of the FlashInfer adapter share: an op, the memory of a plan,
+ * and a batch as FlashInfer wants it.
  *
  *   flashinfer.cu  the list of kernels; ops, memory, refusals
  *   pages.cu       a batch of attune as FlashInfer's index arrays
@@ -19,13 +19,15 @@
 #include <vector>
 
 extern const attune_plugin flashinfer_decode, flashinfer_fa2, flashinfer_fa3, flashinfer_batch,
-	flashinfer_xqa;
+    flashinfer_xqa;
 
-namespace adapter {
+namespace adapter
+{
 
 /* Bytes of FlashInfer's own index arrays, as its wrappers allocate. */
 constexpr size_t index_bytes = 8 << 20;
-constexpr int max_axes = ATTUNE_PLUGIN_AXES;
+/* Room that an op allocates ahead, so that most plans do not: our integers, and pages. */
+constexpr size_t usual_ints = 1 << 16, usual_pages = 1 << 20;
 
 /* The memory of one plan. A plan that is freed leaves it to the next, as the wrappers of an engine
  * keep theirs from step to step. */
@@ -40,7 +42,7 @@ struct memory {
 
 struct op {
 	attune_shape shape;
-	int values[max_axes];
+	int values[ATTUNE_PLUGIN_AXES];
 	int ordinal, units;
 	float scale;
 	std::vector<memory> spare;
@@ -63,8 +65,8 @@ int fail_cuda(char *error, const char *doing, cudaError_t);
 
 const char *refuse_shape(const attune_shape *, const attune_plugin_device *);
 
-int prepare(void **op, const attune_shape *, const int *values, const attune_plugin_device *,
-	    char *error);
+int make_op(void **op, const attune_shape *, const int *values, int num_values,
+	    const attune_plugin_device *, char *error);
 void free_op(void *op);
 
 /* Memory for `ints` of ours and `entries` pages. */
@@ -82,6 +84,13 @@ int make_index(op *, const attune_plugin_batch *, plan *p, char *error);
 int end_of_copies(plan *p, void *stream, char *error);
 
 /* ---- for all ------------------------------------------------------------------------------- */
+
+template <int NUM_AXES>
+int prepare(void **op, const attune_shape *shape, const int *values,
+	    const attune_plugin_device *device, char *error)
+{
+	return make_op(op, shape, values, NUM_AXES, device, error);
+}
 
 template <typename Body> int guarded(const op *o, char *error, Body body)
 {

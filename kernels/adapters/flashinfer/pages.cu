@@ -6,10 +6,13 @@
  *
  * The table's entries behind the live pages are not read. */
 #include "flashinfer.h"
+#include <algorithm>
 #include <cstring>
 
-namespace adapter {
-namespace {
+namespace adapter
+{
+namespace
+{
 
 enum { THREADS = 128 };
 
@@ -62,8 +65,9 @@ int make_index(op *o, const attune_plugin_batch *b, plan *p, char *error)
 	p->d_last_page_len = append(p->last_page_len, &p->mem, &used);
 	p->d_pages = p->mem.pages;
 	const cudaStream_t stream = static_cast<cudaStream_t>(b->stream);
-	cudaError_t status = cudaMemcpyAsync(p->mem.device + index_bytes, p->mem.pinned + index_bytes,
-					     used * sizeof(int32_t), cudaMemcpyHostToDevice, stream);
+	cudaError_t status =
+	    cudaMemcpyAsync(p->mem.device + index_bytes, p->mem.pinned + index_bytes,
+			    used * sizeof(int32_t), cudaMemcpyHostToDevice, stream);
 	if (status)
 		return fail_cuda(error, "copy of the index arrays", status);
 	int32_t longest = 1;
@@ -71,14 +75,15 @@ int make_index(op *o, const attune_plugin_batch *b, plan *p, char *error)
 		longest = std::max(longest, p->page_start[i + 1] - p->page_start[i]);
 	const unsigned parts = std::min((longest + THREADS - 1) / THREADS, 32);
 	gather_pages<<<dim3(p->num_seqs, parts), THREADS, 0, stream>>>(
-		p->d_pages, p->d_page_start, b->tensors.block_table, b->tensors.block_table_stride);
+	    p->d_pages, p->d_page_start, b->tensors.block_table, b->tensors.block_table_stride);
 	status = cudaGetLastError();
 	return status ? fail_cuda(error, "gather_pages", status) : 0;
 }
 
 int end_of_copies(plan *p, void *stream, char *error)
 {
-	const cudaError_t status = cudaEventRecord(p->mem.copied, static_cast<cudaStream_t>(stream));
+	const cudaError_t status =
+	    cudaEventRecord(p->mem.copied, static_cast<cudaStream_t>(stream));
 	return status ? fail_cuda(error, "cudaEventRecord", status) : 0;
 }
 

@@ -5,16 +5,18 @@
 #include "xqa_list.h"
 #include <cmath>
 
-namespace adapter {
+namespace adapter
+{
 
-#define X(page, group)                                                                             \
-	XQA_DECLARE(page, group, bf16);                                                            \
-	XQA_DECLARE(page, group, dequant);                                                         \
+#define X(page, group)                     \
+	XQA_DECLARE(page, group, bf16);    \
+	XQA_DECLARE(page, group, dequant); \
 	XQA_DECLARE(page, group, fp8);
 XQA_LIST
 #undef X
 
-namespace {
+namespace
+{
 
 enum math { BF16, DEQUANT, FP8, NUM_MATHS };
 
@@ -24,12 +26,12 @@ struct variant {
 	void (*launch[NUM_MATHS])(const xqa_call &);
 };
 
-#define X(page, group)                                                                             \
-	{ page,                                                                                    \
-	  group,                                                                                   \
-	  { XQA_NAME(load, page, group, bf16), XQA_NAME(load, page, group, dequant),               \
-	    XQA_NAME(load, page, group, fp8) },                                                    \
-	  { XQA_NAME(launch, page, group, bf16), XQA_NAME(launch, page, group, dequant),           \
+#define X(page, group)                                                                   \
+	{ page,                                                                          \
+	  group,                                                                         \
+	  { XQA_NAME(load, page, group, bf16), XQA_NAME(load, page, group, dequant),     \
+	    XQA_NAME(load, page, group, fp8) },                                          \
+	  { XQA_NAME(launch, page, group, bf16), XQA_NAME(launch, page, group, dequant), \
 	    XQA_NAME(launch, page, group, fp8) } },
 const variant variants[] = { XQA_LIST };
 #undef X
@@ -46,8 +48,7 @@ enum { FP8_MATH };
 const int fp8_math[] = { 0, 1 };
 const attune_plugin_axis axes[] = {
 	{ "FP8_MATH",
-	  "an E4M3 cache: 1: q and weights are rounded to E4M3, what FlashInfer runs on sm_90; 0: keys "
-	  "and values are converted to BF16",
+	  "E4M3 cache: 1: q and weights become E4M3, as FlashInfer has it; 0: K and V become BF16",
 	  fp8_math, 2, 0 },
 };
 
@@ -86,7 +87,7 @@ struct xqa_plan {
 int prepare_xqa(void **result, const attune_shape *s, const int *values,
 		const attune_plugin_device *device, char *error)
 {
-	if (prepare(result, s, values, device, error))
+	if (prepare<1>(result, s, values, device, error))
 		return 1;
 	const cudaError_t status = find(s)->load[math_of(s, values)]();
 	if (!status)
@@ -95,13 +96,14 @@ int prepare_xqa(void **result, const attune_shape *s, const int *values,
 	return fail_cuda(error, "cudaFuncSetAttribute", status);
 }
 
-/* Each block may leave partial results: at most 2 KiB of values for 8 heads, with maxima and sums and
- * the gaps between arrays less than as much again. There is a block for each sequence and KV head, or
- * as many as the GPU has SMs. */
+/* Each block may leave partial results: 256 bytes of values for each head of the group, its maxima
+ * and sums, which take less than 2 KiB, and gaps between the arrays. There is a block for each
+ * sequence and KV head, or as many as the GPU has SMs. */
 size_t scratch_bytes(const op *o, int num_seqs)
 {
+	const size_t group = o->shape.num_query_heads / o->shape.num_kv_heads;
 	const size_t blocks = (size_t)num_seqs * o->shape.num_kv_heads + o->units;
-	return blocks * 4096 + 65536;
+	return blocks * (2048 + 256 * group) + 65536;
 }
 
 int plan_batch(void *object, const attune_plugin_batch *b, void **result, size_t *workspace,
@@ -144,7 +146,8 @@ int set_factors(const xqa_plan *p, const attune_tensors *t, xqa_call *c, char *e
 		return 0;
 	if (t->k_scale_seq_stride || t->k_scale_head_stride || t->v_scale_seq_stride ||
 	    t->v_scale_head_stride)
-		return fail(error, "XQA has one scale for the whole cache, not one for each sequence");
+		return fail(error,
+			    "XQA has one scale for the whole cache, not one for each sequence");
 	float *factors = at<float>(p->mem.device, factors_at);
 	make_factors<<<1, 1, 0, c->stream>>>(factors, c->q_scale, t->k_scale, t->v_scale);
 	c->d_q_scale = factors;
@@ -160,7 +163,7 @@ int check_tensors(const op *o, const attune_tensors *t, char *error)
 	if (check_output(o, t, error))
 		return 1;
 	if (t->q_head_stride != head || t->q_token_stride != head * o->shape.num_query_heads)
-		return fail(error, "q has gaps between heads or tokens; XQA reads rows that touch");
+		return fail(error, "q has gaps between heads or tokens; XQA reads dense rows");
 	if (t->k_page_stride != t->v_page_stride || t->k_slot_stride != t->v_slot_stride ||
 	    t->k_head_stride != t->v_head_stride)
 		return fail(error, "K and V have other strides; XQA wants them alike");
@@ -212,7 +215,18 @@ int launch(void *object, void *object_plan, const attune_tensors *t, void *works
 using namespace adapter;
 
 const attune_plugin flashinfer_xqa = {
-	ATTUNE_PLUGIN_ABI, "fi_xqa", VERSION,
-	"XQA, TensorRT-LLM's decode as FlashInfer carries it", "cuda", ATTUNE_PLUGIN_FINITE_SLOTS,
-	axes, 1, refuses, prepare_xqa, plan_batch, launch, free_plan<xqa_plan>, free_op,
+	ATTUNE_PLUGIN_ABI,
+	"fi_xqa",
+	VERSION,
+	"XQA, TensorRT-LLM's decode as FlashInfer carries it",
+	"cuda",
+	ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_DENSE_ROWS,
+	axes,
+	1,
+	refuses,
+	prepare_xqa,
+	plan_batch,
+	launch,
+	free_plan<xqa_plan>,
+	free_op,
 };

@@ -7,7 +7,8 @@
 #include <cuda_runtime.h>
 #include <cstdint>
 
-namespace adapter {
+namespace adapter
+{
 
 struct xqa_call {
 	void *out;
@@ -34,8 +35,8 @@ struct xqa_call {
 #define XQA_NAME(verb, page, group, math) XQA_JOIN(verb, page, group, math)
 
 /* The functions of one combination; load is for the current device. */
-#define XQA_DECLARE(page, group, math)                                                             \
-	cudaError_t XQA_NAME(load, page, group, math)();                                           \
+#define XQA_DECLARE(page, group, math)                   \
+	cudaError_t XQA_NAME(load, page, group, math)(); \
 	void XQA_NAME(launch, page, group, math)(const xqa_call &)
 
 } // namespace adapter

@@ -1,9 +1,9 @@
 /* xqa_kernels.cu - one combination of XQA: its sources with the macros TOKENS_PER_PAGE,
  * HEAD_GRP_SIZE, CACHE_ELEM_ENUM (0: BF16, 2: E4M3) and XQA_MATH (xqa.h).
  *
- * The sources set a kernel's shared memory while the shared object is loaded, for whatever device is
- * current then. That would start CUDA in a process that may only want the list of kernels, or fork. So
- * these two calls are taken out, and load makes them. */
+ * The sources set a kernel's shared memory while the shared object is loaded, for whatever device
+ * is current then. That would start CUDA in a process that may only want the list of kernels, or
+ * fork. So these two calls are taken out, and load makes them. */
 #include "xqa.h"
 #include <cuda.h>
 #include <cuda_bf16.h>
@@ -36,7 +36,8 @@ static inline cudaError_t later(uint32_t *to, uint32_t value)
 #undef cudaMemcpyFromSymbol
 #undef cudaFuncSetAttribute
 
-namespace adapter {
+namespace adapter
+{
 
 XQA_DECLARE(TOKENS_PER_PAGE, HEAD_GRP_SIZE, XQA_MATH);
 
