@@ -15,8 +15,8 @@ struct fa3_plan : plan {
 	flashinfer::PrefillPlanSM90Info info;
 };
 
-/* Integers that its plan keeps of each item, a tile of 128 rows of a head. Above most_tiles a head
- * all heads share the items. */
+/* Integers that its plan keeps of each item, a tile of 128 rows of a head. A head of more
+ * than most_tiles shares its items with all others. */
 constexpr long long item_ints = 7, most_tiles = 4096;
 
 const char *refuses(const attune_shape *s, const int *, const attune_plugin_part *part,
