@@ -93,8 +93,8 @@ fi_version := $(fi_version)$(shell cd '$(fi_cutlass)' && test -e .git && git log
 fi_dir   := $(B)/adapters/flashinfer
 fi_tiles := 16_kNone 16_kCausal 64_kCausal 128_kCausal
 fi_xqa   := $(foreach p,$(XQA_PAGES),$(foreach g,$(XQA_GROUPS),$(addprefix $(p)_$(g)_,bf16 dequant fp8)))
-fi_heavy := fa3_kernels batch_kernels $(addprefix fa2_kernels_,$(fi_tiles)) $(addprefix xqa_kernels_,$(fi_xqa))
-fi_objs  := $(patsubst %,$(fi_dir)/%.o,flashinfer pages fa2 fa3 batch xqa driver $(fi_heavy))
+fi_heavy := fa3_kernels batch_kernels $(addprefix pod_kernels_,16 64 128) $(addprefix fa2_kernels_,$(fi_tiles)) $(addprefix xqa_kernels_,$(fi_xqa))
+fi_objs  := $(patsubst %,$(fi_dir)/%.o,flashinfer pages fa2 fa2_plan fa3 batch pod xqa driver $(fi_heavy))
 # As its wrappers compile at run time.
 fi_flags = -std=c++17 -O3 -DNDEBUG -use_fast_math --expt-relaxed-constexpr -Wno-deprecated-declarations \
 	-gencode arch=compute_90a,code=sm_90a -Xfatbin=-compress-all \
@@ -125,6 +125,9 @@ $(fi_dir)/%.o: kernels/adapters/flashinfer/%.cu
 $(fi_dir)/fa2_kernels_%.o: kernels/adapters/flashinfer/fa2_kernels.cu
 	$(call say,NVCC,$@)
 	$(Q)$(NVCC) $(fi_flags) -DTILE=$(call stem,1) -DMASK=$(call stem,2) -c $< -o $@
+$(fi_dir)/pod_kernels_%.o: kernels/adapters/flashinfer/pod_kernels.cu
+	$(call say,NVCC,$@)
+	$(Q)$(NVCC) $(fi_flags) -DTILE=$* -c $< -o $@
 $(fi_dir)/xqa_kernels_%.o: kernels/adapters/flashinfer/xqa_kernels.cu
 	$(call say,NVCC,$@)
 	$(Q)$(NVCC) $(fi_flags) $(fi_xqa_flags) -DTOKENS_PER_PAGE=$(call stem,1) -DHEAD_GRP_SIZE=$(call stem,2) \

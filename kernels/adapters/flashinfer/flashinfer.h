@@ -3,7 +3,8 @@
  *
  *   flashinfer.cu  the list of kernels; ops, memory, refusals
  *   pages.cu       a batch of attune as FlashInfer's index arrays
- *   K.cu           plans and launches of kernel K: fa2, fa3, batch, xqa
+ *   K.cu           plans and launches of kernel K: fa2, fa3, batch, pod, xqa
+ *   fa2_plan.cu    what fa2 and pod have in common
  *   K_kernels.cu   FlashInfer's code of K, which takes long to compile
  *   driver.cu      two functions of CUDA's driver
  *
@@ -19,7 +20,7 @@
 #include <vector>
 
 extern const attune_plugin flashinfer_decode, flashinfer_fa2, flashinfer_fa3, flashinfer_batch,
-    flashinfer_xqa;
+    flashinfer_pod, flashinfer_xqa;
 
 namespace adapter
 {
