@@ -62,7 +62,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := adapter-% help clean format fuzz deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
+passive_goals := adapter-% help clean format fuzz fuzz-api deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
 
 defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -89,6 +89,7 @@ include tests/simt/simt.mk
 include tests/cdna/cdna.mk
 include tests/hip/hip.mk
 include tests/fuzz/fuzz.mk
+include tests/sanitizers/sanitizers.mk
 include kernels/adapters/adapters.mk
 
 # What is inside is for the tool and the tests; what leaves has the names of
@@ -242,7 +243,7 @@ not_here    = $(if $(nvidia_here)$(call was_linked,ptx),,nvidia) \
 	$(if $(amd_here)$(call was_linked,gfx90a),,gfx90a gfx950) \
 	$(if $(call was_linked,scalar),,$(other_isas))
 # A minute and more, begun first, so that no CPU is without work at the end.
-long = $(filter %/t_committed.sh %/t_shipped.sh %/t_amd_tune.sh,$(scripts)) \
+long = $(filter %/t_committed.sh %/t_shipped.sh %/t_amd_tune.sh %/t_sanitizers.sh,$(scripts)) \
 	$(addprefix $(B)/t_,simt_kernels cpu_kernels cdna amd_compile)
 test: export LEAVE_OUT := $(strip $(not_here))
 test: export AMD := 1
@@ -259,6 +260,10 @@ fuzz: ## libFuzzer on all that parses files, for FUZZ_SECONDS=3600; needs clang
 		{ echo '$(fuzz_needs)' >&2; exit 2; }
 	+$(Q)$(fuzz_make) $(B)/fuzz/fuzz
 	$(Q)B=$(B) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh
+
+fuzz-api: ## random calls of the library against the reference, for FUZZ_SECONDS=3600; SAN=1
+	$(Q)LOCAL=no $(MAKE) $(B)/t_api
+	$(Q)printf '%s\n' cpu h200 mi300x | xargs -I{} -P 3 nice -n 19 $(B)/t_api {} $(FUZZ_SECONDS)
 
 heuristics: ## results/ to generated/, for GPU= or all
 	$(Q)$(MAKE) $(tool)
@@ -293,6 +298,7 @@ $(B)/bench_tools: tests/bench_tools.c
 # The tool compiles what it measures, so kernels' sources go along.
 installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu $(patsubst %/,%,$(sort $(dir $(wildcard kernels/gpu/*/*)))) \
 	harness/check harness/ceilings)
+installed_data := $(wildcard scenarios/*.json scenarios/*.tsv generated/attune_*.h results/*.sqlite)
 install: all ## library, headers, pkg-config file, tool, into PREFIX
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include/attune $(installed))
 	install $(B)/attune $(DESTDIR)$(PREFIX)/bin
@@ -304,6 +310,7 @@ install: all ## library, headers, pkg-config file, tool, into PREFIX
 		$(DESTDIR)$(PREFIX)/include/attune
 	for d in $(installed); do install -m 644 $$(find $${d#share/attune/} -maxdepth 1 -type f ! -path 'harness/*.c') \
 		$(DESTDIR)$(PREFIX)/$$d || exit; done
+	for f in $(installed_data); do install -m 644 -D $$f $(DESTDIR)$(PREFIX)/share/attune/$$f || exit; done
 	{ echo 'prefix=$(PREFIX)'; cat $(B)/attune.pc; } >$(DESTDIR)$(PREFIX)/lib/pkgconfig/attune.pc
 
 clean: ## removes what was built
@@ -312,4 +319,4 @@ clean: ## removes what was built
 format: ## clang-format over all C, tables excepted
 	clang-format -i $$(find kernels harness tuner tests -name '*.[ch]' -o -name '*.cu')
 
-.PHONY: all lib help deps deps-tune deps-test plot-if-possible tune confirm test fuzz heuristics heuristics-check plot bench bench-tools install clean format
+.PHONY: all lib help deps deps-tune deps-test plot-if-possible tune confirm test fuzz fuzz-api heuristics heuristics-check plot bench bench-tools install clean format

@@ -235,6 +235,8 @@ long long span_rows(const attune_span *, const attune_shape *);
  * count its flops. */
 long long part_live_keys(const attune_shape *, const attune_batch *, enum phase);
 long long part_pairs(const attune_shape *, const attune_batch *, enum phase);
+/* (query tokens + sequences) x query heads of a batch stay within this. */
+enum { MOST_BATCH_ROWS = 0x7fffffff };
 const char *shape_error(const attune_shape *); /* NULL when sound */
 /* Without a shape only the checks that hold for all shapes. */
 const char *batch_error(const attune_batch *, const attune_shape *);

@@ -15,23 +15,8 @@
 #define ATTUNE_SOURCE_DIR "kernels" /* below the working directory */
 #endif
 
-static char root[PATH_MAX], cache[PATH_MAX], beside[PATH_MAX];
-static pthread_once_t root_once = PTHREAD_ONCE_INIT, cache_once = PTHREAD_ONCE_INIT,
-		      beside_once = PTHREAD_ONCE_INIT;
-
-static void find_beside(void)
-{
-	const ssize_t n = readlink("/proc/self/exe", beside, sizeof beside - 1);
-	char *slash = n > 0 ? strrchr(beside, '/') : NULL;
-	strcpy(slash ? slash : beside, slash ? "" : ".");
-}
-
-/* The folder of the executable. */
-static const char *executable_dir(void)
-{
-	pthread_once(&beside_once, find_beside);
-	return beside;
-}
+static char root[PATH_MAX], cache[PATH_MAX];
+static pthread_once_t root_once = PTHREAD_ONCE_INIT, cache_once = PTHREAD_ONCE_INIT;
 
 /* Sets the root to `folder``below` if that is the kernels folder. */
 static int try_root(const char *folder, const char *below)

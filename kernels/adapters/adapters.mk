@@ -87,9 +87,9 @@ $(if $(wildcard $(fi_cutlass)/include/cutlass/cutlass.h),,$(error $(fi_needs) CU
 	github.com/NVIDIA/cutlass: $(fi_cutlass) has no include/cutlass/cutlass.h))
 $(if $(wildcard $(fi_cccl)/libcudacxx/include),,$(error $(fi_needs) CCCL=FOLDER, a checkout of \
 	github.com/NVIDIA/cccl: $(fi_cccl) has no libcudacxx/include))
-fi_version := $(call revision_of,$(FLASHINFER),include csrc)
-$(if $(fi_version),,$(error $(fi_needs) REVISION=, the name of this version: $(FLASHINFER) is no git checkout))
-fi_version := $(fi_version)$(shell cd '$(fi_cutlass)' && test -e .git && git log -1 --abbrev=8 --format=', CUTLASS %h')
+flashinfer_version := $(call revision_of,$(FLASHINFER),include csrc)
+$(if $(flashinfer_version),,$(error $(fi_needs) REVISION=, the name of this version: $(FLASHINFER) is no git checkout))
+flashinfer_version += $(shell cd '$(fi_cutlass)' && $(is_checkout) && git log -1 --abbrev=8 --format='cutlass %h')
 
 fi_dir   := $(B)/adapters/flashinfer
 fi_tiles := 16_kNone 16_kCausal 64_kCausal 128_kCausal
@@ -104,16 +104,15 @@ fi_flags = -std=c++17 -O3 -DNDEBUG -use_fast_math --expt-relaxed-constexpr -Wno-
 	-isystem '$(FLASHINFER)/include' -isystem '$(FLASHINFER)/csrc' \
 	-isystem '$(fi_cutlass)/include' -isystem '$(fi_cutlass)/tools/util/include' \
 	$(addprefix -DFLASHINFER_ENABLE_,F16 BF16 FP8_E4M3 FP8_E5M2 FP8_E8M0 FP4_E2M1) \
-	-DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED -DVERSION='"$(fi_version)"'
+	-DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED -DVERSION='"$(strip $(flashinfer_version))"'
 fi_xqa_flags := -DBEAM_WIDTH=1 -DUSE_INPUT_KV=0 -DUSE_CUSTOM_BARRIER=1 -DINPUT_FP16=0 -DDTYPE=__nv_bfloat16 \
 	-DHEAD_ELEMS=128 -DSLIDING_WINDOW=0 -DLOW_PREC_OUTPUT=0 -DSPEC_DEC=0 -DMLA_WRAPPER=0 -DUSE_SM90_MHA=1
 stem      = $(word $(1),$(subst _, ,$*))
 
 $(B)/adapters/flashinfer.so: $(fi_objs)
 	$(call say,LD,$@)
-	$(Q)$(NVCC) -shared -cudart static -Xlinker --exclude-libs=ALL,--strip-all $^ -o $@
+	$(Q)$(NVCC) -shared -cudart static -Xcompiler -static-libstdc++,-static-libgcc -Xlinker --exclude-libs=ALL,--strip-all $^ -o $@
 $(fi_objs): $(fi_dir)/version
-$(fi_dir)/version: adapter_version := $(fi_version)
 $(fi_dir)/xqa.o: $(fi_dir)/generated/xqa_list.h
 $(fi_dir)/generated/xqa_list.h: FORCE
 	@mkdir -p $(@D)

@@ -12,7 +12,8 @@ row $? "make install"
 for f in bin/attune lib/libattune.a lib/libattune.so lib/pkgconfig/attune.pc include/attune.h \
 	include/attune/attune_features.h include/attune/features.def include/attune/attune_cpu.h \
 	include/attune/attune_h200.h share/attune/kernels/kernels.def share/attune/harness/check/fill.cu \
-	share/attune/harness/ceilings/ceilings.cu; do
+	share/attune/harness/ceilings/ceilings.cu share/attune/scenarios/models.json \
+	share/attune/generated/attune_h200.h share/attune/results/cpu.sqlite; do
 	echo "$f is missing" >"$tmp/log"
 	[ -e "$tmp/usr/$f" ]
 	row $? "$f"
@@ -153,4 +154,11 @@ done
 
 (cd "$tmp" && env -u ATTUNE_SOURCE usr/bin/attune --version) >"$tmp/log" 2>&1
 row $? "the installed tool runs elsewhere"
+mkdir "$tmp/elsewhere"
+for words in 'scenarios --set cpu' 'scenarios --batch q1 --model llama3.1-70b@4' 'show --gpu h200 --model llama3.1-8b@1 --batch 32q1s16k' \
+	'eval --gpu cpu' 'sweep --gpu cpu --batch q1s64 --preset smoke --dry-run'; do
+	# shellcheck disable=SC2086
+	(cd "$tmp/elsewhere" && env -u ATTUNE_SOURCE ../usr/bin/attune $words) >"$tmp/out" 2>"$tmp/log" && [ -s "$tmp/out" ]
+	row $? "F12: and finds its data: attune $words"
+done
 end_rows

@@ -14,12 +14,14 @@ int file_put(const char *path, const char *text); /* all of it or nothing; 0 + c
 /* `asked`, or if NULL the name of this machine's device; 0 + complain when it has none. */
 int gpu_or_own(const char *asked, char gpu[GPU_NAME]);
 /* generated/local/attune_<gpu>.h, else generated/attune_<gpu>.h */
-void own_header(char path[256], const char *gpu);
+void own_header(char path[PATH_TEXT], const char *gpu);
 /* `asked`, or if NULL results/local/<gpu>.sqlite, else results/<gpu>.sqlite. */
-void db_path(char path[256], const char *asked, const char *gpu);
+void db_path(char path[PATH_TEXT], const char *asked, const char *gpu);
+/* The same for commands that do not write: else the one of `make install`. */
+void db_path_to_read(char path[PATH_TEXT], const char *asked, const char *gpu);
 /* `asked`, or if NULL the header that the library uses for such a GPU: its own, else a borrowed
  * one, with a line on stderr. */
-void rules_path(char path[256], const char *asked, const char *gpu);
+void rules_path(char path[PATH_TEXT], const char *asked, const char *gpu);
 
 /* ---- batch_words.c: batches for people ------------------------------------------------ */
 /* The batch's text; for a long one the number of sequences and the ranges of their lengths. */

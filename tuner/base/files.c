@@ -43,8 +43,10 @@ int file_put(const char *path, const char *text)
 			complain("%s: %s", path, strerror(errno));
 		return done;
 	}
-	if (asprintf(&temporary, "%s.%ld", path, (long)getpid()) < 0)
+	if (asprintf(&temporary, "%s.%ld", path, (long)getpid()) < 0) {
+		complain("%s: out of memory", path);
 		return 0;
+	}
 	done = write_to(temporary, text) && !rename(temporary, path);
 	if (!done) {
 		complain("%s: %s", path, strerror(errno));

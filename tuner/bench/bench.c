@@ -43,6 +43,7 @@ enum { MOST_RACERS = NUM_RACERS + MOST_PLUGINS };
 
 struct options {
 	const char *gpu, *db, *split, *preset, *protocol;
+	const char *of_trace; /* an option that was given and needs --trace */
 	int limit, replay, roofline, host, anyway;
 	double read_mb; /* of the roofline */
 	enum format format;
@@ -322,7 +323,7 @@ enum {
 static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
 	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
-	{ "split", 's', "NAME", 0, "Scenarios: heldout (all of them), train, peers, all ... (heldout)", 0 },
+	{ "split", 'S', "NAME", 0, "Scenarios: heldout (all of them), train, peers, all ... (heldout)", 0 },
 	{ "limit", OPT_LIMIT, "N", 0, "At most N scenarios", 0 },
 	{ "preset", OPT_PRESET, "NAME", 0, "Rounds as in a smoke, quick or full sweep (quick)", 0 },
 	{ "protocol", OPT_PROTOCOL, "NAME", 0, "burst or steady, as of attune sweep (burst)", 0 },
@@ -347,7 +348,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
-	case 's': o->split = arg; return 0;
+	case 'S': o->split = arg; return 0;
 	case OPT_PRESET: o->preset = arg; return 0;
 	case OPT_PROTOCOL:
 		if (strcmp(arg, "burst") && strcmp(arg, "steady"))
@@ -369,14 +370,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--read-mb '%s' should be a number of MB, 0.1 or more",
 				   arg);
 		return 0;
-	case 'm': o->trace.model = arg; return 0;
+	case 'm': o->of_trace = "model", o->trace.model = arg; return 0;
 	case OPT_TRACE: o->trace.path = arg; return 0;
 	case OPT_STEPS:
+		o->of_trace = "steps";
 		o->trace.steps = (int)strtol(arg, &end, 10);
 		if (*end || o->trace.steps < 1)
 			argp_error(state, "--steps '%s' should be a number, 1 or more", arg);
 		return 0;
 	case OPT_LOAD:
+		o->of_trace = "load";
 		o->trace.load = strtod(arg, &end);
 		if (*end || !(o->trace.load > 0 && o->trace.load <= 10))
 			argp_error(state, "--load '%s' should be a share as in 0.95", arg);
@@ -384,6 +387,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (o->trace.path && !o->trace.model)
 			argp_error(state, "--trace needs --model, as in llama3.1-8b@1");
+		if (o->of_trace && !o->trace.path)
+			argp_error(state, "--%s is of --trace, which is not given", o->of_trace);
 		return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
@@ -469,7 +474,7 @@ int cmd_bench(int argc, char **argv)
 			     .trace = trace_defaults };
 	struct bench_stage st = { 0 };
 	struct protocol protocol;
-	char db[256];
+	char db[PATH_TEXT];
 	int code;
 	o.trace.steps = TRACE_STEPS;
 	argp_err_exit_status = EXIT_USAGE;

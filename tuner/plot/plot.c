@@ -170,13 +170,59 @@ static void settings_of_all(const struct plotted *p, FILE *f)
 		p->data->n, 100 * noise);
 }
 
+/* aside: where gnuplot writes it, beside the one before. */
+static void picture_path(char path[MAX_PATH], const struct picture *p, const struct options *o,
+			 int png, int aside)
+{
+	const size_t n = (size_t)snprintf(path, MAX_PATH, "%s/%s_%s.%s", o->out, o->gpu, p->name,
+					  png ? "png" : "svg");
+	if (aside && n < MAX_PATH)
+		snprintf(path + n, MAX_PATH - n, ".%ld", (long)getpid());
+}
+
+/* Whether the file ends as a whole picture does: gnuplot ends well on a full disk, too. */
+static int is_whole(const char *path, int png)
+{
+	static const char *const end[] = { "</svg>", "IEND\xae\x42\x60\x82" };
+	enum { LAST = 12 };
+	char last[LAST];
+	FILE *f = fopen(path, "rbe");
+	const int ok = f && !fseek(f, -LAST, SEEK_END) && fread(last, 1, LAST, f) == LAST;
+	if (f)
+		fclose(f);
+	return ok && memmem(last, LAST, end[png], strlen(end[png]));
+}
+
+/* Puts the new pictures in the place of those before; both or none. */
+static int take_pictures(const struct picture *p, const struct options *o)
+{
+	char path[2][MAX_PATH], aside[2][MAX_PATH];
+	int ok = 1;
+	for (int png = 0; png < 2; png++) {
+		picture_path(path[png], p, o, png, 0);
+		picture_path(aside[png], p, o, png, 1);
+		if (ok && !is_whole(aside[png], png)) {
+			complain("%s: gnuplot could not write the whole picture; is the disk full?",
+				 path[png]);
+			ok = 0;
+		}
+	}
+	for (int png = 0; png < 2; png++)
+		if (ok && rename(aside[png], path[png])) {
+			complain("%s: %s", path[png], strerror(errno));
+			ok = 0;
+		} else if (!ok) {
+			unlink(aside[png]);
+		}
+	return ok;
+}
+
 static void outputs(FILE *f, const struct picture *p, const struct options *o)
 {
 	fprintf(f, "width = %d\nheight = %d\n", p->width, p->height);
 	for (int png = 0; png < 2; png++) {
 		char path[MAX_PATH];
-		snprintf(path, sizeof path, "%s/%s_%s.%s", o->out, o->gpu, p->name,
-			 png ? "png" : "svg");
+		picture_path(path, p, o, png, 1);
 		fprintf(f, "png = %d\n", png);
 		quoted(f, "path", path);
 		fputs(plot_style, f);
@@ -230,7 +276,10 @@ static int draw(const struct plotted *p, const struct picture *picture, const st
 			 picture->needs);
 		return 1;
 	}
-	return ok && run_gnuplot(program);
+	if (!ok)
+		return 0;
+	ok = run_gnuplot(program);
+	return take_pictures(picture, o) && ok;
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
@@ -244,7 +293,11 @@ static int draw_all(const struct plotted *p, const struct options *o)
 	const char *tmp = getenv("TMPDIR");
 	char dir[MAX_DIR];
 	int ok = 1;
-	snprintf(dir, sizeof dir, "%s/attune-plot-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (snprintf(dir, sizeof dir, "%s/attune-plot-XXXXXX", tmp && *tmp ? tmp : "/tmp") >=
+	    MAX_DIR) {
+		complain("TMPDIR is too long; at most 380 characters are taken");
+		return 0;
+	}
 	if (!mkdtemp(dir)) {
 		complain("%s: %s", dir, strerror(errno));
 		return 0;
@@ -268,7 +321,7 @@ int cmd_plot(int argc, char **argv)
 	    "  attune plot --gpu cpu --model llama3.1-8b@1 --out /tmp";
 	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
 	struct options o = { .out = "results" };
-	char gpu[GPU_NAME], db[256], header[256];
+	char gpu[GPU_NAME], db[PATH_TEXT], header[PATH_TEXT];
 	struct forest forest = { 0 };
 	struct plotted p = { 0 };
 	static struct peers peers;
@@ -279,13 +332,15 @@ int cmd_plot(int argc, char **argv)
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
 	o.gpu = gpu;
-	if (access(o.out, W_OK | X_OK)) {
-		complain("--out: %s: %s", o.out, strerror(errno));
+	if (strlen(o.out) > MAX_DIR || access(o.out, W_OK | X_OK)) {
+		complain("--out: %.100s: %s", o.out,
+			 strlen(o.out) > MAX_DIR ? "at most 400 characters are taken"
+						 : strerror(errno));
 		return EXIT_USAGE;
 	}
 	if (!peers_load(&peers, gpu, o.peers))
 		return EXIT_USAGE;
-	db_path(db, o.db, gpu);
+	db_path_to_read(db, o.db, gpu);
 	rules_path(header, o.header, gpu);
 	data_load_both(db, o.gpu, &d, &all);
 	p.data = d;
