@@ -62,7 +62,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := adapter-% help clean format fuzz fuzz-api deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
+passive_goals := adapter-% help campaign clean format fuzz fuzz-api deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
 
 defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -91,6 +91,7 @@ include tests/hip/hip.mk
 include tests/fuzz/fuzz.mk
 include tests/sanitizers/sanitizers.mk
 include kernels/adapters/adapters.mk
+include tests/campaign/campaign.mk
 
 # What is inside is for the tool and the tests; what leaves has the names of
 # attune.h and no others.
@@ -249,7 +250,7 @@ test: export LEAVE_OUT := $(strip $(not_here))
 test: export AMD := 1
 test: deps-test ## builds and runs all that this machine can; GPU=h200 for the GPU's own
 	@test -z '$(LEAVE_OUT)' || echo 'linked without $(LEAVE_OUT): not for this machine; `make` links all'
-	$(Q)LOCAL=no $(MAKE) all $(tests) $(B)/fuzz_replay
+	$(Q)LOCAL=no $(MAKE) all $(tests) $(B)/fuzz_replay $(B)/campaign/fault.so
 	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) \
 		sh tests/run.sh $(long) $(filter-out $(long),$(scripts) $(tests))
 
@@ -305,7 +306,7 @@ install: all ## library, headers, pkg-config file, tool, into PREFIX
 	install -m 644 $(B)/libattune.a $(DESTDIR)$(PREFIX)/lib
 	install $(B)/libattune.so $(DESTDIR)$(PREFIX)/lib/libattune.so.0
 	ln -sf libattune.so.0 $(DESTDIR)$(PREFIX)/lib/libattune.so
-	install -m 644 kernels/attune.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 kernels/attune.h kernels/attune_plugin.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(wildcard generated/attune_*.h) kernels/attune_features.h kernels/features.def \
 		$(DESTDIR)$(PREFIX)/include/attune
 	for d in $(installed); do install -m 644 $$(find $${d#share/attune/} -maxdepth 1 -type f ! -path 'harness/*.c') \
@@ -319,4 +320,4 @@ clean: ## removes what was built
 format: ## clang-format over all C, tables excepted
 	clang-format -i $$(find kernels harness tuner tests -name '*.[ch]' -o -name '*.cu')
 
-.PHONY: all lib help deps deps-tune deps-test plot-if-possible tune confirm test fuzz fuzz-api heuristics heuristics-check plot bench bench-tools install clean format
+.PHONY: all lib help campaign deps deps-tune deps-test plot-if-possible tune confirm test fuzz fuzz-api heuristics heuristics-check plot bench bench-tools install clean format

@@ -7,8 +7,7 @@
  *
  * a list that ends with NULL and lives as long as the object. `attune --plugin FILE COMMAND` loads
  * it. Each of its kernels then races with attune's own: it is compared with the reference first,
- * timed in the same rounds on the same cold pages, and stored under its name and version. A program
- * that uses the library registers it by attune_register_plugin.
+ * timed in the same rounds on the same cold pages, and stored under its name and version.
  *
  * The order of calls, for each shape and each set of tunables:
  *
@@ -41,9 +40,9 @@ enum { ATTUNE_PLUGIN_ABI = 1, ATTUNE_PLUGIN_ERROR = 200, ATTUNE_PLUGIN_AXES = 8 
 
 /* A tunable. A sweep tries its values. */
 typedef struct attune_plugin_axis {
-	const char *name;  /* "SPLITS": capitals, digits and '_' */
+	const char *name;  /* "SPLITS": capitals, digits and '_'; 23 at most; but SPARE_UNITS */
 	const char *about; /* "most splits of a sequence; 0: its own heuristic" */
-	const int *values;
+	const int *values; /* each once */
 	int num_values;
 	int dflt; /* one of them */
 } attune_plugin_axis;
@@ -91,12 +90,13 @@ enum {
 typedef struct attune_plugin {
 	int abi;          /* ATTUNE_PLUGIN_ABI */
 	const char *name; /* "fa3": lower-case letters, digits and '_'; 31 at most */
-	/* "617264c1 2026-08-06": release or revision of the source, 48 characters at most. Times
-	 * belong to a name and a version: change it whenever the machine code changes. */
+	/* "617264c1 2026-08-06": release or revision of the source, 48 printable characters at
+	 * most. Times belong to a name and a version: change it whenever the machine code changes. */
 	const char *version;
 	const char *about;   /* a line for lists */
 	const char *backend; /* "cuda", "hip", "cpu" */
 	unsigned needs;      /* ATTUNE_PLUGIN_FINITE_SLOTS ... */
+	/* A choice as text, "fa3 SPLITS=16 PACK=1", has at most 223 characters. */
 	const attune_plugin_axis *axes;
 	int num_axes; /* ATTUNE_PLUGIN_AXES at most */
 
@@ -118,10 +118,8 @@ typedef struct attune_plugin {
 	void (*free_op)(void *op);
 } attune_plugin;
 
-/* Makes a plug-in known to the process, before contexts are opened; not while another thread uses
- * the library. The struct must live as long as the process. ATTUNE_INVALID, with attune_last_error:
- * it is of another ABI, its name is taken or not a name, an axis is not sound. */
-enum attune_status attune_register_plugin(const attune_plugin *);
+/* The one symbol that the shared object must export. */
+const attune_plugin *const *attune_plugins(void);
 
 #ifdef __cplusplus
 }

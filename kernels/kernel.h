@@ -23,7 +23,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-enum { MAX_AXES = 14, MAX_FLAGS = 320, MAX_CHOICE_TEXT = 224, FORMULA_TEXT = 64 };
+enum { MAX_AXES = 14, MAX_FLAGS = 512, MAX_CHOICE_TEXT = 224, FORMULA_TEXT = 64 };
 enum { MAX_PART_TEXT = MAX_CHOICE_TEXT + 32 }; /* a choice with its kernel's name */
 
 enum backend { BACKEND_CPU, BACKEND_GPU };

@@ -6,6 +6,7 @@
 #include "harness/plugin/plugin.h"
 #include <argp.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -123,6 +124,8 @@ int main(int argc, char **argv)
 		list(stderr);
 		return EXIT_USAGE;
 	}
+	/* Beyond `ulimit -f` a write then fails, which is reported. */
+	signal(SIGXFSZ, SIG_IGN);
 	/* argp names the program by argv[0] in what it prints */
 	snprintf(name, sizeof name, "attune %s", c->name);
 	argv[1] = name;

@@ -1,6 +1,7 @@
 /* plugin_load.c - opens a plug-in's shared object and registers its kernels. */
 #include "plugin.h"
 #include "harness/base/base.h"
+#include "kernels/spec/plugin.h"
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -25,7 +26,12 @@ int plugin_load(const char *file)
 		return 0;
 	}
 	memcpy(&list, &symbol, sizeof list);
-	for (const attune_plugin *const *p = list(); p && *p; p++)
+	const attune_plugin *const *p = list();
+	if (!p || !*p) {
+		complain("--plugin %s: its attune_plugins lists no kernel", file);
+		return 0;
+	}
+	for (; *p; p++)
 		if (attune_register_plugin(*p)) {
 			complain("--plugin %s: %s", file, attune_last_error());
 			return 0;

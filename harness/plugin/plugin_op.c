@@ -43,8 +43,8 @@ static void run_plan(const struct attune_args *args, int x, int y, int z)
 {
 	struct plan *p = args->scratch;
 	(void)x, (void)y, (void)z;
-	p->failed |= p->op->plugin->launch(p->op->op, p->plan, &p->tensors, p->workspace, NULL,
-					   p->error);
+	p->failed |=
+	    p->op->plugin->launch(p->op->op, p->plan, &p->tensors, p->workspace, NULL, p->error);
 }
 
 enum attune_status plugin_op_open(struct plugin_op **out, struct device *dev,
@@ -153,7 +153,10 @@ enum attune_status plugin_launch(struct plugin_op *op, struct plugin_key key,
 	if (op->code) {
 		const struct geometry one = { .x = 1, .y = 1, .z = 1, .threads = 1 };
 		const struct attune_args args = { .scratch = p };
-		return op->dev->ops->launch(op->dev, op->code, &one, &args, sizeof args, stream);
+		const enum attune_status status =
+		    op->dev->ops->launch(op->dev, op->code, &one, &args, sizeof args, stream);
+		/* it ran, unless a graph is recorded */
+		return status || !p->failed ? status : failed(op->plugin, "launch", p->error);
 	}
 	if (op->plugin->launch(op->op, p->plan, tensors, workspace, stream, p->error))
 		return failed(op->plugin, "launch", p->error);

@@ -42,14 +42,16 @@ fa3_objs := $(addprefix $(fa3_dir)/,fa3.o fa3_call.o prepare.o $(foreach s,0 1,$
 # As vLLM compiles it, which leaves out what its calls do not use.
 fa3_flags = -std=c++17 -O3 -DNDEBUG --use_fast_math --expt-relaxed-constexpr --expt-extended-lambda \
 	-Wno-deprecated-declarations -gencode arch=compute_90a,code=sm_90a \
-	-Xcompiler -fPIC,-fvisibility=hidden -MMD -MP -MF $(@:.o=.d) -Ikernels -I'$(FA3)/hopper' -I'$(fa3_cutlass)/include' -I$(fa3_dir)/include \
+	-Xcompiler -fPIC,-fvisibility=hidden -MMD -MP -MF $(@:.o=.d) \
+	-Ikernels -I'$(FA3)/hopper' -I'$(fa3_cutlass)/include' -I$(fa3_dir)/include \
 	-D'STD_TORCH_CHECK(...)=((void)0)' -DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED -DCUTLASS_ENABLE_GDC_FOR_SM90 \
 	$(addprefix -DFLASHATTENTION_,VARLEN_ONLY PACKGQA_ONLY \
 		$(addprefix DISABLE_,CLUSTER SM8x APPENDKV HDIMDIFF64 BACKWARD UNEVEN_K))
 
 $(B)/adapters/fa3.so: $(fa3_objs)
 	$(call say,LD,$@)
-	$(Q)$(NVCC) -shared -cudart static -Xcompiler -static-libstdc++,-static-libgcc -Xlinker --exclude-libs=ALL,--strip-all $^ -o $@
+	$(Q)$(NVCC) -shared -cudart static -Xcompiler -static-libstdc++,-static-libgcc \
+		-Xlinker --exclude-libs=ALL,--strip-all $^ -o $@
 $(fa3_objs): $(fa3_dir)/version | $(fa3_dir)/include
 # FA3 includes one header of PyTorch, for a macro that fa3_flags define.
 $(fa3_dir)/include:
@@ -66,6 +68,38 @@ $(fa3_dir)/kernels_%.o: kernels/adapters/fa3_kernels.cu
 	$(call say,NVCC,$@)
 	$(Q)$(NVCC) $(fa3_flags) -DFA3_SPLIT=$(word 1,$(subst _, ,$*)) -DFA3_GATHER=$(word 2,$(subst _, ,$*)) \
 		-c $< -o $@
+endif
+
+# ---- vLLM's Triton attention: VLLM=FOLDER, which has vllm/, and a PYTHON that has Triton ------------
+
+# QUERY_HEADS/KV_HEADS/PAGE_SIZE, by default of Llama 3.1 8B and 70B and of Qwen3 14B, 30B and 235B
+# in scenarios/h200.json
+VLLM_SHAPES ?= $(patsubst %,32/8/%,16 32 48 64 128) \
+	$(patsubst %,%/16,16/4 8/2 4/1 64/8 32/4 16/2 8/1 40/8 32/2 16/1)
+PYTHON ?= python3
+.PHONY: adapter-vllm-triton
+adapter-vllm-triton: $(B)/adapters/vllm_triton.so ## vLLM's Triton attention as a plug-in: VLLM=FOLDER [PYTHON=python3]
+ifneq ($(filter adapter-vllm-triton,$(MAKECMDGOALS)),)
+vllm_dir := $(B)/adapters/vllm_triton
+vllm_ops := $(VLLM)/vllm/v1/attention/ops
+$(if $(wildcard $(vllm_ops)/triton_unified_attention.py),,$(error attune: make adapter-vllm-triton needs \
+	VLLM=FOLDER, which has vllm/v1/attention/ops/triton_unified_attention.py$(if $(VLLM),: $(VLLM) has not)))
+# The script finds the version; what it is called with decides, too, what is compiled.
+vllm_triton_version := $(VLLM) $(VLLM_SHAPES) $(PYTHON)
+
+$(vllm_dir)/vllm_triton_table.h: kernels/adapters/vllm_triton.py $(vllm_dir)/version \
+		$(wildcard $(vllm_ops)/triton_*attention*.py)
+	$(call say,PY,$@)
+	$(Q)$(PYTHON) $< $(VLLM) $(@D) $(VLLM_SHAPES)
+$(vllm_dir)/cubins.S: $(vllm_dir)/vllm_triton_table.h
+	@printf '%s\n' '.section .rodata' '.balign 64' '.hidden attune_vllm_triton_cubins' \
+		'.global attune_vllm_triton_cubins' \
+		'attune_vllm_triton_cubins: .incbin "$(@D)/vllm_triton.bin"' '.section .note.GNU-stack' >$@
+$(B)/adapters/vllm_triton.so: kernels/adapters/vllm_triton.c kernels/adapters/driver.c $(vllm_dir)/cubins.S \
+		$(addprefix kernels/,adapters/vllm_triton.h adapters/driver.h attune_plugin.h attune.h)
+	$(call say,CC,$@)
+	$(Q)$(CC) -iquote kernels -I$(vllm_dir) -D_GNU_SOURCE $(CFLAGS) -fvisibility=hidden -shared -o $@ \
+		$(filter %.c %.S,$^) -ldl -lm
 endif
 
 # ---- FlashInfer: FLASHINFER=FOLDER, a checkout of flashinfer-ai/flashinfer -------------------------

@@ -6,8 +6,9 @@
  *                keys lies in one page */
 #include <cstdio>
 
-/* FA3's macros are replaced before its templates use them. An error of CUDA is thrown to fa3.cu
- * instead of ending the process. Kernels without a causal mask or with a window are not compiled. */
+/* FA3's macros are replaced before its templates use them. An error of CUDA is thrown to
+ * fa3_call.cu; FA3 would end the process. Kernels without a causal mask or with a window are not
+ * compiled. */
 #include "cuda_check.h"
 #include "static_switch.h"
 #undef CHECK_CUDA

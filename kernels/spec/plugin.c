@@ -19,13 +19,12 @@ static const char *const rules[] = { NULL };
 
 attune_plugin_device plugin_device(const struct device_info *d)
 {
-	const char *backend = d->backend == BACKEND_CPU	       ? "cpu"
+	const char *backend = d->backend == BACKEND_CPU     ? "cpu"
 			      : !strncmp(d->arch, "gfx", 3) ? "hip"
-							       : "cuda";
-	return (attune_plugin_device){ .backend = backend,
-					      .arch = d->arch,
-					      .ordinal = d->ordinal,
-					      .units = d->units };
+							    : "cuda";
+	return (attune_plugin_device){
+		.backend = backend, .arch = d->arch, .ordinal = d->ordinal, .units = d->units
+	};
 }
 
 static const char *why_illegal_in(const struct slot *s, const struct config *c,
@@ -53,7 +52,9 @@ static void geometry(const struct config *c, const attune_shape *shape, const st
 		     const struct device_info *d, struct geometry *g)
 {
 	(void)c, (void)shape, (void)p;
-	*g = (struct geometry){ .x = (unsigned)d->units, .y = 1, .z = 1, .threads = 1, .segments = 1 };
+	*g = (struct geometry){
+		.x = (unsigned)d->units, .y = 1, .z = 1, .threads = 1, .segments = 1
+	};
 }
 
 /* "617264c1_2026-08-06": the version without characters that separate flags. */
@@ -75,14 +76,14 @@ static int given_in(const struct slot *slot, char *text, size_t size, const attu
 {
 	char version[MOST_VERSION + 1];
 	put_version(version, sizeof version, slot->plugin->version);
-	return snprintf(text, size,
-			PLUGIN_FLAG "%s -DHEADS=%d -DKV_HEADS=%d -DHEAD_SIZE=%d -DDTYPE=%s "
+	return snprintf(
+	    text, size,
+	    PLUGIN_FLAG "%s -DHEADS=%d -DKV_HEADS=%d -DHEAD_SIZE=%d -DDTYPE=%s "
 			"-DKV_DTYPE=%s -DPAGE_SIZE=%d -DCAUSAL=%d -DWINDOW=%d -DSCALE=%g "
 			"-DSOFTCAP=%g -DSINKS=%d -DALIBI=%d -DLAYOUT=%d -DLSE=%d",
-			version, s->num_query_heads, s->num_kv_heads, s->head_size,
-			dtype_name(s->dtype), dtype_name(s->kv_dtype), s->page_size, s->causal,
-			s->window, (double)s->scale, (double)s->softcap, s->has_sinks,
-			s->has_alibi, (int)s->kv_layout, s->has_lse);
+	    version, s->num_query_heads, s->num_kv_heads, s->head_size, dtype_name(s->dtype),
+	    dtype_name(s->kv_dtype), s->page_size, s->causal, s->window, (double)s->scale,
+	    (double)s->softcap, s->has_sinks, s->has_alibi, (int)s->kv_layout, s->has_lse);
 }
 
 /* A choice has no tiles of its own. */
@@ -93,16 +94,15 @@ static int block_heads(const struct config *c)
 }
 
 #define EACH_SLOT(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-#define DEFINE(n)                                                                         \
-	static const char *why_illegal_##n(const struct config *c, const attune_shape *s, \
-					   const struct part *p,                          \
-					   const struct device_info *d)                   \
-	{                                                                                 \
-		return why_illegal_in(&slots[n], c, s, p, d);                             \
-	}                                                                                 \
-	static int given_##n(char *text, size_t size, const attune_shape *s)              \
-	{                                                                                 \
-		return given_in(&slots[n], text, size, s);                                \
+#define DEFINE(n)                                                                             \
+	static const char *why_illegal_##n(const struct config *c, const attune_shape *s,     \
+					   const struct part *p, const struct device_info *d) \
+	{                                                                                     \
+		return why_illegal_in(&slots[n], c, s, p, d);                                 \
+	}                                                                                     \
+	static int given_##n(char *text, size_t size, const attune_shape *s)                  \
+	{                                                                                     \
+		return given_in(&slots[n], text, size, s);                                    \
 	}
 EACH_SLOT(DEFINE)
 static const struct {
@@ -129,35 +129,77 @@ static int is_word(const char *text, size_t most, int is_upper)
 	return n > 0 && n <= most;
 }
 
+static int is_version(const char *text)
+{
+	size_t n = 0;
+	while (text && isprint((unsigned char)text[n]))
+		n++;
+	return n > 0 && n <= MOST_VERSION && !text[n];
+}
+
+static int is_listed(const int *values, int n, int value)
+{
+	while (n && values[n - 1] != value)
+		n--;
+	return n > 0;
+}
+
 static const char *axis_error(const attune_plugin_axis *a)
 {
 	if (!is_word(a->name, 23, 1))
 		return "an axis has no name of capitals, digits and '_', of 23 at most";
+	if (!strcmp(a->name, "SPARE_UNITS"))
+		return "an axis is called SPARE_UNITS, which means plans of two streams";
 	if (!a->values || a->num_values < 1)
 		return "an axis has no values";
-	for (int i = 0; i < a->num_values; i++)
-		if (a->values[i] == a->dflt)
-			return NULL;
-	return "the default of an axis is none of its values";
+	for (int i = 1; i < a->num_values; i++)
+		if (is_listed(a->values, i, a->values[i]))
+			return "an axis has a value twice";
+	if (!is_listed(a->values, a->num_values, a->dflt))
+		return "the default of an axis is none of its values";
+	return NULL;
+}
+
+/* The length of "SPLITS=16 " with the longest value. */
+static int axis_length(const attune_plugin_axis *a)
+{
+	int most = 0;
+	for (int i = 0; i < a->num_values; i++) {
+		const int n = snprintf(NULL, 0, "%s=%d ", a->name, a->values[i]);
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+static const char *axes_error(const attune_plugin *p)
+{
+	const char *why = NULL;
+	int length = (int)strlen(p->name) + 1;
+	if (p->num_axes < 0 || p->num_axes > ATTUNE_PLUGIN_AXES || (p->num_axes && !p->axes))
+		return "it has more than 8 axes, or says so";
+	for (int i = 0; i < p->num_axes && !why; i++) {
+		why = axis_error(&p->axes[i]);
+		for (int j = 0; j < i && !why; j++)
+			if (!strcmp(p->axes[i].name, p->axes[j].name))
+				why = "two axes have one name";
+		length += why ? 0 : axis_length(&p->axes[i]);
+	}
+	return why || length <= MAX_CHOICE_TEXT ? why
+						: "its name and axes as text are longer than 223 characters";
 }
 
 static const char *plugin_error(const attune_plugin *p)
 {
-	const char *why = NULL;
 	if (!is_word(p->name, 31, 0))
 		return "its name is not of lower-case letters, digits and '_', 31 at most";
-	if (!p->version || !*p->version || strlen(p->version) > MOST_VERSION)
-		return "its version is not of 1 to 48 characters";
-	if (!p->backend || (strcmp(p->backend, "cpu") && strcmp(p->backend, "cuda") &&
-			    strcmp(p->backend, "hip")))
+	if (!is_version(p->version))
+		return "its version is not of 1 to 48 printable characters";
+	if (!p->backend ||
+	    (strcmp(p->backend, "cpu") && strcmp(p->backend, "cuda") && strcmp(p->backend, "hip")))
 		return "its backend is none of cpu, cuda, hip";
 	if (!p->refuses || !p->prepare || !p->plan || !p->launch || !p->free_plan || !p->free_op)
 		return "a function is missing";
-	if (p->num_axes < 0 || p->num_axes > ATTUNE_PLUGIN_AXES || (p->num_axes && !p->axes))
-		return "it has more than 8 axes, or says so";
-	for (int i = 0; i < p->num_axes && !why; i++)
-		why = axis_error(&p->axes[i]);
-	return why;
+	return axes_error(p);
 }
 
 /* ---- registration ------------------------------------------------------------------------ */
@@ -187,9 +229,11 @@ static void fill_slot(struct slot *s, int n, const attune_plugin *p)
 enum attune_status attune_register_plugin(const attune_plugin *p)
 {
 	const char *why;
-	if (!p || p->abi != ATTUNE_PLUGIN_ABI)
-		return fail(ATTUNE_INVALID, "a plug-in is of ABI %d; this library has %d",
-			    p ? p->abi : 0, ATTUNE_PLUGIN_ABI);
+	if (!p)
+		return fail(ATTUNE_INVALID, "the plug-in is NULL");
+	if (p->abi != ATTUNE_PLUGIN_ABI)
+		return fail(ATTUNE_INVALID, "a plug-in is of ABI %d; attune has %d", p->abi,
+			    ATTUNE_PLUGIN_ABI);
 	why = plugin_error(p);
 	if (why)
 		return fail(ATTUNE_INVALID, "plug-in \"%.31s\": %s", p->name ? p->name : "", why);
@@ -197,8 +241,9 @@ enum attune_status attune_register_plugin(const attune_plugin *p)
 	if (kernel_find(backend, p->name))
 		return fail(ATTUNE_INVALID, "plug-in \"%s\": a kernel has this name", p->name);
 	if (num_plugins == MOST_PLUGINS)
-		return fail(ATTUNE_INVALID, "plug-in \"%s\": there are %d already, which is the most",
-			    p->name, MOST_PLUGINS);
+		return fail(ATTUNE_INVALID,
+			    "plug-in \"%s\": there are %d already, which is the most", p->name,
+			    MOST_PLUGINS);
 	struct slot *s = &slots[num_plugins];
 	fill_slot(s, num_plugins++, p);
 	kernel_add(&(struct kernel){ .name = p->name,

@@ -15,7 +15,8 @@ mkdir -p "$tmp/fa3/hopper" "$tmp/cutlass/include/cutlass"
 # A compiler that is only asked for by name.
 make_with adapter-fa3 NVCC=nvcc FA3=
 status=$?
-refused 'attune: make adapter-fa3 needs FA3=FOLDER' 'fa3: a folder that is not named'
+refused 'needs FA3=FOLDER, a checkout of github.com/vllm-project/flash-attention.' \
+	'fa3: a folder that is not named'
 make_with adapter-fa3 NVCC=nvcc FA3="$tmp/fa3"
 status=$?
 refused "$tmp/fa3 has no hopper/flash_fwd_launch_template.h" 'fa3: a folder of something else'

@@ -5,10 +5,15 @@
 
 #include "harness/base/base.h"
 #include "kernels/spec/device_info.h"
+#include <stddef.h>
 
-/* ---- files.c: whole text files ------------------------------------------------------- */
-char *file_text(const char *path);                /* NULL when it cannot be read */
-int file_put(const char *path, const char *text); /* all of it or nothing; 0 + complain */
+/* ---- files.c: whole files ------------------------------------------------------------ */
+char *file_text(const char *path); /* NULL when it cannot be read */
+/* Replaces the file by all of it or leaves it: writes PATH.new and renames that. A PATH.new that a
+ * killed process left is written over by the next. A pipe or a device such as /dev/stdout is
+ * written directly. 0 + complain. */
+int file_put(const char *path, const char *text);
+int file_put_bytes(const char *path, const void *bytes, size_t n);
 
 /* ---- paths.c: the GPU, its database and its header ------------------------------------- */
 /* `asked`, or if NULL the name of this machine's device; 0 + complain when it has none. */

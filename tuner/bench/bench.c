@@ -84,45 +84,6 @@ static struct decided oracle_made(const struct data *d, int s)
 	return made;
 }
 
-/* The fastest choice of a plug-in for a phase, else its default. NULL: it cannot run this. */
-static double plugin_choice(struct choice *out, const struct bench *b, const struct measured *m,
-			    int s, enum phase phase, const struct kernel *k)
-{
-	const struct device_info *device = &b->stage->dev.info;
-	double best = INFINITY;
-	*out = (struct choice){ .kernel = NULL };
-	if (!m->has[phase])
-		return 0;
-	for (struct choice_iter i = choices_of(b->d, s, phase, phase); s >= 0 && choices_next(&i);) {
-		const double us = cells_time(b->d, s, &i.cells[0]);
-		if (b->d->choice[i.choice].kernel == k && us < best)
-			best = us, *out = b->d->choice[i.choice];
-	}
-	if (out->kernel)
-		return best;
-	config_default(&out->config, k->space);
-	if (!k->space->why_illegal(&out->config, &m->shape, &m->part[phase], device))
-		out->kernel = k;
-	return INFINITY;
-}
-
-static struct entry plugin_entry(const struct bench *b, const struct measured *m, int s,
-				 const struct kernel *k)
-{
-	struct entry e = { .made = { .join = 1 } };
-	struct choice whole;
-	const double all = plugin_choice(&whole, b, m, s, PHASE_ALL, k);
-	const double parts = plugin_choice(&e.made.prefill, b, m, s, PHASE_PREFILL, k) +
-			     plugin_choice(&e.made.decode, b, m, s, PHASE_DECODE, k);
-	const int has_parts = (e.made.prefill.kernel || !m->has[PHASE_PREFILL]) &&
-			      (e.made.decode.kernel || !m->has[PHASE_DECODE]);
-	e.runs = has_parts;
-	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && whole.kernel &&
-	    (!has_parts || !(parts < all)))
-		e = (struct entry){ .runs = 1, .made = { .prefill = whole } };
-	return e;
-}
-
 static const char *racer_name(const struct bench *b, int i)
 {
 	return i < NUM_RACERS ? entries[i].name : b->plugin[i - NUM_RACERS]->name;
@@ -133,7 +94,8 @@ static void fill_entries(const struct bench *b, const struct measured *m, int sc
 			 struct entry entry[MOST_RACERS])
 {
 	for (int i = NUM_RACERS; i < b->num; i++)
-		entry[i] = plugin_entry(b, m, scenario, b->plugin[i - NUM_RACERS]);
+		entry[i] = bench_plugin_entry(b->d, m, scenario, b->plugin[i - NUM_RACERS],
+					      &b->stage->dev.info);
 	for (int i = 0; i < NUM_RACERS; i++) {
 		entry[i] = (struct entry){ .runs = b->chooser[i] || i == RACE_LIBRARY,
 					   .is_library = i == RACE_LIBRARY };
@@ -288,10 +250,7 @@ static int run(struct bench_stage *st, const struct data *d, const struct option
 		complain("out of memory");
 		return EXIT_CHECK;
 	}
-	for (const struct kernel *k = attune_kernels; k->name; k++)
-		if (k->plugin && k->backend == st->dev.info.backend)
-			b.plugin[b.num++] = k;
-	b.num += NUM_RACERS;
+	b.num = NUM_RACERS + bench_plugins(b.plugin, st->dev.info.backend);
 	for (int i = RACE_FIXED; i < NUM_RACERS; i++)
 		b.chooser[i] = chooser_new(d, entries[i].policy, NULL);
 	if (o->trace.path)
@@ -305,7 +264,6 @@ static int run(struct bench_stage *st, const struct data *d, const struct option
 							      : EXIT_CHECK;
 }
 
-enum { TRACE_STEPS = 100 };
 enum {
 	OPT_LIMIT = 256,
 	OPT_PRESET,
@@ -476,7 +434,7 @@ int cmd_bench(int argc, char **argv)
 	struct protocol protocol;
 	char db[PATH_TEXT];
 	int code;
-	o.trace.steps = TRACE_STEPS;
+	o.trace.steps = 100;
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	catch_signals();

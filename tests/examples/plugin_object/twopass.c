@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef VERSION /* -DVERSION='"2"': of the machine code */
+#define VERSION "1"
+#endif
+
 /* What all batches of a shape share. */
 struct op {
 	attune_shape shape;
@@ -171,7 +175,7 @@ const attune_plugin *const *attune_plugins(void)
 	};
 	static const attune_plugin twopass = { .abi = ATTUNE_PLUGIN_ABI,
 					       .name = "twopass",
-					       .version = "1",
+					       .version = VERSION,
 					       .about = "scores, softmax, sum: one row at a time",
 					       .backend = "cpu",
 					       .axes = axes,
