@@ -101,3 +101,69 @@ $(B)/adapters/vllm_triton.so: kernels/adapters/vllm_triton.c kernels/adapters/dr
 	$(Q)$(CC) -iquote kernels -I$(vllm_dir) -D_GNU_SOURCE $(CFLAGS) -fvisibility=hidden -shared -o $@ \
 		$(filter %.c %.S,$^) -ldl -lm
 endif
+
+# ---- FlashInfer: FLASHINFER=FOLDER, a checkout of flashinfer-ai/flashinfer -------------------------
+
+.PHONY: adapter-flashinfer
+CCCL       ?=# another CCCL than FlashInfer's own in 3rdparty/cccl; CUDA 13.0's is too old
+XQA_PAGES  ?= 16 32 64 128
+XQA_GROUPS ?= 4 8
+adapter-flashinfer: $(B)/adapters/flashinfer.so ## FlashInfer as a plug-in: FLASHINFER=FOLDER [CUTLASS=FOLDER CCCL=FOLDER]
+ifneq ($(filter adapter-flashinfer,$(MAKECMDGOALS)),)
+fi_cutlass := $(or $(CUTLASS),$(FLASHINFER)/3rdparty/cutlass)
+fi_cccl    := $(or $(CCCL),$(FLASHINFER)/3rdparty/cccl)
+fi_needs   := attune: make adapter-flashinfer needs
+$(if $(NVCC),,$(error $(fi_needs) nvcc))
+$(if $(FLASHINFER),,$(error $(fi_needs) FLASHINFER=FOLDER, a checkout of github.com/flashinfer-ai/flashinfer))
+$(if $(wildcard $(FLASHINFER)/csrc/xqa/mha.cu),,$(error $(fi_needs) FLASHINFER=FOLDER, a checkout of \
+	github.com/flashinfer-ai/flashinfer: $(FLASHINFER) has no csrc/xqa/mha.cu))
+$(if $(wildcard $(fi_cutlass)/include/cutlass/cutlass.h),,$(error $(fi_needs) CUTLASS=FOLDER, a checkout of \
+	github.com/NVIDIA/cutlass: $(fi_cutlass) has no include/cutlass/cutlass.h))
+$(if $(wildcard $(fi_cccl)/libcudacxx/include),,$(error $(fi_needs) CCCL=FOLDER, a checkout of \
+	github.com/NVIDIA/cccl: $(fi_cccl) has no libcudacxx/include))
+flashinfer_version := $(call revision_of,$(FLASHINFER),include csrc)
+$(if $(flashinfer_version),,$(error $(fi_needs) REVISION=, the name of this version: $(FLASHINFER) is no git checkout))
+flashinfer_version += $(shell cd '$(fi_cutlass)' && $(is_checkout) && git log -1 --abbrev=8 --format='cutlass %h')
+
+fi_dir   := $(B)/adapters/flashinfer
+fi_tiles := 16_kNone 16_kCausal 64_kCausal 128_kCausal
+fi_xqa   := $(foreach p,$(XQA_PAGES),$(foreach g,$(XQA_GROUPS),$(addprefix $(p)_$(g)_,bf16 dequant fp8)))
+fi_heavy := fa3_kernels batch_kernels $(addprefix pod_kernels_,16 64 128) $(addprefix fa2_kernels_,$(fi_tiles)) $(addprefix xqa_kernels_,$(fi_xqa))
+fi_objs  := $(patsubst %,$(fi_dir)/%.o,flashinfer pages fa2 fa2_plan fa3 batch pod xqa driver $(fi_heavy))
+# As its wrappers compile at run time.
+fi_flags = -std=c++17 -O3 -DNDEBUG -use_fast_math --expt-relaxed-constexpr -Wno-deprecated-declarations \
+	-gencode arch=compute_90a,code=sm_90a -Xfatbin=-compress-all \
+	-Xcompiler -fPIC,-fvisibility=hidden -MMD -MP -MF $(@:.o=.d) \
+	-Ikernels -I$(fi_dir)/generated $(addprefix -I'$(fi_cccl)'/,libcudacxx/include cub thrust) \
+	-isystem '$(FLASHINFER)/include' -isystem '$(FLASHINFER)/csrc' \
+	-isystem '$(fi_cutlass)/include' -isystem '$(fi_cutlass)/tools/util/include' \
+	$(addprefix -DFLASHINFER_ENABLE_,F16 BF16 FP8_E4M3 FP8_E5M2 FP8_E8M0 FP4_E2M1) \
+	-DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED -DVERSION='"$(strip $(flashinfer_version))"'
+fi_xqa_flags := -DBEAM_WIDTH=1 -DUSE_INPUT_KV=0 -DUSE_CUSTOM_BARRIER=1 -DINPUT_FP16=0 -DDTYPE=__nv_bfloat16 \
+	-DHEAD_ELEMS=128 -DSLIDING_WINDOW=0 -DLOW_PREC_OUTPUT=0 -DSPEC_DEC=0 -DMLA_WRAPPER=0 -DUSE_SM90_MHA=1
+stem      = $(word $(1),$(subst _, ,$*))
+
+$(B)/adapters/flashinfer.so: $(fi_objs)
+	$(call say,LD,$@)
+	$(Q)$(NVCC) -shared -cudart static -Xcompiler -static-libstdc++,-static-libgcc -Xlinker --exclude-libs=ALL,--strip-all $^ -o $@
+$(fi_objs): $(fi_dir)/version
+$(fi_dir)/xqa.o: $(fi_dir)/generated/xqa_list.h
+$(fi_dir)/generated/xqa_list.h: FORCE
+	@mkdir -p $(@D)
+	@echo '#define XQA_LIST $(foreach p,$(XQA_PAGES),$(foreach g,$(XQA_GROUPS),X($(p), $(g))))' >$@.$(aside)
+	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
+$(fi_dir)/%.o: kernels/adapters/flashinfer/%.cu
+	$(call say,NVCC,$@)
+	$(Q)$(NVCC) $(fi_flags) -c $< -o $@
+# Stems: rows of a tile and the mask; page size, heads of a group and the math of xqa.h.
+$(fi_dir)/fa2_kernels_%.o: kernels/adapters/flashinfer/fa2_kernels.cu
+	$(call say,NVCC,$@)
+	$(Q)$(NVCC) $(fi_flags) -DTILE=$(call stem,1) -DMASK=$(call stem,2) -c $< -o $@
+$(fi_dir)/pod_kernels_%.o: kernels/adapters/flashinfer/pod_kernels.cu
+	$(call say,NVCC,$@)
+	$(Q)$(NVCC) $(fi_flags) -DTILE=$* -c $< -o $@
+$(fi_dir)/xqa_kernels_%.o: kernels/adapters/flashinfer/xqa_kernels.cu
+	$(call say,NVCC,$@)
+	$(Q)$(NVCC) $(fi_flags) $(fi_xqa_flags) -DTOKENS_PER_PAGE=$(call stem,1) -DHEAD_GRP_SIZE=$(call stem,2) \
+		-DXQA_MATH=$(call stem,3) -DCACHE_ELEM_ENUM=$(if $(filter bf16,$(call stem,3)),0,2) -c $< -o $@
+endif

@@ -31,6 +31,27 @@ refused 'attune: make adapter-fa3 needs REVISION=' 'fa3: sources without a revis
 make_with adapter-fa3 NVCC= FA3="$tmp/fa3" CUTLASS="$tmp/cutlass"
 status=$?
 refused 'attune: make adapter-fa3 needs nvcc' 'fa3: no compiler'
+
+mkdir -p "$tmp/fi/csrc/xqa" "$tmp/cccl/libcudacxx/include"
+make_with adapter-flashinfer NVCC=nvcc FLASHINFER=
+status=$?
+refused 'attune: make adapter-flashinfer needs FLASHINFER=FOLDER' 'flashinfer: a folder that is not named'
+make_with adapter-flashinfer NVCC=nvcc FLASHINFER="$tmp/fi"
+status=$?
+refused "$tmp/fi has no csrc/xqa/mha.cu" 'flashinfer: a folder of something else'
+touch "$tmp/fi/csrc/xqa/mha.cu"
+make_with adapter-flashinfer NVCC=nvcc FLASHINFER="$tmp/fi"
+status=$?
+refused 'attune: make adapter-flashinfer needs CUTLASS=FOLDER' 'flashinfer: a checkout without its submodules'
+make_with adapter-flashinfer NVCC=nvcc FLASHINFER="$tmp/fi" CUTLASS="$tmp/cutlass"
+status=$?
+refused 'attune: make adapter-flashinfer needs CCCL=FOLDER' 'flashinfer: no CCCL'
+make_with adapter-flashinfer NVCC=nvcc FLASHINFER="$tmp/fi" CUTLASS="$tmp/cutlass" CCCL="$tmp/cccl"
+status=$?
+refused 'attune: make adapter-flashinfer needs REVISION=' 'flashinfer: sources without a revision'
+make_with adapter-flashinfer NVCC= FLASHINFER="$tmp/fi" CUTLASS="$tmp/cutlass" CCCL="$tmp/cccl"
+status=$?
+refused 'attune: make adapter-flashinfer needs nvcc' 'flashinfer: no compiler'
 [ ! -e "$tmp/build" ]
 row $? 'nothing was built on the way'
 end_rows
