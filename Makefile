@@ -62,9 +62,9 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := help clean format fuzz deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
+passive_goals := adapter-% help campaign clean format fuzz fuzz-api deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
 
-defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*.def)
+defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
 plugins := $(patsubst %.def,%,$(if $(PLUGIN),$(wildcard $(abspath $(PLUGIN))/*.def)))
 $(if $(PLUGIN),$(if $(plugins),,$(error PLUGIN=$(PLUGIN): has no NAME.def)))
@@ -73,8 +73,8 @@ $(foreach p,$(notdir $(plugins)),$(if $(shell echo '$(p)' | grep -x '[a-z][a-z0-
 $(foreach p,$(notdir $(plugins)),$(if $(filter $(p),$(notdir $(basename $(defs)))),$(error $(p): attune has a kernel of this name)))
 where    = $(if $(wildcard $(1).cu),gpu,cpu)
 spaces  += $(foreach p,$(plugins),$(B)/space/plugin/$(call where,$(p))_$(notdir $(p)).o)
-libobj  := $(patsubst %.c,$(B)/%.o,$(filter-out kernels/cpu/% kernels/spec/space.c kernels/ship/list_shipped.c,\
-	$(sort $(wildcard kernels/*/*.c kernels/*/*/*.c)))) $(spaces)
+libobj  := $(patsubst %.c,$(B)/%.o,$(filter-out kernels/cpu/% kernels/adapters/% \
+	kernels/spec/space.c kernels/ship/list_shipped.c,$(sort $(wildcard kernels/*/*.c kernels/*/*/*.c)))) $(spaces)
 toolobj := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard harness/*/*.c tuner/*.c tuner/*/*.c)))
 sources := $(sort $(wildcard tests/*/t_*.c))
 tests   := $(patsubst %.c,$(B)/%,$(notdir $(sources)))
@@ -89,6 +89,9 @@ include tests/simt/simt.mk
 include tests/cdna/cdna.mk
 include tests/hip/hip.mk
 include tests/fuzz/fuzz.mk
+include tests/sanitizers/sanitizers.mk
+include kernels/adapters/adapters.mk
+include tests/campaign/campaign.mk
 
 # What is inside is for the tool and the tests; what leaves has the names of
 # attune.h and no others.
@@ -135,7 +138,7 @@ $(B)/t_%: t_%.c $(B)/cdna.a $(B)/simt.a $(B)/inside.a $(shipped_objs) | $(B)/has
 $(B)/space/%.o: kernels/%.def kernels/spec/space.c | $(B)/has_library
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -DSPACE='"$*.def"' -DNAME=$(subst /,_,$*)_space -c kernels/spec/space.c -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -DSPACE='"$*.def"' -DNAME=$(firstword $(subst /, ,$*))_$(notdir $*)_space -c kernels/spec/space.c -o $@
 define plugins_text
 $(foreach p,$(plugins),PLUGIN($(call where,$(p)), $(notdir $(p)), "$(p)$(if $(wildcard $(p).cu),.cu,.c)")
 )
@@ -241,13 +244,13 @@ not_here    = $(if $(nvidia_here)$(call was_linked,ptx),,nvidia) \
 	$(if $(amd_here)$(call was_linked,gfx90a),,gfx90a gfx950) \
 	$(if $(call was_linked,scalar),,$(other_isas))
 # A minute and more, begun first, so that no CPU is without work at the end.
-long = $(filter %/t_committed.sh %/t_shipped.sh %/t_amd_tune.sh,$(scripts)) \
+long = $(filter %/t_committed.sh %/t_shipped.sh %/t_amd_tune.sh %/t_sanitizers.sh,$(scripts)) \
 	$(addprefix $(B)/t_,simt_kernels cpu_kernels cdna amd_compile)
 test: export LEAVE_OUT := $(strip $(not_here))
 test: export AMD := 1
 test: deps-test ## builds and runs all that this machine can; GPU=h200 for the GPU's own
 	@test -z '$(LEAVE_OUT)' || echo 'linked without $(LEAVE_OUT): not for this machine; `make` links all'
-	$(Q)LOCAL=no $(MAKE) all $(tests) $(B)/fuzz_replay
+	$(Q)LOCAL=no $(MAKE) all $(tests) $(B)/fuzz_replay $(B)/campaign/fault.so
 	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) \
 		sh tests/run.sh $(long) $(filter-out $(long),$(scripts) $(tests))
 
@@ -258,6 +261,10 @@ fuzz: ## libFuzzer on all that parses files, for FUZZ_SECONDS=3600; needs clang
 		{ echo '$(fuzz_needs)' >&2; exit 2; }
 	+$(Q)$(fuzz_make) $(B)/fuzz/fuzz
 	$(Q)B=$(B) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh
+
+fuzz-api: ## random calls of the library against the reference, for FUZZ_SECONDS=3600; SAN=1
+	$(Q)LOCAL=no $(MAKE) $(B)/t_api
+	$(Q)printf '%s\n' cpu h200 mi300x | xargs -I{} -P 3 nice -n 19 $(B)/t_api {} $(FUZZ_SECONDS)
 
 heuristics: ## results/ to generated/, for GPU= or all
 	$(Q)$(MAKE) $(tool)
@@ -290,18 +297,21 @@ $(B)/bench_tools: tests/bench_tools.c
 	$(Q)$(CC) $(CPPFLAGS) -O2 -std=c11 $(WARN) $< -o $@
 
 # The tool compiles what it measures, so kernels' sources go along.
-installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu harness/check harness/ceilings)
+installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu $(patsubst %/,%,$(sort $(dir $(wildcard kernels/gpu/*/*)))) \
+	harness/check harness/ceilings)
+installed_data := $(wildcard scenarios/*.json scenarios/*.tsv generated/attune_*.h results/*.sqlite)
 install: all ## library, headers, pkg-config file, tool, into PREFIX
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include/attune $(installed))
 	install $(B)/attune $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(B)/libattune.a $(DESTDIR)$(PREFIX)/lib
 	install $(B)/libattune.so $(DESTDIR)$(PREFIX)/lib/libattune.so.0
 	ln -sf libattune.so.0 $(DESTDIR)$(PREFIX)/lib/libattune.so
-	install -m 644 kernels/attune.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 kernels/attune.h kernels/attune_plugin.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(wildcard generated/attune_*.h) kernels/attune_features.h kernels/features.def \
 		$(DESTDIR)$(PREFIX)/include/attune
 	for d in $(installed); do install -m 644 $$(find $${d#share/attune/} -maxdepth 1 -type f ! -path 'harness/*.c') \
 		$(DESTDIR)$(PREFIX)/$$d || exit; done
+	for f in $(installed_data); do install -m 644 -D $$f $(DESTDIR)$(PREFIX)/share/attune/$$f || exit; done
 	{ echo 'prefix=$(PREFIX)'; cat $(B)/attune.pc; } >$(DESTDIR)$(PREFIX)/lib/pkgconfig/attune.pc
 
 clean: ## removes what was built
@@ -310,4 +320,4 @@ clean: ## removes what was built
 format: ## clang-format over all C, tables excepted
 	clang-format -i $$(find kernels harness tuner tests -name '*.[ch]' -o -name '*.cu')
 
-.PHONY: all lib help deps deps-tune deps-test plot-if-possible tune confirm test fuzz heuristics heuristics-check plot bench bench-tools install clean format
+.PHONY: all lib help campaign deps deps-tune deps-test plot-if-possible tune confirm test fuzz fuzz-api heuristics heuristics-check plot bench bench-tools install clean format

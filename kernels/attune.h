@@ -15,8 +15,8 @@
  * Every function returns an enum attune_status; attune_last_error() has one line of text for the
  * last failure of the calling thread. The library never prints, exits or aborts. Several threads
  * may use a context or an op at a time once it is made; closing is the caller's to order. A child
- * of fork() must not use what its parent opened: it opens contexts of its own, and on a GPU fork()
- * comes before the first attune_open.
+ * of fork() must not use what its parent opened (on the CPU attune_run refuses it): it opens contexts
+ * of its own, and on a GPU fork() comes before the first attune_open.
  *
  * attune_plan_batch and attune_run neither allocate nor synchronise, and may be called while a
  * CUDA graph is captured.
@@ -71,7 +71,19 @@ enum attune_kv_layout { ATTUNE_KV_STRIDED, ATTUNE_KV_CLASSIC };
 typedef struct attune_context attune_context;
 typedef struct attune_op attune_op;
 
-/* What all batches of a layer have in common. */
+/* What all batches of a layer have in common. An op has its own scale, softcap and window: layers
+ * that differ in these need an op each, which may run in turn or from several threads.
+ *
+ * Token i of a query stands at position seq_len - query_len + i, which is negative where the query
+ * is longer than its sequence. It sees keys j
+ *
+ *   j <= position              where causal; else all of the sequence
+ *   j > position - window      where window > 0. So each token of a speculative query has a window
+ *                              of its own; without causal, keys behind the token are seen, too
+ *
+ * with the scores s = scale * (q . k); where softcap > 0, then
+ * s = softcap * tanh(s / softcap); with ALiBi, then s += slope * (j - position). A sink is one more
+ * score of its head, without a value. */
 typedef struct attune_shape {
 	int num_query_heads; /* a multiple of num_kv_heads, 65535 at most */
 	int num_kv_heads;
@@ -80,7 +92,7 @@ typedef struct attune_shape {
 	enum attune_dtype dtype;    /* of q and out */
 	enum attune_dtype kv_dtype; /* of the cache */
 	int causal;
-	int window;    /* keys a query sees, itself included; 0: all */
+	int window;    /* keys that a token sees, its own included; 0: all */
 	float scale;   /* 0: 1 / sqrt(head_size); else 2^-126 to 2^120 */
 	float softcap; /* 0: none; else 1e-4 to 1000, and scale / softcap 2^120 at most */
 	int has_sinks; /* tensors.sinks will be given */
@@ -98,6 +110,7 @@ typedef struct attune_shape {
  *   a query, a sequence                               2^29 tokens
  *   (query tokens + num_seqs) * num_query_heads       below 2^31
  *   sum of seq_lens * num_kv_heads                    2^48
+ *   num_seqs * longest query * num_query_heads        2^42
  *
  * Where page_size is no power of two sequences may have to be shorter:
  * 2^32 / (page_size - 2^32 % page_size) keys are always taken. */
@@ -108,7 +121,10 @@ typedef struct attune_batch {
 } attune_batch;
 
 /* The tensors of one layer's step, on the device (on the host for the CPU). The caller owns them.
- * Strides are in elements; args.h has shapes and meaning.
+ * Strides are in elements; args.h has shapes and meaning. On a GPU they are multiples of 8 elements,
+ * over an E4M3 cache of 16, and out, q, k_cache and v_cache are 16-byte aligned. Where warpgroup
+ * runs (`attune_plan_text` names it) attune_run refuses a 16-bit cache whose page strides are no
+ * multiples of 8 slot strides, with ATTUNE_UNSUPPORTED.
  *
  * What is read. A slot is live where a query token of this step sees its key: it lies in the
  * sequence, not behind the causal limit of the last token and not in front of the window of the
@@ -295,13 +311,16 @@ typedef struct attune_plan {
  * agree: version, device (on the CPU the instruction set), shape, the sequence's own query
  * and context lengths, and its tensors' values.
  *
- *   - Shape and device pick one kernel for prefills and one for decodes; neither cuts keys
- *     into segments. The parts run one after the other, and EARLY changes nothing.
+ *   - Shape and device pick one kernel for prefills, which cuts no keys into segments, and one for
+ *     decodes with a number of segments: up to 8 on a GPU, up to 4 on a CPU. Each sequence's keys
+ *     go to these by its own length. Batches of short sequences alone get fewer, and the same
+ *     bits. The parts run one after the other, and EARLY changes nothing.
+ *   - Where a launch merges segments the workspace may exceed 256 MiB, the limit otherwise.
  *   - attune_plan_batch refuses what that kernel cannot run, with ATTUNE_UNSUPPORTED. Beyond
  *     the refusals of attune_prepare these are: decodes over an E4M3 cache or with LSE where
- *     the library carries no code of ring for the shape, and there batches of more than 65535
- *     decodes (fewer for queries of several tokens); in the classic layout sequences whose
- *     scores exceed a block's shared memory, some 57000 keys on an H200.
+ *     the library carries no code of ring for the shape; where ring runs the decodes, batches
+ *     of more than 65535 of them (fewer for queries of several tokens); in the classic layout
+ *     sequences whose scores exceed a block's shared memory, some 57000 keys on an H200.
  *   - No step plans on the device: attune_record_* and attune_plan_recorded, and under capture
  *     an attune_run with LENGTHS_VARY, are ATTUNE_UNSUPPORTED. Graphs of plans (LENGTHS_PICKED)
  *     are invariant. */
@@ -405,6 +424,11 @@ enum attune_status attune_batch_features(const attune_op *op, const attune_batch
 /* "prefill: qblock BLOCK_M=128 ... | decode: segmented ..."; "||": side by side */
 enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan, char *text,
 				    size_t size);
+
+/* How many choices of its rules the op can run in no batch, in one line: "2 of 12 choices, the first
+ * is ring BLOCK_M=8 ...: why". "": none. The defaults replace such a choice and no call fails, so a
+ * program that depends on its file of ATTUNE_HEURISTICS asks here. */
+enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t size);
 
 const char *attune_status_text(enum attune_status status);
 const char *attune_last_error(void);

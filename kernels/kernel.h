@@ -23,12 +23,13 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-enum { MAX_AXES = 14, MAX_FLAGS = 320, MAX_CHOICE_TEXT = 224, FORMULA_TEXT = 64 };
+enum { MAX_AXES = 14, MAX_FLAGS = 512, MAX_CHOICE_TEXT = 224, FORMULA_TEXT = 64 };
 enum { MAX_PART_TEXT = MAX_CHOICE_TEXT + 32 }; /* a choice with its kernel's name */
 
 enum backend { BACKEND_CPU, BACKEND_GPU };
 
 struct device_info;
+struct attune_plugin;
 
 struct axis {
 	const char *name, *about;
@@ -103,9 +104,10 @@ struct kernel {
 	const char *name;
 	enum backend backend;
 	int selectable;     /* 0: a helper such as the reduction */
-	const char *source; /* below kernels/: "gpu/qblock.cu"; of a plug-in a whole path */
+	const char *source; /* below kernels/: "gpu/attend/qblock.cu"; of a plug-in a whole path */
 	const char *about;
 	const struct space *space;
+	const struct attune_plugin *plugin; /* NULL, or its code: no source is compiled */
 };
 
 /* Kernels that others need, each a launch of its own: before them the list of Q blocks, after them
@@ -113,7 +115,9 @@ struct kernel {
 enum helper { HELPER_SCHEDULE, HELPER_REDUCE, HELPER_REDUCE_WIDE, NUM_HELPERS };
 
 /* kernel.c, formula.c */
-extern const struct kernel attune_kernels[]; /* ends with a NULL name */
+enum { MOST_PLUGINS = 12 };
+extern const struct kernel *const attune_kernels; /* ends with a NULL name */
+void kernel_add(const struct kernel *);		  /* at the end; at most MOST_PLUGINS */
 const struct kernel *kernel_find(enum backend backend, const char *name);
 /* The path of a kernel's source below a kernels folder, or a plug-in's own. 0: it is too long. */
 int kernel_path(char *path, size_t size, const struct kernel *, const char *root);
@@ -231,6 +235,8 @@ long long span_rows(const attune_span *, const attune_shape *);
  * count its flops. */
 long long part_live_keys(const attune_shape *, const attune_batch *, enum phase);
 long long part_pairs(const attune_shape *, const attune_batch *, enum phase);
+/* (query tokens + sequences) x query heads of a batch stay within this. */
+enum { MOST_BATCH_ROWS = 0x7fffffff };
 const char *shape_error(const attune_shape *); /* NULL when sound */
 /* Without a shape only the checks that hold for all shapes. */
 const char *batch_error(const attune_batch *, const attune_shape *);

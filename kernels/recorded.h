@@ -3,10 +3,11 @@
  *
  *   attune_prepare       ship/bodies.c: the bodies of the kernel; replan/table.c: the table, which
  *                        goes to the device
- *   attune_record_plan   gpu/planner.cu: lengths on the device -> struct recorded_plan
- *   attune_record_run    gpu/recorded.cu, once a part: a kernel of several bodies that runs the one
- *                        in the plan. Instead, where possible, gpu/warpgroup.cu for the prefill
- *                        part and gpu/ring_list_recorded.cu for the decode part
+ *   attune_record_plan   gpu/replan/planner.cu: lengths on the device -> struct recorded_plan
+ *   attune_record_run    gpu/replan/recorded.cu, once a part: a kernel of several bodies that runs
+ *                        the one in the plan. Instead, where possible, gpu/warpgroup/warpgroup.cu
+ *                        for the prefill part and gpu/replan/ring_list_recorded.cu for the decode
+ *                        part
  *
  * These two run a part by one choice for all lengths. warpgroup's blocks take items in turn and
  * find them by the lengths in device memory; one launch covers all sequences with more tokens than

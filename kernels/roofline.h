@@ -1,5 +1,5 @@
-/* roofline.h - arguments of gpu/roofline.cu and gpu/launch.cu, and the layout of the memory that
- * roofline reads. C and device code.
+/* roofline.h - arguments of roofline.cu and launch.cu in gpu/ceilings, and the layout of the memory
+ * that roofline reads. C and device code.
  *
  *   page  32 KiB: 16 tokens of 8 KV heads of 128 values of 2 bytes
  *   item   4 KiB: one head of a page, or an eighth of its bytes; 0..7 of page 0, then of page 1

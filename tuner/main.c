@@ -3,8 +3,10 @@
 #include "harness/base/base.h"
 #include "harness/bridge/bridge.h"
 #include "harness/commands/commands.h"
+#include "harness/plugin/plugin.h"
 #include <argp.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,13 +38,15 @@ static const struct command {
 
 static void list(FILE *f)
 {
-	fputs("Usage: attune COMMAND [OPTION...]\n\n"
+	fputs("Usage: attune [--plugin FILE]... COMMAND [OPTION...]\n\n"
 	      "Measures paged-attention kernels on this machine and writes the code that chooses "
 	      "among them.\n\n",
 	      f);
 	for (size_t i = 0; i < COUNT(commands); i++)
 		fprintf(f, "  %-11s %s\n", commands[i].name, commands[i].about);
 	fputs("\n`attune COMMAND --help` lists the options of a command, with examples.\n"
+	      "--plugin FILE adds the kernels of a shared object (attune_plugin.h), which then race "
+	      "like\nattune's own; FILE:fa3,fi_fa2 adds these of them. It may be repeated.\n"
 	      "Exit status: 0 done, 1 a check failed, 2 bad usage or input, 3 no such device, "
 	      "4 the machine is busy, "
 	      "130 interrupted.\n",
@@ -78,8 +82,31 @@ static int explained(const char *command, int code)
 	return code;
 }
 
+/* Loads the plug-ins that stand before the command, and removes them from the arguments. */
+static int load_plugins(int *argc, char ***argv)
+{
+	static const char option[] = "--plugin";
+	const size_t n = sizeof option - 1;
+	while (*argc > 1 && !strncmp((*argv)[1], option, n) && strchr("=", (*argv)[1][n])) {
+		const char *word = (*argv)[1], *file = word[n] ? word + n + 1 : (*argv)[2];
+		const int used = word[n] ? 1 : 2;
+		if (!file) {
+			complain("--plugin needs a file");
+			return 0;
+		}
+		if (!plugin_load(file))
+			return 0;
+		(*argv)[used] = (*argv)[0];
+		*argv += used;
+		*argc -= used;
+	}
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
+	if (!load_plugins(&argc, &argv))
+		return EXIT_USAGE;
 	const char *word = argc > 1 ? argv[1] : "";
 	const struct command *c = command_find(word);
 	char name[32];
@@ -97,6 +124,8 @@ int main(int argc, char **argv)
 		list(stderr);
 		return EXIT_USAGE;
 	}
+	/* Beyond `ulimit -f` a write then fails, which is reported. */
+	signal(SIGXFSZ, SIG_IGN);
 	/* argp names the program by argv[0] in what it prints */
 	snprintf(name, sizeof name, "attune %s", c->name);
 	argv[1] = name;

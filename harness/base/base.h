@@ -40,6 +40,13 @@ int complaints(void); /* lines written by complain() */
  * The caller frees it; NULL: no memory. */
 char *shown_text(const char *text);
 
+/* ---- data_files.c ------------------------------------------------------------------ */
+enum { PATH_TEXT = 4096 };
+const char *executable_dir(void); /* the folder of the running program */
+/* A file or folder that comes with the tool, such as "scenarios": below the working directory, else
+ * where `make install` put it. Returns path. */
+const char *data_path(char path[PATH_TEXT], const char *name);
+
 /* ---- table.c --------------------------------------------------------------------- */
 /* A table for people and machines. Control characters are escaped in table and markdown; csv is
  * quoted as in RFC 4180. */

@@ -51,6 +51,17 @@ void input_close(struct input *r)
 	free(r->text);
 }
 
+/* The byte order mark that some editors begin a text with. */
+static void drop_mark(char *text, size_t *size)
+{
+	static const char mark[] = "\xef\xbb\xbf";
+	const size_t n = strlen(mark);
+	if (*size < n || memcmp(text, mark, n) != 0)
+		return;
+	*size -= n;
+	memmove(text, text + n, *size + 1);
+}
+
 int input_open(struct input *r, const char *path)
 {
 	json_error_t error;
@@ -58,6 +69,7 @@ int input_open(struct input *r, const char *path)
 	*r = (struct input){ .file = path, .text = read_file(path, &size) };
 	if (!r->text)
 		return 0;
+	drop_mark(r->text, &size);
 	r->root = json_loadb(r->text, size, JSON_REJECT_DUPLICATES, &error);
 	if (!r->root) {
 		complain("%s:%d:%d: %s; the file must hold one JSON object", path, error.line,
@@ -86,6 +98,14 @@ static void put_wanted(FILE *f, const struct key *k)
 	}
 }
 
+/* jansson keeps no text: 1e1 is shown as 10.0, so that it does not look like an integer. */
+static void put_real(FILE *f, double v)
+{
+	char text[32];
+	snprintf(text, sizeof text, "%g", v);
+	fprintf(f, "%s%s", text, text[strspn(text, "-0123456789")] ? "" : ".0");
+}
+
 static void put_found(FILE *f, const json_t *v)
 {
 	switch (json_typeof(v)) {
@@ -93,7 +113,7 @@ static void put_found(FILE *f, const json_t *v)
 	case JSON_ARRAY: fputs(json_array_size(v) ? "a list" : "an empty list", f); break;
 	case JSON_STRING: fprintf(f, "\"%.*s\"", INPUT_SHOWN, json_string_value(v)); break;
 	case JSON_INTEGER: fprintf(f, "%lld", (long long)json_integer_value(v)); break;
-	case JSON_REAL: fprintf(f, "%g", json_real_value(v)); break;
+	case JSON_REAL: put_real(f, json_real_value(v)); break;
 	case JSON_TRUE: fputs("true", f); break;
 	case JSON_FALSE: fputs("false", f); break;
 	case JSON_NULL: fputs("null", f);

@@ -189,7 +189,7 @@ static int looked_for(const struct bridges *b)
 static void look(struct bridges *b, const struct kernel *k, const struct tree *t)
 {
 	char path[PATH_MAX], identity[33];
-	if (!kernel_path(path, sizeof path, k, t->root) ||
+	if (!kernel_source_below(path, sizeof path, k, t->root) ||
 	    !source_identity_of(path, t->root, identity))
 		return;
 	for (int i = 0; i < b->n; i++)

@@ -1,5 +1,5 @@
-/* launches.c - measures the cost of a launch with an almost empty kernel (gpu/launch.cu): in a
- * graph, as a step in a chain of STEPS, and in a stream, where the host may be the limit. */
+/* launches.c - measures the cost of a launch with an almost empty kernel (gpu/ceilings/launch.cu):
+ * in a graph, as a step in a chain of STEPS, and in a stream, where the host may be the limit. */
 #include "suite.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -105,7 +105,7 @@ static struct code *load(struct roofline *r, int early)
 	char path[PATH_MAX], flags[16];
 	struct binary b;
 	struct code *code = NULL;
-	snprintf(path, sizeof path, "%s/gpu/launch.cu", source_root());
+	snprintf(path, sizeof path, "%s/gpu/ceilings/launch.cu", source_root());
 	snprintf(flags, sizeof flags, "-DEARLY=%d", early);
 	if (jit_compile_source(&b, path, flags, r->dev->info.arch) ||
 	    r->dev->ops->load(r->dev, &code, &b.blob))

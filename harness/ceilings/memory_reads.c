@@ -1,4 +1,4 @@
-/* memory_reads.c - measures how fast memory can be read, with gpu/roofline.cu.
+/* memory_reads.c - measures how fast memory can be read, with gpu/ceilings/roofline.cu.
  *
  *   read    random pages of a gigabyte; two regions alternate, so that none is in a cache
  *   cold    a set of consecutive bytes; sets rotate, of 8 times the L2 cache in all
@@ -141,7 +141,7 @@ static struct code *compile(const struct roofline *r, const struct read_pattern 
 	char path[PATH_MAX], flags[ROOFLINE_TEXT + 32];
 	struct binary b;
 	struct code *code = NULL;
-	snprintf(path, sizeof path, "%s/gpu/roofline.cu", source_root());
+	snprintf(path, sizeof path, "%s/gpu/ceilings/roofline.cu", source_root());
 	pattern_flags(flags, sizeof flags, a);
 	if (jit_compile_source(&b, path, flags, r->dev->info.arch))
 		complain("%s %s does not compile: %.300s", path, flags, b.log ? b.log : "");

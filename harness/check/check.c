@@ -4,6 +4,7 @@
 #include "workload.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/attune_plugin.h"
 #include "kernels/launch/run.h"
 #include <math.h>
 #include <stdarg.h>
@@ -225,7 +226,8 @@ void check_workload(struct verdict *v, struct workload *w, const struct choice *
 	struct device *dev = w->dev;
 	void *workspace = NULL;
 	size_t bytes;
-	enum attune_status status = choice_workspace(dev, c, w->scenario, phase, &bytes);
+	double plan_us;
+	enum attune_status status = choice_reserve(dev, c, loaded, w, phase, &bytes, &plan_us);
 	*v = (struct verdict){ .outcome = OUTCOME_OK };
 	if (!status)
 		status = dev->ops->alloc(dev, &workspace, bytes + GUARD);
@@ -253,7 +255,8 @@ void check_choice(struct verdict *v, struct device *dev, struct pool **pool, con
 		  int max_rows)
 {
 	struct workload *w = NULL;
-	enum attune_status status = cached_check_find(&w, dev, pool, s);
+	const unsigned needs = c->kernel->plugin ? c->kernel->plugin->needs : 0;
+	enum attune_status status = cached_check_find(&w, dev, pool, s, needs);
 	*v = (struct verdict){ .outcome = OUTCOME_OK };
 	if (status)
 		set_status(v, status);

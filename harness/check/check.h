@@ -10,6 +10,7 @@
 struct code;
 struct device;
 struct expected;
+struct plugin_op;
 struct scenario;
 
 /* ---- workload.c: the tensors of a scenario ---------------------------------- */
@@ -29,6 +30,7 @@ struct workload {
 	/* private below */
 	struct device *dev;
 	enum workload_kind kind;
+	unsigned needs; /* of a plug-in: ATTUNE_PLUGIN_FINITE_SLOTS ... */
 	int pages_per_set, spare_pages;
 	int32_t *host_table;   /* of set 0 */
 	float *sinks, *slopes; /* on the host */
@@ -42,6 +44,9 @@ struct workload {
  * workload may move the pool, which invalidates older timed workloads. */
 enum attune_status workload_make(struct workload *, struct device *, struct pool **,
 				 const struct scenario *, enum workload_kind, size_t cold_bytes);
+/* A check workload for a plug-in that needs something: ATTUNE_PLUGIN_FINITE_SLOTS ... */
+enum attune_status workload_make_for(struct workload *, struct device *, const struct scenario *,
+				     unsigned needs);
 void workload_free(struct workload *);
 /* Fills `out`, and the LSE, with NaN bytes. */
 enum attune_status workload_poison(struct workload *);
@@ -53,6 +58,7 @@ void pool_free(struct device *, struct pool *);
 /* The loaded code of a choice for a shape. */
 struct loaded {
 	struct code *code, *helper[NUM_HELPERS]; /* helper: NULL if the choice does not use it */
+	struct plugin_op *plugin;                /* in place of code; or NULL */
 	int registers, spill_bytes;
 };
 /* Launches the choice over the phase's part (two launches with a reduction), by the same
@@ -62,6 +68,11 @@ enum attune_status choice_launch(struct device *, const struct choice *, const s
 				 size_t workspace_bytes, int steps, void *stream);
 enum attune_status choice_workspace(struct device *, const struct choice *, const struct scenario *,
 				    enum phase, size_t *bytes);
+/* The same, and what choice_launch needs over this workload: a plug-in plans all its page sets.
+ * *plan_us: the least time of a plan; 0: there is none. */
+enum attune_status choice_reserve(struct device *, const struct choice *, const struct loaded *,
+				  const struct workload *, enum phase, size_t *bytes,
+				  double *plan_us);
 
 /* ---- tolerance.c --------------------------------------------------------------- */
 /* The largest error of an output element. want: the exact value; mass: the same weighted

@@ -35,11 +35,11 @@ static void drop_checks(struct cached_check **at)
 	}
 }
 
-static int is_for(const struct cached_check *x, const struct scenario *s)
+static int is_for(const struct cached_check *x, const struct scenario *s, unsigned needs)
 {
 	const attune_batch *a = &x->batch.view, *b = &s->batch->view;
 	const size_t n = (size_t)b->num_seqs * sizeof *b->seq_lens;
-	return x->scenario.seed == s->seed && a->num_seqs == b->num_seqs &&
+	return x->w.needs == needs && x->scenario.seed == s->seed && a->num_seqs == b->num_seqs &&
 	       (!n || (!memcmp(a->query_start + 1, b->query_start + 1, n) &&
 		       !memcmp(a->seq_lens, b->seq_lens, n)));
 }
@@ -86,13 +86,14 @@ static void trim(struct pool *p)
 	}
 }
 
-static enum attune_status add_check(struct pool *p, struct device *dev, const struct scenario *s)
+static enum attune_status add_check(struct pool *p, struct device *dev, const struct scenario *s,
+				    unsigned needs)
 {
 	enum attune_status status;
 	struct cached_check *x = cached_check_new(s);
 	if (!x)
 		return fail(ATTUNE_NO_MEMORY, "out of memory");
-	status = workload_make(&x->w, dev, NULL, &x->scenario, WORKLOAD_CHECK, 0);
+	status = workload_make_for(&x->w, dev, &x->scenario, needs);
 	if (status) {
 		cached_check_free(x);
 		return status;
@@ -107,7 +108,7 @@ static enum attune_status add_check(struct pool *p, struct device *dev, const st
 }
 
 enum attune_status cached_check_find(struct workload **w, struct device *dev, struct pool **pool,
-				     const struct scenario *s)
+				     const struct scenario *s, unsigned needs)
 {
 	struct pool *p = *pool ? *pool : calloc(1, sizeof *p);
 	struct cached_check *x;
@@ -117,9 +118,9 @@ enum attune_status cached_check_find(struct workload **w, struct device *dev, st
 	*pool = p;
 	if (p->cached_checks && !is_of_shape(p->cached_checks, s))
 		drop_checks(&p->cached_checks);
-	for (x = p->cached_checks; x && !is_for(x, s);)
+	for (x = p->cached_checks; x && !is_for(x, s, needs);)
 		x = x->next;
-	status = x ? ATTUNE_OK : add_check(p, dev, s);
+	status = x ? ATTUNE_OK : add_check(p, dev, s, needs);
 	if (!status)
 		*w = x ? &x->w : &p->cached_checks->w;
 	return status;

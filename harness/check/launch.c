@@ -1,6 +1,7 @@
 /* launch.c - launches a choice on one part of a workload. */
 #include "check.h"
 #include "harness/scenario/scenario.h"
+#include "harness/plugin/plugin.h"
 #include "kernels/launch/run.h"
 #include <string.h>
 
@@ -29,6 +30,74 @@ enum attune_status choice_workspace(struct device *dev, const struct choice *c,
 	return status;
 }
 
+/* ---- plug-ins ------------------------------------------------------------------------ */
+
+/* The tensors of a part: the arrays of sequences begin with its first. */
+static attune_tensors part_tensors(const struct workload *w, int set, const struct part *part)
+{
+	const int64_t first = part->seq_begin;
+	attune_tensors t = w->tensors;
+	t.block_table = w->block_tables[set] + first * t.block_table_stride;
+	t.query_start += first;
+	t.seq_lens += first;
+	if (t.k_scale)
+		t.k_scale += first * t.k_scale_seq_stride;
+	if (t.v_scale)
+		t.v_scale += first * t.v_scale_seq_stride;
+	return t;
+}
+
+static enum attune_status plan_sets(struct device *dev, struct plugin_op *op,
+				    const struct workload *w, enum phase phase,
+				    const struct part *part, size_t *bytes, double *plan_us)
+{
+	const attune_batch *b = &w->scenario->batch->view;
+	const attune_batch lengths = { part->seq_count, b->query_start + part->seq_begin,
+				       b->seq_lens + part->seq_begin };
+	enum attune_status status = ATTUNE_OK;
+	for (int set = 0; set < w->sets && !status; set++) {
+		const attune_plugin_batch batch = { lengths, part_tensors(w, set, part),
+						    dev->ops->stream(dev) };
+		const struct plugin_key key = { w, phase, set };
+		size_t need = 0;
+		double us = 0;
+		status = plugin_plan(op, key, &batch, &need, &us);
+		*bytes = need > *bytes ? need : *bytes;
+		*plan_us = !set || us < *plan_us ? us : *plan_us;
+	}
+	return status ? status : dev->ops->wait(dev, dev->ops->stream(dev));
+}
+
+enum attune_status choice_reserve(struct device *dev, const struct choice *c,
+				  const struct loaded *loaded, const struct workload *w,
+				  enum phase phase, size_t *bytes, double *plan_us)
+{
+	struct part part;
+	enum attune_status status;
+	*plan_us = 0;
+	if (!loaded->plugin)
+		return choice_workspace(dev, c, w->scenario, phase, bytes);
+	*bytes = 0;
+	status = find_part(&part, dev, c, w->scenario, phase);
+	if (status || !part.seq_count)
+		return status;
+	return plan_sets(dev, loaded->plugin, w, phase, &part, bytes, plan_us);
+}
+
+/* A plug-in prepares nothing apart from its call. */
+static enum attune_status launch_plugin(const struct loaded *loaded, const struct workload *w,
+					int set, enum phase phase, const struct part *part,
+					void *workspace, int steps, void *stream)
+{
+	const struct plugin_key key = { w, phase, set };
+	const attune_tensors t = part_tensors(w, set, part);
+	if (!(steps & STEP_ATTEND))
+		return ATTUNE_OK;
+	return plugin_launch(loaded->plugin, key, &t, workspace, stream);
+}
+
+/* ---- any choice ------------------------------------------------------------------------ */
+
 enum attune_status choice_launch(struct device *dev, const struct choice *c,
 				 const struct loaded *loaded, const struct workload *w, int set,
 				 enum phase phase, void *workspace, size_t workspace_bytes,
@@ -43,6 +112,8 @@ enum attune_status choice_launch(struct device *dev, const struct choice *c,
 	int seq, pages;
 	if (status || !part.seq_count)
 		return status;
+	if (loaded->plugin)
+		return launch_plugin(loaded, w, set, phase, &part, workspace, steps, stream);
 	call_from_tensors(&call, &s->shape, &w->tensors, s->batch->view.num_seqs);
 	call.args.block_table = w->block_tables[set];
 	batch_table(&s->batch->view, s->shape.page_size, &seq, &pages);

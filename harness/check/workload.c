@@ -10,6 +10,7 @@
  * the host: slots without a token and spare pages are NaN. */
 #include "check.h"
 #include "workload.h"
+#include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/launch/run.h"
 #include <math.h>
@@ -227,7 +228,9 @@ static enum attune_status make_own_pages(struct workload *w)
 		for (int j = 0; j * s->page_size < b->seq_lens[i]; j++) {
 			const int rest = b->seq_lens[i] - j * s->page_size;
 			live[w->host_table[i * w->tensors.block_table_stride + j]] =
-			    rest < s->page_size ? rest : s->page_size;
+			    rest < s->page_size && !(w->needs & ATTUNE_PLUGIN_FINITE_SLOTS)
+				? rest
+				: s->page_size;
 		}
 	if (!status)
 		status = write_pages(w, K, live);
@@ -294,7 +297,8 @@ static void set_row_strides(struct workload *w)
 	const attune_shape *s = &w->scenario->shape;
 	const attune_batch *b = &w->scenario->batch->view;
 	const int odd = b->num_seqs && b->query_start[b->num_seqs] % 2;
-	const int64_t gap = w->kind == WORKLOAD_CHECK && odd ? GAP : 0;
+	const int dense = w->kind == WORKLOAD_TIMED || w->needs & ATTUNE_PLUGIN_DENSE_ROWS;
+	const int64_t gap = odd && !dense ? GAP : 0;
 	attune_tensors *t = &w->tensors;
 	t->q_head_stride = t->out_head_stride = s->head_size + gap;
 	t->q_token_stride = t->out_token_stride = s->num_query_heads * t->q_head_stride + 2 * gap;
@@ -375,12 +379,12 @@ static enum attune_status make_rest(struct workload *w)
 	return status;
 }
 
-enum attune_status workload_make(struct workload *w, struct device *dev, struct pool **pool,
-				 const struct scenario *scenario, enum workload_kind kind,
-				 size_t cold_bytes)
+/* On entry *w has its scenario, device, kind and needs. */
+static enum attune_status make(struct workload *w, struct pool **pool, size_t cold_bytes)
 {
+	const struct scenario *scenario = w->scenario;
+	const enum workload_kind kind = w->kind;
 	enum attune_status status;
-	*w = (struct workload){ .scenario = scenario, .dev = dev, .kind = kind, .sets = 1 };
 	if (!count_pages(w))
 		return fail(ATTUNE_NO_MEMORY, "the batch has more pages than can be numbered");
 	set_kv_strides(&w->tensors, &scenario->shape, scenario->layout);
@@ -397,8 +401,28 @@ enum attune_status workload_make(struct workload *w, struct device *dev, struct 
 	return status;
 }
 
+enum attune_status workload_make(struct workload *w, struct device *dev, struct pool **pool,
+				 const struct scenario *scenario, enum workload_kind kind,
+				 size_t cold_bytes)
+{
+	*w = (struct workload){ .scenario = scenario, .dev = dev, .kind = kind, .sets = 1 };
+	return make(w, pool, cold_bytes);
+}
+
+enum attune_status workload_make_for(struct workload *w, struct device *dev,
+				     const struct scenario *scenario, unsigned needs)
+{
+	*w = (struct workload){ .scenario = scenario,
+				.dev = dev,
+				.kind = WORKLOAD_CHECK,
+				.needs = needs,
+				.sets = 1 };
+	return make(w, NULL, 0);
+}
+
 void workload_free(struct workload *w)
 {
+	plugin_forget(w);
 	for (size_t i = 0; i < COUNT(w->memory); i++)
 		if (w->memory[i])
 			w->dev->ops->release(w->dev, w->memory[i]);

@@ -85,9 +85,9 @@ struct expected *expected_make(const struct workload *, int max_rows);
 void expected_free(struct expected *);
 
 /* ---- check_cache.c ---------------------------------------------------------------------- */
-/* Finds or makes the check workload of the scenario's shape, layout, lengths and seed. The
- * pool owns it. */
+/* Finds or makes the check workload of the scenario's shape, layout, lengths and seed, and of what
+ * a plug-in needs. The pool owns it. */
 enum attune_status cached_check_find(struct workload **, struct device *, struct pool **,
-				     const struct scenario *);
+				     const struct scenario *, unsigned needs);
 
 #endif

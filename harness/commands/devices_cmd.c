@@ -151,12 +151,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static void try_all(struct table *t)
+/* How many there are. */
+static int try_all(struct table *t)
 { /* Without GPU=, make tune takes the first row. */
-	const int nvidia = try_gpus(t, "cuda", 1);
-	try_gpus(t, "hip", !nvidia);
+	int n = try_gpus(t, "cuda", 1);
+	n += try_gpus(t, "hip", !n);
 	if (!interrupted)
-		try_device(t, "cpu", 1);
+		n += try_device(t, "cpu", 1);
+	return n;
 }
 
 int cmd_devices(int argc, char **argv)
@@ -183,10 +185,11 @@ int cmd_devices(int argc, char **argv)
 	catch_signals();
 	struct table *t = r.known ? table_new(r.format, known_columns, COUNT(known_columns))
 				  : table_new(r.format, columns, COUNT(columns));
+	int n = 1;
 	if (r.known)
 		list_known(t);
 	else
-		try_all(t);
+		n = try_all(t);
 	table_print(t, stdout);
-	return interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
+	return interrupted ? EXIT_INTERRUPTED : n ? EXIT_DONE : EXIT_NO_DEVICE;
 }

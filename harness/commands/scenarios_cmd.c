@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TRACES = 64, MAX_PATH = 512, MAX_PICK = 1000 };
+enum { MAX_TRACES = 64, MAX_PATH = PATH_TEXT + 300, MAX_PICK = 1000 };
 
 struct options {
 	struct listing list;
@@ -260,7 +260,8 @@ int cmd_scenarios(int argc, char **argv)
 	    "  attune scenarios --trace code.csv --load 0.7 --pick 8 > scenarios/mine.json\n\n"
 	    "A batch is [count]q<query length>[s<sequence length>], joined by '_'; k is x 1024.";
 	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
-	struct options o = { .list = { .dir = "scenarios", .page_size = 16 },
+	char dir[PATH_TEXT];
+	struct options o = { .list = { .dir = data_path(dir, "scenarios"), .page_size = 16 },
 			     .job[0] = { .split = "train",
 					 .models = "llama3.1-8b@1",
 					 .load = 0.95,

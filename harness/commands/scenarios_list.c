@@ -5,12 +5,13 @@
 #include "harness/scenario/scenario.h"
 #include "kernels/kernel.h"
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PATH = 512, CUT = 44 };
+enum { MAX_PATH = PATH_TEXT + 300, CUT = 44 };
 
 static const char *const columns[] = { "set",      "split",  "model",  "page_size", "dtype",
 				       "kv_dtype", "layout", "weight", "seqs",      "decode_share",
@@ -94,8 +95,9 @@ int list_batch(const struct listing *o, const struct models *m)
 	}
 	snprintf(s.model, sizeof s.model, "%s", o->model);
 	s.batch = batch_parse(o->batch, error, sizeof error);
-	if (!s.batch) {
+	if (!s.batch || !scenario_batch_is_run(&s.batch->view, error, sizeof error)) {
 		complain("--batch \"%s\": %s", o->batch, error);
+		batch_free(s.batch);
 		return EXIT_USAGE;
 	}
 	s.batch_text = batch_format(&s.batch->view);
@@ -132,6 +134,8 @@ static int load_all(struct scenario_list *list, const struct listing *o, const s
 {
 	struct dirent **names;
 	int n = scandir(o->dir, &names, is_set, alphasort), ok = n >= 0;
+	if (n < 0)
+		complain("--dir: %s: %s", o->dir, strerror(errno));
 	for (int i = 0; i < n; i++) {
 		char path[MAX_PATH];
 		snprintf(path, sizeof path, "%s/%s", o->dir, names[i]->d_name);

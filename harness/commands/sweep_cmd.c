@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_NAMES = 64, MAX_PATH = 512 };
+enum { MAX_NAMES = 64, MAX_PATH = PATH_TEXT + 300 };
 
 struct request {
 	struct sweep_options o;
@@ -272,24 +272,17 @@ static int add_batch(struct scenario_list *list, const struct request *r, const 
 	s.shape.page_size = r->page_size;
 	s.shape.dtype = s.shape.kv_dtype = ATTUNE_BF16;
 	s.batch = batch_parse(text, error, sizeof error);
-	if (!s.batch) {
+	if (!s.batch || !scenario_batch_is_run(&s.batch->view, error, sizeof error)) {
 		complain("--batch \"%s\": %s", text, error);
+		scenario_drop(&s);
 		return 0;
 	}
 	s.batch_text = batch_format(&s.batch->view);
-	struct scenario *v = realloc(list->v, ((size_t)list->n + 1) * sizeof *v);
-	if (v)
-		list->v = v;
-	if (!v || !s.batch_text || !s.batch->view.query_start[s.batch->view.num_seqs]) {
-		complain(v && s.batch_text ? "--batch \"%s\" has no query token"
-					   : "--batch \"%s\": out of memory",
-			 text);
-		free(s.batch_text);
-		batch_free(s.batch);
-		return 0;
-	}
-	list->v[list->n++] = s;
-	return 1;
+	if (s.batch_text && scenarios_append(list, &s))
+		return 1;
+	complain("--batch \"%s\": out of memory", text);
+	scenario_drop(&s);
+	return 0;
 }
 
 static int load(struct scenario_list *list, struct request *r)
@@ -407,8 +400,9 @@ static int compile(struct request *r)
 int cmd_sweep(int argc, char **argv)
 {
 	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
+	char dir[PATH_TEXT];
 	struct request r = { .o = { .preset = PRESET_QUICK, .shards = 1, .seed = 1 },
-			     .dir = "scenarios",
+			     .dir = data_path(dir, "scenarios"),
 			     .page_size = 16 };
 	char *command = joined(argc, argv);
 	int code;

@@ -38,6 +38,10 @@ const char *jit_version(enum backend, const char *arch);
 /* The kernels folder: ATTUNE_SOURCE, else kernels/ or share/attune/kernels/ next to the
  * executable's folder, else below the working directory. NULL: none. */
 const char *source_root(void);
+/* The path of a kernel's source below the kernels folder of any revision: that of kernel_path(), or
+ * "gpu/qblock.cu" where that alone is there, since revisions before folders of kernels have all of
+ * them in gpu/. 0: it is too long. */
+int kernel_source_below(char *path, size_t size, const struct kernel *, const char *folder);
 /* The cache of binaries, limited to ATTUNE_CACHE_MB (cache_trim.c): ATTUNE_CACHE, else cache/ next
  * to the executable, else ~/.cache/attune. Created if missing; NULL + complain if that fails. */
 const char *cache_root(void);

@@ -7,7 +7,8 @@
 #include <limits.h>
 #include <stdio.h>
 
-enum { COMPILED, REFUSED, IMPOSSIBLE }; /* as jit_compile returns them */
+/* As jit_compile returns them; DIED: killed, or out of memory, which says nothing of the source. */
+enum { COMPILED, REFUSED, IMPOSSIBLE, DIED };
 
 /* One compilation. */
 struct job {
@@ -52,7 +53,7 @@ void split(struct words *, const char *text); /* at blanks */
 void words_free(struct words *);
 /* Returns the wait status, or -1 with errno. *output: all it wrote; the caller frees it. */
 int run_words(const struct words *, char **output);
-/* Runs a compiler: COMPILED, REFUSED or IMPOSSIBLE. Its output is the job's log. */
+/* Runs a compiler and returns how it ended. Its output is the job's log. */
 int run_compiler(const struct words *, struct job *, const char *command);
 char *read_all(int fd);                                        /* to be freed */
 void *read_file(const char *path, size_t *size);               /* jit.c; to be freed */

@@ -11,6 +11,7 @@
  *   - Blanks are skipped, even between tokens that a macro turns into a string. */
 #include "compile.h"
 #include "tokens.h"
+#include "kernels/attune_plugin.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -170,9 +171,22 @@ int source_identity_of(const char *path, const char *root, char hex[33])
 	return ok;
 }
 
+/* A plug-in says itself when its code is another: it has no source here. */
+static int identity_of_plugin(const attune_plugin *p, char hex[33])
+{
+	char text[PATH_MAX];
+	const int n = snprintf(text, sizeof text, "plug-in %s %s", p->name, p->version);
+	const XXH128_hash_t h = XXH3_128bits(text, n < (int)sizeof text ? (size_t)n : sizeof text);
+	snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
+		 (unsigned long long)h.low64);
+	return 1;
+}
+
 static int identity_of_kernel(const struct kernel *k, char hex[33])
 {
 	char path[PATH_MAX + 256];
+	if (k->plugin)
+		return identity_of_plugin(k->plugin, hex);
 	if (!source_root() || !kernel_path(path, sizeof path, k, source_root()))
 		return 0;
 	return source_identity_of(path, source_root(), hex);

@@ -109,9 +109,11 @@ static int write_record(const struct binary *b, const struct job *j, int status,
 	if (n < 0)
 		return 0;
 	snprintf(temporary, sizeof temporary, "%s.txt", j->made);
-	const int ok = write_file(temporary, text, (size_t)n);
+	const int ok = write_file(temporary, text, (size_t)n) && rename(temporary, final) == 0;
 	free(text);
-	return ok && rename(temporary, final) == 0;
+	if (!ok)
+		unlink(temporary);
+	return ok;
 }
 
 /* COMPILED or REFUSED by the record; -1: no record. */
@@ -171,13 +173,22 @@ static int take(struct binary *b, const struct compiler *c, const struct job *j,
 static int compile(struct binary *b, const struct compiler *c, struct job *j, const char *binary,
 		   const char *txt)
 {
-	const int status = c->compile(j);
+	int status = c->compile(j);
+	if (status == DIED) { /* once may be the system's fault, as when memory runs out */
+		free(j->log);
+		j->log = NULL;
+		status = c->compile(j);
+	}
 	if (status == IMPOSSIBLE) {
 		free(j->log);
 		unlink(j->made);
 		return IMPOSSIBLE;
 	}
 	b->log = j->log ? j->log : strdup("");
+	if (status == DIED) { /* no record: the next process tries again */
+		unlink(j->made);
+		return REFUSED;
+	}
 	if (status == COMPILED && c == &compilers[NVRTC]) {
 		b->registers = reported(b->log, " registers");
 		b->spill_bytes = reported(b->log, " bytes spill stores");
@@ -187,6 +198,7 @@ static int compile(struct binary *b, const struct compiler *c, struct job *j, co
 	}
 	if (status == COMPILED && rename(j->made, binary)) {
 		complain("%s: cannot be kept: %s", binary, strerror(errno));
+		unlink(j->made);
 		return IMPOSSIBLE;
 	}
 	if (!write_record(b, j, status, txt) || (status == COMPILED && !take(b, c, j, binary)))
@@ -289,7 +301,7 @@ int jit_compile_below(struct binary *b, const char *root, const struct kernel *k
 		      const char *arch)
 {
 	char path[PATH_MAX + 256], code_arch[CODE_ARCH];
-	if (!kernel_path(path, sizeof path, k, root)) {
+	if (!kernel_source_below(path, sizeof path, k, root)) {
 		*b = nothing;
 		complain("%s: the path of its source is too long", k->name);
 		return IMPOSSIBLE;
@@ -298,8 +310,19 @@ int jit_compile_below(struct binary *b, const char *root, const struct kernel *k
 	return compile_source(b, root, path, flags, code_arch);
 }
 
+/* The code of a plug-in is compiled already, and loaded by its own functions. */
+static int take_plugin(struct binary *b, const struct kernel *k)
+{
+	*b = nothing;
+	b->blob.entry = strdup(k->name);
+	b->cached = 1;
+	return b->blob.entry ? 0 : IMPOSSIBLE;
+}
+
 int jit_compile(struct binary *b, const struct kernel *k, const char *flags, const char *arch)
 {
+	if (k->plugin)
+		return take_plugin(b, k);
 	if (source_root())
 		return jit_compile_below(b, source_root(), k, flags, arch);
 	*b = nothing;
@@ -309,6 +332,8 @@ int jit_compile(struct binary *b, const struct kernel *k, const char *flags, con
 
 int jit_has(const struct kernel *k, const char *flags, const char *arch)
 {
+	if (k->plugin)
+		return 1;
 	char key[33], path[PATH_MAX + 256], txt[PATH_MAX + 64], code_arch[CODE_ARCH];
 	const char *root = source_root(), *cache = cache_root();
 	kernel_arch(code_arch, k, arch);

@@ -63,6 +63,24 @@ char *read_all(int fd)
 	return text;
 }
 
+/* The environment with LC_ALL=C, so that messages are the same everywhere. The caller frees the
+ * array; NULL: no memory. */
+static char **plain_environment(void)
+{
+	int n = 0, at = 0;
+	while (environ[n])
+		n++;
+	char **plain = malloc(((size_t)n + 2) * sizeof *plain);
+	for (int i = 0; plain && i < n; i++)
+		if (strncmp(environ[i], "LC_ALL=", 7))
+			plain[at++] = environ[i];
+	if (plain) {
+		plain[at++] = (char *)"LC_ALL=C";
+		plain[at] = NULL;
+	}
+	return plain;
+}
+
 /* Stays in the caller's process group: a builder's group is stopped and killed as one. */
 static int spawn(pid_t *pid, char *const *argv, int out)
 {
@@ -84,7 +102,10 @@ static int spawn(pid_t *pid, char *const *argv, int out)
 	posix_spawnattr_setsigmask(&attr, &none);
 	int error = posix_spawn_file_actions_adddup2(&actions, out, 1);
 	error = error ? error : posix_spawn_file_actions_adddup2(&actions, out, 2);
-	error = error ? error : posix_spawnp(pid, argv[0], &actions, &attr, argv, environ);
+	char **plain = plain_environment();
+	error = error ? error : plain ? 0 : ENOMEM;
+	error = error ? error : posix_spawnp(pid, argv[0], &actions, &attr, argv, plain);
+	free(plain);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&actions);
 	return error;
@@ -109,15 +130,42 @@ int run_words(const struct words *w, char **output)
 	return error ? -1 : status;
 }
 
+/* What a compiler writes when it fails for a reason that is not in the source: its parts were
+ * killed, or one of these system calls failed. */
+static const char *const deaths[] = { "signal terminated program", "terminated with signal",
+				      "due to signal", "unable to execute command" };
+static const int lacks[] = { ENOSPC, EDQUOT, EFBIG, EROFS, EMFILE, ENFILE, EIO };
+
+/* REFUSED, DIED or IMPOSSIBLE: the last with a complaint. */
+static int why_it_failed(const struct job *j, const char *command)
+{
+	const char *log = j->log ? j->log : "";
+	for (size_t i = 0; i < COUNT(lacks); i++) {
+		if (!strstr(log, strerror(lacks[i])))
+			continue;
+		complain("%s: %s could not compile it: %s", j->source, command, strerror(lacks[i]));
+		return IMPOSSIBLE;
+	}
+	for (size_t i = 0; i < COUNT(deaths); i++)
+		if (strstr(log, deaths[i]))
+			return DIED;
+	return strstr(log, strerror(ENOMEM)) || strstr(log, "out of memory") ? DIED : REFUSED;
+}
+
 int run_compiler(const struct words *w, struct job *j, const char *command)
 {
 	const int status = w->lost ? -1 : run_words(w, &j->log);
 	if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) != 127)
-		return WEXITSTATUS(status) ? REFUSED : COMPILED;
+		return WEXITSTATUS(status) ? why_it_failed(j, command) : COMPILED;
+	if (status != -1 && WIFSIGNALED(status)) {
+		free(j->log);
+		if (asprintf(&j->log, "%s was killed: %s", command, strsignal(WTERMSIG(status))) <
+		    0)
+			j->log = NULL;
+		return DIED;
+	}
 	complain("%s: %s could not run: %s", j->source, command,
-		 status == -1          ? strerror(errno)
-		 : WIFSIGNALED(status) ? strsignal(WTERMSIG(status))
-				       : "its parts are missing");
+		 status == -1 ? strerror(errno) : "its parts are missing");
 	return IMPOSSIBLE;
 }
 

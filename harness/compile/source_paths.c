@@ -15,23 +15,8 @@
 #define ATTUNE_SOURCE_DIR "kernels" /* below the working directory */
 #endif
 
-static char root[PATH_MAX], cache[PATH_MAX], beside[PATH_MAX];
-static pthread_once_t root_once = PTHREAD_ONCE_INIT, cache_once = PTHREAD_ONCE_INIT,
-		      beside_once = PTHREAD_ONCE_INIT;
-
-static void find_beside(void)
-{
-	const ssize_t n = readlink("/proc/self/exe", beside, sizeof beside - 1);
-	char *slash = n > 0 ? strrchr(beside, '/') : NULL;
-	strcpy(slash ? slash : beside, slash ? "" : ".");
-}
-
-/* The folder of the executable. */
-static const char *executable_dir(void)
-{
-	pthread_once(&beside_once, find_beside);
-	return beside;
-}
+static char root[PATH_MAX], cache[PATH_MAX];
+static pthread_once_t root_once = PTHREAD_ONCE_INIT, cache_once = PTHREAD_ONCE_INIT;
 
 /* Sets the root to `folder``below` if that is the kernels folder. */
 static int try_root(const char *folder, const char *below)
@@ -57,6 +42,21 @@ const char *source_root(void)
 {
 	pthread_once(&root_once, find_root);
 	return *root ? root : NULL;
+}
+
+int kernel_source_below(char *path, size_t size, const struct kernel *k, const char *folder)
+{
+	char flat[PATH_MAX + 256];
+	if (!kernel_path(path, size, k, folder))
+		return 0;
+	if (k->plugin || k->source[0] == '/') /* lies elsewhere */
+		return 1;
+	const int n = snprintf(flat, sizeof flat, "%s/%.*s%s", folder, (int)strcspn(k->source, "/"),
+			       k->source, strrchr(k->source, '/'));
+	if (access(path, R_OK) && (size_t)n < size && (size_t)n < sizeof flat &&
+	    access(flat, R_OK) == 0)
+		strcpy(path, flat);
+	return 1;
 }
 
 /* Creates the folders above it, too. Sets errno. */

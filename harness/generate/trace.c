@@ -1,63 +1,83 @@
 /* trace.c - reads a request trace from CSV and scales its arrivals to a rate. */
+#include "csv.h"
 #include "engine_sim.h"
 #include "harness/base/base.h"
-#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARRIVAL, PROMPT, OUTPUT, CACHED, NUM_COLUMNS, MAX_LINE = 1024 };
+enum { ARRIVAL, PROMPT, OUTPUT, CACHED, NUM_COLUMNS, SHOWN = 40 };
 static const char *const column_names[] = { "arrival_s", "prompt_tokens", "output_tokens",
 					    "cached_prefix_tokens" /* optional */ };
+/* Unix times in seconds are below, in milliseconds above. */
+static const double most_arrival = 1e11, most_tokens = 999999999;
 
-/* Finds the index of each column, from 0; -1: absent. */
-static int read_header(char *line, int *where, const char *path)
+/* The index of a column; -1: absent; -2 + complain: there are two. */
+static int find_column(const struct csv *c, const char *name)
 {
-	int i = 0;
-	for (int c = 0; c < NUM_COLUMNS; c++)
-		where[c] = -1;
-	for (char *field = line; field; i++) {
-		char *comma = strpbrk(field, ",\r\n");
-		int more = comma && *comma == ',';
-		if (comma)
-			*comma = '\0';
-		for (int c = 0; c < NUM_COLUMNS; c++)
-			if (!strcmp(field, column_names[c]))
-				where[c] = i;
-		field = more ? comma + 1 : NULL;
-	}
-	for (int c = 0; c < NUM_COLUMNS; c++)
-		if (where[c] < 0 && c != CACHED) {
-			complain("%s:1:1: no column \"%s\"; the first line must name arrival_s, "
-				 "prompt_tokens and output_tokens",
-				 path, column_names[c]);
-			return 0;
+	int found = -1;
+	for (int i = 0; i < c->num_fields; i++) {
+		if (strcmp(c->field[i], name) != 0)
+			continue;
+		if (found >= 0) {
+			complain("%s:%d:%d: a second column \"%s\"; there must be one", c->path,
+				 c->line, c->column[i], name);
+			return -2;
 		}
+		found = i;
+	}
+	return found;
+}
+
+/* Finds the index of each column. */
+static int read_header(struct csv *c, int *where)
+{
+	const int any = csv_next(c);
+	if (any < 0)
+		return 0;
+	for (int i = 0; i < NUM_COLUMNS; i++) {
+		where[i] = any ? find_column(c, column_names[i]) : -1;
+		if (where[i] == -2)
+			return 0;
+		if (where[i] >= 0 || i == CACHED)
+			continue;
+		complain("%s:%d:1: no column \"%s\"; the first line must name arrival_s, "
+			 "prompt_tokens and output_tokens",
+			 c->path, any ? c->line : 1, column_names[i]);
+		return 0;
+	}
 	return 1;
 }
 
-static int read_row(char *line, const int *where, double *v, const char *path, int number)
+static int read_number(const struct csv *c, int column, int at, double *v)
 {
-	const int wanted = NUM_COLUMNS - (where[CACHED] < 0);
-	char *field = line;
-	v[CACHED] = 0;
-	for (int i = 0, found = 0; found < wanted; i++) {
-		for (int c = 0; c < NUM_COLUMNS; c++) {
-			char *end;
-			if (where[c] != i)
-				continue;
-			v[c] = strtod(field, &end);
-			if (end == field || !strchr(",\r\n", *end) || !(v[c] >= 0 && v[c] < 1e9)) {
-				complain("%s:%d:%d: %s is no number; it must be 0 or more, below "
-					 "1e9",
-					 path, number, (int)(field - line) + 1, column_names[c]);
-				return 0;
-			}
-			found++;
-		}
-		field += strcspn(field, ",\r\n");
-		if (*field == ',')
-			field++;
+	const char *text = c->field[at];
+	char *end;
+	*v = strtod(text, &end);
+	/* strtod would also take 0x20, nan and inf */
+	const int is_number = *text && !*end && strspn(text, "0123456789+-.eE") == strlen(text);
+	if (is_number && *v >= 0 &&
+	    (column == ARRIVAL ? *v < most_arrival : *v <= most_tokens && *v == floor(*v)))
+		return 1;
+	complain("%s:%d:%d: %s is \"%.*s\"; it must be %s", c->path, c->line, c->column[at],
+		 column_names[column], SHOWN, text,
+		 column == ARRIVAL ? "a number of seconds, 0 or more, below 1e11"
+				   : "a whole number from 0 to 999999999");
+	return 0;
+}
+
+static int read_row(const struct csv *c, int num_columns, const int *where, double *v)
+{
+	if (c->num_fields != num_columns) {
+		complain("%s:%d:1: %d fields; there must be %d, as in the first line", c->path,
+			 c->line, c->num_fields, num_columns);
+		return 0;
+	}
+	for (int i = 0; i < NUM_COLUMNS; i++) {
+		v[i] = 0;
+		if (where[i] >= 0 && !read_number(c, i, where[i], &v[i]))
+			return 0;
 	}
 	return 1;
 }
@@ -90,29 +110,29 @@ static int take_row(struct trace *t, size_t *room, const double *v, int max_toke
 	return 1;
 }
 
-int trace_load(struct trace *t, const char *path, int max_requests, int max_request_tokens)
+static int read_rows(struct trace *t, struct csv *c, int max_requests, int max_request_tokens)
 {
-	FILE *f = fopen(path, "r");
-	char line[MAX_LINE];
-	int where[NUM_COLUMNS], ok, number = 1;
+	int where[NUM_COLUMNS], any = 1;
 	size_t room = 0;
 	double v[NUM_COLUMNS];
-	*t = (struct trace){ 0 };
-	if (!f) {
-		complain("%s: %s; a trace is a CSV file", path, strerror(errno));
+	if (!read_header(c, where))
 		return 0;
-	}
-	if (!fgets(line, sizeof line, f))
-		line[0] = '\0'; /* empty: read_header complains */
-	ok = read_header(line, where, path);
-	while (ok && t->n < max_requests && fgets(line, sizeof line, f))
-		ok = read_row(line, where, v, path, ++number) &&
-		     take_row(t, &room, v, max_request_tokens, path, number);
-	if (ok && ferror(f)) {
-		complain("%s: %s", path, strerror(errno));
-		ok = 0;
-	}
-	fclose(f);
+	const int num_columns = c->num_fields;
+	while (t->n < max_requests && (any = csv_next(c)) > 0)
+		if (!read_row(c, num_columns, where, v) ||
+		    !take_row(t, &room, v, max_request_tokens, c->path, c->line))
+			return 0;
+	return any >= 0;
+}
+
+int trace_load(struct trace *t, const char *path, int max_requests, int max_request_tokens)
+{
+	struct csv c;
+	*t = (struct trace){ 0 };
+	if (!csv_open(&c, path))
+		return 0;
+	int ok = read_rows(t, &c, max_requests, max_request_tokens);
+	csv_close(&c);
 	if (ok && !t->n) {
 		complain("%s: no request to replay; it must have rows of at most %d tokens", path,
 			 max_request_tokens);
@@ -120,6 +140,8 @@ int trace_load(struct trace *t, const char *path, int max_requests, int max_requ
 	}
 	if (!ok)
 		trace_free(t);
+	for (int i = t->n - 1; i >= 0; i--) /* Unix times, too, count from the first request */
+		t->v[i].arrival_ms -= t->v[0].arrival_ms;
 	return ok;
 }
 

@@ -99,6 +99,16 @@ static int split(const struct input *in, const char *path, attune_shape *s, int 
 	return 1;
 }
 
+/* A name is an argument of the command line, one of a list with commas, a text in pictures, and
+ * part of a file's name. */
+static int is_name(const char *name)
+{
+	static const char legal[] =
+	    ".-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	const size_t n = strspn(name, legal);
+	return n && n <= 48 && !name[n] && !strchr(".-_", name[0]);
+}
+
 static int load_entry(const struct input *in, struct models *m, const struct json_t *entry,
 		      size_t index)
 {
@@ -108,11 +118,12 @@ static int load_entry(const struct input *in, struct models *m, const struct jso
 	attune_shape whole = base_shape(entry);
 	char path[INPUT_PATH];
 	snprintf(path, sizeof path, "models/%zu/name", index);
-	if (!*name || strlen(name) > 48 || strpbrk(name, "@/ \t\n"))
-		return input_bad(in, path, NULL,
-				 "name is \"%.*s\"; it must be 1 to 48 characters without '@', '/' "
-				 "and blanks",
-				 INPUT_SHOWN, name);
+	if (!is_name(name))
+		return input_bad(
+		    in, path, NULL,
+		    "name is \"%.*s\"; it must be 1 to 48 letters, digits, '.', '_' and "
+		    "'-', the first a letter or digit",
+		    INPUT_SHOWN, name);
 	snprintf(path, sizeof path, "models/%zu", index);
 	if (shape_error(&whole))
 		return input_bad(in, path, NULL, "%s: %s", name, shape_error(&whole));
@@ -173,7 +184,7 @@ const attune_shape *models_find(const struct models *m, const char *name)
 }
 
 /* The model with the longest common prefix with `name`. */
-const char *models_nearest(const struct models *m, const char *name)
+static const char *nearest(const struct models *m, const char *name)
 {
 	const char *best = "none";
 	size_t most = 0;
@@ -187,6 +198,23 @@ const char *models_nearest(const struct models *m, const char *name)
 		}
 	}
 	return best;
+}
+
+void models_why_unknown(const struct models *m, const char *name, char *why, size_t size)
+{
+	const size_t base = strcspn(name, "@");
+	size_t n = 0;
+	for (int i = 0; i < m->n && n < size; i++) {
+		const char *known = m->v[i].name;
+		if (strcspn(known, "@") != base || strncmp(known, name, base) != 0)
+			continue;
+		n += (size_t)(n ? snprintf(why + n, size - n, ", %s", known)
+				: snprintf(why, size, "unknown model \"%.*s\"; models.json has %s",
+					   INPUT_SHOWN, name, known));
+	}
+	if (!n)
+		snprintf(why, size, "unknown model \"%.*s\"; the nearest is \"%s\"", INPUT_SHOWN,
+			 name, nearest(m, name));
 }
 
 static int base_length(const char *name)
@@ -222,10 +250,11 @@ int models_shape(const struct models *m, const char *name, attune_shape *out)
 	if (found) {
 		*out = *found;
 		out->has_lse = model_gives_lse(name);
-	} else
-		complain("unknown model \"%.*s\"; the nearest is \"%s\", and attune scenarios "
-			 "--models lists all",
-			 INPUT_SHOWN, name, models_nearest(m, name));
+	} else {
+		char why[MODEL_WHY];
+		models_why_unknown(m, base, why, sizeof why);
+		complain("%s; attune scenarios --models lists all", why);
+	}
 	return found != NULL;
 }
 

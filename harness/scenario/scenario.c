@@ -80,8 +80,10 @@ struct loading {
 	struct input in;
 	const struct models *models;
 	struct scenario_list *list;
-	int first;                     /* index of the file's first scenario */
-	size_t *entry;                 /* index in the file of each scenario from `first` on */
+	int first;     /* index of the file's first scenario */
+	size_t *entry; /* index in the file of each scenario from `first` on */
+	size_t entries_room;
+	struct twins twins;            /* of the file's scenarios, counted from `first` */
 	const struct json_t *defaults; /* or NULL */
 };
 
@@ -129,84 +131,94 @@ static int check_models(const struct loading *l, const struct json_t *list, cons
 		snprintf(place, sizeof place, "%s/models/%zu", path, i);
 		if (!input_check(&l->in, v, place, &model))
 			return 0;
-		if (!models_find(l->models, input_text(v)))
-			return input_bad(
-			    &l->in, place, NULL, "unknown model \"%.*s\"; the nearest is \"%s\"",
-			    INPUT_SHOWN, input_text(v), models_nearest(l->models, input_text(v)));
+		if (!models_find(l->models, input_text(v))) {
+			char why[MODEL_WHY];
+			models_why_unknown(l->models, input_text(v), why, sizeof why);
+			return input_bad(&l->in, place, NULL, "%s", why);
+		}
 	}
 	return 1;
 }
 
-/* Fills batch and batch_text; refuses batches that no engine would run. */
+int scenario_batch_is_run(const attune_batch *b, char *why, size_t size)
+{
+	for (int i = 0; i < b->num_seqs; i++) {
+		int query = b->query_start[i + 1] - b->query_start[i];
+		if (b->seq_lens[i] < query) {
+			snprintf(why, size,
+				 "sequence length %d is below its query length %d; s counts the "
+				 "context and the query",
+				 b->seq_lens[i], query);
+			return 0;
+		}
+	}
+	if (!b->query_start[b->num_seqs])
+		snprintf(why, size, "no query token; at least one q must be 1 or more");
+	return b->query_start[b->num_seqs] > 0;
+}
+
+/* Fills batch and batch_text; refuses batches that no engine runs. */
 static int take_batch(const struct loading *l, struct scenario *s, const char *text,
 		      const char *path)
 {
-	const attune_batch *b;
 	char error[128];
 	s->batch = batch_parse(text, error, sizeof error);
-	if (!s->batch)
+	if (!s->batch || !scenario_batch_is_run(&s->batch->view, error, sizeof error))
 		return input_bad(&l->in, path, NULL, "batch \"%.*s\": %s", INPUT_SHOWN, text,
 				 error);
-	b = &s->batch->view;
-	for (int i = 0; i < b->num_seqs; i++) {
-		int query = b->query_start[i + 1] - b->query_start[i];
-		if (b->seq_lens[i] < query)
-			return input_bad(&l->in, path, NULL,
-					 "batch \"%.*s\": sequence length %d is below its query "
-					 "length %d; s counts the context and the query",
-					 INPUT_SHOWN, text, b->seq_lens[i], query);
-	}
-	if (!b->query_start[b->num_seqs])
-		return input_bad(&l->in, path, NULL,
-				 "batch \"%.*s\" has no query token; at least one q must be 1 or "
-				 "more",
-				 INPUT_SHOWN, text);
-	s->batch_text = batch_format(b);
+	s->batch_text = batch_format(&s->batch->view);
 	if (!s->batch_text)
 		complain("out of memory");
 	return s->batch_text != NULL;
 }
 
-static int same(const struct scenario *a, const struct scenario *b)
+static int refuse_double(struct loading *l, const struct scenario *s, const char *path)
 {
-	return !strcmp(a->model, b->model) && a->shape.page_size == b->shape.page_size &&
-	       a->shape.dtype == b->shape.dtype && a->shape.kv_dtype == b->shape.kv_dtype &&
-	       a->layout == b->layout && !strcmp(a->batch_text, b->batch_text);
+	const struct scenario *own = l->list->v ? l->list->v + l->first : NULL;
+	const int twin = twins_add(&l->twins, own, s, l->list->n - l->first);
+	char place[INPUT_PATH];
+	int line, column;
+	if (twin == TWINS_NO_MEMORY)
+		complain("out of memory");
+	if (twin < 0)
+		return twin == TWINS_NONE;
+	snprintf(place, sizeof place, "scenarios/%zu", l->entry[twin]);
+	json_place(l->in.text, place, NULL, &line, &column);
+	return input_bad(&l->in, path, NULL,
+			 "%s %.*s is already at line %d; give each scenario once", s->model,
+			 INPUT_SHOWN, s->batch_text, line);
 }
 
-static int refuse_double(const struct loading *l, const struct scenario *s, const char *path)
+int scenarios_append(struct scenario_list *list, const struct scenario *s)
 {
-	for (int i = l->first; i < l->list->n; i++) {
-		char place[INPUT_PATH];
-		int line, column;
-		if (!same(s, &l->list->v[i]))
-			continue;
-		snprintf(place, sizeof place, "scenarios/%zu", l->entry[i - l->first]);
-		json_place(l->in.text, place, NULL, &line, &column);
-		return input_bad(&l->in, path, NULL,
-				 "%s %.*s is already at line %d; give each scenario once", s->model,
-				 INPUT_SHOWN, s->batch_text, line);
+	const size_t n = (size_t)list->n;
+	/* There is room for the next power of two. */
+	if (!(n & (n - 1))) {
+		struct scenario *v = realloc(list->v, (n ? 2 * n : 1) * sizeof *v);
+		if (!v)
+			return 0;
+		list->v = v;
 	}
+	list->v[list->n++] = *s;
 	return 1;
 }
 
-/* On success the list owns the memory of `s`. */
 static int append(struct loading *l, const struct scenario *s, size_t index)
 {
-	struct scenario_list *list = l->list;
-	size_t n = (size_t)list->n;
-	struct scenario *v = realloc(list->v, (n + 1) * sizeof *v);
-	size_t *entry = realloc(l->entry, (n + 1 - (size_t)l->first) * sizeof *entry);
-	if (v)
-		list->v = v;
-	if (entry)
-		l->entry = entry;
-	if (!v || !entry) {
+	const size_t n = (size_t)(l->list->n - l->first);
+	if (n == l->entries_room) {
+		const size_t room = n ? 2 * n : 64;
+		size_t *entry = realloc(l->entry, room * sizeof *entry);
+		if (entry) {
+			l->entry = entry;
+			l->entries_room = room;
+		}
+	}
+	if (n == l->entries_room || !scenarios_append(l->list, s)) {
 		complain("out of memory");
 		return 0;
 	}
-	entry[n - (size_t)l->first] = index;
-	list->v[list->n++] = *s;
+	l->entry[n] = index;
 	return 1;
 }
 
@@ -304,6 +316,7 @@ int scenarios_load(struct scenario_list *list, const char *path, const struct mo
 	ok = load(&l);
 	input_close(&l.in);
 	free(l.entry);
+	twins_free(&l.twins);
 	for (int i = l.first; i < list->n; i++)
 		memcpy(list->v[i].set, set, sizeof set);
 	while (!ok && list->n > l.first)

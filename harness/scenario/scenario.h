@@ -69,10 +69,16 @@ int model_gives_lse(const char *name);
 /* Prints "models": ["name@tp"], and "lse": true if the model gives it. */
 void model_members(FILE *, const char *name);
 const attune_shape *models_find(const struct models *, const char *name_at_tp); /* or NULL */
-const char *models_nearest(const struct models *, const char *name);
+/* What to say of a name that models_find() does not find. */
+enum { MODEL_WHY = 200 };
+void models_why_unknown(const struct models *, const char *name, char *why, size_t size);
 const char *models_name(const struct models *, int i); /* NULL after the last */
 void models_free(struct models *);
 int scenarios_load(struct scenario_list *, const char *path, const struct models *);
+/* Appends a scenario; the list then owns its memory. 0: out of memory, without a complaint. */
+int scenarios_append(struct scenario_list *, const struct scenario *);
+/* 0 and the reason: a batch that no engine runs. */
+int scenario_batch_is_run(const attune_batch *, char *why, size_t size);
 /* Frees the memory that it owns. */
 void scenario_drop(struct scenario *);
 void scenarios_free(struct scenario_list *);
@@ -81,6 +87,20 @@ void scenarios_free(struct scenario_list *);
 int scenario_sets_load(struct scenario_list *, const char *dir, const char *const *set, int n,
 		       const char *model, const struct models *);
 void scenarios_sift(struct scenario_list *, const char *model);
+
+/* ---- twins.c: scenarios that are measured alike ---------------------------------- */
+/* Two are twins if model, batch, page size, types and layout are the same; by_seed: the seed, too. */
+struct twins {
+	int by_seed;
+	int *slot; /* index + 1; 0: free */
+	size_t room, used;
+};
+enum { TWINS_NONE = -1, TWINS_NO_MEMORY = -2 };
+/* The index of a twin of `s` in v. If there is none: remembers that `s` will be v[index]. */
+int twins_add(struct twins *, const struct scenario *v, const struct scenario *s, int index);
+void twins_free(struct twins *);
+
+/* ---- scenario.c: work ------------------------------------------------------------ */
 /* The work of a batch, over all heads of one GPU. */
 struct facts {
 	int seqs, decodes; /* sequences with a query; those of them in the decode part */

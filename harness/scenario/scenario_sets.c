@@ -2,7 +2,6 @@
 #include "scenario.h"
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static int load_set(struct scenario_list *list, const char *dir, const char *name,
@@ -16,33 +15,20 @@ static int load_set(struct scenario_list *list, const char *dir, const char *nam
 	return scenarios_load(list, path, m);
 }
 
-/* Whether the list has a scenario that is measured alike. */
-static int is_double(const struct scenario_list *list, const struct scenario *s)
-{
-	for (int i = 0; i < list->n; i++) {
-		const struct scenario *o = &list->v[i];
-		if (!strcmp(o->model, s->model) && !strcmp(o->batch_text, s->batch_text) &&
-		    o->shape.page_size == s->shape.page_size && o->shape.dtype == s->shape.dtype &&
-		    o->shape.kv_dtype == s->shape.kv_dtype && o->layout == s->layout &&
-		    o->seed == s->seed)
-			return 1;
-	}
-	return 0;
-}
-
 void scenarios_sift(struct scenario_list *list, const char *model)
 {
 	struct scenario_list kept = { .v = list->v };
+	struct twins seen = { .by_seed = 1 };
 	for (int i = 0; i < list->n; i++) {
 		struct scenario s = list->v[i];
-		if ((!model || !strcmp(s.model, model)) && !is_double(&kept, &s)) {
+		if ((!model || !strcmp(s.model, model)) &&
+		    twins_add(&seen, kept.v, &s, kept.n) < 0) /* without memory a twin may stay */
 			kept.v[kept.n++] = s;
-		} else {
-			free(s.batch_text);
-			batch_free(s.batch);
-		}
+		else
+			scenario_drop(&s);
 	}
 	list->n = kept.n;
+	twins_free(&seen);
 }
 
 int scenario_sets_load(struct scenario_list *list, const char *dir, const char *const *set, int n,

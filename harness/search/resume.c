@@ -120,22 +120,19 @@ struct reader {
 static int add_scenario(struct scenario_list *list, const struct store_cell *c)
 {
 	char error[128];
-	struct scenario *v = realloc(list->v, ((size_t)list->n + 1) * sizeof *v);
-	if (!v)
-		return 0;
-	list->v = v;
-	v += list->n;
-	*v = (struct scenario){ .shape = c->shape,
-				.layout = layout_of(c->layout),
-				.weight = c->weight,
-				.seed = c->seed };
-	snprintf(v->model, sizeof v->model, "%s", c->model);
-	snprintf(v->set, sizeof v->set, "%s", c->set);
-	snprintf(v->split, sizeof v->split, "%s", c->split);
-	v->batch = batch_parse(c->batch, error, sizeof error);
-	v->batch_text = strdup(c->batch);
-	list->n += v->batch && v->batch_text;
-	return v->batch && v->batch_text;
+	struct scenario s = { .shape = c->shape,
+			      .layout = layout_of(c->layout),
+			      .weight = c->weight,
+			      .seed = c->seed };
+	snprintf(s.model, sizeof s.model, "%s", c->model);
+	snprintf(s.set, sizeof s.set, "%s", c->set);
+	snprintf(s.split, sizeof s.split, "%s", c->split);
+	s.batch = batch_parse(c->batch, error, sizeof error);
+	s.batch_text = strdup(c->batch);
+	if (s.batch && s.batch_text && scenarios_append(list, &s))
+		return 1;
+	scenario_drop(&s);
+	return 0;
 }
 
 /* A scenario's cells are consecutive, unless it has other types or layouts. */

@@ -45,6 +45,14 @@ static double priority(const struct problems *h, int scenario, double near, doub
 				  (mean_weight > 0 ? mean_weight : 1));
 }
 
+/* Each scenario that is placed looks at all that are not. No sweep comes far in a list of thousands,
+ * so that of such a list the first are placed, and the rest keep their order. */
+static int num_placed(const struct problems *h)
+{
+	enum { LONG_LIST = 4096, PLACED = 512 };
+	return h->n > LONG_LIST ? PLACED : h->n;
+}
+
 void problems_spread(struct problems *h)
 {
 	double *near = malloc((size_t)(h->n + 1) * sizeof *near), mean = 0; /* by scenario */
@@ -57,7 +65,8 @@ void problems_spread(struct problems *h)
 	near = more ? more : near;
 	for (int i = 0; more && i <= most; i++)
 		near[i] = 1e6;
-	for (int done = 0, next; more && done < h->n;) {
+	const int end = num_placed(h);
+	for (int done = 0, next; more && done < end;) {
 		double farthest = -INFINITY;
 		next = done;
 		for (int i = done; i < h->n; i += together(h, i)) {

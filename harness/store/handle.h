@@ -163,6 +163,9 @@ struct built_source {
 int next_source(const char **sources, struct built_source *);
 /* Its freshness against today's source of that kernel. */
 enum freshness store_source_today(struct store *, const struct built_source *);
+/* The sources that a stored bridge leads to from this one, `most` at most; their number. */
+int store_next_sources(struct store *, const struct built_source *, struct built_source *to,
+		       int most);
 
 /* ---- legacy_sources.c ------------------------------------------------------------------- */
 /* The sources behind an old hash (legacy_sources.def). */

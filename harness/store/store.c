@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { VERSION = 6 };
 enum { APPLICATION = 0x6174746e /* "attn" */ };
@@ -84,6 +85,22 @@ static int settle(struct store *s, int readonly)
 	return 0;
 }
 
+/* A writer that was killed leaves the database in WAL mode, or a journal that never counted. Nothing
+ * is lost, but in a read-only folder such a database cannot be read. So the next process that opens
+ * it for writing leaves a single file, even if it has nothing to write. */
+static int tidy(struct store *s)
+{
+	sqlite3_stmt *st = NULL;
+	char *journal = sqlite3_mprintf("%s-journal", s->path);
+	const int is_wal =
+	    sqlite3_prepare_v2(s->db, "PRAGMA journal_mode", -1, &st, NULL) == SQLITE_OK &&
+	    sqlite3_step(st) == SQLITE_ROW && !strcmp(store_text(s, st, 0), "wal");
+	sqlite3_finalize(st);
+	const int is_left = is_wal || (journal && !access(journal, F_OK));
+	sqlite3_free(journal);
+	return !is_left || store_enter_wal(s);
+}
+
 /* Refuses a pipe, for one: SQLite would wait for its other end. */
 static int is_a_file(const char *path)
 {
@@ -118,7 +135,7 @@ struct store *store_open(const char *path, int readonly)
 	    sqlite3_busy_timeout(s->db, PATIENCE_MS) != SQLITE_OK || !store_functions(s) ||
 	    !store_execute(s, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL"))
 		store_explain(s);
-	else if (settle(s, readonly))
+	else if (settle(s, readonly) && (readonly || tidy(s)))
 		return s;
 	store_close(s);
 	return NULL;

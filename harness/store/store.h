@@ -166,6 +166,7 @@ struct store_cell {
 	long long run;
 	enum freshness today;
 	const char *sources; /* in the form of table `code` */
+	const char *plugin;  /* version of the plug-in, up to a blank; NULL: of a kernel of ours */
 	/* Equal ids mean equal scenarios, and equal kernels and choices; 0: not known. If ids are
 	 * known, the cell's texts stay valid until the store is closed or written to. */
 	long long scenario_id, variant_id, race_id;

@@ -28,8 +28,10 @@ static struct place *places_of(const struct dict *d)
 	return p;
 }
 
-/* The sources of a build that need a bridge. */
-enum { MOST_SOURCES = 8 };
+/* The sources of a build that need a bridge. A bridge from what stored bridges lead to serves, too:
+ *
+ *   a row's source --race--> the source of last week --equal code--> today's */
+enum { MOST_SOURCES = 32 };
 struct wanting {
 	long long build;
 	struct built_source v[MOST_SOURCES];
@@ -37,20 +39,30 @@ struct wanting {
 	int n;
 };
 
+static void want_source(struct store *s, struct wanting *w, const struct built_source *one)
+{
+	struct built_source next[MOST_SOURCES];
+	const enum freshness today = store_source_today(s, one);
+	if (today == TODAY || today == BRIDGED || w->n == MOST_SOURCES)
+		return;
+	for (int i = 0; i < w->n; i++)
+		if (!strcmp(w->v[i].kernel, one->kernel) && !strcmp(w->v[i].hash, one->hash))
+			return;
+	w->today[w->n] = today;
+	w->v[w->n++] = *one;
+	const int n = store_next_sources(s, one, next, MOST_SOURCES);
+	for (int i = 0; i < n; i++)
+		want_source(s, w, &next[i]);
+}
+
 static void want(struct store *s, struct wanting *w, const struct dict *d, long long build)
 {
 	const struct dict_build *b = &d->build[build];
 	const char *sources = b->sources;
 	struct built_source one = { .flags = b->flags, .arch = b->arch, .gpu = d->gpu };
 	*w = (struct wanting){ .build = build };
-	while (b->today != TODAY && b->today != BRIDGED && w->n < MOST_SOURCES &&
-	       next_source(&sources, &one)) {
-		const enum freshness today = store_source_today(s, &one);
-		if (today == TODAY || today == BRIDGED)
-			continue;
-		w->today[w->n] = today;
-		w->v[w->n++] = one;
-	}
+	while (b->today != TODAY && b->today != BRIDGED && next_source(&sources, &one))
+		want_source(s, w, &one);
 }
 
 static int each_source(const struct dict *d, const struct wanting *w, const struct place *place,

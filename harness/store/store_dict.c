@@ -235,6 +235,21 @@ static struct step *steps_from(struct store *s, const struct built_source *b)
 	return list;
 }
 
+int store_next_sources(struct store *s, const struct built_source *b, struct built_source *to,
+		       int most)
+{
+	int n = 0;
+	for (struct step *step = steps_from(s, b), *next; step; step = next) {
+		if (n < most) {
+			to[n] = *b;
+			memcpy(to[n++].hash, step->hash, sizeof step->hash);
+		}
+		next = step->next;
+		free(step);
+	}
+	return n;
+}
+
 enum { LONGEST_CHAIN = 32 };
 
 /* The best freshness over all chains of bridges. */

@@ -4,6 +4,7 @@
 #include "store.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/spec/plugin.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,9 @@ static int read_names(struct store *s, const struct dict *d, struct store_cell *
 	c->choice = v->choice;
 	c->today = b->today;
 	c->sources = b->sources;
+	c->plugin = !strncmp(b->flags, PLUGIN_FLAG, sizeof PLUGIN_FLAG - 1)
+			? b->flags + sizeof PLUGIN_FLAG - 1
+			: NULL;
 	c->outcome = e->outcome;
 	c->stopped = *e->stopped ? e->stopped : NULL;
 	return 1;

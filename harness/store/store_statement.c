@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define IDENTITY                                                                    \
@@ -228,6 +229,29 @@ static const char *one_line(char text[160], const char *from)
 	return text;
 }
 
+/* SQLite often has no errno for these. */
+static void explain_io(const struct store *s, const char *text)
+{
+	const int error = sqlite3_system_errno(s->db);
+	struct rlimit most;
+	const int limited = !getrlimit(RLIMIT_FSIZE, &most) && most.rlim_cur != RLIM_INFINITY;
+	complain("%s: cannot be read or written: %s%s; what was committed is kept", s->path,
+		 error ? strerror(error) : text,
+		 limited ? ", perhaps since files are limited (ulimit -f)" : "");
+}
+
+/* SQLite tries to open read-only what it cannot create, and keeps the errno of that. */
+static void explain_open(const struct store *s, const char *text)
+{
+	int error = sqlite3_system_errno(s->db);
+	const char *slash = strrchr(s->path, '/');
+	char *folder = slash ? strndup(s->path, (size_t)(slash + 1 - s->path)) : strdup(".");
+	if (error == ENOENT && folder && access(folder, W_OK))
+		error = errno;
+	complain("%s: cannot be opened: %s", s->path, error ? strerror(error) : text);
+	free(folder);
+}
+
 int store_explain(struct store *s)
 {
 	char line[160];
@@ -250,10 +274,8 @@ int store_explain(struct store *s)
 		break;
 	case SQLITE_NOTADB: complain("%s: not an SQLite database", s->path); break;
 	case SQLITE_CORRUPT: store_damaged(s, "%s", text); break;
-	case SQLITE_CANTOPEN:
-		errno = sqlite3_system_errno(s->db);
-		complain("%s: cannot be opened: %s", s->path, errno ? strerror(errno) : text);
-		break;
+	case SQLITE_CANTOPEN: explain_open(s, text); break;
+	case SQLITE_IOERR: explain_io(s, text); break;
 	case SQLITE_CONSTRAINT: complain("%s: row refused: %s", s->path, text); break;
 	default: complain("%s: %s", s->path, text);
 	}

@@ -35,24 +35,42 @@ static int load_results(struct sweep_session *c)
 	return 1;
 }
 
-/* A smoke sweep takes the 6 lightest scenarios of each training split and the 2 lightest of each
- * held-out split: few enough for its time, and enough to generate a header. */
-static int in_smoke(const struct scenario_list *list, int index)
+struct weighed {
+	const char *split;
+	double work;
+	int index;
+};
+
+static int by_work(const void *a, const void *b)
 {
-	const struct scenario *s = &list->v[index];
-	const int most = split_is_held_out(s->split) ? 2 : 6;
-	struct facts mine, other;
-	int lighter = 0;
-	scenario_facts(&mine, &s->shape, &s->batch->view);
+	const struct weighed *x = a, *y = b;
+	const int splits = strcmp(x->split, y->split);
+	if (splits || x->work != y->work)
+		return splits ? splits : x->work < y->work ? -1 : 1;
+	return x->index - y->index;
+}
+
+/* A smoke sweep takes the 6 lightest scenarios of each training split and the 2 lightest of each
+ * held-out split: few enough for its time, and enough to generate a header. Drops the others from
+ * `take`, which has a flag for each scenario. */
+static int keep_lightest(const struct scenario_list *list, char *take)
+{
+	struct weighed *v = malloc(((size_t)list->n + 1) * sizeof *v);
+	if (!v)
+		return 0;
 	for (int i = 0; i < list->n; i++) {
-		const double heavy = mine.kv_bytes * 20 + mine.flops;
-		if (strcmp(list->v[i].split, s->split))
-			continue;
-		scenario_facts(&other, &list->v[i].shape, &list->v[i].batch->view);
-		const double its = other.kv_bytes * 20 + other.flops;
-		lighter += its < heavy || (its == heavy && i < index);
+		struct facts f;
+		scenario_facts(&f, &list->v[i].shape, &list->v[i].batch->view);
+		v[i] = (struct weighed){ list->v[i].split, f.kv_bytes * 20 + f.flops, i };
 	}
-	return lighter < most;
+	qsort(v, (size_t)list->n, sizeof *v, by_work);
+	for (int i = 0, begin = 0; i < list->n; i++) {
+		if (strcmp(v[i].split, v[begin].split) != 0)
+			begin = i;
+		take[v[i].index] = i - begin < (split_is_held_out(v[i].split) ? 2 : 6);
+	}
+	free(v);
+	return 1;
 }
 
 static int add_problems(struct sweep_session *c, const struct scenario_list *list)
@@ -64,10 +82,19 @@ static int add_problems(struct sweep_session *c, const struct scenario_list *lis
 						   .seed = c->o->seed,
 						   .keep = c->survey ? survey_keeps : NULL,
 						   .keep_arg = c->survey };
-	for (int i = c->o->shard; i < list->n; i += c->o->shards)
-		if ((c->o->preset != PRESET_SMOKE || in_smoke(list, i)) &&
-		    !problems_add(&c->problems, &c->binaries, i, &options))
-			return 0;
+	char *take = malloc((size_t)list->n + 1);
+	int ok = take != NULL;
+	if (ok)
+		memset(take, 1, (size_t)list->n + 1);
+	if (ok && c->o->preset == PRESET_SMOKE)
+		ok = keep_lightest(list, take);
+	if (!ok)
+		complain("out of memory");
+	for (int i = c->o->shard; ok && i < list->n; i += c->o->shards)
+		ok = !take[i] || problems_add(&c->problems, &c->binaries, i, &options);
+	free(take);
+	if (!ok)
+		return 0;
 	problems_spread(&c->problems);
 	return session_alloc(c) && (!c->survey || survey_trust(c->survey, c));
 }

@@ -81,7 +81,7 @@ struct sweep_session {
 	struct problems problems;
 	char *passed;   /* [choice][phase]: passed the corner batches */
 	char *excluded; /* [choice][shape]: the enum outcome that excludes it; OUTCOME_OK: none */
-	char db[256];
+	char db[PATH_TEXT];
 	struct store *store; /* NULL: results are not stored */
 	long long run;
 	struct worker_setup setup;

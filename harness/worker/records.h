@@ -77,7 +77,8 @@ struct launcher {
 	int index, checked; /* checked: its output on this workload was right */
 	int parts, set;     /* set: the pages of the call under way */
 	enum attune_how how;
-	size_t at[2]; /* offset of each part's workspace */
+	size_t at[2];      /* offset of each part's workspace */
+	double plan_us[2]; /* of each part; 0: no plug-in, or not planned */
 	struct part_of_call {
 		struct choice choice;
 		const struct loaded *loaded;

@@ -195,6 +195,15 @@ static void take_default(struct config *c, const struct fallback *f, const struc
 		}
 }
 
+static int has_default_of(const attune_op *op, const struct kernel *k)
+{
+	for (int i = op->num_choices; i < op->num_ready; i++)
+		if (op->ready[i].kernel == k && op->ready[i].code)
+			return 1;
+	return 0;
+}
+
+/* Of each kernel the first default that the library carries for the shape. */
 static enum attune_status add_defaults(attune_op *op)
 {
 	enum attune_status status = ATTUNE_OK;
@@ -202,7 +211,7 @@ static enum attune_status add_defaults(attune_op *op)
 	for (const struct fallback *f = attune_fallbacks; !status && f->kernel; f++) {
 		const struct kernel *k = kernel_find(backend, f->kernel);
 		struct config c;
-		if (!k)
+		if (!k || has_default_of(op, k))
 			continue;
 		take_default(&c, f, k->space, &op->ctx->device.info);
 		status = add_ready(op, k, &c);

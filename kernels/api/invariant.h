@@ -18,5 +18,10 @@ struct invariant_walk {
 };
 int invariant_next(struct invariant_walk *, const attune_shape *, const struct device_info *,
 		   struct choice *); /* 0 after the last */
+/* *as: the choice with its segments for this part, which give each sequence the bits that it has in
+ * any other. Returns NULL, or why the choice cannot run the part. */
+const char *invariant_fitted(struct config *as, const struct config *, const struct kernel *,
+			     const attune_shape *, const struct part *,
+			     const struct device_info *);
 
 #endif

@@ -1,6 +1,7 @@
 /* plan.c - plans a batch (attune_plan_batch) and launches the plan (attune_run). plan_query.c has
  * the calls that only read plans. */
 #include "plan.h"
+#include "invariant.h"
 #include "kernels/replan/replan.h"
 #include "kernels/launch/run.h"
 #include <stdio.h>
@@ -16,7 +17,11 @@ static int can_run(const attune_op *op, int id, const struct part *p, struct con
 	if (id < 0 || id >= op->num_ready)
 		return 0;
 	r = &op->ready[id];
-	if (!r->code || config_fitted(as, &r->config, r->kernel, r->costs, &op->shape, p, d))
+	if (!r->code)
+		return 0;
+	if (op->ctx->is_invariant
+		? invariant_fitted(as, &r->config, r->kernel, &op->shape, p, d)
+		: config_fitted(as, &r->config, r->kernel, r->costs, &op->shape, p, d))
 		return 0;
 	r->kernel->space->geometry(as, &op->shape, p, d, &g);
 	return (g.segments <= 1 || op->helper[reduction_of(&g)]) &&

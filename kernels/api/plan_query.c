@@ -3,12 +3,44 @@
 #include "plan.h"
 #include "kernels/replan/replan.h"
 #include "kernels/launch/run.h"
+#include <stdio.h>
 
-int plan_is_sound(const attune_plan *p)
+/* A range of sequences and query lengths that lies within the batch. */
+static int is_within(const attune_plan *p, int begin, int count, int min, int max, int64_t tokens)
+{
+	return begin >= 0 && count >= 0 && count <= p->num_seqs - begin && min >= 0 && min <= max &&
+	       max <= p->num_tokens && tokens >= 0 && tokens <= p->num_tokens;
+}
+
+static int span_is_within(const attune_plan *p, const attune_span *s)
+{
+	return is_within(p, s->seq_begin, s->seq_count, s->min_query, s->max_query,
+			 s->range_tokens);
+}
+
+static int part_is_sound(const attune_plan *plan, const attune_part *p)
+{
+	return is_within(plan, p->seq_begin, p->seq_count, p->min_query, p->max_query,
+			 p->range_tokens) &&
+	       p->max_seq >= 0 && span_is_within(plan, &p->prefill) &&
+	       span_is_within(plan, &p->decode);
+}
+
+static int counts_are_sound(const attune_plan *p)
 {
 	return p->num_parts >= 0 && p->num_parts <= (int)COUNT(p->part) && p->num_seqs >= 0 &&
 	       (unsigned)p->how <= ATTUNE_STREAMS && (unsigned)p->lengths <= ATTUNE_LENGTHS_VARY &&
-	       (unsigned)p->start <= ATTUNE_START_EARLY;
+	       (unsigned)p->start <= ATTUNE_START_EARLY && p->num_tokens >= 0 &&
+	       p->table_pages >= 0 && p->table_seq >= 0 &&
+	       p->table_seq <= p->num_seqs - (p->num_seqs > 0);
+}
+
+int plan_is_sound(const attune_plan *p)
+{
+	int sound = counts_are_sound(p);
+	for (int i = 0; sound && i < p->num_parts; i++)
+		sound = part_is_sound(p, &p->part[i]);
+	return sound;
 }
 
 static int same_span(const attune_span *a, const attune_span *b)
@@ -60,10 +92,15 @@ static size_t most_partials(const attune_op *op, const struct ready *r, const st
 	return most;
 }
 
-/* The largest workspace of any choice. */
+/* The largest workspace of any choice. In batch-invariant mode each phase has one, and its partials
+ * no limit: fewer segments would bring other bits. */
 static size_t most_of_all(const attune_op *op, const struct part *p)
 {
 	size_t most = 0;
+	if (op->ctx->is_invariant) {
+		const int id = op->invariant[p->max_query <= DECODE_MAX_QUERY];
+		return id < 0 ? 0 : most_partials(op, &op->ready[id], p);
+	}
 	for (int i = 0; i < op->num_ready; i++) {
 		const size_t need = op->ready[i].code ? most_partials(op, &op->ready[i], p) : 0;
 		most = need > most ? need : most;
@@ -76,6 +113,10 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 {
 	if (!op || !bytes || max_seqs < 0 || max_tokens < 0)
 		return fail(ATTUNE_INVALID, "attune_max_workspace: sizes must be 0 or more");
+	/* No larger batch is planned. */
+	const int most = MOST_BATCH_ROWS / op->shape.num_query_heads;
+	max_seqs = max_seqs < most ? max_seqs : most;
+	max_tokens = max_tokens < most ? max_tokens : most;
 	const struct part p = { .f.max_seq = LONGEST,
 				.seq_count = max_seqs,
 				.max_query = max_tokens,
@@ -93,6 +134,39 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 	const size_t recorded = record_workspace(op, &bounds);
 	*bytes = recorded > *bytes ? recorded : *bytes;
 	return ATTUNE_OK;
+}
+
+/* Why the op never runs a choice of its rules; NULL: it may. */
+static const char *why_unused(const attune_op *op, const struct ready *r)
+{
+	const char *why =
+	    r->kernel->space->why_illegal(&r->config, &op->shape, NULL, &op->ctx->device.info);
+	return why ? why : r->code ? NULL : "the library carries no code of it for this shape";
+}
+
+enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t size)
+{
+	char choice[MAX_CHOICE_TEXT];
+	const char *why = NULL;
+	int unused = 0, first = 0, n = 0;
+	if (!op || !text || !size)
+		return fail(ATTUNE_INVALID, "attune_unused_choices: an argument is NULL");
+	for (int i = op->num_choices - 1; i >= 0; i--)
+		if (why_unused(op, &op->ready[i])) {
+			why = why_unused(op, &op->ready[i]);
+			first = i;
+			unused++;
+		}
+	*text = '\0';
+	if (unused) {
+		const struct choice c = { op->ready[first].kernel, op->ready[first].config };
+		choice_text(choice, sizeof choice, &c);
+		n = snprintf(text, size, "%d of %d choices, the first is %s: %s", unused,
+			     op->num_choices, choice, why);
+	}
+	return (size_t)n < size
+		   ? ATTUNE_OK
+		   : fail(ATTUNE_TOO_SMALL, "attune_unused_choices: the buffer is too small");
 }
 
 enum attune_status attune_batch_features(const attune_op *op, const attune_batch *batch,

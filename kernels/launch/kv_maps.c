@@ -9,6 +9,12 @@ static int groups_of(long long page_stride, long long slot_stride)
 	return groups > 0 && groups < 1 << 30 && groups * group == page_stride ? (int)groups : 0;
 }
 
+/* A lone head may have any stride, also one that maps do not take. */
+static long long head_stride(const attune_shape *s, long long head, long long slot)
+{
+	return s->num_kv_heads > 1 ? head : slot;
+}
+
 enum attune_status maps_make(struct attune_mapped *m, struct device *dev, const attune_shape *s,
 			     int box, const struct attune_call *c)
 {
@@ -33,12 +39,12 @@ enum attune_status maps_make(struct attune_mapped *m, struct device *dev, const 
 		return fail(ATTUNE_UNSUPPORTED, "%s: makes no maps of tensors", dev->ops->name);
 	view.base = a->k_cache;
 	view.slot_stride = a->k_slot_stride;
-	view.head_stride = a->k_head_stride;
+	view.head_stride = head_stride(s, a->k_head_stride, a->k_slot_stride);
 	status = dev->ops->map(dev, &m->k, &view);
 	if (status)
 		return status;
 	view.base = a->v_cache;
 	view.slot_stride = a->v_slot_stride;
-	view.head_stride = a->v_head_stride;
+	view.head_stride = head_stride(s, a->v_head_stride, a->v_slot_stride);
 	return dev->ops->map(dev, &m->v, &view);
 }

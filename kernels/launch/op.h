@@ -12,7 +12,7 @@ struct attune_context {
 	int is_invariant;          /* ATTUNE_INVARIANT=1: api/invariant.c */
 	struct override *override; /* NULL: the compiled heuristic is used */
 	char name[128];
-	char heuristic[256]; /* the result of attune_heuristic */
+	char heuristic[4096]; /* the result of attune_heuristic */
 };
 
 /* A choice with its code loaded. */

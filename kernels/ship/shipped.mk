@@ -25,7 +25,7 @@ list_flags   = $(if $(NVCC),,--no-cuda) $(if $(HIPCC),$(addprefix --amd=,$(file 
 list_objs   := $(addprefix $(B)/kernels/,ship/list_shipped.o spec/kernel.o spec/part.o spec/status.o \
 	select/selector.o device/shared/gpu_names.o ship/bodies.o ship/untuned_shapes.o device/cpu/flags.o \
 	device/hip/chips.o) $(spaces)
-gpu_sources := $(wildcard kernels/gpu/*.h kernels/gpu/*.cu) $(addprefix kernels/,args.h schedule.h recorded.h \
+gpu_sources := $(wildcard $(foreach e,h cu,kernels/gpu/*.$(e) kernels/gpu/*/*.$(e))) $(addprefix kernels/,args.h schedule.h recorded.h \
 	segments.h part.h tree.h attune_features.h features.def)
 cpu_sources := $(wildcard kernels/cpu/*.h kernels/cpu/*.c) kernels/args.h
 

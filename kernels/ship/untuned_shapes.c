@@ -13,9 +13,11 @@ const struct carried_shape attune_carried_shapes[] = {
 };
 
 /* The second row of warpgroup is for head sizes at which the first lacks registers with an E4M3
- * cache. */
+ * cache, those of qblock and segmented for head sizes of which tiles of 64 keys exceed the shared
+ * memory of the smallest GPU: 192 and 256. */
 const struct fallback attune_fallbacks[] = {
 	{ "qblock", NULL },
+	{ "qblock", "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2" },
 	{ "ring_list", NULL },
 	{ "classic_v1", NULL },
 	{ "classic_v2", NULL },
@@ -23,6 +25,7 @@ const struct fallback attune_fallbacks[] = {
 	{ "warpgroup",
 	  "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0" },
 	{ "segmented", NULL },
+	{ "segmented", "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 SEGMENTS=8" },
 	{ NULL, NULL },
 };
 

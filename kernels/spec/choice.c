@@ -72,7 +72,8 @@ int choice_parse(struct choice *c, enum backend backend, const char *text, char 
 
 int choice_text(char *text, size_t size, const struct choice *c)
 {
-	const int n = snprintf(text, size, "%s ", c->kernel->name);
+	const int n = snprintf(text, size, "%s%s", c->kernel->name,
+			       c->kernel->space->num_axes ? " " : "");
 	if ((size_t)n >= size)
 		return n;
 	return n + config_text(text + n, size - (size_t)n, &c->config, c->kernel->space);

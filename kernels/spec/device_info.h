@@ -14,6 +14,7 @@ struct device_info {
 	char arch[16];      /* "sm_90"; "avx512", "avx2", "neon", "scalar" */
 	char driver[48];    /* driver and API version, or the kernel's */
 	enum backend backend;
+	int ordinal; /* of a GPU, as its driver counts */
 	int units; /* SMs, or threads */
 	int lanes; /* threads of a warp, or floats of a vector */
 	int smem_per_block, smem_per_unit;

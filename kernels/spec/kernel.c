@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL(where, name, chosen, about) extern const struct space where##_##name##_space;
+#define KERNEL(where, name, folder, chosen, about) extern const struct space where##_##name##_space;
 #include "kernels/kernels.def"
 #undef KERNEL
 #define PLUGIN(where, name, path) extern const struct space where##_##name##_space;
@@ -17,18 +17,46 @@
 #define BACKEND_gpu BACKEND_GPU
 #define SUFFIX_cpu ".c"
 #define SUFFIX_gpu ".cu"
-const struct kernel attune_kernels[] = {
-#define KERNEL(where, name, chosen, about)                                        \
-	{ #name, BACKEND_##where,        chosen, #where "/" #name SUFFIX_##where, \
-	  about, &where##_##name##_space },
+enum {
+	NUM_KERNELS = 0
+#define KERNEL(where, name, folder, chosen, about) +1
 #include "kernels/kernels.def"
 #undef KERNEL
-#define PLUGIN(where, name, path) \
-	{ #name, BACKEND_##where, 1, path, "plug-in: " path, &where##_##name##_space },
+#define PLUGIN(where, name, path) +1
 #include "plugins.inc"
 #undef PLUGIN
-	{ 0 }
 };
+static struct kernel kernels[] = {
+#define KERNEL(where, name_, folder, chosen, about_)      \
+	{ .name = #name_,                                 \
+	  .backend = BACKEND_##where,                     \
+	  .selectable = chosen,                           \
+	  .source = folder "/" #name_ SUFFIX_##where,     \
+	  .about = about_,                                \
+	  .space = &where##_##name_##_space },
+#include "kernels/kernels.def"
+#undef KERNEL
+#define PLUGIN(where, name_, path)        \
+	{ .name = #name_,                 \
+	  .backend = BACKEND_##where,     \
+	  .selectable = 1,                \
+	  .source = path,                 \
+	  .about = "plug-in: " path,      \
+	  .space = &where##_##name_##_space },
+#include "plugins.inc"
+#undef PLUGIN
+	/* of plug-ins that are registered, and the end */
+	[NUM_KERNELS + MOST_PLUGINS] = { 0 }
+};
+const struct kernel *const attune_kernels = kernels;
+
+void kernel_add(const struct kernel *k)
+{
+	int n = NUM_KERNELS;
+	while (kernels[n].name)
+		n++;
+	kernels[n] = *k;
+}
 
 const struct kernel *kernel_find(enum backend backend, const char *name)
 {

@@ -4,9 +4,9 @@
 #include <string.h>
 
 /* Limits that keep arithmetic exact: kernels hold positions, their differences with a window, and
- * block numbers in ints, and the bytes of all keys in long longs. */
+ * block numbers in ints, and the bytes of all keys and of all partial sums in long longs. */
 enum { MOST_HEADS = 65535, MOST_TOKENS = 1 << 29 };
-static const long long most_rows = 0x7fffffff, most_key_heads = 1ll << 48;
+static const long long most_key_heads = 1ll << 48, most_padded_rows = 1ll << 42;
 /* Kernels multiply by scale * log2(e) and divide by softcap. tanh is exact to 2^-23, so a capped
  * score is exact to 2^-23 of its cap. */
 static const float most_scale = 0x1p120f, most_softcap = 1000, least_softcap = 1e-4f;
@@ -60,20 +60,25 @@ static const char *size_error(const attune_batch *b, const attune_shape *s)
 	const long long most = most_keys(s->page_size);
 	const long long rows =
 	    (long long)b->num_seqs + (b->num_seqs ? b->query_start[b->num_seqs] : 0);
-	long long keys = 0;
+	long long keys = 0, longest = 0;
 	for (int i = 0; i < b->num_seqs; i++) {
+		const int query = b->query_start[i + 1] - b->query_start[i];
 		if (b->seq_lens[i] > most)
 			return most == MOST_TOKENS ? "seq_lens must be 2^29 or less"
 						   : "seq_lens are too large for pages of this "
 						     "size: use a power of two";
-		if (b->query_start[i + 1] - b->query_start[i] > MOST_TOKENS)
+		if (query > MOST_TOKENS)
 			return "a query has 2^29 tokens at most";
 		keys += b->seq_lens[i];
+		longest = max_of(longest, query);
 	}
-	if (rows * s->num_query_heads > most_rows)
+	if (rows * s->num_query_heads > MOST_BATCH_ROWS)
 		return "tokens and sequences together, times num_query_heads, must be below 2^31";
 	if (keys > most_key_heads / s->num_kv_heads)
 		return "all seq_lens together, times num_kv_heads, must be 2^48 or less";
+	if (b->num_seqs * longest > most_padded_rows / s->num_query_heads)
+		return "num_seqs times the longest query, times num_query_heads, must be 2^42 or "
+		       "less";
 	return NULL;
 }
 

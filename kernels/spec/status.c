@@ -5,12 +5,21 @@
 
 static _Thread_local char last_error[1024];
 
+/* Names that callers gave may have line ends. */
+static void keep_to_one_line(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ')
+			*text = '?';
+}
+
 enum attune_status fail(enum attune_status status, const char *format, ...)
 {
 	va_list ap;
 	va_start(ap, format);
 	vsnprintf(last_error, sizeof last_error, format, ap);
 	va_end(ap);
+	keep_to_one_line(last_error);
 	return status;
 }
 

@@ -137,7 +137,7 @@ static void the_harness_compiles(void **state)
 	static const char *const codes[][2] = { { "check/fill.cu", "" },
 						{ "ceilings/ceilings.cu", "-DROOF=0" },
 						{ "ceilings/ceilings.cu", "-DROOF=1" },
-						{ "../kernels/gpu/launch.cu", "-DEARLY=0" } };
+						{ "../kernels/gpu/ceilings/launch.cu", "-DEARLY=0" } };
 	const struct gpu_model *m = gpu_model(*state);
 	for (size_t i = 0; i < COUNT(codes); i++) {
 		char path[PATH_MAX];
@@ -160,7 +160,7 @@ static void the_roofline_compiles(void **state)
 	for (int i = 0; pattern_nth(&a, &d, i); i++) {
 		char path[PATH_MAX], flags[128];
 		struct binary b;
-		snprintf(path, sizeof path, "%s/gpu/roofline.cu", source_root());
+		snprintf(path, sizeof path, "%s/gpu/ceilings/roofline.cu", source_root());
 		pattern_flags(flags, sizeof flags, &a);
 		if (jit_compile_source(&b, path, flags, m->arch))
 			fail_msg("%s: %s: %s", m->gpu, flags, b.log);

@@ -80,13 +80,13 @@ if [ -e "$B/simt/gpu/paged.h" ]; then
 		>"$tmp/host.cu"
 	# shellcheck disable=SC2086
 	${CXX:-c++} $flags -w -fsyntax-only -DSOURCE="\"$tmp/host.cu\"" -Itests/simt/text -I"$B/simt" \
-		-I"$B/simt/gpu" tests/simt/text/object.cc >"$tmp/log" 2>&1
+		tests/simt/text/object.cc >"$tmp/log" 2>&1
 	row $? "the template compiles for the emulated GPU"
 fi
 nvcc=${CUDA_HOME:-/usr/local/cuda}/bin/nvcc
 if [ -x "$nvcc" ]; then
 	# shellcheck disable=SC2086
-	"$nvcc" $flags -arch=sm_80 -cubin -Ikernels/gpu -o /dev/null "$tmp/mine.cu" >"$tmp/log" 2>&1
+	"$nvcc" $flags -arch=sm_80 -cubin -Ikernels -o /dev/null "$tmp/mine.cu" >"$tmp/log" 2>&1
 	row $? "the template compiles for sm_80"
 fi
 echo "1..$n"

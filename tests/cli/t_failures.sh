@@ -76,6 +76,20 @@ ask "UPDATE run SET sources = 'committed'"
 row "$([ "$(ask 'SELECT count(DISTINCT outcome) FROM failures')" = 5 ]; echo $?)" \
 	"the committed form keeps failures"
 
+# Rows of older sources, here all: they stay while there are no sources to compare with.
+cp "$tmp/db.sqlite" "$tmp/older.sqlite"
+sqlite3 "$tmp/older.sqlite" "DELETE FROM seal; UPDATE code SET sources = replace(sources, ':', ':0')"
+older() {
+	sqlite3 "$tmp/older.sqlite" 'SELECT count(*) FROM measurement'
+}
+all=$(older)
+ATTUNE_SOURCE="$tmp/none" "$attune" merge --compact "$tmp/older.sqlite" 2>"$tmp/err"
+row "$([ "$(older)" = "$all" ] && grep -q 'no kernel sources found to compare with' "$tmp/err"; echo $?)" \
+	"without kernel sources, rows of older ones stay"
+"$attune" merge --compact "$tmp/older.sqlite" 2>"$tmp/err"
+row "$([ "$(older)" -lt "$all" ] && grep -q "$((all - $(older))) rows of older kernel sources" "$tmp/err"; echo $?)" \
+	"with them they go, and are counted"
+
 "$attune" induce --gpu cpu --db "$tmp/db.sqlite" --out "$tmp/cpu.h" >"$tmp/out" 2>"$tmp/err"
 row $? "a header is made of the rest"
 row "$(! grep -Eq 'BLOCK_M=(48|96|384)' "$tmp/cpu.h" &&

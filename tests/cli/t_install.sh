@@ -9,13 +9,19 @@ LOCAL=no MAKEFLAGS='' ${MAKE:-make} --no-print-directory install B="$B" SAN="${S
 	>"$tmp/log" 2>&1
 row $? "make install"
 
-for f in bin/attune lib/libattune.a lib/libattune.so lib/pkgconfig/attune.pc include/attune.h \
+for f in bin/attune lib/libattune.a lib/libattune.so lib/pkgconfig/attune.pc include/attune.h include/attune_plugin.h \
 	include/attune/attune_features.h include/attune/features.def include/attune/attune_cpu.h \
 	include/attune/attune_h200.h share/attune/kernels/kernels.def share/attune/harness/check/fill.cu \
-	share/attune/harness/ceilings/ceilings.cu; do
+	share/attune/harness/ceilings/ceilings.cu share/attune/scenarios/models.json \
+	share/attune/generated/attune_h200.h share/attune/results/cpu.sqlite; do
 	echo "$f is missing" >"$tmp/log"
 	[ -e "$tmp/usr/$f" ]
 	row $? "$f"
+done
+
+for d in cpu gpu; do
+	diff -r "kernels/$d" "$tmp/usr/share/attune/kernels/$d" >"$tmp/log" 2>&1
+	row $? "the sources of the kernels in $d, folder by folder"
 done
 
 sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' kernels/attune.h | sort >"$tmp/want"
@@ -111,6 +117,26 @@ SOURCE
 build "$cc -std=c11" "$tmp/features.c" "-L$tmp/usr/lib -lattune"
 row $? "a batch's features go from the library to the header"
 
+# The header of plug-ins needs no other include.
+cat >"$tmp/plugin.c" <<'SOURCE'
+#include <attune_plugin.h>
+const attune_plugin *const *attune_plugins(void)
+{
+	static const attune_plugin *const none[1] = { 0 };
+	return none;
+}
+SOURCE
+cp "$tmp/plugin.c" "$tmp/plugin.cpp"
+"$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -Wmissing-prototypes -c -I"$tmp/usr/include" "$tmp/plugin.c" \
+	-o "$tmp/plugin.o" >"$tmp/log" 2>&1
+row $? "attune_plugin.h alone, as C11"
+if command -v c++ >/dev/null; then
+	c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -c -I"$tmp/usr/include" "$tmp/plugin.cpp" \
+		-o "$tmp/plugin_cpp.o" >"$tmp/log" 2>&1 &&
+		nm -g "$tmp/plugin_cpp.o" | grep -q ' T attune_plugins$'
+	row $? "attune_plugin.h alone, as C++17; attune_plugins has C's name"
+fi
+
 nvcc=${CUDA_HOME:-/usr/local/cuda}/bin/nvcc
 for header in "$tmp"/usr/include/attune/attune_*.h; do
 	name=$(basename "$header" .h)
@@ -148,4 +174,11 @@ done
 
 (cd "$tmp" && env -u ATTUNE_SOURCE usr/bin/attune --version) >"$tmp/log" 2>&1
 row $? "the installed tool runs elsewhere"
+mkdir "$tmp/elsewhere"
+for words in 'scenarios --set cpu' 'scenarios --batch q1 --model llama3.1-70b@4' 'show --gpu h200 --model llama3.1-8b@1 --batch 32q1s16k' \
+	'eval --gpu cpu' 'sweep --gpu cpu --batch q1s64 --preset smoke --dry-run'; do
+	# shellcheck disable=SC2086
+	(cd "$tmp/elsewhere" && env -u ATTUNE_SOURCE ../usr/bin/attune $words) >"$tmp/out" 2>"$tmp/log" && [ -s "$tmp/out" ]
+	row $? "F12: and finds its data: attune $words"
+done
 end_rows

@@ -4,7 +4,7 @@
 # of NVIDIA's and every 120th of a CPU's and of recorded steps', which take long.
 . tests/support/tap.sh
 
-# $(eval $(call shipped_gpu,0123456789abcdef,sm_90,kernels/gpu/naive.cu,-DHEAD_SIZE=64 ...,))
+# $(eval $(call shipped_gpu,0123456789abcdef,sm_90,kernels/gpu/baselines/naive.cu,-DHEAD_SIZE=64 ...,))
 # linked_blobs += 0123456789abcdef
 awk -F'[ ,]' '
 /^linked/ { linked[$3] = 1 }

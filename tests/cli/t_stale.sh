@@ -29,11 +29,15 @@ if [ -z "$first" ]; then
 	echo "1..0 # SKIP no header is generated"
 	exit 0
 fi
-named=$(echo "$first" | tr ' ' /)
+def_of() { # "gpu qblock": gpu/attend/qblock
+	find "kernels/${1% *}" -name "${1#* }.def" | sed 's,^kernels/,,; s,\.def$,,'
+}
+named=$(def_of "$first")
 unnamed=$(sed -n 's/^KERNEL( *\([cg]pu\), *\([a-z_0-9]*\),.*/\1, \2/p' kernels/kernels.def |
 	while read -r kernel; do
 		grep -q "KERNEL($kernel, " generated/attune_*.h || echo "$kernel"
-	done | sed 's/, /\//' | head -1)
+	done | sed 's/,//' | head -1)
+[ -z "$unnamed" ] || unnamed=$(def_of "$unnamed")
 
 copy
 list
@@ -41,7 +45,7 @@ row $? "the committed headers are fresh"
 
 cp kernels/cpu/qblock.c "$tmp/kernels/cpu/another.c"
 cp kernels/cpu/qblock.def "$tmp/kernels/cpu/another.def"
-echo 'KERNEL( cpu, another, 1, "a kernel more")' >>"$tmp/kernels/kernels.def"
+echo 'KERNEL( cpu, another, "cpu", 1, "a kernel more")' >>"$tmp/kernels/kernels.def"
 list
 row $? "a new CPU kernel leaves them fresh"
 rm "$tmp"/kernels/cpu/another.*
@@ -61,7 +65,7 @@ says() { # TEXT: that the build stopped, with this on a line
 }
 
 echo "$axis" >>"$tmp/kernels/$named.def"
-says "kernel $named has other tunables"
+says "kernel $(echo "$first" | tr ' ' /) has other tunables"
 row $? "a new axis of $named, which a header names, is refused by name"
 restore "kernels/$named.def"
 

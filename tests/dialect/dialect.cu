@@ -3,7 +3,7 @@
  * that differ by vendor. */
 #include "gpu/gpu.h"
 #ifndef __AMDGCN__
-#include "gpu/ring_nvidia.h"
+#include "gpu/ring/ring_nvidia.h"
 #endif
 #include "dialect_args.h"
 

@@ -155,8 +155,11 @@ static void take_models(const unsigned char *bytes, size_t n)
 		attune_shape shape;
 		models_shape(m, models_name(m, i), &shape);
 	}
-	if (m)
-		models_nearest(m, "llama3.1-8b@1+lse");
+	if (m) {
+		char why[MODEL_WHY];
+		models_why_unknown(m, "llama3.1-8b@1+lse", why, sizeof why);
+		models_why_unknown(m, "x", why, sizeof why);
+	}
 	models_free(m);
 }
 

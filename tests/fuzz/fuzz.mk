@@ -2,6 +2,7 @@
 #
 #   tests/fuzz/entries.c + replay.c    -> fuzz_replay: seeds and their mutants, in t_fuzz.sh
 #   tests/fuzz/entries.c + libfuzzer.c -> fuzz/fuzz: `make fuzz`, all of it compiled by clang
+#   tests/fuzz/t_api.c + api_*.c       -> t_api: random calls of the library; `make fuzz-api`: many
 
 FUZZ_CC   ?= $(firstword $(foreach c,clang $(foreach v,22 21 20 19 18 17 16 15 14,clang-$(v)),$(shell command -v $(c))))
 fuzz_flags = -fsanitize=$(1),address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -18,3 +19,4 @@ $(B)/fuzz: tests/fuzz/entries.c tests/fuzz/libfuzzer.c $(B)/bare/shipped.o $(B)/
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(call fuzz_flags,fuzzer) $(filter %.c,$^) $(filter %.o,$^) \
 		$(filter %.a,$^) -o $@ $(TOOLLIBS) $(LIBS)
+$(B)/t_api: $(wildcard tests/fuzz/api_*.c tests/fuzz/api.h)

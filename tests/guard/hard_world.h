@@ -65,6 +65,14 @@ static const struct hard_case hard_cases[] = {
 	{ "huge scores, LSE", { BF16_HEADS(8, 2), .causal = 1, .has_lse = 1 }, HUGE_SCORES, 0, { "q1s300_q3s40", "q40s170" } },
 	{ "equal scores, f16, window", { F16_HEADS(8, 2), .causal = 1, .window = 64, .scale = 1 }, EQUAL_SCORES, 0,
 	  { "q1s300_q3s400", "q40s300" } },
+	{ "softcap 50, logits of 1e4", { BF16_HEADS(4, 2), .causal = 1, .scale = 0x1p-24f, .softcap = 50 }, HUGE_SCORES, 0,
+	  { "q1s300_q3s40", "q40s170" } },
+	{ "rows without keys, no mask", { BF16_HEADS(4, 2), .has_sinks = 1 }, NOISE, 0, { "q5s0_q5s3_q2s300", "q40s17_q9s0_q9s3" } },
+	{ "empty sequences beside long ones", { BF16_HEADS(4, 2), .causal = 1 }, NOISE, 0, { "q1s0_q1s900_2q0s5_q2s0_q1s1", "q0s100" } },
+	{ "sinks of group 5", { BF16_HEADS(5, 1), .causal = 1, .has_sinks = 1 }, NOISE, 0, { "q1s70_q3s40", "q20s70_q1s40" } },
+	{ "sinks of group 6", { BF16_HEADS(6, 1), .causal = 1, .has_sinks = 1 }, NOISE, 0, { "q1s70_q3s40", "q20s70_q1s40" } },
+	{ "window 511, q257, E4M3", { E4M3_HEADS(2, 1), .causal = 1, .window = 511 }, NOISE, 0, { "q257s600", "q1s600_q4s520" } },
+	{ "window 5, draft rows", { BF16_HEADS(4, 2), .causal = 1, .window = 5 }, NOISE, 0, { "q4s100_q8s64_q1s33", "q12s50" } },
 	{ "equal scores, f16", { F16_HEADS(8, 2), .causal = 1, .scale = 1 }, EQUAL_SCORES, 0, { "q1s900", "q40s400" } },
 };
 // clang-format on

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -94,6 +95,53 @@ static void batches(void **state)
 	}
 }
 
+/* Partial sums have a row for each sequence and token of the longest query. */
+static void partial_sums(void **state)
+{
+	enum { SEQS = 1 << 16 };
+	int32_t *starts = malloc((SEQS + 1) * sizeof *starts), *lens = calloc(SEQS, sizeof *lens);
+	const attune_batch b = { SEQS, starts, lens };
+	attune_shape s = good;
+	(void)state;
+	assert_true(starts && lens);
+	s.num_query_heads = 16;
+	starts[0] = 0;
+	for (int i = 0; i < SEQS; i++)
+		starts[i + 1] = 1 << 22;
+	assert_null(batch_error(&b, &s)); /* 2^16 x 2^22 x 2^4 */
+	for (int i = 0; i < SEQS; i++)
+		starts[i + 1] = (1 << 22) + 1;
+	assert_string_equal(batch_error(&b, &s), "num_seqs times the longest query, times "
+						 "num_query_heads, must be 2^42 or less");
+	free(starts);
+	free(lens);
+}
+
+/* Sizes beyond every batch neither overflow nor make less. */
+static void largest_workspaces(void **state)
+{
+	static const int sizes[] = { 1, 1000, 1 << 20, 1 << 28, INT_MAX };
+	attune_context *ctx;
+	attune_op *op;
+	(void)state;
+	assert_int_equal(attune_open(&ctx, "cpu"), ATTUNE_OK);
+	assert_int_equal(attune_prepare(ctx, &good, &op), ATTUNE_OK);
+	for (size_t i = 0; i < COUNT(sizes); i++) {
+		size_t before = 0;
+		for (size_t k = 0; k < COUNT(sizes); k++) {
+			size_t seqs, tokens;
+			assert_int_equal(attune_max_workspace(op, sizes[k], sizes[i], &seqs),
+					 ATTUNE_OK);
+			assert_int_equal(attune_max_workspace(op, sizes[i], sizes[k], &tokens),
+					 ATTUNE_OK);
+			assert_true(seqs >= before && seqs < 1ull << 40 && tokens < 1ull << 40);
+			before = seqs;
+		}
+	}
+	attune_release(op);
+	attune_close(ctx);
+}
+
 /* By the magic number each key is on its page, up to the longest sequence that is taken. */
 static void pages_are_numbered_right(void **state)
 {
@@ -147,6 +195,33 @@ static void tables_end(void **state)
  * bounds. */
 static void plans_are_looked_at(void **state)
 {
+	/* F8: members of 32 bits with their largest legal values, for one token */
+#define MEMBER(member, most, is_served)                                 \
+	{                                                               \
+#member, offsetof(attune_plan, member), most, is_served \
+	}
+	static const struct {
+		const char *name;
+		size_t at;
+		int most, is_served;
+	} edits[] = {
+		MEMBER(num_parts, 1, 1),
+		MEMBER(how, 1, 1),
+		MEMBER(lengths, 1, 1),
+		MEMBER(start, 1, 1),
+		MEMBER(num_seqs, INT_MAX, 1),
+		MEMBER(table_seq, 0, 1),
+		MEMBER(table_pages, INT_MAX, 1),
+		MEMBER(part[0].choice, INT_MAX - 1, 0),
+		MEMBER(part[0].seq_begin, 0, 1),
+		MEMBER(part[0].seq_count, 1, 1),
+		MEMBER(part[0].min_query, 1, 1),
+		MEMBER(part[0].max_query, 1, 1),
+		MEMBER(part[0].decode.seq_begin, 0, 1),
+		MEMBER(part[0].decode.seq_count, 1, 1),
+		MEMBER(part[0].prefill.max_query, 1, 1),
+	};
+	static const int values[] = { -1, INT_MIN, 3, 7, INT_MAX };
 	static const int32_t starts[] = { 0, 1 }, lens[] = { 5 };
 	const attune_batch batch = { 1, starts, lens };
 	attune_context *ctx;
@@ -156,21 +231,27 @@ static void plans_are_looked_at(void **state)
 	assert_int_equal(attune_open(&ctx, "cpu"), ATTUNE_OK);
 	assert_int_equal(attune_prepare(ctx, &good, &op), ATTUNE_OK);
 	assert_int_equal(attune_plan_batch(op, &batch, &sound), ATTUNE_OK);
-	for (int i = 0; i < 6; i++) {
-		attune_plan p = sound;
-		attune_tensors t = { 0 };
-		char text[64];
-		size_t words;
-		if (i < 3)
-			p.num_parts = i == 0 ? 3 : i == 1 ? -1 : INT_MAX;
-		else
-			p.how = (enum attune_how)(i == 3 ? 7 : i == 4 ? -1 : INT_MAX);
-		assert_int_equal(attune_run(op, &p, &t, NULL, 0, NULL), ATTUNE_INVALID);
-		assert_string_equal(attune_last_error(), "attune_run: the plan is not of this op");
-		assert_int_equal(attune_plan_text(op, &p, text, sizeof text), ATTUNE_INVALID);
-		assert_int_equal(attune_schedule(op, &p, &batch, NULL, 0, &words), ATTUNE_INVALID);
-		assert_int_equal(attune_plan_serves(&p, &p), 0);
-	}
+	for (size_t i = 0; i < COUNT(edits); i++)
+		for (size_t k = 0; k < COUNT(values); k++) {
+			attune_plan p = sound;
+			attune_tensors t = { 0 };
+			char text[64];
+			size_t words;
+			if (values[k] >= 0 && values[k] <= edits[i].most)
+				continue;
+			memcpy((char *)&p + edits[i].at, &values[k], sizeof values[k]);
+			if (attune_run(op, &p, &t, NULL, 0, NULL) != ATTUNE_INVALID ||
+			    strcmp(attune_last_error(), "attune_run: the plan is not of this op") !=
+				0)
+				fail_msg("%s %d: %s", edits[i].name, values[k],
+					 attune_last_error());
+			assert_int_equal(attune_plan_text(op, &p, text, sizeof text),
+					 ATTUNE_INVALID);
+			assert_int_equal(attune_schedule(op, &p, &batch, NULL, 0, &words),
+					 ATTUNE_INVALID);
+			if (edits[i].is_served)
+				assert_int_equal(attune_plan_serves(&p, &p), 0);
+		}
 	assert_int_equal(attune_plan_serves(&sound, &sound), 1);
 	attune_release(op);
 	attune_close(ctx);
@@ -205,6 +286,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shapes),
 		cmocka_unit_test(batches),
+		cmocka_unit_test(partial_sums),
+		cmocka_unit_test(largest_workspaces),
 		cmocka_unit_test(pages_are_numbered_right),
 		cmocka_unit_test(longest_windows_are_none),
 		cmocka_unit_test(tables_end),

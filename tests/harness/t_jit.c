@@ -91,6 +91,56 @@ static void refusal(void **state)
 	jit_free(&b);
 }
 
+/* A compiler that was killed says nothing of the source. The second try counts, and no record is
+ * kept; without room it is impossible to compile. */
+static void killed(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *script;
+		int status;
+		const char *log;
+	} rows[] = {
+		{ "mkdir \"$0.once\" 2>/dev/null && kill -9 $$", 0, "" },
+		{ "mkdir \"$0.once2\" 2>/dev/null && { echo 'gcc: fatal error: Killed signal "
+		  "terminated program cc1' >&2; exit 1; }",
+		  0, "" },
+		{ "kill -9 $$", 1, "was killed: Killed" },
+		{ "echo 'collect2: fatal error: ld terminated with signal 9 [Killed]' >&2; exit 1",
+		  1, "terminated with signal 9" },
+		{ "echo 'cc1: out of memory allocating 65536 bytes' >&2; exit 1", 1,
+		  "out of memory" },
+		{ "echo 'a.c:1: fatal error: when writing output to /x.s: No space left on device' "
+		  ">&2; exit 1",
+		  2, "" },
+	};
+	char path[128];
+	const char *before = getenv("CC");
+	char *cc = before ? strdup(before) : NULL;
+	snprintf(path, sizeof path, "%s", in_folder("killed_cc"));
+	source("steady.c", "int ENTRY(void) { return 7; }\n");
+	jit_version(BACKEND_CPU, "scalar"); /* asks the real compiler */
+	setenv("CC", path, 1);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char script[400], flags[20];
+		struct binary b;
+		snprintf(script, sizeof script, "#!/bin/sh\n%s\nexec cc \"$@\"\n", rows[i].script);
+		snprintf(flags, sizeof flags, "-DROW=%zu", i);
+		source("killed_cc", script);
+		assert_int_equal(chmod(path, 0755), 0);
+		const int status = jit_compile_source(&b, in_folder("steady.c"), flags, "scalar");
+		assert_int_equal(status, rows[i].status);
+		assert_true(status != 1 || strstr(b.log, rows[i].log));
+		jit_free(&b);
+		source("killed_cc", "#!/bin/sh\nexec cc \"$@\"\n");
+		assert_int_equal(jit_compile_source(&b, in_folder("steady.c"), flags, "scalar"), 0);
+		assert_int_equal(b.cached, rows[i].status == 0);
+		jit_free(&b);
+	}
+	assert_int_equal(cc ? setenv("CC", cc, 1) : unsetenv("CC"), 0);
+	free(cc);
+}
+
 /* A binary that was deleted, or a .txt cut short, is compiled again. */
 static void damaged_cache(void **state)
 {
@@ -289,12 +339,12 @@ static void threads_nvrtc(void **state)
 int main(void)
 {
 	const struct CMUnitTest t[] = {
-		cmocka_unit_test(found_again),     cmocka_unit_test(changed_header),
-		cmocka_unit_test(refusal),         cmocka_unit_test(damaged_cache),
-		cmocka_unit_test(threads_cc),      cmocka_unit_test(no_way),
-		cmocka_unit_test(code_of_choices), cmocka_unit_test(cubin),
-		cmocka_unit_test(spills),          cmocka_unit_test(cubin_refused),
-		cmocka_unit_test(threads_nvrtc),
+		cmocka_unit_test(found_again),   cmocka_unit_test(changed_header),
+		cmocka_unit_test(refusal),       cmocka_unit_test(damaged_cache),
+		cmocka_unit_test(threads_cc),    cmocka_unit_test(no_way),
+		cmocka_unit_test(killed),        cmocka_unit_test(code_of_choices),
+		cmocka_unit_test(cubin),         cmocka_unit_test(spills),
+		cmocka_unit_test(cubin_refused), cmocka_unit_test(threads_nvrtc),
 	};
 	enum { NVRTC_ROWS = 4 };
 	const int nvrtc = strcmp(jit_version(BACKEND_GPU, "sm_90"), "none") != 0;

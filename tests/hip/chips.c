@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct chip {
 	const char *chip, *name, *arch;
@@ -23,7 +24,7 @@ static const struct chip *now = &chips[1];
 
 /* ---- faults ----------------------------------------------------------------------------- */
 
-static char fault[40];
+static char fault[400];
 static int left; /* of "memory N": until it is due */
 
 static void read_environment(void)
@@ -46,6 +47,11 @@ int fault_is(const char *name)
 int fault_due(const char *name)
 {
 	return fault_is(name) && left > 0 && --left == 0;
+}
+
+int device_lost(void)
+{
+	return fault_is("lost ") && !access(fault + strlen("lost "), F_OK);
 }
 
 /* ---- devices ---------------------------------------------------------------------------- */
@@ -76,9 +82,9 @@ int hipGetDeviceCount(int *count)
 {
 	read_environment();
 	*count = fault_is("none counted") ? 0 : DEVICES;
-	return failed(fault_is("no device")        ? NO_DEVICE
-		      : fault_is("invalid device") ? INVALID_DEVICE
-						   : 0);
+	return failed(fault_is("no device") || device_lost() ? NO_DEVICE
+		      : fault_is("invalid device")           ? INVALID_DEVICE
+							     : 0);
 }
 
 int hipGetDevice(int *device)

@@ -132,12 +132,11 @@ void fibers_carried(struct module *m, const void *image)
 
 int fibers_ready(struct module *m)
 {
-	char source[80], flags[SIMT_FLAGS];
+	char flags[SIMT_FLAGS];
 	struct simt_object o;
 	if (!m->carried || m->fibers)
 		return 1;
-	snprintf(source, sizeof source, "gpu/%s.cu", m->carried->kernel);
 	snprintf(flags, sizeof flags, "%s -D__AMDGCN__ -D__%s__", m->carried->flags, chip_arch());
-	simt_object(&o, source, flags);
+	simt_object(&o, kernel_find(BACKEND_GPU, m->carried->kernel)->source, flags);
 	return simt_build(&o, 1) && open_object(m, o.path);
 }

@@ -112,6 +112,8 @@ int memory_has(const void *at, size_t bytes)
 
 int hipMalloc(void **memory, size_t bytes)
 {
+	if (device_lost())
+		return failed(NO_DEVICE);
 	if (fault_due("memory"))
 		return failed(OUT_OF_MEMORY);
 	struct memory *m = object_new(MEMORY, sizeof *m);

@@ -7,7 +7,8 @@
  *                   they are emulated. "small": few units and little memory, for fibers
  *   STAND_IN_FAULT  "no device", "invalid device", "none counted"; "old": a runtime that knows
  *                   no number of dies; "memory N": the Nth allocation from then on fails, "event
- *                   N" likewise; "capture": what is launched into one is refused
+ *                   N" likewise; "capture": what is launched into one is refused;
+ *                   "lost FILE": while FILE exists, the device is gone
  *
  * Work is done as late as it may be: a stream's when someone waits for it, and then of other
  * streams no more than it waits for itself. So what nobody waited for is missing. */
@@ -67,6 +68,7 @@ int device_now(void);
 /* Whether the Nth thing of this name is to fail now. */
 int fault_due(const char *name);
 int fault_is(const char *name);
+int device_lost(void);
 
 /* Whether all of it is memory of the device. */
 int memory_has(const void *at, size_t bytes);

@@ -146,6 +146,8 @@ int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
 {
 	struct module *m = object_check(function, MODULE, "hipModuleLaunchKernel");
 	struct stream *s = stream_check(stream, "hipModuleLaunchKernel");
+	if (device_lost())
+		return failed(NO_DEVICE);
 	if (!m || !s)
 		return INVALID_HANDLE;
 	if (!fibers_ready(m))
@@ -208,6 +210,8 @@ int hipStreamSynchronize(void *stream)
 		s->capture->invalid = 1;
 		return misuse(CAPTURE_UNSUPPORTED, "hipStreamSynchronize", "in a capture");
 	}
+	if (device_lost())
+		return failed(NO_DEVICE);
 	do_until(s, s->work.n);
 	const int error = late_error;
 	late_error = 0;

@@ -58,13 +58,16 @@ static void fused(const attune_op *op, struct workload *w, const attune_batch *b
 
 static void on_device(void **state)
 {
-	assert_int_equal(open_device(*state), ATTUNE_OK);
-	each_batch(open_fused(), batches, COUNT(batches), fused);
+	assert_int_equal(open_device("gpu"), ATTUNE_OK);
+	each_batch(open_fused(), *state, 1, fused);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { { "gpu", on_device, NULL, NULL, "gpu" } };
+	struct CMUnitTest tests[COUNT(batches)];
+	for (size_t i = 0; i < COUNT(batches); i++)
+		tests[i] = (struct CMUnitTest){ batches[i][0], on_device, NULL, NULL,
+						(void *)(uintptr_t)batches[i] };
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("fused_runs", tests, NULL, NULL);
 }

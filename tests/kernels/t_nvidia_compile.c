@@ -157,8 +157,8 @@ static void the_harness_compiles(void **state)
 	static const char *const codes[][2] = { { "check/fill.cu", "" },
 						{ "ceilings/ceilings.cu", "-DROOF=0" },
 						{ "ceilings/ceilings.cu", "-DROOF=1" },
-						{ "../kernels/gpu/launch.cu", "-DEARLY=0" },
-						{ "../kernels/gpu/launch.cu", "-DEARLY=1" } };
+						{ "../kernels/gpu/ceilings/launch.cu", "-DEARLY=0" },
+						{ "../kernels/gpu/ceilings/launch.cu", "-DEARLY=1" } };
 	(void)state;
 	for (size_t i = 0; i < COUNT(codes); i++) {
 		char path[PATH_MAX];

@@ -7,7 +7,7 @@
 #include "harness/scenario/scenario.h"
 #include "tests/support/all_rows.h"
 #include <stdio.h>
-#include <dirent.h>
+#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -40,11 +40,22 @@ static void write_file(const char *path, const char *first, size_t n, const char
 		fail_msg("%s cannot be written", path);
 }
 
-static void copy_file(const struct mutant *m, const char *folder, const char *name)
+static const struct mutant *copied;
+
+/* Makes the same folder, or the file with the mistake if it is there. */
+static int copy(const char *from, const struct stat *st, int type, struct FTW *ftw)
 {
-	char from[SIMT_PATH], to[SIMT_PATH];
-	snprintf(from, sizeof from, "%s/gpu/%s", simt_folder(), name);
-	snprintf(to, sizeof to, "%s/%s/%s", simt_folder(), folder, name);
+	const struct mutant *m = copied;
+	const char *name = from + ftw->base;
+	char folder[32], to[SIMT_PATH];
+	(void)st;
+	folder_of(folder, sizeof folder, m);
+	snprintf(to, sizeof to, "%s/%s%s", simt_folder(), folder,
+		 from + strlen(simt_folder()) + strlen("/gpu"));
+	if (type == FTW_D) {
+		mkdir(to, 0777);
+		return 0;
+	}
 	char *text = source_text(from);
 	assert_non_null(text);
 	char *at = strcmp(name, m->file) ? NULL : strstr(text, m->text);
@@ -55,22 +66,16 @@ static void copy_file(const struct mutant *m, const char *folder, const char *na
 	else
 		write_file(to, text, strlen(text), "", "");
 	free(text);
+	return 0;
 }
 
 /* Copies all of gpu/, so that includes find the mistake. */
 static void make_folder(const struct mutant *m)
 {
-	char folder[32], path[SIMT_PATH];
-	folder_of(folder, sizeof folder, m);
-	snprintf(path, sizeof path, "%s/%s", simt_folder(), folder);
-	mkdir(path, 0777);
+	char path[SIMT_PATH];
 	snprintf(path, sizeof path, "%s/gpu", simt_folder());
-	DIR *d = opendir(path);
-	assert_non_null(d);
-	for (const struct dirent *e; (e = readdir(d));)
-		if (*e->d_name != '.')
-			copy_file(m, folder, e->d_name);
-	closedir(d);
+	copied = m;
+	assert_int_equal(nftw(path, copy, 16, FTW_PHYS), 0);
 }
 
 /* ---- runs --------------------------------------------------------------------------------- */
@@ -79,7 +84,7 @@ static enum attune_status load_code(struct code **code, const struct kernel *k, 
 {
 	char folder[32], source[100];
 	folder_of(folder, sizeof folder, now);
-	snprintf(source, sizeof source, "%s/%s", folder, strrchr(k->source, '/') + 1);
+	snprintf(source, sizeof source, "%s%s", folder, strchr(k->source, '/'));
 	return simt_load(&dev, code, source, flags);
 }
 

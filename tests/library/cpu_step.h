@@ -142,7 +142,7 @@ static const int mixed[][2] = {
 };
 static const int decodes[][2] = { { 1, 1 }, { 1, 16 }, { 1, 1000 } };
 
-static attune_context *open_cpu(void)
+static inline attune_context *open_cpu(void)
 {
 	attune_context *ctx = NULL;
 	if (attune_open(&ctx, "cpu"))
@@ -151,7 +151,7 @@ static attune_context *open_cpu(void)
 	return ctx;
 }
 
-static attune_op *prepare(attune_context *ctx)
+static inline attune_op *prepare(attune_context *ctx)
 {
 	attune_op *op = NULL;
 	if (attune_prepare(ctx, &shape, &op))
@@ -159,7 +159,7 @@ static attune_op *prepare(attune_context *ctx)
 	return op;
 }
 
-static void run(attune_op *op, struct step *s)
+static inline void run(attune_op *op, struct step *s)
 {
 	attune_plan plan;
 	assert_int_equal(attune_plan_batch(op, &s->batch, &plan), ATTUNE_OK);

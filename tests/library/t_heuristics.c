@@ -151,7 +151,7 @@ static void library_says_what_the_database_says(void **state)
 {
 	const struct selector *h = *state;
 	struct forest f;
-	char db[256], header[256];
+	char db[PATH_TEXT], header[PATH_TEXT];
 	db_path(db, NULL, h->gpu);
 	own_header(header, h->gpu);
 	kernels_are_known(h);

@@ -11,14 +11,15 @@
 #include <cmocka.h>
 #include "tests/support/lone_sequences.h"
 
-enum { BATCHES = 25, EMULATED_BATCHES = 8 };
+enum { BATCHES = 25, EMULATED_BATCHES = 8, MANY = 700 };
 
-/* Query and context lengths. */
-static const int lens[][2] = { { 1, 0 },   { 1, 37 }, { 1, 300 }, { 1, 450 }, { 3, 200 },
-			       { 8, 90 },  { 8, 0 },  { 9, 0 },   { 40, 0 },  { 30, 130 },
-			       { 70, 64 }, { 5, 1 },  { 20, 250 } };
-static const int short_lens[][2] = { { 1, 5 },  { 1, 300 }, { 4, 150 }, { 8, 0 },
-				     { 9, 40 }, { 33, 0 },  { 20, 170 } };
+/* Query and context lengths, decodes first. The long decodes have several tiles in each segment; of
+ * the others each tile is a segment, and a batch of these alone has fewer segments. */
+static const int lens[][2] = { { 1, 0 },    { 1, 37 },   { 1, 300 }, { 1, 450 }, { 1, 900 },
+			       { 2, 1500 }, { 3, 200 },  { 8, 90 },  { 8, 0 },   { 9, 0 },
+			       { 40, 0 },   { 30, 130 }, { 70, 64 }, { 5, 1 },   { 20, 250 } };
+static const int short_lens[][2] = { { 1, 5 }, { 1, 300 }, { 4, 150 }, { 2, 620 },
+				     { 8, 0 }, { 9, 40 },  { 33, 0 },  { 20, 170 } };
 
 // clang-format off
 static const struct row cpu_rows[] = {
@@ -33,7 +34,7 @@ static const struct row cpu_rows[] = {
 };
 static const struct row gpu_rows[] = {
 	{ "BF16, group 4, head 128", { 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, 0 },
-	{ "F16, group 2, head 64, window, sinks", { 4, 2, 64, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 90, .has_sinks = 1 }, 0 },
+	{ "F16, group 2, head 64, window, sinks", { 4, 2, 64, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 64, .has_sinks = 1 }, 0 },
 	{ "BF16, group 4, head 80, pages of 12", { 4, 1, 80, 12, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, 0 },
 	{ "BF16, LSE", { 4, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_lse = 1 }, 0 },
 	{ "E4M3 cache", { 4, 2, 128, 16, ATTUNE_BF16, ATTUNE_E4M3, .causal = 1 }, 0 },
@@ -102,7 +103,7 @@ static int open_gpu(struct stage *t, const struct row *r)
 	ok(gpu_open(&t->dev[0]));
 	const int emulated = is_emulated(&t->dev[0]);
 	t->lens = emulated ? short_lens : lens;
-	t->num = r->decodes_only ? emulated ? 4 : 7
+	t->num = r->decodes_only ? emulated ? 5 : 9
 		 : emulated      ? (int)COUNT(short_lens)
 				 : (int)COUNT(lens);
 	return emulated ? EMULATED_BATCHES : BATCHES;
@@ -122,13 +123,47 @@ static void gpu_varies_without_the_mode(void **state)
 	variant(&t, *state, batches);
 }
 
+/* An op on an open device, in the mode. */
+static attune_op *op_in_mode(struct device *dev, const attune_shape *s, attune_context **ctx)
+{
+	attune_op *op;
+	setenv("ATTUNE_INVARIANT", "1", 1);
+	ok(attune_adopt(ctx, dev));
+	unsetenv("ATTUNE_INVARIANT");
+	ok(attune_prepare(*ctx, s, &op));
+	return op;
+}
+
+static void close_all(struct device *dev, attune_context *ctx, attune_op *op)
+{
+	attune_release(op);
+	attune_close(ctx);
+	device_close(dev);
+}
+
+/* Plans n decodes of `query` tokens and `seq` keys; returns the segments. */
+static int planned_segments(const attune_op *op, attune_plan *plan, int n, int query, int seq)
+{
+	int32_t starts[MANY + 1], seq_lens[MANY];
+	const attune_batch batch = { n, starts, seq_lens };
+	char text[512];
+	for (int i = 0; i <= n; i++)
+		starts[i] = i * query;
+	for (int i = 0; i < n; i++)
+		seq_lens[i] = seq;
+	ok(attune_plan_batch(op, &batch, plan));
+	ok(attune_plan_text(op, plan, text, sizeof text));
+	const char *at = strstr(text, "SEGMENTS=");
+	assert_non_null(at);
+	return atoi(at + strlen("SEGMENTS="));
+}
+
 /* One choice for each phase, whatever the batch; and no steps that plan on the device. */
 static void gpu_plans_by_shape_alone(void **state)
 {
 	const struct row *r = *state;
 	struct device dev;
 	attune_context *ctx;
-	attune_op *op;
 	attune_plan plan;
 	size_t bytes;
 	static const int32_t starts[] = { 0, 1, 301, 302 }, seq_lens[] = { 90000, 4000, 3 };
@@ -137,23 +172,59 @@ static void gpu_plans_by_shape_alone(void **state)
 	const attune_bounds bounds = { 3, 300, 302 };
 	char text[512], decode[512];
 	ok(gpu_open(&dev));
-	setenv("ATTUNE_INVARIANT", "1", 1);
-	ok(attune_adopt(&ctx, &dev));
-	unsetenv("ATTUNE_INVARIANT");
-	ok(attune_prepare(ctx, &r->s, &op));
+	attune_op *op = op_in_mode(&dev, &r->s, &ctx);
 	ok(attune_plan_batch(op, &alone, &plan));
 	ok(attune_plan_text(op, &plan, decode, sizeof decode));
 	ok(attune_plan_batch(op, &mixed, &plan));
 	assert_int_equal(plan.how, ATTUNE_SERIAL);
-	assert_int_equal(plan.workspace, 0);
 	ok(attune_plan_text(op, &plan, text, sizeof text));
 	assert_non_null(strstr(text, " | decode: "));
 	assert_string_equal(strstr(text, " | decode: ") + strlen(" | decode: "), decode);
 	assert_int_equal(attune_record_sizes(op, &bounds, &bytes, &bytes), ATTUNE_UNSUPPORTED);
 	assert_non_null(strstr(attune_last_error(), "ATTUNE_INVARIANT=1"));
-	attune_release(op);
-	attune_close(ctx);
-	device_close(&dev);
+	close_all(&dev, ctx, op);
+}
+
+/* Segments follow from the shape, however many sequences there are, and partials may take more than
+ * the 256 MiB of the normal rules. Short sequences need fewer segments. */
+static void gpu_cuts_long_decodes(void **state)
+{
+	const struct row *r = *state;
+	struct device dev;
+	attune_context *ctx;
+	attune_plan plan;
+	ok(gpu_open(&dev));
+	attune_op *op = op_in_mode(&dev, &r->s, &ctx);
+	assert_int_equal(planned_segments(op, &plan, 1, 1, 90000), 8);
+	assert_int_equal(planned_segments(op, &plan, MANY, 8, 90000), 8);
+	assert_true(planned_segments(op, &plan, MANY, 1, 60) < 8);
+	close_all(&dev, ctx, op);
+}
+
+static void cpu_cuts_few_heads(void **state)
+{
+	static const struct {
+		int kv_heads, segments;
+	} rows[] = { { 1, 4 }, { 2, 2 }, { 3, 1 }, { 4, 1 }, { 8, 1 }, { 24, 1 } };
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const attune_shape s = { 24,          rows[i].kv_heads, 128,        16,
+					 ATTUNE_BF16, ATTUNE_BF16,      .causal = 1 };
+		struct device dev;
+		attune_context *ctx;
+		attune_plan plan;
+		size_t most;
+		ok(device_open(&dev, "cpu"));
+		attune_op *op = op_in_mode(&dev, &s, &ctx);
+		assert_int_equal(planned_segments(op, &plan, 1, 1, 90000), rows[i].segments);
+		assert_int_equal(planned_segments(op, &plan, MANY, 8, 90000), rows[i].segments);
+		ok(attune_max_workspace(op, MANY, MANY * 8, &most));
+		assert_int_equal(plan.workspace, most);
+		assert_true(rows[i].kv_heads > 1 || most > MAX_PARTIAL_BYTES);
+		assert_int_equal(planned_segments(op, &plan, MANY, 1, 60),
+				 rows[i].segments > 1 ? 2 : 1);
+		close_all(&dev, ctx, op);
+	}
 }
 
 static void environments(void **state)
@@ -199,22 +270,16 @@ static void no_other_kernel_steps_in(void **state)
 	const attune_batch batch = { 1, starts, seq_lens };
 	struct device dev;
 	attune_context *ctx;
-	attune_op *op;
 	attune_plan plan;
 	(void)state;
 	ok(gpu_open(&dev));
-	setenv("ATTUNE_INVARIANT", "1", 1);
-	ok(attune_adopt(&ctx, &dev));
-	unsetenv("ATTUNE_INVARIANT");
-	ok(attune_prepare(ctx, &s, &op));
+	attune_op *op = op_in_mode(&dev, &s, &ctx);
 	assert_int_equal(attune_plan_batch(op, &batch, &plan), ATTUNE_UNSUPPORTED);
 	assert_non_null(strstr(attune_last_error(), " with ATTUNE_INVARIANT=1"));
-	attune_release(op);
-	attune_close(ctx);
-	device_close(&dev);
+	close_all(&dev, ctx, op);
 }
 
-static struct CMUnitTest tests[COUNT(cpu_rows) + COUNT(gpu_rows) + 8];
+static struct CMUnitTest tests[COUNT(cpu_rows) + COUNT(gpu_rows) + 10];
 static char names[COUNT(tests)][120];
 static size_t num_tests;
 
@@ -231,11 +296,14 @@ int main(void)
 	for (size_t i = 0; i < COUNT(cpu_rows); i++)
 		add("cpu", cpu_is_invariant, &cpu_rows[i]);
 	add("cpu, not without the mode", cpu_varies_without_the_mode, &cpu_rows[2]);
+	add("cpu, segments", cpu_cuts_few_heads, NULL);
 	add("environment", environments, NULL);
 	for (size_t i = 0; i < COUNT(gpu_rows); i++)
 		add("gpu", gpu_is_invariant, &gpu_rows[i]);
 	add("gpu, not without the mode", gpu_varies_without_the_mode, &gpu_rows[0]);
 	add("gpu, plans", gpu_plans_by_shape_alone, &gpu_rows[0]);
+	add("gpu, segments, in clusters", gpu_cuts_long_decodes, &gpu_rows[0]);
+	add("gpu, segments", gpu_cuts_long_decodes, &gpu_rows[2]);
 	add("gpu, refusals", no_other_kernel_steps_in, NULL);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return _cmocka_run_group_tests("invariant", tests, num_tests, NULL, NULL);

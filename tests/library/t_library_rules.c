@@ -76,13 +76,41 @@ static void formulas_become_numbers_per_batch(void **state)
 	attune_close(ctx);
 }
 
+static void a_small_workspace_is_refused(void **state)
+{
+	static const int one[][2] = { { 1, 1000 } };
+	attune_context *ctx = open_with("TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=4", "0");
+	attune_op *op = prepare(ctx);
+	struct step s;
+	attune_plan plan;
+	size_t most;
+	(void)state;
+	step_make(&s, 1, one);
+	assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
+	assert_int_equal(attune_max_workspace(op, 1, 1, &most), ATTUNE_OK);
+	assert_true(plan.workspace > 1 && most >= plan.workspace);
+	char *workspace = malloc(plan.workspace);
+	const float before = s.out[0];
+	assert_int_equal(attune_run(op, &plan, &s.t, workspace, plan.workspace - 1, NULL),
+			 ATTUNE_TOO_SMALL);
+	assert_int_equal(attune_run(op, &plan, &s.t, NULL, plan.workspace, NULL), ATTUNE_TOO_SMALL);
+	assert_true(s.out[0] == before);
+	free(workspace);
+	step_free(&s);
+	attune_release(op);
+	attune_close(ctx);
+}
+
 /* Not carried for this shape, or -1: the defaults run. */
 static void the_defaults_stand_in(void **state)
 {
-	static const char *const rows[][2] = {
-		{ "TILE_SIZE=128 STREAMS=8 WHOLE_PAGES=0 SEGMENTS=2", "0" },
-		{ "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=2", "-1" },
+	static const char *const rows[][3] = {
+		{ "TILE_SIZE=128 STREAMS=8 WHOLE_PAGES=0 SEGMENTS=2", "0",
+		  "1 of 1 choices, the first is segmented TILE_SIZE=128 STREAMS=8 WHOLE_PAGES=0 "
+		  "SEGMENTS=2: the library carries no code of it for this shape" },
+		{ "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=2", "-1", "" },
 	};
+	char text[512];
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		attune_context *ctx = open_with(rows[i][0], rows[i][1]);
@@ -92,6 +120,10 @@ static void the_defaults_stand_in(void **state)
 		step_make(&s, COUNT(decodes), decodes);
 		assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
 		assert_int_equal(segments_of(op, &plan), 1);
+		assert_int_equal(attune_unused_choices(op, text, sizeof text), ATTUNE_OK);
+		assert_string_equal(text, rows[i][2]); /* F16 of tests/FAULTS.md */
+		assert_int_equal(attune_unused_choices(op, text, 1),
+				 *rows[i][2] ? ATTUNE_TOO_SMALL : ATTUNE_OK);
 		run(op, &s);
 		assert_step_is_right(&s);
 		step_free(&s);
@@ -170,6 +202,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(formulas_become_numbers_per_batch),
+		cmocka_unit_test(a_small_workspace_is_refused),
 		cmocka_unit_test(the_defaults_stand_in),
 		cmocka_unit_test(parts_overlap_as_the_rules_say),
 		cmocka_unit_test(a_broken_file_opens_nothing),

@@ -124,7 +124,7 @@ static void headers_mean_the_same_as_files(void **state)
 	for (int i = 0; i < attune_num_selectors; i++) {
 		const struct selector *h = &attune_selectors[i];
 		const struct device_info d = device_of(h->gpu);
-		char header[256];
+		char header[PATH_TEXT];
 		struct override *o;
 		struct forest f;
 		FILE *out = fopen(path, "w");

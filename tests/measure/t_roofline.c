@@ -126,7 +126,7 @@ static void add_rows(enum simt_gpu gpu)
 		snprintf(r->name, sizeof r->name, "%s: %s, %d KiB under way", dev.info.gpu, a.name,
 			 a.kib);
 		pattern_flags(flags, sizeof flags, &r->ask);
-		ok(simt_load(&dev, &r->code, "gpu/roofline.cu", flags));
+		ok(simt_load(&dev, &r->code, "gpu/ceilings/roofline.cu", flags));
 		num_rows++;
 	}
 }
@@ -175,7 +175,7 @@ static struct mistake {
 static void with_mistake(const struct mistake *m, const char *name)
 {
 	char path[SIMT_PATH];
-	snprintf(path, sizeof path, "%s/gpu/roofline.cu", simt_folder());
+	snprintf(path, sizeof path, "%s/gpu/ceilings/roofline.cu", simt_folder());
 	char *source = source_text(path), *at = source ? strstr(source, m->text) : NULL;
 	if (!at)
 		fail_msg("%s has no more \"%s\"", path, m->text);
@@ -199,7 +199,7 @@ static int is_noticed_at(struct row *r, unsigned seed)
 static void is_noticed(void **state)
 {
 	const struct mistake *m = *state;
-	const char *name = "gpu/roofline_mistake.cu";
+	const char *name = "gpu/ceilings/roofline_mistake.cu";
 	struct row r = { .gpu = SIMT_H200 };
 	char flags[128];
 	int noticed = 0;
@@ -238,7 +238,7 @@ static void launches(void **state)
 				};
 				simt_pose(&dev, gpu);
 				snprintf(flags, sizeof flags, "-DEARLY=%d", early);
-				ok(simt_load(&dev, &code, "gpu/launch.cu", flags));
+				ok(simt_load(&dev, &code, "gpu/ceilings/launch.cu", flags));
 				ok(dev.ops->put(&dev, sums, words, sizeof words));
 				ok(dev.ops->launch(&dev, code, &g, &args, sizeof args, NULL));
 				ok(dev.ops->get(&dev, words, sums, sizeof words));

@@ -206,7 +206,8 @@ static enum attune_status simt_load_blob(struct device *dev, struct code **code,
 		const struct shipped *s = &attune_shipped[i];
 		if (!blob->data || s->blob.data != blob->data)
 			continue;
-		snprintf(source, sizeof source, "%s/%s.cu", folder ? folder : "gpu", s->kernel);
+		const char *path = kernel_find(BACKEND_GPU, s->kernel)->source;
+		snprintf(source, sizeof source, "%s%s", folder ? folder : "gpu", strchr(path, '/'));
 		return simt_load(dev, code, source, s->flags);
 	}
 	return fail(ATTUNE_UNSUPPORTED, "an emulated GPU runs what the library carries, no other");

@@ -1,6 +1,7 @@
 /* objects.h - kernels as shared objects of the host, beside the tests that want them:
  *
- *   kernels/gpu/qblock.cu -make, host.awk-> B/simt/gpu/qblock.cu -c++-> B/simt/objects/KEY.so
+ *   kernels/gpu/attend/qblock.cu -make, host.awk-> B/simt/gpu/attend/qblock.cu
+ *                                -c++->            B/simt/objects/KEY.so
  *
  * KEY: a hash of the text with all that it includes, the dialect, the flags and the compiler's
  * command. What is there is not made again. */
@@ -15,7 +16,7 @@ struct simt_object {
 
 /* B/simt, of the program that runs. */
 const char *simt_folder(void);
-/* source: "gpu/qblock.cu", below that, or a whole path. Fails the program where it is not. */
+/* source: "gpu/attend/qblock.cu", below that, or a whole path. Fails the program where it is not. */
 void simt_object(struct simt_object *, const char *source, const char *flags);
 /* Compiles missing objects, as many at once as there are cores. 0: one does not compile; the
  * compiler's messages go to stderr. */

@@ -66,8 +66,8 @@ struct simt_mfma {
 	float c[16]; /* in and out; side * side / 64 of them */
 };
 
-/* NVIDIA's by warpgroups (kernels/gpu/warpgroup_products.h): matrices a and b by their 64 bits;
- * held: a's in registers instead, or null. */
+/* NVIDIA's by warpgroups (kernels/gpu/warpgroup/warpgroup_products.h): matrices a and b by their
+ * 64 bits; held: a's in registers instead, or null. */
 struct simt_product {
 	int is_bf16, columns, add;
 	uint64_t a, b;

@@ -1,6 +1,6 @@
 # simt.mk - the emulated GPU, included by the Makefile.
 #
-#   kernels/gpu/*, kernels/*.h -host.awk-> simt/: kernels as a host's C++ compiler takes them
+#   kernels/gpu, kernels/*.h -host.awk-> simt/: kernels as a host's C++ compiler takes them
 #   tests/simt/*.c             -> simt.a: the device, in tests
 #   list_shipped --table       -> simt/shipped.o: replaces the GPU's binaries in the tests named
 #                                 below, where those are not linked
@@ -9,7 +9,7 @@
 # and kernels trap where behaviour is undefined.
 
 simt_text := $(patsubst kernels/%,$(B)/simt/%,$(wildcard kernels/*.h kernels/*.def \
-	kernels/gpu/*.h kernels/gpu/*.cu))
+	kernels/gpu/*.h kernels/gpu/*/*.h kernels/gpu/*/*.cu))
 simt_objs := $(patsubst %.c,$(B)/%.o,$(wildcard tests/simt/*.c))
 
 $(simt_text): $(B)/simt/%: kernels/% tests/simt/text/host.awk tests/simt/text/gpu_emulated.h
@@ -30,7 +30,7 @@ $(B)/simt/shipped.inc: $(B)/list_shipped FORCE
 $(B)/simt/shipped.o: kernels/ship/shipped.c $(B)/simt/shipped.inc
 	$(Q)$(CC) -I$(B)/simt $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 ifeq ($(if $(filter nvidia,$(LEAVE_OUT)),,$(NVCC)),)
-$(addprefix $(B)/t_,gpu_replay side_streams_runs fused_runs fitted_runs formula_runs e4m3_library invariant): $(B)/simt/shipped.o
+$(addprefix $(B)/t_,gpu_replay side_streams_runs fused_runs fitted_runs formula_runs e4m3_library invariant field_bugs api): $(B)/simt/shipped.o
 endif
 # It plans for chips that the compilers here may not know, and runs nothing.
 $(B)/t_hip: $(B)/simt/shipped.o

@@ -108,6 +108,13 @@ UNUSED static const char *cell(const char *column)
 
 /* ---- databases ------------------------------------------------------------------------------------ */
 
+/* The kernel of all rows, and where its source lies in the trees. */
+static struct measured_kernel {
+	enum backend backend;
+	const char *name, *source;
+	enum attune_dtype dtype;
+} measured = { BACKEND_CPU, "qblock", "cpu/qblock.c", ATTUNE_F32 };
+
 UNUSED static struct scenario scenario_of(const char *batch, int head_size)
 {
 	char error[160];
@@ -119,8 +126,8 @@ UNUSED static struct scenario scenario_of(const char *batch, int head_size)
 					 .num_kv_heads = 2,
 					 .head_size = head_size,
 					 .page_size = 16,
-					 .dtype = ATTUNE_F32,
-					 .kv_dtype = ATTUNE_F32,
+					 .dtype = measured.dtype,
+					 .kv_dtype = measured.dtype,
 					 .causal = 1,
 					 .has_new_kv = 1,
 					 .scale = 0.1f } };
@@ -131,9 +138,9 @@ UNUSED static struct scenario scenario_of(const char *batch, int head_size)
 	return s;
 }
 
-UNUSED static struct choice qblock(void)
+UNUSED static struct choice measured_choice(void)
 {
-	struct choice c = { .kernel = kernel_find(BACKEND_CPU, "qblock") };
+	struct choice c = { .kernel = kernel_find(measured.backend, measured.name) };
 	config_default(&c.config, c.kernel->space);
 	return c;
 }
@@ -141,7 +148,7 @@ UNUSED static struct choice qblock(void)
 UNUSED static void add(struct store *s, long long run, const char *batch, int head_size)
 {
 	struct scenario sc = scenario_of(batch, head_size);
-	const struct choice c = qblock();
+	const struct choice c = measured_choice();
 	const struct measurement m = { .outcome = OUTCOME_OK,
 				       .samples = 3,
 				       .calls = 1,
@@ -163,7 +170,7 @@ UNUSED static void identity_in(const char *tree, char hex[33])
 {
 	char path[200], root[160];
 	snprintf(root, sizeof root, "%s/kernels", in_folder(tree));
-	snprintf(path, sizeof path, "%s/cpu/qblock.c", root);
+	snprintf(path, sizeof path, "%s/%s", root, measured.source);
 	assert_true(source_identity_of(path, root, hex));
 }
 
@@ -199,7 +206,7 @@ UNUSED static struct store *measured_more(const char *tree, const char *db, cons
 		add(s, run, batch, 64);
 	}
 	identity_in(tree, old);
-	assert_true(source_identity(kernel_find(BACKEND_CPU, "qblock"), today));
+	assert_true(source_identity(measured_choice().kernel, today));
 	snprintf(sql, sizeof sql, "UPDATE code SET sources = replace(sources, '%s', '%s')", today,
 		 old);
 	assert_true(store_query(s, sql, NULL, NULL));
@@ -264,7 +271,7 @@ UNUSED static const char *freshness_in(const char *db)
 UNUSED static int is_stored(const char *db, int head_size)
 {
 	struct scenario sc = scenario_of("q40", head_size);
-	struct choice c = qblock();
+	struct choice c = measured_choice();
 	char text[MAX_PART_TEXT];
 	struct store *s = store_open(in_folder(db), 1);
 	choice_text(text, sizeof text, &c);

@@ -124,13 +124,62 @@ static void revisions(void **state)
 	assert_string_equal(freshness_in("git.sqlite"), "222");
 }
 
+/* Rows that a race carried to the source of a tree, whose code equals today's. */
+static void behind_a_race(void **state)
+{
+	(void)state;
+	char old[33], later[33];
+	struct store *s = measured_with("changed", "chain.sqlite", "cpu", "scalar");
+	identity_in("changed", old);
+	identity_in("renamed", later);
+	const struct store_bridge race = { .kernel = "qblock",
+					   .old = old,
+					   .today = later,
+					   .arch = "scalar",
+					   .flags = "",
+					   .how = "race",
+					   .gpu = "cpu",
+					   .toolkit = "cc 12",
+					   .commit = "",
+					   .mean = 1,
+					   .p95 = 1 };
+	assert_true(store_add_bridge(s, &race));
+	store_close(s);
+	assert_string_equal(freshness_in("chain.sqlite"), "000");
+	assert_int_equal(bridge(arguments("chain.sqlite", from("renamed"))), 0);
+	assert_non_null(strstr(out, "\t3\tbridged\n"));
+	assert_string_equal(freshness_in("chain.sqlite"), "222");
+}
+
+/* A tree in which the sources of all GPU kernels lie in gpu/ itself, as in early revisions. */
+static void flat_folder(void **state)
+{
+	(void)state;
+	if (!strcmp(jit_version(BACKEND_GPU, "sm_90"), "none")) {
+		print_message("not run: no compiler for sm_90\n");
+		return;
+	}
+	shell("cp -r today flat && cd flat/kernels/gpu && "
+	      "sed -i -E '/#include/ { s,\"../../,\"@,; s,\"../([a-z]+/)?,\",; s,\"@,\"../, }' "
+	      "*/*.h */*.cu && mv */* . && rm -r */ && "
+	      "sed -i '$ a static __device__ int never_used(int x) { return x; }' naive.cu");
+	const struct measured_kernel cpu_kernel = measured;
+	measured = (struct measured_kernel){ BACKEND_GPU, "naive", "gpu/naive.cu", ATTUNE_BF16 };
+	store_close(measured_with("flat", "flat.sqlite", "h200", "sm_90"));
+	assert_int_equal(bridge(arguments("flat.sqlite", from("flat"))), 0);
+	assert_string_equal(cell("result"), "bridged");
+	assert_string_equal(cell("rows_bridged"), "3");
+	measured = cpu_kernel;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(refused),    cmocka_unit_test(equal_code),
-		cmocka_unit_test(other_code), cmocka_unit_test(some_flags),
-		cmocka_unit_test(no_tree),    cmocka_unit_test(revisions),
-		cmocka_unit_test(elsewhere),
+		cmocka_unit_test(refused),       cmocka_unit_test(equal_code),
+		cmocka_unit_test(other_code),    cmocka_unit_test(some_flags),
+		cmocka_unit_test(no_tree),       cmocka_unit_test(revisions),
+		cmocka_unit_test(elsewhere),     cmocka_unit_test(flat_folder),
+		cmocka_unit_test(behind_a_race),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("bridge", tests, make_folder, remove_folder);

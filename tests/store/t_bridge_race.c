@@ -25,7 +25,7 @@ static void raced(void **state)
 static void slower(void **state)
 {
 	char old[33], today[33];
-	const struct choice c = qblock();
+	const struct choice c = measured_choice();
 	(void)state;
 	struct store *s = measured_more("slow", "slow.sqlite", "cpu", cpu_arch, 9);
 	identity_in("slow", old);
@@ -134,7 +134,7 @@ static void counted(void **state)
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		char old[33], today[33], flags[MAX_FLAGS] = "";
 		struct store *s = measured_with("renamed", "counted.sqlite", "cpu", "scalar");
-		const struct choice c = qblock();
+		const struct choice c = measured_choice();
 		struct scenario sc =
 		    scenario_of("q40", atoi(rows[i].flags) ? atoi(rows[i].flags) : 64);
 		if (*rows[i].flags)

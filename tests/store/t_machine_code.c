@@ -133,9 +133,9 @@ static void real_pair(void **state)
 	(void)state;
 	snprintf(command, sizeof command, "cp -r '%s' kernels", source_root());
 	edit(command);
-	edit("sed -i 's/q_block_at/first_of_q_block/g' kernels/gpu/*.h kernels/gpu/*.cu");
+	edit("grep -rl q_block_at kernels/gpu | xargs sed -i 's/q_block_at/first_of_q_block/g'");
 	edit("sed -i '$ a static __device__ int more(int x) { return x + 1; }' "
-	     "kernels/gpu/warpgroup.cu");
+	     "kernels/gpu/warpgroup/warpgroup.cu");
 	config_default(&config, k->space);
 	binary_flags(flags, sizeof flags, k, &config, &shape);
 	assert_int_equal(jit_compile(&a, k, flags, "sm_90"), 0);

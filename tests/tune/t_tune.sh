@@ -70,6 +70,15 @@ echo old >"$tmp/generated/local/attune_cpu.h.before"
 tune --undo
 row "$([ "$(cat "$tmp/generated/local/attune_cpu.h")" = old ] &&
 	cmp -s generated/attune_cpu.h "$tmp/generated/local/attune_cpu.h.before"; echo $?)" "undo swaps them with those of before"
+for renames in 1 2; do # of three, when an undo was killed
+	echo new >"$tmp/generated/local/attune_cpu.h.before.swap"
+	rm -f "$tmp/generated/local/attune_cpu.h" "$tmp/generated/local/attune_cpu.h.before"
+	echo old >"$tmp/generated/local/attune_cpu.h$([ $renames = 2 ] || echo .before)"
+	tune --undo
+	row "$([ $? = 0 ] && [ "$(cd "$tmp/generated/local" && cat attune_cpu.h attune_cpu.h.before | tr '\n' ' ')" = \
+		'old new ' ] && [ ! -e "$tmp/generated/local/attune_cpu.h.before.swap" ]; echo $?)" \
+		"undo ends one that was killed after $renames of its renames"
+done
 rm "$tmp/generated/local/"*
 tune --undo
 row "$([ $? = 1 ] && grep -q 'no tune of this machine' "$tmp/err"; echo $?)" "undo without a tune says so"

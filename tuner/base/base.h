@@ -5,21 +5,28 @@
 
 #include "harness/base/base.h"
 #include "kernels/spec/device_info.h"
+#include <stddef.h>
 
-/* ---- files.c: whole text files ------------------------------------------------------- */
-char *file_text(const char *path);                /* NULL when it cannot be read */
-int file_put(const char *path, const char *text); /* all of it or nothing; 0 + complain */
+/* ---- files.c: whole files ------------------------------------------------------------ */
+char *file_text(const char *path); /* NULL when it cannot be read */
+/* Replaces the file by all of it or leaves it: writes PATH.new and renames that. A PATH.new that a
+ * killed process left is written over by the next. A pipe or a device such as /dev/stdout is
+ * written directly. 0 + complain. */
+int file_put(const char *path, const char *text);
+int file_put_bytes(const char *path, const void *bytes, size_t n);
 
 /* ---- paths.c: the GPU, its database and its header ------------------------------------- */
 /* `asked`, or if NULL the name of this machine's device; 0 + complain when it has none. */
 int gpu_or_own(const char *asked, char gpu[GPU_NAME]);
 /* generated/local/attune_<gpu>.h, else generated/attune_<gpu>.h */
-void own_header(char path[256], const char *gpu);
+void own_header(char path[PATH_TEXT], const char *gpu);
 /* `asked`, or if NULL results/local/<gpu>.sqlite, else results/<gpu>.sqlite. */
-void db_path(char path[256], const char *asked, const char *gpu);
+void db_path(char path[PATH_TEXT], const char *asked, const char *gpu);
+/* The same for commands that do not write: else the one of `make install`. */
+void db_path_to_read(char path[PATH_TEXT], const char *asked, const char *gpu);
 /* `asked`, or if NULL the header that the library uses for such a GPU: its own, else a borrowed
  * one, with a line on stderr. */
-void rules_path(char path[256], const char *asked, const char *gpu);
+void rules_path(char path[PATH_TEXT], const char *asked, const char *gpu);
 
 /* ---- batch_words.c: batches for people ------------------------------------------------ */
 /* The batch's text; for a long one the number of sequences and the ranges of their lengths. */

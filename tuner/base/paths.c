@@ -22,13 +22,14 @@ int gpu_or_own(const char *asked, char gpu[GPU_NAME])
 }
 
 /* Prefers files of this machine to those that come with the project. */
-static void prefer_local(char path[256], const char *folder, const char *format, const char *gpu)
+static void prefer_local(char path[PATH_TEXT], const char *folder, const char *format,
+			 const char *gpu)
 {
 	char name[128];
 	snprintf(name, sizeof name, format, gpu);
-	snprintf(path, 256, "%s/local/%s", folder, name);
+	snprintf(path, PATH_TEXT, "%s/local/%s", folder, name);
 	if (access(path, R_OK))
-		snprintf(path, 256, "%s/%s", folder, name);
+		snprintf(path, PATH_TEXT, "%s/%s", folder, name);
 }
 
 /* The GPU whose header the library uses for this one. "": none, or the GPU is unknown. */
@@ -46,31 +47,48 @@ static const char *borrowed_from(const char *gpu)
 	return s ? s->gpu : "";
 }
 
-void own_header(char path[256], const char *gpu)
+void own_header(char path[PATH_TEXT], const char *gpu)
 {
 	prefer_local(path, "generated", "attune_%s.h", gpu);
 }
 
-void db_path(char path[256], const char *asked, const char *gpu)
+void db_path(char path[PATH_TEXT], const char *asked, const char *gpu)
 {
 	if (asked)
-		snprintf(path, 256, "%s", asked);
+		snprintf(path, PATH_TEXT, "%s", asked);
 	else
 		prefer_local(path, "results", "%s.sqlite", gpu);
 }
 
-void rules_path(char path[256], const char *asked, const char *gpu)
+/* The file of `make install`, if there is none here. */
+static void installed(char path[PATH_TEXT])
+{
+	char found[PATH_TEXT];
+	strcpy(path, data_path(found, path));
+}
+
+void db_path_to_read(char path[PATH_TEXT], const char *asked, const char *gpu)
+{
+	db_path(path, asked, gpu);
+	if (!asked)
+		installed(path);
+}
+
+void rules_path(char path[PATH_TEXT], const char *asked, const char *gpu)
 {
 	const char *from = "";
 	if (asked) {
-		snprintf(path, 256, "%s", asked);
+		snprintf(path, PATH_TEXT, "%s", asked);
 		return;
 	}
 	own_header(path, gpu);
 	if (access(path, R_OK))
+		installed(path);
+	if (access(path, R_OK))
 		from = borrowed_from(gpu);
 	if (*from) {
-		snprintf(path, 256, "generated/attune_%s.h", from);
+		snprintf(path, PATH_TEXT, "generated/attune_%s.h", from);
+		installed(path);
 		complain("%s has no rules of its own: these are borrowed from %s", gpu, from);
 	}
 }

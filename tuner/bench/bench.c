@@ -6,7 +6,9 @@
  *               none: there the reference is attune
  *   best_fixed  one choice for each phase
  *   vllm_rule, aiter_rule  the constants of those engines: nearest choices, one launch
- *   default     the kernels' defaults */
+ *   default     the kernels' defaults
+ *   others      the kernel of each plug-in (--plugin), by its fastest choice in the database, else
+ *               its default; mixed batches as one launch or its fastest two, whichever is faster */
 #include "bench.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -37,8 +39,11 @@ static const struct {
 	[RACE_DEFAULT] = { "default", POLICY_DEFAULT },
 };
 
+enum { MOST_RACERS = NUM_RACERS + MOST_PLUGINS };
+
 struct options {
-	const char *gpu, *db, *split, *preset;
+	const char *gpu, *db, *split, *preset, *protocol;
+	const char *of_trace; /* an option that was given and needs --trace */
 	int limit, replay, roofline, host, anyway;
 	double read_mb; /* of the roofline */
 	enum format format;
@@ -50,9 +55,11 @@ struct bench {
 	const struct data *d;
 	const struct protocol *protocol;
 	struct chooser *chooser[NUM_RACERS]; /* NULL: it does not exist here, or needs none */
+	const struct kernel *plugin[MOST_PLUGINS];
+	int num; /* NUM_RACERS and the plug-ins */
 	struct table *table;
-	double sum[NUM_RACERS]; /* of log ratios; for a trace, of us */
-	int count[NUM_RACERS], done, failed, total;
+	double sum[MOST_RACERS]; /* of log ratios; for a trace, of us */
+	int count[MOST_RACERS], done, failed, total;
 	attune_shape shape; /* of the trace's model */
 	const char *model;
 };
@@ -77,10 +84,18 @@ static struct decided oracle_made(const struct data *d, int s)
 	return made;
 }
 
+static const char *racer_name(const struct bench *b, int i)
+{
+	return i < NUM_RACERS ? entries[i].name : b->plugin[i - NUM_RACERS]->name;
+}
+
 /* scenario -1: not in the database, so without an oracle. */
 static void fill_entries(const struct bench *b, const struct measured *m, int scenario,
-			 struct entry entry[NUM_RACERS])
+			 struct entry entry[MOST_RACERS])
 {
+	for (int i = NUM_RACERS; i < b->num; i++)
+		entry[i] = bench_plugin_entry(b->d, m, scenario, b->plugin[i - NUM_RACERS],
+					      &b->stage->dev.info);
 	for (int i = 0; i < NUM_RACERS; i++) {
 		entry[i] = (struct entry){ .runs = b->chooser[i] || i == RACE_LIBRARY,
 					   .is_library = i == RACE_LIBRARY };
@@ -97,21 +112,21 @@ static void fill_entries(const struct bench *b, const struct measured *m, int sc
 static void race_scenario(struct bench *b, int s)
 {
 	const struct measured *m = &b->d->v[s];
-	struct entry entry[NUM_RACERS];
+	struct entry entry[MOST_RACERS];
 	fill_entries(b, m, s, entry);
-	if (!bench_race(b->stage, m, b->protocol, entry, NUM_RACERS, (unsigned)s + 1)) {
+	if (!bench_race(b->stage, m, b->protocol, entry, b->num, (unsigned)s + 1)) {
 		b->failed++;
 		return;
 	}
 	const double oracle = entry[RACE_ORACLE].us;
 	b->done++;
-	for (int i = 0; i < NUM_RACERS; i++) {
+	for (int i = 0; i < b->num; i++) {
 		if (!entry[i].runs)
 			continue;
 		table_text(b->table, m->batch_text);
 		table_text(b->table, m->model);
 		table_number(b->table, m->shape.page_size, 0);
-		table_text(b->table, entries[i].name);
+		table_text(b->table, racer_name(b, i));
 		table_number(b->table, entry[i].us, 2);
 		table_number(b->table, entry[i].us / oracle, 4);
 		table_end_row(b->table);
@@ -131,12 +146,12 @@ static void compile_ahead(struct bench *b, const struct options *o)
 	struct binaries all = { .arch = b->stage->dev.info.arch };
 	int ok = 1;
 	for (int s = 0, n = 0; ok && s < b->d->n && n < b->total; s++) {
-		struct entry entry[NUM_RACERS];
+		struct entry entry[MOST_RACERS];
 		if (!is_asked(&b->d->v[s], o->split))
 			continue;
 		n++;
 		fill_entries(b, &b->d->v[s], s, entry);
-		for (int i = 0; ok && i < NUM_RACERS; i++)
+		for (int i = 0; ok && i < b->num; i++)
 			ok = bench_foresee(&all, &b->d->v[s], &entry[i]);
 	}
 	if (ok)
@@ -159,12 +174,16 @@ static void race_scenarios(struct bench *b, const struct options *o)
 	}
 	progress_end();
 	table_print(b->table, stdout);
-	for (int i = 0; i < NUM_RACERS; i++)
+	for (int i = 0; i < b->num; i++)
 		if (b->count[i])
 			fprintf(stderr, "# %-10s %.4f x oracle, geometric mean of %d scenarios\n",
-				entries[i].name, exp(b->sum[i] / b->count[i]), b->count[i]);
+				racer_name(b, i), exp(b->sum[i] / b->count[i]), b->count[i]);
 	if (!b->done)
 		complain("no scenario of split '%s' could be run", o->split);
+	else if (!b->count[RACE_LIBRARY] && !interrupted)
+		complain("the library ran none of them: this tool was linked without kernels for "
+			 "%s; `make` builds one with them",
+			 b->stage->dev.info.arch);
 }
 
 /* ---- a trace --------------------------------------------------------------------------- */
@@ -172,7 +191,7 @@ static void race_scenarios(struct bench *b, const struct options *o)
 static int race_step(void *arg, int step, const attune_batch *view)
 {
 	struct bench *b = arg;
-	struct entry entry[NUM_RACERS];
+	struct entry entry[MOST_RACERS];
 	struct measured m = { 0 };
 	char *text = batch_format(view);
 	int all = text && measured_make(&m, b->d, b->model, &b->shape, text);
@@ -181,12 +200,13 @@ static int race_step(void *arg, int step, const attune_batch *view)
 		return 0;
 	fill_entries(b, &m, -1, entry);
 	progress("bench", b->done + b->failed, b->total);
-	all = bench_race(b->stage, &m, b->protocol, entry + 1, NUM_RACERS - 1, (unsigned)step + 1);
-	for (int i = RACE_LIBRARY; all && i < NUM_RACERS; i++)
+	all = bench_race(b->stage, &m, b->protocol, entry + 1, b->num - 1,
+			 (unsigned)step + 1);
+	for (int i = RACE_LIBRARY; all && i < b->num; i++)
 		all = !entry[i].runs || entry[i].us > 0;
 	b->done += all;
 	b->failed += !all;
-	for (int i = RACE_LIBRARY; all && i < NUM_RACERS; i++)
+	for (int i = RACE_LIBRARY; all && i < b->num; i++)
 		if (entry[i].runs)
 			b->sum[i] += entry[i].us, b->count[i]++;
 	measured_free(&m);
@@ -201,10 +221,10 @@ static void race_trace(struct bench *b, const struct options *o)
 	if (shape_of_model(&b->shape, b->d, b->model, 0))
 		trace_steps(&o->trace, o->trace.steps, race_step, b, &all);
 	progress_end();
-	for (int i = RACE_LIBRARY; i < NUM_RACERS; i++) {
+	for (int i = RACE_LIBRARY; i < b->num; i++) {
 		if (!b->count[i])
 			continue;
-		table_text(b->table, entries[i].name);
+		table_text(b->table, racer_name(b, i));
 		table_number(b->table, b->count[i], 0);
 		table_number(b->table, b->sum[i] / 1e3, 3);
 		table_number(b->table, b->sum[i] / b->sum[RACE_LIBRARY], 4);
@@ -230,6 +250,7 @@ static int run(struct bench_stage *st, const struct data *d, const struct option
 		complain("out of memory");
 		return EXIT_CHECK;
 	}
+	b.num = NUM_RACERS + bench_plugins(b.plugin, st->dev.info.backend);
 	for (int i = RACE_FIXED; i < NUM_RACERS; i++)
 		b.chooser[i] = chooser_new(d, entries[i].policy, NULL);
 	if (o->trace.path)
@@ -238,13 +259,15 @@ static int run(struct bench_stage *st, const struct data *d, const struct option
 		race_scenarios(&b, o);
 	for (int i = 0; i < NUM_RACERS; i++)
 		chooser_free(b.chooser[i]);
-	return interrupted ? EXIT_INTERRUPTED : b.done && !b.failed ? EXIT_DONE : EXIT_CHECK;
+	return interrupted						     ? EXIT_INTERRUPTED
+	       : b.done && !b.failed && b.count[RACE_LIBRARY] ? EXIT_DONE
+							      : EXIT_CHECK;
 }
 
-enum { TRACE_STEPS = 100 };
 enum {
 	OPT_LIMIT = 256,
 	OPT_PRESET,
+	OPT_PROTOCOL,
 	OPT_TRACE,
 	OPT_STEPS,
 	OPT_LOAD,
@@ -258,9 +281,10 @@ enum {
 static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
 	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
-	{ "split", 's', "NAME", 0, "Scenarios: heldout (all of them), train, peers, all ... (heldout)", 0 },
+	{ "split", 'S', "NAME", 0, "Scenarios: heldout (all of them), train, peers, all ... (heldout)", 0 },
 	{ "limit", OPT_LIMIT, "N", 0, "At most N scenarios", 0 },
 	{ "preset", OPT_PRESET, "NAME", 0, "Rounds as in a smoke, quick or full sweep (quick)", 0 },
+	{ "protocol", OPT_PROTOCOL, "NAME", 0, "burst or steady, as of attune sweep (burst)", 0 },
 	{ "trace", OPT_TRACE, "FILE", 0, "Measure steps of a simulated trace (CSV) instead", 0 },
 	{ "model", 'm', "NAME@TP", 0, "Trace: the model, as in llama3.1-8b@1", 0 },
 	{ "steps", OPT_STEPS, "N", 0, "Trace: N steps, evenly spaced (100)", 0 },
@@ -282,8 +306,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
-	case 's': o->split = arg; return 0;
+	case 'S': o->split = arg; return 0;
 	case OPT_PRESET: o->preset = arg; return 0;
+	case OPT_PROTOCOL:
+		if (strcmp(arg, "burst") && strcmp(arg, "steady"))
+			argp_error(state, "--protocol '%s' should be burst or steady", arg);
+		o->protocol = arg;
+		return 0;
 	case OPT_LIMIT:
 		o->limit = (int)strtol(arg, &end, 10);
 		if (*end || o->limit < 1)
@@ -299,14 +328,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--read-mb '%s' should be a number of MB, 0.1 or more",
 				   arg);
 		return 0;
-	case 'm': o->trace.model = arg; return 0;
+	case 'm': o->of_trace = "model", o->trace.model = arg; return 0;
 	case OPT_TRACE: o->trace.path = arg; return 0;
 	case OPT_STEPS:
+		o->of_trace = "steps";
 		o->trace.steps = (int)strtol(arg, &end, 10);
 		if (*end || o->trace.steps < 1)
 			argp_error(state, "--steps '%s' should be a number, 1 or more", arg);
 		return 0;
 	case OPT_LOAD:
+		o->of_trace = "load";
 		o->trace.load = strtod(arg, &end);
 		if (*end || !(o->trace.load > 0 && o->trace.load <= 10))
 			argp_error(state, "--load '%s' should be a share as in 0.95", arg);
@@ -314,6 +345,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (o->trace.path && !o->trace.model)
 			argp_error(state, "--trace needs --model, as in llama3.1-8b@1");
+		if (o->of_trace && !o->trace.path)
+			argp_error(state, "--%s is of --trace, which is not given", o->of_trace);
 		return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
@@ -399,9 +432,9 @@ int cmd_bench(int argc, char **argv)
 			     .trace = trace_defaults };
 	struct bench_stage st = { 0 };
 	struct protocol protocol;
-	char db[256];
+	char db[PATH_TEXT];
 	int code;
-	o.trace.steps = TRACE_STEPS;
+	o.trace.steps = 100;
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	catch_signals();
@@ -409,6 +442,10 @@ int cmd_bench(int argc, char **argv)
 	if (!code && !protocol_for(&protocol, &st.dev.info, o.preset)) {
 		complain("--preset \"%s\" must be smoke, quick or full", o.preset);
 		code = EXIT_USAGE;
+	}
+	if (!code && o.protocol && !strcmp(o.protocol, "steady")) {
+		protocol_steady(&protocol);
+		protocol.hold_s = 0; /* no power is read */
 	}
 	if (!code)
 		db_path(db, o.db, st.dev.info.gpu);

@@ -10,6 +10,7 @@
 
 struct binaries;
 struct kept;
+struct plugin_op;
 struct pool;
 struct protocol;
 
@@ -20,6 +21,7 @@ struct bench_stage {
 	struct kept { /* code by binary */
 		char key[MAX_FLAGS + 32];
 		struct code *code;
+		struct plugin_op *plugin; /* in place of code */
 	} * kept;
 	int num_kept;
 	void *workspace;
@@ -45,6 +47,14 @@ int bench_foresee(struct binaries *, const struct measured *, const struct entry
 /* Races the entries on a batch (m->batch is needed); the first is the reference. 0 + complain. */
 int bench_race(struct bench_stage *, const struct measured *, const struct protocol *,
 	       struct entry *, int n, unsigned long long seed);
+
+/* bench_plugins.c: the plug-ins for these devices; returns how many. */
+int bench_plugins(const struct kernel *out[MOST_PLUGINS], enum backend);
+/* What a plug-in runs a batch by: its fastest choice of the database for each part, else its
+ * default; mixed batches as one launch or two, whichever is faster. scenario -1: the batch is not
+ * in the database. */
+struct entry bench_plugin_entry(const struct data *, const struct measured *, int scenario,
+				const struct kernel *, const struct device_info *);
 
 /* bench_host.c: `attune bench --host`; an exit code. */
 int bench_host(struct bench_stage *, enum format);

@@ -126,7 +126,7 @@ static struct code *load_empty(struct device *dev, int is_small)
 	char path[PATH_MAX], flags[16];
 	struct binary b;
 	struct code *code = NULL;
-	snprintf(path, sizeof path, "%s/gpu/empty.cu", source_root());
+	snprintf(path, sizeof path, "%s/gpu/ceilings/empty.cu", source_root());
 	snprintf(flags, sizeof flags, "-DSMALL=%d", is_small);
 	if (jit_compile_source(&b, path, flags, dev->info.arch) ||
 	    dev->ops->load(dev, &code, &b.blob))

@@ -6,6 +6,7 @@
 #include "harness/check/check.h"
 #include "harness/compile/compile.h"
 #include "harness/measure/measure.h"
+#include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/launch/run.h"
 #include "tuner/data/data.h"
@@ -55,6 +56,35 @@ static enum attune_status launch(void *arg, int set)
 			 st->dev.ops->stream(&st->dev));
 }
 
+static struct kept *find_kept(struct bench_stage *st, const char *key)
+{
+	for (int i = 0; i < st->num_kept; i++)
+		if (!strcmp(st->kept[i].key, key))
+			return &st->kept[i];
+	return NULL;
+}
+
+/* NULL: no memory. */
+static struct kept *keep(struct bench_stage *st, const char *key)
+{
+	struct kept *more = realloc(st->kept, (size_t)(st->num_kept + 1) * sizeof *more);
+	if (!more)
+		return NULL;
+	st->kept = more;
+	more += st->num_kept++;
+	*more = (struct kept){ .code = NULL };
+	snprintf(more->key, sizeof more->key, "%s", key);
+	return more;
+}
+
+static void name_binary(char key[MAX_FLAGS + 32], const struct kernel *k,
+			const struct config *config, const attune_shape *shape)
+{
+	char flags[MAX_FLAGS];
+	binary_flags(flags, sizeof flags, k, config, shape);
+	snprintf(key, MAX_FLAGS + 32, "%s %s", k->name, flags);
+}
+
 struct code *stage_code(struct bench_stage *st, const struct kernel *k, const struct config *config,
 			const attune_shape *shape)
 {
@@ -62,10 +92,10 @@ struct code *stage_code(struct bench_stage *st, const struct kernel *k, const st
 	struct binary binary;
 	struct code *code = NULL;
 	binary_flags(flags, sizeof flags, k, config, shape);
-	snprintf(key, sizeof key, "%s %s", k->name, flags);
-	for (int i = 0; i < st->num_kept; i++)
-		if (!strcmp(st->kept[i].key, key))
-			return st->kept[i].code;
+	name_binary(key, k, config, shape);
+	struct kept *kept = find_kept(st, key);
+	if (kept)
+		return kept->code;
 	if (jit_compile(&binary, k, flags, st->dev.info.arch)) {
 		complain("%s: does not compile", key);
 		return NULL;
@@ -73,16 +103,43 @@ struct code *stage_code(struct bench_stage *st, const struct kernel *k, const st
 	if (st->dev.ops->load(&st->dev, &code, &binary.blob))
 		complain("%s: %s", key, attune_last_error());
 	jit_free(&binary);
-	struct kept *more = realloc(st->kept, (size_t)(st->num_kept + 1) * sizeof *more);
-	if (!code || !more) {
-		if (code)
-			st->dev.ops->unload(&st->dev, code);
-		return NULL;
-	}
-	st->kept = more;
-	snprintf(more[st->num_kept].key, sizeof more->key, "%s", key);
-	more[st->num_kept++].code = code;
-	return code;
+	kept = code ? keep(st, key) : NULL;
+	if (kept)
+		kept->code = code;
+	else if (code)
+		st->dev.ops->unload(&st->dev, code);
+	return kept ? code : NULL;
+}
+
+/* As stage_code, of a plug-in's choice. */
+static struct plugin_op *stage_plugin(struct bench_stage *st, const struct choice *c,
+				      const attune_shape *shape)
+{
+	char key[MAX_FLAGS + 32];
+	name_binary(key, c->kernel, &c->config, shape);
+	struct kept *kept = find_kept(st, key);
+	if (kept)
+		return kept->plugin;
+	kept = keep(st, key);
+	if (kept && plugin_op_open(&kept->plugin, &st->dev, c, shape))
+		complain("%s: %s", key, attune_last_error());
+	return kept ? kept->plugin : NULL;
+}
+
+/* Plans all page sets. 0 + complain. */
+static int plan_part(const struct call *c, const struct choice *choice, const struct loaded *l,
+		     enum phase phase)
+{
+	size_t bytes;
+	double plan_us;
+	if (choice_reserve(&c->stage->dev, choice, l, c->work, phase, &bytes, &plan_us))
+		complain("%s", attune_last_error());
+	else if (bytes > c->stage->workspace_bytes)
+		complain("%s: it needs a workspace of %zu MiB, bench has %zu", choice->kernel->name,
+			 bytes >> 20, c->stage->workspace_bytes >> 20);
+	else
+		return 1;
+	return 0;
 }
 
 static int add_part(struct call *c, const struct choice *choice, enum phase phase,
@@ -92,6 +149,10 @@ static int add_part(struct call *c, const struct choice *choice, enum phase phas
 	struct loaded *l = &c->part[c->num_parts].loaded;
 	c->part[c->num_parts].choice = *choice;
 	c->part[c->num_parts++].phase = phase;
+	if (choice->kernel->plugin) {
+		l->plugin = stage_plugin(c->stage, choice, shape);
+		return l->plugin && plan_part(c, choice, l, phase);
+	}
 	l->code = stage_code(c->stage, choice->kernel, &choice->config, shape);
 	for (enum helper h = 0; h < NUM_HELPERS; h++) {
 		const struct kernel *k = kernel_helper(choice->kernel->backend, h);
@@ -145,7 +206,7 @@ static int enter(struct call *c, const struct measured *m, const struct entry *e
 	if (!attune_prepare(c->stage->ctx, &m->shape, &c->op) &&
 	    !attune_plan_batch(c->op, &m->batch->view, &c->plan))
 		return 1;
-	complain("%s %s: %s", m->model, m->batch_text, attune_last_error());
+	complain("%s %.80s: %s", m->model, m->batch_text, attune_last_error());
 	return 0;
 }
 
@@ -188,7 +249,7 @@ int bench_race(struct bench_stage *st, const struct measured *m, const struct pr
 		if (timed_call[i].m.samples)
 			entry[who[i]].us = timed_call[i].m.median_us;
 		else
-			complain("%s %s: not measured: %s", m->model, m->batch_text,
+			complain("%s %.80s: not measured: %s", m->model, m->batch_text,
 				 timed_call[i].m.detail);
 	}
 	for (int i = 0; i < n; i++)
@@ -226,8 +287,11 @@ void stage_close(struct bench_stage *st)
 {
 	if (!st->dev.ops)
 		return;
-	for (int i = 0; i < st->num_kept; i++)
-		st->dev.ops->unload(&st->dev, st->kept[i].code);
+	for (int i = 0; i < st->num_kept; i++) {
+		plugin_op_close(st->kept[i].plugin);
+		if (st->kept[i].code)
+			st->dev.ops->unload(&st->dev, st->kept[i].code);
+	}
 	free(st->kept);
 	pool_free(&st->dev, st->pool);
 	if (st->workspace)

@@ -178,15 +178,19 @@ static int print_hybrid(const struct data *d, const struct forest *f, const stru
 /* ---- measuring --------------------------------------------------------------------------- */
 static int load_sets(struct scenario_list *list, const struct options *o)
 {
-	struct models *models = models_load("scenarios/models.json");
-	char names[160], path[256], *save = NULL;
-	int ok = models != NULL;
-	snprintf(names, sizeof names, "%s", o->sets ? o->sets : "ladder_h200,peers_h200,h200");
-	for (char *name = strtok_r(names, ",", &save); ok && name;
+	char path[PATH_TEXT], file[PATH_TEXT + 300], *save = NULL;
+	struct models *models = models_load(data_path(path, "scenarios/models.json"));
+	char *names = strdup(o->sets ? o->sets : "ladder_h200,peers_h200,h200");
+	int ok = models && names;
+	if (!names)
+		complain("out of memory");
+	data_path(path, "scenarios");
+	for (char *name = ok ? strtok_r(names, ",", &save) : NULL; ok && name;
 	     name = strtok_r(NULL, ",", &save)) {
-		snprintf(path, sizeof path, "scenarios/%s.json", name);
-		ok = scenarios_load(list, strchr(name, '/') ? name : path, models);
+		snprintf(file, sizeof file, "%s/%s.json", path, name);
+		ok = scenarios_load(list, strchr(name, '/') ? name : file, models);
 	}
+	free(names);
 	models_free(models);
 	return ok;
 }
@@ -324,7 +328,7 @@ static int ladder(const struct data *d, const struct forest *f, const struct opt
 int cmd_ladder(int argc, char **argv)
 {
 	struct options o = { .model = "llama3.1-8b@1", .budget_s = 600 };
-	char gpu[GPU_NAME], db[256], header[256];
+	char gpu[GPU_NAME], db[PATH_TEXT], header[PATH_TEXT];
 	struct forest f;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;

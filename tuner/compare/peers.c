@@ -97,9 +97,9 @@ static int read_lines(struct peers *p, FILE *f, const char *path)
 
 int peers_load(struct peers *p, const char *gpu, const char *path)
 {
-	char own[64];
-	snprintf(own, sizeof own, "scenarios/peers_%s.tsv", gpu);
-	FILE *f = fopen(path ? path : own, "r");
+	char name[GPU_NAME + 24], own[PATH_TEXT];
+	snprintf(name, sizeof name, "scenarios/peers_%s.tsv", gpu);
+	FILE *f = fopen(path ? path : data_path(own, name), "r");
 	*p = (struct peers){ 0 };
 	if (!f && !path && errno == ENOENT)
 		return 1;

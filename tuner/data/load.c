@@ -74,6 +74,9 @@ static int add_one(void *arg, const struct store_cell *c)
 	if (c->scenario_id != l->scenario)
 		end_scenario(l);
 	l->scenario = c->scenario_id;
+	/* A plug-in that is not loaded takes part in nothing: not even in what was lost. */
+	if (c->plugin && !kernel_find(strcmp(c->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, c->kernel))
+		return 1;
 	lost_note(&l->lost, c);
 	for (int i = 0; i < 2 && l->d[i]; i++)
 		if (belongs(l, i, &c->shape) && counts(l, l->d[i], c))

@@ -279,7 +279,7 @@ static int induce(const struct data *d, const struct options *o, const char *out
 int cmd_induce(int argc, char **argv)
 {
 	struct options o = { .limits = default_limits, .emit = "c" };
-	char gpu[GPU_NAME], db[256], out[256];
+	char gpu[GPU_NAME], db[PATH_TEXT], out[PATH_TEXT];
 	struct data *d;
 	int done;
 	argp_err_exit_status = EXIT_USAGE;

@@ -22,6 +22,7 @@ enum { OPT_CLIFFS = 256, OPT_CURVE, OPT_TRACE, OPT_LOAD, OPT_STEPS, OPT_REQUESTS
 
 struct options {
 	const char *gpu, *db, *header, *split;
+	const char *of_trace; /* an option that was given and needs --trace */
 	enum format format;
 	int cliffs, curve;
 	struct trace_options trace;
@@ -33,7 +34,7 @@ static const struct argp_option rows[] = {
 	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
 	{ "header", 'H', "WHICH", 0,
 	  "committed (generated/attune_NAME.h), induced (learned now, not written) or a file (committed)", 0 },
-	{ "split", 's', "NAME", 0, "Only this split: train, heldout (all of them), heldout_blocked ...", 0 },
+	{ "split", 'S', "NAME", 0, "Only this split: train, heldout (all of them), heldout_blocked ...", 0 },
 	{ "cliffs", OPT_CLIFFS, NULL, 0, "The cost of crossing each threshold of the trees", 0 },
 	{ "curve", OPT_CURVE, NULL, 0, "Slowdown with other numbers of leaves, variants and scenarios", 0 },
 	{ "trace", OPT_TRACE, "FILE", 0, "Estimate the attention time of a simulated trace (CSV) by policy", 0 },
@@ -64,15 +65,20 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case 'H': o->header = arg; return 0;
-	case 's': o->split = arg; return 0;
-	case 'm': o->trace.model = arg; return 0;
+	case 'S': o->split = arg; return 0;
+	case 'm': o->of_trace = "model", o->trace.model = arg; return 0;
 	case OPT_CLIFFS: o->cliffs = 1; return 0;
 	case OPT_CURVE: o->curve = 1; return 0;
 	case OPT_TRACE: o->trace.path = arg; return 0;
-	case OPT_STEPS: o->trace.steps = whole(arg, state, "steps"); return 0;
-	case OPT_REQUESTS: o->trace.requests = whole(arg, state, "requests"); return 0;
-	case OPT_BATCHED: o->trace.max_batched = whole(arg, state, "max-batched-tokens"); return 0;
+	case OPT_STEPS: o->trace.steps = whole(arg, state, o->of_trace = "steps"); return 0;
+	case OPT_REQUESTS:
+		o->trace.requests = whole(arg, state, o->of_trace = "requests");
+		return 0;
+	case OPT_BATCHED:
+		o->trace.max_batched = whole(arg, state, o->of_trace = "max-batched-tokens");
+		return 0;
 	case OPT_LOAD:
+		o->of_trace = "load";
 		o->trace.load = strtod(arg, &end);
 		if (*end || !(o->trace.load > 0 && o->trace.load <= 10))
 			argp_error(state, "--load '%s' should be a share as in 0.95", arg);
@@ -81,6 +87,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (o->trace.path && !o->trace.model)
 			argp_error(state, "--trace needs --model, as in llama3.1-8b@1");
+		if (o->of_trace && !o->trace.path)
+			argp_error(state, "--%s is of --trace, which is not given", o->of_trace);
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -397,7 +405,7 @@ static int answer(const struct data *d, const struct forest *f, const struct opt
 static int find_forest(struct forest *f, const struct data *d, const char *which)
 {
 	const struct limits limits = default_limits;
-	char path[256];
+	char path[PATH_TEXT];
 	if (which && !strcmp(which, "induced"))
 		return forest_induce(f, d, &limits);
 	rules_path(path, which && strcmp(which, "committed") ? which : NULL, d->gpu);
@@ -407,14 +415,14 @@ static int find_forest(struct forest *f, const struct data *d, const char *which
 int cmd_eval(int argc, char **argv)
 {
 	struct options o = { .format = FORMAT_TABLE, .trace = trace_defaults };
-	char gpu[GPU_NAME], db[256];
+	char gpu[GPU_NAME], db[PATH_TEXT];
 	struct forest f;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
-	db_path(db, o.db, gpu);
+	db_path_to_read(db, o.db, gpu);
 	o.db = db;
 	struct data *d = data_load(o.db, gpu);
 	const int asks_right = d && split_known(d, o.split);

@@ -1,7 +1,9 @@
 /* plot.c - `attune plot`: draws a results database as SVG and PNG with gnuplot.
  *
- * Each picture's rows and settings go to a temporary folder. Settings, style and script form one
- * gnuplot program that writes both formats. The same database gives the same files. */
+ * Settings, style and script of a picture form one gnuplot program that writes both formats. The
+ * program, its rows and the drawn pictures are files in memory, which gnuplot opens as
+ * /proc/self/fd/N. So a killed plot leaves no temporary file, and a picture on disk is replaced only
+ * by a whole one. The same database gives the same files. */
 #include "plot.h"
 #include "harness/base/base.h"
 #include "tuner/base/base.h"
@@ -12,12 +14,14 @@
 #include "tuner/policy/policy.h"
 #include <argp.h>
 #include <errno.h>
-#include <ftw.h>
+#include <limits.h>
 #include <math.h>
-#include <spawn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,7 +40,12 @@ EMBED(plot_hybrid, "tuner/plot/gnuplot/hybrid.gp")
 EMBED(plot_mixed, "tuner/plot/gnuplot/mixed.gp")
 EMBED(plot_peers, "tuner/plot/gnuplot/peers.gp")
 
-enum { MAX_DIR = 400, MAX_PATH = 512 };
+enum { MAX_PATH = 512, MEMORY_PATH = 40, LAST_BYTES = 16 };
+enum { NOT_FOUND = 127 /* as a shell says it */ };
+enum { DRAWN_SVG, DRAWN_PNG, NUM_FORMATS_DRAWN };
+static const struct drawn {
+	const char *suffix, *ends; /* ends: in the last bytes of a whole picture */
+} formats[NUM_FORMATS_DRAWN] = { { "svg", "</svg>" }, { "png", "IEND" } };
 
 // clang-format off
 static const struct picture {
@@ -136,23 +145,65 @@ static void quoted(FILE *f, const char *name, const char *text)
 	fputs("'\n", f);
 }
 
-static FILE *open_in(const char *dir, const char *name, const char *suffix)
+/* Of one picture. */
+struct sheet {
+	FILE *rows, *program;
+	int drawn[NUM_FORMATS_DRAWN];
+};
+
+static int memory_file(const char *name)
 {
-	char path[MAX_PATH];
-	FILE *f;
-	snprintf(path, sizeof path, "%s/%s%s", dir, name, suffix);
-	f = fopen(path, "w");
-	if (!f)
-		complain("%s: %s", path, strerror(errno));
+	const int fd = memfd_create(name, 0); /* without MFD_CLOEXEC: gnuplot inherits it */
+	if (fd < 0)
+		complain("no file in memory for a picture: %s", strerror(errno));
+	return fd;
+}
+
+static FILE *memory_stream(const char *name)
+{
+	const int fd = memory_file(name);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+	if (fd >= 0 && !f) {
+		complain("no file in memory for a picture: %s", strerror(errno));
+		close(fd);
+	}
 	return f;
 }
 
-static int close_written(FILE *f)
+static void memory_path(char path[MEMORY_PATH], int fd)
 {
-	const int bad = ferror(f);
-	if (!fclose(f) && !bad)
+	snprintf(path, MEMORY_PATH, "/proc/self/fd/%d", fd);
+}
+
+static void sheet_free(struct sheet *s)
+{
+	if (s->rows)
+		fclose(s->rows);
+	if (s->program)
+		fclose(s->program);
+	for (int i = 0; i < NUM_FORMATS_DRAWN; i++)
+		if (s->drawn[i] >= 0)
+			close(s->drawn[i]);
+}
+
+/* 0 + complain; freed by sheet_free in any case. */
+static int sheet_new(struct sheet *s)
+{
+	int ok = 1;
+	s->rows = memory_stream("rows");
+	s->program = memory_stream("program");
+	for (int i = 0; i < NUM_FORMATS_DRAWN; i++) {
+		s->drawn[i] = memory_file(formats[i].suffix);
+		ok = ok && s->drawn[i] >= 0;
+	}
+	return ok && s->rows && s->program;
+}
+
+static int written(FILE *f)
+{
+	if (!fflush(f) && !ferror(f))
 		return 1;
-	complain("a file in the temporary folder cannot be written: %s", strerror(errno));
+	complain("a file in memory for a picture cannot be written: %s", strerror(errno));
 	return 0;
 }
 
@@ -170,14 +221,14 @@ static void settings_of_all(const struct plotted *p, FILE *f)
 		p->data->n, 100 * noise);
 }
 
-static void outputs(FILE *f, const struct picture *p, const struct options *o)
+static void outputs(const struct sheet *s, const struct picture *p)
 {
+	FILE *f = s->program;
+	char path[MEMORY_PATH];
 	fprintf(f, "width = %d\nheight = %d\n", p->width, p->height);
-	for (int png = 0; png < 2; png++) {
-		char path[MAX_PATH];
-		snprintf(path, sizeof path, "%s/%s_%s.%s", o->out, o->gpu, p->name,
-			 png ? "png" : "svg");
-		fprintf(f, "png = %d\n", png);
+	for (int i = 0; i < NUM_FORMATS_DRAWN; i++) {
+		memory_path(path, s->drawn[i]);
+		fprintf(f, "png = %d\n", i == DRAWN_PNG);
 		quoted(f, "path", path);
 		fputs(plot_style, f);
 		fputs(p->script, f);
@@ -185,73 +236,97 @@ static void outputs(FILE *f, const struct picture *p, const struct options *o)
 	}
 }
 
+/* gnuplot does not look whether its writes failed. */
+static int is_whole(const char *bytes, size_t n, const struct drawn *format)
+{
+	const size_t tail = n < LAST_BYTES ? n : LAST_BYTES;
+	return memmem(bytes + n - tail, tail, format->ends, strlen(format->ends)) != NULL;
+}
+
+/* Puts what gnuplot drew where it belongs. */
+static int keep(int drawn, const struct picture *p, const struct options *o,
+		const struct drawn *format)
+{
+	char path[MAX_PATH];
+	struct stat st;
+	snprintf(path, sizeof path, "%s/%s_%s.%s", o->out, o->gpu, p->name, format->suffix);
+	const size_t n = fstat(drawn, &st) ? 0 : (size_t)st.st_size;
+	const char *bytes = n ? mmap(NULL, n, PROT_READ, MAP_SHARED, drawn, 0) : MAP_FAILED;
+	const int whole = bytes != MAP_FAILED && is_whole(bytes, n, format);
+	if (!whole)
+		complain("%s: gnuplot drew only a part of it: no memory, or a limit of file sizes",
+			 path);
+	const int done = whole && file_put_bytes(path, bytes, n);
+	if (bytes != MAP_FAILED)
+		munmap((void *)bytes, n);
+	return done;
+}
+
+/* It is killed when this process is. */
+static _Noreturn void become_gnuplot(const char *program, pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() == parent)
+		execlp("gnuplot", "gnuplot", "-d", program, (char *)NULL);
+	_exit(errno == ENOENT ? NOT_FOUND : EXIT_FAILURE);
+}
+
 static int run_gnuplot(const char *program)
 {
-	extern char **environ;
-	char *argv[] = { "gnuplot", "-d", (char *)program, NULL };
-	pid_t pid;
-	int status, error = posix_spawnp(&pid, "gnuplot", NULL, NULL, argv, environ);
-	if (error == ENOENT) {
+	const pid_t parent = getpid(), pid = fork();
+	int status;
+	if (!pid)
+		become_gnuplot(program, parent);
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		complain("gnuplot: %s", strerror(errno));
+	else if (WIFSIGNALED(status))
+		complain("gnuplot was killed: %s", strsignal(WTERMSIG(status)));
+	else if (WEXITSTATUS(status) == NOT_FOUND)
 		complain("gnuplot is not on PATH; `make deps` installs it");
-		return 0;
-	}
-	if (error || waitpid(pid, &status, 0) != pid) {
-		complain("gnuplot: %s", strerror(error ? error : errno));
-		return 0;
-	}
-	if (!WIFEXITED(status) || WEXITSTATUS(status))
+	else if (WEXITSTATUS(status))
 		complain("gnuplot failed; it must be version 5.2 or later, with pngcairo");
-	return WIFEXITED(status) && !WEXITSTATUS(status);
+	else
+		return 1;
+	return 0;
 }
 
 /* 1: drawn, or nothing to draw. */
-static int draw(const struct plotted *p, const struct picture *picture, const struct options *o,
-		const char *dir)
+static int draw_on(const struct sheet *s, const struct plotted *p, const struct picture *picture,
+		   const struct options *o)
 {
-	char program[MAX_PATH], rows_path[MAX_PATH];
-	FILE *rows = open_in(dir, picture->name, ".rows");
-	FILE *f = rows ? open_in(dir, picture->name, ".gp") : NULL;
-	int points, ok;
-	if (!f) {
-		if (rows)
-			fclose(rows);
+	char path[MEMORY_PATH];
+	memory_path(path, fileno(s->rows));
+	quoted(s->program, "rows", path);
+	settings_of_all(p, s->program);
+	const int points = picture->series(p, s->rows, s->program);
+	outputs(s, picture);
+	if (!written(s->rows) || !written(s->program))
 		return 0;
-	}
-	snprintf(program, sizeof program, "%s/%s.gp", dir, picture->name);
-	snprintf(rows_path, sizeof rows_path, "%s/%s.rows", dir, picture->name);
-	quoted(f, "rows", rows_path);
-	settings_of_all(p, f);
-	points = picture->series(p, rows, f);
-	outputs(f, picture, o);
-	ok = close_written(rows);
-	ok = close_written(f) && ok;
-	if (ok && !points) {
+	if (!points) {
 		complain("%s_%s: not drawn: the database has no %s", o->gpu, picture->name,
 			 picture->needs);
 		return 1;
 	}
-	return ok && run_gnuplot(program);
+	memory_path(path, fileno(s->program));
+	int ok = run_gnuplot(path);
+	for (int i = 0; ok && i < NUM_FORMATS_DRAWN; i++)
+		ok = keep(s->drawn[i], picture, o, &formats[i]);
+	return ok;
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+static int draw(const struct plotted *p, const struct picture *picture, const struct options *o)
 {
-	(void)st, (void)kind, (void)where;
-	return remove(path);
+	struct sheet s;
+	const int ok = sheet_new(&s) && draw_on(&s, p, picture, o);
+	sheet_free(&s);
+	return ok;
 }
 
 static int draw_all(const struct plotted *p, const struct options *o)
 {
-	const char *tmp = getenv("TMPDIR");
-	char dir[MAX_DIR];
 	int ok = 1;
-	snprintf(dir, sizeof dir, "%s/attune-plot-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-	if (!mkdtemp(dir)) {
-		complain("%s: %s", dir, strerror(errno));
-		return 0;
-	}
 	for (size_t i = 0; ok && i < COUNT(pictures); i++)
-		ok = draw(p, &pictures[i], o, dir);
-	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+		ok = draw(p, &pictures[i], o);
 	return ok;
 }
 
@@ -268,7 +343,7 @@ int cmd_plot(int argc, char **argv)
 	    "  attune plot --gpu cpu --model llama3.1-8b@1 --out /tmp";
 	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
 	struct options o = { .out = "results" };
-	char gpu[GPU_NAME], db[256], header[256];
+	char gpu[GPU_NAME], db[PATH_MAX], header[PATH_MAX];
 	struct forest forest = { 0 };
 	struct plotted p = { 0 };
 	static struct peers peers;

@@ -30,7 +30,8 @@ int shape_of_model(attune_shape *out, const struct data *d, const char *model, i
 	if (like) {
 		*out = like->shape;
 	} else {
-		struct models *models = models_load("scenarios/models.json");
+		char path[PATH_TEXT];
+		struct models *models = models_load(data_path(path, "scenarios/models.json"));
 		const int found = models && models_shape(models, model, out);
 		models_free(models);
 		if (!found)

@@ -241,9 +241,8 @@ static int check_with(struct data *d, const struct forest *f, const struct optio
 static int check(struct data *d, const struct forest *f, const struct options *o)
 {
 	const char *folder = getenv("TMPDIR");
-	char path[256], side[264];
-	snprintf(path, sizeof path, "%.200s/attune_check.XXXXXX",
-		 folder && *folder ? folder : "/tmp");
+	char path[PATH_TEXT], side[PATH_TEXT + 8];
+	snprintf(path, sizeof path, "%s/attune_check.XXXXXX", folder && *folder ? folder : "/tmp");
 	const int fd = mkstemp(path);
 	if (fd < 0) {
 		complain("%s: the database for the new times cannot be created", path);
@@ -320,7 +319,7 @@ static const struct argp help = {
 int cmd_check(int argc, char **argv)
 {
 	struct options o = { .limit = USUAL_PARTS, .budget_s = 60 };
-	char gpu[GPU_NAME], device[GPU_NAME], db[256], header[256];
+	char gpu[GPU_NAME], device[GPU_NAME], db[PATH_TEXT], header[PATH_TEXT];
 	struct forest f;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;

@@ -253,7 +253,7 @@ static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
 	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
 	{ "header", 'H', "FILE", 0, "Header with the rules (generated/attune_NAME.h)", 0 },
-	{ "split", 's', "NAME", 0, "Only this split: heldout (all of them), train, peers ...", 0 },
+	{ "split", 'S', "NAME", 0, "Only this split: heldout (all of them), train, peers ...", 0 },
 	{ "limit", OPT_LIMIT, "N", 0, "At most N scenarios", 0 },
 	{ "budget", OPT_BUDGET, "TIME", 0, "Stop after this time, with compilation: 90s, 10m, 1h (10m)", 0 },
 	{ "again", OPT_AGAIN, NULL, 0, "Measure again also scenarios that are complete", 0 },
@@ -282,7 +282,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case 'H': o->header = arg; return 0;
-	case 's': o->asked.split = arg; return 0;
+	case 'S': o->asked.split = arg; return 0;
 	case OPT_AGAIN: o->again = 1; return 0;
 	case OPT_ANYWAY: o->anyway = 1; return 0;
 	case OPT_DRY: o->asked.dry_run = 1; return 0;
@@ -361,7 +361,7 @@ int confirm_run(struct data *d, const struct forest *f, const struct confirm_ask
 int cmd_confirm(int argc, char **argv)
 {
 	struct options o = { .budget_s = 600 };
-	char gpu[GPU_NAME], device[GPU_NAME], db[256], header[256];
+	char gpu[GPU_NAME], device[GPU_NAME], db[PATH_TEXT], header[PATH_TEXT];
 	struct forest f;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;

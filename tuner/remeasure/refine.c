@@ -396,7 +396,7 @@ static const struct argp help = {
 int cmd_refine(int argc, char **argv)
 {
 	struct options o = { .limit = DEFAULT_LIMIT };
-	char gpu[GPU_NAME], db[256], header[256];
+	char gpu[GPU_NAME], db[PATH_TEXT], header[PATH_TEXT];
 	struct forest f;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;

@@ -279,14 +279,15 @@ static int show_scenario(const struct asked *a)
 /* A ranking in tsv, csv or json works without a header, but then has no pick. */
 static int show_batch(const struct show *o, const char *db, const char *gpu)
 {
-	char header[256];
+	char header[PATH_TEXT];
 	struct asked a = { .o = o, .db = db, .gpu = gpu };
 	struct forest f;
 	char error[200];
 	const int needed = o->what == SHOW_WHY || format_for_people(o->format) || o->header;
 	a.batch = batch_parse(o->batch, error, sizeof error);
-	if (!a.batch) {
-		complain("--batch %s: %s", o->batch, error);
+	if (!a.batch || !scenario_batch_is_run(&a.batch->view, error, sizeof error)) {
+		complain("--batch \"%s\": %s", o->batch, error);
+		batch_free(a.batch);
 		return EXIT_USAGE;
 	}
 	a.text = batch_format(&a.batch->view);
@@ -320,7 +321,7 @@ static int show_list(const struct data *d, const struct show *o, const struct fo
 static int show_lists(const struct show *o, const char *db, const char *gpu)
 {
 	struct forest f;
-	char header[256];
+	char header[PATH_TEXT];
 	struct data *d = data_load_all(db, gpu);
 	int code = d ? EXIT_CHECK : EXIT_USAGE;
 	if (d && d->n) {
@@ -338,14 +339,14 @@ static int show_lists(const struct show *o, const char *db, const char *gpu)
 int cmd_show(int argc, char **argv)
 {
 	struct show o = { .phase = PHASE_ALL, .format = FORMAT_TABLE };
-	char gpu[GPU_NAME], db[256];
+	char gpu[GPU_NAME], db[PATH_TEXT];
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (o.what == SHOW_KERNELS)
 		return show_kernels(o.gpu, o.format) ? EXIT_DONE : EXIT_USAGE;
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
-	db_path(db, o.db, gpu);
+	db_path_to_read(db, o.db, gpu);
 	switch (o.what) {
 	case SHOW_CEILINGS: return show_ceilings(db, gpu, o.format);
 	case SHOW_STALE: return show_stale(db, gpu, &o);

@@ -99,8 +99,9 @@ static const struct argp help = {
 
 int cmd_tune(int argc, char **argv)
 {
+	char dir[PATH_TEXT];
 	struct tune_options o = { .preset = PRESET_QUICK,
-				  .dir = "scenarios",
+				  .dir = data_path(dir, "scenarios"),
 				  .results = "results",
 				  .generated = "generated",
 				  .command = "tune" };

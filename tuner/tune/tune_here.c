@@ -103,13 +103,14 @@ static int put_aside(const char *from, const char *to)
 int here_undo(const struct here *h)
 {
 	char aside[PATH_MAX + 8];
-	if (!is_there(h->header) && !is_there(h->before)) {
+	snprintf(aside, sizeof aside, "%s.swap", h->before);
+	if (!is_there(h->header) && !is_there(h->before) && !is_there(aside)) {
 		complain("%s: no tune of this machine has installed rules", h->header);
 		return 0;
 	}
-	snprintf(aside, sizeof aside, "%s.swap", h->before);
-	return put_aside(h->header, aside) && put_aside(h->before, h->header) &&
-	       put_aside(aside, h->before);
+	/* A file aside is of an undo that was killed: this one ends it. */
+	return (is_there(aside) || put_aside(h->header, aside)) &&
+	       put_aside(h->before, h->header) && put_aside(aside, h->before);
 }
 
 int here_install(const struct here *h, const char *text)

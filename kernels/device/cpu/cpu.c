@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 struct code {
 	void *library; /* NULL: linked in */
@@ -44,6 +45,12 @@ static enum attune_status pick_isa(const char *which, enum isa *isa)
 	return fail(ATTUNE_INVALID, "cpu:%s: avx512, avx2, neon or scalar is expected", which);
 }
 
+/* Whether the pool's threads are in this process. */
+static int is_at_home(const struct cpu *cpu)
+{
+	return cpu->process == getpid();
+}
+
 static enum attune_status cpu_open(struct device *dev, const char *which)
 {
 	struct cpu *cpu;
@@ -58,7 +65,13 @@ static enum attune_status cpu_open(struct device *dev, const char *which)
 	if (!cpu)
 		return fail(ATTUNE_NO_MEMORY, "no memory for a device");
 	cpu->threads = threads;
+	cpu->process = getpid();
 	cpu->last_share = 1;
+	const int error = cpu_try_threads(threads - 1);
+	if (error)
+		return fail(ATTUNE_NO_MEMORY,
+			    "%d threads cannot be started: %s; ATTUNE_THREADS sets another number",
+			    threads, strerror(error));
 	cpu->pool = pthreadpool_create((size_t)threads);
 	if (!cpu->pool)
 		return fail(ATTUNE_NO_MEMORY, "%d threads cannot be started", threads);
@@ -71,7 +84,7 @@ static void cpu_close(struct device *dev)
 	struct cpu *cpu = dev->state;
 	if (!cpu)
 		return;
-	if (cpu->pool)
+	if (cpu->pool && is_at_home(cpu)) /* else it would wait for threads that are not here */
 		pthreadpool_destroy(cpu->pool);
 	if (cpu->recording)
 		free(cpu->recording->launch);
@@ -185,6 +198,9 @@ static enum attune_status record(struct graph *graph, const struct recorded *l)
 
 static enum attune_status record_or_run(struct cpu *cpu, struct recorded *l)
 {
+	if (!is_at_home(cpu))
+		return fail(ATTUNE_INVALID, "the context was opened before fork(); a child opens "
+					    "contexts of its own");
 	if (cpu->recording)
 		return record(cpu->recording, l);
 	run_grid(cpu, l);

@@ -4,6 +4,7 @@
 
 #include "kernels/device/device.h"
 #include <stdatomic.h>
+#include <sys/types.h>
 #include <time.h>
 
 struct pthreadpool;
@@ -11,6 +12,7 @@ struct pthreadpool;
 /* The state of an open CPU. */
 struct cpu {
 	struct pthreadpool *pool;
+	pid_t process; /* that opened it: a forked child has no threads of the pool */
 	int threads;
 	clockid_t *worker_clock; /* [num_workers] CPU time of the pool's own threads */
 	int num_workers;         /* threads - 1: the caller works too */
@@ -30,6 +32,11 @@ void cpu_conditions(struct conditions *now);
 
 /* threads.c. From ATTUNE_THREADS, else the CPUs that the process may use. */
 enum attune_status cpu_thread_count(int *threads);
+/* CPUs that this process may run on. */
+int cpu_usable(void);
+/* Starts n threads, all at a time, and ends them. 0, or the error number of the one that could not
+ * be started: pthreadpool_create() would wait for it for ever. */
+int cpu_try_threads(int n);
 /* Fills cpu->worker_clock and num_workers; the pool runs. */
 enum attune_status cpu_find_worker_clocks(struct cpu *cpu);
 /* Runs work(arg, i) once for each i below n on all threads; cells

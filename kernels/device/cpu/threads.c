@@ -74,7 +74,7 @@ enum attune_status cpu_find_worker_clocks(struct cpu *cpu)
 
 /* CPUs that this process may run on: a container or taskset may lend fewer than
  * are online. */
-static int usable_cpus(void)
+int cpu_usable(void)
 {
 	cpu_set_t set;
 	if (sched_getaffinity(0, sizeof set, &set))
@@ -87,7 +87,7 @@ enum attune_status cpu_thread_count(int *threads)
 	const char *text = getenv("ATTUNE_THREADS");
 	char *end;
 	if (!text || !*text) {
-		*threads = usable_cpus();
+		*threads = cpu_usable();
 		return ATTUNE_OK;
 	}
 	errno = 0;
@@ -99,6 +99,31 @@ enum attune_status cpu_thread_count(int *threads)
 			    text, MAX_THREADS);
 	*threads = (int)n;
 	return ATTUNE_OK;
+}
+
+/* Stays until the mutex is free. */
+static void *wait_for(void *mutex)
+{
+	pthread_mutex_lock(mutex);
+	pthread_mutex_unlock(mutex);
+	return NULL;
+}
+
+int cpu_try_threads(int n)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	pthread_t *thread = calloc((size_t)n + 1, sizeof *thread);
+	int started = 0, error = thread ? 0 : ENOMEM;
+	pthread_mutex_lock(&mutex);
+	while (!error && started < n) {
+		error = pthread_create(&thread[started], NULL, wait_for, &mutex);
+		started += !error;
+	}
+	pthread_mutex_unlock(&mutex);
+	while (started)
+		pthread_join(thread[--started], NULL);
+	free(thread);
+	return error;
 }
 
 /* ---- time ----------------------------------------------------------------------- */

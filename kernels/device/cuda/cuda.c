@@ -58,6 +58,7 @@ static void describe(struct cuda *c, struct device_info *info)
 	info->l2_bytes = (size_t)attribute(c, ATTR_L2);
 	info->clock_mhz = attribute(c, ATTR_CLOCK_KHZ) / 1000;
 	info->memory_clock_mhz = attribute(c, ATTR_MEMORY_KHZ) / 1000;
+	info->ordinal = c->device;
 	c->cu.DeviceMemory(&info->memory_bytes, c->device);
 	if (c->cu.DeviceUuid && c->cu.DeviceUuid(info->uuid, c->device))
 		memset(info->uuid, 0, sizeof info->uuid);

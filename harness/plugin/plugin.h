@@ -1,0 +1,40 @@
+/* plugin.h - kernels of plug-ins (kernels/attune_plugin.h) in the tool: loads shared objects, keeps
+ * a plug-in's ops and plans, launches them.
+ *
+ * A plan belongs to an owner, a phase and a page set: the owner is what the caller keeps alive, a
+ * workload. Plans are made before a graph is captured, since planning may allocate. */
+#ifndef HARNESS_PLUGIN_PLUGIN_H
+#define HARNESS_PLUGIN_PLUGIN_H
+
+#include "kernels/attune_plugin.h"
+#include "kernels/kernel.h"
+
+struct code;
+struct device;
+
+/* ---- plugin_load.c ----------------------------------------------------------------- */
+/* Registers the kernels of a shared object: "FILE", or some of them, "FILE:fa3,fi_decode".
+ * 0 + complain. */
+int plugin_load(const char *file);
+
+/* ---- plugin_op.c ------------------------------------------------------------------- */
+struct plugin_op;
+enum attune_status plugin_op_open(struct plugin_op **, struct device *, const struct choice *,
+				  const attune_shape *);
+void plugin_op_close(struct plugin_op *);
+
+struct plugin_key {
+	const void *owner;
+	enum phase phase;
+	int set;
+};
+/* Makes the plan of this key, in place of an earlier one. *workspace: bytes that launches need.
+ * *plan_us: the time of the call. */
+enum attune_status plugin_plan(struct plugin_op *, struct plugin_key, const attune_plugin_batch *,
+			       size_t *workspace, double *plan_us);
+enum attune_status plugin_launch(struct plugin_op *, struct plugin_key, const attune_tensors *,
+				 void *workspace, void *stream);
+/* Frees all plans of an owner, of all ops. */
+void plugin_forget(const void *owner);
+
+#endif

@@ -1,0 +1,257 @@
+/* plugin.c - attune_register_plugin: a plug-in (attune_plugin.h) as one more kernel of the table.
+ *
+ * The functions of a struct space do not get their kernel. So each place of the table that waits
+ * for a plug-in has functions of its own, made by a macro, which pass the place's number on. */
+#include "plugin.h"
+#include "kernels/spec/device_info.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct slot {
+	const attune_plugin *plugin;
+	struct axis axis[ATTUNE_PLUGIN_AXES];
+	struct space space;
+} slots[MOST_PLUGINS];
+static int num_plugins;
+
+static const char *const rules[] = { NULL };
+
+attune_plugin_device plugin_device(const struct device_info *d)
+{
+	const char *backend = d->backend == BACKEND_CPU     ? "cpu"
+			      : !strncmp(d->arch, "gfx", 3) ? "hip"
+							    : "cuda";
+	return (attune_plugin_device){
+		.backend = backend, .arch = d->arch, .ordinal = d->ordinal, .units = d->units
+	};
+}
+
+static const char *why_illegal_in(const struct slot *s, const struct config *c,
+				  const attune_shape *shape, const struct part *p,
+				  const struct device_info *d)
+{
+	const attune_plugin_device device = plugin_device(d);
+	if (strcmp(device.backend, s->plugin->backend))
+		return "it is a plug-in for another kind of device";
+	if (!p)
+		return s->plugin->refuses(shape, c->v, NULL, &device);
+	if (p->f.num_seqs != p->seq_count)
+		return "a plug-in takes sequences that follow one another";
+	const attune_plugin_part part = { .num_seqs = p->seq_count,
+					  .min_query = p->min_query,
+					  .max_query = p->max_query,
+					  .query_tokens = p->f.query_tokens,
+					  .kv_tokens = p->f.kv_tokens,
+					  .max_seq = p->f.max_seq };
+	return s->plugin->refuses(shape, c->v, &part, &device);
+}
+
+/* A grid that leaves no unit idle, as far as one can know. */
+static void geometry(const struct config *c, const attune_shape *shape, const struct part *p,
+		     const struct device_info *d, struct geometry *g)
+{
+	(void)c, (void)shape, (void)p;
+	*g = (struct geometry){
+		.x = (unsigned)d->units, .y = 1, .z = 1, .threads = 1, .segments = 1
+	};
+}
+
+/* "617264c1_2026-08-06": the version without characters that separate flags. */
+static int put_version(char *text, size_t size, const char *version)
+{
+	size_t n = 0;
+	for (; version[n] && n + 1 < size; n++)
+		text[n] = isalnum((unsigned char)version[n]) || strchr(".+-", version[n])
+			      ? version[n]
+			      : '_';
+	if (size)
+		text[n] = '\0';
+	return (int)n;
+}
+
+/* A plug-in is prepared for a whole shape, so all of the shape names its "binary"; and its version,
+ * which the database keeps. */
+static int given_in(const struct slot *slot, char *text, size_t size, const attune_shape *s)
+{
+	char version[MOST_VERSION + 1];
+	put_version(version, sizeof version, slot->plugin->version);
+	return snprintf(
+	    text, size,
+	    PLUGIN_FLAG "%s -DHEADS=%d -DKV_HEADS=%d -DHEAD_SIZE=%d -DDTYPE=%s "
+			"-DKV_DTYPE=%s -DPAGE_SIZE=%d -DCAUSAL=%d -DWINDOW=%d -DSCALE=%g "
+			"-DSOFTCAP=%g -DSINKS=%d -DALIBI=%d -DLAYOUT=%d -DLSE=%d",
+	    version, s->num_query_heads, s->num_kv_heads, s->head_size, dtype_name(s->dtype),
+	    dtype_name(s->kv_dtype), s->page_size, s->causal, s->window, (double)s->scale,
+	    (double)s->softcap, s->has_sinks, s->has_alibi, (int)s->kv_layout, s->has_lse);
+}
+
+/* A choice has no tiles of its own. */
+static int block_heads(const struct config *c)
+{
+	(void)c;
+	return 0;
+}
+
+#define EACH_SLOT(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+#define DEFINE(n)                                                                             \
+	static const char *why_illegal_##n(const struct config *c, const attune_shape *s,     \
+					   const struct part *p, const struct device_info *d) \
+	{                                                                                     \
+		return why_illegal_in(&slots[n], c, s, p, d);                                 \
+	}                                                                                     \
+	static int given_##n(char *text, size_t size, const attune_shape *s)                  \
+	{                                                                                     \
+		return given_in(&slots[n], text, size, s);                                    \
+	}
+EACH_SLOT(DEFINE)
+static const struct {
+	const char *(*why_illegal)(const struct config *, const attune_shape *, const struct part *,
+				   const struct device_info *);
+	int (*given)(char *text, size_t size, const attune_shape *);
+} functions[] = {
+#define NAME(n) { why_illegal_##n, given_##n },
+	EACH_SLOT(NAME)
+};
+_Static_assert(COUNT(functions) == MOST_PLUGINS, "functions for each place");
+
+/* ---- what is wrong with a plug-in ------------------------------------------------------- */
+
+static int is_word(const char *text, size_t most, int is_upper)
+{
+	size_t n = 0;
+	for (; text && text[n]; n++) {
+		const unsigned char c = (unsigned char)text[n];
+		const int is_letter = is_upper ? isupper(c) : islower(c);
+		if (!is_letter && c != '_' && (!isdigit(c) || !n))
+			return 0;
+	}
+	return n > 0 && n <= most;
+}
+
+static int is_version(const char *text)
+{
+	size_t n = 0;
+	while (text && isprint((unsigned char)text[n]))
+		n++;
+	return n > 0 && n <= MOST_VERSION && !text[n];
+}
+
+static int is_listed(const int *values, int n, int value)
+{
+	while (n && values[n - 1] != value)
+		n--;
+	return n > 0;
+}
+
+static const char *axis_error(const attune_plugin_axis *a)
+{
+	if (!is_word(a->name, 23, 1))
+		return "an axis has no name of capitals, digits and '_', of 23 at most";
+	if (!strcmp(a->name, "SPARE_UNITS"))
+		return "an axis is called SPARE_UNITS, which means plans of two streams";
+	if (!a->values || a->num_values < 1)
+		return "an axis has no values";
+	for (int i = 1; i < a->num_values; i++)
+		if (is_listed(a->values, i, a->values[i]))
+			return "an axis has a value twice";
+	if (!is_listed(a->values, a->num_values, a->dflt))
+		return "the default of an axis is none of its values";
+	return NULL;
+}
+
+/* The length of "SPLITS=16 " with the longest value. */
+static int axis_length(const attune_plugin_axis *a)
+{
+	int most = 0;
+	for (int i = 0; i < a->num_values; i++) {
+		const int n = snprintf(NULL, 0, "%s=%d ", a->name, a->values[i]);
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+static const char *axes_error(const attune_plugin *p)
+{
+	const char *why = NULL;
+	int length = (int)strlen(p->name) + 1;
+	if (p->num_axes < 0 || p->num_axes > ATTUNE_PLUGIN_AXES || (p->num_axes && !p->axes))
+		return "it has more than 8 axes, or says so";
+	for (int i = 0; i < p->num_axes && !why; i++) {
+		why = axis_error(&p->axes[i]);
+		for (int j = 0; j < i && !why; j++)
+			if (!strcmp(p->axes[i].name, p->axes[j].name))
+				why = "two axes have one name";
+		length += why ? 0 : axis_length(&p->axes[i]);
+	}
+	return why || length <= MAX_CHOICE_TEXT ? why
+						: "its name and axes as text are longer than 223 characters";
+}
+
+static const char *plugin_error(const attune_plugin *p)
+{
+	if (!is_word(p->name, 31, 0))
+		return "its name is not of lower-case letters, digits and '_', 31 at most";
+	if (!is_version(p->version))
+		return "its version is not of 1 to 48 printable characters";
+	if (!p->backend ||
+	    (strcmp(p->backend, "cpu") && strcmp(p->backend, "cuda") && strcmp(p->backend, "hip")))
+		return "its backend is none of cpu, cuda, hip";
+	if (!p->refuses || !p->prepare || !p->plan || !p->launch || !p->free_plan || !p->free_op)
+		return "a function is missing";
+	return axes_error(p);
+}
+
+/* ---- registration ------------------------------------------------------------------------ */
+
+static void fill_slot(struct slot *s, int n, const attune_plugin *p)
+{
+	s->plugin = p;
+	for (int i = 0; i < p->num_axes; i++)
+		s->axis[i] = (struct axis){ .name = p->axes[i].name,
+					    .about = p->axes[i].about ? p->axes[i].about : "",
+					    .is_static = 1,
+					    .dflt = p->axes[i].dflt,
+					    .values = p->axes[i].values,
+					    .num_values = p->axes[i].num_values };
+	s->space = (struct space){ .axis = s->axis,
+				   .num_axes = p->num_axes,
+				   .formula_axis = -1,
+				   .why_illegal = functions[n].why_illegal,
+				   .geometry = geometry,
+				   .given = functions[n].given,
+				   .rules = rules,
+				   .kv_layout = KV_LAYOUT_ANY,
+				   .block_heads = block_heads,
+				   .early_axis = -1 };
+}
+
+enum attune_status attune_register_plugin(const attune_plugin *p)
+{
+	const char *why;
+	if (!p)
+		return fail(ATTUNE_INVALID, "the plug-in is NULL");
+	if (p->abi != ATTUNE_PLUGIN_ABI)
+		return fail(ATTUNE_INVALID, "a plug-in is of ABI %d; attune has %d", p->abi,
+			    ATTUNE_PLUGIN_ABI);
+	why = plugin_error(p);
+	if (why)
+		return fail(ATTUNE_INVALID, "plug-in \"%.31s\": %s", p->name ? p->name : "", why);
+	const enum backend backend = strcmp(p->backend, "cpu") ? BACKEND_GPU : BACKEND_CPU;
+	if (kernel_find(backend, p->name))
+		return fail(ATTUNE_INVALID, "plug-in \"%s\": a kernel has this name", p->name);
+	if (num_plugins == MOST_PLUGINS)
+		return fail(ATTUNE_INVALID,
+			    "plug-in \"%s\": there are %d already, which is the most", p->name,
+			    MOST_PLUGINS);
+	struct slot *s = &slots[num_plugins];
+	fill_slot(s, num_plugins++, p);
+	kernel_add(&(struct kernel){ .name = p->name,
+				     .backend = backend,
+				     .selectable = 1,
+				     .source = p->version,
+				     .about = p->about ? p->about : "plug-in",
+				     .space = &s->space,
+				     .plugin = p });
+	return ATTUNE_OK;
+}

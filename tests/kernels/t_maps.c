@@ -1,0 +1,83 @@
+/* t_maps.c - the maps of K and V that a launch makes from the strides of a cache: what the driver is
+ * asked for, and which strides are refused before. */
+#include "kernels/launch/run.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { SLOT = 256, PAGE = 16 * SLOT, BOX = 16, MOST = 2 };
+
+static struct map_view asked[MOST];
+static int num_asked;
+
+static enum attune_status keep_view(struct device *dev, struct attune_map *map,
+				    const struct map_view *v)
+{
+	(void)dev, (void)map;
+	assert_true(num_asked < MOST);
+	asked[num_asked++] = *v;
+	return ATTUNE_OK;
+}
+
+static const struct device_ops ops = { .name = "asked", .map = keep_view };
+
+// clang-format off
+static const struct row {
+	const char *name;
+	int heads;
+	long long page, slot, head;
+	enum attune_status status;
+	long long map_head; /* the head stride of the map */
+} rows[] = {
+	{ "two heads",                        2, PAGE,       SLOT, 128,       ATTUNE_OK,          128 },
+	{ "a lone head",                      1, PAGE,       SLOT, 128,       ATTUNE_OK,          SLOT },
+	{ "a lone head with a stride of 0",   1, PAGE,       SLOT, 0,         ATTUNE_OK,          SLOT },
+	{ "a lone head, negative",            1, PAGE,       SLOT, -8,        ATTUNE_OK,          SLOT },
+	{ "a lone head, beyond a map's",      1, PAGE,       SLOT, 1ll << 45, ATTUNE_OK,          SLOT },
+	{ "pages of 12 slots' distance",      2, 12 * SLOT,  SLOT, 128,       ATTUNE_UNSUPPORTED, 0 },
+	{ "pages inside slots",               2, 128,        SLOT, 64,        ATTUNE_UNSUPPORTED, 0 },
+	{ "pages at one place",               2, 0,          SLOT, 128,       ATTUNE_UNSUPPORTED, 0 },
+	{ "slots at one place",               2, PAGE,       0,    128,       ATTUNE_UNSUPPORTED, 0 },
+};
+// clang-format on
+
+static void maps_follow_strides(void **state)
+{
+	const struct row *r = *state;
+	const attune_shape s = { .num_query_heads = 4,
+				 .num_kv_heads = r->heads,
+				 .head_size = 128,
+				 .page_size = 16,
+				 .dtype = ATTUNE_BF16,
+				 .kv_dtype = ATTUNE_BF16 };
+	const struct attune_call call = { .args = { .k_page_stride = r->page,
+						    .k_slot_stride = r->slot,
+						    .k_head_stride = r->head,
+						    .v_page_stride = r->page,
+						    .v_slot_stride = r->slot,
+						    .v_head_stride = r->head } };
+	struct device dev = { .ops = &ops };
+	struct attune_mapped m;
+	num_asked = 0;
+	assert_int_equal(maps_make(&m, &dev, &s, BOX, &call), r->status);
+	assert_int_equal(num_asked, r->status ? 0 : 2);
+	if (r->status)
+		assert_non_null(strstr(attune_last_error(), "multiples of 8 slot strides"));
+	for (int i = 0; i < num_asked; i++) {
+		assert_true(asked[i].head_stride == r->map_head);
+		assert_true(asked[i].slot_stride == r->slot);
+		assert_int_equal(asked[i].num_heads, r->heads);
+	}
+}
+
+int main(void)
+{
+	struct CMUnitTest tests[COUNT(rows)];
+	for (size_t i = 0; i < COUNT(rows); i++)
+		tests[i] = (struct CMUnitTest){ rows[i].name, maps_follow_strides, NULL, NULL,
+						(void *)(uintptr_t)&rows[i] };
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("maps", tests, NULL, NULL);
+}

@@ -1,0 +1,121 @@
+/* sound_plugin.h - a plug-in that can be registered, and that remembers what refuses() was told. */
+#ifndef TESTS_SOUND_PLUGIN_H
+#define TESTS_SOUND_PLUGIN_H
+
+#include "kernels/spec/device_info.h"
+#include "kernels/spec/plugin.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const attune_shape llama = { .num_query_heads = 32,
+				    .num_kv_heads = 8,
+				    .head_size = 128,
+				    .page_size = 16,
+				    .causal = 1,
+				    .dtype = ATTUNE_BF16,
+				    .kv_dtype = ATTUNE_BF16 };
+
+/* What refuses() was told last. */
+static struct {
+	int calls, value, has_part;
+	attune_shape shape;
+	attune_plugin_part part;
+	attune_plugin_device device;
+} told;
+
+static const char *refuses(const attune_shape *s, const int *values, const attune_plugin_part *part,
+			   const attune_plugin_device *device)
+{
+	told.calls++;
+	told.value = values[0];
+	told.has_part = part != NULL;
+	told.shape = *s;
+	told.device = *device;
+	if (part)
+		told.part = *part;
+	return values[0] == 8 ? "not 8" : NULL;
+}
+
+static int prepare(void **op, const attune_shape *s, const int *values,
+		   const attune_plugin_device *device, char *error)
+{
+	(void)op, (void)s, (void)values, (void)device, (void)error;
+	return 1;
+}
+
+static int plan(void *op, const attune_plugin_batch *b, void **out, size_t *workspace, char *error)
+{
+	(void)op, (void)b, (void)out, (void)workspace, (void)error;
+	return 1;
+}
+
+static int launch(void *op, void *p, const attune_tensors *t, void *workspace, void *stream,
+		  char *error)
+{
+	(void)op, (void)p, (void)t, (void)workspace, (void)stream, (void)error;
+	return 1;
+}
+
+static void free_plan(void *op, void *p)
+{
+	(void)op, (void)p;
+}
+
+static void free_op(void *op)
+{
+	(void)op;
+}
+
+static const int values[] = { 0, 8, 16 }, negatives[] = { -2, -1 };
+static const attune_plugin_axis axes[] = {
+	{ "SPLITS", "most splits of a sequence", values, 3, 16 },
+	{ "DEPTH", NULL, negatives, 2, -1 },
+};
+static const attune_plugin sound = { .abi = ATTUNE_PLUGIN_ABI,
+				     .name = "mine",
+				     .version = "617264c1 2026-08-06",
+				     .about = "one of mine",
+				     .backend = "cpu",
+				     .axes = axes,
+				     .num_axes = 2,
+				     .refuses = refuses,
+				     .prepare = prepare,
+				     .plan = plan,
+				     .launch = launch,
+				     .free_plan = free_plan,
+				     .free_op = free_op };
+
+#define LETTERS_31 "abcdefghijklmnopqrstuvwxyzabcde"
+#define VERSION_48 "123456789012345678901234567890123456789012345678"
+static const int wide_values[] = { -2147483647 };
+/* An axis of 24 characters with its blank: 8 of them, and a name of 31, are the most. */
+#define LONG_AXIS(letter)                                            \
+	{                                                            \
+		letter "AAAAAAAAAA", "", wide_values, 1, -2147483647 \
+	}
+#define SEVEN_LONG_AXES                                                                 \
+	LONG_AXIS("A"), LONG_AXIS("B"), LONG_AXIS("C"), LONG_AXIS("D"), LONG_AXIS("E"), \
+	    LONG_AXIS("F"), LONG_AXIS("G")
+
+static int num_kernels(void)
+{
+	int n = 0;
+	while (attune_kernels[n].name)
+		n++;
+	return n;
+}
+
+static void refuse(const char *label, const attune_plugin *p, const char *line)
+{
+	const int before = num_kernels();
+	if (attune_register_plugin(p) != ATTUNE_INVALID)
+		fail_msg("%s: it is not refused", label);
+	if (!strstr(attune_last_error(), line) || strchr(attune_last_error(), '\n'))
+		fail_msg("%s: \"%s\"", label, attune_last_error());
+	assert_int_equal(num_kernels(), before);
+}
+
+#endif
