@@ -2,7 +2,7 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  3a45b45dea52cc401e0c5da502244c85, protocol graph-rotating
+ *   database  c868d6c1d421b9571749126af6ee2875, protocol graph-rotating
  *   learned   from 1042 scenarios, 250 held out
  *   scored    by second-pass times in 285 of 1411 scenarios; 81 picks there have
  *             first-pass times only

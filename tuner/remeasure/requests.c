@@ -68,8 +68,8 @@ void wish_made(struct wishes *w, int scenario, const struct measured *m, const s
 /* ---- pass B ------------------------------------------------------------------------------- */
 static int is_in_session(const struct data *d, int s, const struct wish *w)
 {
-	const struct pick p = { data_find(d, &w->choice), w->is_plan ? data_find(d, &w->decode) : -1,
-				1, w->how };
+	const struct pick p = { data_find(d, &w->choice),
+				w->is_plan ? data_find(d, &w->decode) : -1, 1, w->how };
 	if (w->is_plan)
 		return p.prefill >= 0 && p.decode >= 0 && data_plan_cell(d, PASS_B, s, &p);
 	return p.prefill >= 0 && data_cell_in(d, PASS_B, s, w->phase, p.prefill);
