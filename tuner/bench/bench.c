@@ -64,26 +64,6 @@ struct bench {
 	const char *model;
 };
 
-/* The fastest plan of the database. */
-static struct decided oracle_made(const struct data *d, int s)
-{
-	struct decided made = { .join = 1 };
-	int all, prefill = -1, decode = -1;
-	double parts = 0;
-	const double whole = data_best(d, s, PHASE_ALL, &all);
-	if (d->v[s].has[PHASE_PREFILL])
-		parts += data_best(d, s, PHASE_PREFILL, &prefill);
-	if (d->v[s].has[PHASE_DECODE])
-		parts += data_best(d, s, PHASE_DECODE, &decode);
-	if (d->v[s].has[PHASE_PREFILL] && d->v[s].has[PHASE_DECODE] && whole < parts)
-		made.join = 0, prefill = all;
-	if (prefill >= 0)
-		made.prefill = d->choice[prefill];
-	if (decode >= 0)
-		made.decode = d->choice[decode];
-	return made;
-}
-
 static const char *racer_name(const struct bench *b, int i)
 {
 	return i < NUM_RACERS ? entries[i].name : b->plugin[i - NUM_RACERS]->name;
@@ -103,7 +83,7 @@ static void fill_entries(const struct bench *b, const struct measured *m, int sc
 			chooser_make(b->chooser[i], m, scenario, &entry[i].made);
 	}
 	if (scenario >= 0) {
-		entry[RACE_ORACLE].made = oracle_made(b->d, scenario);
+		entry[RACE_ORACLE].made = bench_oracle(b->d, scenario);
 		entry[RACE_ORACLE].runs = 1;
 	}
 }

@@ -1,8 +1,26 @@
-/* bench_plugins.c - plug-ins (--plugin) as contenders of `attune bench`: what a plug-in runs a batch
- * by. */
+/* bench_entries.c - what contenders of `attune bench` run a batch by, where the database says it: the
+ * oracle, and plug-ins (--plugin). */
 #include "bench.h"
-#include "tuner/eval/eval.h"
 #include <math.h>
+
+struct decided bench_oracle(const struct data *d, int s)
+{
+	struct decided made = { .join = 1 };
+	int all, prefill = -1, decode = -1;
+	double parts = 0;
+	const double whole = data_best(d, s, PHASE_ALL, &all);
+	if (d->v[s].has[PHASE_PREFILL])
+		parts += data_best(d, s, PHASE_PREFILL, &prefill);
+	if (d->v[s].has[PHASE_DECODE])
+		parts += data_best(d, s, PHASE_DECODE, &decode);
+	if (d->v[s].has[PHASE_PREFILL] && d->v[s].has[PHASE_DECODE] && whole < parts)
+		made.join = 0, prefill = all;
+	if (prefill >= 0)
+		made.prefill = d->choice[prefill];
+	if (decode >= 0)
+		made.decode = d->choice[decode];
+	return made;
+}
 
 int bench_plugins(const struct kernel *out[MOST_PLUGINS], enum backend backend)
 {
