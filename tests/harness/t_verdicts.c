@@ -122,17 +122,19 @@ static void checked_workloads_are_kept(void **state)
 	struct workload *first = NULL, *again = NULL, *other = NULL;
 	(void)state;
 	scenario_make(&s, &f32, "q1s20");
-	assert_int_equal(cached_check_find(&first, &cpu, &pool, &s), ATTUNE_OK);
+	assert_int_equal(cached_check_find(&first, &cpu, &pool, &s, 0), ATTUNE_OK);
 	batch_free(s.batch);
 	scenario_make(&s, &f32, "q1s21");
-	assert_int_equal(cached_check_find(&other, &cpu, &pool, &s), ATTUNE_OK);
+	assert_int_equal(cached_check_find(&other, &cpu, &pool, &s, 0), ATTUNE_OK);
 	assert_ptr_not_equal(first, other);
 	batch_free(s.batch);
 	scenario_make(&s, &f32, "q1s20");
-	assert_int_equal(cached_check_find(&again, &cpu, &pool, &s), ATTUNE_OK);
+	assert_int_equal(cached_check_find(&again, &cpu, &pool, &s, 0), ATTUNE_OK);
 	assert_ptr_equal(first, again);
+	assert_int_equal(cached_check_find(&other, &cpu, &pool, &s, 1), ATTUNE_OK);
+	assert_ptr_not_equal(first, other); /* for a plug-in that needs something */
 	s.seed++;
-	assert_int_equal(cached_check_find(&again, &cpu, &pool, &s), ATTUNE_OK);
+	assert_int_equal(cached_check_find(&again, &cpu, &pool, &s, 0), ATTUNE_OK);
 	assert_ptr_not_equal(first, again);
 	batch_free(s.batch);
 }
