@@ -194,7 +194,7 @@ if command -v gnuplot >/dev/null; then
 	chmod +x "$tmp/bin/gnuplot"
 	echo before >"$tmp/pictures/cpu_kernels.svg"
 	PATH=$tmp/bin:$PATH run plot --gpu cpu --out "$tmp/pictures"
-	row "$([ $code -eq 1 ] && grep -q 'cpu_kernels.*could not write the whole picture' "$tmp/err" &&
+	row "$([ $code -eq 1 ] && grep -q 'cpu_kernels.*drew only a part of it' "$tmp/err" &&
 		[ "$(ls "$tmp/pictures")" = cpu_kernels.svg ] && [ "$(cat "$tmp/pictures/cpu_kernels.svg")" = before ]; echo $?)" \
 		"F3: a full disk under a picture: exit 1, and the picture of before stays"
 	run plot --gpu cpu --out "$tmp/pictures"

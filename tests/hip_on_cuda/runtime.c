@@ -229,10 +229,9 @@ int hipMemcpy(void *dst, const void *src, size_t bytes, int kind)
 
 static int allow_shared_memory(void *function)
 {
-	enum { SMEM_BLOCK_OPTIN = 97, FUNC_SMEM_STATIC = 1, FUNC_SMEM_DYNAMIC = 8 };
 	int device, most = 0, has = 0;
 	int error = cu.DeviceGet(&device, current);
-	error = error ? error : cu.DeviceAttr(&most, SMEM_BLOCK_OPTIN, device);
+	error = error ? error : cu.DeviceAttr(&most, ATTR_SMEM_BLOCK_OPTIN, device);
 	error = error ? error : cu.FuncGet(&has, FUNC_SMEM_STATIC, function);
 	return error ? error : cu.FuncSet(function, FUNC_SMEM_DYNAMIC, most - has);
 }
