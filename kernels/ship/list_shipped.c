@@ -15,27 +15,14 @@
 #include "kernels/select/selector.h"
 #include "kernels/device/hip/hip.h"
 #include "kernels/recorded.h"
+#include "list_rows.h"
 #include "shipped.h"
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Its file name is a hash of its content's inputs, so that a new header rebuilds only what is
- * new. */
-struct row {
-	unsigned long long name;
-	int linked;
-	enum backend backend;
-	char arch[16], kernel[32], flags[MAX_FLAGS];
-	/* CPU kernels are linked into one program, one for each instruction set */
-	char entry[ENTRY_TEXT + 16];
-};
-
-static struct row *rows;
-static int num_rows, skip_stale, cuda = 1;
+static int skip_stale, cuda = 1;
 static const char *amd = ""; /* chips, separated by commas */
-static const char *leave_out = "";
 
 static const char *const cpu_isas[] = {
 #if defined(__x86_64__)
@@ -46,54 +33,6 @@ static const char *const cpu_isas[] = {
 #endif
 	"scalar",
 };
-
-static unsigned long long mix(unsigned long long h, const char *text)
-{
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 1099511628211ull;
-	return (h ^ '\n') * 1099511628211ull;
-}
-
-static int is_left_out(enum backend backend, const char *arch)
-{
-	const char *word = backend == BACKEND_GPU && !hip_chip(arch) ? "nvidia" : arch;
-	const size_t length = strlen(word);
-	for (const char *at = leave_out; *at; at += strcspn(at, " "), at += *at == ' ')
-		if (strcspn(at, " ") == length && !strncmp(at, word, length))
-			return 1;
-	return 0;
-}
-
-static void name_row(struct row *r)
-{
-	char entry[ENTRY_TEXT];
-	entry_name(entry, r->kernel, r->flags);
-	snprintf(r->entry, sizeof r->entry, "%s%s%s", entry, r->backend == BACKEND_CPU ? "_" : "",
-		 r->backend == BACKEND_CPU ? r->arch : "");
-	r->name =
-	    mix(mix(mix(mix(14695981039346656037ull, r->arch), r->kernel), r->flags), r->entry);
-}
-
-static void add(enum backend backend, const char *arch, const char *kernel, const char *flags)
-{
-	for (int i = 0; i < num_rows; i++)
-		if (!strcmp(rows[i].arch, arch) && !strcmp(rows[i].kernel, kernel) &&
-		    !strcmp(rows[i].flags, flags))
-			return;
-	struct row *more = realloc(rows, (size_t)(num_rows + 1) * sizeof *rows);
-	if (!more) {
-		fputs("list_shipped: out of memory\n", stderr);
-		exit(1);
-	}
-	rows = more;
-	rows[num_rows].backend = backend;
-	rows[num_rows].linked = !is_left_out(backend, arch);
-	snprintf(rows[num_rows].arch, sizeof rows->arch, "%s", arch);
-	snprintf(rows[num_rows].kernel, sizeof rows->kernel, "%s", kernel);
-	snprintf(rows[num_rows].flags, sizeof rows->flags, "%s", flags);
-	name_row(&rows[num_rows]);
-	num_rows++;
-}
 
 static int stands_in(const struct kernel *k)
 {
@@ -141,7 +80,7 @@ static void add_default_of(const struct kernel *k, const struct carried_shape *c
 	if (!take_fallback(&config, k, &shape, d))
 		return;
 	binary_flags(flags, sizeof flags, k, &config, &shape);
-	add(k->backend, arch, k->name, flags);
+	list_add(k->backend, arch, k->name, flags);
 }
 
 /* The defaults of one kernel for one shape on some device. */
@@ -213,7 +152,7 @@ static void add_own_default(const struct selector *h, const struct kernel *k,
 	if (k->space->why_illegal(&c, shape, NULL, d))
 		return;
 	binary_flags(flags, sizeof flags, k, &c, shape);
-	add(BACKEND_GPU, h->arch, k->name, flags);
+	list_add(BACKEND_GPU, h->arch, k->name, flags);
 }
 
 /* ring_list's default, for recorded steps and for launches of its own; with the shared memory of
@@ -243,8 +182,8 @@ static void add_default_body(const struct selector *h, const attune_shape *shape
 /* The kernels of recorded steps, for each shape with choices of this GPU. */
 static void add_recorded(const struct selector *h)
 {
-	add(BACKEND_GPU, h->arch, "planner", "");
-	add(BACKEND_GPU, h->arch, "leaf", "");
+	list_add(BACKEND_GPU, h->arch, "planner", "");
+	list_add(BACKEND_GPU, h->arch, "leaf", "");
 	struct binary_walk w = { 0 };
 	while (selector_next_binary(h, &w)) {
 		attune_shape shape = { .num_query_heads = 1,
@@ -253,7 +192,7 @@ static void add_recorded(const struct selector *h)
 		char dtype[16], flags[MAX_FLAGS];
 		struct bodies bodies;
 		if (!strcmp(w.kernel, "ring_list"))
-			add(BACKEND_GPU, h->arch, "ring_list_recorded", w.flags);
+			list_add(BACKEND_GPU, h->arch, "ring_list_recorded", w.flags);
 		if (strcmp(w.kernel, "reduce") ||
 		    sscanf(w.flags, "-DHEAD_SIZE=%d -DDTYPE=%15s", &shape.head_size, dtype) != 2)
 			continue;
@@ -265,7 +204,7 @@ static void add_recorded(const struct selector *h)
 			bodies_of(&bodies, h, which, &shape);
 			bodies_flags(flags, sizeof flags, &bodies, &shape);
 			if (bodies.n > 1)
-				add(BACKEND_GPU, h->arch, "recorded", flags);
+				list_add(BACKEND_GPU, h->arch, "recorded", flags);
 		}
 	}
 }
@@ -306,7 +245,7 @@ static void add_e4m3(const struct selector *h, const char *kernel, const char *o
 	rest += strcspn(rest, " ");
 	snprintf(flags, sizeof flags, "%.*s -DKV_DTYPE=E4M3%s", (int)(rest - of_16_bits),
 		 of_16_bits, rest);
-	add(BACKEND_GPU, h->arch, kernel, flags);
+	list_add(BACKEND_GPU, h->arch, kernel, flags);
 }
 
 /* Native code has instructions that PTX for all GPUs lacks, and may use all of the chip's shared
@@ -370,10 +309,10 @@ static void add_measured(const struct selector *h)
 	struct binary_walk w = { 0 }, again = { 0 };
 	while (selector_next_binary(h, &w))
 		if (backend == BACKEND_GPU)
-			add(backend, h->arch, w.kernel, w.flags);
+			list_add(backend, h->arch, w.kernel, w.flags);
 		else
 			for (size_t isa = 0; isa < COUNT(cpu_isas) - 1; isa++)
-				add(backend, cpu_isas[isa], w.kernel, w.flags);
+				list_add(backend, cpu_isas[isa], w.kernel, w.flags);
 	if (backend != BACKEND_GPU)
 		return;
 	while (selector_next_binary(h, &again))
@@ -382,47 +321,6 @@ static void add_measured(const struct selector *h)
 		add_e4m3_defaults(h);
 	if (!h->gpu[gpu_length(h->gpu)]) /* steps with E4M3 caches are not recorded */
 		add_recorded(h);
-}
-
-static void print_make(void)
-{
-	for (int i = 0; i < num_rows; i++) {
-		const struct row *r = &rows[i];
-		const struct kernel *k = kernel_find(r->backend, r->kernel);
-		const char *compile = r->backend == BACKEND_CPU ? cpu_compile_flags(r->arch) : "";
-		char arch[CODE_ARCH], path[PATH_MAX];
-		kernel_arch(arch, k, r->arch);
-		kernel_path(path, sizeof path, k, "kernels");
-		printf("$(eval $(call shipped_%s,%016llx,%s,%s,%s,%s,%s))\n",
-		       r->backend == BACKEND_CPU ? "cpu"
-		       : hip_chip(r->arch)       ? "hip"
-						 : "gpu",
-		       r->name, arch, path, r->flags, compile, r->entry);
-		if (r->linked)
-			printf("linked_%s += %016llx\n",
-			       r->backend == BACKEND_CPU ? "cells" : "blobs", r->name);
-	}
-}
-
-static void print_table(void)
-{
-	puts("#ifdef SYMBOLS");
-	for (int i = 0; i < num_rows; i++)
-		if (rows[i].linked && rows[i].backend == BACKEND_CPU)
-			printf("void %s(const struct attune_args *, int, int, int);\n",
-			       rows[i].entry);
-		else if (rows[i].linked)
-			printf("extern const unsigned char attune_b%016llx[];\n", rows[i].name);
-	puts("#else");
-	for (int i = 0; i < num_rows; i++)
-		if (rows[i].linked && rows[i].backend == BACKEND_CPU)
-			printf("CELL(\"%s\", \"%s\", \"%s\", %s)\n", rows[i].arch, rows[i].kernel,
-			       rows[i].flags, rows[i].entry);
-		else if (rows[i].linked)
-			printf("BLOB(\"%s\", \"%s\", \"%s\", \"%s\", attune_b%016llx)\n",
-			       rows[i].arch, rows[i].kernel, rows[i].flags, rows[i].entry,
-			       rows[i].name);
-	puts("#endif");
 }
 
 int main(int argc, char **argv)
@@ -437,7 +335,7 @@ int main(int argc, char **argv)
 		if (!strncmp(argv[i], "--amd=", 6))
 			amd = argv[i] + 6;
 		if (!strncmp(argv[i], "--leave-out=", 12))
-			leave_out = argv[i] + 12;
+			list_leave_out = argv[i] + 12;
 	}
 	if (make == table) {
 		fputs("usage: list_shipped --make|--table [--no-cuda] [--amd=CHIPS] "
@@ -453,9 +351,8 @@ int main(int argc, char **argv)
 		if (compiles_for(&attune_selectors[i]))
 			add_measured(&attune_selectors[i]);
 	if (make)
-		print_make();
+		list_print_make();
 	else
-		print_table();
-	free(rows);
+		list_print_table();
 	return ferror(stdout) ? 1 : 0;
 }
