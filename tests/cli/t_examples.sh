@@ -40,8 +40,8 @@ row $? "make install"
 sanitize=${SAN:+-fsanitize=address,undefined}
 strict='-Wall -Wextra -Wpedantic -Werror'
 mkdir "$tmp/work" && cp tests/examples/paged.c tests/examples/paged.cpp "$tmp/work"
-as_quoted() { # COMPILER WORD: the page's command line that begins with that word, by that compiler
-	line=$(sed -n "s/^    $2 \(.*pkg-config.*\)/\1/p" $page)
+as_quoted() { # COMPILER WORD: the page's command line that begins with that word, for paged.c or .cpp
+	line=$(sed -n "s/^    $2 \(.* paged\.c.*pkg-config.*\)/\1/p" $page)
 	[ -n "$line" ] || { echo "$page has no command line of $2" >"$tmp/log" && return 1; }
 	(cd "$tmp/work" && eval "$1 $sanitize $strict $line") >"$tmp/log" 2>&1
 }
