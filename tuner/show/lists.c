@@ -120,6 +120,7 @@ int show_peers(const struct data *d, const struct forest *f, const struct peers 
 				  "header_us", "peer_us",   "peer",  "ratio" };
 	struct table *t = table_new(format, columns, (int)COUNT(columns));
 	struct standing all = { 0 }, of[MAX_PEERS] = { { 0 } };
+	double gain = 0; /* sum of logs: of the fastest of all to ours */
 	if (!t)
 		return 0;
 	for (int s = 0; s < d->n; s++) {
@@ -129,6 +130,7 @@ int show_peers(const struct data *d, const struct forest *f, const struct peers 
 			continue;
 		peers_row(t, d, f, s, peers, p, format);
 		stand(&all, p->us / data_oracle(d, s));
+		gain += fmin(0, log(p->us / data_oracle(d, s)));
 		for (int k = 0; k < peers->num_names; k++) {
 			const struct peer_time *one = peers_fastest(peers, m, k);
 			if (one)
@@ -140,6 +142,9 @@ int show_peers(const struct data *d, const struct forest *f, const struct peers 
 	standing_print(&all, "the fastest", "");
 	for (int k = 0; k < peers->num_names; k++)
 		standing_print(&of[k], peers->name[k], peers->version[k]);
+	if (all.n)
+		fprintf(stderr, "# a choice among all kernels would take %.4f x ours alone\n",
+			exp(gain / all.n));
 	return 1;
 }
 
