@@ -177,7 +177,7 @@ $(if $(filter clean help,$(MAKECMDGOALS)),,$(if $(wildcard $(B)/harness/talk.o),
 # ---- what people ask for ---------------------------------------------------------
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile kernels/adapters/adapters.mk tests/campaign/campaign.mk
 	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE TRACE=CSV DRY_RUN=1 UNDO=1'; \
 	echo '       ANYWAY=1 COMPILE_ONLY=1 PREFIX=DIR SAN=1 V=1 NVCC= HIPCC= AMD=1'
 
@@ -191,7 +191,7 @@ deps-test:
 
 # GPU, else the first device that the tool finds; and the GPUs that have results to learn from.
 gpu      = gpu=$${GPU:-$$($(or $(wildcard $(B)/attune),$(bare)) devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}
-measured = $(or $(GPU),$(filter-out %_steady,$(patsubst $(RESULTS)/%.sqlite,%,$(wildcard $(RESULTS)/*.sqlite))))
+measured = $(or $(GPU),$(filter-out %_steady %_peers,$(patsubst $(RESULTS)/%.sqlite,%,$(wildcard $(RESULTS)/*.sqlite))))
 tool     = STALE=skip $(B)/attune
 anyway   = $(if $(ANYWAY),--anyway)
 export GPU

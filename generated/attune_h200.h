@@ -2,39 +2,39 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  c868d6c1d421b9571749126af6ee2875, protocol graph-rotating
- *   learned   from 1042 scenarios, 250 held out
- *   scored    by second-pass times in 285 of 1411 scenarios; 81 picks there have
+ *   database  cc2028bd7de69c1c2b719a8e5db90440, protocol graph-rotating
+ *   learned   from 1126 scenarios, 388 held out
+ *   scored    by second-pass times in 422 of 1549 scenarios; 51 picks there have
  *             first-pass times only
- *   noise     0.62 % below 20 us (1411 A/A pairs)
- *             0.81 % below 200 us (2775 A/A pairs)
- *             0.60 % above (2689 A/A pairs)
+ *   noise     0.67 % below 20 us (1761 A/A pairs)
+ *             0.85 % below 200 us (3431 A/A pairs)
+ *             0.65 % above (3267 A/A pairs)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
- *             1.110 1.052 1.027 1.021 1.015 1.012 1.009 1.006
- *             1.005 1.004 1.004 1.003
- *             slowdown of trees of depth 3: optimal 1.0266, by look-ahead 1.0277; of this tree 1.0128
+ *             1.122 1.058 1.035 1.028 1.023 1.019 1.016 1.014
+ *             1.011 1.010 1.009 1.008
+ *             slowdown of trees of depth 3: optimal 1.0347, by look-ahead 1.0350; of this tree 1.0125
  *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
- *             1.088 1.055 1.035 1.024 1.019 1.016 1.014 1.012
- *             1.010 1.009 1.008 1.007
- *             slowdown of trees of depth 3: optimal 1.0371, by look-ahead 1.0385; of this tree 1.0183
+ *             1.089 1.058 1.039 1.029 1.024 1.020 1.017 1.015
+ *             1.012 1.011 1.010 1.009
+ *             slowdown of trees of depth 3: optimal 1.0416, by look-ahead 1.0421; of this tree 1.0255
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * without a measured time, which geomean, p95 and worst leave out.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      917      62   1.030   1.150   2.838       74.5
- *   tree        peers                       43       0   1.011   1.043   1.072       95.3
- *   tree        heldout                    207       9   1.032   1.146   1.490       73.9
- *   tree        heldout_blocked             44       2   1.020   1.112   1.175       79.5
- *   tree        heldout_extrapolated        14       2   1.016   1.076   1.076       78.6
- *   tree        heldout_offgrid             25       0   1.033   1.168   1.233       84.0
- *   tree        heldout_random              78       3   1.037   1.151   1.490       73.1
- *   tree        heldout_shape               22       2   1.035   1.117   1.138       63.6
- *   tree        heldout_traces              24       0   1.040   1.146   1.153       62.5
- *   tree        ways                       244       5   1.015   1.083   1.205       88.5
- *   best_fixed  heldout                    207      38   1.343   2.247   2.349       16.9
- *   vllm_rule   heldout                    207       0   3.922  14.545  65.333        1.0
- *   default     heldout                    207       0   2.819   7.465  12.041        1.0
+ *   tree        train                      917      10   1.035   1.152   1.450       73.4
+ *   tree        peers                       43       1   1.014   1.060   1.088       88.4
+ *   tree        heldout                    345       2   1.036   1.178   1.501       73.9
+ *   tree        heldout_blocked             44       0   1.026   1.127   1.245       81.8
+ *   tree        heldout_extrapolated        14       1   1.017   1.075   1.075       85.7
+ *   tree        heldout_offgrid            121       0   1.031   1.149   1.289       79.3
+ *   tree        heldout_random              78       1   1.044   1.288   1.501       73.1
+ *   tree        heldout_shape               64       0   1.045   1.150   1.205       62.5
+ *   tree        heldout_traces              24       0   1.049   1.180   1.250       58.3
+ *   tree        ways                       244       0   1.019   1.096   1.228       87.7
+ *   best_fixed  heldout                    345       4   1.439   2.270   7.884       12.2
+ *   vllm_rule   heldout                    345       1   4.123  15.007  72.235        0.9
+ *   default     heldout                    345       1   3.064   9.640  17.759        0.9
  *
  * Queries of at most 8 tokens are decodes, longer ones prefills.
  *
@@ -54,8 +54,8 @@
  *
  *   num_query_heads       32  query heads on this GPU
  *   num_kv_heads           8  KV heads on this GPU
- *   group                  4  query heads that share a KV head
  *   head_size            128  elements of a head
+ *   num_seqs              32  sequences of the part
  *   max_query              1  longest query
  *   query_tokens          32  sum of query lengths
  *   rows                   4  longest query x group: rows that share a KV head
@@ -66,14 +66,14 @@
  *   mean_seq            4096  kv_tokens / num_seqs
  *   skew                  16  16 x max_seq / mean_seq
  *   work                  32  query-key pairs of one head, in units of 4096
- *   decode_seqs           32  sequences of the whole batch in the decode part
  *   prefill_tokens         0  query tokens of the whole batch in the prefill part
  *   decode_kv         131072  live KV tokens of the whole batch's decode part
  *   kv_kib            524288  KiB of live K and V, all KV heads of this GPU
+ *   mean_query             1  query_tokens / num_seqs
  *   keys_per_query      4096  query-key pairs of one head / query_tokens: what a query sees
  *   blocks_per_unit       32  16 x blocks of 16 rows / units, rounded up: to 16 they fit one wave
  *
- * The example runs h200_ring_8x16_warps4_stages2_combine1 with SEGMENTS=1.
+ * The example runs h200_ring_8x16_warps4_combine1 with SEGMENTS=1.
  *
  * SEGMENTS=fitted: the legal value v of the axis with the least cost; of equal costs the
  * smallest v. Costs are in fs, fitted to training scenarios. kernels/segments.h has the code.
@@ -109,7 +109,9 @@
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
 #define ATTUNE_H200_KERNELS(KERNEL) \
+	KERNEL(gpu, naive, 0x00cf53ce0fcfad08ull) \
 	KERNEL(gpu, segmented, 0x1d2142b93d76e958ull) \
+	KERNEL(gpu, prefix_prefill, 0x7791f719f80833deull) \
 	KERNEL(gpu, ring, 0x3075d3602d2b0250ull) \
 	KERNEL(gpu, ring_list, 0x3f5e818f9a51f418ull) \
 	KERNEL(gpu, warpgroup, 0xa2e3379171b61c48ull) \
@@ -121,29 +123,30 @@
 
 /*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_H200_CHOICES(CHOICE) \
-	CHOICE( 0, ring_8x16_warps4_stages2_combine1, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 0, ring_8x16_warps4_combine1, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
 	CHOICE( 1, warpgroup_128x128_packed_turns, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
 	CHOICE( 2, warpgroup_64x64_blocks_per_sm1, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 3, ring_list_8x16_warps4, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
-	CHOICE( 4, warpgroup_128x128, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 5, ring_8x16_warps2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 6, ring_8x32, ring, "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 7, ring_8x16_warps4_stages2_combine2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE( 8, warpgroup_128x128_packed, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 9, warpgroup_192x64, warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(10, warpgroup_64x64_blocks_per_sm2, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 3, ring_8x32, ring, "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 4, ring_list_8x16, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
+	CHOICE( 5, ring_8x16_warps4_combine2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE( 6, warpgroup_128x128, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 7, warpgroup_64x64_blocks_per_sm2, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 8, ring_16x16_warps2, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=fitted") \
+	CHOICE( 9, warpgroup_128x128_packed, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(10, warpgroup_192x64, warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
 	CHOICE(11, warpgroup_128x80, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(12, ring_16x16_combine2, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(13, ring_8x16_warps8, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(14, warpgroup_64x64_packed, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(15, ring_16x16_combine1, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(16, warpgroup_64x96, warpgroup, "BLOCK_M=64 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(17, ring_8x16_warps4_stages3, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=fitted") \
-	CHOICE(18, warpgroup_64x112, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(19, segmented_32x32, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=fitted") \
+	CHOICE(12, ring_8x16_warps8, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(13, warpgroup_64x64_packed, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(14, warpgroup_64x112, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(15, ring_16x16_warps4_combine1, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(16, ring_16x16_warps4_combine2, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE(17, prefix_prefill_64, prefix_prefill, "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
+	CHOICE(18, naive, naive, "NUM_WARPS=8") \
+	CHOICE(19, ring_16x32, ring, "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
 	CHOICE(20, segmented_64x64, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
-	CHOICE(21, ring_list_8x16_warps8, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=3 BLOCKS_PER_SM=1 START=256 LEAST=256 BESIDE=1") \
-	CHOICE(22, warpgroup_mixed, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
+	CHOICE(21, segmented_32x32, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=fitted") \
+	CHOICE(22, warpgroup_mixed_decode_warps8, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
+	CHOICE(23, warpgroup_mixed_decode_warps12, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
 enum attune_h200_says {
 #define ATTUNE_H200_SAYS(id, name, kernel, tunables) h200_##name = id,
@@ -156,78 +159,76 @@ enum attune_h200_says {
 
 /*       choice, head size, slots, start in keys; path, split, segments, merge in fs */
 #define ATTUNE_H200_SEGMENTS(SEGMENTS) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 256, 1, 64, 13230000, 1943000000, 663300000, 437800) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 128, 1, 128, 8449000, 2419000000, 193700000, 198100) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 64, 1, 256, 5977000, 1870000000, 177600000, 128100) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2, 128, 2, 128, 7645000, 2265000000, 197300000, 216300) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2, 64, 2, 128, 8290000, 2046000000, 202400000, 153000) \
-	SEGMENTS(h200_warpgroup_64x96, 128, 1, 128, 7885000, 2066000000, 199300000, 224900) \
-	SEGMENTS(h200_warpgroup_64x96, 64, 1, 128, 6108000, 1525000000, 252400000, 202500) \
-	SEGMENTS(h200_warpgroup_64x64_packed, 128, 2, 128, 7349000, 1867000000, 224500000, 232600) \
-	SEGMENTS(h200_warpgroup_64x64_packed, 64, 2, 128, 6982000, 1257000000, 291900000, 175200) \
-	SEGMENTS(h200_warpgroup_64x112, 128, 1, 512, 7420000, 2262000000, 240100000, 175300) \
-	SEGMENTS(h200_warpgroup_64x112, 64, 1, 512, 5989000, 2022000000, 273800000, 112800) \
-	SEGMENTS(h200_warpgroup_128x128, 128, 1, 128, 9761000, 2367000000, 162300000, 226000) \
-	SEGMENTS(h200_warpgroup_128x128, 64, 1, 256, 8587000, 1593000000, 153100000, 133300) \
-	SEGMENTS(h200_warpgroup_128x80, 256, 1, 512, 17480000, 3180000000, 502600000, 290500) \
-	SEGMENTS(h200_warpgroup_128x80, 128, 1, 128, 11120000, 1651000000, 220300000, 230400) \
-	SEGMENTS(h200_warpgroup_128x80, 64, 1, 128, 9417000, 815900000, 295800000, 168200) \
-	SEGMENTS(h200_warpgroup_128x128_packed, 128, 1, 32, 11450000, 1899000000, 233900000, 272200) \
-	SEGMENTS(h200_warpgroup_128x128_packed, 64, 1, 256, 9316000, 1141000000, 273400000, 122000) \
-	SEGMENTS(h200_warpgroup_128x128_packed_turns, 128, 1, 256, 9082000, 1786000000, 236300000, 207700) \
-	SEGMENTS(h200_warpgroup_128x128_packed_turns, 64, 1, 256, 8664000, 1262000000, 286500000, 133000) \
-	SEGMENTS(h200_warpgroup_192x64, 128, 1, 256, 16370000, 2393000000, 207000000, 154300) \
-	SEGMENTS(h200_warpgroup_192x64, 64, 1, 128, 13090000, 1503000000, 216600000, 142900) \
-	SEGMENTS(h200_segmented_32x32, 256, 2, 64, 70960000, 2037000000, 606600000, 527000) \
-	SEGMENTS(h200_segmented_32x32, 128, 4, 64, 33380000, 2400000000, 228100000, 438700) \
-	SEGMENTS(h200_segmented_32x32, 64, 6, 64, 23660000, 2316000000, 206100000, 182400) \
-	SEGMENTS(h200_segmented_64x64, 256, 1, 64, 45180000, 2336000000, 598600000, 447500) \
-	SEGMENTS(h200_segmented_64x64, 128, 2, 128, 21790000, 2655000000, 220400000, 235400) \
-	SEGMENTS(h200_segmented_64x64, 64, 2, 128, 14660000, 2359000000, 205400000, 187400) \
-	SEGMENTS(h200_ring_8x16_warps2, 256, 1, 0, 14070000, 834400000, 0, 393600) \
-	SEGMENTS(h200_ring_8x16_warps2, 128, 2, 0, 10900000, 662200000, 11810000, 57850) \
-	SEGMENTS(h200_ring_8x16_warps2, 64, 5, 0, 11370000, 294700000, 17550000, 123300) \
-	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1, 256, 1, 256, 6841000, 210100000, 87770000, 1623000) \
-	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1, 128, 1, 0, 5636000, 380200000, 58690000, 316800) \
-	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1, 64, 3, 0, 5442000, 534400000, 67150000, 184700) \
-	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2, 256, 1, 128, 6353000, 2645000000, 234100, 1671000) \
-	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2, 128, 1, 0, 5089000, 2258000000, 1804000, 494200) \
-	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2, 64, 3, 32, 4944000, 2176000000, 3029000, 216500) \
-	SEGMENTS(h200_ring_8x16_warps4_stages3, 256, 1, 128, 11330000, 2175000000, 567800000, 606100) \
-	SEGMENTS(h200_ring_8x16_warps4_stages3, 128, 1, 32, 4998000, 2367000000, 183600000, 395300) \
-	SEGMENTS(h200_ring_8x16_warps4_stages3, 64, 3, 32, 3637000, 1911000000, 155800000, 277300) \
-	SEGMENTS(h200_ring_8x16_warps8, 128, 1, 512, 2636000, 225000000, 95420000, 1184000) \
-	SEGMENTS(h200_ring_8x16_warps8, 64, 1, 128, 2835000, 484400000, 69060000, 98700) \
-	SEGMENTS(h200_ring_8x32, 128, 1, 512, 3066000, 298300000, 57070000, 986800) \
-	SEGMENTS(h200_ring_8x32, 64, 2, 512, 2486000, 432600000, 73560000, 336700) \
-	SEGMENTS(h200_ring_16x16_combine1, 256, 1, 256, 10490000, 264800000, 31180000, 1516000) \
-	SEGMENTS(h200_ring_16x16_combine1, 128, 1, 0, 7895000, 289800000, 80280000, 337200) \
-	SEGMENTS(h200_ring_16x16_combine1, 64, 2, 0, 6946000, 509000000, 70670000, 276400) \
-	SEGMENTS(h200_ring_16x16_combine2, 256, 1, 128, 9496000, 2588000000, 0, 1678000) \
-	SEGMENTS(h200_ring_16x16_combine2, 128, 1, 0, 7486000, 2382000000, 876900, 525200) \
-	SEGMENTS(h200_ring_16x16_combine2, 64, 5, 128, 5825000, 2188000000, 3391000, 307900)
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 256, 1, 64, 13420000, 2242000000, 641200000, 429700) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 128, 1, 128, 8467000, 2413000000, 191200000, 200700) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 64, 1, 256, 6241000, 1938000000, 173900000, 121000) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2, 128, 2, 128, 7759000, 2307000000, 196600000, 215800) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2, 64, 2, 128, 7644000, 1987000000, 203900000, 153700) \
+	SEGMENTS(h200_warpgroup_64x64_packed, 128, 2, 128, 7479000, 1897000000, 224700000, 233300) \
+	SEGMENTS(h200_warpgroup_64x64_packed, 64, 2, 128, 7044000, 1439000000, 271100000, 171600) \
+	SEGMENTS(h200_warpgroup_64x112, 128, 1, 512, 7331000, 2303000000, 237500000, 179200) \
+	SEGMENTS(h200_warpgroup_64x112, 64, 1, 512, 5960000, 2095000000, 260400000, 110200) \
+	SEGMENTS(h200_warpgroup_128x128, 128, 1, 256, 9751000, 3030000000, 139800000, 168000) \
+	SEGMENTS(h200_warpgroup_128x128, 64, 1, 128, 8630000, 2138000000, 122000000, 156300) \
+	SEGMENTS(h200_warpgroup_128x80, 256, 1, 512, 17660000, 3399000000, 501200000, 293100) \
+	SEGMENTS(h200_warpgroup_128x80, 128, 1, 128, 11190000, 1716000000, 218700000, 230200) \
+	SEGMENTS(h200_warpgroup_128x80, 64, 1, 256, 9147000, 1487000000, 220000000, 126500) \
+	SEGMENTS(h200_warpgroup_128x128_packed, 128, 1, 32, 11280000, 1845000000, 233000000, 274300) \
+	SEGMENTS(h200_warpgroup_128x128_packed, 64, 1, 128, 9559000, 1236000000, 300000000, 153700) \
+	SEGMENTS(h200_warpgroup_128x128_packed_turns, 128, 1, 256, 9745000, 1865000000, 228500000, 199100) \
+	SEGMENTS(h200_warpgroup_128x128_packed_turns, 64, 1, 256, 8659000, 1586000000, 226800000, 131800) \
+	SEGMENTS(h200_warpgroup_192x64, 128, 1, 256, 16130000, 2453000000, 205300000, 156400) \
+	SEGMENTS(h200_warpgroup_192x64, 64, 1, 128, 13600000, 1729000000, 196700000, 139700) \
+	SEGMENTS(h200_segmented_32x32, 256, 2, 64, 71620000, 2153000000, 627800000, 521900) \
+	SEGMENTS(h200_segmented_32x32, 128, 4, 64, 33600000, 2501000000, 227100000, 438200) \
+	SEGMENTS(h200_segmented_32x32, 64, 6, 64, 23820000, 2330000000, 201500000, 183300) \
+	SEGMENTS(h200_segmented_64x64, 256, 1, 64, 45650000, 2403000000, 616500000, 447700) \
+	SEGMENTS(h200_segmented_64x64, 128, 2, 128, 21770000, 2758000000, 215600000, 242500) \
+	SEGMENTS(h200_segmented_64x64, 64, 2, 128, 15170000, 2241000000, 215900000, 132000) \
+	SEGMENTS(h200_ring_8x16_warps4_combine1, 256, 1, 256, 6819000, 185400000, 92310000, 1623000) \
+	SEGMENTS(h200_ring_8x16_warps4_combine1, 128, 1, 0, 5686000, 443200000, 59900000, 308600) \
+	SEGMENTS(h200_ring_8x16_warps4_combine1, 64, 2, 0, 5737000, 510800000, 71690000, 187100) \
+	SEGMENTS(h200_ring_8x16_warps4_combine2, 256, 1, 128, 6396000, 2672000000, 78480, 1670000) \
+	SEGMENTS(h200_ring_8x16_warps4_combine2, 128, 1, 0, 5134000, 2351000000, 2064000, 489900) \
+	SEGMENTS(h200_ring_8x16_warps4_combine2, 64, 3, 0, 5015000, 2105000000, 2046000, 268200) \
+	SEGMENTS(h200_ring_8x16_warps8, 128, 1, 512, 2695000, 291600000, 93400000, 1139000) \
+	SEGMENTS(h200_ring_8x16_warps8, 64, 1, 128, 2838000, 505800000, 64590000, 118600) \
+	SEGMENTS(h200_ring_8x32, 128, 1, 512, 3132000, 408900000, 55510000, 937000) \
+	SEGMENTS(h200_ring_8x32, 64, 2, 512, 2517000, 411000000, 78860000, 340500) \
+	SEGMENTS(h200_ring_16x16_warps2, 256, 3, 32, 17240000, 2278000000, 589800000, 703300) \
+	SEGMENTS(h200_ring_16x16_warps2, 128, 2, 0, 13130000, 2433000000, 205400000, 360700) \
+	SEGMENTS(h200_ring_16x16_warps2, 64, 4, 0, 13580000, 1987000000, 174600000, 154700) \
+	SEGMENTS(h200_ring_16x16_warps4_combine1, 256, 1, 256, 10610000, 223800000, 36130000, 1494000) \
+	SEGMENTS(h200_ring_16x16_warps4_combine1, 128, 1, 0, 7909000, 346800000, 76310000, 341500) \
+	SEGMENTS(h200_ring_16x16_warps4_combine1, 64, 4, 128, 6406000, 468100000, 81250000, 255400) \
+	SEGMENTS(h200_ring_16x16_warps4_combine2, 256, 1, 128, 9390000, 2579000000, 0, 1717000) \
+	SEGMENTS(h200_ring_16x16_warps4_combine2, 128, 1, 0, 7618000, 2425000000, 1159000, 525000) \
+	SEGMENTS(h200_ring_16x16_warps4_combine2, 64, 5, 128, 5845000, 2173000000, 2824000, 311300) \
+	SEGMENTS(h200_ring_16x32, 128, 1, 512, 3229000, 285600000, 60920000, 994600) \
+	SEGMENTS(h200_ring_16x32, 64, 1, 0, 2785000, 418700000, 71780000, 340500)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
-	BINARY(segmented, "64 128", "BF16 F16", "-DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
+	BINARY(naive, "64 128 256", "BF16 F16", "-DNUM_WARPS=8") \
+	BINARY(segmented, "64 128 256", "BF16 F16", "-DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "64 128 256", "BF16 F16", "-DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "64 128 256", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
+	BINARY(prefix_prefill, "64 128 256", "BF16 F16", "-DBLOCK_M=64 -DBLOCK_N=32 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
 	BINARY(ring, "64 128 256", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "64 128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "64 128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(ring, "64 128 256", "BF16 F16", "-DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring, "64 128 256", "BF16 F16", "-DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
+	BINARY(ring, "128 256", "BF16 F16", "-DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring, "64 128", "BF16 F16", "-DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring_list, "64 128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(warpgroup, "64 128", "BF16 F16", "-DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "64 128", "BF16 F16", "-DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=112 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "64 128 256", "BF16 F16", "-DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "64 128", "BF16 F16", "-DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
-	BINARY(warpgroup, "128", "BF16 F16", "-DBLOCK_M=64 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
-	BINARY(warpgroup, "128 256", "BF16 F16", "-DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "256", "BF16 F16", "-DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "128", "BF16 F16", "-DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "64 128", "BF16 F16", "-DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "128", "BF16 F16", "-DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "64 128", "BF16 F16", "-DBLOCK_M=192 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup_mixed, "64 128", "BF16 F16", "-DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=8 -DDECODE_STAGES=2") \
 	BINARY(warpgroup_mixed, "64 128", "BF16 F16", "-DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=12 -DDECODE_STAGES=2") \
 	BINARY(reduce, "64 128 256", "BF16 F16", "-DNUM_WARPS=4") \
 	BINARY(reduce_wide, "64 128 256", "BF16 F16", "-DNUM_WARPS=4")
@@ -235,324 +236,323 @@ enum attune_h200_says {
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
 	if (f->head_size <= 64) {
-		if (f->keys_per_query <= 1152) {
-			if (f->heads_x_seqs <= 6) {
-				if (f->row_blocks <= 224)
-					return h200_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.024, p95 1.084; next h200_warpgroup_64x64_packed, 1.036 */
-				return h200_warpgroup_64x64_blocks_per_sm2; /* 8 scenarios, 1.017, p95 1.065; next h200_warpgroup_64x64_packed, 1.042 */
+		if (f->kv_kib <= 2304) {
+			if (f->keys_per_query <= 128) {
+				if (f->kv_kib <= 384) {
+					if (f->max_seq <= 160)
+						return h200_prefix_prefill_64; /* 8 scenarios, 1.033, p95 1.071; next h200_warpgroup_64x64_blocks_per_sm1, 1.078 */
+					return h200_warpgroup_64x64_blocks_per_sm1; /* 5 scenarios, 1.038, p95 1.112; next h200_warpgroup_64x64_packed, 1.044; no better than the defaults for sure */
+				}
+				return h200_warpgroup_64x64_packed; /* 22 scenarios, 1.018, p95 1.060; next h200_warpgroup_64x64_blocks_per_sm2, 1.089; guarded */
 			}
-			if (f->heads_x_seqs <= 24) {
-				if (f->mean_seq <= 448)
-					return h200_warpgroup_64x64_packed; /* 9 scenarios, 1.010, p95 1.048; next h200_warpgroup_64x64_blocks_per_sm2, 1.074; guarded */
-				if (f->blocks_per_unit <= 256)
-					return h200_warpgroup_64x64_packed; /* 3 scenarios, 1.013, p95 1.041; next h200_warpgroup_128x80, 1.105; guarded */
-				return h200_warpgroup_192x64; /* 15 scenarios, 1.009, p95 1.075; next h200_warpgroup_128x80, 1.059; guarded */
+			if (f->heads_x_seqs <= 2) {
+				if (f->kv_kib <= 480)
+					return h200_warpgroup_64x64_blocks_per_sm1; /* 4 scenarios, 1.022, p95 1.080; next h200_warpgroup_64x64_blocks_per_sm2, 1.036 */
+				if (f->work <= 128)
+					return h200_warpgroup_64x112; /* no scenario: by estimate */
+				return h200_warpgroup_128x128_packed_turns; /* 2 scenarios, 1.007, p95 1.013; next h200_warpgroup_128x80, 1.021; few; guarded */
 			}
-			if (f->max_query <= 192)
-				return h200_warpgroup_64x64_packed; /* 6 scenarios, 1.011, p95 1.034; next h200_warpgroup_192x64, 1.091; guarded */
-			return h200_warpgroup_192x64; /* 7 scenarios, 1.015, p95 1.063; next h200_warpgroup_128x80, 1.067; guarded */
+			if (f->row_blocks <= 512) {
+				if (f->row_blocks <= 128)
+					return h200_warpgroup_64x112; /* 8 scenarios, 1.005, p95 1.024; next h200_warpgroup_64x64_blocks_per_sm1, 1.048; no better than the defaults for sure; guarded */
+				return h200_warpgroup_64x64_blocks_per_sm2; /* 4 scenarios, 1.007, p95 1.028; next h200_warpgroup_64x64_packed, 1.042; no better than the defaults for sure */
+			}
+			if (f->skew <= 20)
+				return h200_warpgroup_192x64; /* 3 scenarios, 1.016, p95 1.050; next h200_warpgroup_64x64_blocks_per_sm2, 1.023; guarded */
+			return h200_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.024, p95 1.065; next h200_warpgroup_64x64_packed, 1.030 */
 		}
-		if (f->work <= 192) {
-			if (f->num_query_heads <= 32)
-				return h200_warpgroup_64x112; /* 4 scenarios, 1.002, p95 1.009; next h200_warpgroup_64x64_packed, 1.081; guarded */
-			if (f->work <= 64)
-				return h200_warpgroup_64x112; /* 1 scenario, 1.033, p95 1.033; next h200_warpgroup_64x64_blocks_per_sm2, 1.000; few; guarded */
-			return h200_warpgroup_192x64; /* 1 scenario, 1.011, p95 1.011; next h200_warpgroup_128x128, 1.000; few; guarded */
-		}
-		if (f->query_tokens <= 64)
-			return h200_warpgroup_64x64_packed; /* 2 scenarios, 1.037, p95 1.043; next h200_warpgroup_64x112, 1.067; few; guarded */
-		return h200_warpgroup_128x128_packed_turns; /* 21 scenarios, 1.030, p95 1.087; next h200_warpgroup_128x128, 1.063; guarded */
+		if (f->mean_query <= 88)
+			return h200_warpgroup_64x64_packed; /* 5 scenarios, 1.060, p95 1.155; next h200_warpgroup_64x112, 1.079; guarded */
+		if (f->keys_per_query <= 1920)
+			return h200_warpgroup_192x64; /* 25 scenarios, 1.005, p95 1.055; next h200_warpgroup_128x80, 1.070; guarded */
+		return h200_warpgroup_128x128_packed_turns; /* 19 scenarios, 1.033, p95 1.357; next h200_warpgroup_128x128, 1.078; guarded */
 	}
 	if (f->head_size <= 128) {
-		if (f->max_seq <= 1152) {
-			if (f->row_blocks <= 192) {
-				if (f->blocks_per_unit <= 64) {
-					if (f->rows <= 576) {
-						if (f->blocks_per_unit <= 40)
-							return h200_warpgroup_64x64_blocks_per_sm1; /* 27 scenarios, 1.010, p95 1.061; next h200_warpgroup_64x64_blocks_per_sm2, 1.020; guarded */
-						return h200_warpgroup_64x64_blocks_per_sm2; /* 1 scenario, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm1, 1.000; few; guarded */
-					}
-					if (f->keys_per_query <= 512)
-						return h200_warpgroup_64x64_blocks_per_sm1; /* 24 scenarios, 1.002, p95 1.016; next h200_warpgroup_64x64_blocks_per_sm2, 1.013; guarded */
-					return h200_warpgroup_64x96; /* 5 scenarios, 1.007, p95 1.024; next h200_warpgroup_64x112, 1.029; guarded */
-				}
-				if (f->max_seq <= 288) {
-					if (f->rows <= 384)
-						return h200_warpgroup_64x64_packed; /* 3 scenarios, 1.005, p95 1.014; next h200_warpgroup_128x80, 1.039; guarded */
-					return h200_warpgroup_64x64_blocks_per_sm2; /* 8 scenarios, 1.005, p95 1.029; next h200_warpgroup_64x64_blocks_per_sm1, 1.027; guarded */
-				}
-				if (f->query_tokens <= 320) {
-					if (f->mean_seq <= 384)
-						return h200_warpgroup_64x64_blocks_per_sm1; /* 2 scenarios, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm2, 1.058; few; guarded */
-					return h200_warpgroup_64x64_blocks_per_sm2; /* no scenario: by estimate */
-				}
-				if (f->keys_per_query <= 448)
-					return h200_warpgroup_64x64_blocks_per_sm1; /* 6 scenarios, 1.000, p95 1.000; next h200_warpgroup_64x96, 1.024; guarded */
-				return h200_warpgroup_64x64_blocks_per_sm2; /* 1 scenario, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm1, 1.000; few; guarded */
+		if (f->keys_per_query <= 480) {
+			if (f->keys_per_query <= 22) {
+				if (f->heads_x_seqs <= 64)
+					return h200_prefix_prefill_64; /* 6 scenarios, 1.002, p95 1.009; next h200_warpgroup_64x64_blocks_per_sm1, 1.206 */
+				return h200_warpgroup_64x64_packed; /* 3 scenarios, 1.000, p95 1.000; next h200_warpgroup_128x80, 1.043; no better than the defaults for sure; guarded */
 			}
-			if (f->work <= 104)
-				return h200_warpgroup_64x64_blocks_per_sm2; /* 21 scenarios, 1.002, p95 1.012; next h200_warpgroup_64x64_packed, 1.070; guarded */
-			if (f->num_query_heads <= 16)
-				return h200_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.003, p95 1.019; next h200_warpgroup_128x128, 1.039; guarded */
-			return h200_warpgroup_128x80; /* 11 scenarios, 1.019, p95 1.051; next h200_warpgroup_128x128_packed_turns, 1.036; guarded */
+			if (f->heads_x_seqs <= 11) {
+				if (f->rows <= 2560) {
+					if (f->row_blocks <= 128)
+						return h200_warpgroup_64x64_blocks_per_sm1; /* 44 scenarios, 1.005, p95 1.020; next h200_warpgroup_64x64_blocks_per_sm2, 1.015; guarded */
+					return h200_warpgroup_64x64_blocks_per_sm2; /* 9 scenarios, 1.009, p95 1.030; next h200_warpgroup_64x64_blocks_per_sm1, 1.039; guarded */
+				}
+				if (f->row_blocks <= 256)
+					return h200_warpgroup_64x64_blocks_per_sm1; /* 13 scenarios, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm2, 1.040; guarded */
+				return h200_warpgroup_64x64_blocks_per_sm2; /* 6 scenarios, 1.003, p95 1.020; next h200_warpgroup_128x128, 1.043; guarded */
+			}
+			if (f->max_query <= 768)
+				return h200_warpgroup_64x64_blocks_per_sm2; /* 32 scenarios, 1.005, p95 1.032; next h200_warpgroup_64x64_packed, 1.061; guarded */
+			return h200_warpgroup_128x128_packed; /* 6 scenarios, 1.020, p95 1.040; next h200_warpgroup_128x128, 1.012; guarded */
 		}
 		if (f->num_query_heads <= 8) {
-			if (f->kv_tokens <= 18432) {
-				if (f->keys_per_query <= 1664) {
-					if (f->row_blocks <= 288)
-						return h200_warpgroup_64x96; /* 9 scenarios, 1.012, p95 1.036; next h200_warpgroup_64x64_blocks_per_sm1, 1.013; guarded */
-					return h200_warpgroup_128x128; /* 5 scenarios, 1.000, p95 1.000; next h200_warpgroup_128x128_packed_turns, 1.023; guarded */
+			if (f->work <= 640) {
+				if (f->work <= 144) {
+					if (f->mean_seq <= 1152)
+						return h200_warpgroup_64x112; /* 4 scenarios, 1.014, p95 1.029; next h200_warpgroup_64x64_blocks_per_sm1, 1.068; no better than the defaults for sure; guarded */
+					return h200_warpgroup_64x64_blocks_per_sm1; /* 6 scenarios, 1.014, p95 1.036; next h200_warpgroup_64x112, 1.040; guarded */
 				}
-				if (f->work <= 576) {
-					if (f->row_blocks <= 20)
-						return h200_warpgroup_64x96; /* 6 scenarios, 1.008, p95 1.025; next h200_warpgroup_64x112, 1.021; guarded */
-					return h200_warpgroup_64x112; /* 2 scenarios, 1.004, p95 1.007; next h200_warpgroup_64x64_packed, 1.015; few; guarded */
-				}
-				if (f->max_query <= 640) {
-					if (f->decode_seqs <= 2)
-						return h200_warpgroup_128x128; /* no scenario: by estimate */
-					return h200_warpgroup_192x64; /* 10 scenarios, 1.006, p95 1.041; next h200_warpgroup_64x64_packed, 1.016; guarded */
-				}
-				return h200_warpgroup_128x128_packed_turns; /* 29 scenarios, 1.004, p95 1.047; next h200_warpgroup_128x80, 1.031; guarded */
+				if (f->row_blocks <= 192)
+					return h200_warpgroup_64x112; /* 5 scenarios, 1.009, p95 1.029; next h200_warpgroup_64x64_blocks_per_sm1, 1.038; guarded */
+				return h200_warpgroup_64x64_blocks_per_sm1; /* 4 scenarios, 1.005, p95 1.022; next h200_warpgroup_64x112, 1.076; guarded */
 			}
-			if (f->work <= 40960)
-				return h200_warpgroup_128x128_packed_turns; /* 14 scenarios, 1.032, p95 1.119; next h200_warpgroup_128x80, 1.055; guarded */
-			return h200_warpgroup_128x128_packed; /* 3 scenarios, 1.067, p95 1.214; next h200_warpgroup_128x128_packed_turns, 1.149; guarded */
+			if (f->kv_kib <= 45056) {
+				if (f->max_seq <= 32768)
+					return h200_warpgroup_128x128_packed_turns; /* 55 scenarios, 1.011, p95 1.067; next h200_warpgroup_128x128, 1.034; guarded */
+				return h200_warpgroup_128x128; /* 4 scenarios, 1.021, p95 1.110; next h200_warpgroup_128x128_packed_turns, 1.083; guarded */
+			}
+			return h200_warpgroup_128x128_packed_turns; /* 4 scenarios, 1.028, p95 1.101; next h200_warpgroup_128x128_packed, 1.070; guarded */
 		}
 		if (f->decode_kv <= 147456) {
-			if (f->num_query_heads <= 16) {
-				if (f->work <= 144)
-					return h200_warpgroup_64x112; /* 9 scenarios, 1.035, p95 1.091; next h200_warpgroup_64x64_packed, 1.067; guarded */
-				return h200_warpgroup_128x128_packed_turns; /* 43 scenarios, 1.027, p95 1.074; next h200_warpgroup_128x128_packed, 1.064; guarded */
+			if (f->kv_tokens <= 1536) {
+				if (f->row_blocks <= 128)
+					return h200_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.008, p95 1.049; next h200_warpgroup_64x112, 1.041; guarded */
+				return h200_warpgroup_128x128; /* 2 scenarios, 1.029, p95 1.031; next h200_warpgroup_64x64_blocks_per_sm2, 1.008; few; guarded */
 			}
-			if (f->work <= 4608) {
-				if (f->row_blocks <= 256) {
-					if (f->work <= 52)
-						return h200_warpgroup_64x112; /* 1 scenario, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm1, 1.000; few; guarded */
-					return h200_warpgroup_128x128_packed_turns; /* 21 scenarios, 1.044, p95 1.116; next h200_warpgroup_128x80, 1.069; guarded */
+			if (f->skew <= 24) {
+				if (f->work <= 4608) {
+					if (f->work <= 56)
+						return h200_warpgroup_64x112; /* 5 scenarios, 1.004, p95 1.022; next h200_warpgroup_64x64_packed, 1.050; guarded */
+					return h200_warpgroup_128x128_packed_turns; /* 89 scenarios, 1.023, p95 1.109; next h200_warpgroup_128x128_packed, 1.065; guarded */
 				}
-				if (f->row_blocks <= 288)
-					return h200_warpgroup_192x64; /* 1 scenario, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm2, 1.062; few; guarded */
-				return h200_warpgroup_128x128_packed_turns; /* 42 scenarios, 1.014, p95 1.066; next h200_warpgroup_128x128_packed, 1.037; guarded */
+				if (f->decode_kv <= 2048)
+					return h200_warpgroup_128x128_packed_turns; /* 11 scenarios, 1.052, p95 1.117; next h200_warpgroup_128x128_packed, 1.060; guarded */
+				return h200_warpgroup_128x128_packed; /* 19 scenarios, 1.011, p95 1.070; next h200_warpgroup_128x128_packed_turns, 1.036; guarded */
 			}
-			if (f->decode_seqs <= 1)
-				return h200_warpgroup_128x128_packed_turns; /* 11 scenarios, 1.066, p95 1.433; next h200_warpgroup_128x128, 1.092; guarded */
-			return h200_warpgroup_128x128_packed; /* 15 scenarios, 1.010, p95 1.070; next h200_warpgroup_128x128_packed_turns, 1.034; guarded */
+			if (f->work <= 160)
+				return h200_warpgroup_64x112; /* 7 scenarios, 1.044, p95 1.091; next h200_warpgroup_64x64_packed, 1.081; guarded */
+			return h200_warpgroup_128x128_packed_turns; /* 21 scenarios, 1.020, p95 1.066; next h200_warpgroup_128x128_packed, 1.074; guarded */
 		}
-		if (f->query_tokens <= 1024) {
+		if (f->work <= 5120) {
 			if (f->num_query_heads <= 16) {
 				if (f->rows <= 2048)
-					return h200_warpgroup_192x64; /* 10 scenarios, 1.003, p95 1.027; next h200_warpgroup_64x112, 1.019; guarded */
-				return h200_warpgroup_128x128; /* 11 scenarios, 1.002, p95 1.012; next h200_warpgroup_128x128_packed_turns, 1.004; guarded */
+					return h200_warpgroup_192x64; /* 11 scenarios, 1.003, p95 1.028; next h200_warpgroup_64x64_packed, 1.019; guarded */
+				return h200_warpgroup_128x128; /* 18 scenarios, 1.005, p95 1.032; next h200_warpgroup_128x128_packed_turns, 1.005; guarded */
 			}
-			return h200_warpgroup_128x128; /* 56 scenarios, 1.002, p95 1.020; next h200_warpgroup_128x128_packed_turns, 1.013; guarded */
+			return h200_warpgroup_128x128; /* 68 scenarios, 1.002, p95 1.017; next h200_warpgroup_128x128_packed_turns, 1.013; guarded */
 		}
-		if (f->rows <= 8192) {
-			if (f->max_seq <= 12288)
-				return h200_warpgroup_128x128; /* 25 scenarios, 1.004, p95 1.029; next h200_warpgroup_128x128_packed_turns, 1.009; guarded */
-			return h200_warpgroup_128x128_packed; /* 21 scenarios, 1.004, p95 1.017; next h200_warpgroup_128x128_packed_turns, 1.016; guarded */
-		}
-		return h200_warpgroup_128x128_packed; /* 11 scenarios, 1.005, p95 1.024; next h200_warpgroup_128x128_packed_turns, 1.019; guarded */
+		if (f->num_kv_heads <= 4)
+			return h200_warpgroup_128x128_packed_turns; /* 17 scenarios, 1.015, p95 1.091; next h200_warpgroup_128x128, 1.017; guarded */
+		return h200_warpgroup_128x128_packed; /* 24 scenarios, 1.005, p95 1.028; next h200_warpgroup_128x128_packed_turns, 1.020; guarded */
 	}
-	if (f->blocks_per_unit <= 44) {
-		if (f->num_kv_heads <= 2) {
-			if (f->num_query_heads <= 8) {
-				if (f->kv_tokens <= 16384)
-					return h200_warpgroup_64x64_blocks_per_sm1; /* 19 scenarios, 1.010, p95 1.064; next h200_warpgroup_128x80, 1.428 */
-				return h200_warpgroup_128x80; /* 2 scenarios, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm1, 1.064; few; guarded */
-			}
-			if (f->work <= 176)
-				return h200_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.000, p95 1.000; next h200_warpgroup_128x80, 1.320 */
-			return h200_warpgroup_128x80; /* 4 scenarios, 1.008, p95 1.030; next h200_warpgroup_64x64_blocks_per_sm1, 1.307; guarded */
+	if (f->mean_seq <= 1792) {
+		if (f->row_blocks <= 112) {
+			if (f->max_seq <= 32)
+				return h200_prefix_prefill_64; /* 2 scenarios, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm1, 1.126; few */
+			return h200_warpgroup_64x64_blocks_per_sm1; /* 53 scenarios, 1.001, p95 1.000; next h200_warpgroup_128x80, 1.372 */
 		}
-		if (f->work <= 480)
-			return h200_warpgroup_64x64_blocks_per_sm1; /* 25 scenarios, 1.013, p95 1.030; next h200_warpgroup_128x80, 1.261 */
-		return h200_warpgroup_128x80; /* 3 scenarios, 1.008, p95 1.023; next h200_warpgroup_64x64_blocks_per_sm1, 1.157; guarded */
+		if (f->query_tokens <= 1280) {
+			if (f->kv_tokens <= 1536)
+				return h200_warpgroup_64x64_blocks_per_sm1; /* 6 scenarios, 1.000, p95 1.000; next h200_warpgroup_128x80, 1.359 */
+			return h200_warpgroup_128x80; /* 2 scenarios, 1.013, p95 1.026; next h200_warpgroup_64x64_blocks_per_sm1, 1.041; few; guarded */
+		}
+		if (f->num_seqs <= 1)
+			return h200_warpgroup_128x80; /* 3 scenarios, 1.009, p95 1.027; next h200_warpgroup_64x64_blocks_per_sm1, 1.077; guarded */
+		return h200_warpgroup_64x64_blocks_per_sm1; /* 17 scenarios, 1.002, p95 1.041; next h200_warpgroup_128x80, 1.096 */
 	}
-	if (f->mean_seq <= 1536)
-		return h200_warpgroup_64x64_blocks_per_sm1; /* 20 scenarios, 1.009, p95 1.062; next h200_warpgroup_128x80, 1.203 */
-	return h200_warpgroup_128x80; /* 21 scenarios, 1.013, p95 1.052; next h200_warpgroup_64x64_blocks_per_sm1, 1.184; guarded */
+	if (f->num_query_heads <= 8) {
+		if (f->work <= 256)
+			return h200_warpgroup_64x64_blocks_per_sm1; /* 5 scenarios, 1.000, p95 1.000; next h200_warpgroup_128x80, 1.220 */
+		return h200_warpgroup_128x80; /* 11 scenarios, 1.024, p95 1.128; next h200_warpgroup_64x64_blocks_per_sm1, 1.068; guarded */
+	}
+	if (f->query_tokens <= 112) {
+		if (f->mean_seq <= 8192)
+			return h200_warpgroup_64x64_blocks_per_sm1; /* 2 scenarios, 1.000, p95 1.000; next h200_warpgroup_128x80, 1.144; few */
+		return h200_warpgroup_128x80; /* 2 scenarios, 1.020, p95 1.041; next h200_warpgroup_64x64_blocks_per_sm1, 1.185; few; guarded */
+	}
+	return h200_warpgroup_128x80; /* 23 scenarios, 1.029, p95 1.116; next h200_warpgroup_64x64_blocks_per_sm1, 1.239; guarded */
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	if (f->head_size <= 64) {
-		if (f->mean_seq <= 1152) {
-			if (f->row_blocks <= 18) {
-				if (f->max_seq <= 64)
-					return h200_ring_8x16_warps4_stages3; /* 7 scenarios, 1.000, p95 1.000; next h200_ring_8x16_warps4_stages2_combine2, 1.021 */
-				return h200_ring_8x32; /* 26 scenarios, 1.009, p95 1.020; next h200_ring_8x16_warps4_stages2_combine1, 1.024 */
+		if (f->keys_per_query <= 256) {
+			if (f->row_blocks <= 10) {
+				if (f->max_seq <= 14)
+					return h200_naive; /* 1 scenario, 1.000, p95 1.000; next h200_ring_8x16_warps4_combine2, 1.077; few; guarded */
+				return h200_ring_8x32; /* 38 scenarios, 1.020, p95 1.100; next h200_ring_8x16_warps4_combine1, 1.033 */
 			}
-			if (f->row_blocks <= 48)
-				return h200_ring_8x16_warps4_stages2_combine1; /* 14 scenarios, 1.006, p95 1.073; next h200_ring_8x16_warps4_stages3, 1.052 */
-			return h200_ring_8x16_warps2; /* 20 scenarios, 1.003, p95 1.021; next h200_ring_8x16_warps4_stages2_combine1, 1.080 */
-		}
-		if (f->blocks_per_unit <= 24) {
-			if (f->kv_kib <= 98304) {
-				if (f->max_query <= 1)
-					return h200_ring_8x32; /* 12 scenarios, 1.010, p95 1.041; next h200_ring_8x16_warps8, 1.015 */
-				return h200_ring_16x16_combine2; /* 3 scenarios, 1.139, p95 1.191; next h200_ring_8x16_warps4_stages2_combine1, 1.154; guarded */
-			}
-			if (f->max_query <= 4)
-				return h200_ring_16x16_combine2; /* 4 scenarios, 1.024, p95 1.042; next h200_ring_8x16_warps4_stages2_combine2, 1.020; no better than the defaults for sure; guarded */
-			return h200_segmented_64x64; /* 2 scenarios, 1.000, p95 1.000; next h200_ring_16x16_combine2, 1.249; few */
+			if (f->row_blocks <= 104)
+				return h200_ring_8x16_warps4_combine1; /* 24 scenarios, 1.005, p95 1.025; next h200_ring_8x16_warps8, 1.107 */
+			return h200_ring_16x16_warps2; /* 14 scenarios, 1.059, p95 1.222; next h200_ring_8x16_warps4_combine1, 1.122 */
 		}
 		if (f->max_query <= 1) {
-			if (f->max_seq <= 8192)
-				return h200_ring_8x16_warps4_stages2_combine1; /* 4 scenarios, 1.002, p95 1.009; next h200_ring_8x16_warps8, 1.006; no better than the defaults for sure */
-			return h200_ring_list_8x16_warps4; /* 10 scenarios, 1.028, p95 1.103; next h200_ring_8x32, 1.050; guarded */
+			if (f->row_blocks <= 24) {
+				if (f->mean_seq <= 5632)
+					return h200_ring_8x32; /* 12 scenarios, 1.026, p95 1.111; next h200_ring_8x16_warps8, 1.027 */
+				return h200_ring_8x16_warps4_combine2; /* 9 scenarios, 1.012, p95 1.047; next h200_ring_8x32, 1.021; guarded */
+			}
+			if (f->skew <= 80)
+				return h200_ring_8x16_warps4_combine1; /* 18 scenarios, 1.021, p95 1.118; next h200_ring_8x32, 1.033 */
+			return h200_ring_list_8x16; /* 3 scenarios, 1.044, p95 1.059; next h200_ring_8x32, 1.107; guarded */
 		}
 		if (f->max_query <= 4) {
-			if (f->max_query <= 2)
-				return h200_ring_16x16_combine1; /* no scenario: by estimate */
-			return h200_segmented_32x32; /* 2 scenarios, 1.168, p95 1.258; next h200_ring_16x16_combine1, 1.346; few */
+			if (f->heads_x_seqs <= 192)
+				return h200_ring_16x32; /* 3 scenarios, 1.037, p95 1.116; next h200_ring_16x16_warps4_combine1, 1.150 */
+			return h200_segmented_32x32; /* 1 scenario, 1.131, p95 1.131; next h200_ring_16x32, 1.159; few */
 		}
-		return h200_segmented_64x64; /* no scenario: by estimate */
-	}
-	if (f->head_size <= 128) {
-		if (f->blocks_per_unit <= 9) {
-			if (f->mean_seq <= 5632) {
-				if (f->rows <= 12) {
-					if (f->heads_x_seqs <= 9) {
-						if (f->max_seq <= 2048)
-							return h200_ring_8x16_warps4_stages2_combine1; /* 18 scenarios, 1.013, p95 1.052; next h200_ring_8x32, 1.034 */
-						return h200_ring_8x16_warps8; /* 10 scenarios, 1.018, p95 1.082; next h200_ring_8x32, 1.050 */
-					}
-					if (f->max_seq <= 6656)
-						return h200_ring_8x16_warps4_stages2_combine1; /* 81 scenarios, 1.019, p95 1.079; next h200_ring_8x16_warps8, 1.055 */
-					return h200_ring_8x16_warps4_stages2_combine2; /* 14 scenarios, 1.041, p95 1.140; next h200_ring_8x16_warps8, 1.083; guarded */
-				}
-				if (f->kv_kib <= 12288)
-					return h200_ring_8x16_warps4_stages2_combine1; /* 15 scenarios, 1.032, p95 1.098; next h200_ring_8x16_warps8, 1.059 */
-				if (f->skew <= 64)
-					return h200_ring_16x16_combine1; /* 5 scenarios, 1.010, p95 1.049; next h200_ring_16x16_combine2, 1.165 */
-				return h200_ring_list_8x16_warps8; /* 2 scenarios, 1.077, p95 1.129; next h200_ring_8x16_warps4_stages2_combine2, 1.093; few; guarded */
-			}
-			if (f->prefill_tokens <= 448) {
-				if (f->rows <= 20) {
-					if (f->rows <= 8) {
-						if (f->kv_tokens <= 36864)
-							return h200_ring_8x16_warps4_stages2_combine2; /* 7 scenarios, 1.053, p95 1.092; next h200_ring_16x16_combine2, 1.083; guarded */
-						if (f->max_seq <= 18432)
-							return h200_ring_8x16_warps8; /* 4 scenarios, 1.024, p95 1.076; next h200_ring_8x32, 1.037 */
-						return h200_ring_8x16_warps4_stages2_combine2; /* 14 scenarios, 1.007, p95 1.031; next h200_ring_16x16_combine2, 1.034; guarded */
-					}
-					return h200_ring_16x16_combine2; /* 11 scenarios, 1.060, p95 1.200; next h200_ring_8x16_warps4_stages2_combine2, 1.321; guarded */
-				}
-				if (f->blocks_per_unit <= 1)
-					return h200_ring_16x16_combine2; /* 4 scenarios, 1.120, p95 1.205; next h200_ring_8x16_warps4_stages2_combine2, 1.111; guarded */
-				if (f->kv_kib <= 65536)
-					return h200_ring_16x16_combine1; /* no scenario: by estimate */
-				return h200_segmented_64x64; /* 1 scenario, 1.316, p95 1.316; next h200_segmented_32x32, 1.347; few */
-			}
-			if (f->kv_tokens <= 81920) {
-				if (f->mean_seq <= 10240)
-					return h200_ring_8x16_warps4_stages3; /* 4 scenarios, 1.003, p95 1.007; next h200_ring_8x16_warps8, 1.007; no better than the defaults for sure */
-				return h200_ring_8x16_warps4_stages2_combine2; /* 6 scenarios, 1.004, p95 1.014; next h200_ring_16x16_combine2, 1.033; no better than the defaults for sure; guarded */
-			}
-			if (f->max_seq <= 32768)
-				return h200_ring_8x16_warps4_stages2_combine1; /* 23 scenarios, 1.007, p95 1.020; next h200_ring_8x16_warps2, 1.022 */
-			return h200_ring_8x16_warps4_stages2_combine2; /* 9 scenarios, 1.004, p95 1.018; next h200_ring_16x16_combine2, 1.012; guarded */
-		}
-		if (f->rows <= 8) {
-			if (f->max_seq <= 3328) {
-				if (f->heads_x_seqs <= 384)
-					return h200_ring_8x16_warps4_stages2_combine1; /* 45 scenarios, 1.022, p95 1.065; next h200_ring_8x16_warps4_stages3, 1.050 */
-				if (f->query_tokens <= 80) {
-					if (f->max_seq <= 768)
-						return h200_ring_8x16_warps2; /* 6 scenarios, 1.000, p95 1.000; next h200_ring_8x16_warps4_stages2_combine1, 1.106 */
-					return h200_ring_8x16_warps8; /* 11 scenarios, 1.019, p95 1.084; next h200_ring_8x32, 1.026 */
-				}
-				if (f->prefill_tokens <= 8) {
-					if (f->kv_kib <= 458752)
-						return h200_ring_8x16_warps2; /* 9 scenarios, 1.003, p95 1.015; next h200_ring_8x16_warps4_stages2_combine1, 1.222 */
-					return h200_ring_8x16_warps4_stages2_combine1; /* 4 scenarios, 1.002, p95 1.006; next h200_ring_8x16_warps4_stages3, 1.002 */
-				}
-				if (f->max_seq <= 512)
-					return h200_ring_8x16_warps2; /* 7 scenarios, 1.001, p95 1.006; next h200_ring_8x16_warps4_stages2_combine1, 1.032 */
-				return h200_ring_8x16_warps4_stages3; /* 7 scenarios, 1.010, p95 1.066; next h200_ring_8x16_warps4_stages2_combine1, 1.014 */
-			}
-			if (f->max_seq <= 12288) {
-				if (f->blocks_per_unit <= 36)
-					return h200_ring_8x16_warps4_stages2_combine1; /* 49 scenarios, 1.011, p95 1.046; next h200_ring_8x16_warps8, 1.022 */
-				return h200_ring_list_8x16_warps4; /* 84 scenarios, 1.006, p95 1.028; next h200_ring_8x32, 1.022; guarded */
-			}
-			if (f->skew <= 24)
-				return h200_ring_8x32; /* 46 scenarios, 1.009, p95 1.033; next h200_ring_8x16_warps8, 1.009 */
-			return h200_ring_list_8x16_warps4; /* 28 scenarios, 1.016, p95 1.059; next h200_ring_8x16_warps4_stages2_combine1, 1.026; guarded */
-		}
-		if (f->work <= 128) {
-			if (f->mean_seq <= 160) {
-				if (f->kv_kib <= 28672)
-					return h200_ring_8x16_warps2; /* 6 scenarios, 1.021, p95 1.073; next h200_ring_16x16_combine1, 1.125 */
-				return h200_segmented_32x32; /* 1 scenario, 1.138, p95 1.138; next h200_segmented_64x64, 1.000; few */
-			}
-			if (f->blocks_per_unit <= 112) {
-				if (f->skew <= 80)
-					return h200_ring_16x16_combine1; /* 13 scenarios, 1.057, p95 1.294; next h200_ring_8x16_warps4_stages2_combine1, 1.141 */
-				return h200_ring_list_8x16_warps4; /* 2 scenarios, 1.003, p95 1.008; next h200_ring_16x16_combine1, 1.125; few; guarded */
-			}
-			if (f->rows <= 32)
-				return h200_segmented_32x32; /* 1 scenario, 1.118, p95 1.118; next h200_ring_16x16_combine1, 1.117; few */
+		if (f->max_seq <= 40960) {
+			if (f->work <= 160)
+				return h200_ring_16x32; /* 2 scenarios, 1.042, p95 1.087; next h200_ring_8x16_warps4_combine1, 1.229; few */
 			return h200_segmented_64x64; /* no scenario: by estimate */
 		}
-		if (f->rows <= 16)
-			return h200_ring_16x16_combine1; /* 3 scenarios, 1.052, p95 1.100; next h200_segmented_32x32, 1.183 */
-		if (f->rows <= 32) {
-			if (f->kv_kib <= 131072)
-				return h200_ring_16x16_combine1; /* 1 scenario, 1.000, p95 1.000; next h200_ring_16x16_combine2, 1.067; few */
-			return h200_segmented_32x32; /* 5 scenarios, 1.058, p95 1.205; next h200_segmented_64x64, 1.147 */
-		}
-		return h200_segmented_64x64; /* 3 scenarios, 1.000, p95 1.000; next h200_ring_16x16_combine1, 1.560 */
+		return h200_segmented_64x64; /* 2 scenarios, 1.000, p95 1.000; next h200_ring_16x16_warps4_combine2, 1.249; few */
 	}
-	if (f->blocks_per_unit <= 22) {
-		if (f->mean_seq <= 3072) {
-			if (f->heads_x_seqs <= 36) {
-				if (f->query_tokens <= 3)
-					return h200_ring_8x16_warps4_stages2_combine1; /* 17 scenarios, 1.008, p95 1.023; next h200_ring_8x16_warps2, 1.039 */
-				if (f->kv_kib <= 3840)
-					return h200_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.006, p95 1.024; next h200_ring_8x16_warps4_stages2_combine2, 1.083 */
-				return h200_ring_8x16_warps2; /* 20 scenarios, 1.042, p95 1.118; next h200_ring_8x16_warps4_stages2_combine1, 1.107 */
+	if (f->head_size <= 128) {
+		if (f->blocks_per_unit <= 8) {
+			if (f->max_seq <= 6144) {
+				if (f->max_seq <= 2048) {
+					if (f->max_seq <= 80) {
+						if (f->mean_seq <= 20)
+							return h200_naive; /* 11 scenarios, 1.025, p95 1.083; next h200_ring_8x16_warps4_combine2, 1.096; guarded */
+						return h200_ring_8x16_warps4_combine2; /* 8 scenarios, 1.023, p95 1.079; next h200_ring_8x16_warps4_combine1, 1.025; no better than the defaults for sure; guarded */
+					}
+					if (f->max_seq <= 256)
+						return h200_ring_8x16_warps8; /* 24 scenarios, 1.016, p95 1.067; next h200_ring_8x32, 1.035 */
+					return h200_ring_8x16_warps4_combine1; /* 60 scenarios, 1.014, p95 1.066; next h200_ring_16x16_warps4_combine1, 1.065 */
+				}
+				if (f->rows <= 8) {
+					if (f->kv_tokens <= 32768) {
+						if (f->kv_kib <= 8192)
+							return h200_ring_8x16_warps8; /* 7 scenarios, 1.017, p95 1.082; next h200_ring_8x16_warps4_combine2, 1.018 */
+						if (f->mean_seq <= 3328)
+							return h200_ring_8x16_warps4_combine1; /* 13 scenarios, 1.016, p95 1.054; next h200_ring_16x16_warps4_combine1, 1.080 */
+						return h200_ring_8x16_warps8; /* 2 scenarios, 1.000, p95 1.000; next h200_ring_8x16_warps4_combine2, 1.054; few */
+					}
+					return h200_ring_8x16_warps4_combine1; /* 15 scenarios, 1.031, p95 1.123; next h200_ring_8x16_warps8, 1.053 */
+				}
+				if (f->row_blocks <= 2)
+					return h200_ring_8x16_warps4_combine1; /* 2 scenarios, 1.004, p95 1.007; next h200_ring_8x16_warps8, 1.004; few */
+				return h200_ring_16x16_warps4_combine1; /* 3 scenarios, 1.027, p95 1.072; next h200_ring_16x32, 1.107 */
 			}
-			if (f->max_query <= 4)
-				return h200_ring_8x16_warps4_stages2_combine1; /* 29 scenarios, 1.032, p95 1.154; next h200_ring_8x16_warps4_stages2_combine2, 1.059 */
-			return h200_ring_16x16_combine1; /* 1 scenario, 1.000, p95 1.000; next h200_ring_16x16_combine2, 1.000; few */
+			if (f->prefill_tokens <= 448) {
+				if (f->rows <= 8)
+					return h200_ring_8x16_warps4_combine2; /* 34 scenarios, 1.031, p95 1.132; next h200_ring_16x16_warps4_combine2, 1.084; guarded */
+				if (f->kv_kib <= 81920) {
+					if (f->max_seq <= 11264)
+						return h200_ring_16x32; /* 4 scenarios, 1.063, p95 1.226; next h200_ring_16x16_warps4_combine1, 1.065 */
+					return h200_ring_16x16_warps4_combine2; /* 8 scenarios, 1.073, p95 1.205; next h200_ring_8x16_warps4_combine2, 1.127; guarded */
+				}
+				if (f->rows <= 24)
+					return h200_ring_16x16_warps4_combine2; /* 8 scenarios, 1.054, p95 1.200; next h200_ring_16x16_warps2, 1.156; guarded */
+				return h200_segmented_64x64; /* 1 scenario, 1.316, p95 1.316; next h200_segmented_32x32, 1.347; few */
+			}
+			if (f->max_seq <= 20480) {
+				if (f->num_seqs <= 4)
+					return h200_ring_8x16_warps4_combine2; /* 5 scenarios, 1.005, p95 1.014; next h200_ring_8x16_warps8, 1.034; no better than the defaults for sure; guarded */
+				return h200_ring_8x16_warps4_combine1; /* 25 scenarios, 1.007, p95 1.021; next h200_ring_16x16_warps4_combine1, 1.028 */
+			}
+			if (f->prefill_tokens <= 1536)
+				return h200_ring_8x16_warps8; /* 4 scenarios, 1.008, p95 1.016; next h200_ring_8x32, 1.027; no better than the defaults for sure */
+			return h200_ring_8x16_warps4_combine2; /* 11 scenarios, 1.006, p95 1.036; next h200_ring_16x16_warps4_combine2, 1.018; guarded */
+		}
+		if (f->rows <= 8) {
+			if (f->skew <= 52) {
+				if (f->kv_kib <= 49152) {
+					if (f->blocks_per_unit <= 52)
+						return h200_ring_8x16_warps4_combine1; /* 26 scenarios, 1.017, p95 1.047; next h200_ring_16x16_warps4_combine1, 1.084 */
+					return h200_ring_16x16_warps2; /* 15 scenarios, 1.090, p95 1.450; next h200_ring_8x16_warps4_combine1, 1.198 */
+				}
+				if (f->max_seq <= 8192) {
+					if (f->prefill_tokens <= 256)
+						return h200_ring_8x16_warps4_combine1; /* 35 scenarios, 1.023, p95 1.088; next h200_ring_8x16_warps8, 1.050 */
+					if (f->kv_kib <= 589824)
+						return h200_ring_8x16_warps4_combine1; /* 38 scenarios, 1.009, p95 1.038; next h200_ring_16x16_warps4_combine1, 1.023 */
+					return h200_ring_list_8x16; /* 58 scenarios, 1.008, p95 1.047; next h200_ring_8x32, 1.014; guarded */
+				}
+				if (f->skew <= 24)
+					return h200_ring_8x32; /* 75 scenarios, 1.010, p95 1.044; next h200_ring_8x16_warps8, 1.010 */
+				return h200_ring_list_8x16; /* 4 scenarios, 1.023, p95 1.087; next h200_ring_8x16_warps4_combine1, 1.049; guarded */
+			}
+			if (f->max_seq <= 3072)
+				return h200_ring_8x16_warps4_combine1; /* 11 scenarios, 1.057, p95 1.259; next h200_ring_8x16_warps8, 1.040 */
+			return h200_ring_list_8x16; /* 43 scenarios, 1.021, p95 1.077; next h200_ring_8x16_warps4_combine1, 1.034; guarded */
+		}
+		if (f->work <= 120) {
+			if (f->max_seq <= 288) {
+				if (f->row_blocks <= 32)
+					return h200_ring_8x16_warps4_combine1; /* 2 scenarios, 1.000, p95 1.000; next h200_ring_16x32, 1.095; few */
+				return h200_ring_16x16_warps2; /* 6 scenarios, 1.115, p95 1.376; next h200_ring_16x16_warps4_combine1, 1.166 */
+			}
+			return h200_ring_16x16_warps4_combine1; /* 16 scenarios, 1.070, p95 1.294; next h200_ring_16x32, 1.150 */
+		}
+		if (f->rows <= 16)
+			return h200_ring_16x16_warps4_combine1; /* 3 scenarios, 1.057, p95 1.115; next h200_ring_16x32, 1.083 */
+		if (f->skew <= 60) {
+			if (f->rows <= 32)
+				return h200_segmented_32x32; /* 4 scenarios, 1.077, p95 1.149; next h200_segmented_64x64, 1.179 */
+			return h200_segmented_64x64; /* 4 scenarios, 1.000, p95 1.000; next h200_ring_16x16_warps4_combine1, 1.407 */
+		}
+		if (f->row_blocks <= 144)
+			return h200_ring_16x16_warps4_combine1; /* 3 scenarios, 1.092, p95 1.142; next h200_ring_16x16_warps2, 1.277 */
+		return h200_segmented_64x64; /* no scenario: by estimate */
+	}
+	if (f->blocks_per_unit <= 20) {
+		if (f->mean_seq <= 3584) {
+			if (f->blocks_per_unit <= 5) {
+				if (f->max_seq <= 144) {
+					if (f->max_seq <= 24)
+						return h200_naive; /* 3 scenarios, 1.000, p95 1.000; next h200_ring_8x16_warps4_combine1, 1.281; guarded */
+					return h200_ring_8x16_warps4_combine2; /* 11 scenarios, 1.022, p95 1.112; next h200_ring_8x16_warps4_combine1, 1.021; no better than the defaults for sure; guarded */
+				}
+				return h200_ring_8x16_warps4_combine1; /* 38 scenarios, 1.056, p95 1.292; next h200_ring_8x16_warps4_combine2, 1.115 */
+			}
+			if (f->rows <= 8)
+				return h200_ring_8x16_warps4_combine1; /* 35 scenarios, 1.021, p95 1.148; next h200_ring_8x16_warps4_combine2, 1.046 */
+			return h200_ring_16x16_warps4_combine1; /* 1 scenario, 1.000, p95 1.000; next h200_ring_16x16_warps4_combine2, 1.000; few */
 		}
 		if (f->rows <= 8)
-			return h200_ring_8x16_warps4_stages2_combine2; /* 18 scenarios, 1.015, p95 1.083; next h200_ring_16x16_combine2, 1.044; guarded */
-		return h200_ring_16x16_combine2; /* 7 scenarios, 1.033, p95 1.205; next h200_ring_8x16_warps4_stages2_combine2, 1.114; guarded */
+			return h200_ring_8x16_warps4_combine2; /* 19 scenarios, 1.013, p95 1.083; next h200_ring_16x16_warps4_combine2, 1.043; guarded */
+		if (f->kv_kib <= 24576)
+			return h200_ring_8x16_warps4_combine2; /* 2 scenarios, 1.000, p95 1.000; next h200_ring_16x16_warps4_combine2, 1.105; few; guarded */
+		return h200_ring_16x16_warps4_combine2; /* 5 scenarios, 1.004, p95 1.019; next h200_ring_8x16_warps4_combine2, 1.163; guarded */
 	}
-	if (f->max_query <= 4) {
-		if (f->max_seq <= 1280)
-			return h200_ring_8x16_warps2; /* 22 scenarios, 1.013, p95 1.100; next h200_ring_8x16_warps4_stages2_combine1, 1.207 */
-		if (f->max_query <= 1)
-			return h200_ring_8x16_warps4_stages2_combine1; /* 5 scenarios, 1.012, p95 1.044; next h200_ring_list_8x16_warps4, 1.104 */
-		return h200_ring_16x16_combine1; /* no scenario: by estimate */
+	if (f->rows <= 8) {
+		if (f->max_seq <= 320)
+			return h200_ring_16x16_warps2; /* 14 scenarios, 1.100, p95 1.252; next h200_ring_8x16_warps4_combine1, 1.262 */
+		return h200_ring_8x16_warps4_combine1; /* 21 scenarios, 1.016, p95 1.040; next h200_ring_16x16_warps4_combine1, 1.083 */
 	}
-	if (f->group <= 2)
-		return h200_ring_16x16_combine1; /* no scenario: by estimate */
-	return h200_segmented_64x64; /* 1 scenario, 1.006, p95 1.006; next h200_ring_16x16_combine1, 1.121; few */
+	if (f->max_seq <= 1536)
+		return h200_ring_16x16_warps2; /* 2 scenarios, 1.205, p95 1.299; next h200_segmented_32x32, 1.272; few */
+	if (f->num_kv_heads <= 2) {
+		if (f->max_query <= 4)
+			return h200_segmented_32x32; /* no scenario: by estimate */
+		return h200_segmented_64x64; /* 1 scenario, 1.007, p95 1.007; next h200_ring_16x16_warps4_combine1, 1.121; few */
+	}
+	return h200_ring_16x16_warps4_combine1; /* no scenario: by estimate */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->kv_kib <= 77824)
-		return h200_streams; /* 124 scenarios, 1.008, p95 1.072 */
-	if (f->decode_kv <= 114688)
-		return h200_streams; /* 61 scenarios, 1.029, p95 1.121 */
-	if (f->work <= 480)
-		return h200_streams; /* 32 scenarios, 1.006, p95 1.043 */
-	return h200_warpgroup_mixed; /* 220 scenarios, 1.007, p95 1.043; next h200_streams, 1.127; guarded */
+	if (f->kv_kib <= 268800) {
+		if (f->blocks_per_unit <= 340) {
+			if (f->row_blocks <= 236) {
+				if (f->kv_kib <= 73728)
+					return h200_streams; /* 104 scenarios, 1.001, p95 1.000 */
+				if (f->decode_kv <= 129024)
+					return h200_streams; /* 23 scenarios, 1.014, p95 1.144 */
+				return h200_warpgroup_mixed_decode_warps8; /* 19 scenarios, 1.005, p95 1.057; guarded */
+			}
+			return h200_streams; /* 57 scenarios, 1.007, p95 1.093 */
+		}
+		if (f->work <= 4096)
+			return h200_streams; /* 57 scenarios, 1.028, p95 1.124 */
+		return h200_warpgroup_mixed_decode_warps12; /* 26 scenarios, 1.017, p95 1.105; guarded */
+	}
+	if (f->max_query <= 448)
+		return h200_streams; /* 44 scenarios, 1.022, p95 1.139 */
+	return h200_warpgroup_mixed_decode_warps12; /* 218 scenarios, 1.012, p95 1.069; guarded */
 }
 
 ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 {
 	if (f->mean_seq <= 1152) {
-		if (f->num_kv_heads <= 2)
-			return 1; /* 41 scenarios, 1.004, p95 1.022; next 0, 1.246 */
-		if (f->decode_seqs <= 2)
-			return 1; /* 32 scenarios, 1.003, p95 1.040; next 0, 1.201 */
-		return 2; /* 58 scenarios, 1.003, p95 1.027; next 1, 1.041 */
+		if (f->heads_x_seqs <= 256)
+			return 1; /* 104 scenarios, 1.014, p95 1.065; next 0, 1.274 */
+		return 2; /* 40 scenarios, 1.002, p95 1.008; next 1, 1.031 */
 	}
 	if (f->kv_kib <= 36864)
 		return 1; /* 40 scenarios, 1.014, p95 1.053; next 0, 1.104 */

@@ -130,12 +130,12 @@ done <<'ROWS'
 2|none.sqlite|induce --gpu cpu --db $tmp/none.sqlite --out $tmp/x.h
 2|none.sqlite|eval --gpu cpu --db $tmp/none.sqlite
 1|no measurement of h200_e4m3|eval --gpu h200_e4m3 --db results/h200_steady.sqlite
-2|none.tsv|plot --gpu cpu --peers $tmp/none.tsv --out $tmp
+2|none.sqlite|plot --gpu cpu --peers $tmp/none.sqlite --out $tmp
 2|none.sqlite|plot --gpu cpu --db $tmp/none.sqlite --out $tmp
 2|none.sqlite|show --gpu cpu --db $tmp/none.sqlite --model llama3.1-8b@1 --batch q1
 2|model|show --gpu cpu
-2|no times of others.*peers_cpu.tsv|show --gpu cpu --peers
-2|none.tsv|show --gpu cpu --peers=$tmp/none.tsv
+2|cpu_peers.sqlite|show --gpu cpu --peers
+2|no plug-in raced there|show --gpu cpu --peers --db results/cpu.sqlite
 2|text.sqlite|induce --gpu cpu --db $tmp/text.sqlite --out $tmp/x.h
 2|text.sqlite|merge $tmp/new.sqlite $tmp/text.sqlite
 2|none.sqlite|diff $tmp/none.sqlite $tmp/text.sqlite

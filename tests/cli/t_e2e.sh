@@ -112,11 +112,6 @@ row $? "show explains a batch that was never measured"
 run show --gpu cpu --db "$db" --model llama3.1-8b@4 --batch 4q1s128 --format json &&
 	grep -q '"median_us"' "$tmp/out"
 row $? "show ranks a scenario"
-printf 'model\tbatch\tpage_size\tpeer\tus\tprotocol\tsource\nllama3.1-8b@4\tq32\t16\tA\t%s\tburst\tx\n' 2e6 >"$tmp/peers.tsv"
-run show --gpu cpu --db "$db" --header "$tmp/a.h" --peers="$tmp/peers.tsv" --format tsv &&
-	[ "$(awk -F '\t' 'NR > 1 && $3 == "q32" && $6 == "2000000.000" && $7 == "A" && $9 > 1' "$tmp/out" | wc -l)" = 1 ] &&
-	[ "$(wc -l <"$tmp/out")" = 2 ]
-row $? "show lays others' times beside the header's"
 run show --gpu cpu --db "$db" --model llama3.1-8b@4 --batch 5q1s128 --format json
 [ $? -eq 1 ] && [ ! -s "$tmp/out" ]
 row $? "show has nothing on another one: exit 1"

@@ -11,7 +11,6 @@
 #include "harness/store/store.h"
 #include "kernels/select/selector.h"
 #include "tests/library/override_head.h"
-#include "tuner/compare/peers.h"
 #include "tuner/forest/forest.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -181,14 +180,6 @@ static void take_trace(const unsigned char *bytes, size_t n)
 	}
 	trace_set_rate(&t, 3.5);
 	trace_free(&t);
-}
-
-static void take_peers(const unsigned char *bytes, size_t n)
-{
-	static struct peers peers;
-	listen_to_stderr();
-	if (!peers_load(&peers, "h200", file_of(bytes, n)))
-		was_refused(1);
 }
 
 /* ---- rules ------------------------------------------------------------------------------- */
@@ -399,7 +390,6 @@ const struct entry entries[] = {
 	{ "header",       take_header,       20000, 16384 },
 	{ "machine_code", take_machine_code, 20000, 8192 },
 	{ "models",       take_models,       20000, 4096 },
-	{ "peers",        take_peers,        20000, 4096 },
 	{ "rules",        take_rules,        20000, 8192 },
 	{ "scenarios",    take_scenarios,    20000, 4096 },
 	{ "trace",        take_trace,        20000, 4096 },

@@ -98,7 +98,7 @@ static int is_held(const char *header)
 	return held;
 }
 
-/* One in 20 held-out picks and one in 15 others may be unmeasured: segment costs move with each
+/* One in 30 picks may be unmeasured, held out or learned from: segment costs move with each
  * time that is added, and a header with a new kernel or a new way of learning is ahead of the
  * pass that fills in its picks. */
 static void picks_were_measured(const struct data *d, const struct forest *f)
@@ -113,8 +113,8 @@ static void picks_were_measured(const struct data *d, const struct forest *f)
 		all[learned]++;
 		missing[learned] += !isfinite(data_plan_time(d, s, &pick));
 	}
-	assert_in_range(missing[1], 0, all[1] / 15);
-	assert_in_range(missing[0], 0, all[0] < 20 ? 1 : all[0] / 20);
+	assert_in_range(missing[1], 0, all[1] / 30);
+	assert_in_range(missing[0], 0, all[0] < 30 ? 1 : all[0] / 30);
 }
 
 static int has_row(const struct selector *h, const char *kernel)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const attune_shape llama = { .num_query_heads = 32,
+__attribute__((unused)) static const attune_shape a_llama = { .num_query_heads = 32,
 				    .num_kv_heads = 8,
 				    .head_size = 128,
 				    .page_size = 16,
@@ -100,7 +100,7 @@ static const int wide_values[] = { -2147483647 };
 	LONG_AXIS("A"), LONG_AXIS("B"), LONG_AXIS("C"), LONG_AXIS("D"), LONG_AXIS("E"), \
 	    LONG_AXIS("F"), LONG_AXIS("G")
 
-static int num_kernels(void)
+__attribute__((unused)) static int num_kernels(void)
 {
 	int n = 0;
 	while (attune_kernels[n].name)
@@ -108,7 +108,7 @@ static int num_kernels(void)
 	return n;
 }
 
-static void refuse(const char *label, const attune_plugin *p, const char *line)
+__attribute__((unused)) static void refuse(const char *label, const attune_plugin *p, const char *line)
 {
 	const int before = num_kernels();
 	if (attune_register_plugin(p) != ATTUNE_INVALID)

@@ -65,7 +65,7 @@ static const char *why_illegal(const struct kernel *k, int splits, const struct 
 {
 	const struct config c = { { splits, -1 } };
 	memset(&told, 0, sizeof told);
-	return k->space->why_illegal(&c, &llama, p, &cpu);
+	return k->space->why_illegal(&c, &a_llama, p, &cpu);
 }
 
 static void refuses_is_asked(void **state)
@@ -79,12 +79,12 @@ static void refuses_is_asked(void **state)
 	assert_int_equal(told.calls, 1);
 	assert_int_equal(told.value, 8);
 	assert_false(told.has_part);
-	assert_memory_equal(&told.shape, &llama, sizeof llama);
+	assert_memory_equal(&told.shape, &a_llama, sizeof a_llama);
 	assert_string_equal(told.device.backend, "cpu");
 	assert_string_equal(told.device.arch, "avx512");
 	assert_int_equal(told.device.units, 6);
 
-	assert_true(part_make(&part, PHASE_DECODE, &llama, &batch, &cpu));
+	assert_true(part_make(&part, PHASE_DECODE, &a_llama, &batch, &cpu));
 	assert_null(why_illegal(mine(), 0, &part));
 	assert_true(told.has_part);
 	assert_int_equal(told.part.num_seqs, 2);
@@ -116,7 +116,7 @@ static void sequences_that_do_not_follow_one_another_are_refused(void **state)
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		const attune_batch batch = { 3, rows[i].start, lens };
 		struct part part;
-		assert_true(part_make(&part, rows[i].phase, &llama, &batch, &cpu));
+		assert_true(part_make(&part, rows[i].phase, &a_llama, &batch, &cpu));
 		const char *why = why_illegal(mine(), 0, &part);
 		if ((why == NULL) != rows[i].runs || told.calls != rows[i].runs)
 			fail_msg("%s: %s", rows[i].label, why ? why : "not refused");
@@ -153,7 +153,7 @@ static void other_devices_are_refused_without_asking(void **state)
 		const struct kernel *k = kernel_find(BACKEND_GPU, name[i]);
 		assert_non_null(k);
 		memset(&told, 0, sizeof told);
-		const char *why = k->space->why_illegal(&c, &llama, NULL, &rows[i].device);
+		const char *why = k->space->why_illegal(&c, &a_llama, NULL, &rows[i].device);
 		if ((why == NULL) != rows[i].runs || told.calls != rows[i].runs)
 			fail_msg("%s: %s", rows[i].label, why ? why : "not refused");
 		if (why)
@@ -189,7 +189,7 @@ static void flags_have_the_version(void **state)
 			fail_msg("%s: %s", rows[i].version, attune_last_error());
 		const struct kernel *k = kernel_find(BACKEND_CPU, name[i]);
 		config_default(&c, k->space);
-		const int n = binary_flags(flags, sizeof flags, k, &c, &llama);
+		const int n = binary_flags(flags, sizeof flags, k, &c, &a_llama);
 		assert_int_equal(n, strlen(flags));
 		if (strncmp(flags, rows[i].flag, strlen(rows[i].flag)))
 			fail_msg("%s: %s", rows[i].version, flags);

@@ -1,130 +1,166 @@
-/* peers.c - reads a table with times of other projects' kernels: one line each, columns separated
- * by tabs; # begins a comment.
- *
- *   model          batch             page_size  peer         us    protocol    source
- *   llama3.1-8b@1  q1ks12k_80q1s12k  16         vLLM Triton  3989  sustained   vLLM 50ac1c7bab47 */
+/* peers.c - reads the times of other projects' kernels from the rows of plug-ins. */
 #include "peers.h"
 #include "harness/base/base.h"
+#include "harness/store/store.h"
+#include "kernels/device/shared/gpu_names.h"
+#include "tuner/base/base.h"
 #include "tuner/data/data.h"
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MODEL, BATCH, PAGE_SIZE, PEER, US, PROTOCOL, SOURCE, NUM_COLUMNS };
-static const char heading[] = "model\tbatch\tpage_size\tpeer\tus\tprotocol\tsource";
+/* The least times of one scenario, by peer and phase; [NUM_PHASES]: both parts at a time. */
+struct reading {
+	struct peers *p;
+	long long scenario;
+	struct peer_time of; /* the scenario */
+	double us[MAX_PEERS][NUM_PHASES + 1];
+	int has[NUM_PHASES + 1]; /* rows of any kernel */
+	int failed;
+};
 
-/* Copies a field; 0: it is empty, too long, or has quotes, which the gnuplot scripts cannot
- * hold. */
-static int copy(char *to, size_t size, const char *from)
+static void forget_times(struct reading *r)
 {
-	if (!*from || strlen(from) >= size || strpbrk(from, "'\"\\"))
-		return 0;
-	strcpy(to, from);
-	return 1;
+	memset(r->has, 0, sizeof r->has);
+	for (int k = 0; k < MAX_PEERS; k++)
+		for (int i = 0; i <= NUM_PHASES; i++)
+			r->us[k][i] = INFINITY;
 }
 
-static int split(char *line, char *field[NUM_COLUMNS])
+static int add(struct peers *p, const struct peer_time *t)
 {
-	int n = 0;
-	while (line && n < NUM_COLUMNS)
-		field[n++] = strsep(&line, "\t");
-	return n == NUM_COLUMNS && !line;
-}
-
-/* -1: no room, or no name. */
-static int name_index(struct peers *p, const char *name)
-{
-	int i = 0;
-	while (i < p->num_names && strcmp(p->name[i], name))
-		i++;
-	if (i < p->num_names)
-		return i;
-	return i < MAX_PEERS && copy(p->name[i], sizeof p->name[0], name) ? p->num_names++ : -1;
-}
-
-/* Adds a line. Returns NULL, or what is wrong with it. */
-static const char *add(struct peers *p, char *line)
-{
-	struct peer_time *t = &p->v[p->n];
-	char *field[NUM_COLUMNS], *end[2];
-	if (p->n == MAX_PEER_TIMES)
-		return "is one line too many; 400 are read";
-	if (!split(line, field))
-		return "should have seven columns, separated by tabs";
-	t->page_size = (int)strtol(field[PAGE_SIZE], &end[0], 10);
-	t->us = strtod(field[US], &end[1]);
-	if (*end[0] || t->page_size < 1 || *end[1] || !(t->us > 0 && t->us < 1e12))
-		return "should have a page_size of 1 or more and us above 0";
-	if (!copy(t->model, sizeof t->model, field[MODEL]) ||
-	    !copy(t->batch, sizeof t->batch, field[BATCH]))
-		return "should have a model and a batch, without quotes";
-	if (!copy(t->protocol, sizeof t->protocol, field[PROTOCOL]))
-		return "should have a protocol of at most 23 letters, without quotes";
-	t->peer = name_index(p, field[PEER]);
-	if (t->peer < 0)
-		return "names a tenth peer, or none that fits";
+	if (p->n == p->room) {
+		const int room = p->room ? 2 * p->room : 64;
+		struct peer_time *more = realloc(p->v, (size_t)room * sizeof *more);
+		if (!more)
+			return 0;
+		p->v = more;
+		p->room = room;
+	}
+	p->v[p->n] = *t;
+	p->v[p->n].model = strdup(t->model);
+	p->v[p->n].batch = strdup(t->batch);
 	p->n++;
-	return NULL;
+	return p->v[p->n - 1].model && p->v[p->n - 1].batch;
 }
 
-static int read_lines(struct peers *p, FILE *f, const char *path)
+/* Called when all rows of a scenario were read. */
+static void end_scenario(struct reading *r)
 {
-	char *line = NULL;
-	size_t size = 0;
-	const char *wrong = NULL;
-	int nth = 0, headed = 0;
-	while (!wrong && getline(&line, &size, f) >= 0) {
-		nth++;
-		line[strcspn(line, "\r\n")] = '\0';
-		if (!*line || *line == '#')
-			continue;
-		if (headed)
-			wrong = add(p, line);
-		else if (strcmp(line, heading))
-			wrong = "should be the heading: model, batch, page_size, peer, us, "
-				"protocol, source, separated by tabs";
-		headed = 1;
+	for (int k = 0; k < r->p->num_names && r->of.model; k++) {
+		const double *us = r->us[k];
+		const double parts = (r->has[PHASE_PREFILL] ? us[PHASE_PREFILL] : 0) +
+				     (r->has[PHASE_DECODE] ? us[PHASE_DECODE] : 0);
+		struct peer_time t = r->of;
+		t.peer = k;
+		t.us = fmin(fmin(us[PHASE_ALL], us[NUM_PHASES]), parts > 0 ? parts : INFINITY);
+		if (isfinite(t.us))
+			r->failed |= !add(r->p, &t);
 	}
-	if (wrong)
-		complain("%s:%d: %s", path, nth, wrong);
-	else if (ferror(f))
-		complain("%s: %s", path, strerror(errno));
-	free(line);
-	return !wrong && !ferror(f);
+	free(r->of.model);
+	free(r->of.batch);
+	r->of = (struct peer_time){ .model = NULL };
+	forget_times(r);
 }
 
-int peers_load(struct peers *p, const char *gpu, const char *path)
+/* -1: there are too many. */
+static int peer_of(struct peers *p, const char *kernel, const char *version)
 {
-	char name[GPU_NAME + 24], own[PATH_TEXT];
-	snprintf(name, sizeof name, "scenarios/peers_%s.tsv", gpu);
-	FILE *f = fopen(path ? path : data_path(own, name), "r");
-	*p = (struct peers){ 0 };
-	if (!f && !path && errno == ENOENT)
+	int k = 0;
+	while (k < p->num_names && strcmp(p->name[k], kernel))
+		k++;
+	if (k == p->num_names && version && k < MAX_PEERS) {
+		snprintf(p->name[k], sizeof p->name[k], "%s", kernel);
+		snprintf(p->version[k], sizeof p->version[k], "%.*s",
+			 (int)strcspn(version, " "), version);
+		p->num_names++;
+	}
+	return k < p->num_names ? k : -1;
+}
+
+/* The peer that runs both parts of a plan; -1: none does. */
+static int peer_of_plan(struct peers *p, const char *text)
+{
+	char part[2][MAX_PART_TEXT];
+	enum attune_how how;
+	if (!parts_parse(text, part, &how))
+		return -1;
+	for (int i = 0; i < 2; i++)
+		part[i][strcspn(part[i], " ")] = '\0';
+	return strcmp(part[0], part[1]) ? -1 : peer_of(p, part[0], NULL);
+}
+
+static int read_row(void *arg, const struct store_cell *c)
+{
+	struct reading *r = arg;
+	const int is_plan = !strcmp(c->phase, phase_name(NUM_PHASES));
+	int phase = 0;
+	if (c->scenario_id != r->scenario)
+		end_scenario(r);
+	r->scenario = c->scenario_id;
+	while (phase < NUM_PHASES && strcmp(c->phase, phase_name(phase)))
+		phase++;
+	r->has[phase] = 1;
+	if ((!c->plugin && !is_plan) || strcmp(c->outcome, outcome_name(OUTCOME_OK)))
 		return 1;
-	if (!f) {
-		complain("%s: %s", path ? path : own, strerror(errno));
-		return 0;
+	const int k = is_plan ? peer_of_plan(r->p, c->choice) : peer_of(r->p, c->kernel, c->plugin);
+	if (k < 0)
+		return 1;
+	if (!r->of.model) {
+		r->of = (struct peer_time){ .model = strdup(c->model),
+					    .batch = strdup(c->batch),
+					    .page_size = c->page_size,
+					    .kv_dtype = c->shape.kv_dtype };
+		r->failed |= !r->of.model || !r->of.batch;
+		snprintf(r->p->protocol, sizeof r->p->protocol, "%s", c->protocol);
 	}
-	const int done = read_lines(p, f, path ? path : own);
-	fclose(f);
-	return done;
+	r->us[k][phase] = fmin(r->us[k][phase], c->median_us);
+	return !r->failed;
 }
 
-/* The peers' caches are strided and have the type of the queries. */
-static int is_theirs(const struct measured *m)
+void peers_path(char path[PATH_TEXT], const char *given, const char *gpu)
 {
-	return m->shape.kv_layout == ATTUNE_KV_STRIDED && m->shape.kv_dtype == m->shape.dtype;
+	char name[GPU_NAME + 8];
+	snprintf(name, sizeof name, "%s_peers", gpu);
+	db_path_to_read(path, given, name);
+}
+
+int peers_load(struct peers *p, const char *gpu, const char *db)
+{
+	struct reading r = { .p = p };
+	struct store *store = store_open(db, 1);
+	*p = (struct peers){ .n = 0 };
+	if (!store)
+		return 0;
+	forget_times(&r);
+	const int read = store_each(store, gpu, NULL, read_row, &r);
+	end_scenario(&r);
+	store_close(store);
+	if (r.failed)
+		complain("%s: out of memory", db);
+	if (!read || r.failed)
+		peers_free(p);
+	return read && !r.failed;
+}
+
+void peers_free(struct peers *p)
+{
+	for (int i = 0; i < p->n; i++) {
+		free(p->v[i].model);
+		free(p->v[i].batch);
+	}
+	free(p->v);
+	*p = (struct peers){ .n = 0 };
 }
 
 const struct peer_time *peers_fastest(const struct peers *p, const struct measured *m, int peer)
 {
 	const struct peer_time *best = NULL;
-	for (const struct peer_time *t = p->v; is_theirs(m) && t < p->v + p->n; t++)
+	for (const struct peer_time *t = p->v; t && t < p->v + p->n; t++)
 		if ((peer < 0 || t->peer == peer) && t->page_size == m->shape.page_size &&
-		    !strcmp(t->model, m->model) && !strcmp(t->batch, m->batch_text) &&
-		    (!best || t->us < best->us))
+		    t->kv_dtype == m->shape.kv_dtype && !strcmp(t->model, m->model) &&
+		    !strcmp(t->batch, m->batch_text) && (!best || t->us < best->us))
 			best = t;
 	return best;
 }

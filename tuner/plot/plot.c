@@ -53,16 +53,17 @@ static const struct picture {
 	int (*series)(const struct plotted *, FILE *rows, FILE *settings);
 	int width, height;
 	const char *needs;
+	int of_peers; /* from the database of a race with plug-ins, if there is one */
 } pictures[] = {
-	{ "decode",   plot_decode,   series_decode,   900,  560, "uniform decode batches of two lengths, each with two sizes or more" },
-	{ "kernels",  plot_kernels,  series_kernels,  1200, 480, "batches of one model" },
-	{ "roofline", plot_roofline, series_roofline, 1100, 480, "measured ceilings" },
-	{ "regret",   plot_regret,   series_regret,   1100, 480, "measured plans" },
-	{ "ladder",   plot_ladder,   series_ladder,   1200, 980, "batches of the ladder (attune ladder --measure)" },
-	{ "prefill",  plot_prefill,  series_prefill,  1100, 480, "prompts with a tuned and an untuned time" },
-	{ "hybrid",   plot_hybrid,   series_hybrid,   1100, 520, "overlapped plans for one prompt chunk with many decodes" },
-	{ "mixed",    plot_mixed,    series_mixed,    1200, 560, "ceilings, or no batches in split peers with one prompt and decodes" },
-	{ "peers",    plot_peers,    series_peers,    1100, 720, "batches that are in the table of other projects' times (--peers)" },
+	{ "decode",   plot_decode,   series_decode,   900,  560, "uniform decode batches of two lengths, each with two sizes or more", 0 },
+	{ "kernels",  plot_kernels,  series_kernels,  1200, 480, "batches of one model", 0 },
+	{ "roofline", plot_roofline, series_roofline, 1100, 480, "measured ceilings", 0 },
+	{ "regret",   plot_regret,   series_regret,   1100, 480, "measured plans", 0 },
+	{ "ladder",   plot_ladder,   series_ladder,   1200, 980, "batches of the ladder (attune ladder --measure)", 0 },
+	{ "prefill",  plot_prefill,  series_prefill,  1100, 480, "prompts with a tuned and an untuned time", 0 },
+	{ "hybrid",   plot_hybrid,   series_hybrid,   1100, 520, "overlapped plans for one prompt chunk with many decodes", 0 },
+	{ "mixed",    plot_mixed,    series_mixed,    1200, 560, "ceilings, or no batches in split peers with one prompt and decodes", 1 },
+	{ "peers",    plot_peers,    series_peers,    1100, 720, "batches on which plug-ins raced (--peers)", 1 },
 };
 
 struct options {
@@ -74,7 +75,7 @@ static const struct argp_option argp_options[] = {
 	{ "db",     'd', "FILE",   0, "Database (results/NAME.sqlite)", 0 },
 	{ "header", 'H', "FILE",   0, "Rules learned from it (generated/attune_NAME.h)", 0 },
 	{ "out",    'o', "DIR",    0, "Folder for NAME_decode.svg and the other pictures (results)", 0 },
-	{ "peers",  'p', "FILE",   0, "Times of other projects' kernels on the same batches (scenarios/peers_NAME.tsv, if present)", 0 },
+	{ "peers",  'p', "FILE",   0, "Database in which other projects' kernels raced as plug-ins (results/NAME_peers.sqlite, if present)", 0 },
 	{ "model",  'm', "NAME@N", 0, "Model for the latency curves (the one with the most batches)", 0 },
 	{ 0 }
 };
@@ -322,12 +323,54 @@ static int draw(const struct plotted *p, const struct picture *picture, const st
 	return ok;
 }
 
-static int draw_all(const struct plotted *p, const struct options *o)
+static int draw_all(const struct plotted *p, const struct plotted *of_peers,
+		    const struct options *o)
 {
 	int ok = 1;
 	for (size_t i = 0; ok && i < COUNT(pictures); i++)
-		ok = draw(p, &pictures[i], o);
+		ok = draw(pictures[i].of_peers ? of_peers : p, &pictures[i], o);
 	return ok;
+}
+
+/* Reads a database and makes each policy's picks. 0 + complain. */
+static int plotted_load(struct plotted *p, struct data *d[2], const char *db,
+			const struct options *o, const struct forest *forest)
+{
+	d[0] = d[1] = NULL;
+	if (!data_load_both(db, o->gpu, &d[0], &d[1]))
+		return 0;
+	p->data = d[0];
+	p->all = d[1];
+	p->forest = forest;
+	return choose_model(p, o->model) && choose_picks(p, forest);
+}
+
+static void plotted_unload(struct plotted *p, struct data *d[2])
+{
+	for (int i = 0; i < NUM_POLICIES; i++)
+		free(p->pick[i]);
+	data_free(d[0]);
+	data_free(d[1]);
+}
+
+/* Draws the pictures of both databases; an exit code. */
+static int plot(const struct options *o, const struct forest *forest, const char *db)
+{
+	char raced[PATH_TEXT];
+	struct peers none = { .n = 0 }, others = none;
+	struct plotted p = { .peers = &none }, q = { .peers = &others };
+	struct data *d[2], *e[2] = { NULL, NULL };
+	int code = EXIT_USAGE;
+	peers_path(raced, o->peers, o->gpu);
+	const int has_race = o->peers || !access(raced, F_OK);
+	if (plotted_load(&p, d, db, o, forest) &&
+	    (!has_race || (peers_load(&others, o->gpu, raced) &&
+			   plotted_load(&q, e, raced, o, forest))))
+		code = draw_all(&p, has_race ? &q : &p, o) ? EXIT_DONE : EXIT_CHECK;
+	plotted_unload(&p, d);
+	plotted_unload(&q, e);
+	peers_free(&others);
+	return code;
 }
 
 int cmd_plot(int argc, char **argv)
@@ -345,9 +388,6 @@ int cmd_plot(int argc, char **argv)
 	struct options o = { .out = "results" };
 	char gpu[GPU_NAME], db[PATH_MAX], header[PATH_MAX];
 	struct forest forest = { 0 };
-	struct plotted p = { 0 };
-	static struct peers peers;
-	struct data *d = NULL, *all = NULL;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
@@ -358,23 +398,11 @@ int cmd_plot(int argc, char **argv)
 		complain("--out: %s: %s", o.out, strerror(errno));
 		return EXIT_USAGE;
 	}
-	if (!peers_load(&peers, gpu, o.peers))
-		return EXIT_USAGE;
-	db_path(db, o.db, gpu);
+	db_path_to_read(db, o.db, gpu);
 	rules_path(header, o.header, gpu);
-	data_load_both(db, o.gpu, &d, &all);
-	p.data = d;
-	p.all = all;
-	p.forest = &forest;
-	p.peers = &peers;
-	if (all && forest_load(&forest, header)) {
-		if (choose_model(&p, o.model) && choose_picks(&p, &forest))
-			code = draw_all(&p, &o) ? EXIT_DONE : EXIT_CHECK;
-		for (int i = 0; i < NUM_POLICIES; i++)
-			free(p.pick[i]);
+	if (forest_load(&forest, header)) {
+		code = plot(&o, &forest, db);
 		forest_free(&forest);
 	}
-	data_free(d);
-	data_free(all);
 	return code;
 }

@@ -146,22 +146,6 @@ static void tic_print(const struct mixed *x, int nth, FILE *settings)
 		length, nth);
 }
 
-/* The protocols of the peers' times in the picture, each once. */
-static void protocols_print(const struct plotted *p, const struct mixed *v, int n, FILE *settings)
-{
-	char text[100] = "";
-	for (int i = 0; i < n; i++)
-		for (int k = 0; k < p->peers->num_names; k++) {
-			const struct peer_time *t =
-			    peers_fastest(p->peers, &p->data->v[v[i].scenario], k);
-			const size_t used = strlen(text);
-			if (t && !strstr(text, t->protocol))
-				snprintf(text + used, sizeof text - used, "%s%s",
-					 used ? " or " : "", t->protocol);
-		}
-	fprintf(settings, "peers_protocol = '%s'\n", text);
-}
-
 /* The series with at least one time: their names and their columns. */
 static void seen_print(const struct peers *p, const int *seen, FILE *settings)
 {
@@ -194,7 +178,6 @@ int series_mixed(const struct plotted *p, FILE *rows, FILE *settings)
 	}
 	fputs(")'\n", settings);
 	seen_print(p->peers, seen, settings);
-	protocols_print(p, v, n, settings);
 	range_print(settings, "over", found);
 	fprintf(settings, "num_mixed = %d\ndram_gbps = %g\nfma_tflops = %g\n", n, r->dram_gbps,
 		r->fma_tflops);

@@ -1,5 +1,5 @@
-/* plot_peers.c - the peers picture: times of other projects' kernels over the time of the tuned
- * choice, on every batch that has both. */
+/* plot_peers.c - the peers picture: times of other projects' kernels over that of our fastest plan, on
+ * every batch on which both raced. */
 #include "plot.h"
 #include "harness/scenario/scenario.h"
 #include "tuner/compare/peers.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Panels, and their blocks of rows. */
-enum { PROMPTS, MIXED, DECODES, NUM_PANELS };
+enum { PROMPTS, MIXED, DECODES, NUM_PANELS, MAX_SHOWN = 400 };
 static const char *const titles[NUM_PANELS] = { "whole prompts", "prompts beside decodes",
 						"decodes" };
 
@@ -24,7 +24,7 @@ static int panel_of(const struct measured *m)
 
 struct shown {
 	int scenario;
-	double us; /* of the tuned choice */
+	double us; /* of our fastest plan */
 };
 
 static int by_time(const void *pa, const void *pb)
@@ -34,12 +34,12 @@ static int by_time(const void *pa, const void *pb)
 }
 
 /* The batches of a panel, shortest call first. */
-static int find_shown(const struct plotted *p, int panel, struct shown v[MAX_PEER_TIMES])
+static int find_shown(const struct plotted *p, int panel, struct shown v[MAX_SHOWN])
 {
 	int n = 0;
-	for (int s = p->first; s < p->end && n < MAX_PEER_TIMES; s++) {
+	for (int s = p->first; s < p->end && n < MAX_SHOWN; s++) {
 		const struct measured *m = &p->data->v[s];
-		v[n] = (struct shown){ s, plotted_time(p, POLICY_TREE, s) };
+		v[n] = (struct shown){ s, data_oracle(p->data, s) };
 		n += panel_of(m) == panel && isfinite(v[n].us) && peers_fastest(p->peers, m, -1);
 	}
 	qsort(v, (size_t)n, sizeof *v, by_time);
@@ -84,7 +84,7 @@ static void row_print(const struct plotted *p, const struct shown *x, int nth, F
 static int panel_print(const struct plotted *p, int panel, FILE *rows, FILE *settings,
 		       struct range *found, int *seen)
 {
-	struct shown v[MAX_PEER_TIMES];
+	struct shown v[MAX_SHOWN];
 	const int n = find_shown(p, panel, v);
 	fprintf(settings, "%s\"(", panel ? " " : "");
 	for (int i = 0; i < n; i++) {

@@ -73,34 +73,78 @@ int show_best(const struct data *d, const struct forest *f, const char *model, e
 }
 
 /* ---- times of other projects' kernels ------------------------------------------------ */
+
+/* How one peer, or the fastest of all, stands to the fastest plan of ours. */
+struct standing {
+	double sum; /* of log ratios */
+	int n, ours_ahead;
+};
+
+static void stand(struct standing *s, double ratio)
+{
+	s->sum += log(ratio);
+	s->ours_ahead += ratio > 1;
+	s->n++;
+}
+
+static void standing_print(const struct standing *s, const char *name, const char *version)
+{
+	if (s->n)
+		fprintf(stderr, "# %-12s %.3f x ours, geometric mean of %d; ours is ahead on %d%s%s\n",
+			name, exp(s->sum / s->n), s->n, s->ours_ahead, *version ? "; " : "",
+			version);
+}
+
+static void peers_row(struct table *t, const struct data *d, const struct forest *f, int s,
+		      const struct peers *peers, const struct peer_time *p, enum format format)
+{
+	const struct measured *m = &d->v[s];
+	struct pick pick;
+	forest_pick(d, f, s, &pick);
+	const double us = data_plan_time(d, s, &pick), best = data_oracle(d, s);
+	table_text(t, m->model);
+	table_number(t, m->shape.page_size, 0);
+	batch_cell(t, m->batch_text, format);
+	table_number(t, best, 3);
+	table_number(t, isfinite(us) ? us : NAN, 3);
+	table_number(t, p->us, 3);
+	table_text(t, peers->name[p->peer]);
+	table_number(t, p->us / best, 3);
+	table_end_row(t);
+}
+
 int show_peers(const struct data *d, const struct forest *f, const struct peers *peers,
 	       const char *model, enum format format)
 {
-	const char *columns[] = { "model",   "page_size", "batch",    "best_us", "header_us",
-				  "peer_us", "peer",      "protocol", "ratio" };
+	const char *columns[] = { "model",     "page_size", "batch", "best_us",
+				  "header_us", "peer_us",   "peer",  "ratio" };
 	struct table *t = table_new(format, columns, (int)COUNT(columns));
+	struct standing all = { 0 }, of[MAX_PEERS] = { { 0 } };
+	double gain = 0; /* sum of logs: of the fastest of all to ours */
 	if (!t)
 		return 0;
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *m = &d->v[s];
 		const struct peer_time *p = peers_fastest(peers, m, -1);
-		struct pick pick;
 		if (!p || (model && strcmp(model, m->model)) || !isfinite(data_oracle(d, s)))
 			continue;
-		forest_pick(d, f, s, &pick);
-		const double us = data_plan_time(d, s, &pick);
-		table_text(t, m->model);
-		table_number(t, m->shape.page_size, 0);
-		batch_cell(t, m->batch_text, format);
-		table_number(t, data_oracle(d, s), 3);
-		table_number(t, isfinite(us) ? us : NAN, 3);
-		table_number(t, p->us, 3);
-		table_text(t, peers->name[p->peer]);
-		table_text(t, p->protocol);
-		table_number(t, isfinite(us) ? p->us / us : NAN, 3);
-		table_end_row(t);
+		peers_row(t, d, f, s, peers, p, format);
+		stand(&all, p->us / data_oracle(d, s));
+		gain += fmin(0, log(p->us / data_oracle(d, s)));
+		for (int k = 0; k < peers->num_names; k++) {
+			const struct peer_time *one = peers_fastest(peers, m, k);
+			if (one)
+				stand(&of[k], one->us / data_oracle(d, s));
+		}
 	}
 	table_print(t, stdout);
+	fflush(stdout);
+	standing_print(&all, "the fastest", "");
+	for (int k = 0; k < peers->num_names; k++)
+		standing_print(&of[k], peers->name[k], peers->version[k]);
+	if (all.n)
+		fprintf(stderr, "# a choice among all kernels would take %.4f x ours alone\n",
+			exp(gain / all.n));
 	return 1;
 }
 

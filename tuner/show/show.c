@@ -40,7 +40,7 @@ static const struct argp_option rows[] = {
 	{ "phase", OPT_PHASE, "PHASE", 0, "Only the variants of one part: prefill or decode", 0 },
 	{ "why", OPT_WHY, NULL, 0, "Only explain the header's pick, in any format", 0 },
 	{ "best", OPT_BEST, NULL, 0, "Each scenario's fastest plan and the header's", 0 },
-	{ "peers", OPT_PEERS, "FILE", OPTION_ARG_OPTIONAL, "Times of other projects' kernels and the header's (scenarios/peers_NAME.tsv)", 0 },
+	{ "peers", OPT_PEERS, NULL, 0, "Times of other projects' kernels, which raced as plug-ins, and ours (results/NAME_peers.sqlite)", 0 },
 	{ "kernels", OPT_KERNELS, NULL, 0, "Kernels with their tunables and rules", 0 },
 	{ "ceilings", OPT_CEILINGS, NULL, 0, "Measured limits of the device", 0 },
 	{ "stale", OPT_STALE, NULL, 0, "Times of older kernel sources, and the picks that depend on them", 0 },
@@ -71,10 +71,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_WHY: o->what = SHOW_WHY; return 0;
 	case OPT_BEST: o->what = SHOW_BEST; return 0;
-	case OPT_PEERS:
-		o->what = SHOW_PEERS;
-		o->peers = arg;
-		return 0;
+	case OPT_PEERS: o->what = SHOW_PEERS; return 0;
 	case OPT_KERNELS: o->what = SHOW_KERNELS; return 0;
 	case OPT_CEILINGS: o->what = SHOW_CEILINGS; return 0;
 	case OPT_STALE: o->what = SHOW_STALE; return 0;
@@ -304,18 +301,21 @@ static int show_batch(const struct show *o, const char *db, const char *gpu)
 	return code;
 }
 
-static int show_list(const struct data *d, const struct show *o, const struct forest *f)
+static int show_list(const struct data *d, const struct show *o, const struct forest *f,
+		     const char *db)
 {
-	static struct peers peers;
+	struct peers peers;
 	if (o->what == SHOW_BEST)
 		return show_best(d, f, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
-	if (!peers_load(&peers, d->gpu, o->peers))
+	if (!peers_load(&peers, d->gpu, db))
 		return EXIT_USAGE;
-	if (!peers.n) {
-		complain("no times of others: scenarios/peers_%s.tsv is missing or empty", d->gpu);
-		return EXIT_USAGE;
-	}
-	return show_peers(d, f, &peers, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
+	int code = EXIT_USAGE;
+	if (!peers.n)
+		complain("%s: no plug-in raced there; attune --plugin FILE sweep makes such rows", db);
+	else
+		code = show_peers(d, f, &peers, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
+	peers_free(&peers);
+	return code;
 }
 
 static int show_lists(const struct show *o, const char *db, const char *gpu)
@@ -328,7 +328,7 @@ static int show_lists(const struct show *o, const char *db, const char *gpu)
 		code = EXIT_USAGE;
 		rules_path(header, o->header, gpu);
 		if (forest_load(&f, header)) {
-			code = show_list(d, o, &f);
+			code = show_list(d, o, &f, db);
 			forest_free(&f);
 		}
 	}
@@ -346,7 +346,10 @@ int cmd_show(int argc, char **argv)
 		return show_kernels(o.gpu, o.format) ? EXIT_DONE : EXIT_USAGE;
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
-	db_path_to_read(db, o.db, gpu);
+	if (o.what == SHOW_PEERS)
+		peers_path(db, o.db, gpu);
+	else
+		db_path_to_read(db, o.db, gpu);
 	switch (o.what) {
 	case SHOW_CEILINGS: return show_ceilings(db, gpu, o.format);
 	case SHOW_STALE: return show_stale(db, gpu, &o);

@@ -29,7 +29,7 @@ do for [i = 1:num_seen] {
 	if (i == num_own + 1) {
 		row = 0.79
 		at = 0.03
-		others = sprintf('others, %s:', peers_protocol)
+		others = 'others:'
 		set label 20 others at screen 0.02,row left textcolor rgb faint
 		at = 0.035 + 0.0058 * strlen(others)
 	}

@@ -1,10 +1,10 @@
-# peers.gp - a row a batch, a point an other's kernel: its time over that of the tuned choice.
+# peers.gp - a row a batch, a point an other's kernel: its time over that of our fastest plan.
 # Rows are as high in all panels: prompts above mixed batches on the left, decodes on the right.
 array shade[9] = ['#d55e00', '#009e73', '#117733', '#5e3c99', '#e69f00', '#b3a900', '#56b4e9', '#cc79a7', '#882255']
 array shape[9] = [9, 7, 5, 13, 11, 15, 7, 9, 5]
 set label 1 sprintf('Kernels of others beside attune, on %s', device)
-set label 2 sprintf('Time of a call over that of the tuned choice, right of the line attune is faster; the shortest call on top; %s', what)
-set label 3 sprintf('ours: %s protocol; others: own sessions, the better of bursts and unbroken load', protocol)
+set label 2 sprintf('Time of a call over that of our fastest plan, right of the line attune is faster; the shortest call on top; %s', what)
+set label 3 sprintf('all in the same rounds of one race each, %s protocol; every kernel by its fastest setting', protocol)
 unset key
 # The legend, two lines of it
 at = 0.03
