@@ -55,8 +55,10 @@ static int migrate(struct store *s)
 	char stamp[96];
 	snprintf(stamp, sizeof stamp, "PRAGMA application_id = %d; PRAGMA user_version = %d",
 		 APPLICATION, VERSION);
-	if (!store_execute(s, "PRAGMA foreign_keys = OFF") || store_number(s, BEGIN, "") < 0)
+	if (!store_execute(s, "PRAGMA foreign_keys = OFF"))
 		return store_explain(s);
+	if (store_number(s, BEGIN, "") < 0)
+		return 0;
 	const int from = version_of(s);
 	int ok = from >= 0 && (from == VERSION || store_migrate(s, from)) &&
 		 (store_execute(s, stamp) || store_explain(s));

@@ -35,13 +35,14 @@ int store_merge(struct store *s, const char *path, long long *added)
 		complain("%s: cannot be merged into itself", path);
 		return 0;
 	}
+	if (!store_enter_wal(s))
+		return 0;
 	char *attach = sqlite3_mprintf("ATTACH %Q AS src", path);
-	if (!attach || !store_enter_wal(s) || !store_execute(s, attach)) {
-		sqlite3_free(attach);
-		return store_explain(s);
-	}
+	int ok = (attach && store_execute(s, attach)) || store_explain(s);
 	sqlite3_free(attach);
-	int ok = store_begin(s);
+	if (!ok)
+		return 0;
+	ok = store_begin(s);
 	if (ok) {
 		const long long before = store_number(s, COUNT_ROWS, "");
 		ok = before >= 0 && (store_execute(s, store_merge_sql) || store_explain(s)) &&
