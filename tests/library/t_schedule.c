@@ -166,6 +166,7 @@ static const attune_batch five_batch = { 5, five.start, five.seq };
 static attune_plan two_parts(int prefill, int decode)
 {
 	return (attune_plan){ .num_parts = 2,
+			      .num_tokens = 112,
 			      .num_seqs = 5,
 			      .part = { { prefill, 1, 4, 40, 70, .range_tokens = 111 },
 					{ decode, 0, 3, 1, 1, 2, .range_tokens = 42 } } };

@@ -274,5 +274,6 @@ int main(void)
 		cmocka_unit_test(the_longest_texts_fit),
 		cmocka_unit_test(one_without_axes_is_a_choice),
 	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

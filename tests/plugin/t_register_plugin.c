@@ -114,5 +114,6 @@ int main(void)
 		cmocka_unit_test(unsound_axes_are_refused),
 		cmocka_unit_test(at_most_12_are_taken),
 	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
