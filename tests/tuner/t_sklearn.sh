@@ -8,7 +8,7 @@ if ! "$python" -c 'import sklearn' 2>/dev/null; then
 	exit 0
 fi
 for db in results/*.sqlite; do
-	case $db in *_steady.sqlite) continue ;; esac # nothing is learned from these
+	case $db in *_steady.sqlite | *_peers.sqlite) continue ;; esac # nothing is learned from these
 	[ -e "$db" ] || continue
 	gpu=${db#results/} gpu=${gpu%.sqlite} n=$((n + 1))
 	mkdir "$tmp/$gpu"
