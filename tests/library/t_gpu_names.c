@@ -199,7 +199,7 @@ static void why_is_one_line(void **state)
 	}
 }
 
-/* Names are parts of file names and of identifiers in C, and of two endings and of "cpu" the
+/* Names are parts of file names and of identifiers in C, and of some endings and of "cpu" the
  * meaning is taken. */
 static void odd_names_become_valid(void **state)
 {
@@ -210,6 +210,7 @@ static void odd_names_become_valid(void **state)
 		{ "NVIDIA", "gpu" },
 		{ "CPU", "cpu_gpu" },
 		{ "NVIDIA Thing Steady", "thing_steady_gpu" },
+		{ "NVIDIA Thing Peers", "thing_peers_gpu" },
 		{ "NVIDIA H200 E4M3", "h200_e4m3_gpu" },
 		{ "NVIDIA 1000", "gpu_1000" },
 		{ "../../tmp/x", "tmp_x" },

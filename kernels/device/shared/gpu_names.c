@@ -186,7 +186,7 @@ static int ends_with(const char *text, const char *end)
  * A name leaves room for these endings: a longer text is cut and gets a hash of the whole. */
 static void take_name(struct device_info *d, const char *name)
 {
-	static const char *const taken[] = { "_e4m3", "_steady" };
+	static const char *const taken[] = { "_e4m3", "_peers", "_steady" };
 	enum { MOST = GPU_NAME - sizeof "_steady" };
 	const char *front = isdigit((unsigned char)*name) ? "gpu_" : "", *end = "";
 	char text[MOST_SLUG + 8];
