@@ -29,8 +29,12 @@ sound_db() { # DB
 	[ -z "$(ask "$1" 'PRAGMA foreign_key_check')" ] || echo "foreign_key_check fails"
 }
 
-rows() { # DB: every measured row
-	ask "$1" 'SELECT * FROM measurement ORDER BY race, variant'
+# Every measured row; none of a database that has no tables yet. Which row is the newest of its cell
+# may change: confirm measures a scenario again as a whole if it was killed in the middle of it.
+rows() { # DB
+	[ "$(ask "$1" "SELECT count(*) FROM sqlite_schema WHERE name = 'measurement'")" = 1 ] || return 0
+	ask "$1" 'SELECT race, variant, build, ending, samples, median, below, spread, ci, ratio
+		FROM measurement ORDER BY race, variant'
 }
 
 count() { # DB
@@ -42,19 +46,20 @@ count() { # DB
 }
 
 # What was measured, without times: a sweep measures the same choices each time, but which plans of
-# two parts it composes depends on its times.
-structure() { # DB
-	ask "$1" "SELECT model, batch, phase, kernel, variant, stage FROM history WHERE phase <> 'plan'
+# two parts it composes depends on its times. VIEW: history, or newest, which leaves out rows that
+# were measured again.
+structure() { # DB VIEW
+	ask "$1" "SELECT model, batch, phase, kernel, variant, stage FROM $2 WHERE phase <> 'plan'
 		ORDER BY 1, 2, 3, 4, 5, 6;
-		SELECT 'plans', count(*) FROM history WHERE phase = 'plan';
+		SELECT 'plans', count(*) FROM $2 WHERE phase = 'plan';
 		SELECT 'failed', count(*) FROM failures"
 }
 
-same_structure() { # DB REFERENCE
-	structure "$1" >"$tmp/structure"
-	structure "$2" | cmp -s - "$tmp/structure" || echo "other rows than undisturbed"
-	twice=$(ask "$1" 'SELECT count(*) FROM (SELECT 1 FROM history GROUP BY
-		model, batch, phase, plan, stage HAVING count(*) > 1)')
+same_structure() { # DB REFERENCE VIEW
+	structure "$1" "$3" >"$tmp/structure"
+	structure "$2" "$3" | cmp -s - "$tmp/structure" || echo "other rows than undisturbed"
+	twice=$(ask "$1" "SELECT count(*) FROM (SELECT 1 FROM $3 GROUP BY
+		model, batch, phase, plan, stage HAVING count(*) > 1)")
 	[ "$twice" = 0 ] || echo "$twice cells were measured twice"
 	sound_db "$1"
 }
@@ -77,7 +82,7 @@ sound_sweep() {
 	sound_db "$w/db.sqlite"
 }
 same_sweep() {
-	same_structure "$w/db.sqlite" "$ref/db.sqlite"
+	same_structure "$w/db.sqlite" "$ref/db.sqlite" history
 }
 
 fresh_confirm() {
@@ -92,7 +97,7 @@ sound_confirm() {
 	[ "$(count "$w/db.sqlite")" -ge "$(count "$ref/db.sqlite")" ] || echo "rows of the sweep are lost"
 }
 same_confirm() {
-	same_structure "$w/db.sqlite" "$ref/confirmed.sqlite"
+	same_structure "$w/db.sqlite" "$ref/confirmed.sqlite" newest
 }
 
 fresh_merge() {
