@@ -108,7 +108,7 @@ locked() {
 		[ -e "$db" ] || quiet merge "$db" # an empty one
 		rm -f "$tmp/pipe"
 		mkfifo "$tmp/pipe"
-		sqlite3 "$db" <"$tmp/pipe" >/dev/null 2>&1 &
+		sqlite3 -cmd '.timeout 60000' "$db" <"$tmp/pipe" >/dev/null 2>&1 &
 		holder=$!
 		exec 9>"$tmp/pipe"
 		echo 'BEGIN EXCLUSIVE;' >&9
