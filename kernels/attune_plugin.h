@@ -80,11 +80,9 @@ enum {
 	/* Slots of live pages behind the end of a sequence hold finite numbers, as in a cache that
 	 * was cleared once. */
 	ATTUNE_PLUGIN_FINITE_SLOTS = 1,
-	/* Entries of the block table behind the last live page are numbers of pages that exist. */
-	ATTUNE_PLUGIN_VALID_TABLE = 2,
 	/* Rows of q and out are dense: heads lie head_size elements apart, tokens num_query_heads x
 	 * head_size. */
-	ATTUNE_PLUGIN_DENSE_ROWS = 4
+	ATTUNE_PLUGIN_DENSE_ROWS = 2
 };
 
 typedef struct attune_plugin {
