@@ -126,6 +126,33 @@ static void test_own_and_translated(void **state)
 	data_free(own);
 }
 
+/* Only decodes were measured here, and take 1.5 times as long: so are prefills expected to. */
+static void test_prefills_follow_decodes(void **state)
+{
+	const struct made_up_gpu slow = { "h100", 1, 1 };
+	const struct asked few = { &slow, &world, measured, 0 };
+	struct data *own = world_data(&slow);
+	int prefills = 0;
+	(void)state;
+	for (int i = 0; i < 60; i += 3)
+		add_world_scenario(own, &few, i, "train");
+	for (int i = 0; i < own->num_cells; i++)
+		own->cell[i].us = own->cell[i].median_us *= 1.5;
+	assert_true(data_finish(own));
+	struct data *d = data_transfer(own, prior);
+	for (int s = 0; s < d->n; s++)
+		for (int r = s * NUM_PHASES + PHASE_PREFILL, i = d->row[r]; i < d->row[r + 1]; i++) {
+			const struct part *p = &d->v[s].part[PHASE_PREFILL];
+			const double us = model_us(&slow, p, &d->choice[d->key[i] / NUM_PASSES]);
+			assert_true(d->cell[i].translated);
+			assert_true(fabs(log(d->cell[i].us / us / 1.5)) < 0.1);
+			prefills++;
+		}
+	assert_true(prefills > 100);
+	data_free(d);
+	data_free(own);
+}
+
 /* Some cells of each kernel are measured here; the expected times of the others are near the
  * truth. */
 static void test_slow_kernel(void **state)
@@ -364,6 +391,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nothing_measured),
 		cmocka_unit_test(test_own_and_translated),
+		cmocka_unit_test(test_prefills_follow_decodes),
 		cmocka_unit_test(test_slow_kernel),
 		cmocka_unit_test(test_few_scenarios),
 		cmocka_unit_test(test_header),

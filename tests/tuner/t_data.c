@@ -105,6 +105,23 @@ static void test_trees_learn_from_pass_a_and_pass_b_decides(void **state)
 	data_free(d);
 }
 
+/* One launch for a whole mixed batch. */
+static void test_one_launch_is_confirmed_by_its_own_pass_b(void **state)
+{
+	static const char mixed[] = "q512s1k_8q1s4k";
+	struct data *d = begin();
+	(void)state;
+	add_pass(d, 'A', mixed, "all", QBLOCK(16), 100);
+	add_pass(d, 'A', mixed, "all", QBLOCK(64), 98);
+	add_pass(d, 'B', mixed, "all", QBLOCK(16), 110);
+	assert_true(data_finish(d));
+	const int c16 = choice_of(d, "qblock", QBLOCK(16)),
+		  c64 = choice_of(d, "qblock", QBLOCK(64));
+	assert_true(data_confirmed(d, 0, &(struct pick){ c16, -1, 0, ATTUNE_SERIAL }));
+	assert_false(data_confirmed(d, 0, &(struct pick){ c64, -1, 0, ATTUNE_SERIAL }));
+	data_free(d);
+}
+
 /* A choice that pass B lacks is faster by far than all in it: it came later, so both passes
  * count as one. */
 static void test_an_old_pass_b_decides_nothing(void **state)
@@ -273,6 +290,7 @@ int main(void)
 		cmocka_unit_test(test_what_does_not_belong_is_refused),
 		cmocka_unit_test(test_scenarios_differ_by_any_of_their_keys),
 		cmocka_unit_test(test_trees_learn_from_pass_a_and_pass_b_decides),
+		cmocka_unit_test(test_one_launch_is_confirmed_by_its_own_pass_b),
 		cmocka_unit_test(test_an_old_pass_b_decides_nothing),
 		cmocka_unit_test(test_order_of_insertion_leaves_no_trace),
 	};
