@@ -1,4 +1,5 @@
-/* t_confirm.c - `attune confirm`: a scenario is measured as a whole, in one session, or not at all. */
+/* t_confirm.c - `attune confirm`: a scenario is measured as a whole, in one session, or not at all.
+ * `attune check`: whether the picks still beat their rivals. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -185,11 +186,74 @@ static void a_wish_more_measures_its_scenario_again(void **state)
 	assert_int_equal(foresee("").cells, 0);
 }
 
+/* ---- attune check ------------------------------------------------------------------------ */
+
+/* The columns of a row that `attune check --format tsv` prints. */
+struct checked {
+	char batch[40], phase[20];
+	double then_us, now_us, then_lost, now_lost;
+};
+
+/* Its rows; *code is its exit code. */
+static int check_rules(struct checked rows[8], int *code)
+{
+	int n = 0;
+	listen_begin();
+	*code = run_command(cmd_check, words("--gpu cpu --format tsv --db %s --header %s", db,
+					     header));
+	for (char *line = strchr(printed, '\n'); line && line[1] && n < 8;
+	     line = strchr(line + 1, '\n'), n++)
+		assert_int_equal(sscanf(line, " tiny@1 %39s %19s %lf %lf %lf %lf", rows[n].batch,
+					rows[n].phase, &rows[n].then_us, &rows[n].now_us,
+					&rows[n].then_lost, &rows[n].now_lost),
+				 6);
+	return n;
+}
+
+/* The pick, and its times in the database and today. Its rivals took 10 and 11 us, and take what
+ * fake_worker.h says: the pick comes first in each race, or last. */
+static void check_says_whether_a_new_tune_pays(void **state)
+{
+	static const struct {
+		int is_slow_pick, backwards, code;
+		double then_us, now_us, then_lost, now_lost;
+		const char *says;
+	} cases[] = {
+		{ 1, 0, EXIT_DONE, 12, 10, 1.2, 1, "3 picks take 0.833 x their old times; they lose "
+		  "0.0 % to their fastest rivals (before: 20.0 %); the rules still fit" },
+		{ 1, 1, EXIT_DONE, 12, 12, 1.2, 1.2, "the rules still fit" },
+		{ 0, 1, EXIT_CHECK, 10, 12, 1, 1.2, "3 picks take 1.200 x their old times; they lose "
+		  "20.0 % to their fastest rivals (before: 0.0 %); a new tune pays: make tune" },
+	};
+	struct checked rows[8];
+	int code, fastest;
+	(void)state;
+	struct data *d = data_load(db, "cpu");
+	assert_true(data_best(d, 0, PHASE_DECODE, &fastest) == 10);
+	data_free(d);
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		make_header(cases[i].is_slow_pick ? 0 : fastest);
+		fake.backwards = cases[i].backwards;
+		const int n = check_rules(rows, &code);
+		assert_non_null(strstr(heard(), cases[i].says));
+		assert_int_equal(code, cases[i].code);
+		assert_int_equal(n, 3); /* decodes of both batches, a prefill of one */
+		for (int k = 0; k < n; k++) {
+			assert_float_equal(rows[k].then_us, cases[i].then_us, 1e-6);
+			assert_float_equal(rows[k].now_us, cases[i].now_us, 1e-6);
+			assert_float_equal(rows[k].then_lost, cases[i].then_lost, 1e-6);
+			assert_float_equal(rows[k].now_lost, cases[i].now_lost, 1e-6);
+		}
+	}
+	fake.backwards = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_scenario_is_measured_as_a_whole),
 		cmocka_unit_test(a_wish_more_measures_its_scenario_again),
+		cmocka_unit_test(check_says_whether_a_new_tune_pays),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("confirm", tests, begin, end);

@@ -309,19 +309,24 @@ static void test_portfolio(void **state)
 	(void)state;
 	for (int i = 0; i < tries; i++) {
 		struct matrix *m = matrix_new(20, 8);
-		long long best = -1;
+		long long best = -1, alone = -1, weight = 0;
 		for (int k = 0; k < m->rows * m->cols; k++)
 			m->cost[k] = (int)(next_random(&seed) % 1000);
 		for (int r = 0; r < m->rows; r++)
-			m->weight[r] = 1 + (int)(next_random(&seed) % 4);
+			weight += m->weight[r] = 1 + (int)(next_random(&seed) % 4);
 		for (int a = 0; a < 8; a++) {
+			const long long one = minima(m, (int[]){ a }, 1);
+			alone = alone < 0 || one < alone ? one : alone;
 			m->choice[a] = a;
 			for (int b = 0; b < a; b++) {
 				const long long v = minima(m, (int[]){ a, b }, 2);
 				best = best < 0 || v < best ? v : best;
 			}
 		}
-		assert_true(matrix_portfolio(m, 2, -1, &curve));
+		assert_true(matrix_portfolio(m, 2, &curve));
+		assert_int_equal(curve.n, 2);
+		assert_float_equal(curve.mean[0], exp((double)alone / (double)weight / 1e6), 1e-9);
+		assert_true(curve.mean[1] < curve.mean[0] && curve.worst[0] > curve.mean[0]);
 		assert_int_equal(m->cols, 2);
 		assert_true(m->choice[0] < m->choice[1]);
 		const long long got = minima(m, (int[]){ 0, 1 }, 2);
