@@ -5,6 +5,7 @@
     FIRST=101                      from that place on
     ONLY=harness/store             of these files
     ALSO=t_tune.sh,t_bridge_race   tests of more than half a minute, which are left out otherwise
+    SECONDS=5                      no test that takes more CPU time than that
     RETRY=1                        only places that no test noticed last time, by SEED.tsv
     TESTS=t_data,t_emit            these tests alone, whichever lines they run
 
@@ -188,6 +189,16 @@ class Reach:
         if not missing:
             return
         cover = self.tree.build / "cover"
+        library, real = cover / "libinside.so", self.tree.build / "real.a"
+        if not library.exists() or library.stat().st_mtime < real.stat().st_mtime or not self.known["tests"]:
+            self.make_cover(cover)
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            for test, found in zip(missing, pool.map(lambda t: self.of_test(t, cover), missing)):
+                self.known["tests"][test] = found
+                self.path.write_text(json.dumps(self.known))
+                print(f"{test:24} {found['verdict']:7} {found['wall']:7.1f} s", file=sys.stderr)
+
+    def make_cover(self, cover):
         shutil.rmtree(cover, ignore_errors=True)
         cover.mkdir()
         objects = []
@@ -197,11 +208,6 @@ class Reach:
             assert not error, error
         (cover / "exit.c").write_text(EXIT_SHIM)
         self.tree.link(cover / "libinside.so", [*objects, "--coverage", cover / "exit.c"])
-        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            for test, found in zip(missing, pool.map(lambda t: self.of_test(t, cover), missing)):
-                self.known["tests"][test] = found
-                self.path.write_text(json.dumps(self.known))
-                print(f"{test:24} {found['verdict']:7} {found['wall']:7.1f} s", file=sys.stderr)
 
     def of_test(self, test, cover):
         counts = self.tree.home / "counts" / test
@@ -228,21 +234,22 @@ class Reach:
         shutil.rmtree(counts)
         return {"key": self.key(test), "verdict": verdict, "wall": wall, "cpu": cpu, "lines": lines}
 
-    def tests_of(self, name, line):
+    def tests_of(self, name, line, seconds):
         """Tests that run the line (from 1), or the nearest line above it that has code."""
         with_code = {l for t in self.known["tests"].values() for l in t["lines"].get(name, [])}
         near = [l for l in range(line, max(line - 4, 0), -1) if l in with_code]
         found = [
-            (t["wall"], test)
+            (t["cpu"], test)
             for test, t in self.known["tests"].items()
-            if t["verdict"] == "passes" and near and near[0] in t["lines"].get(name, [])
+            if t["verdict"] == "passes" and t["cpu"] <= seconds and near and near[0] in t["lines"].get(name, [])
         ]
         return [test for _, test in sorted(found)]
 
 
 class Trial:
-    def __init__(self, tree, reach, tests, alone):
-        self.tree, self.reach, self.tests, self.alone = tree, reach, set(tests), alone
+    def __init__(self, tree, reach, tests, o):
+        self.tree, self.reach, self.tests, self.seconds = tree, reach, set(tests), o.seconds
+        self.alone = o.tests.split(",") if o.tests else []
         self.locks = {t: threading.Lock() for t in tests}
 
     def judge(self, place):
@@ -258,7 +265,8 @@ class Trial:
             source.write_text("\n".join(lines))
             if self.tree.compile(source, os.path.dirname(name), folder / "mutant.o"):
                 return "does not compile", ""
-            tests = self.alone or [t for t in self.reach.tests_of(name, i + 1) if t in self.tests]
+            near = self.reach.tests_of(name, i + 1, self.seconds)
+            tests = self.alone or [t for t in near if t in self.tests]
             if not tests:
                 return "not run by a test", ""
             self.tree.link(folder / "libinside.so", [folder / "mutant.o"])
@@ -298,6 +306,7 @@ def options():
     p.add_argument("--first", type=int, default=1)
     p.add_argument("--only", default="")
     p.add_argument("--also", default="")
+    p.add_argument("--seconds", type=float, default=60)
     p.add_argument("--retry", default="")
     p.add_argument("--tests", default="")
     p.add_argument("--cover", type=int, default=0, help="places to measure reach for, when more than N")
@@ -332,7 +341,7 @@ def main():
     before = last_verdicts(path)
     if o.retry:
         chosen = [p for p in chosen if before.get((p[0], p[2].strip(), p[3].strip())) in UNNOTICED]
-    trial, count = Trial(tree, reach, tests, alone), {}
+    trial, count = Trial(tree, reach, tests, o), {}
     with open(path, "a") as table, concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
         running = {pool.submit(trial.judge, place): place for place in chosen}
         for done in concurrent.futures.as_completed(running):
