@@ -1,5 +1,6 @@
 /* t_confirm.c - `attune confirm`: a scenario is measured as a whole, in one session, or not at all.
- * `attune check`: whether the picks still beat their rivals. `attune ladder --measure`. */
+ * `attune check`: whether the picks still beat their rivals. `attune ladder --measure`,
+ * `attune bench`: what they measure. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -279,6 +280,30 @@ static void ladder_measures_the_batches_of_equal_sequences(void **state)
 			fail_msg("no '%s' in:\n%s", rows[i], printed);
 }
 
+/* ---- attune bench ---------------------------------------------------------------------------- */
+
+/* Times are this machine's own; each is compared with the oracle's of its batch. */
+static void bench_times_all_contenders(void **state)
+{
+	static const char *const policies[] = { "oracle", "attune", "best_fixed", "default" };
+	const char *line;
+	double us[COUNT(policies)], ratio;
+	(void)state;
+	listen_begin();
+	const int code = run_command(cmd_bench, words("--gpu cpu --db %s --split train --preset smoke "
+						      "--format tsv --anyway", db));
+	assert_non_null(strstr(heard(), "# oracle     1.0000 x oracle, geometric mean of 2 scenarios"));
+	assert_int_equal(code, EXIT_DONE);
+	for (int b = 0; b < BATCHES; b++)
+		for (size_t i = 0; i < COUNT(policies); i++) {
+			line = strstr(printed, words("\n%s\ttiny@1\t16\t%s\t", batches[b], policies[i]));
+			assert_non_null(line);
+			assert_int_equal(sscanf(line, "%*s %*s 16 %*s %lf %lf", &us[i], &ratio), 2);
+			assert_true(us[i] > 0);
+			assert_true(fabs(ratio - us[i] / us[0]) < 0.02 * ratio);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,6 +311,7 @@ int main(void)
 		cmocka_unit_test(a_wish_more_measures_its_scenario_again),
 		cmocka_unit_test(check_says_whether_a_new_tune_pays),
 		cmocka_unit_test(ladder_measures_the_batches_of_equal_sequences),
+		cmocka_unit_test(bench_times_all_contenders),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("confirm", tests, begin, end);
