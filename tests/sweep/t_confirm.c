@@ -27,18 +27,18 @@ static const char *const batches[BATCHES] = { "3q1s50", "q24_3q1s50" };
 static struct scenario scenario[BATCHES];
 static const struct scenario_list list = { scenario, BATCHES };
 static char db[80], header[80];
+static const struct sweep_options pass_a = { .gpu = "cpu",
+					      .db = db,
+					      .command = "t_confirm",
+					      .kernels = "qblock",
+					      .preset = PRESET_SMOKE,
+					      .budget_s = 600,
+					      .shards = 1,
+					      .seed = 1 };
 
 /* Pass A of the scenarios, and the folder of all files. */
 static int begin(void **state)
 {
-	struct sweep_options options = { .gpu = "cpu",
-					 .db = db,
-					 .command = "t_confirm",
-					 .kernels = "qblock",
-					 .preset = PRESET_SMOKE,
-					 .budget_s = 600,
-					 .shards = 1,
-					 .seed = 1 };
 	char error[128];
 	if (make_folder(state) || !fake_worker_begin())
 		return -1;
@@ -65,7 +65,7 @@ static int begin(void **state)
 		if (!scenario[i].batch)
 			return -1;
 	}
-	return sweep(&options, &fake.hello, &list);
+	return sweep(&pass_a, &fake.hello, &list);
 }
 
 static int end(void **state)
@@ -140,6 +140,15 @@ static struct work foresee(const char *options)
 	assert_int_equal(
 	    sscanf(printed, "%d cells and plans of %d scenarios\n", &w.cells, &w.scenarios), 2);
 	return w;
+}
+
+static void a_second_sweep_races_nothing(void **state)
+{
+	const int races = fake.races;
+	(void)state;
+	assert_true(races > 0);
+	assert_int_equal(sweep(&pass_a, &fake.hello, &list), EXIT_DONE);
+	assert_int_equal(fake.races, races);
 }
 
 static void a_scenario_is_measured_as_a_whole(void **state)
@@ -307,6 +316,7 @@ static void bench_times_all_contenders(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_second_sweep_races_nothing),
 		cmocka_unit_test(a_scenario_is_measured_as_a_whole),
 		cmocka_unit_test(a_wish_more_measures_its_scenario_again),
 		cmocka_unit_test(check_says_whether_a_new_tune_pays),

@@ -1,6 +1,8 @@
 /* t_data.c - the data behind the matrices: cells that are refused, lookups, both passes; the order
  * of insertion leaves no trace. */
 #include "cells.h"
+#include "harness/store/store.h"
+#include "tuner/data/lost_kernels.h"
 
 static void refused(struct data *d, const struct store_cell *c, const char *why)
 {
@@ -139,6 +141,33 @@ static void test_an_old_pass_b_decides_nothing(void **state)
 	assert_true(fabs(data_oracle(d, 0) - 99) < 1e-9);
 	assert_true(data_confirmed(d, 0, &(struct pick){ -1, c64, 1, ATTUNE_SERIAL }));
 	data_free(d);
+}
+
+/* ---- kernels whose times are of older sources ------------------------------------------- */
+static void test_a_part_is_lost_with_its_fastest_kernel(void **state)
+{
+	/* The fastest time of each kernel: by today's sources, by older ones; 0: none. */
+	static const struct {
+		double fresh[2], stale[2];
+		int lost;
+	} rows[] = { { { 5, 7 }, { 0, 0 }, 0 }, { { 0, 7 }, { 5, 0 }, 1 }, { { 0, 7 }, { 9, 0 }, 0 },
+		     { { 6, 7 }, { 5, 0 }, 0 }, { { 0, 0 }, { 5, 7 }, 1 }, { { 5, 0 }, { 0, 4 }, 1 } };
+	static struct lost l;
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		for (int k = 0; k < 2; k++)
+			for (int stale = 0; stale < 2; stale++) {
+				struct store_cell c =
+				    cell_like("4q1s4k", "decode", k ? "segmented" : "qblock", "",
+					      stale ? rows[i].stale[k] : rows[i].fresh[k]);
+				c.pass = 'A';
+				c.today = stale ? STALE : TODAY;
+				if (c.median_us > 0)
+					lost_note(&l, &c);
+			}
+		if (lost_end(&l) != rows[i].lost)
+			fail_msg("row %zu", i);
+	}
 }
 
 /* ---- formulas ----------------------------------------------------------------------------- */
@@ -292,6 +321,7 @@ int main(void)
 		cmocka_unit_test(test_trees_learn_from_pass_a_and_pass_b_decides),
 		cmocka_unit_test(test_one_launch_is_confirmed_by_its_own_pass_b),
 		cmocka_unit_test(test_an_old_pass_b_decides_nothing),
+		cmocka_unit_test(test_a_part_is_lost_with_its_fastest_kernel),
 		cmocka_unit_test(test_order_of_insertion_leaves_no_trace),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

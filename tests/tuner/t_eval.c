@@ -173,6 +173,23 @@ static void test_diff(void **state)
 	assert_true(json_array_size(o) > 0);
 	assert_true(close_to(json_number_value(member(json_array_get(o, 0), "ratio")), 1.5));
 	json_decref(o);
+	/* times that one of them lacks are no change */
+	struct store *s = store_open(slow, 0);
+	assert_true(s && store_query(s, "DELETE FROM measurement", NULL, NULL));
+	store_close(s);
+	make_database(slow, NULL, 1);
+	s = store_open(slow, 0);
+	assert_true(s && store_query(s, "DELETE FROM measurement WHERE (race, variant) IN (SELECT "
+					"race, variant FROM measurement LIMIT 3)", NULL, NULL));
+	store_close(s);
+	for (int swapped = 0; swapped < 2; swapped++) {
+		assert_int_equal(run_command(cmd_diff, words("--gpu h200 %s %s --format json",
+							     swapped ? slow : db, swapped ? db : slow)),
+				 EXIT_DONE);
+		o = json_loads(printed, 0, NULL);
+		assert_int_equal(json_array_size(o), 0);
+		json_decref(o);
+	}
 	assert_int_equal(run_command(cmd_induce, words("--gpu h200 --db %s --out %s", db, header)),
 			 EXIT_DONE);
 	/* a header that leaves the first choice's batches to the defaults */
