@@ -97,6 +97,39 @@ static void make_header(int choice)
 	data_free(d);
 }
 
+static int first_text(void *arg, int n, const char *const *names, const char *const *cells)
+{
+	(void)n, (void)names;
+	snprintf(arg, 40, "%s", cells[0]);
+	return 0;
+}
+
+/* What a later sweep reads: all problems of both batches have raced to their end. */
+static void finished_races_are_recalled(void **state)
+{
+	const struct candidate_options candidates = { .device = &fake.hello.info,
+						      .preset = pass_a.preset,
+						      .kernels = pass_a.kernels,
+						      .seed = pass_a.seed };
+	struct problems all = { .scenarios = scenario, .device = fake.hello.info };
+	struct binaries binaries = { .arch = fake.hello.info.arch };
+	struct store *s = store_open(db, 1);
+	char protocol[40] = "";
+	(void)state;
+	assert_true(s && store_query(s, "SELECT DISTINCT protocol FROM newest", first_text, protocol));
+	for (int i = 0; i < BATCHES; i++)
+		assert_true(problems_add(&all, &binaries, i, &candidates));
+	assert_int_equal(all.n, 4);
+	for (int other = 1; other >= 0; other--) {
+		assert_true(problems_recall(&all, s, other ? "other" : "cpu", protocol));
+		for (int i = 0; i < all.n; i++)
+			assert_int_equal(all.v[i].finished, !other);
+	}
+	problems_free(&all);
+	binaries_free(&binaries);
+	store_close(s);
+}
+
 static int first_number(void *arg, int n, const char *const *names, const char *const *cells)
 {
 	(void)n, (void)names;
@@ -316,6 +349,7 @@ static void bench_times_all_contenders(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(finished_races_are_recalled),
 		cmocka_unit_test(a_second_sweep_races_nothing),
 		cmocka_unit_test(a_scenario_is_measured_as_a_whole),
 		cmocka_unit_test(a_wish_more_measures_its_scenario_again),
