@@ -32,6 +32,8 @@ static void test_what_does_not_belong_is_refused(void **state)
 	c.median_us = 5;
 	c.batch = "4q1s4k_";
 	refused(d, &c, "column 8");
+	c.batch = "q0s100";
+	refused(d, &c, "no sequence has a query");
 	c.batch = "4q1s4k";
 	c.choice = with("qblock", "BLOCK_M=17");
 	assert_true(data_add(d, &c)); /* of older tables: ignored, and counted */

@@ -51,11 +51,18 @@ static void test_induce_check_eval(void **state)
 		    json_number_value(member(train, "geomean")));
 	assert_true(json_integer_value(member(o, "leaves")) >= 3);
 	assert_true(json_number_value(member(o, "select_ns")) > 0);
+	const long long kernels = json_integer_value(member(o, "kernels"));
 	json_decref(o);
 	assert_int_equal(run_command(cmd_induce, words("--gpu h200 --db %s --emit json", db)),
 			 EXIT_DONE);
 	o = json_loads(printed, 0, NULL);
-	assert_true(json_array_size(member(o, "choices")) > 0);
+	json_t *names = json_object(), *choice;
+	size_t i;
+	json_array_foreach(member(o, "choices"), i, choice)
+		json_object_set(names, json_string_value(member(choice, "kernel")), choice);
+	assert_true(json_array_size(member(o, "choices")) > json_object_size(names));
+	assert_int_equal(json_object_size(names), kernels);
+	json_decref(names);
 	assert_non_null(member(o, "prefill"));
 	assert_non_null(member(o, "decode"));
 	json_decref(o);
