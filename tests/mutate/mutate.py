@@ -10,7 +10,7 @@
     TESTS=t_data,t_emit            these tests alone, whichever lines they run
 
     tree/           a copy of the working tree; the one that it is called in stays as it is
-      inside.a      says "link libinside.so": tests are linked once, a mutant is one object and one link
+      inside.a      says "link libinside.so": a mutant is one object and one link
     reach.json      which test runs which lines (gcov), and how long it takes
     SEED.tsv        a row a place: verdict, test, file, line, old and new text
 
@@ -39,14 +39,15 @@ import places
 # What takes long, or tests kernels on emulated devices, or builds the project anew.
 LONG = set(
     """t_amd_compile t_cdna t_cdna_mutants t_cdna_words t_simt_kernels t_simt_mutants t_cpu_kernels
-    t_hard_simt t_hard_gpu t_hard_cpu t_gpu_replay t_ring_list t_simt_ring t_simt t_e4m3 t_e4m3_library
-    t_fitted_runs t_formula_runs t_fused_runs t_gpu_kernels t_gpu_early t_nvidia_compile t_cuda_launch
-    t_hip t_hip_runs t_hip_library t_hip_on_cuda t_hip_on_cuda_runs t_hip_on_cuda_kernels
-    t_side_streams_runs t_api t_threads t_code_object t_field_bugs t_answers t_check t_bridge_race
-    t_identity_edits t_noisy_sweep t_e2e.sh t_survey.sh t_tune.sh t_sweep.sh t_committed.sh t_failures.sh
-    t_campaign.sh t_amd_tune.sh t_sanitizers.sh t_shipped.sh t_install.sh t_house.sh t_deps.sh t_fuzz.sh
-    t_adapters.sh t_examples.sh t_plugin.sh t_plugin_object.sh t_compile_only.sh t_sklearn.sh
-    t_busy.sh t_stale.sh t_invariant t_roofline""".split()
+    t_hard_simt t_hard_gpu t_hard_cpu t_gpu_replay t_ring_list t_simt_ring t_simt t_e4m3
+    t_e4m3_library t_fitted_runs t_formula_runs t_fused_runs t_gpu_kernels t_gpu_early
+    t_nvidia_compile t_cuda_launch t_hip t_hip_runs t_hip_library t_hip_on_cuda
+    t_hip_on_cuda_runs t_hip_on_cuda_kernels t_side_streams_runs t_api t_threads t_code_object
+    t_field_bugs t_answers t_check t_bridge_race t_identity_edits t_noisy_sweep t_e2e.sh
+    t_survey.sh t_tune.sh t_sweep.sh t_committed.sh t_failures.sh t_campaign.sh t_amd_tune.sh
+    t_sanitizers.sh t_shipped.sh t_install.sh t_house.sh t_deps.sh t_fuzz.sh t_adapters.sh
+    t_examples.sh t_plugin.sh t_plugin_object.sh t_compile_only.sh t_sklearn.sh t_busy.sh
+    t_stale.sh t_invariant t_roofline""".split()
 )
 EXIT_SHIM = """void __gcov_dump(void); long syscall(long, ...);
 void _exit(int code) { __gcov_dump(); for (;;) syscall(231, code); }
@@ -141,7 +142,7 @@ def wait_for(child, until):
 
 
 def run_test(tree, test, library, usual=None, more=None):
-    """(verdict, wall s, cpu s) of one test with this folder's libinside.so: "passes", "fails", "hangs".
+    """(verdict, wall s, cpu s) of one test with a folder's libinside.so: passes, fails or hangs.
 
     A hang has taken ten times the CPU time of the unchanged library, or twenty times its wall time
     and three minutes more, so that a slow machine is no hang.
@@ -151,10 +152,14 @@ def run_test(tree, test, library, usual=None, more=None):
     with tempfile.TemporaryDirectory(prefix="mutant_") as folder:
         env = dict(os.environ, B="build", TMPDIR=folder, LD_LIBRARY_PATH=str(library))
         env |= {"ATTUNE_LOCKS": folder, **(more or {})}
-        env |= {"ATTUNE_CACHE": str(tree.home / "cache")} if more else {"ATTUNE_CACHE": folder + "/cache"}
-        if not more and (tree.home / "cache").exists():
-            subprocess.run(["cp", "-al", tree.home / "cache", folder + "/cache"], check=True)
-        command = ["sh", *map(str, tree.root.glob(f"tests/*/{test}"))] if test.endswith(".sh") else [f"build/{test}"]
+        # The unchanged library fills a cache of compiled kernels; a mutant gets a copy of it.
+        cache = tree.home / "cache"
+        env["ATTUNE_CACHE"] = str(cache) if more else folder + "/cache"
+        if not more and cache.exists():
+            subprocess.run(["cp", "-al", cache, folder + "/cache"], check=True)
+        command = [f"build/{test}"]
+        if test.endswith(".sh"):
+            command = ["sh", str(next(tree.root.glob(f"tests/*/{test}")))]
         began = time.monotonic()
         with open(folder + "/stdout", "w+", errors="replace") as out:
             child = subprocess.Popen(
@@ -175,7 +180,9 @@ class Reach:
 
     def __init__(self, tree):
         self.tree, self.path = tree, tree.home / "reach.json"
-        self.known = json.loads(self.path.read_text()) if self.path.exists() else {"files": [], "tests": {}}
+        self.known = {"files": [], "tests": {}}
+        if self.path.exists():
+            self.known = json.loads(self.path.read_text())
 
     def key(self, test):
         name = test if test.endswith(".sh") else test + ".c"
@@ -190,7 +197,8 @@ class Reach:
             return
         cover = self.tree.build / "cover"
         library, real = cover / "libinside.so", self.tree.build / "real.a"
-        if not library.exists() or library.stat().st_mtime < real.stat().st_mtime or not self.known["tests"]:
+        is_old = not library.exists() or library.stat().st_mtime < real.stat().st_mtime
+        if is_old or not self.known["tests"]:
             self.make_cover(cover)
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
             for test, found in zip(missing, pool.map(lambda t: self.of_test(t, cover), missing)):
@@ -215,8 +223,9 @@ class Reach:
         counts.mkdir(parents=True)
         strip = len(cover.parts) - 1
         verdict, wall, cpu = run_test(
-            self.tree, test, cover, more={"GCOV_PREFIX": str(counts), "GCOV_PREFIX_STRIP": str(strip)}
-        )
+            self.tree, test, cover,
+            more={"GCOV_PREFIX": str(counts), "GCOV_PREFIX_STRIP": str(strip)},
+        )  # fmt: skip
         if verdict != "passes":  # some count files or limit memory
             verdict, wall, cpu = run_test(self.tree, test, self.tree.build)
         lines = {}
@@ -238,11 +247,11 @@ class Reach:
         """Tests that run the line (from 1), or the nearest line above it that has code."""
         with_code = {l for t in self.known["tests"].values() for l in t["lines"].get(name, [])}
         near = [l for l in range(line, max(line - 4, 0), -1) if l in with_code]
-        found = [
-            (t["cpu"], test)
-            for test, t in self.known["tests"].items()
-            if t["verdict"] == "passes" and t["cpu"] <= seconds and near and near[0] in t["lines"].get(name, [])
-        ]
+        found = []
+        for test, t in self.known["tests"].items():
+            runs = near and near[0] in t["lines"].get(name, [])
+            if runs and t["verdict"] == "passes" and t["cpu"] <= seconds:
+                found.append((t["cpu"], test))
         return [test for _, test in sorted(found)]
 
 
@@ -282,12 +291,17 @@ class Trial:
 
 
 def known_equivalent(path):
-    rows = {}
-    for row in path.read_text().split("\n") if path.exists() else []:
-        if row and not row.startswith("#"):
-            name, old, new, why = row.split("\t")
-            rows[name, old, new] = why
-    return rows
+    rows = [r.split("\t") for r in path.read_text().split("\n") if r and not r.startswith("#")]
+    return {tuple(row[:4]) for row in rows}
+
+
+def function_of(text, line):
+    """The name of the function around a line, from 0."""
+    for above in reversed(text.split("\n")[:line]):
+        found = re.match(r"[a-z].*?(\w+)\(", above)
+        if found:
+            return found.group(1)
+    return ""
 
 
 def last_verdicts(path):
@@ -309,7 +323,7 @@ def options():
     p.add_argument("--seconds", type=float, default=60)
     p.add_argument("--retry", default="")
     p.add_argument("--tests", default="")
-    p.add_argument("--cover", type=int, default=0, help="places to measure reach for, when more than N")
+    p.add_argument("--cover", type=int, default=0, help="measure reach for so many places, not N")
     p.add_argument("--jobs", type=int, default=os.cpu_count())
     p.add_argument("--home", type=pathlib.Path, required=True)
     p.add_argument("--leave-out", default="", help="LEAVE_OUT of make")
@@ -319,7 +333,8 @@ def options():
 
 def main():
     o = options()
-    make = ["make", f"-j{o.jobs}", "B=build", "NVCC=", "HIPCC=", "CFLAGS=-O1", f"LEAVE_OUT={o.leave_out}"]
+    make = ["make", f"-j{o.jobs}", "B=build", "NVCC=", "HIPCC=", "CFLAGS=-O1"]
+    make.append(f"LEAVE_OUT={o.leave_out}")
     tree = Tree(o.home.resolve(), make, o.flags)
     tree.refresh()
     every = places.choose(o.seed, o.only)
@@ -329,30 +344,35 @@ def main():
     alone = o.tests.split(",") if o.tests else []
     tests = alone or [t for t in tests if t not in LONG or t in o.also.split(",")]
     tree.make_library()
-    tree.run_make(["build/attune", "build/bare/attune", *(f"build/{t}" for t in tests if not t.endswith(".sh"))])
+    programs = [f"build/{t}" for t in tests if not t.endswith(".sh")]
+    tree.run_make(["build/attune", "build/bare/attune", *programs])
     reach = Reach(tree)
     if not alone:
         reach.measure({p[0] for p in every[: max(o.cover, o.first - 1 + o.n)]}, tests, o.jobs)
     for test in () if alone else tests:
-        if reach.known["tests"][test]["verdict"] != "passes":
-            print(f"{test} is left out: it {reach.known['tests'][test]['verdict']} unchanged", file=sys.stderr)
+        verdict = reach.known["tests"][test]["verdict"]
+        if verdict != "passes":
+            print(f"{test} is left out: it {verdict} unchanged", file=sys.stderr)
     equivalent = known_equivalent(pathlib.Path(__file__).with_name("equivalent.tsv"))
     path = tree.home / f"{o.seed}.tsv"
     before = last_verdicts(path)
     if o.retry:
         chosen = [p for p in chosen if before.get((p[0], p[2].strip(), p[3].strip())) in UNNOTICED]
     trial, count = Trial(tree, reach, tests, o), {}
-    with open(path, "a") as table, concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
+    pool = concurrent.futures.ThreadPoolExecutor(o.jobs)
+    with open(path, "a") as table, pool:
         running = {pool.submit(trial.judge, place): place for place in chosen}
         for done in concurrent.futures.as_completed(running):
             (verdict, test), (name, i, old, new) = done.result(), running[done]
             old, new, top = old.strip(), new.strip(), name.split("/")[0]
-            if (name, old, new) in equivalent and verdict in UNNOTICED:
+            function = function_of((tree.root / name).read_text(), i)
+            if (name, function, old, new) in equivalent and verdict in UNNOTICED:
                 verdict = "equivalent"
             count[top, verdict] = count.get((top, verdict), 0) + 1
             table.write(f"{verdict}\t{test}\t{name}:{i + 1}\t{old}\t{new}\n")
             table.flush()
-            print(f"{verdict:18} {test[:40]:24} {name}:{i + 1}\n    {old}\n    {new}", flush=True)
+            print(f"{verdict:18} {test[:40]:24} {name}:{i + 1}\n    {old}\n    {new}")
+            sys.stdout.flush()
     for (folder, verdict), n in sorted(count.items()):
         print(f"{folder:8} {verdict:18} {n:4}")
 

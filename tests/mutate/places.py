@@ -9,17 +9,21 @@ import re
 import subprocess
 
 SOURCES = ["kernels/*.c", "harness/*.c", "tuner/*.c"]
-# Kernels have mutants of their own (t_simt_mutants, t_cdna_mutants); the others need NVIDIA's driver
-# or another project's library, or run while the project is built.
+# Kernels have mutants of their own (t_simt_mutants, t_cdna_mutants); the others need NVIDIA's
+# driver or another project's library, or run while the project is built.
 LEFT_OUT = re.compile(
-    r"kernels/(cpu|gpu|adapters|device/cuda)/|kernels/ship/(list_|shipped)|kernels/spec/space|tuner/main"
+    r"kernels/(cpu|gpu|adapters|device/cuda)/|kernels/ship/(list_|shipped)|"
+    r"kernels/spec/space|tuner/main"
 )
 MESSAGE = re.compile(
     r"\b(complain|argp_error|fail|refuse|note|perror|assert|_Static_assert|static_assert|"
     r"fprintf\(stderr,|f?puts\(\"|show_note|\w+_error)\(?"
 )
 # Lost memory and lengths of allocations are for the sanitizers: make test SAN=1.
-MEMORY = re.compile(r"\b(free|\w+_free|fclose|m?alloc|calloc|realloc|munmap)\(")
+MEMORY = re.compile(
+    r"^\t(static )?(const )?\w+ [\w, ]+\[[^]]+\];|"
+    r"\b(free|\w+_free|fclose|m?alloc|calloc|realloc|munmap)\("
+)
 SWAPS = [
     (r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "),
     (r" < ", " > "), (r" > ", " < "), (r" == ", " != "), (r" != ", " == "),
@@ -71,7 +75,7 @@ def changes_of(line, code):
     for pattern, to in SWAPS:
         for m in re.finditer(pattern, code):
             yield line[: m.start()] + to + line[m.end() :]
-    for m in NUMBER.finditer(code):
+    for m in () if re.match(r"\t+(return|_exit)", code) else NUMBER.finditer(code):
         yield line[: m.start()] + str(int(m.group(0)) + 1) + line[m.end() :]
     m = CONDITION.match(code)
     if m:
@@ -81,7 +85,7 @@ def changes_of(line, code):
 
 
 def choose(seed, only=""):
-    """All places in an order drawn by the seed: [(file, line number from 0, old line, new line)]."""
+    """All places in an order drawn by the seed: [(file, line from 0, old line, new line)]."""
     files = subprocess.check_output(["git", "ls-files", *SOURCES], text=True).split()
     lines = []
     for name in sorted(files):
