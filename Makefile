@@ -98,9 +98,9 @@ include tests/campaign/campaign.mk
 $(B)/inside.a: $(libobj) $(filter-out $(B)/tuner/main.o,$(toolobj))
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
-$(B)/exports: kernels/attune.h
+$(B)/exports: kernels/attune.h kernels/attune_plugin.h
 	@mkdir -p $(@D)
-	$(Q)sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' $< >$@
+	$(Q)sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' $^ | grep -vx attune_plugins >$@
 $(B)/exports.map: $(B)/exports
 	$(Q){ echo '{ global:'; sed 's/$$/;/' $<; echo 'local: *; };'; } >$@
 $(B)/libattune.a: $(libobj) $(shipped_objs) $(B)/exports

@@ -19,7 +19,7 @@
  * of its own, and on a GPU fork() comes before the first attune_open.
  *
  * attune_plan_batch and attune_run neither allocate nor synchronise, and may be called while a
- * CUDA graph is captured.
+ * CUDA graph is captured. Kernels that are built elsewhere can take part: attune_plugin.h.
  *
  * CUDA graphs. A captured attune_run replays its plan, whatever lengths device memory then holds.
  * So plan every step, keep a graph for each plan that comes up, and replay the one that serves:

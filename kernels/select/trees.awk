@@ -42,7 +42,7 @@ FNR == 1 {
 	name = "attune_" gpu "_"
 	gpu = toupper(gpu)
 }
-$1 == "ATTUNE_SELECT" && index($3, name) == 1 {
+$1 == "ATTUNE_SELECT" && index($3, name) == 1 && $3 !~ /_plugin\(/ {
 	decision = substr($3, length(name) + 1)
 	sub(/\(.*/, "", decision)
 	printf "#define ATTUNE_%s_ROOT_%s %d\n", gpu, decision, count
