@@ -1,4 +1,4 @@
-/* options.c - the options that several subcommands share: --gpu and --format. */
+/* options.c - the options that several subcommands share: --gpu and --format, and lists of words. */
 #include "base.h"
 #include "kernels/device/shared/gpu_names.h"
 #include <argp.h>
@@ -16,4 +16,13 @@ void format_option(enum format *format, const char *arg, struct argp_state *stat
 {
 	if (!format_parse(arg, format))
 		argp_error(state, "--format '%.*s' should be " FORMAT_WORDS, SHOWN_ARGUMENT, arg);
+}
+
+int list_has(const char *list, const char *word)
+{
+	const size_t n = strlen(word);
+	for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+		if (strcspn(at, ",") == n && !strncmp(at, word, n))
+			return 1;
+	return 0;
 }

@@ -24,6 +24,7 @@ struct loading {
 	int all[2];        /* include all layouts, and calls with LSE */
 	int stale;         /* times of older sources count */
 	int e4m3;          /* only caches of E4M3; 0: of 16 and 32 bits, unless all */
+	const char *with;  /* as of struct data */
 	int failed;
 	long long scenario; /* id of the current scenario */
 	int scenarios[2];   /* number of scenarios before it */
@@ -68,14 +69,21 @@ static int counts(const struct loading *l, struct data *d, const struct store_ce
 	return 1;
 }
 
+static int plugin_takes_part(const struct loading *l, const struct store_cell *c)
+{
+	const struct kernel *k =
+	    kernel_find(strcmp(c->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, c->kernel);
+	return k && data_takes(l->d[0], k);
+}
+
 static int add_one(void *arg, const struct store_cell *c)
 {
 	struct loading *l = arg;
 	if (c->scenario_id != l->scenario)
 		end_scenario(l);
 	l->scenario = c->scenario_id;
-	/* A plug-in that is not loaded takes part in nothing: not even in what was lost. */
-	if (c->plugin && !kernel_find(strcmp(c->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, c->kernel))
+	/* A plug-in that does not take part counts for nothing: not even for what was lost. */
+	if (c->plugin && !plugin_takes_part(l, c))
 		return 1;
 	lost_note(&l->lost, c);
 	for (int i = 0; i < 2 && l->d[i]; i++)
@@ -141,7 +149,9 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 		return 0;
 	l->e4m3 = name[gpu_length(name)] != '\0';
 	for (int i = 0; i < 1 + both; i++)
-		if (!(l->d[i] = data_new(name, &run)))
+		if ((l->d[i] = data_new(name, &run)) != NULL)
+			l->d[i]->with = l->with;
+		else
 			return 0;
 	const int done = (!known || read_rows(l, store, gpu, w)) && data_finish(l->d[0]) &&
 			 (!both || data_finish(l->d[1]));
@@ -191,6 +201,13 @@ static int load_from(struct loading *l, const char *db_path, const char *gpu, in
 struct data *data_load(const char *db_path, const char *gpu)
 {
 	struct loading l = { .failed = 0 };
+	load_from(&l, db_path, gpu, 0, NULL);
+	return l.d[0];
+}
+
+struct data *data_load_with(const char *db_path, const char *gpu, const char *with)
+{
+	struct loading l = { .with = with };
 	load_from(&l, db_path, gpu, 0, NULL);
 	return l.d[0];
 }

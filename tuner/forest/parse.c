@@ -2,6 +2,7 @@
  * text that is shipped. Keep it in step with emit.c. */
 #include "forest.h"
 #include "harness/base/base.h"
+#include "kernels/spec/plugin.h"
 #include "tuner/base/base.h"
 #include "tuner/tree/tree.h"
 #include <ctype.h>
@@ -14,6 +15,7 @@ struct reader {
 	const char *start, *at, *path;
 	int failed; /* already complained */
 	char name[MAX_IDS][CHOICE_NAME];
+	char plugin_name[MAX_PLUGIN_ROWS][CHOICE_NAME];
 };
 
 static int line_of(const struct reader *r)
@@ -133,8 +135,10 @@ static int action_named(const struct reader *r, const struct forest *f, enum dec
 			*action = says;
 			return 1;
 		}
-	for (*action = 0; *action < f->num_choices; ++*action)
-		if (!strcmp(r->name[*action], word + n + 1))
+	const int is_plugin = decision >= NUM_DECISIONS;
+	const int ids = is_plugin ? f->num_plugins : f->num_choices;
+	for (*action = 0; *action < ids; ++*action)
+		if (!strcmp(is_plugin ? r->plugin_name[*action] : r->name[*action], word + n + 1))
 			return 1;
 	return 0;
 }
@@ -291,13 +295,65 @@ static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 	if (!seek(r, head) || !seek(r, "{"))
 		return 0;
 	next_is(r, "(void)f;");
-	const struct actions actions[NUM_DECISIONS] = {
+	const struct actions actions[ALL_DECISIONS] = {
 		[DECIDE_PREFILL] = { f->num_choices, SAYS_DEFAULTS },
 		[DECIDE_DECODE] = { f->num_choices, SAYS_DEFAULTS },
 		[DECIDE_OVERLAP] = { f->num_choices, SAYS_STREAMS },
 		[DECIDE_EARLY] = { MOST_EARLY + 1, SAYS_OWN },
+		[DECIDE_PREFILL_PLUGIN] = { f->num_plugins, SAYS_OURS },
+		[DECIDE_DECODE_PLUGIN] = { f->num_plugins, SAYS_OURS },
+		[DECIDE_MIXED_PLUGIN] = { f->num_plugins, SAYS_PARTS },
 	};
 	return read_node(r, f, decision, &actions[decision]) == 0 && expect(r, "}");
+}
+
+/* ---- plug-ins -------------------------------------------------------------------------- */
+/* PLUGIN(id, name, plug-in, "version", "tunables"); of one that is not loaded in this version only
+ * the name is kept. */
+static int read_plugin(struct reader *r, struct forest *f)
+{
+	char kernel[CHOICE_NAME], version[MOST_VERSION + 1], loaded[MOST_VERSION + 1] = "";
+	char text[MAX_CHOICE_TEXT] = "";
+	const char *where;
+	long long id;
+	struct choice *c = &f->plugin[f->num_plugins];
+	if (f->num_plugins == MAX_PLUGIN_ROWS)
+		return wrong(r, "an end of PLUGINS");
+	if (!read_number(r, &id) || id != f->num_plugins)
+		return wrong(r, "the next id");
+	if (!expect(r, ",") ||
+	    !read_word(r, ", \t", r->plugin_name[id], sizeof r->plugin_name[id]) ||
+	    !expect(r, ",") || !read_word(r, ", \t", kernel, sizeof kernel) || !expect(r, ",") ||
+	    !expect(r, "\"") || !read_word(r, "\"", version, sizeof version) ||
+	    !expect(r, "\",") || !expect(r, "\"") ||
+	    (*r->at != '"' && !read_word(r, "\"", text, sizeof text)) || !expect(r, "\"") ||
+	    !expect(r, ")"))
+		return 0;
+	c->kernel = kernel_find(strcmp(f->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, kernel);
+	if (c->kernel && c->kernel->plugin)
+		plugin_version(loaded, c->kernel->plugin->version);
+	if (strcmp(loaded, version))
+		snprintf(f->left_out, sizeof f->left_out, "%.31s", kernel);
+	else if (!config_parse(&c->config, c->kernel->space, text, &where))
+		return wrong(r, "tunables that the plug-in has");
+	f->num_plugins++;
+	return 1;
+}
+
+/* The rows of plug-ins and their trees, if the header has any. */
+static int read_plugins(struct reader *r, struct forest *f)
+{
+	int done = 1;
+	if (!strstr(r->at, "_PLUGINS(PLUGIN)"))
+		return 1;
+	done = seek(r, "_PLUGINS(PLUGIN)");
+	while (done && next_is(r, "PLUGIN("))
+		done = read_plugin(r, f);
+	if (done && *f->left_out)
+		f->num_plugins = 0;
+	for (int t = NUM_DECISIONS; done && t < ALL_DECISIONS && f->num_plugins; t++)
+		done = read_tree(r, f, (enum decision)t);
+	return done;
 }
 
 /* Headers without this have an older form. */
@@ -330,6 +386,7 @@ int forest_parse(struct forest *f, const char *text, const char *path)
 	done = done && expect(&r, "#define"); /* no row was skipped */
 	for (int t = 0; done && t < NUM_DECISIONS; t++)
 		done = read_tree(&r, f, (enum decision)t);
+	done = done && read_plugins(&r, f);
 	if (!done)
 		forest_free(f);
 	return done;
