@@ -1,7 +1,6 @@
 /* emit_plugins.c - writes the part of a header that names plug-ins: its rows, and the trees that say
  * where they run. The rest of the header is the same as without plug-ins. */
 #include "writing.h"
-#include "kernels/attune_plugin.h"
 #include "kernels/spec/plugin.h"
 #include "tuner/forest/forest.h"
 #include <stdio.h>
@@ -39,8 +38,7 @@ static void emit_rows(const struct emitter *e)
 		e->upper);
 	for (int i = 0; i < e->f->num_plugins; i++) {
 		const struct choice *c = &e->f->plugin[i];
-		config_text(text, sizeof text, &c->config, c->kernel->space);
-		plugin_version(version, c->kernel->plugin->version);
+		plugin_words(c, version, text);
 		fprintf(e->out, " \\\n\tPLUGIN(%2d, %s, %s, \"%s\", \"%s\")", i, e->plugin_name[i],
 			c->kernel->name, version, text);
 	}

@@ -25,6 +25,8 @@ void emit_tree(const struct emitter *, enum decision);
 /* emit_plugins.c: the rows of plug-ins and their trees; nothing without rows. The name of the
  * trees' decision is decision_names[]. */
 void emit_plugins(const struct emitter *);
+/* emit_facts.c: the version, [MOST_VERSION + 1], and the tunables of a row of plugin. */
+void plugin_words(const struct choice *, char *version, char text[MAX_CHOICE_TEXT]);
 
 void emit_top(const struct emitter *);     /* emit_legend.c */
 void emit_example(const struct emitter *); /* emit_example.c */

@@ -156,9 +156,11 @@ static int row_of(struct forest *f, const struct choice *c)
 	return row;
 }
 
-/* Sets leaves with too small a gain to ours. */
+/* Sets leaves to ours whose gain is too small, or may be chance. */
 static int keep_gains(struct tree *t, const struct matrix *m)
 {
+	if (!leaves_describe(t, m))
+		return 0;
 	for (int i = 0; i < t->n; i++) {
 		struct node *v = &t->v[i];
 		long long gain = 0, weight = 0;
@@ -167,8 +169,9 @@ static int keep_gains(struct tree *t, const struct matrix *m)
 				gain += matrix_at(m, r, 0) - matrix_at(m, r, v->action);
 				weight += m->weight[r];
 			}
-		if (v->feature < 0 && gain <= LEAST_GAIN * weight)
+		if (v->feature < 0 && (gain <= LEAST_GAIN * weight || v->remark == REMARK_UNSURE))
 			v->action = 0;
+		v->remark = REMARK_NONE;
 	}
 	return tree_tidy(t) && leaves_describe(t, m);
 }
@@ -185,6 +188,7 @@ static void name_leaves(struct forest *f, struct tree *t, const struct data *d,
 			if (tree_leaf(t, &m->f[r]) == i)
 				v->runner_up_cost += matrix_at(m, r, 0);
 		v->runner_up = SAYS_OURS;
+		v->remark = choice == SAYS_OURS ? REMARK_NONE : v->remark;
 		v->action = choice < 0 ? choice : row_of(f, &d->choice[choice]);
 	}
 }
