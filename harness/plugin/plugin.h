@@ -16,6 +16,12 @@ struct plugin_op;
  * 0 + complain. */
 int plugin_load(const char *file);
 
+/* ---- plugin_known.c ----------------------------------------------------------------- */
+struct store;
+/* Registers a plug-in by its rows in a database, in its newest version. It runs nothing. 0 +
+ * complain: there is no row. */
+int plugin_know(const char *name, struct store *, const char *gpu);
+
 /* ---- plugin_plans.c ----------------------------------------------------------------- */
 struct plugin_key {
 	const void *owner;

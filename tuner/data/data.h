@@ -142,6 +142,8 @@ int data_finish(struct data *);
 struct data *data_load(const char *db_path, const char *gpu);
 /* data_load() with the times of these plug-ins alone: "" none, NULL all that are loaded. */
 struct data *data_load_with(const char *db_path, const char *gpu, const char *with);
+/* Makes each plug-in of --with known: loaded, else by its rows in the database. 0 + complain. */
+int plugins_known(const char *with, const char *db_path, const char *gpu);
 /* Whether times of that kernel take part; those of our own do. */
 int data_takes(const struct data *, const struct kernel *);
 /* With times of older sources. */

@@ -3,6 +3,7 @@
 #include "filling.h"
 #include "lost_kernels.h"
 #include "harness/base/base.h"
+#include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"
 #include "kernels/device/shared/gpu_names.h"
@@ -210,6 +211,29 @@ struct data *data_load_with(const char *db_path, const char *gpu, const char *wi
 	struct loading l = { .with = with };
 	load_from(&l, db_path, gpu, 0, NULL);
 	return l.d[0];
+}
+
+int plugins_known(const char *with, const char *db_path, const char *gpu)
+{
+	const enum backend backend = strcmp(gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
+	int known = 1;
+	for (const char *at = with; *at && known; at += strcspn(at, ","), at += *at == ',') {
+		char name[32], short_gpu[GPU_NAME];
+		snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+		snprintf(short_gpu, sizeof short_gpu, "%.*s", gpu_length(gpu), gpu);
+		const struct kernel *k = kernel_find(backend, name);
+		if (k && !k->plugin)
+			complain("--with %s: it is a kernel of attune's own", name);
+		if (k) {
+			known = k->plugin != NULL;
+			continue;
+		}
+		struct store *store = store_open(db_path, 1);
+		known = store && plugin_know(name, store, short_gpu);
+		if (store)
+			store_close(store);
+	}
+	return known;
 }
 
 struct data *data_load_all(const char *db_path, const char *gpu)

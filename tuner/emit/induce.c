@@ -298,26 +298,18 @@ static int has_times(const struct data *d, const char *name)
 	return 0;
 }
 
-/* 0 + complain: a name of --with is of no plug-in, or has no times. */
-static int names_are_sound(const struct data *d, const struct options *o)
+/* 0 + complain: a plug-in of --with has no times. */
+static int all_have_times(const struct data *d, const struct options *o)
 {
 	for (const char *at = o->with; *at; at += strcspn(at, ","), at += *at == ',') {
 		char name[32];
 		snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
-		const struct kernel *k = kernel_find(d->run.device.backend, name);
-		if (!k || !k->plugin) {
-			complain(
-			    "--with %s: no such plug-in is loaded; attune --plugin FILE induce "
-			    "--with %s loads it",
-			    name, o->with);
-			return 0;
-		}
-		if (!has_times(d, name)) {
-			complain("--with %s: %s has no right result of version '%s'; attune "
-				 "--plugin FILE sweep makes such rows",
-				 name, o->db, k->plugin->version);
-			return 0;
-		}
+		if (has_times(d, name))
+			continue;
+		complain("--with %s: %s has no right result of version '%s'; attune --plugin FILE "
+			 "sweep makes such rows",
+			 name, o->db, kernel_find(d->run.device.backend, name)->plugin->version);
+		return 0;
 	}
 	return 1;
 }
@@ -325,7 +317,7 @@ static int names_are_sound(const struct data *d, const struct options *o)
 static int add_plugins(struct forest *f, const struct data *own, const struct options *o)
 {
 	struct data *d = data_load_with(o->db, own->gpu, o->with);
-	const int sound = d && names_are_sound(d, o);
+	const int sound = d && all_have_times(d, o);
 	const int done = sound && fit_plugins(f, d, &o->limits);
 	if (sound && !done)
 		complain("out of memory");
@@ -363,6 +355,8 @@ int cmd_induce(int argc, char **argv)
 	db_path(db, o.db, gpu);
 	own_header(out, gpu);
 	o.db = db;
+	if (o.with && !plugins_known(o.with, o.db, gpu))
+		return EXIT_USAGE;
 	d = data_load_with(o.db, gpu, "");
 	if (!d || !data_hash(d, o.db)) {
 		data_free(d);

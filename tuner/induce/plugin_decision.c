@@ -9,9 +9,10 @@
  * A row is a training scenario where ours and a plug-in have times. Without a plug-in the library
  * runs ours unchanged, so no leaf needs a choice of ours.
  *
- * No leaf takes a choice of a plug-in that was never measured in one of its rows, or failed there.
- * Where another choice of the plug-in was measured and this one was given up or left out as slow, it
- * counts as slower than all that were. Where the plug-in refuses, the library runs ours. */
+ * No leaf takes a choice that failed in one of its rows, or of a plug-in that was not measured
+ * there. Where another choice of the plug-in was measured and this one was left out, it counts as
+ * slower than all that were. What a plug-in refuses is not asked, so that the trees depend on the
+ * database alone; where it refuses, the library runs ours. */
 #include "plugin_decision.h"
 #include "induce.h"
 #include "tuner/data/data.h"
@@ -60,10 +61,9 @@ static void fill_row(const struct data *d, struct matrix *m, int row, enum phase
 			best = fmin(best, time_of(d, s, phase, m->choice[c]));
 	for (int c = 0; c < m->cols; c++) {
 		const int choice = m->choice[c];
-		const double us = choice == SAYS_OURS               ? ours
-				  : choice == SAYS_PARTS            ? parts
-				  : data_legal(d, s, phase, choice) ? time_of(d, s, phase, choice)
-								    : ours;
+		const double us = choice == SAYS_OURS    ? ours
+				  : choice == SAYS_PARTS ? parts
+							 : time_of(d, s, phase, choice);
 		cost[c] = isfinite(us) ? cost_of(us, best) : COST_FORBIDDEN;
 		worst = isfinite(us) && cost[c] > worst ? cost[c] : worst;
 	}
