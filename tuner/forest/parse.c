@@ -401,6 +401,10 @@ int forest_load(struct forest *f, const char *path)
 		return 0;
 	}
 	done = forest_parse(f, text, path);
+	if (done && *f->left_out)
+		complain("%s: its leaves of plug-in %s are left out; --plugin FILE loads the "
+			 "version that they name",
+			 path, f->left_out);
 	free(text);
 	return done;
 }
