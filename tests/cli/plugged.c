@@ -83,8 +83,9 @@ static void step(const attune_op *op, const char *name, const int32_t *start, co
 	for (int seq = 0; seq < SEQS; seq++)
 		for (int i = start[seq]; i < start[seq + 1]; i++)
 			for (int head = 0; head < QUERY_HEADS; head++)
-				error = fmax(error, row_error(seq, i, head,
-							      lens[seq] - (start[seq + 1] - i - 1)));
+				error =
+				    fmax(error, row_error(seq, i, head,
+							  lens[seq] - (start[seq + 1] - i - 1)));
 	printf("%s: %s: %s\n", name, error < 1e-5 ? "right" : "WRONG", text);
 }
 

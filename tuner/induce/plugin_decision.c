@@ -6,7 +6,7 @@
  *
  *   cost = log(time / least time of these columns)
  *
- * A row is a training scenario where ours and a plug-in have times. Without a plug-in the library
+ * A row is a training scenario where ours have a time and a plug-in was tried. Without a plug-in the library
  * runs ours unchanged, so no leaf needs a choice of ours.
  *
  * No leaf takes a choice that failed in one of its rows, or of a plug-in that was not measured
@@ -83,7 +83,7 @@ static int is_row(const struct data *d, int s, enum phase phase)
 	    (phase == PHASE_ALL && !decision_is_of(DECIDE_MIXED_PLUGIN, v)))
 		return 0;
 	for (int c = 0; c < d->num_choices; c++)
-		if (d->choice[c].kernel->plugin && isfinite(time_of(d, s, phase, c)))
+		if (d->choice[c].kernel->plugin && was_tried(d, s, phase, c))
 			return 1;
 	return 0;
 }
