@@ -301,6 +301,10 @@ typedef struct attune_plan {
  *   tree early                   for parts by a choice with an axis EARLY: its value where
  *   return 1                     plan.start is EARLY; -1: the choice's own; may be left out
  *
+ * Lines "plugin ROW NAME VERSION AXIS=VALUE ..." behind the choices name plug-ins (attune_plugin.h).
+ * Then three more trees follow, prefill_plugin, decode_plugin and mixed_plugin, which return a ROW,
+ * "ours" for what the trees above say, or of mixed_plugin "parts".
+ *
  * The defaults replace a choice that cannot run a batch, or that the library carries no
  * code of for the shape, as with the compiled rules.
  *
