@@ -189,7 +189,7 @@ static int *count_here(const struct emitter *e, enum decision decision)
 	return here;
 }
 
-void emit_tree(const struct emitter *e, enum decision t)
+static void emit_tree(const struct emitter *e, enum decision t)
 {
 	const struct tree *tree = &e->f->tree[t];
 	int *here = count_here(e, t);
@@ -222,7 +222,7 @@ char *forest_emit(const struct forest *f, const struct data *d)
 	done = emit_binaries(&e);
 	for (int t = 0; t < forest_decisions(f); t++)
 		emit_tree(&e, (enum decision)t);
-	emit_plugins(&e);
+	emit_plugins(&e, emit_tree);
 	fputs("#endif\n", e.out);
 	done &= !ferror(e.out);
 	if (fclose(e.out) || !done) {

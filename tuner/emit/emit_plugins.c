@@ -59,7 +59,7 @@ static void emit_enum(const struct emitter *e)
 		gpu, upper, gpu, upper, upper, upper, gpu, SAYS_OURS, gpu, SAYS_PARTS);
 }
 
-void emit_plugins(const struct emitter *e)
+void emit_plugins(const struct emitter *e, void (*tree)(const struct emitter *, enum decision))
 {
 	if (!e->f->num_plugins)
 		return;
@@ -67,7 +67,7 @@ void emit_plugins(const struct emitter *e)
 	emit_rows(e);
 	emit_enum(e);
 	for (int t = NUM_DECISIONS; t < ALL_DECISIONS; t++)
-		emit_tree(e, (enum decision)t);
+		tree(e, (enum decision)t);
 	fprintf(e->out, "#define ATTUNE_%s_PLUGIN_TREES", e->upper);
 	for (int t = NUM_DECISIONS; t < ALL_DECISIONS; t++)
 		fprintf(e->out, "%s attune_%s_%s", t > NUM_DECISIONS ? "," : "", e->f->gpu,

@@ -20,11 +20,9 @@ struct emitter {
 
 /* emit_names.c: a unique identifier for each choice, [n]. */
 void name_choices(const struct choice *, int n, char (*name)[CHOICE_NAME]);
-/* emit.c: a tree as a function. */
-void emit_tree(const struct emitter *, enum decision);
-/* emit_plugins.c: the rows of plug-ins and their trees; nothing without rows. The name of the
- * trees' decision is decision_names[]. */
-void emit_plugins(const struct emitter *);
+/* emit_plugins.c: the rows of plug-ins and, by calls of `tree`, their trees; nothing without
+ * rows. */
+void emit_plugins(const struct emitter *, void (*tree)(const struct emitter *, enum decision));
 /* emit_facts.c: the version, [MOST_VERSION + 1], and the tunables of a row of plugin. */
 void plugin_words(const struct choice *, char *version, char text[MAX_CHOICE_TEXT]);
 
