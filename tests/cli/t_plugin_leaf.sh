@@ -112,6 +112,9 @@ row $? 'eval of the header has them, too'
 attune eval --gpu cpu --db "$db" --header "$with" --format tsv
 [ $? -eq 0 ] && ! grep -q with_plugins "$tmp/out" && grep -q 'leaves of plug-in twopass are left out' "$tmp/err"
 row $? 'without the object its leaves are left out, which a line says'
+attune --plugin "$tmp/twopass.so" show --gpu cpu --db "$db" --header "$with" --model llama3.1-8b@8 --batch 4q1s100
+[ $? -eq 0 ] && grep -q '^# runs: segmented ' "$tmp/out" && grep -qx '# with plug-ins: twopass UNROLL=4: 5.000 us' "$tmp/out"
+row $? 'show has what runs a batch with it, and without'
 echo 'arrival_s,prompt_tokens,output_tokens
 0,30,20
 0.1,25,30

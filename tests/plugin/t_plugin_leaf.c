@@ -149,6 +149,9 @@ static const struct {
 	{ "one launch", "ours", "ours", "0", "good", ordered, 4, 1 },
 	{ "parts that are not in order", "ours", "0", "parts",
 	  "prefill: segmented | decode: segmented", mixed, 6, 0 },
+	{ "one part can, the other cannot", "0", "0", "parts",
+	  "prefill: segmented | decode: segmented",
+	  (const int[][2]){ { 1, 30 }, { 33, 100 }, { 1, 20 } }, 3, 0 },
 	{ "a prefill among them: one launch", "ours", "ours", "0", "good",
 	  (const int[][2]){ { 1, 30 }, { 33, 100 }, { 1, 20 } }, 3, 1 },
 };
