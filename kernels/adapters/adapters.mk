@@ -167,3 +167,45 @@ $(fi_dir)/xqa_kernels_%.o: kernels/adapters/flashinfer/xqa_kernels.cu
 	$(Q)$(NVCC) $(fi_flags) $(fi_xqa_flags) -DTOKENS_PER_PAGE=$(call stem,1) -DHEAD_GRP_SIZE=$(call stem,2) \
 		-DXQA_MATH=$(call stem,3) -DCACHE_ELEM_ENUM=$(if $(filter bf16,$(call stem,3)),0,2) -c $< -o $@
 endif
+
+# ---- vLLM's CPU attention: VLLM=FOLDER, which has csrc/cpu ----------------------------------------
+
+.PHONY: adapter-vllm-cpu
+adapter-vllm-cpu: $(B)/adapters/vllm_cpu.so ## vLLM's CPU attention as a plug-in: VLLM=FOLDER
+ifneq ($(filter adapter-vllm-cpu,$(MAKECMDGOALS)),)
+vc_dir   := $(B)/adapters/vllm_cpu
+vc_needs := attune: make adapter-vllm-cpu needs
+$(if $(wildcard $(VLLM)/csrc/cpu/cpu_attn_vec16.hpp),,$(error $(vc_needs) \
+	VLLM=FOLDER, which has csrc/cpu/cpu_attn_vec16.hpp$(if $(VLLM),: $(VLLM) has not)))
+vllm_cpu_version := $(or $(call revision_of,$(VLLM),csrc/cpu),$(shell sed -n 's/^Version: //p' '$(VLLM)/PKG-INFO' 2>&-))
+$(if $(vllm_cpu_version),,$(error $(vc_needs) REVISION=, the name of this version: $(VLLM) is no git checkout))
+vllm_cpu_version += $(shell $(CXX) -dumpfullversion | sed 's/^/gcc /')
+# Headers of PyTorch and SLEEF that vLLM includes; vllm_cpu/torch.h has what it uses of them.
+vc_empty := $(addprefix $(vc_dir)/include/,torch/all.h ATen/cpu/Utils.h c10/util/Exception.h sleef.h)
+vc_objs  := $(addprefix $(vc_dir)/,openmp.o vllm_cpu.o kernels_f32.o kernels_f16.o kernels_bf16.o)
+# The flags of vLLM's build for AVX-512.
+vc_flags = -std=c++20 -O2 -DNDEBUG -fopenmp -DVLLM_CPU_EXTENSION -mf16c $(addprefix -mavx512,f vl bw dq) \
+	-fPIC -fvisibility=hidden -MMD -MP -MF $(@:.o=.d) -Ikernels -I$(vc_dir)/include \
+	-include kernels/adapters/vllm_cpu/torch.h -isystem '$(VLLM)/csrc' -DVERSION='"$(strip $(vllm_cpu_version))"'
+vc_types_f32  := -DSCALAR=float -DDTYPE=ATTUNE_F32
+vc_types_f16  := -DSCALAR=c10::Half -DDTYPE=ATTUNE_F16
+vc_types_bf16 := -DSCALAR=c10::BFloat16 -DDTYPE=ATTUNE_BF16
+
+# openmp.o stands in for GCC's runtime, so -fopenmp is not given here.
+$(B)/adapters/vllm_cpu.so: $(vc_objs)
+	$(call say,LD,$@)
+	$(Q)$(CXX) -shared -static-libstdc++ -static-libgcc -Wl,--exclude-libs=ALL,-z,defs,--strip-all $^ -o $@
+$(vc_objs): $(vc_dir)/version $(vc_empty)
+$(vc_empty):
+	@mkdir -p $(@D)
+	@: >$@
+$(vc_dir)/openmp.o: kernels/adapters/openmp.c kernels/adapters/openmp.h kernels/attune_plugin.h
+	$(call say,CC,$@)
+	$(Q)$(CC) -iquote kernels $(CFLAGS) -fPIC -fvisibility=hidden -c $< -o $@
+$(vc_dir)/vllm_cpu.o: kernels/adapters/vllm_cpu/vllm_cpu.cpp
+	$(call say,CXX,$@)
+	$(Q)$(CXX) $(vc_flags) -c $< -o $@
+$(vc_dir)/kernels_%.o: kernels/adapters/vllm_cpu/vllm_cpu_kernels.cpp
+	$(call say,CXX,$@)
+	$(Q)$(CXX) $(vc_flags) $(vc_types_$*) -DLIST=vllm_kernels_$* -c $< -o $@
+endif
