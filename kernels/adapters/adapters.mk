@@ -102,6 +102,33 @@ $(B)/adapters/vllm_triton.so: kernels/adapters/vllm_triton.c kernels/adapters/dr
 		$(filter %.c %.S,$^) -ldl -lm
 endif
 
+# ---- FlashAttention-4: a PYTHON that has flash-attn-4 ----------------------------------------------
+
+FA4_GROUPS ?= 4 5 8 16
+.PHONY: adapter-fa4
+adapter-fa4: $(B)/adapters/fa4.so ## FlashAttention-4 on Hopper as a plug-in: [PYTHON=python3]
+ifneq ($(filter adapter-fa4,$(MAKECMDGOALS)),)
+fa4_dir     := $(B)/adapters/fa4
+fa4_needs   := attune: make adapter-fa4 needs
+fa4_site    := $(shell '$(PYTHON)' -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+fa4_runtime := $(firstword $(wildcard $(fa4_site)/nvidia_cutlass_dsl/cu1*/lib/libcuda_dialect_runtime_static.a))
+$(if $(NVCC),,$(error $(fa4_needs) nvcc))
+$(if $(fa4_runtime),,$(error $(fa4_needs) PYTHON=, a Python that has flash-attn-4: $(fa4_site) has no nvidia_cutlass_dsl))
+fa4_version := $(fa4_site) $(FA4_GROUPS) $(notdir $(wildcard $(fa4_site)/flash_attn_4-*.dist-info $(fa4_site)/nvidia_cutlass_dsl-*.dist-info))
+
+$(fa4_dir)/fa4_table.h: kernels/adapters/fa4/fa4.py $(fa4_dir)/version
+	$(call say,PY,$@)
+	$(Q)'$(PYTHON)' -W ignore $< $(@D) $(FA4_GROUPS)
+$(fa4_dir)/fa4.o: kernels/adapters/fa4/fa4.c $(fa4_dir)/fa4_table.h
+	$(call say,CC,$@)
+	$(Q)$(CC) -iquote kernels -I$(fa4_dir) $(addprefix -isystem ,$(CUDA_HOME)/include $(fa4_site)/tvm_ffi/include) \
+		$(CFLAGS) -fvisibility=hidden -MMD -MP -c $< -o $@
+$(B)/adapters/fa4.so: $(fa4_dir)/fa4.o
+	$(call say,LD,$@)
+	$(Q)$(NVCC) -shared -cudart static -Xcompiler -static-libstdc++,-static-libgcc -Xlinker --exclude-libs=ALL,--strip-all \
+		$< $(fa4_dir)/fa4_*_*.o $(fa4_runtime) -o $@ -lm
+endif
+
 # ---- FlashInfer: FLASHINFER=FOLDER, a checkout of flashinfer-ai/flashinfer -------------------------
 
 .PHONY: adapter-flashinfer
@@ -199,13 +226,41 @@ $(vc_objs): $(vc_dir)/version $(vc_empty)
 $(vc_empty):
 	@mkdir -p $(@D)
 	@: >$@
-$(vc_dir)/openmp.o: kernels/adapters/openmp.c kernels/adapters/openmp.h kernels/attune_plugin.h
+$(vc_dir)/openmp.o: kernels/adapters/openmp.c
 	$(call say,CC,$@)
-	$(Q)$(CC) -iquote kernels $(CFLAGS) -fPIC -fvisibility=hidden -c $< -o $@
+	$(Q)$(CC) -iquote kernels $(CFLAGS) -fvisibility=hidden -MMD -MP -c $< -o $@
 $(vc_dir)/vllm_cpu.o: kernels/adapters/vllm_cpu/vllm_cpu.cpp
 	$(call say,CXX,$@)
 	$(Q)$(CXX) $(vc_flags) -c $< -o $@
 $(vc_dir)/kernels_%.o: kernels/adapters/vllm_cpu/vllm_cpu_kernels.cpp
 	$(call say,CXX,$@)
 	$(Q)$(CXX) $(vc_flags) $(vc_types_$*) -DLIST=vllm_kernels_$* -c $< -o $@
+endif
+
+# ---- llama.cpp's attention on the CPU: LLAMA=FOLDER, where llama.cpp is installed ------------------
+
+.PHONY: adapter-llama-cpp
+adapter-llama-cpp: $(B)/adapters/llama_cpp.so ## llama.cpp's CPU attention as a plug-in: LLAMA=FOLDER
+ifneq ($(filter adapter-llama-cpp,$(MAKECMDGOALS)),)
+llama_dir   := $(B)/adapters/llama_cpp
+llama_needs := attune: make adapter-llama-cpp needs
+llama_lib   := $(abspath $(dir $(firstword $(wildcard $(LLAMA)/lib/libggml-cpu.so $(LLAMA)/lib64/libggml-cpu.so))))
+$(if $(wildcard $(LLAMA)/include/ggml-cpu.h),$(if $(llama_lib),,$(error $(llama_needs) \
+	LLAMA=FOLDER: $(LLAMA) has no lib/libggml-cpu.so)),$(error $(llama_needs) \
+	LLAMA=FOLDER, where llama.cpp is installed$(if $(LLAMA),: $(LLAMA) has no include/ggml-cpu.h)))
+# Two builds of one release differ, so the library's contents count.
+llama_cpp_version := $(or $(REVISION),ggml $(shell sed -n 's/^set(PACKAGE_VERSION "\([^$$]*\)")/\1/p' \
+	'$(llama_lib)/cmake/ggml/ggml-config-version.cmake') \
+	$(shell cat '$(llama_lib)/libggml-cpu.so' '$(llama_lib)/libggml-base.so' | sha256sum | cut -c1-12))
+
+llama_objs  := $(addprefix $(llama_dir)/,llama_cpp.o openmp.o)
+$(llama_objs): $(llama_dir)/version
+$(llama_dir)/%.o: kernels/adapters/%.c
+	$(call say,CC,$@)
+	$(Q)$(CC) -iquote kernels -isystem '$(LLAMA)/include' -D_GNU_SOURCE $(CFLAGS) -fvisibility=hidden \
+		-DVERSION='"$(strip $(llama_cpp_version))"' -MMD -MP -c $< -o $@
+# The library finds openmp.o's functions in front of those of its own runtime.
+$(B)/adapters/llama_cpp.so: $(llama_objs)
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared $^ -L'$(llama_lib)' -Wl,-rpath,'$(llama_lib)',--no-as-needed -lggml-cpu -lggml-base -lm -o $@
 endif
