@@ -18,6 +18,8 @@ $(B)/adapters/%/version: FORCE
 	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
 FORCE:
 .PHONY: FORCE adapter-fa3
+# What adapters share is tested; their sources need others'.
+$(B)/t_plugin_cpu: kernels/adapters/openmp.c
 
 # ---- FlashAttention-3: FA3=FOLDER, a checkout of vllm-project/flash-attention ---------------------
 
