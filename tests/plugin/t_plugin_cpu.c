@@ -34,7 +34,7 @@ static const attune_plugin_device given = {
 /* ---- regions ---------------------------------------------------------------------------- */
 
 static struct {
-	atomic_int threads, singles, too_early, nested, of[THREADS];
+	atomic_int threads, singles, too_early, nested, back, of[THREADS];
 	int round[THREADS];
 } seen;
 
@@ -60,6 +60,8 @@ static void body(void *data)
 		GOMP_barrier();
 	}
 	GOMP_parallel(nested_body, NULL, 0, 0);
+	if (omp_get_thread_num() == me)
+		atomic_fetch_add(&seen.back, omp_get_num_threads());
 }
 
 static void check_region(unsigned asked, int threads)
@@ -72,6 +74,7 @@ static void check_region(unsigned asked, int threads)
 	assert_int_equal(atomic_load(&seen.too_early), 0);
 	assert_int_equal(atomic_load(&seen.singles), ROUNDS);
 	assert_int_equal(atomic_load(&seen.nested), threads);
+	assert_int_equal(atomic_load(&seen.back), threads * threads);
 }
 
 static void a_region_has_the_threads_of_the_device(void **state)
