@@ -65,14 +65,27 @@ enum attune_status plugin_plan(struct plugin_op *op, struct plugin_key key,
 	return ATTUNE_OK;
 }
 
+/* NULL and a failure: this batch was not planned. */
+static struct plugin_plan *find(const struct plugin_op *op, const struct plugin_key *key)
+{
+	const struct kept *p = plans;
+	while (p && !(p->op == op && is_same(&p->key, key)))
+		p = p->next;
+	if (!p)
+		fail(ATTUNE_INVALID, "plug-in %s: this batch was not planned", plugin_of(op)->name);
+	return p ? p->plan : NULL;
+}
+
+enum attune_status plugin_store(struct plugin_op *op, struct plugin_key key,
+				const attune_tensors *tensors, void *stream)
+{
+	struct plugin_plan *p = find(op, &key);
+	return p ? plugin_plan_store(p, tensors, stream) : ATTUNE_INVALID;
+}
+
 enum attune_status plugin_launch(struct plugin_op *op, struct plugin_key key,
 				 const attune_tensors *tensors, void *workspace, void *stream)
 {
-	const struct kept *p = plans;
-	while (p && !(p->op == op && is_same(&p->key, &key)))
-		p = p->next;
-	if (!p)
-		return fail(ATTUNE_INVALID, "plug-in %s: this batch was not planned",
-			    plugin_of(op)->name);
-	return plugin_plan_launch(p->plan, tensors, workspace, stream);
+	struct plugin_plan *p = find(op, &key);
+	return p ? plugin_plan_launch(p, tensors, workspace, stream) : ATTUNE_INVALID;
 }

@@ -31,7 +31,8 @@ static int takes(const struct asked *a, int row, const struct part *p)
 		return 0;
 	const unsigned needs = plugin_of(r->plugin)->needs;
 	const unsigned has = (a->promises & ATTUNE_PLUGIN_FINITE_SLOTS) |
-			     (rows_are_dense(a->op, a->tensors) ? ATTUNE_PLUGIN_DENSE_ROWS : 0);
+			     (rows_are_dense(a->op, a->tensors) ? ATTUNE_PLUGIN_DENSE_ROWS : 0) |
+			     (has_one_scale(a->tensors) ? ATTUNE_PLUGIN_ONE_SCALE : 0);
 	return !(needs & ~has) && !r->kernel->space->why_illegal(&r->config, &a->op->shape, p,
 								 &a->op->ctx->device.info);
 }

@@ -26,6 +26,7 @@ struct plugin_plans {
 static const char not_registered[] = "no plug-in of this name is registered";
 static const char other_version[] = "the plug-in is registered in another version";
 static const char other_axes[] = "the plug-in has no such tunables";
+static const char has_own_cache[] = "it holds the cache in a layout of its own";
 static const char not_prepared[] = "the plug-in could not be prepared";
 
 /* NULL, or why the row is not a choice of this process. */
@@ -36,6 +37,8 @@ static const char *find(struct choice *c, const struct selector_plugin *row, enu
 	c->kernel = kernel_find(backend, row->name);
 	if (!c->kernel || !c->kernel->plugin)
 		return not_registered;
+	if (plugin_stores(c->kernel->plugin))
+		return has_own_cache;
 	plugin_version(version, c->kernel->plugin->version);
 	if (strcmp(version, row->version))
 		return other_version;
@@ -134,6 +137,12 @@ struct plugin_plan *planned_by_plugin(const attune_op *op, const attune_part *p)
 	return k ? k->plan : NULL;
 }
 
+int has_one_scale(const attune_tensors *t)
+{
+	return !(t->k_scale && (t->k_scale_seq_stride || t->k_scale_head_stride)) &&
+	       !(t->v_scale && (t->v_scale_seq_stride || t->v_scale_head_stride));
+}
+
 /* What a plug-in may read when it plans is the same. */
 static int same_tensors(const attune_tensors *a, const attune_tensors *b)
 {
@@ -144,7 +153,7 @@ static int same_tensors(const attune_tensors *a, const attune_tensors *b)
 	       a->out_head_stride == b->out_head_stride && a->k_page_stride == b->k_page_stride &&
 	       a->k_slot_stride == b->k_slot_stride && a->k_head_stride == b->k_head_stride &&
 	       a->v_page_stride == b->v_page_stride && a->v_slot_stride == b->v_slot_stride &&
-	       a->v_head_stride == b->v_head_stride;
+	       a->v_head_stride == b->v_head_stride && has_one_scale(a) == has_one_scale(b);
 }
 
 const char *plugin_tensors_error(const attune_op *op, const attune_plan *plan,

@@ -71,7 +71,11 @@ struct preparation {
 static void prepare(void *arg)
 {
 	struct preparation *p = arg;
-	const attune_plugin_device device = plugin_device(&p->op->dev->info);
+	attune_plugin_device device = plugin_device(&p->op->dev->info);
+	if (p->op->dev->info.backend == BACKEND_CPU) {
+		device.parallel = cpu_run;
+		device.threads = p->op->dev;
+	}
 	p->failed = p->op->plugin->prepare(&p->op->op, p->shape, p->values, &device, p->error) != 0;
 }
 
@@ -170,6 +174,30 @@ void plugin_plan_close(struct plugin_plan *p)
 		return;
 	call(p->op->dev, free_plan, p);
 	free(p);
+}
+
+struct storing {
+	struct plugin_plan *plan;
+	const attune_tensors *tensors;
+	void *stream;
+	int failed;
+};
+
+static void store(void *arg)
+{
+	struct storing *s = arg;
+	struct plugin_op *op = s->plan->op;
+	s->failed =
+	    op->plugin->store(op->op, s->plan->plan, s->tensors, s->stream, s->plan->error) != 0;
+}
+
+enum attune_status plugin_plan_store(struct plugin_plan *p, const attune_tensors *tensors,
+				     void *stream)
+{
+	struct storing s = { p, tensors, stream, 0 };
+	const enum attune_status status =
+	    plugin_stores(p->op->plugin) ? call(p->op->dev, store, &s) : ATTUNE_OK;
+	return !status && s.failed ? failed(p->op->plugin, "store", p->error) : status;
 }
 
 struct launching {

@@ -18,11 +18,18 @@ enum attune_status plugin_op_open(struct plugin_op **, struct device *, const st
 /* After its plans. */
 void plugin_op_close(struct plugin_op *);
 const attune_plugin *plugin_of(const struct plugin_op *);
+/* Whether it holds the cache in a layout of its own. */
+static inline int plugin_stores(const attune_plugin *p)
+{
+	return p->abi > 1 && p->store;
+}
 
 /* *workspace: bytes that a launch needs, aligned to PLUGIN_ALIGN. */
 enum { PLUGIN_ALIGN = 256 };
 enum attune_status plugin_plan_open(struct plugin_plan **, struct plugin_op *,
 				    const attune_plugin_batch *, size_t *workspace);
+/* Fills a cache that the plug-in holds in a layout of its own; most hold none. */
+enum attune_status plugin_plan_store(struct plugin_plan *, const attune_tensors *, void *stream);
 enum attune_status plugin_plan_launch(struct plugin_plan *, const attune_tensors *, void *workspace,
 				      void *stream);
 void plugin_plan_close(struct plugin_plan *);

@@ -7,6 +7,7 @@
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"
 #include "kernels/device/shared/gpu_names.h"
+#include "kernels/launch/plugin_op.h"
 #include "tuner/base/base.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,8 +225,12 @@ int plugins_known(const char *with, const char *db_path, const char *gpu)
 		const struct kernel *k = kernel_find(backend, name);
 		if (k && !k->plugin)
 			complain("--with %s: it is a kernel of attune's own", name);
+		else if (k && plugin_stores(k->plugin))
+			complain("--with %s: it holds the cache in a layout of its own, which the "
+				 "library does not fill",
+				 name);
 		if (k) {
-			known = k->plugin != NULL;
+			known = k->plugin && !plugin_stores(k->plugin);
 			continue;
 		}
 		struct store *store = store_open(db_path, 1);
