@@ -148,7 +148,7 @@ const attune_plugin *const *attune_plugins(void);
  *     attune_plan_plugins(op, &batch, &tensors, promises, stream, &plan);
  *                                                puts plug-ins in where the rules name them
  *     attune_run(op, &plan, &tensors, ...);      every layer
- *     attune_free_plan(op, &plan);
+ *     attune_free_plan(op, &plan);               when the step is done
  *
  * attune_plan_plugins leaves the plan as it was, of attune's own kernels, where
  *
@@ -169,22 +169,25 @@ const attune_plugin *const *attune_plugins(void);
 enum attune_status attune_register_plugin(const attune_plugin *plugin);
 
 /* After attune_plan_batch, with the same batch. Calls the plug-in's `plan`, which may allocate, copy
- * and synchronise; so not while a stream is captured. `promises`: what holds of all tensors that
- * the plan will run with, of ATTUNE_PLUGIN_FINITE_SLOTS; dense rows and scales are looked at. `tensors`: as for
- * attune_run. block_table, query_start, seq_lens and the strides, and what the first three point
- * to, are then the same in each attune_run with the plan, else it is ATTUNE_INVALID.
+ * and synchronise; so not while a stream is captured. What it enqueues goes to `stream`. `promises`:
+ * what holds of all tensors that the plan will run with, ATTUNE_PLUGIN_FINITE_SLOTS or 0; rows and
+ * scales are looked at. `tensors`: as for attune_run, of any layer. In each attune_run with the plan
+ * block_table, query_start, seq_lens and the strides are then the same, else it is ATTUNE_INVALID;
+ * and the first three hold the same lengths and pages.
  *
  * plan->workspace may grow: attune_max_workspace does not count what plug-ins need. attune_run with
  * the plan calls the plug-in's `launch`, which neither allocates nor synchronises and may be
- * captured. Such a plan is the op's until attune_free_plan, and so is a graph that captured it; it
- * serves for no other (attune_plan_serves). ATTUNE_OK also where attune's own kernels stay; if
- * that is because a plug-in failed, attune_last_error has its line. */
+ * captured; with ATTUNE_LENGTHS_VARY a captured attune_run has attune's own kernels. The plan, its
+ * copies and a graph that captured it may run until attune_free_plan. It serves for no other
+ * (attune_plan_serves). ATTUNE_OK also where attune's own kernels stay; if that is because a plug-in
+ * failed, attune_last_error has its line. */
 enum attune_status attune_plan_plugins(const attune_op *op, const attune_batch *batch,
 				       const attune_tensors *tensors, unsigned promises,
 				       void *stream, attune_plan *plan);
 
-/* Frees what attune_plan_plugins made for this plan or a copy of it, after its last launch; does
- * nothing for other plans. attune_run then refuses the plan. attune_release frees what is left. */
+/* Frees what attune_plan_plugins made for this plan or a copy of it, once the work of its launches
+ * is done; does nothing for other plans. attune_run then refuses the plan. attune_release frees what
+ * is left. */
 void attune_free_plan(const attune_op *op, const attune_plan *plan);
 
 #ifdef __cplusplus

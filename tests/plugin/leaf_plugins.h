@@ -150,6 +150,12 @@ static int cannot_launch(void *op, void *p, const attune_tensors *t, void *works
 	return 1;
 }
 
+static int stores(void *op, void *p, const attune_tensors *t, void *stream, char *error)
+{
+	(void)op, (void)p, (void)t, (void)stream, (void)error;
+	return 0;
+}
+
 static void register_one(attune_plugin *p, const char *name)
 {
 	static const int unrolls[] = { 1, 4 };
@@ -180,14 +186,17 @@ static void register_one(attune_plugin *p, const char *name)
 		p->needs = ATTUNE_PLUGIN_FINITE_SLOTS;
 	else if (!strcmp(name, "dense"))
 		p->needs = ATTUNE_PLUGIN_DENSE_ROWS;
+	else if (!strcmp(name, "storing"))
+		p->store = stores;
 	if (attune_register_plugin(p))
 		fail_msg("%s", attune_last_error());
 }
 
 static inline int register_all(void **state)
 {
-	static const char *const names[] = { "good",     "refusing",  "picky",  "unprepared",
-					     "planless", "powerless", "finite", "dense" };
+	static const char *const names[] = { "good",       "refusing", "picky",
+					     "unprepared", "planless", "powerless",
+					     "finite",     "dense",    "storing" };
 	static attune_plugin all[COUNT(names)];
 	(void)state;
 	for (size_t i = 0; i < COUNT(names); i++)

@@ -57,6 +57,8 @@ static const struct {
 	  "UNROLL=4 of version 1: everything" },
 	{ "it refuses the batch", "picky 1 UNROLL=4", 0, 0, "" },
 	{ "it cannot prepare", "unprepared 1 UNROLL=4", 0, 0, "could not be prepared" },
+	{ "a cache of its own", "storing 1 UNROLL=4", 0, 0,
+	  "it holds the cache in a layout of its own" },
 	{ "it cannot plan", "planless 1 UNROLL=4", 0, 0, "" },
 	{ "a need without a promise", "finite 1 UNROLL=4", 0, 0, "" },
 	{ "a need with the promise", "finite 1 UNROLL=4", FINITE, 1, "" },
