@@ -28,6 +28,11 @@ row $bad "attune --help lists every command"
 run --version
 row "$([ $code -eq 0 ] && grep -Eq '^attune [0-9]+\.[0-9]+\.[0-9]+$' "$tmp/out"; echo $?)" \
 	"attune --version"
+cp results/cpu.sqlite "$tmp/noisy.sqlite"
+sqlite3 "$tmp/noisy.sqlite" "UPDATE ending SET outcome = 'noisy' WHERE outcome = 'ok'"
+run show --gpu cpu --best --db "$tmp/noisy.sqlite"
+row "$([ $code -eq 1 ] && grep -q 'measurements are too noisy and left out' "$tmp/err"; echo $?)" \
+	'a database of noisy times says so'
 
 echo '{ "scenarios": [ { "batch": "2q2k_32q" } ] }' >"$tmp/batch.json"
 echo '{ "scenarios": [ { "batch": "q1", "batchs": 1 } ] }' >"$tmp/key.json"
@@ -134,7 +139,7 @@ done <<'ROWS'
 2|none.sqlite|plot --gpu cpu --db $tmp/none.sqlite --out $tmp
 2|none.sqlite|show --gpu cpu --db $tmp/none.sqlite --model llama3.1-8b@1 --batch q1
 2|model|show --gpu cpu
-2|cpu_peers.sqlite|show --gpu cpu --peers
+2|mi300_peers.sqlite|show --gpu mi300 --peers
 2|no plug-in raced there|show --gpu cpu --peers --db results/cpu.sqlite
 2|text.sqlite|induce --gpu cpu --db $tmp/text.sqlite --out $tmp/x.h
 2|text.sqlite|merge $tmp/new.sqlite $tmp/text.sqlite
