@@ -158,9 +158,11 @@ $(to_kernels): %.o: $(to_dir)/tileops_table.h
 	$(Q)$(NVCC) -std=c++20 -w -Xcudafe --diag_suppress=177 --use_fast_math -O3 -DENABLE_BF16 \
 		-gencode arch=compute_90a,code=sm_90a -Xcompiler -fPIC,-fvisibility=hidden \
 		-I$(to_site)/tilelang/src -I$(to_site)/tilelang/3rdparty/cutlass/include -c $*.cu -o $@
+# muldefs: TileLang's debug.h has functions that are not inline, the same ones in each source.
 $(B)/adapters/tileops.so: $(to_dir)/tileops.o $(to_kernels)
 	$(call say,LD,$@)
-	$(Q)$(NVCC) -shared -cudart static -Xcompiler -static-libstdc++,-static-libgcc -Xlinker --exclude-libs=ALL,--strip-all $^ -o $@ -lm
+	$(Q)$(NVCC) -shared -cudart static -Xcompiler -static-libstdc++,-static-libgcc \
+		-Xlinker --exclude-libs=ALL,--strip-all,-z,muldefs $^ -o $@ -lm
 endif
 
 # ---- FlashInfer: FLASHINFER=FOLDER, a checkout of flashinfer-ai/flashinfer -------------------------
