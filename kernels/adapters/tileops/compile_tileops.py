@@ -5,9 +5,9 @@
 tileops and tilelang are packages of this Python. OUT gets a source for each kernel, which has the
 function that launches it, and tileops_table.h, a row for each.
 
-TileOPs compiles for one batch size and one width of the block table. Here both are variables, so that
-one kernel serves all batches; all else is as TileOPs' GQADecodePagedKernel has it by default, but that
-fewer splits are compiled, too. Kernels are for BF16, head size 128 and queries of one token.
+TileOPs compiles for one batch size and one width of the block table. Here both are variables, so
+that one kernel serves all batches. All else is as TileOPs' GQADecodePagedKernel has it by default;
+kernels with fewer splits are compiled, too. They are for BF16, head size 128 and queries of one token.
 """
 
 import importlib.metadata

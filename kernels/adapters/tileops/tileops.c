@@ -1,8 +1,8 @@
 /* tileops.c - TileOPs' paged GQA decode as a plug-in: calls the functions that TileLang made.
  *
- * TileOPs cuts the capacity of a row of the block table, not a sequence, into splits of whole tiles,
- * once a step. The capacity here is that of the longest sequence, which suits TileOPs best. Below a
- * tile for each split it takes the kernel without splits, as here. The workspace of splits:
+ * TileOPs cuts the capacity of a row of the block table, not a sequence, into splits of whole
+ * tiles, once a step. The capacity here is that of the longest sequence, which suits TileOPs best.
+ * Below a tile for each split it takes the kernel without splits, as here. The workspace of splits:
  *
  *   LSE       [sequences][KV heads][splits][group]              float
  *   partials  [sequences][KV heads][splits][group][head_size]   BF16 */
@@ -17,17 +17,19 @@ enum { HEAD_SIZE = 128 };
 
 /* ---- the compiled functions --------------------------------------------------------- */
 
-#define ROW_SPLIT(heads, kv, page, splits, tile, name)                                              \
-	int name##_init(void);                                                                      \
-	const char *name##_error(void);                                                             \
-	int name##_call(const void *q, const void *k, const void *v, const int32_t *seq_lens,       \
-			const int32_t *table, void *lse, void *partials, const int32_t *split_ends, \
-			void *out, int batch, int width, cudaStream_t stream);
+#define ROW_SPLIT(heads, kv, page, splits, tile, name)                                        \
+	int name##_init(void);                                                                \
+	const char *name##_error(void);                                                       \
+	int name##_call(const void *q, const void *k, const void *v, const int32_t *seq_lens, \
+			const int32_t *table, void *lse, void *partials,                      \
+			const int32_t *split_ends, void *out, int batch, int width,           \
+			cudaStream_t stream);
 #define ROW(heads, kv, page, splits, tile, name)                                              \
 	int name##_init(void);                                                                \
 	const char *name##_error(void);                                                       \
 	int name##_call(const void *q, const void *k, const void *v, const int32_t *seq_lens, \
-			const int32_t *table, void *out, int batch, int width, cudaStream_t stream);
+			const int32_t *table, void *out, int batch, int width,                \
+			cudaStream_t stream);
 TILEOPS_ROWS
 #undef ROW_SPLIT
 #undef ROW
@@ -229,12 +231,12 @@ static int launch(void *op, void *plan, const attune_tensors *t, void *workspace
 	}
 	if (failed(cudaSetDevice(o->device), "cudaSetDevice", error))
 		return 1;
-	const int bad =
-	    c->split ? c->split(q, t->k_cache, t->v_cache, t->seq_lens, t->block_table, workspace,
-				(char *)workspace + p->lse_bytes, p->split_ends, out, p->num_seqs,
-				t->block_table_stride, stream)
-		     : c->whole(q, t->k_cache, t->v_cache, t->seq_lens, t->block_table, out,
-				p->num_seqs, t->block_table_stride, stream);
+	const int bad = c->split
+			    ? c->split(q, t->k_cache, t->v_cache, t->seq_lens, t->block_table,
+				       workspace, (char *)workspace + p->lse_bytes, p->split_ends,
+				       out, p->num_seqs, t->block_table_stride, stream)
+			    : c->whole(q, t->k_cache, t->v_cache, t->seq_lens, t->block_table, out,
+				       p->num_seqs, t->block_table_stride, stream);
 	if (bad)
 		snprintf(error, ATTUNE_PLUGIN_ERROR, "%s", c->error());
 	return bad != 0;
