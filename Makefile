@@ -74,7 +74,7 @@ $(foreach p,$(notdir $(plugins)),$(if $(filter $(p),$(notdir $(basename $(defs))
 where    = $(if $(wildcard $(1).cu),gpu,cpu)
 spaces  += $(foreach p,$(plugins),$(B)/space/plugin/$(call where,$(p))_$(notdir $(p)).o)
 libobj  := $(patsubst %.c,$(B)/%.o,$(filter-out kernels/cpu/% kernels/adapters/% \
-	kernels/spec/space.c kernels/ship/list_%.c,$(sort $(wildcard kernels/*/*.c kernels/*/*/*.c)))) $(spaces)
+	kernels/spec/space.c kernels/ship/list_%.c kernels/select/list_%.c,$(sort $(wildcard kernels/*/*.c kernels/*/*/*.c)))) $(spaces)
 toolobj := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard harness/*/*.c tuner/*.c tuner/*/*.c)))
 sources := $(sort $(wildcard tests/*/t_*.c))
 tests   := $(patsubst %.c,$(B)/%,$(notdir $(sources)))
