@@ -164,7 +164,6 @@ static int judge(const struct data *d, const struct forest *f, struct report *r)
 struct extras {
 	struct overlaps overlaps[2]; /* training scenarios, held-out scenarios */
 	struct earliness early[2];
-	struct energy energy[2];
 	double ns, plan_ns;
 	const char *timed; /* "compiled" or "interpreted" */
 	int thresholds, cliffs;
@@ -204,7 +203,7 @@ static int gather(struct extras *x, const struct data *d, const struct forest *f
 	x->audit = read_audit(db, d->gpu);
 	count_overlaps(d, f, x->overlaps);
 	x->steepest = 1;
-	if (!count_early(d, f, x->early) || !count_energy(d, f, x->energy) ||
+	if (!count_early(d, f, x->early) ||
 	    !cliffs_find(d, f, &cliff, &x->thresholds))
 		return 0;
 	for (int i = 0; i < x->thresholds; i++) {
@@ -266,7 +265,6 @@ static void json_extras(struct json_out *o, const struct data *d, const struct e
 	json_audit(o, &x->audit);
 	overlaps_json(o, x->overlaps);
 	early_json(o, x->early);
-	energy_json(o, d, x->energy);
 	out_number(o, "select_ns", x->ns, 1);
 	out_number(o, "estimates_ns", x->plan_ns, 1);
 }
@@ -304,7 +302,6 @@ static void print_heading(const struct data *d, const struct forest *f, const st
 	       n->pairs[2], x->cliffs, x->thresholds, 100 * (cliff_limit - 1));
 	overlaps_print(x->overlaps);
 	early_print(x->early);
-	energy_print(d, x->energy);
 	if (x->audit.n)
 		printf("# audit of %d parts: selection %.4f (worst %.3f), exploration %.4f (worst "
 		       "%.3f)\n",

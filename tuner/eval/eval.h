@@ -1,4 +1,4 @@
-/* eval.h - scores of rules: slowdown, overlaps, energy, thresholds, traces. By file. */
+/* eval.h - scores of rules: slowdown, overlaps, thresholds, traces. By file. */
 #ifndef TUNER_EVAL_EVAL_H
 #define TUNER_EVAL_EVAL_H
 
@@ -119,20 +119,5 @@ struct held_out {
 /* 0 + complain. */
 int held_out_judge(struct data *, const struct forest *installed, const struct forest *before,
 		   struct held_out *);
-
-/* energy.c: joules of the picks / joules of the fastest and of the most frugal plan of the same
- * scenario. Only plans with their own power reading count. */
-struct energy {
-	int n;
-	double to_fastest, to_least; /* geometric means */
-	double worst;                /* to the least */
-};
-/* Adds a scenario by its picked cell (NULL: none) to sums of logs. Skips a cell without its own
- * power reading. */
-void energy_count(const struct data *, int scenario, const struct cell *picked, struct energy *);
-/* Training scenarios, then held-out scenarios. 0 without memory. */
-int count_energy(const struct data *, const struct forest *, struct energy out[2]);
-void energy_json(struct json_out *, const struct data *, const struct energy v[2]);
-void energy_print(const struct data *, const struct energy v[2]);
 
 #endif
