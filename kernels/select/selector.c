@@ -35,6 +35,14 @@ const char *const feature_names[ATTUNE_NUM_FEATURES] = {
 #undef FEATURE
 };
 
+int feature_named(const char *name)
+{
+	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
+		if (!strcmp(feature_names[i], name))
+			return i;
+	return -1;
+}
+
 const struct selector attune_selectors[] = {
 #define HEURISTIC(name, NAME)                                                   \
 	{ .gpu = ATTUNE_##NAME##_GPU,                                           \
@@ -204,6 +212,13 @@ int selector_says(const struct selector *h, enum decision decision, const struct
 {
 	return h->compiled[decision] ? h->compiled[decision](f)
 				     : tree_says(h->nodes, h->root[decision], f);
+}
+
+enum overlap_way overlap_way(int answer, int is_fused, int by_defaults)
+{
+	if (answer == SAYS_SERIAL || (by_defaults && !is_fused))
+		return RUN_SERIAL;
+	return is_fused ? RUN_FUSED : RUN_ON_STREAMS;
 }
 
 const struct segment_costs *costs_for(const struct selector_costs *list, int n, int id,

@@ -20,6 +20,7 @@
 enum decision { DECIDE_PREFILL, DECIDE_DECODE, DECIDE_OVERLAP, DECIDE_EARLY, NUM_DECISIONS };
 extern const char *const decision_names[NUM_DECISIONS];
 extern const char *const feature_names[ATTUNE_NUM_FEATURES];
+int feature_named(const char *name); /* -1: none */
 _Static_assert(sizeof(struct attune_features) == ATTUNE_NUM_FEATURES * sizeof(long long),
 	       "features are read as an array");
 
@@ -97,6 +98,11 @@ int selector_is_stale(const struct selector *);
 const struct segment_costs *costs_for(const struct selector_costs *, int n, int id, int head_size);
 /* The answer of a decision's tree. */
 int selector_says(const struct selector *, enum decision, const struct attune_features *);
+
+/* How an answer of the overlap tree runs both parts, if the choice that it names may run. by_defaults:
+ * one of the parts has no choice of its tree; nothing is known about overlapping the defaults. */
+enum overlap_way { RUN_SERIAL, RUN_ON_STREAMS, RUN_FUSED };
+enum overlap_way overlap_way(int answer, int is_fused, int by_defaults);
 
 /* The parts of a batch and the heuristic's answer for each; SAYS_DEFAULTS without a heuristic. The
  * caller checks that the choices are legal and loaded. */

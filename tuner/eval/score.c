@@ -133,14 +133,6 @@ static int summarize(struct judged *v, int n, struct score *s)
 	return interval(v, n, s);
 }
 
-static int floor_log2(long long v)
-{
-	int n = 0;
-	while (v >>= 1)
-		n++;
-	return n;
-}
-
 int score_picks(const struct data *d, const struct pick *picks, const char *split, struct score *s)
 {
 	struct judged *v = malloc(sizeof *v * (size_t)(d->n + 1));

@@ -32,7 +32,7 @@ static int select_all(const struct data *d, decide_fn decide, const void *how)
 			sum += decide(how, DECIDE_PREFILL, &m->part[PHASE_PREFILL].f);
 		if (m->has[PHASE_DECODE])
 			sum += decide(how, DECIDE_DECODE, &m->part[PHASE_DECODE].f);
-		if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE])
+		if (measured_is_mixed(m))
 			sum += decide(how, DECIDE_OVERLAP, &m->part[PHASE_ALL].f);
 	}
 	return sum;

@@ -99,14 +99,6 @@ static int read_costs(struct reader *r, struct forest *f)
 	return header_expect(&r->text, ")");
 }
 
-static int feature_of(const char *name)
-{
-	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
-		if (!strcmp(feature_names[i], name))
-			return i;
-	return -1;
-}
-
 /* Reads "12 scenarios, 1.004, p95 1.020; next ring_8x16, 1.031; few; guarded" into a node of
  * weight 1. */
 static void read_figures(const struct reader *r, const struct forest *f, enum decision decision,
@@ -170,14 +162,14 @@ static int take_node(struct reader *r, struct forest *f, enum decision decision,
 		read_figures(r, f, decision, v->comment, &t->v[at]);
 		return at;
 	}
-	if (feature_of(v->word) < 0) {
+	if (feature_named(v->word) < 0) {
 		r->text.at = v->at;
 		wrong(r, "a feature of features.def");
 		return -1;
 	}
 	const int below = take_node(r, f, decision, actions, text, v->below);
 	const int above = below < 0 ? -1 : take_node(r, f, decision, actions, text, v->above);
-	t->v[at].feature = feature_of(v->word);
+	t->v[at].feature = feature_named(v->word);
 	t->v[at].threshold = v->threshold;
 	t->v[at].below = below;
 	t->v[at].above = above;

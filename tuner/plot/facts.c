@@ -45,7 +45,7 @@ static const struct cell *picked_cell(const struct data *d, const struct pick *p
 	const struct measured *m = &d->v[s];
 	const enum phase phase = m->has[PHASE_PREFILL] ? PHASE_PREFILL : PHASE_DECODE;
 	const int choice = phase == PHASE_DECODE ? pick->decode : pick->prefill;
-	if ((m->has[PHASE_PREFILL] && m->has[PHASE_DECODE]) || choice < 0)
+	if ((measured_is_mixed(m)) || choice < 0)
 		return NULL;
 	const struct cell *c = data_cell(d, s, phase, choice);
 	c = c ? c : data_cell(d, s, PHASE_ALL, choice);

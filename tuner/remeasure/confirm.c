@@ -236,7 +236,7 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 	ways.num_fused = overlap_portfolio(d, ways.fused, FUSED);
 	for (int i = 0; i < n; i++) {
 		const struct measured *m = &d->v[order[i]];
-		const int is_mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+		const int is_mixed = measured_is_mixed(m);
 		struct decided made;
 		forest_make_serial(d, f, m, &made);
 		wish_hole(w, d, order[i], i, PHASE_PREFILL, &made.prefill);
