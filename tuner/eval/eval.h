@@ -73,7 +73,12 @@ struct trace_options {
 	double load;
 	int max_batched, max_seqs, requests, steps;
 	long long kv_tokens;
+	const char *given; /* an option that needs a path; NULL: none was given */
 };
+/* trace_options.c: one of these options, or 'm' for the model; ARGP_ERR_UNKNOWN: another. */
+enum { OPT_TRACE = 512, OPT_LOAD, OPT_STEPS, OPT_REQUESTS, OPT_BATCHED };
+struct argp_state;
+int trace_option(struct trace_options *, int key, const char *arg, struct argp_state *);
 extern const struct trace_options trace_defaults;
 int trace_print(const struct data *, const struct forest *, const struct trace_options *,
 		enum format); /* 0 + complain */

@@ -49,7 +49,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'p': o->peers = arg; break;
 	case OPT_PICTURES: o->folder = arg; break;
 	case OPT_PRINT: o->print = arg; break;
-	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); break;
+	case ARGP_KEY_ARG: no_option(arg, state); break;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 	return 0;

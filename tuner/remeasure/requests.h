@@ -45,7 +45,5 @@ struct confirm_asked {
 };
 int confirm_run(struct data *, const struct forest *, const struct confirm_asked *,
 		const struct sweep_options *);
-/* The seconds of "90s", "10m" or "1h"; NaN: another form. */
-double budget_seconds(const char *text);
 
 #endif
