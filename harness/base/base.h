@@ -99,6 +99,9 @@ double student_beyond(double z, double freedom);
 double normal_loss(double z);
 /* A pseudorandom function of its argument. */
 unsigned long long scramble(unsigned long long);
+/* The next 64 random bits (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number
+ * generators", figure 17). */
+unsigned long long random_bits(unsigned long long *state);
 
 /* ---- outcome.c: the outcome of a candidate ----------------------------------- */
 enum outcome {
