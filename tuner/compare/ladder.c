@@ -76,7 +76,8 @@ int batch_uniform(const attune_batch *b, struct uniform *u)
 	return 1;
 }
 
-int is_few(const struct uniform *u)
+/* One sequence, or one of each kind. */
+static int is_few(const struct uniform *u)
 {
 	return u->seqs == (u->share == 50 ? 2 : 1);
 }

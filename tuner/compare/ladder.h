@@ -20,7 +20,6 @@ int batch_uniform(const attune_batch *, struct uniform *); /* 0: it is not */
  * sequences at figure_lengths. */
 enum { FIGURE_SEQS = 16, NUM_FIGURE_LENGTHS = 2 };
 extern const int figure_lengths[NUM_FIGURE_LENGTHS];
-int is_few(const struct uniform *);     /* one sequence, or one of each kind */
 int in_figures(const struct uniform *); /* it is a point of a figure */
 
 enum { MAX_RUNGS = 12, BASE_RUNG = 1 /* the Q block, the base of speedups */ };

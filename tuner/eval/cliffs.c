@@ -27,7 +27,8 @@ long long feature_value(const struct attune_features *f, int feature)
 	return ((const long long *)f)[feature];
 }
 
-int tree_passes(const struct tree *t, int node, const struct attune_features *f)
+/* Whether these features pass that node. */
+static int tree_passes(const struct tree *t, int node, const struct attune_features *f)
 {
 	int at = 0;
 	while (at != node && t->v[at].feature >= 0)

@@ -57,8 +57,6 @@ struct cliff {
 			     * ratios interpolated in the logarithm of the feature; NaN: unknown */
 };
 long long feature_value(const struct attune_features *, int feature);
-/* Whether these features pass that node. */
-int tree_passes(const struct tree *, int node, const struct attune_features *);
 extern const double cliff_limit; /* a crossing above it is flagged */
 /* All thresholds with different actions on their sides, in tree order. 0: no memory. */
 int cliffs_find(const struct data *, const struct forest *, struct cliff **out, int *n);

@@ -35,8 +35,6 @@ extern const struct limits default_limits;
 void forest_free(struct forest *);
 int forest_leaves(const struct forest *);
 int forest_kernels(const struct forest *); /* distinct ones among its choices */
-/* Whether some leaf of the overlap tree is not serial. */
-int forest_overlaps(const struct forest *);
 /* Whether the early tree has an effect. If not, headers and texts leave it out. */
 int forest_says_early(const struct forest *);
 int forest_decisions(const struct forest *); /* number of trees in a header */

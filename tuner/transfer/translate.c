@@ -309,14 +309,6 @@ struct translation *translation_new(const struct data *own, const struct data *p
 	return NULL;
 }
 
-int translation_pairs(const struct translation *t)
-{
-	int n = 0;
-	for (int p = 0; p < NUM_FIELDS; p++)
-		n += t->field[p].num_pairs;
-	return n;
-}
-
 void translation_free(struct translation *t)
 {
 	for (int p = 0; t && p < NUM_FIELDS; p++)
