@@ -92,7 +92,8 @@ int forest_combine(struct forest *out, const struct forest *incumbent, const str
 int forest_defaults(struct forest *, const char *gpu);
 
 /* ---- parse.c: reading a header back ------------------------------------------------- */
-/* Whether the header has an older form, which forest_parse does not read. */
+/* Whether the header has an older form, which the library cannot be built with. forest_parse reads the
+ * last of these, too. */
 int header_is_older(const char *text);
 /* Reads what forest_emit wrote; 0 + complain. */
 int forest_parse(struct forest *, const char *text, const char *path);

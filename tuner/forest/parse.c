@@ -201,12 +201,17 @@ static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 	return done;
 }
 
-/* Headers without this have an older form. */
+/* Headers without this have a form that is no longer read. */
 static const char segments_head[] = "_SEGMENTS(SEGMENTS)";
+
+static int is_too_old(const char *text)
+{
+	return strstr(text, "_CHOICES(CHOICE)") && !strstr(text, segments_head);
+}
 
 int header_is_older(const char *text)
 {
-	return strstr(text, "_CHOICES(CHOICE)") && !strstr(text, segments_head);
+	return strstr(text, "_CHOICES(CHOICE)") && !strstr(text, "_SHAPES(SHAPES)");
 }
 
 /* No row was skipped. Older headers have binaries behind the costs. */
@@ -223,7 +228,7 @@ int forest_parse(struct forest *f, const char *text, const char *path)
 	struct reader r = { .text = { .start = text, .at = text } };
 	int done;
 	*f = (struct forest){ 0 };
-	if (header_is_older(text)) {
+	if (is_too_old(text)) {
 		complain(
 		    "%s: these rules have the form of an older attune; make tune rewrites them, "
 		    "make heuristics those of a committed database",
