@@ -10,7 +10,7 @@ run() {
 	code=$?
 }
 
-commands='tune check contribute devices scenarios sweep merge bridge induce confirm eval refine show diff ladder plot bench'
+commands='tune check contribute devices scenarios sweep merge bridge induce confirm eval show diff plot bench'
 
 for c in '' $commands; do
 	run "$c --help"
@@ -67,11 +67,9 @@ done <<'ROWS'
 2|unrecognized option|induce --nonsense
 2|unrecognized option|eval --nonsense
 2|unrecognized option|confirm --nonsense
-2|unrecognized option|refine --nonsense
 2|unrecognized option|show --nonsense
 2|unrecognized option|diff --nonsense
 2|unrecognized option|plot --nonsense
-2|unrecognized option|ladder --nonsense
 2|unrecognized option|bench --nonsense
 2|.extra. is not an option|devices extra
 2|.extra. is not an option|sweep extra
@@ -146,9 +144,7 @@ done <<'ROWS'
 2|none.sqlite|diff $tmp/none.sqlite $tmp/text.sqlite
 2|number|induce --gpu cpu --max-leaves none
 2|none.sqlite|confirm --gpu cpu --db $tmp/none.sqlite --dry-run
-2|none.sqlite|refine --gpu cpu --db $tmp/none.sqlite
 2|budget|confirm --gpu cpu --budget soon
-2|limit|refine --gpu cpu --limit none
 2|heldout_traces|eval --gpu cpu --split no-such-split
 2|heldout_traces|confirm --gpu cpu --split no-such-split --dry-run
 2|model|eval --gpu cpu --trace $tmp/none.csv

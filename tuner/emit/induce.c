@@ -35,7 +35,7 @@ static const struct argp_option rows[] = {
 	{ "max-variants", OPT_VARIANTS, "N", 0, "Choices of each phase (12)", 0 },
 	{ "check", OPT_CHECK, NULL, 0, "Write nothing; exit 1 with a diff if the file would change", 0 },
 	{ "dump-matrices", OPT_DUMP, "FOLDER", 0, "Write only the cost matrices, as TSV for other learners", 0 },
-	{ "emit", OPT_EMIT, "LANGUAGE", 0, "c, json, python or text (for ATTUNE_HEURISTICS) (c)", 0 },
+	{ "emit", OPT_EMIT, "LANGUAGE", 0, "c, json or text (for ATTUNE_HEURISTICS) (c)", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -63,9 +63,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_CHECK: o->check = 1; return 0;
 	case OPT_DUMP: o->dump = arg; return 0;
 	case OPT_EMIT:
-		if (strcmp(arg, "c") && strcmp(arg, "json") && strcmp(arg, "python") &&
-		    strcmp(arg, "text"))
-			argp_error(state, "--emit '%s' should be c, json, python or text", arg);
+		if (strcmp(arg, "c") && strcmp(arg, "json") && strcmp(arg, "text"))
+			argp_error(state, "--emit '%s' should be c, json or text", arg);
 		o->emit = arg;
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
@@ -88,14 +87,6 @@ static const struct argp help = {
 	NULL,
 	NULL
 };
-
-static int count_training(const struct data *d)
-{
-	int n = 0;
-	for (int s = 0; s < d->n; s++)
-		n += data_is_training(&d->v[s]);
-	return n;
-}
 
 static void report(const struct forest *f, const struct data *d)
 {
@@ -216,7 +207,7 @@ static int deliver(const struct forest *f, const struct data *learned, const str
 static int induce_own(struct induced *r, const struct data *d, const struct limits *limits,
 		      const char *db)
 {
-	const int training = count_training(d);
+	const int training = data_count_training(d);
 	r->too_little = is_too_little(d, training);
 	if (r->too_little)
 		return 0;
@@ -268,7 +259,7 @@ static int induce(const struct data *d, const struct options *o, const char *out
 	struct induced r;
 	data_say_left_out(d, o->db);
 	if (!induced_make(&r, d, &o->limits, o->db))
-		return r.too_little && hold(d, o, out, count_training(d));
+		return r.too_little && hold(d, o, out, data_count_training(d));
 	if (r.has_gate && !o->check && out)
 		gate_print(stdout, &r.gate, "# gate: ");
 	const int done = deliver(&r.f, r.learned ? r.learned : d, d, o, out);
