@@ -35,7 +35,7 @@ static const struct argp_option rows[] = {
 	{ "max-variants", OPT_VARIANTS, "N", 0, "Choices of each phase (12)", 0 },
 	{ "check", OPT_CHECK, NULL, 0, "Write nothing; exit 1 with a diff if the file would change", 0 },
 	{ "dump-matrices", OPT_DUMP, "FOLDER", 0, "Write only the cost matrices, as TSV for other learners", 0 },
-	{ "emit", OPT_EMIT, "LANGUAGE", 0, "c, json or text (for ATTUNE_HEURISTICS) (c)", 0 },
+	{ "emit", OPT_EMIT, "LANGUAGE", 0, "c, json, python or text (for ATTUNE_HEURISTICS) (c)", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -63,8 +63,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_CHECK: o->check = 1; return 0;
 	case OPT_DUMP: o->dump = arg; return 0;
 	case OPT_EMIT:
-		if (strcmp(arg, "c") && strcmp(arg, "json") && strcmp(arg, "text"))
-			argp_error(state, "--emit '%s' should be c, json or text", arg);
+		if (strcmp(arg, "c") && strcmp(arg, "json") && strcmp(arg, "python") &&
+		    strcmp(arg, "text"))
+			argp_error(state, "--emit '%s' should be c, json, python or text", arg);
 		o->emit = arg;
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
