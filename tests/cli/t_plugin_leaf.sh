@@ -75,7 +75,7 @@ says() { # FUNCTION: what its only leaf returns
 }
 [ "$(says decode_plugin)|$(says prefill_plugin)|$(says mixed_plugin)" = 'cpu_twopass |cpu_ours |cpu_twopass ' ]
 row $? 'it is named for decodes and whole batches, not for prefills'
-grep -q 'return cpu_twopass; /\* 4 scenarios, 1.000, p95 1.000; next cpu_ours, 2.000 \*/' "$with"
+grep -q 'return cpu_twopass; /\* 4 scenarios, 1.000, p95 1.000; next ours, 2.000 \*/' "$with"
 row $? 'a leaf has the figures of ours beside its own'
 attune induce --gpu cpu --db "$db" --with twopass --out "$with" --check
 row $? 'without the object the same header comes from the database'

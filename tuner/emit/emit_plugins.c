@@ -48,15 +48,15 @@ static void emit_rows(const struct emitter *e)
 static void emit_enum(const struct emitter *e)
 {
 	const char *gpu = e->f->gpu, *upper = e->upper;
-	fprintf(e->out,
-		"enum attune_%s_plugin_says {\n"
-		"#define ATTUNE_%s_SAYS(id, name, plugin, version, tunables) %s_##name = id,\n"
-		"\tATTUNE_%s_PLUGINS(ATTUNE_%s_SAYS)\n"
-		"#undef ATTUNE_%s_SAYS\n"
-		"\t%s_ours = %d, /* no plug-in */\n"
-		"\t%s_parts = %d /* each part in turn */\n"
-		"};\n\n",
-		gpu, upper, gpu, upper, upper, upper, gpu, SAYS_OURS, gpu, SAYS_PARTS);
+	fprintf(
+	    e->out,
+	    "#define ATTUNE_%s_PLUGIN_SAYS(id, name, plugin, version, tunables) %s_##name = id,\n"
+	    "enum attune_%s_plugin_says {\n"
+	    "\tATTUNE_%s_PLUGINS(ATTUNE_%s_PLUGIN_SAYS)\n"
+	    "\t%s_ours = %d, /* no plug-in */\n"
+	    "\t%s_parts = %d /* each part in turn */\n"
+	    "};\n\n",
+	    upper, gpu, gpu, upper, upper, gpu, SAYS_OURS, gpu, SAYS_PARTS);
 }
 
 void emit_plugins(const struct emitter *e, void (*tree)(const struct emitter *, enum decision))
