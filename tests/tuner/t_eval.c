@@ -32,7 +32,7 @@ static void test_induce_check_eval(void **state)
 			 EXIT_DONE);
 	json_t *o = json_loads(printed, 0, NULL);
 	assert_non_null(o);
-	assert_int_equal(json_object_size(o), 13);
+	assert_int_equal(json_object_size(o), 12);
 	assert_int_equal(json_object_size(member(member(o, "overlap"), "train")), 9);
 	assert_int_equal(json_integer_value(member(member(member(o, "early"), "train"), "n")), 0);
 	assert_int_equal(json_integer_value(member(member(o, "audit"), "n")), 0);
