@@ -1,5 +1,5 @@
-/* mixed_blocks.h - the blocks of warpgroup_mixed.cu: what a launch passes to them, their numbers, and
- * the counters that they share. */
+/* mixed_blocks.h - the blocks of warpgroup_mixed.cu: what a launch passes to them, their numbers,
+ * and the counters that they share. */
 #ifndef ATTUNE_MIXED_BLOCKS_H
 #define ATTUNE_MIXED_BLOCKS_H
 

@@ -1,5 +1,5 @@
-/* mixed_out.h - writes the results of an item of warpgroup_mixed.cu. The last team to finish a segment
- * of its 64 rows merges all of them. */
+/* mixed_out.h - writes the results of an item of warpgroup_mixed.cu. The last team to finish a
+ * segment of its 64 rows merges all of them. */
 #ifndef ATTUNE_MIXED_OUT_H
 #define ATTUNE_MIXED_OUT_H
 

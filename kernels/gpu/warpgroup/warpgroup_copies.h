@@ -1,5 +1,5 @@
-/* warpgroup_copies.h - the copying threads, by the cache's type, and the gates that they and the teams
- * pass. */
+/* warpgroup_copies.h - the copying threads, by the cache's type, and the gates that they and the
+ * teams pass. */
 #ifndef ATTUNE_WARPGROUP_COPIES_H
 #define ATTUNE_WARPGROUP_COPIES_H
 

@@ -1,5 +1,5 @@
-/* warpgroup_gates.h - the start of shared memory: gates (mbarriers) of the rings of K and V and of Q's
- * buffers, and the items in these buffers. */
+/* warpgroup_gates.h - the start of shared memory: gates (mbarriers) of the rings of K and V and of
+ * Q's buffers, and the items in these buffers. */
 #ifndef ATTUNE_WARPGROUP_GATES_H
 #define ATTUNE_WARPGROUP_GATES_H
 

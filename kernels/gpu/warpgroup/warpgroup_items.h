@@ -66,7 +66,8 @@ DEVICE int block_tokens(const attune_args &a)
 }
 
 struct span {
-	int low, high; /* levels low .. high - 1, from 0 up, also where the query is longer than the sequence */
+	int low, high; /* levels low .. high - 1, from 0 up, even if the query is longer than the
+			  sequence */
 };
 
 /* own: levels_of() the lane's first sequence, n = lane */

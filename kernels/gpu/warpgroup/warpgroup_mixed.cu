@@ -31,9 +31,9 @@
  *   shared memory  ring_list's, then warpgroup's in the same place
  *
  * ring_list sees a grid of DECODE_UNITS blocks (mixed_decode.h); prefills run by the headers of
- * warpgroup, which get item numbers (mixed_items.h). Registers are split among warps when the decodes are over. If
- * computing warps got a copy of the arguments, the compiler would keep what follows from them in
- * registers and then wait for each product: so they use the launch's own. */
+ * warpgroup, which get item numbers (mixed_items.h). Registers are split among warps when the
+ * decodes are over. If computing warps got a copy of the arguments, the compiler would keep what
+ * follows from them in registers and then wait for each product: so they use the launch's own. */
 #include "mixed_shape.h"
 
 #include "mixed_blocks.h"

@@ -1,14 +1,14 @@
-/* warpgroup_registers.h - how many registers a thread that copies has, and one that computes.
+/* warpgroup_registers.h - the registers of a thread that copies and of one that computes.
  *
- * A launch gives all threads of a block equally many. Then the copying warpgroup gives back what it
- * does not need, and the teams take it (setmaxnreg). A team that asks for more than there is waits
- * for ever: so each row of the table asserts its sum.
+ * A launch gives each thread of a block the same number. Then the copying warpgroup gives back what
+ * it does not need, and the teams take it (setmaxnreg). A team that asks for more than there is
+ * waits for ever, so each row of the table asserts its sum. In registers of one thread:
  *
- *   teams   blocks an SM   registers of a thread at launch      of all warpgroups of a block
- *     1          1         248: 256, but a thread has 255            2 x 248 = 496
- *     1          2         128                                       2 x 128 = 256
- *     2          1         168: 65536 / 384, a multiple of 8         3 x 168 = 504
- *     3          1         128                                       4 x 128 = 512 */
+ *   teams  blocks an SM  at launch                         of all warpgroups of a block
+ *     1         1        248: an SM has 256, a thread 255        2 x 248 = 496
+ *     1         2        128                                     2 x 128 = 256
+ *     2         1        168: 65536 / 384, a multiple of 8       3 x 168 = 504
+ *     3         1        128                                     4 x 128 = 512 */
 #ifndef ATTUNE_WARPGROUP_REGISTERS_H
 #define ATTUNE_WARPGROUP_REGISTERS_H
 
@@ -29,7 +29,7 @@ DEVICE constexpr int is_register_count(int n)
 	return n % 8 == 0 && n >= FEWEST_REGISTERS && n <= MOST_REGISTERS;
 }
 
-/* bits: of an element of the cache; wide: few registers are left beside outputs, scores, weights */
+/* bits: of an element of the cache; wide: outputs, scores and weights take more than 170 registers */
 template <int bits, int teams, int blocks, int wide> struct registers;
 
 #define REGISTERS(bits, teams, blocks, wide, copies, computes)                                     \
@@ -46,18 +46,19 @@ template <int bits, int teams, int blocks, int wide> struct registers;
 
 // clang-format off
 /* A cache of Q's type. Copying threads find items and copy Q.
- *       bits teams blocks wide  copying  computing          reason */
-REGISTERS(16,   1,    1,    0,     56,      240); /* copying: with 40 they spilled 8 to 16 bytes; computing: nothing else wants the rest */
-REGISTERS(16,   1,    2,    0,     48,      208); /* 256 in all, so tiles are at most as large as leaves 20 of 208 */
-REGISTERS(16,   2,    1,    0,     56,      224); /* 504 in all */
-REGISTERS(16,   2,    1,    1,     40,      232); /* computing: 170 to 188 hold the tile; copying: Q is copied one row at a time */
-REGISTERS(16,   3,    1,    0,     56,      152); /* 512 in all: the rest of teams of at most 112 for the tile */
+ *       bits teams blocks wide  copying computing */
+REGISTERS(16,   1,    1,    0,     56,     240); /* copying: spilled 8 to 16 bytes with 40; computing: 440 would be left */
+REGISTERS(16,   1,    2,    0,     48,     208); /* 256 in all */
+REGISTERS(16,   2,    1,    0,     56,     224); /* 504 in all */
+REGISTERS(16,   2,    1,    1,     40,     232); /* computing: more than 170 hold the tile; copying: so Q is copied row by row */
+REGISTERS(16,   3,    1,    0,     56,     152); /* 512 in all; at most 112 hold the tile (warpgroup.def) */
 
-/* An E4M3 cache. A copying thread has up to 32 registers of loads under way, and converts them. */
-REGISTERS( 8,   1,    1,    0,     96,      240); /* nothing else wants the rest */
-REGISTERS( 8,   1,    2,    0,     64,      192); /* 256 in all */
-REGISTERS( 8,   2,    1,    0,     88,      208); /* with 96 the sum was 512 of 504, and an H200 waited for ever */
-REGISTERS( 8,   3,    1,    0,     80,      144); /* 512 in all */
+/* An E4M3 cache. A copying thread has up to 32 registers of loads under way, and converts them.
+ *       bits teams blocks wide  copying computing */
+REGISTERS( 8,   1,    1,    0,     96,     240); /* 400 would be left for computing */
+REGISTERS( 8,   1,    2,    0,     64,     192); /* 256 in all */
+REGISTERS( 8,   2,    1,    0,     88,     208); /* 504 in all: with 96 an H200 waited for ever */
+REGISTERS( 8,   3,    1,    0,     80,     144); /* 512 in all */
 // clang-format on
 
 #if KV_DTYPE == E4M3

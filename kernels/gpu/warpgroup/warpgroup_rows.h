@@ -270,7 +270,8 @@ DEVICE void compute(const attune_call &c, header &h, u32 keys, u32 values, u32 q
 	team t;
 	t.number = number;
 	t.row = number * TEAM_ROWS + threadIdx.x % WARPGROUP / WARP * 16 + lane_id() / 4;
-	t.queries = matrix_at(queries + number * TEAM_ROWS * HEAD_SIZE * 2, PIECE, 16, GROUP_BYTES(HEAD_SIZE));
+	t.queries = matrix_at(queries + number * TEAM_ROWS * HEAD_SIZE * 2, PIECE, 16,
+			      GROUP_BYTES(HEAD_SIZE));
 	t.keys = matrix_at(keys, PIECE, 16, GROUP_BYTES(HEAD_SIZE));
 	t.values = matrix_at(values, PIECE, PIECE_BYTES(PIECE), GROUP_BYTES(HEAD_SIZE));
 	t.ring = values;

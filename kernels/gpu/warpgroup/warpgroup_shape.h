@@ -1,5 +1,5 @@
-/* warpgroup_shape.h - sizes that follow from the tunables: threads, tiles, Q blocks; and what a launch
- * passes in args.option. A team is a warpgroup that computes. */
+/* warpgroup_shape.h - sizes that follow from the tunables: threads, tiles, Q blocks; and what a
+ * launch passes in args.option. A team is a warpgroup that computes. */
 #ifndef ATTUNE_WARPGROUP_SHAPE_H
 #define ATTUNE_WARPGROUP_SHAPE_H
 
