@@ -4,6 +4,7 @@
 #define ATTUNE_MIXED_BLOCKS_H
 
 #include "../paged.h"
+#include "warpgroup_grid.h"
 
 #define PREFILL_M 128 /* rows of a prefill's Q block */
 
@@ -20,11 +21,6 @@ DEVICE int &this_block()
 {
 	__shared__ int number;
 	return number;
-}
-
-DEVICE int all_blocks()
-{
-	return gridDim.x;
 }
 
 /* Blocks that begin with decodes */

@@ -29,9 +29,6 @@ DEVICE line blocks_that_decode(const attune_args &a)
 {
 	return { (u32)a.segments }; /* ring_list has no segments */
 }
-#pragma push_macro("gridDim")
-#pragma push_macro("blockIdx")
-#pragma push_macro("KERNEL")
 #undef gridDim
 #undef blockIdx
 #undef KERNEL
@@ -41,9 +38,9 @@ DEVICE line blocks_that_decode(const attune_args &a)
 #define __syncthreads() barrier(DECODE_BARRIER, THREADS)
 #include "../ring/ring_list_body.inc"
 #undef __syncthreads
-#pragma pop_macro("gridDim")
-#pragma pop_macro("blockIdx")
-#pragma pop_macro("KERNEL")
+#undef gridDim
+#undef blockIdx
+#undef KERNEL
 
 DEVICE void run(const attune_call &whole)
 {

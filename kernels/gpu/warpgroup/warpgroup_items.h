@@ -20,6 +20,7 @@
 #define ATTUNE_WARPGROUP_ITEMS_H
 
 #include "../paged.h"
+#include "warpgroup_grid.h"
 #include "warpgroup_nvidia.h"
 #include "warpgroup_shape.h"
 
@@ -200,9 +201,9 @@ DEVICE void fill_item(const attune_args &a, const q_block &q, item &i)
 template <int BY_NUMBER>
 DEVICE int find_item(const attune_args &a, const order &o, int round, item &i)
 {
-	const int blocks = BY_NUMBER ? 1 : gridDim.x;
+	const int blocks = BY_NUMBER ? 1 : all_blocks();
 	const int heads = a.option[HEADS], each = heads * a.segments;
-	const int own = BY_NUMBER ? 0 : blockIdx.x, place = round & 1 ? blocks - 1 - own : own;
+	const int own = BY_NUMBER ? 0 : own_block(), place = round & 1 ? blocks - 1 - own : own;
 	const int number = round * blocks + place;
 	q_block q;
 	i.rows = 0;
