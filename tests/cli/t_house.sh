@@ -62,7 +62,7 @@ empty 'no source includes a source' "$tmp/sources"
 # Code of ours; seeds are data of the fuzzers.
 find Makefile kernels harness tuner tests -type f ! -path 'tests/fuzz/seeds/*' | grep -E \
 	'(^Makefile|\.(c|h|cu|cc|cpp|def|inc|sh|awk|mk|py))$' >"$tmp/code"
-[ -s "$tmp/code" ] || echo 'no code was found' >"$tmp/none"
+[ -s "$tmp/code" ] || echo "no code was found" >"$tmp/no_code"
 
 # A header of ours below the first line of code. Text that takes macros of the file that includes it
 # is an .inc or a .def, and may be included anywhere.
@@ -100,10 +100,10 @@ grep -E '\.(c|h|cu|cc|cpp|def|inc)$' "$tmp/code" | xargs awk '
 				break
 			}
 	}' >"$tmp/middle"
-cat "$tmp/none" "$tmp/middle" 2>/dev/null >"$tmp/in_middle"
+cat "$tmp/no_code" "$tmp/middle" 2>/dev/null >"$tmp/in_middle"
 empty 'no header is included in the middle of a file' "$tmp/in_middle"
 
-xargs wc -l <"$tmp/code" | awk '$1 > 450 && $2 != "total"' | cat - "$tmp/none" 2>/dev/null >"$tmp/long"
+xargs wc -l <"$tmp/code" | awk '$1 > 450 && $2 != "total"' | cat - "$tmp/no_code" 2>/dev/null >"$tmp/long"
 empty 'no file of more than 450 lines' "$tmp/long"
 
 # Lines between the braces. A definition begins at the margin and so does its last brace.
@@ -120,7 +120,7 @@ xargs awk '
 		start = open = 0
 	}
 	END { if (functions < 1000) print "only " functions + 0 " functions were found" }' \
-	<"$tmp/code" | cat - "$tmp/none" 2>/dev/null >"$tmp/functions"
+	<"$tmp/code" | cat - "$tmp/no_code" 2>/dev/null >"$tmp/functions"
 empty 'no function of more than 60 lines' "$tmp/functions"
 find kernels harness tuner tests -type f |
 	sed 's,/[^/]*$,,' | sort | uniq -c | awk '$1 > 25' >"$tmp/full"
