@@ -82,7 +82,9 @@ enum {
 	ATTUNE_PLUGIN_FINITE_SLOTS = 1,
 	/* Rows of q and out are dense: heads lie head_size elements apart, tokens num_query_heads x
 	 * head_size. */
-	ATTUNE_PLUGIN_DENSE_ROWS = 2
+	ATTUNE_PLUGIN_DENSE_ROWS = 2,
+	/* Scales of an E4M3 cache, where there are any, are one for K and one for V. */
+	ATTUNE_PLUGIN_ONE_SCALE = 4
 };
 
 typedef struct attune_plugin {
