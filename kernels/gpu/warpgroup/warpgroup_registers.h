@@ -15,7 +15,7 @@
 #include "warpgroup_shape.h"
 
 #define SM_REGISTERS	 65536
-#define MOST_REGISTERS	 248 /* of a thread: instructions name 255 */
+#define MOST_REGISTERS	 248 /* of a thread: setmaxnreg takes up to 256, instructions name 255 */
 #define FEWEST_REGISTERS 24  /* that setmaxnreg takes */
 
 DEVICE constexpr int registers_at_launch(int teams, int blocks)
