@@ -14,6 +14,7 @@
  *     refuses        any time, without a device: what it cannot run is never asked for
  *     prepare        once: loads code, allocates what all batches need
  *       plan         once a batch, from its lengths on the host; all layers of a step share it
+ *         store      only where the kernel's cache has a layout of its own; its time does not count
  *         launch     once a layer; also while a CUDA graph is captured
  *       free_plan
  *     free_op
@@ -35,8 +36,9 @@
 extern "C" {
 #endif
 
-/* Changes whenever a struct or the meaning of a call does. */
-enum { ATTUNE_PLUGIN_ABI = 1, ATTUNE_PLUGIN_ERROR = 200, ATTUNE_PLUGIN_AXES = 8 };
+/* Changes whenever a struct or the meaning of a call does. Plug-ins of ABI 1 run, too: there neither
+ * `parallel` nor `store` existed. */
+enum { ATTUNE_PLUGIN_ABI = 2, ATTUNE_PLUGIN_ERROR = 200, ATTUNE_PLUGIN_AXES = 8 };
 
 /* A tunable. A sweep tries its values. */
 typedef struct attune_plugin_axis {
@@ -52,6 +54,11 @@ typedef struct attune_plugin_device {
 	const char *arch;    /* "sm_90", "gfx942", "avx512" */
 	int ordinal;         /* of a GPU */
 	int units;           /* SMs, or threads */
+	/* On the CPU, in prepare; else NULL. Calls work(arg, i) once for each i below n, on `units`
+	 * threads, the caller's among them; n up to `units` run at a time. A plug-in computes on these
+	 * alone: they spin between calls, so threads of its own would share the cores with them. */
+	void (*parallel)(void *threads, void (*work)(void *arg, size_t i), void *arg, size_t n);
+	void *threads; /* as long as the op */
 } attune_plugin_device;
 
 /* What is known of a batch before it is planned. */
@@ -116,6 +123,11 @@ typedef struct attune_plugin {
 		      void *stream, char *error);
 	void (*free_plan)(void *op, void *plan);
 	void (*free_op)(void *op);
+	/* NULL: the kernel reads the caches of `tensors`. Else its engine holds the cache in another
+	 * layout, written token by token. store is called once for each plan, after it: it copies K and
+	 * V of the batch into such a cache, which belongs to the plan. The contents of `tensors` stay.
+	 * To be fair to kernels that read the caches in place, pages keep their order in memory. */
+	int (*store)(void *op, void *plan, const attune_tensors *tensors, void *stream, char *error);
 } attune_plugin;
 
 /* The one symbol that the shared object must export. */

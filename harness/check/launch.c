@@ -62,6 +62,8 @@ static enum attune_status plan_sets(struct device *dev, struct plugin_op *op,
 		size_t need = 0;
 		double us = 0;
 		status = plugin_plan(op, key, &batch, &need, &us);
+		if (!status)
+			status = plugin_store(op, key, &batch.tensors, batch.stream);
 		*bytes = need > *bytes ? need : *bytes;
 		*plan_us = !set || us < *plan_us ? us : *plan_us;
 	}

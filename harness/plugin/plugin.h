@@ -32,6 +32,9 @@ struct plugin_key {
  * *plan_us: the time of the call. */
 enum attune_status plugin_plan(struct plugin_op *, struct plugin_key, const attune_plugin_batch *,
 			       size_t *workspace, double *plan_us);
+/* Fills a cache that the plug-in holds in a layout of its own; most hold none. */
+enum attune_status plugin_store(struct plugin_op *, struct plugin_key, const attune_tensors *,
+				void *stream);
 enum attune_status plugin_launch(struct plugin_op *, struct plugin_key, const attune_tensors *,
 				 void *workspace, void *stream);
 /* Frees all plans of an owner, of all ops. */

@@ -59,8 +59,11 @@ enum attune_status plugin_op_open(struct plugin_op **out, struct device *dev,
 	if (!op)
 		return fail(ATTUNE_NO_MEMORY, "out of memory");
 	*op = (struct plugin_op){ .plugin = plugin, .dev = dev };
-	if (dev->info.backend == BACKEND_CPU)
+	if (dev->info.backend == BACKEND_CPU) {
+		device.parallel = cpu_run;
+		device.threads = dev;
 		status = dev->ops->load(dev, &op->code, &blob);
+	}
 	if (!status && plugin->prepare(&op->op, shape, c->config.v, &device, error))
 		status = failed(plugin, "prepare", error);
 	if (status) {
@@ -137,15 +140,37 @@ enum attune_status plugin_plan(struct plugin_op *op, struct plugin_key key,
 	return ATTUNE_OK;
 }
 
+/* NULL and a failure: this batch was not planned. */
+static struct plan *find(const struct plugin_op *op, const struct plugin_key *key)
+{
+	struct plan *p = plans;
+	while (p && !(p->op == op && is_same(&p->key, key)))
+		p = p->next;
+	if (!p)
+		fail(ATTUNE_INVALID, "plug-in %s: this batch was not planned", op->plugin->name);
+	return p;
+}
+
+enum attune_status plugin_store(struct plugin_op *op, struct plugin_key key,
+				const attune_tensors *tensors, void *stream)
+{
+	const attune_plugin *plugin = op->plugin;
+	struct plan *p = find(op, &key);
+	char error[ATTUNE_PLUGIN_ERROR] = "";
+	if (!p)
+		return ATTUNE_INVALID;
+	if (plugin->abi > 1 && plugin->store &&
+	    plugin->store(op->op, p->plan, tensors, stream, error))
+		return failed(plugin, "store", error);
+	return ATTUNE_OK;
+}
+
 enum attune_status plugin_launch(struct plugin_op *op, struct plugin_key key,
 				 const attune_tensors *tensors, void *workspace, void *stream)
 {
-	struct plan *p = plans;
-	while (p && !(p->op == op && is_same(&p->key, &key)))
-		p = p->next;
+	struct plan *p = find(op, &key);
 	if (!p)
-		return fail(ATTUNE_INVALID, "plug-in %s: this batch was not planned",
-			    op->plugin->name);
+		return ATTUNE_INVALID;
 	if (p->failed)
 		return failed(op->plugin, "launch", p->error);
 	p->tensors = *tensors;

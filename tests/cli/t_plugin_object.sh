@@ -131,6 +131,23 @@ row $? 'it is recorded as wrong'
 are '' wrong "SELECT plan FROM best WHERE plan LIKE '%twopass%'"
 row $? 'and fastest nowhere'
 
+# Its launch fails where store was not called for the plan.
+changed stored 's/int num_seqs, max_seq;/int num_seqs, max_seq, stored;/
+	s/^static void free_op/static int store(void *op, void *plan, const attune_tensors *t, void *stream, char *error)\
+{\
+	(void)op, (void)t, (void)stream, (void)error;\
+	((struct plan *)plan)->stored = 1;\
+	return 0;\
+}\
+&/
+	s/(void)stream, (void)error;/(void)stream;\
+	if (!p->stored) { snprintf(error, ATTUNE_PLUGIN_ERROR, "it has no cache"); return 1; }/
+	s/\.free_op = free_op }/.free_op = free_op, .store = store }/'
+# shellcheck disable=SC2086
+attune --plugin "$tmp/stored.so" $sweep --db "$tmp/stored.sqlite"
+are 'ok' stored "SELECT DISTINCT outcome FROM history WHERE kernel = 'twopass'"
+row $? 'one with a cache of its own fills it for each plan, in checks and races'
+
 changed broken 's/(void)stream, (void)error;/if (o->unroll == 1) abort();\
 	if (o->unroll == 2) { snprintf(error, ATTUNE_PLUGIN_ERROR, "no luck with 2"); return 1; }/'
 # shellcheck disable=SC2086

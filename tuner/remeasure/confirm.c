@@ -118,9 +118,11 @@ static int by_need(const void *pa, const void *pb, void *arg)
 	return *(const int *)pa - *(const int *)pb;
 }
 
+/* `attune tune` races what it compares on the gate's scenarios, and the newest session counts there. */
 static int is_asked(const struct measured *m, const struct confirm_asked *o)
 {
-	return in_split(m, o->split) && (!o->fill || data_is_training(m));
+	return in_split(m, o->split) && (o->split || !split_is_gate(m->split)) &&
+	       (!o->fill || data_is_training(m));
 }
 
 /* Scenario indices in measuring order; NULL without memory. */
