@@ -74,7 +74,7 @@ $(foreach p,$(notdir $(plugins)),$(if $(filter $(p),$(notdir $(basename $(defs))
 where    = $(if $(wildcard $(1).cu),gpu,cpu)
 spaces  += $(foreach p,$(plugins),$(B)/space/plugin/$(call where,$(p))_$(notdir $(p)).o)
 libobj  := $(patsubst %.c,$(B)/%.o,$(filter-out kernels/cpu/% kernels/adapters/% \
-	kernels/spec/space.c kernels/ship/list_%.c,$(sort $(wildcard kernels/*/*.c kernels/*/*/*.c)))) $(spaces)
+	kernels/spec/space.c kernels/ship/list_%.c kernels/select/list_%.c,$(sort $(wildcard kernels/*/*.c kernels/*/*/*.c)))) $(spaces)
 toolobj := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard harness/*/*.c tuner/*.c tuner/*/*.c)))
 sources := $(sort $(wildcard tests/*/t_*.c))
 tests   := $(patsubst %.c,$(B)/%,$(notdir $(sources)))
@@ -163,7 +163,7 @@ $(B)/%.o: %.c | $(B)/has_tool
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 $(filter $(B)/harness/store/%,$(toolobj)): $(wildcard harness/store/*.sql) # inside them
-$(B)/tuner/plot/plot.o: $(wildcard tuner/plot/gnuplot/*.gp)
+$(B)/tuner/plot/facts.o: tuner/plot/facts.sql
 # The machine's ceilings are measured by code as fast as the kernels', which SAN=1 leaves alone.
 $(B)/kernels/device/cpu/ceilings.o: override CFLAGS := -O2 -g -std=c11 -fPIC $(WARN)
 $(addprefix $(B)/has_,library tool test):
@@ -299,7 +299,7 @@ $(B)/bench_tools: tests/bench_tools.c
 # The tool compiles what it measures, so kernels' sources go along.
 installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu $(patsubst %/,%,$(sort $(dir $(wildcard kernels/gpu/*/*)))) \
 	harness/check harness/ceilings)
-installed_data := $(wildcard scenarios/*.json scenarios/*.tsv generated/attune_*.h results/*.sqlite)
+installed_data := $(wildcard tuner/plot/pictures/* scenarios/*.json scenarios/*.tsv generated/attune_*.h results/*.sqlite)
 install: all ## library, headers, pkg-config file, tool, into PREFIX
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include/attune $(installed))
 	install $(B)/attune $(DESTDIR)$(PREFIX)/bin

@@ -25,8 +25,8 @@
  * No GPU context is current when a function is called. A plug-in makes the device's primary context
  * current itself (cudaSetDevice(device->ordinal) in CUDA's runtime). Calls come from one thread.
  *
- * Functions that can fail return 0, or 1 after they wrote one line, what is wrong, to `error`, which
- * has room for ATTUNE_PLUGIN_ERROR bytes. */
+ * Functions that can fail return 0, or 1 after they wrote one line, what is wrong, to `error`,
+ * which has room for ATTUNE_PLUGIN_ERROR bytes. */
 #ifndef ATTUNE_PLUGIN_H
 #define ATTUNE_PLUGIN_H
 
@@ -36,8 +36,8 @@
 extern "C" {
 #endif
 
-/* Changes whenever a struct or the meaning of a call does. Plug-ins of ABI 1 run, too: there neither
- * `parallel` nor `store` existed. */
+/* Changes whenever a struct or the meaning of a call does. Plug-ins of ABI 1 run, too: there
+ * neither `parallel` nor `store` existed. */
 enum { ATTUNE_PLUGIN_ABI = 2, ATTUNE_PLUGIN_ERROR = 200, ATTUNE_PLUGIN_AXES = 8 };
 
 /* A tunable. A sweep tries its values. */
@@ -55,8 +55,9 @@ typedef struct attune_plugin_device {
 	int ordinal;         /* of a GPU */
 	int units;           /* SMs, or threads */
 	/* On the CPU, in prepare; else NULL. Calls work(arg, i) once for each i below n, on `units`
-	 * threads, the caller's among them; n up to `units` run at a time. A plug-in computes on these
-	 * alone: they spin between calls, so threads of its own would share the cores with them. */
+	 * threads, the caller's among them; n up to `units` run at a time. A plug-in computes on
+	 * these alone: they spin between calls, so threads of its own would share the cores with
+	 * them. */
 	void (*parallel)(void *threads, void (*work)(void *arg, size_t i), void *arg, size_t n);
 	void *threads; /* as long as the op */
 } attune_plugin_device;
@@ -117,17 +118,19 @@ typedef struct attune_plugin {
 	 * bytes, of any contents. */
 	int (*plan)(void *op, const attune_plugin_batch *, void **plan, size_t *workspace,
 		    char *error);
-	/* `tensors` are those of the batch, with this layer's q, out, lse and caches. On the CPU the
-	 * call returns when the work is done. */
+	/* `tensors` are those of the batch, with this layer's q, out, lse and caches. On the CPU
+	 * the call returns when the work is done. */
 	int (*launch)(void *op, void *plan, const attune_tensors *tensors, void *workspace,
 		      void *stream, char *error);
 	void (*free_plan)(void *op, void *plan);
 	void (*free_op)(void *op);
-	/* NULL: the kernel reads the caches of `tensors`. Else its engine holds the cache in another
-	 * layout, written token by token. store is called once for each plan, after it: it copies K and
-	 * V of the batch into such a cache, which belongs to the plan. The contents of `tensors` stay.
-	 * To be fair to kernels that read the caches in place, pages keep their order in memory. */
-	int (*store)(void *op, void *plan, const attune_tensors *tensors, void *stream, char *error);
+	/* NULL: the kernel reads the caches of `tensors`. Else its engine holds the cache in
+	 * another layout, written token by token. store is called once for each plan, after it: it
+	 * copies K and V of the batch into such a cache, which belongs to the plan. The contents of
+	 * `tensors` stay. Where that layout has pages, they keep their order in memory, so that
+	 * they are visited in as random an order as by kernels that read in place. */
+	int (*store)(void *op, void *plan, const attune_tensors *tensors, void *stream,
+		     char *error);
 } attune_plugin;
 
 /* The one symbol that the shared object must export. */

@@ -131,6 +131,40 @@ $(B)/adapters/fa4.so: $(fa4_dir)/fa4.o
 		$< $(fa4_dir)/fa4_*_*.o $(fa4_runtime) -o $@ -lm
 endif
 
+# ---- TileOPs' paged decode: a PYTHON that has tileops ------------------------------------------------
+
+TILEOPS_SHAPES ?= 32/8/16 32/8/128# QUERY_HEADS/KV_HEADS/PAGE_SIZE
+.PHONY: adapter-tileops
+adapter-tileops: $(B)/adapters/tileops.so ## TileOPs' paged GQA decode as a plug-in: [PYTHON=python3]
+ifneq ($(filter adapter-tileops,$(MAKECMDGOALS)),)
+to_dir   := $(B)/adapters/tileops
+to_needs := attune: make adapter-tileops needs
+to_site  := $(shell '$(PYTHON)' -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+$(if $(NVCC),,$(error $(to_needs) nvcc))
+$(if $(wildcard $(to_site)/tilelang/src/tl_templates),,$(error $(to_needs) PYTHON=, a Python that has tileops: \
+	$(to_site) has no tilelang))
+tileops_version := $(to_site) $(TILEOPS_SHAPES) $(notdir $(wildcard $(to_site)/tileops-*.dist-info $(to_site)/tilelang-*.dist-info))
+to_kernels := $(foreach s,$(TILEOPS_SHAPES),$(foreach n,16 4 1,$(to_dir)/tileops_$(subst /,_,$(s))_$(n).o))
+
+$(to_dir)/tileops_table.h: kernels/adapters/tileops/compile_tileops.py $(to_dir)/version
+	$(call say,PY,$@)
+	$(Q)'$(PYTHON)' -W ignore $< $(@D) $(TILEOPS_SHAPES)
+$(to_dir)/tileops.o: kernels/adapters/tileops/tileops.c $(to_dir)/tileops_table.h
+	$(call say,CC,$@)
+	$(Q)$(CC) -iquote kernels -I$(to_dir) -isystem $(CUDA_HOME)/include $(CFLAGS) -fvisibility=hidden -MMD -MP -c $< -o $@
+# With the flags of TileLang's own compilation.
+$(to_kernels): %.o: $(to_dir)/tileops_table.h
+	$(call say,NVCC,$@)
+	$(Q)$(NVCC) -std=c++20 -w -Xcudafe --diag_suppress=177 --use_fast_math -O3 -DENABLE_BF16 \
+		-gencode arch=compute_90a,code=sm_90a -Xcompiler -fPIC,-fvisibility=hidden \
+		-I$(to_site)/tilelang/src -I$(to_site)/tilelang/3rdparty/cutlass/include -c $*.cu -o $@
+# muldefs: TileLang's debug.h has functions that are not inline, the same ones in each source.
+$(B)/adapters/tileops.so: $(to_dir)/tileops.o $(to_kernels)
+	$(call say,LD,$@)
+	$(Q)$(NVCC) -shared -cudart static -Xcompiler -static-libstdc++,-static-libgcc \
+		-Xlinker --exclude-libs=ALL,--strip-all,-z,muldefs $^ -o $@ -lm
+endif
+
 # ---- FlashInfer: FLASHINFER=FOLDER, a checkout of flashinfer-ai/flashinfer -------------------------
 
 .PHONY: adapter-flashinfer

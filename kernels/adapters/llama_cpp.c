@@ -3,13 +3,13 @@
  *
  * llama.cpp has no pages. Its cache has a row for each token, of all KV heads, in one of two ways:
  *
- *   UNIFIED=0   [streams][cells][KV heads][head_size]   a stream for each sequence; all have as many
- *               cells as the longest sequence needs, and as many query tokens
- *   UNIFIED=1   [cells][KV heads][head_size]            the cells of all sequences; each query token
- *               meets all of them, and the mask says which are its own
+ *   UNIFIED=0   [streams][cells][KV heads][head_size]   a stream for each sequence; all have as
+ *               many cells as the longest sequence needs, and as many query tokens
+ *   UNIFIED=1   [cells][KV heads][head_size]            the cells of all sequences; each query
+ *               token meets all of them, and the mask says which are its own
  *
- * Cells are counted in whole 256, as llama.cpp rounds them. The mask is F16, a row of cells for each
- * query token, made once a step. Cells that hold no token are zeros and masked. */
+ * Cells are counted in whole 256, as llama.cpp rounds them. The mask is F16, a row of cells for
+ * each query token, made once a step. Cells that hold no token are zeros and masked. */
 #include "openmp.h"
 #include <ggml-cpu.h>
 #include <ggml.h>
@@ -23,7 +23,8 @@ enum { UNIFIED, NUM_AXES, CELLS = 256, HUGE_PAGE = 2 << 20 };
 static const long long most_mask = 1ll << 28; /* elements */
 
 static const attune_plugin_axis axes[NUM_AXES] = {
-	[UNIFIED] = { "UNIFIED", "1: one cache for all sequences (--kv-unified); 0: a stream for each",
+	[UNIFIED] = { "UNIFIED",
+		      "1: one cache for all sequences (--kv-unified); 0: a stream for each",
 		      (const int[]){ 0, 1 }, 2, 0 },
 };
 
@@ -67,7 +68,7 @@ static int out_of_memory(char *error)
 struct op {
 	attune_shape shape;
 	int unified, units;
-	struct ggml_threadpool *pool; /* of ggml's own, which starts no threads where it uses OpenMP */
+	struct ggml_threadpool *pool; /* ggml's; with OpenMP it starts no threads */
 };
 
 static int prepare(void **out, const attune_shape *shape, const int *values,
@@ -209,15 +210,15 @@ static int make_graph(const struct op *o, struct plan *p, const attune_tensors *
 	p->ctx = ggml_init(params);
 	if (!p->ctx)
 		return 0;
-	struct ggml_tensor *rows = ggml_new_tensor_1d(
-	    p->ctx, GGML_TYPE_F32, t->q_token_stride * p->queries * p->streams);
+	struct ggml_tensor *rows =
+	    ggml_new_tensor_1d(p->ctx, GGML_TYPE_F32, t->q_token_stride * p->queries * p->streams);
 	struct ggml_tensor *mask =
 	    ggml_new_tensor_4d(p->ctx, GGML_TYPE_F16, p->cells, p->queries, 1, p->streams);
 	mask->data = p->mask;
-	p->q = ggml_view_4d(p->ctx, rows, s->head_size, p->queries, s->num_query_heads, p->streams, token,
-			    (size_t)t->q_head_stride * size, token * (size_t)p->queries, 0);
-	p->out = ggml_flash_attn_ext(p->ctx, p->q, view_cache(o, p, p->k), view_cache(o, p, p->v), mask,
-				     scale, 0, s->softcap);
+	p->q = ggml_view_4d(p->ctx, rows, s->head_size, p->queries, s->num_query_heads, p->streams,
+			    token, (size_t)t->q_head_stride * size, token * (size_t)p->queries, 0);
+	p->out = ggml_flash_attn_ext(p->ctx, p->q, view_cache(o, p, p->k), view_cache(o, p, p->v),
+				     mask, scale, 0, s->softcap);
 	if (s->has_sinks) {
 		p->sinks = ggml_new_tensor_1d(p->ctx, GGML_TYPE_F32, s->num_query_heads);
 		ggml_flash_attn_ext_add_sinks(p->out, p->sinks);
@@ -253,7 +254,8 @@ static int plan_batch(void *op, const attune_plugin_batch *b, void **out, size_t
 
 /* ---- the cache in llama.cpp's layout ------------------------------------------------ */
 
-static void copy_sequence(const attune_shape *s, const struct plan *p, const attune_tensors *t, int seq)
+static void copy_sequence(const attune_shape *s, const struct plan *p, const attune_tensors *t,
+			  int seq)
 {
 	const int32_t *pages = t->block_table + (int64_t)seq * t->block_table_stride;
 	const size_t size = s->kv_dtype == ATTUNE_F16 ? 2 : 4, head = (size_t)s->head_size * size;

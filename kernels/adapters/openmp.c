@@ -1,4 +1,5 @@
-/* openmp.c - the part of GCC's OpenMP runtime that the adapters' kernels use, on attune's threads. */
+/* openmp.c - the part of GCC's OpenMP runtime that the adapters' kernels use, on attune's threads.
+ * */
 #include "openmp.h"
 #include <sched.h>
 #include <stdatomic.h>

@@ -85,12 +85,14 @@ static void decide_overlap(const attune_op *op, struct decision_made *d, const s
 	const int answer = selector_says(op->heuristic, DECIDE_OVERLAP, &whole->f);
 	const int fused =
 	    answer >= 0 && answer < op->num_choices && op->ready[answer].kernel->space->is_fused;
+	const enum overlap_way way =
+	    overlap_way(answer, fused, d->pick[0].id < 0 || d->pick[1].id < 0);
 	struct pick f = { .id = answer };
-	if (answer == SAYS_SERIAL || (!fused && (d->pick[0].id < 0 || d->pick[1].id < 0)))
+	if (way == RUN_SERIAL)
 		return;
 	if (answer != SAYS_STREAMS && !can_run(op, answer, fused ? whole : &d->s.part[0], &f.as))
 		return;
-	if (fused) {
+	if (way == RUN_FUSED) {
 		d->s.num_parts = 1;
 		d->s.part[0] = *whole;
 	} else {

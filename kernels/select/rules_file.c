@@ -200,14 +200,6 @@ static const struct ids { /* the IDs that a leaf may return */
 	[DECIDE_EARLY] = { SAYS_OWN, MOST_EARLY, { { "own", SAYS_OWN } } },
 };
 
-static int feature_of(const char *name)
-{
-	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
-		if (!strcmp(feature_names[i], name))
-			return i;
-	return -1;
-}
-
 static int unknown_feature(struct reader *r, const char *found)
 {
 	char all[500] = "";
@@ -223,7 +215,7 @@ static int read_if(struct reader *r, int depth, const struct ids *ids)
 {
 	struct selector_node *n = &r->out->nodes[r->out->num_nodes++];
 	const char *name = reader_word(r);
-	n->feature = feature_of(name);
+	n->feature = feature_named(name);
 	if (n->feature < 0)
 		return unknown_feature(r, name);
 	if (!reader_expect(r, "<=", "<=") ||

@@ -244,7 +244,6 @@ static void take_header(const unsigned char *bytes, size_t n)
 		const struct attune_features zero = { 0 };
 		forest_leaves(&f);
 		forest_kernels(&f);
-		forest_overlaps(&f);
 		forest_early(&f, &zero);
 		forest_free(&f);
 	} else {

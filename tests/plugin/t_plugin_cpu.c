@@ -44,7 +44,8 @@ static void nested_body(void *data)
 	atomic_fetch_add(&seen.nested, omp_get_num_threads() == 1 && omp_get_thread_num() == 0);
 }
 
-/* Each thread reaches a barrier in each round, where the others must see its number of the round. */
+/* Each thread reaches a barrier in each round, where the others must see its number of the round.
+ * */
 static void body(void *data)
 {
 	const int me = omp_get_thread_num();
@@ -166,8 +167,8 @@ static enum attune_status run(const char *name, int abi, enum attune_status *lau
 	config_default(&c.config, c.kernel->space);
 	assert_int_equal(plugin_op_open(&op, &dev, &c, &a_llama), ATTUNE_OK);
 	assert_int_equal(plugin_store(op, key, &t, NULL), ATTUNE_INVALID); /* not planned yet */
-	assert_int_equal(plugin_plan(op, key, &(attune_plugin_batch){ .stream = NULL }, &bytes, &us),
-			 ATTUNE_OK);
+	assert_int_equal(
+	    plugin_plan(op, key, &(attune_plugin_batch){ .stream = NULL }, &bytes, &us), ATTUNE_OK);
 	const enum attune_status status = plugin_store(op, key, &t, NULL);
 	*launched = status ? status : plugin_launch(op, key, &t, NULL, NULL);
 	plugin_op_close(op);

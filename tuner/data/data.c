@@ -300,3 +300,24 @@ void data_free(struct data *d)
 	free(d->means);
 	free(d);
 }
+
+int data_count_training(const struct data *d)
+{
+	int n = 0;
+	for (int s = 0; s < d->n; s++)
+		n += data_is_training(&d->v[s]);
+	return n;
+}
+
+int measured_is_mixed(const struct measured *m)
+{
+	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+}
+
+int floor_log2(long long v)
+{
+	int n = 0;
+	while (v >>= 1)
+		n++;
+	return n;
+}

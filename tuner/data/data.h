@@ -233,6 +233,10 @@ double family_time(const struct data *, int scenario, enum phase, int choice);
 /* ---- splits.c: training and held-out scenarios ------------------------------------- */
 /* Not held out, and not one with lost_best. */
 int data_is_training(const struct measured *);
+int data_count_training(const struct data *);
+int floor_log2(long long);
+/* Whether its batch has prefills and decodes. */
+int measured_is_mixed(const struct measured *);
 /* The column of a report: 0 learned from, 1 splits "heldout*", -1 neither. */
 int data_side(const struct measured *);
 /* split "heldout": all splits that begin with it; NULL: all; else that one. */

@@ -89,14 +89,6 @@ static const struct argp help = {
 	NULL
 };
 
-static int count_training(const struct data *d)
-{
-	int n = 0;
-	for (int s = 0; s < d->n; s++)
-		n += data_is_training(&d->v[s]);
-	return n;
-}
-
 static void report(const struct forest *f, const struct data *d)
 {
 	const char *columns[] = { "split", "scenarios", "geomean", "p95",
@@ -216,7 +208,7 @@ static int deliver(const struct forest *f, const struct data *learned, const str
 static int induce_own(struct induced *r, const struct data *d, const struct limits *limits,
 		      const char *db)
 {
-	const int training = count_training(d);
+	const int training = data_count_training(d);
 	r->too_little = is_too_little(d, training);
 	if (r->too_little)
 		return 0;
@@ -268,7 +260,7 @@ static int induce(const struct data *d, const struct options *o, const char *out
 	struct induced r;
 	data_say_left_out(d, o->db);
 	if (!induced_make(&r, d, &o->limits, o->db))
-		return r.too_little && hold(d, o, out, count_training(d));
+		return r.too_little && hold(d, o, out, data_count_training(d));
 	if (r.has_gate && !o->check && out)
 		gate_print(stdout, &r.gate, "# gate: ");
 	const int done = deliver(&r.f, r.learned ? r.learned : d, d, o, out);

@@ -26,7 +26,7 @@ void emit_kernels(const struct emitter *); /* emit_kernels.c */
 /* Iterates over the kernels of choices and the helpers that these or the defaults may need, in the
  * order of attune_kernels: the one after `last` (NULL: the first); NULL at the end. */
 const struct kernel *forest_next_kernel(const struct forest *, const struct kernel *last);
-int emit_binaries(const struct emitter *); /* emit_binaries.c; 0 without memory */
+void emit_shapes(const struct emitter *); /* emit_shapes.c */
 /* exp of the mean cost of a unit of weight. */
 double mean_slowdown(long long cost, long long weight);
 

@@ -18,11 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_CLIFFS = 256, OPT_CURVE, OPT_TRACE, OPT_LOAD, OPT_STEPS, OPT_REQUESTS, OPT_BATCHED };
+enum { OPT_CLIFFS = 256, OPT_CURVE };
 
 struct options {
 	const char *gpu, *db, *header, *split;
-	const char *of_trace; /* an option that was given and needs --trace */
 	enum format format;
 	int cliffs, curve;
 	struct trace_options trace;
@@ -48,49 +47,18 @@ static const struct argp_option rows[] = {
 };
 // clang-format on
 
-static int whole(const char *arg, struct argp_state *state, const char *what)
-{
-	char *end;
-	const long v = strtol(arg, &end, 10);
-	if (*end || v < 1 || v > 1000000000)
-		argp_error(state, "--%s '%s' should be a whole number, 1 or more", what, arg);
-	return (int)v;
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
-	char *end;
 	switch (key) {
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case 'H': o->header = arg; return 0;
 	case 'S': o->split = arg; return 0;
-	case 'm': o->of_trace = "model", o->trace.model = arg; return 0;
 	case OPT_CLIFFS: o->cliffs = 1; return 0;
 	case OPT_CURVE: o->curve = 1; return 0;
-	case OPT_TRACE: o->trace.path = arg; return 0;
-	case OPT_STEPS: o->trace.steps = whole(arg, state, o->of_trace = "steps"); return 0;
-	case OPT_REQUESTS:
-		o->trace.requests = whole(arg, state, o->of_trace = "requests");
-		return 0;
-	case OPT_BATCHED:
-		o->trace.max_batched = whole(arg, state, o->of_trace = "max-batched-tokens");
-		return 0;
-	case OPT_LOAD:
-		o->of_trace = "load";
-		o->trace.load = strtod(arg, &end);
-		if (*end || !(o->trace.load > 0 && o->trace.load <= 10))
-			argp_error(state, "--load '%s' should be a share as in 0.95", arg);
-		return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
-	case ARGP_KEY_END:
-		if (o->trace.path && !o->trace.model)
-			argp_error(state, "--trace needs --model, as in llama3.1-8b@1");
-		if (o->of_trace && !o->trace.path)
-			argp_error(state, "--%s is of --trace, which is not given", o->of_trace);
-		return 0;
-	default: return ARGP_ERR_UNKNOWN;
+	default: return trace_option(&o->trace, key, arg, state);
 	}
 }
 
@@ -164,7 +132,6 @@ static int judge(const struct data *d, const struct forest *f, struct report *r)
 struct extras {
 	struct overlaps overlaps[2]; /* training scenarios, held-out scenarios */
 	struct earliness early[2];
-	struct energy energy[2];
 	double ns, plan_ns;
 	const char *timed; /* "compiled" or "interpreted" */
 	int thresholds, cliffs;
@@ -204,8 +171,7 @@ static int gather(struct extras *x, const struct data *d, const struct forest *f
 	x->audit = read_audit(db, d->gpu);
 	count_overlaps(d, f, x->overlaps);
 	x->steepest = 1;
-	if (!count_early(d, f, x->early) || !count_energy(d, f, x->energy) ||
-	    !cliffs_find(d, f, &cliff, &x->thresholds))
+	if (!count_early(d, f, x->early) || !cliffs_find(d, f, &cliff, &x->thresholds))
 		return 0;
 	for (int i = 0; i < x->thresholds; i++) {
 		x->cliffs += cliff[i].crossing > cliff_limit;
@@ -266,7 +232,6 @@ static void json_extras(struct json_out *o, const struct data *d, const struct e
 	json_audit(o, &x->audit);
 	overlaps_json(o, x->overlaps);
 	early_json(o, x->early);
-	energy_json(o, d, x->energy);
 	out_number(o, "select_ns", x->ns, 1);
 	out_number(o, "estimates_ns", x->plan_ns, 1);
 }
@@ -304,7 +269,6 @@ static void print_heading(const struct data *d, const struct forest *f, const st
 	       n->pairs[2], x->cliffs, x->thresholds, 100 * (cliff_limit - 1));
 	overlaps_print(x->overlaps);
 	early_print(x->early);
-	energy_print(d, x->energy);
 	if (x->audit.n)
 		printf("# audit of %d parts: selection %.4f (worst %.3f), exploration %.4f (worst "
 		       "%.3f)\n",

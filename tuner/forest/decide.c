@@ -36,7 +36,7 @@ int decision_is_of(enum decision decision, const struct measured *m)
 {
 	return decision < DECIDE_OVERLAP || decision == DECIDE_EARLY
 		   ? m->has[decision_phase(decision)]
-		   : m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+		   : measured_is_mixed(m);
 }
 
 /* The choice of a part's tree, else the default. */
@@ -61,22 +61,20 @@ void forest_make_serial(const struct data *d, const struct forest *f, const stru
 		make_part(d, f, DECIDE_DECODE, decide(f, DECIDE_DECODE, m), m, &out->decode, out);
 }
 
-/* As overlap() of kernels/api/plan.c. */
 void overlap_made(const struct data *d, const struct forest *f, int action,
 		  const struct measured *m, struct decided *out)
 {
 	const int fused = action >= 0 && f->choice[action].kernel->space->is_fused;
+	const enum overlap_way way = overlap_way(action, fused, out->by_default);
 	struct choice c;
-	if (!decision_is_of(DECIDE_OVERLAP, m) || action == SAYS_SERIAL)
-		return;
-	if (!fused && out->by_default)
+	if (!decision_is_of(DECIDE_OVERLAP, m) || way == RUN_SERIAL)
 		return;
 	if (action >= 0 &&
 	    !decided_legal(d, m, fused ? PHASE_ALL : PHASE_PREFILL, &f->choice[action], &c))
 		return;
 	if (action >= 0)
 		out->prefill = c;
-	if (fused)
+	if (way == RUN_FUSED)
 		out->join = 0;
 	else
 		out->how = ATTUNE_STREAMS;

@@ -31,15 +31,6 @@ int forest_kernels(const struct forest *f)
 	return n;
 }
 
-int forest_overlaps(const struct forest *f)
-{
-	const struct tree *t = &f->tree[DECIDE_OVERLAP];
-	int says = 0;
-	for (int i = 0; i < t->n; i++)
-		says |= t->v[i].feature < 0 && t->v[i].action != SAYS_SERIAL;
-	return says;
-}
-
 int forest_says_early(const struct forest *f)
 {
 	const struct node *root = &f->tree[DECIDE_EARLY].v[0];

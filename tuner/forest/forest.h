@@ -35,8 +35,6 @@ extern const struct limits default_limits;
 void forest_free(struct forest *);
 int forest_leaves(const struct forest *);
 int forest_kernels(const struct forest *); /* distinct ones among its choices */
-/* Whether some leaf of the overlap tree is not serial. */
-int forest_overlaps(const struct forest *);
 /* Whether the early tree has an effect. If not, headers and texts leave it out. */
 int forest_says_early(const struct forest *);
 int forest_decisions(const struct forest *); /* number of trees in a header */
@@ -94,7 +92,8 @@ int forest_combine(struct forest *out, const struct forest *incumbent, const str
 int forest_defaults(struct forest *, const char *gpu);
 
 /* ---- parse.c: reading a header back ------------------------------------------------- */
-/* Whether the header has an older form, which forest_parse does not read. */
+/* Whether the header has an older form, which the library cannot be built with. forest_parse reads the
+ * last of these, too. */
 int header_is_older(const char *text);
 /* Reads what forest_emit wrote; 0 + complain. */
 int forest_parse(struct forest *, const char *text, const char *path);

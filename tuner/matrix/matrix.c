@@ -76,14 +76,6 @@ int32_t cost_of(double us, double best_us)
 	return cost >= COST_CAP ? COST_CAP : cost <= 0 ? 0 : (int32_t)lround(cost);
 }
 
-static int floor_log2(long long v)
-{
-	int n = 0;
-	while (v >>= 1)
-		n++;
-	return n;
-}
-
 void matrix_describe_row(const struct data *d, struct matrix *m, int row, enum phase phase)
 {
 	const struct measured *v = &d->v[m->scenario[row]];

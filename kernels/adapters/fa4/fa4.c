@@ -1,9 +1,10 @@
-/* fa4.c - FlashAttention-4's forward on sm_90 as a plug-in: calls the functions that fa4.py compiled.
+/* fa4.c - FlashAttention-4's forward on sm_90 as a plug-in: calls the functions that fa4.py
+ * compiled.
  *
- * Each is a function of TVM's calling convention (tvm/ffi/c_api.h): it takes 18 values, checks shapes
- * and strides of the tensors among them, makes the TMA descriptors and launches one kernel. What it
- * needs of that runtime is here: the stream, and how it reports an error. The rest is in the static
- * library of CUTLASS's DSL.
+ * Each is a function of TVM's calling convention (tvm/ffi/c_api.h): it takes 18 values, checks
+ * shapes and strides of the tensors among them, makes the TMA descriptors and launches one kernel.
+ * What it needs of that runtime is here: the stream, and how it reports an error. The rest is in
+ * the static library of CUTLASS's DSL.
  *
  * FlashAttention-4 splits no keys on sm_90: a block walks all keys of its tile of queries. */
 #include "fa4_table.h"
@@ -35,7 +36,8 @@ static const struct code {
 
 enum { PACK, NUM_AXES };
 static const attune_plugin_axis axes[NUM_AXES] = {
-	[PACK] = { "PACK", "1: the query heads of a KV head share a tile, FA4's default; 0: each its own",
+	[PACK] = { "PACK",
+		   "1: the query heads of a KV head share a tile, FA4's default; 0: each its own",
 		   (const int[]){ 0, 1 }, 2, 1 },
 };
 
@@ -69,7 +71,8 @@ void TVMFFIErrorSetRaisedFromCStrParts(const char *kind, const char **parts, int
 {
 	int at = snprintf(raised, sizeof raised, "%s: ", kind);
 	for (int i = 0; i < n && at < (int)sizeof raised; i++)
-		at += snprintf(raised + at, sizeof raised - (size_t)at, "%s", parts[i] ? parts[i] : "");
+		at += snprintf(raised + at, sizeof raised - (size_t)at, "%s",
+			       parts[i] ? parts[i] : "");
 }
 
 void CuteDSLRT_TVMFFISetRaisedCudaError(void (*set)(const char *, const char **, int32_t),
@@ -167,7 +170,9 @@ static TVMFFIAny page_value(const struct op *o, struct view *v, const void *data
 			    int64_t slot, int64_t head)
 {
 	const int64_t bound = addressed / 2 / (page > 0 ? page : 1);
-	*v = (struct view){ .shape = { bound < 1 ? 1 : bound < 1 << 30 ? bound : 1 << 30,
+	*v = (struct view){ .shape = { bound < 1         ? 1
+				       : bound < 1 << 30 ? bound
+							 : 1 << 30,
 				       o->shape.page_size, o->shape.num_kv_heads, HEAD_SIZE },
 			    .stride = { page, slot, head, 1 } };
 	return view_value(v, o->device, data, 4, 0);
@@ -200,10 +205,10 @@ static int call(const struct op *o, const struct plan *p, const attune_tensors *
 	TVMFFIAny value[NUM_VALUES] = { { .type_index = kTVMFFINone } }, result = value[1];
 	value[0] = row_value(o, &v[0], q + (size_t)(p->first * t->q_token_stride) * size, p->rows,
 			     t->q_token_stride, t->q_head_stride);
-	value[1] = page_value(o, &v[1], t->k_cache, t->k_page_stride, t->k_slot_stride,
-			      t->k_head_stride);
-	value[2] = page_value(o, &v[2], t->v_cache, t->v_page_stride, t->v_slot_stride,
-			      t->v_head_stride);
+	value[1] =
+	    page_value(o, &v[1], t->k_cache, t->k_page_stride, t->k_slot_stride, t->k_head_stride);
+	value[2] =
+	    page_value(o, &v[2], t->v_cache, t->v_page_stride, t->v_slot_stride, t->v_head_stride);
 	value[3] = row_value(o, &v[3], out + (size_t)(p->first * t->out_token_stride) * size,
 			     p->rows, t->out_token_stride, t->out_head_stride);
 	value[5] = (TVMFFIAny){ .type_index = kTVMFFIFloat, .v_float64 = (double)scale };
@@ -225,16 +230,19 @@ static int call(const struct op *o, const struct plan *p, const attune_tensors *
 
 /* ---- ops and plans ------------------------------------------------------------------ */
 
-/* The first call loads the code, which a stream that captures does not allow. So one sequence of one
- * token runs here, over memory of zeros. */
+/* The first call loads the code, which a stream that captures does not allow. So one sequence of
+ * one token runs here, over memory of zeros. */
 static int load(const struct op *o, char *error)
 {
-	const int64_t head = HEAD_SIZE, heads = o->shape.num_query_heads, kv = o->shape.num_kv_heads;
-	const size_t cache = (size_t)(head * kv * o->shape.page_size * 2), row = (size_t)(head * heads * 2);
+	const int64_t head = HEAD_SIZE, heads = o->shape.num_query_heads,
+		      kv = o->shape.num_kv_heads;
+	const size_t cache = (size_t)(head * kv * o->shape.page_size * 2),
+		     row = (size_t)(head * heads * 2);
 	const struct plan p = { .num_seqs = 1, .rows = 1, .table_pages = 1 };
 	const int32_t lengths[] = { 0, 1, 1, 0 }; /* query_start, seq_lens, block_table */
 	char *memory;
-	if (failed(cudaMalloc((void **)&memory, cache + 2 * row + sizeof lengths), "cudaMalloc", error))
+	if (failed(cudaMalloc((void **)&memory, cache + 2 * row + sizeof lengths), "cudaMalloc",
+		   error))
 		return 1;
 	int32_t *const list = (int32_t *)(memory + cache + 2 * row);
 	const attune_tensors t = { .out = memory + cache + row,
@@ -255,11 +263,11 @@ static int load(const struct op *o, char *error)
 				   .v_slot_stride = head * kv,
 				   .v_head_stride = head,
 				   .block_table_stride = 1 };
-	const int bad =
-	    failed(cudaMemset(memory, 0, cache + 2 * row), "cudaMemset", error) ||
-	    failed(cudaMemcpy(list, lengths, sizeof lengths, cudaMemcpyHostToDevice), "cudaMemcpy",
-		   error) ||
-	    call(o, &p, &t, NULL, error) || failed(cudaDeviceSynchronize(), "the first launch", error);
+	const int bad = failed(cudaMemset(memory, 0, cache + 2 * row), "cudaMemset", error) ||
+			failed(cudaMemcpy(list, lengths, sizeof lengths, cudaMemcpyHostToDevice),
+			       "cudaMemcpy", error) ||
+			call(o, &p, &t, NULL, error) ||
+			failed(cudaDeviceSynchronize(), "the first launch", error);
 	cudaFree(memory);
 	return bad;
 }
@@ -353,7 +361,8 @@ static int launch(void *op, void *plan, const attune_tensors *t, void *workspace
 	(void)workspace;
 	if (!p->rows)
 		return 0;
-	return failed(cudaSetDevice(o->device), "cudaSetDevice", error) || call(o, p, t, stream, error);
+	return failed(cudaSetDevice(o->device), "cudaSetDevice", error) ||
+	       call(o, p, t, stream, error);
 }
 
 /* FINITE_SLOTS: TMA reads whole pages, and V behind the end of a sequence has a weight of 0. */

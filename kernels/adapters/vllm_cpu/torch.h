@@ -1,6 +1,6 @@
 /* torch.h - the few names of PyTorch and SLEEF that vLLM's CPU attention uses, so that it compiles
- * without either. The build puts it in front of vLLM's files, and empty files in place of the headers
- * that these include. */
+ * without either. The build puts it in front of vLLM's files, and empty files in place of the
+ * headers that these include. */
 #ifndef ATTUNE_ADAPTERS_VLLM_CPU_TORCH_H
 #define ATTUNE_ADAPTERS_VLLM_CPU_TORCH_H
 
@@ -48,9 +48,9 @@ struct Float8_e5m2 {
 };
 } // namespace c10
 
-#define TORCH_CHECK(condition, ...)                                       \
-	do {                                                              \
-		if (!(condition))                                         \
+#define TORCH_CHECK(condition, ...)                                         \
+	do {                                                                \
+		if (!(condition))                                           \
 			throw std::runtime_error("vLLM wants " #condition); \
 	} while (0)
 #define TORCH_CHECK_EQ(a, b) TORCH_CHECK((a) == (b))

@@ -1,13 +1,14 @@
-/* vllm_cpu.cpp - vLLM's CPU attention as a plug-in: schedules once a batch, as vLLM's metadata builder
- * does, and calls the main loop once a layer.
+/* vllm_cpu.cpp - vLLM's CPU attention as a plug-in: schedules once a batch, as vLLM's metadata
+ * builder does, and calls the main loop once a layer.
  *
- * vLLM's cache has K of a page and head as [head_size][page_size], which no strides of attune's layouts
- * describe. So a plan holds the batch's pages in vLLM's layout:
+ * vLLM's cache has K of a page and head as [head_size][page_size], which no strides of attune's
+ * layouts describe. So a plan holds the batch's pages in vLLM's layout:
  *
  *   [pages][KV heads][ K [head_size][page_size] | V [page_size][head_size] ]
  *
- * Pages are numbered by the order of their numbers in attune's cache, so that they are visited in as
- * random an order as there. Slots that hold no token are zeros, as in a cache that was cleared once. */
+ * Pages are numbered by the order of their numbers in attune's cache, so that they are visited in
+ * as random an order as there. Slots that hold no token are zeros, as in a cache that was cleared
+ * once. */
 #include "vllm_cpu.h"
 #include "adapters/openmp.h"
 #include <sys/mman.h>
@@ -53,7 +54,7 @@ const attune_plugin_axis axes[NUM_AXES] = {
 
 const vllm_kernel *find(const attune_shape *s)
 {
-	const vllm_kernels all = s->dtype == ATTUNE_F32	  ? vllm_kernels_f32()
+	const vllm_kernels all = s->dtype == ATTUNE_F32   ? vllm_kernels_f32()
 				 : s->dtype == ATTUNE_F16 ? vllm_kernels_f16()
 							  : vllm_kernels_bf16();
 	const int key_step = s->page_size % 32 || s->head_size % 32 ? 16 : 32;

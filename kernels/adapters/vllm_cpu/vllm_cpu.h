@@ -21,7 +21,7 @@ struct vllm_cache {
 	int num_kv_heads, page_size;
 };
 
-/* Attention for one type, head size and way: VEC for pages of whole 32 slots, VEC16 for the rest. */
+/* Attention for one type, head size and way: VEC for pages of whole 32 slots, else VEC16. */
 struct vllm_kernel {
 	enum attune_dtype dtype;
 	int head_size, key_step; /* keys that are computed together: 32, 16 */

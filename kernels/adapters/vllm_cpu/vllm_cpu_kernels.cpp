@@ -30,16 +30,15 @@ template <ISA isa, int64_t head_size> struct instance {
 	static void store(const vllm_cache *c, const vllm_rows *r)
 	{
 		SCALAR *const k = reinterpret_cast<SCALAR *>(c->memory);
-		impl::reshape_and_cache(static_cast<const SCALAR *>(r->k),
-					static_cast<const SCALAR *>(r->v), k,
-					k + c->page_size * head_size, r->slots, r->num_tokens,
-					r->k_token_stride, r->v_token_stride, c->num_kv_heads,
-					r->k_head_stride, r->v_head_stride, 0, c->page_stride,
-					c->head_stride, c->page_size, head_size);
+		impl::reshape_and_cache(
+		    static_cast<const SCALAR *>(r->k), static_cast<const SCALAR *>(r->v), k,
+		    k + c->page_size * head_size, r->slots, r->num_tokens, r->k_token_stride,
+		    r->v_token_stride, c->num_kv_heads, r->k_head_stride, r->v_head_stride, 0,
+		    c->page_stride, c->head_stride, c->page_size, head_size);
 	}
 
-	static constexpr vllm_kernel row = { DTYPE, head_size, impl::BlockSizeAlignment,
-					     schedule, attend, store };
+	static constexpr vllm_kernel row = { DTYPE,    head_size, impl::BlockSizeAlignment,
+					     schedule, attend,    store };
 };
 } // namespace
 
@@ -47,10 +46,10 @@ vllm_kernels LIST()
 {
 	/* vLLM takes VEC16 for head sizes that are no multiple of 32. */
 	static const vllm_kernel list[] = {
-		instance<ISA::VEC, 64>::row,	instance<ISA::VEC, 96>::row,
-		instance<ISA::VEC, 128>::row,	instance<ISA::VEC, 192>::row,
-		instance<ISA::VEC, 256>::row,	instance<ISA::VEC16, 64>::row,
-		instance<ISA::VEC16, 80>::row,	instance<ISA::VEC16, 96>::row,
+		instance<ISA::VEC, 64>::row,    instance<ISA::VEC, 96>::row,
+		instance<ISA::VEC, 128>::row,   instance<ISA::VEC, 192>::row,
+		instance<ISA::VEC, 256>::row,   instance<ISA::VEC16, 64>::row,
+		instance<ISA::VEC16, 80>::row,  instance<ISA::VEC16, 96>::row,
 		instance<ISA::VEC16, 128>::row, instance<ISA::VEC16, 192>::row,
 		instance<ISA::VEC16, 256>::row,
 	};

@@ -20,9 +20,10 @@ do for [k = 1:num_names] {
 	}
 }
 most(a, b) = a > b ? a : b
-left = word(filled, 1) + word(filled, 2)
-gap = word(filled, 1) > 0 && word(filled, 2) > 0 ? 2.6 : 0
-high = 0.70 / most(left + gap, 0 + word(filled, 3))
+titles = '"whole prompts" "prompts beside decodes" decodes'
+left = word(batches, 1) + word(batches, 2)
+gap = word(batches, 1) > 0 && word(batches, 2) > 0 ? 2.6 : 0
+high = 0.70 / most(left + gap, 0 + word(batches, 3))
 top = 0.765
 set logscale x
 set xrange [0.97 * ratio_lo : 1.06 * ratio_hi]
@@ -32,19 +33,21 @@ set border 1
 set grid xtics ytics
 set multiplot
 do for [k = 1:3] {
-	rows_here = 0 + word(filled, k)
+	rows_here = 0 + word(batches, k)
 	if (rows_here > 0) {
-		above = k == 2 && word(filled, 1) > 0 ? word(filled, 1) + gap : 0
+		above = k == 2 && word(batches, 1) > 0 ? word(batches, 1) + gap : 0
 		from = k < 3 ? 0.14 : 0.62
 		set lmargin at screen from
 		set rmargin at screen (k < 3 ? 0.485 : 0.985)
 		set tmargin at screen top - above * high
 		set bmargin at screen top - (above + rows_here) * high
 		set yrange [rows_here - 0.5 : -0.5]
-		eval 'set ytics '.tics[k]
-		set label 10 titles[k] at graph 0,1 left offset 0,0.7 textcolor rgb faint
+		eval 'set ytics '.(k == 1 ? tics1 : k == 2 ? tics2 : tics3)
+		set label 10 word(titles, k) at graph 0,1 left offset 0,0.7 textcolor rgb faint
 		set arrow 1 from first 1,graph 0 to first 1,graph 1 nohead linecolor rgb blue linewidth 2.5 back
-		plot for [i = 1:num_names] rows index k - 1 using (column(1 + i)):1 with points pointtype shape[i] pointsize (png ? 1 : 0.8) linecolor rgb shade[i]
+		shown = ''
+		do for [i = 1:num_names] { if (has(3 * (i - 1) + k - 1)) { shown = shown.' '.i } }
+		plot for [i in shown] rows index 3 * (i - 1) + k - 1 using 2:1 with points pointtype shape[i + 0] pointsize (png ? 1 : 0.8) linecolor rgb shade[i + 0]
 		do for [i = 1:40] {
 			unset label i
 		}

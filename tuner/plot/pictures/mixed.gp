@@ -36,4 +36,4 @@ do for [i = 1:num_seen] {
 	set label 20 + i word(names, i) at screen at,row left textcolor rgb ink offset 0.9,-0.15 point pointtype shape[kind(i)] pointsize size(kind(i)) linecolor rgb shade[kind(i)]
 	at = at + 0.028 + 0.0058 * strlen(word(names, i))
 }
-plot for [i = 1:num_seen] rows using ($1 + place(i)):(column(1 + kind(i))) with points linecolor rgb shade[kind(i)] pointtype shape[kind(i)] pointsize size(kind(i))
+plot for [i = 1:num_seen] rows index i - 1 using ($1 + place(i)):2 with points linecolor rgb shade[kind(i)] pointtype shape[kind(i)] pointsize size(kind(i))

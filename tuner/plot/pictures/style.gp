@@ -41,4 +41,4 @@ token_tics = "('1' 1, '8' 8, '64' 64, '512' 512, '4k' 4096, '32k' 32768, '256k' 
 
 # filled: how many rows each block has. A block without any is left out; what then
 # would be an empty plot says so.
-has(block) = word(filled, block + 1) > 0
+has(block) = block < words(filled) && word(filled, block + 1) > 0

@@ -13,7 +13,7 @@ eval 'set xtics '.token_tics
 bare = "('' 1"
 do for [e = 1:7] { bare = bare.sprintf(", '' %g", 10 ** e) }
 tuned_line = 'with lines linecolor rgb pale linewidth 6'
-kernel_line = 'with linespoints linecolor rgb colour[k] linewidth 1.3 pointtype 7 pointsize 0.35'
+kernel_line = 'with linespoints linecolor rgb colour[k + 0] linewidth 1.3 pointtype 7 pointsize 0.35'
 legend = "NaN @tuned_line title 'tuned choice', for [k = 1:words(kernels)] NaN @kernel_line title word(kernels, k)"
 set multiplot
 do for [i = 0:2] {
@@ -25,9 +25,11 @@ do for [i = 0:2] {
 	set title panel[i + 1] textcolor rgb ink offset 0,-0.5
 	if (i == 0) { set ylabel 'time of one attention layer' } else { unset ylabel; unset key; eval 'set ytics '.bare.')' }
 	if (i == 1) { set xlabel 'tokens in the batch, cached and new' textcolor rgb ink } else { unset xlabel }
+	shown = ''
+	do for [k = 1:words(kernels)] { if (has(3 * k + i)) { shown = shown.' '.k } }
 	if (has(i)) {
 		plot rows index i using 1:2 @tuned_line, \
-			for [k = 1:words(kernels)] rows index i using 1:(column(2 + k)) @kernel_line, \
+			for [k in shown] rows index 3 * k + i using 1:2 @kernel_line, \
 			@legend
 	} else {
 		set label 3 'no such batches' at graph 0.5,0.5 center textcolor rgb faint
