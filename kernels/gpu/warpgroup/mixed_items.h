@@ -1,5 +1,6 @@
 /* mixed_items.h - the work list of warpgroup_mixed.cu: blocks take items of prefills, most work
- * first. A block without decodes gets its first item by its number; all others are taken in turn. */
+ * first. A block without decodes gets its first item by its number. All others are taken in
+ * turn. */
 #ifndef ATTUNE_MIXED_ITEMS_H
 #define ATTUNE_MIXED_ITEMS_H
 

@@ -28,8 +28,8 @@
  * Boxes of keys that no row sees are filled with zeros. In a box with some visible keys the others
  * may hold anything, even NaN: they are masked in K and overwritten with zeros in V.
  *
- * Tried, and slower: Q in registers, 1 to 8 %; scores issued a step ahead, 4 to 19 %; the products of
- * weights waited for in the next softmax, 1 to 8 %; all warpgroups in step (TURNS=0), 5 to 20 %.
+ * Tried, and slower: Q in registers, 1 to 8 %; scores issued a step ahead, 4 to 19 %; the products
+ * of weights waited for in the next softmax, 1 to 8 %; all warpgroups in step (TURNS=0), 5 to 20 %.
  * Rescaling outputs only if the maximum has grown by much gained nothing. */
 #include "warpgroup_copies.h"
 #include "warpgroup_gates.h"

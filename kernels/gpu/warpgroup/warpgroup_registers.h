@@ -29,7 +29,7 @@ DEVICE constexpr int is_register_count(int n)
 	return n % 8 == 0 && n >= FEWEST_REGISTERS && n <= MOST_REGISTERS;
 }
 
-/* bits: of an element of the cache; wide: outputs, scores and weights take more than 170 registers */
+/* bits: of an element of the cache; wide: outputs, scores, weights take more than 170 registers */
 template <int bits, int teams, int blocks, int wide> struct registers;
 
 #define REGISTERS(bits, teams, blocks, wide, copies, computes)                                     \
@@ -47,15 +47,15 @@ template <int bits, int teams, int blocks, int wide> struct registers;
 // clang-format off
 /* A cache of Q's type. Copying threads find items and copy Q.
  *       bits teams blocks wide  copying computing */
-REGISTERS(16,   1,    1,    0,     56,     240); /* copying: spilled 8 to 16 bytes with 40; computing: 440 would be left */
+REGISTERS(16,   1,    1,    0,     56,     240); /* copying: with 40 it spilled; 440 are left */
 REGISTERS(16,   1,    2,    0,     48,     208); /* 256 in all */
 REGISTERS(16,   2,    1,    0,     56,     224); /* 504 in all */
-REGISTERS(16,   2,    1,    1,     40,     232); /* computing: more than 170 hold the tile; copying: so Q is copied row by row */
-REGISTERS(16,   3,    1,    0,     56,     152); /* 512 in all; at most 112 hold the tile (warpgroup.def) */
+REGISTERS(16,   2,    1,    1,     40,     232); /* 504; so Q is copied row by row */
+REGISTERS(16,   3,    1,    0,     56,     152); /* 512; at most 112 hold the tile */
 
 /* An E4M3 cache. A copying thread has up to 32 registers of loads under way, and converts them.
  *       bits teams blocks wide  copying computing */
-REGISTERS( 8,   1,    1,    0,     96,     240); /* 400 would be left for computing */
+REGISTERS( 8,   1,    1,    0,     96,     240); /* 400 are left, a thread takes 240 */
 REGISTERS( 8,   1,    2,    0,     64,     192); /* 256 in all */
 REGISTERS( 8,   2,    1,    0,     88,     208); /* 504 in all: with 96 an H200 waited for ever */
 REGISTERS( 8,   3,    1,    0,     80,     144); /* 512 in all */
