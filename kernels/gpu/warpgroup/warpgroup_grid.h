@@ -1,5 +1,5 @@
-/* warpgroup_grid.h - the grid by functions: mixed_decode.h redefines CUDA's names for ring_list, and
- * the emulated GPU has them as macros, which are gone then. */
+/* warpgroup_grid.h - the grid by functions: mixed_decode.h redefines CUDA's names for ring_list. On
+ * the emulated GPU these are macros, and are gone afterwards. */
 #ifndef ATTUNE_WARPGROUP_GRID_H
 #define ATTUNE_WARPGROUP_GRID_H
 

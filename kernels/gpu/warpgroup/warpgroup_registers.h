@@ -47,7 +47,7 @@ template <int bits, int teams, int blocks, int wide> struct registers;
 // clang-format off
 /* A cache of Q's type. Copying threads find items and copy Q.
  *       bits teams blocks wide  copying computing */
-REGISTERS(16,   1,    1,    0,     56,     240); /* copying: with 40 it spilled; 440 are left */
+REGISTERS(16,   1,    1,    0,     56,     240); /* copying: with 40 it spilled; the sum does not bind */
 REGISTERS(16,   1,    2,    0,     48,     208); /* 256 in all */
 REGISTERS(16,   2,    1,    0,     56,     224); /* 504 in all */
 REGISTERS(16,   2,    1,    1,     40,     232); /* 504; so Q is copied row by row */
@@ -55,7 +55,7 @@ REGISTERS(16,   3,    1,    0,     56,     152); /* 512; at most 112 hold the ti
 
 /* An E4M3 cache. A copying thread has up to 32 registers of loads under way, and converts them.
  *       bits teams blocks wide  copying computing */
-REGISTERS( 8,   1,    1,    0,     96,     240); /* 400 are left, a thread takes 240 */
+REGISTERS( 8,   1,    1,    0,     96,     240); /* the sum does not bind */
 REGISTERS( 8,   1,    2,    0,     64,     192); /* 256 in all */
 REGISTERS( 8,   2,    1,    0,     88,     208); /* 504 in all: with 96 an H200 waited for ever */
 REGISTERS( 8,   3,    1,    0,     80,     144); /* 512 in all */
