@@ -2,7 +2,7 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  cc2028bd7de69c1c2b719a8e5db90440, protocol graph-rotating
+ *   database  8c7a18841dc6d4a6c7321c4514649371, protocol graph-rotating
  *   learned   from 1126 scenarios, 388 held out
  *   scored    by second-pass times in 422 of 1549 scenarios; 51 picks have first-pass times only
  *   noise     0.67 % below 20 us (1761 A/A pairs), 0.85 % below 200 us (3431), 0.65 % above (3267)

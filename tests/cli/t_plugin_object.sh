@@ -160,16 +160,16 @@ row $? 'and fastest nowhere'
 
 # Its launch fails where store was not called for the plan.
 changed stored 's/int num_seqs, max_seq;/int num_seqs, max_seq, stored;/
-	s/^static void free_op/static int fill(void *op, void *plan, const attune_tensors *t, void *stream, char *error)\
+	s/(void)stream, (void)error;/(void)stream;\
+	if (!p->stored) { snprintf(error, ATTUNE_PLUGIN_ERROR, "it has no cache"); return 1; }/
+	s/^static void free_op/static int keep(void *op, void *plan, const attune_tensors *t, void *stream, char *error)\
 {\
-	(void)op, (void)t, (void)error, (void)stream;\
+	(void)op, (void)t, (void)stream, (void)error;\
 	((struct plan *)plan)->stored = 1;\
 	return 0;\
 }\
 &/
-	s/(void)stream, (void)error;/(void)stream;\
-	if (!p->stored) { snprintf(error, ATTUNE_PLUGIN_ERROR, "it has no cache"); return 1; }/
-	s/\.free_op = free_op }/.free_op = free_op, .store = fill }/'
+	s/\.free_op = free_op }/.free_op = free_op, .store = keep }/'
 # shellcheck disable=SC2086
 attune --plugin "$tmp/stored.so" $sweep --db "$tmp/stored.sqlite"
 are 'ok' stored "SELECT DISTINCT outcome FROM history WHERE kernel = 'twopass'"

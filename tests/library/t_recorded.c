@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-enum { ROUNDS = 4000, MAX_SEQS = 40, MAX_READY = 64 };
 #include "tests/support/random_part.h"
+
+enum { ROUNDS = 4000, MAX_READY = 64 };
 
 static const enum decision decided[NUM_RECORDED] = { DECIDE_PREFILL, DECIDE_DECODE };
 

@@ -9,7 +9,7 @@
 # and kernels trap where behaviour is undefined.
 
 simt_text := $(patsubst kernels/%,$(B)/simt/%,$(wildcard kernels/*.h kernels/*.def \
-	kernels/gpu/*.h kernels/gpu/*/*.h kernels/gpu/*/*.cu))
+	kernels/gpu/*.h kernels/gpu/*/*.h kernels/gpu/*/*.inc kernels/gpu/*/*.cu))
 simt_objs := $(patsubst %.c,$(B)/%.o,$(wildcard tests/simt/*.c))
 
 $(simt_text): $(B)/simt/%: kernels/% tests/simt/text/host.awk tests/simt/text/gpu_emulated.h
