@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-enum { MOST_ROWS = 60 };
 #include "tests/support/run_plan.h"
 
 static int launches;
