@@ -74,7 +74,7 @@ $(foreach p,$(notdir $(plugins)),$(if $(filter $(p),$(notdir $(basename $(defs))
 where    = $(if $(wildcard $(1).cu),gpu,cpu)
 spaces  += $(foreach p,$(plugins),$(B)/space/plugin/$(call where,$(p))_$(notdir $(p)).o)
 libobj  := $(patsubst %.c,$(B)/%.o,$(filter-out kernels/cpu/% kernels/adapters/% \
-	kernels/spec/space.c kernels/ship/list_%.c,$(sort $(wildcard kernels/*/*.c kernels/*/*/*.c)))) $(spaces)
+	kernels/spec/space.c kernels/ship/list_%.c kernels/select/list_%.c,$(sort $(wildcard kernels/*/*.c kernels/*/*/*.c)))) $(spaces)
 toolobj := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard harness/*/*.c tuner/*.c tuner/*/*.c)))
 sources := $(sort $(wildcard tests/*/t_*.c))
 tests   := $(patsubst %.c,$(B)/%,$(notdir $(sources)))
@@ -99,9 +99,9 @@ include tests/mutate/mutate.mk
 $(B)/inside.a: $(libobj) $(filter-out $(B)/tuner/main.o,$(toolobj))
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
-$(B)/exports: kernels/attune.h
+$(B)/exports: kernels/attune.h kernels/attune_plugin.h
 	@mkdir -p $(@D)
-	$(Q)sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' $< >$@
+	$(Q)sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' $^ | grep -vx attune_plugins >$@
 $(B)/exports.map: $(B)/exports
 	$(Q){ echo '{ global:'; sed 's/$$/;/' $<; echo 'local: *; };'; } >$@
 $(B)/libattune.a: $(libobj) $(shipped_objs) $(B)/exports
@@ -164,7 +164,7 @@ $(B)/%.o: %.c | $(B)/has_tool
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 $(filter $(B)/harness/store/%,$(toolobj)): $(wildcard harness/store/*.sql) # inside them
-$(B)/tuner/plot/plot.o: $(wildcard tuner/plot/gnuplot/*.gp)
+$(B)/tuner/plot/facts.o: tuner/plot/facts.sql
 # The machine's ceilings are measured by code as fast as the kernels', which SAN=1 leaves alone.
 $(B)/kernels/device/cpu/ceilings.o: override CFLAGS := -O2 -g -std=c11 -fPIC $(WARN)
 $(addprefix $(B)/has_,library tool test):
@@ -300,7 +300,7 @@ $(B)/bench_tools: tests/bench_tools.c
 # The tool compiles what it measures, so kernels' sources go along.
 installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu $(patsubst %/,%,$(sort $(dir $(wildcard kernels/gpu/*/*)))) \
 	harness/check harness/ceilings)
-installed_data := $(wildcard scenarios/*.json scenarios/*.tsv generated/attune_*.h results/*.sqlite)
+installed_data := $(wildcard tuner/plot/pictures/* scenarios/*.json scenarios/*.tsv generated/attune_*.h results/*.sqlite)
 install: all ## library, headers, pkg-config file, tool, into PREFIX
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include/attune $(installed))
 	install $(B)/attune $(DESTDIR)$(PREFIX)/bin

@@ -5,17 +5,13 @@
  *   database  615a0e0c71ea32a1cd209b8affe723ce, protocol rounds-rotating
  *   stale     too few times of today's sources are left to remake this header
  *   learned   from 74 scenarios, 40 held out
- *   scored    by second-pass times in 114 of 114 scenarios; 4 picks there have
- *             first-pass times only
- *   noise     6.47 % below 20 us (15 A/A pairs)
- *             5.16 % below 200 us (40 A/A pairs)
- *             4.64 % above (182 A/A pairs)
+ *   scored    by second-pass times in 114 of 114 scenarios; 4 picks have first-pass times only
+ *   noise     6.47 % below 20 us (15 A/A pairs), 5.16 % below 200 us (40), 4.64 % above (182)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.029 1.011 1.005 1.002 1.001 1.000
  *             slowdown of trees of depth 3: optimal 1.0031, by look-ahead 1.0034; of this tree 1.0292
  *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
- *             1.095 1.041 1.031 1.023 1.016 1.011 1.006 1.003
- *             1.001 1.001 1.000 1.000
+ *             1.095 1.041 1.031 1.023 1.016 1.011 1.006 1.003 1.001 1.001 1.000 1.000
  *             slowdown of trees of depth 3: optimal 1.0197, by look-ahead 1.0210; of this tree 1.0088
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan.
@@ -46,53 +42,25 @@
  *   default     heldout_shape                7  1.058  1.095  1.095   42.9
  *   default     heldout_traces               6  1.027  1.040  1.040  100.0
  *
- * Queries of at most 8 tokens are decodes, longer ones prefills.
+ * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)
+ * of either part, for overlap of the whole batch.
  *
- *   attune_cpu_prefill(f)  the choice for the prefills; f: their features
- *   attune_cpu_decode(f)   the choice for the decodes; f: their features
- *   attune_cpu_overlap(f)  how a batch with both runs; f: features of all sequences
- *       serial   the prefills, then the decodes
- *       streams  both at the same time, on two streams
- *       a choice of a fused kernel: it runs the whole batch in one launch
- *       any other choice: it runs the prefills; the decodes run on a second stream
+ *   attune_cpu_prefill(f), attune_cpu_decode(f)   the choice that runs the part
+ *   attune_cpu_overlap(f)   serial: the prefills, then the decodes; streams: both at the same time,
+ *       on two streams; a choice of a fused kernel: it runs the whole batch; any other choice:
+ *       it runs the prefills, beside the decodes on a second stream
  *
- * Features that the functions test, with their values in an example: 32 decodes of
- * 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16.
+ * Example: 32 decodes of 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16:
+ *   head_size 128 > 64, head_size 128 <= 128, heads_x_seqs 256 > 12, kv_tokens 131072 > 3072,
+ *   kv_tokens 131072 > 7680, num_seqs 32 > 12:
+ *   cpu_segmented_64_streams4_whole_pages.
  *
- *   num_query_heads       32  query heads on this GPU
- *   head_size            128  elements of a head
- *   num_seqs              32  sequences of the part
- *   query_tokens          32  sum of query lengths
- *   row_blocks            16  query_tokens x num_query_heads / 64: blocks of 64 rows
- *   heads_x_seqs         256  num_seqs x num_kv_heads: independent KV streams
- *   max_seq             4096  longest live context (cut to the window) + query
- *   kv_tokens         131072  sum of the live sequence lengths
- *   kv_kib            524288  KiB of live K and V, all KV heads of this GPU
+ * Comment of a leaf: its training scenarios, their slowdown (geomean, p95) with the best choice for
+ * the other part; next: the second-best choice. few: one or two scenarios. guarded: some batches of
+ * the leaf break a rule of the choice; for these the library runs the kernels' defaults.
  *
- * The example runs cpu_segmented_64_streams4_whole_pages.
- *
- * SEGMENTS=balance(slots, start, launch, merge): the legal value v of the axis with the least
- * cost; of equal costs the smallest v. Costs are in keys, rounded down:
- *
- *   cost(v) = ceil(B v / (units slots)) (mean / v + start)   waves of blocks
- *           + (longest - mean) / v                           last block of the longest sequence
- *           + (v > 1 ? launch : 0) + merge v                 reduction
- *
- *   B        blocks at v = 1
- *   slots    blocks that a unit runs at a time; 0: as many as its shared memory holds
- *   mean     min(mean_seq, keys_per_query)
- *   longest  max_seq
- *
- * BINARIES lists what to compile for the measured shapes: kernel, head sizes, types,
- * tunables.
- *
- * Comment of a leaf: number of training scenarios, their geomean slowdown and p95; next: the
- * second-best choice and its geomean; a remark. Slowdowns are of the whole plan, with the
- * best choice for the other part.
- *
- *   few      the leaf has only one or two training scenarios
- *   guarded  some batches of the leaf break a rule of the choice; for these the library
- *            runs the kernels' defaults
+ * SHAPES: measured head sizes and types, for which the choices are compiled. SEGMENTS=fitted, =balance:
+ * the number of segments that costs least (kernels/segments.h).
  */
 #ifndef ATTUNE_CPU_H
 #define ATTUNE_CPU_H
@@ -102,60 +70,34 @@
 #define ATTUNE_CPU_GPU "cpu"
 #define ATTUNE_CPU_ARCH "avx512"
 #define ATTUNE_CPU_KERNELS(KERNEL) \
-	KERNEL(cpu, qblock, 0xcb59870910234e64ull) \
-	KERNEL(cpu, segmented, 0x1f52422e2311443full) \
+	KERNEL(cpu, qblock, 0xcb59870910234e64ull) KERNEL(cpu, segmented, 0x1f52422e2311443full) \
 	KERNEL(cpu, reduce, 0xcbf29ce484222325ull) \
 	KERNEL(rules, features, 0x184bbacce3cd5004ull)
-#define ATTUNE_CPU_OVERLAPS 0
+#define ATTUNE_CPU_SHAPES(SHAPES) SHAPES("64 256", "BF16") SHAPES("128", "BF16 F16 F32")
 
 /*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_CPU_CHOICES(CHOICE) \
-	CHOICE( 0, qblock_192x256, qblock, "BLOCK_M=192 TILE_SIZE=256") \
-	CHOICE( 1, segmented_64_streams4_whole_pages, segmented, "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=1") \
-	CHOICE( 2, segmented_64_streams4, segmented, "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=balance(1,0,0,0)") \
-	CHOICE( 3, segmented_128_streams8, segmented, "TILE_SIZE=128 STREAMS=8 WHOLE_PAGES=0 SEGMENTS=1") \
-	CHOICE( 4, segmented_32_streams8, segmented, "TILE_SIZE=32 STREAMS=8 WHOLE_PAGES=1 SEGMENTS=1") \
-	CHOICE( 5, qblock_384x128, qblock, "BLOCK_M=384 TILE_SIZE=128") \
-	CHOICE( 6, segmented_32_streams1, segmented, "TILE_SIZE=32 STREAMS=1 WHOLE_PAGES=0 SEGMENTS=1") \
-	CHOICE( 7, segmented_32_streams4, segmented, "TILE_SIZE=32 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=1") \
-	CHOICE( 8, segmented_128_streams1, segmented, "TILE_SIZE=128 STREAMS=1 WHOLE_PAGES=1 SEGMENTS=1") \
-	CHOICE( 9, segmented_128_streams4, segmented, "TILE_SIZE=128 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=1") \
+	CHOICE( 0, qblock_192x256,                     qblock,    "BLOCK_M=192 TILE_SIZE=256") \
+	CHOICE( 1, segmented_64_streams4_whole_pages,  segmented, "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=1") \
+	CHOICE( 2, segmented_64_streams4,              segmented, "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=balance(1,0,0,0)") \
+	CHOICE( 3, segmented_128_streams8,             segmented, "TILE_SIZE=128 STREAMS=8 WHOLE_PAGES=0 SEGMENTS=1") \
+	CHOICE( 4, segmented_32_streams8,              segmented, "TILE_SIZE=32 STREAMS=8 WHOLE_PAGES=1 SEGMENTS=1") \
+	CHOICE( 5, qblock_384x128,                     qblock,    "BLOCK_M=384 TILE_SIZE=128") \
+	CHOICE( 6, segmented_32_streams1,              segmented, "TILE_SIZE=32 STREAMS=1 WHOLE_PAGES=0 SEGMENTS=1") \
+	CHOICE( 7, segmented_32_streams4,              segmented, "TILE_SIZE=32 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=1") \
+	CHOICE( 8, segmented_128_streams1,             segmented, "TILE_SIZE=128 STREAMS=1 WHOLE_PAGES=1 SEGMENTS=1") \
+	CHOICE( 9, segmented_128_streams4,             segmented, "TILE_SIZE=128 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=1") \
 	CHOICE(10, segmented_128_streams4_whole_pages, segmented, "TILE_SIZE=128 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=2") \
-	CHOICE(11, segmented_32_streams4_whole_pages, segmented, "TILE_SIZE=32 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=2") \
-	CHOICE(12, segmented_64_streams1, segmented, "TILE_SIZE=64 STREAMS=1 WHOLE_PAGES=0 SEGMENTS=1")
+	CHOICE(11, segmented_32_streams4_whole_pages,  segmented, "TILE_SIZE=32 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=2") \
+	CHOICE(12, segmented_64_streams1,              segmented, "TILE_SIZE=64 STREAMS=1 WHOLE_PAGES=0 SEGMENTS=1")
 
-enum attune_cpu_says {
 #define ATTUNE_CPU_SAYS(id, name, kernel, tunables) cpu_##name = id,
+enum attune_cpu_says {
 	ATTUNE_CPU_CHOICES(ATTUNE_CPU_SAYS)
-#undef ATTUNE_CPU_SAYS
-	cpu_defaults = -1, /* the kernels' defaults */
-	cpu_serial = -1, /* the prefill part, then the decode part */
-	cpu_streams = -3 /* both at the same time, on two streams */
+	cpu_defaults = -1, cpu_serial = -1, cpu_streams = -3
 };
 
 #define ATTUNE_CPU_SEGMENTS(SEGMENTS)
-
-#define ATTUNE_CPU_BINARIES(BINARY) \
-	BINARY(qblock, "64 256", "BF16/BF16", "-DBLOCK_M=192 -DTILE_SIZE=256") \
-	BINARY(qblock, "128", "BF16/BF16 F16/F16 F32/F32", "-DBLOCK_M=192 -DTILE_SIZE=256") \
-	BINARY(qblock, "128", "BF16/BF16 F16/F16 F32/F32", "-DBLOCK_M=384 -DTILE_SIZE=128") \
-	BINARY(segmented, "128", "BF16/BF16 F16/F16 F32/F32", "-DTILE_SIZE=32 -DSTREAMS=1 -DWHOLE_PAGES=0") \
-	BINARY(segmented, "128", "BF16/BF16 F16/F16 F32/F32", "-DTILE_SIZE=32 -DSTREAMS=4 -DWHOLE_PAGES=0") \
-	BINARY(segmented, "128", "BF16/BF16 F16/F16 F32/F32", "-DTILE_SIZE=32 -DSTREAMS=4 -DWHOLE_PAGES=1") \
-	BINARY(segmented, "64", "BF16/BF16", "-DTILE_SIZE=32 -DSTREAMS=8 -DWHOLE_PAGES=1") \
-	BINARY(segmented, "128", "BF16/BF16 F16/F16 F32/F32", "-DTILE_SIZE=32 -DSTREAMS=8 -DWHOLE_PAGES=1") \
-	BINARY(segmented, "128", "BF16/BF16 F16/F16 F32/F32", "-DTILE_SIZE=64 -DSTREAMS=1 -DWHOLE_PAGES=0") \
-	BINARY(segmented, "64", "BF16/BF16", "-DTILE_SIZE=64 -DSTREAMS=4 -DWHOLE_PAGES=0") \
-	BINARY(segmented, "128", "BF16/BF16 F16/F16 F32/F32", "-DTILE_SIZE=64 -DSTREAMS=4 -DWHOLE_PAGES=0") \
-	BINARY(segmented, "64 256", "BF16/BF16", "-DTILE_SIZE=64 -DSTREAMS=4 -DWHOLE_PAGES=1") \
-	BINARY(segmented, "128", "BF16/BF16 F16/F16 F32/F32", "-DTILE_SIZE=64 -DSTREAMS=4 -DWHOLE_PAGES=1") \
-	BINARY(segmented, "128", "BF16/BF16 F16/F16 F32/F32", "-DTILE_SIZE=128 -DSTREAMS=1 -DWHOLE_PAGES=1") \
-	BINARY(segmented, "128", "BF16/BF16 F16/F16 F32/F32", "-DTILE_SIZE=128 -DSTREAMS=4 -DWHOLE_PAGES=0") \
-	BINARY(segmented, "128", "BF16/BF16 F16/F16 F32/F32", "-DTILE_SIZE=128 -DSTREAMS=4 -DWHOLE_PAGES=1") \
-	BINARY(segmented, "128", "BF16/BF16 F16/F16 F32/F32", "-DTILE_SIZE=128 -DSTREAMS=8 -DWHOLE_PAGES=0") \
-	BINARY(segmented, "256", "BF16/BF16", "-DTILE_SIZE=128 -DSTREAMS=8 -DWHOLE_PAGES=0") \
-	BINARY(reduce, "64 256", "BF16/BF16", "") \
-	BINARY(reduce, "128", "BF16/BF16 F16/F16 F32/F32", "")
 
 ATTUNE_SELECT int attune_cpu_prefill(const struct attune_features *f)
 {
@@ -166,70 +108,40 @@ ATTUNE_SELECT int attune_cpu_prefill(const struct attune_features *f)
 ATTUNE_SELECT int attune_cpu_decode(const struct attune_features *f)
 {
 	if (f->head_size <= 64) {
-		if (f->num_query_heads <= 16) {
-			if (f->max_seq <= 3584) {
-				return cpu_segmented_32_streams8; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_64_streams4_whole_pages, 1.014; few */
-			} else {
-				return cpu_segmented_64_streams4_whole_pages; /* 3 scenarios, 1.016, p95 1.048; next cpu_segmented_64_streams4, 1.073; no better than the defaults for sure */
-			}
-		} else {
-			return cpu_segmented_64_streams4; /* 3 scenarios, 1.081, p95 1.263; next cpu_segmented_128_streams4, 1.088; no better than the defaults for sure */
-		}
-	} else if (f->head_size <= 128) {
+		if (f->num_query_heads > 16) return cpu_segmented_64_streams4; /* 3 scenarios, 1.081, p95 1.263; next segmented_128_streams4, 1.088; no better than the defaults for sure */
+		if (f->max_seq <= 3584) return cpu_segmented_32_streams8; /* 2 scenarios, 1.000, p95 1.000; next segmented_64_streams4_whole_pages, 1.014; few */
+		return cpu_segmented_64_streams4_whole_pages; /* 3 scenarios, 1.016, p95 1.048; next segmented_64_streams4, 1.073; no better than the defaults for sure */
+	}
+	if (f->head_size <= 128) {
 		if (f->heads_x_seqs <= 12) {
 			if (f->heads_x_seqs <= 3) {
-				if (f->max_seq <= 256) {
-					return cpu_segmented_64_streams1; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_128_streams8, 1.017; few */
-				} else if (f->max_seq <= 4096) {
-					return cpu_segmented_64_streams4; /* 3 scenarios, 1.013, p95 1.039; next cpu_segmented_64_streams1, 1.175; no better than the defaults for sure */
-				} else {
-					return cpu_segmented_128_streams4_whole_pages; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_64_streams4, 1.233; few; guarded */
-				}
-			} else if (f->query_tokens <= 8) {
-				if (f->max_seq <= 2048) {
-					return cpu_segmented_64_streams4; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_32_streams1, 1.016; few */
-				} else {
-					return cpu_segmented_128_streams8; /* 4 scenarios, 1.000, p95 1.000; next cpu_segmented_128_streams4, 1.020 */
-				}
-			} else {
-				return cpu_segmented_128_streams1; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_128_streams4, 1.023; few */
+				if (f->max_seq <= 256) return cpu_segmented_64_streams1; /* 2 scenarios, 1.000, p95 1.000; next segmented_128_streams8, 1.017; few */
+				if (f->max_seq <= 4096) return cpu_segmented_64_streams4; /* 3 scenarios, 1.013, p95 1.039; next segmented_64_streams1, 1.175; no better than the defaults for sure */
+				return cpu_segmented_128_streams4_whole_pages; /* 2 scenarios, 1.000, p95 1.000; next segmented_64_streams4, 1.233; few; guarded */
 			}
-		} else if (f->kv_tokens <= 3072) {
-			if (f->kv_kib <= 3072) {
-				if (f->row_blocks <= 2) {
-					if (f->kv_tokens <= 512) {
-						return cpu_segmented_64_streams4_whole_pages; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_32_streams8, 1.146; few */
-					} else {
-						return cpu_segmented_32_streams8; /* 4 scenarios, 1.000, p95 1.000; next cpu_segmented_32_streams1, 1.093 */
-					}
-				} else {
-					return cpu_qblock_384x128; /* 2 scenarios, 1.023, p95 1.048; next cpu_segmented_128_streams1, 1.073; few */
-				}
-			} else if (f->max_seq <= 1280) {
-				return cpu_segmented_64_streams4_whole_pages; /* 7 scenarios, 1.000, p95 1.000; next cpu_segmented_128_streams1, 1.046 */
-			} else {
-				return cpu_segmented_32_streams4_whole_pages; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_32_streams1, 1.040; few; guarded */
-			}
-		} else if (f->kv_tokens <= 7680) {
-			if (f->max_seq <= 2048) {
-				return cpu_segmented_32_streams1; /* 2 scenarios, 1.028, p95 1.057; next cpu_segmented_64_streams4, 1.083; few */
-			} else {
-				return cpu_segmented_32_streams4; /* 2 scenarios, 1.010, p95 1.020; next cpu_segmented_32_streams1, 1.096; few */
-			}
-		} else if (f->num_seqs <= 12) {
-			if (f->max_seq <= 3072) {
-				return cpu_segmented_64_streams4; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_128_streams4, 1.014; few */
-			} else {
-				return cpu_segmented_128_streams4; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_64_streams4, 1.014; few */
-			}
-		} else {
-			return cpu_segmented_64_streams4_whole_pages; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_64_streams4, 1.066; few */
+			if (f->query_tokens > 8) return cpu_segmented_128_streams1; /* 2 scenarios, 1.000, p95 1.000; next segmented_128_streams4, 1.023; few */
+			if (f->max_seq <= 2048) return cpu_segmented_64_streams4; /* 2 scenarios, 1.000, p95 1.000; next segmented_32_streams1, 1.016; few */
+			return cpu_segmented_128_streams8; /* 4 scenarios, 1.000, p95 1.000; next segmented_128_streams4, 1.020 */
 		}
-	} else if (f->query_tokens <= 8) {
-		return cpu_segmented_128_streams8; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_128_streams4, 1.014; few */
-	} else {
-		return cpu_segmented_64_streams4_whole_pages; /* 2 scenarios, 1.017, p95 1.034; next cpu_segmented_128_streams1, 1.032; few */
+		if (f->kv_tokens <= 3072) {
+			if (f->kv_kib <= 3072) {
+				if (f->row_blocks > 2) return cpu_qblock_384x128; /* 2 scenarios, 1.023, p95 1.048; next segmented_128_streams1, 1.073; few */
+				if (f->kv_tokens <= 512) return cpu_segmented_64_streams4_whole_pages; /* 2 scenarios, 1.000, p95 1.000; next segmented_32_streams8, 1.146; few */
+				return cpu_segmented_32_streams8; /* 4 scenarios, 1.000, p95 1.000; next segmented_32_streams1, 1.093 */
+			}
+			if (f->max_seq <= 1280) return cpu_segmented_64_streams4_whole_pages; /* 7 scenarios, 1.000, p95 1.000; next segmented_128_streams1, 1.046 */
+			return cpu_segmented_32_streams4_whole_pages; /* 2 scenarios, 1.000, p95 1.000; next segmented_32_streams1, 1.040; few; guarded */
+		}
+		if (f->kv_tokens <= 7680) {
+			if (f->max_seq <= 2048) return cpu_segmented_32_streams1; /* 2 scenarios, 1.028, p95 1.057; next segmented_64_streams4, 1.083; few */
+			return cpu_segmented_32_streams4; /* 2 scenarios, 1.010, p95 1.020; next segmented_32_streams1, 1.096; few */
+		}
+		if (f->num_seqs > 12) return cpu_segmented_64_streams4_whole_pages; /* 2 scenarios, 1.000, p95 1.000; next segmented_64_streams4, 1.066; few */
+		if (f->max_seq <= 3072) return cpu_segmented_64_streams4; /* 2 scenarios, 1.000, p95 1.000; next segmented_128_streams4, 1.014; few */
+		return cpu_segmented_128_streams4; /* 2 scenarios, 1.000, p95 1.000; next segmented_64_streams4, 1.014; few */
 	}
+	if (f->query_tokens <= 8) return cpu_segmented_128_streams8; /* 2 scenarios, 1.000, p95 1.000; next segmented_128_streams4, 1.014; few */
+	return cpu_segmented_64_streams4_whole_pages; /* 2 scenarios, 1.017, p95 1.034; next segmented_128_streams1, 1.032; few */
 }
 
 ATTUNE_SELECT int attune_cpu_overlap(const struct attune_features *f)

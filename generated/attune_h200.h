@@ -2,24 +2,19 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  cc2028bd7de69c1c2b719a8e5db90440, protocol graph-rotating
+ *   database  8c7a18841dc6d4a6c7321c4514649371, protocol graph-rotating
  *   learned   from 1126 scenarios, 388 held out
- *   scored    by second-pass times in 422 of 1549 scenarios; 51 picks there have
- *             first-pass times only
- *   noise     0.67 % below 20 us (1761 A/A pairs)
- *             0.85 % below 200 us (3431 A/A pairs)
- *             0.65 % above (3267 A/A pairs)
+ *   scored    by second-pass times in 422 of 1549 scenarios; 51 picks have first-pass times only
+ *   noise     0.67 % below 20 us (1761 A/A pairs), 0.85 % below 200 us (3431), 0.65 % above (3267)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
- *             1.122 1.058 1.035 1.028 1.023 1.019 1.016 1.014
- *             1.011 1.010 1.009 1.008
+ *             1.122 1.058 1.035 1.028 1.023 1.019 1.016 1.014 1.011 1.010 1.009 1.008
  *             slowdown of trees of depth 3: optimal 1.0347, by look-ahead 1.0350; of this tree 1.0125
  *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
- *             1.089 1.058 1.039 1.029 1.024 1.020 1.017 1.015
- *             1.012 1.011 1.010 1.009
+ *             1.089 1.058 1.039 1.029 1.024 1.020 1.017 1.015 1.012 1.011 1.010 1.009
  *             slowdown of trees of depth 3: optimal 1.0416, by look-ahead 1.0421; of this tree 1.0255
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
- * without a measured time, which geomean, p95 and worst leave out.
+ * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
  *   tree        train                      917      10   1.035   1.152   1.450       73.4
@@ -36,70 +31,27 @@
  *   vllm_rule   heldout                    345       1   4.123  15.007  72.235        0.9
  *   default     heldout                    345       1   3.064   9.640  17.759        0.9
  *
- * Queries of at most 8 tokens are decodes, longer ones prefills.
+ * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)
+ * of either part, for overlap of the whole batch.
  *
- *   attune_h200_prefill(f)  the choice for the prefills; f: their features
- *   attune_h200_decode(f)   the choice for the decodes; f: their features
- *   attune_h200_overlap(f)  how a batch with both runs; f: features of all sequences
- *       serial   the prefills, then the decodes
- *       streams  both at the same time, on two streams
- *       a choice of a fused kernel: it runs the whole batch in one launch
- *       any other choice: it runs the prefills; the decodes run on a second stream
- *   attune_h200_early(f)    the value of a kernel's tunable EARLY if the caller lets
- *       launches begin early; f: features of the part. Its slowdowns are against the
- *       best value.
+ *   attune_h200_prefill(f), attune_h200_decode(f)   the choice that runs the part
+ *   attune_h200_overlap(f)   serial: the prefills, then the decodes; streams: both at the same time,
+ *       on two streams; a choice of a fused kernel: it runs the whole batch; any other choice:
+ *       it runs the prefills, beside the decodes on a second stream
+ *   attune_h200_early(f)   EARLY of a part's choice if the caller lets launches begin early;
+ *       its slowdowns are against the best value
  *
- * Features that the functions test, with their values in an example: 32 decodes of
- * 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16.
+ * Example: 32 decodes of 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16:
+ *   head_size 128 > 64, head_size 128 <= 128, blocks_per_unit 32 > 8, rows 4 <= 8, skew 16 <= 52,
+ *   kv_kib 524288 > 49152, max_seq 4096 <= 8192, prefill_tokens 0 <= 256:
+ *   h200_ring_8x16_warps4_combine1 with SEGMENTS=1.
  *
- *   num_query_heads       32  query heads on this GPU
- *   num_kv_heads           8  KV heads on this GPU
- *   head_size            128  elements of a head
- *   num_seqs              32  sequences of the part
- *   max_query              1  longest query
- *   query_tokens          32  sum of query lengths
- *   rows                   4  longest query x group: rows that share a KV head
- *   row_blocks            16  query_tokens x num_query_heads / 64: blocks of 64 rows
- *   heads_x_seqs         256  num_seqs x num_kv_heads: independent KV streams
- *   max_seq             4096  longest live context (cut to the window) + query
- *   kv_tokens         131072  sum of the live sequence lengths
- *   mean_seq            4096  kv_tokens / num_seqs
- *   skew                  16  16 x max_seq / mean_seq
- *   work                  32  query-key pairs of one head, in units of 4096
- *   prefill_tokens         0  query tokens of the whole batch in the prefill part
- *   decode_kv         131072  live KV tokens of the whole batch's decode part
- *   kv_kib            524288  KiB of live K and V, all KV heads of this GPU
- *   mean_query             1  query_tokens / num_seqs
- *   keys_per_query      4096  query-key pairs of one head / query_tokens: what a query sees
- *   blocks_per_unit       32  16 x blocks of 16 rows / units, rounded up: to 16 they fit one wave
+ * Comment of a leaf: its training scenarios, their slowdown (geomean, p95) with the best choice for
+ * the other part; next: the second-best choice. few: one or two scenarios. guarded: some batches of
+ * the leaf break a rule of the choice; for these the library runs the kernels' defaults.
  *
- * The example runs h200_ring_8x16_warps4_combine1 with SEGMENTS=1.
- *
- * SEGMENTS=fitted: the legal value v of the axis with the least cost; of equal costs the
- * smallest v. Costs are in fs, fitted to training scenarios. kernels/segments.h has the code.
- *
- *   cost(v) = path K + (v > 1 ? split + segments v + merge v R : 0)
- *
- *   path ... merge  the SEGMENTS row of the choice and head size; without such a row, that of
- *                   the next larger head size, else of the largest
- *   R        query tokens x query heads
- *   K        keys of the slot that finishes last, of S = units x slots:
- *            n <= S: longest; n > S: max(longest, mean n / S + idle + longest - mean)
- *   n        blocks of the launch at v segments
- *   mean     keys of an average block, up to whole tiles, plus start
- *   longest  keys of the longest block, counted the same way
- *   idle     keys lost to idle slots in the last wave, / S
- *
- * BINARIES lists what to compile for the measured shapes: kernel, head sizes, types,
- * tunables.
- *
- * Comment of a leaf: number of training scenarios, their geomean slowdown and p95; next: the
- * second-best choice and its geomean; a remark. Slowdowns are of the whole plan, with the
- * best choice for the other part.
- *
- *   few      the leaf has only one or two training scenarios
- *   guarded  some batches of the leaf break a rule of the choice; for these the library
- *            runs the kernels' defaults
+ * SHAPES: measured head sizes and types, for which the choices are compiled. SEGMENTS=fitted, =balance:
+ * the number of segments that costs least (kernels/segments.h).
  */
 #ifndef ATTUNE_H200_H
 #define ATTUNE_H200_H
@@ -109,261 +61,195 @@
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
 #define ATTUNE_H200_KERNELS(KERNEL) \
-	KERNEL(gpu, naive, 0x00cf53ce0fcfad08ull) \
-	KERNEL(gpu, segmented, 0x1d2142b93d76e958ull) \
-	KERNEL(gpu, prefix_prefill, 0x7791f719f80833deull) \
-	KERNEL(gpu, ring, 0x3075d3602d2b0250ull) \
-	KERNEL(gpu, ring_list, 0x3f5e818f9a51f418ull) \
-	KERNEL(gpu, warpgroup, 0xa2e3379171b61c48ull) \
-	KERNEL(gpu, warpgroup_mixed, 0x808b1e04d826b896ull) \
-	KERNEL(gpu, reduce, 0x5131657ad9a48f6dull) \
+	KERNEL(gpu, naive, 0x00cf53ce0fcfad08ull) KERNEL(gpu, segmented, 0x1d2142b93d76e958ull) \
+	KERNEL(gpu, prefix_prefill, 0x7791f719f80833deull) KERNEL(gpu, ring, 0x3075d3602d2b0250ull) \
+	KERNEL(gpu, ring_list, 0x3f5e818f9a51f418ull) KERNEL(gpu, warpgroup, 0xa2e3379171b61c48ull) \
+	KERNEL(gpu, warpgroup_mixed, 0x808b1e04d826b896ull) KERNEL(gpu, reduce, 0x5131657ad9a48f6dull) \
 	KERNEL(gpu, reduce_wide, 0x5131657ad9a48f6dull) \
 	KERNEL(rules, features, 0x184bbacce3cd5004ull)
-#define ATTUNE_H200_OVERLAPS 1
+#define ATTUNE_H200_SHAPES(SHAPES) SHAPES("64 128 256", "BF16 F16")
 
 /*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_H200_CHOICES(CHOICE) \
-	CHOICE( 0, ring_8x16_warps4_combine1, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 1, warpgroup_128x128_packed_turns, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 2, warpgroup_64x64_blocks_per_sm1, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 3, ring_8x32, ring, "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 4, ring_list_8x16, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
-	CHOICE( 5, ring_8x16_warps4_combine2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE( 6, warpgroup_128x128, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 7, warpgroup_64x64_blocks_per_sm2, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 8, ring_16x16_warps2, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=fitted") \
-	CHOICE( 9, warpgroup_128x128_packed, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(10, warpgroup_192x64, warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(11, warpgroup_128x80, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(12, ring_8x16_warps8, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(13, warpgroup_64x64_packed, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(14, warpgroup_64x112, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(15, ring_16x16_warps4_combine1, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(16, ring_16x16_warps4_combine2, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(17, prefix_prefill_64, prefix_prefill, "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
-	CHOICE(18, naive, naive, "NUM_WARPS=8") \
-	CHOICE(19, ring_16x32, ring, "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(20, segmented_64x64, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
-	CHOICE(21, segmented_32x32, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=fitted") \
-	CHOICE(22, warpgroup_mixed_decode_warps8, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
+	CHOICE( 0, ring_8x16_warps4_combine1,      ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 1, warpgroup_128x128_packed_turns, warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 2, warpgroup_64x64_blocks_per_sm1, warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 3, ring_8x32,                      ring,            "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 4, ring_list_8x16,                 ring_list,       "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
+	CHOICE( 5, ring_8x16_warps4_combine2,      ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE( 6, warpgroup_128x128,              warpgroup,       "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 7, warpgroup_64x64_blocks_per_sm2, warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 8, ring_16x16_warps2,              ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=fitted") \
+	CHOICE( 9, warpgroup_128x128_packed,       warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(10, warpgroup_192x64,               warpgroup,       "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(11, warpgroup_128x80,               warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(12, ring_8x16_warps8,               ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(13, warpgroup_64x64_packed,         warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(14, warpgroup_64x112,               warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(15, ring_16x16_warps4_combine1,     ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(16, ring_16x16_warps4_combine2,     ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE(17, prefix_prefill_64,              prefix_prefill,  "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
+	CHOICE(18, naive,                          naive,           "NUM_WARPS=8") \
+	CHOICE(19, ring_16x32,                     ring,            "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(20, segmented_64x64,                segmented,       "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
+	CHOICE(21, segmented_32x32,                segmented,       "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=fitted") \
+	CHOICE(22, warpgroup_mixed_decode_warps8,  warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
 	CHOICE(23, warpgroup_mixed_decode_warps12, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
-enum attune_h200_says {
 #define ATTUNE_H200_SAYS(id, name, kernel, tunables) h200_##name = id,
+enum attune_h200_says {
 	ATTUNE_H200_CHOICES(ATTUNE_H200_SAYS)
-#undef ATTUNE_H200_SAYS
-	h200_defaults = -1, /* the kernels' defaults */
-	h200_serial = -1, /* the prefill part, then the decode part */
-	h200_streams = -3 /* both at the same time, on two streams */
+	h200_defaults = -1, h200_serial = -1, h200_streams = -3
 };
 
 /*       choice, head size, slots, start in keys; path, split, segments, merge in fs */
 #define ATTUNE_H200_SEGMENTS(SEGMENTS) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 256, 1, 64, 13420000, 2242000000, 641200000, 429700) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 128, 1, 128, 8467000, 2413000000, 191200000, 200700) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 64, 1, 256, 6241000, 1938000000, 173900000, 121000) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2, 128, 2, 128, 7759000, 2307000000, 196600000, 215800) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2, 64, 2, 128, 7644000, 1987000000, 203900000, 153700) \
-	SEGMENTS(h200_warpgroup_64x64_packed, 128, 2, 128, 7479000, 1897000000, 224700000, 233300) \
-	SEGMENTS(h200_warpgroup_64x64_packed, 64, 2, 128, 7044000, 1439000000, 271100000, 171600) \
-	SEGMENTS(h200_warpgroup_64x112, 128, 1, 512, 7331000, 2303000000, 237500000, 179200) \
-	SEGMENTS(h200_warpgroup_64x112, 64, 1, 512, 5960000, 2095000000, 260400000, 110200) \
-	SEGMENTS(h200_warpgroup_128x128, 128, 1, 256, 9751000, 3030000000, 139800000, 168000) \
-	SEGMENTS(h200_warpgroup_128x128, 64, 1, 128, 8630000, 2138000000, 122000000, 156300) \
-	SEGMENTS(h200_warpgroup_128x80, 256, 1, 512, 17660000, 3399000000, 501200000, 293100) \
-	SEGMENTS(h200_warpgroup_128x80, 128, 1, 128, 11190000, 1716000000, 218700000, 230200) \
-	SEGMENTS(h200_warpgroup_128x80, 64, 1, 256, 9147000, 1487000000, 220000000, 126500) \
-	SEGMENTS(h200_warpgroup_128x128_packed, 128, 1, 32, 11280000, 1845000000, 233000000, 274300) \
-	SEGMENTS(h200_warpgroup_128x128_packed, 64, 1, 128, 9559000, 1236000000, 300000000, 153700) \
-	SEGMENTS(h200_warpgroup_128x128_packed_turns, 128, 1, 256, 9745000, 1865000000, 228500000, 199100) \
-	SEGMENTS(h200_warpgroup_128x128_packed_turns, 64, 1, 256, 8659000, 1586000000, 226800000, 131800) \
-	SEGMENTS(h200_warpgroup_192x64, 128, 1, 256, 16130000, 2453000000, 205300000, 156400) \
-	SEGMENTS(h200_warpgroup_192x64, 64, 1, 128, 13600000, 1729000000, 196700000, 139700) \
-	SEGMENTS(h200_segmented_32x32, 256, 2, 64, 71620000, 2153000000, 627800000, 521900) \
-	SEGMENTS(h200_segmented_32x32, 128, 4, 64, 33600000, 2501000000, 227100000, 438200) \
-	SEGMENTS(h200_segmented_32x32, 64, 6, 64, 23820000, 2330000000, 201500000, 183300) \
-	SEGMENTS(h200_segmented_64x64, 256, 1, 64, 45650000, 2403000000, 616500000, 447700) \
-	SEGMENTS(h200_segmented_64x64, 128, 2, 128, 21770000, 2758000000, 215600000, 242500) \
-	SEGMENTS(h200_segmented_64x64, 64, 2, 128, 15170000, 2241000000, 215900000, 132000) \
-	SEGMENTS(h200_ring_8x16_warps4_combine1, 256, 1, 256, 6819000, 185400000, 92310000, 1623000) \
-	SEGMENTS(h200_ring_8x16_warps4_combine1, 128, 1, 0, 5686000, 443200000, 59900000, 308600) \
-	SEGMENTS(h200_ring_8x16_warps4_combine1, 64, 2, 0, 5737000, 510800000, 71690000, 187100) \
-	SEGMENTS(h200_ring_8x16_warps4_combine2, 256, 1, 128, 6396000, 2672000000, 78480, 1670000) \
-	SEGMENTS(h200_ring_8x16_warps4_combine2, 128, 1, 0, 5134000, 2351000000, 2064000, 489900) \
-	SEGMENTS(h200_ring_8x16_warps4_combine2, 64, 3, 0, 5015000, 2105000000, 2046000, 268200) \
-	SEGMENTS(h200_ring_8x16_warps8, 128, 1, 512, 2695000, 291600000, 93400000, 1139000) \
-	SEGMENTS(h200_ring_8x16_warps8, 64, 1, 128, 2838000, 505800000, 64590000, 118600) \
-	SEGMENTS(h200_ring_8x32, 128, 1, 512, 3132000, 408900000, 55510000, 937000) \
-	SEGMENTS(h200_ring_8x32, 64, 2, 512, 2517000, 411000000, 78860000, 340500) \
-	SEGMENTS(h200_ring_16x16_warps2, 256, 3, 32, 17240000, 2278000000, 589800000, 703300) \
-	SEGMENTS(h200_ring_16x16_warps2, 128, 2, 0, 13130000, 2433000000, 205400000, 360700) \
-	SEGMENTS(h200_ring_16x16_warps2, 64, 4, 0, 13580000, 1987000000, 174600000, 154700) \
-	SEGMENTS(h200_ring_16x16_warps4_combine1, 256, 1, 256, 10610000, 223800000, 36130000, 1494000) \
-	SEGMENTS(h200_ring_16x16_warps4_combine1, 128, 1, 0, 7909000, 346800000, 76310000, 341500) \
-	SEGMENTS(h200_ring_16x16_warps4_combine1, 64, 4, 128, 6406000, 468100000, 81250000, 255400) \
-	SEGMENTS(h200_ring_16x16_warps4_combine2, 256, 1, 128, 9390000, 2579000000, 0, 1717000) \
-	SEGMENTS(h200_ring_16x16_warps4_combine2, 128, 1, 0, 7618000, 2425000000, 1159000, 525000) \
-	SEGMENTS(h200_ring_16x16_warps4_combine2, 64, 5, 128, 5845000, 2173000000, 2824000, 311300) \
-	SEGMENTS(h200_ring_16x32, 128, 1, 512, 3229000, 285600000, 60920000, 994600) \
-	SEGMENTS(h200_ring_16x32, 64, 1, 0, 2785000, 418700000, 71780000, 340500)
-
-#define ATTUNE_H200_BINARIES(BINARY) \
-	BINARY(naive, "64 128 256", "BF16 F16", "-DNUM_WARPS=8") \
-	BINARY(segmented, "64 128 256", "BF16 F16", "-DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
-	BINARY(segmented, "64 128 256", "BF16 F16", "-DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(prefix_prefill, "64 128 256", "BF16 F16", "-DBLOCK_M=64 -DBLOCK_N=32 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
-	BINARY(ring, "64 128 256", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(ring, "64 128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(ring, "64 128 256", "BF16 F16", "-DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
-	BINARY(ring, "128 256", "BF16 F16", "-DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "64 128", "BF16 F16", "-DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "64 128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(warpgroup, "64 128", "BF16 F16", "-DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
-	BINARY(warpgroup, "64 128", "BF16 F16", "-DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=112 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
-	BINARY(warpgroup, "64 128 256", "BF16 F16", "-DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
-	BINARY(warpgroup, "64 128", "BF16 F16", "-DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
-	BINARY(warpgroup, "256", "BF16 F16", "-DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "128", "BF16 F16", "-DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
-	BINARY(warpgroup, "64 128", "BF16 F16", "-DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "128", "BF16 F16", "-DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "64 128", "BF16 F16", "-DBLOCK_M=192 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
-	BINARY(warpgroup_mixed, "64 128", "BF16 F16", "-DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=8 -DDECODE_STAGES=2") \
-	BINARY(warpgroup_mixed, "64 128", "BF16 F16", "-DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=12 -DDECODE_STAGES=2") \
-	BINARY(reduce, "64 128 256", "BF16 F16", "-DNUM_WARPS=4") \
-	BINARY(reduce_wide, "64 128 256", "BF16 F16", "-DNUM_WARPS=4")
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 256,  1,  64, 13420000, 2242000000, 641200000,  429700) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 128,  1, 128,  8467000, 2413000000, 191200000,  200700) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1,  64,  1, 256,  6241000, 1938000000, 173900000,  121000) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2, 128,  2, 128,  7759000, 2307000000, 196600000,  215800) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2,  64,  2, 128,  7644000, 1987000000, 203900000,  153700) \
+	SEGMENTS(h200_warpgroup_64x64_packed,         128,  2, 128,  7479000, 1897000000, 224700000,  233300) \
+	SEGMENTS(h200_warpgroup_64x64_packed,          64,  2, 128,  7044000, 1439000000, 271100000,  171600) \
+	SEGMENTS(h200_warpgroup_64x112,               128,  1, 512,  7331000, 2303000000, 237500000,  179200) \
+	SEGMENTS(h200_warpgroup_64x112,                64,  1, 512,  5960000, 2095000000, 260400000,  110200) \
+	SEGMENTS(h200_warpgroup_128x128,              128,  1, 256,  9751000, 3030000000, 139800000,  168000) \
+	SEGMENTS(h200_warpgroup_128x128,               64,  1, 128,  8630000, 2138000000, 122000000,  156300) \
+	SEGMENTS(h200_warpgroup_128x80,               256,  1, 512, 17660000, 3399000000, 501200000,  293100) \
+	SEGMENTS(h200_warpgroup_128x80,               128,  1, 128, 11190000, 1716000000, 218700000,  230200) \
+	SEGMENTS(h200_warpgroup_128x80,                64,  1, 256,  9147000, 1487000000, 220000000,  126500) \
+	SEGMENTS(h200_warpgroup_128x128_packed,       128,  1,  32, 11280000, 1845000000, 233000000,  274300) \
+	SEGMENTS(h200_warpgroup_128x128_packed,        64,  1, 128,  9559000, 1236000000, 300000000,  153700) \
+	SEGMENTS(h200_warpgroup_128x128_packed_turns, 128,  1, 256,  9745000, 1865000000, 228500000,  199100) \
+	SEGMENTS(h200_warpgroup_128x128_packed_turns,  64,  1, 256,  8659000, 1586000000, 226800000,  131800) \
+	SEGMENTS(h200_warpgroup_192x64,               128,  1, 256, 16130000, 2453000000, 205300000,  156400) \
+	SEGMENTS(h200_warpgroup_192x64,                64,  1, 128, 13600000, 1729000000, 196700000,  139700) \
+	SEGMENTS(h200_segmented_32x32,                256,  2,  64, 71620000, 2153000000, 627800000,  521900) \
+	SEGMENTS(h200_segmented_32x32,                128,  4,  64, 33600000, 2501000000, 227100000,  438200) \
+	SEGMENTS(h200_segmented_32x32,                 64,  6,  64, 23820000, 2330000000, 201500000,  183300) \
+	SEGMENTS(h200_segmented_64x64,                256,  1,  64, 45650000, 2403000000, 616500000,  447700) \
+	SEGMENTS(h200_segmented_64x64,                128,  2, 128, 21770000, 2758000000, 215600000,  242500) \
+	SEGMENTS(h200_segmented_64x64,                 64,  2, 128, 15170000, 2241000000, 215900000,  132000) \
+	SEGMENTS(h200_ring_8x16_warps4_combine1,      256,  1, 256,  6819000,  185400000,  92310000, 1623000) \
+	SEGMENTS(h200_ring_8x16_warps4_combine1,      128,  1,   0,  5686000,  443200000,  59900000,  308600) \
+	SEGMENTS(h200_ring_8x16_warps4_combine1,       64,  2,   0,  5737000,  510800000,  71690000,  187100) \
+	SEGMENTS(h200_ring_8x16_warps4_combine2,      256,  1, 128,  6396000, 2672000000,     78480, 1670000) \
+	SEGMENTS(h200_ring_8x16_warps4_combine2,      128,  1,   0,  5134000, 2351000000,   2064000,  489900) \
+	SEGMENTS(h200_ring_8x16_warps4_combine2,       64,  3,   0,  5015000, 2105000000,   2046000,  268200) \
+	SEGMENTS(h200_ring_8x16_warps8,               128,  1, 512,  2695000,  291600000,  93400000, 1139000) \
+	SEGMENTS(h200_ring_8x16_warps8,                64,  1, 128,  2838000,  505800000,  64590000,  118600) \
+	SEGMENTS(h200_ring_8x32,                      128,  1, 512,  3132000,  408900000,  55510000,  937000) \
+	SEGMENTS(h200_ring_8x32,                       64,  2, 512,  2517000,  411000000,  78860000,  340500) \
+	SEGMENTS(h200_ring_16x16_warps2,              256,  3,  32, 17240000, 2278000000, 589800000,  703300) \
+	SEGMENTS(h200_ring_16x16_warps2,              128,  2,   0, 13130000, 2433000000, 205400000,  360700) \
+	SEGMENTS(h200_ring_16x16_warps2,               64,  4,   0, 13580000, 1987000000, 174600000,  154700) \
+	SEGMENTS(h200_ring_16x16_warps4_combine1,     256,  1, 256, 10610000,  223800000,  36130000, 1494000) \
+	SEGMENTS(h200_ring_16x16_warps4_combine1,     128,  1,   0,  7909000,  346800000,  76310000,  341500) \
+	SEGMENTS(h200_ring_16x16_warps4_combine1,      64,  4, 128,  6406000,  468100000,  81250000,  255400) \
+	SEGMENTS(h200_ring_16x16_warps4_combine2,     256,  1, 128,  9390000, 2579000000,         0, 1717000) \
+	SEGMENTS(h200_ring_16x16_warps4_combine2,     128,  1,   0,  7618000, 2425000000,   1159000,  525000) \
+	SEGMENTS(h200_ring_16x16_warps4_combine2,      64,  5, 128,  5845000, 2173000000,   2824000,  311300) \
+	SEGMENTS(h200_ring_16x32,                     128,  1, 512,  3229000,  285600000,  60920000,  994600) \
+	SEGMENTS(h200_ring_16x32,                      64,  1,   0,  2785000,  418700000,  71780000,  340500)
 
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
 	if (f->head_size <= 64) {
 		if (f->kv_kib <= 2304) {
 			if (f->keys_per_query <= 128) {
-				if (f->kv_kib <= 384) {
-					if (f->max_seq <= 160)
-						return h200_prefix_prefill_64; /* 8 scenarios, 1.033, p95 1.071; next h200_warpgroup_64x64_blocks_per_sm1, 1.078 */
-					return h200_warpgroup_64x64_blocks_per_sm1; /* 5 scenarios, 1.038, p95 1.112; next h200_warpgroup_64x64_packed, 1.044; no better than the defaults for sure */
-				}
-				return h200_warpgroup_64x64_packed; /* 22 scenarios, 1.018, p95 1.060; next h200_warpgroup_64x64_blocks_per_sm2, 1.089; guarded */
+				if (f->kv_kib > 384) return h200_warpgroup_64x64_packed; /* 22 scenarios, 1.018, p95 1.060; next warpgroup_64x64_blocks_per_sm2, 1.089; guarded */
+				if (f->max_seq <= 160) return h200_prefix_prefill_64; /* 8 scenarios, 1.033, p95 1.071; next warpgroup_64x64_blocks_per_sm1, 1.078 */
+				return h200_warpgroup_64x64_blocks_per_sm1; /* 5 scenarios, 1.038, p95 1.112; next warpgroup_64x64_packed, 1.044; no better than the defaults for sure */
 			}
 			if (f->heads_x_seqs <= 2) {
-				if (f->kv_kib <= 480)
-					return h200_warpgroup_64x64_blocks_per_sm1; /* 4 scenarios, 1.022, p95 1.080; next h200_warpgroup_64x64_blocks_per_sm2, 1.036 */
-				if (f->work <= 128)
-					return h200_warpgroup_64x112; /* no scenario: by estimate */
-				return h200_warpgroup_128x128_packed_turns; /* 2 scenarios, 1.007, p95 1.013; next h200_warpgroup_128x80, 1.021; few; guarded */
+				if (f->kv_kib <= 480) return h200_warpgroup_64x64_blocks_per_sm1; /* 4 scenarios, 1.022, p95 1.080; next warpgroup_64x64_blocks_per_sm2, 1.036 */
+				if (f->work <= 128) return h200_warpgroup_64x112; /* no scenario: by estimate */
+				return h200_warpgroup_128x128_packed_turns; /* 2 scenarios, 1.007, p95 1.013; next warpgroup_128x80, 1.021; few; guarded */
 			}
 			if (f->row_blocks <= 512) {
-				if (f->row_blocks <= 128)
-					return h200_warpgroup_64x112; /* 8 scenarios, 1.005, p95 1.024; next h200_warpgroup_64x64_blocks_per_sm1, 1.048; no better than the defaults for sure; guarded */
-				return h200_warpgroup_64x64_blocks_per_sm2; /* 4 scenarios, 1.007, p95 1.028; next h200_warpgroup_64x64_packed, 1.042; no better than the defaults for sure */
+				if (f->row_blocks <= 128) return h200_warpgroup_64x112; /* 8 scenarios, 1.005, p95 1.024; next warpgroup_64x64_blocks_per_sm1, 1.048; no better than the defaults for sure; guarded */
+				return h200_warpgroup_64x64_blocks_per_sm2; /* 4 scenarios, 1.007, p95 1.028; next warpgroup_64x64_packed, 1.042; no better than the defaults for sure */
 			}
-			if (f->skew <= 20)
-				return h200_warpgroup_192x64; /* 3 scenarios, 1.016, p95 1.050; next h200_warpgroup_64x64_blocks_per_sm2, 1.023; guarded */
-			return h200_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.024, p95 1.065; next h200_warpgroup_64x64_packed, 1.030 */
+			if (f->skew <= 20) return h200_warpgroup_192x64; /* 3 scenarios, 1.016, p95 1.050; next warpgroup_64x64_blocks_per_sm2, 1.023; guarded */
+			return h200_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.024, p95 1.065; next warpgroup_64x64_packed, 1.030 */
 		}
-		if (f->mean_query <= 88)
-			return h200_warpgroup_64x64_packed; /* 5 scenarios, 1.060, p95 1.155; next h200_warpgroup_64x112, 1.079; guarded */
-		if (f->keys_per_query <= 1920)
-			return h200_warpgroup_192x64; /* 25 scenarios, 1.005, p95 1.055; next h200_warpgroup_128x80, 1.070; guarded */
-		return h200_warpgroup_128x128_packed_turns; /* 19 scenarios, 1.033, p95 1.357; next h200_warpgroup_128x128, 1.078; guarded */
+		if (f->mean_query <= 88) return h200_warpgroup_64x64_packed; /* 5 scenarios, 1.060, p95 1.155; next warpgroup_64x112, 1.079; guarded */
+		if (f->keys_per_query <= 1920) return h200_warpgroup_192x64; /* 25 scenarios, 1.005, p95 1.055; next warpgroup_128x80, 1.070; guarded */
+		return h200_warpgroup_128x128_packed_turns; /* 19 scenarios, 1.033, p95 1.357; next warpgroup_128x128, 1.078; guarded */
 	}
 	if (f->head_size <= 128) {
 		if (f->keys_per_query <= 480) {
 			if (f->keys_per_query <= 22) {
-				if (f->heads_x_seqs <= 64)
-					return h200_prefix_prefill_64; /* 6 scenarios, 1.002, p95 1.009; next h200_warpgroup_64x64_blocks_per_sm1, 1.206 */
-				return h200_warpgroup_64x64_packed; /* 3 scenarios, 1.000, p95 1.000; next h200_warpgroup_128x80, 1.043; no better than the defaults for sure; guarded */
+				if (f->heads_x_seqs <= 64) return h200_prefix_prefill_64; /* 6 scenarios, 1.002, p95 1.009; next warpgroup_64x64_blocks_per_sm1, 1.206 */
+				return h200_warpgroup_64x64_packed; /* 3 scenarios, 1.000, p95 1.000; next warpgroup_128x80, 1.043; no better than the defaults for sure; guarded */
 			}
 			if (f->heads_x_seqs <= 11) {
 				if (f->rows <= 2560) {
-					if (f->row_blocks <= 128)
-						return h200_warpgroup_64x64_blocks_per_sm1; /* 44 scenarios, 1.005, p95 1.020; next h200_warpgroup_64x64_blocks_per_sm2, 1.015; guarded */
-					return h200_warpgroup_64x64_blocks_per_sm2; /* 9 scenarios, 1.009, p95 1.030; next h200_warpgroup_64x64_blocks_per_sm1, 1.039; guarded */
+					if (f->row_blocks <= 128) return h200_warpgroup_64x64_blocks_per_sm1; /* 44 scenarios, 1.005, p95 1.020; next warpgroup_64x64_blocks_per_sm2, 1.015; guarded */
+					return h200_warpgroup_64x64_blocks_per_sm2; /* 9 scenarios, 1.009, p95 1.030; next warpgroup_64x64_blocks_per_sm1, 1.039; guarded */
 				}
-				if (f->row_blocks <= 256)
-					return h200_warpgroup_64x64_blocks_per_sm1; /* 13 scenarios, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm2, 1.040; guarded */
-				return h200_warpgroup_64x64_blocks_per_sm2; /* 6 scenarios, 1.003, p95 1.020; next h200_warpgroup_128x128, 1.043; guarded */
+				if (f->row_blocks <= 256) return h200_warpgroup_64x64_blocks_per_sm1; /* 13 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm2, 1.040; guarded */
+				return h200_warpgroup_64x64_blocks_per_sm2; /* 6 scenarios, 1.003, p95 1.020; next warpgroup_128x128, 1.043; guarded */
 			}
-			if (f->max_query <= 768)
-				return h200_warpgroup_64x64_blocks_per_sm2; /* 32 scenarios, 1.005, p95 1.032; next h200_warpgroup_64x64_packed, 1.061; guarded */
-			return h200_warpgroup_128x128_packed; /* 6 scenarios, 1.020, p95 1.040; next h200_warpgroup_128x128, 1.012; guarded */
+			if (f->max_query <= 768) return h200_warpgroup_64x64_blocks_per_sm2; /* 32 scenarios, 1.005, p95 1.032; next warpgroup_64x64_packed, 1.061; guarded */
+			return h200_warpgroup_128x128_packed; /* 6 scenarios, 1.020, p95 1.040; next warpgroup_128x128, 1.012; guarded */
 		}
 		if (f->num_query_heads <= 8) {
 			if (f->work <= 640) {
 				if (f->work <= 144) {
-					if (f->mean_seq <= 1152)
-						return h200_warpgroup_64x112; /* 4 scenarios, 1.014, p95 1.029; next h200_warpgroup_64x64_blocks_per_sm1, 1.068; no better than the defaults for sure; guarded */
-					return h200_warpgroup_64x64_blocks_per_sm1; /* 6 scenarios, 1.014, p95 1.036; next h200_warpgroup_64x112, 1.040; guarded */
+					if (f->mean_seq <= 1152) return h200_warpgroup_64x112; /* 4 scenarios, 1.014, p95 1.029; next warpgroup_64x64_blocks_per_sm1, 1.068; no better than the defaults for sure; guarded */
+					return h200_warpgroup_64x64_blocks_per_sm1; /* 6 scenarios, 1.014, p95 1.036; next warpgroup_64x112, 1.040; guarded */
 				}
-				if (f->row_blocks <= 192)
-					return h200_warpgroup_64x112; /* 5 scenarios, 1.009, p95 1.029; next h200_warpgroup_64x64_blocks_per_sm1, 1.038; guarded */
-				return h200_warpgroup_64x64_blocks_per_sm1; /* 4 scenarios, 1.005, p95 1.022; next h200_warpgroup_64x112, 1.076; guarded */
+				if (f->row_blocks <= 192) return h200_warpgroup_64x112; /* 5 scenarios, 1.009, p95 1.029; next warpgroup_64x64_blocks_per_sm1, 1.038; guarded */
+				return h200_warpgroup_64x64_blocks_per_sm1; /* 4 scenarios, 1.005, p95 1.022; next warpgroup_64x112, 1.076; guarded */
 			}
-			if (f->kv_kib <= 45056) {
-				if (f->max_seq <= 32768)
-					return h200_warpgroup_128x128_packed_turns; /* 55 scenarios, 1.011, p95 1.067; next h200_warpgroup_128x128, 1.034; guarded */
-				return h200_warpgroup_128x128; /* 4 scenarios, 1.021, p95 1.110; next h200_warpgroup_128x128_packed_turns, 1.083; guarded */
-			}
-			return h200_warpgroup_128x128_packed_turns; /* 4 scenarios, 1.028, p95 1.101; next h200_warpgroup_128x128_packed, 1.070; guarded */
+			if (f->kv_kib > 45056) return h200_warpgroup_128x128_packed_turns; /* 4 scenarios, 1.028, p95 1.101; next warpgroup_128x128_packed, 1.070; guarded */
+			if (f->max_seq <= 32768) return h200_warpgroup_128x128_packed_turns; /* 55 scenarios, 1.011, p95 1.067; next warpgroup_128x128, 1.034; guarded */
+			return h200_warpgroup_128x128; /* 4 scenarios, 1.021, p95 1.110; next warpgroup_128x128_packed_turns, 1.083; guarded */
 		}
 		if (f->decode_kv <= 147456) {
 			if (f->kv_tokens <= 1536) {
-				if (f->row_blocks <= 128)
-					return h200_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.008, p95 1.049; next h200_warpgroup_64x112, 1.041; guarded */
-				return h200_warpgroup_128x128; /* 2 scenarios, 1.029, p95 1.031; next h200_warpgroup_64x64_blocks_per_sm2, 1.008; few; guarded */
+				if (f->row_blocks <= 128) return h200_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.008, p95 1.049; next warpgroup_64x112, 1.041; guarded */
+				return h200_warpgroup_128x128; /* 2 scenarios, 1.029, p95 1.031; next warpgroup_64x64_blocks_per_sm2, 1.008; few; guarded */
 			}
 			if (f->skew <= 24) {
 				if (f->work <= 4608) {
-					if (f->work <= 56)
-						return h200_warpgroup_64x112; /* 5 scenarios, 1.004, p95 1.022; next h200_warpgroup_64x64_packed, 1.050; guarded */
-					return h200_warpgroup_128x128_packed_turns; /* 89 scenarios, 1.023, p95 1.109; next h200_warpgroup_128x128_packed, 1.065; guarded */
+					if (f->work <= 56) return h200_warpgroup_64x112; /* 5 scenarios, 1.004, p95 1.022; next warpgroup_64x64_packed, 1.050; guarded */
+					return h200_warpgroup_128x128_packed_turns; /* 89 scenarios, 1.023, p95 1.109; next warpgroup_128x128_packed, 1.065; guarded */
 				}
-				if (f->decode_kv <= 2048)
-					return h200_warpgroup_128x128_packed_turns; /* 11 scenarios, 1.052, p95 1.117; next h200_warpgroup_128x128_packed, 1.060; guarded */
-				return h200_warpgroup_128x128_packed; /* 19 scenarios, 1.011, p95 1.070; next h200_warpgroup_128x128_packed_turns, 1.036; guarded */
+				if (f->decode_kv <= 2048) return h200_warpgroup_128x128_packed_turns; /* 11 scenarios, 1.052, p95 1.117; next warpgroup_128x128_packed, 1.060; guarded */
+				return h200_warpgroup_128x128_packed; /* 19 scenarios, 1.011, p95 1.070; next warpgroup_128x128_packed_turns, 1.036; guarded */
 			}
-			if (f->work <= 160)
-				return h200_warpgroup_64x112; /* 7 scenarios, 1.044, p95 1.091; next h200_warpgroup_64x64_packed, 1.081; guarded */
-			return h200_warpgroup_128x128_packed_turns; /* 21 scenarios, 1.020, p95 1.066; next h200_warpgroup_128x128_packed, 1.074; guarded */
+			if (f->work <= 160) return h200_warpgroup_64x112; /* 7 scenarios, 1.044, p95 1.091; next warpgroup_64x64_packed, 1.081; guarded */
+			return h200_warpgroup_128x128_packed_turns; /* 21 scenarios, 1.020, p95 1.066; next warpgroup_128x128_packed, 1.074; guarded */
 		}
 		if (f->work <= 5120) {
-			if (f->num_query_heads <= 16) {
-				if (f->rows <= 2048)
-					return h200_warpgroup_192x64; /* 11 scenarios, 1.003, p95 1.028; next h200_warpgroup_64x64_packed, 1.019; guarded */
-				return h200_warpgroup_128x128; /* 18 scenarios, 1.005, p95 1.032; next h200_warpgroup_128x128_packed_turns, 1.005; guarded */
-			}
-			return h200_warpgroup_128x128; /* 68 scenarios, 1.002, p95 1.017; next h200_warpgroup_128x128_packed_turns, 1.013; guarded */
+			if (f->num_query_heads > 16) return h200_warpgroup_128x128; /* 68 scenarios, 1.002, p95 1.017; next warpgroup_128x128_packed_turns, 1.013; guarded */
+			if (f->rows <= 2048) return h200_warpgroup_192x64; /* 11 scenarios, 1.003, p95 1.028; next warpgroup_64x64_packed, 1.019; guarded */
+			return h200_warpgroup_128x128; /* 18 scenarios, 1.005, p95 1.032; next warpgroup_128x128_packed_turns, 1.005; guarded */
 		}
-		if (f->num_kv_heads <= 4)
-			return h200_warpgroup_128x128_packed_turns; /* 17 scenarios, 1.015, p95 1.091; next h200_warpgroup_128x128, 1.017; guarded */
-		return h200_warpgroup_128x128_packed; /* 24 scenarios, 1.005, p95 1.028; next h200_warpgroup_128x128_packed_turns, 1.020; guarded */
+		if (f->num_kv_heads <= 4) return h200_warpgroup_128x128_packed_turns; /* 17 scenarios, 1.015, p95 1.091; next warpgroup_128x128, 1.017; guarded */
+		return h200_warpgroup_128x128_packed; /* 24 scenarios, 1.005, p95 1.028; next warpgroup_128x128_packed_turns, 1.020; guarded */
 	}
 	if (f->mean_seq <= 1792) {
 		if (f->row_blocks <= 112) {
-			if (f->max_seq <= 32)
-				return h200_prefix_prefill_64; /* 2 scenarios, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm1, 1.126; few */
-			return h200_warpgroup_64x64_blocks_per_sm1; /* 53 scenarios, 1.001, p95 1.000; next h200_warpgroup_128x80, 1.372 */
+			if (f->max_seq <= 32) return h200_prefix_prefill_64; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm1, 1.126; few */
+			return h200_warpgroup_64x64_blocks_per_sm1; /* 53 scenarios, 1.001, p95 1.000; next warpgroup_128x80, 1.372 */
 		}
 		if (f->query_tokens <= 1280) {
-			if (f->kv_tokens <= 1536)
-				return h200_warpgroup_64x64_blocks_per_sm1; /* 6 scenarios, 1.000, p95 1.000; next h200_warpgroup_128x80, 1.359 */
-			return h200_warpgroup_128x80; /* 2 scenarios, 1.013, p95 1.026; next h200_warpgroup_64x64_blocks_per_sm1, 1.041; few; guarded */
+			if (f->kv_tokens <= 1536) return h200_warpgroup_64x64_blocks_per_sm1; /* 6 scenarios, 1.000, p95 1.000; next warpgroup_128x80, 1.359 */
+			return h200_warpgroup_128x80; /* 2 scenarios, 1.013, p95 1.026; next warpgroup_64x64_blocks_per_sm1, 1.041; few; guarded */
 		}
-		if (f->num_seqs <= 1)
-			return h200_warpgroup_128x80; /* 3 scenarios, 1.009, p95 1.027; next h200_warpgroup_64x64_blocks_per_sm1, 1.077; guarded */
-		return h200_warpgroup_64x64_blocks_per_sm1; /* 17 scenarios, 1.002, p95 1.041; next h200_warpgroup_128x80, 1.096 */
+		if (f->num_seqs <= 1) return h200_warpgroup_128x80; /* 3 scenarios, 1.009, p95 1.027; next warpgroup_64x64_blocks_per_sm1, 1.077; guarded */
+		return h200_warpgroup_64x64_blocks_per_sm1; /* 17 scenarios, 1.002, p95 1.041; next warpgroup_128x80, 1.096 */
 	}
 	if (f->num_query_heads <= 8) {
-		if (f->work <= 256)
-			return h200_warpgroup_64x64_blocks_per_sm1; /* 5 scenarios, 1.000, p95 1.000; next h200_warpgroup_128x80, 1.220 */
-		return h200_warpgroup_128x80; /* 11 scenarios, 1.024, p95 1.128; next h200_warpgroup_64x64_blocks_per_sm1, 1.068; guarded */
+		if (f->work <= 256) return h200_warpgroup_64x64_blocks_per_sm1; /* 5 scenarios, 1.000, p95 1.000; next warpgroup_128x80, 1.220 */
+		return h200_warpgroup_128x80; /* 11 scenarios, 1.024, p95 1.128; next warpgroup_64x64_blocks_per_sm1, 1.068; guarded */
 	}
-	if (f->query_tokens <= 112) {
-		if (f->mean_seq <= 8192)
-			return h200_warpgroup_64x64_blocks_per_sm1; /* 2 scenarios, 1.000, p95 1.000; next h200_warpgroup_128x80, 1.144; few */
-		return h200_warpgroup_128x80; /* 2 scenarios, 1.020, p95 1.041; next h200_warpgroup_64x64_blocks_per_sm1, 1.185; few; guarded */
-	}
-	return h200_warpgroup_128x80; /* 23 scenarios, 1.029, p95 1.116; next h200_warpgroup_64x64_blocks_per_sm1, 1.239; guarded */
+	if (f->query_tokens > 112) return h200_warpgroup_128x80; /* 23 scenarios, 1.029, p95 1.116; next warpgroup_64x64_blocks_per_sm1, 1.239; guarded */
+	if (f->mean_seq <= 8192) return h200_warpgroup_64x64_blocks_per_sm1; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_128x80, 1.144; few */
+	return h200_warpgroup_128x80; /* 2 scenarios, 1.020, p95 1.041; next warpgroup_64x64_blocks_per_sm1, 1.185; few; guarded */
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
@@ -371,191 +257,141 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 	if (f->head_size <= 64) {
 		if (f->keys_per_query <= 256) {
 			if (f->row_blocks <= 10) {
-				if (f->max_seq <= 14)
-					return h200_naive; /* 1 scenario, 1.000, p95 1.000; next h200_ring_8x16_warps4_combine2, 1.077; few; guarded */
-				return h200_ring_8x32; /* 38 scenarios, 1.020, p95 1.100; next h200_ring_8x16_warps4_combine1, 1.033 */
+				if (f->max_seq <= 14) return h200_naive; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_combine2, 1.077; few; guarded */
+				return h200_ring_8x32; /* 38 scenarios, 1.020, p95 1.100; next ring_8x16_warps4_combine1, 1.033 */
 			}
-			if (f->row_blocks <= 104)
-				return h200_ring_8x16_warps4_combine1; /* 24 scenarios, 1.005, p95 1.025; next h200_ring_8x16_warps8, 1.107 */
-			return h200_ring_16x16_warps2; /* 14 scenarios, 1.059, p95 1.222; next h200_ring_8x16_warps4_combine1, 1.122 */
+			if (f->row_blocks <= 104) return h200_ring_8x16_warps4_combine1; /* 24 scenarios, 1.005, p95 1.025; next ring_8x16_warps8, 1.107 */
+			return h200_ring_16x16_warps2; /* 14 scenarios, 1.059, p95 1.222; next ring_8x16_warps4_combine1, 1.122 */
 		}
 		if (f->max_query <= 1) {
 			if (f->row_blocks <= 24) {
-				if (f->mean_seq <= 5632)
-					return h200_ring_8x32; /* 12 scenarios, 1.026, p95 1.111; next h200_ring_8x16_warps8, 1.027 */
-				return h200_ring_8x16_warps4_combine2; /* 9 scenarios, 1.012, p95 1.047; next h200_ring_8x32, 1.021; guarded */
+				if (f->mean_seq <= 5632) return h200_ring_8x32; /* 12 scenarios, 1.026, p95 1.111; next ring_8x16_warps8, 1.027 */
+				return h200_ring_8x16_warps4_combine2; /* 9 scenarios, 1.012, p95 1.047; next ring_8x32, 1.021; guarded */
 			}
-			if (f->skew <= 80)
-				return h200_ring_8x16_warps4_combine1; /* 18 scenarios, 1.021, p95 1.118; next h200_ring_8x32, 1.033 */
-			return h200_ring_list_8x16; /* 3 scenarios, 1.044, p95 1.059; next h200_ring_8x32, 1.107; guarded */
+			if (f->skew <= 80) return h200_ring_8x16_warps4_combine1; /* 18 scenarios, 1.021, p95 1.118; next ring_8x32, 1.033 */
+			return h200_ring_list_8x16; /* 3 scenarios, 1.044, p95 1.059; next ring_8x32, 1.107; guarded */
 		}
 		if (f->max_query <= 4) {
-			if (f->heads_x_seqs <= 192)
-				return h200_ring_16x32; /* 3 scenarios, 1.037, p95 1.116; next h200_ring_16x16_warps4_combine1, 1.150 */
-			return h200_segmented_32x32; /* 1 scenario, 1.131, p95 1.131; next h200_ring_16x32, 1.159; few */
+			if (f->heads_x_seqs <= 192) return h200_ring_16x32; /* 3 scenarios, 1.037, p95 1.116; next ring_16x16_warps4_combine1, 1.150 */
+			return h200_segmented_32x32; /* 1 scenario, 1.131, p95 1.131; next ring_16x32, 1.159; few */
 		}
-		if (f->max_seq <= 40960) {
-			if (f->work <= 160)
-				return h200_ring_16x32; /* 2 scenarios, 1.042, p95 1.087; next h200_ring_8x16_warps4_combine1, 1.229; few */
-			return h200_segmented_64x64; /* no scenario: by estimate */
-		}
-		return h200_segmented_64x64; /* 2 scenarios, 1.000, p95 1.000; next h200_ring_16x16_warps4_combine2, 1.249; few */
+		if (f->max_seq > 40960) return h200_segmented_64x64; /* 2 scenarios, 1.000, p95 1.000; next ring_16x16_warps4_combine2, 1.249; few */
+		if (f->work <= 160) return h200_ring_16x32; /* 2 scenarios, 1.042, p95 1.087; next ring_8x16_warps4_combine1, 1.229; few */
+		return h200_segmented_64x64; /* no scenario: by estimate */
 	}
 	if (f->head_size <= 128) {
 		if (f->blocks_per_unit <= 8) {
 			if (f->max_seq <= 6144) {
 				if (f->max_seq <= 2048) {
 					if (f->max_seq <= 80) {
-						if (f->mean_seq <= 20)
-							return h200_naive; /* 11 scenarios, 1.025, p95 1.083; next h200_ring_8x16_warps4_combine2, 1.096; guarded */
-						return h200_ring_8x16_warps4_combine2; /* 8 scenarios, 1.023, p95 1.079; next h200_ring_8x16_warps4_combine1, 1.025; no better than the defaults for sure; guarded */
+						if (f->mean_seq <= 20) return h200_naive; /* 11 scenarios, 1.025, p95 1.083; next ring_8x16_warps4_combine2, 1.096; guarded */
+						return h200_ring_8x16_warps4_combine2; /* 8 scenarios, 1.023, p95 1.079; next ring_8x16_warps4_combine1, 1.025; no better than the defaults for sure; guarded */
 					}
-					if (f->max_seq <= 256)
-						return h200_ring_8x16_warps8; /* 24 scenarios, 1.016, p95 1.067; next h200_ring_8x32, 1.035 */
-					return h200_ring_8x16_warps4_combine1; /* 60 scenarios, 1.014, p95 1.066; next h200_ring_16x16_warps4_combine1, 1.065 */
+					if (f->max_seq <= 256) return h200_ring_8x16_warps8; /* 24 scenarios, 1.016, p95 1.067; next ring_8x32, 1.035 */
+					return h200_ring_8x16_warps4_combine1; /* 60 scenarios, 1.014, p95 1.066; next ring_16x16_warps4_combine1, 1.065 */
 				}
 				if (f->rows <= 8) {
-					if (f->kv_tokens <= 32768) {
-						if (f->kv_kib <= 8192)
-							return h200_ring_8x16_warps8; /* 7 scenarios, 1.017, p95 1.082; next h200_ring_8x16_warps4_combine2, 1.018 */
-						if (f->mean_seq <= 3328)
-							return h200_ring_8x16_warps4_combine1; /* 13 scenarios, 1.016, p95 1.054; next h200_ring_16x16_warps4_combine1, 1.080 */
-						return h200_ring_8x16_warps8; /* 2 scenarios, 1.000, p95 1.000; next h200_ring_8x16_warps4_combine2, 1.054; few */
-					}
-					return h200_ring_8x16_warps4_combine1; /* 15 scenarios, 1.031, p95 1.123; next h200_ring_8x16_warps8, 1.053 */
+					if (f->kv_tokens > 32768) return h200_ring_8x16_warps4_combine1; /* 15 scenarios, 1.031, p95 1.123; next ring_8x16_warps8, 1.053 */
+					if (f->kv_kib <= 8192) return h200_ring_8x16_warps8; /* 7 scenarios, 1.017, p95 1.082; next ring_8x16_warps4_combine2, 1.018 */
+					if (f->mean_seq <= 3328) return h200_ring_8x16_warps4_combine1; /* 13 scenarios, 1.016, p95 1.054; next ring_16x16_warps4_combine1, 1.080 */
+					return h200_ring_8x16_warps8; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_combine2, 1.054; few */
 				}
-				if (f->row_blocks <= 2)
-					return h200_ring_8x16_warps4_combine1; /* 2 scenarios, 1.004, p95 1.007; next h200_ring_8x16_warps8, 1.004; few */
-				return h200_ring_16x16_warps4_combine1; /* 3 scenarios, 1.027, p95 1.072; next h200_ring_16x32, 1.107 */
+				if (f->row_blocks <= 2) return h200_ring_8x16_warps4_combine1; /* 2 scenarios, 1.004, p95 1.007; next ring_8x16_warps8, 1.004; few */
+				return h200_ring_16x16_warps4_combine1; /* 3 scenarios, 1.027, p95 1.072; next ring_16x32, 1.107 */
 			}
 			if (f->prefill_tokens <= 448) {
-				if (f->rows <= 8)
-					return h200_ring_8x16_warps4_combine2; /* 34 scenarios, 1.031, p95 1.132; next h200_ring_16x16_warps4_combine2, 1.084; guarded */
+				if (f->rows <= 8) return h200_ring_8x16_warps4_combine2; /* 34 scenarios, 1.031, p95 1.132; next ring_16x16_warps4_combine2, 1.084; guarded */
 				if (f->kv_kib <= 81920) {
-					if (f->max_seq <= 11264)
-						return h200_ring_16x32; /* 4 scenarios, 1.063, p95 1.226; next h200_ring_16x16_warps4_combine1, 1.065 */
-					return h200_ring_16x16_warps4_combine2; /* 8 scenarios, 1.073, p95 1.205; next h200_ring_8x16_warps4_combine2, 1.127; guarded */
+					if (f->max_seq <= 11264) return h200_ring_16x32; /* 4 scenarios, 1.063, p95 1.226; next ring_16x16_warps4_combine1, 1.065 */
+					return h200_ring_16x16_warps4_combine2; /* 8 scenarios, 1.073, p95 1.205; next ring_8x16_warps4_combine2, 1.127; guarded */
 				}
-				if (f->rows <= 24)
-					return h200_ring_16x16_warps4_combine2; /* 8 scenarios, 1.054, p95 1.200; next h200_ring_16x16_warps2, 1.156; guarded */
-				return h200_segmented_64x64; /* 1 scenario, 1.316, p95 1.316; next h200_segmented_32x32, 1.347; few */
+				if (f->rows <= 24) return h200_ring_16x16_warps4_combine2; /* 8 scenarios, 1.054, p95 1.200; next ring_16x16_warps2, 1.156; guarded */
+				return h200_segmented_64x64; /* 1 scenario, 1.316, p95 1.316; next segmented_32x32, 1.347; few */
 			}
 			if (f->max_seq <= 20480) {
-				if (f->num_seqs <= 4)
-					return h200_ring_8x16_warps4_combine2; /* 5 scenarios, 1.005, p95 1.014; next h200_ring_8x16_warps8, 1.034; no better than the defaults for sure; guarded */
-				return h200_ring_8x16_warps4_combine1; /* 25 scenarios, 1.007, p95 1.021; next h200_ring_16x16_warps4_combine1, 1.028 */
+				if (f->num_seqs <= 4) return h200_ring_8x16_warps4_combine2; /* 5 scenarios, 1.005, p95 1.014; next ring_8x16_warps8, 1.034; no better than the defaults for sure; guarded */
+				return h200_ring_8x16_warps4_combine1; /* 25 scenarios, 1.007, p95 1.021; next ring_16x16_warps4_combine1, 1.028 */
 			}
-			if (f->prefill_tokens <= 1536)
-				return h200_ring_8x16_warps8; /* 4 scenarios, 1.008, p95 1.016; next h200_ring_8x32, 1.027; no better than the defaults for sure */
-			return h200_ring_8x16_warps4_combine2; /* 11 scenarios, 1.006, p95 1.036; next h200_ring_16x16_warps4_combine2, 1.018; guarded */
+			if (f->prefill_tokens <= 1536) return h200_ring_8x16_warps8; /* 4 scenarios, 1.008, p95 1.016; next ring_8x32, 1.027; no better than the defaults for sure */
+			return h200_ring_8x16_warps4_combine2; /* 11 scenarios, 1.006, p95 1.036; next ring_16x16_warps4_combine2, 1.018; guarded */
 		}
 		if (f->rows <= 8) {
 			if (f->skew <= 52) {
 				if (f->kv_kib <= 49152) {
-					if (f->blocks_per_unit <= 52)
-						return h200_ring_8x16_warps4_combine1; /* 26 scenarios, 1.017, p95 1.047; next h200_ring_16x16_warps4_combine1, 1.084 */
-					return h200_ring_16x16_warps2; /* 15 scenarios, 1.090, p95 1.450; next h200_ring_8x16_warps4_combine1, 1.198 */
+					if (f->blocks_per_unit <= 52) return h200_ring_8x16_warps4_combine1; /* 26 scenarios, 1.017, p95 1.047; next ring_16x16_warps4_combine1, 1.084 */
+					return h200_ring_16x16_warps2; /* 15 scenarios, 1.090, p95 1.450; next ring_8x16_warps4_combine1, 1.198 */
 				}
 				if (f->max_seq <= 8192) {
-					if (f->prefill_tokens <= 256)
-						return h200_ring_8x16_warps4_combine1; /* 35 scenarios, 1.023, p95 1.088; next h200_ring_8x16_warps8, 1.050 */
-					if (f->kv_kib <= 589824)
-						return h200_ring_8x16_warps4_combine1; /* 38 scenarios, 1.009, p95 1.038; next h200_ring_16x16_warps4_combine1, 1.023 */
-					return h200_ring_list_8x16; /* 58 scenarios, 1.008, p95 1.047; next h200_ring_8x32, 1.014; guarded */
+					if (f->prefill_tokens <= 256) return h200_ring_8x16_warps4_combine1; /* 35 scenarios, 1.023, p95 1.088; next ring_8x16_warps8, 1.050 */
+					if (f->kv_kib <= 589824) return h200_ring_8x16_warps4_combine1; /* 38 scenarios, 1.009, p95 1.038; next ring_16x16_warps4_combine1, 1.023 */
+					return h200_ring_list_8x16; /* 58 scenarios, 1.008, p95 1.047; next ring_8x32, 1.014; guarded */
 				}
-				if (f->skew <= 24)
-					return h200_ring_8x32; /* 75 scenarios, 1.010, p95 1.044; next h200_ring_8x16_warps8, 1.010 */
-				return h200_ring_list_8x16; /* 4 scenarios, 1.023, p95 1.087; next h200_ring_8x16_warps4_combine1, 1.049; guarded */
+				if (f->skew <= 24) return h200_ring_8x32; /* 75 scenarios, 1.010, p95 1.044; next ring_8x16_warps8, 1.010 */
+				return h200_ring_list_8x16; /* 4 scenarios, 1.023, p95 1.087; next ring_8x16_warps4_combine1, 1.049; guarded */
 			}
-			if (f->max_seq <= 3072)
-				return h200_ring_8x16_warps4_combine1; /* 11 scenarios, 1.057, p95 1.259; next h200_ring_8x16_warps8, 1.040 */
-			return h200_ring_list_8x16; /* 43 scenarios, 1.021, p95 1.077; next h200_ring_8x16_warps4_combine1, 1.034; guarded */
+			if (f->max_seq <= 3072) return h200_ring_8x16_warps4_combine1; /* 11 scenarios, 1.057, p95 1.259; next ring_8x16_warps8, 1.040 */
+			return h200_ring_list_8x16; /* 43 scenarios, 1.021, p95 1.077; next ring_8x16_warps4_combine1, 1.034; guarded */
 		}
 		if (f->work <= 120) {
-			if (f->max_seq <= 288) {
-				if (f->row_blocks <= 32)
-					return h200_ring_8x16_warps4_combine1; /* 2 scenarios, 1.000, p95 1.000; next h200_ring_16x32, 1.095; few */
-				return h200_ring_16x16_warps2; /* 6 scenarios, 1.115, p95 1.376; next h200_ring_16x16_warps4_combine1, 1.166 */
-			}
-			return h200_ring_16x16_warps4_combine1; /* 16 scenarios, 1.070, p95 1.294; next h200_ring_16x32, 1.150 */
+			if (f->max_seq > 288) return h200_ring_16x16_warps4_combine1; /* 16 scenarios, 1.070, p95 1.294; next ring_16x32, 1.150 */
+			if (f->row_blocks <= 32) return h200_ring_8x16_warps4_combine1; /* 2 scenarios, 1.000, p95 1.000; next ring_16x32, 1.095; few */
+			return h200_ring_16x16_warps2; /* 6 scenarios, 1.115, p95 1.376; next ring_16x16_warps4_combine1, 1.166 */
 		}
-		if (f->rows <= 16)
-			return h200_ring_16x16_warps4_combine1; /* 3 scenarios, 1.057, p95 1.115; next h200_ring_16x32, 1.083 */
+		if (f->rows <= 16) return h200_ring_16x16_warps4_combine1; /* 3 scenarios, 1.057, p95 1.115; next ring_16x32, 1.083 */
 		if (f->skew <= 60) {
-			if (f->rows <= 32)
-				return h200_segmented_32x32; /* 4 scenarios, 1.077, p95 1.149; next h200_segmented_64x64, 1.179 */
-			return h200_segmented_64x64; /* 4 scenarios, 1.000, p95 1.000; next h200_ring_16x16_warps4_combine1, 1.407 */
+			if (f->rows <= 32) return h200_segmented_32x32; /* 4 scenarios, 1.077, p95 1.149; next segmented_64x64, 1.179 */
+			return h200_segmented_64x64; /* 4 scenarios, 1.000, p95 1.000; next ring_16x16_warps4_combine1, 1.407 */
 		}
-		if (f->row_blocks <= 144)
-			return h200_ring_16x16_warps4_combine1; /* 3 scenarios, 1.092, p95 1.142; next h200_ring_16x16_warps2, 1.277 */
+		if (f->row_blocks <= 144) return h200_ring_16x16_warps4_combine1; /* 3 scenarios, 1.092, p95 1.142; next ring_16x16_warps2, 1.277 */
 		return h200_segmented_64x64; /* no scenario: by estimate */
 	}
 	if (f->blocks_per_unit <= 20) {
 		if (f->mean_seq <= 3584) {
 			if (f->blocks_per_unit <= 5) {
-				if (f->max_seq <= 144) {
-					if (f->max_seq <= 24)
-						return h200_naive; /* 3 scenarios, 1.000, p95 1.000; next h200_ring_8x16_warps4_combine1, 1.281; guarded */
-					return h200_ring_8x16_warps4_combine2; /* 11 scenarios, 1.022, p95 1.112; next h200_ring_8x16_warps4_combine1, 1.021; no better than the defaults for sure; guarded */
-				}
-				return h200_ring_8x16_warps4_combine1; /* 38 scenarios, 1.056, p95 1.292; next h200_ring_8x16_warps4_combine2, 1.115 */
+				if (f->max_seq > 144) return h200_ring_8x16_warps4_combine1; /* 38 scenarios, 1.056, p95 1.292; next ring_8x16_warps4_combine2, 1.115 */
+				if (f->max_seq <= 24) return h200_naive; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_combine1, 1.281; guarded */
+				return h200_ring_8x16_warps4_combine2; /* 11 scenarios, 1.022, p95 1.112; next ring_8x16_warps4_combine1, 1.021; no better than the defaults for sure; guarded */
 			}
-			if (f->rows <= 8)
-				return h200_ring_8x16_warps4_combine1; /* 35 scenarios, 1.021, p95 1.148; next h200_ring_8x16_warps4_combine2, 1.046 */
-			return h200_ring_16x16_warps4_combine1; /* 1 scenario, 1.000, p95 1.000; next h200_ring_16x16_warps4_combine2, 1.000; few */
+			if (f->rows <= 8) return h200_ring_8x16_warps4_combine1; /* 35 scenarios, 1.021, p95 1.148; next ring_8x16_warps4_combine2, 1.046 */
+			return h200_ring_16x16_warps4_combine1; /* 1 scenario, 1.000, p95 1.000; next ring_16x16_warps4_combine2, 1.000; few */
 		}
-		if (f->rows <= 8)
-			return h200_ring_8x16_warps4_combine2; /* 19 scenarios, 1.013, p95 1.083; next h200_ring_16x16_warps4_combine2, 1.043; guarded */
-		if (f->kv_kib <= 24576)
-			return h200_ring_8x16_warps4_combine2; /* 2 scenarios, 1.000, p95 1.000; next h200_ring_16x16_warps4_combine2, 1.105; few; guarded */
-		return h200_ring_16x16_warps4_combine2; /* 5 scenarios, 1.004, p95 1.019; next h200_ring_8x16_warps4_combine2, 1.163; guarded */
+		if (f->rows <= 8) return h200_ring_8x16_warps4_combine2; /* 19 scenarios, 1.013, p95 1.083; next ring_16x16_warps4_combine2, 1.043; guarded */
+		if (f->kv_kib <= 24576) return h200_ring_8x16_warps4_combine2; /* 2 scenarios, 1.000, p95 1.000; next ring_16x16_warps4_combine2, 1.105; few; guarded */
+		return h200_ring_16x16_warps4_combine2; /* 5 scenarios, 1.004, p95 1.019; next ring_8x16_warps4_combine2, 1.163; guarded */
 	}
 	if (f->rows <= 8) {
-		if (f->max_seq <= 320)
-			return h200_ring_16x16_warps2; /* 14 scenarios, 1.100, p95 1.252; next h200_ring_8x16_warps4_combine1, 1.262 */
-		return h200_ring_8x16_warps4_combine1; /* 21 scenarios, 1.016, p95 1.040; next h200_ring_16x16_warps4_combine1, 1.083 */
+		if (f->max_seq <= 320) return h200_ring_16x16_warps2; /* 14 scenarios, 1.100, p95 1.252; next ring_8x16_warps4_combine1, 1.262 */
+		return h200_ring_8x16_warps4_combine1; /* 21 scenarios, 1.016, p95 1.040; next ring_16x16_warps4_combine1, 1.083 */
 	}
-	if (f->max_seq <= 1536)
-		return h200_ring_16x16_warps2; /* 2 scenarios, 1.205, p95 1.299; next h200_segmented_32x32, 1.272; few */
-	if (f->num_kv_heads <= 2) {
-		if (f->max_query <= 4)
-			return h200_segmented_32x32; /* no scenario: by estimate */
-		return h200_segmented_64x64; /* 1 scenario, 1.007, p95 1.007; next h200_ring_16x16_warps4_combine1, 1.121; few */
-	}
-	return h200_ring_16x16_warps4_combine1; /* no scenario: by estimate */
+	if (f->max_seq <= 1536) return h200_ring_16x16_warps2; /* 2 scenarios, 1.205, p95 1.299; next segmented_32x32, 1.272; few */
+	if (f->num_kv_heads > 2) return h200_ring_16x16_warps4_combine1; /* no scenario: by estimate */
+	if (f->max_query <= 4) return h200_segmented_32x32; /* no scenario: by estimate */
+	return h200_segmented_64x64; /* 1 scenario, 1.007, p95 1.007; next ring_16x16_warps4_combine1, 1.121; few */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
 	if (f->kv_kib <= 268800) {
 		if (f->blocks_per_unit <= 340) {
-			if (f->row_blocks <= 236) {
-				if (f->kv_kib <= 73728)
-					return h200_streams; /* 104 scenarios, 1.001, p95 1.000 */
-				if (f->decode_kv <= 129024)
-					return h200_streams; /* 23 scenarios, 1.014, p95 1.144 */
-				return h200_warpgroup_mixed_decode_warps8; /* 19 scenarios, 1.005, p95 1.057; guarded */
-			}
-			return h200_streams; /* 57 scenarios, 1.007, p95 1.093 */
+			if (f->row_blocks > 236) return h200_streams; /* 57 scenarios, 1.007, p95 1.093 */
+			if (f->kv_kib <= 73728) return h200_streams; /* 104 scenarios, 1.001, p95 1.000 */
+			if (f->decode_kv <= 129024) return h200_streams; /* 23 scenarios, 1.014, p95 1.144 */
+			return h200_warpgroup_mixed_decode_warps8; /* 19 scenarios, 1.005, p95 1.057; guarded */
 		}
-		if (f->work <= 4096)
-			return h200_streams; /* 57 scenarios, 1.028, p95 1.124 */
+		if (f->work <= 4096) return h200_streams; /* 57 scenarios, 1.028, p95 1.124 */
 		return h200_warpgroup_mixed_decode_warps12; /* 26 scenarios, 1.017, p95 1.105; guarded */
 	}
-	if (f->max_query <= 448)
-		return h200_streams; /* 44 scenarios, 1.022, p95 1.139 */
+	if (f->max_query <= 448) return h200_streams; /* 44 scenarios, 1.022, p95 1.139 */
 	return h200_warpgroup_mixed_decode_warps12; /* 218 scenarios, 1.012, p95 1.069; guarded */
 }
 
 ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 {
 	if (f->mean_seq <= 1152) {
-		if (f->heads_x_seqs <= 256)
-			return 1; /* 104 scenarios, 1.014, p95 1.065; next 0, 1.274 */
+		if (f->heads_x_seqs <= 256) return 1; /* 104 scenarios, 1.014, p95 1.065; next 0, 1.274 */
 		return 2; /* 40 scenarios, 1.002, p95 1.008; next 1, 1.031 */
 	}
-	if (f->kv_kib <= 36864)
-		return 1; /* 40 scenarios, 1.014, p95 1.053; next 0, 1.104 */
+	if (f->kv_kib <= 36864) return 1; /* 40 scenarios, 1.014, p95 1.053; next 0, 1.104 */
 	return 0; /* 115 scenarios, 1.007, p95 1.049; next 1, 1.033 */
 }
 

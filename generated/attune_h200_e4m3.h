@@ -2,24 +2,19 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  5c62fdcfbab054f7f27e1ac1a3c44118, protocol graph-rotating
+ *   database  312502206867db8a6a421f5946e56e32, protocol graph-rotating
  *   learned   from 101 scenarios, 15 held out
- *   scored    by second-pass times in 89 of 116 scenarios; 34 picks there have
- *             first-pass times only
- *   noise     0.50 % below 20 us (42 A/A pairs)
- *             0.69 % below 200 us (148 A/A pairs)
- *             1.80 % above (17 A/A pairs)
+ *   scored    by second-pass times in 89 of 116 scenarios; 34 picks have first-pass times only
+ *   noise     0.50 % below 20 us (42 A/A pairs), 0.69 % below 200 us (148), 1.80 % above (17)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
- *             1.189 1.061 1.034 1.016 1.006 1.002 1.001 1.000
- *             1.000
+ *             1.189 1.061 1.034 1.016 1.006 1.002 1.001 1.000 1.000
  *             slowdown of trees of depth 3: optimal 1.0081, by look-ahead 1.0113; of this tree 1.0117
  *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
- *             1.216 1.083 1.055 1.042 1.031 1.021 1.018 1.014
- *             1.012 1.010 1.008 1.006
+ *             1.216 1.083 1.055 1.042 1.031 1.021 1.018 1.014 1.012 1.010 1.008 1.006
  *             slowdown of trees of depth 3: optimal 1.0332, by look-ahead 1.0418; of this tree 1.0332
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
- * without a measured time, which geomean, p95 and worst leave out.
+ * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
  *   tree        train                      101       0   1.030   1.132   1.304       79.2
@@ -28,54 +23,24 @@
  *   vllm_rule   heldout                     15      15       -       -       -        0.0
  *   default     heldout                     15      15       -       -       -        0.0
  *
- * Queries of at most 8 tokens are decodes, longer ones prefills.
+ * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)
+ * of either part, for overlap of the whole batch.
  *
- *   attune_h200_e4m3_prefill(f)  the choice for the prefills; f: their features
- *   attune_h200_e4m3_decode(f)   the choice for the decodes; f: their features
- *   attune_h200_e4m3_overlap(f)  how a batch with both runs; f: features of all sequences
- *       serial   the prefills, then the decodes
- *       streams  both at the same time, on two streams
- *       a choice of a fused kernel: it runs the whole batch in one launch
- *       any other choice: it runs the prefills; the decodes run on a second stream
+ *   attune_h200_e4m3_prefill(f), attune_h200_e4m3_decode(f)   the choice that runs the part
+ *   attune_h200_e4m3_overlap(f)   serial: the prefills, then the decodes; streams: both at the same time,
+ *       on two streams; a choice of a fused kernel: it runs the whole batch; any other choice:
+ *       it runs the prefills, beside the decodes on a second stream
  *
- * Features that the functions test, with their values in an example: 32 decodes of
- * 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16.
+ * Example: 32 decodes of 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16:
+ *   head_size 128 <= 128, heads_x_seqs 256 > 192, max_seq 4096 <= 8192:
+ *   h200_e4m3_ring_8x16_warps4_stages3.
  *
- *   group                  4  query heads that share a KV head
- *   head_size            128  elements of a head
- *   num_seqs              32  sequences of the part
- *   max_query              1  longest query
- *   rows                   4  longest query x group: rows that share a KV head
- *   heads_x_seqs         256  num_seqs x num_kv_heads: independent KV streams
- *   max_seq             4096  longest live context (cut to the window) + query
- *   work                  32  query-key pairs of one head, in units of 4096
- *   kv_kib            262144  KiB of live K and V, all KV heads of this GPU
- *   blocks_per_unit       32  16 x blocks of 16 rows / units, rounded up: to 16 they fit one wave
+ * Comment of a leaf: its training scenarios, their slowdown (geomean, p95) with the best choice for
+ * the other part; next: the second-best choice. few: one or two scenarios. guarded: some batches of
+ * the leaf break a rule of the choice; for these the library runs the kernels' defaults.
  *
- * The example runs h200_e4m3_ring_8x16_warps4_stages3.
- *
- * SEGMENTS=balance(slots, start, launch, merge): the legal value v of the axis with the least
- * cost; of equal costs the smallest v. Costs are in keys, rounded down:
- *
- *   cost(v) = ceil(B v / (units slots)) (mean / v + start)   waves of blocks
- *           + (longest - mean) / v                           last block of the longest sequence
- *           + (v > 1 ? launch : 0) + merge v                 reduction
- *
- *   B        blocks at v = 1
- *   slots    blocks that a unit runs at a time; 0: as many as its shared memory holds
- *   mean     min(mean_seq, keys_per_query)
- *   longest  max_seq
- *
- * BINARIES lists what to compile for the measured shapes: kernel, head sizes, types,
- * tunables.
- *
- * Comment of a leaf: number of training scenarios, their geomean slowdown and p95; next: the
- * second-best choice and its geomean; a remark. Slowdowns are of the whole plan, with the
- * best choice for the other part.
- *
- *   few      the leaf has only one or two training scenarios
- *   guarded  some batches of the leaf break a rule of the choice; for these the library
- *            runs the kernels' defaults
+ * SHAPES: measured head sizes and types, for which the choices are compiled. SEGMENTS=fitted, =balance:
+ * the number of segments that costs least (kernels/segments.h).
  */
 #ifndef ATTUNE_H200_E4M3_H
 #define ATTUNE_H200_E4M3_H
@@ -85,71 +50,49 @@
 #define ATTUNE_H200_E4M3_GPU "h200_e4m3"
 #define ATTUNE_H200_E4M3_ARCH "sm_90"
 #define ATTUNE_H200_E4M3_KERNELS(KERNEL) \
-	KERNEL(gpu, ring, 0x3075d3602d2b0250ull) \
-	KERNEL(gpu, ring_list, 0x3f5e818f9a51f418ull) \
-	KERNEL(gpu, warpgroup, 0xa2e3379171b61c48ull) \
-	KERNEL(gpu, reduce, 0x5131657ad9a48f6dull) \
+	KERNEL(gpu, ring, 0x3075d3602d2b0250ull) KERNEL(gpu, ring_list, 0x3f5e818f9a51f418ull) \
+	KERNEL(gpu, warpgroup, 0xa2e3379171b61c48ull) KERNEL(gpu, reduce, 0x5131657ad9a48f6dull) \
 	KERNEL(gpu, reduce_wide, 0x5131657ad9a48f6dull) \
 	KERNEL(rules, features, 0x184bbacce3cd5004ull)
-#define ATTUNE_H200_E4M3_OVERLAPS 1
+#define ATTUNE_H200_E4M3_SHAPES(SHAPES) SHAPES("64 128 256", "BF16/E4M3 F16/E4M3")
 
 /*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_H200_E4M3_CHOICES(CHOICE) \
-	CHOICE( 0, ring_8x16_warps4_stages3, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
-	CHOICE( 1, ring_8x16_warps8_combine1_segments8, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=8") \
-	CHOICE( 2, warpgroup_128x128_packed, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 3, ring_8x16_warps4_stages2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
-	CHOICE( 4, warpgroup_128x128, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
-	CHOICE( 5, ring_8x16_warps8_combine1_segments4, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=4") \
-	CHOICE( 6, ring_8x16_warps8_combine2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=balance(1,384,64,4)") \
-	CHOICE( 7, warpgroup_192x64, warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0") \
-	CHOICE( 8, ring_16x16_segments2, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
-	CHOICE( 9, ring_list_8x16, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=256 LEAST=64 BESIDE=1") \
-	CHOICE(10, ring_16x16_segments6, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=6") \
-	CHOICE(11, warpgroup_128x64_segments_rule11, warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE(12, warpgroup_128x64_segments2, warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=2")
+	CHOICE( 0, ring_8x16_warps4_stages3,            ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
+	CHOICE( 1, ring_8x16_warps8_combine1_segments8, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=8") \
+	CHOICE( 2, warpgroup_128x128_packed,            warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 3, ring_8x16_warps4_stages2,            ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
+	CHOICE( 4, warpgroup_128x128,                   warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
+	CHOICE( 5, ring_8x16_warps8_combine1_segments4, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=4") \
+	CHOICE( 6, ring_8x16_warps8_combine2,           ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=balance(1,384,64,4)") \
+	CHOICE( 7, warpgroup_192x64,                    warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0") \
+	CHOICE( 8, ring_16x16_segments2,                ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
+	CHOICE( 9, ring_list_8x16,                      ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=256 LEAST=64 BESIDE=1") \
+	CHOICE(10, ring_16x16_segments6,                ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=6") \
+	CHOICE(11, warpgroup_128x64_segments_rule11,    warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE(12, warpgroup_128x64_segments2,          warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=2")
 
-enum attune_h200_e4m3_says {
 #define ATTUNE_H200_E4M3_SAYS(id, name, kernel, tunables) h200_e4m3_##name = id,
+enum attune_h200_e4m3_says {
 	ATTUNE_H200_E4M3_CHOICES(ATTUNE_H200_E4M3_SAYS)
-#undef ATTUNE_H200_E4M3_SAYS
-	h200_e4m3_defaults = -1, /* the kernels' defaults */
-	h200_e4m3_serial = -1, /* the prefill part, then the decode part */
-	h200_e4m3_streams = -3 /* both at the same time, on two streams */
+	h200_e4m3_defaults = -1, h200_e4m3_serial = -1, h200_e4m3_streams = -3
 };
 
 #define ATTUNE_H200_E4M3_SEGMENTS(SEGMENTS)
 
-#define ATTUNE_H200_E4M3_BINARIES(BINARY) \
-	BINARY(ring, "64 128 256", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "64 128", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(ring, "64 128 256", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(ring, "64 128", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "64 128 256", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(warpgroup, "64 128", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "256", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "128", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "128", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=192 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
-	BINARY(reduce, "64 128 256", "BF16 F16", "-DNUM_WARPS=4") \
-	BINARY(reduce_wide, "64 128 256", "BF16 F16", "-DNUM_WARPS=4")
-
 ATTUNE_SELECT int attune_h200_e4m3_prefill(const struct attune_features *f)
 {
-	if (f->head_size <= 64)
-		return h200_e4m3_warpgroup_128x128_packed; /* 5 scenarios, 1.026, p95 1.104; next h200_e4m3_warpgroup_128x128, 1.067; guarded */
+	if (f->head_size <= 64) return h200_e4m3_warpgroup_128x128_packed; /* 5 scenarios, 1.026, p95 1.104; next warpgroup_128x128, 1.067; guarded */
 	if (f->head_size <= 128) {
 		if (f->max_query <= 1024) {
-			if (f->kv_kib <= 8192)
-				return h200_e4m3_warpgroup_128x128_packed; /* 9 scenarios, 1.004, p95 1.026; next h200_e4m3_warpgroup_128x64_segments_rule11, 1.158; guarded */
-			return h200_e4m3_warpgroup_128x128; /* 4 scenarios, 1.014, p95 1.055; next h200_e4m3_warpgroup_128x64_segments_rule11, 1.267; guarded */
+			if (f->kv_kib <= 8192) return h200_e4m3_warpgroup_128x128_packed; /* 9 scenarios, 1.004, p95 1.026; next warpgroup_128x64_segments_rule11, 1.158; guarded */
+			return h200_e4m3_warpgroup_128x128; /* 4 scenarios, 1.014, p95 1.055; next warpgroup_128x64_segments_rule11, 1.267; guarded */
 		}
-		if (f->blocks_per_unit <= 498)
-			return h200_e4m3_warpgroup_128x128; /* 6 scenarios, 1.012, p95 1.026; next h200_e4m3_warpgroup_128x128_packed, 1.030; guarded */
-		return h200_e4m3_warpgroup_192x64; /* 7 scenarios, 1.000, p95 1.000; next h200_e4m3_warpgroup_128x128_packed, 1.075; guarded */
+		if (f->blocks_per_unit <= 498) return h200_e4m3_warpgroup_128x128; /* 6 scenarios, 1.012, p95 1.026; next warpgroup_128x128_packed, 1.030; guarded */
+		return h200_e4m3_warpgroup_192x64; /* 7 scenarios, 1.000, p95 1.000; next warpgroup_128x128_packed, 1.075; guarded */
 	}
-	if (f->max_query <= 1024)
-		return h200_e4m3_warpgroup_128x64_segments2; /* 2 scenarios, 1.051, p95 1.104; next h200_e4m3_warpgroup_128x64_segments_rule11, 1.263; few; guarded */
-	return h200_e4m3_warpgroup_128x64_segments_rule11; /* 3 scenarios, 1.011, p95 1.032; next h200_e4m3_warpgroup_128x64_segments2, 1.506 */
+	if (f->max_query <= 1024) return h200_e4m3_warpgroup_128x64_segments2; /* 2 scenarios, 1.051, p95 1.104; next warpgroup_128x64_segments_rule11, 1.263; few; guarded */
+	return h200_e4m3_warpgroup_128x64_segments_rule11; /* 3 scenarios, 1.011, p95 1.032; next warpgroup_128x64_segments2, 1.506 */
 }
 
 ATTUNE_SELECT int attune_h200_e4m3_decode(const struct attune_features *f)
@@ -157,39 +100,30 @@ ATTUNE_SELECT int attune_h200_e4m3_decode(const struct attune_features *f)
 	if (f->head_size <= 128) {
 		if (f->heads_x_seqs <= 192) {
 			if (f->heads_x_seqs <= 24) {
-				if (f->max_seq <= 8192)
-					return h200_e4m3_ring_8x16_warps8_combine1_segments8; /* 12 scenarios, 1.015, p95 1.098; next h200_e4m3_ring_8x16_warps8_combine2, 1.139; guarded */
-				return h200_e4m3_ring_8x16_warps8_combine2; /* 4 scenarios, 1.006, p95 1.023; next h200_e4m3_ring_8x16_warps8_combine1_segments8, 2.209; guarded */
+				if (f->max_seq <= 8192) return h200_e4m3_ring_8x16_warps8_combine1_segments8; /* 12 scenarios, 1.015, p95 1.098; next ring_8x16_warps8_combine2, 1.139; guarded */
+				return h200_e4m3_ring_8x16_warps8_combine2; /* 4 scenarios, 1.006, p95 1.023; next ring_8x16_warps8_combine1_segments8, 2.209; guarded */
 			}
 			if (f->heads_x_seqs <= 64) {
-				if (f->rows <= 8)
-					return h200_e4m3_ring_8x16_warps8_combine1_segments4; /* 9 scenarios, 1.054, p95 1.270; next h200_e4m3_ring_8x16_warps8_combine2, 1.077; guarded */
-				return h200_e4m3_ring_16x16_segments6; /* 3 scenarios, 1.028, p95 1.072; next h200_e4m3_ring_8x16_warps8_combine2, 1.125; guarded */
+				if (f->rows <= 8) return h200_e4m3_ring_8x16_warps8_combine1_segments4; /* 9 scenarios, 1.054, p95 1.270; next ring_8x16_warps8_combine2, 1.077; guarded */
+				return h200_e4m3_ring_16x16_segments6; /* 3 scenarios, 1.028, p95 1.072; next ring_8x16_warps8_combine2, 1.125; guarded */
 			}
-			if (f->work <= 32)
-				return h200_e4m3_ring_8x16_warps4_stages2; /* 8 scenarios, 1.035, p95 1.117; next h200_e4m3_ring_8x16_warps8_combine2, 1.061; guarded */
-			if (f->max_seq <= 8192)
-				return h200_e4m3_ring_16x16_segments2; /* 4 scenarios, 1.023, p95 1.026; next h200_e4m3_ring_16x16_segments6, 1.203; guarded */
-			return h200_e4m3_ring_8x16_warps8_combine1_segments8; /* 2 scenarios, 1.012, p95 1.024; next h200_e4m3_ring_8x16_warps8_combine2, 1.167; few */
+			if (f->work <= 32) return h200_e4m3_ring_8x16_warps4_stages2; /* 8 scenarios, 1.035, p95 1.117; next ring_8x16_warps8_combine2, 1.061; guarded */
+			if (f->max_seq <= 8192) return h200_e4m3_ring_16x16_segments2; /* 4 scenarios, 1.023, p95 1.026; next ring_16x16_segments6, 1.203; guarded */
+			return h200_e4m3_ring_8x16_warps8_combine1_segments8; /* 2 scenarios, 1.012, p95 1.024; next ring_8x16_warps8_combine2, 1.167; few */
 		}
-		if (f->max_seq <= 8192)
-			return h200_e4m3_ring_8x16_warps4_stages3; /* 24 scenarios, 1.035, p95 1.165; next h200_e4m3_ring_list_8x16, 1.115 */
-		return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.000, p95 1.000; next h200_e4m3_ring_8x16_warps4_stages3, 3.745; few; guarded */
+		if (f->max_seq <= 8192) return h200_e4m3_ring_8x16_warps4_stages3; /* 24 scenarios, 1.035, p95 1.165; next ring_list_8x16, 1.115 */
+		return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 3.745; few; guarded */
 	}
-	if (f->num_seqs <= 32)
-		return h200_e4m3_ring_8x16_warps8_combine2; /* 5 scenarios, 1.092, p95 1.162; next h200_e4m3_ring_8x16_warps8_combine1_segments8, 1.643; guarded */
-	if (f->heads_x_seqs <= 256)
-		return h200_e4m3_ring_8x16_warps4_stages2; /* 3 scenarios, 1.015, p95 1.028; next h200_e4m3_ring_8x16_warps4_stages3, 1.106; guarded */
-	return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.047, p95 1.077; next h200_e4m3_ring_8x16_warps4_stages3, 1.115; few; guarded */
+	if (f->num_seqs <= 32) return h200_e4m3_ring_8x16_warps8_combine2; /* 5 scenarios, 1.092, p95 1.162; next ring_8x16_warps8_combine1_segments8, 1.643; guarded */
+	if (f->heads_x_seqs <= 256) return h200_e4m3_ring_8x16_warps4_stages2; /* 3 scenarios, 1.015, p95 1.028; next ring_8x16_warps4_stages3, 1.106; guarded */
+	return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.047, p95 1.077; next ring_8x16_warps4_stages3, 1.115; few; guarded */
 }
 
 ATTUNE_SELECT int attune_h200_e4m3_overlap(const struct attune_features *f)
 {
-	if (f->group <= 4)
-		return h200_e4m3_streams; /* 5 scenarios, 1.000, p95 1.000 */
-	if (f->num_seqs <= 48)
-		return h200_e4m3_streams; /* 4 scenarios, 1.000, p95 1.000 */
-	return h200_e4m3_serial; /* 4 scenarios, 1.000, p95 1.000; next h200_e4m3_streams, 1.058 */
+	if (f->group <= 4) return h200_e4m3_streams; /* 5 scenarios, 1.000, p95 1.000 */
+	if (f->num_seqs <= 48) return h200_e4m3_streams; /* 4 scenarios, 1.000, p95 1.000 */
+	return h200_e4m3_serial; /* 4 scenarios, 1.000, p95 1.000; next streams, 1.058 */
 }
 
 #endif

@@ -7,13 +7,15 @@
  *
  * a list that ends with NULL and lives as long as the object. `attune --plugin FILE COMMAND` loads
  * it. Each of its kernels then races with attune's own: it is compared with the reference first,
- * timed in the same rounds on the same cold pages, and stored under its name and version.
+ * timed in the same rounds on the same cold pages, and stored under its name and version. A program
+ * that links the library registers the kernels itself: attune_register_plugin, below.
  *
  * The order of calls, for each shape and each set of tunables:
  *
  *     refuses        any time, without a device: what it cannot run is never asked for
  *     prepare        once: loads code, allocates what all batches need
  *       plan         once a batch, from its lengths on the host; all layers of a step share it
+ *         store      only where the kernel's cache has a layout of its own; its time does not count
  *         launch     once a layer; also while a CUDA graph is captured
  *       free_plan
  *     free_op
@@ -21,11 +23,12 @@
  * plan is like the planning step of an engine: it may allocate, copy to the device and synchronise,
  * and its time is measured beside that of launch. launch may not allocate or synchronise.
  *
- * No GPU context is current when a function is called. A plug-in makes the device's primary context
- * current itself (cudaSetDevice(device->ordinal) in CUDA's runtime). Calls come from one thread.
+ * A plug-in makes the device's primary context current itself (cudaSetDevice(device->ordinal) in
+ * CUDA's runtime); the caller's is restored behind each call. Calls to a plug-in come from any
+ * thread, and from one at a time, but `refuses`, which only answers.
  *
- * Functions that can fail return 0, or 1 after they wrote one line, what is wrong, to `error`, which
- * has room for ATTUNE_PLUGIN_ERROR bytes. */
+ * Functions that can fail return 0, or 1 after they wrote one line, what is wrong, to `error`,
+ * which has room for ATTUNE_PLUGIN_ERROR bytes. */
 #ifndef ATTUNE_PLUGIN_H
 #define ATTUNE_PLUGIN_H
 
@@ -35,8 +38,9 @@
 extern "C" {
 #endif
 
-/* Changes whenever a struct or the meaning of a call does. */
-enum { ATTUNE_PLUGIN_ABI = 1, ATTUNE_PLUGIN_ERROR = 200, ATTUNE_PLUGIN_AXES = 8 };
+/* Changes whenever a struct or the meaning of a call does. Plug-ins of ABI 1 run, too: there
+ * neither `parallel` nor `store` existed. */
+enum { ATTUNE_PLUGIN_ABI = 2, ATTUNE_PLUGIN_ERROR = 200, ATTUNE_PLUGIN_AXES = 8 };
 
 /* A tunable. A sweep tries its values. */
 typedef struct attune_plugin_axis {
@@ -52,6 +56,12 @@ typedef struct attune_plugin_device {
 	const char *arch;    /* "sm_90", "gfx942", "avx512" */
 	int ordinal;         /* of a GPU */
 	int units;           /* SMs, or threads */
+	/* On the CPU, in prepare; else NULL. Calls work(arg, i) once for each i below n, on `units`
+	 * threads, the caller's among them; n up to `units` run at a time. A plug-in computes on
+	 * these alone: they spin between calls, so threads of its own would share the cores with
+	 * them. */
+	void (*parallel)(void *threads, void (*work)(void *arg, size_t i), void *arg, size_t n);
+	void *threads; /* as long as the op */
 } attune_plugin_device;
 
 /* What is known of a batch before it is planned. */
@@ -82,7 +92,9 @@ enum {
 	ATTUNE_PLUGIN_FINITE_SLOTS = 1,
 	/* Rows of q and out are dense: heads lie head_size elements apart, tokens num_query_heads x
 	 * head_size. */
-	ATTUNE_PLUGIN_DENSE_ROWS = 2
+	ATTUNE_PLUGIN_DENSE_ROWS = 2,
+	/* Scales of an E4M3 cache, where there are any, are one for K and one for V. */
+	ATTUNE_PLUGIN_ONE_SCALE = 4
 };
 
 typedef struct attune_plugin {
@@ -108,16 +120,77 @@ typedef struct attune_plugin {
 	 * bytes, of any contents. */
 	int (*plan)(void *op, const attune_plugin_batch *, void **plan, size_t *workspace,
 		    char *error);
-	/* `tensors` are those of the batch, with this layer's q, out, lse and caches. On the CPU the
-	 * call returns when the work is done. */
+	/* `tensors` are those of the batch, with this layer's q, out, lse and caches. On the CPU
+	 * the call returns when the work is done. */
 	int (*launch)(void *op, void *plan, const attune_tensors *tensors, void *workspace,
 		      void *stream, char *error);
 	void (*free_plan)(void *op, void *plan);
 	void (*free_op)(void *op);
+	/* NULL: the kernel reads the caches of `tensors`. Else its engine holds the cache in
+	 * another layout, written token by token. store is called once for each plan, after it: it
+	 * copies K and V of the batch into such a cache, which belongs to the plan. The contents of
+	 * `tensors` stay. Where that layout has pages, they keep their order in memory, so that
+	 * they are visited in as random an order as by kernels that read in place. */
+	int (*store)(void *op, void *plan, const attune_tensors *tensors, void *stream,
+		     char *error);
 } attune_plugin;
 
 /* The one symbol that the shared object must export. */
 const attune_plugin *const *attune_plugins(void);
+
+/* ---- plug-ins in the library ---------------------------------------------------------------
+ *
+ * Rules that were learned with plug-ins (`attune induce --with fa3`) name them where they were
+ * faster than attune's own kernels. A program that has such a plug-in lets it run there:
+ *
+ *   attune_register_plugin(&fa3);                once, before attune_prepare
+ *   attune_open, attune_prepare                  as without
+ *   every step:
+ *     attune_plan_batch(op, &batch, &plan);      a plan of attune's own kernels
+ *     attune_plan_plugins(op, &batch, &tensors, promises, stream, &plan);
+ *                                                puts plug-ins in where the rules name them
+ *     attune_run(op, &plan, &tensors, ...);      every layer
+ *     attune_free_plan(op, &plan);               when the step is done
+ *
+ * attune_plan_plugins leaves the plan as it was, of attune's own kernels, where
+ *
+ *   - the rules do not name a plug-in for the batch;
+ *   - it is not registered, or in another version than the one that was measured;
+ *   - it refuses the shape, the batch or the device, or one of its functions fails;
+ *   - it needs what the caller does not promise, or has a `store`: its cache would be another.
+ *
+ * Of a batch with prefills and decodes all that the rules name must run, or none does.
+ * attune_plan_text says what will run, attune_unused_choices what never can and why. */
+
+/* Makes a plug-in known to the process, for all contexts and their later attune_prepare; not while
+ * another thread is in the library. There is no way back, and at most 12 are taken. The struct and
+ * what it points to are not copied: they live, unchanged, as long as the process. A child of fork()
+ * has what its parent registered, and prepares ops of its own. ATTUNE_INVALID: it is NULL, of
+ * another ABI or has no name or version, its name is taken, an axis is not sound, a function is
+ * missing, or there are 12 already. */
+enum attune_status attune_register_plugin(const attune_plugin *plugin);
+
+/* After attune_plan_batch, with the same batch. Calls the plug-in's `plan`, which may allocate, copy
+ * and synchronise; so not while a stream is captured. What it enqueues goes to `stream`. `promises`:
+ * what holds of all tensors that the plan will run with, ATTUNE_PLUGIN_FINITE_SLOTS or 0; rows and
+ * scales are looked at. `tensors`: as for attune_run, of any layer. In each attune_run with the plan
+ * block_table, query_start, seq_lens and the strides are then the same, else it is ATTUNE_INVALID;
+ * and the first three hold the same lengths and pages.
+ *
+ * plan->workspace may grow: attune_max_workspace does not count what plug-ins need. attune_run with
+ * the plan calls the plug-in's `launch`, which neither allocates nor synchronises and may be
+ * captured; with ATTUNE_LENGTHS_VARY a captured attune_run has attune's own kernels. The plan, its
+ * copies and a graph that captured it may run until attune_free_plan. It serves for no other
+ * (attune_plan_serves). ATTUNE_OK also where attune's own kernels stay; if that is because a plug-in
+ * failed, attune_last_error has its line. */
+enum attune_status attune_plan_plugins(const attune_op *op, const attune_batch *batch,
+				       const attune_tensors *tensors, unsigned promises,
+				       void *stream, attune_plan *plan);
+
+/* Frees what attune_plan_plugins made for this plan or a copy of it, once the work of its launches
+ * is done; does nothing for other plans. attune_run then refuses the plan. attune_release frees what
+ * is left. */
+void attune_free_plan(const attune_op *op, const attune_plan *plan);
 
 #ifdef __cplusplus
 }

@@ -13,7 +13,5 @@ int cmd_diff(int argc, char **argv);
 int cmd_plot(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_confirm(int argc, char **argv);
-int cmd_refine(int argc, char **argv);
-int cmd_ladder(int argc, char **argv);
 
 #endif

@@ -27,10 +27,8 @@ static const struct command {
 	{ "induce",     cmd_induce,     "learns rules from a database and writes the header" },
 	{ "confirm",    cmd_confirm,    "measures the picks and their rivals again, for evaluation" },
 	{ "eval",       cmd_eval,       "prints the regret of a header and of baselines" },
-	{ "refine",     cmd_refine,     "writes new scenarios where the trees are least certain" },
 	{ "show",       cmd_show,       "shows best variants, a batch's ranking, why a leaf was chosen" },
 	{ "diff",       cmd_diff,       "compares two databases or two headers" },
-	{ "ladder",     cmd_ladder,     "shows the gain of each step from the first kernel to the tuned choice" },
 	{ "plot",       cmd_plot,       "draws latency curves and other pictures, SVG and PNG" },
 	{ "bench",      cmd_bench,      "measures the tuned library against its baselines" },
 };

@@ -73,6 +73,14 @@ enum { SHOWN_ARGUMENT = 60 };
 struct argp_state;
 void gpu_option(const char **gpu, const char *arg, struct argp_state *);
 void format_option(enum format *, const char *arg, struct argp_state *);
+/* Whether a list of words with commas between them, such as that of --with, has the word. */
+int list_has(const char *list, const char *word);
+/* The number of --NAME, 1 or more. */
+int whole_option(const char *name, const char *arg, struct argp_state *);
+/* The seconds of --budget: "90s", "10m" or "1h". */
+double budget_option(const char *arg, struct argp_state *);
+/* An argument that is no option. */
+void no_option(const char *arg, struct argp_state *);
 
 /* ---- stats.c: pure functions ------------------------------------------------ */
 enum { MAX_SAMPLES = 64 };       /* of one contender */
@@ -93,6 +101,9 @@ double student_beyond(double z, double freedom);
 double normal_loss(double z);
 /* A pseudorandom function of its argument. */
 unsigned long long scramble(unsigned long long);
+/* The next 64 random bits (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number
+ * generators", figure 17). */
+unsigned long long random_bits(unsigned long long *state);
 
 /* ---- outcome.c: the outcome of a candidate ----------------------------------- */
 enum outcome {

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const double redraw_s = 0.1, line_s = 30;
@@ -24,13 +23,6 @@ static struct {
 
 volatile int interrupted;
 static int num_complaints;
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void erase(void)
 {
@@ -114,7 +106,7 @@ static const char *clock_text(char *text, size_t size, double seconds)
 
 void progress(const char *what, double done, double total)
 {
-	double t = now(), share = total > 0 ? fmin(fmax(done / total, 0), 1) : 0;
+	double t = seconds_now(), share = total > 0 ? fmin(fmax(done / total, 0), 1) : 0;
 	char spent[32], left[32] = "?";
 	int terminal = isatty(STDERR_FILENO);
 	if (strncmp(bar.what, what, sizeof bar.what - 1)) {
@@ -143,7 +135,7 @@ void progress(const char *what, double done, double total)
 
 void progress_until(double seconds)
 {
-	bar.first = now();
+	bar.first = seconds_now();
 	bar.until = seconds > 0 ? bar.first + seconds : 0;
 }
 

@@ -1,7 +1,8 @@
-/* options.c - the options that several subcommands share: --gpu and --format. */
+/* options.c - what several subcommands share in reading options. */
 #include "base.h"
 #include "kernels/device/shared/gpu_names.h"
 #include <argp.h>
+#include <stdlib.h>
 #include <string.h>
 
 void gpu_option(const char **gpu, const char *arg, struct argp_state *state)
@@ -16,4 +17,38 @@ void format_option(enum format *format, const char *arg, struct argp_state *stat
 {
 	if (!format_parse(arg, format))
 		argp_error(state, "--format '%.*s' should be " FORMAT_WORDS, SHOWN_ARGUMENT, arg);
+}
+
+int list_has(const char *list, const char *word)
+{
+	const size_t n = strlen(word);
+	for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+		if (strcspn(at, ",") == n && !strncmp(at, word, n))
+			return 1;
+	return 0;
+}
+
+int whole_option(const char *name, const char *arg, struct argp_state *state)
+{
+	char *end;
+	const long v = strtol(arg, &end, 10);
+	if (*end || v < 1 || v > 1000000000)
+		argp_error(state, "--%s '%s' should be a number, 1 or more", name, arg);
+	return (int)v;
+}
+
+double budget_option(const char *arg, struct argp_state *state)
+{
+	char *end;
+	const double v = strtod(arg, &end);
+	const double unit = *end == 'h' ? 3600 : *end == 'm' ? 60 : 1;
+	end += *end == 'h' || *end == 'm' || *end == 's';
+	if (end == arg || *end || !(v > 0 && v < 1e6))
+		argp_error(state, "--budget '%s' should be as in 90s, 10m or 1h", arg);
+	return v * unit;
+}
+
+void no_option(const char *arg, struct argp_state *state)
+{
+	argp_error(state, "\"%s\" is not an option; see --help", arg);
 }

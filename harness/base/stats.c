@@ -142,6 +142,14 @@ double normal_loss(double z)
 	return exp(-z * z / 2) / sqrt(2 * acos(-1)) - z * erfc(z / sqrt(2)) / 2;
 }
 
+unsigned long long random_bits(unsigned long long *state)
+{
+	unsigned long long z = *state += 0x9e3779b97f4a7c15ull;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
 unsigned long long scramble(unsigned long long z)
 {
 	z = (z ^ z >> 31) * 0xbf58476d1ce4e5b9ull;

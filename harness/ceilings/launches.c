@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { STEPS = 40, CALLS = 400, TIMES = 7, WARM = 2 };
 
@@ -50,28 +49,21 @@ static enum attune_status fork_join(void *arg, int i, void *stream)
 	return status ? status : beside ? beside : joined;
 }
 
-static double now_us(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
-}
-
 /* us per call: of the host alone, and until all calls are done. */
 static int in_stream(struct steps *s, double *host, double *all)
 {
 	double hosts[TIMES], alls[TIMES];
 	void *stream = s->dev->ops->stream(s->dev);
 	for (int p = -WARM; p < TIMES; p++) {
-		const double begin = now_us();
+		const double begin = 1e6 * seconds_now();
 		for (int i = 0; i < CALLS; i++)
 			if (step(s, i, stream))
 				return 0;
-		const double issued = now_us();
+		const double issued = 1e6 * seconds_now();
 		if (s->dev->ops->wait(s->dev, stream))
 			return 0;
 		hosts[p < 0 ? 0 : p] = (issued - begin) / CALLS;
-		alls[p < 0 ? 0 : p] = (now_us() - begin) / CALLS;
+		alls[p < 0 ? 0 : p] = (1e6 * seconds_now() - begin) / CALLS;
 	}
 	*host = median(hosts, TIMES);
 	*all = median(alls, TIMES);

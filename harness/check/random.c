@@ -1,11 +1,12 @@
 /* random.c - seeded random numbers for the contents of workloads. */
+#include "harness/base/base.h"
 #include "fill.h"
 #include "workload.h"
 #include <stdlib.h>
 
 unsigned long long next_random(unsigned long long *state)
 {
-	return fill_mix(*state += 0x9e3779b97f4a7c15ull);
+	return random_bits(state);
 }
 
 int32_t *permutation(int n, unsigned long long seed)

@@ -1,7 +1,8 @@
 /* scales_and_lse.c - makes the scales of an 8-bit cache and a guarded LSE, and checks the LSE.
  *
  *   scales  chosen by the scenario's seed, which is part of its identity:
- *           seed % 3 = 0: none; 1: one for K and one for V; 2: one per sequence and KV head
+ *           seed % 3 = 0: none; 1: one for K and one for V; 2: one per sequence and KV head,
+ *           but for a plug-in that needs ATTUNE_PLUGIN_ONE_SCALE
  *   lse     guard | [num_tokens][num_query_heads], with gaps where q has gaps | guard
  *
  * The LSE is an fp32 sum of numbers that inherit the error of scores (tolerance.c), then a
@@ -9,6 +10,7 @@
 #include "check.h"
 #include "workload.h"
 #include "harness/base/base.h"
+#include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/launch/run.h"
 #include <math.h>
@@ -22,7 +24,9 @@ static enum attune_status make_scales(struct workload *w, void **memory)
 {
 	const size_t heads = (size_t)w->scenario->shape.num_kv_heads;
 	const size_t seqs = (size_t)w->scenario->batch->view.num_seqs;
-	const unsigned kind = w->scenario->seed % NUM_SCALES;
+	const unsigned asked = w->scenario->seed % NUM_SCALES;
+	const int is_one = asked == SCALES_EACH && w->needs & ATTUNE_PLUGIN_ONE_SCALE;
+	const unsigned kind = is_one ? SCALES_ONE : asked;
 	const size_t n = kind == SCALES_EACH ? seqs * heads : 1, bytes = 2 * n * sizeof(float);
 	unsigned long long state = w->scenario->seed;
 	attune_tensors *t = &w->tensors;

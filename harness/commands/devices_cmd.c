@@ -146,7 +146,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'f': format_option(&r->format, arg, state); return 0;
 	case 'k': r->known = 1; return 0;
-	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); return 0;
+	case ARGP_KEY_ARG: no_option(arg, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }

@@ -243,7 +243,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_MODELS: o->list_models = 1; break;
 	case OPT_PAGE: o->list.page_size = (int)count_arg(state, "page-size", arg); break;
 	case OPT_FORMAT: format_option(&o->list.format, arg, state); break;
-	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); break;
+	case ARGP_KEY_ARG: no_option(arg, state); break;
 	default: return parse_job(key, arg, state, &o->job[o->num_jobs]);
 	}
 	return 0;

@@ -252,7 +252,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--early goes with none of --survey, --exhaustive, "
 					  "--replay, --compile-only, --kernels and --phases");
 		break;
-	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); break;
+	case ARGP_KEY_ARG: no_option(arg, state); break;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 	return 0;

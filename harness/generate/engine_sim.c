@@ -15,6 +15,7 @@
  * also computes drafts, of which some are accepted and the others rejected:
  *
  *   query tokens in all = prompt - cached + output - 1 + recomputed + rejected */
+#include "harness/base/base.h"
 #include "engine_sim.h"
 #include <stdlib.h>
 #include <string.h>
@@ -178,10 +179,7 @@ static int record(struct sim *s)
 /* A draw in [0, 1): SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, figure 17). */
 static double draw(unsigned long long *state)
 {
-	unsigned long long z = *state += 0x9e3779b97f4a7c15ull;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+	return (double)(random_bits(state) >> 11) * 0x1p-53;
 }
 
 /* Accepted drafts: those before the first rejected one. The draw depends on the request and its

@@ -22,13 +22,6 @@
 enum { MAX_NOTE = 512 };
 static const double ask_again_s = 0.1;
 
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void lock_path(char *path, size_t size, const struct device_info *d)
 {
 	static const unsigned char none[sizeof d->uuid];
@@ -85,14 +78,14 @@ static int write_note(int fd, const char *command)
 static int wait_for(int fd, const struct device_info *d, double patience_s)
 {
 	const struct timespec nap = { .tv_nsec = (long)(1e9 * ask_again_s) };
-	const double begin = now();
+	const double begin = seconds_now();
 	char note[MAX_NOTE] = "", last[MAX_NOTE] = "";
 	while (flock(fd, LOCK_EX | LOCK_NB)) {
 		if (errno != EWOULDBLOCK && errno != EINTR) {
 			complain("the lock of %s: %s", d->gpu, strerror(errno));
 			return EXIT_BUSY;
 		}
-		const double waited = now() - begin;
+		const double waited = seconds_now() - begin;
 		read_note(fd, note);
 		if (interrupted)
 			return EXIT_INTERRUPTED;

@@ -283,22 +283,15 @@ int quiet_obstacle(char *text, size_t size, const struct device_info *d, const s
 
 /* ---- waiting ----------------------------------------------------------------------------- */
 
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 int quiet_wait(const struct quiet *q)
 {
-	const double begin = now();
+	const double begin = seconds_now();
 	char text[256];
 	for (int looks = 0;; looks++) {
 		struct cpu_use cpu = { 0 };
 		struct device_use use = { 0 };
 		const int sees = q->look(q->arg, &cpu, &use);
-		const double waited = now() - begin;
+		const double waited = seconds_now() - begin;
 		if (interrupted)
 			return EXIT_INTERRUPTED;
 		if (!sees || !quiet_obstacle(text, sizeof text, q->device, &cpu, &use))

@@ -148,14 +148,6 @@ static enum attune_status sample(struct race_state *c, int i)
 	return ATTUNE_OK;
 }
 
-static unsigned long long next_random_bits(unsigned long long *state)
-{
-	unsigned long long z = *state += 0x9e3779b97f4a7c15ull;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
-}
-
 /* Lists all that are in, in a new random order. */
 static int shuffle(struct race_state *c)
 {
@@ -164,7 +156,7 @@ static int shuffle(struct race_state *c)
 		if (c->call_state[i].in)
 			c->order[n++] = i;
 	for (int i = n - 1; i > 0; i--) {
-		int j = (int)(next_random_bits(&c->random) % (unsigned)(i + 1)), keep = c->order[i];
+		int j = (int)(random_bits(&c->random) % (unsigned)(i + 1)), keep = c->order[i];
 		c->order[i] = c->order[j];
 		c->order[j] = keep;
 	}

@@ -232,14 +232,27 @@ static void weigh_fused(const struct problems *all, const struct problem *h,
 	}
 }
 
+/* Whether a choice is of a plug-in that runs mixed batches, but not their prefills alone. */
+static int is_whole_plugin(const struct problems *all, const struct problem *h,
+			   const struct problem *prefill, int i)
+{
+	const struct kernel *k = all->built_choice[h->built_choice[i]].choice.kernel;
+	for (int j = 0; k->plugin && prefill && j < prefill->n; j++)
+		if (all->built_choice[prefill->built_choice[j]].choice.kernel == k)
+			return 0;
+	return k->plugin != NULL;
+}
+
 /* One launch over a whole mixed batch seldom wins, except by a fused kernel. So only the default,
- * the prefill part's best, and earlier winners race. */
+ * the prefill part's best, plug-ins that have no part to be judged by or that raced in another
+ * version, and earlier winners race. */
 static void weigh_whole(const struct problems *all, const struct problem *h,
 			const struct neighbour *near, int n, struct pick *pick)
 {
 	const struct problem *prefill = problems_find(all, h->scenario, PHASE_PREFILL);
 	for (int i = 0; i < h->n; i++)
-		pick[i] = (struct pick){ i ? INFINITY : 0, i };
+		pick[i] =
+		    (struct pick){ i && !is_whole_plugin(all, h, prefill, i) ? INFINITY : 0, i };
 	for (int k = 0; prefill && k < WHOLE_BEST; k++) {
 		int best = -1, place;
 		for (int i = 0; i < prefill->n; i++) {
@@ -266,6 +279,9 @@ static void weigh_whole(const struct problems *all, const struct problem *h,
 		if (place >= 0)
 			pick[place].promise = fmin(pick[place].promise, 5 + k);
 	}
+	for (int i = 0; i < h->n; i++)
+		if (problem_has_other_version(all, h, i))
+			pick[i].promise = fmin(pick[i].promise, 5);
 }
 
 int problems_shortlist(const struct problems *all, const struct problem *h, int everyone, int *out)

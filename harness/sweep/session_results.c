@@ -16,7 +16,7 @@
 
 enum { MOST_BAD_CONTROLS = 3 }; /* in a row; then the sweep stops */
 
-/* All rows of a set made by attune refine have the stage refine. */
+/* All rows of a set made by the former attune refine have the stage refine. */
 static enum stage stage_of(const struct sweep_session *c, const struct problem *h)
 {
 	const int refines = !c->survey && !strncmp(session_scenario(c, h)->set, "refine", 6);

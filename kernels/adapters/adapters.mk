@@ -18,6 +18,8 @@ $(B)/adapters/%/version: FORCE
 	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
 FORCE:
 .PHONY: FORCE adapter-fa3
+# What adapters share is tested; their sources need others'.
+$(B)/t_plugin_cpu: kernels/adapters/openmp.c
 
 # ---- FlashAttention-3: FA3=FOLDER, a checkout of vllm-project/flash-attention ---------------------
 
@@ -102,6 +104,67 @@ $(B)/adapters/vllm_triton.so: kernels/adapters/vllm_triton.c kernels/adapters/dr
 		$(filter %.c %.S,$^) -ldl -lm
 endif
 
+# ---- FlashAttention-4: a PYTHON that has flash-attn-4 ----------------------------------------------
+
+FA4_GROUPS ?= 4 5 8 16
+.PHONY: adapter-fa4
+adapter-fa4: $(B)/adapters/fa4.so ## FlashAttention-4 on Hopper as a plug-in: [PYTHON=python3]
+ifneq ($(filter adapter-fa4,$(MAKECMDGOALS)),)
+fa4_dir     := $(B)/adapters/fa4
+fa4_needs   := attune: make adapter-fa4 needs
+fa4_site    := $(shell '$(PYTHON)' -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+fa4_runtime := $(firstword $(wildcard $(fa4_site)/nvidia_cutlass_dsl/cu1*/lib/libcuda_dialect_runtime_static.a))
+$(if $(NVCC),,$(error $(fa4_needs) nvcc))
+$(if $(fa4_runtime),,$(error $(fa4_needs) PYTHON=, a Python that has flash-attn-4: $(fa4_site) has no nvidia_cutlass_dsl))
+fa4_version := $(fa4_site) $(FA4_GROUPS) $(notdir $(wildcard $(fa4_site)/flash_attn_4-*.dist-info $(fa4_site)/nvidia_cutlass_dsl-*.dist-info))
+
+$(fa4_dir)/fa4_table.h: kernels/adapters/fa4/fa4.py $(fa4_dir)/version
+	$(call say,PY,$@)
+	$(Q)'$(PYTHON)' -W ignore $< $(@D) $(FA4_GROUPS)
+$(fa4_dir)/fa4.o: kernels/adapters/fa4/fa4.c $(fa4_dir)/fa4_table.h
+	$(call say,CC,$@)
+	$(Q)$(CC) -iquote kernels -I$(fa4_dir) $(addprefix -isystem ,$(CUDA_HOME)/include $(fa4_site)/tvm_ffi/include) \
+		$(CFLAGS) -fvisibility=hidden -MMD -MP -c $< -o $@
+$(B)/adapters/fa4.so: $(fa4_dir)/fa4.o
+	$(call say,LD,$@)
+	$(Q)$(NVCC) -shared -cudart static -Xcompiler -static-libstdc++,-static-libgcc -Xlinker --exclude-libs=ALL,--strip-all \
+		$< $(fa4_dir)/fa4_*_*.o $(fa4_runtime) -o $@ -lm
+endif
+
+# ---- TileOPs' paged decode: a PYTHON that has tileops ------------------------------------------------
+
+TILEOPS_SHAPES ?= 32/8/16 32/8/128# QUERY_HEADS/KV_HEADS/PAGE_SIZE
+.PHONY: adapter-tileops
+adapter-tileops: $(B)/adapters/tileops.so ## TileOPs' paged GQA decode as a plug-in: [PYTHON=python3]
+ifneq ($(filter adapter-tileops,$(MAKECMDGOALS)),)
+to_dir   := $(B)/adapters/tileops
+to_needs := attune: make adapter-tileops needs
+to_site  := $(shell '$(PYTHON)' -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+$(if $(NVCC),,$(error $(to_needs) nvcc))
+$(if $(wildcard $(to_site)/tilelang/src/tl_templates),,$(error $(to_needs) PYTHON=, a Python that has tileops: \
+	$(to_site) has no tilelang))
+tileops_version := $(to_site) $(TILEOPS_SHAPES) $(notdir $(wildcard $(to_site)/tileops-*.dist-info $(to_site)/tilelang-*.dist-info))
+to_kernels := $(foreach s,$(TILEOPS_SHAPES),$(foreach n,16 4 1,$(to_dir)/tileops_$(subst /,_,$(s))_$(n).o))
+
+$(to_dir)/tileops_table.h: kernels/adapters/tileops/compile_tileops.py $(to_dir)/version
+	$(call say,PY,$@)
+	$(Q)'$(PYTHON)' -W ignore $< $(@D) $(TILEOPS_SHAPES)
+$(to_dir)/tileops.o: kernels/adapters/tileops/tileops.c $(to_dir)/tileops_table.h
+	$(call say,CC,$@)
+	$(Q)$(CC) -iquote kernels -I$(to_dir) -isystem $(CUDA_HOME)/include $(CFLAGS) -fvisibility=hidden -MMD -MP -c $< -o $@
+# With the flags of TileLang's own compilation.
+$(to_kernels): %.o: $(to_dir)/tileops_table.h
+	$(call say,NVCC,$@)
+	$(Q)$(NVCC) -std=c++20 -w -Xcudafe --diag_suppress=177 --use_fast_math -O3 -DENABLE_BF16 \
+		-gencode arch=compute_90a,code=sm_90a -Xcompiler -fPIC,-fvisibility=hidden \
+		-I$(to_site)/tilelang/src -I$(to_site)/tilelang/3rdparty/cutlass/include -c $*.cu -o $@
+# muldefs: TileLang's debug.h has functions that are not inline, the same ones in each source.
+$(B)/adapters/tileops.so: $(to_dir)/tileops.o $(to_kernels)
+	$(call say,LD,$@)
+	$(Q)$(NVCC) -shared -cudart static -Xcompiler -static-libstdc++,-static-libgcc \
+		-Xlinker --exclude-libs=ALL,--strip-all,-z,muldefs $^ -o $@ -lm
+endif
+
 # ---- FlashInfer: FLASHINFER=FOLDER, a checkout of flashinfer-ai/flashinfer -------------------------
 
 .PHONY: adapter-flashinfer
@@ -166,4 +229,74 @@ $(fi_dir)/xqa_kernels_%.o: kernels/adapters/flashinfer/xqa_kernels.cu
 	$(call say,NVCC,$@)
 	$(Q)$(NVCC) $(fi_flags) $(fi_xqa_flags) -DTOKENS_PER_PAGE=$(call stem,1) -DHEAD_GRP_SIZE=$(call stem,2) \
 		-DXQA_MATH=$(call stem,3) -DCACHE_ELEM_ENUM=$(if $(filter bf16,$(call stem,3)),0,2) -c $< -o $@
+endif
+
+# ---- vLLM's CPU attention: VLLM=FOLDER, which has csrc/cpu ----------------------------------------
+
+.PHONY: adapter-vllm-cpu
+adapter-vllm-cpu: $(B)/adapters/vllm_cpu.so ## vLLM's CPU attention as a plug-in: VLLM=FOLDER
+ifneq ($(filter adapter-vllm-cpu,$(MAKECMDGOALS)),)
+vc_dir   := $(B)/adapters/vllm_cpu
+vc_needs := attune: make adapter-vllm-cpu needs
+$(if $(wildcard $(VLLM)/csrc/cpu/cpu_attn_vec16.hpp),,$(error $(vc_needs) \
+	VLLM=FOLDER, which has csrc/cpu/cpu_attn_vec16.hpp$(if $(VLLM),: $(VLLM) has not)))
+vllm_cpu_version := $(or $(call revision_of,$(VLLM),csrc/cpu),$(shell sed -n 's/^Version: //p' '$(VLLM)/PKG-INFO' 2>&-))
+$(if $(vllm_cpu_version),,$(error $(vc_needs) REVISION=, the name of this version: $(VLLM) is no git checkout))
+vllm_cpu_version += $(shell $(CXX) -dumpfullversion | sed 's/^/gcc /')
+# Headers of PyTorch and SLEEF that vLLM includes; vllm_cpu/torch.h has what it uses of them.
+vc_empty := $(addprefix $(vc_dir)/include/,torch/all.h ATen/cpu/Utils.h c10/util/Exception.h sleef.h)
+vc_objs  := $(addprefix $(vc_dir)/,openmp.o vllm_cpu.o kernels_f32.o kernels_f16.o kernels_bf16.o)
+# The flags of vLLM's build for AVX-512.
+vc_flags = -std=c++20 -O2 -DNDEBUG -fopenmp -DVLLM_CPU_EXTENSION -mf16c $(addprefix -mavx512,f vl bw dq) \
+	-fPIC -fvisibility=hidden -MMD -MP -MF $(@:.o=.d) -Ikernels -I$(vc_dir)/include \
+	-include kernels/adapters/vllm_cpu/torch.h -isystem '$(VLLM)/csrc' -DVERSION='"$(strip $(vllm_cpu_version))"'
+vc_types_f32  := -DSCALAR=float -DDTYPE=ATTUNE_F32
+vc_types_f16  := -DSCALAR=c10::Half -DDTYPE=ATTUNE_F16
+vc_types_bf16 := -DSCALAR=c10::BFloat16 -DDTYPE=ATTUNE_BF16
+
+# openmp.o stands in for GCC's runtime, so -fopenmp is not given here.
+$(B)/adapters/vllm_cpu.so: $(vc_objs)
+	$(call say,LD,$@)
+	$(Q)$(CXX) -shared -static-libstdc++ -static-libgcc -Wl,--exclude-libs=ALL,-z,defs,--strip-all $^ -o $@
+$(vc_objs): $(vc_dir)/version $(vc_empty)
+$(vc_empty):
+	@mkdir -p $(@D)
+	@: >$@
+$(vc_dir)/openmp.o: kernels/adapters/openmp.c
+	$(call say,CC,$@)
+	$(Q)$(CC) -iquote kernels $(CFLAGS) -fvisibility=hidden -MMD -MP -c $< -o $@
+$(vc_dir)/vllm_cpu.o: kernels/adapters/vllm_cpu/vllm_cpu.cpp
+	$(call say,CXX,$@)
+	$(Q)$(CXX) $(vc_flags) -c $< -o $@
+$(vc_dir)/kernels_%.o: kernels/adapters/vllm_cpu/vllm_cpu_kernels.cpp
+	$(call say,CXX,$@)
+	$(Q)$(CXX) $(vc_flags) $(vc_types_$*) -DLIST=vllm_kernels_$* -c $< -o $@
+endif
+
+# ---- llama.cpp's attention on the CPU: LLAMA=FOLDER, where llama.cpp is installed ------------------
+
+.PHONY: adapter-llama-cpp
+adapter-llama-cpp: $(B)/adapters/llama_cpp.so ## llama.cpp's CPU attention as a plug-in: LLAMA=FOLDER
+ifneq ($(filter adapter-llama-cpp,$(MAKECMDGOALS)),)
+llama_dir   := $(B)/adapters/llama_cpp
+llama_needs := attune: make adapter-llama-cpp needs
+llama_lib   := $(abspath $(dir $(firstword $(wildcard $(LLAMA)/lib/libggml-cpu.so $(LLAMA)/lib64/libggml-cpu.so))))
+$(if $(wildcard $(LLAMA)/include/ggml-cpu.h),$(if $(llama_lib),,$(error $(llama_needs) \
+	LLAMA=FOLDER: $(LLAMA) has no lib/libggml-cpu.so)),$(error $(llama_needs) \
+	LLAMA=FOLDER, where llama.cpp is installed$(if $(LLAMA),: $(LLAMA) has no include/ggml-cpu.h)))
+# Two builds of one release differ, so the library's contents count.
+llama_cpp_version := $(or $(REVISION),ggml $(shell sed -n 's/^set(PACKAGE_VERSION "\([^$$]*\)")/\1/p' \
+	'$(llama_lib)/cmake/ggml/ggml-config-version.cmake') \
+	$(shell cat '$(llama_lib)/libggml-cpu.so' '$(llama_lib)/libggml-base.so' | sha256sum | cut -c1-12))
+
+llama_objs  := $(addprefix $(llama_dir)/,llama_cpp.o openmp.o)
+$(llama_objs): $(llama_dir)/version
+$(llama_dir)/%.o: kernels/adapters/%.c
+	$(call say,CC,$@)
+	$(Q)$(CC) -iquote kernels -isystem '$(LLAMA)/include' -D_GNU_SOURCE $(CFLAGS) -fvisibility=hidden \
+		-DVERSION='"$(strip $(llama_cpp_version))"' -MMD -MP -c $< -o $@
+# The library finds openmp.o's functions in front of those of its own runtime.
+$(B)/adapters/llama_cpp.so: $(llama_objs)
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared $^ -L'$(llama_lib)' -Wl,-rpath,'$(llama_lib)',--no-as-needed -lggml-cpu -lggml-base -lm -o $@
 endif

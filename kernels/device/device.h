@@ -95,6 +95,9 @@ struct device_ops {
 	 * allocates, and both may be captured. */
 	enum attune_status (*fork)(struct device *, void *stream, void **side);
 	enum attune_status (*join)(struct device *, void *stream, void *side);
+	/* Calls with the device's context current, and leaves the caller's as it was. NULL: there
+	 * are no contexts. */
+	enum attune_status (*within)(struct device *, void (*call)(void *), void *arg);
 	/* Computes a map on the host; allocates nothing. NULL: not supported. */
 	enum attune_status (*map)(struct device *, struct attune_map *, const struct map_view *);
 	const struct launch_ways *ways; /* NULL: only one */
@@ -123,6 +126,8 @@ extern const struct device_ops cpu_ops, cuda_ops, hip_ops;
 /* CPU only: the smallest share of the last graph_play's wall time that any of its threads ran.
  * Below 0.985 another program ran in between, and the sample is void. */
 double cpu_last_play_share(const struct device *);
+/* CPU only: work(arg, i) for each i below n on the threads of the device, a struct device. */
+void cpu_run(void *device, void (*work)(void *arg, size_t i), void *arg, size_t n);
 /* The current ceilings of the CPU, to be measured in the same round as a sample: reading memory
  * (about 7 ms) and multiply-adds in registers (about 1 ms), by all threads with the widest
  * instructions. 0: not known, since other programs kept running in between or memory is short. */

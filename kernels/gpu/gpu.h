@@ -5,29 +5,12 @@
  *   gpu_amd.h      waves of 64; matrices by MFMA
  *
  * Functions of both vendors are declared here or alike in both files; only a vendor's engine of
- * attend.h uses functions of that vendor alone. CUDA's names for what CUDA and HIP share
+ * attend_body.inc uses functions of that vendor alone. CUDA's names for what CUDA and HIP share
  * (threadIdx, __syncthreads, atomicAdd ...) are used as they are. */
 #ifndef ATTUNE_GPU_H
 #define ATTUNE_GPU_H
 
-#include "../args.h"
-
-#ifndef ENTRY
-#define ENTRY attune_kernel
-#endif
-#define UNROLL _Pragma("unroll")
-
-typedef unsigned int u32;
-typedef unsigned short half16; /* the bits of an f16 or bf16 */
-
-/* -DDTYPE=BF16 */
-#define F32  0
-#define F16  1
-#define BF16 2
-
-#define LOG2E	  1.4426950408889634f
-#define MINUS_INF (-__int_as_float(0x7f800000))
-
+#include "gpu_types.h"
 #ifdef __AMDGCN__
 #include "gpu_amd.h"
 #else

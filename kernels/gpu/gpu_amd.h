@@ -12,6 +12,8 @@
 #ifndef ATTUNE_GPU_AMD_H
 #define ATTUNE_GPU_AMD_H
 
+#include "gpu_types.h"
+
 /* ---- built into CUDA and HIP, but not into clang ------------------------------------ */
 #ifndef __device__
 #define __device__ __attribute__((device))

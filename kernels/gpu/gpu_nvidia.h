@@ -9,6 +9,8 @@
 #ifndef ATTUNE_GPU_NVIDIA_H
 #define ATTUNE_GPU_NVIDIA_H
 
+#include "gpu_types.h"
+
 #define WARP 32
 #define KERNEL(threads) extern "C" __global__ __launch_bounds__(threads) void
 /* the same; a unit runs at least so many blocks at a time */

@@ -13,24 +13,24 @@
 
 #define ROW(id, name, kernel, text) { #kernel, text },
 #define KERNEL_ROW(where, kernel, hash) { #where, #kernel, hash },
-#define BINARY_ROW(kernel, sizes, types, tunables) { #kernel, sizes, types, tunables },
+#define PLUGIN_ROW(id, name, plugin, version, text) { #plugin, version, text },
+#define SHAPES_ROW(sizes, types) { sizes, types },
 #define NODE_ROW(feature, above, value) { feature, above, value },
 #define COSTS_ROW(id, head_size, slots, start, path, split, segments, merge) \
 	{ id, head_size, { slots, start, path, split, segments, merge } },
-/* A header may have no costs; the last row keeps the array from being empty. */
+/* A header may have no costs and no plug-ins; a last row keeps the arrays from being empty. */
 #define HEURISTIC(gpu, GPU)                                                                      \
 	static const struct selector_kernel gpu##_kernels[] = { ATTUNE_##GPU##_KERNELS(          \
 	    KERNEL_ROW) };                                                                       \
 	static const struct selector_row gpu##_choices[] = { ATTUNE_##GPU##_CHOICES(ROW) };      \
 	static const struct selector_costs gpu##_costs[] = { ATTUNE_##GPU##_SEGMENTS(COSTS_ROW){ \
 	    .id = -1 } };                                                                        \
+	static const struct selector_plugin gpu##_plugins[] = { ATTUNE_##GPU##_PLUGINS(          \
+	    PLUGIN_ROW){ 0 } };                                                                  \
 	static const struct selector_node gpu##_nodes[] = { ATTUNE_##GPU##_NODES(NODE_ROW) };    \
-	static const struct selector_binaries gpu##_binaries[] = { ATTUNE_##GPU##_BINARIES(      \
-	    BINARY_ROW) };
+	static const struct selector_shapes gpu##_shapes[] = { ATTUNE_##GPU##_SHAPES(SHAPES_ROW) };
 #include "heuristics.inc"
 #undef HEURISTIC
-
-const char *const decision_names[NUM_DECISIONS] = { "prefill", "decode", "overlap", "early" };
 
 const char *const feature_names[ATTUNE_NUM_FEATURES] = {
 #define FEATURE(name, replay, meaning) #name,
@@ -38,78 +38,40 @@ const char *const feature_names[ATTUNE_NUM_FEATURES] = {
 #undef FEATURE
 };
 
+int feature_named(const char *name)
+{
+	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
+		if (!strcmp(feature_names[i], name))
+			return i;
+	return -1;
+}
+
 const struct selector attune_selectors[] = {
-#define HEURISTIC(name, NAME)                                                   \
-	{ .gpu = ATTUNE_##NAME##_GPU,                                           \
-	  .arch = ATTUNE_##NAME##_ARCH,                                         \
-	  .kernels = name##_kernels,                                            \
-	  .num_kernels = COUNT(name##_kernels),                                 \
-	  .choices = name##_choices,                                            \
-	  .costs = name##_costs,                                                \
-	  .binaries = name##_binaries,                                          \
-	  .num_choices = COUNT(name##_choices),                                 \
-	  .num_binaries = COUNT(name##_binaries),                               \
-	  .num_costs = COUNT(name##_costs) - 1,                                 \
-	  .nodes = name##_nodes,                                                \
-	  .num_nodes = COUNT(name##_nodes),                                     \
-	  .root = { ATTUNE_##NAME##_ROOT_prefill, ATTUNE_##NAME##_ROOT_decode,  \
-		    ATTUNE_##NAME##_ROOT_overlap, ATTUNE_##NAME##_ROOT_early }, \
-	  .overlaps = ATTUNE_##NAME##_OVERLAPS,                                 \
-	  .compiled = { attune_##name##_prefill, attune_##name##_decode,        \
-			attune_##name##_overlap } },
+#define HEURISTIC(name, NAME)                                                                     \
+	{ .gpu = ATTUNE_##NAME##_GPU,                                                             \
+	  .arch = ATTUNE_##NAME##_ARCH,                                                           \
+	  .kernels = name##_kernels,                                                              \
+	  .num_kernels = COUNT(name##_kernels),                                                   \
+	  .choices = name##_choices,                                                              \
+	  .costs = name##_costs,                                                                  \
+	  .shapes = name##_shapes,                                                                \
+	  .num_choices = COUNT(name##_choices),                                                   \
+	  .num_shapes = COUNT(name##_shapes),                                                     \
+	  .num_costs = COUNT(name##_costs) - 1,                                                   \
+	  .plugins = name##_plugins,                                                              \
+	  .num_plugins = COUNT(name##_plugins) - 1,                                               \
+	  .nodes = name##_nodes,                                                                  \
+	  .num_nodes = COUNT(name##_nodes),                                                       \
+	  .root = { ATTUNE_##NAME##_ROOT_prefill, ATTUNE_##NAME##_ROOT_decode,                    \
+		    ATTUNE_##NAME##_ROOT_overlap, ATTUNE_##NAME##_ROOT_early },                   \
+	  .overlaps = ATTUNE_##NAME##_OVERLAPS,                                                   \
+	  .compiled = { attune_##name##_prefill, attune_##name##_decode, attune_##name##_overlap, \
+			0, ATTUNE_##NAME##_PLUGIN_TREES } },
 #include "heuristics.inc"
 #undef HEURISTIC
 	{ 0 }
 };
 const int attune_num_selectors = COUNT(attune_selectors) - 1;
-
-/* The n-th word of a list; its length, 0: there is none. */
-static int word_of(const char *list, int n, const char **word)
-{
-	for (; n; n--) {
-		list += strcspn(list, " ");
-		list += *list == ' ';
-	}
-	*word = list;
-	return (int)strcspn(list, " ");
-}
-
-static void write_flags(struct binary_walk *w, const struct selector_binaries *b)
-{
-	const char *size, *type;
-	const int digits = word_of(b->sizes, w->size, &size);
-	const int letters = word_of(b->types, w->type, &type);
-	const int query = (int)strcspn(type, "/ ");
-	if (!digits) {
-		snprintf(w->flags, sizeof w->flags, "%s", b->tunables);
-		return;
-	}
-	int n = snprintf(w->flags, sizeof w->flags, "-DHEAD_SIZE=%.*s -DDTYPE=%.*s", digits, size,
-			 query, type);
-	if (query < letters)
-		n += snprintf(w->flags + n, sizeof w->flags - (size_t)n, " -DKV_DTYPE=%.*s",
-			      letters - query - 1, type + query + 1);
-	if (*b->tunables)
-		snprintf(w->flags + n, sizeof w->flags - (size_t)n, " %s", b->tunables);
-}
-
-int selector_next_binary(const struct selector *h, struct binary_walk *w)
-{
-	const char *word;
-	if (w->row == h->num_binaries)
-		return 0;
-	const struct selector_binaries *b = &h->binaries[w->row];
-	w->kernel = b->kernel;
-	write_flags(w, b);
-	if (word_of(b->types, ++w->type, &word))
-		return 1;
-	w->type = 0;
-	if (word_of(b->sizes, ++w->size, &word))
-		return 1;
-	w->size = 0;
-	w->row++;
-	return 1;
-}
 
 int selector_kernel_is_stale(const struct selector_kernel *s)
 {
@@ -255,6 +217,13 @@ int selector_says(const struct selector *h, enum decision decision, const struct
 {
 	return h->compiled[decision] ? h->compiled[decision](f)
 				     : tree_says(h->nodes, h->root[decision], f);
+}
+
+enum overlap_way overlap_way(int answer, int is_fused, int by_defaults)
+{
+	if (answer == SAYS_SERIAL || (by_defaults && !is_fused))
+		return RUN_SERIAL;
+	return is_fused ? RUN_FUSED : RUN_ON_STREAMS;
 }
 
 const struct segment_costs *costs_for(const struct selector_costs *list, int n, int id,

@@ -16,10 +16,29 @@
  *                    illegal or not loaded: serial.
  *   EARLY            for a choice with an early axis, its value there if the caller lets launches
  *                    begin early, or SAYS_OWN. It changes no plan. A header without such times has
- *                    no tree for it: SAYS_OWN everywhere. */
-enum decision { DECIDE_PREFILL, DECIDE_DECODE, DECIDE_OVERLAP, DECIDE_EARLY, NUM_DECISIONS };
-extern const char *const decision_names[NUM_DECISIONS];
+ *                    no tree for it: SAYS_OWN everywhere.
+ *
+ * Rules over plug-ins, too, have three more trees. They say where a plug-in is faster than what the
+ * first trees say; an answer is the number of a row of PLUGINS, or SAYS_OURS.
+ *
+ *   PREFILL_PLUGIN, DECODE_PLUGIN  for the sequences of either phase
+ *   MIXED_PLUGIN     for a batch with both: a row runs it in one launch; SAYS_PARTS: its parts run
+ *                    in turn, each by the tree of its phase, or by ours where that says so */
+enum decision {
+	DECIDE_PREFILL,
+	DECIDE_DECODE,
+	DECIDE_OVERLAP,
+	DECIDE_EARLY,
+	NUM_DECISIONS,
+	DECIDE_PREFILL_PLUGIN = NUM_DECISIONS,
+	DECIDE_DECODE_PLUGIN,
+	DECIDE_MIXED_PLUGIN,
+	ALL_DECISIONS
+};
+enum plugin_says { SAYS_OURS = -1, SAYS_PARTS = -2 };
+extern const char *const decision_names[ALL_DECISIONS];
 extern const char *const feature_names[ATTUNE_NUM_FEATURES];
+int feature_named(const char *name); /* -1: none */
 _Static_assert(sizeof(struct attune_features) == ATTUNE_NUM_FEATURES * sizeof(long long),
 	       "features are read as an array");
 
@@ -27,11 +46,16 @@ struct selector_row { /* a row of CHOICES: kernel and tunables */
 	const char *kernel, *text;
 };
 
-/* A row of BINARIES: a kernel with these tunables compiled in, one binary for each head size and
- * type. Types are words, "BF16 F16"; "BF16/E4M3" where the cache has another type. One blank
- * separates words. No sizes: one binary for all. */
-struct selector_binaries {
-	const char *kernel, *sizes, *types, *tunables;
+/* A row of PLUGINS: a plug-in, the version of it that was measured (as plugin_version writes it),
+ * and tunables. It runs where attune_register_plugin got this version; else ours do. */
+struct selector_plugin {
+	const char *name, *version, *text;
+};
+
+/* A row of SHAPES: head sizes and types that were measured. Types are words, "BF16 F16"; "BF16/E4M3"
+ * where the cache has another type. One blank separates words. */
+struct selector_shapes {
+	const char *sizes, *types;
 };
 
 /* A row of SEGMENTS: the costs that set the number of segments of a choice with SEGMENTS=fitted, at
@@ -53,14 +77,16 @@ struct selector {
 	const struct selector_kernel *kernels;
 	int num_kernels;
 	const struct selector_row *choices;
-	const struct selector_binaries *binaries;
+	const struct selector_shapes *shapes;
 	const struct selector_costs *costs;
-	int num_choices, num_binaries /* rows */, num_costs;
+	const struct selector_plugin *plugins;
+	int num_choices, num_shapes /* rows */, num_costs, num_plugins;
 	int overlaps; /* some leaf of the overlap tree is not serial */
 	/* A tree is the nodes from its root on. Compiled headers also have each as a function,
-	 * except the early tree, which not every header has. */
-	int (*compiled[NUM_DECISIONS])(const struct attune_features *);
-	int root[NUM_DECISIONS];
+	 * except the early tree, which not every header has; and the trees over plug-ins as
+	 * functions alone. Without rows of plugins there are no such trees. */
+	int (*compiled[ALL_DECISIONS])(const struct attune_features *);
+	int root[ALL_DECISIONS];
 	const struct selector_node *nodes;
 	int num_nodes;
 };
@@ -96,18 +122,13 @@ int selector_is_stale(const struct selector *);
 /* The costs of a choice, from a list of n rows. A head size without a row takes the next larger
  * one, else the largest. NULL: the choice has no row. */
 const struct segment_costs *costs_for(const struct selector_costs *, int n, int id, int head_size);
-/* Iterates over the binaries, with flags as binary_flags writes them:
- *
- *   struct binary_walk w = { 0 };
- *   while (selector_next_binary(h, &w)) ... w.kernel, w.flags */
-struct binary_walk {
-	const char *kernel;
-	char flags[MAX_FLAGS];
-	int row, size, type; /* private: what comes next */
-};
-int selector_next_binary(const struct selector *, struct binary_walk *); /* 0 after the last */
 /* The answer of a decision's tree. */
 int selector_says(const struct selector *, enum decision, const struct attune_features *);
+
+/* How an answer of the overlap tree runs both parts, if the choice that it names may run. by_defaults:
+ * one of the parts has no choice of its tree; nothing is known about overlapping the defaults. */
+enum overlap_way { RUN_SERIAL, RUN_ON_STREAMS, RUN_FUSED };
+enum overlap_way overlap_way(int answer, int is_fused, int by_defaults);
 
 /* The parts of a batch and the heuristic's answer for each; SAYS_DEFAULTS without a heuristic. The
  * caller checks that the choices are legal and loaded. */
@@ -118,6 +139,24 @@ struct selection {
 };
 void select_parts(struct selection *, const struct selector *, const struct batch_sums *,
 		  const attune_batch *);
+
+/* binaries.c: the binaries that a header needs, with flags as binary_flags writes them. One may come
+ * more than once.
+ *
+ *   struct binary_walk w = { 0 };
+ *   while (selector_next_binary(h, &w)) ... w.kernel, w.flags */
+struct binary_walk {
+	const char *kernel;
+	char flags[MAX_FLAGS];
+	int row, size, type, item; /* private: what comes next */
+};
+int selector_next_binary(const struct selector *, struct binary_walk *); /* 0 after the last */
+/* Whether a row of SHAPES has its head size and types. */
+int selector_has_shape(const struct selector *, const attune_shape *);
+/* Whether the decision's tree names the choice for some batch of the shape. */
+int selector_reaches(const struct selector *, enum decision, const attune_shape *, int id);
+/* The sizes of a GPU of an architecture, where a build tool has no device to ask. */
+struct device_info device_of_arch(const char *arch);
 
 /* rules_file.c (has the format): reads and checks a file of rules. A file that is refused leaves
  * *out NULL, ATTUNE_INVALID and one line "FILE:LINE: what is wrong; what would be right". */

@@ -46,32 +46,6 @@ int bodies_find(const struct bodies *b, const struct kernel *k, const struct con
 	return -1;
 }
 
-static int is_carried(const struct selector *h, const struct kernel *k, const struct config *c,
-		      const attune_shape *shape)
-{
-	char flags[MAX_FLAGS];
-	binary_flags(flags, sizeof flags, k, c, shape);
-	struct binary_walk w = { 0 };
-	while (selector_next_binary(h, &w))
-		if (!strcmp(w.kernel, k->name) && !strcmp(w.flags, flags))
-			return 1;
-	return 0;
-}
-
-/* The nodes of one tree are contiguous, from its root on. */
-static int is_named(const struct selector *h, enum decision decision, int id)
-{
-	int last = h->root[decision];
-	for (int at = last; at <= last && at < h->num_nodes; at++) {
-		const struct selector_node *n = &h->nodes[at];
-		if (n->feature < 0 && n->value == id)
-			return 1;
-		if (n->feature >= 0)
-			last = n->above > last ? n->above : last;
-	}
-	return 0;
-}
-
 static void add_body(struct bodies *b, const struct kernel *k, const struct config *c)
 {
 	if (b->n < MAX_BODIES && bodies_find(b, k, c) < 0)
@@ -87,7 +61,9 @@ static void add_choice(struct bodies *b, const struct selector *h, int which, in
 	struct config c;
 	if (!k || !has_body(k) || !config_parse(&c, k->space, row->text, &where))
 		return;
-	if (is_named(h, decided[which], id) && is_carried(h, k, &c, shape))
+	const struct device_info d = device_of_arch(h->arch);
+	if (selector_reaches(h, decided[which], shape, id) &&
+	    !k->space->why_illegal(&c, shape, NULL, &d))
 		add_body(b, k, &c);
 }
 
@@ -113,7 +89,8 @@ void bodies_of(struct bodies *b, const struct selector *h, int which, const attu
 	memset(b, 0, sizeof *b);
 	config_default(&c, body_kernel()->space);
 	add_body(b, body_kernel(), &c);
-	for (int id = 0; h && has_choices(shape) && id < h->num_choices; id++)
+	const int has = h && has_choices(shape) && selector_has_shape(h, shape);
+	for (int id = 0; has && id < h->num_choices; id++)
 		add_choice(b, h, which, id, shape);
 	b->warps = b->n > 1 ? warps_of(which, shape->head_size) : 8;
 }

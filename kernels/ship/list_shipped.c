@@ -1,7 +1,7 @@
 /* list_shipped.c - a build tool that lists the binaries which the library carries, as make rules
  * (--make) and as the table that names them (--table):
  *
- *   - for each measured GPU the BINARIES of its header
+ *   - for each measured GPU what its header needs for the measured shapes
  *   - the defaults of every kernel for the shapes of untuned_shapes.c: on the CPU for each
  *     instruction set, on NVIDIA GPUs as PTX, on AMD GPUs for each chip of --amd (those with a
  *     compiler)
@@ -22,7 +22,8 @@
 #include <string.h>
 
 static int skip_stale, cuda = 1;
-static const char *amd = ""; /* chips, separated by commas */
+static const char *amd = "";   /* chips, separated by commas */
+static struct device_info any; /* the smallest NVIDIA GPU from sm_80 on */
 
 static const char *const cpu_isas[] = {
 #if defined(__x86_64__)
@@ -112,11 +113,6 @@ static void add_on_amd(const struct kernel *k, const struct carried_shape *c)
 	}
 }
 
-/* The smallest NVIDIA GPU from sm_80 on */
-static const struct device_info any = {
-	.smem_per_block = 99 << 10, .smem_per_unit = 100 << 10, .lanes = 32, .units = 1
-};
-
 /* The defaults of one kernel for one shape, on all architectures. */
 static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 {
@@ -128,19 +124,6 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 	}
 	if (k->backend == BACKEND_GPU && c->on_amd)
 		add_on_amd(k, c);
-}
-
-/* Sizes of a GPU of that architecture */
-static struct device_info measured(const char *arch)
-{
-	struct device_info d = any;
-	snprintf(d.arch, sizeof d.arch, "%s", arch);
-	if (!strcmp(arch, "sm_90")) {
-		d.smem_per_block = 227 << 10;
-		d.smem_per_unit = 228 << 10;
-		d.units = 132;
-	}
-	return d;
 }
 
 static void add_own_default(const struct selector *h, const struct kernel *k,
@@ -159,7 +142,7 @@ static void add_own_default(const struct selector *h, const struct kernel *k,
  * h's GPU, which may be more than that of `any`. */
 static void add_listed(const struct selector *h, const attune_shape *shape)
 {
-	const struct device_info d = measured(h->arch);
+	const struct device_info d = device_of_arch(h->arch);
 	add_own_default(h, kernel_find(BACKEND_GPU, "ring_list"), shape, &d);
 	add_own_default(h, kernel_find(BACKEND_GPU, "ring_list_recorded"), shape, &d);
 }
@@ -169,7 +152,7 @@ static void add_listed(const struct selector *h, const attune_shape *shape)
 static void add_default_body(const struct selector *h, const attune_shape *shape)
 {
 	static const char *const names[] = { "qblock", "segmented" };
-	const struct device_info d = measured(h->arch);
+	const struct device_info d = device_of_arch(h->arch);
 	for (size_t i = 0; i < COUNT(names); i++) {
 		const struct kernel *k = kernel_find(BACKEND_GPU, names[i]);
 		struct config c;
@@ -212,7 +195,7 @@ static void add_recorded(const struct selector *h)
 /* Whether the kernel takes E4M3 caches with the STATIC axes of these flags. */
 static int takes_e4m3(const struct kernel *k, const char *flags, const char *arch)
 {
-	const struct device_info d = measured(arch);
+	const struct device_info d = device_of_arch(arch);
 	attune_shape shape = { .num_query_heads = 8,
 			       .num_kv_heads = 1,
 			       .page_size = pages[0],
@@ -252,7 +235,7 @@ static void add_e4m3(const struct selector *h, const char *kernel, const char *o
  * memory. */
 static void add_e4m3_defaults(const struct selector *h)
 {
-	const struct device_info own = measured(h->arch);
+	const struct device_info own = device_of_arch(h->arch);
 	for (const struct kernel *k = attune_kernels; k->name; k++)
 		for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++)
 			if (k->space->takes_more && k->selectable && stands_in(k))
@@ -326,6 +309,7 @@ static void add_measured(const struct selector *h)
 int main(int argc, char **argv)
 {
 	int make = 0, table = 0;
+	any = device_of_arch("ptx");
 	for (int i = 1; i < argc; i++) {
 		make |= !strcmp(argv[i], "--make");
 		table |= !strcmp(argv[i], "--table");

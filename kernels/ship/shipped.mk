@@ -1,6 +1,6 @@
 # shipped.mk - the binaries that libattune carries, included by the Makefile.
 #
-#   generated/attune_<gpu>.h -> heuristics.inc, trees.inc -> list_shipped
+#   generated/attune_<gpu>.h -> heuristics.inc; list_trees: trees.inc -> list_shipped
 #     list_shipped --make  -> shipped.mk:  one rule a binary (the two below)
 #     list_shipped --table -> shipped.inc: the table that names them
 #
@@ -12,7 +12,7 @@
 
 # A machine's own header in the form of an older attune is left out, and make tune makes it anew.
 local_all   := $(if $(filter no,$(LOCAL)),,$(wildcard $(GENERATED)/local/attune_*.h))
-local_old   := $(if $(local_all),$(shell grep -L '^#define ATTUNE_[A-Z0-9_]*_SEGMENTS.SEGMENTS' $(local_all)))
+local_old   := $(if $(local_all),$(shell grep -L '^#define ATTUNE_[A-Z0-9_]*_SHAPES.SHAPES' $(local_all)))
 $(if $(local_old),$(shell echo "attune: left out, since an older attune made it: $(local_old); make tune makes it anew" >&2))
 local_gpus  := $(patsubst $(GENERATED)/local/attune_%.h,%,$(filter-out $(local_old),$(local_all)))
 gpus        := $(sort $(local_gpus) $(patsubst $(GENERATED)/attune_%.h,%,$(wildcard $(GENERATED)/attune_*.h)))
@@ -23,7 +23,7 @@ skip_stale  := $(if $(filter skip,$(STALE)),--skip-stale)
 list_flags   = $(if $(NVCC),,--no-cuda) $(if $(HIPCC),$(addprefix --amd=,$(file <$(hip_archs)))) \
 	--leave-out='$(LEAVE_OUT)' $(skip_stale)
 list_objs   := $(addprefix $(B)/kernels/,ship/list_shipped.o ship/list_rows.o spec/kernel.o spec/part.o spec/status.o \
-	select/selector.o device/shared/gpu_names.o ship/bodies.o ship/untuned_shapes.o device/cpu/flags.o \
+	select/selector.o select/header_text.o select/binaries.o device/shared/gpu_names.o ship/bodies.o ship/untuned_shapes.o device/cpu/flags.o \
 	device/hip/chips.o) $(spaces)
 gpu_sources := $(wildcard $(foreach e,h cu,kernels/gpu/*.$(e) kernels/gpu/*/*.$(e))) $(addprefix kernels/,args.h schedule.h recorded.h \
 	segments.h part.h tree.h attune_features.h features.def)
@@ -36,6 +36,10 @@ aside := $(shell echo $$PPID)
 define heuristics_text
 #ifdef HEADERS
 $(foreach g,$(gpus),#include "$(call header_of,$(g))"
+#ifndef ATTUNE_$(call upper,$(g))_PLUGINS
+#define ATTUNE_$(call upper,$(g))_PLUGINS(PLUGIN)
+#define ATTUNE_$(call upper,$(g))_PLUGIN_TREES 0
+#endif
 )#else
 $(foreach g,$(gpus),HEURISTIC($(g), $(call upper,$(g)))
 )#endif
@@ -43,8 +47,11 @@ endef
 $(B)/heuristics.inc: FORCE | $(B)/has_library
 	$(file >$@.$(aside),$(heuristics_text))
 	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
-$(B)/trees.inc: kernels/select/trees.awk $(headers) $(B)/heuristics.inc
-	@awk -f kernels/select/trees.awk $(headers) </dev/null >$@
+$(B)/list_trees: $(addprefix $(B)/kernels/select/,list_trees.o header_text.o)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@
+$(B)/trees.inc: $(B)/list_trees $(headers) $(B)/heuristics.inc
+	@$(B)/list_trees $(headers) >$@.$(aside) && mv $@.$(aside) $@ || { rm -f $@.$(aside); exit 1; }
 $(B)/kernels/select/selector.o: $(B)/heuristics.inc $(B)/trees.inc
 
 $(B)/list_shipped: $(list_objs)

@@ -8,7 +8,7 @@
 #include "kernels/launch/run.h"
 #include "tests/hip/stand_in_here.h"
 
-enum { MOST_ROWS = 1 << 20 };
+#define PLAN_ROWS (1 << 20)
 #include "tests/support/run_plan.h"
 
 static const char *const batches[] = {

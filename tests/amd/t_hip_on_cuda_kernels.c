@@ -11,6 +11,7 @@
 #include "tests/hip_on_cuda/here.h"
 #include "tests/support/gpu_rows.h"
 #include "tests/support/corner_rows.h"
+#define PLAN_ROWS MOST_ROWS
 #include "tests/support/run_plan.h"
 
 /* The defaults on two shapes, the first formula, and a random point. */

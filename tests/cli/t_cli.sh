@@ -10,7 +10,7 @@ run() {
 	code=$?
 }
 
-commands='tune check contribute devices scenarios sweep merge bridge induce confirm eval refine show diff ladder plot bench'
+commands='tune check contribute devices scenarios sweep merge bridge induce confirm eval show diff plot bench'
 
 for c in '' $commands; do
 	run "$c --help"
@@ -28,6 +28,11 @@ row $bad "attune --help lists every command"
 run --version
 row "$([ $code -eq 0 ] && grep -Eq '^attune [0-9]+\.[0-9]+\.[0-9]+$' "$tmp/out"; echo $?)" \
 	"attune --version"
+cp results/cpu.sqlite "$tmp/noisy.sqlite"
+sqlite3 "$tmp/noisy.sqlite" "UPDATE ending SET outcome = 'noisy' WHERE outcome = 'ok'"
+run show --gpu cpu --best --db "$tmp/noisy.sqlite"
+row "$([ $code -eq 1 ] && grep -q 'measurements are too noisy and left out' "$tmp/err"; echo $?)" \
+	'a database of noisy times says so'
 
 echo '{ "scenarios": [ { "batch": "2q2k_32q" } ] }' >"$tmp/batch.json"
 echo '{ "scenarios": [ { "batch": "q1", "batchs": 1 } ] }' >"$tmp/key.json"
@@ -62,11 +67,9 @@ done <<'ROWS'
 2|unrecognized option|induce --nonsense
 2|unrecognized option|eval --nonsense
 2|unrecognized option|confirm --nonsense
-2|unrecognized option|refine --nonsense
 2|unrecognized option|show --nonsense
 2|unrecognized option|diff --nonsense
 2|unrecognized option|plot --nonsense
-2|unrecognized option|ladder --nonsense
 2|unrecognized option|bench --nonsense
 2|.extra. is not an option|devices extra
 2|.extra. is not an option|sweep extra
@@ -134,16 +137,14 @@ done <<'ROWS'
 2|none.sqlite|plot --gpu cpu --db $tmp/none.sqlite --out $tmp
 2|none.sqlite|show --gpu cpu --db $tmp/none.sqlite --model llama3.1-8b@1 --batch q1
 2|model|show --gpu cpu
-2|cpu_peers.sqlite|show --gpu cpu --peers
+2|mi300_peers.sqlite|show --gpu mi300 --peers
 2|no plug-in raced there|show --gpu cpu --peers --db results/cpu.sqlite
 2|text.sqlite|induce --gpu cpu --db $tmp/text.sqlite --out $tmp/x.h
 2|text.sqlite|merge $tmp/new.sqlite $tmp/text.sqlite
 2|none.sqlite|diff $tmp/none.sqlite $tmp/text.sqlite
 2|number|induce --gpu cpu --max-leaves none
 2|none.sqlite|confirm --gpu cpu --db $tmp/none.sqlite --dry-run
-2|none.sqlite|refine --gpu cpu --db $tmp/none.sqlite
 2|budget|confirm --gpu cpu --budget soon
-2|limit|refine --gpu cpu --limit none
 2|heldout_traces|eval --gpu cpu --split no-such-split
 2|heldout_traces|confirm --gpu cpu --split no-such-split --dry-run
 2|model|eval --gpu cpu --trace $tmp/none.csv

@@ -127,4 +127,16 @@ done
 run plot --gpu cpu --db "$db" --header "$tmp/a.h" --out "$tmp/two" &&
 	diff -r "$tmp/one" "$tmp/two" >>"$tmp/err"
 row $? "the same pictures twice"
+
+mkdir "$tmp/mine"
+cp tuner/plot/pictures/style.gp "$tmp/mine"
+cp tuner/plot/pictures/regret.gp "$tmp/mine/far.gp"
+sed 's/^-- size: .*/-- size: 700 300/' tuner/plot/pictures/regret.sql >"$tmp/mine/far.sql"
+run plot --gpu cpu --db "$db" --header "$tmp/a.h" --out "$tmp/mine" --pictures "$tmp/mine" &&
+	grep -q 'width="700" height="300"' "$tmp/mine/cpu_far.svg" && [ ! -e "$tmp/mine/cpu_regret.svg" ]
+row $? "a changed copy of a picture is drawn instead"
+echo 'SELECT 1 AS block, no_such FROM plan;' >>"$tmp/mine/far.sql"
+run plot --gpu cpu --db "$db" --header "$tmp/a.h" --pictures "$tmp/mine" --print far
+[ $? -eq 1 ] && grep -q '^attune: far: no such column: no_such$' "$tmp/err"
+row $? "a wrong query: one line says what is wrong in which"
 end_rows

@@ -1,7 +1,8 @@
 #!/bin/sh
 # t_house.sh - the order of files and folders: no circle of calls among files or folders, by the
 # relocations of the objects that `make test` built; no call and no include towards a higher floor
-# (kernels < harness < tuner); folders of at most 25 files. A failure lists the files.
+# (kernels < harness < tuner); headers included at the top of a file; folders of at most 25 files,
+# files of at most 450 lines, functions of at most 60. A failure lists the files.
 set -u
 . tests/support/tap.sh
 
@@ -57,6 +58,70 @@ awk '$1 ~ /^kernels/ && $2 !~ /^kernels/ || $1 ~ /^harness/ && $2 ~ /^tuner/' "$
 empty 'no include towards a higher floor' "$tmp/up"
 grep -rn '^#include ".*\.cu"' kernels harness tuner >"$tmp/sources"
 empty 'no source includes a source' "$tmp/sources"
+
+# Code of ours; seeds are data of the fuzzers.
+find Makefile kernels harness tuner tests -type f ! -path 'tests/fuzz/seeds/*' | grep -E \
+	'(^Makefile|\.(c|h|cu|cc|cpp|def|inc|sh|awk|mk|py))$' >"$tmp/code"
+[ -s "$tmp/code" ] || echo "no code was found" >"$tmp/no_code"
+
+# A header of ours below the first line of code. Text that takes macros of the file that includes it
+# is an .inc or a .def, and may be included anywhere.
+grep -E '\.(c|h|cu|cc|cpp|def|inc)$' "$tmp/code" | xargs awk '
+	FNR == 1 { is_code = in_comment = 0 }
+	{
+		text = ""
+		for (line = $0; line != "";) {
+			if (in_comment) {
+				at = index(line, "*/")
+				in_comment = !at
+				line = at ? substr(line, at + 2) : ""
+				continue
+			}
+			at = match(line, /\/[*\/]/)
+			text = text (at ? substr(line, 1, at - 1) : line)
+			in_comment = at && substr(line, at, 2) == "/*"
+			line = in_comment ? substr(line, at + 2) : ""
+		}
+	}
+	{
+		was_more = is_more
+		is_more = text ~ /\\$/
+	}
+	text ~ /^[ \t]*$/ || text ~ /^# *(if|el|endif|define|undef|pragma|error)/ || was_more { next }
+	text !~ /^# *include/ { is_code = 1; next }
+	is_code && split(text, part, "\"") > 2 && part[2] ~ /\.h$/ {
+		folder = FILENAME
+		sub(/[^\/]*$/, "", folder)
+		split(folder " kernels/ ./", root, " ")
+		for (i = 1; i <= 3; i++)
+			if ((getline line < (root[i] part[2])) >= 0) {
+				close(root[i] part[2])
+				print FILENAME ":" FNR ": " text
+				break
+			}
+	}' >"$tmp/middle"
+cat "$tmp/no_code" "$tmp/middle" 2>/dev/null >"$tmp/in_middle"
+empty 'no header is included in the middle of a file' "$tmp/in_middle"
+
+xargs wc -l <"$tmp/code" | awk '$1 > 450 && $2 != "total"' | cat - "$tmp/no_code" 2>/dev/null >"$tmp/long"
+empty 'no file of more than 450 lines' "$tmp/long"
+
+# Lines between the braces. A definition begins at the margin and so does its last brace.
+xargs awk '
+	FNR == 1 { start = open = 0 }
+	FILENAME ~ /\.(def|mk|py)$/ || FILENAME == "Makefile" { next }
+	/^[A-Za-z_][A-Za-z0-9_]*\(\) \{/ || /^function / { start = open = FNR }
+	!open && /^$|^#|^\/|^ \*|[;}]$/ { start = 0; next }
+	!start && /^[A-Za-z_]/ { start = FNR }
+	/^\{/ && start { open = FNR }
+	/^\}/ && open {
+		if (FNR - open - 1 > 60) print FILENAME ":" start ": " FNR - open - 1 " lines"
+		functions++
+		start = open = 0
+	}
+	END { if (functions < 1000) print "only " functions + 0 " functions were found" }' \
+	<"$tmp/code" | cat - "$tmp/no_code" 2>/dev/null >"$tmp/functions"
+empty 'no function of more than 60 lines' "$tmp/functions"
 find kernels harness tuner tests -type f |
 	sed 's,/[^/]*$,,' | sort | uniq -c | awk '$1 > 25' >"$tmp/full"
 empty 'no folder of more than 25 files' "$tmp/full"

@@ -77,9 +77,9 @@ restore kernels/features.def
 list
 row $? "the same text again is fresh"
 
-# As before choices could say SEGMENTS=fitted: with prices instead, and so not to be compiled.
+# As when headers listed binaries in place of shapes: not to be compiled.
 mkdir -p "$tmp/generated/local"
-sed 's/^\(#define ATTUNE_CPU_\)SEGMENTS(SEGMENTS)/\1PRICES(PRICE)/' generated/attune_cpu.h >"$tmp/generated/local/attune_cpu.h"
+sed 's/^\(#define ATTUNE_CPU_\)SHAPES(SHAPES)/\1BINARIES(BINARY)/' generated/attune_cpu.h >"$tmp/generated/local/attune_cpu.h"
 list && grep -q '^attune: left out, since an older attune made it: generated/local/attune_cpu.h; make tune' "$tmp/log" &&
 	! grep -q local "$tmp/$B/heuristics.inc"
 row $? "a machine's own header of an older attune is left out, and named"

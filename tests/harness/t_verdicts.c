@@ -1,6 +1,7 @@
 /* t_verdicts.c - verdicts of the correctness gate: outcomes, texts that name the place, tolerances,
  * and workloads that are kept between checks. */
 #include "toy_kernel.h"
+#include "harness/plugin/plugin.h"
 
 /* ---- what a verdict says -------------------------------------------------------- */
 
@@ -139,6 +140,29 @@ static void checked_workloads_are_kept(void **state)
 	batch_free(s.batch);
 }
 
+static int has_scale_each(unsigned needs, unsigned long long seed)
+{
+	attune_shape shape = f16;
+	struct scenario s;
+	struct workload *w = NULL;
+	shape.kv_dtype = ATTUNE_E4M3;
+	scenario_make(&s, &shape, "q1s20_q1s3");
+	s.seed = seed;
+	assert_int_equal(cached_check_find(&w, &cpu, &pool, &s, needs), ATTUNE_OK);
+	const int each = w->tensors.k_scale_seq_stride != 0;
+	assert_true(w->tensors.k_scale != NULL);
+	batch_free(s.batch);
+	return each;
+}
+
+static void plugins_may_need_one_scale(void **state)
+{
+	(void)state;
+	assert_true(has_scale_each(0, 2));
+	assert_false(has_scale_each(ATTUNE_PLUGIN_ONE_SCALE, 2));
+	assert_false(has_scale_each(0, 1));
+}
+
 static void tolerances(void **state)
 {
 	(void)state;
@@ -162,6 +186,7 @@ int main(void)
 		cmocka_unit_test(nothing_to_do_is_right),
 		cmocka_unit_test(one_key_of_thousands),
 		cmocka_unit_test(timed_workloads_can_be_checked),
+		cmocka_unit_test(plugins_may_need_one_scale),
 		cmocka_unit_test(checked_workloads_are_kept),
 		cmocka_unit_test(tolerances),
 	};

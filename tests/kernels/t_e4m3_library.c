@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-enum { MOST_ROWS = 60 };
 #include "tests/support/run_plan.h"
 
 static const attune_shape e4m3 = { .num_query_heads = 8,

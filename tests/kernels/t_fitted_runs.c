@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-enum { MOST_ROWS = 60, COST_LISTS = 40, RUN = 3, CHOICES = 4 };
 #include "tests/support/run_plan.h"
+
+enum { COST_LISTS = 40, RUN = 3, CHOICES = 4 };
 
 enum { MAX_RULES = 4000 };
 

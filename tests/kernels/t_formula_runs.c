@@ -14,9 +14,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-enum { MOST_ROWS = 60, MOST_FORMULAS = 40 };
 #include "tests/support/run_plan.h"
+
+enum { MOST_FORMULAS = 40 };
 
 static const char *const batches[] = { "q1s4k",         "8q1s600",      "40q1s100",
 				       "q1s5_2q4s1500", "q1_q0_q8s700", "q40_q1s1k_q1s9" };

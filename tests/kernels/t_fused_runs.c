@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-enum { MOST_ROWS = 60 };
 #include "tests/support/run_plan.h"
 
 /* And for an emulated GPU. In some the estimate cuts prefills into segments. */

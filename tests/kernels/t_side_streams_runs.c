@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-enum { MOST_ROWS = 60, TIMES = 3 };
 #include "tests/support/run_plan.h"
+
+enum { TIMES = 3 };
 
 /* And for an emulated GPU. */
 static const char *const batches[][2] = { { "q300s2k_8q1s1500", "q30s600_3q1s500" },
@@ -49,7 +49,7 @@ static void called_right(const attune_op *op, const attune_plan *plan, struct wo
 		if (attune_run(op, plan, &w->tensors, workspace, plan->workspace, stream))
 			fail_msg("%s", attune_last_error());
 	assert_int_equal(dev.ops->wait(&dev, stream), ATTUNE_OK);
-	check_output(&v, w, PHASE_ALL, MOST_ROWS);
+	check_output(&v, w, PHASE_ALL, PLAN_ROWS);
 	if (v.outcome != OUTCOME_OK)
 		fail_msg("%s: %s", w->scenario->batch_text, v.text);
 	if (plan->workspace)

@@ -116,28 +116,48 @@ static void workspaces(void **state)
 	device_close(&cpu);
 }
 
-static void rows_of_binaries_are_gone_through(void **state)
+static void binaries_are_those_that_shapes_reach(void **state)
 {
-	static const struct selector_binaries rows[] = {
-		{ "reduce", "64 128", "BF16 F16/E4M3", "-DNUM_WARPS=4" },
-		{ "planner", "", "", "" },
-		{ "qblock", "96", "F32/F32", "" },
+	static const struct selector_shapes shapes[] = { { "64", "BF16 F16/E4M3" },
+							 { "128 256", "BF16" } };
+	static const struct selector_row choices[] = {
+		{ "ring", "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1" },
+		{ "naive", "NUM_WARPS=4" },
+	};
+	/* Prefills: the defaults. Decodes: ring at head size 64, naive at 128, else the defaults. */
+	static const struct selector_node nodes[] = {
+		{ -1, 0, SAYS_DEFAULTS },
+		{ ATTUNE_FEATURE_head_size, 3, 64 },
+		{ -1, 0, 0 },
+		{ ATTUNE_FEATURE_head_size, 5, 128 },
+		{ -1, 0, 1 },
+		{ -1, 0, SAYS_DEFAULTS },
 	};
 	static const char *const want[][2] = {
+		{ "ring", "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8" },
 		{ "reduce", "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4" },
-		{ "reduce", "-DHEAD_SIZE=64 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DNUM_WARPS=4" },
+		{ "ring", "-DHEAD_SIZE=64 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DBLOCK_M=8" },
+		{ "reduce", "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4" },
+		{ "naive", "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4" },
 		{ "reduce", "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4" },
-		{ "reduce", "-DHEAD_SIZE=128 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DNUM_WARPS=4" },
-		{ "planner", "" },
-		{ "qblock", "-DHEAD_SIZE=96 -DDTYPE=F32 -DKV_DTYPE=F32" },
+		{ "reduce", "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=4" },
 	};
-	const struct selector h = { .binaries = rows, .num_binaries = COUNT(rows) };
+	const struct selector h = { .gpu = "h200",
+				    .arch = "sm_90",
+				    .shapes = shapes,
+				    .num_shapes = COUNT(shapes),
+				    .choices = choices,
+				    .num_choices = COUNT(choices),
+				    .nodes = nodes,
+				    .num_nodes = COUNT(nodes),
+				    .root = { 0, 1, 0, 0 } };
 	struct binary_walk w = { 0 };
 	size_t n = 0;
 	(void)state;
 	for (; selector_next_binary(&h, &w); n++) {
 		assert_in_range(n, 0, COUNT(want) - 1);
 		assert_string_equal(w.kernel, want[n][0]);
+		w.flags[strlen(want[n][1])] = '\0';
 		assert_string_equal(w.flags, want[n][1]);
 	}
 	assert_int_equal(n, COUNT(want));
@@ -151,7 +171,7 @@ int main(void)
 		cmocka_unit_test(blanks_do_not_matter),
 		cmocka_unit_test(a_short_buffer_is_no_overrun),
 		cmocka_unit_test(workspaces),
-		cmocka_unit_test(rows_of_binaries_are_gone_through),
+		cmocka_unit_test(binaries_are_those_that_shapes_reach),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("choice", tests, NULL, NULL);

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-enum { ROUNDS = 20000, MOST_ROUNDS = 20 * ROUNDS, MAX_SEQS = 40, LARGE = 1 << 18 };
 #include "tests/support/random_part.h"
+
+enum { ROUNDS = 20000, MOST_ROUNDS = 20 * ROUNDS, LARGE = 1 << 18 };
 
 static const struct device_info *device_of(const struct kernel *k)
 {

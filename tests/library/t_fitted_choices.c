@@ -156,11 +156,11 @@ static void names_tell_it_apart(void **state)
 					    "BLOCK_M=32 TILE_SIZE=64 SEGMENTS=0" };
 	static const char *const names[] = {
 		"CHOICE( 0, segmented_16x64_segments_fitted, ",
-		"CHOICE( 1, segmented_16x64_segments16, ",
-		"CHOICE( 2, segmented_16x64_segments_rule2, ",
-		"CHOICE( 3, segmented_32x64, ",
-		"SEGMENTS(h200_segmented_16x64_segments_fitted, 128, 2, ",
-		"SEGMENTS(h200_segmented_32x64, 64, 3, "
+		"CHOICE( 1, segmented_16x64_segments16,     ",
+		"CHOICE( 2, segmented_16x64_segments_rule2,  ",
+		"CHOICE( 3, segmented_32x64,                 ",
+		"SEGMENTS(h200_segmented_16x64_segments_fitted, 128,  2, ",
+		"SEGMENTS(h200_segmented_32x64,                  64,  3, "
 	};
 	static const struct selector_costs costs[] = { { 0, 128, { 2, 96, 1000, 0, 0, 0 } },
 						       { 3, 64, { 3, 96, 1000, 0, 0, 0 } } };

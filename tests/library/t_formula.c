@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-enum { ROUNDS = 12000, MAX_SEQS = 40 };
 #include "tests/support/random_part.h"
+
+enum { ROUNDS = 12000 };
 
 /* Its blocks know their sequence from the grid, and each warp has tiles of its own. */
 static int is_ring(const struct kernel *k)

@@ -133,8 +133,8 @@ static void kernels_are_known(const struct selector *h)
 	assert_false(selector_is_stale(h));
 	for (int i = 0; i < h->num_choices; i++)
 		assert_true(has_row(h, h->choices[i].kernel));
-	for (int i = 0; i < h->num_binaries; i++)
-		assert_true(has_row(h, h->binaries[i].kernel));
+	for (struct binary_walk w = { 0 }; selector_next_binary(h, &w);)
+		assert_true(has_row(h, w.kernel));
 	assert_in_range(h->num_kernels, 2, COUNT(rows));
 	assert_string_equal(h->kernels[h->num_kernels - 1].where, "rules");
 	other.kernels = rows;

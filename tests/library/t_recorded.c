@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-enum { ROUNDS = 4000, MAX_SEQS = 40, MAX_READY = 64 };
 #include "tests/support/random_part.h"
+
+enum { ROUNDS = 4000, MAX_READY = 64 };
 
 static const enum decision decided[NUM_RECORDED] = { DECIDE_PREFILL, DECIDE_DECODE };
 
@@ -66,7 +66,7 @@ static void subject_make(struct subject *s, const struct selector *h, attune_sha
 		s->r.alone[RECORDED_DECODE] = first_of(s, "ring_list");
 	}
 	for (int w = 0; w < NUM_RECORDED; w++)
-		bodies_of(&s->r.bodies[w], h && h->num_binaries ? h : h200(), w, &shape);
+		bodies_of(&s->r.bodies[w], h && h->num_shapes ? h : h200(), w, &shape);
 	s->r.table =
 	    record_table(&s->r, h, s->v, h ? h->num_choices : 0, s->n, &shape, &gpu, &bytes);
 	assert_non_null(s->r.table);
@@ -216,14 +216,7 @@ static const struct selector *by_hand(void)
 		{ 5, 64, { 6, 64, 23660000, 2316000000, 206100000, 182400 } },
 		{ 6, 64, { 2, 0, 11370000, 294700000, 17550000, 123300 } }, /* of 128 none */
 	};
-	static const struct selector_binaries binaries[] = {
-		{ "qblock", "64 128", "BF16",
-		  "-DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2" },
-		{ "segmented", "64 128", "BF16",
-		  "-DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2" },
-		{ "segmented", "64 128", "BF16",
-		  "-DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3" },
-	};
+	static const struct selector_shapes shapes[] = { { "64 128", "BF16" } };
 	static const struct selector_node nodes[] = {
 		{ ATTUNE_FEATURE_kv_tokens, 2, 8192 },
 		{ -1, 0, 0 },
@@ -244,12 +237,13 @@ static const struct selector *by_hand(void)
 		{ -1, 0, SAYS_SERIAL },
 	};
 	static const struct selector h = { .gpu = "h200",
+					   .arch = "sm_90",
 					   .choices = choices,
 					   .num_choices = COUNT(choices),
 					   .costs = costs,
 					   .num_costs = COUNT(costs),
-					   .binaries = binaries,
-					   .num_binaries = COUNT(binaries),
+					   .shapes = shapes,
+					   .num_shapes = COUNT(shapes),
 					   .root = { 0, 5, 16, 16 },
 					   .nodes = nodes,
 					   .num_nodes = COUNT(nodes) };

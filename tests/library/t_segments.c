@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-enum { ROUNDS = 20000, MAX_SEQS = 40, LARGE = 1 << 18 };
 #include "tests/support/random_part.h"
+
+enum { ROUNDS = 20000, LARGE = 1 << 18 };
+
 __extension__ typedef __int128 wide;
 
 static const struct device_info *const devices[] = { &gpu, &cpu };

@@ -1,5 +1,5 @@
 /* failure_report.c - reports a launch that cannot go on: the thread, what it did, and where in
- * the sources, "at attend.h:42 < qblock.cu:10", innermost first. */
+ * the sources, "at attend_body.inc:42 < qblock.cu:10", innermost first. */
 #include "machine.h"
 #include <dlfcn.h>
 #include <stdarg.h>

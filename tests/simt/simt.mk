@@ -9,7 +9,7 @@
 # and kernels trap where behaviour is undefined.
 
 simt_text := $(patsubst kernels/%,$(B)/simt/%,$(wildcard kernels/*.h kernels/*.def \
-	kernels/gpu/*.h kernels/gpu/*/*.h kernels/gpu/*/*.cu))
+	kernels/gpu/*.h kernels/gpu/*/*.h kernels/gpu/*/*.inc kernels/gpu/*/*.cu))
 simt_objs := $(patsubst %.c,$(B)/%.o,$(wildcard tests/simt/*.c))
 
 $(simt_text): $(B)/simt/%: kernels/% tests/simt/text/host.awk tests/simt/text/gpu_emulated.h
@@ -30,7 +30,8 @@ $(B)/simt/shipped.inc: $(B)/list_shipped FORCE
 $(B)/simt/shipped.o: kernels/ship/shipped.c $(B)/simt/shipped.inc
 	$(Q)$(CC) -I$(B)/simt $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 ifeq ($(if $(filter nvidia,$(LEAVE_OUT)),,$(NVCC)),)
-$(addprefix $(B)/t_,gpu_replay side_streams_runs fused_runs fitted_runs formula_runs e4m3_library invariant field_bugs api): $(B)/simt/shipped.o
+$(addprefix $(B)/t_,gpu_replay side_streams_runs fused_runs fitted_runs formula_runs e4m3_library invariant field_bugs \
+	plugin_device api): $(B)/simt/shipped.o
 endif
 # It plans for chips that the compilers here may not know, and runs nothing.
 $(B)/t_hip: $(B)/simt/shipped.o

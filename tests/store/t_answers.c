@@ -1,4 +1,4 @@
-/* t_answers.c - the answers of show, refine and diff, checked against the database. */
+/* t_answers.c - the answers of show and diff, checked against the database. */
 #include "harness/measure/measure.h"
 #include "tuner/commands.h"
 #include "tuner/emit/emit.h"
@@ -300,78 +300,6 @@ static void test_show_stale(void **state)
 	json_decref(o);
 }
 
-static void test_refine(void **state)
-{
-	const char *db = in_folder("whole.sqlite"), *header = in_folder("explain.h"),
-		   *set = in_folder("refine_h200.json");
-	struct models *models = models_load("scenarios/models.json");
-	struct scenario_list list = { 0 };
-	(void)state;
-	make_database_of(db, NULL, 1, 1);
-	assert_int_equal(run_command(cmd_induce, words("--gpu h200 --db %s --out %s", db, header)),
-			 EXIT_DONE);
-	assert_int_equal(
-	    run_command(cmd_refine, words("--gpu h200 --db %s --header %s --limit 12", db, header)),
-	    EXIT_DONE);
-	char *first = strdup(printed);
-	assert_int_equal(
-	    run_command(cmd_refine, words("--gpu h200 --db %s --header %s --limit 12", db, header)),
-	    EXIT_DONE);
-	assert_string_equal(printed, first);
-	FILE *out = fopen(set, "w");
-	assert_true(out && fputs(first, out) >= 0 && !fclose(out));
-	free(first);
-	assert_true(models && scenarios_load(&list, set, models));
-	assert_true(list.n > 0 && list.n <= 12);
-	struct data *d = data_load(db, "h200");
-	for (int i = 0; i < list.n; i++) {
-		assert_string_equal(list.v[i].split, "train");
-		for (int s = 0; s < d->n; s++) { /* no such batch is known, held out or not */
-			char *text = batch_format(&d->v[s].batch->view);
-			assert_string_not_equal(text, list.v[i].batch_text);
-			free(text);
-		}
-	}
-	scenarios_free(&list);
-	models_free(models);
-	/* Between: as many sequences as the geometric mean, lengths at equal quantiles. */
-	struct measured a, b;
-	assert_true(measured_make(&a, d, "m", &llama, "2q1s1k_2q1s4k"));
-	assert_true(measured_make(&b, d, "m", &llama, "8q1s4k_8q1s16k"));
-	char *text = batch_between(&a, &b, 0.5);
-	assert_string_equal(text, "4q1s2k_4q1s8k");
-	free(text);
-	measured_free(&a);
-	assert_true(measured_make(&a, d, "m", &llama, "2q1s4k_2q1s1k")); /* in any order */
-	text = batch_between(&a, &b, 0.5);
-	assert_string_equal(text, "4q1s2k_4q1s8k");
-	free(text);
-	measured_free(&a);
-	measured_free(&b);
-	assert_true(measured_make(&a, d, "m", &llama, "q1s1k_q1s2k_q1s4k_q1s8k"));
-	assert_true(measured_make(&b, d, "m", &llama, "q1s4k"));
-	text = batch_between(&a, &b, 0.5);
-	assert_string_equal(text, "q1s2896_q1s5793");
-	free(text);
-	measured_free(&a);
-	measured_free(&b);
-	data_free(d);
-}
-
-/* Half-way between the two is a held-out batch: it must not become a training one. */
-static void test_refine_leaves_held_out_batches(void **state)
-{
-	const char *db = in_folder("few.sqlite"), *header = in_folder("few.h");
-	(void)state;
-	make_few(db, header);
-	assert_int_equal(
-	    run_command(cmd_refine, words("--gpu h200 --db %s --header %s", db, header)),
-	    EXIT_DONE);
-	assert_null(strstr(printed, "\"8q1s4k\""));
-	assert_non_null(strstr(printed, "\"6q1s4k\"")); /* a third of the way */
-	assert_non_null(strstr(printed, "\"10q1s4k\""));
-}
-
 /* A change that every scenario of a region feels is beyond noise; one of 0.1 % is not. */
 static void test_diff_says_whether_it_is_noise(void **state)
 {
@@ -381,7 +309,10 @@ static void test_diff_says_whether_it_is_noise(void **state)
 	size_t i;
 	int slower = 0;
 	(void)state;
+	make_database_of(db, NULL, 1, 1);
 	make_database_of(near, NULL, 1.001, 1);
+	assert_int_equal(run_command(cmd_induce, words("--gpu h200 --db %s --out %s", db, header)),
+			 EXIT_DONE);
 	assert_int_equal(
 	    run_command(cmd_induce, words("--gpu h200 --db %s --out %s --max-leaves 1", db, other)),
 	    EXIT_DONE);
@@ -422,8 +353,6 @@ int main(void)
 		cmocka_unit_test(test_show_why_of_a_pick_without_a_time),
 		cmocka_unit_test(test_show_for_people),
 		cmocka_unit_test(test_show_stale),
-		cmocka_unit_test(test_refine),
-		cmocka_unit_test(test_refine_leaves_held_out_batches),
 		cmocka_unit_test(test_diff_says_whether_it_is_noise),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -8,7 +8,6 @@ int cmd_show(int, char **);
 int cmd_induce(int, char **);
 int cmd_diff(int, char **);
 int cmd_plot(int, char **);
-int cmd_refine(int, char **);
 int cmd_confirm(int, char **);
 
 /* ---- damage by name ---------------------------------------------------------------------------- */
@@ -121,7 +120,6 @@ static const struct {
 	{ "induce", "--gpu h200 --db %s --out %s.h", cmd_induce },
 	{ "diff", "--gpu h200 %s %s", cmd_diff },
 	{ "plot", "--gpu h200 --db %s --out /tmp", cmd_plot },
-	{ "refine", "--gpu h200 --db %s", cmd_refine },
 	{ "confirm", "--gpu h200 --db %s --dry-run", cmd_confirm },
 	{ "merge", "/tmp/none/into.sqlite", cmd_merge }, /* replaced by one into the folder */
 };

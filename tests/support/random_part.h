@@ -1,7 +1,9 @@
 /* random_part.h - random shapes, batches and parts over the range that engines send. Include
- * after cmocka.h; MAX_SEQS is the largest batch. */
+ * after cmocka.h. */
 #ifndef TESTS_SUPPORT_RANDOM_PART_H
 #define TESTS_SUPPORT_RANDOM_PART_H
+
+enum { MAX_SEQS = 40 }; /* of the largest batch */
 
 static const struct device_info gpu = { .backend = BACKEND_GPU,
 					.arch = "sm_90",

@@ -1,5 +1,5 @@
 /* run_plan.h - runs a plan by the library on a device and compares it with the reference.
- * Include after cmocka.h, with MOST_ROWS: output rows that are compared. */
+ * Include after cmocka.h. PLAN_ROWS: output rows that are compared. */
 #ifndef TESTS_SUPPORT_RUN_PLAN_H
 #define TESTS_SUPPORT_RUN_PLAN_H
 
@@ -8,6 +8,10 @@
 #include <unistd.h>
 #include "gpu_here.h"
 #include "tests/library/override_head.h"
+
+#ifndef PLAN_ROWS
+#define PLAN_ROWS 60
+#endif
 
 static const attune_shape shape = { .num_query_heads = 8,
 				    .num_kv_heads = 2,
@@ -32,7 +36,7 @@ static void run_right(const attune_op *op, const attune_plan *plan, struct workl
 	    attune_run(op, plan, &w->tensors, workspace, plan->workspace, dev.ops->stream(&dev)) ||
 	    dev.ops->graph_end(&dev, &graph) || dev.ops->graph_play(&dev, graph, &ns))
 		fail_msg("%s: %s", text, attune_last_error());
-	check_output(&v, w, PHASE_ALL, MOST_ROWS);
+	check_output(&v, w, PHASE_ALL, PLAN_ROWS);
 	if (v.outcome != OUTCOME_OK)
 		fail_msg("%s: %s: %s", text, outcome_name(v.outcome), v.text);
 	dev.ops->graph_free(&dev, graph);

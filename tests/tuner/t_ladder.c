@@ -1,4 +1,4 @@
-/* t_ladder.c - the rungs of attune ladder: the batches that they are for, what each runs, and
+/* t_ladder.c - the rungs of the ladder picture: the batches that they are for, what each runs, and
  * the report of their times. */
 #include "tuner/forest/forest.h"
 #include "tuner/induce/induce.h"

@@ -87,7 +87,6 @@ static void what_was_not_measured_is_serial(void **state)
 	induce(d, &f);
 	assert_int_equal(f.tree[DECIDE_OVERLAP].n, 1);
 	assert_int_equal(f.tree[DECIDE_OVERLAP].v[0].action, SAYS_SERIAL);
-	assert_false(forest_overlaps(&f));
 	assert_true(isinf(overlap_ratio(d, 0, SAYS_STREAMS, NULL)));
 	forest_free(&f);
 	data_free(d);
@@ -209,8 +208,7 @@ static void headers_hold_it(void **state)
 	char *text = forest_emit(&f, d);
 	(void)state;
 	assert_non_null(text);
-	assert_non_null(strstr(text, "#define ATTUNE_H200_OVERLAPS 1\n"));
-	assert_non_null(strstr(text, "\t\treturn h200_streams; /* "));
+	assert_non_null(strstr(text, ") return h200_streams; /* "));
 	assert_true(forest_parse(&back, text, "text"));
 	for (int s = 0; s < d->n; s++) {
 		struct pick p, q;

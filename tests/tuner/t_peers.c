@@ -5,6 +5,8 @@
 #include "tests/plugin/sound_plugin.h"
 #include "tests/support/heard.h"
 #include "tuner/plot/plot.h"
+#include "harness/scratch/scratch.h"
+#include "tuner/forest/forest.h"
 
 /* A row of the database. Its median is 1 us above `us`. */
 struct raced {
@@ -128,7 +130,7 @@ static void give(struct peers *p, const char *batch, char name, double us)
 	static struct peer_time room[8];
 	const int peer = name - 'A';
 	p->v = room;
-	room[p->n++] = (struct peer_time){ .model = (char *)(uintptr_t)"llama3.1-8b@1",
+	room[p->n++] = (struct peer_time){ .model = (char *)(uintptr_t) "llama3.1-8b@1",
 					   .batch = (char *)(uintptr_t)batch,
 					   .page_size = 16,
 					   .peer = peer,
@@ -139,7 +141,7 @@ static void give(struct peers *p, const char *batch, char name, double us)
 }
 
 static void add_row(struct data *d, const char *batch, const char *phase, const char *kernel,
-		const char *choice, int pass, double us)
+		    const char *choice, int pass, double us)
 {
 	struct store_cell c = cell_like(batch, phase, kernel, choice, us);
 	c.split = "peers";
@@ -166,13 +168,22 @@ static void add_batch(struct data *d, const char *batch)
 	add_row(d, batch, "plan", "plan", serial, 'B', 110);
 }
 
-static void printed(const struct plotted *p, char *rows, char *settings, size_t size, int *n)
+/* What the picture's query answers. Nothing is tuned. Returns the number of rows. */
+static int asked(struct plotted *p, const char *name, char *rows, char *settings, size_t size)
 {
 	FILE *r = fmemopen(rows, size, "w"), *s = fmemopen(settings, size, "w");
-	assert_non_null(r);
-	assert_non_null(s);
-	*n = series_mixed(p, r, s);
+	struct forest defaults;
+	struct picture picture;
+	assert_true(r && s && forest_defaults(&defaults, "h200"));
+	p->forest = &defaults;
+	struct scratch *facts = facts_make(p);
+	assert_true(facts && picture_load(&picture, "tuner/plot/pictures", name));
+	const int n = picture_ask(&picture, facts, r, s);
 	assert_false(fclose(r) || fclose(s));
+	picture_free(&picture);
+	scratch_free(facts);
+	forest_free(&defaults);
+	return n;
 }
 
 /* The ideal of 32 x 8k and a chunk is the time to read 33 x 8k keys and values at 4000 GB/s. */
@@ -185,8 +196,7 @@ static void times_are_over_the_ideal(void **state)
 	struct peers *peers = calloc(1, sizeof *peers);
 	struct plotted p = { .data = d, .all = d, .peers = peers };
 	char rows[2000] = "", settings[2000] = "";
-	double v[8];
-	int n, place;
+	double v[5];
 	(void)state;
 	add_batch(d, "q512s8k_32q1s8k");
 	add_batch(d, "q512s8k_32q1s8k_4q1s4k"); /* decodes of two lengths */
@@ -194,23 +204,21 @@ static void times_are_over_the_ideal(void **state)
 	assert_true(data_finish(d));
 	give(peers, "q512s8k_32q1s8k", 'A', 400);
 	give(peers, "q1s8k", 'B', 400);
-	printed(&p, rows, settings, sizeof rows, &n);
-	assert_int_equal(n, 1);
-	assert_int_equal(sscanf(rows, "%d %lf %lf %lf %lf %lf %lf %lf %lf", &place, &v[0], &v[1],
-				&v[2], &v[3], &v[4], &v[5], &v[6], &v[7]),
-			 9);
+	assert_int_equal(asked(&p, "mixed", rows, settings, sizeof rows), 5);
+	assert_int_equal(
+	    sscanf(rows, "0 %lf 0 %lf 0 %lf 0 %lf 0 %lf", &v[0], &v[1], &v[2], &v[3], &v[4]), 5);
 	const double ideal = 33 * 8192 * 4096. / 4000e3;
-	assert_true(isnan(v[0]) && isnan(v[4]) && isnan(v[7]));
-	assert_true(fabs(v[2] * ideal - 110) < 1e-2);
-	assert_true(fabs(v[3] * ideal - 110 * 0.95) < 1e-2);
-	assert_true(fabs(v[1] * ideal - 88) < 1e-2 && fabs(v[5] * ideal - 88) < 1e-2);
-	assert_true(fabs(v[6] * ideal - 400) < 1e-2);
+	assert_true(fabs(v[0] * ideal - 88) < 1e-2); /* the fused kernel's gain, from pass A */
+	assert_true(fabs(v[1] * ideal - 110) < 1e-2);
+	assert_true(fabs(v[2] * ideal - 110 * 0.95) < 1e-2);
+	assert_true(fabs(v[3] * ideal - 88) < 1e-2);
+	assert_true(fabs(v[4] * ideal - 400) < 1e-2);
 	assert_non_null(strstr(settings, "tics = '(\"512 of 8k\\n+ 32 x 8k\" 0)'"));
-	assert_non_null(strstr(settings, "\"one fused kernel\" \"A\"'"));
-	assert_non_null(strstr(settings, "num_own = 4\nnum_seen = 5\n"));
+	assert_non_null(strstr(settings, "\"best measured plan\" \"best serial plan\" "
+					 "\"two streams\" \"one fused kernel\" \"A\"'"));
+	assert_non_null(strstr(settings, "seen = ' 2 3 4 6 7'\nnum_own = 4\nnum_seen = 5\n"));
 	d->run.dram_gbps = 0; /* no ceiling, no ideal */
-	printed(&p, rows, settings, sizeof rows, &n);
-	assert_int_equal(n, 0);
+	assert_int_equal(asked(&p, "mixed", rows, settings, sizeof rows), 0);
 	free(peers);
 	data_free(d);
 }
@@ -223,7 +231,6 @@ static void a_panel_for_each_kind_of_batch(void **state)
 	struct plotted p = { .data = d, .all = d, .peers = peers, .end = 3 };
 	const char *qblock = with("qblock", "");
 	char rows[2000] = "", settings[2000] = "";
-	FILE *r = fmemopen(rows, sizeof rows, "w"), *s = fmemopen(settings, sizeof settings, "w");
 	(void)state;
 	add_row(d, "2q512", "prefill", "qblock", qblock, 'A', 50);
 	add_row(d, "q512", "prefill", "qblock", qblock, 'A', 30);
@@ -232,12 +239,13 @@ static void a_panel_for_each_kind_of_batch(void **state)
 	give(peers, "q512", 'A', 60);
 	give(peers, "2q512", 'B', 75);
 	give(peers, "3q1s100_4q1s200_q1s300_q1s5000", 'A', 5);
-	assert_int_equal(series_peers(&p, r, s), 3);
-	assert_false(fclose(r) || fclose(s));
-	assert_string_equal(rows, "0 2 nan\n1 nan 1.5\n\n\nnan\n\n\n0 0.5 nan\n\n\n");
-	assert_non_null(
-	    strstr(settings, "\"('q512' 0, '2q512' 1)\", \"()\", \"('9 of 100 to 5000' 0)\""));
-	assert_non_null(strstr(settings, "seen = ' 1 1'"));
+	assert_int_equal(asked(&p, "peers", rows, settings, sizeof rows), 3);
+	assert_string_equal(rows, "0 2\n\n\nnan\n\n\n0 0.5\n\n\n1 1.5\n");
+	assert_non_null(strstr(settings,
+			       "tics1 = '(''q512'' 0, ''2q512'' 1)'\ntics2 = '()'\n"
+			       "tics3 = '(''9 of 100 to 5000'' 0)'\nbatches = '2 0 1'\n"));
+	assert_non_null(strstr(settings, "seen = '1 1'"));
+	assert_non_null(strstr(settings, "filled = \"1 0 1 1\""));
 	free(peers);
 	data_free(d);
 }

@@ -269,6 +269,35 @@ static void test_second_pass_is_one_session(void **state)
 	}
 }
 
+/* The gate races two picks, on scenarios of which an earlier session may know much more. */
+static void test_gate_counts_its_newest_race(void **state)
+{
+	static const char *const splits[] = { "gate", "train" };
+	static const double us[2][4] = { { 10, 10.5, 12, 13 }, { 0, 9.9, 0, 0 } };
+	static const char *const sets[] = { "BLOCK_M=16", "BLOCK_M=32", "BLOCK_M=64",
+					    "BLOCK_M=128" };
+	(void)state;
+	for (size_t r = 0; r < COUNT(splits); r++) {
+		struct data *d = data_new("h200", &h200_run);
+		for (int i = 0; i < 8; i++) {
+			struct store_cell c =
+			    cell_like("1q1s1k", "decode", "qblock", with("qblock", sets[i % 4]),
+				      us[i / 4][i % 4]);
+			c.split = splits[r];
+			c.pass = 'B';
+			c.stage = "b";
+			c.run = 7 + i / 4;
+			assert_true(!(c.median_us > 0) || data_add(d, &c));
+		}
+		assert_true(data_finish(d));
+		const struct cell *first = data_cell_in(d, PASS_B, 0, PHASE_DECODE, 0);
+		const struct cell *second = data_cell_in(d, PASS_B, 0, PHASE_DECODE, 1);
+		assert_int_equal(first != NULL, r == 1);
+		assert_int_equal(second != NULL, r == 0);
+		data_free(d);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -280,6 +309,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_worked),
 		cmocka_unit_test(test_passes),
 		cmocka_unit_test(test_second_pass_is_one_session),
+		cmocka_unit_test(test_gate_counts_its_newest_race),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

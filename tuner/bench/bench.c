@@ -43,7 +43,6 @@ enum { MOST_RACERS = NUM_RACERS + MOST_PLUGINS };
 
 struct options {
 	const char *gpu, *db, *split, *preset, *protocol;
-	const char *of_trace; /* an option that was given and needs --trace */
 	int limit, replay, roofline, host, anyway;
 	double read_mb; /* of the roofline */
 	enum format format;
@@ -180,8 +179,7 @@ static int race_step(void *arg, int step, const attune_batch *view)
 		return 0;
 	fill_entries(b, &m, -1, entry);
 	progress("bench", b->done + b->failed, b->total);
-	all = bench_race(b->stage, &m, b->protocol, entry + 1, b->num - 1,
-			 (unsigned)step + 1);
+	all = bench_race(b->stage, &m, b->protocol, entry + 1, b->num - 1, (unsigned)step + 1);
 	for (int i = RACE_LIBRARY; all && i < b->num; i++)
 		all = !entry[i].runs || entry[i].us > 0;
 	b->done += all;
@@ -239,7 +237,7 @@ static int run(struct bench_stage *st, const struct data *d, const struct option
 		race_scenarios(&b, o);
 	for (int i = 0; i < NUM_RACERS; i++)
 		chooser_free(b.chooser[i]);
-	return interrupted						     ? EXIT_INTERRUPTED
+	return interrupted                                    ? EXIT_INTERRUPTED
 	       : b.done && !b.failed && b.count[RACE_LIBRARY] ? EXIT_DONE
 							      : EXIT_CHECK;
 }
@@ -248,9 +246,6 @@ enum {
 	OPT_LIMIT = 256,
 	OPT_PRESET,
 	OPT_PROTOCOL,
-	OPT_TRACE,
-	OPT_STEPS,
-	OPT_LOAD,
 	OPT_REPLAY,
 	OPT_ROOFLINE,
 	OPT_HOST,
@@ -293,11 +288,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--protocol '%s' should be burst or steady", arg);
 		o->protocol = arg;
 		return 0;
-	case OPT_LIMIT:
-		o->limit = (int)strtol(arg, &end, 10);
-		if (*end || o->limit < 1)
-			argp_error(state, "--limit '%s' should be a number, 1 or more", arg);
-		return 0;
+	case OPT_LIMIT: o->limit = whole_option("limit", arg, state); return 0;
 	case OPT_REPLAY: o->replay = 1; return 0;
 	case OPT_ROOFLINE: o->roofline = 1; return 0;
 	case OPT_HOST: o->host = 1; return 0;
@@ -308,28 +299,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--read-mb '%s' should be a number of MB, 0.1 or more",
 				   arg);
 		return 0;
-	case 'm': o->of_trace = "model", o->trace.model = arg; return 0;
-	case OPT_TRACE: o->trace.path = arg; return 0;
-	case OPT_STEPS:
-		o->of_trace = "steps";
-		o->trace.steps = (int)strtol(arg, &end, 10);
-		if (*end || o->trace.steps < 1)
-			argp_error(state, "--steps '%s' should be a number, 1 or more", arg);
-		return 0;
-	case OPT_LOAD:
-		o->of_trace = "load";
-		o->trace.load = strtod(arg, &end);
-		if (*end || !(o->trace.load > 0 && o->trace.load <= 10))
-			argp_error(state, "--load '%s' should be a share as in 0.95", arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (o->trace.path && !o->trace.model)
-			argp_error(state, "--trace needs --model, as in llama3.1-8b@1");
-		if (o->of_trace && !o->trace.path)
-			argp_error(state, "--%s is of --trace, which is not given", o->of_trace);
-		return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
-	default: return ARGP_ERR_UNKNOWN;
+	default: return trace_option(&o->trace, key, arg, state);
 	}
 }
 

@@ -87,8 +87,7 @@ struct entry bench_plugin_entry(const struct data *d, const struct measured *m, 
 	const int has_parts = (e.made.prefill.kernel || !m->has[PHASE_PREFILL]) &&
 			      (e.made.decode.kernel || !m->has[PHASE_DECODE]);
 	e.runs = has_parts;
-	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && whole.kernel &&
-	    (!has_parts || !(parts < all)))
+	if (measured_is_mixed(m) && whole.kernel && (!has_parts || !(parts < all)))
 		e = (struct entry){ .runs = 1, .made = { .prefill = whole } };
 	return e;
 }

@@ -22,7 +22,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { LAYERS = 32, SETS = 24, TIMES = 5, LEAST = 256, MANY_PLANNERS = 33 };
 enum way { RECAPTURED, FROZEN, HOST, DEVICE, SWITCH, NUM_WAYS };
@@ -201,23 +200,16 @@ static enum attune_status put_lens(struct replay *r, int set)
 
 /* ---- replays ------------------------------------------------------------------------------ */
 
-static double now_us(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
-}
-
 /* Plans on the host and finds the graph of that plan; adds the time to host_us. */
 static struct graph *pick_graph(struct replay *r, int set)
 {
 	const attune_batch b = batch_of(r, set);
 	attune_plan plan;
-	const double begin = now_us();
+	const double begin = 1e6 * seconds_now();
 	if (attune_plan_batch(r->op, &b, &plan))
 		return NULL;
 	const int at = find_plan(r->known, r->num_known, &plan);
-	r->host_us += now_us() - begin;
+	r->host_us += 1e6 * seconds_now() - begin;
 	return at < 0 ? NULL : r->by_plan[at];
 }
 

@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { GROUP = 100, GROUPS = 25, CALLS = GROUP * GROUPS };
 
@@ -38,20 +37,13 @@ struct host {
 	int failed;
 };
 
-static double now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
-
 static enum attune_status one_group(const struct timed *t, double ns[GROUP])
 {
 	enum attune_status status = t->begin ? t->begin(t->arg) : ATTUNE_OK;
 	for (int i = 0; i < GROUP && !status; i++) {
-		const double begin = now_ns();
+		const double begin = 1e9 * seconds_now();
 		status = t->call(t->arg);
-		ns[i] = now_ns() - begin;
+		ns[i] = 1e9 * seconds_now() - begin;
 	}
 	const enum attune_status ended = t->end ? t->end(t->arg) : ATTUNE_OK;
 	return status ? status : ended;

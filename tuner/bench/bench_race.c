@@ -8,6 +8,7 @@
 #include "harness/measure/measure.h"
 #include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/launch/plugin_op.h"
 #include "kernels/launch/run.h"
 #include "tuner/data/data.h"
 #include "tuner/policy/policy.h"
@@ -171,7 +172,7 @@ static int call_made(struct call *c, const struct measured *m, const struct deci
 {
 	c->how = made->how;
 	c->at[1] = made->how == ATTUNE_STREAMS ? c->stage->workspace_bytes / 2 : 0;
-	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && !made->join)
+	if (measured_is_mixed(m) && !made->join)
 		return made->prefill.kernel && add_part(c, &made->prefill, PHASE_ALL, &m->shape);
 	if (m->has[PHASE_PREFILL] &&
 	    (!made->prefill.kernel || !add_part(c, &made->prefill, PHASE_PREFILL, &m->shape)))
@@ -191,7 +192,7 @@ static int foresee_part(struct binaries *b, const struct choice *choice, const a
 
 int bench_foresee(struct binaries *b, const struct measured *m, const struct entry *e)
 {
-	const int is_whole = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && !e->made.join;
+	const int is_whole = measured_is_mixed(m) && !e->made.join;
 	if (!e->runs || e->is_library)
 		return 1;
 	return (!m->has[PHASE_PREFILL] || foresee_part(b, &e->made.prefill, &m->shape)) &&
@@ -288,7 +289,7 @@ void stage_close(struct bench_stage *st)
 	if (!st->dev.ops)
 		return;
 	for (int i = 0; i < st->num_kept; i++) {
-		plugin_op_close(st->kept[i].plugin);
+		plugin_forget_op(st->kept[i].plugin);
 		if (st->kept[i].code)
 			st->dev.ops->unload(&st->dev, st->kept[i].code);
 	}

@@ -4,7 +4,6 @@
 #include "harness/scenario/scenario.h"
 #include "tuner/data/data.h"
 #include <math.h>
-#include <stdlib.h>
 
 enum { LEAST_CHUNK = 512, MOST_CHUNK = 2048, LEAST_DECODES = 16 };
 
@@ -49,8 +48,8 @@ static double *time_of_plan(struct hybrid *h, const struct data *d, const struct
 
 /* Uses times of one pass, against the best serial plan of all its races: a single race may lack a
  * good one. */
-void hybrid_look(const struct data *all, enum pass pass, int s, const struct pick *tuned,
-		 struct hybrid *h)
+static void hybrid_look(const struct data *all, enum pass pass, int s, const struct pick *tuned,
+			struct hybrid *h)
 {
 	struct data of_pass = *all, *d = &of_pass;
 	int choice;
@@ -84,40 +83,10 @@ static int was_compared(const struct hybrid *h)
 	       isfinite(h->us[WAY_SPLIT]);
 }
 
-struct hybrid *hybrids_find(const struct data *d, const struct pick *picks, int *n)
+int hybrid_find(const struct data *d, enum pass pass, int s, const struct pick *tuned,
+		struct hybrid *h)
 {
-	struct hybrid *h = malloc(sizeof *h * ((size_t)d->n + 1));
-	*n = 0;
-	for (int s = 0; h && s < d->n; s++) {
-		if (!is_hybrid(&d->v[s]))
-			continue;
-		hybrid_look(d, pass_of_plans(d, s), s, picks ? &picks[s] : NULL, &h[*n]);
-		*n += isfinite(h[*n].serial) && was_compared(&h[*n]);
-	}
-	return h;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-int hybrids_gains(const struct hybrid *h, int n, enum way way, double *v)
-{
-	int found = 0;
-	for (int i = 0; i < n; i++)
-		if (isfinite(h[i].us[way]))
-			v[found++] = h[i].serial / h[i].us[way];
-	if (found)
-		qsort(v, (size_t)found, sizeof *v, by_value);
-	return found;
-}
-
-double gains_mean(const double *v, int n)
-{
-	double sum = 0;
-	for (int i = 0; i < n; i++)
-		sum += log(v[i]);
-	return exp(sum / n);
+	hybrid_look(d, pass, s, tuned, h);
+	return is_hybrid(&d->v[s]) && pass == pass_of_plans(d, s) && isfinite(h->serial) &&
+	       was_compared(h);
 }

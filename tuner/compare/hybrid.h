@@ -20,16 +20,10 @@ struct hybrid {
 	double prefill_share; /* of the best times of both parts, in percent */
 	double us[NUM_WAYS];  /* the best time of each way; INFINITY: not measured */
 };
-/* Fills in one mixed scenario with any chunk, from times of one pass. pick: the header's, or
- * NULL. */
-void hybrid_look(const struct data *, enum pass, int scenario, const struct pick *,
-		 struct hybrid *);
-/* All such scenarios with a measured overlap, *n of them, for the caller to free. picks: [data->n]
- * of the header, or NULL. Returns NULL without memory. */
-struct hybrid *hybrids_find(const struct data *, const struct pick *picks, int *n);
-
-/* Speedups of one way over the serial plan, ascending, to v[n]; returns how many have a time. */
-int hybrids_gains(const struct hybrid *, int n, enum way, double *v);
-double gains_mean(const double *v, int n); /* geometric */
+/* Fills in one mixed scenario from times of one pass. tuned: the header's pick, or NULL. Returns whether
+ * it is a batch of one chunk and many decodes, this pass is its latest with plans, and an overlap
+ * was measured. */
+int hybrid_find(const struct data *, enum pass, int scenario, const struct pick *tuned,
+		struct hybrid *);
 
 #endif

@@ -76,7 +76,8 @@ int batch_uniform(const attune_batch *b, struct uniform *u)
 	return 1;
 }
 
-int is_few(const struct uniform *u)
+/* One sequence, or one of each kind. */
+static int is_few(const struct uniform *u)
 {
 	return u->seqs == (u->share == 50 ? 2 : 1);
 }
@@ -235,7 +236,7 @@ static int tuned_made(const struct ladder *l, const struct measured *m, int is_s
 int rung_made(const struct ladder *l, int rung, const struct measured *m, struct decided *out)
 {
 	const struct rung *r = &rungs[rung];
-	const int is_mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+	const int is_mixed = measured_is_mixed(m);
 	*out = (struct decided){ .join = 1 };
 	if (r->step[0].how == TUNED || r->step[0].how == STATIC)
 		return tuned_made(l, m, r->step[0].how == STATIC, out);
@@ -257,7 +258,7 @@ static const struct cell *cell_of_made(const struct data *d, int s, const struct
 	const struct cell *c = NULL;
 	struct pick p;
 	decided_pick(d, made, &p);
-	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && made->join) {
+	if (measured_is_mixed(m) && made->join) {
 		for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
 			const struct composed *plan = &d->plan[i];
 			if (plan->pass == PASS_A && plan->prefill == p.prefill &&

@@ -1,9 +1,6 @@
 /* ladder.h - the steps from the first kernel to the tuned choice, on batches of equal sequences, as
- * published for vLLM's Triton kernels (arXiv 2511.11581).
- *
- *   ladder.c      rungs as data, the plan of a rung for a batch, its measured time
- *   ladder_cmd.c  `attune ladder`: prints the table, and measures all rungs in one race
- *   plot_paper.c  the pictures */
+ * published for vLLM's Triton kernels (arXiv 2511.11581). A rung is data; ladder.c makes its plan for a
+ * batch and finds the measured time. */
 #ifndef TUNER_COMPARE_LADDER_H
 #define TUNER_COMPARE_LADDER_H
 
@@ -23,7 +20,6 @@ int batch_uniform(const attune_batch *, struct uniform *); /* 0: it is not */
  * sequences at figure_lengths. */
 enum { FIGURE_SEQS = 16, NUM_FIGURE_LENGTHS = 2 };
 extern const int figure_lengths[NUM_FIGURE_LENGTHS];
-int is_few(const struct uniform *);     /* one sequence, or one of each kind */
 int in_figures(const struct uniform *); /* it is a point of a figure */
 
 enum { MAX_RUNGS = 12, BASE_RUNG = 1 /* the Q block, the base of speedups */ };

@@ -14,6 +14,7 @@
  *   shape                half of the batches get that of another row
  *
  * Only integers are used, so that a database gives the same tree on any machine. */
+#include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
 #include "costmodel.h"
 #include "offers.h"
@@ -30,18 +31,9 @@ enum {
 };
 
 /* ---- random numbers ------------------------------------------------------------------------- */
-/* Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators", figure 17. */
-static unsigned long long next_bits(unsigned long long *state)
-{
-	unsigned long long z = *state += 0x9e3779b97f4a7c15ull;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
-}
-
 static long long below(unsigned long long *state, long long n)
 {
-	return (long long)(next_bits(state) % (unsigned long long)n);
+	return (long long)(random_bits(state) % (unsigned long long)n);
 }
 
 /* v x a random factor, interpolated between two neighbours of step: 17 factors in 1024ths, evenly

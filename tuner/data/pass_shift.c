@@ -71,7 +71,7 @@ static void compare(struct data *d, int scenario, double *ratio)
 				ratio[n++] = b->median_us / a->us;
 		}
 	}
-	if (!(m->has[PHASE_PREFILL] && m->has[PHASE_DECODE]))
+	if (!(measured_is_mixed(m)))
 		for (int p = 0; p < NUM_PHASES; p++)
 			again[p] |= again[PHASE_ALL] | again[PHASE_PREFILL] | again[PHASE_DECODE];
 	least_plans(d, scenario, &all, &both);

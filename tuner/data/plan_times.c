@@ -4,11 +4,6 @@
 #include "harness/base/base.h"
 #include <math.h>
 
-static int is_mixed(const struct measured *m)
-{
-	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
-}
-
 const struct cell *data_plan_cell(const struct data *d, enum pass pass, int scenario,
 				  const struct pick *p)
 {
@@ -85,13 +80,13 @@ const struct cell *data_pick_cell(const struct data *d, int scenario, const stru
 {
 	const struct measured *m = &d->v[scenario];
 	const enum phase phase = m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL;
-	const int choice = is_mixed(m) || !m->has[PHASE_DECODE] ? p->prefill : p->decode;
+	const int choice = measured_is_mixed(m) || !m->has[PHASE_DECODE] ? p->prefill : p->decode;
 	const struct cell *c = NULL;
-	if (is_mixed(m) && p->join) {
+	if (measured_is_mixed(m) && p->join) {
 		c = d->pass == PASS_B ? data_plan_cell(d, PASS_B, scenario, p) : NULL;
 		return c ? c : data_plan_cell(d, PASS_A, scenario, p);
 	}
-	if (!is_mixed(m))
+	if (!measured_is_mixed(m))
 		c = data_cell(d, scenario, phase, choice);
 	return c ? c : data_cell(d, scenario, PHASE_ALL, choice);
 }
@@ -109,11 +104,11 @@ int data_confirmed(const struct data *d, int scenario, const struct pick *p)
 	const signed char *again = &d->again[scenario * NUM_PHASES];
 	if (!again[PHASE_ALL] && !again[PHASE_PREFILL] && !again[PHASE_DECODE])
 		return 1;
-	if (is_mixed(m) && !p->join)
+	if (measured_is_mixed(m) && !p->join)
 		return is_confirmed(d, scenario, PHASE_ALL, p->prefill);
-	if (is_mixed(m) && data_plan_cell(d, PASS_B, scenario, p))
+	if (measured_is_mixed(m) && data_plan_cell(d, PASS_B, scenario, p))
 		return 1;
-	if (is_mixed(m) && p->how == ATTUNE_STREAMS)
+	if (measured_is_mixed(m) && p->how == ATTUNE_STREAMS)
 		return 0;
 	return (!m->has[PHASE_PREFILL] || is_confirmed(d, scenario, PHASE_PREFILL, p->prefill)) &&
 	       (!m->has[PHASE_DECODE] || is_confirmed(d, scenario, PHASE_DECODE, p->decode));

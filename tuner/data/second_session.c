@@ -3,10 +3,14 @@
  * Scores compare medians of pass B. Two sessions may run on two cards, or one card may be warmer, so
  * their medians differ for no reason of the choices. So a scenario's times of pass B are those of
  * one run. Of the runs that measured at least half as many of its cells and plans as the run with
- * most, the newest counts. */
+ * most, the newest counts.
+ *
+ * In a scenario of the gate the newest run counts, however few it measured: `attune tune` compares
+ * two rules there, by a race of their picks alone. */
 #include "data.h"
 #include "filling.h"
 #include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
 #include <stdlib.h>
 
 static int run_of(const struct cell *c)
@@ -34,7 +38,7 @@ static int list_runs(const struct data *d, int scenario, int *run)
 }
 
 /* The run that counts; -1: pass B did not measure the scenario. */
-static int session_of(int *run, int n)
+static int session_of(int *run, int n, int is_gate)
 {
 	int most = 0, session = -1;
 	qsort(run, (size_t)n, sizeof *run, by_number);
@@ -44,7 +48,7 @@ static int session_of(int *run, int n)
 	}
 	for (int i = 0, same = 0; i < n; i++) {
 		same = i && run[i] == run[i - 1] ? same + 1 : 1;
-		session = 2 * same >= most ? run[i] : session;
+		session = is_gate || 2 * same >= most ? run[i] : session;
 	}
 	return session;
 }
@@ -86,7 +90,8 @@ int sessions_choose(struct data *d)
 	int *session = malloc(sizeof *session * ((size_t)d->n + 1));
 	const int done = run && session;
 	for (int s = 0; done && s < d->n; s++)
-		session[s] = session_of(run, list_runs(d, s, run));
+		session[s] =
+		    session_of(run, list_runs(d, s, run), split_is_gate(d->v[s].split));
 	if (done) {
 		keep_cells(d, session);
 		keep_plans(d, session);

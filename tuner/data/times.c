@@ -49,28 +49,26 @@ double data_time(const struct data *d, int scenario, enum phase phase, int choic
 	return cells_time(d, scenario, &c);
 }
 
-static int is_mixed(const struct measured *m)
-{
-	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
-}
-
 double cells_part_time(const struct data *d, int scenario, const struct cells of[2])
 {
 	const double part = cells_time(d, scenario, &of[0]);
-	return isfinite(part) || is_mixed(&d->v[scenario]) ? part : cells_time(d, scenario, &of[1]);
+	return isfinite(part) || measured_is_mixed(&d->v[scenario])
+		   ? part
+		   : cells_time(d, scenario, &of[1]);
 }
 
 double data_part_time(const struct data *d, int scenario, enum phase phase, int choice)
 {
 	const double part = data_time(d, scenario, phase, choice);
-	if (isfinite(part) || is_mixed(&d->v[scenario]))
+	if (isfinite(part) || measured_is_mixed(&d->v[scenario]))
 		return part;
 	return data_time(d, scenario, PHASE_ALL, choice);
 }
 
 int cells_confirmed(const struct data *d, int scenario, const struct cells of[2])
 {
-	return is_ok(of[0].of[PASS_B]) || (!is_mixed(&d->v[scenario]) && is_ok(of[1].of[PASS_B]));
+	return is_ok(of[0].of[PASS_B]) ||
+	       (!measured_is_mixed(&d->v[scenario]) && is_ok(of[1].of[PASS_B]));
 }
 
 int measured_again(const struct data *d, int scenario, enum phase phase)

@@ -1,6 +1,6 @@
-/* emit.c - writes a forest as generated/attune_<gpu>.h: provenance, choices, the binaries to ship,
- * and one function for each decision. The text depends only on the database: no date, no path, rows
- * in a fixed order, integers in all code.
+/* emit.c - writes a forest as generated/attune_<gpu>.h: provenance, the shapes that were measured,
+ * choices, and one function for each decision. The text depends only on the database: no date, no
+ * path, rows in a fixed order, integers in all code.
  *
  * parse.c reads the header back, so both must change together. */
 #include "emit.h"
@@ -28,21 +28,33 @@ static void emit_defines(const struct emitter *e)
 	fprintf(e->out, "#define ATTUNE_%s_GPU \"%s\"\n", e->upper, e->f->gpu);
 	fprintf(e->out, "#define ATTUNE_%s_ARCH \"%s\"\n", e->upper, e->d->run.device.arch);
 	emit_kernels(e);
-	fprintf(e->out, "#define ATTUNE_%s_OVERLAPS %d\n\n", e->upper, forest_overlaps(e->f));
+	emit_shapes(e);
+}
+
+/* Blanks behind a word, so that the next column is aligned. */
+static int padding(int widest, const char *word)
+{
+	return widest - (int)strlen(word);
 }
 
 static void emit_choices(const struct emitter *e)
 {
 	char text[MAX_CHOICE_TEXT];
+	int name = 0, kernel = 0;
+	for (int i = 0; i < e->f->num_choices; i++) {
+		name = (int)max_of(name, (long long)strlen(e->name[i]));
+		kernel = (int)max_of(kernel, (long long)strlen(e->f->choice[i].kernel->name));
+	}
 	fprintf(e->out,
-		"/*     id  name, kernel, tunables; the most used first */\n#define "
+		"\n/*     id  name, kernel, tunables; the most used first */\n#define "
 		"ATTUNE_%s_CHOICES(CHOICE)",
 		e->upper);
 	for (int i = 0; i < e->f->num_choices; i++) {
 		const struct choice *c = &e->f->choice[i];
 		config_text(text, sizeof text, &c->config, c->kernel->space);
-		fprintf(e->out, " \\\n\tCHOICE(%2d, %s, %s, \"%s\")", i, e->name[i],
-			c->kernel->name, text);
+		fprintf(e->out, " \\\n\tCHOICE(%2d, %s, %*s%s, %*s\"%s\")", i, e->name[i],
+			padding(name, e->name[i]), "", c->kernel->name,
+			padding(kernel, c->kernel->name), "", text);
 	}
 	fputs("\n\n", e->out);
 }
@@ -52,21 +64,20 @@ static void emit_enum(const struct emitter *e)
 {
 	const char *gpu = e->f->gpu;
 	fprintf(e->out,
-		"enum attune_%s_says {\n"
 		"#define ATTUNE_%s_SAYS(id, name, kernel, tunables) %s_##name = id,\n"
+		"enum attune_%s_says {\n"
 		"\tATTUNE_%s_CHOICES(ATTUNE_%s_SAYS)\n"
-		"#undef ATTUNE_%s_SAYS\n",
-		gpu, e->upper, gpu, e->upper, e->upper, e->upper);
-	fprintf(e->out,
-		"\t%s_defaults = %d, /* the kernels' defaults */\n"
-		"\t%s_serial = %d, /* the prefill part, then the decode part */\n"
-		"\t%s_streams = %d /* both at the same time, on two streams */\n"
+		"\t%s_defaults = %d, %s_serial = %d, %s_streams = %d\n"
 		"};\n\n",
-		gpu, SAYS_DEFAULTS, gpu, SAYS_SERIAL, gpu, SAYS_STREAMS);
+		e->upper, gpu, gpu, e->upper, e->upper, gpu, SAYS_DEFAULTS, gpu, SAYS_SERIAL, gpu,
+		SAYS_STREAMS);
 }
 
 static void emit_costs(const struct emitter *e)
 {
+	int name = 0;
+	for (int i = 0; i < e->f->num_costs; i++)
+		name = (int)max_of(name, (long long)strlen(e->name[e->f->costs[i].id]));
 	if (e->f->num_costs)
 		fputs("/*       choice, head size, slots, start in keys; path, split, segments, "
 		      "merge in fs */\n",
@@ -75,9 +86,10 @@ static void emit_costs(const struct emitter *e)
 	for (int i = 0; i < e->f->num_costs; i++) {
 		const struct selector_costs *row = &e->f->costs[i];
 		const struct segment_costs *c = &row->costs;
-		fprintf(e->out, " \\\n\tSEGMENTS(%s_%s, %d, %d, %d, %lld, %lld, %lld, %lld)",
-			e->f->gpu, e->name[row->id], row->head_size, c->slots, c->start, c->path,
-			c->split, c->segments, c->merge);
+		fprintf(
+		    e->out, " \\\n\tSEGMENTS(%s_%s, %*s%3d, %2d, %3d, %8lld, %10lld, %9lld, %7lld)",
+		    e->f->gpu, e->name[row->id], padding(name, e->name[row->id]), "",
+		    row->head_size, c->slots, c->start, c->path, c->split, c->segments, c->merge);
 	}
 	fputs("\n\n", e->out);
 }
@@ -99,8 +111,16 @@ static void emit_action(const struct emitter *e, enum decision decision, int act
 	const char *word = says_word(decision, action);
 	if (decision == DECIDE_EARLY)
 		fprintf(e->out, "%d", action);
+	else if (!word && decision >= NUM_DECISIONS)
+		fputs(e->plugin_name[action], e->out);
 	else
-		fprintf(e->out, "%s_%s", e->f->gpu, word ? word : e->name[action]);
+		fputs(word ? word : e->name[action], e->out);
+}
+
+/* A tree over plug-ins has what ours would take. */
+static int has_next(enum decision decision, const struct node *v)
+{
+	return decision < NUM_DECISIONS ? v->runner_up != SAYS_DEFAULTS : v->action != SAYS_OURS;
 }
 
 /* here: the leaf's scenarios that were measured on this GPU; -1: all of them */
@@ -108,7 +128,8 @@ static void emit_leaf(const struct emitter *e, enum decision decision, const str
 		      int here)
 {
 	FILE *out = e->out;
-	fputs("return ", out);
+	fprintf(out, "return %s%s", decision == DECIDE_EARLY ? "" : e->f->gpu,
+		decision == DECIDE_EARLY ? "" : "_");
 	emit_action(e, decision, v->action);
 	fputs(";", out);
 	if (!v->support) {
@@ -124,7 +145,7 @@ static void emit_leaf(const struct emitter *e, enum decision decision, const str
 			exp(v->p95 / 1e6));
 	else
 		fputs(", not legal in all of them: else the defaults", out);
-	if (v->runner_up != SAYS_DEFAULTS && is_known(v->runner_up_cost, v->weight)) {
+	if (has_next(decision, v) && is_known(v->runner_up_cost, v->weight)) {
 		fputs("; next ", out);
 		emit_action(e, decision, v->runner_up);
 		fprintf(out, ", %.3f", mean_slowdown(v->runner_up_cost, v->weight));
@@ -142,28 +163,32 @@ static void indent(FILE *out, int depth)
 		putc('\t', out);
 }
 
-/* No else is needed: everything below a threshold returns. here: as for emit_leaf, by node; NULL:
- * all scenarios were measured here. */
+/* A branch that is a leaf stands on the line of its condition, and the rest follows without braces or
+ * else: everything in a branch returns. here: as for emit_leaf, by node; NULL: all scenarios were
+ * measured here. */
 static void emit_node(const struct emitter *e, enum decision decision, const int *here, int node,
 		      int depth)
 {
 	const struct tree *t = &e->f->tree[decision];
 	const struct node *v = &t->v[node];
-	FILE *out = e->out;
-	indent(out, depth);
+	indent(e->out, depth);
 	if (v->feature < 0) {
 		emit_leaf(e, decision, v, here ? here[node] : -1);
 		return;
 	}
-	const int braces = t->v[v->below].feature >= 0;
-	fprintf(out, "if (f->%s <= %lld)%s\n", feature_names[v->feature], v->threshold,
-		braces ? " {" : "");
-	emit_node(e, decision, here, v->below, depth + 1);
-	if (braces) {
-		indent(out, depth);
-		fputs("}\n", out);
+	const int below = t->v[v->below].feature < 0, above = t->v[v->above].feature < 0;
+	const int first = above && !below ? v->above : v->below;
+	fprintf(e->out, "if (f->%s %s %lld) ", feature_names[v->feature],
+		first == v->below ? "<=" : ">", v->threshold);
+	if (below || above) {
+		emit_leaf(e, decision, &t->v[first], here ? here[first] : -1);
+	} else {
+		fputs("{\n", e->out);
+		emit_node(e, decision, here, first, depth + 1);
+		indent(e->out, depth);
+		fputs("}\n", e->out);
 	}
-	emit_node(e, decision, here, v->above, depth);
+	emit_node(e, decision, here, first == v->below ? v->above : v->below, depth);
 }
 
 /* For each node the training scenarios that end there and were measured on this GPU, for the caller
@@ -181,20 +206,17 @@ static int *count_here(const struct emitter *e, enum decision decision)
 	return here;
 }
 
-static void emit_trees(const struct emitter *e)
+static void emit_tree(const struct emitter *e, enum decision t)
 {
-	for (int t = 0; t < forest_decisions(e->f); t++) {
-		const struct tree *tree = &e->f->tree[t];
-		int *here = count_here(e, (enum decision)t);
-		fprintf(e->out,
-			"ATTUNE_SELECT int attune_%s_%s(const struct attune_features *f)\n{\n",
-			e->f->gpu, decision_names[t]);
-		if (tree->v[0].feature < 0)
-			fputs("\t(void)f;\n", e->out);
-		emit_node(e, (enum decision)t, here, 0, 1);
-		fputs("}\n\n", e->out);
-		free(here);
-	}
+	const struct tree *tree = &e->f->tree[t];
+	int *here = count_here(e, t);
+	fprintf(e->out, "ATTUNE_SELECT int attune_%s_%s(const struct attune_features *f)\n{\n",
+		e->f->gpu, decision_names[t]);
+	if (tree->v[0].feature < 0)
+		fputs("\t(void)f;\n", e->out);
+	emit_node(e, t, here, 0, 1);
+	fputs("}\n\n", e->out);
+	free(here);
 }
 
 char *forest_emit(const struct forest *f, const struct data *d)
@@ -207,16 +229,18 @@ char *forest_emit(const struct forest *f, const struct data *d)
 		return NULL;
 	for (int i = 0; f->gpu[i]; i++)
 		e.upper[i] = (char)toupper((unsigned char)f->gpu[i]);
-	name_choices(f, e.name);
+	name_choices(f->choice, f->num_choices, e.name);
+	name_choices(f->plugin, f->num_plugins, e.plugin_name);
 	emit_top(&e);
 	emit_defines(&e);
 	emit_choices(&e);
 	emit_enum(&e);
 	emit_costs(&e);
-	done = emit_binaries(&e);
-	emit_trees(&e);
+	for (int t = 0; t < forest_decisions(f); t++)
+		emit_tree(&e, (enum decision)t);
+	emit_plugins(&e, emit_tree);
 	fputs("#endif\n", e.out);
-	done &= !ferror(e.out);
+	done = !ferror(e.out);
 	if (fclose(e.out) || !done) {
 		free(text);
 		return NULL;

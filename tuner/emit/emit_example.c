@@ -1,5 +1,5 @@
-/* emit_example.c - writes, for the comment on top of a header, the features that its trees test
- * and what they decide for one batch, so that a reader can follow a decision by hand. */
+/* emit_example.c - writes, for the comment on top of a header, how its trees decide for one batch, so
+ * that a reader can follow a decision by hand. */
 #include "writing.h"
 #include "tuner/data/data.h"
 #include "tuner/tree/tree.h"
@@ -7,12 +7,6 @@
 #include <string.h>
 
 enum { SEQS = 32, KEYS = 4096 };
-
-static const char *const meanings[ATTUNE_NUM_FEATURES] = {
-#define FEATURE(name, replay, meaning) meaning,
-#include "kernels/features.def"
-#undef FEATURE
-};
 
 /* The shape of the example, with the types that were measured. */
 static attune_shape example_shape(const struct data *d)
@@ -38,31 +32,37 @@ static void example_part(struct part *p, const attune_shape *shape, const struct
 	part_make(p, PHASE_DECODE, shape, &batch, dev);
 }
 
-static int is_tested(const struct forest *f, int feature)
+/* The tests from the root to the leaf: "head_size 128 > 64, skew 16 <= 52, ...". */
+static int emit_path(FILE *out, const struct tree *t, const struct attune_features *f)
 {
-	for (int t = 0; t < forest_decisions(f); t++)
-		for (int i = 0; i < f->tree[t].n; i++)
-			if (f->tree[t].v[i].feature == feature)
-				return 1;
-	return 0;
-}
-
-static void emit_features(const struct emitter *e, const struct part *p)
-{
-	const long long *value = (const long long *)&p->f;
-	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
-		if (is_tested(e->f, i))
-			fprintf(e->out, " *   %-15s %8lld  %s\n", feature_names[i], value[i],
-				meanings[i]);
+	enum { WIDTH = 100 };
+	const long long *value = (const long long *)f;
+	int node = 0, column = WIDTH;
+	while (t->v[node].feature >= 0) {
+		const struct node *v = &t->v[node];
+		const int below = value[v->feature] <= v->threshold;
+		char test[120];
+		const int next = below ? v->below : v->above;
+		const int n =
+		    snprintf(test, sizeof test, " %s %lld %s %lld%s", feature_names[v->feature],
+			     value[v->feature], below ? "<=" : ">", v->threshold,
+			     t->v[next].feature < 0 ? ":" : ",");
+		if (column + n > WIDTH)
+			column = fprintf(out, "%s *  ", node ? "\n" : "") - !!node;
+		fputs(test, out);
+		column += n;
+		node = next;
+	}
+	fputs(node ? "\n *  " : " *  ", out);
+	return t->v[node].action;
 }
 
 /* "h200_ring_8x16 with SEGMENTS=2" */
 static void emit_decision(const struct emitter *e, const attune_shape *shape, const struct part *p)
 {
-	const struct tree *t = &e->f->tree[DECIDE_DECODE];
-	const int id = t->v[tree_leaf(t, &p->f)].action;
+	const int id = emit_path(e->out, &e->f->tree[DECIDE_DECODE], &p->f);
 	struct config made;
-	fprintf(e->out, " * The example runs %s_%s", e->f->gpu, id < 0 ? "defaults" : e->name[id]);
+	fprintf(e->out, " %s_%s", e->f->gpu, id < 0 ? "defaults" : e->name[id]);
 	if (id >= 0) {
 		const struct choice *c = &e->f->choice[id];
 		const int axis = worked_out_axis(c);
@@ -82,15 +82,12 @@ void emit_example(const struct emitter *e)
 	const attune_shape shape = example_shape(e->d);
 	struct part p;
 	example_part(&p, &shape, &e->d->run.device);
-	fprintf(
-	    e->out,
-	    " *\n"
-	    " * Features that the functions test, with their values in an example: %d decodes of\n"
-	    " * %d keys, %d query heads, %d KV heads, head size %d, page size %d.\n"
-	    " *\n",
-	    SEQS, KEYS, shape.num_query_heads, shape.num_kv_heads, shape.head_size,
-	    shape.page_size);
-	emit_features(e, &p);
-	fputs(" *\n", e->out);
+	fprintf(e->out,
+		" *\n"
+		" * Example: %d decodes of %d keys, %d query heads, %d KV heads, head size %d, "
+		"page size "
+		"%d:\n",
+		SEQS, KEYS, shape.num_query_heads, shape.num_kv_heads, shape.head_size,
+		shape.page_size);
 	emit_decision(e, &shape, &p);
 }

@@ -35,12 +35,15 @@ const struct kernel *forest_next_kernel(const struct forest *f, const struct ker
 	return NULL;
 }
 
+enum { KERNELS_A_LINE = 2 };
+
 void emit_kernels(const struct emitter *e)
 {
 	const char *where = backend_of(e->f) == BACKEND_CPU ? "cpu" : "gpu";
+	int n = 0;
 	fprintf(e->out, "#define ATTUNE_%s_KERNELS(KERNEL)", e->upper);
-	for (const struct kernel *k = NULL; (k = forest_next_kernel(e->f, k)) != NULL;)
-		fprintf(e->out, " \\\n\tKERNEL(%s, %s, 0x%016llxull)", where, k->name,
-			kernel_hash(k));
+	for (const struct kernel *k = NULL; (k = forest_next_kernel(e->f, k)) != NULL; n++)
+		fprintf(e->out, "%sKERNEL(%s, %s, 0x%016llxull)",
+			n % KERNELS_A_LINE ? " " : " \\\n\t", where, k->name, kernel_hash(k));
 	fprintf(e->out, " \\\n\tKERNEL(rules, features, 0x%016llxull)\n", rules_hash());
 }

@@ -58,8 +58,9 @@ static void emit_noise(const struct emitter *e)
 	static const char *const bands[NOISE_BANDS] = { "below 20 us", "below 200 us", "above" };
 	const struct noise *n = &e->d->noise;
 	for (int b = 0; b < NOISE_BANDS; b++)
-		fprintf(e->out, " *   %-9s %.2f %% %s (%d A/A pairs)\n", b ? "" : "noise",
-			100 * n->floor[b], bands[b], n->pairs[b]);
+		fprintf(e->out, "%s%.2f %% %s (%d%s)", b ? ", " : " *   noise     ",
+			100 * n->floor[b], bands[b], n->pairs[b], b ? "" : " A/A pairs");
+	putc('\n', e->out);
 }
 
 /* The number of scored scenarios with pass B times. */
@@ -75,8 +76,7 @@ static void emit_passes(const struct emitter *e)
 		return;
 	fprintf(e->out, " *   scored    by second-pass times in %d of %d scenarios", again, s.n);
 	if (again)
-		fprintf(e->out, "; %d picks there have\n *             first-pass times only",
-			s.unconfirmed);
+		fprintf(e->out, "; %d picks have first-pass times only", s.unconfirmed);
 	putc('\n', e->out);
 }
 
@@ -99,7 +99,7 @@ static void emit_making(const struct emitter *e)
 			" *   %-9s slowdown with the best of 1, 2, ... choices for each scenario:",
 			decision_names[t]);
 		for (int k = 0; k < m->portfolio.n; k++) {
-			fputs(k % 8 ? "" : "\n *            ", e->out);
+			fputs(k % 12 ? "" : "\n *            ", e->out);
 			emit_mean(e->out, 3, m->portfolio.mean[k]);
 		}
 		if (m->exact > 0) {
@@ -113,57 +113,6 @@ static void emit_making(const struct emitter *e)
 		}
 		putc('\n', e->out);
 	}
-}
-
-// clang-format off
-static const char formula_words[] =
-    " *\n"
-    " * SEGMENTS=balance(slots, start, launch, merge): the legal value v of the axis with the least\n"
-    " * cost; of equal costs the smallest v. Costs are in keys, rounded down:\n"
-    " *\n"
-    " *   cost(v) = ceil(B v / (units slots)) (mean / v + start)   waves of blocks\n"
-    " *           + (longest - mean) / v                           last block of the longest sequence\n"
-    " *           + (v > 1 ? launch : 0) + merge v                 reduction\n"
-    " *\n"
-    " *   B        blocks at v = 1\n"
-    " *   slots    blocks that a unit runs at a time; 0: as many as its shared memory holds\n"
-    " *   mean     min(mean_seq, keys_per_query)\n"
-    " *   longest  max_seq\n";
-
-static const char costs_words[] =
-    " *\n"
-    " * SEGMENTS=fitted: the legal value v of the axis with the least cost; of equal costs the\n"
-    " * smallest v. Costs are in fs, fitted to training scenarios. kernels/segments.h has the code.\n"
-    " *\n"
-    " *   cost(v) = path K + (v > 1 ? split + segments v + merge v R : 0)\n"
-    " *\n"
-    " *   path ... merge  the SEGMENTS row of the choice and head size; without such a row, that of\n"
-    " *                   the next larger head size, else of the largest\n"
-    " *   R        query tokens x query heads\n"
-    " *   K        keys of the slot that finishes last, of S = units x slots:\n"
-    " *            n <= S: longest; n > S: max(longest, mean n / S + idle + longest - mean)\n"
-    " *   n        blocks of the launch at v segments\n"
-    " *   mean     keys of an average block, up to whole tiles, plus start\n"
-    " *   longest  keys of the longest block, counted the same way\n"
-    " *   idle     keys lost to idle slots in the last wave, / S\n";
-// clang-format on
-
-/* Explains "balance(...)" if a choice uses it. */
-static void emit_formulas(const struct emitter *e)
-{
-	int used = 0;
-	for (int i = 0; i < e->f->num_choices; i++)
-		used |= config_is_formula(&e->f->choice[i].config, e->f->choice[i].kernel->space);
-	if (used)
-		fputs(formula_words, e->out);
-}
-
-/* Explains SEGMENTS=fitted if a choice uses it. */
-static void emit_costs_words(const struct emitter *e)
-{
-	if (!e->f->num_costs)
-		return;
-	fputs(costs_words, e->out);
 }
 
 static void emit_slowdown(FILE *out, double v)
@@ -199,7 +148,7 @@ static void emit_scores(const struct emitter *e)
 	fputs(" *\n"
 	      " * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: "
 	      "plans\n"
-	      " * without a measured time, which geomean, p95 and worst leave out.\n"
+	      " * that were not measured, left out of the other columns.\n"
 	      " *\n"
 	      " *   policy      split                scenarios no time geomean     p95   worst "
 	      "within "
@@ -213,53 +162,47 @@ static void emit_scores(const struct emitter *e)
 	free(picks);
 }
 
-/* How to get from a batch to its kernels. */
+/* How to get from a batch to its kernels, and what else stands in the header. */
 static void emit_use(const struct emitter *e)
 {
 	const char *gpu = e->f->gpu;
 	fprintf(
 	    e->out,
 	    " *\n"
-	    " * Queries of at most %d tokens are decodes, longer ones prefills.\n"
+	    " * Queries of at most %d tokens are decodes, longer ones prefills. f: the features "
+	    "(features.def)\n"
+	    " * of either part, for overlap of the whole batch.\n"
 	    " *\n"
-	    " *   attune_%s_prefill(f)  the choice for the prefills; f: their features\n"
-	    " *   attune_%s_decode(f)   the choice for the decodes; f: their features\n"
-	    " *   attune_%s_overlap(f)  how a batch with both runs; f: features of all sequences\n"
-	    " *       serial   the prefills, then the decodes\n"
-	    " *       streams  both at the same time, on two streams\n"
-	    " *       a choice of a fused kernel: it runs the whole batch in one launch\n"
-	    " *       any other choice: it runs the prefills; the decodes run on a second stream\n",
+	    " *   attune_%s_prefill(f), attune_%s_decode(f)   the choice that runs the part\n"
+	    " *   attune_%s_overlap(f)   serial: the prefills, then the decodes; streams: both at "
+	    "the same time,\n"
+	    " *       on two streams; a choice of a fused kernel: it runs the whole batch; any "
+	    "other choice:\n"
+	    " *       it runs the prefills, beside the decodes on a second stream\n",
 	    DECODE_MAX_QUERY, gpu, gpu, gpu);
 	if (forest_says_early(e->f))
 		fprintf(e->out,
-			" *   attune_%s_early(f)    the value of a kernel's tunable EARLY if the "
-			"caller lets\n"
-			" *       launches begin early; f: features of the part. Its slowdowns are "
-			"against the\n"
-			" *       best value.\n",
+			" *   attune_%s_early(f)   EARLY of a part's choice if the caller lets "
+			"launches "
+			"begin early;\n"
+			" *       its slowdowns are against the best value\n",
 			gpu);
 }
 
-/* What the BINARY rows and the comments of leaves mean. */
-static void emit_leaf_words(const struct emitter *e)
-{
-	fputs(" *\n"
-	      " * BINARIES lists what to compile for the measured shapes: kernel, head sizes, "
-	      "types,\n"
-	      " * tunables.\n"
-	      " *\n"
-	      " * Comment of a leaf: number of training scenarios, their geomean slowdown and p95; "
-	      "next: the\n"
-	      " * second-best choice and its geomean; a remark. Slowdowns are of the whole plan, "
-	      "with the\n"
-	      " * best choice for the other part.\n"
-	      " *\n"
-	      " *   few      the leaf has only one or two training scenarios\n"
-	      " *   guarded  some batches of the leaf break a rule of the choice; for these the "
-	      "library\n"
-	      " *            runs the kernels' defaults\n",
-	      e->out);
-}
+static const char leaf_words[] =
+    " *\n"
+    " * Comment of a leaf: its training scenarios, their slowdown (geomean, p95) with the best "
+    "choice "
+    "for\n"
+    " * the other part; next: the second-best choice. few: one or two scenarios. guarded: some "
+    "batches "
+    "of\n"
+    " * the leaf break a rule of the choice; for these the library runs the kernels' defaults.\n"
+    " *\n"
+    " * SHAPES: measured head sizes and types, for which the choices are compiled. "
+    "SEGMENTS=fitted, "
+    "=balance:\n"
+    " * the number of segments that costs least (kernels/segments.h).\n";
 
 void emit_top(const struct emitter *e)
 {
@@ -285,8 +228,6 @@ void emit_top(const struct emitter *e)
 	emit_scores(e);
 	emit_use(e);
 	emit_example(e);
-	emit_formulas(e);
-	emit_costs_words(e);
-	emit_leaf_words(e);
+	fputs(leaf_words, out);
 	fputs(" */\n", out);
 }

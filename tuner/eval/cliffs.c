@@ -27,7 +27,8 @@ long long feature_value(const struct attune_features *f, int feature)
 	return ((const long long *)f)[feature];
 }
 
-int tree_passes(const struct tree *t, int node, const struct attune_features *f)
+/* Whether these features pass that node. */
+static int tree_passes(const struct tree *t, int node, const struct attune_features *f)
 {
 	int at = 0;
 	while (at != node && t->v[at].feature >= 0)
@@ -85,7 +86,7 @@ static double time_with(const struct walk *w, int s, int action)
 		decided_pick(w->d, &plan, &p);
 		return data_plan_time(w->d, s, &p);
 	}
-	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE])
+	if (measured_is_mixed(m))
 		beside =
 		    data_best(w->d, s, phase == PHASE_DECODE ? PHASE_PREFILL : PHASE_DECODE, &any);
 	if (!action_or_default(w->d, w->f, w->decision, action, m, &made))

@@ -10,7 +10,6 @@
 #include "tuner/commands.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
-#include "tuner/induce/induce.h"
 #include "tuner/policy/policy.h"
 #include <argp.h>
 #include <math.h>
@@ -18,11 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_CLIFFS = 256, OPT_CURVE, OPT_TRACE, OPT_LOAD, OPT_STEPS, OPT_REQUESTS, OPT_BATCHED };
+enum { OPT_CLIFFS = 256, OPT_CURVE, OPT_WITH };
 
 struct options {
-	const char *gpu, *db, *header, *split;
-	const char *of_trace; /* an option that was given and needs --trace */
+	const char *gpu, *db, *header, *split, *with;
 	enum format format;
 	int cliffs, curve;
 	struct trace_options trace;
@@ -35,6 +33,7 @@ static const struct argp_option rows[] = {
 	{ "header", 'H', "WHICH", 0,
 	  "committed (generated/attune_NAME.h), induced (learned now, not written) or a file (committed)", 0 },
 	{ "split", 'S', "NAME", 0, "Only this split: train, heldout (all of them), heldout_blocked ...", 0 },
+	{ "with", OPT_WITH, "NAMES", 0, "Also the rules with these plug-ins, learned now as induce --with does", 0 },
 	{ "cliffs", OPT_CLIFFS, NULL, 0, "The cost of crossing each threshold of the trees", 0 },
 	{ "curve", OPT_CURVE, NULL, 0, "Slowdown with other numbers of leaves, variants and scenarios", 0 },
 	{ "trace", OPT_TRACE, "FILE", 0, "Estimate the attention time of a simulated trace (CSV) by policy", 0 },
@@ -48,49 +47,19 @@ static const struct argp_option rows[] = {
 };
 // clang-format on
 
-static int whole(const char *arg, struct argp_state *state, const char *what)
-{
-	char *end;
-	const long v = strtol(arg, &end, 10);
-	if (*end || v < 1 || v > 1000000000)
-		argp_error(state, "--%s '%s' should be a whole number, 1 or more", what, arg);
-	return (int)v;
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
-	char *end;
 	switch (key) {
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case 'H': o->header = arg; return 0;
 	case 'S': o->split = arg; return 0;
-	case 'm': o->of_trace = "model", o->trace.model = arg; return 0;
+	case OPT_WITH: o->with = arg; return 0;
 	case OPT_CLIFFS: o->cliffs = 1; return 0;
 	case OPT_CURVE: o->curve = 1; return 0;
-	case OPT_TRACE: o->trace.path = arg; return 0;
-	case OPT_STEPS: o->trace.steps = whole(arg, state, o->of_trace = "steps"); return 0;
-	case OPT_REQUESTS:
-		o->trace.requests = whole(arg, state, o->of_trace = "requests");
-		return 0;
-	case OPT_BATCHED:
-		o->trace.max_batched = whole(arg, state, o->of_trace = "max-batched-tokens");
-		return 0;
-	case OPT_LOAD:
-		o->of_trace = "load";
-		o->trace.load = strtod(arg, &end);
-		if (*end || !(o->trace.load > 0 && o->trace.load <= 10))
-			argp_error(state, "--load '%s' should be a share as in 0.95", arg);
-		return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
-	case ARGP_KEY_END:
-		if (o->trace.path && !o->trace.model)
-			argp_error(state, "--trace needs --model, as in llama3.1-8b@1");
-		if (o->of_trace && !o->trace.path)
-			argp_error(state, "--%s is of --trace, which is not given", o->of_trace);
-		return 0;
-	default: return ARGP_ERR_UNKNOWN;
+	default: return trace_option(&o->trace, key, arg, state);
 	}
 }
 
@@ -114,7 +83,8 @@ static const struct argp help = {
 	"estimates_ns, the same with the cost estimates.\n\n"
 	"Examples:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
 	"json\n  attune eval --gpu h200 --cliffs --split heldout\n  attune eval --gpu h200 "
-	"--trace mine.csv --model llama3.1-8b@1 --load 0.9",
+	"--trace mine.csv --model llama3.1-8b@1 --load 0.9\n  attune eval --gpu h200 --db "
+	"results/h200_peers.sqlite --trace mine.csv --model llama3.1-8b@1 --with fa3",
 	NULL,
 	NULL,
 	NULL
@@ -164,7 +134,6 @@ static int judge(const struct data *d, const struct forest *f, struct report *r)
 struct extras {
 	struct overlaps overlaps[2]; /* training scenarios, held-out scenarios */
 	struct earliness early[2];
-	struct energy energy[2];
 	double ns, plan_ns;
 	const char *timed; /* "compiled" or "interpreted" */
 	int thresholds, cliffs;
@@ -204,8 +173,7 @@ static int gather(struct extras *x, const struct data *d, const struct forest *f
 	x->audit = read_audit(db, d->gpu);
 	count_overlaps(d, f, x->overlaps);
 	x->steepest = 1;
-	if (!count_early(d, f, x->early) || !count_energy(d, f, x->energy) ||
-	    !cliffs_find(d, f, &cliff, &x->thresholds))
+	if (!count_early(d, f, x->early) || !cliffs_find(d, f, &cliff, &x->thresholds))
 		return 0;
 	for (int i = 0; i < x->thresholds; i++) {
 		x->cliffs += cliff[i].crossing > cliff_limit;
@@ -266,7 +234,6 @@ static void json_extras(struct json_out *o, const struct data *d, const struct e
 	json_audit(o, &x->audit);
 	overlaps_json(o, x->overlaps);
 	early_json(o, x->early);
-	energy_json(o, d, x->energy);
 	out_number(o, "select_ns", x->ns, 1);
 	out_number(o, "estimates_ns", x->plan_ns, 1);
 }
@@ -304,7 +271,6 @@ static void print_heading(const struct data *d, const struct forest *f, const st
 	       n->pairs[2], x->cliffs, x->thresholds, 100 * (cliff_limit - 1));
 	overlaps_print(x->overlaps);
 	early_print(x->early);
-	energy_print(d, x->energy);
 	if (x->audit.n)
 		printf("# audit of %d parts: selection %.4f (worst %.3f), exploration %.4f (worst "
 		       "%.3f)\n",
@@ -393,23 +359,19 @@ static int walk_cliffs(const struct data *d, const struct forest *f, enum format
 
 static int answer(const struct data *d, const struct forest *f, const struct options *o)
 {
+	if (o->trace.path && o->with) {
+		struct data *ours = data_load_with(o->db, d->gpu, "");
+		const int done = ours && trace_print(d, ours, f, &o->trace, o->format);
+		data_free(ours);
+		return done;
+	}
 	if (o->trace.path)
-		return trace_print(d, f, &o->trace, o->format);
+		return trace_print(d, NULL, f, &o->trace, o->format);
 	if (o->curve)
 		return curve_print(d, o->format);
 	if (o->cliffs)
 		return walk_cliffs(d, f, o->format);
 	return evaluate(d, f, o);
-}
-
-static int find_forest(struct forest *f, const struct data *d, const char *which)
-{
-	const struct limits limits = default_limits;
-	char path[PATH_TEXT];
-	if (which && !strcmp(which, "induced"))
-		return forest_induce(f, d, &limits);
-	rules_path(path, which && strcmp(which, "committed") ? which : NULL, d->gpu);
-	return forest_load(f, path);
 }
 
 int cmd_eval(int argc, char **argv)
@@ -424,11 +386,12 @@ int cmd_eval(int argc, char **argv)
 		return EXIT_NO_DEVICE;
 	db_path_to_read(db, o.db, gpu);
 	o.db = db;
-	struct data *d = data_load(o.db, gpu);
+	struct data *d =
+	    !o.with || plugins_known(o.with, o.db, gpu) ? data_load_with(o.db, gpu, o.with) : NULL;
 	const int asks_right = d && split_known(d, o.split);
 	if (asks_right && !d->n)
 		code = EXIT_CHECK;
-	else if (asks_right && find_forest(&f, d, o.header)) {
+	else if (asks_right && rules_find(&f, d, o.header, o.with)) {
 		code = answer(d, &f, &o) ? EXIT_DONE : EXIT_CHECK;
 		if (code == EXIT_DONE)
 			data_say_left_out(d, o.db);

@@ -1,4 +1,4 @@
-/* eval.h - scores of rules: slowdown, overlaps, energy, thresholds, traces. By file. */
+/* eval.h - scores of rules: slowdown, overlaps, thresholds, traces. By file. */
 #ifndef TUNER_EVAL_EVAL_H
 #define TUNER_EVAL_EVAL_H
 
@@ -13,6 +13,11 @@ struct forest;
 struct pick;
 struct tree;
 struct with_time;
+
+/* ---- rules.c: which rules are judged ------------------------------------------------- */
+/* header: "committed", NULL, "induced" or a file. with: plug-ins of the data, whose trees are learned
+ * now; NULL: those of the header. 0 + complain. */
+int rules_find(struct forest *, const struct data *, const char *header, const char *with);
 
 /* ---- score.c: slowdown of picks against the oracle ----------------------------------- */
 struct score {
@@ -57,8 +62,6 @@ struct cliff {
 			     * ratios interpolated in the logarithm of the feature; NaN: unknown */
 };
 long long feature_value(const struct attune_features *, int feature);
-/* Whether these features pass that node. */
-int tree_passes(const struct tree *, int node, const struct attune_features *);
 extern const double cliff_limit; /* a crossing above it is flagged */
 /* All thresholds with different actions on their sides, in tree order. 0: no memory. */
 int cliffs_find(const struct data *, const struct forest *, struct cliff **out, int *n);
@@ -73,10 +76,16 @@ struct trace_options {
 	double load;
 	int max_batched, max_seqs, requests, steps;
 	long long kv_tokens;
+	const char *given; /* an option that needs a path; NULL: none was given */
 };
+/* trace_options.c: one of these options, or 'm' for the model; ARGP_ERR_UNKNOWN: another. */
+enum { OPT_TRACE = 512, OPT_LOAD, OPT_STEPS, OPT_REQUESTS, OPT_BATCHED };
+struct argp_state;
+int trace_option(struct trace_options *, int key, const char *arg, struct argp_state *);
 extern const struct trace_options trace_defaults;
-int trace_print(const struct data *, const struct forest *, const struct trace_options *,
-		enum format); /* 0 + complain */
+/* ours: the data without plug-ins, to say what these win; NULL: none take part. 0 + complain. */
+int trace_print(const struct data *, const struct data *ours, const struct forest *,
+		const struct trace_options *, enum format);
 /* Simulates the trace and calls `each` for up to `limit` busy steps (0: all), evenly spaced; *all:
  * the number of busy steps. 0 + complain; also 0 if `each` returns 0. */
 int trace_steps(const struct trace_options *, int limit,
@@ -119,20 +128,5 @@ struct held_out {
 /* 0 + complain. */
 int held_out_judge(struct data *, const struct forest *installed, const struct forest *before,
 		   struct held_out *);
-
-/* energy.c: joules of the picks / joules of the fastest and of the most frugal plan of the same
- * scenario. Only plans with their own power reading count. */
-struct energy {
-	int n;
-	double to_fastest, to_least; /* geometric means */
-	double worst;                /* to the least */
-};
-/* Adds a scenario by its picked cell (NULL: none) to sums of logs. Skips a cell without its own
- * power reading. */
-void energy_count(const struct data *, int scenario, const struct cell *picked, struct energy *);
-/* Training scenarios, then held-out scenarios. 0 without memory. */
-int count_energy(const struct data *, const struct forest *, struct energy out[2]);
-void energy_json(struct json_out *, const struct data *, const struct energy v[2]);
-void energy_print(const struct data *, const struct energy v[2]);
 
 #endif

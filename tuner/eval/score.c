@@ -2,6 +2,7 @@
  * pick that was not measured or failed counts as infinitely slow: leaving it out would reward it.
  * A pick without a pass B time can look faster than the oracle of pass B; it then counts as equal
  * to the oracle, and as unconfirmed. */
+#include "harness/base/base.h"
 #include "eval.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
@@ -35,14 +36,6 @@ static int by_block(const void *pa, const void *pb)
 }
 
 /* ---- bootstrap over blocks (Davison and Hinkley, Bootstrap Methods, 1997, 3.8) -------- */
-static unsigned long long next(unsigned long long *state) /* splitmix64 */
-{
-	unsigned long long z = *state += 0x9e3779b97f4a7c15ull;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
-}
-
 struct block {
 	double logs;
 	int n;
@@ -76,7 +69,7 @@ static int interval(const struct judged *v, int n, struct score *s)
 	for (int r = 0; blocks && r < RESAMPLES; r++) {
 		struct block sum = { 0 };
 		for (int i = 0; i < blocks; i++) {
-			const struct block *b = &block[next(&state) % (unsigned)blocks];
+			const struct block *b = &block[random_bits(&state) % (unsigned)blocks];
 			sum.logs += b->logs;
 			sum.n += b->n;
 		}
@@ -131,14 +124,6 @@ static int summarize(struct judged *v, int n, struct score *s)
 		return 1;
 	qsort(v, (size_t)n, sizeof *v, by_block);
 	return interval(v, n, s);
-}
-
-static int floor_log2(long long v)
-{
-	int n = 0;
-	while (v >>= 1)
-		n++;
-	return n;
 }
 
 int score_picks(const struct data *d, const struct pick *picks, const char *split, struct score *s)

@@ -1,5 +1,6 @@
 /* selection_time.c - times the decisions for a batch from its features: the trees alone, and with
  * the cost estimates for segments. */
+#include "harness/base/base.h"
 #include "eval.h"
 #include "kernels/select/selector.h"
 #include "tuner/data/data.h"
@@ -8,7 +9,6 @@
 #include "tuner/tree/tree.h"
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 typedef int (*decide_fn)(const void *how, enum decision, const struct attune_features *);
 
@@ -32,17 +32,10 @@ static int select_all(const struct data *d, decide_fn decide, const void *how)
 			sum += decide(how, DECIDE_PREFILL, &m->part[PHASE_PREFILL].f);
 		if (m->has[PHASE_DECODE])
 			sum += decide(how, DECIDE_DECODE, &m->part[PHASE_DECODE].f);
-		if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE])
+		if (measured_is_mixed(m))
 			sum += decide(how, DECIDE_OVERLAP, &m->part[PHASE_ALL].f);
 	}
 	return sum;
-}
-
-static double now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
 /* Like the library, which however looks up the costs once, when an op is prepared. */
@@ -64,13 +57,13 @@ static double least_ns(const struct data *d, decide_fn decide, const void *how)
 	volatile int sink = 0;
 	double best = INFINITY;
 	for (int r = 0; r < ROUNDS; r++) {
-		const double start = now_ns();
+		const double start = 1e9 * seconds_now();
 		double spent = 0;
 		long long batches = 0;
 		while (spent < NS_OF_ROUND) {
 			sink += decide ? select_all(d, decide, how) : make_all(d, how);
 			batches += d->n;
-			spent = now_ns() - start;
+			spent = 1e9 * seconds_now() - start;
 		}
 		best = fmin(best, spent / (double)batches);
 	}

@@ -7,7 +7,7 @@ const struct limits default_limits = { .leaves = 24, .variants = 12, .leaves_wit
 
 void forest_free(struct forest *f)
 {
-	for (int t = 0; t < NUM_DECISIONS; t++)
+	for (int t = 0; t < ALL_DECISIONS; t++)
 		tree_free(&f->tree[t]);
 }
 
@@ -29,15 +29,6 @@ int forest_kernels(const struct forest *f)
 		n += !seen;
 	}
 	return n;
-}
-
-int forest_overlaps(const struct forest *f)
-{
-	const struct tree *t = &f->tree[DECIDE_OVERLAP];
-	int says = 0;
-	for (int i = 0; i < t->n; i++)
-		says |= t->v[i].feature < 0 && t->v[i].action != SAYS_SERIAL;
-	return says;
 }
 
 int forest_says_early(const struct forest *f)

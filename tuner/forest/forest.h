@@ -7,7 +7,7 @@
 #include "tuner/tree/tree.h"
 
 /* ---- forest.c: the forest and its size ------------------------------------- */
-enum { MAX_IDS = 64, MAX_COSTS = 256 };
+enum { MAX_IDS = 64, MAX_COSTS = 256, MAX_PLUGIN_ROWS = 32 };
 /* How good a tree is; printed in the header's comments. */
 struct making {
 	struct portfolio portfolio;
@@ -17,17 +17,23 @@ struct making {
 };
 enum { CERTIFIED = 3 };
 struct forest {
-	struct tree tree[NUM_DECISIONS]; /* actions: ids, or enum says */
-	struct choice choice[MAX_IDS];   /* [id] the most used first, then those of the overlap */
+	/* Actions: ids, or enum says. The trees over plug-ins, from NUM_DECISIONS on, are empty
+	 * where there is no row of plugin; their actions are rows, or enum plugin_says. */
+	struct tree tree[ALL_DECISIONS];
+	struct choice choice[MAX_IDS]; /* [id] the most used first, then those of the overlap */
 	int num_choices;
 	struct selector_costs costs[MAX_COSTS]; /* of choices with SEGMENTS=fitted */
 	int num_costs;
+	struct choice plugin[MAX_PLUGIN_ROWS];
+	int num_plugins;
+	char
+	    left_out[64]; /* a plug-in that a header names and that is not loaded; then no row is */
 	char gpu[GPU_NAME];
 	struct making making[2]; /* of the prefill and the decode tree; 0 when read back */
 };
 struct limits {
-	int leaves;                /* of each tree */
-	int variants;              /* choices of either phase */
+	int leaves;   /* of each tree */
+	int variants; /* choices of either phase */
 	/* leaves of a tree that also learns from made-up batches; 0: the same as others */
 	int leaves_with_estimates;
 };
@@ -35,8 +41,6 @@ extern const struct limits default_limits;
 void forest_free(struct forest *);
 int forest_leaves(const struct forest *);
 int forest_kernels(const struct forest *); /* distinct ones among its choices */
-/* Whether some leaf of the overlap tree is not serial. */
-int forest_overlaps(const struct forest *);
 /* Whether the early tree has an effect. If not, headers and texts leave it out. */
 int forest_says_early(const struct forest *);
 int forest_decisions(const struct forest *); /* number of trees in a header */
@@ -72,6 +76,13 @@ void forest_make_serial(const struct data *, const struct forest *, const struct
 			struct decided *out);
 void overlap_made(const struct data *, const struct forest *, int action, const struct measured *,
 		  struct decided *serial);
+/* The serial plan with plug-ins in the parts for which the trees of phases name them. 0: they name
+ * none, or one of these may not run. */
+int forest_make_parts(const struct data *, const struct forest *, const struct measured *,
+		      struct decided *out);
+/* forest_make() where all plug-ins of the forest are registered. */
+void forest_make_with(const struct data *, const struct forest *, const struct measured *,
+		      struct decided *out);
 
 /* ---- load_batch.c: the data of one batch ----------------------------------------------- */
 /* data_load_one() of that model's batch. The forest's choices for it become columns, measured there
@@ -94,7 +105,8 @@ int forest_combine(struct forest *out, const struct forest *incumbent, const str
 int forest_defaults(struct forest *, const char *gpu);
 
 /* ---- parse.c: reading a header back ------------------------------------------------- */
-/* Whether the header has an older form, which forest_parse does not read. */
+/* Whether the header has an older form, which the library cannot be built with. forest_parse reads the
+ * last of these, too. */
 int header_is_older(const char *text);
 /* Reads what forest_emit wrote; 0 + complain. */
 int forest_parse(struct forest *, const char *text, const char *path);

@@ -38,7 +38,9 @@ static int fill_row(const struct data *d, const struct early_part *p, int32_t co
 	return others;
 }
 
-struct matrix *matrix_early(const struct data *d)
+/* Training rows: one for each part and choice measured in pass E. Columns are values of the early
+ * axis. */
+static struct matrix *matrix_early(const struct data *d)
 {
 	int n;
 	struct early_part *p = early_parts(d, &n);

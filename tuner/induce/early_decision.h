@@ -7,9 +7,6 @@ struct data;
 struct forest;
 struct matrix;
 
-/* Training rows: one for each part and choice measured in pass E. Columns are values of the early
- * axis. */
-struct matrix *matrix_early(const struct data *);
 /* Makes the early tree; SAYS_OWN if nothing was measured. 0 without memory. */
 int fit_early(struct forest *, const struct data *, int leaves);
 

@@ -27,8 +27,6 @@ struct matrix *matrix_overlap(const struct data *, const struct pick *picks);
 int fit_overlap(struct forest *, const struct data *, const struct growth *);
 
 /* ---- leaves.c: safe actions, and the figures of each leaf ---------------------------- */
-/* Whether that choice is slower there than the kernels' defaults, beyond noise. */
-int is_unsafe(const struct data *, int scenario, enum phase, int choice);
 /* Adds (sign 1) or removes (-1) a penalty on every cell with an unsafe choice. */
 void matrix_penalize_unsafe(struct matrix *, const struct data *, enum phase, int sign);
 /* Sets leaves whose choice is slower than the defaults on average to the defaults, -1. */

@@ -25,7 +25,8 @@ static double spread(const struct cell *c)
 	return isfinite(c->ci_us) ? c->ci_us / c->median_us : 0;
 }
 
-int is_unsafe(const struct data *d, int s, enum phase phase, int choice)
+/* Whether that choice is slower there than the kernels' defaults, beyond noise. */
+static int is_unsafe(const struct data *d, int s, enum phase phase, int choice)
 {
 	const int dflt = default_choice(d, s, phase);
 	const struct cell *cell = part_cell(d, s, phase, choice);

@@ -29,11 +29,6 @@ struct timing {
 
 static const struct timing never = { INFINITY, 0, 1 };
 
-static int is_mixed(const struct measured *m)
-{
-	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
-}
-
 static struct timing timing_of(const struct data *d, int scenario, enum phase phase, int choice)
 {
 	const struct cell *cell = choice < 0 ? NULL : data_cell(d, scenario, phase, choice);
@@ -47,7 +42,7 @@ static struct timing timing_of(const struct data *d, int scenario, enum phase ph
 static struct timing part_timing(const struct data *d, int scenario, enum phase phase, int choice)
 {
 	struct timing t = timing_of(d, scenario, phase, choice);
-	if (!isfinite(t.us) && !is_mixed(&d->v[scenario]))
+	if (!isfinite(t.us) && !measured_is_mixed(&d->v[scenario]))
 		t = timing_of(d, scenario, PHASE_ALL, choice);
 	if (!isfinite(t.us) && choice >= 0)
 		t.us = family_time(d, scenario, phase, choice);
@@ -75,7 +70,7 @@ static double best_other(const struct data *d, int scenario, enum phase phase)
 {
 	int choice;
 	const double us =
-	    is_mixed(&d->v[scenario])
+	    measured_is_mixed(&d->v[scenario])
 		? data_best(d, scenario, phase == PHASE_DECODE ? PHASE_PREFILL : PHASE_DECODE,
 			    &choice)
 		: 0;

@@ -208,7 +208,7 @@ double estimate_plan(const struct around *a, const struct decided *made)
 {
 	const struct measured *m = a->m;
 	double us = 0;
-	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && !made->join)
+	if (measured_is_mixed(m) && !made->join)
 		return estimate_part(a, PHASE_ALL, &made->prefill);
 	if (m->has[PHASE_PREFILL])
 		us += estimate_part(a, PHASE_PREFILL, &made->prefill);
@@ -220,7 +220,7 @@ double estimate_plan(const struct around *a, const struct decided *made)
 double estimate_best(const struct around *a)
 {
 	const struct measured *m = a->m;
-	const int mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+	const int mixed = measured_is_mixed(m);
 	double parts = 0;
 	for (enum phase p = PHASE_PREFILL; p <= PHASE_DECODE; p++)
 		parts += m->has[p] ? a->us[p] : 0;

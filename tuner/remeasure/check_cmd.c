@@ -280,7 +280,6 @@ static const struct argp_option rows[] = {
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
-	char *end;
 	switch (key) {
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case OPT_DEVICE: o->device = arg; return 0;
@@ -288,17 +287,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_HEADER: o->header = arg; return 0;
 	case OPT_ANYWAY: o->anyway = 1; return 0;
 	case OPT_FORMAT: format_option(&o->format, arg, state); return 0;
-	case OPT_BUDGET:
-		o->budget_s = budget_seconds(arg);
-		if (isnan(o->budget_s))
-			argp_error(state, "--budget '%s' should be as in 90s, 10m or 1h", arg);
-		return 0;
-	case OPT_LIMIT:
-		o->limit = (int)strtol(arg, &end, 10);
-		if (*end || end == arg || o->limit < 1)
-			argp_error(state, "--limit '%s' should be a number, 1 or more", arg);
-		return 0;
-	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); return 0;
+	case OPT_BUDGET: o->budget_s = budget_option(arg, state); return 0;
+	case OPT_LIMIT: o->limit = whole_option("limit", arg, state); return 0;
+	case ARGP_KEY_ARG: no_option(arg, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }

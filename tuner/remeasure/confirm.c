@@ -118,9 +118,11 @@ static int by_need(const void *pa, const void *pb, void *arg)
 	return *(const int *)pa - *(const int *)pb;
 }
 
+/* `attune tune` races what it compares on the gate's scenarios, and the newest session counts there. */
 static int is_asked(const struct measured *m, const struct confirm_asked *o)
 {
-	return in_split(m, o->split) && (!o->fill || data_is_training(m));
+	return in_split(m, o->split) && (o->split || !split_is_gate(m->split)) &&
+	       (!o->fill || data_is_training(m));
 }
 
 /* Scenario indices in measuring order; NULL without memory. */
@@ -236,7 +238,7 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 	ways.num_fused = overlap_portfolio(d, ways.fused, FUSED);
 	for (int i = 0; i < n; i++) {
 		const struct measured *m = &d->v[order[i]];
-		const int is_mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+		const int is_mixed = measured_is_mixed(m);
 		struct decided made;
 		forest_make_serial(d, f, m, &made);
 		wish_hole(w, d, order[i], i, PHASE_PREFILL, &made.prefill);
@@ -265,19 +267,9 @@ static const struct argp_option rows[] = {
 };
 // clang-format on
 
-double budget_seconds(const char *text)
-{
-	char *end;
-	double v = strtod(text, &end);
-	const double unit = *end == 'h' ? 3600 : *end == 'm' ? 60 : 1;
-	end += *end == 'h' || *end == 'm' || *end == 's';
-	return end == text || *end || !(v > 0 && v < 1e6) ? NAN : v * unit;
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
-	char *end;
 	switch (key) {
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
@@ -287,16 +279,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_ANYWAY: o->anyway = 1; return 0;
 	case OPT_DRY: o->asked.dry_run = 1; return 0;
 	case OPT_FILL: o->asked.fill = 1; return 0;
-	case OPT_BUDGET:
-		o->budget_s = budget_seconds(arg);
-		if (isnan(o->budget_s))
-			argp_error(state, "--budget '%s' should be as in 90s, 10m or 1h", arg);
-		return 0;
-	case OPT_LIMIT:
-		o->asked.limit = (int)strtol(arg, &end, 10);
-		if (*end || o->asked.limit < 1)
-			argp_error(state, "--limit '%s' should be a number, 1 or more", arg);
-		return 0;
+	case OPT_BUDGET: o->budget_s = budget_option(arg, state); return 0;
+	case OPT_LIMIT: o->asked.limit = whole_option("limit", arg, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }

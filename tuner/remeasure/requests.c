@@ -8,16 +8,11 @@
 #include "tuner/data/filling.h"
 #include <string.h>
 
-static int same_choice(const struct choice *a, const struct choice *b)
-{
-	return a->kernel == b->kernel && !memcmp(&a->config, &b->config, sizeof a->config);
-}
-
 static int same_wish(const struct wish *a, const struct wish *b)
 {
 	return a->scenario == b->scenario && a->is_plan == b->is_plan &&
-	       (a->is_plan || a->phase == b->phase) && same_choice(&a->choice, &b->choice) &&
-	       (!a->is_plan || (same_choice(&a->decode, &b->decode) && a->how == b->how));
+	       (a->is_plan || a->phase == b->phase) && choice_same(&a->choice, &b->choice) &&
+	       (!a->is_plan || (choice_same(&a->decode, &b->decode) && a->how == b->how));
 }
 
 static void wish(struct wishes *w, struct wish one)

@@ -45,10 +45,5 @@ struct confirm_asked {
 };
 int confirm_run(struct data *, const struct forest *, const struct confirm_asked *,
 		const struct sweep_options *);
-/* refine.c: the batch at `share` (0..1) of the way from a to b, for the caller to free. NULL
- * without memory. */
-char *batch_between(const struct measured *a, const struct measured *b, double share);
-/* The seconds of "90s", "10m" or "1h"; NaN: another form. */
-double budget_seconds(const char *text);
 
 #endif

@@ -188,7 +188,7 @@ int show_why(const struct data *d, const struct forest *f, const struct measured
 		early_rows(&w, w.made.join ? PHASE_PREFILL : PHASE_ALL, &w.made.prefill);
 	if (done && m->has[PHASE_DECODE] && w.made.join)
 		early_rows(&w, PHASE_DECODE, &w.made.decode);
-	if (done && m->has[PHASE_PREFILL] && m->has[PHASE_DECODE]) {
+	if (done && measured_is_mixed(m)) {
 		path_rows(&w, DECIDE_OVERLAP, PHASE_ALL);
 		overlap_rows(&w);
 	}

@@ -31,16 +31,11 @@ static int by_ratio(const void *pa, const void *pb)
 	return a->choice - b->choice;
 }
 
-static int same_choice(const struct choice *a, const struct choice *b)
-{
-	return a->kernel == b->kernel && !memcmp(&a->config, &b->config, sizeof a->config);
-}
-
 /* cells: of the part and of the whole batch. A batch of one phase may have its time in either. */
 static struct part_cell cell_in(const struct why *w, enum pass pass, const struct cells cells[2])
 {
 	const struct measured *m = w->m;
-	const int mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+	const int mixed = measured_is_mixed(m);
 	for (int i = 0; i < 2 - mixed; i++)
 		if (cells[i].of[pass] && cells[i].of[pass]->outcome == OUTCOME_OK)
 			return (struct part_cell){ cells[i].of[pass], i, pass };
@@ -141,7 +136,7 @@ static void estimated_rivals(const struct why *w, enum decision t, const struct 
 	why_row(w, decision_names[t], "picked", text, why_time(w, phase, picked), best, NULL);
 	for (int c = 0; at >= 0 && c < w->d->num_choices; c++) {
 		const double us = data_part_time(w->d, at, phase, c);
-		if (isfinite(us) && !same_choice(&w->d->choice[c], picked))
+		if (isfinite(us) && !choice_same(&w->d->choice[c], picked))
 			v[n++] = (struct rival){ .choice = c, .ratio = us };
 	}
 	if (n)

@@ -170,7 +170,7 @@ static struct timed pick_in(const struct data *d, enum pass pass, int s, const s
 			    enum phase phase)
 {
 	const struct measured *m = &d->v[s];
-	const int mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+	const int mixed = measured_is_mixed(m);
 	const enum phase own = m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL;
 	struct timed t = { { NULL }, phase == PHASE_ALL && !mixed ? own : phase };
 	if (t.phase != PHASE_ALL) {
@@ -276,7 +276,7 @@ static const char *const power_words[] = {
 static int collect(struct ways *w, const struct data *d, int s, enum phase part)
 {
 	const struct measured *m = &d->v[s];
-	const int mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+	const int mixed = measured_is_mixed(m);
 	if (part != PHASE_ALL && mixed)
 		return add_cells(w, d, s, part,
 				 part == PHASE_DECODE ? "decode part" : "prefill part");

@@ -324,6 +324,8 @@ static int show_lists(const struct show *o, const char *db, const char *gpu)
 	char header[PATH_TEXT];
 	struct data *d = data_load_all(db, gpu);
 	int code = d ? EXIT_CHECK : EXIT_USAGE;
+	if (d && !d->n)
+		data_say_left_out(d, db);
 	if (d && d->n) {
 		code = EXIT_USAGE;
 		rules_path(header, o->header, gpu);

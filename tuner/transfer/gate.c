@@ -62,11 +62,6 @@ void gate_close(struct gate *g)
 }
 
 /* ---- what runs ------------------------------------------------------------------------ */
-static int is_mixed(const struct measured *m)
-{
-	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
-}
-
 /* The choice of a part by its tree; 0: nothing runs. */
 static int part_of_set(const struct gate *g, int set, const struct data *d,
 		       const struct measured *m, enum decision decision, struct choice *out)
@@ -82,7 +77,7 @@ static int part_of_set(const struct gate *g, int set, const struct data *d,
  * batches only. */
 static int matters(const struct measured *m, int set)
 {
-	return is_mixed(m) || !(set & 1 << GATE_MIXED);
+	return measured_is_mixed(m) || !(set & 1 << GATE_MIXED);
 }
 
 void gate_wish(const struct gate *g, struct wishes *w, const struct data *d, int s, int scenario)
@@ -96,7 +91,7 @@ void gate_wish(const struct gate *g, struct wishes *w, const struct data *d, int
 		forest_make(d, &g->set[set], m, &made);
 		wish_made(&own, scenario, m, &made);
 	}
-	for (int t = DECIDE_PREFILL; is_mixed(m) && t <= DECIDE_DECODE; t++) {
+	for (int t = DECIDE_PREFILL; measured_is_mixed(m) && t <= DECIDE_DECODE; t++) {
 		struct choice old, new;
 		if (!part_of_set(g, 0, d, m, (enum decision)t, &old) ||
 		    !part_of_set(g, 1 << t, d, m, (enum decision)t, &new) ||
@@ -117,7 +112,7 @@ static const struct cell *cell_of_part(const struct data *d, int s, enum phase p
 {
 	const int choice = data_find(d, c);
 	const struct cell *cell = choice < 0 ? NULL : data_cell_in(d, PASS_B, s, phase, choice);
-	if (!cell && choice >= 0 && !is_mixed(&d->v[s]))
+	if (!cell && choice >= 0 && !measured_is_mixed(&d->v[s]))
 		cell = data_cell_in(d, PASS_B, s, PHASE_ALL, choice);
 	return cell;
 }
@@ -225,7 +220,7 @@ static void compare_sets(const struct gate *g, const struct data *d, int old_set
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *m = &d->v[s];
 		struct decided old, new;
-		if (!split_is_gate(m->split) || (only_mixed && !is_mixed(m)))
+		if (!split_is_gate(m->split) || (only_mixed && !measured_is_mixed(m)))
 			continue;
 		forest_make(d, &g->set[old_set], m, &old);
 		forest_make(d, &g->set[new_set], m, &new);

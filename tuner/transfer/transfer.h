@@ -26,7 +26,6 @@ struct translation;
 struct translation *translation_new(const struct data *own, const struct data *prior,
 				    const int *same);
 void translation_free(struct translation *);
-int translation_pairs(const struct translation *);
 /* Selects a scenario and phase of the prior (NUM_PHASES: plans) for the next two. */
 void translation_at(struct translation *, int scenario, int phase);
 /* The expected log ratio of a choice there; 0 without any pair. */

@@ -42,11 +42,6 @@ struct translation {
 	double base;
 };
 
-static int is_mixed(const struct measured *m)
-{
-	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
-}
-
 /* ---- groups -------------------------------------------------------------------------- */
 /* Groups of a choice: all choices; its kernel; its family, else itself, numbered after the
  * families. A level of single members would fit noise: with an H200's times and 30, 90, 173
@@ -227,7 +222,7 @@ static double base_at(struct translation *t, int scenario, int phase)
 			continue;
 		r[p] = of_any(t, scenario, part);
 		us[p] = data_best(t->prior, scenario, part, &best);
-		if (!is_mixed(m))
+		if (!measured_is_mixed(m))
 			return r[p];
 	}
 	return of_both(r, us);
@@ -312,14 +307,6 @@ struct translation *translation_new(const struct data *own, const struct data *p
 		return t;
 	translation_free(t);
 	return NULL;
-}
-
-int translation_pairs(const struct translation *t)
-{
-	int n = 0;
-	for (int p = 0; p < NUM_FIELDS; p++)
-		n += t->field[p].num_pairs;
-	return n;
 }
 
 void translation_free(struct translation *t)

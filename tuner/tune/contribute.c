@@ -328,7 +328,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_GENERATED: o->generated = arg; return 0;
 	case OPT_DRY: o->dry_run = 1; return 0;
 	case OPT_FORMAT: format_option(&o->format, arg, state); return 0;
-	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); return 0;
+	case ARGP_KEY_ARG: no_option(arg, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }

@@ -59,11 +59,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'm': o->model = arg; return 0;
 	case OPT_DEVICE: o->device = arg; return 0;
 	case OPT_PRESET: preset_arg(state, o, arg); return 0;
-	case OPT_BUDGET:
-		o->budget_s = budget_seconds(arg);
-		if (isnan(o->budget_s))
-			argp_error(state, "--budget '%s' should be as in 90s, 10m or 1h", arg);
-		return 0;
+	case OPT_BUDGET: o->budget_s = budget_option(arg, state); return 0;
 	case OPT_SETS: o->sets = arg; return 0;
 	case OPT_TRACE_SET: o->trace_set = arg; return 0;
 	case OPT_DIR: o->dir = arg; return 0;
@@ -73,7 +69,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_UNDO: o->undo = 1; return 0;
 	case OPT_ANYWAY: o->anyway = 1; return 0;
 	case OPT_FORMAT: format_option(&o->format, arg, state); return 0;
-	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); return 0;
+	case ARGP_KEY_ARG: no_option(arg, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }

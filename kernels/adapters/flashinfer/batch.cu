@@ -14,6 +14,10 @@ struct batch_plan : plan {
 	flashinfer::HolisticPlanInfo<2> info;
 };
 
+/* Its kernel multiplies the number of a page by the stride in 32 bits (persistent.cuh). A cache is
+ * larger than what one batch reads of it, so half of the range is left to the rest. */
+constexpr long long max_elements = 1LL << 31;
+
 /* Limits of FlashInfer's plan: items of each of its two tasks, and rows whose splits are merged. */
 constexpr long long max_items = 65536;
 constexpr long long max_merged_rows(int units)
@@ -37,6 +41,8 @@ const char *refuses(const attune_shape *s, const int *, const attune_plugin_part
 	const long long items = s->num_kv_heads * (tiles + 1) + 2 * 2LL * device->units;
 	if (rows > max_merged_rows(device->units) || items > max_items)
 		return "batches for which its plan's arrays may be too small";
+	if (part->kv_tokens * s->num_kv_heads * s->head_size > max_elements)
+		return "batches of more than 2^31 elements of K: its offsets of pages have 32 bits";
 	return nullptr;
 }
 

@@ -220,7 +220,7 @@ const attune_plugin flashinfer_xqa = {
 	VERSION,
 	"XQA, TensorRT-LLM's decode as FlashInfer carries it",
 	"cuda",
-	ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_DENSE_ROWS,
+	ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_DENSE_ROWS | ATTUNE_PLUGIN_ONE_SCALE,
 	axes,
 	1,
 	refuses,

@@ -300,6 +300,12 @@ static enum attune_status cpu_graph_play(struct device *dev, struct graph *graph
 	return ATTUNE_OK;
 }
 
+void cpu_run(void *device, void (*work)(void *arg, size_t i), void *arg, size_t n)
+{
+	struct device *dev = device;
+	cpu_parallel(dev->state, work, arg, n);
+}
+
 double cpu_last_play_share(const struct device *dev)
 {
 	const struct cpu *cpu = dev->state;

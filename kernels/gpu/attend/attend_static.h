@@ -1,12 +1,16 @@
 /* attend_static.h - the body of the persistent kernels. The grid depends only on the device. Its
- * blocks work through the blocks of attend.h's grid as items, in the same order, by the list of
- * kernels/schedule.h. So a captured launch serves any batch, and a launch can leave SMs to others.
+ * blocks work through the blocks of attend_body.inc's grid as items, in the same order, by the list
+ * of kernels/schedule.h. So a captured launch serves any batch, and a launch can leave SMs to
+ * others.
  *
  *   item = segment * blocks + x, x as in find_block()
  *
  * Block i takes items i, i + grid, ...; with tickets, a free block takes the next item. If SMs are
  * spared, the blocks on these stand aside and the others use tickets. */
-#include "attend.h"
+#ifndef ATTUNE_GPU_ATTEND_STATIC_H
+#define ATTUNE_GPU_ATTEND_STATIC_H
+
+#include "attend_body.inc"
 #include "../helpers/schedule.h"
 
 /* Sets b's rows and keys for head_index, of the KV heads x head blocks. It repeats the second half
@@ -81,3 +85,5 @@ DEVICE void attend_static(const attune_args &launch)
 		item = tickets ? take_ticket(counter, 0) : item + gridDim.x;
 	}
 }
+
+#endif

@@ -1,6 +1,6 @@
 /* pod.cu - the prefills and the decodes of a batch in one launch, so that the matrix
  * units and the memory of an SM are busy at the same time: POD-Attention (Kamath et al.
- * 2025), with the bodies of attend.h for both operations.
+ * 2025), with the bodies of attend_body.inc for both operations.
  *
  * Each block reads the number of its SM and takes a ticket there; the ticket's number makes it a
  * prefill or a decode block. Then it takes the next item of that operation, or of the other one if
@@ -26,8 +26,8 @@
 #define Q_IN_REGISTERS (MFRAGS == 1 && HEAD_SIZE <= 128 && BLOCKS_PER_SM * WARPS <= 8)
 namespace prefill
 {
-#include "attend.h"
-#include "items.h"
+#include "attend_body.inc"
+#include "attend_items.inc"
 }
 
 #undef NUM_STAGES
@@ -46,8 +46,8 @@ namespace prefill
 #endif
 namespace decode
 {
-#include "attend.h"
-#include "items.h"
+#include "attend_body.inc"
+#include "attend_items.inc"
 }
 
 #ifndef PERSISTENT

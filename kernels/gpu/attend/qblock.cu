@@ -2,7 +2,7 @@
  * final output. It is bound by the matrix units for long queries, by device memory for short ones.
  * Few sequences and KV heads make too few blocks to fill the GPU; segmented.cu solves that. */
 #define PARTIALS 0
-#include "attend.h"
+#include "attend_body.inc"
 
 KERNEL(THREADS) ENTRY(const attune_args a)
 {

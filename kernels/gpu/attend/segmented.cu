@@ -3,7 +3,7 @@
  * window and causal mask, evenly to one tile. With one segment it equals qblock; a formula for
  * SEGMENTS may choose that. */
 #define PARTIALS 1
-#include "attend.h"
+#include "attend_body.inc"
 
 KERNEL(THREADS) ENTRY(const attune_args a)
 {

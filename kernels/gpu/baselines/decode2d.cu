@@ -12,7 +12,7 @@
  *               are tokens x group, rounded up to 16: K and V are read once. */
 #define PARTIALS 0
 #define BLOCK_M	 16
-#include "../attend/attend.h"
+#include "../attend/attend_body.inc"
 
 /* heads: query heads that share the block's rows */
 DEVICE int find_rows_of(const attune_args &a, int heads, block &b)

@@ -25,7 +25,7 @@
 #define PARTIALS   0
 #define TILE_SIZE  BLOCK_N
 #define NUM_STAGES 2
-#include "../attend/attend.h"
+#include "../attend/attend_body.inc"
 
 struct span {
 	int begin, end;	  /* its keys */

@@ -14,32 +14,9 @@
  * in the L2 cache.
  *
  *   shared memory   [warp][stage][4096], with BULK then [warp][stage] barriers of 8 bytes */
-#include "../gpu.h"
-#include "../../roofline.h"
-
-#define LOADS 0
-#define ASYNC 1
-#define BULK  2
-
-#define WORDS (ROOFLINE_ITEM / 16 / WARP) /* of 16 bytes, of an item, a lane */
-
+#include "roofline_paths.h"
 #ifdef __AMDGCN__
-typedef int cache_policy;
-template <int keep> DEVICE cache_policy l2_policy()
-{
-	return 0;
-}
-
-DEVICE void stay() /* units have no numbers in a row: args.units is 0 */
-{
-}
-
-DEVICE void load16(u32 (&v)[4], const void *p, cache_policy)
-{
-	const u32x4 x = load_halves<!KEEP>(p, 8);
-	UNROLL for (int i = 0; i < 4; i++)
-		v[i] = x[i];
-}
+#include "roofline_amd.h"
 #else
 #include "roofline_nvidia.h"
 #endif

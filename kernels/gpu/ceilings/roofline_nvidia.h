@@ -3,6 +3,8 @@
 #ifndef ATTUNE_ROOFLINE_NVIDIA_H
 #define ATTUNE_ROOFLINE_NVIDIA_H
 
+#include "../gpu.h"
+
 typedef unsigned long long cache_policy;
 
 /* How long the L2 cache is to keep what is read: as it likes, or shorter than all else. */

@@ -44,7 +44,7 @@
 #endif
 namespace body0
 {
-#include "recorded_body.h"
+#include "recorded_body.inc"
 }
 #undef BODY
 #undef HINTS
@@ -58,7 +58,7 @@ namespace body0
 #endif
 namespace body1
 {
-#include "recorded_body.h"
+#include "recorded_body.inc"
 }
 #undef BODY
 #undef HINTS
@@ -72,7 +72,7 @@ namespace body1
 #endif
 namespace body2
 {
-#include "recorded_body.h"
+#include "recorded_body.inc"
 }
 #undef BODY
 #undef HINTS
@@ -86,7 +86,7 @@ namespace body2
 #endif
 namespace body3
 {
-#include "recorded_body.h"
+#include "recorded_body.inc"
 }
 #undef BODY
 #undef HINTS
@@ -100,7 +100,7 @@ namespace body3
 #endif
 namespace body4
 {
-#include "recorded_body.h"
+#include "recorded_body.inc"
 }
 #undef BODY
 #undef HINTS
@@ -114,7 +114,7 @@ namespace body4
 #endif
 namespace body5
 {
-#include "recorded_body.h"
+#include "recorded_body.inc"
 }
 #undef BODY
 #undef HINTS
@@ -128,7 +128,7 @@ namespace body5
 #endif
 namespace body6
 {
-#include "recorded_body.h"
+#include "recorded_body.inc"
 }
 #undef BODY
 #undef HINTS
@@ -142,7 +142,7 @@ namespace body6
 #endif
 namespace body7
 {
-#include "recorded_body.h"
+#include "recorded_body.inc"
 }
 #undef BODY
 #undef HINTS
@@ -156,7 +156,7 @@ namespace body7
 #endif
 namespace body8
 {
-#include "recorded_body.h"
+#include "recorded_body.inc"
 }
 #undef BODY
 #undef HINTS
@@ -170,7 +170,7 @@ namespace body8
 #endif
 namespace body9
 {
-#include "recorded_body.h"
+#include "recorded_body.inc"
 }
 #undef BODY
 #undef HINTS
@@ -184,7 +184,7 @@ namespace body9
 #endif
 namespace body10
 {
-#include "recorded_body.h"
+#include "recorded_body.inc"
 }
 #undef BODY
 #undef HINTS
@@ -198,7 +198,7 @@ namespace body10
 #endif
 namespace body11
 {
-#include "recorded_body.h"
+#include "recorded_body.inc"
 }
 #undef BODY
 #undef HINTS

@@ -25,7 +25,7 @@ KERNEL(NUM_WARPS * WARP) ENTRY(const attune_call given)
 
 #undef KERNEL
 #define KERNEL(threads) DEVICE void list::
-#include "../ring/ring_list_body.h"
+#include "../ring/ring_list_body.inc"
 
 DEVICE void run_part(const attune_call &given)
 {

@@ -1,5 +1,10 @@
 /* ring_16bit.h - keys and values of 16 bits for ring_tile.h; ring_e4m3.h has the same names for 8
  * bits. */
+#ifndef ATTUNE_GPU_RING_16BIT_H
+#define ATTUNE_GPU_RING_16BIT_H
+
+#include "ring_rows.h"
+
 #define KV_BYTES     2
 #define DEPTH_LOADED 1 /* steps of the depth whose keys or values come by one load */
 #define P_SHIFT	     0.f
@@ -87,3 +92,5 @@ DEVICE u32 pack_weights(float lo, float hi)
 {
 	return pack2(lo, hi);
 }
+
+#endif

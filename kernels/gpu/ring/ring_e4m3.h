@@ -14,6 +14,11 @@
  * 2^14 or more: exact, except for elements below 2^-31 of the largest. P is at most 2^15 (P_SHIFT),
  * so that weights down to 2^-29 keep all bits. The scale of K is part of the rows' factors, that of
  * V is applied to the warps' results. */
+#ifndef ATTUNE_GPU_RING_E4M3_H
+#define ATTUNE_GPU_RING_E4M3_H
+
+#include "ring_rows.h"
+
 #define KV_BYTES     1
 #define DEPTH_LOADED 2
 #define P_SHIFT	     15.f
@@ -175,3 +180,5 @@ DEVICE u32 pack_weights(float lo, float hi)
 {
 	return pack2_f16(lo, hi);
 }
+
+#endif

@@ -1,5 +1,9 @@
-/* ring_keys.h - a warp's tiles of keys: their pages, and their copies to its ring. A part of
- * ring_tile.h. */
+/* ring_keys.h - a warp's tiles of keys: their pages, and their copies to its ring. */
+#ifndef ATTUNE_GPU_RING_KEYS_H
+#define ATTUNE_GPU_RING_KEYS_H
+
+#include "ring_width.h"
+
 #define GROUPS	     (TILE_SIZE / 8)
 #define TILES_A_LOOK (WARP / GROUPS) /* page numbers loaded at once */
 #define ROW_LANES    (KV_CHUNKS > 16 ? 32 : KV_CHUNKS > 8 ? 16 : KV_CHUNKS > 4 ? 8 : 4)
@@ -182,3 +186,5 @@ DEVICE void fill_ring(const attune_args &a, const block &b, feed &f, int early, 
 	if (waits)
 		wait_for_last();
 }
+
+#endif

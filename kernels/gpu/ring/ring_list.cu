@@ -1,3 +1,3 @@
-/* ring_list.cu - the kernel ring_list. Its text is in a header since recorded steps and mixed batches
- * run it inside kernels of their own. */
-#include "ring_list_body.h"
+/* ring_list.cu - the kernel ring_list. Its text is in ring_list_body.inc, since recorded steps and
+ * mixed batches run it inside kernels of their own. */
+#include "ring_list_body.inc"

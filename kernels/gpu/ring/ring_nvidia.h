@@ -3,6 +3,8 @@
 #ifndef ATTUNE_RING_NVIDIA_H
 #define ATTUNE_RING_NVIDIA_H
 
+#include "../gpu.h"
+
 DEVICE int shfl(int v, int lane)
 {
 	return __shfl_sync(0xffffffffu, v, lane);

@@ -1,5 +1,8 @@
-/* ring_out.h - merges the results of a block's warps, in order, and writes rows. A part of
- * ring_tile.h. */
+/* ring_out.h - merges the results of a block's warps, in order, and writes rows. */
+#ifndef ATTUNE_GPU_RING_OUT_H
+#define ATTUNE_GPU_RING_OUT_H
+
+#include "ring_step.h"
 
 #define LN2 0.69314718056f
 
@@ -86,3 +89,5 @@ DEVICE void put_final(const attune_call &c, const block &b, int row, int column,
 	if (c.more.lse && !column)
 		put_lse(c, b, row, p);
 }
+
+#endif

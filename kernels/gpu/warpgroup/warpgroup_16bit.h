@@ -4,10 +4,18 @@
  *   warp 0       K, a tile at a time, from the last that some row sees down
  *   warp 1       V, the same
  *   warps 2, 3   Q of the next item, and the item's slot */
+#ifndef ATTUNE_WARPGROUP_16BIT_H
+#define ATTUNE_WARPGROUP_16BIT_H
+
+#include "../paged.h"
+#include "warpgroup_gates.h"
+#include "warpgroup_items.h"
+#include "warpgroup_nvidia.h"
+#include "warpgroup_registers.h"
+#include "warpgroup_tile.h"
+
 #define COMERS_TO_TILES	  1 /* arrivals at `full` of a tile, and of Q */
 #define COMERS_TO_QUERIES 2
-#define P_SHIFT		  0.f
-#define COARSE		  COARSE_16BIT
 
 /* Copies K or V of an item: a box a lane. groups: of 8 slots, in a page. */
 DEVICE void bring_keys(const attune_args &a, const item &i, const attune_map &map, int groups,
@@ -45,7 +53,7 @@ DEVICE long long row_offset(const attune_args &a, int row)
 DEVICE void copy_rows(const attune_args &a, const item &i, u32 to)
 {
 	constexpr int at_once = CHUNKS <= 8 ? 8 : CHUNKS <= 16 ? 4 : 2;
-	constexpr int together = FEW < 48 ? 1 : 16 / at_once;
+	constexpr int together = budget::copying < 48 ? 1 : 16 / at_once;
 	const int thread = threadIdx.x % 64;
 	const int first = thread / CHUNKS, chunk = thread % CHUNKS;
 	const half16 *q = (const half16 *)a.q + i.token * a.q_token_stride + i.head * a.q_head_stride;
@@ -99,6 +107,8 @@ DEVICE void bring(const attune_mapped &c, const order &o, item &i, header &h, u3
 				   warp ? values : keys, warp ? h.v_full : h.k_full,
 				   warp ? h.v_empty : h.k_empty, to);
 		if (more)
-			find_item(a, o, round, i);
+			find_item<0>(a, o, round, i);
 	}
 }
+
+#endif

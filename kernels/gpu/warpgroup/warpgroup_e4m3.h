@@ -16,10 +16,18 @@
  * Q of BF16 is converted to F16 by a power of two for each row that brings its largest element to
  * 2^14 or more: exact, except for elements below 2^-31 of the largest. Weights are at most 2^15
  * (P_SHIFT), so that those down to 2^-29 keep all bits. */
+#ifndef ATTUNE_WARPGROUP_E4M3_H
+#define ATTUNE_WARPGROUP_E4M3_H
+
+#include "../../args_more.h"
+#include "../paged.h"
+#include "warpgroup_gates.h"
+#include "warpgroup_items.h"
+#include "warpgroup_nvidia.h"
+#include "warpgroup_tile.h"
+
 #define COMERS_TO_TILES	  2 /* arrivals at `full` of a tile, and of Q */
-#define COMERS_TO_QUERIES 4
-#define P_SHIFT		  15.f
-#define COARSE		  0.f /* scores are below 2^24 (attune.h): registers are short here */
+#define COMERS_TO_QUERIES TEAM_WARPS
 
 #define ROW_LANES   (PIECE / 16)
 #define ROWS	    (WARP / ROW_LANES)
@@ -29,11 +37,6 @@
 #define OWN_BATCHES (((BATCHES + 1) / 2 + DEPTH - 1) / DEPTH * DEPTH)
 
 static_assert(TILE_SIZE % ROWS == 0, "whole batches");
-
-/* Most registers of a thread at launch. They are then redistributed among the block's warpgroups;
- * one that asks for more than the others gave back waits for ever. */
-#define AT_LAUNCH (65536 / BLOCKS_PER_SM / THREADS / 8 * 8)
-static_assert(FEW + TEAMS * MANY <= (1 + TEAMS) * (AT_LAUNCH < 255 ? AT_LAUNCH : 248), "registers");
 
 typedef uint4 batch[PIECES];
 
@@ -251,7 +254,7 @@ DEVICE void bring_slot(const attune_call &c, header &h, const item &i, int at, u
 	if (!threadIdx.x)
 		h.scale[at].value = scale_at(m.v_scale, i.seq * m.v_scale_seq_stride +
 								kv_head * m.v_scale_head_stride);
-	_Pragma("unroll 1") for (int row = threadIdx.x / 4; row < BLOCK_M; row += 32)
+	_Pragma("unroll 1") for (int row = threadIdx.x / 4; row < BLOCK_M; row += WARPGROUP / 4)
 	{
 		float down;
 		put_query(a, i, row, buffers + at * Q_BYTES, down);
@@ -295,6 +298,8 @@ DEVICE void bring(const attune_mapped &c, const order &o, item &i, header &h, u3
 		if (has_keys)
 			bring_keys(a, i, f);
 		if (more)
-			find_item(a, o, round, i);
+			find_item<0>(a, o, round, i);
 	}
 }
+
+#endif

@@ -19,6 +19,11 @@
 #ifndef ATTUNE_WARPGROUP_ITEMS_H
 #define ATTUNE_WARPGROUP_ITEMS_H
 
+#include "../paged.h"
+#include "warpgroup_grid.h"
+#include "warpgroup_nvidia.h"
+#include "warpgroup_shape.h"
+
 /* A Q block, head and segment: tiles first to last - 1 of the sequence */
 struct item {
 	int seq;
@@ -62,7 +67,8 @@ DEVICE int block_tokens(const attune_args &a)
 }
 
 struct span {
-	int low, high; /* levels low .. high - 1, from 0 up, also where the query is longer than the sequence */
+	int low, high; /* levels low .. high - 1, from 0 up, even if the query is longer than the
+			  sequence */
 };
 
 /* own: levels_of() the lane's first sequence, n = lane */
@@ -188,11 +194,16 @@ DEVICE void fill_item(const attune_args &a, const q_block &q, item &i)
 /* The block's item of a round. Odd rounds go through the blocks in reverse, so that the block with
  * the longest item of one round gets the shortest of the next. The first HEADS heads of all Q
  * blocks come first, then the next HEADS; within a Q block all heads of one segment, then of the
- * next. Called by a whole warp; 0: no item is left. */
+ * next. Called by a whole warp; 0: no item is left.
+ *
+ * BY_NUMBER: `round` is the item's number, of a kernel that deals items otherwise. As an argument
+ * instead of a parameter of the template the number of blocks costs other machine code. */
+template <int BY_NUMBER>
 DEVICE int find_item(const attune_args &a, const order &o, int round, item &i)
 {
-	const int blocks = gridDim.x, heads = a.option[HEADS], each = heads * a.segments;
-	const int place = round & 1 ? blocks - 1 - (int)blockIdx.x : (int)blockIdx.x;
+	const int blocks = BY_NUMBER ? 1 : all_blocks();
+	const int heads = a.option[HEADS], each = heads * a.segments;
+	const int own = BY_NUMBER ? 0 : own_block(), place = round & 1 ? blocks - 1 - own : own;
 	const int number = round * blocks + place;
 	q_block q;
 	i.rows = 0;

@@ -1,41 +1,12 @@
-/* warpgroup_nvidia.h - the functions of the dialect that only warpgroup.cu uses, on sm_90a: gates
+/* warpgroup_nvidia.h - the functions of the dialect that only warpgroup uses, on sm_90a: gates
  * (mbarriers), copies of boxes, and synchronisation of a warpgroup's products. They are not in
  * gpu_nvidia.h, since measurements are tied to the text that a kernel includes. */
 #ifndef ATTUNE_WARPGROUP_NVIDIA_H
 #define ATTUNE_WARPGROUP_NVIDIA_H
 
 #include "../../args_maps.h"
-
-#ifndef ATTUNE_RING_NVIDIA_H /* it has these too, in a kernel that includes both */
-DEVICE int shfl(int v, int lane)
-{
-	return __shfl_sync(0xffffffffu, v, lane);
-}
-
-DEVICE long long shfl_long(long long v, int lane)
-{
-	const u32 low = shfl((int)v, lane), high = shfl((int)(v >> 32), lane);
-	return (long long)((unsigned long long)high << 32 | low);
-}
-
-DEVICE float log2_fast(float x) /* to 2^-22; -infinity for 0 */
-{
-	float y;
-	asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-	return y;
-}
-
-/* Overlapping launches: the next one may begin; wait for the writes of the previous one. */
-DEVICE void let_next_begin()
-{
-	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-
-DEVICE void wait_for_last()
-{
-	asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-#endif
+#include "../gpu.h"
+#include "../ring/ring_nvidia.h"
 
 /* ---- a warp ----------------------------------------------------------------------------- */
 
@@ -148,27 +119,6 @@ DEVICE uint4 load16_now(const void *from)
 		     : "l"(from));
 	return v;
 }
-
-#ifndef ATTUNE_RING_NVIDIA_H
-/* Converts bytes 0 and 1 of x, and bytes 2 and 3 */
-DEVICE void widen4(u32 &low, u32 &high, u32 x)
-{
-	asm("{ .reg .b16 l, h;\n"
-	    "  mov.b32 {l, h}, %2;\n"
-	    "  cvt.rn.f16x2.e4m3x2 %0, l;\n"
-	    "  cvt.rn.f16x2.e4m3x2 %1, h; }"
-	    : "=r"(low), "=r"(high)
-	    : "r"(x));
-}
-
-/* pack2() to F16 */
-DEVICE u32 pack2_f16(float lo, float hi)
-{
-	u32 r;
-	asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
-	return r;
-}
-#endif
 
 DEVICE void shared_put16(u32 to, u32 x, u32 y, u32 z, u32 w)
 {

@@ -1,7 +1,10 @@
-/* warpgroup_out.h - writes a warpgroup's results: outputs, or a segment's partials, and the LSE. A
- * part of warpgroup_rows.h. */
+/* warpgroup_out.h - writes a warpgroup's results: outputs, or a segment's partials, and the LSE. */
 #ifndef ATTUNE_WARPGROUP_OUT_H
 #define ATTUNE_WARPGROUP_OUT_H
+
+#include "../softmax.h"
+#include "warpgroup_scores.h"
+#include "warpgroup_team.h"
 
 #define LN2 0.69314718056f
 
@@ -157,9 +160,5 @@ DEVICE void put_item(const attune_call &c, team &t)
 		put_lse(c, t);
 	hold_rows(c.args, t);
 }
-
-#ifndef PUT_ITEM /* warpgroup_mixed.cu has its own */
-#define PUT_ITEM put_item
-#endif
 
 #endif

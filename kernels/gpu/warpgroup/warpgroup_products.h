@@ -11,9 +11,8 @@
 #ifndef ATTUNE_WARPGROUP_PRODUCTS_H
 #define ATTUNE_WARPGROUP_PRODUCTS_H
 
-#ifndef KV_DTYPE
-#error "products are of the cache's type"
-#endif
+#include "warpgroup_shape.h"
+
 #if KV_DTYPE == BF16
 #define PRODUCT_TYPES "k16.f32.bf16.bf16"
 #else

@@ -3,88 +3,10 @@
 #ifndef ATTUNE_WARPGROUP_ROWS_H
 #define ATTUNE_WARPGROUP_ROWS_H
 
-/* A thread's part: rows g and g + 8 of its warp, columns as in warpgroup_products.h */
-typedef float scores[TILE_SIZE / 2];
-typedef u32 weights[TILE_SIZE / 4];
-typedef float outputs[HEAD_SIZE / 2];
-
-struct team {
-	int number, row; /* row: the first of this thread's two, in the item */
-	matrix queries, keys, values; /* the first of each; add bytes / 16 for others */
-	u32 ring; /* of V */
-	header *h;
-	item i;
-	cursor q, k, v;
-	int bent; /* the layer has softcap or ALiBi */
-	float unit[2]; /* log2 units of a score */
-	float value; /* an extra factor of its outputs */
-	outputs o;
-	weights p;
-	float top[2], sum[2], fade[2];
-	struct {
-		u32 x[2][HEAD_SIZE / 8];
-		half16 *to[2];
-		int rows; /* 0: nothing is held */
-	} held; /* outputs of the previous item, stored while scores are under way */
-};
-
-/* Barriers: 0 is the block's; then one a team for turns, then one of each team. */
-#define TURN(team) (1 + (team))
-#define OWN(team)  (1 + TEAMS + (team))
-
-DEVICE int is_first(const team &)
-{
-	return threadIdx.x % 128 == 0;
-}
-
-/* Waits for the turn to issue products */
-DEVICE void take_turn(const team &t)
-{
-	if (TURNS)
-		barrier(TURN(t.number), 256);
-}
-
-DEVICE void pass_turn(const team &t)
-{
-	if (TURNS)
-		barrier_come(TURN(t.number == TEAMS - 1 ? 0 : t.number + 1), 256);
-}
-
-/* ---- scales of an E4M3 cache, computed as F16 -------------------------------------------- */
-
-/* They are in the queries' slot, until it is released. */
-#if KV_DTYPE == E4M3
-DEVICE float scale_of(const attune_args &a, const team &t, int r)
-{
-	return a.scale * t.h->scale[t.q.at].row[t.row + 8 * r];
-}
-
-DEVICE float value_scale(const team &t)
-{
-	return t.h->scale[t.q.at].value;
-}
-
-DEVICE u32 pack_weights(float lo, float hi)
-{
-	return pack2_f16(lo, hi);
-}
-#else
-/* The factor of a row's products */
-DEVICE float scale_of(const attune_args &a, const team &, int)
-{
-	return a.scale;
-}
-
-DEVICE float value_scale(const team &)
-{
-	return 1;
-}
-
-DEVICE u32 pack_weights(float lo, float hi)
-{
-	return pack2(lo, hi);
-}
-#endif
+#include "warpgroup_out.h"
+#include "warpgroup_products.h"
+#include "warpgroup_scores.h"
+#include "warpgroup_team.h"
 
 /* ---- products --------------------------------------------------------------------------- */
 
@@ -125,8 +47,6 @@ DEVICE void release(const team &t, unsigned long long *empty, cursor &c)
 	advance(c, NUM_STAGES);
 }
 
-#include "warpgroup_scores.h"
-
 /* ---- an item ---------------------------------------------------------------------------- */
 
 /* Writes zeros to rows from .. to - 1 of the next tile of V */
@@ -135,12 +55,12 @@ DEVICE void clear_values(const team &t, int from, int to)
 	if (from >= to)
 		return;
 	gate_wait(gate(t.h->v_full, t.v.at), t.v.parity);
-	for (int n = threadIdx.x % 128; n < (to - from) * CHUNKS; n += 128) {
+	for (int n = threadIdx.x % WARPGROUP; n < (to - from) * CHUNKS; n += WARPGROUP) {
 		const u32 at = tile_chunk(HEAD_SIZE, PIECE, from + n / CHUNKS, n % CHUNKS);
 		shared_clear16(t.ring + t.v.at * TILE_BYTES + at);
 	}
 	shared_written();
-	barrier(OWN(t.number), 128);
+	barrier(OWN(t.number), WARPGROUP);
 }
 
 /* Clears the keys beyond the sequence in the box of the item's last key. With E4M3 the copying
@@ -163,8 +83,6 @@ DEVICE void clear_before(const attune_args &a, const team &t)
 	if (to > 0)
 		clear_values(t, to / box * box, to);
 }
-
-DEVICE void put_held(team &t);
 
 DEVICE void clear_outputs(team &t)
 {
@@ -261,8 +179,8 @@ DEVICE void last_step(const attune_args &a, team &t)
 /* All 64 rows see tiles inner .. outer - 1 whole, and scores need no softcap or ALiBi there. */
 DEVICE void find_inner(const attune_args &a, const team &t, int &inner, int &outer)
 {
-	const int lead = place_of(a, t.number * 64).token, top = t.i.position + lead;
-	const int tokens = place_of(a, t.number * 64 + 63).token - lead + 1;
+	const int lead = place_of(a, t.number * TEAM_ROWS).token, top = t.i.position + lead;
+	const int tokens = place_of(a, t.number * TEAM_ROWS + TEAM_ROWS - 1).token - lead + 1;
 	const int hidden = a.window ? max(top + tokens - a.window, 0) : 0;
 	const int seen = a.causal ? max(min(top + 1, t.i.seq_len), 0) : t.i.seq_len;
 	inner = max((hidden + TILE_SIZE - 1) / TILE_SIZE, t.i.first);
@@ -277,7 +195,7 @@ DEVICE void find_inner(const attune_args &a, const team &t, int &inner, int &out
 
 DEVICE int sees_half(const attune_args &a, const team &t)
 {
-	const int last = t.i.position + place_of(a, t.number * 64 + 63).token;
+	const int last = t.i.position + place_of(a, t.number * TEAM_ROWS + TEAM_ROWS - 1).token;
 	return HALVES && a.causal && last < (t.i.last - 1) * TILE_SIZE + HALF;
 }
 
@@ -302,8 +220,6 @@ DEVICE void attend(const attune_args &a, team &t)
 	}
 	last_step(a, t);
 }
-
-#include "warpgroup_out.h"
 
 DEVICE void find_units(const attune_args &a, team &t)
 {
@@ -346,13 +262,16 @@ DEVICE int take_item(team &t)
 	return t.i.rows;
 }
 
+/* put: writes an item's results */
+template <void (*put)(const attune_call &, team &)>
 DEVICE void compute(const attune_call &c, header &h, u32 keys, u32 values, u32 queries, int number)
 {
 	const attune_args &a = c.args;
 	team t;
 	t.number = number;
-	t.row = number * 64 + threadIdx.x % 128 / WARP * 16 + lane_id() / 4;
-	t.queries = matrix_at(queries + number * 64 * HEAD_SIZE * 2, PIECE, 16, GROUP_BYTES(HEAD_SIZE));
+	t.row = number * TEAM_ROWS + threadIdx.x % WARPGROUP / WARP * 16 + lane_id() / 4;
+	t.queries = matrix_at(queries + number * TEAM_ROWS * HEAD_SIZE * 2, PIECE, 16,
+			      GROUP_BYTES(HEAD_SIZE));
 	t.keys = matrix_at(keys, PIECE, 16, GROUP_BYTES(HEAD_SIZE));
 	t.values = matrix_at(values, PIECE, PIECE_BYTES(PIECE), GROUP_BYTES(HEAD_SIZE));
 	t.ring = values;
@@ -372,7 +291,7 @@ DEVICE void compute(const attune_call &c, header &h, u32 keys, u32 values, u32 q
 		}
 		t.value = value_scale(t);
 		release_queries(a, t);
-		PUT_ITEM(c, t);
+		put(c, t);
 	}
 	put_held(t);
 }

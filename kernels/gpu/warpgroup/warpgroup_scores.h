@@ -1,7 +1,19 @@
 /* warpgroup_scores.h - turns a warpgroup's scores into weights: softcap, ALiBi, masks, running
- * maximum and sum. A part of warpgroup_rows.h. */
+ * maximum and sum. */
 #ifndef ATTUNE_WARPGROUP_SCORES_H
 #define ATTUNE_WARPGROUP_SCORES_H
+
+#include "../softmax.h"
+#include "warpgroup_team.h"
+
+/* Weights are 2^P_SHIFT at most; from COARSE on units of scores are coarse (softmax.h). */
+#if KV_DTYPE == E4M3
+#define P_SHIFT 15.f
+#define COARSE	0.f /* scores are below 2^24 (attune.h): registers are short here */
+#else
+#define P_SHIFT 0.f
+#define COARSE	COARSE_16BIT
+#endif
 
 /* Score n of a thread: its key relative to score 0's, and which of the two rows */
 #define KEY_OF(n) (8 * ((n) / 4) + ((n) & 1))

@@ -14,6 +14,8 @@
 #ifndef ATTUNE_WARPGROUP_TILE_H
 #define ATTUNE_WARPGROUP_TILE_H
 
+#include "../gpu.h"
+
 /* From a group of 8 rows to the next, and from a piece to the next, in bytes */
 #define GROUP_BYTES(head_size) ((head_size) * 16)
 #define PIECE_BYTES(piece)     ((piece) * 16)

@@ -1,0 +1,120 @@
+/* scratch.c - tables in memory, filled by C and asked in SQL. */
+#include "scratch.h"
+#include "harness/base/base.h"
+#include <math.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_VALUES = 64 };
+
+struct scratch {
+	sqlite3 *db;
+	sqlite3_stmt *insert; /* into the table of the last scratch_add */
+	char table[64];
+};
+
+struct scratch *scratch_new(const char *schema)
+{
+	struct scratch *s = calloc(1, sizeof *s);
+	if (s && !sqlite3_open(":memory:", &s->db) &&
+	    !sqlite3_exec(s->db, schema, NULL, NULL, NULL))
+		return s;
+	complain("tables in memory: %s", s ? sqlite3_errmsg(s->db) : "out of memory");
+	scratch_free(s);
+	return NULL;
+}
+
+void scratch_free(struct scratch *s)
+{
+	if (!s)
+		return;
+	sqlite3_finalize(s->insert);
+	sqlite3_close(s->db);
+	free(s);
+}
+
+static int prepare_insert(struct scratch *s, const char *table, int n)
+{
+	char sql[64 + 64 + 2 * MAX_VALUES];
+	if (!strcmp(s->table, table))
+		return 1;
+	int at = snprintf(sql, sizeof sql, "INSERT INTO %s VALUES(?", table);
+	for (int i = 1; i < n; i++)
+		at += snprintf(sql + at, sizeof sql - (size_t)at, ",?");
+	snprintf(sql + at, sizeof sql - (size_t)at, ")");
+	sqlite3_finalize(s->insert);
+	s->insert = NULL;
+	snprintf(s->table, sizeof s->table, "%s", table);
+	return !sqlite3_prepare_v2(s->db, sql, -1, &s->insert, NULL);
+}
+
+int scratch_add(struct scratch *s, const char *table, const char *types, ...)
+{
+	va_list ap;
+	int done = prepare_insert(s, table, (int)strlen(types));
+	va_start(ap, types);
+	for (int i = 0; done && types[i]; i++) {
+		double v;
+		switch (types[i]) {
+		case 'i': sqlite3_bind_int(s->insert, i + 1, va_arg(ap, int)); break;
+		case 'd':
+			v = va_arg(ap, double);
+			if (isfinite(v))
+				sqlite3_bind_double(s->insert, i + 1, v);
+			else
+				sqlite3_bind_null(s->insert, i + 1);
+			break;
+		default:
+			sqlite3_bind_text(s->insert, i + 1, va_arg(ap, const char *), -1,
+					  SQLITE_TRANSIENT);
+		}
+	}
+	va_end(ap);
+	done = done && sqlite3_step(s->insert) == SQLITE_DONE;
+	if (!done)
+		complain("tables in memory: %s: %s", table, sqlite3_errmsg(s->db));
+	sqlite3_reset(s->insert);
+	return done;
+}
+
+static int tell(sqlite3_stmt *stmt, int statement, scratch_row row, void *arg)
+{
+	struct scratch_value v[MAX_VALUES];
+	const int n =
+	    sqlite3_column_count(stmt) < MAX_VALUES ? sqlite3_column_count(stmt) : MAX_VALUES;
+	for (int i = 0; i < n; i++) {
+		const int type = sqlite3_column_type(stmt, i);
+		v[i] = (struct scratch_value){
+			.name = sqlite3_column_name(stmt, i),
+			.text =
+			    type == SQLITE_TEXT ? (const char *)sqlite3_column_text(stmt, i) : NULL,
+			.real = sqlite3_column_double(stmt, i),
+			.integer = sqlite3_column_int64(stmt, i),
+			.is_null = type == SQLITE_NULL,
+			.is_real = type == SQLITE_FLOAT,
+		};
+	}
+	return row(arg, statement, v, n);
+}
+
+int scratch_ask(struct scratch *s, const char *name, const char *sql, scratch_row row, void *arg)
+{
+	int code = sqlite3_exec(s->db, "BEGIN", NULL, NULL, NULL), going = 1;
+	for (int statement = 0; *sql && code == SQLITE_OK && going;) {
+		sqlite3_stmt *stmt;
+		code = sqlite3_prepare_v2(s->db, sql, -1, &stmt, &sql);
+		if (code != SQLITE_OK || !stmt)
+			continue;
+		while (going && (code = sqlite3_step(stmt)) == SQLITE_ROW)
+			going = tell(stmt, statement, row, arg);
+		statement += sqlite3_column_count(stmt) > 0;
+		code = sqlite3_finalize(stmt);
+	}
+	if (code != SQLITE_OK)
+		complain("%s: %s", name, sqlite3_errmsg(s->db));
+	sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	return code == SQLITE_OK && going;
+}

@@ -1,0 +1,27 @@
+/* scratch.h - tables in memory, filled by C and asked in SQL. */
+#ifndef HARNESS_SCRATCH_SCRATCH_H
+#define HARNESS_SCRATCH_SCRATCH_H
+
+struct scratch;
+/* Runs the statements that make the tables; NULL + complain. */
+struct scratch *scratch_new(const char *schema);
+void scratch_free(struct scratch *);
+/* Adds a row. types: a letter for each of the values that follow: i int, d double (NULL unless
+ * finite), s const char *. 0 + complain. */
+int scratch_add(struct scratch *, const char *table, const char *types, ...);
+
+/* A value of an answer: the first that is set of text, real and integer; is_null: none. */
+struct scratch_value {
+	const char *name; /* of the column */
+	const char *text;
+	double real;
+	long long integer;
+	int is_null, is_real;
+};
+/* Called for each row; `statement` counts those that have answers. 0 stops. */
+typedef int (*scratch_row)(void *arg, int statement, const struct scratch_value *, int n);
+/* Runs all statements of a text, then takes back what they changed, such as tables of their own; `name`
+ * is for messages. 0 + complain. */
+int scratch_ask(struct scratch *, const char *name, const char *sql, scratch_row, void *arg);
+
+#endif

@@ -1,0 +1,223 @@
+/* t_plugin_cpu.c - what a plug-in on the CPU is given: attune's threads, OpenMP's regions on these
+ * (kernels/adapters/openmp.c), and the call that fills a cache of its own. */
+#include "sound_plugin.h"
+#include "harness/plugin/plugin.h"
+#include "kernels/launch/plugin_op.h"
+#include "kernels/adapters/openmp.h"
+#include "kernels/device/device.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { THREADS = 3, ROUNDS = 200 };
+
+static struct device dev;
+
+static int open_device(void **state)
+{
+	(void)state;
+	setenv("ATTUNE_THREADS", "3", 1);
+	const int failed = device_open(&dev, "cpu") != ATTUNE_OK;
+	unsetenv("ATTUNE_THREADS");
+	return failed;
+}
+
+static int close_device(void **state)
+{
+	(void)state;
+	device_close(&dev);
+	return 0;
+}
+
+static const attune_plugin_device given = {
+	.backend = "cpu", .units = THREADS, .parallel = cpu_run, .threads = &dev
+};
+
+/* ---- regions ---------------------------------------------------------------------------- */
+
+static struct {
+	atomic_int threads, singles, too_early, nested, back, of[THREADS];
+	int round[THREADS];
+} seen;
+
+static void nested_body(void *data)
+{
+	(void)data;
+	atomic_fetch_add(&seen.nested, omp_get_num_threads() == 1 && omp_get_thread_num() == 0);
+}
+
+/* Each thread reaches a barrier in each round, where the others must see its number of the round.
+ * */
+static void body(void *data)
+{
+	const int me = omp_get_thread_num();
+	assert_ptr_equal(data, &seen);
+	atomic_fetch_add(&seen.threads, 1);
+	atomic_fetch_add(&seen.of[me], omp_get_num_threads());
+	for (int round = 1; round <= ROUNDS; round++) {
+		seen.round[me] = round;
+		GOMP_barrier();
+		for (int i = 0; i < omp_get_num_threads(); i++)
+			atomic_fetch_add(&seen.too_early, seen.round[i] != round);
+		atomic_fetch_add(&seen.singles, GOMP_single_start());
+		GOMP_barrier();
+	}
+	GOMP_parallel(nested_body, NULL, 0, 0);
+	if (omp_get_thread_num() == me)
+		atomic_fetch_add(&seen.back, omp_get_num_threads());
+}
+
+static void check_region(unsigned asked, int threads)
+{
+	memset(&seen, 0, sizeof seen);
+	GOMP_parallel(body, &seen, asked, 0);
+	assert_int_equal(atomic_load(&seen.threads), threads);
+	for (int i = 0; i < THREADS; i++) /* each number once */
+		assert_int_equal(atomic_load(&seen.of[i]), i < threads ? threads : 0);
+	assert_int_equal(atomic_load(&seen.too_early), 0);
+	assert_int_equal(atomic_load(&seen.singles), ROUNDS);
+	assert_int_equal(atomic_load(&seen.nested), threads);
+	assert_int_equal(atomic_load(&seen.back), threads * threads);
+}
+
+static void a_region_has_the_threads_of_the_device(void **state)
+{
+	(void)state;
+	openmp_use(&given);
+	assert_int_equal(omp_get_max_threads(), THREADS);
+	check_region(0, THREADS);
+	check_region(2, 2);
+	check_region(1, 1);
+	check_region(99, THREADS);
+	assert_int_equal(omp_get_num_threads(), 1);
+	assert_int_equal(omp_get_thread_num(), 0);
+	assert_true(GOMP_single_start());
+	GOMP_barrier();
+}
+
+/* ---- calls of a plug-in ----------------------------------------------------------------- */
+
+static struct {
+	attune_plugin_device device;
+	const void *k_cache;
+	int stores, launches, fails;
+	atomic_int cells;
+} calls;
+
+static void count_cell(void *arg, size_t i)
+{
+	assert_ptr_equal(arg, &calls);
+	atomic_fetch_add(&calls.cells, 1 << (4 * i));
+}
+
+static int prepares(void **op, const attune_shape *s, const int *v, const attune_plugin_device *d,
+		    char *error)
+{
+	(void)s, (void)v, (void)error;
+	calls.device = *d;
+	*op = &calls;
+	return 0;
+}
+
+static int plans(void *op, const attune_plugin_batch *b, void **out, size_t *bytes, char *error)
+{
+	(void)b, (void)error;
+	*bytes = 0;
+	*out = op;
+	return 0;
+}
+
+static int stores(void *op, void *p, const attune_tensors *t, void *stream, char *error)
+{
+	(void)op, (void)p, (void)stream;
+	calls.stores++;
+	calls.k_cache = t->k_cache;
+	snprintf(error, ATTUNE_PLUGIN_ERROR, "no room");
+	return calls.fails;
+}
+
+static int launches(void *op, void *p, const attune_tensors *t, void *w, void *stream, char *error)
+{
+	(void)op, (void)p, (void)t, (void)w, (void)stream, (void)error;
+	calls.launches++;
+	calls.device.parallel(calls.device.threads, count_cell, &calls, 5);
+	return 0;
+}
+
+/* The results of store for a plug-in of this ABI, and of a launch behind it. */
+static enum attune_status run(const char *name, int abi, enum attune_status *launched)
+{
+	static attune_plugin plugin[4];
+	static int n;
+	attune_plugin *p = &plugin[n++];
+	struct plugin_op *op;
+	struct choice c;
+	const struct plugin_key key = { &calls, PHASE_DECODE, 0 };
+	const attune_tensors t = { .k_cache = &dev };
+	size_t bytes;
+	double us;
+	*p = sound;
+	p->abi = abi;
+	p->name = name;
+	p->prepare = prepares;
+	p->plan = plans;
+	p->launch = launches;
+	p->store = stores;
+	calls.stores = 0;
+	assert_int_equal(attune_register_plugin(p), ATTUNE_OK);
+	c.kernel = kernel_find(BACKEND_CPU, name);
+	config_default(&c.config, c.kernel->space);
+	assert_int_equal(plugin_op_open(&op, &dev, &c, &a_llama), ATTUNE_OK);
+	assert_int_equal(plugin_store(op, key, &t, NULL), ATTUNE_INVALID); /* not planned yet */
+	assert_int_equal(
+	    plugin_plan(op, key, &(attune_plugin_batch){ .stream = NULL }, &bytes, &us), ATTUNE_OK);
+	const enum attune_status status = plugin_store(op, key, &t, NULL);
+	*launched = status ? status : plugin_launch(op, key, &t, NULL, NULL);
+	plugin_forget_op(op);
+	return status;
+}
+
+static void a_plug_in_computes_on_the_threads_of_the_device(void **state)
+{
+	enum attune_status launched;
+	(void)state;
+	assert_int_equal(run("threads", ATTUNE_PLUGIN_ABI, &launched), ATTUNE_OK);
+	assert_int_equal(launched, ATTUNE_OK);
+	assert_int_equal(calls.device.units, THREADS);
+	assert_int_equal(calls.launches, 1);
+	assert_int_equal(atomic_load(&calls.cells), 0x11111);
+}
+
+static void store_is_called_with_the_tensors(void **state)
+{
+	enum attune_status launched;
+	(void)state;
+	assert_int_equal(run("stored", ATTUNE_PLUGIN_ABI, &launched), ATTUNE_OK);
+	assert_int_equal(calls.stores, 1);
+	assert_ptr_equal(calls.k_cache, &dev);
+	calls.fails = 1;
+	assert_int_equal(run("full", ATTUNE_PLUGIN_ABI, &launched), ATTUNE_UNSUPPORTED);
+	calls.fails = 0;
+	assert_string_equal(attune_last_error(), "plug-in full: store: no room");
+}
+
+/* Objects of that ABI end before the member. */
+static void a_plug_in_of_abi_1_has_no_store(void **state)
+{
+	enum attune_status launched;
+	(void)state;
+	assert_int_equal(run("first", 1, &launched), ATTUNE_OK);
+	assert_int_equal(launched, ATTUNE_OK);
+	assert_int_equal(calls.stores, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_region_has_the_threads_of_the_device),
+		cmocka_unit_test(a_plug_in_computes_on_the_threads_of_the_device),
+		cmocka_unit_test(store_is_called_with_the_tensors),
+		cmocka_unit_test(a_plug_in_of_abi_1_has_no_store),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, open_device, close_device);
+}

@@ -1,0 +1,202 @@
+/* facts.c - fills the tables of facts.sql from a database, its policies' picks and other projects'
+ * kernels. */
+#include "plot.h"
+#include "harness/scenario/scenario.h"
+#include "harness/scratch/scratch.h"
+#include "harness/store/store.h"
+#include "tuner/compare/hybrid.h"
+#include "tuner/compare/ladder.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+EMBED(facts_schema, "tuner/plot/facts.sql")
+
+static int add_sequences(struct scratch *t, int s, const attune_batch *b)
+{
+	int done = 1, n = 1;
+	for (int i = 0; done && i < b->num_seqs; i++, n++) {
+		const int query = b->query_start[i + 1] - b->query_start[i];
+		if (i + 1 < b->num_seqs && b->seq_lens[i + 1] == b->seq_lens[i] &&
+		    b->query_start[i + 2] - b->query_start[i + 1] == query)
+			continue;
+		done = scratch_add(t, "sequence", "iiii", s, query, b->seq_lens[i], n);
+		n = 0;
+	}
+	return done;
+}
+
+static int add_scenario(struct scratch *t, const struct plotted *p, int s)
+{
+	const struct measured *m = &p->data->v[s];
+	struct facts f;
+	scenario_facts(&f, &m->shape, &m->batch->view);
+	return scratch_add(t, "scenario", "iiisssiiiidd", s, p->first <= s && s < p->end,
+			   data_side(m), m->model, m->split, m->batch_text, m->batch->view.num_seqs,
+			   (int)m->part[PHASE_ALL].f.decode_seqs, m->has[PHASE_PREFILL],
+			   m->has[PHASE_DECODE], f.kv_bytes, f.flops);
+}
+
+/* The cell of a pick that is one launch of one part; NULL: it is not, or has none. */
+static const struct cell *picked_cell(const struct data *d, const struct pick *pick, int s)
+{
+	const struct measured *m = &d->v[s];
+	const enum phase phase = m->has[PHASE_PREFILL] ? PHASE_PREFILL : PHASE_DECODE;
+	const int choice = phase == PHASE_DECODE ? pick->decode : pick->prefill;
+	if ((measured_is_mixed(m)) || choice < 0)
+		return NULL;
+	const struct cell *c = data_cell(d, s, phase, choice);
+	c = c ? c : data_cell(d, s, PHASE_ALL, choice);
+	return c && c->outcome == OUTCOME_OK ? c : NULL;
+}
+
+static int add_plans(struct scratch *t, const struct plotted *p, const struct forest *f)
+{
+	const struct data *d = p->data;
+	struct pick *picks = calloc((size_t)d->n + 1, sizeof *picks);
+	int done = picks != NULL;
+	for (enum policy i = 0; done && i < NUM_POLICIES; i++) {
+		const int is_oracle = i == POLICY_ORACLE;
+		if (!is_oracle && !policy_picks(d, i, f, picks))
+			continue;
+		for (int s = 0; done && s < d->n; s++) {
+			const struct cell *c = is_oracle ? NULL : picked_cell(d, &picks[s], s);
+			done = scratch_add(t, "plan", "isd", s, policy_names[i],
+					   is_oracle ? data_oracle(d, s)
+						     : data_plan_time(d, s, &picks[s]));
+			if (done && c)
+				done = scratch_add(t, "launch", "isdd", s, policy_names[i], c->gbps,
+						   c->tflops);
+		}
+	}
+	free(picks);
+	return done;
+}
+
+/* The best time of one kernel that runs the whole batch in one launch. */
+static double kernel_time(const struct data *d, int s, const struct kernel *k)
+{
+	const struct measured *m = &d->v[s];
+	const enum phase phase = !m->has[PHASE_PREFILL]  ? PHASE_DECODE
+				 : !m->has[PHASE_DECODE] ? PHASE_PREFILL
+							 : PHASE_ALL;
+	double best = INFINITY;
+	struct choice_iter i = choices_of(d, s, phase, PHASE_ALL);
+	while (choices_next(&i))
+		if (d->choice[i.choice].kernel == k)
+			best = fmin(best, cells_part_time(d, s, i.cells));
+	return best;
+}
+
+static int add_kernels(struct scratch *t, const struct plotted *p)
+{
+	int done = 1, id = 0;
+	for (const struct kernel *k = attune_kernels; done && k->name; k++) {
+		if (k->backend != p->data->run.device.backend || !k->selectable)
+			continue;
+		done = scratch_add(t, "kernel", "is", id, k->name);
+		for (int s = p->first; done && s < p->end; s++)
+			if (isfinite(kernel_time(p->data, s, k)))
+				done = scratch_add(t, "kernel_time", "iid", s, id,
+						   kernel_time(p->data, s, k));
+		id++;
+	}
+	return done;
+}
+
+/* tuned: the picks of the header, or NULL. */
+static int add_mixed(struct scratch *t, const struct data *d, const struct pick *tuned)
+{
+	int done = 1;
+	for (int k = 0; done && k < NUM_WAYS; k++)
+		done = scratch_add(t, "way", "is", k, way_names[k]);
+	for (int s = 0; done && s < d->n; s++)
+		for (enum pass pass = PASS_A; done && pass <= PASS_B; pass++) {
+			struct hybrid h;
+			if (!d->v[s].has[PHASE_PREFILL] || !d->v[s].has[PHASE_DECODE])
+				continue;
+			const int counts = hybrid_find(d, pass, s, tuned ? &tuned[s] : NULL, &h);
+			done = scratch_add(t, "mixed", "iiidd", s, (int)pass, counts, h.serial,
+					   h.prefill_share);
+			for (int k = 0; done && k < NUM_WAYS; k++)
+				if (isfinite(h.us[k]))
+					done = scratch_add(t, "way_time", "iiid", s, (int)pass, k,
+							   h.us[k]);
+		}
+	return done;
+}
+
+static int add_peers(struct scratch *t, const struct data *d, const struct peers *p)
+{
+	int done = 1;
+	for (int k = 0; done && k < p->num_names; k++) {
+		done = scratch_add(t, "peer", "is", k, p->name[k]);
+		for (int s = 0; done && s < d->n; s++) {
+			const struct peer_time *time = peers_fastest(p, &d->v[s], k);
+			if (time)
+				done = scratch_add(t, "peer_time", "iid", s, k, time->us);
+		}
+	}
+	return done;
+}
+
+static int is_prompts(const attune_batch *b)
+{
+	for (int i = 0; i < b->num_seqs; i++)
+		if (b->query_start[i + 1] - b->query_start[i] != b->seq_lens[i])
+			return 0;
+	return 1;
+}
+
+static int add_climb(struct scratch *t, const struct ladder *l, int s, const char *model)
+{
+	const struct measured *m = &l->d->v[s];
+	struct uniform u = { 0 };
+	struct climb c;
+	const int has = ladder_has(l->d, s, model, &u);
+	if (!has && m->has[PHASE_DECODE])
+		return 1; /* no picture has it */
+	ladder_climb(l, s, &c);
+	int done = scratch_add(
+	    t, "climb", "iiiidii", s, m->has[PHASE_DECODE], is_prompts(&m->batch->view),
+	    (int)m->part[PHASE_PREFILL].f.query_tokens, has ? u.share : NAN, u.seqs, u.length);
+	for (int k = 0; done && k < num_rungs; k++)
+		if (!isnan(c.us[k]))
+			done = scratch_add(t, "climb_time", "iidd", s, k, c.us[k], c.ratio[k]);
+	return done;
+}
+
+static int add_climbs(struct scratch *t, const struct plotted *p)
+{
+	const char *model = p->data->v[p->first].model;
+	struct ladder l;
+	int done = 1;
+	ladder_make(&l, p->all, p->forest, model);
+	for (int k = 0; done && k < num_rungs; k++)
+		done = scratch_add(t, "rung", "issi", k, rung_name(k), rung_about(k),
+				   k >= num_rungs - num_side_rungs);
+	for (int s = 0; done && s < p->all->n; s++)
+		done = add_climb(t, &l, s, model);
+	return done;
+}
+
+struct scratch *facts_make(const struct plotted *p)
+{
+	const struct run_info *r = &p->data->run;
+	struct scratch *t = scratch_new(facts_schema);
+	struct pick *tuned = calloc((size_t)p->data->n + 1, sizeof *tuned);
+	int done = t && tuned && scratch_add(t, "ceiling", "dd", r->dram_gbps, r->fma_tflops);
+	const int picked = done && policy_picks(p->data, POLICY_TREE, p->forest, tuned);
+	for (int s = 0; done && s < p->data->n; s++)
+		done = add_scenario(t, p, s) && add_sequences(t, s, &p->data->v[s].batch->view);
+	done = done && add_plans(t, p, p->forest) && add_kernels(t, p) &&
+	       add_mixed(t, p->data, picked ? tuned : NULL) && add_peers(t, p->data, p->peers) &&
+	       add_climbs(t, p);
+	free(tuned);
+	if (done)
+		return t;
+	scratch_free(t);
+	return NULL;
+}

@@ -1,0 +1,34 @@
+-- facts.sql - the tables that the pictures' queries ask. Times are medians in us; NULL: not measured.
+
+-- The scenarios of the database, in its order. side: 0 learned from, 1 held out, else -1. is_model: of
+-- the model whose curves are drawn. ideal_bytes, ideal_flops: keys and values read once, masked
+-- products left out.
+CREATE TABLE scenario(id INTEGER PRIMARY KEY, is_model, side, model, split, batch, seqs, decode_seqs,
+	has_prefill, has_decode, ideal_bytes REAL, ideal_flops REAL);
+-- Its sequences in order, equal neighbours as one row: n of them with `query` new tokens, `length` in all.
+CREATE TABLE sequence(scenario, query, length, n);
+-- The plan that a policy of `attune eval` picks; of "oracle" the fastest measured plan.
+CREATE TABLE plan(scenario, policy, us REAL);
+-- The same if the plan is one launch: what it reaches.
+CREATE TABLE launch(scenario, policy, gbps REAL, tflops REAL);
+-- Kernels in the order of kernels.def, and the fastest choice of each for a whole batch in one launch.
+CREATE TABLE kernel(id INTEGER PRIMARY KEY, name);
+CREATE TABLE kernel_time(scenario, kernel, us REAL);
+-- Ways to run a mixed batch, by one pass of measuring (0: the sweep, 1: the second session). serial: the
+-- best plan of one part after the other; prefill_share: percent of both parts' best times. is_hybrid:
+-- the pass that counts for a batch of one chunk of 512 to 2048 tokens and 16 decodes or more, with an
+-- overlap measured.
+CREATE TABLE way(id INTEGER PRIMARY KEY, name);
+CREATE TABLE mixed(scenario, pass, is_hybrid, serial REAL, prefill_share REAL);
+CREATE TABLE way_time(scenario, pass, way, us REAL);
+-- Kernels of other projects, each by its fastest setting.
+CREATE TABLE peer(id INTEGER PRIMARY KEY, name);
+CREATE TABLE peer_time(scenario, peer, us REAL);
+-- Steps from the first kernel to the tuned choice, on the scenarios of all layouts (ids of their own).
+-- share: percent of decodes, where a batch has `seqs` equal sequences of `length` tokens and belongs to
+-- the published figures; else NULL. ratio: time of rung 1 over this one's.
+CREATE TABLE rung(id INTEGER PRIMARY KEY, name, about, is_side);
+CREATE TABLE climb(id INTEGER PRIMARY KEY, has_decode, is_prompts, query_tokens, share, seqs, length);
+CREATE TABLE climb_time(climb, rung, us REAL, ratio REAL);
+-- One row: the device's measured ceilings.
+CREATE TABLE ceiling(dram_gbps REAL, fma_tflops REAL);

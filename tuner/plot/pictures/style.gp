@@ -1,0 +1,44 @@
+# style.gp - what all pictures have in common. Colours are of Okabe and Ito, which
+# colour-blind readers can tell apart; the tuned choice is blue everywhere.
+ink = '#24292f'
+faint = '#6e7781'
+rule = '#e4e7eb'
+blue = '#0072b2'
+pale = '#a3d0ec'
+grey = '#8c959f'
+array colour[14] = ['#d55e00', '#009e73', '#e69f00', '#cc79a7', '#24292f', '#b3a900', '#8c959f', '#56b4e9', '#7a4b2a', '#5e3c99', '#117733', '#882255', '#44aa99', '#ddaa33']
+# From dark blue to light green, for what has an order.
+array ordered[8] = ['#0b2545', '#134a8e', '#1d70b8', '#2394c4', '#1fa5b0', '#2bae93', '#52ab68', '#86a53a']
+
+if (png) {
+	set terminal pngcairo size 2*width,2*height font 'Helvetica,11' fontscale 2 linewidth 2 pointscale 2 background '#ffffff' noenhanced
+} else {
+	set terminal svg size width,height font 'Helvetica,Arial,sans-serif,13' background '#ffffff' noenhanced
+}
+set output path
+set border 3 linecolor rgb faint linewidth 0.8
+set tics nomirror out scale 0.5,0 textcolor rgb ink
+set grid xtics ytics linecolor rgb rule linetype 1 linewidth 0.8
+set xlabel textcolor rgb ink
+set ylabel textcolor rgb ink
+
+# What and where, with how and the noise floor on the right, then details, then the
+# legend: three lines above the plot.
+set label 1 at screen 0.02,0.95 left textcolor rgb ink font ',15'
+set label 2 at screen 0.02,0.89 left textcolor rgb faint
+set label 3 sprintf('medians, %s protocol; %s', protocol, noise_text) at screen 0.98,0.98 right textcolor rgb faint font ',9'
+what = sprintf('%s, %s, pages of %d', model, dtype, page_size)
+set key at screen 0.02,0.855 left top vertical maxrows 1 Left reverse noautotitle textcolor rgb ink samplen 2 width 2
+set tmargin at screen 0.78
+set bmargin at screen 0.13
+
+# Tics in words that people use: 1, 2, 5 times powers of ten, or these alone.
+fine_tics = "('1 us' 1, '2' 2, '5' 5, '10 us' 10, '20' 20, '50' 50, '100 us' 100, '200' 200, '500' 500, '1 ms' 1e3, '2' 2e3, '5' 5e3, '10 ms' 1e4, '20' 2e4, '50' 5e4, '100 ms' 1e5, '200' 2e5, '500' 5e5, '1 s' 1e6, '2' 2e6, '5' 5e6, '10 s' 1e7)"
+coarse_tics = "('1 us' 1, '10 us' 10, '100 us' 100, '1 ms' 1e3, '10 ms' 1e4, '100 ms' 1e5, '1 s' 1e6, '10 s' 1e7)"
+time_tics(lo, hi) = log10(hi / lo) > 3.3 ? coarse_tics : fine_tics
+power_tics = "('1' 1, '2' 2, '4' 4, '8' 8, '16' 16, '32' 32, '64' 64, '128' 128, '256' 256, '512' 512, '1k' 1024, '2k' 2048, '4k' 4096)"
+token_tics = "('1' 1, '8' 8, '64' 64, '512' 512, '4k' 4096, '32k' 32768, '256k' 262144, '2M' 2097152, '16M' 16777216)"
+
+# filled: how many rows each block has. A block without any is left out; what then
+# would be an empty plot says so.
+has(block) = block < words(filled) && word(filled, block + 1) > 0
