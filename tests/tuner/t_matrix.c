@@ -323,7 +323,7 @@ static void test_portfolio(void **state)
 				best = best < 0 || v < best ? v : best;
 			}
 		}
-		assert_true(matrix_portfolio(m, 2, &curve));
+		assert_true(matrix_portfolio(m, 2, -1, &curve));
 		assert_int_equal(curve.n, 2);
 		assert_float_equal(curve.mean[0], exp((double)alone / (double)weight / 1e6), 1e-9);
 		assert_true(curve.mean[1] < curve.mean[0] && curve.worst[0] > curve.mean[0]);
@@ -335,6 +335,28 @@ static void test_portfolio(void **state)
 		matrix_free(m);
 	}
 	assert_true(exact > tries * 3 / 4);
+}
+
+/* Column 3 is dear, but given. */
+static void test_portfolio_keeps_what_is_given(void **state)
+{
+	struct portfolio curve;
+	struct matrix *m = matrix_new(6, 4);
+	(void)state;
+	for (int r = 0; r < m->rows; r++) {
+		m->weight[r] = 1;
+		for (int c = 0; c < m->cols; c++) {
+			m->choice[c] = c;
+			m->cost[r * m->cols + c] = c == 3 ? 9000 : r % 3 == c ? 0 : 1000;
+		}
+	}
+	assert_true(matrix_portfolio(m, 2, 3, &curve));
+	assert_int_equal(m->cols, 2);
+	assert_int_equal(m->choice[1], 3);
+	assert_int_equal(curve.n, 2);
+	assert_float_equal(curve.mean[0], exp(9000 / 1e6), 1e-12);
+	assert_float_equal(curve.mean[1], exp(4000. / 6 / 1e6), 1e-12);
+	matrix_free(m);
 }
 
 int main(void)
@@ -350,6 +372,7 @@ int main(void)
 		cmocka_unit_test(test_a_formula_costs_what_it_means),
 		cmocka_unit_test(test_family_bounds),
 		cmocka_unit_test(test_portfolio),
+		cmocka_unit_test(test_portfolio_keeps_what_is_given),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

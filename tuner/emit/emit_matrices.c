@@ -81,7 +81,7 @@ int dump_matrices(const struct data *d, const char *folder, const struct limits 
 		struct matrix *m = matrix_parts(d, (enum decision)i);
 		done = m != NULL;
 		if (m && m->rows && m->cols)
-			done = matrix_portfolio(m, limits->variants, NULL) &&
+			done = matrix_portfolio(m, limits->variants, -1, NULL) &&
 			       dump(m, folder, (enum decision)i);
 		matrix_free(m);
 	}

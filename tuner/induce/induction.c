@@ -104,7 +104,7 @@ static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision 
 		return tree_constant(&fit->tree, -1);
 	struct matrix *whole = matrix_copy(fit->m);
 	const int tried = whole &&
-			  matrix_portfolio(fit->m, limits->variants, &fit->making.portfolio) &&
+			  matrix_portfolio(fit->m, limits->variants, -1, &fit->making.portfolio) &&
 			  certify(fit) && try_estimates(fit, whole, decision, limits->variants);
 	matrix_free(whole);
 	return tried && grow_phase(fit, decision, limits);

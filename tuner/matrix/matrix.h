@@ -64,8 +64,9 @@ struct portfolio {
 	/* [k] slowdown with the best of the first k + 1 choices: geometric mean, and worst */
 	double mean[MAX_PORTFOLIO], worst[MAX_PORTFOLIO];
 };
-/* Keeps at most `limit` columns with the least sum of row minima. The last argument receives how
- * good they are; it may be NULL. 0 without memory. */
-int matrix_portfolio(struct matrix *, int limit, struct portfolio *);
+/* Keeps at most `limit` columns with the least sum of row minima. given: a column that must be
+ * among them, -1: none. The last argument receives how good they are; it may be NULL. 0 without
+ * memory. */
+int matrix_portfolio(struct matrix *, int limit, int given, struct portfolio *);
 
 #endif

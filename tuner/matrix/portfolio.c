@@ -41,13 +41,13 @@ static int best_addition(const struct matrix *m, const long long *least, long lo
 	return best;
 }
 
-/* Replaces one member at a time while that lowers the sum. */
-static void swap_members(const struct matrix *m, int *used, int n, long long *least,
+/* Replaces one member at a time, from number `first` on, while that lowers the sum. */
+static void swap_members(const struct matrix *m, int *used, int n, int first, long long *least,
 			 long long *total, long long sum)
 {
 	for (int changed = 1; changed;) {
 		changed = 0;
-		for (int i = 0; i < n; i++) {
+		for (int i = first; i < n; i++) {
 			long long with = 0;
 			row_minima(m, used, n, i, least);
 			const int c = best_addition(m, least, total, &with);
@@ -88,7 +88,15 @@ static void note(struct portfolio *p, const struct matrix *m, long long sum, con
 	p->worst[p->n++] = exp(worst / 1e6);
 }
 
-int matrix_portfolio(struct matrix *m, int limit, struct portfolio *p)
+static long long sum_of(const struct matrix *m, const long long *least)
+{
+	long long sum = 0;
+	for (int r = 0; r < m->rows; r++)
+		sum += least[r];
+	return sum;
+}
+
+int matrix_portfolio(struct matrix *m, int limit, int given, struct portfolio *p)
 {
 	int *used = malloc(sizeof *used * (size_t)(limit + 1)), n = 0, done = 0;
 	long long *least = malloc(sizeof *least * (size_t)(m->rows + 1)), sum = -1;
@@ -100,13 +108,18 @@ int matrix_portfolio(struct matrix *m, int limit, struct portfolio *p)
 			long long with = 0;
 			row_minima(m, used, n, -1, least);
 			used[n] = best_addition(m, least, total, &with);
+			if (!n && given >= 0) {
+				used[0] = given;
+				row_minima(m, used, 1, -1, least);
+				with = sum_of(m, least);
+			}
 			if (n && with == sum)
 				break;
 			sum = with;
 			row_minima(m, used, n + 1, -1, least);
 			note(p, m, sum, least);
 		}
-		swap_members(m, used, n, least, total, sum);
+		swap_members(m, used, n, given >= 0, least, total, sum);
 		done = keep_members(m, used, n);
 	}
 	free(used);

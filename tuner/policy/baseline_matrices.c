@@ -65,7 +65,7 @@ static int study(struct basics *b, const struct data *d, struct matrix *m)
 	}
 	free(to);
 	free(sum);
-	if (b->winners && matrix_portfolio(m, default_limits.variants, NULL))
+	if (b->winners && matrix_portfolio(m, default_limits.variants, -1, NULL))
 		b->few = m;
 	else
 		matrix_free(m);
