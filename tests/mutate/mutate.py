@@ -67,11 +67,15 @@ class Tree:
         names = subprocess.check_output(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], text=True
         )
-        for name in filter(None, names.split("\0")):
+        names = [n for n in names.split("\0") if n and os.path.exists(n)]
+        known = set(names)
+        for copy in self.root.glob("*/**/*"):
+            name = copy.relative_to(self.root)
+            if name.parts[0] != "build" and copy.is_file() and str(name) not in known:
+                copy.unlink()
+        for name in names:
             source, copy = pathlib.Path(name), self.root / name
-            if not source.exists():
-                copy.unlink(missing_ok=True)
-            elif not copy.exists() or source.read_bytes() != copy.read_bytes():
+            if not copy.exists() or source.read_bytes() != copy.read_bytes():
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, copy)
                 shutil.copymode(source, copy)
