@@ -1,6 +1,5 @@
 /* t_confirm.c - `attune confirm`: a scenario is measured as a whole, in one session, or not at all.
- * `attune check`: whether the picks still beat their rivals. `attune ladder --measure`,
- * `attune bench`: what they measure. */
+ * `attune check`: whether the picks still beat their rivals. `attune bench`: all have a time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -291,37 +290,6 @@ static void check_says_whether_a_new_tune_pays(void **state)
 	fake.backwards = 0;
 }
 
-/* ---- attune ladder --measure ---------------------------------------------------------------- */
-
-/* A race for each batch whose sequences are alike: of the rungs that a CPU has, two run here. */
-static void ladder_measures_the_batches_of_equal_sequences(void **state)
-{
-	static const char *const rows[] = { "100\t1\t128\tq1s128\tadjustable tiles\t10.00\t",
-					    "100\t1\t128\tq1s128\ttuned\t11.00\t",
-					    "100\t16\t128\t16q1s128\tadjustable tiles\t10.00\t",
-					    "100\t16\t128\t16q1s128\ttuned\t11.00\t" };
-	(void)state;
-	FILE *out = fopen(in_folder("set.json"), "w");
-	assert_true(out && fputs("{ \"about\": [\"t\"], \"defaults\": { \"models\": "
-				 "[\"llama3.1-8b@8\"], \"page_size\": 16, \"dtype\": \"bf16\", "
-				 "\"split\": \"ways\" }, \"scenarios\": [ { \"batch\": \"q512s4k\" }, "
-				 "{ \"batch\": \"q1s128\" }, { \"batch\": \"16q1s128\" } ] }\n",
-				 out) >= 0 &&
-		    !fclose(out));
-	make_header(0);
-	listen_begin();
-	const int code = run_command(cmd_ladder, words("--gpu cpu --db %s --header %s --measure "
-						       "--model llama3.1-8b@8 --all --format tsv "
-						       "--scenarios %s", db, header,
-						       in_folder("set.json")));
-	assert_non_null(strstr(heard(), "4 cells and plans of 2 batches\n"));
-	assert_int_equal(code, EXIT_DONE);
-	assert_int_equal(ask("SELECT count(*) " IN_LAST_RUN), 4);
-	for (size_t i = 0; i < COUNT(rows); i++)
-		if (!strstr(printed, rows[i]))
-			fail_msg("no '%s' in:\n%s", rows[i], printed);
-}
-
 /* ---- attune bench ---------------------------------------------------------------------------- */
 
 /* Times are this machine's own; each is compared with the oracle's of its batch. */
@@ -354,7 +322,6 @@ int main(void)
 		cmocka_unit_test(a_scenario_is_measured_as_a_whole),
 		cmocka_unit_test(a_wish_more_measures_its_scenario_again),
 		cmocka_unit_test(check_says_whether_a_new_tune_pays),
-		cmocka_unit_test(ladder_measures_the_batches_of_equal_sequences),
 		cmocka_unit_test(bench_times_all_contenders),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
