@@ -94,19 +94,27 @@ static void test_nothing_measured(void **state)
 	data_free(own);
 }
 
-/* Everything takes 1.5 times as long, so the expected times of unmeasured cells do, too. */
-static void test_own_and_translated(void **state)
+static const struct made_up_gpu slow = { "h100", 1, 1 };
+
+/* Every step-th of the first n scenarios, where all takes 1.5 times as long as on the first GPU. */
+static struct data *slow_data(int n, int step)
 {
-	const struct made_up_gpu slow = { "h100", 1, 1 };
 	const struct asked few = { &slow, &world, measured, 0 };
 	struct data *own = world_data(&slow);
-	int translated = 0, here = 0;
-	(void)state;
-	for (int i = 0; i < 40; i++)
+	for (int i = 0; i < n; i += step)
 		add_world_scenario(own, &few, i, "train");
 	for (int i = 0; i < own->num_cells; i++)
 		own->cell[i].us = own->cell[i].median_us *= 1.5;
 	assert_true(data_finish(own));
+	return own;
+}
+
+/* The expected times of unmeasured cells are 1.5 times as long, too. */
+static void test_own_and_translated(void **state)
+{
+	struct data *own = slow_data(40, 1);
+	int translated = 0, here = 0;
+	(void)state;
 	struct data *d = data_transfer(own, prior);
 	for (int r = 0; r < d->n * NUM_PHASES; r++)
 		for (int i = d->row[r]; i < d->row[r + 1]; i++) {
@@ -126,20 +134,12 @@ static void test_own_and_translated(void **state)
 	data_free(own);
 }
 
-/* Only decodes were measured here, and take 1.5 times as long: so are prefills expected to. */
+/* Only decodes were measured: prefills are expected to take 1.5 times as long as well. */
 static void test_prefills_follow_decodes(void **state)
 {
-	const struct made_up_gpu slow = { "h100", 1, 1 };
-	const struct asked few = { &slow, &world, measured, 0 };
-	struct data *own = world_data(&slow);
+	struct data *own = slow_data(60, 3), *d = data_transfer(own, prior);
 	int prefills = 0;
 	(void)state;
-	for (int i = 0; i < 60; i += 3)
-		add_world_scenario(own, &few, i, "train");
-	for (int i = 0; i < own->num_cells; i++)
-		own->cell[i].us = own->cell[i].median_us *= 1.5;
-	assert_true(data_finish(own));
-	struct data *d = data_transfer(own, prior);
 	for (int s = 0; s < d->n; s++)
 		for (int r = s * NUM_PHASES + PHASE_PREFILL, i = d->row[r]; i < d->row[r + 1]; i++) {
 			const struct part *p = &d->v[s].part[PHASE_PREFILL];
@@ -151,59 +151,6 @@ static void test_prefills_follow_decodes(void **state)
 	assert_true(prefills > 100);
 	data_free(d);
 	data_free(own);
-}
-
-/* Plans of two launches: an own time stays, others of pass A are translated, those of pass B are
- * not. */
-static void test_plans(void **state)
-{
-	static const struct {
-		int is_own;
-		char pass;
-		const char *segments;
-		double us;
-	} plans[] = { { 0, 'A', "SEGMENTS=1", 50 }, { 0, 'A', "SEGMENTS=2", 60 },
-		      { 0, 'B', "SEGMENTS=4", 70 }, { 1, 'A', "SEGMENTS=1", 99 } };
-	struct data *d[2];
-	int found = 0;
-	(void)state;
-	for (int own = 0; own < 2; own++) {
-		const struct made_up_gpu *g = own ? &second_gpu : &first_gpu;
-		const struct asked all = { g, &world, NULL, 0.01 };
-		d[own] = world_data(g);
-		for (int i = 0; i < 30; i++)
-			add_world_scenario(d[own], &all, i, "train");
-		for (size_t k = 0; k < COUNT(plans); k++) {
-			char parts[2][MAX_PART_TEXT], text[2 * MAX_PART_TEXT];
-			if (plans[k].is_own != own)
-				continue;
-			snprintf(parts[0], sizeof parts[0], "qblock %s",
-				 with("qblock", "BLOCK_M=64 TILE_SIZE=64"));
-			snprintf(parts[1], sizeof parts[1], "segmented %s",
-				 with("segmented", plans[k].segments));
-			parts_text(text, sizeof text, parts[0], parts[1], ATTUNE_STREAMS);
-			struct store_cell c = cell_like(world_batch(2), "plan", "plan", text, plans[k].us);
-			c.gpu = g->gpu;
-			c.pass = plans[k].pass;
-			assert_true(data_add(d[own], &c));
-		}
-		assert_true(data_finish(d[own]));
-	}
-	struct data *both = data_transfer(d[1], d[0]);
-	assert_int_equal(both->num_plans, 2);
-	for (int i = 0; i < both->num_plans; i++) {
-		const struct cell *c = &both->plan[i].cell;
-		assert_int_equal(both->plan[i].pass, PASS_A);
-		if (c->translated)
-			assert_true(c->us > 60 && c->us < 120);
-		else
-			assert_true(c->us == 99);
-		found |= 1 << c->translated;
-	}
-	assert_int_equal(found, 3);
-	data_free(both);
-	data_free(d[0]);
-	data_free(d[1]);
 }
 
 /* Some cells of each kernel are measured here; the expected times of the others are near the
@@ -445,7 +392,6 @@ int main(void)
 		cmocka_unit_test(test_nothing_measured),
 		cmocka_unit_test(test_own_and_translated),
 		cmocka_unit_test(test_prefills_follow_decodes),
-		cmocka_unit_test(test_plans),
 		cmocka_unit_test(test_slow_kernel),
 		cmocka_unit_test(test_few_scenarios),
 		cmocka_unit_test(test_header),
