@@ -300,11 +300,12 @@ static void compiler_for_amd(void **state)
 {
 	char command[200];
 	(void)state;
-	source("hipcc.sh", "case \"$*\" in\n"
-			   "*--version*) printf 'A vendor clang version 99.1.2 (x)\\nTarget: y\\n' ;;\n"
-			   "*--offload-arch=gfx942*) ;;\n"
-			   "*) exit 1 ;;\n"
-			   "esac\n");
+	source("hipcc.sh",
+	       "case \"$*\" in\n"
+	       "*--version*) printf 'A vendor clang version 99.1.2 (x)\\nTarget: y\\n' ;;\n"
+	       "*--offload-arch=gfx942*) ;;\n"
+	       "*) exit 1 ;;\n"
+	       "esac\n");
 	snprintf(command, sizeof command, "sh %s", in_folder("hipcc.sh"));
 	assert_int_equal(setenv("HIPCC", command, 1), 0);
 	assert_string_equal(jit_version(BACKEND_GPU, "gfx942"), "clang 99.1.2");
@@ -356,13 +357,13 @@ static void threads_nvrtc(void **state)
 int main(void)
 {
 	const struct CMUnitTest t[] = {
-		cmocka_unit_test(found_again),   cmocka_unit_test(changed_header),
-		cmocka_unit_test(refusal),       cmocka_unit_test(damaged_cache),
-		cmocka_unit_test(threads_cc),    cmocka_unit_test(no_way),
-		cmocka_unit_test(killed),        cmocka_unit_test(code_of_choices),
-		cmocka_unit_test(compiler_for_amd),
-		cmocka_unit_test(cubin),         cmocka_unit_test(spills),
-		cmocka_unit_test(cubin_refused), cmocka_unit_test(threads_nvrtc),
+		cmocka_unit_test(found_again),      cmocka_unit_test(changed_header),
+		cmocka_unit_test(refusal),          cmocka_unit_test(damaged_cache),
+		cmocka_unit_test(threads_cc),       cmocka_unit_test(no_way),
+		cmocka_unit_test(killed),           cmocka_unit_test(code_of_choices),
+		cmocka_unit_test(compiler_for_amd), cmocka_unit_test(cubin),
+		cmocka_unit_test(spills),           cmocka_unit_test(cubin_refused),
+		cmocka_unit_test(threads_nvrtc),
 	};
 	enum { NVRTC_ROWS = 4 };
 	const int nvrtc = strcmp(jit_version(BACKEND_GPU, "sm_90"), "none") != 0;

@@ -192,9 +192,8 @@ static void test_show_why_of_a_pick_without_a_time(void **state)
 	size_t i;
 	(void)state;
 	make_passes(in_folder("passes.sqlite"), in_folder("passes.h"));
-	assert_int_equal(system(words("sed -i 's/ SEGMENTS=2\"/ SEGMENTS=16\"/' %s",
-				      in_folder("passes.h"))),
-			 0);
+	assert_int_equal(
+	    system(words("sed -i 's/ SEGMENTS=2\"/ SEGMENTS=16\"/' %s", in_folder("passes.h"))), 0);
 	assert_int_equal(show_passes_as("--why --format json"), EXIT_DONE);
 	json_t *o = json_loads(printed, 0, NULL);
 	json_array_foreach(o, i, row)

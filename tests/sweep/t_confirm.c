@@ -27,13 +27,13 @@ static struct scenario scenario[BATCHES];
 static const struct scenario_list list = { scenario, BATCHES };
 static char db[80], header[80];
 static const struct sweep_options pass_a = { .gpu = "cpu",
-					      .db = db,
-					      .command = "t_confirm",
-					      .kernels = "qblock",
-					      .preset = PRESET_SMOKE,
-					      .budget_s = 600,
-					      .shards = 1,
-					      .seed = 1 };
+					     .db = db,
+					     .command = "t_confirm",
+					     .kernels = "qblock",
+					     .preset = PRESET_SMOKE,
+					     .budget_s = 600,
+					     .shards = 1,
+					     .seed = 1 };
 
 /* Pass A of the scenarios, and the folder of all files. */
 static int begin(void **state)
@@ -115,7 +115,8 @@ static void finished_races_are_recalled(void **state)
 	struct store *s = store_open(db, 1);
 	char protocol[40] = "";
 	(void)state;
-	assert_true(s && store_query(s, "SELECT DISTINCT protocol FROM newest", first_text, protocol));
+	assert_true(s &&
+		    store_query(s, "SELECT DISTINCT protocol FROM newest", first_text, protocol));
 	for (int i = 0; i < BATCHES; i++)
 		assert_true(problems_add(&all, &binaries, i, &candidates));
 	assert_int_equal(all.n, 4);
@@ -241,8 +242,8 @@ static int check_rules(struct checked rows[8], int *code)
 {
 	int n = 0;
 	listen_begin();
-	*code = run_command(cmd_check, words("--gpu cpu --format tsv --db %s --header %s", db,
-					     header));
+	*code =
+	    run_command(cmd_check, words("--gpu cpu --format tsv --db %s --header %s", db, header));
 	for (char *line = strchr(printed, '\n'); line && line[1] && n < 8;
 	     line = strchr(line + 1, '\n'), n++)
 		assert_int_equal(sscanf(line, " tiny@1 %39s %19s %lf %lf %lf %lf", rows[n].batch,
@@ -261,10 +262,12 @@ static void check_says_whether_a_new_tune_pays(void **state)
 		double then_us, now_us, then_lost, now_lost;
 		const char *says;
 	} cases[] = {
-		{ 1, 0, EXIT_DONE, 12, 10, 1.2, 1, "3 picks take 0.833 x their old times; they lose "
+		{ 1, 0, EXIT_DONE, 12, 10, 1.2, 1,
+		  "3 picks take 0.833 x their old times; they lose "
 		  "0.0 % to their fastest rivals (before: 20.0 %); the rules still fit" },
 		{ 1, 1, EXIT_DONE, 12, 12, 1.2, 1.2, "the rules still fit" },
-		{ 0, 1, EXIT_CHECK, 10, 12, 1, 1.2, "3 picks take 1.200 x their old times; they lose "
+		{ 0, 1, EXIT_CHECK, 10, 12, 1, 1.2,
+		  "3 picks take 1.200 x their old times; they lose "
 		  "20.0 % to their fastest rivals (before: 0.0 %); a new tune pays: make tune" },
 	};
 	struct checked rows[8];
@@ -300,13 +303,17 @@ static void bench_times_all_contenders(void **state)
 	double us[COUNT(policies)], ratio;
 	(void)state;
 	listen_begin();
-	const int code = run_command(cmd_bench, words("--gpu cpu --db %s --split train --preset smoke "
-						      "--format tsv --anyway", db));
-	assert_non_null(strstr(heard(), "# oracle     1.0000 x oracle, geometric mean of 2 scenarios"));
+	const int code =
+	    run_command(cmd_bench, words("--gpu cpu --db %s --split train --preset smoke "
+					 "--format tsv --anyway",
+					 db));
+	assert_non_null(
+	    strstr(heard(), "# oracle     1.0000 x oracle, geometric mean of 2 scenarios"));
 	assert_int_equal(code, EXIT_DONE);
 	for (int b = 0; b < BATCHES; b++)
 		for (size_t i = 0; i < COUNT(policies); i++) {
-			line = strstr(printed, words("\n%s\ttiny@1\t16\t%s\t", batches[b], policies[i]));
+			line = strstr(printed,
+				      words("\n%s\ttiny@1\t16\t%s\t", batches[b], policies[i]));
 			assert_non_null(line);
 			assert_int_equal(sscanf(line, "%*s %*s 16 %*s %lf %lf", &us[i], &ratio), 2);
 			assert_true(us[i] > 0);

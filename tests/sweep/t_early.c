@@ -310,7 +310,8 @@ static void the_fastest_in_turn_are_measured(void **state)
 	sc.shape = llama;
 	sc.layout = LAYOUT_NHD;
 	assert_string_equal(dry_run(db, &list), "");
-	assert_non_null(strstr(said, "times of such choices for these scenarios; sweep them without"));
+	assert_non_null(
+	    strstr(said, "times of such choices for these scenarios; sweep them without"));
 	store_time(s, run, &sc, "SEGMENTS=1", 19);
 	store_time(s, run, &sc, "SEGMENTS=2", 11);
 	store_time(s, run, &sc, "SEGMENTS=4", 14);

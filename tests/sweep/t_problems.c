@@ -13,7 +13,9 @@ static const struct device_info *field_device = &cpu;
 static void add(int i, const char *text)
 {
 	char error[128];
-	const struct candidate_options options = { .device = field_device, .preset = PRESET_QUICK, .seed = 1 };
+	const struct candidate_options options = { .device = field_device,
+						   .preset = PRESET_QUICK,
+						   .seed = 1 };
 	scenarios[i] = (struct scenario){ .model = "llama@1",
 					  .set = "t",
 					  .split = "train",

@@ -179,12 +179,13 @@ static void test_a_feature_is_split_first(void **state)
 		m->cost[2 * r + (r < 8)] = 1000;
 	}
 	for (int first = 0; first < 2; first++) {
-		const struct growth how = { 8, 3, 2, 0, 0, SIZE_MOST,
-					    first ? 1 + ATTUNE_FEATURE_head_size : 0 };
+		const struct growth how = {
+			8, 3, 2, 0, 0, SIZE_MOST, first ? 1 + ATTUNE_FEATURE_head_size : 0
+		};
 		struct tree t;
 		assert_true(tree_grow(&t, m, NULL, 16, &how));
-		assert_int_equal(t.v[0].feature, first ? ATTUNE_FEATURE_head_size
-						       : ATTUNE_FEATURE_num_seqs);
+		assert_int_equal(t.v[0].feature,
+				 first ? ATTUNE_FEATURE_head_size : ATTUNE_FEATURE_num_seqs);
 		assert_int_equal(walked_cost(&t, m), 0);
 		tree_free(&t);
 	}

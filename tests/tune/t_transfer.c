@@ -141,7 +141,8 @@ static void test_prefills_follow_decodes(void **state)
 	int prefills = 0;
 	(void)state;
 	for (int s = 0; s < d->n; s++)
-		for (int r = s * NUM_PHASES + PHASE_PREFILL, i = d->row[r]; i < d->row[r + 1]; i++) {
+		for (int r = s * NUM_PHASES + PHASE_PREFILL, i = d->row[r]; i < d->row[r + 1];
+		     i++) {
 			const struct part *p = &d->v[s].part[PHASE_PREFILL];
 			const double us = model_us(&slow, p, &d->choice[d->key[i] / NUM_PASSES]);
 			assert_true(d->cell[i].translated);

@@ -18,8 +18,10 @@ static void plans_are_translated(void **state)
 		char pass;
 		const char *segments;
 		double us;
-	} plans[] = { { 0, 'A', "SEGMENTS=1", 50 }, { 0, 'A', "SEGMENTS=2", 60 },
-		      { 0, 'B', "SEGMENTS=4", 70 }, { 1, 'A', "SEGMENTS=1", 99 } };
+	} plans[] = { { 0, 'A', "SEGMENTS=1", 50 },
+		      { 0, 'A', "SEGMENTS=2", 60 },
+		      { 0, 'B', "SEGMENTS=4", 70 },
+		      { 1, 'A', "SEGMENTS=1", 99 } };
 	const struct world world = world_of_choices();
 	struct data *d[2];
 	int found = 0;
@@ -39,7 +41,8 @@ static void plans_are_translated(void **state)
 			snprintf(parts[1], sizeof parts[1], "segmented %s",
 				 with("segmented", plans[k].segments));
 			parts_text(text, sizeof text, parts[0], parts[1], ATTUNE_STREAMS);
-			struct store_cell c = cell_like(world_batch(2), "plan", "plan", text, plans[k].us);
+			struct store_cell c =
+			    cell_like(world_batch(2), "plan", "plan", text, plans[k].us);
 			c.gpu = g->gpu;
 			c.pass = plans[k].pass;
 			assert_true(data_add(d[own], &c));

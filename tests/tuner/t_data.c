@@ -152,8 +152,9 @@ static void test_a_part_is_lost_with_its_fastest_kernel(void **state)
 	static const struct {
 		double fresh[2], stale[2];
 		int lost;
-	} rows[] = { { { 5, 7 }, { 0, 0 }, 0 }, { { 0, 7 }, { 5, 0 }, 1 }, { { 0, 7 }, { 9, 0 }, 0 },
-		     { { 6, 7 }, { 5, 0 }, 0 }, { { 0, 0 }, { 5, 7 }, 1 }, { { 5, 0 }, { 0, 4 }, 1 } };
+	} rows[] = { { { 5, 7 }, { 0, 0 }, 0 }, { { 0, 7 }, { 5, 0 }, 1 },
+		     { { 0, 7 }, { 9, 0 }, 0 }, { { 6, 7 }, { 5, 0 }, 0 },
+		     { { 0, 0 }, { 5, 7 }, 1 }, { { 5, 0 }, { 0, 4 }, 1 } };
 	static struct lost l;
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {

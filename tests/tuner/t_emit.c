@@ -236,8 +236,9 @@ static void test_leaves_have_their_figures(void **state)
 	int said = 0;
 	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
 		const struct making *m = &f.making[t];
-		snprintf(wanted, sizeof wanted, "optimal %.4f, by look-ahead %.4f; of this tree %.4f\n",
-			 m->exact, m->method, m->made);
+		snprintf(wanted, sizeof wanted,
+			 "optimal %.4f, by look-ahead %.4f; of this tree %.4f\n", m->exact,
+			 m->method, m->made);
 		if (m->exact > 0 && !strstr(header, wanted))
 			fail_msg("no '%s'", wanted);
 		said += m->exact > 0;

@@ -60,7 +60,7 @@ static void test_induce_check_eval(void **state)
 	json_t *names = json_object(), *choice;
 	size_t i;
 	json_array_foreach(member(o, "choices"), i, choice)
-		json_object_set(names, json_string_value(member(choice, "kernel")), choice);
+	    json_object_set(names, json_string_value(member(choice, "kernel")), choice);
 	assert_true(json_array_size(member(o, "choices")) > json_object_size(names));
 	assert_int_equal(json_object_size(names), kernels);
 	json_decref(names);
@@ -187,13 +187,16 @@ static void test_diff(void **state)
 	store_close(s);
 	make_database(slow, NULL, 1);
 	s = store_open(slow, 0);
-	assert_true(s && store_query(s, "DELETE FROM measurement WHERE (race, variant) IN (SELECT "
-					"race, variant FROM measurement LIMIT 3)", NULL, NULL));
+	assert_true(s && store_query(s,
+				     "DELETE FROM measurement WHERE (race, variant) IN (SELECT "
+				     "race, variant FROM measurement LIMIT 3)",
+				     NULL, NULL));
 	store_close(s);
 	for (int swapped = 0; swapped < 2; swapped++) {
-		assert_int_equal(run_command(cmd_diff, words("--gpu h200 %s %s --format json",
-							     swapped ? slow : db, swapped ? db : slow)),
-				 EXIT_DONE);
+		assert_int_equal(
+		    run_command(cmd_diff, words("--gpu h200 %s %s --format json",
+						swapped ? slow : db, swapped ? db : slow)),
+		    EXIT_DONE);
 		o = json_loads(printed, 0, NULL);
 		assert_int_equal(json_array_size(o), 0);
 		json_decref(o);

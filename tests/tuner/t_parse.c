@@ -105,7 +105,8 @@ static void test_changed_costs(void **state)
 /* CHOICES counts its ids from 0. */
 static void test_choices_are_counted(void **state)
 {
-	static const char *const ids[] = { "CHOICE( 0,", "CHOICE( 2,", "CHOICE( 99,", "CHOICE( -1," };
+	static const char *const ids[] = { "CHOICE( 0,", "CHOICE( 2,", "CHOICE( 99,",
+					   "CHOICE( -1," };
 	struct data *d = small_data();
 	struct forest f, parsed;
 	(void)state;
