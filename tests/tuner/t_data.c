@@ -63,6 +63,29 @@ static void test_scenarios_differ_by_any_of_their_keys(void **state)
 	data_free(d);
 }
 
+static void test_splits_of_the_data_are_known(void **state)
+{
+	static const struct {
+		const char *split;
+		int known;
+	} rows[] = {
+		{ NULL, 1 }, { "train", 1 }, { "heldout_random", 1 }, { "mine", 1 }, { "yours", 0 }
+	};
+	struct data *d = begin();
+	struct store_cell c = cell_like("4q1s4k", "decode", "qblock", QBLOCK(16), 100);
+	(void)state;
+	c.split = "mine";
+	assert_true(data_add(d, &c) && data_finish(d));
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		listen_begin();
+		const int known = split_known(d, rows[i].split);
+		const char *said = heard();
+		assert_int_equal(known, rows[i].known);
+		assert_true(known == !strstr(said, "--split 'yours' should be one of "));
+	}
+	data_free(d);
+}
+
 /* ---- two passes ------------------------------------------------------------------------- */
 static void add_pass(struct data *d, int pass, const char *batch, const char *phase,
 		     const char *choice, double us)
@@ -321,6 +344,7 @@ int main(void)
 		cmocka_unit_test(test_least_times_are_those_of_all_cells),
 		cmocka_unit_test(test_what_does_not_belong_is_refused),
 		cmocka_unit_test(test_scenarios_differ_by_any_of_their_keys),
+		cmocka_unit_test(test_splits_of_the_data_are_known),
 		cmocka_unit_test(test_trees_learn_from_pass_a_and_pass_b_decides),
 		cmocka_unit_test(test_one_launch_is_confirmed_by_its_own_pass_b),
 		cmocka_unit_test(test_an_old_pass_b_decides_nothing),
