@@ -29,7 +29,8 @@ static double of_plan(const struct data *d, int scenario, double us)
 		const struct composed *c = &d->plan[i];
 		const double shift =
 		    d->pass == PASS_B && c->pass == PASS_A ? d->shift[scenario] : 1;
-		if (c->pass <= d->pass && is_time(us, c->cell.median_us * shift))
+		if (c->pass <= d->pass && !(d->pass == PASS_B && c->is_outdone) &&
+		    is_time(us, c->cell.median_us * shift))
 			return cell_interval(&c->cell);
 	}
 	return NAN;
@@ -50,9 +51,9 @@ static double of_sum(const struct data *d, int scenario, double us)
 
 double time_interval(const struct data *d, int scenario, double us)
 {
-	double found = isfinite(us) ? of_part(d, scenario, PHASE_ALL, us) : NAN;
 	if (!isfinite(us))
 		return NAN;
+	double found = of_part(d, scenario, PHASE_ALL, us);
 	for (enum phase p = PHASE_PREFILL; isnan(found) && p <= PHASE_DECODE; p++)
 		if (!measured_is_mixed(&d->v[scenario]))
 			found = of_part(d, scenario, p, us);
