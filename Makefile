@@ -62,7 +62,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := adapter-% help campaign clean format fuzz fuzz-api deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
+passive_goals := adapter-% help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
 
 defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -92,15 +92,16 @@ include tests/fuzz/fuzz.mk
 include tests/sanitizers/sanitizers.mk
 include kernels/adapters/adapters.mk
 include tests/campaign/campaign.mk
+include tests/mutate/mutate.mk
 
 # What is inside is for the tool and the tests; what leaves has the names of
 # attune.h and no others.
 $(B)/inside.a: $(libobj) $(filter-out $(B)/tuner/main.o,$(toolobj))
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
-$(B)/exports: kernels/attune.h
+$(B)/exports: kernels/attune.h kernels/attune_plugin.h
 	@mkdir -p $(@D)
-	$(Q)sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' $< >$@
+	$(Q)sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' $^ | grep -vx attune_plugins >$@
 $(B)/exports.map: $(B)/exports
 	$(Q){ echo '{ global:'; sed 's/$$/;/' $<; echo 'local: *; };'; } >$@
 $(B)/libattune.a: $(libobj) $(shipped_objs) $(B)/exports
@@ -177,7 +178,7 @@ $(if $(filter clean help,$(MAKECMDGOALS)),,$(if $(wildcard $(B)/harness/talk.o),
 # ---- what people ask for ---------------------------------------------------------
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile kernels/adapters/adapters.mk tests/campaign/campaign.mk
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile kernels/adapters/adapters.mk tests/campaign/campaign.mk tests/mutate/mutate.mk
 	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE TRACE=CSV DRY_RUN=1 UNDO=1'; \
 	echo '       ANYWAY=1 COMPILE_ONLY=1 PREFIX=DIR SAN=1 V=1 NVCC= HIPCC= AMD=1'
 
@@ -320,4 +321,4 @@ clean: ## removes what was built
 format: ## clang-format over all C, tables excepted
 	clang-format -i $$(find kernels harness tuner tests -name '*.[ch]' -o -name '*.cu')
 
-.PHONY: all lib help campaign deps deps-tune deps-test plot-if-possible tune confirm test fuzz fuzz-api heuristics heuristics-check plot bench bench-tools install clean format
+.PHONY: all lib help campaign mutants deps deps-tune deps-test plot-if-possible tune confirm test fuzz fuzz-api heuristics heuristics-check plot bench bench-tools install clean format

@@ -19,7 +19,7 @@
  * of its own, and on a GPU fork() comes before the first attune_open.
  *
  * attune_plan_batch and attune_run neither allocate nor synchronise, and may be called while a
- * CUDA graph is captured.
+ * CUDA graph is captured. Kernels that are built elsewhere can take part: attune_plugin.h.
  *
  * CUDA graphs. A captured attune_run replays its plan, whatever lengths device memory then holds.
  * So plan every step, keep a graph for each plan that comes up, and replay the one that serves:
@@ -300,6 +300,10 @@ typedef struct attune_plan {
  *                                left out
  *   tree early                   for parts by a choice with an axis EARLY: its value where
  *   return 1                     plan.start is EARLY; -1: the choice's own; may be left out
+ *
+ * Lines "plugin ROW NAME VERSION AXIS=VALUE ..." behind the choices name plug-ins (attune_plugin.h).
+ * Then three more trees follow, prefill_plugin, decode_plugin and mixed_plugin, which return a ROW,
+ * "ours" for what the trees above say, or of mixed_plugin "parts".
  *
  * The defaults replace a choice that cannot run a batch, or that the library carries no
  * code of for the shape, as with the compiled rules.

@@ -19,6 +19,15 @@ void format_option(enum format *format, const char *arg, struct argp_state *stat
 		argp_error(state, "--format '%.*s' should be " FORMAT_WORDS, SHOWN_ARGUMENT, arg);
 }
 
+int list_has(const char *list, const char *word)
+{
+	const size_t n = strlen(word);
+	for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+		if (strcspn(at, ",") == n && !strncmp(at, word, n))
+			return 1;
+	return 0;
+}
+
 int whole_option(const char *name, const char *arg, struct argp_state *state)
 {
 	char *end;

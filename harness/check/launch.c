@@ -2,6 +2,7 @@
 #include "check.h"
 #include "harness/scenario/scenario.h"
 #include "harness/plugin/plugin.h"
+#include "kernels/launch/plugin_op.h"
 #include "kernels/launch/run.h"
 #include <string.h>
 
@@ -35,25 +36,17 @@ enum attune_status choice_workspace(struct device *dev, const struct choice *c,
 /* The tensors of a part: the arrays of sequences begin with its first. */
 static attune_tensors part_tensors(const struct workload *w, int set, const struct part *part)
 {
-	const int64_t first = part->seq_begin;
 	attune_tensors t = w->tensors;
-	t.block_table = w->block_tables[set] + first * t.block_table_stride;
-	t.query_start += first;
-	t.seq_lens += first;
-	if (t.k_scale)
-		t.k_scale += first * t.k_scale_seq_stride;
-	if (t.v_scale)
-		t.v_scale += first * t.v_scale_seq_stride;
-	return t;
+	t.block_table = w->block_tables[set];
+	return tensors_from(&t, part->seq_begin);
 }
 
 static enum attune_status plan_sets(struct device *dev, struct plugin_op *op,
 				    const struct workload *w, enum phase phase,
 				    const struct part *part, size_t *bytes, double *plan_us)
 {
-	const attune_batch *b = &w->scenario->batch->view;
-	const attune_batch lengths = { part->seq_count, b->query_start + part->seq_begin,
-				       b->seq_lens + part->seq_begin };
+	const attune_batch lengths =
+	    lengths_from(&w->scenario->batch->view, part->seq_begin, part->seq_count);
 	enum attune_status status = ATTUNE_OK;
 	for (int set = 0; set < w->sets && !status; set++) {
 		const attune_plugin_batch batch = { lengths, part_tensors(w, set, part),

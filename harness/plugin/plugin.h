@@ -1,5 +1,5 @@
-/* plugin.h - kernels of plug-ins (kernels/attune_plugin.h) in the tool: loads shared objects, keeps
- * a plug-in's ops and plans, launches them.
+/* plugin.h - kernels of plug-ins (kernels/attune_plugin.h) in the tool: loads shared objects, and
+ * keeps the plans of plug-ins. kernels/launch/plugin_op.h calls them.
  *
  * A plan belongs to an owner, a phase and a page set: the owner is what the caller keeps alive, a
  * workload. Plans are made before a graph is captured, since planning may allocate. */
@@ -9,20 +9,20 @@
 #include "kernels/attune_plugin.h"
 #include "kernels/kernel.h"
 
-struct code;
-struct device;
+struct plugin_op;
 
 /* ---- plugin_load.c ----------------------------------------------------------------- */
 /* Registers the kernels of a shared object: "FILE", or some of them, "FILE:fa3,fi_decode".
  * 0 + complain. */
 int plugin_load(const char *file);
 
-/* ---- plugin_op.c ------------------------------------------------------------------- */
-struct plugin_op;
-enum attune_status plugin_op_open(struct plugin_op **, struct device *, const struct choice *,
-				  const attune_shape *);
-void plugin_op_close(struct plugin_op *);
+/* ---- plugin_known.c ----------------------------------------------------------------- */
+struct store;
+/* Registers a plug-in by its rows in a database, in its newest version. It runs nothing. 0 +
+ * complain: there is no row. */
+int plugin_know(const char *name, struct store *, const char *gpu);
 
+/* ---- plugin_plans.c ----------------------------------------------------------------- */
 struct plugin_key {
 	const void *owner;
 	enum phase phase;
@@ -39,5 +39,7 @@ enum attune_status plugin_launch(struct plugin_op *, struct plugin_key, const at
 				 void *workspace, void *stream);
 /* Frees all plans of an owner, of all ops. */
 void plugin_forget(const void *owner);
+/* Frees the plans of an op, and the op. NULL: does nothing. */
+void plugin_forget_op(struct plugin_op *);
 
 #endif

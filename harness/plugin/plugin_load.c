@@ -9,14 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether the list of names has this one; an empty list has all. */
+/* An empty list has all. */
 static int is_asked(const char *names, const char *name)
 {
-	const size_t n = strlen(name);
-	for (const char *at = names; *at; at += strcspn(at, ","), at += *at == ',')
-		if (strcspn(at, ",") == n && !strncmp(at, name, n))
-			return 1;
-	return !*names;
+	return !*names || list_has(names, name);
 }
 
 /* Each name must be of a kernel of the object. */

@@ -315,6 +315,7 @@ static void drop(struct problem *h)
 	free(h->noisy);
 	free(h->stage);
 	free(h->us);
+	free(h->today_plan);
 }
 
 static struct problem *append(struct problems *all, const struct problem *h)
@@ -374,6 +375,12 @@ void problems_note(struct problem *h, int place, double us, enum stage stage)
 	for (int i = 0; i < h->n; i++)
 		if (h->us[i] < INFINITY && (h->best < 0 || h->us[i] < h->us[h->best]))
 			h->best = i;
+}
+
+int problem_has_other_version(const struct problems *all, const struct problem *h, int place)
+{
+	return all->built_choice[h->built_choice[place]].choice.kernel->plugin &&
+	       !isnan(h->us[place]) && !h->stored[place] && !h->noisy[place];
 }
 
 int problems_place(const struct problems *all, const struct problem *h, const struct choice *c)

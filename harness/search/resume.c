@@ -8,12 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 struct loader {
 	struct problems *problems;
 	const char *protocol;
 	int last;          /* problem of the last cell; a problem's cells are consecutive */
 	long long unknown; /* the last scenario without a problem */
+	int failed;        /* no memory */
 };
 
 /* A plan belongs to the problem of the whole batch. */
@@ -41,16 +43,54 @@ static int is_last_plan(const struct problems *all, const char *text)
 	       (how == ATTUNE_STREAMS || all->device.backend == BACKEND_CPU);
 }
 
+static int keep_plan(struct problem *h, const char *text)
+{
+	unsigned long long *v = h->today_plan;
+	if (h->num_today_plans == h->today_plan_room) {
+		const int room = h->today_plan_room ? 2 * h->today_plan_room : MAX_PLANS;
+		v = realloc(v, (size_t)room * sizeof *v);
+		if (!v)
+			return 0;
+		h->today_plan = v;
+		h->today_plan_room = room;
+	}
+	v[h->num_today_plans++] = XXH3_64bits(text, strlen(text));
+	return 1;
+}
+
+/* Whether a plan that would race now names a plug-in and has no time of its version. */
+static int lacks_plan_of_plugin(const struct problems *all, const struct problem *h)
+{
+	struct contender plan[MAX_PLANS];
+	const int n = plans_pick(all, h->scenario, plan);
+	int lacks = 0;
+	for (int i = 0; i < n; i++) {
+		char text[MAX_PLAN_TEXT];
+		int known = 0;
+		if (!contender_choice(all, &plan[i], 0).kernel->plugin &&
+		    !contender_choice(all, &plan[i], 1).kernel->plugin)
+			continue;
+		plan_text(text, all, &plan[i]);
+		for (int k = 0; k < h->num_today_plans; k++)
+			known |= h->today_plan[k] == XXH3_64bits(text, strlen(text));
+		lacks |= !known;
+	}
+	return lacks;
+}
+
+static int note_plan(const struct problems *all, struct problem *h, const struct store_cell *c)
+{
+	const int is_noisy = !strcmp(c->outcome, outcome_name(OUTCOME_NOISY));
+	h->noisy_plans += c->today && is_noisy;
+	h->planned |= c->today && is_last_plan(all, c->choice);
+	return !c->today || is_noisy || keep_plan(h, c->choice);
+}
+
 static void note(const struct problems *all, struct problem *h, const struct store_cell *c)
 {
 	struct choice choice;
 	const char *where;
 	const int is_noisy = !strcmp(c->outcome, outcome_name(OUTCOME_NOISY));
-	if (!strcmp(c->phase, "plan")) {
-		h->noisy_plans += c->today && is_noisy;
-		h->planned |= c->today && is_last_plan(all, c->choice);
-		return;
-	}
 	choice.kernel = kernel_find(all->device.backend, c->kernel);
 	if (!choice.kernel ||
 	    !config_parse(&choice.config, choice.kernel->space, c->choice, &where))
@@ -77,9 +117,12 @@ static int recall_cell(void *arg, const struct store_cell *c)
 		is_known |= cell_is_of(c, &r->problems->scenarios[r->problems->v[i].scenario]);
 		if (!is_of(r->problems, &r->problems->v[i], c))
 			continue;
-		note(r->problems, &r->problems->v[i], c);
 		r->last = i;
-		return 1;
+		if (!strcmp(c->phase, "plan"))
+			r->failed |= !note_plan(r->problems, &r->problems->v[i], c);
+		else
+			note(r->problems, &r->problems->v[i], c);
+		return !r->failed;
 	}
 	if (counts && !is_known)
 		r->unknown = c->scenario_id;
@@ -87,13 +130,17 @@ static int recall_cell(void *arg, const struct store_cell *c)
 }
 
 /* The reference's result is stored last, so if it is there the race has ended. If its stage is
- * complete, it is from a survey, and the problem has not raced yet. */
+ * complete, it is from a survey, and the problem has not raced yet. Of a whole batch not all
+ * defaults race; but a plug-in that did, in another version, races again. */
 static int is_finished(const struct problems *all, const struct problem *h)
 {
 	int finished = h->n && h->stored[0] && h->stage[0] != STAGE_COMPLETE;
-	for (int k = 0; k < h->n && h->phase != PHASE_ALL; k++)
-		finished &= all->built_choice[h->built_choice[k]].origin > FROM_BASELINE ||
-			    h->stored[k] || h->noisy[k];
+	for (int k = 0; k < h->n; k++)
+		if (h->phase == PHASE_ALL)
+			finished &= !problem_has_other_version(all, h, k);
+		else
+			finished &= all->built_choice[h->built_choice[k]].origin > FROM_BASELINE ||
+				    h->stored[k] || h->noisy[k];
 	return finished;
 }
 
@@ -103,11 +150,14 @@ int problems_recall(struct problems *all, struct store *store, const char *gpu,
 	struct loader r = { .problems = all, .protocol = protocol, .unknown = -1 };
 	if (all->n && !store_each(store, gpu, NULL, recall_cell, &r))
 		return 0;
+	if (r.failed)
+		complain("out of memory");
 	for (int i = 0; i < all->n; i++) {
-		all->v[i].finished = is_finished(all, &all->v[i]);
-		all->v[i].planned &= !all->v[i].noisy_plans;
+		struct problem *h = &all->v[i];
+		h->finished = is_finished(all, h);
+		h->planned &= !h->noisy_plans && !lacks_plan_of_plugin(all, h);
 	}
-	return 1;
+	return !r.failed;
 }
 
 /* ---- scenarios of a database -------------------------------------------------------- */

@@ -84,6 +84,8 @@ struct problem {
 	/* of the whole of a mixed batch: */
 	int planned;     /* plans were raced with it */
 	int noisy_plans; /* plans with noisy times */
+	unsigned long long *today_plan; /* hashes of plans' texts that the database has of today */
+	int num_today_plans, today_plan_room;
 };
 struct problems {
 	const struct scenario *scenarios;
@@ -113,6 +115,8 @@ struct candidate_options { /* selects the candidates of problems */
 int problems_add(struct problems *, struct binaries *, int index, const struct candidate_options *);
 /* Notes a cell's time; INFINITY: it failed. */
 void problems_note(struct problem *, int place, double us, enum stage);
+/* Whether a choice of a plug-in has a time of another version, and none of today's. */
+int problem_has_other_version(const struct problems *, const struct problem *, int place);
 /* Place of a choice in a problem; -1: it is not legal there. */
 int problems_place(const struct problems *, const struct problem *, const struct choice *);
 /* Index of the built choice for this choice and shape, which is added if new; -1: no memory. */

@@ -244,7 +244,8 @@ static int is_whole_plugin(const struct problems *all, const struct problem *h,
 }
 
 /* One launch over a whole mixed batch seldom wins, except by a fused kernel. So only the default,
- * the prefill part's best, plug-ins that have no part to be judged by, and earlier winners race. */
+ * the prefill part's best, plug-ins that have no part to be judged by or that raced in another
+ * version, and earlier winners race. */
 static void weigh_whole(const struct problems *all, const struct problem *h,
 			const struct neighbour *near, int n, struct pick *pick)
 {
@@ -278,6 +279,9 @@ static void weigh_whole(const struct problems *all, const struct problem *h,
 		if (place >= 0)
 			pick[place].promise = fmin(pick[place].promise, 5 + k);
 	}
+	for (int i = 0; i < h->n; i++)
+		if (problem_has_other_version(all, h, i))
+			pick[i].promise = fmin(pick[i].promise, 5);
 }
 
 int problems_shortlist(const struct problems *all, const struct problem *h, int everyone, int *out)

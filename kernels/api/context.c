@@ -1,5 +1,6 @@
 /* context.c - opens and closes contexts; prepares and releases ops. */
 #include "invariant.h"
+#include "plugins.h"
 #include "kernels/device/hip/hip.h"
 #include "kernels/replan/replan.h"
 #include "kernels/launch/run.h"
@@ -306,7 +307,9 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 	op->shape = *shape;
 	op->heuristic = rules_of(ctx, shape->kv_dtype);
 	op->num_choices = op->heuristic ? op->heuristic->num_choices : 0;
-	op->ready = calloc((size_t)(op->num_choices + num_fallbacks()), sizeof *op->ready);
+	const int num_plugins = op->heuristic ? op->heuristic->num_plugins : 0;
+	op->ready =
+	    calloc((size_t)(op->num_choices + num_fallbacks() + num_plugins), sizeof *op->ready);
 	status = op->ready ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
 	if (!status)
 		status = add_all(op);
@@ -316,6 +319,8 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 		status = recorder_make(op);
 	if (!status && !any_ready(op))
 		status = no_kernel(ctx, shape);
+	if (!status)
+		status = plugins_prepare(op);
 	if (status) {
 		attune_release(op);
 		return status;
@@ -330,6 +335,7 @@ void attune_release(attune_op *op)
 		return;
 	const struct device_ops *ops = op->ctx->device.ops;
 	recorder_free(op);
+	plugins_release(op);
 	for (int i = 0; i < op->num_ready; i++) {
 		struct code *code = op->ready[i].code;
 		for (int j = i + 1; j < op->num_ready; j++)

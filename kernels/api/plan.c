@@ -2,7 +2,9 @@
  * the calls that only read plans. */
 #include "plan.h"
 #include "invariant.h"
+#include "plugins.h"
 #include "kernels/replan/replan.h"
+#include "kernels/launch/plugin_op.h"
 #include "kernels/launch/run.h"
 #include <stdio.h>
 #include <string.h>
@@ -102,7 +104,8 @@ static void decide_overlap(const attune_op *op, struct decision_made *d, const s
 		d->pick[0] = f;
 }
 
-static void decide(const attune_op *op, const attune_batch *batch, struct decision_made *d)
+static void decide(const attune_op *op, const attune_batch *batch, int overlaps,
+		   struct decision_made *d)
 {
 	struct batch_sums sums;
 	struct part whole;
@@ -112,7 +115,7 @@ static void decide(const attune_op *op, const attune_batch *batch, struct decisi
 	for (int i = 0; i < d->s.num_parts; i++)
 		d->pick[i] = op->ctx->is_invariant ? pick_invariant(op, &d->s.part[i])
 						   : pick_by_heuristic(op, &d->s, i);
-	if (d->s.num_parts < 2 || !op->heuristic)
+	if (d->s.num_parts < 2 || !op->heuristic || !overlaps)
 		return;
 	if (part_of_batch(&whole, PHASE_ALL, &sums, batch))
 		decide_overlap(op, d, &whole);
@@ -126,7 +129,8 @@ static const struct ready *planned(const attune_op *op, const attune_plan *plan,
 {
 	const attune_part *p = &plan->part[i];
 	const int early = plan->early[i];
-	if (p->choice < 0 || p->choice >= op->num_ready || !op->ready[p->choice].code)
+	if (p->choice < 0 ||
+	    (p->choice < op->num_ready ? !op->ready[p->choice].code : !planned_by_plugin(op, p)))
 		return NULL;
 	const struct ready *r = &op->ready[p->choice];
 	const struct space *s = r->kernel->space;
@@ -192,28 +196,38 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, const
 	return ATTUNE_OK;
 }
 
-enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *batch,
-				     attune_plan *plan)
+static enum attune_status make_plan(const attune_op *op, const attune_batch *batch, int overlaps,
+				    attune_plan *plan)
 {
 	struct decision_made d;
 	enum attune_status status = ATTUNE_OK;
-	const char *error;
-	if (!op || !batch || !plan)
-		return fail(ATTUNE_INVALID, "attune_plan_batch: an argument is NULL");
-	error = batch_error(batch, &op->shape);
-	if (error)
-		return fail(ATTUNE_INVALID, "attune_plan_batch: %s", error);
 	memset(plan, 0, sizeof *plan);
 	plan->num_seqs = batch->num_seqs;
 	plan->num_tokens = batch->num_seqs ? batch->query_start[batch->num_seqs] : 0;
 	batch_table(batch, op->shape.page_size, &plan->table_seq, &plan->table_pages);
-	decide(op, batch, &d);
+	decide(op, batch, overlaps, &d);
 	plan->how = d.how;
 	for (int i = 0; !status && i < d.s.num_parts; i++)
 		status = add_part(op, plan, &d.s.part[i], d.pick[i]);
 	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
 	plan->workspace = parts_workspace(plan->how, part, plan->num_parts, NULL);
 	return status;
+}
+
+enum attune_status plan_serial(const attune_op *op, const attune_batch *batch, attune_plan *plan)
+{
+	return make_plan(op, batch, 0, plan);
+}
+
+enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *batch,
+				     attune_plan *plan)
+{
+	if (!op || !batch || !plan)
+		return fail(ATTUNE_INVALID, "attune_plan_batch: an argument is NULL");
+	const char *error = batch_error(batch, &op->shape);
+	if (error)
+		return fail(ATTUNE_INVALID, "attune_plan_batch: %s", error);
+	return make_plan(op, batch, 1, plan);
 }
 
 static struct part bounds_of(const attune_part *p)
@@ -284,6 +298,7 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 struct running {
 	const attune_op *op;
 	const attune_plan *plan;
+	const attune_tensors *tensors;
 	const int32_t *schedule; /* the caller's lists of all parts, or NULL */
 	struct attune_call call; /* args.schedule: the list of the part being launched */
 	const int *table_last;
@@ -291,12 +306,27 @@ struct running {
 	size_t at[2]; /* offset of each part's workspace */
 };
 
+/* A plug-in prepares nothing apart from its call. */
+static enum attune_status run_plugin(const struct running *run, int i, int steps, void *stream)
+{
+	const attune_part *p = &run->plan->part[i];
+	const attune_tensors tensors = tensors_from(run->tensors, p->seq_begin);
+	const uintptr_t at = (uintptr_t)run->workspace + run->at[i];
+	if (!(steps & STEP_ATTEND))
+		return ATTUNE_OK;
+	return plugin_plan_launch(planned_by_plugin(run->op, p), &tensors,
+				  (void *)((at + PLUGIN_ALIGN - 1) / PLUGIN_ALIGN * PLUGIN_ALIGN),
+				  stream);
+}
+
 static enum attune_status run_one(void *arg, int i, int steps, void *stream)
 {
 	struct running *run = arg;
 	const attune_op *op = run->op;
 	const attune_part *p = &run->plan->part[i];
 	struct config c;
+	if (p->choice >= op->num_ready)
+		return run_plugin(run, i, steps, stream);
 	const struct ready *r = planned(op, run->plan, i, &c);
 	const struct part part = bounds_of(p);
 	struct launchable l = {
@@ -324,6 +354,8 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	if (!plan->num_parts)
 		return ATTUNE_OK;
 	error = tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
+	if (!error)
+		error = plugin_tensors_error(op, plan, tensors);
 	if (error)
 		return fail(ATTUNE_INVALID, "attune_run: %s", error);
 	if (plan->lengths == ATTUNE_LENGTHS_VARY &&
@@ -336,6 +368,7 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 			    workspace ? workspace_bytes : 0, need);
 	run.op = op;
 	run.plan = plan;
+	run.tensors = tensors;
 	run.schedule = tensors->schedule;
 	run.workspace = workspace;
 	call_from_tensors(&run.call, &op->shape, tensors, plan->num_seqs);

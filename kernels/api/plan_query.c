@@ -1,6 +1,7 @@
 /* plan_query.c - the calls of attune.h that answer questions and launch nothing: whether one plan
  * serves for another, the largest workspace of a size of batch, the features of a batch. */
 #include "plan.h"
+#include "plugins.h"
 #include "kernels/replan/replan.h"
 #include "kernels/launch/run.h"
 #include <stdio.h>
@@ -144,26 +145,42 @@ static const char *why_unused(const attune_op *op, const struct ready *r)
 	return why ? why : r->code ? NULL : "the library carries no code of it for this shape";
 }
 
+/* A choice of the op's rules; behind its own come those of plug-ins. */
+static void row_words(const attune_op *op, int i, char text[MAX_PART_TEXT])
+{
+	if (i < op->num_choices) {
+		const struct choice c = { op->ready[i].kernel, op->ready[i].config };
+		choice_text(text, MAX_PART_TEXT, &c);
+		return;
+	}
+	const struct selector_plugin *p = &op->heuristic->plugins[i - op->num_choices];
+	snprintf(text, MAX_PART_TEXT, "%s%s%s of version %s", p->name, *p->text ? " " : "", p->text,
+		 p->version);
+}
+
 enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t size)
 {
-	char choice[MAX_CHOICE_TEXT];
-	const char *why = NULL;
-	int unused = 0, first = 0, n = 0;
+	const int plugins = op && op->heuristic ? op->heuristic->num_plugins : 0;
+	char choice[MAX_PART_TEXT];
+	const char *first = NULL;
+	int unused = 0, n = 0;
 	if (!op || !text || !size)
 		return fail(ATTUNE_INVALID, "attune_unused_choices: an argument is NULL");
-	for (int i = op->num_choices - 1; i >= 0; i--)
-		if (why_unused(op, &op->ready[i])) {
-			why = why_unused(op, &op->ready[i]);
-			first = i;
-			unused++;
-		}
-	*text = '\0';
-	if (unused) {
-		const struct choice c = { op->ready[first].kernel, op->ready[first].config };
-		choice_text(choice, sizeof choice, &c);
-		n = snprintf(text, size, "%d of %d choices, the first is %s: %s", unused,
-			     op->num_choices, choice, why);
+	for (int i = 0; i < op->num_choices + plugins; i++) {
+		const char *why =
+		    i < op->num_choices
+			? why_unused(op, &op->ready[i])
+			: plugin_unused(op, &op->heuristic->plugins[i - op->num_choices]);
+		unused += why != NULL;
+		if (!why || first)
+			continue;
+		first = why;
+		row_words(op, i, choice);
 	}
+	*text = '\0';
+	if (unused)
+		n = snprintf(text, size, "%d of %d choices, the first is %s: %s", unused,
+			     op->num_choices + plugins, choice, first);
 	return (size_t)n < size
 		   ? ATTUNE_OK
 		   : fail(ATTUNE_TOO_SMALL, "attune_unused_choices: the buffer is too small");

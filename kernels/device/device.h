@@ -95,6 +95,9 @@ struct device_ops {
 	 * allocates, and both may be captured. */
 	enum attune_status (*fork)(struct device *, void *stream, void **side);
 	enum attune_status (*join)(struct device *, void *stream, void *side);
+	/* Calls with the device's context current, and leaves the caller's as it was. NULL: there
+	 * are no contexts. */
+	enum attune_status (*within)(struct device *, void (*call)(void *), void *arg);
 	/* Computes a map on the host; allocates nothing. NULL: not supported. */
 	enum attune_status (*map)(struct device *, struct attune_map *, const struct map_view *);
 	const struct launch_ways *ways; /* NULL: only one */

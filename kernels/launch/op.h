@@ -21,7 +21,10 @@ struct ready {
 	struct config config;
 	struct code *code;                 /* NULL: not carried, or illegal for the shape */
 	const struct segment_costs *costs; /* for the op's head size; NULL: none */
+	struct plugin_op *plugin;          /* of a row of PLUGINS, in place of code */
 };
+
+struct plugin_plans;
 
 struct attune_op {
 	attune_context *ctx;
@@ -31,7 +34,8 @@ struct attune_op {
 	int num_choices; /* of the heuristic; then the defaults of attune_fallbacks */
 	int num_ready;
 	int invariant[2]; /* of a context that is_invariant: prefills', decodes'; -1: none */
-	struct ready *ready;
+	struct ready *ready; /* num_ready; then the heuristic's rows of PLUGINS */
+	struct plugin_plans *plugins; /* api/plugins.c; NULL: no row of PLUGINS is ready */
 	struct recorder *recorder; /* NULL: cannot record steps */
 };
 

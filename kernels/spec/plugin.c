@@ -57,17 +57,14 @@ static void geometry(const struct config *c, const attune_shape *shape, const st
 	};
 }
 
-/* "617264c1_2026-08-06": the version without characters that separate flags. */
-static int put_version(char *text, size_t size, const char *version)
+void plugin_version(char text[MOST_VERSION + 1], const char *version)
 {
 	size_t n = 0;
-	for (; version[n] && n + 1 < size; n++)
+	for (; version[n] && n < MOST_VERSION; n++)
 		text[n] = isalnum((unsigned char)version[n]) || strchr(".+-", version[n])
 			      ? version[n]
 			      : '_';
-	if (size)
-		text[n] = '\0';
-	return (int)n;
+	text[n] = '\0';
 }
 
 /* A plug-in is prepared for a whole shape, so all of the shape names its "binary"; and its version,
@@ -75,7 +72,7 @@ static int put_version(char *text, size_t size, const char *version)
 static int given_in(const struct slot *slot, char *text, size_t size, const attune_shape *s)
 {
 	char version[MOST_VERSION + 1];
-	put_version(version, sizeof version, slot->plugin->version);
+	plugin_version(version, slot->plugin->version);
 	return snprintf(
 	    text, size,
 	    PLUGIN_FLAG "%s -DHEADS=%d -DKV_HEADS=%d -DHEAD_SIZE=%d -DDTYPE=%s "
@@ -184,8 +181,9 @@ static const char *axes_error(const attune_plugin *p)
 				why = "two axes have one name";
 		length += why ? 0 : axis_length(&p->axes[i]);
 	}
-	return why || length <= MAX_CHOICE_TEXT ? why
-						: "its name and axes as text are longer than 223 characters";
+	return why || length <= MAX_CHOICE_TEXT
+		   ? why
+		   : "its name and axes as text are longer than 223 characters";
 }
 
 static const char *plugin_error(const attune_plugin *p)

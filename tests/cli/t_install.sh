@@ -1,6 +1,6 @@
 #!/bin/sh
 # t_install.sh - the result of `make install`: a C and a C++ program build against it, static and
-# shared, the library exports the names of attune.h and no others, and each generated header
+# shared, the library exports the names of attune.h and attune_plugin.h and no others, and each generated header
 # compiles alone as C, C++ and CUDA.
 . tests/support/tap.sh
 cc=${CC:-cc}
@@ -25,14 +25,15 @@ for d in cpu gpu; do
 	row $? "the sources of the kernels in $d, folder by folder"
 done
 
-sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' kernels/attune.h | sort >"$tmp/want"
+sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' kernels/attune.h kernels/attune_plugin.h |
+	grep -vx attune_plugins | sort >"$tmp/want"
 nm -D --defined-only "$tmp/usr/lib/libattune.so" | awk '{ print $3 }' |
 	grep -v '^__' | sort >"$tmp/shared"
 nm -g --defined-only "$tmp/usr/lib/libattune.a" | awk 'NF == 3 { print $3 }' |
 	grep -v '^__' | sort >"$tmp/static"
 for kind in shared static; do
 	diff "$tmp/want" "$tmp/$kind" >"$tmp/log" 2>&1
-	row $? "the $kind library exports attune.h and nothing else"
+	row $? "the $kind library exports attune.h, attune_plugin.h and nothing else"
 done
 
 cat >"$tmp/use.c" <<'SOURCE'

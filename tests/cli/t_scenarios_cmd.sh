@@ -95,7 +95,9 @@ small=$(awk -F '\t' '$2 == "heldout" && $13 > most { most = $13 }
 ok "a trace: the limit holds" [ "$small" = 1 ]
 
 run --grid cpu --trace "$tmp/t.csv" --max-batched-tokens 256 --max-seqs 16 --pick 5 --hold-out 0.4 \
-	--speculative 3 --model llama3.1-8b@4,llama3.1-8b@8+lse
+	--speculative 3 --model llama3.1-8b@4,llama3.1-8b@8+lse --prefix-caching yes
+ok "a grid and a trace: says what is not usual" grep -q \
+	', prefix caching, 3 drafts of which [0-9.]* advance, the last 0.4 held out' "$tmp/out"
 cp "$tmp/out" "$tmp/sets/mine.json"
 run --dir "$tmp/sets" --format tsv
 ok "a grid and a trace: one set" [ $code -eq 0 ]

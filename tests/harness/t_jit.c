@@ -295,6 +295,23 @@ static void cubin(void **state)
 	assert_false(cached);
 }
 
+/* HIPCC names the compiler. It is asked once what it takes and which version it is. */
+static void compiler_for_amd(void **state)
+{
+	char command[200];
+	(void)state;
+	source("hipcc.sh", "case \"$*\" in\n"
+			   "*--version*) printf 'A vendor clang version 99.1.2 (x)\\nTarget: y\\n' ;;\n"
+			   "*--offload-arch=gfx942*) ;;\n"
+			   "*) exit 1 ;;\n"
+			   "esac\n");
+	snprintf(command, sizeof command, "sh %s", in_folder("hipcc.sh"));
+	assert_int_equal(setenv("HIPCC", command, 1), 0);
+	assert_string_equal(jit_version(BACKEND_GPU, "gfx942"), "clang 99.1.2");
+	assert_string_equal(jit_version(BACKEND_GPU, "gfx950"), "none");
+	unsetenv("HIPCC");
+}
+
 static void spills(void **state)
 {
 	(void)state;
@@ -343,6 +360,7 @@ int main(void)
 		cmocka_unit_test(refusal),       cmocka_unit_test(damaged_cache),
 		cmocka_unit_test(threads_cc),    cmocka_unit_test(no_way),
 		cmocka_unit_test(killed),        cmocka_unit_test(code_of_choices),
+		cmocka_unit_test(compiler_for_amd),
 		cmocka_unit_test(cubin),         cmocka_unit_test(spills),
 		cmocka_unit_test(cubin_refused), cmocka_unit_test(threads_nvrtc),
 	};

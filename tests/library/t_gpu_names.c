@@ -321,6 +321,21 @@ static void known_gpus_are_whole(void **state)
 	}
 }
 
+/* The cache whose contents a cold measurement must drive out: an MI300X's last level, not its L2. */
+static void the_last_cache_counts(void **state)
+{
+	static const struct {
+		const char *gpu;
+		size_t mib;
+	} r[] = { { "h200", 50 }, { "mi300", 256 }, { "mi250", 8 } };
+	struct device_info d;
+	(void)state;
+	for (size_t i = 0; i < COUNT(r); i++) {
+		assert_true(gpu_imagine(&d, r[i].gpu, NULL));
+		assert_int_equal(d.l2_bytes, r[i].mib << 20);
+	}
+}
+
 static void binaries_run_where_they_can(void **state)
 {
 	static const struct {
@@ -383,6 +398,7 @@ int main(void)
 		cmocka_unit_test(parts_know_their_whole),
 		cmocka_unit_test(names_have_a_form),
 		cmocka_unit_test(known_gpus_are_whole),
+		cmocka_unit_test(the_last_cache_counts),
 		cmocka_unit_test(binaries_run_where_they_can),
 		cmocka_unit_test(the_best_binary_is_found),
 	};

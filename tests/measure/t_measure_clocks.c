@@ -331,6 +331,20 @@ static void without_a_counter_power_is_the_races(void **state)
 	assert_int_equal(fake.looks, 6);
 }
 
+/* It is waited for, but not for ever. */
+static void a_counter_that_stands_still_is_none(void **state)
+{
+	(void)state;
+	struct race race = race_of(2);
+	struct protocol p = usual;
+	p.hold_s = 0.01;
+	race.protocol = &p;
+	fake.joules = 5;
+	measure_race(&dev, &race);
+	assert_true(fabs(timed_call[0].m.power_w - 600) < 1e-9);
+	assert_true(fake.looks > 6);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -349,6 +363,7 @@ int main(void)
 		cmocka_unit_test(steady_races_settle_first),
 		cmocka_unit_test(the_last_contenders_have_their_own_power),
 		cmocka_unit_test(without_a_counter_power_is_the_races),
+		cmocka_unit_test(a_counter_that_stands_still_is_none),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

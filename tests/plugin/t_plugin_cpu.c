@@ -2,6 +2,7 @@
  * (kernels/adapters/openmp.c), and the call that fills a cache of its own. */
 #include "sound_plugin.h"
 #include "harness/plugin/plugin.h"
+#include "kernels/launch/plugin_op.h"
 #include "kernels/adapters/openmp.h"
 #include "kernels/device/device.h"
 #include <stdatomic.h>
@@ -171,7 +172,7 @@ static enum attune_status run(const char *name, int abi, enum attune_status *lau
 	    plugin_plan(op, key, &(attune_plugin_batch){ .stream = NULL }, &bytes, &us), ATTUNE_OK);
 	const enum attune_status status = plugin_store(op, key, &t, NULL);
 	*launched = status ? status : plugin_launch(op, key, &t, NULL, NULL);
-	plugin_op_close(op);
+	plugin_forget_op(op);
 	return status;
 }
 

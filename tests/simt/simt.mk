@@ -30,7 +30,8 @@ $(B)/simt/shipped.inc: $(B)/list_shipped FORCE
 $(B)/simt/shipped.o: kernels/ship/shipped.c $(B)/simt/shipped.inc
 	$(Q)$(CC) -I$(B)/simt $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 ifeq ($(if $(filter nvidia,$(LEAVE_OUT)),,$(NVCC)),)
-$(addprefix $(B)/t_,gpu_replay side_streams_runs fused_runs fitted_runs formula_runs e4m3_library invariant field_bugs api): $(B)/simt/shipped.o
+$(addprefix $(B)/t_,gpu_replay side_streams_runs fused_runs fitted_runs formula_runs e4m3_library invariant field_bugs \
+	plugin_device api): $(B)/simt/shipped.o
 endif
 # It plans for chips that the compilers here may not know, and runs nothing.
 $(B)/t_hip: $(B)/simt/shipped.o

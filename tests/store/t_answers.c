@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 #include "tests/support/commands.h"
+#include "two_passes.h"
 
 /* Three decode scenarios, one of them held out, and a header that separates them by num_seqs <=
  * 8. */
@@ -119,57 +120,6 @@ static void test_show_explains(void **state)
 }
 
 /* ---- what was measured of one batch ------------------------------------------------------ */
-enum { NUM_FIRST = 24, PICK = 1 };
-
-static const char *segmented(int i)
-{
-	static const int segments[] = { 2, 3, 4, 6, 8, 12 };
-	char set[80];
-	snprintf(set, sizeof set, "BLOCK_M=%d TILE_SIZE=%d SEGMENTS=%d", i % 2 ? 16 : 32,
-		 i / 2 % 2 ? 32 : 64, segments[i / 4]);
-	return with("segmented", set);
-}
-
-/* A decode batch. First pass: 24 choices, of which number 0 takes the least, by luck. Second pass:
- * the pick, number 4 as fast within noise, number 5 a fifth slower. The header picks number 1. */
-static void make_passes(const char *db, const char *header)
-{
-	static const struct {
-		int choice;
-		double us;
-	} again[] = { { PICK, 102 }, { 4, 102.1 }, { 5, 122.4 } };
-	struct synthetic v = { "8q1s4k", "decode", "train", 0, 0 };
-	struct forest f = { .num_choices = 1, .gpu = "h200" };
-	struct store *st = store_open(db, 0);
-	const long long first = store_begin_run(st, &h200_run);
-	const char *where;
-	for (int i = 0; i < NUM_FIRST; i++) {
-		v.us = i ? 100 + i : 95;
-		put_choice(st, first, &v, "segmented", segmented(i));
-	}
-	const long long second = store_begin_run(st, &h200_run);
-	store_stage(st, "b");
-	for (size_t i = 0; i < COUNT(again); i++) {
-		v.us = again[i].us;
-		put_choice(st, second, &v, "segmented", segmented(again[i].choice));
-	}
-	store_close(st);
-	struct data *d = data_load(db, "h200");
-	for (int t = 0; t < NUM_DECISIONS; t++)
-		assert_true(tree_constant(&f.tree[t], t == DECIDE_OVERLAP ? SAYS_SERIAL
-						      : t == DECIDE_EARLY ? SAYS_OWN
-									  : 0));
-	f.choice[0].kernel = kernel_find(BACKEND_GPU, "segmented");
-	assert_true(
-	    config_parse(&f.choice[0].config, f.choice[0].kernel->space, segmented(PICK), &where));
-	char *text = forest_emit(&f, d);
-	FILE *out = fopen(header, "w");
-	assert_true(text && out && fputs(text, out) >= 0 && !fclose(out));
-	free(text);
-	forest_free(&f);
-	data_free(d);
-}
-
 static int show_passes_as(const char *options)
 {
 	return run_command(cmd_show,
@@ -231,6 +181,37 @@ static void test_show_keeps_passes_apart(void **state)
 		rivals++;
 	}
 	assert_int_equal(rivals, 2);
+	json_decref(o);
+}
+
+/* A pick without a time: the fastest choice takes its place. */
+static void test_show_why_of_a_pick_without_a_time(void **state)
+{
+	const char *what, *is, *wanted = NULL;
+	json_t *row;
+	size_t i;
+	(void)state;
+	make_passes(in_folder("passes.sqlite"), in_folder("passes.h"));
+	assert_int_equal(system(words("sed -i 's/ SEGMENTS=2\"/ SEGMENTS=16\"/' %s",
+				      in_folder("passes.h"))),
+			 0);
+	assert_int_equal(show_passes_as("--why --format json"), EXIT_DONE);
+	json_t *o = json_loads(printed, 0, NULL);
+	json_array_foreach(o, i, row)
+	{
+		what = json_string_value(member(row, "what"));
+		is = json_string_value(member(row, "is"));
+		if (strcmp(json_string_value(member(row, "decision")), "decode"))
+			continue;
+		if (!strcmp(what, "picked"))
+			assert_non_null(strstr(is, "SEGMENTS=16"));
+		if (!strcmp(what, "rival") && !wanted) {
+			wanted = is;
+			assert_non_null(strstr(is, segmented(0)));
+			assert_true(json_number_value(member(row, "median_us")) == 95);
+		}
+	}
+	assert_non_null(wanted);
 	json_decref(o);
 }
 
@@ -369,6 +350,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_show_explains),
 		cmocka_unit_test(test_show_keeps_passes_apart),
+		cmocka_unit_test(test_show_why_of_a_pick_without_a_time),
 		cmocka_unit_test(test_show_for_people),
 		cmocka_unit_test(test_show_stale),
 		cmocka_unit_test(test_diff_says_whether_it_is_noise),

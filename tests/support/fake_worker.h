@@ -11,6 +11,7 @@ static struct {
 	int races, contenders; /* so far */
 	int noisy_races; /* the first so many have noise in all contenders but the reference's */
 	double ratio[8]; /* of the control of each race; 0: 1 */
+	int backwards;   /* the last contender takes the least, in place of the first */
 	struct hello hello;
 } fake;
 
@@ -42,8 +43,9 @@ int worker_hello(struct worker *w, struct hello *hello)
 	return 1;
 }
 
-static struct measurement time_of(int contender, int is_noisy)
+static struct measurement time_of(int contender, int n, int is_noisy)
 {
+	contender = fake.backwards ? n - 1 - contender : contender;
 	struct measurement m = { .outcome = is_noisy ? OUTCOME_NOISY : OUTCOME_OK,
 				 .samples = 3,
 				 .calls = 1,
@@ -70,7 +72,7 @@ enum race_end worker_race(struct worker *w, const struct order *order, const str
 	fake.contenders += order->n;
 	for (int i = order->n - 1; i >= 0; i--) { /* the reference comes last */
 		const struct measurement m = time_of(
-		    i, (is_noisy && order->contender[i].place[0]) || noise_in_control(&control));
+		    i, order->n, (is_noisy && order->contender[i].place[0]) || noise_in_control(&control));
 		l->passed(l->arg, order, i);
 		if (!l->result(l->arg, order, i, &m, 0))
 			return RACE_STOPPED;

@@ -1,4 +1,5 @@
-/* t_confirm.c - `attune confirm`: a scenario is measured as a whole, in one session, or not at all. */
+/* t_confirm.c - `attune confirm`: a scenario is measured as a whole, in one session, or not at all.
+ * `attune check`: whether the picks still beat their rivals. `attune bench`: all have a time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -25,18 +26,18 @@ static const char *const batches[BATCHES] = { "3q1s50", "q24_3q1s50" };
 static struct scenario scenario[BATCHES];
 static const struct scenario_list list = { scenario, BATCHES };
 static char db[80], header[80];
+static const struct sweep_options pass_a = { .gpu = "cpu",
+					      .db = db,
+					      .command = "t_confirm",
+					      .kernels = "qblock",
+					      .preset = PRESET_SMOKE,
+					      .budget_s = 600,
+					      .shards = 1,
+					      .seed = 1 };
 
 /* Pass A of the scenarios, and the folder of all files. */
 static int begin(void **state)
 {
-	struct sweep_options options = { .gpu = "cpu",
-					 .db = db,
-					 .command = "t_confirm",
-					 .kernels = "qblock",
-					 .preset = PRESET_SMOKE,
-					 .budget_s = 600,
-					 .shards = 1,
-					 .seed = 1 };
 	char error[128];
 	if (make_folder(state) || !fake_worker_begin())
 		return -1;
@@ -63,7 +64,7 @@ static int begin(void **state)
 		if (!scenario[i].batch)
 			return -1;
 	}
-	return sweep(&options, &fake.hello, &list);
+	return sweep(&pass_a, &fake.hello, &list);
 }
 
 static int end(void **state)
@@ -93,6 +94,39 @@ static void make_header(int choice)
 	free(text);
 	forest_free(&f);
 	data_free(d);
+}
+
+static int first_text(void *arg, int n, const char *const *names, const char *const *cells)
+{
+	(void)n, (void)names;
+	snprintf(arg, 40, "%s", cells[0]);
+	return 0;
+}
+
+/* What a later sweep reads: all problems of both batches have raced to their end. */
+static void finished_races_are_recalled(void **state)
+{
+	const struct candidate_options candidates = { .device = &fake.hello.info,
+						      .preset = pass_a.preset,
+						      .kernels = pass_a.kernels,
+						      .seed = pass_a.seed };
+	struct problems all = { .scenarios = scenario, .device = fake.hello.info };
+	struct binaries binaries = { .arch = fake.hello.info.arch };
+	struct store *s = store_open(db, 1);
+	char protocol[40] = "";
+	(void)state;
+	assert_true(s && store_query(s, "SELECT DISTINCT protocol FROM newest", first_text, protocol));
+	for (int i = 0; i < BATCHES; i++)
+		assert_true(problems_add(&all, &binaries, i, &candidates));
+	assert_int_equal(all.n, 4);
+	for (int other = 1; other >= 0; other--) {
+		assert_true(problems_recall(&all, s, other ? "other" : "cpu", protocol));
+		for (int i = 0; i < all.n; i++)
+			assert_int_equal(all.v[i].finished, !other);
+	}
+	problems_free(&all);
+	binaries_free(&binaries);
+	store_close(s);
 }
 
 static int first_number(void *arg, int n, const char *const *names, const char *const *cells)
@@ -140,6 +174,15 @@ static struct work foresee(const char *options)
 	return w;
 }
 
+static void a_second_sweep_races_nothing(void **state)
+{
+	const int races = fake.races;
+	(void)state;
+	assert_true(races > 0);
+	assert_int_equal(sweep(&pass_a, &fake.hello, &list), EXIT_DONE);
+	assert_int_equal(fake.races, races);
+}
+
 static void a_scenario_is_measured_as_a_whole(void **state)
 {
 	(void)state;
@@ -185,11 +228,101 @@ static void a_wish_more_measures_its_scenario_again(void **state)
 	assert_int_equal(foresee("").cells, 0);
 }
 
+/* ---- attune check ------------------------------------------------------------------------ */
+
+/* The columns of a row that `attune check --format tsv` prints. */
+struct checked {
+	char batch[40], phase[20];
+	double then_us, now_us, then_lost, now_lost;
+};
+
+/* Its rows; *code is its exit code. */
+static int check_rules(struct checked rows[8], int *code)
+{
+	int n = 0;
+	listen_begin();
+	*code = run_command(cmd_check, words("--gpu cpu --format tsv --db %s --header %s", db,
+					     header));
+	for (char *line = strchr(printed, '\n'); line && line[1] && n < 8;
+	     line = strchr(line + 1, '\n'), n++)
+		assert_int_equal(sscanf(line, " tiny@1 %39s %19s %lf %lf %lf %lf", rows[n].batch,
+					rows[n].phase, &rows[n].then_us, &rows[n].now_us,
+					&rows[n].then_lost, &rows[n].now_lost),
+				 6);
+	return n;
+}
+
+/* The pick, and its times in the database and today. Its rivals took 10 and 11 us, and take what
+ * fake_worker.h says: the pick comes first in each race, or last. */
+static void check_says_whether_a_new_tune_pays(void **state)
+{
+	static const struct {
+		int is_slow_pick, backwards, code;
+		double then_us, now_us, then_lost, now_lost;
+		const char *says;
+	} cases[] = {
+		{ 1, 0, EXIT_DONE, 12, 10, 1.2, 1, "3 picks take 0.833 x their old times; they lose "
+		  "0.0 % to their fastest rivals (before: 20.0 %); the rules still fit" },
+		{ 1, 1, EXIT_DONE, 12, 12, 1.2, 1.2, "the rules still fit" },
+		{ 0, 1, EXIT_CHECK, 10, 12, 1, 1.2, "3 picks take 1.200 x their old times; they lose "
+		  "20.0 % to their fastest rivals (before: 0.0 %); a new tune pays: make tune" },
+	};
+	struct checked rows[8];
+	int code, fastest;
+	(void)state;
+	struct data *d = data_load(db, "cpu");
+	assert_true(data_best(d, 0, PHASE_DECODE, &fastest) == 10);
+	data_free(d);
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		make_header(cases[i].is_slow_pick ? 0 : fastest);
+		fake.backwards = cases[i].backwards;
+		const int n = check_rules(rows, &code);
+		assert_non_null(strstr(heard(), cases[i].says));
+		assert_int_equal(code, cases[i].code);
+		assert_int_equal(n, 3); /* decodes of both batches, a prefill of one */
+		for (int k = 0; k < n; k++) {
+			assert_float_equal(rows[k].then_us, cases[i].then_us, 1e-6);
+			assert_float_equal(rows[k].now_us, cases[i].now_us, 1e-6);
+			assert_float_equal(rows[k].then_lost, cases[i].then_lost, 1e-6);
+			assert_float_equal(rows[k].now_lost, cases[i].now_lost, 1e-6);
+		}
+	}
+	fake.backwards = 0;
+}
+
+/* ---- attune bench ---------------------------------------------------------------------------- */
+
+/* Times are this machine's own; each is compared with the oracle's of its batch. */
+static void bench_times_all_contenders(void **state)
+{
+	static const char *const policies[] = { "oracle", "attune", "best_fixed", "default" };
+	const char *line;
+	double us[COUNT(policies)], ratio;
+	(void)state;
+	listen_begin();
+	const int code = run_command(cmd_bench, words("--gpu cpu --db %s --split train --preset smoke "
+						      "--format tsv --anyway", db));
+	assert_non_null(strstr(heard(), "# oracle     1.0000 x oracle, geometric mean of 2 scenarios"));
+	assert_int_equal(code, EXIT_DONE);
+	for (int b = 0; b < BATCHES; b++)
+		for (size_t i = 0; i < COUNT(policies); i++) {
+			line = strstr(printed, words("\n%s\ttiny@1\t16\t%s\t", batches[b], policies[i]));
+			assert_non_null(line);
+			assert_int_equal(sscanf(line, "%*s %*s 16 %*s %lf %lf", &us[i], &ratio), 2);
+			assert_true(us[i] > 0);
+			assert_true(fabs(ratio - us[i] / us[0]) < 0.02 * ratio);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(finished_races_are_recalled),
+		cmocka_unit_test(a_second_sweep_races_nothing),
 		cmocka_unit_test(a_scenario_is_measured_as_a_whole),
 		cmocka_unit_test(a_wish_more_measures_its_scenario_again),
+		cmocka_unit_test(check_says_whether_a_new_tune_pays),
+		cmocka_unit_test(bench_times_all_contenders),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("confirm", tests, begin, end);

@@ -329,9 +329,34 @@ static void the_fastest_in_turn_are_measured(void **state)
 	scenario_done(&sc);
 }
 
+static void hundreds_of_scenarios(void **state)
+{
+	enum { MANY = 600 };
+	const char *db = in_folder("many.sqlite");
+	struct scenario_list list = { calloc(MANY, sizeof *list.v), MANY };
+	struct store *s = fresh("many.sqlite");
+	const long long run = store_begin_run(s, &h200);
+	(void)state;
+	assert_non_null(list.v);
+	for (int i = 0; i < MANY; i++) {
+		char batch[24];
+		snprintf(batch, sizeof batch, "8q1s%d", 1000 + i);
+		list.v[i] = scenario_of(batch);
+		list.v[i].shape = llama;
+		list.v[i].layout = LAYOUT_NHD;
+		store_time(s, run, &list.v[i], "SEGMENTS=1", 19);
+	}
+	store_close(s);
+	dry_run(db, &list);
+	assert_non_null(strstr(said, "600 choices that can begin early, 1800 times to measure"));
+	for (int i = 0; i < MANY; i++)
+		scenario_done(&list.v[i]);
+	free(list.v);
+}
+
 int main(void)
 {
-	struct CMUnitTest tests[COUNT(rows) + 6];
+	struct CMUnitTest tests[COUNT(rows) + 7];
 	size_t n = 0;
 	for (; n < COUNT(rows); n++)
 		tests[n] = (struct CMUnitTest){ rows[n].name, launches, NULL, NULL,
@@ -341,7 +366,8 @@ int main(void)
 					   cmocka_unit_test(older_gpus_are_refused),
 					   cmocka_unit_test(no_sweep_tries_it),
 					   cmocka_unit_test(no_tree_is_made_of_it),
-					   cmocka_unit_test(the_fastest_in_turn_are_measured) };
+					   cmocka_unit_test(the_fastest_in_turn_are_measured),
+					   cmocka_unit_test(hundreds_of_scenarios) };
 	for (size_t i = 0; i < COUNT(more); i++)
 		tests[n++] = more[i];
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -259,7 +259,7 @@ static void formulas_bound_their_axis(void **state)
 	family = malloc((size_t)problems.num_families);
 	for (int i = 0; i < problems.n; i++) {
 		const struct problem *h = &problems.v[i];
-		int near = 0, far = 0;
+		int near = 0, far = 0, nearest = 0;
 		for (int k = 0; k < h->n; k++) {
 			const struct choice *c = &problems.built_choice[h->built_choice[k]].choice;
 			const int formula = c->kernel->space->formula_axis >= 0;
@@ -267,11 +267,13 @@ static void formulas_bound_their_axis(void **state)
 			assert_int_equal(h->near[k] > 1, !formula || asked_for(h, c, 1));
 			near += h->near[k] > 0;
 			far += !h->near[k];
+			nearest += h->near[k] > 1;
 		}
 		assert_true(near > 0 && far > 0);
 		memset(family, 1, (size_t)problems.num_families);
 		const int n = problems_resolve(&problems, h, family, place);
-		assert_true(n > 0 && n < h->n);
+		assert_true(n < h->n);
+		assert_int_equal(n, nearest);
 		for (int k = 0; k < n; k++) {
 			const struct choice *c =
 			    &problems.built_choice[h->built_choice[place[k]]].choice;

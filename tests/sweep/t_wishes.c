@@ -136,6 +136,26 @@ static void wishes_come_true_once(void **state)
 	assert_string_equal(ask("SELECT stage, pass FROM timings"), "refine A;");
 }
 
+/* A caller that measures several lists gets the sums, in place of a message. */
+static void sums_are_handed_over(void **state)
+{
+	const struct wish wish = { .phase = PHASE_DECODE, .choice = choice_of("qblock") };
+	struct sweep_sum sum = { 0 };
+	(void)state;
+	options.again = 1;
+	options.sum = &sum;
+	for (int n = 1; n <= 2; n++) {
+		listen_begin();
+		assert_int_equal(sweep_wishes(&options, &fake.hello, &list, &wish, 1, "cold"),
+				 EXIT_DONE);
+		assert_null(strstr(heard(), "measured"));
+		assert_int_equal(sum.measured, n);
+		assert_int_equal(sum.races, n);
+	}
+	options.again = 0;
+	options.sum = NULL;
+}
+
 /* Plans are rivals of one launch over the whole batch: one race, so one control. */
 static void plans_race_with_the_whole(void **state)
 {
@@ -178,6 +198,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wishes_come_true_once),
 		cmocka_unit_test(plans_race_with_the_whole),
+		cmocka_unit_test(sums_are_handed_over),
 		cmocka_unit_test(impossible_ones_are_refused),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

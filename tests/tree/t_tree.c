@@ -167,6 +167,30 @@ static void test_no_leaf_takes_what_a_row_forbids(void **state)
 	matrix_free(m);
 }
 
+/* Costs depend on num_seqs alone; the tree may be told to part head sizes first. */
+static void test_a_feature_is_split_first(void **state)
+{
+	struct matrix *m = matrix_new(16, 2);
+	(void)state;
+	for (int r = 0; r < 16; r++) {
+		m->weight[r] = 1;
+		m->f[r].head_size = r % 2 ? 128 : 64;
+		m->f[r].num_seqs = 1 + r / 2;
+		m->cost[2 * r + (r < 8)] = 1000;
+	}
+	for (int first = 0; first < 2; first++) {
+		const struct growth how = { 8, 3, 2, 0, 0, SIZE_MOST,
+					    first ? 1 + ATTUNE_FEATURE_head_size : 0 };
+		struct tree t;
+		assert_true(tree_grow(&t, m, NULL, 16, &how));
+		assert_int_equal(t.v[0].feature, first ? ATTUNE_FEATURE_head_size
+						       : ATTUNE_FEATURE_num_seqs);
+		assert_int_equal(walked_cost(&t, m), 0);
+		tree_free(&t);
+	}
+	matrix_free(m);
+}
+
 static void test_support_is_kept(void **state)
 {
 	unsigned long long seed = 4;
@@ -292,6 +316,7 @@ int main(void)
 		cmocka_unit_test(test_deeper_is_never_dearer_than_one_choice),
 		cmocka_unit_test(test_order_of_rows_and_columns_does_not_matter),
 		cmocka_unit_test(test_no_leaf_takes_what_a_row_forbids),
+		cmocka_unit_test(test_a_feature_is_split_first),
 		cmocka_unit_test(test_support_is_kept),
 		cmocka_unit_test(test_cross_validation_keeps_the_signal_only),
 		cmocka_unit_test(test_rounding),

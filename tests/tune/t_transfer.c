@@ -126,6 +126,86 @@ static void test_own_and_translated(void **state)
 	data_free(own);
 }
 
+/* Only decodes were measured here, and take 1.5 times as long: so are prefills expected to. */
+static void test_prefills_follow_decodes(void **state)
+{
+	const struct made_up_gpu slow = { "h100", 1, 1 };
+	const struct asked few = { &slow, &world, measured, 0 };
+	struct data *own = world_data(&slow);
+	int prefills = 0;
+	(void)state;
+	for (int i = 0; i < 60; i += 3)
+		add_world_scenario(own, &few, i, "train");
+	for (int i = 0; i < own->num_cells; i++)
+		own->cell[i].us = own->cell[i].median_us *= 1.5;
+	assert_true(data_finish(own));
+	struct data *d = data_transfer(own, prior);
+	for (int s = 0; s < d->n; s++)
+		for (int r = s * NUM_PHASES + PHASE_PREFILL, i = d->row[r]; i < d->row[r + 1]; i++) {
+			const struct part *p = &d->v[s].part[PHASE_PREFILL];
+			const double us = model_us(&slow, p, &d->choice[d->key[i] / NUM_PASSES]);
+			assert_true(d->cell[i].translated);
+			assert_true(fabs(log(d->cell[i].us / us / 1.5)) < 0.1);
+			prefills++;
+		}
+	assert_true(prefills > 100);
+	data_free(d);
+	data_free(own);
+}
+
+/* Plans of two launches: an own time stays, others of pass A are translated, those of pass B are
+ * not. */
+static void test_plans(void **state)
+{
+	static const struct {
+		int is_own;
+		char pass;
+		const char *segments;
+		double us;
+	} plans[] = { { 0, 'A', "SEGMENTS=1", 50 }, { 0, 'A', "SEGMENTS=2", 60 },
+		      { 0, 'B', "SEGMENTS=4", 70 }, { 1, 'A', "SEGMENTS=1", 99 } };
+	struct data *d[2];
+	int found = 0;
+	(void)state;
+	for (int own = 0; own < 2; own++) {
+		const struct made_up_gpu *g = own ? &second_gpu : &first_gpu;
+		const struct asked all = { g, &world, NULL, 0.01 };
+		d[own] = world_data(g);
+		for (int i = 0; i < 30; i++)
+			add_world_scenario(d[own], &all, i, "train");
+		for (size_t k = 0; k < COUNT(plans); k++) {
+			char parts[2][MAX_PART_TEXT], text[2 * MAX_PART_TEXT];
+			if (plans[k].is_own != own)
+				continue;
+			snprintf(parts[0], sizeof parts[0], "qblock %s",
+				 with("qblock", "BLOCK_M=64 TILE_SIZE=64"));
+			snprintf(parts[1], sizeof parts[1], "segmented %s",
+				 with("segmented", plans[k].segments));
+			parts_text(text, sizeof text, parts[0], parts[1], ATTUNE_STREAMS);
+			struct store_cell c = cell_like(world_batch(2), "plan", "plan", text, plans[k].us);
+			c.gpu = g->gpu;
+			c.pass = plans[k].pass;
+			assert_true(data_add(d[own], &c));
+		}
+		assert_true(data_finish(d[own]));
+	}
+	struct data *both = data_transfer(d[1], d[0]);
+	assert_int_equal(both->num_plans, 2);
+	for (int i = 0; i < both->num_plans; i++) {
+		const struct cell *c = &both->plan[i].cell;
+		assert_int_equal(both->plan[i].pass, PASS_A);
+		if (c->translated)
+			assert_true(c->us > 60 && c->us < 120);
+		else
+			assert_true(c->us == 99);
+		found |= 1 << c->translated;
+	}
+	assert_int_equal(found, 3);
+	data_free(both);
+	data_free(d[0]);
+	data_free(d[1]);
+}
+
 /* Some cells of each kernel are measured here; the expected times of the others are near the
  * truth. */
 static void test_slow_kernel(void **state)
@@ -364,6 +444,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nothing_measured),
 		cmocka_unit_test(test_own_and_translated),
+		cmocka_unit_test(test_prefills_follow_decodes),
+		cmocka_unit_test(test_plans),
 		cmocka_unit_test(test_slow_kernel),
 		cmocka_unit_test(test_few_scenarios),
 		cmocka_unit_test(test_header),

@@ -1,6 +1,8 @@
 /* t_data.c - the data behind the matrices: cells that are refused, lookups, both passes; the order
  * of insertion leaves no trace. */
 #include "cells.h"
+#include "harness/store/store.h"
+#include "tuner/data/lost_kernels.h"
 
 static void refused(struct data *d, const struct store_cell *c, const char *why)
 {
@@ -30,6 +32,8 @@ static void test_what_does_not_belong_is_refused(void **state)
 	c.median_us = 5;
 	c.batch = "4q1s4k_";
 	refused(d, &c, "column 8");
+	c.batch = "q0s100";
+	refused(d, &c, "no sequence has a query");
 	c.batch = "4q1s4k";
 	c.choice = with("qblock", "BLOCK_M=17");
 	assert_true(data_add(d, &c)); /* of older tables: ignored, and counted */
@@ -105,6 +109,23 @@ static void test_trees_learn_from_pass_a_and_pass_b_decides(void **state)
 	data_free(d);
 }
 
+/* One launch for a whole mixed batch. */
+static void test_one_launch_is_confirmed_by_its_own_pass_b(void **state)
+{
+	static const char mixed[] = "q512s1k_8q1s4k";
+	struct data *d = begin();
+	(void)state;
+	add_pass(d, 'A', mixed, "all", QBLOCK(16), 100);
+	add_pass(d, 'A', mixed, "all", QBLOCK(64), 98);
+	add_pass(d, 'B', mixed, "all", QBLOCK(16), 110);
+	assert_true(data_finish(d));
+	const int c16 = choice_of(d, "qblock", QBLOCK(16)),
+		  c64 = choice_of(d, "qblock", QBLOCK(64));
+	assert_true(data_confirmed(d, 0, &(struct pick){ c16, -1, 0, ATTUNE_SERIAL }));
+	assert_false(data_confirmed(d, 0, &(struct pick){ c64, -1, 0, ATTUNE_SERIAL }));
+	data_free(d);
+}
+
 /* A choice that pass B lacks is faster by far than all in it: it came later, so both passes
  * count as one. */
 static void test_an_old_pass_b_decides_nothing(void **state)
@@ -122,6 +143,33 @@ static void test_an_old_pass_b_decides_nothing(void **state)
 	assert_true(fabs(data_oracle(d, 0) - 99) < 1e-9);
 	assert_true(data_confirmed(d, 0, &(struct pick){ -1, c64, 1, ATTUNE_SERIAL }));
 	data_free(d);
+}
+
+/* ---- kernels whose times are of older sources ------------------------------------------- */
+static void test_a_part_is_lost_with_its_fastest_kernel(void **state)
+{
+	/* The fastest time of each kernel: by today's sources, by older ones; 0: none. */
+	static const struct {
+		double fresh[2], stale[2];
+		int lost;
+	} rows[] = { { { 5, 7 }, { 0, 0 }, 0 }, { { 0, 7 }, { 5, 0 }, 1 }, { { 0, 7 }, { 9, 0 }, 0 },
+		     { { 6, 7 }, { 5, 0 }, 0 }, { { 0, 0 }, { 5, 7 }, 1 }, { { 5, 0 }, { 0, 4 }, 1 } };
+	static struct lost l;
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		for (int k = 0; k < 2; k++)
+			for (int stale = 0; stale < 2; stale++) {
+				struct store_cell c =
+				    cell_like("4q1s4k", "decode", k ? "segmented" : "qblock", "",
+					      stale ? rows[i].stale[k] : rows[i].fresh[k]);
+				c.pass = 'A';
+				c.today = stale ? STALE : TODAY;
+				if (c.median_us > 0)
+					lost_note(&l, &c);
+			}
+		if (lost_end(&l) != rows[i].lost)
+			fail_msg("row %zu", i);
+	}
 }
 
 /* ---- formulas ----------------------------------------------------------------------------- */
@@ -273,7 +321,9 @@ int main(void)
 		cmocka_unit_test(test_what_does_not_belong_is_refused),
 		cmocka_unit_test(test_scenarios_differ_by_any_of_their_keys),
 		cmocka_unit_test(test_trees_learn_from_pass_a_and_pass_b_decides),
+		cmocka_unit_test(test_one_launch_is_confirmed_by_its_own_pass_b),
 		cmocka_unit_test(test_an_old_pass_b_decides_nothing),
+		cmocka_unit_test(test_a_part_is_lost_with_its_fastest_kernel),
 		cmocka_unit_test(test_order_of_insertion_leaves_no_trace),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

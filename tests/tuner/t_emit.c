@@ -204,6 +204,50 @@ static void test_read_back(void **state)
 	forest_free(&f);
 }
 
+/* A leaf of a text or Python module says how many scenarios it was learned from, and how good it is
+ * on them, as the header does. */
+static void test_leaves_have_their_figures(void **state)
+{
+	static const char *const languages[] = { "text", "python" };
+	struct data *d = synthetic_data(0);
+	struct forest f;
+	(void)state;
+	assert_true(forest_induce(&f, d, &default_limits));
+	for (size_t k = 0; k < COUNT(languages); k++) {
+		char *text = forest_emit_as(languages[k], &f, d), wanted[120];
+		int leaves = 0;
+		assert_non_null(text);
+		for (int i = 0; i < f.tree[DECIDE_DECODE].n; i++) {
+			const struct node *v = &f.tree[DECIDE_DECODE].v[i];
+			if (v->feature >= 0)
+				continue;
+			snprintf(wanted, sizeof wanted, "return %d%s # %d scenario%s, %.3f",
+				 v->action, k ? " " : "", v->support, v->support == 1 ? "" : "s",
+				 exp((double)v->cost / (double)v->weight / 1e6));
+			if (!strstr(text, wanted))
+				fail_msg("%s has no '%s'", languages[k], wanted);
+			leaves++;
+		}
+		assert_true(leaves > 2);
+		free(text);
+	}
+	/* the header also says how much better trees of its depth could be */
+	char *header = forest_emit(&f, d), wanted[120];
+	int said = 0;
+	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
+		const struct making *m = &f.making[t];
+		snprintf(wanted, sizeof wanted, "optimal %.4f, by look-ahead %.4f; of this tree %.4f\n",
+			 m->exact, m->method, m->made);
+		if (m->exact > 0 && !strstr(header, wanted))
+			fail_msg("no '%s'", wanted);
+		said += m->exact > 0;
+	}
+	assert_true(said > 0);
+	free(header);
+	forest_free(&f);
+	data_free(d);
+}
+
 /* Budgets hold, and every leaf has rows and a box. */
 static void count_box(void *arg, int at, const struct box *b)
 {
@@ -299,6 +343,7 @@ int main(void)
 		cmocka_unit_test(test_compiles_in_all_its_languages),
 		cmocka_unit_test(test_compiled_parsed_and_grown_agree),
 		cmocka_unit_test(test_read_back),
+		cmocka_unit_test(test_leaves_have_their_figures),
 		cmocka_unit_test(test_budgets),
 		cmocka_unit_test(test_python_agrees),
 	};

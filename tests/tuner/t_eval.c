@@ -32,7 +32,7 @@ static void test_induce_check_eval(void **state)
 			 EXIT_DONE);
 	json_t *o = json_loads(printed, 0, NULL);
 	assert_non_null(o);
-	assert_int_equal(json_object_size(o), 13);
+	assert_int_equal(json_object_size(o), 12);
 	assert_int_equal(json_object_size(member(member(o, "overlap"), "train")), 9);
 	assert_int_equal(json_integer_value(member(member(member(o, "early"), "train"), "n")), 0);
 	assert_int_equal(json_integer_value(member(member(o, "audit"), "n")), 0);
@@ -45,17 +45,25 @@ static void test_induce_check_eval(void **state)
 	assert_int_equal(json_integer_value(member(train, "invalid")), 0);
 	assert_true(json_integer_value(member(member(member(o, "splits"), "heldout"), "n")) > 0);
 	json_t *baselines = member(o, "baselines");
-	assert_int_equal(json_object_size(baselines), NUM_POLICIES - 2);
+	/* all but the tree, the oracle and the tree with plug-ins */
+	assert_int_equal(json_object_size(baselines), NUM_POLICIES - 3);
 	json_t *fixed = member(member(baselines, "best_fixed"), "train");
 	assert_true(json_number_value(member(fixed, "geomean")) >=
 		    json_number_value(member(train, "geomean")));
 	assert_true(json_integer_value(member(o, "leaves")) >= 3);
 	assert_true(json_number_value(member(o, "select_ns")) > 0);
+	const long long kernels = json_integer_value(member(o, "kernels"));
 	json_decref(o);
 	assert_int_equal(run_command(cmd_induce, words("--gpu h200 --db %s --emit json", db)),
 			 EXIT_DONE);
 	o = json_loads(printed, 0, NULL);
-	assert_true(json_array_size(member(o, "choices")) > 0);
+	json_t *names = json_object(), *choice;
+	size_t i;
+	json_array_foreach(member(o, "choices"), i, choice)
+		json_object_set(names, json_string_value(member(choice, "kernel")), choice);
+	assert_true(json_array_size(member(o, "choices")) > json_object_size(names));
+	assert_int_equal(json_object_size(names), kernels);
+	json_decref(names);
 	assert_non_null(member(o, "prefill"));
 	assert_non_null(member(o, "decode"));
 	json_decref(o);
@@ -173,6 +181,23 @@ static void test_diff(void **state)
 	assert_true(json_array_size(o) > 0);
 	assert_true(close_to(json_number_value(member(json_array_get(o, 0), "ratio")), 1.5));
 	json_decref(o);
+	/* times that one of them lacks are no change */
+	struct store *s = store_open(slow, 0);
+	assert_true(s && store_query(s, "DELETE FROM measurement", NULL, NULL));
+	store_close(s);
+	make_database(slow, NULL, 1);
+	s = store_open(slow, 0);
+	assert_true(s && store_query(s, "DELETE FROM measurement WHERE (race, variant) IN (SELECT "
+					"race, variant FROM measurement LIMIT 3)", NULL, NULL));
+	store_close(s);
+	for (int swapped = 0; swapped < 2; swapped++) {
+		assert_int_equal(run_command(cmd_diff, words("--gpu h200 %s %s --format json",
+							     swapped ? slow : db, swapped ? db : slow)),
+				 EXIT_DONE);
+		o = json_loads(printed, 0, NULL);
+		assert_int_equal(json_array_size(o), 0);
+		json_decref(o);
+	}
 	assert_int_equal(run_command(cmd_induce, words("--gpu h200 --db %s --out %s", db, header)),
 			 EXIT_DONE);
 	/* a header that leaves the first choice's batches to the defaults */
@@ -257,7 +282,7 @@ static void test_trace(void **state)
 						     db, csv)),
 			 EXIT_DONE);
 	o = json_loads(printed, 0, NULL);
-	assert_int_equal(json_array_size(o), NUM_POLICIES);
+	assert_int_equal(json_array_size(o), NUM_POLICIES - 1); /* without plug-ins */
 	json_array_foreach(o, i, row)
 	{
 		assert_int_equal(json_integer_value(member(row, "unknown")), 0);

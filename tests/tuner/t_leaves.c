@@ -65,17 +65,21 @@ static void test_defaults_where_nothing_beats_them(void **state)
 static void test_a_small_gain_is_not_sure(void **state)
 {
 	static const int32_t cost[4][2] = { { 0, 1 }, { 0, 1 }, { 0, 1 }, { 30000, 1 } };
-	static const int32_t fallback[4] = { 10000, 10000, 20000, 0 };
-	static const int32_t slower[4] = { 100000, 110000, 120000, 150000 };
+	static const struct {
+		int32_t fallback[4];
+		enum remark remark;
+	} rows[] = { { { 10000, 10000, 20000, 0 }, REMARK_UNSURE },
+		     { { 0, 0, 0, 30000 }, REMARK_UNSURE }, /* no gain at all */
+		     { { 100000, 110000, 120000, 150000 }, REMARK_NONE } };
 	(void)state;
-	for (int sure = 0; sure < 2; sure++) {
-		struct matrix *m = small_matrix(cost, sure ? slower : fallback);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct matrix *m = small_matrix(cost, rows[i].fallback);
 		struct tree t = { 0 };
 		tree_new_node(&t);
 		assert_true(leaves_make_safe(&t, m));
 		assert_true(leaves_describe(&t, m));
 		assert_int_equal(t.v[0].action, 0);
-		assert_int_equal(t.v[0].remark, sure ? REMARK_NONE : REMARK_UNSURE);
+		assert_int_equal(t.v[0].remark, rows[i].remark);
 		assert_int_equal(t.v[0].p95, 30000);
 		tree_free(&t);
 		matrix_free(m);

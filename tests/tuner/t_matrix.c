@@ -309,12 +309,14 @@ static void test_portfolio(void **state)
 	(void)state;
 	for (int i = 0; i < tries; i++) {
 		struct matrix *m = matrix_new(20, 8);
-		long long best = -1;
+		long long best = -1, alone = -1, weight = 0;
 		for (int k = 0; k < m->rows * m->cols; k++)
 			m->cost[k] = (int)(next_random(&seed) % 1000);
 		for (int r = 0; r < m->rows; r++)
-			m->weight[r] = 1 + (int)(next_random(&seed) % 4);
+			weight += m->weight[r] = 1 + (int)(next_random(&seed) % 4);
 		for (int a = 0; a < 8; a++) {
+			const long long one = minima(m, (int[]){ a }, 1);
+			alone = alone < 0 || one < alone ? one : alone;
 			m->choice[a] = a;
 			for (int b = 0; b < a; b++) {
 				const long long v = minima(m, (int[]){ a, b }, 2);
@@ -322,6 +324,9 @@ static void test_portfolio(void **state)
 			}
 		}
 		assert_true(matrix_portfolio(m, 2, -1, &curve));
+		assert_int_equal(curve.n, 2);
+		assert_float_equal(curve.mean[0], exp((double)alone / (double)weight / 1e6), 1e-9);
+		assert_true(curve.mean[1] < curve.mean[0] && curve.worst[0] > curve.mean[0]);
 		assert_int_equal(m->cols, 2);
 		assert_true(m->choice[0] < m->choice[1]);
 		const long long got = minima(m, (int[]){ 0, 1 }, 2);
@@ -330,6 +335,28 @@ static void test_portfolio(void **state)
 		matrix_free(m);
 	}
 	assert_true(exact > tries * 3 / 4);
+}
+
+/* Column 3 is dear, but given. */
+static void test_portfolio_keeps_what_is_given(void **state)
+{
+	struct portfolio curve;
+	struct matrix *m = matrix_new(6, 4);
+	(void)state;
+	for (int r = 0; r < m->rows; r++) {
+		m->weight[r] = 1;
+		for (int c = 0; c < m->cols; c++) {
+			m->choice[c] = c;
+			m->cost[r * m->cols + c] = c == 3 ? 9000 : r % 3 == c ? 0 : 1000;
+		}
+	}
+	assert_true(matrix_portfolio(m, 2, 3, &curve));
+	assert_int_equal(m->cols, 2);
+	assert_int_equal(m->choice[1], 3);
+	assert_int_equal(curve.n, 2);
+	assert_float_equal(curve.mean[0], exp(9000 / 1e6), 1e-12);
+	assert_float_equal(curve.mean[1], exp(4000. / 6 / 1e6), 1e-12);
+	matrix_free(m);
 }
 
 int main(void)
@@ -345,6 +372,7 @@ int main(void)
 		cmocka_unit_test(test_a_formula_costs_what_it_means),
 		cmocka_unit_test(test_family_bounds),
 		cmocka_unit_test(test_portfolio),
+		cmocka_unit_test(test_portfolio_keeps_what_is_given),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,12 @@ static void it_pays_where_it_was_seen_to(void **state)
 	assert_int_equal(o[0].serial, 12);
 	assert_float_equal(o[0].geomean, 0.8, 1e-6);
 	assert_float_equal(o[0].worst, 0.8, 1e-6);
-	assert_int_equal(o[1].mixed, 0);
+	assert_int_equal(o[0].own.n, 9);
+	assert_float_equal(o[0].own.geomean, 0.8, 1e-6);
+	assert_int_equal(o[1].mixed, 0); /* nothing is held out: no slowdown */
+	assert_float_equal(o[1].geomean, 1, 0);
+	assert_float_equal(o[1].own.geomean, 1, 0);
+	assert_float_equal(o[1].own.worst, 1, 0);
 	forest_free(&f);
 	data_free(d);
 }

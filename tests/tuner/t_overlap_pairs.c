@@ -13,12 +13,12 @@
 #define BATCH "q512_4q1s4k"
 #define SLOW "TILE_SIZE=32 NUM_WARPS=2"
 
-/* The plan of some tunables of qblock for the prefill part and of segmented for the decodes. */
-static void add_plan(struct data *d, const char *prefill, const char *decode, enum attune_how how,
-		     double us, char pass)
+/* The plan of some tunables of a kernel for the prefill part and of segmented for the decodes. */
+static void add_plan_of(struct data *d, const char *kernel, const char *prefill, const char *decode,
+			enum attune_how how, double us, char pass)
 {
 	char text[2 * MAX_PART_TEXT + 32], part[2][MAX_PART_TEXT];
-	snprintf(part[0], MAX_PART_TEXT, "qblock %s", with("qblock", prefill));
+	snprintf(part[0], MAX_PART_TEXT, "%s %s", kernel, with(kernel, prefill));
 	snprintf(part[1], MAX_PART_TEXT, "segmented %s", with("segmented", decode));
 	parts_text(text, sizeof text, part[0], part[1], how);
 	struct store_cell c = cell_like(BATCH, "plan", "plan", text, us);
@@ -26,6 +26,12 @@ static void add_plan(struct data *d, const char *prefill, const char *decode, en
 	c.ratio = us;
 	c.pass = pass;
 	assert_true(data_add(d, &c));
+}
+
+static void add_plan(struct data *d, const char *prefill, const char *decode, enum attune_how how,
+		     double us, char pass)
+{
+	add_plan_of(d, "qblock", prefill, decode, how, us, pass);
 }
 
 static int index_of(const struct data *d, const char *kernel, const char *set)
@@ -121,6 +127,24 @@ static void pairs_say_what_others_gain(void **state)
 	}
 }
 
+/* A prefill that leaves units to the decodes saves a quarter beside fast decodes, so it is taken to
+ * save as much beside others. */
+static void split_units_save_as_much_beside_others(void **state)
+{
+	struct data *d = begin_pairs();
+	(void)state;
+	for (int how = 0; how < 2; how++)
+		add_plan_of(d, "qblock_static", "SPARE_UNITS=32", "", (enum attune_how)how,
+			    how == ATTUNE_STREAMS ? 150 : 200, 'A');
+	assert_true(data_finish(d));
+	const struct pick p = { index_of(d, "qblock_static", "SPARE_UNITS=32"),
+				index_of(d, "segmented", "SEGMENTS=1"), 1, ATTUNE_STREAMS };
+	assert_int_equal(pick_way(d, &p), p.prefill);
+	assert_float_equal(data_serial(d, 0), 200, 1e-6);
+	assert_float_equal(data_plan_time(d, 0, &p), 150, 1e-6);
+	data_free(d);
+}
+
 /* In pass B all took twice as long. A pair of pass A counts with its estimated time there, and
  * not at all if pass B has it. */
 static void pairs_of_both_passes(void **state)
@@ -152,6 +176,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pairs_say_what_others_gain),
+		cmocka_unit_test(split_units_save_as_much_beside_others),
 		cmocka_unit_test(pairs_of_both_passes),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

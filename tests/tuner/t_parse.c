@@ -102,6 +102,29 @@ static void test_changed_costs(void **state)
 	data_free(d);
 }
 
+/* CHOICES counts its ids from 0. */
+static void test_choices_are_counted(void **state)
+{
+	static const char *const ids[] = { "CHOICE( 0,", "CHOICE( 2,", "CHOICE( 99,", "CHOICE( -1," };
+	struct data *d = small_data();
+	struct forest f, parsed;
+	(void)state;
+	small_forest(&f, d);
+	char *text = forest_emit(&f, d);
+	for (size_t i = 0; i < COUNT(ids); i++) {
+		char *changed = replaced(text, "CHOICE( 1,", ids[i]);
+		listen_begin();
+		const int read = forest_parse(&parsed, changed, "text");
+		const char *said = heard();
+		if (read || !strstr(said, "the next id"))
+			fail_msg("%s: %s", ids[i], said);
+		free(changed);
+	}
+	free(text);
+	forest_free(&f);
+	data_free(d);
+}
+
 /* A leaf without a scenario has a remark in place of figures. */
 static void test_leaf_without_scenarios(void **state)
 {
@@ -164,6 +187,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_changed_costs),
+		cmocka_unit_test(test_choices_are_counted),
 		cmocka_unit_test(test_leaf_without_scenarios),
 		cmocka_unit_test(test_older_forms),
 	};

@@ -8,6 +8,7 @@
 #include "harness/measure/measure.h"
 #include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/launch/plugin_op.h"
 #include "kernels/launch/run.h"
 #include "tuner/data/data.h"
 #include "tuner/policy/policy.h"
@@ -288,7 +289,7 @@ void stage_close(struct bench_stage *st)
 	if (!st->dev.ops)
 		return;
 	for (int i = 0; i < st->num_kept; i++) {
-		plugin_op_close(st->kept[i].plugin);
+		plugin_forget_op(st->kept[i].plugin);
 		if (st->kept[i].code)
 			st->dev.ops->unload(&st->dev, st->kept[i].code);
 	}

@@ -188,6 +188,11 @@ int data_put_scenario(struct data *d, const struct store_cell *c)
 	return s->scenario[id];
 }
 
+int data_takes(const struct data *d, const struct kernel *k)
+{
+	return !k->plugin || !d->with || list_has(d->with, k->name);
+}
+
 int data_find_text(struct data *d, const char *text, int *early)
 {
 	char kernel[32], turn[MAX_CHOICE_TEXT];
@@ -202,7 +207,8 @@ int data_find_text(struct data *d, const char *text, int *early)
 		return name->index;
 	snprintf(kernel, sizeof kernel, "%.*s", (int)n, text);
 	c.kernel = kernel_find(d->run.device.backend, kernel);
-	if (!c.kernel || !config_parse(&c.config, c.kernel->space, text + n, &where))
+	if (!c.kernel || !data_takes(d, c.kernel) ||
+	    !config_parse(&c.config, c.kernel->space, text + n, &where))
 		return name->index = NOT_LISTED;
 	if (choice_early(&c)) {
 		int none;

@@ -82,6 +82,7 @@ struct early_launch {
 struct data {
 	char gpu[GPU_NAME], hash[33],
 	    protocol[32];                     /* gpu: as requested; hash: "" until data_hash */
+	const char *with; /* the plug-ins that take part, "fa3,flashinfer_xqa"; NULL: all */
 	char prior[GPU_NAME], prior_hash[33]; /* the other GPU of data_transfer; "": none */
 	struct run_info run;
 	struct measured *v; /* sorted by model, page size, dtypes, layout, batch */
@@ -139,6 +140,12 @@ int data_finish(struct data *);
  * when the database cannot be read, mixes protocols or was made on an emulated device, which only
  * tests read (ATTUNE_EMULATED=1). Without rows of that GPU: no scenarios, and a complaint. */
 struct data *data_load(const char *db_path, const char *gpu);
+/* data_load() with the times of these plug-ins alone: "" none, NULL all that are loaded. */
+struct data *data_load_with(const char *db_path, const char *gpu, const char *with);
+/* Makes each plug-in of --with known: loaded, else by its rows in the database. 0 + complain. */
+int plugins_known(const char *with, const char *db_path, const char *gpu);
+/* Whether times of that kernel take part; those of our own do. */
+int data_takes(const struct data *, const struct kernel *);
 /* With times of older sources. */
 struct data *data_load_stale(const char *db_path, const char *gpu);
 /* data_load() that also includes other cache layouts and calls with LSE. No feature distinguishes

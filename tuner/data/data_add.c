@@ -163,6 +163,20 @@ static int keep(struct data *d, const struct store_cell *from, int scenario, int
 	return v->early || data_put_cell(d, scenario, phase, v->choice, pass, c);
 }
 
+/* Whether a plan has a plug-in that does not take part. */
+static int names_left_out(const struct data *d, const char *plan)
+{
+	char part[2][MAX_PART_TEXT];
+	enum attune_how how;
+	int found = 0;
+	for (int i = 0; i < 2 && parts_parse(plan, part, &how); i++) {
+		part[i][strcspn(part[i], " ")] = '\0';
+		const struct kernel *k = kernel_find(d->run.device.backend, part[i]);
+		found |= k && !data_takes(d, k);
+	}
+	return found;
+}
+
 int data_add(struct data *d, const struct store_cell *c)
 {
 	const int phase = phase_of(c->phase);
@@ -185,7 +199,7 @@ int data_add(struct data *d, const struct store_cell *c)
 		return 0;
 	find_variant(d, c, phase == PHASE_PLAN, &v);
 	if (v.choice == NOT_LISTED) {
-		d->ignored++;
+		d->ignored += !names_left_out(d, c->choice);
 		return 1;
 	}
 	return v.choice >= 0 && keep(d, c, scenario, phase, &v, &cell);

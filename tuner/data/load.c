@@ -3,9 +3,11 @@
 #include "filling.h"
 #include "lost_kernels.h"
 #include "harness/base/base.h"
+#include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"
 #include "kernels/device/shared/gpu_names.h"
+#include "kernels/launch/plugin_op.h"
 #include "tuner/base/base.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +26,7 @@ struct loading {
 	int all[2];        /* include all layouts, and calls with LSE */
 	int stale;         /* times of older sources count */
 	int e4m3;          /* only caches of E4M3; 0: of 16 and 32 bits, unless all */
+	const char *with;  /* as of struct data */
 	int failed;
 	long long scenario; /* id of the current scenario */
 	int scenarios[2];   /* number of scenarios before it */
@@ -68,14 +71,21 @@ static int counts(const struct loading *l, struct data *d, const struct store_ce
 	return 1;
 }
 
+static int plugin_takes_part(const struct loading *l, const struct store_cell *c)
+{
+	const struct kernel *k =
+	    kernel_find(strcmp(c->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, c->kernel);
+	return k && data_takes(l->d[0], k);
+}
+
 static int add_one(void *arg, const struct store_cell *c)
 {
 	struct loading *l = arg;
 	if (c->scenario_id != l->scenario)
 		end_scenario(l);
 	l->scenario = c->scenario_id;
-	/* A plug-in that is not loaded takes part in nothing: not even in what was lost. */
-	if (c->plugin && !kernel_find(strcmp(c->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, c->kernel))
+	/* A plug-in that does not take part counts for nothing: not even for what was lost. */
+	if (c->plugin && !plugin_takes_part(l, c))
 		return 1;
 	if (!l->stale) /* else all times count, and none is lost */
 		lost_note(&l->lost, c);
@@ -142,7 +152,9 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 		return 0;
 	l->e4m3 = name[gpu_length(name)] != '\0';
 	for (int i = 0; i < 1 + both; i++)
-		if (!(l->d[i] = data_new(name, &run)))
+		if ((l->d[i] = data_new(name, &run)) != NULL)
+			l->d[i]->with = l->with;
+		else
 			return 0;
 	const int done = (!known || read_rows(l, store, gpu, w)) && data_finish(l->d[0]) &&
 			 (!both || data_finish(l->d[1]));
@@ -194,6 +206,40 @@ struct data *data_load(const char *db_path, const char *gpu)
 	struct loading l = { .failed = 0 };
 	load_from(&l, db_path, gpu, 0, NULL);
 	return l.d[0];
+}
+
+struct data *data_load_with(const char *db_path, const char *gpu, const char *with)
+{
+	struct loading l = { .with = with };
+	load_from(&l, db_path, gpu, 0, NULL);
+	return l.d[0];
+}
+
+int plugins_known(const char *with, const char *db_path, const char *gpu)
+{
+	const enum backend backend = strcmp(gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
+	int known = 1;
+	for (const char *at = with; *at && known; at += strcspn(at, ","), at += *at == ',') {
+		char name[32], short_gpu[GPU_NAME];
+		snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+		snprintf(short_gpu, sizeof short_gpu, "%.*s", gpu_length(gpu), gpu);
+		const struct kernel *k = kernel_find(backend, name);
+		if (k && !k->plugin)
+			complain("--with %s: it is a kernel of attune's own", name);
+		else if (k && plugin_stores(k->plugin))
+			complain("--with %s: it holds the cache in a layout of its own, which the "
+				 "library does not fill",
+				 name);
+		if (k) {
+			known = k->plugin && !plugin_stores(k->plugin);
+			continue;
+		}
+		struct store *store = store_open(db_path, 1);
+		known = store && plugin_know(name, store, short_gpu);
+		if (store)
+			store_close(store);
+	}
+	return known;
 }
 
 struct data *data_load_all(const char *db_path, const char *gpu)

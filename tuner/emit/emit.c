@@ -111,8 +111,16 @@ static void emit_action(const struct emitter *e, enum decision decision, int act
 	const char *word = says_word(decision, action);
 	if (decision == DECIDE_EARLY)
 		fprintf(e->out, "%d", action);
+	else if (!word && decision >= NUM_DECISIONS)
+		fputs(e->plugin_name[action], e->out);
 	else
 		fputs(word ? word : e->name[action], e->out);
+}
+
+/* A tree over plug-ins has what ours would take. */
+static int has_next(enum decision decision, const struct node *v)
+{
+	return decision < NUM_DECISIONS ? v->runner_up != SAYS_DEFAULTS : v->action != SAYS_OURS;
 }
 
 /* here: the leaf's scenarios that were measured on this GPU; -1: all of them */
@@ -137,7 +145,7 @@ static void emit_leaf(const struct emitter *e, enum decision decision, const str
 			exp(v->p95 / 1e6));
 	else
 		fputs(", not legal in all of them: else the defaults", out);
-	if (v->runner_up != SAYS_DEFAULTS && is_known(v->runner_up_cost, v->weight)) {
+	if (has_next(decision, v) && is_known(v->runner_up_cost, v->weight)) {
 		fputs("; next ", out);
 		emit_action(e, decision, v->runner_up);
 		fprintf(out, ", %.3f", mean_slowdown(v->runner_up_cost, v->weight));
@@ -198,20 +206,17 @@ static int *count_here(const struct emitter *e, enum decision decision)
 	return here;
 }
 
-static void emit_trees(const struct emitter *e)
+static void emit_tree(const struct emitter *e, enum decision t)
 {
-	for (int t = 0; t < forest_decisions(e->f); t++) {
-		const struct tree *tree = &e->f->tree[t];
-		int *here = count_here(e, (enum decision)t);
-		fprintf(e->out,
-			"ATTUNE_SELECT int attune_%s_%s(const struct attune_features *f)\n{\n",
-			e->f->gpu, decision_names[t]);
-		if (tree->v[0].feature < 0)
-			fputs("\t(void)f;\n", e->out);
-		emit_node(e, (enum decision)t, here, 0, 1);
-		fputs("}\n\n", e->out);
-		free(here);
-	}
+	const struct tree *tree = &e->f->tree[t];
+	int *here = count_here(e, t);
+	fprintf(e->out, "ATTUNE_SELECT int attune_%s_%s(const struct attune_features *f)\n{\n",
+		e->f->gpu, decision_names[t]);
+	if (tree->v[0].feature < 0)
+		fputs("\t(void)f;\n", e->out);
+	emit_node(e, t, here, 0, 1);
+	fputs("}\n\n", e->out);
+	free(here);
 }
 
 char *forest_emit(const struct forest *f, const struct data *d)
@@ -224,13 +229,16 @@ char *forest_emit(const struct forest *f, const struct data *d)
 		return NULL;
 	for (int i = 0; f->gpu[i]; i++)
 		e.upper[i] = (char)toupper((unsigned char)f->gpu[i]);
-	name_choices(f, e.name);
+	name_choices(f->choice, f->num_choices, e.name);
+	name_choices(f->plugin, f->num_plugins, e.plugin_name);
 	emit_top(&e);
 	emit_defines(&e);
 	emit_choices(&e);
 	emit_enum(&e);
 	emit_costs(&e);
-	emit_trees(&e);
+	for (int t = 0; t < forest_decisions(f); t++)
+		emit_tree(&e, (enum decision)t);
+	emit_plugins(&e, emit_tree);
 	fputs("#endif\n", e.out);
 	done = !ferror(e.out);
 	if (fclose(e.out) || !done) {

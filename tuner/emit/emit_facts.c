@@ -1,7 +1,14 @@
 /* emit_facts.c - facts about leaves and choices that all output languages need. */
 #include "writing.h"
+#include "kernels/spec/plugin.h"
 #include "tuner/matrix/matrix.h"
 #include "tuner/tree/tree.h"
+
+void plugin_words(const struct choice *c, char *version, char text[MAX_CHOICE_TEXT])
+{
+	plugin_version(version, c->kernel->plugin->version);
+	config_text(text, MAX_CHOICE_TEXT, &c->config, c->kernel->space);
+}
 
 int has_figures(const struct node *v)
 {

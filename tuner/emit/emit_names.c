@@ -67,43 +67,41 @@ static void add_tile(char name[CHOICE_NAME], const struct choice *c)
 }
 
 /* Whether another choice with the same name so far has a different value of the axis. */
-static int distinguishes(const struct forest *f, char (*name)[CHOICE_NAME], int id, int axis)
+static int distinguishes(const struct choice *c, int n, char (*name)[CHOICE_NAME], int id, int axis)
 {
-	for (int i = 0; i < f->num_choices; i++)
-		if (f->choice[i].kernel == f->choice[id].kernel && !strcmp(name[i], name[id]) &&
-		    f->choice[i].config.v[axis] != f->choice[id].config.v[axis])
+	for (int i = 0; i < n; i++)
+		if (c[i].kernel == c[id].kernel && !strcmp(name[i], name[id]) &&
+		    c[i].config.v[axis] != c[id].config.v[axis])
 			return 1;
 	return 0;
 }
 
-static int most_axes(const struct forest *f)
+static int most_axes(const struct choice *c, int n)
 {
 	int most = 0;
-	for (int i = 0; i < f->num_choices; i++)
-		most = f->choice[i].kernel->space->num_axes > most
-			   ? f->choice[i].kernel->space->num_axes
-			   : most;
+	for (int i = 0; i < n; i++)
+		most = c[i].kernel->space->num_axes > most ? c[i].kernel->space->num_axes : most;
 	return most;
 }
 
-void name_choices(const struct forest *f, char (*name)[CHOICE_NAME])
+void name_choices(const struct choice *c, int n, char (*name)[CHOICE_NAME])
 {
 	char longer[MAX_IDS][CHOICE_NAME];
-	for (int i = 0; i < f->num_choices; i++) {
-		snprintf(name[i], CHOICE_NAME, "%s", f->choice[i].kernel->name);
-		add_tile(name[i], &f->choice[i]);
+	for (int i = 0; i < n; i++) {
+		snprintf(name[i], CHOICE_NAME, "%s", c[i].kernel->name);
+		add_tile(name[i], &c[i]);
 	}
 	/* all choices at once, so that both of two different choices get the suffix */
-	for (int axis = 0; axis < most_axes(f); axis++) {
-		memcpy(longer, name, sizeof longer[0] * (size_t)f->num_choices);
-		for (int i = 0; i < f->num_choices; i++)
-			if (axis < f->choice[i].kernel->space->num_axes &&
-			    distinguishes(f, name, i, axis))
-				add_axis(longer[i], &f->choice[i].kernel->space->axis[axis],
-					 f->choice[i].config.v[axis]);
-		memcpy(name, longer, sizeof longer[0] * (size_t)f->num_choices);
+	for (int axis = 0; axis < most_axes(c, n); axis++) {
+		memcpy(longer, name, sizeof longer[0] * (size_t)n);
+		for (int i = 0; i < n; i++)
+			if (axis < c[i].kernel->space->num_axes &&
+			    distinguishes(c, n, name, i, axis))
+				add_axis(longer[i], &c[i].kernel->space->axis[axis],
+					 c[i].config.v[axis]);
+		memcpy(name, longer, sizeof longer[0] * (size_t)n);
 	}
-	for (int i = 1; i < f->num_choices; i++) /* a choice listed twice */
+	for (int i = 1; i < n; i++) /* a choice listed twice */
 		for (int before = 0; before < i; before++)
 			if (!strcmp(name[before], name[i]))
 				add(name[i], "_%d", i);

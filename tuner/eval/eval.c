@@ -10,7 +10,6 @@
 #include "tuner/commands.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
-#include "tuner/induce/induce.h"
 #include "tuner/policy/policy.h"
 #include <argp.h>
 #include <math.h>
@@ -18,10 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_CLIFFS = 256, OPT_CURVE };
+enum { OPT_CLIFFS = 256, OPT_CURVE, OPT_WITH };
 
 struct options {
-	const char *gpu, *db, *header, *split;
+	const char *gpu, *db, *header, *split, *with;
 	enum format format;
 	int cliffs, curve;
 	struct trace_options trace;
@@ -34,6 +33,7 @@ static const struct argp_option rows[] = {
 	{ "header", 'H', "WHICH", 0,
 	  "committed (generated/attune_NAME.h), induced (learned now, not written) or a file (committed)", 0 },
 	{ "split", 'S', "NAME", 0, "Only this split: train, heldout (all of them), heldout_blocked ...", 0 },
+	{ "with", OPT_WITH, "NAMES", 0, "Also the rules with these plug-ins, learned now as induce --with does", 0 },
 	{ "cliffs", OPT_CLIFFS, NULL, 0, "The cost of crossing each threshold of the trees", 0 },
 	{ "curve", OPT_CURVE, NULL, 0, "Slowdown with other numbers of leaves, variants and scenarios", 0 },
 	{ "trace", OPT_TRACE, "FILE", 0, "Estimate the attention time of a simulated trace (CSV) by policy", 0 },
@@ -55,6 +55,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'd': o->db = arg; return 0;
 	case 'H': o->header = arg; return 0;
 	case 'S': o->split = arg; return 0;
+	case OPT_WITH: o->with = arg; return 0;
 	case OPT_CLIFFS: o->cliffs = 1; return 0;
 	case OPT_CURVE: o->curve = 1; return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
@@ -82,7 +83,8 @@ static const struct argp help = {
 	"estimates_ns, the same with the cost estimates.\n\n"
 	"Examples:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
 	"json\n  attune eval --gpu h200 --cliffs --split heldout\n  attune eval --gpu h200 "
-	"--trace mine.csv --model llama3.1-8b@1 --load 0.9",
+	"--trace mine.csv --model llama3.1-8b@1 --load 0.9\n  attune eval --gpu h200 --db "
+	"results/h200_peers.sqlite --trace mine.csv --model llama3.1-8b@1 --with fa3",
 	NULL,
 	NULL,
 	NULL
@@ -357,23 +359,19 @@ static int walk_cliffs(const struct data *d, const struct forest *f, enum format
 
 static int answer(const struct data *d, const struct forest *f, const struct options *o)
 {
+	if (o->trace.path && o->with) {
+		struct data *ours = data_load_with(o->db, d->gpu, "");
+		const int done = ours && trace_print(d, ours, f, &o->trace, o->format);
+		data_free(ours);
+		return done;
+	}
 	if (o->trace.path)
-		return trace_print(d, f, &o->trace, o->format);
+		return trace_print(d, NULL, f, &o->trace, o->format);
 	if (o->curve)
 		return curve_print(d, o->format);
 	if (o->cliffs)
 		return walk_cliffs(d, f, o->format);
 	return evaluate(d, f, o);
-}
-
-static int find_forest(struct forest *f, const struct data *d, const char *which)
-{
-	const struct limits limits = default_limits;
-	char path[PATH_TEXT];
-	if (which && !strcmp(which, "induced"))
-		return forest_induce(f, d, &limits);
-	rules_path(path, which && strcmp(which, "committed") ? which : NULL, d->gpu);
-	return forest_load(f, path);
 }
 
 int cmd_eval(int argc, char **argv)
@@ -388,11 +386,12 @@ int cmd_eval(int argc, char **argv)
 		return EXIT_NO_DEVICE;
 	db_path_to_read(db, o.db, gpu);
 	o.db = db;
-	struct data *d = data_load(o.db, gpu);
+	struct data *d =
+	    !o.with || plugins_known(o.with, o.db, gpu) ? data_load_with(o.db, gpu, o.with) : NULL;
 	const int asks_right = d && split_known(d, o.split);
 	if (asks_right && !d->n)
 		code = EXIT_CHECK;
-	else if (asks_right && find_forest(&f, d, o.header)) {
+	else if (asks_right && rules_find(&f, d, o.header, o.with)) {
 		code = answer(d, &f, &o) ? EXIT_DONE : EXIT_CHECK;
 		if (code == EXIT_DONE)
 			data_say_left_out(d, o.db);

@@ -14,6 +14,11 @@ struct pick;
 struct tree;
 struct with_time;
 
+/* ---- rules.c: which rules are judged ------------------------------------------------- */
+/* header: "committed", NULL, "induced" or a file. with: plug-ins of the data, whose trees are learned
+ * now; NULL: those of the header. 0 + complain. */
+int rules_find(struct forest *, const struct data *, const char *header, const char *with);
+
 /* ---- score.c: slowdown of picks against the oracle ----------------------------------- */
 struct score {
 	int n;
@@ -78,8 +83,9 @@ enum { OPT_TRACE = 512, OPT_LOAD, OPT_STEPS, OPT_REQUESTS, OPT_BATCHED };
 struct argp_state;
 int trace_option(struct trace_options *, int key, const char *arg, struct argp_state *);
 extern const struct trace_options trace_defaults;
-int trace_print(const struct data *, const struct forest *, const struct trace_options *,
-		enum format); /* 0 + complain */
+/* ours: the data without plug-ins, to say what these win; NULL: none take part. 0 + complain. */
+int trace_print(const struct data *, const struct data *ours, const struct forest *,
+		const struct trace_options *, enum format);
 /* Simulates the trace and calls `each` for up to `limit` busy steps (0: all), evenly spaced; *all:
  * the number of busy steps. 0 + complain; also 0 if `each` returns 0. */
 int trace_steps(const struct trace_options *, int limit,

@@ -7,7 +7,7 @@
 #include "tuner/tree/tree.h"
 
 /* ---- forest.c: the forest and its size ------------------------------------- */
-enum { MAX_IDS = 64, MAX_COSTS = 256 };
+enum { MAX_IDS = 64, MAX_COSTS = 256, MAX_PLUGIN_ROWS = 32 };
 /* How good a tree is; printed in the header's comments. */
 struct making {
 	struct portfolio portfolio;
@@ -17,17 +17,23 @@ struct making {
 };
 enum { CERTIFIED = 3 };
 struct forest {
-	struct tree tree[NUM_DECISIONS]; /* actions: ids, or enum says */
-	struct choice choice[MAX_IDS];   /* [id] the most used first, then those of the overlap */
+	/* Actions: ids, or enum says. The trees over plug-ins, from NUM_DECISIONS on, are empty
+	 * where there is no row of plugin; their actions are rows, or enum plugin_says. */
+	struct tree tree[ALL_DECISIONS];
+	struct choice choice[MAX_IDS]; /* [id] the most used first, then those of the overlap */
 	int num_choices;
 	struct selector_costs costs[MAX_COSTS]; /* of choices with SEGMENTS=fitted */
 	int num_costs;
+	struct choice plugin[MAX_PLUGIN_ROWS];
+	int num_plugins;
+	char
+	    left_out[64]; /* a plug-in that a header names and that is not loaded; then no row is */
 	char gpu[GPU_NAME];
 	struct making making[2]; /* of the prefill and the decode tree; 0 when read back */
 };
 struct limits {
-	int leaves;                /* of each tree */
-	int variants;              /* choices of either phase */
+	int leaves;   /* of each tree */
+	int variants; /* choices of either phase */
 	/* leaves of a tree that also learns from made-up batches; 0: the same as others */
 	int leaves_with_estimates;
 };
@@ -70,6 +76,13 @@ void forest_make_serial(const struct data *, const struct forest *, const struct
 			struct decided *out);
 void overlap_made(const struct data *, const struct forest *, int action, const struct measured *,
 		  struct decided *serial);
+/* The serial plan with plug-ins in the parts for which the trees of phases name them. 0: they name
+ * none, or one of these may not run. */
+int forest_make_parts(const struct data *, const struct forest *, const struct measured *,
+		      struct decided *out);
+/* forest_make() where all plug-ins of the forest are registered. */
+void forest_make_with(const struct data *, const struct forest *, const struct measured *,
+		      struct decided *out);
 
 /* ---- load_batch.c: the data of one batch ----------------------------------------------- */
 /* data_load_one() of that model's batch. The forest's choices for it become columns, measured there

@@ -182,8 +182,8 @@ static int is_known(const struct data *d, const struct matrix *m, enum phase pha
 	return legal > 0;
 }
 
-/* All choices that were tried, but helper kernels and those of the overlap decision. 0 without
- * memory. */
+/* All choices that were tried, but helper kernels, plug-ins and those of the overlap decision. 0
+ * without memory. */
 static int list_columns(const struct data *d, struct matrix *m, enum phase phase)
 {
 	struct trials t;
@@ -192,7 +192,7 @@ static int list_columns(const struct data *d, struct matrix *m, enum phase phase
 		const struct choice *choice = &d->choice[c];
 		const int is_formula = c >= d->num_choices;
 		if ((!is_formula && !t.tried[c]) || !choice->kernel->selectable ||
-		    choice_overlaps(choice))
+		    choice->kernel->plugin || choice_overlaps(choice))
 			continue;
 		if (!is_formula || is_known(d, m, phase, c, &t))
 			m->choice[m->cols++] = c;

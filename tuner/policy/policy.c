@@ -17,6 +17,7 @@ const char *const policy_names[NUM_POLICIES] = {
 	[POLICY_GREEDY] = "greedy_tree",
 	[POLICY_LABEL] = "label_tree",
 	[POLICY_DEFAULT] = "default",
+	[POLICY_WITH_PLUGINS] = "with_plugins",
 };
 
 /* ---- any policy ------------------------------------------------------------------------ */
@@ -84,6 +85,7 @@ static int learn(struct chooser *c)
 	case POLICY_GREEDY:
 	case POLICY_LABEL: c->learned = learned_new(c->d, c->policy); return c->learned != NULL;
 	case POLICY_DEFAULT: return 1;
+	case POLICY_WITH_PLUGINS: return c->forest && c->forest->num_plugins;
 	case POLICY_ORACLE:
 	case NUM_POLICIES: break;
 	}
@@ -131,6 +133,7 @@ void chooser_make(const struct chooser *c, const struct measured *m, int scenari
 	case POLICY_GREEDY:
 	case POLICY_LABEL: learned_make(c->learned, m, out); break;
 	case POLICY_DEFAULT: make_default(c->d, m, out); break;
+	case POLICY_WITH_PLUGINS: forest_make_with(c->d, c->forest, m, out); break;
 	case POLICY_ORACLE:
 	case NUM_POLICIES: break;
 	}

@@ -24,13 +24,14 @@ struct tree;
 enum policy {
 	POLICY_TREE,
 	POLICY_ORACLE,
-	POLICY_BEST_FIXED, /* one choice per phase and one enum baseline_way for all batches */
-	POLICY_VLLM_RULE,  /* the rule of vLLM's unified attention, nearest choices */
-	POLICY_AITER_RULE, /* that of AMD's aiter */
-	POLICY_NEAREST,    /* the best choice of the nearest training scenario */
-	POLICY_GREEDY,     /* a cost-sensitive tree of constants, without look-ahead */
-	POLICY_LABEL,      /* a tree of depth 6 by entropy on the fastest choices */
-	POLICY_DEFAULT,    /* the kernels' defaults, no selection */
+	POLICY_BEST_FIXED,   /* one choice per phase and one enum baseline_way for all batches */
+	POLICY_VLLM_RULE,    /* the rule of vLLM's unified attention, nearest choices */
+	POLICY_AITER_RULE,   /* that of AMD's aiter */
+	POLICY_NEAREST,      /* the best choice of the nearest training scenario */
+	POLICY_GREEDY,       /* a cost-sensitive tree of constants, without look-ahead */
+	POLICY_LABEL,        /* a tree of depth 6 by entropy on the fastest choices */
+	POLICY_DEFAULT,      /* the kernels' defaults, no selection */
+	POLICY_WITH_PLUGINS, /* the forest with plug-ins, if it names any */
 	NUM_POLICIES
 };
 extern const char *const policy_names[NUM_POLICIES];

@@ -382,6 +382,12 @@ static void cuda_use(struct device *dev, struct device_use *use)
 	power_read_use(c->power, use);
 }
 
+static enum attune_status cuda_within(struct device *dev, void (*call)(void *), void *arg)
+{
+	const struct cuda *c = dev->state;
+	return IN_CONTEXT(c, (call(arg), 0), "calling a plug-in");
+}
+
 const struct device_ops cuda_ops = {
 	.name = "cuda",
 	.open = cuda_open,
@@ -395,6 +401,7 @@ const struct device_ops cuda_ops = {
 	.unload = cuda_unload,
 	.launch = cuda_launch,
 	.launch_early = cuda_launch_early,
+	.within = cuda_within,
 	.map = cuda_map,
 	.ways = &cuda_ways,
 	.fork = cuda_fork,

@@ -388,6 +388,12 @@ static void hip_use(struct device *dev, struct device_use *use)
 	hip_sensors_read_use(&h->sensors, use);
 }
 
+static enum attune_status hip_within(struct device *dev, void (*call)(void *), void *arg)
+{
+	const struct hip *h = dev->state;
+	return ON_DEVICE(h, (call(arg), 0), "calling a plug-in");
+}
+
 const struct device_ops hip_ops = {
 	.name = "hip",
 	.open = hip_open,
@@ -402,6 +408,7 @@ const struct device_ops hip_ops = {
 	.launch = hip_launch,
 	.fork = hip_fork,
 	.join = hip_join,
+	.within = hip_within,
 	.clear = hip_clear,
 	.capturing = hip_capturing,
 	.wait = hip_wait,

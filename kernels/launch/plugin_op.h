@@ -1,0 +1,41 @@
+/* plugin_op.h - kernels of plug-ins (attune_plugin.h): a plug-in that is prepared for a shape, its
+ * plans and their launches. Both the library and the harness call plug-ins by this code.
+ *
+ * A plug-in gets one call at a time, whichever threads call here, and leaves the caller's GPU
+ * context as it was. */
+#ifndef KERNELS_LAUNCH_PLUGIN_OP_H
+#define KERNELS_LAUNCH_PLUGIN_OP_H
+
+#include "kernels/attune_plugin.h"
+#include "kernels/kernel.h"
+
+struct device;
+struct plugin_op;
+struct plugin_plan;
+
+enum attune_status plugin_op_open(struct plugin_op **, struct device *, const struct choice *,
+				  const attune_shape *);
+/* After its plans. */
+void plugin_op_close(struct plugin_op *);
+const attune_plugin *plugin_of(const struct plugin_op *);
+/* Whether it holds the cache in a layout of its own. */
+static inline int plugin_stores(const attune_plugin *p)
+{
+	return p->abi > 1 && p->store;
+}
+
+/* *workspace: bytes that a launch needs, aligned to PLUGIN_ALIGN. */
+enum { PLUGIN_ALIGN = 256 };
+enum attune_status plugin_plan_open(struct plugin_plan **, struct plugin_op *,
+				    const attune_plugin_batch *, size_t *workspace);
+/* Fills a cache that the plug-in holds in a layout of its own; most hold none. */
+enum attune_status plugin_plan_store(struct plugin_plan *, const attune_tensors *, void *stream);
+enum attune_status plugin_plan_launch(struct plugin_plan *, const attune_tensors *, void *workspace,
+				      void *stream);
+void plugin_plan_close(struct plugin_plan *);
+
+/* The lengths and the tensors of `count` sequences of a batch, from `first` on. */
+attune_batch lengths_from(const attune_batch *, int first, int count);
+attune_tensors tensors_from(const attune_tensors *, int first);
+
+#endif
