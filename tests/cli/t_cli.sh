@@ -199,7 +199,12 @@ if command -v gnuplot >/dev/null; then
 		[ "$(ls "$tmp/pictures")" = cpu_kernels.svg ] && [ "$(cat "$tmp/pictures/cpu_kernels.svg")" = before ]; echo $?)" \
 		"F3: a full disk under a picture: exit 1, and the picture of before stays"
 	run plot --gpu cpu --out "$tmp/pictures"
-	row "$([ $code -eq 0 ] && grep -q '</svg>' "$tmp/pictures/cpu_kernels.svg"; echo $?)" "and with room it is drawn"
+	row "$([ $code -eq 0 ] && grep -q '</svg>' "$tmp/pictures/cpu_kernels.svg" &&
+		! grep -q 'of older sources too' "$tmp/pictures/cpu_kernels.svg" && ! grep -q warning "$tmp/err"; echo $?)" \
+		"and with room it is drawn, without a word of gnuplot's"
+	run plot --gpu cpu --stale --out "$tmp/pictures"
+	row "$([ $code -eq 0 ] && grep -q 'of older sources too' "$tmp/pictures/cpu_kernels.svg"; echo $?)" \
+		"a picture with times of older sources says so"
 fi
 if [ -z "${SAN:-}" ]; then # a sanitizer takes more memory than this
 	(ulimit -v 600000; ATTUNE_THREADS=1000 run devices)

@@ -1,6 +1,7 @@
 /* t_problems.c - problems of a sweep: which candidates are raced on each scenario, in which order the
  * scenarios come, and what the winners nearby change. */
 #include "llama_on_devices.h"
+#include "kernels/attune_plugin.h"
 
 /* ---- problems ---------------------------------------------------------------------------- */
 
@@ -342,6 +343,73 @@ static void few_run_the_whole_of_a_mixed_batch(void **state)
 	assert_true(best < 0 || selected(all, best));
 }
 
+/* ---- a plug-in that runs mixed batches only ------------------------------------------------- */
+
+static const char *refuses_parts(const attune_shape *s, const int *values,
+				 const attune_plugin_part *p, const attune_plugin_device *d)
+{
+	(void)s, (void)values, (void)d;
+	return p && (p->min_query > 1 || p->max_query == 1) ? "batches of one phase" : NULL;
+}
+
+static int never_prepares(void **op, const attune_shape *s, const int *values,
+			  const attune_plugin_device *d, char *error)
+{
+	(void)op, (void)s, (void)values, (void)d, (void)error;
+	return 1;
+}
+
+static int never_plans(void *op, const attune_plugin_batch *b, void **plan, size_t *workspace,
+		       char *error)
+{
+	(void)op, (void)b, (void)plan, (void)workspace, (void)error;
+	return 1;
+}
+
+static int never_launches(void *op, void *plan, const attune_tensors *t, void *workspace,
+			  void *stream, char *error)
+{
+	(void)op, (void)plan, (void)t, (void)workspace, (void)stream, (void)error;
+	return 1;
+}
+
+static void frees_no_plan(void *op, void *plan)
+{
+	(void)op, (void)plan;
+}
+
+static void frees_no_op(void *op)
+{
+	(void)op;
+}
+
+static const attune_plugin whole_only = { .abi = ATTUNE_PLUGIN_ABI,
+					  .name = "whole_only",
+					  .version = "1",
+					  .about = "mixed batches in one launch",
+					  .backend = "cuda",
+					  .refuses = refuses_parts,
+					  .prepare = never_prepares,
+					  .plan = never_plans,
+					  .launch = never_launches,
+					  .free_plan = frees_no_plan,
+					  .free_op = frees_no_op };
+
+static void a_plugin_without_parts_runs_the_whole(void **state)
+{
+	int raced = 0;
+	(void)state;
+	assert_int_equal(attune_register_plugin(&whole_only), ATTUNE_OK);
+	add_gpu(0, "q2k_16q1s4k");
+	struct problem *all = problems_find(&problems, 0, PHASE_ALL);
+	for (int k = 0; k < all->n; k++) {
+		const struct kernel *kernel =
+		    problems.built_choice[all->built_choice[k]].choice.kernel;
+		raced += !strcmp(kernel->name, "whole_only") && selected(all, k);
+	}
+	assert_int_equal(raced, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -356,6 +424,8 @@ int main(void)
 		cmocka_unit_test_teardown(open_problems_keep_to_formulas, clear),
 		cmocka_unit_test_teardown(a_bound_knows_idle_units, clear),
 		cmocka_unit_test_teardown(few_run_the_whole_of_a_mixed_batch, clear),
+		/* last: a plug-in stays registered */
+		cmocka_unit_test_teardown(a_plugin_without_parts_runs_the_whole, clear),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

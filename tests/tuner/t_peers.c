@@ -135,7 +135,8 @@ static void give(struct peers *p, const char *batch, char name, double us)
 					   .page_size = 16,
 					   .peer = peer,
 					   .kv_dtype = ATTUNE_BF16,
-					   .us = us };
+					   .us = us,
+					   .ci_us = us / 100 };
 	snprintf(p->name[peer], sizeof p->name[0], "%c", name);
 	p->num_names = peer + 1 > p->num_names ? peer + 1 : p->num_names;
 }
@@ -196,7 +197,7 @@ static void times_are_over_the_ideal(void **state)
 	struct peers *peers = calloc(1, sizeof *peers);
 	struct plotted p = { .data = d, .all = d, .peers = peers };
 	char rows[2000] = "", settings[2000] = "";
-	double v[5];
+	double v[4], ci[4];
 	(void)state;
 	add_batch(d, "q512s8k_32q1s8k");
 	add_batch(d, "q512s8k_32q1s8k_4q1s4k"); /* decodes of two lengths */
@@ -204,19 +205,24 @@ static void times_are_over_the_ideal(void **state)
 	assert_true(data_finish(d));
 	give(peers, "q512s8k_32q1s8k", 'A', 400);
 	give(peers, "q1s8k", 'B', 400);
-	assert_int_equal(asked(&p, "mixed", rows, settings, sizeof rows), 5);
-	assert_int_equal(
-	    sscanf(rows, "0 %lf 0 %lf 0 %lf 0 %lf 0 %lf", &v[0], &v[1], &v[2], &v[3], &v[4]), 5);
+	assert_int_equal(asked(&p, "mixed", rows, settings, sizeof rows), 4);
+	assert_int_equal(sscanf(rows, "0 %lf %lf 0 %lf %lf 0 %lf %lf 0 %lf %lf", &v[0], &ci[0],
+				&v[1], &ci[1], &v[2], &ci[2], &v[3], &ci[3]),
+			 8);
 	const double ideal = 33 * 8192 * 4096. / 4000e3;
 	assert_true(fabs(v[0] * ideal - 88) < 1e-2); /* the fused kernel's gain, from pass A */
 	assert_true(fabs(v[1] * ideal - 110) < 1e-2);
 	assert_true(fabs(v[2] * ideal - 110 * 0.95) < 1e-2);
-	assert_true(fabs(v[3] * ideal - 88) < 1e-2);
-	assert_true(fabs(v[4] * ideal - 400) < 1e-2);
+	assert_true(fabs(v[3] * ideal - 400) < 1e-2);
+	assert_true(fabs(ci[0] - 0.01 / 80) < 1e-8); /* a share of the time as it was measured */
+	assert_true(fabs(ci[1] - 0.01 / 110) < 1e-8);
+	assert_true(fabs(ci[2] - 0.01 / 95) < 1e-8);
+	assert_true(fabs(ci[3] - 0.01) < 1e-8);
 	assert_non_null(strstr(settings, "tics = '(\"512 of 8k\\n+ 32 x 8k\" 0)'"));
-	assert_non_null(strstr(settings, "\"best measured plan\" \"best serial plan\" "
-					 "\"two streams\" \"one fused kernel\" \"A\"'"));
-	assert_non_null(strstr(settings, "seen = ' 2 3 4 6 7'\nnum_own = 4\nnum_seen = 5\n"));
+	assert_non_null(strstr(settings, "names = '\"one fused kernel\" \"one after the other\" "
+					 "\"two streams\" \"fastest kernel of others\"'"));
+	assert_non_null(strstr(settings, "seen = ' 2 3 4 6'\nnum_seen = 4\n"));
+	assert_non_null(strstr(settings, "rivals = 'A'\n"));
 	d->run.dram_gbps = 0; /* no ceiling, no ideal */
 	assert_int_equal(asked(&p, "mixed", rows, settings, sizeof rows), 0);
 	free(peers);
@@ -239,13 +245,15 @@ static void a_panel_for_each_kind_of_batch(void **state)
 	give(peers, "q512", 'A', 60);
 	give(peers, "2q512", 'B', 75);
 	give(peers, "3q1s100_4q1s200_q1s300_q1s5000", 'A', 5);
-	assert_int_equal(asked(&p, "peers", rows, settings, sizeof rows), 3);
-	assert_string_equal(rows, "0 2\n\n\nnan\n\n\n0 0.5\n\n\n1 1.5\n");
+	assert_int_equal(asked(&p, "peers", rows, settings, sizeof rows), 6);
+	assert_string_equal(rows, "0 2 0.01 0\n\n\nnan\n\n\n0 0.5 0.01 0\n\n\n"
+				  "1 1.5 0.01 0\n\n\nnan\n\n\nnan\n\n\n"
+				  "0 1 0.000333333\n1 1 0.0002\n\n\nnan\n\n\n0 1 0.001\n");
 	assert_non_null(strstr(settings,
 			       "tics1 = '(''q512'' 0, ''2q512'' 1)'\ntics2 = '()'\n"
 			       "tics3 = '(''9 of 100 to 5000'' 0)'\nbatches = '2 0 1'\n"));
 	assert_non_null(strstr(settings, "seen = '1 1'"));
-	assert_non_null(strstr(settings, "filled = \"1 0 1 1\""));
+	assert_non_null(strstr(settings, "filled = \"1 0 1 1 0 0 2 0 1\""));
 	free(peers);
 	data_free(d);
 }

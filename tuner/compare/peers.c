@@ -15,7 +15,9 @@ struct reading {
 	struct peers *p;
 	long long scenario;
 	struct peer_time of; /* the scenario */
-	double us[MAX_PEERS][NUM_PHASES + 1];
+	struct raced {
+		double us, ci_us;
+	} raced[MAX_PEERS][NUM_PHASES + 1];
 	int has[NUM_PHASES + 1]; /* rows of any kernel */
 	int failed;
 };
@@ -25,7 +27,7 @@ static void forget_times(struct reading *r)
 	memset(r->has, 0, sizeof r->has);
 	for (int k = 0; k < MAX_PEERS; k++)
 		for (int i = 0; i <= NUM_PHASES; i++)
-			r->us[k][i] = INFINITY;
+			r->raced[k][i] = (struct raced){ INFINITY, NAN };
 }
 
 static int add(struct peers *p, const struct peer_time *t)
@@ -45,16 +47,34 @@ static int add(struct peers *p, const struct peer_time *t)
 	return p->v[p->n - 1].model && p->v[p->n - 1].batch;
 }
 
+static struct raced faster(struct raced a, struct raced b)
+{
+	return b.us < a.us ? b : a;
+}
+
+/* Prefills, then decodes. */
+static struct raced in_turn(const struct reading *r, const struct raced of[NUM_PHASES + 1])
+{
+	struct raced sum = { 0, 0 };
+	for (int p = PHASE_PREFILL; p <= PHASE_DECODE; p++)
+		if (r->has[p]) {
+			sum.us += of[p].us;
+			sum.ci_us = hypot(sum.ci_us, of[p].ci_us);
+		}
+	return sum.us > 0 ? sum : (struct raced){ INFINITY, NAN };
+}
+
 /* Called when all rows of a scenario were read. */
 static void end_scenario(struct reading *r)
 {
 	for (int k = 0; k < r->p->num_names && r->of.model; k++) {
-		const double *us = r->us[k];
-		const double parts = (r->has[PHASE_PREFILL] ? us[PHASE_PREFILL] : 0) +
-				     (r->has[PHASE_DECODE] ? us[PHASE_DECODE] : 0);
+		const struct raced *of = r->raced[k];
+		const struct raced best =
+		    faster(faster(of[PHASE_ALL], of[NUM_PHASES]), in_turn(r, of));
 		struct peer_time t = r->of;
 		t.peer = k;
-		t.us = fmin(fmin(us[PHASE_ALL], us[NUM_PHASES]), parts > 0 ? parts : INFINITY);
+		t.us = best.us;
+		t.ci_us = best.ci_us;
 		if (isfinite(t.us))
 			r->failed |= !add(r->p, &t);
 	}
@@ -115,7 +135,8 @@ static int read_row(void *arg, const struct store_cell *c)
 		r->failed |= !r->of.model || !r->of.batch;
 		snprintf(r->p->protocol, sizeof r->p->protocol, "%s", c->protocol);
 	}
-	r->us[k][phase] = fmin(r->us[k][phase], c->median_us);
+	r->raced[k][phase] =
+	    faster(r->raced[k][phase], (struct raced){ c->median_us, c->ci_us });
 	return !r->failed;
 }
 

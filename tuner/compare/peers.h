@@ -16,7 +16,7 @@ struct peers {
 		char *model, *batch;
 		int page_size, peer; /* peer: of name[] */
 		enum attune_dtype kv_dtype;
-		double us;
+		double us, ci_us; /* ci_us: half of the median's 95 % interval */
 	} *v;
 	int n, room;
 	char name[MAX_PEERS][32]; /* in the order of the database */

@@ -87,7 +87,8 @@ static int add_one(void *arg, const struct store_cell *c)
 	/* A plug-in that does not take part counts for nothing: not even for what was lost. */
 	if (c->plugin && !plugin_takes_part(l, c))
 		return 1;
-	lost_note(&l->lost, c);
+	if (!l->stale) /* else all times count, and none is lost */
+		lost_note(&l->lost, c);
 	for (int i = 0; i < 2 && l->d[i]; i++)
 		if (belongs(l, i, &c->shape) && counts(l, l->d[i], c))
 			l->failed |= !data_add(l->d[i], c);
@@ -255,9 +256,10 @@ struct data *data_load_stale(const char *db_path, const char *gpu)
 	return l.d[0];
 }
 
-int data_load_both(const char *db_path, const char *gpu, struct data **d, struct data **all)
+int data_load_both(const char *db_path, const char *gpu, int stale, struct data **d,
+		   struct data **all)
 {
-	struct loading l = { .all = { 0, 1 } };
+	struct loading l = { .all = { 0, 1 }, .stale = stale };
 	const int done = load_from(&l, db_path, gpu, 1, NULL);
 	*d = l.d[0];
 	*all = l.d[1];

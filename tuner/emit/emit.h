@@ -22,8 +22,4 @@ char *forest_emit_as(const char *language, const struct forest *, const struct d
  * prefill and the decode decision. 0 + complain. */
 int dump_matrices(const struct data *, const char *folder, const struct limits *);
 
-/* ---- text_diff.c ------------------------------------------------------------------- */
-/* Prints removed ('-') and added ('+') lines with some context. */
-void text_diff(FILE *, const char *before, const char *after);
-
 #endif

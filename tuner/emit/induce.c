@@ -16,6 +16,7 @@
 #include "tuner/transfer/gate.h"
 #include <argp.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,24 @@ static void report(const struct forest *f, const struct data *d)
 		table_print(t, stdout);
 }
 
+/* Prints in which lines the file and the text differ, by diff. */
+static void print_diff(const char *path, const char *text)
+{
+	fflush(stdout);
+	/* The path goes by the environment, where no shell reads it. */
+	FILE *diff = setenv("ATTUNE_COMMITTED", path, 1)
+			 ? NULL
+			 : popen("diff -u --label \"$ATTUNE_COMMITTED\" --label 'by the database' "
+				 "-- \"$ATTUNE_COMMITTED\" -",
+				 "w");
+	void (*pipes)(int) = signal(SIGPIPE, SIG_IGN); /* there may be no diff */
+	if (diff) {
+		fputs(text, diff);
+		pclose(diff);
+	}
+	signal(SIGPIPE, pipes);
+}
+
 static int check_file(const char *path, const char *text)
 {
 	char *committed = file_text(path);
@@ -148,7 +167,7 @@ static int check_file(const char *path, const char *text)
 	}
 	same = !strcmp(committed, text);
 	if (!same) {
-		text_diff(stdout, committed, text);
+		print_diff(path, text);
 		complain("%s does not match the database; without --check it is rewritten", path);
 	} else {
 		printf("# %s matches the database\n", path);

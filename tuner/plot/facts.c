@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 EMBED(facts_schema, "tuner/plot/facts.sql")
 
@@ -63,12 +64,13 @@ static int add_plans(struct scratch *t, const struct plotted *p, const struct fo
 			continue;
 		for (int s = 0; done && s < d->n; s++) {
 			const struct cell *c = is_oracle ? NULL : picked_cell(d, &picks[s], s);
-			done = scratch_add(t, "plan", "isd", s, policy_names[i],
-					   is_oracle ? data_oracle(d, s)
-						     : data_plan_time(d, s, &picks[s]));
+			const double us =
+			    is_oracle ? data_oracle(d, s) : data_plan_time(d, s, &picks[s]);
+			done = scratch_add(t, "plan", "isdd", s, policy_names[i], us,
+					   time_interval(d, s, us));
 			if (done && c)
-				done = scratch_add(t, "launch", "isdd", s, policy_names[i], c->gbps,
-						   c->tflops);
+				done = scratch_add(t, "launch", "isddd", s, policy_names[i],
+						   c->gbps, c->tflops, cell_interval(c));
 		}
 	}
 	free(picks);
@@ -97,18 +99,21 @@ static int add_kernels(struct scratch *t, const struct plotted *p)
 		if (k->backend != p->data->run.device.backend || !k->selectable)
 			continue;
 		done = scratch_add(t, "kernel", "is", id, k->name);
-		for (int s = p->first; done && s < p->end; s++)
-			if (isfinite(kernel_time(p->data, s, k)))
-				done = scratch_add(t, "kernel_time", "iid", s, id,
-						   kernel_time(p->data, s, k));
+		for (int s = p->first; done && s < p->end; s++) {
+			const double us = kernel_time(p->data, s, k);
+			if (isfinite(us))
+				done = scratch_add(t, "kernel_time", "iidd", s, id, us,
+						   time_interval(p->data, s, us));
+		}
 		id++;
 	}
 	return done;
 }
 
 /* tuned: the picks of the header, or NULL. */
-static int add_mixed(struct scratch *t, const struct data *d, const struct pick *tuned)
+static int add_mixed(struct scratch *t, const struct data *all, const struct pick *tuned)
 {
+	struct data of_pass = *all, *d = &of_pass;
 	int done = 1;
 	for (int k = 0; done && k < NUM_WAYS; k++)
 		done = scratch_add(t, "way", "is", k, way_names[k]);
@@ -117,13 +122,14 @@ static int add_mixed(struct scratch *t, const struct data *d, const struct pick 
 			struct hybrid h;
 			if (!d->v[s].has[PHASE_PREFILL] || !d->v[s].has[PHASE_DECODE])
 				continue;
+			d->pass = pass;
 			const int counts = hybrid_find(d, pass, s, tuned ? &tuned[s] : NULL, &h);
-			done = scratch_add(t, "mixed", "iiidd", s, (int)pass, counts, h.serial,
-					   h.prefill_share);
+			done = scratch_add(t, "mixed", "iiiddd", s, (int)pass, counts, h.serial,
+					   time_interval(d, s, h.serial), h.prefill_share);
 			for (int k = 0; done && k < NUM_WAYS; k++)
 				if (isfinite(h.us[k]))
-					done = scratch_add(t, "way_time", "iiid", s, (int)pass, k,
-							   h.us[k]);
+					done = scratch_add(t, "way_time", "iiidd", s, (int)pass, k,
+							   h.us[k], time_interval(d, s, h.us[k]));
 		}
 	return done;
 }
@@ -136,7 +142,8 @@ static int add_peers(struct scratch *t, const struct data *d, const struct peers
 		for (int s = 0; done && s < d->n; s++) {
 			const struct peer_time *time = peers_fastest(p, &d->v[s], k);
 			if (time)
-				done = scratch_add(t, "peer_time", "iid", s, k, time->us);
+				done = scratch_add(t, "peer_time", "iidd", s, k, time->us,
+						   time->ci_us / time->us);
 		}
 	}
 	return done;
@@ -155,6 +162,8 @@ static int add_climb(struct scratch *t, const struct ladder *l, int s, const cha
 	const struct measured *m = &l->d->v[s];
 	struct uniform u = { 0 };
 	struct climb c;
+	struct data first = *l->d; /* a climb's times are of pass A */
+	first.pass = PASS_A;
 	const int has = ladder_has(l->d, s, model, &u);
 	if (!has && m->has[PHASE_DECODE])
 		return 1; /* no picture has it */
@@ -164,7 +173,8 @@ static int add_climb(struct scratch *t, const struct ladder *l, int s, const cha
 	    (int)m->part[PHASE_PREFILL].f.query_tokens, has ? u.share : NAN, u.seqs, u.length);
 	for (int k = 0; done && k < num_rungs; k++)
 		if (!isnan(c.us[k]))
-			done = scratch_add(t, "climb_time", "iidd", s, k, c.us[k], c.ratio[k]);
+			done = scratch_add(t, "climb_time", "iiddd", s, k, c.us[k],
+					   time_interval(&first, s, c.us[k]), c.ratio[k]);
 	return done;
 }
 
@@ -182,12 +192,21 @@ static int add_climbs(struct scratch *t, const struct plotted *p)
 	return done;
 }
 
+/* What harness/ceilings and kernels/device/cpu repeat to find the ceiling of arithmetic. */
+static const char *step_of(const struct device_info *device)
+{
+	if (device->backend == BACKEND_CPU)
+		return "FMA";
+	return strncmp(device->arch, "gfx", 3) ? "mma.sync" : "MFMA";
+}
+
 struct scratch *facts_make(const struct plotted *p)
 {
 	const struct run_info *r = &p->data->run;
 	struct scratch *t = scratch_new(facts_schema);
 	struct pick *tuned = calloc((size_t)p->data->n + 1, sizeof *tuned);
-	int done = t && tuned && scratch_add(t, "ceiling", "dd", r->dram_gbps, r->fma_tflops);
+	int done = t && tuned && scratch_add(t, "ceiling", "dds", r->dram_gbps, r->fma_tflops,
+					     step_of(&r->device));
 	const int picked = done && policy_picks(p->data, POLICY_TREE, p->forest, tuned);
 	for (int s = 0; done && s < p->data->n; s++)
 		done = add_scenario(t, p, s) && add_sequences(t, s, &p->data->v[s].batch->view);

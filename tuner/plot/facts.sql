@@ -1,4 +1,5 @@
--- facts.sql - the tables that the pictures' queries ask. Times are medians in us; NULL: not measured.
+-- facts.sql - the tables that the pictures' queries ask. Times are medians in µs; NULL: not measured.
+-- ci: half of the 95 % interval of that median, as a share of it; NULL: fewer than six samples, or an estimate.
 
 -- The scenarios of the database, in its order. side: 0 learned from, 1 held out, else -1. is_model: of
 -- the model whose curves are drawn. ideal_bytes, ideal_flops: keys and values read once, masked
@@ -8,27 +9,35 @@ CREATE TABLE scenario(id INTEGER PRIMARY KEY, is_model, side, model, split, batc
 -- Its sequences in order, equal neighbours as one row: n of them with `query` new tokens, `length` in all.
 CREATE TABLE sequence(scenario, query, length, n);
 -- The plan that a policy of `attune eval` picks; of "oracle" the fastest measured plan.
-CREATE TABLE plan(scenario, policy, us REAL);
+CREATE TABLE plan(scenario, policy, us REAL, ci REAL);
 -- The same if the plan is one launch: what it reaches.
-CREATE TABLE launch(scenario, policy, gbps REAL, tflops REAL);
+CREATE TABLE launch(scenario, policy, gbps REAL, tflops REAL, ci REAL);
 -- Kernels in the order of kernels.def, and the fastest choice of each for a whole batch in one launch.
 CREATE TABLE kernel(id INTEGER PRIMARY KEY, name);
-CREATE TABLE kernel_time(scenario, kernel, us REAL);
+CREATE TABLE kernel_time(scenario, kernel, us REAL, ci REAL);
 -- Ways to run a mixed batch, by one pass of measuring (0: the sweep, 1: the second session). serial: the
 -- best plan of one part after the other; prefill_share: percent of both parts' best times. is_hybrid:
 -- the pass that counts for a batch of one chunk of 512 to 2048 tokens and 16 decodes or more, with an
 -- overlap measured.
 CREATE TABLE way(id INTEGER PRIMARY KEY, name);
-CREATE TABLE mixed(scenario, pass, is_hybrid, serial REAL, prefill_share REAL);
-CREATE TABLE way_time(scenario, pass, way, us REAL);
+CREATE TABLE mixed(scenario, pass, is_hybrid, serial REAL, serial_ci REAL, prefill_share REAL);
+CREATE TABLE way_time(scenario, pass, way, us REAL, ci REAL);
+-- What plug-ins of other projects are called in pictures. look: of their points in all pictures; that
+-- of a plug-in without a row is 10 and more.
+CREATE TABLE called(plugin PRIMARY KEY, words, look);
+INSERT INTO called VALUES ('fa3', 'FlashAttention-3', 1), ('fa4', 'FlashAttention-4', 2),
+	('fi_decode', 'FlashInfer decode', 3), ('fi_fa2', 'FlashInfer fa2', 4),
+	('fi_fa3', 'FlashInfer fa3', 5), ('fi_xqa', 'FlashInfer XQA', 6),
+	('fi_batch', 'FlashInfer BatchAttention', 7), ('fi_pod', 'FlashInfer POD', 8),
+	('vllm_triton', 'vLLM Triton', 9);
 -- Kernels of other projects, each by its fastest setting.
 CREATE TABLE peer(id INTEGER PRIMARY KEY, name);
-CREATE TABLE peer_time(scenario, peer, us REAL);
+CREATE TABLE peer_time(scenario, peer, us REAL, ci REAL);
 -- Steps from the first kernel to the tuned choice, on the scenarios of all layouts (ids of their own).
 -- share: percent of decodes, where a batch has `seqs` equal sequences of `length` tokens and belongs to
 -- the published figures; else NULL. ratio: time of rung 1 over this one's.
 CREATE TABLE rung(id INTEGER PRIMARY KEY, name, about, is_side);
 CREATE TABLE climb(id INTEGER PRIMARY KEY, has_decode, is_prompts, query_tokens, share, seqs, length);
-CREATE TABLE climb_time(climb, rung, us REAL, ratio REAL);
--- One row: the device's measured ceilings.
-CREATE TABLE ceiling(dram_gbps REAL, fma_tflops REAL);
+CREATE TABLE climb_time(climb, rung, us REAL, ci REAL, ratio REAL);
+-- One row: the device's measured ceilings. step: what was timed for the second.
+CREATE TABLE ceiling(dram_gbps REAL, fma_tflops REAL, step);

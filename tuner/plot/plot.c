@@ -17,10 +17,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OPT_PICTURES = 256, OPT_PRINT };
+enum { OPT_PICTURES = 256, OPT_PRINT, OPT_STALE };
 
 struct options {
 	const char *gpu, *db, *header, *out, *model, *peers, *folder, *print;
+	int stale;
 };
 
 // clang-format off
@@ -32,6 +33,7 @@ static const struct argp_option argp_options[] = {
 	{ "peers",  'p', "FILE",   0, "Database in which other projects' kernels raced as plug-ins (results/NAME_peers.sqlite, if present)", 0 },
 	{ "pictures", OPT_PICTURES, "DIR", 0, "Folder of the pictures' NAME.sql and NAME.gp (tuner/plot/pictures)", 0 },
 	{ "print",  OPT_PRINT, "NAME", 0, "Draw nothing; print what NAME.sql answers", 0 },
+	{ "stale",  OPT_STALE, NULL, 0, "Times of older sources, too; the pictures say so", 0 },
 	{ "model",  'm', "NAME@N", 0, "Model for the latency curves (the one with the most batches)", 0 },
 	{ 0 }
 };
@@ -49,6 +51,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'p': o->peers = arg; break;
 	case OPT_PICTURES: o->folder = arg; break;
 	case OPT_PRINT: o->print = arg; break;
+	case OPT_STALE: o->stale = 1; break;
 	case ARGP_KEY_ARG: no_option(arg, state); break;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -84,14 +87,14 @@ static double noise_of(const struct data *d, char text[160])
 {
 	const struct noise *n = &d->noise;
 	if (n->pairs[0] + n->pairs[1] + n->pairs[2])
-		snprintf(text, 160, "A/A noise %.1f, %.1f, %.1f %% (<20 us, <200 us, above)",
+		snprintf(text, 160, "A/A noise %.1f, %.1f, %.1f %% (<20 µs, <200 µs, above)",
 			 100 * n->floor[0], 100 * n->floor[1], 100 * n->floor[2]);
 	else
 		snprintf(text, 160, "noise taken as %.1f %%: no A/A pairs", 100 * n->floor[0]);
 	return fmax(n->floor[0], fmax(n->floor[1], n->floor[2]));
 }
 
-static void settings_of_all(const struct plotted *p, FILE *f)
+static void settings_of_all(const struct plotted *p, int stale, FILE *f)
 {
 	const struct measured *m = &p->data->v[p->first];
 	char text[160];
@@ -101,8 +104,8 @@ static void settings_of_all(const struct plotted *p, FILE *f)
 	setting_text(f, "dtype", dtype_name(m->shape.dtype));
 	setting_text(f, "protocol", p->data->protocol);
 	setting_text(f, "noise_text", text);
-	fprintf(f, "page_size = %d\nnum_scenarios = %d\nnoise = %g\n", m->shape.page_size,
-		p->data->n, 100 * noise);
+	fprintf(f, "page_size = %d\nnum_scenarios = %d\nnoise = %g\nstale = %d\n",
+		m->shape.page_size, p->data->n, 100 * noise, stale);
 }
 
 /* ---- both databases --------------------------------------------------------------- */
@@ -129,13 +132,13 @@ static int source_load(struct source *s, const char *db, int has_peers, const st
 	size_t size;
 	*s = (struct source){ .canvas = { .gpu = o->gpu, .folder = o->out } };
 	if ((has_peers && !peers_load(&s->peers, o->gpu, db)) ||
-	    !data_load_both(db, o->gpu, &s->own, &s->all))
+	    !data_load_both(db, o->gpu, o->stale, &s->own, &s->all))
 		return 0;
 	struct plotted p = { .data = s->own, .all = s->all, .forest = forest, .peers = &s->peers };
 	FILE *out = open_memstream(&s->canvas.settings, &size);
 	const int done = out && choose_model(&p, o->model);
 	if (done)
-		settings_of_all(&p, out);
+		settings_of_all(&p, o->stale, out);
 	if (!out || fclose(out) || !done)
 		return 0;
 	s->canvas.facts = facts_make(&p);
@@ -211,7 +214,7 @@ int cmd_plot(int argc, char **argv)
 	    "the times of other projects' kernels on the same batches."
 	    "\vExamples:\n"
 	    "  attune plot --gpu h200\n"
-	    "  attune plot --gpu cpu --model llama3.1-8b@1 --out /tmp\n"
+	    "  attune plot --gpu cpu --stale --model llama3.1-8b@1 --out /tmp\n"
 	    "  attune plot --gpu h200 --print regret\n"
 	    "  cp -r tuner/plot/pictures mine; attune plot --gpu h200 --pictures mine --out mine";
 	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };

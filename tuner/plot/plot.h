@@ -2,6 +2,7 @@
  *
  *   plot.c      the command: chooses the data
  *   facts.c     fills the tables that the queries ask (facts.sql)
+ *   intervals.c how sure their times are
  *   pictures.c  reads the two files of a picture and asks its query
  *   gnuplot.c   runs gnuplot, writes the files
  *   pictures/   the pictures: NAME.sql asks, NAME.gp draws */
@@ -29,6 +30,13 @@ struct plotted {
 
 /* The tables of facts.sql, filled; NULL + complain. */
 struct scratch *facts_make(const struct plotted *);
+
+/* ---- intervals.c ---------------------------------------------------------------------- */
+struct cell;
+/* Half of the 95 % interval of a row's median, as a share of it; NAN: not known. */
+double cell_interval(const struct cell *);
+/* The same of a time that a query of the data answered with; NAN: it is no row's. */
+double time_interval(const struct data *, int scenario, double us);
 
 struct picture {
 	char name[64], *sql, *script, needs[160];

@@ -10,6 +10,7 @@ set arrow 1 from first 1,graph 0 to first 1,graph 1 nohead linecolor rgb faint l
 line = 'with steps linecolor rgb shade[k + 0] linewidth (k == 5 ? 3 : 1.6)'
 best_point = 'with points linecolor rgb grey pointtype 6 pointsize 0.5'
 tuned_point = 'with points linecolor rgb blue pointtype 7 pointsize 0.5'
+tuned_bar = bar(1, 3, 4)
 wording(k) = sprintf('%s (%.2fx, %.2fx)', word(ways, k), 0 + word(means, k), 0 + word(mosts, k))
 set multiplot
 set key maxrows 2
@@ -38,6 +39,6 @@ set ytics autofreq format '%.2fx'
 set xlabel 'share of the chunk in the time of both parts' textcolor rgb ink
 set arrow 1 from graph 0,first 1 to graph 1,first 1 nohead linecolor rgb faint linewidth 1
 if (has(5)) {
-	plot rows index 5 using 1:2 @best_point title 'best way', rows index 5 using 1:3 @tuned_point title 'tuned choice'
+	plot rows index 5 @tuned_bar linecolor rgb blue, rows index 5 using 1:2 @best_point title 'best way', rows index 5 using 1:3 @tuned_point title 'tuned choice'
 }
 unset multiplot

@@ -1,15 +1,15 @@
 -- hybrid.sql - one chunk beside many decodes: gains over the best serial plan. Blocks 0 to 4, a way each:
 -- rows "gain, percent of the batches with at least that gain". Block 5: rows "percent that the chunk takes,
--- gain of the best way (1 if that is serial), gain of the tuned choice".
+-- gain of the best way (1 if that is serial), gain of the tuned choice, its ci".
 -- size: 1100 520
 -- needs: overlapped plans for one prompt chunk with many decodes
 CREATE TEMP TABLE gain AS
-	SELECT scenario, way, serial / us AS gain
+	SELECT scenario, way, serial / us AS gain, sqrt(serial_ci * serial_ci + ci * ci) AS ci
 	FROM mixed JOIN way_time USING (scenario, pass) WHERE is_hybrid;
 CREATE TEMP TABLE dot AS
 	SELECT scenario, prefill_share AS share,
 		max(1, ifnull(max(iif(way < 4, gain, NULL)), 1)) AS best,
-		max(iif(way = 4, gain, NULL)) AS tuned
+		max(iif(way = 4, gain, NULL)) AS tuned, max(iif(way = 4, ci, NULL)) AS ci
 	FROM mixed JOIN gain USING (scenario) WHERE is_hybrid AND prefill_share IS NOT NULL
 	GROUP BY scenario;
 
@@ -20,7 +20,7 @@ SELECT block, gain, share FROM (
 	UNION ALL
 	SELECT way, max(gain), 0, 1 FROM gain GROUP BY way)
 ORDER BY block, gain, is_end, share DESC;
-SELECT 5 AS block, share, best, tuned FROM dot ORDER BY scenario;
+SELECT 5 AS block, share, best, tuned, ifnull(ci, 0) FROM dot ORDER BY scenario;
 
 SELECT 1 AS "set", group_concat('"' || name || '"', ' ') AS ways,
 	' ' || group_concat(printf('%.3f', ifnull(mean, 0)), ' ') AS means,
@@ -30,5 +30,5 @@ FROM (SELECT name, mean, most FROM way LEFT JOIN (
 	ORDER BY id);
 SELECT 1 AS "set", min(gain) AS gain_lo, max(gain) AS gain_hi,
 	(SELECT count(*) FROM mixed WHERE is_hybrid) AS num_hybrid FROM gain;
-SELECT 1 AS "set", min(min(best, ifnull(tuned, best))) AS found_lo,
+SELECT 1 AS "set", count(ci) AS with_ci, count(tuned) AS num_points, min(min(best, ifnull(tuned, best))) AS found_lo,
 	max(max(best, ifnull(tuned, best))) AS found_hi FROM dot;

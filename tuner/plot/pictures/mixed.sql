@@ -1,7 +1,8 @@
 -- mixed.sql - a prompt or a chunk of it beside decodes of one length: time over the ideal, which reads each
 -- byte of keys and values once, skips masked products, and fully overlaps memory and arithmetic at the
 -- device's ceilings. By the second session; a way that only the sweep has keeps its gain from there.
--- Block i: series i of `names`, rows "place of the batch, time over the ideal".
+-- Of other projects' kernels the fastest on each batch: the peers' picture has all of them.
+-- Block i: series i of `names`, rows "place of the batch, time over the ideal, ci".
 -- size: 1200 560
 -- needs: ceilings, or no batches in split peers with one prompt and decodes
 -- database: peers
@@ -18,7 +19,8 @@ CREATE TEMP TABLE batch AS
 -- Ways by the second session, else scaled from the sweep's; the tuned choice by the second session alone.
 CREATE TEMP TABLE found AS
 	SELECT batch.id, way.id AS way,
-		ifnull(b.us, iif(way.id = 4, NULL, m.serial * a.us / first.serial)) AS us, m.serial
+		ifnull(b.us, iif(way.id = 4, NULL, m.serial * a.us / first.serial)) AS us,
+		iif(b.us IS NULL, a.ci, b.ci) AS ci, m.serial, m.serial_ci
 	FROM batch, way JOIN mixed m ON m.scenario = batch.id AND m.pass = 1
 	JOIN mixed first ON first.scenario = batch.id AND first.pass = 0
 	LEFT JOIN way_time b ON b.scenario = batch.id AND b.pass = 1 AND b.way = way.id
@@ -26,32 +28,36 @@ CREATE TEMP TABLE found AS
 -- The first 24 batches that have any time, by size.
 CREATE TEMP TABLE column_ AS
 	SELECT row_number() OVER (ORDER BY query, seq, decodes, id) - 1 AS place, *
-	FROM batch JOIN (SELECT id, min(min(ifnull(us, 9e99), ifnull(serial, 9e99))) AS best, serial
-		FROM found GROUP BY id) USING (id)
-	WHERE best < 9e99 AND id IN (SELECT id FROM batch JOIN found USING (id)
+	FROM batch JOIN (SELECT DISTINCT id, serial, serial_ci FROM found) USING (id)
+	WHERE id IN (SELECT id FROM batch JOIN found USING (id)
 		WHERE us IS NOT NULL OR serial IS NOT NULL GROUP BY id ORDER BY id LIMIT 24);
-CREATE TEMP TABLE dot(kind, name, place, over);
+CREATE TEMP TABLE rival AS
+	SELECT scenario, us, ci, ifnull(words, name) AS name,
+		row_number() OVER (PARTITION BY scenario ORDER BY us) AS rank
+	FROM peer_time JOIN peer ON peer.id = peer LEFT JOIN called ON plugin = name;
+CREATE TEMP TABLE dot(kind, name, place, over, ci);
 INSERT INTO dot
-	SELECT 1, 'tuned choice', place, us / ideal FROM column_ JOIN found USING (id) WHERE way = 4
-	UNION ALL SELECT 2, 'best measured plan', place, best / ideal FROM column_
-	UNION ALL SELECT 3, 'best serial plan', place, serial / ideal FROM column_
-	UNION ALL SELECT CASE way WHEN 2 THEN 4 WHEN 3 THEN 5 ELSE 6 END, way.name, place, us / ideal
+	SELECT 1, 'tuned choice', place, us / ideal, ci FROM column_ JOIN found USING (id) WHERE way = 4
+	UNION ALL SELECT CASE way WHEN 1 THEN 2 WHEN 2 THEN 4 ELSE 5 END, way.name, place, us / ideal, ci
 		FROM column_ JOIN found USING (id) JOIN way ON way.id = way WHERE way IN (1, 2, 3)
-	UNION ALL SELECT 7 + peer, name, place, us / ideal
-		FROM column_ JOIN peer_time ON scenario = column_.id JOIN peer ON peer.id = peer;
+	UNION ALL SELECT 3, 'one after the other', place, serial / ideal, serial_ci FROM column_
+	UNION ALL SELECT 6, 'fastest kernel of others', place, us / ideal, ci
+		FROM column_ JOIN rival ON scenario = column_.id WHERE rank = 1;
 DELETE FROM dot WHERE over IS NULL;
 CREATE TEMP TABLE series AS
 	SELECT row_number() OVER (ORDER BY kind) - 1 AS block, kind, name FROM (SELECT DISTINCT kind, name FROM dot);
 
-SELECT block, place, over FROM series JOIN dot USING (kind) ORDER BY block, place;
+SELECT block, place, over, ifnull(ci, 0) FROM series JOIN dot USING (kind) ORDER BY block, place;
 
 SELECT 1 AS "set", group_concat('"' || name || '"', ' ') AS names, ' ' || group_concat(kind, ' ') AS seen,
-	sum(kind < 7) AS num_own, count(*) AS num_seen
+	count(*) AS num_seen
 FROM (SELECT * FROM series ORDER BY block);
+SELECT 1 AS "set", ifnull((SELECT group_concat(name, ', ') FROM (SELECT DISTINCT rival.name FROM rival
+	JOIN column_ ON id = scenario WHERE rank = 1)), '') AS rivals;
 SELECT 1 AS "set", '(' || group_concat('"' || iif(query % 1024, query, (query / 1024) || 'k')
 	|| iif(query < seq, ' of ' || iif(seq % 1024, seq, (seq / 1024) || 'k'), '') || '\n+ ' || decodes || ' x '
 	|| iif(length % 1024, length, (length / 1024) || 'k') || '" ' || place, ', ') || ')' AS tics,
 	count(*) AS num_mixed
 FROM (SELECT * FROM column_ ORDER BY place);
-SELECT 1 AS "set", min(1, min(over)) AS over_lo, max(1, max(over)) AS over_hi FROM dot;
+SELECT 1 AS "set", count(ci) AS with_ci, count(*) AS num_points, min(1, min(over)) AS over_lo, max(1, max(over)) AS over_hi FROM dot;
 SELECT 1 AS "set", dram_gbps, fma_tflops FROM ceiling;
