@@ -135,8 +135,7 @@ static int read_row(void *arg, const struct store_cell *c)
 		r->failed |= !r->of.model || !r->of.batch;
 		snprintf(r->p->protocol, sizeof r->p->protocol, "%s", c->protocol);
 	}
-	r->raced[k][phase] =
-	    faster(r->raced[k][phase], (struct raced){ c->median_us, c->ci_us });
+	r->raced[k][phase] = faster(r->raced[k][phase], (struct raced){ c->median_us, c->ci_us });
 	return !r->failed;
 }
 

@@ -151,8 +151,8 @@ struct data *data_load_stale(const char *db_path, const char *gpu);
 /* data_load() that also includes other cache layouts and calls with LSE. No feature distinguishes
  * these, so heuristics and scores use strided caches without LSE only. */
 struct data *data_load_all(const char *db_path, const char *gpu);
-/* The results of data_load() and data_load_all() from one reading; stale: with times of older sources.
- * 0 and neither on failure. */
+/* The results of data_load() and data_load_all() from one reading; stale: with times of older
+ * sources. 0 and neither on failure. */
 int data_load_both(const char *db_path, const char *gpu, int stale, struct data **,
 		   struct data **all);
 /* data_load_all() with cells only for one batch of one model (in canonical text, see batch_format);

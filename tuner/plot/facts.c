@@ -205,8 +205,9 @@ struct scratch *facts_make(const struct plotted *p)
 	const struct run_info *r = &p->data->run;
 	struct scratch *t = scratch_new(facts_schema);
 	struct pick *tuned = calloc((size_t)p->data->n + 1, sizeof *tuned);
-	int done = t && tuned && scratch_add(t, "ceiling", "dds", r->dram_gbps, r->fma_tflops,
-					     step_of(&r->device));
+	int done =
+	    t && tuned &&
+	    scratch_add(t, "ceiling", "dds", r->dram_gbps, r->fma_tflops, step_of(&r->device));
 	const int picked = done && policy_picks(p->data, POLICY_TREE, p->forest, tuned);
 	for (int s = 0; done && s < p->data->n; s++)
 		done = add_scenario(t, p, s) && add_sequences(t, s, &p->data->v[s].batch->view);

@@ -1,5 +1,5 @@
-/* intervals.c - how sure a time is that a picture shows. Queries of the data answer with the time of
- * a plan and not with its row, so the row is found by the time. */
+/* intervals.c - how sure a time is that a picture shows. The data answer with the time of a plan and
+ * not with its row, so the row is found by the time. */
 #include "plot.h"
 #include "tuner/data/data.h"
 #include <math.h>
