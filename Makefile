@@ -62,7 +62,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := adapter-% help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
+passive_goals := adapter-% help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test plot-if-possible test test-quick tune confirm heuristics heuristics-check plot bench bench-tools
 
 defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -255,6 +255,17 @@ test: deps-test ## builds and runs all that this machine can; GPU=h200 for the G
 	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) \
 		sh tests/run.sh $(long) $(filter-out $(long),$(scripts) $(tests))
 
+# Programs that take a second or less and need no emulated GPU.
+quick_dirs = costmodel harness library measure plugin scenario store sweep tree tune tuner
+not_quick  = answers api bridge bridge_race check confirm decode_trees emit eval gpu_replay heuristics languages \
+	languages_segments machine_code worker
+quick      = $(filter-out $(addprefix $(B)/t_,$(not_quick)),$(patsubst %.c,$(B)/%,$(notdir \
+	$(filter $(foreach d,$(quick_dirs),tests/$(d)/%),$(sources)))))
+test-quick: export LEAVE_OUT := $(strip $(not_here))
+test-quick: deps-test ## only the quick test programs, in two minutes
+	$(Q)LOCAL=no $(MAKE) $(quick)
+	$(Q)B=$(B) sh tests/run.sh $(quick)
+
 FUZZ_SECONDS ?= 3600
 fuzz: ## libFuzzer on all that parses files, for FUZZ_SECONDS=3600; needs clang
 	@echo 'int LLVMFuzzerTestOneInput(const char *b, unsigned long n) { return 0 * n * *b; }' | \
@@ -321,4 +332,4 @@ clean: ## removes what was built
 format: ## clang-format over all C, tables excepted
 	clang-format -i $$(find kernels harness tuner tests -name '*.[ch]' -o -name '*.cu')
 
-.PHONY: all lib help campaign mutants deps deps-tune deps-test plot-if-possible tune confirm test fuzz fuzz-api heuristics heuristics-check plot bench bench-tools install clean format
+.PHONY: all lib help campaign mutants deps deps-tune deps-test plot-if-possible tune confirm test test-quick fuzz fuzz-api heuristics heuristics-check plot bench bench-tools install clean format

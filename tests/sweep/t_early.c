@@ -129,7 +129,9 @@ static void a_plan_allows_it(void **state)
 {
 	attune_context ctx = { .device = device_with(&both) };
 	const struct choice c = chosen("ring", "COMBINE=1 SEGMENTS=4 EARLY=1");
-	struct ready ready = { c.kernel, c.config, (struct code *)code, NULL };
+	struct ready ready = { .kernel = c.kernel,
+			       .config = c.config,
+			       .code = (struct code *)code };
 	const attune_op op = { .ctx = &ctx,
 			       .shape = llama,
 			       .helper = { NULL, (struct code *)code },
@@ -178,7 +180,9 @@ static void the_tree_says_how(void **state)
 				    .root[DECIDE_EARLY] = 1 };
 	attune_context ctx = { .device = device_with(&both) };
 	const struct choice c = chosen("ring", "COMBINE=1 SEGMENTS=4 EARLY=1");
-	struct ready ready = { c.kernel, c.config, (struct code *)code, NULL };
+	struct ready ready = { .kernel = c.kernel,
+			       .config = c.config,
+			       .code = (struct code *)code };
 	const attune_op op = { .ctx = &ctx,
 			       .shape = llama,
 			       .helper = { NULL, (struct code *)code },
