@@ -4,7 +4,7 @@
  *   -- needs: TEXT                  are no rows; database: ask that of a race with plug-ins, if there
  *   -- database: peers              is one
  *   SELECT 1 AS "set", v AS NAME    each other column becomes a variable of gnuplot
- *   SELECT n AS block, x, y         rows of gnuplot's index n, in order of blocks; NULL is printed as nan
+ *   SELECT n AS block, x, y         rows of gnuplot's index n, in order of blocks; NULL is printed as NaN
  *
  * The variable `filled` has the number of rows of each block. */
 #include "plot.h"
@@ -70,7 +70,7 @@ struct answers {
 static void print_value(FILE *f, const struct scratch_value *v)
 {
 	if (v->is_null)
-		fputs("nan", f);
+		fputs("NaN", f); /* as gnuplot calls it in scripts; it reads it in data, too */
 	else if (v->text)
 		fputs(v->text, f);
 	else if (v->is_real)
@@ -105,7 +105,7 @@ static int take_answer(void *arg, int statement, const struct scratch_value *v, 
 	}
 	while (a->block < v[0].integer) {
 		if (a->block >= 0)
-			fputs(a->filled[a->block] ? "\n\n" : "nan\n\n\n", a->rows);
+			fputs(a->filled[a->block] ? "\n\n" : "NaN\n\n\n", a->rows);
 		a->block++;
 	}
 	for (int i = 1; i < n; i++) {

@@ -12,10 +12,13 @@ DELETE FROM dot WHERE NOT (work > 0 AND share > 0) OR work IS NULL OR share IS N
 
 SELECT block, work, share, ifnull(ci, 0) FROM dot ORDER BY block, id;
 
-SELECT 1 AS "set", count(ci) AS with_ci, count(*) AS num_points, min(iif(has_prefill, NULL, work)) AS bytes_lo,
-	max(iif(has_prefill, NULL, work)) AS bytes_hi,
-	max(100, max(iif(has_prefill, 0, share))) AS bytes_share_hi,
-	min(iif(has_prefill, work, NULL)) AS flops_lo, max(iif(has_prefill, work, NULL)) AS flops_hi,
-	max(100, max(iif(has_prefill, share, 0))) AS flops_share_hi
+-- One panel may be empty: its range is then any.
+SELECT 1 AS "set", count(ci) AS with_ci, count(*) AS num_points,
+	ifnull(min(iif(has_prefill, NULL, work)), 1) AS bytes_lo,
+	ifnull(max(iif(has_prefill, NULL, work)), 10) AS bytes_hi,
+	max(100, ifnull(max(iif(has_prefill, 0, share)), 0)) AS bytes_share_hi,
+	ifnull(min(iif(has_prefill, work, NULL)), 1) AS flops_lo,
+	ifnull(max(iif(has_prefill, work, NULL)), 10) AS flops_hi,
+	max(100, ifnull(max(iif(has_prefill, share, 0)), 0)) AS flops_share_hi
 FROM dot;
 SELECT 1 AS "set", dram_gbps, fma_tflops, step FROM ceiling;
