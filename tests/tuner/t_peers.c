@@ -246,9 +246,9 @@ static void a_panel_for_each_kind_of_batch(void **state)
 	give(peers, "2q512", 'B', 75);
 	give(peers, "3q1s100_4q1s200_q1s300_q1s5000", 'A', 5);
 	assert_int_equal(asked(&p, "peers", rows, settings, sizeof rows), 6);
-	assert_string_equal(rows, "0 2 0.01 0\n\n\nnan\n\n\n0 0.5 0.01 0\n\n\n"
-				  "1 1.5 0.01 0\n\n\nnan\n\n\nnan\n\n\n"
-				  "0 1 0.000333333\n1 1 0.0002\n\n\nnan\n\n\n0 1 0.001\n");
+	assert_string_equal(rows, "0 2 0.01 0\n\n\nNaN\n\n\n0 0.5 0.01 0\n\n\n"
+				  "1 1.5 0.01 0\n\n\nNaN\n\n\nNaN\n\n\n"
+				  "0 1 0.000333333\n1 1 0.0002\n\n\nNaN\n\n\n0 1 0.001\n");
 	assert_non_null(strstr(settings,
 			       "tics1 = '(''q512'' 0, ''2q512'' 1)'\ntics2 = '()'\n"
 			       "tics3 = '(''9 of 100 to 5000'' 0)'\nbatches = '2 0 1'\n"));
