@@ -13,7 +13,8 @@ empty() { # NAME FILE: the file lists what is wrong
 }
 
 # caller callee symbol: each call from one of our objects to another.
-(cd "$B" && find kernels harness tuner -name '*.o' -exec nm -A {} +) | awk '
+# Objects whose source is gone, of an older build, do not count.
+find kernels harness tuner -name '*.c' | sed 's/c$/o/' | (cd "$B" && xargs ls 2>/dev/null | xargs nm -A) | awk '
 	{ sub(/:/, " ") }
 	$(NF - 1) == "U" { used[$1, $NF] = 1; next }
 	$(NF - 1) ~ /^[TDBRVWC]$/ { owner[$NF] = $1 }
