@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+#include "never_runs.h"
 
 __attribute__((unused)) static const attune_shape a_llama = { .num_query_heads = 32,
 				    .num_kv_heads = 8,
@@ -39,36 +40,6 @@ static const char *refuses(const attune_shape *s, const int *values, const attun
 	return values[0] == 8 ? "not 8" : NULL;
 }
 
-static int prepare(void **op, const attune_shape *s, const int *values,
-		   const attune_plugin_device *device, char *error)
-{
-	(void)op, (void)s, (void)values, (void)device, (void)error;
-	return 1;
-}
-
-static int plan(void *op, const attune_plugin_batch *b, void **out, size_t *workspace, char *error)
-{
-	(void)op, (void)b, (void)out, (void)workspace, (void)error;
-	return 1;
-}
-
-static int launch(void *op, void *p, const attune_tensors *t, void *workspace, void *stream,
-		  char *error)
-{
-	(void)op, (void)p, (void)t, (void)workspace, (void)stream, (void)error;
-	return 1;
-}
-
-static void free_plan(void *op, void *p)
-{
-	(void)op, (void)p;
-}
-
-static void free_op(void *op)
-{
-	(void)op;
-}
-
 static const int values[] = { 0, 8, 16 }, negatives[] = { -2, -1 };
 static const attune_plugin_axis axes[] = {
 	{ "SPLITS", "most splits of a sequence", values, 3, 16 },
@@ -82,11 +53,11 @@ static const attune_plugin sound = { .abi = ATTUNE_PLUGIN_ABI,
 				     .axes = axes,
 				     .num_axes = 2,
 				     .refuses = refuses,
-				     .prepare = prepare,
-				     .plan = plan,
-				     .launch = launch,
-				     .free_plan = free_plan,
-				     .free_op = free_op };
+				     .prepare = never_prepares,
+				     .plan = never_plans,
+				     .launch = never_launches,
+				     .free_plan = frees_no_plan,
+				     .free_op = frees_no_op };
 
 #define LETTERS_31 "abcdefghijklmnopqrstuvwxyzabcde"
 #define VERSION_48 "123456789012345678901234567890123456789012345678"

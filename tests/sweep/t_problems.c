@@ -1,7 +1,7 @@
 /* t_problems.c - problems of a sweep: which candidates are raced on each scenario, in which order the
  * scenarios come, and what the winners nearby change. */
 #include "llama_on_devices.h"
-#include "kernels/attune_plugin.h"
+#include "tests/plugin/never_runs.h"
 
 /* ---- problems ---------------------------------------------------------------------------- */
 
@@ -350,37 +350,6 @@ static const char *refuses_parts(const attune_shape *s, const int *values,
 {
 	(void)s, (void)values, (void)d;
 	return p && (p->min_query > 1 || p->max_query == 1) ? "batches of one phase" : NULL;
-}
-
-static int never_prepares(void **op, const attune_shape *s, const int *values,
-			  const attune_plugin_device *d, char *error)
-{
-	(void)op, (void)s, (void)values, (void)d, (void)error;
-	return 1;
-}
-
-static int never_plans(void *op, const attune_plugin_batch *b, void **plan, size_t *workspace,
-		       char *error)
-{
-	(void)op, (void)b, (void)plan, (void)workspace, (void)error;
-	return 1;
-}
-
-static int never_launches(void *op, void *plan, const attune_tensors *t, void *workspace,
-			  void *stream, char *error)
-{
-	(void)op, (void)plan, (void)t, (void)workspace, (void)stream, (void)error;
-	return 1;
-}
-
-static void frees_no_plan(void *op, void *plan)
-{
-	(void)op, (void)plan;
-}
-
-static void frees_no_op(void *op)
-{
-	(void)op;
 }
 
 static const attune_plugin whole_only = { .abi = ATTUNE_PLUGIN_ABI,

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 #include "tests/support/heard.h"
-#include "kernels/attune_plugin.h"
+#include "tests/plugin/never_runs.h"
 #include "tuner/emit/emit.h"
 #include "tuner/forest/forest.h"
 #include "tuner/induce/plugin_decision.h"
@@ -17,37 +17,6 @@ static const char *refuses(const attune_shape *s, const int *values, const attun
 {
 	(void)s, (void)values, (void)p, (void)d;
 	return NULL;
-}
-
-static int never(void **op, const attune_shape *s, const int *values, const attune_plugin_device *d,
-		 char *error)
-{
-	(void)op, (void)s, (void)values, (void)d, (void)error;
-	return 1;
-}
-
-static int never_plan(void *op, const attune_plugin_batch *b, void **out, size_t *workspace,
-		      char *error)
-{
-	(void)op, (void)b, (void)out, (void)workspace, (void)error;
-	return 1;
-}
-
-static int never_launch(void *op, void *p, const attune_tensors *t, void *workspace, void *stream,
-			char *error)
-{
-	(void)op, (void)p, (void)t, (void)workspace, (void)stream, (void)error;
-	return 1;
-}
-
-static void free_plan(void *op, void *p)
-{
-	(void)op, (void)p;
-}
-
-static void free_op(void *op)
-{
-	(void)op;
 }
 
 static int register_it(void **state)
@@ -61,11 +30,11 @@ static int register_it(void **state)
 					   .axes = &axis,
 					   .num_axes = 1,
 					   .refuses = refuses,
-					   .prepare = never,
-					   .plan = never_plan,
-					   .launch = never_launch,
-					   .free_plan = free_plan,
-					   .free_op = free_op };
+					   .prepare = never_prepares,
+					   .plan = never_plans,
+					   .launch = never_launches,
+					   .free_plan = frees_no_plan,
+					   .free_op = frees_no_op };
 	(void)state;
 	return attune_register_plugin(&fa9) != ATTUNE_OK;
 }
