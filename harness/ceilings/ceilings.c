@@ -1,13 +1,32 @@
-/* ceilings.c - measures a GPU's GB/s of a linear read and TFLOP/s of matrix steps on registers. For
- * CPUs see kernels/device/cpu/ceilings.c. */
+/* ceilings.c - measures a GPU's GB/s of a linear read and TFLOP/s of matrix steps. For CPUs
+ * see kernels/device/cpu/ceilings.c. */
 #include "ceilings.h"
 #include "kernel_args.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
-enum { PLAYS = 7, READ_BYTES = 1 << 30, READS = 4, STEPS = 4096 };
+enum { PLAYS = 7, READ_BYTES = 1 << 30, READS = 4 };
+
+/* Of a block: milliseconds, short of what makes a card throttle */
+static const double FLOPS = 0x1p31;
+
+/* The matrix step of ceilings.cu on a chip: the code's architecture, the flops of a step, and the
+ * threads that do it together. */
+struct step {
+	const char *arch;
+	double flops;
+	int threads;
+};
+
+static struct step step_of(const struct device_info *d)
+{
+	if (!strcmp(d->arch, "sm_90"))
+		return (struct step){ "sm_90a", 2 * 64 * 128 * 16, 128 };
+	return (struct step){ d->arch, 2 * 16 * (d->lanes == 64 ? 16 : 8) * 16, d->lanes };
+}
 
 static enum attune_status load_roof(struct device *dev, int roof, struct code **code)
 {
@@ -20,7 +39,7 @@ static enum attune_status load_roof(struct device *dev, int roof, struct code **
 			    "the kernels folder");
 	snprintf(path, sizeof path, "%s/../harness/ceilings/ceilings.cu", source_root());
 	snprintf(flags, sizeof flags, "-DROOF=%d", roof);
-	if (jit_compile_source(&binary, path, flags, dev->info.arch))
+	if (jit_compile_source(&binary, path, flags, step_of(&dev->info).arch))
 		status = fail(ATTUNE_UNSUPPORTED, "%s does not compile: %.300s", path,
 			      binary.log ? binary.log : "no compiler");
 	else
@@ -51,13 +70,6 @@ static enum attune_status time_launches(struct device *dev, const struct code *c
 	return status;
 }
 
-/* Flops of a block's step: an MFMA has twice the columns of mma.sync, and twice the lanes. */
-static double flops_of_step(const struct device *dev)
-{
-	const int columns = dev->info.lanes == 64 ? 16 : 8;
-	return 16. * columns * 16 * 2 * (CEILING_THREADS / dev->info.lanes);
-}
-
 enum attune_status gpu_ceilings(struct device *dev, double *dram_gbps, double *tflops)
 {
 	struct code *read = NULL, *multiply = NULL;
@@ -66,7 +78,9 @@ enum attune_status gpu_ceilings(struct device *dev, double *dram_gbps, double *t
 			      .z = 1,
 			      .threads = CEILING_THREADS,
 			      .segments = 1 };
-	struct ceiling_args args = { .words = READ_BYTES / 16, .steps = STEPS };
+	const struct step step = step_of(&dev->info);
+	const double flops = step.flops * CEILING_THREADS / step.threads * CEILING_CHAINS;
+	struct ceiling_args args = { .words = READ_BYTES / 16, .steps = (int)(FLOPS / flops) };
 	void *memory = NULL;
 	double ns;
 	enum attune_status status = load_roof(dev, 0, &read);
@@ -86,7 +100,7 @@ enum attune_status gpu_ceilings(struct device *dev, double *dram_gbps, double *t
 	if (!status)
 		status = time_launches(dev, multiply, &g, &args, 1, &ns);
 	if (!status)
-		*tflops = flops_of_step(dev) * CEILING_CHAINS * STEPS * g.x / ns / 1e3;
+		*tflops = flops * args.steps * g.x / ns / 1e3;
 	dev->ops->release(dev, memory);
 	if (read)
 		dev->ops->unload(dev, read);

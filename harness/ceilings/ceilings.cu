@@ -1,9 +1,18 @@
 /* ceilings.cu - measures the two roofs of a GPU:
  * -DROOF=0 reads device memory linearly, 16 bytes per lane, four reads in flight;
- * -DROOF=1 multiplies bf16 matrices from registers: 16x8x16 by mma.sync, 16x16x16 by MFMA. */
+ * -DROOF=1 multiplies bf16 matrices by the chip's widest step: 64x128x16 from shared memory by
+ *   wgmma, 16x8x16 from registers by mma.sync, 16x16x16 from registers by MFMA. */
 #include "kernel_args.h"
 #define DTYPE BF16
 #include "gpu/gpu.h"
+#if ROOF == 1 && defined __CUDA_ARCH_FEAT_SM90_ALL
+#define WIDE_STEPS
+#define HEAD_SIZE 64 /* one piece a row: four steps deep */
+#define TILE_SIZE 128
+#include "gpu/warpgroup/warpgroup_nvidia.h"
+#include "gpu/warpgroup/warpgroup_products.h"
+#include "gpu/warpgroup/warpgroup_tile.h"
+#endif
 
 #if ROOF == 0
 struct alignas(16) chunk {
@@ -25,6 +34,40 @@ KERNEL(CEILING_THREADS) ENTRY(const ceiling_args a)
 	}
 	if (sum == 0x9e3779b9u) /* practically never */
 		*a.to = sum;
+}
+#elif defined WIDE_STEPS
+/* All warpgroups multiply the same tiles: Q, 64 rows, before K, 128 rows. */
+enum { PAIRS = HEAD_SIZE / 2, DEPTH = HEAD_SIZE / 16 };
+
+KERNEL(CEILING_THREADS) ENTRY(const ceiling_args a)
+{
+	__shared__ alignas(1024) u32 tiles[(TEAM_ROWS + TILE_SIZE) * PAIRS];
+	float c[TILE_SIZE / 2], sum = 0;
+	for (int i = threadIdx.x; i < (TEAM_ROWS + TILE_SIZE) * PAIRS; i += CEILING_THREADS)
+		tiles[i] = pack2(.001f * (i % 977) - .4f, .7f - .002f * (i % 613));
+	shared_written();
+	__syncthreads();
+	const u32 q = shared_address(tiles), k = q + TEAM_ROWS * HEAD_SIZE * 2;
+	UNROLL for (int i = 0; i < TILE_SIZE / 2; i++)
+		c[i] = .01f * i;
+	for (int n = 0; n < a.steps; n++) {
+		products_begin();
+		settle(c);
+		UNROLL for (int j = 0; j < CEILING_CHAINS; j++) {
+			const u32 at = tile_columns(HEAD_SIZE, j % DEPTH);
+			product<TILE_SIZE>::of_shared(
+			    c, matrix_at(q + at, HEAD_SIZE, 0, GROUP_BYTES(HEAD_SIZE)),
+			    matrix_at(k + at, HEAD_SIZE, 0, GROUP_BYTES(HEAD_SIZE)), 1);
+		}
+		products_commit();
+		products_wait<1>();
+	}
+	products_wait<0>();
+	settle(c);
+	UNROLL for (int i = 0; i < TILE_SIZE / 2; i++)
+		sum += c[i];
+	if (sum == 1.2345678f)
+		*a.to = 1;
 }
 #else
 #ifdef __AMDGCN__
