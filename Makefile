@@ -274,7 +274,7 @@ fuzz: ## libFuzzer on all that parses files, for FUZZ_SECONDS=3600; needs clang
 	+$(Q)$(fuzz_make) $(B)/fuzz/fuzz
 	$(Q)B=$(B) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh
 
-fuzz-api: export AMD := 1
+fuzz-api: export LEAVE_OUT := $(strip $(not_here))
 fuzz-api: ## random calls of the library against the reference, for FUZZ_SECONDS=3600; SAN=1
 	$(Q)LOCAL=no $(MAKE) $(B)/t_api
 	$(Q)printf '%s\n' cpu h200 mi300x | xargs -I{} -P 3 nice -n 19 $(B)/t_api {} $(FUZZ_SECONDS)

@@ -77,7 +77,7 @@ static void what_is_not_named_goes(void **state)
 	struct forest f = { .num_choices = 0 };
 	int named = 0;
 	(void)state;
-	assert_true(cheapest_set_find(p, d, m, NULL, MOST));
+	assert_true(cheapest_set_find(p, d, m, NULL, MOST, NULL, 0));
 	assert_int_equal(p->num_costs, 2);
 	while (p->costs[1].id != named)
 		named++;

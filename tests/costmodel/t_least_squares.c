@@ -169,7 +169,7 @@ static void segments_come_back(void **state)
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	int cut = 0;
 	(void)state;
-	assert_true(cheapest_set_find(&p, d, m, NULL, MOST));
+	assert_true(cheapest_set_find(&p, d, m, NULL, MOST, NULL, 0));
 	assert_true(p.num_choices >= 2);
 	for (int id = 0; id < p.num_choices; id++) {
 		const struct space *s = p.choice[id].kernel->space;
@@ -196,7 +196,7 @@ static void sizes_that_were_measured_have_costs(void **state)
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	int seen[2] = { 0, 0 };
 	(void)state;
-	assert_true(cheapest_set_find(&p, d, m, NULL, MOST));
+	assert_true(cheapest_set_find(&p, d, m, NULL, MOST, NULL, 0));
 	for (int i = 0; i < p.num_costs; i++) {
 		assert_true(p.costs[i].head_size == 64 || p.costs[i].head_size == 128);
 		seen[p.costs[i].head_size == 128]++;
@@ -215,7 +215,7 @@ static double unseen_of(const struct making_of *how)
 	static struct cheapest_set p;
 	struct data *d = make_priced(how);
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
-	assert_true(cheapest_set_find(&p, d, m, NULL, MOST));
+	assert_true(cheapest_set_find(&p, d, m, NULL, MOST, NULL, 0));
 	const double unseen = p.held_out;
 	cheapest_set_free(&p);
 	matrix_free(m);
@@ -267,7 +267,7 @@ static double unseen_beside(int others, int segments, int *num_costs)
 	assert_true(data_finish(d));
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	assert_int_equal(m->rows, 20 + others);
-	assert_true(cheapest_set_find(&p, d, m, NULL, MOST));
+	assert_true(cheapest_set_find(&p, d, m, NULL, MOST, NULL, 0));
 	*num_costs = 0;
 	for (int i = 0; i < p.num_costs; i++)
 		*num_costs += p.costs[i].head_size == 64;

@@ -80,7 +80,7 @@ static struct matrix *taught_by(const struct making_of *how)
 	static struct cheapest_set p;
 	struct data *d = make_priced(how);
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
-	assert_true(cheapest_set_find(&p, d, m, NULL, MOST));
+	assert_true(cheapest_set_find(&p, d, m, NULL, MOST, NULL, 0));
 	struct matrix *taught = matrix_copy(p.training);
 	assert_in_range(p.num_measured, 100, taught->rows - 1);
 	cheapest_set_free(&p);

@@ -82,28 +82,41 @@ static int best_addition(const struct offers *k, const char *in, const struct ro
 	return best;
 }
 
-/* Adds up to `most` offers greedily, then tries to replace each one. */
-static int choose_offers(const struct offers *k, char *in, int most)
+/* What in[offer] says; 0: the offer is not in the set. */
+enum { CHOSEN = 1, GIVEN };
+
+static int take_given(const struct offers *k, char *in, const struct choice *given, int num_given)
+{
+	int n = 0;
+	for (int i = 0; i < k->num_offers; i++)
+		for (int g = 0; g < num_given && !in[i]; g++)
+			if (choice_same(&k->offer[i].choice, &given[g]) && is_fitted(k, &k->offer[i]))
+				in[i] = GIVEN, n++;
+	return n;
+}
+
+/* Adds offers greedily until there are `most`, then tries to replace each one that it added. */
+static int choose_offers(const struct offers *k, char *in, int n, int most)
 {
 	struct row_pick *set = malloc(sizeof *set * ((size_t)k->m->rows + 1));
 	long long least = LLONG_MAX;
-	for (int n = 0; set && n < most; n++) {
+	for (; set && n < most; n++) {
 		pick_in_rows(k, in, set);
 		const int best = best_addition(k, in, set, &least);
 		if (best < 0)
 			break;
-		in[best] = 1;
+		in[best] = CHOSEN;
 	}
 	for (int i = 0; set && i < k->num_offers; i++) {
-		if (!in[i])
+		if (in[i] != CHOSEN)
 			continue;
 		in[i] = 0;
 		pick_in_rows(k, in, set);
-		in[i] = 1; /* so that it does not replace itself */
+		in[i] = CHOSEN; /* so that it does not replace itself */
 		const int best = best_addition(k, in, set, &least);
-		in[i] = best < 0;
+		in[i] = best < 0 ? CHOSEN : 0;
 		if (best >= 0)
-			in[best] = 1;
+			in[best] = CHOSEN;
 	}
 	free(set);
 	return set != NULL;
@@ -203,7 +216,8 @@ static int fit_offers(struct offers *k)
 }
 
 int cheapest_set_find(struct cheapest_set *out, const struct data *d, const struct matrix *m,
-		      const struct matrix *few, int most)
+		      const struct matrix *few, int most, const struct choice *given,
+		      int num_given)
 {
 	struct offers k = {
 		.d = d, .m = m, .few = few, .phase = few ? PHASE_PREFILL : PHASE_DECODE
@@ -220,7 +234,9 @@ int cheapest_set_find(struct cheapest_set *out, const struct data *d, const stru
 		offers_set_costs(&k, in);
 		memset(in, 0, (size_t)k.num_offers);
 	}
-	done = in && choose_offers(&k, in, most < MAX_CHEAPEST ? most : MAX_CHEAPEST) &&
+	done = in &&
+	       choose_offers(&k, in, take_given(&k, in, given, num_given),
+			     most < MAX_CHEAPEST ? most : MAX_CHEAPEST) &&
 	       list_chosen(&k, in, out) && cross_fit(&k, in, cell, &out->held_out);
 	offers_close(&k);
 	free(in);

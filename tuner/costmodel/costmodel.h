@@ -79,8 +79,10 @@ int cost_model_fit(struct cost_model *, const struct cell_fit *, int n, int most
 void cheapest_set_free(struct cheapest_set *);
 /* Finds at most `most` choices of the prefill or the decode decision, with models fitted to the
  * rows of `all`, which has all concrete choices of d. few: for prefills, columns of `all`; only
- * choices of their families are found. NULL: decodes. 0 without memory. */
+ * choices of their families are found. NULL: decodes. given: choices that must be among them,
+ * where they have a model. 0 without memory. */
 int cheapest_set_find(struct cheapest_set *, const struct data *, const struct matrix *all,
-		      const struct matrix *few, int most);
+		      const struct matrix *few, int most, const struct choice *given,
+		      int num_given);
 
 #endif

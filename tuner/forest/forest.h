@@ -36,6 +36,9 @@ struct limits {
 	int variants; /* choices of either phase */
 	/* leaves of a tree that also learns from made-up batches; 0: the same as others */
 	int leaves_with_estimates;
+	/* NULL: prefill and decode trees are grown. Else these rules' trees are kept, and leaves name
+	 * other choices where times show that they are faster (tuner/induce/kept_tree.c). */
+	const struct forest *kept;
 };
 extern const struct limits default_limits;
 void forest_free(struct forest *);

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 9 };
+/* NEW_BESIDE_KEPT: choices that a kept tree may name besides its own */
+enum { MAX_DEPTH = 9, NEW_BESIDE_KEPT = 4 };
 
 /* Relabelling may cost a leaf up to 0.3 %, below the A/A noise, to name fewer choices. */
 #define EPSILON 0.003
@@ -60,18 +61,21 @@ static int certify(struct phase_fit *fit)
 }
 
 /* ---- estimates --------------------------------------------------------------------------- */
-/* Fits cost models to pass A. If their estimates can be trusted, replaces fit->m by the matrix with
- * made-up batches. all: the matrix of all choices. 0 without memory. */
+/* Fits cost models to pass A. If their estimates can be trusted, or a tree is kept, replaces fit->m
+ * by the matrix with made-up batches. all: the matrix of all choices. 0 without memory. */
 static int try_estimates(struct phase_fit *fit, const struct matrix *all, enum decision decision,
-			 int most)
+			 const struct limits *limits)
 {
 	struct data first = *fit->d;
+	struct choice given[MAX_IDS];
+	const int num_given = limits->kept ? kept_choices(limits->kept, decision, given) : 0;
+	const int most = num_given ? num_given + NEW_BESIDE_KEPT : limits->variants;
 	first.pass = PASS_A;
 	if (!cheapest_set_find(&fit->cheapest, &first, all,
-			       decision == DECIDE_PREFILL ? fit->m : NULL, most))
+			       decision == DECIDE_PREFILL ? fit->m : NULL, most, given, num_given))
 		return 0;
 	if (!fit->cheapest.num_choices ||
-	    log(fit->cheapest.held_out) >= TRUSTED * log(fit->making.exact))
+	    (!num_given && log(fit->cheapest.held_out) >= TRUSTED * log(fit->making.exact)))
 		return 1;
 	matrix_free(fit->m);
 	fit->m = fit->cheapest.training;
@@ -88,6 +92,8 @@ static int grow_phase(struct phase_fit *fit, enum decision decision, const struc
 			       : limits->leaves;
 	const struct growth how = { leaves, MAX_DEPTH, min_support(fit->m),         0,
 				    0,      SIZE_MOST, 1 + ATTUNE_FEATURE_head_size };
+	if (fit->with_estimates && limits->kept && limits->kept->tree[decision].n > 1)
+		return fit_kept_tree(fit, limits->kept, decision);
 	if (!fit->with_estimates)
 		matrix_penalize_unsafe(fit->m, fit->d, decision_phase(decision), 1);
 	return tree_fit(&fit->tree, fit->m, &how);
@@ -105,7 +111,7 @@ static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision 
 	struct matrix *whole = matrix_copy(fit->m);
 	const int tried = whole &&
 			  matrix_portfolio(fit->m, limits->variants, -1, &fit->making.portfolio) &&
-			  certify(fit) && try_estimates(fit, whole, decision, limits->variants);
+			  certify(fit) && try_estimates(fit, whole, decision, limits);
 	matrix_free(whole);
 	return tried && grow_phase(fit, decision, limits);
 }
@@ -146,7 +152,7 @@ static int finish_phase(struct phase_fit *fit, enum decision decision)
 {
 	if (!fit->m->rows)
 		return 1;
-	if (!tree_relabel(&fit->tree, fit->m, EPSILON, NULL))
+	if (!fit->is_kept && !tree_relabel(&fit->tree, fit->m, EPSILON, NULL))
 		return 0;
 	if (fit->with_estimates) /* figures count scenarios only */
 		fit->m->rows = fit->cheapest.num_measured;

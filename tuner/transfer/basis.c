@@ -155,9 +155,11 @@ static int is_enough(const struct data *own, const struct data *prior)
 int inheritance_learn(const struct inheritance *i, const struct data *own,
 		      const struct limits *limits, struct data **learned, struct forest *fresh)
 {
+	struct limits with_kept = *limits;
+	with_kept.kept = i->prior ? &i->incumbent : NULL;
 	*learned =
 	    i->prior && !is_enough(own, i->prior) ? data_transfer(own, i->prior) : copy_own(own);
-	if (*learned && has_training(*learned) && forest_induce(fresh, *learned, limits))
+	if (*learned && has_training(*learned) && forest_induce(fresh, *learned, &with_kept))
 		return 1;
 	data_free(*learned);
 	*learned = NULL;
