@@ -147,6 +147,26 @@ static void prefills_of_lone_heads_are_right(void **state)
 	}
 }
 
+/* The keys that the last Q block sees are fewer than 8, of a group whose other slots are not live. */
+static void narrow_windows_are_right(void **state)
+{
+	static const int windows[] = { 1, 2, 3, 9 };
+	(void)state;
+	for (size_t i = 0; i < COUNT(windows) && has_warpgroups(&dev.info); i++) {
+		attune_shape s = e4m3;
+		struct call c;
+		s.num_query_heads = 12;
+		s.num_kv_heads = 1;
+		s.page_size = 24;
+		s.has_lse = 0;
+		s.window = windows[i];
+		if (call_make(&c, &s, "q31s44_q42s300_q41s43"))
+			fail_msg("window %d: %s", windows[i], attune_last_error());
+		run_right(c.op, &c.plan, &c.w);
+		call_free(&c);
+	}
+}
+
 /* No kernel has prefills of these at this head size. */
 static void prefills_are_refused(void **state)
 {
@@ -232,6 +252,7 @@ int main(void)
 		cmocka_unit_test(decodes_are_right),
 		cmocka_unit_test(queries_of_any_size),
 		cmocka_unit_test(prefills_are_right),
+		cmocka_unit_test(narrow_windows_are_right),
 		cmocka_unit_test(prefills_are_refused),
 		cmocka_unit_test(tensors_are_looked_at),
 		cmocka_unit_test(steps_are_not_recorded),

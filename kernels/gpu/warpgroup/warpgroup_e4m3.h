@@ -85,23 +85,24 @@ DEVICE const unsigned char *first_row(const attune_args &a, const feed &f, int k
 
 /* ---- keys and values ---------------------------------------------------------------------- */
 
-/* The first key of the lane's group, limited to the item's first and last keys, so that its page
- * exists. */
-DEVICE int group_key(const attune_args &a, const item &i, int tile)
+/* The first key of the lane's group, limited to the sequence's live keys, so that its page exists, and
+ * to the item's last. Not to the item's first key: with a window of few keys that group may reach
+ * beyond the last, and clear_rows() leaves rows alone whose own keys are live. */
+DEVICE int group_key(const item &i, int tile)
 {
 	const int key = tile * TILE_SIZE + min(lane_id(), TILE_SIZE / 8 - 1) * 8;
-	return max(min(key, (i.end - 1) & ~7), begin_of(a, i) & ~7);
+	return max(min(key, (i.end - 1) & ~7), i.dead & ~7);
 }
 
 DEVICE int look_up(const attune_args &a, const item &i, const feed &f, int tile)
 {
-	return f.pages[page_of(a, group_key(a, i, tile))];
+	return f.pages[page_of(a, group_key(i, tile))];
 }
 
 /* Uses the loaded pages for this tile, and loads the next tile's. */
 DEVICE void aim(const attune_args &a, const item &i, feed &f, int tile)
 {
-	const int key = group_key(a, i, tile), slot = key - page_of(a, key) * a.page_size;
+	const int key = group_key(i, tile), slot = key - page_of(a, key) * a.page_size;
 	f.group = f.is_v ? f.next * a.v_page_stride + slot * a.v_slot_stride :
 			   f.next * a.k_page_stride + slot * a.k_slot_stride;
 	if (tile > i.first)
