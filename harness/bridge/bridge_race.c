@@ -325,6 +325,7 @@ static int find_device(struct bridging *c)
 
 static int race_all(struct bridging *c, const struct picks *picks, struct finding *f)
 {
+	const int fewest = c->options->accept ? FEWEST_ACCEPTED : FEWEST_RACES;
 	for (int i = 0; i < c->bridges->n; i++) {
 		struct old_source *s = &c->bridges->v[i];
 		if (!s->root)
@@ -334,7 +335,7 @@ static int race_all(struct bridging *c, const struct picks *picks, struct findin
 			f[i].result = "other architecture";
 		else if (s->provisional == s->rows && strcmp(c->gpu, c->bridges->gpu))
 			f[i].result = "bridged by such a race";
-		else if (picks[i].known < c->options->batches && picks[i].known < FEWEST_RACES)
+		else if (picks[i].known < c->options->batches && picks[i].known < fewest)
 			f[i].result = "too few batches";
 		else if (seconds_now() >= c->until)
 			f[i].result = "out of time";
