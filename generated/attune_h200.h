@@ -2,10 +2,10 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  8c7a18841dc6d4a6c7321c4514649371, protocol graph-rotating
+ *   database  6aa9f0bd38d99f7619a47e83c8ea5b71, protocol graph-rotating
  *   learned   from 1126 scenarios, 388 held out
- *   scored    by second-pass times in 422 of 1549 scenarios; 51 picks have first-pass times only
- *   noise     0.67 % below 20 us (1761 A/A pairs), 0.85 % below 200 us (3431), 0.65 % above (3267)
+ *   scored    by second-pass times in 422 of 1549 scenarios; 45 picks have first-pass times only
+ *   noise     0.68 % below 20 us (1768 A/A pairs), 0.85 % below 200 us (3449), 0.65 % above (3309)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.122 1.058 1.035 1.028 1.023 1.019 1.016 1.014 1.011 1.010 1.009 1.008
  *             slowdown of trees of depth 3: optimal 1.0347, by look-ahead 1.0350; of this tree 1.0125
@@ -18,7 +18,7 @@
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
  *   tree        train                      917      10   1.035   1.152   1.450       73.4
- *   tree        peers                       43       1   1.014   1.060   1.088       88.4
+ *   tree        peers                       43       0   1.012   1.070   1.095       93.0
  *   tree        heldout                    345       2   1.036   1.178   1.501       73.9
  *   tree        heldout_blocked             44       0   1.026   1.127   1.245       81.8
  *   tree        heldout_extrapolated        14       1   1.017   1.075   1.075       85.7
@@ -162,7 +162,7 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 				return h200_warpgroup_64x64_blocks_per_sm1; /* 5 scenarios, 1.038, p95 1.112; next warpgroup_64x64_packed, 1.044; no better than the defaults for sure */
 			}
 			if (f->heads_x_seqs <= 2) {
-				if (f->kv_kib <= 480) return h200_warpgroup_64x64_blocks_per_sm1; /* 4 scenarios, 1.022, p95 1.080; next warpgroup_64x64_blocks_per_sm2, 1.036 */
+				if (f->kv_kib <= 480) return h200_warpgroup_64x64_blocks_per_sm1; /* 4 scenarios, 1.022, p95 1.080; next warpgroup_64x64_blocks_per_sm2, 1.034 */
 				if (f->work <= 128) return h200_warpgroup_64x112; /* no scenario: by estimate */
 				return h200_warpgroup_128x128_packed_turns; /* 2 scenarios, 1.007, p95 1.013; next warpgroup_128x80, 1.021; few; guarded */
 			}

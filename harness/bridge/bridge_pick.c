@@ -43,16 +43,28 @@ static int runs(const struct choice *c, const struct old_source *s)
 	return c->kernel == s->kernel;
 }
 
-static int names(const char *sources, const struct old_source *s)
+/* Whether this is the source, or stored bridges lead to it. */
+static int leads_to(struct store *store, const struct built_source *one, const struct old_source *s,
+		    int most)
 {
-	const size_t n = strlen(s->name);
-	for (const char *at = sources; at; at = strchr(at, ' ')) {
-		at += *at == ' ';
-		if (!strncmp(at, s->name, n) && at[n] == ':' &&
-		    !strncmp(at + n + 1, s->identity, strlen(s->identity)))
-			return 1;
-	}
-	return 0;
+	struct built_source next[LONGEST_CHAIN];
+	int found = !strcmp(one->kernel, s->name) && !strcmp(one->hash, s->identity);
+	const int n = found || !most ? 0 : store_next_sources(store, one, next, LONGEST_CHAIN);
+	for (int i = 0; i < n && !found; i++)
+		found = leads_to(store, &next[i], s, most - 1);
+	return found;
+}
+
+static int names(const struct bridges *b, const struct candidate_cell *c, const struct old_source *s)
+{
+	char flags[MAX_FLAGS];
+	const char *sources = c->cell.sources;
+	struct built_source one = { .flags = flags, .arch = s->arch, .gpu = b->gpu };
+	int found = 0;
+	binary_flags(flags, sizeof flags, c->choice.kernel, &c->choice.config, &c->cell.shape);
+	while (!found && next_source(&sources, &one))
+		found = leads_to(b->store, &one, s, LONGEST_CHAIN);
+	return found;
 }
 
 static int keep(struct gatherer *r, int source, const struct candidate_cell *c)
@@ -92,7 +104,7 @@ static int gather(void *arg, const struct store_cell *cell)
 		return 1;
 	for (int i = 0; i < r->bridges->n; i++) {
 		const struct old_source *s = &r->bridges->v[i];
-		if (s->root && names(cell->sources, s) && runs(&c.choice, s) && !keep(r, i, &c))
+		if (s->root && runs(&c.choice, s) && names(r->bridges, &c, s) && !keep(r, i, &c))
 			return 0;
 	}
 	return 1;

@@ -163,6 +163,7 @@ struct built_source {
 int next_source(const char **sources, struct built_source *);
 /* Its freshness against today's source of that kernel. */
 enum freshness store_source_today(struct store *, const struct built_source *);
+enum { LONGEST_CHAIN = 32 }; /* of bridges */
 /* The sources that a stored bridge leads to from this one, `most` at most; their number. */
 int store_next_sources(struct store *, const struct built_source *, struct built_source *to,
 		       int most);

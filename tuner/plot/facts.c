@@ -197,7 +197,9 @@ static const char *step_of(const struct device_info *device)
 {
 	if (device->backend == BACKEND_CPU)
 		return "FMA";
-	return strncmp(device->arch, "gfx", 3) ? "mma.sync" : "MFMA";
+	if (!strncmp(device->arch, "gfx", 3))
+		return "MFMA";
+	return strcmp(device->arch, "sm_90") ? "mma.sync" : "wgmma";
 }
 
 struct scratch *facts_make(const struct plotted *p)

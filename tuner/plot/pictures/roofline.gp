@@ -1,6 +1,6 @@
 # roofline.gp - what share of the device's measured ceilings a launch reaches.
 set label 1 sprintf('Share of what %s can do', device)
-set label 2 'All models, one point a batch.'.(step eq 'mma.sync' && flops_share_hi > 100 ? ' The ceiling of prefills is measured by mma.sync; kernels that use wgmma can pass it.' : '')
+set label 2 'All models, one point a batch.'
 set logscale x
 set ytics format '%.0f %%'
 set format x '%.0s%c'
