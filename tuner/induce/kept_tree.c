@@ -15,6 +15,15 @@
 /* A choice that the leaf does not name yet must be 1 % faster, the noise of a time. */
 enum { PREFERENCE = 10000 };
 
+/* The choice as offers have it: the number of segments follows from costs fitted here. */
+static struct choice offered(struct choice c)
+{
+	const int axis = c.kernel->space->formula_axis;
+	if (axis >= 0)
+		c.config.v[axis] = SEGMENTS_FITTED;
+	return c;
+}
+
 int kept_choices(const struct forest *kept, enum decision decision, struct choice out[MAX_IDS])
 {
 	const struct tree *t = &kept->tree[decision];
@@ -24,19 +33,20 @@ int kept_choices(const struct forest *kept, enum decision decision, struct choic
 			named[t->v[i].action] = 1;
 	for (int c = 0; c < kept->num_choices; c++)
 		if (named[c])
-			out[n++] = kept->choice[c];
+			out[n++] = offered(kept->choice[c]);
 	return n;
 }
 
 /* The column of a leaf's choice; -1: it has none. */
 static int column_of(const struct phase_fit *fit, const struct forest *kept, const struct node *leaf)
 {
-	int c = 0;
 	if (leaf->action < 0)
 		return -1;
-	while (c < fit->m->cols && !choice_same(&kept->choice[leaf->action], &fit->cheapest.choice[c]))
-		c++;
-	return c < fit->m->cols ? c : -1;
+	const struct choice named = offered(kept->choice[leaf->action]);
+	for (int c = 0; c < fit->m->cols; c++)
+		if (choice_same(&named, &fit->cheapest.choice[c]))
+			return c;
+	return -1;
 }
 
 /* Sums over the rows of each node: [nodes][cols + 1], the costs of the columns, then the weight. */
