@@ -247,59 +247,6 @@ static void test_few_scenarios(void **state)
 	}
 }
 
-static int has_threshold(const struct tree *t, const struct node *v)
-{
-	for (int i = 0; i < t->n; i++)
-		if (t->v[i].feature == v->feature && t->v[i].threshold == v->threshold)
-			return 1;
-	return 0;
-}
-
-/* Prefill and decode tree with the borrowed thresholds and labels of own times. */
-static struct forest relabelled(struct data *own)
-{
-	struct limits limits = default_limits;
-	struct forest f;
-	limits.kept = &borrowed;
-	assert_true(forest_induce(&f, own, &limits));
-	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++)
-		for (int i = 0; i < f.tree[t].n; i++)
-			assert_true(f.tree[t].v[i].feature < 0 ||
-				    has_threshold(&borrowed.tree[t], &f.tree[t].v[i]));
-	return f;
-}
-
-/* Whether some choice of the rules differs from it at most in how SEGMENTS is made. */
-static int names_family(const struct forest *f, struct choice c)
-{
-	const int axis = c.kernel->space->formula_axis;
-	for (int i = 0; i < f->num_choices; i++) {
-		if (axis >= 0)
-			c.config.v[axis] = f->choice[i].config.v[axis];
-		if (choice_same(&f->choice[i], &c))
-			return 1;
-	}
-	return 0;
-}
-
-/* Where the other GPU's choices are the best, too, they stay; where not, others are named. */
-static void test_kept_trees(void **state)
-{
-	struct data *alike = slow_data(TRAIN, 1), *own = own_data(&second_gpu, TRAIN);
-	struct forest same = relabelled(alike), other = relabelled(own);
-	(void)state;
-	for (int i = 0; i < same.num_choices; i++)
-		assert_true(names_family(&borrowed, same.choice[i]));
-	const double before = world_slowdown(&second_gpu, &world, own, &borrowed, "heldout", NULL);
-	const double after = world_slowdown(&second_gpu, &world, own, &other, "heldout", NULL);
-	print_message("borrowed %.4f, with new labels %.4f\n", before, after);
-	assert_true(before > 1.02 && after - 1 < 0.7 * (before - 1));
-	forest_free(&same);
-	forest_free(&other);
-	data_free(alike);
-	data_free(own);
-}
-
 static void test_header(void **state)
 {
 	struct data *own = own_data(&second_gpu, FEW), *d = data_transfer(own, prior);
@@ -448,7 +395,6 @@ int main(void)
 		cmocka_unit_test(test_prefills_follow_decodes),
 		cmocka_unit_test(test_slow_kernel),
 		cmocka_unit_test(test_few_scenarios),
-		cmocka_unit_test(test_kept_trees),
 		cmocka_unit_test(test_header),
 		cmocka_unit_test(test_wrong_is_forbidden),
 		cmocka_unit_test(test_binary_is_forbidden),
