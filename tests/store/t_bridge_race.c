@@ -51,6 +51,34 @@ static void slower(void **state)
 	assert_string_equal(ask("slow.sqlite", "SELECT count(*) FROM bridge"), "0;");
 }
 
+/* A later source is raced on the batches of rows that a stored bridge leads from. */
+static void follows_bridges(void **state)
+{
+	char first[33], later[33];
+	(void)state;
+	struct store *s = measured_more("slow", "chain.sqlite", "cpu", cpu_arch, 9);
+	identity_in("slow", first);
+	identity_in("renamed", later);
+	const struct store_bridge b = { .kernel = "qblock",
+					.old = first,
+					.today = later,
+					.arch = cpu_arch,
+					.flags = "",
+					.how = "race",
+					.gpu = "cpu",
+					.toolkit = "cc",
+					.commit = "abc",
+					.mean = 1,
+					.p95 = 0.001 };
+	assert_true(store_add_bridge(s, &b));
+	store_close(s);
+	assert_int_equal(bridge(arguments("chain.sqlite", "--race --batches 3 --from renamed")), 0);
+	char *line = strstr(out, later);
+	assert_non_null(line);
+	*strchr(line, '\n') = '\0';
+	assert_non_null(strstr(line, "\t3\t")); /* batches */
+}
+
 /* A wrong choice is not raced. */
 static void wrong(void **state)
 {
@@ -175,7 +203,8 @@ static void counted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(raced),     cmocka_unit_test(slower), cmocka_unit_test(wrong),
+		cmocka_unit_test(raced),     cmocka_unit_test(slower), cmocka_unit_test(follows_bridges),
+		cmocka_unit_test(wrong),
 		cmocka_unit_test(no_device), cmocka_unit_test(judged), cmocka_unit_test(counted),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
