@@ -55,7 +55,8 @@ static int leads_to(struct store *store, const struct built_source *one, const s
 	return found;
 }
 
-static int names(const struct bridges *b, const struct candidate_cell *c, const struct old_source *s)
+static int names(const struct bridges *b, const struct candidate_cell *c,
+		 const struct old_source *s)
 {
 	char flags[MAX_FLAGS];
 	const char *sources = c->cell.sources;

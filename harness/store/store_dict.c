@@ -250,7 +250,6 @@ int store_next_sources(struct store *s, const struct built_source *b, struct bui
 	return n;
 }
 
-
 /* The best freshness over all chains of bridges. */
 static enum freshness freshness_of(struct store *s, const struct built_source *b, int steps_left)
 {

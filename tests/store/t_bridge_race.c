@@ -203,9 +203,10 @@ static void counted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(raced),     cmocka_unit_test(slower), cmocka_unit_test(follows_bridges),
-		cmocka_unit_test(wrong),
-		cmocka_unit_test(no_device), cmocka_unit_test(judged), cmocka_unit_test(counted),
+		cmocka_unit_test(raced),           cmocka_unit_test(slower),
+		cmocka_unit_test(follows_bridges), cmocka_unit_test(wrong),
+		cmocka_unit_test(no_device),       cmocka_unit_test(judged),
+		cmocka_unit_test(counted),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("bridge_race", tests, make_folder, remove_folder);

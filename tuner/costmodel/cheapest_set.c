@@ -90,7 +90,8 @@ static int take_given(const struct offers *k, char *in, const struct choice *giv
 	int n = 0;
 	for (int i = 0; i < k->num_offers; i++)
 		for (int g = 0; g < num_given && !in[i]; g++)
-			if (choice_same(&k->offer[i].choice, &given[g]) && is_fitted(k, &k->offer[i]))
+			if (choice_same(&k->offer[i].choice, &given[g]) &&
+			    is_fitted(k, &k->offer[i]))
 				in[i] = GIVEN, n++;
 	return n;
 }
@@ -216,8 +217,7 @@ static int fit_offers(struct offers *k)
 }
 
 int cheapest_set_find(struct cheapest_set *out, const struct data *d, const struct matrix *m,
-		      const struct matrix *few, int most, const struct choice *given,
-		      int num_given)
+		      const struct matrix *few, int most, const struct choice *given, int num_given)
 {
 	struct offers k = {
 		.d = d, .m = m, .few = few, .phase = few ? PHASE_PREFILL : PHASE_DECODE

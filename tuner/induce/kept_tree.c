@@ -38,7 +38,8 @@ int kept_choices(const struct forest *kept, enum decision decision, struct choic
 }
 
 /* The column of a leaf's choice; -1: it has none. */
-static int column_of(const struct phase_fit *fit, const struct forest *kept, const struct node *leaf)
+static int column_of(const struct phase_fit *fit, const struct forest *kept,
+		     const struct node *leaf)
 {
 	if (leaf->action < 0)
 		return -1;
@@ -63,8 +64,8 @@ static long long *sum_nodes(const struct tree *t, const struct matrix *m)
 	for (int i = t->n - 1; sum && i >= 0; i--) { /* a node comes before those below */
 		const struct node *v = &t->v[i];
 		for (size_t c = 0; v->feature >= 0 && c < width; c++)
-			sum[(size_t)i * width + c] = sum[(size_t)v->below * width + c] +
-						     sum[(size_t)v->above * width + c];
+			sum[(size_t)i * width + c] =
+			    sum[(size_t)v->below * width + c] + sum[(size_t)v->above * width + c];
 	}
 	return sum;
 }
