@@ -219,21 +219,21 @@ static int has_prior(const struct tune *t)
 static const struct step {
 	const char *name;
 	int (*run)(struct tune *, double seconds);
-	int (*applies)(const struct tune *); /* NULL: always */
-	int learns;                /* from all times so far, before its share is computed */
-	double share[NUM_PRESETS]; /* smoke, quick, full */
+	int learns; /* from all times so far, before its share is computed */
+	/* smoke, quick, full; without and with another GPU's times to begin from */
+	double share[2][NUM_PRESETS];
 } steps[] = {
-	{ "survey", survey, has_prior, 0, { 0.40, 0.40, 0.30 } },
-	{ "races", races, NULL, 0, { 0.22, 0.12, 0.20 } },
-	{ "fill", fill, NULL, 1, { 0, 0.10, 0.10 } },
-	{ "gate", gate, NULL, 1, { 0.24, 0.22, 0.25 } },
-	{ "judge", judge, NULL, 0, { 0.14, 0.16, 0.15 } },
+	{ "survey", survey, 0, { { 0, 0, 0 }, { 0.40, 0.40, 0.30 } } },
+	{ "races", races, 0, { { 0.40, 0.45, 0.45 }, { 0.22, 0.12, 0.20 } } },
+	{ "fill", fill, 1, { { 0, 0.12, 0.12 }, { 0, 0.10, 0.10 } } },
+	{ "gate", gate, 1, { { 0.36, 0.25, 0.25 }, { 0.24, 0.22, 0.25 } } },
+	{ "judge", judge, 0, { { 0.24, 0.18, 0.18 }, { 0.14, 0.16, 0.15 } } },
 };
 static const double whole_s[NUM_PRESETS] = { 60, 240, 1080 };
 
 static double share_of(const struct tune *t, size_t i)
 {
-	return steps[i].applies && !steps[i].applies(t) ? 0 : steps[i].share[t->o->preset];
+	return steps[i].share[has_prior(t)][t->o->preset];
 }
 
 static double seconds_for(const struct tune *t, size_t step)
