@@ -43,20 +43,9 @@ static int runs(const struct choice *c, const struct old_source *s)
 	return c->kernel == s->kernel;
 }
 
-/* Whether this is the source, or stored bridges lead to it. */
-static int leads_to(struct store *store, const struct built_source *one, const struct old_source *s,
-		    int most)
-{
-	struct built_source next[LONGEST_CHAIN];
-	int found = !strcmp(one->kernel, s->name) && !strcmp(one->hash, s->identity);
-	const int n = found || !most ? 0 : store_next_sources(store, one, next, LONGEST_CHAIN);
-	for (int i = 0; i < n && !found; i++)
-		found = leads_to(store, &next[i], s, most - 1);
-	return found;
-}
-
-static int names(const struct bridges *b, const struct candidate_cell *c,
-		 const struct old_source *s)
+/* Whether the cell ran the source, or an earlier one from which stored bridges lead to it. */
+static int has_source(const struct bridges *b, const struct candidate_cell *c,
+		      const struct old_source *s)
 {
 	char flags[MAX_FLAGS];
 	const char *sources = c->cell.sources;
@@ -64,7 +53,7 @@ static int names(const struct bridges *b, const struct candidate_cell *c,
 	int found = 0;
 	binary_flags(flags, sizeof flags, c->choice.kernel, &c->choice.config, &c->cell.shape);
 	while (!found && next_source(&sources, &one))
-		found = leads_to(b->store, &one, s, LONGEST_CHAIN);
+		found = store_source_leads_to(b->store, &one, s->name, s->identity);
 	return found;
 }
 
@@ -105,7 +94,8 @@ static int gather(void *arg, const struct store_cell *cell)
 		return 1;
 	for (int i = 0; i < r->bridges->n; i++) {
 		const struct old_source *s = &r->bridges->v[i];
-		if (s->root && runs(&c.choice, s) && names(r->bridges, &c, s) && !keep(r, i, &c))
+		if (s->root && runs(&c.choice, s) && has_source(r->bridges, &c, s) &&
+		    !keep(r, i, &c))
 			return 0;
 	}
 	return 1;

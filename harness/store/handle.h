@@ -163,10 +163,13 @@ struct built_source {
 int next_source(const char **sources, struct built_source *);
 /* Its freshness against today's source of that kernel. */
 enum freshness store_source_today(struct store *, const struct built_source *);
-enum { LONGEST_CHAIN = 32 }; /* of bridges */
 /* The sources that a stored bridge leads to from this one, `most` at most; their number. */
 int store_next_sources(struct store *, const struct built_source *, struct built_source *to,
 		       int most);
+/* Whether a source that needs a bridge is that of this kernel and hash, or stored bridges lead from it
+ * to that one. */
+int store_source_leads_to(struct store *, const struct built_source *, const char *kernel,
+			  const char *hash);
 
 /* ---- legacy_sources.c ------------------------------------------------------------------- */
 /* The sources behind an old hash (legacy_sources.def). */

@@ -55,6 +55,17 @@ static void want_source(struct store *s, struct wanting *w, const struct built_s
 		want_source(s, w, &next[i]);
 }
 
+int store_source_leads_to(struct store *s, const struct built_source *from, const char *kernel,
+			  const char *hash)
+{
+	struct wanting w = { 0 };
+	int found = 0;
+	want_source(s, &w, from);
+	for (int i = 0; i < w.n && !found; i++)
+		found = !strcmp(w.v[i].kernel, kernel) && !strcmp(w.v[i].hash, hash);
+	return found;
+}
+
 static void want(struct store *s, struct wanting *w, const struct dict *d, long long build)
 {
 	const struct dict_build *b = &d->build[build];

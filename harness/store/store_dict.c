@@ -250,6 +250,8 @@ int store_next_sources(struct store *s, const struct built_source *b, struct bui
 	return n;
 }
 
+enum { LONGEST_CHAIN = 32 };
+
 /* The best freshness over all chains of bridges. */
 static enum freshness freshness_of(struct store *s, const struct built_source *b, int steps_left)
 {

@@ -21,6 +21,23 @@ static void raced(void **state)
 	assert_string_equal(ask("raced.sqlite", "SELECT count(*) FROM bridge"), "0;");
 }
 
+/* Stores that both sources were equally fast on a GPU. */
+static void add_race(struct store *s, const char *old, const char *today, const char *gpu)
+{
+	const struct store_bridge b = { .kernel = "qblock",
+					.old = old,
+					.today = today,
+					.arch = cpu_arch,
+					.flags = "",
+					.how = "race",
+					.gpu = gpu,
+					.toolkit = "cc",
+					.commit = "abc",
+					.mean = 1,
+					.p95 = 0.001 };
+	assert_true(store_add_bridge(s, &b));
+}
+
 /* Another GPU's race no longer counts when the rows' own device disagrees. */
 static void slower(void **state)
 {
@@ -30,18 +47,7 @@ static void slower(void **state)
 	struct store *s = measured_more("slow", "slow.sqlite", "cpu", cpu_arch, 9);
 	identity_in("slow", old);
 	assert_true(source_identity(c.kernel, today));
-	const struct store_bridge b = { .kernel = "qblock",
-					.old = old,
-					.today = today,
-					.arch = cpu_arch,
-					.flags = "",
-					.how = "race",
-					.gpu = "other",
-					.toolkit = "cc",
-					.commit = "abc",
-					.mean = 1,
-					.p95 = 0.001 };
-	assert_true(store_add_bridge(s, &b));
+	add_race(s, old, today, "other");
 	assert_string_equal(freshness(s, "cpu"), "333333333333");
 	store_close(s);
 	assert_int_equal(bridge(arguments("slow.sqlite", "--race --batches 12 --from slow")), 0);
@@ -59,18 +65,7 @@ static void follows_bridges(void **state)
 	struct store *s = measured_more("slow", "chain.sqlite", "cpu", cpu_arch, 9);
 	identity_in("slow", first);
 	identity_in("renamed", later);
-	const struct store_bridge b = { .kernel = "qblock",
-					.old = first,
-					.today = later,
-					.arch = cpu_arch,
-					.flags = "",
-					.how = "race",
-					.gpu = "cpu",
-					.toolkit = "cc",
-					.commit = "abc",
-					.mean = 1,
-					.p95 = 0.001 };
-	assert_true(store_add_bridge(s, &b));
+	add_race(s, first, later, "cpu");
 	store_close(s);
 	assert_int_equal(bridge(arguments("chain.sqlite", "--race --batches 3 --from renamed")), 0);
 	char *line = strstr(out, later);
