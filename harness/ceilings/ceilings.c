@@ -10,7 +10,7 @@
 
 enum { PLAYS = 7, READ_BYTES = 1 << 30, READS = 4 };
 
-/* Of a block: milliseconds, short of what makes a card throttle */
+/* A block's work. A launch takes milliseconds; cards get slower in longer ones. */
 static const double FLOPS = 0x1p31;
 
 /* The matrix step of ceilings.cu on a chip: the code's architecture, the flops of a step, and the

@@ -147,7 +147,7 @@ static void prefills_of_lone_heads_are_right(void **state)
 	}
 }
 
-/* The keys that the last Q block sees are fewer than 8, of a group whose other slots are not live. */
+/* The last Q block sees fewer than 8 keys, and other slots of their group of 8 are not live. */
 static void narrow_windows_are_right(void **state)
 {
 	static const int windows[] = { 1, 2, 3, 9 };

@@ -12,12 +12,12 @@
 #include "never_runs.h"
 
 __attribute__((unused)) static const attune_shape a_llama = { .num_query_heads = 32,
-				    .num_kv_heads = 8,
-				    .head_size = 128,
-				    .page_size = 16,
-				    .causal = 1,
-				    .dtype = ATTUNE_BF16,
-				    .kv_dtype = ATTUNE_BF16 };
+							      .num_kv_heads = 8,
+							      .head_size = 128,
+							      .page_size = 16,
+							      .causal = 1,
+							      .dtype = ATTUNE_BF16,
+							      .kv_dtype = ATTUNE_BF16 };
 
 /* What refuses() was told last. */
 static struct {
@@ -79,7 +79,8 @@ __attribute__((unused)) static int num_kernels(void)
 	return n;
 }
 
-__attribute__((unused)) static void refuse(const char *label, const attune_plugin *p, const char *line)
+__attribute__((unused)) static void refuse(const char *label, const attune_plugin *p,
+					   const char *line)
 {
 	const int before = num_kernels();
 	if (attune_register_plugin(p) != ATTUNE_INVALID)

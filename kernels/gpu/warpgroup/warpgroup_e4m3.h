@@ -85,9 +85,9 @@ DEVICE const unsigned char *first_row(const attune_args &a, const feed &f, int k
 
 /* ---- keys and values ---------------------------------------------------------------------- */
 
-/* The first key of the lane's group, limited to the sequence's live keys, so that its page exists, and
- * to the item's last. Not to the item's first key: with a window of few keys that group may reach
- * beyond the last, and clear_rows() leaves rows alone whose own keys are live. */
+/* The first key of the lane's group of 8. It stays within the sequence's live keys, whose pages exist,
+ * and below the item's end, but may lie before the item's first key: the first key's group in its
+ * place can have slots beyond the end, in rows that clear_rows() does not clear. */
 DEVICE int group_key(const item &i, int tile)
 {
 	const int key = tile * TILE_SIZE + min(lane_id(), TILE_SIZE / 8 - 1) * 8;
