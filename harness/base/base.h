@@ -15,6 +15,11 @@ enum {
 	EXIT_INTERRUPTED = 130
 };
 
+/* The text of a file as a string; paths are from the repository's root. */
+#define EMBED(name, file)                                                                          \
+	__asm__(".pushsection .rodata\n" #name ":\n.incbin \"" file "\"\n.byte 0\n.popsection\n"); \
+	extern const char name[];
+
 /* ---- utf8.c ------------------------------------------------------------------ */
 /* A copy with U+FFFD for each invalid byte; the caller frees it. NULL: no memory. */
 char *utf8_text(const char *text);

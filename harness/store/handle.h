@@ -27,11 +27,6 @@
 struct dict;
 struct scenario;
 
-/* The text of a file as a string; paths are from the repository's root. */
-#define EMBED(name, file)                                                                          \
-	__asm__(".pushsection .rodata\n" #name ":\n.incbin \"" file "\"\n.byte 0\n.popsection\n"); \
-	extern const char name[];
-
 // clang-format off
 enum query {
 	BEGIN, COMMIT, ROLLBACK,

@@ -12,10 +12,6 @@
 #include "tuner/compare/peers.h"
 #include <stdio.h>
 
-#define EMBED(name, file)                                                                          \
-	__asm__(".pushsection .rodata\n" #name ":\n.incbin \"" file "\"\n.byte 0\n.popsection\n"); \
-	extern const char name[];
-
 struct data;
 struct forest;
 struct scratch;

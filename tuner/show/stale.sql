@@ -1,0 +1,33 @@
+-- stale.sql - what `attune show --stale` asks: the newest rows of a database, counted by kernel, scenario
+-- set and split.
+
+-- A row each. scenario: its id. is_stale: measured with an older kernel source. us: NULL unless the row is
+-- ok. model, batch, variant: NULL unless the row is listed.
+CREATE TABLE cell(scenario, phase, pass, kernel, set_, split, us REAL, is_stale, model, page_size, batch, variant);
+
+-- The fastest row of each part (a scenario and phase): of the second pass, else of the first.
+CREATE VIEW fastest AS
+	SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY scenario, phase
+		ORDER BY pass = 'B' DESC, us, rowid) AS place FROM cell WHERE us IS NOT NULL AND pass <> 'E')
+	WHERE place = 1;
+-- The parts with a stale fastest row: measuring them again may change the pick. rows: their stale rows.
+CREATE VIEW doubtful AS
+	SELECT f.*, rows FROM fastest f JOIN (SELECT scenario, phase, sum(is_stale) AS rows FROM cell
+		GROUP BY scenario, phase) USING (scenario, phase)
+	WHERE f.is_stale;
+CREATE VIEW counts AS
+	SELECT c.kernel, c.set_ AS "set", c.split, c.rows, c.stale, ifnull(parts, 0) AS fastest,
+		ifnull(again, 0) AS rows_of_these
+	FROM (SELECT kernel, set_, split, count(*) AS rows, sum(is_stale) AS stale FROM cell
+		GROUP BY kernel, set_, split) c
+	LEFT JOIN (SELECT kernel, set_, split, count(*) AS parts, sum(rows) AS again FROM doubtful
+		GROUP BY kernel, set_, split) USING (kernel, set_, split)
+	ORDER BY fastest DESC, c.stale DESC, c.kernel, c.set_, c.split;
+-- Each stale row, those of doubtful parts first.
+CREATE VIEW listed AS
+	SELECT c.model, c.page_size, c.batch, c.phase, c.kernel, c.variant, c.pass, c.us AS median_us,
+		iif(c.pass = d.pass AND c.us <= d.us, 'yes', 'no') AS fastest, c.set_ AS "set", c.split,
+		sum(1) OVER (PARTITION BY c.scenario, c.phase) AS stale_rows_of_part
+	FROM cell c LEFT JOIN doubtful d USING (scenario, phase) WHERE c.is_stale
+	ORDER BY d.us IS NULL, stale_rows_of_part DESC, c.scenario, c.phase, fastest DESC, c.us IS NULL, c.us,
+		c.kernel, c.variant;
