@@ -22,12 +22,12 @@
 #include <string.h>
 
 struct options {
-	const char *gpu, *db, *out, *emit, *dump, *with;
+	const char *gpu, *db, *out, *emit, *with;
 	struct limits limits;
 	int check;
 };
 
-enum { OPT_CHECK = 256, OPT_LEAVES, OPT_VARIANTS, OPT_EMIT, OPT_DUMP, OPT_WITH };
+enum { OPT_CHECK = 256, OPT_LEAVES, OPT_VARIANTS, OPT_EMIT, OPT_WITH };
 
 // clang-format off
 static const struct argp_option rows[] = {
@@ -38,7 +38,6 @@ static const struct argp_option rows[] = {
 	{ "max-variants", OPT_VARIANTS, "N", 0, "Choices of each phase (12)", 0 },
 	{ "with", OPT_WITH, "NAMES", 0, "Leaves may also name these plug-ins: fa3,flashinfer_xqa (none)", 0 },
 	{ "check", OPT_CHECK, NULL, 0, "Write nothing; exit 1 with a diff if the file would change", 0 },
-	{ "dump-matrices", OPT_DUMP, "FOLDER", 0, "Write only the cost matrices, as TSV for other learners", 0 },
 	{ "emit", OPT_EMIT, "LANGUAGE", 0, "c, json, python or text (for ATTUNE_HEURISTICS) (c)", 0 },
 	{ 0 }
 };
@@ -66,7 +65,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_VARIANTS: o->limits.variants = count_arg(state, arg, 1, MAX_IDS / 2); return 0;
 	case OPT_WITH: o->with = arg; return 0;
 	case OPT_CHECK: o->check = 1; return 0;
-	case OPT_DUMP: o->dump = arg; return 0;
 	case OPT_EMIT:
 		if (strcmp(arg, "c") && strcmp(arg, "json") && strcmp(arg, "python") &&
 		    strcmp(arg, "text"))
@@ -380,10 +378,7 @@ int cmd_induce(int argc, char **argv)
 		data_free(d);
 		return EXIT_USAGE;
 	}
-	if (d->n)
-		done = o.dump ? dump_matrices(d, o.dump, &o.limits) : induce(d, &o, o.out);
-	else
-		done = d->stale && !o.dump && hold(d, &o, o.out, 0);
+	done = d->n ? induce(d, &o, o.out) : d->stale && hold(d, &o, o.out, 0);
 	data_free(d);
 	return done ? EXIT_DONE : EXIT_CHECK;
 }

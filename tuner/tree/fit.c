@@ -156,15 +156,14 @@ static void losses_join(struct losses *all, struct losses *of)
 	free(of);
 }
 
-/* Over the blockings first..last; and, unless that is NULL, the tree of all rows. */
-static int cross_validate(const struct matrix *m, const struct growth *how, int first, int last,
-			  struct losses *l, struct tree *whole)
+/* Fills the losses of all blockings, and grows the tree of all rows. */
+static int cross_validate(const struct matrix *m, const struct growth *how, struct losses *l,
+			  struct tree *whole)
 {
 	struct growing g = { .m = m, .how = how, .whole = whole };
 	int done = 1;
-	if (whole) /* the longest task starts first */
-		g.lot[g.n++] = (struct lot){ -1, 0 };
-	for (int b = first; b <= last; b++) {
+	g.lot[g.n++] = (struct lot){ -1, 0 }; /* the longest task starts first */
+	for (int b = 0; b < NUM_BLOCKINGS; b++) {
 		g.fold[b] = malloc(sizeof *g.fold[b] * (size_t)(m->rows + 1));
 		g.losses[b] = losses_new(l);
 		done = done && g.fold[b] && g.losses[b];
@@ -177,7 +176,7 @@ static int cross_validate(const struct matrix *m, const struct growth *how, int 
 		in_parallel(g.n, grow_one, &g);
 	for (int i = 0; i < g.n; i++)
 		done = done && !g.failed[i];
-	for (int b = first; b <= last; b++) {
+	for (int b = 0; b < NUM_BLOCKINGS; b++) {
 		losses_join(l, g.losses[b]);
 		free(g.fold[b]);
 	}
@@ -238,39 +237,8 @@ int tree_fit(struct tree *t, const struct matrix *m, const struct growth *how)
 	l.leaves = how->max_leaves < MAX_LEAVES ? how->max_leaves : MAX_LEAVES;
 	l.v = calloc((size_t)m->rows + 1, ((size_t)l.leaves + 1) * sizeof *l.v);
 	*t = (struct tree){ 0 };
-	done = l.v && cross_validate(m, how, 0, NUM_BLOCKINGS - 1, &l, t) &&
+	done = l.v && cross_validate(m, how, &l, t) &&
 	       prune_to(t, m, l.folds ? best_leaves(&l, how->rule) : l.leaves) && tree_tidy(t);
 	free(l.v);
-	return done;
-}
-
-int tree_curve(const struct matrix *m, const struct growth *how, int blocking, long long *trained,
-	       long long *held_out)
-{
-	struct losses l = { .rows = m->rows, .leaves = how->max_leaves };
-	const size_t stride = (size_t)l.leaves + 1;
-	struct losses own = l;
-	struct tree t = { 0 };
-	int *rows = matrix_rows(m), done;
-	l.v = calloc(((size_t)m->rows + 1) * stride, sizeof *l.v);
-	own.v = calloc(((size_t)m->rows + 1) * stride, sizeof *own.v);
-	done = rows && l.v && own.v && cross_validate(m, how, blocking, blocking, &l, &t);
-	for (int leaves = l.leaves; done && leaves > 0; leaves--) {
-		struct cut cut;
-		while (done && tree_leaves(&t) > leaves &&
-		       tree_cheapest_cut(&t, m, rows, m->rows, &cut))
-			done = tree_apply_cut(&t, m, rows, m->rows, &cut);
-		if (done)
-			add_losses(&own, &t, m, rows, m->rows, leaves);
-		trained[leaves] = held_out[leaves] = 0;
-		for (size_t r = 0; r < (size_t)m->rows; r++) {
-			trained[leaves] += own.v[r * stride + (size_t)leaves];
-			held_out[leaves] += l.v[r * stride + (size_t)leaves];
-		}
-	}
-	tree_free(&t);
-	free(rows);
-	free(l.v);
-	free(own.v);
 	return done;
 }

@@ -126,9 +126,5 @@ int tree_fit(struct tree *, const struct matrix *, const struct growth *);
 /* Sets the fold of each row in a blocking: the rank of its block's value modulo the number of
  * folds. Returns that number; 0: all values are equal. */
 int matrix_folds(const struct matrix *, int blocking, int *fold);
-/* Sums of weight x cost by number of leaves, [max_leaves + 1]: of training rows, and of rows whose
- * fold was held out. 0 without memory. */
-int tree_curve(const struct matrix *, const struct growth *, int blocking, long long *trained,
-	       long long *held_out);
 
 #endif
