@@ -9,7 +9,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <cmocka.h>
-#include <time.h>
 
 static const int used[] = { ATTUNE_FEATURE_group,     ATTUNE_FEATURE_num_seqs,
 			    ATTUNE_FEATURE_max_seq,   ATTUNE_FEATURE_rows,

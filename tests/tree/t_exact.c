@@ -2,7 +2,7 @@
  * and columns, and threads, change nothing. */
 #include "matrix_features.h"
 
-enum { MOST_ROWS = 12, FEATURES = 3, LEVELS = 4, INSTANCES = 4000, MOST_DEPTH = 3 };
+enum { MOST_ROWS = 12, FEATURES = 3, LEVELS = 4, INSTANCES = 4000 };
 
 /* Few levels, equal rows, equal columns and ties are all common. */
 static struct matrix *random_matrix(unsigned long long *seed)
@@ -24,23 +24,30 @@ static struct matrix *random_matrix(unsigned long long *seed)
 	return m;
 }
 
-static struct exact_options random_options(unsigned long long *seed)
+struct options {
+	int depth, support;
+};
+
+static struct options random_options(unsigned long long *seed)
 {
-	static const long long lambdas[] = { 0, 0, 1, 5, 100, 1000 };
-	return (struct exact_options){ .depth = (int)(next_random(seed) % (MOST_DEPTH + 1)),
-				       .min_support = 1 + (int)(next_random(seed) % 3),
-				       .lambda = lambdas[next_random(seed) % COUNT(lambdas)] };
+	return (struct options){ .depth = (int)(next_random(seed) % (MAX_EXACT_DEPTH + 1)),
+				 .support = 1 + (int)(next_random(seed) % 3) };
+}
+
+static int exact(struct tree *t, const struct matrix *m, struct options o, int threads)
+{
+	return tree_exact(t, m, o.depth, o.support, threads);
 }
 
 /* ---- brute force ------------------------------------------------------------------ */
 struct best {
 	int known, leaves, feature; /* feature -1: a leaf */
-	long long objective, threshold;
+	long long cost, threshold;
 };
 struct brute {
 	const struct matrix *m;
-	const struct exact_options *o;
-	struct best memo[MOST_DEPTH + 1][1 << MOST_ROWS];
+	int support;
+	struct best memo[MAX_EXACT_DEPTH + 1][1 << MOST_ROWS];
 };
 
 static unsigned rows_below(const struct matrix *m, unsigned mask, int f, long long threshold)
@@ -64,28 +71,26 @@ static long long leaf_cost(const struct matrix *m, unsigned mask)
 	return best;
 }
 
-/* Of all trees up to a depth over the rows in `mask`: least objective, then fewest
+/* Of all trees up to a depth over the rows in `mask`: least cost, then fewest
  * leaves, then the first feature, then the lowest threshold. */
 static struct best brute(struct brute *b, unsigned mask, int depth)
 {
-	const int support = b->o->min_support;
 	struct best *best = &b->memo[depth][mask];
 	if (best->known)
 		return *best;
-	*best = (struct best){ 1, 1, -1, leaf_cost(b->m, mask) + b->o->lambda, 0 };
+	*best = (struct best){ 1, 1, -1, leaf_cost(b->m, mask), 0 };
 	for (int f = 0; depth && f < FEATURES; f++)
 		for (int t = 1; t < LEVELS; t++) {
 			const unsigned below = rows_below(b->m, mask, f, t);
-			if (!below || below == mask || __builtin_popcount(below) < support ||
-			    __builtin_popcount(mask & ~below) < support)
+			if (!below || below == mask || __builtin_popcount(below) < b->support ||
+			    __builtin_popcount(mask & ~below) < b->support)
 				continue;
 			const struct best l = brute(b, below, depth - 1);
 			const struct best r = brute(b, mask & ~below, depth - 1);
-			const long long objective = l.objective + r.objective;
+			const long long cost = l.cost + r.cost;
 			const int leaves = l.leaves + r.leaves;
-			if (objective < best->objective ||
-			    (objective == best->objective && leaves < best->leaves))
-				*best = (struct best){ 1, leaves, f, objective, t };
+			if (cost < best->cost || (cost == best->cost && leaves < best->leaves))
+				*best = (struct best){ 1, leaves, f, cost, t };
 		}
 	return *best;
 }
@@ -97,7 +102,7 @@ static void check_same(struct brute *b, const struct tree *t, int node, unsigned
 	const struct node *v = &t->v[node];
 	if (best.feature < 0) {
 		assert_int_equal(v->feature, -1);
-		assert_true(v->cost + b->o->lambda == best.objective);
+		assert_true(v->cost == best.cost);
 		return;
 	}
 	int feature_rank = 0; /* by features.def, as ties go */
@@ -116,27 +121,20 @@ static void test_exact_is_brute_force(void **state)
 	(void)state;
 	for (int i = 0; i < INSTANCES; i++) {
 		struct matrix *m = random_matrix(&seed);
-		const struct exact_options o = random_options(&seed);
-		struct certificate c;
+		const struct options o = random_options(&seed);
 		struct tree t;
 		memset(&b, 0, sizeof b);
 		b.m = m;
-		b.o = &o;
+		b.support = o.support;
 		const struct best best = brute(&b, (1u << m->rows) - 1, o.depth);
-		assert_true(tree_exact(&t, m, &o, &c));
-		assert_true(c.objective == best.objective);
-		assert_true(c.cost == walked_cost(&t, m));
-		assert_true(c.bound == c.objective && c.gap == 0);
+		assert_true(exact(&t, m, o, 0));
+		assert_true(tree_cost(&t, 0) == best.cost);
+		assert_true(walked_cost(&t, m) == best.cost);
 		assert_int_equal(tree_leaves(&t), best.leaves);
 		check_same(&b, &t, 0, (1u << m->rows) - 1, o.depth);
 		tree_free(&t);
 		matrix_free(m);
 	}
-}
-
-static long long objective_of(const struct tree *t, const struct exact_options *o)
-{
-	return tree_cost(t, 0) + o->lambda * tree_leaves(t);
 }
 
 static void test_exact_hybrid_leaf_are_in_that_order(void **state)
@@ -145,23 +143,17 @@ static void test_exact_hybrid_leaf_are_in_that_order(void **state)
 	(void)state;
 	for (int i = 0; i < INSTANCES; i++) {
 		struct matrix *m = random_matrix(&seed);
-		const struct exact_options o = random_options(&seed);
-		long long last = -1;
-		struct certificate c;
-		struct tree t;
-		assert_true(tree_exact(&t, m, &o, &c));
-		tree_free(&t);
-		for (int look = 3; look >= 1; look--) {
-			const struct growth how = { 8,    o.depth,  o.min_support,
-						    look, o.lambda, SIZE_MOST,
-						    0 };
-			assert_true(tree_grow(&t, m, NULL, m->rows, &how));
-			assert_true(c.objective <= objective_of(&t, &o));
-			assert_true(look != 3 || c.objective == objective_of(&t, &o));
-			last = objective_of(&t, &o);
-			tree_free(&t);
-		}
-		assert_true(last <= leaf_cost(m, (1u << m->rows) - 1) + o.lambda);
+		const struct options o = random_options(&seed);
+		const struct growth how = { .max_leaves = 8,
+					    .max_depth = o.depth,
+					    .min_support = o.support };
+		struct tree best, hybrid;
+		assert_true(exact(&best, m, o, 0));
+		assert_true(tree_grow(&hybrid, m, NULL, m->rows, &how));
+		assert_true(tree_cost(&best, 0) <= tree_cost(&hybrid, 0));
+		assert_true(tree_cost(&hybrid, 0) <= leaf_cost(m, (1u << m->rows) - 1));
+		tree_free(&best);
+		tree_free(&hybrid);
 		matrix_free(m);
 	}
 }
@@ -204,10 +196,9 @@ static void test_order_of_rows_and_columns_does_not_matter(void **state)
 	(void)state;
 	for (int i = 0; i < INSTANCES / 4; i++) {
 		struct matrix *m = random_matrix(&seed), *p = permuted(m, &seed);
-		const struct exact_options o = random_options(&seed);
-		struct certificate c;
+		const struct options o = random_options(&seed);
 		struct tree a, b;
-		assert_true(tree_exact(&a, m, &o, &c) && tree_exact(&b, p, &o, &c));
+		assert_true(exact(&a, m, o, 0) && exact(&b, p, o, 0));
 		check_same_splits(&a, 0, &b, 0);
 		tree_free(&a);
 		tree_free(&b);
@@ -222,14 +213,9 @@ static void test_threads_do_not_show(void **state)
 	(void)state;
 	for (int i = 0; i < INSTANCES / 8; i++) {
 		struct matrix *m = random_matrix(&seed);
-		struct exact_options o = random_options(&seed);
-		struct certificate c, d;
+		const struct options o = random_options(&seed);
 		struct tree a, b;
-		o.threads = 1;
-		assert_true(tree_exact(&a, m, &o, &c));
-		o.threads = 3;
-		assert_true(tree_exact(&b, m, &o, &d));
-		assert_true(c.objective == d.objective && c.bound == d.bound);
+		assert_true(exact(&a, m, o, 1) && exact(&b, m, o, 3));
 		check_same_splits(&a, 0, &b, 0);
 		tree_free(&a);
 		tree_free(&b);

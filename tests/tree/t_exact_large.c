@@ -1,9 +1,4 @@
-/* t_exact_large.c - the exact solver on larger instances: bounds hold when time runs out, and depth 3 is
- * the best of all roots.
- *
- *   t_exact_large --bench [ROWS FEATURES COLUMNS DEPTH LEVELS SECONDS KIND]
- *
- * times it instead (not run by make test). */
+/* t_exact_large.c - the exact solver on larger instances: depth 3 is the best of all roots. */
 #include "matrix_features.h"
 
 /* ---- larger ones ------------------------------------------------------------------- */
@@ -80,33 +75,6 @@ static struct matrix *large_matrix(int rows, int features, int cols, int levels,
 	return m;
 }
 
-/* Time runs out at once, or soon: the bounds of the optimum must still hold. */
-static void test_time_limits_keep_the_bounds(void **state)
-{
-	static const double seconds[] = { 1e-9, 1e-3, 5e-3 };
-	(void)state;
-	for (int kind = 0; kind < 2; kind++)
-		for (unsigned seed = 1; seed <= 4; seed++) {
-			struct matrix *m = large_matrix(80, 6, 6, 12, kind, seed);
-			struct exact_options o = { .depth = 3, .min_support = seed % 3 };
-			struct certificate full, c;
-			struct tree t;
-			assert_true(tree_exact(&t, m, &o, &full));
-			tree_free(&t);
-			assert_true(full.gap == 0);
-			for (size_t i = 0; i < COUNT(seconds); i++) {
-				o.seconds = seconds[i];
-				assert_true(tree_exact(&t, m, &o, &c));
-				assert_true(c.bound <= full.objective);
-				assert_true(full.objective <= c.objective);
-				assert_true(c.cost == walked_cost(&t, m));
-				assert_true((c.gap == 0) == (c.bound == c.objective));
-				tree_free(&t);
-			}
-			matrix_free(m);
-		}
-}
-
 /* Depth 3 over 120 rows by every root split and the exact depth 2 below it. */
 static void test_depth_3_is_the_best_of_all_roots(void **state)
 {
@@ -114,9 +82,9 @@ static void test_depth_3_is_the_best_of_all_roots(void **state)
 	for (int kind = 0; kind < 2; kind++)
 		for (int support = 1; support <= 9; support += 4) {
 			struct matrix *m = large_matrix(120, 5, 6, 10, kind, 7);
-			const struct exact_options o = { .depth = 3, .min_support = support };
-			const struct growth below = { 8, 2, support, 2, 0, SIZE_MOST, 0 };
-			struct certificate c;
+			const struct growth below = { .max_leaves = 8,
+						      .max_depth = 2,
+						      .min_support = support };
 			struct tree t;
 			int rows[120];
 			long long best = -1;
@@ -141,43 +109,18 @@ static void test_depth_3_is_the_best_of_all_roots(void **state)
 					}
 					best = best < 0 || sum < best ? sum : best;
 				}
-			assert_true(tree_exact(&t, m, &o, &c));
-			assert_true(c.cost == best && c.bound == best);
+			assert_true(tree_exact(&t, m, 3, support, 2));
+			assert_true(tree_cost(&t, 0) == best && walked_cost(&t, m) == best);
 			tree_free(&t);
 			matrix_free(m);
 		}
 }
 
-static int bench(int argc, char **argv)
-{
-	int v[] = { 1000, 12, 32, 3, 30, 0, 0 };
-	for (int i = 2; i < argc && i - 2 < (int)COUNT(v); i++)
-		v[i - 2] = atoi(argv[i]);
-	struct matrix *m = large_matrix(v[0], v[1], v[2], v[4], v[6], 1);
-	const struct exact_options o = { .depth = v[3], .min_support = 1, .seconds = v[5] };
-	struct certificate c;
-	struct timespec cpu;
-	struct tree t;
-	const int done = tree_exact(&t, m, &o, &c);
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-	printf("%d x %d x %d, %d levels, %s, depth %d: cost %lld, bound %lld, gap %.4f, %d leaves, "
-	       "%lld sets, %.3f s, %.3f s of CPU\n",
-	       v[0], v[1], v[2], v[4], v[6] ? "random" : "latencies", v[3], c.cost, c.bound, c.gap,
-	       tree_leaves(&t), c.nodes, c.seconds,
-	       (double)cpu.tv_sec + 1e-9 * (double)cpu.tv_nsec);
-	tree_free(&t);
-	matrix_free(m);
-	return !done;
-}
-
-int main(int argc, char **argv)
+int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_time_limits_keep_the_bounds),
 		cmocka_unit_test(test_depth_3_is_the_best_of_all_roots),
 	};
-	if (argc > 1 && !strcmp(argv[1], "--bench"))
-		return bench(argc, argv);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ static long long walked_cost(const struct tree *t, const struct matrix *m)
 
 static long long grown_cost(const struct matrix *m, int depth)
 {
-	const struct growth how = { 100, depth, 1, 0, 0, SIZE_MOST, 0 };
+	const struct growth how = { .max_leaves = 100, .max_depth = depth, .min_support = 1 };
 	struct tree t;
 	assert_true(tree_grow(&t, m, NULL, m->rows, &how));
 	const long long cost = tree_cost(&t, 0);
@@ -148,7 +148,7 @@ static void test_order_of_rows_and_columns_does_not_matter(void **state)
 static void test_no_leaf_takes_what_a_row_forbids(void **state)
 {
 	struct matrix *m = matrix_new(4, 2);
-	const struct growth how = { 8, 3, 1, 0, 0, SIZE_MOST, 0 };
+	const struct growth how = { .max_leaves = 8, .max_depth = 3, .min_support = 1 };
 	struct tree t;
 	(void)state;
 	for (int r = 0; r < 4; r++) {
@@ -179,9 +179,10 @@ static void test_a_feature_is_split_first(void **state)
 		m->cost[2 * r + (r < 8)] = 1000;
 	}
 	for (int first = 0; first < 2; first++) {
-		const struct growth how = {
-			8, 3, 2, 0, 0, SIZE_MOST, first ? 1 + ATTUNE_FEATURE_head_size : 0
-		};
+		const struct growth how = { .max_leaves = 8,
+					    .max_depth = 3,
+					    .min_support = 2,
+					    .apart = first ? 1 + ATTUNE_FEATURE_head_size : 0 };
 		struct tree t;
 		assert_true(tree_grow(&t, m, NULL, 16, &how));
 		assert_int_equal(t.v[0].feature,
@@ -198,7 +199,7 @@ static void test_support_is_kept(void **state)
 	(void)state;
 	for (int i = 0; i < 300; i++) {
 		struct matrix *m = random_matrix(&seed);
-		const struct growth how = { 100, 5, 3, 0, 0, SIZE_MOST, 0 };
+		const struct growth how = { .max_leaves = 100, .max_depth = 5, .min_support = 3 };
 		struct tree t;
 		assert_true(tree_grow(&t, m, NULL, m->rows, &how));
 		for (int n = 0; n < t.n; n++)
@@ -213,7 +214,7 @@ static void test_cross_validation_keeps_the_signal_only(void **state)
 {
 	unsigned long long seed = 5;
 	struct matrix *m = matrix_new(200, 3);
-	const struct growth how = { 30, 8, 2, 0, 0, SIZE_MOST, 0 };
+	const struct growth how = { .max_leaves = 30, .max_depth = 8, .min_support = 2 };
 	struct tree t;
 	(void)state;
 	for (int r = 0; r < m->rows; r++) {

@@ -22,7 +22,7 @@ static struct instance make(unsigned long long *seed)
 	struct instance x = { .m = matrix_new(ROWS, cols),
 			      .groups = 1 + (int)(next_random(seed) % (unsigned)cols),
 			      .epsilon = epsilons[next_random(seed) % COUNT(epsilons)] };
-	const struct growth how = { 16, 4, 1, 2, 0, SIZE_MOST, 0 };
+	const struct growth how = { .max_leaves = 16, .max_depth = 4, .min_support = 1 };
 	assert_non_null(x.m);
 	for (int r = 0; r < ROWS; r++) {
 		x.m->weight[r] = 1 + (int)(next_random(seed) % 3);
@@ -109,7 +109,7 @@ static void test_fewest_then_cheapest(void **state)
 static void test_equal_siblings_become_one(void **state)
 {
 	static const int cost[3][3] = { { 9, 10, 999 }, { 999, 10, 10 }, { 999, 999, 10 } };
-	const struct growth how = { 8, 3, 1, 2, 0, SIZE_MOST, 0 };
+	const struct growth how = { .max_leaves = 8, .max_depth = 3, .min_support = 1 };
 	struct matrix *m = matrix_new(3, 3);
 	struct tree t;
 	(void)state;
@@ -134,7 +134,7 @@ static void test_equal_siblings_become_one(void **state)
 /* More leaves than a word has bits: left alone. */
 static void test_large_trees_stay(void **state)
 {
-	const struct growth how = { 99, 80, 1, 2, 0, SIZE_MOST, 0 };
+	const struct growth how = { .max_leaves = 99, .max_depth = 80, .min_support = 1 };
 	struct matrix *m = matrix_new(80, 80);
 	struct tree t;
 	(void)state;

@@ -43,16 +43,14 @@ static double per_weight(const struct matrix *m, long long cost)
 /* Compares our method with the exact best tree of CERTIFIED levels. */
 static int certify(struct phase_fit *fit)
 {
-	const struct exact_options best = { .depth = CERTIFIED,
-					    .min_support = min_support(fit->m) };
-	const struct growth how = { 1 << CERTIFIED, CERTIFIED, min_support(fit->m), 0, 0,
-				    SIZE_MOST,      0 };
-	struct certificate certificate;
+	const struct growth how = { .max_leaves = 1 << CERTIFIED,
+				    .max_depth = CERTIFIED,
+				    .min_support = min_support(fit->m) };
 	struct tree t = { 0 };
-	int done = tree_exact(&t, fit->m, &best, &certificate);
-	tree_free(&t);
+	int done = tree_exact(&t, fit->m, CERTIFIED, how.min_support, 0);
 	if (done)
-		fit->making.exact = per_weight(fit->m, certificate.cost);
+		fit->making.exact = per_weight(fit->m, tree_cost(&t, 0));
+	tree_free(&t);
 	done = done && tree_grow(&t, fit->m, NULL, fit->m->rows, &how);
 	if (done)
 		fit->making.method = per_weight(fit->m, tree_cost(&t, 0));
@@ -90,8 +88,11 @@ static int grow_phase(struct phase_fit *fit, enum decision decision, const struc
 	const int leaves = fit->with_estimates && limits->leaves_with_estimates
 			       ? limits->leaves_with_estimates
 			       : limits->leaves;
-	const struct growth how = { leaves, MAX_DEPTH, min_support(fit->m),         0,
-				    0,      SIZE_MOST, 1 + ATTUNE_FEATURE_head_size };
+	const struct growth how = { .max_leaves = leaves,
+				    .max_depth = MAX_DEPTH,
+				    .min_support = min_support(fit->m),
+				    .rule = SIZE_MOST,
+				    .apart = 1 + ATTUNE_FEATURE_head_size };
 	if (fit->with_estimates && limits->kept && limits->kept->tree[decision].n > 1)
 		return fit_kept_tree(fit, limits->kept, decision);
 	if (!fit->with_estimates)

@@ -3,9 +3,8 @@
  * The trees are "policy trees" over per-instance costs (Zhou, Athey, Wager 2023; policytree). The
  * search combines two papers:
  *   - STreeD, van der Linden, de Weerdt, Demirovic 2023, arXiv 2305.19706, sections 4.2-4.4. Costs
- *     of subtrees add up, so the answer depends only on the rows and the depth; memo.c stores it
- *     under a 128-bit Zobrist hash. The similarity bound relates sets that differ by a few rows.
- *     depth2.c is the depth-2 step.
+ *     of subtrees add up, so the answer depends only on the rows and the depth. The similarity
+ *     bound relates sets that differ by a few rows. depth2.c is the depth-2 step.
  *   - ConTree, Brita, van der Linden, Demirovic 2025, arXiv 2501.07903, section 4.2. Thresholds
  *     come in bisection order; the answers at the ends of an interval bound all thresholds between.
  *     The paper counts errors. The bound holds for any non-negative cost: a tree costs no more on a
@@ -20,8 +19,6 @@
  * Ties go to fewer leaves, then at each node to the first feature and the lowest threshold. A bound
  * prunes a tie only if it would lose, so the answer does not depend on the order of search. */
 #include "solver.h"
-#include "harness/base/base.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,13 +134,6 @@ static void try_children(struct search *x, int f, int rank, struct half side[2],
 	const int below = view_divide(s, x->v, f, rank, rows);
 	const int n[2] = { below, x->v->n - below };
 	const int first = n[1] > n[0];
-	for (int k = 0; k < 2; k++) {
-		const struct answer *known = recall(s, rows + (k ? below : 0), n[k], x->depth - 1);
-		if (known) {
-			raise_to(&side[k].relaxed, known->relaxed);
-			raise_to(&side[k].lower, known->lower);
-		}
-	}
 	for (int i = 0; i < 2; i++) {
 		const int k = i ? !first : first;
 		if (side[0].lower + side[1].lower > limit)
@@ -206,7 +196,7 @@ static int middle_of(struct search *x, int f, const struct ends *e)
 	for (int a = e->lo + 1; a < e->hi; a++) {
 		bound_sides(x, f, e, a, side);
 		const int64_t bound = side[0].relaxed + side[1].relaxed;
-		if (x->s->late || bound > limit_at(x, f, rank[a])) {
+		if (bound > limit_at(x, f, rank[a])) {
 			note_bound(x, bound);
 			continue;
 		}
@@ -276,7 +266,6 @@ static void try_feature(struct search *x, int f)
 {
 	const struct view *v = x->v;
 	const int *below = &v->below[f * x->s->room], support = x->s->support;
-	const int64_t leaf = x->s->leaf;
 	int lo = -1, hi = v->u[f] - 1;
 	if (hi < 1)
 		return;
@@ -284,16 +273,16 @@ static void try_feature(struct search *x, int f)
 		lo++;
 	while (hi - 1 > lo && v->count - below[hi - 1] < support)
 		hi--;
-	const struct ends all = { lo, hi, { leaf, 0 }, { 0, leaf }, NULL, NULL };
+	const struct ends all = { lo, hi, { LEAF, 0 }, { 0, LEAF }, NULL, NULL };
 	x->tried[0] = v->u[f];
 	x->tried[1] = -1;
-	x->right_of_first = x->left_of_last = leaf;
+	x->right_of_first = x->left_of_last = LEAF;
 	sum_most(x, f);
 	bisect(x, f, &all);
 	if (lo >= 0)
-		lower_to(&x->best.relaxed, leaf + x->right_of_first);
+		lower_to(&x->best.relaxed, LEAF + x->right_of_first);
 	if (hi < v->u[f] - 1)
-		lower_to(&x->best.relaxed, x->left_of_last + leaf);
+		lower_to(&x->best.relaxed, x->left_of_last + LEAF);
 }
 
 /* Searches features in the order of their best single split, to find good trees early. */
@@ -321,7 +310,7 @@ void search_view(struct search *x, int depth, int64_t *table)
 	struct team *team = x->team;
 	solve_single(x->s, x->v, &x->best, by_feature);
 	for (x->depth = 2; x->depth <= depth; x->depth = x->depth < depth ? depth : depth + 1) {
-		x->best.relaxed = x->best.lower = least_of(x->v->total, x->s->d) + x->s->leaf;
+		x->best.relaxed = x->best.lower = least_of(x->v->total, x->s->d) + LEAF;
 		x->table = x->depth == depth ? table : NULL;
 		x->team = x->depth == depth ? team : NULL;
 		if (x->team)
@@ -339,22 +328,11 @@ static struct answer search(struct solver *s, const int *rows, int n, int depth,
 			    int64_t *table)
 {
 	struct search x = { .s = s, .v = &s->view[depth], .budget = budget, .table = table };
-	const struct answer *known = depth > 1 ? recall(s, rows, n, depth) : NULL;
-	const int64_t bounds[2] = { known ? known->relaxed : 0, known ? known->lower : 0 };
-	if (known && (known->solved || known->lower > budget))
-		return *known;
-	s->nodes++;
-	if (s->deadline > 0 && !(s->nodes % 64) && seconds_now() > s->deadline)
-		s->late = 1;
 	view_fill(s, &s->view[depth], rows, n);
-	const int64_t leaf = least_of(x.v->total, s->d) + s->leaf;
-	if (!depth || leaf <= 2 * s->leaf)
+	const int64_t leaf = least_of(x.v->total, s->d) + LEAF;
+	if (!depth || leaf <= 2 * LEAF)
 		return (struct answer){ leaf, leaf, leaf, -1, 0, 1 };
 	search_view(&x, depth, table);
-	raise_to(&x.best.relaxed, bounds[0]);
-	raise_to(&x.best.lower, bounds[1]);
-	if (depth > 1)
-		remember(s, rows, n, depth, &x.best);
 	return x.best;
 }
 

@@ -182,7 +182,7 @@ CLONES static void take_least(const struct solver *s, int u, int side, int count
 static void set_half(struct half *side, const struct solver *s, const int64_t *all,
 		     const int64_t least[2])
 {
-	const int64_t leaf = least_of(all, s->d) + s->leaf, twice = 2 * s->leaf;
+	const int64_t leaf = least_of(all, s->d) + LEAF, twice = 2 * LEAF;
 	side->relaxed = least[0] < leaf - twice ? least[0] + twice : leaf;
 	side->lower = least[1] < leaf - twice ? least[1] + twice : leaf;
 	side->solved = 1;
@@ -234,14 +234,14 @@ CLONES static int64_t cut(const int64_t *restrict x, const int64_t *restrict all
 void solve_single(const struct solver *s, const struct view *v, struct answer *answer,
 		  int64_t *by_feature)
 {
-	const int64_t leaf = least_of(v->total, s->d) + s->leaf;
+	const int64_t leaf = least_of(v->total, s->d) + LEAF;
 	*answer = (struct answer){ leaf, leaf, leaf, -1, 0, 1 };
 	for (int f = 0; f < s->p; f++) {
 		const int *below = &v->below[f * s->room];
 		int64_t least = leaf;
 		for (int a = 0; a + 1 < v->u[f]; a++) {
 			const int64_t *x = &v->prefix[(v->start[f] + (size_t)a) * (size_t)s->d];
-			const int64_t cost = cut(x, v->total, s->d) + 2 * s->leaf;
+			const int64_t cost = cut(x, v->total, s->d) + 2 * LEAF;
 			answer->relaxed = cost < answer->relaxed ? cost : answer->relaxed;
 			least = cost < least ? cost : least;
 			if (cost < answer->value && below[a] >= s->support &&

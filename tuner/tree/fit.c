@@ -3,9 +3,9 @@
  * held-out one would give its answer away. Rows are also held out alone, since most batches do lie
  * between measured ones.
  *
- * The default rule (enum size_rule) is the largest tree within one standard error of the least
- * loss: past its minimum the curve is flat, leaves are cheap, and the budget bounds them. Slowdowns
- * on rows held out of all this, five outer folds in each of the four blockings, 16 leaves, 12
+ * SIZE_MOST (enum size_rule) is the largest tree within one standard error of the least loss: past its
+ * minimum the curve is flat, leaves are cheap, and the budget bounds them. Slowdowns, also by the tree of
+ * least loss, on rows held out of all this, five outer folds in each of the four blockings, 16 leaves, 12
  * columns, H200 (93 prefill and 160 decode rows):
  *
  *             most    least   fewest
@@ -211,8 +211,6 @@ static int best_leaves(const struct losses *l, enum size_rule rule)
 	for (int i = 2; i <= l->leaves; i++)
 		if (compare(l, i, best, &error) < 0)
 			best = i;
-	if (rule == SIZE_LEAST)
-		return best;
 	while (leaves != best && compare(l, leaves, best, &error) > error)
 		leaves += step;
 	return leaves;

@@ -1,7 +1,7 @@
 /* grow.c - grows trees that minimise the total cost of choices, not the number of rows where the
  * choice is not the fastest.
  *
- * Each node takes the root split of the exact best tree of two (or three) levels over its rows
+ * Each node takes the root split of the exact best tree of two levels over its rows
  * (branch_and_bound.c); its halves are then searched in the same way. This is the "hybrid" tree of
  * policytree (Zhou, Athey, Wager 2023): any depth, in a fraction of the time of an exact tree. Ties
  * go to fewer leaves, the first feature in features.def, the lower threshold, the lower column. All
@@ -76,14 +76,14 @@ int tree_extract(struct tree *t, struct solver *s, const struct answer *root, in
 int tree_grow(struct tree *t, const struct matrix *m, const int *rows, int n,
 	      const struct growth *how)
 {
-	const int look = how->look ? how->look : 2;
+	enum { LOOK = 2 };
 	struct solver s;
-	struct grower g = { &s, t, look, how->apart };
+	struct grower g = { &s, t, LOOK, how->apart };
 	int *own = malloc(sizeof *own * (size_t)(n + 1)), done;
 	*t = (struct tree){ 0 };
 	for (int i = 0; own && i < n; i++)
 		own[i] = rows ? rows[i] : i;
-	done = own && solver_open(&s, m, own, n, look, how->min_support, how->lambda) &&
+	done = own && solver_open(&s, m, own, n, LOOK, how->min_support) &&
 	       grow_node(&g, s.all, s.n, how->max_depth, NULL) == 0 && tree_annotate(t, m, own, n);
 	if (own)
 		solver_close(&s);

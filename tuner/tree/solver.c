@@ -110,9 +110,9 @@ static int merge_rows(struct solver *s, int n, int *order, int *to)
 }
 
 /* The cost of a forbidden cell: more than all other cells together. */
-static int64_t forbidden_cost(const struct matrix *m, const int *rows, int n, int64_t leaves)
+static int64_t forbidden_cost(const struct matrix *m, const int *rows, int n)
 {
-	int64_t sum = leaves + 1;
+	int64_t sum = 1;
 	for (int i = 0; i < n; i++) {
 		int64_t most = 0;
 		for (int c = 0; c < m->cols; c++) {
@@ -152,13 +152,6 @@ static void finish_row(struct solver *s, int row, int cols)
 	for (int c = cols; c < s->d; c++)
 		cost[c] = cost[0]; /* padding: never below the row's minimum */
 	s->base += least;
-	uint64_t seed = (uint64_t)row + 1;
-	for (int h = 0; h < 2; h++) { /* splitmix64, Steele et al. 2014 */
-		uint64_t z = (seed += 0x9e3779b97f4a7c15u * (uint64_t)(h + 1));
-		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-		z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-		s->hash[row][h] = z ^ (z >> 31);
-	}
 }
 
 static int fill_costs(struct solver *s, const int *rows, int n, const int *to)
@@ -238,12 +231,11 @@ static int read_sample(struct solver *s, const int *rows, int n)
 }
 
 int solver_open(struct solver *s, const struct matrix *m, const int *rows, int n, int depth,
-		int support, long long lambda)
+		int support)
 {
 	const size_t k = (size_t)n + 1;
 	int *own = NULL, done;
 	*s = (struct solver){ .m = m, .support = support, .scale = 2ll << depth, .stride = n };
-	s->leaf = lambda * s->scale + 1;
 	if (!rows)
 		rows = own = matrix_rows(m);
 	s->feature = calloc(ATTUNE_NUM_FEATURES, sizeof *s->feature);
@@ -253,12 +245,11 @@ int solver_open(struct solver *s, const struct matrix *m, const int *rows, int n
 	s->most = calloc(k, sizeof *s->most);
 	s->count = calloc(k, sizeof *s->count);
 	s->all = calloc(k, sizeof *s->all);
-	s->hash = calloc(k, sizeof *s->hash);
 	done = rows && s->feature && s->levels && s->value && s->rank && s->most && s->count &&
-	       s->all && s->hash && n > 0 && n <= UINT16_MAX && m->cols > 0 && depth <= MAX_LOOK;
+	       s->all && n > 0 && n <= UINT16_MAX && m->cols > 0 && depth <= MAX_LOOK;
 	if (done) {
-		s->forbidden = forbidden_cost(m, rows, n, lambda << depth);
-		done = s->forbidden <= (INT64_MAX / 4 - s->leaf * s->scale) / s->scale / n &&
+		s->forbidden = forbidden_cost(m, rows, n);
+		done = s->forbidden <= (INT64_MAX / 4 - s->scale) / s->scale / n &&
 		       read_sample(s, rows, n) && open_views(s, depth);
 	}
 	free(own);
@@ -275,9 +266,9 @@ void solver_close(struct solver *s)
 		for (size_t j = 0; j < COUNT(of_view); j++)
 			free(of_view[j]);
 	}
-	void *const own[] = { s->feature, s->levels, s->value,   s->rank,   s->cost,   s->most,
-			      s->count,   s->all,    s->hash,    s->all_of, s->least,  s->list,
-			      s->end,     s->passed, s->changed, s->small,  s->cache.v };
+	void *const own[] = { s->feature, s->levels, s->value,  s->rank,    s->cost,
+			      s->most,    s->count,  s->all,    s->all_of,  s->least,
+			      s->list,    s->end,    s->passed, s->changed, s->small };
 	for (size_t j = 0; j < COUNT(own); j++)
 		free(own[j]);
 	*s = (struct solver){ 0 };
@@ -367,10 +358,4 @@ long long view_threshold(const struct solver *s, const struct view *v, int f, in
 	while (rank[l] < at)
 		l++;
 	return round_between(value[rank[l]], value[rank[l + 1]] - 1);
-}
-
-long long solver_cost(const struct solver *s, int64_t cost)
-{
-	const int64_t sum = (cost + s->base) / s->scale;
-	return sum / s->forbidden * FORBIDDEN_SUM + sum % s->forbidden;
 }

@@ -1,14 +1,12 @@
-/* solver.h - private to solver.c, depth2.c, branch_and_bound.c, memo.c, exact.c and grow.c:
+/* solver.h - private to solver.c, depth2.c, branch_and_bound.c, exact.c and grow.c:
  * least-cost trees of bounded depth over one sample of a matrix.
  *
  *   solver.c            ranks instead of values, equal rows merged, useless columns dropped
  *   depth2.c            the best trees of depth 1 on both sides of a split, in one sweep
  *   branch_and_bound.c  the search above that
- *   memo.c              its results
  *
- * Costs are int64 in units of 1 / scale, so that plain integers order trees by (cost + lambda x
- * leaves, leaves): a leaf costs scale x lambda + 1. Each row's least cost is subtracted and summed
- * in `base`. */
+ * Costs are int64 in units of 1 / scale, and a leaf costs 1, so that plain integers order trees by
+ * (cost, leaves). Each row's least cost is subtracted and summed in `base`. */
 #ifndef TUNER_TREE_SOLVER_H
 #define TUNER_TREE_SOLVER_H
 
@@ -16,13 +14,13 @@
 #include <pthread.h>
 #include <stdint.h>
 
-struct entry;
 struct matrix;
 
 enum {
 	LANES = 4, /* columns are padded to a multiple of these: most trees have 3, 12 or 40 */
 	MAX_WIDTH = 8,
-	MAX_LOOK = MAX_EXACT_DEPTH
+	MAX_LOOK = MAX_EXACT_DEPTH,
+	LEAF = 1 /* what a leaf adds to the cost of a tree */
 };
 
 /* Bounds of a set of rows. relaxed: a lower bound without minimum support, which also holds for
@@ -53,11 +51,6 @@ struct view {
 	int64_t *most;    /* [room] greatest costs of the rows up to a level of a feature */
 };
 
-struct cache {
-	struct entry *v;
-	size_t room, used;
-};
-
 struct solver {
 	const struct matrix *m;
 	int n, p, d, support;
@@ -69,16 +62,11 @@ struct solver {
 	int64_t *most;    /* [n] greatest cost of the row */
 	int *count;       /* [n] rows of the matrix that it stands for */
 	int *all;         /* [n] 0, 1, 2, ... */
-	uint64_t (*hash)[2];
-	int64_t scale, leaf, forbidden; /* leaf: what one adds */
+	int64_t scale, forbidden;
 	int64_t base;                   /* of a tree, before its cost here */
 	int room, stride;               /* levels of a feature, at most; rows before merging */
 	struct view view[MAX_LOOK + 1]; /* by depth left */
 	int *sides[MAX_LOOK + 1];       /* [n] rows below, then above, by depth left */
-	struct cache cache;
-	double deadline; /* of `now`; 0: none */
-	int late;
-	long long nodes;
 	/* depth2.c */
 	int64_t *all_of, *least;            /* [2][d], [2][room][2] */
 	int *list, *end, *passed, *changed; /* [n], [room], [2][room], [2][room] */
@@ -88,15 +76,13 @@ struct solver {
 /* solver.c. rows: of the matrix, NULL for all. depth: the largest that will be searched. 0 without
  * memory, or if costs would overflow. */
 int solver_open(struct solver *, const struct matrix *, const int *rows, int n, int depth,
-		int support, long long lambda);
+		int support);
 void solver_close(struct solver *);
 void view_fill(const struct solver *, struct view *, const int *rows, int n);
 /* Puts the rows of a view that a split sends below first; returns their number. */
 int view_divide(const struct solver *, const struct view *, int f, int at, int *to);
 /* The roundest value between the rank and the next one that occurs. */
 long long view_threshold(const struct solver *, const struct view *, int f, int at);
-/* Converts a cost, or a bound, to units of matrix_at + lambda x leaves. */
-long long solver_cost(const struct solver *, int64_t cost);
 
 /* depth2.c */
 int64_t least_of(const int64_t *, int d);
@@ -104,10 +90,6 @@ int64_t least_of(const int64_t *, int d);
 void solve_pair(struct solver *, const struct view *, int f, int a, struct half side[2]);
 /* The best tree of depth 1 over all rows, or a leaf. by_feature: [p] or NULL. */
 void solve_single(const struct solver *, const struct view *, struct answer *, int64_t *by_feature);
-
-/* memo.c. recall: NULL: not stored. */
-const struct answer *recall(const struct solver *, const int *rows, int n, int depth);
-void remember(struct solver *, const int *rows, int n, int depth, const struct answer *);
 
 /* ---- branch_and_bound.c ---- */
 /* Threads that share the features of the root, each with its own solver. The best tree of one

@@ -58,41 +58,23 @@ long long round_between(long long lo, long long hi);
 /* Which of the sizes that cross-validation compares (fit.c has the results of each). */
 enum size_rule {
 	SIZE_MOST,  /* the largest within one standard error of the least loss */
-	SIZE_LEAST, /* the one of least loss */
 	SIZE_FEWEST /* the smallest within one standard error */
 };
 struct growth {
 	int max_leaves, max_depth, min_support;
-	int look;         /* depth of the exact search at each node: 2 (also for 0) or 3 */
-	long long lambda; /* cost of a leaf */
 	enum size_rule rule;
 	int apart; /* 1 + the feature whose levels are split first; 0: none */
 };
-/* Depth-limited tree: each node is the root of the exact best tree of depth `look`
+/* Depth-limited tree: each node is the root of the exact best tree of depth 2
  * over its rows. `rows`: which, NULL for all. 0 without memory. */
 int tree_grow(struct tree *, const struct matrix *, const int *rows, int n, const struct growth *);
 
-/* ---- exact.c: the best tree of a depth, with proof ---------------------------------- */
-struct exact_options {
-	int depth; /* 0 to MAX_EXACT_DEPTH */
-	int min_support;
-	long long lambda;
-	double seconds; /* 0: no limit */
-	int threads;    /* 0: one per CPU for larger samples; does not change the tree */
-};
-enum { MAX_EXACT_DEPTH = 6 };
-struct certificate {
-	long long cost, objective; /* objective: cost + lambda x leaves */
-	long long bound;           /* proven: no tree of that depth has a lower objective */
-	double gap;                /* (objective - bound) / bound; 0: the best */
-	double seconds;
-	long long nodes; /* number of sets of rows searched */
-};
-/* The tree of least objective; ties go to fewer leaves, then to the first feature, threshold and
- * column. Out of time: the best so far, gap > 0. 0 without memory, or if sums of costs would
- * overflow. */
-int tree_exact(struct tree *, const struct matrix *, const struct exact_options *,
-	       struct certificate *);
+/* ---- exact.c: the best tree of a depth --------------------------------------------- */
+enum { MAX_EXACT_DEPTH = 3 };
+/* The tree of least cost; ties go to fewer leaves, then to the first feature, threshold and column.
+ * threads 0: one per CPU for larger samples; they do not change the tree. 0 without memory, or if sums
+ * of costs would overflow. */
+int tree_exact(struct tree *, const struct matrix *, int depth, int min_support, int threads);
 
 /* ---- prune.c: smaller trees ------------------------------------------------------ */
 /* Replaces a node by a leaf (child -1) or by one of its children (0: below, 1: above), which gets
