@@ -66,6 +66,13 @@ static const char audit_sql[] =
     " JOIN late l USING (scenario, phase, variant) JOIN tried t USING (scenario, phase)"
     " JOIN best b USING (scenario, phase)";
 
+/* By the audit's own times: [0], selection: racing's pick against the best choice that racing had
+ * tried; [1], exploration: that one against the best of all. */
+struct audit {
+	int n, near[2]; /* problems; those within 2 % */
+	double logs[2], worst[2];
+};
+
 static int add_audit(void *arg, int columns, const char *const *names, const char *const *cells)
 {
 	struct audit *a = arg;
@@ -80,7 +87,8 @@ static int add_audit(void *arg, int columns, const char *const *names, const cha
 	return 1;
 }
 
-struct audit audit_of(struct store *store, long long run)
+/* Over all audits of the device and protocol of that run. */
+static struct audit audit_of(struct store *store, long long run)
 {
 	struct audit a = { .worst = { 1, 1 } };
 	char sql[sizeof audit_sql + 32];
@@ -89,7 +97,8 @@ struct audit audit_of(struct store *store, long long run)
 	return a;
 }
 
-double audit_geomean(const struct audit *a, int which)
+/* 1 without audits */
+static double audit_geomean(const struct audit *a, int which)
 {
 	return a->n ? exp(a->logs[which] / a->n) : 1;
 }

@@ -186,15 +186,6 @@ int sweep_report(const struct sweep_session *);
  * its problem. */
 double exhaustive_seconds(const struct sweep_session *, int rounds);
 enum { EXHAUSTIVE_ROUNDS = 20 };
-/* By the audit's own times: [0], selection: racing's pick against the best choice that racing had
- * tried; [1], exploration: that one against the best of all. */
-struct audit {
-	int n, near[2]; /* problems; those within 2 % */
-	double logs[2], worst[2];
-};
-/* Over all audits of the device and protocol of that run. */
-struct audit audit_of(struct store *, long long run);
-double audit_geomean(const struct audit *, int which); /* 1 when n is 0 */
 struct json_out;
 void noise_json(struct json_out *, const struct noise *);
 

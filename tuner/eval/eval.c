@@ -3,9 +3,7 @@
 #include "eval.h"
 #include "harness/base/base.h"
 #include "harness/base/json_out.h"
-#include "harness/store/store.h"
 #include "harness/sweep/sweep.h"
-#include "kernels/select/selector.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
 #include "tuner/data/data.h"
@@ -79,8 +77,6 @@ static const struct argp help = {
 	"  time_weighted  weighted time of all picks / that of the fastest plans\n"
 	"  unconfirmed    picks without a time of the second pass although their\n"
 	"                 scenario has such times\n\n"
-	"JSON has select_ns, the time of one batch's decisions from its features, and "
-	"estimates_ns, the same with the cost estimates.\n\n"
 	"Examples:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
 	"json\n  attune eval --gpu h200 --cliffs --split heldout\n  attune eval --gpu h200 "
 	"--trace mine.csv --model llama3.1-8b@1 --load 0.9\n  attune eval --gpu h200 --db "
@@ -134,43 +130,13 @@ static int judge(const struct data *d, const struct forest *f, struct report *r)
 struct extras {
 	struct overlaps overlaps[2]; /* training scenarios, held-out scenarios */
 	struct earliness early[2];
-	double ns, plan_ns;
-	const char *timed; /* "compiled" or "interpreted" */
 	int thresholds, cliffs;
 	double steepest;
-	struct audit audit;
 };
 
-static int take_number(void *arg, int columns, const char *const *names, const char *const *cells)
-{
-	(void)columns, (void)names;
-	*(long long *)arg = cells[0] ? strtoll(cells[0], NULL, 10) : 0;
-	return 0;
-}
-
-/* The audit of the GPU's newest run with races. */
-static struct audit read_audit(const char *db, const char *gpu)
-{
-	static const char sql[] = "SELECT max(r.id) FROM run r JOIN device d ON d.id = r.device "
-				  "JOIN race c ON c.run = r.id WHERE d.gpu = '%.*s'";
-	struct audit a = { .worst = { 1, 1 } };
-	struct store *store = store_open(db, 1);
-	char text[sizeof sql + GPU_NAME];
-	long long run = 0;
-	snprintf(text, sizeof text, sql, gpu_length(gpu), gpu);
-	if (store && store_query(store, text, take_number, &run) && run)
-		a = audit_of(store, run);
-	if (store)
-		store_close(store);
-	return a;
-}
-
-static int gather(struct extras *x, const struct data *d, const struct forest *f, const char *db)
+static int gather(struct extras *x, const struct data *d, const struct forest *f)
 {
 	struct cliff *cliff = NULL;
-	x->ns = time_selection(d, f, &x->timed);
-	x->plan_ns = time_estimates(d, f);
-	x->audit = read_audit(db, d->gpu);
 	count_overlaps(d, f, x->overlaps);
 	x->steepest = 1;
 	if (!count_early(d, f, x->early) || !cliffs_find(d, f, &cliff, &x->thresholds))
@@ -208,21 +174,6 @@ static void json_splits(struct json_out *o, const char *key, const struct report
 	out_end(o);
 }
 
-static void json_audit(struct json_out *o, const struct audit *a)
-{
-	static const char *const names[] = { "selection", "exploration" };
-	out_object(o, "audit");
-	out_integer(o, "n", a->n);
-	for (int i = 0; i < 2 && a->n; i++) {
-		out_object(o, names[i]);
-		out_number(o, "geomean", audit_geomean(a, i), 5);
-		out_number(o, "worst", a->worst[i], 5);
-		out_number(o, "within2", (double)a->near[i] / a->n, 5);
-		out_end(o);
-	}
-	out_end(o);
-}
-
 static void json_extras(struct json_out *o, const struct data *d, const struct extras *x)
 {
 	noise_json(o, &d->noise);
@@ -231,11 +182,8 @@ static void json_extras(struct json_out *o, const struct data *d, const struct e
 	out_integer(o, "flagged", x->cliffs);
 	out_number(o, "worst", x->steepest, 5);
 	out_end(o);
-	json_audit(o, &x->audit);
 	overlaps_json(o, x->overlaps);
 	early_json(o, x->early);
-	out_number(o, "select_ns", x->ns, 1);
-	out_number(o, "estimates_ns", x->plan_ns, 1);
 }
 
 static int print_json(const struct report *r, const struct data *d, const struct forest *f,
@@ -260,22 +208,14 @@ static int print_json(const struct report *r, const struct data *d, const struct
 static void print_heading(const struct data *d, const struct forest *f, const struct extras *x)
 {
 	const struct noise *n = &d->noise;
-	printf("# %s: %d scenarios, %d leaves, %d choices of %d kernels, select %.1f ns (%s)",
-	       f->gpu, d->n, forest_leaves(f), f->num_choices, forest_kernels(f), x->ns, x->timed);
-	if (x->plan_ns > 0)
-		printf(", %.1f us with estimates", x->plan_ns / 1e3);
-	putchar('\n');
+	printf("# %s: %d scenarios, %d leaves, %d choices of %d kernels\n", f->gpu, d->n,
+	       forest_leaves(f), f->num_choices, forest_kernels(f));
 	printf("# noise floor %.1f %% below 20 us, %.1f %% below 200 us, %.1f %% above (%d, %d, %d "
 	       "A/A pairs); %d of %d thresholds cost more than %.0f %% to cross\n",
 	       100 * n->floor[0], 100 * n->floor[1], 100 * n->floor[2], n->pairs[0], n->pairs[1],
 	       n->pairs[2], x->cliffs, x->thresholds, 100 * (cliff_limit - 1));
 	overlaps_print(x->overlaps);
 	early_print(x->early);
-	if (x->audit.n)
-		printf("# audit of %d parts: selection %.4f (worst %.3f), exploration %.4f (worst "
-		       "%.3f)\n",
-		       x->audit.n, audit_geomean(&x->audit, 0), x->audit.worst[0],
-		       audit_geomean(&x->audit, 1), x->audit.worst[1]);
 }
 
 static void print_rows(const struct report *r, enum format format)
@@ -334,7 +274,7 @@ static int evaluate(const struct data *d, const struct forest *f, const struct o
 		complain("no scenario of %s has a correct result; nothing was evaluated", d->gpu);
 		done = 0;
 	}
-	done = done && gather(&x, d, f, o->db);
+	done = done && gather(&x, d, f);
 	if (done && o->format == FORMAT_JSON) {
 		done = print_json(r, d, f, &x);
 	} else if (done) {

@@ -42,12 +42,6 @@ int score_policy(const struct data *, enum policy, const struct forest *, const 
 
 struct json_out;
 
-/* selection_time.c: ns of one batch's decisions. Times the compiled selector if it equals the
- * forest; *what: "compiled" or "interpreted". */
-double time_selection(const struct data *, const struct forest *, const char **what);
-/* The same with the cost estimates for segments; 0 without costs. */
-double time_estimates(const struct data *, const struct forest *);
-
 /* cliffs.c: the cost of crossing a threshold of a tree. It is estimated from the training
  * scenarios that pass the node and lie nearest to the threshold on each side (several if they
  * share the value): each walks down the tree with the feature at the threshold and one above. */
