@@ -252,9 +252,36 @@ static void files_hold_it(void **state)
 	data_free(d);
 }
 
+/* Two streams, one launch, parts in turn: each where it takes least. */
+static void test_the_fastest_plan_is_the_one_that_takes_least(void **state)
+{
+	static const struct {
+		double beside, fused;
+		enum attune_how how;
+		int join;
+	} rows[] = { { 0.8, 170, ATTUNE_STREAMS, 1 },
+		     { 0.8, 150, ATTUNE_SERIAL, 0 },
+		     { 1.1, 210, ATTUNE_SERIAL, 1 } };
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct data *d = begin();
+		struct pick pick;
+		add_mixed(d, "q512s4k_16q1s4k", rows[i].beside, 1);
+		add_fused(d, "q512s4k_16q1s4k", "", rows[i].fused);
+		assert_true(data_finish(d));
+		const struct decided made = data_fastest_plan(d, 0);
+		decided_pick(d, &made, &pick);
+		assert_int_equal(made.join, rows[i].join);
+		assert_int_equal(made.how, rows[i].how);
+		assert_true(data_plan_time(d, 0, &pick) == data_oracle(d, 0));
+		data_free(d);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_the_fastest_plan_is_the_one_that_takes_least),
 		cmocka_unit_test(it_pays_where_it_was_seen_to),
 		cmocka_unit_test(nothing_may_lose_much),
 		cmocka_unit_test(what_was_not_measured_is_serial),

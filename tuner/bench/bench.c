@@ -82,7 +82,7 @@ static void fill_entries(const struct bench *b, const struct measured *m, int sc
 			chooser_make(b->chooser[i], m, scenario, &entry[i].made);
 	}
 	if (scenario >= 0) {
-		entry[RACE_ORACLE].made = bench_oracle(b->d, scenario);
+		entry[RACE_ORACLE].made = data_fastest_plan(b->d, scenario);
 		entry[RACE_ORACLE].runs = 1;
 	}
 }

@@ -48,9 +48,7 @@ int bench_foresee(struct binaries *, const struct measured *, const struct entry
 int bench_race(struct bench_stage *, const struct measured *, const struct protocol *,
 	       struct entry *, int n, unsigned long long seed);
 
-/* bench_entries.c: the fastest plan of the database. */
-struct decided bench_oracle(const struct data *, int scenario);
-/* The plug-ins for these devices; returns how many. */
+/* bench_entries.c: the plug-ins for these devices; returns how many. */
 int bench_plugins(const struct kernel *out[MOST_PLUGINS], enum backend);
 /* What a plug-in runs a batch by: its fastest choice of the database for each part, else its
  * default; mixed batches as one launch or two, whichever is faster. scenario -1: the batch is not

@@ -1,44 +1,6 @@
-/* bench_entries.c - what contenders of `attune bench` run a batch by, where the database says it: the
- * oracle, and plug-ins (--plugin). */
+/* bench_entries.c - what plug-ins (--plugin) run a batch by in `attune bench`. */
 #include "bench.h"
 #include <math.h>
-
-/* The fastest plan that was measured whole, if it takes less than `us`. */
-static void take_plan(struct decided *made, const struct data *d, int s, double us)
-{
-	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
-		const struct composed *p = &d->plan[i];
-		const struct pick pick = { p->prefill, p->decode, 1, p->how };
-		const double took = data_plan_time(d, s, &pick);
-		if (!(took < us))
-			continue;
-		us = took;
-		*made = (struct decided){ .join = 1,
-					  .how = p->how,
-					  .prefill = d->choice[p->prefill],
-					  .decode = d->choice[p->decode] };
-	}
-}
-
-struct decided bench_oracle(const struct data *d, int s)
-{
-	struct decided made = { .join = 1 };
-	int all, prefill = -1, decode = -1;
-	double parts = 0;
-	const double whole = data_best(d, s, PHASE_ALL, &all);
-	if (d->v[s].has[PHASE_PREFILL])
-		parts += data_best(d, s, PHASE_PREFILL, &prefill);
-	if (d->v[s].has[PHASE_DECODE])
-		parts += data_best(d, s, PHASE_DECODE, &decode);
-	if (d->v[s].has[PHASE_PREFILL] && d->v[s].has[PHASE_DECODE] && whole < parts)
-		made.join = 0, prefill = all;
-	if (prefill >= 0)
-		made.prefill = d->choice[prefill];
-	if (decode >= 0)
-		made.decode = d->choice[decode];
-	take_plan(&made, d, s, fmin(whole, parts));
-	return made;
-}
 
 int bench_plugins(const struct kernel *out[MOST_PLUGINS], enum backend backend)
 {

@@ -251,29 +251,11 @@ int rung_made(const struct ladder *l, int rung, const struct measured *m, struct
 }
 
 /* ---- its time ------------------------------------------------------------------------------ */
-/* The cell of pass A, where all rungs are in one race; NULL: not measured. */
 static const struct cell *cell_of_made(const struct data *d, int s, const struct decided *made)
 {
-	const struct measured *m = &d->v[s];
-	const struct cell *c = NULL;
 	struct pick p;
 	decided_pick(d, made, &p);
-	if (measured_is_mixed(m) && made->join) {
-		for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
-			const struct composed *plan = &d->plan[i];
-			if (plan->pass == PASS_A && plan->prefill == p.prefill &&
-			    plan->decode == p.decode && plan->how == p.how)
-				return &plan->cell;
-		}
-		return NULL;
-	}
-	const enum phase phase = !m->has[PHASE_PREFILL]  ? PHASE_DECODE
-				 : !m->has[PHASE_DECODE] ? PHASE_PREFILL
-							 : PHASE_ALL;
-	const int choice = phase == PHASE_DECODE ? p.decode : p.prefill;
-	if (choice >= 0)
-		c = data_cell(d, s, phase, choice);
-	return c || choice < 0 ? c : data_cell(d, s, PHASE_ALL, choice);
+	return data_pick_cell(d, s, &p);
 }
 
 static double ratio_of(const struct cell *base, const struct cell *c, int same_scenario,
@@ -300,7 +282,7 @@ static const struct cell *rung_cell(const struct ladder *l, const struct data *d
 
 void ladder_climb(const struct ladder *l, int scenario, struct climb *out)
 {
-	struct data d = *l->d;
+	struct data d = *l->d; /* all rungs are in one race of pass A */
 	const struct cell *cell[MAX_RUNGS] = { NULL };
 	int at_twin[MAX_RUNGS];
 	d.pass = PASS_A;

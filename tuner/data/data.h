@@ -81,7 +81,7 @@ struct early_launch {
 
 struct data {
 	char gpu[GPU_NAME], hash[33],
-	    protocol[32];                     /* gpu: as requested; hash: "" until data_hash */
+	    protocol[32]; /* gpu: as requested; hash: "" until data_hash */
 	const char *with; /* the plug-ins that take part, "fa3,flashinfer_xqa"; NULL: all */
 	char prior[GPU_NAME], prior_hash[33]; /* the other GPU of data_transfer; "": none */
 	struct run_info run;
@@ -312,6 +312,9 @@ const struct cell *data_plan_cell(const struct data *, enum pass, int scenario,
 				  const struct pick *);
 /* 0 when some part of the pick's time is of pass A though the scenario has pass B. */
 int data_confirmed(const struct data *, int scenario, const struct pick *);
+/* The plan of least data_plan_time: the best parts in turn, one launch, or a plan measured whole. It may
+ * differ from data_oracle, which leaves out what pass B did not confirm. */
+struct decided data_fastest_plan(const struct data *, int scenario);
 
 /* ---- early_times.c: times of early launches ------------------------------------------ */
 /* A part and a choice that have times of pass E. */

@@ -1,5 +1,5 @@
 /* plan_times.c - the time of a picked plan: measured as a whole, else derived from its parts and
- * from plans with the same overlap. */
+ * from plans with the same overlap; and the fastest plan. */
 #include "data.h"
 #include "harness/base/base.h"
 #include <math.h>
@@ -112,4 +112,42 @@ int data_confirmed(const struct data *d, int scenario, const struct pick *p)
 		return 0;
 	return (!m->has[PHASE_PREFILL] || is_confirmed(d, scenario, PHASE_PREFILL, p->prefill)) &&
 	       (!m->has[PHASE_DECODE] || is_confirmed(d, scenario, PHASE_DECODE, p->decode));
+}
+
+/* ---- the fastest plan ------------------------------------------------------------------ */
+/* The fastest plan that was measured whole, if it takes less than `us`. */
+static void take_plan(struct decided *made, const struct data *d, int s, double us)
+{
+	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
+		const struct composed *p = &d->plan[i];
+		const struct pick pick = { p->prefill, p->decode, 1, p->how };
+		const double took = data_plan_time(d, s, &pick);
+		if (!(took < us))
+			continue;
+		us = took;
+		*made = (struct decided){ .join = 1,
+					  .how = p->how,
+					  .prefill = d->choice[p->prefill],
+					  .decode = d->choice[p->decode] };
+	}
+}
+
+struct decided data_fastest_plan(const struct data *d, int s)
+{
+	struct decided made = { .join = 1 };
+	int all, prefill = -1, decode = -1;
+	double parts = 0;
+	const double whole = data_best(d, s, PHASE_ALL, &all);
+	if (d->v[s].has[PHASE_PREFILL])
+		parts += data_best(d, s, PHASE_PREFILL, &prefill);
+	if (d->v[s].has[PHASE_DECODE])
+		parts += data_best(d, s, PHASE_DECODE, &decode);
+	if (d->v[s].has[PHASE_PREFILL] && d->v[s].has[PHASE_DECODE] && whole < parts)
+		made.join = 0, prefill = all;
+	if (prefill >= 0)
+		made.prefill = d->choice[prefill];
+	if (decode >= 0)
+		made.decode = d->choice[decode];
+	take_plan(&made, d, s, fmin(whole, parts));
+	return made;
 }

@@ -84,57 +84,6 @@ int trace_steps(const struct trace_options *o, int limit,
 	return done;
 }
 
-/* ---- the tree's largest losses --------------------------------------------------------- */
-enum { MAX_LOSSES = 64, SHOWN_LOSSES = 3 };
-
-struct loss { /* loss of one plan, summed over the steps in which the tree picks it */
-	char plan[2 * MAX_CHOICE_TEXT + 40];
-	double us; /* above the oracle */
-	int steps;
-};
-
-static void plan_words(const struct decided *made, char *text, size_t size)
-{
-	char part[2][MAX_CHOICE_TEXT] = { "", "" };
-	if (made->prefill.kernel)
-		choice_text(part[0], MAX_CHOICE_TEXT, &made->prefill);
-	if (made->decode.kernel && (made->join || !made->prefill.kernel))
-		choice_text(part[1], MAX_CHOICE_TEXT, &made->decode);
-	snprintf(text, size, "%s%s%s%s%s", made->join ? "" : "in one launch: ", part[0],
-		 *part[0] && *part[1]
-		     ? made->how == ATTUNE_STREAMS ? ", overlapped with " : ", then "
-		     : "",
-		 *part[1] ? "decode " : "", part[1]);
-}
-
-static void add_loss(struct loss loss[MAX_LOSSES], const struct decided *made, double us)
-{
-	char text[sizeof loss->plan];
-	int i = 0;
-	plan_words(made, text, sizeof text);
-	while (i < MAX_LOSSES && *loss[i].plan && strcmp(loss[i].plan, text))
-		i++;
-	if (i == MAX_LOSSES || !isfinite(us))
-		return;
-	snprintf(loss[i].plan, sizeof loss[i].plan, "%s", text);
-	loss[i].us += us;
-	loss[i].steps++;
-}
-
-static int by_loss(const void *pa, const void *pb)
-{
-	const struct loss *a = pa, *b = pb;
-	return a->us != b->us ? a->us > b->us ? -1 : 1 : strcmp(a->plan, b->plan);
-}
-
-static void print_losses(struct loss loss[MAX_LOSSES])
-{
-	qsort(loss, MAX_LOSSES, sizeof *loss, by_loss);
-	for (int i = 0; i < SHOWN_LOSSES && loss[i].us > 0; i++)
-		printf("# the tree loses %.3f ms in %d steps with %s\n", loss[i].us / 1e3,
-		       loss[i].steps, loss[i].plan);
-}
-
 /* ---- sums by policy ------------------------------------------------------------------- */
 struct tally {
 	const struct data *d, *ours; /* ours: without plug-ins; NULL: none take part */
@@ -143,7 +92,6 @@ struct tally {
 	double us[NUM_POLICIES], far;
 	double us_of_ours, us_of_all; /* of the best without plug-ins; of that or the best with */
 	int steps, unknown[NUM_POLICIES];
-	struct loss loss[MAX_LOSSES];
 };
 
 static int tally_step(void *arg, int step, const attune_batch *view)
@@ -166,8 +114,6 @@ static int tally_step(void *arg, int step, const attune_batch *view)
 		} else if (t->chooser[p]) {
 			chooser_make(t->chooser[p], &m, -1, &made);
 			us = estimate_plan(a, &made);
-			if (p == POLICY_TREE)
-				add_loss(t->loss, &made, us - estimate_best(a));
 		}
 		t->us[p] += us;
 		t->unknown[p] += !isfinite(us);
@@ -208,7 +154,6 @@ static void print_tally(struct tally *t, int all, enum format format)
 		printf("# %d of %d steps, estimated from the nearest measured scenarios, at a mean "
 		       "distance of %.2f (sum of log ratios); times are scaled to all steps\n",
 		       t->steps, all, t->far / t->steps);
-		print_losses(t->loss);
 		if (t->ours)
 			print_wins(t);
 	}

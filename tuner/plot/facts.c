@@ -43,13 +43,7 @@ static int add_scenario(struct scratch *t, const struct plotted *p, int s)
 /* The cell of a pick that is one launch of one part; NULL: it is not, or has none. */
 static const struct cell *picked_cell(const struct data *d, const struct pick *pick, int s)
 {
-	const struct measured *m = &d->v[s];
-	const enum phase phase = m->has[PHASE_PREFILL] ? PHASE_PREFILL : PHASE_DECODE;
-	const int choice = phase == PHASE_DECODE ? pick->decode : pick->prefill;
-	if ((measured_is_mixed(m)) || choice < 0)
-		return NULL;
-	const struct cell *c = data_cell(d, s, phase, choice);
-	c = c ? c : data_cell(d, s, PHASE_ALL, choice);
+	const struct cell *c = measured_is_mixed(&d->v[s]) ? NULL : data_pick_cell(d, s, pick);
 	return c && c->outcome == OUTCOME_OK ? c : NULL;
 }
 

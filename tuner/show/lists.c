@@ -10,38 +10,6 @@
 #include <string.h>
 
 /* ---- each scenario's fastest plan and the header's ----------------------------------- */
-/* The text of the plan with data_oracle's time. */
-static double fastest_words(const struct data *d, int s, char *text, size_t size)
-{
-	char a[MAX_CHOICE_TEXT] = "", b[MAX_CHOICE_TEXT] = "";
-	const struct measured *m = &d->v[s];
-	const double best = data_oracle(d, s);
-	enum attune_how how = ATTUNE_SERIAL;
-	int all, prefill = -1, decode = -1;
-	for (int i = 0; i < d->num_plans; i++)
-		if (d->plan[i].scenario == s && d->plan[i].cell.outcome == OUTCOME_OK &&
-		    d->plan[i].cell.median_us <= best)
-			prefill = d->plan[i].prefill, decode = d->plan[i].decode,
-			how = d->plan[i].how;
-	if (prefill < 0 && data_best(d, s, PHASE_ALL, &all) <= best) {
-		choice_words(&d->choice[all], text);
-		return best;
-	}
-	if (prefill < 0 && m->has[PHASE_PREFILL])
-		data_best(d, s, PHASE_PREFILL, &prefill);
-	if (decode < 0 && m->has[PHASE_DECODE])
-		data_best(d, s, PHASE_DECODE, &decode);
-	if (prefill >= 0)
-		choice_words(&d->choice[prefill], a);
-	if (decode >= 0)
-		choice_words(&d->choice[decode], b);
-	if (*a && *b)
-		parts_text(text, size, a, b, how);
-	else
-		snprintf(text, size, "%s%s%s", *a ? "prefill: " : "decode: ", a, b);
-	return best;
-}
-
 int show_best(const struct data *d, const struct forest *f, const char *model, enum format format)
 {
 	const char *columns[] = { "model",   "page_size", "batch", "split",
@@ -55,7 +23,9 @@ int show_best(const struct data *d, const struct forest *f, const char *model, e
 		struct pick pick;
 		if ((model && strcmp(model, m->model)) || !isfinite(data_oracle(d, s)))
 			continue;
-		const double best = fastest_words(d, s, words, sizeof words);
+		const double best = data_oracle(d, s);
+		const struct decided fastest = data_fastest_plan(d, s);
+		decided_words(&fastest, words, sizeof words);
 		forest_pick(d, f, s, &pick);
 		const double us = data_plan_time(d, s, &pick);
 		table_text(t, m->model);

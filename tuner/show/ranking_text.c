@@ -24,7 +24,7 @@ void show_note(enum format to, const char *format, ...)
 }
 
 /* ---- the plan ------------------------------------------------------------------------------- */
-static void decided_words(const struct decided *made, char *text, size_t size)
+void decided_words(const struct decided *made, char *text, size_t size)
 {
 	char a[MAX_CHOICE_TEXT] = "", b[MAX_CHOICE_TEXT] = "";
 	if (made->prefill.kernel)

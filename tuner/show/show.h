@@ -52,7 +52,9 @@ int ways_of(struct ways *, const struct data *, const struct forest *, const str
 	    int scenario, int first_too);
 /* Prints all of them as one table, for tsv, csv and json. */
 int show_ways(const struct data *, const struct forest *, const struct show *, int scenario);
-/* ranking_text.c: the plan with its time and noise; and the ways by pass, for people. */
+/* ranking_text.c: a plan as text. */
+void decided_words(const struct decided *, char *text, size_t size);
+/* The plan with its time and noise; and the ways by pass, for people. */
 void show_summary(const struct data *, const struct forest *, const struct show *, int scenario);
 int show_passes(const struct data *, const struct forest *, const struct show *, int scenario);
 /* Prints a line above a table, in format table or markdown. */
