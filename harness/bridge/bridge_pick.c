@@ -156,7 +156,7 @@ static int spread(const struct gathered *g, int most, struct picks *out)
 int bridge_pick(struct bridges *b, int most, struct picks *picks)
 {
 	struct gatherer r = { b, calloc((size_t)b->n + 1, sizeof *r.of), 0 };
-	int ok = r.of && store_each(b->store, b->gpu, NULL, gather, &r) && !r.failed;
+	int ok = r.of && store_each(b->store, b->gpu, gather, &r) && !r.failed;
 	for (int i = 0; i < b->n && ok; i++)
 		ok = spread(&r.of[i], most, &picks[i]);
 	for (int i = 0; i < b->n && r.of; i++)

@@ -155,8 +155,8 @@ int plugin_know(const char *name, struct store *store, const char *gpu)
 		return 0;
 	}
 	snprintf(k->name, sizeof k->name, "%s", name);
-	if (!store_each(store, gpu, NULL, find_newest, k) ||
-	    !store_each(store, gpu, NULL, add_values, k))
+	if (!store_each(store, gpu, find_newest, k) ||
+	    !store_each(store, gpu, add_values, k))
 		k->failed = 1;
 	else if (!k->run)
 		complain("no times of a plug-in '%s' are there, and none of this name is loaded; "

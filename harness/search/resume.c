@@ -148,7 +148,7 @@ int problems_recall(struct problems *all, struct store *store, const char *gpu,
 		    const char *protocol)
 {
 	struct loader r = { .problems = all, .protocol = protocol, .unknown = -1 };
-	if (all->n && !store_each(store, gpu, NULL, recall_cell, &r))
+	if (all->n && !store_each(store, gpu, recall_cell, &r))
 		return 0;
 	if (r.failed)
 		complain("out of memory");
@@ -199,5 +199,5 @@ static int read_scenario(void *arg, const struct store_cell *c)
 int recall_scenarios(struct scenario_list *list, struct store *store, const char *gpu)
 {
 	struct reader r = { .list = list };
-	return store_each(store, gpu, NULL, read_scenario, &r) && !r.failed;
+	return store_each(store, gpu, read_scenario, &r) && !r.failed;
 }

@@ -171,16 +171,12 @@ struct store_cell {
 	 * known, the cell's texts stay valid until the store is closed or written to. */
 	long long scenario_id, variant_id, race_id;
 };
-/* The rows to read; NULL fields do not restrict. */
-struct store_filter {
-	const char *model, *batch;
-};
 /* Calls `each` on the newest row of each cell of a GPU until it returns 0. Scenarios come
  * in the order of (model, page_size, batch, other fields); the cells of a scenario by phase, then
  * race (in the order of storing), then variant. If several devices have that name, it reads only the
- * device of the handle's run, else the one measured last. The filter may be NULL. */
-int store_each(struct store *, const char *gpu, const struct store_filter *,
-	       int (*each)(void *, const struct store_cell *), void *arg);
+ * device of the handle's run, else the one measured last. */
+int store_each(struct store *, const char *gpu, int (*each)(void *, const struct store_cell *),
+	       void *arg);
 /* The raw samples of a cell from store_each, up to MAX_SAMPLES, in us per call. How many; 0: the
  * database does not keep them; -1 + complain. */
 int store_samples(struct store *, const struct store_cell *, float us[]);

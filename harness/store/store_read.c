@@ -141,28 +141,21 @@ static int each_of(struct store *s, const struct dict *d, const struct dict_scen
 	return sound;
 }
 
-static int passes(const struct store_filter *f, const struct store_cell *c)
-{
-	return !f || ((!f->model || !strcmp(f->model, c->model)) &&
-		      (!f->batch || !strcmp(f->batch, c->batch)));
-}
-
-static int each_of_device(struct store *s, long long device, const struct store_filter *filter,
+static int each_of_device(struct store *s, long long device,
 			  int (*each)(void *, const struct store_cell *), void *arg)
 {
 	const struct dict *d = store_dict(s, device);
 	int ok = d != NULL, more = 1;
 	for (long long i = 0; ok && more && i < d->scenarios; i++)
-		if (passes(filter, &d->scenario[i].cell))
-			ok = each_of(s, d, &d->scenario[i], each, arg, &more);
+		ok = each_of(s, d, &d->scenario[i], each, arg, &more);
 	return ok;
 }
 
-int store_each(struct store *s, const char *gpu, const struct store_filter *filter,
-	       int (*each)(void *, const struct store_cell *), void *arg)
+int store_each(struct store *s, const char *gpu, int (*each)(void *, const struct store_cell *),
+	       void *arg)
 {
 	const long long device = store_device_id(s, gpu);
-	return device > 0 ? each_of_device(s, device, filter, each, arg) : device == 0;
+	return device > 0 ? each_of_device(s, device, each, arg) : device == 0;
 }
 
 static int pass_over(void *arg, const struct store_cell *c)
@@ -268,7 +261,7 @@ int store_can_read(struct store *s, long long device)
 {
 	struct run_info run;
 	return read_newest_run(s, device, &run) >= 0 &&
-	       each_of_device(s, device, NULL, pass_over, NULL);
+	       each_of_device(s, device, pass_over, NULL);
 }
 
 /* Columns in the order of CEILINGS. */

@@ -149,7 +149,7 @@ static int read_all(struct early *e)
 {
 	struct store *s = store_open(e->c->db, 1);
 	e->n = 0;
-	const int ok = s && store_each(s, e->c->hello.info.gpu, NULL, read_cell, e);
+	const int ok = s && store_each(s, e->c->hello.info.gpu, read_cell, e);
 	int kept = 0, rank = 0;
 	store_close(s);
 	if (e->n)

@@ -281,7 +281,7 @@ static int touch_use(void *arg, const struct store_use *u)
 static int use_cells(struct store *s)
 {
 	size_t sum = 0;
-	return store_each(s, "h200", NULL, touch_cell, &sum);
+	return store_each(s, "h200", touch_cell, &sum);
 }
 
 static int use_ceilings(struct store *s)

@@ -254,7 +254,7 @@ UNUSED static const char *freshness(struct store *s, const char *gpu)
 {
 	static char all[64];
 	all[0] = '\0';
-	assert_true(store_each(s, gpu, NULL, keep_freshness, all));
+	assert_true(store_each(s, gpu, keep_freshness, all));
 	return all;
 }
 

@@ -151,7 +151,7 @@ static int read_rows(const char *path, unsigned long long *rows)
 	struct run_info run;
 	char hash[33];
 	*rows = 0;
-	const int ok = s && store_each(s, "h200", NULL, add_cell, rows) &&
+	const int ok = s && store_each(s, "h200", add_cell, rows) &&
 		       store_noise(s, "h200", &noise) && store_device(s, "h200", &run) &&
 		       store_hash(s, "h200", hash);
 	for (int i = 0; ok && i < 3; i++)

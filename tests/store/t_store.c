@@ -11,7 +11,7 @@ static void round_trip(void **state)
 	struct kept_cells got = { 0 };
 	assert_true(run > 0);
 	add(s, run, "q1s1k", "segmented", 0, measured(10));
-	assert_int_equal(store_each(s, "h200", NULL, keep_cell, &got), 1);
+	assert_int_equal(store_each(s, "h200", keep_cell, &got), 1);
 	assert_int_equal(got.n, 1);
 	const struct store_cell *c = &got.v[0];
 	assert_memory_equal(&c->shape, &sc.shape, sizeof sc.shape);
@@ -205,7 +205,7 @@ static void plans(void **state)
 	/* every binary of both parts, once */
 	assert_string_equal(ask(s, "SELECT sources GLOB 'qblock:* reduce:* segmented:*' FROM code"),
 			    "1;");
-	assert_int_equal(store_each(s, "h200", NULL, keep_cell, &got), 1);
+	assert_int_equal(store_each(s, "h200", keep_cell, &got), 1);
 	assert_string_equal(got.choice[0] + 5, plan);
 	assert_int_equal(store_has_plan(s, "h200", &sc, beside), 0);
 	assert_int_equal(store_plan_measurement(s, run, &sc, beside, &m), 1);
@@ -227,7 +227,7 @@ static void newest_wins(void **state)
 	add(s, run, "8q1s2k", "segmented", 0, measured(9));
 	run = store_begin_run(s, &h200);
 	add(s, run, "q1s1k", "segmented", 0, measured(30));
-	store_each(s, "h200", NULL, keep_cell, &got);
+	store_each(s, "h200", keep_cell, &got);
 	assert_int_equal(got.n, 2);
 	assert_string_equal(got.batch[0], "8q1s2k");
 	assert_true(got.v[0].median_us == 10 && got.v[1].median_us == 31);
@@ -235,14 +235,14 @@ static void newest_wins(void **state)
 	assert_string_equal(ask(s, "SELECT median_us, newest FROM history ORDER BY 1"),
 			    "10.0 1;13.0 0;31.0 1;");
 	got = (struct kept_cells){ .stop_at = 1 };
-	assert_int_equal(store_each(s, "h200", NULL, keep_cell, &got), 1);
+	assert_int_equal(store_each(s, "h200", keep_cell, &got), 1);
 	assert_int_equal(got.n, 1);
 
 	/* another machine of the same short name is never mixed in */
 	other.device.units = 114;
 	add(s, store_begin_run(s, &other), "q1s1k", "segmented", 0, measured(50));
 	got = (struct kept_cells){ 0 };
-	store_each(s, "h200", NULL, keep_cell, &got);
+	store_each(s, "h200", keep_cell, &got);
 	assert_int_equal(got.n, 1);
 	assert_true(got.v[0].median_us == 51);
 	assert_string_equal(ask(s, "SELECT count(*) FROM best WHERE batch = 'q1s1k'"), "2;");
@@ -338,7 +338,7 @@ static void passes(void **state)
 	add(s, run, "q1s1k", "segmented", 0, measured(30));
 	store_stage(s, "complete");
 	add(s, run, "q1s1k", "segmented", 0, measured(12));
-	assert_int_equal(store_each(s, "h200", NULL, keep_cell, &got), 1);
+	assert_int_equal(store_each(s, "h200", keep_cell, &got), 1);
 	assert_int_equal(got.n, 2);
 	const int a = got.v[0].pass != 'A', b = !a; /* of one cell the older race comes first */
 	assert_true(got.v[a].pass == 'A' && got.v[a].median_us == 13);

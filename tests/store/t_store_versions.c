@@ -107,7 +107,7 @@ static void version_5(void **state)
 	assert_string_equal(ask(s, "SELECT calls, rejected, length(us) FROM sample LIMIT 1"),
 			    "10 1 12;");
 	assert_string_equal(ask(s, "SELECT name, value FROM ceiling"), "read 4000.0;");
-	assert_int_equal(store_each(s, "h200", NULL, keep_cell, &got), 1);
+	assert_int_equal(store_each(s, "h200", keep_cell, &got), 1);
 	assert_int_equal(got.n, 5);
 	c = got.v[1];
 	assert_true(c.gbps > 0 && c.scenario_id == 3);

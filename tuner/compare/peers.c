@@ -154,7 +154,7 @@ int peers_load(struct peers *p, const char *gpu, const char *db)
 	if (!store)
 		return 0;
 	forget_times(&r);
-	const int read = store_each(store, gpu, NULL, read_row, &r);
+	const int read = store_each(store, gpu, read_row, &r);
 	end_scenario(&r);
 	store_close(store);
 	if (r.failed)

@@ -223,25 +223,12 @@ int data_find_text(struct data *d, const char *text, int *early)
 	return name->index = d->num_choices++;
 }
 
-int data_add_scenario(struct data *d, const struct store_cell *c)
-{
-	return data_put_scenario(d, c) >= 0;
-}
-
 int data_put_choice(struct data *d, const struct choice *c)
 {
 	char text[MAX_CHOICE_TEXT];
 	int early;
 	choice_text(text, sizeof text, c);
 	return data_find_text(d, text, &early);
-}
-
-int data_add_choice(struct data *d, const struct choice *c)
-{
-	for (int i = 0; i < d->num_choices; i++)
-		if (c->kernel && !choice_compare(&d->choice[i], c))
-			return 1;
-	return !c->kernel || data_put_choice(d, c) >= 0;
 }
 
 static void free_name(void *p)

@@ -155,13 +155,6 @@ struct data *data_load_all(const char *db_path, const char *gpu);
  * sources. 0 and neither on failure. */
 int data_load_both(const char *db_path, const char *gpu, int stale, struct data **,
 		   struct data **all);
-/* data_load_all() with cells only for one batch of one model (in canonical text, see batch_format);
- * the other scenarios have none, so estimates and trees cannot be made from it. add_choices, unless
- * NULL, is called for that batch's scenarios and adds choices that become columns even if they were
- * not measured there; it returns 0 on failure. */
-struct data *data_load_one(const char *db_path, const char *gpu, const struct store_filter *,
-			   int (*add_choices)(struct data *, int scenario, const void *arg),
-			   const void *arg);
 /* Sets data.hash, over all rows of the GPU in that database by today's or bridged sources. This
  * takes longer than loading does.
  * 0 + complain. */

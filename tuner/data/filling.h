@@ -34,10 +34,8 @@ struct scaffold {
 };
 void scaffold_free(struct data *);
 
-/* data.c: adds a scenario without cells, or a choice, if it is new; 0 + complain. */
-int data_add_scenario(struct data *, const struct store_cell *);
-int data_add_choice(struct data *, const struct choice *);
-/* The same; return the index, which is valid until data_finish sorts; -1 without memory. */
+/* data.c: adds a scenario without cells, or a choice, if it is new. Return the index, which is valid until
+ * data_finish sorts; -1 + complain. */
 int data_put_scenario(struct data *, const struct store_cell *);
 int data_put_choice(struct data *, const struct choice *);
 /* The index of a choice given as "segmented BLOCK_M=16 ..."; NOT_LISTED; -1 without memory. An
@@ -52,10 +50,6 @@ int data_put_plan(struct data *, const struct composed *);
 int data_put_early(struct data *, const struct early_launch *);
 /* data_finish.c: data_finish for cells taken from finished data: these are on one clock already. */
 int data_finish_again(struct data *);
-/* load_scenarios.c: calls each() for every scenario that was measured on a GPU, with a cell that
- * has neither time nor choice. 0 + complain. */
-int scenarios_each(struct store *, const char *gpu, int (*each)(void *, const struct store_cell *),
-		   void *arg);
 
 /* Room for one more in an array that doubles. */
 int array_grow(void *array, int n, int *room, size_t size);

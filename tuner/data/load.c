@@ -13,13 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One batch of a model, and a function that adds choices for it. */
-struct wanted {
-	const struct store_filter *filter;
-	int (*add_choices)(struct data *, int scenario, const void *arg); /* NULL: none are added */
-	const void *arg;
-};
-
 /* The data to be filled, and which rows go into them. */
 struct loading {
 	struct data *d[2]; /* [1]: the same rows and more, or NULL */
@@ -105,44 +98,21 @@ static int is_worth_reading(const struct device_info *d, const char *db_path)
 	return 0;
 }
 
-/* ---- one batch ------------------------------------------------------------------------ */
-static int add_scenario(void *arg, const struct store_cell *c)
-{
-	struct loading *l = arg;
-	if (belongs(l, 0, &c->shape))
-		l->failed |= !data_add_scenario(l->d[0], c);
-	return !l->failed;
-}
-
-static int add_choices(struct data *d, const struct wanted *w)
-{
-	for (int s = 0; w->add_choices && s < d->n; s++) {
-		const struct measured *m = &d->v[s];
-		if (strcmp(m->model, w->filter->model) || strcmp(m->batch_text, w->filter->batch))
-			continue;
-		if (!w->add_choices(d, s, w->arg))
-			return 0;
-	}
-	return 1;
-}
-
 /* ---- the database ---------------------------------------------------------------------- */
-static int read_rows(struct loading *l, struct store *store, const char *gpu,
-		     const struct wanted *w)
+static int read_rows(struct loading *l, struct store *store, const char *gpu)
 {
-	if (!store_each(store, gpu, w ? w->filter : NULL, add_one, l) || l->failed)
+	if (!store_each(store, gpu, add_one, l) || l->failed)
 		return 0;
 	end_scenario(l);
 	for (int i = 0; i < 2 && l->d[i]; i++)
 		if (!store_noise(store, gpu, &l->d[i]->noise))
 			return 0;
-	return !w || (scenarios_each(store, gpu, add_scenario, l) && !l->failed &&
-		      add_choices(l->d[0], w));
+	return 1;
 }
 
 /* both: also fills l->d[1]. */
 static int load(struct loading *l, struct store *store, const char *db_path, const char *name,
-		int both, const struct wanted *w)
+		int both)
 {
 	struct run_info run = { 0 };
 	char gpu[GPU_NAME];
@@ -156,7 +126,7 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 			l->d[i]->with = l->with;
 		else
 			return 0;
-	const int done = (!known || read_rows(l, store, gpu, w)) && data_finish(l->d[0]) &&
+	const int done = (!known || read_rows(l, store, gpu)) && data_finish(l->d[0]) &&
 			 (!both || data_finish(l->d[1]));
 	if (done && known && !l->d[0]->n && !l->d[0]->stale && !l->d[0]->noisy)
 		complain("%s: holds no measurement of %s", db_path, name);
@@ -185,11 +155,10 @@ void data_say_left_out(const struct data *d, const char *db_path)
 			 db_path, d->ignored);
 }
 
-static int load_from(struct loading *l, const char *db_path, const char *gpu, int both,
-		     const struct wanted *w)
+static int load_from(struct loading *l, const char *db_path, const char *gpu, int both)
 {
 	struct store *store = store_open(db_path, 1);
-	const int done = store && load(l, store, db_path, gpu, both, w);
+	const int done = store && load(l, store, db_path, gpu, both);
 	if (store)
 		store_close(store);
 	for (int i = 0; i < 2; i++) {
@@ -204,14 +173,14 @@ static int load_from(struct loading *l, const char *db_path, const char *gpu, in
 struct data *data_load(const char *db_path, const char *gpu)
 {
 	struct loading l = { .failed = 0 };
-	load_from(&l, db_path, gpu, 0, NULL);
+	load_from(&l, db_path, gpu, 0);
 	return l.d[0];
 }
 
 struct data *data_load_with(const char *db_path, const char *gpu, const char *with)
 {
 	struct loading l = { .with = with };
-	load_from(&l, db_path, gpu, 0, NULL);
+	load_from(&l, db_path, gpu, 0);
 	return l.d[0];
 }
 
@@ -245,14 +214,14 @@ int plugins_known(const char *with, const char *db_path, const char *gpu)
 struct data *data_load_all(const char *db_path, const char *gpu)
 {
 	struct loading l = { .all = { 1 } };
-	load_from(&l, db_path, gpu, 0, NULL);
+	load_from(&l, db_path, gpu, 0);
 	return l.d[0];
 }
 
 struct data *data_load_stale(const char *db_path, const char *gpu)
 {
 	struct loading l = { .stale = 1 };
-	load_from(&l, db_path, gpu, 0, NULL);
+	load_from(&l, db_path, gpu, 0);
 	return l.d[0];
 }
 
@@ -260,20 +229,10 @@ int data_load_both(const char *db_path, const char *gpu, int stale, struct data 
 		   struct data **all)
 {
 	struct loading l = { .all = { 0, 1 }, .stale = stale };
-	const int done = load_from(&l, db_path, gpu, 1, NULL);
+	const int done = load_from(&l, db_path, gpu, 1);
 	*d = l.d[0];
 	*all = l.d[1];
 	return done;
-}
-
-struct data *data_load_one(const char *db_path, const char *gpu, const struct store_filter *filter,
-			   int (*add)(struct data *, int scenario, const void *arg),
-			   const void *arg)
-{
-	struct loading l = { .all = { 1 } };
-	const struct wanted w = { filter, add, arg };
-	load_from(&l, db_path, gpu, 0, &w);
-	return l.d[0];
 }
 
 /* The header contains the hash, so the file is checked for damage first. */

@@ -87,12 +87,6 @@ int forest_make_parts(const struct data *, const struct forest *, const struct m
 void forest_make_with(const struct data *, const struct forest *, const struct measured *,
 		      struct decided *out);
 
-/* ---- load_batch.c: the data of one batch ----------------------------------------------- */
-/* data_load_one() of that model's batch. The forest's choices for it become columns, measured there
- * or not; forest NULL: only measured choices do. */
-struct data *data_load_batch(const char *db_path, const char *gpu, const char *model,
-			     const char *batch, const struct forest *);
-
 /* ---- combine.c: combining two forests ------------------------------------------------- */
 /* Groups of decisions that depend on each other; see gate.h. */
 enum gate_group { GATE_PREFILL, GATE_DECODE, GATE_MIXED, NUM_GATE_GROUPS };

@@ -212,92 +212,75 @@ static int find_scenario(const struct data *d, const struct show *o, const char 
 }
 
 /* ---- one batch ----------------------------------------------------------------------------- */
-struct asked {
-	const struct show *o;
-	const char *db, *gpu;
-	const struct forest *f; /* NULL: no header was found, and none is needed */
-	struct batch *batch;
-	char *text; /* of the batch in canonical form */
-};
-
-static int explain_estimated(const struct asked *a)
+static int explain_estimated(const struct data *d, const struct forest *f, const struct show *o)
 {
-	const struct show *o = a->o;
-	struct data *d = data_load_all(a->db, a->gpu);
 	struct measured m;
 	attune_shape shape;
-	int code = EXIT_USAGE;
-	if (d && d->n && shape_of_model(&shape, d, o->model, o->page_size) &&
-	    measured_make(&m, d, o->model, &shape, o->batch)) {
-		if (format_for_people(o->format))
-			show_note(o->format, "this batch was never measured: times are estimates");
-		code = show_why(d, a->f, &m, -1, o->format) ? EXIT_DONE : EXIT_CHECK;
-		measured_free(&m);
-	}
-	data_free(d);
-	return code;
+	if (!shape_of_model(&shape, d, o->model, o->page_size) ||
+	    !measured_make(&m, d, o->model, &shape, o->batch))
+		return EXIT_USAGE;
+	if (format_for_people(o->format))
+		show_note(o->format, "this batch was never measured: times are estimates");
+	const int done = show_why(d, f, &m, -1, o->format);
+	measured_free(&m);
+	return done ? EXIT_DONE : EXIT_CHECK;
 }
 
 /* Formats for people get the plan, the reasons and the ranking; others only what was asked for. */
-static int show_measured(const struct asked *a, const struct data *d, int s)
+static int show_measured(const struct data *d, const struct forest *f, const struct show *o, int s)
 {
-	const struct show *o = a->o;
-	const int people = format_for_people(o->format);
 	int done = 1;
 	if (o->what == SHOW_WHY)
-		return show_why(d, a->f, &d->v[s], s, o->format);
-	if (!people)
-		return show_ways(d, a->f, o, s);
+		return show_why(d, f, &d->v[s], s, o->format);
+	if (!format_for_people(o->format))
+		return show_ways(d, f, o, s);
 	if (!o->phase) {
-		show_summary(d, a->f, o, s);
-		done = show_why(d, a->f, &d->v[s], s, o->format);
+		show_summary(d, f, o, s);
+		done = show_why(d, f, &d->v[s], s, o->format);
 	}
-	return done && show_passes(d, a->f, o, s);
+	return done && show_passes(d, f, o, s);
 }
 
-static int show_scenario(const struct asked *a)
+/* f NULL: no header was found, and none is needed. */
+static int show_scenario(const struct data *d, const struct forest *f, const struct show *o,
+			 const struct batch *batch)
 {
-	const struct show *o = a->o;
-	const int estimates = o->what == SHOW_WHY || (format_for_people(o->format) && !o->phase);
-	struct data *d = data_load_batch(a->db, a->gpu, o->model, a->text, a->f);
-	if (d)
-		data_say_noisy(d, a->db);
-	int code = d ? EXIT_CHECK : EXIT_USAGE;
-	const int s = d && d->n ? find_scenario(d, o, a->text) : -1;
+	char *text = batch_format(&batch->view);
+	const int s = text ? find_scenario(d, o, text) : -1;
+	free(text);
 	if (s >= 0)
-		code = show_measured(a, d, s) ? EXIT_DONE : EXIT_CHECK;
-	else if (d && d->n && !estimates)
-		complain_nearest(d, o, a->batch);
-	const int unknown = d && d->n && s < 0 && estimates;
-	data_free(d);
-	return unknown ? explain_estimated(a) : code;
+		return show_measured(d, f, o, s) ? EXIT_DONE : EXIT_CHECK;
+	if (o->what == SHOW_WHY || (format_for_people(o->format) && !o->phase))
+		return explain_estimated(d, f, o);
+	complain_nearest(d, o, batch);
+	return EXIT_CHECK;
 }
 
 /* A ranking in tsv, csv or json works without a header, but then has no pick. */
 static int show_batch(const struct show *o, const char *db, const char *gpu)
 {
-	char header[PATH_TEXT];
-	struct asked a = { .o = o, .db = db, .gpu = gpu };
-	struct forest f;
-	char error[200];
+	char header[PATH_TEXT], error[200];
+	struct forest f, *rules = NULL;
+	struct batch *batch = batch_parse(o->batch, error, sizeof error);
+	struct data *d = NULL;
 	const int needed = o->what == SHOW_WHY || format_for_people(o->format) || o->header;
-	a.batch = batch_parse(o->batch, error, sizeof error);
-	if (!a.batch || !scenario_batch_is_run(&a.batch->view, error, sizeof error)) {
+	if (!batch || !scenario_batch_is_run(&batch->view, error, sizeof error)) {
 		complain("--batch \"%s\": %s", o->batch, error);
-		batch_free(a.batch);
+		batch_free(batch);
 		return EXIT_USAGE;
 	}
-	a.text = batch_format(&a.batch->view);
 	rules_path(header, o->header, gpu);
 	if (needed || !access(header, R_OK))
-		a.f = forest_load(&f, header) ? &f : NULL;
-	int code = EXIT_USAGE;
-	if (a.text && (a.f || !needed))
-		code = show_scenario(&a);
-	if (a.f)
+		rules = forest_load(&f, header) ? &f : NULL;
+	if (rules || !needed)
+		d = data_load_all(db, gpu);
+	if (d)
+		data_say_noisy(d, db);
+	const int code = !d ? EXIT_USAGE : d->n ? show_scenario(d, rules, o, batch) : EXIT_CHECK;
+	data_free(d);
+	if (rules)
 		forest_free(&f);
-	free(a.text);
-	batch_free(a.batch);
+	batch_free(batch);
 	return code;
 }
 

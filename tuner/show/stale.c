@@ -115,7 +115,7 @@ int show_stale(const char *db, const char *name, const struct show *o)
 	struct store *store = store_open(db, 1);
 	int code = store ? EXIT_CHECK : EXIT_USAGE;
 	if (store && store_device(store, gpu, &run) && (f.t = scratch_new(stale_tables)) &&
-	    store_each(store, gpu, NULL, add_row, &f) && print(f.t, gpu, o))
+	    store_each(store, gpu, add_row, &f) && print(f.t, gpu, o))
 		code = EXIT_DONE;
 	scratch_free(f.t);
 	if (store)
