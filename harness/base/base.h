@@ -125,6 +125,10 @@ enum outcome {
 };
 const char *outcome_name(enum outcome);
 
+/* ---- array.c ---------------------------------------------------------------------- */
+/* Room for one more element of `size` bytes in *array, which has n; it doubles. 0 without memory. */
+int array_grow(void *array, int n, int *room, size_t size);
+
 /* ---- budget_clock.c ------------------------------------------------------------ */
 double seconds_now(void);
 double budget_now(void);  /* seconds_now(), unless a test sets ATTUNE_CLOCK */

@@ -32,14 +32,8 @@ static void forget_times(struct reading *r)
 
 static int add(struct peers *p, const struct peer_time *t)
 {
-	if (p->n == p->room) {
-		const int room = p->room ? 2 * p->room : 64;
-		struct peer_time *more = realloc(p->v, (size_t)room * sizeof *more);
-		if (!more)
-			return 0;
-		p->v = more;
-		p->room = room;
-	}
+	if (!array_grow(&p->v, p->n, &p->room, sizeof *p->v))
+		return 0;
 	p->v[p->n] = *t;
 	p->v[p->n].model = strdup(t->model);
 	p->v[p->n].batch = strdup(t->batch);

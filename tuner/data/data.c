@@ -63,20 +63,6 @@ static struct name *name_of(void **root, const char *text)
 	return at ? *at : NULL;
 }
 
-int array_grow(void *array, int n, int *room, size_t size)
-{
-	void **p = array;
-	if (n < *room)
-		return 1;
-	const int more = *room ? 2 * *room : 64;
-	void *q = realloc(*p, (size_t)more * size);
-	if (!q)
-		return 0;
-	*p = q;
-	*room = more;
-	return 1;
-}
-
 /* Identifies a scenario; scenarios are sorted by it. */
 static char *scenario_key(const struct store_cell *c)
 {

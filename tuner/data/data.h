@@ -223,7 +223,6 @@ double cells_part_time(const struct data *, int scenario, const struct cells of[
 int cells_confirmed(const struct data *, int scenario, const struct cells of[2]);
 /* Whether the times of pass B count there. */
 int measured_again(const struct data *, int scenario, enum phase);
-int noise_band(double us);
 /* The noise of a time as a share of it, measured by A/A controls. */
 double data_noise(const struct data *, double us);
 /* Time of a part. In a batch of one phase it may be stored under that phase or under PHASE_ALL. */

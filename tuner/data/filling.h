@@ -51,9 +51,6 @@ int data_put_early(struct data *, const struct early_launch *);
 /* data_finish.c: data_finish for cells taken from finished data: these are on one clock already. */
 int data_finish_again(struct data *);
 
-/* Room for one more in an array that doubles. */
-int array_grow(void *array, int n, int *room, size_t size);
-
 /* All return 0 without memory. */
 /* power_source.c: sets what each cell's power was measured over. */
 int energy_mark(struct data *);

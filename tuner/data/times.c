@@ -5,14 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-int noise_band(double us)
-{
-	return us < 20 ? 0 : us < 200 ? 1 : 2;
-}
-
 double data_noise(const struct data *d, double us)
 {
-	return d->noise.floor[noise_band(us)];
+	return d->noise.floor[us < 20 ? 0 : us < 200 ? 1 : 2];
 }
 
 /* ---- cells ------------------------------------------------------------------------ */

@@ -52,7 +52,7 @@ static void emit_learned(const struct emitter *e)
 		fputs(d->notes, e->out);
 }
 
-/* Bands as in noise_band. */
+/* Bands as in data_noise. */
 static void emit_noise(const struct emitter *e)
 {
 	static const char *const bands[NOISE_BANDS] = { "below 20 us", "below 200 us", "above" };

@@ -62,11 +62,6 @@ static int action_at(const struct walk *w, int scenario, int feature, long long 
 	return t->v[tree_leaf(t, &f)].action;
 }
 
-static void action_text(const struct walk *w, int action, char text[MAX_CHOICE_TEXT])
-{
-	says_words(w->f, w->decision, action, text);
-}
-
 /* Time of the whole plan with that action. For an overlap the parts are the forest's; for a part
  * the other part is the fastest measured. */
 static double time_with(const struct walk *w, int s, int action)
@@ -144,27 +139,14 @@ static double crossing_of(const struct walk *w, const struct cliff *c)
 	return y[0] + (y[1] - y[0]) * (at - x[0]) / (x[1] - x[0]);
 }
 
-static struct cliff *new_cliff(struct walk *w)
-{
-	if (w->n == w->room) {
-		const int room = 2 * w->room + 16;
-		struct cliff *v = realloc(w->v, sizeof *v * (size_t)room);
-		if (!v) {
-			w->failed = 1;
-			return NULL;
-		}
-		w->v = v;
-		w->room = room;
-	}
-	return &w->v[w->n];
-}
-
 static void look_at(struct walk *w, int node)
 {
 	const struct node *v = &w->f->tree[w->decision].v[node];
-	struct cliff *c = new_cliff(w);
-	if (!c)
+	if (!array_grow(&w->v, w->n, &w->room, sizeof *w->v)) {
+		w->failed = 1;
 		return;
+	}
+	struct cliff *c = &w->v[w->n];
 	*c = (struct cliff){ w->decision, node, v->feature, v->threshold, .scenario = { -1, -1 } };
 	for (int side = 0; side < 2; side++)
 		nearest_beside(w, node, side, c);
@@ -175,8 +157,8 @@ static void look_at(struct walk *w, int node)
 	const int above = action_at(w, of, v->feature, v->threshold + 1);
 	if (below == above && (c->ratio[1] == 1 || isnan(c->ratio[1])))
 		return;
-	action_text(w, below, c->below);
-	action_text(w, above, c->above);
+	says_words(w->f, w->decision, below, c->below);
+	says_words(w->f, w->decision, above, c->above);
 	c->crossing = exp(fabs(crossing_of(w, c)));
 	w->n++;
 }

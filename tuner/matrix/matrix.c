@@ -56,7 +56,8 @@ void matrix_free(struct matrix *m)
 	free(m);
 }
 
-void matrix_copy_rows(struct matrix *m, const struct matrix *from)
+/* Copies everything of the rows but their costs; both have the same number of rows. */
+static void matrix_copy_rows(struct matrix *m, const struct matrix *from)
 {
 	const size_t r = (size_t)from->rows;
 	memcpy(m->scenario, from->scenario, r * sizeof *m->scenario);

@@ -29,8 +29,6 @@ enum { NUM_BLOCKINGS = 4 }; /* by batch size, by length, by model, each alone */
 
 struct matrix *matrix_new(int rows, int cols);
 struct matrix *matrix_copy(const struct matrix *);
-/* Copies everything of the rows but their costs; both have the same number of rows. */
-void matrix_copy_rows(struct matrix *, const struct matrix *from);
 void matrix_free(struct matrix *);
 /* Keeps `cols` columns: column c becomes to[c] <= c; -1 drops it. 0 without memory. */
 int matrix_keep(struct matrix *, const int *to, int cols);

@@ -16,15 +16,7 @@ struct timed {
 
 static struct way *new_way(struct ways *w)
 {
-	if (w->n == w->room) {
-		const int room = 2 * w->room + 64;
-		struct way *v = realloc(w->v, sizeof *v * (size_t)room);
-		if (!v)
-			return NULL;
-		w->v = v;
-		w->room = room;
-	}
-	return &w->v[w->n++];
+	return array_grow(&w->v, w->n, &w->room, sizeof *w->v) ? &w->v[w->n++] : NULL;
 }
 
 static const char *const pass_letters[NUM_PASSES] = { [PASS_A] = "A", [PASS_B] = "B" };

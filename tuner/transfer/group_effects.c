@@ -1,6 +1,7 @@
 /* group_effects.c - fits the effects of groups of choices on the ratio of two GPUs' times;
  * translate.c has the formula. */
 #include "group_effects.h"
+#include "harness/base/base.h"
 #include "kernels/kernel.h"
 #include <math.h>
 #include <stdlib.h>
@@ -15,14 +16,8 @@ static double shrunk(double weighted, double weight, double shrink)
 
 int log_ratios_add(struct log_ratios *f, const struct pair *p)
 {
-	if (f->num_pairs == f->room) {
-		const int room = f->room ? 2 * f->room : 256;
-		struct pair *more = realloc(f->pair, sizeof *more * (size_t)room);
-		if (!more)
-			return 0;
-		f->pair = more;
-		f->room = room;
-	}
+	if (!array_grow(&f->pair, f->num_pairs, &f->room, sizeof *f->pair))
+		return 0;
 	f->pair[f->num_pairs++] = *p;
 	return 1;
 }

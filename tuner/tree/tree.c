@@ -1,6 +1,7 @@
 /* tree.c - decision trees, grown or read from a header: finding leaves, the boxes of features that
  * reach them, and tidying. */
 #include "tree.h"
+#include "harness/base/base.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +15,8 @@ const char *const remark_words[NUM_REMARKS] = {
 
 int tree_new_node(struct tree *t)
 {
-	if (t->n == t->room) {
-		const int room = t->room ? 2 * t->room : 32;
-		struct node *v = realloc(t->v, sizeof *v * (size_t)room);
-		if (!v)
-			return -1;
-		t->v = v;
-		t->room = room;
-	}
+	if (!array_grow(&t->v, t->n, &t->room, sizeof *t->v))
+		return -1;
 	t->v[t->n] = (struct node){ .feature = -1, .below = -1, .above = -1, .runner_up = -1 };
 	return t->n++;
 }
