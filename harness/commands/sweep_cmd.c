@@ -406,7 +406,6 @@ int cmd_sweep(int argc, char **argv)
 			     .page_size = 16 };
 	char *command = joined(argc, argv);
 	int code;
-	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &r);
 	r.o.command = command ? command : "";
 	if (!r.o.budget_s && !r.o.replay)

@@ -386,7 +386,6 @@ int cmd_bench(int argc, char **argv)
 	char db[PATH_TEXT];
 	int code;
 	o.trace.steps = 100;
-	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	catch_signals();
 	code = stage_open(&st, o.gpu);

@@ -357,7 +357,6 @@ int cmd_induce(int argc, char **argv)
 	char gpu[GPU_NAME], db[PATH_TEXT], out[PATH_TEXT];
 	struct data *d;
 	int done;
-	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;

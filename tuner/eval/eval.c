@@ -320,7 +320,6 @@ int cmd_eval(int argc, char **argv)
 	char gpu[GPU_NAME], db[PATH_TEXT];
 	struct forest f;
 	int code = EXIT_USAGE;
-	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;

@@ -222,7 +222,6 @@ int cmd_plot(int argc, char **argv)
 	char gpu[GPU_NAME], db[PATH_MAX], header[PATH_MAX], folder[PATH_TEXT];
 	struct forest forest = { 0 };
 	int code = EXIT_USAGE;
-	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;

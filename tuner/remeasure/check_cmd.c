@@ -313,7 +313,6 @@ int cmd_check(int argc, char **argv)
 	char gpu[GPU_NAME], device[GPU_NAME], db[PATH_TEXT], header[PATH_TEXT];
 	struct forest f;
 	int code = EXIT_USAGE;
-	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	catch_signals();
 	if (!gpu_or_own(o.gpu, gpu))

@@ -161,7 +161,6 @@ int cmd_diff(int argc, char **argv)
 {
 	struct options o = { .format = FORMAT_TABLE };
 	char gpu[GPU_NAME];
-	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	const int databases = is_database(o.path[0]) + is_database(o.path[1]);
 	if (databases == 1) {

@@ -325,7 +325,6 @@ int cmd_show(int argc, char **argv)
 {
 	struct show o = { .phase = PHASE_ALL, .format = FORMAT_TABLE };
 	char gpu[GPU_NAME], db[PATH_TEXT];
-	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (o.what == SHOW_KERNELS)
 		return show_kernels(o.gpu, o.format) ? EXIT_DONE : EXIT_USAGE;

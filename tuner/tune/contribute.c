@@ -365,7 +365,6 @@ int cmd_contribute(int argc, char **argv)
 {
 	struct options o = { .results = "results", .generated = "generated" };
 	struct contribution c = { .o = &o };
-	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (!gpu_or_own(o.gpu, c.gpu))
 		return EXIT_NO_DEVICE;

@@ -101,7 +101,6 @@ int cmd_tune(int argc, char **argv)
 				  .results = "results",
 				  .generated = "generated",
 				  .command = "tune" };
-	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	catch_signals();
 	return tune(&o);
