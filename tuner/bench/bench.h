@@ -30,9 +30,6 @@ struct bench_stage {
 /* Opens this machine's device, which must be `gpu` unless that is NULL. An exit code. */
 int stage_open(struct bench_stage *, const char *gpu);
 void stage_close(struct bench_stage *);
-/* The code of a choice or a helper, compiled once and owned by the stage. NULL + complain. */
-struct code *stage_code(struct bench_stage *, const struct kernel *, const struct config *,
-			const attune_shape *);
 
 /* A contender: libattune (attune_plan_batch, attune_run), or a plan of concrete choices. */
 struct entry {

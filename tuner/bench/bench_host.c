@@ -263,9 +263,8 @@ static void time_run(struct caller *c, const char *of, const char *plan, int lau
 	workload_free(&w);
 }
 
-/* Times all three calls for a batch. is_ours: the op is the library's own, so its planning is timed
- * too. */
-static void time_batch(struct host *h, attune_op *op, const char *text, int is_ours)
+/* Times all three calls for a batch. */
+static void time_batch(struct host *h, attune_op *op, const char *text)
 {
 	char error[160], plan[2 * MAX_PART_TEXT + 32];
 	struct caller c = { .h = h, .op = op, .batch = batch_parse(text, error, sizeof error) };
@@ -276,8 +275,7 @@ static void time_batch(struct host *h, attune_op *op, const char *text, int is_o
 		batch_free((struct batch *)(uintptr_t)c.batch);
 		return;
 	}
-	if (is_ours)
-		add_row(h, "plan", text, plan, 0, &planning);
+	add_row(h, "plan", text, plan, 0, &planning);
 	const int launches = time_own(&c, text, plan);
 	if (h->st->dev.info.backend == BACKEND_GPU && !interrupted)
 		time_run(&c, text, plan, launches);
@@ -289,13 +287,6 @@ static const char *const batches[] = {
 	"1q1s1k", "8q1s1k", "32q1s1k", "256q1s1k",
 	"q512s1k_1q1s1k", "q512s1k_8q1s1k", "q512s1k_32q1s1k", "q512s1k_256q1s1k",
 };
-
-/* Defaults of a decode kernel with this many segments: one launch for each part, and one more if a
- * reduction merges the segments. */
-static const struct forced {
-	const char *decode;
-	int segments;
-} forced[] = { { "ring", 1 }, { "segmented", 8 } };
 // clang-format on
 
 static void time_library(struct host *h)
@@ -307,49 +298,8 @@ static void time_library(struct host *h)
 		return;
 	}
 	for (size_t i = 0; i < COUNT(batches); i++)
-		time_batch(h, op, batches[i], 1);
+		time_batch(h, op, batches[i]);
 	attune_release(op);
-}
-
-/* segments 0: the kernel's default. Returns 0 if it is not legal on this device. */
-static int make_ready(struct host *h, struct ready *r, const char *kernel, int segments)
-{
-	const struct kernel *k = kernel_find(BACKEND_GPU, kernel);
-	*r = (struct ready){ .kernel = k };
-	config_default(&r->config, k->space);
-	if (segments)
-		r->config.v[k->space->formula_axis] = segments;
-	if (k->space->why_illegal(&r->config, &h->shape, NULL, &h->st->dev.info))
-		return 0;
-	r->code = stage_code(h->st, k, &r->config, &h->shape);
-	h->failed |= !r->code;
-	return r->code != NULL;
-}
-
-static void time_forced(struct host *h, const struct forced *f)
-{
-	static const struct selector_node nodes[] = { { -1, 0, 0 }, { -1, 0, 1 }, { -1, 0, -1 } };
-	static const struct selector rules = {
-		.nodes = nodes,
-		.num_nodes = COUNT(nodes),
-		.root = { [DECIDE_DECODE] = 1, [DECIDE_OVERLAP] = 2, [DECIDE_EARLY] = 2 }
-	};
-	const struct kernel *reduce = kernel_helper(BACKEND_GPU, HELPER_REDUCE);
-	struct ready ready[2];
-	struct config defaults;
-	attune_op op = { .ctx = h->st->ctx,
-			 .shape = h->shape,
-			 .heuristic = &rules,
-			 .num_choices = COUNT(ready),
-			 .num_ready = COUNT(ready),
-			 .ready = ready };
-	config_default(&defaults, reduce->space);
-	op.helper[HELPER_REDUCE] = stage_code(h->st, reduce, &defaults, &h->shape);
-	if (!make_ready(h, &ready[0], "qblock", 0) ||
-	    !make_ready(h, &ready[1], f->decode, f->segments))
-		return;
-	for (size_t i = 0; i < COUNT(batches); i++)
-		time_batch(h, &op, batches[i], 0);
 }
 
 int bench_host(struct bench_stage *st, enum format format)
@@ -382,8 +332,6 @@ int bench_host(struct bench_stage *st, enum format format)
 		time_ways(&h);
 	if (!interrupted)
 		time_library(&h);
-	for (size_t i = 0; is_gpu && i < COUNT(forced) && source_root() && !interrupted; i++)
-		time_forced(&h, &forced[i]);
 	table_print(h.table, stdout);
 	return interrupted ? EXIT_INTERRUPTED : h.failed ? EXIT_CHECK : EXIT_DONE;
 }

@@ -86,8 +86,9 @@ static void name_binary(char key[MAX_FLAGS + 32], const struct kernel *k,
 	snprintf(key, MAX_FLAGS + 32, "%s %s", k->name, flags);
 }
 
-struct code *stage_code(struct bench_stage *st, const struct kernel *k, const struct config *config,
-			const attune_shape *shape)
+/* The code of a choice or a helper, compiled once and owned by the stage. NULL + complain. */
+static struct code *stage_code(struct bench_stage *st, const struct kernel *k,
+			       const struct config *config, const attune_shape *shape)
 {
 	char flags[MAX_FLAGS], key[MAX_FLAGS + 32];
 	struct binary binary;
