@@ -124,19 +124,6 @@ static const struct argp help = {
 };
 
 /* ---- which scenario ------------------------------------------------------------------------ */
-static double log_ratio(double a, double b)
-{
-	return fabs(log((a + 1) / (b + 1)));
-}
-
-static double batch_distance(const struct attune_features *a, const struct attune_features *b)
-{
-	return log_ratio((double)a->num_seqs, (double)b->num_seqs) +
-	       log_ratio((double)a->query_tokens, (double)b->query_tokens) +
-	       log_ratio((double)a->kv_tokens, (double)b->kv_tokens) +
-	       log_ratio((double)a->prefill_tokens, (double)b->prefill_tokens);
-}
-
 /* Lists the three nearest batches of the model, or if it was not measured the models. */
 static void complain_nearest(const struct data *d, const struct show *o, const struct batch *b)
 {
@@ -156,7 +143,8 @@ static void complain_nearest(const struct data *d, const struct show *o, const s
 			if (strcmp(d->v[s].model, o->model) ||
 			    !part_make(&p, PHASE_ALL, &d->v[s].shape, &b->view, &d->run.device))
 				continue;
-			const double far = batch_distance(&p.f, &d->v[s].part[PHASE_ALL].f);
+			const double far =
+			    part_distance(&p.f, &d->v[s].part[PHASE_ALL].f, INFINITY);
 			if (far < least && (far > last || (far == last && s > last_scenario)))
 				least = far, best = s;
 		}
@@ -294,7 +282,8 @@ static int show_list(const struct data *d, const struct show *o, const struct fo
 		return EXIT_USAGE;
 	int code = EXIT_USAGE;
 	if (!peers.n)
-		complain("%s: no plug-in raced there; attune --plugin FILE sweep makes such rows", db);
+		complain("%s: no plug-in raced there; attune --plugin FILE sweep makes such rows",
+			 db);
 	else
 		code = show_peers(d, f, &peers, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
 	peers_free(&peers);
