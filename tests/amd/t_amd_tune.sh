@@ -68,7 +68,7 @@ run confirm --gpu mi300 --db "$db" --header "$header" --budget 200s &&
 	[ "$(ask "SELECT count(DISTINCT scenario_id) FROM history WHERE stage = 'b' AND outcome = 'ok'")" = 8 ]
 row $? "confirm measures every scenario a second time"
 run eval --gpu mi300 --db "$db" --header "$header" --format json &&
-	sed 's/"baselines".*//' "$tmp/out" | grep -q '"unconfirmed": 0, "invalid": 0'
+	grep -q '"policy": "tree", "split": "heldout",[^}]*"unconfirmed": 0, "invalid": 0' "$tmp/out"
 row $? "eval judges by that"
 run show --gpu mi300 --db "$db" --header "$header" --model llama3.1-8b@8 --batch 3q1s90 &&
 	grep -q estimated "$tmp/out"

@@ -104,7 +104,7 @@ sqlite3 "$tmp/refused.sqlite" "
 	run confirm --gpu cpu --db "$tmp/refused.sqlite" --header "$tmp/a.h" --split train --again --budget 300s
 row $? "confirm leaves out what today's rules refuse"
 run eval --gpu cpu --db "$db" --header "$tmp/a.h" --split heldout --format json &&
-	sed 's/"baselines".*//' "$tmp/out" | grep -q '"unconfirmed": 0, "invalid": 0'
+	grep -q '"policy": "tree", "split": "heldout",[^}]*"unconfirmed": 0, "invalid": 0' "$tmp/out"
 row $? "eval then judges by that pass"
 run show --gpu cpu --db "$db" --header "$tmp/a.h" --model llama3.1-8b@4 --batch 7q1s200 &&
 	grep -q estimated "$tmp/out"

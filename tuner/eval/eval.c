@@ -151,78 +151,13 @@ static int gather(struct extras *x, const struct data *d, const struct forest *f
 }
 
 /* ---- output ------------------------------------------------------------------------------ */
-static void json_splits(struct json_out *o, const char *key, const struct report *r, int policy)
+/* A row for each policy and split. */
+static struct table *table_of(const struct report *r, enum format format)
 {
-	out_object(o, key);
-	for (int i = 0; i < r->splits; i++) {
-		const struct score *s = &r->score[policy][i];
-		const struct {
-			const char *name;
-			double value;
-		} figure[] = { { "geomean", s->geomean }, { "low", s->low },
-			       { "high", s->high },       { "p95", s->p95 },
-			       { "worst", s->worst },     { "within2", s->within2 },
-			       { "within5", s->within5 }, { "time_weighted", s->time_weighted } };
-		out_object(o, r->split[i]);
-		out_integer(o, "n", s->n);
-		for (size_t k = 0; k < COUNT(figure); k++)
-			out_number(o, figure[k].name, s->n ? figure[k].value : NAN, 5);
-		out_integer(o, "unconfirmed", s->unconfirmed);
-		out_integer(o, "invalid", s->invalid);
-		out_end(o);
-	}
-	out_end(o);
-}
-
-static void json_extras(struct json_out *o, const struct data *d, const struct extras *x)
-{
-	noise_json(o, &d->noise);
-	out_object(o, "cliffs");
-	out_integer(o, "thresholds", x->thresholds);
-	out_integer(o, "flagged", x->cliffs);
-	out_number(o, "worst", x->steepest, 5);
-	out_end(o);
-	overlaps_json(o, x->overlaps);
-	early_json(o, x->early);
-}
-
-static int print_json(const struct report *r, const struct data *d, const struct forest *f,
-		      const struct extras *x)
-{
-	struct json_out *o = out_new();
-	out_object(o, NULL);
-	json_splits(o, "splits", r, POLICY_TREE);
-	out_object(o, "baselines");
-	for (int p = POLICY_BEST_FIXED; p < NUM_POLICIES; p++)
-		if (r->exists[p])
-			json_splits(o, policy_names[p], r, p);
-	out_end(o);
-	out_integer(o, "leaves", forest_leaves(f));
-	out_integer(o, "kernels", forest_kernels(f));
-	out_integer(o, "variants", f->num_choices);
-	json_extras(o, d, x);
-	out_end(o);
-	return out_print(o, 0, stdout);
-}
-
-static void print_heading(const struct data *d, const struct forest *f, const struct extras *x)
-{
-	const struct noise *n = &d->noise;
-	printf("# %s: %d scenarios, %d leaves, %d choices of %d kernels\n", f->gpu, d->n,
-	       forest_leaves(f), f->num_choices, forest_kernels(f));
-	printf("# noise floor %.1f %% below 20 us, %.1f %% below 200 us, %.1f %% above (%d, %d, %d "
-	       "A/A pairs); %d of %d thresholds cost more than %.0f %% to cross\n",
-	       100 * n->floor[0], 100 * n->floor[1], 100 * n->floor[2], n->pairs[0], n->pairs[1],
-	       n->pairs[2], x->cliffs, x->thresholds, 100 * (cliff_limit - 1));
-	overlaps_print(x->overlaps);
-	early_print(x->early);
-}
-
-static void print_rows(const struct report *r, enum format format)
-{
-	const char *columns[] = { "policy",        "split",       "n",      "geomean", "low",
-				  "high",          "p95",         "worst",  "within2", "within5",
-				  "time_weighted", "unconfirmed", "invalid" };
+	static const char *const columns[] = {
+		"policy", "split",   "n",       "geomean",       "low",         "high",   "p95",
+		"worst",  "within2", "within5", "time_weighted", "unconfirmed", "invalid"
+	};
 	struct table *t = table_new(format, columns, (int)COUNT(columns));
 	for (int p = 0; t && p < NUM_POLICIES; p++)
 		for (int i = 0; r->exists[p] && i < r->splits; i++) {
@@ -244,8 +179,46 @@ static void print_rows(const struct report *r, enum format format)
 			table_number(t, s->invalid, 0);
 			table_end_row(t);
 		}
-	if (t)
-		table_print(t, stdout);
+	return t;
+}
+
+static void json_extras(struct json_out *o, const struct data *d, const struct extras *x)
+{
+	noise_json(o, &d->noise);
+	out_object(o, "cliffs");
+	out_integer(o, "thresholds", x->thresholds);
+	out_integer(o, "flagged", x->cliffs);
+	out_number(o, "worst", x->steepest, 5);
+	out_end(o);
+	overlaps_json(o, x->overlaps);
+	early_json(o, x->early);
+}
+
+static int print_json(struct table *scores, const struct data *d, const struct forest *f,
+		      const struct extras *x)
+{
+	struct json_out *o = out_new();
+	out_object(o, NULL);
+	table_json(scores, o, "rows");
+	out_integer(o, "leaves", forest_leaves(f));
+	out_integer(o, "kernels", forest_kernels(f));
+	out_integer(o, "variants", f->num_choices);
+	json_extras(o, d, x);
+	out_end(o);
+	return out_print(o, 0, stdout);
+}
+
+static void print_heading(const struct data *d, const struct forest *f, const struct extras *x)
+{
+	const struct noise *n = &d->noise;
+	printf("# %s: %d scenarios, %d leaves, %d choices of %d kernels\n", f->gpu, d->n,
+	       forest_leaves(f), f->num_choices, forest_kernels(f));
+	printf("# noise floor %.1f %% below 20 us, %.1f %% below 200 us, %.1f %% above (%d, %d, %d "
+	       "A/A pairs); %d of %d thresholds cost more than %.0f %% to cross\n",
+	       100 * n->floor[0], 100 * n->floor[1], 100 * n->floor[2], n->pairs[0], n->pairs[1],
+	       n->pairs[2], x->cliffs, x->thresholds, 100 * (cliff_limit - 1));
+	overlaps_print(x->overlaps);
+	early_print(x->early);
 }
 
 static int choose_splits(const struct data *d, const char *asked, struct report *r)
@@ -274,13 +247,14 @@ static int evaluate(const struct data *d, const struct forest *f, const struct o
 		complain("no scenario of %s has a correct result; nothing was evaluated", d->gpu);
 		done = 0;
 	}
-	done = done && gather(&x, d, f);
+	struct table *scores = done && gather(&x, d, f) ? table_of(r, o->format) : NULL;
+	done = scores != NULL;
 	if (done && o->format == FORMAT_JSON) {
-		done = print_json(r, d, f, &x);
+		done = print_json(scores, d, f, &x);
 	} else if (done) {
 		if (format_has_notes(o->format))
 			print_heading(d, f, &x);
-		print_rows(r, o->format);
+		table_print(scores, stdout);
 	}
 	free(r);
 	return done;
