@@ -204,35 +204,32 @@ static void test_read_back(void **state)
 	forest_free(&f);
 }
 
-/* A leaf of a text or Python module says how many scenarios it was learned from, and how good it is
- * on them, as the header does. */
+/* A leaf of a text says how many scenarios it was learned from, and how good it is on them, as the header
+ * does. */
 static void test_leaves_have_their_figures(void **state)
 {
-	static const char *const languages[] = { "text", "python" };
 	struct data *d = synthetic_data(0);
 	struct forest f;
 	(void)state;
 	assert_true(forest_induce(&f, d, &default_limits));
-	for (size_t k = 0; k < COUNT(languages); k++) {
-		char *text = forest_emit_as(languages[k], &f, d), wanted[120];
-		int leaves = 0;
-		assert_non_null(text);
-		for (int i = 0; i < f.tree[DECIDE_DECODE].n; i++) {
-			const struct node *v = &f.tree[DECIDE_DECODE].v[i];
-			if (v->feature >= 0)
-				continue;
-			snprintf(wanted, sizeof wanted, "return %d%s # %d scenario%s, %.3f",
-				 v->action, k ? " " : "", v->support, v->support == 1 ? "" : "s",
-				 exp((double)v->cost / (double)v->weight / 1e6));
-			if (!strstr(text, wanted))
-				fail_msg("%s has no '%s'", languages[k], wanted);
-			leaves++;
-		}
-		assert_true(leaves > 2);
-		free(text);
+	char *text = forest_emit_as("text", &f, d), wanted[120];
+	int leaves = 0;
+	assert_non_null(text);
+	for (int i = 0; i < f.tree[DECIDE_DECODE].n; i++) {
+		const struct node *v = &f.tree[DECIDE_DECODE].v[i];
+		if (v->feature >= 0)
+			continue;
+		snprintf(wanted, sizeof wanted, "return %d # %d scenario%s, %.3f", v->action,
+			 v->support, v->support == 1 ? "" : "s",
+			 exp((double)v->cost / (double)v->weight / 1e6));
+		if (!strstr(text, wanted))
+			fail_msg("no '%s'", wanted);
+		leaves++;
 	}
+	assert_true(leaves > 2);
+	free(text);
 	/* the header also says how much better trees of its depth could be */
-	char *header = forest_emit(&f, d), wanted[120];
+	char *header = forest_emit(&f, d);
 	int said = 0;
 	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
 		const struct making *m = &f.making[t];
