@@ -271,13 +271,14 @@ static int add_set(const struct tune_options *o, const char *format, const char 
 	return access(path, R_OK) == 0;
 }
 
-/* The GPU's own sets, else the H200's: the main set, the dense one and the traces; for a full tune
- * all kinds. */
+/* The GPU's own sets, else the H200's: the main set, the dense one, the traces and the gate's; for a
+ * full tune all kinds. */
 static int name_sets(const struct tune *t, char name[MOST_SETS][80])
 {
-	static const char *const kinds[] = { "%s",       "dense_%s", "traces_%s", "shapes_%s",
-					     "mixed_%s", "peers_%s", "hybrid_%s", "unseen_%s" };
-	enum { QUICK_KINDS = 3 };
+	static const char *const kinds[] = { "%s",       "dense_%s",  "traces_%s",
+					     "gate_%s",  "shapes_%s", "mixed_%s",
+					     "peers_%s", "hybrid_%s", "unseen_%s" };
+	enum { QUICK_KINDS = 4 };
 	const size_t most = t->o->preset == PRESET_FULL ? COUNT(kinds) : QUICK_KINDS;
 	const char *gpu = t->here.gpu;
 	int n = 0;
