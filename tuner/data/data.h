@@ -99,10 +99,8 @@ struct data {
 	int ignored; /* cells whose choice today's .def tables do not list */
 	int stale;   /* cells of older sources that no bridge carries to today's */
 	int noisy;   /* cells with too few clean samples */
-	int bridged; /* cells of older sources that a bridge carried here; they count */
 	int lost;    /* training scenarios that lost_best leaves out */
 	struct noise noise;
-	int powered[POWER_ALONE + 1]; /* number of cells by enum power_of */
 	/* The pass that times are read from. With PASS_B, which data_finish sets, a scenario that
 	 * has times of pass B uses these alone, and the others use those of pass A. */
 	enum pass pass;

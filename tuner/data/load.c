@@ -60,7 +60,6 @@ static int counts(const struct loading *l, struct data *d, const struct store_ce
 		d->noisy++;
 		return 0;
 	}
-	d->bridged += c->today > TODAY;
 	return 1;
 }
 

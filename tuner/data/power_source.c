@@ -51,29 +51,25 @@ static enum power_of power_of(const struct reading *v, int i, int n)
 	return shared ? POWER_RACE : POWER_ALONE;
 }
 
-static void mark(struct data *d, const struct reading *v, int n)
+static void mark(const struct reading *v, int n)
 {
 	for (int i = 0, end; i < n; i = end) {
 		for (end = i + 1; end < n && is_one_race(&v[i], &v[end]); end++)
 			;
-		for (int k = i; k < end; k++) {
+		for (int k = i; k < end; k++)
 			v[k].cell->power_of = power_of(&v[i], k - i, end - i);
-			d->powered[v[k].cell->power_of]++;
-		}
 	}
 }
 
 /* v NULL: all readings cover what ran around a burst. */
-static void read(struct data *d, struct reading *v, int *n, struct cell *c, int scenario, int phase)
+static void read(struct reading *v, int *n, struct cell *c, int scenario, int phase)
 {
 	if (c->outcome != OUTCOME_OK || !(c->joules > 0))
 		return;
-	if (v) {
+	if (v)
 		v[(*n)++] = (struct reading){ c, scenario, phase, c->joules / c->median_us };
-		return;
-	}
-	c->power_of = POWER_AROUND;
-	d->powered[POWER_AROUND]++;
+	else
+		c->power_of = POWER_AROUND;
 }
 
 int energy_mark(struct data *d)
@@ -86,16 +82,16 @@ int energy_mark(struct data *d)
 		return 0;
 	for (int i = 0; i < d->num_cells; i++) {
 		const int row = d->scaffold->place[i].row;
-		read(d, v, &n, &d->cell[i], row / NUM_PHASES, row % NUM_PHASES);
+		read(v, &n, &d->cell[i], row / NUM_PHASES, row % NUM_PHASES);
 	}
 	for (int i = 0; i < d->num_plans; i++)
-		read(d, v, &n, &d->plan[i].cell, d->plan[i].scenario, PHASE_PLAN);
+		read(v, &n, &d->plan[i].cell, d->plan[i].scenario, PHASE_PLAN);
 	for (int i = 0; i < d->num_early; i++)
-		read(d, v, &n, &d->early_launch[i].cell, d->early_launch[i].scenario,
+		read(v, &n, &d->early_launch[i].cell, d->early_launch[i].scenario,
 		     (int)d->early_launch[i].phase);
 	if (n)
 		qsort(v, (size_t)n, sizeof *v, by_race);
-	mark(d, v, n);
+	mark(v, n);
 	free(v);
 	return 1;
 }

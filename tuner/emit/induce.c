@@ -27,7 +27,7 @@ struct options {
 	int check;
 };
 
-enum { OPT_CHECK = 256, OPT_LEAVES, OPT_VARIANTS, OPT_EMIT, OPT_WITH };
+enum { OPT_CHECK = 256, OPT_LEAVES, OPT_EMIT, OPT_WITH };
 
 // clang-format off
 static const struct argp_option rows[] = {
@@ -35,7 +35,6 @@ static const struct argp_option rows[] = {
 	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
 	{ "out", 'o', "FILE", 0, "File to write (C: generated/attune_NAME.h; else standard output)", 0 },
 	{ "max-leaves", OPT_LEAVES, "N", 0, "Leaves of each tree (24; 64 where it also learns from estimates)", 0 },
-	{ "max-variants", OPT_VARIANTS, "N", 0, "Choices of each phase (12)", 0 },
 	{ "with", OPT_WITH, "NAMES", 0, "Leaves may also name these plug-ins: fa3,flashinfer_xqa (none)", 0 },
 	{ "check", OPT_CHECK, NULL, 0, "Write nothing; exit 1 with a diff if the file would change", 0 },
 	{ "emit", OPT_EMIT, "LANGUAGE", 0, "c, json, python or text (for ATTUNE_HEURISTICS) (c)", 0 },
@@ -62,7 +61,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_LEAVES:
 		o->limits.leaves = o->limits.leaves_with_estimates = count_arg(state, arg, 1, 200);
 		return 0;
-	case OPT_VARIANTS: o->limits.variants = count_arg(state, arg, 1, MAX_IDS / 2); return 0;
 	case OPT_WITH: o->with = arg; return 0;
 	case OPT_CHECK: o->check = 1; return 0;
 	case OPT_EMIT:

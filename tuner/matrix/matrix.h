@@ -59,8 +59,7 @@ struct matrix *matrix_parts(const struct data *, enum decision);
 enum { MAX_PORTFOLIO = 32 };
 struct portfolio {
 	int n;
-	/* [k] slowdown with the best of the first k + 1 choices: geometric mean, and worst */
-	double mean[MAX_PORTFOLIO], worst[MAX_PORTFOLIO];
+	double mean[MAX_PORTFOLIO]; /* [k] mean slowdown with the best of the first k + 1 choices */
 };
 /* Keeps at most `limit` columns with the least sum of row minima. given: a column that must be
  * among them, -1: none. The last argument receives how good they are; it may be NULL. 0 without

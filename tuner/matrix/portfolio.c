@@ -74,18 +74,14 @@ static int keep_members(struct matrix *m, const int *used, int n)
 	return done;
 }
 
-static void note(struct portfolio *p, const struct matrix *m, long long sum, const long long *least)
+static void note(struct portfolio *p, const struct matrix *m, long long sum)
 {
 	long long weight = 0;
-	double worst = 0;
 	if (!p || p->n == MAX_PORTFOLIO)
 		return;
-	for (int r = 0; r < m->rows; r++) {
+	for (int r = 0; r < m->rows; r++)
 		weight += m->weight[r];
-		worst = fmax(worst, (double)least[r] / m->weight[r]);
-	}
-	p->mean[p->n] = exp((double)sum / (double)weight / 1e6);
-	p->worst[p->n++] = exp(worst / 1e6);
+	p->mean[p->n++] = exp((double)sum / (double)weight / 1e6);
 }
 
 static long long sum_of(const struct matrix *m, const long long *least)
@@ -116,8 +112,7 @@ int matrix_portfolio(struct matrix *m, int limit, int given, struct portfolio *p
 			if (n && with == sum)
 				break;
 			sum = with;
-			row_minima(m, used, n + 1, -1, least);
-			note(p, m, sum, least);
+			note(p, m, sum);
 		}
 		swap_members(m, used, n, given >= 0, least, total, sum);
 		done = keep_members(m, used, n);

@@ -353,14 +353,12 @@ static void copy_facts(struct data *d, const struct data *own, const struct data
 	d->ignored = own->ignored;
 	d->stale = own->stale;
 	d->noisy = own->noisy;
-	d->bridged = own->bridged;
 	d->lost = own->lost;
 	for (int b = 0; b < NOISE_BANDS; b++) {
 		const struct noise *n = prior->noise.pairs[b] ? &prior->noise : &own->noise;
 		d->noise.floor[b] = n->floor[b];
 		d->noise.pairs[b] = n->pairs[b];
 	}
-	memcpy(d->powered, own->powered, sizeof d->powered);
 }
 
 static int has_own_cell(const struct data *d, int s)
