@@ -27,16 +27,10 @@
 #include <string.h>
 
 enum { RACE_ORACLE, RACE_LIBRARY, RACE_FIXED, RACE_VLLM, RACE_AITER, RACE_DEFAULT, NUM_RACERS };
-static const struct {
-	const char *name;
-	enum policy policy;
-} entries[NUM_RACERS] = {
-	[RACE_ORACLE] = { "oracle", POLICY_ORACLE },
-	[RACE_LIBRARY] = { "attune", POLICY_TREE },
-	[RACE_FIXED] = { "best_fixed", POLICY_BEST_FIXED },
-	[RACE_VLLM] = { "vllm_rule", POLICY_VLLM_RULE },
-	[RACE_AITER] = { "aiter_rule", POLICY_AITER_RULE },
-	[RACE_DEFAULT] = { "default", POLICY_DEFAULT },
+static const enum policy policies[NUM_RACERS] = {
+	[RACE_ORACLE] = POLICY_ORACLE,    [RACE_LIBRARY] = POLICY_TREE,
+	[RACE_FIXED] = POLICY_BEST_FIXED, [RACE_VLLM] = POLICY_VLLM_RULE,
+	[RACE_AITER] = POLICY_AITER_RULE, [RACE_DEFAULT] = POLICY_DEFAULT,
 };
 
 enum { MOST_RACERS = NUM_RACERS + MOST_PLUGINS };
@@ -65,7 +59,9 @@ struct bench {
 
 static const char *racer_name(const struct bench *b, int i)
 {
-	return i < NUM_RACERS ? entries[i].name : b->plugin[i - NUM_RACERS]->name;
+	return i == RACE_LIBRARY ? "attune"
+	       : i < NUM_RACERS  ? policy_names[policies[i]]
+				 : b->plugin[i - NUM_RACERS]->name;
 }
 
 /* scenario -1: not in the database, so without an oracle. */
@@ -230,7 +226,7 @@ static int run(struct bench_stage *st, const struct data *d, const struct option
 	}
 	b.num = NUM_RACERS + bench_plugins(b.plugin, st->dev.info.backend);
 	for (int i = RACE_FIXED; i < NUM_RACERS; i++)
-		b.chooser[i] = chooser_new(d, entries[i].policy, NULL);
+		b.chooser[i] = chooser_new(d, policies[i], NULL);
 	if (o->trace.path)
 		race_trace(&b, o);
 	else
