@@ -144,10 +144,8 @@ int set_factors(const xqa_plan *p, const attune_tensors *t, xqa_call *c, char *e
 	c->pdl = true;
 	if (!t->k_scale && !t->v_scale)
 		return 0;
-	if (t->k_scale_seq_stride || t->k_scale_head_stride || t->v_scale_seq_stride ||
-	    t->v_scale_head_stride)
-		return fail(error,
-			    "XQA has one scale for the whole cache, not one for each sequence");
+	if (check_one_scale(t, error))
+		return 1;
 	float *factors = at<float>(p->mem.device, factors_at);
 	make_factors<<<1, 1, 0, c->stream>>>(factors, c->q_scale, t->k_scale, t->v_scale);
 	c->d_q_scale = factors;
