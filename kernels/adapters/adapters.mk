@@ -75,9 +75,10 @@ endif
 # ---- vLLM's Triton attention: VLLM=FOLDER, which has vllm/, and a PYTHON that has Triton ------------
 
 # QUERY_HEADS/KV_HEADS/PAGE_SIZE, by default of Llama 3.1 8B and 70B and of Qwen3 14B, 30B and 235B
-# in scenarios/h200.json
+# in scenarios/h200.json; with /e4m3 over such a cache, by default the ones of scenarios/fp8_h200.json
 VLLM_SHAPES ?= $(patsubst %,32/8/%,16 32 48 64 128) \
-	$(patsubst %,%/16,16/4 8/2 4/1 64/8 32/4 16/2 8/1 40/8 32/2 16/1)
+	$(patsubst %,%/16,16/4 8/2 4/1 64/8 32/4 16/2 8/1 40/8 32/2 16/1) \
+	$(patsubst %,%/16/e4m3,32/8 16/2 24/8)
 PYTHON ?= python3
 .PHONY: adapter-vllm-triton
 adapter-vllm-triton: $(B)/adapters/vllm_triton.so ## vLLM's Triton attention as a plug-in: VLLM=FOLDER [PYTHON=python3]
