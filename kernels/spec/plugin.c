@@ -27,6 +27,13 @@ attune_plugin_device plugin_device(const struct device_info *d)
 	};
 }
 
+/* The same span, counted from the first sequence of the part. */
+static attune_span within(attune_span s, const struct part *p)
+{
+	s.seq_begin -= s.seq_count ? p->seq_begin : 0;
+	return s;
+}
+
 static const char *why_illegal_in(const struct slot *s, const struct config *c,
 				  const attune_shape *shape, const struct part *p,
 				  const struct device_info *d)
@@ -43,7 +50,9 @@ static const char *why_illegal_in(const struct slot *s, const struct config *c,
 					  .max_query = p->max_query,
 					  .query_tokens = p->f.query_tokens,
 					  .kv_tokens = p->f.kv_tokens,
-					  .max_seq = p->f.max_seq };
+					  .max_seq = p->f.max_seq,
+					  .prefills = within(p->prefill, p),
+					  .decodes = within(p->decode, p) };
 	return s->plugin->refuses(shape, c->v, &part, &device);
 }
 
