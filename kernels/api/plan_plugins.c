@@ -23,6 +23,12 @@ static int rows_are_dense(const attune_op *op, const attune_tensors *t)
 	       t->q_token_stride == token && t->out_token_stride == token;
 }
 
+/* Kernels that round to E4M3 do so over such a cache alone. */
+static unsigned promised(const struct asked *a)
+{
+	return a->promises | (a->op->shape.kv_dtype == ATTUNE_E4M3 ? 0 : ATTUNE_PLUGIN_E4M3_MATH);
+}
+
 /* Whether the row can run this part. */
 static int takes(const struct asked *a, int row, const struct part *p)
 {
@@ -30,9 +36,8 @@ static int takes(const struct asked *a, int row, const struct part *p)
 	if (row >= a->op->heuristic->num_plugins || !r->plugin)
 		return 0;
 	const unsigned needs = plugin_of(r->plugin)->needs;
-	const unsigned has = (a->promises & ATTUNE_PLUGIN_FINITE_SLOTS) |
-			     (rows_are_dense(a->op, a->tensors) ? ATTUNE_PLUGIN_DENSE_ROWS : 0) |
-			     (has_one_scale(a->tensors) ? ATTUNE_PLUGIN_ONE_SCALE : 0);
+	const unsigned has = promised(a) | scale_needs_met(a->tensors) |
+			     (rows_are_dense(a->op, a->tensors) ? ATTUNE_PLUGIN_DENSE_ROWS : 0);
 	return !(needs & ~has) && !r->kernel->space->why_illegal(&r->config, &a->op->shape, p,
 								 &a->op->ctx->device.info);
 }
@@ -127,14 +132,15 @@ enum attune_status attune_plan_plugins(const attune_op *op, const attune_batch *
 				       void *stream, attune_plan *plan)
 {
 	const struct asked a = { op, batch, tensors, promises, stream };
+	const unsigned known = ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_E4M3_MATH;
 	struct batch_sums sums;
 	if (!op || !batch || !tensors || !plan)
 		return fail(ATTUNE_INVALID, "attune_plan_plugins: an argument is NULL");
 	const char *error = wrong_plan(op, batch, plan);
 	if (!error && plan->num_parts)
 		error = tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
-	if (!error && promises & ~(unsigned)ATTUNE_PLUGIN_FINITE_SLOTS)
-		error = "promises is 0 or ATTUNE_PLUGIN_FINITE_SLOTS";
+	if (!error && promises & ~known)
+		error = "promises are of ATTUNE_PLUGIN_FINITE_SLOTS and ATTUNE_PLUGIN_E4M3_MATH";
 	if (error)
 		return fail(ATTUNE_INVALID, "attune_plan_plugins: %s", error);
 	if (!op->plugins || !plan->num_parts)

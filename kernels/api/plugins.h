@@ -23,8 +23,6 @@ int plugin_plan_keep(const attune_op *, int row, const attune_plugin_batch *,
 		     const attune_tensors *tensors, size_t *workspace);
 /* The plug-in's plan of a part. NULL: it was freed, or is not of this op. */
 struct plugin_plan *planned_by_plugin(const attune_op *, const attune_part *);
-/* Whether scales, where there are any, are one for K and one for V. */
-int has_one_scale(const attune_tensors *);
 /* NULL, or why the tensors are not those that the plug-in's plans of these parts were made for. */
 const char *plugin_tensors_error(const attune_op *, const attune_plan *, const attune_tensors *);
 

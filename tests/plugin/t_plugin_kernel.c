@@ -1,6 +1,7 @@
 /* t_plugin_kernel.c - a registered plug-in as a kernel of the table: its choices as text, what
  * refuses() is asked, its flags. */
 #include "sound_plugin.h"
+#include "harness/scenario/scenario.h"
 
 static const struct kernel *mine(void)
 {
@@ -123,6 +124,58 @@ static void sequences_that_do_not_follow_one_another_are_refused(void **state)
 		if (why)
 			assert_string_equal(why,
 					    "a plug-in takes sequences that follow one another");
+	}
+}
+
+/* Decodes in front of all prefills, behind them, and among them; counted from the part's first. */
+static void refuses_knows_where_prefills_and_decodes_lie(void **state)
+{
+	static const struct {
+		const char *label, *batch;
+		enum phase phase;
+		attune_span prefills, decodes;
+	} rows[] = {
+		{ "decodes in front",
+		  "2q1s9_q3s9_q20",
+		  PHASE_ALL,
+		  { 3, 1, 20, 20, 20 },
+		  { 0, 3, 1, 3, 5 } },
+		{ "behind", "q20_q30_q1s9", PHASE_ALL, { 0, 2, 20, 30, 50 }, { 2, 1, 1, 1, 1 } },
+		{ "among them",
+		  "q1s9_q20_q1s9_q9",
+		  PHASE_ALL,
+		  { 1, 3, 9, 20, 30 },
+		  { 0, 3, 1, 1, 22 } },
+		{ "behind a sequence without a query",
+		  "q0_q20_q1s9",
+		  PHASE_ALL,
+		  { 0, 1, 20, 20, 20 },
+		  { 1, 1, 1, 1, 1 } },
+		{ "the decodes alone",
+		  "q20_q1s9_q8s9",
+		  PHASE_DECODE,
+		  { .seq_count = 0 },
+		  { 0, 2, 1, 8, 9 } },
+		{ "the prefills alone",
+		  "q1s9_q20",
+		  PHASE_PREFILL,
+		  { 0, 1, 20, 20, 20 },
+		  { .seq_count = 0 } },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char error[128];
+		struct part part;
+		struct batch *b = batch_parse(rows[i].batch, error, sizeof error);
+		assert_non_null(b);
+		assert_true(part_make(&part, rows[i].phase, &a_llama, &b->view, &cpu));
+		assert_null(why_illegal(mine(), 0, &part));
+		if (memcmp(&told.part.prefills, &rows[i].prefills, sizeof(attune_span)) ||
+		    memcmp(&told.part.decodes, &rows[i].decodes, sizeof(attune_span)))
+			fail_msg("%s: %d + %d, %d + %d", rows[i].label,
+				 told.part.prefills.seq_begin, told.part.prefills.seq_count,
+				 told.part.decodes.seq_begin, told.part.decodes.seq_count);
+		batch_free(b);
 	}
 }
 
@@ -268,6 +321,7 @@ int main(void)
 		cmocka_unit_test(its_choices_survive_as_text),
 		cmocka_unit_test(a_sweep_has_all_its_values),
 		cmocka_unit_test(refuses_is_asked),
+		cmocka_unit_test(refuses_knows_where_prefills_and_decodes_lie),
 		cmocka_unit_test(sequences_that_do_not_follow_one_another_are_refused),
 		cmocka_unit_test(other_devices_are_refused_without_asking),
 		cmocka_unit_test(flags_have_the_version),

@@ -330,7 +330,7 @@ static void wrong_calls_are_refused(void **state)
 		{ p.op, &p.s.batch, &p.s.t, 0, NULL, "an argument is NULL" },
 		{ p.op, &falling, &p.s.t, 0, &ours, "attune_plan_plugins: " },
 		{ p.op, &other.batch, &other.t, 0, &ours, "the plan is not of this batch" },
-		{ p.op, &p.s.batch, &p.s.t, 8, &ours, "promises is 0 or" },
+		{ p.op, &p.s.batch, &p.s.t, ATTUNE_PLUGIN_NO_SCALES, &ours, "promises are of" },
 		{ p.op, &p.s.batch, &p.s.t, 0, &p.plan, "has plans of plug-ins already" },
 		{ p.op, &p.s.batch, &(attune_tensors){ 0 }, 0, &ours, "must be given" },
 	};
