@@ -256,19 +256,19 @@ static const attune_plugin_axis longest[] = { SEVEN_LONG_AXES, LONG_AXIS("H") };
 /* The longest axes and version with the longest shape are neither cut as flags nor as a choice. */
 static void the_longest_texts_fit(void **state)
 {
-	static const attune_shape shape = { .num_query_heads = 65535,
-					    .num_kv_heads = 65535,
-					    .head_size = 512,
-					    .page_size = 65536,
-					    .causal = 1,
-					    .window = 2147483647,
-					    .dtype = ATTUNE_BF16,
-					    .kv_dtype = ATTUNE_BF16,
-					    .scale = 1.23456e-38f,
-					    .softcap = 0.000123456f,
-					    .has_sinks = 1,
-					    .has_alibi = 1,
-					    .has_lse = 1 };
+	attune_shape shape = { .num_query_heads = 65535,
+			       .num_kv_heads = 65535,
+			       .head_size = 512,
+			       .page_size = 65536,
+			       .causal = 1,
+			       .window = 2147483647,
+			       .dtype = ATTUNE_BF16,
+			       .kv_dtype = ATTUNE_E4M3,
+			       .scale = 1.23456e-38f,
+			       .softcap = 0.000123456f,
+			       .has_sinks = 1,
+			       .has_alibi = 1,
+			       .has_lse = 1 };
 	static attune_plugin p;
 	char flags[MAX_FLAGS], text[MAX_PART_TEXT], error[300];
 	struct choice c, back;
@@ -278,6 +278,7 @@ static void the_longest_texts_fit(void **state)
 	p.version = VERSION_48;
 	p.axes = longest;
 	p.num_axes = COUNT(longest);
+	p.needs = ATTUNE_PLUGIN_E4M3_MATH;
 	if (attune_register_plugin(&p))
 		fail_msg("%s", attune_last_error());
 	c.kernel = kernel_find(BACKEND_CPU, LETTERS_31);
@@ -285,6 +286,10 @@ static void the_longest_texts_fit(void **state)
 	assert_in_range(binary_flags(flags, sizeof flags, c.kernel, &c.config, &shape), 1,
 			MAX_FLAGS - 1);
 	assert_non_null(strstr(flags, " -DHAAAAAAAAAA=-2147483647"));
+	assert_non_null(strstr(flags, " -DE4M3_MATH=1 "));
+	shape.kv_dtype = ATTUNE_BF16; /* there nothing is rounded */
+	binary_flags(flags, sizeof flags, c.kernel, &c.config, &shape);
+	assert_null(strstr(flags, "E4M3_MATH"));
 	assert_in_range(choice_text(text, sizeof text, &c), 1, MAX_CHOICE_TEXT - 1);
 	if (!choice_parse(&back, BACKEND_CPU, text, error, sizeof error))
 		fail_msg("%s", error);

@@ -3,6 +3,7 @@
 #include "harness/base/base.h"
 #include "harness/store/store.h"
 #include "kernels/device/shared/gpu_names.h"
+#include "kernels/spec/plugin.h"
 #include "tuner/base/base.h"
 #include "tuner/data/data.h"
 #include <math.h>
@@ -92,8 +93,8 @@ static int peer_of(struct peers *p, const char *kernel, const char *version)
 		k++;
 	if (k == p->num_names && version && k < MAX_PEERS) {
 		snprintf(p->name[k], sizeof p->name[k], "%s", kernel);
-		snprintf(p->version[k], sizeof p->version[k], "%.*s",
-			 (int)strcspn(version, " "), version);
+		snprintf(p->version[k], sizeof p->version[k], "%.*s", (int)strcspn(version, " "),
+			 version);
 		p->num_names++;
 	}
 	return k < p->num_names ? k : -1;
@@ -127,6 +128,7 @@ static int read_row(void *arg, const struct store_cell *c)
 	const int k = is_plan ? peer_of_plan(r->p, c->choice) : peer_of(r->p, c->kernel, c->plugin);
 	if (k < 0)
 		return 1;
+	r->p->e4m3_math[k] |= c->plugin && strstr(c->plugin, PLUGIN_E4M3_MATH);
 	if (!r->of.model) {
 		r->of = (struct peer_time){ .model = strdup(c->model),
 					    .batch = strdup(c->batch),
