@@ -106,7 +106,10 @@ enum {
 	ATTUNE_PLUGIN_NO_SCALES = 8,
 	/* Over an E4M3 cache q and the attention weights are rounded to E4M3, too. The check allows
 	 * for that error of `out`, not of the LSE. Tables mark such a kernel. */
-	ATTUNE_PLUGIN_E4M3_MATH = 16
+	ATTUNE_PLUGIN_E4M3_MATH = 16,
+	/* Over an E4M3 cache K and V, times their scales, and the attention weights are rounded to
+	 * the type of q. The check allows for that error of `out`, not of the LSE. */
+	ATTUNE_PLUGIN_Q_TYPE_MATH = 32
 };
 
 typedef struct attune_plugin {

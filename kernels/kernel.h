@@ -264,7 +264,7 @@ struct kv_source {
 	/* [head_size] or NULL: the sum of the squares of what an error of 1 x its size in each
 	 * weight, and in each element of q, changes of out; sizes below 2^-6, the least normal
 	 * E4M3, count as that (harness/check/tolerance.c) */
-	double *e4m3_squares;
+	double *squares;
 	const struct attune_more *scales; /* NULL: all are 1 */
 	double *lse;                      /* of the row, or NULL */
 };

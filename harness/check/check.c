@@ -44,8 +44,8 @@ struct output {
 	const attune_shape *shape;
 	enum phase phase;
 	unsigned char *bytes;
-	size_t size;   /* of an element */
-	int e4m3_math; /* q and weights were rounded to E4M3 */
+	size_t size;     /* of an element */
+	double rounding; /* check_rounding */
 };
 
 static size_t row_at(const struct output *o, int token, int head)
@@ -161,7 +161,8 @@ static void compare_row(struct verdict *v, const struct output *o, const struct 
 	for (int d = 0; d < o->shape->head_size; d++) {
 		const size_t at = (size_t)i * (size_t)o->shape->head_size + (size_t)d;
 		const double got = value_of(o->shape->dtype, row, d);
-		const double most = e->tolerance[at] + (o->e4m3_math ? e->e4m3_math[at] : 0);
+		const double most =
+		    e->tolerance[at] + (o->rounding > 0 ? o->rounding * e->rounding[at] : 0);
 		const double share = fabs(got - e->want[at]) / most;
 		if (share <= v->worst)
 			continue;
@@ -174,15 +175,15 @@ static void compare_row(struct verdict *v, const struct output *o, const struct 
 	}
 }
 
-static const struct expected *expect(struct workload *w, int max_rows, int e4m3_math)
+static const struct expected *expect(struct workload *w, int max_rows, int with_rounding)
 {
 	const struct expected *e = w->expected;
-	if (e && (e->max_rows != max_rows || (e4m3_math && !e->e4m3_math))) {
+	if (e && (e->max_rows != max_rows || (with_rounding && !e->rounding))) {
 		expected_free(w->expected);
 		w->expected = NULL;
 	}
 	if (!w->expected)
-		w->expected = expected_make(w, max_rows, e4m3_math);
+		w->expected = expected_make(w, max_rows, with_rounding);
 	return w->expected;
 }
 
@@ -190,12 +191,12 @@ void check_output(struct verdict *v, struct workload *w, enum phase phase, int m
 		  unsigned needs)
 {
 	const attune_shape *shape = &w->scenario->shape;
-	const int e4m3_math = needs & ATTUNE_PLUGIN_E4M3_MATH && shape->kv_dtype == ATTUNE_E4M3;
-	const struct expected *e = expect(w, max_rows, e4m3_math);
+	const double rounding = check_rounding(shape, needs);
+	const struct expected *e = expect(w, max_rows, rounding > 0);
 	struct output o = { .w = w,
 			    .shape = shape,
 			    .phase = phase,
-			    .e4m3_math = e4m3_math,
+			    .rounding = rounding,
 			    .size = (size_t)dtype_bytes(shape->dtype) };
 	*v = (struct verdict){ .outcome = OUTCOME_OK };
 	o.bytes = malloc(w->out_bytes);

@@ -80,8 +80,11 @@ enum attune_status choice_reserve(struct device *, const struct choice *, const 
 /* The largest error of an output element. want: the exact value; mass: the same weighted
  * mean over |v|. */
 double check_tolerance(const attune_shape *, double mass, double want);
-/* What rounding q and the weights to E4M3 adds; squares: kv_source.e4m3_squares. */
-double e4m3_math_tolerance(double squares);
+/* The roundoff of what a plug-in with these needs rounds beside its output, ATTUNE_PLUGIN_E4M3_MATH or
+ * ATTUNE_PLUGIN_Q_TYPE_MATH over an E4M3 cache; 0: nothing. */
+double check_rounding(const attune_shape *, unsigned needs);
+/* What a roundoff of 1 adds to the tolerance; squares: kv_source.squares. */
+double rounding_tolerance(double squares);
 
 /* ---- check.c: candidate against the fp64 reference -------------------------- */
 struct verdict {
@@ -100,7 +103,7 @@ void check_choice(struct verdict *, struct device *, struct pool **, const struc
 void check_workload(struct verdict *, struct workload *, const struct choice *,
 		    const struct loaded *, enum phase, int max_rows);
 /* Checks the output after any call. The output must have been poisoned before it. needs: of the
- * plug-ins that wrote it, ATTUNE_PLUGIN_E4M3_MATH or others, which do not matter. */
+ * plug-ins that wrote it, of which what they round matters. */
 void check_output(struct verdict *, struct workload *, enum phase, int max_rows, unsigned needs);
 /* The needs of a plug-in; 0: it is none. */
 unsigned choice_needs(const struct choice *);

@@ -79,11 +79,11 @@ struct expected {
 	int max_rows, num_rows;
 	struct expected_row *row;
 	float *want, *tolerance; /* [num_rows][head_size] */
-	float *e4m3_math;        /* the same: what such a plug-in's tolerance has more; or NULL */
+	float *rounding;         /* the same: rounding_tolerance; or NULL */
 	float *lse;              /* [num_rows] */
 };
-/* Of page set 0. e4m3_math: also for plug-ins that round q and weights to E4M3. NULL: no memory. */
-struct expected *expected_make(const struct workload *, int max_rows, int e4m3_math);
+/* Of page set 0. with_rounding: also for plug-ins of which check_rounding is not 0. NULL: no memory. */
+struct expected *expected_make(const struct workload *, int max_rows, int with_rounding);
 void expected_free(struct expected *);
 
 /* ---- check_cache.c ---------------------------------------------------------------------- */

@@ -23,10 +23,12 @@ static int rows_are_dense(const attune_op *op, const attune_tensors *t)
 	       t->q_token_stride == token && t->out_token_stride == token;
 }
 
-/* Kernels that round to E4M3 do so over such a cache alone. */
+/* Kernels that round to E4M3 do so over such a cache alone. Rounding to q's type is what kernels do
+ * over a cache of q's type. */
 static unsigned promised(const struct asked *a)
 {
-	return a->promises | (a->op->shape.kv_dtype == ATTUNE_E4M3 ? 0 : ATTUNE_PLUGIN_E4M3_MATH);
+	return a->promises | ATTUNE_PLUGIN_Q_TYPE_MATH |
+	       (a->op->shape.kv_dtype == ATTUNE_E4M3 ? 0 : ATTUNE_PLUGIN_E4M3_MATH);
 }
 
 /* Whether the row can run this part. */

@@ -200,7 +200,8 @@ static const char *axes_error(const attune_plugin *p)
 
 enum {
 	ALL_NEEDS = ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_DENSE_ROWS |
-		    ATTUNE_PLUGIN_ONE_SCALE | ATTUNE_PLUGIN_NO_SCALES | ATTUNE_PLUGIN_E4M3_MATH
+		    ATTUNE_PLUGIN_ONE_SCALE | ATTUNE_PLUGIN_NO_SCALES | ATTUNE_PLUGIN_E4M3_MATH |
+		    ATTUNE_PLUGIN_Q_TYPE_MATH
 };
 
 static const char *plugin_error(const attune_plugin *p)

@@ -180,7 +180,7 @@ static double square(double x)
 	return x * x;
 }
 
-/* kv_source.e4m3_squares. m, sum, out: of the row. An error e_i of q_i x e_i changes score j by
+/* kv_source.squares. m, sum, out: of the row. An error e_i of q_i x e_i changes score j by
  * scale k_ji q_i e_i, and so out by w_j (v_j - out) times that, w_j = exp(s_j - m) / sum. */
 static void add_squares(struct row *r, int begin, int end, double m, double sum, const double *out)
 {
@@ -197,7 +197,7 @@ static void add_squares(struct row *r, int begin, int end, double m, double sum,
 		by_q *= square(source->args->scale * p / sum);
 		fetch(r, 1, key, v);
 		for (int d = 0; d < size; d++)
-			source->e4m3_squares[d] +=
+			source->squares[d] +=
 			    by_weight * square(v[d]) + by_q * square(v[d] - out[d]);
 	}
 }
@@ -221,8 +221,8 @@ void reference_row_from(const struct kv_source *source, int seq, int token, int 
 		    value_of(source->shape->dtype, a->q,
 			     (first + token) * a->q_token_stride + head * a->q_head_stride + d);
 		out[d] = mass[d] = 0;
-		if (source->e4m3_squares)
-			source->e4m3_squares[d] = 0;
+		if (source->squares)
+			source->squares[d] = 0;
 	}
 	*lse = -INFINITY;
 	if (begin >= end)
@@ -247,7 +247,7 @@ void reference_row_from(const struct kv_source *source, int seq, int token, int 
 		out[d] /= sum;
 		mass[d] /= sum;
 	}
-	if (source->e4m3_squares)
+	if (source->squares)
 		add_squares(&r, begin, end, m, sum, out);
 }
 

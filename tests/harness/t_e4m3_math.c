@@ -1,5 +1,6 @@
-/* t_e4m3_math.c - the check of a plug-in that rounds q and weights to E4M3: it passes if it says so
- * (ATTUNE_PLUGIN_E4M3_MATH), over an E4M3 cache alone, and its other faults are still found. */
+/* t_e4m3_math.c - the check of a plug-in that rounds q and weights to E4M3, or K, V and weights to
+ * q's type: it passes if it says so (ATTUNE_PLUGIN_E4M3_MATH, ATTUNE_PLUGIN_Q_TYPE_MATH), over an E4M3
+ * cache alone, and its other faults are still found. */
 #include "toy_kernel.h"
 #include "kernels/attune_plugin.h"
 
@@ -17,23 +18,29 @@ static void check_with(struct verdict *v, const attune_shape *shape, enum fault 
 }
 
 /* The allowance is no larger than it has to be: some element comes near it. */
-static void what_it_says_is_allowed(void **state)
+static void is_allowed(enum fault fault, unsigned needs)
 {
 	struct verdict v;
 	double worst = 0;
-	(void)state;
 	for (int i = 0; corner_batches[i]; i++) {
-		check_with(&v, &e4m3, ROUNDS_TO_E4M3, ATTUNE_PLUGIN_E4M3_MATH, corner_batches[i]);
+		check_with(&v, &e4m3, fault, needs, corner_batches[i]);
 		if (v.outcome != OUTCOME_OK)
 			fail_msg("%s: %s", corner_batches[i], v.text);
 		worst = fmax(worst, v.worst);
 	}
-	check_with(&v, &e4m3, ROUNDS_TO_E4M3, ATTUNE_PLUGIN_E4M3_MATH, many_keys);
+	check_with(&v, &e4m3, fault, needs, many_keys);
 	if (v.outcome != OUTCOME_OK)
 		fail_msg("%s: %s", many_keys, v.text);
 	print_message("# %.3f of the tolerance at %s, %.3f at corners\n", v.worst, many_keys,
 		      worst);
 	assert_true(v.worst > 0.25 && worst > 0.25);
+}
+
+static void what_it_says_is_allowed(void **state)
+{
+	(void)state;
+	is_allowed(ROUNDS_TO_E4M3, ATTUNE_PLUGIN_E4M3_MATH);
+	is_allowed(ROUNDS_TO_Q_TYPE, ATTUNE_PLUGIN_Q_TYPE_MATH);
 }
 
 static void the_rest_is_as_ever(void **state)
@@ -44,13 +51,17 @@ static void the_rest_is_as_ever(void **state)
 	assert_int_equal(v.outcome, OUTCOME_WRONG);
 	check_with(&v, &bf16, ROUNDS_TO_E4M3, ATTUNE_PLUGIN_E4M3_MATH, many_keys);
 	assert_int_equal(v.outcome, OUTCOME_WRONG);
+	check_with(&v, &e4m3, ROUNDS_TO_E4M3, ATTUNE_PLUGIN_Q_TYPE_MATH, many_keys);
+	assert_int_equal(v.outcome, OUTCOME_WRONG);
+	check_with(&v, &e4m3, ROUNDS_TO_Q_TYPE, 0, many_keys);
+	assert_int_equal(v.outcome, OUTCOME_WRONG);
 	check_with(&v, &bf16, ROUNDS_WEIGHTS, ATTUNE_PLUGIN_E4M3_MATH, many_keys);
 	assert_int_equal(v.outcome, OUTCOME_OK);
 	check_with(&v, &e4m3, RIGHT, 0, many_keys);
 	assert_int_equal(v.outcome, OUTCOME_OK);
 }
 
-static void other_faults_are_found(void **state)
+static void finds_other_faults(unsigned needs)
 {
 	static const struct {
 		enum fault fault;
@@ -64,19 +75,20 @@ static void other_faults_are_found(void **state)
 		{ LEAVES_ELEMENT, "an element is left" },
 		{ EMPTY_IS_NAN, "rows without keys" },
 	};
-	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		int found = 0;
-		for (int k = 0; corner_batches[k]; k++) {
-			struct verdict v;
-			check_with(&v, &e4m3, rows[i].fault, ATTUNE_PLUGIN_E4M3_MATH,
-				   corner_batches[k]);
-			found += v.outcome != OUTCOME_OK;
-		}
-		print_message("# %s: found by %d batches\n", rows[i].label, found);
-		if (!found)
+		struct verdict v = { .outcome = OUTCOME_OK };
+		for (int k = 0; v.outcome == OUTCOME_OK && corner_batches[k]; k++)
+			check_with(&v, &e4m3, rows[i].fault, needs, corner_batches[k]);
+		if (v.outcome == OUTCOME_OK)
 			fail_msg("%s: it is not found", rows[i].label);
 	}
+}
+
+static void other_faults_are_found(void **state)
+{
+	(void)state;
+	finds_other_faults(ATTUNE_PLUGIN_E4M3_MATH);
+	finds_other_faults(ATTUNE_PLUGIN_Q_TYPE_MATH);
 }
 
 int main(void)

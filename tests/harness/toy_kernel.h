@@ -19,8 +19,9 @@ enum { MAX_SEQS = 64, MAX_TABLE = 1024, MAX_KEYS = 8192, MAX_HEAD = 64, ROWS = 6
 
 enum fault {
 	RIGHT,
-	ROUNDS_WEIGHTS, /* as a tensor core has them: no fault */
-	ROUNDS_TO_E4M3, /* q and weights */
+	ROUNDS_WEIGHTS,   /* as a tensor core has them: no fault */
+	ROUNDS_TO_E4M3,   /* q and weights */
+	ROUNDS_TO_Q_TYPE, /* K and V times a scale, and weights */
 	DROPS_LAST_KEY,
 	NO_MASK,
 	NO_WINDOW,
@@ -69,6 +70,13 @@ static double q_of(const struct attune_args *a, long long at)
 	return toy.fault == ROUNDS_TO_E4M3 ? narrow(q, ATTUNE_E4M3) : q;
 }
 
+/* An element of K or V. One that was multiplied by a scale is no longer exact in q's type. */
+static double kv_of(const void *cache, long long at)
+{
+	const double x = value_of(toy.shape.kv_dtype, cache, at), scale = 1.2;
+	return toy.fault == ROUNDS_TO_Q_TYPE ? narrow(x * scale, toy.shape.dtype) / scale : x;
+}
+
 /* Causal and nothing else. Weights are rounded after they were summed. */
 static void attend_rounded(const struct attune_args *a, int seq, int token, int head, double *out)
 {
@@ -77,8 +85,9 @@ static void attend_rounded(const struct attune_args *a, int seq, int token, int 
 	const int keys = a->seq_lens[seq] - query + token + 1, size = toy.shape.head_size;
 	const long long q =
 	    (a->query_start[seq] + token) * a->q_token_stride + head * a->q_head_stride;
-	const enum attune_dtype weights =
-	    toy.fault == ROUNDS_TO_E4M3 ? ATTUNE_E4M3 : toy.shape.kv_dtype;
+	const enum attune_dtype weights = toy.fault == ROUNDS_TO_E4M3     ? ATTUNE_E4M3
+					  : toy.fault == ROUNDS_TO_Q_TYPE ? toy.shape.dtype
+									  : toy.shape.kv_dtype;
 	double score[MAX_KEYS], m = -INFINITY, l = 0;
 	memset(out, 0, (size_t)size * sizeof *out);
 	for (int key = 0; key < keys; key++) {
@@ -87,8 +96,7 @@ static void attend_rounded(const struct attune_args *a, int seq, int token, int 
 				    head / a->group * a->k_head_stride;
 		score[key] = 0;
 		for (int d = 0; d < size; d++)
-			score[key] +=
-			    q_of(a, q + d) * value_of(toy.shape.kv_dtype, a->k_cache, k + d);
+			score[key] += q_of(a, q + d) * kv_of(a->k_cache, k + d);
 		score[key] *= a->scale;
 		m = fmax(m, score[key]);
 	}
@@ -99,8 +107,7 @@ static void attend_rounded(const struct attune_args *a, int seq, int token, int 
 		const double p = exp(score[key] - m);
 		l += p;
 		for (int d = 0; d < size; d++)
-			out[d] +=
-			    narrow(p, weights) * value_of(toy.shape.kv_dtype, a->v_cache, v + d);
+			out[d] += narrow(p, weights) * kv_of(a->v_cache, v + d);
 	}
 	for (int d = 0; d < size && l > 0; d++)
 		out[d] /= l;
@@ -166,7 +173,8 @@ static void compute(const struct attune_args *a, int seq, int token, int head)
 	double row[MAX_HEAD];
 	const int swapped = toy.fault == HEADS_SWAPPED ? head ^ 1 : head;
 	deceive(&b, seq, lens, table);
-	if (toy.fault == ROUNDS_WEIGHTS || toy.fault == ROUNDS_TO_E4M3)
+	if (toy.fault == ROUNDS_WEIGHTS || toy.fault == ROUNDS_TO_E4M3 ||
+	    toy.fault == ROUNDS_TO_Q_TYPE)
 		attend_rounded(&b, seq, token, head, row);
 	else
 		reference_row(&b, &toy.shape, seq, token, swapped, row);
