@@ -261,9 +261,9 @@ struct kv_source {
 	const attune_shape *shape;
 	const void *more;
 	double *mass; /* [head_size] or NULL: out with |v| for v, the scale of rounding errors */
-	/* [head_size] or NULL: the sum of the squares of what an error of 1 x its size in each
-	 * weight, and in each element of q, changes of out; sizes below 2^-6, the least normal
-	 * E4M3, count as that (harness/check/tolerance.c) */
+	/* [head_size] or NULL: the sum of squares of the changes of out, each by an error of one
+	 * weight or of one element of q that is as large as it is itself, or 2^-6, the least normal
+	 * E4M3, if that is more (harness/check/tolerance.c) */
 	double *squares;
 	const struct attune_more *scales; /* NULL: all are 1 */
 	double *lse;                      /* of the row, or NULL */

@@ -181,7 +181,8 @@ static double square(double x)
 }
 
 /* kv_source.squares. m, sum, out: of the row. An error e_i of q_i x e_i changes score j by
- * scale k_ji q_i e_i, and so out by w_j (v_j - out) times that, w_j = exp(s_j - m) / sum. */
+ * scale k_ji q_i e_i, and so out by w_j (v_j - out) times that, w_j = exp(s_j - m) / sum. The shares
+ * of all keys are of random sign, so they add up as squares, too. */
 static void add_squares(struct row *r, int begin, int end, double m, double sum, const double *out)
 {
 	const struct kv_source *source = r->source;

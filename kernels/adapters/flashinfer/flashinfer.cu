@@ -156,9 +156,9 @@ int check_one_scale(const attune_tensors *t, char *error)
 
 extern "C" __attribute__((visibility("default"))) const attune_plugin *const *attune_plugins(void)
 {
-	static const attune_plugin *const list[] = {
-		&flashinfer_decode, &flashinfer_fa2, &flashinfer_fa3, &flashinfer_batch,
-		&flashinfer_pod,    &flashinfer_xqa, nullptr
-	};
+	static const attune_plugin *const list[] = { &flashinfer_decode,  &flashinfer_fa2,
+						     &flashinfer_fa3,     &flashinfer_batch,
+						     &flashinfer_pod,     &flashinfer_xqa,
+						     &flashinfer_xqa_fp8, nullptr };
 	return list;
 }

@@ -20,7 +20,7 @@
 #include <vector>
 
 extern const attune_plugin flashinfer_decode, flashinfer_fa2, flashinfer_fa3, flashinfer_batch,
-    flashinfer_pod, flashinfer_xqa;
+    flashinfer_pod, flashinfer_xqa, flashinfer_xqa_fp8;
 
 namespace adapter
 {
