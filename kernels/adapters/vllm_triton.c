@@ -425,7 +425,7 @@ static const attune_plugin plugin = {
 	.about = "vLLM's Triton unified attention, compiled ahead",
 	.backend = "cuda",
 	/* DENSE_ROWS: strides that are multiples of 16 elements */
-	.needs = ATTUNE_PLUGIN_DENSE_ROWS | ATTUNE_PLUGIN_ONE_SCALE,
+	.needs = ATTUNE_PLUGIN_DENSE_ROWS | ATTUNE_PLUGIN_ONE_SCALE | ATTUNE_PLUGIN_Q_TYPE_MATH,
 	.axes = axes,
 	.num_axes = NUM_AXES,
 	.refuses = refuses,

@@ -219,7 +219,8 @@ const attune_plugin flashinfer_xqa = {
 	VERSION,
 	"XQA, TensorRT-LLM's decode as FlashInfer carries it",
 	"cuda",
-	ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_DENSE_ROWS | ATTUNE_PLUGIN_ONE_SCALE,
+	ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_DENSE_ROWS | ATTUNE_PLUGIN_ONE_SCALE |
+	    ATTUNE_PLUGIN_Q_TYPE_MATH,
 	nullptr,
 	0,
 	refuses<false>,
