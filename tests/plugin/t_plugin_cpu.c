@@ -1,7 +1,9 @@
 /* t_plugin_cpu.c - what a plug-in on the CPU is given: attune's threads, OpenMP's regions on these
  * (kernels/adapters/openmp.c), and the call that fills a cache of its own. */
 #include "sound_plugin.h"
+#include "harness/check/check.h"
 #include "harness/plugin/plugin.h"
+#include "harness/scenario/scenario.h"
 #include "kernels/launch/plugin_op.h"
 #include "kernels/adapters/openmp.h"
 #include "kernels/device/device.h"
@@ -249,6 +251,43 @@ static void scales_meet_needs(void **state)
 		assert_int_equal(scale_needs_met(&rows[i].t), rows[i].met);
 }
 
+/* Its tensors have the scales of the seed, and are not changed for a plug-in. */
+static void scales_of_a_timed_workload_are_refused(void **state)
+{
+	static attune_plugin plugin;
+	struct loaded loaded = { .plugin = NULL };
+	struct pool *pool = NULL;
+	struct scenario s = { .shape = a_llama };
+	struct choice c;
+	char error[128];
+	(void)state;
+	plugin = sound;
+	plugin.name = "unscaled";
+	plugin.needs = ATTUNE_PLUGIN_NO_SCALES;
+	plugin.prepare = prepares;
+	plugin.plan = plans;
+	assert_int_equal(attune_register_plugin(&plugin), ATTUNE_OK);
+	s.shape.kv_dtype = ATTUNE_E4M3;
+	s.batch = batch_parse("2q1s20", error, sizeof error);
+	c.kernel = kernel_find(BACKEND_CPU, "unscaled");
+	config_default(&c.config, c.kernel->space);
+	assert_int_equal(plugin_op_open(&loaded.plugin, &dev, &c, &s.shape), ATTUNE_OK);
+	for (s.seed = 3; s.seed < 6; s.seed++) { /* none, one, one each */
+		struct workload w;
+		size_t bytes;
+		double us;
+		assert_int_equal(workload_make(&w, &dev, &pool, &s, WORKLOAD_TIMED, 0), ATTUNE_OK);
+		assert_int_equal(choice_reserve(&dev, &c, &loaded, &w, PHASE_DECODE, &bytes, &us),
+				 s.seed == 3 ? ATTUNE_OK : ATTUNE_INVALID);
+		workload_free(&w);
+	}
+	assert_string_equal(attune_last_error(),
+			    "unscaled: it takes an E4M3 cache without scales only");
+	plugin_forget_op(loaded.plugin);
+	pool_free(&dev, pool);
+	batch_free(s.batch);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,6 +297,7 @@ int main(void)
 		cmocka_unit_test(plug_ins_of_older_abis_run),
 		cmocka_unit_test(members_of_older_abis_stay_where_they_were),
 		cmocka_unit_test(scales_meet_needs),
+		cmocka_unit_test(scales_of_a_timed_workload_are_refused),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, open_device, close_device);
