@@ -301,7 +301,7 @@ static void squares_of_roundings(void **state)
 					  .args = &o.args,
 					  .shape = &o.shape,
 					  .more = &o,
-					  .e4m3_squares = squares };
+					  .squares = squares };
 	(void)state;
 	one_make(&o, 1, 2, (double[]){ 1, 3 }, (double[]){ 8, 4 });
 	o.k[o.table[0] * 2 * HEAD + 1] = 64; /* 2^-6 x 64 = 1 */
