@@ -66,15 +66,11 @@ static void other_faults_are_found(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		int found = 0;
-		for (int k = 0; corner_batches[k]; k++) {
-			struct verdict v;
+		struct verdict v = { .outcome = OUTCOME_OK };
+		for (int k = 0; corner_batches[k] && v.outcome == OUTCOME_OK; k++)
 			check_with(&v, &e4m3, rows[i].fault, ATTUNE_PLUGIN_E4M3_MATH,
 				   corner_batches[k]);
-			found += v.outcome != OUTCOME_OK;
-		}
-		print_message("# %s: found by %d batches\n", rows[i].label, found);
-		if (!found)
+		if (v.outcome == OUTCOME_OK)
 			fail_msg("%s: it is not found", rows[i].label);
 	}
 }
