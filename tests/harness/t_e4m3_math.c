@@ -66,11 +66,15 @@ static void other_faults_are_found(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		struct verdict v = { .outcome = OUTCOME_OK };
-		for (int k = 0; corner_batches[k] && v.outcome == OUTCOME_OK; k++)
+		int found = 0;
+		for (int k = 0; corner_batches[k]; k++) {
+			struct verdict v;
 			check_with(&v, &e4m3, rows[i].fault, ATTUNE_PLUGIN_E4M3_MATH,
 				   corner_batches[k]);
-		if (v.outcome == OUTCOME_OK)
+			found += v.outcome != OUTCOME_OK;
+		}
+		print_message("# %s: found by %d batches\n", rows[i].label, found);
+		if (!found)
 			fail_msg("%s: it is not found", rows[i].label);
 	}
 }
