@@ -190,8 +190,8 @@ enum attune_status attune_register_plugin(const attune_plugin *plugin);
  * 0, or ATTUNE_PLUGIN_FINITE_SLOTS where that holds of all tensors that the plan will run with, and
  * ATTUNE_PLUGIN_E4M3_MATH where q and weights may be rounded to E4M3; rows and scales are looked
  * at. `tensors`: as for attune_run, of any layer. In each attune_run with the plan
- * block_table, query_start, seq_lens and the strides are then the same, else it is ATTUNE_INVALID;
- * and the first three hold the same lengths and pages.
+ * block_table, query_start, seq_lens, the strides and whether there are scales are then the same,
+ * else it is ATTUNE_INVALID; and the first three hold the same lengths and pages.
  *
  * plan->workspace may grow: attune_max_workspace does not count what plug-ins need. attune_run with
  * the plan calls the plug-in's `launch`, which neither allocates nor synchronises and may be
