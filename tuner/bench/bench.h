@@ -40,6 +40,11 @@ struct entry {
 	int is_library;
 	struct decided made;
 	double us; /* out: median; NaN: it did not run, or was not measured */
+	char plan[2 * MAX_PART_TEXT + 32]; /* out: what ran; "": nothing */
+	/* out, of libattune: whether the rules name a plug-in for the batch; if its own kernels ran
+	 * in its place, "fa3 SPLITS=16 of version 2: why" */
+	int names_plugin;
+	char left_out[MAX_PART_TEXT + 240];
 };
 /* Adds the binaries of an entry for binaries_compile; the library needs none. 0 without memory. */
 int bench_foresee(struct binaries *, const struct measured *, const struct entry *);
