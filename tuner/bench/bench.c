@@ -61,8 +61,7 @@ struct bench {
 	int count[MOST_RACERS], done, failed, total;
 	attune_shape shape; /* of the trace's model */
 	const char *model;
-	int leaves, left_out; /* batches for which the rules name plug-ins; ours ran there */
-	char why_left_out[MAX_PART_TEXT + 240]; /* of the first */
+	struct leaves leaves;
 };
 
 static const char *racer_name(const struct bench *b, int i)
@@ -89,26 +88,6 @@ static void fill_entries(const struct bench *b, const struct measured *m, int sc
 	}
 }
 
-static void count_leaf(struct bench *b, const struct entry *library)
-{
-	b->leaves += library->names_plugin;
-	if (!*library->left_out)
-		return;
-	if (!b->left_out++)
-		memcpy(b->why_left_out, library->left_out, sizeof b->why_left_out);
-}
-
-/* One line where rules name plug-ins: whether these ran. */
-static void say_leaves(const struct bench *b, const char *batches)
-{
-	if (b->leaves)
-		fprintf(stderr,
-			"# attune ran plug-ins in %d of %d %s for which its rules name one%s%s\n",
-			b->leaves - b->left_out, b->leaves, batches,
-			b->left_out ? "; its own kernels in the others, first because " : "",
-			b->why_left_out);
-}
-
 static void add_types(struct table *t, const attune_shape *s)
 {
 	table_text(t, dtype_name(s->dtype));
@@ -127,7 +106,7 @@ static void race_scenario(struct bench *b, int s)
 	}
 	const double oracle = entry[RACE_ORACLE].us;
 	b->done++;
-	count_leaf(b, &entry[RACE_LIBRARY]);
+	leaves_count(&b->leaves, &entry[RACE_LIBRARY]);
 	for (int i = 0; i < b->num; i++) {
 		if (!entry[i].runs)
 			continue;
@@ -188,7 +167,7 @@ static void race_scenarios(struct bench *b, const struct options *o)
 		if (b->count[i])
 			fprintf(stderr, "# %-10s %.4f x oracle, geometric mean of %d scenarios\n",
 				racer_name(b, i), exp(b->sum[i] / b->count[i]), b->count[i]);
-	say_leaves(b, "batches");
+	leaves_say(&b->leaves, "batches");
 	if (!b->done)
 		complain("no scenario of split '%s' could be run", o->split);
 	else if (!b->count[RACE_LIBRARY] && !interrupted)
@@ -217,7 +196,7 @@ static int race_step(void *arg, int step, const attune_batch *view)
 	b->done += all;
 	b->failed += !all;
 	if (all)
-		count_leaf(b, &entry[RACE_LIBRARY]);
+		leaves_count(&b->leaves, &entry[RACE_LIBRARY]);
 	for (int i = RACE_LIBRARY; all && i < b->num; i++)
 		if (entry[i].runs)
 			b->sum[i] += entry[i].us, b->count[i]++;
@@ -246,7 +225,7 @@ static void race_trace(struct bench *b, const struct options *o)
 	table_print(b->table, stdout);
 	fprintf(stderr, "# %d of %d steps, evenly spaced; %d could not be run\n", b->done, all,
 		b->failed);
-	say_leaves(b, "steps");
+	leaves_say(&b->leaves, "steps");
 	if (!b->done)
 		complain("no step of %s could be run", o->trace.path);
 }
