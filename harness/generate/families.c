@@ -81,6 +81,22 @@ static const struct family dense_families[] = {
 	{ "drafted", "train", 25, ROUND,         DECODES(1, 96,   2, 8,  64, 16 K),          SPREAD(0.8, 0),    PREFILLS(1, 3, 64, 1 K, 0, 16 K) },
 	{ 0 }
 };
+/* Where new rules meet old ones before they replace them: all kinds of batches that h200_families and
+ * dense_families have, none of which is in these. */
+static const struct family gate_families[] = {
+	{ "decode", "gate", 40, ROUND,           DECODES(1, 256,  1, 1,  16, 96 K) },
+	{ "ragged", "gate", 30, ROUND,           DECODES(2, 256,  1, 1, 128, 32 K),          SPREAD(1.3, 0) },
+	{ "short", "gate", 20, ROUND,            DECODES(4, 256,  1, 1,   8, 512) },
+	{ "drafts", "gate", 30, ROUND,           DECODES(1, 192,  2, 8,  32, 64 K),          SPREAD(1.0, 0) },
+	{ "prompts", "gate", 40, ROUND,                                                      PREFILLS(1, 16,  32, 8 K,   0, 0) },
+	{ "packed", "gate", 15, ROUND,                                                       PREFILLS(2, 8,   64, 1 K,  64, 64 K) },
+	{ "chunk", "gate", 35, ROUND,                                                        PREFILLS(1, 1,   32, 4 K,  64, 96 K) },
+	{ "extends", "gate", 30, CACHED,                                                     PREFILLS(1, 6,   16, 1 K,  512, 96 K) },
+	{ "mixed", "gate", 90, ROUND,            DECODES(1, 256,  1, 1,  32, 48 K),          SPREAD(1.0, 0.1),  PREFILLS(1, 10, 32, 4 K, 0, 64 K) },
+	{ "cached", "gate", 30, CACHED,          DECODES(2, 256,  1, 1,  64, 16 K),          SPREAD(1.0, 0),    PREFILLS(1, 4, 16, 600, 512, 96 K) },
+	{ "drafted", "gate", 15, ROUND,          DECODES(1, 96,   2, 8,  64, 24 K),          SPREAD(0.8, 0),    PREFILLS(1, 3, 64, 2 K, 0, 16 K) },
+	{ 0 }
+};
 /* One chunk of a prompt with decodes of one length: typical of engines with chunked prefill under
  * load, and of papers about such batches. */
 static const struct family hybrid_families[] = {
@@ -255,6 +271,8 @@ const struct grid grids[] = {
 	  hybrid_models, 24e9, 1000, 128 * 1024, 0 },
 	{ "unseen_h200", "h200,shapes_h200,dense_h200,hybrid_h200,traces_h200,peers_h200", unseen_families, dense_models,
 	  unseen_others, unseen_usual, 6e9, 4e3, 128 * 1024, 0 },
+	{ "gate_h200", "h200,shapes_h200,dense_h200,hybrid_h200,unseen_h200,ladder_h200,mixed_h200,traces_h200,peers_h200", gate_families,
+	  dense_models, NULL, dense_models, 4e9, 2e3, 128 * 1024, 1 },
 	{ "cpu", "", cpu_families, cpu_models, cpu_others, usual_models, 250e6, 6, 16 * 1024, 0 },
 	{ 0 }
 };

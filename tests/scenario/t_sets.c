@@ -66,6 +66,7 @@ enum {
 	IS_TRACES,
 	IS_SHAPE,
 	IS_WAYS,
+	IS_GATE,
 	NUM_SPLITS
 };
 
@@ -75,7 +76,7 @@ static const struct set {
 	int scenarios[NUM_SPLITS]; /* as scenario_splits */
 	double max_kv_mb, bytes_per_s, flops_per_s, max_ms;
 } sets[] = {
-	/*              train peers       random blocked off extra traces shape ways  KV MB  bytes/s  FLOP/s   ms    */
+	/*              train peers       random blocked off extra traces shape ways gate KV MB  bytes/s  FLOP/s   ms    */
 	{ "cpu",         { 74,   0,   0,    7,    6,  10,    4,    6,     7 },      256,    20e9,   2e11,  30 },
 	{ "peers_cpu",   {   0, 18,   0,    0,    0,   0,    0,    0,     0 },      256,    20e9,   2e11,  12 },
 	{ "h200",        { 182,  0,   0,   20,   20,  25,   14,    0,    14 },     6000,    4e12,   3e14,  27 },
@@ -85,6 +86,7 @@ static const struct set {
 	{ "peers_h200",  {   0, 43,   0,    0,    0,   0,    0,    0,     0 },    70000,    4e12,   3e14,  30 },
 	{ "hybrid_h200", {   0,  0,   0,   21,   24,   0,    0,    0,     0, 195 },    24000,    4e12,   3e14,   7 },
 	{ "unseen_h200", {   0,  0,   0,    0,    0,  96,    0,    0,    42 },     6000,    4e12,   3e14,  27 },
+	{ "gate_h200",   {   0,  0,   0,    0,    0,   0,    0,    0,     0, 0, 375 }, 4000,    4e12,   3e14,   7 },
 	{ "ladder_h200", {   0,  0,   0,    0,    0,   0,    0,    0,     0, 49 },     6000,    4e12,   3e14,   8 },
 	{ "mixed_h200",  {  48,  0,   0,    0,    0,   0,    0,    0,     0 },     3000,    4e12,   3e14,   5 },
 	{ "e4m3_h200",   { 101,  0,   0,    0,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,   8 },
@@ -150,6 +152,7 @@ static void sets_are_disjoint(void **arg)
 	load_shipped(&list, "peers_h200");
 	load_shipped(&list, "hybrid_h200");
 	load_shipped(&list, "unseen_h200");
+	load_shipped(&list, "gate_h200");
 	load_shipped(&list, "ladder_h200");
 	for (int i = 0; i < list.n; i++)
 		for (int j = 0; j < i; j++)
@@ -376,7 +379,7 @@ int main(void)
 					   "traces_h200", "peers_h200",  "hybrid_h200",
 					   "unseen_h200", "ladder_h200", NULL };
 	static const char *const cpu[] = { "cpu", NULL };
-	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 15];
+	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 16];
 	size_t n = 0;
 	int failed;
 	models = models_load("scenarios/models.json");
@@ -406,6 +409,8 @@ int main(void)
 					  "hybrid_h200" };
 	tests[n++] = (struct CMUnitTest){ "unseen_h200 is remade", grid_is_remade, NULL, NULL,
 					  "unseen_h200" };
+	tests[n++] =
+	    (struct CMUnitTest){ "gate_h200 is remade", grid_is_remade, NULL, NULL, "gate_h200" };
 	tests[n++] = (struct CMUnitTest){ "cpu is remade", grid_is_remade, NULL, NULL, "cpu" };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(peers_match);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(fp8_comes_in_pairs);

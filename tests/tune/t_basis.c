@@ -195,7 +195,7 @@ static void race(const struct inheritance *i, const struct data *own, const stru
 	assert_non_null(g);
 	for (int n = 0; n < own->n; n++)
 		if (split_is_gate(own->v[n].split))
-			gate_wish(g, &w, own, n, n);
+			gate_wish(g, &w, own, &own->v[n], n);
 	measure(&w, own);
 	free(w.v);
 	gate_close(g);

@@ -52,6 +52,8 @@ int data_splits(const struct data *d, const char *splits[MAX_SPLITS])
 {
 	int n = 0;
 	for (int s = 0; s < d->n; s++) {
+		if (split_is_gate(d->v[s].split)) /* it has times of two plans only */
+			continue;
 		n = add_split(splits, n, d->v[s].split);
 		if (in_split(&d->v[s], "heldout"))
 			n = add_split(splits, n, "heldout");

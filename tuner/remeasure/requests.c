@@ -77,7 +77,8 @@ int wishes_renew(struct wishes *w, const struct data *d, const int *at, int *sce
 	for (int i = 0, end; i < w->n; i = end) {
 		int missing = 0;
 		for (end = i; end < w->n && w->v[end].scenario == w->v[i].scenario; end++)
-			missing += !is_in_session(d, at[w->v[end].scenario], &w->v[end]);
+			missing += at[w->v[end].scenario] < 0 ||
+				   !is_in_session(d, at[w->v[end].scenario], &w->v[end]);
 		for (int k = i; missing && k < end; k++)
 			w->v[k].again = 1;
 		asked += missing ? end - i : 0;

@@ -28,7 +28,7 @@ void wish_plan(struct wishes *, int scenario, const struct choice *prefill,
 void wish_again(struct wishes *, const struct wish *);
 /* A wish for a plan: a part in a batch of one phase, else a plan or one launch. */
 void wish_made(struct wishes *, int scenario, const struct measured *, const struct decided *);
-/* For pass B: scenario i of the wishes is scenario at[i] of the data. Where the session that counts
+/* For pass B: scenario i of the wishes is scenario at[i] of the data, -1: not in it. Where the session that counts
  * there (tuner/data/second_session.c) lacks one of its wishes, all of them are asked for again.
  * Returns how many wishes that is, and in *scenarios of how many scenarios. */
 int wishes_renew(struct wishes *, const struct data *, const int *at, int *scenarios);

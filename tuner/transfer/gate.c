@@ -80,9 +80,9 @@ static int matters(const struct measured *m, int set)
 	return measured_is_mixed(m) || !(set & 1 << GATE_MIXED);
 }
 
-void gate_wish(const struct gate *g, struct wishes *w, const struct data *d, int s, int scenario)
+void gate_wish(const struct gate *g, struct wishes *w, const struct data *d,
+	       const struct measured *m, int scenario)
 {
-	const struct measured *m = &d->v[s];
 	struct wishes own = { 0 };
 	for (int set = 0; set < NUM_SETS; set++) {
 		struct decided made;
@@ -193,9 +193,7 @@ static void compare_parts(const struct gate *g, const struct data *d, enum decis
 		if (!split_is_gate(m->split) || !part_of_set(g, 0, d, m, decision, &old) ||
 		    !part_of_set(g, 1 << gate_group_of(decision), d, m, decision, &new))
 			continue;
-		if (choice_same(&old, &new))
-			t.f.same++;
-		else
+		if (!choice_same(&old, &new))
 			add_cells(&t, d, cell_of_part(d, s, phase, &old),
 				  cell_of_part(d, s, phase, &new));
 	}
@@ -224,9 +222,7 @@ static void compare_sets(const struct gate *g, const struct data *d, int old_set
 			continue;
 		forest_make(d, &g->set[old_set], m, &old);
 		forest_make(d, &g->set[new_set], m, &new);
-		if (same_plan(m, &old, &new))
-			t.f.same++;
-		else
+		if (!same_plan(m, &old, &new))
 			add_cells(&t, d, cell_of_plan(d, s, &old), cell_of_plan(d, s, &new));
 	}
 	*out = figures_of(&t);
@@ -310,7 +306,6 @@ static void print_figures(FILE *out, const char *prefix, const char *name,
 			f->n == 1 ? "" : "s", f->floor);
 	else
 		fputs("not raced", out);
-	fprintf(out, "; the same in %d", f->same);
 	if (f->missing)
 		fprintf(out, ", not measured in %d", f->missing);
 	if (f->failed)

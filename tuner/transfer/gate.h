@@ -23,7 +23,6 @@ struct gate;
  * fresh / incumbent time, below 1: fresh is faster. */
 struct gate_figures {
 	int n;       /* scenarios where the two differ and share a race of pass B */
-	int same;    /* where both run the same */
 	int missing; /* where they differ and no race of pass B has both */
 	int failed;  /* where fresh has no ok result */
 	double ratio, low, high,
@@ -42,10 +41,11 @@ struct gate_report {
 struct gate;
 struct gate *gate_open(const struct forest *incumbent, const struct forest *fresh);
 void gate_close(struct gate *);
-/* Adds what pass B must measure in scenario s of the data, which is number `scenario` of the list
- * to be measured: the plans of all combinations, and the parts that differ. Nothing if all run the
- * same. */
-void gate_wish(const struct gate *, struct wishes *, const struct data *, int s, int scenario);
+/* Adds what pass B must measure in a scenario, which the data may not have, and which is number
+ * `scenario` of the list to be measured: the plans of all combinations, and the parts that differ.
+ * Nothing if all run the same. */
+void gate_wish(const struct gate *, struct wishes *, const struct data *, const struct measured *,
+	       int scenario);
 /* Sets take[decision]: the groups of fresh that are faster than the incumbent's beyond noise on the
  * scenarios of split "gate", by ratios of pass B, unless the combination loses on mixed batches.
  * own: the GPU's own data, without translated times. */

@@ -51,9 +51,17 @@ static int measure_part(const struct sweep_options *o, const struct hello *hello
 	return sweep(o, hello, list);
 }
 
+/* Measures all scenarios but the gate's, of which only the two rules' plans are wanted. */
 static int measure(struct tune *t, const struct sweep_options *o)
 {
-	return on_each_device(o, &t->hello, measure_part, &t->list);
+	struct scenario_list list = { 0 };
+	list.v = calloc((size_t)t->list.n + 1, sizeof *list.v);
+	for (int i = 0; list.v && i < t->list.n; i++)
+		if (!split_is_gate(t->list.v[i].split))
+			list.v[list.n++] = t->list.v[i];
+	const int code = list.v ? on_each_device(o, &t->hello, measure_part, &list) : EXIT_CHECK;
+	free(list.v); /* texts and batches are those of t->list */
+	return code;
 }
 
 static struct sweep_options survey_of(struct tune *t, double seconds)
@@ -117,44 +125,13 @@ static int fill(struct tune *t, double seconds)
 	return confirm_run(t->own, &t->fresh, &asked, &o);
 }
 
-/* ---- the gate ------------------------------------------------------------------------------ */
-
-/* The scenarios of split gate as wishes and as a list, with the same indices. Old and new rules are
- * compared within a race, so a scenario that lacks a time is raced as a whole. */
-static int list_gate(struct tune *t, const struct gate *g, struct wishes *w,
-		     struct scenario_list *list)
-{
-	int *at = malloc(sizeof *at * ((size_t)t->own->n + 1)), renewed;
-	list->v = calloc((size_t)t->own->n + 1, sizeof *list->v);
-	for (int s = 0; list->v && at && s < t->own->n; s++) {
-		if (!split_is_gate(t->own->v[s].split))
-			continue;
-		scenario_again(&list->v[list->n], &t->own->v[s]);
-		at[list->n] = s;
-		gate_wish(g, w, t->own, s, list->n++);
-	}
-	const int done = list->v && at && !w->failed;
-	if (done)
-		wishes_renew(w, t->own, at, &renewed);
-	free(at);
-	return done;
-}
-
 static int gate(struct tune *t, double seconds)
 {
-	const double began = budget_now();
-	struct wishes w = { 0 };
-	struct scenario_list list = { 0 };
-	struct gate *g = gate_open(&t->from.incumbent, &t->fresh);
-	int code = g && list_gate(t, g, &w, &list) ? EXIT_DONE : EXIT_CHECK;
-	const struct sweep_options o = sweep_of(t, seconds - (budget_now() - began));
-	if (!code && w.n)
-		code = wishes_measure(&w, &o, &list, "b");
-	gate_close(g);
-	free(w.v);
-	free(list.v); /* texts and batches are the data's */
-	return code;
+	const struct sweep_options o = sweep_of(t, seconds);
+	return tune_gate(t, &o);
 }
+
+/* ---- the judge --------------------------------------------------------------------------------- */
 
 static int keep_basis(const struct tune *t)
 {
@@ -271,13 +248,14 @@ static int add_set(const struct tune_options *o, const char *format, const char 
 	return access(path, R_OK) == 0;
 }
 
-/* The GPU's own sets, else the H200's: the main set, the dense one and the traces; for a full tune
- * all kinds. */
+/* The GPU's own sets, else the H200's: the main set, the dense one, the traces and the gate's; for a
+ * full tune all kinds. */
 static int name_sets(const struct tune *t, char name[MOST_SETS][80])
 {
-	static const char *const kinds[] = { "%s",       "dense_%s", "traces_%s", "shapes_%s",
-					     "mixed_%s", "peers_%s", "hybrid_%s", "unseen_%s" };
-	enum { QUICK_KINDS = 3 };
+	static const char *const kinds[] = { "%s",       "dense_%s",  "traces_%s",
+					     "gate_%s",  "shapes_%s", "mixed_%s",
+					     "peers_%s", "hybrid_%s", "unseen_%s" };
+	enum { QUICK_KINDS = 4 };
 	const size_t most = t->o->preset == PRESET_FULL ? COUNT(kinds) : QUICK_KINDS;
 	const char *gpu = t->here.gpu;
 	int n = 0;

@@ -78,6 +78,10 @@ struct tune {
 /* An exit code. */
 int tune(const struct tune_options *);
 
+/* ---- tune_gate.c ------------------------------------------------------------------ */
+/* Races new rules against those in force where they differ, within the sweep's time. An exit code. */
+int tune_gate(struct tune *, const struct sweep_options *);
+
 /* ---- tune_sum.c ------------------------------------------------------------------- */
 /* Prints one line before a tune: its length and the rules that it starts from. */
 void tune_print_plan(const struct tune *, double seconds);

@@ -59,7 +59,7 @@ static void print_rules(const struct tune *t)
 		if (f->n)
 			print_gain(f);
 		else
-			fputs(f->same ? "same as before" : "not measured", stdout);
+			fputs("no scenario raced where the new rules differ", stdout);
 	}
 	printf("\n%-10s%s%s; before: %s\n", "", t->takes ? "installed " : "nothing was installed",
 	       t->takes ? t->here.header : "", text);

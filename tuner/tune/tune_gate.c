@@ -1,0 +1,102 @@
+/* tune_gate.c - the step "gate" of a tune: races the plans of new and old rules on the scenarios of
+ * split "gate" where they differ. */
+#include "tune.h"
+#include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
+#include "tuner/data/data.h"
+#include "tuner/policy/policy.h"
+#include "tuner/remeasure/requests.h"
+#include "tuner/transfer/gate.h"
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+struct drawn {
+	XXH64_hash_t key;
+	int index; /* in the tune's list */
+};
+
+static int by_key(const void *a, const void *b)
+{
+	const struct drawn *x = a, *y = b;
+	return x->key != y->key ? (x->key < y->key ? -1 : 1) : x->index - y->index;
+}
+
+/* The gate's scenarios in an order that has nothing to do with their kinds, as time may end before
+ * the last. Returns their number. */
+static int draw(const struct scenario_list *from, struct drawn *out)
+{
+	int n = 0;
+	for (int i = 0; i < from->n; i++) {
+		const struct scenario *s = &from->v[i];
+		const XXH64_hash_t model = XXH3_64bits(s->model, strlen(s->model));
+		if (split_is_gate(s->split))
+			out[n++] = (struct drawn){
+				XXH3_64bits_withSeed(s->batch_text, strlen(s->batch_text), model), i
+			};
+	}
+	qsort(out, (size_t)n, sizeof *out, by_key);
+	return n;
+}
+
+static int is_same(const struct measured *m, const struct scenario *s)
+{
+	return !strcmp(m->model, s->model) && !strcmp(m->batch_text, s->batch_text) &&
+	       m->seed == s->seed && layout_of(m->layout) == s->layout &&
+	       m->shape.page_size == s->shape.page_size && m->shape.dtype == s->shape.dtype &&
+	       m->shape.kv_dtype == s->shape.kv_dtype && m->shape.has_lse == s->shape.has_lse;
+}
+
+/* -1: it has no time yet. */
+static int find(const struct data *d, const struct scenario *scenario)
+{
+	for (int s = 0; s < d->n; s++)
+		if (is_same(&d->v[s], scenario))
+			return s;
+	return -1;
+}
+
+/* The gate's scenarios as a list, what the rules run there, and at[]: the scenario of the data, or
+ * -1. Old and new rules are compared within a race, so a scenario that lacks a time is raced as a
+ * whole. */
+static int list_gate(struct tune *t, const struct gate *g, struct wishes *w,
+		     struct scenario_list *list)
+{
+	struct drawn *drawn = malloc(sizeof *drawn * ((size_t)t->list.n + 1));
+	int *at = malloc(sizeof *at * ((size_t)t->list.n + 1)), renewed;
+	list->v = calloc((size_t)t->list.n + 1, sizeof *list->v);
+	int done = drawn && at && list->v, n = done ? draw(&t->list, drawn) : 0;
+	for (int i = 0; i < n; i++) {
+		struct scenario *s = &list->v[i];
+		struct measured unknown;
+		*s = t->list.v[drawn[i].index];
+		at[i] = find(t->own, s);
+		if (at[i] < 0 && !measured_make_view(&unknown, t->own, &s->shape, &s->batch->view))
+			continue;
+		gate_wish(g, w, t->own, at[i] < 0 ? &unknown : &t->own->v[at[i]], i);
+	}
+	list->n = n;
+	done = done && !w->failed;
+	if (done)
+		wishes_renew(w, t->own, at, &renewed);
+	free(drawn);
+	free(at);
+	return done;
+}
+
+int tune_gate(struct tune *t, const struct sweep_options *asked)
+{
+	const double began = budget_now();
+	struct wishes w = { 0 };
+	struct scenario_list list = { 0 };
+	struct gate *g = gate_open(&t->from.incumbent, &t->fresh);
+	int code = g && list_gate(t, g, &w, &list) ? EXIT_DONE : EXIT_CHECK;
+	struct sweep_options o = *asked;
+	o.budget_s -= budget_now() - began;
+	if (!code && w.n)
+		code = wishes_measure(&w, &o, &list, "b");
+	gate_close(g);
+	free(w.v);
+	free(list.v); /* texts and batches are those of t->list */
+	return code;
+}
