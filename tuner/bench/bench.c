@@ -326,13 +326,12 @@ static const struct argp help = {
 	parse_option,
 	NULL,
 	"Measures the tuned library against its baselines on this machine."
-	"\vEach contender has its time, the ratio to the fastest plan of the database, and the "
-	"plan "
-	"that it ran.\n\n"
+	"\vA row has a contender's time, the ratio to the fastest plan of the database, and the "
+	"plan that ran.\n\n"
 	"attune --plugin FILE bench: the kernels of FILE are contenders, too. Where the library's "
 	"rules (the header, or the file of ATTUNE_HEURISTICS) name one of them, the library runs "
-	"it; where they name one that is not loaded or refuses the batch, its own kernels. A line "
-	"on stderr says in how many batches, and why.\n\n"
+	"it. Where they name one that is not loaded or refuses the batch, the library runs its own "
+	"kernels; a line on stderr says in how many batches, and why in the first.\n\n"
 	"--trace: sums the attention times of the steps under each policy, for one layer; ratio "
 	"is to the library's sum.\n\n"
 	"--replay: captures a step of 32 layers of Llama 3.1 8B as a CUDA graph and replays it "
