@@ -95,6 +95,12 @@ static const struct family gate_families[] = {
 	{ "mixed", "gate", 90, ROUND,            DECODES(1, 256,  1, 1,  32, 48 K),          SPREAD(1.0, 0.1),  PREFILLS(1, 10, 32, 4 K, 0, 64 K) },
 	{ "cached", "gate", 30, CACHED,          DECODES(2, 256,  1, 1,  64, 16 K),          SPREAD(1.0, 0),    PREFILLS(1, 4, 16, 600, 512, 96 K) },
 	{ "drafted", "gate", 15, ROUND,          DECODES(1, 96,   2, 8,  64, 24 K),          SPREAD(0.8, 0),    PREFILLS(1, 3, 64, 2 K, 0, 16 K) },
+	{ "prompt", "gate", 30, ROUND,                                                       PREFILLS(1, 1,   64, 8 K,   0, 0) },
+	{ "many prompts", "gate", 30, ROUND,                                                 PREFILLS(4, 32,  32, 2 K,   0, 0) },
+	{ "late chunk", "gate", 30, ROUND,                                                   PREFILLS(1, 1,   64, 2 K, 8 K, 96 K) },
+	{ "extend", "gate", 30, CACHED,                                                      PREFILLS(1, 2,   16, 512, 2 K, 64 K) },
+	{ "one chunk", "gate", 60, ROUND,        DECODES(8, 256,  1, 1, 256, 32 K),          SPREAD(1.0, 0),    PREFILLS(1, 1, 64, 4 K, 0, 32 K) },
+	{ "few decodes", "gate", 60, ROUND,      DECODES(1, 32,   1, 1,  64, 64 K),          SPREAD(1.0, 0),    PREFILLS(1, 6, 64, 4 K, 0, 16 K) },
 	{ 0 }
 };
 /* One chunk of a prompt with decodes of one length: typical of engines with chunked prefill under
