@@ -14,6 +14,7 @@ struct asked {
 	const attune_tensors *tensors;
 	unsigned promises;
 	void *stream;
+	struct plugin_leaf *leaf; /* out */
 };
 
 static int rows_are_dense(const attune_op *op, const attune_tensors *t)
@@ -31,17 +32,19 @@ static unsigned promised(const struct asked *a)
 	       (a->op->shape.kv_dtype == ATTUNE_E4M3 ? 0 : ATTUNE_PLUGIN_E4M3_MATH);
 }
 
-/* Whether the row can run this part. */
-static int takes(const struct asked *a, int row, const struct part *p)
+/* Why the row cannot run this part; NULL: it can. */
+static const char *why_not(const struct asked *a, int row, const struct part *p)
 {
 	const struct ready *r = plugin_row(a->op, row);
-	if (row >= a->op->heuristic->num_plugins || !r->plugin)
-		return 0;
+	if (!r->plugin)
+		return plugin_unused(a->op, &a->op->heuristic->plugins[row]);
 	const unsigned needs = plugin_of(r->plugin)->needs;
 	const unsigned has = promised(a) | scale_needs_met(a->tensors) |
 			     (rows_are_dense(a->op, a->tensors) ? ATTUNE_PLUGIN_DENSE_ROWS : 0);
-	return !(needs & ~has) && !r->kernel->space->why_illegal(&r->config, &a->op->shape, p,
-								 &a->op->ctx->device.info);
+	if (needs & ~has)
+		return "it needs what the tensors do not have or the caller does not promise";
+	return r->kernel->space->why_illegal(&r->config, &a->op->shape, p,
+					     &a->op->ctx->device.info);
 }
 
 /* Lets the row plan the part, and writes its part of the plan. 0: it cannot. */
@@ -54,10 +57,16 @@ static int plan_part(const struct asked *a, int row, const struct part *p, attun
 		a->stream,
 	};
 	size_t bytes = 0;
-	const int number =
-	    takes(a, row, p) ? plugin_plan_keep(op, row, &batch, a->tensors, &bytes) : 0;
-	if (!number)
+	if (row >= op->heuristic->num_plugins)
 		return 0;
+	*a->leaf = (struct plugin_leaf){ &op->heuristic->plugins[row], why_not(a, row, p) };
+	if (a->leaf->why)
+		return 0;
+	const int number = plugin_plan_keep(op, row, &batch, a->tensors, &bytes);
+	if (!number) {
+		a->leaf->why = attune_last_error();
+		return 0;
+	}
 	*out = (attune_part){
 		.choice = op->num_ready + row,
 		.seq_begin = p->seq_begin,
@@ -129,13 +138,18 @@ static const char *wrong_plan(const attune_op *op, const attune_batch *batch,
 	return NULL;
 }
 
-enum attune_status attune_plan_plugins(const attune_op *op, const attune_batch *batch,
-				       const attune_tensors *tensors, unsigned promises,
-				       void *stream, attune_plan *plan)
+enum attune_status plan_plugins(const attune_op *op, const attune_batch *batch,
+				const attune_tensors *tensors, unsigned promises, void *stream,
+				attune_plan *plan, struct plugin_leaf *leaf)
 {
+<<<<<<< HEAD
 	const struct asked a = { op, batch, tensors, promises, stream };
 	const unsigned known = ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_E4M3_MATH;
+=======
+	const struct asked a = { op, batch, tensors, promises, stream, leaf };
+>>>>>>> benchplug
 	struct batch_sums sums;
+	*leaf = (struct plugin_leaf){ NULL, NULL };
 	if (!op || !batch || !tensors || !plan)
 		return fail(ATTUNE_INVALID, "attune_plan_plugins: an argument is NULL");
 	const char *error = wrong_plan(op, batch, plan);
@@ -145,9 +159,9 @@ enum attune_status attune_plan_plugins(const attune_op *op, const attune_batch *
 		error = "promises are of ATTUNE_PLUGIN_FINITE_SLOTS and ATTUNE_PLUGIN_E4M3_MATH";
 	if (error)
 		return fail(ATTUNE_INVALID, "attune_plan_plugins: %s", error);
-	if (!op->plugins || !plan->num_parts)
+	if (!op->heuristic || !op->heuristic->num_plugins || !plan->num_parts)
 		return ATTUNE_OK;
-	if (op->ctx->device.ops->capturing(&op->ctx->device, stream))
+	if (op->plugins && op->ctx->device.ops->capturing(&op->ctx->device, stream))
 		return fail(ATTUNE_INVALID, "attune_plan_plugins: the stream is captured; plug-ins "
 					    "plan before");
 	attune_plan made = *plan;
@@ -165,4 +179,12 @@ enum attune_status attune_plan_plugins(const attune_op *op, const attune_batch *
 	made.workspace = parts_workspace(made.how, part, made.num_parts, NULL);
 	*plan = made;
 	return ATTUNE_OK;
+}
+
+enum attune_status attune_plan_plugins(const attune_op *op, const attune_batch *batch,
+				       const attune_tensors *tensors, unsigned promises,
+				       void *stream, attune_plan *plan)
+{
+	struct plugin_leaf leaf;
+	return plan_plugins(op, batch, tensors, promises, stream, plan, &leaf);
 }

@@ -1,7 +1,9 @@
 /* bench_entries.c - what contenders of `attune bench` run a batch by, where the database says it: the
- * oracle, and plug-ins (--plugin). */
+ * oracle, and plug-ins (--plugin). Counts where the library's rules name plug-ins. */
 #include "bench.h"
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 /* The fastest plan that was measured whole, if it takes less than `us`. */
 static void take_plan(struct decided *made, const struct data *d, int s, double us)
@@ -90,4 +92,21 @@ struct entry bench_plugin_entry(const struct data *d, const struct measured *m, 
 	if (measured_is_mixed(m) && whole.kernel && (!has_parts || !(parts < all)))
 		e = (struct entry){ .runs = 1, .made = { .prefill = whole } };
 	return e;
+}
+
+void leaves_count(struct leaves *l, const struct entry *library)
+{
+	l->named += library->names_plugin;
+	if (*library->left_out && !l->left_out++)
+		memcpy(l->why, library->left_out, sizeof l->why);
+}
+
+void leaves_say(const struct leaves *l, const char *batches)
+{
+	if (l->named)
+		fprintf(stderr,
+			"# attune ran plug-ins in %d of %d %s for which its rules name one%s%s\n",
+			l->named - l->left_out, l->named, batches,
+			l->left_out ? "; its own kernels in the others, first because " : "",
+			l->why);
 }
