@@ -142,12 +142,8 @@ enum attune_status plan_plugins(const attune_op *op, const attune_batch *batch,
 				const attune_tensors *tensors, unsigned promises, void *stream,
 				attune_plan *plan, struct plugin_leaf *leaf)
 {
-<<<<<<< HEAD
-	const struct asked a = { op, batch, tensors, promises, stream };
-	const unsigned known = ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_E4M3_MATH;
-=======
 	const struct asked a = { op, batch, tensors, promises, stream, leaf };
->>>>>>> benchplug
+	const unsigned known = ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_E4M3_MATH;
 	struct batch_sums sums;
 	*leaf = (struct plugin_leaf){ NULL, NULL };
 	if (!op || !batch || !tensors || !plan)

@@ -232,7 +232,8 @@ static enum attune_status plan_sets(struct call *c, const attune_batch *batch, s
 	for (int set = 0; set < c->work->sets && !status && !leaf.why; set++) {
 		t.block_table = c->work->block_tables[set];
 		c->plan[set] = ours;
-		status = plan_plugins(c->op, batch, &t, ATTUNE_PLUGIN_FINITE_SLOTS,
+		status = plan_plugins(c->op, batch, &t,
+				      ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_E4M3_MATH,
 				      dev->ops->stream(dev), &c->plan[set], &leaf);
 	}
 	for (int set = 0; set < c->work->sets && leaf.why; set++)
