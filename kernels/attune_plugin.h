@@ -38,9 +38,10 @@
 extern "C" {
 #endif
 
-/* Changes whenever a struct or the meaning of a call does. Plug-ins of ABI 1 run, too: there
- * neither `parallel` nor `store` existed. */
-enum { ATTUNE_PLUGIN_ABI = 2, ATTUNE_PLUGIN_ERROR = 200, ATTUNE_PLUGIN_AXES = 8 };
+/* Changes whenever a struct or the meaning of a call does. Plug-ins of ABI 1 and 2 run, too: 1 had
+ * neither `parallel` nor `store`; 2 had neither `prefills` and `decodes` of a part nor the needs
+ * from ATTUNE_PLUGIN_NO_SCALES on. */
+enum { ATTUNE_PLUGIN_ABI = 3, ATTUNE_PLUGIN_ERROR = 200, ATTUNE_PLUGIN_AXES = 8 };
 
 /* A tunable. A sweep tries its values. */
 typedef struct attune_plugin_axis {
@@ -71,6 +72,12 @@ typedef struct attune_plugin_part {
 	long long query_tokens;   /* sums */
 	long long kv_tokens;
 	long long max_seq; /* keys of the longest sequence; cut to the window, where there is one */
+	/* Where its queries of more than 8 tokens lie, and those of 1 to 8: the range from the first
+	 * to the last of them, and their lengths. seq_begin counts from the first sequence of the
+	 * part. seq_count 0: there are none. The ranges overlap where prefills and decodes
+	 * alternate; else both seq_count together are num_seqs, and the decodes lie in front of all
+	 * prefills or behind them. */
+	attune_span prefills, decodes;
 } attune_plugin_part;
 
 /* A batch, or the prefills or decodes of one: sequences that follow one another. */
@@ -94,7 +101,15 @@ enum {
 	 * head_size. */
 	ATTUNE_PLUGIN_DENSE_ROWS = 2,
 	/* Scales of an E4M3 cache, where there are any, are one for K and one for V. */
-	ATTUNE_PLUGIN_ONE_SCALE = 4
+	ATTUNE_PLUGIN_ONE_SCALE = 4,
+	/* An E4M3 cache has no scales. */
+	ATTUNE_PLUGIN_NO_SCALES = 8,
+	/* Over an E4M3 cache q and the attention weights are rounded to E4M3, too. The check allows
+	 * for that error of `out`, not of the LSE. Tables mark such a kernel. */
+	ATTUNE_PLUGIN_E4M3_MATH = 16,
+	/* Over an E4M3 cache K and V, times their scales, and the attention weights are rounded to
+	 * the type of q. The check allows for that error of `out`, not of the LSE. */
+	ATTUNE_PLUGIN_Q_TYPE_MATH = 32
 };
 
 typedef struct attune_plugin {
@@ -172,10 +187,11 @@ enum attune_status attune_register_plugin(const attune_plugin *plugin);
 
 /* After attune_plan_batch, with the same batch. Calls the plug-in's `plan`, which may allocate, copy
  * and synchronise; so not while a stream is captured. What it enqueues goes to `stream`. `promises`:
- * what holds of all tensors that the plan will run with, ATTUNE_PLUGIN_FINITE_SLOTS or 0; rows and
- * scales are looked at. `tensors`: as for attune_run, of any layer. In each attune_run with the plan
- * block_table, query_start, seq_lens and the strides are then the same, else it is ATTUNE_INVALID;
- * and the first three hold the same lengths and pages.
+ * 0, or ATTUNE_PLUGIN_FINITE_SLOTS where that holds of all tensors that the plan will run with, and
+ * ATTUNE_PLUGIN_E4M3_MATH where q and weights may be rounded to E4M3; rows and scales are looked
+ * at. `tensors`: as for attune_run, of any layer. In each attune_run with the plan
+ * block_table, query_start, seq_lens, the strides and whether there are scales are then the same,
+ * else it is ATTUNE_INVALID; and the first three hold the same lengths and pages.
  *
  * plan->workspace may grow: attune_max_workspace does not count what plug-ins need. attune_run with
  * the plan calls the plug-in's `launch`, which neither allocates nor synchronises and may be

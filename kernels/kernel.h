@@ -117,7 +117,7 @@ enum helper { HELPER_SCHEDULE, HELPER_REDUCE, HELPER_REDUCE_WIDE, NUM_HELPERS };
 /* kernel.c, formula.c */
 enum { MOST_PLUGINS = 12 };
 extern const struct kernel *const attune_kernels; /* ends with a NULL name */
-void kernel_add(const struct kernel *);		  /* at the end; at most MOST_PLUGINS */
+void kernel_add(const struct kernel *);           /* at the end; at most MOST_PLUGINS */
 const struct kernel *kernel_find(enum backend backend, const char *name);
 /* The path of a kernel's source below a kernels folder, or a plug-in's own. 0: it is too long. */
 int kernel_path(char *path, size_t size, const struct kernel *, const char *root);
@@ -261,6 +261,10 @@ struct kv_source {
 	const attune_shape *shape;
 	const void *more;
 	double *mass; /* [head_size] or NULL: out with |v| for v, the scale of rounding errors */
+	/* [head_size] or NULL: the sum of squares of the changes of out, each by an error of one
+	 * weight or of one element of q that is as large as it is itself, or 2^-6, the least normal
+	 * E4M3, if that is more (harness/check/tolerance.c) */
+	double *squares;
 	const struct attune_more *scales; /* NULL: all are 1 */
 	double *lse;                      /* of the row, or NULL */
 };

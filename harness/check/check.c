@@ -44,7 +44,8 @@ struct output {
 	const attune_shape *shape;
 	enum phase phase;
 	unsigned char *bytes;
-	size_t size; /* of an element */
+	size_t size;     /* of an element */
+	double rounding; /* check_rounding */
 };
 
 static size_t row_at(const struct output *o, int token, int head)
@@ -160,7 +161,9 @@ static void compare_row(struct verdict *v, const struct output *o, const struct 
 	for (int d = 0; d < o->shape->head_size; d++) {
 		const size_t at = (size_t)i * (size_t)o->shape->head_size + (size_t)d;
 		const double got = value_of(o->shape->dtype, row, d);
-		const double share = fabs(got - e->want[at]) / e->tolerance[at];
+		const double most =
+		    e->tolerance[at] + (o->rounding > 0 ? o->rounding * e->rounding[at] : 0);
+		const double share = fabs(got - e->want[at]) / most;
 		if (share <= v->worst)
 			continue;
 		v->worst = share;
@@ -168,28 +171,33 @@ static void compare_row(struct verdict *v, const struct output *o, const struct 
 			set_verdict(
 			    v, OUTCOME_WRONG,
 			    "sequence %d, token %d, head %d, dim %d: %g, expected %g +- %.2g",
-			    r->seq, r->token, r->head, d, got, e->want[at], e->tolerance[at]);
+			    r->seq, r->token, r->head, d, got, e->want[at], most);
 	}
 }
 
-static const struct expected *expect(struct workload *w, int max_rows)
+static const struct expected *expect(struct workload *w, int max_rows, int with_rounding)
 {
-	if (w->expected && w->expected->max_rows != max_rows) {
+	const struct expected *e = w->expected;
+	if (e && (e->max_rows != max_rows || (with_rounding && !e->rounding))) {
 		expected_free(w->expected);
 		w->expected = NULL;
 	}
 	if (!w->expected)
-		w->expected = expected_make(w, max_rows);
+		w->expected = expected_make(w, max_rows, with_rounding);
 	return w->expected;
 }
 
-void check_output(struct verdict *v, struct workload *w, enum phase phase, int max_rows)
+void check_output(struct verdict *v, struct workload *w, enum phase phase, int max_rows,
+		  unsigned needs)
 {
-	const struct expected *e = expect(w, max_rows);
+	const attune_shape *shape = &w->scenario->shape;
+	const double rounding = check_rounding(shape, needs);
+	const struct expected *e = expect(w, max_rows, rounding > 0);
 	struct output o = { .w = w,
-			    .shape = &w->scenario->shape,
+			    .shape = shape,
 			    .phase = phase,
-			    .size = (size_t)dtype_bytes(w->scenario->shape.dtype) };
+			    .rounding = rounding,
+			    .size = (size_t)dtype_bytes(shape->dtype) };
 	*v = (struct verdict){ .outcome = OUTCOME_OK };
 	o.bytes = malloc(w->out_bytes);
 	if (!e || !o.bytes)
@@ -219,6 +227,11 @@ static void check_guard(struct verdict *v, struct device *dev, const char *works
 		set_verdict(v, OUTCOME_WRONG, "wrote %d bytes past the workspace of %zu", n, bytes);
 }
 
+unsigned choice_needs(const struct choice *c)
+{
+	return c->kernel->plugin ? c->kernel->plugin->needs : 0;
+}
+
 /* The workspace is poisoned first: reading before writing gives NaN. */
 void check_workload(struct verdict *v, struct workload *w, const struct choice *c,
 		    const struct loaded *loaded, enum phase phase, int max_rows)
@@ -245,7 +258,7 @@ void check_workload(struct verdict *v, struct workload *w, const struct choice *
 	else
 		check_guard(v, dev, workspace, bytes);
 	if (v->outcome == OUTCOME_OK)
-		check_output(v, w, phase, max_rows);
+		check_output(v, w, phase, max_rows, choice_needs(c));
 	if (workspace)
 		dev->ops->release(dev, workspace);
 }
@@ -255,8 +268,7 @@ void check_choice(struct verdict *v, struct device *dev, struct pool **pool, con
 		  int max_rows)
 {
 	struct workload *w = NULL;
-	const unsigned needs = c->kernel->plugin ? c->kernel->plugin->needs : 0;
-	enum attune_status status = cached_check_find(&w, dev, pool, s, needs);
+	enum attune_status status = cached_check_find(&w, dev, pool, s, choice_needs(c));
 	*v = (struct verdict){ .outcome = OUTCOME_OK };
 	if (status)
 		set_status(v, status);

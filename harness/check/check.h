@@ -4,6 +4,7 @@
 #define HARNESS_CHECK_CHECK_H
 
 #include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
 #include "kernels/kernel.h"
 #include <stdint.h>
 
@@ -11,7 +12,6 @@ struct code;
 struct device;
 struct expected;
 struct plugin_op;
-struct scenario;
 
 /* ---- workload.c: the tensors of a scenario ---------------------------------- */
 /* Pages come from one pool. `sets` disjoint page sets rotate, so that no call finds its KV
@@ -48,6 +48,8 @@ enum attune_status workload_make(struct workload *, struct device *, struct pool
 enum attune_status workload_make_for(struct workload *, struct device *, const struct scenario *,
 				     unsigned needs);
 void workload_free(struct workload *);
+/* scales_and_lse.c: why a kernel does not take such scales; NULL: it does. All but plug-ins do. */
+const char *scales_refused(const struct kernel *, enum scales);
 /* Fills `out`, and the LSE, with NaN bytes. */
 enum attune_status workload_poison(struct workload *);
 
@@ -78,6 +80,11 @@ enum attune_status choice_reserve(struct device *, const struct choice *, const 
 /* The largest error of an output element. want: the exact value; mass: the same weighted
  * mean over |v|. */
 double check_tolerance(const attune_shape *, double mass, double want);
+/* The roundoff of what a plug-in with these needs rounds beside its output, ATTUNE_PLUGIN_E4M3_MATH or
+ * ATTUNE_PLUGIN_Q_TYPE_MATH over an E4M3 cache; 0: nothing. */
+double check_rounding(const attune_shape *, unsigned needs);
+/* What a roundoff of 1 adds to the tolerance; squares: kv_source.squares. */
+double rounding_tolerance(double squares);
 
 /* ---- check.c: candidate against the fp64 reference -------------------------- */
 struct verdict {
@@ -95,7 +102,10 @@ void check_choice(struct verdict *, struct device *, struct pool **, const struc
 /* The same on an existing workload, with page set 0. */
 void check_workload(struct verdict *, struct workload *, const struct choice *,
 		    const struct loaded *, enum phase, int max_rows);
-/* Checks the output after any call. The output must have been poisoned before it. */
-void check_output(struct verdict *, struct workload *, enum phase, int max_rows);
+/* Checks the output after any call. The output must have been poisoned before it. needs: of the
+ * plug-ins that wrote it, of which what they round matters. */
+void check_output(struct verdict *, struct workload *, enum phase, int max_rows, unsigned needs);
+/* The needs of a plug-in; 0: it is none. */
+unsigned choice_needs(const struct choice *);
 
 #endif

@@ -148,14 +148,17 @@ static void compute_row(struct reader *r, int index)
 {
 	const struct expected_row *row = &r->e->row[index];
 	const size_t size = (size_t)r->source.shape->head_size, at = (size_t)index * size;
-	double out[512], mass[512], lse;
+	double out[512], mass[512], squares[512], lse;
 	r->source.mass = mass;
+	r->source.squares = r->e->rounding ? squares : NULL;
 	r->source.lse = &lse;
 	reference_row_from(&r->source, row->seq, row->token, row->head, out);
 	r->e->lse[index] = (float)lse;
 	for (size_t d = 0; d < size; d++) {
 		r->e->want[at + d] = (float)out[d];
 		r->e->tolerance[at + d] = (float)check_tolerance(r->source.shape, mass[d], out[d]);
+		if (r->e->rounding)
+			r->e->rounding[at + d] = (float)rounding_tolerance(squares[d]);
 	}
 }
 
@@ -269,7 +272,7 @@ static int compute_rows(struct expected *e, const struct workload *w)
 	return n > 0;
 }
 
-struct expected *expected_make(const struct workload *w, int max_rows)
+struct expected *expected_make(const struct workload *w, int max_rows, int with_rounding)
 {
 	struct expected *e = calloc(1, sizeof *e);
 	if (!e)
@@ -280,7 +283,9 @@ struct expected *expected_make(const struct workload *w, int max_rows)
 	e->want = calloc(n, sizeof *e->want);
 	e->tolerance = calloc(n, sizeof *e->tolerance);
 	e->lse = calloc((size_t)e->num_rows + 1, sizeof *e->lse);
-	ok = ok && e->want && e->tolerance && e->lse && compute_rows(e, w);
+	e->rounding = with_rounding ? calloc(n, sizeof *e->rounding) : NULL;
+	ok = ok && e->want && e->tolerance && e->lse && !with_rounding == !e->rounding &&
+	     compute_rows(e, w);
 	if (ok)
 		return e;
 	expected_free(e);
@@ -294,6 +299,7 @@ void expected_free(struct expected *e)
 	free(e->row);
 	free(e->want);
 	free(e->tolerance);
+	free(e->rounding);
 	free(e->lse);
 	free(e);
 }

@@ -1,5 +1,6 @@
 /* launch.c - launches a choice on one part of a workload. */
 #include "check.h"
+#include "workload.h"
 #include "harness/scenario/scenario.h"
 #include "harness/plugin/plugin.h"
 #include "kernels/launch/plugin_op.h"
@@ -74,6 +75,9 @@ enum attune_status choice_reserve(struct device *dev, const struct choice *c,
 		return choice_workspace(dev, c, w->scenario, phase, bytes);
 	*bytes = 0;
 	status = find_part(&part, dev, c, w->scenario, phase);
+	const char *why = scales_refused(c->kernel, workload_scales(w));
+	if (!status && part.seq_count && why)
+		return fail(ATTUNE_INVALID, "%s: %s", c->kernel->name, why);
 	if (status || !part.seq_count)
 		return status;
 	return plan_sets(dev, loaded->plugin, w, phase, &part, bytes, plan_us);

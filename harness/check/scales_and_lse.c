@@ -1,8 +1,9 @@
 /* scales_and_lse.c - makes the scales of an 8-bit cache and a guarded LSE, and checks the LSE.
  *
  *   scales  chosen by the scenario's seed, which is part of its identity:
- *           seed % 3 = 0: none; 1: one for K and one for V; 2: one per sequence and KV head,
- *           but for a plug-in that needs ATTUNE_PLUGIN_ONE_SCALE
+ *           seed % 3 = 0: none; 1: one for K and one for V; 2: one per sequence and KV head.
+ *           A check for a plug-in has no more than ATTUNE_PLUGIN_ONE_SCALE or
+ *           ATTUNE_PLUGIN_NO_SCALES allow
  *   lse     guard | [num_tokens][num_query_heads], with gaps where q has gaps | guard
  *
  * The LSE is an fp32 sum of numbers that inherit the error of scores (tolerance.c), then a
@@ -18,15 +19,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCALES_NONE, SCALES_ONE, SCALES_EACH, NUM_SCALES };
+/* The most scales that a plug-in of these needs takes. */
+static enum scales most_scales(unsigned needs)
+{
+	return needs & ATTUNE_PLUGIN_NO_SCALES   ? SCALES_NONE
+	       : needs & ATTUNE_PLUGIN_ONE_SCALE ? SCALES_ONE
+						 : SCALES_EACH;
+}
+
+const char *scales_refused(const struct kernel *k, enum scales scales)
+{
+	const enum scales most = k->plugin ? most_scales(k->plugin->needs) : SCALES_EACH;
+	if (scales <= most)
+		return NULL;
+	return most == SCALES_ONE ? "it takes one scale of K and one of V only"
+				  : "it takes an E4M3 cache without scales only";
+}
+
+enum scales workload_scales(const struct workload *w)
+{
+	const enum scales asked = scenario_scales(w->scenario), most = most_scales(w->needs);
+	return asked < most ? asked : most;
+}
 
 static enum attune_status make_scales(struct workload *w, void **memory)
 {
 	const size_t heads = (size_t)w->scenario->shape.num_kv_heads;
 	const size_t seqs = (size_t)w->scenario->batch->view.num_seqs;
-	const unsigned asked = w->scenario->seed % NUM_SCALES;
-	const int is_one = asked == SCALES_EACH && w->needs & ATTUNE_PLUGIN_ONE_SCALE;
-	const unsigned kind = is_one ? SCALES_ONE : asked;
+	const enum scales kind = workload_scales(w);
 	const size_t n = kind == SCALES_EACH ? seqs * heads : 1, bytes = 2 * n * sizeof(float);
 	unsigned long long state = w->scenario->seed;
 	attune_tensors *t = &w->tensors;

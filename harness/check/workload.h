@@ -13,13 +13,13 @@
 #define HARNESS_CHECK_WORKLOAD_H
 
 #include "fill.h"
+#include "harness/scenario/scenario.h"
 #include "kernels/attune.h"
 #include "kernels/kernel.h"
 #include <stdint.h>
 
 struct attune_more;
 struct device;
-struct scenario;
 struct verdict;
 struct workload;
 
@@ -63,6 +63,7 @@ enum attune_status new_kv_make(struct workload *, void **k, void **v);
 /* ---- scales_and_lse.c ---------------------------------------------------------------------- */
 /* Allocates what the shape needs of both and points the tensors at it. Needs the strides of q. */
 enum attune_status scales_and_lse_make(struct workload *, void **scales, void **lse);
+enum scales workload_scales(const struct workload *);
 /* The scales with host pointers, and no LSE. */
 void workload_host_scales(const struct workload *, struct attune_more *);
 struct expected;
@@ -78,10 +79,11 @@ struct expected {
 	int max_rows, num_rows;
 	struct expected_row *row;
 	float *want, *tolerance; /* [num_rows][head_size] */
+	float *rounding;         /* the same: rounding_tolerance; or NULL */
 	float *lse;              /* [num_rows] */
 };
-/* Of page set 0. NULL: no memory. */
-struct expected *expected_make(const struct workload *, int max_rows);
+/* Of page set 0. with_rounding: also for plug-ins of which check_rounding is not 0. NULL: no memory. */
+struct expected *expected_make(const struct workload *, int max_rows, int with_rounding);
 void expected_free(struct expected *);
 
 /* ---- check_cache.c ---------------------------------------------------------------------- */

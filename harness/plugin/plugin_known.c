@@ -19,7 +19,8 @@ struct known {
 	attune_plugin_axis axis[ATTUNE_PLUGIN_AXES];
 	char axis_name[ATTUNE_PLUGIN_AXES][24];
 	int value[ATTUNE_PLUGIN_AXES][MOST_KNOWN_VALUES];
-	long long run; /* the newest with the plug-in */
+	long long run;  /* the newest with the plug-in */
+	unsigned needs; /* those that flags have */
 	int num_axes, failed;
 };
 
@@ -82,6 +83,7 @@ static int find_newest(void *arg, const struct store_cell *c)
 	k->run = c->run;
 	snprintf(k->version, sizeof k->version, "%.*s", (int)strcspn(c->plugin, " "), c->plugin);
 	snprintf(k->hash, sizeof k->hash, "%s", colon + 1);
+	k->needs = strstr(c->plugin, PLUGIN_E4M3_MATH) ? ATTUNE_PLUGIN_E4M3_MATH : 0;
 	return 1;
 }
 
@@ -135,6 +137,7 @@ static enum attune_status register_known(struct known *k, const char *gpu)
 				     .version = k->version,
 				     .about = "a plug-in that only the database knows",
 				     .backend = strcmp(gpu, "cpu") ? "cuda" : "cpu",
+				     .needs = k->needs,
 				     .axes = k->axis,
 				     .num_axes = k->num_axes,
 				     .refuses = refuses,

@@ -22,6 +22,9 @@ const char *const corner_batches[] = {
 	"q31s700_q64s545_q100s1057",               /* chunks over a context */
 	"q40s17_q20s0_q9s8",                       /* rows without a key, and with a few */
 	"q0_q30_q0_q13s300_q0",
+	/* both: decodes of one token in front, as engines order them, and behind */
+	"q1s60_q1s170_3q1s17_q141s300_q11_q33s64",
+	"q9s544_q64_q50s96_q1s257_4q1s33",
 	/* both, alternating */
 	"q1s33_q40_q1s1_q50s96_q2s34_q9s544_q1s257",
 	"q70s600_5q1s100_q11_q8s8_q0s5_q1s16",

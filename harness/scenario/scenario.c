@@ -100,6 +100,11 @@ enum attune_kv_layout layout_kv(enum layout l)
 	return l == LAYOUT_CLASSIC ? ATTUNE_KV_CLASSIC : ATTUNE_KV_STRIDED;
 }
 
+enum scales scenario_scales(const struct scenario *s)
+{
+	return s->shape.kv_dtype == ATTUNE_E4M3 ? (enum scales)(s->seed % NUM_SCALES) : SCALES_NONE;
+}
+
 void scenario_drop(struct scenario *s)
 {
 	free(s->batch_text);

@@ -40,6 +40,10 @@ struct scenario {
 	double steps; /* of a simulated engine that it represents; 0: not known */
 	unsigned long long seed;
 };
+/* The scales of an E4M3 cache, by the seed: none, one of K and one of V, or one for each sequence and
+ * KV head. Other caches have none. */
+enum scales { SCALES_NONE, SCALES_ONE, SCALES_EACH, NUM_SCALES };
+enum scales scenario_scales(const struct scenario *);
 extern const char *const scenario_splits[]; /* the legal ones; ends with NULL */
 /* "heldout*", "peers" and "gate": no tree, portfolio, price or threshold is learned from them. */
 int split_is_held_out(const char *split);

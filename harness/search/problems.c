@@ -2,6 +2,7 @@
  * timing. Candidates are listed once per shape, and shapes share binaries. */
 #include "search.h"
 #include "harness/base/base.h"
+#include "harness/check/check.h"
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/handle.h"
@@ -225,6 +226,8 @@ static int fill(struct problems *all, struct problem *h, struct binaries *b,
 		const struct kernel *k = c.choice.kernel;
 		int legal = !k->space->why_illegal(&c.choice.config, &f->shape, &h->part, d);
 		int built_choice = f->built_choice[i], place;
+		if (scales_refused(k, scenario_scales(&all->scenarios[h->scenario])))
+			continue;
 		if (!legal && c.origin > FROM_BASELINE)
 			continue;
 		if (!legal) {

@@ -3,6 +3,7 @@
  * elimination: all requests of a problem get the same rounds. */
 #include "sweep.h"
 #include "harness/base/base.h"
+#include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
 #include "harness/search/search.h"
 #include "harness/store/store.h"
@@ -48,6 +49,9 @@ static const char *enter(struct sweep_session *c, const struct wish *w, const st
 			      ? "a formula stands for another choice in each batch"
 			      : choice->kernel->space->why_illegal(&choice->config, shape, &h->part,
 								   &c->hello.info);
+	if (!why)
+		why = scales_refused(choice->kernel,
+				     scenario_scales(&c->problems.scenarios[w->scenario]));
 	if (why)
 		return why;
 	const int built_choice = problems_add_choice(&c->problems, &c->binaries, &candidate, shape);

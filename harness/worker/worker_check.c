@@ -72,13 +72,14 @@ int check_corner_batches(struct worker_state *l, const struct launcher *r, int h
 /* The output of a whole plan. */
 static void check_plan(struct verdict *v, struct worker_state *l, struct launcher *r)
 {
+	const unsigned needs = choice_needs(&r->part[0].choice) | choice_needs(&r->part[1].choice);
 	enum attune_status status = workload_poison(&l->workload);
 	if (!status)
 		status = launcher_call(r, 0);
 	if (!status)
 		status = l->dev.ops->wait(&l->dev, l->dev.ops->stream(&l->dev));
 	if (!status) {
-		check_output(v, &l->workload, PHASE_ALL, WORKLOAD_ROWS);
+		check_output(v, &l->workload, PHASE_ALL, WORKLOAD_ROWS, needs);
 		return;
 	}
 	v->outcome = status == ATTUNE_DEVICE_ERROR ? OUTCOME_CRASH : OUTCOME_RESOURCES;

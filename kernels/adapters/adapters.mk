@@ -75,9 +75,10 @@ endif
 # ---- vLLM's Triton attention: VLLM=FOLDER, which has vllm/, and a PYTHON that has Triton ------------
 
 # QUERY_HEADS/KV_HEADS/PAGE_SIZE, by default of Llama 3.1 8B and 70B and of Qwen3 14B, 30B and 235B
-# in scenarios/h200.json
+# in scenarios/h200.json; with /e4m3 over such a cache, by default the ones of scenarios/fp8_h200.json
 VLLM_SHAPES ?= $(patsubst %,32/8/%,16 32 48 64 128) \
-	$(patsubst %,%/16,16/4 8/2 4/1 64/8 32/4 16/2 8/1 40/8 32/2 16/1)
+	$(patsubst %,%/16,16/4 8/2 4/1 64/8 32/4 16/2 8/1 40/8 32/2 16/1) \
+	$(patsubst %,%/16/e4m3,32/8 16/2 24/8)
 PYTHON ?= python3
 .PHONY: adapter-vllm-triton
 adapter-vllm-triton: $(B)/adapters/vllm_triton.so ## vLLM's Triton attention as a plug-in: VLLM=FOLDER [PYTHON=python3]
@@ -190,8 +191,9 @@ flashinfer_version += $(shell cd '$(fi_cutlass)' && $(is_checkout) && git log -1
 
 fi_dir   := $(B)/adapters/flashinfer
 fi_tiles := 16_kNone 16_kCausal 64_kCausal 128_kCausal
+fi_fa2   := $(foreach c,bf16 e4m3,$(addsuffix _$(c),$(fi_tiles)))
 fi_xqa   := $(foreach p,$(XQA_PAGES),$(foreach g,$(XQA_GROUPS),$(addprefix $(p)_$(g)_,bf16 dequant fp8)))
-fi_heavy := fa3_kernels batch_kernels $(addprefix pod_kernels_,16 64 128) $(addprefix fa2_kernels_,$(fi_tiles)) $(addprefix xqa_kernels_,$(fi_xqa))
+fi_heavy := fa3_kernels batch_kernels $(addprefix pod_kernels_,16 64 128) $(addprefix fa2_kernels_,$(fi_fa2)) $(addprefix xqa_kernels_,$(fi_xqa))
 fi_objs  := $(patsubst %,$(fi_dir)/%.o,flashinfer pages fa2 fa2_plan fa3 batch pod xqa driver $(fi_heavy))
 # As its wrappers compile at run time.
 fi_flags = -std=c++17 -O3 -DNDEBUG -use_fast_math --expt-relaxed-constexpr -Wno-deprecated-declarations \
@@ -218,10 +220,11 @@ $(fi_dir)/generated/xqa_list.h: FORCE
 $(fi_dir)/%.o: kernels/adapters/flashinfer/%.cu
 	$(call say,NVCC,$@)
 	$(Q)$(NVCC) $(fi_flags) -c $< -o $@
-# Stems: rows of a tile and the mask; page size, heads of a group and the math of xqa.h.
+# Stems: rows of a tile, the mask and the type of the cache; page size, heads of a group and the math of xqa.h.
 $(fi_dir)/fa2_kernels_%.o: kernels/adapters/flashinfer/fa2_kernels.cu
 	$(call say,NVCC,$@)
-	$(Q)$(NVCC) $(fi_flags) -DTILE=$(call stem,1) -DMASK=$(call stem,2) -c $< -o $@
+	$(Q)$(NVCC) $(fi_flags) -DTILE=$(call stem,1) -DMASK=$(call stem,2) \
+		-DCACHE=fa2_$(call stem,3) -c $< -o $@
 $(fi_dir)/pod_kernels_%.o: kernels/adapters/flashinfer/pod_kernels.cu
 	$(call say,NVCC,$@)
 	$(Q)$(NVCC) $(fi_flags) -DTILE=$* -c $< -o $@

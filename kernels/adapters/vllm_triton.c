@@ -21,6 +21,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- compiled code ---------------------------------------------------------------------- */
 
@@ -52,7 +53,8 @@ static const struct code *find(enum kind kind, const attune_shape *s, const int 
 		if (c->kind == kind && c->heads == s->num_query_heads && c->tile == tile &&
 		    c->block_m == values[BLOCK_M] && c->warps == values[WARPS] &&
 		    c->stages == values[STAGES] &&
-		    (kind == REDUCE || (c->group == group && c->page == s->page_size)))
+		    (kind == REDUCE ||
+		     (c->group == group && c->page == s->page_size && c->kv_dtype == s->kv_dtype)))
 			return c;
 	}
 	return NULL;
@@ -71,16 +73,18 @@ static int knows(const attune_shape *s, int with_page)
 {
 	const int group = s->num_query_heads / s->num_kv_heads;
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-		if (table[i].heads == s->num_query_heads && table[i].group == group &&
-		    (!with_page || table[i].page == s->page_size))
+		if (table[i].kv_dtype == s->kv_dtype && table[i].heads == s->num_query_heads &&
+		    table[i].group == group && (!with_page || table[i].page == s->page_size))
 			return 1;
 	return 0;
 }
 
 static const char *refuses_shape(const attune_shape *s)
 {
-	if (s->dtype != ATTUNE_BF16 || s->kv_dtype != ATTUNE_BF16)
-		return "types other than BF16";
+	if (s->dtype != ATTUNE_BF16)
+		return "query types other than BF16";
+	if (s->kv_dtype != ATTUNE_BF16 && s->kv_dtype != ATTUNE_E4M3)
+		return "caches other than BF16 and E4M3";
 	if (s->head_size != TABLE_HEAD_SIZE)
 		return "head sizes other than 128";
 	if (s->kv_layout != ATTUNE_KV_STRIDED)
@@ -207,8 +211,8 @@ struct plan {
 	enum kind kind;
 	int num_seqs, num_tokens, first_token;
 	unsigned q_blocks;
-	/* query_start from 0 on, in device memory: the kernels count Q blocks from it. 0: that of
-	 * the batch begins at 0. */
+	/* In device memory: query_start from 0 on, since the kernels count Q blocks from it, then a
+	 * float 1, the scale of an E4M3 cache that has none. 0: neither is needed. */
 	uint64_t query_start;
 	size_t segm_max, segm_sum; /* places in the workspace */
 };
@@ -243,7 +247,9 @@ static int check_strides(const attune_tensors *t, char *error)
 static int rebase(const struct op *op, struct plan *p, const attune_batch *b, void *stream,
 		  char *error)
 {
-	const size_t bytes = ((size_t)b->num_seqs + 1) * sizeof(int32_t);
+	static const float one = 1;
+	const size_t at_one = ((size_t)b->num_seqs + 1) * sizeof(int32_t);
+	const size_t bytes = at_one + sizeof one;
 	int32_t *from = malloc(bytes);
 	void *popped;
 	int bad = !from ? cu_say(error, "out of memory")
@@ -251,6 +257,7 @@ static int rebase(const struct op *op, struct plan *p, const attune_batch *b, vo
 	if (!bad) {
 		for (int i = 0; i <= b->num_seqs; i++)
 			from[i] = b->query_start[i] - p->first_token;
+		memcpy((char *)from + at_one, &one, sizeof one);
 		bad = cu_failed(cu.MemAlloc(&p->query_start, bytes), "memory for query_start",
 				error) ||
 		      cu_failed(cu.CopyToDevice(p->query_start, from, bytes, stream),
@@ -298,7 +305,8 @@ static int plan_batch(void *state, const attune_plugin_batch *batch, void **plan
 	p->num_tokens = b->query_start[b->num_seqs] - p->first_token;
 	p->q_blocks = (unsigned)(p->num_tokens / (op->values[BLOCK_M] / group) + b->num_seqs);
 	if (check_lengths(b, &max_query, error) || check_strides(&batch->tensors, error) ||
-	    (p->first_token && rebase(op, p, b, batch->stream, error)))
+	    ((p->first_token || op->shape.kv_dtype == ATTUNE_E4M3) &&
+	     rebase(op, p, b, batch->stream, error)))
 		goto bad;
 	p->kind = kind_for(&op->shape, op->values, p->num_seqs, max_query);
 	if (!op->loaded[p->kind].code) {
@@ -343,10 +351,17 @@ static void set_values(union value *v, const struct op *op, const struct plan *p
 {
 	const uint64_t memory = (uint64_t)(uintptr_t)workspace;
 	const int64_t row = p->first_token * (int64_t)sizeof(uint16_t);
+	const uint64_t one = p->query_start + ((uint64_t)p->num_seqs + 1) * sizeof(int32_t);
 	v[ARG_OUT].pointer = (char *)t->out + row * t->out_token_stride;
 	v[ARG_Q].pointer = (const char *)t->q + row * t->q_token_stride;
 	v[ARG_K].pointer = t->k_cache;
 	v[ARG_V].pointer = t->v_cache;
+	v[ARG_K_SCALE].pointer = t->k_scale;
+	v[ARG_V_SCALE].pointer = t->v_scale;
+	if (!t->k_scale)
+		v[ARG_K_SCALE].address = one;
+	if (!t->v_scale)
+		v[ARG_V_SCALE].address = one;
 	v[ARG_TABLE].pointer = t->block_table;
 	v[ARG_SEQ_LENS].pointer = t->seq_lens;
 	v[ARG_QUERY_START].pointer = t->query_start;
@@ -386,6 +401,10 @@ static int launch(void *state, void *plan, const attune_tensors *t, void *worksp
 	set_values(v, op, p, t, workspace);
 	if ((v[ARG_OUT].address | v[ARG_Q].address | v[ARG_K].address | v[ARG_V].address) % 16)
 		return cu_say(error, "q, out or a cache is not aligned to 16 bytes");
+	if (t->k_scale_seq_stride || t->k_scale_head_stride || t->v_scale_seq_stride ||
+	    t->v_scale_head_stride)
+		return cu_say(error,
+			      "vLLM has one scale for the whole cache, not one for each sequence");
 	if (cu_failed(cu.Push(op->ctx), "the context", error))
 		return 1;
 	bad = launch_one(&op->loaded[p->kind], p->q_blocks, kv_heads,
@@ -405,7 +424,8 @@ static const attune_plugin plugin = {
 	.version = TABLE_VERSION,
 	.about = "vLLM's Triton unified attention, compiled ahead",
 	.backend = "cuda",
-	.needs = ATTUNE_PLUGIN_DENSE_ROWS, /* strides that are multiples of 16 elements */
+	/* DENSE_ROWS: strides that are multiples of 16 elements */
+	.needs = ATTUNE_PLUGIN_DENSE_ROWS | ATTUNE_PLUGIN_ONE_SCALE | ATTUNE_PLUGIN_Q_TYPE_MATH,
 	.axes = axes,
 	.num_axes = NUM_AXES,
 	.refuses = refuses,

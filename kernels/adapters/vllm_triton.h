@@ -2,6 +2,7 @@
 #ifndef KERNELS_ADAPTERS_VLLM_TRITON_H
 #define KERNELS_ADAPTERS_VLLM_TRITON_H
 
+#include "attune.h"
 #include <stddef.h>
 
 enum kind { TWO_D, THREE_D, REDUCE };
@@ -13,6 +14,8 @@ enum {
 	ARG_Q,
 	ARG_K,
 	ARG_V,
+	ARG_K_SCALE,
+	ARG_V_SCALE,
 	ARG_TABLE,
 	ARG_SEQ_LENS,
 	ARG_QUERY_START,
@@ -37,7 +40,8 @@ enum {
 
 struct code {
 	enum kind kind;
-	int heads, group, page; /* REDUCE has neither group nor page */
+	enum attune_dtype kv_dtype; /* of the cache */
+	int heads, group, page;     /* REDUCE has neither these two nor a cache */
 	int block_m, tile, warps, stages, segments;
 	unsigned shared, threads;
 	size_t at; /* of its cubin in cubins[] */

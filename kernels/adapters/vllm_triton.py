@@ -1,6 +1,6 @@
 """Compiles vLLM's Triton attention ahead of time, for vllm_triton.c.
 
-    python3 vllm_triton.py VLLM OUT QUERY_HEADS/KV_HEADS/PAGE_SIZE... [--jobs N]
+    python3 vllm_triton.py VLLM OUT QUERY_HEADS/KV_HEADS/PAGE_SIZE[/e4m3]... [--jobs N]
 
 VLLM is a checkout of vLLM, or a folder with an installed `vllm`. From it come
 vllm/v1/attention/ops/triton_unified_attention.py and what that file imports from its own folder.
@@ -8,8 +8,8 @@ All its other imports are replaced: neither vLLM's dependencies nor a GPU are ne
 
 OUT gets vllm_triton.bin, the cubins one after another, and vllm_triton_table.h, a row for each.
 
-Every kernel is compiled for a causal BF16 layer without window, softcap, sinks or ALiBi. What
-vLLM's launch specialises on is specialised here, with two exceptions. A num_seqs of 1 or of a
+Every kernel is compiled for a causal BF16 layer without window, softcap, sinks or ALiBi, and for a
+cache of BF16 or, with /e4m3, of E4M3 with one scale of K and one of V. What vLLM's launch specialises on is specialised here, with two exceptions. A num_seqs of 1 or of a
 multiple of 16 is compiled as any other. Block tables, lengths and the tables' stride need not be
 multiples of 16, since a part of a batch begins anywhere. With Triton 3.6 neither changes an
 instruction of vLLM's own configurations.
@@ -58,12 +58,15 @@ CONFIGS_2D = [
 CONFIGS_3D = [(16, 16, 4, 3), (16, 32, 4, 3), (16, 64, 4, 3), (16, 128, 4, 2)]
 
 # Parameters that vllm_triton.c passes at each launch: type for Triton, enum of the C side, and
-# whether the value is a multiple of 16 (bytes of an address, elements of a stride).
+# whether the value is a multiple of 16 (bytes of an address, elements of a stride). KV becomes the
+# type of the cache.
 ARGUMENTS = {
     "output_ptr": ("*bf16", "ARG_OUT", True),
     "query_ptr": ("*bf16", "ARG_Q", True),
-    "key_cache_ptr": ("*bf16", "ARG_K", True),
-    "value_cache_ptr": ("*bf16", "ARG_V", True),
+    "key_cache_ptr": ("*KV", "ARG_K", True),
+    "value_cache_ptr": ("*KV", "ARG_V", True),
+    "k_scale": ("*fp32", "ARG_K_SCALE", False),
+    "v_scale": ("*fp32", "ARG_V_SCALE", False),
     "block_tables_ptr": ("*i32", "ARG_TABLE", False),
     "seq_lens_ptr": ("*i32", "ARG_SEQ_LENS", False),
     "query_start_len_ptr": ("*i32", "ARG_QUERY_START", False),
@@ -88,7 +91,7 @@ ARGUMENTS = {
 # Parameters that no branch reads with these constants. None takes them out of the signature, as
 # vLLM's launch itself does with most.
 UNREAD = """sink_ptr alibi_slopes_ptr qq_bias_ptr k_scale_cache_ptr v_scale_cache_ptr q_scale
-    k_scale v_scale out_scale out_scale_inv softcap qq_bias_stride_0 per_seq_causal_ptr mm_prefix_range_ptr
+    out_scale out_scale_inv softcap qq_bias_stride_0 per_seq_causal_ptr mm_prefix_range_ptr
     rswa_prefix_lens_ptr stride_ks_blk stride_ks_slot stride_ks_head stride_vs_blk stride_vs_slot
     stride_vs_head""".split()
 
@@ -110,7 +113,13 @@ FEATURES = {
     "stride_k_cache_3": 1,
     "stride_v_cache_3": 1,
     "USE_FP8": False,
-    "KV_QUANT_MODE": 0,
+}
+
+# By the type of the cache: Triton's name, the one of attune.h, and constants. Mode 1 converts to q's
+# type and multiplies by the scale of the tensor.
+CACHES = {
+    "bf16": ("bf16", "ATTUNE_BF16", dict(KV_QUANT_MODE=0, k_scale=None, v_scale=None)),
+    "e4m3": ("fp8e4nv", "ATTUNE_E4M3", dict(KV_QUANT_MODE=1)),
 }
 
 
@@ -195,14 +204,15 @@ def release(vllm):
 # ---- one kernel -------------------------------------------------------------------------------
 
 
-def source_of(fn, constants):
+def source_of(fn, constants, cache):
     """The arguments of one specialisation: what Triton compiles, and the enums in order."""
     signature, constexprs, attrs, order = {}, {}, {}, []
     for i, (name, parameter) in enumerate(fn.signature.parameters.items()):
         if name in constants or name in UNREAD:
             signature[name], constexprs[name] = "constexpr", constants.get(name)
         elif name in ARGUMENTS and "constexpr" not in str(parameter.annotation):
-            signature[name], kind, aligned = ARGUMENTS[name]
+            text, kind, aligned = ARGUMENTS[name]
+            signature[name] = text.replace("KV", CACHES[cache][0])
             order.append(kind)
             if aligned:
                 attrs[(i,)] = [["tt.divisibility", 16]]
@@ -214,7 +224,7 @@ def source_of(fn, constants):
 
 
 # Members of struct code in front of its cubin's place.
-NUMBERS = "kind heads group page block_m tile warps stages segments shared threads".split()
+NUMBERS = "kind kv_dtype heads group page block_m tile warps stages segments shared threads".split()
 PTX_TYPES = {"*": "u64", "fp32": "f32", "i32": "u32", "i64": "u64"}
 
 
@@ -232,9 +242,9 @@ def trailing(name, ptx, source):
 
 
 def compile_one(job):
-    kind, constants, (block_m, tile, warps, stages), arch = job
+    kind, cache, constants, (block_m, tile, warps, stages), arch = job
     fn = getattr(VLLM, "reduce_segments" if kind == "REDUCE" else "kernel_unified_attention")
-    source, order = source_of(fn, constants)
+    source, order = source_of(fn, constants, cache)
     options = {} if kind == "REDUCE" else {"num_warps": warps, "num_stages": stages}
     code = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
     meta = code.metadata
@@ -246,6 +256,7 @@ def compile_one(job):
     extra = trailing(meta.name, code.asm["ptx"], source)
     row = dict(
         kind=kind,
+        kv_dtype=CACHES[cache][1],
         heads=constants["num_query_heads"],
         group=constants.get("num_queries_per_kv", 0),
         page=constants.get("BLOCK_SIZE", 0),
@@ -265,11 +276,12 @@ def compile_one(job):
 # ---- all of them ------------------------------------------------------------------------------
 
 
-def attention(kind, heads, group, page, config):
+def attention(kind, heads, group, page, cache, config):
     block_m, tile, _, _ = config
     segm = ("segm_output_ptr", "segm_max_ptr", "segm_expsum_ptr")
     return dict(
         FEATURES,
+        **CACHES[cache][2],
         **({} if kind == "THREE_D" else dict.fromkeys(segm)),
         num_query_heads=heads,
         num_queries_per_kv=group,
@@ -283,17 +295,17 @@ def attention(kind, heads, group, page, config):
 
 
 def jobs_for(shapes, arch):
-    for heads, kv_heads, page in shapes:
+    for heads, kv_heads, page, cache in shapes:
         for kind, configs in (("TWO_D", CONFIGS_2D), ("THREE_D", CONFIGS_3D)):
             for config in configs:
-                constants = attention(kind, heads, heads // kv_heads, page, config)
-                yield kind, constants, config, arch
-    # reduce_segments does not read BLOCK_Q, and knows neither pages nor KV heads
+                constants = attention(kind, heads, heads // kv_heads, page, cache, config)
+                yield kind, cache, constants, config, arch
+    # reduce_segments does not read BLOCK_Q, and knows neither the cache nor KV heads
     for heads in sorted({shape[0] for shape in shapes}):
         for config in CONFIGS_3D:
-            constants = attention("THREE_D", heads, 1, 0, config)
+            constants = attention("THREE_D", heads, 1, 0, "bf16", config)
             del constants["num_queries_per_kv"], constants["BLOCK_SIZE"]
-            yield "REDUCE", constants, config, arch
+            yield "REDUCE", "bf16", constants, config, arch
 
 
 def write(out, arch, version, compiled):
@@ -321,13 +333,14 @@ def write(out, arch, version, compiled):
 
 
 def shape_of(text):
-    match = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)/([1-9]\d*)", text)
-    heads, kv_heads, page = map(int, match.groups()) if match else (1, 2, 0)
+    match = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)/([1-9]\d*)(/e4m3)?", text)
+    heads, kv_heads, page = map(int, match.groups()[:3]) if match else (1, 2, 0)
     if heads % kv_heads or heads // kv_heads > 16:
         raise argparse.ArgumentTypeError(
-            f"{text}: expected QUERY_HEADS/KV_HEADS/PAGE_SIZE with up to 16 query heads a KV head"
+            f"{text}: expected QUERY_HEADS/KV_HEADS/PAGE_SIZE or QUERY_HEADS/KV_HEADS/PAGE_SIZE/e4m3"
+            " with up to 16 query heads a KV head"
         )
-    return heads, kv_heads, page
+    return heads, kv_heads, page, "e4m3" if match[4] else "bf16"
 
 
 def main():

@@ -14,6 +14,7 @@ struct asked {
 	const attune_tensors *tensors;
 	unsigned promises;
 	void *stream;
+	struct plugin_leaf *leaf; /* out */
 };
 
 static int rows_are_dense(const attune_op *op, const attune_tensors *t)
@@ -23,18 +24,27 @@ static int rows_are_dense(const attune_op *op, const attune_tensors *t)
 	       t->q_token_stride == token && t->out_token_stride == token;
 }
 
-/* Whether the row can run this part. */
-static int takes(const struct asked *a, int row, const struct part *p)
+/* Kernels that round to E4M3 do so over such a cache alone. Rounding to q's type is what kernels do
+ * over a cache of q's type. */
+static unsigned promised(const struct asked *a)
+{
+	return a->promises | ATTUNE_PLUGIN_Q_TYPE_MATH |
+	       (a->op->shape.kv_dtype == ATTUNE_E4M3 ? 0 : ATTUNE_PLUGIN_E4M3_MATH);
+}
+
+/* Why the row cannot run this part; NULL: it can. */
+static const char *why_not(const struct asked *a, int row, const struct part *p)
 {
 	const struct ready *r = plugin_row(a->op, row);
-	if (row >= a->op->heuristic->num_plugins || !r->plugin)
-		return 0;
+	if (!r->plugin)
+		return plugin_unused(a->op, &a->op->heuristic->plugins[row]);
 	const unsigned needs = plugin_of(r->plugin)->needs;
-	const unsigned has = (a->promises & ATTUNE_PLUGIN_FINITE_SLOTS) |
-			     (rows_are_dense(a->op, a->tensors) ? ATTUNE_PLUGIN_DENSE_ROWS : 0) |
-			     (has_one_scale(a->tensors) ? ATTUNE_PLUGIN_ONE_SCALE : 0);
-	return !(needs & ~has) && !r->kernel->space->why_illegal(&r->config, &a->op->shape, p,
-								 &a->op->ctx->device.info);
+	const unsigned has = promised(a) | scale_needs_met(a->tensors) |
+			     (rows_are_dense(a->op, a->tensors) ? ATTUNE_PLUGIN_DENSE_ROWS : 0);
+	if (needs & ~has)
+		return "it needs what the tensors do not have or the caller does not promise";
+	return r->kernel->space->why_illegal(&r->config, &a->op->shape, p,
+					     &a->op->ctx->device.info);
 }
 
 /* Lets the row plan the part, and writes its part of the plan. 0: it cannot. */
@@ -47,10 +57,16 @@ static int plan_part(const struct asked *a, int row, const struct part *p, attun
 		a->stream,
 	};
 	size_t bytes = 0;
-	const int number =
-	    takes(a, row, p) ? plugin_plan_keep(op, row, &batch, a->tensors, &bytes) : 0;
-	if (!number)
+	if (row >= op->heuristic->num_plugins)
 		return 0;
+	*a->leaf = (struct plugin_leaf){ &op->heuristic->plugins[row], why_not(a, row, p) };
+	if (a->leaf->why)
+		return 0;
+	const int number = plugin_plan_keep(op, row, &batch, a->tensors, &bytes);
+	if (!number) {
+		a->leaf->why = attune_last_error();
+		return 0;
+	}
 	*out = (attune_part){
 		.choice = op->num_ready + row,
 		.seq_begin = p->seq_begin,
@@ -122,24 +138,26 @@ static const char *wrong_plan(const attune_op *op, const attune_batch *batch,
 	return NULL;
 }
 
-enum attune_status attune_plan_plugins(const attune_op *op, const attune_batch *batch,
-				       const attune_tensors *tensors, unsigned promises,
-				       void *stream, attune_plan *plan)
+enum attune_status plan_plugins(const attune_op *op, const attune_batch *batch,
+				const attune_tensors *tensors, unsigned promises, void *stream,
+				attune_plan *plan, struct plugin_leaf *leaf)
 {
-	const struct asked a = { op, batch, tensors, promises, stream };
+	const struct asked a = { op, batch, tensors, promises, stream, leaf };
+	const unsigned known = ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_E4M3_MATH;
 	struct batch_sums sums;
+	*leaf = (struct plugin_leaf){ NULL, NULL };
 	if (!op || !batch || !tensors || !plan)
 		return fail(ATTUNE_INVALID, "attune_plan_plugins: an argument is NULL");
 	const char *error = wrong_plan(op, batch, plan);
 	if (!error && plan->num_parts)
 		error = tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
-	if (!error && promises & ~(unsigned)ATTUNE_PLUGIN_FINITE_SLOTS)
-		error = "promises is 0 or ATTUNE_PLUGIN_FINITE_SLOTS";
+	if (!error && promises & ~known)
+		error = "promises are of ATTUNE_PLUGIN_FINITE_SLOTS and ATTUNE_PLUGIN_E4M3_MATH";
 	if (error)
 		return fail(ATTUNE_INVALID, "attune_plan_plugins: %s", error);
-	if (!op->plugins || !plan->num_parts)
+	if (!op->heuristic || !op->heuristic->num_plugins || !plan->num_parts)
 		return ATTUNE_OK;
-	if (op->ctx->device.ops->capturing(&op->ctx->device, stream))
+	if (op->plugins && op->ctx->device.ops->capturing(&op->ctx->device, stream))
 		return fail(ATTUNE_INVALID, "attune_plan_plugins: the stream is captured; plug-ins "
 					    "plan before");
 	attune_plan made = *plan;
@@ -157,4 +175,12 @@ enum attune_status attune_plan_plugins(const attune_op *op, const attune_batch *
 	made.workspace = parts_workspace(made.how, part, made.num_parts, NULL);
 	*plan = made;
 	return ATTUNE_OK;
+}
+
+enum attune_status attune_plan_plugins(const attune_op *op, const attune_batch *batch,
+				       const attune_tensors *tensors, unsigned promises,
+				       void *stream, attune_plan *plan)
+{
+	struct plugin_leaf leaf;
+	return plan_plugins(op, batch, tensors, promises, stream, plan, &leaf);
 }

@@ -137,12 +137,6 @@ struct plugin_plan *planned_by_plugin(const attune_op *op, const attune_part *p)
 	return k ? k->plan : NULL;
 }
 
-int has_one_scale(const attune_tensors *t)
-{
-	return !(t->k_scale && (t->k_scale_seq_stride || t->k_scale_head_stride)) &&
-	       !(t->v_scale && (t->v_scale_seq_stride || t->v_scale_head_stride));
-}
-
 /* What a plug-in may read when it plans is the same. */
 static int same_tensors(const attune_tensors *a, const attune_tensors *b)
 {
@@ -153,7 +147,7 @@ static int same_tensors(const attune_tensors *a, const attune_tensors *b)
 	       a->out_head_stride == b->out_head_stride && a->k_page_stride == b->k_page_stride &&
 	       a->k_slot_stride == b->k_slot_stride && a->k_head_stride == b->k_head_stride &&
 	       a->v_page_stride == b->v_page_stride && a->v_slot_stride == b->v_slot_stride &&
-	       a->v_head_stride == b->v_head_stride && has_one_scale(a) == has_one_scale(b);
+	       a->v_head_stride == b->v_head_stride && scale_needs_met(a) == scale_needs_met(b);
 }
 
 const char *plugin_tensors_error(const attune_op *op, const attune_plan *plan,
@@ -162,8 +156,8 @@ const char *plugin_tensors_error(const attune_op *op, const attune_plan *plan,
 	for (int i = 0; i < plan->num_parts; i++) {
 		const struct kept *k = kept_of(op, &plan->part[i]);
 		if (k && !same_tensors(&k->tensors, tensors))
-			return "a plug-in planned for other strides, block_table, query_start or "
-			       "seq_lens";
+			return "a plug-in planned for other strides, scales, block_table, "
+			       "query_start or seq_lens";
 	}
 	return NULL;
 }

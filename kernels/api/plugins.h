@@ -17,14 +17,22 @@ struct ready *plugin_row(const attune_op *, int row);
 /* Why a row can run nothing of this op, a constant text; NULL: it can. */
 const char *plugin_unused(const attune_op *, const struct selector_plugin *);
 
+/* What the rules say of plug-ins for a batch. Of two rows, one a part, the one that cannot run. */
+struct plugin_leaf {
+	const struct selector_plugin *row; /* NULL: they name none */
+	const char *why; /* ours run in its place; NULL: it runs. Until the next call that fails */
+};
+/* attune_plan_plugins, which leaves that out. */
+enum attune_status plan_plugins(const attune_op *, const attune_batch *, const attune_tensors *,
+				unsigned promises, void *stream, attune_plan *,
+				struct plugin_leaf *);
+
 /* Lets the row's plug-in plan. `tensors` are those of the whole batch. Returns the plan's number;
  * 0: it failed. */
 int plugin_plan_keep(const attune_op *, int row, const attune_plugin_batch *,
 		     const attune_tensors *tensors, size_t *workspace);
 /* The plug-in's plan of a part. NULL: it was freed, or is not of this op. */
 struct plugin_plan *planned_by_plugin(const attune_op *, const attune_part *);
-/* Whether scales, where there are any, are one for K and one for V. */
-int has_one_scale(const attune_tensors *);
 /* NULL, or why the tensors are not those that the plug-in's plans of these parts were made for. */
 const char *plugin_tensors_error(const attune_op *, const attune_plan *, const attune_tensors *);
 

@@ -24,6 +24,9 @@ static inline int plugin_stores(const attune_plugin *p)
 	return p->abi > 1 && p->store;
 }
 
+/* The needs of scales that these tensors meet: ATTUNE_PLUGIN_ONE_SCALE, ATTUNE_PLUGIN_NO_SCALES. */
+unsigned scale_needs_met(const attune_tensors *);
+
 /* *workspace: bytes that a launch needs, aligned to PLUGIN_ALIGN. */
 enum { PLUGIN_ALIGN = 256 };
 enum attune_status plugin_plan_open(struct plugin_plan **, struct plugin_op *,

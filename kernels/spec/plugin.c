@@ -27,6 +27,13 @@ attune_plugin_device plugin_device(const struct device_info *d)
 	};
 }
 
+/* The same span, counted from the first sequence of the part. */
+static attune_span within(attune_span s, const struct part *p)
+{
+	s.seq_begin -= s.seq_count ? p->seq_begin : 0;
+	return s;
+}
+
 static const char *why_illegal_in(const struct slot *s, const struct config *c,
 				  const attune_shape *shape, const struct part *p,
 				  const struct device_info *d)
@@ -43,7 +50,9 @@ static const char *why_illegal_in(const struct slot *s, const struct config *c,
 					  .max_query = p->max_query,
 					  .query_tokens = p->f.query_tokens,
 					  .kv_tokens = p->f.kv_tokens,
-					  .max_seq = p->f.max_seq };
+					  .max_seq = p->f.max_seq,
+					  .prefills = within(p->prefill, p),
+					  .decodes = within(p->decode, p) };
 	return s->plugin->refuses(shape, c->v, &part, &device);
 }
 
@@ -67,20 +76,23 @@ void plugin_version(char text[MOST_VERSION + 1], const char *version)
 	text[n] = '\0';
 }
 
-/* A plug-in is prepared for a whole shape, so all of the shape names its "binary"; and its version,
- * which the database keeps. */
+/* A plug-in is prepared for a whole shape, so all of the shape names its "binary"; and its version
+ * and what its times must be marked with, which the database keeps. */
 static int given_in(const struct slot *slot, char *text, size_t size, const attune_shape *s)
 {
 	char version[MOST_VERSION + 1];
+	const int is_rounded =
+	    slot->plugin->needs & ATTUNE_PLUGIN_E4M3_MATH && s->kv_dtype == ATTUNE_E4M3;
 	plugin_version(version, slot->plugin->version);
-	return snprintf(
-	    text, size,
-	    PLUGIN_FLAG "%s -DHEADS=%d -DKV_HEADS=%d -DHEAD_SIZE=%d -DDTYPE=%s "
+	return snprintf(text, size,
+			PLUGIN_FLAG
+			"%s -DHEADS=%d -DKV_HEADS=%d -DHEAD_SIZE=%d -DDTYPE=%s "
 			"-DKV_DTYPE=%s -DPAGE_SIZE=%d -DCAUSAL=%d -DWINDOW=%d -DSCALE=%g "
-			"-DSOFTCAP=%g -DSINKS=%d -DALIBI=%d -DLAYOUT=%d -DLSE=%d",
-	    version, s->num_query_heads, s->num_kv_heads, s->head_size, dtype_name(s->dtype),
-	    dtype_name(s->kv_dtype), s->page_size, s->causal, s->window, (double)s->scale,
-	    (double)s->softcap, s->has_sinks, s->has_alibi, (int)s->kv_layout, s->has_lse);
+			"-DSOFTCAP=%g -DSINKS=%d -DALIBI=%d -DLAYOUT=%d -DLSE=%d%s",
+			version, s->num_query_heads, s->num_kv_heads, s->head_size,
+			dtype_name(s->dtype), dtype_name(s->kv_dtype), s->page_size, s->causal,
+			s->window, (double)s->scale, (double)s->softcap, s->has_sinks, s->has_alibi,
+			(int)s->kv_layout, s->has_lse, is_rounded ? " " PLUGIN_E4M3_MATH : "");
 }
 
 /* A choice has no tiles of its own. */
@@ -186,6 +198,12 @@ static const char *axes_error(const attune_plugin *p)
 		   : "its name and axes as text are longer than 223 characters";
 }
 
+enum {
+	ALL_NEEDS = ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_DENSE_ROWS |
+		    ATTUNE_PLUGIN_ONE_SCALE | ATTUNE_PLUGIN_NO_SCALES | ATTUNE_PLUGIN_E4M3_MATH |
+		    ATTUNE_PLUGIN_Q_TYPE_MATH
+};
+
 static const char *plugin_error(const attune_plugin *p)
 {
 	if (!is_word(p->name, 31, 0))
@@ -195,6 +213,8 @@ static const char *plugin_error(const attune_plugin *p)
 	if (!p->backend ||
 	    (strcmp(p->backend, "cpu") && strcmp(p->backend, "cuda") && strcmp(p->backend, "hip")))
 		return "its backend is none of cpu, cuda, hip";
+	if (p->needs & ~(unsigned)ALL_NEEDS)
+		return "it needs what this attune does not know";
 	if (!p->refuses || !p->prepare || !p->plan || !p->launch || !p->free_plan || !p->free_op)
 		return "a function is missing";
 	return axes_error(p);

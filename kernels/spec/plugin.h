@@ -8,6 +8,8 @@
 enum { MOST_VERSION = 48 };
 /* Begins the flags of a plug-in's "binary": -DPLUGIN=617264c1 ... */
 #define PLUGIN_FLAG "-DPLUGIN="
+/* The flag of a plug-in that rounds q and weights to E4M3, over an E4M3 cache. */
+#define PLUGIN_E4M3_MATH "-DE4M3_MATH=1"
 
 /* A version as databases and rules have it: without characters that separate flags or words.
  * "617264c1_2026-08-06" */

@@ -175,6 +175,34 @@ static double score(struct row *r, int key)
 	return s;
 }
 
+static double square(double x)
+{
+	return x * x;
+}
+
+/* kv_source.squares. m, sum, out: of the row. An error e_i of q_i x e_i changes score j by
+ * scale k_ji q_i e_i, and so out by w_j (v_j - out) times that, w_j = exp(s_j - m) / sum. The shares
+ * of all keys are of random sign, so they add up as squares, too. */
+static void add_squares(struct row *r, int begin, int end, double m, double sum, const double *out)
+{
+	const struct kv_source *source = r->source;
+	const int size = source->shape->head_size;
+	const double least = 0x1p-6;
+	double v[512];
+	for (int key = begin; key < end; key++) {
+		const double p = exp(score(r, key) - m);
+		const double by_weight = square(fmax(p, least) / sum);
+		double by_q = 0;
+		for (int d = 0; d < size; d++)
+			by_q += square(fmax(fabs(r->q[d]), least) * r->k[d]);
+		by_q *= square(source->args->scale * p / sum);
+		fetch(r, 1, key, v);
+		for (int d = 0; d < size; d++)
+			source->squares[d] +=
+			    by_weight * square(v[d]) + by_q * square(v[d] - out[d]);
+	}
+}
+
 void reference_row_from(const struct kv_source *source, int seq, int token, int head, double *out)
 {
 	const struct attune_args *a = source->args;
@@ -194,6 +222,8 @@ void reference_row_from(const struct kv_source *source, int seq, int token, int 
 		    value_of(source->shape->dtype, a->q,
 			     (first + token) * a->q_token_stride + head * a->q_head_stride + d);
 		out[d] = mass[d] = 0;
+		if (source->squares)
+			source->squares[d] = 0;
 	}
 	*lse = -INFINITY;
 	if (begin >= end)
@@ -218,6 +248,8 @@ void reference_row_from(const struct kv_source *source, int seq, int token, int 
 		out[d] /= sum;
 		mass[d] /= sum;
 	}
+	if (source->squares)
+		add_squares(&r, begin, end, m, sum, out);
 }
 
 void reference_row(const struct attune_args *args, const attune_shape *shape, int seq, int token,

@@ -125,6 +125,53 @@ attune eval --gpu cpu --db "$db" --header "$tmp/ours.h" --with twopass --trace "
 [ $? -eq 0 ] && grep -q '^# a choice among all kernels would take 0\.[0-9]* of one among ours, 0\.[0-9]* of this header.s; the header with plug-ins takes 0\.' "$tmp/out"
 row $? 'eval --trace --with says what it wins on a trace'
 
+# ---- a race of the library -----------------------------------------------------------------
+# The rules name another value than the fastest of the database, by which the plug-in itself is a
+# contender: a launch by that value is the library's.
+changed telling -DNOTHING 's/(void)stream, (void)error;/&\
+	static int told;\
+	if (o->unroll == 2 \&\& !told++)\
+		fprintf(stderr, "a launch by 2\\n");/' &&
+	sed 's/^\(plugin 0 twopass 1\) .*/\1 UNROLL=2/' "$tmp/rules.text" >"$tmp/by_2.text" &&
+	! cmp -s "$tmp/rules.text" "$tmp/by_2.text"
+row $? 'rules by 2, and an example that tells of such a launch'
+bench() { # PLUG-IN OPTION...: by the rules
+	file=$1
+	shift
+	ATTUNE_HEURISTICS="$tmp/by_2.text" attune ${file:+--plugin "$tmp/$file.so"} bench --gpu cpu --db "$db" --preset smoke --format tsv "$@"
+}
+ran() { # POLICY: which kernels it ran
+	awk -F '\t' -v policy="$1" '$6 == policy { print $1 ": " $9 }' "$tmp/out" | sed 's/ [A-Z_]*=[0-9a-z]*//g' | sort | tr '\n' ';'
+}
+count='# attune ran plug-ins in'
+first='its own kernels in the others, first because twopass UNROLL=2 of version 1'
+bench telling --split train
+[ $? -eq 0 ] && grep -qx 'a launch by 2' "$tmp/err" &&
+	[ "$(ran attune)" = '4q1s100: twopass;8q1s40: twopass;q16: segmented;q16_3q1s64: twopass;q32_2q1s100: twopass;q32s64: segmented;' ] &&
+	grep -qx "$count 4 of 4 batches for which its rules name one" "$tmp/err"
+row $? 'bench: the library runs the plug-in where its rules name it, and the rows say so'
+[ "$(awk -F '\t' '$1 == "4q1s100" && $6 ~ /attune|twopass|oracle/ { print $4, $5, $6, $9 }' "$tmp/out")" = 'BF16 BF16 oracle twopass UNROLL=4
+BF16 BF16 attune twopass UNROLL=2
+BF16 BF16 twopass twopass UNROLL=4' ] && head -n 1 "$tmp/out" | grep -q 'page_size	dtype	kv_dtype	policy	median_us	ratio_to_oracle	plan$'
+row $? 'its rows have both types and the plan of each contender'
+bench '' --split train
+[ $? -eq 0 ] && [ "$(ran attune | grep -c twopass)" = 0 ] &&
+	grep -qx "$count 0 of 4 batches .*; $first: no plug-in of this name is registered; attune --plugin FILE bench loads it" "$tmp/err"
+row $? 'without it ours run, which a line says'
+bench two --split heldout
+[ $? -eq 0 ] && [ "$(ran attune | grep -c twopass)" = 0 ] &&
+	grep -qx "$count 0 of 2 batches .*; $first: the plug-in is registered in another version" "$tmp/err"
+row $? 'so in another version'
+bench refusing --split heldout
+[ "$(ran attune | grep -c twopass)" = 0 ] && grep -qx "$count 0 of 2 batches .*; $first: every batch" "$tmp/err"
+row $? 'and where it refuses the batch'
+bench telling --trace "$tmp/trace.csv" --model llama3.1-8b@8 --steps 3
+[ $? -eq 0 ] && grep -qx 'a launch by 2' "$tmp/err" && grep -qx "$count 3 of 3 steps for which its rules name one" "$tmp/err" &&
+	grep -q '^BF16	BF16	attune	3	' "$tmp/out"
+row $? 'bench --trace runs it, too'
+attune bench --gpu cpu --db "$db" --split train --limit 1 --preset smoke && ! grep -q 'ran plug-ins' "$tmp/err"
+row $? 'rules without plug-ins have no such line'
+
 # ---- command lines -------------------------------------------------------------------------
 refused 2 "no times of a plug-in 'nothing'" induce --gpu cpu --db "$db" --with nothing --out "$tmp/no.h"
 row $? 'a plug-in without times is refused'

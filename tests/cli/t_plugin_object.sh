@@ -175,6 +175,22 @@ attune --plugin "$tmp/stored.so" $sweep --db "$tmp/stored.sqlite"
 are 'ok' stored "SELECT DISTINCT outcome FROM history WHERE kernel = 'twopass'"
 row $? 'one with a cache of its own fills it for each plan, in checks and races'
 
+# It takes decodes on one side of all prefills, and its plan fails if it is given another batch.
+changed divided 's/^	(void)values, (void)part, (void)device;/	(void)values, (void)device;\
+	if (part \&\& part->prefills.seq_count + part->decodes.seq_count > part->num_seqs)\
+		return "decodes among prefills";/
+	s/^	p->num_seqs = b->lengths.num_seqs;/&\
+	const int32_t *start = b->lengths.query_start;\
+	int changes = 0;\
+	for (size_t i = 1; i < n; i++)\
+		changes += (start[i + 1] - start[i] > 8) != (start[i] - start[i - 1] > 8);\
+	if (changes > 1) { snprintf(error, ATTUNE_PLUGIN_ERROR, "%d sides", changes + 1); return 1; }/'
+# shellcheck disable=SC2086
+attune --plugin "$tmp/divided.so" $whole --db "$tmp/divided.sqlite"
+are 'all ok' divided "SELECT DISTINCT phase || ' ' || outcome FROM history
+	WHERE kernel = 'twopass' AND phase = 'all'"
+row $? 'the check passes over corner batches that it refuses'
+
 changed broken 's/(void)stream, (void)error;/if (o->unroll == 1) abort();\
 	if (o->unroll == 2) { snprintf(error, ATTUNE_PLUGIN_ERROR, "no luck with 2"); return 1; }/'
 # shellcheck disable=SC2086

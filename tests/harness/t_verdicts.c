@@ -140,7 +140,7 @@ static void checked_workloads_are_kept(void **state)
 	batch_free(s.batch);
 }
 
-static int has_scale_each(unsigned needs, unsigned long long seed)
+static enum scales scales_for(unsigned needs, unsigned long long seed)
 {
 	attune_shape shape = f16;
 	struct scenario s;
@@ -149,18 +149,44 @@ static int has_scale_each(unsigned needs, unsigned long long seed)
 	scenario_make(&s, &shape, "q1s20_q1s3");
 	s.seed = seed;
 	assert_int_equal(cached_check_find(&w, &cpu, &pool, &s, needs), ATTUNE_OK);
-	const int each = w->tensors.k_scale_seq_stride != 0;
-	assert_true(w->tensors.k_scale != NULL);
 	batch_free(s.batch);
-	return each;
+	assert_int_equal(!w->tensors.k_scale, !w->tensors.v_scale);
+	return !w->tensors.k_scale             ? SCALES_NONE
+	       : w->tensors.k_scale_seq_stride ? SCALES_EACH
+					       : SCALES_ONE;
 }
 
-static void plugins_may_need_one_scale(void **state)
+static void plugins_may_take_fewer_scales(void **state)
 {
+	static const unsigned none = ATTUNE_PLUGIN_NO_SCALES, one = ATTUNE_PLUGIN_ONE_SCALE;
 	(void)state;
-	assert_true(has_scale_each(0, 2));
-	assert_false(has_scale_each(ATTUNE_PLUGIN_ONE_SCALE, 2));
-	assert_false(has_scale_each(0, 1));
+	for (unsigned seed = 3; seed < 6; seed++) {
+		const enum scales asked = (enum scales)(seed % 3);
+		assert_int_equal(scales_for(0, seed), asked);
+		assert_int_equal(scales_for(one, seed), asked == SCALES_EACH ? SCALES_ONE : asked);
+		assert_int_equal(scales_for(none, seed), SCALES_NONE);
+		assert_int_equal(scales_for(none | one, seed), SCALES_NONE);
+	}
+}
+
+/* Workloads that are timed have the scales of their seed, whoever runs there. */
+static void scales_of_timed_workloads_may_be_refused(void **state)
+{
+	static const attune_plugin no_scales = { .needs = ATTUNE_PLUGIN_NO_SCALES },
+				   one_scale = { .needs = ATTUNE_PLUGIN_ONE_SCALE };
+	static const struct kernel none = { .plugin = &no_scales }, one = { .plugin = &one_scale };
+	attune_shape e4m3 = f16;
+	struct scenario s = { .shape = f16, .seed = 5 };
+	(void)state;
+	assert_int_equal(scenario_scales(&s), SCALES_NONE);
+	e4m3.kv_dtype = ATTUNE_E4M3;
+	s.shape = e4m3;
+	assert_int_equal(scenario_scales(&s), SCALES_EACH);
+	assert_null(scales_refused(&toy_kernel, SCALES_EACH));
+	assert_null(scales_refused(&one, SCALES_ONE));
+	assert_non_null(strstr(scales_refused(&one, SCALES_EACH), "one scale of K and one of V"));
+	assert_null(scales_refused(&none, SCALES_NONE));
+	assert_non_null(strstr(scales_refused(&none, SCALES_ONE), "without scales"));
 }
 
 static void tolerances(void **state)
@@ -186,7 +212,8 @@ int main(void)
 		cmocka_unit_test(nothing_to_do_is_right),
 		cmocka_unit_test(one_key_of_thousands),
 		cmocka_unit_test(timed_workloads_can_be_checked),
-		cmocka_unit_test(plugins_may_need_one_scale),
+		cmocka_unit_test(plugins_may_take_fewer_scales),
+		cmocka_unit_test(scales_of_timed_workloads_may_be_refused),
 		cmocka_unit_test(checked_workloads_are_kept),
 		cmocka_unit_test(tolerances),
 	};

@@ -216,7 +216,7 @@ static void expectations_are_of_what_is_in_memory(void **state)
 		s.layout = layouts[c / 4];
 		make(&w, &pool, &s, c & 2 ? WORKLOAD_TIMED : WORKLOAD_CHECK, 0);
 		args_from_tensors(&args, &shape, &w.tensors, 4);
-		struct expected *e = expected_make(&w, 60);
+		struct expected *e = expected_make(&w, 60, 0);
 		assert_non_null(e);
 		assert_in_range(e->num_rows, 60, 66);
 		for (int i = 0; i < e->num_rows; i++) {
@@ -240,7 +240,7 @@ static void rows_are_spread(void **state)
 	(void)state;
 	scenario_make(&s, &plain, "q100_q1s9_q0_q299");
 	make(&w, NULL, &s, WORKLOAD_CHECK, 0);
-	struct expected *e = expected_make(&w, 200);
+	struct expected *e = expected_make(&w, 200, 0);
 	assert_non_null(e);
 	for (int i = 0; i < e->num_rows; i++) {
 		const struct expected_row *r = &e->row[i];
@@ -255,7 +255,7 @@ static void rows_are_spread(void **state)
 		assert_in_range(per_quarter[i], 48, 56);
 	}
 	expected_free(e);
-	e = expected_make(&w, 400 * 4);
+	e = expected_make(&w, 400 * 4, 0);
 	assert_int_equal(e->num_rows, 400 * 4);
 	expected_free(e);
 	workload_free(&w);

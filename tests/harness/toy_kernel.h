@@ -19,7 +19,9 @@ enum { MAX_SEQS = 64, MAX_TABLE = 1024, MAX_KEYS = 8192, MAX_HEAD = 64, ROWS = 6
 
 enum fault {
 	RIGHT,
-	ROUNDS_WEIGHTS, /* as a tensor core has them: no fault */
+	ROUNDS_WEIGHTS,   /* as a tensor core has them: no fault */
+	ROUNDS_TO_E4M3,   /* q and weights */
+	ROUNDS_TO_Q_TYPE, /* K and V times a scale, and weights */
 	DROPS_LAST_KEY,
 	NO_MASK,
 	NO_WINDOW,
@@ -52,14 +54,27 @@ static struct { /* of the kernel under way; its cells only read it */
 
 /* ---- the toy -------------------------------------------------------------------- */
 
-static double narrow(double p)
+static double narrow(double p, enum attune_dtype dtype)
 {
 	union {
 		uint16_t half[2];
 		float wide;
 	} u = { { 0 } };
-	value_put(toy.shape.kv_dtype, &u, 0, (float)p);
-	return value_of(toy.shape.kv_dtype, &u, 0);
+	value_put(dtype, &u, 0, (float)p);
+	return value_of(dtype, &u, 0);
+}
+
+static double q_of(const struct attune_args *a, long long at)
+{
+	const double q = value_of(toy.shape.dtype, a->q, at);
+	return toy.fault == ROUNDS_TO_E4M3 ? narrow(q, ATTUNE_E4M3) : q;
+}
+
+/* An element of K or V. One that was multiplied by a scale is no longer exact in q's type. */
+static double kv_of(const void *cache, long long at)
+{
+	const double x = value_of(toy.shape.kv_dtype, cache, at), scale = 1.2;
+	return toy.fault == ROUNDS_TO_Q_TYPE ? narrow(x * scale, toy.shape.dtype) / scale : x;
 }
 
 /* Causal and nothing else. Weights are rounded after they were summed. */
@@ -70,6 +85,9 @@ static void attend_rounded(const struct attune_args *a, int seq, int token, int 
 	const int keys = a->seq_lens[seq] - query + token + 1, size = toy.shape.head_size;
 	const long long q =
 	    (a->query_start[seq] + token) * a->q_token_stride + head * a->q_head_stride;
+	const enum attune_dtype weights = toy.fault == ROUNDS_TO_E4M3     ? ATTUNE_E4M3
+					  : toy.fault == ROUNDS_TO_Q_TYPE ? toy.shape.dtype
+									  : toy.shape.kv_dtype;
 	double score[MAX_KEYS], m = -INFINITY, l = 0;
 	memset(out, 0, (size_t)size * sizeof *out);
 	for (int key = 0; key < keys; key++) {
@@ -78,8 +96,7 @@ static void attend_rounded(const struct attune_args *a, int seq, int token, int 
 				    head / a->group * a->k_head_stride;
 		score[key] = 0;
 		for (int d = 0; d < size; d++)
-			score[key] += value_of(toy.shape.dtype, a->q, q + d) *
-				      value_of(toy.shape.kv_dtype, a->k_cache, k + d);
+			score[key] += q_of(a, q + d) * kv_of(a->k_cache, k + d);
 		score[key] *= a->scale;
 		m = fmax(m, score[key]);
 	}
@@ -90,7 +107,7 @@ static void attend_rounded(const struct attune_args *a, int seq, int token, int 
 		const double p = exp(score[key] - m);
 		l += p;
 		for (int d = 0; d < size; d++)
-			out[d] += narrow(p) * value_of(toy.shape.kv_dtype, a->v_cache, v + d);
+			out[d] += narrow(p, weights) * kv_of(a->v_cache, v + d);
 	}
 	for (int d = 0; d < size && l > 0; d++)
 		out[d] /= l;
@@ -156,7 +173,8 @@ static void compute(const struct attune_args *a, int seq, int token, int head)
 	double row[MAX_HEAD];
 	const int swapped = toy.fault == HEADS_SWAPPED ? head ^ 1 : head;
 	deceive(&b, seq, lens, table);
-	if (toy.fault == ROUNDS_WEIGHTS)
+	if (toy.fault == ROUNDS_WEIGHTS || toy.fault == ROUNDS_TO_E4M3 ||
+	    toy.fault == ROUNDS_TO_Q_TYPE)
 		attend_rounded(&b, seq, token, head, row);
 	else
 		reference_row(&b, &toy.shape, seq, token, swapped, row);
@@ -261,16 +279,22 @@ static void scenario_make(struct scenario *s, const attune_shape *shape, const c
 	assert_non_null(s->batch);
 }
 
-static void check_one(struct verdict *v, const attune_shape *shape, enum fault fault,
-		      enum phase phase, const char *text, int rows)
+static void check_kernel(struct verdict *v, const struct kernel *kernel, const attune_shape *shape,
+			 enum fault fault, enum phase phase, const char *text, int rows)
 {
-	const struct choice choice = { .kernel = &toy_kernel };
+	const struct choice choice = { .kernel = kernel };
 	struct scenario s;
 	toy.fault = fault;
 	toy.shape = *shape;
 	scenario_make(&s, shape, text);
 	check_choice(v, &cpu, &pool, &choice, &loaded, &s, phase, rows);
 	batch_free(s.batch);
+}
+
+static inline void check_one(struct verdict *v, const attune_shape *shape, enum fault fault,
+			     enum phase phase, const char *text, int rows)
+{
+	check_kernel(v, &toy_kernel, shape, fault, phase, text, rows);
 }
 
 #define PLAIN .num_query_heads = 4, .num_kv_heads = 2, .head_size = 32, .page_size = 16, .causal = 1

@@ -204,7 +204,7 @@ static void is_right(struct stage *t, unsigned order)
 	struct verdict v;
 	char *text = batch_format(&t->scenario.batch->view);
 	replay_once(t, t->out[0], order);
-	check_output(&v, &t->w, PHASE_ALL, MOST_ROWS);
+	check_output(&v, &t->w, PHASE_ALL, MOST_ROWS, 0);
 	if (v.outcome != OUTCOME_OK)
 		fail_msg("%s: %s: %s", text, outcome_name(v.outcome), v.text);
 	replay_once(t, t->out[1], order + REPLAYS);
@@ -307,7 +307,7 @@ static void plans_can_be_run(void **state)
 		ok(workload_poison(&t.w));
 		ok(attune_run(t.op, &plan, &t.w.tensors, t.workspace, plan.workspace,
 			      dev.ops->stream(&dev)));
-		check_output(&v, &t.w, PHASE_ALL, MOST_ROWS);
+		check_output(&v, &t.w, PHASE_ALL, MOST_ROWS, 0);
 		if (v.outcome != OUTCOME_OK)
 			fail_msg("%s: %s", outcome_name(v.outcome), v.text);
 		change(&t, KEPT);

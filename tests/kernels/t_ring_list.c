@@ -182,7 +182,7 @@ static void replays_are_right(void **state)
 	for (int i = 0; i < n; i++) {
 		char *text = batch_format(&t.scenario.batch->view);
 		replay(&t, t.out[0], 0);
-		check_output(&v, &t.w, PHASE_ALL, SAMPLES);
+		check_output(&v, &t.w, PHASE_ALL, SAMPLES, 0);
 		if (v.outcome != OUTCOME_OK)
 			fail_msg("%s: %s: %s", text, outcome_name(v.outcome), v.text);
 		for (unsigned again = 1; again < AGAIN; again++) {

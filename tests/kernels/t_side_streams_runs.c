@@ -49,7 +49,7 @@ static void called_right(const attune_op *op, const attune_plan *plan, struct wo
 		if (attune_run(op, plan, &w->tensors, workspace, plan->workspace, stream))
 			fail_msg("%s", attune_last_error());
 	assert_int_equal(dev.ops->wait(&dev, stream), ATTUNE_OK);
-	check_output(&v, w, PHASE_ALL, PLAN_ROWS);
+	check_output(&v, w, PHASE_ALL, PLAN_ROWS, 0);
 	if (v.outcome != OUTCOME_OK)
 		fail_msg("%s: %s", w->scenario->batch_text, v.text);
 	if (plan->workspace)

@@ -120,7 +120,7 @@ static double expected(const struct step *s, int seq, int token, int head, int d
 	return sum > 0 ? weighted / sum : 0;
 }
 
-static void assert_step_is_right(const struct step *s)
+static inline void assert_step_is_right(const struct step *s)
 {
 	for (int seq = 0; seq < s->batch.num_seqs; seq++)
 		for (int t = s->query_start[seq]; t < s->query_start[seq + 1]; t++)

@@ -205,6 +205,16 @@ static void softcap_before_alibi(void **state)
 	NEAR(first(&o, 0), 0.75);
 }
 
+static void plain_rows(const struct kv_source *source, int is_v, int page, int slot, int kv_head,
+		       double *row)
+{
+	const struct one *o = source->more;
+	const float *from = (is_v ? o->v : o->k) + (page * 2 + slot) * HEAD;
+	(void)kv_head;
+	row[0] = from[0];
+	row[1] = from[1];
+}
+
 /* V of a page is its number, negative in the second page of the list. */
 static void numbered(const struct kv_source *source, int is_v, int page, int slot, int kv_head,
 		     double *row)
@@ -278,6 +288,37 @@ static void scales_and_lse(void **state)
 	o.args.seq_lens = (int[]){ 3, 0 };
 	reference_row_from(&source, 1, 0, 0, out);
 	assert_true(lse == -INFINITY && out[0] == 0);
+}
+
+/* What roundings of q and weights change. A weight of w changes out by w v times its error; an element
+ * q_i, by the score of a key, by w (v - out) scale k_i q_i times. The second element of q, 0, counts as
+ * 2^-6, and so does a weight of 1 / 256 of the largest. */
+static void squares_of_roundings(void **state)
+{
+	struct one o;
+	double out[HEAD], squares[HEAD];
+	const struct kv_source source = { .fetch = plain_rows,
+					  .args = &o.args,
+					  .shape = &o.shape,
+					  .more = &o,
+					  .squares = squares };
+	(void)state;
+	one_make(&o, 1, 2, (double[]){ 1, 3 }, (double[]){ 8, 4 });
+	o.k[o.table[0] * 2 * HEAD + 1] = 64; /* 2^-6 x 64 = 1 */
+	o.k[(o.table[0] * 2 + 1) * HEAD + 1] = 0;
+	reference_row_from(&source, 0, 0, 0, out);
+	NEAR(out[0], 5); /* w = 1/4, 3/4 */
+	NEAR(squares[0], 4 + 9 + pow(2 * 1 / 4. * 3, 2) + pow(log(3) * 3 / 4. * -1, 2));
+	NEAR(squares[1], (1 + 9) / 16.); /* all v are equal: no score matters */
+	one_make(&o, 1, 2, (double[]){ 1, 256 }, (double[]){ 8, 4 });
+	o.k[o.table[0] * 2 * HEAD + 1] = o.k[(o.table[0] * 2 + 1) * HEAD + 1] = 0;
+	reference_row_from(&source, 0, 0, 0, out);
+	NEAR(squares[0], pow(4 * 8 / 257., 2) + pow(256 * 4 / 257., 2) +
+			     pow(log(256) * 256 / 257. * (4 - out[0]), 2));
+	o.args.causal = 1;
+	o.seq_len = 0; /* no key */
+	reference_row_from(&source, 0, 0, 0, out);
+	NEAR(squares[0], 0);
 }
 
 /* Six query heads over two KV heads: 0..2 read the first, 3..5 the second. */
@@ -370,6 +411,7 @@ int main(void)
 		cmocka_unit_test(softcap_before_alibi),
 		cmocka_unit_test(rows_from_elsewhere),
 		cmocka_unit_test(scales_and_lse),
+		cmocka_unit_test(squares_of_roundings),
 		cmocka_unit_test(group_mapping),
 		cmocka_unit_test(strides_and_tables),
 	};

@@ -126,6 +126,35 @@ static const char *refuses_batches(const attune_shape *s, const int *values,
 	return p ? "every batch" : NULL;
 }
 
+/* Whether one-token decodes lie on one side of all prefills. */
+static int is_divided(const attune_batch *b)
+{
+	int changes = 0, ones = 0;
+	for (int i = 0; i < b->num_seqs; i++) {
+		const int is_one = b->query_start[i + 1] - b->query_start[i] == 1;
+		changes += i && is_one != (b->query_start[i] - b->query_start[i - 1] == 1);
+		ones += is_one;
+	}
+	return ones && changes == 1;
+}
+
+static const char *refuses_undivided(const attune_shape *s, const int *values,
+				     const attune_plugin_part *p, const attune_plugin_device *d)
+{
+	(void)s, (void)values, (void)d;
+	if (!p || (p->prefills.seq_count && p->decodes.max_query == 1 &&
+		   p->prefills.seq_count + p->decodes.seq_count == p->num_seqs))
+		return NULL;
+	return "batches other than decodes of one token on one side of all prefills";
+}
+
+static int plans_divided(void *op, const attune_plugin_batch *b, void **out, size_t *workspace,
+			 char *error)
+{
+	assert_true(is_divided(&b->lengths));
+	return can_plan(op, b, out, workspace, error);
+}
+
 static int cannot_prepare(void **op, const attune_shape *s, const int *values,
 			  const attune_plugin_device *d, char *error)
 {
@@ -188,15 +217,21 @@ static void register_one(attune_plugin *p, const char *name)
 		p->needs = ATTUNE_PLUGIN_DENSE_ROWS;
 	else if (!strcmp(name, "storing"))
 		p->store = stores;
+	else if (!strcmp(name, "unscaled"))
+		p->needs = ATTUNE_PLUGIN_NO_SCALES | ATTUNE_PLUGIN_E4M3_MATH;
+	else if (!strcmp(name, "dividing")) {
+		p->refuses = refuses_undivided;
+		p->plan = plans_divided;
+	}
 	if (attune_register_plugin(p))
 		fail_msg("%s", attune_last_error());
 }
 
 static inline int register_all(void **state)
 {
-	static const char *const names[] = { "good",       "refusing", "picky",
-					     "unprepared", "planless", "powerless",
-					     "finite",     "dense",    "storing" };
+	static const char *const names[] = { "good",     "refusing",  "picky",   "unprepared",
+					     "planless", "powerless", "finite",  "dense",
+					     "storing",  "unscaled",  "dividing" };
 	static attune_plugin all[COUNT(names)];
 	(void)state;
 	for (size_t i = 0; i < COUNT(names); i++)

@@ -1,11 +1,14 @@
 /* t_plugin_cpu.c - what a plug-in on the CPU is given: attune's threads, OpenMP's regions on these
  * (kernels/adapters/openmp.c), and the call that fills a cache of its own. */
 #include "sound_plugin.h"
+#include "harness/check/check.h"
 #include "harness/plugin/plugin.h"
+#include "harness/scenario/scenario.h"
 #include "kernels/launch/plugin_op.h"
 #include "kernels/adapters/openmp.h"
 #include "kernels/device/device.h"
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 enum { THREADS = 3, ROUNDS = 200 };
@@ -146,7 +149,7 @@ static int launches(void *op, void *p, const attune_tensors *t, void *w, void *s
 /* The results of store for a plug-in of this ABI, and of a launch behind it. */
 static enum attune_status run(const char *name, int abi, enum attune_status *launched)
 {
-	static attune_plugin plugin[4];
+	static attune_plugin plugin[5];
 	static int n;
 	attune_plugin *p = &plugin[n++];
 	struct plugin_op *op;
@@ -200,14 +203,89 @@ static void store_is_called_with_the_tensors(void **state)
 	assert_string_equal(attune_last_error(), "plug-in full: store: no room");
 }
 
-/* Objects of that ABI end before the member. */
-static void a_plug_in_of_abi_1_has_no_store(void **state)
+/* Objects of ABI 1 end before the member. */
+static void plug_ins_of_older_abis_run(void **state)
 {
 	enum attune_status launched;
 	(void)state;
 	assert_int_equal(run("first", 1, &launched), ATTUNE_OK);
 	assert_int_equal(launched, ATTUNE_OK);
 	assert_int_equal(calls.stores, 0);
+	assert_int_equal(run("second", 2, &launched), ATTUNE_OK);
+	assert_int_equal(launched, ATTUNE_OK);
+	assert_int_equal(calls.stores, 1);
+}
+
+/* They know a part up to max_seq: what is new stands behind. */
+static void members_of_older_abis_stay_where_they_were(void **state)
+{
+	struct part_of_abi_2 {
+		int num_seqs, min_query, max_query;
+		long long query_tokens, kv_tokens, max_seq;
+	};
+	(void)state;
+	assert_int_equal(offsetof(attune_plugin_part, max_seq),
+			 offsetof(struct part_of_abi_2, max_seq));
+	assert_int_equal(offsetof(attune_plugin_part, prefills), sizeof(struct part_of_abi_2));
+}
+
+/* ---- scales ------------------------------------------------------------------------------ */
+
+static void scales_meet_needs(void **state)
+{
+	static const float f;
+	enum { NONE = ATTUNE_PLUGIN_NO_SCALES, ONE = ATTUNE_PLUGIN_ONE_SCALE };
+	static const struct {
+		attune_tensors t;
+		unsigned met;
+	} rows[] = {
+		{ { .k_scale = NULL }, NONE | ONE },
+		{ { .k_scale = NULL, .k_scale_seq_stride = 8 }, NONE | ONE },
+		{ { .k_scale = &f, .v_scale = &f }, ONE },
+		{ { .v_scale = &f }, ONE },
+		{ { .k_scale = &f, .k_scale_seq_stride = 8 }, 0 },
+		{ { .k_scale = &f, .v_scale = &f, .v_scale_head_stride = 1 }, 0 },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++)
+		assert_int_equal(scale_needs_met(&rows[i].t), rows[i].met);
+}
+
+/* Its tensors have the scales of the seed, and are not changed for a plug-in. */
+static void scales_of_a_timed_workload_are_refused(void **state)
+{
+	static attune_plugin plugin;
+	struct loaded loaded = { .plugin = NULL };
+	struct pool *pool = NULL;
+	struct scenario s = { .shape = a_llama };
+	struct choice c;
+	char error[128];
+	(void)state;
+	plugin = sound;
+	plugin.name = "unscaled";
+	plugin.needs = ATTUNE_PLUGIN_NO_SCALES;
+	plugin.prepare = prepares;
+	plugin.plan = plans;
+	assert_int_equal(attune_register_plugin(&plugin), ATTUNE_OK);
+	s.shape.kv_dtype = ATTUNE_E4M3;
+	s.batch = batch_parse("2q1s20", error, sizeof error);
+	c.kernel = kernel_find(BACKEND_CPU, "unscaled");
+	config_default(&c.config, c.kernel->space);
+	assert_int_equal(plugin_op_open(&loaded.plugin, &dev, &c, &s.shape), ATTUNE_OK);
+	for (s.seed = 3; s.seed < 6; s.seed++) { /* none, one, one each */
+		struct workload w;
+		size_t bytes;
+		double us;
+		assert_int_equal(workload_make(&w, &dev, &pool, &s, WORKLOAD_TIMED, 0), ATTUNE_OK);
+		assert_int_equal(choice_reserve(&dev, &c, &loaded, &w, PHASE_DECODE, &bytes, &us),
+				 s.seed == 3 ? ATTUNE_OK : ATTUNE_INVALID);
+		workload_free(&w);
+	}
+	assert_string_equal(attune_last_error(),
+			    "unscaled: it takes an E4M3 cache without scales only");
+	plugin_forget_op(loaded.plugin);
+	pool_free(&dev, pool);
+	batch_free(s.batch);
 }
 
 int main(void)
@@ -216,7 +294,10 @@ int main(void)
 		cmocka_unit_test(a_region_has_the_threads_of_the_device),
 		cmocka_unit_test(a_plug_in_computes_on_the_threads_of_the_device),
 		cmocka_unit_test(store_is_called_with_the_tensors),
-		cmocka_unit_test(a_plug_in_of_abi_1_has_no_store),
+		cmocka_unit_test(plug_ins_of_older_abis_run),
+		cmocka_unit_test(members_of_older_abis_stay_where_they_were),
+		cmocka_unit_test(scales_meet_needs),
+		cmocka_unit_test(scales_of_a_timed_workload_are_refused),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, open_device, close_device);

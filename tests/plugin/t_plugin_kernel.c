@@ -1,6 +1,7 @@
 /* t_plugin_kernel.c - a registered plug-in as a kernel of the table: its choices as text, what
  * refuses() is asked, its flags. */
 #include "sound_plugin.h"
+#include "harness/scenario/scenario.h"
 
 static const struct kernel *mine(void)
 {
@@ -126,6 +127,58 @@ static void sequences_that_do_not_follow_one_another_are_refused(void **state)
 	}
 }
 
+/* Decodes in front of all prefills, behind them, and among them; counted from the part's first. */
+static void refuses_knows_where_prefills_and_decodes_lie(void **state)
+{
+	static const struct {
+		const char *label, *batch;
+		enum phase phase;
+		attune_span prefills, decodes;
+	} rows[] = {
+		{ "decodes in front",
+		  "2q1s9_q3s9_q20",
+		  PHASE_ALL,
+		  { 3, 1, 20, 20, 20 },
+		  { 0, 3, 1, 3, 5 } },
+		{ "behind", "q20_q30_q1s9", PHASE_ALL, { 0, 2, 20, 30, 50 }, { 2, 1, 1, 1, 1 } },
+		{ "among them",
+		  "q1s9_q20_q1s9_q9",
+		  PHASE_ALL,
+		  { 1, 3, 9, 20, 30 },
+		  { 0, 3, 1, 1, 22 } },
+		{ "behind a sequence without a query",
+		  "q0_q20_q1s9",
+		  PHASE_ALL,
+		  { 0, 1, 20, 20, 20 },
+		  { 1, 1, 1, 1, 1 } },
+		{ "the decodes alone",
+		  "q20_q1s9_q8s9",
+		  PHASE_DECODE,
+		  { .seq_count = 0 },
+		  { 0, 2, 1, 8, 9 } },
+		{ "the prefills alone",
+		  "q1s9_q20",
+		  PHASE_PREFILL,
+		  { 0, 1, 20, 20, 20 },
+		  { .seq_count = 0 } },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char error[128];
+		struct part part;
+		struct batch *b = batch_parse(rows[i].batch, error, sizeof error);
+		assert_non_null(b);
+		assert_true(part_make(&part, rows[i].phase, &a_llama, &b->view, &cpu));
+		assert_null(why_illegal(mine(), 0, &part));
+		if (memcmp(&told.part.prefills, &rows[i].prefills, sizeof(attune_span)) ||
+		    memcmp(&told.part.decodes, &rows[i].decodes, sizeof(attune_span)))
+			fail_msg("%s: %d + %d, %d + %d", rows[i].label,
+				 told.part.prefills.seq_begin, told.part.prefills.seq_count,
+				 told.part.decodes.seq_begin, told.part.decodes.seq_count);
+		batch_free(b);
+	}
+}
+
 /* Of GPUs there are two kinds, and one backend. */
 static void other_devices_are_refused_without_asking(void **state)
 {
@@ -203,19 +256,19 @@ static const attune_plugin_axis longest[] = { SEVEN_LONG_AXES, LONG_AXIS("H") };
 /* The longest axes and version with the longest shape are neither cut as flags nor as a choice. */
 static void the_longest_texts_fit(void **state)
 {
-	static const attune_shape shape = { .num_query_heads = 65535,
-					    .num_kv_heads = 65535,
-					    .head_size = 512,
-					    .page_size = 65536,
-					    .causal = 1,
-					    .window = 2147483647,
-					    .dtype = ATTUNE_BF16,
-					    .kv_dtype = ATTUNE_BF16,
-					    .scale = 1.23456e-38f,
-					    .softcap = 0.000123456f,
-					    .has_sinks = 1,
-					    .has_alibi = 1,
-					    .has_lse = 1 };
+	attune_shape shape = { .num_query_heads = 65535,
+			       .num_kv_heads = 65535,
+			       .head_size = 512,
+			       .page_size = 65536,
+			       .causal = 1,
+			       .window = 2147483647,
+			       .dtype = ATTUNE_BF16,
+			       .kv_dtype = ATTUNE_E4M3,
+			       .scale = 1.23456e-38f,
+			       .softcap = 0.000123456f,
+			       .has_sinks = 1,
+			       .has_alibi = 1,
+			       .has_lse = 1 };
 	static attune_plugin p;
 	char flags[MAX_FLAGS], text[MAX_PART_TEXT], error[300];
 	struct choice c, back;
@@ -225,6 +278,7 @@ static void the_longest_texts_fit(void **state)
 	p.version = VERSION_48;
 	p.axes = longest;
 	p.num_axes = COUNT(longest);
+	p.needs = ATTUNE_PLUGIN_E4M3_MATH;
 	if (attune_register_plugin(&p))
 		fail_msg("%s", attune_last_error());
 	c.kernel = kernel_find(BACKEND_CPU, LETTERS_31);
@@ -232,6 +286,10 @@ static void the_longest_texts_fit(void **state)
 	assert_in_range(binary_flags(flags, sizeof flags, c.kernel, &c.config, &shape), 1,
 			MAX_FLAGS - 1);
 	assert_non_null(strstr(flags, " -DHAAAAAAAAAA=-2147483647"));
+	assert_non_null(strstr(flags, " -DE4M3_MATH=1 "));
+	shape.kv_dtype = ATTUNE_BF16; /* there nothing is rounded */
+	binary_flags(flags, sizeof flags, c.kernel, &c.config, &shape);
+	assert_null(strstr(flags, "E4M3_MATH"));
 	assert_in_range(choice_text(text, sizeof text, &c), 1, MAX_CHOICE_TEXT - 1);
 	if (!choice_parse(&back, BACKEND_CPU, text, error, sizeof error))
 		fail_msg("%s", error);
@@ -268,6 +326,7 @@ int main(void)
 		cmocka_unit_test(its_choices_survive_as_text),
 		cmocka_unit_test(a_sweep_has_all_its_values),
 		cmocka_unit_test(refuses_is_asked),
+		cmocka_unit_test(refuses_knows_where_prefills_and_decodes_lie),
 		cmocka_unit_test(sequences_that_do_not_follow_one_another_are_refused),
 		cmocka_unit_test(other_devices_are_refused_without_asking),
 		cmocka_unit_test(flags_have_the_version),

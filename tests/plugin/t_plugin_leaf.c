@@ -63,6 +63,7 @@ static const struct {
 	{ "a need without a promise", "finite 1 UNROLL=4", 0, 0, "" },
 	{ "a need with the promise", "finite 1 UNROLL=4", FINITE, 1, "" },
 	{ "dense rows, which they are", "dense 1 UNROLL=4", 0, 1, "" },
+	{ "no scales, and no E4M3 cache", "unscaled 1 UNROLL=4", 0, 1, "" },
 };
 
 static void the_plugin_runs_or_ours_do(void **state)
@@ -189,6 +190,33 @@ static void mixed_batches_follow_their_own_tree(void **state)
 		attune_close(ctx);
 	}
 	assert_int_equal(calls.plans, 0);
+}
+
+/* Where decodes lie decides whether it is given the batch. */
+static void decodes_at_an_end_are_told_from_others(void **state)
+{
+	static const struct {
+		int batch[4][2], runs;
+	} batches[] = {
+		{ { { 1, 30 }, { 1, 20 }, { 33, 100 }, { 40, 40 } }, 1 },
+		{ { { 33, 100 }, { 40, 40 }, { 9, 9 }, { 1, 20 } }, 1 },
+		{ { { 33, 100 }, { 1, 30 }, { 40, 40 }, { 1, 20 } }, 0 },
+		{ { { 1, 30 }, { 33, 100 }, { 40, 40 }, { 1, 20 } }, 0 },
+		{ { { 1, 30 }, { 2, 20 }, { 33, 100 }, { 40, 40 } }, 0 },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(batches); i++) {
+		attune_context *ctx = open_with("dividing 1 UNROLL=4", "ours", "ours", "0");
+		attune_op *op = prepare(ctx);
+		char text[512];
+		struct step s;
+		step_make(&s, 4, batches[i].batch);
+		if (run_step(op, &s, 0, text) != batches[i].runs)
+			fail_msg("batch %d: %s", (int)i, text);
+		step_free(&s);
+		attune_release(op);
+		attune_close(ctx);
+	}
 }
 
 /* ---- plans ---------------------------------------------------------------------------------- */
@@ -330,7 +358,7 @@ static void wrong_calls_are_refused(void **state)
 		{ p.op, &p.s.batch, &p.s.t, 0, NULL, "an argument is NULL" },
 		{ p.op, &falling, &p.s.t, 0, &ours, "attune_plan_plugins: " },
 		{ p.op, &other.batch, &other.t, 0, &ours, "the plan is not of this batch" },
-		{ p.op, &p.s.batch, &p.s.t, 8, &ours, "promises is 0 or" },
+		{ p.op, &p.s.batch, &p.s.t, ATTUNE_PLUGIN_NO_SCALES, &ours, "promises are of" },
 		{ p.op, &p.s.batch, &p.s.t, 0, &p.plan, "has plans of plug-ins already" },
 		{ p.op, &p.s.batch, &(attune_tensors){ 0 }, 0, &ours, "must be given" },
 	};
@@ -390,6 +418,7 @@ int main(void)
 		cmocka_unit_test(it_says_why_it_could_not_plan),
 		cmocka_unit_test(rows_with_gaps_are_not_dense),
 		cmocka_unit_test(mixed_batches_follow_their_own_tree),
+		cmocka_unit_test(decodes_at_an_end_are_told_from_others),
 		cmocka_unit_test(a_plan_runs_for_many_layers_until_it_is_freed),
 		cmocka_unit_test(release_frees_what_is_left),
 		cmocka_unit_test(other_tensors_and_too_little_room_are_refused),

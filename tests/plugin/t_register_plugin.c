@@ -26,8 +26,8 @@ static const attune_plugin_axis nine[ATTUNE_PLUGIN_AXES + 1] = { { "SPLITS", "",
 
 // clang-format off
 #define FAULTS(X) \
-	X("an older ABI",           p->abi = 0,                "a plug-in is of ABI 0; attune has 2") \
-	X("a newer ABI",            p->abi = 3,                "a plug-in is of ABI 3; attune has 2") \
+	X("an older ABI",           p->abi = 0,                "a plug-in is of ABI 0; attune has 3") \
+	X("a newer ABI",            p->abi = 4,                "a plug-in is of ABI 4; attune has 3") \
 	X("no name",                p->name = NULL,            "plug-in \"\": its name is not of") \
 	X("an empty name",          p->name = "",              "its name is not of") \
 	X("a name with capitals",   p->name = "Mine",          "plug-in \"Mine\": its name is not of") \
@@ -42,6 +42,7 @@ static const attune_plugin_axis nine[ATTUNE_PLUGIN_AXES + 1] = { { "SPLITS", "",
 	X("a version of two lines", p->version = "1\n2",       "printable characters") \
 	X("no backend",             p->backend = NULL,         "its backend is none of cpu, cuda, hip") \
 	X("an unknown backend",     p->backend = "rocm",       "its backend is none of cpu, cuda, hip") \
+	X("an unknown need",        p->needs = 1u << 31,       "it needs what this attune does not know") \
 	X("no refuses",             p->refuses = NULL,         "a function is missing") \
 	X("no prepare",             p->prepare = NULL,         "a function is missing") \
 	X("no plan",                p->plan = NULL,            "a function is missing") \

@@ -36,7 +36,7 @@ static void run_right(const attune_op *op, const attune_plan *plan, struct workl
 	    attune_run(op, plan, &w->tensors, workspace, plan->workspace, dev.ops->stream(&dev)) ||
 	    dev.ops->graph_end(&dev, &graph) || dev.ops->graph_play(&dev, graph, &ns))
 		fail_msg("%s: %s", text, attune_last_error());
-	check_output(&v, w, PHASE_ALL, PLAN_ROWS);
+	check_output(&v, w, PHASE_ALL, PLAN_ROWS, 0);
 	if (v.outcome != OUTCOME_OK)
 		fail_msg("%s: %s: %s", text, outcome_name(v.outcome), v.text);
 	dev.ops->graph_free(&dev, graph);

@@ -11,7 +11,7 @@ static struct problems problems;
 static struct binaries binaries;
 static const struct device_info *field_device = &cpu;
 
-static void add(int i, const char *text)
+static void add_with(int i, const char *text, enum attune_dtype kv_dtype, unsigned seed)
 {
 	char error[128];
 	const struct candidate_options options = { .device = field_device,
@@ -21,13 +21,19 @@ static void add(int i, const char *text)
 					  .set = "t",
 					  .split = "train",
 					  .weight = 1,
-					  .seed = 1,
+					  .seed = seed,
 					  .shape = llama };
+	scenarios[i].shape.kv_dtype = kv_dtype;
 	scenarios[i].batch = batch_parse(text, error, sizeof error);
 	scenarios[i].batch_text = strdup(text);
 	assert_non_null(scenarios[i].batch);
 	problems.scenarios = scenarios;
 	assert_true(problems_add(&problems, &binaries, i, &options));
+}
+
+static void add(int i, const char *text)
+{
+	add_with(i, text, llama.kv_dtype, 1);
 }
 
 static int clear(void **state)
@@ -379,6 +385,47 @@ static void a_plugin_without_parts_runs_the_whole(void **state)
 	assert_int_equal(raced, 1);
 }
 
+/* ---- a plug-in that takes no scales --------------------------------------------------------- */
+
+static const char *refuses_nothing(const attune_shape *s, const int *values,
+				   const attune_plugin_part *p, const attune_plugin_device *d)
+{
+	(void)s, (void)values, (void)p, (void)d;
+	return NULL;
+}
+
+static int is_listed_for(int i, const char *name)
+{
+	const struct problem *h = problems_find(&problems, i, PHASE_DECODE);
+	assert_non_null(h);
+	for (int k = 0; k < h->n; k++)
+		if (!strcmp(problems.built_choice[h->built_choice[k]].choice.kernel->name, name))
+			return 1;
+	return 0;
+}
+
+/* The seed of a scenario says which scales an E4M3 cache has. */
+static void scales_decide_where_a_plugin_is_listed(void **state)
+{
+	static attune_plugin plugin[2];
+	(void)state;
+	plugin[0] = plugin[1] = whole_only;
+	plugin[0].name = "no_scales";
+	plugin[1].name = "one_scale";
+	plugin[0].needs = ATTUNE_PLUGIN_NO_SCALES;
+	plugin[1].needs = ATTUNE_PLUGIN_ONE_SCALE;
+	for (int i = 0; i < 2; i++) {
+		plugin[i].refuses = refuses_nothing;
+		assert_int_equal(attune_register_plugin(&plugin[i]), ATTUNE_OK);
+	}
+	field_device = &gpu;
+	for (int i = 0; i < 4; i++) { /* none, one, one each; then a 16-bit cache */
+		add_with(i, "4q1s100", i < 3 ? ATTUNE_E4M3 : ATTUNE_BF16, i < 3 ? 3 + i : 5);
+		assert_int_equal(is_listed_for(i, "no_scales"), i % 3 == 0);
+		assert_int_equal(is_listed_for(i, "one_scale"), i != 2);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -393,8 +440,9 @@ int main(void)
 		cmocka_unit_test_teardown(open_problems_keep_to_formulas, clear),
 		cmocka_unit_test_teardown(a_bound_knows_idle_units, clear),
 		cmocka_unit_test_teardown(few_run_the_whole_of_a_mixed_batch, clear),
-		/* last: a plug-in stays registered */
+		/* last: plug-ins stay registered */
 		cmocka_unit_test_teardown(a_plugin_without_parts_runs_the_whole, clear),
+		cmocka_unit_test_teardown(scales_decide_where_a_plugin_is_listed, clear),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

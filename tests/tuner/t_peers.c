@@ -48,7 +48,7 @@ static const struct peer_time *time_of(const struct peers *p, const char *batch,
 static void a_race_is_read(void **state)
 {
 	static const char mine[] = "-DPLUGIN=617264c1_2026 -DHEADS=32";
-	static const char yours[] = "-DPLUGIN=2 -DHEADS=32";
+	static const char yours[] = "-DPLUGIN=2 -DHEADS=32 -DE4M3_MATH=1 -DSPLITS=0";
 	const struct raced rows[] = {
 		{ "q1s1k", "decode", "mine SPLITS=0 DEPTH=-1", mine, 20 },
 		{ "q1s1k", "decode", "mine SPLITS=16 DEPTH=-1", mine, 18 },
@@ -77,6 +77,8 @@ static void a_race_is_read(void **state)
 	assert_int_equal(p.num_names, 2);
 	assert_string_equal(p.name[0], "mine");
 	assert_string_equal(p.version[0], "617264c1_2026");
+	assert_false(p.e4m3_math[0]);
+	assert_true(p.e4m3_math[1]);
 	assert_true(fabs(time_of(&p, "q1s1k", 0)->us - 19) < 1e-6); /* its fastest setting */
 	assert_true(fabs(time_of(&p, "q1s1k", 1)->us - 31) < 1e-6);
 	assert_true(fabs(time_of(&p, "q1s1k", -1)->us - 19) < 1e-6);

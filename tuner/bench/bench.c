@@ -1,7 +1,7 @@
 /* bench.c - `attune bench`: measures the tuned library against its baselines, one race for each
  * batch. Batches are scenarios of the database or steps of a simulated trace.
  *
- *   attune      libattune: attune_plan_batch, attune_run
+ *   attune      libattune: attune_plan_batch, attune_plan_plugins, attune_run
  *   oracle      the fastest plan of the database; the reference of ratios. A trace's step has
  *               none: there the reference is attune
  *   best_fixed  one choice for each phase
@@ -55,6 +55,7 @@ struct bench {
 	int count[MOST_RACERS], done, failed, total;
 	attune_shape shape; /* of the trace's model */
 	const char *model;
+	struct leaves leaves;
 };
 
 static const char *racer_name(const struct bench *b, int i)
@@ -83,6 +84,12 @@ static void fill_entries(const struct bench *b, const struct measured *m, int sc
 	}
 }
 
+static void add_types(struct table *t, const attune_shape *s)
+{
+	table_text(t, dtype_name(s->dtype));
+	table_text(t, dtype_name(s->kv_dtype));
+}
+
 /* ---- scenarios ------------------------------------------------------------------------ */
 static void race_scenario(struct bench *b, int s)
 {
@@ -95,15 +102,18 @@ static void race_scenario(struct bench *b, int s)
 	}
 	const double oracle = entry[RACE_ORACLE].us;
 	b->done++;
+	leaves_count(&b->leaves, &entry[RACE_LIBRARY]);
 	for (int i = 0; i < b->num; i++) {
 		if (!entry[i].runs)
 			continue;
 		table_text(b->table, m->batch_text);
 		table_text(b->table, m->model);
 		table_number(b->table, m->shape.page_size, 0);
+		add_types(b->table, &m->shape);
 		table_text(b->table, racer_name(b, i));
 		table_number(b->table, entry[i].us, 2);
 		table_number(b->table, entry[i].us / oracle, 4);
+		table_text(b->table, *entry[i].plan ? entry[i].plan : NULL);
 		table_end_row(b->table);
 		if (entry[i].us > 0 && oracle > 0)
 			b->sum[i] += log(entry[i].us / oracle), b->count[i]++;
@@ -153,6 +163,7 @@ static void race_scenarios(struct bench *b, const struct options *o)
 		if (b->count[i])
 			fprintf(stderr, "# %-10s %.4f x oracle, geometric mean of %d scenarios\n",
 				racer_name(b, i), exp(b->sum[i] / b->count[i]), b->count[i]);
+	leaves_say(&b->leaves, "batches");
 	if (!b->done)
 		complain("no scenario of split '%s' could be run", o->split);
 	else if (!b->count[RACE_LIBRARY] && !interrupted)
@@ -180,6 +191,8 @@ static int race_step(void *arg, int step, const attune_batch *view)
 		all = !entry[i].runs || entry[i].us > 0;
 	b->done += all;
 	b->failed += !all;
+	if (all)
+		leaves_count(&b->leaves, &entry[RACE_LIBRARY]);
 	for (int i = RACE_LIBRARY; all && i < b->num; i++)
 		if (entry[i].runs)
 			b->sum[i] += entry[i].us, b->count[i]++;
@@ -198,6 +211,7 @@ static void race_trace(struct bench *b, const struct options *o)
 	for (int i = RACE_LIBRARY; i < b->num; i++) {
 		if (!b->count[i])
 			continue;
+		add_types(b->table, &b->shape);
 		table_text(b->table, racer_name(b, i));
 		table_number(b->table, b->count[i], 0);
 		table_number(b->table, b->sum[i] / 1e3, 3);
@@ -207,6 +221,7 @@ static void race_trace(struct bench *b, const struct options *o)
 	table_print(b->table, stdout);
 	fprintf(stderr, "# %d of %d steps, evenly spaced; %d could not be run\n", b->done, all,
 		b->failed);
+	leaves_say(&b->leaves, "steps");
 	if (!b->done)
 		complain("no step of %s could be run", o->trace.path);
 }
@@ -214,9 +229,11 @@ static void race_trace(struct bench *b, const struct options *o)
 static int run(struct bench_stage *st, const struct data *d, const struct options *o,
 	       const struct protocol *protocol)
 {
-	static const char *const columns[] = { "batch",  "model",     "page_size",
-					       "policy", "median_us", "ratio_to_oracle" };
-	static const char *const of_trace[] = { "policy", "steps", "attention_ms", "ratio" };
+	static const char *const columns[] = { "batch",     "model",           "page_size",
+					       "dtype",     "kv_dtype",        "policy",
+					       "median_us", "ratio_to_oracle", "plan" };
+	static const char *const of_trace[] = { "dtype", "kv_dtype",     "policy",
+						"steps", "attention_ms", "ratio" };
 	struct bench b = { .stage = st, .d = d, .protocol = protocol };
 	b.table = o->trace.path ? table_new(o->format, of_trace, COUNT(of_trace))
 				: table_new(o->format, columns, COUNT(columns));
@@ -305,7 +322,13 @@ static const struct argp help = {
 	parse_option,
 	NULL,
 	"Measures the tuned library against its baselines on this machine."
-	"\v--trace: sums the attention times of the steps under each policy, for one layer; ratio "
+	"\vA row has a contender's time, the ratio to the fastest plan of the database, and the "
+	"plan that ran.\n\n"
+	"attune --plugin FILE bench: the kernels of FILE are contenders, too. Where the library's "
+	"rules (the header, or the file of ATTUNE_HEURISTICS) name one of them, the library runs "
+	"it. Where they name one that is not loaded or refuses the batch, the library runs its own "
+	"kernels; a line on stderr says in how many batches, and why in the first.\n\n"
+	"--trace: sums the attention times of the steps under each policy, for one layer; ratio "
 	"is to the library's sum.\n\n"
 	"--replay: captures a step of 32 layers of Llama 3.1 8B as a CUDA graph and replays it "
 	"with 24 sets of sequence lengths from 256 to 16k:\n"
@@ -315,7 +338,8 @@ static const struct argp help = {
 	"  device      the device plans, as attune_run does during a capture\n"
 	"  switch      the device plans, a SWITCH node (CUDA 12.8) picks the plan\n"
 	"step_us is the mean over the sets of the median of five replays. layer_us is the excess "
-	"over the reference for one layer. host_us is the time that the host needs to pick.\n\n"
+	"over the reference for one layer. host_us is the time that the host needs to pick. "
+	"All ways run attune's own kernels: a plug-in plans for one set of lengths alone.\n\n"
 	"--roofline: measures the limits of the GPU without attention and stores them in the "
 	"database; attune show --ceilings prints them.\n"
 	"  read    GB/s by path (16-byte loads to registers; 16-byte asynchronous\n"
@@ -333,8 +357,10 @@ static const struct argp help = {
 	"  own     attune_run without the driver\n"
 	"  run     attune_run (GPUs only: on a CPU it is the attention itself)\n"
 	"  launch  one launch of an empty kernel, by each launch method\n"
-	"The time of the clock is subtracted.\n\n"
+	"Plans are the library's own, without plug-ins. The time of the clock is "
+	"subtracted.\n\n"
 	"Examples:\n  attune bench --gpu h200 --split heldout --format json\n"
+	"  attune --plugin fa3.so bench --gpu h200 --split peers\n"
 	"  attune bench --gpu h200 --trace mine.csv --model llama3.1-8b@1 --steps 200\n"
 	"  attune bench --gpu h200 --replay --format tsv\n"
 	"  attune bench --gpu h200 --roofline\n  attune bench --gpu h200 --host --format tsv",

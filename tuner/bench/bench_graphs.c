@@ -16,6 +16,7 @@
 #include "harness/check/check.h"
 #include "harness/measure/measure.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/launch/op.h"
 #include "kernels/replan/replan.h"
 #include "kernels/ship/shipped.h"
 #include <math.h>
@@ -398,7 +399,10 @@ static int replay_batch(struct bench_stage *st, const char *text, const struct p
 	progress_end();
 	if (ok && !interrupted) {
 		print(&r, table);
-		fprintf(stderr, "# %s: the planner takes %.2f us\n", text, planner_us(&r));
+		fprintf(stderr, "# %s: the planner takes %.2f us%s\n", text, planner_us(&r),
+			r.op->heuristic && r.op->heuristic->num_plugins
+			    ? "; no plug-ins of the rules ran: one plans for its own lengths alone"
+			    : "");
 	} else if (!interrupted) {
 		complain("%s: %s", text, attune_last_error());
 	}

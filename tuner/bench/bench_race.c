@@ -8,6 +8,8 @@
 #include "harness/measure/measure.h"
 #include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/api/plugins.h"
+#include "kernels/launch/op.h"
 #include "kernels/launch/plugin_op.h"
 #include "kernels/launch/run.h"
 #include "tuner/data/data.h"
@@ -22,7 +24,7 @@ struct call {
 	struct bench_stage *stage;
 	const struct workload *work;
 	attune_op *op;
-	attune_plan plan;
+	attune_plan *plan; /* of the library, for each page set: plug-ins read their tables */
 	struct {
 		struct choice choice;
 		struct loaded loaded;
@@ -49,7 +51,7 @@ static enum attune_status launch(void *arg, int set)
 	if (c->op) {
 		attune_tensors t = c->work->tensors;
 		t.block_table = c->work->block_tables[set];
-		return attune_run(c->op, &c->plan, &t, st->workspace, st->workspace_bytes,
+		return attune_run(c->op, &c->plan[set], &t, st->workspace, st->workspace_bytes,
 				  st->dev.ops->stream(&st->dev));
 	}
 	c->set = set;
@@ -128,6 +130,15 @@ static struct plugin_op *stage_plugin(struct bench_stage *st, const struct choic
 	return kept ? kept->plugin : NULL;
 }
 
+/* 0 + complain: bench has too little workspace for it. */
+static int has_room(const struct call *c, const char *name, size_t bytes)
+{
+	if (bytes > c->stage->workspace_bytes)
+		complain("%s: it needs a workspace of %zu MiB, bench has %zu", name, bytes >> 20,
+			 c->stage->workspace_bytes >> 20);
+	return bytes <= c->stage->workspace_bytes;
+}
+
 /* Plans all page sets. 0 + complain. */
 static int plan_part(const struct call *c, const struct choice *choice, const struct loaded *l,
 		     enum phase phase)
@@ -136,11 +147,8 @@ static int plan_part(const struct call *c, const struct choice *choice, const st
 	double plan_us;
 	if (choice_reserve(&c->stage->dev, choice, l, c->work, phase, &bytes, &plan_us))
 		complain("%s", attune_last_error());
-	else if (bytes > c->stage->workspace_bytes)
-		complain("%s: it needs a workspace of %zu MiB, bench has %zu", choice->kernel->name,
-			 bytes >> 20, c->stage->workspace_bytes >> 20);
 	else
-		return 1;
+		return has_room(c, choice->kernel->name, bytes);
 	return 0;
 }
 
@@ -200,16 +208,85 @@ int bench_foresee(struct binaries *b, const struct measured *m, const struct ent
 	       (!m->has[PHASE_DECODE] || is_whole || foresee_part(b, &e->made.decode, &m->shape));
 }
 
-/* Prepares the library's own plan, or the entry's. */
-static int enter(struct call *c, const struct measured *m, const struct entry *e)
+/* What the rules say of plug-ins, and what came of it. */
+static void tell_leaf(struct entry *e, const struct bench_stage *st, const struct plugin_leaf *leaf)
 {
-	if (!e->is_library)
-		return call_made(c, m, &e->made);
-	if (!attune_prepare(c->stage->ctx, &m->shape, &c->op) &&
-	    !attune_plan_batch(c->op, &m->batch->view, &c->plan))
-		return 1;
+	const struct selector_plugin *row = leaf->row;
+	e->names_plugin = row != NULL;
+	if (!row || !leaf->why)
+		return;
+	const int is_loaded = kernel_find(st->dev.info.backend, row->name) != NULL;
+	snprintf(e->left_out, sizeof e->left_out, "%s%s%s of version %s: %s%s", row->name,
+		 *row->text ? " " : "", row->text, row->version, leaf->why,
+		 is_loaded ? "" : "; attune --plugin FILE bench loads it");
+}
+
+/* Plans as a program does that has the plug-ins: slots of timed workloads hold values everywhere.
+ * Where one page set cannot be planned with them, none is. */
+static enum attune_status plan_sets(struct call *c, const attune_batch *batch, struct entry *e)
+{
+	struct device *dev = &c->stage->dev;
+	struct plugin_leaf leaf = { NULL, NULL };
+	attune_tensors t = c->work->tensors;
+	attune_plan ours;
+	enum attune_status status = attune_plan_batch(c->op, batch, &ours);
+	for (int set = 0; set < c->work->sets && !status && !leaf.why; set++) {
+		t.block_table = c->work->block_tables[set];
+		c->plan[set] = ours;
+		status = plan_plugins(c->op, batch, &t,
+				      ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_E4M3_MATH,
+				      dev->ops->stream(dev), &c->plan[set], &leaf);
+	}
+	for (int set = 0; set < c->work->sets && leaf.why; set++)
+		c->plan[set] = ours;
+	tell_leaf(e, c->stage, &leaf);
+	return status ? status : dev->ops->wait(dev, dev->ops->stream(dev));
+}
+
+/* 0 + complain. */
+static int call_library(struct call *c, const struct measured *m, struct entry *e)
+{
+	enum attune_status status = attune_prepare(c->stage->ctx, &m->shape, &c->op);
+	c->plan = calloc((size_t)c->work->sets, sizeof *c->plan);
+	if (!status && !c->plan)
+		status = fail(ATTUNE_NO_MEMORY, "out of memory");
+	if (!status)
+		status = plan_sets(c, &m->batch->view, e);
+	if (!status)
+		status = attune_plan_text(c->op, &c->plan[0], e->plan, sizeof e->plan);
+	if (!status)
+		return has_room(c, "attune", c->plan[0].workspace);
 	complain("%s %.80s: %s", m->model, m->batch_text, attune_last_error());
 	return 0;
+}
+
+static void tell_made(const struct call *c, struct entry *e)
+{
+	char part[2][MAX_PART_TEXT] = { "", "" };
+	for (int i = 0; i < c->num_parts; i++)
+		choice_text(part[i], sizeof part[i], &c->part[i].choice);
+	if (c->num_parts == 2)
+		parts_text(e->plan, sizeof e->plan, part[0], part[1], c->how);
+	else
+		snprintf(e->plan, sizeof e->plan, "%s", part[0]);
+}
+
+/* Prepares the library's own plan, or the entry's. */
+static int enter(struct call *c, const struct measured *m, struct entry *e)
+{
+	if (e->is_library)
+		return call_library(c, m, e);
+	if (!call_made(c, m, &e->made))
+		return 0;
+	tell_made(c, e);
+	return 1;
+}
+
+/* One scale for K and one for V, which plug-ins, too, can take: all contenders read the same. */
+static void share_scales(attune_tensors *t)
+{
+	t->k_scale_seq_stride = t->k_scale_head_stride = 0;
+	t->v_scale_seq_stride = t->v_scale_head_stride = 0;
 }
 
 int bench_race(struct bench_stage *st, const struct measured *m, const struct protocol *protocol,
@@ -229,6 +306,7 @@ int bench_race(struct bench_stage *st, const struct measured *m, const struct pr
 			 call && timed_call && who ? attune_last_error() : "out of memory");
 		goto out;
 	}
+	share_scales(&work.tensors);
 	scenario_facts(&facts, &m->shape, &m->batch->view);
 	for (int i = 0; i < n; i++) {
 		entry[i].us = NAN;
@@ -254,8 +332,10 @@ int bench_race(struct bench_stage *st, const struct measured *m, const struct pr
 			complain("%s %.80s: not measured: %s", m->model, m->batch_text,
 				 timed_call[i].m.detail);
 	}
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
 		attune_release(call[i].op);
+		free(call[i].plan);
+	}
 	workload_free(&work);
 out:
 	free(call);

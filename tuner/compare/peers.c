@@ -3,6 +3,7 @@
 #include "harness/base/base.h"
 #include "harness/store/store.h"
 #include "kernels/device/shared/gpu_names.h"
+#include "kernels/spec/plugin.h"
 #include "tuner/base/base.h"
 #include "tuner/data/data.h"
 #include <math.h>
@@ -121,6 +122,7 @@ static int read_row(void *arg, const struct store_cell *c)
 	const int k = is_plan ? peer_of_plan(r->p, c->choice) : peer_of(r->p, c->kernel, c->plugin);
 	if (k < 0)
 		return 1;
+	r->p->e4m3_math[k] |= c->plugin && strstr(c->plugin, PLUGIN_E4M3_MATH);
 	if (!r->of.model) {
 		r->of = (struct peer_time){ .model = strdup(c->model),
 					    .batch = strdup(c->batch),

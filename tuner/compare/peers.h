@@ -21,6 +21,7 @@ struct peers {
 	int n, room;
 	char name[MAX_PEERS][32]; /* in the order of the database */
 	char version[MAX_PEERS][52];
+	int e4m3_math[MAX_PEERS]; /* over an E4M3 cache it rounds q and weights to E4M3 */
 	int num_names;
 	char protocol[32]; /* of the database */
 };

@@ -57,12 +57,21 @@ static void stand(struct standing *s, double ratio)
 	s->n++;
 }
 
-static void standing_print(const struct standing *s, const char *name, const char *version)
+/* note: begins with its separator, or is empty. */
+static void standing_print(const struct standing *s, const char *name, const char *version,
+			   const char *note)
 {
 	if (s->n)
-		fprintf(stderr, "# %-12s %.3f x ours, geometric mean of %d; ours is ahead on %d%s%s\n",
+		fprintf(stderr,
+			"# %-12s %.3f x ours, geometric mean of %d; ours is ahead on %d%s%s%s\n",
 			name, exp(s->sum / s->n), s->n, s->ours_ahead, *version ? "; " : "",
-			version);
+			version, note);
+}
+
+/* Such a kernel computes less exactly than attune's. */
+static const char *peer_note(const struct peers *peers, int peer)
+{
+	return peers->e4m3_math[peer] ? "; q and weights in E4M3" : "";
 }
 
 static void peers_row(struct table *t, const struct data *d, const struct forest *f, int s,
@@ -70,6 +79,7 @@ static void peers_row(struct table *t, const struct data *d, const struct forest
 {
 	const struct measured *m = &d->v[s];
 	struct pick pick;
+	char peer[64];
 	forest_pick(d, f, s, &pick);
 	const double us = data_plan_time(d, s, &pick), best = data_oracle(d, s);
 	table_text(t, m->model);
@@ -78,7 +88,8 @@ static void peers_row(struct table *t, const struct data *d, const struct forest
 	table_number(t, best, 3);
 	table_number(t, isfinite(us) ? us : NAN, 3);
 	table_number(t, p->us, 3);
-	table_text(t, peers->name[p->peer]);
+	snprintf(peer, sizeof peer, "%s%s", peers->name[p->peer], peer_note(peers, p->peer));
+	table_text(t, peer);
 	table_number(t, p->us / best, 3);
 	table_end_row(t);
 }
@@ -109,9 +120,9 @@ int show_peers(const struct data *d, const struct forest *f, const struct peers 
 	}
 	table_print(t, stdout);
 	fflush(stdout);
-	standing_print(&all, "the fastest", "");
+	standing_print(&all, "the fastest", "", "");
 	for (int k = 0; k < peers->num_names; k++)
-		standing_print(&of[k], peers->name[k], peers->version[k]);
+		standing_print(&of[k], peers->name[k], peers->version[k], peer_note(peers, k));
 	if (all.n)
 		fprintf(stderr, "# a choice among all kernels would take %.4f x ours alone\n",
 			exp(gain / all.n));

@@ -4,6 +4,8 @@
  *              use_tensor_cores=True
  *   fi_fa2     any queries, causal: BatchPrefillWithPagedKVCacheWrapper, backend "fa2"
  *
+ * Both also over an E4M3 cache, which needs one scale of K and one of V, or none.
+ *
  * FlashInfer plans each batch for its lengths (enable_cuda_graph false): with true it pads the grid
  * to the most that it may need, so that one graph serves all lengths, and always splits. */
 #include "fa2_plan.h"
@@ -30,8 +32,8 @@ const char *refuses(const attune_shape *s, const int *values, const attune_plugi
 	const char *why = refuse_shape(s, device);
 	if (why)
 		return why;
-	if (s->kv_dtype != ATTUNE_BF16)
-		return "caches other than BF16";
+	if (s->kv_dtype != ATTUNE_BF16 && s->kv_dtype != ATTUNE_E4M3)
+		return "caches other than BF16 and E4M3";
 	const int group = s->num_query_heads / s->num_kv_heads;
 	if (part && values[SPLIT_TOKENS] && part->max_query * group > max_split_rows)
 		return "fixed splits for more than 16 rows of a group";
@@ -60,15 +62,16 @@ int plan_batch(void *object, const attune_plugin_batch *b, void **result, size_t
 	});
 }
 
-cudaError_t start(int tile, bool decode, const fa2_call &c, cudaStream_t stream)
+template <typename Cache>
+cudaError_t start(int tile, bool decode, const fa2_call_over<Cache> &c, cudaStream_t stream)
 {
 	const bool pdl = true;
 	if (decode)
-		return FA2_LAUNCH(16, kNone)(c.a, c.tmp_v, c.tmp_s, pdl, stream);
+		return FA2_LAUNCH(Cache, 16, kNone)(c.a, c.tmp_v, c.tmp_s, pdl, stream);
 	switch (tile) {
-	case 16: return FA2_LAUNCH(16, kCausal)(c.a, c.tmp_v, c.tmp_s, pdl, stream);
-	case 64: return FA2_LAUNCH(64, kCausal)(c.a, c.tmp_v, c.tmp_s, pdl, stream);
-	case 128: return FA2_LAUNCH(128, kCausal)(c.a, c.tmp_v, c.tmp_s, pdl, stream);
+	case 16: return FA2_LAUNCH(Cache, 16, kCausal)(c.a, c.tmp_v, c.tmp_s, pdl, stream);
+	case 64: return FA2_LAUNCH(Cache, 64, kCausal)(c.a, c.tmp_v, c.tmp_s, pdl, stream);
+	case 128: return FA2_LAUNCH(Cache, 128, kCausal)(c.a, c.tmp_v, c.tmp_s, pdl, stream);
 	default: return cudaErrorNotSupported;
 	}
 }
@@ -76,11 +79,14 @@ cudaError_t start(int tile, bool decode, const fa2_call &c, cudaStream_t stream)
 int launch(op *o, const fa2_plan *p, bool decode, const attune_tensors *t, void *workspace,
 	   cudaStream_t stream, char *error)
 {
+	const int tile = p->info.cta_tile_q;
 	return guarded(o, error, [&] {
-		if (check_output(o, t, error))
+		if (check_output(o, t, error) || check_one_scale(t, error))
 			return 1;
-		const fa2_call c = fa2_arguments(o, p, t, workspace);
-		const cudaError_t status = start(p->info.cta_tile_q, decode, c, stream);
+		const cudaError_t status =
+		    o->shape.kv_dtype == ATTUNE_E4M3
+			? start(tile, decode, fa2_arguments<fa2_e4m3>(o, p, t, workspace), stream)
+			: start(tile, decode, fa2_arguments(o, p, t, workspace), stream);
 		return status ? fail_cuda(error, "fa2", status) : 0;
 	});
 }
@@ -104,7 +110,7 @@ const attune_plugin flashinfer_decode = {
 	VERSION,
 	"FlashInfer's BatchDecode with tensor cores (fa2, one query each)",
 	"cuda",
-	ATTUNE_PLUGIN_DENSE_ROWS,
+	ATTUNE_PLUGIN_DENSE_ROWS | ATTUNE_PLUGIN_ONE_SCALE | ATTUNE_PLUGIN_Q_TYPE_MATH,
 	axes,
 	1,
 	decode_refuses,
@@ -121,7 +127,7 @@ const attune_plugin flashinfer_fa2 = {
 	VERSION,
 	"FlashInfer's BatchPrefill over pages, backend fa2",
 	"cuda",
-	ATTUNE_PLUGIN_DENSE_ROWS,
+	ATTUNE_PLUGIN_DENSE_ROWS | ATTUNE_PLUGIN_ONE_SCALE | ATTUNE_PLUGIN_Q_TYPE_MATH,
 	axes,
 	1,
 	refuses,

@@ -28,18 +28,31 @@ int fa2_fill(const op *o, fa2_plan *p, int split_pages, int64_t colocated, void 
 	return status ? fail_cuda(error, "PrefillPlan", status) : 0;
 }
 
-fa2_call fa2_arguments(const op *o, const fa2_plan *p, const attune_tensors *t, void *workspace)
+static void set_scales(fa2_params *, const attune_tensors *)
 {
+}
+
+static void set_scales(fa2_scaled_params *a, const attune_tensors *t)
+{
+	a->d_k_scale = t->k_scale;
+	a->d_v_scale = t->v_scale;
+}
+
+template <typename Cache>
+fa2_call_over<Cache> fa2_arguments(const op *o, const fa2_plan *p, const attune_tensors *t,
+				   void *workspace)
+{
+	using element = typename Cache::element;
 	const attune_shape *s = &o->shape;
 	const int64_t k_strides[] = { t->k_page_stride, t->k_slot_stride, t->k_head_stride };
 	const int64_t v_strides[] = { t->v_page_stride, t->v_slot_stride, t->v_head_stride };
-	fa2_call c = {};
-	fa2_params &a = c.a;
+	fa2_call_over<Cache> c = {};
+	typename Cache::params &a = c.a;
 	a.q = rows<fa2_element>(t->q, p, t->q_token_stride);
 	a.o = rows<fa2_element>(t->out, p, t->out_token_stride);
-	a.paged_kv = flashinfer::paged_kv_t<fa2_element, int32_t>(
+	a.paged_kv = flashinfer::paged_kv_t<element, int32_t>(
 	    s->num_kv_heads, s->page_size, s->head_size, p->num_seqs, flashinfer::QKVLayout::kNHD,
-	    (fa2_element *)t->k_cache, (fa2_element *)t->v_cache, k_strides, v_strides, p->d_pages,
+	    (element *)t->k_cache, (element *)t->v_cache, k_strides, v_strides, p->d_pages,
 	    p->d_page_start, p->d_last_page_len);
 	a.q_indptr = p->d_query_start;
 	a.num_qo_heads = s->num_query_heads;
@@ -48,6 +61,7 @@ fa2_call fa2_arguments(const op *o, const fa2_plan *p, const attune_tensors *t, 
 	a.q_stride_h = t->q_head_stride;
 	a.window_left = -1;
 	a.sm_scale = o->scale;
+	set_scales(&a, t);
 	a.rope_rcp_scale = a.rope_rcp_theta = 1;
 	void *ints = p->mem.device;
 	a.request_indices = at<int32_t>(ints, p->info.request_indices_offset);
@@ -64,5 +78,10 @@ fa2_call fa2_arguments(const op *o, const fa2_plan *p, const attune_tensors *t, 
 	}
 	return c;
 }
+
+template fa2_call_over<fa2_bf16> fa2_arguments(const op *, const fa2_plan *, const attune_tensors *,
+					       void *);
+template fa2_call_over<fa2_e4m3> fa2_arguments(const op *, const fa2_plan *, const attune_tensors *,
+					       void *);
 
 } // namespace adapter

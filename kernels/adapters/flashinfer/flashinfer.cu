@@ -143,13 +143,22 @@ int check_output(const op *o, const attune_tensors *t, char *error)
 	return fail(error, "out has gaps between heads or tokens; FlashInfer writes dense rows");
 }
 
+int check_one_scale(const attune_tensors *t, char *error)
+{
+	if (!t->k_scale_seq_stride && !t->k_scale_head_stride && !t->v_scale_seq_stride &&
+	    !t->v_scale_head_stride)
+		return 0;
+	return fail(error,
+		    "FlashInfer has one scale for the whole cache, not one for each sequence");
+}
+
 } // namespace adapter
 
 extern "C" __attribute__((visibility("default"))) const attune_plugin *const *attune_plugins(void)
 {
-	static const attune_plugin *const list[] = {
-		&flashinfer_decode, &flashinfer_fa2, &flashinfer_fa3, &flashinfer_batch,
-		&flashinfer_pod,    &flashinfer_xqa, nullptr
-	};
+	static const attune_plugin *const list[] = { &flashinfer_decode,  &flashinfer_fa2,
+						     &flashinfer_fa3,     &flashinfer_batch,
+						     &flashinfer_pod,     &flashinfer_xqa,
+						     &flashinfer_xqa_fp8, nullptr };
 	return list;
 }

@@ -20,7 +20,7 @@
 #include <vector>
 
 extern const attune_plugin flashinfer_decode, flashinfer_fa2, flashinfer_fa3, flashinfer_batch,
-    flashinfer_pod, flashinfer_xqa;
+    flashinfer_pod, flashinfer_xqa, flashinfer_xqa_fp8;
 
 namespace adapter
 {
@@ -76,6 +76,8 @@ void give_memory(op *, const memory *);
 
 /* The strides that FlashInfer assumes without asking. */
 int check_output(const op *, const attune_tensors *, char *error);
+/* An E4M3 cache has one scale of K and one of V, or none. */
+int check_one_scale(const attune_tensors *, char *error);
 
 /* ---- pages.cu ------------------------------------------------------------------------------ */
 

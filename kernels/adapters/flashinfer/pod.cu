@@ -2,7 +2,8 @@
  * prefills and of decodes share one grid, and each SM gets some of either.
  *
  *   sequences   0 .. at-1 | at .. num_seqs-1
- *               one side has queries of one token only: the decodes; the other is the prefills
+ *               one side has queries of one token only: the decodes; the other, of more than 8
+ *               each: the prefills
  *
  * Each side is a batch of its own with a plan of the fa2 template. */
 #include "pod.h"
@@ -31,8 +32,10 @@ const char *refuses(const attune_shape *s, const int *, const attune_plugin_part
 		return "caches other than BF16";
 	if (s->num_query_heads / s->num_kv_heads > 16)
 		return "groups of more than 16 heads";
-	if (part && (part->min_query > 1 || part->max_query == 1))
-		return "batches without both prefills and decodes";
+	if (part && (!part->prefills.seq_count || part->decodes.max_query != 1))
+		return "batches without both prefills and decodes of one token";
+	if (part && part->prefills.seq_count + part->decodes.seq_count > part->num_seqs)
+		return "decodes that do not lie on one side of all prefills";
 	return nullptr;
 }
 
@@ -52,24 +55,17 @@ attune_plugin_batch side(const attune_plugin_batch *b, int begin, int end)
 	return sub;
 }
 
-/* Finds the decodes at one end of the batch. 1: there are none, or nothing else. */
-int divide(const attune_plugin_batch *b, attune_plugin_batch *prefills,
-	   attune_plugin_batch *decodes)
+/* Of a batch that refuses() takes. */
+void divide(const attune_plugin_batch *b, attune_plugin_batch *prefills,
+	    attune_plugin_batch *decodes)
 {
 	const attune_batch *l = &b->lengths;
-	int begin = 0, end = l->num_seqs;
-	while (begin < l->num_seqs && query(l, begin) == 1)
-		begin++;
-	if (begin) {
-		*decodes = side(b, 0, begin);
-		*prefills = side(b, begin, l->num_seqs);
-		return begin == l->num_seqs;
-	}
-	while (end && query(l, end - 1) == 1)
-		end--;
-	*prefills = side(b, 0, end);
-	*decodes = side(b, end, l->num_seqs);
-	return end == l->num_seqs;
+	const bool decodes_first = query(l, 0) == 1;
+	int at = 1;
+	while (at < l->num_seqs && (query(l, at) == 1) == decodes_first)
+		at++;
+	*(decodes_first ? decodes : prefills) = side(b, 0, at);
+	*(decodes_first ? prefills : decodes) = side(b, at, l->num_seqs);
 }
 
 void free_pod(void *object, void *object_plan)
@@ -97,8 +93,7 @@ int plan_both(op *o, const attune_plugin_batch *b, pod_plan *p, size_t *workspac
 {
 	attune_plugin_batch prefills, decodes;
 	size_t prefill_bytes, decode_bytes;
-	if (divide(b, &prefills, &decodes))
-		return fail(error, "the batch has no decodes at either end, or nothing else");
+	divide(b, &prefills, &decodes);
 	if (plan_side(o, &decodes, 0, &p->decodes, &decode_bytes, error))
 		return 1;
 	const int tokens = prefills.lengths.query_start[prefills.lengths.num_seqs] -

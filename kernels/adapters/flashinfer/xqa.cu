@@ -1,5 +1,8 @@
-/* xqa.cu - XQA as the kernel fi_xqa: decodes, one query each, over pages of the sizes and for
- * the groups that the build wrote to xqa_list.h: #define XQA_LIST X(16, 4) X(16, 8) */
+/* xqa.cu - XQA: decodes, one query each, over pages of the sizes and for the groups that the build
+ * wrote to xqa_list.h: #define XQA_LIST X(16, 4) X(16, 8). Two kernels:
+ *
+ *   fi_xqa       a BF16 cache, or an E4M3 cache whose K and V become BF16
+ *   fi_xqa_fp8   an E4M3 cache; q and weights become E4M3, too, which FlashInfer runs on sm_90 */
 #include "flashinfer.h"
 #include "xqa.h"
 #include "xqa_list.h"
@@ -44,20 +47,16 @@ const variant *find(const attune_shape *s)
 	return nullptr;
 }
 
+/* In the values of an op, which has no tunables. */
 enum { FP8_MATH };
-const int fp8_math[] = { 0, 1 };
-const attune_plugin_axis axes[] = {
-	{ "FP8_MATH",
-	  "E4M3 cache: 1: q and weights become E4M3, as FlashInfer has it; 0: K and V become BF16",
-	  fp8_math, 2, 0 },
-};
 
 math math_of(const attune_shape *s, const int *values)
 {
 	return s->kv_dtype == ATTUNE_BF16 ? BF16 : values[FP8_MATH] ? FP8 : DEQUANT;
 }
 
-const char *refuses(const attune_shape *s, const int *values, const attune_plugin_part *part,
+template <bool HAS_FP8_MATH>
+const char *refuses(const attune_shape *s, const int *, const attune_plugin_part *part,
 		    const attune_plugin_device *device)
 {
 	const char *why = refuse_shape(s, device);
@@ -65,8 +64,8 @@ const char *refuses(const attune_shape *s, const int *values, const attune_plugi
 		return why;
 	if (s->kv_dtype != ATTUNE_BF16 && s->kv_dtype != ATTUNE_E4M3)
 		return "caches other than BF16 and E4M3";
-	if (s->kv_dtype == ATTUNE_BF16 && values[FP8_MATH])
-		return "FP8_MATH over a BF16 cache";
+	if (s->kv_dtype == ATTUNE_BF16 && HAS_FP8_MATH)
+		return "caches other than E4M3";
 	if (!find(s))
 		return "page sizes and groups that it was not compiled for";
 	if (part && part->max_query > 1)
@@ -84,9 +83,11 @@ struct xqa_plan {
 	int num_seqs, first_token;
 };
 
-int prepare_xqa(void **result, const attune_shape *s, const int *values,
+template <bool HAS_FP8_MATH>
+int prepare_xqa(void **result, const attune_shape *s, const int *,
 		const attune_plugin_device *device, char *error)
 {
+	const int values[] = { HAS_FP8_MATH };
 	if (prepare<1>(result, s, values, device, error))
 		return 1;
 	const cudaError_t status = find(s)->load[math_of(s, values)]();
@@ -144,10 +145,8 @@ int set_factors(const xqa_plan *p, const attune_tensors *t, xqa_call *c, char *e
 	c->pdl = true;
 	if (!t->k_scale && !t->v_scale)
 		return 0;
-	if (t->k_scale_seq_stride || t->k_scale_head_stride || t->v_scale_seq_stride ||
-	    t->v_scale_head_stride)
-		return fail(error,
-			    "XQA has one scale for the whole cache, not one for each sequence");
+	if (check_one_scale(t, error))
+		return 1;
 	float *factors = at<float>(p->mem.device, factors_at);
 	make_factors<<<1, 1, 0, c->stream>>>(factors, c->q_scale, t->k_scale, t->v_scale);
 	c->d_q_scale = factors;
@@ -220,11 +219,30 @@ const attune_plugin flashinfer_xqa = {
 	VERSION,
 	"XQA, TensorRT-LLM's decode as FlashInfer carries it",
 	"cuda",
-	ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_DENSE_ROWS | ATTUNE_PLUGIN_ONE_SCALE,
-	axes,
-	1,
-	refuses,
-	prepare_xqa,
+	ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_DENSE_ROWS | ATTUNE_PLUGIN_ONE_SCALE |
+	    ATTUNE_PLUGIN_Q_TYPE_MATH,
+	nullptr,
+	0,
+	refuses<false>,
+	prepare_xqa<false>,
+	plan_batch,
+	launch,
+	free_plan<xqa_plan>,
+	free_op,
+};
+
+const attune_plugin flashinfer_xqa_fp8 = {
+	ATTUNE_PLUGIN_ABI,
+	"fi_xqa_fp8",
+	VERSION,
+	"XQA over an E4M3 cache, with q and weights in E4M3",
+	"cuda",
+	ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_DENSE_ROWS | ATTUNE_PLUGIN_ONE_SCALE |
+	    ATTUNE_PLUGIN_E4M3_MATH,
+	nullptr,
+	0,
+	refuses<true>,
+	prepare_xqa<true>,
 	plan_batch,
 	launch,
 	free_plan<xqa_plan>,
