@@ -19,7 +19,7 @@ enum how {
 };
 
 struct rung {
-	const char *name, *about;
+	const char *name;
 	int one_launch; /* the first step runs a mixed batch as a whole */
 	struct {
 		enum how how;
@@ -33,16 +33,16 @@ struct rung {
 #define SEGMENTED "segmented BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=16"
 // clang-format off
 static const struct rung rungs[] = {
-	{ "naive",            "a block per query token and head",              1, { { NAMED, NAIVE },    { NAMED, NAIVE } } },
-	{ "Q block",          "tokens and heads that share keys in one block", 1, { { NAMED, Q_BLOCK },  { NAMED, Q_BLOCK } } },
-	{ "parallel softmax", "decodes in 16 segments, then a reduction",      0, { { NAMED, Q_BLOCK },  { NAMED, SEGMENTED } } },
-	{ "adjustable tiles", "the best tile setting for each phase",          0, { { FIXED, "qblock" }, { FIXED, "segmented" } } },
-	{ "tuned",            "the header's pick for the batch",               0, { { TUNED, NULL },     { TUNED, NULL } } },
-	{ "static grid",      "the same with a grid independent of the batch", 0, { { STATIC, NULL },    { STATIC, NULL } } },
+	{ "naive",             1, { { NAMED, NAIVE },    { NAMED, NAIVE } } }, /* a block per query token and head */
+	{ "Q block",           1, { { NAMED, Q_BLOCK },  { NAMED, Q_BLOCK } } }, /* tokens and heads that share keys in one block */
+	{ "parallel softmax",  0, { { NAMED, Q_BLOCK },  { NAMED, SEGMENTED } } }, /* decodes in 16 segments, then a reduction */
+	{ "adjustable tiles",  0, { { FIXED, "qblock" }, { FIXED, "segmented" } } }, /* the best tile setting for each phase */
+	{ "tuned",             0, { { TUNED, NULL },     { TUNED, NULL } } }, /* the header's pick for the batch */
+	{ "static grid",       0, { { STATIC, NULL },    { STATIC, NULL } } }, /* the same with a grid independent of the batch */
 	/* side rungs: the kernels of vLLM's split plan, and its first kernels with their own layout */
-	{ "split plan",       "prefix_prefill, then decode2d",                 0, { { FIXED, "prefix_prefill" }, { FIXED, "decode2d" } } },
-	{ "classic v1",       "a block per decode and head, keys in vectors",  0, { { NAMED, NULL },     { FIXED, "classic_v1" } } },
-	{ "classic v2",       "the same with the keys in partitions",          0, { { NAMED, NULL },     { FIXED, "classic_v2" } } },
+	{ "split plan",        0, { { FIXED, "prefix_prefill" }, { FIXED, "decode2d" } } }, /* prefix_prefill, then decode2d */
+	{ "classic v1",        0, { { NAMED, NULL },     { FIXED, "classic_v1" } } }, /* a block per decode and head, keys in vectors */
+	{ "classic v2",        0, { { NAMED, NULL },     { FIXED, "classic_v2" } } }, /* the same with the keys in partitions */
 };
 // clang-format on
 const int num_rungs = COUNT(rungs), num_side_rungs = 3;
@@ -53,11 +53,6 @@ const int figure_lengths[NUM_FIGURE_LENGTHS] = { 1024, 2048 };
 const char *rung_name(int rung)
 {
 	return rungs[rung].name;
-}
-
-const char *rung_about(int rung)
-{
-	return rungs[rung].about;
 }
 
 /* ---- batches ------------------------------------------------------------------------ */

@@ -30,7 +30,6 @@ struct ladder {
 };
 extern const int num_rungs, num_side_rungs; /* the last rungs are side rungs */
 const char *rung_name(int rung);
-const char *rung_about(int rung);
 /* The data and the forest must outlive it. FIXED rungs take the best tile setting over the batches
  * of `model`. */
 void ladder_make(struct ladder *, const struct data *, const struct forest *, const char *model);

@@ -179,8 +179,8 @@ static int add_climbs(struct scratch *t, const struct plotted *p)
 	int done = 1;
 	ladder_make(&l, p->all, p->forest, model);
 	for (int k = 0; done && k < num_rungs; k++)
-		done = scratch_add(t, "rung", "issi", k, rung_name(k), rung_about(k),
-				   k >= num_rungs - num_side_rungs);
+		done =
+		    scratch_add(t, "rung", "isi", k, rung_name(k), k >= num_rungs - num_side_rungs);
 	for (int s = 0; done && s < p->all->n; s++)
 		done = add_climb(t, &l, s, model);
 	return done;

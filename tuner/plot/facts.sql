@@ -36,7 +36,7 @@ CREATE TABLE peer_time(scenario, peer, us REAL, ci REAL);
 -- Steps from the first kernel to the tuned choice, on the scenarios of all layouts (ids of their own).
 -- share: percent of decodes, where a batch has `seqs` equal sequences of `length` tokens and belongs to
 -- the published figures; else NULL. ratio: time of rung 1 over this one's.
-CREATE TABLE rung(id INTEGER PRIMARY KEY, name, about, is_side);
+CREATE TABLE rung(id INTEGER PRIMARY KEY, name, is_side);
 CREATE TABLE climb(id INTEGER PRIMARY KEY, has_decode, is_prompts, query_tokens, share, seqs, length);
 CREATE TABLE climb_time(climb, rung, us REAL, ci REAL, ratio REAL);
 -- One row: the device's measured ceilings. step: what was timed for the second.
