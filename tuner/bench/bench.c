@@ -361,6 +361,7 @@ static const struct argp help = {
 	"subtracted.\n\n"
 	"Examples:\n  attune bench --gpu h200 --split heldout --format json\n"
 	"  attune --plugin fa3.so bench --gpu h200 --split peers\n"
+	"  attune bench --gpu h200_e4m3 --db mine.sqlite   (8-bit caches)\n"
 	"  attune bench --gpu h200 --trace mine.csv --model llama3.1-8b@1 --steps 200\n"
 	"  attune bench --gpu h200 --replay --format tsv\n"
 	"  attune bench --gpu h200 --roofline\n  attune bench --gpu h200 --host --format tsv",
@@ -373,7 +374,7 @@ static int measure_scenarios(struct bench_stage *st, const struct options *o,
 			     const struct protocol *protocol, const char *db)
 {
 	const char *split = strcmp(o->split, "all") ? o->split : NULL;
-	struct data *d = data_load(db, st->dev.info.gpu);
+	struct data *d = data_load(db, o->gpu ? o->gpu : st->dev.info.gpu);
 	int code = d && split_known(d, split) ? device_ready_open(&st->dev, "bench", o->anyway)
 					      : EXIT_USAGE;
 	if (!code)
@@ -419,7 +420,7 @@ int cmd_bench(int argc, char **argv)
 		protocol.hold_s = 0; /* no power is read */
 	}
 	if (!code)
-		db_path(db, o.db, st.dev.info.gpu);
+		db_path(db, o.db, o.gpu ? o.gpu : st.dev.info.gpu);
 	if (!code)
 		code = measure(&st, &o, &protocol, db);
 	stage_close(&st);

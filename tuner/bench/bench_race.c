@@ -351,7 +351,9 @@ int stage_open(struct bench_stage *st, const char *gpu)
 		complain("%s", attune_last_error());
 		return EXIT_NO_DEVICE;
 	}
-	if (gpu && strcmp(gpu, st->dev.info.gpu)) {
+	/* "h200_e4m3" is an H200 */
+	if (gpu && (strncmp(gpu, st->dev.info.gpu, (size_t)gpu_length(gpu)) ||
+		    st->dev.info.gpu[gpu_length(gpu)])) {
 		complain("--gpu %s: this machine has %s (%s); name that, or use another machine",
 			 gpu, st->dev.info.gpu, st->dev.info.name);
 		return EXIT_NO_DEVICE;
