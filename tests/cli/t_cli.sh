@@ -169,10 +169,12 @@ for word in sweeep ''; do
 done
 
 run devices --known --format tsv
-row "$([ $code -eq 0 ] && grep -q "^h100_pcie	h100_pcie	sm_90	114	.*	h200	borrowed from h200 (132 SMs; here 114)" \
+row "$([ $code -eq 0 ] && grep -q "^h100_pcie	h100_pcie	sm_90	114	.*	h100	borrowed from h100 (132 SMs; here 114)" \
 	"$tmp/out" && [ "$(wc -l <"$tmp/out")" -gt 50 ]; echo $?)" "known GPUs, with the header that each borrows"
-run eval --gpu h100 --db results/parts/h100.sqlite --header committed --format tsv
-row "$([ $code -eq 0 ] && [ "$(head -1 "$tmp/err")" = "attune: h100 has no rules of its own: these are borrowed from h200" ] &&
+cp results/h100.sqlite "$tmp/gh200.sqlite"
+sqlite3 "$tmp/gh200.sqlite" "UPDATE device SET gpu = 'gh200'; DELETE FROM seal"
+run eval --gpu gh200 --db "$tmp/gh200.sqlite" --header committed --format tsv
+row "$([ $code -eq 0 ] && [ "$(head -1 "$tmp/err")" = "attune: gh200 has no rules of its own: these are borrowed from h100" ] &&
 	grep -q '^tree	heldout	220	' "$tmp/out"; echo $?)" "a GPU without rules of its own: those that it borrows"
 run scenarios --batch 2q2k_32q1s1k --format json
 row "$([ $code -eq 0 ] && grep -q '"seqs": *34' "$tmp/out"; echo $?)" "a batch as JSON"

@@ -46,6 +46,7 @@ static const struct {
 	{ "warpgroup", "group 7", "PACKED=1 BLOCK_M=64 TURNS=0 TILE_SIZE=64 SEGMENTS=3" },
 	{ "warpgroup", "one KV head, group 40", "PACKED=1" },
 	{ "warpgroup", "window and sinks", "PACKED=1 TILE_SIZE=64 SEGMENTS=2" },
+	{ "warpgroup", "window and sinks", "PACKED=1 BLOCK_M=64 TURNS=0 TILE_SIZE=64 SEGMENTS=2" },
 	{ "warpgroup", "all at once, head 96", "PACKED=1 BLOCK_M=192 TILE_SIZE=64" },
 	{ "warpgroup", "all at once, head 96", "TILE_SIZE=64 SEGMENTS=2" },
 	{ "warpgroup_mixed", "window and sinks", "PREFILL_TILE=96 DECODE_WARPS=12" },
