@@ -177,14 +177,15 @@ static int list_legal(struct legal *l, const struct kernel *k, const attune_shap
 	return 1;
 }
 
-static int add_neighbours(struct candidates *list, const struct kernel *k, const struct config *of,
-			  const attune_shape *shape, const struct device_info *d)
+int candidates_add_neighbours(struct candidates *list, const struct kernel *k,
+			      const struct config *of, const attune_shape *shape,
+			      const struct part *part, const struct device_info *d)
 {
 	for (int i = 0; i < k->space->num_axes; i++)
 		for (int j = 0; j < k->space->axis[i].num_values; j++) {
 			struct config c = *of;
 			c.v[i] = k->space->axis[i].values[j];
-			if (!is_for_some(k, &c) && !k->space->why_illegal(&c, shape, NULL, d) &&
+			if (!is_for_some(k, &c) && !k->space->why_illegal(&c, shape, part, d) &&
 			    !add(list, k, &c, FROM_NEIGHBOUR))
 				return 0;
 		}
@@ -238,7 +239,7 @@ int candidates_add(struct candidates *list, const struct kernel *k, const attune
 		if (ok && baseline_nearest(&c, k, shape, NULL, d))
 			ok = add(list, k, &c, FROM_BASELINE);
 		if (ok && preset != PRESET_SMOKE) /* of full: its options */
-			ok = add_neighbours(list, k, &of, shape, d);
+			ok = candidates_add_neighbours(list, k, &of, shape, NULL, d);
 		if (ok && preset != PRESET_FULL)
 			ok = add_spread(list, first, most[preset], k, &legal, seed);
 		for (int i = 0; ok && preset == PRESET_FULL && i < legal.n; i++)

@@ -172,81 +172,6 @@ int problem_add_candidate(struct problem *h, int built_choice)
 	return h->n - 1;
 }
 
-/* Values of the kernel's formulas, cached while the other axes are equal. */
-struct formula_values {
-	const struct kernel *kernel;
-	struct config others; /* the formula axis: 0 */
-	int value[16], n;
-};
-
-static void ask_formulas(struct formula_values *a, const struct choice *c, const attune_shape *s,
-			 const struct part *p, const struct device_info *d)
-{
-	const struct space *space = c->kernel->space;
-	struct config others = c->config, out;
-	others.v[space->formula_axis] = 0;
-	if (a->kernel == c->kernel && !memcmp(&a->others, &others, sizeof others))
-		return;
-	*a = (struct formula_values){ .kernel = c->kernel, .others = others };
-	for (int i = 0; i < space->num_formulas && a->n < (int)COUNT(a->value); i++) {
-		struct config f = others;
-		f.v[space->formula_axis] = -1 - i;
-		if (!config_resolve(&out, &f, c->kernel, s, p, d))
-			a->value[a->n++] = out.v[space->formula_axis];
-	}
-}
-
-/* 2: a formula gives this value; 1: a formula gives one within a factor of 2; 0: else. */
-static int is_near(struct formula_values *a, const struct choice *c, const attune_shape *s,
-		   const struct part *p, const struct device_info *d)
-{
-	const int axis = c->kernel->space->formula_axis;
-	if (axis < 0)
-		return 2;
-	ask_formulas(a, c, s, p, d);
-	int near = !a->n;
-	for (int i = 0; i < a->n; i++) {
-		const int mine = c->config.v[axis], its = a->value[i];
-		if (mine == its)
-			return 2;
-		near |= mine <= 2 * its && its <= 2 * mine;
-	}
-	return near;
-}
-
-/* Adds the shape's candidates that are legal for this part. Illegal defaults and baselines are
- * replaced by the nearest legal choice. */
-static int fill(struct problems *all, struct problem *h, struct binaries *b,
-		const struct device_info *d)
-{
-	const struct shape_candidates *f = &all->shapes[h->shape];
-	struct formula_values asked = { 0 };
-	for (int i = 0; i < f->list.n; i++) {
-		struct candidate c = f->list.v[i];
-		const struct kernel *k = c.choice.kernel;
-		int legal = !k->space->why_illegal(&c.choice.config, &f->shape, &h->part, d);
-		int built_choice = f->built_choice[i], place;
-		if (scales_refused(k, scenario_scales(&all->scenarios[h->scenario])))
-			continue;
-		if (!legal && c.origin > FROM_BASELINE)
-			continue;
-		if (!legal) {
-			legal =
-			    c.origin == FROM_DEFAULT
-				? nearest_legal(&c.choice.config, k, &f->list.v[i].choice.config,
-						&f->shape, &h->part, d)
-				: baseline_nearest(&c.choice.config, k, &f->shape, &h->part, d);
-			built_choice = legal ? problems_add_choice(all, b, &c, &f->shape) : 0;
-		}
-		if (legal &&
-		    (built_choice < 0 || (place = problem_add_candidate(h, built_choice)) < 0))
-			return 0;
-		if (legal)
-			h->near[place] = (char)is_near(&asked, &c.choice, &f->shape, &h->part, d);
-	}
-	return 1;
-}
-
 struct turn {
 	unsigned long long at;
 	int built_choice;
@@ -351,7 +276,9 @@ int problems_add(struct problems *all, struct binaries *b, int index,
 		    !part_make(&h.part, h.phase, &s->shape, batch, f->device))
 			continue;
 		describe(&h, s);
-		ok = fill(all, &h, b, f->device) && put_in_order(all, &h);
+		ok = problem_fill(all, &h, b, f, &all->shapes[shape].list,
+				  all->shapes[shape].built_choice) &&
+		     put_in_order(all, &h);
 		if (!ok || !h.n || !(ok = append(all, &h) != NULL))
 			drop(&h);
 	}

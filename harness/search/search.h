@@ -41,6 +41,11 @@ extern const char *const preset_names[NUM_PRESETS + 1]; /* ends with NULL */
  * a batch. 0: no memory. */
 int candidates_add(struct candidates *, const struct kernel *, const attune_shape *,
 		   const struct device_info *, enum preset, unsigned long long seed);
+/* Adds the choices that differ from `of` in one axis and are legal for the shape and the part (NULL:
+ * any). 0: no memory. */
+int candidates_add_neighbours(struct candidates *, const struct kernel *, const struct config *of,
+			      const attune_shape *, const struct part *,
+			      const struct device_info *);
 /* The nearest choice to `from` that is legal for the shape and the part (NULL: any); 0: none. */
 int nearest_legal(struct config *out, const struct kernel *, const struct config *from,
 		  const attune_shape *, const struct part *, const struct device_info *);
@@ -82,8 +87,8 @@ struct problem {
 	int best;     /* the place with the least us; -1: none yet */
 	int finished; /* its race is complete */
 	/* of the whole of a mixed batch: */
-	int planned;     /* plans were raced with it */
-	int noisy_plans; /* plans with noisy times */
+	int planned;                    /* plans were raced with it */
+	int noisy_plans;                /* plans with noisy times */
 	unsigned long long *today_plan; /* hashes of plans' texts that the database has of today */
 	int num_today_plans, today_plan_room;
 };
@@ -131,6 +136,14 @@ int problem_add_candidate(struct problem *, int built_choice);
 /* The problem of that scenario and phase, or NULL. */
 struct problem *problems_find(const struct problems *, int scenario, enum phase);
 void problems_free(struct problems *);
+
+/* ---- problem_fill.c ------------------------------------------------------------------- */
+/* Adds the candidates of a shape that are legal for the problem's part. A default or baseline that is
+ * not is replaced by the nearest legal choice; in a quick sweep the neighbours of a default's come,
+ * too. built_choice: their numbers. 0: no memory. */
+int problem_fill(struct problems *, struct problem *, struct binaries *,
+		 const struct candidate_options *, const struct candidates *,
+		 const int *built_choice);
 
 /* ---- scenario_order.c ------------------------------------------------------------------- */
 /* Sorts scenarios so that each is far from all before it, preferring heavy ones. Then later
