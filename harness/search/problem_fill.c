@@ -1,11 +1,96 @@
-/* problem_fill.c - the candidates of one problem: those of its shape that are legal for its part, and
- * what replaces those that are not. */
+/* problem_fill.c - the choices of a sweep, and the candidates of one problem: those of its shape that
+ * are legal for its part, and what replaces those that are not. */
 #include "search.h"
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* ---- choices ------------------------------------------------------------------- */
+
+static int family_of(struct problems *h, const struct choice *c)
+{
+	const struct choice first = choice_family(c);
+	for (int i = 0; i < h->num_families; i++)
+		if (choice_same(&h->family[i], &first))
+			return i;
+	if (!array_grow(&h->family, h->num_families, &h->family_room, sizeof *h->family)) {
+		complain("out of memory");
+		return -1;
+	}
+	h->family[h->num_families] = first;
+	return h->num_families++;
+}
+
+int problems_add_choice(struct problems *h, struct binaries *b, const struct candidate *c,
+			const attune_shape *shape)
+{
+	const int built = binaries_add(b, &c->choice, shape);
+	int *last = &h->by_choice.last[choice_chain(&c->choice)];
+	for (int i = *last - 1; i >= 0; i = h->built_choice[i].next - 1) {
+		struct built_choice *e = &h->built_choice[i];
+		if (e->built != built || !choice_same(&e->choice, &c->choice))
+			continue;
+		if (c->origin < e->origin)
+			e->origin = c->origin;
+		return i;
+	}
+	const int family = family_of(h, &c->choice);
+	if (built < 0 || family < 0)
+		return -1;
+	if (!array_grow(&h->built_choice, h->num_built_choices, &h->built_choice_room,
+			sizeof *h->built_choice)) {
+		complain("out of memory");
+		return -1;
+	}
+	struct built_choice *v = h->built_choice + h->num_built_choices;
+	*v = (struct built_choice){ .choice = c->choice,
+				    .origin = c->origin,
+				    .family = family,
+				    .built = built,
+				    .next = *last };
+	if (!binaries_add_helpers(b, &v->choice, shape, v->helper))
+		return -1;
+	*last = ++h->num_built_choices;
+	return h->num_built_choices - 1;
+}
+
+int problem_add_candidate(struct problem *h, int built_choice)
+{
+	for (int i = 0; built_choice <= h->top && i < h->n; i++)
+		if (h->built_choice[i] == built_choice)
+			return i;
+	const size_t n = (size_t)h->n + 1;
+	if (!(h->n & (h->n - 1))) { /* grows in powers of two */
+		const size_t room = h->n ? 2 * (size_t)h->n : 1;
+		int *e = realloc(h->built_choice, room * sizeof *e);
+		h->built_choice = e ? e : h->built_choice;
+		double *us = realloc(h->us, room * sizeof *us);
+		h->us = us ? us : h->us;
+		char *bytes[4], **const at[4] = { &h->near, &h->stored, &h->noisy, &h->stage };
+		int ok = e && us;
+		for (size_t i = 0; i < COUNT(at); i++) {
+			bytes[i] = realloc(*at[i], room);
+			*at[i] = bytes[i] ? bytes[i] : *at[i];
+			ok &= bytes[i] != NULL;
+		}
+		if (!ok) {
+			complain("out of memory");
+			return -1;
+		}
+	}
+	h->built_choice[h->n] = built_choice;
+	h->top = built_choice > h->top ? built_choice : h->top;
+	h->us[h->n] = NAN;
+	h->near[h->n] = h->stored[h->n] = h->noisy[h->n] = h->stage[h->n] = 0;
+	h->n = (int)n;
+	return h->n - 1;
+}
+
+/* ---- candidates ---------------------------------------------------------------- */
 
 /* Values of the kernel's formulas, cached while the other axes are equal. */
 struct formula_values {

@@ -18,22 +18,6 @@ struct shape_candidates {
 	int *built_choice;
 };
 
-/* Grows v to hold n + 1 elements; NULL: no memory, and v is unchanged. */
-static void *grow(void *v, int n, int *room, size_t size)
-{
-	if (n < *room)
-		return v;
-	int more = *room ? 2 * *room : 64;
-	void *bigger = realloc(v, (size_t)more * size);
-	if (bigger)
-		*room = more;
-	else
-		complain("out of memory");
-	return bigger;
-}
-
-/* ---- choices ------------------------------------------------------------------- */
-
 /* Whether a comma-separated list has `name`. */
 static int named(const char *list, const char *name)
 {
@@ -42,51 +26,6 @@ static int named(const char *list, const char *name)
 		if (strcspn(at, ",") == len && !strncmp(at, name, len))
 			return 1;
 	return !list;
-}
-
-static int family_of(struct problems *h, const struct choice *c)
-{
-	const struct choice first = choice_family(c);
-	for (int i = 0; i < h->num_families; i++)
-		if (choice_same(&h->family[i], &first))
-			return i;
-	struct choice *v = grow(h->family, h->num_families, &h->family_room, sizeof *v);
-	if (!v)
-		return -1;
-	h->family = v;
-	v[h->num_families] = first;
-	return h->num_families++;
-}
-
-int problems_add_choice(struct problems *h, struct binaries *b, const struct candidate *c,
-			const attune_shape *shape)
-{
-	const int built = binaries_add(b, &c->choice, shape);
-	int *last = &h->by_choice.last[choice_chain(&c->choice)];
-	for (int i = *last - 1; i >= 0; i = h->built_choice[i].next - 1) {
-		struct built_choice *e = &h->built_choice[i];
-		if (e->built != built || !choice_same(&e->choice, &c->choice))
-			continue;
-		if (c->origin < e->origin)
-			e->origin = c->origin;
-		return i;
-	}
-	const int family = family_of(h, &c->choice);
-	struct built_choice *v =
-	    grow(h->built_choice, h->num_built_choices, &h->built_choice_room, sizeof *v);
-	if (built < 0 || family < 0 || !v)
-		return -1;
-	h->built_choice = v;
-	v += h->num_built_choices;
-	*v = (struct built_choice){ .choice = c->choice,
-				    .origin = c->origin,
-				    .family = family,
-				    .built = built,
-				    .next = *last };
-	if (!binaries_add_helpers(b, &v->choice, shape, v->helper))
-		return -1;
-	*last = ++h->num_built_choices;
-	return h->num_built_choices - 1;
 }
 
 static int same_shape(const attune_shape *a, const attune_shape *b)
@@ -139,38 +78,6 @@ static int shape_index(struct problems *h, struct binaries *b, const attune_shap
 }
 
 /* ---- filling ------------------------------------------------------------------ */
-
-int problem_add_candidate(struct problem *h, int built_choice)
-{
-	for (int i = 0; built_choice <= h->top && i < h->n; i++)
-		if (h->built_choice[i] == built_choice)
-			return i;
-	const size_t n = (size_t)h->n + 1;
-	if (!(h->n & (h->n - 1))) { /* grows in powers of two */
-		const size_t room = h->n ? 2 * (size_t)h->n : 1;
-		int *e = realloc(h->built_choice, room * sizeof *e);
-		h->built_choice = e ? e : h->built_choice;
-		double *us = realloc(h->us, room * sizeof *us);
-		h->us = us ? us : h->us;
-		char *bytes[4], **const at[4] = { &h->near, &h->stored, &h->noisy, &h->stage };
-		int ok = e && us;
-		for (size_t i = 0; i < COUNT(at); i++) {
-			bytes[i] = realloc(*at[i], room);
-			*at[i] = bytes[i] ? bytes[i] : *at[i];
-			ok &= bytes[i] != NULL;
-		}
-		if (!ok) {
-			complain("out of memory");
-			return -1;
-		}
-	}
-	h->built_choice[h->n] = built_choice;
-	h->top = built_choice > h->top ? built_choice : h->top;
-	h->us[h->n] = NAN;
-	h->near[h->n] = h->stored[h->n] = h->noisy[h->n] = h->stage[h->n] = 0;
-	h->n = (int)n;
-	return h->n - 1;
-}
 
 struct turn {
 	unsigned long long at;
@@ -248,12 +155,12 @@ static void drop(struct problem *h)
 
 static struct problem *append(struct problems *all, const struct problem *h)
 {
-	struct problem *v = grow(all->v, all->n, &all->room, sizeof *v);
-	if (!v)
+	if (!array_grow(&all->v, all->n, &all->room, sizeof *all->v)) {
+		complain("out of memory");
 		return NULL;
-	all->v = v;
-	v[all->n] = *h;
-	return &v[all->n++];
+	}
+	all->v[all->n] = *h;
+	return &all->v[all->n++];
 }
 
 int problems_add(struct problems *all, struct binaries *b, int index,

@@ -131,13 +131,13 @@ int problems_add_choice(struct problems *, struct binaries *, const struct candi
  * phase, or no memory. */
 struct problem *problems_add_empty(struct problems *, int index, enum phase,
 				   const struct device_info *);
-/* Adds a choice; returns its place, or -1: no memory. */
-int problem_add_candidate(struct problem *, int built_choice);
 /* The problem of that scenario and phase, or NULL. */
 struct problem *problems_find(const struct problems *, int scenario, enum phase);
 void problems_free(struct problems *);
 
 /* ---- problem_fill.c ------------------------------------------------------------------- */
+/* Adds a choice; returns its place, or -1: no memory. */
+int problem_add_candidate(struct problem *, int built_choice);
 /* Adds the candidates of a shape that are legal for the problem's part. A default or baseline that is
  * not is replaced by the nearest legal choice; in a quick sweep the neighbours of a default's come,
  * too. built_choice: their numbers. 0: no memory. */

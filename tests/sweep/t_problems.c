@@ -75,32 +75,6 @@ static void phases_follow_from_the_batch(void **state)
 	}
 }
 
-/* The default of warpgroup has blocks of 128 rows, and what lies around it too: none of it runs
- * drafts. */
-static void what_replaces_a_default_has_neighbours(void **state)
-{
-	const struct device_info *keep = field_device;
-	int listed = 0, segments[65] = { 0 }, kinds = 0;
-	(void)state;
-	field_device = &gpu;
-	add(0, "10q6s3400");
-	field_device = keep;
-	for (int k = 0; k < problems.v[0].n; k++) {
-		const struct choice *c =
-		    &problems.built_choice[problems.v[0].built_choice[k]].choice;
-		if (strcmp(c->kernel->name, "warpgroup"))
-			continue;
-		listed++;
-		segments[c->config.v[c->kernel->space->formula_axis]] = 1;
-		assert_null(
-		    c->kernel->space->why_illegal(&c->config, &llama, &problems.v[0].part, &gpu));
-	}
-	for (int i = 0; i <= 64; i++)
-		kinds += segments[i];
-	assert_true(listed >= 16);
-	assert_true(kinds >= 8);
-}
-
 static void binaries_are_shared(void **state)
 {
 	(void)state;
@@ -456,7 +430,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(phases_follow_from_the_batch, clear),
-		cmocka_unit_test_teardown(what_replaces_a_default_has_neighbours, clear),
 		cmocka_unit_test_teardown(binaries_are_shared, clear),
 		cmocka_unit_test_teardown(far_ones_come_first, clear),
 		cmocka_unit_test_teardown(all_run_until_enough_is_known, clear),
