@@ -166,6 +166,10 @@ static const struct family cpu_families[] = {
 	{ "decode", "heldout_shape", 3, ROUND,   DECODES(1, 16,   1, 1,  64, 4 K),           SPREAD(0.8, 0) },
 	{ "prompts", "heldout_shape", 1, ROUND,                                              PREFILLS(1, 3,   32, 512,   0, 0) },
 	{ "mixed", "heldout_shape", 3, ROUND,    DECODES(1, 10,   1, 1,  64, 2 K),           SPREAD(0.8, 0),    PREFILLS(1, 2, 16, 256, 0, 1 K) },
+
+	{ "few", "train", 20, ROUND,             DECODES(1, 4,    1, 1,  64, 16 K) },
+	{ "few, f32", "train", 7, ROUND,         DECODES(1, 4,    1, 1,  64, 8 K),           .settings = "\"dtype\": \"f32\", " },
+	{ "few, pages of 128", "train", 6, ROUND, DECODES(1, 4,   1, 1,  64, 16 K),          .settings = "\"page_size\": 128, " },
 	{ 0 }
 };
 // clang-format on

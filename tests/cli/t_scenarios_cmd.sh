@@ -47,10 +47,10 @@ ok "json: canonical batch" grep -qF '"batch": "2q1s1k"}' "$tmp/out"
 
 for format in table tsv csv markdown json; do
 	run --set cpu --set peers_h200 --format $format
-	# 114 + 43 rows, and a header, in markdown with a rule, or two brackets
+	# 147 + 43 rows, and a header, in markdown with a rule, or two brackets
 	rows=$(wc -l <"$tmp/out")
 	case $format in json|markdown) rows=$((rows - 1)) ;; esac
-	ok "$format: as many rows as scenarios" [ "$code $rows" = "0 158" ]
+	ok "$format: as many rows as scenarios" [ "$code $rows" = "0 191" ]
 done
 run --set h200 --model qwen3-14b@1 --format tsv
 ok "a model of a set" [ "$(cut -f 3 "$tmp/out" | sort -u | tr '\n' ' ')" = "model qwen3-14b@1 " ]
