@@ -2,10 +2,10 @@
  *
  *   device    AMD EPYC, avx512, 2 threads
  *   driver    Linux 6.18.44-fc-v669, toolkit cc 12.2.0
- *   database  be6e6f42131b2bdfd5344b014365ad23, protocol rounds-rotating
+ *   database  12557517a0f3ab292687b76d8ac4e34b, protocol rounds-rotating
  *   learned   from 103 scenarios, 44 held out
- *   scored    by second-pass times in 147 of 147 scenarios; 11 picks have first-pass times only
- *   noise     2.41 % below 20 us (23 A/A pairs), 5.92 % below 200 us (91), 4.24 % above (281)
+ *   scored    by second-pass times in 147 of 147 scenarios; 0 picks have first-pass times only
+ *   noise     2.41 % below 20 us (25 A/A pairs), 5.92 % below 200 us (103), 4.29 % above (307)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.023 1.009 1.003 1.001 1.000
  *             slowdown of trees of depth 3: optimal 1.0019, by look-ahead 1.0019; of this tree 1.0228
@@ -17,16 +17,16 @@
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      103       0   1.036   1.136   1.542       75.7
- *   tree        heldout                     44       0   1.069   1.519   2.307       77.3
- *   tree        heldout_blocked              6       0   1.023   1.050   1.050      100.0
- *   tree        heldout_extrapolated         4       0   1.023   1.035   1.035      100.0
- *   tree        heldout_offgrid             10       0   1.083   1.548   1.548       60.0
- *   tree        heldout_random              11       0   1.160   2.307   2.307       54.5
- *   tree        heldout_shape                7       0   1.024   1.049   1.049      100.0
- *   tree        heldout_traces               6       0   1.019   1.075   1.075       83.3
- *   best_fixed  heldout                     44       0   1.147   1.484   1.972       45.5
- *   default     heldout                     44       0   1.193   1.889   4.182       45.5
+ *   tree        train                      103       0   1.035   1.136   1.542       75.7
+ *   tree        heldout                     44       0   1.069   1.403   2.307       79.5
+ *   tree        heldout_blocked              6       0   1.022   1.050   1.050      100.0
+ *   tree        heldout_extrapolated         4       0   1.027   1.045   1.045      100.0
+ *   tree        heldout_offgrid             10       0   1.077   1.548   1.548       60.0
+ *   tree        heldout_random              11       0   1.169   2.307   2.307       54.5
+ *   tree        heldout_shape                7       0   1.025   1.049   1.049      100.0
+ *   tree        heldout_traces               6       0   1.008   1.021   1.021      100.0
+ *   best_fixed  heldout                     44       0   1.140   1.484   1.972       47.7
+ *   default     heldout                     44       0   1.184   1.889   4.182       45.5
  *
  * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)
  * of either part, for overlap of the whole batch.
@@ -96,18 +96,18 @@ ATTUNE_SELECT int attune_cpu_decode(const struct attune_features *f)
 	if (f->page_size <= 16) {
 		if (f->mean_seq <= 704) {
 			if (f->kv_bytes <= 2) {
-				if (f->blocks_per_unit <= 64) return cpu_segmented_32_streams4; /* 13 scenarios, 1.050, p95 1.223; next segmented_128_streams8, 1.143; no better than the defaults for sure */
+				if (f->blocks_per_unit <= 64) return cpu_segmented_32_streams4; /* 13 scenarios, 1.050, p95 1.223; next segmented_128_streams8, 1.144; no better than the defaults for sure */
 				if (f->mean_seq <= 176) return cpu_segmented_32_streams8; /* 9 scenarios, 1.011, p95 1.051; next segmented_128_streams1, 1.029 */
 				return cpu_segmented_64_streams4; /* 8 scenarios, 1.010, p95 1.076; next segmented_32_streams4, 1.231 */
 			}
-			if (f->max_seq <= 128) return cpu_segmented_32_streams4; /* 3 scenarios, 1.014, p95 1.043; next segmented_128_streams8, 1.103; no better than the defaults for sure */
+			if (f->max_seq <= 128) return cpu_segmented_32_streams4; /* 3 scenarios, 1.014, p95 1.044; next segmented_128_streams8, 1.103; no better than the defaults for sure */
 			return cpu_segmented_32_streams4_whole_pages; /* 3 scenarios, 1.038, p95 1.076; next segmented_64_streams8, 1.074; no better than the defaults for sure; guarded */
 		}
 		if (f->num_seqs > 3) return cpu_segmented_64_streams4; /* 15 scenarios, 1.015, p95 1.165; next segmented_32_streams4, 1.191 */
 		if (f->num_query_heads <= 8) return cpu_segmented_64_streams8; /* 9 scenarios, 1.031, p95 1.150; next segmented_32_streams4_whole_pages, 1.109; guarded */
 		return cpu_segmented_32_streams4_whole_pages; /* 6 scenarios, 1.016, p95 1.052; next segmented_64_streams8, 1.117; guarded */
 	}
-	if (f->mean_seq <= 1536) return cpu_segmented_128_streams1; /* 4 scenarios, 1.000, p95 1.000; next segmented_32_streams8, 1.141 */
+	if (f->mean_seq <= 1536) return cpu_segmented_128_streams1; /* 4 scenarios, 1.000, p95 1.000; next segmented_32_streams8, 1.142 */
 	return cpu_segmented_64_streams1; /* 3 scenarios, 1.000, p95 1.000; next segmented_128_streams1, 1.365; guarded */
 }
 

@@ -185,10 +185,13 @@ static void summary(struct sweep_session *c, enum race_end end)
 			 c->failed[OUTCOME_NOISY], noisy,
 			 noisy ? "; the same command races them again" : "");
 	const int left = end == RACE_ENDED ? stages_left(c) - c->skipped : 0;
-	if (left > 0 && (c->ran_out || !noisy))
+	if (left > 0 && c->ran_out)
 		complain("the budget of %.0f s left %d races undone; the same command goes on "
 			 "with them",
 			 c->o->budget_s, left);
+	else if (left > 0 && !noisy)
+		complain("%d races follow from the last ones; the same command goes on with them",
+			 left);
 }
 
 static int measure_all(struct sweep_session *c)

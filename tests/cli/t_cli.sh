@@ -29,7 +29,7 @@ run --version
 row "$([ $code -eq 0 ] && grep -Eq '^attune [0-9]+\.[0-9]+\.[0-9]+$' "$tmp/out"; echo $?)" \
 	"attune --version"
 cp results/cpu.sqlite "$tmp/noisy.sqlite"
-sqlite3 "$tmp/noisy.sqlite" "UPDATE ending SET outcome = 'noisy' WHERE outcome = 'ok'"
+sqlite3 "$tmp/noisy.sqlite" "UPDATE OR REPLACE ending SET outcome = 'noisy' WHERE outcome = 'ok'"
 run show --gpu cpu --best --db "$tmp/noisy.sqlite"
 row "$([ $code -eq 1 ] && grep -q 'measurements are too noisy and left out' "$tmp/err"; echo $?)" \
 	'a database of noisy times says so'

@@ -255,9 +255,10 @@ static void count_box(void *arg, int at, const struct box *b)
 
 static void test_budgets(void **state)
 {
-	static const struct limits rows[] = {
-		{ 1, 12, 0 }, { 3, 2, 0 }, { 12, 12, 0 }, { 40, 3, 0 }
-	};
+	static const struct limits rows[] = { { .leaves = 1, .variants = 12 },
+					      { .leaves = 3, .variants = 2 },
+					      { .leaves = 12, .variants = 12 },
+					      { .leaves = 40, .variants = 3 } };
 	struct data *d = synthetic_data(0);
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
