@@ -80,8 +80,8 @@ enum attune_status choice_reserve(struct device *, const struct choice *, const 
 /* The largest error of an output element. want: the exact value; mass: the same weighted
  * mean over |v|. */
 double check_tolerance(const attune_shape *, double mass, double want);
-/* The roundoff of what a plug-in with these needs rounds beside its output, ATTUNE_PLUGIN_E4M3_MATH or
- * ATTUNE_PLUGIN_Q_TYPE_MATH over an E4M3 cache; 0: nothing. */
+/* The relative error of one rounding that a plug-in with these needs makes over an E4M3 cache: of
+ * E4M3 (ATTUNE_PLUGIN_E4M3_MATH) or of q's type (ATTUNE_PLUGIN_Q_TYPE_MATH); 0: it makes none. */
 double check_rounding(const attune_shape *, unsigned needs);
 /* What a roundoff of 1 adds to the tolerance; squares: kv_source.squares. */
 double rounding_tolerance(double squares);

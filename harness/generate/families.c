@@ -81,8 +81,8 @@ static const struct family dense_families[] = {
 	{ "drafted", "train", 25, ROUND,         DECODES(1, 96,   2, 8,  64, 16 K),          SPREAD(0.8, 0),    PREFILLS(1, 3, 64, 1 K, 0, 16 K) },
 	{ 0 }
 };
-/* Where new rules meet old ones before they replace them: all kinds of batches that h200_families and
- * dense_families have, none of which is in these. */
+/* A tune compares new rules with old ones on these. They are of the same kinds as h200_families and
+ * dense_families; no batch is in another set. */
 static const struct family gate_families[] = {
 	{ "decode", "gate", 40, ROUND,           DECODES(1, 256,  1, 1,  16, 96 K) },
 	{ "ragged", "gate", 30, ROUND,           DECODES(2, 256,  1, 1, 128, 32 K),          SPREAD(1.3, 0) },

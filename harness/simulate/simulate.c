@@ -233,8 +233,8 @@ static int load(struct sweep_session *c, struct reader *r, const struct sweep_op
 		ok = problems_add(&c->problems, &c->binaries, i, &options);
 	if (ok)
 		problems_spread(&c->problems);
-	ok = ok && make_records(r->replay) && store_each(s, gpu, read_cell, r) &&
-	     !r->failed && session_alloc(c);
+	ok = ok && make_records(r->replay) && store_each(s, gpu, read_cell, r) && !r->failed &&
+	     session_alloc(c);
 	for (int i = 0; ok && i < c->problems.n; i++)
 		drop_unrecorded(&c->problems.v[i], r->replay->of[i]);
 	store_close(s);

@@ -190,7 +190,7 @@ static void summary(struct sweep_session *c, enum race_end end)
 			 "with them",
 			 c->o->budget_s, left);
 	else if (left > 0 && !noisy)
-		complain("%d races follow from the last ones; the same command goes on with them",
+		complain("%d races were added by the last results; the same command does them",
 			 left);
 }
 

@@ -24,8 +24,8 @@ static int rows_are_dense(const attune_op *op, const attune_tensors *t)
 	       t->q_token_stride == token && t->out_token_stride == token;
 }
 
-/* Kernels that round to E4M3 do so over such a cache alone. Rounding to q's type is what kernels do
- * over a cache of q's type. */
+/* ATTUNE_PLUGIN_E4M3_MATH changes nothing over other caches. ATTUNE_PLUGIN_Q_TYPE_MATH needs no
+ * promise: over a cache of q's type all kernels round as it says. */
 static unsigned promised(const struct asked *a)
 {
 	return a->promises | ATTUNE_PLUGIN_Q_TYPE_MATH |

@@ -312,10 +312,11 @@ static void bench_times_all_contenders(void **state)
 	assert_int_equal(code, EXIT_DONE);
 	for (int b = 0; b < BATCHES; b++)
 		for (size_t i = 0; i < COUNT(policies); i++) {
-			line = strstr(printed,
-				      words("\n%s\ttiny@1\t16\tF32\tF32\t%s\t", batches[b], policies[i]));
+			line = strstr(printed, words("\n%s\ttiny@1\t16\tF32\tF32\t%s\t", batches[b],
+						     policies[i]));
 			assert_non_null(line);
-			assert_int_equal(sscanf(line, "%*s %*s 16 %*s %*s %*s %lf %lf", &us[i], &ratio), 2);
+			assert_int_equal(
+			    sscanf(line, "%*s %*s 16 %*s %*s %*s %lf %lf", &us[i], &ratio), 2);
 			assert_true(us[i] > 0);
 			assert_true(fabs(ratio - us[i] / us[0]) < 0.02 * ratio);
 		}

@@ -87,8 +87,8 @@ static int peer_of(struct peers *p, const char *kernel, const char *version)
 		k++;
 	if (k == p->num_names && version && k < MAX_PEERS) {
 		snprintf(p->name[k], sizeof p->name[k], "%s", kernel);
-		snprintf(p->version[k], sizeof p->version[k], "%.*s",
-			 (int)strcspn(version, " "), version);
+		snprintf(p->version[k], sizeof p->version[k], "%.*s", (int)strcspn(version, " "),
+			 version);
 		p->num_names++;
 	}
 	return k < p->num_names ? k : -1;
