@@ -26,14 +26,14 @@
 #include "warpgroup_nvidia.h"
 #include "warpgroup_tile.h"
 
-#define COMERS_TO_TILES	  2 /* arrivals at `full` of a tile, and of Q */
+#define COMERS_TO_TILES 2 /* arrivals at `full` of a tile, and of Q */
 #define COMERS_TO_QUERIES TEAM_WARPS
 
-#define ROW_LANES   (PIECE / 16)
-#define ROWS	    (WARP / ROW_LANES)
-#define PIECES	    (HEAD_SIZE / PIECE)
-#define BATCHES	    (TILE_SIZE / ROWS)
-#define DEPTH	    (PIECES == 1 ? 8 : PIECES == 2 ? 4 : 2)
+#define ROW_LANES (PIECE / 16)
+#define ROWS (WARP / ROW_LANES)
+#define PIECES (HEAD_SIZE / PIECE)
+#define BATCHES (TILE_SIZE / ROWS)
+#define DEPTH (PIECES == 1 ? 8 : PIECES == 2 ? 4 : 2)
 #define OWN_BATCHES (((BATCHES + 1) / 2 + DEPTH - 1) / DEPTH * DEPTH)
 
 static_assert(TILE_SIZE % ROWS == 0, "whole batches");
@@ -42,14 +42,14 @@ typedef uint4 batch[PIECES];
 
 /* A lane's share of its warp's tensor, K or V. A byte of the cache is an element. */
 struct feed {
-	int is_v, member;	   /* member: which of the tensor's two warps */
+	int is_v, member;          /* member: which of the tensor's two warps */
 	const unsigned char *from; /* first_row() */
-	u32 ring; /* where row 0 goes in the first tile */
-	u32 full, empty; /* the first tile's gates */
+	u32 ring;                  /* where row 0 goes in the first tile */
+	u32 full, empty;           /* the first tile's gates */
 	cursor to;
 	const int *pages; /* of the sequence */
 	long long group;  /* offset of group number `lane` of the tile */
-	int next;	  /* page of the same group of the next tile */
+	int next;         /* page of the same group of the next tile */
 };
 
 /* The lane's row in a load, and the first chunk of 8 that it writes there */
@@ -79,8 +79,8 @@ DEVICE const unsigned char *first_row(const attune_args &a, const feed &f, int k
 	const int row = own_row() % 8;
 	const unsigned char *cache = (const unsigned char *)(f.is_v ? a.v_cache : a.k_cache);
 	return cache + own_chunk() * 8 +
-	       (f.is_v ? kv_head * a.v_head_stride + row * a.v_slot_stride :
-			 kv_head * a.k_head_stride + row * a.k_slot_stride);
+	       (f.is_v ? kv_head * a.v_head_stride + row * a.v_slot_stride
+		       : kv_head * a.k_head_stride + row * a.k_slot_stride);
 }
 
 /* ---- keys and values ---------------------------------------------------------------------- */
@@ -103,8 +103,8 @@ DEVICE int look_up(const attune_args &a, const item &i, const feed &f, int tile)
 DEVICE void aim(const attune_args &a, const item &i, feed &f, int tile)
 {
 	const int key = group_key(i, tile), slot = key - page_of(a, key) * a.page_size;
-	f.group = f.is_v ? f.next * a.v_page_stride + slot * a.v_slot_stride :
-			   f.next * a.k_page_stride + slot * a.k_slot_stride;
+	f.group = f.is_v ? f.next * a.v_page_stride + slot * a.v_slot_stride
+			 : f.next * a.k_page_stride + slot * a.k_slot_stride;
 	if (tile > i.first)
 		f.next = look_up(a, i, f, tile - 1);
 }
@@ -120,8 +120,7 @@ DEVICE void load_batch(const feed &f, int n, batch &x)
 	const int group = (2 * n + f.member) * (ROWS / 8) + own_row() / 8;
 	const unsigned char *from = f.from + shfl_long(f.group, group);
 	if (has_batch(f, n))
-		UNROLL for (int p = 0; p < PIECES; p++)
-			x[p] = load16_now(from + p * PIECE);
+		UNROLL for (int p = 0; p < PIECES; p++) x[p] = load16_now(from + p * PIECE);
 }
 
 DEVICE void put_batch(const feed &f, u32 tile, int n, const batch &x)
@@ -164,8 +163,7 @@ DEVICE void bring_keys(const attune_args &a, const item &i, feed &f)
 	batch x[DEPTH];
 	int tile = i.last - 1;
 	aim(a, i, f, tile);
-	UNROLL for (int n = 0; n < DEPTH; n++)
-		load_batch(f, n, x[n]);
+	UNROLL for (int n = 0; n < DEPTH; n++) load_batch(f, n, x[n]);
 	for (; tile >= i.first; tile--) {
 		const u32 to = f.ring + f.to.at * TILE_BYTES;
 		gate_wait(f.empty + f.to.at * 8, f.to.parity ^ 1);
@@ -223,16 +221,15 @@ DEVICE void put_query(const attune_args &a, const item &i, int row, u32 to, floa
 	const int lane = lane_id() % 4;
 	uint4 x[CHUNKS / 4];
 	float largest = 0;
-	UNROLL for (int n = 0; n < CHUNKS / 4; n++)
-		x[n] = row < i.rows ? *(const uint4 *)(q + (4 * n + lane) * 8) : make_uint4(0, 0, 0, 0);
-	UNROLL for (int n = 0; n < CHUNKS / 4; n++)
-		largest = fmaxf(largest, largest_of(x[n]));
+	UNROLL for (int n = 0; n < CHUNKS / 4; n++) x[n] =
+	    row < i.rows ? *(const uint4 *)(q + (4 * n + lane) * 8) : make_uint4(0, 0, 0, 0);
+	UNROLL for (int n = 0; n < CHUNKS / 4; n++) largest = fmaxf(largest, largest_of(x[n]));
 	largest = fmaxf(largest, shfl_xor(largest, 1));
 	largest = fmaxf(largest, shfl_xor(largest, 2));
 	const float up = power_up(largest, down);
 	UNROLL for (int n = 0; n < CHUNKS / 4; n++)
-		shared_put16(to + tile_chunk(HEAD_SIZE, PIECE, row, 4 * n + lane), as_f16(x[n].x, up),
-			     as_f16(x[n].y, up), as_f16(x[n].z, up), as_f16(x[n].w, up));
+	    shared_put16(to + tile_chunk(HEAD_SIZE, PIECE, row, 4 * n + lane), as_f16(x[n].x, up),
+			 as_f16(x[n].y, up), as_f16(x[n].z, up), as_f16(x[n].w, up));
 }
 
 DEVICE float scale_at(const float *scale, long long at)
@@ -250,11 +247,11 @@ DEVICE void bring_slot(const attune_call &c, header &h, const item &i, int at, u
 		h.slot[at] = i;
 	if (!i.rows)
 		return;
-	const float k_scale = scale_at(m.k_scale, i.seq * m.k_scale_seq_stride +
-							  kv_head * m.k_scale_head_stride);
+	const float k_scale =
+	    scale_at(m.k_scale, i.seq * m.k_scale_seq_stride + kv_head * m.k_scale_head_stride);
 	if (!threadIdx.x)
 		h.scale[at].value = scale_at(m.v_scale, i.seq * m.v_scale_seq_stride +
-								kv_head * m.v_scale_head_stride);
+							    kv_head * m.v_scale_head_stride);
 	_Pragma("unroll 1") for (int row = threadIdx.x / 4; row < BLOCK_M; row += WARPGROUP / 4)
 	{
 		float down;
