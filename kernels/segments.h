@@ -15,7 +15,12 @@
  *                + the idle slots of the last wave; less if blocks differ more
  *                + the excess of the last block over the mean. Decodes come in any order: the whole
  *                  excess. Prompts begin with the longest blocks: a quarter of it, divided by the
- *                  number of waves. */
+ *                  number of waves.
+ *
+ * Where the segments of a Q block are a cluster, slots are fewer. The units of a chip lie in groups
+ * (NVIDIA: GPCs, eight on an H200), a cluster runs within one, and each group leaves on average half
+ * a cluster's slots idle. An H200 of 132 units, with one block each, runs 64 clusters of two, 28 of
+ * four and 14 of eight at a time; 32 and 16 take twice as long. */
 #ifndef ATTUNE_SEGMENTS_H
 #define ATTUNE_SEGMENTS_H
 
@@ -38,6 +43,7 @@ enum { MOST_SLOTS = 1 << 10, MOST_START = 1 << 16 };
 struct block_shape {
 	int rows, tile; /* rows of a Q block; keys of a step */
 	int heads;      /* most heads of a KV head in a Q block; 0: all that fit */
+	int clusters;   /* the segments of a Q block are a cluster */
 };
 
 /* The cost of v segments by a formula, in keys:
@@ -112,13 +118,22 @@ BOTH_SIDES void segment_load_of(struct segment_load *l, const struct block_shape
 	l->padded_mean = parts_of(l->mean, b->tile) * b->tile;
 }
 
+/* The blocks that run at a time at v segments. */
+BOTH_SIDES long long segment_slots(const struct segment_costs *c, const struct block_shape *b,
+				   long long units, long long v)
+{
+	enum { IDLE_SLOTS = 3 }; /* for each block of a cluster but the first */
+	const long long slots = units * c->slots;
+	return b->clusters ? max_of((slots - IDLE_SLOTS * (v - 1)) / v, 1) * v : slots;
+}
+
 /* The path at v segments. */
 BOTH_SIDES long long segment_path(const struct segment_costs *c, const struct segment_load *l,
-				  long long tile, long long units, long long v)
+				  const struct block_shape *b, long long units, long long v)
 {
 	enum { SMOOTHING = 4, TAIL_SHARE = 4 };
-	const long long slots = units * c->slots, n = l->blocks * v;
-	const long long longest = parts_of(l->tiles, v) * tile;
+	const long long slots = segment_slots(c, b, units, v), n = l->blocks * v;
+	const long long longest = parts_of(l->tiles, v) * b->tile;
 	const long long mean = parts_of(l->padded_mean, v);
 	const long long one = mean + c->start, more = max_of(longest - mean, 0);
 	if (n <= slots)
@@ -147,7 +162,7 @@ BOTH_SIDES long long segments_cost(const struct segment_costs *c, const struct b
 {
 	struct segment_load l;
 	segment_load_of(&l, b, f);
-	return segment_cost(c, segment_path(c, &l, b->tile, f->units, v),
+	return segment_cost(c, segment_path(c, &l, b, f->units, v),
 			    f->query_tokens * f->num_query_heads, v);
 }
 

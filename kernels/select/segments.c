@@ -10,7 +10,8 @@ void block_shape_of(struct block_shape *b, const struct config *c, const struct 
 	*b = (struct block_shape){ .rows = config_value(c, s, "BLOCK_M", whole_rows),
 				   .tile = config_value(c, s, "TILE_SIZE",
 							config_value(c, s, "BLOCK_N", 1)),
-				   .heads = s->block_heads(c) };
+				   .heads = s->block_heads(c),
+				   .clusters = config_value(c, s, "COMBINE", 0) == 1 };
 }
 
 const char *config_fitted(struct config *out, const struct config *c, const struct kernel *k,
@@ -37,7 +38,7 @@ const char *config_fitted(struct config *out, const struct config *c, const stru
 		const int v = a->values[i];
 		if (least >= 0 && segment_cost(costs, even, rows, v) >= least)
 			break;
-		const long long path = segment_path(costs, &load, block.tile, p->f.units, v);
+		const long long path = segment_path(costs, &load, &block, p->f.units, v);
 		const long long cost = segment_cost(costs, path, rows, v);
 		if (least >= 0 && cost >= least)
 			continue;

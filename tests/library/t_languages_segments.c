@@ -191,10 +191,11 @@ static void same_row(const json_t *row, const struct forest *f, const struct sel
 	const struct segment_costs *c = &want->costs;
 	struct block_shape block;
 	block_shape_of(&block, &choice->config, choice->kernel);
-	assert_int_equal(json_object_size(row), 11);
+	assert_int_equal(json_object_size(row), 12);
 	assert_true(number(row, "id") == want->id && number(row, "head_size") == want->head_size);
 	assert_true(number(row, "rows") == block.rows && number(row, "tile") == block.tile &&
-		    number(row, "heads") == block.heads);
+		    number(row, "heads") == block.heads &&
+		    number(row, "clusters") == block.clusters);
 	assert_true(number(row, "slots") == c->slots && number(row, "start") == c->start);
 	assert_true(number(row, "path") == c->path && number(row, "split") == c->split &&
 		    number(row, "segments") == c->segments && number(row, "merge") == c->merge);

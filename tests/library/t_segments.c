@@ -287,7 +287,7 @@ static void some_by_hand(void **state)
 		    l.longest_first != want->longest_first)
 			fail_msg("%zu: %lld blocks, %lld tiles, %lld and %lld keys", i, l.blocks,
 				 l.tiles, l.padded_mean, l.mean);
-		const long long path = segment_path(&by_hand[i].costs, &l, by_hand[i].block.tile,
+		const long long path = segment_path(&by_hand[i].costs, &l, &by_hand[i].block,
 						    by_hand[i].f.units, by_hand[i].segments);
 		if (path != by_hand[i].path)
 			fail_msg("%zu: %lld", i, path);
@@ -353,7 +353,7 @@ static long long deal(const struct decodes *d)
 static long long path_of(const struct decodes *d, struct segment_load *l)
 {
 	segment_load_of(l, &d->block, &d->part.f);
-	return segment_path(&d->costs, l, d->block.tile, d->part.f.units, d->segments);
+	return segment_path(&d->costs, l, &d->block, d->part.f.units, d->segments);
 }
 
 static void of_equal_blocks_the_path_is_what_dealing_takes(void **state)

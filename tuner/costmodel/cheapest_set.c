@@ -171,7 +171,7 @@ static void list_costs(const struct offers *k, const struct offer *o, struct che
 		if (o->choice.kernel->space->formula_axis >= 0 && o->model[h].block.rows)
 			out->costs[out->num_costs++] =
 			    (struct selector_costs){ out->num_choices, k->size[h],
-						     cost_model_segments(&o->model[h]) };
+						     o->model[h].segments };
 }
 
 static int list_chosen(const struct offers *k, const char *in, struct cheapest_set *out)

@@ -29,6 +29,7 @@ struct cost_model {
 	struct block_shape block;
 	int slots, start; /* as in struct segment_costs */
 	long long fs[NUM_COST_TERMS];
+	struct segment_costs segments; /* what chooses SEGMENTS */
 };
 /* A batch whose blocks are assigned to slots one by one (list_schedule.c). */
 struct list_schedule {
@@ -47,7 +48,7 @@ int cost_model_amounts(long long amount[NUM_COST_TERMS], const struct cost_model
 /* Time in fs; -1 without memory. */
 long long cost_model_estimate(const struct cost_model *, const struct attune_features *,
 			      int segments, const struct list_schedule *);
-/* The coefficients of terms that depend on SEGMENTS. */
+/* The model's own coefficients of terms that depend on SEGMENTS. */
 struct segment_costs cost_model_segments(const struct cost_model *);
 
 enum { MAX_CHEAPEST = MAX_PORTFOLIO /* choices */ };
@@ -72,8 +73,21 @@ struct cell_fit {
 	double us, weight;
 	struct list_schedule schedule; /* without a batch: the closed form */
 };
-/* Fits everything but block, with at most most_slots slots. 0 without memory. */
+/* Fits everything but block and segments, with at most most_slots slots. 0 without memory. */
 int cost_model_fit(struct cost_model *, const struct cell_fit *, int n, int most_slots);
+/* Rounds to four digits. */
+long long rounded_fs(double fs, long long limit);
+
+/* segment_fit.c: the legal numbers of segments of a part, and their times. */
+struct segment_row {
+	const struct attune_features *f;
+	int n, segments[MAX_MEMBERS]; /* in ascending order */
+	double us[MAX_MEMBERS];       /* INFINITY: not measured */
+	double least_us, weight;
+};
+/* Fits the costs, from costs to begin with. Each row has a time. 0 without memory. */
+int segment_costs_fit(struct segment_costs *, const struct block_shape *,
+		      const struct segment_row *, int n, int most_slots);
 
 /* cheapest_set.c */
 void cheapest_set_free(struct cheapest_set *);

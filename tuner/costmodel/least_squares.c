@@ -46,7 +46,7 @@ int cost_model_amounts(long long amount[NUM_COST_TERMS], const struct cost_model
 	segment_load_of(&l, &p->block, f);
 	amount[TERM_LAUNCH] = 1;
 	amount[TERM_PATH] = schedule ? list_schedule_path(p, schedule, f->units, segments)
-				     : segment_path(&costs, &l, p->block.tile, f->units, segments);
+				     : segment_path(&costs, &l, &p->block, f->units, segments);
 	amount[TERM_TOTAL] = l.blocks * l.mean / f->units;
 	amount[TERM_KIB] = f->kv_kib;
 	amount[TERM_ROWS] = rows;
@@ -141,8 +141,7 @@ static double solve(const struct cost_model *p, const struct cell_fit *cell, int
 	return sum / weights;
 }
 
-/* Rounds to four digits. */
-static long long rounded(double fs, long long limit)
+long long rounded_fs(double fs, long long limit)
 {
 	double unit = 1;
 	while (fs >= 1e4 * unit)
@@ -172,7 +171,7 @@ int cost_model_fit(struct cost_model *out, const struct cell_fit *cell, int n, i
 			least = error;
 			*out = p;
 			for (int i = 0; i < NUM_COST_TERMS; i++)
-				out->fs[i] = rounded(1e9 * x[i], most_fs[i]);
+				out->fs[i] = rounded_fs(1e9 * x[i], most_fs[i]);
 		}
 	free(row);
 	return 1;

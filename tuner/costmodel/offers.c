@@ -82,6 +82,39 @@ static int list_cells(const struct offers *k, const struct offer *o, int head_si
 	return n;
 }
 
+/* The numbers of segments that are legal in a row; 0: none has a time. */
+static int segments_of_row(const struct offers *k, const struct offer *o, int r,
+			   struct segment_row *out)
+{
+	const int s = k->m->scenario[r];
+	*out = (struct segment_row){ .f = &k->m->f[r], .least_us = INFINITY };
+	for (int i = 0; i < o->num_members; i++) {
+		if (o->member[i] < 0 || !data_legal(k->d, s, k->phase, o->member[i]))
+			continue;
+		const double us = data_part_time(k->d, s, k->phase, o->member[i]);
+		out->segments[out->n] = value_of_axis(o, i);
+		out->us[out->n++] = us;
+		out->least_us = fmin(out->least_us, us);
+	}
+	const double near = k->best_us[r] / out->least_us;
+	out->weight = near * near * k->m->weight[r];
+	return isfinite(out->least_us);
+}
+
+static int fit_segments(const struct offers *k, struct offer *o, int head_size,
+			struct cost_model *p)
+{
+	struct segment_row *row = malloc(sizeof *row * ((size_t)k->m->rows + 1));
+	int n = 0;
+	for (int r = 0; row && r < k->m->rows; r++)
+		if (k->m->f[r].head_size == head_size && (k->fold < 0 || r % FOLDS != k->fold))
+			n += segments_of_row(k, o, r, &row[n]);
+	const int done =
+	    row && segment_costs_fit(&p->segments, &p->block, row, n, most_slots(k, o, head_size));
+	free(row);
+	return done;
+}
+
 int offer_fit(const struct offers *k, struct offer *o, struct cell_fit *cell)
 {
 	for (int h = 0; h < k->num_sizes; h++) {
@@ -95,6 +128,10 @@ int offer_fit(const struct offers *k, struct offer *o, struct cell_fit *cell)
 			return 0;
 		if (n >= MIN_CELLS && cell[0].schedule.at_once)
 			p->slots = max_of(cell[0].schedule.at_once / k->d->run.device.units, 1);
+		p->segments = cost_model_segments(p);
+		if (n >= MIN_CELLS && k->phase == PHASE_DECODE && o->num_members > 1 &&
+		    !fit_segments(k, o, k->size[h], p))
+			return 0;
 	}
 	return 1;
 }
@@ -118,8 +155,7 @@ long long offer_estimate(const struct offers *k, const struct offer *o, const at
 	const struct cost_model *p = model_at(k, o, shape->head_size);
 	if (!p)
 		return NO_ESTIMATE;
-	const struct segment_costs costs = cost_model_segments(p);
-	if (config_fitted(means, &o->choice.config, o->choice.kernel, &costs, shape, part,
+	if (config_fitted(means, &o->choice.config, o->choice.kernel, &p->segments, shape, part,
 			  &k->d->run.device))
 		return NO_ESTIMATE;
 	const struct list_schedule schedule = schedule_of(k, o, shape, batch, part);
@@ -200,8 +236,8 @@ int offer_has_failed(const struct offers *k, const struct offer *o, int row)
 	return col >= 0 && matrix_at(k->m, row, col) >= FORBIDDEN_SUM;
 }
 
-/* For decodes an unmeasured run costs the matrix's guess, from other numbers of segments, most of
- * which were measured. For prefills few were, so the estimate counts. */
+/* An unmeasured run costs what its estimate says: on an H200 the matrix's guess, from other numbers
+ * of segments, made choices look slow that are the fastest of one decode in six. */
 static long long cost_in_row(const struct offers *k, const struct offer *o, int row, double factor)
 {
 	const int col = o->means[row] < 0 ? -1 : k->column[o->means[row]];
@@ -209,8 +245,8 @@ static long long cost_in_row(const struct offers *k, const struct offer *o, int 
 	const long long most = (long long)k->m->weight[row] * COST_CAP;
 	if (o->estimate[row] < 0)
 		return FORBIDDEN_SUM;
-	if (k->phase == PHASE_DECODE || cost >= FORBIDDEN_SUM)
-		return col < 0 ? most : min_of(cost, most);
+	if (cost >= FORBIDDEN_SUM)
+		return most;
 	return isfinite(time_of(k, o, row))
 		   ? cost
 		   : (long long)k->m->weight[row] * unmeasured_cost(k, o, row, factor);

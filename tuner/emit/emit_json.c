@@ -69,6 +69,7 @@ static void json_costs(struct json_out *o, const struct forest *f, const struct 
 	out_integer(o, "rows", block.rows);
 	out_integer(o, "tile", block.tile);
 	out_integer(o, "heads", block.heads);
+	out_integer(o, "clusters", block.clusters);
 	out_integer(o, "slots", c->slots);
 	out_integer(o, "start", c->start);
 	out_integer(o, "path", c->path);

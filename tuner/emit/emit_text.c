@@ -12,7 +12,7 @@
  *                   "formula": null, or the rule for the tunable that is null:
  *                     { "axis": NAME, "slots", "start", "launch", "merge": numbers,
  *                       "values": [numbers] }; for SEGMENTS=fitted only axis and values }],
- *     "segments": [{ "id", "head_size", "rows", "tile", "heads", "slots", "start", "path", "split",
+ *     "segments": [{ "id", "head_size", "rows", "tile", "heads", "clusters", "slots", "start", "path", "split",
  *                    "segments", "merge": numbers }],    costs for SEGMENTS=fitted
  *     "prefill": NODE, "decode": NODE, "overlap": NODE, "early": NODE }
  *   and of rules with plug-ins

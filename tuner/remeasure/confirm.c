@@ -12,7 +12,8 @@
  *
  * With --fill it instead completes pass A: for training scenarios it measures the header's choice
  * of each part, and the overlaps that the sweep did not race. The next rules then learn from a
- * time of everything that these rules pick. */
+ * time of everything that these rules pick. With --named it is every choice that the header names,
+ * wherever it is legal. */
 #include "requests.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -32,7 +33,7 @@
 #include <string.h>
 
 enum { BEST = 3, BEST_PLANS = 2, FUSED = 6 };
-enum { OPT_LIMIT = 256, OPT_BUDGET, OPT_AGAIN, OPT_ANYWAY, OPT_DRY, OPT_FILL };
+enum { OPT_LIMIT = 256, OPT_BUDGET, OPT_AGAIN, OPT_ANYWAY, OPT_DRY, OPT_FILL, OPT_NAMED };
 
 struct options {
 	const char *gpu, *db, *header;
@@ -231,8 +232,23 @@ static void wish_hole(struct wishes *w, const struct data *d, int s, int scenari
 		wish_part(w, scenario, phase, c);
 }
 
+/* The same for all choices that the phase's tree names. */
+static void wish_named_holes(struct wishes *w, const struct data *d, const struct forest *f, int s,
+			     int scenario, enum decision decision)
+{
+	const struct tree *t = &f->tree[decision];
+	const enum phase phase = decision_phase(decision);
+	for (int i = 0; d->v[s].has[phase] && i < t->n; i++) {
+		const int action = t->v[i].feature < 0 ? t->v[i].action : -1;
+		struct choice c;
+		if (action >= 0 && action_or_default(d, f, decision, action, &d->v[s], &c) &&
+		    c.kernel == f->choice[action].kernel)
+			wish_hole(w, d, s, scenario, phase, &c);
+	}
+}
+
 static int collect_holes(struct wishes *w, const struct data *d, const struct forest *f,
-			 const int *order, int n)
+			 const int *order, int n, int named)
 {
 	struct ways ways;
 	ways.num_fused = overlap_portfolio(d, ways.fused, FUSED);
@@ -243,6 +259,8 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 		forest_make_serial(d, f, m, &made);
 		wish_hole(w, d, order[i], i, PHASE_PREFILL, &made.prefill);
 		wish_hole(w, d, order[i], i, PHASE_DECODE, &made.decode);
+		for (int p = 0; named && p <= DECIDE_DECODE; p++)
+			wish_named_holes(w, d, f, order[i], i, (enum decision)p);
 		if (is_mixed && d->run.device.backend != BACKEND_CPU)
 			wish_ways(w, d, f, &ways, order[i], i);
 	}
@@ -262,6 +280,8 @@ static const struct argp_option rows[] = {
 	{ "anyway", OPT_ANYWAY, NULL, 0, "Measure even if other programs use the machine", 0 },
 	{ "fill", OPT_FILL, NULL, 0,
 	  "Complete the first pass instead: the header's picks in training scenarios", 0 },
+	{ "named", OPT_NAMED, NULL, 0,
+	  "With --fill: every choice that the header names, where it is legal", 0 },
 	{ "dry-run", OPT_DRY, NULL, 0, "Print how much would be measured; measure nothing", 0 },
 	{ 0 }
 };
@@ -279,6 +299,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_ANYWAY: o->anyway = 1; return 0;
 	case OPT_DRY: o->asked.dry_run = 1; return 0;
 	case OPT_FILL: o->asked.fill = 1; return 0;
+	case OPT_NAMED: o->asked.named = 1; return 0;
 	case OPT_BUDGET: o->budget_s = budget_option(arg, state); return 0;
 	case OPT_LIMIT: o->asked.limit = whole_option("limit", arg, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
@@ -318,7 +339,7 @@ int confirm_run(struct data *d, const struct forest *f, const struct confirm_ask
 	int n, code = EXIT_CHECK, *order = order_scenarios(d, o, &n);
 	struct scenario_list list = { .v = calloc((size_t)d->n + 1, sizeof *list.v), .n = n };
 	const int ready = order && list.v && n;
-	const int done = ready && (o->fill ? collect_holes(&w, d, f, order, n)
+	const int done = ready && (o->fill ? collect_holes(&w, d, f, order, n, o->named)
 					   : collect(&w, d, f, o->also, order, n));
 	int asked = w.n, scenarios = n;
 	if (done && !o->fill && !sweep->again)

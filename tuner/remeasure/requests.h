@@ -40,7 +40,7 @@ int wishes_measure(const struct wishes *, const struct sweep_options *,
 struct confirm_asked {
 	const char *split; /* NULL: all */
 	int limit;         /* 0: none */
-	int dry_run, fill;
+	int dry_run, fill, named;
 	const struct forest *also; /* also measure the picks of these rules; may be NULL */
 };
 int confirm_run(struct data *, const struct forest *, const struct confirm_asked *,
