@@ -17,10 +17,14 @@
  *                  excess. Prompts begin with the longest blocks: a quarter of it, divided by the
  *                  number of waves.
  *
- * Where the segments of a Q block are a cluster, slots are fewer. The units of a chip lie in groups
- * (NVIDIA: GPCs, eight on an H200), a cluster runs within one, and each group leaves on average half
- * a cluster's slots idle. An H200 of 132 units, with one block each, runs 64 clusters of two, 28 of
- * four and 14 of eight at a time; 32 and 16 take twice as long. */
+ * Where the segments of a Q block are a cluster, slots are fewer: the units of a chip lie in groups
+ * (GPCs), a cluster runs within one, and what is left of a group stays idle, most with an odd number.
+ * With one block a unit an H200 of 132 runs this many clusters at a time (cudaOccupancyMaxActiveClusters;
+ * below, by segment_slots()). One more than that takes twice as long.
+ *
+ *   segments   1   2   3   4   6   8
+ *   H200     132  66  39  30  17  15
+ *   here     132  64  39  30  19  13 */
 #ifndef ATTUNE_SEGMENTS_H
 #define ATTUNE_SEGMENTS_H
 
@@ -122,9 +126,10 @@ BOTH_SIDES void segment_load_of(struct segment_load *l, const struct block_shape
 BOTH_SIDES long long segment_slots(const struct segment_costs *c, const struct block_shape *b,
 				   long long units, long long v)
 {
-	enum { IDLE_SLOTS = 3 }; /* for each block of a cluster but the first */
+	enum { IDLE = 3 /* for each block of a cluster but the first */, IDLE_ODD = 9 };
 	const long long slots = units * c->slots;
-	return b->clusters ? max_of((slots - IDLE_SLOTS * (v - 1)) / v, 1) * v : slots;
+	const long long idle = IDLE * (v - 1) + IDLE_ODD * (v & 1);
+	return b->clusters && v > 1 ? max_of((slots - idle) / v, 1) * v : slots;
 }
 
 /* The path at v segments. */

@@ -115,8 +115,8 @@ def segments_cost(costs, f, v):
     mean = parts(parts(min(mean, longest), tile) * tile, v)
     longest = parts(parts(longest, tile), v) * tile
     slots, n = f["units"] * costs["slots"], blocks * v
-    if costs["clusters"]:
-        slots = max((slots - 3 * (v - 1)) // v, 1) * v
+    if costs["clusters"] and v > 1:
+        slots = max((slots - 3 * (v - 1) - 9 * (v & 1)) // v, 1) * v
     one, more = mean + costs["start"], max(longest - mean, 0)
     path = longest + costs["start"]
     if n > slots:
