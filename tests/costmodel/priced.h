@@ -9,9 +9,10 @@
 enum { MAX_BATCHES = 220, MOST = 12 };
 
 /* Terms that are not named cost nothing. */
-#define FS(...)                                          \
-	{                                                \
-		[TERM_LAUNCH] = 2500000000, __VA_ARGS__ \
+#define FS(...)                                      \
+	{ [TERM_LAUNCH] = 2500000000, __VA_ARGS__ }, \
+	{                                            \
+		0                                    \
 	}
 
 /* Families and their costs: one runs two blocks an SM, one walks the keys faster with one block,
@@ -23,24 +24,24 @@ static const struct known {
 } known[NUM_KNOWN] = {
 	[TILE_64] = { "segmented",
 		      "BLOCK_M=16 TILE_SIZE=64",
-		      { { 16, 64, 0 },
+		      { { 16, 64, 0, 0 },
 			2,
 			128,
 			FS([TERM_PATH] = 12000000, [TERM_SPLIT] = 2000000000,
 			   [TERM_MERGE] = 150000) } },
 	[TILE_128] = { "segmented",
 		       "BLOCK_M=16 TILE_SIZE=128",
-		       { { 16, 128, 0 },
+		       { { 16, 128, 0, 0 },
 			 1,
 			 64,
 			 FS([TERM_PATH] = 8000000, [TERM_SPLIT] = 3000000000,
 			    [TERM_MERGE] = 100000) } },
 	[UNCUT] = { "qblock",
 		    "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2",
-		    { { 16, 32, 0 }, 4, 0, FS([TERM_PATH] = 17000000, [TERM_ROWS] = 120000) } },
+		    { { 16, 32, 0, 0 }, 4, 0, FS([TERM_PATH] = 17000000, [TERM_ROWS] = 120000) } },
 	[WIDE] = { "ring",
 		   "COMBINE=2",
-		   { { 8, 16, 0 },
+		   { { 8, 16, 0, 0 },
 		     2,
 		     128,
 		     FS([TERM_PATH] = 6000000, [TERM_SPLIT] = 1000000000,

@@ -32,7 +32,9 @@ static void amounts_by_hand(void **state)
 		/* 512 blocks of 384 with the start, in two waves of 264 that lack 16 */
 		{ 16, { 1, (384 * 512 + 16 * 384) / 264, 992, 65536, 128, 1, 16, 2048 } },
 	};
-	const struct cost_model p = { { 16, 64, 0 }, 2, 128, { 3, 5, 7, 11, 13, 17, 19, 23 } };
+	const struct cost_model p = {
+		{ 16, 64, 0, 0 }, 2, 128, { 3, 5, 7, 11, 13, 17, 19, 23 }, { 0 }
+	};
 	struct part part;
 	(void)state;
 	part_of(&part, "4q1s4k");

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include "priced.h"
 
-enum { LEADING_BITS = 4, MADE_UP = 3 };
+enum { LEADING_BITS = 4, MADE_UP = 12 };
 
 /* All that is known, taught as it comes: WIDE is not legal everywhere, UNCUT has no price for the
  * narrow shape, some results were wrong, and some batches have prefills, too. */
@@ -112,12 +112,11 @@ static int32_t cost_of_pick(const struct lesson *l, const struct offer *o, int r
 	struct choice as = { .kernel = o->choice.kernel };
 	int col = 0;
 	for (int h = 0; h < l->k.num_sizes; h++) {
-		const struct segment_costs costs = cost_model_segments(&o->model[h]);
 		if (l->k.size[h] != m->shape.head_size)
 			continue;
 		if (!o->model[h].block.rows ||
-		    config_fitted(&as.config, &o->choice.config, as.kernel, &costs, &m->shape,
-				  &m->part[PHASE_DECODE], &h200_run.device))
+		    config_fitted(&as.config, &o->choice.config, as.kernel, &o->model[h].segments,
+				  &m->shape, &m->part[PHASE_DECODE], &h200_run.device))
 			return COST_FORBIDDEN;
 	}
 	const int choice = data_find(l->d, &as);

@@ -217,25 +217,28 @@ static void blocks_have_the_shape_that_tunables_say(void **state)
 	} rows[] = {
 		{ BACKEND_GPU,
 		  "segmented BLOCK_M=32 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=fitted",
-		  { 32, 64, 0 } },
+		  { 32, 64, 0, 0 } },
 		{ BACKEND_GPU,
 		  "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=4",
-		  { 8, 16, 0 } },
+		  { 8, 16, 0, 1 } },
+		{ BACKEND_GPU,
+		  "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=4",
+		  { 8, 16, 0, 0 } },
 		{ BACKEND_GPU,
 		  "warpgroup BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 "
 		  "TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted",
-		  { 128, 80, 0 } },
+		  { 128, 80, 0, 0 } },
 		{ BACKEND_GPU,
 		  "warpgroup BLOCK_M=64 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 "
 		  "PERSISTENT=1 HEADS=0",
-		  { 64, 96, 1 } },
+		  { 64, 96, 1, 0 } },
 		{ BACKEND_GPU,
 		  "prefix_prefill BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1",
-		  { 64, 32, 1 } },
-		{ BACKEND_GPU, "naive NUM_WARPS=4", { 1, 1, 0 } },
+		  { 64, 32, 1, 0 } },
+		{ BACKEND_GPU, "naive NUM_WARPS=4", { 1, 1, 0, 0 } },
 		{ BACKEND_CPU,
 		  "segmented TILE_SIZE=32 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=fitted",
-		  { 64, 32, 0 } },
+		  { 64, 32, 0, 0 } },
 	};
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {

@@ -216,42 +216,42 @@ static const struct {
 #define SHAPE .num_query_heads = 32, .num_kv_heads = 8, .group = 4, .units = 132
 	{ { SHAPE, .window = 1 << 30, .num_seqs = 1, .max_query = 1, .mean_query = 1,
 	    .query_tokens = 1, .max_seq = 4096, .keys_per_query = 4096 },
-	  { 16, 64, 0 },
+	  { 16, 64, 0, 0 },
 	  { .slots = 2, .start = 128 },
 	  8,
 	  { 8, 64, 4096, 4096, 0 },
 	  640 },
 	{ { SHAPE, .window = 1 << 30, .num_seqs = 100, .max_query = 1, .mean_query = 1,
 	    .query_tokens = 100, .max_seq = 8000, .keys_per_query = 3000 },
-	  { 16, 64, 0 },
+	  { 16, 64, 0, 0 },
 	  { .slots = 2, .start = 128 },
 	  1,
 	  { 800, 125, 3008, 3000, 0 },
 	  14907 },
 	{ { SHAPE, .window = 1 << 30, .num_seqs = 100, .max_query = 1, .mean_query = 1,
 	    .query_tokens = 100, .max_seq = 8000, .keys_per_query = 3000 },
-	  { 16, 64, 0 },
+	  { 16, 64, 0, 0 },
 	  { .slots = 2, .start = 128 },
 	  4,
 	  { 800, 125, 3008, 3000, 0 },
 	  12074 },
 	{ { SHAPE, .window = 1 << 30, .num_seqs = 1, .max_query = 1000, .mean_query = 1000,
 	    .query_tokens = 1000, .max_seq = 1000, .keys_per_query = 500 },
-	  { 64, 64, 0 },
+	  { 64, 64, 0, 0 },
 	  { .slots = 2, .start = 64 },
 	  1,
 	  { 504, 16, 512, 508, 1 },
 	  1178 },
 	{ { SHAPE, .window = 512, .num_seqs = 3, .max_query = 200, .mean_query = 100,
 	    .query_tokens = 300, .max_seq = 700, .keys_per_query = 400 },
-	  { 16, 32, 0 },
+	  { 16, 32, 0, 0 },
 	  { .slots = 1, .start = 0 },
 	  1,
 	  { 616, 17, 416, 402, 1 },
 	  2009 },
 	{ { SHAPE, .window = 1 << 30, .num_seqs = 1, .max_query = 1000, .mean_query = 1000,
 	    .query_tokens = 1000, .max_seq = 2000, .keys_per_query = 1500 },
-	  { 64, 64, 1 },
+	  { 64, 64, 1, 0 },
 	  { .slots = 2, .start = 64 },
 	  1,
 	  { 512, 32, 1536, 1532, 1 },
@@ -267,13 +267,55 @@ static const struct {
 	    .query_tokens = 5,
 	    .max_seq = 1000,
 	    .keys_per_query = 700 },
-	  { 8, 16, 0 },
+	  { 8, 16, 0, 0 },
 	  { .slots = 1, .start = 32 },
 	  3,
 	  { 20, 63, 704, 700, 0 },
 	  368 },
 #undef SHAPE
 };
+
+/* ---- clusters ----------------------------------------------------------------------------- */
+/* An H200 with one block a unit ran 66, 39, 30, 17 and 15 clusters of 2, 3, 4, 6 and 8 at a time. */
+static void clusters_leave_slots_idle(void **state)
+{
+	static const struct {
+		int segments, slots, blocks;
+	} rows[] = { { 1, 1, 132 }, { 2, 1, 128 }, { 3, 1, 117 }, { 4, 1, 120 }, { 6, 1, 114 },
+		     { 8, 1, 104 }, { 1, 3, 396 }, { 8, 3, 368 }, { 64, 1, 64 } };
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const struct segment_costs costs = { .slots = rows[i].slots };
+		const struct block_shape clusters = { 8, 16, 0, 1 }, apart = { 8, 16, 0, 0 };
+		assert_int_equal(segment_slots(&costs, &clusters, 132, rows[i].segments),
+				 rows[i].blocks);
+		assert_int_equal(segment_slots(&costs, &apart, 132, rows[i].segments),
+				 132 * rows[i].slots);
+	}
+}
+
+/* 40 Q blocks of 1024 keys: in clusters of three they take two waves of 342 keys, in clusters of two
+ * one wave of 512. */
+static void a_cluster_too_many_takes_a_second_wave(void **state)
+{
+	const struct attune_features f = { .num_query_heads = 16,
+					   .num_kv_heads = 8,
+					   .group = 2,
+					   .units = 132,
+					   .window = 1 << 30,
+					   .num_seqs = 5,
+					   .max_query = 1,
+					   .mean_query = 1,
+					   .query_tokens = 5,
+					   .max_seq = 1024,
+					   .keys_per_query = 1024 };
+	const struct segment_costs costs = { .slots = 1, .path = 1 };
+	const struct block_shape clusters = { 8, 16, 0, 1 }, apart = { 8, 16, 0, 0 };
+	(void)state;
+	assert_int_equal(segments_cost(&costs, &clusters, &f, 2), 512);
+	assert_int_equal(segments_cost(&costs, &apart, &f, 3), 352);
+	assert_in_range(segments_cost(&costs, &clusters, &f, 3), 513, 704);
+}
 
 static void some_by_hand(void **state)
 {
@@ -400,6 +442,8 @@ int main(void)
 		cmocka_unit_test(dearer_is_not_cheaper),
 		cmocka_unit_test(the_largest_do_not_overflow),
 		cmocka_unit_test(some_by_hand),
+		cmocka_unit_test(clusters_leave_slots_idle),
+		cmocka_unit_test(a_cluster_too_many_takes_a_second_wave),
 		cmocka_unit_test(of_equal_blocks_the_path_is_what_dealing_takes),
 		cmocka_unit_test(of_others_it_keeps_to_grahams_bounds),
 	};
