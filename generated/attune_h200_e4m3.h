@@ -4,21 +4,21 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  430b19db8c766455f4ee9916ab5d44b9, protocol graph-rotating
  *   learned   from 101 scenarios, 15 held out
- *   scored    by second-pass times in 89 of 116 scenarios; 30 picks have first-pass times only
+ *   scored    by second-pass times in 89 of 116 scenarios; 34 picks have first-pass times only
  *   noise     0.50 % below 20 us (42 A/A pairs), 0.69 % below 200 us (148), 1.80 % above (17)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.189 1.061 1.034 1.016 1.006 1.002 1.001 1.000 1.000
  *             slowdown of trees of depth 3: optimal 1.0081, by look-ahead 1.0113; of this tree 1.0117
  *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.216 1.083 1.055 1.042 1.031 1.021 1.018 1.014 1.012 1.010 1.008 1.006
- *             slowdown of trees of depth 3: optimal 1.0332, by look-ahead 1.0418; of this tree 1.0104
+ *             slowdown of trees of depth 3: optimal 1.0332, by look-ahead 1.0418; of this tree 1.0332
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      101      16   1.012   1.071   1.167       78.2
- *   tree        heldout                     15       7   1.038   1.135   1.135       40.0
+ *   tree        train                      101       0   1.030   1.132   1.304       79.2
+ *   tree        heldout                     15       1   1.097   1.578   1.578       66.7
  *   best_fixed  heldout                     15       0   1.386   5.516   5.516        0.0
  *   vllm_rule   heldout                     15      15       -       -       -        0.0
  *   default     heldout                     15      15       -       -       -        0.0
@@ -32,9 +32,8 @@
  *       it runs the prefills, beside the decodes on a second stream
  *
  * Example: 32 decodes of 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16:
- *   head_size 128 > 64, head_size 128 <= 128, blocks_per_unit 32 > 15, rows 4 <= 8,
- *   kv_kib 262144 > 106496, max_seq 4096 <= 7680, heads_x_seqs 256 > 240, blocks_per_unit 32 <= 32:
- *   h200_e4m3_ring_8x16_warps8_combine1 with SEGMENTS=1.
+ *   head_size 128 <= 128, heads_x_seqs 256 > 192, max_seq 4096 <= 8192:
+ *   h200_e4m3_ring_8x16_warps4_stages3.
  *
  * Comment of a leaf: its training scenarios, their slowdown (geomean, p95) with the best choice for
  * the other part; next: the second-best choice. few: one or two scenarios. guarded: some batches of
@@ -59,23 +58,19 @@
 
 /*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_H200_E4M3_CHOICES(CHOICE) \
-	CHOICE( 0, ring_8x16_warps4_stages2_combine1,          ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 1, ring_8x16_warps8_combine1,                  ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 2, warpgroup_128x128_packed,                   warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 3, warpgroup_128x128,                          warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
-	CHOICE( 4, warpgroup_192x64,                           warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0") \
-	CHOICE( 5, ring_list_8x16,                             ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=256 LEAST=64 BESIDE=1") \
-	CHOICE( 6, ring_8x16_warps4_stages3_kv_hint3_combine0, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=fitted") \
-	CHOICE( 7, ring_8x16_warps8_combine2,                  ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE( 8, warpgroup_128x64_segments_rule11,           warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 9, ring_16x16_warps8_combine1,                 ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(10, warpgroup_128x64_segments2,                 warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=2") \
-	CHOICE(11, ring_8x16_warps4_stages3_kv_hint3_combine2, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(12, ring_16x16_warps2,                          ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(13, ring_8x16_warps4_stages2_combine0,          ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=0 SEGMENTS=fitted") \
-	CHOICE(14, ring_8x32,                                  ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(15, ring_16x16_warps8_combine2,                 ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(16, ring_8x16_warps4_stages3_kv_hint0,          ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 KV_HINT=0 COMBINE=0 SEGMENTS=fitted")
+	CHOICE( 0, ring_8x16_warps4_stages3,            ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
+	CHOICE( 1, ring_8x16_warps8_combine1_segments8, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=8") \
+	CHOICE( 2, warpgroup_128x128_packed,            warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 3, ring_8x16_warps4_stages2,            ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
+	CHOICE( 4, warpgroup_128x128,                   warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
+	CHOICE( 5, ring_8x16_warps8_combine1_segments4, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=4") \
+	CHOICE( 6, ring_8x16_warps8_combine2,           ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=balance(1,384,64,4)") \
+	CHOICE( 7, warpgroup_192x64,                    warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0") \
+	CHOICE( 8, ring_16x16_segments2,                ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
+	CHOICE( 9, ring_list_8x16,                      ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=256 LEAST=64 BESIDE=1") \
+	CHOICE(10, ring_16x16_segments6,                ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=6") \
+	CHOICE(11, warpgroup_128x64_segments_rule11,    warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE(12, warpgroup_128x64_segments2,          warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=2")
 
 #define ATTUNE_H200_E4M3_SAYS(id, name, kernel, tunables) h200_e4m3_##name = id,
 enum attune_h200_e4m3_says {
@@ -83,39 +78,7 @@ enum attune_h200_e4m3_says {
 	h200_e4m3_defaults = -1, h200_e4m3_serial = -1, h200_e4m3_streams = -3
 };
 
-/*       choice, head size, slots, start in keys; path, split, segments, merge in fs */
-#define ATTUNE_H200_E4M3_SEGMENTS(SEGMENTS) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps4_stages2_combine0,          256,  1,   0,  2284000, 2574000000, 253600000,       0) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps4_stages2_combine0,          128,  2,   0,  4285000, 2529000000,  97500000,  422400) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps4_stages2_combine0,           64,  4,  64, 12680000, 2546000000,         0,  355300) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps4_stages2_combine1,          256,  2,   0,  7607000, 4463000000, 138200000, 1118000) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps4_stages2_combine1,          128,  3, 512,  5525000,  327100000,  48360000,  574700) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps4_stages2_combine1,           64,  3,   0,  6029000,  196800000, 104700000,  234300) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps4_stages3_kv_hint0,          128,  4,   0,  4110000,  998300000,         0,     862) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps4_stages3_kv_hint3_combine0, 256,  1, 128,  4155000,  872500000, 573900000,  752400) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps4_stages3_kv_hint3_combine0, 128,  2, 128,  3126000, 2412000000,  73020000,  152100) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps4_stages3_kv_hint3_combine0,  64,  3,  64,  3349000, 3774000000, 114700000,   58750) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps4_stages3_kv_hint3_combine2, 256,  1, 512,  6537000, 4549000000,  20030000,       0) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps4_stages3_kv_hint3_combine2, 128,  2,  32,  4953000, 2332000000,   1990000,  509300) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps4_stages3_kv_hint3_combine2,  64,  4, 256,  4142000, 2311000000,   2762000,  145900) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps8_combine1,                  256,  1, 128,  5945000,          0, 403100000,       0) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps8_combine1,                  128,  1, 128,  3188000,  226000000,  35500000,  614600) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps8_combine1,                   64,  2,   0,  3333000,  346400000,  56450000,  413600) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps8_combine2,                  256,  1, 512,  5480000, 5074000000,  16380000,  112500) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps8_combine2,                  128,  1, 128,  3061000,          0,  17500000,  364600) \
-	SEGMENTS(h200_e4m3_ring_8x16_warps8_combine2,                   64,  2, 256,  2636000, 2454000000,  35500000,  264800) \
-	SEGMENTS(h200_e4m3_ring_8x32,                                  256,  1, 256,  8498000, 4407000000,         0, 1168000) \
-	SEGMENTS(h200_e4m3_ring_8x32,                                  128,  1,  64,  3553000,          0,         0,  683700) \
-	SEGMENTS(h200_e4m3_ring_8x32,                                   64,  4, 512,  2012000, 2429000000,         0,   77050) \
-	SEGMENTS(h200_e4m3_ring_16x16_warps2,                          256,  3,   0, 23210000, 5384000000,         0, 2137000) \
-	SEGMENTS(h200_e4m3_ring_16x16_warps2,                          128,  4, 256, 15530000,  182700000,  94050000,  253100) \
-	SEGMENTS(h200_e4m3_ring_16x16_warps2,                           64,  4,   0, 14330000,          0, 166500000,       0) \
-	SEGMENTS(h200_e4m3_ring_16x16_warps8_combine1,                 256,  1, 256, 10480000, 1501000000, 392400000,  498000) \
-	SEGMENTS(h200_e4m3_ring_16x16_warps8_combine1,                 128,  1, 512,  6260000,          0, 100000000,  538500) \
-	SEGMENTS(h200_e4m3_ring_16x16_warps8_combine1,                  64,  2,   0,  3994000,   73950000,  53370000,  746400) \
-	SEGMENTS(h200_e4m3_ring_16x16_warps8_combine2,                 256,  1, 512,  9547000, 4977000000,  17500000,  849800) \
-	SEGMENTS(h200_e4m3_ring_16x16_warps8_combine2,                 128,  1, 512,  6539000, 2658000000,  17500000,  877600) \
-	SEGMENTS(h200_e4m3_ring_16x16_warps8_combine2,                  64,  2, 256,  3746000, 1998000000,  17500000,  736900)
+#define ATTUNE_H200_E4M3_SEGMENTS(SEGMENTS)
 
 ATTUNE_SELECT int attune_h200_e4m3_prefill(const struct attune_features *f)
 {
@@ -134,107 +97,33 @@ ATTUNE_SELECT int attune_h200_e4m3_prefill(const struct attune_features *f)
 
 ATTUNE_SELECT int attune_h200_e4m3_decode(const struct attune_features *f)
 {
-	if (f->head_size <= 64) {
-		if (f->max_query > 1) return h200_e4m3_ring_16x16_warps8_combine1; /* no scenario: by estimate */
-		if (f->num_seqs <= 44) {
-			if (f->window <= 262144) {
-				if (f->num_seqs <= 12) return h200_e4m3_ring_8x32; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps8_combine1, 1.025; few; guarded */
-				return h200_e4m3_ring_8x16_warps4_stages2_combine0; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages3_kv_hint3_combine0, 1.016; few */
-			}
-			if (f->max_seq <= 10240) return h200_e4m3_ring_8x16_warps8_combine1; /* 3 scenarios, 1.010, p95 1.030; next ring_8x16_warps4_stages2_combine1, 1.074 */
-			return h200_e4m3_ring_8x16_warps4_stages2_combine0; /* no scenario: by estimate */
-		}
-		if (f->max_seq <= 2816) return h200_e4m3_ring_8x16_warps4_stages2_combine1; /* 1 scenario, 1.030, p95 1.030; next ring_8x16_warps4_stages2_combine0, 1.000; few */
-		return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine0, 1.030; few; guarded */
-	}
 	if (f->head_size <= 128) {
-		if (f->blocks_per_unit <= 15) {
-			if (f->heads_x_seqs <= 32) {
-				if (f->max_seq <= 8192) {
-					if (f->kv_tokens <= 704) return h200_e4m3_ring_8x16_warps4_stages2_combine1; /* 1 scenario, 1.015, p95 1.015; next ring_8x16_warps8_combine1, 1.087; few */
-					return h200_e4m3_ring_8x16_warps8_combine1; /* 12 scenarios, 1.013, p95 1.079; next ring_8x16_warps4_stages2_combine1, 1.109 */
-				}
-				if (f->kv_kib <= 49152) {
-					if (f->row_blocks <= 1) return h200_e4m3_ring_8x16_warps8_combine2; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3_kv_hint3_combine2, 1.116; guarded */
-					return h200_e4m3_ring_8x16_warps8_combine1; /* no scenario: by estimate */
-				}
-				if (f->rows <= 8) return h200_e4m3_ring_8x16_warps4_stages3_kv_hint3_combine2; /* 2 scenarios, 1.013, p95 1.025; next ring_8x16_warps8_combine2, 1.031; few; guarded */
-				return h200_e4m3_ring_16x16_warps8_combine2; /* no scenario: by estimate */
+		if (f->heads_x_seqs <= 192) {
+			if (f->heads_x_seqs <= 24) {
+				if (f->max_seq <= 8192) return h200_e4m3_ring_8x16_warps8_combine1_segments8; /* 12 scenarios, 1.015, p95 1.098; next ring_8x16_warps8_combine2, 1.139; guarded */
+				return h200_e4m3_ring_8x16_warps8_combine2; /* 4 scenarios, 1.006, p95 1.023; next ring_8x16_warps8_combine1_segments8, 2.209; guarded */
 			}
-			if (f->rows <= 8) {
-				if (f->mean_seq <= 3072) {
-					if (f->heads_x_seqs <= 72) return h200_e4m3_ring_8x16_warps8_combine1; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.019; few */
-					if (f->row_blocks <= 8) return h200_e4m3_ring_8x16_warps4_stages2_combine1; /* 1 scenario, 1.027, p95 1.027; next ring_16x16_warps2, 1.116; few */
-					return h200_e4m3_ring_8x16_warps8_combine1; /* 2 scenarios, 1.000, p95 1.000; next ring_8x32, 1.026; few */
-				}
-				if (f->max_seq <= 32768) return h200_e4m3_ring_8x16_warps4_stages2_combine1; /* 3 scenarios, 1.004, p95 1.011; next ring_8x16_warps8_combine1, 1.003 */
-				return h200_e4m3_ring_8x16_warps4_stages3_kv_hint0; /* no scenario: by estimate */
+			if (f->heads_x_seqs <= 64) {
+				if (f->rows <= 8) return h200_e4m3_ring_8x16_warps8_combine1_segments4; /* 9 scenarios, 1.054, p95 1.270; next ring_8x16_warps8_combine2, 1.077; guarded */
+				return h200_e4m3_ring_16x16_segments6; /* 3 scenarios, 1.028, p95 1.072; next ring_8x16_warps8_combine2, 1.125; guarded */
 			}
-			if (f->kv_tokens > 114688) return h200_e4m3_ring_16x16_warps8_combine1; /* 3 scenarios, 1.009, p95 1.020; next ring_16x16_warps8_combine2, 1.063 */
-			if (f->kv_kib > 40960) return h200_e4m3_ring_16x16_warps2; /* no scenario: by estimate */
-			if (f->heads_x_seqs <= 64) return h200_e4m3_ring_8x16_warps8_combine1; /* no scenario: by estimate */
-			return h200_e4m3_ring_8x16_warps4_stages2_combine1; /* no scenario: by estimate */
+			if (f->work <= 32) return h200_e4m3_ring_8x16_warps4_stages2; /* 8 scenarios, 1.035, p95 1.117; next ring_8x16_warps8_combine2, 1.061; guarded */
+			if (f->max_seq <= 8192) return h200_e4m3_ring_16x16_segments2; /* 4 scenarios, 1.023, p95 1.026; next ring_16x16_segments6, 1.203; guarded */
+			return h200_e4m3_ring_8x16_warps8_combine1_segments8; /* 2 scenarios, 1.012, p95 1.024; next ring_8x16_warps8_combine2, 1.167; few */
 		}
-		if (f->rows <= 8) {
-			if (f->kv_kib <= 106496) {
-				if (f->blocks_per_unit <= 24) {
-					if (f->blocks_per_unit <= 16) return h200_e4m3_ring_8x16_warps8_combine1; /* 5 scenarios, 1.005, p95 1.024; next ring_8x16_warps8_combine2, 1.019 */
-					return h200_e4m3_ring_8x16_warps4_stages2_combine1; /* no scenario: by estimate */
-				}
-				if (f->heads_x_seqs <= 256) return h200_e4m3_ring_8x16_warps4_stages3_kv_hint3_combine0; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine0, 1.011 */
-				return h200_e4m3_ring_8x16_warps4_stages2_combine1; /* no scenario: by estimate */
-			}
-			if (f->max_seq <= 7680) {
-				if (f->heads_x_seqs <= 240) {
-					if (f->heads_x_seqs <= 192) return h200_e4m3_ring_8x16_warps4_stages2_combine1; /* 3 scenarios, 1.000, p95 1.000; next ring_16x16_warps2, 1.062 */
-					return h200_e4m3_ring_8x16_warps4_stages3_kv_hint3_combine0; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine0, 1.000; few */
-				}
-				if (f->blocks_per_unit <= 32) return h200_e4m3_ring_8x16_warps8_combine1; /* no scenario: by estimate */
-				return h200_e4m3_ring_8x16_warps4_stages2_combine1; /* 12 scenarios, 1.030, p95 1.030; next ring_8x16_warps4_stages3_kv_hint3_combine0, 1.032 */
-			}
-			if (f->max_seq <= 8192) return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3_kv_hint3_combine0, 1.019; few; guarded */
-			if (f->skew <= 32) return h200_e4m3_ring_8x16_warps4_stages2_combine1; /* no scenario: by estimate */
-			return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3_kv_hint3_combine0, 1.086; few; guarded */
-		}
-		if (f->kv_kib <= 212992) {
-			if (f->row_blocks <= 40) {
-				if (f->heads_x_seqs <= 52) return h200_e4m3_ring_8x16_warps8_combine1; /* no scenario: by estimate */
-				return h200_e4m3_ring_16x16_warps2; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.030; few */
-			}
-			if (f->max_seq <= 12288) return h200_e4m3_ring_8x16_warps4_stages2_combine1; /* 1 scenario, 1.030, p95 1.030; next ring_8x16_warps4_stages2_combine0, 1.016; few */
-			return h200_e4m3_ring_8x16_warps4_stages3_kv_hint3_combine0; /* no scenario: by estimate */
-		}
-		if (f->rows <= 16) return h200_e4m3_ring_16x16_warps2; /* 1 scenario, 1.000, p95 1.000; next ring_16x16_warps8_combine1, 1.274; few */
-		return h200_e4m3_ring_8x16_warps4_stages2_combine1; /* no scenario: by estimate */
+		if (f->max_seq <= 8192) return h200_e4m3_ring_8x16_warps4_stages3; /* 24 scenarios, 1.035, p95 1.165; next ring_list_8x16, 1.115 */
+		return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 3.745; few; guarded */
 	}
-	if (f->rows <= 8) {
-		if (f->row_blocks <= 1) {
-			if (f->kv_tokens > 8192) return h200_e4m3_ring_8x16_warps8_combine2; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages3_kv_hint3_combine2, 1.000; few; guarded */
-			if (f->max_seq <= 3328) return h200_e4m3_ring_8x16_warps4_stages2_combine1; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps8_combine1, 1.000; few */
-			return h200_e4m3_ring_16x16_warps8_combine2; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps8_combine2, 1.039; few; guarded */
-		}
-		if (f->max_seq <= 5632) {
-			if (f->heads_x_seqs <= 64) return h200_e4m3_ring_8x16_warps8_combine1; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.023; few; guarded */
-			if (f->heads_x_seqs <= 112) return h200_e4m3_ring_8x16_warps8_combine2; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.009; few; guarded */
-			return h200_e4m3_ring_8x16_warps4_stages2_combine1; /* 3 scenarios, 1.010, p95 1.030; next ring_8x16_warps4_stages2_combine0, 1.024 */
-		}
-		if (f->kv_kib <= 458752) return h200_e4m3_ring_8x16_warps4_stages2_combine1; /* 1 scenario, 1.046, p95 1.046; next ring_8x16_warps8_combine2, 1.085; few */
-		if (f->kv_tokens <= 1179648) return h200_e4m3_ring_16x16_warps2; /* no scenario: by estimate */
-		return h200_e4m3_ring_8x16_warps4_stages3_kv_hint3_combine0; /* 1 scenario, 1.000, p95 1.000; next ring_list_8x16, 1.019; few */
-	}
-	if (f->mean_seq <= 4096) {
-		if (f->kv_tokens <= 49152) return h200_e4m3_ring_8x16_warps4_stages2_combine1; /* no scenario: by estimate */
-		return h200_e4m3_ring_16x16_warps8_combine1; /* no scenario: by estimate */
-	}
-	if (f->kv_tokens > 294912) return h200_e4m3_ring_16x16_warps2; /* no scenario: by estimate */
-	if (f->blocks_per_unit <= 6) return h200_e4m3_ring_16x16_warps8_combine2; /* no scenario: by estimate */
-	return h200_e4m3_ring_16x16_warps8_combine1; /* no scenario: by estimate */
+	if (f->num_seqs <= 32) return h200_e4m3_ring_8x16_warps8_combine2; /* 5 scenarios, 1.092, p95 1.162; next ring_8x16_warps8_combine1_segments8, 1.643; guarded */
+	if (f->heads_x_seqs <= 256) return h200_e4m3_ring_8x16_warps4_stages2; /* 3 scenarios, 1.015, p95 1.028; next ring_8x16_warps4_stages3, 1.106; guarded */
+	return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.047, p95 1.077; next ring_8x16_warps4_stages3, 1.115; few; guarded */
 }
 
 ATTUNE_SELECT int attune_h200_e4m3_overlap(const struct attune_features *f)
 {
-	if (f->num_seqs <= 48) return h200_e4m3_streams; /* 6 scenarios, 1.000, p95 1.000 */
-	return h200_e4m3_serial; /* 4 scenarios, 1.000, p95 1.000; next streams, 1.061 */
+	if (f->group <= 4) return h200_e4m3_streams; /* 5 scenarios, 1.000, p95 1.000 */
+	if (f->num_seqs <= 48) return h200_e4m3_streams; /* 4 scenarios, 1.000, p95 1.000 */
+	return h200_e4m3_serial; /* 4 scenarios, 1.000, p95 1.000; next streams, 1.058 */
 }
 
 #endif

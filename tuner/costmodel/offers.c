@@ -82,16 +82,22 @@ static int list_cells(const struct offers *k, const struct offer *o, int head_si
 	return n;
 }
 
-/* The numbers of segments that are legal in a row; 0: none has a time. */
+/* The numbers of segments that are legal in a row, measured somewhere or not: the library chooses
+ * among these. 0: none has a time. */
 static int segments_of_row(const struct offers *k, const struct offer *o, int r,
 			   struct segment_row *out)
 {
 	const int s = k->m->scenario[r];
+	const struct measured *m = &k->d->v[s];
+	const struct space *space = o->choice.kernel->space;
+	struct config c = o->choice.config;
 	*out = (struct segment_row){ .f = &k->m->f[r], .least_us = INFINITY };
 	for (int i = 0; i < o->num_members; i++) {
-		if (o->member[i] < 0 || !data_legal(k->d, s, k->phase, o->member[i]))
+		c.v[space->formula_axis] = value_of_axis(o, i);
+		if (space->why_illegal(&c, &m->shape, &m->part[k->phase], &k->d->run.device))
 			continue;
-		const double us = data_part_time(k->d, s, k->phase, o->member[i]);
+		const double us =
+		    o->member[i] < 0 ? INFINITY : data_part_time(k->d, s, k->phase, o->member[i]);
 		out->segments[out->n] = value_of_axis(o, i);
 		out->us[out->n++] = us;
 		out->least_us = fmin(out->least_us, us);
