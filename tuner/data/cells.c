@@ -27,7 +27,7 @@ static int first_from(const struct data *d, int row, int key)
 	int lo = d->row[row], hi = d->row[row + 1];
 	while (lo < hi) {
 		const int mid = lo + (hi - lo) / 2;
-		if (d->key[mid] < key)
+		if (d->cell[mid].key < key)
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -39,8 +39,8 @@ static int first_from(const struct data *d, int row, int key)
 static struct cells take(const struct data *d, int *at, int end, int choice)
 {
 	struct cells c = { { NULL } };
-	for (; *at < end && d->key[*at] / NUM_PASSES == choice; (*at)++)
-		c.of[d->key[*at] % NUM_PASSES] = &d->cell[*at];
+	for (; *at < end && d->cell[*at].key / NUM_PASSES == choice; (*at)++)
+		c.of[d->cell[*at].key % NUM_PASSES] = &d->cell[*at];
 	return c;
 }
 
@@ -87,7 +87,7 @@ int choices_next(struct choice_iter *i)
 	int next = -1;
 	for (int k = 0; k < 2; k++)
 		if (i->at[k] < i->end[k]) {
-			const int choice = i->d->key[i->at[k]] / NUM_PASSES;
+			const int choice = i->d->cell[i->at[k]].key / NUM_PASSES;
 			next = next < 0 || choice < next ? choice : next;
 		}
 	i->choice = next;

@@ -23,7 +23,8 @@ enum { NUM_PHASES = 3 }; /* of enum phase */
 enum pass { PASS_A, PASS_B, NUM_PASSES };
 
 /* What the power sensor averaged over: unknown; a second of many races around a short burst; one
- * long race, in which all contenders take turns; this choice alone. See power_source.c. */
+ * long race, in which all contenders take turns; this choice alone. See power_of() in
+ * data_add.c. */
 enum power_of { POWER_UNKNOWN, POWER_AROUND, POWER_RACE, POWER_ALONE };
 
 struct cell {
@@ -31,6 +32,8 @@ struct cell {
 	double median_us, min_us, ci_us, gbps, tflops, joules;
 	double ratio; /* to the reference of its race; NaN: not known */
 	int race;     /* which race of its scenario and phase it was in */
+	/* private: NUM_PHASES * scenario + phase; NUM_PASSES * choice + pass; order of arrival */
+	int row, key, arrival;
 	enum outcome outcome : 8;
 	enum power_of power_of : 8; /* the power that joules are computed from */
 	unsigned censored : 1;      /* given up early: at least this slow */
@@ -48,6 +51,7 @@ struct measured {
 	int lost_best;
 	int is_translated; /* every cell is translated (transfer.c) */
 	double weight;
+	int session; /* the run of pass B that counts; -1: none (second_session.c) */
 	struct batch *batch;
 	struct part part[NUM_PHASES];
 	int has[NUM_PHASES];
@@ -94,7 +98,7 @@ struct data {
 	/* Plans of scenario s are plan[plan_at[s]] up to, without, plan[plan_at[s + 1]]. */
 	struct composed *plan;
 	int num_plans, *plan_at;
-	struct early_launch *early_launch; /* sorted by scenario and phase */
+	struct early_launch *early_launch;
 	int num_early;
 	int ignored; /* cells whose choice today's .def tables do not list */
 	int stale;   /* cells of older sources that no bridge carries to today's */
@@ -104,12 +108,11 @@ struct data {
 	/* The pass that times are read from. With PASS_B, which data_finish sets, a scenario that
 	 * has times of pass B uses these alone, and the others use those of pass A. */
 	enum pass pass;
-	/* private. Cells are sorted by scenario, phase, choice and pass. Row r is NUM_PHASES *
-	 * scenario + phase; its cells are cell[row[r]] up to, without, cell[row[r + 1]]. */
+	/* private. Cells are sorted by row and key. Those of row r are cell[row[r]] up to, without,
+	 * cell[row[r + 1]]. */
 	struct scaffold *scaffold;
 	struct cell *cell;
 	int num_cells, *row;
-	int *key;                /* [num_cells] NUM_PASSES * choice + pass */
 	double *shift;           /* [n] median of B / A over cells that have both; 1 */
 	signed char *again;      /* [n][NUM_PHASES] pass B has an ok result, so its times count */
 	struct fastest *fastest; /* see fastest.c */

@@ -31,33 +31,19 @@ struct early_part *early_parts(const struct data *d, int *n)
 	return v;
 }
 
-/* The first of that scenario and phase, or where it would be. */
-static int first_early(const struct data *d, int scenario, enum phase phase)
+static int is_of(const struct early_launch *p, int scenario, enum phase phase)
 {
-	int lo = 0, hi = d->num_early;
-	while (lo < hi) {
-		const int mid = lo + (hi - lo) / 2;
-		const struct early_launch *at = &d->early_launch[mid];
-		if (at->scenario < scenario || (at->scenario == scenario && at->phase < phase))
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
-static int is_early_of(const struct data *d, int i, int scenario, enum phase phase)
-{
-	return i < d->num_early && d->early_launch[i].scenario == scenario &&
-	       d->early_launch[i].phase == phase;
+	return p->scenario == scenario && p->phase == phase;
 }
 
 static const struct cell *cell_with(const struct data *d, const struct early_part *p, int value)
 {
-	const int first = first_early(d, p->scenario, p->phase);
-	for (int i = first; is_early_of(d, i, p->scenario, p->phase); i++)
-		if (d->early_launch[i].choice == p->choice && d->early_launch[i].value == value)
-			return &d->early_launch[i].cell;
+	for (int i = 0; i < d->num_early; i++) {
+		const struct early_launch *at = &d->early_launch[i];
+		if (is_of(at, p->scenario, p->phase) && at->choice == p->choice &&
+		    at->value == value)
+			return &at->cell;
+	}
 	return NULL;
 }
 
@@ -75,10 +61,10 @@ double early_ratio(const struct data *d, int scenario, enum phase phase, int val
 {
 	double logs = 0;
 	int n = 0;
-	for (int i = first_early(d, scenario, phase); is_early_of(d, i, scenario, phase); i++) {
+	for (int i = 0; i < d->num_early; i++) {
 		const struct early_launch *at = &d->early_launch[i];
 		const struct early_part p = { scenario, at->choice, phase };
-		if (at->value != (value ? value : at->value))
+		if (!is_of(at, scenario, phase) || (value && at->value != value))
 			continue;
 		const double ratio = early_part_ratio(d, &p, value);
 		if (isnan(ratio))

@@ -77,9 +77,9 @@ static void compare_races(struct data *d, int row, struct timed *v)
 	int n = 0;
 	for (int i = d->row[row]; i < d->row[row + 1]; i++) {
 		struct cell *cell = &d->cell[i];
-		if (d->key[i] % NUM_PASSES == PASS_A && cell->outcome == OUTCOME_OK &&
+		if (d->cell[i].key % NUM_PASSES == PASS_A && cell->outcome == OUTCOME_OK &&
 		    cell->ratio > 0)
-			v[n++] = (struct timed){ cell, d->key[i] / NUM_PASSES,
+			v[n++] = (struct timed){ cell, d->cell[i].key / NUM_PASSES,
 						 cell->median_us / cell->ratio };
 	}
 	if (n)

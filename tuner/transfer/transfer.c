@@ -148,7 +148,7 @@ static int find_failures(struct joining *j)
 		for (int i = d->row[r]; done && i < d->row[r + 1]; i++)
 			if (d->cell[i].outcome != OUTCOME_OK)
 				done =
-				    note_failure(j, &d->choice[d->key[i] / NUM_PASSES],
+				    note_failure(j, &d->choice[d->cell[i].key / NUM_PASSES],
 						 &d->v[r / NUM_PHASES].shape, d->cell[i].outcome);
 	if (done && j->num_refused)
 		qsort(j->refused, (size_t)j->num_refused, sizeof *j->refused, by_text);
@@ -321,8 +321,8 @@ static int take_own(struct joining *j)
 	for (int r = 0; done && r < o->n * NUM_PHASES; r++)
 		for (int i = o->row[r]; done && i < o->row[r + 1]; i++)
 			done = data_put_cell(j->d, j->own_at[r / NUM_PHASES], r % NUM_PHASES,
-					     j->own_choice[o->key[i] / NUM_PASSES],
-					     (enum pass)(o->key[i] % NUM_PASSES), &o->cell[i]);
+					     j->own_choice[o->cell[i].key / NUM_PASSES],
+					     (enum pass)(o->cell[i].key % NUM_PASSES), &o->cell[i]);
 	for (int i = 0; done && i < o->num_plans; i++) {
 		struct composed c = o->plan[i];
 		c.scenario = j->own_at[c.scenario];
