@@ -61,9 +61,6 @@ extern const double cliff_limit; /* a crossing above it is flagged */
 int cliffs_find(const struct data *, const struct forest *, struct cliff **out, int *n);
 void cliffs_print(const struct data *, const struct cliff *, int n, enum format);
 
-/* learning_curve.c: held-out slowdown of trees with other limits, learned in memory. */
-int curve_print(const struct data *, enum format); /* 0 + complain */
-
 /* trace_eval.c: the attention time of a simulated trace under each policy. */
 struct trace_options {
 	const char *path, *model;
