@@ -126,8 +126,6 @@ static int judge(const struct data *d, const struct forest *f, struct report *r)
 
 /* ---- the rest of the report ---------------------------------------------------------------- */
 struct extras {
-	struct overlaps overlaps[2]; /* training scenarios, held-out scenarios */
-	struct earliness early[2];
 	int thresholds, cliffs;
 	double steepest;
 };
@@ -135,9 +133,8 @@ struct extras {
 static int gather(struct extras *x, const struct data *d, const struct forest *f)
 {
 	struct cliff *cliff = NULL;
-	count_overlaps(d, f, x->overlaps);
 	x->steepest = 1;
-	if (!count_early(d, f, x->early) || !cliffs_find(d, f, &cliff, &x->thresholds))
+	if (!cliffs_find(d, f, &cliff, &x->thresholds))
 		return 0;
 	for (int i = 0; i < x->thresholds; i++) {
 		x->cliffs += cliff[i].crossing > cliff_limit;
@@ -188,8 +185,6 @@ static void json_extras(struct json_out *o, const struct data *d, const struct e
 	out_integer(o, "flagged", x->cliffs);
 	out_number(o, "worst", x->steepest, 5);
 	out_end(o);
-	overlaps_json(o, x->overlaps);
-	early_json(o, x->early);
 }
 
 static int print_json(struct table *scores, const struct data *d, const struct forest *f,
@@ -215,8 +210,6 @@ static void print_heading(const struct data *d, const struct forest *f, const st
 	       "A/A pairs); %d of %d thresholds cost more than %.0f %% to cross\n",
 	       100 * n->floor[0], 100 * n->floor[1], 100 * n->floor[2], n->pairs[0], n->pairs[1],
 	       n->pairs[2], x->cliffs, x->thresholds, 100 * (cliff_limit - 1));
-	overlaps_print(x->overlaps);
-	early_print(x->early);
 }
 
 static int choose_splits(const struct data *d, const char *asked, struct report *r)

@@ -82,31 +82,6 @@ int trace_print(const struct data *, const struct data *ours, const struct fores
 int trace_steps(const struct trace_options *, int limit,
 		int (*each)(void *, int step, const attune_batch *), void *arg, int *all);
 
-/* overlap_score.c: what the overlap decision picks for mixed scenarios, and its gain. */
-struct overlaps {
-	int mixed, serial, streams, split, fused; /* scenarios */
-	int unknown;                              /* the picked overlap has no time there */
-	double geomean, worst; /* time of overlaps / of the fastest serial plan */
-	struct {
-		int n, above; /* scenarios with a time; those above 1.02 */
-		double geomean, worst;
-	} own; /* time of overlaps / of the header's own serial plan */
-};
-void count_overlaps(const struct data *, const struct forest *, struct overlaps out[2]);
-void overlaps_json(struct json_out *, const struct overlaps v[2]);
-void overlaps_print(const struct overlaps v[2]);
-
-/* early_score.c: time of early launches / of launches in turn, by the tree and by fixed values. */
-struct earliness {
-	int n;                                       /* parts with times of all values */
-	double tree, always[MOST_EARLY + 1], oracle; /* geometric means */
-	double worst;                                /* by the tree */
-};
-/* Training scenarios, then held-out scenarios. 0 without memory. */
-int count_early(const struct data *, const struct forest *, struct earliness out[2]);
-void early_json(struct json_out *, const struct earliness v[2]);
-void early_print(const struct earliness v[2]);
-
 /* held_out_table.c: slowdown of rules on held-out scenarios. */
 enum rules_compared { INSTALLED, BEFORE, DEFAULTS, NUM_CONTENDERS };
 
