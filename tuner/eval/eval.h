@@ -1,4 +1,4 @@
-/* eval.h - scores of rules: slowdown, overlaps, thresholds, traces. By file. */
+/* eval.h - scores of rules: slowdown, traces. By file. */
 #ifndef TUNER_EVAL_EVAL_H
 #define TUNER_EVAL_EVAL_H
 
@@ -7,12 +7,9 @@
 #include "kernels/select/selector.h"
 #include "tuner/policy/policy.h"
 
-struct cell;
 struct data;
 struct forest;
 struct pick;
-struct tree;
-struct with_time;
 
 /* ---- rules.c: which rules are judged ------------------------------------------------- */
 /* header: "committed", NULL, "induced" or a file. with: plug-ins of the data, whose trees are learned
@@ -39,27 +36,6 @@ int score_picks(const struct data *, const struct pick *, const char *split, str
 /* Scores a policy; 0 also if the policy does not exist here. */
 int score_policy(const struct data *, enum policy, const struct forest *, const char *split,
 		 struct score *);
-
-struct json_out;
-
-/* cliffs.c: the cost of crossing a threshold of a tree. It is estimated from the training
- * scenarios that pass the node and lie nearest to the threshold on each side (several if they
- * share the value): each walks down the tree with the feature at the threshold and one above. */
-struct cliff {
-	enum decision decision;
-	int node, feature; /* of that decision's tree */
-	long long threshold;
-	char below[MAX_CHOICE_TEXT], above[MAX_CHOICE_TEXT]; /* the action on each side */
-	int scenario[2]; /* the first of those below and above; -1: none */
-	double ratio[2]; /* time of the action above / of the action below; NaN: unknown */
-	double crossing; /* 1 or more: slowdown of the slower action at the threshold, from both
-			     * ratios interpolated in the logarithm of the feature; NaN: unknown */
-};
-long long feature_value(const struct attune_features *, int feature);
-extern const double cliff_limit; /* a crossing above it is flagged */
-/* All thresholds with different actions on their sides, in tree order. 0: no memory. */
-int cliffs_find(const struct data *, const struct forest *, struct cliff **out, int *n);
-void cliffs_print(const struct data *, const struct cliff *, int n, enum format);
 
 /* trace_eval.c: the attention time of a simulated trace under each policy. */
 struct trace_options {
