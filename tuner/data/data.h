@@ -141,21 +141,19 @@ int data_finish(struct data *);
  * when the database cannot be read, mixes protocols or was made on an emulated device, which only
  * tests read (ATTUNE_EMULATED=1). Without rows of that GPU: no scenarios, and a complaint. */
 struct data *data_load(const char *db_path, const char *gpu);
-/* data_load() with the times of these plug-ins alone: "" none, NULL all that are loaded. */
-struct data *data_load_with(const char *db_path, const char *gpu, const char *with);
+/* Which rows count beside those of data_load(). */
+struct which_rows {
+	const char *with; /* plug-ins that take part: "" none, NULL all that are loaded */
+	int stale;        /* times of older sources */
+	/* Other cache layouts, and calls with LSE. No feature distinguishes these, so heuristics
+	 * and scores use strided caches without LSE only. */
+	int all;
+};
+struct data *data_load_as(const char *db_path, const char *gpu, struct which_rows);
 /* Makes each plug-in of --with known: loaded, else by its rows in the database. 0 + complain. */
 int plugins_known(const char *with, const char *db_path, const char *gpu);
 /* Whether times of that kernel take part; those of our own do. */
 int data_takes(const struct data *, const struct kernel *);
-/* With times of older sources. */
-struct data *data_load_stale(const char *db_path, const char *gpu);
-/* data_load() that also includes other cache layouts and calls with LSE. No feature distinguishes
- * these, so heuristics and scores use strided caches without LSE only. */
-struct data *data_load_all(const char *db_path, const char *gpu);
-/* The results of data_load() and data_load_all() from one reading; stale: with times of older
- * sources. 0 and neither on failure. */
-int data_load_both(const char *db_path, const char *gpu, int stale, struct data **,
-		   struct data **all);
 /* Sets data.hash, over all rows of the GPU in that database by today's or bridged sources. This
  * takes longer than loading does.
  * 0 + complain. */

@@ -201,7 +201,7 @@ static int evaluate(const struct data *d, const struct forest *f, const struct o
 static int answer(const struct data *d, const struct forest *f, const struct options *o)
 {
 	if (o->trace.path && o->with) {
-		struct data *ours = data_load_with(o->db, d->gpu, "");
+		struct data *ours = data_load_as(o->db, d->gpu, (struct which_rows){ .with = "" });
 		const int done = ours && trace_print(d, ours, f, &o->trace, o->format);
 		data_free(ours);
 		return done;
@@ -222,8 +222,9 @@ int cmd_eval(int argc, char **argv)
 		return EXIT_NO_DEVICE;
 	db_path_to_read(db, o.db, gpu);
 	o.db = db;
-	struct data *d =
-	    !o.with || plugins_known(o.with, o.db, gpu) ? data_load_with(o.db, gpu, o.with) : NULL;
+	struct data *d = !o.with || plugins_known(o.with, o.db, gpu)
+			     ? data_load_as(o.db, gpu, (struct which_rows){ .with = o.with })
+			     : NULL;
 	const int asks_right = d && split_known(d, o.split);
 	if (asks_right && !d->n)
 		code = EXIT_CHECK;
