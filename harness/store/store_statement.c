@@ -197,7 +197,8 @@ static const char *const queries[NUM_QUERIES] = {
 	[CELLS] = "SELECT " CELL_COLUMNS ", c.power_w, 1" CELL_TABLES CELL_ORDER,
 	[CELLS_READ] =
 	    "SELECT " CELL_COLUMNS ", " WATTS ", count(*) OVER (PARTITION BY m.race, " WATTS
-	    ") > 1" CELL_TABLES " LEFT JOIN reading AS g ON g.race = m.race AND g.variant = m.variant" CELL_ORDER,
+	    ") > 1" CELL_TABLES
+	    " LEFT JOIN reading AS g ON g.race = m.race AND g.variant = m.variant" CELL_ORDER,
 	[HAS_READINGS] = "SELECT EXISTS (SELECT 1 FROM reading)",
 	[NOISE] = "SELECT band, pairs, floor FROM noise WHERE device_id = ?1 AND protocol ="
 		  " (SELECT r.protocol FROM run r WHERE r.device = ?1 AND EXISTS"

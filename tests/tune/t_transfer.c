@@ -144,7 +144,8 @@ static void test_prefills_follow_decodes(void **state)
 		for (int r = s * NUM_PHASES + PHASE_PREFILL, i = d->row[r]; i < d->row[r + 1];
 		     i++) {
 			const struct part *p = &d->v[s].part[PHASE_PREFILL];
-			const double us = model_us(&slow, p, &d->choice[d->cell[i].key / NUM_PASSES]);
+			const double us =
+			    model_us(&slow, p, &d->choice[d->cell[i].key / NUM_PASSES]);
 			assert_true(d->cell[i].translated);
 			assert_true(fabs(log(d->cell[i].us / us / 1.5)) < 0.1);
 			prefills++;

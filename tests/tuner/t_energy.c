@@ -19,7 +19,8 @@ static struct data *race_by(const char *protocol)
 	m.power_w = NAN;
 	add(s, run, "9q1s4k", "qblock", 0, m);
 	store_close(s);
-	struct data *d = data_load_as(in_folder("energy.sqlite"), "h200", (struct which_rows){ .stale = 1 });
+	struct data *d =
+	    data_load_as(in_folder("energy.sqlite"), "h200", (struct which_rows){ .stale = 1 });
 	assert_non_null(d);
 	assert_int_equal(d->n, 2);
 	return d;

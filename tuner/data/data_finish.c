@@ -50,7 +50,7 @@ static int *sort_ranked(struct data *d, void *v, int n, size_t size,
 static int by_place(const void *pa, const void *pb)
 {
 	const struct cell *a = pa, *b = pb;
-	return a->row != b->row ? a->row - b->row
+	return a->row != b->row   ? a->row - b->row
 	       : a->key != b->key ? a->key - b->key
 				  : a->arrival - b->arrival;
 }

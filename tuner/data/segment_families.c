@@ -119,7 +119,8 @@ static void count_scenarios(const struct data *d, int *scenarios, int *seen)
 	for (int r = 0; r < d->n * NUM_PHASES; r++)
 		for (int i = d->row[r]; i < d->row[r + 1]; i++) {
 			const int choice = d->cell[i].key / NUM_PASSES, f = d->family_of[choice];
-			if (f < 0 || d->value[choice] < 0 || d->cell[i].key % NUM_PASSES != PASS_A ||
+			if (f < 0 || d->value[choice] < 0 ||
+			    d->cell[i].key % NUM_PASSES != PASS_A ||
 			    d->cell[i].outcome != OUTCOME_OK || seen[f] == r / NUM_PHASES)
 				continue;
 			seen[f] = r / NUM_PHASES;

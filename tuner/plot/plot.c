@@ -135,7 +135,8 @@ static int source_load(struct source *s, const char *db, int has_peers, const st
 		return 0;
 	s->own = data_load_as(db, o->gpu, (struct which_rows){ .stale = o->stale });
 	if (s->own && s->own->n + s->own->stale + s->own->noisy) /* else it has complained */
-		s->all = data_load_as(db, o->gpu, (struct which_rows){ .stale = o->stale, .all = 1 });
+		s->all =
+		    data_load_as(db, o->gpu, (struct which_rows){ .stale = o->stale, .all = 1 });
 	if (!s->all)
 		return 0;
 	struct plotted p = { .data = s->own, .all = s->all, .forest = forest, .peers = &s->peers };

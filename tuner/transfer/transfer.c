@@ -98,8 +98,7 @@ static int put_scenarios(struct joining *j)
 		j->prior_at[s] = -1;
 		if (!is_learned_from(j, s))
 			continue;
-		j->prior_at[s] =
-		    j->same[s] >= 0 ? j->same[s] : put_scenario(j->d, &j->prior->v[s]);
+		j->prior_at[s] = j->same[s] >= 0 ? j->same[s] : put_scenario(j->d, &j->prior->v[s]);
 		if (j->prior_at[s] < 0)
 			return 0;
 	}
@@ -396,9 +395,8 @@ struct data *data_transfer(const struct data *own, const struct data *prior)
 	if (done) {
 		find_same(&j);
 		j.translation = translation_new(own, prior, j.same);
-		done = j.translation && find_failures(&j) && put_scenarios(&j) &&
-		       put_choices(&j) && take_own(&j) && take_prior(&j) &&
-		       data_finish_again(j.d);
+		done = j.translation && find_failures(&j) && put_scenarios(&j) && put_choices(&j) &&
+		       take_own(&j) && take_prior(&j) && data_finish_again(j.d);
 	}
 	if (done) {
 		copy_facts(j.d, own, prior);

@@ -194,8 +194,8 @@ struct translation *translation_new(const struct data *own, const struct data *p
 	t->kernel = malloc(sizeof *t->kernel * ((size_t)prior->num_choices + 1));
 	t->num_kernels = t->kernel ? number_kernels(prior, t->kernel) : 0;
 	t->num_kernels = t->num_kernels < PLAN_KERNELS ? PLAN_KERNELS : t->num_kernels;
-	t->mean = calloc((size_t)prior->n * NUM_FIELDS + 1,
-			 sizeof *t->mean * (size_t)t->num_kernels);
+	t->mean =
+	    calloc((size_t)prior->n * NUM_FIELDS + 1, sizeof *t->mean * (size_t)t->num_kernels);
 	t->usual_of_kernel = calloc((size_t)t->num_kernels * NUM_FIELDS, sizeof(double));
 	t->of_kernel = calloc((size_t)t->num_kernels, sizeof *t->of_kernel);
 	t->weight = calloc((size_t)t->num_kernels, sizeof *t->weight);
