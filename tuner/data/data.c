@@ -216,13 +216,6 @@ void scaffold_free(struct data *d)
 	d->scaffold = NULL;
 }
 
-static void found_free(struct found *f)
-{
-	if (f && f->v)
-		f->free(f->v);
-	free(f);
-}
-
 void data_free(struct data *d)
 {
 	if (!d)
@@ -248,7 +241,6 @@ void data_free(struct data *d)
 	free(d->shift);
 	free(d->again);
 	free(d->fastest);
-	found_free(d->basics);
 	free(d->notes);
 	free(d->family);
 	free(d->family_of);

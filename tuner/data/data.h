@@ -69,12 +69,6 @@ struct composed {
 enum { NOISE_FLOOR = 5000 }; /* micro-nats, 0.5 %: smaller differences count as none */
 enum { NOISE_BANDS = 3 };    /* of a time: below 20 us, below 200 us, above */
 
-/* Something that a user of the data computes once and keeps with them. */
-struct found {
-	void *v;
-	void (*free)(void *); /* frees v */
-};
-
 /* A part run by a choice that begins early, or by the same choice in turn (after its predecessor);
  * both in one race. These are the rows of pass E, from `attune sweep --early`. */
 struct early_launch {
@@ -121,7 +115,6 @@ struct data {
 	int *family_of;     /* [num_columns], -1: none */
 	signed char *value; /* [num_columns] its number among the family's members, -1: none */
 	signed char *means; /* [n][NUM_PHASES][num_columns - num_choices] see segment_families.c */
-	struct found *basics; /* matrices that baselines learn from (baseline_matrices.c) */
 	char *notes;          /* lines for the comment of a header, or NULL; freed with the data */
 };
 

@@ -155,8 +155,7 @@ static int data_order(struct data *d)
 /* ---- the steps ---------------------------------------------------------------------- */
 static int derive(struct data *d)
 {
-	d->basics = calloc(1, sizeof *d->basics);
-	const int done = d->basics && passes_compare(d) && fastest_find(d);
+	const int done = passes_compare(d) && fastest_find(d);
 	d->pass = PASS_B;
 	return done;
 }

@@ -25,62 +25,17 @@ struct chooser {
 	const struct data *d;
 	enum policy policy;
 	const struct forest *forest;
-	struct choice fixed[2]; /* for the prefill and the decode part */
-	enum baseline_way way;
 	struct learned *learned;
 };
-
-static void make_fixed(const struct chooser *c, const struct measured *m, struct decided *out)
-{
-	*out = (struct decided){ .join = 1 };
-	for (int p = 0; p < 2; p++) {
-		const enum phase phase = decision_phase((enum decision)p);
-		if (m->has[phase])
-			decided_or_default(c->d, m, phase, &c->fixed[p],
-					   p ? &out->decode : &out->prefill);
-	}
-	decided_in_way(c->d, m, c->way, out);
-}
-
-/* Finds the choice of each phase, then the way, that are best over all training scenarios. */
-static int learn_fixed(struct chooser *c)
-{
-	struct pick *picks = calloc((size_t)c->d->n + 1, sizeof *picks);
-	struct matrix *m = NULL;
-	long long sum[NUM_BASELINE_WAYS] = { 0 };
-	c->way = BASELINE_SERIAL;
-	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
-		const struct basics *b = basics_of(c->d, (enum decision)t);
-		c->fixed[t].kernel = NULL;
-		if (b && b->fixed >= 0)
-			c->fixed[t] = c->d->choice[b->fixed];
-	}
-	for (int s = 0; picks && s < c->d->n; s++) {
-		struct decided made;
-		make_fixed(c, &c->d->v[s], &made);
-		decided_pick(c->d, &made, &picks[s]);
-	}
-	m = picks ? matrix_ways(c->d, picks) : NULL;
-	const int done = m != NULL;
-	for (int r = 0; m && r < m->rows; r++)
-		for (int w = 0; w < m->cols; w++)
-			sum[w] += matrix_at(m, r, w);
-	for (int w = 0; m && m->rows && w < m->cols; w++)
-		if (sum[w] < sum[c->way])
-			c->way = (enum baseline_way)w;
-	free(picks);
-	matrix_free(m);
-	return done;
-}
 
 static int learn(struct chooser *c)
 {
 	const int gpu = c->d->run.device.backend != BACKEND_CPU;
 	switch (c->policy) {
 	case POLICY_TREE: return c->forest != NULL;
-	case POLICY_BEST_FIXED: return learn_fixed(c);
 	case POLICY_VLLM_RULE:
 	case POLICY_AITER_RULE: return gpu;
+	case POLICY_BEST_FIXED:
 	case POLICY_NEAREST:
 	case POLICY_GREEDY:
 	case POLICY_LABEL: c->learned = learned_new(c->d, c->policy); return c->learned != NULL;
@@ -126,9 +81,9 @@ void chooser_make(const struct chooser *c, const struct measured *m, int scenari
 	*out = (struct decided){ .join = 1 };
 	switch (c->policy) {
 	case POLICY_TREE: forest_make(c->d, c->forest, m, out); break;
-	case POLICY_BEST_FIXED: make_fixed(c, m, out); break;
 	case POLICY_VLLM_RULE: vllm_rule(c->d, m, scenario, out); break;
 	case POLICY_AITER_RULE: aiter_rule(c->d, m, scenario, out); break;
+	case POLICY_BEST_FIXED:
 	case POLICY_NEAREST:
 	case POLICY_GREEDY:
 	case POLICY_LABEL: learned_make(c->learned, m, out); break;

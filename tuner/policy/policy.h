@@ -64,18 +64,6 @@ struct cart {
 };
 int cart_grow(struct tree *, const struct matrix *, const struct cart *); /* 0: no memory */
 
-/* baseline_matrices.c: matrices that several baselines learn from. */
-struct basics {
-	int known; /* private: the rest is set */
-	int fixed; /* the concrete choice of least total cost; -1: none */
-	struct matrix
-	    *winners;       /* columns that are some row's fastest; NULL: nothing was measured */
-	struct matrix *few; /* of its rows: columns that leave each row a good one */
-	int *winner;        /* [rows] the fastest choice of each */
-};
-/* Computed at the first call; NULL without memory. */
-const struct basics *basics_of(const struct data *, enum decision);
-
 /* baseline_overlap.c: how a baseline runs mixed batches. */
 enum baseline_way {
 	BASELINE_WHOLE,   /* one launch by the prefill choice */
@@ -89,7 +77,7 @@ struct matrix *matrix_ways(const struct data *, const struct pick *picks);
 void decided_in_way(const struct data *, const struct measured *, enum baseline_way,
 		    struct decided *);
 
-/* baseline_trees.c: the baselines that learn: nearest neighbour, greedy tree, label tree. */
+/* baselines.c: the baselines that learn. */
 struct learned;
 struct learned *learned_new(const struct data *, enum policy);
 void learned_make(const struct learned *, const struct measured *, struct decided *out);

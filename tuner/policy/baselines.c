@@ -1,0 +1,191 @@
+/* baselines.c - the baselines that learn, on the same training scenarios as our trees:
+ *
+ *   best_fixed         the concrete choice of least total cost for each part, and one way for all
+ *                      mixed batches
+ *   nearest_neighbour  the best choice of the nearest training scenario by part_distance()
+ *                      (MIOpen's and Helion's fallback)
+ *   greedy_tree        cost-sensitive CART without look-ahead, over the same portfolio of
+ *                      choices and with as many leaves as a tree may have
+ *   label_tree         CART by entropy on each scenario's fastest choice, depth 6
+ *                      (AutoHeuristic, Helion)
+ *
+ * Each learns all three decisions. An illegal choice is replaced by the library's default, as in the
+ * library. */
+#include "policy.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include "tuner/tree/tree.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { LABEL_DEPTH = 6, LABEL_LEAVES = 64 };
+
+/* One decision. m: its costs, with the columns to choose from; NULL: nothing was measured. tree: no
+ * nodes: none, or the nearest neighbour. */
+struct lesson {
+	struct matrix *m;
+	struct tree tree;
+};
+
+struct learned {
+	const struct data *d;
+	enum policy policy;
+	struct lesson part[2]; /* prefill, decode */
+	struct lesson ways;    /* mixed batches, with the choices learned for the parts */
+};
+
+/* ---- from one decision's costs ------------------------------------------------------ */
+/* The column of least cost; ties to `first`, then to the lower. */
+static int row_winner(const struct matrix *m, int row, int first)
+{
+	const int32_t *cost = &m->cost[(size_t)row * (size_t)m->cols];
+	int best = first;
+	for (int c = 0; c < m->cols; c++)
+		if (cost[c] < cost[best])
+			best = c;
+	return best;
+}
+
+static int nearest_row(const struct matrix *m, const struct attune_features *f)
+{
+	double least = INFINITY;
+	int best = 0;
+	for (int r = 0; r < m->rows; r++) {
+		const double far = part_distance(&m->f[r], f, least);
+		if (far < least)
+			best = r, least = far;
+	}
+	return best;
+}
+
+/* The column of the concrete choice of least total cost, ties to the lower; -1: none. A formula is
+ * not a fixed choice. */
+static int cheapest_column(const struct data *d, const struct matrix *m)
+{
+	long long least = 0;
+	int best = -1;
+	for (int c = 0; c < m->cols; c++) {
+		const struct choice *k = &d->choice[m->choice[c]];
+		long long sum = 0;
+		for (int r = 0; r < m->rows; r++)
+			sum += matrix_at(m, r, c);
+		if (config_is_formula(&k->config, k->kernel->space) || (best >= 0 && sum >= least))
+			continue;
+		best = c, least = sum;
+	}
+	return best;
+}
+
+/* Drops the columns that are the fastest of no row. */
+static int keep_winners(struct matrix *m)
+{
+	int *to = calloc((size_t)m->cols + 1, sizeof *to), kept = 0;
+	for (int r = 0; to && r < m->rows; r++)
+		to[row_winner(m, r, 0)] = 1;
+	for (int c = 0; to && c < m->cols; c++)
+		to[c] = to[c] ? kept++ : -1;
+	const int done = to && matrix_keep(m, to, kept);
+	free(to);
+	return done;
+}
+
+static int grow(struct lesson *l, enum policy policy)
+{
+	const struct cart how[NUM_POLICIES] = {
+		[POLICY_BEST_FIXED] = { CART_COST, 1, 0 },
+		[POLICY_GREEDY] = { CART_COST, default_limits.leaves, 30 },
+		[POLICY_LABEL] = { CART_ENTROPY, LABEL_LEAVES, LABEL_DEPTH },
+	};
+	return policy == POLICY_NEAREST || cart_grow(&l->tree, l->m, &how[policy]);
+}
+
+static void lesson_free(struct lesson *l)
+{
+	tree_free(&l->tree);
+	matrix_free(l->m);
+	*l = (struct lesson){ .m = NULL };
+}
+
+static int learn_part(struct lesson *l, const struct data *d, enum decision t, enum policy policy)
+{
+	const int is_fixed = policy == POLICY_BEST_FIXED;
+	l->m = matrix_parts(d, t);
+	if (!l->m)
+		return 0;
+	const int fixed = is_fixed ? cheapest_column(d, l->m) : -1;
+	if (!l->m->rows || !l->m->cols || (is_fixed && fixed < 0)) { /* nothing was measured */
+		lesson_free(l);
+		return 1;
+	}
+	if (is_fixed)
+		return tree_constant(&l->tree, fixed);
+	if (policy == POLICY_GREEDY && !matrix_portfolio(l->m, default_limits.variants, -1, NULL))
+		return 0;
+	if (policy == POLICY_LABEL && !keep_winners(l->m))
+		return 0;
+	return grow(l, policy);
+}
+
+/* What a batch with these features gets: the matrix's name of a column; `none` when nothing was
+ * learned. Of mixed batches that is also a column, which ties go to. */
+static int says(const struct lesson *l, const struct attune_features *f, int none)
+{
+	if (!l->m || !l->m->rows)
+		return none;
+	return l->m
+	    ->choice[l->tree.n ? l->tree.v[tree_leaf(&l->tree, f)].action
+			       : row_winner(l->m, nearest_row(l->m, f), none < 0 ? 0 : none)];
+}
+
+/* ---- all decisions ------------------------------------------------------------------ */
+struct learned *learned_new(const struct data *d, enum policy policy)
+{
+	struct learned *l = calloc(1, sizeof *l);
+	struct pick *picks = calloc((size_t)d->n + 1, sizeof *picks);
+	int done = l && picks;
+	if (done)
+		*l = (struct learned){ .d = d, .policy = policy };
+	for (int t = DECIDE_PREFILL; done && t <= DECIDE_DECODE; t++)
+		done = learn_part(&l->part[t], d, (enum decision)t, policy);
+	for (int s = 0; done && s < d->n; s++) {
+		struct decided made;
+		learned_make(l, &d->v[s], &made);
+		decided_pick(d, &made, &picks[s]);
+	}
+	if (done) {
+		l->ways.m = matrix_ways(d, picks);
+		done = l->ways.m && (!l->ways.m->rows || grow(&l->ways, policy));
+	}
+	free(picks);
+	if (done)
+		return l;
+	learned_free(l);
+	return NULL;
+}
+
+void learned_make(const struct learned *l, const struct measured *m, struct decided *out)
+{
+	*out = (struct decided){ .join = 1 };
+	for (int p = 0; p < 2; p++) {
+		const enum phase phase = decision_phase((enum decision)p);
+		const int choice = m->has[phase] ? says(&l->part[p], &m->part[phase].f, -1) : -1;
+		if (m->has[phase])
+			decided_or_default(l->d, m, phase,
+					   choice < 0 ? NULL : &l->d->choice[choice],
+					   p ? &out->decode : &out->prefill);
+	}
+	if (out->prefill.kernel && out->decode.kernel) {
+		const int way = says(&l->ways, &m->part[PHASE_ALL].f, BASELINE_SERIAL);
+		decided_in_way(l->d, m, (enum baseline_way)way, out);
+	}
+}
+
+void learned_free(struct learned *l)
+{
+	if (!l)
+		return;
+	for (int t = 0; t < 2; t++)
+		lesson_free(&l->part[t]);
+	lesson_free(&l->ways);
+	free(l);
+}
