@@ -72,7 +72,6 @@ static void it_pays_where_it_was_seen_to(void **state)
 static void what_is_not_known_is_not_said(void **state)
 {
 	static const double good[VALUES] = { 10, 9, 8 }, wrong[VALUES] = { 10, 9, 0 };
-	const struct early_part p = { .phase = PHASE_DECODE };
 	struct data *d = data_new("h200", &h200_run);
 	struct forest f;
 	(void)state;
@@ -92,9 +91,8 @@ static void what_is_not_known_is_not_said(void **state)
 	assert_int_equal(f.tree[DECIDE_EARLY].v[0].action, 1);
 	assert_int_equal(f.tree[DECIDE_EARLY].v[0].support, 3);
 	for (int s = 0; s < d->n; s++) {
-		const struct early_part at = { s, p.choice, p.phase };
 		const int other_race = d->v[s].part[PHASE_DECODE].f.num_seqs == 4;
-		assert_int_equal(isnan(early_part_ratio(d, &at, 1)), other_race);
+		assert_int_equal(isnan(early_part_ratio(d, s, PHASE_DECODE, 0, 1)), other_race);
 		assert_int_equal(isnan(early_ratio(d, s, PHASE_DECODE, 1)), other_race);
 	}
 	forest_free(&f);

@@ -25,6 +25,14 @@ const char *phase_name(int phase)
 	return names[phase];
 }
 
+int phase_named(const char *word)
+{
+	for (int p = 0; p <= PHASE_PLAN; p++)
+		if (!strcmp(word, phase_name(p)))
+			return p;
+	return -1;
+}
+
 struct data *data_new(const char *gpu, const struct run_info *run)
 {
 	struct data *d = calloc(1, sizeof *d);

@@ -11,7 +11,6 @@
 struct batch;
 struct family;
 struct fastest;
-struct early_part;
 struct scaffold;
 
 /* ---- data.c: the measurements of one GPU -------------------------------------- */
@@ -92,7 +91,7 @@ struct data {
 	/* Plans of scenario s are plan[plan_at[s]] up to, without, plan[plan_at[s + 1]]. */
 	struct composed *plan;
 	int num_plans, *plan_at;
-	struct early_launch *early_launch;
+	struct early_launch *early_launch; /* sorted by scenario, phase and choice */
 	int num_early;
 	int ignored; /* cells whose choice today's .def tables do not list */
 	int stale;   /* cells of older sources that no bridge carries to today's */
@@ -115,7 +114,7 @@ struct data {
 	int *family_of;     /* [num_columns], -1: none */
 	signed char *value; /* [num_columns] its number among the family's members, -1: none */
 	signed char *means; /* [n][NUM_PHASES][num_columns - num_choices] see segment_families.c */
-	char *notes;          /* lines for the comment of a header, or NULL; freed with the data */
+	char *notes;        /* lines for the comment of a header, or NULL; freed with the data */
 };
 
 void data_free(struct data *);
@@ -168,9 +167,7 @@ int formulas_add(struct data *);
 /* The concrete choice that runs there: `choice` itself, or what its formula gives. -1: none is
  * legal, or it was never measured anywhere. */
 int data_concrete(const struct data *, int scenario, enum phase, int choice);
-/* Whether some value of a choice with a formula is legal there, measured or not. */
-int formula_is_legal(const struct data *, int scenario, enum phase, int choice);
-/* The number of the family's member that a choice is there, -1: none. */
+/* The number of the family's member that a choice is there, measured or not; -1: none is legal. */
 int family_value(const struct data *, int scenario, enum phase, int choice);
 
 /* ---- cells.c: looking up cells ------------------------------------------------ */
@@ -301,15 +298,8 @@ int data_confirmed(const struct data *, int scenario, const struct pick *);
 struct decided data_fastest_plan(const struct data *, int scenario);
 
 /* ---- early_times.c: times of early launches ------------------------------------------ */
-/* A part and a choice that have times of pass E. */
-struct early_part {
-	int scenario, choice;
-	enum phase phase;
-};
-/* All of them, sorted by scenario, phase and choice; the caller frees them. NULL without memory. */
-struct early_part *early_parts(const struct data *, int *n);
 /* Time with that early value / time in turn, both of one race; NaN: not known. */
-double early_part_ratio(const struct data *, const struct early_part *, int value);
+double early_part_ratio(const struct data *, int scenario, enum phase, int choice, int value);
 /* Geometric mean of the ratios of a part; NaN: none is known. */
 double early_ratio(const struct data *, int scenario, enum phase, int value);
 

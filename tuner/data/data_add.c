@@ -8,14 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int phase_of(const char *word)
-{
-	for (int p = 0; p <= PHASE_PLAN; p++)
-		if (!strcmp(word, phase_name(p)))
-			return p;
-	return -1;
-}
-
 static enum outcome outcome_of(const char *word)
 {
 	for (int o = 0; o < NUM_OUTCOMES; o++)
@@ -137,7 +129,8 @@ int data_put_early(struct data *d, const struct early_launch *launch)
 	if (!array_grow(&d->early_launch, d->num_early, &d->scaffold->early_room,
 			sizeof *d->early_launch))
 		return 0;
-	d->early_launch[d->num_early++] = *launch;
+	d->early_launch[d->num_early] = *launch;
+	d->early_launch[d->num_early++].cell.arrival = d->scaffold->arrived++;
 	return 1;
 }
 
@@ -185,7 +178,7 @@ static int names_left_out(const struct data *d, const char *plan)
 
 int data_add(struct data *d, const struct store_cell *c)
 {
-	const int phase = phase_of(c->phase);
+	const int phase = phase_named(c->phase);
 	if (!belongs(d, c))
 		return 0;
 	const struct cell cell = cell_of(c);

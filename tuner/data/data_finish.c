@@ -129,12 +129,23 @@ static int order_plans(struct data *d, const int *scenario, const int *choice)
 	return d->plan_at != NULL;
 }
 
-static void renumber_early(struct data *d, const int *scenario, const int *choice)
+static int by_part(const void *pa, const void *pb)
+{
+	const struct early_launch *a = pa, *b = pb;
+	return a->scenario != b->scenario ? a->scenario - b->scenario
+	       : a->phase != b->phase     ? (int)a->phase - (int)b->phase
+	       : a->choice != b->choice   ? a->choice - b->choice
+					  : a->cell.arrival - b->cell.arrival;
+}
+
+static void order_early(struct data *d, const int *scenario, const int *choice)
 {
 	for (int i = 0; i < d->num_early; i++) {
 		d->early_launch[i].scenario = scenario[d->early_launch[i].scenario];
 		d->early_launch[i].choice = choice[d->early_launch[i].choice];
 	}
+	if (d->num_early)
+		qsort(d->early_launch, (size_t)d->num_early, sizeof *d->early_launch, by_part);
 }
 
 /* Sorts everything and frees the scaffold. */
@@ -145,7 +156,7 @@ static int data_order(struct data *d)
 	const int done = scenario && choice && order_cells(d, scenario, choice) &&
 			 order_plans(d, scenario, choice);
 	if (done)
-		renumber_early(d, scenario, choice);
+		order_early(d, scenario, choice);
 	free(scenario);
 	free(choice);
 	scaffold_free(d);

@@ -21,6 +21,8 @@ struct scaffold {
 };
 void scaffold_free(struct data *);
 
+/* Of "all", "prefill", "decode" or "plan"; -1: another word. */
+int phase_named(const char *);
 /* data.c: adds a scenario without cells, or a choice, if it is new. Return the index, which is valid until
  * data_finish sorts; -1 + complain. */
 int data_put_scenario(struct data *, const struct store_cell *);
@@ -40,7 +42,24 @@ void cells_keep(struct data *, int (*keep)(const struct data *, const struct cel
 /* The same for plans and data.plan_at; keep NULL: all stay. */
 void plans_keep(struct data *, int (*keep)(const struct data *, const struct composed *));
 
-/* All return 0 without memory. */
+/* ---- lost_kernels.c: whether a scenario's fastest kernel has only stale rows ---------------- */
+enum { MAX_KERNELS = 32 /* of a device */ };
+/* A kernel's least times in one part of a scenario: of fresh rows and of stale ones; INFINITY:
+ * none. */
+struct kernel_least {
+	char kernel[32];
+	double fresh, stale;
+};
+struct lost {
+	struct kernel_least least[NUM_PHASES][MAX_KERNELS];
+	int kernels[NUM_PHASES];
+};
+/* Called for each cell of a scenario. */
+void lost_note(struct lost *, const struct store_cell *);
+/* Called after the last one: whether the fastest kernel was lost. Starts the next scenario. */
+int lost_end(struct lost *);
+
+/* ---- the steps of data_finish. All return 0 without memory. ---- */
 /* race_clock.c: makes cells of several races comparable. */
 int clocks_set(struct data *);
 /* second_session.c: drops the cells and plans of pass B that do not count. */

@@ -1,7 +1,6 @@
 /* load.c - reads a database of one GPU into struct data. */
 #include "data.h"
 #include "filling.h"
-#include "lost_kernels.h"
 #include "harness/base/base.h"
 #include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
