@@ -89,6 +89,16 @@ static int keep_winners(struct matrix *m)
 	return done;
 }
 
+void costs_to_labels(struct matrix *m)
+{
+	for (int r = 0; r < m->rows; r++) {
+		const int winner = row_winner(m, r, 0);
+		for (int c = 0; c < m->cols; c++)
+			m->cost[(size_t)r * (size_t)m->cols + (size_t)c] = c != winner;
+		m->weight[r] = 1;
+	}
+}
+
 static int grow(struct lesson *l, enum policy policy)
 {
 	const struct cart how[NUM_POLICIES] = {
@@ -96,6 +106,8 @@ static int grow(struct lesson *l, enum policy policy)
 		[POLICY_GREEDY] = { CART_COST, default_limits.leaves, 30 },
 		[POLICY_LABEL] = { CART_ENTROPY, LABEL_LEAVES, LABEL_DEPTH },
 	};
+	if (policy == POLICY_LABEL)
+		costs_to_labels(l->m);
 	return policy == POLICY_NEAREST || cart_grow(&l->tree, l->m, &how[policy]);
 }
 

@@ -56,7 +56,7 @@ void aiter_rule(const struct data *, const struct measured *, int scenario, stru
 /* cart.c: greedy trees without look-ahead and pruning. */
 enum criterion {
 	CART_COST,    /* the least cost of one action for all rows */
-	CART_ENTROPY, /* entropy of the fastest actions; costs do not count */
+	CART_ENTROPY, /* entropy of the fastest actions; of costs 0 for these and 1 for others */
 };
 struct cart {
 	enum criterion criterion;
@@ -82,6 +82,8 @@ struct learned;
 struct learned *learned_new(const struct data *, enum policy);
 void learned_make(const struct learned *, const struct measured *, struct decided *out);
 void learned_free(struct learned *);
+/* Costs become 0 for the fastest of each row and 1 for the others, weights 1. */
+void costs_to_labels(struct matrix *);
 
 /* nearest_estimate.c: estimates for batches that were never measured. */
 /* The shape of a model: from its scenarios, preferably of this page size (0: 16), else from

@@ -141,14 +141,6 @@ static int keep_basis(const struct tune *t)
 	return done;
 }
 
-static int takes_any(const struct gate_report *r)
-{
-	int n = 0;
-	for (int g = 0; g < NUM_GATE_GROUPS; g++)
-		n += r->group[g].taken;
-	return n;
-}
-
 /* Applies the gate and installs the resulting rules. The database stores their basis, so `attune
  * induce` makes the same header. */
 static int install(struct tune *t)
@@ -163,7 +155,7 @@ static int install(struct tune *t)
 	t->has_installed = done && inheritance_judge(&t->from, t->own, t->learned, &t->fresh,
 						     &t->installed, &t->gate);
 	done = t->has_installed;
-	t->takes = done ? takes_any(&t->gate) : 0;
+	t->takes = done ? gate_taken(&t->gate) : 0;
 	if (t->takes) {
 		text = forest_emit(&t->installed, t->learned);
 		done = text && here_install(&t->here, text);
