@@ -63,6 +63,8 @@ struct cart {
 	int max_leaves, max_depth;
 };
 int cart_grow(struct tree *, const struct matrix *, const struct cart *); /* 0: no memory */
+/* Costs become 0 for the fastest of each row and 1 for the others, weights 1. */
+void costs_to_labels(struct matrix *);
 
 /* baseline_overlap.c: how a baseline runs mixed batches. */
 enum baseline_way {
@@ -76,14 +78,6 @@ struct matrix *matrix_ways(const struct data *, const struct pick *picks);
 /* Changes a plan of two parts to that way; stays serial if one launch is illegal. */
 void decided_in_way(const struct data *, const struct measured *, enum baseline_way,
 		    struct decided *);
-
-/* baselines.c: the baselines that learn. */
-struct learned;
-struct learned *learned_new(const struct data *, enum policy);
-void learned_make(const struct learned *, const struct measured *, struct decided *out);
-void learned_free(struct learned *);
-/* Costs become 0 for the fastest of each row and 1 for the others, weights 1. */
-void costs_to_labels(struct matrix *);
 
 /* nearest_estimate.c: estimates for batches that were never measured. */
 /* The shape of a model: from its scenarios, preferably of this page size (0: 16), else from
