@@ -303,7 +303,7 @@ double early_part_ratio(const struct data *, int scenario, enum phase, int choic
 /* Geometric mean of the ratios of a part; NaN: none is known. */
 double early_ratio(const struct data *, int scenario, enum phase, int value);
 
-/* ---- compare_races.c: whether two times of one pass can be compared ------------------------- */
+/* ---- race_clock.c: whether two times of one pass can be compared ------------------------- */
 /* a's time / b's, of one race or of several on one clock; NaN: they cannot be compared. Both cells
  * belong to one scenario and phase, or are plans and single launches of a whole batch, which race
  * each other. */

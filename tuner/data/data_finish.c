@@ -55,21 +55,6 @@ static int by_place(const void *pa, const void *pb)
 				  : a->arrival - b->arrival;
 }
 
-void cells_keep(struct data *d, int (*keep)(const struct data *, const struct cell *))
-{
-	int kept = 0, r = 0;
-	for (int i = 0; i < d->num_cells; i++) {
-		if (!keep(d, &d->cell[i]))
-			continue;
-		while (r <= d->cell[i].row)
-			d->row[r++] = kept;
-		d->cell[kept++] = d->cell[i];
-	}
-	while (r <= d->n * NUM_PHASES)
-		d->row[r++] = kept;
-	d->num_cells = kept;
-}
-
 /* The last of the cells with the same row and key. */
 static int is_newest(const struct data *d, const struct cell *c)
 {
@@ -97,21 +82,6 @@ static int by_scenario(const void *pa, const void *pb)
 	const struct composed *a = pa, *b = pb;
 	return a->scenario != b->scenario ? a->scenario - b->scenario
 					  : a->cell.arrival - b->cell.arrival;
-}
-
-void plans_keep(struct data *d, int (*keep)(const struct data *, const struct composed *))
-{
-	int kept = 0, s = 0;
-	for (int i = 0; i < d->num_plans; i++) {
-		if (keep && !keep(d, &d->plan[i]))
-			continue;
-		while (s <= d->plan[i].scenario)
-			d->plan_at[s++] = kept;
-		d->plan[kept++] = d->plan[i];
-	}
-	while (s <= d->n)
-		d->plan_at[s++] = kept;
-	d->num_plans = kept;
 }
 
 static int order_plans(struct data *d, const int *scenario, const int *choice)

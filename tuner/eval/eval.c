@@ -8,6 +8,8 @@
 #include "tuner/commands.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
+#include "tuner/induce/induce.h"
+#include "tuner/induce/plugin_decision.h"
 #include "tuner/policy/policy.h"
 #include <argp.h>
 #include <math.h>
@@ -209,6 +211,30 @@ static int answer(const struct data *d, const struct forest *f, const struct opt
 	if (o->trace.path)
 		return trace_print(d, NULL, f, &o->trace, o->format);
 	return evaluate(d, f, o);
+}
+
+/* The rules that are judged: of a header, or learned now, and with plug-ins. 0 + complain. */
+static int rules_find(struct forest *f, const struct data *d, const char *header, const char *with)
+{
+	const struct limits limits = default_limits;
+	char path[PATH_TEXT];
+	int done;
+	if (header && !strcmp(header, "induced")) {
+		done = forest_induce(f, d, &limits);
+	} else {
+		rules_path(path, header && strcmp(header, "committed") ? header : NULL, d->gpu);
+		done = forest_load(f, path);
+	}
+	if (!done || !with)
+		return done;
+	for (int t = NUM_DECISIONS; t < ALL_DECISIONS; t++)
+		tree_free(&f->tree[t]);
+	f->num_plugins = 0;
+	if (fit_plugins(f, d, &limits))
+		return 1;
+	complain("out of memory");
+	forest_free(f);
+	return 0;
 }
 
 int cmd_eval(int argc, char **argv)

@@ -11,11 +11,6 @@ struct data;
 struct forest;
 struct pick;
 
-/* ---- rules.c: which rules are judged ------------------------------------------------- */
-/* header: "committed", NULL, "induced" or a file. with: plug-ins of the data, whose trees are learned
- * now; NULL: those of the header. 0 + complain. */
-int rules_find(struct forest *, const struct data *, const char *header, const char *with);
-
 /* ---- score.c: slowdown of picks against the oracle ----------------------------------- */
 struct score {
 	int n;
@@ -45,7 +40,7 @@ struct trace_options {
 	long long kv_tokens;
 	const char *given; /* an option that needs a path; NULL: none was given */
 };
-/* trace_options.c: one of these options, or 'm' for the model; ARGP_ERR_UNKNOWN: another. */
+/* One of these options, or 'm' for the model; ARGP_ERR_UNKNOWN: another. */
 enum { OPT_TRACE = 512, OPT_LOAD, OPT_STEPS, OPT_REQUESTS, OPT_BATCHED };
 struct argp_state;
 int trace_option(struct trace_options *, int key, const char *arg, struct argp_state *);
