@@ -50,7 +50,7 @@ struct contribution {
 	struct data *d;
 	struct induced induced;
 	struct forest before; /* rules that the header would replace */
-	int has_induced, has_before;
+	int has_induced;
 };
 
 /* ---- the database -------------------------------------------------------------------------- */
@@ -124,8 +124,7 @@ static int load_before(struct contribution *c)
 static int make_rules(struct contribution *c)
 {
 	c->has_induced = induced_make(&c->induced, c->d, &default_limits, c->joined);
-	c->has_before = c->has_induced && load_before(c);
-	return c->has_before || c->induced.too_little;
+	return c->has_induced ? load_before(c) : c->induced.too_little;
 }
 
 /* ---- checks -------------------------------------------------------------------------------- */
@@ -276,8 +275,7 @@ static int contribute(struct contribution *c)
 	}
 	if (c->has_induced)
 		induced_free(&c->induced);
-	if (c->has_before)
-		forest_free(&c->before);
+	forest_free(&c->before);
 	data_free(c->d);
 	remove_joined(c);
 	return code;
