@@ -57,7 +57,7 @@ static double picoseconds(struct store *s, sqlite3_stmt *st, int column, double 
 	return store_maybe(s, st, column, lo, longest_ps) / 1e6;
 }
 
-/* Columns 9 to 15 of CELLS. */
+/* Columns 9 to 16 of CELLS. */
 static void read_times(struct store *s, const struct dict_scenario *of, long long phase,
 		       struct store_cell *c, sqlite3_stmt *st)
 {
@@ -69,6 +69,7 @@ static void read_times(struct store *s, const struct dict_scenario *of, long lon
 	c->ci_us = picoseconds(s, st, 13, 0);
 	c->ratio = store_maybe(s, st, 14, 1, longest_ps) / 1e8;
 	c->joules = store_maybe(s, st, 15, 0, most_watts) * c->median_us / 1e6;
+	c->power_is_shared = (int)store_int(s, st, 16, 0, 1);
 	c->gbps = of->bytes[phase] / c->median_us / 1e3;
 	c->tflops = of->flops[phase] / c->median_us / 1e6;
 	const int timed = !strcmp(c->outcome, outcome_name(OUTCOME_OK)) ||

@@ -24,6 +24,7 @@
 	" FROM race AS c CROSS JOIN run AS r ON r.id = c.run AND r.device = ?2"                \
 	" LEFT JOIN stage AS t ON t.id = c.stage CROSS JOIN measurement AS m ON m.race = c.id" \
 	" AND m.newest = 1"
+#define WATTS "iif(g.race IS NULL, c.power_w, g.power_w)"
 #define CELL_ORDER " WHERE c.scenario = ?1 ORDER BY c.phase, c.id, m.variant"
 
 static const char *const queries[NUM_QUERIES] = {
@@ -193,9 +194,10 @@ static const char *const queries[NUM_QUERIES] = {
 		  " ORDER BY d.id",
 	[COUNT_SEALS] = "SELECT count(*) FROM seal",
 	/* CROSS JOIN fixes the order. LEFT JOIN keeps a row with a missing stage, which is damage. */
-	[CELLS] = "SELECT " CELL_COLUMNS ", c.power_w" CELL_TABLES CELL_ORDER,
+	[CELLS] = "SELECT " CELL_COLUMNS ", c.power_w, 1" CELL_TABLES CELL_ORDER,
 	[CELLS_READ] =
-	    "SELECT " CELL_COLUMNS ", iif(g.race IS NULL, c.power_w, g.power_w)" CELL_TABLES
+	    "SELECT " CELL_COLUMNS ", " WATTS ", count(*) OVER (PARTITION BY m.race, " WATTS
+	    ") > 1" CELL_TABLES
 	    " LEFT JOIN reading AS g ON g.race = m.race AND g.variant = m.variant" CELL_ORDER,
 	[HAS_READINGS] = "SELECT EXISTS (SELECT 1 FROM reading)",
 	[NOISE] = "SELECT band, pairs, floor FROM noise WHERE device_id = ?1 AND protocol ="

@@ -66,7 +66,8 @@ static void people_see_all(void **state)
 {
 	int classic = 0, lse = 0, e4m3 = 0;
 	(void)state;
-	struct data *d = data_load_all(in_folder("layouts.sqlite"), "h200");
+	struct data *d =
+	    data_load_as(in_folder("layouts.sqlite"), "h200", (struct which_rows){ .all = 1 });
 	assert_non_null(d);
 	assert_int_equal(d->n, 4);
 	for (int s = 0; s < d->n; s++) {

@@ -87,7 +87,8 @@ static void test_show_explains(void **state)
 			const int feature = t->v[at].feature;
 			assert_true(feature >= 0);
 			assert_non_null(strstr(is, feature_names[feature]));
-			at = feature_value(&m.part[PHASE_DECODE].f, feature) <= t->v[at].threshold
+			at = ((const long long *)&m.part[PHASE_DECODE].f)[feature] <=
+				     t->v[at].threshold
 				 ? t->v[at].below
 				 : t->v[at].above;
 			tests++;

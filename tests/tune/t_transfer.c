@@ -119,7 +119,7 @@ static void test_own_and_translated(void **state)
 	for (int r = 0; r < d->n * NUM_PHASES; r++)
 		for (int i = d->row[r]; i < d->row[r + 1]; i++) {
 			const struct measured *m = &d->v[r / NUM_PHASES];
-			const struct choice *c = &d->choice[d->key[i] / NUM_PASSES];
+			const struct choice *c = &d->choice[d->cell[i].key / NUM_PASSES];
 			const double us = model_us(&slow, &m->part[r % NUM_PHASES], c);
 			translated += d->cell[i].translated;
 			here += !d->cell[i].translated;
@@ -144,7 +144,8 @@ static void test_prefills_follow_decodes(void **state)
 		for (int r = s * NUM_PHASES + PHASE_PREFILL, i = d->row[r]; i < d->row[r + 1];
 		     i++) {
 			const struct part *p = &d->v[s].part[PHASE_PREFILL];
-			const double us = model_us(&slow, p, &d->choice[d->key[i] / NUM_PASSES]);
+			const double us =
+			    model_us(&slow, p, &d->choice[d->cell[i].key / NUM_PASSES]);
 			assert_true(d->cell[i].translated);
 			assert_true(fabs(log(d->cell[i].us / us / 1.5)) < 0.1);
 			prefills++;
@@ -290,7 +291,7 @@ static void check_failure(const char *outcome, int same_binary_alone)
 	struct data *d = data_transfer(own, prior);
 	for (int r = 0; r < d->n * NUM_PHASES; r++)
 		for (int i = d->row[r]; i < d->row[r + 1]; i++) {
-			const struct choice *k = &d->choice[d->key[i] / NUM_PASSES];
+			const struct choice *k = &d->choice[d->cell[i].key / NUM_PASSES];
 			const int segments =
 			    config_value(&k->config, k->kernel->space, "SEGMENTS", 0);
 			const int is_binary =

@@ -2,7 +2,7 @@
  * of insertion leaves no trace. */
 #include "cells.h"
 #include "harness/store/store.h"
-#include "tuner/data/lost_kernels.h"
+#include "tuner/data/filling.h"
 
 static void refused(struct data *d, const struct store_cell *c, const char *why)
 {

@@ -7,7 +7,6 @@
 #include "tests/support/synthetic.h"
 #include "kernels/select/selector.h"
 #include "tuner/induce/early_decision.h"
-#include "tuner/eval/eval.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -56,7 +55,6 @@ static void it_pays_where_it_was_seen_to(void **state)
 {
 	struct forest f;
 	struct data *d = two_sides(&f);
-	struct earliness e[2];
 	(void)state;
 	assert_int_equal(d->num_choices, 1);
 	assert_int_equal(d->num_early, 96);
@@ -66,15 +64,6 @@ static void it_pays_where_it_was_seen_to(void **state)
 		const struct attune_features *x = &d->v[s].part[PHASE_DECODE].f;
 		assert_int_equal(forest_early(&f, x), x->num_seqs <= 8 ? 2 : 0);
 	}
-	assert_true(count_early(d, &f, e));
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(e[i].n, i ? 8 : 24);
-		assert_float_equal(e[i].always[0], 1, 1e-9);
-		assert_float_equal(e[i].always[2], sqrt(0.8 * 1.1), 1e-6);
-		assert_float_equal(e[i].tree, sqrt(0.8), 1e-6);
-		assert_float_equal(e[i].oracle, sqrt(0.8), 1e-6);
-		assert_float_equal(e[i].worst, 1, 1e-9);
-	}
 	forest_free(&f);
 	data_free(d);
 }
@@ -83,7 +72,6 @@ static void it_pays_where_it_was_seen_to(void **state)
 static void what_is_not_known_is_not_said(void **state)
 {
 	static const double good[VALUES] = { 10, 9, 8 }, wrong[VALUES] = { 10, 9, 0 };
-	const struct early_part p = { .phase = PHASE_DECODE };
 	struct data *d = data_new("h200", &h200_run);
 	struct forest f;
 	(void)state;
@@ -103,9 +91,8 @@ static void what_is_not_known_is_not_said(void **state)
 	assert_int_equal(f.tree[DECIDE_EARLY].v[0].action, 1);
 	assert_int_equal(f.tree[DECIDE_EARLY].v[0].support, 3);
 	for (int s = 0; s < d->n; s++) {
-		const struct early_part at = { s, p.choice, p.phase };
 		const int other_race = d->v[s].part[PHASE_DECODE].f.num_seqs == 4;
-		assert_int_equal(isnan(early_part_ratio(d, &at, 1)), other_race);
+		assert_int_equal(isnan(early_part_ratio(d, s, PHASE_DECODE, 0, 1)), other_race);
 		assert_int_equal(isnan(early_ratio(d, s, PHASE_DECODE, 1)), other_race);
 	}
 	forest_free(&f);

@@ -20,7 +20,6 @@ static void it_pays_where_it_was_seen_to(void **state)
 {
 	struct forest f;
 	struct data *d = two_sides(&f);
-	struct overlaps o[2];
 	(void)state;
 	for (int s = 0; s < d->n; s++) {
 		struct pick p;
@@ -32,18 +31,6 @@ static void it_pays_where_it_was_seen_to(void **state)
 		assert_float_equal(data_oracle(d, s), few ? 160 : 200, 1e-6);
 		assert_float_equal(data_serial(d, s), 200, 1e-6);
 	}
-	count_overlaps(d, &f, o);
-	assert_int_equal(o[0].mixed, 21);
-	assert_int_equal(o[0].streams, 9);
-	assert_int_equal(o[0].serial, 12);
-	assert_float_equal(o[0].geomean, 0.8, 1e-6);
-	assert_float_equal(o[0].worst, 0.8, 1e-6);
-	assert_int_equal(o[0].own.n, 9);
-	assert_float_equal(o[0].own.geomean, 0.8, 1e-6);
-	assert_int_equal(o[1].mixed, 0); /* nothing is held out: no slowdown */
-	assert_float_equal(o[1].geomean, 1, 0);
-	assert_float_equal(o[1].own.geomean, 1, 0);
-	assert_float_equal(o[1].own.worst, 1, 0);
 	forest_free(&f);
 	data_free(d);
 }

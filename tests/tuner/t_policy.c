@@ -130,16 +130,15 @@ static void test_cart(void **state)
 	struct matrix *m = lopsided(6);
 	struct tree t;
 	(void)state;
-	/* One leaf: the least cost in all, and the most common label. */
-	assert_true(cart_grow(&t, m, &(struct cart){ CART_COST, 1, 9 }));
-	assert_int_equal(t.n, 1);
-	assert_int_equal(t.v[0].action, 0);
-	tree_free(&t);
-	assert_true(cart_grow(&t, m, &(struct cart){ CART_ENTROPY, 1, 9 }));
-	assert_int_equal(t.v[0].action, 1);
-	tree_free(&t);
-	/* Two leaves suffice; no more are made. */
 	for (enum criterion c = CART_COST; c <= CART_ENTROPY; c++) {
+		if (c == CART_ENTROPY)
+			costs_to_labels(m);
+		/* One leaf: the least cost in all, and the most common label. */
+		assert_true(cart_grow(&t, m, &(struct cart){ c, 1, 9 }));
+		assert_int_equal(t.n, 1);
+		assert_int_equal(t.v[0].action, c == CART_ENTROPY);
+		tree_free(&t);
+		/* Two leaves suffice; no more are made. */
 		assert_true(cart_grow(&t, m, &(struct cart){ c, 8, 9 }));
 		assert_int_equal(tree_leaves(&t), 2);
 		assert_int_equal(t.v[0].feature, ATTUNE_FEATURE_num_seqs);
@@ -230,64 +229,6 @@ static void test_estimates(void **state)
 	data_free(d);
 }
 
-/* ---- cliffs ------------------------------------------------------------------------------ */
-/* One threshold on num_seqs between two choices with times `ratio` apart at it: the upper one is
- * slower on both sides, or they cross there if `honest`. */
-static struct cliff only_cliff(double ratio, int honest)
-{
-	struct data *d = data_new("h200", &h200_run);
-	struct forest f = { .num_choices = 2, .gpu = "h200" };
-	struct cliff *cliff, one;
-	int n;
-	for (int i = 0; i < 6; i++) {
-		char batch[20];
-		snprintf(batch, sizeof batch, "%dq1s4k", 1 << i);
-		/* Threshold 5: between 4 and 8. */
-		const double above = honest ? exp((2.37 - i) * log(ratio)) : ratio;
-		add(d, batch, "decode", "qblock", "BLOCK_M=16", 100);
-		add(d, batch, "decode", "qblock", "BLOCK_M=32", 100 * above);
-	}
-	assert_true(data_finish(d));
-	for (int t = 0; t < NUM_DECISIONS; t++) {
-		struct tree *tree = &f.tree[t];
-		assert_int_equal(tree_new_node(tree), 0);
-		tree->v[0].action = t >= DECIDE_OVERLAP ? -1 : 0;
-	}
-	struct tree *tree = &f.tree[DECIDE_DECODE];
-	const int below = tree_new_node(tree), above = tree_new_node(tree);
-	tree->v[0].feature = ATTUNE_FEATURE_num_seqs;
-	tree->v[0].threshold = 5;
-	tree->v[0].below = below;
-	tree->v[0].above = above;
-	tree->v[above].action = 1;
-	f.choice[0] = d->choice[0];
-	f.choice[1] = d->choice[1];
-	assert_true(cliffs_find(d, &f, &cliff, &n));
-	assert_int_equal(n, 1);
-	one = cliff[0];
-	assert_int_equal(d->v[one.scenario[0]].part[PHASE_DECODE].f.num_seqs, 4);
-	assert_int_equal(d->v[one.scenario[1]].part[PHASE_DECODE].f.num_seqs, 8);
-	free(cliff);
-	forest_free(&f);
-	data_free(d);
-	return one;
-}
-
-static void test_cliffs(void **state)
-{
-	struct cliff c = only_cliff(1.3, 0);
-	(void)state;
-	assert_int_equal(c.decision, DECIDE_DECODE);
-	assert_int_equal(c.threshold, 5);
-	assert_non_null(strstr(c.below, "BLOCK_M=16"));
-	assert_non_null(strstr(c.above, "BLOCK_M=32"));
-	assert_true(close_to(c.ratio[0], 1.3) && close_to(c.ratio[1], 1.3));
-	assert_true(close_to(c.crossing, 1.3) && c.crossing > cliff_limit);
-	c = only_cliff(1.3, 1); /* 10 % faster on one side, 18 % slower on the other */
-	assert_true(c.ratio[0] > 1.05 && c.ratio[1] < 0.95);
-	assert_true(c.crossing < cliff_limit);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -297,7 +238,6 @@ int main(void)
 		cmocka_unit_test(test_cart),
 		cmocka_unit_test(test_learned_picks_are_legal),
 		cmocka_unit_test(test_estimates),
-		cmocka_unit_test(test_cliffs),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

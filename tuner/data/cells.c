@@ -1,6 +1,7 @@
-/* cells.c - looks up cells by scenario, phase, choice and pass. They are sorted in that order
- * (data_finish.c). Of thousands of choices a scenario and phase has cells of a few hundred. */
+/* cells.c - looks up cells by scenario, phase, choice and pass, and drops some. They are sorted in
+ * that order (data_finish.c). Of thousands of choices a scenario and phase has cells of a few hundred. */
 #include "data.h"
+#include "filling.h"
 
 int data_find(const struct data *d, const struct choice *c)
 {
@@ -27,7 +28,7 @@ static int first_from(const struct data *d, int row, int key)
 	int lo = d->row[row], hi = d->row[row + 1];
 	while (lo < hi) {
 		const int mid = lo + (hi - lo) / 2;
-		if (d->key[mid] < key)
+		if (d->cell[mid].key < key)
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -39,8 +40,8 @@ static int first_from(const struct data *d, int row, int key)
 static struct cells take(const struct data *d, int *at, int end, int choice)
 {
 	struct cells c = { { NULL } };
-	for (; *at < end && d->key[*at] / NUM_PASSES == choice; (*at)++)
-		c.of[d->key[*at] % NUM_PASSES] = &d->cell[*at];
+	for (; *at < end && d->cell[*at].key / NUM_PASSES == choice; (*at)++)
+		c.of[d->cell[*at].key % NUM_PASSES] = &d->cell[*at];
 	return c;
 }
 
@@ -87,11 +88,42 @@ int choices_next(struct choice_iter *i)
 	int next = -1;
 	for (int k = 0; k < 2; k++)
 		if (i->at[k] < i->end[k]) {
-			const int choice = i->d->key[i->at[k]] / NUM_PASSES;
+			const int choice = i->d->cell[i->at[k]].key / NUM_PASSES;
 			next = next < 0 || choice < next ? choice : next;
 		}
 	i->choice = next;
 	for (int k = 0; next >= 0 && k < 2; k++)
 		i->cells[k] = take(i->d, &i->at[k], i->end[k], next);
 	return next >= 0;
+}
+
+/* ---- dropping cells and plans ------------------------------------------------------------ */
+void cells_keep(struct data *d, int (*keep)(const struct data *, const struct cell *))
+{
+	int kept = 0, r = 0;
+	for (int i = 0; i < d->num_cells; i++) {
+		if (!keep(d, &d->cell[i]))
+			continue;
+		while (r <= d->cell[i].row)
+			d->row[r++] = kept;
+		d->cell[kept++] = d->cell[i];
+	}
+	while (r <= d->n * NUM_PHASES)
+		d->row[r++] = kept;
+	d->num_cells = kept;
+}
+
+void plans_keep(struct data *d, int (*keep)(const struct data *, const struct composed *))
+{
+	int kept = 0, s = 0;
+	for (int i = 0; i < d->num_plans; i++) {
+		if (keep && !keep(d, &d->plan[i]))
+			continue;
+		while (s <= d->plan[i].scenario)
+			d->plan_at[s++] = kept;
+		d->plan[kept++] = d->plan[i];
+	}
+	while (s <= d->n)
+		d->plan_at[s++] = kept;
+	d->num_plans = kept;
 }

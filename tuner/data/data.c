@@ -25,6 +25,14 @@ const char *phase_name(int phase)
 	return names[phase];
 }
 
+int phase_named(const char *word)
+{
+	for (int p = 0; p <= PHASE_PLAN; p++)
+		if (!strcmp(word, phase_name(p)))
+			return p;
+	return -1;
+}
+
 struct data *data_new(const char *gpu, const struct run_info *run)
 {
 	struct data *d = calloc(1, sizeof *d);
@@ -146,32 +154,13 @@ static int scenario_named(struct data *d, const struct store_cell *c)
 	return name->index >= 0 && join_sets(&d->v[name->index], c) ? name->index : -1;
 }
 
-int array_reach(void *array, int *room, long long id, size_t size)
-{
-	void **p = array;
-	if (id < *room)
-		return 1;
-	const int more = (int)(2 * id + 64);
-	char *q = realloc(*p, (size_t)more * size);
-	if (!q)
-		return 0;
-	memset(q + (size_t)*room * size, 0xff, (size_t)(more - *room) * size);
-	*p = q;
-	*room = more;
-	return 1;
-}
-
 int data_put_scenario(struct data *d, const struct store_cell *c)
 {
 	struct scaffold *s = d->scaffold;
-	const long long id = c->scenario_id;
-	if (id <= 0 || id > MAX_ID)
-		return scenario_named(d, c);
-	if (!array_reach(&s->scenario, &s->num_scenarios, id, sizeof *s->scenario))
-		return -1;
-	if (s->scenario[id] < 0)
-		s->scenario[id] = scenario_named(d, c);
-	return s->scenario[id];
+	if (!c->scenario_id || c->scenario_id != s->last_id)
+		s->last_scenario = scenario_named(d, c);
+	s->last_id = c->scenario_id;
+	return s->last_scenario;
 }
 
 int data_takes(const struct data *d, const struct kernel *k)
@@ -231,18 +220,8 @@ void scaffold_free(struct data *d)
 		return;
 	tdestroy(s->scenarios, free_name);
 	tdestroy(s->choices, free_name);
-	free(s->scenario);
-	free(s->variant);
-	free(s->place);
 	free(s);
 	d->scaffold = NULL;
-}
-
-static void found_free(struct found *f)
-{
-	if (f && f->v)
-		f->free(f->v);
-	free(f);
 }
 
 void data_free(struct data *d)
@@ -267,11 +246,9 @@ void data_free(struct data *d)
 	free(d->early_launch);
 	free(d->cell);
 	free(d->row);
-	free(d->key);
 	free(d->shift);
 	free(d->again);
 	free(d->fastest);
-	found_free(d->basics);
 	free(d->notes);
 	free(d->family);
 	free(d->family_of);

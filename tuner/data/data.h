@@ -11,7 +11,6 @@
 struct batch;
 struct family;
 struct fastest;
-struct early_part;
 struct scaffold;
 
 /* ---- data.c: the measurements of one GPU -------------------------------------- */
@@ -23,7 +22,8 @@ enum { NUM_PHASES = 3 }; /* of enum phase */
 enum pass { PASS_A, PASS_B, NUM_PASSES };
 
 /* What the power sensor averaged over: unknown; a second of many races around a short burst; one
- * long race, in which all contenders take turns; this choice alone. See power_source.c. */
+ * long race, in which all contenders take turns; this choice alone. See power_of() in
+ * data_add.c. */
 enum power_of { POWER_UNKNOWN, POWER_AROUND, POWER_RACE, POWER_ALONE };
 
 struct cell {
@@ -31,6 +31,8 @@ struct cell {
 	double median_us, min_us, ci_us, gbps, tflops, joules;
 	double ratio; /* to the reference of its race; NaN: not known */
 	int race;     /* which race of its scenario and phase it was in */
+	/* private: NUM_PHASES * scenario + phase; NUM_PASSES * choice + pass; order of arrival */
+	int row, key, arrival;
 	enum outcome outcome : 8;
 	enum power_of power_of : 8; /* the power that joules are computed from */
 	unsigned censored : 1;      /* given up early: at least this slow */
@@ -48,6 +50,7 @@ struct measured {
 	int lost_best;
 	int is_translated; /* every cell is translated (transfer.c) */
 	double weight;
+	int session; /* the run of pass B that counts; -1: none (second_session.c) */
 	struct batch *batch;
 	struct part part[NUM_PHASES];
 	int has[NUM_PHASES];
@@ -64,12 +67,6 @@ struct composed {
 
 enum { NOISE_FLOOR = 5000 }; /* micro-nats, 0.5 %: smaller differences count as none */
 enum { NOISE_BANDS = 3 };    /* of a time: below 20 us, below 200 us, above */
-
-/* Something that a user of the data computes once and keeps with them. */
-struct found {
-	void *v;
-	void (*free)(void *); /* frees v */
-};
 
 /* A part run by a choice that begins early, or by the same choice in turn (after its predecessor);
  * both in one race. These are the rows of pass E, from `attune sweep --early`. */
@@ -94,7 +91,7 @@ struct data {
 	/* Plans of scenario s are plan[plan_at[s]] up to, without, plan[plan_at[s + 1]]. */
 	struct composed *plan;
 	int num_plans, *plan_at;
-	struct early_launch *early_launch; /* sorted by scenario and phase */
+	struct early_launch *early_launch; /* sorted by scenario, phase and choice */
 	int num_early;
 	int ignored; /* cells whose choice today's .def tables do not list */
 	int stale;   /* cells of older sources that no bridge carries to today's */
@@ -104,12 +101,11 @@ struct data {
 	/* The pass that times are read from. With PASS_B, which data_finish sets, a scenario that
 	 * has times of pass B uses these alone, and the others use those of pass A. */
 	enum pass pass;
-	/* private. Cells are sorted by scenario, phase, choice and pass. Row r is NUM_PHASES *
-	 * scenario + phase; its cells are cell[row[r]] up to, without, cell[row[r + 1]]. */
+	/* private. Cells are sorted by row and key. Those of row r are cell[row[r]] up to, without,
+	 * cell[row[r + 1]]. */
 	struct scaffold *scaffold;
 	struct cell *cell;
 	int num_cells, *row;
-	int *key;                /* [num_cells] NUM_PASSES * choice + pass */
 	double *shift;           /* [n] median of B / A over cells that have both; 1 */
 	signed char *again;      /* [n][NUM_PHASES] pass B has an ok result, so its times count */
 	struct fastest *fastest; /* see fastest.c */
@@ -118,8 +114,7 @@ struct data {
 	int *family_of;     /* [num_columns], -1: none */
 	signed char *value; /* [num_columns] its number among the family's members, -1: none */
 	signed char *means; /* [n][NUM_PHASES][num_columns - num_choices] see segment_families.c */
-	struct found *basics; /* matrices that baselines learn from (baseline_matrices.c) */
-	char *notes;          /* lines for the comment of a header, or NULL; freed with the data */
+	char *notes;        /* lines for the comment of a header, or NULL; freed with the data */
 };
 
 void data_free(struct data *);
@@ -138,21 +133,19 @@ int data_finish(struct data *);
  * when the database cannot be read, mixes protocols or was made on an emulated device, which only
  * tests read (ATTUNE_EMULATED=1). Without rows of that GPU: no scenarios, and a complaint. */
 struct data *data_load(const char *db_path, const char *gpu);
-/* data_load() with the times of these plug-ins alone: "" none, NULL all that are loaded. */
-struct data *data_load_with(const char *db_path, const char *gpu, const char *with);
+/* Which rows count beside those of data_load(). */
+struct which_rows {
+	const char *with; /* plug-ins that take part: "" none, NULL all that are loaded */
+	int stale;        /* times of older sources */
+	/* Other cache layouts, and calls with LSE. No feature distinguishes these, so heuristics
+	 * and scores use strided caches without LSE only. */
+	int all;
+};
+struct data *data_load_as(const char *db_path, const char *gpu, struct which_rows);
 /* Makes each plug-in of --with known: loaded, else by its rows in the database. 0 + complain. */
 int plugins_known(const char *with, const char *db_path, const char *gpu);
 /* Whether times of that kernel take part; those of our own do. */
 int data_takes(const struct data *, const struct kernel *);
-/* With times of older sources. */
-struct data *data_load_stale(const char *db_path, const char *gpu);
-/* data_load() that also includes other cache layouts and calls with LSE. No feature distinguishes
- * these, so heuristics and scores use strided caches without LSE only. */
-struct data *data_load_all(const char *db_path, const char *gpu);
-/* The results of data_load() and data_load_all() from one reading; stale: with times of older
- * sources. 0 and neither on failure. */
-int data_load_both(const char *db_path, const char *gpu, int stale, struct data **,
-		   struct data **all);
 /* Sets data.hash, over all rows of the GPU in that database by today's or bridged sources. This
  * takes longer than loading does.
  * 0 + complain. */
@@ -174,9 +167,7 @@ int formulas_add(struct data *);
 /* The concrete choice that runs there: `choice` itself, or what its formula gives. -1: none is
  * legal, or it was never measured anywhere. */
 int data_concrete(const struct data *, int scenario, enum phase, int choice);
-/* Whether some value of a choice with a formula is legal there, measured or not. */
-int formula_is_legal(const struct data *, int scenario, enum phase, int choice);
-/* The number of the family's member that a choice is there, -1: none. */
+/* The number of the family's member that a choice is there, measured or not; -1: none is legal. */
 int family_value(const struct data *, int scenario, enum phase, int choice);
 
 /* ---- cells.c: looking up cells ------------------------------------------------ */
@@ -307,19 +298,12 @@ int data_confirmed(const struct data *, int scenario, const struct pick *);
 struct decided data_fastest_plan(const struct data *, int scenario);
 
 /* ---- early_times.c: times of early launches ------------------------------------------ */
-/* A part and a choice that have times of pass E. */
-struct early_part {
-	int scenario, choice;
-	enum phase phase;
-};
-/* All of them, sorted by scenario, phase and choice; the caller frees them. NULL without memory. */
-struct early_part *early_parts(const struct data *, int *n);
 /* Time with that early value / time in turn, both of one race; NaN: not known. */
-double early_part_ratio(const struct data *, const struct early_part *, int value);
+double early_part_ratio(const struct data *, int scenario, enum phase, int choice, int value);
 /* Geometric mean of the ratios of a part; NaN: none is known. */
 double early_ratio(const struct data *, int scenario, enum phase, int value);
 
-/* ---- compare_races.c: whether two times of one pass can be compared ------------------------- */
+/* ---- race_clock.c: whether two times of one pass can be compared ------------------------- */
 /* a's time / b's, of one race or of several on one clock; NaN: they cannot be compared. Both cells
  * belong to one scenario and phase, or are plans and single launches of a whole batch, which race
  * each other. */

@@ -8,14 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int phase_of(const char *word)
-{
-	for (int p = 0; p <= PHASE_PLAN; p++)
-		if (!strcmp(word, phase_name(p)))
-			return p;
-	return -1;
-}
-
 static enum outcome outcome_of(const char *word)
 {
 	for (int o = 0; o < NUM_OUTCOMES; o++)
@@ -24,45 +16,35 @@ static enum outcome outcome_of(const char *word)
 	return NUM_OUTCOMES;
 }
 
-/* The choice of a row; a plan has two. */
-static void variant_named(struct data *d, const struct store_cell *c, int is_plan,
-			  struct variant *v)
+/* The choices that a row's kernel and choice texts name. */
+struct variant {
+	int choice, decode; /* NOT_LISTED; -1 without memory; decode: of a plan */
+	int early;          /* value of the early axis; choice is then the one without it */
+	enum attune_how how;
+};
+
+static struct variant variant_of(struct data *d, const struct store_cell *c, int is_plan)
 {
 	char part[2][MAX_PART_TEXT];
+	struct variant v = { .decode = -1 };
 	int early = 0;
-	*v = (struct variant){ .decode = -1 };
 	if (!is_plan) {
 		snprintf(part[0], sizeof part[0], "%s%s%s", c->kernel, *c->choice ? " " : "",
 			 c->choice);
-		v->choice = data_find_text(d, part[0], &v->early);
-		return;
+		v.choice = data_find_text(d, part[0], &v.early);
+		return v;
 	}
-	if (!parts_parse(c->choice, part, &v->how)) {
-		v->choice = NOT_LISTED;
-		return;
+	if (!parts_parse(c->choice, part, &v.how)) {
+		v.choice = NOT_LISTED;
+		return v;
 	}
-	v->choice = data_find_text(d, part[0], &v->early);
-	v->decode = data_find_text(d, part[1], &early);
-	if (v->early || early)
-		v->choice = NOT_LISTED;
-	else if (v->decode < 0)
-		v->choice = v->choice < v->decode ? v->choice : v->decode;
-}
-
-static void find_variant(struct data *d, const struct store_cell *c, int is_plan, struct variant *v)
-{
-	struct scaffold *s = d->scaffold;
-	const long long id = c->variant_id;
-	v->choice = -1;
-	if (id <= 0 || id > MAX_ID) {
-		variant_named(d, c, is_plan, v);
-		return;
-	}
-	if (!array_reach(&s->variant, &s->num_variants, id, sizeof *s->variant))
-		return;
-	if (s->variant[id].choice == -1)
-		variant_named(d, c, is_plan, &s->variant[id]);
-	*v = s->variant[id];
+	v.choice = data_find_text(d, part[0], &v.early);
+	v.decode = data_find_text(d, part[1], &early);
+	if (v.early || early)
+		v.choice = NOT_LISTED;
+	else if (v.decode < 0)
+		v.choice = v.choice < v.decode ? v.choice : v.decode;
+	return v;
 }
 
 static int belongs(struct data *d, const struct store_cell *c)
@@ -103,9 +85,24 @@ static int stage_of(const char *stage)
 	return stage ? one_of(stage, stage_names, NUM_STAGES) : STAGE_RACE;
 }
 
+/* An NVIDIA sensor averages over a second; the race of a burst lasts a twentieth of that, so its
+ * reading covers whatever ran around it. A steady race runs without a break until the power settles:
+ * its reading covers all contenders, and their joules differ only as their times do. The contenders
+ * left at its end each run alone for a while (protocol.hold_s), so their readings cover only
+ * themselves. */
+static enum power_of power_of(const struct store_cell *c)
+{
+	if (outcome_of(c->outcome) != OUTCOME_OK || !(c->joules > 0))
+		return POWER_UNKNOWN;
+	if (!strstr(c->protocol, "-steady"))
+		return POWER_AROUND;
+	return c->power_is_shared ? POWER_RACE : POWER_ALONE;
+}
+
 static struct cell cell_of(const struct store_cell *c)
 {
 	return (struct cell){ .outcome = outcome_of(c->outcome),
+			      .power_of = power_of(c),
 			      .censored = was_given_up(c->stopped),
 			      .us = c->median_us,
 			      .median_us = c->median_us,
@@ -122,7 +119,8 @@ int data_put_plan(struct data *d, const struct composed *plan)
 {
 	if (!array_grow(&d->plan, d->num_plans, &d->scaffold->plan_room, sizeof *d->plan))
 		return 0;
-	d->plan[d->num_plans++] = *plan;
+	d->plan[d->num_plans] = *plan;
+	d->plan[d->num_plans++].cell.arrival = d->scaffold->arrived++;
 	return 1;
 }
 
@@ -131,20 +129,21 @@ int data_put_early(struct data *d, const struct early_launch *launch)
 	if (!array_grow(&d->early_launch, d->num_early, &d->scaffold->early_room,
 			sizeof *d->early_launch))
 		return 0;
-	d->early_launch[d->num_early++] = *launch;
+	d->early_launch[d->num_early] = *launch;
+	d->early_launch[d->num_early++].cell.arrival = d->scaffold->arrived++;
 	return 1;
 }
 
 int data_put_cell(struct data *d, int scenario, int phase, int choice, enum pass pass,
 		  const struct cell *c)
 {
-	struct scaffold *s = d->scaffold;
-	if (!array_grow(&d->cell, d->num_cells, &s->cell_room, sizeof *d->cell) ||
-	    !array_grow(&s->place, d->num_cells, &s->place_room, sizeof *s->place))
+	if (!array_grow(&d->cell, d->num_cells, &d->scaffold->cell_room, sizeof *d->cell))
 		return 0;
-	s->place[d->num_cells] =
-	    (struct place){ scenario * NUM_PHASES + phase, choice * NUM_PASSES + (int)pass };
-	d->cell[d->num_cells++] = *c;
+	struct cell *put = &d->cell[d->num_cells++];
+	*put = *c;
+	put->row = scenario * NUM_PHASES + phase;
+	put->key = choice * NUM_PASSES + (int)pass;
+	put->arrival = d->scaffold->arrived++;
 	return 1;
 }
 
@@ -179,8 +178,7 @@ static int names_left_out(const struct data *d, const char *plan)
 
 int data_add(struct data *d, const struct store_cell *c)
 {
-	const int phase = phase_of(c->phase);
-	struct variant v;
+	const int phase = phase_named(c->phase);
 	if (!belongs(d, c))
 		return 0;
 	const struct cell cell = cell_of(c);
@@ -197,7 +195,7 @@ int data_add(struct data *d, const struct store_cell *c)
 	const int scenario = data_put_scenario(d, c);
 	if (scenario < 0)
 		return 0;
-	find_variant(d, c, phase == PHASE_PLAN, &v);
+	const struct variant v = variant_of(d, c, phase == PHASE_PLAN);
 	if (v.choice == NOT_LISTED) {
 		d->ignored += !names_left_out(d, c->choice);
 		return 1;

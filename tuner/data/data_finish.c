@@ -47,159 +47,75 @@ static int *sort_ranked(struct data *d, void *v, int n, size_t size,
 }
 
 /* ---- cells ------------------------------------------------------------------------ */
-/* Counting sort; stable. Element order[i] comes to place i; group g begins at at[g], and at[groups]
- * is n. NULL without memory. */
-static int *group(const int *of, size_t stride, int n, int groups, int *at)
+static int by_place(const void *pa, const void *pb)
 {
-	int *order = malloc(sizeof *order * ((size_t)n + 1));
-	const char *p = (const char *)of;
-	memset(at, 0, sizeof *at * ((size_t)groups + 1));
-	for (int i = 0; order && i < n; i++)
-		at[1 + *(const int *)(p + stride * (size_t)i)]++;
-	for (int g = 0; g < groups; g++)
-		at[g + 1] += at[g];
-	for (int i = n - 1; order && i >= 0; i--)
-		order[--at[1 + *(const int *)(p + stride * (size_t)i)]] = i;
-	for (int g = 0; order && g < groups; g++)
-		at[g] = at[g + 1];
-	at[groups] = n;
-	return order;
+	const struct cell *a = pa, *b = pb;
+	return a->row != b->row   ? a->row - b->row
+	       : a->key != b->key ? a->key - b->key
+				  : a->arrival - b->arrival;
 }
 
-static int by_number(const void *pa, const void *pb)
+/* The last of the cells with the same row and key. */
+static int is_newest(const struct data *d, const struct cell *c)
 {
-	const long long a = *(const long long *)pa, b = *(const long long *)pb;
-	return (a > b) - (a < b);
-}
-
-/* Sorts the n cells of one row by key, then by arrival. sorted: scratch, [n]. */
-static void sort_row(const struct place *place, int *order, int n, long long *sorted)
-{
-	for (int i = 0; i < n; i++)
-		sorted[i] = (long long)place[order[i]].key << 32 | order[i];
-	qsort(sorted, (size_t)n, sizeof *sorted, by_number);
-	for (int i = 0; i < n; i++)
-		order[i] = (int)(sorted[i] & INT32_MAX);
-}
-
-static int sort_rows(const struct data *d, int *order)
-{
-	int most = 0;
-	for (int r = 0; r < d->n * NUM_PHASES; r++)
-		most = d->row[r + 1] - d->row[r] > most ? d->row[r + 1] - d->row[r] : most;
-	long long *sorted = malloc(sizeof *sorted * ((size_t)most + 1));
-	for (int r = 0; sorted && r < d->n * NUM_PHASES; r++)
-		sort_row(d->scaffold->place, order + d->row[r], d->row[r + 1] - d->row[r], sorted);
-	free(sorted);
-	return sorted != NULL;
-}
-
-/* cell[i] = cell[order[i]] for all i, in place: follows each cycle and sets its elements of order
- * to -1. */
-static void move_cells(struct cell *cell, int *order, int n)
-{
-	for (int i = 0; i < n; i++) {
-		if (order[i] < 0)
-			continue;
-		const struct cell first = cell[i];
-		int at = i;
-		while (order[at] != i) {
-			const int from = order[at];
-			cell[at] = cell[from];
-			order[at] = -1;
-			at = from;
-		}
-		cell[at] = first;
-		order[at] = -1;
-	}
-}
-
-/* Keeps the newest of the cells with the same row and key. */
-static void drop_older(struct data *d)
-{
-	int kept = 0;
-	for (int r = 0; r < d->n * NUM_PHASES; r++) {
-		const int from = d->row[r], end = d->row[r + 1];
-		d->row[r] = kept;
-		for (int i = from; i < end; i++) {
-			if (i + 1 < end && d->key[i] == d->key[i + 1])
-				continue;
-			d->key[kept] = d->key[i];
-			d->cell[kept++] = d->cell[i];
-		}
-	}
-	d->row[d->n * NUM_PHASES] = d->num_cells = kept;
+	return c + 1 == d->cell + d->num_cells || c->row != c[1].row || c->key != c[1].key;
 }
 
 static int order_cells(struct data *d, const int *scenario, const int *choice)
 {
-	const int rows = d->n * NUM_PHASES;
-	struct place *place = d->scaffold->place;
 	for (int i = 0; i < d->num_cells; i++) {
-		place[i].row =
-		    scenario[place[i].row / NUM_PHASES] * NUM_PHASES + place[i].row % NUM_PHASES;
-		place[i].key =
-		    choice[place[i].key / NUM_PASSES] * NUM_PASSES + place[i].key % NUM_PASSES;
+		struct cell *c = &d->cell[i];
+		c->row = scenario[c->row / NUM_PHASES] * NUM_PHASES + c->row % NUM_PHASES;
+		c->key = choice[c->key / NUM_PASSES] * NUM_PASSES + c->key % NUM_PASSES;
 	}
-	d->row = malloc(sizeof *d->row * ((size_t)rows + 1));
-	d->key = malloc(sizeof *d->key * ((size_t)d->num_cells + 1));
-	const int *row = d->num_cells ? &place->row : NULL;
-	int *order =
-	    d->row && d->key ? group(row, sizeof *place, d->num_cells, rows, d->row) : NULL;
-	const int done = order && sort_rows(d, order);
-	for (int i = 0; done && i < d->num_cells; i++)
-		d->key[i] = place[order[i]].key;
-	if (done) {
-		move_cells(d->cell, order, d->num_cells);
-		drop_older(d);
-	}
-	free(order);
-	return done;
+	if (d->num_cells)
+		qsort(d->cell, (size_t)d->num_cells, sizeof *d->cell, by_place);
+	d->row = malloc(sizeof *d->row * ((size_t)d->n * NUM_PHASES + 1));
+	if (d->row)
+		cells_keep(d, is_newest);
+	return d->row != NULL;
 }
 
 /* ---- plans, and early launches ------------------------------------------------------ */
+static int by_scenario(const void *pa, const void *pb)
+{
+	const struct composed *a = pa, *b = pb;
+	return a->scenario != b->scenario ? a->scenario - b->scenario
+					  : a->cell.arrival - b->cell.arrival;
+}
+
 static int order_plans(struct data *d, const int *scenario, const int *choice)
 {
-	struct composed *sorted = malloc(sizeof *sorted * ((size_t)d->num_plans + 1));
 	for (int i = 0; i < d->num_plans; i++) {
 		d->plan[i].scenario = scenario[d->plan[i].scenario];
 		d->plan[i].prefill = choice[d->plan[i].prefill];
 		d->plan[i].decode = choice[d->plan[i].decode];
 	}
+	if (d->num_plans)
+		qsort(d->plan, (size_t)d->num_plans, sizeof *d->plan, by_scenario);
 	d->plan_at = malloc(sizeof *d->plan_at * ((size_t)d->n + 1));
-	const int *of = d->num_plans ? &d->plan->scenario : NULL;
-	int *order = sorted && d->plan_at
-			 ? group(of, sizeof *d->plan, d->num_plans, d->n, d->plan_at)
-			 : NULL;
-	for (int i = 0; order && i < d->num_plans; i++)
-		sorted[i] = d->plan[order[i]];
-	free(d->plan);
-	d->plan = sorted;
-	free(order);
-	return order != NULL;
+	if (d->plan_at)
+		plans_keep(d, NULL);
+	return d->plan_at != NULL;
 }
 
-static int by_part(const void *pa, const void *pb, void *arg)
+static int by_part(const void *pa, const void *pb)
 {
-	const struct data *d = arg;
-	const struct early_launch *a = &d->early_launch[*(const int *)pa],
-				  *b = &d->early_launch[*(const int *)pb];
-	if (a->scenario != b->scenario)
-		return a->scenario - b->scenario;
-	if (a->phase != b->phase)
-		return (int)a->phase - (int)b->phase;
-	return *(const int *)pa - *(const int *)pb;
+	const struct early_launch *a = pa, *b = pb;
+	return a->scenario != b->scenario ? a->scenario - b->scenario
+	       : a->phase != b->phase     ? (int)a->phase - (int)b->phase
+	       : a->choice != b->choice   ? a->choice - b->choice
+					  : a->cell.arrival - b->cell.arrival;
 }
 
-static int order_early(struct data *d, const int *scenario, const int *choice)
+static void order_early(struct data *d, const int *scenario, const int *choice)
 {
 	for (int i = 0; i < d->num_early; i++) {
 		d->early_launch[i].scenario = scenario[d->early_launch[i].scenario];
 		d->early_launch[i].choice = choice[d->early_launch[i].choice];
 	}
-	int *rank = sort_ranked(d, d->early_launch, d->num_early, sizeof *d->early_launch, by_part);
-	free(rank);
-	return rank != NULL;
+	if (d->num_early)
+		qsort(d->early_launch, (size_t)d->num_early, sizeof *d->early_launch, by_part);
 }
 
 /* Sorts everything and frees the scaffold. */
@@ -208,7 +124,9 @@ static int data_order(struct data *d)
 	int *scenario = sort_ranked(d, d->v, d->n, sizeof *d->v, scenario_order);
 	int *choice = sort_ranked(d, d->choice, d->num_choices, sizeof *d->choice, choice_order);
 	const int done = scenario && choice && order_cells(d, scenario, choice) &&
-			 order_plans(d, scenario, choice) && order_early(d, scenario, choice);
+			 order_plans(d, scenario, choice);
+	if (done)
+		order_early(d, scenario, choice);
 	free(scenario);
 	free(choice);
 	scaffold_free(d);
@@ -216,20 +134,19 @@ static int data_order(struct data *d)
 }
 
 /* ---- the steps ---------------------------------------------------------------------- */
-int data_finish(struct data *d)
+static int derive(struct data *d)
 {
-	d->basics = calloc(1, sizeof *d->basics);
-	const int done = d->basics && energy_mark(d) && data_order(d) && sessions_choose(d) &&
-			 formulas_add(d) && clocks_set(d) && passes_compare(d) && fastest_find(d);
+	const int done = passes_compare(d) && fastest_find(d);
 	d->pass = PASS_B;
 	return done;
 }
 
+int data_finish(struct data *d)
+{
+	return data_order(d) && sessions_choose(d) && formulas_add(d) && clocks_set(d) && derive(d);
+}
+
 int data_finish_again(struct data *d)
 {
-	d->basics = calloc(1, sizeof *d->basics);
-	const int done =
-	    d->basics && data_order(d) && formulas_add(d) && passes_compare(d) && fastest_find(d);
-	d->pass = PASS_B;
-	return done;
+	return data_order(d) && formulas_add(d) && derive(d);
 }

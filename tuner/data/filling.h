@@ -7,33 +7,22 @@
 
 enum { PHASE_PLAN = NUM_PHASES };
 
-/* Where a cell belongs. Scenarios and choices are numbered in the order of arrival. */
-struct place {
-	int row, key; /* as data.row and data.key have them */
-};
-
 enum { NOT_LISTED = -2 }; /* a choice that today's .def tables do not have */
-
-/* The choices that a row's kernel and choice texts name. */
-struct variant {
-	int choice, decode; /* choice: NOT_LISTED, or -1: not known yet; decode: of a plan */
-	int early;          /* value of the early axis; choice is then the one without it */
-	enum attune_how how;
-};
-enum { MAX_ID = 1 << 24 }; /* larger ids of the database are not indexed; texts are looked up */
 
 enum { RACES_OF_RUN = NUM_STAGES + 1 }; /* cell.race: its run x this + its stage */
 
 struct scaffold {
-	void *scenarios, *choices; /* names, in tables of tsearch; for cells without ids */
-	int *scenario;             /* [scenario_id] */
-	struct variant *variant;   /* [variant_id] */
-	int num_scenarios, num_variants;
-	struct place *place; /* [num_cells] */
-	int room, cell_room, place_room, plan_room, early_room, choice_room;
+	void *scenarios, *choices; /* names, in tables of tsearch */
+	int room, cell_room, plan_room, early_room, choice_room;
+	int arrived; /* cells, plans and early launches */
+	/* Rows of a database come by scenario. The last one's id, 0: none, and its index. */
+	long long last_id;
+	int last_scenario;
 };
 void scaffold_free(struct data *);
 
+/* Of "all", "prefill", "decode" or "plan"; -1: another word. */
+int phase_named(const char *);
 /* data.c: adds a scenario without cells, or a choice, if it is new. Return the index, which is valid until
  * data_finish sorts; -1 + complain. */
 int data_put_scenario(struct data *, const struct store_cell *);
@@ -41,8 +30,6 @@ int data_put_choice(struct data *, const struct choice *);
 /* The index of a choice given as "segmented BLOCK_M=16 ..."; NOT_LISTED; -1 without memory. An
  * early choice gets the index of the same choice without it, and *early its value. */
 int data_find_text(struct data *, const char *text, int *early);
-/* Room for [id] in an array; new elements are filled with bytes 0xff. 0 without memory. */
-int array_reach(void *array, int *room, long long id, size_t size);
 /* data_add.c: adds a cell, plan or early launch by such indices. 0 without memory. */
 int data_put_cell(struct data *, int scenario, int phase, int choice, enum pass,
 		  const struct cell *);
@@ -50,10 +37,29 @@ int data_put_plan(struct data *, const struct composed *);
 int data_put_early(struct data *, const struct early_launch *);
 /* data_finish.c: data_finish for cells taken from finished data: these are on one clock already. */
 int data_finish_again(struct data *);
+/* cells.c: drops the cells, which are sorted, that `keep` does not want, and sets data.row. */
+void cells_keep(struct data *, int (*keep)(const struct data *, const struct cell *));
+/* The same for plans and data.plan_at; keep NULL: all stay. */
+void plans_keep(struct data *, int (*keep)(const struct data *, const struct composed *));
 
-/* All return 0 without memory. */
-/* power_source.c: sets what each cell's power was measured over. */
-int energy_mark(struct data *);
+/* ---- lost_kernels.c: whether a scenario's fastest kernel has only stale rows ---------------- */
+enum { MAX_KERNELS = 32 /* of a device */ };
+/* A kernel's least times in one part of a scenario: of fresh rows and of stale ones; INFINITY:
+ * none. */
+struct kernel_least {
+	char kernel[32];
+	double fresh, stale;
+};
+struct lost {
+	struct kernel_least least[NUM_PHASES][MAX_KERNELS];
+	int kernels[NUM_PHASES];
+};
+/* Called for each cell of a scenario. */
+void lost_note(struct lost *, const struct store_cell *);
+/* Called after the last one: whether the fastest kernel was lost. Starts the next scenario. */
+int lost_end(struct lost *);
+
+/* ---- the steps of data_finish. All return 0 without memory. ---- */
 /* race_clock.c: makes cells of several races comparable. */
 int clocks_set(struct data *);
 /* second_session.c: drops the cells and plans of pass B that do not count. */

@@ -1,7 +1,6 @@
 /* load.c - reads a database of one GPU into struct data. */
 #include "data.h"
 #include "filling.h"
-#include "lost_kernels.h"
 #include "harness/base/base.h"
 #include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
@@ -15,59 +14,49 @@
 
 /* The data to be filled, and which rows go into them. */
 struct loading {
-	struct data *d[2]; /* [1]: the same rows and more, or NULL */
-	int all[2];        /* include all layouts, and calls with LSE */
-	int stale;         /* times of older sources count */
-	int e4m3;          /* only caches of E4M3; 0: of 16 and 32 bits, unless all */
-	const char *with;  /* as of struct data */
+	struct data *d;
+	struct which_rows how;
+	int e4m3; /* only caches of E4M3; 0: of 16 and 32 bits, unless all */
 	int failed;
 	long long scenario; /* id of the current scenario */
-	int scenarios[2];   /* number of scenarios before it */
+	int scenarios;      /* number of scenarios before it */
 	struct lost lost;
 };
 
-static int belongs(const struct loading *l, int i, const attune_shape *shape)
+static int belongs(const struct loading *l, const attune_shape *shape)
 {
 	const int is_e4m3 = shape->kv_dtype == ATTUNE_E4M3;
-	if (!l->all[i] && (shape->kv_layout != ATTUNE_KV_STRIDED || shape->has_lse))
+	if (!l->how.all && (shape->kv_layout != ATTUNE_KV_STRIDED || shape->has_lse))
 		return 0;
-	return l->e4m3 ? is_e4m3 : !is_e4m3 || l->all[i];
+	return l->e4m3 ? is_e4m3 : !is_e4m3 || l->how.all;
 }
 
 /* Called when all cells of the current scenario have been read. */
 static void end_scenario(struct loading *l)
 {
-	const int lost = lost_end(&l->lost);
-	for (int i = 0; i < 2 && l->d[i]; i++) {
-		struct measured *m =
-		    l->d[i]->n > l->scenarios[i] ? &l->d[i]->v[l->d[i]->n - 1] : NULL;
-		if (lost && m) {
-			m->lost_best = 1;
-			l->d[i]->lost += !split_is_held_out(m->split);
-		}
-		l->scenarios[i] = l->d[i]->n;
+	struct data *d = l->d;
+	if (lost_end(&l->lost) && d->n > l->scenarios) {
+		d->v[d->n - 1].lost_best = 1;
+		d->lost += !split_is_held_out(d->v[d->n - 1].split);
 	}
+	l->scenarios = d->n;
 }
 
 /* Whether the row's time counts. Keeps the numbers of those that do not. */
-static int counts(const struct loading *l, struct data *d, const struct store_cell *c)
+static int counts(struct loading *l, const struct store_cell *c)
 {
-	if (c->today == STALE && !l->stale) {
-		d->stale++;
-		return 0;
-	}
-	if (!strcmp(c->outcome, outcome_name(OUTCOME_NOISY))) {
-		d->noisy++;
-		return 0;
-	}
-	return 1;
+	const int is_stale = c->today == STALE && !l->how.stale;
+	const int is_noisy = !is_stale && !strcmp(c->outcome, outcome_name(OUTCOME_NOISY));
+	l->d->stale += is_stale;
+	l->d->noisy += is_noisy;
+	return !is_stale && !is_noisy;
 }
 
 static int plugin_takes_part(const struct loading *l, const struct store_cell *c)
 {
 	const struct kernel *k =
 	    kernel_find(strcmp(c->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, c->kernel);
-	return k && data_takes(l->d[0], k);
+	return k && data_takes(l->d, k);
 }
 
 static int add_one(void *arg, const struct store_cell *c)
@@ -79,11 +68,10 @@ static int add_one(void *arg, const struct store_cell *c)
 	/* A plug-in that does not take part counts for nothing: not even for what was lost. */
 	if (c->plugin && !plugin_takes_part(l, c))
 		return 1;
-	if (!l->stale) /* else all times count, and none is lost */
+	if (!l->how.stale) /* else all times count, and none is lost */
 		lost_note(&l->lost, c);
-	for (int i = 0; i < 2 && l->d[i]; i++)
-		if (belongs(l, i, &c->shape) && counts(l, l->d[i], c))
-			l->failed |= !data_add(l->d[i], c);
+	if (belongs(l, &c->shape) && counts(l, c))
+		l->failed |= !data_add(l->d, c);
 	return !l->failed;
 }
 
@@ -103,15 +91,10 @@ static int read_rows(struct loading *l, struct store *store, const char *gpu)
 	if (!store_each(store, gpu, add_one, l) || l->failed)
 		return 0;
 	end_scenario(l);
-	for (int i = 0; i < 2 && l->d[i]; i++)
-		if (!store_noise(store, gpu, &l->d[i]->noise))
-			return 0;
-	return 1;
+	return store_noise(store, gpu, &l->d->noise);
 }
 
-/* both: also fills l->d[1]. */
-static int load(struct loading *l, struct store *store, const char *db_path, const char *name,
-		int both)
+static int load(struct loading *l, struct store *store, const char *db_path, const char *name)
 {
 	struct run_info run = { 0 };
 	char gpu[GPU_NAME];
@@ -120,16 +103,33 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 	if (known ? !is_worth_reading(&run.device, db_path) : store_is_damaged(store))
 		return 0;
 	l->e4m3 = name[gpu_length(name)] != '\0';
-	for (int i = 0; i < 1 + both; i++)
-		if ((l->d[i] = data_new(name, &run)) != NULL)
-			l->d[i]->with = l->with;
-		else
-			return 0;
-	const int done = (!known || read_rows(l, store, gpu)) && data_finish(l->d[0]) &&
-			 (!both || data_finish(l->d[1]));
-	if (done && known && !l->d[0]->n && !l->d[0]->stale && !l->d[0]->noisy)
+	l->d = data_new(name, &run);
+	if (!l->d)
+		return 0;
+	l->d->with = l->how.with;
+	if ((known && !read_rows(l, store, gpu)) || !data_finish(l->d))
+		return 0;
+	if (known && !l->d->n && !l->d->stale && !l->d->noisy)
 		complain("%s: holds no measurement of %s", db_path, name);
-	return done;
+	return 1;
+}
+
+struct data *data_load_as(const char *db_path, const char *gpu, struct which_rows how)
+{
+	struct loading l = { .how = how };
+	struct store *store = store_open(db_path, 1);
+	const int done = store && load(&l, store, db_path, gpu);
+	if (store)
+		store_close(store);
+	if (done)
+		return l.d;
+	data_free(l.d);
+	return NULL;
+}
+
+struct data *data_load(const char *db_path, const char *gpu)
+{
+	return data_load_as(db_path, gpu, (struct which_rows){ .stale = 0 });
 }
 
 void data_say_noisy(const struct data *d, const char *db_path)
@@ -152,35 +152,6 @@ void data_say_left_out(const struct data *d, const char *db_path)
 		complain("%s: %d measurements name choices that today's .def tables do not list; "
 			 "ignored",
 			 db_path, d->ignored);
-}
-
-static int load_from(struct loading *l, const char *db_path, const char *gpu, int both)
-{
-	struct store *store = store_open(db_path, 1);
-	const int done = store && load(l, store, db_path, gpu, both);
-	if (store)
-		store_close(store);
-	for (int i = 0; i < 2; i++) {
-		if (!done) {
-			data_free(l->d[i]);
-			l->d[i] = NULL;
-		}
-	}
-	return done;
-}
-
-struct data *data_load(const char *db_path, const char *gpu)
-{
-	struct loading l = { .failed = 0 };
-	load_from(&l, db_path, gpu, 0);
-	return l.d[0];
-}
-
-struct data *data_load_with(const char *db_path, const char *gpu, const char *with)
-{
-	struct loading l = { .with = with };
-	load_from(&l, db_path, gpu, 0);
-	return l.d[0];
 }
 
 int plugins_known(const char *with, const char *db_path, const char *gpu)
@@ -208,30 +179,6 @@ int plugins_known(const char *with, const char *db_path, const char *gpu)
 			store_close(store);
 	}
 	return known;
-}
-
-struct data *data_load_all(const char *db_path, const char *gpu)
-{
-	struct loading l = { .all = { 1 } };
-	load_from(&l, db_path, gpu, 0);
-	return l.d[0];
-}
-
-struct data *data_load_stale(const char *db_path, const char *gpu)
-{
-	struct loading l = { .stale = 1 };
-	load_from(&l, db_path, gpu, 0);
-	return l.d[0];
-}
-
-int data_load_both(const char *db_path, const char *gpu, int stale, struct data **d,
-		   struct data **all)
-{
-	struct loading l = { .all = { 0, 1 }, .stale = stale };
-	const int done = load_from(&l, db_path, gpu, 1);
-	*d = l.d[0];
-	*all = l.d[1];
-	return done;
 }
 
 /* The header contains the hash, so the file is checked for damage first. */

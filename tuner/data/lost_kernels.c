@@ -1,7 +1,8 @@
-/* lost_kernels.c - keeps each kernel's least fresh and least stale time per part; see
- * lost_kernels.h. */
+/* lost_kernels.c - detects that a scenario's fastest kernel has only stale rows, because its source
+ * was edited. Trees must not learn from the rest: it would name the wrong kernel. Keeps each kernel's
+ * least fresh and least stale time per part. */
 #include "data.h"
-#include "lost_kernels.h"
+#include "filling.h"
 #include "harness/base/base.h"
 #include "harness/store/store.h"
 #include <math.h>
@@ -10,10 +11,10 @@
 
 void lost_note(struct lost *l, const struct store_cell *c)
 {
-	int phase = 0, i = 0;
-	while (phase < NUM_PHASES && strcmp(c->phase, phase_name(phase)))
-		phase++;
-	if (phase == NUM_PHASES || c->pass != 'A' || strcmp(c->outcome, outcome_name(OUTCOME_OK)))
+	const int phase = phase_named(c->phase);
+	int i = 0;
+	if (phase < 0 || phase == PHASE_PLAN || c->pass != 'A' ||
+	    strcmp(c->outcome, outcome_name(OUTCOME_OK)))
 		return;
 	struct kernel_least *v = l->least[phase];
 	while (i < l->kernels[phase] && strcmp(v[i].kernel, c->kernel))

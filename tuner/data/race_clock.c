@@ -77,9 +77,9 @@ static void compare_races(struct data *d, int row, struct timed *v)
 	int n = 0;
 	for (int i = d->row[row]; i < d->row[row + 1]; i++) {
 		struct cell *cell = &d->cell[i];
-		if (d->key[i] % NUM_PASSES == PASS_A && cell->outcome == OUTCOME_OK &&
+		if (d->cell[i].key % NUM_PASSES == PASS_A && cell->outcome == OUTCOME_OK &&
 		    cell->ratio > 0)
-			v[n++] = (struct timed){ cell, d->key[i] / NUM_PASSES,
+			v[n++] = (struct timed){ cell, d->cell[i].key / NUM_PASSES,
 						 cell->median_us / cell->ratio };
 	}
 	if (n)
@@ -96,4 +96,26 @@ int clocks_set(struct data *d)
 		compare_races(d, r, v);
 	free(v);
 	return v != NULL;
+}
+
+/* ---- comparing ------------------------------------------------------------------------ */
+/* Contenders of one race are timed in the same rounds. A time of pass A and one of pass B are never
+ * comparable. */
+double cells_ratio(const struct cell *a, const struct cell *b)
+{
+	if (a->outcome != OUTCOME_OK || b->outcome != OUTCOME_OK)
+		return NAN;
+	if (a->race == b->race)
+		return a->ratio > 0 && b->ratio > 0 ? a->ratio / b->ratio
+						    : a->median_us / b->median_us;
+	return a->on_clock && b->on_clock ? a->us / b->us : NAN;
+}
+
+const char *ratio_words(const struct data *d, double ratio, double us)
+{
+	if (isnan(ratio))
+		return "other race";
+	if (fabs(log(ratio)) <= log1p(data_noise(d, us)))
+		return "tie";
+	return ratio > 1 ? "slower" : "faster";
 }

@@ -29,7 +29,7 @@ static int list_runs(const struct data *d, int scenario, int *run)
 {
 	int n = 0;
 	for (int i = d->row[scenario * NUM_PHASES]; i < d->row[(scenario + 1) * NUM_PHASES]; i++)
-		if (d->key[i] % NUM_PASSES == PASS_B)
+		if (d->cell[i].key % NUM_PASSES == PASS_B)
 			run[n++] = run_of(&d->cell[i]);
 	for (int i = d->plan_at[scenario]; i < d->plan_at[scenario + 1]; i++)
 		if (d->plan[i].pass == PASS_B)
@@ -53,50 +53,26 @@ static int session_of(int *run, int n, int is_gate)
 	return session;
 }
 
-/* Keeps the cells of pass A, and those of pass B that are of their scenario's session. */
-static void keep_cells(struct data *d, const int *session)
+static int cell_counts(const struct data *d, const struct cell *c)
 {
-	int kept = 0;
-	for (int r = 0; r < d->n * NUM_PHASES; r++) {
-		const int from = d->row[r], end = d->row[r + 1];
-		d->row[r] = kept;
-		for (int i = from; i < end; i++) {
-			if (d->key[i] % NUM_PASSES == PASS_B &&
-			    run_of(&d->cell[i]) != session[r / NUM_PHASES])
-				continue;
-			d->key[kept] = d->key[i];
-			d->cell[kept++] = d->cell[i];
-		}
-	}
-	d->row[d->n * NUM_PHASES] = d->num_cells = kept;
+	return c->key % NUM_PASSES != PASS_B || run_of(c) == d->v[c->row / NUM_PHASES].session;
 }
 
-static void keep_plans(struct data *d, const int *session)
+static int plan_counts(const struct data *d, const struct composed *c)
 {
-	int kept = 0;
-	for (int s = 0; s < d->n; s++) {
-		const int from = d->plan_at[s], end = d->plan_at[s + 1];
-		d->plan_at[s] = kept;
-		for (int i = from; i < end; i++)
-			if (d->plan[i].pass != PASS_B || run_of(&d->plan[i].cell) == session[s])
-				d->plan[kept++] = d->plan[i];
-	}
-	d->plan_at[d->n] = d->num_plans = kept;
+	return c->pass != PASS_B || run_of(&c->cell) == d->v[c->scenario].session;
 }
 
 int sessions_choose(struct data *d)
 {
 	int *run = malloc(sizeof *run * ((size_t)(d->num_cells + d->num_plans) + 1));
-	int *session = malloc(sizeof *session * ((size_t)d->n + 1));
-	const int done = run && session;
-	for (int s = 0; done && s < d->n; s++)
-		session[s] =
+	for (int s = 0; run && s < d->n; s++)
+		d->v[s].session =
 		    session_of(run, list_runs(d, s, run), split_is_gate(d->v[s].split));
-	if (done) {
-		keep_cells(d, session);
-		keep_plans(d, session);
+	if (run) {
+		cells_keep(d, cell_counts);
+		plans_keep(d, plan_counts);
 	}
 	free(run);
-	free(session);
-	return done;
+	return run != NULL;
 }

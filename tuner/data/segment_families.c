@@ -16,8 +16,7 @@
  * scenarios. */
 enum { WIDELY = 20 };
 
-/* In data.means; MEANS_FIRST + i is member i. */
-enum meaning { NOT_KNOWN, MEANS_NONE, MEANS_FIRST };
+enum { NOT_KNOWN = -2 }; /* in data.means */
 
 static int value_index(const struct choice *c)
 {
@@ -118,8 +117,9 @@ static void count_scenarios(const struct data *d, int *scenarios, int *seen)
 		scenarios[f] = 0, seen[f] = -1;
 	for (int r = 0; r < d->n * NUM_PHASES; r++)
 		for (int i = d->row[r]; i < d->row[r + 1]; i++) {
-			const int choice = d->key[i] / NUM_PASSES, f = d->family_of[choice];
-			if (f < 0 || d->value[choice] < 0 || d->key[i] % NUM_PASSES != PASS_A ||
+			const int choice = d->cell[i].key / NUM_PASSES, f = d->family_of[choice];
+			if (f < 0 || d->value[choice] < 0 ||
+			    d->cell[i].key % NUM_PASSES != PASS_A ||
 			    d->cell[i].outcome != OUTCOME_OK || seen[f] == r / NUM_PHASES)
 				continue;
 			seen[f] = r / NUM_PHASES;
@@ -172,20 +172,21 @@ int formulas_add(struct data *d)
 			done = add_formulas(d, f, first);
 	free(scenarios);
 	free(seen);
-	d->means =
-	    calloc((size_t)d->n * NUM_PHASES + 1, (size_t)(d->num_columns - d->num_choices) + 1);
+	const size_t size = (size_t)d->n * NUM_PHASES * (size_t)(d->num_columns - d->num_choices);
+	d->means = malloc(size + 1);
+	if (d->means)
+		memset(d->means, NOT_KNOWN, size);
 	return done && d->means;
 }
 
-static enum meaning meaning_of(const struct data *d, int scenario, enum phase phase, int choice)
+static int meaning_of(const struct data *d, int scenario, enum phase phase, int choice)
 {
 	const struct measured *m = &d->v[scenario];
 	struct choice c = d->choice[choice];
 	if (!m->has[phase] || config_resolve(&c.config, &d->choice[choice].config, c.kernel,
 					     &m->shape, &m->part[phase], &d->run.device))
-		return MEANS_NONE;
-	const int value = value_index(&c);
-	return value < 0 ? MEANS_NONE : MEANS_FIRST + (unsigned)value;
+		return -1;
+	return value_index(&c);
 }
 
 int family_value(const struct data *d, int scenario, enum phase phase, int choice)
@@ -197,12 +198,7 @@ int family_value(const struct data *d, int scenario, enum phase phase, int choic
 				       (size_t)(choice - d->num_choices)];
 	if (*means == NOT_KNOWN)
 		*means = (signed char)meaning_of(d, scenario, phase, choice);
-	return *means - MEANS_FIRST;
-}
-
-int formula_is_legal(const struct data *d, int scenario, enum phase phase, int choice)
-{
-	return family_value(d, scenario, phase, choice) >= 0;
+	return *means;
 }
 
 int data_concrete(const struct data *d, int scenario, enum phase phase, int choice)

@@ -33,7 +33,7 @@ int data_legal(const struct data *d, int scenario, enum phase phase, int choice)
 	if (!c->kernel->selectable)
 		return 0;
 	if (choice >= d->num_choices)
-		return formula_is_legal(d, scenario, phase, choice);
+		return family_value(d, scenario, phase, choice) >= 0;
 	return !c->kernel->space->why_illegal(&c->config, &m->shape, &m->part[phase],
 					      &d->run.device);
 }

@@ -323,7 +323,7 @@ static int all_have_times(const struct data *d, const struct options *o)
 
 static int add_plugins(struct forest *f, const struct data *own, const struct options *o)
 {
-	struct data *d = data_load_with(o->db, own->gpu, o->with);
+	struct data *d = data_load_as(o->db, own->gpu, (struct which_rows){ .with = o->with });
 	const int sound = d && all_have_times(d, o);
 	const int done = sound && fit_plugins(f, d, &o->limits);
 	if (sound && !done)
@@ -363,7 +363,7 @@ int cmd_induce(int argc, char **argv)
 	o.db = db;
 	if (o.with && !plugins_known(o.with, o.db, gpu))
 		return EXIT_USAGE;
-	d = data_load_with(o.db, gpu, "");
+	d = data_load_as(o.db, gpu, (struct which_rows){ .with = "" });
 	if (!d || !data_hash(d, o.db)) {
 		data_free(d);
 		return EXIT_USAGE;

@@ -8,6 +8,8 @@
 #include "tuner/commands.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
+#include "tuner/induce/induce.h"
+#include "tuner/induce/plugin_decision.h"
 #include "tuner/policy/policy.h"
 #include <argp.h>
 #include <math.h>
@@ -15,12 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_CLIFFS = 256, OPT_CURVE, OPT_WITH };
+enum { OPT_WITH = 256 };
 
 struct options {
 	const char *gpu, *db, *header, *split, *with;
 	enum format format;
-	int cliffs, curve;
 	struct trace_options trace;
 };
 
@@ -32,8 +33,6 @@ static const struct argp_option rows[] = {
 	  "committed (generated/attune_NAME.h), induced (learned now, not written) or a file (committed)", 0 },
 	{ "split", 'S', "NAME", 0, "Only this split: train, heldout (all of them), heldout_blocked ...", 0 },
 	{ "with", OPT_WITH, "NAMES", 0, "Also the rules with these plug-ins, learned now as induce --with does", 0 },
-	{ "cliffs", OPT_CLIFFS, NULL, 0, "The cost of crossing each threshold of the trees", 0 },
-	{ "curve", OPT_CURVE, NULL, 0, "Slowdown with other numbers of leaves, variants and scenarios", 0 },
 	{ "trace", OPT_TRACE, "FILE", 0, "Estimate the attention time of a simulated trace (CSV) by policy", 0 },
 	{ "model", 'm', "NAME@TP", 0, "Trace: the model, as in llama3.1-8b@1", 0 },
 	{ "load", OPT_LOAD, "X", 0, "Trace: share of the engine's capacity (0.95)", 0 },
@@ -54,8 +53,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'H': o->header = arg; return 0;
 	case 'S': o->split = arg; return 0;
 	case OPT_WITH: o->with = arg; return 0;
-	case OPT_CLIFFS: o->cliffs = 1; return 0;
-	case OPT_CURVE: o->curve = 1; return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
 	default: return trace_option(&o->trace, key, arg, state);
 	}
@@ -78,7 +75,7 @@ static const struct argp help = {
 	"  unconfirmed    picks without a time of the second pass although their\n"
 	"                 scenario has such times\n\n"
 	"Examples:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
-	"json\n  attune eval --gpu h200 --cliffs --split heldout\n  attune eval --gpu h200 "
+	"json\n  attune eval --gpu h200 "
 	"--trace mine.csv --model llama3.1-8b@1 --load 0.9\n  attune eval --gpu h200 --db "
 	"results/h200_peers.sqlite --trace mine.csv --model llama3.1-8b@1 --with fa3",
 	NULL,
@@ -87,115 +84,63 @@ static const struct argp help = {
 };
 
 /* ---- every policy on every split ----------------------------------------------------------- */
-struct report {
-	const char *split[MAX_SPLITS];
-	int splits;
-	int exists[NUM_POLICIES];
-	struct score score[NUM_POLICIES][MAX_SPLITS];
-};
-
 /* The oracle's own row: 1 everywhere, over the scenarios with a time. */
-static int judge_oracle(const struct data *d, struct report *r, int i)
+static struct score score_of_oracle(const struct data *d, const char *split)
 {
-	struct score *s = &r->score[POLICY_ORACLE][i];
-	*s = (struct score){ .geomean = 1,
-			     .p95 = 1,
-			     .worst = 1,
-			     .low = 1,
-			     .high = 1,
-			     .within2 = 1,
-			     .within5 = 1,
-			     .time_weighted = 1 };
+	struct score s = { .geomean = 1,
+			   .p95 = 1,
+			   .worst = 1,
+			   .low = 1,
+			   .high = 1,
+			   .within2 = 1,
+			   .within5 = 1,
+			   .time_weighted = 1 };
 	for (int m = 0; m < d->n; m++)
-		s->n += in_split(&d->v[m], r->split[i]) && isfinite(data_oracle(d, m));
-	return 1;
+		s.n += in_split(&d->v[m], split) && isfinite(data_oracle(d, m));
+	return s;
 }
 
-static int judge(const struct data *d, const struct forest *f, struct report *r)
+static void add_row(struct table *t, enum policy p, const char *split, const struct score *s)
+{
+	if (!s->n)
+		return;
+	table_text(t, policy_names[p]);
+	table_text(t, split);
+	table_number(t, s->n, 0);
+	table_number(t, s->geomean, 4);
+	table_number(t, s->low, 4);
+	table_number(t, s->high, 4);
+	table_number(t, s->p95, 3);
+	table_number(t, s->worst, 3);
+	table_number(t, s->within2, 3);
+	table_number(t, s->within5, 3);
+	table_number(t, s->time_weighted, 4);
+	table_number(t, s->unconfirmed, 0);
+	table_number(t, s->invalid, 0);
+	table_end_row(t);
+}
+
+static int add_rows(struct table *t, const struct data *d, const struct forest *f,
+		    const char *const *split, int splits)
 {
 	struct pick *picks = calloc((size_t)d->n + 1, sizeof *picks);
 	int done = picks != NULL;
 	for (int p = 0; done && p < NUM_POLICIES; p++) {
-		r->exists[p] = p == POLICY_ORACLE || policy_picks(d, (enum policy)p, f, picks);
-		for (int i = 0; done && r->exists[p] && i < r->splits; i++)
-			done = p == POLICY_ORACLE
-				   ? judge_oracle(d, r, i)
-				   : score_picks(d, picks, r->split[i], &r->score[p][i]);
+		const int is_oracle = p == POLICY_ORACLE;
+		if (!is_oracle && !policy_picks(d, (enum policy)p, f, picks))
+			continue;
+		for (int i = 0; done && i < splits; i++) {
+			struct score s = score_of_oracle(d, split[i]);
+			done = is_oracle || score_picks(d, picks, split[i], &s);
+			add_row(t, (enum policy)p, split[i], &s);
+		}
 	}
 	free(picks);
 	return done;
 }
 
-/* ---- the rest of the report ---------------------------------------------------------------- */
-struct extras {
-	struct overlaps overlaps[2]; /* training scenarios, held-out scenarios */
-	struct earliness early[2];
-	int thresholds, cliffs;
-	double steepest;
-};
-
-static int gather(struct extras *x, const struct data *d, const struct forest *f)
-{
-	struct cliff *cliff = NULL;
-	count_overlaps(d, f, x->overlaps);
-	x->steepest = 1;
-	if (!count_early(d, f, x->early) || !cliffs_find(d, f, &cliff, &x->thresholds))
-		return 0;
-	for (int i = 0; i < x->thresholds; i++) {
-		x->cliffs += cliff[i].crossing > cliff_limit;
-		if (cliff[i].crossing > x->steepest)
-			x->steepest = cliff[i].crossing;
-	}
-	free(cliff);
-	return 1;
-}
-
 /* ---- output ------------------------------------------------------------------------------ */
-/* A row for each policy and split. */
-static struct table *table_of(const struct report *r, enum format format)
-{
-	static const char *const columns[] = {
-		"policy", "split",   "n",       "geomean",       "low",         "high",   "p95",
-		"worst",  "within2", "within5", "time_weighted", "unconfirmed", "invalid"
-	};
-	struct table *t = table_new(format, columns, (int)COUNT(columns));
-	for (int p = 0; t && p < NUM_POLICIES; p++)
-		for (int i = 0; r->exists[p] && i < r->splits; i++) {
-			const struct score *s = &r->score[p][i];
-			if (!s->n)
-				continue;
-			table_text(t, policy_names[p]);
-			table_text(t, r->split[i]);
-			table_number(t, s->n, 0);
-			table_number(t, s->geomean, 4);
-			table_number(t, s->low, 4);
-			table_number(t, s->high, 4);
-			table_number(t, s->p95, 3);
-			table_number(t, s->worst, 3);
-			table_number(t, s->within2, 3);
-			table_number(t, s->within5, 3);
-			table_number(t, s->time_weighted, 4);
-			table_number(t, s->unconfirmed, 0);
-			table_number(t, s->invalid, 0);
-			table_end_row(t);
-		}
-	return t;
-}
-
-static void json_extras(struct json_out *o, const struct data *d, const struct extras *x)
-{
-	noise_json(o, &d->noise);
-	out_object(o, "cliffs");
-	out_integer(o, "thresholds", x->thresholds);
-	out_integer(o, "flagged", x->cliffs);
-	out_number(o, "worst", x->steepest, 5);
-	out_end(o);
-	overlaps_json(o, x->overlaps);
-	early_json(o, x->early);
-}
-
-static int print_json(struct table *scores, const struct data *d, const struct forest *f,
-		      const struct extras *x)
+static int print_json(struct table *scores, const struct data *d, const struct forest *f)
 {
 	struct json_out *o = out_new();
 	out_object(o, NULL);
@@ -203,89 +148,93 @@ static int print_json(struct table *scores, const struct data *d, const struct f
 	out_integer(o, "leaves", forest_leaves(f));
 	out_integer(o, "kernels", forest_kernels(f));
 	out_integer(o, "variants", f->num_choices);
-	json_extras(o, d, x);
+	noise_json(o, &d->noise);
 	out_end(o);
 	return out_print(o, 0, stdout);
 }
 
-static void print_heading(const struct data *d, const struct forest *f, const struct extras *x)
+static void print_heading(const struct data *d, const struct forest *f)
 {
 	const struct noise *n = &d->noise;
 	printf("# %s: %d scenarios, %d leaves, %d choices of %d kernels\n", f->gpu, d->n,
 	       forest_leaves(f), f->num_choices, forest_kernels(f));
 	printf("# noise floor %.1f %% below 20 us, %.1f %% below 200 us, %.1f %% above (%d, %d, %d "
-	       "A/A pairs); %d of %d thresholds cost more than %.0f %% to cross\n",
+	       "A/A pairs)\n",
 	       100 * n->floor[0], 100 * n->floor[1], 100 * n->floor[2], n->pairs[0], n->pairs[1],
-	       n->pairs[2], x->cliffs, x->thresholds, 100 * (cliff_limit - 1));
-	overlaps_print(x->overlaps);
-	early_print(x->early);
+	       n->pairs[2]);
 }
 
-static int choose_splits(const struct data *d, const char *asked, struct report *r)
+/* Whether there is something to evaluate. */
+static int has_scenarios(const struct data *d, const char *asked)
 {
-	r->splits = data_splits(d, r->split);
-	if (asked) {
-		r->split[0] = asked;
-		r->splits = 1;
-	}
+	int n = 0, right = 0;
 	for (int s = 0; s < d->n; s++)
 		if (in_split(&d->v[s], asked))
-			return 1;
-	complain("%s has no scenario of split '%s'; nothing was evaluated", d->gpu,
-		 asked ? asked : "any");
-	return 0;
+			n++, right += isfinite(data_oracle(d, s));
+	if (!n)
+		complain("%s has no scenario of split '%s'; nothing was evaluated", d->gpu,
+			 asked ? asked : "any");
+	else if (!right)
+		complain("no scenario of %s has a correct result; nothing was evaluated", d->gpu);
+	return right;
 }
 
 static int evaluate(const struct data *d, const struct forest *f, const struct options *o)
 {
-	struct report *r = calloc(1, sizeof *r);
-	struct extras x = { 0 };
-	int done = r && choose_splits(d, o->split, r) && judge(d, f, r), right = 0;
-	for (int i = 0; done && i < r->splits; i++)
-		right += r->score[POLICY_ORACLE][i].n;
-	if (done && !right) {
-		complain("no scenario of %s has a correct result; nothing was evaluated", d->gpu);
-		done = 0;
-	}
-	struct table *scores = done && gather(&x, d, f) ? table_of(r, o->format) : NULL;
-	done = scores != NULL;
-	if (done && o->format == FORMAT_JSON) {
-		done = print_json(scores, d, f, &x);
-	} else if (done) {
-		if (format_has_notes(o->format))
-			print_heading(d, f, &x);
-		table_print(scores, stdout);
-	}
-	free(r);
-	return done;
-}
-
-static int walk_cliffs(const struct data *d, const struct forest *f, enum format format)
-{
-	struct cliff *cliff = NULL;
-	int n;
-	const int done = cliffs_find(d, f, &cliff, &n);
-	if (done)
-		cliffs_print(d, cliff, n, format);
-	free(cliff);
-	return done;
+	static const char *const columns[] = {
+		"policy", "split",   "n",       "geomean",       "low",         "high",   "p95",
+		"worst",  "within2", "within5", "time_weighted", "unconfirmed", "invalid"
+	};
+	const char *split[MAX_SPLITS] = { o->split };
+	const int splits = o->split ? 1 : data_splits(d, split);
+	if (!has_scenarios(d, o->split))
+		return 0;
+	struct table *t = table_new(o->format, columns, (int)COUNT(columns));
+	if (!t || !add_rows(t, d, f, split, splits))
+		return 0;
+	if (o->format == FORMAT_JSON)
+		return print_json(t, d, f);
+	if (format_has_notes(o->format))
+		print_heading(d, f);
+	table_print(t, stdout);
+	return 1;
 }
 
 static int answer(const struct data *d, const struct forest *f, const struct options *o)
 {
 	if (o->trace.path && o->with) {
-		struct data *ours = data_load_with(o->db, d->gpu, "");
+		struct data *ours = data_load_as(o->db, d->gpu, (struct which_rows){ .with = "" });
 		const int done = ours && trace_print(d, ours, f, &o->trace, o->format);
 		data_free(ours);
 		return done;
 	}
 	if (o->trace.path)
 		return trace_print(d, NULL, f, &o->trace, o->format);
-	if (o->curve)
-		return curve_print(d, o->format);
-	if (o->cliffs)
-		return walk_cliffs(d, f, o->format);
 	return evaluate(d, f, o);
+}
+
+/* The rules that are judged: of a header, or learned now, and with plug-ins. 0 + complain. */
+static int rules_find(struct forest *f, const struct data *d, const char *header, const char *with)
+{
+	const struct limits limits = default_limits;
+	char path[PATH_TEXT];
+	int done;
+	if (header && !strcmp(header, "induced")) {
+		done = forest_induce(f, d, &limits);
+	} else {
+		rules_path(path, header && strcmp(header, "committed") ? header : NULL, d->gpu);
+		done = forest_load(f, path);
+	}
+	if (!done || !with)
+		return done;
+	for (int t = NUM_DECISIONS; t < ALL_DECISIONS; t++)
+		tree_free(&f->tree[t]);
+	f->num_plugins = 0;
+	if (fit_plugins(f, d, &limits))
+		return 1;
+	complain("out of memory");
+	forest_free(f);
+	return 0;
 }
 
 int cmd_eval(int argc, char **argv)
@@ -299,8 +248,9 @@ int cmd_eval(int argc, char **argv)
 		return EXIT_NO_DEVICE;
 	db_path_to_read(db, o.db, gpu);
 	o.db = db;
-	struct data *d =
-	    !o.with || plugins_known(o.with, o.db, gpu) ? data_load_with(o.db, gpu, o.with) : NULL;
+	struct data *d = !o.with || plugins_known(o.with, o.db, gpu)
+			     ? data_load_as(o.db, gpu, (struct which_rows){ .with = o.with })
+			     : NULL;
 	const int asks_right = d && split_known(d, o.split);
 	if (asks_right && !d->n)
 		code = EXIT_CHECK;

@@ -1,4 +1,4 @@
-/* eval.h - scores of rules: slowdown, overlaps, thresholds, traces. By file. */
+/* eval.h - scores of rules: slowdown, traces. By file. */
 #ifndef TUNER_EVAL_EVAL_H
 #define TUNER_EVAL_EVAL_H
 
@@ -7,17 +7,9 @@
 #include "kernels/select/selector.h"
 #include "tuner/policy/policy.h"
 
-struct cell;
 struct data;
 struct forest;
 struct pick;
-struct tree;
-struct with_time;
-
-/* ---- rules.c: which rules are judged ------------------------------------------------- */
-/* header: "committed", NULL, "induced" or a file. with: plug-ins of the data, whose trees are learned
- * now; NULL: those of the header. 0 + complain. */
-int rules_find(struct forest *, const struct data *, const char *header, const char *with);
 
 /* ---- score.c: slowdown of picks against the oracle ----------------------------------- */
 struct score {
@@ -40,30 +32,6 @@ int score_picks(const struct data *, const struct pick *, const char *split, str
 int score_policy(const struct data *, enum policy, const struct forest *, const char *split,
 		 struct score *);
 
-struct json_out;
-
-/* cliffs.c: the cost of crossing a threshold of a tree. It is estimated from the training
- * scenarios that pass the node and lie nearest to the threshold on each side (several if they
- * share the value): each walks down the tree with the feature at the threshold and one above. */
-struct cliff {
-	enum decision decision;
-	int node, feature; /* of that decision's tree */
-	long long threshold;
-	char below[MAX_CHOICE_TEXT], above[MAX_CHOICE_TEXT]; /* the action on each side */
-	int scenario[2]; /* the first of those below and above; -1: none */
-	double ratio[2]; /* time of the action above / of the action below; NaN: unknown */
-	double crossing; /* 1 or more: slowdown of the slower action at the threshold, from both
-			     * ratios interpolated in the logarithm of the feature; NaN: unknown */
-};
-long long feature_value(const struct attune_features *, int feature);
-extern const double cliff_limit; /* a crossing above it is flagged */
-/* All thresholds with different actions on their sides, in tree order. 0: no memory. */
-int cliffs_find(const struct data *, const struct forest *, struct cliff **out, int *n);
-void cliffs_print(const struct data *, const struct cliff *, int n, enum format);
-
-/* learning_curve.c: held-out slowdown of trees with other limits, learned in memory. */
-int curve_print(const struct data *, enum format); /* 0 + complain */
-
 /* trace_eval.c: the attention time of a simulated trace under each policy. */
 struct trace_options {
 	const char *path, *model;
@@ -72,7 +40,7 @@ struct trace_options {
 	long long kv_tokens;
 	const char *given; /* an option that needs a path; NULL: none was given */
 };
-/* trace_options.c: one of these options, or 'm' for the model; ARGP_ERR_UNKNOWN: another. */
+/* One of these options, or 'm' for the model; ARGP_ERR_UNKNOWN: another. */
 enum { OPT_TRACE = 512, OPT_LOAD, OPT_STEPS, OPT_REQUESTS, OPT_BATCHED };
 struct argp_state;
 int trace_option(struct trace_options *, int key, const char *arg, struct argp_state *);
@@ -84,31 +52,6 @@ int trace_print(const struct data *, const struct data *ours, const struct fores
  * the number of busy steps. 0 + complain; also 0 if `each` returns 0. */
 int trace_steps(const struct trace_options *, int limit,
 		int (*each)(void *, int step, const attune_batch *), void *arg, int *all);
-
-/* overlap_score.c: what the overlap decision picks for mixed scenarios, and its gain. */
-struct overlaps {
-	int mixed, serial, streams, split, fused; /* scenarios */
-	int unknown;                              /* the picked overlap has no time there */
-	double geomean, worst; /* time of overlaps / of the fastest serial plan */
-	struct {
-		int n, above; /* scenarios with a time; those above 1.02 */
-		double geomean, worst;
-	} own; /* time of overlaps / of the header's own serial plan */
-};
-void count_overlaps(const struct data *, const struct forest *, struct overlaps out[2]);
-void overlaps_json(struct json_out *, const struct overlaps v[2]);
-void overlaps_print(const struct overlaps v[2]);
-
-/* early_score.c: time of early launches / of launches in turn, by the tree and by fixed values. */
-struct earliness {
-	int n;                                       /* parts with times of all values */
-	double tree, always[MOST_EARLY + 1], oracle; /* geometric means */
-	double worst;                                /* by the tree */
-};
-/* Training scenarios, then held-out scenarios. 0 without memory. */
-int count_early(const struct data *, const struct forest *, struct earliness out[2]);
-void early_json(struct json_out *, const struct earliness v[2]);
-void early_print(const struct earliness v[2]);
 
 /* held_out_table.c: slowdown of rules on held-out scenarios. */
 enum rules_compared { INSTALLED, BEFORE, DEFAULTS, NUM_CONTENDERS };

@@ -17,6 +17,7 @@ struct judged { /* a scenario with the slowdown of its pick */
 	double slowdown, us, oracle_us, weight;
 	const char *model;
 	int size; /* power of two of its sequences */
+	int is_unconfirmed;
 };
 
 static int by_slowdown(const void *a, const void *b)
@@ -99,21 +100,21 @@ static struct with_time time_of(const struct judged *v, int n)
 
 static int summarize(struct judged *v, int n, struct score *s)
 {
-	double logs = 0, us = 0, oracle = 0;
+	double us = 0, oracle = 0;
 	s->n = n;
 	if (!n)
 		return 1;
 	qsort(v, (size_t)n, sizeof *v, by_slowdown);
 	for (int i = 0; i < n; i++) {
-		logs += log(v[i].slowdown);
 		us += v[i].weight * v[i].us;
 		oracle += v[i].weight * v[i].oracle_us;
 		s->invalid += !isfinite(v[i].slowdown);
+		s->unconfirmed += v[i].is_unconfirmed;
 		s->within2 += v[i].slowdown <= 1.02;
 		s->within5 += v[i].slowdown <= 1.05;
 	}
 	s->timed = time_of(v, n - s->invalid);
-	s->geomean = exp(logs / n);
+	s->geomean = s->invalid ? INFINITY : s->timed.geomean;
 	s->p95 = v[(95 * n + 99) / 100 - 1].slowdown;
 	s->worst = v[n - 1].slowdown;
 	s->within2 /= n;
@@ -146,13 +147,10 @@ int score_picks(const struct data *d, const struct pick *picks, const char *spli
 			.weight = m->weight,
 			.model = m->model,
 			.size = floor_log2(m->part[PHASE_ALL].f.num_seqs),
+			.is_unconfirmed = isfinite(us) && !data_confirmed(d, i, &picks[i]),
 		};
 	}
 	done = summarize(v, n, s);
-	for (int i = 0; i < d->n; i++)
-		if (in_split(&d->v[i], split) && !d->v[i].is_translated)
-			s->unconfirmed += isfinite(data_plan_time(d, i, &picks[i])) &&
-					  !data_confirmed(d, i, &picks[i]);
 	free(v);
 	return done;
 }

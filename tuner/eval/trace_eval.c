@@ -9,6 +9,7 @@
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/policy/policy.h"
+#include <argp.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,38 @@ const struct trace_options trace_defaults = { .load = 0.95,
 					      .kv_tokens = 400 << 10 };
 enum { LONGEST_REQUEST = 64 << 10 };
 
+/* ---- options, of bench too ------------------------------------------------------------- */
+static double load_of(const char *arg, struct argp_state *state)
+{
+	char *end;
+	const double load = strtod(arg, &end);
+	if (*end || !(load > 0 && load <= 10))
+		argp_error(state, "--load '%s' should be a share as in 0.95", arg);
+	return load;
+}
+
+int trace_option(struct trace_options *o, int key, const char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case OPT_TRACE: o->path = arg; return 0;
+	case 'm': o->given = "model", o->model = arg; return 0;
+	case OPT_LOAD: o->given = "load", o->load = load_of(arg, state); return 0;
+	case OPT_STEPS: o->steps = whole_option(o->given = "steps", arg, state); return 0;
+	case OPT_REQUESTS: o->requests = whole_option(o->given = "requests", arg, state); return 0;
+	case OPT_BATCHED:
+		o->max_batched = whole_option(o->given = "max-batched-tokens", arg, state);
+		return 0;
+	case ARGP_KEY_END:
+		if (o->path && !o->model)
+			argp_error(state, "--trace needs --model, as in llama3.1-8b@1");
+		if (o->given && !o->path)
+			argp_error(state, "--%s is of --trace, which is not given", o->given);
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* ---- steps ------------------------------------------------------------------------------ */
 /* The rows of a step as a batch; buffer: room for 2 x rows + 1. */
 static attune_batch step_view(const struct engine_sim *r, const struct step *s, int32_t *buffer)
 {

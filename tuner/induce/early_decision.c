@@ -22,12 +22,13 @@ enum { LEAST_SHARE = 10, LEAST = 3 };
 
 /* ---- costs ---------------------------------------------------------------------------- */
 /* 0: only value 0 has a time. */
-static int fill_row(const struct data *d, const struct early_part *p, int32_t cost[MOST_EARLY + 1])
+static int fill_row(const struct data *d, const struct early_launch *p,
+		    int32_t cost[MOST_EARLY + 1])
 {
 	double ratio[MOST_EARLY + 1], best = 1;
 	int others = 0;
 	for (int v = 0; v <= MOST_EARLY; v++) {
-		ratio[v] = v ? early_part_ratio(d, p, v) : 1;
+		ratio[v] = v ? early_part_ratio(d, p->scenario, p->phase, p->choice, v) : 1;
 		others += v && !isnan(ratio[v]);
 		best = fmin(best, ratio[v]);
 	}
@@ -42,22 +43,20 @@ static int fill_row(const struct data *d, const struct early_part *p, int32_t co
  * axis. */
 static struct matrix *matrix_early(const struct data *d)
 {
-	int n;
-	struct early_part *p = early_parts(d, &n);
-	struct matrix *m = p ? matrix_new(n, MOST_EARLY + 1) : NULL;
+	struct matrix *m = matrix_new(d->num_early, MOST_EARLY + 1);
 	if (m)
 		m->rows = 0;
 	for (int v = 0; m && v <= MOST_EARLY; v++)
 		m->choice[v] = v;
-	for (int i = 0; m && i < n; i++) {
+	for (int i = 0; m && i < d->num_early; i++) {
+		const struct early_launch *p = &d->early_launch[i];
 		int32_t *cost = &m->cost[m->rows * m->cols];
-		if (!data_is_training(&d->v[p[i].scenario]) || !fill_row(d, &p[i], cost))
+		if (p->value || !data_is_training(&d->v[p->scenario]) || !fill_row(d, p, cost))
 			continue;
-		m->scenario[m->rows] = p[i].scenario;
+		m->scenario[m->rows] = p->scenario;
 		m->fallback[m->rows] = cost[0];
-		matrix_describe_row(d, m, m->rows++, p[i].phase);
+		matrix_describe_row(d, m, m->rows++, p->phase);
 	}
-	free(p);
 	return m;
 }
 

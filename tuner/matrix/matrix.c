@@ -56,26 +56,19 @@ void matrix_free(struct matrix *m)
 	free(m);
 }
 
-/* Copies everything of the rows but their costs; both have the same number of rows. */
-static void matrix_copy_rows(struct matrix *m, const struct matrix *from)
-{
-	const size_t r = (size_t)from->rows;
-	memcpy(m->scenario, from->scenario, r * sizeof *m->scenario);
-	memcpy(m->fallback, from->fallback, r * sizeof *m->fallback);
-	memcpy(m->weight, from->weight, r * sizeof *m->weight);
-	memcpy(m->block, from->block, r * NUM_BLOCKINGS * sizeof *m->block);
-	memcpy(m->f, from->f, r * sizeof *m->f);
-}
-
 struct matrix *matrix_copy(const struct matrix *from)
 {
 	struct matrix *m = matrix_new(from->rows, from->cols);
 	const size_t r = (size_t)from->rows, c = (size_t)from->cols;
 	if (!m)
 		return NULL;
+	memcpy(m->scenario, from->scenario, r * sizeof *m->scenario);
 	memcpy(m->choice, from->choice, c * sizeof *m->choice);
 	memcpy(m->cost, from->cost, r * c * sizeof *m->cost);
-	matrix_copy_rows(m, from);
+	memcpy(m->fallback, from->fallback, r * sizeof *m->fallback);
+	memcpy(m->weight, from->weight, r * sizeof *m->weight);
+	memcpy(m->block, from->block, r * NUM_BLOCKINGS * sizeof *m->block);
+	memcpy(m->f, from->f, r * sizeof *m->f);
 	return m;
 }
 
@@ -107,38 +100,21 @@ void matrix_describe_row(const struct data *d, struct matrix *m, int row, enum p
 	block[3] = row; /* as good as random: rows are sorted by name */
 }
 
-/* Copies the kept columns into out, [rows][cols], and their choices into choice. */
-static void keep_columns(const struct matrix *m, const int *to, int cols, int32_t *out, int *choice)
-{
-	for (int c = 0; c < m->cols; c++)
-		if (to[c] >= 0)
-			choice[to[c]] = m->choice[c]; /* to[c] <= c */
-	for (int r = 0; r < m->rows; r++) {
-		const int32_t *from = &m->cost[(size_t)r * (size_t)m->cols];
-		for (int c = 0; c < m->cols; c++)
-			if (to[c] >= 0)
-				out[(size_t)r * (size_t)cols + (size_t)to[c]] = from[c];
-	}
-}
-
 int matrix_keep(struct matrix *m, const int *to, int cols)
 {
 	int32_t *cost = malloc(sizeof *cost * ((size_t)m->rows * (size_t)cols + 1));
 	if (!cost)
 		return 0;
-	keep_columns(m, to, cols, cost, m->choice);
+	for (int r = 0; r < m->rows; r++)
+		for (int c = 0; c < m->cols; c++)
+			if (to[c] >= 0)
+				cost[(size_t)r * (size_t)cols + (size_t)to[c]] =
+				    m->cost[(size_t)r * (size_t)m->cols + (size_t)c];
+	for (int c = 0; c < m->cols; c++)
+		if (to[c] >= 0)
+			m->choice[to[c]] = m->choice[c]; /* to[c] <= c */
 	free(m->cost);
 	m->cost = cost;
 	m->cols = cols;
 	return 1;
-}
-
-struct matrix *matrix_columns(const struct matrix *from, const int *to, int cols)
-{
-	struct matrix *m = matrix_new(from->rows, cols);
-	if (m) {
-		matrix_copy_rows(m, from);
-		keep_columns(from, to, cols, m->cost, m->choice);
-	}
-	return m;
 }

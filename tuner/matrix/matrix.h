@@ -32,8 +32,6 @@ struct matrix *matrix_copy(const struct matrix *);
 void matrix_free(struct matrix *);
 /* Keeps `cols` columns: column c becomes to[c] <= c; -1 drops it. 0 without memory. */
 int matrix_keep(struct matrix *, const int *to, int cols);
-/* A copy with these columns only; NULL without memory. */
-struct matrix *matrix_columns(const struct matrix *, const int *to, int cols);
 /* Sets everything of a row but its costs, from the scenario that it names. */
 void matrix_describe_row(const struct data *, struct matrix *, int row, enum phase);
 int32_t cost_of(double us, double best_us);

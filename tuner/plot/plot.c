@@ -131,8 +131,13 @@ static int source_load(struct source *s, const char *db, int has_peers, const st
 {
 	size_t size;
 	*s = (struct source){ .canvas = { .gpu = o->gpu, .folder = o->out } };
-	if ((has_peers && !peers_load(&s->peers, o->gpu, db)) ||
-	    !data_load_both(db, o->gpu, o->stale, &s->own, &s->all))
+	if (has_peers && !peers_load(&s->peers, o->gpu, db))
+		return 0;
+	s->own = data_load_as(db, o->gpu, (struct which_rows){ .stale = o->stale });
+	if (s->own && s->own->n + s->own->stale + s->own->noisy) /* else it has complained */
+		s->all =
+		    data_load_as(db, o->gpu, (struct which_rows){ .stale = o->stale, .all = 1 });
+	if (!s->all)
 		return 0;
 	struct plotted p = { .data = s->own, .all = s->all, .forest = forest, .peers = &s->peers };
 	FILE *out = open_memstream(&s->canvas.settings, &size);

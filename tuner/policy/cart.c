@@ -13,7 +13,6 @@ struct growing {
 	const struct cart *how;
 	struct tree *tree;
 	int *rows;        /* rows of a leaf are contiguous */
-	int *winner;      /* of each row its column of least cost */
 	int *order;       /* scratch: [m->rows] */
 	long long *below; /* scratch: [cols], sums over rows of one side */
 	long long *above;
@@ -29,22 +28,6 @@ struct growing {
 static long long value_at(const struct matrix *m, int row, int feature)
 {
 	return ((const long long *)&m->f[row])[feature];
-}
-
-/* The term of column c for a row. For entropy: 1 unless it is the row's fastest. */
-static long long term(const struct growing *g, int row, int c)
-{
-	return g->how->criterion == CART_COST ? matrix_at(g->m, row, c) : c != g->winner[row];
-}
-
-static int *find_winners(const struct matrix *m)
-{
-	int *winner = calloc((size_t)m->rows + 1, sizeof *winner);
-	for (int r = 0; winner && r < m->rows; r++)
-		for (int c = 1; c < m->cols; c++)
-			if (matrix_at(m, r, c) < matrix_at(m, r, winner[r]))
-				winner[r] = c;
-	return winner;
 }
 
 static int best_column(const struct growing *g, const long long *sum)
@@ -73,7 +56,7 @@ static double impurity(const struct growing *g, const long long *sum, int n)
 static void add(const struct growing *g, long long *sum, int row, int sign)
 {
 	for (int c = 0; c < g->m->cols; c++)
-		sum[c] += sign * term(g, row, c);
+		sum[c] += sign * matrix_at(g->m, row, c);
 }
 
 struct key {
@@ -168,12 +151,10 @@ int cart_grow(struct tree *t, const struct matrix *m, const struct cart *how)
 	if (g) {
 		*g = (struct growing){ .m = m, .how = how, .tree = t };
 		g->rows = matrix_rows(m);
-		g->winner = find_winners(m);
 		g->order = calloc((size_t)m->rows + 1, sizeof *g->order);
 		g->below = calloc((size_t)m->cols + 1, sizeof *g->below);
 		g->above = calloc((size_t)m->cols + 1, sizeof *g->above);
-		done = g->rows && g->winner && g->order && g->below && g->above &&
-		       tree_new_node(t) >= 0;
+		done = g->rows && g->order && g->below && g->above && tree_new_node(t) >= 0;
 	}
 	if (done)
 		enter(g, 0, 0, m->rows, 0);
@@ -190,7 +171,6 @@ int cart_grow(struct tree *t, const struct matrix *m, const struct cart *how)
 	}
 	if (g) {
 		free(g->rows);
-		free(g->winner);
 		free(g->order);
 		free(g->below);
 		free(g->above);

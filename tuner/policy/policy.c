@@ -1,11 +1,23 @@
 /* policy.c - runs any policy: the forest (decide.c), or one of the baselines that it is compared
- * with. */
+ * with. Some of these learn, on the same training scenarios as our trees:
+ *
+ *   best_fixed         the concrete choice of least total cost for each part, and one way for all
+ *                      mixed batches
+ *   nearest_neighbour  the best choice of the nearest training scenario by part_distance()
+ *                      (MIOpen's and Helion's fallback)
+ *   greedy_tree        cost-sensitive CART without look-ahead, over the same portfolio of
+ *                      choices and with as many leaves as a tree may have
+ *   label_tree         CART by entropy on each scenario's fastest choice, depth 6
+ *                      (AutoHeuristic, Helion)
+ *
+ * Each learns all three decisions. An illegal choice is replaced by the library's default, as in the
+ * library. */
 #include "policy.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
+#include "tuner/tree/tree.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char *const policy_names[NUM_POLICIES] = {
 	[POLICY_TREE] = "tree",
@@ -20,70 +32,188 @@ const char *const policy_names[NUM_POLICIES] = {
 	[POLICY_WITH_PLUGINS] = "with_plugins",
 };
 
-/* ---- any policy ------------------------------------------------------------------------ */
+enum { LABEL_DEPTH = 6, LABEL_LEAVES = 64 };
+
+/* One decision. m: its costs, with the columns to choose from; NULL: nothing was measured. tree: no
+ * nodes: none, or the nearest neighbour. */
+struct lesson {
+	struct matrix *m;
+	struct tree tree;
+};
+
 struct chooser {
 	const struct data *d;
 	enum policy policy;
 	const struct forest *forest;
-	struct choice fixed[2]; /* for the prefill and the decode part */
-	enum baseline_way way;
-	struct learned *learned;
+	struct lesson part[2]; /* prefill, decode */
+	struct lesson ways;    /* mixed batches, with the choices learned for the parts */
 };
 
-static void make_fixed(const struct chooser *c, const struct measured *m, struct decided *out)
+/* ---- from one decision's costs ------------------------------------------------------ */
+/* The column of least cost; ties to `first`, then to the lower. */
+static int row_winner(const struct matrix *m, int row, int first)
 {
-	*out = (struct decided){ .join = 1 };
-	for (int p = 0; p < 2; p++) {
-		const enum phase phase = decision_phase((enum decision)p);
-		if (m->has[phase])
-			decided_or_default(c->d, m, phase, &c->fixed[p],
-					   p ? &out->decode : &out->prefill);
-	}
-	decided_in_way(c->d, m, c->way, out);
+	const int32_t *cost = &m->cost[(size_t)row * (size_t)m->cols];
+	int best = first;
+	for (int c = 0; c < m->cols; c++)
+		if (cost[c] < cost[best])
+			best = c;
+	return best;
 }
 
-/* Finds the choice of each phase, then the way, that are best over all training scenarios. */
-static int learn_fixed(struct chooser *c)
+static int nearest_row(const struct matrix *m, const struct attune_features *f)
 {
-	struct pick *picks = calloc((size_t)c->d->n + 1, sizeof *picks);
-	struct matrix *m = NULL;
-	long long sum[NUM_BASELINE_WAYS] = { 0 };
-	c->way = BASELINE_SERIAL;
-	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
-		const struct basics *b = basics_of(c->d, (enum decision)t);
-		c->fixed[t].kernel = NULL;
-		if (b && b->fixed >= 0)
-			c->fixed[t] = c->d->choice[b->fixed];
+	double least = INFINITY;
+	int best = 0;
+	for (int r = 0; r < m->rows; r++) {
+		const double far = part_distance(&m->f[r], f, least);
+		if (far < least)
+			best = r, least = far;
 	}
-	for (int s = 0; picks && s < c->d->n; s++) {
-		struct decided made;
-		make_fixed(c, &c->d->v[s], &made);
-		decided_pick(c->d, &made, &picks[s]);
+	return best;
+}
+
+/* The column of the concrete choice of least total cost, ties to the lower; -1: none. A formula is
+ * not a fixed choice. */
+static int cheapest_column(const struct data *d, const struct matrix *m)
+{
+	long long least = 0;
+	int best = -1;
+	for (int c = 0; c < m->cols; c++) {
+		const struct choice *k = &d->choice[m->choice[c]];
+		long long sum = 0;
+		for (int r = 0; r < m->rows; r++)
+			sum += matrix_at(m, r, c);
+		if (config_is_formula(&k->config, k->kernel->space) || (best >= 0 && sum >= least))
+			continue;
+		best = c, least = sum;
 	}
-	m = picks ? matrix_ways(c->d, picks) : NULL;
-	const int done = m != NULL;
-	for (int r = 0; m && r < m->rows; r++)
-		for (int w = 0; w < m->cols; w++)
-			sum[w] += matrix_at(m, r, w);
-	for (int w = 0; m && m->rows && w < m->cols; w++)
-		if (sum[w] < sum[c->way])
-			c->way = (enum baseline_way)w;
-	free(picks);
-	matrix_free(m);
+	return best;
+}
+
+/* Drops the columns that are the fastest of no row. */
+static int keep_winners(struct matrix *m)
+{
+	int *to = calloc((size_t)m->cols + 1, sizeof *to), kept = 0;
+	for (int r = 0; to && r < m->rows; r++)
+		to[row_winner(m, r, 0)] = 1;
+	for (int c = 0; to && c < m->cols; c++)
+		to[c] = to[c] ? kept++ : -1;
+	const int done = to && matrix_keep(m, to, kept);
+	free(to);
 	return done;
 }
 
+void costs_to_labels(struct matrix *m)
+{
+	for (int r = 0; r < m->rows; r++) {
+		const int winner = row_winner(m, r, 0);
+		for (int c = 0; c < m->cols; c++)
+			m->cost[(size_t)r * (size_t)m->cols + (size_t)c] = c != winner;
+		m->weight[r] = 1;
+	}
+}
+
+static int grow(struct lesson *l, enum policy policy)
+{
+	const struct cart how[NUM_POLICIES] = {
+		[POLICY_BEST_FIXED] = { CART_COST, 1, 0 },
+		[POLICY_GREEDY] = { CART_COST, default_limits.leaves, 30 },
+		[POLICY_LABEL] = { CART_ENTROPY, LABEL_LEAVES, LABEL_DEPTH },
+	};
+	if (policy == POLICY_LABEL)
+		costs_to_labels(l->m);
+	return policy == POLICY_NEAREST || cart_grow(&l->tree, l->m, &how[policy]);
+}
+
+static void lesson_free(struct lesson *l)
+{
+	tree_free(&l->tree);
+	matrix_free(l->m);
+	*l = (struct lesson){ .m = NULL };
+}
+
+static int learn_part(struct lesson *l, const struct data *d, enum decision t, enum policy policy)
+{
+	const int is_fixed = policy == POLICY_BEST_FIXED;
+	l->m = matrix_parts(d, t);
+	if (!l->m)
+		return 0;
+	const int fixed = is_fixed ? cheapest_column(d, l->m) : -1;
+	if (!l->m->rows || !l->m->cols || (is_fixed && fixed < 0)) { /* nothing was measured */
+		lesson_free(l);
+		return 1;
+	}
+	if (is_fixed)
+		return tree_constant(&l->tree, fixed);
+	if (policy == POLICY_GREEDY && !matrix_portfolio(l->m, default_limits.variants, -1, NULL))
+		return 0;
+	if (policy == POLICY_LABEL && !keep_winners(l->m))
+		return 0;
+	return grow(l, policy);
+}
+
+/* What a batch with these features gets: the matrix's name of a column; `none` when nothing was
+ * learned. Of mixed batches that is also a column, which ties go to. */
+static int says(const struct lesson *l, const struct attune_features *f, int none)
+{
+	if (!l->m || !l->m->rows)
+		return none;
+	return l->m
+	    ->choice[l->tree.n ? l->tree.v[tree_leaf(&l->tree, f)].action
+			       : row_winner(l->m, nearest_row(l->m, f), none < 0 ? 0 : none)];
+}
+
+/* ---- all decisions ------------------------------------------------------------------ */
+/* Without lessons: the defaults, one after the other. */
+static void make_learned(const struct chooser *c, const struct measured *m, struct decided *out)
+{
+	for (int p = 0; p < 2; p++) {
+		const enum phase phase = decision_phase((enum decision)p);
+		const int choice = m->has[phase] ? says(&c->part[p], &m->part[phase].f, -1) : -1;
+		if (m->has[phase])
+			decided_or_default(c->d, m, phase,
+					   choice < 0 ? NULL : &c->d->choice[choice],
+					   p ? &out->decode : &out->prefill);
+	}
+	if (out->prefill.kernel && out->decode.kernel) {
+		const int way = says(&c->ways, &m->part[PHASE_ALL].f, BASELINE_SERIAL);
+		decided_in_way(c->d, m, (enum baseline_way)way, out);
+	}
+}
+
+/* The parts first: the ways of mixed batches are learned with their choices. */
+static int learn_all(struct chooser *c)
+{
+	struct pick *picks = calloc((size_t)c->d->n + 1, sizeof *picks);
+	int done = picks != NULL;
+	for (int t = DECIDE_PREFILL; done && t <= DECIDE_DECODE; t++)
+		done = learn_part(&c->part[t], c->d, (enum decision)t, c->policy);
+	for (int s = 0; done && s < c->d->n; s++) {
+		struct decided made = { .join = 1 };
+		make_learned(c, &c->d->v[s], &made);
+		decided_pick(c->d, &made, &picks[s]);
+	}
+	if (done) {
+		c->ways.m = matrix_ways(c->d, picks);
+		done = c->ways.m && (!c->ways.m->rows || grow(&c->ways, c->policy));
+	}
+	free(picks);
+	return done;
+}
+
+/* ---- any policy ------------------------------------------------------------------------ */
 static int learn(struct chooser *c)
 {
 	const int gpu = c->d->run.device.backend != BACKEND_CPU;
 	switch (c->policy) {
 	case POLICY_TREE: return c->forest != NULL;
-	case POLICY_BEST_FIXED: return learn_fixed(c);
 	case POLICY_VLLM_RULE:
 	case POLICY_AITER_RULE: return gpu;
+	case POLICY_BEST_FIXED:
 	case POLICY_NEAREST:
 	case POLICY_GREEDY:
-	case POLICY_LABEL: c->learned = learned_new(c->d, c->policy); return c->learned != NULL;
+	case POLICY_LABEL: return learn_all(c);
 	case POLICY_DEFAULT: return 1;
 	case POLICY_WITH_PLUGINS: return c->forest && c->forest->num_plugins;
 	case POLICY_ORACLE:
@@ -100,24 +230,17 @@ struct chooser *chooser_new(const struct data *d, enum policy policy, const stru
 	*c = (struct chooser){ .d = d, .policy = policy, .forest = f };
 	if (learn(c))
 		return c;
-	free(c);
+	chooser_free(c);
 	return NULL;
 }
 
 void chooser_free(struct chooser *c)
 {
+	for (int t = 0; c && t < 2; t++)
+		lesson_free(&c->part[t]);
 	if (c)
-		learned_free(c->learned);
+		lesson_free(&c->ways);
 	free(c);
-}
-
-static void make_default(const struct data *d, const struct measured *m, struct decided *out)
-{
-	*out = (struct decided){ .join = 1 };
-	if (m->has[PHASE_PREFILL])
-		default_made(d, m, PHASE_PREFILL, &out->prefill);
-	if (m->has[PHASE_DECODE])
-		default_made(d, m, PHASE_DECODE, &out->decode);
 }
 
 void chooser_make(const struct chooser *c, const struct measured *m, int scenario,
@@ -126,13 +249,13 @@ void chooser_make(const struct chooser *c, const struct measured *m, int scenari
 	*out = (struct decided){ .join = 1 };
 	switch (c->policy) {
 	case POLICY_TREE: forest_make(c->d, c->forest, m, out); break;
-	case POLICY_BEST_FIXED: make_fixed(c, m, out); break;
 	case POLICY_VLLM_RULE: vllm_rule(c->d, m, scenario, out); break;
 	case POLICY_AITER_RULE: aiter_rule(c->d, m, scenario, out); break;
+	case POLICY_BEST_FIXED:
 	case POLICY_NEAREST:
 	case POLICY_GREEDY:
-	case POLICY_LABEL: learned_make(c->learned, m, out); break;
-	case POLICY_DEFAULT: make_default(c->d, m, out); break;
+	case POLICY_LABEL:
+	case POLICY_DEFAULT: make_learned(c, m, out); break;
 	case POLICY_WITH_PLUGINS: forest_make_with(c->d, c->forest, m, out); break;
 	case POLICY_ORACLE:
 	case NUM_POLICIES: break;

@@ -56,25 +56,15 @@ void aiter_rule(const struct data *, const struct measured *, int scenario, stru
 /* cart.c: greedy trees without look-ahead and pruning. */
 enum criterion {
 	CART_COST,    /* the least cost of one action for all rows */
-	CART_ENTROPY, /* entropy of the fastest actions; costs do not count */
+	CART_ENTROPY, /* entropy of the fastest actions; of costs 0 for these and 1 for others */
 };
 struct cart {
 	enum criterion criterion;
 	int max_leaves, max_depth;
 };
 int cart_grow(struct tree *, const struct matrix *, const struct cart *); /* 0: no memory */
-
-/* baseline_matrices.c: matrices that several baselines learn from. */
-struct basics {
-	int known; /* private: the rest is set */
-	int fixed; /* the concrete choice of least total cost; -1: none */
-	struct matrix
-	    *winners;       /* columns that are some row's fastest; NULL: nothing was measured */
-	struct matrix *few; /* of its rows: columns that leave each row a good one */
-	int *winner;        /* [rows] the fastest choice of each */
-};
-/* Computed at the first call; NULL without memory. */
-const struct basics *basics_of(const struct data *, enum decision);
+/* Costs become 0 for the fastest of each row and 1 for the others, weights 1. */
+void costs_to_labels(struct matrix *);
 
 /* baseline_overlap.c: how a baseline runs mixed batches. */
 enum baseline_way {
@@ -88,12 +78,6 @@ struct matrix *matrix_ways(const struct data *, const struct pick *picks);
 /* Changes a plan of two parts to that way; stays serial if one launch is illegal. */
 void decided_in_way(const struct data *, const struct measured *, enum baseline_way,
 		    struct decided *);
-
-/* baseline_trees.c: the baselines that learn: nearest neighbour, greedy tree, label tree. */
-struct learned;
-struct learned *learned_new(const struct data *, enum policy);
-void learned_make(const struct learned *, const struct measured *, struct decided *out);
-void learned_free(struct learned *);
 
 /* nearest_estimate.c: estimates for batches that were never measured. */
 /* The shape of a model: from its scenarios, preferably of this page size (0: 16), else from

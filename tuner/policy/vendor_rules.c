@@ -74,13 +74,16 @@ static enum phase phase_of_all(const struct measured *m)
 				       : PHASE_ALL;
 }
 
-static void one_launch(struct decided *out, const struct measured *m, const struct choice *c)
+/* One launch by the nearest choice: of `segmented` if split, of `qblock` if not or if it has none. */
+static void one_launch(const struct data *d, const struct measured *m, int scenario, int split,
+		       const struct want *want, struct decided *out)
 {
+	const enum phase phase = phase_of_all(m);
+	struct choice c = { 0 };
+	if (!split || !nearest(&c, d, m, scenario, phase, "segmented", want))
+		nearest(&c, d, m, scenario, phase, "qblock", want);
 	*out = (struct decided){ .join = 0 };
-	if (m->has[PHASE_PREFILL])
-		out->prefill = *c;
-	else
-		out->decode = *c;
+	*(m->has[PHASE_PREFILL] ? &out->prefill : &out->decode) = c;
 }
 
 void vllm_rule(const struct data *d, const struct measured *m, int scenario, struct decided *out)
@@ -92,11 +95,7 @@ void vllm_rule(const struct data *d, const struct measured *m, int scenario, str
 					  { "NUM_WARPS", 4 },
 					  { "NUM_STAGES", 3 },
 					  { "SEGMENTS", 16 } };
-	const enum phase phase = phase_of_all(m);
-	struct choice c = { 0 };
-	if (!split || !nearest(&c, d, m, scenario, phase, "segmented", want))
-		nearest(&c, d, m, scenario, phase, "qblock", want);
-	one_launch(out, m, &c);
+	one_launch(d, m, scenario, split, want, out);
 }
 
 void aiter_rule(const struct data *d, const struct measured *m, int scenario, struct decided *out)
@@ -121,9 +120,5 @@ void aiter_rule(const struct data *d, const struct measured *m, int scenario, st
 		{ "NUM_STAGES", 2 },
 		{ "SEGMENTS", (int)segments }
 	};
-	const enum phase phase = phase_of_all(m);
-	struct choice c = { 0 };
-	if (!split || !nearest(&c, d, m, scenario, phase, "segmented", want))
-		nearest(&c, d, m, scenario, phase, "qblock", want);
-	one_launch(out, m, &c);
+	one_launch(d, m, scenario, split, want, out);
 }

@@ -106,9 +106,11 @@ static void early_rows(const struct why *w, enum phase phase, const struct choic
 	const int says = forest_early(w->f, x);
 	const double us = why_time(w, phase, c);
 	for (int v = 0; v <= MOST_EARLY; v++) {
-		const struct early_part p = { w->scenario,
-					      w->scenario < 0 ? -1 : data_find(w->d, c), phase };
-		const double ratio = !v ? 1 : p.choice < 0 ? NAN : early_part_ratio(w->d, &p, v);
+		const int choice = w->scenario < 0 ? -1 : data_find(w->d, c);
+		const double ratio = !v ? 1
+				     : choice < 0
+					 ? NAN
+					 : early_part_ratio(w->d, w->scenario, phase, choice, v);
 		says_words(w->f, DECIDE_EARLY, v, text);
 		row(w, decision_names[DECIDE_EARLY], v == says ? "picked" : "rival", text,
 		    us * ratio, us);

@@ -80,10 +80,10 @@ static int add_cells(struct ways *w, const struct data *d, int scenario, enum ph
 		if (p->scenario != scenario || p->phase != phase || !p->value)
 			continue;
 		c.config.v[c.kernel->space->early_axis] = p->value;
-		const struct early_part part = { scenario, p->choice, phase };
 		done = add_one(w, "early launch", &c, &timed, "E");
 		if (done)
-			w->v[w->n - 1].ratio = early_part_ratio(d, &part, p->value);
+			w->v[w->n - 1].ratio =
+			    early_part_ratio(d, scenario, phase, p->choice, p->value);
 	}
 	return done;
 }

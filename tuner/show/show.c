@@ -261,7 +261,7 @@ static int show_batch(const struct show *o, const char *db, const char *gpu)
 	if (needed || !access(header, R_OK))
 		rules = forest_load(&f, header) ? &f : NULL;
 	if (rules || !needed)
-		d = data_load_all(db, gpu);
+		d = data_load_as(db, gpu, (struct which_rows){ .all = 1 });
 	if (d)
 		data_say_noisy(d, db);
 	const int code = !d ? EXIT_USAGE : d->n ? show_scenario(d, rules, o, batch) : EXIT_CHECK;
@@ -294,7 +294,7 @@ static int show_lists(const struct show *o, const char *db, const char *gpu)
 {
 	struct forest f;
 	char header[PATH_TEXT];
-	struct data *d = data_load_all(db, gpu);
+	struct data *d = data_load_as(db, gpu, (struct which_rows){ .all = 1 });
 	int code = d ? EXIT_CHECK : EXIT_USAGE;
 	if (d && !d->n)
 		data_say_left_out(d, db);

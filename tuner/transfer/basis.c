@@ -52,7 +52,7 @@ static struct data *load_rows(const char *path, const char *name)
 	struct data *d = data_load(path, name);
 	if (d && !d->n) {
 		data_free(d);
-		d = data_load_stale(path, name);
+		d = data_load_as(path, name, (struct which_rows){ .stale = 1 });
 	}
 	if (d && !d->n)
 		complain("%s: no times of %s to begin from", path, name);

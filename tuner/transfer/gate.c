@@ -292,6 +292,14 @@ void gate_judge(const struct gate *g, const struct data *d, int take[NUM_DECISIO
 	free(room);
 }
 
+int gate_taken(const struct gate_report *r)
+{
+	int n = 0;
+	for (int g = 0; g < NUM_GATE_GROUPS; g++)
+		n += r->group[g].taken;
+	return n;
+}
+
 /* ---- in words --------------------------------------------------------------------------- */
 static void print_figures(FILE *out, const char *prefix, const char *name,
 			  const struct gate_figures *f, const char *verdict)

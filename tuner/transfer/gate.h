@@ -16,8 +16,6 @@
 #include "tuner/remeasure/requests.h"
 #include <stdio.h>
 
-struct gate;
-
 /* ---- gate.c ------------------------------------------------------------------------------ */
 /* Fresh rules against old ones on some scenarios. `ratio` and its interval: geometric mean of
  * fresh / incumbent time, below 1: fresh is faster. */
@@ -51,6 +49,8 @@ void gate_wish(const struct gate *, struct wishes *, const struct data *, const 
  * own: the GPU's own data, without translated times. */
 void gate_judge(const struct gate *, const struct data *own, int take[NUM_DECISIONS],
 		struct gate_report *);
+/* The number of groups taken. */
+int gate_taken(const struct gate_report *);
 /* Prints a line per group and one for all, each after `prefix`. */
 void gate_print(FILE *, const struct gate_report *, const char *prefix);
 

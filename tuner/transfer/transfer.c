@@ -18,14 +18,21 @@ static int race_of_prior(int race)
 	return -1 - race;
 }
 
+/* A binary that did not compile or start here. */
+struct refused {
+	const struct kernel *kernel;
+	char flags[512];
+};
+
+/* Scenarios and choices of own have the same numbers in the result. */
 struct joining {
 	const struct data *own, *prior;
 	struct data *d;
-	int *same;                      /* [prior->n] the same scenario of own; -1: none */
-	int *own_at, *prior_at;         /* scenario in the result; -1: left out */
-	int *own_choice, *prior_choice; /* choice in the result */
-	char *is_broken; /* [prior->num_choices] gave a wrong result here, or crashed */
-	char **refused;  /* "kernel flags" of binaries that did not compile or start here */
+	int *same;         /* [prior->n] the same scenario of own; -1: none */
+	int *prior_at;     /* [prior->n] scenario in the result; -1: left out */
+	int *prior_choice; /* [prior->num_choices] choice in the result */
+	char *is_broken;   /* [prior->num_choices] gave a wrong result here, or crashed */
+	struct refused *refused;
 	int num_refused, refused_room;
 	struct translation *translation;
 };
@@ -84,45 +91,51 @@ static int put_scenario(struct data *d, const struct measured *m)
 
 static int put_scenarios(struct joining *j)
 {
-	for (int s = 0; s < j->own->n; s++) {
-		j->own_at[s] = put_scenario(j->d, &j->own->v[s]);
-		if (j->own_at[s] < 0)
+	for (int s = 0; s < j->own->n; s++)
+		if (put_scenario(j->d, &j->own->v[s]) < 0)
 			return 0;
-	}
 	for (int s = 0; s < j->prior->n; s++) {
 		j->prior_at[s] = -1;
 		if (!is_learned_from(j, s))
 			continue;
-		j->prior_at[s] =
-		    j->same[s] >= 0 ? j->own_at[j->same[s]] : put_scenario(j->d, &j->prior->v[s]);
+		j->prior_at[s] = j->same[s] >= 0 ? j->same[s] : put_scenario(j->d, &j->prior->v[s]);
 		if (j->prior_at[s] < 0)
 			return 0;
 	}
 	return 1;
 }
 
-static int put_choices(struct data *d, const struct data *from, int *at)
+static int put_choices(struct joining *j)
 {
-	for (int c = 0; c < from->num_choices; c++) {
-		at[c] = data_put_choice(d, &from->choice[c]);
-		if (at[c] < 0)
+	for (int c = 0; c < j->own->num_choices; c++)
+		if (data_put_choice(j->d, &j->own->choice[c]) < 0)
+			return 0;
+	for (int c = 0; c < j->prior->num_choices; c++) {
+		j->prior_choice[c] = data_put_choice(j->d, &j->prior->choice[c]);
+		if (j->prior_choice[c] < 0)
 			return 0;
 	}
 	return 1;
 }
 
 /* ---- failures on own's device ---------------------------------------------------------- */
-/* "kernel flags"; the caller frees it. */
-static char *binary_name(const struct choice *c, const attune_shape *shape)
+static struct refused binary_of(const struct choice *c, const attune_shape *shape)
 {
-	char flags[512], *name;
-	binary_flags(flags, sizeof flags, c->kernel, &c->config, shape);
-	return asprintf(&name, "%s %s", c->kernel->name, flags) < 0 ? NULL : name;
+	struct refused r = { .kernel = c->kernel };
+	binary_flags(r.flags, sizeof r.flags, c->kernel, &c->config, shape);
+	return r;
 }
 
-static int by_text(const void *a, const void *b)
+/* Whether the binary did not compile or start. */
+static int is_refused(const struct joining *j, const struct choice *c, const attune_shape *shape)
 {
-	return strcmp(*(char *const *)a, *(char *const *)b);
+	int found = 0;
+	if (!j->num_refused)
+		return 0;
+	const struct refused r = binary_of(c, shape);
+	for (int i = 0; i < j->num_refused && !found; i++)
+		found = r.kernel == j->refused[i].kernel && !strcmp(r.flags, j->refused[i].flags);
+	return found;
 }
 
 static int note_failure(struct joining *j, const struct choice *c, const attune_shape *shape,
@@ -134,38 +147,25 @@ static int note_failure(struct joining *j, const struct choice *c, const attune_
 			j->is_broken[choice] = 1;
 		return 1;
 	}
+	if (is_refused(j, c, shape))
+		return 1;
 	if (!array_grow(&j->refused, j->num_refused, &j->refused_room, sizeof *j->refused))
 		return 0;
-	j->refused[j->num_refused] = binary_name(c, shape);
-	return j->refused[j->num_refused++] != NULL;
+	j->refused[j->num_refused++] = binary_of(c, shape);
+	return 1;
 }
 
 static int find_failures(struct joining *j)
 {
 	const struct data *d = j->own;
 	int done = 1;
-	for (int r = 0; done && r < d->n * NUM_PHASES; r++)
-		for (int i = d->row[r]; done && i < d->row[r + 1]; i++)
-			if (d->cell[i].outcome != OUTCOME_OK)
-				done =
-				    note_failure(j, &d->choice[d->key[i] / NUM_PASSES],
-						 &d->v[r / NUM_PHASES].shape, d->cell[i].outcome);
-	if (done && j->num_refused)
-		qsort(j->refused, (size_t)j->num_refused, sizeof *j->refused, by_text);
+	for (int i = 0; done && i < d->num_cells; i++) {
+		const struct cell *c = &d->cell[i];
+		if (c->outcome != OUTCOME_OK)
+			done = note_failure(j, &d->choice[c->key / NUM_PASSES],
+					    &d->v[c->row / NUM_PHASES].shape, c->outcome);
+	}
 	return done;
-}
-
-/* Whether the binary did not compile or start; -1 without memory. */
-static int is_refused(const struct joining *j, const struct choice *c, const attune_shape *shape)
-{
-	char *name = j->num_refused ? binary_name(c, shape) : NULL;
-	if (!j->num_refused)
-		return 0;
-	const int found = !name ? -1
-				: bsearch(&name, j->refused, (size_t)j->num_refused,
-					  sizeof *j->refused, by_text) != NULL;
-	free(name);
-	return found;
 }
 
 /* Illegal on own's device but not on the prior's. */
@@ -221,9 +221,8 @@ static int take_cell(struct joining *j, int s, int phase, int choice, const stru
 	struct cell cell = *theirs;
 	if (has_own(j, s, phase, c) || is_illegal_here(j, s, phase, c))
 		return 1;
-	const int refused = is_refused(j, c, &j->prior->v[s].shape);
-	if (refused || j->is_broken[choice])
-		return refused >= 0 && forbid(j, s, phase, choice);
+	if (j->is_broken[choice] || is_refused(j, c, &j->prior->v[s].shape))
+		return forbid(j, s, phase, choice);
 	scale(&cell, translation_of(j->translation, choice));
 	return data_put_cell(j->d, j->prior_at[s], phase, j->prior_choice[choice], PASS_A, &cell);
 }
@@ -318,25 +317,18 @@ static int take_own(struct joining *j)
 {
 	const struct data *o = j->own;
 	int done = 1;
-	for (int r = 0; done && r < o->n * NUM_PHASES; r++)
-		for (int i = o->row[r]; done && i < o->row[r + 1]; i++)
-			done = data_put_cell(j->d, j->own_at[r / NUM_PHASES], r % NUM_PHASES,
-					     j->own_choice[o->key[i] / NUM_PASSES],
-					     (enum pass)(o->key[i] % NUM_PASSES), &o->cell[i]);
+	for (int i = 0; done && i < o->num_cells; i++) {
+		const struct cell *c = &o->cell[i];
+		done = data_put_cell(j->d, c->row / NUM_PHASES, c->row % NUM_PHASES,
+				     c->key / NUM_PASSES, (enum pass)(c->key % NUM_PASSES), c);
+	}
 	for (int i = 0; done && i < o->num_plans; i++) {
 		struct composed c = o->plan[i];
-		c.scenario = j->own_at[c.scenario];
-		c.prefill = j->own_choice[c.prefill];
-		c.decode = j->own_choice[c.decode];
 		c.is_outdone = 0;
 		done = data_put_plan(j->d, &c);
 	}
-	for (int i = 0; done && i < o->num_early; i++) {
-		struct early_launch p = o->early_launch[i];
-		p.scenario = j->own_at[p.scenario];
-		p.choice = j->own_choice[p.choice];
-		done = data_put_early(j->d, &p);
-	}
+	for (int i = 0; done && i < o->num_early; i++)
+		done = data_put_early(j->d, &o->early_launch[i]);
 	return done;
 }
 
@@ -361,47 +353,34 @@ static void copy_facts(struct data *d, const struct data *own, const struct data
 	}
 }
 
-static int has_own_cell(const struct data *d, int s)
-{
-	int own = 0;
-	for (int i = d->row[s * NUM_PHASES]; i < d->row[(s + 1) * NUM_PHASES]; i++)
-		own |= !d->cell[i].translated;
-	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++)
-		own |= !d->plan[i].cell.translated;
-	return own;
-}
-
+/* Scenarios without an own time are translated as a whole. */
 static void mark_scenarios(struct data *d)
 {
 	for (int s = 0; s < d->n; s++)
-		d->v[s].is_translated = !has_own_cell(d, s);
+		d->v[s].is_translated = 1;
+	for (int i = 0; i < d->num_cells; i++)
+		d->v[d->cell[i].row / NUM_PHASES].is_translated &= d->cell[i].translated;
+	for (int i = 0; i < d->num_plans; i++)
+		d->v[d->plan[i].scenario].is_translated &= d->plan[i].cell.translated;
 }
 
 static int open_joining(struct joining *j)
 {
-	const size_t scenarios[] = { (size_t)j->own->n + 1, (size_t)j->prior->n + 1 };
-	const size_t choices[] = { (size_t)j->own->num_choices + 1,
-				   (size_t)j->prior->num_choices + 1 };
-	j->same = malloc(sizeof *j->same * scenarios[1]);
-	j->own_at = malloc(sizeof *j->own_at * scenarios[0]);
-	j->prior_at = malloc(sizeof *j->prior_at * scenarios[1]);
-	j->own_choice = malloc(sizeof *j->own_choice * choices[0]);
-	j->prior_choice = malloc(sizeof *j->prior_choice * choices[1]);
-	j->is_broken = calloc(choices[1], 1);
+	const size_t scenarios = (size_t)j->prior->n + 1;
+	const size_t choices = (size_t)j->prior->num_choices + 1;
+	j->same = malloc(sizeof *j->same * scenarios);
+	j->prior_at = malloc(sizeof *j->prior_at * scenarios);
+	j->prior_choice = malloc(sizeof *j->prior_choice * choices);
+	j->is_broken = calloc(choices, 1);
 	j->d = data_new(j->own->gpu, &j->own->run);
-	return j->same && j->own_at && j->prior_at && j->own_choice && j->prior_choice &&
-	       j->is_broken && j->d;
+	return j->same && j->prior_at && j->prior_choice && j->is_broken && j->d;
 }
 
 static void close_joining(struct joining *j)
 {
-	for (int i = 0; i < j->num_refused; i++)
-		free(j->refused[i]);
 	free(j->refused);
 	free(j->same);
-	free(j->own_at);
 	free(j->prior_at);
-	free(j->own_choice);
 	free(j->prior_choice);
 	free(j->is_broken);
 	translation_free(j->translation);
@@ -416,10 +395,8 @@ struct data *data_transfer(const struct data *own, const struct data *prior)
 	if (done) {
 		find_same(&j);
 		j.translation = translation_new(own, prior, j.same);
-		done = j.translation && find_failures(&j) && put_scenarios(&j) &&
-		       put_choices(j.d, own, j.own_choice) &&
-		       put_choices(j.d, prior, j.prior_choice) && take_own(&j) && take_prior(&j) &&
-		       data_finish_again(j.d);
+		done = j.translation && find_failures(&j) && put_scenarios(&j) && put_choices(&j) &&
+		       take_own(&j) && take_prior(&j) && data_finish_again(j.d);
 	}
 	if (done) {
 		copy_facts(j.d, own, prior);

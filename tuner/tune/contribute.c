@@ -50,7 +50,7 @@ struct contribution {
 	struct data *d;
 	struct induced induced;
 	struct forest before; /* rules that the header would replace */
-	int has_induced, has_before;
+	int has_induced;
 };
 
 /* ---- the database -------------------------------------------------------------------------- */
@@ -124,8 +124,7 @@ static int load_before(struct contribution *c)
 static int make_rules(struct contribution *c)
 {
 	c->has_induced = induced_make(&c->induced, c->d, &default_limits, c->joined);
-	c->has_before = c->has_induced && load_before(c);
-	return c->has_before || c->induced.too_little;
+	return c->has_induced ? load_before(c) : c->induced.too_little;
 }
 
 /* ---- checks -------------------------------------------------------------------------------- */
@@ -173,19 +172,6 @@ static double ask(const struct contribution *c, const char *format)
 	return value;
 }
 
-static void check_device(const struct contribution *c, struct report *r)
-{
-	const double n = ask(c, "SELECT count(*) FROM device WHERE gpu = '%.*s'");
-	found(r, "devices", n == 1, "1: one GPU model, or one CPU machine", "%.0f: %s%s", n,
-	      c->d->run.device.name, n > 1 ? ", others" : "");
-}
-
-static void check_sources(const struct contribution *c, struct report *r)
-{
-	found(r, "sources", !c->gone.modified, "no times by uncommitted sources",
-	      "%lld times by uncommitted sources", c->gone.modified);
-}
-
 static void check_noise(const struct contribution *c, struct report *r)
 {
 	const double *floor = c->d->noise.floor;
@@ -201,20 +187,10 @@ static void check_noise(const struct contribution *c, struct report *r)
 	      100 * noisy / fmax(all, 1), all, 100 * floor[0], 100 * floor[1], 100 * floor[2]);
 }
 
-static void check_gate(const struct gate_report *gate, struct report *r)
-{
-	int taken = 0;
-	for (int i = 0; i < NUM_GATE_GROUPS; i++)
-		taken += gate->group[i].taken;
-	found(r, "gate", taken > 0, "at least 1 decision that is faster by the new rules",
-	      "%d of %d decisions", taken, NUM_GATE_GROUPS);
-}
-
 /* 0 + complain: the rules could not be made. */
 static int check_rules(struct contribution *c, struct report *r)
 {
 	struct held_out h;
-	int learned = 0;
 	if (!make_rules(c))
 		return 0;
 	if (c->induced.too_little) {
@@ -223,25 +199,19 @@ static int check_rules(struct contribution *c, struct report *r)
 	}
 	if (!held_out_judge(c->d, &c->induced.f, &c->before, &h))
 		return 0;
-	for (int s = 0; s < c->d->n; s++)
-		learned += data_is_training(&c->d->v[s]);
+	const int learned = data_count_training(c->d);
 	found(r, "scenarios", learned >= LEAST_LEARNED && h.n >= LEAST_HELD_OUT,
 	      "40 and 10; make tune PRESET=full measures more",
 	      "%d to learn from, %d held out and evaluated", learned, h.n);
 	found(r, "rules", h.n && h.slowdown[INSTALLED] <= rounding * h.slowdown[BEFORE],
 	      "no slower than before", "%.3f x the fastest measured, before %.3f, defaults %.2f",
 	      h.slowdown[INSTALLED], h.slowdown[BEFORE], h.slowdown[DEFAULTS]);
-	if (c->induced.has_gate)
-		check_gate(&c->induced.gate, r);
+	if (c->induced.has_gate) {
+		const int taken = gate_taken(&c->induced.gate);
+		found(r, "gate", taken > 0, "at least 1 decision that is faster by the new rules",
+		      "%d of %d decisions", taken, NUM_GATE_GROUPS);
+	}
 	return 1;
-}
-
-static void check_size(const struct contribution *c, struct report *r)
-{
-	struct stat st = { .st_size = 0 };
-	stat(c->joined, &st);
-	found(r, "size", st.st_size > 0 && st.st_size <= most_bytes, "at most 25 MB", "%.1f MB",
-	      1e-6 * (double)st.st_size);
 }
 
 /* The number of failed checks; -1 + complain. Rules are made only if the checks of the data
@@ -250,12 +220,18 @@ static int check(struct contribution *c)
 {
 	const char *columns[] = { "check", "verdict", "found", "needed" };
 	struct report r = { .t = table_new(c->o->format, columns, (int)COUNT(columns)) };
+	struct stat st = { .st_size = 0 };
 	if (!r.t)
 		return -1;
-	check_device(c, &r);
-	check_sources(c, &r);
+	const double devices = ask(c, "SELECT count(*) FROM device WHERE gpu = '%.*s'");
+	found(&r, "devices", devices == 1, "1: one GPU model, or one CPU machine", "%.0f: %s%s",
+	      devices, c->d->run.device.name, devices > 1 ? ", others" : "");
+	found(&r, "sources", !c->gone.modified, "no times by uncommitted sources",
+	      "%lld times by uncommitted sources", c->gone.modified);
 	check_noise(c, &r);
-	check_size(c, &r);
+	stat(c->joined, &st);
+	found(&r, "size", st.st_size > 0 && st.st_size <= most_bytes, "at most 25 MB", "%.1f MB",
+	      1e-6 * (double)st.st_size);
 	const int done = r.failed || check_rules(c, &r);
 	table_print(r.t, stdout);
 	return done ? r.failed : -1;
@@ -299,8 +275,7 @@ static int contribute(struct contribution *c)
 	}
 	if (c->has_induced)
 		induced_free(&c->induced);
-	if (c->has_before)
-		forest_free(&c->before);
+	forest_free(&c->before);
 	data_free(c->d);
 	remove_joined(c);
 	return code;

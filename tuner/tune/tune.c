@@ -98,11 +98,9 @@ static int load_own(struct tune *t)
 
 static void forget(struct tune *t)
 {
-	if (t->has_fresh)
-		forest_free(&t->fresh);
+	forest_free(&t->fresh);
 	data_free(t->learned);
 	t->learned = NULL;
-	t->has_fresh = 0;
 }
 
 /* Learns rules from all times so far, and from the nearest GPU's where few are there. */
@@ -111,10 +109,10 @@ static int learn(struct tune *t)
 	const double began = budget_now();
 	forget(t);
 	progress("learning", 0, 1);
-	t->has_fresh = load_own(t) &&
-		       inheritance_learn(&t->from, t->own, &default_limits, &t->learned, &t->fresh);
+	const int done = load_own(t) && inheritance_learn(&t->from, t->own, &default_limits,
+							  &t->learned, &t->fresh);
 	t->learning_s += budget_now() - began;
-	return t->has_fresh ? EXIT_DONE : EXIT_CHECK;
+	return done ? EXIT_DONE : EXIT_CHECK;
 }
 
 /* Measures what the rules learned so far pick in training scenarios and has no time yet. */
@@ -141,29 +139,19 @@ static int keep_basis(const struct tune *t)
 	return done;
 }
 
-static int takes_any(const struct gate_report *r)
-{
-	int n = 0;
-	for (int g = 0; g < NUM_GATE_GROUPS; g++)
-		n += r->group[g].taken;
-	return n;
-}
-
 /* Applies the gate and installs the resulting rules. The database stores their basis, so `attune
  * induce` makes the same header. */
 static int install(struct tune *t)
 {
 	const double began = budget_now();
 	char *text = NULL;
-	if (t->has_installed)
-		forest_free(&t->installed);
+	forest_free(&t->installed);
 	int done = load_own(t) && keep_basis(t) && data_hash(t->own, t->here.db);
 	if (done)
 		memcpy(t->learned->hash, t->own->hash, sizeof t->own->hash);
-	t->has_installed = done && inheritance_judge(&t->from, t->own, t->learned, &t->fresh,
-						     &t->installed, &t->gate);
-	done = t->has_installed;
-	t->takes = done ? takes_any(&t->gate) : 0;
+	done = done &&
+	       inheritance_judge(&t->from, t->own, t->learned, &t->fresh, &t->installed, &t->gate);
+	t->takes = done ? gate_taken(&t->gate) : 0;
 	if (t->takes) {
 		text = forest_emit(&t->installed, t->learned);
 		done = text && here_install(&t->here, text);
@@ -313,9 +301,9 @@ static int load_incumbent(struct tune *t)
 					   .prior = t->here.prior_gpu };
 	if (!text)
 		complain("%s cannot be read", t->here.rules_path);
-	t->has_from = text && inheritance_of(&t->from, &basis, t->here.db);
+	const int done = text && inheritance_of(&t->from, &basis, t->here.db);
 	free(text);
-	return t->has_from;
+	return done;
 }
 
 static void find_devices(struct tune *t)
@@ -349,10 +337,8 @@ static void end(struct tune *t)
 {
 	scenarios_free(&t->list);
 	forget(t);
-	if (t->has_installed)
-		forest_free(&t->installed);
-	if (t->has_from)
-		inheritance_close(&t->from);
+	forest_free(&t->installed);
+	inheritance_close(&t->from);
 	data_free(t->own);
 }
 

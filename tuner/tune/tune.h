@@ -68,8 +68,7 @@ struct tune {
 	struct data *learned;    /* what fresh was learned from */
 	struct forest fresh;     /* learned from all times so far */
 	struct forest installed; /* per decision, the one that the gate took */
-	int has_from, has_fresh, has_installed;
-	int takes; /* decisions taken from fresh */
+	int takes;               /* decisions taken from fresh */
 	struct gate_report gate;
 	double began, deadline, took_s;
 	double learning_s;
