@@ -250,6 +250,25 @@ static void test_eval_of_one_split(void **state)
 	assert_string_equal(printed, "");
 }
 
+static void test_curve(void **state)
+{
+	const char *db = in_folder("whole.sqlite");
+	json_t *o, *row;
+	size_t i;
+	(void)state;
+	make_database_of(db, NULL, 1, 1);
+	assert_int_equal(
+	    run_command(cmd_eval,
+			words("--gpu h200 --db %s --header induced --curve --format json", db)),
+	    EXIT_DONE);
+	o = json_loads(printed, 0, NULL);
+	assert_int_equal(json_array_size(o), 15);
+	json_array_foreach(o, i, row) /* max_leaves: of each tree */
+	    assert_true(json_integer_value(member(row, "leaves")) <=
+			NUM_DECISIONS * json_integer_value(member(row, "max_leaves")));
+	json_decref(o);
+}
+
 static void test_trace(void **state)
 {
 	const char *db = in_folder("h200.sqlite"), *csv = in_folder("trace.csv");
@@ -293,6 +312,7 @@ int main(void)
 		cmocka_unit_test(test_show_mixed_lists_plans),
 		cmocka_unit_test(test_diff),
 		cmocka_unit_test(test_eval_of_one_split),
+		cmocka_unit_test(test_curve),
 		cmocka_unit_test(test_trace),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

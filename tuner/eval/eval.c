@@ -17,11 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_WITH = 256 };
+enum { OPT_CURVE = 256, OPT_WITH };
 
 struct options {
 	const char *gpu, *db, *header, *split, *with;
 	enum format format;
+	int curve;
 	struct trace_options trace;
 };
 
@@ -33,6 +34,7 @@ static const struct argp_option rows[] = {
 	  "committed (generated/attune_NAME.h), induced (learned now, not written) or a file (committed)", 0 },
 	{ "split", 'S', "NAME", 0, "Only this split: train, heldout (all of them), heldout_blocked ...", 0 },
 	{ "with", OPT_WITH, "NAMES", 0, "Also the rules with these plug-ins, learned now as induce --with does", 0 },
+	{ "curve", OPT_CURVE, NULL, 0, "Slowdown with other numbers of leaves, variants and scenarios", 0 },
 	{ "trace", OPT_TRACE, "FILE", 0, "Estimate the attention time of a simulated trace (CSV) by policy", 0 },
 	{ "model", 'm', "NAME@TP", 0, "Trace: the model, as in llama3.1-8b@1", 0 },
 	{ "load", OPT_LOAD, "X", 0, "Trace: share of the engine's capacity (0.95)", 0 },
@@ -53,6 +55,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'H': o->header = arg; return 0;
 	case 'S': o->split = arg; return 0;
 	case OPT_WITH: o->with = arg; return 0;
+	case OPT_CURVE: o->curve = 1; return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
 	default: return trace_option(&o->trace, key, arg, state);
 	}
@@ -210,6 +213,8 @@ static int answer(const struct data *d, const struct forest *f, const struct opt
 	}
 	if (o->trace.path)
 		return trace_print(d, NULL, f, &o->trace, o->format);
+	if (o->curve)
+		return curve_print(d, o->format);
 	return evaluate(d, f, o);
 }
 

@@ -32,6 +32,9 @@ int score_picks(const struct data *, const struct pick *, const char *split, str
 int score_policy(const struct data *, enum policy, const struct forest *, const char *split,
 		 struct score *);
 
+/* learning_curve.c: held-out slowdown of trees with other limits, learned in memory. */
+int curve_print(const struct data *, enum format); /* 0 + complain */
+
 /* trace_eval.c: the attention time of a simulated trace under each policy. */
 struct trace_options {
 	const char *path, *model;
