@@ -84,12 +84,6 @@ static void fill_entries(const struct bench *b, const struct measured *m, int sc
 	}
 }
 
-static void add_types(struct table *t, const attune_shape *s)
-{
-	table_text(t, dtype_name(s->dtype));
-	table_text(t, dtype_name(s->kv_dtype));
-}
-
 /* ---- scenarios ------------------------------------------------------------------------ */
 static void race_scenario(struct bench *b, int s)
 {
@@ -106,15 +100,10 @@ static void race_scenario(struct bench *b, int s)
 	for (int i = 0; i < b->num; i++) {
 		if (!entry[i].runs)
 			continue;
-		table_text(b->table, m->batch_text);
-		table_text(b->table, m->model);
-		table_number(b->table, m->shape.page_size, 0);
-		add_types(b->table, &m->shape);
-		table_text(b->table, racer_name(b, i));
-		table_number(b->table, entry[i].us, 2);
-		table_number(b->table, entry[i].us / oracle, 4);
-		table_text(b->table, *entry[i].plan ? entry[i].plan : NULL);
-		table_end_row(b->table);
+		table_add(b->table, "%s %s %d %s %s %s %.2f %.4f %s\n", m->batch_text, m->model,
+			  m->shape.page_size, dtype_name(m->shape.dtype),
+			  dtype_name(m->shape.kv_dtype), racer_name(b, i), entry[i].us,
+			  entry[i].us / oracle, *entry[i].plan ? entry[i].plan : NULL);
 		if (entry[i].us > 0 && oracle > 0)
 			b->sum[i] += log(entry[i].us / oracle), b->count[i]++;
 	}
@@ -209,14 +198,10 @@ static void race_trace(struct bench *b, const struct options *o)
 		trace_steps(&o->trace, o->trace.steps, race_step, b, &all);
 	progress_end();
 	for (int i = RACE_LIBRARY; i < b->num; i++) {
-		if (!b->count[i])
-			continue;
-		add_types(b->table, &b->shape);
-		table_text(b->table, racer_name(b, i));
-		table_number(b->table, b->count[i], 0);
-		table_number(b->table, b->sum[i] / 1e3, 3);
-		table_number(b->table, b->sum[i] / b->sum[RACE_LIBRARY], 4);
-		table_end_row(b->table);
+		if (b->count[i])
+			table_add(b->table, "%s %s %s %d %.3f %.4f\n", dtype_name(b->shape.dtype),
+				  dtype_name(b->shape.kv_dtype), racer_name(b, i), b->count[i],
+				  b->sum[i] / 1e3, b->sum[i] / b->sum[RACE_LIBRARY]);
 	}
 	table_print(b->table, stdout);
 	fprintf(stderr, "# %d of %d steps, evenly spaced; %d could not be run\n", b->done, all,

@@ -9,13 +9,8 @@
 void why_row(const struct why *w, const char *decision, const char *kind, const char *what,
 	     double us, double best, const char *pass)
 {
-	table_text(w->t, decision);
-	table_text(w->t, kind);
-	table_text(w->t, what);
-	table_number(w->t, isfinite(us) ? us : NAN, 3);
-	table_number(w->t, isfinite(us) && isfinite(best) ? us / best : NAN, 3);
-	table_text(w->t, pass);
-	table_end_row(w->t);
+	table_add(w->t, "%s %s %s %.3f %.3f %s\n", decision, kind, what, us,
+		  isfinite(best) ? us / best : NAN, pass);
 }
 
 double why_time(const struct why *w, enum phase phase, const struct choice *c)

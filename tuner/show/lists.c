@@ -28,15 +28,9 @@ int show_best(const struct data *d, const struct forest *f, const char *model, e
 		decided_words(&fastest, words, sizeof words);
 		forest_pick(d, f, s, &pick);
 		const double us = data_plan_time(d, s, &pick);
-		table_text(t, m->model);
-		table_number(t, m->shape.page_size, 0);
+		table_add(t, "%s %d", m->model, m->shape.page_size);
 		batch_cell(t, m->batch_text, format);
-		table_text(t, m->split);
-		table_number(t, best, 3);
-		table_number(t, isfinite(us) ? us : NAN, 3);
-		table_number(t, isfinite(us) ? us / best : NAN, 3);
-		table_text(t, words);
-		table_end_row(t);
+		table_add(t, "%s %.3f %.3f %.3f %s\n", m->split, best, us, us / best, words);
 	}
 	table_print(t, stdout);
 	return 1;
@@ -82,16 +76,10 @@ static void peers_row(struct table *t, const struct data *d, const struct forest
 	char peer[64];
 	forest_pick(d, f, s, &pick);
 	const double us = data_plan_time(d, s, &pick), best = data_oracle(d, s);
-	table_text(t, m->model);
-	table_number(t, m->shape.page_size, 0);
+	table_add(t, "%s %d", m->model, m->shape.page_size);
 	batch_cell(t, m->batch_text, format);
-	table_number(t, best, 3);
-	table_number(t, isfinite(us) ? us : NAN, 3);
-	table_number(t, p->us, 3);
 	snprintf(peer, sizeof peer, "%s%s", peers->name[p->peer], peer_note(peers, p->peer));
-	table_text(t, peer);
-	table_number(t, p->us / best, 3);
-	table_end_row(t);
+	table_add(t, "%.3f %.3f %.3f %s %.3f\n", best, us, p->us, peer, p->us / best);
 }
 
 int show_peers(const struct data *d, const struct forest *f, const struct peers *peers,
@@ -133,13 +121,10 @@ int show_peers(const struct data *d, const struct forest *f, const struct peers 
 static void kernel_row(struct table *t, const struct kernel *k, const char *kind, const char *name,
 		       const char *values, const char *meaning)
 {
-	table_text(t, k->backend == BACKEND_CPU ? "cpu" : "gpu");
-	table_text(t, k->name);
-	table_text(t, kind);
-	table_text(t, name);
+	table_add(t, "%s %s %s", k->backend == BACKEND_CPU ? "cpu" : "gpu", k->name, kind);
+	table_text(t, name); /* NULL in some rows */
 	table_text(t, values);
-	table_text(t, meaning);
-	table_end_row(t);
+	table_add(t, "%s\n", meaning);
 }
 
 static void axis_row(struct table *t, const struct kernel *k, const struct axis *a)

@@ -310,23 +310,13 @@ int show_ways(const struct data *d, const struct forest *f, const struct show *o
 	for (int i = 0; t && i < w.n; i++) {
 		const struct way *way = &w.v[i];
 		const struct cell *c = &way->cell;
-		const int ok = c->outcome == OUTCOME_OK;
-		table_text(t, way->plan);
-		table_text(t, way->kernel);
-		table_text(t, way->variant);
-		table_text(t, outcome_name(c->outcome));
-		table_number(t, ok ? c->median_us : NAN, 3);
-		table_number(t, ok ? c->min_us : NAN, 3);
-		table_number(t, ok ? c->ci_us : NAN, 3);
-		table_number(t, ok ? c->gbps : NAN, 1);
-		table_number(t, ok ? c->tflops : NAN, 3);
-		table_number(t, ok ? 1e6 * c->joules / c->median_us : NAN, 1);
-		table_text(t, ok ? power_words[c->power_of] : NULL);
-		table_number(t, c->power_of > POWER_AROUND ? 1e3 * c->joules : NAN, 4);
-		table_text(t, way->pass);
-		table_number(t, way->ratio, 4);
-		table_text(t, way->word);
-		table_end_row(t);
+		table_add(t, "%s %s %s %s %.3f %.3f %.3f %.1f %.3f %.1f", way->plan, way->kernel,
+			  way->variant, outcome_name(c->outcome), c->median_us, c->min_us, c->ci_us,
+			  c->gbps, c->tflops, 1e6 * c->joules / c->median_us);
+		table_add(t, "%s %.4f %s %.4f %s\n",
+			  c->outcome == OUTCOME_OK ? power_words[c->power_of] : NULL,
+			  c->power_of > POWER_AROUND ? 1e3 * c->joules : NAN, way->pass,
+			  way->ratio, way->word);
 	}
 	if (t)
 		table_print(t, stdout);

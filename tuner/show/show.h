@@ -59,6 +59,10 @@ void show_summary(const struct data *, const struct forest *, const struct show 
 int show_passes(const struct data *, const struct forest *, const struct show *, int scenario);
 /* Prints a line above a table, in format table or markdown. */
 void show_note(enum format, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* answer.c: asks, prints the table with the first `most` rows, and frees it. An answer whose first column is
+ * called "note" has lines above the table, for people. The number of rows; -1 + complain. */
+struct scratch;
+int show_answer(struct scratch *, const char *sql, struct table *, enum format, int most);
 /* stale.c: rows measured with older sources; an exit code. */
 int show_stale(const char *db, const char *gpu, const struct show *);
 /* explain.c: the path through the trees, the actions, the rivals, the expected slowdown. scenario:
