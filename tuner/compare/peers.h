@@ -17,7 +17,7 @@ struct peers {
 		int page_size, peer; /* peer: of name[] */
 		enum attune_dtype kv_dtype;
 		double us, ci_us; /* ci_us: half of the median's 95 % interval */
-	} *v;
+	} * v;
 	int n, room;
 	char name[MAX_PEERS][32]; /* in the order of the database */
 	char version[MAX_PEERS][52];

@@ -41,11 +41,11 @@ static int add_cells(struct scratch *t, const struct data *const d[2], int db)
 		while (done && choices_next(&i)) {
 			const struct cell *c = cells_of_pass(d[db], &i.cells[0]);
 			const double us = c && c->outcome == OUTCOME_OK ? c->median_us : NAN;
-			done = !c || scratch_add(t, "cell", "iisisddd", db, row / NUM_PHASES,
-						 phase_name(phase), i.choice,
-						 outcome_name(c->outcome), us, c->ci_us,
-						 fmax(data_noise(d[0], us), data_noise(d[1], us)) *
-						     us);
+			done = !c ||
+			       scratch_add(t, "cell", "iisisddd", db, row / NUM_PHASES,
+					   phase_name(phase), i.choice, outcome_name(c->outcome),
+					   us, c->ci_us,
+					   fmax(data_noise(d[0], us), data_noise(d[1], us)) * us);
 		}
 	}
 	return done;
@@ -58,14 +58,15 @@ int diff_cells(const struct data *a, const struct data *b, enum format format)
 	const struct data *const both[2] = { a, b };
 	const double *x = a->noise.floor, *y = b->noise.floor;
 	struct scratch *t = scratch_new(diff_tables);
-	const int done = t && add_choices(t, a, 0) && add_choices(t, b, 1) && add_scenarios(t, a, 0) &&
-			 add_scenarios(t, b, 1) && add_cells(t, both, 0) && add_cells(t, both, 1) &&
-			 scratch_add(t, "floors", "ddd", 100 * fmax(x[0], y[0]),
-				     100 * fmax(x[1], y[1]), 100 * fmax(x[2], y[2])) &&
-			 show_answer(t, "CREATE TABLE pair AS SELECT * FROM paired;"
-				     "SELECT * FROM totals; SELECT * FROM changes",
-				     table_new(format, columns, COUNT(columns)), format,
-				     INT_MAX) >= 0;
+	const int done =
+	    t && add_choices(t, a, 0) && add_choices(t, b, 1) && add_scenarios(t, a, 0) &&
+	    add_scenarios(t, b, 1) && add_cells(t, both, 0) && add_cells(t, both, 1) &&
+	    scratch_add(t, "floors", "ddd", 100 * fmax(x[0], y[0]), 100 * fmax(x[1], y[1]),
+			100 * fmax(x[2], y[2])) &&
+	    show_answer(t,
+			"CREATE TABLE pair AS SELECT * FROM paired;"
+			"SELECT * FROM totals; SELECT * FROM changes",
+			table_new(format, columns, COUNT(columns)), format, INT_MAX) >= 0;
 	scratch_free(t);
 	return done;
 }

@@ -315,8 +315,8 @@ int show_ways(const struct data *d, const struct forest *f, const struct show *o
 			  c->gbps, c->tflops, 1e6 * c->joules / c->median_us);
 		table_add(t, "%s %.4f %s %.4f %s\n",
 			  c->outcome == OUTCOME_OK ? power_words[c->power_of] : NULL,
-			  c->power_of > POWER_AROUND ? 1e3 * c->joules : NAN, way->pass,
-			  way->ratio, way->word);
+			  c->power_of > POWER_AROUND ? 1e3 * c->joules : NAN, way->pass, way->ratio,
+			  way->word);
 	}
 	if (t)
 		table_print(t, stdout);

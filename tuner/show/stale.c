@@ -50,7 +50,8 @@ static int print(struct scratch *t, const struct show *o)
 				     : table_new(o->format, of_counts, COUNT(of_counts));
 	const int n = show_answer(t, sql, table, o->format, most);
 	if (n > most)
-		show_note(o->format, "%d more in tsv, csv and json; --all lists each cell", n - most);
+		show_note(o->format, "%d more in tsv, csv and json; --all lists each cell",
+			  n - most);
 	return n >= 0;
 }
 
