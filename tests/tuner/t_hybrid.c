@@ -59,11 +59,10 @@ static int take(void *arg, int statement, const struct scratch_value *v, int col
 /* What the first column of the tables of the pictures answers. Nothing is tuned. */
 static struct gains ask(const struct data *d, const char *sql)
 {
-	const struct peers none = { .n = 0 };
 	struct forest defaults;
 	struct gains g = { .n = 0 };
 	assert_true(forest_defaults(&defaults, "h200"));
-	const struct plotted p = { .data = d, .all = d, .forest = &defaults, .peers = &none };
+	const struct plotted p = { .data = d, .all = d, .forest = &defaults };
 	struct scratch *facts = facts_make(&p);
 	assert_non_null(facts);
 	assert_true(scratch_ask(facts, "t_hybrid", sql, take, &g));

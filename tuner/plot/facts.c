@@ -1,10 +1,10 @@
-/* facts.c - fills the tables of facts.sql from a database, its policies' picks and other projects'
- * kernels. */
+/* facts.c - fills the tables of facts.sql from a database and its policies' picks. */
 #include "plot.h"
 #include "harness/scenario/scenario.h"
 #include "harness/scratch/scratch.h"
 #include "harness/store/store.h"
 #include "tuner/compare/ladder.h"
+#include "tuner/compare/peers.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include <math.h>
@@ -42,8 +42,9 @@ static int add_scenario(struct scratch *t, const struct plotted *p, int s)
 	const struct measured *m = &p->data->v[s];
 	struct facts f;
 	scenario_facts(&f, &m->shape, &m->batch->view);
-	return scratch_add(t, "scenario", "iiisssiiiiidd", s, p->first <= s && s < p->end,
-			   data_side(m), m->model, m->split, m->batch_text, m->batch->view.num_seqs,
+	return scratch_add(t, "scenario", "iiissiisiiiiidd", s, p->first <= s && s < p->end,
+			   data_side(m), m->model, m->split, m->shape.page_size,
+			   (int)m->shape.kv_dtype, m->batch_text, m->batch->view.num_seqs,
 			   (int)m->part[PHASE_ALL].f.decode_seqs, (int)pass_of_plans(p->data, s),
 			   m->has[PHASE_PREFILL], m->has[PHASE_DECODE], f.kv_bytes, f.flops);
 }
@@ -184,21 +185,6 @@ static int add_mixed(struct scratch *t, const struct data *all, const struct pic
 	return done;
 }
 
-static int add_peers(struct scratch *t, const struct data *d, const struct peers *p)
-{
-	int done = 1;
-	for (int k = 0; done && k < p->num_names; k++) {
-		done = scratch_add(t, "peer", "is", k, p->name[k]);
-		for (int s = 0; done && s < d->n; s++) {
-			const struct peer_time *time = peers_fastest(p, &d->v[s], k);
-			if (time)
-				done = scratch_add(t, "peer_time", "iidd", s, k, time->us,
-						   time->ci_us / time->us);
-		}
-	}
-	return done;
-}
-
 static int is_prompts(const attune_batch *b)
 {
 	for (int i = 0; i < b->num_seqs; i++)
@@ -258,14 +244,13 @@ struct scratch *facts_make(const struct plotted *p)
 	struct scratch *t = scratch_new(facts_schema);
 	struct pick *tuned = calloc((size_t)p->data->n + 1, sizeof *tuned);
 	int done =
-	    t && tuned &&
+	    t && tuned && peers_tables(t) &&
 	    scratch_add(t, "ceiling", "dds", r->dram_gbps, r->fma_tflops, step_of(&r->device));
 	const int picked = done && policy_picks(p->data, POLICY_TREE, p->forest, tuned);
 	for (int s = 0; done && s < p->data->n; s++)
 		done = add_scenario(t, p, s) && add_sequences(t, s, &p->data->v[s].batch->view);
 	done = done && add_plans(t, p, p->forest) && add_kernels(t, p) &&
-	       add_mixed(t, p->data, picked ? tuned : NULL) && add_peers(t, p->data, p->peers) &&
-	       add_climbs(t, p);
+	       add_mixed(t, p->data, picked ? tuned : NULL) && add_climbs(t, p);
 	free(tuned);
 	if (done)
 		return t;

@@ -4,7 +4,7 @@
 -- The scenarios of the database, in its order. side: 0 learned from, 1 held out, else -1. is_model: of
 -- the model whose curves are drawn. last_pass: 1 if its plans were measured in the second session. ideal_bytes, ideal_flops: keys and values read once, masked
 -- products left out.
-CREATE TABLE scenario(id INTEGER PRIMARY KEY, is_model, side, model, split, batch, seqs, decode_seqs, last_pass,
+CREATE TABLE scenario(id INTEGER PRIMARY KEY, is_model, side, model, split, page_size, kv_dtype, batch, seqs, decode_seqs, last_pass,
 	has_prefill, has_decode, ideal_bytes REAL, ideal_flops REAL);
 -- Its sequences in order, equal neighbours as one row: n of them with `query` new tokens, `length` in all.
 CREATE TABLE sequence(scenario, query, length, n);
@@ -39,9 +39,10 @@ INSERT INTO called VALUES ('fa3', 'FlashAttention-3', 1), ('fa4', 'FlashAttentio
 	('fi_fa3', 'FlashInfer fa3', 5), ('fi_xqa', 'FlashInfer XQA', 6),
 	('fi_batch', 'FlashInfer BatchAttention', 7), ('fi_pod', 'FlashInfer POD', 8),
 	('vllm_triton', 'vLLM Triton', 9);
--- Kernels of other projects, each by its fastest setting.
-CREATE TABLE peer(id INTEGER PRIMARY KEY, name);
-CREATE TABLE peer_time(scenario, peer, us REAL, ci REAL);
+-- Kernels of other projects (table peer of compare/peers.sql), each by its fastest setting.
+CREATE VIEW peer_time AS
+	SELECT s.id AS scenario, peer.id AS peer, us, ci / us AS ci
+	FROM peer_best JOIN peer ON name = peer_best.peer JOIN scenario s USING (model, page_size, kv_dtype, batch);
 -- Steps from the first kernel to the tuned choice, on the scenarios of all layouts (ids of their own).
 -- share: percent of decodes, where a batch has `seqs` equal sequences of `length` tokens and belongs to
 -- the published figures; else NULL. ratio: time of rung 1 over this one's.

@@ -5,6 +5,7 @@
 #include "harness/scratch/scratch.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
+#include "tuner/compare/peers.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include <argp.h>
@@ -112,7 +113,6 @@ static void settings_of_all(const struct plotted *p, int stale, FILE *f)
 /* A database: of the GPU, or of a race with plug-ins. */
 struct source {
 	struct data *own, *all; /* all: with other layouts */
-	struct peers peers;
 	struct canvas canvas;
 };
 
@@ -120,7 +120,6 @@ static void source_free(struct source *s)
 {
 	free(s->canvas.settings);
 	scratch_free(s->canvas.facts);
-	peers_free(&s->peers);
 	data_free(s->own);
 	data_free(s->all);
 }
@@ -131,10 +130,9 @@ static int source_load(struct source *s, const char *db, int has_peers, const st
 {
 	size_t size;
 	*s = (struct source){ .canvas = { .gpu = o->gpu, .folder = o->out } };
-	if ((has_peers && !peers_load(&s->peers, o->gpu, db)) ||
-	    !data_load_both(db, o->gpu, o->stale, &s->own, &s->all))
+	if (!data_load_both(db, o->gpu, o->stale, &s->own, &s->all))
 		return 0;
-	struct plotted p = { .data = s->own, .all = s->all, .forest = forest, .peers = &s->peers };
+	struct plotted p = { .data = s->own, .all = s->all, .forest = forest };
 	FILE *out = open_memstream(&s->canvas.settings, &size);
 	const int done = out && choose_model(&p, o->model);
 	if (done)
@@ -142,7 +140,7 @@ static int source_load(struct source *s, const char *db, int has_peers, const st
 	if (!out || fclose(out) || !done)
 		return 0;
 	s->canvas.facts = facts_make(&p);
-	return s->canvas.facts != NULL;
+	return s->canvas.facts && (!has_peers || peers_read(s->canvas.facts, o->gpu, db));
 }
 
 /* Draws one picture, or prints its rows. */

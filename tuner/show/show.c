@@ -272,24 +272,6 @@ static int show_batch(const struct show *o, const char *db, const char *gpu)
 	return code;
 }
 
-static int show_list(const struct data *d, const struct show *o, const struct forest *f,
-		     const char *db)
-{
-	struct peers peers;
-	if (o->what == SHOW_BEST)
-		return show_best(d, f, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
-	if (!peers_load(&peers, d->gpu, db))
-		return EXIT_USAGE;
-	int code = EXIT_USAGE;
-	if (!peers.n)
-		complain("%s: no plug-in raced there; attune --plugin FILE sweep makes such rows",
-			 db);
-	else
-		code = show_peers(d, f, &peers, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
-	peers_free(&peers);
-	return code;
-}
-
 static int show_lists(const struct show *o, const char *db, const char *gpu)
 {
 	struct forest f;
@@ -302,7 +284,9 @@ static int show_lists(const struct show *o, const char *db, const char *gpu)
 		code = EXIT_USAGE;
 		rules_path(header, o->header, gpu);
 		if (forest_load(&f, header)) {
-			code = show_list(d, o, &f, db);
+			code = o->what == SHOW_PEERS ? show_peers(d, &f, db, o->model, o->format)
+			       : show_best(d, &f, o->model, o->format) ? EXIT_DONE
+								       : EXIT_CHECK;
 			forest_free(&f);
 		}
 	}

@@ -3,7 +3,6 @@
 #define TUNER_SHOW_SHOW_H
 
 #include "harness/base/base.h"
-#include "tuner/compare/peers.h"
 #include "tuner/data/data.h"
 #include <stdio.h>
 
@@ -72,8 +71,8 @@ int show_why(const struct data *, const struct forest *, const struct measured *
 /* lists.c: all scenarios (model NULL: of all models), those with times of other projects' kernels,
  * and all kernels. */
 int show_best(const struct data *, const struct forest *, const char *model, enum format);
-int show_peers(const struct data *, const struct forest *, const struct peers *, const char *model,
-	       enum format);
+int show_peers(const struct data *, const struct forest *, const char *db, const char *model,
+	       enum format); /* an exit code */
 int show_kernels(const char *gpu, enum format);
 
 #endif
