@@ -253,14 +253,14 @@ static const struct cell *cell_of_made(const struct data *d, int s, const struct
 	return data_pick_cell(d, s, &p);
 }
 
-static double ratio_of(const struct cell *base, const struct cell *c, int same_scenario,
-		       int *paired)
+/* By rounds, if both are of one race. */
+static double ratio_of(const struct cell *base, const struct cell *c, int same_scenario)
 {
-	*paired = 0;
 	if (!base || !c)
 		return NAN;
-	*paired = same_scenario && base->race == c->race && base->ratio > 0 && c->ratio > 0;
-	return *paired ? base->ratio / c->ratio : base->us / c->us;
+	const int paired =
+	    same_scenario && base->race == c->race && base->ratio > 0 && c->ratio > 0;
+	return paired ? base->ratio / c->ratio : base->us / c->us;
 }
 
 /* Kernels of another layout have their cell at the scenario's twin, in another race. */
@@ -287,5 +287,5 @@ void ladder_climb(const struct ladder *l, int scenario, struct climb *out)
 		out->us[i] = cell[i] ? cell[i]->us : NAN;
 	}
 	for (int i = 0; i < num_rungs; i++)
-		out->ratio[i] = ratio_of(cell[BASE_RUNG], cell[i], !at_twin[i], &out->paired[i]);
+		out->ratio[i] = ratio_of(cell[BASE_RUNG], cell[i], !at_twin[i]);
 }

@@ -40,7 +40,6 @@ int rung_made(const struct ladder *, int rung, const struct measured *, struct d
 struct climb {
 	double us[MAX_RUNGS];    /* median; NaN: not measured, or failed */
 	double ratio[MAX_RUNGS]; /* base rung's time / this one's; NaN: one is unknown */
-	int paired[MAX_RUNGS];   /* the ratio is from one race, by rounds */
 	struct decided made[MAX_RUNGS];
 };
 void ladder_climb(const struct ladder *, int scenario, struct climb *);

@@ -62,8 +62,7 @@ static int add_two(struct ways *w, const char *plan, const struct choice *a, con
 	return 1;
 }
 
-static int add_cells(struct ways *w, const struct data *d, int scenario, enum phase phase,
-		     const char *plan)
+static int add_cells(struct ways *w, const struct data *d, int scenario, enum phase phase)
 {
 	struct choice_iter i = choices_of(d, scenario, phase, phase);
 	int done = 1;
@@ -71,7 +70,7 @@ static int add_cells(struct ways *w, const struct data *d, int scenario, enum ph
 		const enum pass pass = pass_of(d, &i.cells[0]);
 		const struct timed timed = { { i.cells[0].of[pass] }, phase };
 		done = !timed.of[0] ||
-		       add_one(w, plan, &d->choice[i.choice], &timed, pass_letters[pass]);
+		       add_one(w, "one launch", &d->choice[i.choice], &timed, pass_letters[pass]);
 	}
 	for (int k = 0; done && k < d->num_early; k++) {
 		const struct early_launch *p = &d->early_launch[k];
@@ -157,18 +156,20 @@ static const struct cell *cell_in(const struct data *d, enum pass pass, int s, e
 	return choice < 0 ? NULL : data_cell_in(d, pass, s, phase, choice);
 }
 
-/* The pick's cells in a pass. phase: the part that is shown; PHASE_ALL: the batch. */
-static struct timed pick_in(const struct data *d, enum pass pass, int s, const struct pick *p,
-			    enum phase phase)
+static enum phase own_phase(const struct measured *m)
+{
+	return m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL;
+}
+
+/* The pick's cells in a pass. */
+static struct timed pick_in(const struct data *d, enum pass pass, int s, const struct pick *p)
 {
 	const struct measured *m = &d->v[s];
-	const int mixed = measured_is_mixed(m);
-	const enum phase own = m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL;
-	struct timed t = { { NULL }, phase == PHASE_ALL && !mixed ? own : phase };
-	if (t.phase != PHASE_ALL) {
+	struct timed t = { { NULL }, own_phase(m) };
+	if (!measured_is_mixed(m)) {
 		const int choice = t.phase == PHASE_DECODE ? p->decode : p->prefill;
 		t.of[0] = cell_in(d, pass, s, t.phase, choice);
-		if (t.of[0] || mixed)
+		if (t.of[0])
 			return t;
 		return (struct timed){ { cell_in(d, pass, s, PHASE_ALL, choice) }, PHASE_ALL };
 	}
@@ -236,13 +237,13 @@ static int add_first(struct ways *w, const struct timed pick[NUM_PASSES])
 }
 
 static int compare_to_pick(const struct data *d, const struct forest *f, struct ways *w, int s,
-			   enum phase phase, int first_too)
+			   int first_too)
 {
 	struct timed timed[NUM_PASSES];
 	struct pick pick;
 	forest_pick(d, f, s, &pick);
 	for (int p = 0; p < NUM_PASSES; p++)
-		timed[p] = pick_in(d, (enum pass)p, s, &pick, phase);
+		timed[p] = pick_in(d, (enum pass)p, s, &pick);
 	if (first_too && !add_first(w, timed))
 		return 0;
 	compare_all(d, w, timed);
@@ -265,32 +266,19 @@ static const char *const power_words[] = {
 	[POWER_AROUND] = "around", [POWER_RACE] = "race", [POWER_ALONE] = "alone"
 };
 
-static int collect(struct ways *w, const struct data *d, int s, enum phase part)
+static int collect(struct ways *w, const struct data *d, int s)
 {
-	const struct measured *m = &d->v[s];
-	const int mixed = measured_is_mixed(m);
-	if (part != PHASE_ALL && mixed)
-		return add_cells(w, d, s, part,
-				 part == PHASE_DECODE ? "decode part" : "prefill part");
-	if (!add_cells(w, d, s, PHASE_ALL, "one launch"))
+	if (!add_cells(w, d, s, PHASE_ALL))
 		return 0;
-	if (mixed)
+	if (measured_is_mixed(&d->v[s]))
 		return add_plans(w, d, s) && add_sums(w, d, s);
-	return add_cells(w, d, s, m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL,
-			 "one launch");
+	return add_cells(w, d, s, own_phase(&d->v[s]));
 }
 
-int ways_of(struct ways *w, const struct data *d, const struct forest *f, const struct show *o,
-	    int s, int first_too)
+int ways_of(struct ways *w, const struct data *d, const struct forest *f, int s, int first_too)
 {
-	const struct measured *m = &d->v[s];
 	*w = (struct ways){ 0 };
-	if (o->phase != PHASE_ALL && !m->has[o->phase]) {
-		complain("batch %s has no %s part", o->batch, phase_name(o->phase));
-		return 0;
-	}
-	int done = collect(w, d, s, o->phase);
-	done = done && (!f || compare_to_pick(d, f, w, s, o->phase, first_too));
+	const int done = collect(w, d, s) && (!f || compare_to_pick(d, f, w, s, first_too));
 	if (!done)
 		complain("out of memory");
 	else if (w->n)
@@ -298,15 +286,15 @@ int ways_of(struct ways *w, const struct data *d, const struct forest *f, const 
 	return done;
 }
 
-int show_ways(const struct data *d, const struct forest *f, const struct show *o, int s)
+int show_ways(const struct data *d, const struct forest *f, int s, enum format format)
 {
 	static const char *const columns[] = { "plan",      "kernel",  "variant",  "outcome",
 					       "median_us", "min_us",  "ci_us",    "gbps",
 					       "tflops",    "power_w", "power_of", "mj",
 					       "pass",      "ratio",   "vs_pick" };
 	struct ways w;
-	const int done = ways_of(&w, d, f, o, s, 0);
-	struct table *t = done ? table_new(o->format, columns, COUNT(columns)) : NULL;
+	const int done = ways_of(&w, d, f, s, 0);
+	struct table *t = done ? table_new(format, columns, COUNT(columns)) : NULL;
 	for (int i = 0; t && i < w.n; i++) {
 		const struct way *way = &w.v[i];
 		const struct cell *c = &way->cell;

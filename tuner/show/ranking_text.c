@@ -226,7 +226,7 @@ int show_passes(const struct data *d, const struct forest *f, const struct show 
 {
 	int n[NUM_GROUPS] = { 0 }, most[NUM_GROUPS], hidden = 0, failed = 0;
 	struct ways w;
-	const int done = ways_of(&w, d, f, o, s, 1);
+	const int done = ways_of(&w, d, f, s, 1);
 	for (int i = 0; done && i < w.n; i++) {
 		n[group_of(&w.v[i])]++;
 		failed += w.v[i].cell.outcome != OUTCOME_OK;

@@ -22,7 +22,6 @@ struct show {
 	const char *gpu, *db, *header, *model, *batch, *peers;
 	int page_size; /* 0: any */
 	int all;       /* print all rows */
-	enum phase phase;
 	enum show_what what;
 	enum format format;
 };
@@ -45,12 +44,10 @@ struct ways {
 	int n, room;
 };
 /* One row for each choice, of the second pass if there is one, fastest first. first_too: the pick
- * has a row for each pass. The forest may be NULL: no pick is known. 0 + complain, also if the
- * batch lacks the part asked for. */
-int ways_of(struct ways *, const struct data *, const struct forest *, const struct show *,
-	    int scenario, int first_too);
+ * has a row for each pass. The forest may be NULL: no pick is known. 0 + complain. */
+int ways_of(struct ways *, const struct data *, const struct forest *, int scenario, int first_too);
 /* Prints all of them as one table, for tsv, csv and json. */
-int show_ways(const struct data *, const struct forest *, const struct show *, int scenario);
+int show_ways(const struct data *, const struct forest *, int scenario, enum format);
 /* ranking_text.c: a plan as text. */
 void decided_words(const struct decided *, char *text, size_t size);
 /* The plan with its time and noise; and the ways by pass, for people. */
