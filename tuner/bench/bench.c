@@ -11,7 +11,6 @@
  *               its default; mixed batches as one launch or its fastest two, whichever is faster */
 #include "bench.h"
 #include "harness/base/base.h"
-#include "harness/compile/compile.h"
 #include "harness/measure/measure.h"
 #include "harness/scenario/scenario.h"
 #include "harness/sweep/sweep.h"
@@ -114,10 +113,9 @@ static int is_asked(const struct measured *m, const char *split)
 	return !strcmp(split, "all") || in_split(m, split);
 }
 
-/* Compiles the kernels of all races in parallel; the races then find them in the cache. */
-static void compile_ahead(struct bench *b, const struct options *o)
+/* Adds the kernels of all races; the first race then compiles them in parallel. */
+static void foresee(struct bench *b, const struct options *o)
 {
-	struct binaries all = { .arch = b->stage->dev.info.arch };
 	int ok = 1;
 	for (int s = 0, n = 0; ok && s < b->d->n && n < b->total; s++) {
 		struct entry entry[MOST_RACERS];
@@ -126,11 +124,8 @@ static void compile_ahead(struct bench *b, const struct options *o)
 		n++;
 		fill_entries(b, &b->d->v[s], s, entry);
 		for (int i = 0; ok && i < b->num; i++)
-			ok = bench_foresee(&all, &b->d->v[s], &entry[i]);
+			ok = bench_foresee(b->stage, &b->d->v[s], &entry[i]);
 	}
-	if (ok)
-		binaries_compile(&all);
-	binaries_free(&all);
 }
 
 static void race_scenarios(struct bench *b, const struct options *o)
@@ -139,7 +134,7 @@ static void race_scenarios(struct bench *b, const struct options *o)
 		b->total += is_asked(&b->d->v[s], o->split);
 	if (o->limit && b->total > o->limit)
 		b->total = o->limit;
-	compile_ahead(b, o);
+	foresee(b, o);
 	for (int s = 0; s < b->d->n && b->done + b->failed < b->total && !interrupted; s++) {
 		if (!is_asked(&b->d->v[s], o->split))
 			continue;
