@@ -8,17 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The cells of a way in one pass; of[0] NULL: not measured in that pass. */
-struct timed {
-	const struct cell *of[2];
-	enum phase phase;
-};
-
-static struct way *new_way(struct ways *w)
-{
-	return array_grow(&w->v, w->n, &w->room, sizeof *w->v) ? &w->v[w->n++] : NULL;
-}
-
 static const char *const pass_letters[NUM_PASSES] = { [PASS_A] = "A", [PASS_B] = "B" };
 
 static enum pass pass_of(const struct data *d, const struct cells *c)
@@ -26,39 +15,41 @@ static enum pass pass_of(const struct data *d, const struct cells *c)
 	return d->pass == PASS_B && c->of[PASS_B] ? PASS_B : PASS_A;
 }
 
-static int add_one(struct ways *w, const char *plan, const struct choice *c,
-		   const struct timed *timed, const char *pass)
+/* b NULL: one choice runs it. NULL without memory. */
+static struct way *add(struct ways *w, const char *plan, const struct choice *a,
+		       const struct choice *b, struct timed timed, const char *pass)
 {
-	struct way *way = new_way(w);
-	if (!way)
-		return 0;
-	*way = (struct way){
-		.plan = plan, .of = { timed->of[0] }, .phase = timed->phase, .ratio = NAN
-	};
-	way->cell = *timed->of[0];
+	char tunables[2][MAX_CHOICE_TEXT] = { "", "" };
+	const char *bar = b ? " | " : "";
+	if (!array_grow(&w->v, w->n, &w->room, sizeof *w->v))
+		return NULL;
+	struct way *way = &w->v[w->n++];
+	*way = (struct way){ .plan = plan, .timed = timed, .cell = *timed.of[0], .ratio = NAN };
+	config_text(tunables[0], MAX_CHOICE_TEXT, &a->config, a->kernel->space);
+	if (b)
+		config_text(tunables[1], MAX_CHOICE_TEXT, &b->config, b->kernel->space);
 	snprintf(way->pass, sizeof way->pass, "%s", pass);
-	snprintf(way->kernel, sizeof way->kernel, "%s", c->kernel->name);
-	config_text(way->variant, sizeof way->variant, &c->config, c->kernel->space);
-	return 1;
+	snprintf(way->kernel, sizeof way->kernel, "%s%s%s", a->kernel->name, bar,
+		 b ? b->kernel->name : "");
+	snprintf(way->variant, sizeof way->variant, "%s%s%s", tunables[0], bar, tunables[1]);
+	return way;
 }
 
-static int add_two(struct ways *w, const char *plan, const struct choice *a, const struct choice *b,
-		   const struct timed *timed)
+static int add_early(struct ways *w, const struct data *d, int scenario, enum phase phase)
 {
-	char tunables[2][MAX_CHOICE_TEXT];
-	struct way *way = new_way(w);
-	if (!way)
-		return 0;
-	config_text(tunables[0], MAX_CHOICE_TEXT, &a->config, a->kernel->space);
-	config_text(tunables[1], MAX_CHOICE_TEXT, &b->config, b->kernel->space);
-	*way = (struct way){ .plan = plan,
-			     .of = { timed->of[0], timed->of[1] },
-			     .phase = timed->phase,
-			     .cell = *timed->of[0],
-			     .ratio = NAN };
-	snprintf(way->kernel, sizeof way->kernel, "%s | %s", a->kernel->name, b->kernel->name);
-	snprintf(way->variant, sizeof way->variant, "%.*s | %.*s", MAX_CHOICE_TEXT - 2, tunables[0],
-		 MAX_CHOICE_TEXT - 2, tunables[1]);
+	for (int k = 0; k < d->num_early; k++) {
+		const struct early_launch *p = &d->early_launch[k];
+		const struct early_part part = { scenario, p->choice, phase };
+		struct choice c = d->choice[p->choice];
+		if (p->scenario != scenario || p->phase != phase || !p->value)
+			continue;
+		c.config.v[c.kernel->space->early_axis] = p->value;
+		struct way *way =
+		    add(w, "early launch", &c, NULL, (struct timed){ { &p->cell }, phase }, "E");
+		if (!way)
+			return 0;
+		way->ratio = early_part_ratio(d, &part, p->value);
+	}
 	return 1;
 }
 
@@ -70,21 +61,9 @@ static int add_cells(struct ways *w, const struct data *d, int scenario, enum ph
 		const enum pass pass = pass_of(d, &i.cells[0]);
 		const struct timed timed = { { i.cells[0].of[pass] }, phase };
 		done = !timed.of[0] ||
-		       add_one(w, "one launch", &d->choice[i.choice], &timed, pass_letters[pass]);
+		       add(w, "one launch", &d->choice[i.choice], NULL, timed, pass_letters[pass]);
 	}
-	for (int k = 0; done && k < d->num_early; k++) {
-		const struct early_launch *p = &d->early_launch[k];
-		struct choice c = d->choice[p->choice];
-		const struct timed timed = { { &p->cell }, phase };
-		if (p->scenario != scenario || p->phase != phase || !p->value)
-			continue;
-		c.config.v[c.kernel->space->early_axis] = p->value;
-		const struct early_part part = { scenario, p->choice, phase };
-		done = add_one(w, "early launch", &c, &timed, "E");
-		if (done)
-			w->v[w->n - 1].ratio = early_part_ratio(d, &part, p->value);
-	}
-	return done;
+	return done && add_early(w, d, scenario, phase);
 }
 
 /* The sum of two cells that run one after the other. */
@@ -112,13 +91,14 @@ static int add_sum(struct ways *w, const struct data *d, int s, int prefill, int
 	if (!timed.of[0] || !timed.of[1] || timed.of[0]->outcome != OUTCOME_OK ||
 	    timed.of[1]->outcome != OUTCOME_OK)
 		return 1;
-	if (!add_two(w, "prefill, then decode: summed", &d->choice[prefill], &d->choice[decode],
-		     &timed))
+	struct way *way = add(w, "prefill, then decode: summed", &d->choice[prefill],
+			      &d->choice[decode], timed, pass_letters[pass[0]]);
+	if (!way)
 		return 0;
-	struct way *way = &w->v[w->n - 1];
 	way->cell = sum_of(timed.of[0], timed.of[1]);
-	snprintf(way->pass, sizeof way->pass, "%s%s%s", pass_letters[pass[0]],
-		 pass[0] == pass[1] ? "" : "+", pass[0] == pass[1] ? "" : pass_letters[pass[1]]);
+	if (pass[0] != pass[1])
+		snprintf(way->pass, sizeof way->pass, "%s+%s", pass_letters[pass[0]],
+			 pass_letters[pass[1]]);
 	return 1;
 }
 
@@ -128,12 +108,11 @@ static int add_plans(struct ways *w, const struct data *d, int s)
 	for (int i = d->plan_at[s]; done && i < d->plan_at[s + 1]; i++) {
 		const struct composed *p = &d->plan[i];
 		const struct timed timed = { { &p->cell }, PHASE_ALL };
-		done = add_two(w,
-			       p->how == ATTUNE_STREAMS ? "prefill and decode overlapped"
-							: "prefill, then decode",
-			       &d->choice[p->prefill], &d->choice[p->decode], &timed);
-		if (done)
-			strcpy(w->v[w->n - 1].pass, pass_letters[p->pass]);
+		done = add(w,
+			   p->how == ATTUNE_STREAMS ? "prefill and decode overlapped"
+						    : "prefill, then decode",
+			   &d->choice[p->prefill], &d->choice[p->decode], timed,
+			   pass_letters[p->pass]) != NULL;
 	}
 	return done;
 }
@@ -190,9 +169,10 @@ static void compare(const struct data *d, struct way *way, const struct timed *p
 	double us = 0, own = 0;
 	if (!pick->of[0] || pick->of[0]->outcome != OUTCOME_OK)
 		return;
-	const int alike = way->phase == pick->phase && !way->of[1] == !pick->of[1];
+	const struct timed *t = &way->timed;
+	const int alike = t->phase == pick->phase && !t->of[1] == !pick->of[1];
 	for (int i = 0; i < 2 && pick->of[i]; i++) {
-		const double ratio = alike ? cells_ratio(way->of[i], pick->of[i]) : NAN;
+		const double ratio = alike ? cells_ratio(t->of[i], pick->of[i]) : NAN;
 		own += pick->of[i]->median_us;
 		us += ratio * pick->of[i]->median_us;
 	}
@@ -202,7 +182,7 @@ static void compare(const struct data *d, struct way *way, const struct timed *p
 
 static int is_same(const struct way *way, const struct timed *pick)
 {
-	return pick->of[0] == way->of[0] && pick->of[1] == way->of[1];
+	return pick->of[0] == way->timed.of[0] && pick->of[1] == way->timed.of[1];
 }
 
 static void compare_all(const struct data *d, struct ways *w, const struct timed pick[NUM_PASSES])
@@ -222,17 +202,19 @@ static void compare_all(const struct data *d, struct ways *w, const struct timed
 /* Adds the pick's first-pass row if it has a second-pass row. */
 static int add_first(struct ways *w, const struct timed pick[NUM_PASSES])
 {
-	for (int i = 0; pick[PASS_A].of[0] && i < w->n; i++)
-		if (is_same(&w->v[i], &pick[PASS_B])) {
-			struct way *way = new_way(w);
-			if (!way)
-				return 0;
-			*way = w->v[i];
-			way->of[0] = pick[PASS_A].of[0], way->of[1] = pick[PASS_A].of[1];
-			way->cell = way->of[1] ? sum_of(way->of[0], way->of[1]) : *way->of[0];
-			strcpy(way->pass, "A");
-			return 1;
-		}
+	const struct timed *first = &pick[PASS_A];
+	int i = 0;
+	while (i < w->n && !is_same(&w->v[i], &pick[PASS_B]))
+		i++;
+	if (!first->of[0] || i == w->n)
+		return 1;
+	if (!array_grow(&w->v, w->n, &w->room, sizeof *w->v))
+		return 0;
+	struct way *way = &w->v[w->n++];
+	*way = w->v[i];
+	way->timed = *first;
+	way->cell = first->of[1] ? sum_of(first->of[0], first->of[1]) : *first->of[0];
+	strcpy(way->pass, "A");
 	return 1;
 }
 

@@ -125,7 +125,7 @@ static int group_of(const struct way *way)
 {
 	if (*way->pass == 'E')
 		return EARLY;
-	if (way->of[1])
+	if (way->timed.of[1])
 		return SUMS;
 	return *way->pass == 'B' ? SECOND : FIRST;
 }

@@ -28,12 +28,16 @@ struct show {
 
 /* All return 0 without memory. */
 /* ranking.c: the measured plans of a scenario, a row each. */
-struct way {
-	const char *plan;
-	char kernel[64], variant[2 * MAX_CHOICE_TEXT];
-	/* The cell; for a sum those of the prefill and the decode part, else of[1] is NULL. */
+/* The cell in one pass; for a sum those of the prefill and the decode part, else of[1] is NULL. of[0]
+ * NULL: not measured in that pass. */
+struct timed {
 	const struct cell *of[2];
 	enum phase phase; /* of of[0] */
+};
+struct way {
+	const char *plan;
+	char kernel[64], variant[2 * MAX_CHOICE_TEXT + 4];
+	struct timed timed;
 	char pass[4];     /* "A", "B", "E" (early_decision.h); for a sum also "A+B" */
 	struct cell cell; /* the sum */
 	double ratio; /* to the pick (compare_races.c), for E to the same in turn; NaN: unknown */
