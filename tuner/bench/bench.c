@@ -35,7 +35,8 @@ static const enum policy policies[NUM_RACERS] = {
 enum { MOST_RACERS = NUM_RACERS + MOST_PLUGINS };
 
 struct options {
-	const char *gpu, *db, *split, *preset, *protocol;
+	const char *gpu, *db, *preset, *protocol;
+	const char *split; /* NULL: all */
 	int limit, replay, roofline, host, anyway;
 	double read_mb; /* of the roofline */
 	enum format format;
@@ -108,39 +109,31 @@ static void race_scenario(struct bench *b, int s)
 	}
 }
 
-static int is_asked(const struct measured *m, const char *split)
-{
-	return !strcmp(split, "all") || in_split(m, split);
-}
-
 /* Adds the kernels of all races; the first race then compiles them in parallel. */
-static void foresee(struct bench *b, const struct options *o)
+static void foresee(struct bench *b, const int asked[])
 {
 	int ok = 1;
-	for (int s = 0, n = 0; ok && s < b->d->n && n < b->total; s++) {
+	for (int k = 0; ok && k < b->total; k++) {
+		const struct measured *m = &b->d->v[asked[k]];
 		struct entry entry[MOST_RACERS];
-		if (!is_asked(&b->d->v[s], o->split))
-			continue;
-		n++;
-		fill_entries(b, &b->d->v[s], s, entry);
+		fill_entries(b, m, asked[k], entry);
 		for (int i = 0; ok && i < b->num; i++)
-			ok = bench_foresee(b->stage, &b->d->v[s], &entry[i]);
+			ok = bench_foresee(b->stage, m, &entry[i]);
 	}
 }
 
 static void race_scenarios(struct bench *b, const struct options *o)
 {
-	for (int s = 0; s < b->d->n; s++)
-		b->total += is_asked(&b->d->v[s], o->split);
-	if (o->limit && b->total > o->limit)
-		b->total = o->limit;
-	foresee(b, o);
-	for (int s = 0; s < b->d->n && b->done + b->failed < b->total && !interrupted; s++) {
-		if (!is_asked(&b->d->v[s], o->split))
-			continue;
-		progress("bench", b->done + b->failed, b->total);
-		race_scenario(b, s);
+	int *asked = malloc(sizeof *asked * ((size_t)b->d->n + 1));
+	for (int s = 0; asked && s < b->d->n; s++)
+		if (in_split(&b->d->v[s], o->split) && (!o->limit || b->total < o->limit))
+			asked[b->total++] = s;
+	foresee(b, asked);
+	for (int k = 0; k < b->total && !interrupted; k++) {
+		progress("bench", k, b->total);
+		race_scenario(b, asked[k]);
 	}
+	free(asked);
 	progress_end();
 	table_print(b->table, stdout);
 	for (int i = 0; i < b->num; i++)
@@ -149,7 +142,7 @@ static void race_scenarios(struct bench *b, const struct options *o)
 				racer_name(b, i), exp(b->sum[i] / b->count[i]), b->count[i]);
 	leaves_say(&b->leaves, "batches");
 	if (!b->done)
-		complain("no scenario of split '%s' could be run", o->split);
+		complain("no scenario of split '%s' could be run", o->split ? o->split : "all");
 	else if (!b->count[RACE_LIBRARY] && !interrupted)
 		complain("the library ran none of them: this tool was linked without kernels for "
 			 "%s; `make` builds one with them",
@@ -192,12 +185,11 @@ static void race_trace(struct bench *b, const struct options *o)
 	if (shape_of_model(&b->shape, b->d, b->model, 0))
 		trace_steps(&o->trace, o->trace.steps, race_step, b, &all);
 	progress_end();
-	for (int i = RACE_LIBRARY; i < b->num; i++) {
+	for (int i = RACE_LIBRARY; i < b->num; i++)
 		if (b->count[i])
 			table_add(b->table, "%s %s %s %d %.3f %.4f\n", dtype_name(b->shape.dtype),
 				  dtype_name(b->shape.kv_dtype), racer_name(b, i), b->count[i],
 				  b->sum[i] / 1e3, b->sum[i] / b->sum[RACE_LIBRARY]);
-	}
 	table_print(b->table, stdout);
 	fprintf(stderr, "# %d of %d steps, evenly spaced; %d could not be run\n", b->done, all,
 		b->failed);
@@ -274,7 +266,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
-	case 'S': o->split = arg; return 0;
+	case 'S': o->split = strcmp(arg, "all") ? arg : NULL; return 0;
 	case OPT_PRESET: o->preset = arg; return 0;
 	case OPT_PROTOCOL:
 		if (strcmp(arg, "burst") && strcmp(arg, "steady"))
@@ -353,10 +345,9 @@ static const struct argp help = {
 static int measure_scenarios(struct bench_stage *st, const struct options *o,
 			     const struct protocol *protocol, const char *db)
 {
-	const char *split = strcmp(o->split, "all") ? o->split : NULL;
 	struct data *d = data_load(db, o->gpu ? o->gpu : st->dev.info.gpu);
-	int code = d && split_known(d, split) ? device_ready_open(&st->dev, "bench", o->anyway)
-					      : EXIT_USAGE;
+	int code = d && split_known(d, o->split) ? device_ready_open(&st->dev, "bench", o->anyway)
+						 : EXIT_USAGE;
 	if (!code)
 		code = run(st, d, o, protocol);
 	data_free(d);
