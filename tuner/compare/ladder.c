@@ -48,8 +48,6 @@ static const struct rung rungs[] = {
 const int num_rungs = COUNT(rungs), num_side_rungs = 3;
 _Static_assert(COUNT(rungs) <= MAX_RUNGS, "a climb has room for every rung");
 
-const int figure_lengths[NUM_FIGURE_LENGTHS] = { 1024, 2048 };
-
 const char *rung_name(int rung)
 {
 	return rungs[rung].name;
@@ -79,10 +77,7 @@ static int is_few(const struct uniform *u)
 
 int in_figures(const struct uniform *u)
 {
-	for (int i = 0; i < NUM_FIGURE_LENGTHS; i++)
-		if (u->length == figure_lengths[i])
-			return 1;
-	return is_few(u) || u->seqs == FIGURE_SEQS;
+	return is_few(u) || u->seqs == 16 || u->length == 1024 || u->length == 2048;
 }
 
 static int is_of(const struct data *d, int scenario, const char *model, const char *layout,

@@ -16,11 +16,9 @@ struct uniform {
 	int seqs, length;
 };
 int batch_uniform(const attune_batch *, struct uniform *); /* 0: it is not */
-/* The published figures vary the length for few and for FIGURE_SEQS sequences, and the number of
- * sequences at figure_lengths. */
-enum { FIGURE_SEQS = 16, NUM_FIGURE_LENGTHS = 2 };
-extern const int figure_lengths[NUM_FIGURE_LENGTHS];
-int in_figures(const struct uniform *); /* it is a point of a figure */
+/* It is a point of the published figures: these vary the length for few and for 16 sequences, and the
+ * number of sequences of 1024 and 2048 tokens. */
+int in_figures(const struct uniform *);
 
 enum { MAX_RUNGS = 12, BASE_RUNG = 1 /* the Q block, the base of speedups */ };
 struct ladder {

@@ -21,7 +21,7 @@
 enum { OPT_PICTURES = 256, OPT_PRINT, OPT_STALE };
 
 struct options {
-	const char *gpu, *db, *header, *out, *model, *peers, *folder, *print;
+	const char *gpu, *db, *header, *out, *peers, *folder, *print;
 	int stale;
 };
 
@@ -35,7 +35,6 @@ static const struct argp_option argp_options[] = {
 	{ "pictures", OPT_PICTURES, "DIR", 0, "Folder of the pictures' NAME.sql and NAME.gp (tuner/plot/pictures)", 0 },
 	{ "print",  OPT_PRINT, "NAME", 0, "Draw nothing; print what NAME.sql answers", 0 },
 	{ "stale",  OPT_STALE, NULL, 0, "Times of older sources, too; the pictures say so", 0 },
-	{ "model",  'm', "NAME@N", 0, "Model for the latency curves (the one with the most batches)", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -48,7 +47,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'd': o->db = arg; break;
 	case 'H': o->header = arg; break;
 	case 'o': o->out = arg; break;
-	case 'm': o->model = arg; break;
 	case 'p': o->peers = arg; break;
 	case OPT_PICTURES: o->folder = arg; break;
 	case OPT_PRINT: o->print = arg; break;
@@ -68,19 +66,16 @@ static int like(const struct measured *a, const struct measured *b)
 }
 
 /* The longest run of scenarios that differ only in the batch. */
-static int choose_model(struct plotted *p, const char *model)
+static void choose_model(struct plotted *p)
 {
 	const struct data *d = p->data;
 	p->first = p->end = 0;
 	for (int s = 0, end; s < d->n; s = end) {
 		for (end = s + 1; end < d->n && like(&d->v[s], &d->v[end]); end++)
 			;
-		if (end - s > p->end - p->first && (!model || !strcmp(model, d->v[s].model)))
+		if (end - s > p->end - p->first)
 			p->first = s, p->end = end;
 	}
-	if (p->first == p->end)
-		complain("--model \"%s\": the database has no scenario of this model", model);
-	return p->first != p->end;
 }
 
 /* The noise floor of the A/A controls: the largest of the three bands. text: all of them. */
@@ -133,11 +128,15 @@ static int source_load(struct source *s, const char *db, int has_peers, const st
 	if (!data_load_both(db, o->gpu, o->stale, &s->own, &s->all))
 		return 0;
 	struct plotted p = { .data = s->own, .all = s->all, .forest = forest };
+	choose_model(&p);
+	if (!s->own->n) {
+		complain("%s: no times to draw", db);
+		return 0;
+	}
 	FILE *out = open_memstream(&s->canvas.settings, &size);
-	const int done = out && choose_model(&p, o->model);
-	if (done)
+	if (out)
 		settings_of_all(&p, o->stale, out);
-	if (!out || fclose(out) || !done)
+	if (!out || fclose(out))
 		return 0;
 	s->canvas.facts = facts_make(&p);
 	return s->canvas.facts && (!has_peers || peers_read(s->canvas.facts, o->gpu, db));
@@ -212,7 +211,7 @@ int cmd_plot(int argc, char **argv)
 	    "the times of other projects' kernels on the same batches."
 	    "\vExamples:\n"
 	    "  attune plot --gpu h200\n"
-	    "  attune plot --gpu cpu --stale --model llama3.1-8b@1 --out /tmp\n"
+	    "  attune plot --gpu cpu --stale --out /tmp\n"
 	    "  attune plot --gpu h200 --print regret\n"
 	    "  cp -r tuner/plot/pictures mine; attune plot --gpu h200 --pictures mine --out mine";
 	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
