@@ -2,34 +2,34 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  6aa9f0bd38d99f7619a47e83c8ea5b71, protocol graph-rotating
+ *   database  33734213fc35277a07bccb0e06e4e843, protocol graph-rotating
  *   learned   from 1126 scenarios, 388 held out
- *   scored    by second-pass times in 422 of 1549 scenarios; 45 picks have first-pass times only
- *   noise     0.68 % below 20 us (1768 A/A pairs), 0.85 % below 200 us (3449), 0.65 % above (3309)
+ *   scored    by second-pass times in 424 of 1549 scenarios; 35 picks have first-pass times only
+ *   noise     0.65 % below 20 us (2089 A/A pairs), 0.86 % below 200 us (4134), 0.66 % above (3875)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
- *             1.122 1.058 1.035 1.028 1.023 1.019 1.016 1.014 1.011 1.010 1.009 1.008
- *             slowdown of trees of depth 3: optimal 1.0347, by look-ahead 1.0350; of this tree 1.0125
+ *             1.123 1.059 1.036 1.029 1.024 1.020 1.017 1.015 1.012 1.011 1.010 1.009
+ *             slowdown of trees of depth 3: optimal 1.0348, by look-ahead 1.0357; of this tree 1.0189
  *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
- *             1.089 1.058 1.039 1.029 1.024 1.020 1.017 1.015 1.012 1.011 1.010 1.009
- *             slowdown of trees of depth 3: optimal 1.0416, by look-ahead 1.0421; of this tree 1.0255
+ *             1.095 1.063 1.044 1.032 1.025 1.021 1.017 1.015 1.013 1.011 1.010 1.009
+ *             slowdown of trees of depth 3: optimal 1.0419, by look-ahead 1.0432; of this tree 1.0153
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      917      10   1.035   1.152   1.450       73.4
- *   tree        peers                       43       0   1.012   1.070   1.095       93.0
- *   tree        heldout                    345       2   1.036   1.178   1.501       73.9
- *   tree        heldout_blocked             44       0   1.026   1.127   1.245       81.8
- *   tree        heldout_extrapolated        14       1   1.017   1.075   1.075       85.7
- *   tree        heldout_offgrid            121       0   1.031   1.149   1.289       79.3
- *   tree        heldout_random              78       1   1.044   1.288   1.501       73.1
- *   tree        heldout_shape               64       0   1.045   1.150   1.205       62.5
- *   tree        heldout_traces              24       0   1.049   1.180   1.250       58.3
- *   tree        ways                       244       0   1.019   1.096   1.228       87.7
- *   best_fixed  heldout                    345       4   1.439   2.270   7.884       12.2
- *   vllm_rule   heldout                    345       1   4.123  15.007  72.235        0.9
- *   default     heldout                    345       1   3.064   9.640  17.759        0.9
+ *   tree        train                      917       9   1.033   1.149   1.482       75.9
+ *   tree        peers                       43       0   1.018   1.057   1.253       90.7
+ *   tree        heldout                    345       0   1.032   1.149   1.409       78.3
+ *   tree        heldout_blocked             44       0   1.037   1.205   1.237       75.0
+ *   tree        heldout_extrapolated        14       0   1.025   1.129   1.129       85.7
+ *   tree        heldout_offgrid            121       0   1.030   1.154   1.405       83.5
+ *   tree        heldout_random              78       0   1.037   1.248   1.409       78.2
+ *   tree        heldout_shape               64       0   1.029   1.107   1.132       71.9
+ *   tree        heldout_traces              24       0   1.033   1.093   1.149       70.8
+ *   tree        ways                       244       2   1.018   1.090   1.176       87.7
+ *   best_fixed  heldout                    345       0   1.459   2.372   7.884       11.0
+ *   vllm_rule   heldout                    345       0   4.191  15.506  73.074        0.6
+ *   default     heldout                    345       0   3.082   9.640  17.759        0.9
  *
  * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)
  * of either part, for overlap of the whole batch.
@@ -42,9 +42,9 @@
  *       its slowdowns are against the best value
  *
  * Example: 32 decodes of 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16:
- *   head_size 128 > 64, head_size 128 <= 128, blocks_per_unit 32 > 8, rows 4 <= 8, skew 16 <= 52,
- *   kv_kib 524288 > 49152, max_seq 4096 <= 8192, prefill_tokens 0 <= 256:
- *   h200_ring_8x16_warps4_combine1 with SEGMENTS=1.
+ *   head_size 128 > 64, head_size 128 <= 128, blocks_per_unit 32 > 16, rows 4 <= 8, skew 16 <= 24,
+ *   max_seq 4096 > 896, prefill_tokens 0 <= 448:
+ *   h200_ring_8x16_warps4_stages3 with SEGMENTS=1.
  *
  * Comment of a leaf: its training scenarios, their slowdown (geomean, p95) with the best choice for
  * the other part; next: the second-best choice. few: one or two scenarios. guarded: some batches of
@@ -61,40 +61,38 @@
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
 #define ATTUNE_H200_KERNELS(KERNEL) \
-	KERNEL(gpu, naive, 0x00cf53ce0fcfad08ull) KERNEL(gpu, segmented, 0x1d2142b93d76e958ull) \
-	KERNEL(gpu, prefix_prefill, 0x7791f719f80833deull) KERNEL(gpu, ring, 0x3075d3602d2b0250ull) \
-	KERNEL(gpu, ring_list, 0x3f5e818f9a51f418ull) KERNEL(gpu, warpgroup, 0xa2e3379171b61c48ull) \
-	KERNEL(gpu, warpgroup_mixed, 0x808b1e04d826b896ull) KERNEL(gpu, reduce, 0x5131657ad9a48f6dull) \
-	KERNEL(gpu, reduce_wide, 0x5131657ad9a48f6dull) \
+	KERNEL(gpu, naive, 0x00cf53ce0fcfad08ull) KERNEL(gpu, prefix_prefill, 0x7791f719f80833deull) \
+	KERNEL(gpu, ring, 0x3075d3602d2b0250ull) KERNEL(gpu, ring_list, 0x3f5e818f9a51f418ull) \
+	KERNEL(gpu, warpgroup, 0xa2e3379171b61c48ull) KERNEL(gpu, warpgroup_mixed, 0x808b1e04d826b896ull) \
+	KERNEL(gpu, reduce, 0x5131657ad9a48f6dull) KERNEL(gpu, reduce_wide, 0x5131657ad9a48f6dull) \
 	KERNEL(rules, features, 0x184bbacce3cd5004ull)
 #define ATTUNE_H200_SHAPES(SHAPES) SHAPES("64 128 256", "BF16 F16")
 
 /*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_H200_CHOICES(CHOICE) \
-	CHOICE( 0, ring_8x16_warps4_combine1,      ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 1, warpgroup_128x128_packed_turns, warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 2, warpgroup_64x64_blocks_per_sm1, warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 3, ring_8x32,                      ring,            "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 4, ring_list_8x16,                 ring_list,       "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
-	CHOICE( 5, ring_8x16_warps4_combine2,      ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE( 6, warpgroup_128x128,              warpgroup,       "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 7, warpgroup_64x64_blocks_per_sm2, warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 8, ring_16x16_warps2,              ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=fitted") \
-	CHOICE( 9, warpgroup_128x128_packed,       warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(10, warpgroup_192x64,               warpgroup,       "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(11, warpgroup_128x80,               warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(12, ring_8x16_warps8,               ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(13, warpgroup_64x64_packed,         warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(14, warpgroup_64x112,               warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(15, ring_16x16_warps4_combine1,     ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(16, ring_16x16_warps4_combine2,     ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(17, prefix_prefill_64,              prefix_prefill,  "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
-	CHOICE(18, naive,                          naive,           "NUM_WARPS=8") \
-	CHOICE(19, ring_16x32,                     ring,            "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(20, segmented_64x64,                segmented,       "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
-	CHOICE(21, segmented_32x32,                segmented,       "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=fitted") \
-	CHOICE(22, warpgroup_mixed_decode_warps8,  warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
-	CHOICE(23, warpgroup_mixed_decode_warps12, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
+	CHOICE( 0, warpgroup_128x128_turns,           warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 1, ring_8x16_warps4_stages2_combine1, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 2, warpgroup_64x64_blocks_per_sm1,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 3, ring_8x16_warps8,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 4, ring_list_8x16,                    ring_list,       "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=64 LEAST=256 BESIDE=1") \
+	CHOICE( 5, ring_8x16_warps2,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 6, ring_8x16_warps4_stages2_combine2, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE( 7, warpgroup_64x64_packed,            warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 8, ring_8x16_warps4_stages3,          ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 9, warpgroup_64x64_blocks_per_sm2,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(10, warpgroup_128x80,                  warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(11, warpgroup_192x64,                  warpgroup,       "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(12, warpgroup_64x96,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(13, ring_16x16_warps8,                 ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE(14, warpgroup_64x112,                  warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(15, naive,                             naive,           "NUM_WARPS=8") \
+	CHOICE(16, prefix_prefill_64,                 prefix_prefill,  "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
+	CHOICE(17, ring_16x16_warps4_combine2,        ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE(18, ring_16x16_warps4_combine1,        ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(19, warpgroup_128x128,                 warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(20, warpgroup_64x80,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(21, warpgroup_mixed_decode_warps12,    warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
+	CHOICE(22, warpgroup_mixed_decode_warps8,     warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
 #define ATTUNE_H200_SAYS(id, name, kernel, tunables) h200_##name = id,
 enum attune_h200_says {
@@ -104,285 +102,234 @@ enum attune_h200_says {
 
 /*       choice, head size, slots, start in keys; path, split, segments, merge in fs */
 #define ATTUNE_H200_SEGMENTS(SEGMENTS) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 256,  1,  64, 13420000, 2242000000, 641200000,  429700) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 128,  1, 128,  8467000, 2413000000, 191200000,  200700) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1,  64,  1, 256,  6241000, 1938000000, 173900000,  121000) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2, 128,  2, 128,  7759000, 2307000000, 196600000,  215800) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2,  64,  2, 128,  7644000, 1987000000, 203900000,  153700) \
-	SEGMENTS(h200_warpgroup_64x64_packed,         128,  2, 128,  7479000, 1897000000, 224700000,  233300) \
-	SEGMENTS(h200_warpgroup_64x64_packed,          64,  2, 128,  7044000, 1439000000, 271100000,  171600) \
-	SEGMENTS(h200_warpgroup_64x112,               128,  1, 512,  7331000, 2303000000, 237500000,  179200) \
-	SEGMENTS(h200_warpgroup_64x112,                64,  1, 512,  5960000, 2095000000, 260400000,  110200) \
-	SEGMENTS(h200_warpgroup_128x128,              128,  1, 256,  9751000, 3030000000, 139800000,  168000) \
-	SEGMENTS(h200_warpgroup_128x128,               64,  1, 128,  8630000, 2138000000, 122000000,  156300) \
-	SEGMENTS(h200_warpgroup_128x80,               256,  1, 512, 17660000, 3399000000, 501200000,  293100) \
-	SEGMENTS(h200_warpgroup_128x80,               128,  1, 128, 11190000, 1716000000, 218700000,  230200) \
-	SEGMENTS(h200_warpgroup_128x80,                64,  1, 256,  9147000, 1487000000, 220000000,  126500) \
-	SEGMENTS(h200_warpgroup_128x128_packed,       128,  1,  32, 11280000, 1845000000, 233000000,  274300) \
-	SEGMENTS(h200_warpgroup_128x128_packed,        64,  1, 128,  9559000, 1236000000, 300000000,  153700) \
-	SEGMENTS(h200_warpgroup_128x128_packed_turns, 128,  1, 256,  9745000, 1865000000, 228500000,  199100) \
-	SEGMENTS(h200_warpgroup_128x128_packed_turns,  64,  1, 256,  8659000, 1586000000, 226800000,  131800) \
-	SEGMENTS(h200_warpgroup_192x64,               128,  1, 256, 16130000, 2453000000, 205300000,  156400) \
-	SEGMENTS(h200_warpgroup_192x64,                64,  1, 128, 13600000, 1729000000, 196700000,  139700) \
-	SEGMENTS(h200_segmented_32x32,                256,  2,  64, 71620000, 2153000000, 627800000,  521900) \
-	SEGMENTS(h200_segmented_32x32,                128,  4,  64, 33600000, 2501000000, 227100000,  438200) \
-	SEGMENTS(h200_segmented_32x32,                 64,  6,  64, 23820000, 2330000000, 201500000,  183300) \
-	SEGMENTS(h200_segmented_64x64,                256,  1,  64, 45650000, 2403000000, 616500000,  447700) \
-	SEGMENTS(h200_segmented_64x64,                128,  2, 128, 21770000, 2758000000, 215600000,  242500) \
-	SEGMENTS(h200_segmented_64x64,                 64,  2, 128, 15170000, 2241000000, 215900000,  132000) \
-	SEGMENTS(h200_ring_8x16_warps4_combine1,      256,  1, 256,  6819000,  185400000,  92310000, 1623000) \
-	SEGMENTS(h200_ring_8x16_warps4_combine1,      128,  1,   0,  5686000,  443200000,  59900000,  308600) \
-	SEGMENTS(h200_ring_8x16_warps4_combine1,       64,  2,   0,  5737000,  510800000,  71690000,  187100) \
-	SEGMENTS(h200_ring_8x16_warps4_combine2,      256,  1, 128,  6396000, 2672000000,     78480, 1670000) \
-	SEGMENTS(h200_ring_8x16_warps4_combine2,      128,  1,   0,  5134000, 2351000000,   2064000,  489900) \
-	SEGMENTS(h200_ring_8x16_warps4_combine2,       64,  3,   0,  5015000, 2105000000,   2046000,  268200) \
-	SEGMENTS(h200_ring_8x16_warps8,               128,  1, 512,  2695000,  291600000,  93400000, 1139000) \
-	SEGMENTS(h200_ring_8x16_warps8,                64,  1, 128,  2838000,  505800000,  64590000,  118600) \
-	SEGMENTS(h200_ring_8x32,                      128,  1, 512,  3132000,  408900000,  55510000,  937000) \
-	SEGMENTS(h200_ring_8x32,                       64,  2, 512,  2517000,  411000000,  78860000,  340500) \
-	SEGMENTS(h200_ring_16x16_warps2,              256,  3,  32, 17240000, 2278000000, 589800000,  703300) \
-	SEGMENTS(h200_ring_16x16_warps2,              128,  2,   0, 13130000, 2433000000, 205400000,  360700) \
-	SEGMENTS(h200_ring_16x16_warps2,               64,  4,   0, 13580000, 1987000000, 174600000,  154700) \
-	SEGMENTS(h200_ring_16x16_warps4_combine1,     256,  1, 256, 10610000,  223800000,  36130000, 1494000) \
-	SEGMENTS(h200_ring_16x16_warps4_combine1,     128,  1,   0,  7909000,  346800000,  76310000,  341500) \
-	SEGMENTS(h200_ring_16x16_warps4_combine1,      64,  4, 128,  6406000,  468100000,  81250000,  255400) \
-	SEGMENTS(h200_ring_16x16_warps4_combine2,     256,  1, 128,  9390000, 2579000000,         0, 1717000) \
-	SEGMENTS(h200_ring_16x16_warps4_combine2,     128,  1,   0,  7618000, 2425000000,   1159000,  525000) \
-	SEGMENTS(h200_ring_16x16_warps4_combine2,      64,  5, 128,  5845000, 2173000000,   2824000,  311300) \
-	SEGMENTS(h200_ring_16x32,                     128,  1, 512,  3229000,  285600000,  60920000,  994600) \
-	SEGMENTS(h200_ring_16x32,                      64,  1,   0,  2785000,  418700000,  71780000,  340500)
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1,    256,  1,  64, 13510000, 2245000000, 642000000,  431300) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1,    128,  1, 128,  8625000, 2339000000, 194500000,  219300) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1,     64,  1, 256,  6196000, 1998000000, 167300000,  118200) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2,    128,  2, 128,  7929000, 2238000000, 196000000,  227000) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2,     64,  2, 128,  7494000, 1996000000, 208500000,  155100) \
+	SEGMENTS(h200_warpgroup_64x64_packed,            128,  2, 128,  7600000, 1938000000, 224600000,  233500) \
+	SEGMENTS(h200_warpgroup_64x64_packed,             64,  2, 128,  7084000, 1501000000, 270400000,  170900) \
+	SEGMENTS(h200_warpgroup_64x112,                  128,  1, 512,  7469000, 2326000000, 239500000,  173300) \
+	SEGMENTS(h200_warpgroup_64x112,                   64,  1, 512,  5990000, 2155000000, 247400000,  103500) \
+	SEGMENTS(h200_warpgroup_128x80,                  256,  1, 512, 17600000, 3229000000, 510600000,  294500) \
+	SEGMENTS(h200_warpgroup_128x80,                  128,  1, 256, 11190000, 2045000000, 213500000,  176900) \
+	SEGMENTS(h200_warpgroup_128x80,                   64,  1, 256,  9259000, 1528000000, 233400000,  126000) \
+	SEGMENTS(h200_warpgroup_128x128,                 128,  1,  32, 11210000, 1990000000, 219600000,  265700) \
+	SEGMENTS(h200_warpgroup_128x128,                  64,  1, 128,  9632000, 1310000000, 297800000,  151900) \
+	SEGMENTS(h200_warpgroup_128x128_turns,           128,  1, 256,  9894000, 2008000000, 226000000,  198300) \
+	SEGMENTS(h200_warpgroup_128x128_turns,            64,  1, 256,  8697000, 1573000000, 240300000,  130200) \
+	SEGMENTS(h200_warpgroup_192x64,                  128,  1, 256, 16140000, 2480000000, 202300000,  159500) \
+	SEGMENTS(h200_warpgroup_192x64,                   64,  1, 128, 13640000, 1733000000, 198600000,  136100) \
+	SEGMENTS(h200_ring_8x16_warps2,                  256,  2,  32, 12730000,  395300000,  17500000,  716400) \
+	SEGMENTS(h200_ring_8x16_warps2,                  128,  5,  32,  9987000,  357000000,  17500000,  159400) \
+	SEGMENTS(h200_ring_8x16_warps2,                   64,  6,  64,  9317000,  283400000,  25000000,  136600) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1, 256,  1, 128,  6431000,  213000000,  35500000,  674500) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1, 128,  3,  64,  4715000,  424800000,  42000000,  321500) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1,  64,  5,  64,  5515000,  357000000,  48710000,  211000) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2, 256,  1,  64,  6397000, 1591000000,    144300, 1669000) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2, 128,  2,  32,  5101000, 1395000000,   2021000,  410800) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2,  64,  4, 128,  5043000, 2107000000,   2066000,  268300) \
+	SEGMENTS(h200_ring_8x16_warps4_stages3,          256,  1,  64, 12320000,  150000000,  89420000, 1524000) \
+	SEGMENTS(h200_ring_8x16_warps4_stages3,          128,  2,  64,  4435000,  252000000,  25000000,  545700) \
+	SEGMENTS(h200_ring_8x16_warps4_stages3,           64,  3,  32,  4013000,  596400000,         0,  293200) \
+	SEGMENTS(h200_ring_8x16_warps8,                  128,  1, 256,  2633000,  150000000,  70500000,  741300) \
+	SEGMENTS(h200_ring_8x16_warps8,                   64,  2, 128,  2493000,  159900000,  42000000,  207200) \
+	SEGMENTS(h200_ring_16x16_warps4_combine1,        256,  1, 128,  9631000,  213000000,  13300000,  881400) \
+	SEGMENTS(h200_ring_16x16_warps4_combine1,        128,  3,  32,  6484000,  178500000,  42000000,  434600) \
+	SEGMENTS(h200_ring_16x16_warps4_combine1,         64,  4,  64,  6374000,  480000000,  27740000,  249900) \
+	SEGMENTS(h200_ring_16x16_warps4_combine2,        256,  1, 256,  9387000, 1275000000,         0, 1716000) \
+	SEGMENTS(h200_ring_16x16_warps4_combine2,        128,  2,  32,  7617000, 1717000000,         0,  525600) \
+	SEGMENTS(h200_ring_16x16_warps4_combine2,         64,  3,  32,  6387000, 2179000000,   2433000,  415300) \
+	SEGMENTS(h200_ring_16x16_warps8,                 128,  1, 256,  2915000, 1197000000,         0,  396700) \
+	SEGMENTS(h200_ring_16x16_warps8,                  64,  2,   0,  2699000, 2040000000,   2862000,  574700) \
+	SEGMENTS(h200_warpgroup_64x80,                   256,  1, 512, 10910000, 3297000000, 593100000,   34320) \
+	SEGMENTS(h200_warpgroup_64x80,                   128,  1,   0,  6743000,  840000000,         0,  751800) \
+	SEGMENTS(h200_warpgroup_64x80,                    64,  1, 512,  7087000,  357000000,         0,  558600) \
+	SEGMENTS(h200_warpgroup_64x96,                   128,  1, 256,  7206000, 1774000000,         0,  415400) \
+	SEGMENTS(h200_warpgroup_64x96,                    64,  1,   0,  8244000, 6523000000,         0,  650800)
 
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
 	if (f->head_size <= 64) {
-		if (f->kv_kib <= 2304) {
-			if (f->keys_per_query <= 128) {
-				if (f->kv_kib > 384) return h200_warpgroup_64x64_packed; /* 22 scenarios, 1.018, p95 1.060; next warpgroup_64x64_blocks_per_sm2, 1.089; guarded */
-				if (f->max_seq <= 160) return h200_prefix_prefill_64; /* 8 scenarios, 1.033, p95 1.071; next warpgroup_64x64_blocks_per_sm1, 1.078 */
-				return h200_warpgroup_64x64_blocks_per_sm1; /* 5 scenarios, 1.038, p95 1.112; next warpgroup_64x64_packed, 1.044; no better than the defaults for sure */
-			}
-			if (f->heads_x_seqs <= 2) {
-				if (f->kv_kib <= 480) return h200_warpgroup_64x64_blocks_per_sm1; /* 4 scenarios, 1.022, p95 1.080; next warpgroup_64x64_blocks_per_sm2, 1.034 */
-				if (f->work <= 128) return h200_warpgroup_64x112; /* no scenario: by estimate */
-				return h200_warpgroup_128x128_packed_turns; /* 2 scenarios, 1.007, p95 1.013; next warpgroup_128x80, 1.021; few; guarded */
-			}
-			if (f->row_blocks <= 512) {
-				if (f->row_blocks <= 128) return h200_warpgroup_64x112; /* 8 scenarios, 1.005, p95 1.024; next warpgroup_64x64_blocks_per_sm1, 1.048; no better than the defaults for sure; guarded */
-				return h200_warpgroup_64x64_blocks_per_sm2; /* 4 scenarios, 1.007, p95 1.028; next warpgroup_64x64_packed, 1.042; no better than the defaults for sure */
-			}
-			if (f->skew <= 20) return h200_warpgroup_192x64; /* 3 scenarios, 1.016, p95 1.050; next warpgroup_64x64_blocks_per_sm2, 1.023; guarded */
-			return h200_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.024, p95 1.065; next warpgroup_64x64_packed, 1.030 */
+		if (f->kv_kib <= 2048) {
+			if (f->kv_kib > 384) return h200_warpgroup_64x64_packed; /* 41 scenarios, 1.030, p95 1.068; next warpgroup_64x64_blocks_per_sm2, 1.065; guarded */
+			if (f->max_seq <= 160) return h200_prefix_prefill_64; /* 8 scenarios, 1.033, p95 1.071; next warpgroup_64x64_blocks_per_sm1, 1.078 */
+			return h200_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.034, p95 1.112; next warpgroup_64x64_packed, 1.041 */
 		}
-		if (f->mean_query <= 88) return h200_warpgroup_64x64_packed; /* 5 scenarios, 1.060, p95 1.155; next warpgroup_64x112, 1.079; guarded */
-		if (f->keys_per_query <= 1920) return h200_warpgroup_192x64; /* 25 scenarios, 1.005, p95 1.055; next warpgroup_128x80, 1.070; guarded */
-		return h200_warpgroup_128x128_packed_turns; /* 19 scenarios, 1.033, p95 1.357; next warpgroup_128x128, 1.078; guarded */
+		if (f->keys_per_query > 1536) return h200_warpgroup_128x128_turns; /* 24 scenarios, 1.041, p95 1.166; next warpgroup_192x64, 1.114; guarded */
+		if (f->query_tokens <= 1024) return h200_warpgroup_64x64_packed; /* 5 scenarios, 1.074, p95 1.155; next warpgroup_128x80, 1.112; guarded */
+		return h200_warpgroup_192x64; /* 23 scenarios, 1.005, p95 1.043; next warpgroup_128x80, 1.073; guarded */
 	}
 	if (f->head_size <= 128) {
-		if (f->keys_per_query <= 480) {
-			if (f->keys_per_query <= 22) {
-				if (f->heads_x_seqs <= 64) return h200_prefix_prefill_64; /* 6 scenarios, 1.002, p95 1.009; next warpgroup_64x64_blocks_per_sm1, 1.206 */
-				return h200_warpgroup_64x64_packed; /* 3 scenarios, 1.000, p95 1.000; next warpgroup_128x80, 1.043; no better than the defaults for sure; guarded */
+		if (f->mean_query <= 32) {
+			if (f->work <= 5) {
+				if (f->max_seq > 80) return h200_warpgroup_64x64_blocks_per_sm2; /* 2 scenarios, 1.038, p95 1.061; next warpgroup_64x64_blocks_per_sm1, 1.041; few; guarded */
+				if (f->query_tokens <= 160) return h200_prefix_prefill_64; /* 6 scenarios, 1.002, p95 1.009; next warpgroup_64x64_blocks_per_sm1, 1.206 */
+				return h200_warpgroup_64x64_packed; /* 1 scenario, 1.000, p95 1.000; next warpgroup_128x80, 1.119; few; guarded */
 			}
-			if (f->heads_x_seqs <= 11) {
-				if (f->rows <= 2560) {
-					if (f->row_blocks <= 128) return h200_warpgroup_64x64_blocks_per_sm1; /* 44 scenarios, 1.005, p95 1.020; next warpgroup_64x64_blocks_per_sm2, 1.015; guarded */
-					return h200_warpgroup_64x64_blocks_per_sm2; /* 9 scenarios, 1.009, p95 1.030; next warpgroup_64x64_blocks_per_sm1, 1.039; guarded */
-				}
-				if (f->row_blocks <= 256) return h200_warpgroup_64x64_blocks_per_sm1; /* 13 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm2, 1.040; guarded */
-				return h200_warpgroup_64x64_blocks_per_sm2; /* 6 scenarios, 1.003, p95 1.020; next warpgroup_128x128, 1.043; guarded */
-			}
-			if (f->max_query <= 768) return h200_warpgroup_64x64_blocks_per_sm2; /* 32 scenarios, 1.005, p95 1.032; next warpgroup_64x64_packed, 1.061; guarded */
-			return h200_warpgroup_128x128_packed; /* 6 scenarios, 1.020, p95 1.040; next warpgroup_128x128, 1.012; guarded */
+			if (f->kv_kib <= 32768) return h200_warpgroup_64x112; /* 11 scenarios, 1.021, p95 1.071; next warpgroup_64x64_packed, 1.034; guarded */
+			return h200_warpgroup_128x128_turns; /* 6 scenarios, 1.019, p95 1.074; next warpgroup_128x80, 1.053; guarded */
 		}
-		if (f->num_query_heads <= 8) {
-			if (f->work <= 640) {
-				if (f->work <= 144) {
-					if (f->mean_seq <= 1152) return h200_warpgroup_64x112; /* 4 scenarios, 1.014, p95 1.029; next warpgroup_64x64_blocks_per_sm1, 1.068; no better than the defaults for sure; guarded */
-					return h200_warpgroup_64x64_blocks_per_sm1; /* 6 scenarios, 1.014, p95 1.036; next warpgroup_64x112, 1.040; guarded */
-				}
-				if (f->row_blocks <= 192) return h200_warpgroup_64x112; /* 5 scenarios, 1.009, p95 1.029; next warpgroup_64x64_blocks_per_sm1, 1.038; guarded */
-				return h200_warpgroup_64x64_blocks_per_sm1; /* 4 scenarios, 1.005, p95 1.022; next warpgroup_64x112, 1.076; guarded */
+		if (f->blocks_per_unit <= 80) {
+			if (f->kv_tokens <= 2048) {
+				if (f->blocks_per_unit <= 56) return h200_warpgroup_64x64_blocks_per_sm1; /* 64 scenarios, 1.010, p95 1.061; next warpgroup_64x64_blocks_per_sm2, 1.025; guarded */
+				if (f->mean_query <= 192) return h200_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.030, p95 1.077; next warpgroup_64x64_blocks_per_sm1, 1.030; guarded */
+				return h200_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm2, 1.030; guarded */
 			}
-			if (f->kv_kib > 45056) return h200_warpgroup_128x128_packed_turns; /* 4 scenarios, 1.028, p95 1.101; next warpgroup_128x128_packed, 1.070; guarded */
-			if (f->max_seq <= 32768) return h200_warpgroup_128x128_packed_turns; /* 55 scenarios, 1.011, p95 1.067; next warpgroup_128x128, 1.034; guarded */
-			return h200_warpgroup_128x128; /* 4 scenarios, 1.021, p95 1.110; next warpgroup_128x128_packed_turns, 1.083; guarded */
+			if (f->rows > 1024) return h200_warpgroup_128x128_turns; /* 59 scenarios, 1.012, p95 1.070; next warpgroup_128x80, 1.033; guarded */
+			if (f->kv_kib <= 11264) return h200_warpgroup_64x112; /* 11 scenarios, 1.017, p95 1.070; next warpgroup_64x64_blocks_per_sm1, 1.045; guarded */
+			return h200_warpgroup_128x128_turns; /* 16 scenarios, 1.031, p95 1.116; next warpgroup_128x80, 1.041; guarded */
 		}
-		if (f->decode_kv <= 147456) {
-			if (f->kv_tokens <= 1536) {
-				if (f->row_blocks <= 128) return h200_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.008, p95 1.049; next warpgroup_64x112, 1.041; guarded */
-				return h200_warpgroup_128x128; /* 2 scenarios, 1.029, p95 1.031; next warpgroup_64x64_blocks_per_sm2, 1.008; few; guarded */
-			}
-			if (f->skew <= 24) {
-				if (f->work <= 4608) {
-					if (f->work <= 56) return h200_warpgroup_64x112; /* 5 scenarios, 1.004, p95 1.022; next warpgroup_64x64_packed, 1.050; guarded */
-					return h200_warpgroup_128x128_packed_turns; /* 89 scenarios, 1.023, p95 1.109; next warpgroup_128x128_packed, 1.065; guarded */
-				}
-				if (f->decode_kv <= 2048) return h200_warpgroup_128x128_packed_turns; /* 11 scenarios, 1.052, p95 1.117; next warpgroup_128x128_packed, 1.060; guarded */
-				return h200_warpgroup_128x128_packed; /* 19 scenarios, 1.011, p95 1.070; next warpgroup_128x128_packed_turns, 1.036; guarded */
-			}
-			if (f->work <= 160) return h200_warpgroup_64x112; /* 7 scenarios, 1.044, p95 1.091; next warpgroup_64x64_packed, 1.081; guarded */
-			return h200_warpgroup_128x128_packed_turns; /* 21 scenarios, 1.020, p95 1.066; next warpgroup_128x128_packed, 1.074; guarded */
-		}
-		if (f->work <= 5120) {
-			if (f->num_query_heads > 16) return h200_warpgroup_128x128; /* 68 scenarios, 1.002, p95 1.017; next warpgroup_128x128_packed_turns, 1.013; guarded */
-			if (f->rows <= 2048) return h200_warpgroup_192x64; /* 11 scenarios, 1.003, p95 1.028; next warpgroup_64x64_packed, 1.019; guarded */
-			return h200_warpgroup_128x128; /* 18 scenarios, 1.005, p95 1.032; next warpgroup_128x128_packed_turns, 1.005; guarded */
-		}
-		if (f->num_kv_heads <= 4) return h200_warpgroup_128x128_packed_turns; /* 17 scenarios, 1.015, p95 1.091; next warpgroup_128x128, 1.017; guarded */
-		return h200_warpgroup_128x128_packed; /* 24 scenarios, 1.005, p95 1.028; next warpgroup_128x128_packed_turns, 1.020; guarded */
+		if (f->keys_per_query > 448) return h200_warpgroup_128x128_turns; /* 267 scenarios, 1.022, p95 1.109; next warpgroup_128x128, 1.039; guarded */
+		if (f->row_blocks <= 1280) return h200_warpgroup_64x64_blocks_per_sm2; /* 38 scenarios, 1.006, p95 1.049; next warpgroup_64x64_packed, 1.062; guarded */
+		return h200_warpgroup_128x128; /* 8 scenarios, 1.041, p95 1.155; next warpgroup_192x64, 1.031; guarded */
 	}
-	if (f->mean_seq <= 1792) {
-		if (f->row_blocks <= 112) {
-			if (f->max_seq <= 32) return h200_prefix_prefill_64; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm1, 1.126; few */
-			return h200_warpgroup_64x64_blocks_per_sm1; /* 53 scenarios, 1.001, p95 1.000; next warpgroup_128x80, 1.372 */
-		}
-		if (f->query_tokens <= 1280) {
-			if (f->kv_tokens <= 1536) return h200_warpgroup_64x64_blocks_per_sm1; /* 6 scenarios, 1.000, p95 1.000; next warpgroup_128x80, 1.359 */
-			return h200_warpgroup_128x80; /* 2 scenarios, 1.013, p95 1.026; next warpgroup_64x64_blocks_per_sm1, 1.041; few; guarded */
-		}
-		if (f->num_seqs <= 1) return h200_warpgroup_128x80; /* 3 scenarios, 1.009, p95 1.027; next warpgroup_64x64_blocks_per_sm1, 1.077; guarded */
-		return h200_warpgroup_64x64_blocks_per_sm1; /* 17 scenarios, 1.002, p95 1.041; next warpgroup_128x80, 1.096 */
+	if (f->work <= 240) {
+		if (f->max_seq <= 32) return h200_prefix_prefill_64; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm1, 1.126; few */
+		return h200_warpgroup_64x64_blocks_per_sm1; /* 78 scenarios, 1.004, p95 1.025; next warpgroup_128x80, 1.285 */
 	}
-	if (f->num_query_heads <= 8) {
-		if (f->work <= 256) return h200_warpgroup_64x64_blocks_per_sm1; /* 5 scenarios, 1.000, p95 1.000; next warpgroup_128x80, 1.220 */
-		return h200_warpgroup_128x80; /* 11 scenarios, 1.024, p95 1.128; next warpgroup_64x64_blocks_per_sm1, 1.068; guarded */
-	}
-	if (f->query_tokens > 112) return h200_warpgroup_128x80; /* 23 scenarios, 1.029, p95 1.116; next warpgroup_64x64_blocks_per_sm1, 1.239; guarded */
-	if (f->mean_seq <= 8192) return h200_warpgroup_64x64_blocks_per_sm1; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_128x80, 1.144; few */
-	return h200_warpgroup_128x80; /* 2 scenarios, 1.020, p95 1.041; next warpgroup_64x64_blocks_per_sm1, 1.185; few; guarded */
+	if (f->keys_per_query <= 768) return h200_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.025, p95 1.145; next warpgroup_128x80, 1.071 */
+	return h200_warpgroup_128x80; /* 37 scenarios, 1.033, p95 1.189; next warpgroup_64x64_blocks_per_sm1, 1.158; guarded */
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	if (f->head_size <= 64) {
-		if (f->keys_per_query <= 256) {
-			if (f->row_blocks <= 10) {
-				if (f->max_seq <= 14) return h200_naive; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_combine2, 1.077; few; guarded */
-				return h200_ring_8x32; /* 38 scenarios, 1.020, p95 1.100; next ring_8x16_warps4_combine1, 1.033 */
+		if (f->max_seq <= 1664) {
+			if (f->row_blocks <= 6) {
+				if (f->max_seq > 112) return h200_ring_8x16_warps4_stages3; /* 24 scenarios, 1.023, p95 1.065; next ring_8x16_warps4_stages2_combine1, 1.034; no better than the defaults for sure */
+				if (f->max_seq <= 26) return h200_naive; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.066; few; guarded */
+				return h200_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.036, p95 1.066; next ring_8x16_warps4_stages3, 1.032 */
 			}
-			if (f->row_blocks <= 104) return h200_ring_8x16_warps4_combine1; /* 24 scenarios, 1.005, p95 1.025; next ring_8x16_warps8, 1.107 */
-			return h200_ring_16x16_warps2; /* 14 scenarios, 1.059, p95 1.222; next ring_8x16_warps4_combine1, 1.122 */
+			if (f->row_blocks <= 48) return h200_ring_8x16_warps4_stages2_combine1; /* 29 scenarios, 1.011, p95 1.044; next ring_8x16_warps4_stages3, 1.025 */
+			return h200_ring_8x16_warps2; /* 25 scenarios, 1.005, p95 1.021; next ring_8x16_warps4_stages2_combine1, 1.076 */
+		}
+		if (f->blocks_per_unit <= 3) {
+			if (f->max_seq <= 7680) return h200_ring_8x16_warps8; /* 5 scenarios, 1.057, p95 1.244; next ring_8x16_warps4_stages3, 1.088 */
+			return h200_ring_16x16_warps4_combine2; /* 5 scenarios, 1.027, p95 1.056; next ring_16x16_warps8, 1.021; guarded */
 		}
 		if (f->max_query <= 1) {
-			if (f->row_blocks <= 24) {
-				if (f->mean_seq <= 5632) return h200_ring_8x32; /* 12 scenarios, 1.026, p95 1.111; next ring_8x16_warps8, 1.027 */
-				return h200_ring_8x16_warps4_combine2; /* 9 scenarios, 1.012, p95 1.047; next ring_8x32, 1.021; guarded */
+			if (f->blocks_per_unit <= 24) {
+				if (f->mean_seq <= 12288) return h200_ring_8x16_warps8; /* 7 scenarios, 1.016, p95 1.049; next ring_8x16_warps4_stages3, 1.035 */
+				return h200_ring_16x16_warps4_combine2; /* 2 scenarios, 1.009, p95 1.018; next ring_16x16_warps8, 1.000; few; guarded */
 			}
-			if (f->skew <= 80) return h200_ring_8x16_warps4_combine1; /* 18 scenarios, 1.021, p95 1.118; next ring_8x32, 1.033 */
-			return h200_ring_list_8x16; /* 3 scenarios, 1.044, p95 1.059; next ring_8x32, 1.107; guarded */
+			if (f->max_seq <= 7168) return h200_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.012, p95 1.077; next ring_8x16_warps4_stages3, 1.004 */
+			return h200_ring_list_8x16; /* 11 scenarios, 1.012, p95 1.074; next ring_8x16_warps8, 1.075; guarded */
 		}
-		if (f->max_query <= 4) {
-			if (f->heads_x_seqs <= 192) return h200_ring_16x32; /* 3 scenarios, 1.037, p95 1.116; next ring_16x16_warps4_combine1, 1.150 */
-			return h200_segmented_32x32; /* 1 scenario, 1.131, p95 1.131; next ring_16x32, 1.159; few */
-		}
-		if (f->max_seq > 40960) return h200_segmented_64x64; /* 2 scenarios, 1.000, p95 1.000; next ring_16x16_warps4_combine2, 1.249; few */
-		if (f->work <= 160) return h200_ring_16x32; /* 2 scenarios, 1.042, p95 1.087; next ring_8x16_warps4_combine1, 1.229; few */
-		return h200_segmented_64x64; /* no scenario: by estimate */
+		if (f->kv_kib <= 36864) return h200_ring_16x16_warps4_combine1; /* no scenario: by estimate */
+		if (f->max_query <= 2) return h200_ring_16x16_warps4_combine1; /* no scenario: by estimate */
+		return h200_warpgroup_64x96; /* 4 scenarios, 1.067, p95 1.331; next warpgroup_64x80, 1.255; guarded */
 	}
 	if (f->head_size <= 128) {
-		if (f->blocks_per_unit <= 8) {
-			if (f->max_seq <= 6144) {
-				if (f->max_seq <= 2048) {
-					if (f->max_seq <= 80) {
-						if (f->mean_seq <= 20) return h200_naive; /* 11 scenarios, 1.025, p95 1.083; next ring_8x16_warps4_combine2, 1.096; guarded */
-						return h200_ring_8x16_warps4_combine2; /* 8 scenarios, 1.023, p95 1.079; next ring_8x16_warps4_combine1, 1.025; no better than the defaults for sure; guarded */
+		if (f->blocks_per_unit <= 16) {
+			if (f->work <= 24) {
+				if (f->mean_seq <= 1536) {
+					if (f->kv_kib <= 7168) {
+						if (f->row_blocks <= 5) {
+							if (f->kv_kib <= 1408) {
+								if (f->max_seq <= 24) return h200_naive; /* 12 scenarios, 1.011, p95 1.065; next ring_8x16_warps4_stages3, 1.096; guarded */
+								return h200_ring_8x16_warps4_stages2_combine1; /* 24 scenarios, 1.025, p95 1.082; next ring_8x16_warps4_stages3, 1.022 */
+							}
+							if (f->max_seq <= 352) return h200_ring_8x16_warps8; /* 14 scenarios, 1.012, p95 1.067; next ring_8x16_warps4_stages3, 1.030 */
+							return h200_ring_8x16_warps4_stages2_combine1; /* 18 scenarios, 1.017, p95 1.081; next ring_8x16_warps4_stages3, 1.031 */
+						}
+						if (f->max_seq <= 224) return h200_ring_8x16_warps4_stages2_combine1; /* 10 scenarios, 1.015, p95 1.045; next ring_8x16_warps4_stages3, 1.016 */
+						return h200_ring_8x16_warps8; /* 1 scenario, 1.165, p95 1.165; next ring_8x16_warps4_stages2_combine1, 1.020; few */
 					}
-					if (f->max_seq <= 256) return h200_ring_8x16_warps8; /* 24 scenarios, 1.016, p95 1.067; next ring_8x32, 1.035 */
-					return h200_ring_8x16_warps4_combine1; /* 60 scenarios, 1.014, p95 1.066; next ring_16x16_warps4_combine1, 1.065 */
+					if (f->skew <= 32) {
+						if (f->row_blocks <= 16) return h200_ring_8x16_warps8; /* 42 scenarios, 1.009, p95 1.057; next ring_8x16_warps4_stages2_combine1, 1.022 */
+						return h200_ring_16x16_warps8; /* no scenario: by estimate */
+					}
+					if (f->max_seq <= 6144) return h200_ring_8x16_warps4_stages2_combine1; /* 15 scenarios, 1.025, p95 1.102; next ring_8x16_warps4_stages3, 1.044 */
+					return h200_ring_8x16_warps4_stages2_combine2; /* 2 scenarios, 1.061, p95 1.126; next ring_8x16_warps8, 1.120; few; guarded */
 				}
-				if (f->rows <= 8) {
-					if (f->kv_tokens > 32768) return h200_ring_8x16_warps4_combine1; /* 15 scenarios, 1.031, p95 1.123; next ring_8x16_warps8, 1.053 */
-					if (f->kv_kib <= 8192) return h200_ring_8x16_warps8; /* 7 scenarios, 1.017, p95 1.082; next ring_8x16_warps4_combine2, 1.018 */
-					if (f->mean_seq <= 3328) return h200_ring_8x16_warps4_combine1; /* 13 scenarios, 1.016, p95 1.054; next ring_16x16_warps4_combine1, 1.080 */
-					return h200_ring_8x16_warps8; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_combine2, 1.054; few */
+				if (f->row_blocks <= 3) {
+					if (f->max_seq <= 10240) return h200_ring_8x16_warps8; /* 35 scenarios, 1.019, p95 1.082; next ring_8x16_warps4_stages3, 1.050 */
+					if (f->rows <= 8) return h200_ring_8x16_warps4_stages2_combine2; /* 15 scenarios, 1.008, p95 1.056; next ring_16x16_warps4_combine2, 1.032; guarded */
+					return h200_ring_16x16_warps8; /* 6 scenarios, 1.024, p95 1.055; next ring_8x16_warps4_stages2_combine2, 1.017; guarded */
 				}
-				if (f->row_blocks <= 2) return h200_ring_8x16_warps4_combine1; /* 2 scenarios, 1.004, p95 1.007; next ring_8x16_warps8, 1.004; few */
-				return h200_ring_16x16_warps4_combine1; /* 3 scenarios, 1.027, p95 1.072; next ring_16x32, 1.107 */
-			}
-			if (f->prefill_tokens <= 448) {
-				if (f->rows <= 8) return h200_ring_8x16_warps4_combine2; /* 34 scenarios, 1.031, p95 1.132; next ring_16x16_warps4_combine2, 1.084; guarded */
-				if (f->kv_kib <= 81920) {
-					if (f->max_seq <= 11264) return h200_ring_16x32; /* 4 scenarios, 1.063, p95 1.226; next ring_16x16_warps4_combine1, 1.065 */
-					return h200_ring_16x16_warps4_combine2; /* 8 scenarios, 1.073, p95 1.205; next ring_8x16_warps4_combine2, 1.127; guarded */
+				if (f->skew <= 32) {
+					if (f->rows <= 8) return h200_ring_8x16_warps8; /* 12 scenarios, 1.009, p95 1.059; next ring_8x16_warps4_stages2_combine1, 1.013 */
+					return h200_ring_16x16_warps4_combine1; /* 2 scenarios, 1.020, p95 1.040; next ring_8x16_warps4_stages2_combine1, 1.080; few */
 				}
-				if (f->rows <= 24) return h200_ring_16x16_warps4_combine2; /* 8 scenarios, 1.054, p95 1.200; next ring_16x16_warps2, 1.156; guarded */
-				return h200_segmented_64x64; /* 1 scenario, 1.316, p95 1.316; next segmented_32x32, 1.347; few */
+				if (f->max_seq <= 11264) return h200_ring_8x16_warps4_stages2_combine1; /* 5 scenarios, 1.012, p95 1.025; next ring_8x16_warps4_stages3, 1.015; no better than the defaults for sure */
+				return h200_ring_8x16_warps4_stages2_combine2; /* 9 scenarios, 1.034, p95 1.073; next ring_8x16_warps4_stages3, 1.052; guarded */
 			}
-			if (f->max_seq <= 20480) {
-				if (f->num_seqs <= 4) return h200_ring_8x16_warps4_combine2; /* 5 scenarios, 1.005, p95 1.014; next ring_8x16_warps8, 1.034; no better than the defaults for sure; guarded */
-				return h200_ring_8x16_warps4_combine1; /* 25 scenarios, 1.007, p95 1.021; next ring_16x16_warps4_combine1, 1.028 */
+			if (f->rows <= 16) {
+				if (f->rows > 8) return h200_ring_16x16_warps8; /* 16 scenarios, 1.058, p95 1.175; next ring_16x16_warps4_combine2, 1.066; guarded */
+				if (f->skew <= 26) {
+					if (f->max_seq <= 26624) return h200_ring_8x16_warps8; /* 50 scenarios, 1.012, p95 1.051; next ring_8x16_warps4_stages3, 1.014 */
+					return h200_ring_8x16_warps4_stages2_combine2; /* 13 scenarios, 1.012, p95 1.045; next ring_16x16_warps4_combine2, 1.020; guarded */
+				}
+				if (f->max_seq <= 14336) return h200_ring_8x16_warps4_stages2_combine1; /* 3 scenarios, 1.003, p95 1.010; next ring_8x16_warps4_stages3, 1.014 */
+				return h200_ring_8x16_warps4_stages2_combine2; /* 12 scenarios, 1.009, p95 1.036; next ring_16x16_warps4_combine2, 1.029; guarded */
 			}
-			if (f->prefill_tokens <= 1536) return h200_ring_8x16_warps8; /* 4 scenarios, 1.008, p95 1.016; next ring_8x32, 1.027; no better than the defaults for sure */
-			return h200_ring_8x16_warps4_combine2; /* 11 scenarios, 1.006, p95 1.036; next ring_16x16_warps4_combine2, 1.018; guarded */
+			if (f->blocks_per_unit <= 1) return h200_ring_16x16_warps4_combine2; /* 3 scenarios, 1.051, p95 1.116; next ring_16x16_warps8, 1.095; guarded */
+			if (f->kv_kib <= 24576) return h200_ring_16x16_warps4_combine1; /* 1 scenario, 1.047, p95 1.047; next warpgroup_64x80, 1.132; few */
+			return h200_warpgroup_64x96; /* 5 scenarios, 1.023, p95 1.069; next warpgroup_64x80, 1.050; guarded */
 		}
 		if (f->rows <= 8) {
-			if (f->skew <= 52) {
-				if (f->kv_kib <= 49152) {
-					if (f->blocks_per_unit <= 52) return h200_ring_8x16_warps4_combine1; /* 26 scenarios, 1.017, p95 1.047; next ring_16x16_warps4_combine1, 1.084 */
-					return h200_ring_16x16_warps2; /* 15 scenarios, 1.090, p95 1.450; next ring_8x16_warps4_combine1, 1.198 */
+			if (f->skew <= 24) {
+				if (f->max_seq <= 896) {
+					if (f->heads_x_seqs <= 224) return h200_ring_8x16_warps4_stages3; /* 4 scenarios, 1.017, p95 1.060; next ring_8x16_warps4_stages2_combine1, 1.000 */
+					return h200_ring_8x16_warps2; /* 29 scenarios, 1.003, p95 1.015; next ring_8x16_warps4_stages2_combine1, 1.092 */
 				}
-				if (f->max_seq <= 8192) {
-					if (f->prefill_tokens <= 256) return h200_ring_8x16_warps4_combine1; /* 35 scenarios, 1.023, p95 1.088; next ring_8x16_warps8, 1.050 */
-					if (f->kv_kib <= 589824) return h200_ring_8x16_warps4_combine1; /* 38 scenarios, 1.009, p95 1.038; next ring_16x16_warps4_combine1, 1.023 */
-					return h200_ring_list_8x16; /* 58 scenarios, 1.008, p95 1.047; next ring_8x32, 1.014; guarded */
-				}
-				if (f->skew <= 24) return h200_ring_8x32; /* 75 scenarios, 1.010, p95 1.044; next ring_8x16_warps8, 1.010 */
-				return h200_ring_list_8x16; /* 4 scenarios, 1.023, p95 1.087; next ring_8x16_warps4_combine1, 1.049; guarded */
+				if (f->prefill_tokens <= 448) return h200_ring_8x16_warps4_stages3; /* 18 scenarios, 1.037, p95 1.125; next ring_8x16_warps8, 1.034 */
+				return h200_ring_list_8x16; /* 119 scenarios, 1.004, p95 1.029; next ring_8x16_warps8, 1.011; guarded */
 			}
-			if (f->max_seq <= 3072) return h200_ring_8x16_warps4_combine1; /* 11 scenarios, 1.057, p95 1.259; next ring_8x16_warps8, 1.040 */
-			return h200_ring_list_8x16; /* 43 scenarios, 1.021, p95 1.077; next ring_8x16_warps4_combine1, 1.034; guarded */
+			if (f->max_seq > 9216) return h200_ring_list_8x16; /* 25 scenarios, 1.017, p95 1.050; next ring_8x16_warps4_stages2_combine1, 1.027; guarded */
+			if (f->heads_x_seqs <= 320) return h200_ring_8x16_warps4_stages2_combine1; /* 22 scenarios, 1.022, p95 1.044; next ring_8x16_warps2, 1.028 */
+			return h200_ring_8x16_warps2; /* 18 scenarios, 1.009, p95 1.045; next ring_8x16_warps4_stages2_combine1, 1.034 */
 		}
-		if (f->work <= 120) {
-			if (f->max_seq > 288) return h200_ring_16x16_warps4_combine1; /* 16 scenarios, 1.070, p95 1.294; next ring_16x32, 1.150 */
-			if (f->row_blocks <= 32) return h200_ring_8x16_warps4_combine1; /* 2 scenarios, 1.000, p95 1.000; next ring_16x32, 1.095; few */
-			return h200_ring_16x16_warps2; /* 6 scenarios, 1.115, p95 1.376; next ring_16x16_warps4_combine1, 1.166 */
-		}
-		if (f->rows <= 16) return h200_ring_16x16_warps4_combine1; /* 3 scenarios, 1.057, p95 1.115; next ring_16x32, 1.083 */
-		if (f->skew <= 60) {
-			if (f->rows <= 32) return h200_segmented_32x32; /* 4 scenarios, 1.077, p95 1.149; next segmented_64x64, 1.179 */
-			return h200_segmented_64x64; /* 4 scenarios, 1.000, p95 1.000; next ring_16x16_warps4_combine1, 1.407 */
-		}
-		if (f->row_blocks <= 144) return h200_ring_16x16_warps4_combine1; /* 3 scenarios, 1.092, p95 1.142; next ring_16x16_warps2, 1.277 */
-		return h200_segmented_64x64; /* no scenario: by estimate */
+		if (f->kv_kib <= 16384) return h200_ring_8x16_warps2; /* 6 scenarios, 1.009, p95 1.053; next ring_16x16_warps4_combine1, 1.114 */
+		if (f->rows <= 16) return h200_ring_16x16_warps4_combine1; /* 8 scenarios, 1.043, p95 1.177; next ring_8x16_warps4_stages2_combine1, 1.195 */
+		return h200_warpgroup_64x96; /* 14 scenarios, 1.027, p95 1.207; next warpgroup_64x80, 1.075; guarded */
 	}
-	if (f->blocks_per_unit <= 20) {
-		if (f->mean_seq <= 3584) {
-			if (f->blocks_per_unit <= 5) {
-				if (f->max_seq > 144) return h200_ring_8x16_warps4_combine1; /* 38 scenarios, 1.056, p95 1.292; next ring_8x16_warps4_combine2, 1.115 */
-				if (f->max_seq <= 24) return h200_naive; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_combine1, 1.281; guarded */
-				return h200_ring_8x16_warps4_combine2; /* 11 scenarios, 1.022, p95 1.112; next ring_8x16_warps4_combine1, 1.021; no better than the defaults for sure; guarded */
+	if (f->blocks_per_unit <= 16) {
+		if (f->max_seq <= 3840) {
+			if (f->kv_tokens <= 224) {
+				if (f->mean_seq <= 24) return h200_naive; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.281; guarded */
+				return h200_ring_8x16_warps4_stages2_combine2; /* 10 scenarios, 1.023, p95 1.112; next ring_8x16_warps4_stages2_combine1, 1.021; no better than the defaults for sure; guarded */
 			}
-			if (f->rows <= 8) return h200_ring_8x16_warps4_combine1; /* 35 scenarios, 1.021, p95 1.148; next ring_8x16_warps4_combine2, 1.046 */
-			return h200_ring_16x16_warps4_combine1; /* 1 scenario, 1.000, p95 1.000; next ring_16x16_warps4_combine2, 1.000; few */
+			if (f->work <= 5) return h200_ring_8x16_warps4_stages2_combine1; /* 60 scenarios, 1.012, p95 1.043; next ring_8x16_warps2, 1.043 */
+			if (f->rows <= 8) return h200_ring_8x16_warps4_stages2_combine1; /* 4 scenarios, 1.000, p95 1.000; next ring_8x16_warps2, 1.020 */
+			return h200_ring_16x16_warps4_combine1; /* 2 scenarios, 1.000, p95 1.000; next ring_16x16_warps4_combine2, 1.087; few */
 		}
-		if (f->rows <= 8) return h200_ring_8x16_warps4_combine2; /* 19 scenarios, 1.013, p95 1.083; next ring_16x16_warps4_combine2, 1.043; guarded */
-		if (f->kv_kib <= 24576) return h200_ring_8x16_warps4_combine2; /* 2 scenarios, 1.000, p95 1.000; next ring_16x16_warps4_combine2, 1.105; few; guarded */
-		return h200_ring_16x16_warps4_combine2; /* 5 scenarios, 1.004, p95 1.019; next ring_8x16_warps4_combine2, 1.163; guarded */
+		if (f->rows <= 16) {
+			if (f->rows <= 8) return h200_ring_8x16_warps4_stages2_combine2; /* 21 scenarios, 1.014, p95 1.071; next ring_16x16_warps4_combine2, 1.046; guarded */
+			return h200_ring_16x16_warps4_combine2; /* 5 scenarios, 1.006, p95 1.019; next ring_8x16_warps4_stages2_combine2, 1.163; guarded */
+		}
+		if (f->num_seqs <= 2) return h200_ring_8x16_warps4_stages2_combine2; /* 1 scenario, 1.000, p95 1.000; next ring_16x16_warps4_combine1, 1.000; few; guarded */
+		return h200_warpgroup_64x80; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.000; few; guarded */
 	}
+	if (f->rows > 16) return h200_warpgroup_64x80; /* 2 scenarios, 1.004, p95 1.008; next ring_16x16_warps4_combine1, 1.819; few; guarded */
 	if (f->rows <= 8) {
-		if (f->max_seq <= 320) return h200_ring_16x16_warps2; /* 14 scenarios, 1.100, p95 1.252; next ring_8x16_warps4_combine1, 1.262 */
-		return h200_ring_8x16_warps4_combine1; /* 21 scenarios, 1.016, p95 1.040; next ring_16x16_warps4_combine1, 1.083 */
+		if (f->mean_seq <= 1024) return h200_ring_8x16_warps2; /* 36 scenarios, 1.017, p95 1.087; next ring_8x16_warps4_stages2_combine1, 1.108 */
+		if (f->skew <= 56) return h200_ring_8x16_warps4_stages2_combine1; /* 3 scenarios, 1.009, p95 1.016; next ring_8x16_warps2, 1.038 */
+		return h200_ring_list_8x16; /* 3 scenarios, 1.014, p95 1.020; next ring_8x16_warps4_stages3, 1.032; guarded */
 	}
-	if (f->max_seq <= 1536) return h200_ring_16x16_warps2; /* 2 scenarios, 1.205, p95 1.299; next segmented_32x32, 1.272; few */
-	if (f->num_kv_heads > 2) return h200_ring_16x16_warps4_combine1; /* no scenario: by estimate */
-	if (f->max_query <= 4) return h200_segmented_32x32; /* no scenario: by estimate */
-	return h200_segmented_64x64; /* 1 scenario, 1.007, p95 1.007; next ring_16x16_warps4_combine1, 1.121; few */
+	if (f->mean_seq <= 288) return h200_ring_8x16_warps2; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.770; few */
+	return h200_ring_16x16_warps4_combine1; /* no scenario: by estimate */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->kv_kib <= 268800) {
-		if (f->blocks_per_unit <= 340) {
-			if (f->row_blocks > 236) return h200_streams; /* 57 scenarios, 1.007, p95 1.093 */
-			if (f->kv_kib <= 73728) return h200_streams; /* 104 scenarios, 1.001, p95 1.000 */
-			if (f->decode_kv <= 129024) return h200_streams; /* 23 scenarios, 1.014, p95 1.144 */
-			return h200_warpgroup_mixed_decode_warps8; /* 19 scenarios, 1.005, p95 1.057; guarded */
-		}
-		if (f->work <= 4096) return h200_streams; /* 57 scenarios, 1.028, p95 1.124 */
-		return h200_warpgroup_mixed_decode_warps12; /* 26 scenarios, 1.017, p95 1.105; guarded */
+	if (f->decode_kv <= 139264) {
+		if (f->kv_tokens <= 33536) return h200_streams; /* 185 scenarios, 1.008, p95 1.062 */
+		if (f->row_blocks <= 512) return h200_streams; /* 73 scenarios, 1.006, p95 1.044 */
+		return h200_warpgroup_mixed_decode_warps12; /* 38 scenarios, 1.025, p95 1.191; guarded */
 	}
-	if (f->max_query <= 448) return h200_streams; /* 44 scenarios, 1.022, p95 1.139 */
-	return h200_warpgroup_mixed_decode_warps12; /* 218 scenarios, 1.012, p95 1.069; guarded */
+	if (f->query_tokens <= 584) {
+		if (f->prefill_tokens <= 448) return h200_streams; /* 26 scenarios, 1.011, p95 1.074 */
+		return h200_warpgroup_mixed_decode_warps8; /* 27 scenarios, 1.013, p95 1.037; next warpgroup_mixed_decode_warps12, 1.043; guarded */
+	}
+	if (f->group <= 4) {
+		if (f->kv_kib <= 531456) return h200_warpgroup_mixed_decode_warps8; /* 19 scenarios, 1.008, p95 1.084; next warpgroup_mixed_decode_warps12, 1.051; guarded */
+		return h200_warpgroup_mixed_decode_warps12; /* 132 scenarios, 1.006, p95 1.029; guarded */
+	}
+	if (f->max_seq <= 8192) return h200_warpgroup_mixed_decode_warps12; /* 13 scenarios, 1.017, p95 1.072; guarded */
+	if (f->prefill_share <= 40) return h200_warpgroup_mixed_decode_warps12; /* 22 scenarios, 1.019, p95 1.071; guarded */
+	return h200_streams; /* 13 scenarios, 1.023, p95 1.199; next warpgroup_mixed_decode_warps12, 1.071 */
 }
 
 ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)

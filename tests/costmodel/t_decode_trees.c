@@ -196,14 +196,14 @@ static void taught_trees_keep_their_budget(void **state)
 	static const struct {
 		struct limits limits;
 		int most;
-	} rows[] = { { { .leaves = 24, .variants = 12, .leaves_with_estimates = 3 }, 3 },
+	} rows[] = { { { .leaves = 24, .variants = 12, .decode_leaves = 3 }, 3 },
 		     { { .leaves = 5, .variants = 12 }, 5 },
-		     { { .leaves = 1, .variants = 12, .leaves_with_estimates = 1 }, 1 },
-		     { { .leaves = 3, .variants = 12, .leaves_with_estimates = 64 }, 64 } };
+		     { { .leaves = 1, .variants = 12, .decode_leaves = 1 }, 1 },
+		     { { .leaves = 3, .variants = 12, .decode_leaves = 64 }, 64 } };
 	struct data *d = make_priced(&exactly);
 	int most = 0;
 	(void)state;
-	assert_true(default_limits.leaves_with_estimates > default_limits.leaves);
+	assert_true(default_limits.decode_leaves > default_limits.leaves);
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct forest f;
 		assert_true(forest_induce(&f, d, &rows[i].limits));

@@ -22,8 +22,8 @@
 #include <stdlib.h>
 
 enum {
-	MADE_UP = 3,      /* batches a scenario */
-	MADE_WEIGHT = 8,  /* of such a row; half of the least that a scenario has (matrix.c) */
+	MADE_UP = 12,     /* batches a scenario */
+	MADE_WEIGHT = 3,  /* of such a row; half of the least that a scenario has (matrix.c) */
 	MOST_MADE = 1024, /* sequences */
 	LONGEST_MADE = 1 << 18,
 	LONGEST_QUERY = 1 << 14,

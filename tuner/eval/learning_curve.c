@@ -82,7 +82,7 @@ int curve_print(const struct data *d, enum format format)
 	int done = t != NULL;
 	for (size_t i = 0; done && i < COUNT(leaves); i++) {
 		limits = default_limits;
-		limits.leaves = limits.leaves_with_estimates = leaves[i];
+		limits.leaves = limits.decode_leaves = leaves[i];
 		done = curve_row(t, d, d, "leaves", 100, &limits);
 	}
 	for (size_t i = 0; done && i < COUNT(variants); i++) {

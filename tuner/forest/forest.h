@@ -34,8 +34,8 @@ struct forest {
 struct limits {
 	int leaves;   /* of each tree */
 	int variants; /* choices of either phase */
-	/* leaves of a tree that also learns from made-up batches; 0: the same as others */
-	int leaves_with_estimates;
+	/* of a decode tree that also learns from made-up batches; 0: the same as others */
+	int decode_leaves;
 	/* NULL: prefill and decode trees are grown. Else these rules' trees are kept, and leaves name
 	 * other choices where times show that they are faster (tuner/induce/kept_tree.c). */
 	const struct forest *kept;

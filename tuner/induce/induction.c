@@ -85,9 +85,8 @@ static int try_estimates(struct phase_fit *fit, const struct matrix *all, enum d
 /* Head sizes are split first: each is compiled into code of its own. */
 static int grow_phase(struct phase_fit *fit, enum decision decision, const struct limits *limits)
 {
-	const int leaves = fit->with_estimates && limits->leaves_with_estimates
-			       ? limits->leaves_with_estimates
-			       : limits->leaves;
+	const int many = decision == DECIDE_DECODE && fit->with_estimates && limits->decode_leaves;
+	const int leaves = many ? limits->decode_leaves : limits->leaves;
 	const struct growth how = { .max_leaves = leaves,
 				    .max_depth = MAX_DEPTH,
 				    .min_support = min_support(fit->m),
