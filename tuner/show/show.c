@@ -17,16 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-	OPT_KERNELS = 256,
-	OPT_BEST,
-	OPT_WHY,
-	OPT_PAGE,
-	OPT_CEILINGS,
-	OPT_PEERS,
-	OPT_STALE,
-	OPT_ALL
-};
+enum { OPT_PAGE = SHOW_STALE + 1, OPT_ALL };
 
 // clang-format off
 static const struct argp_option rows[] = {
@@ -36,12 +27,12 @@ static const struct argp_option rows[] = {
 	{ "model", 'm', "NAME@TP", 0, "Model shape, as in llama3.1-8b@1", 0 },
 	{ "batch", 'b', "BATCH", 0, "Batch, as in 2q2k_32q1s1k", 0 },
 	{ "page-size", OPT_PAGE, "N", 0, "Tokens of a page, if several were measured", 0 },
-	{ "why", OPT_WHY, NULL, 0, "Only explain the header's pick, in any format", 0 },
-	{ "best", OPT_BEST, NULL, 0, "Each scenario's fastest plan and the header's", 0 },
-	{ "peers", OPT_PEERS, NULL, 0, "Times of other projects' kernels, which raced as plug-ins, and ours (results/NAME_peers.sqlite)", 0 },
-	{ "kernels", OPT_KERNELS, NULL, 0, "Kernels with their tunables and rules", 0 },
-	{ "ceilings", OPT_CEILINGS, NULL, 0, "Measured limits of the device", 0 },
-	{ "stale", OPT_STALE, NULL, 0, "Times of older kernel sources, and the picks that depend on them", 0 },
+	{ "why", SHOW_WHY, NULL, 0, "Only explain the header's pick, in any format", 0 },
+	{ "best", SHOW_BEST, NULL, 0, "Each scenario's fastest plan and the header's", 0 },
+	{ "peers", SHOW_PEERS, NULL, 0, "Times of other projects' kernels, which raced as plug-ins, and ours (results/NAME_peers.sqlite)", 0 },
+	{ "kernels", SHOW_KERNELS, NULL, 0, "Kernels with their tunables and rules", 0 },
+	{ "ceilings", SHOW_CEILINGS, NULL, 0, "Measured limits of the device", 0 },
+	{ "stale", SHOW_STALE, NULL, 0, "Times of older kernel sources, and the picks that depend on them", 0 },
 	{ "all", OPT_ALL, NULL, 0, "All rows of a table; with --stale each cell", 0 },
 	{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0 }
@@ -62,12 +53,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		if (o->page_size < 1)
 			argp_error(state, "--page-size '%s' should be 1 or more", arg);
 		return 0;
-	case OPT_WHY: o->what = SHOW_WHY; return 0;
-	case OPT_BEST: o->what = SHOW_BEST; return 0;
-	case OPT_PEERS: o->what = SHOW_PEERS; return 0;
-	case OPT_KERNELS: o->what = SHOW_KERNELS; return 0;
-	case OPT_CEILINGS: o->what = SHOW_CEILINGS; return 0;
-	case OPT_STALE: o->what = SHOW_STALE; return 0;
+	case SHOW_WHY:
+	case SHOW_BEST:
+	case SHOW_PEERS:
+	case SHOW_KERNELS:
+	case SHOW_CEILINGS:
+	case SHOW_STALE: o->what = (enum show_what)key; return 0;
 	case OPT_ALL: o->all = 1; return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
 	case ARGP_KEY_END:

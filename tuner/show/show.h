@@ -8,9 +8,10 @@
 
 struct forest;
 
+/* What is asked for; also the keys of its options. */
 enum show_what {
 	SHOW_SCENARIO,
-	SHOW_WHY,
+	SHOW_WHY = 256,
 	SHOW_BEST,
 	SHOW_PEERS,
 	SHOW_KERNELS,
