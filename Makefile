@@ -164,8 +164,7 @@ $(B)/%.o: %.c | $(B)/has_tool
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 $(filter $(B)/harness/store/%,$(toolobj)): $(wildcard harness/store/*.sql) # inside them
-$(B)/tuner/plot/facts.o: tuner/plot/facts.sql
-$(B)/tuner/show/stale.o: tuner/show/stale.sql
+$(patsubst %.sql,$(B)/%.o,$(wildcard tuner/*/*.sql)): $(B)/%.o: %.sql
 $(B)/tuner/emit/emit_text.o: tuner/emit/rules.py
 # The machine's ceilings are measured by code as fast as the kernels', which SAN=1 leaves alone.
 $(B)/kernels/device/cpu/ceilings.o: override CFLAGS := -O2 -g -std=c11 -fPIC $(WARN)

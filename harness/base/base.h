@@ -66,6 +66,9 @@ struct table *table_new(enum format, const char *const *columns, int num_columns
 void table_text(struct table *, const char *cell);            /* NULL: empty, JSON null */
 void table_number(struct table *, double cell, int decimals); /* NaN: empty, null */
 void table_end_row(struct table *);
+/* Adds cells by a format of "%s" (NULL: empty), "%d" and "%.3f" with any number of decimals; "\n"
+ * ends the row. */
+void table_add(struct table *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void table_print(struct table *, FILE *);          /* and frees it */
 int format_parse(const char *word, enum format *); /* 0: unknown */
 /* In place of table_print: adds the rows to a document, as a list of objects. */

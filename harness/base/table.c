@@ -4,6 +4,7 @@
 #include "json_out.h"
 #include "kernels/kernel.h"
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,20 @@ void table_end_row(struct table *t)
 		add(t, NULL, (struct cell){ 0 });
 	if (t)
 		t->at = 0;
+}
+
+void table_add(struct table *t, const char *format, ...)
+{
+	va_list ap;
+	va_start(ap, format);
+	for (const char *at = format; (at = strpbrk(at, "sdf\n")); at++)
+		switch (*at) {
+		case 's': table_text(t, va_arg(ap, const char *)); break;
+		case 'd': table_number(t, va_arg(ap, int), 0); break;
+		case 'f': table_number(t, va_arg(ap, double), at[-1] - '0'); break;
+		default: table_end_row(t);
+		}
+	va_end(ap);
 }
 
 /* ---- TSV and CSV --------------------------------------------------------------- */

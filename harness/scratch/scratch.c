@@ -19,12 +19,20 @@ struct scratch {
 struct scratch *scratch_new(const char *schema)
 {
 	struct scratch *s = calloc(1, sizeof *s);
-	if (s && !sqlite3_open(":memory:", &s->db) &&
-	    !sqlite3_exec(s->db, schema, NULL, NULL, NULL))
+	if (!s || sqlite3_open(":memory:", &s->db))
+		complain("tables in memory: out of memory");
+	else if (scratch_also(s, schema))
 		return s;
-	complain("tables in memory: %s", s ? sqlite3_errmsg(s->db) : "out of memory");
 	scratch_free(s);
 	return NULL;
+}
+
+int scratch_also(struct scratch *s, const char *schema)
+{
+	const int done = !sqlite3_exec(s->db, schema, NULL, NULL, NULL);
+	if (!done)
+		complain("tables in memory: %s", sqlite3_errmsg(s->db));
+	return done;
 }
 
 void scratch_free(struct scratch *s)

@@ -5,9 +5,11 @@
 struct scratch;
 /* Runs the statements that make the tables; NULL + complain. */
 struct scratch *scratch_new(const char *schema);
+/* Runs more of them. 0 + complain. */
+int scratch_also(struct scratch *, const char *schema);
 void scratch_free(struct scratch *);
-/* Adds a row. types: a letter for each of the values that follow: i int, d double (NULL unless
- * finite), s const char *. 0 + complain. */
+/* Adds a row to a table, or to "table(column, ...)". types: a letter for each of the values that
+ * follow: i int, d double (NULL unless finite), s const char *. 0 + complain. */
 int scratch_add(struct scratch *, const char *table, const char *types, ...);
 
 /* A value of an answer: the first that is set of text, real and integer; is_null: none. */

@@ -337,12 +337,6 @@ static void test_diff_says_whether_it_is_noise(void **state)
 	}
 	assert_true(slower > 0); /* one leaf a tree is worse than many */
 	json_decref(o);
-	assert_int_equal(
-	    run_command(cmd_diff, words("--gpu h200 %s %s --leaves --format json", db, near)),
-	    EXIT_DONE);
-	o = json_loads(printed, 0, NULL);
-	assert_true(json_is_array(o));
-	json_decref(o);
 }
 
 int main(void)

@@ -1,7 +1,9 @@
 /* t_hybrid.c - batches of one chunk beside decodes: which batches these are, and the time of
  * each overlap against the best serial plan. */
 #include "tests/support/synthetic.h"
-#include "tuner/compare/hybrid.h"
+#include "harness/scratch/scratch.h"
+#include "tuner/forest/forest.h"
+#include "tuner/plot/plot.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,29 +41,50 @@ static void add_batch(struct data *d, const char *batch, double streams, double 
 	add_plan(d, batch, spare, "|| ", split);
 }
 
-static int by_value(const void *a, const void *b)
+enum { MOST_GAINS = 3 };
+struct gains {
+	double v[MOST_GAINS];
+	int n;
+};
+
+static int take(void *arg, int statement, const struct scratch_value *v, int columns)
 {
-	const double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
+	struct gains *g = arg;
+	(void)statement, (void)columns;
+	assert_true(g->n < MOST_GAINS);
+	g->v[g->n++] = v[0].real;
+	return 1;
 }
 
-/* Speedups of a way over the serial plan, ascending; returns how many. */
-static int gains(const struct data *d, enum way way, double *v)
+/* What the first column of the tables of the pictures answers. Nothing is tuned. */
+static struct gains ask(const struct data *d, const char *sql)
 {
-	struct hybrid h;
-	int n = 0;
-	for (int s = 0; s < d->n; s++)
-		for (enum pass pass = PASS_A; pass <= PASS_B; pass++)
-			if (hybrid_find(d, pass, s, NULL, &h) && isfinite(h.us[way]))
-				v[n++] = h.serial / h.us[way];
-	qsort(v, (size_t)n, sizeof *v, by_value);
-	return n;
+	struct forest defaults;
+	struct gains g = { .n = 0 };
+	assert_true(forest_defaults(&defaults, "h200"));
+	const struct plotted p = { .data = d, .all = d, .forest = &defaults };
+	struct scratch *facts = facts_make(&p);
+	assert_non_null(facts);
+	assert_true(scratch_ask(facts, "t_hybrid", sql, take, &g));
+	scratch_free(facts);
+	forest_free(&defaults);
+	return g;
+}
+
+/* Speedups of a way over the serial plan, ascending. */
+static struct gains gains(const struct data *d, const char *way)
+{
+	char sql[300];
+	snprintf(sql, sizeof sql,
+		 "SELECT serial / us AS gain FROM hybrid JOIN way_time USING (scenario, pass)"
+		 "JOIN way ON way.id = way WHERE name = '%s' ORDER BY gain",
+		 way);
+	return ask(d, sql);
 }
 
 static void overlaps_are_distinguished(void **state)
 {
 	struct data *d = data_new("h200", &h200_run);
-	double v[3];
 	(void)state;
 	add_batch(d, "32q1s8k_q512s8k", 95, 80);
 	add_batch(d, "64q1s4k_q1ks12k", 110, 50);
@@ -69,20 +92,21 @@ static void overlaps_are_distinguished(void **state)
 	add_batch(d, "32q1s8k_q512", 95, 10);           /* no context */
 	add_batch(d, "32q1s8k_q512s8k_q1ks8k", 95, 10); /* two chunks */
 	assert_true(data_finish(d));
-	struct hybrid h;
-	int first = 0;
-	while (!hybrid_find(d, PASS_A, first, NULL, &h))
-		first++;
-	assert_true(fabs(h.prefill_share - 25) < 1e-9);
-	assert_int_equal(gains(d, WAY_STREAMS, v), 2);
-	assert_true(fabs(v[0] - 100. / 110) < 1e-9 && fabs(v[1] - 100. / 95) < 1e-9);
-	assert_int_equal(gains(d, WAY_SPLIT, v), 2);
-	assert_true(fabs(v[0] - 1.25) < 1e-9 && fabs(v[1] - 2) < 1e-9);
-	assert_int_equal(gains(d, WAY_ONE_LAUNCH, v), 2);
-	assert_true(fabs(v[0] - 0.5) < 1e-9);
-	assert_int_equal(gains(d, WAY_FUSED, v), 2);
-	assert_true(fabs(v[0] - 1.25) < 1e-9);
-	assert_int_equal(gains(d, WAY_TUNED, v), 0);
+	struct gains v = ask(d, "SELECT prefill_share FROM hybrid");
+	assert_int_equal(v.n, 2);
+	assert_true(fabs(v.v[0] - 25) < 1e-9);
+	v = gains(d, "two streams");
+	assert_int_equal(v.n, 2);
+	assert_true(fabs(v.v[0] - 100. / 110) < 1e-9 && fabs(v.v[1] - 100. / 95) < 1e-9);
+	v = gains(d, "SMs split in two");
+	assert_int_equal(v.n, 2);
+	assert_true(fabs(v.v[0] - 1.25) < 1e-9 && fabs(v.v[1] - 2) < 1e-9);
+	v = gains(d, "one launch");
+	assert_int_equal(v.n, 2);
+	assert_true(fabs(v.v[0] - 0.5) < 1e-9);
+	v = gains(d, "one fused kernel");
+	assert_int_equal(v.n, 2);
+	assert_true(fabs(v.v[0] - 1.25) < 1e-9);
 	data_free(d);
 }
 
@@ -90,15 +114,15 @@ static void overlaps_are_distinguished(void **state)
 static void best_serial_plan_is_of_all_races(void **state)
 {
 	struct data *d = data_new("h200", &h200_run);
-	double v[1];
 	(void)state;
 	add_batch(d, "32q1s8k_q512s8k", 95, 80);
 	add(d, "32q1s8k_q512s8k", "prefill", "qblock", with("qblock", "TILE_SIZE=32"), 10);
 	add(d, "32q1s8k_q512s8k", "decode", "segmented", with("segmented", "SEGMENTS=8"), 66);
 	add(d, "64q1s4k_q1ks12k", "all", "qblock", with("qblock", ""), 200); /* nothing overlaps */
 	assert_true(data_finish(d));
-	assert_int_equal(gains(d, WAY_STREAMS, v), 1);
-	assert_true(fabs(v[0] - 76. / 95) < 1e-9);
+	const struct gains v = gains(d, "two streams");
+	assert_int_equal(v.n, 1);
+	assert_true(fabs(v.v[0] - 76. / 95) < 1e-9);
 	data_free(d);
 }
 

@@ -4,6 +4,7 @@
 #include "tests/store/store_fixture.h"
 #include "tests/plugin/sound_plugin.h"
 #include "tests/support/heard.h"
+#include "tuner/compare/peers.h"
 #include "tuner/plot/plot.h"
 #include "harness/scratch/scratch.h"
 #include "tuner/forest/forest.h"
@@ -34,13 +35,47 @@ static void store_raced(struct store *s, long long run, const struct raced *r)
 	batch_free(sc.batch);
 }
 
-static const struct peer_time *time_of(const struct peers *p, const char *batch, int peer)
+/* The last row of an answer. */
+struct answer {
+	int n;
+	char name[32], version[52];
+	double number;
+};
+
+static int take(void *arg, int statement, const struct scratch_value *v, int columns)
 {
-	struct scenario sc = scenario_of(batch);
-	struct measured m = { .shape = sc.shape, .batch_text = (char *)(uintptr_t)batch };
-	m.model = sc.model;
-	const struct peer_time *t = peers_fastest(p, &m, peer);
-	batch_free(sc.batch);
+	struct answer *a = arg;
+	(void)statement;
+	a->n++;
+	a->number = v[0].real;
+	if (columns == 3) {
+		snprintf(a->name, sizeof a->name, "%s", v[1].text);
+		snprintf(a->version, sizeof a->version, "%s", v[2].text);
+	}
+	return 1;
+}
+
+static struct answer answer_of(struct scratch *t, const char *sql)
+{
+	struct answer a = { .n = 0 };
+	assert_true(scratch_ask(t, "t_peers", sql, take, &a));
+	return a;
+}
+
+/* The fastest time of a kernel ("%": of all) on a batch; 0: there is none. */
+static double time_of(struct scratch *t, const char *batch, const char *peer)
+{
+	char sql[4000];
+	snprintf(sql, sizeof sql,
+		 "SELECT ifnull(min(us), 0) FROM peer_best WHERE batch = '%s' AND peer LIKE '%s'",
+		 batch, peer);
+	return answer_of(t, sql).number;
+}
+
+static struct scratch *peers_of(const char *db)
+{
+	struct scratch *t = scratch_new("");
+	assert_true(t && peers_tables(t) && peers_read(t, "h200", db));
 	return t;
 }
 
@@ -61,7 +96,6 @@ static void a_race_is_read(void **state)
 		  "prefill: mine SPLITS=0 DEPTH=-1 || decode: mine SPLITS=0 DEPTH=-1", NULL, 23 },
 	};
 	attune_plugin other = sound, gpu = sound;
-	struct peers p;
 	(void)state;
 	gpu.backend = other.backend = "cuda";
 	other.name = "yours";
@@ -73,74 +107,68 @@ static void a_race_is_read(void **state)
 	for (size_t i = 0; i < COUNT(rows); i++)
 		store_raced(s, run, &rows[i]);
 	store_close(s);
-	assert_true(peers_load(&p, "h200", in_folder("peers.sqlite")));
-	assert_int_equal(p.num_names, 2);
-	assert_string_equal(p.name[0], "mine");
-	assert_string_equal(p.version[0], "617264c1_2026");
-	assert_false(p.e4m3_math[0]);
-	assert_true(p.e4m3_math[1]);
-	assert_true(fabs(time_of(&p, "q1s1k", 0)->us - 19) < 1e-6); /* its fastest setting */
-	assert_true(fabs(time_of(&p, "q1s1k", 1)->us - 31) < 1e-6);
-	assert_true(fabs(time_of(&p, "q1s1k", -1)->us - 19) < 1e-6);
-	assert_true(fabs(time_of(&p, "q64_q1s1k", 0)->us - 24) < 1e-6); /* both at a time */
-	assert_null(time_of(&p, "q64_q1s1k", 1)); /* it ran the decodes alone */
-	assert_null(time_of(&p, "q1s2k", -1));
-	peers_free(&p);
+	struct scratch *t = peers_of(in_folder("peers.sqlite"));
+	struct answer first =
+	    answer_of(t, "SELECT is_e4m3, name, version FROM peer ORDER BY id DESC");
+	assert_int_equal(first.n, 2);
+	assert_string_equal(first.name, "mine");
+	assert_string_equal(first.version, "617264c1_2026");
+	assert_true(first.number == 0);
+	assert_true(answer_of(t, "SELECT is_e4m3 FROM peer WHERE name = 'yours'").number == 1);
+	assert_true(fabs(time_of(t, "q1s1k", "mine") - 19) < 1e-6); /* its fastest setting */
+	assert_true(fabs(time_of(t, "q1s1k", "yours") - 31) < 1e-6);
+	assert_true(fabs(time_of(t, "q1s1k", "%") - 19) < 1e-6);
+	assert_true(fabs(time_of(t, "q64_q1s1k", "mine") - 24) < 1e-6); /* both at a time */
+	assert_true(time_of(t, "q64_q1s1k", "yours") == 0); /* it ran the decodes alone */
+	assert_true(time_of(t, "q1s2k", "%") == 0);
+	scratch_free(t);
 }
 
 static void a_database_without_plug_ins_has_none(void **state)
 {
-	struct peers p;
 	(void)state;
 	struct store *s = fresh("own.sqlite");
 	add(s, store_begin_run(s, &h200), "q1s1k", "qblock", 0, measured(10));
 	store_close(s);
-	assert_true(peers_load(&p, "h200", in_folder("own.sqlite")));
-	assert_int_equal(p.n + p.num_names, 0);
-	peers_free(&p);
+	struct scratch *t = peers_of(in_folder("own.sqlite"));
+	assert_int_equal(
+	    answer_of(t, "SELECT id FROM peer").n + answer_of(t, "SELECT us FROM peer_best").n, 0);
 	listen_begin();
-	const int done = peers_load(&p, "h200", "/nowhere/peers.sqlite");
+	const int done = peers_read(t, "h200", "/nowhere/peers.sqlite");
 	assert_non_null(strstr(heard(), "/nowhere/peers.sqlite"));
 	assert_false(done);
+	scratch_free(t);
 }
 
 /* The committed race has all batches of the published set, and nothing of ours alone. */
 static void the_committed_race_goes_with_its_set(void **state)
 {
-	struct peers p;
 	struct scenario_list list = { 0 };
 	struct models *models = models_load("scenarios/models.json");
 	int found = 0;
 	(void)state;
-	assert_true(peers_load(&p, "h200", "results/h200_peers.sqlite"));
+	struct scratch *t = peers_of("results/h200_peers.sqlite");
 	assert_true(models && scenarios_load(&list, "scenarios/peers_h200.json", models));
-	for (int k = 0; k < list.n; k++) {
-		struct measured m = { .shape = list.v[k].shape,
-				      .batch_text = list.v[k].batch_text };
-		m.model = list.v[k].model;
-		found += peers_fastest(&p, &m, -1) != NULL;
-	}
+	for (int k = 0; k < list.n; k++)
+		found += time_of(t, list.v[k].batch_text, "%") > 0;
 	assert_int_equal(found, list.n);
 	scenarios_free(&list);
 	models_free(models);
-	peers_free(&p);
+	scratch_free(t);
 }
 
-/* Times as peers_load would give them; name: of one letter, A for the first. */
-static void give(struct peers *p, const char *batch, char name, double us)
+/* Rows as peers_read would add them; name: of one letter. */
+struct given {
+	const char *batch, *name;
+	double us;
+};
+
+static void give(struct scratch *facts, const struct given *g)
 {
-	static struct peer_time room[8];
-	const int peer = name - 'A';
-	p->v = room;
-	room[p->n++] = (struct peer_time){ .model = (char *)(uintptr_t) "llama3.1-8b@1",
-					   .batch = (char *)(uintptr_t)batch,
-					   .page_size = 16,
-					   .peer = peer,
-					   .kv_dtype = ATTUNE_BF16,
-					   .us = us,
-					   .ci_us = us / 100 };
-	snprintf(p->name[peer], sizeof p->name[0], "%c", name);
-	p->num_names = peer + 1 > p->num_names ? peer + 1 : p->num_names;
+	for (; g->batch; g++)
+		assert_true(scratch_add(facts, "peer_row", "isssisiisdd", (int)strlen(g->batch),
+					"all", g->name, "", 0, "llama3.1-8b@1", 16,
+					(int)ATTUNE_BF16, g->batch, g->us, g->us / 100));
 }
 
 static void add_row(struct data *d, const char *batch, const char *phase, const char *kernel,
@@ -172,7 +200,8 @@ static void add_batch(struct data *d, const char *batch)
 }
 
 /* What the picture's query answers. Nothing is tuned. Returns the number of rows. */
-static int asked(struct plotted *p, const char *name, char *rows, char *settings, size_t size)
+static int asked(struct plotted *p, const struct given *given, const char *name, char *rows,
+		 char *settings, size_t size)
 {
 	FILE *r = fmemopen(rows, size, "w"), *s = fmemopen(settings, size, "w");
 	struct forest defaults;
@@ -180,7 +209,9 @@ static int asked(struct plotted *p, const char *name, char *rows, char *settings
 	assert_true(r && s && forest_defaults(&defaults, "h200"));
 	p->forest = &defaults;
 	struct scratch *facts = facts_make(p);
-	assert_true(facts && picture_load(&picture, "tuner/plot/pictures", name));
+	assert_non_null(facts);
+	give(facts, given);
+	assert_true(picture_load(&picture, "tuner/plot/pictures", name));
 	const int n = picture_ask(&picture, facts, r, s);
 	assert_false(fclose(r) || fclose(s));
 	picture_free(&picture);
@@ -196,8 +227,10 @@ static void times_are_over_the_ideal(void **state)
 	run.dram_gbps = 4000;
 	run.fma_tflops = 600;
 	struct data *d = data_new("h200", &run);
-	struct peers *peers = calloc(1, sizeof *peers);
-	struct plotted p = { .data = d, .all = d, .peers = peers };
+	struct plotted p = { .data = d, .all = d };
+	const struct given given[] = { { "q512s8k_32q1s8k", "A", 400 },
+				       { "q1s8k", "B", 400 },
+				       { NULL, NULL, 0 } };
 	char rows[2000] = "", settings[2000] = "";
 	double v[4], ci[4];
 	(void)state;
@@ -205,9 +238,7 @@ static void times_are_over_the_ideal(void **state)
 	add_batch(d, "q512s8k_32q1s8k_4q1s4k"); /* decodes of two lengths */
 	add_batch(d, "2q512s8k_32q1s8k");       /* two chunks */
 	assert_true(data_finish(d));
-	give(peers, "q512s8k_32q1s8k", 'A', 400);
-	give(peers, "q1s8k", 'B', 400);
-	assert_int_equal(asked(&p, "mixed", rows, settings, sizeof rows), 4);
+	assert_int_equal(asked(&p, given, "mixed", rows, settings, sizeof rows), 4);
 	assert_int_equal(sscanf(rows, "0 %lf %lf 0 %lf %lf 0 %lf %lf 0 %lf %lf", &v[0], &ci[0],
 				&v[1], &ci[1], &v[2], &ci[2], &v[3], &ci[3]),
 			 8);
@@ -226,8 +257,7 @@ static void times_are_over_the_ideal(void **state)
 	assert_non_null(strstr(settings, "seen = ' 2 3 4 6'\nnum_seen = 4\n"));
 	assert_non_null(strstr(settings, "rivals = 'A'\n"));
 	d->run.dram_gbps = 0; /* no ceiling, no ideal */
-	assert_int_equal(asked(&p, "mixed", rows, settings, sizeof rows), 0);
-	free(peers);
+	assert_int_equal(asked(&p, given, "mixed", rows, settings, sizeof rows), 0);
 	data_free(d);
 }
 
@@ -235,8 +265,11 @@ static void times_are_over_the_ideal(void **state)
 static void a_panel_for_each_kind_of_batch(void **state)
 {
 	struct data *d = data_new("h200", &h200_run);
-	struct peers *peers = calloc(1, sizeof *peers);
-	struct plotted p = { .data = d, .all = d, .peers = peers, .end = 3 };
+	struct plotted p = { .data = d, .all = d, .end = 3 };
+	const struct given given[] = { { "q512", "A", 60 },
+				       { "2q512", "B", 75 },
+				       { "3q1s100_4q1s200_q1s300_q1s5000", "A", 5 },
+				       { NULL, NULL, 0 } };
 	const char *qblock = with("qblock", "");
 	char rows[2000] = "", settings[2000] = "";
 	(void)state;
@@ -244,10 +277,7 @@ static void a_panel_for_each_kind_of_batch(void **state)
 	add_row(d, "q512", "prefill", "qblock", qblock, 'A', 30);
 	add_row(d, "3q1s100_4q1s200_q1s300_q1s5000", "decode", "qblock", qblock, 'A', 10);
 	assert_true(data_finish(d) && d->n == 3);
-	give(peers, "q512", 'A', 60);
-	give(peers, "2q512", 'B', 75);
-	give(peers, "3q1s100_4q1s200_q1s300_q1s5000", 'A', 5);
-	assert_int_equal(asked(&p, "peers", rows, settings, sizeof rows), 6);
+	assert_int_equal(asked(&p, given, "peers", rows, settings, sizeof rows), 6);
 	assert_string_equal(rows, "0 2 0.01 0\n\n\nNaN\n\n\n0 0.5 0.01 0\n\n\n"
 				  "1 1.5 0.01 0\n\n\nNaN\n\n\nNaN\n\n\n"
 				  "0 1 0.000333333\n1 1 0.0002\n\n\nNaN\n\n\n0 1 0.001\n");
@@ -256,7 +286,6 @@ static void a_panel_for_each_kind_of_batch(void **state)
 			       "tics3 = '(''9 of 100 to 5000'' 0)'\nbatches = '2 0 1'\n"));
 	assert_non_null(strstr(settings, "seen = '1 1'"));
 	assert_non_null(strstr(settings, "filled = \"1 0 1 1 0 0 2 0 1\""));
-	free(peers);
 	data_free(d);
 }
 

@@ -11,7 +11,6 @@
  *               its default; mixed batches as one launch or its fastest two, whichever is faster */
 #include "bench.h"
 #include "harness/base/base.h"
-#include "harness/compile/compile.h"
 #include "harness/measure/measure.h"
 #include "harness/scenario/scenario.h"
 #include "harness/sweep/sweep.h"
@@ -36,7 +35,8 @@ static const enum policy policies[NUM_RACERS] = {
 enum { MOST_RACERS = NUM_RACERS + MOST_PLUGINS };
 
 struct options {
-	const char *gpu, *db, *split, *preset, *protocol;
+	const char *gpu, *db, *preset, *protocol;
+	const char *split; /* NULL: all */
 	int limit, replay, roofline, host, anyway;
 	double read_mb; /* of the roofline */
 	enum format format;
@@ -84,12 +84,6 @@ static void fill_entries(const struct bench *b, const struct measured *m, int sc
 	}
 }
 
-static void add_types(struct table *t, const attune_shape *s)
-{
-	table_text(t, dtype_name(s->dtype));
-	table_text(t, dtype_name(s->kv_dtype));
-}
-
 /* ---- scenarios ------------------------------------------------------------------------ */
 static void race_scenario(struct bench *b, int s)
 {
@@ -106,57 +100,40 @@ static void race_scenario(struct bench *b, int s)
 	for (int i = 0; i < b->num; i++) {
 		if (!entry[i].runs)
 			continue;
-		table_text(b->table, m->batch_text);
-		table_text(b->table, m->model);
-		table_number(b->table, m->shape.page_size, 0);
-		add_types(b->table, &m->shape);
-		table_text(b->table, racer_name(b, i));
-		table_number(b->table, entry[i].us, 2);
-		table_number(b->table, entry[i].us / oracle, 4);
-		table_text(b->table, *entry[i].plan ? entry[i].plan : NULL);
-		table_end_row(b->table);
+		table_add(b->table, "%s %s %d %s %s %s %.2f %.4f %s\n", m->batch_text, m->model,
+			  m->shape.page_size, dtype_name(m->shape.dtype),
+			  dtype_name(m->shape.kv_dtype), racer_name(b, i), entry[i].us,
+			  entry[i].us / oracle, *entry[i].plan ? entry[i].plan : NULL);
 		if (entry[i].us > 0 && oracle > 0)
 			b->sum[i] += log(entry[i].us / oracle), b->count[i]++;
 	}
 }
 
-static int is_asked(const struct measured *m, const char *split)
+/* Adds the kernels of all races; the first race then compiles them in parallel. */
+static void foresee(struct bench *b, const int asked[])
 {
-	return !strcmp(split, "all") || in_split(m, split);
-}
-
-/* Compiles the kernels of all races in parallel; the races then find them in the cache. */
-static void compile_ahead(struct bench *b, const struct options *o)
-{
-	struct binaries all = { .arch = b->stage->dev.info.arch };
 	int ok = 1;
-	for (int s = 0, n = 0; ok && s < b->d->n && n < b->total; s++) {
+	for (int k = 0; ok && k < b->total; k++) {
+		const struct measured *m = &b->d->v[asked[k]];
 		struct entry entry[MOST_RACERS];
-		if (!is_asked(&b->d->v[s], o->split))
-			continue;
-		n++;
-		fill_entries(b, &b->d->v[s], s, entry);
+		fill_entries(b, m, asked[k], entry);
 		for (int i = 0; ok && i < b->num; i++)
-			ok = bench_foresee(&all, &b->d->v[s], &entry[i]);
+			ok = bench_foresee(b->stage, m, &entry[i]);
 	}
-	if (ok)
-		binaries_compile(&all);
-	binaries_free(&all);
 }
 
 static void race_scenarios(struct bench *b, const struct options *o)
 {
-	for (int s = 0; s < b->d->n; s++)
-		b->total += is_asked(&b->d->v[s], o->split);
-	if (o->limit && b->total > o->limit)
-		b->total = o->limit;
-	compile_ahead(b, o);
-	for (int s = 0; s < b->d->n && b->done + b->failed < b->total && !interrupted; s++) {
-		if (!is_asked(&b->d->v[s], o->split))
-			continue;
-		progress("bench", b->done + b->failed, b->total);
-		race_scenario(b, s);
+	int *asked = malloc(sizeof *asked * ((size_t)b->d->n + 1));
+	for (int s = 0; asked && s < b->d->n; s++)
+		if (in_split(&b->d->v[s], o->split) && (!o->limit || b->total < o->limit))
+			asked[b->total++] = s;
+	foresee(b, asked);
+	for (int k = 0; k < b->total && !interrupted; k++) {
+		progress("bench", k, b->total);
+		race_scenario(b, asked[k]);
 	}
+	free(asked);
 	progress_end();
 	table_print(b->table, stdout);
 	for (int i = 0; i < b->num; i++)
@@ -165,7 +142,7 @@ static void race_scenarios(struct bench *b, const struct options *o)
 				racer_name(b, i), exp(b->sum[i] / b->count[i]), b->count[i]);
 	leaves_say(&b->leaves, "batches");
 	if (!b->done)
-		complain("no scenario of split '%s' could be run", o->split);
+		complain("no scenario of split '%s' could be run", o->split ? o->split : "all");
 	else if (!b->count[RACE_LIBRARY] && !interrupted)
 		complain("the library ran none of them: this tool was linked without kernels for "
 			 "%s; `make` builds one with them",
@@ -208,16 +185,11 @@ static void race_trace(struct bench *b, const struct options *o)
 	if (shape_of_model(&b->shape, b->d, b->model, 0))
 		trace_steps(&o->trace, o->trace.steps, race_step, b, &all);
 	progress_end();
-	for (int i = RACE_LIBRARY; i < b->num; i++) {
-		if (!b->count[i])
-			continue;
-		add_types(b->table, &b->shape);
-		table_text(b->table, racer_name(b, i));
-		table_number(b->table, b->count[i], 0);
-		table_number(b->table, b->sum[i] / 1e3, 3);
-		table_number(b->table, b->sum[i] / b->sum[RACE_LIBRARY], 4);
-		table_end_row(b->table);
-	}
+	for (int i = RACE_LIBRARY; i < b->num; i++)
+		if (b->count[i])
+			table_add(b->table, "%s %s %s %d %.3f %.4f\n", dtype_name(b->shape.dtype),
+				  dtype_name(b->shape.kv_dtype), racer_name(b, i), b->count[i],
+				  b->sum[i] / 1e3, b->sum[i] / b->sum[RACE_LIBRARY]);
 	table_print(b->table, stdout);
 	fprintf(stderr, "# %d of %d steps, evenly spaced; %d could not be run\n", b->done, all,
 		b->failed);
@@ -294,7 +266,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
-	case 'S': o->split = arg; return 0;
+	case 'S': o->split = strcmp(arg, "all") ? arg : NULL; return 0;
 	case OPT_PRESET: o->preset = arg; return 0;
 	case OPT_PROTOCOL:
 		if (strcmp(arg, "burst") && strcmp(arg, "steady"))
@@ -373,10 +345,9 @@ static const struct argp help = {
 static int measure_scenarios(struct bench_stage *st, const struct options *o,
 			     const struct protocol *protocol, const char *db)
 {
-	const char *split = strcmp(o->split, "all") ? o->split : NULL;
 	struct data *d = data_load(db, o->gpu ? o->gpu : st->dev.info.gpu);
-	int code = d && split_known(d, split) ? device_ready_open(&st->dev, "bench", o->anyway)
-					      : EXIT_USAGE;
+	int code = d && split_known(d, o->split) ? device_ready_open(&st->dev, "bench", o->anyway)
+						 : EXIT_USAGE;
 	if (!code)
 		code = run(st, d, o, protocol);
 	data_free(d);

@@ -331,6 +331,11 @@ static void release(struct replay *r)
 
 static void print(const struct replay *r, struct table *table)
 {
+	const int graphs[NUM_WAYS] = { [RECAPTURED] = SETS,
+				       [FROZEN] = 1,
+				       [HOST] = r->num_known,
+				       [DEVICE] = 1,
+				       [SWITCH] = r->num_bodies };
 	double mean[NUM_WAYS] = { 0 };
 	for (int way = 0; way < NUM_WAYS; way++)
 		for (int i = 0; i < SETS; i++)
@@ -339,20 +344,11 @@ static void print(const struct replay *r, struct table *table)
 		double worst = 0;
 		for (int i = 0; i < SETS; i++)
 			worst = fmax(worst, r->us[way][i] / r->us[RECAPTURED][i]);
-		table_text(table, r->work->scenario->batch_text);
-		table_text(table, ways[way]);
-		table_number(table, mean[way], 1);
-		table_number(table, mean[way] / mean[RECAPTURED], 4);
-		table_number(table, worst, 3);
-		table_number(table, (mean[way] - mean[RECAPTURED]) / LAYERS, 2);
-		table_number(table, way == HOST ? r->host_us / (SETS * (TIMES + 1)) : 0, 2);
-		table_number(table,
-			     way == HOST         ? r->num_known
-			     : way == SWITCH     ? r->num_bodies
-			     : way == RECAPTURED ? SETS
-						 : 1,
-			     0);
-		table_end_row(table);
+		table_add(table, "%s %s %.1f %.4f %.3f %.2f %.2f %d\n",
+			  r->work->scenario->batch_text, ways[way], mean[way],
+			  mean[way] / mean[RECAPTURED], worst,
+			  (mean[way] - mean[RECAPTURED]) / LAYERS,
+			  way == HOST ? r->host_us / (SETS * (TIMES + 1)) : 0, graphs[way]);
 	}
 }
 

@@ -70,13 +70,9 @@ static void add_row(struct host *h, const char *what, const char *of, const char
 		h->failed = 1;
 		return;
 	}
-	table_text(h->table, what);
-	table_text(h->table, of);
-	table_number(h->table, launches < 0 ? NAN : launches, 0);
-	table_number(h->table, fmax(quantile(h->ns, CALLS, 0.5) - h->clock_ns, 0), 0);
-	table_number(h->table, fmax(quantile(h->ns, CALLS, 0.95) - h->clock_ns, 0), 0);
-	table_text(h->table, plan);
-	table_end_row(h->table);
+	table_add(h->table, "%s %s %.0f %.0f %.0f %s\n", what, of, launches < 0 ? NAN : launches,
+		  fmax(quantile(h->ns, CALLS, 0.5) - h->clock_ns, 0),
+		  fmax(quantile(h->ns, CALLS, 0.95) - h->clock_ns, 0), plan);
 }
 
 /* ---- the clock, and launch variants -------------------------------------------------------- */

@@ -62,9 +62,7 @@ static int print_wide(const struct ceiling *v, int n)
 	       !strcmp(v[done].name, v->name) &&
 	       !strcmp(v[done].detail + stem(&v[done]), v->detail + stem(v))) {
 		snprintf(way, sizeof way, "%.*s", (int)stem(&v[done]), v[done].detail);
-		table_text(t, v[done].name);
-		table_text(t, way);
-		table_text(t, v[done].unit);
+		table_add(t, "%s %s %s", v[done].name, way, v[done].unit);
 		for (int i = 0; i < wide; i++)
 			table_number(t, v[done + i].value, 0);
 		table_end_row(t);
@@ -74,11 +72,6 @@ static int print_wide(const struct ceiling *v, int n)
 		table_print(t, stdout);
 	puts("");
 	return done;
-}
-
-static int decimals(const struct ceiling *c)
-{
-	return !strcmp(c->unit, "us") ? 3 : 1;
 }
 
 /* As a table for people, rows that differ only in the number of blocks or units are joined. */
@@ -94,11 +87,9 @@ static int ceilings_print(const struct ceiling *v, int n, enum format format)
 	}
 	struct table *t = table_new(format, columns, COUNT(columns));
 	for (; t && done < n; done++) {
-		table_text(t, v[done].name);
-		table_text(t, v[done].detail);
-		table_number(t, v[done].value, decimals(&v[done]));
-		table_text(t, v[done].unit);
-		table_end_row(t);
+		table_add(t, "%s %s", v[done].name, v[done].detail);
+		table_number(t, v[done].value, strcmp(v[done].unit, "us") ? 1 : 3);
+		table_add(t, "%s\n", v[done].unit);
 	}
 	if (t)
 		table_print(t, stdout);

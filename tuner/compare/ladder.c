@@ -48,8 +48,6 @@ static const struct rung rungs[] = {
 const int num_rungs = COUNT(rungs), num_side_rungs = 3;
 _Static_assert(COUNT(rungs) <= MAX_RUNGS, "a climb has room for every rung");
 
-const int figure_lengths[NUM_FIGURE_LENGTHS] = { 1024, 2048 };
-
 const char *rung_name(int rung)
 {
 	return rungs[rung].name;
@@ -79,10 +77,7 @@ static int is_few(const struct uniform *u)
 
 int in_figures(const struct uniform *u)
 {
-	for (int i = 0; i < NUM_FIGURE_LENGTHS; i++)
-		if (u->length == figure_lengths[i])
-			return 1;
-	return is_few(u) || u->seqs == FIGURE_SEQS;
+	return is_few(u) || u->seqs == 16 || u->length == 1024 || u->length == 2048;
 }
 
 static int is_of(const struct data *d, int scenario, const char *model, const char *layout,
@@ -253,14 +248,14 @@ static const struct cell *cell_of_made(const struct data *d, int s, const struct
 	return data_pick_cell(d, s, &p);
 }
 
-static double ratio_of(const struct cell *base, const struct cell *c, int same_scenario,
-		       int *paired)
+/* By rounds, if both are of one race. */
+static double ratio_of(const struct cell *base, const struct cell *c, int same_scenario)
 {
-	*paired = 0;
 	if (!base || !c)
 		return NAN;
-	*paired = same_scenario && base->race == c->race && base->ratio > 0 && c->ratio > 0;
-	return *paired ? base->ratio / c->ratio : base->us / c->us;
+	const int paired =
+	    same_scenario && base->race == c->race && base->ratio > 0 && c->ratio > 0;
+	return paired ? base->ratio / c->ratio : base->us / c->us;
 }
 
 /* Kernels of another layout have their cell at the scenario's twin, in another race. */
@@ -287,5 +282,5 @@ void ladder_climb(const struct ladder *l, int scenario, struct climb *out)
 		out->us[i] = cell[i] ? cell[i]->us : NAN;
 	}
 	for (int i = 0; i < num_rungs; i++)
-		out->ratio[i] = ratio_of(cell[BASE_RUNG], cell[i], !at_twin[i], &out->paired[i]);
+		out->ratio[i] = ratio_of(cell[BASE_RUNG], cell[i], !at_twin[i]);
 }

@@ -16,11 +16,9 @@ struct uniform {
 	int seqs, length;
 };
 int batch_uniform(const attune_batch *, struct uniform *); /* 0: it is not */
-/* The published figures vary the length for few and for FIGURE_SEQS sequences, and the number of
- * sequences at figure_lengths. */
-enum { FIGURE_SEQS = 16, NUM_FIGURE_LENGTHS = 2 };
-extern const int figure_lengths[NUM_FIGURE_LENGTHS];
-int in_figures(const struct uniform *); /* it is a point of a figure */
+/* It is a point of the published figures: these vary the length for few and for 16 sequences, and the
+ * number of sequences of 1024 and 2048 tokens. */
+int in_figures(const struct uniform *);
 
 enum { MAX_RUNGS = 12, BASE_RUNG = 1 /* the Q block, the base of speedups */ };
 struct ladder {
@@ -40,7 +38,6 @@ int rung_made(const struct ladder *, int rung, const struct measured *, struct d
 struct climb {
 	double us[MAX_RUNGS];    /* median; NaN: not measured, or failed */
 	double ratio[MAX_RUNGS]; /* base rung's time / this one's; NaN: one is unknown */
-	int paired[MAX_RUNGS];   /* the ratio is from one race, by rounds */
 	struct decided made[MAX_RUNGS];
 };
 void ladder_climb(const struct ladder *, int scenario, struct climb *);

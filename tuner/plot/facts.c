@@ -1,11 +1,10 @@
-/* facts.c - fills the tables of facts.sql from a database, its policies' picks and other projects'
- * kernels. */
+/* facts.c - fills the tables of facts.sql from a database and its policies' picks. */
 #include "plot.h"
 #include "harness/scenario/scenario.h"
 #include "harness/scratch/scratch.h"
 #include "harness/store/store.h"
-#include "tuner/compare/hybrid.h"
 #include "tuner/compare/ladder.h"
+#include "tuner/compare/peers.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include <math.h>
@@ -29,15 +28,25 @@ static int add_sequences(struct scratch *t, int s, const attune_batch *b)
 	return done;
 }
 
+static enum pass pass_of_plans(const struct data *d, int s)
+{
+	enum pass pass = PASS_A;
+	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++)
+		if (d->plan[i].pass > pass)
+			pass = d->plan[i].pass;
+	return pass;
+}
+
 static int add_scenario(struct scratch *t, const struct plotted *p, int s)
 {
 	const struct measured *m = &p->data->v[s];
 	struct facts f;
 	scenario_facts(&f, &m->shape, &m->batch->view);
-	return scratch_add(t, "scenario", "iiisssiiiidd", s, p->first <= s && s < p->end,
-			   data_side(m), m->model, m->split, m->batch_text, m->batch->view.num_seqs,
-			   (int)m->part[PHASE_ALL].f.decode_seqs, m->has[PHASE_PREFILL],
-			   m->has[PHASE_DECODE], f.kv_bytes, f.flops);
+	return scratch_add(t, "scenario", "iiissiisiiiiidd", s, p->first <= s && s < p->end,
+			   data_side(m), m->model, m->split, m->shape.page_size,
+			   (int)m->shape.kv_dtype, m->batch_text, m->batch->view.num_seqs,
+			   (int)m->part[PHASE_ALL].f.decode_seqs, (int)pass_of_plans(p->data, s),
+			   m->has[PHASE_PREFILL], m->has[PHASE_DECODE], f.kv_bytes, f.flops);
 }
 
 /* The cell of a pick that is one launch of one part; NULL: it is not, or has none. */
@@ -104,42 +113,75 @@ static int add_kernels(struct scratch *t, const struct plotted *p)
 	return done;
 }
 
+/* ---- ways to run a mixed batch --------------------------------------------------------- */
+enum way {
+	WAY_ONE_LAUNCH, /* one kernel without separate phases */
+	WAY_FUSED,      /* one kernel with separate phases */
+	WAY_STREAMS,
+	WAY_SPLIT, /* two streams; the prefill part leaves SMs to the decodes */
+	WAY_TUNED, /* the header's pick */
+	NUM_WAYS
+};
+static const char *const way_names[NUM_WAYS] = {
+	"one launch", "one fused kernel", "two streams", "SMs split in two", "tuned choice",
+};
+
+static int add_way(struct scratch *t, const struct data *d, int s, enum way way, double us,
+		   double ci)
+{
+	return !isfinite(us) || scratch_add(t, "way_each", "iiidd", s, (int)d->pass, way, us, ci);
+}
+
+/* Two streams, by the times of d->pass alone. */
+static int add_overlaps(struct scratch *t, const struct data *d, int s)
+{
+	int done = 1;
+	for (int i = d->plan_at[s]; done && i < d->plan_at[s + 1]; i++) {
+		const struct composed *c = &d->plan[i];
+		const struct choice *prefill = &d->choice[c->prefill];
+		const int splits =
+		    config_value(&prefill->config, prefill->kernel->space, "SPARE_UNITS", 0);
+		if (c->pass == d->pass && c->how != ATTUNE_SERIAL && c->cell.outcome == OUTCOME_OK)
+			done = add_way(t, d, s, splits ? WAY_SPLIT : WAY_STREAMS, c->cell.median_us,
+				       cell_interval(&c->cell));
+	}
+	return done;
+}
+
+static int add_launches(struct scratch *t, const struct data *d, int s)
+{
+	struct choice_iter i = choices_of(d, s, PHASE_ALL, PHASE_ALL);
+	int done = 1;
+	while (done && choices_next(&i)) {
+		const int fused = d->choice[i.choice].kernel->space->is_fused;
+		const struct cell *c = cells_of_pass(d, &i.cells[0]);
+		done = !c || add_way(t, d, s, fused ? WAY_FUSED : WAY_ONE_LAUNCH,
+				     cells_time(d, s, &i.cells[0]), cell_interval(c));
+	}
+	return done;
+}
+
 /* tuned: the picks of the header, or NULL. */
 static int add_mixed(struct scratch *t, const struct data *all, const struct pick *tuned)
 {
 	struct data of_pass = *all, *d = &of_pass;
-	int done = 1;
+	int done = 1, choice;
 	for (int k = 0; done && k < NUM_WAYS; k++)
 		done = scratch_add(t, "way", "is", k, way_names[k]);
 	for (int s = 0; done && s < d->n; s++)
-		for (enum pass pass = PASS_A; done && pass <= PASS_B; pass++) {
-			struct hybrid h;
-			if (!d->v[s].has[PHASE_PREFILL] || !d->v[s].has[PHASE_DECODE])
+		for (d->pass = PASS_A; done && d->pass <= PASS_B; d->pass++) {
+			if (!measured_is_mixed(&d->v[s]))
 				continue;
-			d->pass = pass;
-			const int counts = hybrid_find(d, pass, s, tuned ? &tuned[s] : NULL, &h);
-			done = scratch_add(t, "mixed", "iiiddd", s, (int)pass, counts, h.serial,
-					   time_interval(d, s, h.serial), h.prefill_share);
-			for (int k = 0; done && k < NUM_WAYS; k++)
-				if (isfinite(h.us[k]))
-					done = scratch_add(t, "way_time", "iiidd", s, (int)pass, k,
-							   h.us[k], time_interval(d, s, h.us[k]));
+			const double serial = data_serial(d, s);
+			const double prefill = data_best(d, s, PHASE_PREFILL, &choice);
+			const double decode = data_best(d, s, PHASE_DECODE, &choice);
+			const double us = tuned ? data_plan_time(d, s, &tuned[s]) : NAN;
+			done = scratch_add(t, "mixed", "iiddd", s, (int)d->pass, serial,
+					   time_interval(d, s, serial),
+					   100 * prefill / (prefill + decode)) &&
+			       add_overlaps(t, d, s) && add_launches(t, d, s) &&
+			       add_way(t, d, s, WAY_TUNED, us, time_interval(d, s, us));
 		}
-	return done;
-}
-
-static int add_peers(struct scratch *t, const struct data *d, const struct peers *p)
-{
-	int done = 1;
-	for (int k = 0; done && k < p->num_names; k++) {
-		done = scratch_add(t, "peer", "is", k, p->name[k]);
-		for (int s = 0; done && s < d->n; s++) {
-			const struct peer_time *time = peers_fastest(p, &d->v[s], k);
-			if (time)
-				done = scratch_add(t, "peer_time", "iidd", s, k, time->us,
-						   time->ci_us / time->us);
-		}
-	}
 	return done;
 }
 
@@ -202,14 +244,13 @@ struct scratch *facts_make(const struct plotted *p)
 	struct scratch *t = scratch_new(facts_schema);
 	struct pick *tuned = calloc((size_t)p->data->n + 1, sizeof *tuned);
 	int done =
-	    t && tuned &&
+	    t && tuned && peers_tables(t) &&
 	    scratch_add(t, "ceiling", "dds", r->dram_gbps, r->fma_tflops, step_of(&r->device));
 	const int picked = done && policy_picks(p->data, POLICY_TREE, p->forest, tuned);
 	for (int s = 0; done && s < p->data->n; s++)
 		done = add_scenario(t, p, s) && add_sequences(t, s, &p->data->v[s].batch->view);
 	done = done && add_plans(t, p, p->forest) && add_kernels(t, p) &&
-	       add_mixed(t, p->data, picked ? tuned : NULL) && add_peers(t, p->data, p->peers) &&
-	       add_climbs(t, p);
+	       add_mixed(t, p->data, picked ? tuned : NULL) && add_climbs(t, p);
 	free(tuned);
 	if (done)
 		return t;

@@ -2,9 +2,9 @@
 -- ci: half of the 95 % interval of that median, as a share of it; NULL: fewer than six samples, or an estimate.
 
 -- The scenarios of the database, in its order. side: 0 learned from, 1 held out, else -1. is_model: of
--- the model whose curves are drawn. ideal_bytes, ideal_flops: keys and values read once, masked
+-- the model whose curves are drawn. last_pass: 1 if its plans were measured in the second session. ideal_bytes, ideal_flops: keys and values read once, masked
 -- products left out.
-CREATE TABLE scenario(id INTEGER PRIMARY KEY, is_model, side, model, split, batch, seqs, decode_seqs,
+CREATE TABLE scenario(id INTEGER PRIMARY KEY, is_model, side, model, split, page_size, kv_dtype, batch, seqs, decode_seqs, last_pass,
 	has_prefill, has_decode, ideal_bytes REAL, ideal_flops REAL);
 -- Its sequences in order, equal neighbours as one row: n of them with `query` new tokens, `length` in all.
 CREATE TABLE sequence(scenario, query, length, n);
@@ -16,12 +16,21 @@ CREATE TABLE launch(scenario, policy, gbps REAL, tflops REAL, ci REAL);
 CREATE TABLE kernel(id INTEGER PRIMARY KEY, name);
 CREATE TABLE kernel_time(scenario, kernel, us REAL, ci REAL);
 -- Ways to run a mixed batch, by one pass of measuring (0: the sweep, 1: the second session). serial: the
--- best plan of one part after the other; prefill_share: percent of both parts' best times. is_hybrid:
--- the pass that counts for a batch of one chunk of 512 to 2048 tokens and 16 decodes or more, with an
--- overlap measured.
+-- best plan of one part after the other; prefill_share: percent of both parts' best times. way_each: every
+-- time of a way; way_time: the best.
 CREATE TABLE way(id INTEGER PRIMARY KEY, name);
-CREATE TABLE mixed(scenario, pass, is_hybrid, serial REAL, serial_ci REAL, prefill_share REAL);
-CREATE TABLE way_time(scenario, pass, way, us REAL, ci REAL);
+CREATE TABLE mixed(scenario, pass, serial REAL, serial_ci REAL, prefill_share REAL);
+CREATE TABLE way_each(scenario, pass, way, us REAL, ci REAL);
+CREATE VIEW way_time AS
+	SELECT scenario, pass, way, min(us) AS us, ci FROM way_each GROUP BY scenario, pass, way;
+-- Batches of one chunk and many decodes, as papers about overlaps measure (POD-Attention), by the last pass with
+-- plans of two streams or in turn, where an overlap was measured.
+CREATE VIEW hybrid AS
+	SELECT m.* FROM mixed m JOIN scenario s ON s.id = m.scenario
+	WHERE serial IS NOT NULL AND decode_seqs >= 16 AND pass = last_pass
+		AND (m.scenario, pass) IN (SELECT scenario, pass FROM way_each WHERE way IN (1, 2, 3))
+		AND m.scenario IN (SELECT scenario FROM sequence WHERE query > 8 GROUP BY scenario
+			HAVING sum(n) = 1 AND min(query) BETWEEN 512 AND 2048 AND min(length) > min(query));
 -- What plug-ins of other projects are called in pictures. look: of their points in all pictures; that
 -- of a plug-in without a row is 10 and more.
 CREATE TABLE called(plugin PRIMARY KEY, words, look);
@@ -30,9 +39,10 @@ INSERT INTO called VALUES ('fa3', 'FlashAttention-3', 1), ('fa4', 'FlashAttentio
 	('fi_fa3', 'FlashInfer fa3', 5), ('fi_xqa', 'FlashInfer XQA', 6),
 	('fi_batch', 'FlashInfer BatchAttention', 7), ('fi_pod', 'FlashInfer POD', 8),
 	('vllm_triton', 'vLLM Triton', 9);
--- Kernels of other projects, each by its fastest setting.
-CREATE TABLE peer(id INTEGER PRIMARY KEY, name);
-CREATE TABLE peer_time(scenario, peer, us REAL, ci REAL);
+-- Kernels of other projects (table peer of compare/peers.sql), each by its fastest setting.
+CREATE VIEW peer_time AS
+	SELECT s.id AS scenario, peer.id AS peer, us, ci / us AS ci
+	FROM peer_best JOIN peer ON name = peer_best.peer JOIN scenario s USING (model, page_size, kv_dtype, batch);
 -- Steps from the first kernel to the tuned choice, on the scenarios of all layouts (ids of their own).
 -- share: percent of decodes, where a batch has `seqs` equal sequences of `length` tokens and belongs to
 -- the published figures; else NULL. ratio: time of rung 1 over this one's.

@@ -18,63 +18,29 @@
 
 enum { MAX_PATH = 512, MEMORY_PATH = 40, LAST_BYTES = 16 };
 enum { NOT_FOUND = 127 /* as a shell says it */ };
-enum { DRAWN_SVG, DRAWN_PNG, NUM_FORMATS_DRAWN };
-static const struct drawn {
-	const char *suffix, *ends; /* ends: in the last bytes of a whole picture */
-} formats[NUM_FORMATS_DRAWN] = { { "svg", "</svg>" }, { "png", "IEND" } };
-
-/* Of one picture. */
-struct sheet {
-	FILE *rows, *program;
-	int drawn[NUM_FORMATS_DRAWN];
+/* The files of one picture; the last two are what gnuplot draws. */
+enum { ROWS, PROGRAM, DRAWN_SVG, DRAWN_PNG, NUM_SHEETS };
+static const struct sheet {
+	const char *name; /* of what is drawn, the suffix */
+	const char *ends; /* in the last bytes of a whole picture */
+} sheets[NUM_SHEETS] = {
+	{ "rows", NULL }, { "program", NULL }, { "svg", "</svg>" }, { "png", "IEND" }
 };
 
-static int memory_file(const char *name)
+static FILE *memory_file(const char *name)
 {
 	const int fd = memfd_create(name, 0); /* without MFD_CLOEXEC: gnuplot inherits it */
-	if (fd < 0)
-		complain("no file in memory for a picture: %s", strerror(errno));
-	return fd;
-}
-
-static FILE *memory_stream(const char *name)
-{
-	const int fd = memory_file(name);
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-	if (fd >= 0 && !f) {
+	if (!f)
 		complain("no file in memory for a picture: %s", strerror(errno));
+	if (!f && fd >= 0)
 		close(fd);
-	}
 	return f;
 }
 
-static void memory_path(char path[MEMORY_PATH], int fd)
+static void memory_path(char path[MEMORY_PATH], FILE *f)
 {
-	snprintf(path, MEMORY_PATH, "/proc/self/fd/%d", fd);
-}
-
-static void sheet_free(struct sheet *s)
-{
-	if (s->rows)
-		fclose(s->rows);
-	if (s->program)
-		fclose(s->program);
-	for (int i = 0; i < NUM_FORMATS_DRAWN; i++)
-		if (s->drawn[i] >= 0)
-			close(s->drawn[i]);
-}
-
-/* 0 + complain; freed by sheet_free in any case. */
-static int sheet_new(struct sheet *s)
-{
-	int ok = 1;
-	s->rows = memory_stream("rows");
-	s->program = memory_stream("program");
-	for (int i = 0; i < NUM_FORMATS_DRAWN; i++) {
-		s->drawn[i] = memory_file(formats[i].suffix);
-		ok = ok && s->drawn[i] >= 0;
-	}
-	return ok && s->rows && s->program;
+	snprintf(path, MEMORY_PATH, "/proc/self/fd/%d", fileno(f));
 }
 
 static int written(FILE *f)
@@ -85,38 +51,35 @@ static int written(FILE *f)
 	return 0;
 }
 
-static void outputs(const struct sheet *s, const struct picture *p, const char *style)
+static void outputs(FILE *const file[NUM_SHEETS], const struct picture *p, const char *style)
 {
-	FILE *f = s->program;
+	FILE *f = file[PROGRAM];
 	char path[MEMORY_PATH];
 	fprintf(f, "width = %d\nheight = %d\n", p->width, p->height);
-	for (int i = 0; i < NUM_FORMATS_DRAWN; i++) {
-		memory_path(path, s->drawn[i]);
+	for (int i = DRAWN_SVG; i <= DRAWN_PNG; i++) {
+		memory_path(path, file[i]);
 		fprintf(f, "png = %d\n", i == DRAWN_PNG);
 		setting_text(f, "path", path);
-		fputs(style, f);
-		fputs(p->script, f);
-		fputs("unset output\nreset\n", f);
+		fprintf(f, "%s%sunset output\nreset\n", style, p->script);
 	}
 }
 
 /* gnuplot does not look whether its writes failed. */
-static int is_whole(const char *bytes, size_t n, const struct drawn *format)
+static int is_whole(const char *bytes, size_t n, const char *ends)
 {
 	const size_t tail = n < LAST_BYTES ? n : LAST_BYTES;
-	return memmem(bytes + n - tail, tail, format->ends, strlen(format->ends)) != NULL;
+	return memmem(bytes + n - tail, tail, ends, strlen(ends)) != NULL;
 }
 
 /* Puts what gnuplot drew where it belongs. */
-static int keep(int drawn, const struct picture *p, const struct canvas *c,
-		const struct drawn *format)
+static int keep(FILE *f, const struct picture *p, const struct canvas *c, const struct sheet *drawn)
 {
 	char path[MAX_PATH];
 	struct stat st;
-	snprintf(path, sizeof path, "%s/%s_%s.%s", c->folder, c->gpu, p->name, format->suffix);
-	const size_t n = fstat(drawn, &st) ? 0 : (size_t)st.st_size;
-	const char *bytes = n ? mmap(NULL, n, PROT_READ, MAP_SHARED, drawn, 0) : MAP_FAILED;
-	const int whole = bytes != MAP_FAILED && is_whole(bytes, n, format);
+	snprintf(path, sizeof path, "%s/%s_%s.%s", c->folder, c->gpu, p->name, drawn->name);
+	const size_t n = fstat(fileno(f), &st) ? 0 : (size_t)st.st_size;
+	const char *bytes = n ? mmap(NULL, n, PROT_READ, MAP_SHARED, fileno(f), 0) : MAP_FAILED;
+	const int whole = bytes != MAP_FAILED && is_whole(bytes, n, drawn->ends);
 	if (!whole)
 		complain("%s: gnuplot drew only a part of it: no memory, or a limit of file sizes",
 			 path);
@@ -155,32 +118,37 @@ static int run_gnuplot(const char *program)
 }
 
 /* 1: drawn, or nothing to draw. */
-static int draw_on(const struct sheet *s, const struct picture *picture, const struct canvas *c)
+static int draw_on(FILE *const file[NUM_SHEETS], const struct picture *picture,
+		   const struct canvas *c)
 {
 	char path[MEMORY_PATH];
-	memory_path(path, fileno(s->rows));
-	setting_text(s->program, "rows", path);
-	fputs(c->settings, s->program);
-	const int points = picture_ask(picture, c->facts, s->rows, s->program);
-	outputs(s, picture, c->style);
-	if (points < 0 || !written(s->rows) || !written(s->program))
+	memory_path(path, file[ROWS]);
+	setting_text(file[PROGRAM], "rows", path);
+	fputs(c->settings, file[PROGRAM]);
+	const int points = picture_ask(picture, c->facts, file[ROWS], file[PROGRAM]);
+	outputs(file, picture, c->style);
+	if (points < 0 || !written(file[ROWS]) || !written(file[PROGRAM]))
 		return 0;
 	if (!points) {
 		complain("%s_%s: not drawn: the database has no %s", c->gpu, picture->name,
 			 picture->needs);
 		return 1;
 	}
-	memory_path(path, fileno(s->program));
+	memory_path(path, file[PROGRAM]);
 	int ok = run_gnuplot(path);
-	for (int i = 0; ok && i < NUM_FORMATS_DRAWN; i++)
-		ok = keep(s->drawn[i], picture, c, &formats[i]);
+	for (int i = DRAWN_SVG; ok && i <= DRAWN_PNG; i++)
+		ok = keep(file[i], picture, c, &sheets[i]);
 	return ok;
 }
 
 int picture_draw(const struct picture *picture, const struct canvas *c)
 {
-	struct sheet s;
-	const int ok = sheet_new(&s) && draw_on(&s, picture, c);
-	sheet_free(&s);
+	FILE *file[NUM_SHEETS];
+	int opened = 0, ok;
+	while (opened < NUM_SHEETS && (file[opened] = memory_file(sheets[opened].name)))
+		opened++;
+	ok = opened == NUM_SHEETS && draw_on(file, picture, c);
+	while (opened)
+		fclose(file[--opened]);
 	return ok;
 }

@@ -5,6 +5,7 @@
 #include "harness/scratch/scratch.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
+#include "tuner/compare/peers.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include <argp.h>
@@ -20,7 +21,7 @@
 enum { OPT_PICTURES = 256, OPT_PRINT, OPT_STALE };
 
 struct options {
-	const char *gpu, *db, *header, *out, *model, *peers, *folder, *print;
+	const char *gpu, *db, *header, *out, *peers, *folder, *print;
 	int stale;
 };
 
@@ -34,7 +35,6 @@ static const struct argp_option argp_options[] = {
 	{ "pictures", OPT_PICTURES, "DIR", 0, "Folder of the pictures' NAME.sql and NAME.gp (tuner/plot/pictures)", 0 },
 	{ "print",  OPT_PRINT, "NAME", 0, "Draw nothing; print what NAME.sql answers", 0 },
 	{ "stale",  OPT_STALE, NULL, 0, "Times of older sources, too; the pictures say so", 0 },
-	{ "model",  'm', "NAME@N", 0, "Model for the latency curves (the one with the most batches)", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -47,7 +47,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'd': o->db = arg; break;
 	case 'H': o->header = arg; break;
 	case 'o': o->out = arg; break;
-	case 'm': o->model = arg; break;
 	case 'p': o->peers = arg; break;
 	case OPT_PICTURES: o->folder = arg; break;
 	case OPT_PRINT: o->print = arg; break;
@@ -67,19 +66,16 @@ static int like(const struct measured *a, const struct measured *b)
 }
 
 /* The longest run of scenarios that differ only in the batch. */
-static int choose_model(struct plotted *p, const char *model)
+static void choose_model(struct plotted *p)
 {
 	const struct data *d = p->data;
 	p->first = p->end = 0;
 	for (int s = 0, end; s < d->n; s = end) {
 		for (end = s + 1; end < d->n && like(&d->v[s], &d->v[end]); end++)
 			;
-		if (end - s > p->end - p->first && (!model || !strcmp(model, d->v[s].model)))
+		if (end - s > p->end - p->first)
 			p->first = s, p->end = end;
 	}
-	if (p->first == p->end)
-		complain("--model \"%s\": the database has no scenario of this model", model);
-	return p->first != p->end;
 }
 
 /* The noise floor of the A/A controls: the largest of the three bands. text: all of them. */
@@ -112,7 +108,6 @@ static void settings_of_all(const struct plotted *p, int stale, FILE *f)
 /* A database: of the GPU, or of a race with plug-ins. */
 struct source {
 	struct data *own, *all; /* all: with other layouts */
-	struct peers peers;
 	struct canvas canvas;
 };
 
@@ -120,7 +115,6 @@ static void source_free(struct source *s)
 {
 	free(s->canvas.settings);
 	scratch_free(s->canvas.facts);
-	peers_free(&s->peers);
 	data_free(s->own);
 	data_free(s->all);
 }
@@ -131,23 +125,25 @@ static int source_load(struct source *s, const char *db, int has_peers, const st
 {
 	size_t size;
 	*s = (struct source){ .canvas = { .gpu = o->gpu, .folder = o->out } };
-	if (has_peers && !peers_load(&s->peers, o->gpu, db))
-		return 0;
 	s->own = data_load_as(db, o->gpu, (struct which_rows){ .stale = o->stale });
 	if (s->own && s->own->n + s->own->stale + s->own->noisy) /* else it has complained */
 		s->all =
 		    data_load_as(db, o->gpu, (struct which_rows){ .stale = o->stale, .all = 1 });
 	if (!s->all)
 		return 0;
-	struct plotted p = { .data = s->own, .all = s->all, .forest = forest, .peers = &s->peers };
+	struct plotted p = { .data = s->own, .all = s->all, .forest = forest };
+	choose_model(&p);
+	if (!s->own->n) {
+		complain("%s: no times to draw", db);
+		return 0;
+	}
 	FILE *out = open_memstream(&s->canvas.settings, &size);
-	const int done = out && choose_model(&p, o->model);
-	if (done)
+	if (out)
 		settings_of_all(&p, o->stale, out);
-	if (!out || fclose(out) || !done)
+	if (!out || fclose(out))
 		return 0;
 	s->canvas.facts = facts_make(&p);
-	return s->canvas.facts != NULL;
+	return s->canvas.facts && (!has_peers || peers_read(s->canvas.facts, o->gpu, db));
 }
 
 /* Draws one picture, or prints its rows. */
@@ -219,7 +215,7 @@ int cmd_plot(int argc, char **argv)
 	    "the times of other projects' kernels on the same batches."
 	    "\vExamples:\n"
 	    "  attune plot --gpu h200\n"
-	    "  attune plot --gpu cpu --stale --model llama3.1-8b@1 --out /tmp\n"
+	    "  attune plot --gpu cpu --stale --out /tmp\n"
 	    "  attune plot --gpu h200 --print regret\n"
 	    "  cp -r tuner/plot/pictures mine; attune plot --gpu h200 --pictures mine --out mine";
 	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };

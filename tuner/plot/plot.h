@@ -9,7 +9,6 @@
 #ifndef TUNER_PLOT_PLOT_H
 #define TUNER_PLOT_PLOT_H
 
-#include "tuner/compare/peers.h"
 #include <stdio.h>
 
 struct data;
@@ -20,11 +19,10 @@ struct plotted {
 	const struct data *data;
 	const struct data *all; /* with other layouts of the cache */
 	const struct forest *forest;
-	const struct peers *peers;
 	int first, end; /* scenarios of the model that the curves show */
 };
 
-/* The tables of facts.sql, filled; NULL + complain. */
+/* The tables of facts.sql, filled, and those of compare/peers.sql, empty; NULL + complain. */
 struct scratch *facts_make(const struct plotted *);
 
 /* ---- intervals.c ---------------------------------------------------------------------- */

@@ -1,13 +1,11 @@
-/* diff.c - `attune diff A B`: compares two headers (where their choices differ) or two databases
- * (the same for the trees learned from them, and the cells whose times differ), with the size of
- * each change and whether it exceeds noise. */
+/* diff.c - `attune diff A B`: compares two headers (where their choices differ) or two databases (the
+ * cells whose times differ), with the size of each change and whether it exceeds noise. */
 #include "diff.h"
 #include "harness/base/base.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "tuner/commands.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
-#include "tuner/induce/induce.h"
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,17 +14,14 @@
 
 struct options {
 	const char *gpu, *db, *path[2];
-	int paths, leaves;
+	int paths;
 	enum format format;
 };
-
-enum { OPT_LEAVES = 256 };
 
 // clang-format off
 static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "Two databases: the device (from the first file's name)", 0 },
 	{ "db", 'd', "FILE", 0, "Two headers: compare their times on the scenarios of this database", 0 },
-	{ "leaves", OPT_LEAVES, NULL, 0, "Two databases: compare only the trees learned from them", 0 },
 	{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
@@ -38,7 +33,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
-	case OPT_LEAVES: o->leaves = 1; return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
 	case ARGP_KEY_ARG:
 		if (o->paths == 2)
@@ -62,9 +56,7 @@ static const struct argp help = {
 	"either leaf. With --db also the scenarios in the region, the geometric mean of their time "
 	"ratios, and whether it exceeds noise (the floor of the A/A controls and the intervals of "
 	"the times).\n\n"
-	"Databases: the same for the trees learned from each, with times of the second; then the "
-	"cells whose times differ beyond noise or whose outcome changed. tsv, csv and json have "
-	"only the cells, or with --leaves only the regions.\n\n"
+	"Databases: the cells whose times differ beyond noise or whose outcome changed.\n\n"
 	"Examples:\n  attune diff old/attune_h200.h generated/attune_h200.h\n"
 	"  attune diff old/attune_h200.h generated/attune_h200.h --db results/h200.sqlite\n"
 	"  attune diff --gpu h200 old.sqlite results/h200.sqlite",
@@ -98,26 +90,15 @@ static int gpu_of_path(const char *path, char gpu[GPU_NAME])
 	return 0;
 }
 
-static int load_both(struct forest f[2], const struct options *o)
-{
-	if (!forest_load(&f[0], o->path[0]))
-		return 0;
-	if (forest_load(&f[1], o->path[1]))
-		return 1;
-	forest_free(&f[0]);
-	return 0;
-}
-
 static int diff_headers(const struct options *o)
 {
-	struct forest f[2];
+	struct forest f[2] = { 0 };
 	struct data *d = NULL;
 	int code = EXIT_USAGE;
-	if (!load_both(f, o))
-		return EXIT_USAGE;
-	if (o->db)
+	const int loaded = forest_load(&f[0], o->path[0]) && forest_load(&f[1], o->path[1]);
+	if (loaded && o->db)
 		d = data_load(o->db, o->gpu ? o->gpu : f[1].gpu);
-	if (!o->db || (d && d->n))
+	if (loaded && (!o->db || (d && d->n)))
 		code = diff_leaves(&f[0], &f[1], d, o->format) ? EXIT_DONE : EXIT_CHECK;
 	data_free(d);
 	forest_free(&f[0]);
@@ -125,33 +106,12 @@ static int diff_headers(const struct options *o)
 	return code;
 }
 
-static int diff_learned(const struct data *a, const struct data *b, enum format format)
-{
-	const struct limits limits = default_limits;
-	struct forest f[2];
-	int done = 0;
-	if (!forest_induce(&f[0], a, &limits))
-		return 0;
-	if (forest_induce(&f[1], b, &limits)) {
-		done = diff_leaves(&f[0], &f[1], b, format);
-		forest_free(&f[1]);
-	}
-	forest_free(&f[0]);
-	return done;
-}
-
 static int diff_databases(const struct options *o, const char *gpu)
 {
 	struct data *a = data_load(o->path[0], gpu), *b = a ? data_load(o->path[1], gpu) : NULL;
 	int code = EXIT_USAGE;
-	if (b && a->n && b->n) {
-		int done = 1;
-		if (o->leaves || o->format == FORMAT_TABLE)
-			done = diff_learned(a, b, o->format);
-		if (done && !o->leaves)
-			done = diff_cells(a, b, o->format);
-		code = done ? EXIT_DONE : EXIT_CHECK;
-	}
+	if (b && a->n && b->n)
+		code = diff_cells(a, b, o->format) ? EXIT_DONE : EXIT_CHECK;
 	data_free(a);
 	data_free(b);
 	return code;

@@ -46,10 +46,9 @@ static void box_words(const struct box *b, char *text, size_t size)
 	}
 }
 
-static void slowdown_cell(struct table *t, const struct node *v)
+static double slowdown(const struct node *v)
 {
-	table_number(
-	    t, v->support && v->weight ? exp((double)v->cost / (double)v->weight / 1e6) : NAN, 3);
+	return v->support && v->weight ? exp((double)v->cost / (double)v->weight / 1e6) : NAN;
 }
 
 /* ---- the effect of a change ------------------------------------------------------------ */
@@ -121,12 +120,10 @@ static void effect_cells(struct overlay *o, const struct effect *e)
 	const double noise = known ? fmax(log(1 + e->floor), sqrt(e->variance) / known) : NAN;
 	const int beyond = fabs(mean) > noise;
 	o->beyond += beyond;
-	table_number(o->t, e->n, 0);
-	table_number(o->t, exp(mean), 4);
-	table_number(o->t, exp(noise) - 1, 4);
-	table_text(o->t, !known   ? "not measured"
-			 : beyond ? mean > 0 ? "slower" : "faster"
-				  : "noise");
+	table_add(o->t, "%d %.4f %.4f %s", e->n, exp(mean), exp(noise) - 1,
+		  !known   ? "not measured"
+		  : beyond ? mean > 0 ? "slower" : "faster"
+			   : "noise");
 }
 
 static void compare_leaves(void *arg, int leaf, const struct box *b)
@@ -147,12 +144,8 @@ static void compare_leaves(void *arg, int leaf, const struct box *b)
 		return;
 	}
 	box_words(b, where, sizeof where);
-	table_text(o->t, decision_names[o->decision]);
-	table_text(o->t, where);
-	table_text(o->t, words[0]);
-	table_text(o->t, words[1]);
-	slowdown_cell(o->t, v[0]);
-	slowdown_cell(o->t, v[1]);
+	table_add(o->t, "%s %s %s %s %.3f %.3f", decision_names[o->decision], where, words[0],
+		  words[1], slowdown(v[0]), slowdown(v[1]));
 	if (o->d)
 		effect_cells(o, &e);
 	table_end_row(o->t);

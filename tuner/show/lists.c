@@ -1,10 +1,12 @@
 /* lists.c - `attune show --best`, `--peers` and `--kernels`. */
 #include "show.h"
 #include "harness/base/base.h"
+#include "harness/scratch/scratch.h"
 #include "tuner/base/base.h"
 #include "tuner/compare/peers.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,15 +30,9 @@ int show_best(const struct data *d, const struct forest *f, const char *model, e
 		decided_words(&fastest, words, sizeof words);
 		forest_pick(d, f, s, &pick);
 		const double us = data_plan_time(d, s, &pick);
-		table_text(t, m->model);
-		table_number(t, m->shape.page_size, 0);
+		table_add(t, "%s %d", m->model, m->shape.page_size);
 		batch_cell(t, m->batch_text, format);
-		table_text(t, m->split);
-		table_number(t, best, 3);
-		table_number(t, isfinite(us) ? us : NAN, 3);
-		table_number(t, isfinite(us) ? us / best : NAN, 3);
-		table_text(t, words);
-		table_end_row(t);
+		table_add(t, "%s %.3f %.3f %.3f %s\n", m->split, best, us, us / best, words);
 	}
 	table_print(t, stdout);
 	return 1;
@@ -44,102 +40,79 @@ int show_best(const struct data *d, const struct forest *f, const char *model, e
 
 /* ---- times of other projects' kernels ------------------------------------------------ */
 
-/* How one peer, or the fastest of all, stands to the fastest plan of ours. */
-struct standing {
-	double sum; /* of log ratios */
-	int n, ours_ahead;
-};
+EMBED(ours_schema, "tuner/show/lists.sql")
 
-static void stand(struct standing *s, double ratio)
+static int add_ours(struct scratch *t, const struct data *d, const struct forest *f,
+		    const char *model)
 {
-	s->sum += log(ratio);
-	s->ours_ahead += ratio > 1;
-	s->n++;
-}
-
-/* note: begins with its separator, or is empty. */
-static void standing_print(const struct standing *s, const char *name, const char *version,
-			   const char *note)
-{
-	if (s->n)
-		fprintf(stderr,
-			"# %-12s %.3f x ours, geometric mean of %d; ours is ahead on %d%s%s%s\n",
-			name, exp(s->sum / s->n), s->n, s->ours_ahead, *version ? "; " : "",
-			version, note);
-}
-
-/* Such a kernel computes less exactly than attune's. */
-static const char *peer_note(const struct peers *peers, int peer)
-{
-	return peers->e4m3_math[peer] ? "; q and weights in E4M3" : "";
-}
-
-static void peers_row(struct table *t, const struct data *d, const struct forest *f, int s,
-		      const struct peers *peers, const struct peer_time *p, enum format format)
-{
-	const struct measured *m = &d->v[s];
-	struct pick pick;
-	char peer[64];
-	forest_pick(d, f, s, &pick);
-	const double us = data_plan_time(d, s, &pick), best = data_oracle(d, s);
-	table_text(t, m->model);
-	table_number(t, m->shape.page_size, 0);
-	batch_cell(t, m->batch_text, format);
-	table_number(t, best, 3);
-	table_number(t, isfinite(us) ? us : NAN, 3);
-	table_number(t, p->us, 3);
-	snprintf(peer, sizeof peer, "%s%s", peers->name[p->peer], peer_note(peers, p->peer));
-	table_text(t, peer);
-	table_number(t, p->us / best, 3);
-	table_end_row(t);
-}
-
-int show_peers(const struct data *d, const struct forest *f, const struct peers *peers,
-	       const char *model, enum format format)
-{
-	const char *columns[] = { "model",     "page_size", "batch", "best_us",
-				  "header_us", "peer_us",   "peer",  "ratio" };
-	struct table *t = table_new(format, columns, (int)COUNT(columns));
-	struct standing all = { 0 }, of[MAX_PEERS] = { { 0 } };
-	double gain = 0; /* sum of logs: of the fastest of all to ours */
-	if (!t)
-		return 0;
-	for (int s = 0; s < d->n; s++) {
+	int done = 1;
+	for (int s = 0; done && s < d->n; s++) {
 		const struct measured *m = &d->v[s];
-		const struct peer_time *p = peers_fastest(peers, m, -1);
-		if (!p || (model && strcmp(model, m->model)) || !isfinite(data_oracle(d, s)))
+		struct pick pick;
+		if ((model && strcmp(model, m->model)) || !isfinite(data_oracle(d, s)))
 			continue;
-		peers_row(t, d, f, s, peers, p, format);
-		stand(&all, p->us / data_oracle(d, s));
-		gain += fmin(0, log(p->us / data_oracle(d, s)));
-		for (int k = 0; k < peers->num_names; k++) {
-			const struct peer_time *one = peers_fastest(peers, m, k);
-			if (one)
-				stand(&of[k], one->us / data_oracle(d, s));
-		}
+		forest_pick(d, f, s, &pick);
+		done = scratch_add(t, "ours", "isiisdd", s, m->model, m->shape.page_size,
+				   (int)m->shape.kv_dtype, m->batch_text, data_oracle(d, s),
+				   data_plan_time(d, s, &pick));
 	}
-	table_print(t, stdout);
-	fflush(stdout);
-	standing_print(&all, "the fastest", "", "");
-	for (int k = 0; k < peers->num_names; k++)
-		standing_print(&of[k], peers->name[k], peers->version[k], peer_note(peers, k));
-	if (all.n)
-		fprintf(stderr, "# a choice among all kernels would take %.4f x ours alone\n",
-			exp(gain / all.n));
+	return done;
+}
+
+static int say_line(void *arg, int statement, const struct scratch_value *v, int columns)
+{
+	(void)arg, (void)statement, (void)columns;
+	return fprintf(stderr, "# %s\n", v[0].text) > 0;
+}
+
+static int count_rows(void *arg, int statement, const struct scratch_value *v, int columns)
+{
+	(void)statement, (void)columns;
+	*(long long *)arg = v[0].integer;
 	return 1;
+}
+
+static int ask_peers(struct scratch *t, const char *db, enum format format)
+{
+	static const char *const columns[] = { "model",     "page_size", "batch", "best_us",
+					       "header_us", "peer_us",   "peer",  "ratio" };
+	long long peers = 0;
+	if (!scratch_ask(t, "lists.sql", "SELECT count(*) FROM peer", count_rows, &peers))
+		return EXIT_CHECK;
+	if (!peers) {
+		complain("%s: no plug-in raced there; attune --plugin FILE sweep makes such rows",
+			 db);
+		return EXIT_USAGE;
+	}
+	const int n = show_answer(t, "SELECT * FROM rows",
+				  table_new(format, columns, COUNT(columns)), format, INT_MAX);
+	fflush(stdout);
+	return n >= 0 && scratch_ask(t, "lists.sql",
+				     "SELECT line FROM standing; SELECT line FROM together",
+				     say_line, NULL)
+		   ? EXIT_DONE
+		   : EXIT_CHECK;
+}
+
+int show_peers(const struct data *d, const struct forest *f, const char *db, const char *model,
+	       enum format format)
+{
+	struct scratch *t = scratch_new(ours_schema);
+	int code = EXIT_USAGE;
+	if (t && peers_tables(t) && peers_read(t, d->gpu, db))
+		code = add_ours(t, d, f, model) ? ask_peers(t, db, format) : EXIT_CHECK;
+	scratch_free(t);
+	return code;
 }
 
 /* ---- kernels with their tunables and rules ------------------------------------------- */
 static void kernel_row(struct table *t, const struct kernel *k, const char *kind, const char *name,
 		       const char *values, const char *meaning)
 {
-	table_text(t, k->backend == BACKEND_CPU ? "cpu" : "gpu");
-	table_text(t, k->name);
-	table_text(t, kind);
-	table_text(t, name);
+	table_add(t, "%s %s %s", k->backend == BACKEND_CPU ? "cpu" : "gpu", k->name, kind);
+	table_text(t, name); /* NULL in some rows */
 	table_text(t, values);
-	table_text(t, meaning);
-	table_end_row(t);
+	table_add(t, "%s\n", meaning);
 }
 
 static void axis_row(struct table *t, const struct kernel *k, const struct axis *a)

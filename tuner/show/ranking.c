@@ -8,17 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The cells of a way in one pass; of[0] NULL: not measured in that pass. */
-struct timed {
-	const struct cell *of[2];
-	enum phase phase;
-};
-
-static struct way *new_way(struct ways *w)
-{
-	return array_grow(&w->v, w->n, &w->room, sizeof *w->v) ? &w->v[w->n++] : NULL;
-}
-
 static const char *const pass_letters[NUM_PASSES] = { [PASS_A] = "A", [PASS_B] = "B" };
 
 static enum pass pass_of(const struct data *d, const struct cells *c)
@@ -26,44 +15,44 @@ static enum pass pass_of(const struct data *d, const struct cells *c)
 	return d->pass == PASS_B && c->of[PASS_B] ? PASS_B : PASS_A;
 }
 
-static int add_one(struct ways *w, const char *plan, const struct choice *c,
-		   const struct timed *timed, const char *pass)
+/* b NULL: one choice runs it. NULL without memory. */
+static struct way *add(struct ways *w, const char *plan, const struct choice *a,
+		       const struct choice *b, struct timed timed, const char *pass)
 {
-	struct way *way = new_way(w);
-	if (!way)
-		return 0;
-	*way = (struct way){
-		.plan = plan, .of = { timed->of[0] }, .phase = timed->phase, .ratio = NAN
-	};
-	way->cell = *timed->of[0];
-	snprintf(way->pass, sizeof way->pass, "%s", pass);
-	snprintf(way->kernel, sizeof way->kernel, "%s", c->kernel->name);
-	config_text(way->variant, sizeof way->variant, &c->config, c->kernel->space);
-	return 1;
-}
-
-static int add_two(struct ways *w, const char *plan, const struct choice *a, const struct choice *b,
-		   const struct timed *timed)
-{
-	char tunables[2][MAX_CHOICE_TEXT];
-	struct way *way = new_way(w);
-	if (!way)
-		return 0;
+	char tunables[2][MAX_CHOICE_TEXT] = { "", "" };
+	const char *bar = b ? " | " : "";
+	if (!array_grow(&w->v, w->n, &w->room, sizeof *w->v))
+		return NULL;
+	struct way *way = &w->v[w->n++];
+	*way = (struct way){ .plan = plan, .timed = timed, .cell = *timed.of[0], .ratio = NAN };
 	config_text(tunables[0], MAX_CHOICE_TEXT, &a->config, a->kernel->space);
-	config_text(tunables[1], MAX_CHOICE_TEXT, &b->config, b->kernel->space);
-	*way = (struct way){ .plan = plan,
-			     .of = { timed->of[0], timed->of[1] },
-			     .phase = timed->phase,
-			     .cell = *timed->of[0],
-			     .ratio = NAN };
-	snprintf(way->kernel, sizeof way->kernel, "%s | %s", a->kernel->name, b->kernel->name);
-	snprintf(way->variant, sizeof way->variant, "%.*s | %.*s", MAX_CHOICE_TEXT - 2, tunables[0],
-		 MAX_CHOICE_TEXT - 2, tunables[1]);
+	if (b)
+		config_text(tunables[1], MAX_CHOICE_TEXT, &b->config, b->kernel->space);
+	snprintf(way->pass, sizeof way->pass, "%s", pass);
+	snprintf(way->kernel, sizeof way->kernel, "%s%s%s", a->kernel->name, bar,
+		 b ? b->kernel->name : "");
+	snprintf(way->variant, sizeof way->variant, "%s%s%s", tunables[0], bar, tunables[1]);
+	return way;
+}
+
+static int add_early(struct ways *w, const struct data *d, int scenario, enum phase phase)
+{
+	for (int k = 0; k < d->num_early; k++) {
+		const struct early_launch *p = &d->early_launch[k];
+		struct choice c = d->choice[p->choice];
+		if (p->scenario != scenario || p->phase != phase || !p->value)
+			continue;
+		c.config.v[c.kernel->space->early_axis] = p->value;
+		struct way *way =
+		    add(w, "early launch", &c, NULL, (struct timed){ { &p->cell }, phase }, "E");
+		if (!way)
+			return 0;
+		way->ratio = early_part_ratio(d, scenario, phase, p->choice, p->value);
+	}
 	return 1;
 }
 
-static int add_cells(struct ways *w, const struct data *d, int scenario, enum phase phase,
-		     const char *plan)
+static int add_cells(struct ways *w, const struct data *d, int scenario, enum phase phase)
 {
 	struct choice_iter i = choices_of(d, scenario, phase, phase);
 	int done = 1;
@@ -71,21 +60,9 @@ static int add_cells(struct ways *w, const struct data *d, int scenario, enum ph
 		const enum pass pass = pass_of(d, &i.cells[0]);
 		const struct timed timed = { { i.cells[0].of[pass] }, phase };
 		done = !timed.of[0] ||
-		       add_one(w, plan, &d->choice[i.choice], &timed, pass_letters[pass]);
+		       add(w, "one launch", &d->choice[i.choice], NULL, timed, pass_letters[pass]);
 	}
-	for (int k = 0; done && k < d->num_early; k++) {
-		const struct early_launch *p = &d->early_launch[k];
-		struct choice c = d->choice[p->choice];
-		const struct timed timed = { { &p->cell }, phase };
-		if (p->scenario != scenario || p->phase != phase || !p->value)
-			continue;
-		c.config.v[c.kernel->space->early_axis] = p->value;
-		done = add_one(w, "early launch", &c, &timed, "E");
-		if (done)
-			w->v[w->n - 1].ratio =
-			    early_part_ratio(d, scenario, phase, p->choice, p->value);
-	}
-	return done;
+	return done && add_early(w, d, scenario, phase);
 }
 
 /* The sum of two cells that run one after the other. */
@@ -113,13 +90,14 @@ static int add_sum(struct ways *w, const struct data *d, int s, int prefill, int
 	if (!timed.of[0] || !timed.of[1] || timed.of[0]->outcome != OUTCOME_OK ||
 	    timed.of[1]->outcome != OUTCOME_OK)
 		return 1;
-	if (!add_two(w, "prefill, then decode: summed", &d->choice[prefill], &d->choice[decode],
-		     &timed))
+	struct way *way = add(w, "prefill, then decode: summed", &d->choice[prefill],
+			      &d->choice[decode], timed, pass_letters[pass[0]]);
+	if (!way)
 		return 0;
-	struct way *way = &w->v[w->n - 1];
 	way->cell = sum_of(timed.of[0], timed.of[1]);
-	snprintf(way->pass, sizeof way->pass, "%s%s%s", pass_letters[pass[0]],
-		 pass[0] == pass[1] ? "" : "+", pass[0] == pass[1] ? "" : pass_letters[pass[1]]);
+	if (pass[0] != pass[1])
+		snprintf(way->pass, sizeof way->pass, "%s+%s", pass_letters[pass[0]],
+			 pass_letters[pass[1]]);
 	return 1;
 }
 
@@ -129,12 +107,11 @@ static int add_plans(struct ways *w, const struct data *d, int s)
 	for (int i = d->plan_at[s]; done && i < d->plan_at[s + 1]; i++) {
 		const struct composed *p = &d->plan[i];
 		const struct timed timed = { { &p->cell }, PHASE_ALL };
-		done = add_two(w,
-			       p->how == ATTUNE_STREAMS ? "prefill and decode overlapped"
-							: "prefill, then decode",
-			       &d->choice[p->prefill], &d->choice[p->decode], &timed);
-		if (done)
-			strcpy(w->v[w->n - 1].pass, pass_letters[p->pass]);
+		done = add(w,
+			   p->how == ATTUNE_STREAMS ? "prefill and decode overlapped"
+						    : "prefill, then decode",
+			   &d->choice[p->prefill], &d->choice[p->decode], timed,
+			   pass_letters[p->pass]) != NULL;
 	}
 	return done;
 }
@@ -157,18 +134,20 @@ static const struct cell *cell_in(const struct data *d, enum pass pass, int s, e
 	return choice < 0 ? NULL : data_cell_in(d, pass, s, phase, choice);
 }
 
-/* The pick's cells in a pass. phase: the part that is shown; PHASE_ALL: the batch. */
-static struct timed pick_in(const struct data *d, enum pass pass, int s, const struct pick *p,
-			    enum phase phase)
+static enum phase own_phase(const struct measured *m)
+{
+	return m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL;
+}
+
+/* The pick's cells in a pass. */
+static struct timed pick_in(const struct data *d, enum pass pass, int s, const struct pick *p)
 {
 	const struct measured *m = &d->v[s];
-	const int mixed = measured_is_mixed(m);
-	const enum phase own = m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL;
-	struct timed t = { { NULL }, phase == PHASE_ALL && !mixed ? own : phase };
-	if (t.phase != PHASE_ALL) {
+	struct timed t = { { NULL }, own_phase(m) };
+	if (!measured_is_mixed(m)) {
 		const int choice = t.phase == PHASE_DECODE ? p->decode : p->prefill;
 		t.of[0] = cell_in(d, pass, s, t.phase, choice);
-		if (t.of[0] || mixed)
+		if (t.of[0])
 			return t;
 		return (struct timed){ { cell_in(d, pass, s, PHASE_ALL, choice) }, PHASE_ALL };
 	}
@@ -189,9 +168,10 @@ static void compare(const struct data *d, struct way *way, const struct timed *p
 	double us = 0, own = 0;
 	if (!pick->of[0] || pick->of[0]->outcome != OUTCOME_OK)
 		return;
-	const int alike = way->phase == pick->phase && !way->of[1] == !pick->of[1];
+	const struct timed *t = &way->timed;
+	const int alike = t->phase == pick->phase && !t->of[1] == !pick->of[1];
 	for (int i = 0; i < 2 && pick->of[i]; i++) {
-		const double ratio = alike ? cells_ratio(way->of[i], pick->of[i]) : NAN;
+		const double ratio = alike ? cells_ratio(t->of[i], pick->of[i]) : NAN;
 		own += pick->of[i]->median_us;
 		us += ratio * pick->of[i]->median_us;
 	}
@@ -201,7 +181,7 @@ static void compare(const struct data *d, struct way *way, const struct timed *p
 
 static int is_same(const struct way *way, const struct timed *pick)
 {
-	return pick->of[0] == way->of[0] && pick->of[1] == way->of[1];
+	return pick->of[0] == way->timed.of[0] && pick->of[1] == way->timed.of[1];
 }
 
 static void compare_all(const struct data *d, struct ways *w, const struct timed pick[NUM_PASSES])
@@ -221,28 +201,30 @@ static void compare_all(const struct data *d, struct ways *w, const struct timed
 /* Adds the pick's first-pass row if it has a second-pass row. */
 static int add_first(struct ways *w, const struct timed pick[NUM_PASSES])
 {
-	for (int i = 0; pick[PASS_A].of[0] && i < w->n; i++)
-		if (is_same(&w->v[i], &pick[PASS_B])) {
-			struct way *way = new_way(w);
-			if (!way)
-				return 0;
-			*way = w->v[i];
-			way->of[0] = pick[PASS_A].of[0], way->of[1] = pick[PASS_A].of[1];
-			way->cell = way->of[1] ? sum_of(way->of[0], way->of[1]) : *way->of[0];
-			strcpy(way->pass, "A");
-			return 1;
-		}
+	const struct timed *first = &pick[PASS_A];
+	int i = 0;
+	while (i < w->n && !is_same(&w->v[i], &pick[PASS_B]))
+		i++;
+	if (!first->of[0] || i == w->n)
+		return 1;
+	if (!array_grow(&w->v, w->n, &w->room, sizeof *w->v))
+		return 0;
+	struct way *way = &w->v[w->n++];
+	*way = w->v[i];
+	way->timed = *first;
+	way->cell = first->of[1] ? sum_of(first->of[0], first->of[1]) : *first->of[0];
+	strcpy(way->pass, "A");
 	return 1;
 }
 
 static int compare_to_pick(const struct data *d, const struct forest *f, struct ways *w, int s,
-			   enum phase phase, int first_too)
+			   int first_too)
 {
 	struct timed timed[NUM_PASSES];
 	struct pick pick;
 	forest_pick(d, f, s, &pick);
 	for (int p = 0; p < NUM_PASSES; p++)
-		timed[p] = pick_in(d, (enum pass)p, s, &pick, phase);
+		timed[p] = pick_in(d, (enum pass)p, s, &pick);
 	if (first_too && !add_first(w, timed))
 		return 0;
 	compare_all(d, w, timed);
@@ -265,32 +247,19 @@ static const char *const power_words[] = {
 	[POWER_AROUND] = "around", [POWER_RACE] = "race", [POWER_ALONE] = "alone"
 };
 
-static int collect(struct ways *w, const struct data *d, int s, enum phase part)
+static int collect(struct ways *w, const struct data *d, int s)
 {
-	const struct measured *m = &d->v[s];
-	const int mixed = measured_is_mixed(m);
-	if (part != PHASE_ALL && mixed)
-		return add_cells(w, d, s, part,
-				 part == PHASE_DECODE ? "decode part" : "prefill part");
-	if (!add_cells(w, d, s, PHASE_ALL, "one launch"))
+	if (!add_cells(w, d, s, PHASE_ALL))
 		return 0;
-	if (mixed)
+	if (measured_is_mixed(&d->v[s]))
 		return add_plans(w, d, s) && add_sums(w, d, s);
-	return add_cells(w, d, s, m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL,
-			 "one launch");
+	return add_cells(w, d, s, own_phase(&d->v[s]));
 }
 
-int ways_of(struct ways *w, const struct data *d, const struct forest *f, const struct show *o,
-	    int s, int first_too)
+int ways_of(struct ways *w, const struct data *d, const struct forest *f, int s, int first_too)
 {
-	const struct measured *m = &d->v[s];
 	*w = (struct ways){ 0 };
-	if (o->phase != PHASE_ALL && !m->has[o->phase]) {
-		complain("batch %s has no %s part", o->batch, phase_name(o->phase));
-		return 0;
-	}
-	int done = collect(w, d, s, o->phase);
-	done = done && (!f || compare_to_pick(d, f, w, s, o->phase, first_too));
+	const int done = collect(w, d, s) && (!f || compare_to_pick(d, f, w, s, first_too));
 	if (!done)
 		complain("out of memory");
 	else if (w->n)
@@ -298,35 +267,25 @@ int ways_of(struct ways *w, const struct data *d, const struct forest *f, const 
 	return done;
 }
 
-int show_ways(const struct data *d, const struct forest *f, const struct show *o, int s)
+int show_ways(const struct data *d, const struct forest *f, int s, enum format format)
 {
 	static const char *const columns[] = { "plan",      "kernel",  "variant",  "outcome",
 					       "median_us", "min_us",  "ci_us",    "gbps",
 					       "tflops",    "power_w", "power_of", "mj",
 					       "pass",      "ratio",   "vs_pick" };
 	struct ways w;
-	const int done = ways_of(&w, d, f, o, s, 0);
-	struct table *t = done ? table_new(o->format, columns, COUNT(columns)) : NULL;
+	const int done = ways_of(&w, d, f, s, 0);
+	struct table *t = done ? table_new(format, columns, COUNT(columns)) : NULL;
 	for (int i = 0; t && i < w.n; i++) {
 		const struct way *way = &w.v[i];
 		const struct cell *c = &way->cell;
-		const int ok = c->outcome == OUTCOME_OK;
-		table_text(t, way->plan);
-		table_text(t, way->kernel);
-		table_text(t, way->variant);
-		table_text(t, outcome_name(c->outcome));
-		table_number(t, ok ? c->median_us : NAN, 3);
-		table_number(t, ok ? c->min_us : NAN, 3);
-		table_number(t, ok ? c->ci_us : NAN, 3);
-		table_number(t, ok ? c->gbps : NAN, 1);
-		table_number(t, ok ? c->tflops : NAN, 3);
-		table_number(t, ok ? 1e6 * c->joules / c->median_us : NAN, 1);
-		table_text(t, ok ? power_words[c->power_of] : NULL);
-		table_number(t, c->power_of > POWER_AROUND ? 1e3 * c->joules : NAN, 4);
-		table_text(t, way->pass);
-		table_number(t, way->ratio, 4);
-		table_text(t, way->word);
-		table_end_row(t);
+		table_add(t, "%s %s %s %s %.3f %.3f %.3f %.1f %.3f %.1f", way->plan, way->kernel,
+			  way->variant, outcome_name(c->outcome), c->median_us, c->min_us, c->ci_us,
+			  c->gbps, c->tflops, 1e6 * c->joules / c->median_us);
+		table_add(t, "%s %.4f %s %.4f %s\n",
+			  c->outcome == OUTCOME_OK ? power_words[c->power_of] : NULL,
+			  c->power_of > POWER_AROUND ? 1e3 * c->joules : NAN, way->pass, way->ratio,
+			  way->word);
 	}
 	if (t)
 		table_print(t, stdout);

@@ -125,7 +125,7 @@ static int group_of(const struct way *way)
 {
 	if (*way->pass == 'E')
 		return EARLY;
-	if (way->of[1])
+	if (way->timed.of[1])
 		return SUMS;
 	return *way->pass == 'B' ? SECOND : FIRST;
 }
@@ -175,19 +175,14 @@ static void way_row(struct table *t, const struct way *way, struct form form, in
 {
 	const struct cell *c = &way->cell;
 	const int ok = c->outcome == OUTCOME_OK;
-	table_number(t, ok ? rank : NAN, 0);
-	table_text(t, ok ? way->word : outcome_name(c->outcome));
-	table_number(t, way->ratio, 3);
+	table_add(t, "%.0f %s %.3f", ok ? rank : NAN, ok ? way->word : outcome_name(c->outcome),
+		  way->ratio);
 	if (form.passes)
 		table_text(t, way->pass);
 	if (form.plans)
 		table_text(t, way->plan);
-	table_text(t, way->kernel);
-	table_text(t, way->variant);
-	table_number(t, ok ? c->median_us : NAN, 3);
-	table_number(t, ok ? c->ci_us : NAN, 3);
-	table_number(t, ok ? c->gbps : NAN, 1);
-	table_number(t, ok ? c->tflops : NAN, 1);
+	table_add(t, "%s %s %.3f %.3f %.1f %.1f", way->kernel, way->variant, c->median_us, c->ci_us,
+		  c->gbps, c->tflops);
 	if (form.millijoules)
 		table_number(t, c->power_of > POWER_AROUND ? 1e3 * c->joules : NAN, 4);
 	table_end_row(t);
@@ -231,7 +226,7 @@ int show_passes(const struct data *d, const struct forest *f, const struct show 
 {
 	int n[NUM_GROUPS] = { 0 }, most[NUM_GROUPS], hidden = 0, failed = 0;
 	struct ways w;
-	const int done = ways_of(&w, d, f, o, s, 1);
+	const int done = ways_of(&w, d, f, s, 1);
 	for (int i = 0; done && i < w.n; i++) {
 		n[group_of(&w.v[i])]++;
 		failed += w.v[i].cell.outcome != OUTCOME_OK;

@@ -17,17 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-	OPT_KERNELS = 256,
-	OPT_BEST,
-	OPT_WHY,
-	OPT_PAGE,
-	OPT_PHASE,
-	OPT_CEILINGS,
-	OPT_PEERS,
-	OPT_STALE,
-	OPT_ALL
-};
+enum { OPT_PAGE = SHOW_STALE + 1, OPT_ALL };
 
 // clang-format off
 static const struct argp_option rows[] = {
@@ -37,13 +27,12 @@ static const struct argp_option rows[] = {
 	{ "model", 'm', "NAME@TP", 0, "Model shape, as in llama3.1-8b@1", 0 },
 	{ "batch", 'b', "BATCH", 0, "Batch, as in 2q2k_32q1s1k", 0 },
 	{ "page-size", OPT_PAGE, "N", 0, "Tokens of a page, if several were measured", 0 },
-	{ "phase", OPT_PHASE, "PHASE", 0, "Only the variants of one part: prefill or decode", 0 },
-	{ "why", OPT_WHY, NULL, 0, "Only explain the header's pick, in any format", 0 },
-	{ "best", OPT_BEST, NULL, 0, "Each scenario's fastest plan and the header's", 0 },
-	{ "peers", OPT_PEERS, NULL, 0, "Times of other projects' kernels, which raced as plug-ins, and ours (results/NAME_peers.sqlite)", 0 },
-	{ "kernels", OPT_KERNELS, NULL, 0, "Kernels with their tunables and rules", 0 },
-	{ "ceilings", OPT_CEILINGS, NULL, 0, "Measured limits of the device", 0 },
-	{ "stale", OPT_STALE, NULL, 0, "Times of older kernel sources, and the picks that depend on them", 0 },
+	{ "why", SHOW_WHY, NULL, 0, "Only explain the header's pick, in any format", 0 },
+	{ "best", SHOW_BEST, NULL, 0, "Each scenario's fastest plan and the header's", 0 },
+	{ "peers", SHOW_PEERS, NULL, 0, "Times of other projects' kernels, which raced as plug-ins, and ours (results/NAME_peers.sqlite)", 0 },
+	{ "kernels", SHOW_KERNELS, NULL, 0, "Kernels with their tunables and rules", 0 },
+	{ "ceilings", SHOW_CEILINGS, NULL, 0, "Measured limits of the device", 0 },
+	{ "stale", SHOW_STALE, NULL, 0, "Times of older kernel sources, and the picks that depend on them", 0 },
 	{ "all", OPT_ALL, NULL, 0, "All rows of a table; with --stale each cell", 0 },
 	{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0 }
@@ -64,17 +53,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		if (o->page_size < 1)
 			argp_error(state, "--page-size '%s' should be 1 or more", arg);
 		return 0;
-	case OPT_PHASE:
-		o->phase = !strcmp(arg, "prefill") ? PHASE_PREFILL : PHASE_DECODE;
-		if (strcmp(arg, phase_name(o->phase)))
-			argp_error(state, "--phase '%s' should be prefill or decode", arg);
-		return 0;
-	case OPT_WHY: o->what = SHOW_WHY; return 0;
-	case OPT_BEST: o->what = SHOW_BEST; return 0;
-	case OPT_PEERS: o->what = SHOW_PEERS; return 0;
-	case OPT_KERNELS: o->what = SHOW_KERNELS; return 0;
-	case OPT_CEILINGS: o->what = SHOW_CEILINGS; return 0;
-	case OPT_STALE: o->what = SHOW_STALE; return 0;
+	case SHOW_WHY:
+	case SHOW_BEST:
+	case SHOW_PEERS:
+	case SHOW_KERNELS:
+	case SHOW_CEILINGS:
+	case SHOW_STALE: o->what = (enum show_what)key; return 0;
 	case OPT_ALL: o->all = 1; return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
 	case ARGP_KEY_END:
@@ -124,44 +108,31 @@ static const struct argp help = {
 };
 
 /* ---- which scenario ------------------------------------------------------------------------ */
-/* Lists the three nearest batches of the model, or if it was not measured the models. */
+/* Names the nearest batch of the model, or if it was not measured the models. */
 static void complain_nearest(const struct data *d, const struct show *o, const struct batch *b)
 {
-	enum { NEAREST = 3 };
-	char text[600] = "";
+	const char *why = d->stale ? " by the current sources (see --stale)" : "";
+	char models[600] = "", words[BATCH_WORDS];
 	size_t n = 0;
-	int known = 0;
-	for (int s = 0; s < d->n; s++)
-		known |= !strcmp(d->v[s].model, o->model);
-	double last = -1;
-	int last_scenario = -1;
-	for (int k = 0; known && k < NEAREST && n < sizeof text; k++) {
-		int best = -1;
-		double least = INFINITY;
-		for (int s = 0; s < d->n; s++) {
-			struct part p;
-			if (strcmp(d->v[s].model, o->model) ||
-			    !part_make(&p, PHASE_ALL, &d->v[s].shape, &b->view, &d->run.device))
-				continue;
-			const double far =
-			    part_distance(&p.f, &d->v[s].part[PHASE_ALL].f, INFINITY);
-			if (far < least && (far > last || (far == last && s > last_scenario)))
-				least = far, best = s;
-		}
-		if (best < 0)
-			break;
-		n += (size_t)snprintf(text + n, sizeof text - n, "%s%s (page %d)", k ? ", " : "",
-				      d->v[best].batch_text, d->v[best].shape.page_size);
-		last = least;
-		last_scenario = best;
+	int nearest = -1;
+	double least = INFINITY;
+	for (int s = 0; s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		struct part p;
+		if (n < sizeof models && (!s || strcmp(m->model, m[-1].model)))
+			n += (size_t)snprintf(models + n, sizeof models - n, "%s%s", s ? ", " : "",
+					      m->model);
+		if (strcmp(m->model, o->model) ||
+		    !part_make(&p, PHASE_ALL, &m->shape, &b->view, &d->run.device))
+			continue;
+		const double far = part_distance(&p.f, &m->part[PHASE_ALL].f, least);
+		if (far < least)
+			least = far, nearest = s;
 	}
-	for (int s = 0; !known && s < d->n && n < sizeof text; s++)
-		if (!s || strcmp(d->v[s].model, d->v[s - 1].model))
-			n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", s ? ", " : "",
-					      d->v[s].model);
+	if (nearest >= 0)
+		batch_words(words, d->v[nearest].batch_text);
 	complain("no measurement of %s with batch %s on %s%s; %s: %s", o->model, o->batch, d->gpu,
-		 d->stale ? " by the current sources (see --stale)" : "",
-		 known ? "nearest" : "measured models", text);
+		 why, nearest < 0 ? "measured models" : "nearest", nearest < 0 ? models : words);
 }
 
 static int rank(const struct measured *m)
@@ -217,16 +188,12 @@ static int explain_estimated(const struct data *d, const struct forest *f, const
 /* Formats for people get the plan, the reasons and the ranking; others only what was asked for. */
 static int show_measured(const struct data *d, const struct forest *f, const struct show *o, int s)
 {
-	int done = 1;
 	if (o->what == SHOW_WHY)
 		return show_why(d, f, &d->v[s], s, o->format);
 	if (!format_for_people(o->format))
-		return show_ways(d, f, o, s);
-	if (!o->phase) {
-		show_summary(d, f, o, s);
-		done = show_why(d, f, &d->v[s], s, o->format);
-	}
-	return done && show_passes(d, f, o, s);
+		return show_ways(d, f, s, o->format);
+	show_summary(d, f, o, s);
+	return show_why(d, f, &d->v[s], s, o->format) && show_passes(d, f, o, s);
 }
 
 /* f NULL: no header was found, and none is needed. */
@@ -238,7 +205,7 @@ static int show_scenario(const struct data *d, const struct forest *f, const str
 	free(text);
 	if (s >= 0)
 		return show_measured(d, f, o, s) ? EXIT_DONE : EXIT_CHECK;
-	if (o->what == SHOW_WHY || (format_for_people(o->format) && !o->phase))
+	if (o->what == SHOW_WHY || format_for_people(o->format))
 		return explain_estimated(d, f, o);
 	complain_nearest(d, o, batch);
 	return EXIT_CHECK;
@@ -272,24 +239,6 @@ static int show_batch(const struct show *o, const char *db, const char *gpu)
 	return code;
 }
 
-static int show_list(const struct data *d, const struct show *o, const struct forest *f,
-		     const char *db)
-{
-	struct peers peers;
-	if (o->what == SHOW_BEST)
-		return show_best(d, f, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
-	if (!peers_load(&peers, d->gpu, db))
-		return EXIT_USAGE;
-	int code = EXIT_USAGE;
-	if (!peers.n)
-		complain("%s: no plug-in raced there; attune --plugin FILE sweep makes such rows",
-			 db);
-	else
-		code = show_peers(d, f, &peers, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
-	peers_free(&peers);
-	return code;
-}
-
 static int show_lists(const struct show *o, const char *db, const char *gpu)
 {
 	struct forest f;
@@ -302,7 +251,9 @@ static int show_lists(const struct show *o, const char *db, const char *gpu)
 		code = EXIT_USAGE;
 		rules_path(header, o->header, gpu);
 		if (forest_load(&f, header)) {
-			code = show_list(d, o, &f, db);
+			code = o->what == SHOW_PEERS ? show_peers(d, &f, db, o->model, o->format)
+			       : show_best(d, &f, o->model, o->format) ? EXIT_DONE
+								       : EXIT_CHECK;
 			forest_free(&f);
 		}
 	}
@@ -312,7 +263,7 @@ static int show_lists(const struct show *o, const char *db, const char *gpu)
 
 int cmd_show(int argc, char **argv)
 {
-	struct show o = { .phase = PHASE_ALL, .format = FORMAT_TABLE };
+	struct show o = { .format = FORMAT_TABLE };
 	char gpu[GPU_NAME], db[PATH_TEXT];
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (o.what == SHOW_KERNELS)

@@ -3,15 +3,15 @@
 #define TUNER_SHOW_SHOW_H
 
 #include "harness/base/base.h"
-#include "tuner/compare/peers.h"
 #include "tuner/data/data.h"
 #include <stdio.h>
 
 struct forest;
 
+/* What is asked for; also the keys of its options. */
 enum show_what {
 	SHOW_SCENARIO,
-	SHOW_WHY,
+	SHOW_WHY = 256,
 	SHOW_BEST,
 	SHOW_PEERS,
 	SHOW_KERNELS,
@@ -23,19 +23,22 @@ struct show {
 	const char *gpu, *db, *header, *model, *batch, *peers;
 	int page_size; /* 0: any */
 	int all;       /* print all rows */
-	enum phase phase;
 	enum show_what what;
 	enum format format;
 };
 
 /* All return 0 without memory. */
 /* ranking.c: the measured plans of a scenario, a row each. */
-struct way {
-	const char *plan;
-	char kernel[64], variant[2 * MAX_CHOICE_TEXT];
-	/* The cell; for a sum those of the prefill and the decode part, else of[1] is NULL. */
+/* The cell in one pass; for a sum those of the prefill and the decode part, else of[1] is NULL. of[0]
+ * NULL: not measured in that pass. */
+struct timed {
 	const struct cell *of[2];
 	enum phase phase; /* of of[0] */
+};
+struct way {
+	const char *plan;
+	char kernel[64], variant[2 * MAX_CHOICE_TEXT + 4];
+	struct timed timed;
 	char pass[4];     /* "A", "B", "E" (early_decision.h); for a sum also "A+B" */
 	struct cell cell; /* the sum */
 	double ratio; /* to the pick (compare_races.c), for E to the same in turn; NaN: unknown */
@@ -46,12 +49,10 @@ struct ways {
 	int n, room;
 };
 /* One row for each choice, of the second pass if there is one, fastest first. first_too: the pick
- * has a row for each pass. The forest may be NULL: no pick is known. 0 + complain, also if the
- * batch lacks the part asked for. */
-int ways_of(struct ways *, const struct data *, const struct forest *, const struct show *,
-	    int scenario, int first_too);
+ * has a row for each pass. The forest may be NULL: no pick is known. 0 + complain. */
+int ways_of(struct ways *, const struct data *, const struct forest *, int scenario, int first_too);
 /* Prints all of them as one table, for tsv, csv and json. */
-int show_ways(const struct data *, const struct forest *, const struct show *, int scenario);
+int show_ways(const struct data *, const struct forest *, int scenario, enum format);
 /* ranking_text.c: a plan as text. */
 void decided_words(const struct decided *, char *text, size_t size);
 /* The plan with its time and noise; and the ways by pass, for people. */
@@ -59,6 +60,10 @@ void show_summary(const struct data *, const struct forest *, const struct show 
 int show_passes(const struct data *, const struct forest *, const struct show *, int scenario);
 /* Prints a line above a table, in format table or markdown. */
 void show_note(enum format, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* answer.c: asks, prints the table with the first `most` rows, and frees it. An answer whose first column is
+ * called "note" has lines above the table, for people. The number of rows; -1 + complain. */
+struct scratch;
+int show_answer(struct scratch *, const char *sql, struct table *, enum format, int most);
 /* stale.c: rows measured with older sources; an exit code. */
 int show_stale(const char *db, const char *gpu, const struct show *);
 /* explain.c: the path through the trees, the actions, the rivals, the expected slowdown. scenario:
@@ -68,8 +73,8 @@ int show_why(const struct data *, const struct forest *, const struct measured *
 /* lists.c: all scenarios (model NULL: of all models), those with times of other projects' kernels,
  * and all kernels. */
 int show_best(const struct data *, const struct forest *, const char *model, enum format);
-int show_peers(const struct data *, const struct forest *, const struct peers *, const char *model,
-	       enum format);
+int show_peers(const struct data *, const struct forest *, const char *db, const char *model,
+	       enum format); /* an exit code */
 int show_kernels(const char *gpu, enum format);
 
 #endif

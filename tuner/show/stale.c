@@ -38,66 +38,21 @@ static int add_row(void *arg, const struct store_cell *c)
 			   listed ? c->choice : NULL);
 }
 
-struct printing {
-	struct table *t;
-	const char *gpu;
-	enum format format;
-	int most, n; /* rows to print, rows */
-};
-
-static void print_totals(const struct printing *p, const struct scratch_value *v)
+static int print(struct scratch *t, const struct show *o)
 {
-	if (!format_for_people(p->format))
-		return;
-	show_note(p->format, "%s: %lld of %lld rows were measured with older kernel sources",
-		  p->gpu, v[0].integer, v[1].integer);
-	show_note(p->format,
-		  "fastest: parts of batches with a stale fastest time, %lld in all; "
-		  "rows_of_these: their "
-		  "stale rows, %lld in all",
-		  v[2].integer, v[3].integer);
-}
-
-/* Statement 0 answers with the totals, statement 1 with the rows of the table. */
-static int print_answer(void *arg, int statement, const struct scratch_value *v, int columns)
-{
-	struct printing *p = arg;
-	if (!statement)
-		print_totals(p, v);
-	if (!statement || p->n++ >= p->most)
-		return 1;
-	for (int i = 0; i < columns; i++)
-		if (v[i].text && !strcmp(v[i].name, "batch"))
-			batch_cell(p->t, v[i].text, p->format);
-		else if (v[i].text || v[i].is_null)
-			table_text(p->t, v[i].text);
-		else
-			table_number(p->t, v[i].real, v[i].is_real ? 3 : 0);
-	table_end_row(p->t);
-	return 1;
-}
-
-static int print(struct scratch *t, const char *gpu, const struct show *o)
-{
-	struct printing p = { .gpu = gpu,
-			      .format = o->format,
-			      .most =
-				  format_for_people(o->format) && !o->all ? MOST_ROWS : INT_MAX };
-	char sql[400];
+	const int most = format_for_people(o->format) && !o->all ? MOST_ROWS : INT_MAX;
+	char sql[200];
 	snprintf(sql, sizeof sql,
-		 "CREATE TEMP TABLE counted AS SELECT * FROM counts;"
-		 "SELECT sum(stale), sum(rows), sum(fastest), sum(rows_of_these) FROM counted;"
+		 "CREATE TABLE counted AS SELECT * FROM counts; SELECT * FROM totals;"
 		 "SELECT * FROM %s",
 		 o->all ? "listed" : "counted WHERE stale");
-	p.t = o->all ? table_new(o->format, of_rows, COUNT(of_rows))
-		     : table_new(o->format, of_counts, COUNT(of_counts));
-	const int done = scratch_ask(t, "stale.sql", sql, print_answer, &p);
-	if (p.t)
-		table_print(p.t, stdout);
-	if (done && p.n > p.most)
+	struct table *table = o->all ? table_new(o->format, of_rows, COUNT(of_rows))
+				     : table_new(o->format, of_counts, COUNT(of_counts));
+	const int n = show_answer(t, sql, table, o->format, most);
+	if (n > most)
 		show_note(o->format, "%d more in tsv, csv and json; --all lists each cell",
-			  p.n - p.most);
-	return done;
+			  n - most);
+	return n >= 0;
 }
 
 int show_stale(const char *db, const char *name, const struct show *o)
@@ -115,7 +70,8 @@ int show_stale(const char *db, const char *name, const struct show *o)
 	struct store *store = store_open(db, 1);
 	int code = store ? EXIT_CHECK : EXIT_USAGE;
 	if (store && store_device(store, gpu, &run) && (f.t = scratch_new(stale_tables)) &&
-	    store_each(store, gpu, add_row, &f) && print(f.t, gpu, o))
+	    scratch_add(f.t, "device", "s", gpu) && store_each(store, gpu, add_row, &f) &&
+	    print(f.t, o))
 		code = EXIT_DONE;
 	scratch_free(f.t);
 	if (store)

@@ -5,6 +5,8 @@
 -- ok. model, batch, variant: NULL unless the row is listed.
 CREATE TABLE cell(scenario, phase, pass, kernel, set_, split, us REAL, is_stale, model, page_size, batch, variant);
 
+CREATE TABLE device(gpu);
+
 -- The fastest row of each part (a scenario and phase): of the second pass, else of the first.
 CREATE VIEW fastest AS
 	SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY scenario, phase
@@ -23,6 +25,13 @@ CREATE VIEW counts AS
 	LEFT JOIN (SELECT kernel, set_, split, count(*) AS parts, sum(rows) AS again FROM doubtful
 		GROUP BY kernel, set_, split) USING (kernel, set_, split)
 	ORDER BY fastest DESC, c.stale DESC, c.kernel, c.set_, c.split;
+-- counted: the counts as a table, which is made by the one who asks.
+CREATE VIEW totals AS
+	SELECT printf('%s: %d of %d rows were measured with older kernel sources', gpu, stale, rows) AS note,
+		printf('fastest: parts of batches with a stale fastest time, %d in all; rows_of_these: their stale '
+			|| 'rows, %d in all', fastest, again)
+	FROM device, (SELECT total(stale) AS stale, total(rows) AS rows, total(fastest) AS fastest,
+		total(rows_of_these) AS again FROM counted);
 -- Each stale row, those of doubtful parts first.
 CREATE VIEW listed AS
 	SELECT c.model, c.page_size, c.batch, c.phase, c.kernel, c.variant, c.pass, c.us AS median_us,

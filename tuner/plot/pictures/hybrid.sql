@@ -5,12 +5,12 @@
 -- needs: overlapped plans for one prompt chunk with many decodes
 CREATE TEMP TABLE gain AS
 	SELECT scenario, way, serial / us AS gain, sqrt(serial_ci * serial_ci + ci * ci) AS ci
-	FROM mixed JOIN way_time USING (scenario, pass) WHERE is_hybrid;
+	FROM hybrid JOIN way_time USING (scenario, pass);
 CREATE TEMP TABLE dot AS
 	SELECT scenario, prefill_share AS share,
 		max(1, ifnull(max(iif(way < 4, gain, NULL)), 1)) AS best,
 		max(iif(way = 4, gain, NULL)) AS tuned, max(iif(way = 4, ci, NULL)) AS ci
-	FROM mixed JOIN gain USING (scenario) WHERE is_hybrid AND prefill_share IS NOT NULL
+	FROM hybrid JOIN gain USING (scenario) WHERE prefill_share IS NOT NULL
 	GROUP BY scenario;
 
 SELECT block, gain, share FROM (
@@ -29,6 +29,6 @@ FROM (SELECT name, mean, most FROM way LEFT JOIN (
 	SELECT way AS id, exp(avg(ln(gain))) AS mean, max(gain) AS most FROM gain GROUP BY way) USING (id)
 	ORDER BY id);
 SELECT 1 AS "set", min(gain) AS gain_lo, max(gain) AS gain_hi,
-	(SELECT count(*) FROM mixed WHERE is_hybrid) AS num_hybrid FROM gain;
+	(SELECT count(*) FROM hybrid) AS num_hybrid FROM gain;
 SELECT 1 AS "set", count(ci) AS with_ci, count(tuned) AS num_points, min(min(best, ifnull(tuned, best))) AS found_lo,
 	max(max(best, ifnull(tuned, best))) AS found_hi FROM dot;
