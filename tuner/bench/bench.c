@@ -11,6 +11,7 @@
  *               its default; mixed batches as one launch or its fastest two, whichever is faster */
 #include "bench.h"
 #include "harness/base/base.h"
+#include "harness/compile/compile.h"
 #include "harness/measure/measure.h"
 #include "harness/scenario/scenario.h"
 #include "harness/sweep/sweep.h"
@@ -109,26 +110,34 @@ static void race_scenario(struct bench *b, int s)
 	}
 }
 
-/* Adds the kernels of all races; the first race then compiles them in parallel. */
-static void foresee(struct bench *b, const int asked[])
+/* Compiles the kernels of all races in parallel; the races then find them in the cache. */
+static void compile_ahead(struct bench *b, const int asked[])
 {
+	struct binaries all = { .arch = b->stage->dev.info.arch };
 	int ok = 1;
 	for (int k = 0; ok && k < b->total; k++) {
 		const struct measured *m = &b->d->v[asked[k]];
 		struct entry entry[MOST_RACERS];
 		fill_entries(b, m, asked[k], entry);
 		for (int i = 0; ok && i < b->num; i++)
-			ok = bench_foresee(b->stage, m, &entry[i]);
+			ok = bench_foresee(&all, m, &entry[i]);
 	}
+	if (ok)
+		binaries_compile(&all);
+	binaries_free(&all);
 }
 
 static void race_scenarios(struct bench *b, const struct options *o)
 {
 	int *asked = malloc(sizeof *asked * ((size_t)b->d->n + 1));
-	for (int s = 0; asked && s < b->d->n; s++)
+	if (!asked) {
+		complain("out of memory");
+		return;
+	}
+	for (int s = 0; s < b->d->n; s++)
 		if (in_split(&b->d->v[s], o->split) && (!o->limit || b->total < o->limit))
 			asked[b->total++] = s;
-	foresee(b, asked);
+	compile_ahead(b, asked);
 	for (int k = 0; k < b->total && !interrupted; k++) {
 		progress("bench", k, b->total);
 		race_scenario(b, asked[k]);

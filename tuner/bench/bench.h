@@ -3,13 +3,14 @@
 #define TUNER_BENCH_BENCH_H
 
 #include "harness/base/base.h"
-#include "harness/compile/compile.h"
 #include "kernels/device/device.h"
 #include "kernels/kernel.h"
 #include "tuner/data/data.h"
 #include "tuner/policy/policy.h"
 
-struct loaded;
+struct binaries;
+struct kept;
+struct plugin_op;
 struct pool;
 struct protocol;
 
@@ -17,9 +18,12 @@ struct bench_stage {
 	struct device dev;
 	attune_context *ctx;
 	struct pool *pool;
-	struct binaries binaries; /* of the contenders */
-	struct loaded *loaded;    /* [num_loaded] by binary: its code or plug-in; no helpers */
-	int num_loaded;
+	struct kept { /* code by binary */
+		char key[MAX_FLAGS + 32];
+		struct code *code;
+		struct plugin_op *plugin; /* in place of code */
+	} * kept;
+	int num_kept;
 	void *workspace;
 	size_t workspace_bytes;
 };
@@ -40,8 +44,8 @@ struct entry {
 	int names_plugin;
 	char left_out[MAX_LEFT_OUT];
 };
-/* Adds the binaries of an entry; the library needs none. 0 without memory. */
-int bench_foresee(struct bench_stage *, const struct measured *, const struct entry *);
+/* Adds the binaries of an entry for binaries_compile; the library needs none. 0 without memory. */
+int bench_foresee(struct binaries *, const struct measured *, const struct entry *);
 
 /* Races the entries on a batch (m->batch is needed); the first is the reference. 0 + complain. */
 int bench_race(struct bench_stage *, const struct measured *, const struct protocol *,

@@ -59,47 +59,75 @@ static enum attune_status launch(void *arg, int set)
 			 st->dev.ops->stream(&st->dev));
 }
 
-/* ---- code of the contenders: compiled and loaded once for the whole command ---------------- */
-
-/* Compiles what is not yet compiled, and makes room for what is loaded of it. 0 + complain. */
-static int binaries_ready(struct bench_stage *st)
+static struct kept *find_kept(struct bench_stage *st, const char *key)
 {
-	const int n = st->binaries.n;
-	if (n == st->num_loaded)
-		return 1;
-	struct loaded *more = realloc(st->loaded, (size_t)n * sizeof *more);
-	if (!more) {
-		complain("out of memory");
-		return 0;
+	for (int i = 0; i < st->num_kept; i++)
+		if (!strcmp(st->kept[i].key, key))
+			return &st->kept[i];
+	return NULL;
+}
+
+/* NULL: no memory. */
+static struct kept *keep(struct bench_stage *st, const char *key)
+{
+	struct kept *more = realloc(st->kept, (size_t)(st->num_kept + 1) * sizeof *more);
+	if (!more)
+		return NULL;
+	st->kept = more;
+	more += st->num_kept++;
+	*more = (struct kept){ .code = NULL };
+	snprintf(more->key, sizeof more->key, "%s", key);
+	return more;
+}
+
+static void name_binary(char key[MAX_FLAGS + 32], const struct kernel *k,
+			const struct config *config, const attune_shape *shape)
+{
+	char flags[MAX_FLAGS];
+	binary_flags(flags, sizeof flags, k, config, shape);
+	snprintf(key, MAX_FLAGS + 32, "%s %s", k->name, flags);
+}
+
+/* The code of a choice or a helper, compiled once and owned by the stage. NULL + complain. */
+static struct code *stage_code(struct bench_stage *st, const struct kernel *k,
+			       const struct config *config, const attune_shape *shape)
+{
+	char flags[MAX_FLAGS], key[MAX_FLAGS + 32];
+	struct binary binary;
+	struct code *code = NULL;
+	binary_flags(flags, sizeof flags, k, config, shape);
+	name_binary(key, k, config, shape);
+	struct kept *kept = find_kept(st, key);
+	if (kept)
+		return kept->code;
+	if (jit_compile(&binary, k, flags, st->dev.info.arch)) {
+		complain("%s: does not compile", key);
+		return NULL;
 	}
-	memset(more + st->num_loaded, 0, (size_t)(n - st->num_loaded) * sizeof *more);
-	st->loaded = more;
-	st->num_loaded = n;
-	return binaries_compile(&st->binaries);
+	if (st->dev.ops->load(&st->dev, &code, &binary.blob))
+		complain("%s: %s", key, attune_last_error());
+	jit_free(&binary);
+	kept = code ? keep(st, key) : NULL;
+	if (kept)
+		kept->code = code;
+	else if (code)
+		st->dev.ops->unload(&st->dev, code);
+	return kept ? code : NULL;
 }
 
-/* NULL + complain. */
-static struct code *code_of(struct bench_stage *st, int binary)
+/* As stage_code, of a plug-in's choice. */
+static struct plugin_op *stage_plugin(struct bench_stage *st, const struct choice *c,
+				      const attune_shape *shape)
 {
-	const struct built *b = &st->binaries.v[binary];
-	struct code **code = &st->loaded[binary].code;
-	if (*code)
-		return *code;
-	if (b->status != BUILT && b->status != USES_SCRATCH)
-		complain("%s %s: does not compile", b->kernel->name, b->flags);
-	else if (st->dev.ops->load(&st->dev, code, &b->binary.blob))
-		complain("%s %s: %s", b->kernel->name, b->flags, attune_last_error());
-	return *code;
-}
-
-/* The same of a plug-in's choice. */
-static struct plugin_op *op_of(struct bench_stage *st, int binary, const struct choice *c,
-			       const attune_shape *shape)
-{
-	struct plugin_op **op = &st->loaded[binary].plugin;
-	if (!*op && plugin_op_open(op, &st->dev, c, shape))
-		complain("%s: %s", c->kernel->name, attune_last_error());
-	return *op;
+	char key[MAX_FLAGS + 32];
+	name_binary(key, c->kernel, &c->config, shape);
+	struct kept *kept = find_kept(st, key);
+	if (kept)
+		return kept->plugin;
+	kept = keep(st, key);
+	if (kept && plugin_op_open(&kept->plugin, &st->dev, c, shape))
+		complain("%s: %s", key, attune_last_error());
+	return kept ? kept->plugin : NULL;
 }
 
 /* 0 + complain: bench has too little workspace for it. */
@@ -127,23 +155,24 @@ static int plan_part(const struct call *c, const struct choice *choice, const st
 static int add_part(struct call *c, const struct choice *choice, enum phase phase,
 		    const attune_shape *shape)
 {
-	struct bench_stage *st = c->stage;
+	struct config config;
 	struct loaded *l = &c->part[c->num_parts].loaded;
-	int helper[NUM_HELPERS];
-	const int binary = binaries_add(&st->binaries, choice, shape);
 	c->part[c->num_parts].choice = *choice;
 	c->part[c->num_parts++].phase = phase;
-	if (binary < 0 || !binaries_add_helpers(&st->binaries, choice, shape, helper) ||
-	    !binaries_ready(st))
-		return 0;
 	if (choice->kernel->plugin) {
-		l->plugin = op_of(st, binary, choice, shape);
+		l->plugin = stage_plugin(c->stage, choice, shape);
 		return l->plugin && plan_part(c, choice, l, phase);
 	}
-	for (enum helper h = 0; h < NUM_HELPERS; h++)
-		if (helper[h] >= 0 && !(l->helper[h] = code_of(st, helper[h])))
+	l->code = stage_code(c->stage, choice->kernel, &choice->config, shape);
+	for (enum helper h = 0; h < NUM_HELPERS; h++) {
+		const struct kernel *k = kernel_helper(choice->kernel->backend, h);
+		if (!k || !kernel_takes(choice->kernel, &choice->config, h))
+			continue;
+		config_default(&config, k->space);
+		l->helper[h] = stage_code(c->stage, k, &config, shape);
+		if (!l->helper[h])
 			return 0;
-	l->code = code_of(st, binary);
+	}
 	return l->code != NULL;
 }
 
@@ -170,9 +199,8 @@ static int foresee_part(struct binaries *b, const struct choice *choice, const a
 				   binaries_add_helpers(b, choice, shape, helper));
 }
 
-int bench_foresee(struct bench_stage *st, const struct measured *m, const struct entry *e)
+int bench_foresee(struct binaries *b, const struct measured *m, const struct entry *e)
 {
-	struct binaries *b = &st->binaries;
 	const int is_whole = measured_is_mixed(m) && !e->made.join;
 	if (!e->runs || e->is_library)
 		return 1;
@@ -330,7 +358,6 @@ int stage_open(struct bench_stage *st, const char *gpu)
 			 gpu, st->dev.info.gpu, st->dev.info.name);
 		return EXIT_NO_DEVICE;
 	}
-	st->binaries.arch = st->dev.info.arch;
 	st->workspace_bytes = 2 * (size_t)MAX_PARTIAL_BYTES; /* for parts side by side */
 	if (attune_adopt(&st->ctx, &st->dev) ||
 	    st->dev.ops->alloc(&st->dev, &st->workspace, st->workspace_bytes)) {
@@ -344,13 +371,12 @@ void stage_close(struct bench_stage *st)
 {
 	if (!st->dev.ops)
 		return;
-	for (int i = 0; i < st->num_loaded; i++) {
-		plugin_forget_op(st->loaded[i].plugin);
-		if (st->loaded[i].code)
-			st->dev.ops->unload(&st->dev, st->loaded[i].code);
+	for (int i = 0; i < st->num_kept; i++) {
+		plugin_forget_op(st->kept[i].plugin);
+		if (st->kept[i].code)
+			st->dev.ops->unload(&st->dev, st->kept[i].code);
 	}
-	free(st->loaded);
-	binaries_free(&st->binaries);
+	free(st->kept);
 	pool_free(&st->dev, st->pool);
 	if (st->workspace)
 		st->dev.ops->release(&st->dev, st->workspace);
