@@ -275,7 +275,8 @@ static const struct {
 #undef SHAPE
 };
 
-/* ---- clusters ----------------------------------------------------------------------------- */
+static const struct block_shape clusters = { 8, 16, 0, 1 }, apart = { 8, 16, 0, 0 };
+
 /* An H200 with one block a unit ran 66, 39, 30, 17 and 15 clusters of 2, 3, 4, 6 and 8 at a time. */
 static void clusters_leave_slots_idle(void **state)
 {
@@ -286,7 +287,6 @@ static void clusters_leave_slots_idle(void **state)
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		const struct segment_costs costs = { .slots = rows[i].slots };
-		const struct block_shape clusters = { 8, 16, 0, 1 }, apart = { 8, 16, 0, 0 };
 		assert_int_equal(segment_slots(&costs, &clusters, 132, rows[i].segments),
 				 rows[i].blocks);
 		assert_int_equal(segment_slots(&costs, &apart, 132, rows[i].segments),
@@ -294,8 +294,7 @@ static void clusters_leave_slots_idle(void **state)
 	}
 }
 
-/* 40 Q blocks of 1024 keys: in clusters of three they take two waves of 342 keys, in clusters of two
- * one wave of 512. */
+/* 40 Q blocks of 1024 keys, in clusters of two one wave, in clusters of three two. */
 static void a_cluster_too_many_takes_a_second_wave(void **state)
 {
 	const struct attune_features f = { .num_query_heads = 16,
@@ -310,7 +309,6 @@ static void a_cluster_too_many_takes_a_second_wave(void **state)
 					   .max_seq = 1024,
 					   .keys_per_query = 1024 };
 	const struct segment_costs costs = { .slots = 1, .path = 1 };
-	const struct block_shape clusters = { 8, 16, 0, 1 }, apart = { 8, 16, 0, 0 };
 	(void)state;
 	assert_int_equal(segments_cost(&costs, &clusters, &f, 2), 512);
 	assert_int_equal(segments_cost(&costs, &apart, &f, 3), 352);
