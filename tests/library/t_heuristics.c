@@ -154,8 +154,10 @@ static void library_says_what_the_database_says(void **state)
 	const struct selector *h = *state;
 	struct forest f;
 	char db[PATH_TEXT], header[PATH_TEXT];
-	db_path(db, NULL, h->gpu);
 	own_header(header, h->gpu);
+	/* Times that this machine measured say nothing about the committed rules. */
+	const int is_local = strstr(header, "/local/") != NULL;
+	snprintf(db, sizeof db, "results/%s%s.sqlite", is_local ? "local/" : "", h->gpu);
 	kernels_are_known(h);
 	nodes_say_the_same(h);
 	struct data *d = data_load(db, h->gpu);
@@ -167,7 +169,7 @@ static void library_says_what_the_database_says(void **state)
 		scenario_agrees(&f, h, &d->v[s]);
 	char *text = file_text(header);
 	assert_non_null(text);
-	if (!is_held(text) && !is_borrowed(text))
+	if (!is_local && !is_held(text) && !is_borrowed(text))
 		picks_were_measured(d, &f);
 	free(text);
 	forest_free(&f);
