@@ -158,7 +158,7 @@ done <<'ROWS'
 2|text.sqlite|show --gpu cpu --ceilings --db $tmp/text.sqlite
 1|no ceilings of cpu|show --gpu cpu --ceilings --db results/cpu.sqlite
 2|batch|show --gpu cpu --model llama3.1-8b@1 --batch 2x --why
-2|no-such-model|show --gpu cpu --model no-such-model@1 --batch q1 --why
+2|no-such-model|show --gpu cpu --db results/cpu.sqlite --model no-such-model@1 --batch q1 --why
 2|none.sqlite|diff generated/attune_cpu.h generated/attune_cpu.h --db $tmp/none.sqlite
 ROWS
 
