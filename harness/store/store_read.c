@@ -261,8 +261,7 @@ int store_device(struct store *s, const char *gpu, struct run_info *out)
 int store_can_read(struct store *s, long long device)
 {
 	struct run_info run;
-	return read_newest_run(s, device, &run) >= 0 &&
-	       each_of_device(s, device, pass_over, NULL);
+	return read_newest_run(s, device, &run) >= 0 && each_of_device(s, device, pass_over, NULL);
 }
 
 /* Columns in the order of CEILINGS. */

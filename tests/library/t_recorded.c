@@ -172,8 +172,8 @@ static int picks_agree(struct subject *s)
 	return different;
 }
 
-/* Its decodes run by choices without a body (ring, ring_list, warpgroup), so that recorded steps take
- * the defaults; ids_formulas_and_costs() has rules whose own choices have bodies. */
+/* Its decode choices (ring, ring_list, warpgroup) have no body, so recorded steps run the defaults.
+ * ids_formulas_and_costs() tests rules whose choices have bodies. */
 static void the_committed_heuristic(void **state)
 {
 	struct subject s;
