@@ -103,6 +103,17 @@ static const struct family gate_families[] = {
 	{ "few decodes", "gate", 60, ROUND,      DECODES(1, 32,   1, 1,  64, 64 K),          SPREAD(1.0, 0),    PREFILLS(1, 6, 64, 4 K, 0, 16 K) },
 	{ 0 }
 };
+/* For training alone: how the two parts of a mixed batch run together depends on more of the batch
+ * than either part's kernel does. */
+static const struct family blends_families[] = {
+	{ "mixed", "train", 120, ROUND,          DECODES(1, 256,  1, 1,  32, 48 K),          SPREAD(1.0, 0.1),  PREFILLS(1, 10, 32, 4 K, 0, 64 K) },
+	{ "cached", "train", 60, CACHED,         DECODES(2, 256,  1, 1,  64, 16 K),          SPREAD(1.0, 0),    PREFILLS(1, 4, 16, 600, 512, 96 K) },
+	{ "drafted", "train", 20, ROUND,         DECODES(1, 96,   2, 8,  64, 24 K),          SPREAD(0.8, 0),    PREFILLS(1, 3, 64, 2 K, 0, 16 K) },
+	{ "one chunk", "train", 90, ROUND,       DECODES(8, 256,  1, 1, 256, 32 K),          SPREAD(1.0, 0),    PREFILLS(1, 1, 64, 4 K, 0, 32 K) },
+	{ "few decodes", "train", 70, ROUND,     DECODES(1, 32,   1, 1,  64, 64 K),          SPREAD(1.0, 0),    PREFILLS(1, 6, 64, 4 K, 0, 16 K) },
+	{ "late chunk", "train", 60, ROUND,      DECODES(4, 256,  1, 1,  64, 16 K),          SPREAD(0.6, 0),    PREFILLS(1, 3, 64, 1 K, 4 K, 96 K) },
+	{ 0 }
+};
 /* One chunk of a prompt with decodes of one length: typical of engines with chunked prefill under
  * load, and of papers about such batches. */
 static const struct family hybrid_families[] = {
@@ -233,6 +244,15 @@ static const char *const dense_models[] = { "llama3.1-8b@1",
 					    "gpt-oss-120b-global@8",
 					    NULL };
 
+/* Most of head size 128, where fused kernels run. */
+static const char *const blends_models[] = {
+	"llama3.1-8b@1",         "llama3.1-70b@4", "qwen3-14b@1",       "llama3.1-8b@4",
+	"gpt-oss-120b-global@1", "llama3.1-70b@1", "qwen3-235b-a22b@4", "llama3.1-8b@2",
+	"gpt-oss-120b-local@1",  "llama3.1-70b@8", "qwen3-14b@4",       "gemma-3-27b-local@1",
+	"llama3.1-8b@8",         "llama3.1-70b@2", "qwen3-235b-a22b@2", "gpt-oss-120b-global@4",
+	"gemma-3-12b-global@1",  "qwen3-0.6b@1",   "llama3.1-8b@1",     NULL
+};
+
 /* Of ten: five the usual model, two its half, one with eight query heads per KV head. */
 static const char *const hybrid_models[] = { "llama3.1-8b@1",
 					     "llama3.1-8b@2",
@@ -283,6 +303,8 @@ const struct grid grids[] = {
 	  unseen_others, unseen_usual, 6e9, 4e3, 128 * 1024, 0 },
 	{ "gate_h200", "h200,shapes_h200,dense_h200,hybrid_h200,unseen_h200,ladder_h200,mixed_h200,traces_h200,peers_h200", gate_families,
 	  dense_models, NULL, dense_models, 4e9, 2e3, 128 * 1024, 1 },
+	{ "blends_h200", "h200,shapes_h200,dense_h200,hybrid_h200,unseen_h200,ladder_h200,mixed_h200,traces_h200,peers_h200,gate_h200",
+	  blends_families, blends_models, NULL, blends_models, 4e9, 2e3, 128 * 1024, 1 },
 	{ "cpu", "", cpu_families, cpu_models, cpu_others, usual_models, 250e6, 6, 16 * 1024, 0 },
 	{ 0 }
 };

@@ -87,6 +87,7 @@ static const struct set {
 	{ "hybrid_h200", {   0,  0,   0,   21,   24,   0,    0,    0,     0, 195 },    24000,    4e12,   3e14,   7 },
 	{ "unseen_h200", {   0,  0,   0,    0,    0,  96,    0,    0,    42 },     6000,    4e12,   3e14,  27 },
 	{ "gate_h200",   {   0,  0,   0,    0,    0,   0,    0,    0,     0, 0, 592 }, 4000,    4e12,   3e14,   7 },
+	{ "blends_h200", { 420,  0,   0,    0,    0,   0,    0,    0,     0 },     4000,    4e12,   3e14,   7 },
 	{ "ladder_h200", {   0,  0,   0,    0,    0,   0,    0,    0,     0, 49 },     6000,    4e12,   3e14,   8 },
 	{ "mixed_h200",  {  48,  0,   0,    0,    0,   0,    0,    0,     0 },     3000,    4e12,   3e14,   5 },
 	{ "peers_e4m3_h200", { 0, 20, 0,   0,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,   8 },
@@ -155,6 +156,7 @@ static void sets_are_disjoint(void **arg)
 	load_shipped(&list, "hybrid_h200");
 	load_shipped(&list, "unseen_h200");
 	load_shipped(&list, "gate_h200");
+	load_shipped(&list, "blends_h200");
 	load_shipped(&list, "ladder_h200");
 	for (int i = 0; i < list.n; i++)
 		for (int j = 0; j < i; j++)
@@ -379,9 +381,10 @@ int main(void)
 {
 	static const char *const gpu[] = { "h200",        "shapes_h200", "dense_h200",
 					   "traces_h200", "peers_h200",  "hybrid_h200",
-					   "unseen_h200", "ladder_h200", NULL };
+					   "unseen_h200", "ladder_h200", "blends_h200",
+					   NULL };
 	static const char *const cpu[] = { "cpu", NULL };
-	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 16];
+	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 17];
 	size_t n = 0;
 	int failed;
 	models = models_load("scenarios/models.json");
@@ -413,6 +416,8 @@ int main(void)
 					  "unseen_h200" };
 	tests[n++] =
 	    (struct CMUnitTest){ "gate_h200 is remade", grid_is_remade, NULL, NULL, "gate_h200" };
+	tests[n++] = (struct CMUnitTest){ "blends_h200 is remade", grid_is_remade, NULL, NULL,
+					  "blends_h200" };
 	tests[n++] = (struct CMUnitTest){ "cpu is remade", grid_is_remade, NULL, NULL, "cpu" };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(peers_match);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(fp8_comes_in_pairs);
