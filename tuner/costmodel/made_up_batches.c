@@ -14,17 +14,16 @@
  *   shape                half of the batches get that of another row
  *
  * Only integers are used, so that a database gives the same tree on any machine. */
+#include "made_up.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
-#include "costmodel.h"
 #include "offers.h"
 #include <math.h>
 #include <stdlib.h>
 
 enum {
-	MADE_UP = 12,     /* batches a scenario */
-	MADE_WEIGHT = 3,  /* of such a row; half of the least that a scenario has (matrix.c) */
-	MOST_MADE = 1024, /* sequences */
+	MADE_UP = 12,    /* batches a scenario */
+	MADE_WEIGHT = 3, /* of such a row; a fifth of the least that a scenario has (matrix.c) */
 	LONGEST_MADE = 1 << 18,
 	LONGEST_QUERY = 1 << 14,
 	LEADING_BITS = 4
@@ -52,10 +51,6 @@ static const int steps_length[17] = { 362,  412,  470,  535,  609,  693,  789,  
 				      1166, 1328, 1512, 1722, 1961, 2233, 2543, 2896 };
 
 /* ---- a batch -------------------------------------------------------------------------------- */
-struct made_up {
-	int32_t query_start[MOST_MADE + 1], seq_lens[MOST_MADE];
-	int *of; /* the scenario's sequences that belong to the part */
-};
 
 /* Factors for all sequences of a batch, in 2^16ths. */
 struct change {
@@ -86,27 +81,6 @@ static void change_prefill(const struct change *c, long long *query, long long *
 	*seq = *query + min_of(context, LONGEST_MADE);
 }
 
-static void make_batch(struct made_up *b, attune_batch *out, const attune_batch *like, int seqs,
-		       enum phase phase, unsigned long long *state)
-{
-	const int n = (int)min_of(scaled(state, seqs, steps_count), MOST_MADE);
-	const struct change change = draw_change(phase, state);
-	b->query_start[0] = 0;
-	for (int i = 0; i < n; i++) {
-		const int from = b->of[below(state, seqs)];
-		long long query = like->query_start[from + 1] - like->query_start[from];
-		long long seq = like->seq_lens[from];
-		if (phase == PHASE_PREFILL)
-			change_prefill(&change, &query, &seq);
-		else
-			change_decode(&change, &query, &seq);
-		b->query_start[i + 1] = b->query_start[i] + (int)query;
-		b->seq_lens[i] = (int32_t)seq;
-	}
-	*out =
-	    (attune_batch){ .num_seqs = n, .query_start = b->query_start, .seq_lens = b->seq_lens };
-}
-
 static int list_sequences(int *of, const attune_batch *b, enum phase phase)
 {
 	int n = 0;
@@ -116,10 +90,81 @@ static int list_sequences(int *of, const attune_batch *b, enum phase phase)
 	return n;
 }
 
+/* Appends sequences drawn from those of the phase; returns 0 if `like` has none. */
+static int add_sequences(struct made_up *b, const attune_batch *like, enum phase phase,
+			 unsigned long long *state)
+{
+	const int seqs = list_sequences(b->of, like, phase);
+	if (!seqs)
+		return 0;
+	const int n = (int)min_of(scaled(state, seqs, steps_count), MOST_MADE - b->n);
+	const struct change change = draw_change(phase, state);
+	for (int i = 0; i < n; i++) {
+		const int from = b->of[below(state, seqs)];
+		long long query = like->query_start[from + 1] - like->query_start[from];
+		long long seq = like->seq_lens[from];
+		if (phase == PHASE_PREFILL)
+			change_prefill(&change, &query, &seq);
+		else
+			change_decode(&change, &query, &seq);
+		b->query_start[b->n + 1] = b->query_start[b->n] + (int)query;
+		b->seq_lens[b->n++] = (int32_t)seq;
+	}
+	return 1;
+}
+
+static int draw_batch(struct made_up *b, attune_batch *out, const attune_batch *like,
+		      enum phase phase, unsigned long long *state)
+{
+	int done = 1;
+	b->n = b->query_start[0] = 0;
+	if (phase != PHASE_PREFILL)
+		done = add_sequences(b, like, PHASE_DECODE, state);
+	if (phase != PHASE_DECODE)
+		done = done && add_sequences(b, like, PHASE_PREFILL, state);
+	*out = (attune_batch){ .num_seqs = b->n,
+			       .query_start = b->query_start,
+			       .seq_lens = b->seq_lens };
+	return done;
+}
+
+int made_up_draw(struct made_up *b, const struct data *d, const struct matrix *m, int row,
+		 enum phase phase, unsigned long long *state, attune_batch *batch,
+		 const attune_shape **shape, struct part *part)
+{
+	const struct measured *like = &d->v[m->scenario[row]];
+	const int shape_of = below(state, 2) ? (int)below(state, m->rows) : row;
+	*shape = &d->v[m->scenario[shape_of]].shape;
+	return draw_batch(b, batch, &like->batch->view, phase, state) &&
+	       !batch_error(batch, *shape) && part_make(part, phase, *shape, batch, &d->run.device);
+}
+
+struct made_up *made_up_new(const struct data *d, const struct matrix *m)
+{
+	struct made_up *b = malloc(sizeof *b);
+	int most = 0;
+	for (int r = 0; r < m->rows; r++)
+		most = (int)max_of(most, d->v[m->scenario[r]].batch->view.num_seqs);
+	if (b)
+		b->of = malloc(sizeof *b->of * ((size_t)most + 1));
+	if (b && !b->of) {
+		free(b);
+		return NULL;
+	}
+	return b;
+}
+
+void made_up_free(struct made_up *b)
+{
+	if (b)
+		free(b->of);
+	free(b);
+}
+
 /* ---- rows ----------------------------------------------------------------------------------- */
 /* Rounds to LEADING_BITS bits, so that thresholds are few and round. It rounds up: a threshold at a
  * level then divides exact features just as it divides rounded ones. */
-static void round_features(struct attune_features *f)
+void made_up_round(struct attune_features *f)
 {
 	long long *v = (long long *)f;
 	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++) {
@@ -130,7 +175,7 @@ static void round_features(struct attune_features *f)
 	}
 }
 
-static void copy_row(struct matrix *to, int row, const struct matrix *from, int of)
+void made_up_row_like(struct matrix *to, int row, const struct matrix *from, int of)
 {
 	to->scenario[row] = from->scenario[of];
 	to->weight[row] = from->weight[of];
@@ -143,13 +188,23 @@ static void copy_row(struct matrix *to, int row, const struct matrix *from, int 
 static void measured_row(struct matrix *m, const struct offers *k, const struct offer *const *v,
 			 int row)
 {
-	copy_row(m, row, k->m, row);
+	made_up_row_like(m, row, k->m, row);
 	for (int c = 0; c < m->cols; c++)
 		m->cost[(size_t)row * (size_t)m->cols + (size_t)c] =
 		    v[c]->cost[row] >= FORBIDDEN_SUM || offer_has_failed(k, v[c], row)
 			? COST_FORBIDDEN
 			: (int32_t)(v[c]->cost[row] / k->m->weight[row]);
-	round_features(&m->f[row]);
+	made_up_round(&m->f[row]);
+}
+
+void made_up_describe(struct matrix *to, int row, const struct matrix *from, int of,
+		      const struct attune_features *f)
+{
+	made_up_row_like(to, row, from, of);
+	to->f[row] = *f;
+	to->weight[row] = MADE_WEIGHT;
+	to->fallback[row] = COST_CAP;
+	made_up_round(&to->f[row]);
 }
 
 /* Fills in the row of a batch made up from row `of`. Returns the number of rows: 0 if no offer is
@@ -158,16 +213,11 @@ static int made_up_row(struct matrix *m, const struct offers *k, const struct of
 		       int row, int of, struct made_up *b, unsigned long long seed)
 {
 	unsigned long long state = seed;
-	const struct measured *like = &k->d->v[k->m->scenario[of]];
-	const int seqs = list_sequences(b->of, &like->batch->view, k->phase);
-	const int shape_of = below(&state, 2) ? (int)below(&state, k->m->rows) : of;
-	const attune_shape *shape = &k->d->v[k->m->scenario[shape_of]].shape;
 	long long estimate[MAX_CHEAPEST], least = -1;
+	const attune_shape *shape;
 	attune_batch batch;
 	struct part part;
-	make_batch(b, &batch, &like->batch->view, seqs, k->phase, &state);
-	if (batch_error(&batch, shape) ||
-	    !part_make(&part, k->phase, shape, &batch, &k->d->run.device))
+	if (!made_up_draw(b, k->d, k->m, of, k->phase, &state, &batch, &shape, &part))
 		return 0;
 	for (int c = 0; c < m->cols; c++) {
 		struct config means;
@@ -179,25 +229,11 @@ static int made_up_row(struct matrix *m, const struct offers *k, const struct of
 	}
 	if (least <= 0)
 		return 0;
-	copy_row(m, row, k->m, of);
-	m->f[row] = part.f;
-	m->weight[row] = MADE_WEIGHT;
-	m->fallback[row] = COST_CAP;
+	made_up_describe(m, row, k->m, of, &part.f);
 	for (int c = 0; c < m->cols; c++)
 		m->cost[(size_t)row * (size_t)m->cols + (size_t)c] =
 		    estimate[c] < 0 ? COST_FORBIDDEN : cost_of((double)estimate[c], (double)least);
-	round_features(&m->f[row]);
 	return 1;
-}
-
-static int longest_batch(const struct offers *k)
-{
-	int most = 0;
-	for (int r = 0; r < k->m->rows; r++) {
-		const int n = k->d->v[k->m->scenario[r]].batch->view.num_seqs;
-		most = n > most ? n : most;
-	}
-	return most;
 }
 
 struct matrix *make_training_matrix(const struct offers *k, const struct offer *const *v, int n,
@@ -205,15 +241,13 @@ struct matrix *make_training_matrix(const struct offers *k, const struct offer *
 {
 	const int rows = k->m->rows;
 	struct matrix *m = matrix_new(rows * (1 + MADE_UP), n);
-	struct made_up *b = malloc(sizeof *b);
-	int *of = malloc(sizeof *of * ((size_t)longest_batch(k) + 1)), at = rows;
-	int done = m && b && of;
+	struct made_up *b = made_up_new(k->d, k->m);
+	int at = rows, done = m && b;
 	for (int c = 0; done && c < n; c++)
 		m->choice[c] = v[c]->number;
 	for (int r = 0; done && r < rows; r++)
 		measured_row(m, k, v, r);
 	for (int i = 0; done && i < rows * MADE_UP; i++) {
-		b->of = of;
 		const int more = made_up_row(m, k, v, at, i / MADE_UP, b, (unsigned long long)i);
 		done = more >= 0;
 		at += more;
@@ -225,7 +259,6 @@ struct matrix *make_training_matrix(const struct offers *k, const struct offer *
 		matrix_free(m);
 		m = NULL;
 	}
-	free(of);
-	free(b);
+	made_up_free(b);
 	return m;
 }

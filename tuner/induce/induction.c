@@ -13,10 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NEW_BESIDE_KEPT: choices that a kept tree may name besides its own. ROWS_FOR_ESTIMATES: trees learn
- * from estimates with as many scenarios. With fewer they name too much that has no time: 7 of 15
- * held-out picks of an E4M3 tree that was learned from 78 decodes. */
-enum { MAX_DEPTH = 9, NEW_BESIDE_KEPT = 4, ROWS_FOR_ESTIMATES = 100 };
+/* NEW_BESIDE_KEPT: choices that a kept tree may name besides its own. */
+enum { MAX_DEPTH = 9, NEW_BESIDE_KEPT = 4 };
 
 /* Relabelling may cost a leaf up to 0.3 %, below the A/A noise, to name fewer choices. */
 #define EPSILON 0.003

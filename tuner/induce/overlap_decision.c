@@ -18,6 +18,7 @@
  * % too slow in others. From an H100's times, 143 held-out mixed batches took 1.069 with fixed
  * numbers and 1.041 without. */
 #include "induce.h"
+#include "tuner/costmodel/made_up.h"
 #include "tuner/data/data.h"
 #include "tuner/data/runs.h"
 #include "tuner/forest/forest.h"
@@ -28,6 +29,8 @@
 
 enum { MAX_BEHIND = 400000 /* as a cost: 1.49x */ };
 enum { NUM_SAYS = 2 /* ways that are not a choice */ };
+/* Ways that a tree with estimates may name; six bring no more than four. */
+enum { WAYS = 4 };
 /* Relabelling may cost a leaf up to 0.5 %. */
 #define ENOUGH 0.005
 /* Minimum support: max(LEAST, rows / LEAST_SHARE). With rows / 10, every leaf contained a scenario
@@ -295,6 +298,28 @@ static void name_leaves(struct forest *f, const struct data *d, const struct mat
 	}
 }
 
+/* Fits the tree to the measured rows and, where there are enough, to made-up batches beside them. A
+ * leaf's least rows count both. */
+static int grow_overlap(struct tree *t, const struct data *d, struct matrix *m,
+			const struct growth *how)
+{
+	const int with_estimates = m->rows >= ROWS_FOR_ESTIMATES;
+	struct growth enough = *how;
+	struct matrix *made = NULL;
+	if (with_estimates && !matrix_portfolio(m, WAYS, 0, NULL))
+		return 0;
+	if (with_estimates && !(made = made_up_mixed(d, m)))
+		return 0;
+	const struct matrix *from = made ? made : m;
+	enough.rule = made ? SIZE_MOST : how->rule;
+	enough.min_support = least_rows(m);
+	tree_free(t);
+	const int done = tree_fit(t, from, &enough) && tree_relabel(t, from, ENOUGH, NULL) &&
+			 tree_tidy(t) && leaves_describe(t, m);
+	matrix_free(made);
+	return done;
+}
+
 int fit_overlap(struct forest *f, const struct data *d, const struct growth *how)
 {
 	struct pick *picks = malloc(sizeof *picks * (size_t)(d->n + 1));
@@ -308,11 +333,7 @@ int fit_overlap(struct forest *f, const struct data *d, const struct growth *how
 		done = m && !m->rows;
 	}
 	if (m && m->rows) {
-		struct growth enough = *how;
-		enough.min_support = least_rows(m);
-		tree_free(t);
-		done = tree_fit(t, m, &enough) && tree_relabel(t, m, ENOUGH, NULL) &&
-		       tree_tidy(t) && leaves_describe(t, m);
+		done = grow_overlap(t, d, m, how);
 		if (done)
 			name_leaves(f, d, m);
 	}
