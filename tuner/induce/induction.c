@@ -92,7 +92,7 @@ static int grow_phase(struct phase_fit *fit, enum decision decision, const struc
 	const struct growth how = { .max_leaves = leaves,
 				    .max_depth = MAX_DEPTH,
 				    .min_support = min_support(fit->m),
-				    .rule = SIZE_MOST,
+				    .rule = fit->with_estimates ? SIZE_ALL : SIZE_MOST,
 				    .apart = 1 + ATTUNE_FEATURE_head_size };
 	if (fit->with_estimates && limits->kept && limits->kept->tree[decision].n > 1)
 		return fit_kept_tree(fit, limits->kept, decision);

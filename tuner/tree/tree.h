@@ -57,8 +57,9 @@ long long round_between(long long lo, long long hi);
 /* ---- grow.c: cost-sensitive induction ------------------------------------------ */
 /* Which of the sizes that cross-validation compares (fit.c has the results of each). */
 enum size_rule {
-	SIZE_MOST,  /* the largest within one standard error of the least loss */
-	SIZE_FEWEST /* the smallest within one standard error */
+	SIZE_MOST,   /* the largest within one standard error of the least loss */
+	SIZE_FEWEST, /* the smallest within one standard error */
+	SIZE_ALL     /* max_leaves, without cross-validation: for rows of which most are made up */
 };
 struct growth {
 	int max_leaves, max_depth, min_support;
