@@ -2,34 +2,35 @@
  *
  *   device    NVIDIA H100 80GB HBM3, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  c1c78979cc2a11c2ff010424902132c9, protocol graph-rotating
- *   learned   from 1112 scenarios, 262 held out
+ *   database  ccf9222c08b77aabe64c5d6d9e7efb0e, protocol graph-rotating
+ *   learned   from 1155 scenarios, 262 held out
  *   began     from h200. In each group of rules the new ones replace the old ones if
- *             they are faster beyond noise on 372 scenarios that neither learned from:
- *   gate      prefill  old rules: time x 0.978 (95 %: 0.924 to 1.035), worst 1.063, in 19 scenarios; noise 1.010, not measured in 15
- *   gate      decode   old rules: time x 0.999 (95 %: 0.983 to 1.015), worst 1.034, in 7 scenarios; noise 1.010, not measured in 110
- *   gate      mixed    old rules: time x 0.994 (95 %: 0.928 to 1.066), worst 1.092, in 6 scenarios; noise 1.009, not measured in 36
+ *             they are faster beyond noise on 379 scenarios that neither learned from:
+ *   gate      prefill  old rules: time x 0.981 (95 %: 0.927 to 1.038), worst 1.063, in 18 scenarios; noise 1.010, not measured in 19
+ *   gate      decode   old rules: time x 0.999 (95 %: 0.987 to 1.010), worst 1.043, in 18 scenarios; noise 1.009, not measured in 90
+ *   gate      mixed    old rules: time x 1.024 (95 %: 0.934 to 1.124), worst 1.179, in 6 scenarios; noise 1.008, not measured in 36
  *             comments at leaves of old rules are copied from their header
- *   scored    by second-pass times in 547 of 1746 scenarios; 119 picks have first-pass times only
- *   noise     1.00 % below 20 us (982 A/A pairs), 1.07 % below 200 us (1740), 0.72 % above (1461)
+ *   scored    by second-pass times in 554 of 1796 scenarios; 82 picks have first-pass times only
+ *   noise     0.97 % below 20 us (1098 A/A pairs), 1.04 % below 200 us (1987), 0.72 % above (1710)
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      917     138   1.032   1.150   1.441       67.6
- *   tree        peers                       42       3   1.008   1.046   1.061       90.5
- *   tree        heldout                    220      27   1.027   1.109   1.560       71.8
- *   tree        heldout_blocked             23       3   1.017   1.107   1.119       78.3
- *   tree        heldout_extrapolated        10       1   1.015   1.065   1.065       80.0
- *   tree        heldout_offgrid             87       7   1.033   1.128   1.560       71.3
- *   tree        heldout_random              44       9   1.031   1.188   1.287       61.4
- *   tree        heldout_shape               41       7   1.019   1.099   1.106       70.7
- *   tree        heldout_traces              15       0   1.024   1.101   1.101       93.3
- *   tree        ways                       195       6   1.030   1.160   1.273       77.4
- *   best_fixed  heldout                    220       0   1.439   2.449   8.389       13.2
- *   vllm_rule   heldout                    220       0   3.664  15.290  54.722        1.4
- *   default     heldout                    220       0   2.783   9.866  18.909        0.5
+ *   tree        train                      917      92   1.034   1.152   1.592       70.7
+ *   tree        peers                       42       2   1.007   1.020   1.059       90.5
+ *   tree        heldout                    220       9   1.028   1.130   1.403       77.7
+ *   tree        heldout_blocked             23       0   1.020   1.082   1.088       82.6
+ *   tree        heldout_extrapolated        10       0   1.014   1.086   1.086       90.0
+ *   tree        heldout_offgrid             87       2   1.032   1.131   1.403       78.2
+ *   tree        heldout_random              44       6   1.031   1.188   1.241       68.2
+ *   tree        heldout_shape               41       1   1.028   1.106   1.239       80.5
+ *   tree        heldout_traces              15       0   1.026   1.095   1.095       80.0
+ *   tree        overlap                     43      16   1.073   1.370   1.522       39.5
+ *   tree        ways                       195       6   1.029   1.155   1.268       77.9
+ *   best_fixed  heldout                    220       0   1.438   2.636   8.389       13.2
+ *   vllm_rule   heldout                    220       0   3.664  15.384  53.933        1.4
+ *   default     heldout                    220       0   2.783   9.754  18.909        0.9
  *
  * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)
  * of either part, for overlap of the whole batch.
@@ -172,7 +173,7 @@ ATTUNE_SELECT int attune_h100_prefill(const struct attune_features *f)
 		}
 		if (f->blocks_per_unit <= 80) {
 			if (f->kv_tokens <= 2048) {
-				if (f->blocks_per_unit <= 56) return h100_warpgroup_64x64_blocks_per_sm1; /* 64 scenarios, 1.010, p95 1.061; next warpgroup_64x64_blocks_per_sm2, 1.025; guarded */
+				if (f->blocks_per_unit <= 56) return h100_warpgroup_64x64_blocks_per_sm1; /* 64 scenarios, 1.010, p95 1.061; next warpgroup_64x64_blocks_per_sm2, 1.024; guarded */
 				if (f->mean_query <= 192) return h100_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.030, p95 1.077; next warpgroup_64x64_blocks_per_sm1, 1.030; guarded */
 				return h100_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm2, 1.030; guarded */
 			}
@@ -180,9 +181,9 @@ ATTUNE_SELECT int attune_h100_prefill(const struct attune_features *f)
 			if (f->kv_kib <= 11264) return h100_warpgroup_64x112; /* 11 scenarios, 1.017, p95 1.070; next warpgroup_64x64_blocks_per_sm1, 1.045; guarded */
 			return h100_warpgroup_128x128_turns; /* 16 scenarios, 1.031, p95 1.116; next warpgroup_128x80, 1.041; guarded */
 		}
-		if (f->keys_per_query > 448) return h100_warpgroup_128x128_turns; /* 267 scenarios, 1.022, p95 1.109; next warpgroup_128x128, 1.039; guarded */
+		if (f->keys_per_query > 448) return h100_warpgroup_128x128_turns; /* 267 scenarios, 1.021, p95 1.109; next warpgroup_128x128, 1.039; guarded */
 		if (f->row_blocks <= 1280) return h100_warpgroup_64x64_blocks_per_sm2; /* 38 scenarios, 1.006, p95 1.049; next warpgroup_64x64_packed, 1.062; guarded */
-		return h100_warpgroup_128x128; /* 8 scenarios, 1.041, p95 1.155; next warpgroup_192x64, 1.031; guarded */
+		return h100_warpgroup_128x128; /* 8 scenarios, 1.041, p95 1.155; next warpgroup_192x64, 1.030; guarded */
 	}
 	if (f->work <= 240) {
 		if (f->max_seq <= 32) return h100_prefix_prefill_64; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm1, 1.126; few */
@@ -279,7 +280,7 @@ ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
 			}
 			if (f->max_seq > 9216) return h100_ring_list_8x16; /* 25 scenarios, 1.017, p95 1.050; next ring_8x16_warps4_stages2_combine1, 1.027; guarded */
 			if (f->heads_x_seqs <= 320) return h100_ring_8x16_warps4_stages2_combine1; /* 22 scenarios, 1.022, p95 1.044; next ring_8x16_warps2, 1.028 */
-			return h100_ring_8x16_warps2; /* 18 scenarios, 1.009, p95 1.045; next ring_8x16_warps4_stages2_combine1, 1.034 */
+			return h100_ring_8x16_warps2; /* 18 scenarios, 1.009, p95 1.045; next ring_8x16_warps4_stages2_combine1, 1.033 */
 		}
 		if (f->kv_kib <= 16384) return h100_ring_8x16_warps2; /* 6 scenarios, 1.009, p95 1.053; next ring_16x16_warps4_combine1, 1.114 */
 		if (f->rows <= 16) return h100_ring_16x16_warps4_combine1; /* 8 scenarios, 1.043, p95 1.177; next ring_8x16_warps4_stages2_combine1, 1.195 */
@@ -314,22 +315,45 @@ ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
 
 ATTUNE_SELECT int attune_h100_overlap(const struct attune_features *f)
 {
-	if (f->decode_kv <= 139264) {
-		if (f->kv_tokens <= 33536) return h100_streams; /* 185 scenarios, 1.008, p95 1.062 */
-		if (f->row_blocks <= 512) return h100_streams; /* 73 scenarios, 1.006, p95 1.044 */
-		return h100_warpgroup_mixed_decode_warps12; /* 38 scenarios, 1.025, p95 1.191; guarded */
+	if (f->kv_kib <= 98304) {
+		if (f->row_blocks <= 1024) {
+			if (f->query_tokens <= 3584) return h100_streams; /* 311 scenarios, 1.006, p95 1.044 */
+			if (f->blocks_per_unit <= 288) return h100_streams; /* 4 scenarios, 1.012, p95 1.034; no better than the defaults for sure */
+			return h100_warpgroup_mixed_decode_warps12; /* 10 scenarios, 1.006, p95 1.047; next warpgroup_mixed_decode_warps8, 1.016; guarded */
+		}
+		if (f->kv_kib <= 53248) return h100_streams; /* 54 scenarios, 1.009, p95 1.042 */
+		if (f->mean_seq <= 768) return h100_streams; /* 7 scenarios, 1.001, p95 1.006 */
+		return h100_warpgroup_mixed_decode_warps12; /* 18 scenarios, 1.008, p95 1.051; next warpgroup_mixed_decode_warps8, 1.020; guarded */
 	}
-	if (f->query_tokens <= 584) {
-		if (f->prefill_tokens <= 448) return h100_streams; /* 26 scenarios, 1.011, p95 1.074 */
-		return h100_warpgroup_mixed_decode_warps8; /* 27 scenarios, 1.013, p95 1.037; next warpgroup_mixed_decode_warps12, 1.043; guarded */
+	if (f->max_query <= 448) {
+		if (f->max_query <= 288) {
+			if (f->decode_kv <= 720896) return h100_streams; /* 121 scenarios, 1.017, p95 1.102 */
+			if (f->row_blocks <= 112) return h100_streams; /* 14 scenarios, 1.020, p95 1.157; no better than the defaults for sure */
+			return h100_serial; /* 10 scenarios, 1.035, p95 1.222; next warpgroup_mixed_decode_warps12, 1.088 */
+		}
+		if (f->heads_x_seqs <= 128) {
+			if (f->skew <= 28) return h100_warpgroup_mixed_decode_warps8; /* 5 scenarios, 1.009, p95 1.040; next warpgroup_mixed_decode_warps12, 1.036; guarded */
+			return h100_streams; /* 5 scenarios, 1.013, p95 1.060 */
+		}
+		if (f->mean_seq <= 3072) return h100_streams; /* 11 scenarios, 1.008, p95 1.054 */
+		return h100_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.048, p95 1.123; next streams, 1.143; guarded */
 	}
-	if (f->group <= 4) {
-		if (f->kv_kib <= 531456) return h100_warpgroup_mixed_decode_warps8; /* 19 scenarios, 1.008, p95 1.084; next warpgroup_mixed_decode_warps12, 1.051; guarded */
-		return h100_warpgroup_mixed_decode_warps12; /* 132 scenarios, 1.006, p95 1.029; guarded */
+	if (f->num_kv_heads <= 1) {
+		if (f->rows <= 11264) return h100_warpgroup_mixed_decode_warps8; /* 21 scenarios, 1.006, p95 1.033; next warpgroup_mixed_decode_warps12, 1.055; guarded */
+		if (f->mean_seq <= 11264) return h100_streams; /* 5 scenarios, 1.003, p95 1.018; next warpgroup_mixed_decode_warps8, 1.132 */
+		return h100_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.016, p95 1.048; next warpgroup_mixed_decode_warps8, 1.082; guarded */
 	}
-	if (f->max_seq <= 8192) return h100_warpgroup_mixed_decode_warps12; /* 13 scenarios, 1.017, p95 1.072; guarded */
-	if (f->prefill_share <= 40) return h100_warpgroup_mixed_decode_warps12; /* 22 scenarios, 1.019, p95 1.071; guarded */
-	return h100_streams; /* 13 scenarios, 1.023, p95 1.199; next warpgroup_mixed_decode_warps12, 1.071 */
+	if (f->row_blocks <= 448) {
+		if (f->prefill_share <= 22) {
+			if (f->mean_seq > 4608) return h100_warpgroup_mixed_decode_warps12; /* 59 scenarios, 1.007, p95 1.035; next warpgroup_mixed_decode_warps8, 1.031; guarded */
+			if (f->kv_kib <= 393216) return h100_streams; /* 8 scenarios, 1.006, p95 1.045; next warpgroup_mixed_decode_warps12, 1.084 */
+			return h100_warpgroup_mixed_decode_warps12; /* 11 scenarios, 1.008, p95 1.029; next warpgroup_mixed_decode_warps8, 1.031; guarded */
+		}
+		if (f->kv_tokens <= 147456) return h100_streams; /* 17 scenarios, 1.019, p95 1.217; next warpgroup_mixed_decode_warps8, 1.082 */
+		return h100_warpgroup_mixed_decode_warps8; /* 21 scenarios, 1.018, p95 1.057; next warpgroup_mixed_decode_warps12, 1.050; guarded */
+	}
+	if (f->head_size <= 128) return h100_warpgroup_mixed_decode_warps12; /* 182 scenarios, 1.013, p95 1.060; next warpgroup_mixed_decode_warps8, 1.042; guarded */
+	return h100_streams; /* 9 scenarios, 1.000, p95 1.000 */
 }
 
 ATTUNE_SELECT int attune_h100_early(const struct attune_features *f)

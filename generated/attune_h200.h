@@ -2,13 +2,13 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  33734213fc35277a07bccb0e06e4e843, protocol graph-rotating
- *   learned   from 1126 scenarios, 388 held out
- *   scored    by second-pass times in 424 of 1549 scenarios; 35 picks have first-pass times only
- *   noise     0.65 % below 20 us (2089 A/A pairs), 0.86 % below 200 us (4134), 0.66 % above (3875)
+ *   database  944ab67d984217e8719ddef0e453574b, protocol graph-rotating
+ *   learned   from 1493 scenarios, 388 held out
+ *   scored    by second-pass times in 424 of 1916 scenarios; 53 picks have first-pass times only
+ *   noise     0.69 % below 20 us (2139 A/A pairs), 0.87 % below 200 us (4224), 0.67 % above (3909)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.123 1.059 1.036 1.029 1.024 1.020 1.017 1.015 1.012 1.011 1.010 1.009
- *             slowdown of trees of depth 3: optimal 1.0348, by look-ahead 1.0357; of this tree 1.0189
+ *             slowdown of trees of depth 3: optimal 1.0348, by look-ahead 1.0356; of this tree 1.0189
  *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.095 1.063 1.044 1.032 1.025 1.021 1.017 1.015 1.013 1.011 1.010 1.009
  *             slowdown of trees of depth 3: optimal 1.0419, by look-ahead 1.0432; of this tree 1.0153
@@ -17,16 +17,17 @@
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      917       9   1.033   1.149   1.482       75.9
- *   tree        peers                       43       0   1.018   1.057   1.253       90.7
- *   tree        heldout                    345       0   1.032   1.149   1.409       78.3
- *   tree        heldout_blocked             44       0   1.037   1.205   1.237       75.0
- *   tree        heldout_extrapolated        14       0   1.025   1.129   1.129       85.7
- *   tree        heldout_offgrid            121       0   1.030   1.154   1.405       83.5
- *   tree        heldout_random              78       0   1.037   1.248   1.409       78.2
- *   tree        heldout_shape               64       0   1.029   1.107   1.132       71.9
+ *   tree        train                      917       9   1.032   1.149   1.482       76.9
+ *   tree        peers                       43       0   1.011   1.039   1.081       95.3
+ *   tree        heldout                    345       0   1.034   1.176   1.557       78.3
+ *   tree        heldout_blocked             44       0   1.067   1.332   1.557       68.2
+ *   tree        heldout_extrapolated        14       0   1.013   1.088   1.088       92.9
+ *   tree        heldout_offgrid            121       0   1.029   1.169   1.405       85.1
+ *   tree        heldout_random              78       0   1.033   1.165   1.280       75.6
+ *   tree        heldout_shape               64       0   1.027   1.101   1.132       75.0
  *   tree        heldout_traces              24       0   1.033   1.093   1.149       70.8
- *   tree        ways                       244       2   1.018   1.090   1.176       87.7
+ *   tree        overlap                    367       0   1.023   1.138   1.373       83.4
+ *   tree        ways                       244       2   1.017   1.087   1.176       88.1
  *   best_fixed  heldout                    345       0   1.459   2.372   7.884       11.0
  *   vllm_rule   heldout                    345       0   4.191  15.506  73.074        0.6
  *   default     heldout                    345       0   3.082   9.640  17.759        0.9
@@ -172,7 +173,7 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 		}
 		if (f->blocks_per_unit <= 80) {
 			if (f->kv_tokens <= 2048) {
-				if (f->blocks_per_unit <= 56) return h200_warpgroup_64x64_blocks_per_sm1; /* 64 scenarios, 1.010, p95 1.061; next warpgroup_64x64_blocks_per_sm2, 1.025; guarded */
+				if (f->blocks_per_unit <= 56) return h200_warpgroup_64x64_blocks_per_sm1; /* 64 scenarios, 1.010, p95 1.061; next warpgroup_64x64_blocks_per_sm2, 1.024; guarded */
 				if (f->mean_query <= 192) return h200_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.030, p95 1.077; next warpgroup_64x64_blocks_per_sm1, 1.030; guarded */
 				return h200_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm2, 1.030; guarded */
 			}
@@ -180,9 +181,9 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 			if (f->kv_kib <= 11264) return h200_warpgroup_64x112; /* 11 scenarios, 1.017, p95 1.070; next warpgroup_64x64_blocks_per_sm1, 1.045; guarded */
 			return h200_warpgroup_128x128_turns; /* 16 scenarios, 1.031, p95 1.116; next warpgroup_128x80, 1.041; guarded */
 		}
-		if (f->keys_per_query > 448) return h200_warpgroup_128x128_turns; /* 267 scenarios, 1.022, p95 1.109; next warpgroup_128x128, 1.039; guarded */
+		if (f->keys_per_query > 448) return h200_warpgroup_128x128_turns; /* 267 scenarios, 1.021, p95 1.109; next warpgroup_128x128, 1.039; guarded */
 		if (f->row_blocks <= 1280) return h200_warpgroup_64x64_blocks_per_sm2; /* 38 scenarios, 1.006, p95 1.049; next warpgroup_64x64_packed, 1.062; guarded */
-		return h200_warpgroup_128x128; /* 8 scenarios, 1.041, p95 1.155; next warpgroup_192x64, 1.031; guarded */
+		return h200_warpgroup_128x128; /* 8 scenarios, 1.041, p95 1.155; next warpgroup_192x64, 1.030; guarded */
 	}
 	if (f->work <= 240) {
 		if (f->max_seq <= 32) return h200_prefix_prefill_64; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm1, 1.126; few */
@@ -279,7 +280,7 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 			}
 			if (f->max_seq > 9216) return h200_ring_list_8x16; /* 25 scenarios, 1.017, p95 1.050; next ring_8x16_warps4_stages2_combine1, 1.027; guarded */
 			if (f->heads_x_seqs <= 320) return h200_ring_8x16_warps4_stages2_combine1; /* 22 scenarios, 1.022, p95 1.044; next ring_8x16_warps2, 1.028 */
-			return h200_ring_8x16_warps2; /* 18 scenarios, 1.009, p95 1.045; next ring_8x16_warps4_stages2_combine1, 1.034 */
+			return h200_ring_8x16_warps2; /* 18 scenarios, 1.009, p95 1.045; next ring_8x16_warps4_stages2_combine1, 1.033 */
 		}
 		if (f->kv_kib <= 16384) return h200_ring_8x16_warps2; /* 6 scenarios, 1.009, p95 1.053; next ring_16x16_warps4_combine1, 1.114 */
 		if (f->rows <= 16) return h200_ring_16x16_warps4_combine1; /* 8 scenarios, 1.043, p95 1.177; next ring_8x16_warps4_stages2_combine1, 1.195 */
@@ -314,22 +315,45 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->decode_kv <= 139264) {
-		if (f->kv_tokens <= 33536) return h200_streams; /* 185 scenarios, 1.008, p95 1.062 */
-		if (f->row_blocks <= 512) return h200_streams; /* 73 scenarios, 1.006, p95 1.044 */
-		return h200_warpgroup_mixed_decode_warps12; /* 38 scenarios, 1.025, p95 1.191; guarded */
+	if (f->kv_kib <= 98304) {
+		if (f->row_blocks <= 1024) {
+			if (f->query_tokens <= 3584) return h200_streams; /* 311 scenarios, 1.006, p95 1.044 */
+			if (f->blocks_per_unit <= 288) return h200_streams; /* 4 scenarios, 1.012, p95 1.034; no better than the defaults for sure */
+			return h200_warpgroup_mixed_decode_warps12; /* 10 scenarios, 1.006, p95 1.047; next warpgroup_mixed_decode_warps8, 1.016; guarded */
+		}
+		if (f->kv_kib <= 53248) return h200_streams; /* 54 scenarios, 1.009, p95 1.042 */
+		if (f->mean_seq <= 768) return h200_streams; /* 7 scenarios, 1.001, p95 1.006 */
+		return h200_warpgroup_mixed_decode_warps12; /* 18 scenarios, 1.008, p95 1.051; next warpgroup_mixed_decode_warps8, 1.020; guarded */
 	}
-	if (f->query_tokens <= 584) {
-		if (f->prefill_tokens <= 448) return h200_streams; /* 26 scenarios, 1.011, p95 1.074 */
-		return h200_warpgroup_mixed_decode_warps8; /* 27 scenarios, 1.013, p95 1.037; next warpgroup_mixed_decode_warps12, 1.043; guarded */
+	if (f->max_query <= 448) {
+		if (f->max_query <= 288) {
+			if (f->decode_kv <= 720896) return h200_streams; /* 121 scenarios, 1.017, p95 1.102 */
+			if (f->row_blocks <= 112) return h200_streams; /* 14 scenarios, 1.020, p95 1.157; no better than the defaults for sure */
+			return h200_serial; /* 10 scenarios, 1.035, p95 1.222; next warpgroup_mixed_decode_warps12, 1.088 */
+		}
+		if (f->heads_x_seqs <= 128) {
+			if (f->skew <= 28) return h200_warpgroup_mixed_decode_warps8; /* 5 scenarios, 1.009, p95 1.040; next warpgroup_mixed_decode_warps12, 1.036; guarded */
+			return h200_streams; /* 5 scenarios, 1.013, p95 1.060 */
+		}
+		if (f->mean_seq <= 3072) return h200_streams; /* 11 scenarios, 1.008, p95 1.054 */
+		return h200_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.048, p95 1.123; next streams, 1.143; guarded */
 	}
-	if (f->group <= 4) {
-		if (f->kv_kib <= 531456) return h200_warpgroup_mixed_decode_warps8; /* 19 scenarios, 1.008, p95 1.084; next warpgroup_mixed_decode_warps12, 1.051; guarded */
-		return h200_warpgroup_mixed_decode_warps12; /* 132 scenarios, 1.006, p95 1.029; guarded */
+	if (f->num_kv_heads <= 1) {
+		if (f->rows <= 11264) return h200_warpgroup_mixed_decode_warps8; /* 21 scenarios, 1.006, p95 1.033; next warpgroup_mixed_decode_warps12, 1.055; guarded */
+		if (f->mean_seq <= 11264) return h200_streams; /* 5 scenarios, 1.003, p95 1.018; next warpgroup_mixed_decode_warps8, 1.132 */
+		return h200_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.016, p95 1.048; next warpgroup_mixed_decode_warps8, 1.082; guarded */
 	}
-	if (f->max_seq <= 8192) return h200_warpgroup_mixed_decode_warps12; /* 13 scenarios, 1.017, p95 1.072; guarded */
-	if (f->prefill_share <= 40) return h200_warpgroup_mixed_decode_warps12; /* 22 scenarios, 1.019, p95 1.071; guarded */
-	return h200_streams; /* 13 scenarios, 1.023, p95 1.199; next warpgroup_mixed_decode_warps12, 1.071 */
+	if (f->row_blocks <= 448) {
+		if (f->prefill_share <= 22) {
+			if (f->mean_seq > 4608) return h200_warpgroup_mixed_decode_warps12; /* 59 scenarios, 1.007, p95 1.035; next warpgroup_mixed_decode_warps8, 1.031; guarded */
+			if (f->kv_kib <= 393216) return h200_streams; /* 8 scenarios, 1.006, p95 1.045; next warpgroup_mixed_decode_warps12, 1.084 */
+			return h200_warpgroup_mixed_decode_warps12; /* 11 scenarios, 1.008, p95 1.029; next warpgroup_mixed_decode_warps8, 1.031; guarded */
+		}
+		if (f->kv_tokens <= 147456) return h200_streams; /* 17 scenarios, 1.019, p95 1.217; next warpgroup_mixed_decode_warps8, 1.082 */
+		return h200_warpgroup_mixed_decode_warps8; /* 21 scenarios, 1.018, p95 1.057; next warpgroup_mixed_decode_warps12, 1.050; guarded */
+	}
+	if (f->head_size <= 128) return h200_warpgroup_mixed_decode_warps12; /* 182 scenarios, 1.013, p95 1.060; next warpgroup_mixed_decode_warps8, 1.042; guarded */
+	return h200_streams; /* 9 scenarios, 1.000, p95 1.000 */
 }
 
 ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)

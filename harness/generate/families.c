@@ -103,15 +103,15 @@ static const struct family gate_families[] = {
 	{ "few decodes", "gate", 60, ROUND,      DECODES(1, 32,   1, 1,  64, 64 K),          SPREAD(1.0, 0),    PREFILLS(1, 6, 64, 4 K, 0, 16 K) },
 	{ 0 }
 };
-/* For training alone: how the two parts of a mixed batch run together depends on more of the batch
- * than either part's kernel does. */
+/* How the two parts of a mixed batch run together depends on more of the batch than either part's
+ * kernel does. Trees of the parts that learned from these, too, were worse on prefills. */
 static const struct family blends_families[] = {
-	{ "mixed", "train", 120, ROUND,          DECODES(1, 256,  1, 1,  32, 48 K),          SPREAD(1.0, 0.1),  PREFILLS(1, 10, 32, 4 K, 0, 64 K) },
-	{ "cached", "train", 60, CACHED,         DECODES(2, 256,  1, 1,  64, 16 K),          SPREAD(1.0, 0),    PREFILLS(1, 4, 16, 600, 512, 96 K) },
-	{ "drafted", "train", 20, ROUND,         DECODES(1, 96,   2, 8,  64, 24 K),          SPREAD(0.8, 0),    PREFILLS(1, 3, 64, 2 K, 0, 16 K) },
-	{ "one chunk", "train", 90, ROUND,       DECODES(8, 256,  1, 1, 256, 32 K),          SPREAD(1.0, 0),    PREFILLS(1, 1, 64, 4 K, 0, 32 K) },
-	{ "few decodes", "train", 70, ROUND,     DECODES(1, 32,   1, 1,  64, 64 K),          SPREAD(1.0, 0),    PREFILLS(1, 6, 64, 4 K, 0, 16 K) },
-	{ "late chunk", "train", 60, ROUND,      DECODES(4, 256,  1, 1,  64, 16 K),          SPREAD(0.6, 0),    PREFILLS(1, 3, 64, 1 K, 4 K, 96 K) },
+	{ "mixed", "overlap", 120, ROUND,          DECODES(1, 256,  1, 1,  32, 48 K),          SPREAD(1.0, 0.1),  PREFILLS(1, 10, 32, 4 K, 0, 64 K) },
+	{ "cached", "overlap", 60, CACHED,         DECODES(2, 256,  1, 1,  64, 16 K),          SPREAD(1.0, 0),    PREFILLS(1, 4, 16, 600, 512, 96 K) },
+	{ "drafted", "overlap", 20, ROUND,         DECODES(1, 96,   2, 8,  64, 24 K),          SPREAD(0.8, 0),    PREFILLS(1, 3, 64, 2 K, 0, 16 K) },
+	{ "one chunk", "overlap", 90, ROUND,       DECODES(8, 256,  1, 1, 256, 32 K),          SPREAD(1.0, 0),    PREFILLS(1, 1, 64, 4 K, 0, 32 K) },
+	{ "few decodes", "overlap", 70, ROUND,     DECODES(1, 32,   1, 1,  64, 64 K),          SPREAD(1.0, 0),    PREFILLS(1, 6, 64, 4 K, 0, 16 K) },
+	{ "late chunk", "overlap", 60, ROUND,      DECODES(4, 256,  1, 1,  64, 16 K),          SPREAD(0.6, 0),    PREFILLS(1, 3, 64, 1 K, 4 K, 96 K) },
 	{ 0 }
 };
 /* One chunk of a prompt with decodes of one length: typical of engines with chunked prefill under

@@ -24,6 +24,7 @@ const char *const scenario_splits[] = { "train",
 					"heldout_shape",
 					"ways",
 					"gate",
+					"overlap",
 					NULL };
 
 int split_is_held_out(const char *split)
@@ -34,6 +35,11 @@ int split_is_held_out(const char *split)
 int split_is_gate(const char *split)
 {
 	return !strcmp(split, "gate");
+}
+
+int split_is_overlap(const char *split)
+{
+	return !strcmp(split, "overlap");
 }
 
 int gate_draws(const struct scenario *s)

@@ -47,6 +47,8 @@ enum scales scenario_scales(const struct scenario *);
 extern const char *const scenario_splits[]; /* the legal ones; ends with NULL */
 /* "heldout*", "peers" and "gate": no tree, portfolio, price or threshold is learned from them. */
 int split_is_held_out(const char *split);
+/* "overlap": the overlap decision alone is learned from these scenarios. */
+int split_is_overlap(const char *split);
 /* "gate": new rules are compared with old ones on these scenarios. No report counts them as held
  * out. */
 int split_is_gate(const char *split);

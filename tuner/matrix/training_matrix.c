@@ -1,6 +1,7 @@
 /* training_matrix.c - which scenarios and choices the prefill and the decode tree learn from. Rows
  * are training scenarios with a time in pass A; columns are choices that some row has tried. */
 #include "matrix.h"
+#include "harness/scenario/scenario.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -20,7 +21,8 @@ static struct data first_pass(const struct data *d)
 static int is_row(const struct data *d, int scenario, enum phase phase)
 {
 	int choice;
-	return data_is_training(&d->v[scenario]) && d->v[scenario].has[phase] &&
+	const struct measured *m = &d->v[scenario];
+	return data_is_training(m) && !split_is_overlap(m->split) && m->has[phase] &&
 	       isfinite(data_best(d, scenario, phase, &choice));
 }
 
