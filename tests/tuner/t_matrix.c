@@ -150,6 +150,9 @@ static void test_weights_and_held_out_rows(void **state)
 	c.split = "heldout"; /* another set holds it out: then so is it */
 	c.phase = "all";
 	assert_true(data_add(d, &c));
+	c = cell_like("64q1s4k", "decode", "qblock", QBLOCK(16), 100);
+	c.split = "overlap"; /* serves the overlap decision alone */
+	assert_true(data_add(d, &c));
 	assert_true(data_finish(d));
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	assert_int_equal(m->rows, 2);

@@ -5,9 +5,10 @@
 #include "tuner/matrix/matrix.h"
 
 struct extra_trees;
-enum { MAX_COLUMNS = 1024 };
+enum { MAX_COLUMNS = 64 };
 
-/* Learns the matrix's costs. COST_FORBIDDEN counts as not known. NULL without memory. */
+/* Learns the costs of a matrix of at most MAX_COLUMNS columns. COST_FORBIDDEN counts as not known. NULL
+ * without memory. */
 struct extra_trees *extra_trees_grow(const struct matrix *);
 void extra_trees_free(struct extra_trees *);
 /* Sets cost[cols] to the mean over all trees. */
