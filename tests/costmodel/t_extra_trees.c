@@ -26,7 +26,7 @@ static void draw(struct attune_features *f, unsigned long long *state)
 		v[i] = (long long)(random_bits(state) % (2 * EDGE));
 }
 
-/* unknown: of column 1, one row in so many is not known; 0: all are. */
+/* unknown: one row in so many does not know column 1; 0: all rows know it. */
 static struct matrix *drawn(int unknown)
 {
 	struct matrix *m = matrix_new(ROWS, COLS);

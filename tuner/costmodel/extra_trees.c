@@ -16,8 +16,8 @@ struct node {
 };
 
 struct extra_trees {
-	const struct matrix *m; /* while it grows */
-	int cols, *rows;
+	const struct matrix *m; /* NULL once it has grown */
+	int cols, *rows;        /* rows: scratch */
 	unsigned long long state;
 	struct node *node; /* [TREES][most] */
 	int32_t *mean;     /* [TREES][most][cols] */
@@ -153,6 +153,7 @@ struct extra_trees *extra_trees_grow(const struct matrix *m)
 			t->rows[r] = r;
 		grow(t, at, t->rows, m->rows, NULL);
 	}
+	t->m = NULL;
 	return t;
 }
 

@@ -14,15 +14,16 @@ struct made_up {
 };
 struct made_up *made_up_new(const struct data *, const struct matrix *);
 void made_up_free(struct made_up *);
-/* Draws from the sequences of `like`, of one phase or of both; a drawn shape is that of another row
- * in half of the draws. *part: of the phase. 0: nothing legal was drawn. */
+/* Draws a batch from the sequences of the row's scenario, of one phase or (PHASE_ALL) of both, and a
+ * shape: in half of the draws that of another row. *part becomes the drawn batch's part of the phase.
+ * Batch and shape are valid until the next draw. 0: the drawn batch is not legal. */
 int made_up_draw(struct made_up *, const struct data *, const struct matrix *, int row, enum phase,
 		 unsigned long long *state, attune_batch *, const attune_shape **, struct part *);
-/* Row `row` of `to` becomes like row `of`, but for its costs. */
-void made_up_row_like(struct matrix *to, int row, const struct matrix *from, int of);
-/* Rounds features to few levels. */
+/* Rounds features to few levels, so that thresholds are few. */
 void made_up_round(struct attune_features *);
-/* The same for the row of a made-up batch, with its features and a small weight. */
+/* Gives row `row` of `to` all that row `of` of `from` has, except its costs. */
+void made_up_row_like(struct matrix *to, int row, const struct matrix *from, int of);
+/* The same, with the features and the small weight of a made-up batch. */
 void made_up_describe(struct matrix *to, int row, const struct matrix *from, int of,
 		      const struct attune_features *);
 
