@@ -296,8 +296,8 @@ typedef struct attune_plan {
  *     return 1                   follow: where it holds,
  *     return 0                   and where it does not
  *   tree overlap                 for batches with both parts: -1 one after the other, streams
- *   return streams               side by side, an id as in kernels/select/selector.h; may be
- *                                left out
+ *   return streams               side by side, one_launch by the prefills' choice, an id as in
+ *                                kernels/select/selector.h; may be left out
  *   tree early                   for parts by a choice with an axis EARLY: its value where
  *   return 1                     plan.start is EARLY; -1: the choice's own; may be left out
  *

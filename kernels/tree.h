@@ -7,9 +7,11 @@
 /* Answers of trees other than a choice's id. */
 enum says {
 	SAYS_DEFAULTS = -1,
-	SAYS_SERIAL = -1,  /* overlap tree */
-	SAYS_OWN = -1,     /* early tree: the choice's own value */
-	SAYS_STREAMS = -3  /* overlap tree: both parts unchanged, on two streams */
+	SAYS_SERIAL = -1, /* overlap tree */
+	SAYS_OWN = -1,    /* early tree: the choice's own value */
+	/* overlap tree: the whole batch in one launch by the choice of the prefills */
+	SAYS_ONE_LAUNCH = -2,
+	SAYS_STREAMS = -3 /* overlap tree: both parts unchanged, on two streams */
 };
 
 /* Nodes in preorder: the next node is for features at or below the threshold. */

@@ -89,12 +89,13 @@ static void decide_overlap(const attune_op *op, struct decision_made *d, const s
 	    answer >= 0 && answer < op->num_choices && op->ready[answer].kernel->space->is_fused;
 	const enum overlap_way way =
 	    overlap_way(answer, fused, d->pick[0].id < 0 || d->pick[1].id < 0);
-	struct pick f = { .id = answer };
+	struct pick f = { .id = answer == SAYS_ONE_LAUNCH ? d->pick[0].id : answer };
 	if (way == RUN_SERIAL)
 		return;
-	if (answer != SAYS_STREAMS && !can_run(op, answer, fused ? whole : &d->s.part[0], &f.as))
+	if (answer != SAYS_STREAMS &&
+	    !can_run(op, f.id, way == RUN_ONE_LAUNCH ? whole : &d->s.part[0], &f.as))
 		return;
-	if (way == RUN_FUSED) {
+	if (way == RUN_ONE_LAUNCH) {
 		d->s.num_parts = 1;
 		d->s.part[0] = *whole;
 	} else {

@@ -25,7 +25,7 @@
  * Two subtrees follow an `if`: first the one where it holds. IDs of leaves (enum says):
  *
  *   prefill, decode  a choice; -1 or `defaults`: the library's defaults
- *   overlap          a choice; -1: serial; `streams`
+ *   overlap          a choice; -1: serial; `one_launch`; `streams`
  *   early            a value of an early axis; -1 or `own`: the choice's own
  *   ..._plugin       a row; -1 or `ours`; of mixed_plugin also `parts`
  *
@@ -227,7 +227,9 @@ static const struct ids { /* the IDs that a leaf may return */
 } all_ids[ALL_DECISIONS] = {
 	[DECIDE_PREFILL] = { SAYS_DEFAULTS, LAST_CHOICE, { { "defaults", SAYS_DEFAULTS } } },
 	[DECIDE_DECODE] = { SAYS_DEFAULTS, LAST_CHOICE, { { "defaults", SAYS_DEFAULTS } } },
-	[DECIDE_OVERLAP] = { SAYS_SERIAL, LAST_CHOICE, { { "streams", SAYS_STREAMS } } },
+	[DECIDE_OVERLAP] = { SAYS_SERIAL,
+			     LAST_CHOICE,
+			     { { "one_launch", SAYS_ONE_LAUNCH }, { "streams", SAYS_STREAMS } } },
 	[DECIDE_EARLY] = { SAYS_OWN, MOST_EARLY, { { "own", SAYS_OWN } } },
 	[DECIDE_PREFILL_PLUGIN] = { SAYS_OURS, LAST_PLUGIN, { { "ours", SAYS_OURS } } },
 	[DECIDE_DECODE_PLUGIN] = { SAYS_OURS, LAST_PLUGIN, { { "ours", SAYS_OURS } } },

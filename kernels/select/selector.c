@@ -223,7 +223,7 @@ enum overlap_way overlap_way(int answer, int is_fused, int by_defaults)
 {
 	if (answer == SAYS_SERIAL || (by_defaults && !is_fused))
 		return RUN_SERIAL;
-	return is_fused ? RUN_FUSED : RUN_ON_STREAMS;
+	return is_fused || answer == SAYS_ONE_LAUNCH ? RUN_ONE_LAUNCH : RUN_ON_STREAMS;
 }
 
 const struct segment_costs *costs_for(const struct selector_costs *list, int n, int id,

@@ -10,8 +10,8 @@
  *
  *   PREFILL, DECODE  the id of a choice, or SAYS_DEFAULTS
  *   OVERLAP          how the two parts of a mixed batch share the device: SAYS_SERIAL,
- *                    SAYS_STREAMS, or the id of a choice. A choice of a fused kernel runs the
- *                    whole batch in one launch. Any other choice leaves units free: it runs the
+ *                    SAYS_ONE_LAUNCH, SAYS_STREAMS, or the id of a choice. A choice of a fused
+ *                    kernel runs the whole batch in one launch. Any other choice leaves units free: it runs the
  *                    prefill part, beside the decode part on a second stream. If the choice is
  *                    illegal or not loaded: serial.
  *   EARLY            for a choice with an early axis, its value there if the caller lets launches
@@ -127,7 +127,7 @@ int selector_says(const struct selector *, enum decision, const struct attune_fe
 
 /* How an answer of the overlap tree runs both parts, if the choice that it names may run. by_defaults:
  * one of the parts has no choice of its tree; nothing is known about overlapping the defaults. */
-enum overlap_way { RUN_SERIAL, RUN_ON_STREAMS, RUN_FUSED };
+enum overlap_way { RUN_SERIAL, RUN_ON_STREAMS, RUN_ONE_LAUNCH };
 enum overlap_way overlap_way(int answer, int is_fused, int by_defaults);
 
 /* The parts of a batch and the heuristic's answer for each; SAYS_DEFAULTS without a heuristic. The

@@ -24,7 +24,7 @@ enum { VECTORS = 1000000, BATCHES = 100000, POOL = 64, DEPTH = 7 };
 /* Any that the decision has. */
 static int random_action(enum decision decision, unsigned long long *seed)
 {
-	static const int ways[] = { SAYS_SERIAL, SAYS_STREAMS };
+	static const int ways[] = { SAYS_SERIAL, SAYS_ONE_LAUNCH, SAYS_STREAMS };
 	const int ids = decision == DECIDE_EARLY ? MOST_EARLY + 1 : CHOICES;
 	const int words = decision == DECIDE_OVERLAP ? (int)COUNT(ways) : 1;
 	const int r = below(seed, ids + words);

@@ -140,11 +140,18 @@ static void parts_overlap_as_the_rules_say(void **state)
 	static const struct {
 		const char *choice, *decode, *overlap;
 		enum attune_how how;
+		int launches;
 	} rows[] = {
-		{ carried, "0", "", ATTUNE_SERIAL },         { carried, "0", "-1", ATTUNE_SERIAL },
-		{ carried, "0", "streams", ATTUNE_STREAMS }, { carried, "0", "0", ATTUNE_STREAMS },
-		{ carried, "-1", "streams", ATTUNE_SERIAL }, { carried, "-1", "0", ATTUNE_SERIAL },
-		{ foreign, "0", "streams", ATTUNE_SERIAL },
+		{ carried, "0", "", ATTUNE_SERIAL, 2 },
+		{ carried, "0", "-1", ATTUNE_SERIAL, 2 },
+		{ carried, "0", "streams", ATTUNE_STREAMS, 2 },
+		{ carried, "0", "0", ATTUNE_STREAMS, 2 }, /* one launch needs a fused kernel */
+		{ carried, "0", "one_launch", ATTUNE_SERIAL, 1 },
+		{ carried, "-1", "streams", ATTUNE_SERIAL, 2 },
+		{ carried, "-1", "0", ATTUNE_SERIAL, 2 },
+		{ carried, "-1", "one_launch", ATTUNE_SERIAL, 2 },
+		{ foreign, "0", "streams", ATTUNE_SERIAL, 2 },
+		{ foreign, "0", "one_launch", ATTUNE_SERIAL, 2 },
 	};
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
@@ -158,7 +165,7 @@ static void parts_overlap_as_the_rules_say(void **state)
 		step_make(&s, COUNT(mixed), mixed);
 		assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
 		assert_int_equal(plan.how, rows[i].how);
-		assert_int_equal(plan.num_parts, 2); /* one launch is for fused kernels alone */
+		assert_int_equal(plan.num_parts, rows[i].launches);
 		assert_int_equal(attune_plan_text(op, &plan, text, sizeof text), ATTUNE_OK);
 		assert_int_equal(strstr(text, " || ") != NULL, rows[i].how == ATTUNE_STREAMS);
 		run(op, &s);

@@ -88,6 +88,7 @@ static const struct set {
 	{ "hybrid_h200", {   0,  0,   0,   21,   24,   0,    0,    0,     0, 195 },    24000,    4e12,   3e14,   7 },
 	{ "unseen_h200", {   0,  0,   0,    0,    0,  96,    0,    0,    42 },     6000,    4e12,   3e14,  27 },
 	{ "gate_h200",   {   0,  0,   0,    0,    0,   0,    0,    0,     0, 0, 592 }, 4000,    4e12,   3e14,   7 },
+	{ "drafts_h200", { 150,  0,   0,    0,    0,   0,    0,    0,     0, 0, 0,   0 }, 4000, 4e12,   3e14,   7 },
 	{ "blends_h200", {   0,  0,   0,    0,    0,   0,    0,    0,     0, 0, 0, 420 }, 4000, 4e12,   3e14,   7 },
 	{ "ladder_h200", {   0,  0,   0,    0,    0,   0,    0,    0,     0, 49 },     6000,    4e12,   3e14,   8 },
 	{ "mixed_h200",  {  48,  0,   0,    0,    0,   0,    0,    0,     0 },     3000,    4e12,   3e14,   5 },
@@ -158,6 +159,7 @@ static void sets_are_disjoint(void **arg)
 	load_shipped(&list, "unseen_h200");
 	load_shipped(&list, "gate_h200");
 	load_shipped(&list, "blends_h200");
+	load_shipped(&list, "drafts_h200");
 	load_shipped(&list, "ladder_h200");
 	for (int i = 0; i < list.n; i++)
 		for (int j = 0; j < i; j++)
@@ -383,9 +385,9 @@ int main(void)
 	static const char *const gpu[] = { "h200",        "shapes_h200", "dense_h200",
 					   "traces_h200", "peers_h200",  "hybrid_h200",
 					   "unseen_h200", "ladder_h200", "blends_h200",
-					   NULL };
+					   "drafts_h200", NULL };
 	static const char *const cpu[] = { "cpu", NULL };
-	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 17];
+	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 18];
 	size_t n = 0;
 	int failed;
 	models = models_load("scenarios/models.json");
@@ -419,6 +421,8 @@ int main(void)
 	    (struct CMUnitTest){ "gate_h200 is remade", grid_is_remade, NULL, NULL, "gate_h200" };
 	tests[n++] = (struct CMUnitTest){ "blends_h200 is remade", grid_is_remade, NULL, NULL,
 					  "blends_h200" };
+	tests[n++] = (struct CMUnitTest){ "drafts_h200 is remade", grid_is_remade, NULL, NULL,
+					  "drafts_h200" };
 	tests[n++] = (struct CMUnitTest){ "cpu is remade", grid_is_remade, NULL, NULL, "cpu" };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(peers_match);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(fp8_comes_in_pairs);

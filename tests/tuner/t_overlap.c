@@ -35,6 +35,39 @@ static void it_pays_where_it_was_seen_to(void **state)
 	data_free(d);
 }
 
+/* With 2 to 8 decodes the prefill's choice runs these too in less time, with more it does not. */
+static void one_launch_where_it_takes_least(void **state)
+{
+	struct data *d = begin();
+	struct forest f, back;
+	(void)state;
+	for (int n = 2; n <= 128; n *= 2)
+		for (int k = 0; k < 3; k++) {
+			char batch[40];
+			snprintf(batch, sizeof batch, "q%d_%dq1s4k", 512 << k, n);
+			add_ways(d, batch, n <= 8 ? 150 : 300, 1.1, 1);
+		}
+	induce(d, &f);
+	char *text = forest_emit(&f, d);
+	assert_non_null(text);
+	assert_non_null(strstr(text, ") return h200_one_launch; /* "));
+	assert_true(forest_parse(&back, text, "text"));
+	for (int s = 0; s < d->n; s++) {
+		struct pick p, q;
+		forest_pick(d, &f, s, &p);
+		forest_pick(d, &back, s, &q);
+		assert_memory_equal(&p, &q, sizeof p);
+		const int few = d->v[s].part[PHASE_DECODE].f.num_seqs <= 8;
+		assert_int_equal(p.how, ATTUNE_SERIAL);
+		assert_int_equal(p.join, !few);
+		assert_float_equal(data_plan_time(d, s, &p), few ? 150 : 200, 1e-6);
+	}
+	free(text);
+	forest_free(&back);
+	forest_free(&f);
+	data_free(d);
+}
+
 /* One scenario that takes half as long again forbids a choice for all scenarios that no feature
  * separates; a small loss of one counts against the others' gains. */
 static void nothing_may_lose_much(void **state)
@@ -173,7 +206,7 @@ static void it_saves_what_own_parts_lose(void **state)
 		}
 		for (int b = 0; b < BATCHES; b++)
 			picks[b] = (struct pick){ at[0], at[1], 1, ATTUNE_SERIAL };
-		struct matrix *m = matrix_overlap(d, picks);
+		struct matrix *m = matrix_overlap(d, picks, picks);
 		assert_non_null(m);
 		assert_int_equal(m->rows, BATCHES);
 		int fused = 0;
@@ -270,6 +303,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_fastest_plan_is_the_one_that_takes_least),
 		cmocka_unit_test(it_pays_where_it_was_seen_to),
+		cmocka_unit_test(one_launch_where_it_takes_least),
 		cmocka_unit_test(nothing_may_lose_much),
 		cmocka_unit_test(what_was_not_measured_is_serial),
 		cmocka_unit_test(ratios_are_paired),

@@ -2,36 +2,6 @@
  * divide a batch by estimate. */
 #include "mixed_batches.h"
 
-/* One launch by a kernel that is not fused is not an overlap, even where it would take 120 us in
- * place of 200. */
-static void one_launch_is_for_fused_kernels(void **state)
-{
-	struct data *d = begin();
-	struct forest f;
-	(void)state;
-	for (int n = 2; n <= 128; n *= 2) {
-		char batch[40];
-		snprintf(batch, sizeof batch, "q512_%dq1s4k", n);
-		add(d, batch, "prefill", with("qblock", ""), 100, 1);
-		add(d, batch, "decode", with("segmented", ""), 100, 1);
-		add(d, batch, "all", with("qblock", ""), 120, 1);
-	}
-	induce(d, &f);
-	for (int s = 0; s < d->n; s++) {
-		struct pick p;
-		forest_pick(d, &f, s, &p);
-		assert_int_equal(p.join, 1);
-		assert_int_equal(pick_way(d, &p), SAYS_SERIAL);
-		assert_float_equal(data_plan_time(d, s, &p), 200, 1e-6);
-	}
-	char *text = forest_emit(&f, d);
-	assert_non_null(text);
-	assert_null(strstr(text, "h200_whole"));
-	free(text);
-	forest_free(&f);
-	data_free(d);
-}
-
 /* The choice with the largest gain comes first, then the one that gains elsewhere; none that
  * never gains. */
 static void few_fused_ones_gain_nearly_all(void **state)
@@ -150,7 +120,6 @@ static void fused_kernels_divide_by_estimate(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_launch_is_for_fused_kernels),
 		cmocka_unit_test(few_fused_ones_gain_nearly_all),
 		cmocka_unit_test(fused_kernels_divide_by_estimate),
 	};

@@ -101,6 +101,14 @@ double runs_ratio(const struct runs *all, int way, const struct pick *p)
 	return isfinite(own) ? own : best;
 }
 
+double runs_one_launch(const struct runs *all, int choice)
+{
+	for (int i = 0; i < all->n; i++)
+		if (all->v[i].decode < 0 && all->v[i].prefill == choice)
+			return ratio_of(all, &all->v[i]);
+	return INFINITY;
+}
+
 double runs_streams(const struct runs *all, const struct pick *p)
 {
 	double ratio = INFINITY, us = INFINITY;

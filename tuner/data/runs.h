@@ -24,6 +24,8 @@ int runs_find(const struct data *, int scenario, enum pass, struct runs *);
 /* Time with an overlap / the fastest serial time: of the pick's own parts if measured, else the
  * least. INFINITY: not measured. */
 double runs_ratio(const struct runs *, int way, const struct pick *);
+/* Time of one launch by a choice / the fastest serial time. INFINITY: not measured. */
+double runs_one_launch(const struct runs *, int choice);
 /* Time on two streams / time of the same parts in series. It hardly depends on the parts: without
  * the pick's own, the fastest pair that ran both ways stands for them. */
 double runs_streams(const struct runs *, const struct pick *);

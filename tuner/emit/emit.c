@@ -67,10 +67,10 @@ static void emit_enum(const struct emitter *e)
 		"#define ATTUNE_%s_SAYS(id, name, kernel, tunables) %s_##name = id,\n"
 		"enum attune_%s_says {\n"
 		"\tATTUNE_%s_CHOICES(ATTUNE_%s_SAYS)\n"
-		"\t%s_defaults = %d, %s_serial = %d, %s_streams = %d\n"
+		"\t%s_defaults = %d, %s_serial = %d, %s_one_launch = %d, %s_streams = %d\n"
 		"};\n\n",
 		e->upper, gpu, gpu, e->upper, e->upper, gpu, SAYS_DEFAULTS, gpu, SAYS_SERIAL, gpu,
-		SAYS_STREAMS);
+		SAYS_ONE_LAUNCH, gpu, SAYS_STREAMS);
 }
 
 static void emit_costs(const struct emitter *e)

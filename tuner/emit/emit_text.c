@@ -24,9 +24,10 @@
  *
  * Actions:
  *   prefill, decode  an id, or -1: the kernels' defaults
- *   overlap          for batches with both parts: -1: one after the other; -3: on two streams; an
- *                    id: a fused kernel runs the whole batch; any other choice runs the prefills
- *                    while the decodes run on a second stream
+ *   overlap          for batches with both parts: -1: one after the other; -2: the choice of the
+ *                    prefills runs the whole batch in one launch; -3: on two streams; an id: a
+ *                    fused kernel runs the whole batch; any other choice runs the prefills while
+ *                    the decodes run on a second stream
  *   early            the value of the kernel's axis EARLY if the caller lets launches begin early;
  *                    -1: the choice's own value
  *   ..._plugin       an id of plugins; -1: what the trees above say; for mixed_plugin an id runs the

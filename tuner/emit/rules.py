@@ -3,6 +3,7 @@
   prefill, decode  an index into CHOICES, or -1: the kernels' defaults
   overlap          for a batch with prefills and decodes:
                    -1: the prefills, then the decodes
+                   -2: the choice of the prefills runs the whole batch in one launch
                    -3: both at the same time, on two streams
                    an index into CHOICES: a fused kernel runs the whole batch; any
                    other choice runs the prefills, the decodes run on a second stream

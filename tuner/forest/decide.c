@@ -69,12 +69,14 @@ void overlap_made(const struct data *d, const struct forest *f, int action,
 	struct choice c;
 	if (!decision_is_of(DECIDE_OVERLAP, m) || way == RUN_SERIAL)
 		return;
-	if (action >= 0 &&
-	    !decided_legal(d, m, fused ? PHASE_ALL : PHASE_PREFILL, &f->choice[action], &c))
+	if (action == SAYS_ONE_LAUNCH)
+		action = decide(f, DECIDE_PREFILL, m);
+	const enum phase phase = way == RUN_ONE_LAUNCH ? PHASE_ALL : PHASE_PREFILL;
+	if (action >= 0 && !action_choice(d, f, phase, action, m, &c))
 		return;
 	if (action >= 0)
 		out->prefill = c;
-	if (way == RUN_FUSED)
+	if (way == RUN_ONE_LAUNCH)
 		out->join = 0;
 	else
 		out->how = ATTUNE_STREAMS;

@@ -136,19 +136,16 @@ static void read_figures(const struct reader *r, const struct forest *f, enum de
 		v->guarded = "a rule of its kernel";
 }
 
-/* The actions of a leaf: -1, ids, or `also`. */
-struct actions {
-	int ids, also;
-};
-
-static int may_say(const struct actions *a, long long value)
+/* Whether a leaf may have the action: an id, -1, or one that has a name. */
+static int may_say(enum decision decision, int ids, int action)
 {
-	return value == a->also || (value >= SAYS_DEFAULTS && value < a->ids);
+	return action >= SAYS_DEFAULTS ? action < ids
+				       : action >= SAYS_STREAMS && says_word(decision, action);
 }
 
 /* Copies a node and what is below it; returns its index, or -1. */
-static int take_node(struct reader *r, struct forest *f, enum decision decision,
-		     const struct actions *actions, const struct header_tree *text, int node)
+static int take_node(struct reader *r, struct forest *f, enum decision decision, int ids,
+		     const struct header_tree *text, int node)
 {
 	struct tree *t = &f->tree[decision];
 	const struct header_node *v = &text->v[node];
@@ -158,7 +155,8 @@ static int take_node(struct reader *r, struct forest *f, enum decision decision,
 	if (v->below < 0) {
 		int action;
 		r->text.at = v->at;
-		if (!action_named(r, f, decision, v->word, &action) || !may_say(actions, action)) {
+		if (!action_named(r, f, decision, v->word, &action) ||
+		    !may_say(decision, ids, action)) {
 			wrong(r, "an id that CHOICES has");
 			return -1;
 		}
@@ -171,8 +169,8 @@ static int take_node(struct reader *r, struct forest *f, enum decision decision,
 		wrong(r, "a feature of features.def");
 		return -1;
 	}
-	const int below = take_node(r, f, decision, actions, text, v->below);
-	const int above = below < 0 ? -1 : take_node(r, f, decision, actions, text, v->above);
+	const int below = take_node(r, f, decision, ids, text, v->below);
+	const int above = below < 0 ? -1 : take_node(r, f, decision, ids, text, v->above);
 	t->v[at].feature = feature_named(v->word);
 	t->v[at].threshold = v->threshold;
 	t->v[at].below = below;
@@ -182,22 +180,16 @@ static int take_node(struct reader *r, struct forest *f, enum decision decision,
 
 static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 {
-	const struct actions actions[ALL_DECISIONS] = {
-		[DECIDE_PREFILL] = { f->num_choices, SAYS_DEFAULTS },
-		[DECIDE_DECODE] = { f->num_choices, SAYS_DEFAULTS },
-		[DECIDE_OVERLAP] = { f->num_choices, SAYS_STREAMS },
-		[DECIDE_EARLY] = { MOST_EARLY + 1, SAYS_OWN },
-		[DECIDE_PREFILL_PLUGIN] = { f->num_plugins, SAYS_OURS },
-		[DECIDE_DECODE_PLUGIN] = { f->num_plugins, SAYS_OURS },
-		[DECIDE_MIXED_PLUGIN] = { f->num_plugins, SAYS_PARTS },
-	};
+	const int ids = decision == DECIDE_EARLY    ? MOST_EARLY + 1
+			: decision >= NUM_DECISIONS ? f->num_plugins
+						    : f->num_choices;
 	struct header_tree text;
 	if (!header_tree(&r->text, f->gpu, decision, &text))
 		return 0;
 	const char *end = r->text.at;
 	int done = 0;
 	if (text.n)
-		done = take_node(r, f, decision, &actions[decision], &text, 0) == 0;
+		done = take_node(r, f, decision, ids, &text, 0) == 0;
 	else if (decision == DECIDE_EARLY)
 		done = tree_constant(&f->tree[decision], SAYS_OWN);
 	else

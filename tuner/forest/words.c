@@ -23,7 +23,9 @@ void says_words(const struct forest *f, enum decision decision, int action,
 			 action == SAYS_OWN ? "as the choice has it" : early_words[action]);
 	else if (decision == DECIDE_OVERLAP && action < 0)
 		snprintf(text, MAX_CHOICE_TEXT, "%s",
-			 action == SAYS_STREAMS ? "side by side" : "one after the other");
+			 action == SAYS_STREAMS      ? "side by side"
+			 : action == SAYS_ONE_LAUNCH ? "in one launch by the prefills' choice"
+						     : "one after the other");
 	else if (action < 0)
 		snprintf(text, MAX_CHOICE_TEXT, "the defaults");
 	else
@@ -35,7 +37,9 @@ const char *says_word(enum decision decision, int action)
 	static const char *const words[ALL_DECISIONS][1 - SAYS_STREAMS] = {
 		[DECIDE_PREFILL] = { [-SAYS_DEFAULTS] = "defaults" },
 		[DECIDE_DECODE] = { [-SAYS_DEFAULTS] = "defaults" },
-		[DECIDE_OVERLAP] = { [-SAYS_SERIAL] = "serial", [-SAYS_STREAMS] = "streams" },
+		[DECIDE_OVERLAP] = { [-SAYS_SERIAL] = "serial",
+				     [-SAYS_ONE_LAUNCH] = "one_launch",
+				     [-SAYS_STREAMS] = "streams" },
 		[DECIDE_PREFILL_PLUGIN] = { [-SAYS_OURS] = "ours" },
 		[DECIDE_DECODE_PLUGIN] = { [-SAYS_OURS] = "ours" },
 		[DECIDE_MIXED_PLUGIN] = { [-SAYS_OURS] = "ours", [-SAYS_PARTS] = "parts" },

@@ -23,9 +23,11 @@ int forest_induce(struct forest *, const struct data *, const struct limits *); 
 /* Picks at most `most` fused choices greedily, by their gain over the best serial plans of training
  * scenarios; returns their number. */
 int overlap_portfolio(const struct data *, int *choice, int most);
-/* Training rows of the overlap decision, given the picks [data->n] without overlap: mixed scenarios
- * that were measured with some overlap. Columns are ways to overlap. */
-struct matrix *matrix_overlap(const struct data *, const struct pick *picks);
+/* Training rows of the overlap decision: mixed scenarios that were measured with some overlap. Columns
+ * are ways to overlap. picks: [data->n] without overlap; one_launch: the same by SAYS_ONE_LAUNCH, join
+ * 1 where that may not run. */
+struct matrix *matrix_overlap(const struct data *, const struct pick *picks,
+			      const struct pick *one_launch);
 /* Makes the overlap tree, given the prefill and the decode tree; may add choices. 0 without
  * memory. */
 int fit_overlap(struct forest *, const struct data *, const struct growth *);

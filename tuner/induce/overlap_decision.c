@@ -1,9 +1,10 @@
 /* overlap_decision.c - learns the overlap decision: how the two parts A and B of a mixed batch run.
  * Ways, as in enum says of kernels/select/selector.h:
  *
- *   SAYS_SERIAL   A | B
- *   SAYS_STREAMS  A || B
- *   a choice      of a fused kernel: one launch; else C || B, where C leaves units to B
+ *   SAYS_SERIAL      A | B
+ *   SAYS_ONE_LAUNCH  the choice of A runs the whole batch
+ *   SAYS_STREAMS     A || B
+ *   a choice         of a fused kernel: one launch; else C || B, where C leaves units to B
  *
  * The time of a way is a ratio to the fastest serial plan of the same race. Two streams are
  * compared with the same parts in series. A leaf must not choose a way that is unmeasured or over
@@ -28,9 +29,9 @@
 #include <string.h>
 
 enum { MAX_BEHIND = 400000 /* as a cost: 1.49x */ };
-enum { NUM_SAYS = 2 /* ways that are not a choice */ };
-/* Ways that a tree with estimates may name; six bring no more than four. */
-enum { WAYS = 4 };
+enum { NUM_SAYS = 3 /* ways that are not a choice */ };
+/* Ways that a tree with estimates may name. */
+enum { WAYS = 5 };
 /* Relabelling may cost a leaf up to 0.5 %. */
 #define ENOUGH 0.005
 /* Minimum support: max(LEAST, rows / LEAST_SHARE). With rows / 10, every leaf contained a scenario
@@ -133,6 +134,7 @@ static int list_ways(const struct data *d, int *way)
 	char *seen = calloc((size_t)d->num_choices + 1, 1);
 	int n = 0;
 	way[n++] = SAYS_SERIAL;
+	way[n++] = SAYS_ONE_LAUNCH;
 	way[n++] = SAYS_STREAMS;
 	for (int i = 0; seen && i < d->num_plans; i++)
 		if (d->plan[i].how == ATTUNE_STREAMS && composed_way(d, &d->plan[i]) >= 0)
@@ -144,17 +146,25 @@ static int list_ways(const struct data *d, int *way)
 	return n;
 }
 
-static double learned_ratio(const struct runs *all, int way, const struct pick *p)
+/* A mixed scenario's picks. */
+struct picked {
+	const struct pick *parts, *one_launch;
+};
+
+static double learned_ratio(const struct runs *all, int way, const struct picked *p)
 {
-	return way == SAYS_SERIAL    ? 1
-	       : way == SAYS_STREAMS ? runs_streams(all, p)
-				     : runs_ratio(all, way, p);
+	return way == SAYS_SERIAL       ? 1
+	       : way == SAYS_ONE_LAUNCH ? runs_one_launch(all, p->one_launch->prefill)
+	       : way == SAYS_STREAMS    ? runs_streams(all, p->parts)
+					: runs_ratio(all, way, p->parts);
 }
 
 /* Whether an unmeasured way counts as serial: the library runs the parts in series where it is
  * illegal, and two streams are assumed to gain nothing (plan_times.c). */
-static int gains_nothing(const struct data *d, int s, int way)
+static int gains_nothing(const struct data *d, int s, int way, const struct picked *p)
 {
+	if (way == SAYS_ONE_LAUNCH)
+		return p->one_launch->join;
 	return way < 0 || !data_legal(d, s, is_fused_way(d, way) ? PHASE_ALL : PHASE_PREFILL, way);
 }
 
@@ -168,18 +178,18 @@ static double own_ratio(const struct data *d, int s, struct pick p)
 
 /* Time of a column / the fastest serial plan; INFINITY: not measured. */
 static double column_ratio(const struct data *d, int s, const struct runs *all, int way,
-			   const struct pick *p, double own)
+			   const struct picked *p, double own)
 {
 	const double ratio = learned_ratio(all, way, p);
-	if (!isfinite(ratio) && gains_nothing(d, s, way))
+	if (!isfinite(ratio) && gains_nothing(d, s, way, p))
 		return own;
-	return is_fused_way(d, way) ? ratio : own * ratio;
+	return way == SAYS_ONE_LAUNCH || is_fused_way(d, way) ? ratio : own * ratio;
 }
 
 /* Fills in the costs of a row. own: from own_ratio(); ways that use the pick's parts are scaled by
  * it. ratio: scratch, [cols]. 0: only serial was measured. */
 static int fill_row(const struct data *d, int s, const struct runs *all, const struct matrix *m,
-		    const struct pick *p, double own, double *ratio, int32_t *cost)
+		    const struct picked *p, double own, double *ratio, int32_t *cost)
 {
 	double best = own;
 	int others = 0;
@@ -223,7 +233,8 @@ static void drop_rare(struct matrix *m)
 			sizeof *m->cost * (size_t)m->cols);
 }
 
-struct matrix *matrix_overlap(const struct data *all, const struct pick *picks)
+struct matrix *matrix_overlap(const struct data *all, const struct pick *picks,
+			      const struct pick *one_launch)
 {
 	struct data first = *all;
 	struct matrix *m = matrix_new(all->n, all->num_choices + NUM_SAYS);
@@ -239,12 +250,13 @@ struct matrix *matrix_overlap(const struct data *all, const struct pick *picks)
 	for (int s = 0; s < all->n; s++) {
 		const struct measured *v = &all->v[s];
 		int32_t *cost = &m->cost[m->rows * m->cols];
+		const struct picked p = { &picks[s], &one_launch[s] };
 		struct runs runs = { 0 };
 		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE])
 			continue;
 		const double own = own_ratio(&first, s, picks[s]);
 		if (isfinite(own) && runs_find(&first, s, PASS_A, &runs) &&
-		    fill_row(&first, s, &runs, m, &picks[s], own, ratio, cost)) {
+		    fill_row(&first, s, &runs, m, &p, own, ratio, cost)) {
 			m->scenario[m->rows] = s;
 			m->fallback[m->rows] = cost[0];
 			matrix_describe_row(&first, m, m->rows++, PHASE_ALL);
@@ -320,16 +332,28 @@ static int grow_overlap(struct tree *t, const struct data *d, struct matrix *m,
 	return done;
 }
 
+/* The plan of a mixed scenario by a way that is not a choice. */
+static void pick_by(const struct data *d, const struct forest *f, int s, int way, struct pick *p)
+{
+	struct decided made;
+	forest_make_serial(d, f, &d->v[s], &made);
+	overlap_made(d, f, way, &d->v[s], &made);
+	decided_pick(d, &made, p);
+}
+
 int fit_overlap(struct forest *f, const struct data *d, const struct growth *how)
 {
-	struct pick *picks = malloc(sizeof *picks * (size_t)(d->n + 1));
+	struct pick *picks = malloc(sizeof *picks * 2 * (size_t)(d->n + 1));
+	struct pick *one_launch = picks ? picks + d->n : NULL;
 	struct tree *t = &f->tree[DECIDE_OVERLAP];
 	struct matrix *m = NULL;
 	int done = 0;
 	if (picks && tree_constant(t, SAYS_SERIAL)) {
 		for (int s = 0; s < d->n; s++)
-			forest_pick(d, f, s, &picks[s]);
-		m = matrix_overlap(d, picks);
+			pick_by(d, f, s, SAYS_SERIAL, &picks[s]);
+		for (int s = 0; s < d->n; s++)
+			pick_by(d, f, s, SAYS_ONE_LAUNCH, &one_launch[s]);
+		m = matrix_overlap(d, picks, one_launch);
 		done = m && !m->rows;
 	}
 	if (m && m->rows) {

@@ -232,6 +232,17 @@ static void wish_hole(struct wishes *w, const struct data *d, int s, int scenari
 		wish_part(w, scenario, phase, c);
 }
 
+/* The same for the prefills' choice as one launch for the whole batch. */
+static void wish_one_launch(struct wishes *w, const struct data *d, const struct forest *f, int s,
+			    int scenario)
+{
+	struct decided made;
+	forest_make_serial(d, f, &d->v[s], &made);
+	overlap_made(d, f, SAYS_ONE_LAUNCH, &d->v[s], &made);
+	if (!made.join)
+		wish_hole(w, d, s, scenario, PHASE_ALL, &made.prefill);
+}
+
 /* The same for all choices that the phase's tree names. */
 static void wish_named_holes(struct wishes *w, const struct data *d, const struct forest *f, int s,
 			     int scenario, enum decision decision)
@@ -261,8 +272,10 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 		wish_hole(w, d, order[i], i, PHASE_DECODE, &made.decode);
 		for (int p = 0; named && p <= DECIDE_DECODE; p++)
 			wish_named_holes(w, d, f, order[i], i, (enum decision)p);
-		if (is_mixed && d->run.device.backend != BACKEND_CPU)
+		if (is_mixed && d->run.device.backend != BACKEND_CPU) {
 			wish_ways(w, d, f, &ways, order[i], i);
+			wish_one_launch(w, d, f, order[i], i);
+		}
 	}
 	return !w->failed;
 }

@@ -240,9 +240,9 @@ static int add_set(const struct tune_options *o, const char *format, const char 
  * full tune all kinds. */
 static int name_sets(const struct tune *t, char name[MOST_SETS][80])
 {
-	static const char *const kinds[] = { "%s",        "dense_%s", "traces_%s", "gate_%s",
-					     "shapes_%s", "mixed_%s", "peers_%s",  "hybrid_%s",
-					     "unseen_%s", "blends_%s" };
+	static const char *const kinds[] = { "%s",        "dense_%s",  "traces_%s", "gate_%s",
+					     "shapes_%s", "mixed_%s",  "peers_%s",  "hybrid_%s",
+					     "unseen_%s", "blends_%s", "drafts_%s" };
 	enum { QUICK_KINDS = 4 };
 	const size_t most = t->o->preset == PRESET_FULL ? COUNT(kinds) : QUICK_KINDS;
 	const char *gpu = t->here.gpu;
