@@ -32,9 +32,10 @@
  * of either part, for overlap of the whole batch.
  *
  *   attune_cpu_prefill(f), attune_cpu_decode(f)   the choice that runs the part
- *   attune_cpu_overlap(f)   serial: the prefills, then the decodes; streams: both at the same time,
- *       on two streams; a choice of a fused kernel: it runs the whole batch; any other choice:
- *       it runs the prefills, beside the decodes on a second stream
+ *   attune_cpu_overlap(f)   serial: the prefills, then the decodes; one_launch: the prefills'
+ *       choice runs the whole batch; streams: both parts at the same time, on two streams; a
+ *       choice of a fused kernel: it runs the whole batch; any other choice: it runs the
+ *       prefills, beside the decodes on a second stream
  *
  * Example: 32 decodes of 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16:
  *   head_size 128 > 64, page_size 16 <= 16, mean_seq 4096 > 704, num_seqs 32 > 3:
@@ -75,7 +76,7 @@
 #define ATTUNE_CPU_SAYS(id, name, kernel, tunables) cpu_##name = id,
 enum attune_cpu_says {
 	ATTUNE_CPU_CHOICES(ATTUNE_CPU_SAYS)
-	cpu_defaults = -1, cpu_serial = -1, cpu_streams = -3
+	cpu_defaults = -1, cpu_serial = -1, cpu_one_launch = -2, cpu_streams = -3
 };
 
 #define ATTUNE_CPU_SEGMENTS(SEGMENTS)
@@ -114,7 +115,7 @@ ATTUNE_SELECT int attune_cpu_decode(const struct attune_features *f)
 ATTUNE_SELECT int attune_cpu_overlap(const struct attune_features *f)
 {
 	(void)f;
-	return cpu_serial; /* not measured */
+	return cpu_serial; /* 21 scenarios, 1.000, p95 1.000; next streams, 1.000 */
 }
 
 #endif

@@ -2,43 +2,44 @@
  *
  *   device    NVIDIA H100 80GB HBM3, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  ccf9222c08b77aabe64c5d6d9e7efb0e, protocol graph-rotating
- *   learned   from 1155 scenarios, 262 held out
+ *   database  55c050c073c7352218bb65ee83d028c8, protocol graph-rotating
+ *   learned   from 1682 scenarios, 262 held out
  *   began     from h200. In each group of rules the new ones replace the old ones if
- *             they are faster beyond noise on 379 scenarios that neither learned from:
- *   gate      prefill  old rules: time x 0.981 (95 %: 0.927 to 1.038), worst 1.063, in 18 scenarios; noise 1.010, not measured in 19
- *   gate      decode   old rules: time x 0.999 (95 %: 0.987 to 1.010), worst 1.043, in 18 scenarios; noise 1.009, not measured in 90
- *   gate      mixed    old rules: time x 1.024 (95 %: 0.934 to 1.124), worst 1.179, in 6 scenarios; noise 1.008, not measured in 36
+ *             they are faster beyond noise on 434 scenarios that neither learned from:
+ *   gate      prefill  old rules: time x 0.976 (95 %: 0.950 to 1.002), worst 1.102, in 43 scenarios; noise 1.010, not measured in 4
+ *   gate      decode   old rules: time x 1.005 (95 %: 0.984 to 1.027), worst 1.568, in 53 scenarios; noise 1.009, not measured in 9
+ *   gate      mixed    old rules: time x 1.025 (95 %: 0.989 to 1.062), worst 1.346, in 31 scenarios; noise 1.009, not measured in 41
  *             comments at leaves of old rules are copied from their header
- *   scored    by second-pass times in 554 of 1796 scenarios; 82 picks have first-pass times only
- *   noise     0.97 % below 20 us (1098 A/A pairs), 1.04 % below 200 us (1987), 0.72 % above (1710)
+ *   scored    by second-pass times in 615 of 2378 scenarios; 63 picks have first-pass times only
+ *   noise     0.94 % below 20 us (1364 A/A pairs), 1.05 % below 200 us (2438), 0.73 % above (2015)
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      917      92   1.034   1.152   1.592       70.7
- *   tree        peers                       42       2   1.007   1.020   1.059       90.5
- *   tree        heldout                    220       9   1.028   1.130   1.403       77.7
- *   tree        heldout_blocked             23       0   1.020   1.082   1.088       82.6
- *   tree        heldout_extrapolated        10       0   1.014   1.086   1.086       90.0
- *   tree        heldout_offgrid             87       2   1.032   1.131   1.403       78.2
- *   tree        heldout_random              44       6   1.031   1.188   1.241       68.2
- *   tree        heldout_shape               41       1   1.028   1.106   1.239       80.5
- *   tree        heldout_traces              15       0   1.026   1.095   1.095       80.0
- *   tree        overlap                     43      16   1.073   1.370   1.522       39.5
- *   tree        ways                       195       6   1.029   1.155   1.268       77.9
- *   best_fixed  heldout                    220       0   1.438   2.636   8.389       13.2
- *   vllm_rule   heldout                    220       0   3.664  15.384  53.933        1.4
- *   default     heldout                    220       0   2.783   9.754  18.909        0.9
+ *   tree        train                     1067       0   1.035   1.164   1.656       76.6
+ *   tree        peers                       42       2   1.011   1.056   1.180       88.1
+ *   tree        heldout                    220       2   1.030   1.145   1.411       80.0
+ *   tree        heldout_blocked             23       0   1.019   1.093   1.108       82.6
+ *   tree        heldout_extrapolated        10       0   1.011   1.069   1.069       90.0
+ *   tree        heldout_offgrid             87       0   1.035   1.145   1.411       79.3
+ *   tree        heldout_random              44       2   1.035   1.172   1.192       75.0
+ *   tree        heldout_shape               41       0   1.030   1.097   1.239       80.5
+ *   tree        heldout_traces              15       0   1.022   1.068   1.068       86.7
+ *   tree        overlap                    420       0   1.030   1.139   1.381       79.5
+ *   tree        ways                       195       0   1.030   1.155   1.358       79.0
+ *   best_fixed  heldout                    220       0   1.441   2.460   8.480       12.3
+ *   vllm_rule   heldout                    220       0   3.660  15.290  53.951        0.9
+ *   default     heldout                    220       0   2.783   9.737  17.789        0.5
  *
  * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)
  * of either part, for overlap of the whole batch.
  *
  *   attune_h100_prefill(f), attune_h100_decode(f)   the choice that runs the part
- *   attune_h100_overlap(f)   serial: the prefills, then the decodes; streams: both at the same time,
- *       on two streams; a choice of a fused kernel: it runs the whole batch; any other choice:
- *       it runs the prefills, beside the decodes on a second stream
+ *   attune_h100_overlap(f)   serial: the prefills, then the decodes; one_launch: the prefills'
+ *       choice runs the whole batch; streams: both parts at the same time, on two streams; a
+ *       choice of a fused kernel: it runs the whole batch; any other choice: it runs the
+ *       prefills, beside the decodes on a second stream
  *   attune_h100_early(f)   EARLY of a part's choice if the caller lets launches begin early;
  *       its slowdowns are against the best value
  *
@@ -98,7 +99,7 @@
 #define ATTUNE_H100_SAYS(id, name, kernel, tunables) h100_##name = id,
 enum attune_h100_says {
 	ATTUNE_H100_CHOICES(ATTUNE_H100_SAYS)
-	h100_defaults = -1, h100_serial = -1, h100_streams = -3
+	h100_defaults = -1, h100_serial = -1, h100_one_launch = -2, h100_streams = -3
 };
 
 /*       choice, head size, slots, start in keys; path, split, segments, merge in fs */
@@ -122,7 +123,7 @@ enum attune_h100_says {
 	SEGMENTS(h100_warpgroup_192x64,                  128,  1, 256, 16140000, 2480000000, 202300000,  159500) \
 	SEGMENTS(h100_warpgroup_192x64,                   64,  1, 128, 13640000, 1733000000, 198600000,  136100) \
 	SEGMENTS(h100_ring_8x16_warps2,                  256,  2,  32, 12730000,  395300000,  17500000,  716400) \
-	SEGMENTS(h100_ring_8x16_warps2,                  128,  5,  32,  9987000,  357000000,  17500000,  159400) \
+	SEGMENTS(h100_ring_8x16_warps2,                  128,  5,  32,  9992000,  357000000,  17500000,  159400) \
 	SEGMENTS(h100_ring_8x16_warps2,                   64,  6,  64,  9317000,  283400000,  25000000,  136600) \
 	SEGMENTS(h100_ring_8x16_warps4_stages2_combine1, 256,  1, 128,  6431000,  213000000,  35500000,  674500) \
 	SEGMENTS(h100_ring_8x16_warps4_stages2_combine1, 128,  3,  64,  4715000,  424800000,  42000000,  321500) \
@@ -141,7 +142,7 @@ enum attune_h100_says {
 	SEGMENTS(h100_ring_16x16_warps4_combine2,        256,  1, 256,  9387000, 1275000000,         0, 1716000) \
 	SEGMENTS(h100_ring_16x16_warps4_combine2,        128,  2,  32,  7617000, 1717000000,         0,  525600) \
 	SEGMENTS(h100_ring_16x16_warps4_combine2,         64,  3,  32,  6387000, 2179000000,   2433000,  415300) \
-	SEGMENTS(h100_ring_16x16_warps8,                 128,  1, 256,  2915000, 1197000000,         0,  396700) \
+	SEGMENTS(h100_ring_16x16_warps8,                 128,  1, 256,  2916000, 1423000000,         0,  396700) \
 	SEGMENTS(h100_ring_16x16_warps8,                  64,  2,   0,  2699000, 2040000000,   2862000,  574700) \
 	SEGMENTS(h100_warpgroup_64x80,                   256,  1, 512, 10910000, 3297000000, 593100000,   34320) \
 	SEGMENTS(h100_warpgroup_64x80,                   128,  1,   0,  6743000,  840000000,         0,  751800) \
@@ -280,7 +281,7 @@ ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
 			}
 			if (f->max_seq > 9216) return h100_ring_list_8x16; /* 25 scenarios, 1.017, p95 1.050; next ring_8x16_warps4_stages2_combine1, 1.027; guarded */
 			if (f->heads_x_seqs <= 320) return h100_ring_8x16_warps4_stages2_combine1; /* 22 scenarios, 1.022, p95 1.044; next ring_8x16_warps2, 1.028 */
-			return h100_ring_8x16_warps2; /* 18 scenarios, 1.009, p95 1.045; next ring_8x16_warps4_stages2_combine1, 1.033 */
+			return h100_ring_8x16_warps2; /* 18 scenarios, 1.009, p95 1.045; next ring_8x16_warps4_stages2_combine1, 1.034 */
 		}
 		if (f->kv_kib <= 16384) return h100_ring_8x16_warps2; /* 6 scenarios, 1.009, p95 1.053; next ring_16x16_warps4_combine1, 1.114 */
 		if (f->rows <= 16) return h100_ring_16x16_warps4_combine1; /* 8 scenarios, 1.043, p95 1.177; next ring_8x16_warps4_stages2_combine1, 1.195 */
@@ -316,44 +317,46 @@ ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
 ATTUNE_SELECT int attune_h100_overlap(const struct attune_features *f)
 {
 	if (f->kv_kib <= 98304) {
-		if (f->row_blocks <= 1024) {
-			if (f->query_tokens <= 3584) return h100_streams; /* 311 scenarios, 1.006, p95 1.044 */
-			if (f->blocks_per_unit <= 288) return h100_streams; /* 4 scenarios, 1.012, p95 1.034; no better than the defaults for sure */
-			return h100_warpgroup_mixed_decode_warps12; /* 10 scenarios, 1.006, p95 1.047; next warpgroup_mixed_decode_warps8, 1.016; guarded */
+		if (f->decode_kv <= 896) {
+			if (f->skew > 52) return h100_streams; /* 23 scenarios, 1.027, p95 1.074; next one_launch, 1.057 */
+			if (f->row_blocks <= 112) return h100_streams; /* 20 scenarios, 1.015, p95 1.064 */
+			return h100_one_launch; /* 41 scenarios, 1.006, p95 1.043; next streams, 1.077 */
 		}
-		if (f->kv_kib <= 53248) return h100_streams; /* 54 scenarios, 1.009, p95 1.042 */
-		if (f->mean_seq <= 768) return h100_streams; /* 7 scenarios, 1.001, p95 1.006 */
-		return h100_warpgroup_mixed_decode_warps12; /* 18 scenarios, 1.008, p95 1.051; next warpgroup_mixed_decode_warps8, 1.020; guarded */
+		if (f->row_blocks <= 1024) {
+			if (f->rows <= 13312) return h100_streams; /* 246 scenarios, 1.015, p95 1.116 */
+			return h100_warpgroup_mixed_decode_warps12; /* 14 scenarios, 1.007, p95 1.026; next warpgroup_mixed_decode_warps8, 1.024; guarded */
+		}
+		if (f->mean_seq <= 960) return h100_streams; /* 29 scenarios, 1.005, p95 1.040 */
+		return h100_warpgroup_mixed_decode_warps12; /* 31 scenarios, 1.020, p95 1.113; next warpgroup_mixed_decode_warps8, 1.023; guarded */
 	}
 	if (f->max_query <= 448) {
 		if (f->max_query <= 288) {
-			if (f->decode_kv <= 720896) return h100_streams; /* 121 scenarios, 1.017, p95 1.102 */
-			if (f->row_blocks <= 112) return h100_streams; /* 14 scenarios, 1.020, p95 1.157; no better than the defaults for sure */
-			return h100_serial; /* 10 scenarios, 1.035, p95 1.222; next warpgroup_mixed_decode_warps12, 1.088 */
+			if (f->head_size > 64) return h100_streams; /* 125 scenarios, 1.017, p95 1.094 */
+			if (f->kv_kib <= 393216) return h100_streams; /* 10 scenarios, 1.033, p95 1.193 */
+			return h100_serial; /* 10 scenarios, 1.048, p95 1.222; next warpgroup_mixed_decode_warps12, 1.117 */
 		}
 		if (f->heads_x_seqs <= 128) {
-			if (f->skew <= 28) return h100_warpgroup_mixed_decode_warps8; /* 5 scenarios, 1.009, p95 1.040; next warpgroup_mixed_decode_warps12, 1.036; guarded */
-			return h100_streams; /* 5 scenarios, 1.013, p95 1.060 */
+			if (f->skew <= 28) return h100_warpgroup_mixed_decode_warps8; /* 5 scenarios, 1.009, p95 1.040; next warpgroup_mixed_decode_warps12, 1.031; guarded */
+			return h100_streams; /* 5 scenarios, 1.016, p95 1.078 */
 		}
-		if (f->mean_seq <= 3072) return h100_streams; /* 11 scenarios, 1.008, p95 1.054 */
-		return h100_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.048, p95 1.123; next streams, 1.143; guarded */
+		if (f->mean_seq <= 3072) return h100_streams; /* 11 scenarios, 1.010, p95 1.054; next warpgroup_mixed_decode_warps8, 1.084 */
+		return h100_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.048, p95 1.123; next streams, 1.144; guarded */
 	}
-	if (f->num_kv_heads <= 1) {
-		if (f->rows <= 11264) return h100_warpgroup_mixed_decode_warps8; /* 21 scenarios, 1.006, p95 1.033; next warpgroup_mixed_decode_warps12, 1.055; guarded */
-		if (f->mean_seq <= 11264) return h100_streams; /* 5 scenarios, 1.003, p95 1.018; next warpgroup_mixed_decode_warps8, 1.132 */
-		return h100_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.016, p95 1.048; next warpgroup_mixed_decode_warps8, 1.082; guarded */
-	}
-	if (f->row_blocks <= 448) {
-		if (f->prefill_share <= 22) {
-			if (f->mean_seq > 4608) return h100_warpgroup_mixed_decode_warps12; /* 59 scenarios, 1.007, p95 1.035; next warpgroup_mixed_decode_warps8, 1.031; guarded */
-			if (f->kv_kib <= 393216) return h100_streams; /* 8 scenarios, 1.006, p95 1.045; next warpgroup_mixed_decode_warps12, 1.084 */
-			return h100_warpgroup_mixed_decode_warps12; /* 11 scenarios, 1.008, p95 1.029; next warpgroup_mixed_decode_warps8, 1.031; guarded */
+	if (f->blocks_per_unit <= 176) {
+		if (f->kv_kib > 655360) return h100_warpgroup_mixed_decode_warps12; /* 32 scenarios, 1.016, p95 1.091; next warpgroup_mixed_decode_warps8, 1.027; guarded */
+		if (f->max_seq <= 20480) {
+			if (f->decode_seqs <= 32) {
+				if (f->row_blocks <= 176) return h100_warpgroup_mixed_decode_warps8; /* 14 scenarios, 1.009, p95 1.057; next warpgroup_mixed_decode_warps12, 1.064; guarded */
+				return h100_streams; /* 9 scenarios, 1.000, p95 1.000 */
+			}
+			if (f->keys_per_query <= 3072) return h100_streams; /* 6 scenarios, 1.022, p95 1.163; next warpgroup_mixed_decode_warps8, 1.087; no better than the defaults for sure */
+			return h100_warpgroup_mixed_decode_warps8; /* 13 scenarios, 1.002, p95 1.028; next warpgroup_mixed_decode_warps12, 1.064; guarded */
 		}
-		if (f->kv_tokens <= 147456) return h100_streams; /* 17 scenarios, 1.019, p95 1.217; next warpgroup_mixed_decode_warps8, 1.082 */
-		return h100_warpgroup_mixed_decode_warps8; /* 21 scenarios, 1.018, p95 1.057; next warpgroup_mixed_decode_warps12, 1.050; guarded */
+		if (f->skew <= 56) return h100_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.013, p95 1.028; next warpgroup_mixed_decode_warps8, 1.034; guarded */
+		return h100_streams; /* 5 scenarios, 1.010, p95 1.050; next warpgroup_mixed_decode_warps8, 1.061; no better than the defaults for sure */
 	}
-	if (f->head_size <= 128) return h100_warpgroup_mixed_decode_warps12; /* 182 scenarios, 1.013, p95 1.060; next warpgroup_mixed_decode_warps8, 1.042; guarded */
-	return h100_streams; /* 9 scenarios, 1.000, p95 1.000 */
+	if (f->head_size <= 128) return h100_warpgroup_mixed_decode_warps12; /* 238 scenarios, 1.016, p95 1.072; next warpgroup_mixed_decode_warps8, 1.043; guarded */
+	return h100_streams; /* 16 scenarios, 1.005, p95 1.021 */
 }
 
 ATTUNE_SELECT int attune_h100_early(const struct attune_features *f)

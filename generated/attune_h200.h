@@ -2,10 +2,10 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  944ab67d984217e8719ddef0e453574b, protocol graph-rotating
+ *   database  0e2ed812a5692493d7c62d7981a2bf6d, protocol graph-rotating
  *   learned   from 1493 scenarios, 388 held out
- *   scored    by second-pass times in 424 of 1916 scenarios; 53 picks have first-pass times only
- *   noise     0.69 % below 20 us (2139 A/A pairs), 0.87 % below 200 us (4224), 0.67 % above (3909)
+ *   scored    by second-pass times in 423 of 1916 scenarios; 34 picks have first-pass times only
+ *   noise     0.67 % below 20 us (2199 A/A pairs), 0.87 % below 200 us (4341), 0.67 % above (3999)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.123 1.059 1.036 1.029 1.024 1.020 1.017 1.015 1.012 1.011 1.010 1.009
  *             slowdown of trees of depth 3: optimal 1.0348, by look-ahead 1.0356; of this tree 1.0189
@@ -17,28 +17,29 @@
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      917       9   1.032   1.149   1.482       76.9
- *   tree        peers                       43       0   1.011   1.039   1.081       95.3
- *   tree        heldout                    345       0   1.034   1.176   1.557       78.3
- *   tree        heldout_blocked             44       0   1.067   1.332   1.557       68.2
- *   tree        heldout_extrapolated        14       0   1.013   1.088   1.088       92.9
- *   tree        heldout_offgrid            121       0   1.029   1.169   1.405       85.1
- *   tree        heldout_random              78       0   1.033   1.165   1.280       75.6
- *   tree        heldout_shape               64       0   1.027   1.101   1.132       75.0
- *   tree        heldout_traces              24       0   1.033   1.093   1.149       70.8
- *   tree        overlap                    367       0   1.023   1.138   1.373       83.4
- *   tree        ways                       244       2   1.017   1.087   1.176       88.1
- *   best_fixed  heldout                    345       0   1.459   2.372   7.884       11.0
- *   vllm_rule   heldout                    345       0   4.191  15.506  73.074        0.6
- *   default     heldout                    345       0   3.082   9.640  17.759        0.9
+ *   tree        train                      917      11   1.032   1.144   1.482       76.4
+ *   tree        peers                       43       0   1.017   1.074   1.253       90.7
+ *   tree        heldout                    345       0   1.029   1.149   1.405       80.6
+ *   tree        heldout_blocked             44       0   1.033   1.151   1.205       77.3
+ *   tree        heldout_extrapolated        14       0   1.016   1.088   1.088       92.9
+ *   tree        heldout_offgrid            121       0   1.029   1.154   1.405       85.1
+ *   tree        heldout_random              78       0   1.032   1.181   1.280       79.5
+ *   tree        heldout_shape               64       0   1.026   1.101   1.132       75.0
+ *   tree        heldout_traces              24       0   1.030   1.087   1.149       75.0
+ *   tree        overlap                    367       0   1.025   1.139   1.373       82.0
+ *   tree        ways                       244       1   1.014   1.064   1.181       90.6
+ *   best_fixed  heldout                    345       0   1.458   2.372   7.884       11.0
+ *   vllm_rule   heldout                    345       0   4.189  15.506  71.947        0.6
+ *   default     heldout                    345       0   3.081   9.640  17.759        0.9
  *
  * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)
  * of either part, for overlap of the whole batch.
  *
  *   attune_h200_prefill(f), attune_h200_decode(f)   the choice that runs the part
- *   attune_h200_overlap(f)   serial: the prefills, then the decodes; streams: both at the same time,
- *       on two streams; a choice of a fused kernel: it runs the whole batch; any other choice:
- *       it runs the prefills, beside the decodes on a second stream
+ *   attune_h200_overlap(f)   serial: the prefills, then the decodes; one_launch: the prefills'
+ *       choice runs the whole batch; streams: both parts at the same time, on two streams; a
+ *       choice of a fused kernel: it runs the whole batch; any other choice: it runs the
+ *       prefills, beside the decodes on a second stream
  *   attune_h200_early(f)   EARLY of a part's choice if the caller lets launches begin early;
  *       its slowdowns are against the best value
  *
@@ -98,7 +99,7 @@
 #define ATTUNE_H200_SAYS(id, name, kernel, tunables) h200_##name = id,
 enum attune_h200_says {
 	ATTUNE_H200_CHOICES(ATTUNE_H200_SAYS)
-	h200_defaults = -1, h200_serial = -1, h200_streams = -3
+	h200_defaults = -1, h200_serial = -1, h200_one_launch = -2, h200_streams = -3
 };
 
 /*       choice, head size, slots, start in keys; path, split, segments, merge in fs */
@@ -122,7 +123,7 @@ enum attune_h200_says {
 	SEGMENTS(h200_warpgroup_192x64,                  128,  1, 256, 16140000, 2480000000, 202300000,  159500) \
 	SEGMENTS(h200_warpgroup_192x64,                   64,  1, 128, 13640000, 1733000000, 198600000,  136100) \
 	SEGMENTS(h200_ring_8x16_warps2,                  256,  2,  32, 12730000,  395300000,  17500000,  716400) \
-	SEGMENTS(h200_ring_8x16_warps2,                  128,  5,  32,  9987000,  357000000,  17500000,  159400) \
+	SEGMENTS(h200_ring_8x16_warps2,                  128,  5,  32,  9992000,  357000000,  17500000,  159400) \
 	SEGMENTS(h200_ring_8x16_warps2,                   64,  6,  64,  9317000,  283400000,  25000000,  136600) \
 	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1, 256,  1, 128,  6431000,  213000000,  35500000,  674500) \
 	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1, 128,  3,  64,  4715000,  424800000,  42000000,  321500) \
@@ -141,7 +142,7 @@ enum attune_h200_says {
 	SEGMENTS(h200_ring_16x16_warps4_combine2,        256,  1, 256,  9387000, 1275000000,         0, 1716000) \
 	SEGMENTS(h200_ring_16x16_warps4_combine2,        128,  2,  32,  7617000, 1717000000,         0,  525600) \
 	SEGMENTS(h200_ring_16x16_warps4_combine2,         64,  3,  32,  6387000, 2179000000,   2433000,  415300) \
-	SEGMENTS(h200_ring_16x16_warps8,                 128,  1, 256,  2915000, 1197000000,         0,  396700) \
+	SEGMENTS(h200_ring_16x16_warps8,                 128,  1, 256,  2916000, 1423000000,         0,  396700) \
 	SEGMENTS(h200_ring_16x16_warps8,                  64,  2,   0,  2699000, 2040000000,   2862000,  574700) \
 	SEGMENTS(h200_warpgroup_64x80,                   256,  1, 512, 10910000, 3297000000, 593100000,   34320) \
 	SEGMENTS(h200_warpgroup_64x80,                   128,  1,   0,  6743000,  840000000,         0,  751800) \
@@ -280,7 +281,7 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 			}
 			if (f->max_seq > 9216) return h200_ring_list_8x16; /* 25 scenarios, 1.017, p95 1.050; next ring_8x16_warps4_stages2_combine1, 1.027; guarded */
 			if (f->heads_x_seqs <= 320) return h200_ring_8x16_warps4_stages2_combine1; /* 22 scenarios, 1.022, p95 1.044; next ring_8x16_warps2, 1.028 */
-			return h200_ring_8x16_warps2; /* 18 scenarios, 1.009, p95 1.045; next ring_8x16_warps4_stages2_combine1, 1.033 */
+			return h200_ring_8x16_warps2; /* 18 scenarios, 1.009, p95 1.045; next ring_8x16_warps4_stages2_combine1, 1.034 */
 		}
 		if (f->kv_kib <= 16384) return h200_ring_8x16_warps2; /* 6 scenarios, 1.009, p95 1.053; next ring_16x16_warps4_combine1, 1.114 */
 		if (f->rows <= 16) return h200_ring_16x16_warps4_combine1; /* 8 scenarios, 1.043, p95 1.177; next ring_8x16_warps4_stages2_combine1, 1.195 */
@@ -316,44 +317,46 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
 	if (f->kv_kib <= 98304) {
-		if (f->row_blocks <= 1024) {
-			if (f->query_tokens <= 3584) return h200_streams; /* 311 scenarios, 1.006, p95 1.044 */
-			if (f->blocks_per_unit <= 288) return h200_streams; /* 4 scenarios, 1.012, p95 1.034; no better than the defaults for sure */
-			return h200_warpgroup_mixed_decode_warps12; /* 10 scenarios, 1.006, p95 1.047; next warpgroup_mixed_decode_warps8, 1.016; guarded */
+		if (f->decode_kv <= 896) {
+			if (f->skew > 52) return h200_streams; /* 23 scenarios, 1.027, p95 1.074; next one_launch, 1.057 */
+			if (f->row_blocks <= 112) return h200_streams; /* 20 scenarios, 1.015, p95 1.064 */
+			return h200_one_launch; /* 41 scenarios, 1.006, p95 1.043; next streams, 1.077 */
 		}
-		if (f->kv_kib <= 53248) return h200_streams; /* 54 scenarios, 1.009, p95 1.042 */
-		if (f->mean_seq <= 768) return h200_streams; /* 7 scenarios, 1.001, p95 1.006 */
-		return h200_warpgroup_mixed_decode_warps12; /* 18 scenarios, 1.008, p95 1.051; next warpgroup_mixed_decode_warps8, 1.020; guarded */
+		if (f->row_blocks <= 1024) {
+			if (f->rows <= 13312) return h200_streams; /* 246 scenarios, 1.015, p95 1.116 */
+			return h200_warpgroup_mixed_decode_warps12; /* 14 scenarios, 1.007, p95 1.026; next warpgroup_mixed_decode_warps8, 1.024; guarded */
+		}
+		if (f->mean_seq <= 960) return h200_streams; /* 29 scenarios, 1.005, p95 1.040 */
+		return h200_warpgroup_mixed_decode_warps12; /* 31 scenarios, 1.020, p95 1.113; next warpgroup_mixed_decode_warps8, 1.023; guarded */
 	}
 	if (f->max_query <= 448) {
 		if (f->max_query <= 288) {
-			if (f->decode_kv <= 720896) return h200_streams; /* 121 scenarios, 1.017, p95 1.102 */
-			if (f->row_blocks <= 112) return h200_streams; /* 14 scenarios, 1.020, p95 1.157; no better than the defaults for sure */
-			return h200_serial; /* 10 scenarios, 1.035, p95 1.222; next warpgroup_mixed_decode_warps12, 1.088 */
+			if (f->head_size > 64) return h200_streams; /* 125 scenarios, 1.017, p95 1.094 */
+			if (f->kv_kib <= 393216) return h200_streams; /* 10 scenarios, 1.033, p95 1.193 */
+			return h200_serial; /* 10 scenarios, 1.048, p95 1.222; next warpgroup_mixed_decode_warps12, 1.117 */
 		}
 		if (f->heads_x_seqs <= 128) {
-			if (f->skew <= 28) return h200_warpgroup_mixed_decode_warps8; /* 5 scenarios, 1.009, p95 1.040; next warpgroup_mixed_decode_warps12, 1.036; guarded */
-			return h200_streams; /* 5 scenarios, 1.013, p95 1.060 */
+			if (f->skew <= 28) return h200_warpgroup_mixed_decode_warps8; /* 5 scenarios, 1.009, p95 1.040; next warpgroup_mixed_decode_warps12, 1.031; guarded */
+			return h200_streams; /* 5 scenarios, 1.016, p95 1.078 */
 		}
-		if (f->mean_seq <= 3072) return h200_streams; /* 11 scenarios, 1.008, p95 1.054 */
-		return h200_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.048, p95 1.123; next streams, 1.143; guarded */
+		if (f->mean_seq <= 3072) return h200_streams; /* 11 scenarios, 1.010, p95 1.054; next warpgroup_mixed_decode_warps8, 1.084 */
+		return h200_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.048, p95 1.123; next streams, 1.144; guarded */
 	}
-	if (f->num_kv_heads <= 1) {
-		if (f->rows <= 11264) return h200_warpgroup_mixed_decode_warps8; /* 21 scenarios, 1.006, p95 1.033; next warpgroup_mixed_decode_warps12, 1.055; guarded */
-		if (f->mean_seq <= 11264) return h200_streams; /* 5 scenarios, 1.003, p95 1.018; next warpgroup_mixed_decode_warps8, 1.132 */
-		return h200_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.016, p95 1.048; next warpgroup_mixed_decode_warps8, 1.082; guarded */
-	}
-	if (f->row_blocks <= 448) {
-		if (f->prefill_share <= 22) {
-			if (f->mean_seq > 4608) return h200_warpgroup_mixed_decode_warps12; /* 59 scenarios, 1.007, p95 1.035; next warpgroup_mixed_decode_warps8, 1.031; guarded */
-			if (f->kv_kib <= 393216) return h200_streams; /* 8 scenarios, 1.006, p95 1.045; next warpgroup_mixed_decode_warps12, 1.084 */
-			return h200_warpgroup_mixed_decode_warps12; /* 11 scenarios, 1.008, p95 1.029; next warpgroup_mixed_decode_warps8, 1.031; guarded */
+	if (f->blocks_per_unit <= 176) {
+		if (f->kv_kib > 655360) return h200_warpgroup_mixed_decode_warps12; /* 32 scenarios, 1.016, p95 1.091; next warpgroup_mixed_decode_warps8, 1.027; guarded */
+		if (f->max_seq <= 20480) {
+			if (f->decode_seqs <= 32) {
+				if (f->row_blocks <= 176) return h200_warpgroup_mixed_decode_warps8; /* 14 scenarios, 1.009, p95 1.057; next warpgroup_mixed_decode_warps12, 1.064; guarded */
+				return h200_streams; /* 9 scenarios, 1.000, p95 1.000 */
+			}
+			if (f->keys_per_query <= 3072) return h200_streams; /* 6 scenarios, 1.022, p95 1.163; next warpgroup_mixed_decode_warps8, 1.087; no better than the defaults for sure */
+			return h200_warpgroup_mixed_decode_warps8; /* 13 scenarios, 1.002, p95 1.028; next warpgroup_mixed_decode_warps12, 1.064; guarded */
 		}
-		if (f->kv_tokens <= 147456) return h200_streams; /* 17 scenarios, 1.019, p95 1.217; next warpgroup_mixed_decode_warps8, 1.082 */
-		return h200_warpgroup_mixed_decode_warps8; /* 21 scenarios, 1.018, p95 1.057; next warpgroup_mixed_decode_warps12, 1.050; guarded */
+		if (f->skew <= 56) return h200_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.013, p95 1.028; next warpgroup_mixed_decode_warps8, 1.034; guarded */
+		return h200_streams; /* 5 scenarios, 1.010, p95 1.050; next warpgroup_mixed_decode_warps8, 1.061; no better than the defaults for sure */
 	}
-	if (f->head_size <= 128) return h200_warpgroup_mixed_decode_warps12; /* 182 scenarios, 1.013, p95 1.060; next warpgroup_mixed_decode_warps8, 1.042; guarded */
-	return h200_streams; /* 9 scenarios, 1.000, p95 1.000 */
+	if (f->head_size <= 128) return h200_warpgroup_mixed_decode_warps12; /* 238 scenarios, 1.016, p95 1.072; next warpgroup_mixed_decode_warps8, 1.043; guarded */
+	return h200_streams; /* 16 scenarios, 1.005, p95 1.021 */
 }
 
 ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)

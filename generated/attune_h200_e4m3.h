@@ -27,9 +27,10 @@
  * of either part, for overlap of the whole batch.
  *
  *   attune_h200_e4m3_prefill(f), attune_h200_e4m3_decode(f)   the choice that runs the part
- *   attune_h200_e4m3_overlap(f)   serial: the prefills, then the decodes; streams: both at the same time,
- *       on two streams; a choice of a fused kernel: it runs the whole batch; any other choice:
- *       it runs the prefills, beside the decodes on a second stream
+ *   attune_h200_e4m3_overlap(f)   serial: the prefills, then the decodes; one_launch: the prefills'
+ *       choice runs the whole batch; streams: both parts at the same time, on two streams; a
+ *       choice of a fused kernel: it runs the whole batch; any other choice: it runs the
+ *       prefills, beside the decodes on a second stream
  *
  * Example: 32 decodes of 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16:
  *   head_size 128 <= 128, heads_x_seqs 256 > 192, max_seq 4096 <= 8192:
@@ -75,7 +76,7 @@
 #define ATTUNE_H200_E4M3_SAYS(id, name, kernel, tunables) h200_e4m3_##name = id,
 enum attune_h200_e4m3_says {
 	ATTUNE_H200_E4M3_CHOICES(ATTUNE_H200_E4M3_SAYS)
-	h200_e4m3_defaults = -1, h200_e4m3_serial = -1, h200_e4m3_streams = -3
+	h200_e4m3_defaults = -1, h200_e4m3_serial = -1, h200_e4m3_one_launch = -2, h200_e4m3_streams = -3
 };
 
 #define ATTUNE_H200_E4M3_SEGMENTS(SEGMENTS)
