@@ -182,7 +182,7 @@ attune --plugin "$tmp/two.so" induce --gpu cpu --db "$db" --with twopass --out "
 row $? 'so is a version that was not measured'
 
 # ---- the library ---------------------------------------------------------------------------
-MAKEFLAGS='' LOCAL=no ${MAKE:-make} --no-print-directory -j2 B="$tmp/build" CFLAGS=-O0 NVCC= HIPCC= GENERATED="$tmp/generated" \
+seed_build "$tmp/build" && MAKEFLAGS='' LOCAL=no ${MAKE:-make} --no-print-directory -j2 B="$tmp/build" NVCC= HIPCC= GENERATED="$tmp/generated" \
 	RESULTS="$tmp" lib >"$tmp/log" 2>&1 &&
 	ln -s libattune.so "$tmp/build/libattune.so.0" &&
 	${CC:-cc} -std=c11 -Ikernels tests/cli/plugged.c "$tmp/build/libattune.so" -Wl,-rpath,"$tmp/build" -o "$tmp/plugged" \
@@ -196,7 +196,7 @@ plugged() { # FILE...: which kernels ran, and what the op cannot run
 	"$tmp/plugged" "$@" >"$tmp/out" 2>"$tmp/err" || return
 	sed -n 's/^\([a-z]*\): right: /\1: /p' "$tmp/out" | sed 's/ [A-Z_]*=[0-9a-z]*//g' | tr '\n' ';'
 }
-ours='decode: segmented;prefill: segmented;mixed: prefill: segmented | decode: segmented;'
+ours='decode: segmented;prefill: segmented;mixed: segmented;' # one launch takes half as long as the parts
 [ "$(plugged "$tmp/twopass.so")" = 'decode: twopass;prefill: segmented;mixed: twopass;' ] && grep -qx 'unused: ' "$tmp/out"
 row $? 'registered, it runs where the header names it, and is right'
 [ "$(plugged)" = "$ours" ] && grep -q 'twopass UNROLL=4 of version 1: no plug-in of this name is registered' "$tmp/out"

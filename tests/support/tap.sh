@@ -4,6 +4,7 @@
 #
 #   row STATUS NAME   prints a row; after a failure also the ends of $tmp/out, $tmp/err and $tmp/log
 #   end_rows          prints the plan and exits, 1 after a failure
+#   seed_build DIR    makes a build folder with the objects of $B: make rebuilds only what differs there
 B=${B:-build}
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
@@ -20,6 +21,12 @@ row() { # STATUS NAME
 	for log in out err log; do
 		[ ! -e "$tmp/$log" ] || tail -n 20 "$tmp/$log" | sed "s/^/# $log: /"
 	done
+}
+
+seed_build() { # DIR
+	mkdir "$1" && for part in kernels harness tuner shipped space bare; do
+		[ ! -e "$B/$part" ] || cp -a "$B/$part" "$1" || return
+	done && cp -a "$B"/*.inc "$B"/*.mk "$B"/has_* "$B"/list_* "$1"
 }
 
 end_rows() {
