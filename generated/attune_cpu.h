@@ -8,10 +8,10 @@
  *   noise     2.41 % below 20 us (25 A/A pairs), 5.92 % below 200 us (103), 4.29 % above (307)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.023 1.009 1.003 1.001 1.000
- *             slowdown of trees of depth 3: optimal 1.0019, by look-ahead 1.0019; of this tree 1.0228
+ *             slowdown of this tree: 1.0228
  *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.168 1.082 1.046 1.028 1.016 1.010 1.006 1.003 1.001 1.000 1.000
- *             slowdown of trees of depth 3: optimal 1.0354, by look-ahead 1.0443; of this tree 1.0214
+ *             slowdown of this tree: 1.0214
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.

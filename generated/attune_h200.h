@@ -8,10 +8,10 @@
  *   noise     0.67 % below 20 us (2199 A/A pairs), 0.87 % below 200 us (4341), 0.67 % above (3999)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.123 1.059 1.036 1.029 1.024 1.020 1.017 1.015 1.012 1.011 1.010 1.009
- *             slowdown of trees of depth 3: optimal 1.0348, by look-ahead 1.0356; of this tree 1.0189
+ *             slowdown of this tree: 1.0189
  *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.095 1.063 1.044 1.032 1.025 1.021 1.017 1.015 1.013 1.011 1.010 1.009
- *             slowdown of trees of depth 3: optimal 1.0419, by look-ahead 1.0432; of this tree 1.0153
+ *             slowdown of this tree: 1.0153
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.

@@ -8,10 +8,10 @@
  *   noise     0.50 % below 20 us (42 A/A pairs), 0.69 % below 200 us (148), 1.80 % above (17)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.189 1.061 1.034 1.016 1.006 1.002 1.001 1.000 1.000
- *             slowdown of trees of depth 3: optimal 1.0081, by look-ahead 1.0113; of this tree 1.0117
+ *             slowdown of this tree: 1.0117
  *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.216 1.083 1.055 1.042 1.031 1.021 1.018 1.014 1.012 1.010 1.008 1.006
- *             slowdown of trees of depth 3: optimal 1.0332, by look-ahead 1.0418; of this tree 1.0332
+ *             slowdown of this tree: 1.0332
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.

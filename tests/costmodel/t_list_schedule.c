@@ -52,7 +52,7 @@ static void draw(struct dealt_case *c)
 	c->batch.query_start = c->query_start;
 	c->batch.seq_lens = c->seq_lens;
 	c->schedule = (struct list_schedule){ &c->shape, &c->batch, PHASE_PREFILL,
-					      below(2) ? 0 : 1 + below(40) };
+					      below(2) ? 0 : 1 + below(40), NULL };
 }
 
 static int slots_of(const struct dealt_case *c)
@@ -198,12 +198,12 @@ static void some_by_hand(void **state)
 				     .causal = 1,
 				     .dtype = ATTUNE_BF16,
 				     .kv_dtype = ATTUNE_BF16 };
-	const struct cost_model price = { { 64, 64, 1 }, 1, 32, { 0 } };
+	const struct cost_model price = { .block = { 64, 64, 1, 0 }, .slots = 1, .start = 32 };
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		const int32_t start[] = { 0, rows[i].query }, seq[] = { rows[i].seq };
 		const attune_batch batch = { .num_seqs = 1, .query_start = start, .seq_lens = seq };
-		const struct list_schedule d = { &shape, &batch, PHASE_PREFILL, 0 };
+		const struct list_schedule d = { &shape, &batch, PHASE_PREFILL, 0, NULL };
 		const long long got =
 		    list_schedule_path(&price, &d, rows[i].units, rows[i].segments);
 		if (got != rows[i].path)
@@ -222,12 +222,37 @@ static void decodes_are_left_out(void **state)
 				     .causal = 1 };
 	const attune_batch both = { .num_seqs = 2, .query_start = start, .seq_lens = seq };
 	const attune_batch one = { .num_seqs = 1, .query_start = start, .seq_lens = seq };
-	const struct cost_model price = { { 64, 64, 1 }, 1, 32, { 0 } };
-	const struct list_schedule of_both = { &shape, &both, PHASE_PREFILL, 0 },
-				   of_one = { &shape, &one, PHASE_PREFILL, 0 };
+	const struct cost_model price = { .block = { 64, 64, 1, 0 }, .slots = 1, .start = 32 };
+	const struct list_schedule of_both = { &shape, &both, PHASE_PREFILL, 0, NULL },
+				   of_one = { &shape, &one, PHASE_PREFILL, 0, NULL };
 	(void)state;
 	assert_true(list_schedule_path(&price, &of_both, 8, 1) ==
 		    list_schedule_path(&price, &of_one, 8, 1));
+}
+
+/* Batches of many shapes share a memo, and each is asked for twice. */
+static void a_memo_changes_nothing(void **state)
+{
+	enum { CASES = 300 };
+	struct dealt_case *c = calloc(CASES, sizeof *c);
+	struct path_memo *memo = path_memo_new();
+	(void)state;
+	assert_true(c && memo);
+	for (int i = 0; i < CASES; i++)
+		draw(&c[i]);
+	for (int again = 0; again < 2; again++)
+		for (int i = 0; i < CASES; i++)
+			for (int segments = 1; segments <= 3; segments++) {
+				struct list_schedule d = { &c[i].shape, &c[i].batch, PHASE_PREFILL,
+							   c[i].schedule.at_once, NULL };
+				const long long want =
+				    list_schedule_path(&c[i].price, &d, UNITS, segments);
+				d.memo = memo;
+				assert_true(list_schedule_path(&c[i].price, &d, UNITS, segments) ==
+					    want);
+			}
+	free(memo);
+	free(c);
 }
 
 int main(void)
@@ -237,6 +262,7 @@ int main(void)
 		cmocka_unit_test(bounds_hold),
 		cmocka_unit_test(some_by_hand),
 		cmocka_unit_test(decodes_are_left_out),
+		cmocka_unit_test(a_memo_changes_nothing),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("dealt", tests, NULL, NULL);

@@ -228,17 +228,15 @@ static void test_leaves_have_their_figures(void **state)
 	}
 	assert_true(leaves > 2);
 	free(text);
-	/* the header also says how much better trees of its depth could be */
+	/* the header also says how good the whole tree is */
 	char *header = forest_emit(&f, d);
 	int said = 0;
 	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
 		const struct making *m = &f.making[t];
-		snprintf(wanted, sizeof wanted,
-			 "optimal %.4f, by look-ahead %.4f; of this tree %.4f\n", m->exact,
-			 m->method, m->made);
-		if (m->exact > 0 && !strstr(header, wanted))
+		snprintf(wanted, sizeof wanted, "slowdown of this tree: %.4f\n", m->made);
+		if (m->made > 0 && !strstr(header, wanted))
 			fail_msg("no '%s'", wanted);
-		said += m->exact > 0;
+		said += m->made > 0;
 	}
 	assert_true(said > 0);
 	free(header);

@@ -5,6 +5,8 @@
  * the library, so only the tuner uses it. */
 #include "costmodel.h"
 #include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
 
 /* With this many blocks a slot, the average load is close enough. */
 enum { MANY = 16 };
@@ -98,18 +100,52 @@ static long long last_slot(const struct blocks *d, const struct cost_model *p, i
 	return last;
 }
 
-long long list_schedule_path(const struct cost_model *p, const struct list_schedule *d,
-			     long long units, int segments)
+/* ---- what was computed before -------------------------------------------------------------- */
+/* Without padding, since it is compared as bytes. */
+struct path_key {
+	const attune_shape *shape;
+	int rows, tile, heads, slots, start, segments;
+};
+enum { MEMO_SLOTS = 1 << 17 };
+struct path_memo {
+	struct {
+		struct path_key key;
+		long long path;
+	} at[MEMO_SLOTS];
+};
+
+struct path_memo *path_memo_new(void)
+{
+	return calloc(1, sizeof(struct path_memo));
+}
+
+static long long schedule(const struct cost_model *p, const struct list_schedule *d, int slots,
+			  int segments)
 {
 	const attune_shape *s = d->shape;
 	const long long group = s->num_query_heads / s->num_kv_heads;
 	const long long packed = p->block.heads ? min_of(p->block.heads, group) : group;
 	const long long heads = s->num_kv_heads * parts_of(group, min_of(packed, p->block.rows));
-	const int slots = d->at_once ? d->at_once : (int)units * p->slots;
 	struct blocks blocks = { .copies = heads * segments };
 	long long path = -1;
 	if (list_blocks(&blocks, d, &p->block, max_of(p->block.rows / packed, 1)))
 		path = last_slot(&blocks, p, slots, segments);
 	free(blocks.tiles);
 	return path;
+}
+
+long long list_schedule_path(const struct cost_model *p, const struct list_schedule *d,
+			     long long units, int segments)
+{
+	const int slots = d->at_once ? d->at_once : (int)units * p->slots;
+	const struct path_key key = { d->shape, p->block.rows, p->block.tile, p->block.heads,
+				      slots,    p->start,      segments };
+	const size_t at = XXH3_64bits(&key, sizeof key) % MEMO_SLOTS;
+	if (!d->memo)
+		return schedule(p, d, slots, segments);
+	if (memcmp(&d->memo->at[at].key, &key, sizeof key)) {
+		d->memo->at[at].path = schedule(p, d, slots, segments);
+		d->memo->at[at].key = key;
+	}
+	return d->memo->at[at].path;
 }

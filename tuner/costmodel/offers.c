@@ -53,7 +53,7 @@ static struct list_schedule schedule_of(const struct offers *k, const struct off
 	if (k->phase != PHASE_PREFILL)
 		return (struct list_schedule){ .batch = NULL };
 	c->kernel->space->geometry(&c->config, shape, part, &k->d->run.device, &g);
-	return (struct list_schedule){ shape, batch, k->phase, g.at_once };
+	return (struct list_schedule){ shape, batch, k->phase, g.at_once, NULL };
 }
 
 /* Lists the cells of a head size that are within near_best of their scenario's best. */
@@ -70,13 +70,14 @@ static int list_cells(const struct offers *k, const struct offer *o, int head_si
 			const double us = o->member[i] < 0
 					      ? INFINITY
 					      : data_part_time(k->d, s, k->phase, o->member[i]);
-			if (us < near_best * best)
-				cell[n++] =
-				    (struct cell_fit){ &k->m->f[r], value_of_axis(o, i), us,
-						       best / us * best / us,
-						       schedule_of(k, o, &k->d->v[s].shape,
-								   &k->d->v[s].batch->view,
-								   &k->d->v[s].part[k->phase]) };
+			if (!(us < near_best * best))
+				continue;
+			cell[n] = (struct cell_fit){ &k->m->f[r], value_of_axis(o, i), us,
+						     best / us * best / us,
+						     schedule_of(k, o, &k->d->v[s].shape,
+								 &k->d->v[s].batch->view,
+								 &k->d->v[s].part[k->phase]) };
+			cell[n++].schedule.memo = k->paths;
 		}
 	}
 	return n;
@@ -352,7 +353,8 @@ int offers_open(struct offers *k)
 	k->fold = -1;
 	k->column = malloc(sizeof *k->column * (size_t)(k->d->num_choices + 1));
 	k->best_us = malloc(sizeof *k->best_us * (size_t)(k->m->rows + 1));
-	if (!k->column || !k->best_us)
+	k->paths = path_memo_new();
+	if (!k->column || !k->best_us || !k->paths)
 		return 0;
 	for (int r = 0; r < k->m->rows; r++)
 		k->best_us[r] = data_best(k->d, k->m->scenario[r], k->phase, &choice);
@@ -376,4 +378,5 @@ void offers_close(struct offers *k)
 	free(k->offer);
 	free(k->column);
 	free(k->best_us);
+	free(k->paths);
 }

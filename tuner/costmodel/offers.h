@@ -27,6 +27,7 @@ struct offers {
 	int *column;     /* [data.num_choices] of the matrix */
 	double *best_us; /* [rows] the least time of all choices */
 	int size[MAX_SIZES], num_sizes;
+	struct path_memo *paths; /* of the measured batches */
 	struct offer *offer;
 	int num_offers;
 	int fold; /* rows r with r % FOLDS == fold are held out; -1: none */

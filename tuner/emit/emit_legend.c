@@ -102,13 +102,8 @@ static void emit_making(const struct emitter *e)
 			fputs(k % 12 ? "" : "\n *            ", e->out);
 			emit_mean(e->out, 3, m->portfolio.mean[k]);
 		}
-		if (m->exact > 0) {
-			fprintf(e->out, "\n *             slowdown of trees of depth %d: optimal",
-				CERTIFIED);
-			emit_mean(e->out, 4, m->exact);
-			fputs(", by look-ahead", e->out);
-			emit_mean(e->out, 4, m->method);
-			fputs("; of this tree", e->out);
+		if (m->made > 0) {
+			fputs("\n *             slowdown of this tree:", e->out);
 			emit_mean(e->out, 4, m->made);
 		}
 		putc('\n', e->out);

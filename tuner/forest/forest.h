@@ -11,11 +11,8 @@ enum { MAX_IDS = 64, MAX_COSTS = 256, MAX_PLUGIN_ROWS = 32 };
 /* How good a tree is; printed in the header's comments. */
 struct making {
 	struct portfolio portfolio;
-	/* Mean slowdowns: of the exact best tree of depth CERTIFIED over the same columns, of our
-	 * method at that depth, and of the tree that was made. */
-	double exact, method, made;
+	double made; /* mean slowdown of the tree; 0: it has no rows */
 };
-enum { CERTIFIED = 3 };
 struct forest {
 	/* Actions: ids, or enum says. The trees over plug-ins, from NUM_DECISIONS on, are empty
 	 * where there is no row of plugin; their actions are rows, or enum plugin_says. */

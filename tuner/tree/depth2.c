@@ -1,4 +1,4 @@
-/* depth2.c - the last step of the search: given a split, finds the best second split on each side.
+/* depth2.c - the steps of the search: the best single split, and, given a split, finds the best second split on each side.
  * Two splits make four quadrants, and each picks its column independently. So a pair of splits
  * costs four minima over the columns, not columns squared. MurTree (Demirovic et al. 2022) and
  * STreeD (van der Linden et al. 2023, section 4.3) do the same.
@@ -184,8 +184,7 @@ static void set_half(struct half *side, const struct solver *s, const int64_t *a
 {
 	const int64_t leaf = least_of(all, s->d) + LEAF, twice = 2 * LEAF;
 	side->relaxed = least[0] < leaf - twice ? least[0] + twice : leaf;
-	side->lower = least[1] < leaf - twice ? least[1] + twice : leaf;
-	side->solved = 1;
+	side->cost = least[1] < leaf - twice ? least[1] + twice : leaf;
 }
 
 void solve_pair(struct solver *s, const struct view *v, int f, int a, struct half side[2])
@@ -235,23 +234,19 @@ void solve_single(const struct solver *s, const struct view *v, struct answer *a
 		  int64_t *by_feature)
 {
 	const int64_t leaf = least_of(v->total, s->d) + LEAF;
-	*answer = (struct answer){ leaf, leaf, leaf, -1, 0, 1 };
+	*answer = (struct answer){ leaf, -1, 0 };
 	for (int f = 0; f < s->p; f++) {
 		const int *below = &v->below[f * s->room];
 		int64_t least = leaf;
 		for (int a = 0; a + 1 < v->u[f]; a++) {
 			const int64_t *x = &v->prefix[(v->start[f] + (size_t)a) * (size_t)s->d];
 			const int64_t cost = cut(x, v->total, s->d) + 2 * LEAF;
-			answer->relaxed = cost < answer->relaxed ? cost : answer->relaxed;
 			least = cost < least ? cost : least;
 			if (cost < answer->value && below[a] >= s->support &&
 			    v->count - below[a] >= s->support) {
-				answer->value = answer->lower = cost;
-				answer->f = f;
-				answer->at = v->rank[f * s->room + a];
+				*answer = (struct answer){ cost, f, v->rank[f * s->room + a] };
 			}
 		}
-		if (by_feature)
-			by_feature[f] = least;
+		by_feature[f] = least;
 	}
 }

@@ -14,13 +14,14 @@
 struct grower {
 	struct solver *s;
 	struct tree *tree;
-	int look, apart;
+	int apart;
 };
 
 /* The first split of g->apart that leaves either side enough rows; f -1: none. */
-static struct answer split_apart(struct grower *g, struct view *v)
+static struct answer split_apart(const struct grower *g)
 {
 	const struct solver *s = g->s;
+	const struct view *v = &s->view;
 	for (int f = 0; f < s->p; f++)
 		for (int l = 0; s->feature[f] == g->apart - 1 && l < v->u[f] - 1; l++) {
 			const int below = v->below[f * s->room + l];
@@ -30,61 +31,46 @@ static struct answer split_apart(struct grower *g, struct view *v)
 	return (struct answer){ .f = -1 };
 }
 
-/* Grows the subtree over rows of the solver; known: its root, or NULL. Returns its node, -1 without
- * memory. */
-static int grow_node(struct grower *g, const int *rows, int n, int depth,
-		     const struct answer *known)
+/* Grows the subtree over rows of the solver. Returns its node, -1 without memory. */
+static int grow_node(struct grower *g, const int *rows, int n, int depth)
 {
-	const int look = depth < g->look ? depth : g->look, node = tree_new_node(g->tree);
-	struct view *v = &g->s->view[look];
+	struct solver *s = g->s;
+	const int node = tree_new_node(g->tree);
 	int *sides, child[2] = { -1, -1 };
-	view_fill(g->s, v, rows, n);
-	struct answer a = split_apart(g, v);
+	view_fill(s, rows, n);
+	struct answer a = split_apart(g);
 	if (a.f < 0 || !depth)
-		a = known ? *known : solve(g->s, rows, n, look, INT64_MAX / 2);
+		a = solve(s, &s->view, depth < LOOK ? depth : LOOK);
 	if (node < 0 || a.f < 0)
 		return node;
 	sides = malloc(sizeof *sides * (size_t)n);
 	if (!sides)
 		return -1;
-	view_fill(g->s, v, rows, n);
-	const int below = view_divide(g->s, v, a.f, a.at, sides);
-	const long long threshold = view_threshold(g->s, v, a.f, a.at);
-	child[0] = grow_node(g, sides, below, depth - 1, NULL);
-	child[1] = child[0] < 0 ? -1 : grow_node(g, sides + below, n - below, depth - 1, NULL);
+	const int below = view_divide(s, &s->view, a.f, a.at, sides);
+	const long long threshold = view_threshold(s, &s->view, a.f, a.at);
+	child[0] = grow_node(g, sides, below, depth - 1);
+	child[1] = child[0] < 0 ? -1 : grow_node(g, sides + below, n - below, depth - 1);
 	free(sides);
 	if (child[1] < 0)
 		return -1;
-	g->tree->v[node].feature = g->s->feature[a.f];
+	g->tree->v[node].feature = s->feature[a.f];
 	g->tree->v[node].threshold = threshold;
 	g->tree->v[node].below = child[0];
 	g->tree->v[node].above = child[1];
 	return node;
 }
 
-int tree_extract(struct tree *t, struct solver *s, const struct answer *root, int depth)
-{
-	struct grower g = { s, t, depth, 0 };
-	int *rows = matrix_rows(s->m);
-	*t = (struct tree){ 0 };
-	const int done = rows && grow_node(&g, s->all, s->n, depth, root) == 0 &&
-			 tree_annotate(t, s->m, rows, s->m->rows);
-	free(rows);
-	return done;
-}
-
 int tree_grow(struct tree *t, const struct matrix *m, const int *rows, int n,
 	      const struct growth *how)
 {
-	enum { LOOK = 2 };
 	struct solver s;
-	struct grower g = { &s, t, LOOK, how->apart };
+	struct grower g = { &s, t, how->apart };
 	int *own = malloc(sizeof *own * (size_t)(n + 1)), done;
 	*t = (struct tree){ 0 };
 	for (int i = 0; own && i < n; i++)
 		own[i] = rows ? rows[i] : i;
-	done = own && solver_open(&s, m, own, n, LOOK, how->min_support) &&
-	       grow_node(&g, s.all, s.n, how->max_depth, NULL) == 0 && tree_annotate(t, m, own, n);
+	done = own && solver_open(&s, m, own, n, how->min_support) &&
+	       grow_node(&g, s.all, s.n, how->max_depth) == 0 && tree_annotate(t, m, own, n);
 	if (own)
 		solver_close(&s);
 	free(own);

@@ -181,30 +181,24 @@ static int fill_costs(struct solver *s, const int *rows, int n, const int *to)
 	return s->cost != NULL;
 }
 
-static int open_views(struct solver *s, int depth)
+static int open_view(struct solver *s)
 {
 	const size_t n = (size_t)s->n, p = (size_t)s->p + 1, room = (size_t)s->room;
 	const size_t d = (size_t)s->d;
+	struct view *v = &s->view;
 	size_t levels = 0;
-	int done = 1;
 	for (int f = 0; f < s->p; f++)
 		levels += (size_t)s->levels[f];
-	for (int i = 0; i <= depth; i++) {
-		struct view *v = &s->view[i];
-		v->u = calloc(p, sizeof *v->u);
-		v->local = malloc(p * n * sizeof *v->local);
-		v->rank = malloc(p * room * sizeof *v->rank);
-		v->below = malloc(p * room * sizeof *v->below);
-		v->start = malloc(p * sizeof *v->start);
-		v->prefix = malloc((levels + 1) * d * sizeof *v->prefix);
-		v->total = malloc(d * sizeof *v->total);
-		v->most = malloc(room * sizeof *v->most);
-		v->order = malloc(p * n * sizeof *v->order);
-		v->end = malloc(p * room * sizeof *v->end);
-		s->sides[i] = malloc(n * sizeof *s->sides[i]);
-		done = done && v->u && v->local && v->rank && v->below && v->start && v->prefix &&
-		       v->total && v->most && v->order && v->end && s->sides[i];
-	}
+	v->u = calloc(p, sizeof *v->u);
+	v->local = malloc(p * n * sizeof *v->local);
+	v->rank = malloc(p * room * sizeof *v->rank);
+	v->below = malloc(p * room * sizeof *v->below);
+	v->start = malloc(p * sizeof *v->start);
+	v->prefix = malloc((levels + 1) * d * sizeof *v->prefix);
+	v->total = malloc(d * sizeof *v->total);
+	v->most = malloc(room * sizeof *v->most);
+	v->order = malloc(p * n * sizeof *v->order);
+	v->end = malloc(p * room * sizeof *v->end);
 	s->all_of = malloc(2 * d * sizeof *s->all_of);
 	s->least = malloc(4 * room * sizeof *s->least);
 	s->list = malloc((n + 1) * sizeof *s->list);
@@ -212,8 +206,9 @@ static int open_views(struct solver *s, int depth)
 	s->passed = malloc(2 * room * sizeof *s->passed);
 	s->changed = malloc(2 * room * sizeof *s->changed);
 	s->small = malloc(n * sizeof *s->small);
-	return done && s->all_of && s->least && s->list && s->end && s->passed && s->changed &&
-	       s->small;
+	return v->u && v->local && v->rank && v->below && v->start && v->prefix && v->total &&
+	       v->most && v->order && v->end && s->all_of && s->least && s->list && s->end &&
+	       s->passed && s->changed && s->small;
 }
 
 static int read_sample(struct solver *s, const int *rows, int n)
@@ -230,14 +225,10 @@ static int read_sample(struct solver *s, const int *rows, int n)
 	return done;
 }
 
-int solver_open(struct solver *s, const struct matrix *m, const int *rows, int n, int depth,
-		int support)
+int solver_open(struct solver *s, const struct matrix *m, const int *rows, int n, int support)
 {
 	const size_t k = (size_t)n + 1;
-	int *own = NULL, done;
-	*s = (struct solver){ .m = m, .support = support, .scale = 2ll << depth, .stride = n };
-	if (!rows)
-		rows = own = matrix_rows(m);
+	*s = (struct solver){ .m = m, .support = support, .scale = 2ll << LOOK, .stride = n };
 	s->feature = calloc(ATTUNE_NUM_FEATURES, sizeof *s->feature);
 	s->levels = calloc(ATTUNE_NUM_FEATURES, sizeof *s->levels);
 	s->value = malloc(k * ATTUNE_NUM_FEATURES * sizeof *s->value);
@@ -245,32 +236,24 @@ int solver_open(struct solver *s, const struct matrix *m, const int *rows, int n
 	s->most = calloc(k, sizeof *s->most);
 	s->count = calloc(k, sizeof *s->count);
 	s->all = calloc(k, sizeof *s->all);
-	done = rows && s->feature && s->levels && s->value && s->rank && s->most && s->count &&
-	       s->all && n > 0 && n <= UINT16_MAX && m->cols > 0 && depth <= MAX_LOOK;
-	if (done) {
-		s->forbidden = forbidden_cost(m, rows, n);
-		done = s->forbidden <= (INT64_MAX / 4 - s->scale) / s->scale / n &&
-		       read_sample(s, rows, n) && open_views(s, depth);
-	}
-	free(own);
-	return done;
+	if (!s->feature || !s->levels || !s->value || !s->rank || !s->most || !s->count ||
+	    !s->all || n < 1 || n > UINT16_MAX || m->cols < 1)
+		return 0;
+	s->forbidden = forbidden_cost(m, rows, n);
+	return s->forbidden <= (INT64_MAX / 4 - s->scale) / s->scale / n &&
+	       read_sample(s, rows, n) && open_view(s);
 }
 
 void solver_close(struct solver *s)
 {
-	for (int i = 0; i <= MAX_LOOK; i++) {
-		struct view *v = &s->view[i];
-		void *const of_view[] = { v->u,     v->local, v->rank,    v->order,
-					  v->end,   v->below, v->start,   v->prefix,
-					  v->total, v->most,  s->sides[i] };
-		for (size_t j = 0; j < COUNT(of_view); j++)
-			free(of_view[j]);
-	}
-	void *const own[] = { s->feature, s->levels, s->value,  s->rank,    s->cost,
+	struct view *v = &s->view;
+	void *const all[] = { v->u,       v->local,  v->rank,   v->order,   v->end,
+			      v->below,   v->start,  v->prefix, v->total,   v->most,
+			      s->feature, s->levels, s->value,  s->rank,    s->cost,
 			      s->most,    s->count,  s->all,    s->all_of,  s->least,
 			      s->list,    s->end,    s->passed, s->changed, s->small };
-	for (size_t j = 0; j < COUNT(own); j++)
-		free(own[j]);
+	for (size_t i = 0; i < COUNT(all); i++)
+		free(all[i]);
 	*s = (struct solver){ 0 };
 }
 
@@ -305,9 +288,10 @@ static void view_levels(const struct solver *s, struct view *v, int f)
 	v->u[f] = u;
 }
 
-void view_fill(const struct solver *s, struct view *v, const int *rows, int n)
+void view_fill(struct solver *s, const int *rows, int n)
 {
 	const size_t d = (size_t)s->d;
+	struct view *v = &s->view;
 	size_t start = 0;
 	v->n = n;
 	v->row = rows;

@@ -1,5 +1,5 @@
-/* solver.h - private to solver.c, depth2.c, branch_and_bound.c, exact.c and grow.c:
- * least-cost trees of bounded depth over one sample of a matrix.
+/* solver.h - private to solver.c, depth2.c, branch_and_bound.c and grow.c: least-cost trees of up to
+ * two levels over rows of one sample of a matrix.
  *
  *   solver.c            ranks instead of values, equal rows merged, useless columns dropped
  *   depth2.c            the best trees of depth 1 on both sides of a split, in one sweep
@@ -11,7 +11,7 @@
 #define TUNER_TREE_SOLVER_H
 
 #include "tree.h"
-#include <pthread.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct matrix;
@@ -19,21 +19,19 @@ struct matrix;
 enum {
 	LANES = 4, /* columns are padded to a multiple of these: most trees have 3, 12 or 40 */
 	MAX_WIDTH = 8,
-	MAX_LOOK = MAX_EXACT_DEPTH,
-	LEAF = 1 /* what a leaf adds to the cost of a tree */
+	LOOK = 2, /* levels */
+	LEAF = 1  /* what a leaf adds to the cost of a tree */
 };
 
-/* Bounds of a set of rows. relaxed: a lower bound without minimum support, which also holds for
- * supersets; lower: one with it; solved: lower is reached. */
+/* The best trees of one level over a side of a split. relaxed: without minimum support, a lower bound
+ * that also holds for supersets; cost: with it. */
 struct half {
-	int64_t relaxed, lower;
-	int solved;
+	int64_t relaxed, cost;
 };
 
 struct answer {
-	int64_t relaxed, lower, value; /* value: of the best tree seen */
-	int f, at;                     /* its root: rank <= at on feature f; f -1: a leaf */
-	int solved;                    /* value is least, and no tie comes before the tree */
+	int64_t value;
+	int f, at; /* its root: rank <= at on feature f; f -1: a leaf */
 };
 
 /* A set of rows at a node. Levels are the ranks that occur in it. */
@@ -63,22 +61,19 @@ struct solver {
 	int *count;       /* [n] rows of the matrix that it stands for */
 	int *all;         /* [n] 0, 1, 2, ... */
 	int64_t scale, forbidden;
-	int64_t base;                   /* of a tree, before its cost here */
-	int room, stride;               /* levels of a feature, at most; rows before merging */
-	struct view view[MAX_LOOK + 1]; /* by depth left */
-	int *sides[MAX_LOOK + 1];       /* [n] rows below, then above, by depth left */
+	int64_t base;     /* of a tree, before its cost here */
+	int room, stride; /* levels of a feature, at most; rows before merging */
+	struct view view;
 	/* depth2.c */
 	int64_t *all_of, *least;            /* [2][d], [2][room][2] */
 	int *list, *end, *passed, *changed; /* [n], [room], [2][room], [2][room] */
 	int *small;                         /* [n] */
 };
 
-/* solver.c. rows: of the matrix, NULL for all. depth: the largest that will be searched. 0 without
- * memory, or if costs would overflow. */
-int solver_open(struct solver *, const struct matrix *, const int *rows, int n, int depth,
-		int support);
+/* solver.c. rows: of the matrix. 0 without memory, or if costs would overflow. */
+int solver_open(struct solver *, const struct matrix *, const int *rows, int n, int support);
 void solver_close(struct solver *);
-void view_fill(const struct solver *, struct view *, const int *rows, int n);
+void view_fill(struct solver *, const int *rows, int n); /* s->view */
 /* Puts the rows of a view that a split sends below first; returns their number. */
 int view_divide(const struct solver *, const struct view *, int f, int at, int *to);
 /* The roundest value between the rank and the next one that occurs. */
@@ -88,39 +83,10 @@ long long view_threshold(const struct solver *, const struct view *, int f, int 
 int64_t least_of(const int64_t *, int d);
 /* The best trees of depth 1 on both sides of the split of f after local level a. */
 void solve_pair(struct solver *, const struct view *, int f, int a, struct half side[2]);
-/* The best tree of depth 1 over all rows, or a leaf. by_feature: [p] or NULL. */
+/* The best tree of depth 1 over all rows, or a leaf. by_feature: [p] its cost. */
 void solve_single(const struct solver *, const struct view *, struct answer *, int64_t *by_feature);
 
-/* ---- branch_and_bound.c ---- */
-/* Threads that share the features of the root, each with its own solver. The best tree of one
- * bounds all; the answer does not depend on timing. */
-struct team {
-	pthread_mutex_t lock;
-	struct answer best;
-	int next, winner; /* next place in the order of features; the member with the best tree */
-};
-
-/* The search at one node. */
-struct search {
-	struct team *team; /* of the root; NULL: alone */
-	int member;
-	struct solver *s;
-	const struct view *v;
-	int depth;
-	int64_t budget;
-	struct answer best;
-	int64_t *table; /* see table_copy; NULL: none */
-	/* For the current feature: the outermost thresholds tried, and their bounds. */
-	int tried[2];
-	int64_t right_of_first, left_of_last;
-};
-
-/* Least-cost tree over the rows; of trees above `budget` only that is proven. */
-struct answer solve(struct solver *, const int *rows, int n, int depth, int64_t budget);
-/* The same for x->v, into x->best. table: see branch_and_bound.c, NULL: not wanted. */
-void search_view(struct search *x, int depth, int64_t *table);
-
-/* grow.c. Builds the tree whose root is solve()'s answer over all rows. */
-int tree_extract(struct tree *, struct solver *, const struct answer *root, int depth);
+/* branch_and_bound.c. The least-cost tree of up to `depth` levels over the view's rows. */
+struct answer solve(struct solver *, const struct view *, int depth);
 
 #endif

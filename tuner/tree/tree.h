@@ -1,4 +1,4 @@
-/* tree.h - decision trees that minimise cost: growing, exact search, pruning, relabelling. */
+/* tree.h - decision trees that minimise cost: growing, pruning, relabelling. */
 #ifndef TUNER_TREE_TREE_H
 #define TUNER_TREE_TREE_H
 
@@ -69,13 +69,6 @@ struct growth {
 /* Depth-limited tree: each node is the root of the exact best tree of depth 2
  * over its rows. `rows`: which, NULL for all. 0 without memory. */
 int tree_grow(struct tree *, const struct matrix *, const int *rows, int n, const struct growth *);
-
-/* ---- exact.c: the best tree of a depth --------------------------------------------- */
-enum { MAX_EXACT_DEPTH = 3 };
-/* The tree of least cost; ties go to fewer leaves, then to the first feature, threshold and column.
- * threads 0: one per CPU for larger samples; they do not change the tree. 0 without memory, or if sums
- * of costs would overflow. */
-int tree_exact(struct tree *, const struct matrix *, int depth, int min_support, int threads);
 
 /* ---- prune.c: smaller trees ------------------------------------------------------ */
 /* Replaces a node by a leaf (child -1) or by one of its children (0: below, 1: above), which gets

@@ -1,8 +1,8 @@
-/* t_exact.c - the exact solver against brute force on thousands of small instances; the order of rows
- * and columns, and threads, change nothing. */
+/* t_two_levels.c - grown trees of up to two levels against brute force on thousands of small instances; the
+ * order of rows and columns changes nothing. */
 #include "matrix_features.h"
 
-enum { MOST_ROWS = 12, FEATURES = 3, LEVELS = 4, INSTANCES = 4000 };
+enum { MOST_ROWS = 12, LEAST_COST_LEVELS = 2, FEATURES = 3, LEVELS = 4, INSTANCES = 4000 };
 
 /* Few levels, equal rows, equal columns and ties are all common. */
 static struct matrix *random_matrix(unsigned long long *seed)
@@ -30,13 +30,16 @@ struct options {
 
 static struct options random_options(unsigned long long *seed)
 {
-	return (struct options){ .depth = (int)(next_random(seed) % (MAX_EXACT_DEPTH + 1)),
+	return (struct options){ .depth = (int)(next_random(seed) % (LEAST_COST_LEVELS + 1)),
 				 .support = 1 + (int)(next_random(seed) % 3) };
 }
 
-static int exact(struct tree *t, const struct matrix *m, struct options o, int threads)
+static int grow(struct tree *t, const struct matrix *m, struct options o)
 {
-	return tree_exact(t, m, o.depth, o.support, threads);
+	const struct growth how = { .max_leaves = 8,
+				    .max_depth = o.depth,
+				    .min_support = o.support };
+	return tree_grow(t, m, NULL, m->rows, &how);
 }
 
 /* ---- brute force ------------------------------------------------------------------ */
@@ -47,7 +50,7 @@ struct best {
 struct brute {
 	const struct matrix *m;
 	int support;
-	struct best memo[MAX_EXACT_DEPTH + 1][1 << MOST_ROWS];
+	struct best memo[LEAST_COST_LEVELS + 1][1 << MOST_ROWS];
 };
 
 static unsigned rows_below(const struct matrix *m, unsigned mask, int f, long long threshold)
@@ -114,7 +117,7 @@ static void check_same(struct brute *b, const struct tree *t, int node, unsigned
 	check_same(b, t, v->above, mask & ~below, depth - 1);
 }
 
-static void test_exact_is_brute_force(void **state)
+static void test_two_levels_are_brute_force(void **state)
 {
 	static struct brute b;
 	unsigned long long seed = 1;
@@ -127,7 +130,7 @@ static void test_exact_is_brute_force(void **state)
 		b.m = m;
 		b.support = o.support;
 		const struct best best = brute(&b, (1u << m->rows) - 1, o.depth);
-		assert_true(exact(&t, m, o, 0));
+		assert_true(grow(&t, m, o));
 		assert_true(tree_cost(&t, 0) == best.cost);
 		assert_true(walked_cost(&t, m) == best.cost);
 		assert_int_equal(tree_leaves(&t), best.leaves);
@@ -137,23 +140,24 @@ static void test_exact_is_brute_force(void **state)
 	}
 }
 
-static void test_exact_hybrid_leaf_are_in_that_order(void **state)
+/* Deeper ones are grown level by level. */
+static void test_a_level_more_costs_no_more(void **state)
 {
 	unsigned long long seed = 2;
 	(void)state;
 	for (int i = 0; i < INSTANCES; i++) {
 		struct matrix *m = random_matrix(&seed);
-		const struct options o = random_options(&seed);
-		const struct growth how = { .max_leaves = 8,
-					    .max_depth = o.depth,
-					    .min_support = o.support };
-		struct tree best, hybrid;
-		assert_true(exact(&best, m, o, 0));
-		assert_true(tree_grow(&hybrid, m, NULL, m->rows, &how));
-		assert_true(tree_cost(&best, 0) <= tree_cost(&hybrid, 0));
-		assert_true(tree_cost(&hybrid, 0) <= leaf_cost(m, (1u << m->rows) - 1));
-		tree_free(&best);
-		tree_free(&hybrid);
+		struct options o = random_options(&seed);
+		long long before = leaf_cost(m, (1u << m->rows) - 1);
+		for (o.depth = 1; o.depth <= LEAST_COST_LEVELS + 2; o.depth++) {
+			struct tree t;
+			assert_true(grow(&t, m, o));
+			assert_true(walked_cost(&t, m) == tree_cost(&t, 0));
+			if (o.depth <= LEAST_COST_LEVELS)
+				assert_true(tree_cost(&t, 0) <= before);
+			before = tree_cost(&t, 0);
+			tree_free(&t);
+		}
 		matrix_free(m);
 	}
 }
@@ -198,7 +202,7 @@ static void test_order_of_rows_and_columns_does_not_matter(void **state)
 		struct matrix *m = random_matrix(&seed), *p = permuted(m, &seed);
 		const struct options o = random_options(&seed);
 		struct tree a, b;
-		assert_true(exact(&a, m, o, 0) && exact(&b, p, o, 0));
+		assert_true(grow(&a, m, o) && grow(&b, p, o));
 		check_same_splits(&a, 0, &b, 0);
 		tree_free(&a);
 		tree_free(&b);
@@ -207,29 +211,12 @@ static void test_order_of_rows_and_columns_does_not_matter(void **state)
 	}
 }
 
-static void test_threads_do_not_show(void **state)
-{
-	unsigned long long seed = 5;
-	(void)state;
-	for (int i = 0; i < INSTANCES / 8; i++) {
-		struct matrix *m = random_matrix(&seed);
-		const struct options o = random_options(&seed);
-		struct tree a, b;
-		assert_true(exact(&a, m, o, 1) && exact(&b, m, o, 3));
-		check_same_splits(&a, 0, &b, 0);
-		tree_free(&a);
-		tree_free(&b);
-		matrix_free(m);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_exact_is_brute_force),
-		cmocka_unit_test(test_exact_hybrid_leaf_are_in_that_order),
+		cmocka_unit_test(test_two_levels_are_brute_force),
+		cmocka_unit_test(test_a_level_more_costs_no_more),
 		cmocka_unit_test(test_order_of_rows_and_columns_does_not_matter),
-		cmocka_unit_test(test_threads_do_not_show),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
