@@ -80,6 +80,8 @@ int tune(const struct tune_options *);
 /* ---- tune_gate.c ------------------------------------------------------------------ */
 /* Races new rules against those in force where they differ, within the sweep's time. An exit code. */
 int tune_gate(struct tune *, const struct sweep_options *);
+/* The scenario's place in the data; -1: it has no time yet. */
+int tune_find(const struct data *, const struct scenario *);
 
 /* ---- tune_sum.c ------------------------------------------------------------------- */
 /* Prints one line before a tune: its length and the rules that it starts from. */

@@ -47,8 +47,7 @@ static int is_same(const struct measured *m, const struct scenario *s)
 	       m->shape.kv_dtype == s->shape.kv_dtype && m->shape.has_lse == s->shape.has_lse;
 }
 
-/* -1: it has no time yet. */
-static int find(const struct data *d, const struct scenario *scenario)
+int tune_find(const struct data *d, const struct scenario *scenario)
 {
 	for (int s = 0; s < d->n; s++)
 		if (is_same(&d->v[s], scenario))
@@ -70,7 +69,7 @@ static int list_gate(struct tune *t, const struct gate *g, struct wishes *w,
 		struct scenario *s = &list->v[i];
 		struct measured unknown;
 		*s = t->list.v[drawn[i].index];
-		at[i] = find(t->own, s);
+		at[i] = tune_find(t->own, s);
 		if (at[i] < 0 && !measured_make_view(&unknown, t->own, &s->shape, &s->batch->view))
 			continue;
 		gate_wish(g, w, t->own, at[i] < 0 ? &unknown : &t->own->v[at[i]], i);

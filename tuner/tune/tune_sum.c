@@ -93,9 +93,18 @@ static void print_time(const struct tune *t)
 	       measuring > 0 ? 100 * s[SPENT_DEVICE] / measuring : 0);
 }
 
-static void print_next(const struct tune *t)
+/* How many scenarios of the tune's list have a time here. */
+static int count_measured(const struct tune *t)
 {
-	const int left = t->list.n - t->own->n;
+	int n = 0;
+	for (int i = 0; i < t->list.n; i++)
+		n += tune_find(t->own, &t->list.v[i]) >= 0;
+	return n;
+}
+
+static void print_next(const struct tune *t, int measured)
+{
+	const int left = t->list.n - measured;
 	printf("%-10s", "next");
 	if (left > 0)
 		printf("make tune%s measures some of the other %d scenarios; ",
@@ -114,7 +123,7 @@ static void print_json(const struct tune *t, const struct held_out *h)
 	out_text(o, "gpu", t->here.gpu);
 	out_text(o, "database", t->here.db);
 	out_text(o, "header", t->takes ? t->here.header : NULL);
-	out_integer(o, "scenarios_measured", t->own->n);
+	out_integer(o, "scenarios_measured", count_measured(t));
 	out_integer(o, "scenarios", t->list.n);
 	out_object(o, "gate");
 	for (int g = 0; g < NUM_GATE_GROUPS; g++) {
@@ -156,14 +165,15 @@ int tune_print_summary(struct tune *t)
 		print_json(t, &h);
 		return EXIT_DONE;
 	}
+	const int measured = count_measured(t);
 	printf("%-10s%d of %d scenarios measured on this machine: %lld times, %lld noisy, %lld "
 	       "failed; in %s\n",
-	       t->here.gpu, t->own->n, t->list.n, t->sum.measured,
+	       t->here.gpu, measured, t->list.n, t->sum.measured,
 	       (long long)t->sum.failed[OUTCOME_NOISY], failed, t->here.db);
 	print_rules(t);
 	print_held_out(t, &h);
 	print_time(t);
-	print_next(t);
+	print_next(t, measured);
 	return EXIT_DONE;
 }
 
