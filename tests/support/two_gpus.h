@@ -165,19 +165,18 @@ static inline double world_us(const struct made_up_gpu *g, const struct measured
 	       (m->has[PHASE_DECODE] ? model_us(g, &m->part[PHASE_DECODE], &made->decode) : 0);
 }
 
-/* The least time of any rules for a batch: one launch over both parts is for fused kernels, and
- * there are none here. */
+/* The least time of any rules for a batch: each part by a choice of its own, or one launch. */
 static inline double world_best(const struct made_up_gpu *g, const struct world *w,
 				const struct measured *m, const struct device_info *d)
 {
 	double best[NUM_PHASES] = { INFINITY, INFINITY, INFINITY };
-	for (int p = PHASE_PREFILL; p <= PHASE_DECODE; p++)
-		for (int c = 0; m->has[p] && c < w->n; c++)
+	for (int p = PHASE_ALL; p <= PHASE_DECODE; p++)
+		for (int c = 0; (p == PHASE_ALL || m->has[p]) && c < w->n; c++)
 			if (!w->choice[c].kernel->space->why_illegal(&w->choice[c].config,
 								     &m->shape, &m->part[p], d))
 				best[p] = fmin(best[p], model_us(g, &m->part[p], &w->choice[c]));
-	return (m->has[PHASE_PREFILL] ? best[PHASE_PREFILL] : 0) +
-	       (m->has[PHASE_DECODE] ? best[PHASE_DECODE] : 0);
+	return fmin(best[PHASE_ALL], (m->has[PHASE_PREFILL] ? best[PHASE_PREFILL] : 0) +
+					 (m->has[PHASE_DECODE] ? best[PHASE_DECODE] : 0));
 }
 
 /* Geometric mean slowdown of a forest on the scenarios of a split, by the formula; worst: or

@@ -79,8 +79,8 @@ static void test_holes(void **state)
 		/* Two are the mixed scenario's plan, serial and side by side; peers are held
 		 * out. Also: */
 		{ "", SECOND, FIRST, 0, 3 }, /* 8q1s4k */
-		{ "", FIRST, FIRST, 0, 4 },  /* and the prefill part */
-		{ "--split train", FIRST, FIRST, 0, 4 },
+		{ "", FIRST, FIRST, 0, 5 },  /* and the prefill part, and the batch in one launch */
+		{ "--split train", FIRST, FIRST, 0, 5 },
 		{ "", SECOND, SECOND, 0, 3 }, /* the mixed one's decodes */
 		{ "", SECOND, CUT, 1, 5 },    /* all but 16q1s4k */
 		/* Without costs it runs nowhere; the library's substitute was not measured. */

@@ -107,7 +107,10 @@ static void forget(struct tune *t)
 static int learn(struct tune *t)
 {
 	const double began = budget_now();
+	if (t->learned && t->learned_from == t->sum.races)
+		return EXIT_DONE; /* nothing is new */
 	forget(t);
+	t->learned_from = t->sum.races;
 	progress("learning", 0, 1);
 	const int done = load_own(t) && inheritance_learn(&t->from, t->own, &default_limits,
 							  &t->learned, &t->fresh);

@@ -72,6 +72,7 @@ struct tune {
 	struct gate_report gate;
 	double began, deadline, took_s;
 	double learning_s;
+	long long learned_from; /* races of this run before the rules were learned */
 	struct sweep_sum sum;
 };
 /* An exit code. */
