@@ -1,7 +1,7 @@
 #!/bin/sh
 # t_shipped.sh - binaries that the library carries but `make test` does not link, since they run
-# elsewhere, compile by the rules of `make`: the first of each architecture and kernel, then every 28th
-# of NVIDIA's and every 120th of a CPU's and of recorded steps', which take long.
+# elsewhere, compile by the rules of `make`: the first of each architecture and kernel, then every 56th
+# of NVIDIA's and every 240th of a CPU's and of recorded steps', which take long.
 . tests/support/tap.sh
 
 # $(eval $(call shipped_gpu,0123456789abcdef,sm_90,kernels/gpu/baselines/naive.cu,-DHEAD_SIZE=64 ...,))
@@ -13,7 +13,7 @@ END {
 	for (i = 1; i <= n; i++) {
 		split(rows[i], word, ",")
 		if (word[2] in linked) continue
-		step = word[1] ~ /gpu/ && word[4] !~ /recorded/ ? 28 : 120
+		step = word[1] ~ /gpu/ && word[4] !~ /recorded/ ? 56 : 240
 		if (seen[word[3], word[4]]++ % step == 0)
 			print word[2] (word[1] ~ /cpu/ ? ".o" : ".bin"), word[3], word[4], word[5]
 	}

@@ -23,7 +23,7 @@ static const char *const names[NUM_WHERE] = { "cpu", "h200", "mi300x" };
 #ifdef LIBRARY_ALONE
 enum { TESTED = ON_CPU + 1, CPU_SEEDS = 25 };
 #else
-enum { TESTED = NUM_WHERE, CPU_SEEDS = 60 };
+enum { TESTED = NUM_WHERE, CPU_SEEDS = 40 };
 #endif
 static const int seeds_in_test[NUM_WHERE] = { CPU_SEEDS, 20, 6 };
 
