@@ -32,10 +32,12 @@
  * of either part, for overlap of the whole batch.
  *
  *   attune_cpu_prefill(f), attune_cpu_decode(f)   the choice that runs the part
- *   attune_cpu_overlap(f)   serial: the prefills, then the decodes; one_launch: the prefills'
- *       choice runs the whole batch; streams: both parts at the same time, on two streams; a
- *       choice of a fused kernel: it runs the whole batch; any other choice: it runs the
- *       prefills, beside the decodes on a second stream
+ *   attune_cpu_overlap(f)   how a batch with both parts runs:
+ *       serial       the prefills, then the decodes
+ *       one_launch   the prefills' choice runs the whole batch
+ *       streams      both parts at the same time, on two streams
+ *       a choice     of a fused kernel: it runs the whole batch; any other: it runs the
+ *                    prefills while the decodes run on a second stream
  *
  * Example: 32 decodes of 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16:
  *   head_size 128 > 64, page_size 16 <= 16, mean_seq 4096 > 704, num_seqs 32 > 3:

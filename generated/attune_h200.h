@@ -36,10 +36,12 @@
  * of either part, for overlap of the whole batch.
  *
  *   attune_h200_prefill(f), attune_h200_decode(f)   the choice that runs the part
- *   attune_h200_overlap(f)   serial: the prefills, then the decodes; one_launch: the prefills'
- *       choice runs the whole batch; streams: both parts at the same time, on two streams; a
- *       choice of a fused kernel: it runs the whole batch; any other choice: it runs the
- *       prefills, beside the decodes on a second stream
+ *   attune_h200_overlap(f)   how a batch with both parts runs:
+ *       serial       the prefills, then the decodes
+ *       one_launch   the prefills' choice runs the whole batch
+ *       streams      both parts at the same time, on two streams
+ *       a choice     of a fused kernel: it runs the whole batch; any other: it runs the
+ *                    prefills while the decodes run on a second stream
  *   attune_h200_early(f)   EARLY of a part's choice if the caller lets launches begin early;
  *       its slowdowns are against the best value
  *

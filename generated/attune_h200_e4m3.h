@@ -27,10 +27,12 @@
  * of either part, for overlap of the whole batch.
  *
  *   attune_h200_e4m3_prefill(f), attune_h200_e4m3_decode(f)   the choice that runs the part
- *   attune_h200_e4m3_overlap(f)   serial: the prefills, then the decodes; one_launch: the prefills'
- *       choice runs the whole batch; streams: both parts at the same time, on two streams; a
- *       choice of a fused kernel: it runs the whole batch; any other choice: it runs the
- *       prefills, beside the decodes on a second stream
+ *   attune_h200_e4m3_overlap(f)   how a batch with both parts runs:
+ *       serial       the prefills, then the decodes
+ *       one_launch   the prefills' choice runs the whole batch
+ *       streams      both parts at the same time, on two streams
+ *       a choice     of a fused kernel: it runs the whole batch; any other: it runs the
+ *                    prefills while the decodes run on a second stream
  *
  * Example: 32 decodes of 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16:
  *   head_size 128 <= 128, heads_x_seqs 256 > 192, max_seq 4096 <= 8192:

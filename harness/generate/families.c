@@ -114,8 +114,8 @@ static const struct family blends_families[] = {
 	{ "late chunk", "overlap", 60, ROUND,      DECODES(4, 256,  1, 1,  64, 16 K),          SPREAD(0.6, 0),    PREFILLS(1, 3, 64, 1 K, 4 K, 96 K) },
 	{ 0 }
 };
-/* Decodes of several tokens, which verify drafts. On an H200 they were a fifth of the held-out decodes
- * and lost a third of what all of these lost. For training only. */
+/* Decodes of several tokens, which verify drafts. 18 of 101 held-out decodes were of this kind, and an
+ * H200's rules lost 38 % of their loss on these. For training only. */
 static const struct family drafts_families[] = {
 	{ "drafts", "train", 90, ROUND,            DECODES(1, 192,  2, 8,  32, 64 K),          SPREAD(1.0, 0) },
 	{ "drafts, even", "train", 40, ROUND,      DECODES(1, 96,   2, 8, 128, 32 K) },

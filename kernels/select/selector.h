@@ -10,10 +10,11 @@
  *
  *   PREFILL, DECODE  the id of a choice, or SAYS_DEFAULTS
  *   OVERLAP          how the two parts of a mixed batch share the device: SAYS_SERIAL,
- *                    SAYS_ONE_LAUNCH, SAYS_STREAMS, or the id of a choice. A choice of a fused
- *                    kernel runs the whole batch in one launch. Any other choice leaves units free: it runs the
- *                    prefill part, beside the decode part on a second stream. If the choice is
- *                    illegal or not loaded: serial.
+ *                    SAYS_ONE_LAUNCH (the prefill part's choice runs the whole batch),
+ *                    SAYS_STREAMS, or the id of a choice. A choice of a fused kernel runs the
+ *                    whole batch in one launch. Any other choice leaves units free: it runs the
+ *                    prefill part while the decode part runs on a second stream. If the choice
+ *                    is illegal or not loaded: serial.
  *   EARLY            for a choice with an early axis, its value there if the caller lets launches
  *                    begin early, or SAYS_OWN. It changes no plan. A header without such times has
  *                    no tree for it: SAYS_OWN everywhere.

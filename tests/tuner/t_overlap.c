@@ -35,11 +35,29 @@ static void it_pays_where_it_was_seen_to(void **state)
 	data_free(d);
 }
 
+/* The rules written as a header, which has `text`, and read back run the same plans. */
+static void header_holds(const struct forest *f, const struct data *d, const char *text)
+{
+	struct forest back;
+	char *header = forest_emit(f, d);
+	assert_non_null(header);
+	assert_non_null(strstr(header, text));
+	assert_true(forest_parse(&back, header, "text"));
+	for (int s = 0; s < d->n; s++) {
+		struct pick p, q;
+		forest_pick(d, f, s, &p);
+		forest_pick(d, &back, s, &q);
+		assert_memory_equal(&p, &q, sizeof p);
+	}
+	free(header);
+	forest_free(&back);
+}
+
 /* With 2 to 8 decodes the prefill's choice runs these too in less time, with more it does not. */
 static void one_launch_where_it_takes_least(void **state)
 {
 	struct data *d = begin();
-	struct forest f, back;
+	struct forest f;
 	(void)state;
 	for (int n = 2; n <= 128; n *= 2)
 		for (int k = 0; k < 3; k++) {
@@ -48,22 +66,15 @@ static void one_launch_where_it_takes_least(void **state)
 			add_ways(d, batch, n <= 8 ? 150 : 300, 1.1, 1);
 		}
 	induce(d, &f);
-	char *text = forest_emit(&f, d);
-	assert_non_null(text);
-	assert_non_null(strstr(text, ") return h200_one_launch; /* "));
-	assert_true(forest_parse(&back, text, "text"));
+	header_holds(&f, d, ") return h200_one_launch; /* ");
 	for (int s = 0; s < d->n; s++) {
-		struct pick p, q;
+		struct pick p;
 		forest_pick(d, &f, s, &p);
-		forest_pick(d, &back, s, &q);
-		assert_memory_equal(&p, &q, sizeof p);
 		const int few = d->v[s].part[PHASE_DECODE].f.num_seqs <= 8;
 		assert_int_equal(p.how, ATTUNE_SERIAL);
 		assert_int_equal(p.join, !few);
 		assert_float_equal(data_plan_time(d, s, &p), few ? 150 : 200, 1e-6);
 	}
-	free(text);
-	forest_free(&back);
 	forest_free(&f);
 	data_free(d);
 }
@@ -223,21 +234,10 @@ static void it_saves_what_own_parts_lose(void **state)
 
 static void headers_hold_it(void **state)
 {
-	struct forest f, back;
+	struct forest f;
 	struct data *d = two_sides(&f);
-	char *text = forest_emit(&f, d);
 	(void)state;
-	assert_non_null(text);
-	assert_non_null(strstr(text, ") return h200_streams; /* "));
-	assert_true(forest_parse(&back, text, "text"));
-	for (int s = 0; s < d->n; s++) {
-		struct pick p, q;
-		forest_pick(d, &f, s, &p);
-		forest_pick(d, &back, s, &q);
-		assert_memory_equal(&p, &q, sizeof p);
-	}
-	free(text);
-	forest_free(&back);
+	header_holds(&f, d, ") return h200_streams; /* ");
 	forest_free(&f);
 	data_free(d);
 }

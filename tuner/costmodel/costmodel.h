@@ -31,7 +31,8 @@ struct cost_model {
 	long long fs[NUM_COST_TERMS];
 	struct segment_costs segments; /* what chooses SEGMENTS */
 };
-/* Paths that were computed before, by what they depend on. A new one may replace an old one. */
+/* A cache of paths, for batches of one phase that each have a shape of their own. A new path may
+ * replace an old one. */
 struct path_memo;
 struct path_memo *path_memo_new(void); /* free() it; NULL without memory */
 /* A batch whose blocks are assigned to slots one by one (list_schedule.c). */
@@ -40,7 +41,7 @@ struct list_schedule {
 	const attune_batch *batch;
 	enum phase phase;
 	int at_once;            /* blocks that run at a time; 0: units x slots of the model */
-	struct path_memo *memo; /* knows the batch by the address of its shape; NULL: none */
+	struct path_memo *memo; /* NULL: none */
 };
 /* TERM_PATH of such a batch. The closed form of kernels/segments.h, without a batch, gives its
  * average. -1 without memory. */

@@ -100,12 +100,13 @@ static long long last_slot(const struct blocks *d, const struct cost_model *p, i
 	return last;
 }
 
-/* ---- what was computed before -------------------------------------------------------------- */
-/* Without padding, since it is compared as bytes. */
+/* ---- a cache -------------------------------------------------------------- */
 struct path_key {
-	const attune_shape *shape;
+	const attune_shape *shape; /* its address stands for the batch */
 	int rows, tile, heads, slots, start, segments;
 };
+_Static_assert(sizeof(struct path_key) == sizeof(void *) + 6 * sizeof(int),
+	       "keys are compared as bytes, so there is no padding");
 enum { MEMO_SLOTS = 1 << 17 };
 struct path_memo {
 	struct {

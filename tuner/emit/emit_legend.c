@@ -169,13 +169,13 @@ static void emit_use(const struct emitter *e)
 	    " * of either part, for overlap of the whole batch.\n"
 	    " *\n"
 	    " *   attune_%s_prefill(f), attune_%s_decode(f)   the choice that runs the part\n"
-	    " *   attune_%s_overlap(f)   serial: the prefills, then the decodes; one_launch: the "
-	    "prefills'\n"
-	    " *       choice runs the whole batch; streams: both parts at the same time, on two "
-	    "streams; a\n"
-	    " *       choice of a fused kernel: it runs the whole batch; any other choice: it runs "
+	    " *   attune_%s_overlap(f)   how a batch with both parts runs:\n"
+	    " *       serial       the prefills, then the decodes\n"
+	    " *       one_launch   the prefills' choice runs the whole batch\n"
+	    " *       streams      both parts at the same time, on two streams\n"
+	    " *       a choice     of a fused kernel: it runs the whole batch; any other: it runs "
 	    "the\n"
-	    " *       prefills, beside the decodes on a second stream\n",
+	    " *                    prefills while the decodes run on a second stream\n",
 	    DECODE_MAX_QUERY, gpu, gpu, gpu);
 	if (forest_says_early(e->f))
 		fprintf(e->out,
