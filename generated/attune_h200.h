@@ -146,11 +146,11 @@ enum attune_h200_says {
 	SEGMENTS(h200_ring_16x16_warps4_combine2,         64,  3,  32,  6387000, 2179000000,   2433000,  415300) \
 	SEGMENTS(h200_ring_16x16_warps8,                 128,  1, 256,  2916000, 1423000000,         0,  396700) \
 	SEGMENTS(h200_ring_16x16_warps8,                  64,  2,   0,  2699000, 2040000000,   2862000,  574700) \
-	SEGMENTS(h200_warpgroup_64x80,                   256,  1, 512, 10910000, 3297000000, 593100000,   34320) \
+	SEGMENTS(h200_warpgroup_64x80,                   256,  1, 512, 10910000, 3297000000, 593100000,   34310) \
 	SEGMENTS(h200_warpgroup_64x80,                   128,  1,   0,  6743000,  840000000,         0,  751800) \
 	SEGMENTS(h200_warpgroup_64x80,                    64,  1, 512,  7087000,  357000000,         0,  558600) \
 	SEGMENTS(h200_warpgroup_64x96,                   128,  1, 256,  7206000, 1774000000,         0,  415400) \
-	SEGMENTS(h200_warpgroup_64x96,                    64,  1,   0,  8244000, 6523000000,         0,  650800)
+	SEGMENTS(h200_warpgroup_64x96,                    64,  1,   0,  8246000, 6521000000,         0,  651100)
 
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {

@@ -70,11 +70,12 @@ $(B)/shipped.inc $(B)/shipped.mk: $(B)/list_shipped $(if $(HIPCC),$(hip_archs)) 
 $(B)/kernels/ship/shipped.o: $(B)/shipped.inc
 
 # $(call shipped_cpu,name,isa,source,flags,compiler flags,entry)   $(call shipped_gpu,...)   ..._hip
+# KERNEL_CFLAGS: more flags of a CPU's, after its own
 define shipped_cpu
 $(B)/shipped/b$(1).o: $(cpu_sources)
 	@mkdir -p $$(@D)
 	$$(call say,CC,$(2) $(3) $(4))
-	$$(Q)$$(CC) $(5) -fPIC -iquote kernels $(4) -DENTRY=$(6) -c $(3) -o $$@
+	$$(Q)$$(CC) $(5) $$(KERNEL_CFLAGS) -fPIC -iquote kernels $(4) -DENTRY=$(6) -c $(3) -o $$@
 endef
 define shipped_gpu
 $(B)/shipped/b$(1).bin: $(gpu_sources)

@@ -121,6 +121,24 @@ void let_others(void);                        /* the caller is not ready */
 void shake(void);                             /* with a seed, a warp may lose its turn */
 unsigned random_turn(void);
 
+typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
+
+/* sign | 5 bits of exponent, 15 more than it is | 10 bits; a float's is 127 more */
+static inline float widened(int is_bf16, uint16_t bits)
+{
+	const uint32_t rest = bits & 0x7fff, sign = (uint32_t)(bits & 0x8000) << 16;
+	uint32_t wide = is_bf16 ? (uint32_t)bits << 16 : rest << 13;
+	float f;
+	__builtin_memcpy(&f, &wide, sizeof f);
+	if (is_bf16)
+		return f;
+	f *= 0x1p112f;
+	__builtin_memcpy(&wide, &f, sizeof wide);
+	wide |= sign | (rest >= 0x7c00 ? 0x7f800000 : 0); /* infinity, NaN */
+	__builtin_memcpy(&f, &wide, sizeof f);
+	return f;
+}
+
 /* ---- warp_collectives.c, barriers.c ------------------------------------------------------------- */
 int try_finish(struct warp *, struct fiber *); /* the meeting that the fiber waits in */
 void product(struct warp *, uint64_t lanes);   /* products.c: SIMT_PRODUCT */

@@ -30,14 +30,6 @@ static struct matrix matrix_of(uint64_t bits, int is_bf16)
 	return m;
 }
 
-static float widened(int is_bf16, uint16_t bits)
-{
-	const uint32_t wide = (uint32_t)bits << 16;
-	float f;
-	memcpy(&f, &wide, sizeof f);
-	return is_bf16 ? f : simt_from_half(bits);
-}
-
 /* Columns `column` .. `column` + 7 of a row: 16 bytes. */
 static void read_chunk(float out[8], const struct matrix *m, int row, int column)
 {
@@ -45,15 +37,19 @@ static void read_chunk(float out[8], const struct matrix *m, int row, int column
 		      (uint32_t)(column / m->piece) * m->wide + (uint32_t)(column % m->piece * 2);
 	at ^= (at >> 7 & (uint32_t)(m->chunks - 1)) << 4;
 	const uint16_t *from = simt_shared_pointer(at, 16);
-	for (int i = 0; i < 8; i++)
-		out[i] = widened(m->is_bf16, from[i]);
+	if (m->is_bf16)
+		for (int i = 0; i < 8; i++)
+			out[i] = widened(1, from[i]);
+	else
+		for (int i = 0; i < 8; i++)
+			out[i] = widened(0, from[i]);
 }
 
 /* b[k][n]: rows in memory are of n where the first matrix is in memory, too, else of k. */
 static void read_second(float b[DEPTH][MOST_COLUMNS], const struct simt_product *p)
 {
 	const struct matrix m = matrix_of(p->b, p->is_bf16);
-	float eight[8];
+	float part[8];
 	if (p->held) {
 		for (int k = 0; k < DEPTH; k++)
 			for (int n = 0; n < p->columns; n += 8)
@@ -62,9 +58,9 @@ static void read_second(float b[DEPTH][MOST_COLUMNS], const struct simt_product 
 	}
 	for (int n = 0; n < p->columns; n++)
 		for (int k = 0; k < DEPTH; k += 8) {
-			read_chunk(eight, &m, n, k);
+			read_chunk(part, &m, n, k);
 			for (int i = 0; i < 8; i++)
-				b[k + i][n] = eight[i];
+				b[k + i][n] = part[i];
 		}
 }
 
@@ -88,22 +84,30 @@ static void read_first(float a[16][DEPTH], const struct warp *w, const struct si
 	}
 }
 
+/* Four times eight columns at once: sums stay in registers. */
 #ifdef __x86_64__
 __attribute__((target_clones("avx2", "default")))
 #endif
 static void
 multiply(float c[16][MOST_COLUMNS], float a[16][DEPTH], float b[DEPTH][MOST_COLUMNS], int columns)
 {
-	for (int r = 0; r < 16; r++)
-		for (int k = 0; k < DEPTH; k++)
-			for (int n = 0; n < columns; n++)
-				c[r][n] += a[r][k] * b[k][n];
+	for (int n = 0; n < columns; n += 32)
+		for (int r = 0; r < 16; r++) {
+			eight sums[4] = { 0 };
+			for (int k = 0; k < DEPTH; k++)
+#pragma GCC unroll 4
+				for (int i = 0; i < 4; i++)
+					sums[i] += a[r][k] * *(const eight *)&b[k][n + 8 * i];
+#pragma GCC unroll 4
+			for (int i = 0; i < 4; i++)
+				*(eight *)&c[r][n + 8 * i] = sums[i];
+		}
 }
 
 void product(struct warp *w, uint64_t lanes)
 {
 	const struct simt_product *first = w->lane[0].operand;
-	float a[16][DEPTH], b[DEPTH][MOST_COLUMNS], c[16][MOST_COLUMNS] = { { 0 } };
+	float a[16][DEPTH], b[DEPTH][MOST_COLUMNS], c[16][MOST_COLUMNS];
 	(void)lanes;
 	for (int l = 1; l < 32; l++) {
 		const struct simt_product *p = w->lane[l].operand;

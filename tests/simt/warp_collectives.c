@@ -53,26 +53,9 @@ static void load_matrices(struct warp *w, uint64_t lanes)
 	}
 }
 
-/* sign | 5 bits of exponent, 15 more than it is | 10 bits; a float's is 127 more */
 float simt_from_half(uint16_t bits)
 {
-	const uint32_t rest = bits & 0x7fff, sign = (uint32_t)(bits & 0x8000) << 16;
-	uint32_t wide = rest << 13;
-	float f;
-	memcpy(&f, &wide, sizeof f);
-	f *= 0x1p112f;
-	memcpy(&wide, &f, sizeof wide);
-	wide |= sign | (rest >= 0x7c00 ? 0x7f800000 : 0); /* infinity, NaN */
-	memcpy(&f, &wide, sizeof f);
-	return f;
-}
-
-static float widened(int is_bf16, uint16_t bits)
-{
-	const uint32_t wide = (uint32_t)bits << 16;
-	float f;
-	memcpy(&f, &wide, sizeof f);
-	return is_bf16 ? f : simt_from_half(bits);
+	return widened(0, bits);
 }
 
 /* The two values of a register, the first in its low half. */
@@ -82,21 +65,25 @@ static void widen(float *first, float *second, int is_bf16, uint32_t pair)
 	*second = widened(is_bf16, (uint16_t)(pair >> 16));
 }
 
-typedef float eight __attribute__((vector_size(32)));
-
+/* Sums are taken in the order of k, of eight rows side by side, as one sum alone would wait. */
 #ifdef __x86_64__
 __attribute__((target_clones("avx2", "default")))
 #endif
 static void
 multiply(float c[16][8], float a[16][16], float b[16][8])
 {
-	eight rows[16], sum;
-	memcpy(rows, b, sizeof rows);
-	for (int i = 0; i < 16; i++) {
-		memcpy(&sum, c[i], sizeof sum);
+	for (int half = 0; half < 16; half += 8) {
+		eight sums[8];
+#pragma GCC unroll 8
+		for (int i = 0; i < 8; i++)
+			sums[i] = *(const eight *)c[half + i];
 		for (int k = 0; k < 16; k++)
-			sum += a[i][k] * rows[k];
-		memcpy(c[i], &sum, sizeof sum);
+#pragma GCC unroll 8
+			for (int i = 0; i < 8; i++)
+				sums[i] += a[half + i][k] * *(const eight *)b[k];
+#pragma GCC unroll 8
+		for (int i = 0; i < 8; i++)
+			*(eight *)c[half + i] = sums[i];
 	}
 }
 
@@ -129,17 +116,15 @@ __attribute__((target_clones("avx2", "default")))
 static void
 multiply_square(float c[32][32], float a[32][32], float b[32][32], int side, int depth)
 {
-	eight left, right, sums[2];
 	for (int i = 0; i < side; i++)
 		for (int j = 0; j < side; j += 16) {
-			memcpy(sums, &c[i][j], sizeof sums);
+			eight left = *(const eight *)&c[i][j], right = *(const eight *)&c[i][j + 8];
 			for (int k = 0; k < depth; k++) {
-				memcpy(&left, &b[k][j], sizeof left);
-				memcpy(&right, &b[k][j + 8], sizeof right);
-				sums[0] += a[i][k] * left;
-				sums[1] += a[i][k] * right;
+				left += a[i][k] * *(const eight *)&b[k][j];
+				right += a[i][k] * *(const eight *)&b[k][j + 8];
 			}
-			memcpy(&c[i][j], sums, sizeof sums);
+			*(eight *)&c[i][j] = left;
+			*(eight *)&c[i][j + 8] = right;
 		}
 }
 

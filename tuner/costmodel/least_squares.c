@@ -2,17 +2,17 @@
  * measured times.
  *
  * For given slots and start, the coefficients minimise the squared relative errors and are not
- * negative (Lawson and Hanson 1974, "Solving least squares problems", chapter 23). Coordinate
- * descent finds them. Outliers are weighted down in repeated fits (Beaton and Tukey 1974). Slots
- * and start are those of the least error. Doubles are neither computed by libm nor summed in an
- * order that depends on the machine, and results are rounded to four digits.
+ * negative (Lawson and Hanson 1974, "Solving least squares problems", chapter 23): the best of the
+ * solutions over each set of terms. Outliers are weighted down in repeated fits (Beaton and Tukey
+ * 1974). Slots and start are those of the least error. Of libm only sqrt is used, which is exact to
+ * the last bit; sums are in one order on every machine, and results are rounded to four digits.
  *
  * Amounts and estimates are integers, so that the library and the tuner agree exactly. */
 #include "costmodel.h"
 #include <math.h>
 #include <stdlib.h>
 
-enum { SWEEPS = 2000, REWEIGHTS = 3 };
+enum { REWEIGHTS = 3 };
 static const int slots_tried[] = { 1, 2, 3, 4, 5, 6, 7, 8, 12, 16 };
 static const int starts_tried[] = { 0, 32, 64, 128, 256, 512 };
 static const double trusted = 0.02, far_off = 0.2; /* relative errors */
@@ -74,20 +74,52 @@ struct normal {
 	double gram[NUM_COST_TERMS][NUM_COST_TERMS], right[NUM_COST_TERMS];
 };
 
-/* Minimises x' G x / 2 - b' x over x >= 0, one coordinate at a time. */
-static void descend(const struct normal *n, double x[NUM_COST_TERMS])
+/* z = G^-1 b over the terms of a set, and 0 elsewhere, by Cholesky's factors. Returns b' z, or -1 if a
+ * term is a combination of others or would be negative. */
+static double solve_among(const struct normal *n, int set, double z[NUM_COST_TERMS])
 {
-	double moved = 1;
-	for (int sweep = 0; sweep < SWEEPS && moved > 1e-12; sweep++) {
-		moved = 0;
-		for (int i = 0; i < NUM_COST_TERMS; i++) {
-			double slope = n->right[i];
-			for (int k = 0; k < NUM_COST_TERMS; k++)
-				slope -= n->gram[i][k] * x[k];
-			const double to =
-			    n->gram[i][i] > 0 ? fmax(0, x[i] + slope / n->gram[i][i]) : 0;
-			moved += (to - x[i]) * (to - x[i]) * n->gram[i][i];
-			x[i] = to;
+	int at[NUM_COST_TERMS], size = 0;
+	double l[NUM_COST_TERMS][NUM_COST_TERMS], y[NUM_COST_TERMS], gain = 0;
+	for (int i = 0; i < NUM_COST_TERMS; i++) {
+		z[i] = 0;
+		if (set >> i & 1)
+			at[size++] = i;
+	}
+	for (int i = 0; i < size; i++) {
+		y[i] = n->right[at[i]];
+		for (int j = 0; j <= i; j++) {
+			double sum = n->gram[at[i]][at[j]];
+			for (int k = 0; k < j; k++)
+				sum -= l[i][k] * l[j][k];
+			if (i == j && !(sum > 1e-10 * n->gram[at[i]][at[i]]))
+				return -1;
+			l[i][j] = i == j ? sqrt(sum) : sum / l[j][j];
+			y[i] -= i == j ? 0 : l[i][j] * y[j];
+		}
+		y[i] /= l[i][i];
+	}
+	for (int i = size - 1; i >= 0; i--) {
+		for (int k = i + 1; k < size; k++)
+			y[i] -= l[k][i] * y[k];
+		y[i] /= l[i][i];
+		if (!(y[i] >= 0))
+			return -1;
+		z[at[i]] = y[i];
+		gain += n->right[at[i]] * y[i];
+	}
+	return gain;
+}
+
+/* Minimises x' G x / 2 - b' x over x >= 0. The terms are so few that all sets of them are tried. */
+static void minimise(const struct normal *n, double x[NUM_COST_TERMS])
+{
+	double z[NUM_COST_TERMS], most = -1;
+	for (int set = 0; set < 1 << NUM_COST_TERMS; set++) {
+		const double gain = solve_among(n, set, z);
+		if (gain > most) {
+			most = gain;
+			for (int i = 0; i < NUM_COST_TERMS; i++)
+				x[i] = z[i];
 		}
 	}
 }
@@ -132,7 +164,7 @@ static double solve(const struct cost_model *p, const struct cell_fit *cell, int
 			add_row(&normal, row[c],
 				pass ? cell[c].weight / (error_of(row[c], x) + trusted)
 				     : cell[c].weight);
-		descend(&normal, x);
+		minimise(&normal, x);
 	}
 	for (int c = 0; c < n; c++) {
 		sum += cell[c].weight * fmin(error_of(row[c], x), far_off);
