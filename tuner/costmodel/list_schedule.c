@@ -56,19 +56,39 @@ static int list_blocks(struct blocks *out, const struct list_schedule *d,
 	return out->tiles != NULL;
 }
 
-/* load: a heap of the slots' loads, least first. Adds `more` to the first slot. */
-static void assign_block(long long *load, int slots, long long more)
+/* The loads of the slots: those that the current blocks have not raised, least first, and a queue of
+ * those that they have. */
+struct loads {
+	long long *v, *queue, *next; /* [slots] next: scratch */
+	int slots, taken;            /* of v */
+	int first, last, queued;
+};
+
+static long long take_least(struct loads *l)
 {
-	long long mine = load[0] + more;
-	int at = 0;
-	for (int child = 1; child < slots; child = 2 * at + 1) {
-		child += child + 1 < slots && load[child + 1] < load[child];
-		if (load[child] >= mine)
-			break;
-		load[at] = load[child];
-		at = child;
+	if (l->taken < l->slots && !(l->queued && l->queue[l->first] < l->v[l->taken]))
+		return l->v[l->taken++];
+	const long long least = l->queue[l->first];
+	l->first = l->first + 1 == l->slots ? 0 : l->first + 1;
+	l->queued--;
+	return least;
+}
+
+/* Assigns `count` blocks of `keys` keys, each to the slot that is free first. Loads are raised by the same
+ * amount in the order in which they are taken, so the queue is sorted, too. */
+static void assign_blocks(struct loads *l, long long keys, long long count)
+{
+	l->taken = l->first = l->last = l->queued = 0;
+	for (; count > 0; count--) {
+		l->queue[l->last] = take_least(l) + keys;
+		l->last = l->last + 1 == l->slots ? 0 : l->last + 1;
+		l->queued++;
 	}
-	load[at] = mine;
+	for (int i = 0; i < l->slots; i++)
+		l->next[i] = take_least(l);
+	long long *const sorted = l->next;
+	l->next = l->v;
+	l->v = sorted;
 }
 
 static long long keys_of(const struct blocks *d, int i, const struct cost_model *p, int segments)
@@ -81,22 +101,26 @@ static long long last_slot(const struct blocks *d, const struct cost_model *p, i
 			   int segments)
 {
 	const long long blocks = d->n * d->copies;
-	long long sum = 0, longest = d->n ? keys_of(d, 0, p, segments) : 0, last = 0;
+	long long sum = 0, longest = d->n ? keys_of(d, 0, p, segments) : 0, last;
 	if (blocks <= slots)
 		return longest;
 	for (int i = 0; i < d->n; i++)
 		sum += d->copies * keys_of(d, i, p, segments);
 	if (blocks >= (long long)MANY * slots)
 		return max_of(sum / slots + keys_of(d, d->n - 1, p, segments) / 2, longest);
-	long long *load = calloc((size_t)slots, sizeof *load);
-	if (!load)
+	long long *room = calloc((size_t)slots, 3 * sizeof *room);
+	struct loads l = {
+		.v = room, .queue = room + slots, .next = room + 2 * slots, .slots = slots
+	};
+	if (!room)
 		return -1;
-	for (int i = 0; i < d->n; i++)
-		for (long long c = 0; c < d->copies; c++)
-			assign_block(load, slots, keys_of(d, i, p, segments));
-	for (int s = 0; s < slots; s++)
-		last = max_of(last, load[s]);
-	free(load);
+	for (int i = 0, next = 0; i < d->n; i = next) {
+		while (next < d->n && d->tiles[next] == d->tiles[i])
+			next++;
+		assign_blocks(&l, keys_of(d, i, p, segments), (next - i) * d->copies);
+	}
+	last = l.v[slots - 1];
+	free(room);
 	return last;
 }
 
