@@ -186,7 +186,7 @@ changed divided 's/^	(void)values, (void)part, (void)device;/	(void)values, (voi
 		changes += (start[i + 1] - start[i] > 8) != (start[i] - start[i - 1] > 8);\
 	if (changes > 1) { snprintf(error, ATTUNE_PLUGIN_ERROR, "%d sides", changes + 1); return 1; }/'
 # shellcheck disable=SC2086
-attune --plugin "$tmp/divided.so" $whole --db "$tmp/divided.sqlite"
+attune --plugin "$tmp/divided.so" $whole --phases all --db "$tmp/divided.sqlite"
 are 'all ok' divided "SELECT DISTINCT phase || ' ' || outcome FROM history
 	WHERE kernel = 'twopass' AND phase = 'all'"
 row $? 'the check passes over corner batches that it refuses'

@@ -21,7 +21,7 @@ enum { PATIENCE_S = 1200, MOST_FAULTS = 10, CASES_OF_A_CHILD = 500 };
 static const char *const names[NUM_WHERE] = { "cpu", "h200", "mi300x" };
 /* Seeds of `make test`: on the emulated GPUs each may need kernels compiled. */
 #ifdef LIBRARY_ALONE
-enum { TESTED = ON_CPU + 1, CPU_SEEDS = 25 };
+enum { TESTED = ON_CPU + 1, CPU_SEEDS = 15 };
 #else
 enum { TESTED = NUM_WHERE, CPU_SEEDS = 40 };
 #endif
