@@ -18,7 +18,7 @@
 #include "tests/support/gpu_rows.h"
 #include "tests/simt/simt_device.h"
 
-enum { ATTEMPTS = 200, KEYS_OF_HEADS = 20000, LONG = 1000, MOST_UNITS = 1 };
+enum { ATTEMPTS = 200, KEYS_OF_HEADS = 20000, LONG = 1000, LONG_QUERY = 100, MOST_UNITS = 1 };
 
 /* The more units, the more values of the axes are legal; static grids are as large. */
 static const struct {
@@ -92,7 +92,8 @@ static unsigned phases_of(const attune_shape *s, const struct batch *b)
 	return 1u << PHASE_ALL | (has & (has - 1) ? has : 0);
 }
 
-/* In a short run, long sequences are for kernels that cut them. */
+/* In a short run, long sequences are for kernels that cut them, and long queries for kernels whose Q
+ * blocks hold a quarter of them. */
 static int is_worth_it(const struct row *r, const struct batch *b, enum phase phase)
 {
 	const attune_shape *s = &shapes[r->shape].s;
@@ -103,7 +104,10 @@ static int is_worth_it(const struct row *r, const struct batch *b, enum phase ph
 	    !part_make(&part, phase, s, &b->view, &dev.info))
 		return 0;
 	as.kernel->space->geometry(&as.config, s, &part, &dev.info, &g);
-	return is_full || g.segments > 1 || part.f.max_seq < LONG;
+	const struct space *space = as.kernel->space;
+	const int block_m = config_value(&as.config, space, "BLOCK_M", space->is_fused ? 128 : 1);
+	return is_full || ((g.segments > 1 || part.f.max_seq < LONG) &&
+			   (part.f.max_query < LONG_QUERY || part.f.max_query <= 4 * block_m));
 }
 
 static unsigned takes(const struct row *r, const char *text)

@@ -37,7 +37,7 @@ static void read_chunk(float out[8], const struct matrix *m, int row, int column
 		      (uint32_t)(column / m->piece) * m->wide + (uint32_t)(column % m->piece * 2);
 	at ^= (at >> 7 & (uint32_t)(m->chunks - 1)) << 4;
 	const uint16_t *from = simt_shared_pointer(at, 16);
-	if (m->is_bf16)
+	if (m->is_bf16) /* two loops without a branch inside */
 		for (int i = 0; i < 8; i++)
 			out[i] = widened(1, from[i]);
 	else
