@@ -27,7 +27,7 @@ if [ "${1:-}" = --one ]; then
 fi
 
 rm -rf "$B/tap" "$B/talk" && mkdir -p "$B/tap" "$B/talk" || exit 1
-# One more than there are CPUs, since some tests wait for what hangs.
+# One more than there are CPUs: some tests sleep until a hanging kernel is killed.
 prove --timer -j "${JOBS:-$(($(nproc) + 1))}" -e "sh $0 --one" "$@"
 judged=$?
 

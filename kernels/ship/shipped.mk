@@ -70,7 +70,7 @@ $(B)/shipped.inc $(B)/shipped.mk: $(B)/list_shipped $(if $(HIPCC),$(hip_archs)) 
 $(B)/kernels/ship/shipped.o: $(B)/shipped.inc
 
 # $(call shipped_cpu,name,isa,source,flags,compiler flags,entry)   $(call shipped_gpu,...)   ..._hip
-# KERNEL_CFLAGS: more flags of a CPU's, after its own
+# KERNEL_CFLAGS: flags added after a CPU kernel's own (t_sanitizers.sh)
 define shipped_cpu
 $(B)/shipped/b$(1).o: $(cpu_sources)
 	@mkdir -p $$(@D)

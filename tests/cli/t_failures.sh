@@ -32,7 +32,7 @@ void ENTRY(const struct attune_args *a, int x, int y, int z)
 #else
 	static int calls;
 	sound(a, x, y, z);
-	/* pause: other tests run meanwhile. */
+	/* pause() leaves the CPU to other tests. */
 	if (BLOCK_M == 96 && TILE_SIZE == 256 && a->num_seqs == 11 &&
 		__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) > 11)
 		for (;;)

@@ -156,7 +156,7 @@ static void held(void **state)
 	binaries_hold(&all, 1);
 	unlink(in_folder("wait"));
 	usleep(200000);
-	/* A signal waits for a child that waits for a disk. */
+	/* A child in a disk wait stops only after it. */
 	for (int tries = 0; tries < 100 && how != 'T'; tries++) {
 		assert_true(a_child(&how) > 0);
 		usleep(50000);

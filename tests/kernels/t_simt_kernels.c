@@ -92,8 +92,8 @@ static unsigned phases_of(const attune_shape *s, const struct batch *b)
 	return 1u << PHASE_ALL | (has & (has - 1) ? has : 0);
 }
 
-/* In a short run, long sequences are for kernels that cut them, and long queries for kernels whose Q
- * blocks hold a quarter of them. */
+/* A short run skips long sequences unless the kernel cuts them into segments, and long queries if
+ * they take more than four Q blocks. */
 static int is_worth_it(const struct row *r, const struct batch *b, enum phase phase)
 {
 	const attune_shape *s = &shapes[r->shape].s;

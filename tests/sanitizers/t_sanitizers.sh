@@ -11,7 +11,7 @@ can() { # FLAG
 	${CC:-cc} "-fsanitize=$1" "$tmp/try.c" -o "$tmp/try" -lpthread >/dev/null 2>&1 && "$tmp/try" >/dev/null 2>&1
 }
 
-# Kernels are compiled by CC too, so it has the flag; their own -O3 takes thrice as long to compile.
+# Kernels are compiled by CC too, so it has the flag; their own -O3 compiles twice as long as -O1.
 # gpus: no header, so the kernels' defaults alone.
 run() { # PROGRAM FLAG WHAT
 	folder=$B/sanitized/$1

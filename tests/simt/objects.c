@@ -21,11 +21,12 @@ enum { MAX_WORDS = 80 };
 /* object.cc includes the kernel's text. No contraction, so sums follow the text; aliasing as in
  * nvcc; C's headers, and of libraries only what the program has, which together take half of the
  * time. A GPU faults on misaligned accesses, and so does this. */
-static const char options[] = "-std=c++17 -nostdinc++ -nostdlib -O1 -g1 -fPIC -shared -w -Wno-psabi "
-			      "-fno-exceptions -fno-strict-aliasing -ffp-contract=off"
-			      " -fsanitize=alignment -fsanitize-undefined-trap-on-error"
+static const char options[] =
+    "-std=c++17 -nostdinc++ -nostdlib -O1 -g1 -fPIC -shared -w -Wno-psabi "
+    "-fno-exceptions -fno-strict-aliasing -ffp-contract=off"
+    " -fsanitize=alignment -fsanitize-undefined-trap-on-error"
 #ifdef SIMT_SANITIZE
-			      " -fsanitize=bounds,undefined"
+    " -fsanitize=bounds,undefined"
 #endif
     ;
 
