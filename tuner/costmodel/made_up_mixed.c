@@ -1,6 +1,7 @@
 /* made_up_mixed.c - makes the matrix from which the overlap tree learns: measured batches, and made-up
- * ones whose costs extra_trees.c estimates. Learned from an H200's 889 measured rows alone, the tree was pruned
- * to six leaves, and its picks for training batches lost 3.8 %; with made-up rows they lose 2.9 %. */
+ * ones whose costs extra_trees.c estimates. Learned from an H200's 889 measured rows alone, the tree
+ * was pruned to six leaves, and its picks for training batches lost 3.8 %. With made-up rows they lose
+ * 2.9 %. */
 #include "extra_trees.h"
 #include "made_up.h"
 #include "harness/base/base.h"
