@@ -250,22 +250,56 @@ static void test_eval_of_one_split(void **state)
 	assert_string_equal(printed, "");
 }
 
+/* All but the first choice fail on the first held-out batch. */
+static void fail_a_batch(const char *path)
+{
+	enum { ROOM = 4000 };
+	static struct synthetic v[ROOM];
+	const int n = synthetic_cells(v, ROOM);
+	const char *batch = NULL;
+	struct store *st = store_open(path, 0);
+	assert_non_null(st);
+	const long long run = store_begin_run(st, &h200_run);
+	for (int i = 0; i < n; i++) {
+		if (!batch && !strncmp(v[i].split, "heldout", 7))
+			batch = v[i].batch;
+		if (!batch || strcmp(v[i].batch, batch) || !v[i].choice)
+			continue;
+		v[i].us = 0;
+		put(st, run, &v[i]);
+	}
+	assert_non_null(batch);
+	store_close(st);
+}
+
 static void test_curve(void **state)
 {
 	const char *db = in_folder("whole.sqlite");
+	long long scored = 0, without_time = 0;
 	json_t *o, *row;
 	size_t i;
 	(void)state;
 	make_database_of(db, NULL, 1, 1);
+	fail_a_batch(db);
 	assert_int_equal(
 	    run_command(cmd_eval,
 			words("--gpu h200 --db %s --header induced --curve --format json", db)),
 	    EXIT_DONE);
 	o = json_loads(printed, 0, NULL);
 	assert_int_equal(json_array_size(o), 15);
-	json_array_foreach(o, i, row) /* max_leaves: of each tree */
-	    assert_true(json_integer_value(member(row, "leaves")) <=
-			NUM_DECISIONS * json_integer_value(member(row, "max_leaves")));
+	json_array_foreach(o, i, row)
+	{
+		/* max_leaves: of each tree */
+		assert_true(json_integer_value(member(row, "leaves")) <=
+			    NUM_DECISIONS * json_integer_value(member(row, "max_leaves")));
+		/* All rows are scored on the same scenarios, each pick of which has a time. */
+		scored = scored ? scored : json_integer_value(member(row, "scored"));
+		assert_true(scored > 0);
+		assert_int_equal(json_integer_value(member(row, "scored")), scored);
+		assert_true(json_number_value(member(row, "heldout_geomean")) >= 1);
+		without_time += json_integer_value(member(row, "without_time"));
+	}
+	assert_true(without_time > 0);
 	json_decref(o);
 }
 
