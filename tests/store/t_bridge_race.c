@@ -203,6 +203,7 @@ int main(void)
 		cmocka_unit_test(no_device),       cmocka_unit_test(judged),
 		cmocka_unit_test(counted),
 	};
+	setenv("ATTUNE_THREADS", "1", 1); /* threads that wait for each other spin */
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("bridge_race", tests, make_folder, remove_folder);
 }
