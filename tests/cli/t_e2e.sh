@@ -2,7 +2,7 @@
 # t_e2e.sh - the steps of `make tune` on the CPU, from scenarios to pictures, in a temporary folder:
 # killed in the middle, resumed, and done twice with the same result.
 . tests/support/tap.sh
-export ATTUNE_THREADS=1 # threads that wait for each other spin, beside other tests for long
+export ATTUNE_THREADS=1 # a pool's waiting threads would take CPU time from other tests
 attune=$B/attune
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes
 db=$tmp/cpu.sqlite

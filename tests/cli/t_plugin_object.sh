@@ -3,7 +3,7 @@
 # kernels/README.md: what is recorded of one that is right, of a new version, of one that is wrong, fails
 # or crashes; the database without it; command lines that are refused.
 . tests/support/tap.sh
-export ATTUNE_THREADS=1 # threads that wait for each other spin, beside other tests for long
+export ATTUNE_THREADS=1 # a pool's waiting threads would take CPU time from other tests
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes
 export ATTUNE_CLOCK=1                         # a race takes a second of the budget
 page=kernels/README.md

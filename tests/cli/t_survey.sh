@@ -2,7 +2,7 @@
 # t_survey.sh - attune sweep --survey on the CPU: after a small sweep, scenarios of another set get rows
 # of the portfolio alone; later sweeps can still race them.
 . tests/support/tap.sh
-export ATTUNE_THREADS=1 # threads that wait for each other spin, beside other tests for long
+export ATTUNE_THREADS=1 # a pool's waiting threads would take CPU time from other tests
 attune=$B/attune
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes
 export ATTUNE_CLOCK=1 # a race takes a second of the budget, however long it takes

@@ -2,7 +2,7 @@
 # t_sweep.sh - attune sweep on the CPU: interrupted, resumed, in shards, without a device, without time.
 # t_e2e.sh kills it.
 . tests/support/tap.sh
-export ATTUNE_THREADS=1 # threads that wait for each other spin, beside other tests for long
+export ATTUNE_THREADS=1 # a pool's waiting threads would take CPU time from other tests
 attune=$B/attune
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes
 export ATTUNE_CLOCK=1 # a race takes a second of the budget, however long it takes

@@ -203,7 +203,8 @@ int main(void)
 		cmocka_unit_test(no_device),       cmocka_unit_test(judged),
 		cmocka_unit_test(counted),
 	};
-	setenv("ATTUNE_THREADS", "1", 1); /* threads that wait for each other spin */
+	setenv("ATTUNE_THREADS", "1",
+	       1); /* a pool's waiting threads would take CPU time from other tests */
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("bridge_race", tests, make_folder, remove_folder);
 }

@@ -3,7 +3,7 @@
 # where it writes, what it prints, that it resumes, and that `attune induce` remakes its header from its
 # database.
 . tests/support/tap.sh
-export ATTUNE_THREADS=1 # threads that wait for each other spin, beside other tests for long
+export ATTUNE_THREADS=1 # a pool's waiting threads would take CPU time from other tests
 attune=$PWD/$B/attune
 export ATTUNE_CLOCK=0.2 ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp"
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Splits that no scenario file has: not learned from; neither trained on nor held out. */
 static char unused[] = "heldout_unused", not_scored[] = "not_scored";
 
 struct row {
@@ -132,8 +133,11 @@ int curve_print(const struct data *d, enum format format)
 	}
 	for (size_t i = 0; i < COUNT(shares); i++)
 		rows[n++] = (struct row){ "scenarios", shares[i], default_limits, 0, 0, NULL };
-	for (int r = 0; done && r < n; r++)
+	for (int r = 0; done && r < n; r++) {
+		progress("rules learned", r, n);
 		done = learn(d, &rows[r]);
+	}
+	progress_end();
 	done = done && print_rows(d, rows, n, format);
 	for (int r = 0; r < n; r++)
 		free(rows[r].picks);
