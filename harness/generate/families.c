@@ -101,6 +101,10 @@ static const struct family gate_families[] = {
 	{ "extend", "gate", 30, CACHED,                                                      PREFILLS(1, 2,   16, 512, 2 K, 64 K) },
 	{ "one chunk", "gate", 60, ROUND,        DECODES(8, 256,  1, 1, 256, 32 K),          SPREAD(1.0, 0),    PREFILLS(1, 1, 64, 4 K, 0, 32 K) },
 	{ "few decodes", "gate", 60, ROUND,      DECODES(1, 32,   1, 1,  64, 64 K),          SPREAD(1.0, 0),    PREFILLS(1, 6, 64, 4 K, 0, 16 K) },
+	{ "two prompts", "gate", 50, ROUND,                                                  PREFILLS(2, 4,   64, 4 K,   0, 0) },
+	{ "short prompts", "gate", 50, ROUND,                                                PREFILLS(3, 24,  16, 1 K,   0, 0) },
+	{ "early chunk", "gate", 50, ROUND,                                                  PREFILLS(1, 1,   64, 4 K, 512, 16 K) },
+	{ "two chunks", "gate", 50, ROUND,                                                   PREFILLS(2, 4,   32, 1 K, 256, 48 K) },
 	{ 0 }
 };
 /* How the two parts of a mixed batch run together depends on more of the batch than either part's
