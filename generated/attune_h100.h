@@ -2,35 +2,39 @@
  *
  *   device    NVIDIA H100 80GB HBM3, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  55c050c073c7352218bb65ee83d028c8, protocol graph-rotating
+ *   database  9f0af856ab3ba06dab0b55583b2a6b0e, protocol graph-rotating
  *   learned   from 1682 scenarios, 262 held out
  *   began     from h200. In each group of rules the new ones replace the old ones if
- *             they are faster beyond noise on 434 scenarios that neither learned from:
- *   gate      prefill  old rules: time x 0.976 (95 %: 0.950 to 1.002), worst 1.102, in 43 scenarios; noise 1.010, not measured in 4
- *   gate      decode   old rules: time x 1.005 (95 %: 0.984 to 1.027), worst 1.568, in 53 scenarios; noise 1.009, not measured in 9
- *   gate      mixed    old rules: time x 1.025 (95 %: 0.989 to 1.062), worst 1.346, in 31 scenarios; noise 1.009, not measured in 41
+ *             they are faster beyond noise on 454 scenarios that neither learned from:
+ *   gate      prefill  new rules: time x 0.974 (95 %: 0.952 to 0.997), worst 1.102, in 52 scenarios; noise 1.010, not measured in 4
+ *   gate      decode   old rules: time x 0.995 (95 %: 0.981 to 1.009), worst 1.171, in 45 scenarios; noise 1.009, not measured in 10
+ *   gate      mixed    old rules: time x 1.000 (95 %: 0.982 to 1.019), worst 1.237, in 72 scenarios; noise 1.009, not measured in 8
+ *   gate      all      new against old: time x 0.964 (95 %: 0.941 to 0.987), worst 1.087, in 50 scenarios; noise 1.010, not measured in 4
  *             comments at leaves of old rules are copied from their header
- *   scored    by second-pass times in 615 of 2378 scenarios; 63 picks have first-pass times only
- *   noise     0.94 % below 20 us (1364 A/A pairs), 1.05 % below 200 us (2438), 0.73 % above (2015)
+ *   scored    by second-pass times in 637 of 2398 scenarios; 54 picks have first-pass times only
+ *   noise     0.96 % below 20 us (1427 A/A pairs), 1.05 % below 200 us (2568), 0.73 % above (2110)
+ *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
+ *             1.109 1.052 1.035 1.027 1.023 1.019 1.016 1.014 1.012 1.011 1.010 1.009
+ *             slowdown of this tree: 1.0177
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                     1067       0   1.035   1.164   1.656       76.6
- *   tree        peers                       42       2   1.011   1.056   1.180       88.1
- *   tree        heldout                    220       2   1.030   1.145   1.411       80.0
+ *   tree        train                     1067       0   1.036   1.167   1.656       76.4
+ *   tree        peers                       42       0   1.012   1.054   1.191       92.9
+ *   tree        heldout                    220       0   1.028   1.136   1.411       81.8
  *   tree        heldout_blocked             23       0   1.019   1.093   1.108       82.6
  *   tree        heldout_extrapolated        10       0   1.011   1.069   1.069       90.0
- *   tree        heldout_offgrid             87       0   1.035   1.145   1.411       79.3
- *   tree        heldout_random              44       2   1.035   1.172   1.192       75.0
- *   tree        heldout_shape               41       0   1.030   1.097   1.239       80.5
- *   tree        heldout_traces              15       0   1.022   1.068   1.068       86.7
- *   tree        overlap                    420       0   1.030   1.139   1.381       79.5
+ *   tree        heldout_offgrid             87       0   1.030   1.136   1.411       81.6
+ *   tree        heldout_random              44       0   1.036   1.172   1.192       77.3
+ *   tree        heldout_shape               41       0   1.028   1.092   1.239       82.9
+ *   tree        heldout_traces              15       0   1.023   1.069   1.069       86.7
+ *   tree        overlap                    420       0   1.028   1.125   1.381       79.8
  *   tree        ways                       195       0   1.030   1.155   1.358       79.0
- *   best_fixed  heldout                    220       0   1.441   2.460   8.480       12.3
- *   vllm_rule   heldout                    220       0   3.660  15.290  53.951        0.9
- *   default     heldout                    220       0   2.783   9.737  17.789        0.5
+ *   best_fixed  heldout                    220       0   1.440   2.460   8.480       12.3
+ *   vllm_rule   heldout                    220       0   3.659  15.290  54.457        0.9
+ *   default     heldout                    220       0   2.782   9.737  17.789        0.5
  *
  * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)
  * of either part, for overlap of the whole batch.
@@ -74,27 +78,27 @@
 
 /*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_H100_CHOICES(CHOICE) \
-	CHOICE( 0, warpgroup_128x128_turns,           warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 1, ring_8x16_warps4_stages2_combine1, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 2, warpgroup_64x64_blocks_per_sm1,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 3, ring_8x16_warps8,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 4, ring_list_8x16,                    ring_list,       "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=64 LEAST=256 BESIDE=1") \
-	CHOICE( 5, ring_8x16_warps2,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 6, ring_8x16_warps4_stages2_combine2, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE( 7, warpgroup_64x64_packed,            warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 8, ring_8x16_warps4_stages3,          ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 9, warpgroup_64x64_blocks_per_sm2,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(10, warpgroup_128x80,                  warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(11, warpgroup_192x64,                  warpgroup,       "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(12, warpgroup_64x96,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(13, ring_16x16_warps8,                 ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(14, warpgroup_64x112,                  warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(15, naive,                             naive,           "NUM_WARPS=8") \
-	CHOICE(16, prefix_prefill_64,                 prefix_prefill,  "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
-	CHOICE(17, ring_16x16_warps4_combine2,        ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(18, ring_16x16_warps4_combine1,        ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(19, warpgroup_128x128,                 warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(20, warpgroup_64x80,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 0, warpgroup_128x128,                 warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 1, warpgroup_64x64_blocks_per_sm1,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 2, warpgroup_64x64_packed,            warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 3, warpgroup_128x80,                  warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 4, warpgroup_64x64_blocks_per_sm2,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 5, warpgroup_192x64,                  warpgroup,       "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 6, prefix_prefill_64,                 prefix_prefill,  "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
+	CHOICE( 7, warpgroup_64x80,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 8, warpgroup_64x96,                   warpgroup,       "BLOCK_M=64 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 9, ring_8x16_warps4_stages2_combine1, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(10, ring_8x16_warps8,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(11, ring_list_8x16,                    ring_list,       "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=64 LEAST=256 BESIDE=1") \
+	CHOICE(12, ring_8x16_warps2,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(13, ring_8x16_warps4_stages2_combine2, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE(14, ring_8x16_warps4_stages3,          ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(15, warpgroup_64x96_packed,            warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(16, ring_16x16_warps8,                 ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE(17, naive,                             naive,           "NUM_WARPS=8") \
+	CHOICE(18, ring_16x16_warps4_combine2,        ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE(19, ring_16x16_warps4_combine1,        ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(20, warpgroup_64x80_persistent,        warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
 	CHOICE(21, warpgroup_mixed_decode_warps12,    warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
 	CHOICE(22, warpgroup_mixed_decode_warps8,     warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
@@ -106,24 +110,27 @@ enum attune_h100_says {
 
 /*       choice, head size, slots, start in keys; path, split, segments, merge in fs */
 #define ATTUNE_H100_SEGMENTS(SEGMENTS) \
-	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,    256,  1,  64, 13510000, 2245000000, 642000000,  431300) \
-	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,    128,  1, 128,  8625000, 2339000000, 194500000,  219300) \
-	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,     64,  1, 256,  6196000, 1998000000, 167300000,  118200) \
-	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm2,    128,  2, 128,  7929000, 2238000000, 196000000,  227000) \
-	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm2,     64,  2, 128,  7494000, 1996000000, 208500000,  155100) \
-	SEGMENTS(h100_warpgroup_64x64_packed,            128,  2, 128,  7600000, 1938000000, 224600000,  233500) \
-	SEGMENTS(h100_warpgroup_64x64_packed,             64,  2, 128,  7084000, 1501000000, 270400000,  170900) \
-	SEGMENTS(h100_warpgroup_64x112,                  128,  1, 512,  7469000, 2326000000, 239500000,  173300) \
-	SEGMENTS(h100_warpgroup_64x112,                   64,  1, 512,  5990000, 2155000000, 247400000,  103500) \
-	SEGMENTS(h100_warpgroup_128x80,                  256,  1, 512, 17600000, 3229000000, 510600000,  294500) \
-	SEGMENTS(h100_warpgroup_128x80,                  128,  1, 256, 11190000, 2045000000, 213500000,  176900) \
-	SEGMENTS(h100_warpgroup_128x80,                   64,  1, 256,  9259000, 1528000000, 233400000,  126000) \
-	SEGMENTS(h100_warpgroup_128x128,                 128,  1,  32, 11210000, 1990000000, 219600000,  265700) \
-	SEGMENTS(h100_warpgroup_128x128,                  64,  1, 128,  9632000, 1310000000, 297800000,  151900) \
-	SEGMENTS(h100_warpgroup_128x128_turns,           128,  1, 256,  9894000, 2008000000, 226000000,  198300) \
-	SEGMENTS(h100_warpgroup_128x128_turns,            64,  1, 256,  8697000, 1573000000, 240300000,  130200) \
-	SEGMENTS(h100_warpgroup_192x64,                  128,  1, 256, 16140000, 2480000000, 202300000,  159500) \
-	SEGMENTS(h100_warpgroup_192x64,                   64,  1, 128, 13640000, 1733000000, 198600000,  136100) \
+	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,    256,  1, 128, 13670000, 2186000000, 564600000,  505600) \
+	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,    128,  1, 128,  8701000, 1968000000, 196900000,  276800) \
+	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,     64,  1, 256,  6530000, 1889000000, 145900000,  117100) \
+	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm2,    128,  2, 128,  7793000, 1907000000, 168900000,  279400) \
+	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm2,     64,  2, 128,  7493000, 1940000000, 210200000,  158200) \
+	SEGMENTS(h100_warpgroup_64x96,                   128,  1, 128,  7941000, 2030000000, 127500000,  269800) \
+	SEGMENTS(h100_warpgroup_64x96,                    64,  1, 256,  6334000, 1636000000, 197100000,  124500) \
+	SEGMENTS(h100_warpgroup_64x64_packed,            128,  2, 256,  7406000, 1781000000, 200500000,  242700) \
+	SEGMENTS(h100_warpgroup_64x64_packed,             64,  2, 128,  7056000, 1526000000, 239100000,  175600) \
+	SEGMENTS(h100_warpgroup_64x80,                   256,  1, 512, 12100000, 2687000000, 530700000,  416200) \
+	SEGMENTS(h100_warpgroup_64x80,                   128,  1, 512,  7693000, 2255000000, 221400000,  195300) \
+	SEGMENTS(h100_warpgroup_64x80,                    64,  1, 512,  6711000, 1902000000, 213600000,  105000) \
+	SEGMENTS(h100_warpgroup_128x80,                  256,  1, 512, 18170000, 3274000000, 418200000,  380900) \
+	SEGMENTS(h100_warpgroup_128x80,                  128,  1, 256, 11370000, 1586000000, 197500000,  240000) \
+	SEGMENTS(h100_warpgroup_128x80,                   64,  1, 256,  9565000, 1607000000, 218700000,  124200) \
+	SEGMENTS(h100_warpgroup_128x128,                 128,  1, 256, 10180000, 1552000000, 211200000,  265900) \
+	SEGMENTS(h100_warpgroup_128x128,                  64,  1, 256,  8462000, 1620000000, 212500000,  143200) \
+	SEGMENTS(h100_warpgroup_192x64,                  128,  1, 256, 16390000, 2004000000, 187500000,  208000) \
+	SEGMENTS(h100_warpgroup_192x64,                   64,  1, 128, 13510000, 1606000000, 181400000,  145000) \
+	SEGMENTS(h100_warpgroup_64x64_packed,            128,  2, 128,  6928000, 3318000000, 194100000,  306200) \
+	SEGMENTS(h100_warpgroup_64x64_packed,             64,  2, 512,  5205000, 2305000000, 165700000,   73580) \
 	SEGMENTS(h100_ring_8x16_warps2,                  256,  2,  32, 12730000,  395300000,  17500000,  716400) \
 	SEGMENTS(h100_ring_8x16_warps2,                  128,  5,  32,  9992000,  357000000,  17500000,  159400) \
 	SEGMENTS(h100_ring_8x16_warps2,                   64,  6,  64,  9317000,  283400000,  25000000,  136600) \
@@ -146,54 +153,54 @@ enum attune_h100_says {
 	SEGMENTS(h100_ring_16x16_warps4_combine2,         64,  3,  32,  6387000, 2179000000,   2433000,  415300) \
 	SEGMENTS(h100_ring_16x16_warps8,                 128,  1, 256,  2916000, 1423000000,         0,  396700) \
 	SEGMENTS(h100_ring_16x16_warps8,                  64,  2,   0,  2699000, 2040000000,   2862000,  574700) \
-	SEGMENTS(h100_warpgroup_64x80,                   256,  1, 512, 10910000, 3297000000, 593100000,   34320) \
-	SEGMENTS(h100_warpgroup_64x80,                   128,  1,   0,  6743000,  840000000,         0,  751800) \
-	SEGMENTS(h100_warpgroup_64x80,                    64,  1, 512,  7087000,  357000000,         0,  558600) \
-	SEGMENTS(h100_warpgroup_64x96,                   128,  1, 256,  7206000, 1774000000,         0,  415400) \
-	SEGMENTS(h100_warpgroup_64x96,                    64,  1,   0,  8244000, 6523000000,         0,  650800)
+	SEGMENTS(h100_warpgroup_64x80_persistent,        256,  1, 512, 10910000, 3297000000, 593100000,   34320) \
+	SEGMENTS(h100_warpgroup_64x80_persistent,        128,  1,   0,  6743000,  840000000,         0,  751800) \
+	SEGMENTS(h100_warpgroup_64x80_persistent,         64,  1, 512,  7087000,  357000000,         0,  558600) \
+	SEGMENTS(h100_warpgroup_64x96_packed,            128,  1, 256,  7206000, 1774000000,         0,  415400) \
+	SEGMENTS(h100_warpgroup_64x96_packed,             64,  1,   0,  8244000, 6523000000,         0,  650800)
 
 ATTUNE_SELECT int attune_h100_prefill(const struct attune_features *f)
 {
 	if (f->head_size <= 64) {
 		if (f->kv_kib <= 2048) {
-			if (f->kv_kib > 384) return h100_warpgroup_64x64_packed; /* 41 scenarios, 1.030, p95 1.068; next warpgroup_64x64_blocks_per_sm2, 1.065; guarded */
-			if (f->max_seq <= 160) return h100_prefix_prefill_64; /* 8 scenarios, 1.033, p95 1.071; next warpgroup_64x64_blocks_per_sm1, 1.078 */
-			return h100_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.034, p95 1.112; next warpgroup_64x64_packed, 1.041 */
+			if (f->kv_kib > 384) return h100_warpgroup_64x64_packed; /* 47 scenarios, 1.044, p95 1.179; next warpgroup_64x64_blocks_per_sm2, 1.069; guarded */
+			if (f->max_seq <= 160) return h100_prefix_prefill_64; /* 10 scenarios, 1.030, p95 1.070; next warpgroup_64x64_blocks_per_sm2, 1.089 */
+			return h100_warpgroup_64x64_blocks_per_sm1; /* 10 scenarios, 1.046, p95 1.126; next warpgroup_64x64_blocks_per_sm2, 1.048; no better than the defaults for sure */
 		}
-		if (f->keys_per_query > 1536) return h100_warpgroup_128x128_turns; /* 24 scenarios, 1.041, p95 1.166; next warpgroup_192x64, 1.114; guarded */
-		if (f->query_tokens <= 1024) return h100_warpgroup_64x64_packed; /* 5 scenarios, 1.074, p95 1.155; next warpgroup_128x80, 1.112; guarded */
-		return h100_warpgroup_192x64; /* 23 scenarios, 1.005, p95 1.043; next warpgroup_128x80, 1.073; guarded */
+		if (f->keys_per_query > 1536) return h100_warpgroup_128x128; /* 24 scenarios, 1.046, p95 1.132; next warpgroup_192x64, 1.129; guarded */
+		if (f->query_tokens <= 1024) return h100_warpgroup_64x64_packed; /* 5 scenarios, 1.048, p95 1.073; next warpgroup_192x64, 1.088; guarded */
+		return h100_warpgroup_192x64; /* 23 scenarios, 1.012, p95 1.058; next warpgroup_64x64_packed, 1.087; guarded */
 	}
 	if (f->head_size <= 128) {
 		if (f->mean_query <= 32) {
 			if (f->work <= 5) {
-				if (f->max_seq > 80) return h100_warpgroup_64x64_blocks_per_sm2; /* 2 scenarios, 1.038, p95 1.061; next warpgroup_64x64_blocks_per_sm1, 1.041; few; guarded */
-				if (f->query_tokens <= 160) return h100_prefix_prefill_64; /* 6 scenarios, 1.002, p95 1.009; next warpgroup_64x64_blocks_per_sm1, 1.206 */
-				return h100_warpgroup_64x64_packed; /* 1 scenario, 1.000, p95 1.000; next warpgroup_128x80, 1.119; few; guarded */
+				if (f->max_seq > 80) return h100_warpgroup_64x64_blocks_per_sm2; /* 2 scenarios, 1.037, p95 1.064; next warpgroup_64x96, 1.016; few; guarded */
+				if (f->query_tokens <= 160) return h100_prefix_prefill_64; /* 9 scenarios, 1.004, p95 1.033; next warpgroup_64x64_blocks_per_sm2, 1.164 */
+				return h100_warpgroup_64x64_packed; /* 1 scenario, 1.000, p95 1.000; next warpgroup_192x64, 1.086; few; guarded */
 			}
-			if (f->kv_kib <= 32768) return h100_warpgroup_64x112; /* 11 scenarios, 1.021, p95 1.071; next warpgroup_64x64_packed, 1.034; guarded */
-			return h100_warpgroup_128x128_turns; /* 6 scenarios, 1.019, p95 1.074; next warpgroup_128x80, 1.053; guarded */
+			if (f->kv_kib <= 32768) return h100_warpgroup_64x80; /* 11 scenarios, 1.032, p95 1.099; next warpgroup_64x64_packed, 1.054; guarded */
+			return h100_warpgroup_128x80; /* 6 scenarios, 1.043, p95 1.120; next warpgroup_128x128, 1.029; guarded */
 		}
 		if (f->blocks_per_unit <= 80) {
 			if (f->kv_tokens <= 2048) {
-				if (f->blocks_per_unit <= 56) return h100_warpgroup_64x64_blocks_per_sm1; /* 64 scenarios, 1.010, p95 1.061; next warpgroup_64x64_blocks_per_sm2, 1.024; guarded */
-				if (f->mean_query <= 192) return h100_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.030, p95 1.077; next warpgroup_64x64_blocks_per_sm1, 1.030; guarded */
-				return h100_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm2, 1.030; guarded */
+				if (f->blocks_per_unit <= 56) return h100_warpgroup_64x64_blocks_per_sm1; /* 68 scenarios, 1.012, p95 1.052; next warpgroup_64x64_blocks_per_sm2, 1.019; guarded */
+				if (f->mean_query <= 192) return h100_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.027, p95 1.083; next warpgroup_64x64_packed, 1.027; guarded */
+				return h100_warpgroup_64x64_blocks_per_sm1; /* 7 scenarios, 1.007, p95 1.046; next warpgroup_64x64_blocks_per_sm2, 1.025; guarded */
 			}
-			if (f->rows > 1024) return h100_warpgroup_128x128_turns; /* 59 scenarios, 1.012, p95 1.070; next warpgroup_128x80, 1.033; guarded */
-			if (f->kv_kib <= 11264) return h100_warpgroup_64x112; /* 11 scenarios, 1.017, p95 1.070; next warpgroup_64x64_blocks_per_sm1, 1.045; guarded */
-			return h100_warpgroup_128x128_turns; /* 16 scenarios, 1.031, p95 1.116; next warpgroup_128x80, 1.041; guarded */
+			if (f->rows > 1024) return h100_warpgroup_128x128; /* 62 scenarios, 1.009, p95 1.073; next warpgroup_128x80, 1.021; guarded */
+			if (f->kv_kib <= 11264) return h100_warpgroup_64x96; /* 11 scenarios, 1.025, p95 1.199; next warpgroup_64x80, 1.027; guarded */
+			return h100_warpgroup_128x128; /* 16 scenarios, 1.044, p95 1.157; next warpgroup_128x80, 1.037; guarded */
 		}
-		if (f->keys_per_query > 448) return h100_warpgroup_128x128_turns; /* 267 scenarios, 1.021, p95 1.109; next warpgroup_128x128, 1.039; guarded */
-		if (f->row_blocks <= 1280) return h100_warpgroup_64x64_blocks_per_sm2; /* 38 scenarios, 1.006, p95 1.049; next warpgroup_64x64_packed, 1.062; guarded */
-		return h100_warpgroup_128x128; /* 8 scenarios, 1.041, p95 1.155; next warpgroup_192x64, 1.030; guarded */
+		if (f->keys_per_query > 448) return h100_warpgroup_128x128; /* 289 scenarios, 1.012, p95 1.086; next warpgroup_128x80, 1.041; guarded */
+		if (f->row_blocks <= 1280) return h100_warpgroup_64x64_blocks_per_sm2; /* 37 scenarios, 1.009, p95 1.063; next warpgroup_64x64_packed, 1.051; guarded */
+		return h100_warpgroup_192x64; /* 6 scenarios, 1.008, p95 1.028; next warpgroup_128x80, 1.018; guarded */
 	}
 	if (f->work <= 240) {
-		if (f->max_seq <= 32) return h100_prefix_prefill_64; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm1, 1.126; few */
-		return h100_warpgroup_64x64_blocks_per_sm1; /* 78 scenarios, 1.004, p95 1.025; next warpgroup_128x80, 1.285 */
+		if (f->max_seq <= 32) return h100_prefix_prefill_64; /* 3 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm1, 1.198 */
+		return h100_warpgroup_64x64_blocks_per_sm1; /* 81 scenarios, 1.009, p95 1.042; next warpgroup_64x80, 1.121 */
 	}
-	if (f->keys_per_query <= 768) return h100_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.025, p95 1.145; next warpgroup_128x80, 1.071 */
-	return h100_warpgroup_128x80; /* 37 scenarios, 1.033, p95 1.189; next warpgroup_64x64_blocks_per_sm1, 1.158; guarded */
+	if (f->keys_per_query <= 768) return h100_warpgroup_64x64_blocks_per_sm1; /* 11 scenarios, 1.041, p95 1.124; next warpgroup_128x80, 1.057 */
+	return h100_warpgroup_128x80; /* 37 scenarios, 1.027, p95 1.216; next warpgroup_64x64_blocks_per_sm1, 1.172; guarded */
 }
 
 ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
@@ -222,7 +229,7 @@ ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
 		}
 		if (f->kv_kib <= 36864) return h100_ring_16x16_warps4_combine1; /* no scenario: by estimate */
 		if (f->max_query <= 2) return h100_ring_16x16_warps4_combine1; /* no scenario: by estimate */
-		return h100_warpgroup_64x96; /* 4 scenarios, 1.067, p95 1.331; next warpgroup_64x80, 1.255; guarded */
+		return h100_warpgroup_64x96_packed; /* 4 scenarios, 1.067, p95 1.331; next warpgroup_64x80_persistent, 1.255; guarded */
 	}
 	if (f->head_size <= 128) {
 		if (f->blocks_per_unit <= 16) {
@@ -269,8 +276,8 @@ ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
 				return h100_ring_8x16_warps4_stages2_combine2; /* 12 scenarios, 1.009, p95 1.036; next ring_16x16_warps4_combine2, 1.029; guarded */
 			}
 			if (f->blocks_per_unit <= 1) return h100_ring_16x16_warps4_combine2; /* 3 scenarios, 1.051, p95 1.116; next ring_16x16_warps8, 1.095; guarded */
-			if (f->kv_kib <= 24576) return h100_ring_16x16_warps4_combine1; /* 1 scenario, 1.047, p95 1.047; next warpgroup_64x80, 1.132; few */
-			return h100_warpgroup_64x96; /* 5 scenarios, 1.023, p95 1.069; next warpgroup_64x80, 1.050; guarded */
+			if (f->kv_kib <= 24576) return h100_ring_16x16_warps4_combine1; /* 1 scenario, 1.047, p95 1.047; next warpgroup_64x80_persistent, 1.132; few */
+			return h100_warpgroup_64x96_packed; /* 5 scenarios, 1.023, p95 1.069; next warpgroup_64x80_persistent, 1.050; guarded */
 		}
 		if (f->rows <= 8) {
 			if (f->skew <= 24) {
@@ -287,7 +294,7 @@ ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
 		}
 		if (f->kv_kib <= 16384) return h100_ring_8x16_warps2; /* 6 scenarios, 1.009, p95 1.053; next ring_16x16_warps4_combine1, 1.114 */
 		if (f->rows <= 16) return h100_ring_16x16_warps4_combine1; /* 8 scenarios, 1.043, p95 1.177; next ring_8x16_warps4_stages2_combine1, 1.195 */
-		return h100_warpgroup_64x96; /* 14 scenarios, 1.027, p95 1.207; next warpgroup_64x80, 1.075; guarded */
+		return h100_warpgroup_64x96_packed; /* 14 scenarios, 1.027, p95 1.207; next warpgroup_64x80_persistent, 1.075; guarded */
 	}
 	if (f->blocks_per_unit <= 16) {
 		if (f->max_seq <= 3840) {
@@ -304,9 +311,9 @@ ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
 			return h100_ring_16x16_warps4_combine2; /* 5 scenarios, 1.006, p95 1.019; next ring_8x16_warps4_stages2_combine2, 1.163; guarded */
 		}
 		if (f->num_seqs <= 2) return h100_ring_8x16_warps4_stages2_combine2; /* 1 scenario, 1.000, p95 1.000; next ring_16x16_warps4_combine1, 1.000; few; guarded */
-		return h100_warpgroup_64x80; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.000; few; guarded */
+		return h100_warpgroup_64x80_persistent; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.000; few; guarded */
 	}
-	if (f->rows > 16) return h100_warpgroup_64x80; /* 2 scenarios, 1.004, p95 1.008; next ring_16x16_warps4_combine1, 1.819; few; guarded */
+	if (f->rows > 16) return h100_warpgroup_64x80_persistent; /* 2 scenarios, 1.004, p95 1.008; next ring_16x16_warps4_combine1, 1.819; few; guarded */
 	if (f->rows <= 8) {
 		if (f->mean_seq <= 1024) return h100_ring_8x16_warps2; /* 36 scenarios, 1.017, p95 1.087; next ring_8x16_warps4_stages2_combine1, 1.108 */
 		if (f->skew <= 56) return h100_ring_8x16_warps4_stages2_combine1; /* 3 scenarios, 1.009, p95 1.016; next ring_8x16_warps2, 1.038 */

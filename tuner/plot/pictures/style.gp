@@ -47,7 +47,7 @@ times_tics = "('0.5x' 0.5, '0.7x' 0.7, '1x' 1, '1.5x' 1.5, '2x' 2, '3x' 3, '5x' 
 
 # A median's 95 % interval: a thin bar through its point, of columns where, value and ci of rows; an unknown
 # ci is 0 there, since gnuplot warns of what has no points. with_ci: how many of num_points have one.
-bars = !exists('with_ci') ? '' : with_ci == 0 ? "\nno intervals: fewer than six samples a point" : sprintf("\nbars: 95 %% intervals, where longer than a point; %d of %d points have one (from six samples)", with_ci, num_points)
+bars = !exists('with_ci') ? '' : with_ci == 0 ? "\nno intervals: fewer than six samples a point" : sprintf("\nbars beyond the points: 95 %% intervals; %d of %d points have one", with_ci, num_points)
 set label 3 sprintf('medians%s, %s; %s%s', stale ? ', of older sources too' : '', how, noise_text, bars) at screen 0.98,0.982 right textcolor rgb faint font ',9'
 bar(where, value, ci) = sprintf('using %d:($%d * (1 - $%d)):(0):(2 * $%d * $%d) with vectors nohead', where, value, ci, value, ci)
 
