@@ -97,6 +97,33 @@ static void what_is_not_named_goes(void **state)
 	data_free(d);
 }
 
+/* The library takes one row for a choice and head size. */
+static void a_choice_of_both_trees_has_one_set_of_costs(void **state)
+{
+	struct data *d = make_priced(&exactly);
+	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
+	struct phase_fit fit[2] = { { .d = d, .with_estimates = 1 },
+				    { .d = d, .with_estimates = 1 } };
+	struct cheapest_set *p = &fit[1].cheapest;
+	struct forest f = { .num_choices = 0 };
+	(void)state;
+	assert_true(cheapest_set_find(p, d, m, NULL, MOST, NULL, 0));
+	fit[0].cheapest = *p;
+	fit[0].cheapest.costs[0].costs.path++;
+	for (int i = 0; i < 2; i++) {
+		fit[i].m = p->training;
+		assert_true(tree_constant(&fit[i].tree, p->costs[0].id));
+	}
+	assert_true(number_choices(&f, d, fit));
+	assert_int_equal(f.num_choices, 1);
+	assert_int_equal(f.num_costs, 1);
+	assert_int_equal(f.costs[0].costs.path, p->costs[0].costs.path + 1);
+	forest_free(&f);
+	cheapest_set_free(p);
+	matrix_free(m);
+	data_free(d);
+}
+
 /* Where prices do not explain times, a tree of measured choices does better. */
 static void times_without_a_price_teach_nothing(void **state)
 {
@@ -298,6 +325,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(leaves_name_what_is_cut_by_costs),
 		cmocka_unit_test(what_is_not_named_goes),
+		cmocka_unit_test(a_choice_of_both_trees_has_one_set_of_costs),
 		cmocka_unit_test(times_without_a_price_teach_nothing),
 		cmocka_unit_test(same_cells_same_bytes),
 		cmocka_unit_test(what_failed_is_not_picked),

@@ -33,6 +33,11 @@ grep -q 'races of .* binaries to compile, .* MB on disk' "$tmp/out"
 row $? "says races, binaries, time and disk"
 row "$([ ! -e "$tmp/results/local/cpu.sqlite" ]; echo $?)" "and writes no database"
 
+printf '{ "defaults": { "models": [ "llama3.1-8b@8" ] }, "scenarios": [ { "batch": "5q1s99", "split": "gate" } ] }' \
+	>"$tmp/gate.json"
+tune --scenarios "$tmp/gate.json"
+row "$([ $? = 2 ] && grep -q 'name another set, too' "$tmp/err"; echo $?)" "the gate's scenarios alone: nothing to learn from"
+
 tune
 row $? "a tune"
 cmp -s "$tmp/before.sqlite" "$tmp/results/cpu.sqlite" && cmp -s generated/attune_cpu.h "$tmp/generated/attune_cpu.h"
@@ -55,6 +60,9 @@ row "$([ "$(ask 'SELECT count(*) FROM measurement')" -ge "$rows" ]; echo $?)" "a
 python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); assert d["gpu"] == "cpu" and "gate" in d and 0 < d["scenarios_measured"] <= d["scenarios"]' \
 	"$tmp/out" 2>"$tmp/err"
 row $? "its summary as JSON"
+
+tune --scenarios "$tmp/gate.json"
+row "$([ $? = 0 ] && grep -q ' 0 of 0 scenarios' "$tmp/out"; echo $?)" "the gate's alone, after a tune"
 
 # A contribution is refused: the database has another machine's times (t_basis.c has one that passes).
 contribute() {

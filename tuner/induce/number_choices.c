@@ -60,16 +60,26 @@ static struct choice choice_of(const struct data *d, int number)
 	return c;
 }
 
-/* Copies the segment costs of choices that leaves name. */
+static int has_costs(const struct forest *f, int n, int id)
+{
+	int i = 0;
+	while (i < n && f->costs[i].id != id)
+		i++;
+	return i < n;
+}
+
+/* Copies the segment costs of choices that leaves name. A choice that both trees name has those of
+ * prefills: a header has one row for a choice and head size. */
 static void number_costs(struct forest *f, const struct phase_fit *fit)
 {
+	const int before = f->num_costs;
 	for (int i = 0; i < fit->cheapest.num_costs; i++) {
 		struct selector_costs row = fit->cheapest.costs[i];
 		const struct choice *of = &fit->cheapest.choice[row.id];
 		row.id = 0;
 		while (row.id < f->num_choices && choice_compare(&f->choice[row.id], of))
 			row.id++;
-		if (row.id < f->num_choices)
+		if (row.id < f->num_choices && !has_costs(f, before, row.id))
 			f->costs[f->num_costs++] = row;
 	}
 }

@@ -51,6 +51,18 @@ static int measure_part(const struct sweep_options *o, const struct hello *hello
 	return sweep(o, hello, list);
 }
 
+/* The rules of earlier times may race on scenarios of the gate alone. */
+static int measure_nothing(const struct tune *t)
+{
+	if (!access(t->here.db, F_OK))
+		return EXIT_DONE;
+	complain(
+	    "these sets have only scenarios of split 'gate', and there is no %s to learn from: "
+	    "name another set, too (--scenarios)",
+	    t->here.db);
+	return EXIT_USAGE;
+}
+
 /* Measures all scenarios but the gate's, of which only the two rules' plans are wanted. */
 static int measure(struct tune *t, const struct sweep_options *o)
 {
@@ -59,7 +71,9 @@ static int measure(struct tune *t, const struct sweep_options *o)
 	for (int i = 0; list.v && i < t->list.n; i++)
 		if (!split_is_gate(t->list.v[i].split))
 			list.v[list.n++] = t->list.v[i];
-	const int code = list.v ? on_each_device(o, &t->hello, measure_part, &list) : EXIT_CHECK;
+	const int code = !list.v   ? EXIT_CHECK
+			 : !list.n ? measure_nothing(t)
+				   : on_each_device(o, &t->hello, measure_part, &list);
 	free(list.v); /* texts and batches are those of t->list */
 	return code;
 }

@@ -93,18 +93,22 @@ static void print_time(const struct tune *t)
 	       measuring > 0 ? 100 * s[SPENT_DEVICE] / measuring : 0);
 }
 
-/* How many scenarios of the tune's list have a time here. */
-static int count_measured(const struct tune *t)
+/* How many scenarios of the tune's list have a time here, and in *of how many there are. Those of the
+ * gate do not count: they are measured only where old and new rules differ. */
+static int count_measured(const struct tune *t, int *of)
 {
 	int n = 0;
-	for (int i = 0; i < t->list.n; i++)
-		n += tune_find(t->own, &t->list.v[i]) >= 0;
+	*of = 0;
+	for (int i = 0; i < t->list.n; i++) {
+		const int counts = !split_is_gate(t->list.v[i].split);
+		n += counts && tune_find(t->own, &t->list.v[i]) >= 0;
+		*of += counts;
+	}
 	return n;
 }
 
-static void print_next(const struct tune *t, int measured)
+static void print_next(const struct tune *t, int left)
 {
-	const int left = t->list.n - measured;
 	printf("%-10s", "next");
 	if (left > 0)
 		printf("make tune%s measures some of the other %d scenarios; ",
@@ -119,12 +123,14 @@ static void print_json(const struct tune *t, const struct held_out *h)
 	static const char *const spent[] = { "compiling", "checking", "uploading", "racing",
 					     "device" };
 	struct json_out *o = out_new();
+	int of;
+	const int measured = count_measured(t, &of);
 	out_object(o, NULL);
 	out_text(o, "gpu", t->here.gpu);
 	out_text(o, "database", t->here.db);
 	out_text(o, "header", t->takes ? t->here.header : NULL);
-	out_integer(o, "scenarios_measured", count_measured(t));
-	out_integer(o, "scenarios", t->list.n);
+	out_integer(o, "scenarios_measured", measured);
+	out_integer(o, "scenarios", of);
 	out_object(o, "gate");
 	for (int g = 0; g < NUM_GATE_GROUPS; g++) {
 		const struct gate_figures *f = &t->gate.group[g];
@@ -165,15 +171,16 @@ int tune_print_summary(struct tune *t)
 		print_json(t, &h);
 		return EXIT_DONE;
 	}
-	const int measured = count_measured(t);
+	int of;
+	const int measured = count_measured(t, &of);
 	printf("%-10s%d of %d scenarios measured on this machine: %lld times, %lld noisy, %lld "
 	       "failed; in %s\n",
-	       t->here.gpu, measured, t->list.n, t->sum.measured,
-	       (long long)t->sum.failed[OUTCOME_NOISY], failed, t->here.db);
+	       t->here.gpu, measured, of, t->sum.measured, (long long)t->sum.failed[OUTCOME_NOISY],
+	       failed, t->here.db);
 	print_rules(t);
 	print_held_out(t, &h);
 	print_time(t);
-	print_next(t, measured);
+	print_next(t, of - measured);
 	return EXIT_DONE;
 }
 
