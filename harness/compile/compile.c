@@ -57,18 +57,22 @@ static const char *cc_title(const char *arch)
 	return cc_title_text;
 }
 
-static int cc_compile(struct job *j)
+/* Other sources may define macros that change what the header includes. */
+static int is_below_root(const struct job *j)
+{
+	return j->root && !strncmp(j->source, j->root, strlen(j->root));
+}
+
+static int run_cc(struct job *j, const char *arch_flags, const char *intrinsics)
 {
 	struct words w = { 0 };
-	const char *arch_flags = cpu_compile_flags(j->arch);
-	if (!arch_flags) {
-		complain("\"%s\" is no instruction set that attune compiles for on this machine",
-			 j->arch);
-		return IMPOSSIBLE;
-	}
 	split(&w, cc_command());
 	split(&w, arch_flags);
 	split(&w, j->flags);
+	if (intrinsics) {
+		word(&w, "-include");
+		word(&w, "%s", intrinsics);
+	}
 	word(&w, "-DENTRY=%s", j->entry);
 	word(&w, "-iquote%s", j->folder);
 	if (j->root)
@@ -80,6 +84,26 @@ static int cc_compile(struct job *j)
 	const int result = run_compiler(&w, j, cc_command());
 	words_free(&w);
 	return result;
+}
+
+static int cc_compile(struct job *j)
+{
+	const char *arch_flags = cpu_compile_flags(j->arch);
+	char intrinsics[PATH_MAX];
+	if (!arch_flags) {
+		complain("\"%s\" is no instruction set that attune compiles for on this machine",
+			 j->arch);
+		return IMPOSSIBLE;
+	}
+	if (is_below_root(j) &&
+	    intrinsics_header(intrinsics, cc_command(), cc_version(j->arch), j->arch)) {
+		const int result = run_cc(j, arch_flags, intrinsics);
+		if (result != REFUSED)
+			return result;
+		free(j->log); /* perhaps a file in the cache is damaged */
+		j->log = NULL;
+	}
+	return run_cc(j, arch_flags, NULL);
 }
 
 const struct compiler compilers[NUM_COMPILERS] = {

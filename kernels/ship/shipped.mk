@@ -69,13 +69,28 @@ $(B)/shipped.inc $(B)/shipped.mk: $(B)/list_shipped $(if $(HIPCC),$(hip_archs)) 
 	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
 $(B)/kernels/ship/shipped.o: $(B)/shipped.inc
 
+# GCC takes a third of the time of such a binary to read the intrinsics of all instruction sets, so it
+# reads them once and keeps what it knows of them in x86.h.gch. The objects are the same. Other flags
+# (t_sanitizers.sh) make it read them again. $(call intrinsics,isa,compiler flags)
+define intrinsics
+$(B)/shipped/$(1)/x86.h:
+	@mkdir -p $$(@D)
+	@echo '#include <immintrin.h>' >$$@.$(aside)
+	@if $$(CC) --version | grep -q 'Free Software'; then \
+		$$(CC) $(2) -fPIC -x c-header $$@.$(aside) -o $$@.gch.$(aside) && mv $$@.gch.$(aside) $$@.gch; fi
+	@mv $$@.$(aside) $$@
+intrinsics_$(1) := $(B)/shipped/$(1)/x86.h
+endef
+
 # $(call shipped_cpu,name,isa,source,flags,compiler flags,entry)   $(call shipped_gpu,...)   ..._hip
 # KERNEL_CFLAGS: flags added after a CPU kernel's own (t_sanitizers.sh)
 define shipped_cpu
-$(B)/shipped/b$(1).o: $(cpu_sources)
+$(if $(filter avx%,$(2)),$(if $(intrinsics_$(2)),,$(eval $(call intrinsics,$(2),$(5)))))
+$(B)/shipped/b$(1).o: $(cpu_sources) | $(intrinsics_$(2))
 	@mkdir -p $$(@D)
 	$$(call say,CC,$(2) $(3) $(4))
-	$$(Q)$$(CC) $(5) $$(KERNEL_CFLAGS) -fPIC -iquote kernels $(4) -DENTRY=$(6) -c $(3) -o $$@
+	$$(Q)$$(CC) $(5) $$(KERNEL_CFLAGS) -fPIC $(addprefix -include ,$(intrinsics_$(2))) -iquote kernels $(4) -DENTRY=$(6) \
+		-c $(3) -o $$@
 endef
 define shipped_gpu
 $(B)/shipped/b$(1).bin: $(gpu_sources)
