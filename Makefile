@@ -17,7 +17,7 @@ PLUGIN    ?=# a folder with kernels of your own: NAME.def with NAME.cu or NAME.c
 LEAVE_OUT ?=# what is compiled and not linked, see kernels/ship/shipped.mk
 # SAN=1 checks addresses and undefined behaviour, V=1 shows whole commands.
 B         ?= build$(if $(SAN),/san)
-CFLAGS    ?= $(if $(SAN),-O1,-O2) -g
+CFLAGS    ?= $(if $(SAN),-O1,-O2) -g -pipe
 ifeq ($(origin NVCC),undefined) # NVCC= builds without the GPU's binaries
 NVCC := $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc))
 endif

@@ -77,7 +77,7 @@ static int run_cc(struct job *j, const char *arch_flags, const char *intrinsics)
 	word(&w, "-iquote%s", j->folder);
 	if (j->root)
 		word(&w, "-iquote%s", j->root);
-	split(&w, "-shared -fPIC -o");
+	split(&w, "-pipe -shared -fPIC -o");
 	word(&w, "%s", j->made);
 	word(&w, "%s", j->source);
 	word(&w, "-lm");

@@ -89,7 +89,7 @@ $(if $(filter avx%,$(2)),$(if $(intrinsics_$(2)),,$(eval $(call intrinsics,$(2),
 $(B)/shipped/b$(1).o: $(cpu_sources) | $(intrinsics_$(2))
 	@mkdir -p $$(@D)
 	$$(call say,CC,$(2) $(3) $(4))
-	$$(Q)$$(CC) $(5) $$(KERNEL_CFLAGS) -fPIC $(addprefix -include ,$(intrinsics_$(2))) -iquote kernels $(4) -DENTRY=$(6) \
+	$$(Q)$$(CC) -pipe $(5) $$(KERNEL_CFLAGS) -fPIC $(addprefix -include ,$(intrinsics_$(2))) -iquote kernels $(4) -DENTRY=$(6) \
 		-c $(3) -o $$@
 endef
 define shipped_gpu
