@@ -211,7 +211,7 @@ static const struct step {
 	{ "gate", gate, 1, { { 0.36, 0.25, 0.25 }, { 0.24, 0.22, 0.25 } } },
 	{ "judge", judge, 0, { { 0.24, 0.18, 0.18 }, { 0.14, 0.16, 0.15 } } },
 };
-static const double whole_s[NUM_PRESETS] = { 60, 240, 1080 };
+static const double whole_s[NUM_PRESETS] = { 50, 240, 1080 };
 
 static double share_of(const struct tune *t, size_t i)
 {
