@@ -57,10 +57,11 @@ static const char *cc_title(const char *arch)
 	return cc_title_text;
 }
 
-/* Other sources may define macros that change what the header includes. */
+/* Whether the source is one of attune's. Others may define macros that must come before any header. */
 static int is_below_root(const struct job *j)
 {
-	return j->root && !strncmp(j->source, j->root, strlen(j->root));
+	const size_t n = j->root ? strlen(j->root) : 0;
+	return n && !strncmp(j->source, j->root, n) && j->source[n] == '/';
 }
 
 static int run_cc(struct job *j, const char *arch_flags, const char *intrinsics)
@@ -100,7 +101,7 @@ static int cc_compile(struct job *j)
 		const int result = run_cc(j, arch_flags, intrinsics);
 		if (result != REFUSED)
 			return result;
-		free(j->log); /* perhaps a file in the cache is damaged */
+		free(j->log); /* perhaps because the precompiled header is damaged */
 		j->log = NULL;
 	}
 	return run_cc(j, arch_flags, NULL);

@@ -1,10 +1,10 @@
-/* intrinsics.c - what GCC knows after reading <immintrin.h>, which takes it a third of the time of a CPU
- * kernel. It is kept in the cache folder:
+/* intrinsics.c - a precompiled header of <immintrin.h>, which GCC takes a third of the time of a CPU kernel to
+ * read. In the cache folder:
  *
- *   <key>.h       includes <immintrin.h>; the kernel's compilation begins with it (-include)
- *   <key>.h.gch   what GCC reads in place of that; without it, or with other flags, it reads <key>.h
+ *   <key>.h       includes <immintrin.h>; compilations of kernels begin with it (-include)
+ *   <key>.h.gch   the same, precompiled; where it is missing or its flags differ, GCC reads <key>.h
  *
- * The binaries are the same. The key is that of the compiler and its flags. */
+ * The binaries are the same with it and without. The key is a hash of the compiler and its flags. */
 #include "compile.h"
 #include "compilers.h"
 #include "harness/base/base.h"
@@ -48,7 +48,8 @@ static int precompile(const char *cc, const char *from, const char *flags)
 	return done;
 }
 
-/* Other processes may make the same files. The header comes last, as a sign that both are there. */
+/* Other processes may make the same files, so each is renamed when it is complete. The header comes last:
+ * where it exists, the other one does. */
 static int make_header(const char *cc, const char *flags)
 {
 	static const char text[] = "#include <immintrin.h>\n";
@@ -67,7 +68,8 @@ static int make_header(const char *cc, const char *flags)
 	return done;
 }
 
-static void find(const char *cc, const char *version, const char *arch)
+/* Sets `header` for an instruction set; "": none. */
+static void find_header(const char *cc, const char *version, const char *arch)
 {
 	const char *flags = cpu_compile_flags(arch), *cache = cache_root();
 	char text[1024];
@@ -89,7 +91,7 @@ int intrinsics_header(char path[PATH_MAX], const char *cc, const char *version, 
 {
 	pthread_mutex_lock(&lock);
 	if (strcmp(arch, of_arch))
-		find(cc, version, arch);
+		find_header(cc, version, arch);
 	snprintf(path, PATH_MAX, "%s", header);
 	pthread_mutex_unlock(&lock);
 	return *path && access(path, R_OK) == 0;

@@ -69,15 +69,16 @@ $(B)/shipped.inc $(B)/shipped.mk: $(B)/list_shipped $(if $(HIPCC),$(hip_archs)) 
 	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
 $(B)/kernels/ship/shipped.o: $(B)/shipped.inc
 
-# GCC takes a third of the time of such a binary to read the intrinsics of all instruction sets, so it
-# reads them once and keeps what it knows of them in x86.h.gch. The objects are the same. Other flags
-# (t_sanitizers.sh) make it read them again. $(call intrinsics,isa,compiler flags)
+# A precompiled header: GCC takes a third of the time of a CPU kernel to read <immintrin.h>. The objects are
+# the same. Where x86.h.gch is missing, or was made with other flags, GCC reads x86.h itself; clang would refuse it.
+# $(call intrinsics,isa,compiler flags)
+is_gcc := $(shell $(CC) --version 2>/dev/null | grep 'Free Software')
 define intrinsics
 $(B)/shipped/$(1)/x86.h:
 	@mkdir -p $$(@D)
 	@echo '#include <immintrin.h>' >$$@.$(aside)
-	@if $$(CC) --version | grep -q 'Free Software'; then \
-		$$(CC) $(2) -fPIC -x c-header $$@.$(aside) -o $$@.gch.$(aside) && mv $$@.gch.$(aside) $$@.gch; fi
+	@$$(CC) $(2) -fPIC -x c-header $$@.$(aside) -o $$@.gch.$(aside) && mv $$@.gch.$(aside) $$@.gch || \
+		rm -f $$@.gch.$(aside)
 	@mv $$@.$(aside) $$@
 intrinsics_$(1) := $(B)/shipped/$(1)/x86.h
 endef
@@ -85,7 +86,7 @@ endef
 # $(call shipped_cpu,name,isa,source,flags,compiler flags,entry)   $(call shipped_gpu,...)   ..._hip
 # KERNEL_CFLAGS: flags added after a CPU kernel's own (t_sanitizers.sh)
 define shipped_cpu
-$(if $(filter avx%,$(2)),$(if $(intrinsics_$(2)),,$(eval $(call intrinsics,$(2),$(5)))))
+$(if $(and $(is_gcc),$(filter avx%,$(2))),$(if $(intrinsics_$(2)),,$(eval $(call intrinsics,$(2),$(5)))))
 $(B)/shipped/b$(1).o: $(cpu_sources) | $(intrinsics_$(2))
 	@mkdir -p $$(@D)
 	$$(call say,CC,$(2) $(3) $(4))

@@ -1,5 +1,5 @@
 #!/bin/sh
-# t_intrinsics.sh - what GCC knows of <immintrin.h> is kept in the cache, changes no binary, and may be damaged.
+# t_intrinsics.sh - the precompiled header of the intrinsics is made once, changes no binary, and may be damaged.
 . tests/support/tap.sh
 attune=$B/attune
 
@@ -8,7 +8,7 @@ compile() { # CACHE CC
 		--preset smoke --batch q1s64 --db "$tmp/$1.sqlite" >"$tmp/out" 2>"$tmp/err" </dev/null
 }
 
-kept() { # CACHE: how many such files
+headers() { # CACHE: how many precompiled headers
 	find "$tmp/$1" -name '*.h.gch' | wc -l
 }
 
@@ -24,9 +24,9 @@ printf 'case " $* " in *" --version "*) echo another ;; *) exec cc "$@" ;; esac\
 compile gcc cc
 row $? "with GCC"
 is_gcc=$(cc --version | grep -c 'Free Software')
-row "$([ "$(kept gcc)" = "$((is_gcc > 0))" ]; echo $?)" "what it read is kept once"
+row "$([ "$(headers gcc)" = "$((is_gcc > 0))" ]; echo $?)" "it makes one precompiled header"
 compile another "sh $tmp/another.sh"
-row "$([ $? = 0 ] && [ "$(kept another)" = 0 ]; echo $?)" "with a compiler that is not known: nothing"
+row "$([ $? = 0 ] && [ "$(headers another)" = 0 ]; echo $?)" "another compiler makes none"
 row "$([ "$(binaries gcc | wc -l)" -gt 1 ] && [ "$(binaries gcc)" = "$(binaries another)" ]; echo $?)" "the binaries are the same"
 for file in "$tmp"/gcc/*.h.gch; do
 	[ ! -e "$file" ] || truncate -s 1000000 "$file"
@@ -34,5 +34,5 @@ done
 binaries gcc >"$tmp/before"
 rm -f "$tmp"/gcc/*.so "$tmp"/gcc/*.txt "$tmp/gcc.sqlite"
 compile gcc cc
-row "$([ $? = 0 ] && binaries gcc | cmp -s - "$tmp/before"; echo $?)" "also where that file is damaged"
+row "$([ $? = 0 ] && binaries gcc | cmp -s - "$tmp/before"; echo $?)" "also where the precompiled header is damaged"
 end_rows

@@ -51,7 +51,7 @@ static int measure_part(const struct sweep_options *o, const struct hello *hello
 	return sweep(o, hello, list);
 }
 
-/* The rules of earlier times may race on scenarios of the gate alone. */
+/* All scenarios are the gate's. New rules can be learned if this machine has times from before. */
 static int measure_nothing(const struct tune *t)
 {
 	if (!access(t->here.db, F_OK))
