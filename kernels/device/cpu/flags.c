@@ -8,7 +8,8 @@
 #define CPU_FLAGS "-std=c11 -fno-math-errno -fno-trapping-math -ffp-contract=fast"
 
 /* GCC's -O3 is not faster on F16 and F32 than this, slower on BF16, and takes half as long again to
- * compile (results/DIARY.md, "AVX2 without -O3"). clang knows these flags, too. */
+ * compile (results/DIARY.md, "AVX2 without -O3"). clang warns that it ignores the last
+ * three. */
 #define AVX2_FLAGS "-O2 -ftree-vectorize -fpeel-loops -funswitch-loops -fgcse-after-reload"
 
 static const struct {
