@@ -14,7 +14,7 @@
 #include <time.h>
 
 enum {
-	MAX_TRIES = 3 /* of a disturbed sample */,
+	MAX_TRIES = 3 /* of a sample that is disturbed or at another clock */,
 	MAX_PAUSES = 3 /* of a race, each twice as long */
 };
 
@@ -163,11 +163,11 @@ static int shuffle(struct race_state *c)
 	return n;
 }
 
-/* Drops samples of this round that were taken at another clock than most. */
-static void drop_other_clocks(struct race_state *c, int n)
+/* Drops samples of this round that were taken at another clock than most. Returns how many. */
+static int drop_other_clocks(struct race_state *c, int n)
 {
 	double *mhz = c->scratch;
-	int known = 0;
+	int known = 0, dropped = 0;
 	for (int i = 0; i < n; i++)
 		if (c->call_state[c->order[i]].mhz > 0)
 			mhz[known++] = c->call_state[c->order[i]].mhz;
@@ -177,8 +177,20 @@ static void drop_other_clocks(struct race_state *c, int n)
 		if (r->mhz > 0 && fabs(r->mhz - usual) > clock_tolerance * usual) {
 			r->by_round[c->rounds] = NAN;
 			r->m->rejected++;
+			dropped++;
 		}
 	}
+	return dropped;
+}
+
+static enum attune_status retake_dropped(struct race_state *c, int n)
+{
+	enum attune_status status = ATTUNE_OK;
+	for (int i = 0; i < n && !status; i++)
+		if (c->call_state[c->order[i]].in &&
+		    isnan(c->call_state[c->order[i]].by_round[c->rounds]))
+			status = sample(c, c->order[i]);
+	return status;
 }
 
 /* Whether the device throttled, so that the round must be repeated; pauses if so. After
@@ -191,6 +203,17 @@ static int must_cool(struct race_state *c, const struct conditions *now, int n)
 		c->call_state[c->order[i]].m->rejected++;
 	wait_s(ldexp(pause_s, c->pauses++));
 	return 1;
+}
+
+/* Only where the power is not known, because reading the counter may take milliseconds. */
+static void read_energy(struct race_state *c)
+{
+	if (c->race->draw || !c->dev->ops->joules || c->last.power_w > 0 ||
+	    (c->rounds && !(c->from.joules > 0)))
+		return;
+	c->to = (struct energy){ seconds_now(), c->dev->ops->joules(c->dev) };
+	if (!c->rounds)
+		c->from = c->to;
 }
 
 enum attune_status race_round(struct race_state *c)
@@ -206,11 +229,13 @@ enum attune_status race_round(struct race_state *c)
 			status = sample(c, c->order[i]);
 		read_conditions(c, &now);
 	} while (!status && must_cool(c, &now, n));
-	drop_other_clocks(c, n);
+	for (int attempt = 1; !status && drop_other_clocks(c, n) && attempt < MAX_TRIES; attempt++)
+		status = retake_dropped(c, n);
 	c->power[c->rounds] = now.power_w;
 	if (!c->rounds)
 		c->first = now;
 	c->last = now;
+	read_energy(c);
 	c->rounds++;
 	return status;
 }

@@ -41,17 +41,16 @@ static void read_counter(struct power_run *h, double now, double joules)
 static enum attune_status measure_alone(struct race_state *c, int i)
 {
 	struct power_run h = { .begin = seconds_now(), .least = c->race->protocol->hold_s };
-	const double every = fmax(least_gap_s, c->look_s / reading_share);
 	enum attune_status status = ATTUNE_OK;
 	double next = h.begin, us;
 	while (!status && !h.over) {
-		struct conditions now;
 		status = race_run_graph(c, i, &us);
-		if (status || seconds_now() < next)
+		const double begin = seconds_now();
+		if (status || begin < next)
 			continue;
-		c->dev->ops->conditions(c->dev, &now);
-		read_counter(&h, seconds_now(), now.joules);
-		next = seconds_now() + every;
+		const double joules = c->dev->ops->joules(c->dev), end = seconds_now();
+		read_counter(&h, end, joules);
+		next = end + fmax(least_gap_s, (end - begin) / reading_share);
 	}
 	c->call_state[i].alone_w = h.w;
 	return status;
@@ -60,7 +59,8 @@ static enum attune_status measure_alone(struct race_state *c, int i)
 enum attune_status race_measure_solo_power(struct race_state *c)
 {
 	enum attune_status status = ATTUNE_OK;
-	if (c->race->draw || !(c->race->protocol->hold_s > 0) || !(c->last.joules > 0))
+	if (c->race->draw || !(c->race->protocol->hold_s > 0) || !c->dev->ops->joules ||
+	    !(c->dev->ops->joules(c->dev) > 0))
 		return ATTUNE_OK;
 	for (int i = 0; i < c->race->n && !status; i++)
 		if (c->call_state[i].in && c->call_state[i].alive)

@@ -67,13 +67,14 @@ double race_median(const struct race_state *c, int i)
 
 static double mean_power(const struct race_state *c)
 {
-	double power[MAX_SAMPLES], seconds = seconds_now() - c->began;
+	double power[MAX_SAMPLES];
+	const double seconds = c->to.s - c->from.s;
 	memcpy(power, c->power, sizeof power);
 	const double centre = c->rounds ? median(power, c->rounds) : 0;
 	if (centre > 0)
 		return centre;
-	if (seconds > counter_s && c->last.joules > c->first.joules)
-		return (c->last.joules - c->first.joules) / seconds;
+	if (seconds > counter_s && c->to.joules > c->from.joules)
+		return (c->to.joules - c->from.joules) / seconds;
 	return NAN;
 }
 

@@ -9,9 +9,7 @@
 #include "kernels/device/shared/gpu_names.h"
 
 struct conditions { /* at present; 0: not known */
-	double sm_mhz, power_w, temperature_c;
-	double joules; /* running counter */
-	int throttled; /* a reason other than idle is set */
+	double sm_mhz, power_w;
 };
 
 /* How other processes use a GPU. */
@@ -116,7 +114,10 @@ struct device_ops {
 	void (*graph_free)(struct device *, struct graph *);
 	/* While a graph is recorded. NULL: not supported. */
 	enum attune_status (*graph_switch)(struct device *, const struct graph_switch *);
+	/* Takes microseconds: it is called between samples. */
 	void (*conditions)(struct device *, struct conditions *);
+	/* A running counter of energy; 0: not known. Reading it takes 4 ms on an H200. NULL: none. */
+	double (*joules)(struct device *);
 	/* Too slow to call between samples. NULL: not supported. */
 	void (*use)(struct device *, struct device_use *);
 };

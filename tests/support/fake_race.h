@@ -34,6 +34,7 @@ static struct {
 	int looks;                               /* at the conditions, so far */
 	int slow_looks, odd_look, warming_looks; /* these find something */
 	double watts[8], joules, since;          /* the counter: of the contender that ran last */
+	int counted;                             /* readings of the counter */
 	int last;
 } fake;
 
@@ -83,16 +84,23 @@ static inline void conditions(struct device *dev, struct conditions *now)
 {
 	(void)dev;
 	const int nth = ++fake.looks;
-	const double s = seconds_now();
-	fake.joules += fake.watts[fake.last] * (s - fake.since);
-	fake.since = s;
-	*now = (struct conditions){ .sm_mhz = 1500, .power_w = 600, .joules = fake.joules };
+	*now = (struct conditions){ .sm_mhz = 1500, .power_w = 600 };
 	if (nth <= fake.slow_looks)
 		now->sm_mhz = 1000;
 	if (nth == fake.odd_look)
 		now->sm_mhz = 1400;
 	if (nth <= fake.warming_looks)
 		now->power_w = 100 * nth;
+}
+
+static inline double joules(struct device *dev)
+{
+	(void)dev;
+	const double s = seconds_now();
+	fake.joules += fake.watts[fake.last] * (s - fake.since);
+	fake.since = s;
+	fake.counted++;
+	return fake.joules;
 }
 
 static const struct device_ops fake_ops = {
@@ -102,6 +110,7 @@ static const struct device_ops fake_ops = {
 	.graph_play = sample_graph_of_script,
 	.graph_free = release,
 	.conditions = conditions,
+	.joules = joules,
 };
 
 static struct device dev = { .ops = &fake_ops, .info.backend = BACKEND_GPU };

@@ -326,6 +326,12 @@ static void cpu_now(struct device *dev, struct conditions *now)
 	cpu_conditions(now);
 }
 
+static double cpu_joules_of(struct device *dev)
+{
+	(void)dev;
+	return cpu_joules();
+}
+
 const struct device_ops cpu_ops = {
 	.name = "cpu",
 	.open = cpu_open,
@@ -350,4 +356,5 @@ const struct device_ops cpu_ops = {
 	.graph_play = cpu_graph_play,
 	.graph_free = cpu_graph_free,
 	.conditions = cpu_now,
+	.joules = cpu_joules_of,
 };

@@ -175,8 +175,7 @@ void cpu_describe(struct device_info *info, enum isa isa, int threads)
 	info->clock_mhz = (int)clock_mhz("cpuinfo_max_freq");
 }
 
-/* Energy counters of the packages, in joules; 0 when not readable. */
-static double package_joules(void)
+double cpu_joules(void)
 {
 	char path[64];
 	double sum = 0;
@@ -191,6 +190,4 @@ void cpu_conditions(struct conditions *now)
 {
 	memset(now, 0, sizeof *now);
 	now->sm_mhz = clock_mhz("scaling_cur_freq");
-	now->temperature_c = read_number("/sys/class/thermal/thermal_zone0/temp") / 1e3;
-	now->joules = package_joules();
 }

@@ -376,6 +376,12 @@ static void cuda_conditions(struct device *dev, struct conditions *now)
 	power_read(c->power, now);
 }
 
+static double cuda_joules(struct device *dev)
+{
+	const struct cuda *c = dev->state;
+	return power_joules(c->power);
+}
+
 static void cuda_use(struct device *dev, struct device_use *use)
 {
 	struct cuda *c = dev->state;
@@ -417,5 +423,6 @@ const struct device_ops cuda_ops = {
 	.graph_free = cuda_tape_free,
 	.graph_switch = cuda_tape_switch,
 	.conditions = cuda_conditions,
+	.joules = cuda_joules,
 	.use = cuda_use,
 };

@@ -5,13 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CLOCK_SM = 1, SENSOR_GPU = 0 };
-/* Event reasons that are no throttling: idle (1), application clocks (2),
- * display clock (256), sync boost (16). */
-enum { REASONS_HARMLESS = 1 | 2 | 16 | 256 };
+enum { CLOCK_SM = 1 };
 
-/* Of these, the ones that slow a GPU down against its will: hardware slowdown (8), heat as
- * software (32) and hardware (64) see it, power brake (128). */
+/* Event reasons that slow a GPU down against its will: hardware slowdown (8), heat as software
+ * (32) and hardware (64) see it, power brake (128). */
 enum { REASONS_SLOWED = 8 | 32 | 64 | 128 };
 
 /* As NVML has them. */
@@ -30,7 +27,6 @@ struct power {
 	int (*clock)(void *, int, unsigned *);
 	int (*usage)(void *, unsigned *);
 	int (*energy)(void *, unsigned long long *);
-	int (*temperature)(void *, int, unsigned *);
 	int (*reasons)(void *, unsigned long long *);
 	int (*utilization)(void *, struct utilization *);
 	int (*processes)(void *, unsigned *count, struct gpu_process *);
@@ -65,7 +61,6 @@ struct power *power_open(const char *pci_id, double *limit_w, char driver[32])
 	find(p->library, "nvmlDeviceGetClockInfo", &p->clock);
 	find(p->library, "nvmlDeviceGetPowerUsage", &p->usage);
 	find(p->library, "nvmlDeviceGetTotalEnergyConsumption", &p->energy);
-	find(p->library, "nvmlDeviceGetTemperature", &p->temperature);
 	find(p->library, "nvmlDeviceGetCurrentClocksThrottleReasons", &p->reasons);
 	find(p->library, "nvmlDeviceGetUtilizationRates", &p->utilization);
 	find(p->library, "nvmlDeviceGetComputeRunningProcesses_v3", &p->processes);
@@ -85,7 +80,6 @@ none:
 void power_read(const struct power *p, struct conditions *c)
 {
 	unsigned value;
-	unsigned long long wide;
 	memset(c, 0, sizeof *c);
 	if (!p)
 		return;
@@ -93,12 +87,13 @@ void power_read(const struct power *p, struct conditions *c)
 		c->sm_mhz = value;
 	if (p->usage && !p->usage(p->device, &value))
 		c->power_w = value / 1e3;
-	if (p->energy && !p->energy(p->device, &wide))
-		c->joules = (double)wide / 1e3;
-	if (p->temperature && !p->temperature(p->device, SENSOR_GPU, &value))
-		c->temperature_c = value;
-	if (p->reasons && !p->reasons(p->device, &wide))
-		c->throttled = (wide & ~(unsigned long long)REASONS_HARMLESS) != 0;
+}
+
+double power_joules(const struct power *p)
+{
+	unsigned long long millijoules;
+	return p && p->energy && !p->energy(p->device, &millijoules) ? (double)millijoules / 1e3
+								     : 0;
 }
 
 void power_read_use(const struct power *p, struct device_use *use)

@@ -8,6 +8,7 @@
 struct power;
 struct power *power_open(const char *pci_id, double *limit_w, char driver[32]); /* or NULL */
 void power_read(const struct power *, struct conditions *);
+double power_joules(const struct power *); /* the energy counter */
 void power_read_use(const struct power *, struct device_use *);
 void power_close(struct power *);
 

@@ -85,7 +85,6 @@ void hip_sensors_read(const struct hip_sensors *s, struct conditions *now)
 	if (now->sm_mhz <= 0)
 		now->sm_mhz = clock_of_star(s);
 	now->power_w = either(s, "power1_average", "power1_input") / 1e6;
-	now->temperature_c = either(s, "temp2_input", "temp1_input") / 1e3;
 }
 
 /* No file lists the processes that use it. */
