@@ -267,6 +267,7 @@ struct kv_source {
 	double *squares;
 	const struct attune_more *scales; /* NULL: all are 1 */
 	double *lse;                      /* of the row, or NULL */
+	double *scores;                   /* room for [seq_len], or NULL: each is computed twice */
 };
 /* Element d of K or V at (page, slot, kv_head) lies at first + d / run * step + d % run. */
 struct kv_place {

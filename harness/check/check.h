@@ -36,6 +36,7 @@ struct workload {
 	float *sinks, *slopes; /* on the host */
 	float *scales;         /* on the host; NULL: none */
 	struct expected *expected;
+	unsigned char *host_out; /* room for `out` with its guards; NULL: not checked yet */
 	void *memory[12];
 	size_t out_bytes, lse_bytes;
 };

@@ -132,5 +132,7 @@ void pool_free(struct device *dev, struct pool *p)
 		return;
 	drop_checks(&p->cached_checks);
 	pool_drop(dev, p);
+	if (p->filler)
+		dev->ops->unload(dev, p->filler);
 	free(p);
 }

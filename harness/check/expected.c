@@ -32,10 +32,12 @@ static void mark_rows(const struct workload *w, unsigned char *mark, size_t tota
 	}
 	const int step = 1 + (b->num_seqs - 1) / (SEQS * max_rows + 1);
 	for (int i = (int)(next_random(&state) % (unsigned)step); i < b->num_seqs; i += step) {
-		if (b->query_start[i + 1] == b->query_start[i])
-			continue;
-		mark[(size_t)b->query_start[i] * heads + next_random(&state) % heads] = 1;
-		mark[(size_t)(b->query_start[i + 1] - 1) * heads + next_random(&state) % heads] = 1;
+		const int query = batch_query_len(b, i);
+		const size_t first = (size_t)b->query_start[i] * heads;
+		if (query > 0)
+			mark[first + next_random(&state) % heads] = 1;
+		if (query > 1)
+			mark[first + (size_t)(query - 1) * heads + next_random(&state) % heads] = 1;
 	}
 }
 
@@ -77,7 +79,7 @@ static int list_rows(struct expected *e, const struct workload *w)
 
 /* ---- what is right ---------------------------------------------------------------- */
 
-/* The state of one thread. Keeps decoded keys and values while rows share them. */
+/* The state of one thread. Keeps decoded keys and values while several rows share them. */
 struct reader {
 	struct kv_source source;
 	struct attune_args args;
@@ -86,9 +88,11 @@ struct reader {
 	atomic_int *next_row;
 	pthread_t thread;
 	int *number;          /* of each page, its place in the sequence */
-	double *memo;         /* [2][keys][head_size], or NULL */
+	float *memo;          /* [2][keys][head_size], if has_memo; exact: no type is wider */
 	unsigned char *known; /* [2][keys] */
-	size_t keys;
+	double *scores;       /* [keys] */
+	size_t keys, room;    /* room: for so many scores */
+	int has_memo;
 };
 
 static void read_row(const struct reader *r, int is_v, int page, int slot, int kv_head, double *row)
@@ -106,19 +110,22 @@ static void fetch(const struct kv_source *source, int is_v, int page, int slot, 
 {
 	const struct reader *r = source->more;
 	const size_t size = (size_t)source->shape->head_size;
-	if (!r->memo) {
-		read_row(r, is_v, page, slot, kv_head, row);
-		return;
-	}
 	const size_t key = (size_t)r->number[page] * (size_t)r->args.page_size + (size_t)slot;
 	const size_t at = (is_v ? r->keys : 0) + key;
-	if (!r->known[at])
-		read_row(r, is_v, page, slot, kv_head, r->memo + at * size);
+	float *kept = r->memo + at * size;
+	if (!r->has_memo || !r->known[at])
+		read_row(r, is_v, page, slot, kv_head, row);
+	if (!r->has_memo)
+		return;
+	for (size_t d = 0; d < size && r->known[at]; d++)
+		row[d] = (double)kept[d];
+	for (size_t d = 0; d < size && !r->known[at]; d++)
+		kept[d] = (float)row[d];
 	r->known[at] = 1;
-	memcpy(row, r->memo + at * size, size * sizeof *row);
 }
 
-static void begin_memo(struct reader *r, int seq)
+/* Before the `rows` rows of a group. Without memory each row decodes its keys again. */
+static void begin_group(struct reader *r, int seq, int rows)
 {
 	const size_t size = (size_t)r->source.shape->head_size;
 	const int page_size = r->args.page_size;
@@ -126,22 +133,20 @@ static void begin_memo(struct reader *r, int seq)
 	r->keys = (size_t)r->args.seq_lens[seq];
 	for (int j = 0; j * page_size < r->args.seq_lens[seq]; j++)
 		r->number[table[j]] = j;
-	if (r->keys * size * 2 * sizeof *r->memo > MEMO_BYTES)
-		return; /* too much to keep: each row decodes them again */
-	r->memo = malloc(2 * r->keys * size * sizeof *r->memo + 1);
-	r->known = calloc(2 * r->keys + 1, 1);
-	if (r->memo && r->known)
-		return;
-	free(r->memo);
-	r->memo = NULL;
-}
-
-static void end_memo(struct reader *r)
-{
-	free(r->memo);
-	free(r->known);
-	r->memo = NULL;
-	r->known = NULL;
+	if (r->keys > r->room) {
+		free(r->scores);
+		r->scores = malloc(r->keys * sizeof *r->scores);
+		r->room = r->scores ? r->keys : 0;
+	}
+	r->source.scores = r->scores;
+	r->has_memo = rows > 1 && 2 * r->keys * size * sizeof *r->memo <= MEMO_BYTES;
+	if (r->has_memo && !r->memo) {
+		r->memo = malloc(MEMO_BYTES);
+		r->known = malloc(MEMO_BYTES / (size * sizeof *r->memo));
+	}
+	r->has_memo = r->has_memo && r->memo && r->known;
+	if (r->has_memo)
+		memset(r->known, 0, 2 * r->keys);
 }
 
 static void compute_row(struct reader *r, int index)
@@ -182,10 +187,9 @@ static void *work(void *p)
 		const int end = end_of_group(r, first);
 		if (!atomic_compare_exchange_strong(r->next_row, &first, end))
 			continue;
-		begin_memo(r, r->e->row[first].seq);
+		begin_group(r, r->e->row[first].seq, end - first);
 		for (int i = first; i < end; i++)
 			compute_row(r, i);
-		end_memo(r);
 		first = atomic_load(r->next_row);
 	}
 	return NULL;
@@ -266,8 +270,12 @@ static int compute_rows(struct expected *e, const struct workload *w)
 		work(&reader[started]);
 	for (int i = 0; i < started; i++)
 		pthread_join(reader[i].thread, NULL);
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
 		free(reader[i].number);
+		free(reader[i].memo);
+		free(reader[i].known);
+		free(reader[i].scores);
+	}
 	free(q);
 	return n > 0;
 }

@@ -1,5 +1,5 @@
-/* kv_pool.c - the values of tensors, and the pool: the K and V memory of timed workloads. A value
- * depends on its offset in the pool only, so filling needs no layout and the reference no copy. */
+/* kv_pool.c - the pool: the K and V memory of timed workloads. A value depends on its offset in the
+ * pool only, so filling needs no layout and the reference no copy. */
 #include "fill.h"
 #include "workload.h"
 #include "harness/compile/compile.h"
@@ -10,67 +10,6 @@
 #include <string.h>
 
 enum { THREADS = 256, MAX_FILLERS = 64, PROBES = 64 }; /* THREADS as in fill.cu */
-
-_Static_assert((int)FILL_F32 == ATTUNE_F32 && (int)FILL_F16 == ATTUNE_F16 &&
-		   (int)FILL_BF16 == ATTUNE_BF16 && (int)FILL_E4M3 == ATTUNE_E4M3,
-	       "fill.h and attune.h name the types alike");
-
-unsigned long long k_stream(void)
-{
-	return fill_mix(1);
-}
-
-unsigned long long v_stream(void)
-{
-	return fill_mix(2);
-}
-
-unsigned long long q_stream(unsigned long long seed)
-{
-	return fill_mix(fill_mix(seed) + 3);
-}
-
-void write_values(void *to, unsigned long long stream, unsigned long long first, size_t n,
-		  enum attune_dtype dtype)
-{
-	uint32_t *wide = to;
-	uint16_t *narrow = to;
-	uint8_t *bytes = to;
-	if (dtype == ATTUNE_F32)
-		for (size_t i = 0; i < n; i++)
-			wide[i] = fill_bits(stream, first + i, FILL_F32);
-	else if (dtype == ATTUNE_F16)
-		for (size_t i = 0; i < n; i++)
-			narrow[i] = (uint16_t)fill_bits(stream, first + i, FILL_F16);
-	else if (dtype == ATTUNE_E4M3)
-		for (size_t i = 0; i < n; i++)
-			bytes[i] = (uint8_t)fill_bits(stream, first + i, FILL_E4M3);
-	else
-		for (size_t i = 0; i < n; i++)
-			narrow[i] = (uint16_t)fill_bits(stream, first + i, FILL_BF16);
-}
-
-/* Shifts bits: no F16 value is subnormal, see fill.h. */
-static float widen(unsigned bits, enum attune_dtype dtype)
-{
-	float f;
-	const uint8_t byte = (uint8_t)bits;
-	if (dtype == ATTUNE_E4M3)
-		return (float)value_of(dtype, &byte, 0);
-	if (dtype == ATTUNE_BF16)
-		bits <<= 16;
-	else if (dtype == ATTUNE_F16)
-		bits = bits ? bits >> 15 << 31 | (((bits & 0x7fff) << 13) + (112u << 23)) : 0;
-	memcpy(&f, &bits, sizeof f);
-	return f;
-}
-
-void read_values(double *to, unsigned long long stream, unsigned long long first, size_t n,
-		 enum attune_dtype dtype)
-{
-	for (size_t i = 0; i < n; i++)
-		to[i] = widen(fill_bits(stream, first + i, (int)dtype), dtype);
-}
 
 /* ---- filling --------------------------------------------------------------------- */
 
@@ -169,23 +108,21 @@ static enum attune_status probe(struct device *dev, const char *from, unsigned l
 	return ATTUNE_OK;
 }
 
-static enum attune_status fill_device(struct device *dev, const struct pool *p)
+enum attune_status pool_fill(struct pool *p, struct device *dev, void *to,
+			     unsigned long long stream, size_t n, enum attune_dtype dtype)
 {
-	struct code *code = NULL;
-	enum attune_status status = load_filler(dev, &code);
-	if (status)
+	enum attune_status status = ATTUNE_OK;
+	if (dev->info.backend == BACKEND_CPU) {
+		fill_host(dev, to, stream, n, dtype);
 		return status;
-	status = launch_filler(dev, code, p->k, k_stream(), p->elements, p->dtype);
+	}
+	if (!p->filler)
+		status = load_filler(dev, &p->filler);
 	if (!status)
-		status = launch_filler(dev, code, p->v, v_stream(), p->elements, p->dtype);
+		status = launch_filler(dev, p->filler, to, stream, n, dtype);
 	if (!status)
 		status = dev->ops->wait(dev, dev->ops->stream(dev));
-	if (!status)
-		status = probe(dev, p->k, k_stream(), p->elements, p->dtype);
-	if (!status)
-		status = probe(dev, p->v, v_stream(), p->elements, p->dtype);
-	dev->ops->unload(dev, code);
-	return status;
+	return status ? status : probe(dev, to, stream, n, dtype);
 }
 
 /* ---- the pool -------------------------------------------------------------------- */
@@ -217,12 +154,10 @@ enum attune_status pool_reserve(struct pool **pool, struct device *dev, size_t e
 		status = dev->ops->alloc(dev, &p->v, elements * (size_t)dtype_bytes(dtype));
 	p->elements = elements;
 	p->dtype = dtype;
-	if (!status && dev->info.backend == BACKEND_CPU) {
-		fill_host(dev, p->k, k_stream(), elements, dtype);
-		fill_host(dev, p->v, v_stream(), elements, dtype);
-	} else if (!status) {
-		status = fill_device(dev, p);
-	}
+	if (!status)
+		status = pool_fill(p, dev, p->k, k_stream(), elements, dtype);
+	if (!status)
+		status = pool_fill(p, dev, p->v, v_stream(), elements, dtype);
 	if (status)
 		pool_drop(dev, p);
 	return status;

@@ -34,40 +34,34 @@ static void write_token(const struct workload *w, char *to, int is_v, int seq, i
 	}
 }
 
-static enum attune_status put_tokens(const struct workload *w, char *to, char *row, size_t token,
-				     int is_v)
+static void write_tokens(const struct workload *w, char *to, size_t token, int is_v)
 {
 	const attune_batch *b = &w->scenario->batch->view;
-	enum attune_status status = ATTUNE_OK;
 	for (int i = 0; i < b->num_seqs; i++) {
 		const int query = batch_query_len(b, i), context = b->seq_lens[i] - query;
-		for (int t = context < 0 ? -context : 0; !status && t < query; t++) {
-			write_token(w, row, is_v, i, context + t);
-			status = w->dev->ops->put(
-			    w->dev, to + (size_t)(b->query_start[i] + t) * token, row, token);
-		}
+		for (int t = context < 0 ? -context : 0; t < query; t++)
+			write_token(w, to + (size_t)(b->query_start[i] + t) * token, is_v, i,
+				    context + t);
 	}
-	return status;
 }
 
 static enum attune_status make(const struct workload *w, void **memory, int is_v)
 {
 	const attune_batch *b = &w->scenario->batch->view;
-	const struct device_ops *ops = w->dev->ops;
 	const size_t token = (size_t)w->tensors.k_new_token_stride *
 			     (size_t)dtype_bytes(w->scenario->shape.kv_dtype);
 	const size_t tokens = b->num_seqs ? (size_t)b->query_start[b->num_seqs] : 0;
-	char *row = malloc(token);
+	const size_t bytes = tokens * token + 2 * GUARD;
+	char *host = malloc(bytes);
 	enum attune_status status;
-	if (!row)
+	if (!host)
 		return fail(ATTUNE_NO_MEMORY, "out of memory");
-	memset(row, POISON, token);
-	status = ops->alloc(w->dev, memory, tokens * token + 2 * GUARD);
+	memset(host, POISON, bytes);
+	write_tokens(w, host + GUARD, token, is_v);
+	status = w->dev->ops->alloc(w->dev, memory, bytes);
 	if (!status)
-		status = ops->fill(w->dev, *memory, POISON, tokens * token + 2 * GUARD);
-	if (!status)
-		status = put_tokens(w, (char *)*memory + GUARD, row, token, is_v);
-	free(row);
+		status = w->dev->ops->put(w->dev, *memory, host, bytes);
+	free(host);
 	return status;
 }
 

@@ -304,28 +304,44 @@ static void set_row_strides(struct workload *w)
 	t->q_token_stride = t->out_token_stride = s->num_query_heads * t->q_head_stride + 2 * gap;
 }
 
-static enum attune_status make_q(struct workload *w)
+/* With gaps between rows. */
+static enum attune_status put_q(struct workload *w)
 {
 	const attune_shape *s = &w->scenario->shape;
 	const size_t size = (size_t)dtype_bytes(s->dtype), heads = (size_t)s->num_query_heads;
 	const size_t token = (size_t)w->tensors.q_token_stride * size, bytes = row_bytes(w);
 	const size_t head = (size_t)w->tensors.q_head_stride * size, dims = (size_t)s->head_size;
-	char *row = malloc(token);
-	enum attune_status status = row ? take(w, Q, bytes + 2 * GUARD) : ATTUNE_NO_MEMORY;
-	if (!row)
-		return fail(status, "out of memory");
+	char *host = malloc(bytes + 1);
+	if (!host)
+		return fail(ATTUNE_NO_MEMORY, "out of memory");
+	memset(host, POISON, bytes);
+	for (size_t t = 0; t * token < bytes; t++)
+		for (size_t h = 0; h < heads; h++)
+			write_values(host + t * token + h * head, q_stream(w->scenario->seed),
+				     (t * heads + h) * dims, dims, s->dtype);
+	const enum attune_status status = put(w, Q, GUARD, host, bytes);
+	free(host);
+	return status;
+}
+
+static enum attune_status make_q(struct workload *w, struct pool *pool)
+{
+	const attune_shape *s = &w->scenario->shape;
+	const size_t bytes = row_bytes(w);
+	const int is_dense = w->tensors.q_head_stride == s->head_size && bytes % 4 == 0;
+	enum attune_status status = take(w, Q, bytes + 2 * GUARD);
 	if (!status)
 		status = w->dev->ops->fill(w->dev, w->memory[Q], POISON, bytes + 2 * GUARD);
-	memset(row, POISON, token);
-	for (size_t t = 0; !status && t * token < bytes; t++) {
-		for (size_t h = 0; h < heads; h++)
-			write_values(row + h * head, q_stream(w->scenario->seed),
-				     (t * heads + h) * dims, dims, s->dtype);
-		status = put(w, Q, GUARD + t * token, row, token);
-	}
-	free(row);
 	w->tensors.q = (char *)w->memory[Q] + GUARD;
-	return status;
+	if (status || !bytes)
+		return status;
+	if (!pool || !is_dense)
+		return put_q(w);
+	status = w->dev->ops->wait(w->dev, NULL); /* for the poison; see workload_poison() */
+	if (status)
+		return status;
+	return pool_fill(pool, w->dev, (char *)w->memory[Q] + GUARD, q_stream(w->scenario->seed),
+			 bytes / (size_t)dtype_bytes(s->dtype), s->dtype);
 }
 
 static enum attune_status make_out(struct workload *w)
@@ -348,7 +364,7 @@ enum attune_status workload_poison(struct workload *w)
 
 /* ---- all together ---------------------------------------------------------------- */
 
-static enum attune_status make_rest(struct workload *w)
+static enum attune_status make_rest(struct workload *w, struct pool *pool)
 {
 	const attune_shape *s = &w->scenario->shape;
 	const size_t heads = (size_t)s->num_query_heads;
@@ -364,7 +380,7 @@ static enum attune_status make_rest(struct workload *w)
 	if (!status)
 		status = make_heads(w, SLOPES, w->slopes);
 	if (!status)
-		status = make_q(w);
+		status = make_q(w, pool);
 	if (!status)
 		status = new_kv_make(w, &w->memory[K_NEW], &w->memory[V_NEW]);
 	if (!status)
@@ -394,7 +410,7 @@ static enum attune_status make(struct workload *w, struct pool **pool, size_t co
 	if (!status && kind == WORKLOAD_CHECK)
 		status = make_own_pages(w);
 	if (!status)
-		status = make_rest(w);
+		status = make_rest(w, pool ? *pool : NULL);
 	w->tensors.block_table = w->block_tables ? w->block_tables[0] : NULL;
 	if (status)
 		workload_free(w);
@@ -412,11 +428,9 @@ enum attune_status workload_make(struct workload *w, struct device *dev, struct 
 enum attune_status workload_make_for(struct workload *w, struct device *dev,
 				     const struct scenario *scenario, unsigned needs)
 {
-	*w = (struct workload){ .scenario = scenario,
-				.dev = dev,
-				.kind = WORKLOAD_CHECK,
-				.needs = needs,
-				.sets = 1 };
+	*w = (struct workload){
+		.scenario = scenario, .dev = dev, .kind = WORKLOAD_CHECK, .needs = needs, .sets = 1
+	};
 	return make(w, NULL, 0);
 }
 
@@ -431,5 +445,6 @@ void workload_free(struct workload *w)
 	free(w->host_table);
 	free(w->sinks);
 	free(w->scales);
+	free(w->host_out);
 	memset(w, 0, sizeof *w);
 }

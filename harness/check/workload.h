@@ -1,7 +1,8 @@
 /* workload.h - shared by the files that build workloads and check outputs:
  *
  *   random.c          seeded random numbers
- *   kv_pool.c         values, and the K and V memory that timed workloads share
+ *   values.c          the values of tensors
+ *   kv_pool.c         the K and V memory that timed workloads share
  *   workload.c        page tables, queries, guarded outputs
  *   new_kv.c          K and V of the new tokens, apart from the cache
  *   scales_and_lse.c  scales of an 8-bit cache; the LSE and its check
@@ -41,13 +42,18 @@ struct pool {
 	size_t elements; /* of each */
 	enum attune_dtype dtype;
 	struct cached_check *cached_checks;
+	struct code *filler; /* fill.cu, once it was used */
 };
 /* Makes K and V hold at least this many elements each. May move them. */
 enum attune_status pool_reserve(struct pool **, struct device *, size_t elements,
 				enum attune_dtype);
+/* Fills device memory with n elements of a stream from its first on; n: whole 32-bit words. */
+enum attune_status pool_fill(struct pool *, struct device *, void *to, unsigned long long stream,
+			     size_t n, enum attune_dtype);
 /* Frees the memory of K and V. */
 void pool_drop(struct device *, struct pool *);
 
+/* ---- values.c ---------------------------------------------------------------------- */
 unsigned long long k_stream(void), v_stream(void), q_stream(unsigned long long seed);
 /* n elements of a stream from `first` on. */
 void write_values(void *to, unsigned long long stream, unsigned long long first, size_t n,
