@@ -229,7 +229,8 @@ enum attune_status race_round(struct race_state *c)
 			status = sample(c, c->order[i]);
 		read_conditions(c, &now);
 	} while (!status && must_cool(c, &now, n));
-	for (int attempt = 1; !status && drop_other_clocks(c, n) && attempt < MAX_TRIES; attempt++)
+	/* at the limit of power the clock wanders: the last sample stays, whatever its clock */
+	for (int attempt = 1; !status && attempt < MAX_TRIES && drop_other_clocks(c, n); attempt++)
 		status = retake_dropped(c, n);
 	c->power[c->rounds] = now.power_w;
 	if (!c->rounds)

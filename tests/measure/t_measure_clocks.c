@@ -281,6 +281,22 @@ static void samples_at_another_clock_are_taken_again(void **state)
 	dev.info.clock_mhz = 0;
 }
 
+static void a_clock_that_wanders_loses_no_sample(void **state)
+{
+	(void)state;
+	struct race race = race_of(3);
+	dev.info.clock_mhz = 1600;
+	fake.wandering = 1;
+	measure_race(&dev, &race);
+	int rejected = 0;
+	for (int i = 0; i < 3; i++) {
+		rejected += timed_call[i].m.rejected;
+		assert_int_equal(timed_call[i].m.samples, 6);
+	}
+	assert_true(rejected > 6);
+	dev.info.clock_mhz = 0;
+}
+
 static void steady_races_settle_first(void **state)
 {
 	(void)state;
@@ -361,6 +377,7 @@ int main(void)
 		cmocka_unit_test(throttled_rounds_are_run_again),
 		cmocka_unit_test(a_slow_device_is_measured_nevertheless),
 		cmocka_unit_test(samples_at_another_clock_are_taken_again),
+		cmocka_unit_test(a_clock_that_wanders_loses_no_sample),
 		cmocka_unit_test(steady_races_settle_first),
 		cmocka_unit_test(the_last_contenders_have_their_own_power),
 		cmocka_unit_test(without_a_counter_power_is_the_races),
