@@ -20,6 +20,14 @@ enum {
 	__asm__(".pushsection .rodata\n" #name ":\n.incbin \"" file "\"\n.byte 0\n.popsection\n"); \
 	extern const char name[];
 
+/* Compiles a function for several instruction sets; the loader picks the widest of the CPU. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"), optimize("O3")))
+#else
+#define CLONES
+#endif
+
 /* ---- utf8.c ------------------------------------------------------------------ */
 /* A copy with U+FFFD for each invalid byte; the caller frees it. NULL: no memory. */
 char *utf8_text(const char *text);

@@ -85,20 +85,6 @@ static void try_feature(struct extra_trees *t, const int *rows, int n, int featu
 	best->threshold = threshold;
 }
 
-/* Puts the rows below the split first; returns their number. */
-static int divide(const struct matrix *m, int *rows, int n, const struct node *v)
-{
-	int below = 0;
-	for (int i = 0; i < n; i++) {
-		const int row = rows[i];
-		if (feature_of(m, row, v->feature) <= v->threshold) {
-			rows[i] = rows[below];
-			rows[below++] = row;
-		}
-	}
-	return below;
-}
-
 /* above: what the parent has, for columns that no row here knows. */
 static void set_means(struct node *v, const struct matrix *m, const int *rows, int n,
 		      const int32_t *above)
@@ -128,7 +114,7 @@ static int grow(struct extra_trees *t, int at, int *rows, int n, const int32_t *
 		if (random_bits(&t->state) & 1)
 			try_feature(t, rows, n, f, v, &score);
 	if (v->feature >= 0) {
-		const int below = divide(t->m, rows, n, v);
+		const int below = matrix_divide(t->m, rows, n, v->feature, v->threshold);
 		v->below = grow(t, at, rows, below, v->mean);
 		v->above = grow(t, at, rows + below, n - below, v->mean);
 	}

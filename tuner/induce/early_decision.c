@@ -15,8 +15,6 @@
 #include <string.h>
 
 enum { MOST_LEAVES = 8, MAX_DEPTH = 4 };
-/* Relabelling may cost a leaf up to 0.5 %. */
-#define ENOUGH 0.005
 /* Minimum support: max(LEAST, rows / LEAST_SHARE). */
 enum { LEAST_SHARE = 10, LEAST = 3 };
 
@@ -74,8 +72,7 @@ int fit_early(struct forest *f, const struct data *d, int leaves)
 	if (done && !m->rows)
 		done = tree_constant(t, SAYS_OWN);
 	else if (done)
-		done = tree_fit(t, m, &how) && tree_relabel(t, m, ENOUGH, NULL) && tree_tidy(t) &&
-		       leaves_describe(t, m);
+		done = tree_fit(t, m, &how) && leaves_describe(t, m);
 	for (int i = 0; done && i < t->n; i++)
 		if (t->v[i].action <= 0)
 			t->v[i].remark = REMARK_NONE;

@@ -16,9 +16,6 @@
 /* NEW_BESIDE_KEPT: choices that a kept tree may name besides its own. */
 enum { MAX_DEPTH = 9, NEW_BESIDE_KEPT = 4 };
 
-/* Relabelling may cost a leaf up to 0.3 %, below the A/A noise, to name fewer choices. */
-#define EPSILON 0.003
-
 /* A tree also learns from estimates if the choices of least estimate lose, in held-out rows, less
  * than TRUSTED times what a tree of TRUST_LEVELS levels loses in training rows. Slowdowns of an
  * H100's decodes: 1.028 by estimates alone, 1.022 by the tree in training rows; held out, 1.025 by a
@@ -145,13 +142,11 @@ static int note_cost(struct phase_fit *fit)
 	return 1;
 }
 
-/* Relabels, checks and describes the leaves. */
+/* Checks and describes the leaves. */
 static int finish_phase(struct phase_fit *fit, enum decision decision)
 {
 	if (!fit->m->rows)
 		return 1;
-	if (!fit->is_kept && !tree_relabel(&fit->tree, fit->m, EPSILON, NULL))
-		return 0;
 	if (fit->with_estimates) /* figures count scenarios only */
 		fit->m->rows = fit->cheapest.num_measured;
 	else

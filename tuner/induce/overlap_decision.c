@@ -32,8 +32,6 @@ enum { MAX_BEHIND = 400000 /* as a cost: 1.49x */ };
 enum { NUM_SAYS = 3 /* ways that are not a choice */ };
 /* Ways that a tree with estimates may name. */
 enum { WAYS = 5 };
-/* Relabelling may cost a leaf up to 0.5 %. */
-#define ENOUGH 0.005
 /* Minimum support: max(LEAST, rows / LEAST_SHARE). With rows / 10, every leaf contained a scenario
  * that loses. */
 enum { LEAST_SHARE = 40, LEAST = 3 };
@@ -212,27 +210,6 @@ static int least_rows(const struct matrix *m)
 	return m->rows / LEAST_SHARE > LEAST ? m->rows / LEAST_SHARE : LEAST;
 }
 
-/* Drops ways that are allowed in fewer rows than a leaf must have. Sweeps try hundreds of pairs,
- * each in a few scenarios. */
-static void drop_rare(struct matrix *m)
-{
-	const int before = m->cols, least = least_rows(m);
-	m->cols = 0;
-	for (int c = 0; c < before; c++) {
-		int allowed = 0;
-		for (int r = 0; r < m->rows; r++)
-			allowed += m->cost[r * before + c] < COST_FORBIDDEN;
-		if (m->choice[c] < 0 || allowed >= least) {
-			for (int r = 0; r < m->rows; r++)
-				m->cost[r * before + m->cols] = m->cost[r * before + c];
-			m->choice[m->cols++] = m->choice[c];
-		}
-	}
-	for (int r = 0; r < m->rows; r++)
-		memmove(&m->cost[r * m->cols], &m->cost[r * before],
-			sizeof *m->cost * (size_t)m->cols);
-}
-
 struct matrix *matrix_overlap(const struct data *all, const struct pick *picks,
 			      const struct pick *one_launch)
 {
@@ -264,7 +241,6 @@ struct matrix *matrix_overlap(const struct data *all, const struct pick *picks,
 		free(runs.v);
 	}
 	free(ratio);
-	drop_rare(m);
 	return m;
 }
 
@@ -326,8 +302,7 @@ static int grow_overlap(struct tree *t, const struct data *d, struct matrix *m,
 	enough.rule = made ? SIZE_ALL : how->rule;
 	enough.min_support = least_rows(m);
 	tree_free(t);
-	const int done = tree_fit(t, from, &enough) && tree_relabel(t, from, ENOUGH, NULL) &&
-			 tree_tidy(t) && leaves_describe(t, m);
+	const int done = tree_fit(t, from, &enough) && leaves_describe(t, m);
 	matrix_free(made);
 	return done;
 }

@@ -78,6 +78,19 @@ int32_t cost_of(double us, double best_us)
 	return cost >= COST_CAP ? COST_CAP : cost <= 0 ? 0 : (int32_t)lround(cost);
 }
 
+int matrix_divide(const struct matrix *m, int *rows, int n, int feature, long long threshold)
+{
+	int below = 0;
+	for (int i = 0; i < n; i++) {
+		const int row = rows[i];
+		if (((const long long *)&m->f[row])[feature] <= threshold) {
+			rows[i] = rows[below];
+			rows[below++] = row;
+		}
+	}
+	return below;
+}
+
 void matrix_describe_row(const struct data *d, struct matrix *m, int row, enum phase phase)
 {
 	const struct measured *v = &d->v[m->scenario[row]];

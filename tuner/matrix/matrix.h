@@ -32,6 +32,8 @@ struct matrix *matrix_copy(const struct matrix *);
 void matrix_free(struct matrix *);
 /* Keeps `cols` columns: column c becomes to[c] <= c; -1 drops it. 0 without memory. */
 int matrix_keep(struct matrix *, const int *to, int cols);
+/* Puts the rows[0..n) with a feature <= threshold first; returns their number. */
+int matrix_divide(const struct matrix *, int *rows, int n, int feature, long long threshold);
 /* Sets everything of a row but its costs, from the scenario that it names. */
 void matrix_describe_row(const struct data *, struct matrix *, int row, enum phase);
 int32_t cost_of(double us, double best_us);

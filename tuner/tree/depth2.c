@@ -13,15 +13,8 @@
  * registers; the other three sums follow by subtraction. A level without rows of a side leaves that
  * side's sums as they were, so it is skipped. */
 #include "solver.h"
+#include "harness/base/base.h"
 #include <string.h>
-
-/* Compiles a function for several instruction sets; the loader picks the widest of the CPU. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__)
-#define CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"), optimize("O3")))
-#else
-#define CLONES
-#endif
 
 #define INLINE static inline __attribute__((always_inline))
 

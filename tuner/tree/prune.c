@@ -19,19 +19,6 @@ static int goes_below(const struct node *v, const struct attune_features *f)
 	return ((const long long *)f)[v->feature] <= v->threshold;
 }
 
-/* Moves the rows that go below to the front; returns their number. */
-static int divide(const struct node *v, const struct matrix *m, int *rows, int n)
-{
-	int below = 0;
-	for (int i = 0; i < n; i++)
-		if (goes_below(v, &m->f[rows[i]])) {
-			const int row = rows[i];
-			rows[i] = rows[below];
-			rows[below++] = row;
-		}
-	return below;
-}
-
 /* Cost of rows that are sent into the present subtree. */
 static long long cost_through(const struct tree *t, int node, const struct matrix *m,
 			      const int *rows, int n)
@@ -63,7 +50,7 @@ static long long weigh(const struct tree *t, int node, const struct matrix *m, i
 	const struct node *v = &t->v[node];
 	if (v->feature < 0)
 		return cost_through(t, node, m, rows, n);
-	const int split = divide(v, m, rows, n);
+	const int split = matrix_divide(m, rows, n, v->feature, v->threshold);
 	const int leaves[2] = { tree_leaves_below(t, v->below), tree_leaves_below(t, v->above) };
 	const long long below = weigh(t, v->below, m, rows, split, best);
 	const long long above = weigh(t, v->above, m, rows + split, n - split, best);
@@ -85,17 +72,15 @@ int tree_cheapest_cut(const struct tree *t, const struct matrix *m, int *rows, i
 struct annotation {
 	struct tree *t;
 	const struct matrix *m;
-	const char *allowed; /* [cols], NULL: all */
-	long long *sum;      /* [cols] */
+	long long *sum; /* [cols] */
 };
 
-/* Cheapest allowed column but one; -1: none. */
+/* Cheapest column but one; -1: none. */
 static int cheapest(const struct annotation *a, int but)
 {
 	int best = -1;
 	for (int c = 0; c < a->m->cols; c++)
-		if (c != but && (!a->allowed || a->allowed[c]) &&
-		    (best < 0 || a->sum[c] < a->sum[best]))
+		if (c != but && (best < 0 || a->sum[c] < a->sum[best]))
 			best = c;
 	return best;
 }
@@ -117,26 +102,19 @@ static void annotate(const struct annotation *a, int node, int *rows, int n)
 	v->runner_up_cost = v->runner_up < 0 ? 0 : a->sum[v->runner_up];
 	if (v->feature < 0)
 		return;
-	const int split = divide(v, a->m, rows, n);
+	const int split = matrix_divide(a->m, rows, n, v->feature, v->threshold);
 	annotate(a, v->below, rows, split);
 	annotate(a, v->above, rows + split, n - split);
 }
 
-int tree_annotate_among(struct tree *t, const struct matrix *m, int *rows, int n,
-			const char *allowed)
+int tree_annotate(struct tree *t, const struct matrix *m, int *rows, int n)
 {
-	const struct annotation a = { t, m, allowed,
-				      malloc(sizeof *a.sum * ((size_t)m->cols + 1)) };
+	const struct annotation a = { t, m, malloc(sizeof *a.sum * ((size_t)m->cols + 1)) };
 	if (!a.sum)
 		return 0;
 	annotate(&a, 0, rows, n);
 	free(a.sum);
 	return 1;
-}
-
-int tree_annotate(struct tree *t, const struct matrix *m, int *rows, int n)
-{
-	return tree_annotate_among(t, m, rows, n, NULL);
 }
 
 int tree_apply_cut(struct tree *t, const struct matrix *m, int *rows, int n, const struct cut *cut)

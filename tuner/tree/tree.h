@@ -1,4 +1,4 @@
-/* tree.h - decision trees that minimise cost: growing, pruning, relabelling. */
+/* tree.h - decision trees that minimise cost: growing and pruning. */
 #ifndef TUNER_TREE_TREE_H
 #define TUNER_TREE_TREE_H
 
@@ -83,17 +83,7 @@ int tree_apply_cut(struct tree *, const struct matrix *, int *rows, int n, const
 /* Sets the best action of every node for the rows that reach it, and its figures. 0 without
  * memory. */
 int tree_annotate(struct tree *, const struct matrix *, int *rows, int n);
-/* The same with only the columns c where allowed[c]; at least one. */
-int tree_annotate_among(struct tree *, const struct matrix *, int *rows, int n,
-			const char *allowed);
 int *matrix_rows(const struct matrix *); /* 0, 1, 2, ...; NULL without memory */
-
-/* ---- relabel.c: fewer kernels ----------------------------------------------------- */
-/* Uses the fewest columns such that each leaf's mean cost is within epsilon (a log slowdown: 0.01
- * is 1 %) of its best; of those sets the cheapest, then the first. Merges equal siblings. group:
- * [cols] columns with the same number count once (variants of one binary); NULL: each counts. A
- * tree with more than 64 leaves or groups stays unchanged. 0 without memory. */
-int tree_relabel(struct tree *, const struct matrix *, double epsilon, const int *group);
 
 /* ---- fit.c: how many leaves ------------------------------------------------------ */
 /* Grows a tree and prunes it to the number of leaves that blocked cross-validation and the rule
