@@ -109,17 +109,21 @@ static void fetch(const struct kv_source *source, int is_v, int page, int slot, 
 		  double *row)
 {
 	const struct reader *r = source->more;
+	if (!r->has_memo) {
+		read_row(r, is_v, page, slot, kv_head, row);
+		return;
+	}
 	const size_t size = (size_t)source->shape->head_size;
 	const size_t key = (size_t)r->number[page] * (size_t)r->args.page_size + (size_t)slot;
 	const size_t at = (is_v ? r->keys : 0) + key;
 	float *kept = r->memo + at * size;
-	if (!r->has_memo || !r->known[at])
-		read_row(r, is_v, page, slot, kv_head, row);
-	if (!r->has_memo)
+	if (r->known[at]) {
+		for (size_t d = 0; d < size; d++)
+			row[d] = (double)kept[d];
 		return;
-	for (size_t d = 0; d < size && r->known[at]; d++)
-		row[d] = (double)kept[d];
-	for (size_t d = 0; d < size && !r->known[at]; d++)
+	}
+	read_row(r, is_v, page, slot, kv_head, row);
+	for (size_t d = 0; d < size; d++)
 		kept[d] = (float)row[d];
 	r->known[at] = 1;
 }
