@@ -1,6 +1,7 @@
 /* t_measure_clocks.c - samples of a race that do not count: disturbed, too fast, or taken at another
  * clock; and the power of a race. */
 #include <stdio.h>
+#include <time.h>
 #include "tests/support/fake_race.h"
 
 static int samples_seen;
@@ -362,6 +363,27 @@ static void a_counter_that_stands_still_is_none(void **state)
 	assert_true(fake.counted > 1);
 }
 
+static double takes_30_ms(int who, int nth)
+{
+	const struct timespec t = { .tv_nsec = 30000000 };
+	(void)who, (void)nth;
+	nanosleep(&t, NULL);
+	return 100;
+}
+
+/* From the first round to the last. */
+static void without_a_power_the_counter_gives_it(void **state)
+{
+	(void)state;
+	struct race race = race_of(1);
+	fake.blind = 1;
+	fake.script = takes_30_ms;
+	fake.watts[0] = 250;
+	measure_race(&dev, &race);
+	assert_true(fabs(timed_call[0].m.power_w - 250) < 1);
+	assert_int_equal(fake.counted, 6);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -382,6 +404,7 @@ int main(void)
 		cmocka_unit_test(the_last_contenders_have_their_own_power),
 		cmocka_unit_test(without_a_counter_power_is_the_races),
 		cmocka_unit_test(a_counter_that_stands_still_is_none),
+		cmocka_unit_test(without_a_power_the_counter_gives_it),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
