@@ -20,7 +20,7 @@ enum {
 	__asm__(".pushsection .rodata\n" #name ":\n.incbin \"" file "\"\n.byte 0\n.popsection\n"); \
 	extern const char name[];
 
-/* Compiles a function for several instruction sets; the loader picks the widest of the CPU. */
+/* Compiles a function for several instruction sets; the loader picks the widest that the CPU has. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"), optimize("O3")))

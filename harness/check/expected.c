@@ -91,7 +91,8 @@ struct reader {
 	float *memo;          /* [2][keys][head_size], if has_memo; exact: no type is wider */
 	unsigned char *known; /* [2][keys] */
 	double *scores;       /* [keys] */
-	size_t keys, room;    /* room: for so many scores */
+	size_t keys;          /* of the group's sequence */
+	size_t max_scores;    /* elements that `scores` has */
 	int has_memo;
 };
 
@@ -128,7 +129,7 @@ static void fetch(const struct kv_source *source, int is_v, int page, int slot, 
 	r->known[at] = 1;
 }
 
-/* Before the `rows` rows of a group. Without memory each row decodes its keys again. */
+/* Prepares for a group of `rows` rows of a sequence. Without memory each row decodes its keys again. */
 static void begin_group(struct reader *r, int seq, int rows)
 {
 	const size_t size = (size_t)r->source.shape->head_size;
@@ -137,10 +138,10 @@ static void begin_group(struct reader *r, int seq, int rows)
 	r->keys = (size_t)r->args.seq_lens[seq];
 	for (int j = 0; j * page_size < r->args.seq_lens[seq]; j++)
 		r->number[table[j]] = j;
-	if (r->keys > r->room) {
+	if (r->keys > r->max_scores) {
 		free(r->scores);
 		r->scores = malloc(r->keys * sizeof *r->scores);
-		r->room = r->scores ? r->keys : 0;
+		r->max_scores = r->scores ? r->keys : 0;
 	}
 	r->source.scores = r->scores;
 	r->has_memo = rows > 1 && 2 * r->keys * size * sizeof *r->memo <= MEMO_BYTES;

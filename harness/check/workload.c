@@ -304,7 +304,7 @@ static void set_row_strides(struct workload *w)
 	t->q_token_stride = t->out_token_stride = s->num_query_heads * t->q_head_stride + 2 * gap;
 }
 
-/* With gaps between rows. */
+/* Makes q on the host; rows may have gaps. */
 static enum attune_status put_q(struct workload *w)
 {
 	const attune_shape *s = &w->scenario->shape;

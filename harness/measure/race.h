@@ -40,12 +40,14 @@ struct race_state {
 	/* of each round */
 	double power[MAX_SAMPLES];
 	struct conditions first, last; /* after the first and the last round */
+	/* The energy counter after the first and the last round; read only if the device does not
+	 * report its power. joules 0: not known. */
 	struct energy {
-		double s, joules; /* when it was read; 0: not known */
-	} from, to;               /* the same, for devices whose power is not known */
-	double look_s;            /* time to read the conditions once */
-	double usual_mhz;         /* expected clock; 0: not watched */
-	int pauses;               /* taken to let the device cool down */
+		double s, joules; /* s: when it was read */
+	} first_energy, last_energy;
+	double look_s;    /* time to read the conditions once */
+	double usual_mhz; /* expected clock; 0: not watched */
+	int pauses;       /* taken to let the device cool down */
 	/* for elimination.c */
 	double *log_us, *scratch;
 	char *in;

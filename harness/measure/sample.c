@@ -209,11 +209,11 @@ static int must_cool(struct race_state *c, const struct conditions *now, int n)
 static void read_energy(struct race_state *c)
 {
 	if (c->race->draw || !c->dev->ops->joules || c->last.power_w > 0 ||
-	    (c->rounds && !(c->from.joules > 0)))
+	    (c->rounds && !(c->first_energy.joules > 0)))
 		return;
-	c->to = (struct energy){ seconds_now(), c->dev->ops->joules(c->dev) };
+	c->last_energy = (struct energy){ seconds_now(), c->dev->ops->joules(c->dev) };
 	if (!c->rounds)
-		c->from = c->to;
+		c->first_energy = c->last_energy;
 }
 
 enum attune_status race_round(struct race_state *c)

@@ -68,13 +68,13 @@ double race_median(const struct race_state *c, int i)
 static double mean_power(const struct race_state *c)
 {
 	double power[MAX_SAMPLES];
-	const double seconds = c->to.s - c->from.s;
+	const double seconds = c->last_energy.s - c->first_energy.s;
 	memcpy(power, c->power, sizeof power);
 	const double centre = c->rounds ? median(power, c->rounds) : 0;
 	if (centre > 0)
 		return centre;
-	if (seconds > counter_s && c->to.joules > c->from.joules)
-		return (c->to.joules - c->from.joules) / seconds;
+	if (seconds > counter_s && c->last_energy.joules > c->first_energy.joules)
+		return (c->last_energy.joules - c->first_energy.joules) / seconds;
 	return NAN;
 }
 

@@ -266,6 +266,17 @@ static void a_slow_device_is_measured_nevertheless(void **state)
 	dev.info.clock_mhz = 0;
 }
 
+/* Each of three contenders has all its samples. Returns how many were rejected. */
+static int count_rejected(void)
+{
+	int rejected = 0;
+	for (int i = 0; i < 3; i++) {
+		rejected += timed_call[i].m.rejected;
+		assert_int_equal(timed_call[i].m.samples, 6);
+	}
+	return rejected;
+}
+
 static void samples_at_another_clock_are_taken_again(void **state)
 {
 	(void)state;
@@ -273,12 +284,7 @@ static void samples_at_another_clock_are_taken_again(void **state)
 	dev.info.clock_mhz = 1600;
 	fake.odd_look = 2; /* the second sample of the first round */
 	measure_race(&dev, &race);
-	int rejected = 0;
-	for (int i = 0; i < 3; i++) {
-		rejected += timed_call[i].m.rejected;
-		assert_int_equal(timed_call[i].m.samples, 6);
-	}
-	assert_int_equal(rejected, 1);
+	assert_int_equal(count_rejected(), 1);
 	dev.info.clock_mhz = 0;
 }
 
@@ -289,12 +295,7 @@ static void a_clock_that_wanders_loses_no_sample(void **state)
 	dev.info.clock_mhz = 1600;
 	fake.wandering = 1;
 	measure_race(&dev, &race);
-	int rejected = 0;
-	for (int i = 0; i < 3; i++) {
-		rejected += timed_call[i].m.rejected;
-		assert_int_equal(timed_call[i].m.samples, 6);
-	}
-	assert_true(rejected > 6);
+	assert_true(count_rejected() > 6);
 	dev.info.clock_mhz = 0;
 }
 
