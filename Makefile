@@ -172,8 +172,8 @@ $(addprefix $(B)/has_,library tool test):
 	@mkdir -p $(@D)
 	@$(deps) check $(@F:has_%=%)
 	@touch $@
-# Objects from before 26 November 2026 depend on files that have moved.
-$(if $(filter clean help,$(MAKECMDGOALS)),,$(if $(wildcard $(B)/harness/talk.o),$(error $(B)/ was made by an older attune: make clean)))
+# Objects from before 27 November 2026 depend on files that have moved or are gone.
+$(if $(filter clean help,$(MAKECMDGOALS)),,$(if $(wildcard $(B)/harness/talk.o)$(shell grep -sl openmp $(B)/t_plugin_cpu.d),$(error $(B)/ was made by an older attune: make clean)))
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d $(B)/*/*/*/*.d)
 
 # ---- what people ask for ---------------------------------------------------------

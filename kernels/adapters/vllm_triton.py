@@ -2,7 +2,7 @@
 
     python3 vllm_triton.py VLLM OUT QUERY_HEADS/KV_HEADS/PAGE_SIZE[/e4m3]... [--jobs N]
 
-VLLM is a checkout of vLLM, or a folder with an installed `vllm`. From it come
+VLLM is the site-packages of an installed vLLM. From it come
 vllm/v1/attention/ops/triton_unified_attention.py and what that file imports from its own folder.
 All its other imports are replaced: neither vLLM's dependencies nor a GPU are needed, Triton is.
 
@@ -182,7 +182,7 @@ def load(vllm):
     """The module, and a text that tells one revision of its source from another."""
     finder = Finder(vllm)
     if not (finder.ops / "triton_unified_attention.py").is_file():
-        raise Failure(f"{finder.ops} has no triton_unified_attention.py; give the folder that has vllm/")
+        raise Failure(f"{finder.ops} has no triton_unified_attention.py; give the site-packages of an installed vLLM")
     with stand_ins(finder):
         module = importlib.import_module(MODULE)
     for name in ("kernel_unified_attention", "reduce_segments"):
@@ -195,7 +195,7 @@ def load(vllm):
 
 
 def release(vllm):
-    """What the folder says of its version: an installed package does, a checkout need not."""
+    """What the installed package says of its version."""
     file = vllm / "vllm" / "_version.py"
     found = file.is_file() and re.search(r"^__version__ = .*'([\w.+]+)'$", file.read_text(), re.M)
     return f" ({found[1]})" if found else ""

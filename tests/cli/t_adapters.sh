@@ -11,47 +11,31 @@ refused() { # TEXT NAME: the last make failed, with one line, which has this tex
 	row $? "$2"
 }
 
-mkdir -p "$tmp/fa3/hopper" "$tmp/cutlass/include/cutlass"
-# A compiler that is only asked for by name.
-make_with adapter-fa3 NVCC=nvcc FA3=
+vllm="$tmp/site-packages"
+ops="$vllm/vllm/v1/attention/ops"
+make_with adapter-vllm-triton VLLM=
 status=$?
-refused 'needs FA3=FOLDER, a checkout of github.com/vllm-project/flash-attention.' \
-	'fa3: a folder that is not named'
-make_with adapter-fa3 NVCC=nvcc FA3="$tmp/fa3"
+refused 'needs VLLM=FOLDER, the site-packages of an installed vLLM.' 'vllm-triton: a folder that is not named'
+mkdir -p "$ops"
+touch "$ops/triton_unified_attention.py"
+make_with adapter-vllm-triton VLLM="$vllm"
 status=$?
-refused "$tmp/fa3 has no hopper/flash_fwd_launch_template.h" 'fa3: a folder of something else'
-touch "$tmp/fa3/hopper/flash_fwd_launch_template.h"
-make_with adapter-fa3 NVCC=nvcc FA3="$tmp/fa3"
+refused "$vllm has no vllm*.dist-info, so none is installed there" 'vllm-triton: sources that nobody installed'
+mkdir "$vllm/vllm-0.25.1.dist-info" "$vllm/.git"
+make_with adapter-vllm-triton VLLM="$vllm"
 status=$?
-refused 'attune: make adapter-fa3 needs CUTLASS=FOLDER' 'fa3: a checkout without its submodule'
-touch "$tmp/cutlass/include/cutlass/cutlass.h"
-make_with adapter-fa3 NVCC=nvcc FA3="$tmp/fa3" CUTLASS="$tmp/cutlass"
+refused "$vllm is a git checkout" 'vllm-triton: a git checkout'
+rm -r "$vllm/.git" "$ops"
+make_with adapter-vllm-triton VLLM="$vllm"
 status=$?
-refused 'attune: make adapter-fa3 needs REVISION=' 'fa3: sources without a revision'
-make_with adapter-fa3 NVCC= FA3="$tmp/fa3" CUTLASS="$tmp/cutlass"
-status=$?
-refused 'attune: make adapter-fa3 needs nvcc' 'fa3: no compiler'
+refused "$vllm has no vllm/v1/attention/ops/triton_unified_attention.py" 'vllm-triton: an older release'
 
-mkdir -p "$tmp/fi/csrc/xqa" "$tmp/cccl/libcudacxx/include"
-make_with adapter-flashinfer NVCC=nvcc FLASHINFER=
+make_with adapter-fa4 NVCC=
 status=$?
-refused 'attune: make adapter-flashinfer needs FLASHINFER=FOLDER' 'flashinfer: a folder that is not named'
-make_with adapter-flashinfer NVCC=nvcc FLASHINFER="$tmp/fi"
+refused 'attune: make adapter-fa4 needs nvcc' 'fa4: no compiler'
+make_with adapter-tileops NVCC=
 status=$?
-refused "$tmp/fi has no csrc/xqa/mha.cu" 'flashinfer: a folder of something else'
-touch "$tmp/fi/csrc/xqa/mha.cu"
-make_with adapter-flashinfer NVCC=nvcc FLASHINFER="$tmp/fi"
-status=$?
-refused 'attune: make adapter-flashinfer needs CUTLASS=FOLDER' 'flashinfer: a checkout without its submodules'
-make_with adapter-flashinfer NVCC=nvcc FLASHINFER="$tmp/fi" CUTLASS="$tmp/cutlass"
-status=$?
-refused 'attune: make adapter-flashinfer needs CCCL=FOLDER' 'flashinfer: no CCCL'
-make_with adapter-flashinfer NVCC=nvcc FLASHINFER="$tmp/fi" CUTLASS="$tmp/cutlass" CCCL="$tmp/cccl"
-status=$?
-refused 'attune: make adapter-flashinfer needs REVISION=' 'flashinfer: sources without a revision'
-make_with adapter-flashinfer NVCC= FLASHINFER="$tmp/fi" CUTLASS="$tmp/cutlass" CCCL="$tmp/cccl"
-status=$?
-refused 'attune: make adapter-flashinfer needs nvcc' 'flashinfer: no compiler'
+refused 'attune: make adapter-tileops needs nvcc' 'tileops: no compiler'
 [ ! -e "$tmp/build" ]
 row $? 'nothing was built on the way'
 end_rows

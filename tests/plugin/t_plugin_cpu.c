@@ -1,17 +1,16 @@
-/* t_plugin_cpu.c - what a plug-in on the CPU is given: attune's threads, OpenMP's regions on these
- * (kernels/adapters/openmp.c), and the call that fills a cache of its own. */
+/* t_plugin_cpu.c - what a plug-in on the CPU is given: attune's threads, and the call that fills a
+ * cache of its own. */
 #include "sound_plugin.h"
 #include "harness/check/check.h"
 #include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/launch/plugin_op.h"
-#include "kernels/adapters/openmp.h"
 #include "kernels/device/device.h"
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-enum { THREADS = 3, ROUNDS = 200 };
+enum { THREADS = 3 };
 
 static struct device dev;
 
@@ -29,72 +28,6 @@ static int close_device(void **state)
 	(void)state;
 	device_close(&dev);
 	return 0;
-}
-
-static const attune_plugin_device given = {
-	.backend = "cpu", .units = THREADS, .parallel = cpu_run, .threads = &dev
-};
-
-/* ---- regions ---------------------------------------------------------------------------- */
-
-static struct {
-	atomic_int threads, singles, too_early, nested, back, of[THREADS];
-	int round[THREADS];
-} seen;
-
-static void nested_body(void *data)
-{
-	(void)data;
-	atomic_fetch_add(&seen.nested, omp_get_num_threads() == 1 && omp_get_thread_num() == 0);
-}
-
-/* Each thread reaches a barrier in each round, where the others must see its number of the round.
- * */
-static void body(void *data)
-{
-	const int me = omp_get_thread_num();
-	assert_ptr_equal(data, &seen);
-	atomic_fetch_add(&seen.threads, 1);
-	atomic_fetch_add(&seen.of[me], omp_get_num_threads());
-	for (int round = 1; round <= ROUNDS; round++) {
-		seen.round[me] = round;
-		GOMP_barrier();
-		for (int i = 0; i < omp_get_num_threads(); i++)
-			atomic_fetch_add(&seen.too_early, seen.round[i] != round);
-		atomic_fetch_add(&seen.singles, GOMP_single_start());
-		GOMP_barrier();
-	}
-	GOMP_parallel(nested_body, NULL, 0, 0);
-	if (omp_get_thread_num() == me)
-		atomic_fetch_add(&seen.back, omp_get_num_threads());
-}
-
-static void check_region(unsigned asked, int threads)
-{
-	memset(&seen, 0, sizeof seen);
-	GOMP_parallel(body, &seen, asked, 0);
-	assert_int_equal(atomic_load(&seen.threads), threads);
-	for (int i = 0; i < THREADS; i++) /* each number once */
-		assert_int_equal(atomic_load(&seen.of[i]), i < threads ? threads : 0);
-	assert_int_equal(atomic_load(&seen.too_early), 0);
-	assert_int_equal(atomic_load(&seen.singles), ROUNDS);
-	assert_int_equal(atomic_load(&seen.nested), threads);
-	assert_int_equal(atomic_load(&seen.back), threads * threads);
-}
-
-static void a_region_has_the_threads_of_the_device(void **state)
-{
-	(void)state;
-	openmp_use(&given);
-	assert_int_equal(omp_get_max_threads(), THREADS);
-	check_region(0, THREADS);
-	check_region(2, 2);
-	check_region(1, 1);
-	check_region(99, THREADS);
-	assert_int_equal(omp_get_num_threads(), 1);
-	assert_int_equal(omp_get_thread_num(), 0);
-	assert_true(GOMP_single_start());
-	GOMP_barrier();
 }
 
 /* ---- calls of a plug-in ----------------------------------------------------------------- */
@@ -291,7 +224,6 @@ static void scales_of_a_timed_workload_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_region_has_the_threads_of_the_device),
 		cmocka_unit_test(a_plug_in_computes_on_the_threads_of_the_device),
 		cmocka_unit_test(store_is_called_with_the_tensors),
 		cmocka_unit_test(plug_ins_of_older_abis_run),

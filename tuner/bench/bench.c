@@ -341,7 +341,7 @@ static const struct argp help = {
 	"Plans are the library's own, without plug-ins. The time of the clock is "
 	"subtracted.\n\n"
 	"Examples:\n  attune bench --gpu h200 --split heldout --format json\n"
-	"  attune --plugin fa3.so bench --gpu h200 --split peers\n"
+	"  attune --plugin fa4.so bench --gpu h200 --split peers\n"
 	"  attune bench --gpu h200_e4m3 --db mine.sqlite   (8-bit caches)\n"
 	"  attune bench --gpu h200 --trace mine.csv --model llama3.1-8b@1 --steps 200\n"
 	"  attune bench --gpu h200 --replay --format tsv\n"

@@ -88,7 +88,7 @@ static const struct argp help = {
 	"rules; a program that registers it (attune_plugin.h) then runs it there.\n\n"
 	"Examples:\n  attune induce --gpu h200 --max-leaves 32\n  attune induce --gpu h200 "
 	"--check\n  "
-	"attune --plugin fa3.so induce --gpu h200 --with fa3 --out with_fa3.h",
+	"attune --plugin fa4.so induce --gpu h200 --with fa4 --out with_fa4.h",
 	NULL,
 	NULL,
 	NULL
