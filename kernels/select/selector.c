@@ -184,6 +184,13 @@ static int borrowed(char *text, size_t size, const struct selector *h, const str
 	return n >= 0 && (size_t)n < size ? n : (int)size - 1;
 }
 
+/* Not an H100 with more memory, which has the name of an H100, too. */
+static int is_part(const struct selector *h, const struct device_info *d)
+{
+	const struct gpu_model *whole = gpu_whole(h->gpu);
+	return !whole || d->units < whole->units || strstr(d->gpu, "_mig_");
+}
+
 void selector_why(char *text, size_t size, const struct selector *list, int n,
 		  const struct device_info *d)
 {
@@ -196,7 +203,11 @@ void selector_why(char *text, size_t size, const struct selector *list, int n,
 		snprintf(text, room, "the defaults: no header's binaries run on %s", d->arch);
 		break;
 	case OWN: snprintf(text, room, "measured on %s", d->gpu); break;
-	case WHOLE: snprintf(text + at, room, ", of which this is a part"); break;
+	case WHOLE:
+		snprintf(text + at, room, "%s",
+			 is_part(h, d) ? ", of which this is a part"
+				       : ", of which this is a variant");
+		break;
 	case SAME_ARCH: snprintf(text + at, room, ": the nearest of those for %s", d->arch); break;
 	case RUNS: snprintf(text + at, room, ": %s runs binaries for %s", d->arch, h->arch); break;
 	}

@@ -34,6 +34,7 @@ const struct gpu_model gpu_models[] = {
 	{ "rtx4090",                                           "rtx4090",             "sm_89", 128,  24,  72, 1008,  330 },
 	{ "rtx4090_d",                                         "rtx4090_d",           "sm_89", 114,  24,  72, 1008,  294 },
 	{ "rtx4080",                                           "rtx4080",             "sm_89",  76,  16,  64,  717,  195 },
+	{ "rtx4060_ti",                                        "rtx4060_ti",          "sm_89",  34,   8,  32,  288,   88 },
 	{ "h100_80gb_hbm3",                                    "h100",                "sm_90", 132,  80,  50, 3350,  989 },
 	{ "h100_pcie",                                         "h100_pcie",           "sm_90", 114,  80,  50, 2039,  756 },
 	{ "h100_nvl",                                          "h100_nvl",            "sm_90", 132,  94,  50, 3938,  835 },
@@ -53,6 +54,7 @@ const struct gpu_model gpu_models[] = {
 	{ "gb300",                                             "gb300",               "sm_103", 152, 277, 126, 8000, 2500 },
 	{ "rtx5090",                                           "rtx5090",             "sm_120", 170,  32,  96, 1792,  419 },
 	{ "rtx5080",                                           "rtx5080",             "sm_120",  84,  16,  64,  960,  225 },
+	{ "rtx5060_ti",                                        "rtx5060_ti",          "sm_120",  36,  16,  32,  448,   95 },
 	{ "rtx_pro_6000_blackwell_workstation_edition",        "rtx_pro_6000",        "sm_120", 188,  96, 128, 1792,  504 },
 	{ "rtx_pro_6000_blackwell_server_edition",             "rtx_pro_6000_server", "sm_120", 188,  96, 128, 1597,  504 },
 	{ "rtx_pro_6000_blackwell_max_q_workstation_edition",  "rtx_pro_6000_max_q",  "sm_120", 188,  96, 128, 1792,  439 },
@@ -234,6 +236,8 @@ void gpu_name(struct device_info *d)
 	if (mig)
 		*mig = '\0';
 	const struct gpu_model *m = model_of_slug(slug);
+	if (!m) /* "NVIDIA H100" alone: the name is taken only with that row's units and memory */
+		m = gpu_model(slug);
 	if (mig) {
 		snprintf(name, sizeof name, "%.79s_mig_%.60s", m ? m->gpu : slug, mig + 5);
 		take_name(d, name);
