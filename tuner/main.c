@@ -42,13 +42,14 @@ static void list(FILE *f)
 	      f);
 	for (size_t i = 0; i < COUNT(commands); i++)
 		fprintf(f, "  %-11s %s\n", commands[i].name, commands[i].about);
-	fputs("\n`attune COMMAND --help` lists the options of a command, with examples.\n"
-	      "--plugin FILE adds the kernels of a shared object (attune_plugin.h), which then race "
-	      "like\nattune's own; FILE:fa3,fi_fa2 adds these of them. It may be repeated.\n"
-	      "Exit status: 0 done, 1 a check failed, 2 bad usage or input, 3 no such device, "
-	      "4 the machine is busy, "
-	      "130 interrupted.\n",
-	      f);
+	fputs(
+	    "\n`attune COMMAND --help` lists the options of a command, with examples.\n"
+	    "--plugin FILE adds the kernels of a shared object (attune_plugin.h), which then race "
+	    "like\nattune's own; FILE:fa3,fi_fa2 adds these of them. It may be repeated.\n"
+	    "Exit status: 0 done, 1 a check failed, 2 bad usage or input, 3 no such device, "
+	    "4 the machine is busy, "
+	    "5 nothing was measured, 130 interrupted.\n",
+	    f);
 }
 
 static const struct command *command_find(const char *name)

@@ -11,7 +11,8 @@ enum {
 	EXIT_CHECK = 1,
 	EXIT_USAGE = 2,
 	EXIT_NO_DEVICE = 3,
-	EXIT_BUSY = 4, /* other programs, or another attune, use the device */
+	EXIT_BUSY = 4,    /* other programs, or another attune, use the device */
+	EXIT_NOTHING = 5, /* nothing was measured, so nothing is known */
 	EXIT_INTERRUPTED = 130
 };
 

@@ -225,6 +225,7 @@ static int run(struct bench_stage *st, const struct data *d, const struct option
 	b.num = NUM_RACERS + bench_plugins(b.plugin, st->dev.info.backend);
 	for (int i = RACE_FIXED; i < NUM_RACERS; i++)
 		b.chooser[i] = chooser_new(d, policies[i], NULL);
+	policies_say_unlearned(d);
 	if (o->trace.path)
 		race_trace(&b, o);
 	else
@@ -355,8 +356,9 @@ static int measure_scenarios(struct bench_stage *st, const struct options *o,
 			     const struct protocol *protocol, const char *db)
 {
 	struct data *d = data_load(db, o->gpu ? o->gpu : st->dev.info.gpu);
-	int code = d && split_known(d, o->split) ? device_ready_open(&st->dev, "bench", o->anyway)
-						 : EXIT_USAGE;
+	int code = d && split_known(d, o->split) ? EXIT_CHECK : EXIT_USAGE;
+	if (code == EXIT_CHECK && data_has_times(d, db))
+		code = device_ready_open(&st->dev, "bench", o->anyway);
 	if (!code)
 		code = run(st, d, o, protocol);
 	data_free(d);

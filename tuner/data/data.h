@@ -137,6 +137,7 @@ struct data *data_load(const char *db_path, const char *gpu);
 struct which_rows {
 	const char *with; /* plug-ins that take part: "" none, NULL all that are loaded */
 	int stale;        /* times of older sources */
+	int units; /* what may run, and as what, on a device of so many; 0: on the one measured */
 	/* Other cache layouts, and calls with LSE. No feature distinguishes these, so heuristics
 	 * and scores use strided caches without LSE only. */
 	int all;
@@ -153,6 +154,8 @@ int data_hash(struct data *, const char *db_path);
 /* Prints one line on stderr for each kind of rows that were read and do not count. */
 void data_say_left_out(const struct data *, const char *db_path);
 void data_say_noisy(const struct data *, const char *db_path); /* the line of noisy ones only */
+/* 0 + complain: no row of the database counts; the lines say why. */
+int data_has_times(const struct data *, const char *db_path);
 
 /* ---- segment_families.c: choices with a formula, and the family of concrete ones --------- */
 enum { MAX_MEMBERS = 24 };

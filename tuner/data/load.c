@@ -103,6 +103,8 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 	if (known ? !is_worth_reading(&run.device, db_path) : store_is_damaged(store))
 		return 0;
 	l->e4m3 = name[gpu_length(name)] != '\0';
+	if (l->how.units)
+		run.device.units = l->how.units;
 	l->d = data_new(name, &run);
 	if (!l->d)
 		return 0;
@@ -152,6 +154,15 @@ void data_say_left_out(const struct data *d, const char *db_path)
 		complain("%s: %d measurements name choices that today's .def tables do not list; "
 			 "ignored",
 			 db_path, d->ignored);
+}
+
+int data_has_times(const struct data *d, const char *db_path)
+{
+	if (!d->n)
+		data_say_left_out(d, db_path);
+	if (!d->n && (d->stale || d->noisy || d->ignored))
+		complain("%s: no time of %s is left", db_path, d->gpu);
+	return d->n > 0;
 }
 
 int plugins_known(const char *with, const char *db_path, const char *gpu)

@@ -375,7 +375,10 @@ int cmd_induce(int argc, char **argv)
 		data_free(d);
 		return EXIT_USAGE;
 	}
-	done = d->n ? induce(d, &o, o.out) : d->stale && hold(d, &o, o.out, 0);
+	if (!d->n && d->stale)
+		done = hold(d, &o, o.out, 0);
+	else
+		done = data_has_times(d, o.db) && induce(d, &o, o.out);
 	data_free(d);
 	return done ? EXIT_DONE : EXIT_CHECK;
 }

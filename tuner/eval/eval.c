@@ -192,6 +192,7 @@ static int evaluate(const struct data *d, const struct forest *f, const struct o
 	const int splits = o->split ? 1 : data_splits(d, split);
 	if (!has_scenarios(d, o->split))
 		return 0;
+	policies_say_unlearned(d);
 	struct table *t = table_new(o->format, columns, (int)COUNT(columns));
 	if (!t || !add_rows(t, d, f, split, splits))
 		return 0;
@@ -257,7 +258,7 @@ int cmd_eval(int argc, char **argv)
 			     ? data_load_as(o.db, gpu, (struct which_rows){ .with = o.with })
 			     : NULL;
 	const int asks_right = d && split_known(d, o.split);
-	if (asks_right && !d->n)
+	if (asks_right && !data_has_times(d, o.db))
 		code = EXIT_CHECK;
 	else if (asks_right && rules_find(&f, d, o.header, o.with)) {
 		code = answer(d, &f, &o) ? EXIT_DONE : EXIT_CHECK;

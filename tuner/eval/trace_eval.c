@@ -211,6 +211,7 @@ int trace_print(const struct data *d, const struct data *ours, const struct fore
 	int done = shape_of_model(&t.shape, d, o->model, 0), all = 0;
 	for (int p = 0; done && p < NUM_POLICIES; p++)
 		t.chooser[p] = chooser_new(d, (enum policy)p, f);
+	policies_say_unlearned(d);
 	done = done && trace_steps(o, o->steps, tally_step, &t, &all);
 	if (done && !t.steps)
 		complain("%s: the simulated trace has no step", o->path);

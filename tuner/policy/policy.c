@@ -11,8 +11,10 @@
  *                      (AutoHeuristic, Helion)
  *
  * Each learns all three decisions. An illegal choice is replaced by the library's default, as in the
- * library. */
+ * library. If no training scenario has times of some phase, the policy does not exist: it would be the
+ * defaults under another name. */
 #include "policy.h"
+#include "harness/base/base.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"
@@ -182,11 +184,42 @@ static void make_learned(const struct chooser *c, const struct measured *m, stru
 	}
 }
 
+/* A phase that the data have and no training scenario teaches; NULL: none. */
+static const char *unlearned_phase(const struct data *d)
+{
+	int has[2] = { 0 }, learned[2] = { 0 };
+	for (int s = 0; s < d->n; s++)
+		for (int p = 0; p < 2; p++) {
+			const enum phase phase = decision_phase((enum decision)p);
+			int choice = -1;
+			has[p] |= d->v[s].has[phase];
+			if (d->v[s].has[phase] && data_is_training(&d->v[s]))
+				learned[p] |= isfinite(data_best(d, s, phase, &choice)) ||
+					      (!measured_is_mixed(&d->v[s]) &&
+					       isfinite(data_best(d, s, PHASE_ALL, &choice)));
+		}
+	for (int p = 0; p < 2; p++)
+		if (has[p] && !learned[p])
+			return phase_name((int)decision_phase((enum decision)p));
+	return NULL;
+}
+
+void policies_say_unlearned(const struct data *d)
+{
+	const char *phase = unlearned_phase(d);
+	if (phase)
+		complain("%s: no scenario to learn from has times of a %s: %s, %s, %s and %s are "
+			 "left out",
+			 d->gpu, phase, policy_names[POLICY_BEST_FIXED],
+			 policy_names[POLICY_NEAREST], policy_names[POLICY_GREEDY],
+			 policy_names[POLICY_LABEL]);
+}
+
 /* The parts first: the ways of mixed batches are learned with their choices. */
 static int learn_all(struct chooser *c)
 {
 	struct pick *picks = calloc((size_t)c->d->n + 1, sizeof *picks);
-	int done = picks != NULL;
+	int done = picks && !unlearned_phase(c->d);
 	for (int t = DECIDE_PREFILL; done && t <= DECIDE_DECODE; t++)
 		done = learn_part(&c->part[t], c->d, (enum decision)t, c->policy);
 	for (int s = 0; done && s < c->d->n; s++) {

@@ -35,13 +35,15 @@ enum policy {
 	NUM_POLICIES
 };
 extern const char *const policy_names[NUM_POLICIES];
-/* Picks [data->n] for all scenarios; 0 when the policy does not exist on this backend, or has no
+/* Complains if the baselines that learn have nothing to learn from. */
+void policies_say_unlearned(const struct data *);
+/* Picks [data->n] for all scenarios; 0 when the policy does not exist (chooser_new), or has no
  * picks (POLICY_ORACLE: see data_oracle). The forest is for POLICY_TREE only. */
 int policy_picks(const struct data *, enum policy, const struct forest *, struct pick *picks);
 
 struct chooser;
-/* NULL: the policy does not exist on this backend, is the oracle, or no memory. The forest is for
- * POLICY_TREE; it and the data must outlive the chooser. */
+/* NULL: the policy does not exist on this backend, is the oracle, has nothing to learn from, or no
+ * memory. The forest is for POLICY_TREE; it and the data must outlive the chooser. */
 struct chooser *chooser_new(const struct data *, enum policy, const struct forest *);
 /* scenario: the batch's index in the data; vendor rules then take the nearest choice measured
  * there. -1: they take the nearest legal one. */

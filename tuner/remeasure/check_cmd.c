@@ -111,6 +111,20 @@ static struct part_again *draw(const struct data *d, const struct forest *f, int
 
 /* ---- timing ---------------------------------------------------------------------------------- */
 
+/* Nothing is known then: neither that the rules fit nor that a new tune pays. */
+static int say_nothing(const struct sweep_sum *sum, const struct options *o)
+{
+	if (sum && sum->failed[OUTCOME_NOISY])
+		complain("nothing is known: all new times are too noisy; the same command tries "
+			 "again");
+	else
+		complain("nothing is known: the budget of %.0f s ended before a pick and a rival "
+			 "were measured; --budget %.0fs gives more",
+			 o->budget_s, fmax(60, 4 * o->budget_s));
+	return EXIT_NOTHING;
+}
+
+/* An exit code; EXIT_NOTHING + complain: no time was measured. */
 static int time_again(const struct data *d, const struct part_again *v, int n,
 		      const struct options *o, const char *db)
 {
@@ -137,7 +151,7 @@ static int time_again(const struct data *d, const struct part_again *v, int n,
 	const int code = list.v && !w.failed ? wishes_measure(&w, &sweep, &list, "b") : EXIT_CHECK;
 	free(list.v);
 	free(w.v);
-	return code;
+	return code || sum.measured ? code : say_nothing(&sum, o);
 }
 
 static int same_scenario(const struct measured *a, const struct measured *b)
@@ -231,7 +245,7 @@ static int check_with(struct data *d, const struct forest *f, const struct optio
 	if (!code) {
 		n = now ? read_times(v, n, d, now) : 0;
 		print_parts(v, n, d, o->format);
-		code = n ? answer(v, n, d->gpu) : EXIT_CHECK;
+		code = !now ? EXIT_CHECK : n ? answer(v, n, d->gpu) : say_nothing(NULL, o);
 	}
 	data_free(now);
 	free(v);
@@ -300,7 +314,8 @@ static const struct argp help = {
 	NULL,
 	"Times some picks of the rules again, against their fastest rivals, and reports whether a "
 	"new tune pays. Use it after an update of the driver or the toolkit."
-	"\vThe new times are not kept. Exit status: 0 the rules still fit, 1 a new tune pays.\n\n"
+	"\vThe new times are not kept. Exit status: 0 the rules still fit, 1 a new tune pays, 5 "
+	"nothing was measured. A CPU is measured with the threads that it has now.\n\n"
 	"Example:\n  attune check --gpu h200",
 	NULL,
 	NULL,
@@ -312,7 +327,8 @@ int cmd_check(int argc, char **argv)
 	struct options o = { .limit = USUAL_PARTS, .budget_s = 60 };
 	char gpu[GPU_NAME], device[GPU_NAME], db[PATH_TEXT], header[PATH_TEXT];
 	struct forest f;
-	int code = EXIT_USAGE;
+	struct hello hello;
+	int code;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	catch_signals();
 	if (!gpu_or_own(o.gpu, gpu))
@@ -322,8 +338,14 @@ int cmd_check(int argc, char **argv)
 	snprintf(device, sizeof device, "%.*s", gpu_length(gpu), gpu);
 	o.gpu = device;
 	o.db = db;
-	struct data *d = data_load(o.db, gpu);
-	if (d && forest_load(&f, header)) {
+	code = sweep_device(&(struct sweep_options){ .gpu = o.gpu, .device = o.device }, &hello);
+	if (code)
+		return code;
+	code = EXIT_USAGE;
+	struct data *d = data_load_as(o.db, gpu, (struct which_rows){ .units = hello.info.units });
+	if (d && !data_has_times(d, o.db)) {
+		code = EXIT_CHECK;
+	} else if (d && forest_load(&f, header)) {
 		code = check(d, &f, &o);
 		forest_free(&f);
 	}

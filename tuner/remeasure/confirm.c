@@ -399,11 +399,12 @@ int cmd_confirm(int argc, char **argv)
 					     .seed = 1 };
 	struct data *d = data_load(sweep.db, gpu);
 	const int asks_right = d && split_known(d, o.asked.split);
-	if (asks_right)
+	const int some = asks_right && data_has_times(d, sweep.db);
+	if (some)
 		data_say_noisy(d, sweep.db);
-	if (asks_right && !d->n)
+	if (asks_right && !some)
 		code = EXIT_CHECK;
-	else if (asks_right && forest_load(&f, header)) {
+	else if (some && forest_load(&f, header)) {
 		code = confirm_run(d, &f, &o.asked, &sweep);
 		forest_free(&f);
 	}

@@ -98,7 +98,7 @@ static int diff_headers(const struct options *o)
 	const int loaded = forest_load(&f[0], o->path[0]) && forest_load(&f[1], o->path[1]);
 	if (loaded && o->db)
 		d = data_load(o->db, o->gpu ? o->gpu : f[1].gpu);
-	if (loaded && (!o->db || (d && d->n)))
+	if (loaded && (!o->db || (d && data_has_times(d, o->db))))
 		code = diff_leaves(&f[0], &f[1], d, o->format) ? EXIT_DONE : EXIT_CHECK;
 	data_free(d);
 	forest_free(&f[0]);
@@ -110,7 +110,7 @@ static int diff_databases(const struct options *o, const char *gpu)
 {
 	struct data *a = data_load(o->path[0], gpu), *b = a ? data_load(o->path[1], gpu) : NULL;
 	int code = EXIT_USAGE;
-	if (b && a->n && b->n)
+	if (b && data_has_times(a, o->path[0]) && data_has_times(b, o->path[1]))
 		code = diff_cells(a, b, o->format) ? EXIT_DONE : EXIT_CHECK;
 	data_free(a);
 	data_free(b);

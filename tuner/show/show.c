@@ -229,9 +229,10 @@ static int show_batch(const struct show *o, const char *db, const char *gpu)
 		rules = forest_load(&f, header) ? &f : NULL;
 	if (rules || !needed)
 		d = data_load_as(db, gpu, (struct which_rows){ .all = 1 });
-	if (d)
+	const int some = d && data_has_times(d, db);
+	if (some)
 		data_say_noisy(d, db);
-	const int code = !d ? EXIT_USAGE : d->n ? show_scenario(d, rules, o, batch) : EXIT_CHECK;
+	const int code = !d ? EXIT_USAGE : some ? show_scenario(d, rules, o, batch) : EXIT_CHECK;
 	data_free(d);
 	if (rules)
 		forest_free(&f);
@@ -245,9 +246,7 @@ static int show_lists(const struct show *o, const char *db, const char *gpu)
 	char header[PATH_TEXT];
 	struct data *d = data_load_as(db, gpu, (struct which_rows){ .all = 1 });
 	int code = d ? EXIT_CHECK : EXIT_USAGE;
-	if (d && !d->n)
-		data_say_left_out(d, db);
-	if (d && d->n) {
+	if (d && data_has_times(d, db)) {
 		code = EXIT_USAGE;
 		rules_path(header, o->header, gpu);
 		if (forest_load(&f, header)) {

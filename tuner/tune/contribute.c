@@ -90,7 +90,7 @@ static int join(struct contribution *c)
 static int load(struct contribution *c)
 {
 	c->d = data_load(c->joined, c->gpu);
-	return c->d && c->d->n && data_hash(c->d, c->joined);
+	return c->d && data_has_times(c->d, c->joined) && data_hash(c->d, c->joined);
 }
 
 static void remove_joined(const struct contribution *c)

@@ -107,7 +107,7 @@ static int load_own(struct tune *t)
 {
 	data_free(t->own);
 	t->own = data_load(t->here.db, t->here.gpu);
-	return t->own && t->own->n;
+	return t->own && data_has_times(t->own, t->here.db);
 }
 
 static void forget(struct tune *t)
