@@ -27,6 +27,8 @@ if [ "${1:-}" = --one ]; then
 fi
 
 rm -rf "$B/tap" "$B/talk" && mkdir -p "$B/tap" "$B/talk" || exit 1
+ATTUNE_CACHE=${ATTUNE_CACHE:-$(cd "$B" && pwd)/compiled}
+export ATTUNE_CACHE
 # One more than there are CPUs: some tests sleep until a hanging kernel is killed.
 prove --timer -j "${JOBS:-$(($(nproc) + 1))}" -e "sh $0 --one" "$@"
 judged=$?

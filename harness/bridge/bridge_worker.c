@@ -67,7 +67,8 @@ static enum attune_status load_one(struct bridge_state *st, struct code **code, 
 		return ATTUNE_OK;
 	if (b->status != BUILT)
 		return fail(ATTUNE_INVALID, "%s %s: does not compile", b->kernel->name, b->flags);
-	return st->dev.ops->load(&st->dev, code, &b->binary.blob);
+	const enum attune_status status = st->dev.ops->load(&st->dev, code, &b->binary.blob);
+	return status ? jit_load(&st->dev, code, b->root, b->kernel, b->flags) : status;
 }
 
 static enum attune_status load(struct bridge_state *st, struct loaded *l,

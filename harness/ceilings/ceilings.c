@@ -31,21 +31,13 @@ static struct step step_of(const struct device_info *d)
 static enum attune_status load_roof(struct device *dev, int roof, struct code **code)
 {
 	char path[PATH_MAX], flags[16];
-	struct binary binary = { 0 };
-	enum attune_status status;
 	if (!source_root())
 		return fail(ATTUNE_UNSUPPORTED,
 			    "the sources of kernels are missing; set ATTUNE_SOURCE to "
 			    "the kernels folder");
 	snprintf(path, sizeof path, "%s/../harness/ceilings/ceilings.cu", source_root());
 	snprintf(flags, sizeof flags, "-DROOF=%d", roof);
-	if (jit_compile_source(&binary, path, flags, step_of(&dev->info).arch))
-		status = fail(ATTUNE_UNSUPPORTED, "%s does not compile: %.300s", path,
-			      binary.log ? binary.log : "no compiler");
-	else
-		status = dev->ops->load(dev, code, &binary.blob);
-	jit_free(&binary);
-	return status;
+	return jit_load_source(dev, code, path, flags, step_of(&dev->info).arch);
 }
 
 /* Median time of one of `launches` launches in a graph. */

@@ -95,14 +95,11 @@ static void in_graph(struct roofline *r, struct steps *s)
 static struct code *load(struct roofline *r, int early)
 {
 	char path[PATH_MAX], flags[16];
-	struct binary b;
 	struct code *code = NULL;
 	snprintf(path, sizeof path, "%s/gpu/ceilings/launch.cu", source_root());
 	snprintf(flags, sizeof flags, "-DEARLY=%d", early);
-	if (jit_compile_source(&b, path, flags, r->dev->info.arch) ||
-	    r->dev->ops->load(r->dev, &code, &b.blob))
-		complain("%s %s: %.300s", path, flags, b.log ? b.log : attune_last_error());
-	jit_free(&b);
+	if (jit_load_source(r->dev, &code, path, flags, r->dev->info.arch))
+		complain("%s %s: %s", path, flags, attune_last_error());
 	if (!code && !r->failed)
 		r->failed = "launch";
 	return code;

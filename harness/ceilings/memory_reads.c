@@ -139,15 +139,11 @@ static int reads_all(const struct roofline *r, const struct read_pattern *a,
 static struct code *compile(const struct roofline *r, const struct read_pattern *a)
 {
 	char path[PATH_MAX], flags[ROOFLINE_TEXT + 32];
-	struct binary b;
 	struct code *code = NULL;
 	snprintf(path, sizeof path, "%s/gpu/ceilings/roofline.cu", source_root());
 	pattern_flags(flags, sizeof flags, a);
-	if (jit_compile_source(&b, path, flags, r->dev->info.arch))
-		complain("%s %s does not compile: %.300s", path, flags, b.log ? b.log : "");
-	else if (r->dev->ops->load(r->dev, &code, &b.blob))
+	if (jit_load_source(r->dev, &code, path, flags, r->dev->info.arch))
 		complain("%s %s: %s", path, flags, attune_last_error());
-	jit_free(&b);
 	if (code && !reads_all(r, a, code)) {
 		r->dev->ops->unload(r->dev, code);
 		code = NULL;

@@ -54,21 +54,12 @@ static void fill_host(const struct device *dev, void *to, unsigned long long str
 static enum attune_status load_filler(struct device *dev, struct code **code)
 {
 	char path[PATH_MAX];
-	struct binary binary = { 0 };
-	enum attune_status status;
 	if (!source_root())
 		return fail(ATTUNE_UNSUPPORTED,
 			    "the sources of kernels are missing; set ATTUNE_SOURCE to "
 			    "the kernels folder");
 	snprintf(path, sizeof path, "%s/../harness/check/fill.cu", source_root());
-	if (jit_compile_source(&binary, path, "", dev->info.arch)) {
-		status = fail(ATTUNE_UNSUPPORTED, "%s does not compile: %.300s", path,
-			      binary.log ? binary.log : "no compiler");
-	} else {
-		status = dev->ops->load(dev, code, &binary.blob);
-	}
-	jit_free(&binary);
-	return status;
+	return jit_load_source(dev, code, path, "", dev->info.arch);
 }
 
 static enum attune_status launch_filler(struct device *dev, const struct code *code, void *to,

@@ -38,6 +38,7 @@ enum {
 	OPT_DRY_RUN,
 	OPT_EXHAUSTIVE,
 	OPT_AGAIN,
+	OPT_RETRY,
 	OPT_ANYWAY,
 	OPT_SURVEY,
 	OPT_EARLY,
@@ -94,6 +95,8 @@ static const struct argp_option argp_options[] = {
 	  "previous launch ends, in order and early, and print both",
 	  0 },
 	{ "again", OPT_AGAIN, 0, 0, "Measure cells again that the database has", 0 },
+	{ "retry", OPT_RETRY, "OUTCOMES", 0,
+	  "Measure cells again whose row has one of these outcomes: resources,crash", 0 },
 	{ "anyway", OPT_ANYWAY, 0, 0, "Measure even if other programs use the machine", 0 },
 	{ "seed", OPT_SEED, "N", 0, "Seed of sampled candidates and of the order within rounds (1)",
 	  0 },
@@ -167,8 +170,9 @@ static void add_name(struct argp_state *state, const char **names, int *n, const
 	names[(*n)++] = name;
 }
 
-static void kernels_arg(struct argp_state *state, const char *text)
+static void kernels_arg(struct argp_state *state, struct sweep_options *o, const char *text)
 {
+	o->kernels = text;
 	for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
 		const size_t n = strcspn(at, ",");
 		int found = 0;
@@ -182,8 +186,9 @@ static void kernels_arg(struct argp_state *state, const char *text)
 	}
 }
 
-static void phases_arg(struct argp_state *state, const char *text)
+static void phases_arg(struct argp_state *state, struct sweep_options *o, const char *text)
 {
+	o->phases = text;
 	for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
 		const size_t n = strcspn(at, ",");
 		int found = 0;
@@ -191,6 +196,22 @@ static void phases_arg(struct argp_state *state, const char *text)
 			found |= strlen(store_phase(p)) == n && !strncmp(store_phase(p), at, n);
 		if (!found)
 			argp_error(state, "--phases: \"%.*s\" is none of prefill, decode and all",
+				   (int)n, at);
+	}
+}
+
+static void retry_arg(struct argp_state *state, struct sweep_options *o, const char *text)
+{
+	o->retry = text;
+	for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
+		const size_t n = strcspn(at, ",");
+		int found = 0;
+		for (enum outcome k = OUTCOME_OK + 1; k < OUTCOME_NOISY; k++)
+			found |= strlen(outcome_name(k)) == n && !strncmp(outcome_name(k), at, n);
+		if (!found)
+			argp_error(state,
+				   "--retry: \"%.*s\" is none of wrong, nan, resources, compile, "
+				   "timeout, crash and illegal",
 				   (int)n, at);
 	}
 }
@@ -208,14 +229,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			add_name(state, r->set, &r->num_sets, word);
 		break;
 	case 'm': r->model = arg; break;
-	case 'k':
-		kernels_arg(state, arg);
-		o->kernels = arg;
-		break;
-	case OPT_PHASES:
-		phases_arg(state, arg);
-		o->phases = arg;
-		break;
+	case 'k': kernels_arg(state, o, arg); break;
+	case OPT_PHASES: phases_arg(state, o, arg); break;
 	case OPT_BATCH: add_name(state, r->batch, &r->num_batches, arg); break;
 	case OPT_DEVICE: o->device = arg; break;
 	case OPT_DB: o->db = arg; break;
@@ -237,6 +252,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_DRY_RUN: o->dry_run = 1; break;
 	case OPT_EXHAUSTIVE: o->exhaustive = 1; break;
 	case OPT_AGAIN: o->again = 1; break;
+	case OPT_RETRY: retry_arg(state, o, arg); break;
 	case OPT_ANYWAY: o->anyway = 1; break;
 	case OPT_SURVEY: o->survey = 1; break;
 	case OPT_EARLY: o->early = 1; break;
@@ -248,9 +264,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--survey goes with none of --exhaustive, --again, "
 					  "--replay and --compile-only");
 		if (o->early && (o->survey || o->exhaustive || o->replay || r->compile_only ||
-				 o->kernels || o->phases))
-			argp_error(state, "--early goes with none of --survey, --exhaustive, "
-					  "--replay, --compile-only, --kernels and --phases");
+				 o->kernels || o->phases || o->retry))
+			argp_error(state,
+				   "--early goes with none of --survey, --exhaustive, "
+				   "--replay, --compile-only, --kernels, --phases and --retry");
 		break;
 	case ARGP_KEY_ARG: no_option(arg, state); break;
 	default: return ARGP_ERR_UNKNOWN;
@@ -329,6 +346,7 @@ static const char about[] =
     "  attune sweep --gpu h200 --scenarios dense_h200 --survey --budget 10m\n"
     "  attune sweep --gpu h200 --early\n"
     "  attune sweep --gpu b200 --compile-only --batch 32q1s4k\n"
+    "  attune sweep --gpu h200 --retry resources,crash\n"
     "  attune sweep --replay results/h200.sqlite\n\n"
     "A sweep has four stages. race: each part of each scenario, scenarios unlike earlier ones "
     "first; the candidates that are promising by the machine's ceilings, the kernels' formulas "
@@ -356,6 +374,9 @@ static const char about[] =
     "--anyway measures on a busy machine, but never together with another attune. Times that are "
     "too noisy to learn from are marked noisy and raced again: at most twice at the end of their "
     "stage, and by the next sweep.\n\n"
+    "--retry is for rows that a fault of the machine left, such as a disk or a driver that failed: "
+    "a row of such a choice is replaced by what it does now, and merge --compact drops the old "
+    "one.\n\n"
     "--replay draws samples from the recorded ones, for --budget or 12 % of the time of an "
     "exhaustive sweep, and scores the picks by the recorded medians. Cells in random order and "
     "one by one are simulated for the same time. Nothing is written.\n";

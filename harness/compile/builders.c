@@ -165,6 +165,7 @@ static int most_builders(const struct binaries *b)
 
 static struct builders *builders_of(struct binaries *b)
 {
+	cache_root(); /* builders share what this process chose */
 	if (!b->builders)
 		b->builders = calloc(1, sizeof *b->builders);
 	if (!b->builders)

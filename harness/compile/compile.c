@@ -99,7 +99,7 @@ static int cc_compile(struct job *j)
 	if (is_below_root(j) &&
 	    intrinsics_header(intrinsics, cc_command(), cc_version(j->arch), j->arch)) {
 		const int result = run_cc(j, arch_flags, intrinsics);
-		if (result != REFUSED)
+		if (result != REFUSED && result != DIED)
 			return result;
 		free(j->log); /* perhaps because the precompiled header is damaged */
 		j->log = NULL;

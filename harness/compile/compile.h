@@ -31,6 +31,12 @@ void jit_free(struct binary *);
 /* The same for a source outside kernels/; ".cu" or ".c" selects the compiler. */
 int jit_compile_source(struct binary *, const char *source_path, const char *flags,
 		       const char *arch);
+/* Compiles and loads. A binary of the cache that does not load is removed and compiled again: only
+ * the failure of what was compiled afresh counts. root: another kernels folder; NULL: source_root(). */
+enum attune_status jit_load_source(struct device *, struct code **, const char *source_path,
+				   const char *flags, const char *arch);
+enum attune_status jit_load(struct device *, struct code **, const char *root,
+			    const struct kernel *, const char *flags);
 /* "nvrtc 13.0", "hiprtc 7.2.70203", "cc 12.2.0"; "none" */
 const char *jit_version(enum backend, const char *arch);
 
@@ -42,10 +48,12 @@ const char *source_root(void);
  * "gpu/qblock.cu" where that alone is there, since revisions before folders of kernels have all of
  * them in gpu/. 0: it is too long. */
 int kernel_source_below(char *path, size_t size, const struct kernel *, const char *folder);
-/* The cache of binaries, limited to ATTUNE_CACHE_MB (cache_trim.c): ATTUNE_CACHE, else cache/ next
- * to the executable, else ~/.cache/attune. Created if missing; NULL + complain if that fails. */
-const char *cache_root(void);
 char *source_text(const char *path); /* the caller frees it; NULL: unreadable */
+
+/* ---- cache_folder.c ------------------------------------------------------------------ */
+/* The cache of binaries, limited to ATTUNE_CACHE_MB (cache_trim.c): a folder that only this user may
+ * write in. Created if missing; NULL + complain if that fails. */
+const char *cache_root(void);
 
 /* ---- identity.c ---------------------------------------------------------------------- */
 /* Hashes the tokens of the kernel's source and of our files that it includes. Comments, layout, and

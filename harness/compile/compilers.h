@@ -17,6 +17,7 @@ struct job {
 	char folder[PATH_MAX];                    /* of the source */
 	char made[PATH_MAX];                      /* path of the result */
 	char *log;                                /* the compiler's output */
+	int afresh;                               /* not from the cache */
 };
 
 struct compiler {
@@ -60,8 +61,21 @@ int run_words(const struct words *, char **output);
 /* Runs a compiler and returns how it ended. Its output is the job's log. */
 int run_compiler(const struct words *, struct job *, const char *command);
 char *read_all(int fd);                                        /* to be freed */
-void *read_file(const char *path, size_t *size);               /* jit.c; to be freed */
 int write_file(const char *path, const void *bytes, size_t n); /* 0 + complain */
+
+/* ---- cache_record.c ------------------------------------------------------------------- */
+enum { HASH_TEXT = 33 };
+void hash_text(char hex[HASH_TEXT], const void *bytes, size_t n);
+int file_hash(const char *path, char hex[HASH_TEXT]);
+void *read_file(const char *path, size_t *size); /* to be freed; NULL: empty or unreadable */
+/* Renames a file once it is on the disk. 0 + complain; the file is removed. */
+int keep_file(const char *made, const char *as);
+struct binary;
+/* Writes the record of a binary whose bytes are b->blob.data, none if it was refused. 0: failed. */
+int record_write(const struct binary *, const struct job *, int status, const char *as);
+/* COMPILED, with the binary's bytes in b->blob.data, or REFUSED; -1: none, or one of the two files is
+ * damaged. */
+int record_read(struct binary *, const char *txt, const char *binary);
 
 /* cache_trim.c */
 void cache_trim(const char *root);

@@ -1,10 +1,12 @@
 /* intrinsics.c - a precompiled header of <immintrin.h>, which GCC takes a third of the time of a CPU kernel to
  * read. In the cache folder:
  *
- *   <key>.h       includes <immintrin.h>; compilations of kernels begin with it (-include)
+ *   <key>.h       includes <immintrin.h>; compilations of kernels begin with it (-include). Its
+ *                 comment has the hash of the other file.
  *   <key>.h.gch   the same, precompiled; where it is missing or its flags differ, GCC reads <key>.h
  *
- * The binaries are the same with it and without. The key is a hash of the compiler and its flags. */
+ * The binaries are the same with it and without. A damaged one is made again. The key is a hash of
+ * the compiler and its flags. */
 #include "compile.h"
 #include "compilers.h"
 #include "harness/base/base.h"
@@ -14,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char header[PATH_MAX], of_arch[16];
@@ -48,19 +49,36 @@ static int precompile(const char *cc, const char *from, const char *flags)
 	return done;
 }
 
+static int write_header(const char *path, const char *hash)
+{
+	char text[80];
+	const int n = snprintf(text, sizeof text, "#include <immintrin.h>\n/* %s */\n", hash);
+	return write_file(path, text, (size_t)n);
+}
+
+/* Whether the precompiled header is as it was made. */
+static int is_sound(void)
+{
+	char gch[PATH_MAX + 8], hash[HASH_TEXT];
+	snprintf(gch, sizeof gch, "%s.gch", header);
+	char *text = source_text(header);
+	const int sound = text && file_hash(gch, hash) && strstr(text, hash);
+	free(text);
+	return sound;
+}
+
 /* Other processes may make the same files, so each is renamed when it is complete. The header comes last:
  * where it exists, the other one does. */
 static int make_header(const char *cc, const char *flags)
 {
-	static const char text[] = "#include <immintrin.h>\n";
+	char hash[HASH_TEXT];
 	char own[PATH_MAX + 32], own_gch[PATH_MAX + 40], gch[PATH_MAX + 8];
 	snprintf(own, sizeof own, "%.*s.%d.0.h", (int)strlen(header) - 2, header, (int)getpid());
 	snprintf(own_gch, sizeof own_gch, "%s.gch", own);
 	snprintf(gch, sizeof gch, "%s.gch", header);
-	FILE *f = fopen(own, "we");
-	const int written = f && fputs(text, f) >= 0;
-	const int done = f && !fclose(f) && written && precompile(cc, own, flags) &&
-			 !rename(own_gch, gch) && !rename(own, header);
+	const int done = write_header(own, "") && precompile(cc, own, flags) &&
+			 file_hash(own_gch, hash) && keep_file(own_gch, gch) &&
+			 write_header(own, hash) && keep_file(own, header);
 	if (!done) {
 		unlink(own_gch);
 		unlink(own);
@@ -80,10 +98,10 @@ static void find_header(const char *cc, const char *version, const char *arch)
 	const int n = snprintf(text, sizeof text, "%s %s %s", version, cc, flags);
 	if (n < 0 || (size_t)n >= sizeof text)
 		return;
-	const XXH128_hash_t h = XXH3_128bits(text, (size_t)n);
-	snprintf(header, sizeof header, "%s/%016llx%016llx.h", cache, (unsigned long long)h.high64,
-		 (unsigned long long)h.low64);
-	if (access(header, R_OK) && !make_header(cc, flags))
+	char key[HASH_TEXT];
+	hash_text(key, text, (size_t)n);
+	snprintf(header, sizeof header, "%s/%s.h", cache, key);
+	if (!is_sound() && !make_header(cc, flags))
 		header[0] = '\0';
 }
 

@@ -1,12 +1,14 @@
 /* jit.c - compiles sources at run time, through a cache on disk:
  *
  *   <key>.cubin | .co | .so   the binary
- *   <key>.txt                 the record: options, and the compiler's output; also if it refused
+ *   <key>.txt                 the record (cache_record.c); also if the compiler refused
  *
  * The key is a hash of the compiler and its version, the architecture, the options and the
  * identity of the source. Files are written under temporary names and renamed, the .txt last, so
  * it exists only if all do. Two processes that compile the same key at once both do the work and
- * write the same files. cache_trim.c limits the size. */
+ * write the same files. A file that does not have the hash of the record, or that a device does not
+ * load, is removed and compiled again. cache_folder.c chooses the folder, cache_trim.c limits its
+ * size. */
 #include "code_object.h"
 #include "compile.h"
 #include "compilers.h"
@@ -94,56 +96,6 @@ static int reported(const char *log, const char *words)
 	return sum;
 }
 
-/* A record: numbers, options, and the compiler's output after LOG_MARK. */
-#define HEAD "attune binary 1\nstatus %d\nregisters %d\nspill_bytes %d\nsmem_static %d\n"
-#define LOG_MARK "\nlog\n"
-
-static int write_record(const struct binary *b, const struct job *j, int status, const char *final)
-{
-	char temporary[PATH_MAX + 8];
-	char *text;
-	const char *log = b->log ? b->log : "";
-	const int n =
-	    asprintf(&text, HEAD "source %s\narch %s\nflags %s" LOG_MARK "%s", status, b->registers,
-		     b->spill_bytes, b->smem_static, j->source, j->arch, j->flags, log);
-	if (n < 0)
-		return 0;
-	snprintf(temporary, sizeof temporary, "%s.txt", j->made);
-	const int ok = write_file(temporary, text, (size_t)n) && rename(temporary, final) == 0;
-	free(text);
-	if (!ok)
-		unlink(temporary);
-	return ok;
-}
-
-/* COMPILED or REFUSED by the record; -1: no record. */
-static int read_record(struct binary *b, const char *txt)
-{
-	int status = -1;
-	char *text = source_text(txt);
-	const char *log = text ? strstr(text, LOG_MARK) : NULL;
-	if (log &&
-	    sscanf(text, HEAD, &status, &b->registers, &b->spill_bytes, &b->smem_static) == 4)
-		b->log = strdup(log + strlen(LOG_MARK));
-	free(text);
-	return b->log && (status == COMPILED || status == REFUSED) ? status : -1;
-}
-
-void *read_file(const char *path, size_t *size)
-{
-	FILE *f = fopen(path, "rbe");
-	long n = f && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
-	char *bytes = n > 0 ? malloc((size_t)n) : NULL;
-	if (bytes && (fseek(f, 0, SEEK_SET) || fread(bytes, 1, (size_t)n, f) != (size_t)n)) {
-		free(bytes);
-		bytes = NULL;
-	}
-	if (f)
-		fclose(f);
-	*size = bytes ? (size_t)n : 0;
-	return bytes;
-}
-
 /* AMD code objects hold their resources. */
 static void describe(struct binary *b)
 {
@@ -157,17 +109,32 @@ static void describe(struct binary *b)
 	b->spills = o.spills;
 }
 
-/* A shared object is loaded by its path, code of a GPU from memory. */
+/* Makes a binary of the bytes in b. A shared object is loaded by its path, code of a GPU from
+ * memory. */
 static int take(struct binary *b, const struct compiler *c, const struct job *j, const char *path)
 {
 	if (!(b->blob.entry = strdup(j->entry)))
 		return 0;
-	if (c == &compilers[CC])
-		return access(path, R_OK) == 0 && (b->blob.path = strdup(path)) != NULL;
-	b->blob.data = read_file(path, &b->blob.size);
-	if (b->blob.data && !strcmp(c->arch, "gfx"))
+	if (c == &compilers[CC]) {
+		free((void *)b->blob.data);
+		b->blob.data = NULL;
+		b->blob.size = 0;
+		return (b->blob.path = strdup(path)) != NULL;
+	}
+	if (!strcmp(c->arch, "gfx"))
 		describe(b);
-	return b->blob.data != NULL;
+	return 1;
+}
+
+/* Puts the compiler's result under its name. */
+static int keep(struct binary *b, const struct job *j, const char *binary)
+{
+	b->blob.data = read_file(j->made, &b->blob.size);
+	if (b->blob.data)
+		return keep_file(j->made, binary);
+	complain("%s: is empty or cannot be read", j->made);
+	unlink(j->made);
+	return 0;
 }
 
 static int compile(struct binary *b, const struct compiler *c, struct job *j, const char *binary,
@@ -196,12 +163,8 @@ static int compile(struct binary *b, const struct compiler *c, struct job *j, co
 		if (b->registers >= 0 && b->smem_static < 0)
 			b->smem_static = 0; /* ptxas leaves zeros out */
 	}
-	if (status == COMPILED && rename(j->made, binary)) {
-		complain("%s: cannot be kept: %s", binary, strerror(errno));
-		unlink(j->made);
-		return IMPOSSIBLE;
-	}
-	if (!write_record(b, j, status, txt) || (status == COMPILED && !take(b, c, j, binary)))
+	if ((status == COMPILED && !keep(b, j, binary)) || !record_write(b, j, status, txt) ||
+	    (status == COMPILED && !take(b, c, j, binary)))
 		return IMPOSSIBLE;
 	return status;
 }
@@ -244,13 +207,15 @@ static int through_cache(struct binary *b, const struct compiler *c, struct job 
 	snprintf(txt, sizeof txt, "%s/%s.txt", cache, key);
 	snprintf(j->made, sizeof j->made, "%s/%s.%d.%u", cache, key, (int)getpid(),
 		 atomic_fetch_add(&count, 1));
-	const int status = read_record(b, txt);
+	const int status = j->afresh ? -1 : record_read(b, txt, binary);
 	b->cached = status == REFUSED || (status == COMPILED && take(b, c, j, binary));
 	if (b->cached) {
 		utimensat(AT_FDCWD, txt, NULL, 0); /* marks it as used, for cache_trim.c */
 		return status;
 	}
 	jit_free(b);
+	unlink(txt);
+	unlink(binary);
 	return compile(b, c, j, binary, txt);
 }
 
@@ -264,9 +229,11 @@ static void name_entry(struct job *j)
 }
 
 static int compile_source(struct binary *b, const char *root, const char *source_path,
-			  const char *flags, const char *arch)
+			  const char *flags, const char *arch, int afresh)
 {
-	struct job j = { .source = source_path, .root = root, .flags = flags, .arch = arch };
+	struct job j = {
+		.source = source_path, .root = root, .flags = flags, .arch = arch, .afresh = afresh
+	};
 	const char *slash = strrchr(source_path, '/'), *dot = strrchr(source_path, '.');
 	const struct compiler *c = dot ? compiler_for(dot, arch) : NULL;
 	struct timespec start, stop;
@@ -294,11 +261,11 @@ static int compile_source(struct binary *b, const char *root, const char *source
 int jit_compile_source(struct binary *b, const char *source_path, const char *flags,
 		       const char *arch)
 {
-	return compile_source(b, source_root(), source_path, flags, arch);
+	return compile_source(b, source_root(), source_path, flags, arch, 0);
 }
 
-int jit_compile_below(struct binary *b, const char *root, const struct kernel *k, const char *flags,
-		      const char *arch)
+static int compile_kernel(struct binary *b, const char *root, const struct kernel *k,
+			  const char *flags, const char *arch, int afresh)
 {
 	char path[PATH_MAX + 256], code_arch[CODE_ARCH];
 	if (!kernel_source_below(path, sizeof path, k, root)) {
@@ -307,7 +274,13 @@ int jit_compile_below(struct binary *b, const char *root, const struct kernel *k
 		return IMPOSSIBLE;
 	}
 	kernel_arch(code_arch, k, arch);
-	return compile_source(b, root, path, flags, code_arch);
+	return compile_source(b, root, path, flags, code_arch, afresh);
+}
+
+int jit_compile_below(struct binary *b, const char *root, const struct kernel *k, const char *flags,
+		      const char *arch)
+{
+	return compile_kernel(b, root, k, flags, arch, 0);
 }
 
 /* The code of a plug-in is compiled already, and loaded by its own functions. */
@@ -346,6 +319,51 @@ int jit_has(const struct kernel *k, const char *flags, const char *arch)
 		return 0;
 	snprintf(txt, sizeof txt, "%s/%s.txt", cache, key);
 	return access(txt, R_OK) == 0;
+}
+
+/* Loads what was compiled. 1: it came from the cache and does not load. */
+static int load(struct device *dev, struct code **code, struct binary *b, const char *name,
+		const char *flags, int compiled, enum attune_status *status)
+{
+	if (compiled == IMPOSSIBLE)
+		*status = fail(ATTUNE_UNSUPPORTED, "%s %s cannot be compiled here", name, flags);
+	else if (compiled)
+		*status =
+		    fail(ATTUNE_UNSUPPORTED, "%s %s does not compile: %.300s", name, flags, b->log);
+	else
+		*status = dev->ops->load(dev, code, &b->blob);
+	const int again = !compiled && *status && b->cached;
+	jit_free(b);
+	return again;
+}
+
+enum attune_status jit_load_source(struct device *dev, struct code **code, const char *source_path,
+				   const char *flags, const char *arch)
+{
+	struct binary b;
+	enum attune_status status;
+	for (int afresh = 0, compiled; afresh < 2; afresh++) {
+		compiled = compile_source(&b, source_root(), source_path, flags, arch, afresh);
+		if (!load(dev, code, &b, source_path, flags, compiled, &status))
+			break;
+	}
+	return status;
+}
+
+enum attune_status jit_load(struct device *dev, struct code **code, const char *root,
+			    const struct kernel *k, const char *flags)
+{
+	struct binary b;
+	enum attune_status status;
+	root = root ? root : source_root();
+	if (!root)
+		return fail(ATTUNE_UNSUPPORTED, "%s: no sources of kernels", k->name);
+	for (int afresh = 0, compiled; afresh < 2; afresh++) {
+		compiled = compile_kernel(&b, root, k, flags, dev->info.arch, afresh);
+		if (!load(dev, code, &b, k->name, flags, compiled, &status))
+			break;
+	}
+	return status;
 }
 
 void jit_free(struct binary *b)

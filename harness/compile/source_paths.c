@@ -1,22 +1,19 @@
-/* source_paths.c - finds the sources of kernels and the cache of binaries. */
+/* source_paths.c - finds the sources of kernels. */
 #include "compile.h"
 #include "harness/base/base.h"
-#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #ifndef ATTUNE_SOURCE_DIR
 #define ATTUNE_SOURCE_DIR "kernels" /* below the working directory */
 #endif
 
-static char root[PATH_MAX], cache[PATH_MAX];
-static pthread_once_t root_once = PTHREAD_ONCE_INIT, cache_once = PTHREAD_ONCE_INIT;
+static char root[PATH_MAX];
+static pthread_once_t root_once = PTHREAD_ONCE_INIT;
 
 /* Sets the root to `folder``below` if that is the kernels folder. */
 static int try_root(const char *folder, const char *below)
@@ -57,43 +54,6 @@ int kernel_source_below(char *path, size_t size, const struct kernel *k, const c
 	    access(flat, R_OK) == 0)
 		strcpy(path, flat);
 	return 1;
-}
-
-/* Creates the folders above it, too. Sets errno. */
-static int make_folder(const char *path)
-{
-	char part[PATH_MAX];
-	snprintf(part, sizeof part, "%s", path);
-	for (char *at = part + 1; (at = strchr(at, '/')); *at++ = '/') {
-		*at = '\0';
-		mkdir(part, 0777);
-	}
-	return (mkdir(part, 0777) == 0 || errno == EEXIST) && access(part, W_OK | X_OK) == 0;
-}
-
-static int try_cache(const char *folder, const char *below)
-{
-	return folder && *folder &&
-	       snprintf(cache, sizeof cache, "%s%s", folder, below) < (int)sizeof cache - 64 &&
-	       make_folder(cache);
-}
-
-static void find_cache(void)
-{
-	const char *given = getenv("ATTUNE_CACHE");
-	if (given && *given ? try_cache(given, "")
-			    : try_cache(executable_dir(), "/cache") ||
-				  try_cache(getenv("HOME"), "/.cache/attune"))
-		return;
-	complain("%s: cannot keep compiled kernels here: %s; name a folder in ATTUNE_CACHE", cache,
-		 strerror(errno));
-	cache[0] = '\0';
-}
-
-const char *cache_root(void)
-{
-	pthread_once(&cache_once, find_cache);
-	return *cache ? cache : NULL;
 }
 
 char *source_text(const char *path)

@@ -78,9 +78,16 @@ static int lacks_plan_of_plugin(const struct problems *all, const struct problem
 	return lacks;
 }
 
+/* Whether a row is to be raced again: its time is noisy, or `retry` has its outcome. */
+static int is_unsettled(const struct problems *all, const struct store_cell *c)
+{
+	return !strcmp(c->outcome, outcome_name(OUTCOME_NOISY)) ||
+	       (all->retry && list_has(all->retry, c->outcome));
+}
+
 static int note_plan(const struct problems *all, struct problem *h, const struct store_cell *c)
 {
-	const int is_noisy = !strcmp(c->outcome, outcome_name(OUTCOME_NOISY));
+	const int is_noisy = is_unsettled(all, c);
 	h->noisy_plans += c->today && is_noisy;
 	h->planned |= c->today && is_last_plan(all, c->choice);
 	return !c->today || is_noisy || keep_plan(h, c->choice);
@@ -90,7 +97,7 @@ static void note(const struct problems *all, struct problem *h, const struct sto
 {
 	struct choice choice;
 	const char *where;
-	const int is_noisy = !strcmp(c->outcome, outcome_name(OUTCOME_NOISY));
+	const int is_noisy = is_unsettled(all, c);
 	choice.kernel = kernel_find(all->device.backend, c->kernel);
 	if (!choice.kernel ||
 	    !config_parse(&choice.config, choice.kernel->space, c->choice, &where))

@@ -96,7 +96,8 @@ struct problems {
 	const struct scenario *scenarios;
 	struct device_info device;
 	double dram_gbps, tflops; /* upper bounds of any speed; 0: not known */
-	struct problem *v;        /* a scenario's problems are consecutive */
+	const char *retry; /* "resources,crash": stored outcomes that do not count; NULL: none */
+	struct problem *v; /* a scenario's problems are consecutive */
 	int n, room;
 	struct built_choice *built_choice;
 	int num_built_choices, built_choice_room;

@@ -27,6 +27,7 @@ static int load_results(struct sweep_session *c)
 {
 	if (c->o->again)
 		return 1;
+	c->problems.retry = c->o->retry;
 	if ((!is_newest_device(c) && !session_begin_run(c)) ||
 	    !problems_recall(&c->problems, c->store, c->hello.info.gpu, c->protocol.name))
 		return 0;

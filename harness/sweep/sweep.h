@@ -25,6 +25,7 @@ struct sweep_options {
 	const char *device; /* "cuda:1", or several: "cuda:0,cuda:1"; NULL: the first of that GPU */
 	const char *db;     /* NULL: results/<gpu>.sqlite */
 	const char *kernels, *phases, *command;
+	const char *retry; /* as of struct problems */
 	enum preset preset;
 	double budget_s;
 	int shard, shards; /* this shard, from 0, and how many */

@@ -7,6 +7,7 @@
 #include "harness/base/base.h"
 #include "harness/ceilings/ceilings.h"
 #include "harness/check/check.h"
+#include "harness/compile/compile.h"
 #include "harness/measure/measure.h"
 #include "harness/plugin/plugin.h"
 #include "harness/search/search.h"
@@ -22,6 +23,7 @@
  * runs; after that in one of LOOK_ODDS races beforehand, if the output is small; and after the
  * race whenever its time is within `finalist` of the winner's. */
 enum { CEILING_TRIES = 5, LOOK_ODDS = 16, SMALL_OUTPUT = 16 << 20 };
+enum { COMPILE_S = 240 }; /* what does not load is compiled again */
 static const double finalist = 1.05, finalist_large = 1.01;
 
 /* ---- where the time goes ----------------------------------------------------- */
@@ -146,19 +148,36 @@ static enum attune_status reserve(struct worker_state *l, struct launcher *r)
 	return status;
 }
 
-static enum attune_status load(struct worker_state *l, const struct part_of_call *p)
+/* What does not load may be the cache's fault, so it is compiled again, once. */
+static enum attune_status load_code(struct worker_state *l, int index, struct code **code,
+				    int built, const struct choice *c)
+{
+	char flags[MAX_FLAGS];
+	const enum attune_status status = l->dev.ops->load(&l->dev, code, &l->code[built]);
+	if (!status || l->compiled_again[built])
+		return status;
+	l->compiled_again[built] = 1;
+	report_stage(l, index, l->setup->gate_s + COMPILE_S);
+	binary_flags(flags, sizeof flags, c->kernel, &c->config, &l->scenario->shape);
+	return jit_load(&l->dev, code, NULL, c->kernel, flags);
+}
+
+static enum attune_status load(struct worker_state *l, int index, const struct part_of_call *p)
 {
 	const struct built_choice *e = &l->setup->problems->built_choice[p->built_choice];
 	struct loaded *to = &l->loaded[e->built];
 	enum attune_status status = ATTUNE_OK;
 	if (e->choice.kernel->plugin && !to->plugin)
-		status =
-		    plugin_op_open(&to->plugin, &l->dev, &e->choice, &l->scenario->shape);
+		status = plugin_op_open(&to->plugin, &l->dev, &e->choice, &l->scenario->shape);
 	else if (!to->code && !to->plugin)
-		status = l->dev.ops->load(&l->dev, &to->code, &l->code[e->built]);
-	for (enum helper h = 0; !status && h < NUM_HELPERS; h++)
-		if (e->helper[h] >= 0 && !to->helper[h])
-			status = l->dev.ops->load(&l->dev, &to->helper[h], &l->code[e->helper[h]]);
+		status = load_code(l, index, &to->code, e->built, &e->choice);
+	for (enum helper h = 0; !status && h < NUM_HELPERS; h++) {
+		struct choice c = { .kernel = kernel_helper(e->choice.kernel->backend, h) };
+		if (e->helper[h] < 0 || to->helper[h])
+			continue;
+		config_default(&c.config, c.kernel->space);
+		status = load_code(l, index, &to->helper[h], e->helper[h], &c);
+	}
 	return status;
 }
 
@@ -166,7 +185,7 @@ static enum attune_status load_all(struct worker_state *l, struct launcher *r)
 {
 	enum attune_status status = ATTUNE_OK;
 	for (int i = 0; i < r->parts && !status; i++)
-		status = load(l, &r->part[i]);
+		status = load(l, r->index, &r->part[i]);
 	return status ? status : reserve(l, r);
 }
 
@@ -372,10 +391,12 @@ void worker_main(const struct worker_setup *setup, int socket)
 	if (setup->problems) {
 		l.loaded = calloc((size_t)l.num_codes, sizeof *l.loaded);
 		l.code = calloc((size_t)l.num_codes, sizeof *l.code);
+		l.compiled_again = calloc((size_t)l.num_codes, 1);
 	}
 	l.passed = calloc((size_t)l.num_codes, 3);
-	while (l.loaded && l.code && l.passed && pipe_receive(socket, &task, sizeof task) &&
-	       task.bytes == sizeof task && take_task(&l, &task))
+	while (l.loaded && l.code && l.compiled_again && l.passed &&
+	       pipe_receive(socket, &task, sizeof task) && task.bytes == sizeof task &&
+	       take_task(&l, &task))
 		;
 	_exit(0);
 }

@@ -46,7 +46,7 @@ printf '{ "defaults": { "models": [ "llama3.1-8b@8" ] }, "scenarios": [
 
 sweep() {
 	timeout 600 "$attune" sweep --gpu cpu --kernels qblock --preset quick --budget 300s \
-		--db "$tmp/db.sqlite" --scenarios "$tmp/set.json" >"$tmp/out" 2>"$tmp/err" </dev/null
+		--db "$tmp/db.sqlite" --scenarios "$tmp/set.json" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
 }
 sweep
 row $? "the sweep goes on: exit 0"
@@ -71,6 +71,30 @@ failed() {
 before=$(failed)
 sweep
 row "$([ "$before" -gt 0 ] && [ "$(failed)" = "$before" ]; echo $?)" "a failure is not measured again"
+
+# Of a good choice, a row that a fault of the machine left: --retry finds and replaces it, and
+# measures no other failure.
+good="outcome = 'ok' AND kernel = 'qblock' AND variant LIKE 'BLOCK_M=192%' AND batch = '11q1s80'"
+cp "$tmp/db.sqlite" "$tmp/sound.sqlite"
+ask "INSERT OR IGNORE INTO ending (outcome, stopped) VALUES ('resources', '');
+	UPDATE measurement SET median = NULL, samples = NULL, below = NULL, spread = NULL, ci = NULL, ratio = NULL,
+		ending = (SELECT id FROM ending WHERE outcome = 'resources')
+	WHERE (race, variant) = (SELECT m.race, m.variant FROM measurement AS m JOIN variant AS v ON v.id = m.variant
+		JOIN choice AS o ON o.id = v.choice JOIN race AS c ON c.id = m.race JOIN scenario AS s ON s.id = c.scenario
+		WHERE v.decode IS NULL AND o.text LIKE 'BLOCK_M=192%' AND s.batch = '11q1s80' AND newest LIMIT 1)"
+faults() {
+	ask "SELECT count(*) FROM failures WHERE outcome = 'resources'"
+}
+sweep
+row "$([ "$(faults)" = 1 ]; echo $?)" "what a fault of the machine left stays"
+sweep --retry resources,illegal
+row "$([ $? = 0 ] && [ "$(faults)" = 0 ] && [ "$(ask "SELECT count(*) FROM timings WHERE $good")" -gt 0 ] &&
+	[ "$(ask "SELECT count(DISTINCT run_id) FROM history WHERE outcome = 'crash'")" = 1 ]; echo $?)" \
+	"until --retry measures it again, and no other failure"
+sweep --retry resources,slow
+row "$([ $? = 2 ] && grep -q '"slow" is none of wrong' "$tmp/err"; echo $?)" "of outcomes there are these"
+mv "$tmp/sound.sqlite" "$tmp/db.sqlite"
+
 # The form that is committed has no rows of modified sources, and this tree may be modified.
 ask "UPDATE run SET sources = 'committed'"
 "$attune" merge --compact "$tmp/db.sqlite" 2>"$tmp/err"

@@ -141,26 +141,79 @@ static void killed(void **state)
 	free(cc);
 }
 
-/* A binary that was deleted, or a .txt cut short, is compiled again. */
+enum damage { REMOVED, EMPTIED, HALVED, REPLACED, ONE_BYTE, NUM_DAMAGES };
+
+static void damage(const char *path, enum damage how)
+{
+	struct stat s;
+	const int fd = open(path, O_RDWR | O_CLOEXEC);
+	char byte;
+	assert_true(fd >= 0 && fstat(fd, &s) == 0 && pread(fd, &byte, 1, s.st_size / 2) == 1);
+	byte ^= 1;
+	assert_true(how != REMOVED || unlink(path) == 0);
+	assert_true(how != EMPTIED || ftruncate(fd, 0) == 0);
+	assert_true(how != HALVED || ftruncate(fd, s.st_size / 2) == 0);
+	assert_true(how != REPLACED || (ftruncate(fd, 0) == 0 && pwrite(fd, "text\n", 5, 0) == 5));
+	assert_true(how != ONE_BYTE || pwrite(fd, &byte, 1, s.st_size / 2) == 1);
+	close(fd);
+}
+
+/* A binary or a record that a power loss damaged is compiled again, and is right from then on. */
 static void damaged_cache(void **state)
 {
 	(void)state;
 	struct binary b;
-	char txt[300];
-	int cached;
-	source("plain.c", "int ENTRY(void) { return 7; }\n");
-	assert_int_equal(jit_compile_source(&b, in_folder("plain.c"), "", "scalar"), 0);
-	assert_int_equal(unlink(b.blob.path), 0);
-	assert_int_equal(compile("plain.c", "", "scalar", &cached), 0);
-	assert_false(cached);
-	snprintf(txt, sizeof txt, "%s", b.blob.path);
-	strcpy(strrchr(txt, '.'), ".txt");
-	assert_int_equal(truncate(txt, 30), 0);
-	assert_int_equal(compile("plain.c", "", "scalar", &cached), 0);
-	assert_false(cached);
-	assert_int_equal(compile("plain.c", "", "scalar", &cached), 0);
-	assert_true(cached);
+	char file[2][300];
+	source("answer.h", "#define ANSWER 42\n");
+	source("answer.c", answer_c);
+	assert_int_equal(jit_compile_source(&b, in_folder("answer.c"), "", "scalar"), 0);
+	for (int i = 0; i < 2; i++)
+		snprintf(file[i], sizeof file[i], "%s", b.blob.path);
+	strcpy(strrchr(file[1], '.'), ".txt");
 	jit_free(&b);
+	for (int i = 0; i < 2; i++)
+		for (enum damage how = REMOVED; how < NUM_DAMAGES; how++) {
+			damage(file[i], how);
+			for (int cached = 0; cached < 2; cached++) {
+				assert_int_equal(
+				    jit_compile_source(&b, in_folder("answer.c"), "", "scalar"), 0);
+				assert_int_equal(b.cached, cached);
+				jit_free(&b);
+			}
+			assert_int_equal(loaded_answer(""), 42);
+		}
+}
+
+/* A compiler that fails without a word: what it made has the hash of the record, and does not load.
+ * The first load says so; the next compiles again, and the kernel is not blamed. */
+static void failed_load(void **state)
+{
+	(void)state;
+	char path[128];
+	const char *before = getenv("CC");
+	char *cc = before ? strdup(before) : NULL;
+	struct device dev;
+	struct code *code = NULL;
+	assert_int_equal(device_open(&dev, "cpu"), ATTUNE_OK);
+	snprintf(path, sizeof path, "%s", in_folder("broken_cc"));
+	source("broken_cc",
+	       "#!/bin/sh\nwhile [ \"$1\" != -o ]; do shift; done; echo text >\"$2\"\n");
+	source("loads.c", "int ENTRY(void) { return 7; }\n");
+	assert_int_equal(chmod(path, 0755), 0);
+	jit_version(BACKEND_CPU, "scalar"); /* asks the real compiler */
+	setenv("CC", path, 1);
+	for (int i = 0; i < 2; i++) {
+		assert_int_not_equal(
+		    jit_load_source(&dev, &code, in_folder("loads.c"), "", "scalar"), ATTUNE_OK);
+		assert_null(code);
+	}
+	source("broken_cc", "#!/bin/sh\nexec cc \"$@\"\n");
+	assert_int_equal(jit_load_source(&dev, &code, in_folder("loads.c"), "", "scalar"),
+			 ATTUNE_OK);
+	dev.ops->unload(&dev, code);
+	assert_int_equal(cc ? setenv("CC", cc, 1) : unsetenv("CC"), 0);
+	free(cc);
+	device_close(&dev);
 }
 
 static void *compile_many(void *arg)
@@ -213,8 +266,8 @@ static void no_way(void **state)
 		const char *name, *arch, *says;
 	} rows[] = {
 		{ "absent.c", "scalar", "absent.c: cannot be read" },
-		{ "plain.c", "pdp11", "pdp11" },
-		{ "plain.txt", "scalar", "neither" },
+		{ "answer.c", "pdp11", "pdp11" },
+		{ "answer.txt", "scalar", "neither" },
 	};
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		char said[500] = "";
@@ -357,13 +410,13 @@ static void threads_nvrtc(void **state)
 int main(void)
 {
 	const struct CMUnitTest t[] = {
-		cmocka_unit_test(found_again),      cmocka_unit_test(changed_header),
-		cmocka_unit_test(refusal),          cmocka_unit_test(damaged_cache),
-		cmocka_unit_test(threads_cc),       cmocka_unit_test(no_way),
-		cmocka_unit_test(killed),           cmocka_unit_test(code_of_choices),
-		cmocka_unit_test(compiler_for_amd), cmocka_unit_test(cubin),
-		cmocka_unit_test(spills),           cmocka_unit_test(cubin_refused),
-		cmocka_unit_test(threads_nvrtc),
+		cmocka_unit_test(found_again),     cmocka_unit_test(changed_header),
+		cmocka_unit_test(refusal),         cmocka_unit_test(damaged_cache),
+		cmocka_unit_test(failed_load),     cmocka_unit_test(threads_cc),
+		cmocka_unit_test(no_way),          cmocka_unit_test(killed),
+		cmocka_unit_test(code_of_choices), cmocka_unit_test(compiler_for_amd),
+		cmocka_unit_test(cubin),           cmocka_unit_test(spills),
+		cmocka_unit_test(cubin_refused),   cmocka_unit_test(threads_nvrtc),
 	};
 	enum { NVRTC_ROWS = 4 };
 	const int nvrtc = strcmp(jit_version(BACKEND_GPU, "sm_90"), "none") != 0;

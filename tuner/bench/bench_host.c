@@ -112,14 +112,11 @@ static enum attune_status way_end(void *arg)
 static struct code *load_empty(struct device *dev, int is_small)
 {
 	char path[PATH_MAX], flags[16];
-	struct binary b;
 	struct code *code = NULL;
 	snprintf(path, sizeof path, "%s/gpu/ceilings/empty.cu", source_root());
 	snprintf(flags, sizeof flags, "-DSMALL=%d", is_small);
-	if (jit_compile_source(&b, path, flags, dev->info.arch) ||
-	    dev->ops->load(dev, &code, &b.blob))
-		complain("%s %s: %.300s", path, flags, b.log ? b.log : attune_last_error());
-	jit_free(&b);
+	if (jit_load_source(dev, &code, path, flags, dev->info.arch))
+		complain("%s %s: %s", path, flags, attune_last_error());
 	return code;
 }
 

@@ -93,20 +93,14 @@ static struct code *stage_code(struct bench_stage *st, const struct kernel *k,
 			       const struct config *config, const attune_shape *shape)
 {
 	char flags[MAX_FLAGS], key[MAX_FLAGS + 32];
-	struct binary binary;
 	struct code *code = NULL;
 	binary_flags(flags, sizeof flags, k, config, shape);
 	name_binary(key, k, config, shape);
 	struct kept *kept = find_kept(st, key);
 	if (kept)
 		return kept->code;
-	if (jit_compile(&binary, k, flags, st->dev.info.arch)) {
-		complain("%s: does not compile", key);
-		return NULL;
-	}
-	if (st->dev.ops->load(&st->dev, &code, &binary.blob))
+	if (jit_load(&st->dev, &code, NULL, k, flags))
 		complain("%s: %s", key, attune_last_error());
-	jit_free(&binary);
 	kept = code ? keep(st, key) : NULL;
 	if (kept)
 		kept->code = code;
