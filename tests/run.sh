@@ -8,7 +8,7 @@
 # SKIP why" counts as one skipped, one that crashes, hangs or ends early as one failed.
 set -u
 B=${B:-build}
-export B
+export B LC_ALL=C
 
 if [ "${1:-}" = --one ]; then
 	name=$(basename "$2")

@@ -72,7 +72,7 @@ $(B)/kernels/ship/shipped.o: $(B)/shipped.inc
 # A precompiled header: GCC takes a third of the time of a CPU kernel to read <immintrin.h>. The objects are
 # the same. Where x86.h.gch is missing, or was made with other flags, GCC reads x86.h itself; clang would refuse it.
 # $(call intrinsics,isa,compiler flags)
-is_gcc := $(shell $(CC) --version 2>/dev/null | grep 'Free Software')
+is_gcc := $(shell LC_ALL=C $(CC) --version 2>/dev/null | grep 'Free Software')
 define intrinsics
 $(B)/shipped/$(1)/x86.h:
 	@mkdir -p $$(@D)

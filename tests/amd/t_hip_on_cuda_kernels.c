@@ -30,12 +30,12 @@ static const char *const batches[] = {
 	"q1s700", "q1s1_q1s40_q3s9_q1s200", "16q1s3k", "q40_q9s65", "q600s2k_20q1s1k",
 };
 
-/* The device with the architecture's name that the library finds CUDA's code by. */
+/* The device with an architecture's name that the library finds CUDA's code by: PTX for any GPU. HIP
+ * launches no clusters and makes no maps, which are planned for sm_90 and newer. */
 static struct device named_by_cuda(void)
 {
 	struct device nvidia = dev;
-	const int major = atoi(dev.info.arch + 3), minor = atoi(strchr(dev.info.arch, '.') + 1);
-	snprintf(nvidia.info.arch, sizeof nvidia.info.arch, "sm_%d%d", major, minor);
+	snprintf(nvidia.info.arch, sizeof nvidia.info.arch, "sm_80");
 	return nvidia;
 }
 
@@ -59,6 +59,12 @@ static void plans_run_right(void **state)
 	run_planned(&nvidia, *state);
 }
 
+static int end_row(void **state)
+{
+	(void)state;
+	return end_capture(&dev);
+}
+
 /* ---- rows --------------------------------------------------------------------------------- */
 
 static size_t add_tests(struct CMUnitTest *tests, int argc, char **argv)
@@ -74,7 +80,7 @@ static size_t add_tests(struct CMUnitTest *tests, int argc, char **argv)
 		tests[n] =
 		    (struct CMUnitTest){ rows[n].name, passes_the_corners, NULL, NULL, &rows[n] };
 	for (size_t i = 0; argc == 1 && is_carried() && i < COUNT(batches); i++)
-		tests[n++] = (struct CMUnitTest){ batches[i], plans_run_right, NULL, NULL,
+		tests[n++] = (struct CMUnitTest){ batches[i], plans_run_right, NULL, end_row,
 						  (void *)(uintptr_t)batches[i] };
 	return n;
 }

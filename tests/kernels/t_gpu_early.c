@@ -320,6 +320,12 @@ static void as_in_turn(void **state)
 	dev.ops->unload(&dev, op.helper[HELPER_REDUCE]);
 }
 
+static int end_row(void **state)
+{
+	(void)state;
+	return end_capture(&dev);
+}
+
 int main(void)
 {
 	struct CMUnitTest tests[COUNT(rows)];
@@ -330,7 +336,7 @@ int main(void)
 		return missing && gpu_named() ? 1 : 0;
 	}
 	for (size_t i = 0; i < COUNT(rows); i++)
-		tests[i] = (struct CMUnitTest){ rows[i].name, as_in_turn, NULL, NULL,
+		tests[i] = (struct CMUnitTest){ rows[i].name, as_in_turn, NULL, end_row,
 						(void *)(uintptr_t)&rows[i] };
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	const int failed = _cmocka_run_group_tests("gpu_early", tests, COUNT(rows), NULL, NULL);

@@ -376,6 +376,12 @@ static void switches_are_right(void **state)
 	stage_free(&t);
 }
 
+static int end_row(void **state)
+{
+	(void)state;
+	return end_capture(&dev);
+}
+
 int main(int argc, char **argv)
 {
 	static struct CMUnitTest tests[4 * COUNT(rows)];
@@ -401,7 +407,7 @@ int main(int argc, char **argv)
 			if (k && i % 2 && is_emulated(&dev)) /* which takes seconds for each */
 				continue;
 			snprintf(names[n], sizeof names[n], "%s: %s", kinds[k].name, rows[i].name);
-			tests[n] = (struct CMUnitTest){ names[n], kinds[k].test, NULL, NULL,
+			tests[n] = (struct CMUnitTest){ names[n], kinds[k].test, NULL, end_row,
 							(void *)(uintptr_t)&rows[i] };
 			n++;
 		}

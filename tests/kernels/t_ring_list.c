@@ -196,6 +196,12 @@ static void replays_are_right(void **state)
 	stage_free(&t);
 }
 
+static int end_row(void **state)
+{
+	(void)state;
+	return end_capture(&dev);
+}
+
 int main(void)
 {
 	static struct CMUnitTest tests[COUNT(captures)];
@@ -207,7 +213,7 @@ int main(void)
 	for (size_t i = 0; i < COUNT(captures); i++) {
 		snprintf(names[i], sizeof names[i], "%s: %s", captures[i].shape,
 			 captures[i].choice);
-		tests[i] = (struct CMUnitTest){ names[i], replays_are_right, NULL, NULL,
+		tests[i] = (struct CMUnitTest){ names[i], replays_are_right, NULL, end_row,
 						(void *)(uintptr_t)&captures[i] };
 	}
 	cmocka_set_message_output(CM_OUTPUT_TAP);

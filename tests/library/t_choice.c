@@ -97,6 +97,7 @@ static void workspaces(void **state)
 	size_t bytes = 1;
 	(void)state;
 	assert_int_equal(device_open(&cpu, "cpu"), ATTUNE_OK);
+	cpu.info.units = 2; /* which two segments are legal for */
 	s.batch = batch_parse("q1s8k_q100", error, sizeof error);
 	assert_int_equal(choice_workspace(&cpu, &c, &s, PHASE_DECODE, &bytes), ATTUNE_OK);
 	assert_int_equal(bytes, 0);

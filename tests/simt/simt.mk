@@ -31,8 +31,8 @@ $(B)/simt/shipped.o: kernels/ship/shipped.c $(B)/simt/shipped.inc
 	$(Q)$(CC) -I$(B)/simt $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 ifeq ($(if $(filter nvidia,$(LEAVE_OUT)),,$(NVCC)),)
 $(addprefix $(B)/t_,gpu_replay side_streams_runs fused_runs fitted_runs formula_runs e4m3_library invariant field_bugs \
-	plugin_device api): $(B)/simt/shipped.o
+	plugin_device): $(B)/simt/shipped.o
 endif
-# It plans for chips that the compilers here may not know, and runs nothing.
-$(B)/t_hip: $(B)/simt/shipped.o
+# They plan for chips that the compilers here may not know, and run nothing there.
+$(B)/t_hip $(B)/t_api: $(B)/simt/shipped.o
 $(B)/t_simt_mutants: | $(B)/t_gpu_replay

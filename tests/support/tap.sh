@@ -6,6 +6,7 @@
 #   end_rows          prints the plan and exits, 1 after a failure
 #   seed_build DIR    makes a build folder with the objects of $B: make rebuilds only what differs there
 B=${B:-build}
+export LC_ALL=C # sort orders by bytes, and messages are English
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 n=0 any_failed=0
