@@ -210,6 +210,8 @@ static int final_status(const struct built *v, const char *arch, int status)
 static void take_back(struct binaries *b, int index, const struct reply *r)
 {
 	struct built *v = &b->v[index];
+	if (b->builders->hopeless) /* the reason has been said */
+		return;
 	const int status =
 	    v->root ? jit_compile_below(&v->binary, v->root, v->kernel, v->flags, b->arch)
 		    : jit_compile(&v->binary, v->kernel, v->flags, b->arch);

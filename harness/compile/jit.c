@@ -172,18 +172,20 @@ static int compile(struct binary *b, const struct compiler *c, struct job *j, co
 static void no_compiler(const struct compiler *c, const char *arch)
 {
 	const char *hipcc = getenv("HIPCC");
+	const char *rtc = c == &compilers[CLANG] ? hiprtc_here() : "";
 	if (c == &compilers[CC])
 		complain("no C compiler: \"%s\" does not run; install gcc, or name one in CC",
 			 cc_command());
 	else if (c == &compilers[CLANG] && hipcc && *hipcc)
-		complain(
-		    "HIPCC is \"%s\", which makes no code for %s, and there is no hipRTC: name "
-		    "a clang that does, such as clang-22 with lld-22",
-		    hipcc, arch);
+		complain("HIPCC is \"%s\", which makes no code for %s, and %s%s: name a clang that "
+			 "does, such as clang-22 with lld-22",
+			 hipcc, arch, *rtc ? rtc : "there is no hipRTC",
+			 *rtc ? " does not know it" : "");
 	else if (c == &compilers[CLANG])
-		complain("no compiler for %s: install clang-22 and lld-22 (Debian has them in its "
-			 "security updates) or ROCm, or name a clang in HIPCC",
-			 arch);
+		complain(
+		    "no compiler for %s%s%s%s: install clang-22 and lld-22 (Debian has them in "
+		    "its security updates) or ROCm, or name a clang in HIPCC",
+		    arch, *rtc ? " (" : "", rtc, *rtc ? " does not know it)" : "");
 	else
 		complain("no NVRTC (libnvrtc.so.13 or .12): install the CUDA toolkit, or name its "
 			 "folder in CUDA_HOME");

@@ -143,11 +143,58 @@ const char *nvrtc_version(const char *arch)
 	return nvrtc.title;
 }
 
-const char *hiprtc_version(const char *arch)
+const char *hiprtc_here(void)
 {
-	(void)arch;
 	pthread_once(&hiprtc_once, hiprtc_find);
 	return hiprtc.title;
+}
+
+/* Whether it compiles an empty line for that GPU. A child asks, since hipRTC of ROCm 5 calls abort() for a
+ * GPU that it does not know, and crashes for no line at all. */
+static int hiprtc_takes(const char *arch)
+{
+	int status = -1;
+	const pid_t pid = fork();
+	if (!pid) {
+		char offload[64];
+		const char *option = offload;
+		program p;
+		snprintf(offload, sizeof offload, "--offload-arch=%s", arch);
+		dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+		setpgid(0, 0);
+		_exit(hiprtc.CreateProgram(&p, "\n", "empty", 0, NULL, NULL) ||
+		      hiprtc.CompileProgram(p, 1, &option));
+	}
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return pid > 0 && WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+/* Each GPU is asked about once; beyond MAX_ARCHS, the last one again. */
+const char *hiprtc_version(const char *arch)
+{
+	enum { MAX_ARCHS = 8 };
+	static struct {
+		char arch[16];
+		int takes;
+	} known[MAX_ARCHS];
+	static int num_known;
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	int i = 0;
+	if (!*hiprtc_here())
+		return "";
+	pthread_mutex_lock(&lock);
+	while (i < num_known && strcmp(known[i].arch, arch))
+		i++;
+	if (i == num_known) {
+		num_known += num_known < MAX_ARCHS;
+		i = num_known - 1;
+		snprintf(known[i].arch, sizeof known[i].arch, "%s", arch);
+		known[i].takes = hiprtc_takes(arch);
+	}
+	const int takes = known[i].takes;
+	pthread_mutex_unlock(&lock);
+	return takes ? hiprtc.title : "";
 }
 
 /* ---- compiling -------------------------------------------------------------------- */
@@ -182,6 +229,21 @@ static void hiprtc_options(struct words *w, const struct job *j)
 	split(w, j->flags);
 }
 
+/* Before a source. hipRTC puts a header of its own in front, whose function of this name the kernels' own
+ * (gpu_amd.h) would define again. */
+static const char hiprtc_prefix[] = "#define __syncthreads_or syncthreads_or_of_source\n#line 1\n";
+
+static char *source_for(const struct rtc *r, const char *path)
+{
+	char *text = source_text(path), *whole = NULL;
+	if (r != &hiprtc || !text)
+		return text;
+	if (asprintf(&whole, "%s%s", hiprtc_prefix, text) < 0)
+		whole = NULL;
+	free(text);
+	return whole;
+}
+
 /* Stores the log, and after success writes the code to j->made. */
 static int take(const struct rtc *r, struct job *j, program p, int rc)
 {
@@ -210,7 +272,7 @@ static int compile_here(const struct rtc *r, struct job *j)
 	struct words w = { 0 };
 	program p = NULL;
 	int result = IMPOSSIBLE;
-	char *text = source_text(j->source);
+	char *text = source_for(r, j->source);
 	(r == &nvrtc ? nvrtc_options : hiprtc_options)(&w, j);
 	int rc = text && !w.lost ? r->CreateProgram(&p, text, j->source, 0, NULL, NULL) : -1;
 	if (rc == RTC_SUCCESS) {
@@ -226,14 +288,14 @@ static int compile_here(const struct rtc *r, struct job *j)
 	return result;
 }
 
-/* The result of the child. hipRTC of ROCm 5 calls abort() for an unknown GPU: that is a refusal. */
+/* The result of the child. hipRTC calls abort() for some faults of its own: that is a refusal. */
 static int read_status(const struct rtc *r, struct job *j, int status)
 {
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
 	if (r == &hiprtc && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) {
 		free(j->log);
-		if (asprintf(&j->log, "%s aborts: it may not know %s\n", r->title, j->arch) < 0)
+		if (asprintf(&j->log, "%s aborts for %s\n", r->title, j->arch) < 0)
 			j->log = NULL;
 		return REFUSED;
 	}

@@ -34,6 +34,10 @@ export HIPCC ATTUNE_HIP_LIBRARY
 run --db "$tmp/amd.sqlite"
 row "$([ $? -eq 2 ] && grep -q 'no compiler for gfx942: install clang-22 and lld-22' "$tmp/err" &&
 	[ ! -e "$tmp/amd.sqlite" ]; echo $?)" "no compiler for it: says what to install"
+ATTUNE_HIP_LIBRARY=$B/hip/libamdhip64.so # hipRTC of a runtime that is older than the GPU
+run --gpu mi350 --db "$tmp/amd.sqlite"
+row "$([ $? -eq 2 ] && grep -q 'no compiler for gfx950 (hiprtc does not know it): install' "$tmp/err" &&
+	[ "$(wc -l <"$tmp/err")" = 1 ] && [ ! -e "$tmp/amd.sqlite" ]; echo $?)" "nor one that knows the GPU: says so"
 unset HIPCC ATTUNE_HIP_LIBRARY
 if command -v clang-22 >/dev/null && HIPCC=clang-22 sh harness/commands/deps.sh check amd 2>"$tmp/err"; then
 	run --db "$tmp/amd.sqlite"

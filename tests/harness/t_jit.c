@@ -361,9 +361,11 @@ static void compiler_for_amd(void **state)
 	       "esac\n");
 	snprintf(command, sizeof command, "sh %s", in_folder("hipcc.sh"));
 	assert_int_equal(setenv("HIPCC", command, 1), 0);
+	assert_int_equal(setenv("ATTUNE_HIP_LIBRARY", "/nowhere/libamdhip64.so", 1), 0);
 	assert_string_equal(jit_version(BACKEND_GPU, "gfx942"), "clang 99.1.2");
 	assert_string_equal(jit_version(BACKEND_GPU, "gfx950"), "none");
 	unsetenv("HIPCC");
+	unsetenv("ATTUNE_HIP_LIBRARY");
 }
 
 static void spills(void **state)
