@@ -305,8 +305,9 @@ typedef struct attune_plan {
  * Then three more trees follow, prefill_plugin, decode_plugin and mixed_plugin, which return a ROW,
  * "ours" for what the trees above say, or of mixed_plugin "parts".
  *
- * The defaults replace a choice that cannot run a batch, or that the library carries no
- * code of for the shape, as with the compiled rules.
+ * A choice that cannot run a batch, or that the library carries no code of for the shape, is
+ * replaced as with the compiled rules: on NVIDIA GPUs by the one of a few others that is fastest by
+ * an estimate, elsewhere by a default.
  *
  * ATTUNE_INVARIANT=1 in the environment makes all ops of this context batch-invariant. It is
  * read here, once; a value other than 0 or 1, or a file of ATTUNE_HEURISTICS beside it, is
@@ -337,7 +338,8 @@ const char *attune_device_name(const attune_context *ctx);
  *   "h200"      measurements of that GPU. It may be another model than this one: the nearest with
  *               binaries that run here (`attune devices` has the reason)
  *   a path      the file that ATTUNE_HEURISTICS named
- *   "untuned"   no measurements: plans are the kernels' defaults
+ *   "untuned"   no measurements: plans are by estimates that were fitted to another GPU, or the
+ *               kernels' defaults
  *   "invariant" shape and device alone: ATTUNE_INVARIANT=1 */
 const char *attune_heuristic(const attune_context *ctx);
 
@@ -430,7 +432,7 @@ enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan
 				    size_t size);
 
 /* How many choices of its rules the op can run in no batch, in one line: "2 of 12 choices, the first
- * is ring BLOCK_M=8 ...: why". "": none. The defaults replace such a choice and no call fails, so a
+ * is ring BLOCK_M=8 ...: why". "": none. Others replace such a choice and no call fails, so a
  * program that depends on its file of ATTUNE_HEURISTICS asks here. */
 enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t size);
 

@@ -97,11 +97,11 @@ const char *attune_heuristic(const attune_context *ctx)
 }
 
 /* Whether the library carries code for this device, of any shape. */
-static int carries_code_for(const struct device_info *d)
+static int carries_code_for(const struct device *d)
 {
 	for (int i = 0; i < attune_num_shipped; i++) {
 		const struct shipped *s = &attune_shipped[i];
-		if (shipped_find(d, s->kernel, s->flags))
+		if (shipped_for(d, s->kernel, s->flags))
 			return 1;
 	}
 	return 0;
@@ -110,7 +110,7 @@ static int carries_code_for(const struct device_info *d)
 static enum attune_status no_kernel(const attune_context *ctx, const attune_shape *shape)
 {
 	const struct device_info *d = &ctx->device.info;
-	if (!carries_code_for(d))
+	if (!carries_code_for(&ctx->device))
 		return fail(ATTUNE_UNSUPPORTED, "no kernel is carried for %s (%s)", d->arch,
 			    d->name);
 	return fail(ATTUNE_UNSUPPORTED,
@@ -129,7 +129,7 @@ static enum attune_status load(struct device *dev, const struct kernel *k, const
 	if (k->space->why_illegal(c, shape, NULL, &dev->info))
 		return ATTUNE_OK;
 	binary_flags(flags, sizeof flags, k, c, shape);
-	s = shipped_find(&dev->info, k->name, flags);
+	s = shipped_for(dev, k->name, flags);
 	return s ? dev->ops->load(dev, code, &s->blob) : ATTUNE_OK;
 }
 
@@ -149,8 +149,7 @@ static struct code *loaded_already(const attune_op *op, const struct ready *r)
 static enum attune_status add_ready(attune_op *op, const struct kernel *k, const struct config *c)
 {
 	struct ready *r = &op->ready[op->num_ready++];
-	r->kernel = k;
-	r->config = *c;
+	*r = (struct ready){ .kernel = k, .config = *c };
 	r->code = loaded_already(op, r);
 	return r->code ? ATTUNE_OK : load(&op->ctx->device, k, c, &op->shape, &r->code);
 }
@@ -177,10 +176,12 @@ static enum attune_status add_choices(attune_op *op)
 
 static int num_fallbacks(void)
 {
-	int n = 0;
+	int n = 0, priced = 0;
 	while (attune_fallbacks[n].kernel)
 		n++;
-	return n;
+	while (attune_priced[priced].kernel)
+		priced++;
+	return n + priced;
 }
 
 /* A default. On AMD GPUs, of which none is measured, the kernel's first formula for two blocks a
@@ -196,9 +197,32 @@ static void take_default(struct config *c, const struct fallback *f, const struc
 		}
 }
 
+/* The priced choices whose code the library carries for the shape. A launch that merges segments
+ * gives no LSE, so that what needs one takes one segment: its costs do not tell. */
+static enum attune_status add_priced(attune_op *op)
+{
+	const struct device_info *d = &op->ctx->device.info;
+	enum attune_status status = ATTUNE_OK;
+	for (const struct priced *p = attune_priced; !status && p->kernel && takes_priced(d); p++) {
+		const struct part_costs *costs = priced_at(p, op->shape.head_size);
+		const struct kernel *k = kernel_find(BACKEND_GPU, p->kernel);
+		struct config c;
+		priced_config(&c, p, k->space);
+		if (!costs->segments.slots ||
+		    (op->shape.has_lse && !config_value(&c, k->space, "COMBINE", 1)))
+			continue;
+		status = add_ready(op, k, &c);
+		op->ready[op->num_ready - 1].costs = &costs->segments;
+		op->ready[op->num_ready - 1].priced = p;
+		op->num_ready -= !op->ready[op->num_ready - 1].code;
+	}
+	op->first_default = op->num_ready;
+	return status;
+}
+
 static int has_default_of(const attune_op *op, const struct kernel *k)
 {
-	for (int i = op->num_choices; i < op->num_ready; i++)
+	for (int i = op->first_default; i < op->num_ready; i++)
 		if (op->ready[i].kernel == k && op->ready[i].code)
 			return 1;
 	return 0;
@@ -247,6 +271,8 @@ static enum attune_status add_all(attune_op *op)
 		return status ? status : add_invariant(op, PHASE_DECODE, &op->invariant[1]);
 	}
 	status = add_choices(op);
+	if (!status)
+		status = add_priced(op);
 	return status ? status : add_defaults(op);
 }
 

@@ -55,15 +55,37 @@ static struct pick pick_invariant(const attune_op *op, const struct part *p)
 	return f;
 }
 
-/* The first that can run the part: of the defaults in order (for decodes in reverse), then of the
- * choices. */
+/* The priced choice with the least estimate. */
+static struct pick pick_priced(const attune_op *op, const struct part *p)
+{
+	const enum phase phase = p->max_query <= DECODE_MAX_QUERY ? PHASE_DECODE : PHASE_PREFILL;
+	struct pick f = { .id = -1 };
+	long long least = 0;
+	for (int i = op->num_choices; i < op->first_default; i++) {
+		const struct ready *r = &op->ready[i];
+		struct config as;
+		if (r->priced->phase != phase || !can_run(op, i, p, &as))
+			continue;
+		const long long fs = priced_estimate(priced_at(r->priced, op->shape.head_size),
+						     r->kernel, &as, &p->f);
+		if (f.id < 0 || fs < least) {
+			least = fs;
+			f.id = i;
+			f.as = as;
+		}
+	}
+	return f;
+}
+
+/* What takes a part that the heuristic's choice cannot run: a priced choice; else the first default
+ * that can (for decodes from the end), else the first choice. */
 static struct pick pick_fallback(const attune_op *op, const struct part *p)
 {
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
-	const int fallbacks = op->num_ready - op->num_choices;
-	struct pick f = { .id = -1 };
+	const int fallbacks = op->num_ready - op->first_default;
+	struct pick f = pick_priced(op, p);
 	for (int k = 0; f.id < 0 && k < fallbacks; k++) {
-		const int at = op->num_choices + (few_rows ? fallbacks - 1 - k : k);
+		const int at = op->first_default + (few_rows ? fallbacks - 1 - k : k);
 		if (can_run(op, at, p, &f.as))
 			f.id = at;
 	}

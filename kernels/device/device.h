@@ -21,6 +21,7 @@ struct device_use {
 };
 
 struct code; /* a loaded kernel */
+struct shipped;
 struct graph;
 
 /* The input of a map (args_maps.h): K or V of a cache. Strides in elements. */
@@ -79,6 +80,8 @@ struct device_ops {
 	enum attune_status (*fill)(struct device *, void *dst, int byte, size_t bytes);
 	enum attune_status (*load)(struct device *, struct code **, const struct blob *);
 	void (*unload)(struct device *, struct code *);
+	/* The binary of a kernel with these flags. NULL: one of those that the library carries. */
+	const struct shipped *(*find)(const struct device *, const char *kernel, const char *flags);
 	/* `args`: one struct by value. Asynchronous on a GPU. */
 	enum attune_status (*launch)(struct device *, const struct code *, const struct geometry *,
 				     const void *args, size_t args_bytes, void *stream);

@@ -5,6 +5,7 @@
 
 #include "kernels/device/device.h"
 #include "kernels/select/selector.h"
+#include "kernels/ship/priced.h"
 
 struct attune_context {
 	struct device device;
@@ -21,6 +22,7 @@ struct ready {
 	struct config config;
 	struct code *code;                 /* NULL: not carried, or illegal for the shape */
 	const struct segment_costs *costs; /* for the op's head size; NULL: none */
+	const struct priced *priced;       /* NULL: not a priced choice */
 	struct plugin_op *plugin;          /* of a row of PLUGINS, in place of code */
 };
 
@@ -31,12 +33,13 @@ struct attune_op {
 	attune_shape shape;
 	const struct selector *heuristic; /* NULL: only the defaults */
 	struct code *helper[NUM_HELPERS]; /* NULL: not carried, or no choice needs it */
-	int num_choices; /* of the heuristic; then the defaults of attune_fallbacks */
-	int num_ready;
-	int invariant[2]; /* of a context that is_invariant: prefills', decodes'; -1: none */
+	/* Of the heuristic; then, up to first_default, priced choices (ship/priced.h); then the
+	 * defaults of attune_fallbacks. */
+	int num_choices, first_default, num_ready;
+	int invariant[2];    /* of a context that is_invariant: prefills', decodes'; -1: none */
 	struct ready *ready; /* num_ready; then the heuristic's rows of PLUGINS */
 	struct plugin_plans *plugins; /* api/plugins.c; NULL: no row of PLUGINS is ready */
-	struct recorder *recorder; /* NULL: cannot record steps */
+	struct recorder *recorder;    /* NULL: cannot record steps */
 };
 
 #endif

@@ -13,7 +13,7 @@ static enum attune_status load(attune_op *op, const char *kernel, const char *fl
 			       struct code **code)
 {
 	struct device *dev = &op->ctx->device;
-	const struct shipped *s = shipped_find(&dev->info, kernel, flags);
+	const struct shipped *s = shipped_for(dev, kernel, flags);
 	return s ? dev->ops->load(dev, code, &s->blob) : ATTUNE_OK;
 }
 
@@ -53,10 +53,11 @@ static int rank_prefill(const attune_op *op, const struct ready *r)
 	       config_value(&r->config, s, "TILE_SIZE", 0);
 }
 
+/* Of the heuristic's choices; without one that suits, of the others. */
 static void find_prefill(attune_op *op)
 {
 	int best = 0;
-	for (int i = 0; i < op->num_ready; i++) {
+	for (int i = 0; i < op->num_ready && (i < op->num_choices || !best); i++) {
 		const int rank = rank_prefill(op, &op->ready[i]);
 		if (rank > best) {
 			best = rank;
@@ -98,7 +99,7 @@ static enum attune_status send_table(attune_op *op)
 {
 	struct recorder *r = op->recorder;
 	struct device *dev = &op->ctx->device;
-	r->table = record_table(r, op->heuristic, op->ready, op->num_choices, op->num_ready,
+	r->table = record_table(r, op->heuristic, op->ready, op->first_default, op->num_ready,
 				&op->shape, &dev->info, &r->table_bytes);
 	if (!r->table)
 		return fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");

@@ -17,10 +17,10 @@ struct recorder {
 	struct code *list_code;
 };
 
-/* The rules of `h` (NULL: the defaults) for the bodies of r. v[n]: first the num_choices choices of
- * h, then the defaults. Returns NULL if out of memory. */
+/* The rules of `h` (NULL: the defaults) for the bodies of r. v[n]: first the choices of h
+ * and others, then from first_default on the defaults. Returns NULL if out of memory. */
 struct recorded_table *record_table(const struct recorder *r, const struct selector *h,
-				    const struct ready *v, int num_choices, int n,
+				    const struct ready *v, int first_default, int n,
 				    const attune_shape *, const struct device_info *,
 				    size_t *bytes);
 /* The plan that planner.cu makes, without its counters, computed on the host. */

@@ -65,11 +65,11 @@ static void set_segments(struct recorded_choice *out, const struct ready *r,
 }
 
 /* The order in which defaults are tried: for decodes in reverse (plan.c). */
-static int rank_of(int which, int i, int num_choices, int n)
+static int rank_of(int which, int i, int first_default, int n)
 {
-	if (i < num_choices)
+	if (i < first_default)
 		return -1;
-	return which == RECORDED_DECODE ? n - 1 - i : i - num_choices;
+	return which == RECORDED_DECODE ? n - 1 - i : i - first_default;
 }
 
 /* 0: no body can run it. */
@@ -114,7 +114,7 @@ static void set_alone(struct recorded_table *t, const struct ready *v, const str
 }
 
 struct recorded_table *record_table(const struct recorder *r, const struct selector *h,
-				    const struct ready *v, int num_choices, int n,
+				    const struct ready *v, int first_default, int n,
 				    const attune_shape *shape, const struct device_info *d,
 				    size_t *bytes)
 {
@@ -139,7 +139,7 @@ struct recorded_table *record_table(const struct recorder *r, const struct selec
 			continue;
 		set_segments(c, &v[i], shape, d);
 		for (int w = 0; w < NUM_RECORDED; w++)
-			c->rank[w] = rank_of(w, i, num_choices, n);
+			c->rank[w] = rank_of(w, i, first_default, n);
 		t->num_choices++;
 	}
 	return t;

@@ -6,6 +6,8 @@
  *     instruction set, on NVIDIA GPUs as PTX, on AMD GPUs for each chip of --amd (those with a
  *     compiler)
  *   - the same for E4M3 caches, of kernels that read them; on measured GPUs also in native code
+ *   - the priced choices of untuned_costs.c for these shapes, as PTX and in native code of measured
+ *     NVIDIA GPUs
  *
  * Without a CUDA compiler (--no-cuda) there are no rows of NVIDIA GPUs. Rows that --leave-out names
  * have rules but are not linked.
@@ -16,14 +18,16 @@
 #include "kernels/device/hip/hip.h"
 #include "kernels/recorded.h"
 #include "list_rows.h"
+#include "priced.h"
 #include "shipped.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static int skip_stale, cuda = 1;
-static const char *amd = "";   /* chips, separated by commas */
-static struct device_info any; /* the smallest NVIDIA GPU from sm_80 on */
+static const char *const priced_arch = "sm_90"; /* where all priced choices are legal */
+static const char *amd = "";                    /* chips, separated by commas */
+static struct device_info any;                  /* the smallest NVIDIA GPU from sm_80 on */
 
 static const char *const cpu_isas[] = {
 #if defined(__x86_64__)
@@ -124,6 +128,74 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 	}
 	if (k->backend == BACKEND_GPU && c->on_amd)
 		add_on_amd(k, c);
+}
+
+/* A priced choice for one shape. */
+static void add_priced_of(const struct priced *p, int head_size, enum attune_dtype dtype,
+			  enum attune_dtype kv_dtype, const char *arch)
+{
+	const struct kernel *k = kernel_find(BACKEND_GPU, p->kernel);
+	const struct device_info d = device_of_arch(priced_arch);
+	const attune_shape shape = { .num_query_heads = 8,
+				     .num_kv_heads = 8,
+				     .head_size = head_size,
+				     .page_size = pages[0],
+				     .dtype = dtype,
+				     .kv_dtype = kv_dtype,
+				     .causal = 1 };
+	char flags[MAX_FLAGS];
+	struct config c;
+	priced_config(&c, p, k->space);
+	if (!priced_at(p, head_size)->segments.slots || k->space->why_illegal(&c, &shape, NULL, &d))
+		return;
+	binary_flags(flags, sizeof flags, k, &c, &shape);
+	list_add(BACKEND_GPU, arch, k->name, flags);
+}
+
+static void add_helper(enum helper h, const struct carried_shape *c, const char *arch)
+{
+	const struct kernel *k = kernel_helper(BACKEND_GPU, h);
+	const attune_shape shape = { .num_query_heads = 8,
+				     .num_kv_heads = 1,
+				     .head_size = c->head_size,
+				     .page_size = pages[0],
+				     .dtype = c->dtype,
+				     .kv_dtype = c->dtype,
+				     .causal = 1 };
+	char flags[MAX_FLAGS];
+	struct config config;
+	config_default(&config, k->space);
+	binary_flags(flags, sizeof flags, k, &config, &shape);
+	list_add(BACKEND_GPU, arch, k->name, flags);
+}
+
+static int is_tuned_size(const struct selector *h, const struct carried_shape *c)
+{
+	const attune_shape shape = { .head_size = c->head_size,
+				     .dtype = c->dtype,
+				     .kv_dtype = c->dtype };
+	return selector_has_shape(h, &shape);
+}
+
+/* The priced choices for all carried shapes of 16 bits: as PTX, or (h not NULL) in native code for
+ * the header's GPU, and there with E4M3 caches at the head sizes that its rules were not learned
+ * on. */
+static void add_priced(const struct selector *h)
+{
+	for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++) {
+		if (c->dtype == ATTUNE_F32)
+			continue;
+		for (const struct priced *p = attune_priced; p->kernel; p++) {
+			const struct space *s = kernel_find(BACKEND_GPU, p->kernel)->space;
+			if (h || !s->is_arch_specific)
+				add_priced_of(p, c->head_size, c->dtype, c->dtype,
+					      h ? h->arch : "ptx");
+			if (h && s->takes_more && !is_tuned_size(h, c))
+				add_priced_of(p, c->head_size, c->dtype, ATTUNE_E4M3, h->arch);
+		}
+		for (enum helper i = HELPER_REDUCE; h && i <= HELPER_REDUCE_WIDE; i++)
+			add_helper(i, c, h->arch);
+	}
 }
 
 static void add_own_default(const struct selector *h, const struct kernel *k,
@@ -302,8 +374,11 @@ static void add_measured(const struct selector *h)
 		add_e4m3(h, again.kernel, again.flags);
 	if (!hip_chip(h->arch))
 		add_e4m3_defaults(h);
-	if (!h->gpu[gpu_length(h->gpu)]) /* steps with E4M3 caches are not recorded */
-		add_recorded(h);
+	if (h->gpu[gpu_length(h->gpu)])
+		return;
+	add_recorded(h); /* steps with E4M3 caches are not recorded */
+	if (!hip_chip(h->arch))
+		add_priced(h);
 }
 
 int main(int argc, char **argv)
@@ -331,6 +406,8 @@ int main(int argc, char **argv)
 		for (const struct carried_shape *c = attune_carried_shapes;
 		     stands_in(k) && c->head_size; c++)
 			add_defaults(k, c);
+	if (cuda)
+		add_priced(NULL);
 	for (int i = 0; i < attune_num_selectors; i++)
 		if (compiles_for(&attune_selectors[i]))
 			add_measured(&attune_selectors[i]);

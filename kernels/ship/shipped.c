@@ -61,3 +61,9 @@ const struct shipped *shipped_find(const struct device_info *d, const char *kern
 {
 	return shipped_among(attune_shipped, attune_num_shipped, d, kernel, flags);
 }
+
+const struct shipped *shipped_for(const struct device *dev, const char *kernel, const char *flags)
+{
+	return dev->ops->find ? dev->ops->find(dev, kernel, flags)
+			      : shipped_find(&dev->info, kernel, flags);
+}

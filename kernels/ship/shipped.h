@@ -18,6 +18,8 @@ extern const int attune_num_shipped;
  * else PTX; NULL: not carried. */
 const struct shipped *shipped_find(const struct device_info *, const char *kernel,
 				   const char *flags);
+/* The same by the device's own `find`, if it has one. */
+const struct shipped *shipped_for(const struct device *, const char *kernel, const char *flags);
 const struct shipped *shipped_among(const struct shipped *list, int n, const struct device_info *,
 				    const char *kernel, const char *flags);
 

@@ -95,6 +95,7 @@ static const struct set {
 	{ "peers_e4m3_h200", { 0, 20, 0,   0,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,   8 },
 	{ "peers_mixed_h200", { 0, 26, 0,  0,    0,   0,    0,    0,     0 },    24000,    4e12,   3e14,  30 },
 	{ "e4m3_h200",   { 101,  0,   0,    0,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,   8 },
+	{ "cliffs_h200", {   0,  0,   0,    0,    0,   0,    0,    0,    77 },     6000,    4e12,   3e14,   8 },
 	{ "fp8_h200",    {   0,  0,  28,    0,    0,   0,    0,    0,     0 },     2000,    4e12,   3e14,   1 },
 };
 // clang-format on
@@ -161,6 +162,7 @@ static void sets_are_disjoint(void **arg)
 	load_shipped(&list, "blends_h200");
 	load_shipped(&list, "drafts_h200");
 	load_shipped(&list, "ladder_h200");
+	load_shipped(&list, "cliffs_h200");
 	for (int i = 0; i < list.n; i++)
 		for (int j = 0; j < i; j++)
 			if (same_work(&list.v[i], &list.v[j]))

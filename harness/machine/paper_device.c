@@ -1,0 +1,57 @@
+/* paper_device.c - see paper_device.h. */
+#include "paper_device.h"
+#include "kernels/ship/shipped.h"
+#include <string.h>
+
+static const struct shipped carried[] = {
+#define CELL(isa, kernel, flags) { BACKEND_CPU, isa, kernel, flags, { 0 } },
+#define BLOB(isa, kernel, flags, entry) { BACKEND_GPU, isa, kernel, flags, { 0 } },
+#include "carried.inc"
+#undef CELL
+#undef BLOB
+};
+
+/* The planner of recorded steps is left out: it would need the device's memory. */
+static const struct shipped *find(const struct device *dev, const char *kernel, const char *flags)
+{
+	return strcmp(kernel, "planner") == 0
+		   ? NULL
+		   : shipped_among(carried, (int)COUNT(carried), &dev->info, kernel, flags);
+}
+
+static enum attune_status load(struct device *dev, struct code **code, const struct blob *blob)
+{
+	static char loaded;
+	(void)dev, (void)blob;
+	*code = (struct code *)&loaded;
+	return ATTUNE_OK;
+}
+
+static void unload(struct device *dev, struct code *code)
+{
+	(void)dev, (void)code;
+}
+
+static void release(struct device *dev, void *mem)
+{
+	(void)dev, (void)mem;
+}
+
+static void close_it(struct device *dev)
+{
+	(void)dev;
+}
+
+static const struct device_ops paper_ops = {
+	.name = "paper",
+	.close = close_it,
+	.release = release,
+	.load = load,
+	.unload = unload,
+	.find = find,
+};
+
+void paper_device(struct device *dev, const struct device_info *info)
+{
+	*dev = (struct device){ .ops = &paper_ops, .info = *info };
+}
