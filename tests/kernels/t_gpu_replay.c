@@ -45,6 +45,7 @@ static const struct row {
 	{ "decodes by bodies, pages of 12", "9q1s6k", "4q1s700", { 32, 8, 128, 12, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
 	{ "mixed by bodies, pages of 4", "3q300s2k_12q40s3k", "q50s300_4q20s500", { 8, 2, 128, 4, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
 	{ "a head size without measured choices", "q90s600_4q1s2k", "q30s200_3q1s400", { 6, 3, 96, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
+	{ "a head size that warpgroup does not take", "q90s600_4q1s2k", "q30s200_3q1s400", { 6, 3, 80, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
 };
 // clang-format on
 
@@ -83,10 +84,9 @@ static void ok(enum attune_status status)
 
 /* ---- a stage -------------------------------------------------------------------------- */
 
-/* Whether the header's choices are carried. */
 static int has_warpgroup(const attune_shape *s)
 {
-	return s->head_size != 96;
+	return s->head_size != 80;
 }
 
 static void stage_make(struct stage *t, const struct row *r)
