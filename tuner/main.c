@@ -63,6 +63,8 @@ static const struct command *command_find(const char *name)
 /* A command fails if its output could not be written. */
 static int flushed(int code)
 {
+	if (output_was_lost())
+		return code ? code : EXIT_CHECK;
 	if (!fflush(stdout) && !ferror(stdout))
 		return code;
 	complain("standard output cannot be written: %s", strerror(errno));

@@ -50,6 +50,9 @@ extern volatile int interrupted; /* set by SIGINT and SIGTERM after catch_signal
 void catch_signals(void);
 
 int complaints(void); /* lines written by complain() */
+/* What a command prints is not whole: complains, and the command fails (output_was_lost). */
+void output_lost(void);
+int output_was_lost(void);
 /* The text made safe for a terminal: control characters escaped as in C, U+FFFD for invalid UTF-8.
  * The caller frees it; NULL: no memory. */
 char *shown_text(const char *text);
@@ -85,6 +88,9 @@ struct json_out;
 void table_json(struct table *, struct json_out *, const char *key);
 
 /* ---- options.c ------------------------------------------------------------------- */
+/* Reads the options of a subcommand; an error, as of memory, ends the program. */
+struct argp;
+void options_parse(const struct argp *, int argc, char **argv, void *input);
 /* Parse the values of --gpu and --format; an error ends the program. */
 enum { SHOWN_ARGUMENT = 60 };
 struct argp_state;

@@ -31,7 +31,7 @@ void out_quoted(FILE *f, const char *text)
 {
 	json_t *v = string_of(text);
 	if (!v || json_dumpf(v, f, FLAGS))
-		complain("out of memory, or the output cannot be written");
+		output_lost();
 	json_decref(v);
 }
 
@@ -149,7 +149,7 @@ int out_print(struct json_out *o, int broken, FILE *f)
 	const int made = o && !o->failed && !o->depth && o->root;
 	const int done = made && !dump(o->root, 0, broken, f) && fputc('\n', f) != EOF;
 	if (!done)
-		complain("out of memory, or the output cannot be written: the JSON is not whole");
+		output_lost();
 	if (o)
 		json_decref(o->root);
 	free(o);

@@ -91,6 +91,20 @@ int complaints(void)
 	return num_complaints;
 }
 
+static int is_lost;
+
+void output_lost(void)
+{
+	if (!is_lost)
+		complain("out of memory, or the output cannot be written: it is not whole");
+	is_lost = 1;
+}
+
+int output_was_lost(void)
+{
+	return is_lost;
+}
+
 /* "8 s", "3:05", "2:00:07" */
 static const char *clock_text(char *text, size_t size, double seconds)
 {

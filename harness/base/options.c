@@ -5,6 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+void options_parse(const struct argp *argp, int argc, char **argv, void *input)
+{
+	const error_t error = argp_parse(argp, argc, argv, 0, NULL, input);
+	if (!error)
+		return;
+	complain("the options cannot be read: %s", strerror(error));
+	exit(EXIT_USAGE);
+}
+
 void gpu_option(const char **gpu, const char *arg, struct argp_state *state)
 {
 	if (!gpu_name_is_valid(arg))

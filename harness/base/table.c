@@ -269,7 +269,7 @@ static int lay_out(struct printed *l, const struct table *t, char *(*form)(const
 	for (int c = 0; done && c < t->num_columns; c++)
 		measure(l, t, c);
 	if (!done)
-		complain("out of memory");
+		output_lost();
 	return done;
 }
 
@@ -343,7 +343,7 @@ void table_print(struct table *t, FILE *f)
 		[FORMAT_JSON] = print_json,
 	};
 	if (!t || t->failed)
-		complain("out of memory");
+		output_lost();
 	else
 		print[t->format](t, f);
 	table_free(t);
@@ -352,7 +352,7 @@ void table_print(struct table *t, FILE *f)
 void table_json(struct table *t, struct json_out *o, const char *key)
 {
 	if (!t || t->failed)
-		complain("out of memory");
+		output_lost();
 	else
 		rows_json(t, o, key);
 	table_free(t);

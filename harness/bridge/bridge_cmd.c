@@ -307,7 +307,7 @@ int cmd_bridge(int argc, char **argv)
 	const struct argp argp = { .options = options, .parser = parse, .doc = about };
 	struct request r = { .racing = {
 				 .budget_s = 480, .batches = 40, .rounds = 32, .seed = 1 } };
-	argp_parse(&argp, argc, argv, 0, NULL, &r);
+	options_parse(&argp, argc, argv, &r);
 	catch_signals();
 	const int code = run(&r);
 	bridges_free(&r.bridges);

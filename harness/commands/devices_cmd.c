@@ -180,7 +180,7 @@ int cmd_devices(int argc, char **argv)
 	    "library's choices come, and why; untuned: the library uses defaults.\n";
 	const struct argp argp = { .options = options, .parser = parse, .doc = about };
 	struct request r = { FORMAT_TABLE, 0 };
-	argp_parse(&argp, argc, argv, 0, NULL, &r);
+	options_parse(&argp, argc, argv, &r);
 	catch_signals();
 	struct table *t = r.known ? table_new(r.format, known_columns, COUNT(known_columns))
 				  : table_new(r.format, columns, COUNT(columns));

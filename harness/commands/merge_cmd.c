@@ -80,8 +80,7 @@ int cmd_merge(int argc, char **argv)
 {
 	struct paths p = { 0 };
 	int status = EXIT_DONE;
-	if (argp_parse(&argp, argc, argv, 0, NULL, &p))
-		return EXIT_USAGE;
+	options_parse(&argp, argc, argv, &p);
 	struct store *out = store_open(p.v[0], 0);
 	if (!out)
 		return EXIT_USAGE;

@@ -276,7 +276,7 @@ int cmd_scenarios(int argc, char **argv)
 	struct recipe recipe;
 	struct models *m;
 	int code;
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	options_parse(&argp, argc, argv, &o);
 	snprintf(path, sizeof path, "%s/models.json", o.list.dir);
 	recipe = (struct recipe){ o.grid, o.list.dir, o.job + 1, o.num_jobs };
 	m = models_load(path);

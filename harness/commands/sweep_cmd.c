@@ -427,7 +427,7 @@ int cmd_sweep(int argc, char **argv)
 			     .page_size = 16 };
 	char *command = joined(argc, argv);
 	int code;
-	argp_parse(&argp, argc, argv, 0, NULL, &r);
+	options_parse(&argp, argc, argv, &r);
 	r.o.command = command ? command : "";
 	if (!r.o.budget_s && !r.o.replay)
 		r.o.budget_s = budgets[r.o.preset];

@@ -56,7 +56,22 @@ static int prepare_insert(struct scratch *s, const char *table, int n)
 	sqlite3_finalize(s->insert);
 	s->insert = NULL;
 	snprintf(s->table, sizeof s->table, "%s", table);
-	return !sqlite3_prepare_v2(s->db, sql, -1, &s->insert, NULL);
+	if (!sqlite3_prepare_v2(s->db, sql, -1, &s->insert, NULL))
+		return 1;
+	s->table[0] = '\0';
+	return 0;
+}
+
+/* A code of SQLite. */
+static int bind(struct scratch *s, int i, char type, va_list *ap)
+{
+	if (type == 'i')
+		return sqlite3_bind_int(s->insert, i, va_arg(*ap, int));
+	if (type == 's')
+		return sqlite3_bind_text(s->insert, i, va_arg(*ap, const char *), -1,
+					 SQLITE_TRANSIENT);
+	const double v = va_arg(*ap, double);
+	return isfinite(v) ? sqlite3_bind_double(s->insert, i, v) : sqlite3_bind_null(s->insert, i);
 }
 
 int scratch_add(struct scratch *s, const char *table, const char *types, ...)
@@ -64,22 +79,8 @@ int scratch_add(struct scratch *s, const char *table, const char *types, ...)
 	va_list ap;
 	int done = prepare_insert(s, table, (int)strlen(types));
 	va_start(ap, types);
-	for (int i = 0; done && types[i]; i++) {
-		double v;
-		switch (types[i]) {
-		case 'i': sqlite3_bind_int(s->insert, i + 1, va_arg(ap, int)); break;
-		case 'd':
-			v = va_arg(ap, double);
-			if (isfinite(v))
-				sqlite3_bind_double(s->insert, i + 1, v);
-			else
-				sqlite3_bind_null(s->insert, i + 1);
-			break;
-		default:
-			sqlite3_bind_text(s->insert, i + 1, va_arg(ap, const char *), -1,
-					  SQLITE_TRANSIENT);
-		}
-	}
+	for (int i = 0; done && types[i]; i++)
+		done = bind(s, i + 1, types[i], &ap) == SQLITE_OK;
 	va_end(ap);
 	done = done && sqlite3_step(s->insert) == SQLITE_DONE;
 	if (!done)
@@ -88,6 +89,7 @@ int scratch_add(struct scratch *s, const char *table, const char *types, ...)
 	return done;
 }
 
+/* 0: the caller has enough, or no memory. */
 static int tell(sqlite3_stmt *stmt, int statement, scratch_row row, void *arg)
 {
 	struct scratch_value v[MAX_VALUES];
@@ -104,6 +106,10 @@ static int tell(sqlite3_stmt *stmt, int statement, scratch_row row, void *arg)
 			.is_null = type == SQLITE_NULL,
 			.is_real = type == SQLITE_FLOAT,
 		};
+		if (!v[i].name || (type == SQLITE_TEXT && !v[i].text)) {
+			complain("tables in memory: out of memory");
+			return 0;
+		}
 	}
 	return row(arg, statement, v, n);
 }

@@ -390,7 +390,7 @@ int cmd_bench(int argc, char **argv)
 	char db[PATH_TEXT];
 	int code;
 	o.trace.steps = 100;
-	argp_parse(&help, argc, argv, 0, NULL, &o);
+	options_parse(&help, argc, argv, &o);
 	catch_signals();
 	code = stage_open(&st, o.gpu);
 	if (!code && !protocol_for(&protocol, &st.dev.info, o.preset)) {

@@ -164,7 +164,7 @@ int bench_roofline(struct device *dev, const char *db, double read_mb, enum form
 
 struct known {
 	struct ceiling v[MOST_CEILINGS];
-	int n;
+	int n, failed; /* failed: no memory */
 };
 
 static int take(void *arg, const struct ceiling *c)
@@ -172,16 +172,19 @@ static int take(void *arg, const struct ceiling *c)
 	struct known *k = arg;
 	struct ceiling *to = &k->v[k->n];
 	*to = (struct ceiling){ strdup(c->name), strdup(c->detail), strdup(c->unit), c->value };
-	k->n += to->name && to->detail && to->unit;
-	return k->n < MOST_CEILINGS;
+	k->failed = !to->name || !to->detail || !to->unit;
+	k->n += !k->failed;
+	return !k->failed && k->n < MOST_CEILINGS;
 }
 
 int show_ceilings(const char *db, const char *gpu, enum format format)
 {
 	struct store *s = store_open(db, 1);
 	struct known *k = calloc(1, sizeof *k);
-	const int done = s && k && store_each_ceiling(s, gpu, take, k);
+	const int done = s && k && store_each_ceiling(s, gpu, take, k) && !k->failed;
 	int code = EXIT_USAGE;
+	if (!k || k->failed)
+		complain("out of memory");
 	if (done && !k->n)
 		complain("%s has no ceilings of %s; attune bench --roofline measures them on a GPU",
 			 db, gpu);

@@ -119,8 +119,11 @@ static int new_scenario(struct data *d, const struct store_cell *c)
 	m.batch_text = strdup(c->batch);
 	m.layout = strdup(c->layout);
 	m.key = scenario_key(c);
-	d->v[d->n] = m;
-	return d->n++;
+	d->v[d->n++] = m;
+	if (m.model && m.set && m.split && m.batch_text && m.layout && m.key)
+		return d->n - 1;
+	complain("out of memory");
+	return -1;
 }
 
 /* 0: learned from. A scenario of two splits belongs to the one of higher rank. */

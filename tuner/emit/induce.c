@@ -355,7 +355,7 @@ int cmd_induce(int argc, char **argv)
 	char gpu[GPU_NAME], db[PATH_TEXT], out[PATH_TEXT];
 	struct data *d;
 	int done;
-	argp_parse(&help, argc, argv, 0, NULL, &o);
+	options_parse(&help, argc, argv, &o);
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
 	db_path(db, o.db, gpu);

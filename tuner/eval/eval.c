@@ -249,7 +249,7 @@ int cmd_eval(int argc, char **argv)
 	char gpu[GPU_NAME], db[PATH_TEXT];
 	struct forest f;
 	int code = EXIT_USAGE;
-	argp_parse(&help, argc, argv, 0, NULL, &o);
+	options_parse(&help, argc, argv, &o);
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
 	db_path_to_read(db, o.db, gpu);

@@ -223,7 +223,7 @@ int cmd_plot(int argc, char **argv)
 	char gpu[GPU_NAME], db[PATH_MAX], header[PATH_MAX], folder[PATH_TEXT];
 	struct forest forest = { 0 };
 	int code = EXIT_USAGE;
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	options_parse(&argp, argc, argv, &o);
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
 	o.gpu = gpu;

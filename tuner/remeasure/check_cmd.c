@@ -329,7 +329,7 @@ int cmd_check(int argc, char **argv)
 	struct forest f;
 	struct hello hello;
 	int code;
-	argp_parse(&help, argc, argv, 0, NULL, &o);
+	options_parse(&help, argc, argv, &o);
 	catch_signals();
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;

@@ -382,7 +382,7 @@ int cmd_confirm(int argc, char **argv)
 	char gpu[GPU_NAME], device[GPU_NAME], db[PATH_TEXT], header[PATH_TEXT];
 	struct forest f;
 	int code = EXIT_USAGE;
-	argp_parse(&help, argc, argv, 0, NULL, &o);
+	options_parse(&help, argc, argv, &o);
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
 	db_path(db, o.db, gpu);

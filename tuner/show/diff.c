@@ -121,7 +121,7 @@ int cmd_diff(int argc, char **argv)
 {
 	struct options o = { .format = FORMAT_TABLE };
 	char gpu[GPU_NAME];
-	argp_parse(&help, argc, argv, 0, NULL, &o);
+	options_parse(&help, argc, argv, &o);
 	const int databases = is_database(o.path[0]) + is_database(o.path[1]);
 	if (databases == 1) {
 		complain("%s and %s: two headers or two databases are needed", o.path[0],

@@ -264,7 +264,7 @@ int cmd_show(int argc, char **argv)
 {
 	struct show o = { .format = FORMAT_TABLE };
 	char gpu[GPU_NAME], db[PATH_TEXT];
-	argp_parse(&help, argc, argv, 0, NULL, &o);
+	options_parse(&help, argc, argv, &o);
 	if (o.what == SHOW_KERNELS)
 		return show_kernels(o.gpu, o.format) ? EXIT_DONE : EXIT_USAGE;
 	if (!gpu_or_own(o.gpu, gpu))

@@ -340,7 +340,7 @@ int cmd_contribute(int argc, char **argv)
 {
 	struct options o = { .results = "results", .generated = "generated" };
 	struct contribution c = { .o = &o };
-	argp_parse(&help, argc, argv, 0, NULL, &o);
+	options_parse(&help, argc, argv, &o);
 	if (!gpu_or_own(o.gpu, c.gpu))
 		return EXIT_NO_DEVICE;
 	return name_paths(&c) ? contribute(&c) : EXIT_USAGE;

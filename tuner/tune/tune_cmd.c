@@ -101,7 +101,7 @@ int cmd_tune(int argc, char **argv)
 				  .results = "results",
 				  .generated = "generated",
 				  .command = "tune" };
-	argp_parse(&help, argc, argv, 0, NULL, &o);
+	options_parse(&help, argc, argv, &o);
 	catch_signals();
 	return tune(&o);
 }
