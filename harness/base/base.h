@@ -60,7 +60,11 @@ char *shown_text(const char *text);
 /* ---- data_files.c ------------------------------------------------------------------ */
 enum { PATH_TEXT = 4096 };
 const char *executable_dir(void); /* the folder of the running program */
-/* A file or folder that comes with the tool, such as "scenarios": below the working directory, else
+/* A file or folder of the tool that is run, such as "kernels": of the tree that the program is in, was
+ * installed with or was built in, and never of the working directory, which may be anybody's. NULL:
+ * none. */
+const char *code_path(char path[PATH_TEXT], const char *name);
+/* A file or folder of data that comes with the tool, such as "scenarios": below the working directory, else
  * where `make install` put it. Returns path. */
 const char *data_path(char path[PATH_TEXT], const char *name);
 

@@ -21,6 +21,22 @@ const char *executable_dir(void)
 	return beside;
 }
 
+static int try_code(char path[PATH_TEXT], const char *folder, const char *between, const char *name)
+{
+	return snprintf(path, PATH_TEXT, "%s%s%s", folder, between, name) < PATH_TEXT &&
+	       !access(path, R_OK);
+}
+
+const char *code_path(char path[PATH_TEXT], const char *name)
+{
+	const char *beside_it = executable_dir();
+	return try_code(path, beside_it, "/../", name) ||
+		       try_code(path, beside_it, "/../share/attune/", name) ||
+		       try_code(path, SOURCE_TREE, "/", name)
+		   ? path
+		   : NULL;
+}
+
 const char *data_path(char path[PATH_TEXT], const char *name)
 {
 	if (access(name, F_OK)) {

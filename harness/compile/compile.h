@@ -41,8 +41,7 @@ enum attune_status jit_load(struct device *, struct code **, const char *root,
 const char *jit_version(enum backend, const char *arch);
 
 /* ---- source_paths.c ------------------------------------------------------------------ */
-/* The kernels folder: ATTUNE_SOURCE, else kernels/ or share/attune/kernels/ next to the
- * executable's folder, else below the working directory. NULL: none. */
+/* The kernels folder: ATTUNE_SOURCE, else as of code_path. NULL: none. */
 const char *source_root(void);
 /* The path of a kernel's source below the kernels folder of any revision: that of kernel_path(), or
  * "gpu/qblock.cu" where that alone is there, since revisions before folders of kernels have all of

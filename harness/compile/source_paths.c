@@ -8,30 +8,23 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef ATTUNE_SOURCE_DIR
-#define ATTUNE_SOURCE_DIR "kernels" /* below the working directory */
-#endif
-
 static char root[PATH_MAX];
 static pthread_once_t root_once = PTHREAD_ONCE_INIT;
 
-/* Sets the root to `folder``below` if that is the kernels folder. */
-static int try_root(const char *folder, const char *below)
+/* Sets the root to `folder` if that is the kernels folder. */
+static int try_root(const char *folder)
 {
-	char probe[PATH_MAX], path[PATH_MAX - 16];
-	if (!folder || snprintf(path, sizeof path, "%s%s", folder, below) >= (int)sizeof path)
-		return 0;
-	snprintf(probe, sizeof probe, "%s/kernels.def", path);
-	return access(probe, R_OK) == 0 && realpath(path, root) != NULL;
+	char probe[PATH_MAX];
+	return folder &&
+	       snprintf(probe, sizeof probe, "%s/kernels.def", folder) < (int)sizeof probe &&
+	       access(probe, R_OK) == 0 && realpath(folder, root) != NULL;
 }
 
 static void find_root(void)
 {
+	char path[PATH_TEXT];
 	const char *given = getenv("ATTUNE_SOURCE");
-	if (given && *given ? !try_root(given, "")
-			    : !try_root(executable_dir(), "/../kernels") &&
-				  !try_root(executable_dir(), "/../share/attune/kernels") &&
-				  !try_root(ATTUNE_SOURCE_DIR, ""))
+	if (!try_root(given && *given ? given : code_path(path, "kernels")))
 		root[0] = '\0';
 }
 

@@ -21,7 +21,7 @@ static void name_context(attune_context *ctx)
 /* Reads where plans come from: ATTUNE_INVARIANT, and the file of ATTUNE_HEURISTICS. */
 static enum attune_status read_rules(attune_context *ctx)
 {
-	const char *path = getenv("ATTUNE_HEURISTICS");
+	const char *path = secure_getenv("ATTUNE_HEURISTICS");
 	enum attune_status status = invariant_read(&ctx->is_invariant);
 	if (!status && path && *path)
 		status = ctx->is_invariant

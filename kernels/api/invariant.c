@@ -27,7 +27,7 @@
 
 enum attune_status invariant_read(int *is_invariant)
 {
-	const char *text = getenv("ATTUNE_INVARIANT");
+	const char *text = secure_getenv("ATTUNE_INVARIANT");
 	*is_invariant = text && !strcmp(text, "1");
 	if (!text || !*text || *is_invariant || !strcmp(text, "0"))
 		return ATTUNE_OK;

@@ -37,6 +37,38 @@ static void a_file_is_replaced(void **state)
 	assert_int_equal(access(beside, F_OK), -1);
 }
 
+/* In a folder where all may write somebody may have put something else beside it. */
+static void nothing_else_is_written_to(void **state)
+{
+	char path[200], beside[210], other[200], text[20] = "";
+	(void)state;
+	snprintf(path, sizeof path, "%s", in_folder("b.h"));
+	snprintf(beside, sizeof beside, "%s.new", path);
+	snprintf(other, sizeof other, "%s", in_folder("other"));
+	for (int i = 0; i < 3; i++) {
+		FILE *f = fopen(other, "w");
+		assert_non_null(f);
+		fputs("kept", f);
+		fclose(f);
+		if (i == 2 && geteuid()) /* only root can make a file of another user */
+			break;
+		assert_int_equal(i == 0   ? symlink(other, beside)
+				 : i == 1 ? link(other, beside)
+					  : rename(other, beside) || chown(beside, 65534, 65534),
+				 0);
+		listen_begin();
+		const int done = file_put_bytes(path, "rules", 5);
+		assert_non_null(strstr(heard(), path));
+		assert_false(done);
+		f = fopen(beside, "r");
+		assert_non_null(f);
+		assert_int_equal(fread(text, 1, sizeof text, f), 4);
+		fclose(f);
+		assert_int_equal(unlink(beside), 0);
+	}
+	assert_true(file_put_bytes(path, "rules", 5));
+}
+
 static void a_pipe_is_written_to(void **state)
 {
 	char path[60], text[20] = "";
@@ -68,6 +100,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_file_is_replaced),
+		cmocka_unit_test(nothing_else_is_written_to),
 		cmocka_unit_test(a_pipe_is_written_to),
 		cmocka_unit_test(what_cannot_be_written_is_said),
 	};

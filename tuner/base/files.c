@@ -48,14 +48,22 @@ static int write_and_close(int fd, const char *bytes, size_t n)
 
 /* Opens the temporary file and locks it against other processes that write the same file. After the
  * wait for a lock the file may have been renamed; then it is opened again. A filesystem without locks
- * is used without. -1: errno says why. */
+ * is used without. In a folder where all may write, such as /tmp, another user may have put a link or
+ * a file there: neither is written to. -1: errno says why. */
 static int open_locked(const char *temporary)
 {
 	for (;;) {
 		struct stat opened, named;
-		const int fd = open(temporary, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+		const int fd =
+		    open(temporary, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
 		if (fd < 0)
 			return -1;
+		if (!fstat(fd, &opened) && (!S_ISREG(opened.st_mode) || opened.st_nlink > 1 ||
+					    opened.st_uid != geteuid())) {
+			close(fd);
+			errno = EPERM;
+			return -1;
+		}
 		while (flock(fd, LOCK_EX) && errno == EINTR)
 			;
 		if (!fstat(fd, &opened) && !stat(temporary, &named) &&
@@ -94,7 +102,7 @@ int file_put_bytes(const char *path, const void *bytes, size_t n)
 		    asprintf(&temporary, "%s.new", path) >= 0 && replace(path, temporary, bytes, n);
 	}
 	if (!done)
-		complain("%s: %s", path, strerror(errno));
+		complain("%s: %s", temporary && errno == EPERM ? temporary : path, strerror(errno));
 	free(temporary);
 	return done;
 }

@@ -32,7 +32,7 @@ static const struct argp_option argp_options[] = {
 	{ "header", 'H', "FILE",   0, "Rules learned from it (generated/attune_NAME.h)", 0 },
 	{ "out",    'o', "DIR",    0, "Folder for NAME_decode.svg and the other pictures (results)", 0 },
 	{ "peers",  'p', "FILE",   0, "Database in which other projects' kernels raced as plug-ins (results/NAME_peers.sqlite, if present)", 0 },
-	{ "pictures", OPT_PICTURES, "DIR", 0, "Folder of the pictures' NAME.sql and NAME.gp (tuner/plot/pictures)", 0 },
+	{ "pictures", OPT_PICTURES, "DIR", 0, "Folder of the pictures' NAME.sql and NAME.gp, which gnuplot runs (attune's own)", 0 },
 	{ "print",  OPT_PRINT, "NAME", 0, "Draw nothing; print what NAME.sql answers", 0 },
 	{ "stale",  OPT_STALE, NULL, 0, "Times of older sources, too; the pictures say so", 0 },
 	{ 0 }
@@ -231,8 +231,12 @@ int cmd_plot(int argc, char **argv)
 		complain("--out: %s: %s", o.out, strerror(errno));
 		return EXIT_USAGE;
 	}
-	if (!o.folder)
-		o.folder = data_path(folder, "tuner/plot/pictures");
+	if (!o.folder && !(o.folder = code_path(folder, "tuner/plot/pictures"))) {
+		complain(
+		    "the pictures of attune are not installed beside it; name their folder with "
+		    "--pictures");
+		return EXIT_USAGE;
+	}
 	db_path_to_read(db, o.db, gpu);
 	rules_path(header, o.header, gpu);
 	if (forest_load(&forest, header)) {

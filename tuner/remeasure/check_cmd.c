@@ -15,6 +15,7 @@
 #include "tuner/forest/forest.h"
 #include "tuner/policy/policy.h"
 #include <argp.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -252,24 +253,25 @@ static int check_with(struct data *d, const struct forest *f, const struct optio
 	return code;
 }
 
+/* The new times are in a folder that only this process's user can open. */
 static int check(struct data *d, const struct forest *f, const struct options *o)
 {
-	const char *folder = getenv("TMPDIR");
-	char path[PATH_TEXT], side[PATH_TEXT + 8];
-	snprintf(path, sizeof path, "%s/attune_check.XXXXXX", folder && *folder ? folder : "/tmp");
-	const int fd = mkstemp(path);
-	if (fd < 0) {
-		complain("%s: the database for the new times cannot be created", path);
+	const char *given = getenv("TMPDIR");
+	char folder[PATH_TEXT - 16], path[PATH_TEXT], side[PATH_TEXT + 8];
+	snprintf(folder, sizeof folder, "%s/attune_check.XXXXXX", given && *given ? given : "/tmp");
+	if (!mkdtemp(folder)) {
+		complain("%s: a folder for the new times cannot be created: %s", folder,
+			 strerror(errno));
 		return EXIT_CHECK;
 	}
-	close(fd);
-	unlink(path); /* the store creates it */
+	snprintf(path, sizeof path, "%s/times.sqlite", folder);
 	const int code = check_with(d, f, o, path);
-	static const char *const behind[] = { "", "-wal", "-shm" };
+	static const char *const behind[] = { "", "-wal", "-shm", "-journal" };
 	for (size_t i = 0; i < COUNT(behind); i++) {
 		snprintf(side, sizeof side, "%s%s", path, behind[i]);
 		unlink(side);
 	}
+	rmdir(folder);
 	return code;
 }
 

@@ -84,7 +84,7 @@ int cpu_usable(void)
 
 enum attune_status cpu_thread_count(int *threads)
 {
-	const char *text = getenv("ATTUNE_THREADS");
+	const char *text = secure_getenv("ATTUNE_THREADS");
 	char *end;
 	if (!text || !*text) {
 		*threads = cpu_usable();

@@ -32,7 +32,7 @@ static enum attune_status lacks(const char *symbol)
 
 enum attune_status hip_find(struct hip_api *api)
 {
-	const char *named = getenv("ATTUNE_HIP_LIBRARY");
+	const char *named = secure_getenv("ATTUNE_HIP_LIBRARY");
 	void *library = open_library(named);
 	if (!library && named && *named)
 		return fail(ATTUNE_NO_DEVICE, "hip: ATTUNE_HIP_LIBRARY: %s", dlerror());

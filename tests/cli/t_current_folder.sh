@@ -1,0 +1,31 @@
+#!/bin/sh
+# t_current_folder.sh - the tool runs code of its own tree or installation alone: what has the same
+# name in the current folder, which may be anybody's, is neither compiled nor drawn by.
+. tests/support/tap.sh
+export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" ATTUNE_CACHE="$tmp/cache"
+cp "$B/attune" "$tmp/attune" # not beside its tree
+results=$PWD/results
+headers=$PWD/generated
+mkdir -p "$tmp/hostile/tuner/plot/pictures" "$tmp/hostile/kernels/cpu"
+cp tuner/plot/pictures/* "$tmp/hostile/tuner/plot/pictures"
+cp -r kernels/. "$tmp/hostile/kernels"
+cp -r scenarios "$tmp/hostile"
+for picture in "$tmp"/hostile/tuner/plot/pictures/*.gp; do
+	echo "system('touch $tmp/ran')" >>"$picture"
+done
+for source in "$tmp"/hostile/kernels/cpu/*.c; do
+	echo '#error of the current folder' >>"$source"
+done
+cd "$tmp/hostile" || exit 1
+
+"$tmp/attune" sweep --gpu cpu --compile-only --kernels qblock --preset smoke --batch q1s64 --db "$tmp/x.sqlite" \
+	>"$tmp/out" 2>"$tmp/err" </dev/null
+row "$([ $? = 0 ] && ! grep -q 'of the current folder' "$tmp/out" "$tmp/err"; echo $?)" "kernels are not compiled from there"
+if command -v gnuplot >/dev/null; then
+	mkdir "$tmp/pictures"
+	"$tmp/attune" plot --gpu cpu --db "$results/cpu.sqlite" --header "$headers/attune_cpu.h" --out "$tmp/pictures" \
+		>"$tmp/out" 2>"$tmp/err" </dev/null
+	row "$([ $? = 0 ] && [ -s "$tmp/pictures/cpu_kernels.svg" ] && [ ! -e "$tmp/ran" ]; echo $?)" \
+		"pictures are not drawn by scripts of there"
+fi
+end_rows
