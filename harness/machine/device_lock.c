@@ -3,6 +3,9 @@
  * all users. It is never removed: removing it while a process waits for it would let two processes
  * in.
  *
+ * Anybody may have put something else under that name: a file that others may not open, a link. All
+ * users then pass on to the same next name, attune-cpu.2.lock, so they still exclude each other.
+ *
  * Workers inherit the lock, so it is held until the last process with the device open ends, even if
  * the command is killed. Compilers do not inherit it. */
 #include "device_lock.h"
@@ -19,38 +22,70 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_NOTE = 512 };
+enum { MAX_NOTE = 512, MAX_NAMES = 9 };
 static const double ask_again_s = 0.1;
 
-static void lock_path(char *path, size_t size, const struct device_info *d)
+/* nth: 1 or more */
+static void lock_path(char *path, size_t size, const struct device_info *d, int nth)
 {
 	static const unsigned char none[sizeof d->uuid];
 	const char *folder = getenv("ATTUNE_LOCKS");
-	char id[GPU_NAME + 1]; /* longer than a UUID in hex */
+	char id[GPU_NAME + 1], number[16] = ""; /* longer than a UUID in hex */
 	if (d->backend == BACKEND_CPU || !memcmp(d->uuid, none, sizeof none))
 		snprintf(id, sizeof id, "%s", d->gpu);
 	else
 		for (size_t i = 0; i < sizeof d->uuid; i++)
 			snprintf(id + 2 * i, 3, "%02x", d->uuid[i]);
-	snprintf(path, size, "%s/attune-%s.lock", folder && *folder ? folder : "/tmp", id);
+	if (nth > 1)
+		snprintf(number, sizeof number, ".%d", nth);
+	snprintf(path, size, "%s/attune-%s%s.lock", folder && *folder ? folder : "/tmp", id,
+		 number);
 }
 
-/* In a folder like /tmp a file of another user cannot be opened with O_CREAT
- * (fs.protected_regular), so O_CREAT is not tried first. */
+/* Whether all users can lock by this file, and no other name leads to it. That must not depend on
+ * who asks. The user's own file is opened to all: a command may have been killed before it did. */
+static int is_for_all(int fd)
+{
+	struct stat s;
+	if (fstat(fd, &s) || !S_ISREG(s.st_mode) || s.st_nlink != 1)
+		return 0;
+	return (s.st_mode & 0666) == 0666 || (s.st_uid == geteuid() && !fchmod(fd, 0666));
+}
+
+/* -1: it does not serve as a lock, or errno says why it cannot be opened. In a folder like /tmp a
+ * file of another user cannot be opened with O_CREAT (fs.protected_regular), so O_CREAT is not tried
+ * first. O_NONBLOCK: a pipe is not waited for. */
 static int open_file(const char *path)
 {
-	const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+	const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
 	int fd = open(path, flags);
-	if (fd >= 0 || errno != ENOENT)
-		return fd;
-	fd = open(path, flags | O_CREAT | O_EXCL, 0666);
-	if (fd < 0)
-		return errno == EEXIST ? open(path, flags) : -1;
-	if (fchmod(fd, 0666)) { /* the umask may forbid others to write */
-		close(fd);
-		return -1;
+	if (fd < 0 && errno == ENOENT) {
+		fd = open(path, flags | O_CREAT | O_EXCL, 0666);
+		if (fd < 0 && errno == EEXIST)
+			fd = open(path, flags);
 	}
-	return fd;
+	if (fd < 0 || is_for_all(fd))
+		return fd;
+	close(fd);
+	errno = EPERM;
+	return -1;
+}
+
+/* The first of a few names that serves; path: it, or the first of all. -1: none, and errno is that of
+ * the first. */
+static int open_one(char *path, size_t size, const struct device_info *d)
+{
+	int error = 0;
+	for (int nth = 1; nth <= MAX_NAMES; nth++) {
+		lock_path(path, size, d, nth);
+		const int fd = open_file(path);
+		if (fd >= 0)
+			return fd;
+		error = error ? error : errno;
+	}
+	lock_path(path, size, d, 1);
+	errno = error;
+	return -1;
 }
 
 /* "pid 7 since 10:05:00 (attune sweep)" */
@@ -109,12 +144,14 @@ int lock_take(struct device_lock *l, const struct device_info *d, const char *co
 	      double patience_s)
 {
 	char path[256];
-	lock_path(path, sizeof path, d);
-	l->fd = open_file(path);
+	struct stat s;
+	l->fd = open_one(path, sizeof path, d);
 	if (l->fd < 0) {
-		complain(
-		    "%s cannot be opened: %s; ATTUNE_LOCKS names a folder for locks of devices",
-		    path, strerror(errno));
+		const char *why = strerror(errno);
+		const int is_there = !lstat(path, &s);
+		complain("%s cannot be locked by all users: %s%s; remove it, or name another "
+			 "folder for locks of devices in ATTUNE_LOCKS",
+			 path, why, is_there && s.st_uid != geteuid() ? " (another user's)" : "");
 		return EXIT_USAGE;
 	}
 	const int code = wait_for(l->fd, d, patience_s);

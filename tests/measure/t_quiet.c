@@ -318,23 +318,95 @@ static void names_and_modes(void **state)
 	assert_int_equal(stat(path, &st), 0);
 }
 
-static void a_link_is_not_followed(void **state)
+/* What somebody put under the lock's name: all users lock by the next one, and nothing is written
+ * through a link. */
+static void what_is_no_lock(void **state)
 {
-	struct device_lock l = { -1 };
-	char path[256], target[256];
-	(void)state;
+	static const char *const kinds[] = { "link", "hard", "folder", "pipe", "private" };
 	struct device_info d = gpu;
-	snprintf(d.gpu, sizeof d.gpu, "linked");
-	snprintf(path, sizeof path, "%s/attune-linked.lock", folder);
+	char path[256], next[300], target[256];
+	struct stat st;
+	(void)state;
 	snprintf(target, sizeof target, "%s/precious", folder);
 	put(folder, "precious", "kept");
-	assert_int_equal(symlink(target, path), 0);
-	listen_begin();
-	assert_int_equal(lock_take(&l, &d, "attune sweep", 0), EXIT_USAGE);
-	assert_non_null(strstr(heard(), "attune-linked.lock cannot be opened"));
-	struct stat st;
+	for (size_t i = 0; i < COUNT(kinds); i++) {
+		struct device_lock l = { -1 }, other = { -1 };
+		snprintf(d.gpu, sizeof d.gpu, "%s", kinds[i]);
+		snprintf(path, sizeof path, "%s/attune-%s.lock", folder, kinds[i]);
+		snprintf(next, sizeof next, "%s/attune-%s.2.lock", folder, kinds[i]);
+		if (i == 4 && geteuid()) /* only root can make a file of another user */
+			continue;
+		const int made = i == 0   ? symlink(target, path)
+				 : i == 1 ? link(target, path)
+				 : i == 2 ? mkdir(path, 0777)
+				 : i == 3
+				     ? mkfifo(path, 0666)
+				     : mknod(path, S_IFREG | 0600, 0) || chown(path, 65534, 65534);
+		assert_int_equal(made, 0);
+		assert_int_equal(lock_take(&l, &d, "attune sweep", 0), EXIT_DONE);
+		assert_int_equal(stat(next, &st), 0);
+		listen_begin();
+		assert_int_equal(lock_take(&other, &d, "attune confirm", 0), EXIT_BUSY);
+		assert_non_null(strstr(heard(), "another attune measures"));
+		lock_free(&l);
+	}
 	assert_int_equal(stat(target, &st), 0);
 	assert_int_equal(st.st_size, 4);
+}
+
+/* A command that was killed may leave a file that others cannot open: its user mends that. */
+static void ones_own_is_opened(void **state)
+{
+	struct device_info d = gpu;
+	struct device_lock l = { -1 };
+	struct stat st;
+	char path[256];
+	(void)state;
+	snprintf(d.gpu, sizeof d.gpu, "own");
+	snprintf(path, sizeof path, "%s/attune-own.lock", folder);
+	put(folder, "attune-own.lock", "");
+	assert_int_equal(chmod(path, 0600), 0);
+	assert_int_equal(lock_take(&l, &d, "attune sweep", 0), EXIT_DONE);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0666);
+	lock_free(&l);
+}
+
+/* Two users of one device, in a folder like /tmp. Only root can be two users. */
+static void of_all_users(void **state)
+{
+	struct device_info d = gpu;
+	struct device_lock l = { -1 };
+	(void)state;
+	if (geteuid())
+		return;
+	assert_int_equal(chmod(folder, 01777), 0);
+	snprintf(d.gpu, sizeof d.gpu, "shared");
+	assert_int_equal(seteuid(65534), 0);
+	const pid_t pid = holder_of(&d);
+	assert_int_equal(seteuid(0), 0);
+	listen_begin();
+	assert_int_equal(lock_take(&l, &d, "attune confirm", 0), EXIT_BUSY);
+	assert_non_null(strstr(heard(), "another attune measures"));
+	kill_hard(pid);
+	assert_int_equal(lock_take(&l, &d, "attune confirm", 0), EXIT_DONE);
+	lock_free(&l);
+	assert_int_equal(chmod(folder, 0700), 0);
+}
+
+static void no_folder_for_locks(void **state)
+{
+	struct device_lock l = { -1 };
+	(void)state;
+	assert_int_equal(setenv("ATTUNE_LOCKS", "/nowhere", 1), 0);
+	listen_begin();
+	assert_int_equal(lock_take(&l, &cpu, "attune sweep", 0), EXIT_USAGE);
+	assert_string_equal(
+	    heard(),
+	    "attune: /nowhere/attune-cpu.lock cannot be locked by all users: No such file or "
+	    "directory; remove it, or name another folder for locks of devices in "
+	    "ATTUNE_LOCKS\n");
+	assert_int_equal(setenv("ATTUNE_LOCKS", folder, 1), 0);
 }
 
 static int begin(void **state)
@@ -365,7 +437,10 @@ int main(void)
 		cmocka_unit_test(one_command_a_device),
 		cmocka_unit_test(a_lock_is_waited_for),
 		cmocka_unit_test(names_and_modes),
-		cmocka_unit_test(a_link_is_not_followed),
+		cmocka_unit_test(what_is_no_lock),
+		cmocka_unit_test(ones_own_is_opened),
+		cmocka_unit_test(of_all_users),
+		cmocka_unit_test(no_folder_for_locks),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("quiet", tests, begin, end);
