@@ -116,6 +116,11 @@ done <<'ROWS'
 2|early.*survey|sweep --early --survey
 2|early.*kernels|sweep --early --kernels ring
 2|none.sqlite|sweep --gpu cpu --db $tmp/none.sqlite --early --batch q1
+2|:memory:. is no file|sweep --gpu cpu --db :memory: --batch q1
+2|\"\" is no file|sweep --gpu cpu --db \"\" --batch q1
+2|is no file.* is ./file:x.mode=memory|sweep --gpu cpu --db file:x?mode=memory --batch q1
+2|is no file|merge :memory:
+2|is no file|show --gpu cpu --best --db :memory:
 2|a part in --phases|sweep --gpu cpu --db $tmp/new.sqlite --batch 32q1s1k --phases prefill
 3|l4|sweep --gpu l4 --db $tmp/new.sqlite --batch q1
 3|mi300|sweep --gpu mi300 --db $tmp/new.sqlite --batch q1
@@ -204,6 +209,8 @@ if command -v gnuplot >/dev/null; then
 	row "$([ $code -eq 0 ] && grep -q '</svg>' "$tmp/pictures/cpu_kernels.svg" &&
 		! grep -q 'of older sources too' "$tmp/pictures/cpu_kernels.svg" && ! grep -q warning "$tmp/err"; echo $?)" \
 		"and with room it is drawn, without a word of gnuplot's"
+	GNUTERM=x11 run plot --gpu cpu --out "$tmp/pictures"
+	row "$([ $code -eq 0 ] && ! grep -q version "$tmp/err"; echo $?)" "whatever terminal GNUTERM names"
 	run plot --gpu cpu --stale --out "$tmp/pictures"
 	row "$([ $code -eq 0 ] && grep -q 'of older sources too' "$tmp/pictures/cpu_kernels.svg"; echo $?)" \
 		"a picture with times of older sources says so"

@@ -89,10 +89,11 @@ static int keep(FILE *f, const struct picture *p, const struct canvas *c, const 
 	return done;
 }
 
-/* It is killed when this process is. */
+/* It is killed when this process is. GNUTERM names a terminal to begin with, which may not be there. */
 static _Noreturn void become_gnuplot(const char *program, pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	unsetenv("GNUTERM");
 	if (getppid() == parent)
 		execlp("gnuplot", "gnuplot", "-d", program, (char *)NULL);
 	_exit(errno == ENOENT ? NOT_FOUND : EXIT_FAILURE);
