@@ -1,5 +1,14 @@
 # attune - settings, then what is built from what, then the targets of `make help`.
 
+# Settings are those of the command line: GPU, MODEL and B are usual names in an environment. Only what
+# runs within a make of attune finds its settings there.
+settings := GPU PRESET BUDGET MODEL SCENARIOS TRACE TRACE_OPTIONS ANYWAY COMPILE_ONLY DRY_RUN UNDO FILL CHECK RESULTS \
+	GENERATED PREFIX PLUGIN LEAVE_OUT LOCAL STALE AMD B SAN V N VLLM
+ifeq ($(ATTUNE_MAKE),)
+$(foreach v,$(settings),$(if $(filter environment,$(origin $(v))),$(eval undefine $(v))))
+endif
+export ATTUNE_MAKE := 1
+
 GPU       ?=# e.g. h200, cpu; empty: the machine's own
 PRESET    ?= quick
 BUDGET    ?=# e.g. 10m; empty: the preset's
@@ -31,6 +40,12 @@ HIPCC := $(if $(AMD)$(filter mi%,$(GPU))$(wildcard /dev/kfd),$(firstword \
 endif
 
 comma    := ,
+empty    :=
+blank    := $(empty) $(empty)
+quoted    = '$(subst ','\'',$(1))'# for a shell
+# Make takes a name with a blank for two.
+$(foreach v,B RESULTS GENERATED PLUGIN,$(if $(shell printf %s $(call quoted,$($(v))) | tr -d 'a-zA-Z0-9_./+@,:=~-'),\
+	$(error attune: $(v)=$($(v)): make takes letters, digits and _./+@,:=~- in the name of this folder)))
 # Libraries in a prefix: CPATH and LIBRARY_PATH are the compiler's; of those that pkg-config finds there
 # what is built here finds the folders when it runs.
 ifneq ($(PKG_CONFIG_PATH),)
@@ -46,6 +61,9 @@ sanitize := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recove
 LOCAL     ?= yes
 override CPPFLAGS += -iquote . -iquote kernels -iquote $(GENERATED) -I$(B) -D_GNU_SOURCE -MMD -MP
 override CFLAGS   += -std=c11 -fPIC $(WARN) $(sanitize)
+# attune is for 64-bit machines.
+pointer  := $(shell echo __SIZEOF_POINTER__ | $(CC) $(filter -m%,$(CPPFLAGS) $(CFLAGS)) -E -P -x c - 2>/dev/null)
+$(if $(filter 4,$(pointer)),$(error attune: $(CC) $(filter -m%,$(CPPFLAGS) $(CFLAGS)) makes code for a 32-bit machine; attune needs a 64-bit one))
 LIBS     := -lpthreadpool -lpthread -ldl -lm
 TOOLLIBS := -lsqlite3 -ljansson -lxxhash
 VERSION  := $(shell sed -n 's/.*return "\([0-9.]*\)";.*/\1/p' kernels/spec/status.c)
@@ -197,33 +215,35 @@ gpu      = gpu=$${GPU:-$$($(or $(wildcard $(B)/attune),$(bare)) devices --format
 measured = $(or $(GPU),$(filter-out %_steady %_peers,$(patsubst $(RESULTS)/%.sqlite,%,$(wildcard $(RESULTS)/*.sqlite))))
 tool     = STALE=skip $(B)/attune
 anyway   = $(if $(ANYWAY),--anyway)
+option   = $(if $(2),--$(1) $(call quoted,$(2)))
 export GPU
 
 # TRACE= as a set beside the others: its last third is held out. A CPU gets a small engine.
-trace_set  = $(RESULTS)/local/trace_$(basename $(notdir $(TRACE))).json
+trace_set  = $(RESULTS)/local/trace_$(trace_name).json
+trace_name := $(if $(TRACE),$(shell basename $(call quoted,$(TRACE)) | sed 's/\.[^.]*$$//; s/[^a-zA-Z0-9._-]/_/g'))
 trace_size = small='--max-seqs 8 --max-batched-tokens 512 --kv-tokens 32k --max-request 8k --max-gflop 4'; \
-	test $$gpu = cpu || small='--max-request 128k --max-gflop 8000'
+	test "$$gpu" = cpu || small='--max-request 128k --max-gflop 8000'
 
 # COMPILE_ONLY=1, for a GPU that is not here: what all that would be raced takes of it.
 ifneq ($(COMPILE_ONLY),)
 tune: deps-tune
 	$(Q)STALE=skip $(MAKE) $(bare)
-	$(Q)$(bare) sweep --gpu $(or $(GPU),h200) --compile-only --preset $(PRESET) \
-		--db $(B)/compiled_$(or $(GPU),h200).sqlite $(if $(MODEL),--model $(MODEL)) \
-		$(if $(SCENARIOS),--scenarios $(SCENARIOS))
+	$(Q)$(bare) sweep --gpu $(call quoted,$(or $(GPU),h200)) --compile-only $(call option,preset,$(PRESET)) \
+		--db $(B)/compiled_$(call quoted,$(or $(GPU),h200)).sqlite $(call option,model,$(MODEL)) \
+		$(call option,scenarios,$(SCENARIOS))
 else
 tune: deps-tune ## rules of this machine, in the library where they are faster; UNDO=1 DRY_RUN=1
 	$(Q)STALE=skip $(MAKE) $(bare)
 ifneq ($(TRACE),)
 	@mkdir -p $(RESULTS)/local
 	$(Q)gpu=$${GPU:-$$($(bare) devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}; $(trace_size); \
-		$(bare) scenarios $$small --model $(or $(MODEL),llama3.1-8b@1) \
-		--hold-out 0.33 $(TRACE_OPTIONS) --trace '$(TRACE)' >'$(trace_set).new' && \
+		$(bare) scenarios $$small --model $(call quoted,$(or $(MODEL),llama3.1-8b@1)) \
+		--hold-out 0.33 $(TRACE_OPTIONS) $(call option,trace,$(TRACE)) >'$(trace_set).new' && \
 		mv '$(trace_set).new' '$(trace_set)' || { rm -f '$(trace_set).new'; exit 2; }
 endif
-	$(Q)$(bare) tune --preset $(PRESET) --results $(RESULTS) --generated $(GENERATED) $(anyway) \
-		$(if $(GPU),--gpu $(GPU)) $(if $(BUDGET),--budget $(BUDGET)) $(if $(MODEL),--model $(MODEL)) \
-		$(if $(SCENARIOS),--scenarios $(SCENARIOS)) $(if $(TRACE),--trace-set '$(trace_set)') \
+	$(Q)$(bare) tune $(call option,preset,$(PRESET)) --results $(RESULTS) --generated $(GENERATED) $(anyway) \
+		$(call option,gpu,$(GPU)) $(call option,budget,$(BUDGET)) $(call option,model,$(MODEL)) \
+		$(call option,scenarios,$(SCENARIOS)) $(if $(TRACE),--trace-set '$(trace_set)') \
 		$(if $(DRY_RUN),--dry-run) $(if $(UNDO),--undo)
 ifeq ($(DRY_RUN),)
 	$(Q)LEAVE_OUT='$(strip $(not_here))' $(MAKE) all
@@ -233,7 +253,7 @@ endif
 confirm: ## a second pass over what was picked and its rivals: the times that judge; FILL=--fill
 	$(Q)STALE=skip $(MAKE) $(bare)
 	$(Q)$(gpu); $(bare) confirm --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \
-		--header $(GENERATED)/attune_$$gpu.h $(FILL) $(anyway) $(if $(BUDGET),--budget $(BUDGET))
+		--header $(GENERATED)/attune_$$gpu.h $(FILL) $(anyway) $(call option,budget,$(BUDGET))
 
 # Binaries for GPUs that are neither here nor named, and for instruction sets that this machine has
 # better than, are not linked, but where `make` did so before: t_shipped.sh compiles some of them.
@@ -254,7 +274,7 @@ test: export AMD := 1
 test: deps-test ## builds and runs all that this machine can; GPU=h200 for the GPU's own
 	@test -z '$(LEAVE_OUT)' || echo 'linked without $(LEAVE_OUT): not for this machine; `make` links all'
 	$(Q)LOCAL=no $(MAKE) all $(tests) $(B)/fuzz_replay $(B)/campaign/fault.so
-	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) \
+	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(call quoted,$(GPU)) \
 		sh tests/run.sh $(long) $(filter-out $(long),$(scripts) $(tests))
 
 # Programs that take a second or less and need no emulated GPU.
@@ -317,19 +337,20 @@ $(B)/bench_tools: tests/bench_tools.c
 installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu $(patsubst %/,%,$(sort $(dir $(wildcard kernels/gpu/*/*)))) \
 	harness/check harness/ceilings)
 installed_data := $(wildcard tuner/plot/pictures/* scenarios/*.json scenarios/*.tsv generated/attune_*.h results/*.sqlite)
+to = $(call quoted,$(DESTDIR)$(PREFIX))
 install: all ## library, headers, pkg-config file, tool, into PREFIX
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include/attune $(installed))
-	install $(B)/attune $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(B)/libattune.a $(DESTDIR)$(PREFIX)/lib
-	install $(B)/libattune.so $(DESTDIR)$(PREFIX)/lib/libattune.so.0
-	ln -sf libattune.so.0 $(DESTDIR)$(PREFIX)/lib/libattune.so
-	install -m 644 kernels/attune.h kernels/attune_plugin.h $(DESTDIR)$(PREFIX)/include
-	install -m 644 $(wildcard generated/attune_*.h) kernels/attune_features.h kernels/features.def \
-		$(DESTDIR)$(PREFIX)/include/attune
+	for d in bin lib/pkgconfig include/attune $(installed); do install -d $(to)/$$d || exit; done
+	install $(B)/attune $(to)/bin
+	install -m 644 $(B)/libattune.a $(to)/lib
+	install $(B)/libattune.so $(to)/lib/libattune.so.0
+	ln -sf libattune.so.0 $(to)/lib/libattune.so
+	install -m 644 kernels/attune.h kernels/attune_plugin.h $(to)/include
+	install -m 644 $(wildcard generated/attune_*.h) kernels/attune_features.h kernels/features.def $(to)/include/attune
 	for d in $(installed); do install -m 644 $$(find $${d#share/attune/} -maxdepth 1 -type f ! -path 'harness/*.c') \
-		$(DESTDIR)$(PREFIX)/$$d || exit; done
-	for f in $(installed_data); do install -m 644 -D $$f $(DESTDIR)$(PREFIX)/share/attune/$$f || exit; done
-	{ echo 'prefix=$(PREFIX)'; cat $(B)/attune.pc; } >$(DESTDIR)$(PREFIX)/lib/pkgconfig/attune.pc
+		$(to)/$$d || exit; done
+	for f in $(installed_data); do install -m 644 -D $$f $(to)/share/attune/$$f || exit; done
+	{ printf 'prefix=%s\n' $(call quoted,$(subst $(blank),\$(blank),$(PREFIX))); cat $(B)/attune.pc; } \
+		>$(to)/lib/pkgconfig/attune.pc
 
 clean: ## removes what was built
 	rm -rf $(B)

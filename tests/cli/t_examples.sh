@@ -33,7 +33,7 @@ for f in tests/examples/paged.c tests/examples/paged.cpp; do
 	row $? "$f has at most 120 lines"
 done
 
-LOCAL=no MAKEFLAGS='' ${MAKE:-make} --no-print-directory install B="$B" SAN="${SAN:-}" PREFIX="$tmp/usr" \
+MAKEFLAGS='' ${MAKE:-make} --no-print-directory install LOCAL=no B="$B" SAN="${SAN:-}" PREFIX="$tmp/usr" \
 	>"$tmp/log" 2>&1
 row $? "make install"
 

@@ -5,9 +5,15 @@
 . tests/support/tap.sh
 cc=${CC:-cc}
 
-LOCAL=no MAKEFLAGS='' ${MAKE:-make} --no-print-directory install B="$B" SAN="${SAN:-}" PREFIX="$tmp/usr" \
+MAKEFLAGS='' ${MAKE:-make} --no-print-directory install LOCAL=no B="$B" SAN="${SAN:-}" PREFIX="$tmp/usr" \
 	>"$tmp/log" 2>&1
 row $? "make install"
+MAKEFLAGS='' ${MAKE:-make} --no-print-directory install LOCAL=no B="$B" SAN="${SAN:-}" PREFIX="$tmp/a b" DESTDIR="$tmp/it's" \
+	>"$tmp/log" 2>&1
+row "$([ $? = 0 ] && "$tmp/it's$tmp/a b/bin/attune" --version >"$tmp/log" &&
+	[ -s "$tmp/it's$tmp/a b/share/attune/results/cpu.sqlite" ] &&
+	grep -qFx "prefix=$tmp/a\\ b" "$tmp/it's$tmp/a b/lib/pkgconfig/attune.pc"; echo $?)" "with a blank and a quote in its name"
+rm -rf "$tmp/it's$tmp"
 
 for f in bin/attune lib/libattune.a lib/libattune.so lib/pkgconfig/attune.pc include/attune.h include/attune_plugin.h \
 	include/attune/attune_features.h include/attune/features.def include/attune/attune_cpu.h \

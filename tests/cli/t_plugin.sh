@@ -5,12 +5,11 @@
 . tests/support/tap.sh
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes
 export ATTUNE_CLOCK=1                         # a race takes a second of the budget
-export LOCAL=no
 
 make_with() { # PLUGIN GOAL...
 	plugin=$1
 	shift
-	MAKEFLAGS='' ${MAKE:-make} --no-print-directory -j2 PLUGIN="$plugin" B="$tmp/build" NVCC= HIPCC= \
+	MAKEFLAGS='' ${MAKE:-make} --no-print-directory -j2 LOCAL=no PLUGIN="$plugin" B="$tmp/build" NVCC= HIPCC= \
 		GENERATED="$tmp/generated" RESULTS="$tmp" "$@" >"$tmp/log" 2>&1
 }
 attune() {

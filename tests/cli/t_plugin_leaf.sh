@@ -182,7 +182,7 @@ attune --plugin "$tmp/two.so" induce --gpu cpu --db "$db" --with twopass --out "
 row $? 'so is a version that was not measured'
 
 # ---- the library ---------------------------------------------------------------------------
-seed_build "$tmp/build" && MAKEFLAGS='' LOCAL=no ${MAKE:-make} --no-print-directory -j2 B="$tmp/build" NVCC= HIPCC= GENERATED="$tmp/generated" \
+seed_build "$tmp/build" && MAKEFLAGS='' ${MAKE:-make} --no-print-directory -j2 LOCAL=no B="$tmp/build" NVCC= HIPCC= GENERATED="$tmp/generated" \
 	RESULTS="$tmp" lib >"$tmp/log" 2>&1 &&
 	ln -s libattune.so "$tmp/build/libattune.so.0" &&
 	${CC:-cc} -std=c11 -Ikernels tests/cli/plugged.c "$tmp/build/libattune.so" -Wl,-rpath,"$tmp/build" -o "$tmp/plugged" \

@@ -9,7 +9,7 @@ export ATTUNE_CLOCK=1                         # a race takes a second of the bud
 page=kernels/README.md
 example=tests/examples/plugin_object/twopass.c
 
-LOCAL=no MAKEFLAGS='' ${MAKE:-make} --no-print-directory install B="$B" SAN="${SAN:-}" PREFIX="$tmp/usr" \
+MAKEFLAGS='' ${MAKE:-make} --no-print-directory install LOCAL=no B="$B" SAN="${SAN:-}" PREFIX="$tmp/usr" \
 	>"$tmp/log" 2>&1
 row $? 'make install'
 attune() {
