@@ -3,7 +3,7 @@
 # Settings are those of the command line: GPU, MODEL and B are usual names in an environment. Only what
 # runs within a make of attune finds its settings there.
 settings := GPU PRESET BUDGET MODEL SCENARIOS TRACE TRACE_OPTIONS ANYWAY COMPILE_ONLY DRY_RUN UNDO FILL CHECK RESULTS \
-	GENERATED PREFIX PLUGIN LEAVE_OUT LOCAL STALE AMD B SAN V N VLLM
+	GENERATED PREFIX PLUGIN LEAVE_OUT LOCAL STALE AMD B SAN V N VLLM PART
 ifeq ($(ATTUNE_MAKE),)
 $(foreach v,$(settings),$(if $(filter environment,$(origin $(v))),$(eval undefine $(v))))
 endif
@@ -24,6 +24,7 @@ PREFIX    ?= /usr/local
 CUDA_HOME ?= /usr/local/cuda
 PLUGIN    ?=# a folder with kernels of your own: NAME.def with NAME.cu or NAME.c, kernels/README.md
 LEAVE_OUT ?=# what is compiled and not linked, see kernels/ship/shipped.mk
+PART      ?=# 2/3: the second of three parts of the tests, for machines that limit a command's time
 # SAN=1 checks addresses and undefined behaviour, V=1 shows whole commands.
 B         ?= build$(if $(SAN),/san)
 CFLAGS    ?= $(if $(SAN),-O1,-O2) -g -pipe
@@ -200,7 +201,7 @@ $(if $(filter clean help,$(MAKECMDGOALS)),,$(if $(wildcard $(B)/harness/talk.o)$
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile kernels/adapters/adapters.mk tests/campaign/campaign.mk tests/mutate/mutate.mk
 	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE TRACE=CSV DRY_RUN=1 UNDO=1'; \
-	echo '       ANYWAY=1 COMPILE_ONLY=1 PREFIX=DIR SAN=1 V=1 NVCC= HIPCC= AMD=1'
+	echo '       ANYWAY=1 COMPILE_ONLY=1 PART=1/3 PREFIX=DIR SAN=1 V=1 NVCC= HIPCC= AMD=1'
 
 deps: deps-test ## installs what building, tuning, testing and pictures need
 	@$(deps) install font >/dev/null 2>&1 || true # nothing stops without it
@@ -208,7 +209,8 @@ deps-tune:
 	@$(deps) install library tool
 	@$(if $(and $(COMPILE_ONLY),$(filter mi%,$(GPU))),$(deps) ask amd)
 deps-test:
-	@$(deps) install library tool test pictures
+	@$(deps) install library tool test
+	@$(deps) install pictures || true # their tests are skipped
 
 # GPU, else the first device that the tool finds; and the GPUs that have results to learn from.
 gpu      = gpu=$${GPU:-$$($(or $(wildcard $(B)/attune),$(bare)) devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}
@@ -268,13 +270,13 @@ not_here    = $(if $(nvidia_here)$(call was_linked,ptx),,nvidia) \
 	$(if $(call was_linked,scalar),,$(other_isas))
 # A minute and more, begun first, so that no CPU is without work at the end.
 long = $(filter %/t_committed.sh %/t_shipped.sh %/t_amd_tune.sh %/t_sanitizers.sh,$(scripts)) \
-	$(addprefix $(B)/t_,simt_kernels cpu_kernels cdna amd_compile)
+	$(addprefix $(B)/t_,gpu_kernels hip_on_cuda_kernels simt_kernels cpu_kernels cdna amd_compile)
 test: export LEAVE_OUT := $(strip $(not_here))
 test: export AMD := 1
 test: deps-test ## builds and runs all that this machine can; GPU=h200 for the GPU's own
 	@test -z '$(LEAVE_OUT)' || echo 'linked without $(LEAVE_OUT): not for this machine; `make` links all'
 	$(Q)LOCAL=no $(MAKE) all $(tests) $(B)/fuzz_replay $(B)/campaign/fault.so
-	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(call quoted,$(GPU)) \
+	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(call quoted,$(GPU)) PART=$(call quoted,$(PART)) \
 		sh tests/run.sh $(long) $(filter-out $(long),$(scripts) $(tests))
 
 # Programs that take a second or less and need no emulated GPU.

@@ -2,6 +2,7 @@
 # run.sh - runs test programs and scripts under prove and counts their rows.
 #
 #   B=build sh tests/run.sh TEST...        TEST_SECONDS: limit of one test, 1800
+#   PART=2/3 ...                           every third test from the second on; the parts' totals add up
 #
 # prove starts this file again for each test, as `run.sh --one TEST`, which leaves the test's stdout in
 # $B/tap/ and its stderr in $B/talk/; both are shown for tests that fail. A program that prints "1..0 #
@@ -25,6 +26,21 @@ if [ "${1:-}" = --one ]; then
 	fi
 	exit $code
 fi
+
+case ${PART:=1/1} in
+[1-9]/[1-9] | [1-9]/[1-9][0-9] | [1-9][0-9]/[1-9][0-9]) [ "${PART%/*}" -le "${PART#*/}" ] ;;
+*) false ;;
+esac || {
+	echo "tests/run.sh: PART=$PART: it is K/N, the K-th of N parts: 1/3, 2/3 or 3/3" >&2
+	exit 2
+}
+for test; do # in turn, so that long ones are in all parts
+	shift
+	turn=$((${turn:-0} % ${PART#*/} + 1))
+	[ $turn -ne "${PART%/*}" ] || set -- "$@" "$test"
+done
+unset PART
+[ $# -gt 0 ] || { echo "0 passed, 0 failed, 0 skipped"; exit 0; }
 
 rm -rf "$B/tap" "$B/talk" && mkdir -p "$B/tap" "$B/talk" || exit 1
 ATTUNE_CACHE=${ATTUNE_CACHE:-$(cd "$B" && pwd)/compiled}

@@ -22,6 +22,14 @@ export ASAN_OPTIONS="verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
 chosen=${CHOSEN:-$operations}
 disturbances=${DISTURBANCES-full_disk read_only size_limit locked two_at_once clock_jumps \
 	gnuplot_killed worker_killed compiler_killed compiler_without_room driver_lost}
+without() { # WORDS WORD
+	echo " $1 " | sed "s/ $2 / /"
+}
+if ! command -v gnuplot >/dev/null; then
+	row 0 "plot is not disturbed # SKIP no gnuplot"
+	operations=$(without "$operations" plot) quick=$(without "$quick" plot) chosen=$(without "$chosen" plot)
+	disturbances=$(without "$disturbances" gnuplot_killed)
+fi
 seed=${SEED:-1}
 pick() { # MOST: $picked is one of 1 to MOST
 	seed=$(((seed * 1103515245 + 12345) % 2147483648))

@@ -166,8 +166,12 @@ row "$([ "$(asks deps-tune)" = 'install library tool;' ]; echo $?)" "tuning asks
 row "$([ "$(asks deps-tune GPU=mi300)" = 'install library tool;' ]; echo $?)" "on AMD's GPUs, too"
 row "$([ "$(asks deps-tune GPU=mi300 COMPILE_ONLY=1)" = 'install library tool;ask amd;' ]; echo $?)" \
 	"before it compiles for one that is not here it asks for a compiler"
-row "$([ "$(asks deps-test)" = 'install library tool test pictures;' ]; echo $?)" \
+row "$([ "$(asks deps-test)" = 'install library tool test;install pictures;' ]; echo $?)" \
 	"testing asks for all that tests run, and for no font"
+printf '#!/bin/sh\n[ "$2" != pictures ] || { echo "attune: missing gnuplot; to install: x" >&2; exit 1; }\n' >"$tmp/all_but"
+MAKEFLAGS='' ${MAKE:-make} -s deps-test deps="sh $tmp/all_but" >"$tmp/out" 2>"$tmp/err"
+row "$([ $? -eq 0 ] && [ "$(cat "$tmp/err")" = 'attune: missing gnuplot; to install: x' ]; echo $?)" \
+	"without gnuplot the others are tested, and a line says what is missing"
 
 printf '#!/bin/sh\necho "attune: missing gnuplot; to install: x" >&2; exit 1\n' >"$tmp/lacking"
 row "$([ "$(MAKEFLAGS='' ${MAKE:-make} -s plot-if-possible deps="sh $tmp/lacking" 2>&1)" = \

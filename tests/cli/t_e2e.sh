@@ -117,6 +117,10 @@ run show --gpu cpu --db "$db" --model llama3.1-8b@4 --batch 5q1s128 --format jso
 [ $? -eq 1 ] && [ ! -s "$tmp/out" ]
 row $? "show has nothing on another one: exit 1"
 
+if ! command -v gnuplot >/dev/null; then
+	row 0 "pictures # SKIP no gnuplot"
+	end_rows
+fi
 mkdir "$tmp/one" "$tmp/two"
 run plot --gpu cpu --db "$db" --header "$tmp/a.h" --out "$tmp/one"
 row $? "plot"

@@ -31,7 +31,7 @@ while kill -0 $pid 2>/dev/null; do
 	[ "$(ask cut 'SELECT count(*) FROM measurement' 2>/dev/null || echo 0)" -gt 0 ] && break
 	sleep 0.02
 done
-workers=$(pgrep -P $pid)
+workers=$(cat /proc/[0-9]*/stat 2>/dev/null | sed -n "s/^\([0-9]*\) (.*) [A-Z] $pid .*/\1/p")
 kill -INT $pid
 wait $pid
 code=$?

@@ -57,8 +57,8 @@ rows=$(ask 'SELECT count(*) FROM measurement')
 tune --format json
 row $? "again"
 row "$([ "$(ask 'SELECT count(*) FROM measurement')" -ge "$rows" ]; echo $?)" "and it goes on from there"
-python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); assert d["gpu"] == "cpu" and "gate" in d and 0 < d["scenarios_measured"] <= d["scenarios"]' \
-	"$tmp/out" 2>"$tmp/err"
+[ -s "$tmp/out" ] && { ! command -v python3 >/dev/null || python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); assert d["gpu"] == "cpu" and "gate" in d and 0 < d["scenarios_measured"] <= d["scenarios"]' \
+	"$tmp/out" 2>"$tmp/err"; }
 row $? "its summary as JSON"
 
 tune --scenarios "$tmp/gate.json"
