@@ -11,7 +11,9 @@
  *   - Blanks are skipped, even between tokens that a macro turns into a string. */
 #include "compile.h"
 #include "tokens.h"
+#include "harness/base/base.h"
 #include "kernels/attune_plugin.h"
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -131,15 +133,20 @@ static int enter(struct stream *s, const char *path, const struct above *up)
 	const struct above here = { real, up };
 	struct token_file f;
 	const int depth = s->depth;
-	if (!realpath(path, real))
+	errno = 0;
+	if (!realpath(path, real)) {
+		s->failed |= errno == ENOMEM;
 		return 0;
+	}
 	if (was_read(s, real))
 		return 1;
 	for (const struct above *a = up; a; a = a->up)
 		if (!strcmp(a->path, real))
 			return -1;
-	if (!file_tokens(&f, real))
+	if (!file_tokens(&f, real)) {
+		s->failed |= errno == ENOMEM;
 		return 0;
+	}
 	if (f.guarded)
 		note_read(s, real);
 	for (const char *at = f.begin; at < f.end;)
@@ -164,6 +171,8 @@ int source_identity_of(const char *path, const char *root, char hex[33])
 		snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
 			 (unsigned long long)h.low64);
 	}
+	if (s.failed) /* its rows would look like those of another source */
+		output_lost();
 	for (size_t i = 0; i < s.num_entered; i++)
 		free(s.entered[i].path);
 	free(s.entered);

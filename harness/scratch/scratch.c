@@ -14,6 +14,7 @@ struct scratch {
 	sqlite3 *db;
 	sqlite3_stmt *insert; /* into the table of the last scratch_add */
 	char table[64];
+	int failed; /* a row is missing: nothing is answered */
 };
 
 struct scratch *scratch_new(const char *schema)
@@ -77,6 +78,8 @@ static int bind(struct scratch *s, int i, char type, va_list *ap)
 int scratch_add(struct scratch *s, const char *table, const char *types, ...)
 {
 	va_list ap;
+	if (s->failed)
+		return 0;
 	int done = prepare_insert(s, table, (int)strlen(types));
 	va_start(ap, types);
 	for (int i = 0; done && types[i]; i++)
@@ -85,6 +88,7 @@ int scratch_add(struct scratch *s, const char *table, const char *types, ...)
 	done = done && sqlite3_step(s->insert) == SQLITE_DONE;
 	if (!done)
 		complain("tables in memory: %s: %s", table, sqlite3_errmsg(s->db));
+	s->failed = !done;
 	sqlite3_reset(s->insert);
 	return done;
 }
@@ -116,6 +120,8 @@ static int tell(sqlite3_stmt *stmt, int statement, scratch_row row, void *arg)
 
 int scratch_ask(struct scratch *s, const char *name, const char *sql, scratch_row row, void *arg)
 {
+	if (s->failed)
+		return 0;
 	int code = sqlite3_exec(s->db, "BEGIN", NULL, NULL, NULL), going = 1;
 	for (int statement = 0; *sql && code == SQLITE_OK && going;) {
 		sqlite3_stmt *stmt;

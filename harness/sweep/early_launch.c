@@ -41,7 +41,7 @@ struct early {
 	const struct scenario_list *list;
 	const struct sweep_session *c;
 	struct pace *v;
-	int n, room;
+	int n, room, failed; /* failed: no memory */
 };
 
 /* ---- from the database --------------------------------------------------------------- */
@@ -119,6 +119,7 @@ static int read_cell(void *arg, const struct store_cell *cell)
 	struct pace *p = find(e, scenario, phase, &turn);
 	if (!p) {
 		complain("out of memory");
+		e->failed = 1;
 		return 0;
 	}
 	const double us = strcmp(cell->outcome, "ok") ? NAN : cell->median_us;
@@ -149,7 +150,7 @@ static int read_all(struct early *e)
 {
 	struct store *s = store_open(e->c->db, 1);
 	e->n = 0;
-	const int ok = s && store_each(s, e->c->hello.info.gpu, read_cell, e);
+	const int ok = s && store_each(s, e->c->hello.info.gpu, read_cell, e) && !e->failed;
 	int kept = 0, rank = 0;
 	store_close(s);
 	if (e->n)
