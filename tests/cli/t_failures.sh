@@ -119,4 +119,28 @@ row "$([ "$(older)" -lt "$all" ] && grep -q "$((all - $(older))) rows of older k
 row $? "a header is made of the rest"
 row "$(! grep -Eq 'BLOCK_M=(48|96|384)' "$tmp/cpu.h" &&
 	grep -q 'BLOCK_M=192' "$tmp/cpu.h"; echo $?)" "and chooses none that failed"
+
+# A compiler that failed without a word left binaries that do not load. The first sweep says so; the next,
+# with the compiler mended, compiles again what the cache has, and blames no kernel.
+unset ATTUNE_SOURCE
+cat >"$tmp/cc.sh" <<END
+case " \$* " in
+*" -shared "*)
+	[ ! -e "$tmp/broken" ] || {
+		while [ "\$1" != -o ]; do shift; done
+		echo text >"\$2"
+		exit
+	} ;;
+esac
+exec cc "\$@"
+END
+outcomes() { # NAME
+	CC="sh $tmp/cc.sh" ATTUNE_CACHE="$tmp/silent" timeout 600 "$attune" sweep --gpu cpu --kernels segmented --preset smoke \
+		--budget 20s --db "$tmp/$1.sqlite" --batch 2q1s64 >"$tmp/out" 2>"$tmp/err" </dev/null
+	sqlite3 "$tmp/$1.sqlite" "SELECT group_concat(DISTINCT outcome) FROM timings WHERE outcome <> 'noisy'"
+}
+touch "$tmp/broken"
+row "$([ "$(outcomes silent)" = resources ]; echo $?)" "binaries that do not load are rows"
+rm "$tmp/broken"
+row "$([ "$(outcomes mended)" = ok ]; echo $?)" "but of the cache they are compiled again first"
 end_rows

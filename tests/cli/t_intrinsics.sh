@@ -35,4 +35,5 @@ binaries gcc >"$tmp/before"
 rm -f "$tmp"/gcc/*.so "$tmp"/gcc/*.txt "$tmp/gcc.sqlite"
 compile gcc cc
 row "$([ $? = 0 ] && binaries gcc | cmp -s - "$tmp/before"; echo $?)" "also where the precompiled header is damaged"
+row "$([ "$(find "$tmp/gcc" -name '*.h.gch' -size +1000k | wc -l)" = "$((is_gcc > 0))" ]; echo $?)" "which is made again"
 end_rows
