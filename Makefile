@@ -50,7 +50,7 @@ $(foreach v,B RESULTS GENERATED PLUGIN,$(if $(shell printf %s $(call quoted,$($(
 # Libraries in a prefix: CPATH and LIBRARY_PATH are the compiler's; of those that pkg-config finds there
 # what is built here finds the folders when it runs.
 ifneq ($(PKG_CONFIG_PATH),)
-prefix_flags := $(shell for p in sqlite3 jansson libxxhash cmocka pthreadpool; do \
+prefix_flags := $(shell for p in sqlite3 jansson libxxhash cmocka; do \
 	pkg-config --exists $$p && pkg-config --cflags-only-I --libs-only-L $$p; done 2>/dev/null)
 endif
 override CPPFLAGS += $(sort $(filter -I%,$(prefix_flags)))
@@ -65,7 +65,7 @@ override CFLAGS   += -std=c11 -fPIC $(WARN) $(sanitize)
 # attune is for 64-bit machines.
 pointer  := $(shell echo __SIZEOF_POINTER__ | $(CC) $(filter -m%,$(CPPFLAGS) $(CFLAGS)) -E -P -x c - 2>/dev/null)
 $(if $(filter 4,$(pointer)),$(error attune: $(CC) $(filter -m%,$(CPPFLAGS) $(CFLAGS)) makes code for a 32-bit machine; attune needs a 64-bit one))
-LIBS     := -lpthreadpool -lpthread -ldl -lm
+LIBS     := -lpthread -ldl -lm
 TOOLLIBS := -lsqlite3 -ljansson -lxxhash
 VERSION  := $(shell sed -n 's/.*return "\([0-9.]*\)";.*/\1/p' kernels/spec/status.c)
 
@@ -81,7 +81,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := adapter-% help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test plot-if-possible test test-quick tune confirm heuristics heuristics-check plot bench bench-tools
+passive_goals := adapter-% help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test plot-if-possible test test-quick tune confirm heuristics heuristics-check plot bench bench-tools bench-threads
 
 defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -101,7 +101,7 @@ scripts := $(sort $(wildcard tests/*/t_*.sh))
 vpath t_%.c $(sort $(dir $(sources)))
 
 all: $(B)/has_tool $(B)/attune lib ## the tool and the library (default)
-lib: $(B)/libattune.a $(B)/libattune.so $(B)/attune.pc ## the library alone: needs only pthreadpool
+lib: $(B)/libattune.a $(B)/libattune.so $(B)/attune.pc ## the library alone
 
 include kernels/ship/shipped.mk
 include tests/simt/simt.mk
@@ -335,6 +335,13 @@ $(B)/bench_tools: tests/bench_tools.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) -O2 -std=c11 $(WARN) $< -o $@
 
+bench-threads: ## a call of the library by the number of threads, alone and beside a busy program
+	$(Q)$(MAKE) $(B)/bench_threads
+	$(Q)$(B)/bench_threads 10000 0 && $(B)/bench_threads 10000 1
+$(B)/bench_threads: tests/bench_threads.c $(B)/libattune.a
+	$(call say,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS) -O2 -std=c11 $(WARN) $(filter %.c %.a,$^) -o $@ $(LIBS)
+
 # The tool compiles what it measures, so kernels' sources go along.
 installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu $(patsubst %/,%,$(sort $(dir $(wildcard kernels/gpu/*/*)))) \
 	harness/check harness/ceilings)
@@ -360,4 +367,4 @@ clean: ## removes what was built
 format: ## clang-format over all C, tables excepted
 	clang-format -i $$(find kernels harness tuner tests -name '*.[ch]' -o -name '*.cu')
 
-.PHONY: all lib help campaign mutants deps deps-tune deps-test plot-if-possible tune confirm test test-quick fuzz fuzz-api heuristics heuristics-check plot bench bench-tools install clean format
+.PHONY: all lib help campaign mutants deps deps-tune deps-test plot-if-possible tune confirm test test-quick fuzz fuzz-api heuristics heuristics-check plot bench bench-tools bench-threads install clean format

@@ -149,7 +149,7 @@ typedef struct attune_batch {
  * round to an infinity although the mean is finite. Sinks are finite or minus infinity, which means
  * none; the lowest float means none, too.
  *
- * On the CPU denormal floats count as zeros, in q, k and v and in all that is computed from them.
+ * On the CPU denormal F32 and BF16 numbers count as zeros, in q, k, v and all that is computed.
  *
  * Same bits. The same plan on the same tensors gives the same bits, on the same device and version.
  * The other sequences of a batch may change which kernel runs a sequence and into how many segments
@@ -269,9 +269,13 @@ typedef struct attune_plan {
 } attune_plan;
 
 /* `device`: "cpu", "cpu:avx2", "cuda", "cuda:1", "hip", "hip:1"; NULL: the first NVIDIA
- * GPU, else the first of AMD's, else the CPU. CPU threads: ATTUNE_THREADS in the
- * environment, else one for each CPU that the process may use. ATTUNE_HIP_LIBRARY in the
+ * GPU, else the first of AMD's, else the CPU. ATTUNE_HIP_LIBRARY in the
  * environment names the file of AMD's runtime where it is not libamdhip64.so.7, .6 or .5.
+ *
+ * CPU threads: ATTUNE_THREADS in the environment, else one for each CPU that the process may
+ * use, by affinity and quotas; more than these do no harm. They block all signals. Planning and
+ * running take 64 KiB of the caller's stack (on x86-64 and AArch64) and neither feel nor change
+ * its floating-point environment (README.md, "Threads and fork").
  *
  * ATTUNE_HEURISTICS in the environment names a file of rules that replace the compiled
  * ones, for all ops of this context. It is read here, once. It must be for the device's

@@ -59,8 +59,8 @@ typedef struct attune_plugin_device {
 	int units;           /* SMs, or threads */
 	/* On the CPU, in prepare; else NULL. Calls work(arg, i) once for each i below n, on `units`
 	 * threads, the caller's among them; n up to `units` run at a time. A plug-in computes on
-	 * these alone: they spin between calls, so threads of its own would share the cores with
-	 * them. */
+	 * these alone: they wait actively for a while between calls, so threads of its own would
+	 * share the cores with them. All signals are blocked in them. */
 	void (*parallel)(void *threads, void (*work)(void *arg, size_t i), void *arg, size_t n);
 	void *threads; /* as long as the op */
 } attune_plugin_device;

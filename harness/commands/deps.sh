@@ -21,7 +21,6 @@ set -u
 table='
 library    cc                 command   gcc                 gcc
 library    stdio.h            header    libc6-dev           glibc-headers
-library    pthreadpool.h      header    libpthreadpool-dev  pthreadpool-devel
 tool       sqlite3.h          header    libsqlite3-dev      sqlite-devel
 tool       jansson.h          header    libjansson-dev      jansson-devel
 tool       xxhash.h           header    libxxhash-dev       xxhash-devel

@@ -35,10 +35,13 @@ static enum attune_status read_rules(attune_context *ctx)
 	return status;
 }
 
-/* Names the context and reads its rules. The device is open. */
+/* Names the context and reads its rules. The device is open. Plans are for the threads that compute, as
+ * one for more could be slower than one for a single thread; an adopted device is taken at its word. */
 static enum attune_status finish_open(attune_context *ctx, attune_context **out)
 {
 	name_context(ctx);
+	if (ctx->device.info.backend == BACKEND_CPU && !ctx->adopted)
+		ctx->device.info.units = cpu_computing(&ctx->device);
 	const enum attune_status status = read_rules(ctx);
 	if (status)
 		attune_close(ctx);

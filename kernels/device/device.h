@@ -130,7 +130,11 @@ extern const struct device_ops cpu_ops, cuda_ops, hip_ops;
 /* CPU only: the smallest share of the last graph_play's wall time that any of its threads ran.
  * Below 0.985 another program ran in between, and the sample is void. */
 double cpu_last_play_share(const struct device *);
-/* CPU only: work(arg, i) for each i below n on the threads of the device, a struct device. */
+/* CPU only: how many threads compute at a time: info.units, or fewer where these are more than the
+ * process may use CPUs. */
+int cpu_computing(const struct device *);
+/* CPU only: work(arg, i) for each i below n on the threads of the device, a struct device; n up to
+ * their number at a time. */
 void cpu_run(void *device, void (*work)(void *arg, size_t i), void *arg, size_t n);
 /* The current ceilings of the CPU, to be measured in the same round as a sample: reading memory
  * (about 7 ms) and multiply-adds in registers (about 1 ms), by all threads with the widest

@@ -77,7 +77,7 @@ row "$([ $code = 0 ] && [ "$(lines "$tmp/log")" = 1 ] &&
 row "$([ "$(cat "$tmp/err")" = 'attune: missing sqlite3.h; installing libsqlite3-dev' ]; echo $?)" \
 	"which is said before, in one line"
 
-deps apt pthreadpool.h needed install library tool
+deps apt xxhash.h needed install library tool
 row "$([ $code = 0 ] && [ "$(cut -d ' ' -f 2 "$tmp/log" | tr '\n' ' ')" = 'install update install ' ]
 	echo $?)" "lists that are missing are fetched, then once more"
 
@@ -104,7 +104,7 @@ row "$([ $code = 1 ] && [ "$(lines "$tmp/err")" = 1 ] && grep -q 'missing gnuplo
 	echo $?)" "pictures do"
 
 mkdir "$tmp/prefix"
-for header in stdio.h pthreadpool.h sqlite3.h jansson.h xxhash.h; do
+for header in stdio.h sqlite3.h jansson.h xxhash.h; do
 	: >"$tmp/prefix/$header"
 done
 found_by=$tmp/prefixcc

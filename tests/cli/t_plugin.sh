@@ -96,7 +96,7 @@ int main(void)
 	return 0;
 }
 C
-${CC:-cc} -Ikernels "$tmp/plan.c" -o "$tmp/plan" "$tmp/build/libattune.a" -lpthreadpool -lpthread -ldl -lm \
+${CC:-cc} -Ikernels "$tmp/plan.c" -o "$tmp/plan" "$tmp/build/libattune.a" -lpthread -ldl -lm \
 	>"$tmp/log" 2>&1 && "$tmp/plan" >"$tmp/log" 2>&1 && grep -q rowwise "$tmp/log"
 row $? 'and runs it'
 make_with '' lib

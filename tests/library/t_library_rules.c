@@ -1,9 +1,13 @@
 /* t_library_rules.c - the public API on the CPU with rules from a file: formulas, overlaps, and the
  * defaults where rules name nothing that can run. */
 #include "cpu_step.h"
+#include "kernels/launch/run.h"
 
 /* ---- rules from a file ------------------------------------------------------------- */
-/* Opens the CPU with these rules for both parts, and for their overlap; NULL: refused. */
+/* Opens the CPU with these rules for both parts, and for their overlap; NULL: refused. It plans for
+ * three threads on any machine: an adopted device is taken at its word. */
+static struct device three;
+
 static attune_context *open_beside(const char *choice, const char *leaf, const char *overlap)
 {
 	char path[] = "/tmp/attune_rules_XXXXXX";
@@ -19,11 +23,19 @@ static attune_context *open_beside(const char *choice, const char *leaf, const c
 	fclose(out);
 	setenv("ATTUNE_HEURISTICS", path, 1);
 	setenv("ATTUNE_THREADS", "3", 1);
-	attune_open(&ctx, "cpu");
+	assert_int_equal(device_open(&three, "cpu"), ATTUNE_OK);
+	if (attune_adopt(&ctx, &three))
+		device_close(&three);
 	unsetenv("ATTUNE_THREADS");
 	unsetenv("ATTUNE_HEURISTICS");
 	unlink(path); /* it was read: nothing looks at it again */
 	return ctx;
+}
+
+static void close_with(attune_context *ctx)
+{
+	attune_close(ctx);
+	device_close(&three);
 }
 
 static attune_context *open_with(const char *choice, const char *leaf)
@@ -73,7 +85,7 @@ static void formulas_become_numbers_per_batch(void **state)
 	assert_step_is_right(&s);
 	step_free(&s);
 	attune_release(op);
-	attune_close(ctx);
+	close_with(ctx);
 }
 
 static void a_small_workspace_is_refused(void **state)
@@ -98,7 +110,7 @@ static void a_small_workspace_is_refused(void **state)
 	free(workspace);
 	step_free(&s);
 	attune_release(op);
-	attune_close(ctx);
+	close_with(ctx);
 }
 
 /* Not carried for this shape, or -1: the defaults run. */
@@ -128,7 +140,7 @@ static void the_defaults_stand_in(void **state)
 		assert_step_is_right(&s);
 		step_free(&s);
 		attune_release(op);
-		attune_close(ctx);
+		close_with(ctx);
 	}
 }
 
@@ -176,7 +188,7 @@ static void parts_overlap_as_the_rules_say(void **state)
 		assert_int_equal(plan.how, ATTUNE_SERIAL);
 		step_free(&s);
 		attune_release(op);
-		attune_close(ctx);
+		close_with(ctx);
 	}
 }
 

@@ -1,16 +1,36 @@
-/* parallel.c - runs tasks on pthreadpool; one after the other if it cannot start. */
+/* parallel.c - runs tasks on threads of their own; one after the other if none can be started. */
 #include "parallel.h"
-#include "kernels/device/cpu/cpu.h"
-#include <pthreadpool.h>
+#include "kernels/device/cpu/usable.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct tasks {
+	void (*task)(void *arg, size_t i);
+	void *arg;
+	size_t n;
+	atomic_size_t next;
+};
+
+static void *drain(void *p)
+{
+	struct tasks *t = p;
+	size_t i;
+	while ((i = atomic_fetch_add(&t->next, 1)) < t->n)
+		t->task(t->arg, i);
+	return NULL;
+}
 
 void in_parallel(int n, void (*task)(void *arg, size_t i), void *arg)
 {
-	const int threads = cpu_usable();
-	pthreadpool_t pool =
-	    n > 1 && !cpu_try_threads(threads - 1) ? pthreadpool_create((size_t)threads) : NULL;
-	if (pool)
-		pthreadpool_parallelize_1d(pool, task, arg, (size_t)n, 0);
-	for (int i = 0; !pool && i < n; i++)
-		task(arg, (size_t)i);
-	pthreadpool_destroy(pool);
+	struct tasks t = { .task = task, .arg = arg, .n = n > 0 ? (size_t)n : 0 };
+	const int usable = cpu_usable(), most = (n < usable ? n : usable) - 1;
+	pthread_t *thread = most > 0 ? calloc((size_t)most, sizeof *thread) : NULL;
+	int started = 0;
+	while (thread && started < most && !pthread_create(&thread[started], NULL, drain, &t))
+		started++;
+	drain(&t);
+	while (started)
+		pthread_join(thread[--started], NULL);
+	free(thread);
 }

@@ -1,9 +1,11 @@
 /* cpu.c - the CPU as a device. Memory is the host's; code is a function of a shared object or of
- * this program; a pool of spinning threads runs a grid of cells; a launch returns when its cells
+ * this program; a pool of threads runs a grid of cells; a launch returns when its cells
  * are done. */
 #include "cpu.h"
+#include "pool.h"
+#include "stacks.h"
+#include "usable.h"
 #include <dlfcn.h>
-#include <pthreadpool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -67,14 +69,14 @@ static enum attune_status cpu_open(struct device *dev, const char *which)
 	cpu->threads = threads;
 	cpu->process = getpid();
 	cpu->last_share = 1;
-	const int error = cpu_try_threads(threads - 1);
+	const int usable = cpu_usable(), error = pool_open(&cpu->pool, threads, usable);
 	if (error)
 		return fail(ATTUNE_NO_MEMORY,
 			    "%d threads cannot be started: %s; ATTUNE_THREADS sets another number",
 			    threads, strerror(error));
-	cpu->pool = pthreadpool_create((size_t)threads);
-	if (!cpu->pool)
-		return fail(ATTUNE_NO_MEMORY, "%d threads cannot be started", threads);
+	cpu->stacks = stacks_open(usable);
+	if (!cpu->stacks)
+		return fail(ATTUNE_NO_MEMORY, "no memory for the stacks of %d CPUs", usable);
 	cpu_describe(&dev->info, isa, threads);
 	return cpu_find_worker_clocks(cpu);
 }
@@ -84,8 +86,9 @@ static void cpu_close(struct device *dev)
 	struct cpu *cpu = dev->state;
 	if (!cpu)
 		return;
-	if (cpu->pool && is_at_home(cpu)) /* else it would wait for threads that are not here */
-		pthreadpool_destroy(cpu->pool);
+	if (is_at_home(cpu)) /* else it would wait for threads that are not here */
+		pool_close(cpu->pool);
+	stacks_close(cpu->stacks);
 	if (cpu->recording)
 		free(cpu->recording->launch);
 	free(cpu->recording);
@@ -174,12 +177,25 @@ static void run_cell(void *p, size_t i)
 	l->code->cell(&l->args, (int)(i % x), (int)(i / x % y), (int)(i / x / y));
 }
 
+struct running {
+	struct cpu *cpu;
+	struct recorded *l;
+};
+
+static void run_cells(void *p)
+{
+	const struct running *r = p;
+	const struct geometry *grid = &r->l->grid;
+	cpu_parallel(r->cpu, run_cell, r->l, (size_t)grid->x * grid->y * grid->z);
+}
+
 static void run_grid(struct cpu *cpu, struct recorded *l)
 {
+	struct running r = { cpu, l };
 	if (!l->code)
 		memset(l->zeros, 0, l->bytes);
 	else
-		cpu_parallel(cpu, run_cell, l, (size_t)l->grid.x * l->grid.y * l->grid.z);
+		stacks_call(cpu->stacks, run_cells, &r);
 }
 
 static enum attune_status record(struct graph *graph, const struct recorded *l)
@@ -303,7 +319,14 @@ static enum attune_status cpu_graph_play(struct device *dev, struct graph *graph
 void cpu_run(void *device, void (*work)(void *arg, size_t i), void *arg, size_t n)
 {
 	struct device *dev = device;
-	cpu_parallel(dev->state, work, arg, n);
+	const struct cpu *cpu = dev->state;
+	pool_run_together(cpu->pool, work, arg, n);
+}
+
+int cpu_computing(const struct device *dev)
+{
+	const struct cpu *cpu = dev->state;
+	return pool_helpers(cpu->pool) + 1;
 }
 
 double cpu_last_play_share(const struct device *dev)

@@ -3,19 +3,20 @@
 #define KERNELS_DEVICE_CPU_CPU_H
 
 #include "kernels/device/device.h"
-#include <stdatomic.h>
 #include <sys/types.h>
 #include <time.h>
 
-struct pthreadpool;
+struct pool;
+struct stacks;
 
 /* The state of an open CPU. */
 struct cpu {
-	struct pthreadpool *pool;
-	pid_t process; /* that opened it: a forked child has no threads of the pool */
+	struct pool *pool;
+	struct stacks *stacks; /* on which the callers' cells run */
+	pid_t process;         /* that opened it: a forked child has no threads of the pool */
 	int threads;
-	clockid_t *worker_clock; /* [num_workers] CPU time of the pool's own threads */
-	int num_workers;         /* threads - 1: the caller works too */
+	clockid_t *worker_clock; /* [num_workers] CPU time of the pool's threads that compute */
+	int num_workers;         /* threads - 1, or fewer: the caller works too */
 	struct graph *recording; /* between graph_begin and graph_end */
 	double last_share;       /* of the last graph_play */
 	void *stream_buffer;     /* of cpu_dram_gbps, made at its first call */
@@ -33,14 +34,9 @@ double cpu_joules(void); /* energy counters of the packages; 0: not readable */
 
 /* threads.c. From ATTUNE_THREADS, else the CPUs that the process may use. */
 enum attune_status cpu_thread_count(int *threads);
-/* CPUs that this process may run on. */
-int cpu_usable(void);
-/* Starts n threads, all at a time, and ends them. 0, or the error number of the one that could not
- * be started: pthreadpool_create() would wait for it for ever. */
-int cpu_try_threads(int n);
 /* Fills cpu->worker_clock and num_workers; the pool runs. */
 enum attune_status cpu_find_worker_clocks(struct cpu *cpu);
-/* Runs work(arg, i) once for each i below n on all threads; cells
+/* Runs work(arg, i) once for each i below n on the threads; cells
  * are started in order of i. */
 void cpu_parallel(struct cpu *cpu, void (*work)(void *arg, size_t i), void *arg, size_t n);
 /* Seconds that body(arg) took; *share: see cpu_last_play_share. */

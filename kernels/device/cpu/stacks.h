@@ -1,0 +1,16 @@
+/* stacks.h - stacks on which callers of the library run cells, on x86-64 and AArch64: their own may be
+ * small. */
+#ifndef KERNELS_DEVICE_CPU_STACKS_H
+#define KERNELS_DEVICE_CPU_STACKS_H
+
+struct stacks;
+
+/* n stacks of pool_stack_bytes(); NULL: no memory. */
+struct stacks *stacks_open(int n);
+void stacks_close(struct stacks *stacks);
+
+/* Calls f(arg) on one of the stacks; waits for one if all are in use. A call within a call stays on
+ * the same stack. */
+void stacks_call(struct stacks *stacks, void (*f)(void *arg), void *arg);
+
+#endif
