@@ -56,7 +56,7 @@ char *source_text(const char *path)
 	size_t size = 0;
 	if (f && getdelim(&text, &size, '\0', f) < 0) {
 		free(text);
-		text = ferror(f) ? NULL : calloc(1, 1);
+		text = feof(f) ? calloc(1, 1) : NULL; /* else it was not read, or there is no memory */
 	}
 	if (f)
 		fclose(f);

@@ -116,6 +116,10 @@ int here_undo(const struct here *h)
 int here_install(const struct here *h, const char *text)
 {
 	char *old = file_text(h->header);
+	if (!old && is_there(h->header)) {
+		complain("%s: cannot be read, so it is neither kept nor replaced", h->header);
+		return 0;
+	}
 	const int same = old && !strcmp(old, text);
 	const int kept = same || !old || file_put(h->before, old);
 	free(old);
