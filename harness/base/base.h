@@ -36,13 +36,15 @@ char *utf8_text(const char *text);
 /* ---- messages.c: messages to stderr; stdout is for data ------------------------ */
 /* "attune: <text>" on stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* A progress line: on a terminal redrawn in place at most 10 times a second, else one line every
- * 30 s. done and total are in any unit and give the time left. */
+/* A progress line: on a terminal redrawn in place at most 10 times a second. Elsewhere a line is
+ * written whenever 10 s pass without one, also while no function here is called: a thread of its own
+ * repeats the last one. done and total are in any unit and give the time left. */
 void progress(const char *what, double done, double total);
 void progress_end(void);
-/* A prefix of the progress line; NULL: none. */
+/* A prefix of the progress line; NULL: none. It is a line of its own where no progress is known. */
 void progress_part(const char *name);
-void progress_off(void); /* in this process */
+void progress_off(int off);          /* in this process */
+void progress_every(double seconds); /* for tests: in place of 10 s */
 /* Everything ends in this many seconds: progress shows that as the time left. 0: the time left is
  * estimated for each part. */
 void progress_until(double seconds);
@@ -56,6 +58,28 @@ int output_was_lost(void);
 /* The text made safe for a terminal: control characters escaped as in C, U+FFFD for invalid UTF-8.
  * The caller frees it; NULL: no memory. */
 char *shown_text(const char *text);
+
+/* ---- time_spent.c ------------------------------------------------------------------ */
+/* What the wall time of measuring is spent on. */
+enum spent {
+	SPENT_READING,   /* rules, scenarios, other GPUs' times */
+	SPENT_OPENING,   /* the device, with its ceilings; and closing it */
+	SPENT_WAITING,   /* until the device is free and the machine quiet */
+	SPENT_PREPARING, /* choosing what to measure */
+	SPENT_COMPILING, /* races wait for builders */
+	SPENT_CHECKING,  /* against the reference */
+	SPENT_UPLOADING, /* buffers, references, code */
+	SPENT_RACING,
+	SPENT_LEARNING,
+	NUM_SPENT
+};
+extern const char *const spent_words[NUM_SPENT];
+/* From now on time counts as `what`. Returns what it counted as before. */
+enum spent spent_on(enum spent what);
+/* Of the time counted so far, or of that which runs, these seconds count as something else. */
+void spent_move(enum spent from, enum spent to, double seconds);
+void spent_begin(enum spent what); /* from 0 */
+void spent_read(double seconds[NUM_SPENT]);
 
 /* ---- data_files.c ------------------------------------------------------------------ */
 enum { PATH_TEXT = 4096 };

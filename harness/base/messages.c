@@ -3,23 +3,30 @@
 #include "base.h"
 #include "json_out.h"
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-static const double redraw_s = 0.1, line_s = 30;
+static const double redraw_s = 0.1;
+static double line_s = 10;
 
 static struct {
 	char what[80];
 	double began, shown; /* seconds */
+	double share;        /* done */
 	int drawn;           /* the terminal shows a line without its newline */
 	int off;
+	int ticks;           /* the thread runs */
 	const char *part;    /* prefix, or NULL */
 	double first, until; /* begin and end of everything; 0: not known */
 } bar;
+/* Held by whoever writes to stderr, or changes `bar`. */
+static pthread_mutex_t bar_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 volatile int interrupted;
 static int num_complaints;
@@ -79,9 +86,12 @@ void complain(const char *format, ...)
 	else
 		text = NULL;
 	va_end(ap);
+	pthread_mutex_lock(&bar_mutex);
 	erase();
 	fprintf(stderr, "attune: %s\n", shown ? shown : "out of memory");
+	bar.shown = seconds_now();
 	num_complaints++;
+	pthread_mutex_unlock(&bar_mutex);
 	free(text);
 	free(shown);
 }
@@ -118,56 +128,135 @@ static const char *clock_text(char *text, size_t size, double seconds)
 	return text;
 }
 
-void progress(const char *what, double done, double total)
+/* Writes the line if its time has come. */
+static void show_progress(double t, int terminal)
 {
-	double t = seconds_now(), share = total > 0 ? fmin(fmax(done / total, 0), 1) : 0;
 	char spent[32], left[32] = "?";
-	int terminal = isatty(STDERR_FILENO);
-	if (strncmp(bar.what, what, sizeof bar.what - 1)) {
-		erase();
-		snprintf(bar.what, sizeof bar.what, "%s", what);
-		bar.began = t;
-		/* A terminal shows it at once, a log after 30 s. */
-		bar.shown = terminal ? 0 : t;
-	}
 	if (bar.off || t - bar.shown < (terminal ? redraw_s : line_s))
 		return;
 	bar.shown = t;
 	clock_text(spent, sizeof spent, t - (bar.until > 0 ? bar.first : bar.began));
 	if (bar.until > 0)
 		clock_text(left, sizeof left, fmax(bar.until - t, 0));
-	else if (share > 0)
-		clock_text(left, sizeof left, (t - bar.began) * (1 - share) / share);
+	else if (bar.share > 0)
+		clock_text(left, sizeof left, (t - bar.began) * (1 - bar.share) / bar.share);
 	if (terminal)
 		fputs("\r\033[K", stderr);
-	fprintf(stderr, "%s%s%s %.0f%%, %s spent, %s left%s", bar.part ? bar.part : "",
-		bar.part ? ": " : "", bar.what, floor(100 * share), spent, left,
-		terminal ? "" : "\n");
+	fprintf(stderr, "%s%s", bar.part ? bar.part : "", bar.part ? ": " : "");
+	if (*bar.what)
+		fprintf(stderr, "%s %.0f%%, ", bar.what, floor(100 * bar.share));
+	fprintf(stderr, "%s spent, %s left%s", spent, left, terminal ? "" : "\n");
 	bar.drawn = terminal;
 	fflush(stderr);
 }
 
+/* Repeats the line while this process is busy otherwise. */
+static void *tick(void *unused)
+{
+	for (;;) {
+		const struct timespec nap = { .tv_nsec = (long)(1e9 * fmin(line_s / 20, 0.5)) };
+		nanosleep(&nap, NULL);
+		pthread_mutex_lock(&bar_mutex);
+		if (*bar.what || bar.part)
+			show_progress(seconds_now(), 0);
+		pthread_mutex_unlock(&bar_mutex);
+	}
+	return unused;
+}
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&bar_mutex);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&bar_mutex);
+}
+
+static void in_child(void)
+{
+	bar.ticks = 0; /* threads stay behind */
+	pthread_mutex_unlock(&bar_mutex);
+}
+
+static void prepare_forks(void)
+{
+	pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/* Signals stay with the other threads. Without the thread a line comes only where progress() is
+ * called. */
+static void start_ticking(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_t thread;
+	sigset_t all, before;
+	if (bar.ticks || bar.off || isatty(STDERR_FILENO))
+		return;
+	pthread_once(&once, prepare_forks);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	bar.ticks = !pthread_create(&thread, NULL, tick, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (bar.ticks)
+		pthread_detach(thread);
+}
+
+void progress(const char *what, double done, double total)
+{
+	const double t = seconds_now();
+	const int terminal = isatty(STDERR_FILENO);
+	pthread_mutex_lock(&bar_mutex);
+	if (strncmp(bar.what, what, sizeof bar.what - 1)) {
+		erase();
+		snprintf(bar.what, sizeof bar.what, "%s", what);
+		bar.began = t;
+		/* A terminal shows it at once, a log at its next line. */
+		bar.shown = terminal ? 0 : bar.shown > 0 ? bar.shown : t;
+	}
+	bar.share = total > 0 ? fmin(fmax(done / total, 0), 1) : 0;
+	show_progress(t, terminal);
+	start_ticking();
+	pthread_mutex_unlock(&bar_mutex);
+}
+
 void progress_until(double seconds)
 {
+	pthread_mutex_lock(&bar_mutex);
 	bar.first = seconds_now();
 	bar.until = seconds > 0 ? bar.first + seconds : 0;
+	pthread_mutex_unlock(&bar_mutex);
 }
 
 void progress_part(const char *name)
 {
+	pthread_mutex_lock(&bar_mutex);
 	bar.part = name;
+	if (name && !(bar.shown > 0))
+		bar.shown = bar.began = seconds_now();
+	if (name)
+		start_ticking();
+	pthread_mutex_unlock(&bar_mutex);
 }
 
-void progress_off(void)
+void progress_off(int off)
 {
-	bar.off = 1;
+	bar.off = off;
+}
+
+void progress_every(double seconds)
+{
+	line_s = seconds;
 }
 
 void progress_end(void)
 {
+	pthread_mutex_lock(&bar_mutex);
 	erase();
 	fflush(stderr);
 	bar.what[0] = '\0';
+	pthread_mutex_unlock(&bar_mutex);
 }
 
 static void on_signal(int signal_number)

@@ -280,7 +280,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static int add_batch(struct scenario_list *list, const struct request *r, const char *text,
 		     const struct models *m)
 {
-	struct scenario s = { .set = "batch", .split = "train", .weight = 1, .seed = 1 };
+	struct scenario s = {
+		.set = "batch", .split = "train", .weight = 1, .seed = 1, .asked = 1
+	};
 	const char *name = r->model ? r->model : "llama3.1-8b@1";
 	char error[128];
 	if (!models_shape(m, name, &s.shape))

@@ -402,6 +402,7 @@ int binaries_need(struct binaries *b, const int *index, int n)
 	int made = s ? count_made(b, index, n) : 0;
 	if (!s || made == n)
 		return s != NULL;
+	const enum spent before = spent_on(SPENT_COMPILING);
 	binaries_hold(b, 0);
 	while (made < n && !interrupted && !s->hopeless && !binaries_too_late(b)) {
 		poll_for(b, index, n);
@@ -413,5 +414,6 @@ int binaries_need(struct binaries *b, const int *index, int n)
 	}
 	b->seconds += seconds_now() - began;
 	b->budget_s += budget_now() - budget_began;
+	spent_on(before);
 	return made == n;
 }

@@ -21,8 +21,11 @@ void scenarios_sift(struct scenario_list *list, const char *model)
 	struct twins seen = { .by_seed = 1 };
 	for (int i = 0; i < list->n; i++) {
 		struct scenario s = list->v[i];
-		if ((!model || !strcmp(s.model, model)) &&
-		    twins_add(&seen, kept.v, &s, kept.n) < 0) /* without memory a twin may stay */
+		const int wanted = !model || !strcmp(s.model, model);
+		const int twin = wanted ? twins_add(&seen, kept.v, &s, kept.n) : 0;
+		if (wanted && twin >= 0)
+			kept.v[twin].asked |= s.asked;
+		if (wanted && twin < 0) /* without memory a twin may stay */
 			kept.v[kept.n++] = s;
 		else
 			scenario_drop(&s);

@@ -1,4 +1,5 @@
-/* scenario_order.c - sorts scenarios so that each is as far as possible from all before it. */
+/* scenario_order.c - sorts scenarios so that each is as far as possible from all before it; what was
+ * asked for comes first. */
 #include "harness/scenario/scenario.h"
 #include "search.h"
 #include <math.h>
@@ -53,6 +54,28 @@ static int num_placed(const struct problems *h)
 	return h->n > LONG_LIST ? PLACED : h->n;
 }
 
+static int is_asked(const struct problems *h, const struct problem *p)
+{
+	return h->scenarios[p->scenario].asked;
+}
+
+/* Moves the scenarios with such a problem to the front; all keep their order otherwise. */
+static void move_first(struct problems *h,
+		       int (*is)(const struct problems *, const struct problem *))
+{
+	for (int i = 0, done = 0; i < h->n;) {
+		const int n = together(h, i);
+		int found = 0;
+		for (int k = 0; k < n; k++)
+			found |= is(h, &h->v[i + k]);
+		if (found) {
+			move_problems(h, i, done, n);
+			done += n;
+		}
+		i += n;
+	}
+}
+
 void problems_spread(struct problems *h)
 {
 	double *near = malloc((size_t)(h->n + 1) * sizeof *near), mean = 0; /* by scenario */
@@ -87,11 +110,13 @@ void problems_spread(struct problems *h)
 		done += n;
 	}
 	free(near);
+	move_first(h, is_asked);
 }
 
 /* Whether it has a time by older sources, and none by today's. */
-static int is_stale(const struct problem *h)
+static int is_stale(const struct problems *all, const struct problem *h)
 {
+	(void)all;
 	for (int k = 0; k < h->n; k++)
 		if (!isnan(h->us[k]) && !h->stored[k])
 			return 1;
@@ -100,15 +125,6 @@ static int is_stale(const struct problem *h)
 
 void problems_stale_first(struct problems *h)
 {
-	for (int i = 0, done = 0; i < h->n;) {
-		const int n = together(h, i);
-		int stale = 0;
-		for (int k = 0; k < n; k++)
-			stale |= is_stale(&h->v[i + k]);
-		if (stale) {
-			move_problems(h, i, done, n);
-			done += n;
-		}
-		i += n;
-	}
+	move_first(h, is_stale);
+	move_first(h, is_asked);
 }

@@ -261,7 +261,7 @@ static int run(struct simulation *r, const struct sweep_options *o, double all)
 	int *pick = calloc((size_t)c->problems.n + 1, sizeof *pick);
 	int ok = t && pick;
 	for (enum stage s = STAGE_RACE; ok && s <= STAGE_COLD; s++) {
-		ok = stages_run(c, s, s) == RACE_ENDED;
+		ok = stages_run(c, s, s, 0) == RACE_ENDED;
 		for (int i = 0; i < c->problems.n; i++)
 			pick[i] = c->problems.v[i].best;
 		if (ok && c->tally[s].races)

@@ -66,8 +66,7 @@ static int run_part(const struct job *j, int index, int n, struct sweep_sum *sum
 	o.shard = j->o->shard * n + index;
 	o.shards = j->o->shards * n;
 	o.sum = j->o->sum ? sum : NULL;
-	if (index)
-		progress_off();
+	progress_off(index > 0);
 	const int code = sweep_device(&o, &hello);
 	if (code)
 		return code;
@@ -92,7 +91,9 @@ static pid_t start(const struct job *j, int index, int n, struct sweep_sum *sum)
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(EXIT_INTERRUPTED);
+	spent_begin(SPENT_PREPARING);
 	const int code = run_part(j, index, n, sum);
+	spent_read(sum->spent_s);
 	fflush(NULL);
 	_exit(code);
 }
@@ -122,10 +123,18 @@ static int wait_for(pid_t *pid, int n)
 	return code;
 }
 
+/* This process waited for n others: its time counts as theirs did on average. */
+static void spent_as(const struct sweep_sum *sum, int n)
+{
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < NUM_SPENT; k++)
+			spent_move(SPENT_RACING, (enum spent)k, sum[i].spent_s[k] / n);
+}
+
 static void add_sum(struct sweep_sum *to, const struct sweep_sum *of)
 {
-	for (int i = 0; i < NUM_SPENT; i++)
-		to->spent_s[i] += of->spent_s[i];
+	to->device_s += of->device_s;
+	to->ran_out |= of->ran_out;
 	for (int i = 0; i < NUM_OUTCOMES; i++)
 		to->failed[i] += of->failed[i];
 	to->measured += of->measured;
@@ -153,11 +162,16 @@ int on_each_device(const struct sweep_options *o, const struct hello *first,
 		return EXIT_CHECK;
 	}
 	int started = 0;
+	const enum spent before = spent_on(SPENT_RACING);
+	progress_off(1); /* the first of them shows it */
 	while (started < n && (pid[started] = start(&j, started, n, &sum[started])) > 0)
 		started++;
 	if (started < n)
 		complain("no process for device %d: %s", started, strerror(errno));
 	const int code = wait_for(pid, started);
+	progress_off(0);
+	spent_as(sum, started);
+	spent_on(before);
 	for (int i = 0; i < n && o->sum; i++)
 		add_sum(o->sum, &sum[i]);
 	munmap(sum, (size_t)n * sizeof *sum);

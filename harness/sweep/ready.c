@@ -73,10 +73,12 @@ static int is_mine(const struct device_info *d)
 static int claim(const struct device_info *d, struct use_reader *e, const char *command, int anyway)
 {
 	struct device_lock lock = { -1 };
+	const enum spent before = spent_on(SPENT_WAITING);
 	/* times of an emulated device mean nothing */
 	int code = device_is_emulated(d) ? EXIT_DONE : lock_take(&lock, d, command, patience());
 	if (!code)
 		code = wait_quiet(d, e, anyway, patience());
+	spent_on(before);
 	if (code) {
 		lock_free(&lock);
 		return code;
@@ -136,6 +138,9 @@ int device_ready_named(const char *device, const char *command, int anyway)
 int device_quiet(const struct sweep_options *o, const struct hello *hello, double seconds)
 {
 	struct use_reader reader = use_reader_for(o, &hello->info);
-	return o->anyway ? EXIT_DONE
-			 : wait_quiet(&hello->info, &reader, 0, fmin(seconds, patience()));
+	const enum spent before = spent_on(SPENT_WAITING);
+	const int code =
+	    o->anyway ? EXIT_DONE : wait_quiet(&hello->info, &reader, 0, fmin(seconds, patience()));
+	spent_on(before);
+	return code;
 }

@@ -287,6 +287,7 @@ int sweep_wishes(const struct sweep_options *o, const struct hello *hello,
 {
 	struct list l = { .c = { .o = o, .hello = *hello } };
 	int code = EXIT_USAGE, ok = 1;
+	const enum spent before = spent_on(SPENT_PREPARING);
 	session_make(&l.c, scenarios);
 	l.c.stage = stage_named(stage);
 	l.c.limit_s = o->budget_s;
@@ -303,5 +304,6 @@ int sweep_wishes(const struct sweep_options *o, const struct hello *hello,
 		code = fulfil(&l);
 	free(l.grant);
 	session_free(&l.c);
+	spent_on(before);
 	return interrupted ? EXIT_INTERRUPTED : l.c.refused ? l.c.refused : code;
 }

@@ -141,13 +141,11 @@ void session_make(struct sweep_session *c, const struct scenario_list *list)
 
 void session_sum(struct sweep_session *c, struct sweep_sum *sum)
 {
-	c->spent_s[SPENT_COMPILING] = c->binaries.seconds;
 	for (int s = 0; s < NUM_STAGES; s++) {
-		c->spent_s[SPENT_DEVICE] += c->tally[s].device_s;
+		sum->device_s += c->tally[s].device_s;
 		sum->races += c->tally[s].races;
 	}
-	for (int i = 0; i < NUM_SPENT; i++)
-		sum->spent_s[i] += c->spent_s[i];
+	sum->ran_out |= c->ran_out;
 	for (int i = 0; i < NUM_OUTCOMES; i++)
 		sum->failed[i] += i == OUTCOME_OK ? 0 : c->failed[i];
 	sum->measured += c->failed[OUTCOME_OK];

@@ -183,13 +183,6 @@ static int on_control(void *arg, const struct order *order, const struct control
 			     control->ratio);
 }
 
-static void on_spent(void *arg, const double seconds[NUM_SPENT])
-{
-	struct sweep_session *c = ((struct running_race *)arg)->c;
-	for (int i = 0; i < NUM_SPENT; i++)
-		c->spent_s[i] += seconds[i];
-}
-
 static void on_heartbeat(void *arg)
 {
 	const struct sweep_session *c = ((struct running_race *)arg)->c;
@@ -209,9 +202,11 @@ enum race_end session_run(struct sweep_session *c, const char *wanted, const str
 					   .result = on_result,
 					   .passed = on_passed,
 					   .control = on_control,
-					   .beat = on_heartbeat,
-					   .spent = on_spent };
+					   .beat = on_heartbeat };
+	const enum spent before = spent_on(SPENT_RACING);
 	c->tally[c->stage].races++;
 	budget_race();
-	return c->runner.race(c->runner.arg, order, &listener);
+	const enum race_end end = c->runner.race(c->runner.arg, order, &listener);
+	spent_on(before);
+	return end;
 }

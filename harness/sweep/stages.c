@@ -244,17 +244,24 @@ static double work_of(const struct sweep_session *c, const struct problem *h,
 	return sqrt(us * (10 + (e->fixed_rounds ? e->fixed_rounds : 3) * contenders));
 }
 
-/* The number of races that are due, and the sum of their work. */
+static int is_asked(const struct sweep_session *c, const struct problem *h)
+{
+	return c->problems.scenarios[h->scenario].asked;
+}
+
+/* The number of races that are due, and the sums of their work: [1] of what was asked for, which
+ * shares the time without the others, [0] of the others. */
 static int left_in_stage(const struct sweep_session *c, const struct marks *m, int *place,
-			 double *work)
+			 double work[2])
 {
 	struct entries e;
 	int n = 0;
-	*work = 0;
+	work[0] = work[1] = 0;
 	for (int i = 0; i < c->problems.n; i++) {
-		pick(c, &c->problems.v[i], m, place, &e);
+		const struct problem *h = &c->problems.v[i];
+		pick(c, h, m, place, &e);
 		if (e.n > 0 || e.with_plans)
-			*work += work_of(c, &c->problems.v[i], &e), n++;
+			work[is_asked(c, h)] += work_of(c, h, &e), n++;
 	}
 	return n;
 }
@@ -288,22 +295,23 @@ static enum race_end run_problems(struct sweep_session *c, const struct marks *m
 {
 	enum race_end end = RACE_ENDED;
 	struct entries e;
-	double left;
+	double left_of[2];
 	int last = -1, next = 0;
 	c->stage_done = 0;
-	c->stage_problems = left_in_stage(c, m, place, &left);
+	c->stage_problems = left_in_stage(c, m, place, left_of);
 	for (int i = 0; i < c->problems.n && end == RACE_ENDED; i++) {
 		struct problem *h = &c->problems.v[i];
 		pick(c, h, m, place, &e);
 		if (e.n <= 0 && !e.with_plans)
 			continue;
 		const double work = work_of(c, h, &e);
-		const double seconds = session_share(c, fmin(1, work / fmax(left, work)));
+		double *left = &left_of[is_asked(c, h)];
+		const double seconds = session_share(c, fmin(1, work / fmax(*left, work)));
 		if (seconds <= 0) {
 			c->ran_out = 1;
 			break;
 		}
-		left -= work;
+		*left -= work;
 		h->noisy_plans = e.with_plans ? 0 : h->noisy_plans;
 		session_ask(c, h, &e);
 		ask_ahead(c, m, i, &next);
@@ -341,16 +349,17 @@ static int has_stage(const struct sweep_session *c, enum stage s)
 			 : s == STAGE_RACE || (until[s] > 0 && !races_everyone(c));
 }
 
-enum race_end stages_run(struct sweep_session *c, enum stage from, enum stage to)
+enum race_end stages_run(struct sweep_session *c, enum stage from, enum stage to, int all)
 {
 	int *place = calloc((size_t)most_places(c), sizeof *place);
 	enum race_end end = place ? RACE_ENDED : RACE_STOPPED;
+	all |= c->survey || races_everyone(c);
 	for (enum stage s = from; end == RACE_ENDED && s <= to; s++) {
 		struct marks marks = { 0 };
 		if (!has_stage(c, s))
 			continue;
 		c->stage = s;
-		c->limit_s = c->o->budget_s * (c->survey || races_everyone(c) ? 1 : until[s]);
+		c->limit_s = c->o->budget_s * (all ? 1 : until[s]);
 		end = marks_make(&marks, c) ? run_stage(c, &marks, place) : RACE_STOPPED;
 		marks_free(&marks);
 	}
@@ -362,13 +371,13 @@ enum race_end stages_run(struct sweep_session *c, enum stage from, enum stage to
 int stages_left(struct sweep_session *c)
 {
 	int *place = calloc((size_t)most_places(c), sizeof *place), n = 0;
-	double work;
+	double work[2];
 	const enum stage stage = c->stage;
 	struct marks marks = { 0 };
 	if (place && marks_make(&marks, c))
 		for (c->stage = STAGE_RACE; c->stage < STAGE_B; c->stage++)
 			if (has_stage(c, c->stage))
-				n += left_in_stage(c, &marks, place, &work);
+				n += left_in_stage(c, &marks, place, work);
 	c->stage = stage;
 	marks_free(&marks);
 	free(place);

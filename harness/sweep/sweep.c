@@ -53,7 +53,7 @@ static int by_work(const void *a, const void *b)
 
 /* A smoke sweep takes the 6 lightest scenarios of each training split and the 2 lightest of each
  * held-out split: few enough for its time, and enough to generate a header. Drops the others from
- * `take`, which has a flag for each scenario. */
+ * `take`, which has a flag for each scenario. What was asked for stays. */
 static int keep_lightest(const struct scenario_list *list, char *take)
 {
 	struct weighed *v = malloc(((size_t)list->n + 1) * sizeof *v);
@@ -68,7 +68,8 @@ static int keep_lightest(const struct scenario_list *list, char *take)
 	for (int i = 0, begin = 0; i < list->n; i++) {
 		if (strcmp(v[i].split, v[begin].split) != 0)
 			begin = i;
-		take[v[i].index] = i - begin < (split_is_held_out(v[i].split) ? 2 : 6);
+		take[v[i].index] = list->v[v[i].index].asked ||
+				   i - begin < (split_is_held_out(v[i].split) ? 2 : 6);
 	}
 	free(v);
 	return 1;
@@ -203,7 +204,12 @@ static int measure_all(struct sweep_session *c)
 		return EXIT_CHECK;
 	c->began = budget_now();
 	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;
-	const enum race_end end = stages_run(c, STAGE_RACE, STAGE_AUDIT);
+	enum race_end end = stages_run(c, STAGE_RACE, STAGE_AUDIT, 0);
+	/* The later stages may leave time that an earlier one lacked. */
+	if (end == RACE_ENDED && c->ran_out && session_seconds(c) < c->o->budget_s) {
+		c->ran_out = 0;
+		end = stages_run(c, STAGE_RACE, STAGE_AUDIT, 1);
+	}
 	int believed = 1;
 	if (c->o->sum) {
 		session_sum(c, c->o->sum);
@@ -273,8 +279,10 @@ int sweep(const struct sweep_options *o, const struct hello *hello,
 {
 	struct sweep_session c = { .o = o, .hello = *hello };
 	struct survey survey = { 0 };
+	const enum spent before = spent_on(SPENT_PREPARING);
 	const int code = run(&c, &survey, list);
 	session_free(&c);
 	survey_free(&survey);
+	spent_on(before);
 	return interrupted ? EXIT_INTERRUPTED : c.refused ? c.refused : code;
 }

@@ -16,8 +16,10 @@ struct survey;
 /* ---- sweep_device.c ------------------------------------------------------------- */
 /* The cost of several sweeps together. */
 struct sweep_sum {
-	double spent_s[NUM_SPENT];
+	double device_s; /* of timed samples */
 	long long measured, failed[NUM_OUTCOMES], races;
+	int ran_out;               /* of time, with races left */
+	double spent_s[NUM_SPENT]; /* of a process of its own (many_devices.c) */
 };
 struct sweep_options {
 	const char *gpu;    /* "h200", "cpu"; NULL: of this machine */
@@ -96,7 +98,6 @@ struct sweep_session {
 	int ran_out;                    /* of time, with work left */
 	struct tally tally[NUM_STAGES];
 	long long failed[NUM_OUTCOMES];
-	double spent_s[NUM_SPENT];
 	struct contender *noisy_plan; /* noisy in this command, and not clean since */
 	int num_noisy_plans;
 	int refused;             /* exit code of device_ready */
@@ -154,8 +155,8 @@ int session_exit_code(const struct sweep_session *, enum race_end);
 /* ---- stages.c ------------------------------------------------------------------- */
 /* The number of races left in all stages. */
 int stages_left(struct sweep_session *);
-/* Stages from `from` to `to`, within the budget. */
-enum race_end stages_run(struct sweep_session *, enum stage from, enum stage to);
+/* Stages from `from` to `to`, within the budget. all: each may use all of it, not its share. */
+enum race_end stages_run(struct sweep_session *, enum stage from, enum stage to, int all);
 /* Whether a problem is measured exhaustively, for the audit. */
 int stages_audits(const struct sweep_session *, const struct problem *);
 

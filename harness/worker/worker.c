@@ -72,6 +72,7 @@ void worker_stop(struct worker *w)
 	int status = 0;
 	if (!w->pid)
 		return;
+	const enum spent before = spent_on(SPENT_OPENING);
 	/* a worker that already ended keeps its own status; a live one is killed */
 	if (waitpid(w->pid, &status, WNOHANG) != w->pid) {
 		kill(w->pid, SIGKILL);
@@ -85,6 +86,7 @@ void worker_stop(struct worker *w)
 		snprintf(w->text, sizeof w->text, "exited with status %d", WEXITSTATUS(status));
 	close(w->socket);
 	w->pid = 0;
+	spent_on(before);
 }
 
 enum received worker_receive(struct worker *w, struct message *message, double deadline)
@@ -142,6 +144,7 @@ int worker_hello(struct worker *w, struct hello *hello)
 	struct message message;
 	enum received received = RECEIVED_HANGUP;
 	if (!w->pid) {
+		const enum spent before = spent_on(SPENT_OPENING);
 		w->hello = (struct hello){ .status = ATTUNE_DEVICE_ERROR };
 		if (start(w))
 			received = worker_receive(w, &message, seconds_now() + open_s);
@@ -155,6 +158,7 @@ int worker_hello(struct worker *w, struct hello *hello)
 		}
 		if (w->hello.status)
 			worker_stop(w);
+		spent_on(before);
 	}
 	*hello = w->hello;
 	return received != RECEIVED_INTERRUPT || w->pid;

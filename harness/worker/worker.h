@@ -41,15 +41,6 @@ struct order {
 	double seconds;
 	unsigned long long seed;
 };
-/* Where the wall time of measuring goes. */
-enum spent {
-	SPENT_COMPILING, /* races wait for builders */
-	SPENT_CHECKING,  /* against the reference */
-	SPENT_UPLOADING, /* buffers, references, code */
-	SPENT_RACING,    /* includes SPENT_DEVICE, the device's share */
-	SPENT_DEVICE,
-	NUM_SPENT
-};
 /* Called while the race runs, for contender i. Each contender has at most one result, and none
  * if the budget ends first. */
 struct listener {
@@ -61,7 +52,6 @@ struct listener {
 	/* After the results, if contender `of` ran twice. Returns 0 to stop. */
 	int (*control)(void *arg, const struct order *, const struct control *);
 	void (*beat)(void *arg); /* on each message of the worker */
-	void (*spent)(void *arg, const double seconds[NUM_SPENT]); /* at the end; or NULL */
 };
 enum race_end {
 	RACE_ENDED,

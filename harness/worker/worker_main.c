@@ -24,6 +24,10 @@
  * race whenever its time is within `finalist` of the winner's. */
 enum { CEILING_TRIES = 5, LOOK_ODDS = 16, SMALL_OUTPUT = 16 << 20 };
 enum { COMPILE_S = 240 }; /* what does not load is compiled again */
+/* Loading and checking may take this share of a race's time. The contenders come in the order of their
+ * promise: the first enter in any case, those for which no time is left race another time. */
+enum { SURE_TO_ENTER = 4 };
+static const double entering = 0.6, entering_s = 1.5 /* but so long in any case */;
 static const double finalist = 1.05, finalist_large = 1.01;
 
 /* ---- where the time goes ----------------------------------------------------- */
@@ -297,6 +301,13 @@ static void report_control(const struct worker_state *l, const struct control *c
 	report_message(l, &message);
 }
 
+/* Races of fixed rounds compare all that they are asked for. */
+static int may_enter(const struct task *t, int i, double seconds)
+{
+	return t->fixed_rounds || i < SURE_TO_ENTER ||
+	       seconds < fmax(entering * t->seconds, entering_s);
+}
+
 static void run_task(struct worker_state *l, const struct task *t, const struct entry *entry)
 {
 	struct protocol protocol = l->setup->protocol;
@@ -311,6 +322,7 @@ static void run_task(struct worker_state *l, const struct task *t, const struct 
 	struct control control = { 0 };
 	const int scenario = l->setup->problems->v[entry[0].contender.problem[0]].scenario;
 	double dram, fma, at = seconds_now();
+	const double began = budget_now();
 	memset(l->spent_s, 0, sizeof l->spent_s);
 	l->scenario = &l->setup->problems->scenarios[scenario];
 	report_stage(l, -1, 60 + launcher_slow_s(l));
@@ -323,9 +335,9 @@ static void run_task(struct worker_state *l, const struct task *t, const struct 
 	measure_ceilings(l, 1, &dram, &fma);
 	spend(l, SPENT_UPLOADING, &at);
 	l->num_contenders = 0;
-	for (int i = 0; i < t->n; i++)
+	for (int i = 0; i < t->n && may_enter(t, i, budget_now() - began); i++)
 		enter(l, &entry[i], t->seed);
-	protocol.seconds = t->seconds;
+	protocol.seconds = fmax(t->seconds - (budget_now() - began), (1 - entering) * t->seconds);
 	race.n = l->num_contenders;
 	race.sets = l->workload.sets;
 	race.fixed_rounds = t->fixed_rounds;

@@ -109,8 +109,8 @@ static int run_attempt(struct race_attempts *s, enum race_end *end)
 			*end = RACE_IMPOSSIBLE;
 			return 0;
 		case MESSAGE_DONE:
-			if (s->listener->spent)
-				s->listener->spent(s->listener->arg, message.spent_s);
+			spent_move(SPENT_RACING, SPENT_CHECKING, message.spent_s[SPENT_CHECKING]);
+			spent_move(SPENT_RACING, SPENT_UPLOADING, message.spent_s[SPENT_UPLOADING]);
 			*end = RACE_ENDED;
 			return 0;
 		case MESSAGE_HELLO: *end = RACE_ENDED; return 0;

@@ -124,4 +124,11 @@ for gpu in a100 b200; do
 	[ $? -eq 3 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && refused=1
 done
 row "$([ $refused = 1 ] && [ ! -e "$tmp/none.sqlite" ]; echo $?)" "another GPU: exit 3, one line"
+# 14 of 20 races are the first stage's, and the later stages need 5.
+many=
+for i in $(seq 1 60); do many="$many --batch $((i % 16 + 1))q1s$((i * 3 + 20))"; done
+# shellcheck disable=SC2086
+run sweep --gpu cpu --model llama3.1-8b@8 $many --kernels segmented --budget 20s --db "$tmp/spent.sqlite"
+row "$([ "$(ask spent 'SELECT count(*) FROM race')" = 20 ] && grep -q 'left [0-9]* races undone' "$tmp/err"; echo $?)" \
+	"the budget is spent while races are left"
 end_rows

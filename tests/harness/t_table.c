@@ -4,12 +4,14 @@
 #include "harness/base/json_out.h"
 #include <stdio.h>
 #include <math.h>
+#include <poll.h>
 #include <pty.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -265,9 +267,17 @@ static void overheard(int to, int from, void (*talk)(void), char *text, size_t s
 	close(from);
 }
 
+static int log_end;
+
+static int log_has_text(void)
+{
+	struct pollfd p = { .fd = log_end, .events = POLLIN };
+	return poll(&p, 1, 0) > 0;
+}
+
 static void talk_in_a_log(void)
 {
-	progress("sweep", 1, 4); /* a log gets a line only after 30 s */
+	progress("sweep", 1, 4); /* a log gets a line only after 10 s */
 	complain("%s:%d: no", "x.json", 3);
 	complain("key \"%s\"", "\x1b[2J\n\xff");
 	progress("sweep", 2, 4);
@@ -285,6 +295,57 @@ static void talks_to_a_log(void **arg)
 	assert_string_equal(text, "attune: x.json:3: no\n"
 				  "attune: key \"\\x1b[2J\\n\xef\xbf\xbd\"\n");
 	assert_int_equal(complaints() - before, 2);
+}
+
+static void busy_otherwise(void)
+{
+	const struct timespec nap = { .tv_nsec = 20000000 };
+	progress_every(0.2);
+	progress("sweep", 1, 4);
+	for (int waited = 0; !log_has_text() && waited < 3000; waited++)
+		nanosleep(&nap, NULL);
+}
+
+static void in_turns(void)
+{
+	const struct timespec nap = { .tv_nsec = 20000000 };
+	for (int turn = 0; !log_has_text() && turn < 3000; turn++) {
+		progress(turn % 2 ? "compiling" : "racing", 1, 4);
+		nanosleep(&nap, NULL);
+	}
+}
+
+static void without_progress(void)
+{
+	const struct timespec nap = { .tv_nsec = 20000000 };
+	progress_end();
+	progress_part("learning");
+	for (int waited = 0; !log_has_text() && waited < 3000; waited++)
+		nanosleep(&nap, NULL);
+	progress_part(NULL);
+	progress_every(10);
+}
+
+/* A line comes whatever the program does: nothing here, two things in turn, or a part of a tune that
+ * knows of no progress. */
+static void a_log_is_never_silent(void **arg)
+{
+	static const struct {
+		void (*talk)(void);
+		const char *line;
+	} rows[] = { { busy_otherwise, "sweep 25%, " },
+		     { in_turns, " 25%, " },
+		     { without_progress, "learning: " } };
+	(void)arg;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		char text[4096];
+		int ends[2];
+		assert_int_equal(pipe(ends), 0);
+		log_end = ends[0];
+		overheard(ends[1], ends[0], rows[i].talk, text, sizeof text);
+		assert_non_null(strstr(text, rows[i].line));
+		assert_non_null(strstr(text, " spent, "));
+	}
 }
 
 static void talk_on_a_terminal(void)
@@ -320,7 +381,7 @@ static void hears_signals(void **arg)
 
 int main(void)
 {
-	struct CMUnitTest tests[COUNT(escapes) + 11];
+	struct CMUnitTest tests[COUNT(escapes) + 12];
 	size_t n = 0;
 	for (size_t i = 0; i < COUNT(escapes); i++)
 		tests[n++] = (struct CMUnitTest){ escapes[i].name, escapes_text, NULL, NULL,
@@ -335,6 +396,7 @@ int main(void)
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(parses_formats);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(talks_to_a_log);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(talks_to_a_terminal);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(a_log_is_never_silent);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(hears_signals);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return _cmocka_run_group_tests("table", tests, n, NULL, NULL);

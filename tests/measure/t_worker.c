@@ -10,6 +10,14 @@ static void idle_cell(const struct attune_args *a, int x, int y, int z)
 		right_cell(a, x, y, z);
 }
 
+/* Takes a second of the budget in the gate. */
+static void slow_to_check(const struct attune_args *a, int x, int y, int z)
+{
+	for (int i = 0; i < 1000 && a->seq_lens[a->seq_begin] != LONG; i++)
+		budget_run();
+	right_cell(a, x, y, z);
+}
+
 /* ---- a race of three ------------------------------------------------------------------ */
 static void right_ones_are_timed(void **state)
 {
@@ -33,6 +41,24 @@ static void the_gate_is_passed_once(void **state)
 		expect_ok(i);
 		assert_int_equal(f.passed[i], 0);
 	}
+}
+
+/* Its time includes loading and checking. Contenders come in the order of their promise, so the last
+ * stay behind; races of fixed rounds have all. */
+static void a_race_keeps_its_time(void **state)
+{
+	(void)state;
+	f.n = MOST_ENTRANTS;
+	for (int i = 0; i < f.n; i++)
+		f.blob[i].cell = slow_to_check;
+	assert_int_equal(race(), RACE_ENDED);
+	for (int i = 0; i < f.n; i++)
+		assert_int_equal(f.results[i], i < 4);
+	f.fixed_rounds = 3;
+	memset(f.results, 0, sizeof f.results);
+	assert_int_equal(race(), RACE_ENDED);
+	for (int i = 0; i < f.n; i++)
+		assert_int_equal(f.results[i], 1);
 }
 
 static void rounds_are_fixed_on_demand(void **state)
@@ -110,13 +136,10 @@ int main(void)
 {
 #define RACE(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
-		RACE(right_ones_are_timed),
-		RACE(the_gate_is_passed_once),
-		RACE(rounds_are_fixed_on_demand),
-		RACE(a_winner_is_looked_at),
-		RACE(choices_of_one_binary_share_its_code),
-		RACE(no_device_is_said_so),
-		RACE(the_device_says_what_it_is),
+		RACE(right_ones_are_timed),  RACE(the_gate_is_passed_once),
+		RACE(a_race_keeps_its_time), RACE(rounds_are_fixed_on_demand),
+		RACE(a_winner_is_looked_at), RACE(choices_of_one_binary_share_its_code),
+		RACE(no_device_is_said_so),  RACE(the_device_says_what_it_is),
 	};
 	kills =
 	    mmap(NULL, sizeof *kills, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

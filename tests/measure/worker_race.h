@@ -20,7 +20,11 @@
 #include <cmocka.h>
 #undef fail
 
-enum { ENTRANTS = 3, LONG = 613 /* the length of the timed sequences; no corner batch has it */ };
+enum {
+	ENTRANTS = 3,
+	MOST_ENTRANTS = 6,
+	LONG = 613 /* the length of the timed sequences; no corner batch has it */
+};
 
 /* ---- kernels ------------------------------------------------------------------------ */
 
@@ -97,15 +101,16 @@ static int *kills;
 
 static struct fixture {
 	struct scenario scenario;
-	struct blob blob[ENTRANTS];
-	struct built_choice built_choice[ENTRANTS];
-	int place[ENTRANTS];
-	struct contender contender[ENTRANTS];
+	struct blob blob[MOST_ENTRANTS];
+	struct built_choice built_choice[MOST_ENTRANTS];
+	int place[MOST_ENTRANTS];
+	struct contender contender[MOST_ENTRANTS];
+	int n; /* contenders */
 	struct problem problem;
 	struct problems problems;
 	struct worker_setup setup;
-	struct measurement got[ENTRANTS];
-	int results[ENTRANTS], passed[ENTRANTS], failed_gate[ENTRANTS], last;
+	struct measurement got[MOST_ENTRANTS];
+	int results[MOST_ENTRANTS], passed[MOST_ENTRANTS], failed_gate[MOST_ENTRANTS], last;
 	int fixed_rounds, with_control, controls;
 	struct control control;
 } f;
@@ -147,6 +152,7 @@ static int begin(void **state)
 	const struct device_info cpu = { .backend = BACKEND_CPU, .units = 1 };
 	(void)state;
 	memset(&f, 0, sizeof f);
+	f.n = ENTRANTS;
 	snprintf(text, sizeof text, "2q1s%d", LONG);
 	f.scenario = (struct scenario){
 		.model = "tiny@1", .set = "t", .split = "train", .weight = 1, .seed = 5
@@ -159,12 +165,12 @@ static int begin(void **state)
 	f.scenario.batch_text = strdup(text);
 	f.scenario.batch = batch_parse(text, error, sizeof error);
 	f.problem =
-	    (struct problem){ .phase = PHASE_DECODE, .n = ENTRANTS, .built_choice = f.place };
+	    (struct problem){ .phase = PHASE_DECODE, .n = MOST_ENTRANTS, .built_choice = f.place };
 	f.problems = (struct problems){ .scenarios = &f.scenario,
 					.v = &f.problem,
 					.n = 1,
 					.built_choice = f.built_choice,
-					.num_built_choices = ENTRANTS,
+					.num_built_choices = MOST_ENTRANTS,
 					.num_shapes = 1 };
 	f.setup = (struct worker_setup){
 		.device = "cpu", .problems = &f.problems, .gate_s = 2, .sample_s = 2
@@ -174,7 +180,7 @@ static int begin(void **state)
 		return -1;
 	protocol_for(&f.setup.protocol, &cpu, "smoke");
 	f.setup.protocol.cold_bytes = 1 << 20;
-	for (int i = 0; i < ENTRANTS; i++) {
+	for (int i = 0; i < MOST_ENTRANTS; i++) {
 		const struct kernel *k = kernel_find(BACKEND_CPU, "qblock");
 		f.place[i] = i;
 		f.contender[i] = (struct contender){ .problem = { 0, -1 }, .place = { i } };
@@ -205,7 +211,7 @@ static enum race_end race(void)
 		.result = on_result, .passed = on_passed, .control = on_control, .beat = on_beat
 	};
 	const struct order order = { .contender = f.contender,
-				     .n = ENTRANTS,
+				     .n = f.n,
 				     .fixed_rounds = f.fixed_rounds,
 				     .with_control = f.with_control,
 				     .seconds = 2,

@@ -1,5 +1,5 @@
-/* t_problems.c - problems of a sweep: which candidates are raced on each scenario, in which order the
- * scenarios come, and what the winners nearby change. */
+/* t_problems.c - problems of a sweep: which candidates are raced on each scenario, and what the winners
+ * nearby change. */
 #include "llama_on_devices.h"
 #include "tests/plugin/never_runs.h"
 
@@ -86,29 +86,6 @@ static void binaries_are_shared(void **state)
 		for (int j = 0; j < i; j++)
 			assert_true(binaries.v[i].kernel != binaries.v[j].kernel ||
 				    strcmp(binaries.v[i].flags, binaries.v[j].flags));
-}
-
-static void far_ones_come_first(void **state)
-{
-	static const char *const texts[] = { "q1s128",  "q1s129",     "q1s130", "q1s32k",
-					     "64q1s1k", "q512_q1s1k", "q1s131" };
-	int at[7];
-	(void)state;
-	for (int i = 0; i < 7; i++)
-		add(i, texts[i]);
-	problems_spread(&problems);
-	assert_int_equal(problems.n, 9);
-	for (int i = 0; i < problems.n; i++)
-		at[problems.v[i].scenario] = i;
-	for (int near = 1; near < 7; near++)
-		for (int far = 3; far < 6; far++)
-			if (near < 3 || near == 6)
-				assert_true(at[far] < at[near]);
-	for (int i = 0, last = -1; i < problems.n; last = problems.v[i++].scenario)
-		if (i && problems.v[i].scenario != last)
-			for (int j = 0; j < i; j++)
-				assert_int_not_equal(problems.v[j].scenario,
-						     problems.v[i].scenario);
 }
 
 static void all_run_until_enough_is_known(void **state)
@@ -431,7 +408,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(phases_follow_from_the_batch, clear),
 		cmocka_unit_test_teardown(binaries_are_shared, clear),
-		cmocka_unit_test_teardown(far_ones_come_first, clear),
 		cmocka_unit_test_teardown(all_run_until_enough_is_known, clear),
 		cmocka_unit_test_teardown(winners_nearby_are_tried, clear),
 		cmocka_unit_test_teardown(winners_anywhere_are_tried, clear),

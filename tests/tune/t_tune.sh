@@ -57,9 +57,33 @@ rows=$(ask 'SELECT count(*) FROM measurement')
 tune --format json
 row $? "again"
 row "$([ "$(ask 'SELECT count(*) FROM measurement')" -ge "$rows" ]; echo $?)" "and it goes on from there"
-[ -s "$tmp/out" ] && { ! command -v python3 >/dev/null || python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); assert d["gpu"] == "cpu" and "gate" in d and 0 < d["scenarios_measured"] <= d["scenarios"]' \
-	"$tmp/out" 2>"$tmp/err"; }
+cat >"$tmp/look.py" <<'END'
+import json, sys
+d = json.load(open(sys.argv[1]))
+if sys.argv[2] == "form":
+    assert d["gpu"] == "cpu" and "gate" in d and 0 < d["scenarios_measured"] <= d["scenarios"]
+else: # all of the wall time has a name
+    s = d["seconds"]
+    assert s["all"] > 0 and abs(sum(s.values()) - 2 * s["all"]) < 0.01 + 0.01 * s["all"], s
+END
+looks() { # WHAT
+	[ -s "$tmp/out" ] && { ! command -v python3 >/dev/null || python3 "$tmp/look.py" "$tmp/out" "$1" 2>"$tmp/err"; }
+}
+looks form
 row $? "its summary as JSON"
+looks time
+row $? "in which the parts of the time add up to the whole"
+
+# More scenarios than the first survey and races come to, and a gate and held-out ones that need little.
+printf '{ "defaults": { "models": [ "llama3.1-8b@8" ] }, "scenarios": [\n' >"$tmp/many.json"
+for i in $(seq 1 60); do
+	printf '{ "batch": "%dq1s%d" },\n' $((i % 9 + 1)) $((i * 7 + 30))
+done >>"$tmp/many.json"
+printf '{ "batch": "3q1s70", "split": "heldout" }, { "batch": "2q1s50", "split": "gate" } ] }' >>"$tmp/many.json"
+before=$(ask 'SELECT count(*) FROM race')
+tune --scenarios "$tmp/many.json" --preset quick --budget 6s
+row "$([ $? = 0 ] && [ $(($(ask 'SELECT count(*) FROM race') - before)) -ge 27 ]; echo $?)" \
+	"a tune spends its time while scenarios are left: 27 of 30 races and more"
 
 tune --scenarios "$tmp/gate.json"
 row "$([ $? = 0 ] && grep -q ' 0 of 0 scenarios' "$tmp/out"; echo $?)" "the gate's alone, after a tune"

@@ -120,15 +120,15 @@ static void forget(struct tune *t)
 /* Learns rules from all times so far, and from the nearest GPU's where few are there. */
 static int learn(struct tune *t)
 {
-	const double began = budget_now();
 	if (t->learned && t->learned_from == t->sum.races)
 		return EXIT_DONE; /* nothing is new */
+	const enum spent before = spent_on(SPENT_LEARNING);
 	forget(t);
 	t->learned_from = t->sum.races;
 	progress("learning", 0, 1);
 	const int done = load_own(t) && inheritance_learn(&t->from, t->own, &default_limits,
 							  &t->learned, &t->fresh);
-	t->learning_s += budget_now() - began;
+	spent_on(before);
 	return done ? EXIT_DONE : EXIT_CHECK;
 }
 
@@ -160,7 +160,7 @@ static int keep_basis(const struct tune *t)
  * induce` makes the same header. */
 static int install(struct tune *t)
 {
-	const double began = budget_now();
+	const enum spent before = spent_on(SPENT_LEARNING);
 	char *text = NULL;
 	forest_free(&t->installed);
 	int done = load_own(t) && keep_basis(t) && data_hash(t->own, t->here.db);
@@ -174,8 +174,16 @@ static int install(struct tune *t)
 		done = text && here_install(&t->here, text);
 	}
 	free(text);
-	t->learning_s += budget_now() - began;
+	spent_on(before);
 	return done ? EXIT_DONE : EXIT_CHECK;
+}
+
+static int has_held_out(const struct data *d)
+{
+	for (int s = 0; s < d->n; s++)
+		if (in_split(&d->v[s], "heldout"))
+			return 1;
+	return 0;
 }
 
 static int judge(struct tune *t, double seconds)
@@ -184,6 +192,8 @@ static int judge(struct tune *t, double seconds)
 	const struct confirm_asked asked = { .split = "heldout", .also = &t->from.incumbent };
 	int code = install(t);
 	const struct sweep_options o = sweep_of(t, seconds - (budget_now() - began));
+	if (!code && !has_held_out(t->own)) /* the summary says so */
+		return code;
 	if (!code)
 		code = confirm_run(t->own, &t->installed, &asked, &o);
 	return code ? code : install(t); /* again: the header has the hash of the database */
@@ -218,95 +228,85 @@ static double share_of(const struct tune *t, size_t i)
 	return steps[i].share[has_prior(t)][t->o->preset];
 }
 
+enum { LATE = 2 /* the first step after the races */ };
+
+/* Once all steps have run, the next survey and races may take what the others do not need. */
 static double seconds_for(const struct tune *t, size_t step)
 {
+	const int again = t->late_s > 0 && step < LATE;
 	double sum = 0;
-	for (size_t i = step; i < COUNT(steps); i++)
+	for (size_t i = step; i < (again ? LATE : COUNT(steps)); i++)
 		sum += share_of(t, i);
-	return (t->deadline - budget_now()) * share_of(t, step) / sum;
+	return (t->deadline - budget_now() - (again ? t->late_s : 0)) * share_of(t, step) / sum;
 }
 
-static int run_steps(struct tune *t)
+/* Whether the time that is left is worth another survey and other races: some were left undone, and
+ * at least `least` of the whole is left beyond what the other steps need. */
+static int is_time_left(const struct tune *t)
+{
+	static const double least = 0.03;
+	return t->early_ran_out &&
+	       t->deadline - budget_now() - t->late_s > least * (t->deadline - t->began);
+}
+
+static int run_step(struct tune *t, size_t i)
+{
+	if (share_of(t, i) <= 0 || interrupted)
+		return EXIT_DONE;
+	progress_part(steps[i].name);
+	const int code = steps[i].learns ? learn(t) : EXIT_DONE;
+	return code ? code : steps[i].run(t, seconds_for(t, i));
+}
+
+static int has_times(const struct tune *t)
+{
+	return t->has_older || t->sum.measured;
+}
+
+static int say_nothing(const struct tune *t)
+{
+	if (interrupted)
+		return EXIT_INTERRUPTED;
+	if (t->sum.failed[OUTCOME_NOISY])
+		complain("nothing is known: all times are too noisy; the same command tries again");
+	else
+		complain("nothing was measured%s",
+			 t->early_ran_out ? ": the time ended first; --budget gives more, and what "
+					    "was compiled stays"
+					  : "");
+	return EXIT_NOTHING;
+}
+
+static int run_each_step(struct tune *t)
 {
 	int code = EXIT_DONE;
-	for (size_t i = 0; i < COUNT(steps) && !code && !interrupted; i++) {
-		if (share_of(t, i) <= 0)
-			continue;
-		progress_part(steps[i].name);
-		code = steps[i].learns ? learn(t) : EXIT_DONE;
-		code = code ? code : steps[i].run(t, seconds_for(t, i));
+	t->sum.ran_out = 0;
+	for (size_t i = 0; i < LATE && !code; i++)
+		code = run_step(t, i);
+	t->early_ran_out = t->sum.ran_out;
+	const double late = budget_now();
+	if (!code && !has_times(t))
+		return is_time_left(t) ? EXIT_DONE : say_nothing(t);
+	for (size_t i = LATE; i < COUNT(steps) && !code; i++)
+		code = run_step(t, i);
+	t->late_s = budget_now() - late;
+	return code;
+}
+
+/* The steps may leave time, as of the later ones none knows how much they will need. */
+static int run_steps(struct tune *t)
+{
+	int code = run_each_step(t);
+	for (long long races = -1;
+	     !code && !interrupted && is_time_left(t) && t->sum.races > races;) {
+		races = has_times(t) ? t->sum.races : -1;
+		code = run_each_step(t);
 	}
 	progress_end();
 	return interrupted ? EXIT_INTERRUPTED : code;
 }
 
 /* ---- beginning and end ---------------------------------------------------------------------- */
-
-enum { MOST_SETS = 24 };
-
-static int add_set(const struct tune_options *o, const char *format, const char *gpu, char *name,
-		   size_t size)
-{
-	char path[PATH_MAX];
-	snprintf(name, size, format, gpu);
-	snprintf(path, sizeof path, "%s/%s.json", o->dir, name);
-	return access(path, R_OK) == 0;
-}
-
-/* The GPU's own sets, else the H200's: the main set, the dense one, the traces and the gate's; for a
- * full tune all kinds. */
-static int name_sets(const struct tune *t, char name[MOST_SETS][80])
-{
-	static const char *const kinds[] = { "%s",        "dense_%s",  "traces_%s", "gate_%s",
-					     "shapes_%s", "mixed_%s",  "peers_%s",  "hybrid_%s",
-					     "unseen_%s", "blends_%s", "drafts_%s" };
-	enum { QUICK_KINDS = 4 };
-	const size_t most = t->o->preset == PRESET_FULL ? COUNT(kinds) : QUICK_KINDS;
-	const char *gpu = t->here.gpu;
-	int n = 0;
-	if (!add_set(t->o, kinds[0], gpu, name[0], sizeof name[0]))
-		gpu = "h200";
-	for (size_t i = 0; i < most; i++)
-		n += add_set(t->o, kinds[i], gpu, name[n], sizeof name[n]);
-	return n;
-}
-
-static int split_names(const char *list, char name[MOST_SETS][80])
-{
-	int n = 0;
-	for (const char *at = list; *at && n < MOST_SETS - 1;
-	     at += strcspn(at, ","), at += *at == ',')
-		snprintf(name[n++], sizeof name[0], "%.*s", (int)strcspn(at, ","), at);
-	return n;
-}
-
-/* Moves one in three held-out scenarios to the gate. */
-static void draw_gate(struct scenario_list *list)
-{
-	for (int i = 0; i < list->n; i++)
-		if (gate_draws(&list->v[i]))
-			snprintf(list->v[i].split, sizeof list->v[i].split, "gate");
-}
-
-static int load_scenarios(struct tune *t)
-{
-	char name[MOST_SETS][80], path[PATH_MAX];
-	const char *set[MOST_SETS + 1];
-	int n = t->o->sets ? split_names(t->o->sets, name) : name_sets(t, name);
-	for (int i = 0; i < n; i++)
-		set[i] = name[i];
-	if (t->o->trace_set)
-		set[n++] = t->o->trace_set;
-	snprintf(path, sizeof path, "%s/models.json", t->o->dir);
-	struct models *m = models_load(path);
-	const int done = m && scenario_sets_load(&t->list, t->o->dir, set, n, t->o->model, m);
-	models_free(m);
-	if (done && !t->list.n)
-		complain("these sets have no scenario of %s",
-			 t->o->model ? t->o->model : "any model");
-	draw_gate(&t->list);
-	return done && t->list.n;
-}
 
 /* Loads the rules in force as the basis of the new ones. */
 static int load_incumbent(struct tune *t)
@@ -347,7 +347,8 @@ static int begin(struct tune *t)
 	if (t->o->undo)
 		return EXIT_DONE;
 	find_devices(t);
-	return load_incumbent(t) && load_scenarios(t) ? EXIT_DONE : EXIT_USAGE;
+	t->has_older = !access(t->here.db, F_OK);
+	return load_incumbent(t) && tune_scenarios(t) ? EXIT_DONE : EXIT_USAGE;
 }
 
 static void end(struct tune *t)
@@ -375,6 +376,9 @@ int tune(const struct tune_options *o)
 {
 	struct tune t = { .o = o, .began = budget_now() };
 	const double seconds = o->budget_s > 0 ? o->budget_s : whole_s[o->preset];
+	const double began = seconds_now();
+	spent_begin(SPENT_READING);
+	progress_part("reading");
 	int code = begin(&t);
 	t.deadline = t.began + seconds;
 	if (!code && o->undo)
@@ -384,10 +388,16 @@ int tune(const struct tune_options *o)
 	if (!code && !o->undo && !o->dry_run) {
 		progress_until(seconds);
 		tune_print_plan(&t, seconds);
+		spent_on(SPENT_PREPARING);
 		code = run_steps(&t);
-		t.took_s = budget_now() - t.began;
+		spent_on(SPENT_LEARNING);
 		if (!code)
-			code = tune_print_summary(&t);
+			code = tune_judge(&t);
+		t.took_s = seconds_now() - began;
+		spent_read(t.spent_s);
+		progress_part(NULL);
+		if (!code)
+			tune_print_summary(&t);
 	}
 	end(&t);
 	return code;

@@ -2,6 +2,7 @@
  *
  *   tune_cmd.c      options
  *   tune.c          the steps, each with its share of the time
+ *   tune_scenarios.c  finds the scenarios
  *   tune_here.c     finds this machine's rules and databases
  *   tune_sum.c      prints the plan, the forecast and the summary
  *   contribute.c    `attune contribute`: merges this machine's results into the project's
@@ -70,13 +71,21 @@ struct tune {
 	struct forest installed; /* per decision, the one that the gate took */
 	int takes;               /* decisions taken from fresh */
 	struct gate_report gate;
-	double began, deadline, took_s;
-	double learning_s;
-	long long learned_from; /* races of this run before the rules were learned */
+	double began, deadline; /* by the budget's clock */
+	int has_older;          /* the database was there before */
+	int early_ran_out;      /* survey and races were left undone, the last time */
+	double late_s;          /* the steps after the races took so long the last time */
+	double took_s, spent_s[NUM_SPENT]; /* of the wall */
+	long long learned_from;            /* races of this run before the rules were learned */
 	struct sweep_sum sum;
+	struct held_out held_out; /* of tune_judge */
 };
 /* An exit code. */
 int tune(const struct tune_options *);
+
+/* ---- tune_scenarios.c -------------------------------------------------------------- */
+/* Loads the tune's scenarios. 0 after a complaint. */
+int tune_scenarios(struct tune *);
 
 /* ---- tune_gate.c ------------------------------------------------------------------ */
 /* Races new rules against those in force where they differ, within the sweep's time. An exit code. */
@@ -89,7 +98,9 @@ int tune_find(const struct data *, const struct scenario *);
 void tune_print_plan(const struct tune *, double seconds);
 /* --dry-run: prints the work that a tune would do. */
 void tune_print_forecast(const struct tune *, const struct sweep_forecast *, double seconds);
-/* Prints the results in a few lines. An exit code. */
-int tune_print_summary(struct tune *);
+/* Scores the rules for the summary. An exit code. */
+int tune_judge(struct tune *);
+/* Prints the results in a few lines. */
+void tune_print_summary(const struct tune *);
 
 #endif

@@ -81,16 +81,17 @@ static void print_held_out(const struct tune *t, const struct held_out *h)
 	       m->model, batch);
 }
 
+/* The parts add up to the whole. */
 static void print_time(const struct tune *t)
 {
-	const double *s = t->sum.spent_s;
+	const double *s = t->spent_s;
 	const double measuring = s[SPENT_CHECKING] + s[SPENT_UPLOADING] + s[SPENT_RACING];
 	char all[32];
-	printf("%-10s%s: compiling %.0f s, checking %.0f s, uploading %.0f s, races %.0f s, "
-	       "learning %.0f s; the device was busy %.0f s, %.0f %% of the measuring\n",
-	       "time", minutes(all, t->took_s), s[SPENT_COMPILING], s[SPENT_CHECKING],
-	       s[SPENT_UPLOADING], s[SPENT_RACING], t->learning_s, s[SPENT_DEVICE],
-	       measuring > 0 ? 100 * s[SPENT_DEVICE] / measuring : 0);
+	printf("%-10s%s:", "time", minutes(all, t->took_s));
+	for (int i = 0; i < NUM_SPENT; i++)
+		printf("%s %s %.0f s", i ? "," : "", spent_words[i], s[i]);
+	printf("; the device was busy %.0f s, %.0f %% of the measuring\n", t->sum.device_s,
+	       measuring > 0 ? 100 * t->sum.device_s / measuring : 0);
 }
 
 /* How many scenarios of the tune's list have a time here, and in *of how many there are. Those of the
@@ -120,8 +121,9 @@ static void print_next(const struct tune *t, int left)
 static void print_json(const struct tune *t, const struct held_out *h)
 {
 	static const char *const names[] = { "installed", "before", "defaults" };
-	static const char *const spent[] = { "compiling", "checking", "uploading", "racing",
-					     "device" };
+	static const char *const spent[NUM_SPENT] = { "reading",   "opening",   "waiting",
+						      "preparing", "compiling", "checking",
+						      "uploading", "racing",    "learning" };
 	struct json_out *o = out_new();
 	int of;
 	const int measured = count_measured(t, &of);
@@ -151,25 +153,28 @@ static void print_json(const struct tune *t, const struct held_out *h)
 	out_end(o);
 	out_object(o, "seconds");
 	for (int i = 0; i < NUM_SPENT; i++)
-		out_number(o, spent[i], t->sum.spent_s[i], 2);
-	out_number(o, "learning", t->learning_s, 2);
-	out_number(o, "all", t->took_s, 2);
+		out_number(o, spent[i], t->spent_s[i], 3);
+	out_number(o, "all", t->took_s, 3);
 	out_end(o);
+	out_number(o, "device_seconds", t->sum.device_s, 2);
 	out_end(o);
 	out_print(o, 2, stdout);
 }
 
-int tune_print_summary(struct tune *t)
+int tune_judge(struct tune *t)
 {
-	struct held_out h;
+	return held_out_judge(t->own, &t->installed, &t->from.incumbent, &t->held_out) ? EXIT_DONE
+										       : EXIT_CHECK;
+}
+
+void tune_print_summary(const struct tune *t)
+{
 	long long failed = 0;
 	for (int i = 0; i < NUM_OUTCOMES; i++)
 		failed += i == OUTCOME_NOISY ? 0 : t->sum.failed[i];
-	if (!held_out_judge(t->own, &t->installed, &t->from.incumbent, &h))
-		return EXIT_CHECK;
 	if (t->o->format == FORMAT_JSON) {
-		print_json(t, &h);
-		return EXIT_DONE;
+		print_json(t, &t->held_out);
+		return;
 	}
 	int of;
 	const int measured = count_measured(t, &of);
@@ -178,10 +183,9 @@ int tune_print_summary(struct tune *t)
 	       t->here.gpu, measured, of, t->sum.measured, (long long)t->sum.failed[OUTCOME_NOISY],
 	       failed, t->here.db);
 	print_rules(t);
-	print_held_out(t, &h);
+	print_held_out(t, &t->held_out);
 	print_time(t);
 	print_next(t, of - measured);
-	return EXIT_DONE;
 }
 
 /* ---- before ---------------------------------------------------------------------------------- */

@@ -1,0 +1,94 @@
+/* tune_scenarios.c - the scenarios of a tune: the GPU's own sets or those that the user names, and a
+ * trace's. */
+#include "tune.h"
+#include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
+#include "harness/search/search.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_SETS = 24 };
+
+static int add_set(const struct tune_options *o, const char *format, const char *gpu, char *name,
+		   size_t size)
+{
+	char path[PATH_MAX];
+	snprintf(name, size, format, gpu);
+	snprintf(path, sizeof path, "%s/%s.json", o->dir, name);
+	return access(path, R_OK) == 0;
+}
+
+/* The GPU's own sets, else the H200's: the main set, the dense one, the traces and the gate's; for a
+ * full tune all kinds. */
+static int name_sets(const struct tune *t, char name[MOST_SETS][80])
+{
+	static const char *const kinds[] = { "%s",        "dense_%s",  "traces_%s", "gate_%s",
+					     "shapes_%s", "mixed_%s",  "peers_%s",  "hybrid_%s",
+					     "unseen_%s", "blends_%s", "drafts_%s" };
+	enum { QUICK_KINDS = 4 };
+	const size_t most = t->o->preset == PRESET_FULL ? COUNT(kinds) : QUICK_KINDS;
+	const char *gpu = t->here.gpu;
+	int n = 0;
+	if (!add_set(t->o, kinds[0], gpu, name[0], sizeof name[0]))
+		gpu = "h200";
+	for (size_t i = 0; i < most; i++)
+		n += add_set(t->o, kinds[i], gpu, name[n], sizeof name[n]);
+	return n;
+}
+
+static int split_names(const char *list, char name[MOST_SETS][80])
+{
+	int n = 0;
+	for (const char *at = list; *at && n < MOST_SETS - 1;
+	     at += strcspn(at, ","), at += *at == ',')
+		snprintf(name[n++], sizeof name[0], "%.*s", (int)strcspn(at, ","), at);
+	return n;
+}
+
+/* Moves one in three held-out scenarios to the gate. */
+static void draw_gate(struct scenario_list *list)
+{
+	for (int i = 0; i < list->n; i++)
+		if (gate_draws(&list->v[i]))
+			snprintf(list->v[i].split, sizeof list->v[i].split, "gate");
+}
+
+/* The trace's scenarios: they are measured before the sets'. */
+static int add_trace(struct tune *t, const struct models *m)
+{
+	struct scenario_list asked = { 0 };
+	int done = scenario_sets_load(&asked, t->o->dir, &t->o->trace_set, 1, t->o->model, m);
+	int n = 0;
+	for (; done && n < asked.n; n++) {
+		asked.v[n].asked = 1;
+		done = scenarios_append(&t->list, &asked.v[n]);
+	}
+	if (!done && n)
+		complain("out of memory");
+	for (int i = done ? n : n - 1; i >= 0 && i < asked.n; i++)
+		scenario_drop(&asked.v[i]);
+	free(asked.v);
+	scenarios_sift(&t->list, NULL);
+	return done;
+}
+
+int tune_scenarios(struct tune *t)
+{
+	char name[MOST_SETS][80], path[PATH_MAX];
+	const char *set[MOST_SETS];
+	int n = t->o->sets ? split_names(t->o->sets, name) : name_sets(t, name);
+	for (int i = 0; i < n; i++)
+		set[i] = name[i];
+	snprintf(path, sizeof path, "%s/models.json", t->o->dir);
+	struct models *m = models_load(path);
+	const int done = m && scenario_sets_load(&t->list, t->o->dir, set, n, t->o->model, m) &&
+			 (!t->o->trace_set || add_trace(t, m));
+	models_free(m);
+	if (done && !t->list.n)
+		complain("these sets have no scenario of %s",
+			 t->o->model ? t->o->model : "any model");
+	draw_gate(&t->list);
+	return done && t->list.n;
+}
