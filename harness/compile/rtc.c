@@ -231,7 +231,10 @@ static void hiprtc_options(struct words *w, const struct job *j)
 
 /* Before a source. hipRTC puts a header of its own in front, whose function of this name the kernels' own
  * (gpu_amd.h) would define again. */
-static const char hiprtc_prefix[] = "#define __syncthreads_or syncthreads_or_of_source\n#line 1\n";
+static const char hiprtc_prefix[] = "#ifdef __HIP__\n"
+				    "#define __syncthreads_or syncthreads_or_of_source\n"
+				    "#endif\n"
+				    "#line 1\n";
 
 static char *source_for(const struct rtc *r, const char *path)
 {

@@ -46,7 +46,7 @@ as_quoted() { # COMPILER WORD: the page's command line that begins with that wor
 	(cd "$tmp/work" && eval "$1 $sanitize $strict $line") >"$tmp/log" 2>&1
 }
 run() { # PROGRAM
-	LD_LIBRARY_PATH=$tmp/usr/lib "$tmp/work/$1" >"$tmp/out" 2>&1
+	LD_LIBRARY_PATH=$tmp/usr/lib${LIBRARY_PATH:+:$LIBRARY_PATH} "$tmp/work/$1" >"$tmp/out" 2>&1
 	code=$?
 	cp "$tmp/out" "$tmp/log"
 	[ $code -eq 0 ] && [ "$(grep -c '^prefill of 59 tokens: .*: right$' "$tmp/out")" = 1 ] &&

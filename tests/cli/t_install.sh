@@ -77,7 +77,7 @@ sanitize=${SAN:+-fsanitize=address,undefined}
 build() { # COMPILER SOURCE LIBRARIES
 	# shellcheck disable=SC2086
 	$1 $sanitize -Wall -Werror -I"$tmp/usr/include" "$2" -o "$tmp/use" $3 >"$tmp/log" 2>&1 &&
-		LD_LIBRARY_PATH=$tmp/usr/lib "$tmp/use" >"$tmp/log" 2>&1
+		LD_LIBRARY_PATH=$tmp/usr/lib${LIBRARY_PATH:+:$LIBRARY_PATH} "$tmp/use" >"$tmp/log" 2>&1
 }
 
 build "$cc" "$tmp/use.c" "$tmp/usr/lib/libattune.a $private"
