@@ -118,7 +118,7 @@ include tests/mutate/mutate.mk
 $(B)/inside.a: $(libobj) $(filter-out $(B)/tuner/main.o,$(toolobj))
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
-$(B)/exports: kernels/attune.h kernels/attune_plugin.h
+$(B)/exports: kernels/attune.h kernels/attune_record.h kernels/attune_plugin.h
 	@mkdir -p $(@D)
 	$(Q)sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' $^ | grep -vx attune_plugins >$@
 $(B)/exports.map: $(B)/exports
@@ -353,7 +353,7 @@ install: all ## library, headers, pkg-config file, tool, into PREFIX
 	install -m 644 $(B)/libattune.a $(to)/lib
 	install $(B)/libattune.so $(to)/lib/libattune.so.0
 	ln -sf libattune.so.0 $(to)/lib/libattune.so
-	install -m 644 kernels/attune.h kernels/attune_plugin.h $(to)/include
+	install -m 644 kernels/attune.h kernels/attune_record.h kernels/attune_plugin.h $(to)/include
 	install -m 644 $(wildcard generated/attune_*.h) kernels/attune_features.h kernels/features.def $(to)/include/attune
 	for d in $(installed); do install -m 644 $$(find $${d#share/attune/} -maxdepth 1 -type f ! -path 'harness/*.c') \
 		$(to)/$$d || exit; done

@@ -21,19 +21,16 @@
  * attune_plan_batch and attune_run neither allocate nor synchronise, and may be called while a
  * CUDA graph is captured. Kernels that are built elsewhere can take part: attune_plugin.h.
  *
- * CUDA graphs. A captured attune_run replays its plan, whatever lengths device memory then holds.
- * So plan every step, keep a graph for each plan that comes up, and replay the one that serves:
- * nothing else that was measured costs as little (README.md, "CUDA graphs").
+ * CUDA graphs. A captured attune_run replays its plan, whatever lengths device memory then holds,
+ * and is right for lengths at or below those that it was planned for. So plan every step, keep a
+ * graph for each plan that comes up, and replay the one that serves: nothing else that was measured
+ * costs as little (README.md, "CUDA graphs").
  *
  *   attune_plan_batch(op, &batch, &plan);
- *   replay the graph with attune_plan_serves(&its_plan, &plan); if there is none, capture one
+ *   replay the graph with attune_plan_serves(&its_plan, &plan) == ATTUNE_SERVES_ALIKE; if there is
+ *   none, capture one, or replay one that serves
  *
- * Where the host does not know the lengths, a graph can plan on the device at each replay. With
- * plan.lengths set to ATTUNE_LENGTHS_VARY a captured attune_run does so by itself, in a workspace
- * of attune_max_workspace bytes. A step of many layers plans once:
- *
- *   attune_record_plan(op, &bounds, query_start, seq_lens, plan, bytes, stream);
- *   every layer: attune_record_run(op, &bounds, plan, &tensors, ws, ws_bytes, stream); */
+ * A graph that is captured once, for lengths that nobody knows, has a plan of attune_plan_bounds. */
 #ifndef ATTUNE_H
 #define ATTUNE_H
 
@@ -133,8 +130,8 @@ typedef struct attune_batch {
  *   - Entries of block_table for live pages are trusted: they are not compared with the size of the
  *     cache. Entries in front of the first live page or behind the last one may hold anything. The
  *     table may end behind the last live page of the last sequence that has keys. Any entry before
- *     that end may be read, but no result depends on one that is not live. A replay of a graph
- *     reads no entry behind the end that the table had when its plan was made.
+ *     that end may be read, but no result depends on one that is not live. The end follows from
+ *     the lengths of the plan, also in replays of a graph.
  *   - Slots that are not live may hold anything, NaN and infinities too, also in live pages: no
  *     output depends on them. The same holds for pages that no entry names.
  *   - A NaN or an infinity in a live slot may reach all rows of its sequence, also those that do
@@ -251,6 +248,8 @@ enum attune_lengths {
  * is not used. */
 enum attune_start { ATTUNE_START_IN_TURN = 0, ATTUNE_START_EARLY };
 
+enum { ATTUNE_PLAN_SLICES = 16 };
+
 /* Plain data: copy it and keep it. Compare two by attune_plan_serves: for other lengths, members
  * that no launch depends on differ, too. attune_run refuses counts and enums that attune_plan_batch
  * never gives. */
@@ -266,6 +265,9 @@ typedef struct attune_plan {
 	int early[2];                /* the op's own: what EARLY means for each part */
 	/* the op's own: the last sequence that has keys, and its pages */
 	int table_seq, table_pages;
+	int is_exact; /* the op's own: a plug-in planned for these lengths alone */
+	/* the op's own: tokens of the longest query of each 16th of the sequences */
+	int longest[ATTUNE_PLAN_SLICES];
 } attune_plan;
 
 /* `device`: "cpu", "cpu:avx2", "cuda", "cuda:1", "hip", "hip:1"; NULL: the first NVIDIA
@@ -359,8 +361,23 @@ const char *attune_heuristic(const attune_context *ctx);
 enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape, attune_op **op);
 void attune_release(attune_op *op);
 
+/* The plan is right for all batches with as many sequences whose lengths are at or below those of
+ * `batch`, each query and each sequence for itself: host lengths may be upper bounds, and a graph
+ * that captured the plan may be replayed with such lengths. Longer sequences are right, too, but in
+ * the classic layout. Query lengths above leave rows unwritten. */
 enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *batch,
 				     attune_plan *plan);
+
+/* A plan from maxima, for hosts that know no more: right for all batches of num_seqs sequences (a
+ * step with fewer gives the others query and sequence length 0), num_tokens query tokens in all,
+ * max_query in a query and max_keys in a sequence, each at most. Its block_table has num_seqs rows of
+ * block_table_stride entries, of which each may be read.
+ *
+ * The choice does well on average for sequences of max_keys down to a 128th of it. Where max_query
+ * is 8 or less it is nearly as fast as one for known lengths; above, decodes and prefills run one
+ * after the other. */
+enum attune_status attune_plan_bounds(const attune_op *op, int num_seqs, int num_tokens,
+				      int max_query, int max_keys, attune_plan *plan);
 
 /* `stream`: a CUstream on CUDA, a hipStream_t on HIP; ignored on the CPU, where the call returns
  * when the work is done. `workspace`: device memory, 16-byte aligned, at least plan->workspace
@@ -382,41 +399,14 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int max_tokens,
 					size_t *bytes);
 
-/* 1: a graph that was captured with the first plan is right for the second's batch; else 0. */
+/* Whether a graph that was captured with the first plan is right for the batch, or the maxima, of the
+ * second; 0: not, or that does not follow from the two plans. A plan serves for lengths at or below
+ * its own, and with ATTUNE_SERVES for others that its launches have room for. */
+enum attune_serves {
+	ATTUNE_SERVES = 1,  /* it is right; the second plan's own launches may be faster */
+	ATTUNE_SERVES_ALIKE /* it is right, and runs the second plan's launches */
+};
 int attune_plan_serves(const attune_plan *captured, const attune_plan *wanted);
-
-/* What holds for all replays of a captured graph, on CUDA: exactly num_seqs sequences (a step
- * with fewer gives the others query and sequence length 0), no query longer than max_query, no
- * more than num_tokens query tokens in all. */
-typedef struct attune_bounds {
-	int num_seqs, max_query, num_tokens;
-} attune_bounds;
-
-/* Bytes of the plan and of the workspace, both in device memory, 16-byte aligned. */
-enum attune_status attune_record_sizes(const attune_op *op, const attune_bounds *bounds,
-				       size_t *plan_bytes, size_t *workspace_bytes);
-
-/* One small kernel, once a step: makes a plan in device memory from lengths in device memory, by
- * the op's own heuristic. The prefill part runs first, then the decode part. It picks only what
- * the recorded kernels have:
- *
- *   prefills   warpgroup, in one segment, where it takes the shape and the library carries it
- *   decodes    ring_list, where it takes the shape and the longest query fits one of its Q blocks
- *   else       what the op's heuristic may name of qblock and segmented, for BF16 on measured
- *              GPUs; elsewhere the defaults of these */
-enum attune_status attune_record_plan(const attune_op *op, const attune_bounds *bounds,
-				      const int32_t *query_start, const int32_t *seq_lens,
-				      void *plan, size_t plan_bytes, void *stream);
-
-/* Once a layer of the step: runs what the plan holds by then. One launch after another may use a
- * plan, not two at a time. */
-enum attune_status attune_record_run(const attune_op *op, const attune_bounds *bounds, void *plan,
-				     const attune_tensors *tensors, void *workspace,
-				     size_t workspace_bytes, void *stream);
-
-/* What attune_record_plan picks for these lengths, computed on the host. */
-enum attune_status attune_plan_recorded(const attune_op *op, const attune_bounds *bounds,
-					const attune_batch *batch, attune_plan *plan);
 
 /* Which sequences of a batch: those with queries of more than 8 tokens are prefills, those with
  * 1 to 8 are decodes. A sequence without a query is in neither. */

@@ -9,9 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether a choice can run a part: its code is loaded and it is legal. *as: the choice with its
- * number of segments. */
-static int can_run(const attune_op *op, int id, const struct part *p, struct config *as)
+int can_run(const attune_op *op, int id, const struct part *p, struct config *as)
 {
 	const struct device_info *d = &op->ctx->device.info;
 	const struct ready *r;
@@ -30,11 +28,6 @@ static int can_run(const attune_op *op, int id, const struct part *p, struct con
 	       (!r->kernel->space->is_scheduled || op->helper[HELPER_SCHEDULE]);
 }
 
-struct pick {
-	int id; /* -1: none */
-	struct config as;
-};
-
 /* The heuristic's choice for part i, if it can run it. */
 static struct pick pick_by_heuristic(const attune_op *op, const struct selection *s, int i)
 {
@@ -44,9 +37,7 @@ static struct pick pick_by_heuristic(const attune_op *op, const struct selection
 	return f;
 }
 
-/* The shape's choice for the phase of part p. Where it cannot run the part none does: another one
- * would depend on the rest of the batch. */
-static struct pick pick_invariant(const attune_op *op, const struct part *p)
+struct pick pick_invariant(const attune_op *op, const struct part *p)
 {
 	struct pick f = { .id = -1 };
 	const int id = op->invariant[p->max_query <= DECODE_MAX_QUERY];
@@ -77,9 +68,7 @@ static struct pick pick_priced(const attune_op *op, const struct part *p)
 	return f;
 }
 
-/* What takes a part that the heuristic's choice cannot run: a priced choice; else the first default
- * that can (for decodes from the end), else the first choice. */
-static struct pick pick_fallback(const attune_op *op, const struct part *p)
+struct pick pick_fallback(const attune_op *op, const struct part *p)
 {
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
 	const int fallbacks = op->num_ready - op->first_default;
@@ -135,13 +124,16 @@ static void decide(const attune_op *op, const attune_batch *batch, int overlaps,
 	d->how = ATTUNE_SERIAL;
 	batch_count(&sums, &op->shape, batch, &op->ctx->device.info);
 	select_parts(&d->s, op->heuristic, &sums, batch);
+	parts_take_shorter(d->s.part, d->s.num_parts, batch->query_start);
 	for (int i = 0; i < d->s.num_parts; i++)
 		d->pick[i] = op->ctx->is_invariant ? pick_invariant(op, &d->s.part[i])
 						   : pick_by_heuristic(op, &d->s, i);
 	if (d->s.num_parts < 2 || !op->heuristic || !overlaps)
 		return;
-	if (part_of_batch(&whole, PHASE_ALL, &sums, batch))
+	if (part_of_batch(&whole, PHASE_ALL, &sums, batch)) {
+		parts_take_shorter(&whole, 1, batch->query_start);
 		decide_overlap(op, d, &whole);
+	}
 }
 
 /* What part i of a plan runs. *c is its choice, with the number of segments that attune_plan_batch
@@ -183,8 +175,8 @@ static int early_of(const attune_op *op, const struct kernel *k, const struct co
 									       : value;
 }
 
-static enum attune_status add_part(const attune_op *op, attune_plan *plan, const struct part *p,
-				   struct pick f)
+enum attune_status add_part(const attune_op *op, attune_plan *plan, const struct part *p,
+			    struct pick f)
 {
 	attune_part *out = &plan->part[plan->num_parts];
 	if (f.id < 0 && !op->ctx->is_invariant)
@@ -212,7 +204,8 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, const
 		.range_tokens = p->range_tokens,
 		.prefill = p->prefill,
 		.decode = p->decode,
-		.max_seq = k->space->kv_layout == ATTUNE_KV_CLASSIC ? p->f.max_seq : 0,
+		.max_seq =
+		    k->space->kv_layout == ATTUNE_KV_CLASSIC ? max_of(p->f.max_seq, 1) : 0,
 		.workspace = part_workspace(k, &f.as, &op->shape, &known, &op->ctx->device.info),
 	};
 	plan->num_parts++;
@@ -228,6 +221,7 @@ static enum attune_status make_plan(const attune_op *op, const attune_batch *bat
 	plan->num_seqs = batch->num_seqs;
 	plan->num_tokens = batch->num_seqs ? batch->query_start[batch->num_seqs] : 0;
 	batch_table(batch, op->shape.page_size, &plan->table_seq, &plan->table_pages);
+	plan_slices(plan, batch->query_start);
 	decide(op, batch, overlaps, &d);
 	plan->how = d.how;
 	for (int i = 0; !status && i < d.s.num_parts; i++)
@@ -298,7 +292,7 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 	if (!op || !plan || !batch || !words)
 		return fail(ATTUNE_INVALID, "attune_schedule: an argument is NULL");
 	error = batch_error(batch, &op->shape);
-	if (error || batch->num_seqs != plan->num_seqs || !is_plan_of(op, plan))
+	if (error || !is_plan_of(op, plan) || !plan_takes(plan, batch, &op->shape))
 		return fail(ATTUNE_INVALID, "attune_schedule: %s",
 			    error ? error : "the plan is not of this op and batch");
 	*words = schedule_at(op, plan, plan->num_parts);

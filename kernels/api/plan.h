@@ -2,11 +2,36 @@
 #ifndef KERNELS_API_PLAN_H
 #define KERNELS_API_PLAN_H
 
-#include "kernels/attune.h"
+#include "kernels/launch/op.h"
 
 /* plan_query.c: whether the plan's counts and enums are in range. */
 int plan_is_sound(const attune_plan *);
+
+/* lengths.c. Widens the parts of a new plan, prefills first, for queries shorter than planned; those
+ * of an only part in its spans. */
+void parts_take_shorter(struct part *, int n, const int32_t *query_start);
+/* Fills plan->longest, for attune_plan_serves. */
+void plan_slices(attune_plan *, const int32_t *query_start);
+/* Whether the plan is right for the batch, however long its sequences, unless a launch depends on
+ * that. */
+int plan_takes(const attune_plan *, const attune_batch *, const attune_shape *);
+
 /* plan.c: attune_plan_batch with the parts one after the other. The batch is sound. */
 enum attune_status plan_serial(const attune_op *, const attune_batch *, attune_plan *);
+/* Whether a choice can run a part: its code is loaded and it is legal. *as: the choice with its
+ * number of segments. */
+int can_run(const attune_op *, int id, const struct part *, struct config *as);
+struct pick {
+	int id; /* -1: none; add_part then asks pick_fallback */
+	struct config as;
+};
+/* The shape's choice for the phase of the part. Where it cannot run the part none does: another one
+ * would depend on the rest of the batch. */
+struct pick pick_invariant(const attune_op *, const struct part *);
+/* What takes a part that the heuristic's choice cannot run: a priced choice; else the first default
+ * that can (for decodes from the end), else the first choice. */
+struct pick pick_fallback(const attune_op *, const struct part *);
+/* Adds a part to the plan. */
+enum attune_status add_part(const attune_op *, attune_plan *, const struct part *, struct pick);
 
 #endif

@@ -169,6 +169,7 @@ enum attune_status plan_plugins(const attune_op *op, const attune_batch *batch,
 		attune_free_plan(op, &made); /* of the part that could */
 		return ATTUNE_OK;
 	}
+	made.is_exact = 1;
 	made.lengths = plan->lengths;
 	made.start = plan->start;
 	const size_t part[] = { made.part[0].workspace, made.part[1].workspace };

@@ -1,5 +1,5 @@
-/* plan_query.c - the calls of attune.h that answer questions and launch nothing: whether one plan
- * serves for another, the largest workspace of a size of batch, the features of a batch. */
+/* plan_query.c - the calls of attune.h that answer questions and launch nothing: the largest workspace
+ * of a size of batch, the features of a batch. lengths.c says which batches a plan is right for. */
 #include "plan.h"
 #include "plugins.h"
 #include "kernels/replan/replan.h"
@@ -21,7 +21,8 @@ static int span_is_within(const attune_plan *p, const attune_span *s)
 
 static int part_is_sound(const attune_plan *plan, const attune_part *p)
 {
-	return is_within(plan, p->seq_begin, p->seq_count, p->min_query, p->max_query,
+	return p->choice >= 0 &&
+	       is_within(plan, p->seq_begin, p->seq_count, p->min_query, p->max_query,
 			 p->range_tokens) &&
 	       p->max_seq >= 0 && span_is_within(plan, &p->prefill) &&
 	       span_is_within(plan, &p->decode);
@@ -42,36 +43,6 @@ int plan_is_sound(const attune_plan *p)
 	for (int i = 0; sound && i < p->num_parts; i++)
 		sound = part_is_sound(p, &p->part[i]);
 	return sound;
-}
-
-static int same_span(const attune_span *a, const attune_span *b)
-{
-	return a->seq_begin == b->seq_begin && a->seq_count == b->seq_count &&
-	       a->min_query == b->min_query && a->max_query == b->max_query &&
-	       a->range_tokens == b->range_tokens;
-}
-
-static int serves(const attune_part *a, const attune_part *b)
-{
-	return a->choice == b->choice && a->resolved == b->resolved &&
-	       a->seq_begin == b->seq_begin && a->seq_count == b->seq_count &&
-	       a->min_query == b->min_query && a->max_query == b->max_query &&
-	       a->range_tokens == b->range_tokens && a->max_seq >= b->max_seq &&
-	       same_span(&a->prefill, &b->prefill) && same_span(&a->decode, &b->decode);
-}
-
-int attune_plan_serves(const attune_plan *captured, const attune_plan *wanted)
-{
-	if (!captured || !wanted || !plan_is_sound(wanted) ||
-	    captured->num_parts != wanted->num_parts || captured->num_seqs != wanted->num_seqs ||
-	    captured->how != wanted->how || captured->lengths != wanted->lengths ||
-	    captured->start != wanted->start)
-		return 0;
-	for (int i = 0; i < wanted->num_parts; i++)
-		if (!serves(&captured->part[i], &wanted->part[i]) ||
-		    (wanted->start == ATTUNE_START_EARLY && captured->early[i] != wanted->early[i]))
-			return 0;
-	return 1;
 }
 
 enum { LONGEST = 1 << 24 }; /* keys of a sequence, when its length is unknown */

@@ -110,6 +110,7 @@ void call_from_tensors(struct attune_call *c, const attune_shape *s, const attun
 
 const int *table_last(const int *block_table, int stride, int seq, int pages)
 {
+	pages = pages == WHOLE_ROW ? stride : pages;
 	return pages ? block_table + (long long)seq * stride + pages - 1 : NULL;
 }
 
@@ -202,12 +203,22 @@ static enum attune_status attend(struct device *dev, const struct launchable *l,
 								   stream);
 }
 
+/* Cells of the CPU are numbered from the last Q block of the tokens that there are. */
+static void count_tokens(struct part *p, const struct attune_args *a)
+{
+	const int *start = a->query_start + p->seq_begin;
+	p->range_tokens = min_of(p->range_tokens, start[p->seq_count] - start[0]);
+}
+
 enum attune_status run_part(struct device *dev, const struct launchable *l, const attune_shape *s,
-			    const struct part *p, const struct attune_call *common, void *workspace,
-			    size_t workspace_bytes, int steps, void *stream)
+			    const struct part *planned, const struct attune_call *common,
+			    void *workspace, size_t workspace_bytes, int steps, void *stream)
 {
 	struct geometry g;
 	struct attune_call c;
+	struct part part = *planned, *p = &part;
+	if (dev->info.backend == BACKEND_CPU)
+		count_tokens(p, &common->args);
 	const int early = geometry_of(&g, dev, l, s, p, &common->args);
 	const size_t need = workspace_bytes_of(&g, s, p);
 	enum attune_status status = ATTUNE_OK;

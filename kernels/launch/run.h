@@ -35,7 +35,9 @@ size_t part_workspace(const struct kernel *, const struct config *, const attune
  * call. */
 void args_from_tensors(struct attune_args *, const attune_shape *, const attune_tensors *,
 		       int num_seqs);
-/* seq, pages: from batch_table(). NULL: no sequence has keys. */
+/* The last entry of the block table that may be read before the lengths: of the row of `seq` the one
+ * of its last page (batch_table), or the row's last. NULL: pages is 0, none may. */
+enum { WHOLE_ROW = 0x7fffffff };
 const int *table_last(const int *block_table, int stride, int seq, int pages);
 void call_from_tensors(struct attune_call *, const attune_shape *, const attune_tensors *,
 		       int num_seqs);

@@ -430,5 +430,7 @@ enum attune_status attune_plan_recorded(const attune_op *op, const attune_bounds
 	for (int w = 0; w < NUM_RECORDED; w++)
 		if (picked.part[w].choice >= 0)
 			put_part(plan, op, &picked.part[w], batch);
+	for (int i = 0; i < ATTUNE_PLAN_SLICES; i++)
+		plan->longest[i] = bounds->max_query;
 	return ATTUNE_OK;
 }

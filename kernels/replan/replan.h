@@ -2,6 +2,7 @@
 #ifndef KERNELS_REPLAN_REPLAN_H
 #define KERNELS_REPLAN_REPLAN_H
 
+#include "kernels/attune_record.h"
 #include "kernels/launch/op.h"
 #include "kernels/recorded.h"
 

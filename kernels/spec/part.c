@@ -55,31 +55,49 @@ static long long most_keys(int page_size)
 	return most < MOST_TOKENS ? most : MOST_TOKENS;
 }
 
-static const char *size_error(const attune_batch *b, const attune_shape *s)
+/* The largest values of a batch; keys: of all sequences. */
+struct sizes {
+	long long seqs, tokens, query, seq, keys;
+};
+
+static const char *sizes_error(const struct sizes *m, const attune_shape *s)
 {
 	const long long most = most_keys(s->page_size);
-	const long long rows =
-	    (long long)b->num_seqs + (b->num_seqs ? b->query_start[b->num_seqs] : 0);
-	long long keys = 0, longest = 0;
-	for (int i = 0; i < b->num_seqs; i++) {
-		const int query = b->query_start[i + 1] - b->query_start[i];
-		if (b->seq_lens[i] > most)
-			return most == MOST_TOKENS ? "seq_lens must be 2^29 or less"
-						   : "seq_lens are too large for pages of this "
-						     "size: use a power of two";
-		if (query > MOST_TOKENS)
-			return "a query has 2^29 tokens at most";
-		keys += b->seq_lens[i];
-		longest = max_of(longest, query);
-	}
-	if (rows * s->num_query_heads > MOST_BATCH_ROWS)
+	if (m->seq > most)
+		return most == MOST_TOKENS ? "seq_lens must be 2^29 or less"
+					   : "seq_lens are too large for pages of this "
+					     "size: use a power of two";
+	if (m->query > MOST_TOKENS)
+		return "a query has 2^29 tokens at most";
+	if ((m->seqs + m->tokens) * s->num_query_heads > MOST_BATCH_ROWS)
 		return "tokens and sequences together, times num_query_heads, must be below 2^31";
-	if (keys > most_key_heads / s->num_kv_heads)
+	if (m->keys > most_key_heads / s->num_kv_heads)
 		return "all seq_lens together, times num_kv_heads, must be 2^48 or less";
-	if (b->num_seqs * longest > most_padded_rows / s->num_query_heads)
+	if (m->seqs * m->query > most_padded_rows / s->num_query_heads)
 		return "num_seqs times the longest query, times num_query_heads, must be 2^42 or "
 		       "less";
 	return NULL;
+}
+
+static const char *size_error(const attune_batch *b, const attune_shape *s)
+{
+	struct sizes m = { b->num_seqs, b->num_seqs ? b->query_start[b->num_seqs] : 0, 0, 0, 0 };
+	for (int i = 0; i < b->num_seqs; i++) {
+		m.query = max_of(m.query, b->query_start[i + 1] - b->query_start[i]);
+		m.seq = max_of(m.seq, b->seq_lens[i]);
+		m.keys += b->seq_lens[i];
+	}
+	return sizes_error(&m, s);
+}
+
+const char *maxima_error(int num_seqs, int num_tokens, int max_query, int max_keys,
+			 const attune_shape *s)
+{
+	const struct sizes m = { num_seqs, num_tokens, max_query, max_keys,
+				 (long long)num_seqs * max_keys };
+	if (num_seqs < 0 || num_tokens < 0 || max_query < 0 || max_keys < 0)
+		return "num_seqs, num_tokens, max_query and max_keys must be 0 or more";
+	return sizes_error(&m, s);
 }
 
 const char *batch_error(const attune_batch *b, const attune_shape *s)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # t_install.sh - the result of `make install`: a C and a C++ program build against it, static and
-# shared, the library exports the names of attune.h and attune_plugin.h and no others, and each generated header
+# shared, the library exports the names of its three headers and no others, and each generated header
 # compiles alone as C, C++ and CUDA.
 . tests/support/tap.sh
 cc=${CC:-cc}
@@ -16,7 +16,7 @@ row "$([ $? = 0 ] && "$tmp/it's$tmp/a b/bin/attune" --version >"$tmp/log" &&
 rm -rf "$tmp/it's$tmp"
 
 for f in bin/attune lib/libattune.a lib/libattune.so lib/pkgconfig/attune.pc include/attune.h include/attune_plugin.h \
-	include/attune/attune_features.h include/attune/features.def include/attune/attune_cpu.h \
+	include/attune_record.h include/attune/attune_features.h include/attune/features.def include/attune/attune_cpu.h \
 	include/attune/attune_h200.h share/attune/kernels/kernels.def share/attune/harness/check/fill.cu \
 	share/attune/harness/ceilings/ceilings.cu share/attune/scenarios/models.json \
 	share/attune/generated/attune_h200.h share/attune/results/cpu.sqlite \
@@ -31,7 +31,7 @@ for d in cpu gpu; do
 	row $? "the sources of the kernels in $d, folder by folder"
 done
 
-sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' kernels/attune.h kernels/attune_plugin.h |
+sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' kernels/attune.h kernels/attune_record.h kernels/attune_plugin.h |
 	grep -vx attune_plugins | sort >"$tmp/want"
 nm -D --defined-only "$tmp/usr/lib/libattune.so" | awk '{ print $3 }' |
 	grep -v '^__' | sort >"$tmp/shared"
@@ -39,7 +39,7 @@ nm -g --defined-only "$tmp/usr/lib/libattune.a" | awk 'NF == 3 { print $3 }' |
 	grep -v '^__' | sort >"$tmp/static"
 for kind in shared static; do
 	diff "$tmp/want" "$tmp/$kind" >"$tmp/log" 2>&1
-	row $? "the $kind library exports attune.h, attune_plugin.h and nothing else"
+	row $? "the $kind library exports what its headers have and nothing else"
 done
 
 cat >"$tmp/use.c" <<'SOURCE'

@@ -49,6 +49,8 @@ struct lengths {
 };
 void draw_shape(struct dice *, enum where, attune_shape *);
 void draw_lengths(struct dice *, enum where, const attune_shape *, struct lengths *);
+/* Lengths at or below these. */
+void draw_below(struct dice *, const struct lengths *, struct lengths *);
 /* Nearly the same lengths, for which the plan may be the same. */
 void draw_similar(struct dice *, const struct lengths *, struct lengths *);
 void note_shape(const attune_shape *);
@@ -99,12 +101,16 @@ struct world {
 	size_t v_from;      /* where V begins in the array of K; 0: it has its own */
 	int pages;          /* of the cache */
 	int entries;        /* of the block table */
+	int row_pages;      /* least entries of its rows, which are then whole; 0: as many as are live */
 	float *key, *value; /* what the cache holds, [pages][page_size][num_kv_heads][head_size] */
 	double largest_value, largest_score;
 	int slots_in_groups; /* page strides are multiples of 8 slot strides */
 };
 void world_make(struct world *, struct device *, struct dice *, const attune_shape *,
 		const struct lengths *);
+/* The same with a block table of whole rows of row_pages entries or more. */
+void world_make_wide(struct world *, struct device *, struct dice *, const attune_shape *,
+		     const struct lengths *, int row_pages);
 void world_free(struct world *);
 void world_poison(struct world *);      /* out and lse, on the device */
 void world_fetch(struct world *);       /* the same, from the device */

@@ -1,6 +1,7 @@
 /* api_case.c - a case: a context with some ops, some batches of each, planned and run in random order,
  * with calls that must be refused in between. */
 #include "api.h"
+#include "kernels/attune_record.h"
 #include "kernels/launch/op.h"
 #include <stdlib.h>
 #include <string.h>
@@ -185,6 +186,89 @@ static void run_by_another(struct fuzz_case *c, struct fuzz_op *o)
 					  "the run by a plan that serves for it");
 }
 
+/* ---- lengths below the plan's ------------------------------------------------------------ */
+
+static int largest(const int *v, int n)
+{
+	int most = 0;
+	for (int i = 0; i < n; i++)
+		most = v[i] > most ? v[i] : most;
+	return most;
+}
+
+/* A plan of the batch, or of its maxima or a little more. 0: refused. */
+static int plan_most(struct fuzz_case *c, const struct fuzz_op *o, const struct lengths *l,
+		     attune_plan *plan)
+{
+	int32_t start[MOST_SEQS + 1] = { 0 };
+	for (int i = 0; i < l->n; i++)
+		start[i + 1] = start[i] + l->query[i];
+	const attune_batch b = { l->n, start, l->seq };
+	const int by_bounds = one_in(&c->d, 2), more = one_in(&c->d, 2) ? below(&c->d, 9) : 0;
+	const int keys = largest(l->seq, l->n) * PICK(&c->d, 1, 1, 2, 128);
+	note("the %s of", by_bounds ? "maxima" : "lengths");
+	note_lengths(l);
+	const enum attune_status status =
+	    by_bounds ? attune_plan_bounds(o->op, l->n, start[l->n] + more,
+					   largest(l->query, l->n) + more, keys, plan)
+		      : attune_plan_batch(o->op, &b, plan);
+	check_refusal(status, allowed_by(promise_of(c->where, &o->s)),
+		      by_bounds ? "attune_plan_bounds" : "attune_plan_batch");
+	if (status)
+		return 0;
+	check_workspace(&c->d, o, plan);
+	check_text(o, plan);
+	return by_bounds ? 2 : 1;
+}
+
+static void replay_world(struct fuzz_case *c, const struct fuzz_op *o, const attune_plan *plan,
+			 struct world *w)
+{
+	const struct device_ops *ops = c->dev->ops;
+	const size_t whole = (plan->workspace + 15) / 16 * 16;
+	char *workspace = guarded(c->dev, whole, 0);
+	struct graph *graph = NULL;
+	double ns;
+	check_refusal(ops->graph_begin(c->dev), MAY_PASS, "graph_begin");
+	const enum attune_status status =
+	    attune_run(o->op, plan, &w->device, workspace, whole, ops->stream(c->dev));
+	check_refusal(status, run_may(c, w), "the captured run by a plan for longer lengths");
+	check_refusal(ops->graph_end(c->dev, &graph), MAY_PASS, "graph_end");
+	for (int i = 0; i < 2 && !status; i++) {
+		world_poison(w);
+		check_refusal(ops->graph_play(c->dev, graph, &ns), MAY_PASS, "graph_play");
+		check_world(w, &c->d, "the replay of a plan for longer lengths");
+	}
+	ops->graph_free(c->dev, graph);
+	release_guarded(c->dev, workspace);
+}
+
+/* A plan is right for all lengths at or below those that it was made for. */
+static void run_below(struct fuzz_case *c, const struct fuzz_op *o)
+{
+	struct lengths most, less;
+	attune_plan plan, own;
+	struct world w;
+	draw_lengths(&c->d, c->where, &o->s, &most);
+	const int planned = o->op ? plan_most(c, o, &most, &plan) : 0;
+	const int pages = (largest(most.seq, most.n) + o->s.page_size - 1) / o->s.page_size;
+	if (!planned || !pages)
+		return;
+	draw_below(&c->d, &most, &less);
+	note("run for");
+	note_lengths(&less);
+	world_make_wide(&w, c->dev, &c->d, &o->s, &less, pages);
+	if (c->where != ON_CPU && one_in(&c->d, 2))
+		replay_world(c, o, &plan, &w);
+	else
+		run_world(c, o, &plan, &w, "the run by a plan for longer lengths");
+	check_refusal(attune_plan_batch(o->op, &w.batch, &own), MAY_PASS | UNSUPPORTED,
+		      "attune_plan_batch of lengths below");
+	if (planned == 2 && !attune_plan_serves(&plan, &own))
+		fault("attune_plan_serves: a plan of maxima does not serve for a batch within");
+	world_free(&w);
+}
+
 /* A step that the device plans. */
 static void run_recorded(struct fuzz_case *c, const struct fuzz_op *o, struct world *w)
 {
@@ -299,5 +383,7 @@ void run_case(uint64_t seed, enum where where)
 	run_some(&c);
 	for (int i = 0; i < c.num_ops; i++)
 		run_by_another(&c, &c.op[i]);
+	for (int i = 0; i < c.num_ops; i++)
+		run_below(&c, &c.op[i]);
 	close_all(&c);
 }

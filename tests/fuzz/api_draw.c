@@ -216,6 +216,20 @@ void draw_lengths(struct dice *d, enum where where, const attune_shape *s, struc
 	}
 }
 
+void draw_below(struct dice *d, const struct lengths *from, struct lengths *l)
+{
+	*l = *from;
+	for (int i = 0; i < l->n; i++) {
+		const int query = l->query[i], seq = l->seq[i];
+		if (one_in(d, 2))
+			l->query[i] = one_in(d, 3) ? query > 0 : below(d, query + 1);
+		if (one_in(d, 2))
+			l->seq[i] = one_in(d, 2) ? below(d, seq + 1) : seq / 8;
+		if (one_in(d, 8))
+			l->query[i] = l->seq[i] = 0;
+	}
+}
+
 void draw_similar(struct dice *d, const struct lengths *from, struct lengths *l)
 {
 	*l = *from;

@@ -2,6 +2,7 @@
  * out of range, missing arguments, plans with other counts, workspaces that are too small. A run that
  * is refused leaves its output alone. */
 #include "api.h"
+#include "kernels/attune_record.h"
 #include <float.h>
 #include <limits.h>
 #include <math.h>
@@ -250,7 +251,8 @@ void hostile_runs(struct dice *d, enum where where, const struct planned *p)
 			      "attune_plan_text of an odd plan");
 		check_refusal(attune_schedule(p->op, &plan, &p->w->batch, NULL, 0, &words), INVALID,
 			      "attune_schedule of an odd plan");
-		if (attune_plan_serves(&p->plan, &plan) && plan.early[0] == p->plan.early[0])
+		if (attune_plan_serves(&p->plan, &plan) == ATTUNE_SERVES_ALIKE &&
+		    plan.early[0] == p->plan.early[0])
 			fault("attune_plan_serves: an odd plan");
 	}
 	if (p->plan.workspace) {

@@ -145,7 +145,7 @@ static void shuffle(struct dice *d, int *v, int n)
 /* Counts pages, and draws the table's stride and its end: that of its last sequence with keys. */
 static void size_table(struct world *w, struct dice *d)
 {
-	int longest = 0, last = -1;
+	int longest = w->row_pages, last = -1;
 	w->pages = one_in(d, 2) ? below(d, 4) : 0; /* that no entry names */
 	for (int i = 0; i < w->batch.num_seqs; i++) {
 		longest = pages_of(w, i) > longest ? pages_of(w, i) : longest;
@@ -155,7 +155,9 @@ static void size_table(struct world *w, struct dice *d)
 	w->pages += !w->pages;
 	w->host.block_table_stride = longest + (one_in(d, 2) ? below(d, 9) : 0);
 	w->entries = last < 0 ? 0 : last * w->host.block_table_stride + pages_of(w, last);
-	if (w->batch.num_seqs == 1 && one_in(d, 3))
+	if (w->row_pages)
+		w->entries = w->batch.num_seqs * w->host.block_table_stride;
+	else if (w->batch.num_seqs == 1 && one_in(d, 3))
 		w->host.block_table_stride = PICK(d, 0, -1, INT_MAX, INT_MIN);
 	w->a[TABLE].bytes = (size_t)w->entries * sizeof(int32_t);
 }

@@ -100,7 +100,14 @@ static void set_lengths(struct world *w, const struct lengths *l)
 void world_make(struct world *w, struct device *dev, struct dice *d, const attune_shape *s,
 		const struct lengths *l)
 {
+	world_make_wide(w, dev, d, s, l, 0);
+}
+
+void world_make_wide(struct world *w, struct device *dev, struct dice *d, const attune_shape *s,
+		     const struct lengths *l, int row_pages)
+{
 	memset(w, 0, sizeof *w);
+	w->row_pages = row_pages;
 	w->s = *s;
 	w->dev = dev;
 	set_lengths(w, l);

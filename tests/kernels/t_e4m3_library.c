@@ -1,6 +1,7 @@
 /* t_e4m3_library.c - 8-bit caches and the LSE through the public API: decodes run by the
  * defaults where no heuristic serves, and prefills by warpgroup where a heuristic names it. What
  * no kernel can do is refused in one line. */
+#include "kernels/attune_record.h"
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"

@@ -2,6 +2,7 @@
  * alone and within random batches, with any number of threads. Without the mode some rows differ,
  * so the comparison can fail. Rows run on the CPU and on a GPU or the emulated one, which gets
  * fewer and shorter sequences, another number of units and another order of turns each time. */
+#include "kernels/attune_record.h"
 #include "kernels/launch/run.h"
 #include <setjmp.h>
 #include <stdarg.h>

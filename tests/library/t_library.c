@@ -76,7 +76,7 @@ static void plans_follow_the_batch(void **state)
 	attune_close(ctx);
 }
 
-/* The captured graph runs the same launches; and only that. */
+/* ALIKE: the captured graph runs the same launches. */
 static void a_plan_serves_what_would_be_planned_alike(void **state)
 {
 	attune_context *ctx = open_cpu();
@@ -88,21 +88,63 @@ static void a_plan_serves_what_would_be_planned_alike(void **state)
 	assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
 	s.seq_lens[0]++; /* as much work as before, to all that choose */
 	assert_int_equal(attune_plan_batch(op, &s.batch, &other), ATTUNE_OK);
-	assert_int_equal(attune_plan_serves(&plan, &other), 1);
+	assert_int_equal(attune_plan_serves(&plan, &other), ATTUNE_SERVES_ALIKE);
 	other.part[0].resolved++;
-	assert_int_equal(attune_plan_serves(&plan, &other), 0);
-	other = plan;
-	other.part[0].range_tokens++;
-	assert_int_equal(attune_plan_serves(&plan, &other), 0);
-	other = plan;
-	other.part[0].max_seq++; /* longer than the captured launch was made for */
-	assert_int_equal(attune_plan_serves(&plan, &other), 0);
-	assert_int_equal(attune_plan_serves(&other, &plan), 1);
+	assert_int_equal(attune_plan_serves(&plan, &other), ATTUNE_SERVES);
 	other = plan;
 	other.how = ATTUNE_STREAMS;
+	assert_int_equal(attune_plan_serves(&plan, &other), ATTUNE_SERVES);
+	other = plan;
+	plan.part[0].max_seq = 8; /* longer than the captured launch was made for */
+	other.part[0].max_seq = 9;
 	assert_int_equal(attune_plan_serves(&plan, &other), 0);
+	assert_int_equal(attune_plan_serves(&other, &plan), ATTUNE_SERVES_ALIKE);
 	assert_int_equal(attune_plan_serves(&plan, NULL), 0);
 	step_free(&s);
+	attune_release(op);
+	attune_close(ctx);
+}
+
+static attune_plan plan_of(const attune_op *op, int n, const int (*lens)[2])
+{
+	attune_plan plan;
+	struct step s;
+	step_make(&s, n, lens);
+	if (attune_plan_batch(op, &s.batch, &plan))
+		fail_msg("%s", attune_last_error());
+	step_free(&s);
+	return plan;
+}
+
+/* Each row: whether the plan of the first batch serves for the second, and the other way round. */
+static void a_plan_serves_for_lengths_below(void **state)
+{
+	static const struct {
+		const char *name;
+		int most[4][2], less[4][2], serves, back;
+	} rows[] = {
+		{ "decodes", { { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 } }, { { 4, 90 }, { 1, 5 }, { 0, 0 }, { 3, 7 } }, 1, 0 },
+		{ "longer sequences", { { 1, 9 }, { 1, 9 }, { 1, 9 }, { 1, 9 } }, { { 1, 900 }, { 1, 5 }, { 1, 70 }, { 1, 9 } }, 1, 1 },
+		{ "prefills with a decode's tokens", { { 40, 90 }, { 9, 90 }, { 40, 90 }, { 9, 9 } }, { { 2, 90 }, { 1, 90 }, { 8, 90 }, { 9, 9 } }, 1, 0 },
+		{ "decodes, then prefills", { { 2, 90 }, { 2, 90 }, { 40, 90 }, { 30, 90 } }, { { 1, 90 }, { 2, 90 }, { 10, 90 }, { 30, 30 } }, 1, 0 },
+		{ "mixed in any order", { { 2, 90 }, { 40, 90 }, { 1, 90 }, { 30, 90 } }, { { 2, 90 }, { 3, 90 }, { 1, 90 }, { 30, 30 } }, 1, 0 },
+		{ "a prefill's last tokens", { { 1, 90 }, { 1, 90 }, { 40, 90 }, { 30, 90 } }, { { 1, 90 }, { 1, 90 }, { 3, 90 }, { 30, 30 } }, 1, 0 },
+		{ "mixed, all decodes by now", { { 2, 90 }, { 40, 90 }, { 1, 90 }, { 30, 90 } }, { { 1, 90 }, { 1, 90 }, { 1, 90 }, { 1, 30 } }, 1, 0 },
+		{ "a decode that is longer", { { 2, 90 }, { 2, 90 }, { 40, 90 }, { 30, 90 } }, { { 3, 90 }, { 2, 90 }, { 10, 90 }, { 30, 30 } }, 0, 0 },
+		{ "a prefill among decodes", { { 2, 90 }, { 2, 90 }, { 40, 90 }, { 30, 90 } }, { { 2, 90 }, { 12, 90 }, { 10, 90 }, { 30, 30 } }, 0, 0 },
+		{ "more tokens", { { 9, 90 }, { 9, 90 }, { 40, 90 }, { 9, 90 } }, { { 39, 90 }, { 9, 90 }, { 40, 90 }, { 9, 90 } }, 0, 1 },
+	};
+	attune_context *ctx = open_cpu();
+	attune_op *op = prepare(ctx);
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const attune_plan most = plan_of(op, 4, rows[i].most);
+		const attune_plan less = plan_of(op, 4, rows[i].less);
+		if ((attune_plan_serves(&most, &less) != 0) != rows[i].serves ||
+		    (attune_plan_serves(&less, &most) != 0) != rows[i].back)
+			fail_msg("%s: %d, %d", rows[i].name, attune_plan_serves(&most, &less),
+				 attune_plan_serves(&less, &most));
+	}
 	attune_release(op);
 	attune_close(ctx);
 }
@@ -236,6 +278,7 @@ int main(void)
 		cmocka_unit_test(shapes_that_make_no_sense),
 		cmocka_unit_test(plans_follow_the_batch),
 		cmocka_unit_test(a_plan_serves_what_would_be_planned_alike),
+		cmocka_unit_test(a_plan_serves_for_lengths_below),
 		cmocka_unit_test(mixed_batches_are_right),
 		cmocka_unit_test(new_tokens_that_are_announced_must_be_given),
 		cmocka_unit_test(tensors_that_are_missing),

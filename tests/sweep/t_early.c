@@ -151,7 +151,7 @@ static void a_plan_allows_it(void **state)
 	assert_int_equal(attune_run(&op, &early, &t, code, plan.workspace, NULL), ATTUNE_OK);
 	assert_int_equal(seen.in_turn, 1);
 	assert_int_equal(seen.early, 1);
-	assert_int_equal(attune_plan_serves(&early, &early), 1);
+	assert_int_equal(attune_plan_serves(&early, &early), ATTUNE_SERVES_ALIKE);
 	assert_int_equal(attune_plan_serves(&early, &plan), 0);
 	assert_int_equal(attune_plan_serves(&plan, &early), 0);
 	scenario_done(&s);
@@ -206,7 +206,8 @@ static void the_tree_says_how(void **state)
 			assert_int_equal(seen.first.option[0], allowed ? cases[i].option : 1);
 			other = plan;
 			other.early[0] = !plan.early[0];
-			assert_int_equal(attune_plan_serves(&plan, &other), !allowed);
+			assert_int_equal(attune_plan_serves(&plan, &other) == ATTUNE_SERVES_ALIKE,
+					 !allowed);
 		}
 		assert_int_equal(attune_plan_text(&op, &plan, text, sizeof text), ATTUNE_OK);
 		const char *shown = strstr(text, " EARLY=");

@@ -16,6 +16,7 @@
 #include "harness/check/check.h"
 #include "harness/measure/measure.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/attune_record.h"
 #include "kernels/launch/op.h"
 #include "kernels/replan/replan.h"
 #include "kernels/ship/shipped.h"
@@ -133,7 +134,7 @@ static attune_batch batch_of(const struct replay *r, int set)
 static int find_plan(const attune_plan *list, int n, const attune_plan *plan)
 {
 	for (int i = 0; i < n; i++)
-		if (attune_plan_serves(&list[i], plan))
+		if (attune_plan_serves(&list[i], plan) == ATTUNE_SERVES_ALIKE)
 			return i;
 	return -1;
 }

@@ -1,0 +1,285 @@
+/* bounds.c - attune_plan_bounds: a plan from maxima, right for every batch within them.
+ *
+ * True lengths are not known, so a choice must do well at many. The op's rules are asked about decodes
+ * of the most keys and of 2, 4 ... 128 times fewer, each time alike and with a mean of a quarter of
+ * the longest; about prefills, whose queries decide more, down to a quarter.
+ *
+ *   keys / longest    1     1/2   1/4   1/8  ...            an H200, 200 decodes of up to 64k keys
+ *   alike             ring  ring  ring  ring
+ *   a quarter         list  list  list  ring
+ *
+ * Most answers decide whether a launch that merges segments follows, which costs short sequences
+ * much; then which choice runs all of them: the one that is named most often, of two the one for
+ * shorter sequences. Its number of segments has the least mean of cost over least cost at these
+ * lengths, by the header's costs.
+ *
+ * A step within the maxima may have decodes beside prefills. Then both parts have all sequences:
+ * one has queries of up to 8 tokens, the other longer ones. There decodes run by ring_list where the
+ * op has it: a grid for 8 tokens of each sequence would have many blocks without work. */
+#include "plan.h"
+#include "kernels/launch/run.h"
+#include <string.h>
+
+struct maxima {
+	int seqs, tokens, query, keys;
+};
+
+/* ---- what a step may be ----------------------------------------------------------------------- */
+
+enum { OCTAVES = 8, ASKED_OCTAVES = 3, SKEWS = 2, GUESSES = OCTAVES * SKEWS, LEAST_KEYS = 64 };
+
+/* Features of a part, from the longest sequences to the shortest. */
+struct guesses {
+	int n;
+	int asked; /* so many choose, all set the number of segments */
+	struct part of[GUESSES];
+};
+
+/* Sums of sequences that are alike but for the longest. */
+static void sums_of(struct part_sums *t, const struct part_shape *s, int seqs, int query, int keys,
+		    int mean)
+{
+	sums_start(t);
+	if (!seqs)
+		return;
+	sums_add(t, s, 0, query, (int)max_of(mean, query));
+	for (int i = 0; i < NUM_SUMS; i++)
+		t->sum[i] *= seqs;
+	t->most[MOST_KEYS] = seq_live_keys(s, query, (int)max_of(keys, query));
+}
+
+/* Sequences of a phase and tokens of each, if the step has as many as it may. */
+static int seqs_of(const struct maxima *m, enum phase phase, int *query)
+{
+	const int mixed = m->query > DECODE_MAX_QUERY;
+	if (phase == PHASE_DECODE) {
+		*query = mixed ? 1 : (int)max_of(m->tokens / m->seqs, 1);
+		return (int)min_of(m->seqs, m->tokens);
+	}
+	*query = m->query;
+	return mixed ? (int)min_of(m->seqs, max_of(m->tokens / m->query, 1)) : 0;
+}
+
+static void guess(struct part *p, const struct part_shape *s, const struct maxima *m,
+		  enum phase phase, int keys, int mean)
+{
+	struct part_sums sums[PHASE_DECODE + 1];
+	int seqs[PHASE_DECODE + 1], query;
+	for (int i = PHASE_PREFILL; i <= PHASE_DECODE; i++) {
+		seqs[i] = seqs_of(m, (enum phase)i, &query);
+		sums_of(&sums[i], s, seqs[i], query, keys, mean);
+	}
+	sums[PHASE_ALL] = sums[PHASE_PREFILL];
+	sums_join(&sums[PHASE_ALL], &sums[PHASE_DECODE]);
+	seqs[PHASE_ALL] = seqs[PHASE_PREFILL] + seqs[PHASE_DECODE];
+	const int start[] = { 0, (int)sums[phase].sum[SUM_QUERIES] };
+	memset(p, 0, sizeof *p);
+	part_from(p, s, &sums[phase], &sums[PHASE_PREFILL], &sums[PHASE_DECODE], start);
+	p->seq_count = seqs[phase];
+	p->f.blocks_per_unit = parts_of(16 * part_blocks(p, 16), p->f.units);
+}
+
+static void guess_all(struct guesses *g, const struct part_shape *s, const struct maxima *m,
+		      enum phase phase)
+{
+	const int least = phase == PHASE_DECODE ? LEAST_KEYS : m->query;
+	g->n = 0;
+	for (int i = 0; i < OCTAVES && (!i || m->keys >> i >= least); i++)
+		for (int skew = 0; skew < SKEWS; skew++)
+			guess(&g->of[g->n++], s, m, phase, m->keys >> i, m->keys >> i >> 2 * skew);
+	g->asked = phase == PHASE_DECODE ? g->n : (int)min_of(g->n, ASKED_OCTAVES * SKEWS);
+}
+
+/* ---- what runs it ----------------------------------------------------------------------------- */
+
+/* A choice that the rules name, and how often. */
+struct named {
+	int id, votes, merges; /* merges: a launch that merges segments may follow */
+	struct pick pick;      /* id -1: it cannot run the part */
+};
+
+static int merges(const attune_op *op, const struct pick *f, const struct part *p)
+{
+	const struct ready *r = &op->ready[f->id];
+	struct geometry g;
+	r->kernel->space->geometry(&f->as, &op->shape, p, &op->ctx->device.info, &g);
+	return g.segments > 1;
+}
+
+static int count_votes(struct named t[GUESSES], const attune_op *op, enum decision decision,
+		       const struct guesses *g, const struct part *p)
+{
+	int n = 0;
+	for (int i = 0; op->heuristic && i < g->asked; i++) {
+		const int id = selector_says(op->heuristic, decision, &g->of[i].f);
+		int at = 0;
+		while (at < n && t[at].id != id)
+			at++;
+		if (at == n) {
+			t[n] = (struct named){ .id = id, .pick.id = -1 };
+			if (can_run(op, id, p, &t[n].pick.as)) {
+				t[n].pick.id = id;
+				t[n].merges = merges(op, &t[n].pick, p);
+			}
+			n++;
+		}
+		t[at].votes += t[at].pick.id >= 0;
+	}
+	return n;
+}
+
+/* The choice that the rules name most often, of those that can run the part. */
+static struct pick most_named(const attune_op *op, enum decision decision, const struct guesses *g,
+			      const struct part *p)
+{
+	struct named t[GUESSES];
+	struct pick best = { .id = -1 };
+	const int n = count_votes(t, op, decision, g, p);
+	int of[2] = { 0, 0 }, most = 0;
+	for (int i = 0; i < n; i++)
+		of[t[i].merges] += t[i].votes;
+	for (int i = 0; i < n; i++)
+		if (t[i].votes && t[i].votes >= most && t[i].merges == (of[1] > of[0])) {
+			most = t[i].votes;
+			best = t[i].pick;
+		}
+	return best;
+}
+
+/* On two streams if the rules let most batches with both parts share the device, in whatever way. */
+static enum attune_how how_to_run(const attune_op *op, const struct part_shape *s,
+				  const struct maxima *m)
+{
+	struct guesses g;
+	int shared = 0;
+	if (!op->heuristic || !op->heuristic->overlaps)
+		return ATTUNE_SERIAL;
+	guess_all(&g, s, m, PHASE_ALL);
+	for (int i = 0; i < g.asked; i++)
+		shared += selector_says(op->heuristic, DECIDE_OVERLAP, &g.of[i].f) != SAYS_SERIAL;
+	return 2 * shared > g.asked ? ATTUNE_STREAMS : ATTUNE_SERIAL;
+}
+
+/* The first choice of ring_list that can run the part; those of the rules precede the default. */
+static struct pick first_list(const attune_op *op, const struct part *p)
+{
+	const struct kernel *list = kernel_find(op->ctx->device.info.backend, "ring_list");
+	struct pick f = { .id = -1 };
+	for (int i = 0; list && i < op->num_ready && f.id < 0; i++)
+		if (op->ready[i].kernel == list && can_run(op, i, p, &f.as))
+			f.id = i;
+	return f;
+}
+
+enum { MOST_VALUES = 16 };
+/* What the costs leave out: a launch without keys. */
+static const double launch_fs = 2e9;
+
+/* Sets the number of segments of a choice whose costs are known. */
+static void fit_segments(const attune_op *op, struct pick *f, const struct guesses *g,
+			 const struct part *p)
+{
+	const struct ready *r = &op->ready[f->id];
+	const struct space *s = r->kernel->space;
+	struct config as = f->as;
+	struct block_shape block;
+	double loss[MOST_VALUES] = { 0 }, least_loss = 0;
+	int legal[MOST_VALUES];
+	if (!config_is_fitted(&r->config, s) || !r->costs)
+		return;
+	const struct axis *a = &s->axis[s->formula_axis];
+	const int n = (int)min_of(a->num_values, MOST_VALUES);
+	block_shape_of(&block, &r->config, r->kernel);
+	for (int v = 0; v < n; v++) {
+		as.v[s->formula_axis] = a->values[v];
+		legal[v] = !s->why_illegal(&as, &op->shape, p, &op->ctx->device.info);
+	}
+	for (int i = 0; i < g->n; i++) {
+		double cost[MOST_VALUES], least = 0;
+		for (int v = 0; v < n; v++) {
+			cost[v] = launch_fs + (double)segments_cost(r->costs, &block, &g->of[i].f,
+								    a->values[v]);
+			least = legal[v] && (least == 0 || cost[v] < least) ? cost[v] : least;
+		}
+		for (int v = 0; v < n; v++)
+			loss[v] += cost[v] / least;
+	}
+	for (int v = 0; v < n; v++)
+		if (legal[v] && (least_loss == 0 || loss[v] < least_loss)) {
+			least_loss = loss[v];
+			f->as.v[s->formula_axis] = a->values[v];
+		}
+}
+
+/* What takes the place of the rules where they name nothing that can run: by lengths in between. */
+static struct pick middling(const attune_op *op, const struct guesses *g, const struct part *p)
+{
+	struct part between = *p;
+	between.f = g->of[g->n / 2].f;
+	struct pick f = pick_fallback(op, &between);
+	if (f.id >= 0 &&
+	    op->ready[f.id].kernel->space->why_illegal(&f.as, &op->shape, p, &op->ctx->device.info))
+		f.id = -1;
+	return f;
+}
+
+static enum attune_status add_bounded(const attune_op *op, const struct part_shape *s,
+				      const struct maxima *m, enum phase phase, attune_plan *plan)
+{
+	const int decodes = phase == PHASE_DECODE, mixed = m->query > DECODE_MAX_QUERY;
+	struct guesses g;
+	struct pick f = { .id = -1 };
+	guess_all(&g, s, m, phase);
+	struct part p = g.of[0];
+	p.seq_count = m->seqs;
+	p.min_query = decodes ? 1 : DECODE_MAX_QUERY + 1;
+	p.max_query = decodes ? (int)min_of(m->query, DECODE_MAX_QUERY) : m->query;
+	p.range_tokens = m->tokens;
+	p.f.max_seq = seq_live_keys(s, p.max_query, m->keys);
+	*(decodes ? &p.decode : &p.prefill) =
+	    (attune_span){ 0, p.seq_count, p.min_query, p.max_query, p.range_tokens };
+	if (op->ctx->is_invariant)
+		return add_part(op, plan, &p, pick_invariant(op, &p));
+	if (decodes && mixed)
+		f = first_list(op, &p);
+	if (f.id < 0)
+		f = most_named(op, decodes ? DECIDE_DECODE : DECIDE_PREFILL, &g, &p);
+	if (f.id < 0)
+		f = middling(op, &g, &p);
+	else
+		fit_segments(op, &f, &g, &p);
+	return add_part(op, plan, &p, f);
+}
+
+enum attune_status attune_plan_bounds(const attune_op *op, int num_seqs, int num_tokens,
+				      int max_query, int max_keys, attune_plan *plan)
+{
+	if (!op || !plan)
+		return fail(ATTUNE_INVALID, "attune_plan_bounds: an argument is NULL");
+	const char *error = maxima_error(num_seqs, num_tokens, max_query, max_keys, &op->shape);
+	if (error)
+		return fail(ATTUNE_INVALID, "attune_plan_bounds: %s", error);
+	const struct maxima m = { num_seqs,
+				  (int)min_of(num_tokens, (long long)num_seqs * max_query),
+				  (int)min_of(max_query, num_tokens), max_keys };
+	const int mixed = m.query > DECODE_MAX_QUERY;
+	enum attune_status status = ATTUNE_OK;
+	struct part_shape s;
+	part_shape_of(&s, &op->shape, &op->ctx->device.info);
+	memset(plan, 0, sizeof *plan);
+	plan->num_seqs = num_seqs;
+	plan->num_tokens = m.tokens;
+	plan->table_seq = (int)max_of(num_seqs - 1, 0);
+	plan->table_pages = WHOLE_ROW;
+	for (int i = 0; i < ATTUNE_PLAN_SLICES; i++)
+		plan->longest[i] = m.query;
+	if (mixed)
+		status = add_bounded(op, &s, &m, PHASE_PREFILL, plan);
+	if (m.tokens && !status)
+		status = add_bounded(op, &s, &m, PHASE_DECODE, plan);
+	if (mixed)
+		plan->how = how_to_run(op, &s, &m);
+	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
+	plan->workspace = parts_workspace(plan->how, part, plan->num_parts, NULL);
+	return status;
+}
