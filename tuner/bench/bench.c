@@ -38,7 +38,7 @@ enum { MOST_RACERS = NUM_RACERS + MOST_PLUGINS };
 struct options {
 	const char *gpu, *db, *preset, *protocol;
 	const char *split; /* NULL: all */
-	int limit, replay, roofline, host, anyway;
+	int limit, replay, bounds, roofline, host, anyway;
 	double read_mb; /* of the roofline */
 	enum format format;
 	struct trace_options trace;
@@ -242,6 +242,7 @@ enum {
 	OPT_PRESET,
 	OPT_PROTOCOL,
 	OPT_REPLAY,
+	OPT_BOUNDS,
 	OPT_ROOFLINE,
 	OPT_HOST,
 	OPT_READ,
@@ -260,6 +261,7 @@ static const struct argp_option rows[] = {
 	{ "steps", OPT_STEPS, "N", 0, "Trace: N steps, evenly spaced (100)", 0 },
 	{ "load", OPT_LOAD, "X", 0, "Trace: share of the engine's capacity (0.95)", 0 },
 	{ "replay", OPT_REPLAY, NULL, 0, "Measure CUDA graphs replayed with other lengths instead", 0 },
+	{ "bounds", OPT_BOUNDS, NULL, 0, "Measure plans from maxima in place of lengths instead", 0 },
 	{ "roofline", OPT_ROOFLINE, NULL, 0, "Measure memory, L2 cache and launches instead", 0 },
 	{ "host", OPT_HOST, NULL, 0, "Measure the CPU time of calls instead", 0 },
 	{ "read-mb", OPT_READ, "X", 0, "Roofline: MB of a read (1074)", 0 },
@@ -285,6 +287,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_LIMIT: o->limit = whole_option("limit", arg, state); return 0;
 	case OPT_REPLAY: o->replay = 1; return 0;
+	case OPT_BOUNDS: o->bounds = 1; return 0;
 	case OPT_ROOFLINE: o->roofline = 1; return 0;
 	case OPT_HOST: o->host = 1; return 0;
 	case OPT_ANYWAY: o->anyway = 1; return 0;
@@ -322,6 +325,12 @@ static const struct argp help = {
 	"step_us is the mean over the sets of the median of five replays. layer_us is the excess "
 	"over the reference for one layer. host_us is the time that the host needs to pick. "
 	"All ways run attune's own kernels: a plug-in plans for one set of lengths alone.\n\n"
+	"--bounds: captures a step of 16 layers of Llama 3.1 8B, of 20 batches (--limit: fewer), and "
+	"compares the times of a layer:\n"
+	"  exact   attune_plan_batch, which knows the lengths (the reference)\n"
+	"  xN      attune_plan_bounds for N times the longest sequence\n"
+	"  device  the device plans, as attune_run does during a capture\n"
+	"ratio is the median of 15 ratios to the reference, each of two replays in a row.\n\n"
 	"--roofline: measures the limits of the GPU without attention and stores them in the "
 	"database; attune show --ceilings prints them.\n"
 	"  read    GB/s by path (16-byte loads to registers; 16-byte asynchronous\n"
@@ -346,6 +355,7 @@ static const struct argp help = {
 	"  attune bench --gpu h200_e4m3 --db mine.sqlite   (8-bit caches)\n"
 	"  attune bench --gpu h200 --trace mine.csv --model llama3.1-8b@1 --steps 200\n"
 	"  attune bench --gpu h200 --replay --format tsv\n"
+	"  attune bench --gpu h200 --bounds --format tsv\n"
 	"  attune bench --gpu h200 --roofline\n  attune bench --gpu h200 --host --format tsv",
 	NULL,
 	NULL,
@@ -369,13 +379,14 @@ static int measure(struct bench_stage *st, const struct options *o, const struct
 		   const char *db)
 {
 	const int refuses = o->roofline && st->dev.info.backend == BACKEND_CPU; /* with a message */
-	if (!o->replay && !o->host && !o->roofline)
+	if (!o->replay && !o->bounds && !o->host && !o->roofline)
 		return measure_scenarios(st, o, protocol, db);
 	const int code = refuses ? EXIT_DONE : device_ready_open(&st->dev, "bench", o->anyway);
 	if (code)
 		return code;
-	return o->replay ? bench_replay(st, protocol, o->format)
-	       : o->host ? bench_host(st, o->format)
+	return o->replay   ? bench_replay(st, protocol, o->format)
+	       : o->bounds ? bench_bounds(st, protocol, o->limit, o->format)
+	       : o->host   ? bench_host(st, o->format)
 			 : bench_roofline(&st->dev, db, o->read_mb, o->format);
 }
 

@@ -78,6 +78,9 @@ int bench_roofline(struct device *, const char *db, double read_mb, enum format)
 /* bench_graphs.c: `attune bench --replay`; an exit code. */
 int bench_replay(struct bench_stage *, const struct protocol *, enum format);
 
+/* bench_bounds.c: `attune bench --bounds`, of the first `limit` batches (0: all); an exit code. */
+int bench_bounds(struct bench_stage *, const struct protocol *, int limit, enum format);
+
 /* bench_roofline.c: prints the results of the newest `attune bench --roofline`; an exit code. */
 int show_ceilings(const char *db, const char *gpu, enum format);
 
