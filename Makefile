@@ -67,7 +67,8 @@ pointer  := $(shell echo __SIZEOF_POINTER__ | $(CC) $(filter -m%,$(CPPFLAGS) $(C
 $(if $(filter 4,$(pointer)),$(error attune: $(CC) $(filter -m%,$(CPPFLAGS) $(CFLAGS)) makes code for a 32-bit machine; attune needs a 64-bit one))
 LIBS     := -lpthread -ldl -lm
 TOOLLIBS := -lsqlite3 -ljansson -lxxhash
-VERSION  := $(shell sed -n 's/.*return "\([0-9.]*\)";.*/\1/p' kernels/spec/status.c)
+version  := $(foreach part,MAJOR MINOR PATCH,$(shell sed -n 's/^.define ATTUNE_VERSION_$(part) //p' kernels/attune.h))
+soname   := libattune.so.$(firstword $(version))
 
 deps    = CC='$(CC)' CXX='$(CXX)' CPPFLAGS='$(filter -I/%,$(CPPFLAGS))' sh harness/commands/deps.sh
 Q      := $(if $(V),,@)
@@ -130,11 +131,11 @@ $(B)/libattune.a: $(libobj) $(shipped_objs) $(B)/exports
 	$(Q)rm -f $@ && $(AR) rcs $@ $(B)/libattune.o
 $(B)/libattune.so: $(libobj) $(shipped_objs) $(B)/exports.map
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libattune.so.0 -Wl,--version-script=$(B)/exports.map \
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(soname) -Wl,--version-script=$(B)/exports.map \
 		$(filter %.o,$^) -o $@ $(LIBS)
-$(B)/attune.pc: kernels/spec/status.c Makefile | $(B)/has_library
+$(B)/attune.pc: kernels/attune.h Makefile | $(B)/has_library
 	$(Q)printf '%s\n' 'Name: attune' 'Description: paged attention chosen by measurement' \
-		'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lattune' \
+		'Version: $(subst $() ,.,$(version))' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lattune' \
 		'Libs.private: $(LIBS)' >$@
 $(B)/attune: $(B)/tuner/main.o $(B)/inside.a $(shipped_objs)
 	$(call say,LD,$@)
@@ -351,8 +352,8 @@ install: all ## library, headers, pkg-config file, tool, into PREFIX
 	for d in bin lib/pkgconfig include/attune $(installed); do install -d $(to)/$$d || exit; done
 	install $(B)/attune $(to)/bin
 	install -m 644 $(B)/libattune.a $(to)/lib
-	install $(B)/libattune.so $(to)/lib/libattune.so.0
-	ln -sf libattune.so.0 $(to)/lib/libattune.so
+	install $(B)/libattune.so $(to)/lib/$(soname)
+	ln -sf $(soname) $(to)/lib/libattune.so
 	install -m 644 kernels/attune.h kernels/attune_record.h kernels/attune_plugin.h $(to)/include
 	install -m 644 $(wildcard generated/attune_*.h) kernels/attune_features.h kernels/features.def $(to)/include/attune
 	for d in $(installed); do install -m 644 $$(find $${d#share/attune/} -maxdepth 1 -type f ! -path 'harness/*.c') \

@@ -1,12 +1,22 @@
 /* attune.h - the whole API of libattune: paged attention by the kernels and parameters that were
  * measured to be fastest. README.md in this folder is its reference, with a whole program.
  *
- *   attune_context *ctx;  attune_op *op;  attune_plan plan;
+ *   attune_context *ctx;  attune_op *op;  attune_plan plan = { .size = sizeof plan };
  *   attune_open(&ctx, NULL);                  the machine's GPU, else its CPU
  *   attune_prepare(ctx, &shape, &op);         loads the kernels for one shape
  *   every step:
  *     attune_plan_batch(op, &batch, &plan);   host lengths -> what to launch
  *     attune_run(op, &plan, &tensors, ws, ws_bytes, stream);
+ *
+ * Structs begin with their size, which the caller sets:
+ *
+ *   attune_shape shape = { .size = sizeof shape, .head_size = 128 };      C, C++20
+ *   attune_shape shape = {};  shape.size = sizeof shape;                  C++11
+ *
+ * So program and library may be of different versions: new members come behind the others, and 0 is
+ * what was before. What an older program's struct does not have counts as 0; the library neither
+ * reads nor writes behind the size. From a newer program it takes a struct whose members that it
+ * does not know are 0, else the status is ATTUNE_INVALID.
  *
  * Terms are vLLM's. Of one sequence: context length = tokens already in the KV cache, query
  * length = new tokens of this step, sequence length = their sum. The cache holds K and V of the
@@ -36,6 +46,13 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* Of this header; attune_version() is the library's. */
+#define ATTUNE_VERSION_MAJOR 0
+#define ATTUNE_VERSION_MINOR 2
+#define ATTUNE_VERSION_PATCH 0
+#define ATTUNE_VERSION \
+	(ATTUNE_VERSION_MAJOR * 10000 + ATTUNE_VERSION_MINOR * 100 + ATTUNE_VERSION_PATCH)
 
 #ifdef __cplusplus
 extern "C" {
@@ -82,6 +99,7 @@ typedef struct attune_op attune_op;
  * s = softcap * tanh(s / softcap); with ALiBi, then s += slope * (j - position). A sink is one more
  * score of its head, without a value. */
 typedef struct attune_shape {
+	uint32_t size;       /* sizeof(attune_shape) */
 	int num_query_heads; /* a multiple of num_kv_heads, 65535 at most */
 	int num_kv_heads;
 	int head_size;
@@ -112,6 +130,7 @@ typedef struct attune_shape {
  * Where page_size is no power of two sequences may have to be shorter:
  * 2^32 / (page_size - 2^32 % page_size) keys are always taken. */
 typedef struct attune_batch {
+	uint32_t size; /* sizeof(attune_batch) */
 	int num_seqs;
 	const int32_t *query_start;
 	const int32_t *seq_lens;
@@ -153,6 +172,7 @@ typedef struct attune_batch {
  * its keys are cut, and so the order of sums: the last bits may then differ. With
  * ATTUNE_INVARIANT=1 (attune_open) they do not. */
 typedef struct attune_tensors {
+	uint32_t size; /* sizeof(attune_tensors) */
 	void *out;
 	const void *q;
 	const void *k_cache;
@@ -185,7 +205,9 @@ typedef struct attune_tensors {
 	int64_t lse_token_stride, lse_head_stride;
 } attune_tensors;
 
-/* The sequences in [seq_begin, seq_begin + seq_count) with queries of min_query to max_query
+/* This struct and the next one get no further members: they lie within others.
+ *
+ * The sequences in [seq_begin, seq_begin + seq_count) with queries of min_query to max_query
  * tokens; range_tokens: query tokens of the whole range. */
 typedef struct attune_span {
 	int seq_begin, seq_count;
@@ -250,14 +272,17 @@ enum attune_start { ATTUNE_START_IN_TURN = 0, ATTUNE_START_EARLY };
 
 enum { ATTUNE_PLAN_SLICES = 16 };
 
-/* Plain data: copy it and keep it. Compare two by attune_plan_serves: for other lengths, members
- * that no launch depends on differ, too. attune_run refuses counts and enums that attune_plan_batch
- * never gives. */
+/* Plain data: copy it, by = or memcpy of `size` bytes, and keep it as long as its op; any thread may
+ * use it. Compare two by attune_plan_serves: for other lengths, members that no launch depends on
+ * differ, too. Each call that takes a plan refuses one of another op, also of an equal shape, and
+ * counts and enums that attune_plan_batch never gives. */
 typedef struct attune_plan {
+	uint32_t size; /* sizeof(attune_plan), set before a plan is made, too */
 	int num_parts; /* 0 (nothing to do), 1, or 2: prefill, decode */
 	int num_seqs;
 	enum attune_how how;
 	size_t workspace; /* bytes that attune_run needs */
+	uint64_t op;      /* the op's own: which attune_prepare made it */
 	attune_part part[2];
 	int num_tokens;              /* query tokens of the batch */
 	enum attune_lengths lengths; /* yours to set; attune_plan_batch sets PICKED */
@@ -284,36 +309,10 @@ typedef struct attune_plan {
  * GPU and have this version's hash of each kernel that it names; else the status is
  * ATTUNE_INVALID, and the line of attune_last_error begins "FILE:LINE:". A line has one
  * item, blanks are free, '#' begins a comment. `attune induce --emit text` writes such a
- * file, and it may be written by hand:
- *
- *   attune heuristics 4          the format's version
- *   gpu h200                     as in generated/attune_h200.h
- *   rules 0xf4d15459196c6605     hash of the features and segment costs
- *   kernel segmented 0x5d0...    hash of the tunables of each kernel that a choice names
- *   kernel ring 0x6b2...
- *   choice 0 segmented BLOCK_M=16 TILE_SIZE=64 ... SEGMENTS=balance(1,96,192,16)
- *   choice 1 ring BLOCK_M=8 ... SEGMENTS=fitted
- *   segments 1 128 2 96 ...      what the segments of choice 1 cost at head size 128;
- *                                kernels/select/rules_file.c and segments.h say how
- *   tree prefill                 the trees in this order, each in preorder
- *   return 1                     an id; -1: the defaults
- *   tree decode
- *   if kv_tokens <= 2048         a feature of kernels/features.def; two subtrees
- *     return 1                   follow: where it holds,
- *     return 0                   and where it does not
- *   tree overlap                 for batches with both parts: -1 one after the other, streams
- *   return streams               side by side, one_launch by the prefills' choice, an id as in
- *                                kernels/select/selector.h; may be left out
- *   tree early                   for parts by a choice with an axis EARLY: its value where
- *   return 1                     plan.start is EARLY; -1: the choice's own; may be left out
- *
- * Lines "plugin ROW NAME VERSION AXIS=VALUE ..." behind the choices name plug-ins (attune_plugin.h).
- * Then three more trees follow, prefill_plugin, decode_plugin and mixed_plugin, which return a ROW,
- * "ours" for what the trees above say, or of mixed_plugin "parts".
- *
- * A choice that cannot run a batch, or that the library carries no code of for the shape, is
- * replaced as with the compiled rules: on NVIDIA GPUs by the one of a few others that is fastest by
- * an estimate, elsewhere by a default.
+ * file; README.md has the format ("The generated rules by themselves"). A choice that cannot run a
+ * batch, or that the library carries no code of for the shape, is replaced as with the compiled
+ * rules: on NVIDIA GPUs by the one of a few others that is fastest by an estimate, elsewhere by a
+ * default.
  *
  * ATTUNE_INVARIANT=1 in the environment makes all ops of this context batch-invariant. It is
  * read here, once; a value other than 0 or 1, or a file of ATTUNE_HEURISTICS beside it, is
@@ -322,19 +321,10 @@ typedef struct attune_plan {
  * agree: version, device (on the CPU the instruction set), shape, the sequence's own query
  * and context lengths, and its tensors' values.
  *
- *   - Shape and device pick one kernel for prefills, which cuts no keys into segments, and one for
- *     decodes with a number of segments: up to 8 on a GPU, up to 4 on a CPU. Each sequence's keys
- *     go to these by its own length. Batches of short sequences alone get fewer, and the same
- *     bits. The parts run one after the other, and EARLY changes nothing.
- *   - Where a launch merges segments the workspace may exceed 256 MiB, the limit otherwise.
- *   - attune_plan_batch refuses what that kernel cannot run, with ATTUNE_UNSUPPORTED. Beyond
- *     the refusals of attune_prepare these are: decodes over an E4M3 cache or with LSE where
- *     the library carries no code of ring for the shape; where ring runs the decodes, batches
- *     of more than 65535 of them (fewer for queries of several tokens); in the classic layout
- *     sequences whose scores exceed a block's shared memory, some 57000 keys on an H200.
- *   - No step plans on the device: attune_record_* and attune_plan_recorded, and under capture
- *     an attune_run with LENGTHS_VARY, are ATTUNE_UNSUPPORTED. Graphs of plans (LENGTHS_PICKED)
- *     are invariant. */
+ * The parts run one after the other, each by a kernel that shape and device pick, and EARLY changes
+ * nothing. What that kernel cannot run and all steps that plan on the device are ATTUNE_UNSUPPORTED;
+ * README.md ("Same bits in every batch") lists them. Graphs of plans (LENGTHS_PICKED) are invariant.
+ * Where a launch merges segments the workspace may exceed 256 MiB, the limit otherwise. */
 enum attune_status attune_open(attune_context **ctx, const char *device);
 void attune_close(attune_context *ctx);
 /* e.g. "NVIDIA H200 (sm_90, 132 SMs)"; lives as long as ctx. */
@@ -357,7 +347,7 @@ const char *attune_heuristic(const attune_context *ctx);
  *   - queries of more than 8 tokens with LSE, but on sm_90 where the library carries warpgroup;
  *   - decodes over an E4M3 cache with pages that are no multiple of 8 tokens;
  *   - queries of more than 8 tokens in the classic layout;
- *   - with ATTUNE_INVARIANT=1 also those that attune_open lists. */
+ *   - with ATTUNE_INVARIANT=1 also those that README.md lists. */
 enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape, attune_op **op);
 void attune_release(attune_op *op);
 
@@ -400,7 +390,7 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 					size_t *bytes);
 
 /* Whether a graph that was captured with the first plan is right for the batch, or the maxima, of the
- * second; 0: not, or that does not follow from the two plans. A plan serves for lengths at or below
+ * second; 0: not, or that does not follow from the two plans, or they are of different ops. A plan serves for lengths at or below
  * its own, and with ATTUNE_SERVES for others that its launches have room for. */
 enum attune_serves {
 	ATTUNE_SERVES = 1,  /* it is right; the second plan's own launches may be faster */
@@ -416,10 +406,12 @@ enum attune_phase { ATTUNE_PHASE_ALL, ATTUNE_PHASE_PREFILL, ATTUNE_PHASE_DECODE 
  * one phase of a batch, for this op's shape and device. attune_<gpu>_prefill reads those of
  * PHASE_PREFILL, _decode those of PHASE_DECODE, _overlap those of PHASE_ALL, _early those of the
  * part that is launched. Where the batch has no such sequence, num_seqs is 0 and so are all other
- * members that a batch changes. Neither allocates nor synchronises. */
+ * members that a batch changes. `size`: sizeof *features; a program with a newer list of features
+ * than the library's is refused. Neither allocates nor synchronises. */
 struct attune_features;
 enum attune_status attune_batch_features(const attune_op *op, const attune_batch *batch,
-					 enum attune_phase phase, struct attune_features *features);
+					 enum attune_phase phase, struct attune_features *features,
+					 size_t size);
 
 /* "prefill: qblock BLOCK_M=128 ... | decode: segmented ..."; "||": side by side */
 enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan, char *text,
@@ -432,7 +424,7 @@ enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t
 
 const char *attune_status_text(enum attune_status status);
 const char *attune_last_error(void);
-const char *attune_version(void);
+const char *attune_version(void); /* "0.2.0" */
 
 #ifdef __cplusplus
 }

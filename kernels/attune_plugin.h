@@ -38,10 +38,10 @@
 extern "C" {
 #endif
 
-/* Changes whenever a struct or the meaning of a call does. Plug-ins of ABI 1 and 2 run, too: 1 had
- * neither `parallel` nor `store`; 2 had neither `prefills` and `decodes` of a part nor the needs
- * from ATTUNE_PLUGIN_NO_SCALES on. */
-enum { ATTUNE_PLUGIN_ABI = 3, ATTUNE_PLUGIN_ERROR = 200, ATTUNE_PLUGIN_AXES = 8 };
+/* Changes whenever a struct or the meaning of a call does. Older plug-ins run as they did, from ABI 4
+ * on: new members come behind those that they know. One of ABI 1 to 3 is compiled again with this
+ * header. */
+enum { ATTUNE_PLUGIN_ABI = 4, ATTUNE_PLUGIN_ERROR = 200, ATTUNE_PLUGIN_AXES = 8 };
 
 /* A tunable. A sweep tries its values. */
 typedef struct attune_plugin_axis {
@@ -84,10 +84,10 @@ typedef struct attune_plugin_part {
 typedef struct attune_plugin_batch {
 	/* On the host. query_start[0] is the row in q and out of the first token, which need not be
 	 * 0; query_start has num_seqs + 1 entries. */
-	attune_batch lengths;
+	const attune_batch *lengths;
 	/* On the device, from the same sequence on. q, out, lse and the caches are not final here:
 	 * only block_table, query_start, seq_lens and the strides may be used in plan. */
-	attune_tensors tensors;
+	const attune_tensors *tensors;
 	void *stream; /* a CUstream or hipStream_t; what plan enqueues goes there */
 } attune_plugin_batch;
 

@@ -18,6 +18,7 @@ extern "C" {
  * with fewer gives the others query and sequence length 0), no query longer than max_query, no
  * more than num_tokens query tokens in all. */
 typedef struct attune_bounds {
+	uint32_t size; /* sizeof(attune_bounds) */
 	int num_seqs, max_query, num_tokens;
 } attune_bounds;
 
@@ -37,8 +38,9 @@ enum attune_status attune_record_plan(const attune_op *op, const attune_bounds *
 				      const int32_t *query_start, const int32_t *seq_lens,
 				      void *plan, size_t plan_bytes, void *stream);
 
-/* Once a layer of the step: runs what the plan holds by then. One launch after another may use a
- * plan, not two at a time. */
+/* Once a layer of the step: runs what the plan holds by then. It is one of this op and these bounds,
+ * which is not checked: it lies in device memory. One launch after another may use a plan, not two
+ * at a time. */
 enum attune_status attune_record_run(const attune_op *op, const attune_bounds *bounds, void *plan,
 				     const attune_tensors *tensors, void *workspace,
 				     size_t workspace_bytes, void *stream);

@@ -83,8 +83,11 @@ static void make_batch(int seqs, int keys)
 	}
 	for (int i = 0; i < seqs * pages; i++)
 		table[i] = seqs * pages - 1 - i;
-	batch = (attune_batch){ .num_seqs = seqs, .query_start = start, .seq_lens = lens };
-	tensors = (attune_tensors){ .out = need(rows * 2),
+	batch = (attune_batch){
+		.size = sizeof batch, .num_seqs = seqs, .query_start = start, .seq_lens = lens
+	};
+	tensors = (attune_tensors){ .size = sizeof(attune_tensors),
+				    .out = need(rows * 2),
 				    .q = numbers(rows),
 				    .k_cache = numbers(cache),
 				    .v_cache = numbers(cache),
@@ -106,7 +109,8 @@ static void make_batch(int seqs, int keys)
 
 static void open_with(struct contender *c, int threads, int calls)
 {
-	const attune_shape shape = { .num_query_heads = QUERY_HEADS,
+	const attune_shape shape = { .size = sizeof shape,
+				     .num_query_heads = QUERY_HEADS,
 				     .num_kv_heads = KV_HEADS,
 				     .head_size = HEAD,
 				     .page_size = PAGE,
@@ -120,6 +124,7 @@ static void open_with(struct contender *c, int threads, int calls)
 	c->us = need((size_t)calls * sizeof *c->us);
 	check(attune_open(&c->ctx, "cpu"));
 	check(attune_prepare(c->ctx, &shape, &c->op));
+	c->plan.size = sizeof c->plan;
 	check(attune_plan_batch(c->op, &batch, &c->plan));
 }
 

@@ -66,7 +66,10 @@ static struct cached_check *cached_check_new(const struct scenario *s)
 		memcpy(x->lengths, b->query_start, (n + 1) * sizeof *x->lengths);
 		memcpy(x->lengths + n + 1, b->seq_lens, n * sizeof *x->lengths);
 	}
-	x->batch.view = (attune_batch){ b->num_seqs, x->lengths, x->lengths + n + 1 };
+	x->batch.view = (attune_batch){ .size = sizeof(attune_batch),
+					.num_seqs = b->num_seqs,
+					.query_start = x->lengths,
+					.seq_lens = x->lengths + n + 1 };
 	x->scenario = (struct scenario){
 		.batch = &x->batch, .shape = s->shape, .layout = s->layout, .seed = s->seed
 	};

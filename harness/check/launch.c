@@ -50,14 +50,14 @@ static enum attune_status plan_sets(struct device *dev, struct plugin_op *op,
 	    lengths_from(&w->scenario->batch->view, part->seq_begin, part->seq_count);
 	enum attune_status status = ATTUNE_OK;
 	for (int set = 0; set < w->sets && !status; set++) {
-		const attune_plugin_batch batch = { lengths, part_tensors(w, set, part),
-						    dev->ops->stream(dev) };
+		const attune_tensors tensors = part_tensors(w, set, part);
+		const attune_plugin_batch batch = { &lengths, &tensors, dev->ops->stream(dev) };
 		const struct plugin_key key = { w, phase, set };
 		size_t need = 0;
 		double us = 0;
 		status = plugin_plan(op, key, &batch, &need, &us);
 		if (!status)
-			status = plugin_store(op, key, &batch.tensors, batch.stream);
+			status = plugin_store(op, key, &tensors, batch.stream);
 		*bytes = need > *bytes ? need : *bytes;
 		*plan_us = !set || us < *plan_us ? us : *plan_us;
 	}

@@ -163,6 +163,7 @@ static enum attune_status make_heads(struct workload *w, int which, float *host)
 static void set_kv_strides(attune_tensors *t, const attune_shape *s, enum layout layout)
 {
 	const int64_t head = s->head_size, heads = s->num_kv_heads, slots = s->page_size;
+	t->size = sizeof *t;
 	t->k_page_stride = t->v_page_stride = slots * heads * head;
 	t->k_slot_stride = t->v_slot_stride = layout == LAYOUT_HND ? head : heads * head;
 	t->k_head_stride = t->v_head_stride = layout == LAYOUT_NHD ? head : slots * head;
@@ -388,8 +389,7 @@ static enum attune_status make_rest(struct workload *w, struct pool *pool)
 	if (!status)
 		status = make_out(w);
 	w->tensors.query_start = w->memory[BATCH];
-	w->tensors.seq_lens =
-	    (const int32_t *)w->memory[BATCH] + w->scenario->batch->view.num_seqs + 1;
+	w->tensors.seq_lens = w->tensors.query_start + w->scenario->batch->view.num_seqs + 1;
 	w->tensors.sinks = s->has_sinks ? w->memory[SINKS] : NULL;
 	w->tensors.alibi_slopes = s->has_alibi ? w->memory[SLOPES] : NULL;
 	return status;

@@ -39,7 +39,9 @@ char *rows_text(const struct row *rows, int num_rows)
 {
 	const size_t n = (size_t)num_rows;
 	int32_t *query_start = calloc(2 * n + 1, sizeof *query_start);
-	attune_batch b = { .num_seqs = num_rows, .query_start = query_start };
+	attune_batch b = { .size = sizeof(attune_batch),
+			   .num_seqs = num_rows,
+			   .query_start = query_start };
 	char *text = NULL;
 	if (query_start) {
 		int32_t *seq_lens = query_start + n + 1;

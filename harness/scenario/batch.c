@@ -160,6 +160,7 @@ struct batch *batch_parse(const char *text, char *error, size_t size)
 			break;
 		c.at++; /* the '_' */
 	}
+	b->view.size = sizeof b->view;
 	b->view.query_start = b->query_start;
 	b->view.seq_lens = b->seq_lens;
 	return b;

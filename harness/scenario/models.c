@@ -66,6 +66,7 @@ static int append(struct models *m, const struct model *one)
 static attune_shape base_shape(const struct json_t *entry)
 {
 	return (attune_shape){
+		.size = sizeof(attune_shape),
 		.num_query_heads = (int)input_integer(input_member(entry, "query_heads"), 0),
 		.num_kv_heads = (int)input_integer(input_member(entry, "kv_heads"), 0),
 		.head_size = (int)input_integer(input_member(entry, "head_size"), 0),

@@ -82,6 +82,7 @@ static void read_shape(struct store *s, struct store_cell *c, sqlite3_stmt *st)
 	attune_shape *h = &c->shape;
 	int *const small[] = { &h->num_query_heads, &h->num_kv_heads, &h->head_size, &h->causal,
 			       &h->window };
+	h->size = sizeof *h;
 	h->page_size = c->page_size = (int)store_int(s, st, 3, 1, INT32_MAX);
 	h->dtype = dtype_of(s, c->dtype);
 	h->kv_dtype = dtype_of(s, store_text(s, st, 5));

@@ -294,7 +294,7 @@ static int plan_batch(void *state, const attune_plugin_batch *batch, void **plan
 		      char *error)
 {
 	const struct op *op = state;
-	const attune_batch *b = &batch->lengths;
+	const attune_batch *b = batch->lengths;
 	const int group = op->shape.num_query_heads / op->shape.num_kv_heads;
 	int max_query;
 	struct plan *p = calloc(1, sizeof *p);
@@ -304,7 +304,7 @@ static int plan_batch(void *state, const attune_plugin_batch *batch, void **plan
 	p->first_token = b->query_start[0];
 	p->num_tokens = b->query_start[b->num_seqs] - p->first_token;
 	p->q_blocks = (unsigned)(p->num_tokens / (op->values[BLOCK_M] / group) + b->num_seqs);
-	if (check_lengths(b, &max_query, error) || check_strides(&batch->tensors, error) ||
+	if (check_lengths(b, &max_query, error) || check_strides(batch->tensors, error) ||
 	    ((p->first_token || op->shape.kv_dtype == ATTUNE_E4M3) &&
 	     rebase(op, p, b, batch->stream, error)))
 		goto bad;

@@ -18,6 +18,7 @@
  * op has it: a grid for 8 tokens of each sequence would have many blocks without work. */
 #include "plan.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/sized.h"
 #include <string.h>
 
 struct maxima {
@@ -251,35 +252,49 @@ static enum attune_status add_bounded(const attune_op *op, const struct part_sha
 	return add_part(op, plan, &p, f);
 }
 
-enum attune_status attune_plan_bounds(const attune_op *op, int num_seqs, int num_tokens,
-				      int max_query, int max_keys, attune_plan *plan)
+static enum attune_status plan_maxima(const attune_op *op, const struct maxima *m,
+				      attune_plan *plan)
 {
-	if (!op || !plan)
-		return fail(ATTUNE_INVALID, "attune_plan_bounds: an argument is NULL");
-	const char *error = maxima_error(num_seqs, num_tokens, max_query, max_keys, &op->shape);
-	if (error)
-		return fail(ATTUNE_INVALID, "attune_plan_bounds: %s", error);
-	const struct maxima m = { num_seqs,
-				  (int)min_of(num_tokens, (long long)num_seqs * max_query),
-				  (int)min_of(max_query, num_tokens), max_keys };
-	const int mixed = m.query > DECODE_MAX_QUERY;
+	const int mixed = m->query > DECODE_MAX_QUERY;
 	enum attune_status status = ATTUNE_OK;
 	struct part_shape s;
 	part_shape_of(&s, &op->shape, &op->ctx->device.info);
-	memset(plan, 0, sizeof *plan);
-	plan->num_seqs = num_seqs;
-	plan->num_tokens = m.tokens;
-	plan->table_seq = (int)max_of(num_seqs - 1, 0);
-	plan->table_pages = WHOLE_ROW;
+	*plan = (attune_plan){ .size = sizeof *plan,
+			       .op = op->id,
+			       .num_seqs = m->seqs,
+			       .num_tokens = m->tokens,
+			       .table_seq = (int)max_of(m->seqs - 1, 0),
+			       .table_pages = WHOLE_ROW };
 	for (int i = 0; i < ATTUNE_PLAN_SLICES; i++)
-		plan->longest[i] = m.query;
+		plan->longest[i] = m->query;
 	if (mixed)
-		status = add_bounded(op, &s, &m, PHASE_PREFILL, plan);
-	if (m.tokens && !status)
-		status = add_bounded(op, &s, &m, PHASE_DECODE, plan);
+		status = add_bounded(op, &s, m, PHASE_PREFILL, plan);
+	if (m->tokens && !status)
+		status = add_bounded(op, &s, m, PHASE_DECODE, plan);
 	if (mixed)
-		plan->how = how_to_run(op, &s, &m);
+		plan->how = how_to_run(op, &s, m);
 	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
 	plan->workspace = parts_workspace(plan->how, part, plan->num_parts, NULL);
+	return status;
+}
+
+enum attune_status attune_plan_bounds(const attune_op *op, int num_seqs, int num_tokens,
+				      int max_query, int max_keys, attune_plan *plan)
+{
+	static const char call[] = "attune_plan_bounds";
+	attune_plan own;
+	if (!op || !plan)
+		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
+	attune_plan *made = sized_make(&plan_sized, plan, &own, call);
+	if (!made)
+		return ATTUNE_INVALID;
+	const char *error = maxima_error(num_seqs, num_tokens, max_query, max_keys, &op->shape);
+	if (error)
+		return fail(ATTUNE_INVALID, "%s: %s", call, error);
+	const struct maxima m = { num_seqs,
+				  (int)min_of(num_tokens, (long long)num_seqs * max_query),
+				  (int)min_of(max_query, num_tokens), max_keys };
+	const enum attune_status status = plan_maxima(op, &m, made);
+	sized_give(&plan_sized, plan, made);
 	return status;
 }

@@ -5,6 +5,8 @@
 #include "kernels/replan/replan.h"
 #include "kernels/launch/run.h"
 #include "kernels/ship/shipped.h"
+#include "kernels/spec/sized.h"
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -318,14 +320,25 @@ static int any_ready(const attune_op *op)
 	return 0;
 }
 
+/* Plans have the id of their op, whose address another op may get later. */
+static uint64_t new_id(void)
+{
+	static _Atomic uint64_t last;
+	return atomic_fetch_add(&last, 1) + 1;
+}
+
 enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape, attune_op **out)
 {
 	enum attune_status status;
 	const char *error;
+	attune_shape own;
 	attune_op *op;
 	if (!ctx || !shape || !out)
 		return fail(ATTUNE_INVALID, "attune_prepare: an argument is NULL");
 	*out = NULL;
+	shape = shape_read(shape, &own, "attune_prepare");
+	if (!shape)
+		return ATTUNE_INVALID;
 	error = shape_error(shape);
 	if (error)
 		return fail(ATTUNE_INVALID, "attune_prepare: %s", error);
@@ -333,7 +346,9 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 	if (!op)
 		return fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
 	op->ctx = ctx;
+	op->id = new_id();
 	op->shape = *shape;
+	op->shape.size = sizeof op->shape;
 	op->heuristic = rules_of(ctx, shape->kv_dtype);
 	op->num_choices = op->heuristic ? op->heuristic->num_choices : 0;
 	const int num_plugins = op->heuristic ? op->heuristic->num_plugins : 0;

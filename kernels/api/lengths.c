@@ -9,6 +9,7 @@
  *
  * Whatever a launch sizes by query tokens, its grid and its partials, has room for fewer. */
 #include "plan.h"
+#include "kernels/spec/sized.h"
 
 /* ---- areas of a new plan ---------------------------------------------------------------------- */
 
@@ -231,9 +232,13 @@ static int is_right_for(const attune_plan *captured, const attune_plan *wanted)
 
 int attune_plan_serves(const attune_plan *captured, const attune_plan *wanted)
 {
-	if (!captured || !wanted || !plan_is_sound(captured) || !plan_is_sound(wanted) ||
-	    captured->num_seqs != wanted->num_seqs || captured->lengths != wanted->lengths ||
-	    captured->start != wanted->start)
+	static const char call[] = "attune_plan_serves";
+	attune_plan own[2];
+	captured = captured ? plan_read(captured, &own[0], call) : NULL;
+	wanted = wanted ? plan_read(wanted, &own[1], call) : NULL;
+	if (!captured || !wanted || captured->op != wanted->op || !plan_is_sound(captured) ||
+	    !plan_is_sound(wanted) || captured->num_seqs != wanted->num_seqs ||
+	    captured->lengths != wanted->lengths || captured->start != wanted->start)
 		return 0;
 	if (same_launches(captured, wanted))
 		return ATTUNE_SERVES_ALIKE;

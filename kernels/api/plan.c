@@ -6,6 +6,7 @@
 #include "kernels/replan/replan.h"
 #include "kernels/launch/plugin_op.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/sized.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -204,8 +205,7 @@ enum attune_status add_part(const attune_op *op, attune_plan *plan, const struct
 		.range_tokens = p->range_tokens,
 		.prefill = p->prefill,
 		.decode = p->decode,
-		.max_seq =
-		    k->space->kv_layout == ATTUNE_KV_CLASSIC ? max_of(p->f.max_seq, 1) : 0,
+		.max_seq = k->space->kv_layout == ATTUNE_KV_CLASSIC ? max_of(p->f.max_seq, 1) : 0,
 		.workspace = part_workspace(k, &f.as, &op->shape, &known, &op->ctx->device.info),
 	};
 	plan->num_parts++;
@@ -217,8 +217,7 @@ static enum attune_status make_plan(const attune_op *op, const attune_batch *bat
 {
 	struct decision_made d;
 	enum attune_status status = ATTUNE_OK;
-	memset(plan, 0, sizeof *plan);
-	plan->num_seqs = batch->num_seqs;
+	*plan = (attune_plan){ .size = sizeof *plan, .op = op->id, .num_seqs = batch->num_seqs };
 	plan->num_tokens = batch->num_seqs ? batch->query_start[batch->num_seqs] : 0;
 	batch_table(batch, op->shape.page_size, &plan->table_seq, &plan->table_pages);
 	plan_slices(plan, batch->query_start);
@@ -239,12 +238,21 @@ enum attune_status plan_serial(const attune_op *op, const attune_batch *batch, a
 enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *batch,
 				     attune_plan *plan)
 {
+	static const char call[] = "attune_plan_batch";
+	attune_batch own_batch;
+	attune_plan own;
 	if (!op || !batch || !plan)
-		return fail(ATTUNE_INVALID, "attune_plan_batch: an argument is NULL");
+		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
+	batch = batch_read(batch, &own_batch, call);
+	attune_plan *made = sized_make(&plan_sized, plan, &own, call);
+	if (!batch || !made)
+		return ATTUNE_INVALID;
 	const char *error = batch_error(batch, &op->shape);
 	if (error)
-		return fail(ATTUNE_INVALID, "attune_plan_batch: %s", error);
-	return make_plan(op, batch, 1, plan);
+		return fail(ATTUNE_INVALID, "%s: %s", call, error);
+	const enum attune_status status = make_plan(op, batch, 1, made);
+	sized_give(&plan_sized, plan, made);
+	return status;
 }
 
 static struct part bounds_of(const attune_part *p)
@@ -272,29 +280,37 @@ static size_t schedule_at(const attune_op *op, const attune_plan *plan, int part
 	return at;
 }
 
-/* Whether the plan is one of this op. */
-static int is_plan_of(const attune_op *op, const attune_plan *plan)
+/* NULL, or why the op cannot run the plan. */
+static const char *why_not_of(const attune_op *op, const attune_plan *plan)
 {
 	struct config c;
-	if (!plan_is_sound(plan))
-		return 0;
-	for (int i = 0; i < plan->num_parts; i++)
+	const char *why = plan_error(op, plan);
+	for (int i = 0; !why && i < plan->num_parts; i++)
 		if (!planned(op, plan, i, &c))
-			return 0;
-	return 1;
+			why = plan_was_changed;
+	return why;
 }
 
 enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 				   const attune_batch *batch, int32_t *schedule, size_t room,
 				   size_t *words)
 {
-	const char *error;
+	static const char call[] = "attune_schedule";
+	attune_plan own_plan;
+	attune_batch own_batch;
 	if (!op || !plan || !batch || !words)
-		return fail(ATTUNE_INVALID, "attune_schedule: an argument is NULL");
-	error = batch_error(batch, &op->shape);
-	if (error || !is_plan_of(op, plan) || !plan_takes(plan, batch, &op->shape))
-		return fail(ATTUNE_INVALID, "attune_schedule: %s",
-			    error ? error : "the plan is not of this op and batch");
+		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
+	plan = plan_read(plan, &own_plan, call);
+	batch = plan ? batch_read(batch, &own_batch, call) : NULL;
+	if (!batch)
+		return ATTUNE_INVALID;
+	const char *error = batch_error(batch, &op->shape);
+	if (!error)
+		error = why_not_of(op, plan);
+	if (!error && !plan_takes(plan, batch, &op->shape))
+		error = "the plan is not of this batch";
+	if (error)
+		return fail(ATTUNE_INVALID, "%s: %s", call, error);
 	*words = schedule_at(op, plan, plan->num_parts);
 	if (!schedule)
 		return ATTUNE_OK;
@@ -362,19 +378,25 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 			      const attune_tensors *tensors, void *workspace,
 			      size_t workspace_bytes, void *stream)
 {
+	static const char call[] = "attune_run";
 	struct running run; /* filled below: it is large */
-	const char *error;
+	attune_plan own_plan;
+	attune_tensors own_tensors;
 	if (!op || !plan || !tensors)
-		return fail(ATTUNE_INVALID, "attune_run: an argument is NULL");
-	if (!is_plan_of(op, plan))
-		return fail(ATTUNE_INVALID, "attune_run: the plan is not of this op");
-	if (!plan->num_parts)
+		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
+	plan = plan_read(plan, &own_plan, call);
+	tensors = plan ? tensors_read(tensors, &own_tensors, call) : NULL;
+	if (!tensors)
+		return ATTUNE_INVALID;
+	const char *error = why_not_of(op, plan);
+	if (!error && !plan->num_parts)
 		return ATTUNE_OK;
-	error = tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
+	if (!error)
+		error = tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
 	if (!error)
 		error = plugin_tensors_error(op, plan, tensors);
 	if (error)
-		return fail(ATTUNE_INVALID, "attune_run: %s", error);
+		return fail(ATTUNE_INVALID, "%s: %s", call, error);
 	if (plan->lengths == ATTUNE_LENGTHS_VARY &&
 	    op->ctx->device.ops->capturing(&op->ctx->device, stream))
 		return record_in_run(op, plan, tensors, workspace, workspace_bytes, stream);
@@ -397,11 +419,17 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan, char *text,
 				    size_t size)
 {
+	static const char call[] = "attune_plan_text";
 	char part[2][MAX_PART_TEXT] = { "", "" };
+	attune_plan own;
 	if (!op || !plan || !text || !size)
-		return fail(ATTUNE_INVALID, "attune_plan_text: an argument is NULL");
-	if (!is_plan_of(op, plan))
-		return fail(ATTUNE_INVALID, "attune_plan_text: the plan is not of this op");
+		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
+	plan = plan_read(plan, &own, call);
+	if (!plan)
+		return ATTUNE_INVALID;
+	const char *error = why_not_of(op, plan);
+	if (error)
+		return fail(ATTUNE_INVALID, "%s: %s", call, error);
 	for (int i = 0; i < plan->num_parts; i++) {
 		struct choice c;
 		c.kernel = planned(op, plan, i, &c.config)->kernel;
@@ -409,7 +437,6 @@ enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan
 	}
 	const int n = plan->num_parts == 2 ? parts_text(text, size, part[0], part[1], plan->how)
 					   : snprintf(text, size, "%s", part[0]);
-	return (size_t)n < size
-		   ? ATTUNE_OK
-		   : fail(ATTUNE_TOO_SMALL, "attune_plan_text: the buffer is too small");
+	return (size_t)n < size ? ATTUNE_OK
+				: fail(ATTUNE_TOO_SMALL, "%s: the buffer is too small", call);
 }

@@ -4,8 +4,11 @@
 
 #include "kernels/launch/op.h"
 
-/* plan_query.c: whether the plan's counts and enums are in range. */
+/* plan_query.c. Whether the plan's counts and enums are in range. */
 int plan_is_sound(const attune_plan *);
+/* NULL, or why the op cannot have made the plan: its id, its counts and its enums. */
+const char *plan_error(const attune_op *, const attune_plan *);
+extern const char plan_was_changed[];
 
 /* lengths.c. Widens the parts of a new plan, prefills first, for queries shorter than planned; those
  * of an only part in its spans. */

@@ -7,6 +7,7 @@
 #include "kernels/launch/op.h"
 #include "kernels/launch/plugin_op.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/sized.h"
 
 struct asked {
 	const attune_op *op;
@@ -51,11 +52,9 @@ static const char *why_not(const struct asked *a, int row, const struct part *p)
 static int plan_part(const struct asked *a, int row, const struct part *p, attune_part *out)
 {
 	const attune_op *op = a->op;
-	const attune_plugin_batch batch = {
-		lengths_from(a->batch, p->seq_begin, p->seq_count),
-		tensors_from(a->tensors, p->seq_begin),
-		a->stream,
-	};
+	const attune_batch lengths = lengths_from(a->batch, p->seq_begin, p->seq_count);
+	const attune_tensors tensors = tensors_from(a->tensors, p->seq_begin);
+	const attune_plugin_batch batch = { &lengths, &tensors, a->stream };
 	size_t bytes = 0;
 	if (row >= op->heuristic->num_plugins)
 		return 0;
@@ -126,9 +125,11 @@ static const char *wrong_plan(const attune_op *op, const attune_batch *batch,
 			      const attune_plan *plan)
 {
 	const char *error = batch_error(batch, &op->shape);
+	if (!error)
+		error = plan_error(op, plan);
 	if (error)
 		return error;
-	if (!plan_is_sound(plan) || plan->num_seqs != batch->num_seqs ||
+	if (plan->num_seqs != batch->num_seqs ||
 	    plan->num_tokens != (batch->num_seqs ? batch->query_start[batch->num_seqs] : 0))
 		return "the plan is not of this batch: attune_plan_batch makes it";
 	for (int i = 0; i < plan->num_parts; i++)
@@ -146,8 +147,6 @@ enum attune_status plan_plugins(const attune_op *op, const attune_batch *batch,
 	const unsigned known = ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_E4M3_MATH;
 	struct batch_sums sums;
 	*leaf = (struct plugin_leaf){ NULL, NULL };
-	if (!op || !batch || !tensors || !plan)
-		return fail(ATTUNE_INVALID, "attune_plan_plugins: an argument is NULL");
 	const char *error = wrong_plan(op, batch, plan);
 	if (!error && plan->num_parts)
 		error = tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
@@ -182,6 +181,22 @@ enum attune_status attune_plan_plugins(const attune_op *op, const attune_batch *
 				       const attune_tensors *tensors, unsigned promises,
 				       void *stream, attune_plan *plan)
 {
+	static const char call[] = "attune_plan_plugins";
 	struct plugin_leaf leaf;
-	return plan_plugins(op, batch, tensors, promises, stream, plan, &leaf);
+	attune_batch own_batch;
+	attune_tensors own_tensors;
+	attune_plan own;
+	if (!op || !batch || !tensors || !plan)
+		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
+	const attune_plan *known = plan_read(plan, &own, call);
+	batch = known ? batch_read(batch, &own_batch, call) : NULL;
+	tensors = batch ? tensors_read(tensors, &own_tensors, call) : NULL;
+	if (!tensors)
+		return ATTUNE_INVALID;
+	attune_plan made = *known;
+	made.size = sizeof made;
+	const enum attune_status status =
+	    plan_plugins(op, batch, tensors, promises, stream, &made, &leaf);
+	sized_give(&plan_sized, plan, &made);
+	return status;
 }

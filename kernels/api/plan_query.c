@@ -4,7 +4,9 @@
 #include "plugins.h"
 #include "kernels/replan/replan.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/sized.h"
 #include <stdio.h>
+#include <string.h>
 
 /* A range of sequences and query lengths that lies within the batch. */
 static int is_within(const attune_plan *p, int begin, int count, int min, int max, int64_t tokens)
@@ -43,6 +45,15 @@ int plan_is_sound(const attune_plan *p)
 	for (int i = 0; sound && i < p->num_parts; i++)
 		sound = part_is_sound(p, &p->part[i]);
 	return sound;
+}
+
+const char plan_was_changed[] = "the plan was changed, or freed, since it was made";
+
+const char *plan_error(const attune_op *op, const attune_plan *p)
+{
+	if (p->op != op->id)
+		return "the plan is not of this op";
+	return plan_is_sound(p) ? NULL : plan_was_changed;
 }
 
 enum { LONGEST = 1 << 24 }; /* keys of a sequence, when its length is unknown */
@@ -102,7 +113,9 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 	const size_t part[] = { most_of_all(op, &p), most_of_all(op, &decode) };
 	const int on_two_streams = op->heuristic && op->heuristic->overlaps;
 	*bytes = parts_workspace(on_two_streams ? ATTUNE_STREAMS : ATTUNE_SERIAL, part, 2, NULL);
-	const attune_bounds bounds = { max_seqs, max_tokens, max_tokens };
+	const attune_bounds bounds = { .num_seqs = max_seqs,
+				       .max_query = max_tokens,
+				       .num_tokens = max_tokens };
 	const size_t recorded = record_workspace(op, &bounds);
 	*bytes = recorded > *bytes ? recorded : *bytes;
 	return ATTUNE_OK;
@@ -158,23 +171,38 @@ enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t
 }
 
 enum attune_status attune_batch_features(const attune_op *op, const attune_batch *batch,
-					 enum attune_phase phase, struct attune_features *features)
+					 enum attune_phase phase, struct attune_features *features,
+					 size_t size)
 {
+	static const char call[] = "attune_batch_features";
+	const size_t first = 27 * sizeof(long long); /* of the first release that had sizes */
 	_Static_assert((int)ATTUNE_PHASE_ALL == PHASE_ALL &&
 			   (int)ATTUNE_PHASE_PREFILL == PHASE_PREFILL &&
 			   (int)ATTUNE_PHASE_DECODE == PHASE_DECODE,
 		       "the public phases are those of part.h");
 	struct batch_sums sums;
 	struct part p;
+	attune_batch own;
 	if (!op || !batch || !features)
-		return fail(ATTUNE_INVALID, "attune_batch_features: an argument is NULL");
+		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
+	if (size < first || size > sizeof *features || size % sizeof(long long))
+		return fail(ATTUNE_INVALID,
+			    "%s: size is %zu: it must be sizeof(struct attune_features), and not "
+			    "above %zu, which attune %s knows",
+			    call, size, sizeof *features, attune_version());
 	if ((unsigned)phase > ATTUNE_PHASE_DECODE)
-		return fail(ATTUNE_INVALID, "attune_batch_features: phase must be one of "
-					    "ATTUNE_PHASE_ALL, _PREFILL and _DECODE");
+		return fail(ATTUNE_INVALID,
+			    "%s: phase must be one of ATTUNE_PHASE_ALL, _PREFILL "
+			    "and _DECODE",
+			    call);
+	batch = batch_read(batch, &own, call);
+	if (!batch)
+		return ATTUNE_INVALID;
 	const char *error = batch_error(batch, &op->shape);
 	if (error)
-		return fail(ATTUNE_INVALID, "attune_batch_features: %s", error);
+		return fail(ATTUNE_INVALID, "%s: %s", call, error);
 	batch_count(&sums, &op->shape, batch, &op->ctx->device.info);
-	*features = part_of_batch(&p, (enum phase)phase, &sums, batch) ? p.f : sums.shape.f;
+	memcpy(features, part_of_batch(&p, (enum phase)phase, &sums, batch) ? &p.f : &sums.shape.f,
+	       size);
 	return ATTUNE_OK;
 }

@@ -3,6 +3,7 @@
 #include "kernels/launch/op.h"
 #include "kernels/launch/plugin_op.h"
 #include "kernels/spec/plugin.h"
+#include "kernels/spec/sized.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static const char *find(struct choice *c, const struct selector_plugin *row, enu
 	c->kernel = kernel_find(backend, row->name);
 	if (!c->kernel || !c->kernel->plugin)
 		return not_registered;
-	if (plugin_stores(c->kernel->plugin))
+	if (c->kernel->plugin->store)
 		return has_own_cache;
 	plugin_version(version, c->kernel->plugin->version);
 	if (strcmp(version, row->version))
@@ -210,6 +211,10 @@ static void forget(const attune_op *op, const attune_part *p)
 
 void attune_free_plan(const attune_op *op, const attune_plan *plan)
 {
-	for (int i = 0; op && plan && i < plan->num_parts && i < (int)COUNT(plan->part); i++)
+	attune_plan own;
+	plan = plan ? plan_read(plan, &own, "attune_free_plan") : NULL;
+	if (!op || !plan || plan->op != op->id)
+		return;
+	for (int i = 0; i < plan->num_parts && i < (int)COUNT(plan->part); i++)
 		forget(op, &plan->part[i]);
 }

@@ -30,6 +30,7 @@ struct plugin_plans;
 
 struct attune_op {
 	attune_context *ctx;
+	uint64_t id; /* of no other op of the process, and not 0 */
 	attune_shape shape;
 	const struct selector *heuristic; /* NULL: only the defaults */
 	struct code *helper[NUM_HELPERS]; /* NULL: not carried, or no choice needs it */

@@ -196,7 +196,7 @@ enum attune_status plugin_plan_store(struct plugin_plan *p, const attune_tensors
 {
 	struct storing s = { p, tensors, stream, 0 };
 	const enum attune_status status =
-	    plugin_stores(p->op->plugin) ? call(p->op->dev, store, &s) : ATTUNE_OK;
+	    p->op->plugin->store ? call(p->op->dev, store, &s) : ATTUNE_OK;
 	return !status && s.failed ? failed(p->op->plugin, "store", p->error) : status;
 }
 
@@ -251,12 +251,16 @@ unsigned scale_needs_met(const attune_tensors *t)
 
 attune_batch lengths_from(const attune_batch *b, int first, int count)
 {
-	return (attune_batch){ count, b->query_start + first, b->seq_lens + first };
+	return (attune_batch){ .size = sizeof *b,
+			       .num_seqs = count,
+			       .query_start = b->query_start + first,
+			       .seq_lens = b->seq_lens + first };
 }
 
 attune_tensors tensors_from(const attune_tensors *all, int first)
 {
 	attune_tensors t = *all;
+	t.size = sizeof t;
 	t.block_table += (int64_t)first * t.block_table_stride;
 	t.query_start += first;
 	t.seq_lens += first;

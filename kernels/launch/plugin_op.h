@@ -18,11 +18,6 @@ enum attune_status plugin_op_open(struct plugin_op **, struct device *, const st
 /* After its plans. */
 void plugin_op_close(struct plugin_op *);
 const attune_plugin *plugin_of(const struct plugin_op *);
-/* Whether it holds the cache in a layout of its own. */
-static inline int plugin_stores(const attune_plugin *p)
-{
-	return p->abi > 1 && p->store;
-}
 
 /* The needs of scales that these tensors meet: ATTUNE_PLUGIN_ONE_SCALE, ATTUNE_PLUGIN_NO_SCALES. */
 unsigned scale_needs_met(const attune_tensors *);

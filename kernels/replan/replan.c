@@ -3,6 +3,7 @@
 #include "replan.h"
 #include "kernels/launch/run.h"
 #include "kernels/ship/shipped.h"
+#include "kernels/spec/sized.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,25 +212,31 @@ static const char *why_unrecorded(const attune_op *op)
 				     : "the library carries no recorded kernels for this shape";
 }
 
-/* The checks of all calls. */
-static enum attune_status check(const attune_op *op, const attune_bounds *b, const char *call)
+/* The checks of all calls. *b: the program's, then in this version's size. */
+static enum attune_status check(const attune_op *op, const attune_bounds **b, attune_bounds *own,
+				const char *call)
 {
-	if (!op || !b)
+	if (!op || !*b)
 		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
-	const char *error = bounds_error(b);
+	*b = bounds_read(*b, own, call);
+	if (!*b)
+		return ATTUNE_INVALID;
+	const char *error = bounds_error(*b);
 	if (error)
 		return fail(ATTUNE_INVALID, "%s: %s", call, error);
 	if (!op->recorder)
 		return fail(ATTUNE_UNSUPPORTED, "%s: %s", call, why_unrecorded(op));
-	if (most_blocks(op, b) > INT_MAX / MAX_RECORDED_VALUES / 8)
-		return fail(ATTUNE_UNSUPPORTED, "%s: %d tokens are too many", call, b->num_tokens);
+	if (most_blocks(op, *b) > INT_MAX / MAX_RECORDED_VALUES / 8)
+		return fail(ATTUNE_UNSUPPORTED, "%s: %d tokens are too many", call,
+			    (*b)->num_tokens);
 	return ATTUNE_OK;
 }
 
 enum attune_status attune_record_sizes(const attune_op *op, const attune_bounds *bounds,
 				       size_t *plan, size_t *workspace)
 {
-	const enum attune_status status = check(op, bounds, "attune_record_sizes");
+	attune_bounds own;
+	const enum attune_status status = check(op, &bounds, &own, "attune_record_sizes");
 	if (status)
 		return status;
 	if (plan)
@@ -245,7 +252,8 @@ enum attune_status attune_record_plan(const attune_op *op, const attune_bounds *
 				      const int32_t *query_start, const int32_t *seq_lens,
 				      void *plan, size_t bytes, void *stream)
 {
-	const enum attune_status status = check(op, bounds, "attune_record_plan");
+	attune_bounds own;
+	const enum attune_status status = check(op, &bounds, &own, "attune_record_plan");
 	if (status)
 		return status;
 	if (!query_start || !seq_lens || !plan)
@@ -318,14 +326,20 @@ enum attune_status attune_record_run(const attune_op *op, const attune_bounds *b
 				     const attune_tensors *tensors, void *workspace,
 				     size_t workspace_bytes, void *stream)
 {
-	enum attune_status status = check(op, bounds, "attune_record_run");
+	static const char call[] = "attune_record_run";
+	attune_bounds own_bounds;
+	attune_tensors own_tensors;
+	enum attune_status status = check(op, &bounds, &own_bounds, call);
 	if (status)
 		return status;
 	if (!plan || !tensors)
-		return fail(ATTUNE_INVALID, "attune_record_run: an argument is NULL");
+		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
+	tensors = tensors_read(tensors, &own_tensors, call);
+	if (!tensors)
+		return ATTUNE_INVALID;
 	const char *error = tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
 	if (error)
-		return fail(ATTUNE_INVALID, "attune_record_run: %s", error);
+		return fail(ATTUNE_INVALID, "%s: %s", call, error);
 	const size_t need = most_workspace(op, bounds);
 	if (need > workspace_bytes || (need && !workspace))
 		return fail(ATTUNE_TOO_SMALL, "workspace has %zu bytes, %zu are needed",
@@ -358,10 +372,13 @@ enum attune_status record_in_run(const attune_op *op, const attune_plan *plan,
 				 const attune_tensors *t, void *workspace, size_t bytes,
 				 void *stream)
 {
-	attune_bounds bounds = { .num_seqs = plan->num_seqs, .num_tokens = plan->num_tokens };
+	attune_bounds own, made = { .size = sizeof made,
+				    .num_seqs = plan->num_seqs,
+				    .num_tokens = plan->num_tokens };
+	const attune_bounds *bounds = &made;
 	for (int i = 0; i < plan->num_parts; i++)
-		bounds.max_query = (int)max_of(bounds.max_query, plan->part[i].max_query);
-	if (check(op, &bounds, "attune_run"))
+		made.max_query = (int)max_of(made.max_query, plan->part[i].max_query);
+	if (check(op, &bounds, &own, "attune_run"))
 		return fail(ATTUNE_UNSUPPORTED,
 			    "attune_run: this stream is being captured, and %s; leave "
 			    "plan.lengths at ATTUNE_LENGTHS_PICKED and keep a graph for each plan",
@@ -369,68 +386,53 @@ enum attune_status record_in_run(const attune_op *op, const attune_plan *plan,
 				? "with ATTUNE_INVARIANT=1 no replay plans anew"
 				: "the library carries no kernels for this shape that could plan "
 				  "anew at each replay");
-	const size_t head = head_bytes(op, &bounds), need = record_workspace(op, &bounds);
+	const size_t head = head_bytes(op, bounds), need = record_workspace(op, bounds);
 	if (bytes < need || !workspace)
 		return fail(ATTUNE_TOO_SMALL,
 			    "attune_run: on a stream that is being captured, the workspace must "
 			    "have %zu bytes (attune_max_workspace); it has %zu",
 			    need, workspace ? bytes : 0);
 	const enum attune_status status =
-	    attune_record_plan(op, &bounds, t->query_start, t->seq_lens, workspace, head, stream);
+	    attune_record_plan(op, bounds, t->query_start, t->seq_lens, workspace, head, stream);
 	return status ? status
-		      : attune_record_run(op, &bounds, workspace, t, (char *)workspace + head,
+		      : attune_record_run(op, bounds, workspace, t, (char *)workspace + head,
 					  bytes - head, stream);
 }
 
 /* ---- the device's plan, computed on the host -------------------------------------------- */
 
-static void put_part(attune_plan *plan, const attune_op *op, const struct recorded_part *p,
-		     const attune_batch *b)
-{
-	const struct ready *r = &op->ready[p->choice];
-	const int axis = r->kernel->space->formula_axis, end = p->seq_begin + p->seq_count;
-	attune_part *out = &plan->part[plan->num_parts++];
-	struct config c = r->config;
-	if (axis >= 0)
-		c.v[axis] = p->segments;
-	*out = (attune_part){ .choice = p->choice,
-			      .seq_begin = p->seq_begin,
-			      .seq_count = p->seq_count,
-			      .min_query = p->min_query,
-			      .max_query = p->max_query,
-			      .resolved = axis >= 0 ? p->segments : 0,
-			      .range_tokens = b->query_start[end] - b->query_start[p->seq_begin] };
-	const struct part part = { .seq_begin = out->seq_begin,
-				   .seq_count = out->seq_count,
-				   .min_query = out->min_query,
-				   .max_query = out->max_query,
-				   .range_tokens = out->range_tokens };
-	out->workspace = part_workspace(r->kernel, &c, &op->shape, &part, &op->ctx->device.info);
-	plan->workspace = (size_t)max_of((long long)plan->workspace, (long long)out->workspace);
-}
-
 enum attune_status attune_plan_recorded(const attune_op *op, const attune_bounds *bounds,
 					const attune_batch *batch, attune_plan *plan)
 {
+	static const char call[] = "attune_plan_recorded";
 	struct recorded_plan picked;
-	const enum attune_status status = check(op, bounds, "attune_plan_recorded");
+	attune_bounds own_bounds;
+	attune_batch own_batch;
+	attune_plan own;
+	const enum attune_status status = check(op, &bounds, &own_bounds, call);
 	if (status)
 		return status;
 	if (!batch || !plan)
-		return fail(ATTUNE_INVALID, "attune_plan_recorded: an argument is NULL");
+		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
+	batch = batch_read(batch, &own_batch, call);
+	attune_plan *made = sized_make(&plan_sized, plan, &own, call);
+	if (!batch || !made)
+		return ATTUNE_INVALID;
 	const char *error = batch_error(batch, &op->shape);
 	if (!error && batch->num_seqs != bounds->num_seqs)
 		error = "the batch must have the bounds' number of sequences";
 	if (error)
-		return fail(ATTUNE_INVALID, "attune_plan_recorded: %s", error);
+		return fail(ATTUNE_INVALID, "%s: %s", call, error);
 	record_pick(&picked, op->recorder->table, batch);
-	memset(plan, 0, sizeof *plan);
-	plan->num_seqs = batch->num_seqs;
-	plan->num_tokens = batch->num_seqs ? batch->query_start[batch->num_seqs] : 0;
+	*made = (attune_plan){ .size = sizeof *made,
+			       .op = op->id,
+			       .num_seqs = batch->num_seqs,
+			       .num_tokens = batch->query_start[batch->num_seqs] };
 	for (int w = 0; w < NUM_RECORDED; w++)
 		if (picked.part[w].choice >= 0)
-			put_part(plan, op, &picked.part[w], batch);
+			record_put(made, op, &picked.part[w], batch);
 	for (int i = 0; i < ATTUNE_PLAN_SLICES; i++)
-		plan->longest[i] = bounds->max_query;
+		made->longest[i] = bounds->max_query;
+	sized_give(&plan_sized, plan, made);
 	return ATTUNE_OK;
 }

@@ -27,6 +27,10 @@ struct recorded_table *record_table(const struct recorder *r, const struct selec
 /* The plan that planner.cu makes, without its counters, computed on the host. */
 void record_pick(struct recorded_plan *, const struct recorded_table *, const attune_batch *);
 
+/* Adds a part of it to a plan of the op. */
+void record_put(attune_plan *, const attune_op *, const struct recorded_part *,
+		const attune_batch *);
+
 /* The op is prepared except for this. op->recorder stays NULL if the device or the library cannot
  * record. */
 enum attune_status recorder_make(attune_op *);

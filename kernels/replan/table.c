@@ -1,6 +1,7 @@
 /* table.c - makes the table of an op's heuristic for the device, and picks by it as the device
  * does. */
 #include "replan.h"
+#include "kernels/launch/run.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,4 +190,29 @@ void record_pick(struct recorded_plan *plan, const struct recorded_table *t, con
 		if (offer >= 0)
 			recorded_put(&plan->part[w], t, &p, w, offer);
 	}
+}
+
+void record_put(attune_plan *plan, const attune_op *op, const struct recorded_part *p,
+		const attune_batch *b)
+{
+	const struct ready *r = &op->ready[p->choice];
+	const int axis = r->kernel->space->formula_axis, end = p->seq_begin + p->seq_count;
+	attune_part *out = &plan->part[plan->num_parts++];
+	struct config c = r->config;
+	if (axis >= 0)
+		c.v[axis] = p->segments;
+	*out = (attune_part){ .choice = p->choice,
+			      .seq_begin = p->seq_begin,
+			      .seq_count = p->seq_count,
+			      .min_query = p->min_query,
+			      .max_query = p->max_query,
+			      .resolved = axis >= 0 ? p->segments : 0,
+			      .range_tokens = b->query_start[end] - b->query_start[p->seq_begin] };
+	const struct part part = { .seq_begin = out->seq_begin,
+				   .seq_count = out->seq_count,
+				   .min_query = out->min_query,
+				   .max_query = out->max_query,
+				   .range_tokens = out->range_tokens };
+	out->workspace = part_workspace(r->kernel, &c, &op->shape, &part, &op->ctx->device.info);
+	plan->workspace = (size_t)max_of((long long)plan->workspace, (long long)out->workspace);
 }

@@ -44,5 +44,7 @@ const char *attune_status_text(enum attune_status status)
 
 const char *attune_version(void)
 {
-	return "0.1.0";
+#define TEXT(number) #number
+#define DOTTED(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
+	return DOTTED(ATTUNE_VERSION_MAJOR, ATTUNE_VERSION_MINOR, ATTUNE_VERSION_PATCH);
 }

@@ -45,7 +45,7 @@ static int here(const struct gpu_model *m)
 
 static attune_shape shape_for(const struct kernel *k, enum attune_dtype dtype)
 {
-	attune_shape s = { .num_query_heads = 32,
+	attune_shape s = { .size = sizeof(attune_shape), .num_query_heads = 32,
 			   .num_kv_heads = 8,
 			   .head_size = 128,
 			   .page_size = 16,
@@ -75,9 +75,7 @@ static int fits(const struct row *r, const struct built *b, const struct gpu_mod
 		const struct choice *c, const attune_shape *s, const struct device_info *d)
 {
 	static const int32_t query_start[] = { 0, 300, 301 }, seq_lens[] = { 3000, 2000 };
-	const attune_batch batch = { .num_seqs = 2,
-				     .query_start = query_start,
-				     .seq_lens = seq_lens };
+	const attune_batch batch = { sizeof(attune_batch), 2, query_start, seq_lens };
 	struct part part;
 	struct geometry g;
 	struct resident resident;

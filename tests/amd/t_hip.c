@@ -108,7 +108,8 @@ static void it_is_taken_before_the_cpu(void **state)
 
 static void a_library_without_code_says_so(void **state)
 {
-	static const attune_shape shape = { .num_query_heads = 8,
+	static const attune_shape shape = { .size = sizeof(attune_shape),
+					    .num_query_heads = 8,
 					    .num_kv_heads = 2,
 					    .head_size = 128,
 					    .page_size = 16,
@@ -148,20 +149,20 @@ static void an_unmeasured_gpu_takes_the_defaults(void **state)
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		int32_t query_start[129], seq_lens[128];
-		const attune_shape shape = { .num_query_heads = 4 * rows[i].heads,
+		const attune_shape shape = { .size = sizeof(attune_shape),
+					     .num_query_heads = 4 * rows[i].heads,
 					     .num_kv_heads = rows[i].heads,
 					     .head_size = 128,
 					     .page_size = 16,
 					     .dtype = ATTUNE_BF16,
 					     .kv_dtype = ATTUNE_BF16,
 					     .causal = 1 };
-		const attune_batch batch = { .num_seqs = rows[i].seqs,
-					     .query_start = query_start,
-					     .seq_lens = seq_lens };
+		const attune_batch batch = { sizeof(attune_batch), rows[i].seqs, query_start,
+					     seq_lens };
 		char text[300];
 		attune_context *ctx;
 		attune_op *op;
-		attune_plan plan;
+		attune_plan plan = { .size = sizeof plan };
 		for (int s = 0; s <= rows[i].seqs; s++)
 			query_start[s] = s;
 		for (int s = 0; s < rows[i].seqs; s++)

@@ -68,7 +68,8 @@ static void it_says_what_the_gpu_is(void **state)
 
 static void the_library_opens_it(void **state)
 {
-	static const attune_shape shape = { .num_query_heads = 8,
+	static const attune_shape shape = { .size = sizeof(attune_shape),
+					    .num_query_heads = 8,
 					    .num_kv_heads = 2,
 					    .head_size = 128,
 					    .page_size = 16,

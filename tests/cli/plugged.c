@@ -50,8 +50,12 @@ static double row_error(int seq, int token, int head, int keys)
 
 static void step(const attune_op *op, const char *name, const int32_t *start, const int32_t *lens)
 {
-	const attune_batch batch = { SEQS, start, lens };
-	const attune_tensors t = { .out = out,
+	const attune_batch batch = { .size = sizeof(attune_batch),
+				     .num_seqs = SEQS,
+				     .query_start = start,
+				     .seq_lens = lens };
+	const attune_tensors t = { .size = sizeof(attune_tensors),
+				   .out = out,
 				   .q = q,
 				   .k_cache = k_cache,
 				   .v_cache = v_cache,
@@ -69,7 +73,7 @@ static void step(const attune_op *op, const char *name, const int32_t *start, co
 				   .v_slot_stride = HEAD,
 				   .v_head_stride = HEAD,
 				   .block_table_stride = TABLE };
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	char text[600];
 	double error = 0;
 	check(attune_plan_batch(op, &batch, &plan), "attune_plan_batch");
@@ -107,7 +111,8 @@ int main(int argc, char **argv)
 	static const int32_t decode_start[] = { 0, 1, 2, 3 }, decode_lens[] = { 21, 51, 101 };
 	static const int32_t prefill_start[] = { 0, 20, 29, 59 }, prefill_lens[] = { 20, 50, 100 };
 	static const int32_t mixed_start[] = { 0, 20, 21, 22 };
-	const attune_shape shape = { .num_query_heads = QUERY_HEADS,
+	const attune_shape shape = { .size = sizeof(attune_shape),
+				     .num_query_heads = QUERY_HEADS,
 				     .num_kv_heads = KV_HEADS,
 				     .head_size = HEAD,
 				     .page_size = PAGE,

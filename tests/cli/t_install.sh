@@ -45,6 +45,7 @@ done
 cat >"$tmp/use.c" <<'SOURCE'
 #include <attune.h>
 #include <stdio.h>
+#include <string.h>
 int main(void)
 {
 	attune_context *ctx;
@@ -54,6 +55,7 @@ int main(void)
 		puts(attune_last_error());
 		return 1;
 	}
+	shape.size = sizeof shape;
 	shape.num_query_heads = 8;
 	shape.num_kv_heads = 2;
 	shape.head_size = 128;
@@ -65,7 +67,14 @@ int main(void)
 		return 1;
 	}
 	attune_release(op);
-	printf("%s on %s\n", attune_version(), attune_device_name(ctx));
+	char version[32];
+	snprintf(version, sizeof version, "%d.%d.%d", ATTUNE_VERSION_MAJOR, ATTUNE_VERSION_MINOR,
+		 ATTUNE_VERSION_PATCH);
+	if (strcmp(version, attune_version()) ||
+	    ATTUNE_VERSION < ATTUNE_VERSION_MAJOR * 10000 + ATTUNE_VERSION_MINOR * 100) {
+		puts(attune_version());
+		return 1;
+	}
 	attune_close(ctx);
 	return 0;
 }
@@ -102,17 +111,18 @@ cat >"$tmp/features.c" <<'SOURCE'
 int main(void)
 {
 	static const int32_t query_start[] = { 0, 1, 2, 42 }, seq_lens[] = { 30, 70, 40 };
-	const attune_batch batch = { 3, query_start, seq_lens };
+	const attune_batch batch = { .size = sizeof(attune_batch), .num_seqs = 3, .query_start = query_start, .seq_lens = seq_lens };
 	attune_context *ctx;
 	attune_op *op = NULL;
 	attune_shape shape = { 0 };
 	struct attune_features f;
+	shape.size = sizeof shape;
 	shape.num_query_heads = 8;
 	shape.num_kv_heads = 2;
 	shape.head_size = 128;
 	shape.page_size = 16;
 	if (attune_open(&ctx, "cpu") || attune_prepare(ctx, &shape, &op) ||
-	    attune_batch_features(op, &batch, ATTUNE_PHASE_DECODE, &f)) {
+	    attune_batch_features(op, &batch, ATTUNE_PHASE_DECODE, &f, sizeof f)) {
 		puts(attune_last_error());
 		return 1;
 	}

@@ -81,13 +81,14 @@ cat >"$tmp/plan.c" <<'C'
 int main(void)
 {
 	static const int32_t start[] = { 0, 1, 2 }, lens[] = { 100, 128 };
-	const attune_shape shape = { .num_query_heads = 8, .num_kv_heads = 2, .head_size = 128, .page_size = 16,
+	const attune_shape shape = { .size = sizeof(attune_shape), .num_query_heads = 8, .num_kv_heads = 2,
+				     .head_size = 128, .page_size = 16,
 				     .dtype = ATTUNE_BF16, .kv_dtype = ATTUNE_BF16, .causal = 1,
 				     .scale = 0.088f };
-	const attune_batch batch = { 2, start, lens };
+	const attune_batch batch = { .size = sizeof(attune_batch), .num_seqs = 2, .query_start = start, .seq_lens = lens };
 	attune_context *ctx;
 	attune_op *op;
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	char text[600] = "";
 	if (attune_open(&ctx, "cpu") || attune_prepare(ctx, &shape, &op) ||
 	    attune_plan_batch(op, &batch, &plan) || attune_plan_text(op, &plan, text, sizeof text))

@@ -32,7 +32,8 @@ static void draw(struct dealt_case *c)
 	static const int rows[] = { 16, 64, 128 }, tiles[] = { 16, 64, 80 };
 	const int group = 1 << below(4), kv_heads = 1 << below(3);
 	*c = (struct dealt_case){ .segments = 1 + below(4) };
-	c->shape = (attune_shape){ .num_query_heads = group * kv_heads,
+	c->shape = (attune_shape){ .size = sizeof(attune_shape),
+				   .num_query_heads = group * kv_heads,
 				   .num_kv_heads = kv_heads,
 				   .head_size = 128,
 				   .page_size = 16,
@@ -191,7 +192,8 @@ static void some_by_hand(void **state)
 		/* in 2 segments a block has 1 tile of its 2 */
 		{ 64, 128, 16, 2, 64 + 32 },
 	};
-	const attune_shape shape = { .num_query_heads = 8,
+	const attune_shape shape = { .size = sizeof(attune_shape),
+				     .num_query_heads = 8,
 				     .num_kv_heads = 8,
 				     .head_size = 64,
 				     .page_size = 16,
@@ -202,7 +204,7 @@ static void some_by_hand(void **state)
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		const int32_t start[] = { 0, rows[i].query }, seq[] = { rows[i].seq };
-		const attune_batch batch = { .num_seqs = 1, .query_start = start, .seq_lens = seq };
+		const attune_batch batch = { sizeof(attune_batch), 1, start, seq };
 		const struct list_schedule d = { &shape, &batch, PHASE_PREFILL, 0, NULL };
 		const long long got =
 		    list_schedule_path(&price, &d, rows[i].units, rows[i].segments);
@@ -215,13 +217,14 @@ static void some_by_hand(void **state)
 static void decodes_are_left_out(void **state)
 {
 	const int32_t start[] = { 0, 64, 65 }, seq[] = { 128, 60000 };
-	const attune_shape shape = { .num_query_heads = 8,
+	const attune_shape shape = { .size = sizeof(attune_shape),
+				     .num_query_heads = 8,
 				     .num_kv_heads = 8,
 				     .head_size = 64,
 				     .page_size = 16,
 				     .causal = 1 };
-	const attune_batch both = { .num_seqs = 2, .query_start = start, .seq_lens = seq };
-	const attune_batch one = { .num_seqs = 1, .query_start = start, .seq_lens = seq };
+	const attune_batch both = { sizeof(attune_batch), 2, start, seq };
+	const attune_batch one = { sizeof(attune_batch), 1, start, seq };
 	const struct cost_model price = { .block = { 64, 64, 1, 0 }, .slots = 1, .start = 32 };
 	const struct list_schedule of_both = { &shape, &both, PHASE_PREFILL, 0, NULL },
 				   of_one = { &shape, &one, PHASE_PREFILL, 0, NULL };

@@ -53,9 +53,10 @@ static double row_error(int seq, int token, int head, int keys)
 static void step(const attune_op *op, void *workspace, size_t bytes, const char *name,
 		 const int32_t *query_start, const int32_t *seq_lens)
 {
-	const attune_batch batch = { SEQS, query_start, seq_lens };
 	// clang-format off
-	const attune_tensors tensors = { /* strides in elements */
+	const attune_batch batch = { .size = sizeof batch, .num_seqs = SEQS,
+		.query_start = query_start, .seq_lens = seq_lens };
+	const attune_tensors tensors = { .size = sizeof tensors, /* strides in elements */
 		.out = out, .out_token_stride = QUERY_HEADS * HEAD, .out_head_stride = HEAD,
 		.q = q, .q_token_stride = QUERY_HEADS * HEAD, .q_head_stride = HEAD,
 		.k_cache = k_cache, .k_page_stride = PAGE * KV_HEADS * HEAD,
@@ -66,7 +67,7 @@ static void step(const attune_op *op, void *workspace, size_t bytes, const char 
 		.query_start = query_start, .seq_lens = seq_lens
 	};
 	// clang-format on
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	char text[512];
 	double error = 0;
 	check(attune_plan_batch(op, &batch, &plan));
@@ -88,13 +89,11 @@ int main(void)
 {
 	static const int32_t prefill_start[] = { 0, 20, 29, 59 }, prefill_lens[] = { 20, 50, 100 };
 	static const int32_t decode_start[] = { 0, 1, 2, 3 }, decode_lens[] = { 21, 51, 101 };
-	const attune_shape shape = { .num_query_heads = QUERY_HEADS,
-				     .num_kv_heads = KV_HEADS,
-				     .head_size = HEAD,
-				     .page_size = PAGE,
-				     .causal = 1,
-				     .dtype = ATTUNE_F32,
-				     .kv_dtype = ATTUNE_F32 };
+	// clang-format off
+	const attune_shape shape = { .size = sizeof shape, .num_query_heads = QUERY_HEADS,
+		.num_kv_heads = KV_HEADS, .head_size = HEAD, .page_size = PAGE, .causal = 1,
+		.dtype = ATTUNE_F32, .kv_dtype = ATTUNE_F32 };
+	// clang-format on
 	attune_context *ctx;
 	attune_op *op;
 	size_t bytes;

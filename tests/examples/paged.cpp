@@ -65,21 +65,24 @@ double row_error(const Cache &c, int seq, int head, int keys, const float *q, co
 void step(const attune_op *op, const Cache &c, const char *name,
 	  const std::vector<std::int32_t> &start, const std::vector<std::int32_t> &lens)
 {
-	const attune_batch batch = { num_seqs, start.data(), lens.data() };
+	attune_batch batch = {};
+	batch.size = sizeof batch, batch.num_seqs = num_seqs;
+	batch.query_start = start.data(), batch.seq_lens = lens.data();
 	const std::vector<float> q = random_numbers(start.back() * query_heads * head_size);
 	std::vector<float> out(q.size());
 	attune_tensors t = {}; // strides in elements
 	t.out = out.data(), t.q = q.data(), t.k_cache = c.k.data(), t.v_cache = c.v.data();
 	t.block_table = c.table, t.query_start = start.data(), t.seq_lens = lens.data();
-	t.block_table_stride = table_stride;
+	t.size = sizeof t, t.block_table_stride = table_stride;
 	t.q_token_stride = t.out_token_stride = query_heads * head_size;
 	t.k_page_stride = t.v_page_stride = page_size * kv_heads * head_size;
 	t.k_slot_stride = t.v_slot_stride = kv_heads * head_size;
 	t.q_head_stride = t.out_head_stride = t.k_head_stride = t.v_head_stride = head_size;
-	attune_plan plan;
+	attune_plan plan = {};
+	plan.size = sizeof plan;
 	check(attune_plan_batch(op, &batch, &plan));
 	attune_features features;
-	check(attune_batch_features(op, &batch, ATTUNE_PHASE_ALL, &features));
+	check(attune_batch_features(op, &batch, ATTUNE_PHASE_ALL, &features, sizeof features));
 	std::vector<char> workspace(plan.workspace);
 	check(attune_run(op, &plan, &t, workspace.data(), workspace.size(), nullptr));
 
@@ -104,7 +107,7 @@ try {
 	attune_shape shape = {};
 	shape.num_query_heads = query_heads, shape.num_kv_heads = kv_heads;
 	shape.head_size = head_size, shape.page_size = page_size, shape.causal = 1;
-	shape.dtype = shape.kv_dtype = ATTUNE_F32;
+	shape.size = sizeof shape, shape.dtype = shape.kv_dtype = ATTUNE_F32;
 	attune_context *opened;
 	attune_op *prepared;
 	check(attune_open(&opened, "cpu"));

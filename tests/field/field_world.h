@@ -93,7 +93,7 @@ static void lengths(struct world *w)
 		start[i + 1] = start[i] + query;
 		len[i] = query + query % 7;
 	}
-	w->b = (attune_batch){ n, start, len };
+	w->b = (attune_batch){ sizeof(attune_batch), n, start, len };
 }
 
 static int pages_of(const attune_shape *s, int tokens)
@@ -141,6 +141,7 @@ static void make_cache(struct world *w)
 		longest = n > longest ? n : longest;
 	}
 	used += w->row->pages;
+	w->h.size = sizeof w->h;
 	w->h.k_page_stride = w->h.v_page_stride = w->row->page_gap ? w->row->page_gap : page;
 	w->h.k_slot_stride = w->h.v_slot_stride = s->num_kv_heads * s->head_size;
 	w->h.k_head_stride = w->h.v_head_stride = s->head_size;

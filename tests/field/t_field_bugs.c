@@ -17,7 +17,7 @@
 enum { FEW = 40 /* sequences of which every row is compared */, RAGGED = 0 };
 
 /* heads, KV heads, head size, page size; types: of the device */
-#define SHAPE(heads, kv_heads, page) heads, kv_heads, 64, page
+#define SHAPE(heads, kv_heads, page) sizeof(attune_shape), heads, kv_heads, 64, page
 
 static const struct field_row rows[] = {
 	// clang-format off
@@ -74,7 +74,7 @@ static const struct field_row rows[] = {
 
 static void run_op(struct world *w, const attune_op *op)
 {
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	void *workspace = NULL;
 	ok(attune_plan_batch(op, &w->b, &plan));
 	ok(dev.ops->alloc(&dev, &workspace, plan.workspace + 16));

@@ -32,8 +32,8 @@ static void *plan_and_run(void *arg)
 {
 	struct on_a_small_stack *s = arg;
 	const int32_t start[] = { 0, s->tokens }, lens[] = { LONGEST };
-	const attune_batch batch = { .num_seqs = 1, .query_start = start, .seq_lens = lens };
-	attune_plan plan;
+	const attune_batch batch = { sizeof batch, 1, start, lens };
+	attune_plan plan = { .size = sizeof plan };
 	s->t.query_start = start;
 	s->t.seq_lens = lens;
 	s->status = attune_plan_batch(s->op, &batch, &plan);
@@ -58,7 +58,8 @@ static void run_on_a_small_stack(struct on_a_small_stack *s)
 /* Returns whether the library carries code of the shape. */
 static int runs_on_a_small_stack(attune_context *ctx, enum attune_dtype dtype, int head)
 {
-	const attune_shape of = { .num_query_heads = HEADS,
+	const attune_shape of = { .size = sizeof of,
+				  .num_query_heads = HEADS,
 				  .num_kv_heads = 2,
 				  .head_size = head,
 				  .page_size = PAGE,
@@ -77,7 +78,8 @@ static int runs_on_a_small_stack(attune_context *ctx, enum attune_dtype dtype, i
 	char *q = calloc(1, rows), *out = calloc(1, rows);
 	char *cache = calloc((size_t)FEW_PAGES * PAGE * 2 * (size_t)head, sizeof(float));
 	s.workspace = aligned_alloc(64, s.bytes);
-	s.t = (attune_tensors){ .out = out,
+	s.t = (attune_tensors){ .size = sizeof(attune_tensors),
+				.out = out,
 				.q = q,
 				.k_cache = cache,
 				.v_cache = cache,
@@ -233,15 +235,16 @@ static void plan_text_with(const char *threads, char *text, size_t size, char *n
 {
 	static const int32_t start[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8 };
 	static const int32_t lens[] = { 500, 500, 500, 500, 500, 500, 500, 500 };
-	const attune_batch batch = { .num_seqs = 8, .query_start = start, .seq_lens = lens };
-	const attune_shape of = { .num_query_heads = 32,
+	const attune_batch batch = { sizeof batch, 8, start, lens };
+	const attune_shape of = { .size = sizeof of,
+				  .num_query_heads = 32,
 				  .num_kv_heads = 8,
 				  .head_size = 128,
 				  .page_size = PAGE,
 				  .dtype = ATTUNE_BF16,
 				  .kv_dtype = ATTUNE_BF16,
 				  .causal = 1 };
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	attune_op *op;
 	setenv("ATTUNE_THREADS", threads, 1);
 	attune_context *ctx = open_cpu();

@@ -59,7 +59,7 @@ static int use_in_child(void *arg)
 	struct opened *o = arg;
 	attune_context *own = NULL;
 	attune_op *op = NULL;
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	char workspace[64];
 	if (attune_plan_batch(o->op, &o->step.batch, &plan))
 		return 2;

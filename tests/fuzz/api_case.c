@@ -99,7 +99,8 @@ static void check_text(const struct fuzz_op *o, const attune_plan *plan)
 static void plan_world(struct fuzz_case *c, struct fuzz_op *o, int i)
 {
 	const struct world *w = &o->w[i];
-	attune_plan again;
+	attune_plan again = { .size = sizeof again };
+	o->plan[i].size = sizeof o->plan[i];
 	const enum attune_status status = attune_plan_batch(o->op, &w->batch, &o->plan[i]);
 	check_refusal(status, allowed_by(promise_of(c->where, &o->s)), "attune_plan_batch");
 	o->is_planned[i] = !status;
@@ -203,7 +204,7 @@ static int plan_most(struct fuzz_case *c, const struct fuzz_op *o, const struct 
 	int32_t start[MOST_SEQS + 1] = { 0 };
 	for (int i = 0; i < l->n; i++)
 		start[i + 1] = start[i] + l->query[i];
-	const attune_batch b = { l->n, start, l->seq };
+	const attune_batch b = { sizeof b, l->n, start, l->seq };
 	const int by_bounds = one_in(&c->d, 2), more = one_in(&c->d, 2) ? below(&c->d, 9) : 0;
 	const int keys = largest(l->seq, l->n) * PICK(&c->d, 1, 1, 2, 128);
 	note("the %s of", by_bounds ? "maxima" : "lengths");
@@ -247,7 +248,7 @@ static void replay_world(struct fuzz_case *c, const struct fuzz_op *o, const att
 static void run_below(struct fuzz_case *c, const struct fuzz_op *o)
 {
 	struct lengths most, less;
-	attune_plan plan, own;
+	attune_plan plan = { .size = sizeof plan }, own = { .size = sizeof own };
 	struct world w;
 	draw_lengths(&c->d, c->where, &o->s, &most);
 	const int planned = o->op ? plan_most(c, o, &most, &plan) : 0;
@@ -272,7 +273,7 @@ static void run_below(struct fuzz_case *c, const struct fuzz_op *o)
 /* A step that the device plans. */
 static void run_recorded(struct fuzz_case *c, const struct fuzz_op *o, struct world *w)
 {
-	attune_bounds b = { .num_seqs = w->batch.num_seqs };
+	attune_bounds b = { .size = sizeof(attune_bounds), .num_seqs = w->batch.num_seqs };
 	size_t plan_bytes, bytes;
 	void *stream = c->dev->ops->stream(c->dev);
 	for (int i = 0; i < w->batch.num_seqs; i++) {

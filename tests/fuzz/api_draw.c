@@ -64,6 +64,7 @@ static void draw_heads(struct dice *d, enum where where, attune_shape *s)
 {
 	const int most = where == ON_CPU ? 144 : one_in(d, 6) ? 72 : 12;
 	const int group = one_in(d, 3) ? between(d, 1, 71) : between(d, 1, 8);
+	s->size = sizeof *s;
 	s->num_kv_heads = PICK(d, 1, 1, 1, 2, 2, 3, 4, 8);
 	while (s->num_kv_heads > 1 && s->num_kv_heads * group > most)
 		s->num_kv_heads--;

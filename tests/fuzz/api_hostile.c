@@ -57,8 +57,8 @@ static unsigned allowed_for(enum where where, const attune_shape *s)
 static void plan_something(attune_op *op, const attune_shape *s)
 {
 	const int32_t starts[] = { 0, 1, 31 }, lens[] = { 40, 30 };
-	const attune_batch b = { 2, starts, lens };
-	attune_plan plan;
+	const attune_batch b = { sizeof(attune_batch), 2, starts, lens };
+	attune_plan plan = { .size = sizeof plan };
 	size_t most = 0;
 	const unsigned may = MAY_PASS | UNSUPPORTED;
 	if ((long long)s->num_query_heads * 33 > INT_MAX)
@@ -143,7 +143,7 @@ static void spoil_lengths(struct dice *d, int n, int32_t *starts, int32_t *lens)
 void hostile_batches(struct dice *d, const struct planned *p)
 {
 	int32_t starts[MOST_SEQS + 1] = { 0 }, lens[MOST_SEQS] = { 0 };
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	size_t bytes;
 	int is_certain;
 	const int n = p->w->batch.num_seqs;
@@ -151,7 +151,8 @@ void hostile_batches(struct dice *d, const struct planned *p)
 		memcpy(starts, p->w->query_start, (size_t)(n + 1) * sizeof *starts);
 		memcpy(lens, p->w->seq_lens, (size_t)n * sizeof *lens);
 		spoil_lengths(d, n, starts, lens);
-		const attune_batch b = { one_in(d, 6) ? -between(d, 1, INT_MAX) : n, starts, lens };
+		const attune_batch b = { sizeof(attune_batch),
+					 one_in(d, 6) ? -between(d, 1, INT_MAX) : n, starts, lens };
 		const int sound = is_sound(&b, &p->w->s, &is_certain);
 		const enum attune_status status = attune_plan_batch(p->op, &b, &plan);
 		const unsigned may = sound ? MAY_PASS | UNSUPPORTED : INVALID;
@@ -160,7 +161,7 @@ void hostile_batches(struct dice *d, const struct planned *p)
 		if (!status)
 			query_plan(p, &b, &plan);
 	}
-	const attune_batch none = { 1, NULL, NULL };
+	const attune_batch none = { sizeof(attune_batch), 1, NULL, NULL };
 	check_refusal(attune_plan_batch(p->op, &none, &plan), INVALID, "a batch without lengths");
 	check_refusal(attune_plan_batch(NULL, &none, &plan), INVALID, "a plan without an op");
 	check_refusal(attune_plan_batch(p->op, NULL, &plan), INVALID, "a plan without a batch");
@@ -168,7 +169,7 @@ void hostile_batches(struct dice *d, const struct planned *p)
 	const int seqs = odd_int(d), tokens = odd_int(d);
 	check_refusal(attune_max_workspace(p->op, seqs, tokens, &bytes),
 		      seqs < 0 || tokens < 0 ? INVALID : MAY_PASS, "attune_max_workspace");
-	const attune_bounds bounds = { odd_int(d), odd_int(d), odd_int(d) };
+	const attune_bounds bounds = { sizeof(attune_bounds), odd_int(d), odd_int(d), odd_int(d) };
 	check_refusal(attune_record_sizes(p->op, &bounds, &bytes, &bytes),
 		      bounds.num_seqs < 0 || bounds.max_query < 0 || bounds.num_tokens < 0
 			  ? INVALID | UNSUPPORTED

@@ -100,6 +100,7 @@ static void draw_all_rows(struct world *w, struct dice *d, int unit)
 	const int rows[] = { tokens ? tokens : 1, s->num_query_heads };
 	const int keys[] = { rows[0], s->num_kv_heads };
 	attune_tensors *t = &w->host;
+	t->size = sizeof *t;
 	w->a[Q].bytes =
 	    draw_rows(d, unit, rows, n, s->dtype, &t->q_token_stride, &t->q_head_stride);
 	w->a[OUT].bytes =

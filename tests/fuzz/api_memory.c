@@ -94,7 +94,7 @@ static void set_lengths(struct world *w, const struct lengths *l)
 		w->query_start[i + 1] = w->query_start[i] + l->query[i];
 		w->seq_lens[i] = l->seq[i];
 	}
-	w->batch = (attune_batch){ l->n, w->query_start, w->seq_lens };
+	w->batch = (attune_batch){ sizeof(attune_batch), l->n, w->query_start, w->seq_lens };
 }
 
 void world_make(struct world *w, struct device *dev, struct dice *d, const attune_shape *s,

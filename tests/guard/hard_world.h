@@ -32,16 +32,19 @@ struct hard_case {
 	const char *batches[6];
 };
 
-#define BF16_HEADS(heads, kv_heads) heads, kv_heads, 64, 16, ATTUNE_BF16, ATTUNE_BF16
-#define E4M3_HEADS(heads, kv_heads) heads, kv_heads, 64, 16, ATTUNE_BF16, ATTUNE_E4M3
-#define F16_HEADS(heads, kv_heads) heads, kv_heads, 64, 16, ATTUNE_F16, ATTUNE_F16
+#define BF16_HEADS(heads, kv_heads) \
+	sizeof(attune_shape), heads, kv_heads, 64, 16, ATTUNE_BF16, ATTUNE_BF16
+#define E4M3_HEADS(heads, kv_heads) \
+	sizeof(attune_shape), heads, kv_heads, 64, 16, ATTUNE_BF16, ATTUNE_E4M3
+#define F16_HEADS(heads, kv_heads) \
+	sizeof(attune_shape), heads, kv_heads, 64, 16, ATTUNE_F16, ATTUNE_F16
 // clang-format off
 static const struct hard_case hard_cases[] = {
 	{ "arrays end", { BF16_HEADS(8, 2), .causal = 1, .has_alibi = 1, .has_sinks = 1 }, NOISE, 0,
 	  { "q1s1", "5q1s130_q1s17", "q1s700_q1s1", "q40s17_q9s80_q1s33", "q1s40_q1s0", "q2s0_q3s2" } },
 	{ "arrays end, E4M3", { E4M3_HEADS(8, 2), .causal = 1 }, NOISE, 0,
 	  { "q1s1", "5q1s130_q1s17", "q1s700_q1s1", "q40s17_q9s80_q1s33", "q140s170" } },
-	{ "lone heads, E4M3, head 256", { 2, 2, 256, 16, ATTUNE_BF16, ATTUNE_E4M3, .causal = 1 }, NOISE, 0,
+	{ "lone heads, E4M3, head 256", { sizeof(attune_shape), 2, 2, 256, 16, ATTUNE_BF16, ATTUNE_E4M3, .causal = 1 }, NOISE, 0,
 	  { "q140s170", "q1s40_q20s64" } },
 	{ "keys in front of the window", { BF16_HEADS(8, 2), .causal = 1, .window = 51 }, NOISE, 0,
 	  { "q50s500", "q1s300_q3s77", "q140s300_q9s130", "q20s64_q1s64" } },
@@ -191,6 +194,7 @@ static void fill_rest(struct hard_world *w)
 static void set_strides(attune_tensors *t, const attune_shape *s)
 {
 	const long long head = s->head_size, heads = s->num_kv_heads;
+	t->size = sizeof *t;
 	t->q_token_stride = t->out_token_stride = s->num_query_heads * head;
 	t->q_head_stride = t->out_head_stride = t->k_head_stride = t->v_head_stride = head;
 	t->k_page_stride = t->v_page_stride = s->page_size * heads * head;

@@ -30,7 +30,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static const attune_shape plain = { .num_query_heads = 4,
+static const attune_shape plain = { .size = sizeof(attune_shape),
+				    .num_query_heads = 4,
 				    .num_kv_heads = 2,
 				    .head_size = 16,
 				    .page_size = 8,

@@ -49,7 +49,8 @@ static void put(const char *name)
 static int begin(void **state)
 {
 	struct choice c = { .kernel = kernel_find(BACKEND_CPU, "reduce") };
-	attune_shape s = { .num_query_heads = 8,
+	attune_shape s = { .size = sizeof(attune_shape),
+			   .num_query_heads = 8,
 			   .num_kv_heads = 8,
 			   .page_size = 16,
 			   .dtype = ATTUNE_F32,

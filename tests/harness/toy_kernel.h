@@ -297,7 +297,9 @@ static inline void check_one(struct verdict *v, const attune_shape *shape, enum 
 	check_kernel(v, &toy_kernel, shape, fault, phase, text, rows);
 }
 
-#define PLAIN .num_query_heads = 4, .num_kv_heads = 2, .head_size = 32, .page_size = 16, .causal = 1
+#define PLAIN                                                                                   \
+	.size = sizeof(attune_shape), .num_query_heads = 4, .num_kv_heads = 2, .head_size = 32, \
+	.page_size = 16, .causal = 1
 static const attune_shape f32 = { PLAIN },
 			  f16 = { PLAIN, .dtype = ATTUNE_F16, .kv_dtype = ATTUNE_F16 },
 			  bf16 = { PLAIN, .dtype = ATTUNE_BF16, .kv_dtype = ATTUNE_BF16 },

@@ -29,21 +29,22 @@ static const char *const choices[] = {
 	"qblock",
 };
 
+#define SIZE sizeof(attune_shape)
 static const struct row {
 	const char *name;
 	attune_shape s;
 	int hnd; /* a page holds one head after another */
 } shapes[] = {
-	{ "group 4, bf16", { 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, 0 },
-	{ "group 7, f32, head 80, pages of 48", { 14, 2, 80, 48, ATTUNE_F32, ATTUNE_F32, .causal = 1 }, 0 },
-	{ "group 71, f16, head 64, pages of 544", { 71, 1, 64, 544, ATTUNE_F16, ATTUNE_F16, .causal = 1 }, 1 },
-	{ "one head each, window, sinks, f32 to bf16", { 3, 3, 96, 8, ATTUNE_F32, ATTUNE_BF16, .causal = 1,
+	{ "group 4, bf16", { SIZE, 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, 0 },
+	{ "group 7, f32, head 80, pages of 48", { SIZE, 14, 2, 80, 48, ATTUNE_F32, ATTUNE_F32, .causal = 1 }, 0 },
+	{ "group 71, f16, head 64, pages of 544", { SIZE, 71, 1, 64, 544, ATTUNE_F16, ATTUNE_F16, .causal = 1 }, 1 },
+	{ "one head each, window, sinks, f32 to bf16", { SIZE, 3, 3, 96, 8, ATTUNE_F32, ATTUNE_BF16, .causal = 1,
 	  .window = 21, .has_sinks = 1 }, 0 },
-	{ "softcap, no mask, head 192", { 4, 2, 192, 16, ATTUNE_BF16, ATTUNE_F16, .softcap = 3 }, 0 },
-	{ "all at once, head 72, pages of 1", { 10, 2, 72, 1, ATTUNE_BF16, ATTUNE_BF16, .causal = 1,
+	{ "softcap, no mask, head 192", { SIZE, 4, 2, 192, 16, ATTUNE_BF16, ATTUNE_F16, .softcap = 3 }, 0 },
+	{ "all at once, head 72, pages of 1", { SIZE, 10, 2, 72, 1, ATTUNE_BF16, ATTUNE_BF16, .causal = 1,
 	  .window = 70, .softcap = 20, .has_sinks = 1, .has_alibi = 1, .scale = 0.2f }, 1 },
-	{ "alibi, head 256", { 4, 2, 256, 16, ATTUNE_F32, ATTUNE_F32, .causal = 1, .has_alibi = 1 }, 0 },
-	{ "group 24, window without a mask", { 24, 1, 128, 16, ATTUNE_F16, ATTUNE_F16, .window = 40 }, 0 },
+	{ "alibi, head 256", { SIZE, 4, 2, 256, 16, ATTUNE_F32, ATTUNE_F32, .causal = 1, .has_alibi = 1 }, 0 },
+	{ "group 24, window without a mask", { SIZE, 24, 1, 128, 16, ATTUNE_F16, ATTUNE_F16, .window = 40 }, 0 },
 };
 // clang-format on
 

@@ -16,7 +16,8 @@
 #include <cmocka.h>
 #include "tests/support/run_plan.h"
 
-static const attune_shape e4m3 = { .num_query_heads = 8,
+static const attune_shape e4m3 = { .size = sizeof(attune_shape),
+				   .num_query_heads = 8,
 				   .num_kv_heads = 2,
 				   .head_size = 128,
 				   .page_size = 16,
@@ -46,6 +47,7 @@ static enum attune_status call_make(struct call *c, const attune_shape *of, cons
 	if (attune_adopt(&c->ctx, &dev) || attune_prepare(c->ctx, of, &c->op) ||
 	    workload_make(&c->w, &dev, &pool, &c->s, WORKLOAD_CHECK, 0))
 		fail_msg("%s: %s", text, attune_last_error());
+	c->plan.size = sizeof c->plan;
 	return attune_plan_batch(c->op, &c->s.batch->view, &c->plan);
 }
 
@@ -110,6 +112,7 @@ static void queries_of_any_size(void **state)
 		grow_q(&c, by);
 		s.scale = ldexpf(1 / sqrtf((float)s.head_size), -by);
 		assert_int_equal(attune_prepare(c.ctx, &s, &op), ATTUNE_OK);
+		assert_int_equal(attune_plan_batch(op, &c.s.batch->view, &c.plan), ATTUNE_OK);
 		run_right(op, &c.plan, &c.w);
 		attune_release(op);
 		call_free(&c);
@@ -210,7 +213,7 @@ static void tensors_are_looked_at(void **state)
 /* Such a shape has no recorded kernels, which take the arguments of args.h only. */
 static void steps_are_not_recorded(void **state)
 {
-	const attune_bounds bounds = { 1, 1, 1 };
+	const attune_bounds bounds = { sizeof(attune_bounds), 1, 1, 1 };
 	struct call c;
 	size_t bytes;
 	(void)state;

@@ -176,7 +176,7 @@ static void plan_is_expected(const attune_op *op, const attune_op *defaults, con
 {
 	static const enum phase phases[] = { PHASE_PREFILL, PHASE_DECODE };
 	char all[600], by_default[600];
-	attune_plan other;
+	attune_plan other = { .size = sizeof other };
 	int i = 0;
 	plan_of(op, b, plan, all, sizeof all);
 	plan_of(defaults, b, &other, by_default, sizeof by_default);
@@ -200,7 +200,7 @@ static void plan_and_run(const attune_op *op, const attune_op *defaults, const i
 {
 	struct scenario s = scenario_of(text);
 	const attune_batch *b = &s.batch->view;
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	size_t most;
 	plan_is_expected(op, defaults, ids, b, &plan, seen);
 	assert_int_equal(attune_max_workspace(op, b->num_seqs, b->query_start[b->num_seqs], &most),
@@ -241,7 +241,7 @@ static void same_plans(const attune_op *a, const attune_op *b)
 	for (size_t i = 0; i < COUNT(batches); i++) {
 		struct scenario s = scenario_of(batches[i]);
 		char one[600], other[600];
-		attune_plan plan;
+		attune_plan plan = { .size = sizeof plan };
 		plan_of(a, &s.batch->view, &plan, one, sizeof one);
 		plan_of(b, &s.batch->view, &plan, other, sizeof other);
 		assert_string_equal(one, other);

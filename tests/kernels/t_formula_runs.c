@@ -75,7 +75,7 @@ struct prepared {
 
 static void runs_right(const struct prepared *r, struct workload *w, const attune_batch *b)
 {
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	size_t most;
 	if (attune_plan_batch(r->op, b, &plan) ||
 	    attune_max_workspace(r->op, b->num_seqs, b->query_start[b->num_seqs], &most))

@@ -40,7 +40,7 @@ static attune_context *open_fused(void)
 
 static void fused(const attune_op *op, struct workload *w, const attune_batch *b)
 {
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	char text[512];
 	size_t most;
 	assert_int_equal(attune_plan_batch(op, b, &plan), ATTUNE_OK);

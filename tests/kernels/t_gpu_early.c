@@ -22,7 +22,8 @@
 
 enum { ROUNDS = 3, LATE_US = 50, LATE_THREADS = 256, MOST_PIECES = 4096 };
 
-static const attune_shape shape = { .num_query_heads = 8,
+static const attune_shape shape = { .size = sizeof(attune_shape),
+				    .num_query_heads = 8,
 				    .num_kv_heads = 2,
 				    .head_size = 128,
 				    .page_size = 16,
@@ -253,6 +254,7 @@ static void caller_make(struct caller *c, attune_op *op, const struct scenario *
 	const attune_batch *b = &s->batch->view;
 	*c = (struct caller){ .op = op };
 	done(workload_make(&c->w, &dev, &pool, s, WORKLOAD_CHECK, 0));
+	c->plan.size = sizeof c->plan;
 	done(attune_plan_batch(op, b, &c->plan));
 	done(dev.ops->alloc(&dev, &c->workspace, c->plan.workspace + 16));
 	c->bytes = (size_t)(2 * b->query_start[b->num_seqs] * c->w.tensors.out_token_stride);

@@ -28,24 +28,25 @@ enum {
 	LARGE_WORKSPACE = 512 << 20
 };
 
+#define SIZE sizeof(attune_shape)
 // clang-format off
 static const struct row {
 	const char *name;
 	const char *batch, *small; /* the captured batch: its lengths are the most that replays have */
 	attune_shape s;
 } rows[] = {
-	{ "decodes, group 4, head 128", "9q1s6k", "4q1s700", { 32, 8, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
-	{ "speculative decodes, group 8, head 64, window, sinks", "20q5s2k", "3q5s1200", { 16, 2, 64, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .window = 900, .has_sinks = 1 } },
-	{ "mixed, group 4, head 128", "3q300s2k_12q40s3k", "q50s300_4q20s500", { 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
-	{ "mixed, group 40, head 128, pages of 48, softcap", "2q100s1k_5q1s3k", "q20s300_3q1s400", { 40, 1, 128, 48, ATTUNE_F16, ATTUNE_F16, .causal = 1, .softcap = 30 } },
-	{ "mixed, head 256, ALiBi", "2q70s900_3q8s1k", "q20s200_2q8s300", { 4, 2, 256, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_alibi = 1 } },
-	{ "decodes of a token and speculative ones, group 2", "30q8s2k", "9q8s500", { 4, 2, 128, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1 } },
-	{ "prompts alone", "3q300s2k", "2q60s300", { 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
-	{ "mixed, F16, head 64, window", "2q200s1k_9q2s3k", "q40s300_5q2s600", { 8, 4, 64, 32, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 200 } },
-	{ "decodes by bodies, pages of 12", "9q1s6k", "4q1s700", { 32, 8, 128, 12, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
-	{ "mixed by bodies, pages of 4", "3q300s2k_12q40s3k", "q50s300_4q20s500", { 8, 2, 128, 4, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
-	{ "a head size without measured choices", "q90s600_4q1s2k", "q30s200_3q1s400", { 6, 3, 96, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
-	{ "a head size that warpgroup does not take", "q90s600_4q1s2k", "q30s200_3q1s400", { 6, 3, 80, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
+	{ "decodes, group 4, head 128", "9q1s6k", "4q1s700", { SIZE, 32, 8, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
+	{ "speculative decodes, group 8, head 64, window, sinks", "20q5s2k", "3q5s1200", { SIZE, 16, 2, 64, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .window = 900, .has_sinks = 1 } },
+	{ "mixed, group 4, head 128", "3q300s2k_12q40s3k", "q50s300_4q20s500", { SIZE, 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
+	{ "mixed, group 40, head 128, pages of 48, softcap", "2q100s1k_5q1s3k", "q20s300_3q1s400", { SIZE, 40, 1, 128, 48, ATTUNE_F16, ATTUNE_F16, .causal = 1, .softcap = 30 } },
+	{ "mixed, head 256, ALiBi", "2q70s900_3q8s1k", "q20s200_2q8s300", { SIZE, 4, 2, 256, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_alibi = 1 } },
+	{ "decodes of a token and speculative ones, group 2", "30q8s2k", "9q8s500", { SIZE, 4, 2, 128, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1 } },
+	{ "prompts alone", "3q300s2k", "2q60s300", { SIZE, 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
+	{ "mixed, F16, head 64, window", "2q200s1k_9q2s3k", "q40s300_5q2s600", { SIZE, 8, 4, 64, 32, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 200 } },
+	{ "decodes by bodies, pages of 12", "9q1s6k", "4q1s700", { SIZE, 32, 8, 128, 12, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
+	{ "mixed by bodies, pages of 4", "3q300s2k_12q40s3k", "q50s300_4q20s500", { SIZE, 8, 2, 128, 4, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
+	{ "a head size without measured choices", "q90s600_4q1s2k", "q30s200_3q1s400", { SIZE, 6, 3, 96, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
+	{ "a head size that warpgroup does not take", "q90s600_4q1s2k", "q30s200_3q1s400", { SIZE, 6, 3, 80, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
 };
 // clang-format on
 
@@ -100,8 +101,9 @@ static void stage_make(struct stage *t, const struct row *r)
 					 .seed = 5 };
 	assert_non_null(t->scenario.batch);
 	const attune_batch *b = &t->scenario.batch->view;
-	t->bounds =
-	    (attune_bounds){ .num_seqs = b->num_seqs, .num_tokens = b->query_start[b->num_seqs] };
+	t->bounds = (attune_bounds){ .size = sizeof(attune_bounds),
+				     .num_seqs = b->num_seqs,
+				     .num_tokens = b->query_start[b->num_seqs] };
 	t->most_lens = malloc((size_t)b->num_seqs * sizeof *t->most_lens);
 	assert_non_null(t->most_lens);
 	for (int i = 0; i < b->num_seqs; i++) {
@@ -217,7 +219,7 @@ static void is_right(struct stage *t, unsigned order)
 static void same_plan(struct stage *t, const void *on_device)
 {
 	struct recorded_plan got;
-	attune_plan want;
+	attune_plan want = { .size = sizeof want };
 	int next = 0;
 	ok(dev.ops->get(&dev, &got, on_device, sizeof got));
 	ok(attune_plan_recorded(t->op, &t->bounds, &t->scenario.batch->view, &want));
@@ -273,7 +275,7 @@ static void replays_plan_anew(void **state)
 static void captured_runs_plan_anew(void **state)
 {
 	struct stage t;
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	size_t bytes;
 	stage_make(&t, *state);
 	ok(attune_max_workspace(t.op, t.bounds.num_seqs, t.bounds.num_tokens, &bytes));
@@ -297,7 +299,7 @@ static void plans_can_be_run(void **state)
 	struct stage t;
 	stage_make(&t, *state);
 	for (int i = 0; i < 4; i++) {
-		attune_plan plan;
+		attune_plan plan = { .size = sizeof plan };
 		struct verdict v;
 		ok(attune_plan_recorded(t.op, &t.bounds, &t.scenario.batch->view, &plan));
 		dev.ops->release(&dev, t.workspace);
@@ -349,6 +351,7 @@ static void switches_are_right(void **state)
 	for (t.num_bodies = 0; t.num_bodies < BODIES; t.num_bodies++) {
 		attune_plan *plan = &t.body[t.num_bodies];
 		change(&t, KEPT);
+		plan->size = sizeof *plan;
 		ok(attune_plan_recorded(t.op, &t.bounds, &t.scenario.batch->view, plan));
 		leaf[t.num_bodies] = (struct recorded_leaf){ { -1, -1 }, { 0, 0 } };
 		for (int i = 0; i < plan->num_parts; i++) {

@@ -46,7 +46,8 @@ static const struct row {
 static void maps_follow_strides(void **state)
 {
 	const struct row *r = *state;
-	const attune_shape s = { .num_query_heads = 4,
+	const attune_shape s = { .size = sizeof(attune_shape),
+				 .num_query_heads = 4,
 				 .num_kv_heads = r->heads,
 				 .head_size = 128,
 				 .page_size = 16,

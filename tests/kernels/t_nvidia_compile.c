@@ -22,7 +22,7 @@ enum { MOST_KERNELS = 40, FOR_ALL = 128 /* the head size that each kernel takes 
 
 static attune_shape shape_for(const struct kernel *k)
 {
-	attune_shape s = { .num_query_heads = 32,
+	attune_shape s = { .size = sizeof(attune_shape), .num_query_heads = 32,
 			   .num_kv_heads = 8,
 			   .head_size = 128,
 			   .page_size = 16,

@@ -61,7 +61,7 @@ static void called_right(const attune_op *op, const attune_plan *plan, struct wo
 
 static void beside(const attune_op *op, struct workload *w, const attune_batch *b)
 {
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	char text[512];
 	size_t most;
 	assert_int_equal(attune_plan_batch(op, b, &plan), ATTUNE_OK);

@@ -17,7 +17,8 @@
 
 enum { PAGE = 16, QUERY_HEADS = 8, KV_HEADS = 2, HEAD = 64, MAX_SEQS = 8, MAX_PAGES = 64 };
 
-static const attune_shape shape = { .num_query_heads = QUERY_HEADS,
+static const attune_shape shape = { .size = sizeof(attune_shape),
+				    .num_query_heads = QUERY_HEADS,
 				    .num_kv_heads = KV_HEADS,
 				    .head_size = HEAD,
 				    .page_size = PAGE,
@@ -69,8 +70,9 @@ static void step_make(struct step *s, int num_seqs, const int (*lens)[2])
 	s->out = numbers((size_t)s->tokens * QUERY_HEADS * HEAD);
 	s->k = numbers(cache);
 	s->v = numbers(cache);
-	s->batch = (attune_batch){ num_seqs, s->query_start, s->seq_lens };
-	s->t = (attune_tensors){ .out = s->out,
+	s->batch = (attune_batch){ sizeof(attune_batch), num_seqs, s->query_start, s->seq_lens };
+	s->t = (attune_tensors){ .size = sizeof(attune_tensors),
+				 .out = s->out,
 				 .q = s->q,
 				 .k_cache = s->k,
 				 .v_cache = s->v,
@@ -161,7 +163,7 @@ static inline attune_op *prepare(attune_context *ctx)
 
 static inline void run(attune_op *op, struct step *s)
 {
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	assert_int_equal(attune_plan_batch(op, &s->batch, &plan), ATTUNE_OK);
 	void *workspace = aligned_alloc(64, (plan.workspace + 64) / 64 * 64);
 	assert_non_null(workspace);

@@ -60,7 +60,7 @@ static inline int random_part(struct part *p, attune_shape *s, unsigned long lon
 		start[i + 1] = start[i] + query;
 		lens[i] = i ? length : length + below(seed, 20000);
 	}
-	const attune_batch b = { .num_seqs = n, .query_start = start, .seq_lens = lens };
+	const attune_batch b = { sizeof(attune_batch), n, start, lens };
 	return part_make(p, PHASE_ALL, s, &b, &h200_run.device);
 }
 

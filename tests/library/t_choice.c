@@ -84,9 +84,12 @@ static void a_short_buffer_is_no_overrun(void **state)
 	assert_int_equal(little[10], '.');
 }
 
-static const attune_shape shape = {
-	.num_query_heads = 8, .num_kv_heads = 2, .head_size = 64, .page_size = 16, .causal = 1
-};
+static const attune_shape shape = { .size = sizeof(attune_shape),
+				    .num_query_heads = 8,
+				    .num_kv_heads = 2,
+				    .head_size = 64,
+				    .page_size = 16,
+				    .causal = 1 };
 
 static void workspaces(void **state)
 {

@@ -124,7 +124,8 @@ static void two_by_hand(void **state)
 	} rows[] = { { { 1, 128, 1000, 200000, 10000, 0 }, 16 },
 		     { { 1, 128, 1000, 200000, 40000, 0 }, 8 } };
 	const struct kernel *k = kernel_find(BACKEND_GPU, "segmented");
-	const attune_shape s = { .num_query_heads = 32,
+	const attune_shape s = { .size = sizeof(attune_shape),
+				 .num_query_heads = 32,
 				 .num_kv_heads = 8,
 				 .head_size = 128,
 				 .page_size = 16,
@@ -132,7 +133,7 @@ static void two_by_hand(void **state)
 				 .kv_dtype = ATTUNE_BF16,
 				 .causal = 1 };
 	const int32_t start[] = { 0, 1 }, seq[] = { 4096 };
-	const attune_batch b = { 1, start, seq };
+	const attune_batch b = { sizeof(attune_batch), 1, start, seq };
 	const char *where;
 	struct config c, out;
 	struct part p;

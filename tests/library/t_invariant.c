@@ -22,24 +22,25 @@ static const int lens[][2] = { { 1, 0 },    { 1, 37 },   { 1, 300 }, { 1, 450 },
 static const int short_lens[][2] = { { 1, 5 }, { 1, 300 }, { 4, 150 }, { 2, 620 },
 				     { 8, 0 }, { 9, 40 },  { 33, 0 },  { 20, 170 } };
 
+#define SIZE sizeof(attune_shape)
 // clang-format off
 static const struct row cpu_rows[] = {
-	{ "F32, group 4, head 64", { 8, 2, 64, 16, ATTUNE_F32, ATTUNE_F32, .causal = 1 }, 0 },
-	{ "F16, group 1, head 128", { 4, 4, 128, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1 }, 0 },
-	{ "BF16, group 8, head 128", { 8, 1, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, 0 },
-	{ "F32, group 6, head 80, window, pages of 12", { 6, 1, 80, 12, ATTUNE_F32, ATTUNE_F32, .causal = 1, .window = 100 }, 0 },
-	{ "BF16, group 2, head 96, window, sinks", { 4, 2, 96, 32, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .window = 33, .has_sinks = 1 }, 0 },
-	{ "F16, group 3, head 256, softcap", { 6, 2, 256, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .softcap = 20 }, 0 },
-	{ "BF16, group 4, head 192, not causal", { 4, 1, 192, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 0 }, 0 },
-	{ "F32, group 71, head 64, ALiBi, sinks", { 71, 1, 64, 16, ATTUNE_F32, ATTUNE_F32, .causal = 1, .has_alibi = 1, .has_sinks = 1 }, 0 },
+	{ "F32, group 4, head 64", { SIZE, 8, 2, 64, 16, ATTUNE_F32, ATTUNE_F32, .causal = 1 }, 0 },
+	{ "F16, group 1, head 128", { SIZE, 4, 4, 128, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1 }, 0 },
+	{ "BF16, group 8, head 128", { SIZE, 8, 1, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, 0 },
+	{ "F32, group 6, head 80, window, pages of 12", { SIZE, 6, 1, 80, 12, ATTUNE_F32, ATTUNE_F32, .causal = 1, .window = 100 }, 0 },
+	{ "BF16, group 2, head 96, window, sinks", { SIZE, 4, 2, 96, 32, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .window = 33, .has_sinks = 1 }, 0 },
+	{ "F16, group 3, head 256, softcap", { SIZE, 6, 2, 256, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .softcap = 20 }, 0 },
+	{ "BF16, group 4, head 192, not causal", { SIZE, 4, 1, 192, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 0 }, 0 },
+	{ "F32, group 71, head 64, ALiBi, sinks", { SIZE, 71, 1, 64, 16, ATTUNE_F32, ATTUNE_F32, .causal = 1, .has_alibi = 1, .has_sinks = 1 }, 0 },
 };
 static const struct row gpu_rows[] = {
-	{ "BF16, group 4, head 128", { 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, 0 },
-	{ "F16, group 2, head 64, window, sinks", { 4, 2, 64, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 64, .has_sinks = 1 }, 0 },
-	{ "BF16, group 4, head 80, pages of 12", { 4, 1, 80, 12, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, 0 },
-	{ "BF16, LSE", { 4, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_lse = 1 }, 0 },
-	{ "E4M3 cache", { 4, 2, 128, 16, ATTUNE_BF16, ATTUNE_E4M3, .causal = 1 }, 0 },
-	{ "classic layout", { 4, 2, 128, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .kv_layout = ATTUNE_KV_CLASSIC }, 1 },
+	{ "BF16, group 4, head 128", { SIZE, 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, 0 },
+	{ "F16, group 2, head 64, window, sinks", { SIZE, 4, 2, 64, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 64, .has_sinks = 1 }, 0 },
+	{ "BF16, group 4, head 80, pages of 12", { SIZE, 4, 1, 80, 12, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, 0 },
+	{ "BF16, LSE", { SIZE, 4, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_lse = 1 }, 0 },
+	{ "E4M3 cache", { SIZE, 4, 2, 128, 16, ATTUNE_BF16, ATTUNE_E4M3, .causal = 1 }, 0 },
+	{ "classic layout", { SIZE, 4, 2, 128, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .kv_layout = ATTUNE_KV_CLASSIC }, 1 },
 };
 // clang-format on
 
@@ -146,7 +147,7 @@ static void close_all(struct device *dev, attune_context *ctx, attune_op *op)
 static int planned_segments(const attune_op *op, attune_plan *plan, int n, int query, int seq)
 {
 	int32_t starts[MANY + 1], seq_lens[MANY];
-	const attune_batch batch = { n, starts, seq_lens };
+	const attune_batch batch = { sizeof(attune_batch), n, starts, seq_lens };
 	char text[512];
 	for (int i = 0; i <= n; i++)
 		starts[i] = i * query;
@@ -165,12 +166,13 @@ static void gpu_plans_by_shape_alone(void **state)
 	const struct row *r = *state;
 	struct device dev;
 	attune_context *ctx;
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	size_t bytes;
 	static const int32_t starts[] = { 0, 1, 301, 302 }, seq_lens[] = { 90000, 4000, 3 };
 	static const int32_t one[] = { 0, 1 };
-	const attune_batch mixed = { 3, starts, seq_lens }, alone = { 1, one, seq_lens };
-	const attune_bounds bounds = { 3, 300, 302 };
+	const attune_batch mixed = { sizeof(attune_batch), 3, starts, seq_lens },
+			   alone = { sizeof(attune_batch), 1, one, seq_lens };
+	const attune_bounds bounds = { sizeof(attune_bounds), 3, 300, 302 };
 	char text[512], decode[512];
 	ok(gpu_open(&dev));
 	attune_op *op = op_in_mode(&dev, &r->s, &ctx);
@@ -193,7 +195,7 @@ static void gpu_cuts_long_decodes(void **state)
 	const struct row *r = *state;
 	struct device dev;
 	attune_context *ctx;
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	ok(gpu_open(&dev));
 	attune_op *op = op_in_mode(&dev, &r->s, &ctx);
 	assert_int_equal(planned_segments(op, &plan, 1, 1, 90000), 8);
@@ -209,11 +211,13 @@ static void cpu_cuts_few_heads(void **state)
 	} rows[] = { { 1, 4 }, { 2, 2 }, { 3, 1 }, { 4, 1 }, { 8, 1 }, { 24, 1 } };
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		const attune_shape s = { 24,          rows[i].kv_heads, 128,        16,
-					 ATTUNE_BF16, ATTUNE_BF16,      .causal = 1 };
+		const attune_shape s = {
+			sizeof(attune_shape), 24,          rows[i].kv_heads, 128, 16,
+			ATTUNE_BF16,          ATTUNE_BF16, .causal = 1
+		};
 		struct device dev;
 		attune_context *ctx;
-		attune_plan plan;
+		attune_plan plan = { .size = sizeof plan };
 		size_t most;
 		ok(device_open(&dev, "cpu"));
 		attune_op *op = op_in_mode(&dev, &s, &ctx);
@@ -265,13 +269,14 @@ static void environments(void **state)
 static void no_other_kernel_steps_in(void **state)
 {
 	static const attune_shape s = {
-		4, 2, 128, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .kv_layout = ATTUNE_KV_CLASSIC
+		sizeof(attune_shape),          4, 2, 128, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1,
+		.kv_layout = ATTUNE_KV_CLASSIC
 	};
 	static const int32_t starts[] = { 0, 1 }, seq_lens[] = { 200000 };
-	const attune_batch batch = { 1, starts, seq_lens };
+	const attune_batch batch = { sizeof(attune_batch), 1, starts, seq_lens };
 	struct device dev;
 	attune_context *ctx;
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	(void)state;
 	ok(gpu_open(&dev));
 	attune_op *op = op_in_mode(&dev, &s, &ctx);

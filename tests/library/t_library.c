@@ -55,10 +55,10 @@ static void plans_follow_the_batch(void **state)
 	attune_context *ctx = open_cpu();
 	attune_op *op = prepare(ctx);
 	struct step s;
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	char text[512];
 	(void)state;
-	const attune_batch none = { 0, NULL, NULL };
+	const attune_batch none = { sizeof(attune_batch), 0, NULL, NULL };
 	assert_int_equal(attune_plan_batch(op, &none, &plan), ATTUNE_OK);
 	assert_int_equal(plan.num_parts, 0);
 	step_make(&s, COUNT(decodes), decodes);
@@ -81,7 +81,7 @@ static void a_plan_serves_what_would_be_planned_alike(void **state)
 {
 	attune_context *ctx = open_cpu();
 	attune_op *op = prepare(ctx);
-	attune_plan plan, other;
+	attune_plan plan = { .size = sizeof plan }, other = { .size = sizeof other };
 	struct step s;
 	(void)state;
 	step_make(&s, COUNT(mixed), mixed);
@@ -107,7 +107,7 @@ static void a_plan_serves_what_would_be_planned_alike(void **state)
 
 static attune_plan plan_of(const attune_op *op, int n, const int (*lens)[2])
 {
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	struct step s;
 	step_make(&s, n, lens);
 	if (attune_plan_batch(op, &s.batch, &plan))
@@ -123,16 +123,56 @@ static void a_plan_serves_for_lengths_below(void **state)
 		const char *name;
 		int most[4][2], less[4][2], serves, back;
 	} rows[] = {
-		{ "decodes", { { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 } }, { { 4, 90 }, { 1, 5 }, { 0, 0 }, { 3, 7 } }, 1, 0 },
-		{ "longer sequences", { { 1, 9 }, { 1, 9 }, { 1, 9 }, { 1, 9 } }, { { 1, 900 }, { 1, 5 }, { 1, 70 }, { 1, 9 } }, 1, 1 },
-		{ "prefills with a decode's tokens", { { 40, 90 }, { 9, 90 }, { 40, 90 }, { 9, 9 } }, { { 2, 90 }, { 1, 90 }, { 8, 90 }, { 9, 9 } }, 1, 0 },
-		{ "decodes, then prefills", { { 2, 90 }, { 2, 90 }, { 40, 90 }, { 30, 90 } }, { { 1, 90 }, { 2, 90 }, { 10, 90 }, { 30, 30 } }, 1, 0 },
-		{ "mixed in any order", { { 2, 90 }, { 40, 90 }, { 1, 90 }, { 30, 90 } }, { { 2, 90 }, { 3, 90 }, { 1, 90 }, { 30, 30 } }, 1, 0 },
-		{ "a prefill's last tokens", { { 1, 90 }, { 1, 90 }, { 40, 90 }, { 30, 90 } }, { { 1, 90 }, { 1, 90 }, { 3, 90 }, { 30, 30 } }, 1, 0 },
-		{ "mixed, all decodes by now", { { 2, 90 }, { 40, 90 }, { 1, 90 }, { 30, 90 } }, { { 1, 90 }, { 1, 90 }, { 1, 90 }, { 1, 30 } }, 1, 0 },
-		{ "a decode that is longer", { { 2, 90 }, { 2, 90 }, { 40, 90 }, { 30, 90 } }, { { 3, 90 }, { 2, 90 }, { 10, 90 }, { 30, 30 } }, 0, 0 },
-		{ "a prefill among decodes", { { 2, 90 }, { 2, 90 }, { 40, 90 }, { 30, 90 } }, { { 2, 90 }, { 12, 90 }, { 10, 90 }, { 30, 30 } }, 0, 0 },
-		{ "more tokens", { { 9, 90 }, { 9, 90 }, { 40, 90 }, { 9, 90 } }, { { 39, 90 }, { 9, 90 }, { 40, 90 }, { 9, 90 } }, 0, 1 },
+		{ "decodes",
+		  { { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 } },
+		  { { 4, 90 }, { 1, 5 }, { 0, 0 }, { 3, 7 } },
+		  1,
+		  0 },
+		{ "longer sequences",
+		  { { 1, 9 }, { 1, 9 }, { 1, 9 }, { 1, 9 } },
+		  { { 1, 900 }, { 1, 5 }, { 1, 70 }, { 1, 9 } },
+		  1,
+		  1 },
+		{ "prefills with a decode's tokens",
+		  { { 40, 90 }, { 9, 90 }, { 40, 90 }, { 9, 9 } },
+		  { { 2, 90 }, { 1, 90 }, { 8, 90 }, { 9, 9 } },
+		  1,
+		  0 },
+		{ "decodes, then prefills",
+		  { { 2, 90 }, { 2, 90 }, { 40, 90 }, { 30, 90 } },
+		  { { 1, 90 }, { 2, 90 }, { 10, 90 }, { 30, 30 } },
+		  1,
+		  0 },
+		{ "mixed in any order",
+		  { { 2, 90 }, { 40, 90 }, { 1, 90 }, { 30, 90 } },
+		  { { 2, 90 }, { 3, 90 }, { 1, 90 }, { 30, 30 } },
+		  1,
+		  0 },
+		{ "a prefill's last tokens",
+		  { { 1, 90 }, { 1, 90 }, { 40, 90 }, { 30, 90 } },
+		  { { 1, 90 }, { 1, 90 }, { 3, 90 }, { 30, 30 } },
+		  1,
+		  0 },
+		{ "mixed, all decodes by now",
+		  { { 2, 90 }, { 40, 90 }, { 1, 90 }, { 30, 90 } },
+		  { { 1, 90 }, { 1, 90 }, { 1, 90 }, { 1, 30 } },
+		  1,
+		  0 },
+		{ "a decode that is longer",
+		  { { 2, 90 }, { 2, 90 }, { 40, 90 }, { 30, 90 } },
+		  { { 3, 90 }, { 2, 90 }, { 10, 90 }, { 30, 30 } },
+		  0,
+		  0 },
+		{ "a prefill among decodes",
+		  { { 2, 90 }, { 2, 90 }, { 40, 90 }, { 30, 90 } },
+		  { { 2, 90 }, { 12, 90 }, { 10, 90 }, { 30, 30 } },
+		  0,
+		  0 },
+		{ "more tokens",
+		  { { 9, 90 }, { 9, 90 }, { 40, 90 }, { 9, 90 } },
+		  { { 39, 90 }, { 9, 90 }, { 40, 90 }, { 9, 90 } },
+		  0,
+		  1 },
 	};
 	attune_context *ctx = open_cpu();
 	attune_op *op = prepare(ctx);
@@ -175,7 +215,7 @@ static void new_tokens_that_are_announced_must_be_given(void **state)
 	attune_shape announced = shape;
 	attune_op *op;
 	struct step s;
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	(void)state;
 	announced.has_new_kv = 1;
 	assert_int_equal(attune_prepare(ctx, &announced, &op), ATTUNE_OK);
@@ -197,7 +237,7 @@ static void tensors_that_are_missing(void **state)
 	attune_context *ctx = open_cpu();
 	attune_op *op = prepare(ctx);
 	struct step s;
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	(void)state;
 	step_make(&s, COUNT(decodes), decodes);
 	assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
@@ -228,7 +268,8 @@ static void features_are_of_one_phase(void **state)
 	step_make(&s, COUNT(mixed), mixed);
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		memset(&f, 0xff, sizeof f);
-		assert_int_equal(attune_batch_features(op, &s.batch, rows[i].phase, &f), ATTUNE_OK);
+		assert_int_equal(attune_batch_features(op, &s.batch, rows[i].phase, &f, sizeof f),
+				 ATTUNE_OK);
 		assert_int_equal(f.num_seqs, rows[i].seqs);
 		assert_int_equal(f.query_tokens, rows[i].tokens);
 		assert_int_equal(f.kv_tokens, rows[i].keys);
@@ -238,12 +279,13 @@ static void features_are_of_one_phase(void **state)
 		assert_int_equal(f.prefill_tokens, 73);
 		assert_int_equal(f.group, QUERY_HEADS / KV_HEADS);
 	}
-	assert_int_equal(attune_batch_features(op, &s.batch, (enum attune_phase)3, &f),
+	assert_int_equal(attune_batch_features(op, &s.batch, (enum attune_phase)3, &f, sizeof f),
 			 ATTUNE_INVALID);
-	assert_int_equal(attune_batch_features(op, &s.batch, ATTUNE_PHASE_ALL, NULL),
+	assert_int_equal(attune_batch_features(op, &s.batch, ATTUNE_PHASE_ALL, NULL, 0),
 			 ATTUNE_INVALID);
 	s.seq_lens[1] = -1;
-	assert_int_equal(attune_batch_features(op, &s.batch, ATTUNE_PHASE_ALL, &f), ATTUNE_INVALID);
+	assert_int_equal(attune_batch_features(op, &s.batch, ATTUNE_PHASE_ALL, &f, sizeof f),
+			 ATTUNE_INVALID);
 	assert_non_null(strstr(attune_last_error(), "attune_batch_features: seq_lens"));
 	step_free(&s);
 	attune_release(op);
@@ -253,15 +295,17 @@ static void features_are_of_one_phase(void **state)
 /* All members that a batch changes are then 0. */
 static void a_phase_without_sequences_has_no_features(void **state)
 {
-	static const attune_batch none = { 0, NULL, NULL };
+	static const attune_batch none = { sizeof(attune_batch), 0, NULL, NULL };
 	attune_context *ctx = open_cpu();
 	attune_op *op = prepare(ctx);
 	struct attune_features f, empty;
 	struct step s;
 	(void)state;
 	step_make(&s, COUNT(decodes), decodes);
-	assert_int_equal(attune_batch_features(op, &s.batch, ATTUNE_PHASE_PREFILL, &f), ATTUNE_OK);
-	assert_int_equal(attune_batch_features(op, &none, ATTUNE_PHASE_ALL, &empty), ATTUNE_OK);
+	assert_int_equal(attune_batch_features(op, &s.batch, ATTUNE_PHASE_PREFILL, &f, sizeof f),
+			 ATTUNE_OK);
+	assert_int_equal(attune_batch_features(op, &none, ATTUNE_PHASE_ALL, &empty, sizeof empty),
+			 ATTUNE_OK);
 	assert_memory_equal(&f, &empty, sizeof f);
 	assert_int_equal(f.num_seqs, 0);
 	assert_int_equal(f.decode_seqs, 0);

@@ -63,7 +63,7 @@ static void formulas_become_numbers_per_batch(void **state)
 		fail_msg("%s", attune_last_error());
 	attune_op *op = prepare(ctx);
 	struct step s;
-	attune_plan plan, other;
+	attune_plan plan = { .size = sizeof plan }, other = { .size = sizeof other };
 	size_t most;
 	(void)state;
 	step_make(&s, 1, one);
@@ -94,7 +94,7 @@ static void a_small_workspace_is_refused(void **state)
 	attune_context *ctx = open_with("TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=4", "0");
 	attune_op *op = prepare(ctx);
 	struct step s;
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	size_t most;
 	(void)state;
 	step_make(&s, 1, one);
@@ -127,7 +127,7 @@ static void the_defaults_stand_in(void **state)
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		attune_context *ctx = open_with(rows[i][0], rows[i][1]);
 		attune_op *op = prepare(ctx);
-		attune_plan plan;
+		attune_plan plan = { .size = sizeof plan };
 		struct step s;
 		step_make(&s, COUNT(decodes), decodes);
 		assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
@@ -171,7 +171,7 @@ static void parts_overlap_as_the_rules_say(void **state)
 		if (!ctx)
 			fail_msg("%s", attune_last_error());
 		attune_op *op = prepare(ctx);
-		attune_plan plan;
+		attune_plan plan = { .size = sizeof plan };
 		struct step s;
 		char text[512];
 		step_make(&s, COUNT(mixed), mixed);

@@ -24,7 +24,8 @@ struct lengths {
 static void random_batch(struct lengths *l)
 {
 	l->start[0] = 0;
-	l->batch = (attune_batch){ 1 + (int)below(MAX_SEQS), l->start, l->seq };
+	l->batch =
+	    (attune_batch){ sizeof(attune_batch), 1 + (int)below(MAX_SEQS), l->start, l->seq };
 	for (int i = 0; i < l->batch.num_seqs; i++) {
 		l->start[i + 1] = l->start[i] + (int32_t)below(below(3) ? 9 : 40);
 		l->seq[i] = (int32_t)below(90);
@@ -35,7 +36,8 @@ static attune_shape random_shape(void)
 {
 	static const int heads[][2] = { { 32, 8 }, { 3, 3 }, { 40, 1 }, { 14, 2 } };
 	const int *h = heads[below(COUNT(heads))];
-	return (attune_shape){ .num_query_heads = h[0],
+	return (attune_shape){ .size = sizeof(attune_shape),
+			       .num_query_heads = h[0],
 			       .num_kv_heads = h[1],
 			       .head_size = 64,
 			       .page_size = 16,
@@ -171,7 +173,8 @@ static void spans_are_the_parts_alone(void **state)
 static void shares_follow_both_parts(void **state)
 {
 	const struct device_info d = { .units = 132 };
-	const attune_shape s = { .num_query_heads = 32,
+	const attune_shape s = { .size = sizeof(attune_shape),
+				 .num_query_heads = 32,
 				 .num_kv_heads = 8,
 				 .head_size = 128,
 				 .page_size = 16,
@@ -190,7 +193,7 @@ static void shares_follow_both_parts(void **state)
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		int32_t start[300] = { 0, rows[i].chunk },
 			seq[300] = { rows[i].chunk + rows[i].context };
-		const attune_batch b = { 1 + rows[i].decodes, start, seq };
+		const attune_batch b = { sizeof(attune_batch), 1 + rows[i].decodes, start, seq };
 		struct part p;
 		for (int k = 1; k <= rows[i].decodes; k++) {
 			start[k + 1] = start[k] + 1;
@@ -210,13 +213,14 @@ static void shares_follow_both_parts(void **state)
 /* A window's pairs must not take a step a token: 2^30 of them would show. */
 static void long_queries_cost_nothing(void **state)
 {
-	const attune_shape s = { .num_query_heads = 8,
+	const attune_shape s = { .size = sizeof(attune_shape),
+				 .num_query_heads = 8,
 				 .num_kv_heads = 1,
 				 .head_size = 128,
 				 .causal = 1,
 				 .window = 4096 };
 	const int32_t start[] = { 0, 1 << 30 }, seq[] = { 1 << 30 };
-	const attune_batch b = { 1, start, seq };
+	const attune_batch b = { sizeof(attune_batch), 1, start, seq };
 	(void)state;
 	for (int i = 0; i < 1000; i++)
 		assert_int_equal(part_pairs(&s, &b, PHASE_ALL),

@@ -114,7 +114,7 @@ static int wanted(const struct subject *s, int w, const struct part *p, int *seg
 static void draw(int32_t start[MAX_SEQS + 1], int32_t seq[MAX_SEQS], attune_batch *b)
 {
 	const unsigned longest = 1 + below(600);
-	*b = (attune_batch){ 1 + (int)below(MAX_SEQS), start, seq };
+	*b = (attune_batch){ sizeof(attune_batch), 1 + (int)below(MAX_SEQS), start, seq };
 	for (int i = 0; i < b->num_seqs; i++) {
 		const int32_t query = below(4) ? 1 : (int32_t)below(longest);
 		start[i + 1] = start[i] + query;
@@ -329,7 +329,8 @@ static int body_of(const struct selector *h, int id, const attune_shape *shape,
 /* The default, and all that the tree of the part names and the header carries: nothing else. */
 static void bodies_are_what_may_be_picked(void **state)
 {
-	const attune_shape shape = { .num_query_heads = 32,
+	const attune_shape shape = { .size = sizeof(attune_shape),
+				     .num_query_heads = 32,
 				     .num_kv_heads = 8,
 				     .head_size = 128,
 				     .dtype = ATTUNE_BF16,
@@ -366,12 +367,13 @@ static void bodies_are_what_may_be_picked(void **state)
 
 static void a_cpu_records_nothing(void **state)
 {
-	const attune_shape shape = { .num_query_heads = 4,
+	const attune_shape shape = { .size = sizeof(attune_shape),
+				     .num_query_heads = 4,
 				     .num_kv_heads = 2,
 				     .head_size = 64,
 				     .page_size = 16,
 				     .causal = 1 };
-	const attune_bounds bounds = { 4, 1, 4 };
+	const attune_bounds bounds = { sizeof(attune_bounds), 4, 1, 4 };
 	attune_context *ctx;
 	attune_op *op;
 	size_t plan, workspace;
@@ -379,7 +381,8 @@ static void a_cpu_records_nothing(void **state)
 	assert_int_equal(attune_open(&ctx, "cpu"), ATTUNE_OK);
 	assert_int_equal(attune_prepare(ctx, &shape, &op), ATTUNE_OK);
 	assert_int_equal(attune_record_sizes(op, &bounds, &plan, &workspace), ATTUNE_UNSUPPORTED);
-	assert_int_equal(attune_record_sizes(op, &(attune_bounds){ 4, 8, 4 }, &plan, &workspace),
+	assert_int_equal(attune_record_sizes(op, &(attune_bounds){ sizeof(attune_bounds), 4, 8, 4 },
+					     &plan, &workspace),
 			 ATTUNE_INVALID);
 	assert_int_equal(attune_record_sizes(NULL, &bounds, &plan, &workspace), ATTUNE_INVALID);
 	attune_release(op);

@@ -25,7 +25,8 @@ static void one_make(struct one *o, int query_len, int seq_len, const double *we
 		     const double *value)
 {
 	memset(o, 0, sizeof *o);
-	o->shape = (attune_shape){ .num_query_heads = 1,
+	o->shape = (attune_shape){ .size = sizeof(attune_shape),
+				   .num_query_heads = 1,
 				   .num_kv_heads = 1,
 				   .head_size = HEAD,
 				   .page_size = 2,
@@ -352,7 +353,9 @@ static void strides_and_tables(void **state)
 	float k[PAGES * KV_HEADS * PAGE * GAP], v[PAGES * PAGE * KV_HEADS * HEAD], q[4 * 2 * 7];
 	const int table[2][3] = { { 9, 9, 9 }, { 2, 0, 9 } }, start[3] = { 0, 1, 3 },
 		  lens[2] = { 1, 5 };
-	const attune_shape shape = { .head_size = HEAD, .page_size = PAGE };
+	const attune_shape shape = { .size = sizeof(attune_shape),
+				     .head_size = HEAD,
+				     .page_size = PAGE };
 	const struct attune_args a = { .q = q,
 				       .k_cache = k,
 				       .v_cache = v,

@@ -20,7 +20,8 @@ static const struct device_info h200 = { .backend = BACKEND_GPU,
 					 .lanes = 32,
 					 .smem_per_block = 227 << 10,
 					 .smem_per_unit = 228 << 10 };
-static const attune_shape shape = { 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 };
+static const attune_shape shape = { sizeof(attune_shape), 8,           2,          128, 16,
+				    ATTUNE_BF16,          ATTUNE_BF16, .causal = 1 };
 
 static unsigned below(unsigned n)
 {
@@ -38,7 +39,8 @@ static struct lengths {
 static void random_batch(void)
 {
 	const unsigned longest = below(2) ? 1 + below(2) : 1 + below(300);
-	l.batch = (attune_batch){ 1 + (int)below(below(8) ? 40 : MOST_SEQS), l.start, l.seq };
+	l.batch = (attune_batch){ sizeof(attune_batch), 1 + (int)below(below(8) ? 40 : MOST_SEQS),
+				  l.start, l.seq };
 	for (int i = 0; i < l.batch.num_seqs; i++) {
 		const int32_t query = (int32_t)(below(4) ? below(longest + 1) : below(2));
 		l.start[i + 1] = l.start[i] + query;
@@ -160,12 +162,13 @@ static void make_ready(void)
 static const struct sequences {
 	int32_t start[6], seq[5];
 } five = { { 0, 1, 41, 42, 42, 112 }, { 900, 40, 77, 5, 300 } };
-static const attune_batch five_batch = { 5, five.start, five.seq };
+static const attune_batch five_batch = { sizeof(attune_batch), 5, five.start, five.seq };
 
 /* Queries 1, 40, 1, 0, 70: prefills 40 and 70, then decodes 1 and 1. */
 static attune_plan two_parts(int prefill, int decode)
 {
-	return (attune_plan){ .num_parts = 2,
+	return (attune_plan){ .size = sizeof(attune_plan),
+			      .num_parts = 2,
 			      .num_tokens = 112,
 			      .num_seqs = 5,
 			      .part = { { prefill, 1, 4, 40, 70, .range_tokens = 111 },
@@ -202,7 +205,7 @@ static void plans_have_one_list_a_part(void **state)
 
 static void strange_plans_have_no_list(void **state)
 {
-	const attune_batch four = { 4, five.start, five.seq };
+	const attune_batch four = { sizeof(attune_batch), 4, five.start, five.seq };
 	attune_plan plan = two_parts(0, 1);
 	size_t n;
 	(void)state;

@@ -168,7 +168,7 @@ static void the_largest_do_not_overflow(void **state)
 			start[k + 1] = start[k] + query;
 			seq[k] = longest > query ? longest : query;
 		}
-		const attune_batch b = { n, start, seq };
+		const attune_batch b = { sizeof(attune_batch), n, start, seq };
 		assert_null(batch_error(&b, &s));
 		assert_true(part_make(&p, PHASE_ALL, &s, &b, below(2) ? &other : &gpu));
 		struct segment_costs c = random_costs(i % 2);
@@ -360,7 +360,7 @@ static void draw_decodes(struct decodes *d, int are_alike)
 		start[i + 1] = i + 1;
 		d->seq[i] = are_alike ? tiles * d->block.tile : 1 + (int)below(2u << below(14));
 	}
-	const attune_batch b = { d->n, start, d->seq };
+	const attune_batch b = { sizeof(attune_batch), d->n, start, d->seq };
 	assert_true(part_make(&d->part, PHASE_DECODE, &d->shape, &b, &few));
 }
 

@@ -157,7 +157,8 @@ static int begin(void **state)
 	f.scenario = (struct scenario){
 		.model = "tiny@1", .set = "t", .split = "train", .weight = 1, .seed = 5
 	};
-	f.scenario.shape = (attune_shape){ .num_query_heads = 2,
+	f.scenario.shape = (attune_shape){ .size = sizeof(attune_shape),
+					   .num_query_heads = 2,
 					   .num_kv_heads = 1,
 					   .head_size = HEAD_SIZE,
 					   .page_size = 16,

@@ -55,7 +55,7 @@ enum { ROOM = 100 }; /* bytes of workspace */
 static int can_plan(void *op, const attune_plugin_batch *b, void **out, size_t *workspace,
 		    char *error)
 {
-	const attune_batch *of = &b->lengths;
+	const attune_batch *of = b->lengths;
 	struct lengths *l = calloc(1, sizeof *l);
 	(void)op, (void)error;
 	enter();
@@ -64,7 +64,7 @@ static int can_plan(void *op, const attune_plugin_batch *b, void **out, size_t *
 	memcpy(l->query_start, of->query_start, sizeof(int32_t) * ((size_t)of->num_seqs + 1));
 	memcpy(l->seq_lens, of->seq_lens, sizeof(int32_t) * (size_t)of->num_seqs);
 	/* The device's arrays begin with the same sequence. */
-	assert_memory_equal(l->seq_lens, b->tensors.seq_lens, sizeof(int32_t) * of->num_seqs);
+	assert_memory_equal(l->seq_lens, b->tensors->seq_lens, sizeof(int32_t) * of->num_seqs);
 	calls.plans++;
 	*workspace = ROOM;
 	*out = l;
@@ -151,7 +151,7 @@ static const char *refuses_undivided(const attune_shape *s, const int *values,
 static int plans_divided(void *op, const attune_plugin_batch *b, void **out, size_t *workspace,
 			 char *error)
 {
-	assert_true(is_divided(&b->lengths));
+	assert_true(is_divided(b->lengths));
 	return can_plan(op, b, out, workspace, error);
 }
 

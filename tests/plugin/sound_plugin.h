@@ -11,7 +11,8 @@
 #include <cmocka.h>
 #include "never_runs.h"
 
-__attribute__((unused)) static const attune_shape a_llama = { .num_query_heads = 32,
+__attribute__((unused)) static const attune_shape a_llama = { .size = sizeof(attune_shape),
+							      .num_query_heads = 32,
 							      .num_kv_heads = 8,
 							      .head_size = 128,
 							      .page_size = 16,

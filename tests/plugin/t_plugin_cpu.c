@@ -79,20 +79,19 @@ static int launches(void *op, void *p, const attune_tensors *t, void *w, void *s
 	return 0;
 }
 
-/* The results of store for a plug-in of this ABI, and of a launch behind it. */
-static enum attune_status run(const char *name, int abi, enum attune_status *launched)
+/* The results of store for a plug-in, and of a launch behind it. */
+static enum attune_status run(const char *name, enum attune_status *launched)
 {
-	static attune_plugin plugin[5];
+	static attune_plugin plugin[3];
 	static int n;
 	attune_plugin *p = &plugin[n++];
 	struct plugin_op *op;
 	struct choice c;
 	const struct plugin_key key = { &calls, PHASE_DECODE, 0 };
-	const attune_tensors t = { .k_cache = &dev };
+	const attune_tensors t = { .size = sizeof(attune_tensors), .k_cache = &dev };
 	size_t bytes;
 	double us;
 	*p = sound;
-	p->abi = abi;
 	p->name = name;
 	p->prepare = prepares;
 	p->plan = plans;
@@ -116,7 +115,7 @@ static void a_plug_in_computes_on_the_threads_of_the_device(void **state)
 {
 	enum attune_status launched;
 	(void)state;
-	assert_int_equal(run("threads", ATTUNE_PLUGIN_ABI, &launched), ATTUNE_OK);
+	assert_int_equal(run("threads", &launched), ATTUNE_OK);
 	assert_int_equal(launched, ATTUNE_OK);
 	assert_int_equal(calls.device.units, THREADS);
 	assert_int_equal(calls.launches, 1);
@@ -127,39 +126,13 @@ static void store_is_called_with_the_tensors(void **state)
 {
 	enum attune_status launched;
 	(void)state;
-	assert_int_equal(run("stored", ATTUNE_PLUGIN_ABI, &launched), ATTUNE_OK);
+	assert_int_equal(run("stored", &launched), ATTUNE_OK);
 	assert_int_equal(calls.stores, 1);
 	assert_ptr_equal(calls.k_cache, &dev);
 	calls.fails = 1;
-	assert_int_equal(run("full", ATTUNE_PLUGIN_ABI, &launched), ATTUNE_UNSUPPORTED);
+	assert_int_equal(run("full", &launched), ATTUNE_UNSUPPORTED);
 	calls.fails = 0;
 	assert_string_equal(attune_last_error(), "plug-in full: store: no room");
-}
-
-/* Objects of ABI 1 end before the member. */
-static void plug_ins_of_older_abis_run(void **state)
-{
-	enum attune_status launched;
-	(void)state;
-	assert_int_equal(run("first", 1, &launched), ATTUNE_OK);
-	assert_int_equal(launched, ATTUNE_OK);
-	assert_int_equal(calls.stores, 0);
-	assert_int_equal(run("second", 2, &launched), ATTUNE_OK);
-	assert_int_equal(launched, ATTUNE_OK);
-	assert_int_equal(calls.stores, 1);
-}
-
-/* They know a part up to max_seq: what is new stands behind. */
-static void members_of_older_abis_stay_where_they_were(void **state)
-{
-	struct part_of_abi_2 {
-		int num_seqs, min_query, max_query;
-		long long query_tokens, kv_tokens, max_seq;
-	};
-	(void)state;
-	assert_int_equal(offsetof(attune_plugin_part, max_seq),
-			 offsetof(struct part_of_abi_2, max_seq));
-	assert_int_equal(offsetof(attune_plugin_part, prefills), sizeof(struct part_of_abi_2));
 }
 
 /* ---- scales ------------------------------------------------------------------------------ */
@@ -226,8 +199,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_plug_in_computes_on_the_threads_of_the_device),
 		cmocka_unit_test(store_is_called_with_the_tensors),
-		cmocka_unit_test(plug_ins_of_older_abis_run),
-		cmocka_unit_test(members_of_older_abis_stay_where_they_were),
 		cmocka_unit_test(scales_meet_needs),
 		cmocka_unit_test(scales_of_a_timed_workload_are_refused),
 	};

@@ -53,7 +53,8 @@ static int plan(void *op, const attune_plugin_batch *b, void **out, size_t *work
 	struct relay *r = op;
 	attune_plan *p = malloc(sizeof *p);
 	assert_non_null(p);
-	if (attune_plan_batch(r->op, &b->lengths, p)) {
+	p->size = sizeof *p;
+	if (attune_plan_batch(r->op, b->lengths, p)) {
 		free(p);
 		return failed(error);
 	}
@@ -116,7 +117,7 @@ static const char *const batches[][2] = {
 static void by_the_plugin(const attune_op *op, struct workload *w, const attune_batch *b)
 {
 	const int before = launches, refused = b->num_seqs == 3;
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	char text[512];
 	if (attune_plan_batch(op, b, &plan) ||
 	    attune_plan_plugins(op, b, &w->tensors, 0, dev.ops->stream(&dev), &plan) ||

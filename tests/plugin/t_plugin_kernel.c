@@ -72,7 +72,7 @@ static const char *why_illegal(const struct kernel *k, int splits, const struct 
 static void refuses_is_asked(void **state)
 {
 	static const int32_t start[] = { 0, 1, 4, 54 }, lens[] = { 100, 200, 50 };
-	const attune_batch batch = { 3, start, lens };
+	const attune_batch batch = { sizeof(attune_batch), 3, start, lens };
 	struct part part;
 	(void)state;
 	assert_null(why_illegal(mine(), 16, NULL));
@@ -115,7 +115,7 @@ static void sequences_that_do_not_follow_one_another_are_refused(void **state)
 	static const int32_t lens[] = { 100, 200, 60 };
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		const attune_batch batch = { 3, rows[i].start, lens };
+		const attune_batch batch = { sizeof(attune_batch), 3, rows[i].start, lens };
 		struct part part;
 		assert_true(part_make(&part, rows[i].phase, &a_llama, &batch, &cpu));
 		const char *why = why_illegal(mine(), 0, &part);
@@ -256,7 +256,8 @@ static const attune_plugin_axis longest[] = { SEVEN_LONG_AXES, LONG_AXIS("H") };
 /* The longest axes and version with the longest shape are neither cut as flags nor as a choice. */
 static void the_longest_texts_fit(void **state)
 {
-	attune_shape shape = { .num_query_heads = 65535,
+	attune_shape shape = { .size = sizeof(attune_shape),
+			       .num_query_heads = 65535,
 			       .num_kv_heads = 65535,
 			       .head_size = 512,
 			       .page_size = 65536,

@@ -21,7 +21,7 @@ static void *room_begin(void *workspace)
 /* Plans with plug-ins, runs, checks the output; returns the launches of plug-ins. */
 static int run_step(attune_op *op, struct step *s, unsigned promises, char text[512])
 {
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	const int before = calls.launches;
 	memset(s->out, 0x7f, sizeof(float) * (size_t)s->tokens * QUERY_HEADS * HEAD);
 	if (attune_plan_batch(op, &s->batch, &plan) ||
@@ -99,7 +99,7 @@ static void it_says_why_it_could_not_plan(void **state)
 {
 	attune_context *ctx = open_with("planless 1 UNROLL=4", "0", "0", "0");
 	attune_op *op = prepare(ctx);
-	attune_plan plan, ours;
+	attune_plan plan = { .size = sizeof plan }, ours = { .size = sizeof ours };
 	struct step s;
 	(void)state;
 	step_make(&s, 3, decodes);
@@ -118,7 +118,7 @@ static void rows_with_gaps_are_not_dense(void **state)
 {
 	attune_context *ctx = open_with("dense 1 UNROLL=4", "0", "0", "0");
 	attune_op *op = prepare(ctx);
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	char text[512];
 	struct step s;
 	(void)state;
@@ -234,6 +234,7 @@ static void plan_decodes(struct planned *p, const char *row)
 	p->ctx = open_with(row, "0", "0", "parts");
 	p->op = prepare(p->ctx);
 	step_make(&p->s, 3, decodes);
+	p->plan.size = sizeof p->plan;
 	if (attune_plan_batch(p->op, &p->s.batch, &p->plan) ||
 	    attune_plan_plugins(p->op, &p->s.batch, &p->s.t, 0, NULL, &p->plan))
 		fail_msg("%s", attune_last_error());
@@ -277,7 +278,7 @@ static void a_plan_runs_for_many_layers_until_it_is_freed(void **state)
 	}
 	attune_free_plan(p.op, &copy);
 	assert_int_equal(calls.plans, 0);
-	run_fails(&p, &p.s.t, p.plan.workspace, ATTUNE_INVALID, "the plan is not of this op");
+	run_fails(&p, &p.s.t, p.plan.workspace, ATTUNE_INVALID, "the plan was changed, or freed");
 	attune_free_plan(p.op, &p.plan); /* again: nothing happens */
 	end(&p);
 }
@@ -320,7 +321,7 @@ static void a_launch_that_fails_has_its_line(void **state)
 static void a_plan_serves_for_no_other(void **state)
 {
 	struct planned p;
-	attune_plan ours, again;
+	attune_plan ours = { .size = sizeof ours }, again = { .size = sizeof again };
 	(void)state;
 	plan_decodes(&p, "good 1 UNROLL=4");
 	assert_int_equal(attune_plan_batch(p.op, &p.s.batch, &ours), ATTUNE_OK);
@@ -337,13 +338,16 @@ static void a_plan_serves_for_no_other(void **state)
 static void wrong_calls_are_refused(void **state)
 {
 	struct planned p;
-	attune_plan ours, plan;
+	attune_plan ours = { .size = sizeof ours }, plan = { .size = sizeof plan };
 	struct step other;
 	(void)state;
 	plan_decodes(&p, "good 1 UNROLL=4");
 	step_make(&other, 2, decodes);
 	assert_int_equal(attune_plan_batch(p.op, &p.s.batch, &ours), ATTUNE_OK);
-	const attune_batch falling = { 1, (const int32_t[]){ 0, -1 }, p.s.seq_lens };
+	const attune_batch falling = { .size = sizeof(attune_batch),
+				       .num_seqs = 1,
+				       .query_start = (const int32_t[]){ 0, -1 },
+				       .seq_lens = p.s.seq_lens };
 	const struct {
 		const attune_op *op;
 		const attune_batch *batch;
@@ -360,7 +364,8 @@ static void wrong_calls_are_refused(void **state)
 		{ p.op, &other.batch, &other.t, 0, &ours, "the plan is not of this batch" },
 		{ p.op, &p.s.batch, &p.s.t, ATTUNE_PLUGIN_NO_SCALES, &ours, "promises are of" },
 		{ p.op, &p.s.batch, &p.s.t, 0, &p.plan, "has plans of plug-ins already" },
-		{ p.op, &p.s.batch, &(attune_tensors){ 0 }, 0, &ours, "must be given" },
+		{ p.op, &p.s.batch, &(attune_tensors){ .size = sizeof(attune_tensors) }, 0, &ours,
+		  "must be given" },
 	};
 	for (size_t i = 0; i < COUNT(wrong); i++) {
 		attune_plan *const to = wrong[i].plan ? &plan : NULL;

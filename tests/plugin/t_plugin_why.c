@@ -47,7 +47,7 @@ static void it_tells_which_is_named_and_why_it_does_not_run(void **state)
 		    open_with(leaves[i].row, leaves[i].prefill, leaves[i].decode, leaves[i].mixed);
 		attune_op *op = prepare(ctx);
 		struct plugin_leaf leaf;
-		attune_plan plan;
+		attune_plan plan = { .size = sizeof plan };
 		struct step s;
 		step_make(&s, leaves[i].num_seqs, leaves[i].batch);
 		if (attune_plan_batch(op, &s.batch, &plan) ||

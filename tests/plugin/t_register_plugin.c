@@ -26,8 +26,8 @@ static const attune_plugin_axis nine[ATTUNE_PLUGIN_AXES + 1] = { { "SPLITS", "",
 
 // clang-format off
 #define FAULTS(X) \
-	X("an older ABI",           p->abi = 0,                "a plug-in is of ABI 0; attune has 3") \
-	X("a newer ABI",            p->abi = 4,                "a plug-in is of ABI 4; attune has 3") \
+	X("an older ABI",           p->abi = 3,                "a plug-in is of ABI 3; attune has 4: compile it") \
+	X("a newer ABI",            p->abi = 5,                "a plug-in is of ABI 5; attune has 4: compile it") \
 	X("no name",                p->name = NULL,            "plug-in \"\": its name is not of") \
 	X("an empty name",          p->name = "",              "its name is not of") \
 	X("a name with capitals",   p->name = "Mine",          "plug-in \"Mine\": its name is not of") \

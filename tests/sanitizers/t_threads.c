@@ -38,7 +38,7 @@ struct worker {
 /* Plans and runs; NULL: done. */
 static const char *plan_and_run(const struct attune_op *op, struct step *s)
 {
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	char text[600];
 	size_t most = 0;
 	if (attune_plan_batch(op, &s->batch, &plan) ||
@@ -67,7 +67,7 @@ static const char *make_and_break(struct worker *w, const struct step *s)
 	snprintf(number, sizeof number, "cpu:%d", w->id);
 	if (attune_open(&other, number) != ATTUNE_INVALID || !strstr(attune_last_error(), number))
 		return "the message is another thread's";
-	if (attune_batch_features(w->op, &s->batch, ATTUNE_PHASE_ALL, &f))
+	if (attune_batch_features(w->op, &s->batch, ATTUNE_PHASE_ALL, &f, sizeof f))
 		return "attune_batch_features fails";
 	return attune_device_name(w->ctx) && attune_heuristic(w->ctx) ? NULL : "no name";
 }

@@ -136,7 +136,8 @@ static void round_trips(void **arg)
 	(void)arg;
 	for (int round = 0; round < ROUNDS; round++) {
 		int32_t query_start[41] = { 0 }, seq_lens[40];
-		attune_batch b = { 1 + (int)below(40), query_start, seq_lens };
+		attune_batch b = { sizeof(attune_batch), 1 + (int)below(40), query_start,
+				   seq_lens };
 		struct batch *back;
 		char error[128] = "", *text, *again;
 		for (int i = 0; i < b.num_seqs; i++) {

@@ -119,7 +119,8 @@ static void edit(const char *command)
 /* A kernel of ours for one chip, as it is and from an edited kernels folder. */
 static void real_pair(void **state)
 {
-	static const attune_shape shape = { .num_query_heads = 8,
+	static const attune_shape shape = { .size = sizeof(attune_shape),
+					    .num_query_heads = 8,
 					    .num_kv_heads = 2,
 					    .head_size = 64,
 					    .page_size = 16,

@@ -13,28 +13,29 @@ struct row_shape {
 	enum layout layout;
 };
 
+#define SIZE sizeof(attune_shape)
 #ifdef OWN_SHAPES
 #include OWN_SHAPES
 #else
 // clang-format off
 static struct row_shape shapes[] = {
-	{ "group 4, bf16, head 128", { 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, LAYOUT_NHD },
-	{ "group 7, f16, head 64, pages of 48, hnd", { 14, 2, 64, 48, ATTUNE_F16, ATTUNE_F16, .causal = 1 }, LAYOUT_HND },
-	{ "one KV head, group 40, pages of 544", { 40, 1, 128, 544, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, LAYOUT_NHD },
-	{ "head 256, pages of 8", { 4, 2, 256, 8, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, LAYOUT_NHD },
-	{ "window and sinks, head 64, group 8", { 16, 2, 64, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .window = 21, .has_sinks = 1 }, LAYOUT_NHD },
-	{ "softcap, head 80, no mask", { 6, 3, 80, 16, ATTUNE_F16, ATTUNE_F16, .softcap = 20 }, LAYOUT_NHD },
-	{ "alibi, head 192, pages of 1", { 3, 3, 192, 1, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_alibi = 1 }, LAYOUT_HND },
-	{ "all at once, head 96, group 5", { 10, 2, 96, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 70, .softcap = 30, .has_sinks = 1, .has_alibi = 1, .scale = 0.2f }, LAYOUT_NHD },
-	{ "group 1, head 192, pages of 24, alibi and sinks", { 2, 2, 192, 24, ATTUNE_F16, ATTUNE_F16, .causal = 1, .has_alibi = 1, .has_sinks = 1 }, LAYOUT_NHD },
-	{ "group 16, pages of 32, window, hnd", { 16, 1, 128, 32, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .window = 40 }, LAYOUT_HND },
-	{ "one KV head, group 5", { 5, 1, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, LAYOUT_NHD },
+	{ "group 4, bf16, head 128", { SIZE, 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, LAYOUT_NHD },
+	{ "group 7, f16, head 64, pages of 48, hnd", { SIZE, 14, 2, 64, 48, ATTUNE_F16, ATTUNE_F16, .causal = 1 }, LAYOUT_HND },
+	{ "one KV head, group 40, pages of 544", { SIZE, 40, 1, 128, 544, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, LAYOUT_NHD },
+	{ "head 256, pages of 8", { SIZE, 4, 2, 256, 8, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, LAYOUT_NHD },
+	{ "window and sinks, head 64, group 8", { SIZE, 16, 2, 64, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .window = 21, .has_sinks = 1 }, LAYOUT_NHD },
+	{ "softcap, head 80, no mask", { SIZE, 6, 3, 80, 16, ATTUNE_F16, ATTUNE_F16, .softcap = 20 }, LAYOUT_NHD },
+	{ "alibi, head 192, pages of 1", { SIZE, 3, 3, 192, 1, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_alibi = 1 }, LAYOUT_HND },
+	{ "all at once, head 96, group 5", { SIZE, 10, 2, 96, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 70, .softcap = 30, .has_sinks = 1, .has_alibi = 1, .scale = 0.2f }, LAYOUT_NHD },
+	{ "group 1, head 192, pages of 24, alibi and sinks", { SIZE, 2, 2, 192, 24, ATTUNE_F16, ATTUNE_F16, .causal = 1, .has_alibi = 1, .has_sinks = 1 }, LAYOUT_NHD },
+	{ "group 16, pages of 32, window, hnd", { SIZE, 16, 1, 128, 32, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .window = 40 }, LAYOUT_HND },
+	{ "one KV head, group 5", { SIZE, 5, 1, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, LAYOUT_NHD },
 #define CLASSIC .kv_layout = ATTUNE_KV_CLASSIC
-	{ "classic, group 4, head 128", { 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, CLASSIC }, LAYOUT_CLASSIC },
-	{ "classic, group 8, head 64, pages of 8, window, sinks", { 8, 1, 64, 8, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 21, .has_sinks = 1, CLASSIC }, LAYOUT_CLASSIC },
-	{ "classic, head 256, pages of 32, alibi", { 3, 3, 256, 32, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_alibi = 1, CLASSIC }, LAYOUT_CLASSIC },
-	{ "classic, head 80, softcap, no mask", { 6, 2, 80, 16, ATTUNE_F16, ATTUNE_F16, .softcap = 20, CLASSIC }, LAYOUT_CLASSIC },
-	{ "classic, head 120, pages of 32, sinks", { 10, 2, 120, 32, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_sinks = 1, CLASSIC }, LAYOUT_CLASSIC },
+	{ "classic, group 4, head 128", { SIZE, 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, CLASSIC }, LAYOUT_CLASSIC },
+	{ "classic, group 8, head 64, pages of 8, window, sinks", { SIZE, 8, 1, 64, 8, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 21, .has_sinks = 1, CLASSIC }, LAYOUT_CLASSIC },
+	{ "classic, head 256, pages of 32, alibi", { SIZE, 3, 3, 256, 32, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_alibi = 1, CLASSIC }, LAYOUT_CLASSIC },
+	{ "classic, head 80, softcap, no mask", { SIZE, 6, 2, 80, 16, ATTUNE_F16, ATTUNE_F16, .softcap = 20, CLASSIC }, LAYOUT_CLASSIC },
+	{ "classic, head 120, pages of 32, sinks", { SIZE, 10, 2, 120, 32, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_sinks = 1, CLASSIC }, LAYOUT_CLASSIC },
 #undef CLASSIC
 };
 // clang-format on

@@ -145,7 +145,8 @@ static void make_tensors(struct stage *t)
 	const attune_shape *s = t->s;
 	const int64_t head = s->page_size * s->head_size, page = head * s->num_kv_heads;
 	const int64_t token = s->num_query_heads * s->head_size;
-	t->t = (attune_tensors){ .out = t->out,
+	t->t = (attune_tensors){ .size = sizeof(attune_tensors),
+				 .out = t->out,
 				 .q = t->q,
 				 .k_cache = t->k,
 				 .v_cache = t->v,
@@ -258,8 +259,8 @@ static void run_batch(struct stage *t, int which, const struct drawn *b, int32_t
 	struct device *dev = &t->dev[which];
 	int32_t seq_lens[MOST_SEQS],
 	    *table = calloc((size_t)(MOST_SEQS * t->most_pages), sizeof *table);
-	const attune_batch batch = { b->n, starts, seq_lens };
-	attune_plan plan;
+	const attune_batch batch = { sizeof(attune_batch), b->n, starts, seq_lens };
+	attune_plan plan = { .size = sizeof plan };
 	assert_non_null(table);
 	starts[0] = 0;
 	for (int i = 0; i < b->n; i++) {

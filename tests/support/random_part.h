@@ -25,7 +25,8 @@ static inline attune_shape random_shape(void)
 	static const int heads[][2] = { { 32, 8 }, { 8, 1 },   { 16, 16 },
 					{ 64, 8 }, { 128, 1 }, { 40, 2 } };
 	const int *h = heads[below(COUNT(heads))];
-	return (attune_shape){ .num_query_heads = h[0],
+	return (attune_shape){ .size = sizeof(attune_shape),
+			       .num_query_heads = h[0],
 			       .num_kv_heads = h[1],
 			       .head_size = below(2) ? 128 : 64,
 			       .page_size = 16,
@@ -39,7 +40,7 @@ static inline attune_shape random_shape(void)
 static inline int random_part(struct part *p, const attune_shape *s, const struct device_info *d)
 {
 	int32_t start[MAX_SEQS + 1] = { 0 }, seq[MAX_SEQS];
-	attune_batch b = { 1 + (int)below(MAX_SEQS), start, seq };
+	attune_batch b = { sizeof(attune_batch), 1 + (int)below(MAX_SEQS), start, seq };
 	const unsigned longest = 1 + below(600);
 	for (int i = 0; i < b.num_seqs; i++) {
 		const int32_t query = below(4) ? 1 : (int32_t)below(longest);

@@ -13,7 +13,8 @@
 #define PLAN_ROWS 60
 #endif
 
-static const attune_shape shape = { .num_query_heads = 8,
+static const attune_shape shape = { .size = sizeof(attune_shape),
+				    .num_query_heads = 8,
 				    .num_kv_heads = 2,
 				    .head_size = 128,
 				    .page_size = 16,
@@ -53,7 +54,7 @@ static inline void run_planned(const struct device *adopted, const char *text)
 			      .seed = 5 };
 	attune_context *ctx = NULL;
 	attune_op *op = NULL;
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	struct workload w;
 	assert_non_null(s.batch);
 	if (attune_adopt(&ctx, adopted) || attune_prepare(ctx, &shape, &op) ||

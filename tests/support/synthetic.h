@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const attune_shape llama = { .num_query_heads = 32,
+static const attune_shape llama = { .size = sizeof(attune_shape),
+				    .num_query_heads = 32,
 				    .num_kv_heads = 8,
 				    .head_size = 128,
 				    .page_size = 16,

@@ -120,9 +120,10 @@ static void launches(void **state)
 	scenario_done(&s);
 }
 
-#define TENSORS                                                                                 \
-	.out = code, .q = code, .k_cache = code, .v_cache = code, .k_new = code, .v_new = code, \
-	.block_table = (int *)code, .query_start = (int *)code, .seq_lens = (int *)code
+#define TENSORS                                                                                   \
+	.size = sizeof(attune_tensors), .out = code, .q = code, .k_cache = code, .v_cache = code, \
+	.k_new = code, .v_new = code, .block_table = (int *)code, .query_start = (int *)code,     \
+	.seq_lens = (int *)code
 
 /* By the library: the plan shows it, and plans of the two kinds are not the same graph. */
 static void a_plan_allows_it(void **state)
@@ -139,7 +140,7 @@ static void a_plan_allows_it(void **state)
 			       .ready = &ready };
 	const attune_tensors t = { TENSORS };
 	struct scenario s = scenario_of("8q1s3000");
-	attune_plan plan, early;
+	attune_plan plan = { .size = sizeof plan }, early = { .size = sizeof early };
 	(void)state;
 	assert_int_equal(attune_plan_batch(&op, &s.batch->view, &plan), ATTUNE_OK);
 	assert_int_equal(plan.start, ATTUNE_START_IN_TURN);
@@ -193,7 +194,7 @@ static void the_tree_says_how(void **state)
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct scenario s = scenario_of(cases[i].batch);
-		attune_plan plan, other;
+		attune_plan plan = { .size = sizeof plan }, other = { .size = sizeof other };
 		char text[MAX_CHOICE_TEXT];
 		assert_int_equal(attune_plan_batch(&op, &s.batch->view, &plan), ATTUNE_OK);
 		for (int allowed = 0; allowed < 2; allowed++) {

@@ -66,6 +66,7 @@ struct bounded {
 static void measure_bounds(struct bounded *b)
 {
 	const attune_batch *v = &b->work->scenario->batch->view;
+	b->bounds.size = sizeof b->bounds;
 	b->bounds.num_seqs = v->num_seqs;
 	b->bounds.num_tokens = v->query_start[v->num_seqs];
 	for (int i = 0; i < v->num_seqs; i++) {
@@ -79,6 +80,7 @@ static enum attune_status plan_way(struct bounded *b, enum way way)
 {
 	struct device *dev = &b->stage->dev;
 	const attune_bounds *m = &b->bounds;
+	b->plan[way].size = sizeof b->plan[way];
 	if (way == EXACT)
 		return attune_plan_batch(b->op, &b->work->scenario->batch->view, &b->plan[way]);
 	if (way != DEVICE)

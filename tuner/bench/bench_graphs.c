@@ -156,7 +156,8 @@ static int make_plans(struct replay *r)
 {
 	for (int i = 0; i < SETS; i++) {
 		const attune_batch b = batch_of(r, i);
-		attune_plan recorded;
+		attune_plan recorded = { .size = sizeof recorded };
+		r->plan[i].size = sizeof r->plan[i];
 		if (attune_plan_batch(r->op, &b, &r->plan[i]) ||
 		    attune_plan_recorded(r->op, &r->bounds, &b, &recorded)) {
 			complain("%s", attune_last_error());
@@ -206,7 +207,7 @@ static enum attune_status put_lens(struct replay *r, int set)
 static struct graph *pick_graph(struct replay *r, int set)
 {
 	const attune_batch b = batch_of(r, set);
-	attune_plan plan;
+	attune_plan plan = { .size = sizeof plan };
 	const double begin = 1e6 * seconds_now();
 	if (attune_plan_batch(r->op, &b, &plan))
 		return NULL;
@@ -277,6 +278,7 @@ static int prepare(struct replay *r)
 	const size_t leaf_bytes = sizeof r->of_body;
 	const attune_batch *b = &r->work->scenario->batch->view;
 	r->num_seqs = b->num_seqs;
+	r->bounds.size = sizeof r->bounds;
 	r->bounds.num_seqs = b->num_seqs;
 	r->bounds.num_tokens = b->query_start[b->num_seqs];
 	for (int i = 0; i < b->num_seqs; i++) {

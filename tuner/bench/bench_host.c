@@ -203,7 +203,8 @@ static attune_tensors no_tensors(const attune_shape *s)
 {
 	void *at = (void *)4096;
 	const long long slot = (long long)s->num_kv_heads * s->head_size;
-	return (attune_tensors){ .k_page_stride = slot * s->page_size,
+	return (attune_tensors){ .size = sizeof(attune_tensors),
+				 .k_page_stride = slot * s->page_size,
 				 .v_page_stride = slot * s->page_size,
 				 .k_slot_stride = slot,
 				 .v_slot_stride = slot,
@@ -260,7 +261,10 @@ static void time_run(struct caller *c, const char *of, const char *plan, int lau
 static void time_batch(struct host *h, attune_op *op, const char *text)
 {
 	char error[160], plan[2 * MAX_PART_TEXT + 32];
-	struct caller c = { .h = h, .op = op, .batch = batch_parse(text, error, sizeof error) };
+	struct caller c = { .h = h,
+			    .op = op,
+			    .batch = batch_parse(text, error, sizeof error),
+			    .plan.size = sizeof c.plan };
 	const struct timed planning = { call_plan, NULL, NULL, &c };
 	if (!c.batch || call_plan(&c) || attune_plan_text(op, &c.plan, plan, sizeof plan)) {
 		complain("%s: %s", text, c.batch ? attune_last_error() : error);

@@ -222,7 +222,7 @@ static enum attune_status plan_sets(struct call *c, const attune_batch *batch, s
 	struct device *dev = &c->stage->dev;
 	struct plugin_leaf leaf = { NULL, NULL };
 	attune_tensors t = c->work->tensors;
-	attune_plan ours;
+	attune_plan ours = { .size = sizeof ours };
 	enum attune_status status = attune_plan_batch(c->op, batch, &ours);
 	for (int set = 0; set < c->work->sets && !status && !leaf.why; set++) {
 		t.block_table = c->work->block_tables[set];

@@ -122,7 +122,8 @@ static int draw_batch(struct made_up *b, attune_batch *out, const attune_batch *
 		done = add_sequences(b, like, PHASE_DECODE, state);
 	if (phase != PHASE_DECODE)
 		done = done && add_sequences(b, like, PHASE_PREFILL, state);
-	*out = (attune_batch){ .num_seqs = b->n,
+	*out = (attune_batch){ .size = sizeof(attune_batch),
+			       .num_seqs = b->n,
 			       .query_start = b->query_start,
 			       .seq_lens = b->seq_lens };
 	return done;

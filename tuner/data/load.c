@@ -176,12 +176,12 @@ int plugins_known(const char *with, const char *db_path, const char *gpu)
 		const struct kernel *k = kernel_find(backend, name);
 		if (k && !k->plugin)
 			complain("--with %s: it is a kernel of attune's own", name);
-		else if (k && plugin_stores(k->plugin))
+		else if (k && k->plugin->store)
 			complain("--with %s: it holds the cache in a layout of its own, which the "
 				 "library does not fill",
 				 name);
 		if (k) {
-			known = k->plugin && !plugin_stores(k->plugin);
+			known = k->plugin && !k->plugin->store;
 			continue;
 		}
 		struct store *store = store_open(db_path, 1);

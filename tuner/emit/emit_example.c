@@ -28,7 +28,10 @@ static void example_part(struct part *p, const attune_shape *shape, const struct
 		start[i + 1] = i + 1;
 		lens[i] = KEYS;
 	}
-	const attune_batch batch = { SEQS, start, lens };
+	const attune_batch batch = { .size = sizeof(attune_batch),
+				     .num_seqs = SEQS,
+				     .query_start = start,
+				     .seq_lens = lens };
 	part_make(p, PHASE_DECODE, shape, &batch, dev);
 }
 

@@ -58,7 +58,9 @@ int trace_option(struct trace_options *o, int key, const char *arg, struct argp_
 /* The rows of a step as a batch; buffer: room for 2 x rows + 1. */
 static attune_batch step_view(const struct engine_sim *r, const struct step *s, int32_t *buffer)
 {
-	attune_batch b = { .num_seqs = s->num_rows, .query_start = buffer };
+	attune_batch b = { .size = sizeof(attune_batch),
+			   .num_seqs = s->num_rows,
+			   .query_start = buffer };
 	int32_t *lens = buffer + s->num_rows + 1;
 	buffer[0] = 0;
 	for (int i = 0; i < s->num_rows; i++) {

@@ -324,7 +324,7 @@ static int plan_batch(void *op, const attune_plugin_batch *b, void **out, size_t
 		      char *error)
 {
 	const struct op *o = op;
-	const attune_batch *l = &b->lengths;
+	const attune_batch *l = b->lengths;
 	struct plan *p = calloc(1, sizeof *p);
 	if (!p) {
 		snprintf(error, ATTUNE_PLUGIN_ERROR, "out of memory");

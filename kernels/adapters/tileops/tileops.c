@@ -187,10 +187,10 @@ static int plan_batch(void *op, const attune_plugin_batch *b, void **out, size_t
 		snprintf(error, ATTUNE_PLUGIN_ERROR, "out of memory");
 		return 1;
 	}
-	p->num_seqs = b->lengths.num_seqs;
-	p->first = b->lengths.query_start[0];
+	p->num_seqs = b->lengths->num_seqs;
+	p->first = b->lengths->query_start[0];
 	for (int i = 0; i < p->num_seqs; i++)
-		most = b->lengths.seq_lens[i] > most ? b->lengths.seq_lens[i] : most;
+		most = b->lengths->seq_lens[i] > most ? b->lengths->seq_lens[i] : most;
 	const int capacity = (most + page - 1) / page * page;
 	p->code = capacity < o->code->splits * o->code->tile ? o->whole : o->code;
 	const size_t rows = (size_t)p->num_seqs * (size_t)heads * (size_t)p->code->splits;

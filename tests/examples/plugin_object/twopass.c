@@ -64,7 +64,7 @@ static void free_plan(void *op, void *plan)
 
 static int plan(void *op, const attune_plugin_batch *b, void **out, size_t *workspace, char *error)
 {
-	const size_t n = (size_t)b->lengths.num_seqs;
+	const size_t n = (size_t)b->lengths->num_seqs;
 	struct plan *p = calloc(1, sizeof *p);
 	(void)op;
 	if (p) {
@@ -77,11 +77,11 @@ static int plan(void *op, const attune_plugin_batch *b, void **out, size_t *work
 		snprintf(error, ATTUNE_PLUGIN_ERROR, "no memory");
 		return 1;
 	}
-	p->num_seqs = b->lengths.num_seqs;
+	p->num_seqs = b->lengths->num_seqs;
 	for (size_t i = 0; i <= n; i++)
-		p->query_start[i] = b->lengths.query_start[i];
+		p->query_start[i] = b->lengths->query_start[i];
 	for (size_t i = 0; i < n; i++) {
-		p->seq_lens[i] = b->lengths.seq_lens[i];
+		p->seq_lens[i] = b->lengths->seq_lens[i];
 		p->max_seq = p->seq_lens[i] > p->max_seq ? p->seq_lens[i] : p->max_seq;
 	}
 	*workspace = (size_t)p->max_seq * sizeof(float); /* the scores of one row */
