@@ -26,11 +26,11 @@
 #define TOGETHER 0x20000ull
 #define GRID_SHIFT 32
 
-/* A thread that waits gives up its CPU each YIELD_NS, and sleeps after AWAKE_NS: waking it takes the
- * caller some 5 us, and grids follow one another within a call and from layer to layer. A late helper
- * sits out LEAST_OUT grids, and twice as many each time until CLEAN grids in a row went well: less
- * than one grid of a hundred has to wait. */
-enum { YIELD_NS = 10000, AWAKE_NS = 100000, PAUSES = 4, WAKE_AT_ONCE = 2 };
+/* A thread that waits gives up its CPU each YIELD_NS, and sleeps after AWAKE_NS: to wake it takes the
+ * caller some 5 us, cells take up to some 100 us, and grids follow one another within a call and from
+ * layer to layer. A late helper sits out LEAST_OUT grids, and twice as many each time until CLEAN
+ * grids in a row went well: less than one grid of a hundred has to wait. */
+enum { YIELD_NS = 10000, AWAKE_NS = 300000, PAUSES = 4, WAKE_AT_ONCE = 2 };
 enum { LEAST_OUT = 8, MOST_OUT = 512, CLEAN = 100 };
 
 struct helper {
@@ -103,11 +103,14 @@ static long long pass_time(long long begin, long long *turn)
 
 /* ---- cells ---------------------------------------------------------------------------- */
 
-static void drain(struct pool *pool)
+/* Returns how many cells this thread took. */
+static size_t drain(struct pool *pool)
 {
-	size_t i;
-	while ((i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->n)
+	size_t i, taken = 0;
+	for (; (i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->n;
+	     taken++)
 		pool->work(pool->arg, i);
+	return taken;
 }
 
 static unsigned number_of(unsigned long long door)
@@ -162,21 +165,23 @@ static int enter(struct helper *h, unsigned long long door)
 	return 0;
 }
 
-/* Whether the caller waited for this helper more than a quarter of what the grid took before, and
- * another thread had its CPU meanwhile. */
-static int was_late(const struct helper *h)
+/* Whether the grid would have been over before if this helper had left its cells to the others, and
+ * another thread had its CPU meanwhile. What is within an eighth is no difference. */
+static int was_late(const struct helper *h, size_t taken)
 {
+	const long long begun = atomic_load(&h->pool->begun), n = (long long)h->pool->n;
 	const long long waiting = atomic_load(&h->pool->waiting);
-	const long long before = waiting - atomic_load(&h->pool->begun);
-	return waiting && 4 * (now_ns() - waiting) > before && preemptions() != h->preempted;
+	const double without = 1.125 * (double)(waiting - begun) * (double)n;
+	return waiting && (double)(now_ns() - begun) * (double)(n - (long long)taken) > without &&
+	       preemptions() != h->preempted;
 }
 
-static void judge(struct helper *h)
+static void judge(struct helper *h, size_t taken)
 {
 	const int most = MOST_OUT * h->pool->active;
 	if (atomic_load(&h->pool->held))
 		return;
-	if (was_late(h)) {
+	if (was_late(h, taken)) {
 		h->out = !h->out ? LEAST_OUT : 2 * h->out < most ? 2 * h->out : most;
 		h->clean = 0;
 		atomic_store(&h->back, h->seen + (unsigned)h->out);
@@ -186,9 +191,9 @@ static void judge(struct helper *h)
 	}
 }
 
-static void leave(struct helper *h)
+static void leave(struct helper *h, size_t taken)
 {
-	judge(h);
+	judge(h, taken);
 	const unsigned long long door = atomic_fetch_sub(&h->pool->door, 1) - 1;
 	if (!(door & (OPEN | INSIDE)))
 		wake(&h->pool->caller_asleep);
@@ -232,8 +237,7 @@ static void *help(void *arg)
 		if (!enter(h, door))
 			continue;
 		wake_others(h->pool, door);
-		drain(h->pool);
-		leave(h);
+		leave(h, drain(h->pool));
 	}
 	return NULL;
 }
