@@ -155,13 +155,6 @@ static void start_busy(int n)
 		}
 }
 
-static void show_plan(const struct contender *c)
-{
-	char text[512];
-	check(attune_plan_text(c->op, &c->plan, text, sizeof text));
-	printf("# %d: %s\n", c->threads, text);
-}
-
 static void print(const struct contender *c, const struct contender *one)
 {
 	const double median = c->us[c->n / 2], tail = c->us[c->n / 100 * 99];
@@ -199,9 +192,6 @@ int main(int argc, char **argv)
 	for (int i = 0; i < n; i++) {
 		qsort(c[i].us, (size_t)c[i].n, sizeof *c[i].us, by_size);
 		print(&c[i], &c[0]);
-	}
-	for (int i = 0; i < n; i++) {
-		show_plan(&c[i]);
 	}
 	return 0;
 }
