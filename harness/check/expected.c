@@ -3,9 +3,9 @@
 #include "check.h"
 #include "workload.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/device/cpu/usable.h"
 #include "kernels/launch/run.h"
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,8 +237,7 @@ static void host_args(const struct workload *w, struct attune_args *a)
 
 static int count_threads(void)
 {
-	cpu_set_t set;
-	const int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+	const int n = cpu_usable();
 	return n < MAX_THREADS ? n : MAX_THREADS;
 }
 

@@ -4,6 +4,7 @@
 #include "builders.h"
 #include "compile.h"
 #include "harness/base/base.h"
+#include "kernels/device/cpu/usable.h"
 #include "kernels/device/hip/hip.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -158,9 +159,9 @@ static void stop(struct builder *b)
 /* One CPU is left to the process that drives a GPU. A CPU is not timed while compilers run. */
 static int most_builders(const struct binaries *b)
 {
-	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	const long most = cpus - (b->spare_cpu && cpus > 1);
-	return most < 1 ? 1 : most > MAX_BUILDERS ? MAX_BUILDERS : (int)most;
+	const int cpus = cpu_usable();
+	const int most = cpus - (b->spare_cpu && cpus > 1);
+	return most < 1 ? 1 : most > MAX_BUILDERS ? MAX_BUILDERS : most;
 }
 
 static struct builders *builders_of(struct binaries *b)

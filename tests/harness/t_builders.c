@@ -4,6 +4,7 @@
  * while the file `wait` exists. */
 #include "harness/compile/compile.h"
 #include "harness/compile/builders.h"
+#include "kernels/device/cpu/usable.h"
 #include "tests/support/folder.h"
 #include <setjmp.h>
 #include <stdio.h>
@@ -121,7 +122,7 @@ static void needed_first(void **state)
 	assert_int_equal(all.v[of_size[SIZES - 1]].status, BUILT);
 	/* Two may begin together, on two CPUs: the needed one is among them. */
 	FILE *f = fopen(in_folder("asked"), "r");
-	const int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+	const int cpus = cpu_usable();
 	int at = 0, found = 0;
 	while (!found && at++ < cpus && fgets(first, sizeof first, f))
 		found = strstr(first, "-DHEAD_SIZE=96 ") != NULL;
