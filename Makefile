@@ -185,7 +185,6 @@ $(B)/%.o: %.c | $(B)/has_tool
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 $(filter $(B)/harness/store/%,$(toolobj)): $(wildcard harness/store/*.sql) # inside them
 $(patsubst %.sql,$(B)/%.o,$(wildcard tuner/*/*.sql)): $(B)/%.o: %.sql
-$(B)/tuner/emit/emit_text.o: tuner/emit/rules.py
 $(B)/harness/base/data_files.o: override CPPFLAGS += -DSOURCE_TREE='"$(CURDIR)"'
 # The machine's ceilings are measured by code as fast as the kernels', which SAN=1 leaves alone.
 $(B)/kernels/device/cpu/ceilings.o: override CFLAGS := -O2 -g -std=c11 -fPIC $(WARN)

@@ -1,5 +1,4 @@
-/* languages.h - a folder for emitted forests, Python to read it, and random choices, segment
- * costs and batches. Include after cmocka.h and synthetic.h. */
+/* languages.h - a folder for emitted forests, random choices and segment costs. Include after cmocka.h and synthetic.h. */
 #ifndef TESTS_LIBRARY_LANGUAGES_H
 #define TESTS_LIBRARY_LANGUAGES_H
 
@@ -26,42 +25,9 @@ static inline void write_text(const char *name, const char *text)
 	assert_int_equal(fclose(out), 0);
 }
 
-static inline int has_python(void)
-{
-	return !system("python3 --version >/dev/null 2>&1");
-}
-
-static inline void run_python(const char *name, const char *script)
-{
-	char command[700];
-	write_text(name, script);
-	snprintf(command, sizeof command, "PYTHONDONTWRITEBYTECODE=1 python3 %s %s",
-		 in_folder(name), folder);
-	assert_int_equal(system(command), 0);
-}
-
 static inline int below(unsigned long long *seed, int n)
 {
 	return (int)(next_random(seed) % (unsigned)n);
-}
-
-/* A batch of alike sequences but one, of lengths over four orders of magnitude. */
-static inline int random_part(struct part *p, attune_shape *s, unsigned long long *seed)
-{
-	static const int heads[][2] = { { 32, 8 }, { 8, 1 }, { 16, 16 }, { 64, 8 }, { 40, 2 } };
-	int32_t start[41] = { 0 }, lens[40];
-	const int n = 1 + below(seed, 1 << below(seed, 6)), h = below(seed, (int)COUNT(heads));
-	const int query = below(seed, 2) ? 1 : 1 + below(seed, 600);
-	const int length = query + below(seed, 1 << (1 + below(seed, 15)));
-	*s = llama;
-	s->num_query_heads = heads[h][0];
-	s->num_kv_heads = heads[h][1];
-	for (int i = 0; i < n; i++) {
-		start[i + 1] = start[i] + query;
-		lens[i] = i ? length : length + below(seed, 20000);
-	}
-	const attune_batch b = { sizeof(attune_batch), n, start, lens };
-	return part_make(p, PHASE_ALL, s, &b, &h200_run.device);
 }
 
 /* Half of the choices are of qblock. Of the others half have a formula; the rest lay out Q

@@ -1,8 +1,7 @@
-/* t_languages.c - one forest in four languages: the C header (compiled), JSON (walked here),
- * Python (if installed) and the text of override files (read by the library) give the same
- * answers for a million feature vectors, and Python's formulas the library's values. The forests
- * are random, with everything that a header can hold. t_languages_segments.c compares segment
- * costs. */
+/* t_languages.c - one forest in three languages: the C header (compiled), JSON (walked here) and the
+ * text of override files (read by the library) give the same answers for a million feature vectors.
+ * The forests are random, with everything that a header can hold. t_languages_segments.c compares
+ * segment costs. */
 #include "tuner/emit/emit.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"
@@ -18,7 +17,7 @@
 #include <cmocka.h>
 #include "languages.h"
 
-enum { VECTORS = 1000000, BATCHES = 100000, POOL = 64, DEPTH = 7 };
+enum { VECTORS = 1000000, POOL = 64, DEPTH = 7 };
 
 /* ---- a forest, and vectors that walk all over it ---------------------------------------- */
 /* Any that the decision has. */
@@ -85,7 +84,7 @@ static void fill_pool(const struct forest *f, long long pool[ATTUNE_NUM_FEATURES
 			    (long long)(next_random(&seed) >> next_random(&seed) % 31);
 }
 
-/* Vector i + 1 is vector i with one feature changed, by this recipe in C and Python. */
+/* Vector i + 1 is vector i with one feature changed. */
 struct walk {
 	unsigned long long state;
 	struct attune_features f;
@@ -253,125 +252,6 @@ static void test_text(void **state)
 	free(text);
 }
 
-static const char ask[] =
-    "import sys\n"
-    "sys.path.insert(0, sys.argv[1])\n"
-    "from rules import *\n"
-    "names, pool, n = eval(open(sys.argv[1] + '/pool').read())\n"
-    "f, out, state, m = dict.fromkeys(names, 0), bytearray(), 5, 2 ** 64 - 1\n"
-    "for i in range(n):\n"
-    "    state = state * 6364136223846793005 + 1442695040888963407 & m\n"
-    "    r = state >> 33\n"
-    "    k = r // 64 % len(names)\n"
-    "    f[names[k]] = pool[k][r % 64]\n"
-    "    out.append(prefill(f) & 255)\n"
-    "    out.append(decode(f) & 255)\n"
-    "    out.append(overlap(f) & 255)\n"
-    "    out.append(early(f) & 255)\n"
-    "open(sys.argv[1] + '/answers', 'wb').write(out)\n";
-
-static void write_pool(const struct fixture *x)
-{
-	FILE *out = fopen(in_folder("pool"), "w");
-	assert_non_null(out);
-	fputs("[", out);
-	for (int k = 0; k < ATTUNE_NUM_FEATURES; k++)
-		fprintf(out, "'%s', ", feature_names[k]);
-	fputs("], [", out);
-	for (int k = 0; k < ATTUNE_NUM_FEATURES; k++) {
-		for (int i = 0; i < POOL; i++)
-			fprintf(out, "%s%lld", i ? ", " : "[", x->pool[k][i]);
-		fputs("], ", out);
-	}
-	fprintf(out, "], %d\n", VECTORS);
-	assert_int_equal(fclose(out), 0);
-}
-
-static void test_python(void **state)
-{
-	const struct fixture *x = *state;
-	signed char *got = malloc((size_t)VECTORS * NUM_DECISIONS);
-	char *text = emitted(x, "python");
-	if (has_python()) {
-		write_text("rules.py", text);
-		write_pool(x);
-		run_python("ask.py", ask);
-		FILE *in = fopen(in_folder("answers"), "rb");
-		assert_non_null(in);
-		assert_int_equal(fread(got, NUM_DECISIONS, VECTORS, in), VECTORS);
-		fclose(in);
-		for (int i = 0; i < VECTORS * NUM_DECISIONS; i++)
-			if (got[i] != x->want[i])
-				fail_msg("vector %d, %s", i / NUM_DECISIONS,
-					 decision_names[i % NUM_DECISIONS]);
-	}
-	free(got);
-	free(text);
-}
-
-/* ---- formulas --------------------------------------------------------------------------- */
-/* One line: choice, blocks, mean, longest, units, resident, the answer, and the legal values. */
-static void ask_formula(FILE *out, const struct forest *f, int id, const struct part *p,
-			const attune_shape *s)
-{
-	const struct device_info *d = &h200_run.device;
-	const struct choice *c = &f->choice[id];
-	const struct space *space = c->kernel->space;
-	const struct axis *a = &space->axis[space->formula_axis];
-	struct config at = c->config, means;
-	struct geometry g;
-	const long long mean = p->f.keys_per_query;
-	int resident;
-	if (config_resolve(&means, &c->config, c->kernel, s, p, d))
-		return;
-	at.v[space->formula_axis] = 1;
-	space->geometry(&at, s, p, d, &g);
-	resident = d->smem_per_unit / ((int)g.smem + 1024);
-	fprintf(out, "%d %lld %lld %lld %d %d %d", id, (long long)g.x * g.y * g.z,
-		mean < p->f.mean_seq ? mean : p->f.mean_seq, p->f.max_seq, d->units,
-		resident > 1 ? resident : 1, means.v[space->formula_axis]);
-	for (int i = 0; i < a->num_values; i++) {
-		at.v[space->formula_axis] = a->values[i];
-		if (!space->why_illegal(&at, s, p, d))
-			fprintf(out, " %d", a->values[i]);
-	}
-	putc('\n', out);
-}
-
-static const char ask_formulas[] =
-    "import sys\n"
-    "sys.path.insert(0, sys.argv[1])\n"
-    "from rules import *\n"
-    "n = 0\n"
-    "for line in open(sys.argv[1] + '/batches'):\n"
-    "    id, blocks, mean, longest, units, resident, want, *legal = map(int, line.split())\n"
-    "    got = resolve_segments(CHOICES[id][2], blocks, mean, longest, units, resident, legal)\n"
-    "    assert got == want, (line, got)\n"
-    "    n += 1\n"
-    "assert n > 90000, n\n";
-
-static void test_formulas_in_python(void **state)
-{
-	const struct fixture *x = *state;
-	unsigned long long seed = 41;
-	FILE *out = fopen(in_folder("batches"), "w");
-	char *text = emitted(x, "python");
-	assert_non_null(out);
-	const int python = has_python();
-	for (int i = 0; python && i < BATCHES; i++) {
-		attune_shape s;
-		struct part p;
-		assert_true(random_part(&p, &s, &seed));
-		ask_formula(out, &x->f, 1 + 4 * (i % (CHOICES / 4)), &p, &s);
-	}
-	assert_int_equal(fclose(out), 0);
-	if (python) {
-		write_text("rules.py", text);
-		run_python("formulas.py", ask_formulas);
-	}
-	free(text);
-}
-
 static int begin(void **state)
 {
 	struct fixture *x = calloc(1, sizeof *x);
@@ -403,8 +283,6 @@ int main(void)
 		cmocka_unit_test(test_c_and_parsed),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_text),
-		cmocka_unit_test(test_python),
-		cmocka_unit_test(test_formulas_in_python),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, begin, end);

@@ -280,44 +280,6 @@ static void test_budgets(void **state)
 	data_free(d);
 }
 
-/* Asks the Python module about the features of every scenario; skipped over, not
- * failed, on machines without Python. */
-static void test_python_agrees(void **state)
-{
-	struct data *d = synthetic_data(0);
-	struct forest f;
-	char path[256], command[800];
-	size_t n;
-	char *script = NULL;
-	FILE *out = open_memstream(&script, &n);
-	(void)state;
-	assert_true(forest_induce(&f, d, &default_limits));
-	char *text = forest_emit_as("python", &f, d);
-	assert_true(text && out);
-	write_text("attune_h200.py", text, path);
-	fputs("from attune_h200 import *\n", out);
-	for (int s = 0; s < d->n; s++) {
-		const struct measured *m = &d->v[s];
-		if (!m->has[PHASE_DECODE])
-			continue;
-		const struct attune_features *x = &m->part[PHASE_DECODE].f;
-		fputs("assert decode({", out);
-		for (int k = 0; k < ATTUNE_NUM_FEATURES; k++)
-			fprintf(out, "'%s': %lld, ", feature_names[k], ((const long long *)x)[k]);
-		const struct tree *t = &f.tree[DECIDE_DECODE];
-		fprintf(out, "}) == %d\n", t->v[tree_leaf(t, x)].action);
-	}
-	fclose(out);
-	write_text("ask.py", script, path);
-	snprintf(command, sizeof command, "PYTHONDONTWRITEBYTECODE=1 python3 %s", path);
-	if (!system("python3 --version >/dev/null 2>&1"))
-		assert_int_equal(system(command), 0);
-	free(text);
-	free(script);
-	forest_free(&f);
-	data_free(d);
-}
-
 static int make_folder(void **state)
 {
 	(void)state;
@@ -342,7 +304,6 @@ int main(void)
 		cmocka_unit_test(test_read_back),
 		cmocka_unit_test(test_leaves_have_their_figures),
 		cmocka_unit_test(test_budgets),
-		cmocka_unit_test(test_python_agrees),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);

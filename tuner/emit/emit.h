@@ -1,4 +1,4 @@
-/* emit.h - writes a forest as C, JSON, Python or text. */
+/* emit.h - writes a forest as C, JSON or text. */
 #ifndef TUNER_EMIT_EMIT_H
 #define TUNER_EMIT_EMIT_H
 
@@ -10,7 +10,7 @@ struct forest;
 char *forest_emit(const struct forest *, const struct data *);
 
 /* ---- emit_text.c: a forest in other languages -------------------------------------- */
-/* The same in language "c", "json", "python" or "text"; NULL also for any other language. */
+/* The same in language "c", "json" or "text"; NULL also for any other language. */
 char *forest_emit_as(const char *language, const struct forest *, const struct data *);
 
 #endif

@@ -37,7 +37,7 @@ static const struct argp_option rows[] = {
 	{ "max-leaves", OPT_LEAVES, "N", 0, "Leaves of each tree (24; 64 for decodes where they also learn from estimates)", 0 },
 	{ "with", OPT_WITH, "NAMES", 0, "Leaves may also name these plug-ins: fa3,flashinfer_xqa (none)", 0 },
 	{ "check", OPT_CHECK, NULL, 0, "Write nothing; exit 1 with a diff if the file would change", 0 },
-	{ "emit", OPT_EMIT, "LANGUAGE", 0, "c, json, python or text (for ATTUNE_HEURISTICS) (c)", 0 },
+	{ "emit", OPT_EMIT, "LANGUAGE", 0, "c, json or text (for ATTUNE_HEURISTICS) (c)", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -64,9 +64,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_WITH: o->with = arg; return 0;
 	case OPT_CHECK: o->check = 1; return 0;
 	case OPT_EMIT:
-		if (strcmp(arg, "c") && strcmp(arg, "json") && strcmp(arg, "python") &&
-		    strcmp(arg, "text"))
-			argp_error(state, "--emit '%s' should be c, json, python or text", arg);
+		if (strcmp(arg, "c") && strcmp(arg, "json") && strcmp(arg, "text"))
+			argp_error(state, "--emit '%s' should be c, json or text", arg);
 		o->emit = arg;
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
