@@ -7,6 +7,7 @@
 #include "harness/store/store.h"
 #include "harness/worker/worker.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -46,22 +47,50 @@ static void card_id(char id[17], const struct device_info *d)
 		anonymous(id, d->uuid, sizeof d->uuid);
 }
 
+/* ---- the state of the sources ------------------------------------------------------------ */
+/* The first line that git says of the sources of the kernels; "": it fails. Neither the working
+ * directory nor the environment of a hook names the repository. The path goes by the environment,
+ * where no shell reads it. */
+static void git(const char *arguments, char *line, size_t size)
+{
+	char command[400];
+	line[0] = '\0';
+	if (!source_root() || setenv("ATTUNE_ASKED", source_root(), 1))
+		return;
+	snprintf(command, sizeof command,
+		 "env -u GIT_DIR -u GIT_WORK_TREE -u GIT_INDEX_FILE git -C \"$ATTUNE_ASKED\" %s "
+		 "2>/dev/null",
+		 arguments);
+	read_line(command, line, size);
+}
+
+/* Whether the sources lie in a checkout of their own. A repository around an unpacked archive says
+ * nothing of them. */
+static int have_git(void)
+{
+	char folder[16], file[16];
+	git("rev-parse --show-prefix", folder, sizeof folder);
+	git("ls-files kernels.def", file, sizeof file);
+	return !strcmp(folder, "kernels/") && !strcmp(file, "kernels.def");
+}
+
 /* Ignores results/ and generated/: tuning writes them. */
 static const char *state_of_sources(void)
 {
 	char line[64];
-	read_line("git rev-parse --is-inside-work-tree 2>/dev/null", line, sizeof line);
-	if (strcmp(line, "true"))
+	if (!have_git())
 		return "unknown";
-	read_line("git status --porcelain --untracked-files=no -- ':/' ':(top,exclude)results' "
-		  "':(top,exclude)generated' 2>/dev/null",
-		  line, sizeof line);
+	git("status --porcelain --untracked-files=no -- ':/' ':(top,exclude)results' "
+	    "':(top,exclude)generated'",
+	    line, sizeof line);
 	return *line ? "modified" : "committed";
 }
 
 void provenance_commit(char commit[48])
 {
-	read_line("git describe --always --dirty --abbrev=12 2>/dev/null", commit, 48);
+	commit[0] = '\0';
+	if (have_git())
+		git("describe --always --dirty --abbrev=12", commit, 48);
 }
 
 long long provenance_run(struct store *store, const struct hello *hello,
@@ -76,6 +105,9 @@ long long provenance_run(struct store *store, const struct hello *hello,
 	snprintf(run.protocol, sizeof run.protocol, "%s", protocol->name);
 	snprintf(run.command, sizeof run.command, "%s", command);
 	snprintf(run.sources, sizeof run.sources, "%s", state_of_sources());
+	if (!*run.commit)
+		complain("%s: no checkout of git: the times are stored without a commit",
+			 source_root() ? source_root() : "the kernels' sources");
 	card_id(run.card, &hello->info);
 	if (hello->info.backend == BACKEND_CPU)
 		machine_id(run.machine);
