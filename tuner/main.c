@@ -1,6 +1,7 @@
 /* main.c - attune: the table of subcommands. */
 #include "commands.h"
 #include "harness/base/base.h"
+#include "harness/base/text_rule.h"
 #include "harness/bridge/bridge.h"
 #include "harness/commands/commands.h"
 #include "harness/plugin/plugin.h"
@@ -104,8 +105,22 @@ static int load_plugins(int *argc, char ***argv)
 	return 1;
 }
 
+/* Messages of argp repeat arguments as they are. */
+static int arguments_are_text(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (!text_keeps(TEXT_FREE, argv[i])) {
+			complain("argument %d, \"%.60s\": it must be %s", i, argv[i],
+				 text_rule_says(TEXT_FREE));
+			return 0;
+		}
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
+	if (!arguments_are_text(argc, argv))
+		return EXIT_USAGE;
 	if (!load_plugins(&argc, &argv))
 		return EXIT_USAGE;
 	const char *word = argc > 1 ? argv[1] : "";

@@ -1,6 +1,7 @@
-/* json_in.c - reads and checks JSON files. Only this file, json_out.c and utf8.c use jansson. */
+/* json_in.c - reads and checks JSON files. Only this file and json_out.c use jansson. */
 #include "base.h"
 #include "json_in.h"
+#include "text_rule.h"
 #include <errno.h>
 #include <jansson.h>
 #include <stdarg.h>
@@ -84,7 +85,7 @@ int input_open(struct input *r, const char *path)
 static void put_wanted(FILE *f, const struct key *k)
 {
 	switch (k->kind) {
-	case TEXT: fputs("a text", f); break;
+	case TEXT: fprintf(f, "a text: %s", text_rule_says(TEXT_FREE)); break;
 	case NOTES: fputs("a text or a list of texts", f); break;
 	case INTEGER: fprintf(f, "an integer from %lld to %lld", k->lo, k->hi); break;
 	case POSITIVE: fputs("a number above 0", f); break;
@@ -140,7 +141,7 @@ static int fits(const json_t *v, const struct key *k)
 {
 	long long n = json_integer_value(v);
 	switch (k->kind) {
-	case TEXT: return json_is_string(v);
+	case TEXT: return json_is_string(v) && text_keeps(TEXT_FREE, json_string_value(v));
 	case NOTES: return json_is_string(v) || all_texts(v);
 	case WORD: return json_is_string(v) && word_index(k->words, json_string_value(v)) >= 0;
 	case INTEGER: return json_is_integer(v) && n >= k->lo && n <= k->hi;

@@ -1,7 +1,7 @@
-/* json_out.c - builds and prints JSON documents. Only this file, json_in.c and utf8.c use
- * jansson. */
+/* json_out.c - builds and prints JSON documents. Only this file and json_in.c use jansson. */
 #include "base.h"
 #include "json_out.h"
+#include "text_rule.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -27,10 +27,28 @@ static json_t *string_of(const char *text)
 	return v;
 }
 
+/* jansson escapes control characters below U+0020 alone. */
+static int dump_whole(const json_t *v, FILE *f)
+{
+	char *text = json_dumps(v, FLAGS);
+	size_t n;
+	for (const char *s = text; s && *s; s += n) {
+		int code;
+		n = control_character(s, &code);
+		if (n)
+			fprintf(f, "\\u%04x", code);
+		else
+			fputc(*s, f);
+		n = n ? n : 1;
+	}
+	free(text);
+	return !text || ferror(f);
+}
+
 void out_quoted(FILE *f, const char *text)
 {
 	json_t *v = string_of(text);
-	if (!v || json_dumpf(v, f, FLAGS))
+	if (!v || dump_whole(v, f))
 		output_lost();
 	json_decref(v);
 }
@@ -135,7 +153,7 @@ static int dump(const json_t *v, int depth, int broken, FILE *f)
 {
 	const int is_list = json_is_array(v), is_object = json_is_object(v);
 	if (depth == broken || !(is_list ? json_array_size(v) : json_object_size(v)))
-		return json_dumpf(v, f, FLAGS);
+		return dump_whole(v, f);
 	fputc(is_object ? '{' : '[', f);
 	/* jansson's iterators take a non-const object but do not change it */
 	const int bad =

@@ -1,7 +1,7 @@
 /* messages.c - messages and progress on stderr, and the signals that interrupt. stdout is for
  * data. */
 #include "base.h"
-#include "json_out.h"
+#include "text_rule.h"
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -38,23 +38,6 @@ static void erase(void)
 	bar.drawn = 0;
 }
 
-/* Bytes of the control character at s: 1 for ASCII, 2 for U+0080 to U+009F; 0: not a control
- * character. *code: its code. */
-static int control(const unsigned char *s, int *code)
-{
-	const int is_wide = s[0] == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0;
-	*code = is_wide ? s[1] : s[0];
-	return is_wide ? 2 : s[0] < 0x20 || s[0] == 0x7f;
-}
-
-static int put_escaped(char *to, int code)
-{
-	static const char letters[] = "abtnvfr"; /* from 7 on */
-	if (code >= 7 && code < 14)
-		return sprintf(to, "\\%c", letters[code - 7]);
-	return sprintf(to, code < 0x80 ? "\\x%02x" : "\\u%04x", code);
-}
-
 char *shown_text(const char *text)
 {
 	enum { LONGEST = 4 /* characters for a byte of the text */ };
@@ -62,9 +45,9 @@ char *shown_text(const char *text)
 	char *to = shown;
 	for (const char *s = valid; shown && *s;) {
 		int code;
-		const int n = control((const unsigned char *)s, &code);
+		const size_t n = control_character(s, &code);
 		if (n)
-			to += put_escaped(to, code);
+			to += control_escape(to, code);
 		else
 			*to++ = *s;
 		s += n ? n : 1;

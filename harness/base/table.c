@@ -2,6 +2,7 @@
  * list of flat objects, one per line) for machines. */
 #include "base.h"
 #include "json_out.h"
+#include "text_rule.h"
 #include "kernels/kernel.h"
 #include <math.h>
 #include <stdarg.h>
@@ -116,30 +117,32 @@ void table_add(struct table *t, const char *format, ...)
 }
 
 /* ---- TSV and CSV --------------------------------------------------------------- */
-/* Characters that would break a row are escaped as in C. */
+/* Escapes control characters as in C, all but those of `but`. Puts `twice` two times. */
+static void put_escaped(FILE *f, const char *text, char twice, const char *but)
+{
+	for (size_t n; *text; text += n) {
+		char shown[CONTROL_ESCAPE] = { *text };
+		int code;
+		n = control_character(text, &code);
+		if (n && !strchr(but, *text))
+			control_escape(shown, code);
+		n = n ? n : 1;
+		fprintf(f, "%s%s", *text == twice ? shown : "", shown);
+	}
+}
+
 static void put_tsv(FILE *f, const char *text)
 {
-	for (; *text; text++)
-		switch (*text) {
-		case '\t': fputs("\\t", f); break;
-		case '\n': fputs("\\n", f); break;
-		case '\r': fputs("\\r", f); break;
-		case '\\': fputs("\\\\", f); break;
-		default: fputc(*text, f);
-		}
+	put_escaped(f, text, '\\', "");
 }
 
 /* RFC 4180, but with '\n' at line ends. */
 static void put_csv(FILE *f, const char *text)
 {
-	if (!strpbrk(text, ",\"\r\n")) {
-		fputs(text, f);
-		return;
-	}
-	fputc('"', f);
-	for (; *text; text++)
-		fprintf(f, *text == '"' ? "\"\"" : "%c", *text);
-	fputc('"', f);
+	const char *quote = strpbrk(text, ",\"\n") ? "\"" : "";
+	fputs(quote, f);
+	put_escaped(f, text, '"', "\t\n");
+	fputs(quote, f);
 }
 
 static void print_separated(const struct table *t, FILE *f, char separator,

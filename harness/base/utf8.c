@@ -1,35 +1,58 @@
-/* utf8.c - makes any text valid UTF-8, with jansson's check of validity. */
+/* utf8.c - which bytes are a character of UTF-8 and which a control character, how that is shown;
+ * makes any text valid UTF-8. */
 #include "base.h"
-#include <jansson.h>
+#include "text_rule.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 character at s, at most `left`; 0: invalid. */
-static size_t character(const char *s, size_t left)
+/* Overlong forms, surrogates and what is above U+10FFFF are invalid (RFC 3629). */
+size_t utf8_character(const char *text, size_t left)
 {
-	for (size_t n = 1; n <= 4 && n <= left; n++) {
-		json_t *one = json_stringn(s, n);
-		json_decref(one);
-		if (one)
-			return n;
+	static const unsigned long least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	const unsigned char *s = (const unsigned char *)text;
+	if (!left || s[0] < 0x80)
+		return left != 0;
+	const size_t n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+	unsigned long code = s[0] & (0x7fu >> n);
+	if (s[0] < 0xc2 || s[0] > 0xf4 || n > left)
+		return 0;
+	for (size_t i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (s[i] & 0x3fu);
 	}
-	return 0;
+	return code < least[n] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff ? 0 : n;
+}
+
+size_t control_character(const char *text, int *code)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	const int is_wide = s[0] == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0;
+	*code = is_wide ? s[1] : s[0];
+	return is_wide ? 2 : s[0] < 0x20 || s[0] == 0x7f;
+}
+
+int control_escape(char to[CONTROL_ESCAPE], int code)
+{
+	static const char letters[] = "abtnvfr"; /* from 7 on */
+	if (code >= 7 && code < 14)
+		return sprintf(to, "\\%c", letters[code - 7]);
+	return sprintf(to, code < 0x80 ? "\\x%02x" : "\\u%04x", code);
 }
 
 char *utf8_text(const char *text)
 {
 	static const char replacement[] = "\xef\xbf\xbd";
-	const size_t length = strlen(text);
-	json_t *whole = json_stringn(text, length);
-	char *copy = malloc((whole ? 1 : strlen(replacement)) * length + 1), *to = copy;
+	const size_t length = strlen(text), most = sizeof replacement - 1;
+	char *copy = malloc(most * length + 1), *to = copy;
 	for (size_t at = 0; copy && at < length;) {
-		const size_t n = whole ? length : character(text + at, length - at);
-		const size_t m = n ? n : strlen(replacement);
+		const size_t n = utf8_character(text + at, length - at);
+		const size_t m = n ? n : most;
 		memcpy(to, n ? text + at : replacement, m);
 		to += m;
 		at += n ? n : 1;
 	}
-	json_decref(whole);
 	if (copy)
 		*to = '\0';
 	return copy;

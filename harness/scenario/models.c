@@ -4,6 +4,7 @@
 #include "harness/base/base.h"
 #include "harness/base/json_in.h"
 #include "harness/base/json_out.h"
+#include "harness/base/text_rule.h"
 #include "kernels/kernel.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,10 +105,9 @@ static int split(const struct input *in, const char *path, attune_shape *s, int 
  * part of a file's name. */
 static int is_name(const char *name)
 {
-	static const char legal[] =
-	    ".-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-	const size_t n = strspn(name, legal);
-	return n && n <= 48 && !name[n] && !strchr(".-_", name[0]);
+	const size_t n = strlen(name);
+	return n && n <= 48 && text_keeps(TEXT_NAME, name) && !strpbrk(name, "+@:") &&
+	       !strchr(".-_", name[0]);
 }
 
 static int load_entry(const struct input *in, struct models *m, const struct json_t *entry,

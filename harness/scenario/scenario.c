@@ -3,6 +3,7 @@
 #include "scenario.h"
 #include "harness/base/base.h"
 #include "harness/base/json_in.h"
+#include "harness/base/text_rule.h"
 #include "kernels/kernel.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -303,14 +304,14 @@ static int load(struct loading *l)
 	return 1;
 }
 
-/* "scenarios/h200.json" -> "h200"; 0: empty or too long. */
+/* "scenarios/h200.json" -> "h200"; 0: empty, too long, or with control characters. */
 static int set_name(char *name, size_t size, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
 	const char *dot = strrchr(base, '.');
 	size_t n = dot && !strcmp(dot, ".json") ? (size_t)(dot - base) : strlen(base);
 	snprintf(name, size, "%.*s", (int)n, base);
-	return n > 0 && n < size;
+	return n > 0 && n < size && text_keeps(TEXT_FREE, name);
 }
 
 int scenarios_load(struct scenario_list *list, const char *path, const struct models *models)
@@ -319,7 +320,8 @@ int scenarios_load(struct scenario_list *list, const char *path, const struct mo
 	char set[sizeof list->v->set];
 	int ok;
 	if (!set_name(set, sizeof set, path)) {
-		complain("%s: a set's name must have 1 to %zu characters", path, sizeof set - 1);
+		complain("%s: a set's name must be 1 to %zu bytes of %s", path, sizeof set - 1,
+			 text_rule_says(TEXT_FREE));
 		return 0;
 	}
 	if (!input_open(&l.in, path))

@@ -17,10 +17,16 @@ struct scratch {
 	int failed; /* a row is missing: nothing is answered */
 };
 
+int sqlite_harden(sqlite3 *db)
+{
+	return sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL) == SQLITE_OK &&
+	       sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL) == SQLITE_OK;
+}
+
 struct scratch *scratch_new(const char *schema)
 {
 	struct scratch *s = calloc(1, sizeof *s);
-	if (!s || sqlite3_open(":memory:", &s->db))
+	if (!s || sqlite3_open(":memory:", &s->db) || !sqlite_harden(s->db))
 		complain("tables in memory: out of memory");
 	else if (scratch_also(s, schema))
 		return s;

@@ -1,6 +1,12 @@
-/* scratch.h - tables in memory, filled by C and asked in SQL. */
+/* scratch.h - tables in memory, filled by C and asked in SQL; and how every connection to SQLite is
+ * set. */
 #ifndef HARNESS_SCRATCH_SCRATCH_H
 #define HARNESS_SCRATCH_SCRATCH_H
+
+/* Before a connection's first statement: functions that act on more than their arguments cannot be
+ * called by what a database's schema holds, nor can SQL write to the schema itself. 0: failure. */
+struct sqlite3;
+int sqlite_harden(struct sqlite3 *);
 
 struct scratch;
 /* Runs the statements that make the tables; NULL + complain. */

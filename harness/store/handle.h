@@ -14,6 +14,7 @@
  *   store_bridge.c    bridges, and the sources that need them
  *   store_hash.c      the hash of a database's content
  *   store_sound.c     whether a database holds what attune wrote
+ *   store_texts.c     whether its texts may be printed and written to files
  *   store.c           opening and closing */
 #ifndef HARNESS_STORE_HANDLE_H
 #define HARNESS_STORE_HANDLE_H
@@ -179,8 +180,9 @@ int legacy_sources(const char *hash, const struct legacy_source *part[2]);
 /* ---- store_migrate.c --------------------------------------------------------------------- */
 /* Migrates the tables of version `from` to today's, within a transaction. 0 + complain. */
 int store_migrate(struct store *, int from);
-/* Whether its tables are today's. 0 + complain. */
-int store_is_current(struct store *);
+/* Whether all its triggers, views and virtual tables are ours, and, if it is of today's version, its
+ * tables today's. 0 + complain. */
+int store_schema_is_sound(struct store *, int is_current);
 /* Registers the functions that our SQL calls. */
 int store_functions(struct store *);
 
@@ -202,5 +204,9 @@ int store_hash_device(struct store *, long long device, int with_all, char hex[3
 /* ---- store_sound.c ----------------------------------------------------------------------- */
 /* Writes the hash of each device's content, within a transaction. 0 + complain. */
 int store_seal(struct store *);
+
+/* ---- store_texts.c ----------------------------------------------------------------------- */
+/* Whether each text keeps the rule of its column. 0 + complain. */
+int store_texts_are_sound(struct store *);
 
 #endif

@@ -6,6 +6,7 @@
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
+#include "harness/scratch/scratch.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,7 @@ static int migrate(struct store *s)
 		return 0;
 	const int from = version_of(s);
 	int ok = from >= 0 && (from == VERSION || store_migrate(s, from)) &&
-		 (store_execute(s, stamp) || store_explain(s));
+		 store_texts_are_sound(s) && (store_execute(s, stamp) || store_explain(s));
 	ok = store_number(s, ok ? COMMIT : ROLLBACK, "") == 0 && ok;
 	if (ok && from > 0 && from < VERSION) /* dropped tables leave free pages */
 		store_execute(s, "VACUUM");
@@ -77,8 +78,10 @@ static int settle(struct store *s, int readonly)
 		complain("%s: cannot be written: the file or its folder is read-only", s->path);
 		return 0;
 	}
+	if (version && !store_schema_is_sound(s, version == VERSION))
+		return 0;
 	if (version == VERSION)
-		return store_is_current(s);
+		return store_texts_are_sound(s);
 	if (!readonly)
 		return migrate(s);
 	complain("%s: has version %d, this attune reads %d; bring it up to date with: "
@@ -139,7 +142,7 @@ struct store *store_open(const char *path, int readonly)
 	const int flags =
 	    SQLITE_OPEN_NOMUTEX /* a handle is for one thread */ |
 	    (readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
-	if (sqlite3_open_v2(path, &s->db, flags, NULL) != SQLITE_OK ||
+	if (sqlite3_open_v2(path, &s->db, flags, NULL) != SQLITE_OK || !sqlite_harden(s->db) ||
 	    sqlite3_busy_timeout(s->db, PATIENCE_MS) != SQLITE_OK || !store_functions(s) ||
 	    !store_execute(s, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL"))
 		store_explain(s);

@@ -214,7 +214,7 @@ int store_query(struct store *, const char *sql,
 			    const char *const *cells),
 		void *arg);
 
-/* ---- store_cell.c --------------------------------------------------------------- */
+/* ---- store_names.c -------------------------------------------------------------- */
 /* Why a cell was measured; stage_names[] has the database's names. */
 enum stage {
 	STAGE_NONE,

@@ -1,15 +1,20 @@
-/* store_migrate.c - checks whether a database has today's tables, and migrates earlier versions:
- * renames the old tables, creates new ones by schema.sql, copies the rows by migrate_rows.sql. */
+/* store_migrate.c - checks whether a database has today's tables and nothing that runs SQL of its own;
+ * migrates earlier versions: renames the old tables, creates new ones by schema.sql, copies the rows by
+ * migrate_rows.sql. */
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
+#include "harness/scratch/scratch.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 EMBED(store_schema_sql, "harness/store/schema.sql")
 
+/* Tables that are created with their first row. */
+EMBED(store_basis_sql, "harness/store/basis.sql")
+EMBED(store_resources_sql, "harness/store/resources.sql")
 EMBED(store_migrate_aside_sql, "harness/store/migrate_aside.sql")
 EMBED(store_migrate_rows_sql, "harness/store/migrate_rows.sql")
 
@@ -161,6 +166,12 @@ static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
 	return sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK ? st : NULL;
 }
 
+/* Created with its first row. */
+static int may_be_missing(const char *name)
+{
+	return !strcmp(name, "basis") || !strcmp(name, "resources");
+}
+
 /* model: names and SQL of the required tables, views and indices; found: SQL by name. */
 static int compare(struct store *s, sqlite3_stmt *model, sqlite3_stmt *found)
 {
@@ -172,6 +183,8 @@ static int compare(struct store *s, sqlite3_stmt *model, sqlite3_stmt *found)
 		rc = ok ? sqlite3_step(found) : SQLITE_ERROR;
 		if (rc != SQLITE_ROW && rc != SQLITE_DONE)
 			return store_explain(s);
+		if (rc == SQLITE_DONE && may_be_missing(name))
+			continue;
 		if (rc == SQLITE_DONE)
 			return store_damaged(s, "its version has '%.40s', which is missing", name);
 		if (!says_the_same(store_text(s, found, 0), store_text(s, model, 1)))
@@ -180,28 +193,72 @@ static int compare(struct store *s, sqlite3_stmt *model, sqlite3_stmt *found)
 	return ok && rc == SQLITE_DONE;
 }
 
-/* Whether all tables, views and indices are as in `schema`, except for comments and blanks.
- * 0 + complain. */
-static int has_tables(struct store *s, const char *schema)
+/* Today's tables in memory; NULL + complain. */
+static sqlite3 *open_model(struct store *s)
 {
-	sqlite3 *empty = NULL;
-	int ok = sqlite3_open(":memory:", &empty) == SQLITE_OK &&
-		 sqlite3_exec(empty, schema, NULL, NULL, NULL) == SQLITE_OK;
+	const char *const sql[] = { store_schema_sql, store_basis_sql, store_resources_sql };
+	sqlite3 *model = NULL;
+	int ok = sqlite3_open(":memory:", &model) == SQLITE_OK && sqlite_harden(model);
+	for (size_t i = 0; ok && i < COUNT(sql); i++)
+		ok = sqlite3_exec(model, sql[i], NULL, NULL, NULL) == SQLITE_OK;
+	if (ok)
+		return model;
+	complain("%s: its tables cannot be compared: %s", s->path, sqlite3_errmsg(model));
+	sqlite3_close(model);
+	return NULL;
+}
+
+/* Tables, views and indices are as in the model, except for comments and blanks. */
+static int is_like(struct store *s, sqlite3 *db)
+{
 	sqlite3_stmt *model =
-	    ok ? prepare(empty, "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL") : NULL;
+	    prepare(db, "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL");
 	sqlite3_stmt *found = prepare(s->db, "SELECT sql FROM sqlite_schema WHERE name = ?1");
-	if (!model)
-		complain("%s: its tables cannot be compared: %s", s->path, sqlite3_errmsg(empty));
-	else if (!found)
-		store_explain(s);
-	ok = model && found && compare(s, model, found);
+	const int ok = model && found ? compare(s, model, found) : store_explain(s);
 	sqlite3_finalize(model);
 	sqlite3_finalize(found);
-	sqlite3_close(empty);
 	return ok;
 }
 
-int store_is_current(struct store *s)
+static int refuse_foreign(struct store *s, const char *type, const char *name)
 {
-	return has_tables(s, store_schema_sql);
+	char *drop = sqlite3_mprintf("DROP %s \"%w\"", type, name);
+	complain("%s: it has the %s '%.60s', which is not attune's and could run SQL of its own; "
+		 "free the file of it: sqlite3 FILE '%s;'",
+		 s->path, type, name, drop ? drop : "");
+	sqlite3_free(drop);
+	return 0;
+}
+
+/* Tables and indices of others run nothing and may stay. Views of earlier versions have today's
+ * names. */
+static int runs_nothing(struct store *s, sqlite3 *db)
+{
+	sqlite3_stmt *ours =
+	    prepare(db, "SELECT 1 FROM sqlite_schema WHERE type = ?1 AND name = ?2");
+	sqlite3_stmt *st =
+	    prepare(s->db, "SELECT type, name FROM sqlite_schema WHERE type IN ('trigger', "
+			   "'view') OR (type = 'table' AND rootpage = 0)");
+	int rc = SQLITE_ERROR, ok = 1;
+	while (ok && ours && st && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+		const char *type = store_text(s, st, 0), *name = store_text(s, st, 1);
+		sqlite3_reset(ours);
+		sqlite3_bind_text(ours, 1, type, -1, SQLITE_TRANSIENT);
+		sqlite3_bind_text(ours, 2, name, -1, SQLITE_TRANSIENT);
+		ok = !s->is_damaged &&
+		     (sqlite3_step(ours) == SQLITE_ROW || refuse_foreign(s, type, name));
+	}
+	if (ok && rc != SQLITE_DONE)
+		ok = store_explain(s);
+	sqlite3_finalize(ours);
+	sqlite3_finalize(st);
+	return ok;
+}
+
+int store_schema_is_sound(struct store *s, int is_current)
+{
+	sqlite3 *model = open_model(s);
+	const int ok = model && runs_nothing(s, model) && (!is_current || is_like(s, model));
+	sqlite3_close(model);
+	return ok;
 }

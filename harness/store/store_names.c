@@ -1,4 +1,4 @@
-/* store_names.c - the rows that other rows refer to: scenarios, variants, and sources as text. */
+/* store_names.c - the rows that other rows refer to: scenarios, variants, stages, and sources as text. */
 #include "handle.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -202,4 +202,16 @@ void store_code(char text[CODE_TEXT], enum backend backend, const char *choice)
 		n += (size_t)snprintf(text + n, CODE_TEXT - n, "%s%s:%s", i ? " " : "",
 				      v.kernel[i]->name,
 				      source_identity(v.kernel[i], hash) ? hash : "none");
+}
+
+/* ---- what rows are of ------------------------------------------------------------------ */
+const char *const stage_names[NUM_STAGES] = { "",       "race",  "complete", "cold",
+					      "refine", "audit", "b",        "early" };
+
+int cell_is_of(const struct store_cell *c, const struct scenario *s)
+{
+	return c->page_size == s->shape.page_size && c->seed == s->seed &&
+	       !strcmp(c->model, s->model) && !strcmp(c->batch, s->batch_text) &&
+	       c->shape.dtype == s->shape.dtype && c->shape.kv_dtype == s->shape.kv_dtype &&
+	       layout_of(c->layout) == s->layout;
 }

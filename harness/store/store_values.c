@@ -10,7 +10,7 @@
 
 int store_damaged(struct store *s, const char *format, ...)
 {
-	char what[200];
+	char what[320];
 	va_list ap;
 	va_start(ap, format);
 	vsnprintf(what, sizeof what, format, ap);

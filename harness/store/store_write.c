@@ -3,6 +3,7 @@
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
+#include "harness/base/text_rule.h"
 #include "harness/measure/measure.h"
 #include "harness/scenario/scenario.h"
 #include <errno.h>
@@ -19,11 +20,24 @@ static double known(double x)
 	return x == 0 ? NAN : x;
 }
 
-long long store_begin_run(struct store *s, const struct run_info *r)
+/* What others named, so that the database can be read again (store_texts.c). */
+static void mend_run(struct run_info *r)
 {
+	text_mend(TEXT_PRINTED, r->device.name);
+	text_mend(TEXT_NAME, r->device.arch);
+	text_mend(TEXT_PRINTED, r->device.driver);
+	text_mend(TEXT_NAME, r->commit);
+	text_mend(TEXT_PRINTED, r->toolkit);
+	text_mend(TEXT_FREE, r->command);
+}
+
+long long store_begin_run(struct store *s, const struct run_info *given)
+{
+	struct run_info own = *given, *r = &own;
 	const struct device_info *d = &r->device;
 	unsigned long long random[2];
 	char uid[33];
+	mend_run(r);
 	if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
 		complain("%s: no random bytes for the run's name: %s", s->path, strerror(errno));
 		return 0;
@@ -48,7 +62,7 @@ long long store_begin_run(struct store *s, const struct run_info *r)
 		return 0;
 	s->device = device;
 	snprintf(s->gpu, sizeof s->gpu, "%s", d->gpu);
-	snprintf(s->protocol, sizeof s->protocol, "%s", r->protocol);
+	snprintf(s->protocol, sizeof s->protocol, "%s", given->protocol);
 	return run;
 }
 
@@ -157,7 +171,10 @@ static int add_rest(struct store *s, const struct row *r, const struct measureme
 		complain("%s: row refused: a sample that is not a positive time", s->path);
 		return 0;
 	}
-	if (*m->detail && store_number(s, ADD_FAILURE, "lls", r->race, r->variant, m->detail) < 0)
+	char detail[sizeof m->detail];
+	snprintf(detail, sizeof detail, "%s", m->detail);
+	text_mend(TEXT_FREE, detail); /* a compiler's words */
+	if (*detail && store_number(s, ADD_FAILURE, "lls", r->race, r->variant, detail) < 0)
 		return 0;
 	if (bytes && m->calls > 0 &&
 	    store_number(s, ADD_SAMPLE, "lliib", r->race, r->variant, m->calls, m->rejected,
@@ -272,13 +289,15 @@ static int add_resources(struct store *s, const struct device_info *d, const cha
 			 const struct resources *r)
 {
 	const double *t = r->takes;
-	char source[CODE_TEXT];
+	char source[CODE_TEXT], why[sizeof r->why];
+	snprintf(why, sizeof why, "%s", r->why);
+	text_mend(TEXT_FREE, why);
 	store_code(source, d->backend, r->kernel->name);
 	return store_number(s, ADD_RESOURCES,
 			    "ssssssss"
 			    "dddddddddd",
 			    d->gpu, d->arch, compiler, r->kernel->name, r->flags, source,
-			    outcome_name(r->outcome), *r->why ? r->why : NULL, t[TAKES_REGISTERS],
+			    outcome_name(r->outcome), *why ? why : NULL, t[TAKES_REGISTERS],
 			    t[TAKES_AGPRS], t[TAKES_SGPRS], t[TAKES_SPILLS], t[TAKES_SCRATCH],
 			    t[TAKES_SMEM_STATIC], t[TAKES_SMEM_DYNAMIC], t[TAKES_THREADS],
 			    t[TAKES_BLOCKS], t[TAKES_WAVES]) > 0;

@@ -5,12 +5,15 @@
 
 static _Thread_local char last_error[1024];
 
-/* Names that callers gave may have line ends. */
+/* Names that callers gave, and texts of files, may have line ends and other control characters: of
+ * ASCII, and U+0080 to U+009F, which some terminals obey. */
 static void keep_to_one_line(char *text)
 {
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ')
-			*text = '?';
+	for (unsigned char *c = (unsigned char *)text; *c; c++)
+		if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+			c[0] = c[1] = '?';
+		else if (*c < ' ' || *c == 0x7f)
+			*c = '?';
 }
 
 enum attune_status fail(enum attune_status status, const char *format, ...)

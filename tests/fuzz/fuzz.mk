@@ -19,4 +19,5 @@ $(B)/fuzz: tests/fuzz/entries.c tests/fuzz/libfuzzer.c $(B)/bare/shipped.o $(B)/
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(call fuzz_flags,fuzzer) $(filter %.c,$^) $(filter %.o,$^) \
 		$(filter %.a,$^) -o $@ $(TOOLLIBS) $(LIBS)
+$(B)/t_texts: tests/fuzz/texts.c tests/fuzz/texts_base.c tests/fuzz/texts.h
 $(B)/t_api: $(wildcard tests/fuzz/api_*.c tests/fuzz/api.h)

@@ -223,9 +223,9 @@ char *forest_emit(const struct forest *f, const struct data *d)
 {
 	char *text = NULL;
 	size_t size;
-	struct emitter e = { .out = open_memstream(&text, &size), .f = f, .d = d };
+	struct emitter e = { .f = f, .d = d };
 	int done;
-	if (!e.out)
+	if (!texts_fit(f, d) || !(e.out = open_memstream(&text, &size)))
 		return NULL;
 	for (int i = 0; f->gpu[i]; i++)
 		e.upper[i] = (char)toupper((unsigned char)f->gpu[i]);

@@ -1,8 +1,50 @@
-/* emit_facts.c - facts about leaves and choices that all output languages need. */
+/* emit_facts.c - facts about leaves and choices that all output languages need; and which texts a header
+ * takes. */
 #include "writing.h"
+#include "harness/base/base.h"
+#include "harness/base/text_rule.h"
 #include "kernels/spec/plugin.h"
+#include "tuner/data/data.h"
 #include "tuner/matrix/matrix.h"
 #include "tuner/tree/tree.h"
+
+/* A header has these in comments, strings, and as parts of identifiers. */
+int texts_fit(const struct forest *f, const struct data *d)
+{
+	const struct run_info *run = &d->run;
+	const struct {
+		const char *what;
+		enum text_rule rule;
+		const char *text;
+	} texts[] = {
+		{ "name", TEXT_WORD, f->gpu },
+		{ "device", TEXT_COMMENT, run->device.name },
+		{ "architecture", TEXT_NAME, run->device.arch },
+		{ "driver", TEXT_COMMENT, run->device.driver },
+		{ "toolkit", TEXT_COMMENT, run->toolkit },
+		{ "database", TEXT_HEX, d->hash },
+		{ "protocol", TEXT_NAME, d->protocol },
+		{ "prior", TEXT_WORD, d->prior },
+		{ "prior's database", TEXT_HEX, d->prior_hash },
+	};
+	const char *splits[MAX_SPLITS];
+	for (size_t i = 0; i < COUNT(texts); i++)
+		if (!text_keeps(texts[i].rule, texts[i].text)) {
+			complain("%s: its %s is \"%.60s\", which no header takes; it must be %s",
+				 d->gpu, texts[i].what, texts[i].text,
+				 text_rule_says(texts[i].rule));
+			return 0;
+		}
+	for (int i = data_splits(d, splits) - 1; i >= 0; i--)
+		if (!text_keeps(TEXT_NAME, splits[i])) {
+			complain("%s: a split is \"%.60s\", which no header takes; it must be %s",
+				 d->gpu, splits[i], text_rule_says(TEXT_NAME));
+			return 0;
+		}
+	if (*f->gpu >= '0' && *f->gpu <= '9')
+		complain("%s: the name of a header's GPU must begin with a letter", f->gpu);
+	return *f->gpu < '0' || *f->gpu > '9';
+}
 
 void plugin_words(const struct choice *c, char *version, char text[MAX_CHOICE_TEXT])
 {

@@ -2,6 +2,8 @@
  * text that is shipped. Keep it in step with emit.c. */
 #include "forest.h"
 #include "harness/base/base.h"
+#include "harness/base/text_rule.h"
+#include "kernels/device/shared/gpu_names.h"
 #include "kernels/spec/plugin.h"
 #include "kernels/select/header_text.h"
 #include "tuner/base/base.h"
@@ -273,11 +275,30 @@ static int rows_end(struct header_text *r)
 	return header_expect(&ahead, "ATTUNE_SELECT") || header_wrong(r, "'ATTUNE_SELECT'");
 }
 
+static int is_of_text(const char *text, const char *path)
+{
+	const size_t n = strlen(text), at = text_fault(TEXT_LINES, text, n);
+	const struct header_text r = { .start = text, .at = text + at };
+	if (at < n)
+		complain("%s:%d: a header is of %s", path, header_line(&r),
+			 text_rule_says(TEXT_LINES));
+	return at == n;
+}
+
+static int read_gpu(struct reader *r, struct forest *f)
+{
+	return header_seek(&r->text, "_GPU \"") &&
+	       header_word(&r->text, "\"", f->gpu, sizeof f->gpu) &&
+	       (gpu_name_is_valid(f->gpu) || wrong(r, "a GPU's name, " GPU_NAME_RULE ","));
+}
+
 int forest_parse(struct forest *f, const char *text, const char *path)
 {
 	struct reader r = { .text = { .start = text, .at = text } };
 	int done;
 	*f = (struct forest){ 0 };
+	if (!is_of_text(text, path))
+		return 0;
 	if (is_too_old(text)) {
 		complain(
 		    "%s: these rules have the form of an older attune; make tune rewrites them, "
@@ -285,9 +306,7 @@ int forest_parse(struct forest *f, const char *text, const char *path)
 		    path);
 		return 0;
 	}
-	done = header_seek(&r.text, "_GPU \"") &&
-	       header_word(&r.text, "\"", f->gpu, sizeof f->gpu) &&
-	       header_seek(&r.text, "_CHOICES(CHOICE)");
+	done = read_gpu(&r, f) && header_seek(&r.text, "_CHOICES(CHOICE)");
 	while (done && header_next_is(&r.text, "CHOICE("))
 		done = read_choice(&r, f);
 	done = done && header_seek(&r.text, segments_head);

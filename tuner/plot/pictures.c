@@ -9,6 +9,7 @@
  * The variable `filled` has the number of rows of each block. */
 #include "plot.h"
 #include "harness/base/base.h"
+#include "harness/base/text_rule.h"
 #include "harness/scratch/scratch.h"
 #include "tuner/base/base.h"
 #include <errno.h>
@@ -50,12 +51,25 @@ int picture_load(struct picture *p, const char *folder, const char *name)
 	return 0;
 }
 
-void setting_text(FILE *f, const char *name, const char *text)
+/* Between two "'" gnuplot takes all characters as they are; a line feed would end the command. What
+ * a picture gives to `eval` it may read a second time. */
+static int is_drawn(const char *name, const char *text)
 {
+	if (text_keeps(TEXT_DRAWN, text))
+		return 1;
+	complain("%s, \"%.60s\": gnuplot gets only %s", name, text, text_rule_says(TEXT_DRAWN));
+	return 0;
+}
+
+int setting_text(FILE *f, const char *name, const char *text)
+{
+	if (!is_drawn(name, text))
+		return 0;
 	fprintf(f, "%s = '", name);
 	for (; *text; text++)
 		fprintf(f, *text == '\'' ? "''" : "%c", *text);
 	fputs("'\n", f);
+	return 1;
 }
 
 /* ---- queries -------------------------------------------------------------------------- */
@@ -67,8 +81,10 @@ struct answers {
 	int points;             /* rows of all */
 };
 
-static void print_value(FILE *f, const struct scratch_value *v)
+static int print_value(FILE *f, const struct scratch_value *v)
 {
+	if (v->text && !is_drawn(v->name, v->text))
+		return 0;
 	if (v->is_null)
 		fputs("NaN", f); /* as gnuplot calls it in scripts; it reads it in data, too */
 	else if (v->text)
@@ -77,17 +93,15 @@ static void print_value(FILE *f, const struct scratch_value *v)
 		fprintf(f, "%g", v->real);
 	else
 		fprintf(f, "%lld", v->integer);
+	return 1;
 }
 
-static void print_setting(FILE *f, const struct scratch_value *v)
+static int print_setting(FILE *f, const struct scratch_value *v)
 {
-	if (v->text) {
-		setting_text(f, v->name, v->text);
-		return;
-	}
+	if (v->text)
+		return setting_text(f, v->name, v->text);
 	fprintf(f, "%s = ", v->name);
-	print_value(f, v);
-	putc('\n', f);
+	return print_value(f, v) && putc('\n', f) != EOF;
 }
 
 static int take_answer(void *arg, int statement, const struct scratch_value *v, int n)
@@ -96,7 +110,8 @@ static int take_answer(void *arg, int statement, const struct scratch_value *v, 
 	(void)statement;
 	if (!strcmp(v[0].name, "set")) {
 		for (int i = 1; i < n; i++)
-			print_setting(a->settings, &v[i]);
+			if (!print_setting(a->settings, &v[i]))
+				return 0;
 		return 1;
 	}
 	if (strcmp(v[0].name, "block") || v[0].integer < a->block || v[0].integer >= MAX_BLOCKS) {
@@ -110,7 +125,8 @@ static int take_answer(void *arg, int statement, const struct scratch_value *v, 
 	}
 	for (int i = 1; i < n; i++) {
 		fputs(i > 1 ? " " : "", a->rows);
-		print_value(a->rows, &v[i]);
+		if (!print_value(a->rows, &v[i]))
+			return 0;
 	}
 	putc('\n', a->rows);
 	a->filled[v[0].integer]++;

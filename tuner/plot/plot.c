@@ -90,18 +90,21 @@ static double noise_of(const struct data *d, char text[160])
 	return fmax(n->floor[0], fmax(n->floor[1], n->floor[2]));
 }
 
-static void settings_of_all(const struct plotted *p, int stale, FILE *f)
+static int settings_of_all(const struct plotted *p, int stale, FILE *f)
 {
 	const struct measured *m = &p->data->v[p->first];
 	char text[160];
 	const double noise = noise_of(p->data, text);
-	setting_text(f, "device", p->data->run.device.name);
-	setting_text(f, "model", m->model);
-	setting_text(f, "dtype", dtype_name(m->shape.dtype));
-	setting_text(f, "protocol", p->data->protocol);
-	setting_text(f, "noise_text", text);
-	fprintf(f, "page_size = %d\nnum_scenarios = %d\nnoise = %g\nstale = %d\n",
-		m->shape.page_size, p->data->n, 100 * noise, stale);
+	const char *const texts[][2] = { { "device", p->data->run.device.name },
+					 { "model", m->model },
+					 { "dtype", dtype_name(m->shape.dtype) },
+					 { "protocol", p->data->protocol },
+					 { "noise_text", text } };
+	for (size_t i = 0; i < COUNT(texts); i++)
+		if (!setting_text(f, texts[i][0], texts[i][1]))
+			return 0;
+	return fprintf(f, "page_size = %d\nnum_scenarios = %d\nnoise = %g\nstale = %d\n",
+		       m->shape.page_size, p->data->n, 100 * noise, stale) > 0;
 }
 
 /* ---- both databases --------------------------------------------------------------- */
@@ -138,9 +141,8 @@ static int source_load(struct source *s, const char *db, int has_peers, const st
 		return 0;
 	}
 	FILE *out = open_memstream(&s->canvas.settings, &size);
-	if (out)
-		settings_of_all(&p, o->stale, out);
-	if (!out || fclose(out))
+	const int ok = out && settings_of_all(&p, o->stale, out);
+	if (!out || fclose(out) || !ok)
 		return 0;
 	s->canvas.facts = facts_make(&p);
 	return s->canvas.facts && (!has_peers || peers_read(s->canvas.facts, o->gpu, db));

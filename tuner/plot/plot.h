@@ -44,8 +44,8 @@ int picture_load(struct picture *, const char *folder, const char *name);
 void picture_free(struct picture *);
 /* Asks a picture's query: the rows, and gnuplot's variables. The number of rows; -1 + complain. */
 int picture_ask(const struct picture *, struct scratch *, FILE *rows, FILE *settings);
-/* NAME = 'text' */
-void setting_text(FILE *, const char *name, const char *text);
+/* NAME = 'text'. 0 + complain: a text that gnuplot must not get. */
+int setting_text(FILE *, const char *name, const char *text);
 
 struct canvas {
 	const char *gpu, *folder; /* of the files */
