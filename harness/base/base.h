@@ -84,10 +84,10 @@ void spent_read(double seconds[NUM_SPENT]);
 /* ---- data_files.c ------------------------------------------------------------------ */
 enum { PATH_TEXT = 4096 };
 const char *executable_dir(void); /* the folder of the running program */
-/* A file or folder of the tool that is run, such as "kernels": of the tree that the program is in, was
- * installed with or was built in, and never of the working directory, which may be anybody's. NULL:
- * none. */
-const char *code_path(char path[PATH_TEXT], const char *name);
+/* A folder of the tool that has code, such as "kernels", which has "kernels.def": of the tree that the
+ * program is in, was installed with or was built in, and never of the working directory, which may be
+ * anybody's. NULL: none. */
+const char *code_path(char path[PATH_TEXT], const char *name, const char *has);
 /* A file or folder of data that comes with the tool, such as "scenarios": below the working directory, else
  * where `make install` put it. Returns path. */
 const char *data_path(char path[PATH_TEXT], const char *name);

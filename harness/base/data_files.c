@@ -21,18 +21,21 @@ const char *executable_dir(void)
 	return beside;
 }
 
-static int try_code(char path[PATH_TEXT], const char *folder, const char *between, const char *name)
+static int try_code(char path[PATH_TEXT], const char *folder, const char *name, const char *has)
 {
-	return snprintf(path, PATH_TEXT, "%s%s%s", folder, between, name) < PATH_TEXT &&
-	       !access(path, R_OK);
+	char probe[PATH_TEXT];
+	return snprintf(path, PATH_TEXT, "%s/%s", folder, name) < PATH_TEXT &&
+	       snprintf(probe, sizeof probe, "%s/%s", path, has) < PATH_TEXT &&
+	       !access(probe, R_OK);
 }
 
-const char *code_path(char path[PATH_TEXT], const char *name)
+const char *code_path(char path[PATH_TEXT], const char *name, const char *has)
 {
-	const char *beside_it = executable_dir();
-	return try_code(path, beside_it, "/../", name) ||
-		       try_code(path, beside_it, "/../share/attune/", name) ||
-		       try_code(path, SOURCE_TREE, "/", name)
+	char above[PATH_TEXT], installed[PATH_TEXT];
+	snprintf(above, sizeof above, "%.4000s/..", executable_dir());
+	snprintf(installed, sizeof installed, "%.4000s/../share/attune", executable_dir());
+	return try_code(path, above, name, has) || try_code(path, installed, name, has) ||
+		       try_code(path, SOURCE_TREE, name, has)
 		   ? path
 		   : NULL;
 }

@@ -24,7 +24,7 @@ static void find_root(void)
 {
 	char path[PATH_TEXT];
 	const char *given = getenv("ATTUNE_SOURCE");
-	if (!try_root(given && *given ? given : code_path(path, "kernels")))
+	if (!try_root(given && *given ? given : code_path(path, "kernels", "kernels.def")))
 		root[0] = '\0';
 }
 
@@ -56,7 +56,8 @@ char *source_text(const char *path)
 	size_t size = 0;
 	if (f && getdelim(&text, &size, '\0', f) < 0) {
 		free(text);
-		text = feof(f) ? calloc(1, 1) : NULL; /* else it was not read, or there is no memory */
+		text =
+		    feof(f) ? calloc(1, 1) : NULL; /* else it was not read, or there is no memory */
 	}
 	if (f)
 		fclose(f);

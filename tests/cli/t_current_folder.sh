@@ -3,7 +3,8 @@
 # name in the current folder, which may be anybody's, is neither compiled nor drawn by.
 . tests/support/tap.sh
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" ATTUNE_CACHE="$tmp/cache"
-cp "$B/attune" "$tmp/attune" # not beside its tree
+mkdir "$tmp/bin" "$tmp/kernels" # not in its tree, but beside the objects of a build, as build/bare/attune is
+cp "$B/attune" "$tmp/bin"
 results=$PWD/results
 headers=$PWD/generated
 mkdir -p "$tmp/hostile/tuner/plot/pictures" "$tmp/hostile/kernels/cpu"
@@ -18,12 +19,12 @@ for source in "$tmp"/hostile/kernels/cpu/*.c; do
 done
 cd "$tmp/hostile" || exit 1
 
-"$tmp/attune" sweep --gpu cpu --compile-only --kernels qblock --preset smoke --batch q1s64 --db "$tmp/x.sqlite" \
+"$tmp/bin/attune" sweep --gpu cpu --compile-only --kernels qblock --preset smoke --batch q1s64 --db "$tmp/x.sqlite" \
 	>"$tmp/out" 2>"$tmp/err" </dev/null
 row "$([ $? = 0 ] && ! grep -q 'of the current folder' "$tmp/out" "$tmp/err"; echo $?)" "kernels are not compiled from there"
 if command -v gnuplot >/dev/null; then
 	mkdir "$tmp/pictures"
-	"$tmp/attune" plot --gpu cpu --db "$results/cpu.sqlite" --header "$headers/attune_cpu.h" --out "$tmp/pictures" \
+	"$tmp/bin/attune" plot --gpu cpu --db "$results/cpu.sqlite" --header "$headers/attune_cpu.h" --out "$tmp/pictures" \
 		>"$tmp/out" 2>"$tmp/err" </dev/null
 	row "$([ $? = 0 ] && [ -s "$tmp/pictures/cpu_kernels.svg" ] && [ ! -e "$tmp/ran" ]; echo $?)" \
 		"pictures are not drawn by scripts of there"

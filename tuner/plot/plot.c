@@ -233,7 +233,7 @@ int cmd_plot(int argc, char **argv)
 		complain("--out: %s: %s", o.out, strerror(errno));
 		return EXIT_USAGE;
 	}
-	if (!o.folder && !(o.folder = code_path(folder, "tuner/plot/pictures"))) {
+	if (!o.folder && !(o.folder = code_path(folder, "tuner/plot/pictures", "style.gp"))) {
 		complain(
 		    "the pictures of attune are not installed beside it; name their folder with "
 		    "--pictures");
