@@ -89,11 +89,13 @@ static int keep(FILE *f, const struct picture *p, const struct canvas *c, const 
 	return done;
 }
 
-/* It is killed when this process is. GNUTERM names a terminal to begin with, which may not be there. */
+/* It is killed when this process is. GNUTERM names a terminal to begin with, which may not be there;
+ * in another locale than one of UTF-8 gnuplot cannot read the scripts' signs. */
 static _Noreturn void become_gnuplot(const char *program, pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	unsetenv("GNUTERM");
+	setenv("LC_ALL", "C.UTF-8", 1);
 	if (getppid() == parent)
 		execlp("gnuplot", "gnuplot", "-d", program, (char *)NULL);
 	_exit(errno == ENOENT ? NOT_FOUND : EXIT_FAILURE);
