@@ -216,8 +216,10 @@ static int through_cache(struct binary *b, const struct compiler *c, struct job 
 		return status;
 	}
 	jit_free(b);
-	unlink(txt);
-	unlink(binary);
+	if (access(txt, F_OK) == 0) { /* a damaged file, or one that does not load */
+		unlink(txt);
+		unlink(binary);
+	}
 	return compile(b, c, j, binary, txt);
 }
 

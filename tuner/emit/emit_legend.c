@@ -149,6 +149,8 @@ static void emit_scores(const struct emitter *e)
 	      "within "
 	      "5 %\n",
 	      e->out);
+	if (!picks)
+		output_lost();
 	for (size_t p = 0; picks && p < COUNT(shown); p++)
 		if (policy_picks(e->d, shown[p], e->f, picks))
 			for (int i = 0; i < n; i++)

@@ -8,6 +8,7 @@
 #include "kernels/select/header_text.h"
 #include "tuner/base/base.h"
 #include "tuner/tree/tree.h"
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -326,13 +327,15 @@ int forest_parse(struct forest *f, const char *text, const char *path)
 
 int forest_load(struct forest *f, const char *path)
 {
+	errno = 0;
 	char *text = file_text(path);
-	int done;
+	int done = text && forest_parse(f, text, path);
+	if (!done && errno == ENOMEM) /* some commands go on without rules */
+		output_lost();
 	if (!text) {
 		complain("%s: cannot be read; `make heuristics` writes it from the database", path);
 		return 0;
 	}
-	done = forest_parse(f, text, path);
 	if (done && *f->left_out)
 		complain("%s: its leaves of plug-in %s are left out; --plugin FILE loads the "
 			 "version that they name",

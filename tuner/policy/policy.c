@@ -18,6 +18,7 @@
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -258,11 +259,16 @@ static int learn(struct chooser *c)
 struct chooser *chooser_new(const struct data *d, enum policy policy, const struct forest *f)
 {
 	struct chooser *c = calloc(1, sizeof *c);
-	if (!c)
+	if (!c) {
+		output_lost();
 		return NULL;
+	}
 	*c = (struct chooser){ .d = d, .policy = policy, .forest = f };
+	errno = 0;
 	if (learn(c))
 		return c;
+	if (errno == ENOMEM) /* else the policy does not exist */
+		output_lost();
 	chooser_free(c);
 	return NULL;
 }
