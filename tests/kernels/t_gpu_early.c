@@ -310,7 +310,9 @@ static void as_in_turn(void **state)
 		fail_msg("%s", error);
 	config_default(&defaults, reduce->space);
 	attune_context ctx = { .device = dev };
-	struct ready ready = { c.kernel, c.config, code_of(c.kernel, &c.config), NULL };
+	struct ready ready = { .kernel = c.kernel,
+			       .config = c.config,
+			       .code = code_of(c.kernel, &c.config) };
 	attune_op op = { .ctx = &ctx,
 			 .shape = shape,
 			 .helper[HELPER_REDUCE] = code_of(reduce, &defaults),
