@@ -202,6 +202,17 @@ static void take_default(struct config *c, const struct fallback *f, const struc
 		}
 }
 
+/* Whether the rules were learned on the op's head size and type, or do not say on which they were.
+ * Rules of 16-bit caches, where they serve E4M3 caches, by the size alone. */
+static int is_learned(const attune_op *op)
+{
+	const struct selector *h = op->heuristic;
+	attune_shape shape = op->shape;
+	if (h && !h->gpu[gpu_length(h->gpu)])
+		shape.kv_dtype = shape.dtype;
+	return !h || !h->num_shapes || selector_has_shape(h, &shape);
+}
+
 /* The priced choices whose code the library carries for the shape. A launch that merges segments
  * gives no LSE, so that what needs one takes one segment: its costs do not tell. */
 static enum attune_status add_priced(attune_op *op)
@@ -222,6 +233,7 @@ static enum attune_status add_priced(attune_op *op)
 		op->num_ready -= !op->ready[op->num_ready - 1].code;
 	}
 	op->first_default = op->num_ready;
+	op->is_priced = op->first_default > op->num_choices && !is_learned(op);
 	return status;
 }
 

@@ -1,7 +1,6 @@
 /* plan.c - plans a batch (attune_plan_batch) and launches the plan (attune_run). plan_query.c has
  * the calls that only read plans. */
 #include "plan.h"
-#include "invariant.h"
 #include "plugins.h"
 #include "kernels/replan/replan.h"
 #include "kernels/launch/plugin_op.h"
@@ -9,81 +8,6 @@
 #include "kernels/spec/sized.h"
 #include <stdio.h>
 #include <string.h>
-
-int can_run(const attune_op *op, int id, const struct part *p, struct config *as)
-{
-	const struct device_info *d = &op->ctx->device.info;
-	const struct ready *r;
-	struct geometry g;
-	if (id < 0 || id >= op->num_ready)
-		return 0;
-	r = &op->ready[id];
-	if (!r->code)
-		return 0;
-	if (op->ctx->is_invariant
-		? invariant_fitted(as, &r->config, r->kernel, &op->shape, p, d)
-		: config_fitted(as, &r->config, r->kernel, r->costs, &op->shape, p, d))
-		return 0;
-	r->kernel->space->geometry(as, &op->shape, p, d, &g);
-	return (g.segments <= 1 || op->helper[reduction_of(&g)]) &&
-	       (!r->kernel->space->is_scheduled || op->helper[HELPER_SCHEDULE]);
-}
-
-/* The heuristic's choice for part i, if it can run it. */
-static struct pick pick_by_heuristic(const attune_op *op, const struct selection *s, int i)
-{
-	struct pick f = { .id = -1 };
-	if (can_run(op, s->choice[i], &s->part[i], &f.as))
-		f.id = s->choice[i];
-	return f;
-}
-
-struct pick pick_invariant(const attune_op *op, const struct part *p)
-{
-	struct pick f = { .id = -1 };
-	const int id = op->invariant[p->max_query <= DECODE_MAX_QUERY];
-	if (can_run(op, id, p, &f.as))
-		f.id = id;
-	return f;
-}
-
-/* The priced choice with the least estimate. */
-static struct pick pick_priced(const attune_op *op, const struct part *p)
-{
-	const enum phase phase = p->max_query <= DECODE_MAX_QUERY ? PHASE_DECODE : PHASE_PREFILL;
-	struct pick f = { .id = -1 };
-	long long least = 0;
-	for (int i = op->num_choices; i < op->first_default; i++) {
-		const struct ready *r = &op->ready[i];
-		struct config as;
-		if (r->priced->phase != phase || !can_run(op, i, p, &as))
-			continue;
-		const long long fs = priced_estimate(priced_at(r->priced, op->shape.head_size),
-						     r->kernel, &as, &p->f);
-		if (f.id < 0 || fs < least) {
-			least = fs;
-			f.id = i;
-			f.as = as;
-		}
-	}
-	return f;
-}
-
-struct pick pick_fallback(const attune_op *op, const struct part *p)
-{
-	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
-	const int fallbacks = op->num_ready - op->first_default;
-	struct pick f = pick_priced(op, p);
-	for (int k = 0; f.id < 0 && k < fallbacks; k++) {
-		const int at = op->first_default + (few_rows ? fallbacks - 1 - k : k);
-		if (can_run(op, at, p, &f.as))
-			f.id = at;
-	}
-	for (int i = 0; f.id < 0 && i < op->num_choices; i++)
-		if (can_run(op, i, p, &f.as))
-			f.id = i;
-	return f;
-}
 
 /* The parts of a batch and what runs each. */
 struct decision_made {

@@ -19,21 +19,23 @@ void plan_slices(attune_plan *, const int32_t *query_start);
  * that. */
 int plan_takes(const attune_plan *, const attune_batch *, const attune_shape *);
 
-/* plan.c: attune_plan_batch with the parts one after the other. The batch is sound. */
-enum attune_status plan_serial(const attune_op *, const attune_batch *, attune_plan *);
-/* Whether a choice can run a part: its code is loaded and it is legal. *as: the choice with its
+/* pick.c. Whether a choice can run a part: its code is loaded and it is legal. *as: the choice with its
  * number of segments. */
 int can_run(const attune_op *, int id, const struct part *, struct config *as);
 struct pick {
 	int id; /* -1: none; add_part then asks pick_fallback */
 	struct config as;
 };
+/* The heuristic's choice for part i, if it can run it and suits the shape. */
+struct pick pick_by_heuristic(const attune_op *, const struct selection *, int i);
 /* The shape's choice for the phase of the part. Where it cannot run the part none does: another one
  * would depend on the rest of the batch. */
 struct pick pick_invariant(const attune_op *, const struct part *);
 /* What takes a part that the heuristic's choice cannot run: a priced choice; else the first default
  * that can (for decodes from the end), else the first choice. */
 struct pick pick_fallback(const attune_op *, const struct part *);
+/* plan.c: attune_plan_batch with the parts one after the other. The batch is sound. */
+enum attune_status plan_serial(const attune_op *, const attune_batch *, attune_plan *);
 /* Adds a part to the plan. */
 enum attune_status add_part(const attune_op *, attune_plan *, const struct part *, struct pick);
 

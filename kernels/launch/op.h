@@ -32,7 +32,9 @@ struct attune_op {
 	attune_context *ctx;
 	uint64_t id; /* of no other op of the process, and not 0 */
 	attune_shape shape;
-	const struct selector *heuristic; /* NULL: only the defaults */
+	const struct selector *heuristic; /* NULL: only priced choices and the defaults */
+	int is_priced; /* priced choices take parts where the heuristic was learned on no shape with
+			* this head size and type */
 	struct code *helper[NUM_HELPERS]; /* NULL: not carried, or no choice needs it */
 	/* Of the heuristic; then, up to first_default, priced choices (ship/priced.h); then the
 	 * defaults of attune_fallbacks. */

@@ -137,7 +137,7 @@ static void add_priced_of(const struct priced *p, int head_size, enum attune_dty
 	const struct kernel *k = kernel_find(BACKEND_GPU, p->kernel);
 	const struct device_info d = device_of_arch(priced_arch);
 	const attune_shape shape = { .num_query_heads = 8,
-				     .num_kv_heads = 8,
+				     .num_kv_heads = 1,
 				     .head_size = head_size,
 				     .page_size = pages[0],
 				     .dtype = dtype,

@@ -1,15 +1,27 @@
-/* priced_fit.c - fits the costs of a priced choice (kernels/ship/priced.h) to the times of a database.
+/* priced_fit.c - fits the costs of choices (struct part_costs, kernels/ship/priced.h) to the times of a
+ * database: of those that the library prices, and of all that were measured often, for estimates of
+ * batches that were never measured.
  *
- * Unlike offers.c, which separates choices near a scenario's best, a priced choice is compared with
- * few others where the best ones are illegal. So a time counts by how near it is to the best one of
- * its own kernel, and the closed form of the path is used in both phases, as the library does. */
+ * Unlike offers.c, which separates choices near a scenario's best, these are compared where the
+ * best ones are illegal. So a time counts by how near it is to the best one of its own kernel, and
+ * the closed form of the path is used in both phases, as the library does. */
 #include "costmodel.h"
-#include "kernels/ship/priced.h"
+#include "estimates.h"
+#include "harness/base/base.h"
 #include "tuner/data/data.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { MIN_TIMES = 8, NEAR_BEST = 8 };
+enum {
+	MIN_TIMES = 8, /* to fit costs to */
+	NEAR_BEST = 8, /* slower times are left out */
+	PRICED = 40,   /* times of priced costs, at one head size */
+	OFTEN = 100,   /* times of a choice with a sure estimate, at one head size; fewer */
+	SHARE = 3,     /* ... if the database has fewer than SHARE times as many parts */
+	ENOUGH = 300   /* of a choice's times, at one head size, evenly taken, for estimates */
+};
+static const double sure_error = 0.06; /* relative, of the costs' own times */
 static const int sizes[PRICED_SIZES] = { 64, 128, 256 };
 
 struct fitting {
@@ -19,6 +31,9 @@ struct fitting {
 	enum phase phase;
 	double *best;          /* [d->n] least time of the kernel, packed alike */
 	struct cell_fit *cell; /* [d->n * MAX_MEMBERS] */
+	int most_times;        /* 0: all */
+	int least_times;       /* with fewer there are no costs */
+	double error;          /* weighted mean of the last fit */
 };
 
 static int is_rival(const struct fitting *t, const struct choice *c)
@@ -66,6 +81,26 @@ static int list_times(const struct fitting *t, int head_size, int segments, int 
 	return n;
 }
 
+static int thin_out(const struct fitting *t, int n)
+{
+	const int most = t->most_times && n > t->most_times ? t->most_times : n;
+	for (int i = 0; i < most; i++)
+		t->cell[i] = t->cell[(long long)i * n / most];
+	return most;
+}
+
+static double error_of(const struct cost_model *p, const struct cell_fit *cell, int n)
+{
+	double sum = 0, weight = 0;
+	for (int i = 0; i < n; i++) {
+		const double us =
+		    (double)cost_model_estimate(p, cell[i].f, cell[i].segments, NULL) / 1e9;
+		sum += cell[i].weight * fabs(us / cell[i].us - 1);
+		weight += cell[i].weight;
+	}
+	return sum / weight;
+}
+
 /* The most blocks that a unit runs at a time, as in offers.c. */
 static int most_slots(const struct fitting *t, int head_size)
 {
@@ -86,7 +121,7 @@ static int most_slots(const struct fitting *t, int head_size)
 	return 1;
 }
 
-static int fit_size(const struct fitting *t, int head_size, struct part_costs *out)
+static int fit_size(struct fitting *t, int head_size, struct part_costs *out, int *times)
 {
 	const struct space *s = t->k->space;
 	struct cost_model p = { .slots = 1 };
@@ -97,10 +132,16 @@ static int fit_size(const struct fitting *t, int head_size, struct part_costs *o
 		n = list_times(t, head_size, s->axis[s->formula_axis].values[i], n);
 	*out = (struct part_costs){ .head_size = head_size };
 	block_shape_of(&p.block, &t->config, t->k);
-	if (n < MIN_TIMES)
+	*times = n;
+	if (n < t->least_times)
 		return 1; /* the kernel does not take it, or nobody measured it */
+	n = thin_out(t, n);
 	if (!cost_model_fit(&p, t->cell, n, most_slots(t, head_size)))
 		return 0;
+	/* Too few times have other numbers of segments: cuts would seem to cost nothing. */
+	if (s->formula_axis >= 0 && !p.fs[TERM_SPLIT] && !p.fs[TERM_SEGMENTS])
+		return 1;
+	t->error = error_of(&p, t->cell, n);
 	out->segments = cost_model_segments(&p);
 	out->launch = p.fs[TERM_LAUNCH];
 	out->total = p.fs[TERM_TOTAL];
@@ -109,20 +150,147 @@ static int fit_size(const struct fitting *t, int head_size, struct part_costs *o
 	return 1;
 }
 
+static int fitting_open(struct fitting *t, const struct data *d, enum phase phase)
+{
+	*t = (struct fitting){ .d = d, .phase = phase };
+	t->best = malloc(sizeof *t->best * (size_t)(d->n + 1));
+	t->cell = malloc(sizeof *t->cell * (size_t)(d->n + 1) * MAX_MEMBERS);
+	return t->best && t->cell;
+}
+
+static void fitting_close(struct fitting *t)
+{
+	free(t->best);
+	free(t->cell);
+}
+
 int priced_fit(struct priced *p, const struct data *d)
 {
-	struct fitting t = { .d = d, .phase = p->phase };
-	int done;
+	struct fitting t;
+	int times, done = fitting_open(&t, d, p->phase);
 	t.k = kernel_find(d->run.device.backend, p->kernel);
+	t.least_times = PRICED;
 	priced_config(&t.config, p, t.k->space);
-	t.best = malloc(sizeof *t.best * (size_t)(d->n + 1));
-	t.cell = malloc(sizeof *t.cell * (size_t)(d->n + 1) * MAX_MEMBERS);
-	done = t.best && t.cell;
 	if (done)
 		find_best(&t);
 	for (int i = 0; done && i < PRICED_SIZES; i++)
-		done = fit_size(&t, sizes[i], &p->at[i]);
-	free(t.best);
-	free(t.cell);
+		done = fit_size(&t, sizes[i], &p->at[i], &times);
+	fitting_close(&t);
 	return done;
+}
+
+/* ---- estimates of all that was measured often --------------------------------------------- */
+
+/* The first choice of its family. */
+static int is_first(const struct data *d, int choice)
+{
+	const int family = d->family_of[choice];
+	for (int i = 0; family >= 0 && i < d->family[family].num_members; i++)
+		if (d->family[family].member[i] >= 0 && d->family[family].member[i] < choice)
+			return 0;
+	return 1;
+}
+
+/* Kernels with a list of blocks run in no waves; plug-ins have no shape of blocks. */
+static int can_be_estimated(const struct choice *c)
+{
+	return c->kernel->selectable && !c->kernel->plugin && !c->kernel->space->is_scheduled &&
+	       !c->kernel->space->is_fused && !choice_spares(c) && !choice_early(c);
+}
+
+static int is_family(struct choice a, struct choice b)
+{
+	a = choice_family(&a);
+	b = choice_family(&b);
+	return choice_same(&a, &b);
+}
+
+/* Whether the library prices that family, or a header names it. */
+static int is_named(const struct data *d, const struct choice *c)
+{
+	for (const struct priced *p = attune_priced; p->kernel; p++) {
+		struct choice a = { .kernel = kernel_find(d->run.device.backend, p->kernel) };
+		if (a.kernel != c->kernel)
+			continue;
+		priced_config(&a.config, p, a.kernel->space);
+		if (is_family(a, *c))
+			return 1;
+	}
+	for (const struct selector *h = attune_selectors; h->gpu; h++)
+		for (int i = 0; i < h->num_choices; i++) {
+			struct choice a = { .kernel = kernel_find(d->run.device.backend,
+								  h->choices[i].kernel) };
+			const char *where;
+			if (a.kernel != c->kernel ||
+			    !config_parse(&a.config, a.kernel->space, h->choices[i].text, &where))
+				continue;
+			if (is_family(a, *c))
+				return 1;
+		}
+	return 0;
+}
+
+/* Fits the choice where it has times enough; *best_of: the choice that t->best is of. often: times of
+ * a sure estimate. */
+static int add_estimate(struct estimates *e, struct fitting *t, const struct choice *c,
+			struct choice *best_of, int often)
+{
+	struct estimate *out = &e->v[e->n];
+	int times, any = 0;
+	t->k = c->kernel;
+	t->config = c->config;
+	t->least_times = is_named(t->d, c) ? MIN_TIMES : often;
+	if (!best_of->kernel || !is_rival(t, best_of)) {
+		find_best(t);
+		*best_of = *c;
+	}
+	*out = (struct estimate){ .choice = *c };
+	for (int i = 0; i < PRICED_SIZES; i++) {
+		if (!fit_size(t, sizes[i], &out->at[i], &times))
+			return 0;
+		out->error[i] = t->error;
+		out->is_sure[i] = times >= often && t->error < sure_error;
+		any |= out->at[i].segments.slots > 0;
+	}
+	e->n += any;
+	return 1;
+}
+
+static double least_time(const struct data *d, enum phase phase)
+{
+	double least = INFINITY;
+	int choice;
+	for (int s = 0; s < d->n; s++)
+		if (d->v[s].has[phase])
+			least = fmin(least, data_best(d, s, phase, &choice));
+	return isfinite(least) ? least : 0;
+}
+
+struct estimates *estimates_new(const struct data *d, enum phase phase)
+{
+	struct estimates *e = calloc(1, sizeof *e);
+	struct choice best_of = { NULL, { { 0 } } };
+	struct fitting t;
+	int parts, done = fitting_open(&t, d, phase) && e;
+	if (done)
+		*e = (struct estimates){ .device = d->run.device,
+					 .phase = phase,
+					 .least_us = least_time(d, phase),
+					 .dram_gbps = d->run.dram_gbps,
+					 .fma_tflops = d->run.fma_tflops,
+					 .v = calloc((size_t)d->num_choices + 1, sizeof *e->v) };
+	done = done && e->v;
+	t.most_times = ENOUGH;
+	parts = 0;
+	for (int s = 0; s < d->n; s++)
+		parts += d->v[s].has[phase];
+	const int often = (int)max_of(min_of(parts / SHARE, OFTEN), MIN_TIMES);
+	for (int c = 0; done && c < d->num_choices; c++)
+		if (is_first(d, c) && can_be_estimated(&d->choice[c]))
+			done = add_estimate(e, &t, &d->choice[c], &best_of, often);
+	fitting_close(&t);
+	if (done)
+		return e;
+	estimates_free(e);
+	return NULL;
 }

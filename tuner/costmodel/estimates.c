@@ -1,0 +1,108 @@
+/* estimates.c - see estimates.h. A head size without costs of its own takes those of the next larger
+ * one, in proportion: kernels pad rows to multiples of 64. */
+#include "estimates.h"
+#include <math.h>
+#include <stdlib.h>
+
+void estimates_free(struct estimates *e)
+{
+	if (e)
+		free(e->v);
+	free(e);
+}
+
+/* NULL: the choice was not measured at this head size; or, where nothing was, at the next larger. */
+static const struct part_costs *costs_at(const struct estimate *v, long long head_size, int sure)
+{
+	int i = 0;
+	while (i < PRICED_SIZES - 1 && v->at[i].head_size < head_size)
+		i++;
+	return v->at[i].segments.slots && (!sure || v->is_sure[i]) ? &v->at[i] : NULL;
+}
+
+/* Costs that were fitted to other batches may be too low. */
+static double floor_us(const struct estimates *e, const struct attune_features *f)
+{
+	const double bytes = 1024.0 * (double)f->kv_kib;
+	const double flops =
+	    4.0 * 4096 * (double)f->work * (double)f->num_query_heads * (double)f->head_size;
+	double us = e->least_us;
+	if (e->dram_gbps > 0)
+		us = fmax(us, bytes / e->dram_gbps / 1e3);
+	if (e->fma_tflops > 0)
+		us = fmax(us, flops / e->fma_tflops / 1e6);
+	return us;
+}
+
+static double us_of(const struct estimates *e, const struct part_costs *costs,
+		    const struct choice *c, const struct part *p)
+{
+	const double us = (double)priced_estimate(costs, c->kernel, &c->config, &p->f) / 1e9;
+	const double launch = (double)costs->launch / 1e9;
+	const double padded = (double)((p->f.head_size + 63) / 64 * 64);
+	return fmax(launch + (us - launch) * padded / costs->head_size, floor_us(e, &p->f));
+}
+
+static int is_family(const struct estimate *v, const struct choice *c)
+{
+	const int axis = c->kernel->space->formula_axis;
+	struct choice a = v->choice, b = *c;
+	if (a.kernel != b.kernel)
+		return 0;
+	if (axis >= 0)
+		a.config.v[axis] = b.config.v[axis];
+	return choice_same(&a, &b);
+}
+
+double estimate_us(const struct estimates *e, const struct choice *c, const struct part *p,
+		   double *error)
+{
+	*error = INFINITY;
+	for (int i = 0; c->kernel && i < e->n; i++) {
+		const struct part_costs *costs = costs_at(&e->v[i], p->f.head_size, 0);
+		if (!costs || !is_family(&e->v[i], c))
+			continue;
+		*error = e->v[i].error[costs - e->v[i].at];
+		return us_of(e, costs, c, p);
+	}
+	return INFINITY;
+}
+
+/* The least over the legal numbers of segments. */
+static double least_of(const struct estimates *e, const struct estimate *v,
+		       const attune_shape *shape, const struct part *p, struct choice *out)
+{
+	const struct part_costs *costs = costs_at(v, p->f.head_size, 1);
+	const struct space *s = v->choice.kernel->space;
+	const int n = s->formula_axis < 0 ? 1 : s->axis[s->formula_axis].num_values;
+	double least = INFINITY;
+	for (int i = 0; costs && i < n; i++) {
+		struct choice c = v->choice;
+		if (s->formula_axis >= 0)
+			c.config.v[s->formula_axis] = s->axis[s->formula_axis].values[i];
+		if (s->why_illegal(&c.config, shape, p, &e->device))
+			continue;
+		const double us = us_of(e, costs, &c, p);
+		if (us < least) {
+			least = us;
+			*out = c;
+		}
+	}
+	return least;
+}
+
+double estimate_least(const struct estimates *e, const attune_shape *shape, const struct part *p,
+		      struct choice *out)
+{
+	double least = INFINITY;
+	*out = (struct choice){ .kernel = NULL };
+	for (int i = 0; i < e->n; i++) {
+		struct choice c;
+		const double us = least_of(e, &e->v[i], shape, p, &c);
+		if (us < least) {
+			least = us;
+			*out = c;
+		}
+	}
+	return least;
+}
