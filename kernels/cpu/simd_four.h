@@ -90,15 +90,13 @@ union word {
 	float x;
 };
 
-/* Splits sign and magnitude. A product rebases the exponent and also handles subnormals. */
+/* Subnormals are whole multiples of 2^-24: as bits of a float they would count as zeros. */
 INLINE float f16_to_f32(uint16_t h)
 {
-	const uint32_t sign = (uint32_t)(h & 0x8000) << 16;
-	union word w = { (uint32_t)(h & 0x7fff) << 13 };
-	if (w.bits >= 0x7c00u << 13)
-		w.bits |= 0x7f800000;
-	else
-		w.x *= 0x1p112f;
+	const uint32_t sign = (uint32_t)(h & 0x8000) << 16, magnitude = h & 0x7fff;
+	union word w = { .x = (float)(int)magnitude * 0x1p-24f };
+	if (magnitude >= 0x400)
+		w.bits = (magnitude << 13) + (magnitude < 0x7c00 ? 0x38000000 : 0x70000000);
 	w.bits |= sign;
 	return w.x;
 }
