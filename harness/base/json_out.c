@@ -27,11 +27,18 @@ static json_t *string_of(const char *text)
 	return v;
 }
 
-/* jansson escapes control characters below U+0020 alone. */
+/* jansson escapes control characters below U+0020 alone. It is given the room that it needs: where it
+ * has to ask for more and there is none, it leaves out names of members without a word. */
 static int dump_whole(const json_t *v, FILE *f)
 {
-	char *text = json_dumps(v, FLAGS);
-	size_t n;
+	size_t n = json_dumpb(v, NULL, 0, FLAGS);
+	char *text = n ? malloc(n + 1) : NULL;
+	if (text && json_dumpb(v, text, n, FLAGS) == n) {
+		text[n] = '\0';
+	} else {
+		free(text);
+		text = NULL;
+	}
 	for (const char *s = text; s && *s; s += n) {
 		int code;
 		n = control_character(s, &code);
