@@ -209,7 +209,8 @@ static int bound_batch(struct bench_stage *st, int row, const struct protocol *p
 	const char *text = rows[row].batch;
 	struct scenario scenario = { .batch_text = (char *)(uintptr_t)text,
 				     .batch = batch_parse(text, error, sizeof error),
-				     .shape = { .num_query_heads = 32,
+				     .shape = { .size = sizeof(attune_shape),
+						.num_query_heads = 32,
 						.num_kv_heads = 8,
 						.head_size = 128,
 						.page_size = 16,

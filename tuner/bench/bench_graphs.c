@@ -371,7 +371,8 @@ static int replay_batch(struct bench_stage *st, const char *text, const struct p
 	char error[160];
 	struct scenario scenario = { .batch_text = (char *)(uintptr_t)text,
 				     .batch = batch_parse(text, error, sizeof error),
-				     .shape = { .num_query_heads = 32,
+				     .shape = { .size = sizeof(attune_shape),
+						.num_query_heads = 32,
 						.num_kv_heads = 8,
 						.head_size = 128,
 						.page_size = 16,

@@ -198,8 +198,9 @@ static enum attune_status wait(void *arg)
 	return dev->ops->wait(dev, dev->ops->stream(dev));
 }
 
-/* Tensors that are never read: aligned addresses, contiguous pages. */
-static attune_tensors no_tensors(const attune_shape *s)
+/* Tensors that are never read, but for the batch's starts on the CPU: aligned addresses, contiguous
+ * pages. */
+static attune_tensors no_tensors(const attune_shape *s, const attune_batch *b)
 {
 	void *at = (void *)4096;
 	const long long slot = (long long)s->num_kv_heads * s->head_size;
@@ -215,8 +216,8 @@ static attune_tensors no_tensors(const attune_shape *s)
 				 .k_cache = at,
 				 .v_cache = at,
 				 .block_table = at,
-				 .query_start = at,
-				 .seq_lens = at };
+				 .query_start = b->query_start,
+				 .seq_lens = b->seq_lens };
 }
 
 /* Times attune_run on a device with empty launches. Returns the number of launches of a call. */
@@ -229,7 +230,7 @@ static int time_own(struct caller *c, const char *of, const char *plan)
 	quiet.clear = quiet_clear;
 	quiet.fork = quiet_fork;
 	c->op->ctx->device.ops = &quiet;
-	c->tensors = no_tensors(&c->h->shape);
+	c->tensors = no_tensors(&c->h->shape, &c->batch->view);
 	num_launched = 0;
 	const int launches = call_run(c) ? -1 : num_launched;
 	const struct timed own = { call_run, NULL, NULL, c };
@@ -308,7 +309,8 @@ int bench_host(struct bench_stage *st, enum format format)
 	const struct timed empty = { nothing, NULL, NULL, NULL };
 	h = (struct host){ .st = st,
 			   .table = table_new(format, columns, COUNT(columns)),
-			   .shape = { .num_query_heads = 32,
+			   .shape = { .size = sizeof(attune_shape),
+				      .num_query_heads = 32,
 				      .num_kv_heads = 8,
 				      .head_size = 128,
 				      .page_size = 16,
