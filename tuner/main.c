@@ -5,6 +5,7 @@
 #include "harness/bridge/bridge.h"
 #include "harness/commands/commands.h"
 #include "harness/plugin/plugin.h"
+#include "harness/store/store.h"
 #include <argp.h>
 #include <errno.h>
 #include <signal.h>
@@ -37,7 +38,7 @@ static const struct command {
 
 static void list(FILE *f)
 {
-	fputs("Usage: attune [--plugin FILE]... COMMAND [OPTION...]\n\n"
+	fputs("Usage: attune [--plugin FILE]... [--machine TEXT] COMMAND [OPTION...]\n\n"
 	      "Measures paged-attention kernels on this machine and writes the code that chooses "
 	      "among them.\n\n",
 	      f);
@@ -47,6 +48,8 @@ static void list(FILE *f)
 	    "\n`attune COMMAND --help` lists the options of a command, with examples.\n"
 	    "--plugin FILE adds the kernels of a shared object (attune_plugin.h), which then race "
 	    "like\nattune's own; FILE:fa3,fi_fa2 adds these of them. It may be repeated.\n"
+	    "--machine TEXT: of a database with times of several CPUs, read those of the CPU whose "
+	    "name has\nthis text; without it this machine's.\n"
 	    "Exit status: 0 done, 1 a check failed, 2 bad usage or input, 3 no such device, "
 	    "4 the machine is busy, "
 	    "5 nothing was measured, 130 interrupted.\n",
@@ -84,25 +87,34 @@ static int explained(const char *command, int code)
 	return code;
 }
 
-/* Loads the plug-ins that stand before the command, and removes them from the arguments. */
-static int load_plugins(int *argc, char ***argv)
+static int is_option(const char *word, const char *option)
 {
-	static const char option[] = "--plugin";
-	const size_t n = sizeof option - 1;
-	while (*argc > 1 && !strncmp((*argv)[1], option, n) && strchr("=", (*argv)[1][n])) {
-		const char *word = (*argv)[1], *file = word[n] ? word + n + 1 : (*argv)[2];
-		const int used = word[n] ? 1 : 2;
-		if (!file) {
-			complain("--plugin needs a file");
+	const size_t n = strlen(option);
+	return !strncmp(word, option, n) && strchr("=", word[n]);
+}
+
+/* Obeys the options that stand before the command, and removes them from the arguments. */
+static int general_options(int *argc, char ***argv)
+{
+	for (;;) {
+		const char *word = *argc > 1 ? (*argv)[1] : "";
+		const int is_plugin = is_option(word, "--plugin");
+		if (!is_plugin && !is_option(word, "--machine"))
+			return 1;
+		const char *inside = strchr(word, '='), *value = inside ? inside + 1 : (*argv)[2];
+		const int used = inside ? 1 : 2;
+		if (!value) {
+			complain("%s needs %s", word, is_plugin ? "a file" : "a text");
 			return 0;
 		}
-		if (!plugin_load(file))
+		if (is_plugin && !plugin_load(value))
 			return 0;
+		if (!is_plugin)
+			store_machine(value);
 		(*argv)[used] = (*argv)[0];
 		*argv += used;
 		*argc -= used;
 	}
-	return 1;
 }
 
 /* Messages of argp repeat arguments as they are. */
@@ -121,7 +133,7 @@ int main(int argc, char **argv)
 {
 	if (!arguments_are_text(argc, argv))
 		return EXIT_USAGE;
-	if (!load_plugins(&argc, &argv))
+	if (!general_options(&argc, &argv))
 		return EXIT_USAGE;
 	const char *word = argc > 1 ? argv[1] : "";
 	const struct command *c = command_find(word);

@@ -36,6 +36,8 @@ char *utf8_text(const char *text);
 /* ---- messages.c: messages to stderr; stdout is for data ------------------------ */
 /* "attune: <text>" on stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same for what is no failure: a command that fails later still needs a reason. */
+void remark(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A progress line: on a terminal redrawn in place at most 10 times a second. Elsewhere a line is
  * written whenever 10 s pass without one, also while no function here is called: a thread of its own
  * repeats the last one. done and total are in any unit and give the time left. */

@@ -59,24 +59,37 @@ char *shown_text(const char *text)
 }
 
 /* Escapes the text, as it may quote files and arguments, and keeps it on one line. */
-void complain(const char *format, ...)
+static void write_line(const char *format, va_list ap, int is_failure)
 {
 	char *text = NULL, *shown = NULL;
-	va_list ap;
-	va_start(ap, format);
 	if (vasprintf(&text, format, ap) >= 0)
 		shown = shown_text(text);
 	else
 		text = NULL;
-	va_end(ap);
 	pthread_mutex_lock(&bar_mutex);
 	erase();
 	fprintf(stderr, "attune: %s\n", shown ? shown : "out of memory");
 	bar.shown = seconds_now();
-	num_complaints++;
+	num_complaints += is_failure;
 	pthread_mutex_unlock(&bar_mutex);
 	free(text);
 	free(shown);
+}
+
+void complain(const char *format, ...)
+{
+	va_list ap;
+	va_start(ap, format);
+	write_line(format, ap, 1);
+	va_end(ap);
+}
+
+void remark(const char *format, ...)
+{
+	va_list ap;
+	va_start(ap, format);
+	write_line(format, ap, 0);
+	va_end(ap);
 }
 
 int complaints(void)

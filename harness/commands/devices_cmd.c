@@ -35,7 +35,7 @@ static double known(double value)
 /* Adds the name of the header that the library uses on this device, and why. */
 static void end_with_heuristic(struct table *t, const struct device_info *d)
 {
-	char why[160];
+	char why[SELECTOR_WHY];
 	selector_why(why, sizeof why, attune_selectors, attune_num_selectors, d);
 	table_text(t, selector_name(d));
 	table_text(t, why);

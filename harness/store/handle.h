@@ -39,7 +39,7 @@ enum query {
 	SUPERSEDE, ADD_MEASUREMENT, ADD_READING, ADD_FAILURE, ADD_SAMPLE,
 	ADD_CONTROL, LAST_RACE, ADD_NOISY_ENDINGS, DISBELIEVE, UNSUPERSEDE, ADD_STALE, ADD_CEILING, CEILINGS,
 	ADD_RESOURCES,
-	RUN_IS_CPU, NEWEST, HAS, SAMPLES, NOISE, DEVICE, DEVICE_NAMES, COUNT_ROWS,
+	RUN_IS_CPU, NEWEST, MEASURED, HAS, SAMPLES, NOISE, DEVICE, DEVICE_NAMES, COUNT_ROWS,
 	ALL_SCENARIOS, ALL_VARIANTS, ALL_BUILDS, ALL_ENDINGS, ALL_BRIDGES,
 	CELLS, CELLS_READ, HAS_READINGS,
 	BUILD_USES, DROP_BRIDGE, DROP_RACES, ADD_BRIDGE, ADD_BRIDGE_RACE,
@@ -62,6 +62,8 @@ struct store {
 	const char *stage; /* as of store_stage */
 	struct dict *dict; /* NULL before store_dict and after a write that may change it */
 	int is_damaged;    /* already complained: it holds rows that attune does not write */
+	int is_unclear;    /* already complained: it holds several CPUs */
+	long long cpu;     /* the one that is read; 0: not known yet */
 	long long changes; /* rows that this handle had changed when the transaction began */
 };
 

@@ -17,6 +17,11 @@ struct store;
  * handle is for one thread. Functions below that fail complain and return 0 (NULL). */
 struct store *store_open(const char *path, int readonly);
 void store_close(struct store *);
+/* All CPUs are named "cpu". If a database holds several, this one is read: whose name, instruction
+ * sets and threads ("AMD EPYC, avx512, 2 threads") or whose machine's id have this text; NULL: this
+ * machine's. None or several of them: every call that reads rows of "cpu" fails. The text stays the
+ * caller's. */
+void store_machine(const char *text);
 struct run_info { /* provenance of one invocation */
 	struct device_info device;
 	char commit[48], toolkit[64], protocol[32], command[256];
@@ -175,7 +180,7 @@ struct store_cell {
 /* Calls `each` on the newest row of each cell of a GPU until it returns 0. Scenarios come
  * in the order of (model, page_size, batch, other fields); the cells of a scenario by phase, then
  * race (in the order of storing), then variant. If several devices have that name, it reads only the
- * device of the handle's run, else the one measured last. */
+ * device of the handle's run, else the CPU of store_machine, else the GPU measured last. */
 int store_each(struct store *, const char *gpu, int (*each)(void *, const struct store_cell *),
 	       void *arg);
 /* The raw samples of a cell from store_each, up to MAX_SAMPLES, in us per call. How many; 0: the
@@ -206,7 +211,8 @@ int store_compact(struct store *, struct compacted *);
 /* Whether the file is sound and its rows match the seal; without a seal, whether all newest rows
  * can be read. 0 + complain. */
 int store_check(struct store *);
-/* Whether a failed call found the database damaged, and complained. */
+/* Whether a failed call found the database damaged, or with several CPUs and none of them meant, and
+ * complained. */
 int store_is_damaged(const struct store *);
 /* Rows of any SQL as text (NULL: null) to `each`, until it returns 0. */
 int store_query(struct store *, const char *sql,

@@ -3,15 +3,110 @@
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
+#include "harness/machine/this_cpu.h"
+#include "kernels/device/shared/gpu_names.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/spec/plugin.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- which device --------------------------------------------------------------------- */
+static const char *meant; /* by store_machine */
+
+void store_machine(const char *text)
+{
+	meant = text;
+}
+
+/* The CPUs of a database, and the one that is meant. */
+struct cpus {
+	long long exact, like; /* ids; 0: none yet */
+	int likes;
+	char all[400];
+};
+
+enum fits { FITS_NOT, FITS, FITS_EXACTLY };
+
+/* This machine's CPU, and on another machine of the same kind the one that is like it. */
+static enum fits cpu_fits(const struct device_info *d, const char *machine)
+{
+	char here[MACHINE_ID], text[DEVICE_TEXT];
+	device_text(text, d);
+	if (meant)
+		return strstr(text, meant) || !strcmp(machine, meant) ? FITS : FITS_NOT;
+	machine_id(here);
+	if (!is_this_cpu(d->name, d->arch, d->units))
+		return FITS_NOT;
+	return strcmp(here, machine) ? FITS : FITS_EXACTLY;
+}
+
+static void note_cpu(struct cpus *c, long long id, const struct device_info *d, const char *machine)
+{
+	const enum fits fits = cpu_fits(d, machine);
+	char text[DEVICE_TEXT];
+	const size_t n = strlen(c->all);
+	device_text(text, d);
+	snprintf(c->all + n, sizeof c->all - n, "%s\"%s\" (machine %s)", n ? ", " : "", text,
+		 *machine ? machine : "unknown");
+	if (fits == FITS_EXACTLY)
+		c->exact = id;
+	if (fits == FITS)
+		c->like = id;
+	c->likes += fits == FITS;
+}
+
+static void complain_of_cpus(const struct store *s, const struct cpus *c, int n)
+{
+	const char *how_many = c->likes ? "several" : "none";
+	if (meant)
+		complain("%s: --machine '%s' names %s of its CPUs: %s", s->path, meant, how_many,
+			 c->all);
+	else
+		complain("%s: holds times of %d CPUs, and %s of them is this one: %s; attune "
+			 "--machine TEXT COMMAND reads the times of one",
+			 s->path, n, how_many, c->all);
+}
+
+/* -1 + complain: none of several is meant. */
+static long long cpu_id(struct store *s)
+{
+	struct cpus c = { .exact = 0 };
+	long long id = 0;
+	sqlite3_stmt *st = store_rows(s, MEASURED, "s", "cpu");
+	int rc = st ? SQLITE_ROW : SQLITE_ERROR, found = 0;
+	for (; rc == SQLITE_ROW && (rc = sqlite3_step(st)) == SQLITE_ROW; found++) {
+		struct device_info d = { .backend = BACKEND_CPU, .gpu = "cpu" };
+		id = store_int(s, st, 0, 1, INT64_MAX);
+		store_copy(s, st, 1, d.name, sizeof d.name);
+		store_copy(s, st, 2, d.arch, sizeof d.arch);
+		d.units = (int)store_int(s, st, 3, 1, INT32_MAX);
+		note_cpu(&c, id, &d, store_text(s, st, 4));
+	}
+	if (st && rc != SQLITE_DONE)
+		store_explain(s);
+	sqlite3_reset(st);
+	if (!st || rc != SQLITE_DONE || s->is_damaged)
+		return -1;
+	if (found < 2)
+		return id;
+	if (c.exact || c.likes == 1)
+		return c.exact ? c.exact : c.like;
+	s->is_unclear = found > 0;
+	if (found)
+		complain_of_cpus(s, &c, found);
+	return found ? -1 : 0;
+}
+
 long long store_device_id(struct store *s, const char *gpu)
 {
-	return s->device && !strcmp(s->gpu, gpu) ? s->device : store_number(s, NEWEST, "s", gpu);
+	if (s->device && !strcmp(s->gpu, gpu))
+		return s->device;
+	if (strcmp(gpu, "cpu"))
+		return store_number(s, NEWEST, "s", gpu);
+	if (!s->cpu && !s->is_unclear)
+		s->cpu = cpu_id(s);
+	return s->is_unclear ? -1 : s->cpu;
 }
 
 /* ---- whether a cell exists ------------------------------------------------------------- */

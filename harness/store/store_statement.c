@@ -128,6 +128,10 @@ static const char *const queries[NUM_QUERIES] = {
 	    " AND EXISTS (SELECT 1 FROM race AS c JOIN measurement AS m ON m.race = c.id WHERE "
 	    "c.run ="
 	    " r.id) ORDER BY r.id DESC LIMIT 1",
+	[MEASURED] =
+	    "SELECT d.id, d.name, d.arch, d.units, d.machine FROM device AS d WHERE d.gpu = ?1 AND"
+	    " EXISTS (SELECT 1 FROM run AS r JOIN race AS c ON c.run = r.id JOIN measurement AS m"
+	    " ON m.race = c.id WHERE r.device = d.id) ORDER BY d.id",
 	[HAS] =
 	    "SELECT b.arch, b.flags, k.sources FROM measurement AS m JOIN build AS b ON"
 	    " b.id = m.build JOIN code AS k ON k.id = b.code WHERE m.newest = 1 AND m.variant = ?3"

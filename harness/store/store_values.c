@@ -24,7 +24,7 @@ int store_damaged(struct store *s, const char *format, ...)
 
 int store_is_damaged(const struct store *s)
 {
-	return s->is_damaged;
+	return s->is_damaged || s->is_unclear;
 }
 
 /* ---- columns ---------------------------------------------------------------------------- */

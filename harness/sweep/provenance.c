@@ -3,13 +3,13 @@
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
+#include "harness/machine/this_cpu.h"
 #include "harness/measure/measure.h"
 #include "harness/store/store.h"
 #include "harness/worker/worker.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 static void read_line(const char *command, char *line, size_t size)
 {
@@ -21,30 +21,12 @@ static void read_line(const char *command, char *line, size_t size)
 		pclose(f);
 }
 
-/* A hash: the same thing has the same id, and the id reveals nothing else. */
-static void anonymous(char id[17], const void *bytes, size_t n)
-{
-	snprintf(id, 17, "%016llx", (unsigned long long)XXH3_64bits(bytes, n));
-}
-
-/* Identifies this machine in a CPU's rows; "" if the system has no machine id. */
-static void machine_id(char id[17])
-{
-	char text[64];
-	FILE *f = fopen("/etc/machine-id", "re");
-	id[0] = '\0';
-	if (f && fgets(text, sizeof text, f) && strlen(text) >= 32)
-		anonymous(id, text, 32);
-	if (f)
-		fclose(f);
-}
-
 static void card_id(char id[17], const struct device_info *d)
 {
 	static const unsigned char none[sizeof d->uuid];
 	id[0] = '\0';
 	if (memcmp(d->uuid, none, sizeof none))
-		anonymous(id, d->uuid, sizeof d->uuid);
+		anonymous_id(id, d->uuid, sizeof d->uuid);
 }
 
 /* ---- the state of the sources ------------------------------------------------------------ */

@@ -174,3 +174,13 @@ int header_tree(struct header_text *r, const char *gpu, enum decision decision,
 	*t = (struct header_tree){ .v = NULL };
 	return 0;
 }
+
+void header_device(const char *text, char device[HEADER_DEVICE])
+{
+	static const char key[] = "\n *   device    ";
+	const char *at = strstr(text, key);
+	int n = 0;
+	for (at = at ? at + strlen(key) : ""; *at && *at != '\n' && n < HEADER_DEVICE - 1; at++)
+		device[n++] = (char)(*at < ' ' || *at > '~' || strchr("\"\\", *at) ? '?' : *at);
+	device[n] = '\0';
+}

@@ -11,6 +11,10 @@ struct header_text {
 };
 
 int header_line(const struct header_text *);
+/* The device that a header's comment names: "AMD EPYC, avx512, 2 threads". "": none; what could end a
+ * string is '?'. */
+enum { HEADER_DEVICE = 160 };
+void header_device(const char *text, char device[HEADER_DEVICE]);
 
 /* Each returns 1, or 0 and sets `wanted`; only next_is may be 0 without that. Blanks and backslashes
  * are skipped first. */

@@ -6,7 +6,7 @@
  *   return h200_naive;               NODE(-1, 0, h200_naive)
  *
  * A header without an early tree gets one leaf: SAYS_OWN. ATTUNE_<GPU>_OVERLAPS: whether some leaf of
- * the overlap tree is not serial.
+ * the overlap tree is not serial. ATTUNE_<GPU>_DEVICE: the device that its comment names.
  *
  *   build/list_trees attune_<gpu>.h ... >trees.inc */
 #include "header_text.h"
@@ -58,11 +58,14 @@ static int print_header(const char *path, const char *text)
 {
 	struct header_text r = { .start = text, .at = text };
 	char gpu[GPU_NAME] = "", upper[GPU_NAME], serial[GPU_NAME + 8], *rows = NULL;
+	char device[HEADER_DEVICE];
 	size_t size;
 	int n = 0, done = 1;
 	FILE *out = open_memstream(&rows, &size);
 	names_of(path, gpu, upper);
 	snprintf(serial, sizeof serial, "%s_serial", gpu);
+	header_device(text, device);
+	printf("#define ATTUNE_%s_DEVICE \"%s\"\n", upper, device);
 	for (int d = 0; out && done && d < NUM_DECISIONS; d++) {
 		struct header_tree t;
 		done = header_tree(&r, gpu, (enum decision)d, &t) && (t.n || d == DECIDE_EARLY);

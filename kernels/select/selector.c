@@ -50,6 +50,7 @@ const struct selector attune_selectors[] = {
 #define HEURISTIC(name, NAME)                                                                     \
 	{ .gpu = ATTUNE_##NAME##_GPU,                                                             \
 	  .arch = ATTUNE_##NAME##_ARCH,                                                           \
+	  .device = ATTUNE_##NAME##_DEVICE,                                                       \
 	  .kernels = name##_kernels,                                                              \
 	  .num_kernels = COUNT(name##_kernels),                                                   \
 	  .choices = name##_choices,                                                              \
@@ -191,6 +192,19 @@ static int is_part(const struct selector *h, const struct device_info *d)
 	return !whole || d->units < whole->units || strstr(d->gpu, "_mig_");
 }
 
+/* All CPUs have one name, so the header's may be of another. */
+static void own_why(char *text, size_t size, const struct selector *h, const struct device_info *d)
+{
+	char here[DEVICE_TEXT];
+	device_text(here, d);
+	if (strcmp(d->gpu, "cpu") || !h->device || !*h->device)
+		snprintf(text, size, "measured on %s", d->gpu);
+	else if (!strcmp(h->device, here))
+		snprintf(text, size, "measured on %s", here);
+	else
+		snprintf(text, size, "borrowed: measured on %s; here %s", h->device, here);
+}
+
 void selector_why(char *text, size_t size, const struct selector *list, int n,
 		  const struct device_info *d)
 {
@@ -202,7 +216,7 @@ void selector_why(char *text, size_t size, const struct selector *list, int n,
 	case UNRELATED:
 		snprintf(text, room, "the defaults: no header's binaries run on %s", d->arch);
 		break;
-	case OWN: snprintf(text, room, "measured on %s", d->gpu); break;
+	case OWN: own_why(text, room, h, d); break;
 	case WHOLE:
 		snprintf(text + at, room, "%s",
 			 is_part(h, d) ? ", of which this is a part"

@@ -75,6 +75,7 @@ struct selector_kernel {
 
 struct selector {
 	const char *gpu, *arch;
+	const char *device; /* that was measured: "AMD EPYC, avx512, 2 threads"; NULL, "": not known */
 	const struct selector_kernel *kernels;
 	int num_kernels;
 	const struct selector_row *choices;
@@ -108,7 +109,9 @@ extern const int attune_num_selectors;
 const struct selector *selector_for(const struct device_info *, enum attune_dtype kv_dtype);
 const struct selector *selector_among(const struct selector *, int n, const struct device_info *,
 				      enum attune_dtype kv_dtype);
-/* One line: why this header was chosen from the list, for a 16-bit cache. */
+/* One line: why this header was chosen from the list, for a 16-bit cache; on a CPU also whose times it
+ * is made of. */
+enum { SELECTOR_WHY = 384 };
 void selector_why(char *text, size_t size, const struct selector *list, int n,
 		  const struct device_info *);
 /* Length of a name without E4M3_SUFFIX. */

@@ -369,8 +369,10 @@ static int measure_scenarios(struct bench_stage *st, const struct options *o,
 	int code = d && split_known(d, o->split) ? EXIT_CHECK : EXIT_USAGE;
 	if (code == EXIT_CHECK && data_has_times(d, db))
 		code = device_ready_open(&st->dev, "bench", o->anyway);
-	if (!code)
+	if (!code) {
+		data_say_machine(d, db);
 		code = run(st, d, o, protocol);
+	}
 	data_free(d);
 	return code;
 }

@@ -82,6 +82,7 @@ struct data {
 	const char *with; /* the plug-ins that take part, "fa3,flashinfer_xqa"; NULL: all */
 	char prior[GPU_NAME], prior_hash[33]; /* the other GPU of data_transfer; "": none */
 	struct run_info run;
+	int units; /* of the device that was measured; run.device has those of which_rows.units */
 	struct measured *v; /* sorted by model, page size, dtypes, layout, batch */
 	int n;
 	/* num_choices that were measured, sorted by kernel, then by values; then, up to
@@ -154,6 +155,10 @@ int data_hash(struct data *, const char *db_path);
 /* Prints one line on stderr for each kind of rows that were read and do not count. */
 void data_say_left_out(const struct data *, const char *db_path);
 void data_say_noisy(const struct data *, const char *db_path); /* the line of noisy ones only */
+/* Whether they are of another CPU than this machine's. */
+int data_is_elsewhere(const struct data *);
+/* Says whose times these are, and on another CPU, that they are not this machine's. */
+void data_say_machine(const struct data *, const char *db_path);
 /* 0 + complain: no row of the database counts; the lines say why. */
 int data_has_times(const struct data *, const char *db_path);
 

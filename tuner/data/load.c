@@ -2,6 +2,7 @@
 #include "data.h"
 #include "filling.h"
 #include "harness/base/base.h"
+#include "harness/machine/this_cpu.h"
 #include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"
@@ -103,12 +104,14 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 	if (known ? !is_worth_reading(&run.device, db_path) : store_is_damaged(store))
 		return 0;
 	l->e4m3 = name[gpu_length(name)] != '\0';
+	const int units = run.device.units;
 	if (l->how.units)
 		run.device.units = l->how.units;
 	l->d = data_new(name, &run);
 	if (!l->d)
 		return 0;
 	l->d->with = l->how.with;
+	l->d->units = units;
 	if ((known && !read_rows(l, store, gpu)) || !data_finish(l->d))
 		return 0;
 	if (known && !l->d->n && !l->d->stale && !l->d->noisy)
@@ -154,6 +157,25 @@ void data_say_left_out(const struct data *d, const char *db_path)
 		complain("%s: %d measurements name choices that today's .def tables do not list; "
 			 "ignored",
 			 db_path, d->ignored);
+}
+
+int data_is_elsewhere(const struct data *d)
+{
+	const struct device_info *m = &d->run.device;
+	return m->backend == BACKEND_CPU && !is_this_cpu(m->name, m->arch, d->units);
+}
+
+void data_say_machine(const struct data *d, const char *db_path)
+{
+	struct device_info of = d->run.device, cpu;
+	char then[DEVICE_TEXT], here[DEVICE_TEXT];
+	const int is_elsewhere = data_is_elsewhere(d) && this_cpu(&cpu);
+	of.units = d->units;
+	device_text(then, &of);
+	if (is_elsewhere)
+		device_text(here, &cpu);
+	remark("%s: measured on %s%s%s", db_path, then, is_elsewhere ? "; this machine is " : "",
+	       is_elsewhere ? here : "");
 }
 
 int data_has_times(const struct data *d, const char *db_path)

@@ -355,7 +355,7 @@ int cmd_induce(int argc, char **argv)
 	struct options o = { .limits = default_limits, .emit = "c" };
 	char gpu[GPU_NAME], db[PATH_TEXT], out[PATH_TEXT];
 	struct data *d;
-	int done;
+	int done = 0;
 	options_parse(&help, argc, argv, &o);
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
@@ -378,8 +378,10 @@ int cmd_induce(int argc, char **argv)
 	}
 	if (!d->n && d->stale)
 		done = hold(d, &o, o.out, 0);
-	else
-		done = data_has_times(d, o.db) && induce(d, &o, o.out);
+	else if (data_has_times(d, o.db)) {
+		data_say_machine(d, o.db);
+		done = induce(d, &o, o.out);
+	}
 	data_free(d);
 	return done ? EXIT_DONE : EXIT_CHECK;
 }

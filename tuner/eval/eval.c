@@ -262,8 +262,10 @@ int cmd_eval(int argc, char **argv)
 		code = EXIT_CHECK;
 	else if (asks_right && rules_find(&f, d, o.header, o.with)) {
 		code = answer(d, &f, &o) ? EXIT_DONE : EXIT_CHECK;
-		if (code == EXIT_DONE)
+		if (code == EXIT_DONE) {
+			data_say_machine(d, o.db);
 			data_say_left_out(d, o.db);
+		}
 		forest_free(&f);
 	}
 	data_free(d);

@@ -213,8 +213,14 @@ static void print_parts(const struct part_again *v, int n, const struct data *d,
 		table_print(t, stdout);
 }
 
-static int answer(const struct part_again *v, int n, const char *gpu)
+/* Elsewhere: the old times are another CPU's, so that rules may fit by chance alone. */
+static int answer(const struct part_again *v, int n, const char *gpu, int elsewhere)
 {
+	static const char *const verdicts[2][2] = {
+		{ "the rules still fit", "a new tune pays: make tune" },
+		{ "another CPU's rules fit so far; make tune makes this machine's own",
+		  "another CPU's rules do not fit: make tune" },
+	};
 	double speed = 0, then = 0, now = 0;
 	for (int i = 0; i < n; i++) {
 		speed += log(v[i].now_us[0] / v[i].then_us[0]) / n;
@@ -222,10 +228,10 @@ static int answer(const struct part_again *v, int n, const char *gpu)
 		now += log(lost(v[i].now_us, v[i].n)) / n;
 	}
 	const int pays = now - then > worth;
-	complain("%s: %d picks take %.3f x their old times; they lose %.1f %% to their fastest "
-		 "rivals (before: %.1f %%); %s",
-		 gpu, n, exp(speed), 100 * (exp(now) - 1), 100 * (exp(then) - 1),
-		 pays ? "a new tune pays: make tune" : "the rules still fit");
+	complain("%s: %d picks take %.3f x their %s; they lose %.1f %% to their fastest rivals "
+		 "(%s: %.1f %%); %s",
+		 gpu, n, exp(speed), elsewhere ? "times there" : "old times", 100 * (exp(now) - 1),
+		 elsewhere ? "there" : "before", 100 * (exp(then) - 1), verdicts[elsewhere][pays]);
 	return pays ? EXIT_CHECK : EXIT_DONE;
 }
 
@@ -246,7 +252,9 @@ static int check_with(struct data *d, const struct forest *f, const struct optio
 	if (!code) {
 		n = now ? read_times(v, n, d, now) : 0;
 		print_parts(v, n, d, o->format);
-		code = !now ? EXIT_CHECK : n ? answer(v, n, d->gpu) : say_nothing(NULL, o);
+		code = !now ? EXIT_CHECK
+		       : n  ? answer(v, n, d->gpu, data_is_elsewhere(d))
+			    : say_nothing(NULL, o);
 	}
 	data_free(now);
 	free(v);
@@ -348,6 +356,7 @@ int cmd_check(int argc, char **argv)
 	if (d && !data_has_times(d, o.db)) {
 		code = EXIT_CHECK;
 	} else if (d && forest_load(&f, header)) {
+		data_say_machine(d, o.db);
 		code = check(d, &f, &o);
 		forest_free(&f);
 	}

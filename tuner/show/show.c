@@ -233,6 +233,8 @@ static int show_batch(const struct show *o, const char *db, const char *gpu)
 	if (some)
 		data_say_noisy(d, db);
 	const int code = !d ? EXIT_USAGE : some ? show_scenario(d, rules, o, batch) : EXIT_CHECK;
+	if (code == EXIT_DONE)
+		data_say_machine(d, db);
 	data_free(d);
 	if (rules)
 		forest_free(&f);
@@ -256,6 +258,8 @@ static int show_lists(const struct show *o, const char *db, const char *gpu)
 			forest_free(&f);
 		}
 	}
+	if (code == EXIT_DONE)
+		data_say_machine(d, db);
 	data_free(d);
 	return code;
 }

@@ -15,6 +15,7 @@
 #include "harness/search/search.h"
 #include "harness/sweep/sweep.h"
 #include "harness/worker/worker.h"
+#include "kernels/select/header_text.h"
 #include "tuner/emit/induce.h"
 #include "tuner/eval/eval.h"
 #include "tuner/forest/forest.h"
@@ -38,12 +39,14 @@ struct here {
 	char db[PATH_MAX], header[PATH_MAX], before[PATH_MAX]; /* local */
 	enum rules_of rules;                                   /* in force */
 	char rules_path[PATH_MAX], rules_gpu[GPU_NAME];        /* of the rules in force */
+	char rules_device[HEADER_DEVICE];                      /* that they were measured on */
 	char prior_db[PATH_MAX], prior_gpu[GPU_NAME];          /* "": none */
 };
 /* `results` and `generated` are the folders above. 0 after a complaint. */
 int here_find(struct here *, const struct device_info *, const char *results,
 	      const char *generated);
-/* Text such as "the committed rules of h200". */
+/* Text such as "the committed rules of h200, measured on NVIDIA H200, sm_90, 132 SMs". */
+enum { RULES_TEXT = HEADER_DEVICE + GPU_NAME + 60 };
 void here_rules_text(const struct here *, char *text, size_t size);
 /* Swaps the rules in force with the previous ones. 0 after a complaint. */
 int here_undo(const struct here *);

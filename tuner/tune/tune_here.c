@@ -55,6 +55,14 @@ static void find_rules(struct here *h, const struct device_info *d, const char *
 		h->rules = strcmp(s->gpu, h->gpu) ? RULES_BORROWED : RULES_COMMITTED;
 }
 
+static void read_device(struct here *h)
+{
+	char *text = h->rules ? file_text(h->rules_path) : NULL;
+	if (text)
+		header_device(text, h->rules_device);
+	free(text);
+}
+
 /* The committed database of this GPU, else of the one that the library borrows rules from. */
 static void find_prior(struct here *h, const struct device_info *d, const char *results)
 {
@@ -77,6 +85,7 @@ int here_find(struct here *h, const struct device_info *d, const char *results,
 	snprintf(h->header, sizeof h->header, "%s/local/attune_%s.h", generated, h->gpu);
 	snprintf(h->before, sizeof h->before, "%s/local/attune_%s.h.before", generated, h->gpu);
 	find_rules(h, d, generated);
+	read_device(h);
 	find_prior(h, d, results);
 	return make_folder(results, "local") && make_folder(generated, "local");
 }
@@ -87,8 +96,10 @@ void here_rules_text(const struct here *h, char *text, size_t size)
 					     [RULES_BORROWED] = "the borrowed rules of",
 					     [RULES_COMMITTED] = "the committed rules of",
 					     [RULES_LOCAL] = "the local rules of" };
-	snprintf(text, size, "%s%s%s", kinds[h->rules], h->rules ? " " : "",
-		 h->rules ? h->rules_gpu : "");
+	const int has_device = h->rules && *h->rules_device;
+	snprintf(text, size, "%s%s%s%s%s", kinds[h->rules], h->rules ? " " : "",
+		 h->rules ? h->rules_gpu : "", has_device ? ", measured on " : "",
+		 has_device ? h->rules_device : "");
 }
 
 static int put_aside(const char *from, const char *to)

@@ -50,7 +50,7 @@ static void print_gain(const struct gate_figures *f)
 
 static void print_rules(const struct tune *t)
 {
-	char text[160];
+	char text[RULES_TEXT];
 	here_rules_text(&t->here, text, sizeof text);
 	printf("%-10s", "rules");
 	for (int g = 0; g < NUM_GATE_GROUPS; g++) {
@@ -202,15 +202,16 @@ static void count_splits(const struct tune *t, int *gate, int *held)
 
 void tune_print_plan(const struct tune *t, double seconds)
 {
-	char text[160], time[32];
+	char text[RULES_TEXT], time[32], device[DEVICE_TEXT];
 	int gate, held;
 	here_rules_text(&t->here, text, sizeof text);
 	count_splits(t, &gate, &held);
+	device_text(device, &t->hello.info);
 	complain(
 	    "%s (%s%s%s), %s min, from %s; %d scenarios: %d to learn from, %d for the gate, %d "
 	    "held out",
-	    t->here.gpu, t->hello.info.name, *t->devices ? ", " : "", t->devices,
-	    minutes(time, seconds), text, t->list.n, t->list.n - gate - held, gate, held);
+	    t->here.gpu, device, *t->devices ? ", " : "", t->devices, minutes(time, seconds), text,
+	    t->list.n, t->list.n - gate - held, gate, held);
 }
 
 /* Bytes of a database row and of a compiled kernel, rounded up from the committed databases and

@@ -121,6 +121,14 @@ const struct gpu_model *gpu_whole(const char *gpu)
 	return best;
 }
 
+void device_text(char text[DEVICE_TEXT], const struct device_info *d)
+{
+	const char *one =
+	    strcmp(d->gpu, "cpu") ? strncmp(d->arch, "gfx", 3) ? "SM" : "CU" : "thread";
+	snprintf(text, DEVICE_TEXT, "%s, %s, %d %s%s", d->name, d->arch, d->units, one,
+		 d->units == 1 ? "" : "s");
+}
+
 int device_is_emulated(const struct device_info *info)
 {
 	return strstr(info->name, "(emulated)") != NULL;

@@ -37,6 +37,9 @@ _Static_assert(GPU_NAME == 64, "GPU_NAME_RULE says 63");
  * of NVIDIA's desktop and server GPUs for a lower minor version of the same major one. */
 int arch_runs(const char *arch, const char *code);
 
+/* "AMD EPYC, avx512, 2 threads", "NVIDIA H200, sm_90, 132 SMs". */
+enum { DEVICE_TEXT = 160 };
+void device_text(char text[DEVICE_TEXT], const struct device_info *);
 /* Whether its name has "(emulated)": a stand-in for tests, with meaningless times. */
 int device_is_emulated(const struct device_info *);
 /* The argument of device_open for a GPU's name, "cpu" or NULL. */
