@@ -2,6 +2,7 @@
  * their rivals and the expected slowdown. For a batch that was never measured, times are estimates
  * (nearest_estimate.c). */
 #include "show.h"
+#include "planned.h"
 #include "harness/base/base.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
@@ -21,7 +22,8 @@ struct why {
 	const struct measured *m;
 	int scenario; /* -1: not measured */
 	struct around *around;
-	struct decided made, serial; /* the plan; the same without an overlap */
+	struct decided made, serial;   /* the plan; the same without an overlap */
+	const struct planned *planned; /* NULL: the library was not built with these rules */
 	struct table *t;
 };
 
@@ -56,7 +58,15 @@ static double time_of(const struct why *w, enum phase phase, const struct choice
 	return c->kernel ? data_part_time(w->d, w->scenario, phase, data_find(w->d, c)) : INFINITY;
 }
 
-/* That of the fastest choice. */
+static int is_legal(const struct why *w, enum phase phase, int choice)
+{
+	const struct choice *c = &w->d->choice[choice];
+	return !c->kernel->space->why_illegal(&c->config, &w->m->shape, &w->m->part[phase],
+					      &w->d->run.device);
+}
+
+/* That of the fastest choice: of a batch that was never measured, of the legal ones of its nearest
+ * scenario. */
 static double best_of(const struct why *w, enum phase phase)
 {
 	double best = INFINITY, far;
@@ -64,8 +74,9 @@ static double best_of(const struct why *w, enum phase phase)
 	if (w->scenario >= 0)
 		return data_best(w->d, w->scenario, phase, &choice);
 	const int at = around_nearest(w->around, phase, &far);
-	if (at >= 0 && isfinite(data_best(w->d, at, phase, &choice)))
-		best = estimate_part(w->around, phase, &w->d->choice[choice]);
+	for (int c = 0; at >= 0 && c < w->d->num_choices; c++)
+		if (isfinite(data_part_time(w->d, at, phase, c)) && is_legal(w, phase, c))
+			best = fmin(best, time_of(w, phase, &w->d->choice[c]));
 	return best;
 }
 
@@ -113,6 +124,18 @@ static void formula_row(const struct why *w, enum decision t)
 		return;
 	choice_words(c, text);
 	say(w, t, "formula", "%s", text);
+}
+
+/* If the library's planner runs something else than the rules name, a row with the rule that their
+ * choice breaks. */
+static void broken_row(const struct why *w, enum decision t)
+{
+	char text[MAX_TEXT];
+	if (!w->planned)
+		return;
+	planned_why(w->planned, t, &w->m->part[decision_phase(t)], text, sizeof text);
+	if (*text)
+		say(w, t, "not run", "%s", text);
 }
 
 static double plan_time(const struct why *w, const struct decided *made)
@@ -275,7 +298,7 @@ static void measured_rivals(const struct why *w, enum decision t, const struct c
 	}
 }
 
-/* Rows of a batch that was never measured: the choices of its nearest scenario, with estimates. */
+/* Rows of a batch that was never measured: the legal choices of its nearest scenario, with estimates. */
 static void estimated_rivals(const struct why *w, enum decision t, const struct choice *picked,
 			     struct rival *v)
 {
@@ -290,7 +313,7 @@ static void estimated_rivals(const struct why *w, enum decision t, const struct 
 	row(w, decision_names[t], "picked", text, time_of(w, phase, picked), best, NULL);
 	for (int c = 0; at >= 0 && c < w->d->num_choices; c++) {
 		const double us = data_part_time(w->d, at, phase, c);
-		if (isfinite(us) && !choice_same(&w->d->choice[c], picked))
+		if (isfinite(us) && !choice_same(&w->d->choice[c], picked) && is_legal(w, phase, c))
 			v[n++] = (struct rival){ .choice = c, .ratio = us };
 	}
 	if (n)
@@ -355,6 +378,8 @@ static void expected_row(const struct why *w)
 	} else {
 		const int at = around_nearest(w->around, phase, &far);
 		best = estimate_best(w->around);
+		if (!measured_is_mixed(w->m))
+			best = best_of(w, phase);
 		snprintf(text, sizeof text,
 			 "slowdown, estimated; nearest measured: %s %.60s (distance %.2f)",
 			 at < 0 ? "none" : w->d->v[at].model, at < 0 ? "" : w->d->v[at].batch_text,
@@ -364,7 +389,7 @@ static void expected_row(const struct why *w)
 }
 
 int show_why(const struct data *d, const struct forest *f, const struct measured *m, int scenario,
-	     enum format format)
+	     const struct planned *planned, enum format format)
 {
 	const char *columns[] = { "decision", "what", "is", "median_us", "ratio", "pass" };
 	struct why w = { .d = d, .f = f, .m = m, .scenario = scenario };
@@ -373,11 +398,17 @@ int show_why(const struct data *d, const struct forest *f, const struct measured
 	int done = w.t && w.around;
 	forest_make(d, f, m, &w.made);
 	forest_make_serial(d, f, m, &w.serial);
+	if (planned) {
+		w.planned = planned;
+		w.made = planned->made;
+		w.serial = planned->serial;
+	}
 	for (int k = DECIDE_PREFILL; done && k <= DECIDE_DECODE; k++) {
 		if (!m->has[decision_phase((enum decision)k)])
 			continue;
 		path_rows(&w, (enum decision)k, decision_phase((enum decision)k));
 		formula_row(&w, (enum decision)k);
+		broken_row(&w, (enum decision)k);
 		done = rivals(&w, (enum decision)k);
 		hull_rows(&w, (enum decision)k);
 	}

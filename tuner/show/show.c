@@ -1,8 +1,11 @@
 /* show.c - `attune show`: parses the options, finds the scenario, and calls the file that prints
  * it: ranking.c, explain.c, lists.c or stale.c. */
 #include "show.h"
+#include "planned.h"
 #include "harness/base/base.h"
+#include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/device/shared/gpu_names.h"
 #include "tuner/base/base.h"
 #include "tuner/bench/bench.h"
 #include "tuner/commands.h"
@@ -77,7 +80,9 @@ static const struct argp help = {
 	"Shows the measurements of a batch and explains the header's pick."
 	"\vTables and markdown explain the pick first: the comparisons on the path through the "
 	"trees, the action, its rivals, features outside the training range, and the expected "
-	"slowdown. For a batch that was never measured, times are estimates.\n\n"
+	"slowdown. For a batch that was never measured, times are estimates. What is picked is "
+	"what the library's planner runs; \"not run\" says why that is not the rules' choice. "
+	"--why on a GPU that nobody measured shows the plan alone.\n\n"
 	"Then come the measured plans, fastest first (20 rows; --all: all), by pass:\n"
 	"  A  first pass: all candidates of the sweep\n"
 	"  B  second pass: the fastest of A, measured again in another session\n"
@@ -171,6 +176,21 @@ static int find_scenario(const struct data *d, const struct show *o, const char 
 }
 
 /* ---- one batch ----------------------------------------------------------------------------- */
+/* Explains what the library's planner runs on the database's device, if it goes by the header that
+ * this tool was built with; else what the forest says. Planning may be refused: then the forest
+ * says why nothing runs. */
+static int why(const struct data *d, const struct forest *f, const struct measured *m, int scenario,
+	       const struct show *o)
+{
+	const struct selector *h = selector_for(&d->run.device, m->shape.kv_dtype);
+	const int is_own = !o->header && !o->db && h && !strcmp(h->gpu, f->gpu);
+	struct planned p = { .ctx = NULL };
+	const int planned = is_own && planned_make(&p, &d->run.device, &m->shape, &m->batch->view);
+	const int done = show_why(d, f, m, scenario, planned ? &p : NULL, o->format);
+	planned_free(&p);
+	return done;
+}
+
 static int explain_estimated(const struct data *d, const struct forest *f, const struct show *o)
 {
 	struct measured m;
@@ -180,7 +200,7 @@ static int explain_estimated(const struct data *d, const struct forest *f, const
 		return EXIT_USAGE;
 	if (format_for_people(o->format))
 		show_note(o->format, "this batch was never measured: times are estimates");
-	const int done = show_why(d, f, &m, -1, o->format);
+	const int done = why(d, f, &m, -1, o);
 	measured_free(&m);
 	return done ? EXIT_DONE : EXIT_CHECK;
 }
@@ -189,11 +209,11 @@ static int explain_estimated(const struct data *d, const struct forest *f, const
 static int show_measured(const struct data *d, const struct forest *f, const struct show *o, int s)
 {
 	if (o->what == SHOW_WHY)
-		return show_why(d, f, &d->v[s], s, o->format);
+		return why(d, f, &d->v[s], s, o);
 	if (!format_for_people(o->format))
 		return show_ways(d, f, s, o->format);
 	show_summary(d, f, o, s);
-	return show_why(d, f, &d->v[s], s, o->format) && show_passes(d, f, o, s);
+	return why(d, f, &d->v[s], s, o) && show_passes(d, f, o, s);
 }
 
 /* f NULL: no header was found, and none is needed. */
@@ -211,6 +231,12 @@ static int show_scenario(const struct data *d, const struct forest *f, const str
 	return EXIT_CHECK;
 }
 
+/* Whether a known GPU has no times of its own, so that there is only the library's plan. */
+static int is_unmeasured(const char *gpu, const char *db)
+{
+	return gpu_whole(gpu) && access(db, R_OK);
+}
+
 /* A ranking in tsv, csv or json works without a header, but then has no pick. */
 static int show_batch(const struct show *o, const char *db, const char *gpu)
 {
@@ -223,6 +249,11 @@ static int show_batch(const struct show *o, const char *db, const char *gpu)
 		complain("--batch \"%s\": %s", o->batch, error);
 		batch_free(batch);
 		return EXIT_USAGE;
+	}
+	if (o->what == SHOW_WHY && !o->header && !o->db && is_unmeasured(gpu, db)) {
+		const int code = show_planned(gpu, o->model, o->page_size, &batch->view, o->format);
+		batch_free(batch);
+		return code;
 	}
 	rules_path(header, o->header, gpu);
 	if (needed || !access(header, R_OK))

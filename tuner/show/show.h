@@ -66,10 +66,12 @@ struct scratch;
 int show_answer(struct scratch *, const char *sql, struct table *, enum format, int most);
 /* stale.c: rows measured with older sources; an exit code. */
 int show_stale(const char *db, const char *gpu, const struct show *);
-/* explain.c: the path through the trees, the actions, the rivals, the expected slowdown. scenario:
- * the batch's index in the data; -1: never measured. */
+/* explain.c: the path through the trees, the actions, what runs, the rivals, the expected slowdown.
+ * scenario: the batch's index in the data; -1: never measured. planned: what the library runs; NULL:
+ * what the forest says. */
+struct planned;
 int show_why(const struct data *, const struct forest *, const struct measured *, int scenario,
-	     enum format);
+	     const struct planned *, enum format);
 /* lists.c: all scenarios (model NULL: of all models), those with times of other projects' kernels,
  * and all kernels. */
 int show_best(const struct data *, const struct forest *, const char *model, enum format);

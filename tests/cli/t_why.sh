@@ -1,0 +1,29 @@
+#!/bin/sh
+# t_why.sh - `attune show --why` names what the library runs: where the rules' choice is illegal or not
+# carried, with the reason, and on GPUs that nobody measured.
+. tests/support/tap.sh
+
+why() {
+	"$B/attune" show --gpu "$1" --model "$2" --batch "$3" --page-size "$4" --why --format tsv 2>&1
+}
+
+why h200 llama2-7b@1 2q2k 16 >"$tmp/out"
+grep -q "^prefill	not run	warpgroup .*PACKED=1 .*: PACKED needs 2 to BLOCK_M query heads" "$tmp/out" &&
+	grep "^prefill	picked	warpgroup" "$tmp/out" | grep -vq PACKED
+row $? "one query head a KV head: the rule that the leaf's choice breaks, and what runs"
+why h200 llama3.1-8b@1 2q2k 4 >"$tmp/out"
+grep -q "^prefill	not run	.*page sizes are multiples of 8" "$tmp/out" &&
+	grep -q "^prefill	picked	segmented BLOCK_M=128" "$tmp/out" &&
+	! grep -q "^prefill	rival	warpgroup" "$tmp/out"
+row $? "pages of 4: no rival is illegal"
+why h200 phi-2@1 8q1s2k 16 | grep -q "^decode	not run	ring .*: the library carries no code"
+row $? "a head size that nobody measured: the leaf's choice is not carried"
+! why h200 llama3.1-8b@1 2q2k 16 | grep -q "not run"
+row $? "a measured shape runs what its rules name"
+why a100 llama2-7b@1 2q2k 16 >"$tmp/out"
+grep -q "^prefill	runs	segmented BLOCK_M=128" "$tmp/out" &&
+	grep -q "no header's binaries run on sm_80" "$tmp/out"
+row $? "a GPU without a header: its plan"
+why gh200 llama3.1-8b@1 2q2k 16 | grep -q "^plan	rules	borrowed from h"
+row $? "a GPU that borrows a header: its plan"
+end_rows

@@ -1,0 +1,178 @@
+/* planned.c - what the library's own planner runs for a batch, and why it does not take what its rules
+ * name: for a GPU that need not be here, by the headers that this tool was built with. */
+#include "planned.h"
+#include "show.h"
+#include "harness/base/base.h"
+#include "harness/compile/compile.h"
+#include "harness/machine/paper_device.h"
+#include "harness/scenario/scenario.h"
+#include "kernels/device/shared/gpu_names.h"
+#include "kernels/launch/op.h"
+#include "kernels/launch/run.h"
+#include "tuner/forest/forest.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Of kernels/api/plan.h, whose struct pick is not that of tuner/data/data.h. */
+enum attune_status plan_serial(const attune_op *, const attune_batch *, attune_plan *);
+
+static struct choice choice_of(const attune_op *op, const attune_part *p)
+{
+	const struct ready *r = &op->ready[p->choice];
+	struct choice c = { r->kernel, r->config };
+	if (c.kernel->space->formula_axis >= 0)
+		c.config.v[c.kernel->space->formula_axis] = p->resolved;
+	return c;
+}
+
+static enum phase phase_of(const attune_part *p)
+{
+	return p->max_query <= DECODE_MAX_QUERY ? PHASE_DECODE : PHASE_PREFILL;
+}
+
+/* Plug-ins are not loaded here: each part has a choice of ours. */
+static void take(struct decided *out, const attune_op *op, const attune_plan *plan)
+{
+	*out = (struct decided){ .join = 1, .how = plan->how };
+	for (int i = 0; i < plan->num_parts; i++) {
+		const struct choice c = choice_of(op, &plan->part[i]);
+		if (c.kernel->space->is_fused || phase_of(&plan->part[i]) == PHASE_PREFILL)
+			out->prefill = c;
+		else
+			out->decode = c;
+	}
+}
+
+int planned_make(struct planned *p, const struct device_info *d, const attune_shape *shape,
+		 const attune_batch *batch)
+{
+	attune_plan plan = { .size = sizeof plan };
+	struct device dev;
+	attune_shape sized = *shape;
+	attune_batch view = *batch;
+	memset(p, 0, sizeof *p);
+	sized.size = sizeof sized;
+	view.size = sizeof view;
+	paper_device(&dev, d);
+	if (attune_adopt(&p->ctx, &dev) || attune_prepare(p->ctx, &sized, &p->op) ||
+	    plan_serial(p->op, &view, &plan))
+		return 0;
+	const int is_mixed = plan.num_parts == 2;
+	take(&p->serial, p->op, &plan);
+	if (attune_plan_batch(p->op, &view, &plan))
+		return 0;
+	take(&p->made, p->op, &plan);
+	p->made.join = !is_mixed || plan.num_parts == 2;
+	return 1;
+}
+
+void planned_free(struct planned *p)
+{
+	attune_release(p->op);
+	attune_close(p->ctx);
+}
+
+/* Why the rules' choice does not take the part; NULL: it does, or they name none. */
+static const char *why_not(const attune_op *op, int says, const struct part *part,
+			   const struct choice *runs)
+{
+	const struct ready *r = says < 0 ? NULL : &op->ready[says];
+	struct config as;
+	if (!r || (r->kernel == runs->kernel &&
+		   !config_fitted(&as, &r->config, r->kernel, r->costs, &op->shape, part,
+				  &op->ctx->device.info) &&
+		   !memcmp(&as, &runs->config, sizeof as)))
+		return NULL;
+	const char *why = config_fitted(&as, &r->config, r->kernel, r->costs, &op->shape, part,
+					&op->ctx->device.info);
+	if (why)
+		return why;
+	if (!r->code)
+		return "the library carries no code of it for this shape";
+	if (op->is_priced)
+		return "the rules were learned on no shape of this head size and type";
+	return "its Q blocks do not suit so many query heads of a KV head";
+}
+
+void planned_why(const struct planned *p, enum decision t, const struct part *part, char *text,
+		 size_t size)
+{
+	const attune_op *op = p->op;
+	const struct choice *runs = t == DECIDE_DECODE ? &p->serial.decode : &p->serial.prefill;
+	const int says = op->heuristic ? selector_says(op->heuristic, t, &part->f) : SAYS_DEFAULTS;
+	const char *why = says < op->num_choices ? why_not(op, says, part, runs) : NULL;
+	char named[MAX_CHOICE_TEXT];
+	*text = '\0';
+	if (!why)
+		return;
+	const struct choice c = { op->ready[says].kernel, op->ready[says].config };
+	choice_words(&c, named);
+	snprintf(text, size, "%s: %s", named, why);
+}
+
+/* ---- a GPU without rules -------------------------------------------------------------------- */
+
+static void add_part(struct table *t, const struct planned *p, enum phase phase,
+		     const struct choice *c, const struct part *part)
+{
+	char text[MAX_CHOICE_TEXT];
+	double us = NAN;
+	if (!c->kernel)
+		return;
+	choice_words(c, text);
+	for (int i = p->op->num_choices; i < p->op->first_default; i++) {
+		const struct ready *r = &p->op->ready[i];
+		struct choice a = { r->kernel, r->config }, b = *c;
+		a = choice_family(&a);
+		b = choice_family(&b);
+		if (r->priced->phase == phase && choice_same(&a, &b))
+			us = (double)priced_estimate(priced_at(r->priced, p->op->shape.head_size),
+						     c->kernel, &c->config, &part->f) /
+			     1e9;
+	}
+	table_add(t, "%s %s %s", phase_name((int)phase), "runs", text);
+	table_number(t, us, 1);
+	table_end_row(t);
+}
+
+int show_planned(const char *gpu, const char *model, int page_size, const attune_batch *batch,
+		 enum format format)
+{
+	static const char *const columns[] = { "decision", "what", "is", "us" };
+	char path[PATH_TEXT], why[256];
+	struct device_info d;
+	attune_shape shape;
+	struct planned p;
+	struct models *models = models_load(data_path(path, "scenarios/models.json"));
+	const int found = models && models_shape(models, model, &shape);
+	models_free(models);
+	if (!found || !gpu_imagine(&d, gpu, NULL))
+		return EXIT_USAGE;
+	shape.dtype = shape.kv_dtype = ATTUNE_BF16;
+	shape.page_size = page_size ? page_size : 16;
+	if (!planned_make(&p, &d, &shape, batch)) {
+		complain("%s", attune_last_error());
+		planned_free(&p);
+		return EXIT_CHECK;
+	}
+	struct table *t = table_new(format, columns, (int)COUNT(columns));
+	selector_why(why, sizeof why, attune_selectors, attune_num_selectors, &d);
+	for (enum phase i = PHASE_PREFILL; t && i <= PHASE_DECODE; i++) {
+		struct part part;
+		if (part_make(&part, i, &shape, batch, &d))
+			add_part(t, &p, i,
+				 i == PHASE_PREFILL ? &p.serial.prefill : &p.serial.decode, &part);
+	}
+	if (t) {
+		table_add(t, "%s %s %s", "plan", "rules", why);
+		table_text(t, NULL);
+		table_end_row(t);
+		if (format_for_people(format))
+			show_note(format, "nobody measured a %s: times are by costs of an H200",
+				  gpu);
+		table_print(t, stdout);
+	}
+	planned_free(&p);
+	return t ? EXIT_DONE : EXIT_CHECK;
+}
