@@ -235,6 +235,7 @@ tune: deps-tune
 		$(call option,scenarios,$(SCENARIOS))
 else
 tune: deps-tune ## rules of this machine, in the library where they are faster; UNDO=1 DRY_RUN=1
+	@mkdir -p $(B) && date +%s >$(B)/tune_times
 	$(Q)STALE=skip $(MAKE) $(bare)
 ifneq ($(TRACE),)
 	@mkdir -p $(RESULTS)/local
@@ -243,12 +244,16 @@ ifneq ($(TRACE),)
 		--hold-out 0.33 $(TRACE_OPTIONS) $(call option,trace,$(TRACE)) >'$(trace_set).new' && \
 		mv '$(trace_set).new' '$(trace_set)' || { rm -f '$(trace_set).new'; exit 2; }
 endif
+	@date +%s >>$(B)/tune_times
 	$(Q)$(bare) tune $(call option,preset,$(PRESET)) --results $(RESULTS) --generated $(GENERATED) $(anyway) \
 		$(call option,gpu,$(GPU)) $(call option,budget,$(BUDGET)) $(call option,model,$(MODEL)) \
 		$(call option,scenarios,$(SCENARIOS)) $(if $(TRACE),--trace-set '$(trace_set)') \
 		$(if $(DRY_RUN),--dry-run) $(if $(UNDO),--undo)
 ifeq ($(DRY_RUN),)
+	@date +%s >>$(B)/tune_times
 	$(Q)LEAVE_OUT='$(strip $(not_here))' $(MAKE) all
+	@set -- $$(cat $(B)/tune_times) $$(date +%s); echo \
+		"make tune took $$(($$4 - $$1)) s: building the tool $$(($$2 - $$1)) s, the tune $$(($$3 - $$2)) s, building the library $$(($$4 - $$3)) s"
 endif
 endif
 

@@ -23,6 +23,8 @@ refused() { # TEXT: one line, which has it
 run RESULTS="$tmp" SCENARIOS='my set.json' MODEL='a b@1' GPU='x y' BUDGET='1 m'
 row "$([ $code = 0 ] && given --scenarios 'my set.json' && given --model 'a b@1' && given --gpu 'x y' &&
 	given --budget '1 m' && given --results "$tmp"; echo $?)" "blanks in settings"
+row "$(grep -Eqx 'make tune took [0-9]+ s: building the tool [0-9]+ s, the tune [0-9]+ s, building the library [0-9]+ s' \
+	"$tmp/out"; echo $?)" "and its time has names, that of building too"
 run RESULTS="$tmp" TRACE="$tmp/it's my.csv" SCENARIOS="it's.json"
 row "$([ $code = 0 ] && given --trace "$tmp/it's my.csv" && given --scenarios "it's.json" &&
 	given --trace-set "$tmp/local/trace_it_s_my.json"; echo $?)" "quotes in settings"
