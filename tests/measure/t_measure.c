@@ -34,6 +34,24 @@ static void the_reference_is_reported_last(void **state)
 	}
 }
 
+/* Each third sample has no time. */
+static double timeless(int who, int nth)
+{
+	return nth % 3 == who % 3 ? (who == 1 ? 0 : -1) : 100;
+}
+
+static void samples_without_a_time_are_taken_again(void **state)
+{
+	(void)state;
+	struct race race = race_of(3);
+	fake.script = timeless;
+	assert_int_equal(measure_race(&dev, &race), ATTUNE_OK);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(timed_call[i].m.outcome, OUTCOME_OK);
+		assert_true(timed_call[i].m.min_us == 100);
+	}
+}
+
 static void slow_ones_go(void **state)
 {
 	(void)state;
@@ -326,6 +344,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_round_samples_each_once),
 		cmocka_unit_test(the_reference_is_reported_last),
+		cmocka_unit_test(samples_without_a_time_are_taken_again),
 		cmocka_unit_test(slow_ones_go),
 		cmocka_unit_test(quiet_ones_stop_early),
 		cmocka_unit_test(noisy_ones_use_all_rounds),
