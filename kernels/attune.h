@@ -138,9 +138,10 @@ typedef struct attune_batch {
 
 /* The tensors of one layer's step, on the device (on the host for the CPU). The caller owns them.
  * Strides are in elements; args.h has shapes and meaning. On a GPU they are multiples of 8 elements,
- * over an E4M3 cache of 16, and out, q, k_cache and v_cache are 16-byte aligned. Where warpgroup
- * runs (`attune_plan_text` names it) attune_run refuses a 16-bit cache whose page strides are no
- * multiples of 8 slot strides, with ATTUNE_UNSUPPORTED.
+ * over an E4M3 cache of 16, and out, q, k_cache and v_cache are 16-byte aligned. A 16-bit cache
+ * whose page strides are no multiples of 8 slot strides, or whose head strides are negative, is not
+ * for warpgroup: where a plan names it (`attune_plan_text`) attune_run takes a slower kernel, or if
+ * there is none, as for prefills with LSE, refuses.
  *
  * What is read. A slot is live where a query token of this step sees its key: it lies in the
  * sequence, not behind the causal limit of the last token and not in front of the window of the
@@ -290,6 +291,8 @@ typedef struct attune_plan {
 	int early[2];                /* the op's own: what EARLY means for each part */
 	/* the op's own: the last sequence that has keys, and its pages */
 	int table_seq, table_pages;
+	/* the op's own: what runs a part over a cache whose strides its choice does not take; 0: none */
+	int stand_in[2], stand_in_resolved[2];
 	int is_exact; /* the op's own: a plug-in planned for these lengths alone */
 	/* the op's own: tokens of the longest query of each 16th of the sequences */
 	int longest[ATTUNE_PLAN_SLICES];

@@ -117,11 +117,8 @@ static int count_votes(struct named t[GUESSES], const attune_op *op, enum decisi
 		while (at < n && t[at].id != id)
 			at++;
 		if (at == n) {
-			t[n] = (struct named){ .id = id, .pick.id = -1 };
-			if (can_run(op, id, p, &t[n].pick.as)) {
-				t[n].pick.id = id;
-				t[n].merges = merges(op, &t[n].pick, p);
-			}
+			t[n] = (struct named){ .id = id, .pick = pick_named(op, id, p) };
+			t[n].merges = t[n].pick.id >= 0 && merges(op, &t[n].pick, p);
 			n++;
 		}
 		t[at].votes += t[at].pick.id >= 0;
@@ -217,7 +214,7 @@ static struct pick middling(const attune_op *op, const struct guesses *g, const 
 {
 	struct part between = *p;
 	between.f = g->of[g->n / 2].f;
-	struct pick f = pick_fallback(op, &between);
+	struct pick f = pick_fallback(op, &between, 0);
 	if (f.id >= 0 &&
 	    op->ready[f.id].kernel->space->why_illegal(&f.as, &op->shape, p, &op->ctx->device.info))
 		f.id = -1;

@@ -1,5 +1,6 @@
 /* context.c - opens and closes contexts; prepares and releases ops. */
 #include "invariant.h"
+#include "no_kernel.h"
 #include "plugins.h"
 #include "kernels/device/hip/hip.h"
 #include "kernels/replan/replan.h"
@@ -99,30 +100,6 @@ const char *attune_device_name(const attune_context *ctx)
 const char *attune_heuristic(const attune_context *ctx)
 {
 	return ctx->heuristic;
-}
-
-/* Whether the library carries code for this device, of any shape. */
-static int carries_code_for(const struct device *d)
-{
-	for (int i = 0; i < attune_num_shipped; i++) {
-		const struct shipped *s = &attune_shipped[i];
-		if (shipped_for(d, s->kernel, s->flags))
-			return 1;
-	}
-	return 0;
-}
-
-static enum attune_status no_kernel(const attune_context *ctx, const attune_shape *shape)
-{
-	const struct device_info *d = &ctx->device.info;
-	if (!carries_code_for(&ctx->device))
-		return fail(ATTUNE_UNSUPPORTED, "no kernel is carried for %s (%s)", d->arch,
-			    d->name);
-	return fail(ATTUNE_UNSUPPORTED,
-		    "no kernel for head size %d, %s queries and %s cache%s%s on %s",
-		    shape->head_size, dtype_name(shape->dtype), dtype_name(shape->kv_dtype),
-		    shape->kv_layout == ATTUNE_KV_CLASSIC ? " in the classic layout" : "",
-		    shape->has_lse ? ", with LSE," : "", ctx->name);
 }
 
 /* Loads the binary of a choice; *code stays NULL if the library does not carry it. */
@@ -353,7 +330,7 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 		return ATTUNE_INVALID;
 	error = shape_error(shape);
 	if (error)
-		return fail(ATTUNE_INVALID, "attune_prepare: %s", error);
+		return odd_shape(ctx, shape, error);
 	op = calloc(1, sizeof *op);
 	if (!op)
 		return fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");

@@ -36,12 +36,11 @@ static int suits_group(const struct ready *r, int group)
 			      : 4 * (b.rows / group * group) >= 3 * b.rows;
 }
 
-struct pick pick_by_heuristic(const attune_op *op, const struct selection *s, int i)
+struct pick pick_named(const attune_op *op, int id, const struct part *p)
 {
-	const int id = s->choice[i];
 	struct pick f = { .id = -1 };
-	if (!op->is_priced && can_run(op, id, &s->part[i], &f.as) &&
-	    suits_group(&op->ready[id], (int)s->part[i].f.group))
+	if (!op->is_priced && can_run(op, id, p, &f.as) &&
+	    suits_group(&op->ready[id], (int)p->f.group))
 		f.id = id;
 	return f;
 }
@@ -55,8 +54,29 @@ struct pick pick_invariant(const attune_op *op, const struct part *p)
 	return f;
 }
 
+int needs_maps(const attune_op *op, const struct pick *f, const struct part *p)
+{
+	const struct space *s = op->ready[f->id].kernel->space;
+	struct geometry g;
+	if (!s->takes_maps)
+		return 0;
+	s->geometry(&f->as, &op->shape, p, &op->ctx->device.info, &g);
+	return g.map_box > 0;
+}
+
+/* can_run for what stands in for other choices; without: maps of the cache. */
+static int can_replace(const attune_op *op, int id, const struct part *p, int without,
+		       struct config *as)
+{
+	struct pick f = { .id = id };
+	if (!can_run(op, id, p, &f.as) || (without && needs_maps(op, &f, p)))
+		return 0;
+	*as = f.as;
+	return 1;
+}
+
 /* The priced choice with the least estimate. */
-static struct pick pick_priced(const attune_op *op, const struct part *p)
+static struct pick pick_priced(const attune_op *op, const struct part *p, int without)
 {
 	const enum phase phase = p->max_query <= DECODE_MAX_QUERY ? PHASE_DECODE : PHASE_PREFILL;
 	struct pick f = { .id = -1 };
@@ -64,7 +84,7 @@ static struct pick pick_priced(const attune_op *op, const struct part *p)
 	for (int i = op->num_choices; i < op->first_default; i++) {
 		const struct ready *r = &op->ready[i];
 		struct config as;
-		if (r->priced->phase != phase || !can_run(op, i, p, &as))
+		if (r->priced->phase != phase || !can_replace(op, i, p, without, &as))
 			continue;
 		const long long fs = priced_estimate(priced_at(r->priced, op->shape.head_size),
 						     r->kernel, &as, &p->f);
@@ -77,18 +97,18 @@ static struct pick pick_priced(const attune_op *op, const struct part *p)
 	return f;
 }
 
-struct pick pick_fallback(const attune_op *op, const struct part *p)
+struct pick pick_fallback(const attune_op *op, const struct part *p, int without)
 {
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
 	const int fallbacks = op->num_ready - op->first_default;
-	struct pick f = pick_priced(op, p);
+	struct pick f = pick_priced(op, p, without);
 	for (int k = 0; f.id < 0 && k < fallbacks; k++) {
 		const int at = op->first_default + (few_rows ? fallbacks - 1 - k : k);
-		if (can_run(op, at, p, &f.as))
+		if (can_replace(op, at, p, without, &f.as))
 			f.id = at;
 	}
 	for (int i = 0; f.id < 0 && i < op->num_choices; i++)
-		if (can_run(op, i, p, &f.as))
+		if (can_replace(op, i, p, without, &f.as))
 			f.id = i;
 	return f;
 }

@@ -52,7 +52,7 @@ static void decide(const attune_op *op, const attune_batch *batch, int overlaps,
 	parts_take_shorter(d->s.part, d->s.num_parts, batch->query_start);
 	for (int i = 0; i < d->s.num_parts; i++)
 		d->pick[i] = op->ctx->is_invariant ? pick_invariant(op, &d->s.part[i])
-						   : pick_by_heuristic(op, &d->s, i);
+						   : pick_named(op, d->s.choice[i], &d->s.part[i]);
 	if (d->s.num_parts < 2 || !op->heuristic || !overlaps)
 		return;
 	if (part_of_batch(&whole, PHASE_ALL, &sums, batch)) {
@@ -100,12 +100,38 @@ static int early_of(const attune_op *op, const struct kernel *k, const struct co
 									       : value;
 }
 
+/* What the pick means for this part, as `resolved` of attune_part; adds to the workspace. */
+static int resolve(const attune_op *op, const struct pick *f, const struct part *p,
+		   size_t *workspace)
+{
+	const struct device_info *d = &op->ctx->device.info;
+	const struct kernel *k = op->ready[f->id].kernel;
+	struct part known = *p;
+	known.estimated = part_estimate(k, &f->as, &op->shape, p, d);
+	const size_t need = part_workspace(k, &f->as, &op->shape, &known, d);
+	*workspace = need > *workspace ? need : *workspace;
+	return k->space->formula_axis < 0 ? known.estimated : f->as.v[k->space->formula_axis];
+}
+
+/* Finds what runs the part where maps do not take the strides of the cache. */
+static void add_stand_in(const attune_op *op, attune_plan *plan, const struct pick *f,
+			 const struct part *p)
+{
+	const int i = plan->num_parts;
+	struct pick other = { .id = -1 };
+	if (!op->ctx->is_invariant && needs_maps(op, f, p))
+		other = pick_fallback(op, p, 1);
+	plan->stand_in[i] = other.id + 1;
+	plan->stand_in_resolved[i] =
+	    other.id < 0 ? 0 : resolve(op, &other, p, &plan->part[i].workspace);
+}
+
 enum attune_status add_part(const attune_op *op, attune_plan *plan, const struct part *p,
 			    struct pick f)
 {
 	attune_part *out = &plan->part[plan->num_parts];
 	if (f.id < 0 && !op->ctx->is_invariant)
-		f = pick_fallback(op, p);
+		f = pick_fallback(op, p, 0);
 	if (f.id < 0)
 		return fail(
 		    ATTUNE_UNSUPPORTED,
@@ -116,22 +142,19 @@ enum attune_status add_part(const attune_op *op, attune_plan *plan, const struct
 		    op->ctx->is_invariant ? " with ATTUNE_INVARIANT=1" : "");
 	const struct kernel *k = op->ready[f.id].kernel;
 	plan->early[plan->num_parts] = early_of(op, k, &f.as, p);
-	struct part known = *p;
-	known.estimated = part_estimate(k, &f.as, &op->shape, p, &op->ctx->device.info);
 	*out = (attune_part){
 		.choice = f.id,
 		.seq_begin = p->seq_begin,
 		.seq_count = p->seq_count,
 		.min_query = p->min_query,
 		.max_query = p->max_query,
-		.resolved =
-		    k->space->formula_axis < 0 ? known.estimated : f.as.v[k->space->formula_axis],
 		.range_tokens = p->range_tokens,
 		.prefill = p->prefill,
 		.decode = p->decode,
 		.max_seq = k->space->kv_layout == ATTUNE_KV_CLASSIC ? max_of(p->f.max_seq, 1) : 0,
-		.workspace = part_workspace(k, &f.as, &op->shape, &known, &op->ctx->device.info),
 	};
+	out->resolved = resolve(op, &f, p, &out->workspace);
+	add_stand_in(op, plan, &f, p);
 	plan->num_parts++;
 	return ATTUNE_OK;
 }
@@ -298,13 +321,33 @@ static enum attune_status run_one(void *arg, int i, int steps, void *stream)
 			stream);
 }
 
+/* *other: the plan with what stands in for choices that do not take the strides. 0: all do. */
+static int replace(attune_plan *other, const attune_op *op, const attune_plan *plan,
+		   const attune_tensors *t)
+{
+	int replaced = 0;
+	for (int i = 0; i < plan->num_parts; i++)
+		replaced |= plan->part[i].choice < op->num_ready && plan->stand_in[i] > 0;
+	if (!replaced || maps_take(&op->shape, t))
+		return 0;
+	*other = *plan;
+	for (int i = 0; i < plan->num_parts; i++) {
+		if (plan->stand_in[i] <= 0)
+			continue;
+		other->part[i].choice = plan->stand_in[i] - 1;
+		other->part[i].resolved = plan->stand_in_resolved[i];
+		other->early[i] = 0;
+	}
+	return 1;
+}
+
 enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 			      const attune_tensors *tensors, void *workspace,
 			      size_t workspace_bytes, void *stream)
 {
 	static const char call[] = "attune_run";
 	struct running run; /* filled below: it is large */
-	attune_plan own_plan;
+	attune_plan own_plan, other;
 	attune_tensors own_tensors;
 	if (!op || !plan || !tensors)
 		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
@@ -324,6 +367,11 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	if (plan->lengths == ATTUNE_LENGTHS_VARY &&
 	    op->ctx->device.ops->capturing(&op->ctx->device, stream))
 		return record_in_run(op, plan, tensors, workspace, workspace_bytes, stream);
+	const int is_other = replace(&other, op, plan, tensors);
+	error = is_other ? why_not_of(op, &other) : NULL;
+	if (error)
+		return fail(ATTUNE_INVALID, "%s: %s", call, error);
+	plan = is_other ? &other : plan;
 	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
 	const size_t need = parts_workspace(plan->how, part, plan->num_parts, run.at);
 	if (need > workspace_bytes || (need && !workspace))
@@ -332,9 +380,10 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	run.op = op;
 	run.plan = plan;
 	run.tensors = tensors;
-	run.schedule = tensors->schedule;
+	run.schedule = is_other ? NULL : tensors->schedule; /* it is of the plan's own choices */
 	run.workspace = workspace;
 	call_from_tensors(&run.call, &op->shape, tensors, plan->num_seqs);
+	run.call.args.schedule = run.schedule;
 	run.table_last = table_last(tensors->block_table, tensors->block_table_stride,
 				    plan->table_seq, plan->table_pages);
 	return run_parts(&op->ctx->device, plan->how, plan->num_parts, run_one, &run, stream);

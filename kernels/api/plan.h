@@ -26,14 +26,17 @@ struct pick {
 	int id; /* -1: none; add_part then asks pick_fallback */
 	struct config as;
 };
-/* The heuristic's choice for part i, if it can run it and suits the shape. */
-struct pick pick_by_heuristic(const attune_op *, const struct selection *, int i);
+/* The choice that the heuristic names, if it can run the part and suits the shape. */
+struct pick pick_named(const attune_op *, int id, const struct part *);
 /* The shape's choice for the phase of the part. Where it cannot run the part none does: another one
  * would depend on the rest of the batch. */
 struct pick pick_invariant(const attune_op *, const struct part *);
 /* What takes a part that the heuristic's choice cannot run: a priced choice; else the first default
- * that can (for decodes from the end), else the first choice. */
-struct pick pick_fallback(const attune_op *, const struct part *);
+ * that can (for decodes from the end), else the first choice. without: none that makes maps. */
+struct pick pick_fallback(const attune_op *, const struct part *, int without);
+/* Whether the pick makes maps of the cache. */
+int needs_maps(const attune_op *, const struct pick *, const struct part *);
+
 /* plan.c: attune_plan_batch with the parts one after the other. The batch is sound. */
 enum attune_status plan_serial(const attune_op *, const attune_batch *, attune_plan *);
 /* Adds a part to the plan. */

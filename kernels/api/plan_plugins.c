@@ -96,6 +96,7 @@ static int plan_parts(const struct asked *a, const struct batch_sums *sums, attu
 		if (row >= 0) {
 			done = plan_part(a, row, &part, &plan->part[at]);
 			plan->early[at] = 0;
+			plan->stand_in[at] = 0;
 			by_plugin += done;
 		}
 		at++;
@@ -115,6 +116,7 @@ static int plan_mixed(const struct asked *a, const struct batch_sums *sums, attu
 	if (row < 0 || !plan_part(a, row, &whole, &plan->part[0]))
 		return 0;
 	plan->part[1] = (attune_part){ .choice = 0 };
+	plan->stand_in[0] = plan->stand_in[1] = 0;
 	plan->early[0] = plan->early[1] = 0;
 	plan->num_parts = 1;
 	plan->how = ATTUNE_SERIAL;

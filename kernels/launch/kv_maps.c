@@ -9,10 +9,31 @@ static int groups_of(long long page_stride, long long slot_stride)
 	return groups > 0 && groups < 1 << 30 && groups * group == page_stride ? (int)groups : 0;
 }
 
+/* As the driver takes it. */
+static int is_head_stride(long long elements)
+{
+	return elements >= 0 && elements < 1ll << 39;
+}
+
 /* A lone head may have any stride, also one that maps do not take. */
 static long long head_stride(const attune_shape *s, long long head, long long slot)
 {
 	return s->num_kv_heads > 1 ? head : slot;
+}
+
+int maps_take(const attune_shape *s, const attune_tensors *t)
+{
+	return groups_of(t->k_page_stride, t->k_slot_stride) &&
+	       groups_of(t->v_page_stride, t->v_slot_stride) &&
+	       is_head_stride(head_stride(s, t->k_head_stride, t->k_slot_stride)) &&
+	       is_head_stride(head_stride(s, t->v_head_stride, t->v_slot_stride));
+}
+
+static enum attune_status no_head_stride(const char *name, long long elements)
+{
+	return fail(ATTUNE_INVALID,
+		    "%s is %lld elements: a kernel that takes maps needs 0 to 2^39 - 1", name,
+		    elements);
 }
 
 enum attune_status maps_make(struct attune_mapped *m, struct device *dev, const attune_shape *s,
@@ -35,6 +56,10 @@ enum attune_status maps_make(struct attune_mapped *m, struct device *dev, const 
 			    "multiples of 8 slot strides; this cache's are %lld of %lld, %lld of "
 			    "%lld elements",
 			    a->k_page_stride, a->k_slot_stride, a->v_page_stride, a->v_slot_stride);
+	if (!is_head_stride(head_stride(s, a->k_head_stride, a->k_slot_stride)))
+		return no_head_stride("k_head_stride", a->k_head_stride);
+	if (!is_head_stride(head_stride(s, a->v_head_stride, a->v_slot_stride)))
+		return no_head_stride("v_head_stride", a->v_head_stride);
 	if (!dev->ops->map)
 		return fail(ATTUNE_UNSUPPORTED, "%s: makes no maps of tensors", dev->ops->name);
 	view.base = a->k_cache;

@@ -50,6 +50,8 @@ enum steps { STEP_PREPARE = 1, STEP_ATTEND = 2, ALL_STEPS = 3 };
 
 /* kv_maps.c: the arguments of a kernel with MAPS. box: tokens of a box; 0: no maps of this
  * cache. */
+/* Whether maps can be made of a cache with these strides. */
+int maps_take(const attune_shape *, const attune_tensors *);
 enum attune_status maps_make(struct attune_mapped *, struct device *, const attune_shape *, int box,
 			     const struct attune_call *);
 

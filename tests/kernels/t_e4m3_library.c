@@ -191,6 +191,21 @@ static void prefills_are_refused(void **state)
 	call_free(&c);
 }
 
+/* No kernel has such pages of this type. */
+static void pages_are_named(void **state)
+{
+	attune_shape s = e4m3;
+	attune_context *ctx;
+	attune_op *op;
+	(void)state;
+	s.page_size = 4;
+	assert_int_equal(attune_adopt(&ctx, &dev), ATTUNE_OK);
+	assert_int_equal(attune_prepare(ctx, &s, &op), ATTUNE_UNSUPPORTED);
+	assert_non_null(strstr(attune_last_error(), "pages of 4 tokens"));
+	assert_non_null(strstr(attune_last_error(), "are multiples of 8 tokens"));
+	attune_close(ctx);
+}
+
 static void tensors_are_looked_at(void **state)
 {
 	struct call c;
@@ -258,6 +273,7 @@ int main(void)
 		cmocka_unit_test(prefills_are_right),
 		cmocka_unit_test(narrow_windows_are_right),
 		cmocka_unit_test(prefills_are_refused),
+		cmocka_unit_test(pages_are_named),
 		cmocka_unit_test(tensors_are_looked_at),
 		cmocka_unit_test(steps_are_not_recorded),
 		cmocka_unit_test(cpu_has_none),

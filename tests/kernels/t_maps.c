@@ -40,6 +40,8 @@ static const struct row {
 	{ "pages inside slots",               2, 128,        SLOT, 64,        ATTUNE_UNSUPPORTED, 0 },
 	{ "pages at one place",               2, 0,          SLOT, 128,       ATTUNE_UNSUPPORTED, 0 },
 	{ "slots at one place",               2, PAGE,       0,    128,       ATTUNE_UNSUPPORTED, 0 },
+	{ "heads in reverse",                 2, PAGE,       SLOT, -128,      ATTUNE_INVALID,     0 },
+	{ "heads beyond a map's",             2, PAGE,       SLOT, 1ll << 45, ATTUNE_INVALID,     0 },
 };
 // clang-format on
 
@@ -65,7 +67,18 @@ static void maps_follow_strides(void **state)
 	assert_int_equal(maps_make(&m, &dev, &s, BOX, &call), r->status);
 	assert_int_equal(num_asked, r->status ? 0 : 2);
 	if (r->status)
-		assert_non_null(strstr(attune_last_error(), "multiples of 8 slot strides"));
+		assert_non_null(strstr(attune_last_error(),
+				       r->status == ATTUNE_INVALID
+					   ? "k_head_stride is "
+					   : "multiples of 8 slot strides"));
+	const attune_tensors t = { .size = sizeof t,
+				   .k_page_stride = r->page,
+				   .k_slot_stride = r->slot,
+				   .k_head_stride = r->head,
+				   .v_page_stride = r->page,
+				   .v_slot_stride = r->slot,
+				   .v_head_stride = r->head };
+	assert_int_equal(maps_take(&s, &t), r->status == ATTUNE_OK);
 	for (int i = 0; i < num_asked; i++) {
 		assert_true(asked[i].head_stride == r->map_head);
 		assert_true(asked[i].slot_stride == r->slot);

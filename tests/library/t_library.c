@@ -40,10 +40,16 @@ static void shapes_that_make_no_sense(void **state)
 	s.head_size = 72; /* sound, but no binary is carried */
 	assert_int_equal(attune_prepare(ctx, &s, &op), ATTUNE_UNSUPPORTED);
 	assert_non_null(strstr(attune_last_error(), "head size 72"));
+	assert_non_null(strstr(attune_last_error(),
+			       ": head sizes 64, 80, 96, 128, 192, 256 are carried"));
+	s.head_size = 576;
+	assert_int_equal(attune_prepare(ctx, &s, &op), ATTUNE_INVALID);
+	assert_non_null(strstr(attune_last_error(), "head_size must be 8 to 512: head sizes 64, "));
 	s = shape;
 	s.kv_layout = ATTUNE_KV_CLASSIC; /* on GPUs alone */
 	assert_int_equal(attune_prepare(ctx, &s, &op), ATTUNE_UNSUPPORTED);
 	assert_non_null(strstr(attune_last_error(), "in the classic layout"));
+	assert_null(strstr(attune_last_error(), "head sizes"));
 	s.head_size = 66;
 	assert_int_equal(attune_prepare(ctx, &s, &op), ATTUNE_INVALID);
 	assert_non_null(strstr(attune_last_error(), "a multiple of 16 bytes"));
@@ -169,6 +175,44 @@ static void mixed_batches_are_right(void **state)
 
 /* The CPU's kernels read new tokens from the cache. They must be given all the same; otherwise
  * the call would fail only where a kernel reads them. */
+/* A plan of the first lengths, and one of their maxima, run for the second ones. */
+static void plans_are_right_for_lengths_below(void **state)
+{
+	static const struct {
+		const char *name;
+		int most[8][2], less[8][2];
+	} rows[] = {
+		{ "drafts that were trimmed",
+		  { { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 } },
+		  { { 4, 90 }, { 1, 90 }, { 4, 80 }, { 3, 7 }, { 4, 90 }, { 4, 4 }, { 2, 90 }, { 4, 90 } } },
+		{ "prefills",
+		  { { 60, 90 }, { 60, 60 }, { 70, 90 }, { 9, 90 }, { 80, 90 }, { 9, 9 }, { 33, 90 }, { 64, 90 } },
+		  { { 3, 90 }, { 1, 2 }, { 20, 80 }, { 0, 0 }, { 1, 1 }, { 8, 8 }, { 33, 50 }, { 9, 90 } } },
+		{ "mixed in any order",
+		  { { 2, 90 }, { 60, 60 }, { 1, 90 }, { 70, 90 }, { 1, 90 }, { 9, 9 }, { 2, 90 }, { 64, 90 } },
+		  { { 1, 90 }, { 5, 60 }, { 1, 80 }, { 2, 2 }, { 0, 0 }, { 1, 8 }, { 2, 50 }, { 3, 90 } } },
+	};
+	attune_context *ctx = open_cpu();
+	attune_op *op = prepare(ctx);
+	(void)state;
+	for (size_t i = 0; i < 2 * COUNT(rows); i++) {
+		attune_plan plan = plan_of(op, 8, rows[i / 2].most);
+		struct step s;
+		if (i % 2 && attune_plan_bounds(op, 8, 400, 80, 90, &plan))
+			fail_msg("%s: %s", rows[i / 2].name, attune_last_error());
+		step_make(&s, 8, rows[i / 2].less);
+		void *workspace = aligned_alloc(64, (plan.workspace + 64) / 64 * 64);
+		assert_non_null(workspace);
+		assert_int_equal(attune_run(op, &plan, &s.t, workspace, plan.workspace, NULL),
+				 ATTUNE_OK);
+		assert_step_is_right(&s);
+		free(workspace);
+		step_free(&s);
+	}
+	attune_release(op);
+	attune_close(ctx);
+}
+
 static void new_tokens_that_are_announced_must_be_given(void **state)
 {
 	attune_context *ctx = open_cpu();
@@ -284,6 +328,7 @@ int main(void)
 		cmocka_unit_test(a_plan_serves_what_would_be_planned_alike),
 		cmocka_unit_test(a_plan_serves_for_lengths_below),
 		cmocka_unit_test(mixed_batches_are_right),
+		cmocka_unit_test(plans_are_right_for_lengths_below),
 		cmocka_unit_test(new_tokens_that_are_announced_must_be_given),
 		cmocka_unit_test(tensors_that_are_missing),
 		cmocka_unit_test(features_are_of_one_phase),
