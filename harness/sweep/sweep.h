@@ -192,7 +192,7 @@ struct json_out;
 void noise_json(struct json_out *, const struct noise *);
 
 /* ---- provenance.c --------------------------------------------------------------- */
-/* The commit of the working directory, with "-dirty" appended if modified; "": no git. */
+/* The commit of the checkout that the sources lie in, with "-dirty" appended if modified; "": none. */
 void provenance_commit(char commit[48]);
 /* A new run of the database; 0: it failed. */
 long long provenance_run(struct store *, const struct hello *, const struct protocol *,

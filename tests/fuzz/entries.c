@@ -2,6 +2,7 @@
  * or other programs write. Besides what sanitizers find, each checks that a refusal is one line
  * on stderr. Run from the root of the repository. */
 #include "entries.h"
+#include "texts.h"
 #include "harness/base/base.h"
 #include "harness/compile/code_object.h"
 #include "harness/compile/compile.h"
@@ -363,6 +364,28 @@ static void take_database(const unsigned char *bytes, size_t n)
 	}
 }
 
+/* "device.name\n", then the text of that column; of an unknown one any. */
+static void take_texts(const unsigned char *bytes, size_t n)
+{
+	static int began;
+	char why[TEXTS_WHY];
+	const unsigned char *end = memchr(bytes, '\n', n);
+	const size_t head = end ? (size_t)(end - bytes) : n, text = head + (head < n);
+	int column = 0;
+	if (!began && !texts_begin())
+		fault("a database cannot be made; run this from the root of the repository");
+	if (!began)
+		atexit(texts_end);
+	began = 1;
+	while (column < texts_columns() && (strlen(texts_column(column)) != head ||
+					    memcmp(texts_column(column), bytes, head) != 0))
+		column++;
+	if (column == texts_columns())
+		column = head ? bytes[0] % texts_columns() : 0;
+	if (texts_try(column, bytes + text, n - text, why) == TEXTS_FAULT)
+		fault("%s", why);
+}
+
 /* ---- ELF files --------------------------------------------------------------------------- */
 
 static void take_code_object(const unsigned char *bytes, size_t n)
@@ -391,6 +414,7 @@ const struct entry entries[] = {
 	{ "models",       take_models,       20000, 4096 },
 	{ "rules",        take_rules,        20000, 8192 },
 	{ "scenarios",    take_scenarios,    20000, 4096 },
+	{ "texts",        take_texts,        24,    400 },
 	{ "trace",        take_trace,        20000, 4096 },
 	{ NULL, NULL, 0, 0 },
 	// clang-format on

@@ -2,6 +2,7 @@
 #
 #   tests/fuzz/entries.c + replay.c    -> fuzz_replay: seeds and their mutants, in t_fuzz.sh
 #   tests/fuzz/entries.c + libfuzzer.c -> fuzz/fuzz: `make fuzz`, all of it compiled by clang
+#   tests/fuzz/t_texts.c + texts*.c    -> t_texts: hostile texts in each column of a database
 #   tests/fuzz/t_api.c + api_*.c       -> t_api: random calls of the library; `make fuzz-api`: many
 
 FUZZ_CC   ?= $(firstword $(foreach c,clang $(foreach v,22 21 20 19 18 17 16 15 14,clang-$(v)),$(shell command -v $(c))))
@@ -11,11 +12,11 @@ fuzz_make  = env -u LEAVE_OUT STALE=skip $(MAKE) B=$(B)/fuzz SAN= NVCC= HIPCC= L
 	sanitize='$(call fuzz_flags,fuzzer-no-link)'
 fuzz_needs = attune: make fuzz needs clang with libFuzzer (packages clang and libclang-rt-dev, or FUZZ_CC=clang-19)
 
-$(B)/fuzz_replay: tests/fuzz/entries.c tests/fuzz/replay.c $(B)/bare/shipped.o $(B)/inside.a | $(B)/has_tool
+$(B)/fuzz_replay: tests/fuzz/entries.c tests/fuzz/texts.c tests/fuzz/texts_base.c tests/fuzz/replay.c $(B)/bare/shipped.o $(B)/inside.a | $(B)/has_tool
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(filter %.o,$^) \
 		$(filter %.a,$^) -o $@ $(TOOLLIBS) $(LIBS)
-$(B)/fuzz: tests/fuzz/entries.c tests/fuzz/libfuzzer.c $(B)/bare/shipped.o $(B)/inside.a | $(B)/has_tool
+$(B)/fuzz: tests/fuzz/entries.c tests/fuzz/texts.c tests/fuzz/texts_base.c tests/fuzz/libfuzzer.c $(B)/bare/shipped.o $(B)/inside.a | $(B)/has_tool
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(call fuzz_flags,fuzzer) $(filter %.c,$^) $(filter %.o,$^) \
 		$(filter %.a,$^) -o $@ $(TOOLLIBS) $(LIBS)
