@@ -69,6 +69,14 @@ static const struct {
 	  "damaged" },
 	{ "a view with another number", LOOSE("noise", "20000000", "20000001"), "'noise'" },
 	{ "a view that is gone", "DROP VIEW failures", "'failures'" },
+	{ "a line feed in a name", "UPDATE device SET name = 'x' || char(10) || '!touch x'",
+	  "table device, column name, row 1" },
+	{ "a trigger of others", "CREATE TRIGGER mine AFTER INSERT ON run BEGIN SELECT 1; END",
+	  "DROP trigger \"mine\"" },
+	{ "a view of others", "CREATE VIEW \"my \"\"own\" AS SELECT 1",
+	  "DROP view \"my \"\"own\"" },
+	{ "a view in the place of a table",
+	  "DROP TABLE reading; CREATE VIEW reading AS SELECT 1 AS race", "DROP view \"reading\"" },
 	{ "version -1", "PRAGMA user_version = -1", "version is -1" },
 	{ "version 7", "PRAGMA user_version = 7", "version 7" },
 	{ "version 5 by label", "PRAGMA user_version = 5", "version 5" },
@@ -166,6 +174,45 @@ static void named_damage(void **state)
 		assert_null(store_open(path, 0));
 		assert_int_equal(loud(), 1);
 		assert_non_null(strstr(said, "not those of version 5"));
+	}
+}
+
+/* The DROP frees the file. Tables and indices of others stay, and what the schema holds cannot run
+ * functions that act on more than their arguments. */
+static void others_schema(void **state)
+{
+	(void)state;
+	struct store *s =
+	    store_open(damaged_by("open.sqlite",
+				  "CREATE TRIGGER mine AFTER INSERT ON run BEGIN SELECT 1; END; "
+				  "DROP trigger \"mine\"; CREATE TABLE notes (text); "
+				  "CREATE INDEX by_protocol ON run (protocol)"),
+		       0);
+	assert_non_null(s);
+	quiet();
+	assert_false(store_query(
+	    s, "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = sql", NULL, NULL));
+	loud();
+	assert_string_equal(ask(s, "PRAGMA trusted_schema"), "0;");
+	store_close(s);
+}
+
+/* A trigger of others is refused before an older database is migrated. */
+static void trigger_in_an_older_one(void **state)
+{
+	char words[300];
+	const char *path = in_folder("older.sqlite");
+	(void)state;
+	snprintf(words, sizeof words,
+		 "(cat tests/store/store_v5.sql; echo 'CREATE TRIGGER mine AFTER INSERT ON run "
+		 "BEGIN SELECT 1; END;') | sqlite3 %s",
+		 path);
+	assert_int_equal(system(words), 0);
+	for (int readonly = 0; readonly < 2; readonly++) {
+		quiet();
+		assert_null(store_open(path, readonly));
+		assert_int_equal(loud(), 1);
+		assert_non_null(strstr(said, "DROP trigger \"mine\""));
 	}
 }
 
@@ -312,6 +359,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(named_damage),
+		cmocka_unit_test(others_schema),
+		cmocka_unit_test(trigger_in_an_older_one),
 		cmocka_unit_test(other_labels),
 		cmocka_unit_test(sources_of_lost_scenarios),
 		cmocka_unit_test(sweeps_refuse),
