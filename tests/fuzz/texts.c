@@ -357,8 +357,8 @@ static int list_columns(void)
 /* A gnuplot that keeps what it is given, and does what a line with '!' says. */
 static int make_gnuplot(void)
 {
-	static const char *const picture[] = { "style.gp", "decode.gp", "decode.sql", "mixed.gp",
-					       "mixed.sql" };
+	static const char *const picture[] = { "style.gp", "kernels.gp", "kernels.sql", "regret.gp",
+					       "regret.sql" };
 	char text[600], path[4096], from[64], to[64];
 	int ok = !mkdir(in_folder("bin"), 0700) && !mkdir(in_folder("pictures"), 0700);
 	snprintf(text, sizeof text,
@@ -380,7 +380,8 @@ int texts_begin(void)
 	return mkdtemp(folder) && texts_make_base(in_folder("base.sqlite")) && list_columns() &&
 	       make_gnuplot() && copy_file(in_folder("case.sqlite"), in_folder("base.sqlite")) &&
 	       induces(in_folder("base.sqlite"), in_folder("base.h"), 1, why) &&
-	       !access(in_folder("base.h"), F_OK);
+	       !access(in_folder("base.h"), F_OK) && plots(why) &&
+	       !access(in_folder("programs"), F_OK);
 }
 
 void texts_end(void)
