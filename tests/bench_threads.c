@@ -157,9 +157,9 @@ static void start_busy(int n)
 
 static void print(const struct contender *c, const struct contender *one)
 {
-	const double median = c->us[c->n / 2], tail = c->us[c->n / 100 * 99];
+	const double median = c->us[c->n / 2], tail = c->us[c->n * 99 / 100];
 	printf("%7d %10.1f %10.1f %10.1f   %6.2f %6.2f\n", c->threads, median, tail,
-	       c->us[c->n - 1], median / one->us[one->n / 2], tail / one->us[one->n / 100 * 99]);
+	       c->us[c->n - 1], median / one->us[one->n / 2], tail / one->us[one->n * 99 / 100]);
 }
 
 int main(int argc, char **argv)
