@@ -72,6 +72,7 @@ done <<'ROWS'
 2|unrecognized option|plot --nonsense
 2|unrecognized option|bench --nonsense
 2|.extra. is not an option|devices extra
+2|argument 2.*x1b.*must be UTF-8 without control characters|devices x$(awk 'BEGIN { printf "%c", 27 }')
 2|.extra. is not an option|sweep extra
 2|Too many arguments|induce extra
 2|Too many arguments|eval extra
