@@ -366,9 +366,8 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
  * max_query in a query and max_keys in a sequence, each at most. Its block_table has num_seqs rows of
  * block_table_stride entries, of which each may be read.
  *
- * The choice does well on average for sequences of max_keys down to a 128th of it. Where max_query
- * is 8 or less it is nearly as fast as one for known lengths; above, decodes and prefills run one
- * after the other. */
+ * The choice is made for sequences of max_keys down to a 128th of it. Where max_query is above 8 the
+ * plan has two parts, for queries of up to 8 tokens and for longer ones; each has all sequences. */
 enum attune_status attune_plan_bounds(const attune_op *op, int num_seqs, int num_tokens,
 				      int max_query, int max_keys, attune_plan *plan);
 

@@ -257,6 +257,43 @@ static void plans_are_looked_at(void **state)
 	attune_close(ctx);
 }
 
+/* What attune_plan_bounds takes. words: a part of the message; NULL: it is planned. */
+static void maxima(void **state)
+{
+	static const struct {
+		int seqs, tokens, query, keys;
+		const char *words;
+	} rows[] = {
+		{ 0, 0, 0, 0, NULL },
+		{ 4, 4, 1, 0, NULL },
+		{ 4, 4, 1, 1 << 29, NULL },
+		{ 64, 8192, 8192, 1 << 20, NULL },
+		{ 1, INT_MAX, 1, 8, NULL }, /* no more than num_seqs x max_query */
+		{ -1, 4, 1, 8, "must be 0 or more" },
+		{ 4, 4, -1, 8, "must be 0 or more" },
+		{ 4, 4, 1, INT_MIN, "must be 0 or more" },
+		{ 4, 4, 1, (1 << 29) + 1, "seq_lens must be 2^29 or less" },
+		{ 4, INT_MAX, INT_MAX, 8, "a query has 2^29 tokens at most" },
+		{ 1 << 29, 1 << 29, 1, 8, "must be below 2^31" },
+	};
+	attune_context *ctx;
+	attune_op *op;
+	(void)state;
+	assert_int_equal(attune_open(&ctx, "cpu"), ATTUNE_OK);
+	assert_int_equal(attune_prepare(ctx, &good, &op), ATTUNE_OK);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		attune_plan plan = { .size = sizeof plan };
+		const enum attune_status status = attune_plan_bounds(
+		    op, rows[i].seqs, rows[i].tokens, rows[i].query, rows[i].keys, &plan);
+		if (rows[i].words
+			? status != ATTUNE_INVALID || !strstr(attune_last_error(), rows[i].words)
+			: status != ATTUNE_OK || plan.workspace > MAX_PARTIAL_BYTES)
+			fail_msg("row %zu: %s", i, attune_last_error());
+	}
+	attune_release(op);
+	attune_close(ctx);
+}
+
 /* Entry names, by which profilers distinguish kernels. */
 static void entries_have_names(void **state)
 {
@@ -292,6 +329,7 @@ int main(void)
 		cmocka_unit_test(longest_windows_are_none),
 		cmocka_unit_test(tables_end),
 		cmocka_unit_test(plans_are_looked_at),
+		cmocka_unit_test(maxima),
 		cmocka_unit_test(entries_have_names),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
