@@ -23,24 +23,27 @@ int can_run(const attune_op *op, int id, const struct part *p, struct config *as
 }
 
 /* Whether Q blocks of the choice suit groups of more heads than rules are learned on: blocks that
- * are filled to three quarters, or at most two for the heads of a KV head, since each reads its
- * keys. */
-static int suits_group(const struct ready *r, int group)
+ * are filled to three quarters, and at most two for the rows of a sequence of decodes, or for the
+ * heads of a KV head, since each reads its keys. */
+static int suits_group(const struct ready *r, const struct part *p)
 {
 	enum { MOST_LEARNED = 16 };
+	const long long group = p->f.group;
+	const long long tokens = p->max_query <= DECODE_MAX_QUERY ? p->max_query : 1;
 	struct block_shape b;
 	block_shape_of(&b, &r->config, r->kernel);
 	if (group <= MOST_LEARNED || b.heads)
 		return 1;
-	return group > b.rows ? parts_of(group, b.rows) <= 2
-			      : 4 * (b.rows / group * group) >= 3 * b.rows;
+	if (group > b.rows)
+		return parts_of(group, b.rows) * tokens <= 2;
+	const long long fit = b.rows / group;
+	return parts_of(tokens, fit) <= 2 && 4 * fit * group >= 3 * b.rows;
 }
 
 struct pick pick_named(const attune_op *op, int id, const struct part *p)
 {
 	struct pick f = { .id = -1 };
-	if (!op->is_priced && can_run(op, id, p, &f.as) &&
-	    suits_group(&op->ready[id], (int)p->f.group))
+	if (!op->is_priced && can_run(op, id, p, &f.as) && suits_group(&op->ready[id], p))
 		f.id = id;
 	return f;
 }
