@@ -210,9 +210,14 @@ static void no_cliff(void **state)
 
 static int is_asked(const char *gpu)
 {
-	const char *asked = getenv("GPUS"), *at = asked ? strstr(asked, gpu) : NULL;
+	const char *at = getenv("GPUS");
 	const size_t n = strlen(gpu);
-	return !asked || (at && (at == asked || at[-1] == ' ') && (!at[n] || at[n] == ' '));
+	if (!at)
+		return 1;
+	for (; *at; at += strcspn(at, " "), at += *at == ' ')
+		if (strcspn(at, " ") == n && !strncmp(at, gpu, n))
+			return 1;
+	return 0;
 }
 
 int main(void)
