@@ -206,9 +206,12 @@ int store_hash_device(struct store *, long long device, int with_all, char hex[3
 /* ---- store_sound.c ----------------------------------------------------------------------- */
 /* Writes the hash of each device's content, within a transaction. 0 + complain. */
 int store_seal(struct store *);
+/* Runs a check of SQLite, whose first row names an error; no row, or "ok": none. wrong: the complaint,
+ * with the length and text of that row. 0 + complain. */
+int store_finds_nothing(struct store *, const char *pragma, const char *wrong);
 
 /* ---- store_texts.c ----------------------------------------------------------------------- */
-/* Whether each text keeps the rule of its column. 0 + complain. */
+/* Whether each text keeps the rule of its column, in tables and indices. 0 + complain. */
 int store_texts_are_sound(struct store *);
 
 #endif

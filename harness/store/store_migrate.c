@@ -238,7 +238,8 @@ static int runs_nothing(struct store *s, sqlite3 *db)
 	    prepare(db, "SELECT 1 FROM sqlite_schema WHERE type = ?1 AND name = ?2");
 	sqlite3_stmt *st =
 	    prepare(s->db, "SELECT type, name FROM sqlite_schema WHERE type IN ('trigger', "
-			   "'view') OR (type = 'table' AND rootpage = 0)");
+			   "'view') OR (type = 'table' AND (rootpage = 0 OR sql LIKE "
+			   "'%virtual%'))");
 	int rc = SQLITE_ERROR, ok = 1;
 	while (ok && ours && st && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		const char *type = store_text(s, st, 0), *name = store_text(s, st, 1);

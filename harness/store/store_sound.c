@@ -46,8 +46,7 @@ static int is_as_written(struct store *s, int has_seal)
 }
 
 /* ---- the check ------------------------------------------------------------------------------ */
-/* The first row of the PRAGMA names an error; no row, or "ok": none. */
-static int finds_nothing(struct store *s, const char *pragma, const char *wrong)
+int store_finds_nothing(struct store *s, const char *pragma, const char *wrong)
 {
 	sqlite3_stmt *st = NULL;
 	const int rc = sqlite3_prepare_v2(s->db, pragma, -1, &st, NULL) == SQLITE_OK
@@ -65,11 +64,11 @@ static int finds_nothing(struct store *s, const char *pragma, const char *wrong)
 
 int store_check(struct store *s)
 {
-	if (!finds_nothing(s, "PRAGMA quick_check(1)", "%.*s"))
+	if (!store_finds_nothing(s, "PRAGMA quick_check(1)", "%.*s"))
 		return 0;
 	const long long seals = store_number(s, COUNT_SEALS, "");
 	return seals >= 0 &&
-	       (seals || finds_nothing(s, "PRAGMA foreign_key_check",
-				       "rows of '%.*s' refer to missing rows")) &&
+	       (seals || store_finds_nothing(s, "PRAGMA foreign_key_check",
+					     "rows of '%.*s' refer to missing rows")) &&
 	       is_as_written(s, seals > 0);
 }

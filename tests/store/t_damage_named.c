@@ -17,6 +17,14 @@ int cmd_confirm(int, char **);
 	IGNORING "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = replace(sql, '" from \
 		 "', '" to "') WHERE name = '" table "'; PRAGMA writable_schema = RESET; "
 
+/* Changes a column of a table behind the back of an index of it. */
+#define HIDDEN(before, after)                                                                    \
+	"UPDATE device SET name = " before "; CREATE INDEX by_name ON device (name); PRAGMA "    \
+	"writable_schema = 1; CREATE TEMP TABLE kept AS SELECT * FROM sqlite_schema WHERE name " \
+	"= 'by_name'; DELETE FROM sqlite_schema WHERE name = 'by_name'; PRAGMA writable_schema " \
+	"= RESET; UPDATE device SET name = " after "; PRAGMA writable_schema = 1; INSERT INTO "  \
+	"main.sqlite_schema SELECT * FROM kept"
+
 /* Of a database without a seal: by the values alone. */
 static const struct {
 	const char *name, *sql, *says;
@@ -71,6 +79,18 @@ static const struct {
 	{ "a view that is gone", "DROP VIEW failures", "'failures'" },
 	{ "a line feed in a name", "UPDATE device SET name = 'x' || char(10) || '!touch x'",
 	  "table device, column name, row 1" },
+	{ "a line feed that an index hides", HIDDEN("'x'", "'x' || char(10) || '!touch x'"),
+	  "by_name" },
+	{ "a line feed in an index alone", HIDDEN("'x' || char(10) || '!touch x'", "'x'"),
+	  "by_name" },
+	{ "a virtual table of others",
+	  "PRAGMA writable_schema = 1; INSERT INTO sqlite_schema VALUES ('table', 'mine', 'mine', "
+	  "0, 'CREATE VIRTUAL TABLE mine USING others(1)')",
+	  "DROP table \"mine\"" },
+	{ "a virtual table that looks like another",
+	  "PRAGMA writable_schema = 1; INSERT INTO sqlite_schema VALUES ('table', 'mine', 'mine', "
+	  "2, 'CREATE VIRTUAL TABLE mine USING others(1)')",
+	  "DROP table \"mine\"" },
 	{ "a trigger of others", "CREATE TRIGGER mine AFTER INSERT ON run BEGIN SELECT 1; END",
 	  "DROP trigger \"mine\"" },
 	{ "a view of others", "CREATE VIEW \"my \"\"own\" AS SELECT 1",
