@@ -34,8 +34,8 @@ void text_mend(enum text_rule, char *text);
 /* ---- utf8.c ------------------------------------------------------------------ */
 /* Bytes of the UTF-8 character at the text, at most `left`; 0: none. */
 size_t utf8_character(const char *text, size_t left);
-/* Bytes of the control character at the text: 1 for ASCII, 2 for U+0080 to U+009F; 0: it is none.
- * *code: its code. */
+/* Bytes of the control character at the text, 0: it is none. U+0080 to U+009F, line separators and
+ * marks of direction (U+202E) are control characters, too. *code: its code. */
 size_t control_character(const char *text, int *code);
 /* How it is shown, as in C: "\\n", "\\x1b", "\\u009b". Returns the length. */
 enum { CONTROL_ESCAPE = 8 };

@@ -25,12 +25,25 @@ size_t utf8_character(const char *text, size_t left)
 	return code < least[n] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff ? 0 : n;
 }
 
+/* What reverses the characters beside it, or ends a line, shows other text than what is there. */
+static int turns_text(int code)
+{
+	return code == 0x61c || code == 0x200e || code == 0x200f ||
+	       (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
 size_t control_character(const char *text, int *code)
 {
 	const unsigned char *s = (const unsigned char *)text;
-	const int is_wide = s[0] == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0;
-	*code = is_wide ? s[1] : s[0];
-	return is_wide ? 2 : s[0] < 0x20 || s[0] == 0x7f;
+	const size_t n = s[0] < 0x80 ? 1 : utf8_character(text, strnlen(text, 3));
+	*code = s[0];
+	if (n == 2)
+		*code = (s[0] & 0x1f) << 6 | (s[1] & 0x3f);
+	if (n == 3)
+		*code = (s[0] & 0xf) << 12 | (s[1] & 0x3f) << 6 | (s[2] & 0x3f);
+	if (n == 1)
+		return s[0] < 0x20 || s[0] == 0x7f;
+	return n && (*code < 0xa0 || turns_text(*code)) ? n : 0;
 }
 
 int control_escape(char to[CONTROL_ESCAPE], int code)

@@ -13,6 +13,7 @@
 static const char *const never[] = {
 	"x\x1b]0;pwned\x07\xff",
 	"\xc2\x9b" "31mpwned",
+	"pwned \u202e",
 	"x\n!touch pwned\n\x7f",
 };
 /* Refused where the kind has a narrower rule, else written as text. */

@@ -118,6 +118,7 @@ static const struct row {
 	{ "table: control characters",         FORMAT_TABLE,    "\x1b[31m\r\n\x7f", "\\x1b[31m\\r\\n\\x7f" },
 	{ "table: those above ASCII",          FORMAT_TABLE,    "\xc2\x9b" "31m", "\\u009b31m" },
 	{ "table: UTF-8 stays",                FORMAT_TABLE,    "\xc2\xa0\xc3\xa4", "\xc2\xa0\xc3\xa4" },
+	{ "table: marks of direction",         FORMAT_TABLE,    "a\u202eb\u061c\u2069\u202f", "a\\u202eb\\u061c\\u2069\u202f" },
 	{ "table: not UTF-8",                  FORMAT_TABLE,    "\x9b" "31m",  "\xef\xbf\xbd" "31m" },
 	{ "tsv: what would break a row",       FORMAT_TSV,      "a\tb\nc\rd\\", "a\\tb\\nc\\rd\\\\" },
 	{ "csv: nothing to quote",             FORMAT_CSV,      "a b;c",       "a b;c" },
