@@ -391,9 +391,9 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int max_tokens,
 					size_t *bytes);
 
-/* Whether a graph that was captured with the first plan is right for the batch, or the maxima, of the
- * second; 0: not, or that does not follow from the two plans, or they are of different ops. A plan serves for lengths at or below
- * its own, and with ATTUNE_SERVES for others that its launches have room for. */
+/* Whether a graph that was captured with the first plan is right for the batch, or the maxima, of
+ * the second; 0: not, or it does not follow from the two, or their ops differ. A plan serves for
+ * lengths at or below its own, with ATTUNE_SERVES for others that its launches have room for. */
 enum attune_serves {
 	ATTUNE_SERVES = 1,  /* it is right; the second plan's own launches may be faster */
 	ATTUNE_SERVES_ALIKE /* it is right, and runs the second plan's launches */

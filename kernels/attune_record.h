@@ -1,7 +1,7 @@
-/* attune_record.h - steps that plan on the device; for programs that do so, beside attune.h. A graph that was captured once
- * then has a plan for the lengths of each replay. With plan.lengths set to ATTUNE_LENGTHS_VARY a
- * captured attune_run does so by itself, in a workspace of attune_max_workspace bytes. A step of many
- * layers plans once:
+/* attune_record.h - steps that plan on the device; for programs that do so, beside attune.h. A graph
+ * that was captured once then has a plan for the lengths of each replay. With plan.lengths set to
+ * ATTUNE_LENGTHS_VARY a captured attune_run does so by itself, in a workspace of
+ * attune_max_workspace bytes. A step of many layers plans once:
  *
  *   attune_record_plan(op, &bounds, query_start, seq_lens, plan, bytes, stream);
  *   every layer: attune_record_run(op, &bounds, plan, &tensors, ws, ws_bytes, stream); */

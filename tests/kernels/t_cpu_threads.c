@@ -5,6 +5,7 @@
 #include "kernels/kernel.h"
 #include "tests/support/folder.h"
 #include <errno.h>
+#include <fenv.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,6 +72,10 @@ static const struct quota_row {
 	{ "no quota", "0::/a\n", { { "a/cpu.max", "max 100000\n" } }, 0 },
 	{ "two CPUs", "0::/a\n", { { "a/cpu.max", "200000 100000\n" } }, 2 },
 	{ "two and a half: two whole ones", "0::/a\n", { { "a/cpu.max", "250000 100000\n" } }, 2 },
+	{ "more than any machine has: 2^20",
+	  "0::/a\n",
+	  { { "a/cpu.max", "17592186044415 1000\n" } },
+	  1 << 20 },
 	{ "half of one: one", "0::/a\n", { { "a/cpu.max", "50000 100000\n" } }, 1 },
 	{ "an ancestor's",
 	  "0::/a/b/c\n",
@@ -203,6 +208,34 @@ static void cells_that_wait_for_each_other(void **state)
 	pool_close(pool);
 }
 
+static void round_up_from_here(void *arg, size_t i)
+{
+	fesetround(FE_UPWARD);
+	wait_for_the_others(arg, i);
+}
+
+static void count_nearest(void *arg, size_t i)
+{
+	const volatile float one = 1, little = 0x1p-30f; /* as kernels add: x86 has two modes */
+	atomic_fetch_add(&seen.inside, one + little == 1);
+	wait_for_the_others(arg, i);
+}
+
+/* A grid does not feel what cells of another one did to their threads. */
+static void cells_that_leave_a_float_mode(void **state)
+{
+	int n = THREADS;
+	struct pool *pool;
+	(void)state;
+	memset(&seen, 0, sizeof seen);
+	assert_int_equal(pool_open(&pool, THREADS, CPUS), 0);
+	pool_run_together(pool, round_up_from_here, &n, THREADS);
+	pool_run_together(pool, count_nearest, &n, THREADS);
+	assert_int_equal(atomic_load(&seen.inside), THREADS);
+	fesetround(FE_TONEAREST);
+	pool_close(pool);
+}
+
 /* Between grids the threads fall asleep: no CPU time passes. */
 static void threads_that_have_nothing_to_do_sleep(void **state)
 {
@@ -272,15 +305,16 @@ static int make_folder(void **state)
 int main(void)
 {
 	enum { QUOTAS = COUNT(quota_rows) };
-	struct CMUnitTest tests[QUOTAS + 5] = {
+	struct CMUnitTest tests[QUOTAS + 6] = {
 		cmocka_unit_test(affinity_of_any_machine),
 		cmocka_unit_test(no_more_threads_compute_than_cpus),
 		cmocka_unit_test(cells_that_wait_for_each_other),
+		cmocka_unit_test(cells_that_leave_a_float_mode),
 		cmocka_unit_test(threads_that_have_nothing_to_do_sleep),
 		cmocka_unit_test(several_callers_take_turns),
 	};
 	for (int i = 0; i < QUOTAS; i++)
-		tests[5 + i] = (struct CMUnitTest){ quota_rows[i].name, quotas_are_read, NULL, NULL,
+		tests[6 + i] = (struct CMUnitTest){ quota_rows[i].name, quotas_are_read, NULL, NULL,
 						    (void *)(uintptr_t)&quota_rows[i] };
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("cpu_threads", tests, make_folder, remove_folder);

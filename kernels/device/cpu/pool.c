@@ -229,14 +229,14 @@ static unsigned long long next_grid(struct helper *h)
 static void *help(void *arg)
 {
 	struct helper *h = arg;
-	struct float_mode of_creator;
-	float_mode_enter(&of_creator);
+	struct float_mode before; /* its creator's, or what a cell left */
 	h->idle = now_ns();
 	while (!atomic_load(&h->pool->closing)) {
 		const unsigned long long door = next_grid(h);
 		if (!enter(h, door))
 			continue;
 		wake_others(h->pool, door);
+		float_mode_enter(&before);
 		leave(h, drain(h->pool));
 	}
 	return NULL;

@@ -31,7 +31,8 @@ enum attune_status cpu_thread_count(int *threads)
 	const char *text = secure_getenv("ATTUNE_THREADS");
 	char *end;
 	if (!text || !*text) {
-		*threads = cpu_usable();
+		const int usable = cpu_usable();
+		*threads = usable < MAX_THREADS ? usable : MAX_THREADS;
 		return ATTUNE_OK;
 	}
 	errno = 0;

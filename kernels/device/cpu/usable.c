@@ -67,7 +67,8 @@ static int quota_below(const char *root, const char *mount, const char *path, in
 	for (;;) {
 		long long quota, period;
 		if (read_quota(folder, &quota, &period) && quota > 0 && period > 0) {
-			const long long cpus = quota < period ? 1 : quota / period;
+			long long cpus = quota < period ? 1 : quota / period;
+			cpus = cpus < MOST ? cpus : MOST;
 			least = !least || cpus < least ? (int)cpus : least;
 		}
 		char *last = strrchr(folder + top, '/');
