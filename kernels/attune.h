@@ -303,8 +303,8 @@ typedef struct attune_plan {
  * environment names the file of AMD's runtime where it is not libamdhip64.so.7, .6 or .5.
  *
  * CPU threads: ATTUNE_THREADS in the environment, else one for each CPU that the process may
- * use, by affinity and quotas; more than these do no harm. They block all signals. Planning and
- * running take 64 KiB of the caller's stack (on x86-64 and AArch64) and neither feel nor change
+ * use, by affinity and quotas; more do no harm. They block signals but those of faults. Planning
+ * and running take 64 KiB of the caller's stack (on x86-64 and AArch64) and neither feel nor change
  * its floating-point environment (README.md, "Threads and fork").
  *
  * ATTUNE_HEURISTICS in the environment names a file of rules that replace the compiled

@@ -60,7 +60,7 @@ typedef struct attune_plugin_device {
 	/* On the CPU, in prepare; else NULL. Calls work(arg, i) once for each i below n, on `units`
 	 * threads, the caller's among them; n up to `units` run at a time. A plug-in computes on
 	 * these alone: they wait actively for a while between calls, so threads of its own would
-	 * share the cores with them. All signals are blocked in them. */
+	 * share the cores with them. Signals but those of faults are blocked. */
 	void (*parallel)(void *threads, void (*work)(void *arg, size_t i), void *arg, size_t n);
 	void *threads; /* as long as the op */
 } attune_plugin_device;

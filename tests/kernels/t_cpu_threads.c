@@ -8,10 +8,13 @@
 #include <fenv.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -151,7 +154,7 @@ static void quotas_are_read(void **state)
 
 /* ---- the pool ---------------------------------------------------------------------------- */
 
-enum { THREADS = 6, CPUS = 2, CELLS = 400, GRIDS = 300 };
+enum { THREADS = 6, CPUS = 2, CELLS = 400, GRIDS = 300, PAGE_BYTES = 1 << 16 };
 
 static struct {
 	atomic_int runs[CELLS], inside, most, met;
@@ -236,6 +239,46 @@ static void cells_that_leave_a_float_mode(void **state)
 	pool_close(pool);
 }
 
+static char *page; /* that may not be touched yet */
+static pthread_t caller_thread;
+
+static void open_page(int signal)
+{
+	(void)signal;
+	mprotect(page, PAGE_BYTES, PROT_READ | PROT_WRITE);
+}
+
+static void touch_page(void *arg, size_t i)
+{
+	wait_for_the_others(arg, i); /* so that the helper has one of both cells */
+	if (!pthread_equal(pthread_self(), caller_thread))
+		*(volatile char *)page = 1;
+}
+
+/* The program's handler of a fault serves helpers, too. */
+static void faults_of_helpers_are_handled(void **state)
+{
+	struct sigaction action = { .sa_handler = open_page };
+	struct pool *pool;
+	int n = 2, status;
+	(void)state;
+	memset(&seen, 0, sizeof seen);
+	page = mmap(NULL, PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(page, MAP_FAILED);
+	const pid_t child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		caller_thread = pthread_self();
+		if (sigaction(SIGSEGV, &action, NULL) || pool_open(&pool, 2, 2))
+			_exit(1);
+		pool_run_together(pool, touch_page, &n, 2);
+		_exit(*page != 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	munmap(page, PAGE_BYTES);
+}
+
 /* Between grids the threads fall asleep: no CPU time passes. */
 static void threads_that_have_nothing_to_do_sleep(void **state)
 {
@@ -305,16 +348,17 @@ static int make_folder(void **state)
 int main(void)
 {
 	enum { QUOTAS = COUNT(quota_rows) };
-	struct CMUnitTest tests[QUOTAS + 6] = {
+	struct CMUnitTest tests[QUOTAS + 7] = {
 		cmocka_unit_test(affinity_of_any_machine),
 		cmocka_unit_test(no_more_threads_compute_than_cpus),
 		cmocka_unit_test(cells_that_wait_for_each_other),
 		cmocka_unit_test(cells_that_leave_a_float_mode),
+		cmocka_unit_test(faults_of_helpers_are_handled),
 		cmocka_unit_test(threads_that_have_nothing_to_do_sleep),
 		cmocka_unit_test(several_callers_take_turns),
 	};
 	for (int i = 0; i < QUOTAS; i++)
-		tests[6 + i] = (struct CMUnitTest){ quota_rows[i].name, quotas_are_read, NULL, NULL,
+		tests[7 + i] = (struct CMUnitTest){ quota_rows[i].name, quotas_are_read, NULL, NULL,
 						    (void *)(uintptr_t)&quota_rows[i] };
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("cpu_threads", tests, make_folder, remove_folder);

@@ -359,17 +359,26 @@ size_t pool_stack_bytes(void)
 	return bytes < least ? least : (bytes + unit - 1) / unit * unit;
 }
 
-/* Starts the helpers with all signals blocked: handlers of the program run on its own threads. */
+/* All signals but those of a thread's own fault, which end the process where they are blocked. */
+static void set_of_others(sigset_t *set)
+{
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS };
+	sigfillset(set);
+	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+		sigdelset(set, faults[i]);
+}
+
+/* Starts the helpers with signals blocked: handlers of the program run on its own threads. */
 static int start_all(struct pool *pool)
 {
 	pthread_attr_t attr;
-	sigset_t all, mask;
+	sigset_t others, mask;
 	int error = pthread_attr_init(&attr), started = 0;
 	if (error)
 		return error;
 	error = pthread_attr_setstacksize(&attr, pool_stack_bytes());
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &mask);
+	set_of_others(&others);
+	pthread_sigmask(SIG_SETMASK, &others, &mask);
 	while (!error && started < pool->threads - 1) {
 		struct helper *h = &pool->helper[started];
 		h->number = started;
