@@ -285,9 +285,8 @@ enum attune_status attune_plan_bounds(const attune_op *op, int num_seqs, int num
 	attune_plan *made = sized_make(&plan_sized, plan, &own, call);
 	if (!made)
 		return ATTUNE_INVALID;
-	const struct maxima m = { num_seqs,
-				  (int)min_of(num_tokens, (long long)num_seqs * max_query),
-				  (int)min_of(max_query, num_tokens), max_keys };
+	const int tokens = (int)min_of(num_tokens, (long long)num_seqs * max_query);
+	const struct maxima m = { num_seqs, tokens, (int)min_of(max_query, tokens), max_keys };
 	const char *error = maxima_error(m.seqs, m.tokens, m.query, m.keys, &op->shape);
 	if (error)
 		return fail(ATTUNE_INVALID, "%s: %s", call, error);

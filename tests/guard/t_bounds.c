@@ -265,6 +265,7 @@ static void maxima(void **state)
 		const char *words;
 	} rows[] = {
 		{ 0, 0, 0, 0, NULL },
+		{ 0, 8192, 512, 4096, NULL }, /* a step without sequences */
 		{ 4, 4, 1, 0, NULL },
 		{ 4, 4, 1, 1 << 29, NULL },
 		{ 64, 8192, 8192, 1 << 20, NULL },
