@@ -222,7 +222,7 @@ export GPU
 
 # TRACE= as a set beside the others: its last third is held out. A CPU gets a small engine.
 trace_set  = $(RESULTS)/local/trace_$(trace_name).json
-trace_name := $(if $(TRACE),$(shell basename $(call quoted,$(TRACE)) | sed 's/\.[^.]*$$//; s/[^a-zA-Z0-9._-]/_/g'))
+trace_name := $(if $(TRACE),$(shell basename -- $(call quoted,$(TRACE)) | sed 's/\.[^.]*$$//; s/[^a-zA-Z0-9._-]/_/g'))
 trace_size = small='--max-seqs 8 --max-batched-tokens 512 --kv-tokens 32k --max-request 8k --max-gflop 4'; \
 	test "$$gpu" = cpu || small='--max-request 128k --max-gflop 8000'
 

@@ -28,6 +28,8 @@ row "$(grep -Eqx 'make tune took [0-9]+ s: building the tool [0-9]+ s, the tune 
 run RESULTS="$tmp" TRACE="$tmp/it's my.csv" SCENARIOS="it's.json"
 row "$([ $code = 0 ] && given --trace "$tmp/it's my.csv" && given --scenarios "it's.json" &&
 	given --trace-set "$tmp/local/trace_it_s_my.json"; echo $?)" "quotes in settings"
+run RESULTS="$tmp" TRACE=-my.csv
+row "$([ $code = 0 ] && [ ! -s "$tmp/err" ] && given --trace-set "$tmp/local/trace_-my.json"; echo $?)" "a hyphen at the beginning"
 run RESULTS="$tmp" GPU="it's" COMPILE_ONLY=1 B=build
 row "$([ $code = 0 ] && given --gpu "it's"; echo $?)" "and of what is only compiled"
 
