@@ -220,12 +220,13 @@ static int is_like(struct store *s, sqlite3 *db)
 	return ok;
 }
 
+/* The name is a stranger's: a quote in it would end the text that a shell is given. */
 static int refuse_foreign(struct store *s, const char *type, const char *name)
 {
-	char *drop = sqlite3_mprintf("DROP %s \"%w\"", type, name);
+	char *drop = sqlite3_mprintf("sqlite3 FILE 'DROP %s \"%w\";'", type, name);
 	complain("%s: it has the %s '%.60s', which is not attune's and could run SQL of its own; "
-		 "free the file of it: sqlite3 FILE '%s;'",
-		 s->path, type, name, drop ? drop : "");
+		 "free the file of it: %s",
+		 s->path, type, name, drop && !strchr(name, '\'') ? drop : "DROP it in sqlite3");
 	sqlite3_free(drop);
 	return 0;
 }
