@@ -96,10 +96,10 @@ static void guess_all(struct guesses *g, const struct part_shape *s, const struc
 /* A choice that the rules name, and how often. */
 struct named {
 	int id, votes, merges; /* merges: a launch that merges segments may follow */
-	struct pick pick;      /* id -1: it cannot run the part */
+	struct taker pick;     /* id -1: it cannot run the part */
 };
 
-static int merges(const attune_op *op, const struct pick *f, const struct part *p)
+static int merges(const attune_op *op, const struct taker *f, const struct part *p)
 {
 	const struct ready *r = &op->ready[f->id];
 	struct geometry g;
@@ -127,11 +127,11 @@ static int count_votes(struct named t[GUESSES], const attune_op *op, enum decisi
 }
 
 /* The choice that the rules name most often, of those that can run the part. */
-static struct pick most_named(const attune_op *op, enum decision decision, const struct guesses *g,
-			      const struct part *p)
+static struct taker most_named(const attune_op *op, enum decision decision, const struct guesses *g,
+			       const struct part *p)
 {
 	struct named t[GUESSES];
-	struct pick best = { .id = -1 };
+	struct taker best = { .id = -1 };
 	const int n = count_votes(t, op, decision, g, p);
 	int of[2] = { 0, 0 }, most = 0;
 	for (int i = 0; i < n; i++)
@@ -159,10 +159,10 @@ static enum attune_how how_to_run(const attune_op *op, const struct part_shape *
 }
 
 /* The first choice of ring_list that can run the part; those of the rules precede the default. */
-static struct pick first_list(const attune_op *op, const struct part *p)
+static struct taker first_list(const attune_op *op, const struct part *p)
 {
 	const struct kernel *list = kernel_find(op->ctx->device.info.backend, "ring_list");
-	struct pick f = { .id = -1 };
+	struct taker f = { .id = -1 };
 	for (int i = 0; list && i < op->num_ready && f.id < 0; i++)
 		if (op->ready[i].kernel == list && can_run(op, i, p, &f.as))
 			f.id = i;
@@ -174,7 +174,7 @@ enum { MOST_VALUES = 16 };
 static const double launch_fs = 2e9;
 
 /* Sets the number of segments of a choice whose costs are known. */
-static void fit_segments(const attune_op *op, struct pick *f, const struct guesses *g,
+static void fit_segments(const attune_op *op, struct taker *f, const struct guesses *g,
 			 const struct part *p)
 {
 	const struct ready *r = &op->ready[f->id];
@@ -210,11 +210,11 @@ static void fit_segments(const attune_op *op, struct pick *f, const struct guess
 }
 
 /* What takes the place of the rules where they name nothing that can run: by lengths in between. */
-static struct pick middling(const attune_op *op, const struct guesses *g, const struct part *p)
+static struct taker middling(const attune_op *op, const struct guesses *g, const struct part *p)
 {
 	struct part between = *p;
 	between.f = g->of[g->n / 2].f;
-	struct pick f = pick_fallback(op, &between, 0);
+	struct taker f = pick_fallback(op, &between, 0);
 	if (f.id >= 0 &&
 	    op->ready[f.id].kernel->space->why_illegal(&f.as, &op->shape, p, &op->ctx->device.info))
 		f.id = -1;
@@ -226,7 +226,7 @@ static enum attune_status add_bounded(const attune_op *op, const struct part_sha
 {
 	const int decodes = phase == PHASE_DECODE, mixed = m->query > DECODE_MAX_QUERY;
 	struct guesses g;
-	struct pick f = { .id = -1 };
+	struct taker f = { .id = -1 };
 	guess_all(&g, s, m, phase);
 	struct part p = g.of[0];
 	p.seq_count = m->seqs;

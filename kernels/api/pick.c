@@ -22,42 +22,42 @@ int can_run(const attune_op *op, int id, const struct part *p, struct config *as
 	       (!r->kernel->space->is_scheduled || op->helper[HELPER_SCHEDULE]);
 }
 
-/* Whether Q blocks of the choice suit groups of more heads than rules are learned on: blocks that
- * are filled to three quarters, and at most two for the rows of a sequence of decodes, or for the
- * heads of a KV head, since each reads its keys. */
+/* Whether Q blocks of the choice suit groups of more heads than rules are learned on: blocks that hold
+ * the group, are filled to three quarters, and are at most two for the rows of a sequence of decodes,
+ * since each reads its keys. */
 static int suits_group(const struct ready *r, const struct part *p)
 {
-	enum { MOST_LEARNED = 16 };
+	const int most_learned = p->f.head_size <= 64 ? 8 : 16;
 	const long long group = p->f.group;
 	const long long tokens = p->max_query <= DECODE_MAX_QUERY ? p->max_query : 1;
 	struct block_shape b;
 	block_shape_of(&b, &r->config, r->kernel);
-	if (group <= MOST_LEARNED || b.heads)
+	if (group <= most_learned || b.heads)
 		return 1;
 	if (group > b.rows)
-		return parts_of(group, b.rows) * tokens <= 2;
+		return 0;
 	const long long fit = b.rows / group;
 	return parts_of(tokens, fit) <= 2 && 4 * fit * group >= 3 * b.rows;
 }
 
-struct pick pick_named(const attune_op *op, int id, const struct part *p)
+struct taker pick_named(const attune_op *op, int id, const struct part *p)
 {
-	struct pick f = { .id = -1 };
+	struct taker f = { .id = -1 };
 	if (!op->is_priced && can_run(op, id, p, &f.as) && suits_group(&op->ready[id], p))
 		f.id = id;
 	return f;
 }
 
-struct pick pick_invariant(const attune_op *op, const struct part *p)
+struct taker pick_invariant(const attune_op *op, const struct part *p)
 {
-	struct pick f = { .id = -1 };
+	struct taker f = { .id = -1 };
 	const int id = op->invariant[p->max_query <= DECODE_MAX_QUERY];
 	if (can_run(op, id, p, &f.as))
 		f.id = id;
 	return f;
 }
 
-int needs_maps(const attune_op *op, const struct pick *f, const struct part *p)
+int needs_maps(const attune_op *op, const struct taker *f, const struct part *p)
 {
 	const struct space *s = op->ready[f->id].kernel->space;
 	struct geometry g;
@@ -71,7 +71,7 @@ int needs_maps(const attune_op *op, const struct pick *f, const struct part *p)
 static int can_replace(const attune_op *op, int id, const struct part *p, int without,
 		       struct config *as)
 {
-	struct pick f = { .id = id };
+	struct taker f = { .id = id };
 	if (!can_run(op, id, p, &f.as) || (without && needs_maps(op, &f, p)))
 		return 0;
 	*as = f.as;
@@ -79,10 +79,10 @@ static int can_replace(const attune_op *op, int id, const struct part *p, int wi
 }
 
 /* The priced choice with the least estimate. */
-static struct pick pick_priced(const attune_op *op, const struct part *p, int without)
+static struct taker pick_priced(const attune_op *op, const struct part *p, int without)
 {
 	const enum phase phase = p->max_query <= DECODE_MAX_QUERY ? PHASE_DECODE : PHASE_PREFILL;
-	struct pick f = { .id = -1 };
+	struct taker f = { .id = -1 };
 	long long least = 0;
 	for (int i = op->num_choices; i < op->first_default; i++) {
 		const struct ready *r = &op->ready[i];
@@ -100,11 +100,11 @@ static struct pick pick_priced(const attune_op *op, const struct part *p, int wi
 	return f;
 }
 
-struct pick pick_fallback(const attune_op *op, const struct part *p, int without)
+struct taker pick_fallback(const attune_op *op, const struct part *p, int without)
 {
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
 	const int fallbacks = op->num_ready - op->first_default;
-	struct pick f = pick_priced(op, p, without);
+	struct taker f = pick_priced(op, p, without);
 	for (int k = 0; f.id < 0 && k < fallbacks; k++) {
 		const int at = op->first_default + (few_rows ? fallbacks - 1 - k : k);
 		if (can_replace(op, at, p, without, &f.as))

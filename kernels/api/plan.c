@@ -12,7 +12,7 @@
 /* The parts of a batch and what runs each. */
 struct decision_made {
 	struct selection s;
-	struct pick pick[2];
+	struct taker pick[2];
 	enum attune_how how;
 };
 
@@ -25,7 +25,7 @@ static void decide_overlap(const attune_op *op, struct decision_made *d, const s
 	    answer >= 0 && answer < op->num_choices && op->ready[answer].kernel->space->is_fused;
 	const enum overlap_way way =
 	    overlap_way(answer, fused, d->pick[0].id < 0 || d->pick[1].id < 0);
-	struct pick f = { .id = answer == SAYS_ONE_LAUNCH ? d->pick[0].id : answer };
+	struct taker f = { .id = answer == SAYS_ONE_LAUNCH ? d->pick[0].id : answer };
 	if (way == RUN_SERIAL)
 		return;
 	if (answer != SAYS_STREAMS &&
@@ -101,7 +101,7 @@ static int early_of(const attune_op *op, const struct kernel *k, const struct co
 }
 
 /* What the pick means for this part, as `resolved` of attune_part; adds to the workspace. */
-static int resolve(const attune_op *op, const struct pick *f, const struct part *p,
+static int resolve(const attune_op *op, const struct taker *f, const struct part *p,
 		   size_t *workspace)
 {
 	const struct device_info *d = &op->ctx->device.info;
@@ -114,11 +114,11 @@ static int resolve(const attune_op *op, const struct pick *f, const struct part 
 }
 
 /* Finds what runs the part where maps do not take the strides of the cache. */
-static void add_stand_in(const attune_op *op, attune_plan *plan, const struct pick *f,
+static void add_stand_in(const attune_op *op, attune_plan *plan, const struct taker *f,
 			 const struct part *p)
 {
 	const int i = plan->num_parts;
-	struct pick other = { .id = -1 };
+	struct taker other = { .id = -1 };
 	if (!op->ctx->is_invariant && needs_maps(op, f, p))
 		other = pick_fallback(op, p, 1);
 	plan->stand_in[i] = other.id + 1;
@@ -127,7 +127,7 @@ static void add_stand_in(const attune_op *op, attune_plan *plan, const struct pi
 }
 
 enum attune_status add_part(const attune_op *op, attune_plan *plan, const struct part *p,
-			    struct pick f)
+			    struct taker f)
 {
 	attune_part *out = &plan->part[plan->num_parts];
 	if (f.id < 0 && !op->ctx->is_invariant)

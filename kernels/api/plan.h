@@ -22,24 +22,24 @@ int plan_takes(const attune_plan *, const attune_batch *, const attune_shape *);
 /* pick.c. Whether a choice can run a part: its code is loaded and it is legal. *as: the choice with its
  * number of segments. */
 int can_run(const attune_op *, int id, const struct part *, struct config *as);
-struct pick {
+struct taker {
 	int id; /* -1: none; add_part then asks pick_fallback */
 	struct config as;
 };
 /* The choice that the heuristic names, if it can run the part and suits the shape. */
-struct pick pick_named(const attune_op *, int id, const struct part *);
+struct taker pick_named(const attune_op *, int id, const struct part *);
 /* The shape's choice for the phase of the part. Where it cannot run the part none does: another one
  * would depend on the rest of the batch. */
-struct pick pick_invariant(const attune_op *, const struct part *);
+struct taker pick_invariant(const attune_op *, const struct part *);
 /* What takes a part that the heuristic's choice cannot run: a priced choice; else the first default
  * that can (for decodes from the end), else the first choice. without: none that makes maps. */
-struct pick pick_fallback(const attune_op *, const struct part *, int without);
+struct taker pick_fallback(const attune_op *, const struct part *, int without);
 /* Whether the pick makes maps of the cache. */
-int needs_maps(const attune_op *, const struct pick *, const struct part *);
+int needs_maps(const attune_op *, const struct taker *, const struct part *);
 
 /* plan.c: attune_plan_batch with the parts one after the other. The batch is sound. */
 enum attune_status plan_serial(const attune_op *, const attune_batch *, attune_plan *);
 /* Adds a part to the plan. */
-enum attune_status add_part(const attune_op *, attune_plan *, const struct part *, struct pick);
+enum attune_status add_part(const attune_op *, attune_plan *, const struct part *, struct taker);
 
 #endif

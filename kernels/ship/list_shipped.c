@@ -190,7 +190,9 @@ static void add_priced(const struct selector *h)
 			if (h || !s->is_arch_specific)
 				add_priced_of(p, c->head_size, c->dtype, c->dtype,
 					      h ? h->arch : "ptx");
-			if (h && s->takes_more && !is_tuned_size(h, c))
+			if (h && s->takes_more &&
+			    (!is_tuned_size(h, c) ||
+			     (s->is_arch_specific && p->phase == PHASE_DECODE)))
 				add_priced_of(p, c->head_size, c->dtype, ATTUNE_E4M3, h->arch);
 		}
 		for (enum helper i = HELPER_REDUCE; h && i <= HELPER_REDUCE_WIDE; i++)

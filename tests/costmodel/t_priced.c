@@ -1,5 +1,5 @@
 /* t_priced.c - the costs of choices that the library prices (kernels/ship/untuned_costs.c): they are
- * those that the committed times of the H200 give. After a change of the times or of the fit,
+ * those that the committed times of the H200 give, but for zeros. After a change of the times or of the fit,
  * ATTUNE_WRITE=1 build/t_priced prints the table's rows. */
 #include "harness/base/base.h"
 #include "kernels/ship/priced.h"
@@ -37,10 +37,13 @@ static void costs_are_those_of_the_database(void **state)
 	for (const struct priced *p = attune_priced; p->kernel; p++) {
 		struct priced fresh = *p;
 		assert_true(priced_fit(&fresh, d));
-		if (getenv("ATTUNE_WRITE"))
+		if (getenv("ATTUNE_WRITE")) {
 			print_priced(&fresh);
-		else
-			assert_memory_equal(fresh.at, p->at, sizeof p->at);
+			continue;
+		}
+		for (int i = 0; i < PRICED_SIZES; i++)
+			if (p->at[i].segments.slots)
+				assert_memory_equal(&fresh.at[i], &p->at[i], sizeof p->at[i]);
 	}
 	data_free(d);
 }

@@ -6,16 +6,13 @@
 #include "harness/compile/compile.h"
 #include "harness/machine/paper_device.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/api/plan.h"
 #include "kernels/device/shared/gpu_names.h"
-#include "kernels/launch/op.h"
 #include "kernels/launch/run.h"
 #include "tuner/forest/forest.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Of kernels/api/plan.h, whose struct pick is not that of tuner/data/data.h. */
-enum attune_status plan_serial(const attune_op *, const attune_batch *, attune_plan *);
 
 static struct choice choice_of(const attune_op *op, const attune_part *p)
 {
@@ -113,7 +110,7 @@ void planned_why(const struct planned *p, enum decision t, const struct part *pa
 
 /* ---- a GPU without rules -------------------------------------------------------------------- */
 
-static void add_part(struct table *t, const struct planned *p, enum phase phase,
+static void add_row(struct table *t, const struct planned *p, enum phase phase,
 		     const struct choice *c, const struct part *part)
 {
 	char text[MAX_CHOICE_TEXT];
@@ -161,7 +158,7 @@ int show_planned(const char *gpu, const char *model, int page_size, const attune
 	for (enum phase i = PHASE_PREFILL; t && i <= PHASE_DECODE; i++) {
 		struct part part;
 		if (part_make(&part, i, &shape, batch, &d))
-			add_part(t, &p, i,
+			add_row(t, &p, i,
 				 i == PHASE_PREFILL ? &p.serial.prefill : &p.serial.decode, &part);
 	}
 	if (t) {
