@@ -47,6 +47,8 @@ static void choose(const struct row *r)
 		const char *root = cache_root();
 		snprintf(chosen->path, sizeof chosen->path, "%s", root ? root : "");
 		snprintf(chosen->said, sizeof chosen->said, "%s", heard());
+		if (seteuid(getuid())) /* else LeakSanitizer may not look at the process */
+			_exit(1);
 		exit(0); /* which removes a temporary folder */
 	}
 	int status;
