@@ -44,7 +44,8 @@ int clang_compile(struct job *);
 
 /* rtc.c */
 const char *nvrtc_version(const char *arch), *hiprtc_version(const char *arch);
-const char *hiprtc_here(void); /* the title of one that may not know the GPU in question; "": none */
+/* The title of one that may not know the GPU in question; "": none. */
+const char *hiprtc_here(void);
 int nvrtc_compile(struct job *), hiprtc_compile(struct job *);
 
 /* ---- process.c: child processes ------------------------------------------------------ */

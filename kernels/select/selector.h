@@ -75,7 +75,8 @@ struct selector_kernel {
 
 struct selector {
 	const char *gpu, *arch;
-	const char *device; /* that was measured: "AMD EPYC, avx512, 2 threads"; NULL, "": not known */
+	/* The one that was measured: "AMD EPYC, avx512, 2 threads"; NULL, "": not known. */
+	const char *device;
 	const struct selector_kernel *kernels;
 	int num_kernels;
 	const struct selector_row *choices;

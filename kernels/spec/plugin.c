@@ -250,8 +250,10 @@ enum attune_status attune_register_plugin(const attune_plugin *p)
 	if (!p)
 		return fail(ATTUNE_INVALID, "the plug-in is NULL");
 	if (p->abi != ATTUNE_PLUGIN_ABI)
-		return fail(ATTUNE_INVALID, "a plug-in is of ABI %d; attune has %d: compile it with "
-					    "this attune_plugin.h", p->abi, ATTUNE_PLUGIN_ABI);
+		return fail(ATTUNE_INVALID,
+			    "a plug-in is of ABI %d; attune has %d: compile it with "
+			    "this attune_plugin.h",
+			    p->abi, ATTUNE_PLUGIN_ABI);
 	why = plugin_error(p);
 	if (why)
 		return fail(ATTUNE_INVALID, "plug-in \"%.31s\": %s", p->name ? p->name : "", why);

@@ -144,7 +144,7 @@ static unsigned run_may(const struct fuzz_case *c, const struct world *w, int is
 {
 	const int alone = is_recorded || w->s.has_lse || c->ctx->is_invariant;
 	return c->where == ON_H200 && !w->slots_in_groups && alone ? MAY_PASS | UNSUPPORTED
-								    : MAY_PASS;
+								   : MAY_PASS;
 }
 
 static void run_world(struct fuzz_case *c, const struct fuzz_op *o, const attune_plan *as,

@@ -67,10 +67,9 @@ static void maps_follow_strides(void **state)
 	assert_int_equal(maps_make(&m, &dev, &s, BOX, &call), r->status);
 	assert_int_equal(num_asked, r->status ? 0 : 2);
 	if (r->status)
-		assert_non_null(strstr(attune_last_error(),
-				       r->status == ATTUNE_INVALID
-					   ? "k_head_stride is "
-					   : "multiples of 8 slot strides"));
+		assert_non_null(strstr(attune_last_error(), r->status == ATTUNE_INVALID
+								? "k_head_stride is "
+								: "multiples of 8 slot strides"));
 	const attune_tensors t = { .size = sizeof t,
 				   .k_page_stride = r->page,
 				   .k_slot_stride = r->slot,

@@ -40,8 +40,8 @@ static void shapes_that_make_no_sense(void **state)
 	s.head_size = 72; /* sound, but no binary is carried */
 	assert_int_equal(attune_prepare(ctx, &s, &op), ATTUNE_UNSUPPORTED);
 	assert_non_null(strstr(attune_last_error(), "head size 72"));
-	assert_non_null(strstr(attune_last_error(),
-			       ": head sizes 64, 80, 96, 128, 192, 256 are carried"));
+	assert_non_null(
+	    strstr(attune_last_error(), ": head sizes 64, 80, 96, 128, 192, 256 are carried"));
 	s.head_size = 576;
 	assert_int_equal(attune_prepare(ctx, &s, &op), ATTUNE_INVALID);
 	assert_non_null(strstr(attune_last_error(), "head_size must be 8 to 512: head sizes 64, "));
@@ -122,33 +122,36 @@ static attune_plan plan_of(const attune_op *op, int n, const int (*lens)[2])
 	return plan;
 }
 
+// clang-format off
+static const struct {
+	const char *name;
+	int most[4][2], less[4][2], serves, back;
+} served[] = {
+	{ "decodes", { { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 } }, { { 4, 90 }, { 1, 5 }, { 0, 0 }, { 3, 7 } }, 1, 0 },
+	{ "longer sequences", { { 1, 9 }, { 1, 9 }, { 1, 9 }, { 1, 9 } }, { { 1, 900 }, { 1, 5 }, { 1, 70 }, { 1, 9 } }, 1, 1 },
+	{ "prefills with a decode's tokens", { { 40, 90 }, { 9, 90 }, { 40, 90 }, { 9, 9 } }, { { 2, 90 }, { 1, 90 }, { 8, 90 }, { 9, 9 } }, 1, 0 },
+	{ "decodes, then prefills", { { 2, 90 }, { 2, 90 }, { 40, 90 }, { 30, 90 } }, { { 1, 90 }, { 2, 90 }, { 10, 90 }, { 30, 30 } }, 1, 0 },
+	{ "mixed in any order", { { 2, 90 }, { 40, 90 }, { 1, 90 }, { 30, 90 } }, { { 2, 90 }, { 3, 90 }, { 1, 90 }, { 30, 30 } }, 1, 0 },
+	{ "a prefill's last tokens", { { 1, 90 }, { 1, 90 }, { 40, 90 }, { 30, 90 } }, { { 1, 90 }, { 1, 90 }, { 3, 90 }, { 30, 30 } }, 1, 0 },
+	{ "mixed, all decodes by now", { { 2, 90 }, { 40, 90 }, { 1, 90 }, { 30, 90 } }, { { 1, 90 }, { 1, 90 }, { 1, 90 }, { 1, 30 } }, 1, 0 },
+	{ "a decode that is longer", { { 2, 90 }, { 2, 90 }, { 40, 90 }, { 30, 90 } }, { { 3, 90 }, { 2, 90 }, { 10, 90 }, { 30, 30 } }, 0, 0 },
+	{ "a prefill among decodes", { { 2, 90 }, { 2, 90 }, { 40, 90 }, { 30, 90 } }, { { 2, 90 }, { 12, 90 }, { 10, 90 }, { 30, 30 } }, 0, 0 },
+	{ "more tokens", { { 9, 90 }, { 9, 90 }, { 40, 90 }, { 9, 90 } }, { { 39, 90 }, { 9, 90 }, { 40, 90 }, { 9, 90 } }, 0, 1 },
+};
+// clang-format on
+
 /* Each row: whether the plan of the first batch serves for the second, and the other way round. */
 static void a_plan_serves_for_lengths_below(void **state)
 {
-	static const struct {
-		const char *name;
-		int most[4][2], less[4][2], serves, back;
-	} rows[] = {
-		{ "decodes", { { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 } }, { { 4, 90 }, { 1, 5 }, { 0, 0 }, { 3, 7 } }, 1, 0 },
-		{ "longer sequences", { { 1, 9 }, { 1, 9 }, { 1, 9 }, { 1, 9 } }, { { 1, 900 }, { 1, 5 }, { 1, 70 }, { 1, 9 } }, 1, 1 },
-		{ "prefills with a decode's tokens", { { 40, 90 }, { 9, 90 }, { 40, 90 }, { 9, 9 } }, { { 2, 90 }, { 1, 90 }, { 8, 90 }, { 9, 9 } }, 1, 0 },
-		{ "decodes, then prefills", { { 2, 90 }, { 2, 90 }, { 40, 90 }, { 30, 90 } }, { { 1, 90 }, { 2, 90 }, { 10, 90 }, { 30, 30 } }, 1, 0 },
-		{ "mixed in any order", { { 2, 90 }, { 40, 90 }, { 1, 90 }, { 30, 90 } }, { { 2, 90 }, { 3, 90 }, { 1, 90 }, { 30, 30 } }, 1, 0 },
-		{ "a prefill's last tokens", { { 1, 90 }, { 1, 90 }, { 40, 90 }, { 30, 90 } }, { { 1, 90 }, { 1, 90 }, { 3, 90 }, { 30, 30 } }, 1, 0 },
-		{ "mixed, all decodes by now", { { 2, 90 }, { 40, 90 }, { 1, 90 }, { 30, 90 } }, { { 1, 90 }, { 1, 90 }, { 1, 90 }, { 1, 30 } }, 1, 0 },
-		{ "a decode that is longer", { { 2, 90 }, { 2, 90 }, { 40, 90 }, { 30, 90 } }, { { 3, 90 }, { 2, 90 }, { 10, 90 }, { 30, 30 } }, 0, 0 },
-		{ "a prefill among decodes", { { 2, 90 }, { 2, 90 }, { 40, 90 }, { 30, 90 } }, { { 2, 90 }, { 12, 90 }, { 10, 90 }, { 30, 30 } }, 0, 0 },
-		{ "more tokens", { { 9, 90 }, { 9, 90 }, { 40, 90 }, { 9, 90 } }, { { 39, 90 }, { 9, 90 }, { 40, 90 }, { 9, 90 } }, 0, 1 },
-	};
 	attune_context *ctx = open_cpu();
 	attune_op *op = prepare(ctx);
 	(void)state;
-	for (size_t i = 0; i < COUNT(rows); i++) {
-		const attune_plan most = plan_of(op, 4, rows[i].most);
-		const attune_plan less = plan_of(op, 4, rows[i].less);
-		if ((attune_plan_serves(&most, &less) != 0) != rows[i].serves ||
-		    (attune_plan_serves(&less, &most) != 0) != rows[i].back)
-			fail_msg("%s: %d, %d", rows[i].name, attune_plan_serves(&most, &less),
+	for (size_t i = 0; i < COUNT(served); i++) {
+		const attune_plan most = plan_of(op, 4, served[i].most);
+		const attune_plan less = plan_of(op, 4, served[i].less);
+		if ((attune_plan_serves(&most, &less) != 0) != served[i].serves ||
+		    (attune_plan_serves(&less, &most) != 0) != served[i].back)
+			fail_msg("%s: %d, %d", served[i].name, attune_plan_serves(&most, &less),
 				 attune_plan_serves(&less, &most));
 	}
 	attune_release(op);
@@ -173,34 +176,37 @@ static void mixed_batches_are_right(void **state)
 	attune_close(ctx);
 }
 
+// clang-format off
+static const struct {
+	const char *name;
+	int most[8][2], less[8][2];
+} below[] = {
+	{ "drafts that were trimmed",
+	  { { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 } },
+	  { { 4, 90 }, { 1, 90 }, { 4, 80 }, { 3, 7 }, { 4, 90 }, { 4, 4 }, { 2, 90 }, { 4, 90 } } },
+	{ "prefills",
+	  { { 60, 90 }, { 60, 60 }, { 70, 90 }, { 9, 90 }, { 80, 90 }, { 9, 9 }, { 33, 90 }, { 64, 90 } },
+	  { { 3, 90 }, { 1, 2 }, { 20, 80 }, { 0, 0 }, { 1, 1 }, { 8, 8 }, { 33, 50 }, { 9, 90 } } },
+	{ "mixed in any order",
+	  { { 2, 90 }, { 60, 60 }, { 1, 90 }, { 70, 90 }, { 1, 90 }, { 9, 9 }, { 2, 90 }, { 64, 90 } },
+	  { { 1, 90 }, { 5, 60 }, { 1, 80 }, { 2, 2 }, { 0, 0 }, { 1, 8 }, { 2, 50 }, { 3, 90 } } },
+};
+// clang-format on
+
 /* The CPU's kernels read new tokens from the cache. They must be given all the same; otherwise
  * the call would fail only where a kernel reads them. */
 /* A plan of the first lengths, and one of their maxima, run for the second ones. */
 static void plans_are_right_for_lengths_below(void **state)
 {
-	static const struct {
-		const char *name;
-		int most[8][2], less[8][2];
-	} rows[] = {
-		{ "drafts that were trimmed",
-		  { { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 }, { 4, 90 } },
-		  { { 4, 90 }, { 1, 90 }, { 4, 80 }, { 3, 7 }, { 4, 90 }, { 4, 4 }, { 2, 90 }, { 4, 90 } } },
-		{ "prefills",
-		  { { 60, 90 }, { 60, 60 }, { 70, 90 }, { 9, 90 }, { 80, 90 }, { 9, 9 }, { 33, 90 }, { 64, 90 } },
-		  { { 3, 90 }, { 1, 2 }, { 20, 80 }, { 0, 0 }, { 1, 1 }, { 8, 8 }, { 33, 50 }, { 9, 90 } } },
-		{ "mixed in any order",
-		  { { 2, 90 }, { 60, 60 }, { 1, 90 }, { 70, 90 }, { 1, 90 }, { 9, 9 }, { 2, 90 }, { 64, 90 } },
-		  { { 1, 90 }, { 5, 60 }, { 1, 80 }, { 2, 2 }, { 0, 0 }, { 1, 8 }, { 2, 50 }, { 3, 90 } } },
-	};
 	attune_context *ctx = open_cpu();
 	attune_op *op = prepare(ctx);
 	(void)state;
-	for (size_t i = 0; i < 2 * COUNT(rows); i++) {
-		attune_plan plan = plan_of(op, 8, rows[i / 2].most);
+	for (size_t i = 0; i < 2 * COUNT(below); i++) {
+		attune_plan plan = plan_of(op, 8, below[i / 2].most);
 		struct step s;
 		if (i % 2 && attune_plan_bounds(op, 8, 400, 80, 90, &plan))
-			fail_msg("%s: %s", rows[i / 2].name, attune_last_error());
-		step_make(&s, 8, rows[i / 2].less);
+			fail_msg("%s: %s", below[i / 2].name, attune_last_error());
+		step_make(&s, 8, below[i / 2].less);
 		void *workspace = aligned_alloc(64, (plan.workspace + 64) / 64 * 64);
 		assert_non_null(workspace);
 		assert_int_equal(attune_run(op, &plan, &s.t, workspace, plan.workspace, NULL),

@@ -325,8 +325,8 @@ static const struct argp help = {
 	"step_us is the mean over the sets of the median of five replays. layer_us is the excess "
 	"over the reference for one layer. host_us is the time that the host needs to pick. "
 	"All ways run attune's own kernels: a plug-in plans for one set of lengths alone.\n\n"
-	"--bounds: captures a step of 16 layers of Llama 3.1 8B, of 20 batches (--limit: fewer), and "
-	"compares the times of a layer:\n"
+	"--bounds: captures a step of 16 layers of Llama 3.1 8B, of 20 batches (--limit: fewer), "
+	"and compares the times of a layer:\n"
 	"  exact   attune_plan_batch, which knows the lengths (the reference)\n"
 	"  xN      attune_plan_bounds for N times the longest sequence\n"
 	"  device  the device plans, as attune_run does during a capture\n"
@@ -389,7 +389,7 @@ static int measure(struct bench_stage *st, const struct options *o, const struct
 	return o->replay   ? bench_replay(st, protocol, o->format)
 	       : o->bounds ? bench_bounds(st, protocol, o->limit, o->format)
 	       : o->host   ? bench_host(st, o->format)
-			 : bench_roofline(&st->dev, db, o->read_mb, o->format);
+			   : bench_roofline(&st->dev, db, o->read_mb, o->format);
 }
 
 int cmd_bench(int argc, char **argv)

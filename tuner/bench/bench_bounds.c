@@ -26,6 +26,7 @@ static const int factors[NUM_WAYS] = { 0, 1, 2, 8, 128, 0 };
 static const struct {
 	const char *kind, *batch;
 } rows[] = {
+	// clang-format off
 	{ "decodes", "q1s4k" },
 	{ "decodes", "8q1s1k" },
 	{ "decodes", "8q1s16k" },
@@ -46,6 +47,7 @@ static const struct {
 	{ "mixed", "2q512s8k_30q1s16k" },
 	{ "mixed", "q1k_64q1s2k" },
 	{ "mixed", "8q128s2k_100q1s1k" },
+	// clang-format on
 };
 
 struct bounded {
@@ -184,10 +186,10 @@ static void print_sums(const struct sums *sums, int n)
 	for (int i = 0; i < n; i++)
 		for (int way = FIRST_BOUND; way < NUM_WAYS && sums[i].n; way++)
 			if (sums[i].worst[way] > 0)
-				fprintf(stderr, "# %-8s %-6s %.4f x exact, worst %.4f, %d batches\n",
-					sums[i].kind, ways[way],
-					exp(sums[i].log[way] / sums[i].n), sums[i].worst[way],
-					sums[i].n);
+				fprintf(stderr,
+					"# %-8s %-6s %.4f x exact, worst %.4f, %d batches\n",
+					sums[i].kind, ways[way], exp(sums[i].log[way] / sums[i].n),
+					sums[i].worst[way], sums[i].n);
 }
 
 /* ---- a batch ------------------------------------------------------------------------------ */

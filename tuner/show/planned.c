@@ -111,7 +111,7 @@ void planned_why(const struct planned *p, enum decision t, const struct part *pa
 /* ---- a GPU without rules -------------------------------------------------------------------- */
 
 static void add_row(struct table *t, const struct planned *p, enum phase phase,
-		     const struct choice *c, const struct part *part)
+		    const struct choice *c, const struct part *part)
 {
 	char text[MAX_CHOICE_TEXT];
 	double us = NAN;
@@ -158,8 +158,8 @@ int show_planned(const char *gpu, const char *model, int page_size, const attune
 	for (enum phase i = PHASE_PREFILL; t && i <= PHASE_DECODE; i++) {
 		struct part part;
 		if (part_make(&part, i, &shape, batch, &d))
-			add_row(t, &p, i,
-				 i == PHASE_PREFILL ? &p.serial.prefill : &p.serial.decode, &part);
+			add_row(t, &p, i, i == PHASE_PREFILL ? &p.serial.prefill : &p.serial.decode,
+				&part);
 	}
 	if (t) {
 		table_add(t, "%s %s %s", "plan", "rules", why);
