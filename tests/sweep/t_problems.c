@@ -1,52 +1,21 @@
 /* t_problems.c - problems of a sweep: which candidates are raced on each scenario, and what the winners
  * nearby change. */
-#include "llama_on_devices.h"
+#include "problem_set.h"
 #include "tests/plugin/never_runs.h"
 
 /* ---- problems ---------------------------------------------------------------------------- */
 
-enum { MOST = 24, KNOWN = 18 /* enough for filters */ };
-static struct scenario scenarios[MOST];
-static struct problems problems;
-static struct binaries binaries;
+enum { KNOWN = 18 /* enough for filters */ };
 static const struct device_info *field_device = &cpu;
 
 static void add_with(int i, const char *text, enum attune_dtype kv_dtype, unsigned seed)
 {
-	char error[128];
-	const struct candidate_options options = { .device = field_device,
-						   .preset = PRESET_QUICK,
-						   .seed = 1 };
-	scenarios[i] = (struct scenario){ .model = "llama@1",
-					  .set = "t",
-					  .split = "train",
-					  .weight = 1,
-					  .seed = seed,
-					  .shape = llama };
-	scenarios[i].shape.kv_dtype = kv_dtype;
-	scenarios[i].batch = batch_parse(text, error, sizeof error);
-	scenarios[i].batch_text = strdup(text);
-	assert_non_null(scenarios[i].batch);
-	problems.scenarios = scenarios;
-	assert_true(problems_add(&problems, &binaries, i, &options));
+	add_to_problems(i, text, kv_dtype, seed, field_device);
 }
 
 static void add(int i, const char *text)
 {
 	add_with(i, text, llama.kv_dtype, 1);
-}
-
-static int clear(void **state)
-{
-	(void)state;
-	for (int i = 0; i < MOST; i++) {
-		free(scenarios[i].batch_text);
-		batch_free(scenarios[i].batch);
-	}
-	memset(scenarios, 0, sizeof scenarios);
-	problems_free(&problems);
-	binaries_free(&binaries);
-	return 0;
 }
 
 static void phases_follow_from_the_batch(void **state)

@@ -1,41 +1,9 @@
 /* t_scenario_order.c - in which order a sweep takes its scenarios. */
-#include "llama_on_devices.h"
-
-enum { MOST = 8 };
-static struct scenario scenarios[MOST];
-static struct problems problems;
-static struct binaries binaries;
+#include "problem_set.h"
 
 static void add(int i, const char *text)
 {
-	char error[128];
-	const struct candidate_options options = { .device = &cpu,
-						   .preset = PRESET_QUICK,
-						   .seed = 1 };
-	scenarios[i] = (struct scenario){ .model = "llama@1",
-					  .set = "t",
-					  .split = "train",
-					  .weight = 1,
-					  .seed = 1,
-					  .shape = llama };
-	scenarios[i].batch = batch_parse(text, error, sizeof error);
-	scenarios[i].batch_text = strdup(text);
-	assert_non_null(scenarios[i].batch);
-	problems.scenarios = scenarios;
-	assert_true(problems_add(&problems, &binaries, i, &options));
-}
-
-static int clear(void **state)
-{
-	(void)state;
-	for (int i = 0; i < MOST; i++) {
-		free(scenarios[i].batch_text);
-		batch_free(scenarios[i].batch);
-	}
-	memset(scenarios, 0, sizeof scenarios);
-	problems_free(&problems);
-	binaries_free(&binaries);
-	return 0;
+	add_to_problems(i, text, llama.kv_dtype, 1, &cpu);
 }
 
 static void far_ones_come_first(void **state)

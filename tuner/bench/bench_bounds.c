@@ -209,17 +209,7 @@ static int bound_batch(struct bench_stage *st, int row, const struct protocol *p
 {
 	char error[160];
 	const char *text = rows[row].batch;
-	struct scenario scenario = { .batch_text = (char *)(uintptr_t)text,
-				     .batch = batch_parse(text, error, sizeof error),
-				     .shape = { .size = sizeof(attune_shape),
-						.num_query_heads = 32,
-						.num_kv_heads = 8,
-						.head_size = 128,
-						.page_size = 16,
-						.dtype = ATTUNE_BF16,
-						.kv_dtype = ATTUNE_BF16,
-						.causal = 1 },
-				     .seed = 1 };
+	struct scenario scenario = bench_scenario(text, error, sizeof error);
 	struct workload work = { 0 };
 	struct bounded b = { .stage = st, .work = &work };
 	int ok = scenario.batch &&

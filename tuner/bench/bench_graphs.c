@@ -365,21 +365,26 @@ static size_t bytes_of_layers(const struct scenario *s, const struct protocol *p
 	return bytes > protocol->cold_bytes ? bytes : protocol->cold_bytes;
 }
 
+struct scenario bench_scenario(const char *text, char *error, size_t size)
+{
+	return (struct scenario){ .batch_text = (char *)(uintptr_t)text,
+				  .batch = batch_parse(text, error, size),
+				  .shape = { .size = sizeof(attune_shape),
+					     .num_query_heads = 32,
+					     .num_kv_heads = 8,
+					     .head_size = 128,
+					     .page_size = 16,
+					     .dtype = ATTUNE_BF16,
+					     .kv_dtype = ATTUNE_BF16,
+					     .causal = 1 },
+				  .seed = 1 };
+}
+
 static int replay_batch(struct bench_stage *st, const char *text, const struct protocol *protocol,
 			struct table *table)
 {
 	char error[160];
-	struct scenario scenario = { .batch_text = (char *)(uintptr_t)text,
-				     .batch = batch_parse(text, error, sizeof error),
-				     .shape = { .size = sizeof(attune_shape),
-						.num_query_heads = 32,
-						.num_kv_heads = 8,
-						.head_size = 128,
-						.page_size = 16,
-						.dtype = ATTUNE_BF16,
-						.kv_dtype = ATTUNE_BF16,
-						.causal = 1 },
-				     .seed = 1 };
+	struct scenario scenario = bench_scenario(text, error, sizeof error);
 	struct workload work;
 	struct replay r = { .stage = st, .work = &work };
 	int ok = scenario.batch != NULL;
