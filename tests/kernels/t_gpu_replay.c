@@ -98,7 +98,7 @@ static void shorten(struct stage *t, const int32_t *start)
 		b->seq_lens[i] = query ? (int)max_of(query, seq) : 0;
 		b->query_start[i + 1] = b->query_start[i] + query;
 	}
-	put_lengths(t);
+	ok(put_lengths(&dev, &t->w, b));
 }
 
 /* Captures a plan of the host, of the step or its maxima, and replays it. */

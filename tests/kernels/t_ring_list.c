@@ -15,6 +15,7 @@
 #include <cmocka.h>
 #include "tests/support/gpu_here.h"
 #include "tests/support/gpu_rows.h"
+#include "tests/support/replay.h"
 
 enum { REPLAYS = 12, EMULATED_REPLAYS = 5, AGAIN = 3, SAMPLES = 60 };
 
@@ -155,22 +156,7 @@ static void change(struct stage *t)
 		b->query_start[i + 1] = b->query_start[i] + query;
 		b->seq_lens[i] = query ? (int)min_of(seq, t->max_seq) : 0;
 	}
-	expected_free(t->w.expected);
-	t->w.expected = NULL;
-	ok(dev.ops->put(&dev, (void *)(uintptr_t)t->w.tensors.query_start, b->query_start,
-			((size_t)b->view.num_seqs + 1) * sizeof *b->query_start));
-	ok(dev.ops->put(&dev, (void *)(uintptr_t)t->w.tensors.seq_lens, b->seq_lens,
-			(size_t)b->view.num_seqs * sizeof *b->seq_lens));
-}
-
-static void replay(struct stage *t, char *out, unsigned seed)
-{
-	double ns;
-	if (is_emulated(&dev))
-		simt_set(&dev, EMULATED_UNITS, seed);
-	ok(workload_poison(&t->w));
-	ok(dev.ops->graph_play(&dev, t->graph, &ns));
-	ok(dev.ops->get(&dev, out, t->w.tensors.out, t->bytes));
+	ok(put_lengths(&dev, &t->w, b));
 }
 
 static void replays_are_right(void **state)
@@ -181,12 +167,12 @@ static void replays_are_right(void **state)
 	const int n = is_emulated(&dev) ? EMULATED_REPLAYS : REPLAYS;
 	for (int i = 0; i < n; i++) {
 		char *text = batch_format(&t.scenario.batch->view);
-		replay(&t, t.out[0], 0);
+		ok(replay_graph(&dev, t.graph, &t.w, t.out[0], t.bytes, 0));
 		check_output(&v, &t.w, PHASE_ALL, SAMPLES, 0);
 		if (v.outcome != OUTCOME_OK)
 			fail_msg("%s: %s: %s", text, outcome_name(v.outcome), v.text);
 		for (unsigned again = 1; again < AGAIN; again++) {
-			replay(&t, t.out[1], again);
+			ok(replay_graph(&dev, t.graph, &t.w, t.out[1], t.bytes, again));
 			if (memcmp(t.out[0], t.out[1], t.bytes))
 				fail_msg("%s: other bits the next time", text);
 		}

@@ -3,10 +3,7 @@
 #ifndef TESTS_SUPPORT_REPLAY_STAGE_H
 #define TESTS_SUPPORT_REPLAY_STAGE_H
 
-#include "harness/base/base.h"
-#include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
-#include "harness/check/workload.h"
 #include "kernels/replan/replan.h"
 #include "kernels/launch/run.h"
 #include <setjmp.h>
@@ -16,6 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "tests/support/gpu_here.h"
+#include "tests/support/replay.h"
 
 enum {
 	REPLAYS = 24,
@@ -164,17 +162,6 @@ static int any_query(enum queries kind, int was, int most)
 	}
 }
 
-static void put_lengths(struct stage *t)
-{
-	const struct batch *b = t->scenario.batch;
-	expected_free(t->w.expected);
-	t->w.expected = NULL;
-	ok(dev.ops->put(&dev, (void *)(uintptr_t)t->w.tensors.query_start, b->query_start,
-			((size_t)b->view.num_seqs + 1) * sizeof *b->query_start));
-	ok(dev.ops->put(&dev, (void *)(uintptr_t)t->w.tensors.seq_lens, b->seq_lens,
-			(size_t)b->view.num_seqs * sizeof *b->seq_lens));
-}
-
 /* Other lengths within the bounds. */
 static void change(struct stage *t, enum queries kind)
 {
@@ -192,28 +179,18 @@ static void change(struct stage *t, enum queries kind)
 		left -= query;
 		b->query_start[i + 1] = b->query_start[i] + query;
 	}
-	put_lengths(t);
-}
-
-static void replay_once(struct stage *t, char *out, unsigned order)
-{
-	double ns;
-	if (is_emulated(&dev))
-		simt_set(&dev, EMULATED_UNITS, order);
-	ok(workload_poison(&t->w));
-	ok(dev.ops->graph_play(&dev, t->graph, &ns));
-	ok(dev.ops->get(&dev, out, t->w.tensors.out, t->out_bytes));
+	ok(put_lengths(&dev, &t->w, b));
 }
 
 static void is_right(struct stage *t, unsigned order)
 {
 	struct verdict v;
 	char *text = batch_format(&t->scenario.batch->view);
-	replay_once(t, t->out[0], order);
+	ok(replay_graph(&dev, t->graph, &t->w, t->out[0], t->out_bytes, order));
 	check_output(&v, &t->w, PHASE_ALL, MOST_ROWS, 0);
 	if (v.outcome != OUTCOME_OK)
 		fail_msg("%s: %s: %s", text, outcome_name(v.outcome), v.text);
-	replay_once(t, t->out[1], order + REPLAYS);
+	ok(replay_graph(&dev, t->graph, &t->w, t->out[1], t->out_bytes, order + REPLAYS));
 	if (memcmp(t->out[0], t->out[1], t->out_bytes))
 		fail_msg("%s: other bits the next time", text);
 	free(text);
