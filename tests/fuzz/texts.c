@@ -25,6 +25,7 @@ static struct {
 	char table[32], name[32], whole[68];
 } column[MOST_COLUMNS];
 static int num_columns;
+int texts_headers, texts_programs;
 
 /* ---- files ------------------------------------------------------------------------------- */
 static char *read_file(const char *path, size_t *n)
@@ -151,14 +152,15 @@ static int compiles(const char *header)
 	return system(command) == 0;
 }
 
-/* Names that the database gives are one word each, so that the code keeps its form. is_name: the column
- * names a kernel or a choice, and other rows may have taken its place. */
+/* Names from the database are single words, so the code stays the same but for words and numbers. is_name:
+ * the text may be the name of another kernel or choice, for which other code is right. */
 static int header_is_sound(const char *header, int is_name, char why[TEXTS_WHY])
 {
 	size_t n;
 	char *text = read_file(header, &n), *base = read_file(in_folder("base.h"), &n);
 	char *code = code_of(text), *expected = code_of(base);
 	int ok = is_printable(header, why);
+	texts_headers++;
 	for (const char *c = text; ok && *c; c++)
 		if ((unsigned char)*c > 0x7e || strstr(c, "\?\?/") == c)
 			ok = fault(why, header, "more than ASCII, or a trigraph", c);
@@ -180,6 +182,7 @@ static int programs_are_sound(char why[TEXTS_WHY])
 	const char *path = in_folder("programs");
 	char *text = read_file(path, &n);
 	int ok = is_printable(path, why);
+	texts_programs += n > 0;
 	if (ok && (*text == '!' || strstr(text, "\n!") || strchr(text, '`')))
 		ok =
 		    fault(why, path, "a command", strstr(text, "\n!") ? strstr(text, "\n!") : text);
@@ -189,7 +192,7 @@ static int programs_are_sound(char why[TEXTS_WHY])
 }
 
 /* ---- the commands -------------------------------------------------------------------------- */
-/* Each table in another format, which are others in the next case. */
+/* Prints each table in another format; the next case prints it in the format after that. */
 static int shows(char why[TEXTS_WHY])
 {
 	static const char *const format[] = { "table", "tsv", "csv", "markdown", "json" };
@@ -235,7 +238,7 @@ static int merges(char why[TEXTS_WHY])
 }
 
 /* ---- one case ------------------------------------------------------------------------------ */
-/* Its row, which two tables have not. */
+/* SQL that adds a row to the two tables that have none in the base. */
 static const char *first_row(const char *table)
 {
 	return !strcmp(table, "seal")
@@ -307,7 +310,7 @@ static int names_choices(int c)
 	return 0;
 }
 
-/* Pictures say little of the other tables; of these one case in some is drawn. */
+/* Pictures show little of the other tables: one in eight of their cases is drawn. */
 static int is_to_be_drawn(int c)
 {
 	enum { ONE_IN = 8 };

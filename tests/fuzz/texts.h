@@ -24,5 +24,7 @@ enum texts_found { TEXTS_FAULT, TEXTS_REFUSED, TEXTS_TAKEN };
 /* Puts n bytes into the column's first row. TEXTS_FAULT: why[] says what came out that may not.
  * TEXTS_REFUSED: why[] has the line. */
 enum texts_found texts_try(int column, const void *bytes, size_t n, char why[TEXTS_WHY]);
+/* What was looked at until now: headers that were written, and programs of pictures. */
+extern int texts_headers, texts_programs;
 
 #endif

@@ -94,6 +94,10 @@ static void test_inside_another(void **state)
 	assert_string_equal(stored(in_folder("other"), source, NULL), " unknown;");
 	shell("cd %s/other && git add . && git commit -qm vendored", folder);
 	assert_string_equal(stored(in_folder("other"), source, NULL), " unknown;");
+	/* at the root of a repository that does not track them */
+	shell("cp -r %s/.git %s", in_folder("other"), in_folder("other/attune"));
+	assert_string_equal(stored(in_folder("other"), source, NULL), " unknown;");
+	shell("rm -r %s", in_folder("other/attune/.git"));
 }
 
 static void test_of_a_checkout(void **state)

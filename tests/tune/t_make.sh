@@ -20,18 +20,18 @@ refused() { # TEXT: one line, which has it
 	[ $code != 0 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -qF "$1" "$tmp/err"
 }
 
-run RESULTS="$tmp" SCENARIOS='my set.json' MODEL='a b@1' GPU='x y' BUDGET='1 m'
-row "$([ $code = 0 ] && given --scenarios 'my set.json' && given --model 'a b@1' && given --gpu 'x y' &&
-	given --budget '1 m' && given --results "$tmp"; echo $?)" "blanks in settings"
+run RESULTS="$tmp" SCENARIOS='my set.json' MODEL='a "b" `c`@1' GPU='x y' BUDGET='1 m'
+row "$([ $code = 0 ] && given --scenarios 'my set.json' && given --model 'a "b" `c`@1' && given --gpu 'x y' &&
+	given --budget '1 m' && given --results "$tmp"; echo $?)" "blanks, double quotes and backquotes in settings"
 row "$(grep -Eqx 'make tune took [0-9]+ s: building the tool [0-9]+ s, the tune [0-9]+ s, building the library [0-9]+ s' \
 	"$tmp/out"; echo $?)" "and its time has names, that of building too"
 run RESULTS="$tmp" TRACE="$tmp/it's my.csv" SCENARIOS="it's.json"
 row "$([ $code = 0 ] && given --trace "$tmp/it's my.csv" && given --scenarios "it's.json" &&
-	given --trace-set "$tmp/local/trace_it_s_my.json"; echo $?)" "quotes in settings"
+	given --trace-set "$tmp/local/trace_it_s_my.json"; echo $?)" "single quotes in settings"
 run RESULTS="$tmp" TRACE=-my.csv
-row "$([ $code = 0 ] && [ ! -s "$tmp/err" ] && given --trace-set "$tmp/local/trace_-my.json"; echo $?)" "a hyphen at the beginning"
+row "$([ $code = 0 ] && [ ! -s "$tmp/err" ] && given --trace-set "$tmp/local/trace_-my.json"; echo $?)" "a trace whose name begins with a hyphen"
 run RESULTS="$tmp" GPU="it's" COMPILE_ONLY=1 B=build
-row "$([ $code = 0 ] && given --gpu "it's"; echo $?)" "and of what is only compiled"
+row "$([ $code = 0 ] && given --gpu "it's"; echo $?)" "a quote in GPU where it only compiles"
 
 export GPU=env_gpu PRESET=env_preset BUDGET=env_budget MODEL=env_model SCENARIOS=env_set TRACE=/env_trace \
 	RESULTS=/env_results GENERATED=/env_generated B=/env_build PLUGIN=/env_plugin DRY_RUN=1 ANYWAY=1 LOCAL=no
