@@ -58,7 +58,7 @@ static double now_us(void)
 	return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
 }
 
-/* Small numbers, as BF16: zeros would be slow nowhere, but are no cache either. */
+/* Small BF16 numbers of both signs, as a cache has. */
 static uint16_t *numbers(size_t n)
 {
 	uint16_t *v = need(2 * n);
@@ -186,7 +186,7 @@ int main(int argc, char **argv)
 	while (c[n - 1].n < calls)
 		for (int i = 0; i < n; i++)
 			run_block(&c[i], calls);
-	printf("%d calls, %d busy, %d decodes of %d keys; us; the last two beside the first row\n"
+	printf("%d calls, %d busy, %d decodes of %d keys; us; the last two: ratios to row 1\n"
 	       "threads     median        p99        max   median    p99\n",
 	       calls, busy, seqs, keys);
 	for (int i = 0; i < n; i++) {

@@ -1,9 +1,9 @@
 #!/bin/sh
-# t_current_folder.sh - the tool runs code of its own tree or installation alone: what has the same
-# name in the current folder, which may be anybody's, is neither compiled nor drawn by.
+# t_current_folder.sh - the tool compiles kernels and runs picture scripts of its own tree or installation
+# alone. It uses no files of the same names in the current folder, which somebody else may have written.
 . tests/support/tap.sh
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" ATTUNE_CACHE="$tmp/cache"
-mkdir "$tmp/bin" "$tmp/kernels" # not in its tree, but beside the objects of a build, as build/bare/attune is
+mkdir "$tmp/bin" "$tmp/kernels" # beside a folder kernels without sources, as build/bare/attune is
 cp "$B/attune" "$tmp/bin"
 results=$PWD/results
 headers=$PWD/generated
@@ -21,12 +21,12 @@ cd "$tmp/hostile" || exit 1
 
 "$tmp/bin/attune" sweep --gpu cpu --compile-only --kernels qblock --preset smoke --batch q1s64 --db "$tmp/x.sqlite" \
 	>"$tmp/out" 2>"$tmp/err" </dev/null
-row "$([ $? = 0 ] && ! grep -q 'of the current folder' "$tmp/out" "$tmp/err"; echo $?)" "kernels are not compiled from there"
+row "$([ $? = 0 ] && ! grep -q 'of the current folder' "$tmp/out" "$tmp/err"; echo $?)" "kernels of the current folder are not compiled"
 if command -v gnuplot >/dev/null; then
 	mkdir "$tmp/pictures"
 	"$tmp/bin/attune" plot --gpu cpu --db "$results/cpu.sqlite" --header "$headers/attune_cpu.h" --out "$tmp/pictures" \
 		>"$tmp/out" 2>"$tmp/err" </dev/null
 	row "$([ $? = 0 ] && [ -s "$tmp/pictures/cpu_kernels.svg" ] && [ ! -e "$tmp/ran" ]; echo $?)" \
-		"pictures are not drawn by scripts of there"
+		"picture scripts of the current folder are not run"
 fi
 end_rows

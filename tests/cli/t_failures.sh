@@ -92,7 +92,7 @@ row "$([ $? = 0 ] && [ "$(faults)" = 0 ] && [ "$(ask "SELECT count(*) FROM timin
 	[ "$(ask "SELECT count(DISTINCT run_id) FROM history WHERE outcome = 'crash'")" = 1 ]; echo $?)" \
 	"until --retry measures it again, and no other failure"
 sweep --retry resources,slow
-row "$([ $? = 2 ] && grep -q '"slow" is none of wrong' "$tmp/err"; echo $?)" "of outcomes there are these"
+row "$([ $? = 2 ] && grep -q '"slow" is none of wrong' "$tmp/err"; echo $?)" "an outcome that no row has is refused"
 mv "$tmp/sound.sqlite" "$tmp/db.sqlite"
 
 # The form that is committed has no rows of modified sources, and this tree may be modified.
@@ -140,7 +140,7 @@ outcomes() { # NAME
 	sqlite3 "$tmp/$1.sqlite" "SELECT group_concat(DISTINCT outcome) FROM timings WHERE outcome <> 'noisy'"
 }
 touch "$tmp/broken"
-row "$([ "$(outcomes silent)" = resources ]; echo $?)" "binaries that do not load are rows"
+row "$([ "$(outcomes silent)" = resources ]; echo $?)" "binaries that do not load are stored as failures"
 rm "$tmp/broken"
-row "$([ "$(outcomes mended)" = ok ]; echo $?)" "but of the cache they are compiled again first"
+row "$([ "$(outcomes mended)" = ok ]; echo $?)" "the next sweep compiles them again"
 end_rows

@@ -124,7 +124,7 @@ for gpu in a100 b200; do
 	[ $? -eq 3 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && refused=1
 done
 row "$([ $refused = 1 ] && [ ! -e "$tmp/none.sqlite" ]; echo $?)" "another GPU: exit 3, one line"
-# 14 of 20 races are the first stage's, and the later stages need 5.
+# 20 races fit the budget: the first stage may use 14 of them, and the later ones need only 5.
 many=
 for i in $(seq 1 60); do many="$many --batch $((i % 16 + 1))q1s$((i * 3 + 20))"; done
 # shellcheck disable=SC2086

@@ -1,5 +1,5 @@
-/* t_host.c - the CPU library in a program that has its own mind about stacks, signals, the
- * floating-point environment and the number of threads. */
+/* t_host.c - the CPU library in programs with small stacks, handlers of signals, floating-point traps or
+ * another rounding mode, and with more threads than CPUs. */
 #include "tests/library/cpu_step.h"
 #include <fenv.h>
 #include <sched.h>
@@ -195,7 +195,7 @@ static void traps_do_not_reach_the_kernels(void **state)
 	feenableexcept(traps);
 	run(op, &s);
 	assert_int_equal(fegetexcept(), traps);
-	assert_int_equal(fetestexcept(traps), 0); /* no exception of theirs is left */
+	assert_int_equal(fetestexcept(traps), 0); /* the kernels leave no flag set */
 	fedisableexcept(traps);
 	step_free(&s);
 	attune_release(op);
@@ -203,7 +203,7 @@ static void traps_do_not_reach_the_kernels(void **state)
 	unsetenv("ATTUNE_THREADS");
 }
 
-/* The bits of the usual mode, and the caller's mode afterwards. */
+/* The output has the bits that it has in the usual mode, and the caller's mode stays. */
 static void rounding_is_the_kernels_own(void **state)
 {
 	struct step s;

@@ -101,7 +101,7 @@ struct world {
 	size_t v_from; /* where V begins in the array of K; 0: it has its own */
 	int pages;     /* of the cache */
 	int entries;   /* of the block table */
-	int row_pages; /* least entries of its rows, which are then whole; 0: as many as are live */
+	int row_pages; /* each row has so many or more; 0: the last ends with its last page in use */
 	float *key, *value; /* what the cache holds, [pages][page_size][num_kv_heads][head_size] */
 	double largest_value, largest_score;
 	int slots_in_groups; /* page strides are multiples of 8 slot strides */

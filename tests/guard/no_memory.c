@@ -1,6 +1,6 @@
-/* no_memory.c - a library for LD_PRELOAD: of attune's own process the allocation number
- * NO_MEMORY_AT, counted from 1, fails, and with NO_MEMORY_LOG their number is written there at the
- * end. Its children are left alone. */
+/* no_memory.c - a library for LD_PRELOAD: in the process of attune the allocation with the number
+ * NO_MEMORY_AT, counted from 1, fails. At the end the process writes how many there were to the file
+ * NO_MEMORY_LOG. In its child processes no allocation fails. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
-# t_memory.sh - an allocation of the tool that finds no memory: the command does what it does with
-# memory, or fails with a line. It never takes an option for its default, and prints no part of a
-# list as if it were all. Allocations are failed one by one by no_memory.c.
+# t_memory.sh - when an allocation of the tool fails, the command prints what it prints with memory, or
+# fails with a line. It ignores no option, and prints no part of a list as if it were whole. no_memory.c
+# lets the allocations fail, one in each run.
 . tests/support/tap.sh
 attune=$PWD/$B/attune
 case $B in

@@ -17,7 +17,7 @@ int cmd_confirm(int, char **);
 	IGNORING "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = replace(sql, '" from \
 		 "', '" to "') WHERE name = '" table "'; PRAGMA writable_schema = RESET; "
 
-/* Changes a column of a table behind the back of an index of it. */
+/* Changes a column of a table, but not the index of it, which keeps the text of before. */
 #define HIDDEN(before, after)                                                                    \
 	"UPDATE device SET name = " before "; CREATE INDEX by_name ON device (name); PRAGMA "    \
 	"writable_schema = 1; CREATE TEMP TABLE kept AS SELECT * FROM sqlite_schema WHERE name " \
