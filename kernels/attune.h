@@ -13,10 +13,10 @@
  *   attune_shape shape = { .size = sizeof shape, .head_size = 128 };      C, C++20
  *   attune_shape shape = {};  shape.size = sizeof shape;                  C++11
  *
- * So program and library may be of different versions: new members come behind the others, and 0 is
- * what was before. What an older program's struct does not have counts as 0; the library neither
- * reads nor writes behind the size. From a newer program it takes a struct whose members that it
- * does not know are 0, else the status is ATTUNE_INVALID.
+ * So program and library may be of different versions. New members come behind the others, and 0 in
+ * them means the behaviour before. Members that an older program's struct lacks count as 0; the
+ * library neither reads nor writes past the size. A newer program's struct is accepted if all
+ * members that the library does not know are 0, else the status is ATTUNE_INVALID.
  *
  * Terms are vLLM's. Of one sequence: context length = tokens already in the KV cache, query
  * length = new tokens of this step, sequence length = their sum. The cache holds K and V of the
@@ -25,8 +25,8 @@
  * Every function returns an enum attune_status; attune_last_error() has one line of text for the
  * last failure of the calling thread. The library never prints, exits or aborts. Several threads
  * may use a context or an op at a time once it is made; closing is the caller's to order. A child
- * of fork() must not use what its parent opened (on the CPU attune_run refuses it): it opens contexts
- * of its own, and on a GPU fork() comes before the first attune_open.
+ * of fork() must not use what its parent opened (on the CPU attune_run refuses it): it opens
+ * contexts of its own, and on a GPU fork() comes before the first attune_open.
  *
  * attune_plan_batch and attune_run neither allocate nor synchronise, and may be called while a
  * CUDA graph is captured. Kernels that are built elsewhere can take part: attune_plugin.h.
@@ -40,14 +40,15 @@
  *   replay the graph with attune_plan_serves(&its_plan, &plan) == ATTUNE_SERVES_ALIKE; if there is
  *   none, capture one, or replay one that serves
  *
- * A graph that is captured once, for lengths that nobody knows, has a plan of attune_plan_bounds. */
+ * A graph that is captured once, for lengths that the host never knows, takes a plan of
+ * attune_plan_bounds. */
 #ifndef ATTUNE_H
 #define ATTUNE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of this header; attune_version() is the library's. */
+/* The version of this header; attune_version() gives the library's. */
 #define ATTUNE_VERSION_MAJOR 0
 #define ATTUNE_VERSION_MINOR 2
 #define ATTUNE_VERSION_PATCH 0
@@ -137,11 +138,11 @@ typedef struct attune_batch {
 } attune_batch;
 
 /* The tensors of one layer's step, on the device (on the host for the CPU). The caller owns them.
- * Strides are in elements; args.h has shapes and meaning. On a GPU they are multiples of 8 elements,
- * over an E4M3 cache of 16, and out, q, k_cache and v_cache are 16-byte aligned. A 16-bit cache
- * whose page strides are no multiples of 8 slot strides, or whose head strides are negative, is not
- * for warpgroup: where a plan names it (`attune_plan_text`) attune_run takes a slower kernel, or if
- * there is none, as for prefills with LSE, refuses.
+ * Strides are in elements; args.h has shapes and meaning. On a GPU they are multiples of 8
+ * elements, over an E4M3 cache of 16, and out, q, k_cache and v_cache are 16-byte aligned. The
+ * kernel warpgroup cannot read a 16-bit cache whose page strides are no multiples of 8 slot strides
+ * or whose head strides are negative. Where the plan names it (`attune_plan_text`) attune_run then
+ * launches a slower kernel; if there is none, as for prefills with LSE, it refuses.
  *
  * What is read. A slot is live where a query token of this step sees its key: it lies in the
  * sequence, not behind the causal limit of the last token and not in front of the window of the
@@ -150,8 +151,8 @@ typedef struct attune_batch {
  *   - Entries of block_table for live pages are trusted: they are not compared with the size of the
  *     cache. Entries in front of the first live page or behind the last one may hold anything. The
  *     table may end behind the last live page of the last sequence that has keys. Any entry before
- *     that end may be read, but no result depends on one that is not live. The end follows from
- *     the lengths of the plan, also in replays of a graph.
+ *     that end may be read, but no result depends on one that is not live. The end is that of
+ *     the plan's lengths, also in replays of a graph.
  *   - Slots that are not live may hold anything, NaN and infinities too, also in live pages: no
  *     output depends on them. The same holds for pages that no entry names.
  *   - A NaN or an infinity in a live slot may reach all rows of its sequence, also those that do
@@ -273,17 +274,17 @@ enum attune_start { ATTUNE_START_IN_TURN = 0, ATTUNE_START_EARLY };
 
 enum { ATTUNE_PLAN_SLICES = 16 };
 
-/* Plain data: copy it, by = or memcpy of `size` bytes, and keep it as long as its op; any thread may
- * use it. Compare two by attune_plan_serves: for other lengths, members that no launch depends on
- * differ, too. Each call that takes a plan refuses one of another op, also of an equal shape, and
- * counts and enums that attune_plan_batch never gives. */
+/* Plain data: copy it by = or by memcpy of `size` bytes, and keep it as long as its op; any thread
+ * may use it. Compare two by attune_plan_serves: for other lengths, members that no launch depends
+ * on differ, too. Each call that takes a plan refuses one of another op, even one of an equal
+ * shape, and counts and enums that attune_plan_batch never gives. */
 typedef struct attune_plan {
-	uint32_t size; /* sizeof(attune_plan), set before a plan is made, too */
+	uint32_t size; /* sizeof(attune_plan), to be set before a call makes the plan */
 	int num_parts; /* 0 (nothing to do), 1, or 2: prefill, decode */
 	int num_seqs;
 	enum attune_how how;
 	size_t workspace; /* bytes that attune_run needs */
-	uint64_t op;      /* the op's own: which attune_prepare made it */
+	uint64_t op;      /* the op's own: the op that made the plan */
 	attune_part part[2];
 	int num_tokens;              /* query tokens of the batch */
 	enum attune_lengths lengths; /* yours to set; attune_plan_batch sets PICKED */
@@ -291,7 +292,7 @@ typedef struct attune_plan {
 	int early[2];                /* the op's own: what EARLY means for each part */
 	/* the op's own: the last sequence that has keys, and its pages */
 	int table_seq, table_pages;
-	/* the op's own: what runs a part over a cache whose strides its choice does not take; 0: none */
+	/* the op's own: what runs a part whose choice does not take the cache's strides; 0: none */
 	int stand_in[2], stand_in_resolved[2];
 	int is_exact; /* the op's own: a plug-in planned for these lengths alone */
 	/* the op's own: tokens of the longest query of each 16th of the sequences */
@@ -302,10 +303,11 @@ typedef struct attune_plan {
  * GPU, else the first of AMD's, else the CPU. ATTUNE_HIP_LIBRARY in the
  * environment names the file of AMD's runtime where it is not libamdhip64.so.7, .6 or .5.
  *
- * CPU threads: ATTUNE_THREADS in the environment, else one for each CPU that the process may
- * use, by affinity and quotas; more do no harm. They block signals but those of faults. Planning
- * and running take 64 KiB of the caller's stack (on x86-64 and AArch64) and neither feel nor change
- * its floating-point environment (README.md, "Threads and fork").
+ * CPU threads: ATTUNE_THREADS in the environment, else one for each CPU that the process may use,
+ * by affinity and quotas. Not more of them compute at a time than there are such CPUs. They block
+ * all signals except those of faults. Planning and running need up to 64 KiB of the caller's stack
+ * (on x86-64 and AArch64), and neither depend on its floating-point environment nor change it
+ * (README.md, "Threads and fork").
  *
  * ATTUNE_HEURISTICS in the environment names a file of rules that replace the compiled
  * ones, for all ops of this context. It is read here, once. It must be for the device's
@@ -313,9 +315,9 @@ typedef struct attune_plan {
  * ATTUNE_INVALID, and the line of attune_last_error begins "FILE:LINE:". A line has one
  * item, blanks are free, '#' begins a comment. `attune induce --emit text` writes such a
  * file; README.md has the format ("The generated rules by themselves"). A choice that cannot run a
- * batch, or that the library carries no code of for the shape, is replaced as with the compiled
- * rules: on NVIDIA GPUs by the one of a few others that is fastest by an estimate, elsewhere by a
- * default.
+ * batch, or for which the library carries no code of the shape, is replaced as with the compiled
+ * rules: on NVIDIA GPUs by the fastest of a few other choices, by an estimate of their time, and
+ * elsewhere by a default.
  *
  * ATTUNE_INVARIANT=1 in the environment makes all ops of this context batch-invariant. It is
  * read here, once; a value other than 0 or 1, or a file of ATTUNE_HEURISTICS beside it, is
@@ -324,10 +326,11 @@ typedef struct attune_plan {
  * agree: version, device (on the CPU the instruction set), shape, the sequence's own query
  * and context lengths, and its tensors' values.
  *
- * The parts run one after the other, each by a kernel that shape and device pick, and EARLY changes
- * nothing. What that kernel cannot run and all steps that plan on the device are ATTUNE_UNSUPPORTED;
- * README.md ("Same bits in every batch") lists them. Graphs of plans (LENGTHS_PICKED) are invariant.
- * Where a launch merges segments the workspace may exceed 256 MiB, the limit otherwise. */
+ * The parts run one after the other, each by a kernel that the shape and the device determine, and
+ * EARLY changes nothing. ATTUNE_UNSUPPORTED is the status of what that kernel cannot run and of all
+ * steps that plan on the device; README.md ("Same bits in every batch") lists these. Graphs of
+ * plans (LENGTHS_PICKED) are invariant. Where a launch merges segments the workspace may exceed 256
+ * MiB, the limit otherwise. */
 enum attune_status attune_open(attune_context **ctx, const char *device);
 void attune_close(attune_context *ctx);
 /* e.g. "NVIDIA H200 (sm_90, 132 SMs)"; lives as long as ctx. */
@@ -337,8 +340,8 @@ const char *attune_device_name(const attune_context *ctx);
  *   "h200"      measurements of that GPU. It may be another model than this one: the nearest with
  *               binaries that run here (`attune devices` has the reason)
  *   a path      the file that ATTUNE_HEURISTICS named
- *   "untuned"   no measurements: plans are by estimates that were fitted to another GPU, or the
- *               kernels' defaults
+ *   "untuned"   no measurements: estimates that were fitted to another GPU decide, or the kernels'
+ *               defaults run
  *   "invariant" shape and device alone: ATTUNE_INVARIANT=1 */
 const char *attune_heuristic(const attune_context *ctx);
 
@@ -354,20 +357,22 @@ const char *attune_heuristic(const attune_context *ctx);
 enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape, attune_op **op);
 void attune_release(attune_op *op);
 
-/* The plan is right for all batches with as many sequences whose lengths are at or below those of
- * `batch`, each query and each sequence for itself: host lengths may be upper bounds, and a graph
- * that captured the plan may be replayed with such lengths. Longer sequences are right, too, but in
- * the classic layout. Query lengths above leave rows unwritten. */
+/* The plan is right for all batches of as many sequences, each with query and sequence lengths at
+ * or below its own in `batch`: host lengths may be upper bounds, and a graph that captured the plan
+ * may be replayed with such lengths. Except in the classic layout it is right for longer sequences,
+ * too. A query that is longer than planned may leave rows unwritten. */
 enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *batch,
 				     attune_plan *plan);
 
-/* A plan from maxima, for hosts that know no more: right for all batches of num_seqs sequences (a
- * step with fewer gives the others query and sequence length 0), num_tokens query tokens in all,
- * max_query in a query and max_keys in a sequence, each at most. Its block_table has num_seqs rows of
- * block_table_stride entries, of which each may be read.
+/* A plan from maxima, where the host does not know the lengths. It is right for all batches of
+ * exactly num_seqs sequences (a step with fewer gives the others query and sequence length 0), of
+ * at most num_tokens query tokens in all, max_query tokens in a query and max_keys keys in a
+ * sequence. The block_table has num_seqs rows of block_table_stride entries, and any of them may be
+ * read.
  *
- * The choice is made for sequences of max_keys down to a 128th of it. Where max_query is above 8 the
- * plan has two parts, for queries of up to 8 tokens and for longer ones; each has all sequences. */
+ * The choice is made for sequences from max_keys down to a 128th of it. Where max_query is above 8
+ * the plan has two parts, one for queries of up to 8 tokens and one for longer ones; each has all
+ * sequences. */
 enum attune_status attune_plan_bounds(const attune_op *op, int num_seqs, int num_tokens,
 				      int max_query, int max_keys, attune_plan *plan);
 
@@ -392,8 +397,9 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 					size_t *bytes);
 
 /* Whether a graph that was captured with the first plan is right for the batch, or the maxima, of
- * the second; 0: not, or it does not follow from the two, or their ops differ. A plan serves for
- * lengths at or below its own, with ATTUNE_SERVES for others that its launches have room for. */
+ * the second. 0: it is not, or the two plans do not tell, or they are of different ops. It is right
+ * where no length is above the first plan's, and for other lengths that its launches have room
+ * for. */
 enum attune_serves {
 	ATTUNE_SERVES = 1,  /* it is right; the second plan's own launches may be faster */
 	ATTUNE_SERVES_ALIKE /* it is right, and runs the second plan's launches */
@@ -419,14 +425,14 @@ enum attune_status attune_batch_features(const attune_op *op, const attune_batch
 enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan, char *text,
 				    size_t size);
 
-/* How many choices of its rules the op can run in no batch, in one line: "2 of 12 choices, the first
- * is ring BLOCK_M=8 ...: why". "": none. Others replace such a choice and no call fails, so a
+/* How many choices of its rules the op can run in no batch, in one line: "2 of 12 choices, the
+ * first is ring BLOCK_M=8 ...: why". "": none. Another choice then runs and no call fails, so a
  * program that depends on its file of ATTUNE_HEURISTICS asks here. */
 enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t size);
 
 const char *attune_status_text(enum attune_status status);
 const char *attune_last_error(void);
-const char *attune_version(void); /* "0.2.0" */
+const char *attune_version(void); /* such as "0.2.0" */
 
 #ifdef __cplusplus
 }

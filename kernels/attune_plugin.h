@@ -38,9 +38,9 @@
 extern "C" {
 #endif
 
-/* Changes whenever a struct or the meaning of a call does. Older plug-ins run as they did, from ABI 4
- * on: new members come behind those that they know. One of ABI 1 to 3 is compiled again with this
- * header. */
+/* Changes whenever a struct or the meaning of a call does. Plug-ins from ABI 4 on will run with
+ * later versions, too, whose new members come behind those of before. Those of ABI 1 to 3 must be
+ * compiled again with this header. */
 enum { ATTUNE_PLUGIN_ABI = 4, ATTUNE_PLUGIN_ERROR = 200, ATTUNE_PLUGIN_AXES = 8 };
 
 /* A tunable. A sweep tries its values. */
@@ -59,8 +59,8 @@ typedef struct attune_plugin_device {
 	int units;           /* SMs, or threads */
 	/* On the CPU, in prepare; else NULL. Calls work(arg, i) once for each i below n, on `units`
 	 * threads, the caller's among them; n up to `units` run at a time. A plug-in computes on
-	 * these alone: they wait actively for a while between calls, so threads of its own would
-	 * share the cores with them. Signals but those of faults are blocked. */
+	 * these alone: they spin for a while between calls, so threads of its own would share the
+	 * cores with them. They block all signals except those of faults. */
 	void (*parallel)(void *threads, void (*work)(void *arg, size_t i), void *arg, size_t n);
 	void *threads; /* as long as the op */
 } attune_plugin_device;
@@ -72,9 +72,9 @@ typedef struct attune_plugin_part {
 	long long query_tokens;   /* sums */
 	long long kv_tokens;
 	long long max_seq; /* keys of the longest sequence; cut to the window, where there is one */
-	/* Where its queries of more than 8 tokens lie, and those of 1 to 8: the range from the first
-	 * to the last of them, and their lengths. seq_begin counts from the first sequence of the
-	 * part. seq_count 0: there are none. The ranges overlap where prefills and decodes
+	/* Where its queries of more than 8 tokens lie, and those of 1 to 8: the range from the
+	 * first to the last of them, and their lengths. seq_begin counts from the first sequence of
+	 * the part. seq_count 0: there are none. The ranges overlap where prefills and decodes
 	 * alternate; else both seq_count together are num_seqs, and the decodes lie in front of all
 	 * prefills or behind them. */
 	attune_span prefills, decodes;
@@ -116,7 +116,8 @@ typedef struct attune_plugin {
 	int abi;          /* ATTUNE_PLUGIN_ABI */
 	const char *name; /* "fa3": lower-case letters, digits and '_'; 31 at most */
 	/* "617264c1 2026-08-06": release or revision of the source, 48 printable characters at
-	 * most. Times belong to a name and a version: change it whenever the machine code changes. */
+	 * most. Times belong to a name and a version: change it whenever the machine code
+	 * changes. */
 	const char *version;
 	const char *about;   /* a line for lists */
 	const char *backend; /* "cuda", "hip", "cpu" */
@@ -185,11 +186,11 @@ const attune_plugin *const *attune_plugins(void);
  * missing, or there are 12 already. */
 enum attune_status attune_register_plugin(const attune_plugin *plugin);
 
-/* After attune_plan_batch, with the same batch. Calls the plug-in's `plan`, which may allocate, copy
- * and synchronise; so not while a stream is captured. What it enqueues goes to `stream`. `promises`:
- * 0, or ATTUNE_PLUGIN_FINITE_SLOTS where that holds of all tensors that the plan will run with, and
- * ATTUNE_PLUGIN_E4M3_MATH where q and weights may be rounded to E4M3; rows and scales are looked
- * at. `tensors`: as for attune_run, of any layer. In each attune_run with the plan
+/* After attune_plan_batch, with the same batch. Calls the plug-in's `plan`, which may allocate,
+ * copy and synchronise; so not while a stream is captured. What it enqueues goes to `stream`.
+ * `promises`: 0, or ATTUNE_PLUGIN_FINITE_SLOTS where that holds of all tensors that the plan will
+ * run with, and ATTUNE_PLUGIN_E4M3_MATH where q and weights may be rounded to E4M3; rows and scales
+ * are looked at. `tensors`: as for attune_run, of any layer. In each attune_run with the plan
  * block_table, query_start, seq_lens, the strides and whether there are scales are then the same,
  * else it is ATTUNE_INVALID; and the first three hold the same lengths and pages.
  *
@@ -197,15 +198,15 @@ enum attune_status attune_register_plugin(const attune_plugin *plugin);
  * the plan calls the plug-in's `launch`, which neither allocates nor synchronises and may be
  * captured; with ATTUNE_LENGTHS_VARY a captured attune_run has attune's own kernels. The plan, its
  * copies and a graph that captured it may run until attune_free_plan. It serves for no other
- * (attune_plan_serves). ATTUNE_OK also where attune's own kernels stay; if that is because a plug-in
- * failed, attune_last_error has its line. */
+ * (attune_plan_serves). ATTUNE_OK also where attune's own kernels stay; if that is because a
+ * plug-in failed, attune_last_error has its line. */
 enum attune_status attune_plan_plugins(const attune_op *op, const attune_batch *batch,
 				       const attune_tensors *tensors, unsigned promises,
 				       void *stream, attune_plan *plan);
 
 /* Frees what attune_plan_plugins made for this plan or a copy of it, once the work of its launches
- * is done; does nothing for other plans. attune_run then refuses the plan. attune_release frees what
- * is left. */
+ * is done; does nothing for other plans. attune_run then refuses the plan. attune_release frees
+ * what is left. */
 void attune_free_plan(const attune_op *op, const attune_plan *plan);
 
 #ifdef __cplusplus

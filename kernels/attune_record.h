@@ -1,7 +1,7 @@
-/* attune_record.h - steps that plan on the device; for programs that do so, beside attune.h. A graph
- * that was captured once then has a plan for the lengths of each replay. With plan.lengths set to
- * ATTUNE_LENGTHS_VARY a captured attune_run does so by itself, in a workspace of
- * attune_max_workspace bytes. A step of many layers plans once:
+/* attune_record.h - calls that plan on the device. A graph that is captured with them plans anew at
+ * each replay, for the lengths that device memory then holds. A captured attune_run does the same
+ * by itself where plan.lengths is ATTUNE_LENGTHS_VARY, in a workspace of attune_max_workspace
+ * bytes; with these calls a step of many layers plans once:
  *
  *   attune_record_plan(op, &bounds, query_start, seq_lens, plan, bytes, stream);
  *   every layer: attune_record_run(op, &bounds, plan, &tensors, ws, ws_bytes, stream); */
@@ -38,9 +38,9 @@ enum attune_status attune_record_plan(const attune_op *op, const attune_bounds *
 				      const int32_t *query_start, const int32_t *seq_lens,
 				      void *plan, size_t plan_bytes, void *stream);
 
-/* Once a layer of the step: runs what the plan holds by then. It is one of this op and these bounds,
- * which is not checked: it lies in device memory. One launch after another may use a plan, not two
- * at a time. */
+/* Once a layer of the step: runs what the plan holds by then. The plan must be of this op and these
+ * bounds, which cannot be checked, since it lies in device memory. One launch after another may use
+ * a plan, not two at a time. */
 enum attune_status attune_record_run(const attune_op *op, const attune_bounds *bounds, void *plan,
 				     const attune_tensors *tensors, void *workspace,
 				     size_t workspace_bytes, void *stream);

@@ -240,7 +240,7 @@ enum { MOST_BATCH_ROWS = 0x7fffffff };
 const char *shape_error(const attune_shape *); /* NULL when sound */
 /* Without a shape only the checks that hold for all shapes. */
 const char *batch_error(const attune_batch *, const attune_shape *);
-/* The same for the largest batch within these. */
+/* The same for the largest batch within these maxima. */
 const char *maxima_error(int num_seqs, int num_tokens, int max_query, int max_keys,
 			 const attune_shape *);
 /* The window as kernels get it; 0: none, or longer than any sequence may be. */

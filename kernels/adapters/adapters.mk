@@ -14,7 +14,7 @@ $(B)/adapters/%/version: FORCE
 FORCE:
 .PHONY: FORCE
 
-# ---- vLLM's Triton attention: an installed vLLM, and a PYTHON that has Triton ----------------------
+# ---- vLLM's Triton attention: an installed vLLM, and a PYTHON that has Triton ---------------------------------------------------
 
 # QUERY_HEADS/KV_HEADS/PAGE_SIZE, by default of Llama 3.1 8B and 70B and of Qwen3 14B, 30B and 235B
 # in scenarios/h200.json; with /e4m3 over such a cache, by default the ones of scenarios/fp8_h200.json

@@ -1,21 +1,20 @@
 /* bounds.c - attune_plan_bounds: a plan from maxima, right for every batch within them.
  *
- * True lengths are not known, so a choice must do well at many. The op's rules are asked about decodes
- * of the most keys and of 2, 4 ... 128 times fewer, each time alike and with a mean of a quarter of
- * the longest; about prefills, whose queries decide more, down to a quarter.
+ * The true lengths are not known, so the choice must do well for many. Guesses stand for them:
+ * batches whose longest sequence has all max_keys, half of them, a quarter and so on, each once
+ * with sequences of equal length and once with a mean of a quarter of the longest. The op's rules
+ * name a choice for each guess: for decodes down to a 128th of max_keys, for prefills, where the
+ * queries matter more than the keys, down to a quarter.
  *
- *   keys / longest    1     1/2   1/4   1/8  ...            an H200, 200 decodes of up to 64k keys
- *   alike             ring  ring  ring  ring
- *   a quarter         list  list  list  ring
+ * First the majority decides whether the plan has a launch that merges segments, which costs much
+ * where sequences are short. Of the choices on that side the one that is named most often runs
+ * every batch; of two, the one for shorter sequences. Its number of segments is the one with the
+ * least mean, over the guesses, of the cost divided by the least cost, by the header's costs.
  *
- * Most answers decide whether a launch that merges segments follows, which costs short sequences
- * much; then which choice runs all of them: the one that is named most often, of two the one for
- * shorter sequences. Its number of segments has the least mean of cost over least cost at these
- * lengths, by the header's costs.
- *
- * A step within the maxima may have decodes beside prefills. Then both parts have all sequences:
- * one has queries of up to 8 tokens, the other longer ones. There decodes run by ring_list where the
- * op has it: a grid for 8 tokens of each sequence would have many blocks without work. */
+ * A step within the maxima may have decodes beside prefills. Then the plan has two parts, each with
+ * all sequences: one for queries of up to 8 tokens, one for longer ones. The decodes then run by
+ * ring_list where the op has it: other kernels launch blocks for 8 tokens of each sequence, most of
+ * them without work. */
 #include "plan.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/sized.h"
@@ -25,18 +24,18 @@ struct maxima {
 	int seqs, tokens, query, keys;
 };
 
-/* ---- what a step may be ----------------------------------------------------------------------- */
+/* ---- guesses at the lengths ------------------------------------------------------------------ */
 
 enum { OCTAVES = 8, ASKED_OCTAVES = 3, SKEWS = 2, GUESSES = OCTAVES * SKEWS, LEAST_KEYS = 64 };
 
 /* Features of a part, from the longest sequences to the shortest. */
 struct guesses {
 	int n;
-	int asked; /* so many choose, all set the number of segments */
+	int asked; /* the first so many choose the kernel; all n choose the number of segments */
 	struct part of[GUESSES];
 };
 
-/* Sums of sequences that are alike but for the longest. */
+/* Sums of sequences of `mean` keys, of which the longest has `keys`. */
 static void sums_of(struct part_sums *t, const struct part_shape *s, int seqs, int query, int keys,
 		    int mean)
 {
@@ -49,7 +48,7 @@ static void sums_of(struct part_sums *t, const struct part_shape *s, int seqs, i
 	t->most[MOST_KEYS] = seq_live_keys(s, query, (int)max_of(keys, query));
 }
 
-/* Sequences of a phase and tokens of each, if the step has as many as it may. */
+/* The most sequences of a phase that a step within the maxima has. *query: tokens of each. */
 static int seqs_of(const struct maxima *m, enum phase phase, int *query)
 {
 	const int mixed = m->query > DECODE_MAX_QUERY;
@@ -91,15 +90,15 @@ static void guess_all(struct guesses *g, const struct part_shape *s, const struc
 	g->asked = phase == PHASE_DECODE ? g->n : (int)min_of(g->n, ASKED_OCTAVES * SKEWS);
 }
 
-/* ---- what runs it ----------------------------------------------------------------------------- */
+/* ---- the choice ------------------------------------------------------------------------------ */
 
-/* A choice that the rules name, and how often. */
+/* A choice that the rules name, and for how many guesses. */
 struct named {
 	int id, votes, merges; /* merges: a launch that merges segments may follow */
-	struct taker pick;     /* id -1: it cannot run the part */
+	struct picked pick;    /* id -1: it cannot run the part */
 };
 
-static int merges(const attune_op *op, const struct taker *f, const struct part *p)
+static int merges(const attune_op *op, const struct picked *f, const struct part *p)
 {
 	const struct ready *r = &op->ready[f->id];
 	struct geometry g;
@@ -126,12 +125,12 @@ static int count_votes(struct named t[GUESSES], const attune_op *op, enum decisi
 	return n;
 }
 
-/* The choice that the rules name most often, of those that can run the part. */
-static struct taker most_named(const attune_op *op, enum decision decision, const struct guesses *g,
-			       const struct part *p)
+/* The choice that the rules name for most guesses, of those that can run the part. */
+static struct picked most_named(const attune_op *op, enum decision decision,
+				const struct guesses *g, const struct part *p)
 {
 	struct named t[GUESSES];
-	struct taker best = { .id = -1 };
+	struct picked best = { .id = -1 };
 	const int n = count_votes(t, op, decision, g, p);
 	int of[2] = { 0, 0 }, most = 0;
 	for (int i = 0; i < n; i++)
@@ -144,7 +143,7 @@ static struct taker most_named(const attune_op *op, enum decision decision, cons
 	return best;
 }
 
-/* On two streams if the rules let most batches with both parts share the device, in whatever way. */
+/* On two streams if for most guesses the rules run the parts in any way but one after the other. */
 static enum attune_how how_to_run(const attune_op *op, const struct part_shape *s,
 				  const struct maxima *m)
 {
@@ -159,10 +158,10 @@ static enum attune_how how_to_run(const attune_op *op, const struct part_shape *
 }
 
 /* The first choice of ring_list that can run the part; those of the rules precede the default. */
-static struct taker first_list(const attune_op *op, const struct part *p)
+static struct picked first_list(const attune_op *op, const struct part *p)
 {
 	const struct kernel *list = kernel_find(op->ctx->device.info.backend, "ring_list");
-	struct taker f = { .id = -1 };
+	struct picked f = { .id = -1 };
 	for (int i = 0; list && i < op->num_ready && f.id < 0; i++)
 		if (op->ready[i].kernel == list && can_run(op, i, p, &f.as))
 			f.id = i;
@@ -170,11 +169,12 @@ static struct taker first_list(const attune_op *op, const struct part *p)
 }
 
 enum { MOST_VALUES = 16 };
-/* What the costs leave out: a launch without keys. */
+/* The header's costs leave out the launch itself. In fs; the launches of untuned_costs.c cost 1e9
+ * to 5e9 for the most part. */
 static const double launch_fs = 2e9;
 
 /* Sets the number of segments of a choice whose costs are known. */
-static void fit_segments(const attune_op *op, struct taker *f, const struct guesses *g,
+static void fit_segments(const attune_op *op, struct picked *f, const struct guesses *g,
 			 const struct part *p)
 {
 	const struct ready *r = &op->ready[f->id];
@@ -209,12 +209,13 @@ static void fit_segments(const attune_op *op, struct taker *f, const struct gues
 		}
 }
 
-/* What takes the place of the rules where they name nothing that can run: by lengths in between. */
-static struct taker middling(const attune_op *op, const struct guesses *g, const struct part *p)
+/* The fallback where the rules name nothing that can run the part: for the guess in the middle. */
+static struct picked fallback_between(const attune_op *op, const struct guesses *g,
+				      const struct part *p)
 {
 	struct part between = *p;
 	between.f = g->of[g->n / 2].f;
-	struct taker f = pick_fallback(op, &between, 0);
+	struct picked f = pick_fallback(op, &between, 0);
 	if (f.id >= 0 &&
 	    op->ready[f.id].kernel->space->why_illegal(&f.as, &op->shape, p, &op->ctx->device.info))
 		f.id = -1;
@@ -226,7 +227,7 @@ static enum attune_status add_bounded(const attune_op *op, const struct part_sha
 {
 	const int decodes = phase == PHASE_DECODE, mixed = m->query > DECODE_MAX_QUERY;
 	struct guesses g;
-	struct taker f = { .id = -1 };
+	struct picked f = { .id = -1 };
 	guess_all(&g, s, m, phase);
 	struct part p = g.of[0];
 	p.seq_count = m->seqs;
@@ -243,7 +244,7 @@ static enum attune_status add_bounded(const attune_op *op, const struct part_sha
 	if (f.id < 0)
 		f = most_named(op, decodes ? DECIDE_DECODE : DECIDE_PREFILL, &g, &p);
 	if (f.id < 0)
-		f = middling(op, &g, &p);
+		f = fallback_between(op, &g, &p);
 	else
 		fit_segments(op, &f, &g, &p);
 	return add_part(op, plan, &p, f);

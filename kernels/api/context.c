@@ -38,8 +38,9 @@ static enum attune_status read_rules(attune_context *ctx)
 	return status;
 }
 
-/* Names the context and reads its rules. The device is open. Plans are for the threads that compute, as
- * one for more could be slower than one for a single thread; an adopted device is taken at its word. */
+/* Names the context and reads its rules. The device is open. On the CPU plans are made for the
+ * threads that compute: a plan for more threads could be slower than one for a single thread. An
+ * adopted device keeps the number of units that it states. */
 static enum attune_status finish_open(attune_context *ctx, attune_context **out)
 {
 	name_context(ctx);
@@ -156,7 +157,8 @@ static enum attune_status add_choices(attune_op *op)
 	return status;
 }
 
-static int num_fallbacks(void)
+/* Choices that an op may have beside the heuristic's: priced ones and defaults. */
+static int most_others(void)
 {
 	int n = 0, priced = 0;
 	while (attune_fallbacks[n].kernel)
@@ -179,8 +181,9 @@ static void take_default(struct config *c, const struct fallback *f, const struc
 		}
 }
 
-/* Whether the rules were learned on the op's head size and type, or do not say on which they were.
- * Rules of 16-bit caches, where they serve E4M3 caches, by the size alone. */
+/* Whether the rules were learned on the op's head size and type; also where they do not say on
+ * which shapes they were learned. Where rules of 16-bit caches serve an E4M3 cache, the type of the
+ * cache is not compared. */
 static int is_learned(const attune_op *op)
 {
 	const struct selector *h = op->heuristic;
@@ -190,8 +193,9 @@ static int is_learned(const attune_op *op)
 	return !h || !h->num_shapes || selector_has_shape(h, &shape);
 }
 
-/* The priced choices whose code the library carries for the shape. A launch that merges segments
- * gives no LSE, so that what needs one takes one segment: its costs do not tell. */
+/* Adds the priced choices whose code the library carries for the shape. With LSE not those whose
+ * segments a launch of its own merges: it gives no LSE, so that they would have to run in one
+ * segment. */
 static enum attune_status add_priced(attune_op *op)
 {
 	const struct device_info *d = &op->ctx->device.info;
@@ -309,7 +313,7 @@ static int any_ready(const attune_op *op)
 	return 0;
 }
 
-/* Plans have the id of their op, whose address another op may get later. */
+/* A plan holds the id of its op and not the address, which another op may get after a release. */
 static uint64_t new_id(void)
 {
 	static _Atomic uint64_t last;
@@ -342,7 +346,7 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 	op->num_choices = op->heuristic ? op->heuristic->num_choices : 0;
 	const int num_plugins = op->heuristic ? op->heuristic->num_plugins : 0;
 	op->ready =
-	    calloc((size_t)(op->num_choices + num_fallbacks() + num_plugins), sizeof *op->ready);
+	    calloc((size_t)(op->num_choices + most_others() + num_plugins), sizeof *op->ready);
 	status = op->ready ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
 	if (!status)
 		status = add_all(op);

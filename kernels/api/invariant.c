@@ -34,8 +34,8 @@ enum attune_status invariant_read(int *is_invariant)
 	return fail(ATTUNE_INVALID, "ATTUNE_INVARIANT is \"%s\": 0 or 1 is expected", text);
 }
 
-/* In order; the CPU has qblock and segmented alone. A kernel follows for what the ones before do not
- * take: qblock for GPUs other than sm_90, classic_v1 for its layout. */
+/* In order; the CPU has qblock and segmented alone. A kernel follows for what the ones before do
+ * not take: qblock for GPUs other than sm_90, classic_v1 for its layout. */
 enum { MOST_KERNELS = 4 };
 static const char *const prefill_kernels[MOST_KERNELS] = { "warpgroup", "qblock" };
 static const char *const decode_kernels[MOST_KERNELS] = { "ring", "segmented", "classic_v1" };
@@ -59,8 +59,8 @@ static void put(struct config *c, const struct space *s, const char *axis, int v
 			c->v[i] = value;
 }
 
-/* Sets the axes that the batch would decide. A cluster merges segments without a workspace; a launch
- * that merges them gives no LSE. */
+/* Sets the axes that the batch would decide. A cluster merges segments without a workspace; a
+ * launch that merges them gives no LSE. */
 static void fix(struct config *c, const struct space *s, enum phase phase,
 		const attune_shape *shape, const struct device_info *d)
 {
@@ -121,8 +121,8 @@ int invariant_next(struct invariant_walk *w, const attune_shape *s, const struct
 }
 
 /* Fewest segments that give each sequence of the part the bits of choice c: where more would have
- * one tile each and the rest none. ring deals tiles to the warps of all segments in turn, and with a
- * window begins up to 7 keys early. With a launch that merges, one segment has other bits than
+ * one tile each and the rest none. ring deals tiles to the warps of all segments in turn, and with
+ * a window begins up to 7 keys early. With a launch that merges, one segment has other bits than
  * two: it alone writes the output itself. */
 static int fewest(const struct config *c, const struct kernel *k, const attune_shape *shape,
 		  const struct part *p, const struct device_info *d)

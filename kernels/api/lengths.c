@@ -1,17 +1,18 @@
 /* lengths.c - which batches a plan is right for.
  *
- * A launch reads lengths on the device, and computes the sequences of an area: a range of sequences,
- * with queries of least to most tokens. attune_plan_batch gives each sequence, at any query length
- * up to its planned one, to one area. D: tokens of the longest decode.
+ * An area is a range of sequences and of query lengths. A launch reads the lengths in device memory
+ * and computes the sequences that lie in its area. So that a plan is right for shorter queries,
+ * too, attune_plan_batch makes areas such that each sequence lies in one of them with its planned
+ * query length and with any shorter one. D: tokens of the longest decode.
  *
  *   ranges apart     prefills: their range, from 1 token      decodes: their range, from 1 token
  *   ranges overlap   prefills: their range, from D + 1        decodes: both ranges, 1 to D
  *
- * Whatever a launch sizes by query tokens, its grid and its partials, has room for fewer. */
+ * A grid and partials that are sized for the planned query tokens have room for fewer. */
 #include "plan.h"
 #include "kernels/spec/sized.h"
 
-/* ---- areas of a new plan ---------------------------------------------------------------------- */
+/* ---- areas of a new plan --------------------------------------------------------------------- */
 
 static int overlap(const attune_span *a, const attune_span *b)
 {
@@ -57,7 +58,7 @@ void parts_take_shorter(struct part *p, int n, const int32_t *query_start)
 	take_span(&p[1], &p[1].decode);
 }
 
-/* ---- areas of a plan -------------------------------------------------------------------------- */
+/* ---- areas of a plan ------------------------------------------------------------------------- */
 
 struct area {
 	int begin, end;  /* sequences */
@@ -75,7 +76,8 @@ static struct area area_of(const attune_span *s, int64_t max_seq)
 			      s->range_tokens, max_seq };
 }
 
-/* A launch over both phases may be of a fused kernel, which computes each in its own span. */
+/* A part with both phases may run by a fused kernel, which computes each phase in a span of its
+ * own. */
 static int areas_of(struct area a[MOST_AREAS], const attune_plan *plan)
 {
 	int n = 0;
@@ -101,7 +103,8 @@ static int has_queries(const struct area *a, const struct area *of)
 	return a->least <= of->least && of->most <= a->most;
 }
 
-/* Whether a and b together have what `of` has: side by side along the queries or the sequences. */
+/* Whether a and b together cover `of`: they adjoin or overlap along the queries or the
+ * sequences. */
 static int have_together(const struct area *a, const struct area *b, const struct area *of)
 {
 	if (has_sequences(a, of) && has_sequences(b, of))
@@ -142,8 +145,9 @@ static int64_t shared(int begin, int end, const struct area *of)
 	return max_of(min_of(end, of->end) - max_of(begin, of->begin), 0);
 }
 
-/* Query tokens that batches of the plan, whose areas these are, have in the range of `of`: the least
- * of what the areas, one area around it and the slices say. */
+/* The most query tokens that a batch of the plan can have in the sequences of `of`. a[n]: the
+ * plan's areas. It is the least of three bounds: by all areas, by an area that contains these
+ * sequences, and by the slices. */
 static int64_t most_tokens(const attune_plan *plan, const struct area *a, int n,
 			   const struct area *of)
 {
@@ -159,7 +163,7 @@ static int64_t most_tokens(const attune_plan *plan, const struct area *a, int n,
 	return min_of(min_of(sum, sliced), around);
 }
 
-/* Whether sequences of the areas are too long for `of`, or may be. */
+/* Whether sequences of the areas are, or may be, too long for the launch of `of`. */
 static int is_too_long(const struct area *a, int n, const struct area *of)
 {
 	for (int i = 0; of->max_seq && i < n; i++)
@@ -169,7 +173,7 @@ static int is_too_long(const struct area *a, int n, const struct area *of)
 	return 0;
 }
 
-/* ---- attune_plan_serves ----------------------------------------------------------------------- */
+/* ---- attune_plan_serves ---------------------------------------------------------------------- */
 
 static int same_span(const attune_span *a, const attune_span *b)
 {
@@ -199,7 +203,7 @@ static int same_launches(const attune_plan *a, const attune_plan *b)
 	return same;
 }
 
-/* Whether the areas cover what the plan may have of another area, slice by slice. */
+/* Whether the areas have[n] cover all that a batch of `wanted` can have in its area `want`. */
 static int slices_are_covered(const struct area *have, int n, const attune_plan *wanted,
 			      const struct area *want)
 {

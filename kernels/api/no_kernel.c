@@ -1,4 +1,4 @@
-/* no_kernel.c - the lines of shapes that attune_prepare refuses. */
+/* no_kernel.c - the messages for shapes that attune_prepare refuses. */
 #include "no_kernel.h"
 #include "kernels/ship/shipped.h"
 #include <stdio.h>
@@ -18,8 +18,9 @@ static int carries_code_for(const struct device *d)
 
 enum { LARGEST_HEAD = 512 };
 
-/* ": head sizes 64, 80 ... are carried": those of attention kernels for the device and type, if the
- * shape's is none of them. */
+/* Writes ": head sizes 64, 80 ... are carried": those for which the library has attention kernels
+ * on the device and with the shape's type. Writes nothing if the shape's head size is one of
+ * them. */
 static void carried_sizes(char *text, size_t size, const struct device *d,
 			  const attune_shape *shape)
 {

@@ -1,4 +1,4 @@
-/* pick.c - which choice of an op takes a part. */
+/* pick.c - which of an op's choices runs a part. */
 #include "invariant.h"
 #include "plan.h"
 #include "kernels/launch/run.h"
@@ -22,17 +22,19 @@ int can_run(const attune_op *op, int id, const struct part *p, struct config *as
 	       (!r->kernel->space->is_scheduled || op->helper[HELPER_SCHEDULE]);
 }
 
-/* Whether Q blocks of the choice suit groups of more heads than rules are learned on: blocks that hold
- * the group, are filled to three quarters, and are at most two for the rows of a sequence of decodes,
- * since each reads its keys. */
+/* Whether the choice suits the group (query heads of a KV head). The rules say nothing of groups
+ * that were not measured: the committed results have groups of up to 16, at head size 64 of up to
+ * 8. For larger ones a Q block must hold the group and be filled to three quarters, and a sequence
+ * of decodes may take at most two blocks, since each of them reads all its keys. These two limits
+ * are not measured: with them the choices pass t_cliffs. */
 static int suits_group(const struct ready *r, const struct part *p)
 {
-	const int most_learned = p->f.head_size <= 64 ? 8 : 16;
+	const int most_measured = p->f.head_size <= 64 ? 8 : 16;
 	const long long group = p->f.group;
 	const long long tokens = p->max_query <= DECODE_MAX_QUERY ? p->max_query : 1;
 	struct block_shape b;
 	block_shape_of(&b, &r->config, r->kernel);
-	if (group <= most_learned || b.heads)
+	if (group <= most_measured || b.heads)
 		return 1;
 	if (group > b.rows)
 		return 0;
@@ -40,24 +42,24 @@ static int suits_group(const struct ready *r, const struct part *p)
 	return parts_of(tokens, fit) <= 2 && 4 * fit * group >= 3 * b.rows;
 }
 
-struct taker pick_named(const attune_op *op, int id, const struct part *p)
+struct picked pick_named(const attune_op *op, int id, const struct part *p)
 {
-	struct taker f = { .id = -1 };
+	struct picked f = { .id = -1 };
 	if (!op->is_priced && can_run(op, id, p, &f.as) && suits_group(&op->ready[id], p))
 		f.id = id;
 	return f;
 }
 
-struct taker pick_invariant(const attune_op *op, const struct part *p)
+struct picked pick_invariant(const attune_op *op, const struct part *p)
 {
-	struct taker f = { .id = -1 };
+	struct picked f = { .id = -1 };
 	const int id = op->invariant[p->max_query <= DECODE_MAX_QUERY];
 	if (can_run(op, id, p, &f.as))
 		f.id = id;
 	return f;
 }
 
-int needs_maps(const attune_op *op, const struct taker *f, const struct part *p)
+int needs_maps(const attune_op *op, const struct picked *f, const struct part *p)
 {
 	const struct space *s = op->ready[f->id].kernel->space;
 	struct geometry g;
@@ -67,27 +69,28 @@ int needs_maps(const attune_op *op, const struct taker *f, const struct part *p)
 	return g.map_box > 0;
 }
 
-/* can_run for what stands in for other choices; without: maps of the cache. */
-static int can_replace(const attune_op *op, int id, const struct part *p, int without,
+/* can_run, for a choice that replaces another one. without_maps: it must make no maps of the
+ * cache. */
+static int can_replace(const attune_op *op, int id, const struct part *p, int without_maps,
 		       struct config *as)
 {
-	struct taker f = { .id = id };
-	if (!can_run(op, id, p, &f.as) || (without && needs_maps(op, &f, p)))
+	struct picked f = { .id = id };
+	if (!can_run(op, id, p, &f.as) || (without_maps && needs_maps(op, &f, p)))
 		return 0;
 	*as = f.as;
 	return 1;
 }
 
 /* The priced choice with the least estimate. */
-static struct taker pick_priced(const attune_op *op, const struct part *p, int without)
+static struct picked pick_priced(const attune_op *op, const struct part *p, int without_maps)
 {
 	const enum phase phase = p->max_query <= DECODE_MAX_QUERY ? PHASE_DECODE : PHASE_PREFILL;
-	struct taker f = { .id = -1 };
+	struct picked f = { .id = -1 };
 	long long least = 0;
 	for (int i = op->num_choices; i < op->first_default; i++) {
 		const struct ready *r = &op->ready[i];
 		struct config as;
-		if (r->priced->phase != phase || !can_replace(op, i, p, without, &as))
+		if (r->priced->phase != phase || !can_replace(op, i, p, without_maps, &as))
 			continue;
 		const long long fs = priced_estimate(priced_at(r->priced, op->shape.head_size),
 						     r->kernel, &as, &p->f);
@@ -100,18 +103,18 @@ static struct taker pick_priced(const attune_op *op, const struct part *p, int w
 	return f;
 }
 
-struct taker pick_fallback(const attune_op *op, const struct part *p, int without)
+struct picked pick_fallback(const attune_op *op, const struct part *p, int without_maps)
 {
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
 	const int fallbacks = op->num_ready - op->first_default;
-	struct taker f = pick_priced(op, p, without);
+	struct picked f = pick_priced(op, p, without_maps);
 	for (int k = 0; f.id < 0 && k < fallbacks; k++) {
 		const int at = op->first_default + (few_rows ? fallbacks - 1 - k : k);
-		if (can_replace(op, at, p, without, &f.as))
+		if (can_replace(op, at, p, without_maps, &f.as))
 			f.id = at;
 	}
 	for (int i = 0; f.id < 0 && i < op->num_choices; i++)
-		if (can_replace(op, i, p, without, &f.as))
+		if (can_replace(op, i, p, without_maps, &f.as))
 			f.id = i;
 	return f;
 }

@@ -12,7 +12,7 @@
 /* The parts of a batch and what runs each. */
 struct decision_made {
 	struct selection s;
-	struct taker pick[2];
+	struct picked pick[2];
 	enum attune_how how;
 };
 
@@ -25,7 +25,7 @@ static void decide_overlap(const attune_op *op, struct decision_made *d, const s
 	    answer >= 0 && answer < op->num_choices && op->ready[answer].kernel->space->is_fused;
 	const enum overlap_way way =
 	    overlap_way(answer, fused, d->pick[0].id < 0 || d->pick[1].id < 0);
-	struct taker f = { .id = answer == SAYS_ONE_LAUNCH ? d->pick[0].id : answer };
+	struct picked f = { .id = answer == SAYS_ONE_LAUNCH ? d->pick[0].id : answer };
 	if (way == RUN_SERIAL)
 		return;
 	if (answer != SAYS_STREAMS &&
@@ -101,7 +101,7 @@ static int early_of(const attune_op *op, const struct kernel *k, const struct co
 }
 
 /* What the pick means for this part, as `resolved` of attune_part; adds to the workspace. */
-static int resolve(const attune_op *op, const struct taker *f, const struct part *p,
+static int resolve(const attune_op *op, const struct picked *f, const struct part *p,
 		   size_t *workspace)
 {
 	const struct device_info *d = &op->ctx->device.info;
@@ -113,12 +113,13 @@ static int resolve(const attune_op *op, const struct taker *f, const struct part
 	return k->space->formula_axis < 0 ? known.estimated : f->as.v[k->space->formula_axis];
 }
 
-/* Finds what runs the part where maps do not take the strides of the cache. */
-static void add_stand_in(const attune_op *op, attune_plan *plan, const struct taker *f,
+/* A choice that makes maps of the cache gets a stand-in, which runs the part over a cache whose
+ * strides maps do not take. */
+static void add_stand_in(const attune_op *op, attune_plan *plan, const struct picked *f,
 			 const struct part *p)
 {
 	const int i = plan->num_parts;
-	struct taker other = { .id = -1 };
+	struct picked other = { .id = -1 };
 	if (!op->ctx->is_invariant && needs_maps(op, f, p))
 		other = pick_fallback(op, p, 1);
 	plan->stand_in[i] = other.id + 1;
@@ -127,7 +128,7 @@ static void add_stand_in(const attune_op *op, attune_plan *plan, const struct ta
 }
 
 enum attune_status add_part(const attune_op *op, attune_plan *plan, const struct part *p,
-			    struct taker f)
+			    struct picked f)
 {
 	attune_part *out = &plan->part[plan->num_parts];
 	if (f.id < 0 && !op->ctx->is_invariant)
@@ -321,7 +322,8 @@ static enum attune_status run_one(void *arg, int i, int steps, void *stream)
 			stream);
 }
 
-/* *other: the plan with what stands in for choices that do not take the strides. 0: all do. */
+/* Makes *other, the plan with its stand-ins, if the plan has some and maps do not take the strides
+ * of the cache. Returns whether it did. */
 static int replace(attune_plan *other, const attune_op *op, const attune_plan *plan,
 		   const attune_tensors *t)
 {

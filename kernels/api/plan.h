@@ -1,4 +1,4 @@
-/* plan.h - what the files of attune.h's plans share. */
+/* plan.h - functions that the files which make, check and run plans share. */
 #ifndef KERNELS_API_PLAN_H
 #define KERNELS_API_PLAN_H
 
@@ -10,36 +10,37 @@ int plan_is_sound(const attune_plan *);
 const char *plan_error(const attune_op *, const attune_plan *);
 extern const char plan_was_changed[];
 
-/* lengths.c. Widens the parts of a new plan, prefills first, for queries shorter than planned; those
- * of an only part in its spans. */
+/* lengths.c. Widens the areas of a new plan so that they have each query also where it is shorter
+ * than planned. p[n]: the parts, prefills first; one part alone is widened in its spans. */
 void parts_take_shorter(struct part *, int n, const int32_t *query_start);
 /* Fills plan->longest, for attune_plan_serves. */
 void plan_slices(attune_plan *, const int32_t *query_start);
-/* Whether the plan is right for the batch, however long its sequences, unless a launch depends on
- * that. */
+/* Whether the plan is right for the batch. Lengths of sequences count only where a launch depends
+ * on them. */
 int plan_takes(const attune_plan *, const attune_batch *, const attune_shape *);
 
-/* pick.c. Whether a choice can run a part: its code is loaded and it is legal. *as: the choice with its
- * number of segments. */
+/* pick.c. Whether a choice can run a part: its code is loaded and it is legal. *as: the choice with
+ * its number of segments. */
 int can_run(const attune_op *, int id, const struct part *, struct config *as);
-struct taker {
+struct picked {
 	int id; /* -1: none; add_part then asks pick_fallback */
 	struct config as;
 };
 /* The choice that the heuristic names, if it can run the part and suits the shape. */
-struct taker pick_named(const attune_op *, int id, const struct part *);
+struct picked pick_named(const attune_op *, int id, const struct part *);
 /* The shape's choice for the phase of the part. Where it cannot run the part none does: another one
  * would depend on the rest of the batch. */
-struct taker pick_invariant(const attune_op *, const struct part *);
-/* What takes a part that the heuristic's choice cannot run: a priced choice; else the first default
- * that can (for decodes from the end), else the first choice. without: none that makes maps. */
-struct taker pick_fallback(const attune_op *, const struct part *, int without);
+struct picked pick_invariant(const attune_op *, const struct part *);
+/* What runs a part that the heuristic's choice cannot run: the priced choice with the least
+ * estimate, else the first default that can (for decodes from the end), else the first choice that
+ * can. without_maps: none that makes maps of the cache. */
+struct picked pick_fallback(const attune_op *, const struct part *, int without_maps);
 /* Whether the pick makes maps of the cache. */
-int needs_maps(const attune_op *, const struct taker *, const struct part *);
+int needs_maps(const attune_op *, const struct picked *, const struct part *);
 
 /* plan.c: attune_plan_batch with the parts one after the other. The batch is sound. */
 enum attune_status plan_serial(const attune_op *, const attune_batch *, attune_plan *);
 /* Adds a part to the plan. */
-enum attune_status add_part(const attune_op *, attune_plan *, const struct part *, struct taker);
+enum attune_status add_part(const attune_op *, attune_plan *, const struct part *, struct picked);
 
 #endif

@@ -1,5 +1,6 @@
-/* plan_query.c - the calls of attune.h that answer questions and launch nothing: the largest workspace
- * of a size of batch, the features of a batch. lengths.c says which batches a plan is right for. */
+/* plan_query.c - calls of attune.h that answer questions and launch nothing: the largest workspace
+ * for a size of batch, the features of a batch. lengths.c says which batches a plan is right
+ * for. */
 #include "plan.h"
 #include "plugins.h"
 #include "kernels/replan/replan.h"
@@ -175,7 +176,7 @@ enum attune_status attune_batch_features(const attune_op *op, const attune_batch
 					 size_t size)
 {
 	static const char call[] = "attune_batch_features";
-	const size_t first = 27 * sizeof(long long); /* of the first release that had sizes */
+	const size_t first = 27 * sizeof(long long); /* features of the first release with sizes */
 	_Static_assert((int)ATTUNE_PHASE_ALL == PHASE_ALL &&
 			   (int)ATTUNE_PHASE_PREFILL == PHASE_PREFILL &&
 			   (int)ATTUNE_PHASE_DECODE == PHASE_DECODE,

@@ -1,5 +1,5 @@
-/* plugins.h - plug-ins in an op: which rows of PLUGINS are at hand, and the plans that plug-ins made
- * (attune_plan_plugins). */
+/* plugins.h - plug-ins in an op: which rows of PLUGINS are at hand, and the plans that plug-ins
+ * made (attune_plan_plugins). */
 #ifndef KERNELS_API_PLUGINS_H
 #define KERNELS_API_PLUGINS_H
 

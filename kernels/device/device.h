@@ -80,7 +80,8 @@ struct device_ops {
 	enum attune_status (*fill)(struct device *, void *dst, int byte, size_t bytes);
 	enum attune_status (*load)(struct device *, struct code **, const struct blob *);
 	void (*unload)(struct device *, struct code *);
-	/* The binary of a kernel with these flags. NULL: one of those that the library carries. */
+	/* The binary of a kernel with these flags, for devices with binaries of their own. NULL:
+	 * the library's binaries are searched (shipped_for). */
 	const struct shipped *(*find)(const struct device *, const char *kernel, const char *flags);
 	/* `args`: one struct by value. Asynchronous on a GPU. */
 	enum attune_status (*launch)(struct device *, const struct code *, const struct geometry *,
@@ -119,7 +120,8 @@ struct device_ops {
 	enum attune_status (*graph_switch)(struct device *, const struct graph_switch *);
 	/* Takes microseconds: it is called between samples. */
 	void (*conditions)(struct device *, struct conditions *);
-	/* A running counter of energy; 0: not known. Reading it takes 4 ms on an H200. NULL: none. */
+	/* A running counter of energy; 0: not known. Reading it takes 4 ms on an H200. NULL:
+	 * none. */
 	double (*joules)(struct device *);
 	/* Too slow to call between samples. NULL: not supported. */
 	void (*use)(struct device *, struct device_use *);
@@ -130,11 +132,11 @@ extern const struct device_ops cpu_ops, cuda_ops, hip_ops;
 /* CPU only: the smallest share of the last graph_play's wall time that any of its threads ran.
  * Below 0.985 another program ran in between, and the sample is void. */
 double cpu_last_play_share(const struct device *);
-/* CPU only: how many threads compute at a time: info.units, or fewer where these are more than the
- * process may use CPUs. */
+/* CPU only: how many threads compute at a time: info.units, or the number of CPUs that the process
+ * may use if that is smaller. */
 int cpu_computing(const struct device *);
-/* CPU only: work(arg, i) for each i below n on the threads of the device, a struct device; n up to
- * their number at a time. */
+/* CPU only: runs work(arg, i) for each i below n on the threads of `device`, a struct device. n up
+ * to the number of threads run at a time. */
 void cpu_run(void *device, void (*work)(void *arg, size_t i), void *arg, size_t n);
 /* The current ceilings of the CPU, to be measured in the same round as a sample: reading memory
  * (about 7 ms) and multiply-adds in registers (about 1 ms), by all threads with the widest

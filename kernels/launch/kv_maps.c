@@ -9,7 +9,7 @@ static int groups_of(long long page_stride, long long slot_stride)
 	return groups > 0 && groups < 1 << 30 && groups * group == page_stride ? (int)groups : 0;
 }
 
-/* As the driver takes it. */
+/* Whether the driver takes this head stride. */
 static int is_head_stride(long long elements)
 {
 	return elements >= 0 && elements < 1ll << 39;

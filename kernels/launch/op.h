@@ -30,14 +30,14 @@ struct plugin_plans;
 
 struct attune_op {
 	attune_context *ctx;
-	uint64_t id; /* of no other op of the process, and not 0 */
+	uint64_t id; /* unique in the process, and not 0 */
 	attune_shape shape;
 	const struct selector *heuristic; /* NULL: only priced choices and the defaults */
-	int is_priced; /* priced choices take parts where the heuristic was learned on no shape with
-			* this head size and type */
+	int is_priced; /* priced choices run in place of the heuristic's: it was learned on no shape
+			* with this head size and type */
 	struct code *helper[NUM_HELPERS]; /* NULL: not carried, or no choice needs it */
-	/* Of the heuristic; then, up to first_default, priced choices (ship/priced.h); then the
-	 * defaults of attune_fallbacks. */
+	/* `ready` has num_choices choices of the heuristic, then, up to first_default, priced
+	 * choices (ship/priced.h), then the defaults of attune_fallbacks. */
 	int num_choices, first_default, num_ready;
 	int invariant[2];    /* of a context that is_invariant: prefills', decodes'; -1: none */
 	struct ready *ready; /* num_ready; then the heuristic's rows of PLUGINS */

@@ -203,7 +203,8 @@ static enum attune_status attend(struct device *dev, const struct launchable *l,
 								   stream);
 }
 
-/* Cells of the CPU are numbered from the last Q block of the tokens that there are. */
+/* Lowers the part's tokens from the planned ones to those of the batch: on the CPU cells are
+ * numbered from the last Q block that has tokens. */
 static void count_tokens(struct part *p, const struct attune_args *a)
 {
 	const int *start = a->query_start + p->seq_begin;

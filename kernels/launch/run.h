@@ -35,8 +35,9 @@ size_t part_workspace(const struct kernel *, const struct config *, const attune
  * call. */
 void args_from_tensors(struct attune_args *, const attune_shape *, const attune_tensors *,
 		       int num_seqs);
-/* The last entry of the block table that may be read before the lengths: of the row of `seq` the one
- * of its last page (batch_table), or the row's last. NULL: pages is 0, none may. */
+/* The last entry of the block table that a kernel may read before it has read the lengths: entry
+ * pages - 1 in the row of sequence `seq` (both from batch_table), or with WHOLE_ROW the last entry
+ * of that row. NULL: pages is 0, and no entry may be read. */
 enum { WHOLE_ROW = 0x7fffffff };
 const int *table_last(const int *block_table, int stride, int seq, int pages);
 void call_from_tensors(struct attune_call *, const attune_shape *, const attune_tensors *,
@@ -48,10 +49,9 @@ const char *tensor_error(const attune_tensors *, const attune_shape *, enum back
 /* PREPARE: zeros and lists. ATTEND: the part's kernel and the reduction. */
 enum steps { STEP_PREPARE = 1, STEP_ATTEND = 2, ALL_STEPS = 3 };
 
-/* kv_maps.c: the arguments of a kernel with MAPS. box: tokens of a box; 0: no maps of this
- * cache. */
-/* Whether maps can be made of a cache with these strides. */
+/* kv_maps.c. Whether maps can be made of a cache with these strides. */
 int maps_take(const attune_shape *, const attune_tensors *);
+/* The arguments of a kernel with MAPS. box: tokens of a box; 0: no maps of this cache. */
 enum attune_status maps_make(struct attune_mapped *, struct device *, const attune_shape *, int box,
 			     const struct attune_call *);
 

@@ -54,7 +54,7 @@ static int rank_prefill(const attune_op *op, const struct ready *r)
 	       config_value(&r->config, s, "TILE_SIZE", 0);
 }
 
-/* Of the heuristic's choices; without one that suits, of the others. */
+/* Finds the choice of warpgroup among the heuristic's choices, else among the others. */
 static void find_prefill(attune_op *op)
 {
 	int best = 0;
@@ -212,7 +212,7 @@ static const char *why_unrecorded(const attune_op *op)
 				     : "the library carries no recorded kernels for this shape";
 }
 
-/* The checks of all calls. *b: the program's, then in this version's size. */
+/* The checks of all calls. *b: the program's bounds; afterwards those in this version's size. */
 static enum attune_status check(const attune_op *op, const attune_bounds **b, attune_bounds *own,
 				const char *call)
 {

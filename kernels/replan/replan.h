@@ -18,8 +18,8 @@ struct recorder {
 	struct code *list_code;
 };
 
-/* The rules of `h` (NULL: the defaults) for the bodies of r. v[n]: first the choices of h
- * and others, then from first_default on the defaults. Returns NULL if out of memory. */
+/* The rules of `h` (NULL: the defaults) for the bodies of r. v[n]: the op's choices, from
+ * first_default on the defaults. Returns NULL if out of memory. */
 struct recorded_table *record_table(const struct recorder *r, const struct selector *h,
 				    const struct ready *v, int first_default, int n,
 				    const attune_shape *, const struct device_info *,
@@ -27,7 +27,7 @@ struct recorded_table *record_table(const struct recorder *r, const struct selec
 /* The plan that planner.cu makes, without its counters, computed on the host. */
 void record_pick(struct recorded_plan *, const struct recorded_table *, const attune_batch *);
 
-/* Adds a part of it to a plan of the op. */
+/* Adds a part of a recorded plan to a plan of the op. */
 void record_put(attune_plan *, const attune_op *, const struct recorded_part *,
 		const attune_batch *);
 

@@ -1,5 +1,6 @@
 /* header_text.h - reads the text of a generated header, attune_<gpu>.h. list_trees reads the trees
- * of all headers for the library; the tuner also reads choices and comments (tuner/forest/parse.c). */
+ * of all headers for the library; the tuner also reads choices and comments
+ * (tuner/forest/parse.c). */
 #ifndef KERNELS_SELECT_HEADER_TEXT_H
 #define KERNELS_SELECT_HEADER_TEXT_H
 
@@ -11,13 +12,13 @@ struct header_text {
 };
 
 int header_line(const struct header_text *);
-/* The device that a header's comment names: "AMD EPYC, avx512, 2 threads". "": none; what could end a
- * string is '?'. */
+/* The device that a header's comment names: "AMD EPYC, avx512, 2 threads". "": it names none. A
+ * character that a C string literal cannot hold as it is becomes '?'. */
 enum { HEADER_DEVICE = 160 };
 void header_device(const char *text, char device[HEADER_DEVICE]);
 
-/* Each returns 1, or 0 and sets `wanted`; only next_is may be 0 without that. Blanks and backslashes
- * are skipped first. */
+/* Each returns 1, or 0 and sets `wanted`; only next_is may be 0 without that. Blanks and
+ * backslashes are skipped first. */
 int header_next_is(struct header_text *, const char *word); /* steps over the word if it is next */
 int header_expect(struct header_text *, const char *word);
 int header_seek(struct header_text *, const char *text); /* moves past its next occurrence */

@@ -185,14 +185,15 @@ static int borrowed(char *text, size_t size, const struct selector *h, const str
 	return n >= 0 && (size_t)n < size ? n : (int)size - 1;
 }
 
-/* Not an H100 with more memory, which has the name of an H100, too. */
+/* Whether the device is a part of the header's GPU: a MIG slice, or fewer units. An H100 with more
+ * memory is not: it has the name of an H100 as well. */
 static int is_part(const struct selector *h, const struct device_info *d)
 {
 	const struct gpu_model *whole = gpu_whole(h->gpu);
 	return !whole || d->units < whole->units || strstr(d->gpu, "_mig_");
 }
 
-/* All CPUs have one name, so the header's may be of another. */
+/* All CPUs have the name "cpu", so the header may be of another CPU than this one. */
 static void own_why(char *text, size_t size, const struct selector *h, const struct device_info *d)
 {
 	char here[DEVICE_TEXT];

@@ -53,8 +53,8 @@ struct selector_plugin {
 	const char *name, *version, *text;
 };
 
-/* A row of SHAPES: head sizes and types that were measured. Types are words, "BF16 F16"; "BF16/E4M3"
- * where the cache has another type. One blank separates words. */
+/* A row of SHAPES: head sizes and types that were measured. Types are words, "BF16 F16";
+ * "BF16/E4M3" where the cache has another type. One blank separates words. */
 struct selector_shapes {
 	const char *sizes, *types;
 };
@@ -75,7 +75,7 @@ struct selector_kernel {
 
 struct selector {
 	const char *gpu, *arch;
-	/* The one that was measured: "AMD EPYC, avx512, 2 threads"; NULL, "": not known. */
+	/* The device that was measured: "AMD EPYC, avx512, 2 threads"; NULL, "": not known. */
 	const char *device;
 	const struct selector_kernel *kernels;
 	int num_kernels;
@@ -110,8 +110,8 @@ extern const int attune_num_selectors;
 const struct selector *selector_for(const struct device_info *, enum attune_dtype kv_dtype);
 const struct selector *selector_among(const struct selector *, int n, const struct device_info *,
 				      enum attune_dtype kv_dtype);
-/* One line: why this header was chosen from the list, for a 16-bit cache; on a CPU also whose times it
- * is made of. */
+/* Writes one line: why this header was chosen from the list, for a 16-bit cache. On a CPU it also
+ * says which CPU was measured. */
 enum { SELECTOR_WHY = 384 };
 void selector_why(char *text, size_t size, const struct selector *list, int n,
 		  const struct device_info *);
@@ -130,8 +130,9 @@ const struct segment_costs *costs_for(const struct selector_costs *, int n, int 
 /* The answer of a decision's tree. */
 int selector_says(const struct selector *, enum decision, const struct attune_features *);
 
-/* How an answer of the overlap tree runs both parts, if the choice that it names may run. by_defaults:
- * one of the parts has no choice of its tree; nothing is known about overlapping the defaults. */
+/* How an answer of the overlap tree runs both parts, if the choice that it names may run.
+ * by_defaults: one of the parts has no choice of its tree; nothing is known about overlapping the
+ * defaults. */
 enum overlap_way { RUN_SERIAL, RUN_ON_STREAMS, RUN_ONE_LAUNCH };
 enum overlap_way overlap_way(int answer, int is_fused, int by_defaults);
 
@@ -145,8 +146,8 @@ struct selection {
 void select_parts(struct selection *, const struct selector *, const struct batch_sums *,
 		  const attune_batch *);
 
-/* binaries.c: the binaries that a header needs, with flags as binary_flags writes them. One may come
- * more than once.
+/* binaries.c: the binaries that a header needs, with flags as binary_flags writes them. One may
+ * come more than once.
  *
  *   struct binary_walk w = { 0 };
  *   while (selector_next_binary(h, &w)) ... w.kernel, w.flags */

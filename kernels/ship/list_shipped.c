@@ -177,8 +177,8 @@ static int is_tuned_size(const struct selector *h, const struct carried_shape *c
 	return selector_has_shape(h, &shape);
 }
 
-/* The priced choices for all carried shapes of 16 bits: as PTX, or (h not NULL) in native code for
- * the header's GPU, and there with E4M3 caches at the head sizes that its rules were not learned
+/* The priced choices for all carried 16-bit shapes. h NULL: as PTX. Else in native code for the
+ * header's GPU, there with E4M3 caches, too, at the head sizes that its rules were not learned
  * on. */
 static void add_priced(const struct selector *h)
 {

@@ -69,8 +69,8 @@ $(B)/shipped.inc $(B)/shipped.mk: $(B)/list_shipped $(if $(HIPCC),$(hip_archs)) 
 		{ rm -f $@.$(aside); exit 1; }
 	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
 $(B)/kernels/ship/shipped.o: $(B)/shipped.inc
-# What a library carries that was built with all compilers, by name: the tool plans with it for GPUs that
-# are not here (harness/machine/paper_device.c).
+# The names of the binaries that a library built with all compilers carries. By them the tool plans for
+# GPUs that this machine does not have (harness/machine/paper_device.c).
 $(B)/carried.inc: $(B)/list_shipped FORCE
 	@$(B)/list_shipped --table --amd=gfx90a,gfx942,gfx950 $(skip_stale) | \
 		sed -n 's/^\([A-Z]*(.*\), [a-z0-9_]*)$$/\1)/p' >$@.$(aside)

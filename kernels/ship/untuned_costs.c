@@ -1,9 +1,9 @@
-/* untuned_costs.c - the choices that the library prices (priced.h). The costs are fitted to
- * results/h200.sqlite by tuner/costmodel/priced_fit.c; t_priced says when they are no longer those
- * and prints them anew. Zeros: the kernel does not take the head size, or the choice is not worth
- * its binaries there.
+/* untuned_costs.c - the priced choices (priced.h) and their costs, fitted to results/h200.sqlite by
+ * tuner/costmodel/priced_fit.c. t_priced fails where a fit gives other costs, and prints these.
+ * Zeros: the kernel does not take the head size, or the choice gains too little there for its
+ * binaries.
  *
- *  head size, { slots, start in keys, fs: path, split, segments, merge }, launch, total, kib, rows */
+ * head size, { slots, start in keys, fs: path, split, segments, merge }, launch, total, kib, rows */
 #include "priced.h"
 
 // clang-format off

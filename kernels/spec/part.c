@@ -55,7 +55,8 @@ static long long most_keys(int page_size)
 	return most < MOST_TOKENS ? most : MOST_TOKENS;
 }
 
-/* The largest values of a batch; keys: of all sequences. */
+/* The number of sequences and of query tokens, the longest query and sequence, all keys
+ * together. */
 struct sizes {
 	long long seqs, tokens, query, seq, keys;
 };
@@ -64,15 +65,15 @@ static const char *sizes_error(const struct sizes *m, const attune_shape *s)
 {
 	const long long most = most_keys(s->page_size);
 	if (m->seq > most)
-		return most == MOST_TOKENS ? "seq_lens must be 2^29 or less"
-					   : "seq_lens are too large for pages of this "
+		return most == MOST_TOKENS ? "a sequence has 2^29 keys at most"
+					   : "sequences are too long for pages of this "
 					     "size: use a power of two";
 	if (m->query > MOST_TOKENS)
 		return "a query has 2^29 tokens at most";
 	if ((m->seqs + m->tokens) * s->num_query_heads > MOST_BATCH_ROWS)
 		return "tokens and sequences together, times num_query_heads, must be below 2^31";
 	if (m->keys > most_key_heads / s->num_kv_heads)
-		return "all seq_lens together, times num_kv_heads, must be 2^48 or less";
+		return "keys of all sequences, times num_kv_heads, must be 2^48 or less";
 	if (m->seqs * m->query > most_padded_rows / s->num_query_heads)
 		return "num_seqs times the longest query, times num_query_heads, must be 2^42 or "
 		       "less";

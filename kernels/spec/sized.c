@@ -3,12 +3,13 @@
 #include "kernels/kernel.h"
 #include <string.h>
 
-/* No version's structs are as large: a size above is a struct that nobody set. */
+/* Larger than the structs of any version: a size above this is a member that nobody set. */
 enum { MOST_SIZE = 4096 };
 
 #define LAST(type, member) (offsetof(type, member) + sizeof(((type *)NULL)->member))
-/* `first`: the last member of the first release that had sizes. It stays when members are added. A
- * struct ends with a member and not with padding, which would be an older program's garbage. */
+/* first: the struct's last member in the first release with sizes, which stays when members are
+ * added; last: its last member now. A struct must not end in padding: a program of this version may
+ * leave garbage there, which a later version would read as a new member. */
 #define SIZED(name, first, last)                                                                \
 	const struct sized name##_sized = { "attune_" #name, LAST(attune_##name, first),        \
 					    sizeof(attune_##name) };                            \

@@ -1,6 +1,6 @@
-/* sized.h - structs of programs that were compiled with another version of attune.h. The calls of
- * attune.h read and write their structs through these functions; inside of the library sizes mean
- * nothing. */
+/* sized.h - reads and writes structs of programs that were compiled with another version of
+ * attune.h. The calls of attune.h read and write the program's structs through these functions.
+ * Nothing else in the library reads `size`. */
 #ifndef KERNELS_SPEC_SIZED_H
 #define KERNELS_SPEC_SIZED_H
 
@@ -11,17 +11,17 @@ struct sized {
 	uint32_t first, now; /* its size in the first release that had sizes, and in this version */
 };
 
-/* The struct as this version has it: `given` if that is long enough, else `own` with zeros behind
- * what the program knows. NULL: its size is none, or a newer program asks for what this library does
- * not know; attune_last_error has the line, which begins with `call`. */
+/* The struct as this version has it: `given` if that is large enough, else `own`, with zeros for
+ * the members that the program does not know. NULL: the size is invalid, or a member that this
+ * version does not know is not 0; attune_last_error has the line, which begins with `call`. */
 const void *sized_read(const struct sized *, const void *given, void *own, const char *call);
-/* Where to make a struct for the program: `given` if its size is this version's, else `own`. NULL: its
- * size is none. */
+/* Where a call makes a struct for the program: `given` if its size is this version's, else `own`.
+ * NULL: the size is invalid. */
 void *sized_make(const struct sized *, void *given, void *own, const char *call);
-/* Gives it to the program: `made` is in this version's size, and `given` keeps its own. */
+/* Copies `made`, which has this version's size, to `given`, which keeps its own size. */
 void sized_give(const struct sized *, void *given, const void *made);
 
-/* name_read: as sized_read. Most programs have this version's size. */
+/* NAME_read: as sized_read, without a call where the size is this version's. */
 #define SIZED(name)                                                                                \
 	extern const struct sized name##_sized;                                                    \
 	static inline const attune_##name *name##_read(const attune_##name *given,                 \

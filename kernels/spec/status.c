@@ -5,8 +5,8 @@
 
 static _Thread_local char last_error[1024];
 
-/* Names that callers gave, and texts of files, may have line ends and other control characters: of
- * ASCII, and U+0080 to U+009F, which some terminals obey. */
+/* Replaces control characters, which names that callers gave and texts of files may have: those of
+ * ASCII, line ends among them, and U+0080 to U+009F, which some terminals obey. */
 static void keep_to_one_line(char *text)
 {
 	for (unsigned char *c = (unsigned char *)text; *c; c++)

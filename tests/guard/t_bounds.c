@@ -69,8 +69,8 @@ static void batches(void **state)
 		const char *words;
 	} rows[] = {
 		{ 1, 1 << 29, 16, 4, NULL },
-		{ 1, (1 << 29) + 1, 16, 4, "seq_lens must be 2^29 or less" },
-		{ 1, INT_MAX, 16, 4, "seq_lens must be 2^29 or less" },
+		{ 1, (1 << 29) + 1, 16, 4, "a sequence has 2^29 keys at most" },
+		{ 1, INT_MAX, 16, 4, "a sequence has 2^29 keys at most" },
 		{ 1 << 29, 5, 16, 2, NULL },
 		{ (1 << 29) + 1, 5, 16, 2, "a query has 2^29 tokens at most" },
 		{ 1 << 29, 5, 16, 4,
@@ -78,7 +78,7 @@ static void batches(void **state)
 		/* 2^32 % 1056 is 832: pages are numbered right up to key 2^32 / 224 */
 		{ 1, 1 << 24, 1056, 4, NULL },
 		{ 1, 1 << 25, 1056, 4,
-		  "seq_lens are too large for pages of this size: use a power of two" },
+		  "sequences are too long for pages of this size: use a power of two" },
 		{ 1, 1 << 29, 65536, 4, NULL },
 	};
 	(void)state;
@@ -273,7 +273,7 @@ static void maxima(void **state)
 		{ -1, 4, 1, 8, "must be 0 or more" },
 		{ 4, 4, -1, 8, "must be 0 or more" },
 		{ 4, 4, 1, INT_MIN, "must be 0 or more" },
-		{ 4, 4, 1, (1 << 29) + 1, "seq_lens must be 2^29 or less" },
+		{ 4, 4, 1, (1 << 29) + 1, "a sequence has 2^29 keys at most" },
 		{ 4, INT_MAX, INT_MAX, 8, "a query has 2^29 tokens at most" },
 		{ 1 << 29, 1 << 29, 1, 8, "must be below 2^31" },
 	};

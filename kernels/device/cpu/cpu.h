@@ -12,7 +12,7 @@ struct stacks;
 /* The state of an open CPU. */
 struct cpu {
 	struct pool *pool;
-	struct stacks *stacks; /* on which the callers' cells run */
+	struct stacks *stacks; /* on which calling threads run cells */
 	pid_t process;         /* that opened it: a forked child has no threads of the pool */
 	int threads;
 	clockid_t *worker_clock; /* [num_workers] CPU time of the pool's threads that compute */
@@ -36,8 +36,7 @@ double cpu_joules(void); /* energy counters of the packages; 0: not readable */
 enum attune_status cpu_thread_count(int *threads);
 /* Fills cpu->worker_clock and num_workers; the pool runs. */
 enum attune_status cpu_find_worker_clocks(struct cpu *cpu);
-/* Runs work(arg, i) once for each i below n on the threads; cells
- * are started in order of i. */
+/* Runs work(arg, i) once for each i below n on the threads, started in order of i. */
 void cpu_parallel(struct cpu *cpu, void (*work)(void *arg, size_t i), void *arg, size_t n);
 /* Seconds that body(arg) took; *share: see cpu_last_play_share. */
 double cpu_timed(struct cpu *cpu, void (*body)(struct cpu *, void *arg), void *arg, double *share);

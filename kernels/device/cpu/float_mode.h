@@ -1,5 +1,7 @@
-/* float_mode.h - the floating-point environment that the CPU kernels compute in: no exception traps,
- * results round to nearest, and denormal floats count as zeros, as operands and as results. */
+/* float_mode.h - the floating-point environment that the CPU kernels compute in: no exception
+ * traps, and results round to nearest. On x86-64 and AArch64 denormal floats count as zeros, as
+ * operands and as results. float_mode_enter sets it, float_mode_leave restores the one of
+ * before. */
 #ifndef KERNELS_DEVICE_CPU_FLOAT_MODE_H
 #define KERNELS_DEVICE_CPU_FLOAT_MODE_H
 
@@ -14,7 +16,7 @@ static inline void float_mode_enter(struct float_mode *old)
 	__builtin_ia32_ldmxcsr(0x9fc0);
 }
 
-/* As before, without the exceptions that were raised meanwhile. */
+/* Exceptions that were raised meanwhile leave no flag. */
 static inline void float_mode_leave(const struct float_mode *old)
 {
 	__builtin_ia32_ldmxcsr(old->mxcsr);

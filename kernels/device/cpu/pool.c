@@ -1,9 +1,9 @@
 /* pool.c - the threads of a CPU device (pool.h).
  *
- * A grid is open while its `door` says so. A helper enters, takes cells by a shared counter, so that
- * they start in order and threads end together, and leaves when no cell is left. The caller does the
- * same, closes the door and waits until nobody is inside. A helper that comes later finds the door
- * closed.
+ * `door` is the state of the current grid. While OPEN is set, helpers may enter: each counts itself
+ * in, takes cells by a shared counter until none is left, and counts itself out. By the counter
+ * cells start in order and threads end at nearly the same time. The caller takes cells, too, then
+ * clears OPEN and waits until no helper is inside. A helper that comes later does not enter.
  *
  *   door   number of the grid (32 bits) | OPEN, TOGETHER | helpers inside (16 bits) */
 #include "pool.h"
@@ -26,20 +26,22 @@
 #define TOGETHER 0x20000ull
 #define GRID_SHIFT 32
 
-/* A thread that waits gives up its CPU each YIELD_NS, and sleeps after AWAKE_NS: to wake it takes the
- * caller some 5 us, cells take up to some 100 us, and grids follow one another within a call and from
- * layer to layer. A late helper sits out LEAST_OUT grids, and twice as many each time until CLEAN
- * grids in a row went well: less than one grid of a hundred has to wait. */
+/* A waiting thread yields its CPU every YIELD_NS and sleeps after AWAKE_NS. To wake it costs the
+ * caller a system call, and grids follow one another soon: within a call and from layer to layer.
+ * So it does not sleep at once. */
 enum { YIELD_NS = 10000, AWAKE_NS = 300000, PAUSES = 4, WAKE_AT_ONCE = 2 };
+/* A helper that was late skips the next LEAST_OUT grids, and each further time twice as many as the
+ * last time, up to MOST_OUT times the helpers. After CLEAN grids in which it was not late it begins
+ * with LEAST_OUT again. So a helper that is often late delays few grids. */
 enum { LEAST_OUT = 8, MOST_OUT = 512, CLEAN = 100 };
 
 struct helper {
 	_Alignas(64) atomic_uint asleep; /* a futex: 1: sleeps, or is about to */
-	atomic_uint back;                /* the number of the grid that it takes part in again */
-	int out, clean;                  /* grids that it sat out last; that went well since */
-	unsigned seen;                   /* number of the last grid that it looked at */
+	atomic_uint back;                /* number of the first grid that it no longer skips */
+	int out, clean;                  /* grids that it skipped last time; not late in since */
+	unsigned seen;                   /* number of the last grid that it has seen */
 	long long idle;                  /* ns: since when it has no work */
-	long preempted;                  /* how often, before this grid */
+	long preempted;                  /* how often it was preempted before this grid */
 	int number;
 	struct pool *pool;
 	pthread_t thread;
@@ -50,12 +52,12 @@ struct pool {
 	void (*work)(void *arg, size_t i);
 	void *arg;
 	size_t n;
-	int threads, active; /* helpers that take part in a grid that is not TOGETHER */
+	int threads, active; /* active: helpers that take part in a grid that is not TOGETHER */
 	atomic_int held, closing;
-	atomic_llong begun,
-	    waiting; /* ns: of the grid; since when its caller waits, 0: it does not */
-	int to_wake;
-	atomic_int woken;          /* helpers below have been woken for this grid, or are awake */
+	atomic_llong begun;        /* ns: when the grid began */
+	atomic_llong waiting;      /* ns: since when its caller waits; 0: it does not */
+	int to_wake;               /* helpers below this number may be woken for the grid */
+	atomic_int woken;          /* helpers below this number were woken for it, or were awake */
 	atomic_uint caller_asleep; /* a futex */
 	_Alignas(64) atomic_ullong door;
 	_Alignas(64) atomic_size_t next;
@@ -82,9 +84,9 @@ static void wake(atomic_uint *word)
 		syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* Passes a moment of a wait that began at `begin`; *turn: the last time that the CPU was given up.
- * Returns how long the wait is. */
-static long long pass_time(long long begin, long long *turn)
+/* Spins for a moment of a wait that began at `begin`. *yielded: when the thread last yielded its
+ * CPU. Returns how long it has waited. */
+static long long pass_time(long long begin, long long *yielded)
 {
 	for (int i = 0; i < PAUSES; i++) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -94,9 +96,9 @@ static long long pass_time(long long begin, long long *turn)
 #endif
 	}
 	const long long now = now_ns();
-	if (now - *turn > YIELD_NS) {
+	if (now - *yielded > YIELD_NS) {
 		sched_yield();
-		*turn = now;
+		*yielded = now;
 	}
 	return now - begin;
 }
@@ -118,19 +120,19 @@ static unsigned number_of(unsigned long long door)
 	return (unsigned)(door >> GRID_SHIFT);
 }
 
-/* Whether the helper has a part in the grid. */
+/* Whether the helper takes part in the grid. */
 static int takes_part(const struct helper *h, unsigned long long door)
 {
 	const struct pool *pool = h->pool;
 	if (door & TOGETHER)
 		return 1;
-	const unsigned left =
-	    atomic_load(&h->back) - number_of(door); /* huge: it is back already */
+	/* Grids that it still skips; huge where `back` has passed: numbers wrap around. */
+	const unsigned left = atomic_load(&h->back) - number_of(door);
 	return h->number < pool->active &&
 	       (atomic_load(&pool->held) || left - 1 >= (unsigned)(MOST_OUT * pool->active));
 }
 
-/* Wakes the next helpers that sleep, WAKE_AT_ONCE of them; each wakes others in turn. */
+/* Wakes the next WAKE_AT_ONCE helpers that sleep. Each of them then wakes others. */
 static void wake_others(struct pool *pool, unsigned long long door)
 {
 	for (int n = 0; n < WAKE_AT_ONCE;) {
@@ -153,7 +155,7 @@ static long preemptions(void)
 	return getrusage(RUSAGE_THREAD, &use) ? 0 : use.ru_nivcsw;
 }
 
-/* Returns 1 inside, 0 where it has no part or comes too late. */
+/* Returns 1 if the helper entered the grid, 0 if it takes no part or comes too late. */
 static int enter(struct helper *h, unsigned long long door)
 {
 	h->seen = number_of(door);
@@ -165,8 +167,8 @@ static int enter(struct helper *h, unsigned long long door)
 	return 0;
 }
 
-/* Whether the grid would have been over before if this helper had left its cells to the others, and
- * another thread had its CPU meanwhile. What is within an eighth is no difference. */
+/* Whether the grid would have ended earlier, by more than an eighth of the time, if this helper had
+ * left its cells to the other threads; and whether another thread took its CPU during the grid. */
 static int was_late(const struct helper *h, size_t taken)
 {
 	const long long begun = atomic_load(&h->pool->begun), n = (long long)h->pool->n;
@@ -205,23 +207,23 @@ static int stays_awake(const struct helper *h, long long idle_ns)
 	return idle_ns < AWAKE_NS || (atomic_load(&h->pool->held) && h->number < h->pool->active);
 }
 
-/* Waits for a grid that it has not seen. */
+/* Waits for the next grid. Returns the door. */
 static unsigned long long next_grid(struct helper *h)
 {
 	struct pool *pool = h->pool;
-	long long turn = h->idle;
+	long long yielded = h->idle;
 	unsigned long long door;
 	h->preempted = preemptions();
 	while (number_of(door = atomic_load(&pool->door)) == h->seen) {
-		if (stays_awake(h, pass_time(h->idle, &turn)))
+		if (stays_awake(h, pass_time(h->idle, &yielded)))
 			continue;
 		atomic_store(&h->asleep, 1);
 		if (number_of(atomic_load(&pool->door)) == h->seen)
 			sleep_while(&h->asleep, 1);
 		atomic_store(&h->asleep, 0);
-		h->idle = turn = now_ns();
+		h->idle = yielded = now_ns();
 	}
-	if (turn != h->idle) /* to give up the CPU counts as preemption */
+	if (yielded != h->idle) /* to yield the CPU counts as a preemption */
 		h->preempted = preemptions();
 	return door;
 }
@@ -229,7 +231,7 @@ static unsigned long long next_grid(struct helper *h)
 static void *help(void *arg)
 {
 	struct helper *h = arg;
-	struct float_mode before; /* its creator's, or what a cell left */
+	struct float_mode before; /* not restored: it may be what a plug-in's cell left */
 	h->idle = now_ns();
 	while (!atomic_load(&h->pool->closing)) {
 		const unsigned long long door = next_grid(h);
@@ -247,10 +249,10 @@ static void *help(void *arg)
 static void wait_for_helpers(struct pool *pool)
 {
 	const long long begin = now_ns();
-	long long turn = begin;
+	long long yielded = begin;
 	atomic_store(&pool->waiting, begin);
 	while (atomic_load(&pool->door) & INSIDE) {
-		if (pass_time(begin, &turn) < AWAKE_NS)
+		if (pass_time(begin, &yielded) < AWAKE_NS)
 			continue;
 		atomic_store(&pool->caller_asleep, 1);
 		if (atomic_load(&pool->door) & INSIDE)
@@ -259,7 +261,7 @@ static void wait_for_helpers(struct pool *pool)
 	}
 }
 
-/* Opens a grid for helpers and works on it; returns when it is done. */
+/* Opens a grid for the helpers and takes cells of it; returns when all cells are done. */
 static void run_grid(struct pool *pool, void (*work)(void *arg, size_t i), void *arg, size_t n,
 		     unsigned long long how)
 {
@@ -320,7 +322,7 @@ static void meet(void *arg, size_t i)
 		sched_yield();
 }
 
-/* Returns when all are awake. */
+/* Returns when all active helpers are awake. */
 void pool_hold(struct pool *pool)
 {
 	struct meeting m = { .threads = pool->active + 1 };
@@ -359,7 +361,8 @@ size_t pool_stack_bytes(void)
 	return bytes < least ? least : (bytes + unit - 1) / unit * unit;
 }
 
-/* All signals but those of a thread's own fault, which end the process where they are blocked. */
+/* All signals except those that a thread's own fault raises: where one of these is blocked the
+ * fault ends the process, whatever its handler. */
 static void set_of_others(sigset_t *set)
 {
 	static const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS };
@@ -368,7 +371,8 @@ static void set_of_others(sigset_t *set)
 		sigdelset(set, faults[i]);
 }
 
-/* Starts the helpers with signals blocked: handlers of the program run on its own threads. */
+/* Starts the helpers with signals blocked, so that the program's handlers run on its own
+ * threads. */
 static int start_all(struct pool *pool)
 {
 	pthread_attr_t attr;

@@ -1,11 +1,11 @@
-/* pool.h - a pool of threads that runs grids of work for the CPU device, and never makes a grid slower
- * than the calling thread alone would be:
+/* pool.h - a pool of threads that runs grids of cells for the CPU device. Its aim is that no grid
+ * takes longer than on the calling thread alone, also where other programs use the CPUs:
  *
- *   - The caller takes cells itself, and waits only for helpers that are computing a cell, never for
- *     one that the system has not started yet.
- *   - Not more threads take cells than the process may use CPUs.
- *   - A helper that made the caller wait, since another program had its CPU, sits out a while.
- *   - What waits sleeps after a short time, and gives up its CPU before. */
+ *   - The caller takes cells itself. It waits only for helpers that are computing a cell, never for
+ *     one that the system has yet to schedule.
+ *   - No more threads take cells than the process may use CPUs.
+ *   - A helper that made the caller wait because another program had its CPU skips some grids.
+ *   - A waiting thread yields its CPU, and sleeps after a short time. */
 #ifndef KERNELS_DEVICE_CPU_POOL_H
 #define KERNELS_DEVICE_CPU_POOL_H
 
@@ -14,12 +14,12 @@
 
 struct pool;
 
-/* Bytes of a stack on which cells run, a multiple of 64 KiB: what threads have without a wish, and at
- * least room for the largest scratch of a cell (1.25 MiB, kernels/cpu/qblock.def). */
+/* Bytes of a stack on which cells run, a multiple of 64 KiB: the system's default for threads, but
+ * at least 2 MiB. The largest scratch of a cell is 1.25 MiB (kernels/cpu/qblock.def). */
 size_t pool_stack_bytes(void);
 
-/* Starts threads - 1 helpers, of which as many compute grids as `usable` CPUs allow. Returns 0, or
- * the error number of what could not be started. */
+/* Starts threads - 1 helpers, of which the first usable - 1 compute grids. Returns 0, or the error
+ * number of the thread that could not be started. */
 int pool_open(struct pool **pool, int threads, int usable);
 void pool_close(struct pool *pool);
 
@@ -28,15 +28,14 @@ int pool_helpers(const struct pool *pool);
 /* The CPU time of helper i; 0, or an error number. */
 int pool_clock(const struct pool *pool, int i, clockid_t *clock);
 
-/* Runs work(arg, i) once for each i below n, and starts them in order of i. In each thread denormal
- * floats are zeros, sums round to nearest and no exception traps; the caller then has its own
- * floating-point environment again. */
+/* Runs work(arg, i) once for each i below n, started in order of i, in the environment of
+ * float_mode.h. The caller's floating-point environment is restored at the end. */
 void pool_run(struct pool *pool, void (*work)(void *arg, size_t i), void *arg, size_t n);
-/* The same, for work that waits for others of the grid: n up to the number of threads run at a
- * time, on all CPUs or not. */
+/* The same on all threads, also where these are more than the usable CPUs: for work that waits for
+ * other work of the grid. n up to the number of threads run at a time. */
 void pool_run_together(struct pool *pool, void (*work)(void *arg, size_t i), void *arg, size_t n);
 
-/* For measuring: between hold and let_go helpers neither sleep nor sit out. */
+/* For measuring: between hold and let_go active helpers neither sleep nor skip grids. */
 void pool_hold(struct pool *pool);
 void pool_let_go(struct pool *pool);
 

@@ -21,8 +21,8 @@ struct stacks {
 
 static _Thread_local int is_switched;
 
-/* f(arg) with the stack pointer at `top`, a multiple of 16. The frame is described for debuggers, so
- * that they find the caller. */
+/* Calls f(arg) with the stack pointer at `top`, a multiple of 16. The .cfi lines describe the
+ * frame, so that debuggers find the caller. */
 #if defined(__x86_64__)
 void attune_call_on(char *top, void (*f)(void *arg), void *arg);
 __asm__(".text\n"

@@ -1,5 +1,5 @@
-/* threads.c - the CPU device's threads: how many there are, a grid of cells on them, and how much CPU
- * time they got while a body ran. */
+/* threads.c - the CPU device's threads: how many there are, a grid of cells on them, and how much
+ * CPU time they got while a function ran. */
 #include "cpu.h"
 #include "pool.h"
 #include "usable.h"
@@ -63,8 +63,8 @@ static void read_clocks(const struct cpu *cpu, double *seconds)
 		seconds[i + 1] = seconds_of(cpu->worker_clock[i]);
 }
 
-/* Workers that are held spin, so a thread's CPU time lags behind the wall only where another program
- * ran on its core. */
+/* Workers that are held spin, so a thread's CPU time lags behind the wall only where another
+ * program ran on its core. */
 double cpu_timed(struct cpu *cpu, void (*body)(struct cpu *, void *arg), void *arg, double *share)
 {
 	double before[MAX_THREADS], after[MAX_THREADS];

@@ -1,8 +1,9 @@
-/* usable.c - how many CPUs this process may use: its affinity, and the quotas of its control groups.
+/* usable.c - how many CPUs this process may use: its affinity, and the quotas of its control
+ * groups.
  *
  * A line of /proc/self/cgroup is "0::/path" for version 2 and "4:cpu,cpuacct:/path" for version 1.
- * Within a container the path may be that of the host, of which only the root is there: folders that
- * are missing have no quota. */
+ * Within a container the path may be that of the host, while only the container's own group is
+ * there to be read: a folder that is missing has no quota. */
 #include "usable.h"
 #include <errno.h>
 #include <limits.h>
@@ -54,8 +55,8 @@ static int read_quota(const char *folder, long long *quota, long long *period)
 	       sscanf(line, "%lld", period) == 1;
 }
 
-/* The smallest quota from mount/path up to the mount, in CPUs; `least` where that is smaller or there
- * is none. */
+/* The smallest quota of the folders from root/mount/path up to root/mount, in CPUs; `least` where
+ * that is smaller or no folder has a quota. */
 static int quota_below(const char *root, const char *mount, const char *path, int least)
 {
 	char folder[PATH_MAX];
@@ -78,7 +79,7 @@ static int quota_below(const char *root, const char *mount, const char *path, in
 	}
 }
 
-/* Whether a list with commas has the word "cpu". */
+/* Whether a list of words, separated by commas, has the word "cpu". */
 static int has_cpu(const char *list)
 {
 	for (; *list; list += strcspn(list, ","), list += *list == ',')
