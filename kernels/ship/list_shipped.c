@@ -25,9 +25,9 @@
 #include <string.h>
 
 static int skip_stale, cuda = 1;
-static const char *const priced_arch = "sm_90"; /* where all priced choices are legal */
-static const char *amd = "";                    /* chips, separated by commas */
-static struct device_info any;                  /* the smallest NVIDIA GPU from sm_80 on */
+static const char *amd = "";   /* chips, separated by commas */
+static struct device_info any; /* the smallest NVIDIA GPU from sm_80 on */
+static struct device_info all; /* where every priced choice is legal */
 
 static const char *const cpu_isas[] = {
 #if defined(__x86_64__)
@@ -130,12 +130,12 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 		add_on_amd(k, c);
 }
 
-/* A priced choice for one shape. */
+/* A priced choice for one shape. PTX is for all GPUs, and each of them checks its own limits. */
 static void add_priced_of(const struct priced *p, int head_size, enum attune_dtype dtype,
 			  enum attune_dtype kv_dtype, const char *arch)
 {
 	const struct kernel *k = kernel_find(BACKEND_GPU, p->kernel);
-	const struct device_info d = device_of_arch(priced_arch);
+	const struct device_info d = strcmp(arch, "ptx") ? device_of_arch(arch) : all;
 	const attune_shape shape = { .num_query_heads = 8,
 				     .num_kv_heads = 1,
 				     .head_size = head_size,
@@ -387,6 +387,7 @@ int main(int argc, char **argv)
 {
 	int make = 0, table = 0;
 	any = device_of_arch("ptx");
+	all = device_of_arch("sm_90");
 	for (int i = 1; i < argc; i++) {
 		make |= !strcmp(argv[i], "--make");
 		table |= !strcmp(argv[i], "--table");

@@ -1,6 +1,7 @@
 #!/bin/sh
 # t_stale.sh - a generated header is stale after a change of the tunables of a kernel that it names, or
-# of the features, and after nothing else. The build then names the header.
+# of the features, and after nothing else. The build then names the header. A header of another
+# architecture lists no binary that cannot be compiled for it.
 . tests/support/tap.sh
 
 # A copy of the sources of list_shipped, with the objects of this build.
@@ -84,4 +85,11 @@ list && grep -q '^attune: left out, since an older attune made it: generated/loc
 	! grep -q local "$tmp/$B/heuristics.inc"
 row $? "a machine's own header of an older attune is left out, and named"
 rm -r "$tmp/generated/local"
+
+# Head size 96 is in no rule, so that its binaries are the choices which the library adds.
+mkdir -p "$tmp/generated/local"
+sed 's/h100/a100/g; s/H100/A100/g; s/sm_90/sm_80/g' generated/attune_h100.h >"$tmp/generated/local/attune_a100.h"
+list && (cd "$tmp" && "$B/list_shipped" --make) >"$tmp/rows" && grep -q 'sm_80,.*-DHEAD_SIZE=96 ' "$tmp/rows" &&
+	! grep -q 'sm_80a.*-DHEAD_SIZE=96 ' "$tmp/rows"
+row $? "a header of an A100 adds no kernel that only sm_90 has"
 end_rows
