@@ -1,7 +1,7 @@
 # attune - settings, then what is built from what, then the targets of `make help`.
 
-# Settings are those of the command line: GPU, MODEL and B are usual names in an environment. Only what
-# runs within a make of attune finds its settings there.
+# Settings come from the command line: other programs, too, use GPU, MODEL and B in the environment. Only
+# a make that attune's own make runs takes them from the environment.
 settings := GPU PRESET BUDGET MODEL SCENARIOS TRACE TRACE_OPTIONS ANYWAY COMPILE_ONLY DRY_RUN UNDO FILL CHECK RESULTS \
 	GENERATED PREFIX PLUGIN LEAVE_OUT LOCAL STALE AMD B SAN V N VLLM PART
 ifeq ($(ATTUNE_MAKE),)
@@ -44,9 +44,9 @@ comma    := ,
 empty    :=
 blank    := $(empty) $(empty)
 quoted    = '$(subst ','\'',$(1))'# for a shell
-# Make takes a name with a blank for two.
+# Make splits a name at a blank, and a shell reads other signs.
 $(foreach v,B RESULTS GENERATED PLUGIN,$(if $(shell printf %s $(call quoted,$($(v))) | tr -d 'a-zA-Z0-9_./+@,:=~-'),\
-	$(error attune: $(v)=$($(v)): make takes letters, digits and _./+@,:=~- in the name of this folder)))
+	$(error attune: $(v)=$($(v)): the name of this folder may have letters, digits and _./+@,:=~- only)))
 # Libraries in a prefix: CPATH and LIBRARY_PATH are the compiler's; of those that pkg-config finds there
 # what is built here finds the folders when it runs.
 ifneq ($(PKG_CONFIG_PATH),)
@@ -135,7 +135,7 @@ $(B)/libattune.so: $(libobj) $(shipped_objs) $(B)/exports.map
 		$(filter %.o,$^) -o $@ $(LIBS)
 $(B)/attune.pc: kernels/attune.h Makefile | $(B)/has_library
 	$(Q)printf '%s\n' 'Name: attune' 'Description: paged attention chosen by measurement' \
-		'Version: $(subst $() ,.,$(version))' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lattune' \
+		'Version: $(subst $(blank),.,$(version))' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lattune' \
 		'Libs.private: $(LIBS)' >$@
 $(B)/attune: $(B)/tuner/main.o $(B)/inside.a $(shipped_objs)
 	$(call say,LD,$@)
@@ -155,6 +155,7 @@ $(B)/t_%: t_%.c $(B)/cdna.a $(B)/simt.a $(B)/inside.a $(shipped_objs) | $(B)/has
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -rdynamic $(filter %.c,$^) $(filter %.o,$^) \
 		$(filter %.a,$^) -o $@ -lcmocka $(TOOLLIBS) $(LIBS)
+$(B)/t_cliffs $(B)/t_priced: tests/costmodel/estimates.c tests/costmodel/priced_fit.c
 
 $(B)/space/%.o: kernels/%.def kernels/spec/space.c | $(B)/has_library
 	@mkdir -p $(@D)
@@ -210,13 +211,14 @@ deps-tune:
 	@$(if $(and $(COMPILE_ONLY),$(filter mi%,$(GPU))),$(deps) ask amd)
 deps-test:
 	@$(deps) install library tool test
-	@$(deps) install pictures || true # their tests are skipped
+	@$(deps) install pictures || true # without them their tests are skipped
 
 # GPU, else the first device that the tool finds; and the GPUs that have results to learn from.
 gpu      = gpu=$${GPU:-$$($(or $(wildcard $(B)/attune),$(bare)) devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}
 measured = $(or $(GPU),$(filter-out %_steady %_peers,$(patsubst $(RESULTS)/%.sqlite,%,$(wildcard $(RESULTS)/*.sqlite))))
 tool     = STALE=skip $(B)/attune
 anyway   = $(if $(ANYWAY),--anyway)
+# --NAME VALUE, if the value is not empty: $(call option,NAME,VALUE)
 option   = $(if $(2),--$(1) $(call quoted,$(2)))
 export GPU
 

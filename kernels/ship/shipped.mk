@@ -70,12 +70,12 @@ $(B)/shipped.inc $(B)/shipped.mk: $(B)/list_shipped $(if $(HIPCC),$(hip_archs)) 
 	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
 $(B)/kernels/ship/shipped.o: $(B)/shipped.inc
 # The names of the binaries that a library built with all compilers carries. By them the tool plans for
-# GPUs that this machine does not have (harness/machine/paper_device.c).
+# GPUs that this machine does not have (harness/machine/planning_device.c).
 $(B)/carried.inc: $(B)/list_shipped FORCE
 	@$(B)/list_shipped --table --amd=gfx90a,gfx942,gfx950 $(skip_stale) | \
 		sed -n 's/^\([A-Z]*(.*\), [a-z0-9_]*)$$/\1)/p' >$@.$(aside)
 	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
-$(B)/harness/machine/paper_device.o: $(B)/carried.inc
+$(B)/harness/machine/planning_device.o: $(B)/carried.inc
 
 # A precompiled header: GCC takes a third of the time of a CPU kernel to read <immintrin.h>. The objects are
 # the same. Where x86.h.gch is missing, or was made with other flags, GCC reads x86.h itself; clang would refuse it.

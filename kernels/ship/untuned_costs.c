@@ -1,5 +1,5 @@
 /* untuned_costs.c - the priced choices (priced.h) and their costs, fitted to results/h200.sqlite by
- * tuner/costmodel/priced_fit.c. t_priced fails where a fit gives other costs, and prints these.
+ * tests/costmodel/priced_fit.c. t_priced fails where a fit gives other costs, and prints these.
  * Zeros: the kernel does not take the head size, or the choice gains too little there for its
  * binaries.
  *

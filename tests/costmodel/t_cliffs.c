@@ -1,18 +1,18 @@
 /* t_cliffs.c - no shape runs much slower than it could: whatever its heads, group, pages, types, window and
  * lengths are, what the library plans takes at most 1.3 times the least estimate of all legal choices
- * (tuner/costmodel/estimates.h). That holds on the GPUs that have a header, on those that borrow one, and
+ * (estimates.h). That holds on the GPUs that have a header, on those that borrow one, and
  * on those for which there is none. A planned choice without an estimate fails.
  *
  *   GPUS="h200 a100" build/t_cliffs      these alone
  *
  * A batch with prefills and decodes has two parts: each is compared alone, as if they ran in turn. */
+#include "estimates.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
-#include "harness/machine/paper_device.h"
+#include "harness/machine/planning_device.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/api/plan.h"
 #include "kernels/launch/run.h"
-#include "tuner/costmodel/estimates.h"
 #include "tuner/data/data.h"
 #include <math.h>
 #include <setjmp.h>
@@ -214,7 +214,7 @@ static void no_cliff(void **state)
 	struct device_info info;
 	char error[160];
 	assert_true(gpu_imagine(&info, *state, NULL));
-	paper_device(&w.dev, &info);
+	planning_device(&w.dev, &info);
 	assert_int_equal(attune_adopt(&w.ctx, &w.dev), ATTUNE_OK);
 	for (int i = 0; i < BATCHES; i++) {
 		w.batch[i] = batch_parse(batches[i], error, sizeof error);

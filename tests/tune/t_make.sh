@@ -47,7 +47,7 @@ unset GPU PRESET BUDGET MODEL SCENARIOS TRACE RESULTS GENERATED B PLUGIN DRY_RUN
 
 for setting in B RESULTS GENERATED PLUGIN; do
 	run "$setting=a b"
-	row "$(refused "attune: $setting=a b: make takes letters"; echo $?)" "$setting with a blank: one line"
+	row "$(refused "attune: $setting=a b: the name of this folder may have letters"; echo $?)" "$setting with a blank: one line"
 done
 if echo 'int a;' | ${CC:-cc} -m32 -c -x c - -o "$tmp/x.o" 2>/dev/null; then
 	run CFLAGS=-m32

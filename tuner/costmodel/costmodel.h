@@ -94,11 +94,6 @@ struct segment_row {
 int segment_costs_fit(struct segment_costs *, const struct block_shape *,
 		      const struct segment_row *, int n, int most_slots);
 
-/* priced_fit.c: the costs of a choice in kernels/ship/untuned_costs.c, by head size: its model fitted
- * to all its times in parts of the phase. 0 without memory, or with too few times. */
-struct priced;
-int priced_fit(struct priced *, const struct data *);
-
 /* cheapest_set.c */
 void cheapest_set_free(struct cheapest_set *);
 /* Finds at most `most` choices of the prefill or the decode decision, with models fitted to the

@@ -4,7 +4,7 @@
 #include "show.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
-#include "harness/machine/paper_device.h"
+#include "harness/machine/planning_device.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/api/plan.h"
 #include "kernels/device/shared/gpu_names.h"
@@ -51,7 +51,7 @@ int planned_make(struct planned *p, const struct device_info *d, const attune_sh
 	memset(p, 0, sizeof *p);
 	sized.size = sizeof sized;
 	view.size = sizeof view;
-	paper_device(&dev, d);
+	planning_device(&dev, d);
 	if (attune_adopt(&p->ctx, &dev) || attune_prepare(p->ctx, &sized, &p->op) ||
 	    plan_serial(p->op, &view, &plan))
 		return 0;

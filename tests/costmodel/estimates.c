@@ -1,5 +1,5 @@
-/* estimates.c - see estimates.h. A head size without costs of its own takes those of the next larger
- * one, in proportion: kernels pad rows to multiples of 64. */
+/* estimates.c - computes estimates from fitted costs. A head size without costs of its own takes those
+ * of the next larger one, in proportion: kernels pad rows to multiples of 64. */
 #include "estimates.h"
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@ void estimates_free(struct estimates *e)
 	free(e);
 }
 
-/* NULL: the choice was not measured at this head size; or, where nothing was, at the next larger. */
+/* The costs at this head size, or at the next larger one that has costs. NULL: there are none, or, if
+ * `sure`, the estimates are not. */
 static const struct part_costs *costs_at(const struct estimate *v, long long head_size, int sure)
 {
 	int i = 0;
@@ -20,7 +21,7 @@ static const struct part_costs *costs_at(const struct estimate *v, long long hea
 	return v->at[i].segments.slots && (!sure || v->is_sure[i]) ? &v->at[i] : NULL;
 }
 
-/* Costs that were fitted to other batches may be too low. */
+/* A lower bound: costs that were fitted to other batches may be too low. */
 static double floor_us(const struct estimates *e, const struct attune_features *f)
 {
 	const double bytes = 1024.0 * (double)f->kv_kib;

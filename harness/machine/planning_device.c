@@ -1,5 +1,5 @@
-/* paper_device.c - see paper_device.h. */
-#include "paper_device.h"
+/* planning_device.c - the operations of a device for plans alone: it finds binaries and loads none. */
+#include "planning_device.h"
 #include "kernels/ship/shipped.h"
 #include <string.h>
 
@@ -42,8 +42,8 @@ static void close_it(struct device *dev)
 	(void)dev;
 }
 
-static const struct device_ops paper_ops = {
-	.name = "paper",
+static const struct device_ops planning_ops = {
+	.name = "planning",
 	.close = close_it,
 	.release = release,
 	.load = load,
@@ -51,7 +51,7 @@ static const struct device_ops paper_ops = {
 	.find = find,
 };
 
-void paper_device(struct device *dev, const struct device_info *info)
+void planning_device(struct device *dev, const struct device_info *info)
 {
-	*dev = (struct device){ .ops = &paper_ops, .info = *info };
+	*dev = (struct device){ .ops = &planning_ops, .info = *info };
 }

@@ -1,13 +1,13 @@
-/* priced_fit.c - fits the costs of choices (struct part_costs, kernels/ship/priced.h) to the times of a
- * database: of those that the library prices, and of all that were measured often, for estimates of
- * batches that were never measured.
+/* priced_fit.c - fits the costs of choices (struct part_costs, kernels/ship/priced.h) to the times of
+ * a database: for the choices that the library prices, and for all that were measured often, whose
+ * estimates are for batches that were never measured.
  *
- * Unlike offers.c, which separates choices near a scenario's best, these are compared where the
- * best ones are illegal. So a time counts by how near it is to the best one of its own kernel, and
- * the closed form of the path is used in both phases, as the library does. */
-#include "costmodel.h"
+ * offers.c separates choices near a scenario's best. These costs are compared where the best choices
+ * are illegal. So a time's weight is how near it is to the best time of its own kernel. The closed
+ * form of the path is used in both phases, as in the library. */
 #include "estimates.h"
 #include "harness/base/base.h"
+#include "tuner/costmodel/costmodel.h"
 #include "tuner/data/data.h"
 #include <math.h>
 #include <stdlib.h>
@@ -16,10 +16,10 @@
 enum {
 	MIN_TIMES = 8, /* to fit costs to */
 	NEAR_BEST = 8, /* slower times are left out */
-	PRICED = 40,   /* times of priced costs, at one head size */
-	OFTEN = 100,   /* times of a choice with a sure estimate, at one head size; fewer */
-	SHARE = 3,     /* ... if the database has fewer than SHARE times as many parts */
-	ENOUGH = 300   /* of a choice's times, at one head size, evenly taken, for estimates */
+	PRICED = 40,   /* times that priced costs need, at one head size */
+	OFTEN = 100,   /* times that a sure estimate needs, at one head size */
+	SHARE = 3,     /* or one for each SHARE parts of the database, if those are fewer */
+	ENOUGH = 300   /* times that an estimate is fitted to, at one head size, at most */
 };
 static const double sure_error = 0.06; /* relative, of the costs' own times */
 static const int sizes[PRICED_SIZES] = { 64, 128, 256 };
@@ -29,7 +29,7 @@ struct fitting {
 	const struct kernel *k;
 	struct config config;
 	enum phase phase;
-	double *best;          /* [d->n] least time of the kernel, packed alike */
+	double *best;          /* [d->n] least time of the kernel with this PACKED */
 	struct cell_fit *cell; /* [d->n * MAX_MEMBERS] */
 	int most_times;        /* 0: all */
 	int least_times;       /* with fewer there are no costs */
@@ -230,8 +230,8 @@ static int is_named(const struct data *d, const struct choice *c)
 	return 0;
 }
 
-/* Fits the choice where it has times enough; *best_of: the choice that t->best is of. often: times of
- * a sure estimate. */
+/* Adds the choice's estimate, if it has enough times. *best_of: a choice whose rivals' best times
+ * t->best has. often: how many times a sure estimate needs. */
 static int add_estimate(struct estimates *e, struct fitting *t, const struct choice *c,
 			struct choice *best_of, int often)
 {
