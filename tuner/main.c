@@ -48,11 +48,10 @@ static void list(FILE *f)
 	    "\n`attune COMMAND --help` lists the options of a command, with examples.\n"
 	    "--plugin FILE adds the kernels of a shared object (attune_plugin.h), which then race "
 	    "like\nattune's own; FILE:fa3,fi_fa2 adds these of them. It may be repeated.\n"
-	    "--machine TEXT: of a database with times of several CPUs, read those of the CPU whose "
-	    "name has\nthis text; without it this machine's.\n"
-	    "Exit status: 0 done, 1 a check failed, 2 bad usage or input, 3 no such device, "
-	    "4 the machine is busy, "
-	    "5 nothing was measured, 130 interrupted.\n",
+	    "--machine TEXT reads only times of the CPU whose name has this text; without it a "
+	    "database\nwith times of several CPUs gives those of this machine's.\n"
+	    "Exit status: 0 done, 1 a check failed, 2 bad usage or input, 3 no such device,\n"
+	    "4 the machine is busy, 5 nothing was measured, 130 interrupted.\n",
 	    f);
 }
 
@@ -103,8 +102,9 @@ static int general_options(int *argc, char ***argv)
 			return 1;
 		const char *inside = strchr(word, '='), *value = inside ? inside + 1 : (*argv)[2];
 		const int used = inside ? 1 : 2;
-		if (!value) {
-			complain("%s needs %s", word, is_plugin ? "a file" : "a text");
+		if (!value || !*value) {
+			complain("%.*s needs %s", (int)strcspn(word, "="), word,
+				 is_plugin ? "a file" : "a text");
 			return 0;
 		}
 		if (is_plugin && !plugin_load(value))
@@ -117,7 +117,7 @@ static int general_options(int *argc, char ***argv)
 	}
 }
 
-/* Messages of argp repeat arguments as they are. */
+/* Messages of argp repeat arguments without escapes. */
 static int arguments_are_text(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)

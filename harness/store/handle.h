@@ -62,7 +62,7 @@ struct store {
 	const char *stage; /* as of store_stage */
 	struct dict *dict; /* NULL before store_dict and after a write that may change it */
 	int is_damaged;    /* already complained: it holds rows that attune does not write */
-	int is_unclear;    /* already complained: it holds several CPUs */
+	int is_unclear;    /* already complained: none of its CPUs is chosen */
 	long long cpu;     /* the one that is read; 0: not known yet */
 	long long changes; /* rows that this handle had changed when the transaction began */
 };
@@ -182,8 +182,8 @@ int legacy_sources(const char *hash, const struct legacy_source *part[2]);
 /* ---- store_migrate.c --------------------------------------------------------------------- */
 /* Migrates the tables of version `from` to today's, within a transaction. 0 + complain. */
 int store_migrate(struct store *, int from);
-/* Whether all its triggers, views and virtual tables are ours, and, if it is of today's version, its
- * tables today's. 0 + complain. */
+/* Whether all its triggers, views and virtual tables are attune's, and, if is_current, its tables
+ * are today's. 0 + complain. */
 int store_schema_is_sound(struct store *, int is_current);
 /* Registers the functions that our SQL calls. */
 int store_functions(struct store *);
@@ -206,8 +206,8 @@ int store_hash_device(struct store *, long long device, int with_all, char hex[3
 /* ---- store_sound.c ----------------------------------------------------------------------- */
 /* Writes the hash of each device's content, within a transaction. 0 + complain. */
 int store_seal(struct store *);
-/* Runs a check of SQLite, whose first row names an error; no row, or "ok": none. wrong: the complaint,
- * with the length and text of that row. 0 + complain. */
+/* Runs a PRAGMA that checks the database. Its first row names an error; no row, or "ok": there is
+ * none. wrong: the format of the complaint, for the length and text of that row. 0 + complain. */
 int store_finds_nothing(struct store *, const char *pragma, const char *wrong);
 
 /* ---- store_texts.c ----------------------------------------------------------------------- */

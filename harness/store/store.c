@@ -106,14 +106,14 @@ static int tidy(struct store *s)
 	return !is_left || store_enter_wal(s);
 }
 
-/* Refuses names that SQLite does not take for a file's: it would keep such a database in memory, and
- * what was measured would be lost. And a pipe, for one: SQLite would wait for its other end. */
+/* Refuses names for which SQLite opens no file: it would keep the database in memory, and what was
+ * measured would be lost. Refuses a pipe and the like, too: SQLite would wait for its other end. */
 static int is_a_file(const char *path)
 {
 	struct stat st;
 	if (!*path || *path == ':' || !strncmp(path, "file:", 5)) {
-		complain("\"%s\" is no file that a database can be kept in%s%s", path,
-			 *path ? "; one of this name is ./" : "", path);
+		complain("\"%s\" is not a database file%s%s", path,
+			 *path ? "; for a file of this name write ./" : "", path);
 		return 0;
 	}
 	if (stat(path, &st) || S_ISREG(st.st_mode))

@@ -17,10 +17,10 @@ struct store;
  * handle is for one thread. Functions below that fail complain and return 0 (NULL). */
 struct store *store_open(const char *path, int readonly);
 void store_close(struct store *);
-/* All CPUs are named "cpu". If a database holds several, this one is read: whose name, instruction
- * sets and threads ("AMD EPYC, avx512, 2 threads") or whose machine's id have this text; NULL: this
- * machine's. None or several of them: every call that reads rows of "cpu" fails. The text stays the
- * caller's. */
+/* All CPUs are named "cpu". Chooses the CPU of a database that is read: the one whose description
+ * ("AMD EPYC, avx512, 2 threads") contains this text, or whose machine has this id. NULL: the only
+ * one, or of several this machine's. If none or several fit, every call that reads rows of "cpu"
+ * fails. The text stays the caller's. */
 void store_machine(const char *text);
 struct run_info { /* provenance of one invocation */
 	struct device_info device;
@@ -211,8 +211,8 @@ int store_compact(struct store *, struct compacted *);
 /* Whether the file is sound and its rows match the seal; without a seal, whether all newest rows
  * can be read. 0 + complain. */
 int store_check(struct store *);
-/* Whether a failed call found the database damaged, or with several CPUs and none of them meant, and
- * complained. */
+/* Whether a failed call complained that the database is damaged, or that none of its CPUs is
+ * chosen. */
 int store_is_damaged(const struct store *);
 /* Rows of any SQL as text (NULL: null) to `each`, until it returns 0. */
 int store_query(struct store *, const char *sql,

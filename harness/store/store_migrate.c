@@ -1,6 +1,6 @@
-/* store_migrate.c - checks whether a database has today's tables and nothing that runs SQL of its own;
- * migrates earlier versions: renames the old tables, creates new ones by schema.sql, copies the rows by
- * migrate_rows.sql. */
+/* store_migrate.c - checks that a database has today's tables, and no trigger, view or virtual
+ * table of others; migrates earlier versions: renames the old tables, creates new ones by
+ * schema.sql, copies the rows by migrate_rows.sql. */
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
@@ -220,19 +220,20 @@ static int is_like(struct store *s, sqlite3 *db)
 	return ok;
 }
 
-/* The name is a stranger's: a quote in it would end the text that a shell is given. */
+/* The name is from the file. With a quote in it the command would end early in a shell, so it is
+ * not printed. */
 static int refuse_foreign(struct store *s, const char *type, const char *name)
 {
 	char *drop = sqlite3_mprintf("sqlite3 FILE 'DROP %s \"%w\";'", type, name);
 	complain("%s: it has the %s '%.60s', which is not attune's and could run SQL of its own; "
-		 "free the file of it: %s",
+		 "remove it: %s",
 		 s->path, type, name, drop && !strchr(name, '\'') ? drop : "DROP it in sqlite3");
 	sqlite3_free(drop);
 	return 0;
 }
 
-/* Tables and indices of others run nothing and may stay. Views of earlier versions have today's
- * names. */
+/* Tables and indices of others run nothing and may stay. Views of earlier versions have the names
+ * of today's. */
 static int runs_nothing(struct store *s, sqlite3 *db)
 {
 	sqlite3_stmt *ours =

@@ -1,4 +1,5 @@
-/* store_names.c - the rows that other rows refer to: scenarios, variants, stages, and sources as text. */
+/* store_names.c - the rows that other rows refer to: scenarios, variants and stages; and sources as
+ * text. */
 #include "handle.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -204,7 +205,7 @@ void store_code(char text[CODE_TEXT], enum backend backend, const char *choice)
 				      source_identity(v.kernel[i], hash) ? hash : "none");
 }
 
-/* ---- what rows are of ------------------------------------------------------------------ */
+/* ---- stages and scenarios ------------------------------------------------------------------ */
 const char *const stage_names[NUM_STAGES] = { "",       "race",  "complete", "cold",
 					      "refine", "audit", "b",        "early" };
 

@@ -19,16 +19,16 @@ void store_machine(const char *text)
 	meant = text;
 }
 
-/* The CPUs of a database, and the one that is meant. */
+/* The CPUs of a database that has times of them, and which ones fit. */
 struct cpus {
 	long long exact, like; /* ids; 0: none yet */
-	int likes;
-	char all[400];
+	int likes;             /* that fit, but not exactly */
+	char all[400];         /* names them */
 };
 
 enum fits { FITS_NOT, FITS, FITS_EXACTLY };
 
-/* This machine's CPU, and on another machine of the same kind the one that is like it. */
+/* Without a text this machine's CPU fits exactly, and an equal CPU of another machine fits. */
 static enum fits cpu_fits(const struct device_info *d, const char *machine)
 {
 	char here[MACHINE_ID], text[DEVICE_TEXT];
@@ -68,7 +68,7 @@ static void complain_of_cpus(const struct store *s, const struct cpus *c, int n)
 			 s->path, n, how_many, c->all);
 }
 
-/* -1 + complain: none of several is meant. */
+/* -1 + complain: none, or more than one, is the one that is meant. */
 static long long cpu_id(struct store *s)
 {
 	struct cpus c = { .exact = 0 };
@@ -88,14 +88,13 @@ static long long cpu_id(struct store *s)
 	sqlite3_reset(st);
 	if (!st || rc != SQLITE_DONE || s->is_damaged)
 		return -1;
-	if (found < 2)
+	if (!found || (found == 1 && !meant))
 		return id;
 	if (c.exact || c.likes == 1)
 		return c.exact ? c.exact : c.like;
-	s->is_unclear = found > 0;
-	if (found)
-		complain_of_cpus(s, &c, found);
-	return found ? -1 : 0;
+	s->is_unclear = 1;
+	complain_of_cpus(s, &c, found);
+	return -1;
 }
 
 long long store_device_id(struct store *s, const char *gpu)

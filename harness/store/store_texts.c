@@ -1,7 +1,7 @@
-/* store_texts.c - checks every text of a database by the rule of its kind (base/text_rule.h) when the
- * database is opened, so that whatever is read from it later may be printed and written to headers,
- * pictures and tables. SQLite may read a text from an index in place of its table, so the check is of
- * the tables, and that their indices hold the same. */
+/* store_texts.c - checks all texts of a database when it is opened, each by the rule of its column
+ * (base/text_rule.h). What is read later can then be printed, and written to headers and pictures.
+ * SQLite may read a text from an index in place of its table, so indices are compared with their
+ * tables, too. */
 #include "handle.h"
 #include "store.h"
 #include "harness/base/text_rule.h"
@@ -61,7 +61,7 @@ static const struct column {
 	{ "bridge_race", "model",     TEXT_NAME },
 	{ "bridge_race", "batch",     TEXT_BATCH },
 	{ "bridge_race", "choice",    TEXT_CHOICE },
-	{ "seal",        "hash",      TEXT_NAME },
+	{ "seal",        "hash",      TEXT_HEX },
 	{ "basis",       "header",    TEXT_WORD },
 	{ "basis",       "incumbent", TEXT_WORD },
 	{ "basis",       "rules",     TEXT_LINES },
@@ -77,7 +77,7 @@ static const struct column {
 	// clang-format on
 };
 
-enum { SHOWN = 40, BEFORE = 16 /* of what is shown, before the fault */ };
+enum { SHOWN = 40, BEFORE = 16 /* bytes before the fault */ };
 
 static int refuse(struct store *s, const struct column *c, sqlite3_stmt *st, size_t at)
 {
@@ -99,7 +99,7 @@ static int check_row(struct store *s, const struct column *c, sqlite3_stmt *st)
 	return (text && type == SQLITE_TEXT && at == n) || refuse(s, c, st, at);
 }
 
-/* What names a row; three tables have no row ids. */
+/* The SQL that names a row; three tables have no row ids. */
 static const char *key_of(const char *table)
 {
 	return !strcmp(table, "failure")       ? "race || ' ' || variant"
@@ -131,7 +131,7 @@ static int check_column(struct store *s, const struct column *c)
 	return ok;
 }
 
-/* Values that break a CHECK are named better by what reads them. */
+/* Without CHECK constraints: the functions that read those values say better what is wrong. */
 static int indices_are_sound(struct store *s, const char *table)
 {
 	char sql[80];

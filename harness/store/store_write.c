@@ -20,7 +20,7 @@ static double known(double x)
 	return x == 0 ? NAN : x;
 }
 
-/* What others named, so that the database can be read again (store_texts.c). */
+/* In texts of other programs, replaces what store_texts.c would refuse. */
 static void mend_run(struct run_info *r)
 {
 	text_mend(TEXT_PRINTED, r->device.name);
@@ -173,7 +173,7 @@ static int add_rest(struct store *s, const struct row *r, const struct measureme
 	}
 	char detail[sizeof m->detail];
 	snprintf(detail, sizeof detail, "%s", m->detail);
-	text_mend(TEXT_FREE, detail); /* a compiler's words */
+	text_mend(TEXT_FREE, detail); /* perhaps a compiler's message */
 	if (*detail && store_number(s, ADD_FAILURE, "lls", r->race, r->variant, detail) < 0)
 		return 0;
 	if (bytes && m->calls > 0 &&

@@ -117,11 +117,11 @@ done <<'ROWS'
 2|early.*survey|sweep --early --survey
 2|early.*kernels|sweep --early --kernels ring
 2|none.sqlite|sweep --gpu cpu --db $tmp/none.sqlite --early --batch q1
-2|:memory:. is no file|sweep --gpu cpu --db :memory: --batch q1
-2|\"\" is no file|sweep --gpu cpu --db \"\" --batch q1
-2|is no file.* is ./file:x.mode=memory|sweep --gpu cpu --db file:x?mode=memory --batch q1
-2|is no file|merge :memory:
-2|is no file|show --gpu cpu --best --db :memory:
+2|:memory:. is not a database file|sweep --gpu cpu --db :memory: --batch q1
+2|\"\" is not a database file|sweep --gpu cpu --db \"\" --batch q1
+2|is not a database file.* write ./file:x.mode=memory|sweep --gpu cpu --db file:x?mode=memory --batch q1
+2|is not a database file|merge :memory:
+2|is not a database file|show --gpu cpu --best --db :memory:
 2|a part in --phases|sweep --gpu cpu --db $tmp/new.sqlite --batch 32q1s1k --phases prefill
 3|l4|sweep --gpu l4 --db $tmp/new.sqlite --batch q1
 3|mi300|sweep --gpu mi300 --db $tmp/new.sqlite --batch q1

@@ -69,6 +69,11 @@ row "$([ $? = 2 ] && grep -q "'avx' names several of its CPUs" "$tmp/err"; echo 
 run --machine xeon eval --gpu cpu --db "$tmp/two.sqlite"
 row "$([ $? = 2 ] && grep -q "'xeon' names none of its CPUs" "$tmp/err"; echo $?)" "a text that none has: refused"
 
+run --machine xeon eval --gpu cpu --db "$tmp/first.sqlite"
+row "$([ $? = 2 ] && grep -q "'xeon' names none of its CPUs" "$tmp/err"; echo $?)" "nor has the only one of a database: refused"
+run --machine '' eval --gpu cpu --db "$tmp/two.sqlite"
+row "$([ $? = 2 ] && grep -q -- '--machine needs a text' "$tmp/err"; echo $?)" "an empty text: refused"
+
 # This machine's own are found among them.
 arch=$(run devices --format tsv; awk -F '\t' '$1 == "cpu" { print $4 }' "$tmp/out")
 name=$(awk -F '\t' '$1 == "cpu" { print $3 }' "$tmp/out")
