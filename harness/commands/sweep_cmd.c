@@ -96,7 +96,7 @@ static const struct argp_option argp_options[] = {
 	  0 },
 	{ "again", OPT_AGAIN, 0, 0, "Measure cells again that the database has", 0 },
 	{ "retry", OPT_RETRY, "OUTCOMES", 0,
-	  "Measure cells again whose row has one of these outcomes: resources,crash", 0 },
+	  "Measure again what failed in one of these ways: resources,crash", 0 },
 	{ "anyway", OPT_ANYWAY, 0, 0, "Measure even if other programs use the machine", 0 },
 	{ "seed", OPT_SEED, "N", 0, "Seed of sampled candidates and of the order within rounds (1)",
 	  0 },
@@ -203,6 +203,8 @@ static void phases_arg(struct argp_state *state, struct sweep_options *o, const 
 static void retry_arg(struct argp_state *state, struct sweep_options *o, const char *text)
 {
 	o->retry = text;
+	if (!*text)
+		argp_error(state, "--retry needs outcomes, such as resources,crash");
 	for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
 		const size_t n = strcspn(at, ",");
 		int found = 0;
@@ -376,9 +378,9 @@ static const char about[] =
     "--anyway measures on a busy machine, but never together with another attune. Times that are "
     "too noisy to learn from are marked noisy and raced again: at most twice at the end of their "
     "stage, and by the next sweep.\n\n"
-    "--retry is for rows that a fault of the machine left, such as a disk or a driver that failed: "
-    "a row of such a choice is replaced by what it does now, and merge --compact drops the old "
-    "one.\n\n"
+    "--retry is for failures that were the machine's, such as a full disk or a lost driver. It "
+    "measures these cells again. The new row replaces the old one, which merge --compact "
+    "drops.\n\n"
     "--replay draws samples from the recorded ones, for --budget or 12 % of the time of an "
     "exhaustive sweep, and scores the picks by the recorded medians. Cells in random order and "
     "one by one are simulated for the same time. Nothing is written.\n";

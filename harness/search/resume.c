@@ -78,8 +78,8 @@ static int lacks_plan_of_plugin(const struct problems *all, const struct problem
 	return lacks;
 }
 
-/* Whether a row is to be raced again: its time is noisy, or `retry` has its outcome. */
-static int is_unsettled(const struct problems *all, const struct store_cell *c)
+/* Whether the cell of this row is raced again: the time is noisy, or `retry` has the outcome. */
+static int races_again(const struct problems *all, const struct store_cell *c)
 {
 	return !strcmp(c->outcome, outcome_name(OUTCOME_NOISY)) ||
 	       (all->retry && list_has(all->retry, c->outcome));
@@ -87,17 +87,17 @@ static int is_unsettled(const struct problems *all, const struct store_cell *c)
 
 static int note_plan(const struct problems *all, struct problem *h, const struct store_cell *c)
 {
-	const int is_noisy = is_unsettled(all, c);
-	h->noisy_plans += c->today && is_noisy;
+	const int again = races_again(all, c);
+	h->noisy_plans += c->today && again;
 	h->planned |= c->today && is_last_plan(all, c->choice);
-	return !c->today || is_noisy || keep_plan(h, c->choice);
+	return !c->today || again || keep_plan(h, c->choice);
 }
 
 static void note(const struct problems *all, struct problem *h, const struct store_cell *c)
 {
 	struct choice choice;
 	const char *where;
-	const int is_noisy = is_unsettled(all, c);
+	const int again = races_again(all, c);
 	choice.kernel = kernel_find(all->device.backend, c->kernel);
 	if (!choice.kernel ||
 	    !config_parse(&choice.config, choice.kernel->space, c->choice, &where))
@@ -105,8 +105,8 @@ static void note(const struct problems *all, struct problem *h, const struct sto
 	const int place = problems_place(all, h, &choice);
 	if (place < 0)
 		return;
-	h->noisy[place] = (char)(c->today && is_noisy);
-	if (is_noisy)
+	h->noisy[place] = (char)(c->today && again);
+	if (again)
 		return;
 	problems_note(h, place, strcmp(c->outcome, "ok") ? INFINITY : c->median_us,
 		      stage_of(c->stage));

@@ -1,5 +1,5 @@
-/* scenario_order.c - sorts scenarios so that each is as far as possible from all before it; what was
- * asked for comes first. */
+/* scenario_order.c - sorts scenarios so that each is as far as possible from all before it; those
+ * that the user named come first. */
 #include "harness/scenario/scenario.h"
 #include "search.h"
 #include <math.h>
@@ -59,7 +59,7 @@ static int is_asked(const struct problems *h, const struct problem *p)
 	return h->scenarios[p->scenario].asked;
 }
 
-/* Moves the scenarios with such a problem to the front; all keep their order otherwise. */
+/* Moves the scenarios that have such a problem to the front; otherwise the order stays. */
 static void move_first(struct problems *h,
 		       int (*is)(const struct problems *, const struct problem *))
 {

@@ -163,7 +163,7 @@ int on_each_device(const struct sweep_options *o, const struct hello *first,
 	}
 	int started = 0;
 	const enum spent before = spent_on(SPENT_RACING);
-	progress_off(1); /* the first of them shows it */
+	progress_off(1); /* the first child shows it */
 	while (started < n && (pid[started] = start(&j, started, n, &sum[started])) > 0)
 		started++;
 	if (started < n)

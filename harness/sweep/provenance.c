@@ -30,24 +30,24 @@ static void card_id(char id[17], const struct device_info *d)
 }
 
 /* ---- the state of the sources ------------------------------------------------------------ */
-/* The first line that git says of the sources of the kernels; "": it fails. Neither the working
- * directory nor the environment of a hook names the repository. The path goes by the environment,
- * where no shell reads it. */
+/* The first line that git prints about the checkout of the kernels' sources; "": git fails. The
+ * working directory and the environment of a git hook may name another repository, so they do not
+ * count. The path is in the environment, where the shell does not interpret it. */
 static void git(const char *arguments, char *line, size_t size)
 {
 	char command[400];
 	line[0] = '\0';
-	if (!source_root() || setenv("ATTUNE_ASKED", source_root(), 1))
+	if (!source_root() || setenv("ATTUNE_CHECKOUT", source_root(), 1))
 		return;
 	snprintf(command, sizeof command,
-		 "env -u GIT_DIR -u GIT_WORK_TREE -u GIT_INDEX_FILE git -C \"$ATTUNE_ASKED\" %s "
+		 "env -u GIT_DIR -u GIT_WORK_TREE -u GIT_INDEX_FILE git -C \"$ATTUNE_CHECKOUT\" %s "
 		 "2>/dev/null",
 		 arguments);
 	read_line(command, line, size);
 }
 
-/* Whether the sources lie in a checkout of their own. A repository around an unpacked archive says
- * nothing of them. */
+/* Whether the sources are in a checkout of attune. A repository around an unpacked archive is not
+ * one. */
 static int have_git(void)
 {
 	char folder[16], file[16];
@@ -88,8 +88,8 @@ long long provenance_run(struct store *store, const struct hello *hello,
 	snprintf(run.command, sizeof run.command, "%s", command);
 	snprintf(run.sources, sizeof run.sources, "%s", state_of_sources());
 	if (!*run.commit)
-		complain("%s: no checkout of git: the times are stored without a commit",
-			 source_root() ? source_root() : "the kernels' sources");
+		remark("%s: no checkout of git: the times are stored without a commit",
+		       source_root() ? source_root() : "the kernels' sources");
 	card_id(run.card, &hello->info);
 	if (hello->info.backend == BACKEND_CPU)
 		machine_id(run.machine);

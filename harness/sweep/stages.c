@@ -249,8 +249,8 @@ static int is_asked(const struct sweep_session *c, const struct problem *h)
 	return c->problems.scenarios[h->scenario].asked;
 }
 
-/* The number of races that are due, and the sums of their work: [1] of what was asked for, which
- * shares the time without the others, [0] of the others. */
+/* The number of races that are due, and the sums of their work: [1] for the scenarios that the user
+ * named, [0] for the others. The first share all the time; the others share what they leave. */
 static int left_in_stage(const struct sweep_session *c, const struct marks *m, int *place,
 			 double work[2])
 {

@@ -205,7 +205,7 @@ static int measure_all(struct sweep_session *c)
 	c->began = budget_now();
 	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;
 	enum race_end end = stages_run(c, STAGE_RACE, STAGE_AUDIT, 0);
-	/* The later stages may leave time that an earlier one lacked. */
+	/* An earlier stage may have lacked time that the later ones left. */
 	if (end == RACE_ENDED && c->ran_out && session_seconds(c) < c->o->budget_s) {
 		c->ran_out = 0;
 		end = stages_run(c, STAGE_RACE, STAGE_AUDIT, 1);

@@ -19,7 +19,7 @@ struct sweep_sum {
 	double device_s; /* of timed samples */
 	long long measured, failed[NUM_OUTCOMES], races;
 	int ran_out;               /* of time, with races left */
-	double spent_s[NUM_SPENT]; /* of a process of its own (many_devices.c) */
+	double spent_s[NUM_SPENT]; /* of a child process (many_devices.c) */
 };
 struct sweep_options {
 	const char *gpu;    /* "h200", "cpu"; NULL: of this machine */
@@ -27,7 +27,7 @@ struct sweep_options {
 	const char *device; /* "cuda:1", or several: "cuda:0,cuda:1"; NULL: the first of that GPU */
 	const char *db;     /* NULL: results/<gpu>.sqlite */
 	const char *kernels, *phases, *command;
-	const char *retry; /* as of struct problems */
+	const char *retry; /* see struct problems */
 	enum preset preset;
 	double budget_s;
 	int shard, shards; /* this shard, from 0, and how many */
@@ -155,7 +155,7 @@ int session_exit_code(const struct sweep_session *, enum race_end);
 /* ---- stages.c ------------------------------------------------------------------- */
 /* The number of races left in all stages. */
 int stages_left(struct sweep_session *);
-/* Stages from `from` to `to`, within the budget. all: each may use all of it, not its share. */
+/* Stages from `from` to `to`, within the budget. all: each may use all of it. */
 enum race_end stages_run(struct sweep_session *, enum stage from, enum stage to, int all);
 /* Whether a problem is measured exhaustively, for the audit. */
 int stages_audits(const struct sweep_session *, const struct problem *);
@@ -192,7 +192,7 @@ struct json_out;
 void noise_json(struct json_out *, const struct noise *);
 
 /* ---- provenance.c --------------------------------------------------------------- */
-/* The commit of the checkout that the sources lie in, with "-dirty" appended if modified; "": none. */
+/* The commit of the checkout that the sources are in, with "-dirty" if modified; "": none. */
 void provenance_commit(char commit[48]);
 /* A new run of the database; 0: it failed. */
 long long provenance_run(struct store *, const struct hello *, const struct protocol *,

@@ -94,7 +94,7 @@ struct worker_state {
 	double dram_gbps, fma_tflops; /* the best seen, or a data sheet's; 0: not known */
 	struct loaded *loaded;        /* by binary; code NULL: not yet */
 	struct blob *code;            /* by binary: what the parent sent */
-	char *compiled_again;         /* by binary: it did not load */
+	char *compiled_again;         /* by binary: it did not load at first */
 	int num_codes;
 	char *passed; /* [binary][phase]: the corner batches */
 	struct pool *pool, *check_pool;

@@ -23,11 +23,11 @@
  * runs; after that in one of LOOK_ODDS races beforehand, if the output is small; and after the
  * race whenever its time is within `finalist` of the winner's. */
 enum { CEILING_TRIES = 5, LOOK_ODDS = 16, SMALL_OUTPUT = 16 << 20 };
-enum { COMPILE_S = 240 }; /* what does not load is compiled again */
-/* Loading and checking may take this share of a race's time. The contenders come in the order of their
- * promise: the first enter in any case, those for which no time is left race another time. */
+enum { COMPILE_S = 240 }; /* for compiling again what does not load */
+/* Loading and checking may take this share of a race's time. The most promising contenders come
+ * first: SURE_TO_ENTER of them race in any case. The others race later if no time is left. */
 enum { SURE_TO_ENTER = 4 };
-static const double entering = 0.6, entering_s = 1.5 /* but so long in any case */;
+static const double entering = 0.6, entering_s = 1.5 /* but at least this long */;
 static const double finalist = 1.05, finalist_large = 1.01;
 
 /* ---- where the time goes ----------------------------------------------------- */
@@ -152,7 +152,7 @@ static enum attune_status reserve(struct worker_state *l, struct launcher *r)
 	return status;
 }
 
-/* What does not load may be the cache's fault, so it is compiled again, once. */
+/* A binary that does not load may be damaged in the cache, so it is compiled again, once. */
 static enum attune_status load_code(struct worker_state *l, int index, struct code **code,
 				    int built, const struct choice *c)
 {
@@ -301,7 +301,7 @@ static void report_control(const struct worker_state *l, const struct control *c
 	report_message(l, &message);
 }
 
-/* Races of fixed rounds compare all that they are asked for. */
+/* All contenders enter a race of fixed rounds. */
 static int may_enter(const struct task *t, int i, double seconds)
 {
 	return t->fixed_rounds || i < SURE_TO_ENTER ||
