@@ -36,14 +36,14 @@ char *utf8_text(const char *text);
 /* ---- messages.c: messages to stderr; stdout is for data ------------------------ */
 /* "attune: <text>" on stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same for what is no failure: a command that fails later still needs a reason. */
+/* The same for what is no failure, and so no reason why a command fails. */
 void remark(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* A progress line: on a terminal redrawn in place at most 10 times a second. Elsewhere a line is
- * written whenever 10 s pass without one, also while no function here is called: a thread of its own
- * repeats the last one. done and total are in any unit and give the time left. */
+/* A progress line. A terminal redraws it in place, at most 10 times a second. Elsewhere it is
+ * written whenever 10 s pass without a line: a thread repeats it while the program does not call
+ * progress(). done and total are in any unit and give the time left. */
 void progress(const char *what, double done, double total);
 void progress_end(void);
-/* A prefix of the progress line; NULL: none. It is a line of its own where no progress is known. */
+/* A prefix of the progress line; NULL: none. Without progress() it is the whole line. */
 void progress_part(const char *name);
 void progress_off(int off);          /* in this process */
 void progress_every(double seconds); /* for tests: in place of 10 s */
@@ -54,7 +54,7 @@ extern volatile int interrupted; /* set by SIGINT and SIGTERM after catch_signal
 void catch_signals(void);
 
 int complaints(void); /* lines written by complain() */
-/* What a command prints is not whole: complains, and the command fails (output_was_lost). */
+/* A part of the output is missing: complains, and main() fails the command (output_was_lost). */
 void output_lost(void);
 int output_was_lost(void);
 /* The text made safe for a terminal: control characters escaped as in C, U+FFFD for invalid UTF-8.
@@ -68,7 +68,7 @@ enum spent {
 	SPENT_OPENING,   /* the device, with its ceilings; and closing it */
 	SPENT_WAITING,   /* until the device is free and the machine quiet */
 	SPENT_PREPARING, /* choosing what to measure */
-	SPENT_COMPILING, /* races wait for builders */
+	SPENT_COMPILING, /* while races wait for builders */
 	SPENT_CHECKING,  /* against the reference */
 	SPENT_UPLOADING, /* buffers, references, code */
 	SPENT_RACING,
@@ -76,22 +76,22 @@ enum spent {
 	NUM_SPENT
 };
 extern const char *const spent_words[NUM_SPENT];
-/* From now on time counts as `what`. Returns what it counted as before. */
+/* From now on time counts as `what`. Returns what it counted as until now. */
 enum spent spent_on(enum spent what);
-/* Of the time counted so far, or of that which runs, these seconds count as something else. */
+/* Counts these seconds as `to` in place of `from`, also before they are added to `from`. */
 void spent_move(enum spent from, enum spent to, double seconds);
-void spent_begin(enum spent what); /* from 0 */
+void spent_begin(enum spent what); /* sets all sums to 0 */
 void spent_read(double seconds[NUM_SPENT]);
 
 /* ---- data_files.c ------------------------------------------------------------------ */
 enum { PATH_TEXT = 4096 };
 const char *executable_dir(void); /* the folder of the running program */
-/* A folder of the tool that has code, such as "kernels", which has "kernels.def": of the tree that the
- * program is in, was installed with or was built in, and never of the working directory, which may be
- * anybody's. NULL: none. */
+/* Finds a folder of the tool's own code, such as "kernels", by a file that it has ("kernels.def"):
+ * above the program, where `make install` put it, or in the tree that the program was built in. The
+ * working directory does not count: others may have put files there. Returns path; NULL: none. */
 const char *code_path(char path[PATH_TEXT], const char *name, const char *has);
-/* A file or folder of data that comes with the tool, such as "scenarios": below the working directory, else
- * where `make install` put it. Returns path. */
+/* A file or folder of data that comes with the tool, such as "scenarios": below the working
+ * directory, else where `make install` put it. Returns path. */
 const char *data_path(char path[PATH_TEXT], const char *name);
 
 /* ---- table.c --------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ struct json_out;
 void table_json(struct table *, struct json_out *, const char *key);
 
 /* ---- options.c ------------------------------------------------------------------- */
-/* Reads the options of a subcommand; an error, as of memory, ends the program. */
+/* Reads the options of a subcommand; an error, such as no memory, ends the program. */
 struct argp;
 void options_parse(const struct argp *, int argc, char **argv, void *input);
 /* Parse the values of --gpu and --format; an error ends the program. */

@@ -27,8 +27,9 @@ static json_t *string_of(const char *text)
 	return v;
 }
 
-/* jansson escapes control characters below U+0020 alone. It is given the room that it needs: where it
- * has to ask for more and there is none, it leaves out names of members without a word. */
+/* jansson escapes only the control characters below U+0020; the others are escaped here. It writes
+ * into a buffer of the full size: when it has to enlarge one and there is no memory, it leaves out
+ * names of members and reports no error. */
 static int dump_whole(const json_t *v, FILE *f)
 {
 	size_t n = json_dumpb(v, NULL, 0, FLAGS);

@@ -18,14 +18,14 @@ static double line_s = 10;
 static struct {
 	char what[80];
 	double began, shown; /* seconds */
-	double share;        /* done */
+	double share;        /* of the work that is done */
 	int drawn;           /* the terminal shows a line without its newline */
 	int off;
-	int ticks;           /* the thread runs */
+	int ticks;           /* the thread of tick() runs */
 	const char *part;    /* prefix, or NULL */
 	double first, until; /* begin and end of everything; 0: not known */
 } bar;
-/* Held by whoever writes to stderr, or changes `bar`. */
+/* Protects `bar` and what is written to stderr. */
 static pthread_mutex_t bar_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 volatile int interrupted;
@@ -102,7 +102,7 @@ static int is_lost;
 void output_lost(void)
 {
 	if (!is_lost)
-		complain("out of memory, or the output cannot be written: it is not whole");
+		complain("no memory, or the output cannot be written: a part of it is missing");
 	is_lost = 1;
 }
 
@@ -124,7 +124,7 @@ static const char *clock_text(char *text, size_t size, double seconds)
 	return text;
 }
 
-/* Writes the line if its time has come. */
+/* Writes the line if the last one was written long enough ago. */
 static void show_progress(double t, int terminal)
 {
 	char spent[32], left[32] = "?";
@@ -146,7 +146,7 @@ static void show_progress(double t, int terminal)
 	fflush(stderr);
 }
 
-/* Repeats the line while this process is busy otherwise. */
+/* Repeats the line while the program does not call progress(). */
 static void *tick(void *unused)
 {
 	for (;;) {
@@ -172,7 +172,7 @@ static void after_fork(void)
 
 static void in_child(void)
 {
-	bar.ticks = 0; /* threads stay behind */
+	bar.ticks = 0; /* a fork copies no other thread */
 	pthread_mutex_unlock(&bar_mutex);
 }
 
@@ -181,8 +181,8 @@ static void prepare_forks(void)
 	pthread_atfork(before_fork, after_fork, in_child);
 }
 
-/* Signals stay with the other threads. Without the thread a line comes only where progress() is
- * called. */
+/* The thread blocks signals: the other threads handle them. If it cannot be created, only
+ * progress() writes lines. */
 static void start_ticking(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -208,7 +208,7 @@ void progress(const char *what, double done, double total)
 		erase();
 		snprintf(bar.what, sizeof bar.what, "%s", what);
 		bar.began = t;
-		/* A terminal shows it at once, a log at its next line. */
+		/* A terminal shows it at once, a log when its next line is due. */
 		bar.shown = terminal ? 0 : bar.shown > 0 ? bar.shown : t;
 	}
 	bar.share = total > 0 ? fmin(fmax(done / total, 0), 1) : 0;

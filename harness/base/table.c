@@ -117,7 +117,7 @@ void table_add(struct table *t, const char *format, ...)
 }
 
 /* ---- TSV and CSV --------------------------------------------------------------- */
-/* Escapes control characters as in C, all but those of `but`. Puts `twice` two times. */
+/* Escapes control characters as in C, except those in `but`. Doubles the character `twice`. */
 static void put_escaped(FILE *f, const char *text, char twice, const char *but)
 {
 	for (size_t n; *text; text += n) {

@@ -1,4 +1,4 @@
-/* text_rule.c - the rules of texts from outside. */
+/* text_rule.c - the table of rules for texts from outside, and the checks by it. */
 #include "text_rule.h"
 #include "kernels/kernel.h"
 #include <string.h>
@@ -9,10 +9,10 @@
 
 static const struct {
 	const char *says;
-	const char *allowed;  /* the characters; NULL: see below */
+	const char *allowed;  /* the only characters; NULL: the next members say */
 	int is_ascii;         /* printable ASCII; else UTF-8 */
-	const char *lines;    /* the control characters that it may have */
-	const char *never[4]; /* parts of a text that it may not have */
+	const char *lines;    /* control characters that are allowed */
+	const char *never[4]; /* strings that it may not contain */
 } rules[NUM_TEXT_RULES] = {
 	// clang-format off
 	[TEXT_WORD]    = { "letters, digits and '_'", .allowed = LETTERS DIGITS "_" },
@@ -24,7 +24,7 @@ static const struct {
 	/* a trigraph is a backslash or '#' to old compilers; a backslash joins lines */
 	[TEXT_COMMENT] = { "printable ASCII without '*/', '/*', '\?\?' and backslashes", .is_ascii = 1,
 			   .never = { "*/", "/*", "\?\?", "\\" } },
-	/* a script that gives it to eval lets backquotes run */
+	/* gnuplot's eval runs what stands in backquotes */
 	[TEXT_DRAWN]   = { "UTF-8 without control characters and backquotes", .never = { "`" } },
 	[TEXT_FREE]    = { "UTF-8 without control characters", .is_ascii = 0 },
 	[TEXT_LINES]   = { "UTF-8 without control characters but line feeds and tabs", .lines = "\n\t" },
@@ -36,7 +36,7 @@ const char *text_rule_says(enum text_rule rule)
 	return rules[rule].says;
 }
 
-/* The bytes of a character that the rule allows; 0: it does not. */
+/* The number of bytes of the character at `text`; 0: the rule does not allow it. */
 static size_t allowed(enum text_rule rule, const char *text, size_t left)
 {
 	int code;

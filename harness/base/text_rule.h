@@ -1,7 +1,7 @@
-/* text_rule.h - what texts from outside may hold: databases, scenarios, models, headers, captured
- * files, plug-ins' names. Each kind of text has one rule, which every reader of it applies.
- * What breaks a rule is refused where it is read, so that nothing else reaches generated C, gnuplot,
- * a shell or a terminal. */
+/* text_rule.h - which characters texts from outside may have: those of databases, scenarios,
+ * models, headers, captured files and plug-ins' names. Each kind of text has one rule. A text that
+ * breaks it is refused where it is read, and so never reaches generated C, gnuplot, a shell or a
+ * terminal. */
 #ifndef HARNESS_BASE_TEXT_RULE_H
 #define HARNESS_BASE_TEXT_RULE_H
 
@@ -23,19 +23,19 @@ enum text_rule {
 
 /* The rule in words: "letters, digits and '_'". */
 const char *text_rule_says(enum text_rule);
-/* The offset of what breaks the rule in a text of n bytes; n: nothing does. An empty text keeps all
- * rules. */
+/* The offset of the first byte that breaks the rule in a text of n bytes; n: none does. An empty
+ * text keeps all rules. */
 size_t text_fault(enum text_rule, const char *text, size_t n);
 int text_keeps(enum text_rule, const char *text);
-/* Puts '_' for what breaks the rule: for texts of others that we write ourselves, such as a compiler's
- * message. */
+/* Replaces what breaks the rule by '_': for texts of other programs that attune stores, such as a
+ * compiler's message. */
 void text_mend(enum text_rule, char *text);
 
 /* ---- utf8.c ------------------------------------------------------------------ */
 /* Bytes of the UTF-8 character at the text, at most `left`; 0: none. */
 size_t utf8_character(const char *text, size_t left);
 /* Bytes of the control character at the text, 0: it is none. U+0080 to U+009F, line separators and
- * marks of direction (U+202E) are control characters, too. *code: its code. */
+ * marks of direction such as U+202E are control characters, too. *code: its code. */
 size_t control_character(const char *text, int *code);
 /* How it is shown, as in C: "\\n", "\\x1b", "\\u009b". Returns the length. */
 enum { CONTROL_ESCAPE = 8 };

@@ -1,5 +1,5 @@
-/* time_spent.c - where the wall time of this process goes: at any moment it counts as one thing, so
- * the parts add up to the whole. */
+/* time_spent.c - counts the wall time of this process by what it is spent on. Each moment counts as
+ * one thing, so the parts add up to the whole. */
 #include "base.h"
 #include <string.h>
 
@@ -19,34 +19,34 @@ static struct {
 	enum spent what;
 	double since; /* 0: nothing was counted yet */
 	double total[NUM_SPENT];
-} book;
+} counted;
 
 enum spent spent_on(enum spent what)
 {
 	const double now = seconds_now();
-	const enum spent before = book.what;
-	if (book.since > 0)
-		book.total[before] += now - book.since;
-	book.since = now;
-	book.what = what;
+	const enum spent before = counted.what;
+	if (counted.since > 0)
+		counted.total[before] += now - counted.since;
+	counted.since = now;
+	counted.what = what;
 	return before;
 }
 
 void spent_move(enum spent from, enum spent to, double seconds)
 {
-	book.total[from] -= seconds;
-	book.total[to] += seconds;
+	counted.total[from] -= seconds;
+	counted.total[to] += seconds;
 }
 
 void spent_begin(enum spent what)
 {
-	memset(book.total, 0, sizeof book.total);
-	book.since = seconds_now();
-	book.what = what;
+	memset(counted.total, 0, sizeof counted.total);
+	counted.since = seconds_now();
+	counted.what = what;
 }
 
 void spent_read(double seconds[NUM_SPENT])
 {
-	spent_on(book.what);
-	memcpy(seconds, book.total, sizeof book.total);
+	spent_on(counted.what);
+	memcpy(seconds, counted.total, sizeof counted.total);
 }

@@ -1,5 +1,5 @@
-/* utf8.c - which bytes are a character of UTF-8 and which a control character, how that is shown;
- * makes any text valid UTF-8. */
+/* utf8.c - finds the characters of UTF-8 and control characters among them, writes these as
+ * escapes, and makes any text valid UTF-8. */
 #include "base.h"
 #include "text_rule.h"
 #include <stdio.h>
@@ -25,8 +25,9 @@ size_t utf8_character(const char *text, size_t left)
 	return code < least[n] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff ? 0 : n;
 }
 
-/* What reverses the characters beside it, or ends a line, shows other text than what is there. */
-static int turns_text(int code)
+/* Marks that reverse the direction of text, and line separators. With them a terminal shows another
+ * text than the one in the file. */
+static int is_layout_mark(int code)
 {
 	return code == 0x61c || code == 0x200e || code == 0x200f ||
 	       (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
@@ -43,7 +44,7 @@ size_t control_character(const char *text, int *code)
 		*code = (s[0] & 0xf) << 12 | (s[1] & 0x3f) << 6 | (s[2] & 0x3f);
 	if (n == 1)
 		return s[0] < 0x20 || s[0] == 0x7f;
-	return n && (*code < 0xa0 || turns_text(*code)) ? n : 0;
+	return n && (*code < 0xa0 || is_layout_mark(*code)) ? n : 0;
 }
 
 int control_escape(char to[CONTROL_ESCAPE], int code)

@@ -166,7 +166,7 @@ static int most_builders(const struct binaries *b)
 
 static struct builders *builders_of(struct binaries *b)
 {
-	cache_root(); /* builders share what this process chose */
+	cache_root(); /* before the first fork, so that builders use the same folder */
 	if (!b->builders)
 		b->builders = calloc(1, sizeof *b->builders);
 	if (!b->builders)
@@ -211,7 +211,7 @@ static int final_status(const struct built *v, const char *arch, int status)
 static void take_back(struct binaries *b, int index, const struct reply *r)
 {
 	struct built *v = &b->v[index];
-	if (b->builders->hopeless) /* the reason has been said */
+	if (b->builders->hopeless) /* the reason was printed */
 		return;
 	const int status =
 	    v->root ? jit_compile_below(&v->binary, v->root, v->kernel, v->flags, b->arch)

@@ -3,8 +3,8 @@
  *
  *   ATTUNE_CACHE
  *   attune/ in XDG_CACHE_HOME, else in .cache/ of HOME, else of the home folder that the system
- *   knows; of these folders only those that belong to the user: root does not take another's HOME
- *   a new folder in TMPDIR, which the end of the process removes */
+ *   knows; such a folder must belong to the user: root may have another user's HOME
+ *   a new folder in TMPDIR, which is removed when the process ends */
 #include "compile.h"
 #include "harness/base/base.h"
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char cache[PATH_MAX], why[PATH_MAX + 100]; /* why: the last folder was not taken */
+static char cache[PATH_MAX], why[PATH_MAX + 100]; /* why the last folder was not taken */
 static pid_t owner_of_temporary;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -56,7 +56,7 @@ static int make_folder(const char *path)
 	snprintf(part, sizeof part, "%s", path);
 	for (char *at = part + 1; (at = strchr(at, '/')); *at++ = '/') {
 		*at = '\0';
-		mkdir(part, 0700); /* where it fails, the last mkdir says why */
+		mkdir(part, 0700); /* if it fails, the last mkdir says why */
 	}
 	return mkdir(part, 0700) == 0 || errno == EEXIST || refuse("%s: %s", path, strerror(errno));
 }
@@ -70,7 +70,7 @@ static int take(const char *folder, const char *below)
 	return access(cache, W_OK | X_OK) == 0 || refuse("%s: %s", cache, strerror(errno));
 }
 
-/* A folder that others own could be replaced by them at any time. */
+/* `base` must be the user's, too: its owner could replace the folders below it at any time. */
 static int take_below(const char *base, const char *below)
 {
 	if (!base || *base != '/')

@@ -1,8 +1,9 @@
-/* cache_record.c - what stands beside a binary of the cache, <key>.txt: its size and hash, the
- * options, the compiler's output; and a hash of the record itself. A power loss or a full disk may
- * damage either file, and code that is damaged would look like a kernel that crashes. So a file that
- * does not have its hash is not taken, and is compiled again. The hash finds damage; it does not
- * stop the owner of the folder, who may write both files. */
+/* cache_record.c - writes and reads the records of the cache. A record, <key>.txt, has the size and
+ * hash of a binary, its options, the compiler's output, and a hash of its own text.
+ *
+ * A power loss or a full disk may damage the binary or its record, and damaged code looks like a
+ * kernel that crashes. So files whose hash differs are not used, and the source is compiled again.
+ * The hashes find damage only: whoever may write in the folder can change both files. */
 #include "compile.h"
 #include "compilers.h"
 #include "harness/base/base.h"
@@ -53,7 +54,7 @@ void *read_file(const char *path, size_t *size)
 static int sync_path(const char *path, int flags)
 {
 	const int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
-	/* EINVAL: such a filesystem does not keep folders by fsync. */
+	/* EINVAL: this filesystem has no fsync of folders. */
 	const int done = fd >= 0 && (fsync(fd) == 0 || ((flags & O_DIRECTORY) && errno == EINVAL));
 	if (fd >= 0)
 		close(fd);
@@ -92,26 +93,27 @@ int record_write(const struct binary *b, const struct job *j, int status, const 
 	return ok;
 }
 
-/* What follows the record's hash, if it has that hash; NULL: it is damaged, or an older one. */
+/* The text that the record's hash is of; NULL: the hash differs, or an older attune wrote the
+ * record. */
 static const char *sound_text(const char *text)
 {
-	char is[HASH_TEXT], said[HASH_TEXT];
+	char found[HASH_TEXT], stored[HASH_TEXT];
 	int at = 0;
-	if (sscanf(text, FIRST "%32s\n%n", said, &at) != 1 || !at)
+	if (sscanf(text, FIRST "%32s\n%n", stored, &at) != 1 || !at)
 		return NULL;
-	hash_text(is, text + at, strlen(text + at));
-	return strcmp(is, said) ? NULL : text + at;
+	hash_text(found, text + at, strlen(text + at));
+	return strcmp(found, stored) ? NULL : text + at;
 }
 
 int record_read(struct binary *b, const char *txt, const char *binary)
 {
 	int status = -1;
 	size_t bytes;
-	char hash[HASH_TEXT], is[HASH_TEXT];
+	char stored[HASH_TEXT], found[HASH_TEXT];
 	char *text = source_text(txt);
 	const char *sound = text ? sound_text(text) : NULL;
 	const char *log = sound ? strstr(sound, LOG_MARK) : NULL;
-	if (log && sscanf(sound, HEAD, &status, &bytes, hash, &b->registers, &b->spill_bytes,
+	if (log && sscanf(sound, HEAD, &status, &bytes, stored, &b->registers, &b->spill_bytes,
 			  &b->smem_static) == 6)
 		b->log = strdup(log + strlen(LOG_MARK));
 	free(text);
@@ -122,6 +124,6 @@ int record_read(struct binary *b, const char *txt, const char *binary)
 	b->blob.data = read_file(binary, &b->blob.size);
 	if (!b->blob.data)
 		return -1;
-	hash_text(is, b->blob.data, b->blob.size);
-	return b->blob.size == bytes && !strcmp(is, hash) ? status : -1;
+	hash_text(found, b->blob.data, b->blob.size);
+	return b->blob.size == bytes && !strcmp(found, stored) ? status : -1;
 }

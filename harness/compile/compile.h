@@ -31,8 +31,8 @@ void jit_free(struct binary *);
 /* The same for a source outside kernels/; ".cu" or ".c" selects the compiler. */
 int jit_compile_source(struct binary *, const char *source_path, const char *flags,
 		       const char *arch);
-/* Compiles and loads. A binary of the cache that does not load is removed and compiled again: only
- * the failure of what was compiled afresh counts. root: another kernels folder; NULL: source_root(). */
+/* Compiles and loads. A binary of the cache that does not load is removed and compiled again, once.
+ * root: another kernels folder; NULL: source_root(). */
 enum attune_status jit_load_source(struct device *, struct code **, const char *source_path,
 				   const char *flags, const char *arch);
 enum attune_status jit_load(struct device *, struct code **, const char *root,
@@ -41,7 +41,7 @@ enum attune_status jit_load(struct device *, struct code **, const char *root,
 const char *jit_version(enum backend, const char *arch);
 
 /* ---- source_paths.c ------------------------------------------------------------------ */
-/* The kernels folder: ATTUNE_SOURCE, else as of code_path. NULL: none. */
+/* The kernels folder: ATTUNE_SOURCE, else the one that code_path finds. NULL: none. */
 const char *source_root(void);
 /* The path of a kernel's source below the kernels folder of any revision: that of kernel_path(), or
  * "gpu/qblock.cu" where that alone is there, since revisions before folders of kernels have all of
@@ -50,8 +50,8 @@ int kernel_source_below(char *path, size_t size, const struct kernel *, const ch
 char *source_text(const char *path); /* the caller frees it; NULL: unreadable */
 
 /* ---- cache_folder.c ------------------------------------------------------------------ */
-/* The cache of binaries, limited to ATTUNE_CACHE_MB (cache_trim.c): a folder that only this user may
- * write in. Created if missing; NULL + complain if that fails. */
+/* The cache of binaries, limited to ATTUNE_CACHE_MB (cache_trim.c): a folder that only this user
+ * may write in. Created if missing; NULL + complain if that fails. */
 const char *cache_root(void);
 
 /* ---- identity.c ---------------------------------------------------------------------- */

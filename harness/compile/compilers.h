@@ -44,7 +44,7 @@ int clang_compile(struct job *);
 
 /* rtc.c */
 const char *nvrtc_version(const char *arch), *hiprtc_version(const char *arch);
-/* The title of one that may not know the GPU in question; "": none. */
+/* Its name and version, also if it does not know the GPU; "": there is none. */
 const char *hiprtc_here(void);
 int nvrtc_compile(struct job *), hiprtc_compile(struct job *);
 
@@ -70,13 +70,14 @@ enum { HASH_TEXT = 33 };
 void hash_text(char hex[HASH_TEXT], const void *bytes, size_t n);
 int file_hash(const char *path, char hex[HASH_TEXT]);
 void *read_file(const char *path, size_t *size); /* to be freed; NULL: empty or unreadable */
-/* Renames a file once it is on the disk. 0 + complain; the file is removed. */
+/* Syncs `made` to the disk and renames it. 0 + complain, and `made` is removed. */
 int keep_file(const char *made, const char *as);
 struct binary;
-/* Writes the record of a binary whose bytes are b->blob.data, none if it was refused. 0: failed. */
+/* Writes the record of a compilation. The binary's bytes are in b->blob.data; it is NULL if the
+ * compiler refused the source. 0: failed. */
 int record_write(const struct binary *, const struct job *, int status, const char *as);
-/* COMPILED, with the binary's bytes in b->blob.data, or REFUSED; -1: none, or one of the two files is
- * damaged. */
+/* Reads a record and its binary. COMPILED: the bytes are in b->blob.data; REFUSED: there is no
+ * binary; -1: a file is missing or damaged. */
 int record_read(struct binary *, const char *txt, const char *binary);
 
 /* cache_trim.c */

@@ -171,7 +171,7 @@ int source_identity_of(const char *path, const char *root, char hex[33])
 		snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
 			 (unsigned long long)h.low64);
 	}
-	if (s.failed) /* its rows would look like those of another source */
+	if (s.failed) /* with a wrong identity its rows would be taken for those of another source */
 		output_lost();
 	for (size_t i = 0; i < s.num_entered; i++)
 		free(s.entered[i].path);

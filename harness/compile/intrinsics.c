@@ -1,11 +1,11 @@
 /* intrinsics.c - a precompiled header of <immintrin.h>, which GCC takes a third of the time of a CPU kernel to
  * read. In the cache folder:
  *
- *   <key>.h       includes <immintrin.h>; compilations of kernels begin with it (-include). Its
- *                 comment has the hash of the other file.
+ *   <key>.h       includes <immintrin.h>; compilations of kernels begin with it (-include). A
+ *                 comment in it has the hash of the other file.
  *   <key>.h.gch   the same, precompiled; where it is missing or its flags differ, GCC reads <key>.h
  *
- * The binaries are the same with it and without. A damaged one is made again. The key is a hash of
+ * The binaries are the same with it and without. A damaged file is made again. The key is a hash of
  * the compiler and its flags. */
 #include "compile.h"
 #include "compilers.h"

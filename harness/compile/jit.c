@@ -6,8 +6,8 @@
  * The key is a hash of the compiler and its version, the architecture, the options and the
  * identity of the source. Files are written under temporary names and renamed, the .txt last, so
  * it exists only if all do. Two processes that compile the same key at once both do the work and
- * write the same files. A file that does not have the hash of the record, or that a device does not
- * load, is removed and compiled again. cache_folder.c chooses the folder, cache_trim.c limits its
+ * write the same files. A binary is removed and compiled again if its hash is not the record's or a
+ * device does not load it. cache_folder.c chooses the folder, cache_trim.c limits its
  * size. */
 #include "code_object.h"
 #include "compile.h"
@@ -109,8 +109,8 @@ static void describe(struct binary *b)
 	b->spills = o.spills;
 }
 
-/* Makes a binary of the bytes in b. A shared object is loaded by its path, code of a GPU from
- * memory. */
+/* Completes what loading needs. A shared object is loaded by its path; code of a GPU is loaded from
+ * memory, from the bytes in b. */
 static int take(struct binary *b, const struct compiler *c, const struct job *j, const char *path)
 {
 	if (!(b->blob.entry = strdup(j->entry)))
@@ -126,7 +126,7 @@ static int take(struct binary *b, const struct compiler *c, const struct job *j,
 	return 1;
 }
 
-/* Puts the compiler's result under its name. */
+/* Reads the compiler's result and moves it to its place in the cache. */
 static int keep(struct binary *b, const struct job *j, const char *binary)
 {
 	b->blob.data = read_file(j->made, &b->blob.size);
@@ -325,7 +325,7 @@ int jit_has(const struct kernel *k, const char *flags, const char *arch)
 	return access(txt, R_OK) == 0;
 }
 
-/* Loads what was compiled. 1: it came from the cache and does not load. */
+/* Loads what was compiled, and sets *status. 1: it came from the cache and does not load. */
 static int load(struct device *dev, struct code **code, struct binary *b, const char *name,
 		const char *flags, int compiled, enum attune_status *status)
 {

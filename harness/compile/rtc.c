@@ -149,8 +149,8 @@ const char *hiprtc_here(void)
 	return hiprtc.title;
 }
 
-/* Whether it compiles an empty line for that GPU. A child asks, since hipRTC of ROCm 5 calls abort() for a
- * GPU that it does not know, and crashes for no line at all. */
+/* Whether hipRTC compiles for this GPU: a child process compiles one empty line. hipRTC of ROCm 5
+ * calls abort() if it does not know the GPU, and crashes on a source without a line. */
 static int hiprtc_takes(const char *arch)
 {
 	int status = -1;
@@ -170,7 +170,7 @@ static int hiprtc_takes(const char *arch)
 	return pid > 0 && WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
-/* Each GPU is asked about once; beyond MAX_ARCHS, the last one again. */
+/* The answers for MAX_ARCHS GPUs are kept; a further GPU replaces the last one. */
 const char *hiprtc_version(const char *arch)
 {
 	enum { MAX_ARCHS = 8 };
@@ -229,8 +229,8 @@ static void hiprtc_options(struct words *w, const struct job *j)
 	split(w, j->flags);
 }
 
-/* Before a source. hipRTC puts a header of its own in front, whose function of this name the kernels' own
- * (gpu_amd.h) would define again. */
+/* hipRTC gets this before each source. Its built-in header defines __syncthreads_or, and so does
+ * gpu_amd.h: the macro gives the function of gpu_amd.h another name. */
 static const char hiprtc_prefix[] = "#ifdef __HIP__\n"
 				    "#define __syncthreads_or syncthreads_or_of_source\n"
 				    "#endif\n"
@@ -291,7 +291,7 @@ static int compile_here(const struct rtc *r, struct job *j)
 	return result;
 }
 
-/* The result of the child. hipRTC calls abort() for some faults of its own: that is a refusal. */
+/* The result of the child. hipRTC calls abort() on some internal errors: a refusal. */
 static int read_status(const struct rtc *r, struct job *j, int status)
 {
 	if (WIFEXITED(status))

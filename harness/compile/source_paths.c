@@ -56,8 +56,8 @@ char *source_text(const char *path)
 	size_t size = 0;
 	if (f && getdelim(&text, &size, '\0', f) < 0) {
 		free(text);
-		text =
-		    feof(f) ? calloc(1, 1) : NULL; /* else it was not read, or there is no memory */
+		/* at its end an empty file; else a read error or no memory */
+		text = feof(f) ? calloc(1, 1) : NULL;
 	}
 	if (f)
 		fclose(f);

@@ -3,8 +3,9 @@
  * all users. It is never removed: removing it while a process waits for it would let two processes
  * in.
  *
- * Anybody may have put something else under that name: a file that others may not open, a link. All
- * users then pass on to the same next name, attune-cpu.2.lock, so they still exclude each other.
+ * Any user can create something else of that name first, such as a link or a file that others
+ * cannot open. Then all users take the same next name, attune-cpu.2.lock, so they still exclude
+ * each other.
  *
  * Workers inherit the lock, so it is held until the last process with the device open ends, even if
  * the command is killed. Compilers do not inherit it. */
@@ -25,7 +26,7 @@
 enum { MAX_NOTE = 512, MAX_NAMES = 9 };
 static const double ask_again_s = 0.1;
 
-/* nth: 1 or more */
+/* nth: of the names that are tried, from 1 */
 static void lock_path(char *path, size_t size, const struct device_info *d, int nth)
 {
 	static const unsigned char none[sizeof d->uuid];
@@ -42,8 +43,9 @@ static void lock_path(char *path, size_t size, const struct device_info *d, int 
 		 number);
 }
 
-/* Whether all users can lock by this file, and no other name leads to it. That must not depend on
- * who asks. The user's own file is opened to all: a command may have been killed before it did. */
+/* Whether all users can lock this file, and it has no other name. The answer must be the same for
+ * all users. A file of the caller's own gets its permissions here, since a command may have been
+ * killed before it set them. */
 static int is_for_all(int fd)
 {
 	struct stat s;
@@ -52,9 +54,9 @@ static int is_for_all(int fd)
 	return (s.st_mode & 0666) == 0666 || (s.st_uid == geteuid() && !fchmod(fd, 0666));
 }
 
-/* -1: it does not serve as a lock, or errno says why it cannot be opened. In a folder like /tmp a
- * file of another user cannot be opened with O_CREAT (fs.protected_regular), so O_CREAT is not tried
- * first. O_NONBLOCK: a pipe is not waited for. */
+/* -1: errno says why; EPERM also if not all users can lock it. In a folder like /tmp a file of
+ * another user cannot be opened with O_CREAT (fs.protected_regular), so O_CREAT is not tried first.
+ * O_NONBLOCK: open() does not wait for the other end of a pipe. */
 static int open_file(const char *path)
 {
 	const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
@@ -71,9 +73,9 @@ static int open_file(const char *path)
 	return -1;
 }
 
-/* The first of a few names that serves; path: it, or the first of all. -1: none, and errno is that of
- * the first. */
-static int open_one(char *path, size_t size, const struct device_info *d)
+/* Opens the file of the first name that can be a lock, and sets path. -1: none can; path and errno
+ * are those of the first name. */
+static int open_first(char *path, size_t size, const struct device_info *d)
 {
 	int error = 0;
 	for (int nth = 1; nth <= MAX_NAMES; nth++) {
@@ -145,7 +147,7 @@ int lock_take(struct device_lock *l, const struct device_info *d, const char *co
 {
 	char path[256];
 	struct stat s;
-	l->fd = open_one(path, sizeof path, d);
+	l->fd = open_first(path, sizeof path, d);
 	if (l->fd < 0) {
 		const char *why = strerror(errno);
 		const int is_there = !lstat(path, &s);

@@ -1,4 +1,4 @@
-/* planning_device.c - the operations of a device for plans alone: it finds binaries and loads none. */
+/* planning_device.c - operations for plans alone: they find binaries and load none. */
 #include "planning_device.h"
 #include "kernels/ship/shipped.h"
 #include <string.h>

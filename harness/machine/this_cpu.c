@@ -1,4 +1,4 @@
-/* this_cpu.c - the CPU of this machine, and an id of the machine that says nothing else about it. */
+/* this_cpu.c - describes this machine's CPU, and makes an id of the machine. */
 #include "this_cpu.h"
 #include "kernels/device/device.h"
 #include <stdio.h>

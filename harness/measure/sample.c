@@ -15,7 +15,7 @@
 
 enum {
 	MAX_TRIES = 3 /* of a sample that is disturbed or at another clock */,
-	MAX_TIMELESS = 20 /* replays in a row whose time is 0 or less: the clock's fault */,
+	MAX_REPLAYS = 20 /* of a graph, while the device reports that it took no time */,
 	MAX_PAUSES = 3 /* of a race, each twice as long */
 };
 
@@ -92,12 +92,12 @@ static enum attune_status draw(struct race_state *c, int i, double *us)
 	return ATTUNE_OK;
 }
 
-/* Events of the device may say that a graph took no time: it is played again. */
+/* The events of a device may report 0 ns or less for a graph. Then it is replayed. */
 static enum attune_status play(struct race_state *c, struct call_state *r, double *ns)
 {
 	enum attune_status status = ATTUNE_OK;
 	*ns = 0;
-	for (int i = 0; i < MAX_TIMELESS && !status && !(*ns > 0); i++)
+	for (int i = 0; i < MAX_REPLAYS && !status && !(*ns > 0); i++)
 		status = c->dev->ops->graph_play(
 		    c->dev, graphs_next(&r->graphs, c->race->sets, &c->next_set), ns);
 	if (!status && !(*ns > 0))

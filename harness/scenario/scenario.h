@@ -39,7 +39,7 @@ struct scenario {
 	double weight;
 	double steps; /* of a simulated engine that it represents; 0: not known */
 	unsigned long long seed;
-	int asked; /* by the user, beside whole sets: it is measured before them */
+	int asked; /* the user named it, beside whole sets: it is measured before them */
 };
 /* The scales of an E4M3 cache, by the seed: none, one of K and one of V, or one for each sequence and
  * KV head. Other caches have none. */
@@ -93,7 +93,7 @@ void scenarios_free(struct scenario_list *);
  * in `dir`, or a path. 0 after a complaint. */
 int scenario_sets_load(struct scenario_list *, const char *dir, const char *const *set, int n,
 		       const char *model, const struct models *);
-/* Drops twins, and what is of another model than that (NULL: none). */
+/* Drops twins, and the scenarios of all models but this one (NULL: of none). */
 void scenarios_sift(struct scenario_list *, const char *model);
 
 /* ---- twins.c: scenarios that are measured alike ---------------------------------- */

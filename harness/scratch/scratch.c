@@ -14,7 +14,7 @@ struct scratch {
 	sqlite3 *db;
 	sqlite3_stmt *insert; /* into the table of the last scratch_add */
 	char table[64];
-	int failed; /* a row is missing: nothing is answered */
+	int failed; /* a row is missing: all queries fail */
 };
 
 int sqlite_harden(sqlite3 *db)
@@ -69,7 +69,7 @@ static int prepare_insert(struct scratch *s, const char *table, int n)
 	return 0;
 }
 
-/* A code of SQLite. */
+/* Returns a code of SQLite. */
 static int bind(struct scratch *s, int i, char type, va_list *ap)
 {
 	if (type == 'i')
@@ -99,7 +99,7 @@ int scratch_add(struct scratch *s, const char *table, const char *types, ...)
 	return done;
 }
 
-/* 0: the caller has enough, or no memory. */
+/* 0: the caller wants no more rows, or no memory. */
 static int tell(sqlite3_stmt *stmt, int statement, scratch_row row, void *arg)
 {
 	struct scratch_value v[MAX_VALUES];

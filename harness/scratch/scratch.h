@@ -1,10 +1,10 @@
-/* scratch.h - tables in memory, filled by C and asked in SQL; and how every connection to SQLite is
- * set. */
+/* scratch.h - tables in memory, filled by C and queried in SQL; and the settings of every
+ * connection to SQLite. */
 #ifndef HARNESS_SCRATCH_SCRATCH_H
 #define HARNESS_SCRATCH_SCRATCH_H
 
-/* Before a connection's first statement: functions that act on more than their arguments cannot be
- * called by what a database's schema holds, nor can SQL write to the schema itself. 0: failure. */
+/* For a new connection: views and triggers of the database can call no function with side effects,
+ * and no SQL can write to the table of the schema. 0: failure. */
 struct sqlite3;
 int sqlite_harden(struct sqlite3 *);
 
