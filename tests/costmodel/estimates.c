@@ -1,5 +1,5 @@
-/* estimates.c - computes estimates from fitted costs. A head size without costs of its own takes those
- * of the next larger one, in proportion: kernels pad rows to multiples of 64. */
+/* estimates.c - computes estimates from fitted costs. A head size without costs of its own takes
+ * those of the next larger one, in proportion: kernels pad rows to multiples of 64. */
 #include "estimates.h"
 #include <math.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@ void estimates_free(struct estimates *e)
 	free(e);
 }
 
-/* The costs at this head size, or at the next larger one that has costs. NULL: there are none, or, if
- * `sure`, the estimates are not. */
+/* The costs at this head size, or at the next larger one that has costs. NULL: there are none, or,
+ * if `sure`, the estimates are not. */
 static const struct part_costs *costs_at(const struct estimate *v, long long head_size, int sure)
 {
 	int i = 0;

@@ -1,10 +1,10 @@
-/* priced_fit.c - fits the costs of choices (struct part_costs, kernels/ship/priced.h) to the times of
- * a database: for the choices that the library prices, and for all that were measured often, whose
- * estimates are for batches that were never measured.
+/* priced_fit.c - fits the costs of choices (struct part_costs, kernels/ship/priced.h) to the times
+ * of a database: for the choices that the library prices, and for all that were measured often,
+ * whose estimates are for batches that were never measured.
  *
- * offers.c separates choices near a scenario's best. These costs are compared where the best choices
- * are illegal. So a time's weight is how near it is to the best time of its own kernel. The closed
- * form of the path is used in both phases, as in the library. */
+ * offers.c separates choices near a scenario's best. These costs are compared where the best
+ * choices are illegal. So a time's weight is how near it is to the best time of its own kernel. The
+ * closed form of the path is used in both phases, as in the library. */
 #include "estimates.h"
 #include "harness/base/base.h"
 #include "tuner/costmodel/costmodel.h"

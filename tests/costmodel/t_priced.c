@@ -1,6 +1,6 @@
-/* t_priced.c - the costs of choices that the library prices (kernels/ship/untuned_costs.c): they are
- * those that the committed times of the H200 give, but for zeros. After a change of the times or of the fit,
- * ATTUNE_WRITE=1 build/t_priced prints the table's rows. */
+/* t_priced.c - the costs of choices that the library prices (kernels/ship/untuned_costs.c): they
+ * are those that the committed times of the H200 give, but for zeros. After a change of the times
+ * or of the fit, ATTUNE_WRITE=1 build/t_priced prints the table's rows. */
 #include "estimates.h"
 #include "harness/base/base.h"
 #include "kernels/ship/priced.h"

@@ -47,9 +47,9 @@ static int write_and_close(int fd, const char *bytes, size_t n)
 }
 
 /* Opens the temporary file and locks it against other processes that write the same file. After the
- * wait for a lock the file may have been renamed; then it is opened again. A filesystem without locks
- * is used without. In a folder where all may write, such as /tmp, another user may have put a link or
- * a file there: neither is written to. -1: errno says why. */
+ * wait for a lock the file may have been renamed; then it is opened again. A filesystem without
+ * locks is used without. In a folder where all may write, such as /tmp, another user may have put a
+ * link or a file there: neither is written to. -1: errno says why. */
 static int open_locked(const char *temporary)
 {
 	for (;;) {

@@ -261,7 +261,7 @@ static const struct argp_option rows[] = {
 	{ "steps", OPT_STEPS, "N", 0, "Trace: N steps, evenly spaced (100)", 0 },
 	{ "load", OPT_LOAD, "X", 0, "Trace: share of the engine's capacity (0.95)", 0 },
 	{ "replay", OPT_REPLAY, NULL, 0, "Measure CUDA graphs replayed with other lengths instead", 0 },
-	{ "bounds", OPT_BOUNDS, NULL, 0, "Measure plans from maxima in place of lengths instead", 0 },
+	{ "bounds", OPT_BOUNDS, NULL, 0, "Measure plans by attune_plan_bounds instead", 0 },
 	{ "roofline", OPT_ROOFLINE, NULL, 0, "Measure memory, L2 cache and launches instead", 0 },
 	{ "host", OPT_HOST, NULL, 0, "Measure the CPU time of calls instead", 0 },
 	{ "read-mb", OPT_READ, "X", 0, "Roofline: MB of a read (1074)", 0 },
@@ -325,8 +325,8 @@ static const struct argp help = {
 	"step_us is the mean over the sets of the median of five replays. layer_us is the excess "
 	"over the reference for one layer. host_us is the time that the host needs to pick. "
 	"All ways run attune's own kernels: a plug-in plans for one set of lengths alone.\n\n"
-	"--bounds: captures a step of 16 layers of Llama 3.1 8B, of 20 batches (--limit: fewer), "
-	"and compares the times of a layer:\n"
+	"--bounds: captures a step of 16 layers of Llama 3.1 8B as a CUDA graph, for 20 batches "
+	"(--limit: fewer), and compares the time of a layer with plans of these kinds:\n"
 	"  exact   attune_plan_batch, which knows the lengths (the reference)\n"
 	"  xN      attune_plan_bounds for N times the longest sequence\n"
 	"  device  the device plans, as attune_run does during a capture\n"

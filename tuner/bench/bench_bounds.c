@@ -1,5 +1,5 @@
-/* bench_bounds.c - `attune bench --bounds`: what a plan costs that knows maxima in place of lengths.
- * Captures LAYERS layers of a batch as a graph, in these ways:
+/* bench_bounds.c - `attune bench --bounds`: how much slower a plan is that knows the longest
+ * lengths alone. Captures LAYERS layers of a batch as a graph, in these ways:
  *
  *   exact   attune_plan_batch for the batch's own lengths: the reference of ratios
  *   xN      attune_plan_bounds for N times the longest sequence
@@ -117,7 +117,7 @@ static enum attune_status record_layers(struct bounded *b, enum way way)
 	return status;
 }
 
-/* A device that cannot plan leaves the way out; the others must be there. */
+/* On a device that cannot plan, DEVICE is left out; the other ways must work. */
 static int record_way(struct bounded *b, enum way way)
 {
 	struct device *dev = &b->stage->dev;
@@ -151,7 +151,7 @@ static int play_all(struct bounded *b)
 	return 1;
 }
 
-/* The sums of the logarithms of ratios, by kind of batch. */
+/* Of one kind of batch: sums of the logarithms of ratios, and the largest ratios. */
 struct sums {
 	const char *kind;
 	int n;

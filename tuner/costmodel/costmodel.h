@@ -9,11 +9,11 @@
 #include "tuner/matrix/matrix.h"
 #include "tuner/forest/forest.h"
 
-/* The time of a part is the sum over terms of a coefficient, in fs, times an amount. A new term needs
- * its amount in cost_model_amounts() and its largest coefficient in most_fs (least_squares.c); `make
- * heuristics` fits again. A term that depends on the number of segments also becomes a member of struct
- * segment_costs (kernels/segments.h) and so part of headers, rules files and JSON, which t_languages and
- * t_languages_segments compare. */
+/* The time of a part is the sum over terms of a coefficient, in fs, times an amount. A new term
+ * needs its amount in cost_model_amounts() and its largest coefficient in most_fs
+ * (least_squares.c); `make heuristics` fits again. A term that depends on the number of segments
+ * also becomes a member of struct segment_costs (kernels/segments.h) and so part of headers, rules
+ * files and JSON, which t_languages and t_languages_segments compare. */
 enum cost_term {
 	TERM_LAUNCH,   /* 1 */
 	TERM_PATH,     /* keys of the slot that finishes last (kernels/segments.h) */

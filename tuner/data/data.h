@@ -82,7 +82,7 @@ struct data {
 	const char *with; /* the plug-ins that take part, "fa3,flashinfer_xqa"; NULL: all */
 	char prior[GPU_NAME], prior_hash[33]; /* the other GPU of data_transfer; "": none */
 	struct run_info run;
-	int units; /* of the device that was measured; run.device has those of which_rows.units */
+	int units; /* of the device that was measured; run.device may have those of which_rows */
 	struct measured *v; /* sorted by model, page size, dtypes, layout, batch */
 	int n;
 	/* num_choices that were measured, sorted by kernel, then by values; then, up to
@@ -138,7 +138,7 @@ struct data *data_load(const char *db_path, const char *gpu);
 struct which_rows {
 	const char *with; /* plug-ins that take part: "" none, NULL all that are loaded */
 	int stale;        /* times of older sources */
-	int units; /* what may run, and as what, on a device of so many; 0: on the one measured */
+	int units; /* of the device that the choices are for; 0: of the one that was measured */
 	/* Other cache layouts, and calls with LSE. No feature distinguishes these, so heuristics
 	 * and scores use strided caches without LSE only. */
 	int all;
@@ -155,11 +155,11 @@ int data_hash(struct data *, const char *db_path);
 /* Prints one line on stderr for each kind of rows that were read and do not count. */
 void data_say_left_out(const struct data *, const char *db_path);
 void data_say_noisy(const struct data *, const char *db_path); /* the line of noisy ones only */
-/* Whether they are of another CPU than this machine's. */
+/* Whether the times are of another CPU than this machine's. */
 int data_is_elsewhere(const struct data *);
-/* Says whose times these are, and on another CPU, that they are not this machine's. */
+/* Says what device the times are of, and, if it is another CPU, what this machine's is. */
 void data_say_machine(const struct data *, const char *db_path);
-/* 0 + complain: no row of the database counts; the lines say why. */
+/* Whether a row of the database counts. 0 + complain: none; the lines say why. */
 int data_has_times(const struct data *, const char *db_path);
 
 /* ---- segment_families.c: choices with a formula, and the family of concrete ones --------- */

@@ -1,5 +1,5 @@
-/* emit_facts.c - facts about leaves and choices that all output languages need; and which texts a header
- * takes. */
+/* emit_facts.c - facts about leaves and choices that all output languages need; and the check of
+ * texts that a header repeats. */
 #include "writing.h"
 #include "harness/base/base.h"
 #include "harness/base/text_rule.h"
@@ -8,7 +8,7 @@
 #include "tuner/matrix/matrix.h"
 #include "tuner/tree/tree.h"
 
-/* A header has these in comments, strings, and as parts of identifiers. */
+/* These texts stand in comments and strings of a header, or are parts of identifiers. */
 int texts_fit(const struct forest *f, const struct data *d)
 {
 	const struct run_info *run = &d->run;
@@ -30,15 +30,14 @@ int texts_fit(const struct forest *f, const struct data *d)
 	const char *splits[MAX_SPLITS];
 	for (size_t i = 0; i < COUNT(texts); i++)
 		if (!text_keeps(texts[i].rule, texts[i].text)) {
-			complain("%s: its %s is \"%.60s\", which no header takes; it must be %s",
-				 d->gpu, texts[i].what, texts[i].text,
-				 text_rule_says(texts[i].rule));
+			complain("%s: its %s is \"%.60s\"; in a header it must be %s", d->gpu,
+				 texts[i].what, texts[i].text, text_rule_says(texts[i].rule));
 			return 0;
 		}
 	for (int i = data_splits(d, splits) - 1; i >= 0; i--)
 		if (!text_keeps(TEXT_NAME, splits[i])) {
-			complain("%s: a split is \"%.60s\", which no header takes; it must be %s",
-				 d->gpu, splits[i], text_rule_says(TEXT_NAME));
+			complain("%s: a split is \"%.60s\"; in a header it must be %s", d->gpu,
+				 splits[i], text_rule_says(TEXT_NAME));
 			return 0;
 		}
 	if (*f->gpu >= '0' && *f->gpu <= '9')

@@ -1,5 +1,5 @@
-/* emit_text.c - writes a forest as text, and selects the output language. All languages hold the choices
- * and trees of the header.
+/* emit_text.c - writes a forest as text, and selects the output language. All languages have the
+ * choices and trees of the header.
  *
  * json, schema "attune-heuristics-6":
  *

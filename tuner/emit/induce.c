@@ -228,7 +228,7 @@ static int deliver(const struct forest *f, const struct data *learned, const str
 {
 	char *text = forest_emit_as(o->emit, f, learned);
 	int done = 0;
-	if (output_was_lost()) /* a part of it is missing */
+	if (output_was_lost()) /* a part of the text is missing */
 		done = 0;
 	else if (text && o->check)
 		done = check_file(out, text);

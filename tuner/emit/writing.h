@@ -26,7 +26,7 @@ void emit_plugins(const struct emitter *, void (*tree)(const struct emitter *, e
 /* emit_facts.c: the version, [MOST_VERSION + 1], and the tunables of a row of plugin. */
 void plugin_words(const struct choice *, char *version, char text[MAX_CHOICE_TEXT]);
 
-/* emit_facts.c: whether all texts that the database gave may stand in a header. 0 + complain. */
+/* emit_facts.c: whether the texts of the database may stand in a header. 0 + complain. */
 int texts_fit(const struct forest *, const struct data *);
 void emit_top(const struct emitter *);     /* emit_legend.c */
 void emit_example(const struct emitter *); /* emit_example.c */

@@ -89,8 +89,8 @@ static int keep(FILE *f, const struct picture *p, const struct canvas *c, const 
 	return done;
 }
 
-/* It is killed when this process is. GNUTERM names a terminal to begin with, which may not be there;
- * in another locale than one of UTF-8 gnuplot cannot read the scripts' signs. */
+/* It is killed when this process is. GNUTERM may name a terminal that is not installed. Only in a
+ * locale of UTF-8 does gnuplot read all characters of the scripts. */
 static _Noreturn void become_gnuplot(const char *program, pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -51,19 +51,20 @@ int picture_load(struct picture *p, const char *folder, const char *name)
 	return 0;
 }
 
-/* Between two "'" gnuplot takes all characters as they are; a line feed would end the command. What
- * a picture gives to `eval` it may read a second time. */
-static int is_drawn(const char *name, const char *text)
+/* Between two "'" gnuplot takes all characters as they are, but a line feed ends the command. A
+ * text that a picture gives to `eval` is read a second time. */
+static int can_be_drawn(const char *name, const char *text)
 {
 	if (text_keeps(TEXT_DRAWN, text))
 		return 1;
-	complain("%s, \"%.60s\": gnuplot gets only %s", name, text, text_rule_says(TEXT_DRAWN));
+	complain("%s is \"%.60s\"; in a picture it must be %s", name, text,
+		 text_rule_says(TEXT_DRAWN));
 	return 0;
 }
 
 int setting_text(FILE *f, const char *name, const char *text)
 {
-	if (!is_drawn(name, text))
+	if (!can_be_drawn(name, text))
 		return 0;
 	fprintf(f, "%s = '", name);
 	for (; *text; text++)
@@ -83,7 +84,7 @@ struct answers {
 
 static int print_value(FILE *f, const struct scratch_value *v)
 {
-	if (v->text && !is_drawn(v->name, v->text))
+	if (v->text && !can_be_drawn(v->name, v->text))
 		return 0;
 	if (v->is_null)
 		fputs("NaN", f); /* as gnuplot calls it in scripts; it reads it in data, too */

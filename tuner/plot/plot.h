@@ -44,7 +44,7 @@ int picture_load(struct picture *, const char *folder, const char *name);
 void picture_free(struct picture *);
 /* Asks a picture's query: the rows, and gnuplot's variables. The number of rows; -1 + complain. */
 int picture_ask(const struct picture *, struct scratch *, FILE *rows, FILE *settings);
-/* NAME = 'text'. 0 + complain: a text that gnuplot must not get. */
+/* NAME = 'text'. 0 + complain: gnuplot must not get the text. */
 int setting_text(FILE *, const char *name, const char *text);
 
 struct canvas {

@@ -10,9 +10,9 @@
  *   label_tree         CART by entropy on each scenario's fastest choice, depth 6
  *                      (AutoHeuristic, Helion)
  *
- * Each learns all three decisions. An illegal choice is replaced by the library's default, as in the
- * library. If no training scenario has times of some phase, the policy does not exist: it would be the
- * defaults under another name. */
+ * Each learns all three decisions. An illegal choice is replaced by the library's default, as in
+ * the library. If no training scenario has times of some phase, the policy does not exist: it would
+ * be the defaults under another name. */
 #include "policy.h"
 #include "harness/base/base.h"
 #include "tuner/data/data.h"
@@ -185,7 +185,7 @@ static void make_learned(const struct chooser *c, const struct measured *m, stru
 	}
 }
 
-/* A phase that the data have and no training scenario teaches; NULL: none. */
+/* A phase that the data have, but no time of a training scenario; NULL: none. */
 static const char *unlearned_phase(const struct data *d)
 {
 	int has[2] = { 0 }, learned[2] = { 0 };

@@ -112,12 +112,11 @@ static struct part_again *draw(const struct data *d, const struct forest *f, int
 
 /* ---- timing ---------------------------------------------------------------------------------- */
 
-/* Nothing is known then: neither that the rules fit nor that a new tune pays. */
+/* Without new times neither "the rules fit" nor "a new tune pays" is known. */
 static int say_nothing(const struct sweep_sum *sum, const struct options *o)
 {
 	if (sum && sum->failed[OUTCOME_NOISY])
-		complain("nothing is known: all new times are too noisy; the same command tries "
-			 "again");
+		complain("nothing is known: all new times are too noisy; run the command again");
 	else
 		complain("nothing is known: the budget of %.0f s ended before a pick and a rival "
 			 "were measured; --budget %.0fs gives more",
@@ -213,7 +212,7 @@ static void print_parts(const struct part_again *v, int n, const struct data *d,
 		table_print(t, stdout);
 }
 
-/* Elsewhere: the old times are another CPU's, so that rules may fit by chance alone. */
+/* elsewhere: the old times are another CPU's, so its rules fit by chance at best. */
 static int answer(const struct part_again *v, int n, const char *gpu, int elsewhere)
 {
 	static const char *const verdicts[2][2] = {

@@ -65,8 +65,8 @@ static int is_legal(const struct why *w, enum phase phase, int choice)
 					      &w->d->run.device);
 }
 
-/* That of the fastest choice: of a batch that was never measured, of the legal ones of its nearest
- * scenario. */
+/* The time of the fastest choice. For a batch that was never measured: of the choices that its
+ * nearest scenario has times of and that are legal in the batch. */
 static double best_of(const struct why *w, enum phase phase)
 {
 	double best = INFINITY, far;
@@ -126,8 +126,7 @@ static void formula_row(const struct why *w, enum decision t)
 	say(w, t, "formula", "%s", text);
 }
 
-/* If the library's planner runs something else than the rules name, a row with the rule that their
- * choice breaks. */
+/* If the library's planner does not run what the rules name, a row that says why. */
 static void broken_row(const struct why *w, enum decision t)
 {
 	char text[MAX_TEXT];
@@ -298,7 +297,7 @@ static void measured_rivals(const struct why *w, enum decision t, const struct c
 	}
 }
 
-/* Rows of a batch that was never measured: the legal choices of its nearest scenario, with estimates. */
+/* Rows of a batch that was never measured: estimates of the choices that best_of() compares. */
 static void estimated_rivals(const struct why *w, enum decision t, const struct choice *picked,
 			     struct rival *v)
 {

@@ -1,5 +1,5 @@
-/* planned.c - what the library's own planner runs for a batch, and why it does not take what its rules
- * name: for a GPU that need not be here, by the headers that this tool was built with. */
+/* planned.c - asks the library's own planner what it runs for a batch, and why it does not run what
+ * its rules name. The GPU need not be here; the headers are those that this tool was built with. */
 #include "planned.h"
 #include "show.h"
 #include "harness/base/base.h"
@@ -70,7 +70,7 @@ void planned_free(struct planned *p)
 	attune_close(p->ctx);
 }
 
-/* Why the rules' choice does not take the part; NULL: it does, or they name none. */
+/* Why the part is not run by the rules' choice; NULL: it is, or the rules name none. */
 static const char *why_not(const attune_op *op, int says, const struct part *part,
 			   const struct choice *runs)
 {
@@ -166,7 +166,7 @@ int show_planned(const char *gpu, const char *model, int page_size, const attune
 		table_text(t, NULL);
 		table_end_row(t);
 		if (format_for_people(format))
-			show_note(format, "nobody measured a %s: times are by costs of an H200",
+			show_note(format, "no %s was measured: the times are estimates for an H200",
 				  gpu);
 		table_print(t, stdout);
 	}

@@ -16,10 +16,10 @@ struct planned {
 int planned_make(struct planned *, const struct device_info *, const attune_shape *,
 		 const attune_batch *);
 void planned_free(struct planned *);
-/* What the rules name for the part and why it does not run; "": it runs, or they name none. */
+/* What the rules name for the part, and why it does not run; "": it runs, or there is none. */
 void planned_why(const struct planned *, enum decision, const struct part *, char *text,
 		 size_t size);
-/* Prints what a GPU runs that no header is for; times are estimates for an H200. An exit code. */
+/* Prints the plan for a GPU without measurements; times are an H200's estimates. An exit code. */
 int show_planned(const char *gpu, const char *model, int page_size, const attune_batch *,
 		 enum format);
 

@@ -67,8 +67,8 @@ int show_answer(struct scratch *, const char *sql, struct table *, enum format, 
 /* stale.c: rows measured with older sources; an exit code. */
 int show_stale(const char *db, const char *gpu, const struct show *);
 /* explain.c: the path through the trees, the actions, what runs, the rivals, the expected slowdown.
- * scenario: the batch's index in the data; -1: never measured. planned: what the library runs; NULL:
- * what the forest says. */
+ * scenario: the batch's index in the data; -1: never measured. planned: what the library runs;
+ * NULL: what the forest says. */
 struct planned;
 int show_why(const struct data *, const struct forest *, const struct measured *, int scenario,
 	     const struct planned *, enum format);

@@ -241,7 +241,7 @@ static double seconds_for(const struct tune *t, size_t step)
 }
 
 /* Whether the time that is left is worth another survey and other races: some were left undone, and
- * at least `least` of the whole is left beyond what the other steps need. */
+ * the other steps leave at least the share `least` of the whole time. */
 static int is_time_left(const struct tune *t)
 {
 	static const double least = 0.03;
@@ -268,7 +268,7 @@ static int say_nothing(const struct tune *t)
 	if (interrupted)
 		return EXIT_INTERRUPTED;
 	if (t->sum.failed[OUTCOME_NOISY])
-		complain("nothing is known: all times are too noisy; the same command tries again");
+		complain("nothing is known: all times are too noisy; run the command again");
 	else
 		complain("nothing was measured%s",
 			 t->early_ran_out ? ": the time ended first; --budget gives more, and what "
@@ -293,7 +293,7 @@ static int run_each_step(struct tune *t)
 	return code;
 }
 
-/* The steps may leave time, as of the later ones none knows how much they will need. */
+/* Repeats the steps while they leave time: what the later ones need is known only afterwards. */
 static int run_steps(struct tune *t)
 {
 	int code = run_each_step(t);

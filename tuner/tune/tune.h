@@ -74,14 +74,14 @@ struct tune {
 	struct forest installed; /* per decision, the one that the gate took */
 	int takes;               /* decisions taken from fresh */
 	struct gate_report gate;
-	double began, deadline; /* by the budget's clock */
-	int has_older;          /* the database was there before */
-	int early_ran_out;      /* survey and races were left undone, the last time */
-	double late_s;          /* the steps after the races took so long the last time */
-	double took_s, spent_s[NUM_SPENT]; /* of the wall */
+	double began, deadline;            /* by the budget's clock */
+	int has_older;                     /* the database was there before */
+	int early_ran_out;                 /* survey and races were left undone, the last time */
+	double late_s;                     /* of the steps after the races, the last time */
+	double took_s, spent_s[NUM_SPENT]; /* wall time */
 	long long learned_from;            /* races of this run before the rules were learned */
 	struct sweep_sum sum;
-	struct held_out held_out; /* of tune_judge */
+	struct held_out held_out; /* by tune_judge */
 };
 /* An exit code. */
 int tune(const struct tune_options *);

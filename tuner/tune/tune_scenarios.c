@@ -1,5 +1,5 @@
-/* tune_scenarios.c - the scenarios of a tune: the GPU's own sets or those that the user names, and a
- * trace's. */
+/* tune_scenarios.c - loads the scenarios of a tune: the GPU's own sets or those that the user
+ * names, and a trace's. */
 #include "tune.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -20,8 +20,8 @@ static int add_set(const struct tune_options *o, const char *format, const char 
 	return access(path, R_OK) == 0;
 }
 
-/* The GPU's own sets, else the H200's: the main set, the dense one, the traces and the gate's; for a
- * full tune all kinds. */
+/* The GPU's own sets, else the H200's: the main set, the dense one, the traces and the gate's; for
+ * a full tune all kinds. */
 static int name_sets(const struct tune *t, char name[MOST_SETS][80])
 {
 	static const char *const kinds[] = { "%s",        "dense_%s",  "traces_%s", "gate_%s",
@@ -55,7 +55,7 @@ static void draw_gate(struct scenario_list *list)
 			snprintf(list->v[i].split, sizeof list->v[i].split, "gate");
 }
 
-/* The trace's scenarios: they are measured before the sets'. */
+/* Adds the trace's scenarios, which are measured before the sets'. */
 static int add_trace(struct tune *t, const struct models *m)
 {
 	struct scenario_list asked = { 0 };
