@@ -238,7 +238,9 @@ void progress_part(const char *name)
 
 void progress_off(int off)
 {
+	pthread_mutex_lock(&bar_mutex);
 	bar.off = off;
+	pthread_mutex_unlock(&bar_mutex);
 }
 
 void progress_every(double seconds)

@@ -58,14 +58,14 @@ static void note_cpu(struct cpus *c, long long id, const struct device_info *d, 
 
 static void complain_of_cpus(const struct store *s, const struct cpus *c, int n)
 {
-	const char *how_many = c->likes ? "several" : "none";
 	if (meant)
-		complain("%s: --machine '%s' names %s of its CPUs: %s", s->path, meant, how_many,
-			 c->all);
+		complain("%s: --machine '%s' names %s of its CPUs: %s", s->path, meant,
+			 c->likes ? "several" : "none", c->all);
 	else
-		complain("%s: holds times of %d CPUs, and %s of them is this one: %s; attune "
-			 "--machine TEXT COMMAND reads the times of one",
-			 s->path, n, how_many, c->all);
+		complain("%s: has times of %d CPUs, and %s this one: %s; attune --machine TEXT "
+			 "COMMAND reads the times of one",
+			 s->path, n, c->likes ? "several of them are like" : "none of them is",
+			 c->all);
 }
 
 /* -1 + complain: none, or more than one, is the one that is meant. */

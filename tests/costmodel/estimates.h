@@ -16,7 +16,6 @@ struct estimate {
 };
 struct estimates {
 	struct device_info device;
-	enum phase phase;
 	/* Lower bounds of any time: the least that was measured, and the device's ceilings; 0: not
 	 * known. */
 	double least_us, dram_gbps, fma_tflops;

@@ -274,7 +274,6 @@ struct estimates *estimates_new(const struct data *d, enum phase phase)
 	int parts, done = fitting_open(&t, d, phase) && e;
 	if (done)
 		*e = (struct estimates){ .device = d->run.device,
-					 .phase = phase,
 					 .least_us = least_time(d, phase),
 					 .dram_gbps = d->run.dram_gbps,
 					 .fma_tflops = d->run.fma_tflops,

@@ -198,8 +198,8 @@ static enum attune_status wait(void *arg)
 	return dev->ops->wait(dev, dev->ops->stream(dev));
 }
 
-/* Tensors that are never read, but for the batch's starts on the CPU: aligned addresses, contiguous
- * pages. */
+/* Tensors of aligned addresses and contiguous pages. None is read, except the batch's lengths on the
+ * CPU. */
 static attune_tensors no_tensors(const attune_shape *s, const attune_batch *b)
 {
 	void *at = (void *)4096;

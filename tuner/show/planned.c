@@ -74,17 +74,16 @@ void planned_free(struct planned *p)
 static const char *why_not(const attune_op *op, int says, const struct part *part,
 			   const struct choice *runs)
 {
-	const struct ready *r = says < 0 ? NULL : &op->ready[says];
 	struct config as;
-	if (!r || (r->kernel == runs->kernel &&
-		   !config_fitted(&as, &r->config, r->kernel, r->costs, &op->shape, part,
-				  &op->ctx->device.info) &&
-		   !memcmp(&as, &runs->config, sizeof as)))
+	if (says < 0)
 		return NULL;
+	const struct ready *r = &op->ready[says];
 	const char *why = config_fitted(&as, &r->config, r->kernel, r->costs, &op->shape, part,
 					&op->ctx->device.info);
 	if (why)
 		return why;
+	if (r->kernel == runs->kernel && !memcmp(&as, &runs->config, sizeof as))
+		return NULL;
 	if (!r->code)
 		return "the library carries no code of it for this shape";
 	if (op->is_priced)
