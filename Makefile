@@ -1,7 +1,7 @@
 # attune - settings, then what is built from what, then the targets of `make help`.
 
-# Settings come from the command line: other programs, too, use GPU, MODEL and B in the environment. Only
-# a make that attune's own make runs takes them from the environment.
+# Settings come from the command line: other programs, too, use names such as GPU, MODEL and B in
+# the environment. Only a make that attune's own make runs takes them from there.
 settings := GPU PRESET BUDGET MODEL SCENARIOS TRACE TRACE_OPTIONS ANYWAY COMPILE_ONLY DRY_RUN UNDO FILL CHECK RESULTS \
 	GENERATED PREFIX PLUGIN LEAVE_OUT LOCAL STALE AMD B SAN V N VLLM PART
 ifeq ($(ATTUNE_MAKE),)
@@ -342,7 +342,7 @@ $(B)/bench_tools: tests/bench_tools.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) -O2 -std=c11 $(WARN) $< -o $@
 
-bench-threads: ## a call of the library by the number of threads, alone and beside a busy program
+bench-threads: ## the library's calls by threads, alone and beside a busy program
 	$(Q)$(MAKE) $(B)/bench_threads
 	$(Q)$(B)/bench_threads 10000 0 && $(B)/bench_threads 10000 1
 $(B)/bench_threads: tests/bench_threads.c $(B)/libattune.a

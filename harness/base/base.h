@@ -36,7 +36,7 @@ char *utf8_text(const char *text);
 /* ---- messages.c: messages to stderr; stdout is for data ------------------------ */
 /* "attune: <text>" on stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same for what is no failure, and so no reason why a command fails. */
+/* The same, but not counted by complaints(): it is no reason why a command fails. */
 void remark(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A progress line. A terminal redraws it in place, at most 10 times a second. Elsewhere it is
  * written whenever 10 s pass without a line: a thread repeats it while the program does not call

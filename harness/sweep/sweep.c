@@ -53,7 +53,7 @@ static int by_work(const void *a, const void *b)
 
 /* A smoke sweep takes the 6 lightest scenarios of each training split and the 2 lightest of each
  * held-out split: few enough for its time, and enough to generate a header. Drops the others from
- * `take`, which has a flag for each scenario. What was asked for stays. */
+ * `take`, which has a flag for each scenario. Those that the user named stay. */
 static int keep_lightest(const struct scenario_list *list, char *take)
 {
 	struct weighed *v = malloc(((size_t)list->n + 1) * sizeof *v);

@@ -330,7 +330,7 @@ static const struct argp help = {
 	"  exact   attune_plan_batch, which knows the lengths (the reference)\n"
 	"  xN      attune_plan_bounds for N times the longest sequence\n"
 	"  device  the device plans, as attune_run does during a capture\n"
-	"ratio is the median of 15 ratios to the reference, each of two replays in a row.\n\n"
+	"ratio is the median of 15 ratios to the reference, each of two replays of one turn.\n\n"
 	"--roofline: measures the limits of the GPU without attention and stores them in the "
 	"database; attune show --ceilings prints them.\n"
 	"  read    GB/s by path (16-byte loads to registers; 16-byte asynchronous\n"

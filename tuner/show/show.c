@@ -176,9 +176,8 @@ static int find_scenario(const struct data *d, const struct show *o, const char 
 }
 
 /* ---- one batch ----------------------------------------------------------------------------- */
-/* Explains what the library's planner runs on the database's device, if it goes by the header that
- * this tool was built with; else what the forest says. Planning may be refused: then the forest
- * says why nothing runs. */
+/* Explains the plan of the library's planner, if the rules are those of the header that this tool
+ * was built with. Else, and if the planner refuses the batch, explains what the forest says. */
 static int why(const struct data *d, const struct forest *f, const struct measured *m, int scenario,
 	       const struct show *o)
 {
