@@ -308,7 +308,7 @@ static void steady_races_settle_first(void **state)
 	protocol_steady(&p);
 	assert_string_equal(p.name, "graph-rotating-steady");
 	assert_true(p.settle_s >= 1);
-	p.settle_s = 0.5; /* five times that is enough on a busy machine */
+	p.settle_s = 0.5; /* the race may wait five times as long: enough on a busy machine */
 	race.protocol = &p;
 	fake.warming_looks = 8;
 	measure_race(&dev, &race);
