@@ -171,7 +171,7 @@ static struct picked first_list(const attune_op *op, const struct part *p)
 enum { MOST_VALUES = 16 };
 /* The header's costs leave out the launch itself. In fs; the launches of untuned_costs.c cost 1e9
  * to 5e9 for the most part. */
-static const double launch_fs = 2e9;
+static const long long launch_fs = 2000000000;
 
 /* Sets the number of segments of a choice whose costs are known. */
 static void fit_segments(const attune_op *op, struct picked *f, const struct guesses *g,
@@ -181,7 +181,7 @@ static void fit_segments(const attune_op *op, struct picked *f, const struct gue
 	const struct space *s = r->kernel->space;
 	struct config as = f->as;
 	struct block_shape block;
-	double loss[MOST_VALUES] = { 0 }, least_loss = 0;
+	long long loss[MOST_VALUES] = { 0 }, least_loss = 0;
 	int legal[MOST_VALUES];
 	if (!config_is_fitted(&r->config, s) || !r->costs)
 		return;
@@ -193,14 +193,16 @@ static void fit_segments(const attune_op *op, struct picked *f, const struct gue
 		legal[v] = !s->why_illegal(&as, &op->shape, p, &op->ctx->device.info);
 	}
 	for (int i = 0; i < g->n; i++) {
-		double cost[MOST_VALUES], least = 0;
+		long long cost[MOST_VALUES], least = 0;
 		for (int v = 0; v < n; v++) {
-			cost[v] = launch_fs + (double)segments_cost(r->costs, &block, &g->of[i].f,
-								    a->values[v]);
+			cost[v] =
+			    launch_fs + segments_cost(r->costs, &block, &g->of[i].f, a->values[v]);
 			least = legal[v] && (least == 0 || cost[v] < least) ? cost[v] : least;
 		}
+		if (!least) /* none is legal; else it is launch_fs or more */
+			return;
 		for (int v = 0; v < n; v++)
-			loss[v] += cost[v] / least;
+			loss[v] += cost[v] / (least >> 20);
 	}
 	for (int v = 0; v < n; v++)
 		if (legal[v] && (least_loss == 0 || loss[v] < least_loss)) {

@@ -1,6 +1,7 @@
 /* run.c - launches one choice over one part of a batch, and the parts of a batch in turn or on two
  * streams. */
 #include "run.h"
+#include "kernels/device/cpu/float_mode.h"
 #include "kernels/schedule.h"
 #include <math.h>
 #include <string.h>
@@ -45,6 +46,19 @@ size_t part_workspace(const struct kernel *k, const struct config *c, const attu
 	return workspace_bytes_of(&g, s, p);
 }
 
+/* Rounded to nearest and without a flag or a trap, whatever the caller's floating-point environment.
+ * volatile: the compiler leaves the computation between enter and leave. */
+static float default_scale(int head_size)
+{
+	struct float_mode of_caller;
+	volatile float size, scale;
+	float_mode_enter(&of_caller);
+	size = (float)head_size;
+	scale = 1 / sqrtf(size);
+	float_mode_leave(&of_caller);
+	return scale;
+}
+
 void args_from_tensors(struct attune_args *a, const attune_shape *s, const attune_tensors *t,
 		       int num_seqs)
 {
@@ -78,7 +92,7 @@ void args_from_tensors(struct attune_args *a, const attune_shape *s, const attun
 		.window = window_of(s),
 		.causal = s->causal,
 		.segments = 1,
-		.scale = s->scale > 0 ? s->scale : 1 / sqrtf((float)s->head_size),
+		.scale = s->scale > 0 ? s->scale : default_scale(s->head_size),
 		.softcap = s->softcap,
 		.schedule = t->schedule,
 		.k_new = s->has_new_kv ? t->k_new : 0,

@@ -1,6 +1,7 @@
 /* t_host.c - the CPU library in programs with small stacks, handlers of signals, floating-point traps or
  * another rounding mode, and with more threads than CPUs. */
 #include "tests/library/cpu_step.h"
+#include "kernels/launch/run.h"
 #include <fenv.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -228,6 +229,29 @@ static void rounding_is_the_kernels_own(void **state)
 	attune_close(ctx);
 }
 
+/* 1 / sqrt(head size), which attune_run computes itself, has the same bits in each rounding mode and
+ * raises no flag. */
+static void the_default_scale_is_rounded_to_nearest(void **state)
+{
+	const int modes[] = { FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO },
+		  heads[] = { 80, 96, 128, 192 };
+	const attune_tensors none = { .size = sizeof none };
+	(void)state;
+	for (size_t h = 0; h < COUNT(heads); h++)
+		for (size_t m = 0; m < COUNT(modes); m++) {
+			attune_shape of = shape;
+			struct attune_call usual, call;
+			of.head_size = heads[h];
+			call_from_tensors(&usual, &of, &none, 1);
+			feclearexcept(FE_ALL_EXCEPT);
+			fesetround(modes[m]);
+			call_from_tensors(&call, &of, &none, 1);
+			fesetround(FE_TONEAREST);
+			assert_int_equal(fetestexcept(FE_ALL_EXCEPT), 0);
+			assert_memory_equal(&call.args.scale, &usual.args.scale, sizeof(float));
+		}
+}
+
 /* ---- more threads than CPUs ------------------------------------------------------------------ */
 
 static void plan_text_with(const char *threads, char *text, size_t size, char *name,
@@ -285,6 +309,7 @@ int main(void)
 		cmocka_unit_test(signals_leave_the_threads_alone),
 		cmocka_unit_test(traps_do_not_reach_the_kernels),
 		cmocka_unit_test(rounding_is_the_kernels_own),
+		cmocka_unit_test(the_default_scale_is_rounded_to_nearest),
 		cmocka_unit_test(plans_are_for_the_threads_that_compute),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
