@@ -114,7 +114,7 @@ enum {
 
 typedef struct attune_plugin {
 	int abi;          /* ATTUNE_PLUGIN_ABI */
-	const char *name; /* "fa3": lower-case letters, digits and '_'; 31 at most */
+	const char *name; /* "fa4": lower-case letters, digits and '_'; 31 at most */
 	/* "617264c1 2026-08-06": release or revision of the source, 48 printable characters at
 	 * most. Times belong to a name and a version: change it whenever the machine code
 	 * changes. */
@@ -122,7 +122,7 @@ typedef struct attune_plugin {
 	const char *about;   /* a line for lists */
 	const char *backend; /* "cuda", "hip", "cpu" */
 	unsigned needs;      /* ATTUNE_PLUGIN_FINITE_SLOTS ... */
-	/* A choice as text, "fa3 SPLITS=16 PACK=1", has at most 223 characters. */
+	/* A choice as text, "fa4 PACK=1", has at most 223 characters. */
 	const attune_plugin_axis *axes;
 	int num_axes; /* ATTUNE_PLUGIN_AXES at most */
 
@@ -156,10 +156,10 @@ const attune_plugin *const *attune_plugins(void);
 
 /* ---- plug-ins in the library ---------------------------------------------------------------
  *
- * Rules that were learned with plug-ins (`attune induce --with fa3`) name them where they were
+ * Rules that were learned with plug-ins (`attune induce --with fa4`) name them where they were
  * faster than attune's own kernels. A program that has such a plug-in lets it run there:
  *
- *   attune_register_plugin(&fa3);                once, before attune_prepare
+ *   attune_register_plugin(&fa4);                once, before attune_prepare
  *   attune_open, attune_prepare                  as without
  *   every step:
  *     attune_plan_batch(op, &batch, &plan);      a plan of attune's own kernels

@@ -5,8 +5,9 @@
  *           return h200_ring;        NODE(-1, 0, h200_ring)
  *   return h200_naive;               NODE(-1, 0, h200_naive)
  *
- * A header without an early tree gets one leaf: SAYS_OWN. ATTUNE_<GPU>_OVERLAPS: whether some leaf of
- * the overlap tree is not serial. ATTUNE_<GPU>_DEVICE: the device that its comment names.
+ * A header without an early tree gets one leaf: SAYS_OWN. The tool also writes
+ * ATTUNE_<GPU>_OVERLAPS, whether some leaf of the overlap tree is not serial, and
+ * ATTUNE_<GPU>_DEVICE, the device that the header's comment names.
  *
  *   build/list_trees attune_<gpu>.h ... >trees.inc */
 #include "header_text.h"

@@ -1,7 +1,7 @@
 /* untuned_costs.c - the priced choices (priced.h) and their costs, fitted to results/h200.sqlite by
- * tests/costmodel/priced_fit.c. t_priced fails where a fit gives other costs, and prints these.
- * Zeros: the kernel does not take the head size, or the choice gains too little there for its
- * binaries.
+ * tests/costmodel/priced_fit.c. t_priced fails where a fit gives other costs, and
+ * ATTUNE_WRITE=1 build/t_priced prints those. Zeros: the kernel does not take the head size, or the
+ * choice gains too little there for its binaries.
  *
  * head size, { slots, start in keys, fs: path, split, segments, merge }, launch, total, kib, rows */
 #include "priced.h"

@@ -7,8 +7,8 @@
 
 /* A name is a slug of the driver's name: "NVIDIA GeForce RTX 5090" is rtx5090. The table has
  * shorter names for some: "NVIDIA H100 80GB HBM3" is h100. A GPU that differs from its row in units
- * or memory gets these as suffixes: one of the eight partitions of an MI300X is mi300_38cu_24gb, and
- * an "NVIDIA H100" of 114 SMs is h100_114sm.
+ * or memory gets these as suffixes: one of the eight partitions of an MI300X is mi300_38cu_24gb,
+ * and an "NVIDIA H100" of 114 SMs is h100_114sm.
  * MIG slices have their profile: h200_mig_1g_18gb. */
 struct gpu_model {
 	const char *slug; /* of the driver's name */
