@@ -47,7 +47,7 @@ static void list(FILE *f)
 	fputs(
 	    "\n`attune COMMAND --help` lists the options of a command, with examples.\n"
 	    "--plugin FILE adds the kernels of a shared object (attune_plugin.h), which then race "
-	    "like\nattune's own; FILE:fa3,fi_fa2 adds these of them. It may be repeated.\n"
+	    "like\nattune's own; FILE:one,two adds these of them. It may be repeated.\n"
 	    "--machine TEXT reads only times of the CPU whose name has this text; without it a "
 	    "database\nwith times of several CPUs gives those of this machine's.\n"
 	    "Exit status: 0 done, 1 a check failed, 2 bad usage or input, 3 no such device,\n"

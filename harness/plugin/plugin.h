@@ -12,7 +12,7 @@
 struct plugin_op;
 
 /* ---- plugin_load.c ----------------------------------------------------------------- */
-/* Registers the kernels of a shared object: "FILE", or some of them, "FILE:fa3,fi_decode".
+/* Registers the kernels of a shared object: "FILE", or some of them, "FILE:one,two".
  * 0 + complain. */
 int plugin_load(const char *file);
 

@@ -1,5 +1,5 @@
 /* plugin_load.c - opens a plug-in's shared object and registers its kernels: "FILE", or of them
- * "FILE:fa3,fi_decode". */
+ * "FILE:one,two". */
 #include "plugin.h"
 #include "harness/base/base.h"
 #include "kernels/spec/plugin.h"

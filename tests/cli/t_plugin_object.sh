@@ -217,7 +217,7 @@ refused '--plugin needs a file' --plugin
 row $? '--plugin alone'
 refused 'nothing.so: there is no such file' --plugin "$tmp/nothing.so" devices
 row $? 'a file that is not there'
-refused '--plugin : there is no such file' --plugin= devices
+refused '--plugin needs a file' --plugin= devices
 row $? 'an empty name'
 echo text >"$tmp/text.so"
 refused 'text.so: .*\(invalid ELF header\|too short\)' --plugin "$tmp/text.so" devices
