@@ -43,8 +43,7 @@ static const struct argp argp = {
 	.doc =
 	    "Adds the measurements of the databases IN to OUT, which is created if absent.\v"
 	    "Nothing is added twice, so merging again changes nothing. If several databases have a "
-	    "cell, the row of the last one named counts as the newest. Without IN, OUT is migrated "
-	    "to this version.\n\n"
+	    "cell, the row of the last one named counts as the newest.\n\n"
 	    "--compact keeps the newest row of each variant, scenario, phase and pass, including "
 	    "failures, with its median, least time, spread, interval and ratio. It drops raw "
 	    "samples, older rows, runs on modified sources (except results/ and generated/), and "

@@ -5,8 +5,7 @@
  *   store_statement.c the SQL of statements, errors, transactions
  *   store_names.c     names that rows refer to: scenarios, variants, sources
  *   store_dict.c      the tables of names, in memory
- *   legacy_sources.c  old hashes of sources
- *   store_migrate.c   today's tables, and migration from earlier versions
+ *   store_schema.c    today's tables
  *   store_write.c     runs, scenarios, measurements, ceilings, resources of binaries
  *   store_merge.c     joining databases; the committed form
  *   store_basis.c     the rules that a device's header started from
@@ -104,8 +103,6 @@ int store_end(struct store *, int ok);
 /* ---- store_names.c ------------------------------------------------------------------ */
 /* add: ADD_SCENARIO, or FIND_SCENARIO to leave the database as it is. */
 long long store_scenario_id(struct store *, const struct scenario *, enum query add);
-/* Stores the least bytes and operations of calls of the scenario's phases. */
-int store_work(struct store *, long long id, const attune_shape *, const attune_batch *);
 /* text: "qblock BLOCK_M=16 ..."; or a plan, "prefill: ... | decode: ...". add: ADD_VARIANT or
  * FIND_VARIANT. 0: not found, -1 + complain. */
 long long store_variant_id(struct store *, const char *text, enum query add);
@@ -169,24 +166,12 @@ int store_next_sources(struct store *, const struct built_source *, struct built
 int store_source_leads_to(struct store *, const struct built_source *, const char *kernel,
 			  const char *hash);
 
-/* ---- legacy_sources.c ------------------------------------------------------------------- */
-/* The sources behind an old hash (legacy_sources.def). */
-struct legacy_source {
-	const char *hash;
-	/* Name and identity of the kernel, then of each helper; ends with NULL. */
-	const char *binary[2 * (1 + NUM_HELPERS) + 1];
-};
-/* 1: the hash is of one choice, part[0]. 2: of a plan's prefill and decode parts. 0: not known. */
-int legacy_sources(const char *hash, const struct legacy_source *part[2]);
-
-/* ---- store_migrate.c --------------------------------------------------------------------- */
-/* Migrates the tables of version `from` to today's, within a transaction. 0 + complain. */
-int store_migrate(struct store *, int from);
-/* Whether all its triggers, views and virtual tables are attune's, and, if is_current, its tables
- * are today's. 0 + complain. */
-int store_schema_is_sound(struct store *, int is_current);
-/* Registers the functions that our SQL calls. */
-int store_functions(struct store *);
+/* ---- store_schema.c ---------------------------------------------------------------------- */
+/* Creates today's tables in an empty database. 0 + complain. */
+int store_create(struct store *);
+/* Whether its tables are today's, and all its triggers, views and virtual tables attune's.
+ * 0 + complain. */
+int store_schema_is_sound(struct store *);
 
 /* ---- store_read.c ------------------------------------------------------------------------ */
 /* Whether all newest rows of a device can be read. 0 + complain. */

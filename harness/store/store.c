@@ -1,6 +1,6 @@
 /* store.c - opens and closes the SQLite database of all measurements.
  *
- * schema.sql defines the database, store_migrate.c migrates older ones, merge.sql joins two.
+ * schema.sql defines the database, merge.sql joins two.
  * While it is written a database is in WAL mode: each measurement is one committed transaction,
  * which a kill cannot undo and readers do not wait for. Closed, it is a single file again. */
 #include "handle.h"
@@ -49,24 +49,18 @@ static int version_of(struct store *s)
 	return version;
 }
 
-/* One transaction, so a concurrent migration sees the finished version. Foreign keys are off
- * meanwhile, because copied rows refer to tables that are not yet filled. */
-static int migrate(struct store *s)
+/* One transaction: of two processes that open an empty file, one creates the tables. */
+static int create(struct store *s)
 {
 	char stamp[96];
 	snprintf(stamp, sizeof stamp, "PRAGMA application_id = %d; PRAGMA user_version = %d",
 		 APPLICATION, VERSION);
-	if (!store_execute(s, "PRAGMA foreign_keys = OFF"))
-		return store_explain(s);
 	if (store_number(s, BEGIN, "") < 0)
 		return 0;
-	const int from = version_of(s);
-	int ok = from >= 0 && (from == VERSION || store_migrate(s, from)) &&
-		 store_texts_are_sound(s) && (store_execute(s, stamp) || store_explain(s));
-	ok = store_number(s, ok ? COMMIT : ROLLBACK, "") == 0 && ok;
-	if (ok && from > 0 && from < VERSION) /* dropped tables leave free pages */
-		store_execute(s, "VACUUM");
-	return store_execute(s, "PRAGMA foreign_keys = ON") && ok;
+	const int version = version_of(s);
+	const int ok = version == VERSION || (version == 0 && store_create(s) &&
+					      (store_execute(s, stamp) || store_explain(s)));
+	return store_number(s, ok ? COMMIT : ROLLBACK, "") == 0 && ok;
 }
 
 static int settle(struct store *s, int readonly)
@@ -78,15 +72,16 @@ static int settle(struct store *s, int readonly)
 		complain("%s: cannot be written: the file or its folder is read-only", s->path);
 		return 0;
 	}
-	if (version && !store_schema_is_sound(s, version == VERSION))
-		return 0;
 	if (version == VERSION)
-		return store_texts_are_sound(s);
-	if (!readonly)
-		return migrate(s);
-	complain("%s: has version %d, this attune reads %d; bring it up to date with: "
-		 "attune merge %s",
-		 s->path, version, VERSION, s->path);
+		return store_schema_is_sound(s) && store_texts_are_sound(s);
+	if (!version && !readonly)
+		return create(s);
+	if (!version)
+		complain("%s: is empty", s->path);
+	else
+		complain("%s: has version %d, from before the first release; this attune reads %d: "
+			 "measure again",
+			 s->path, version, VERSION);
 	return 0;
 }
 
@@ -143,7 +138,7 @@ struct store *store_open(const char *path, int readonly)
 	    SQLITE_OPEN_NOMUTEX /* a handle is for one thread */ |
 	    (readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
 	if (sqlite3_open_v2(path, &s->db, flags, NULL) != SQLITE_OK || !sqlite_harden(s->db) ||
-	    sqlite3_busy_timeout(s->db, PATIENCE_MS) != SQLITE_OK || !store_functions(s) ||
+	    sqlite3_busy_timeout(s->db, PATIENCE_MS) != SQLITE_OK ||
 	    !store_execute(s, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL"))
 		store_explain(s);
 	else if (settle(s, readonly) && (readonly || tidy(s)))

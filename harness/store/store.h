@@ -13,7 +13,7 @@ struct store_bridge_race;
 
 /* ---- store*.c -------------------------------------------------------------------- */
 struct store;
-/* Opens a database, and unless readonly creates or migrates it; NULL + complain on failure. A
+/* Opens a database, and unless readonly creates it; NULL + complain on failure. A
  * handle is for one thread. Functions below that fail complain and return 0 (NULL). */
 struct store *store_open(const char *path, int readonly);
 void store_close(struct store *);

@@ -49,16 +49,8 @@ static long long find_scenario(struct store *s, const struct scenario *sc, enum 
 			    t.query, t.max_query, t.kv, t.max_seq);
 }
 
-long long store_scenario_id(struct store *s, const struct scenario *sc, enum query add)
-{
-	long long id = find_scenario(s, sc, FIND_SCENARIO);
-	if (id || add == FIND_SCENARIO)
-		return id;
-	id = find_scenario(s, sc, add);
-	return id > 0 && !store_work(s, id, &sc->shape, &sc->batch->view) ? -1 : id;
-}
-
-int store_work(struct store *s, long long id, const attune_shape *h, const attune_batch *b)
+/* Stores the least bytes and operations of calls of the scenario's phases. */
+static int add_work(struct store *s, long long id, const attune_shape *h, const attune_batch *b)
 {
 	for (int i = 0; i < NUM_PHASE_IDS; i++) {
 		const enum phase phase = i < 3 ? (enum phase)i : PHASE_ALL; /* a plan runs all */
@@ -71,6 +63,15 @@ int store_work(struct store *s, long long id, const attune_shape *h, const attun
 			return 0;
 	}
 	return 1;
+}
+
+long long store_scenario_id(struct store *s, const struct scenario *sc, enum query add)
+{
+	long long id = find_scenario(s, sc, FIND_SCENARIO);
+	if (id || add == FIND_SCENARIO)
+		return id;
+	id = find_scenario(s, sc, add);
+	return id > 0 && !add_work(s, id, &sc->shape, &sc->batch->view) ? -1 : id;
 }
 
 /* ---- choices and plans ------------------------------------------------------------- */

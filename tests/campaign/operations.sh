@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# operations.sh - what the campaign disturbs: sweep, confirm, merge, migrate, induce, plot. Sourced
+# operations.sh - what the campaign disturbs: sweep, confirm, merge, induce, plot. Sourced
 # by campaign.sh. For each operation OP:
 #
 #   fresh_OP    puts what it starts from into $w
@@ -8,8 +8,8 @@
 #   same_OP     what holds once it has ended: the result is that in $ref, of an undisturbed run
 #
 # The last two write what is wrong to stdout, one fact a line.
-operations=${OPERATIONS:-sweep confirm merge migrate induce plot}
-quick='merge migrate induce plot' # those that measure nothing are killed twice as often
+operations=${OPERATIONS:-sweep confirm merge induce plot}
+quick='merge induce plot' # those that measure nothing are killed twice as often
 ref=$tmp/ref # results of the undisturbed operations
 w=$tmp/w     # where the disturbed ones work
 
@@ -118,25 +118,6 @@ same_merge() {
 	same_dump "$w/merged.sqlite" "$ref/merged.sqlite"
 }
 
-fresh_migrate() {
-	rm -f "$w"/old.sqlite*
-	cp "$ref/v5.sqlite" "$w/old.sqlite"
-}
-args_migrate() {
-	echo "merge $w/old.sqlite"
-}
-sound_migrate() {
-	sound_db "$w/old.sqlite"
-	[ "$(count "$w/old.sqlite")" = "$(count "$ref/v5.sqlite")" ] || echo "rows are lost"
-	case $(ask "$w/old.sqlite" 'PRAGMA user_version') in
-	5 | "$version") ;;
-	*) echo "is neither of version 5 nor of today's" ;;
-	esac
-}
-same_migrate() {
-	same_dump "$w/old.sqlite" "$ref/migrated.sqlite"
-}
-
 fresh_induce() {
 	echo '/* the header before */' >"$w/a.h"
 }
@@ -177,7 +158,6 @@ written_by() { # OPERATION: the database that it writes
 	case $1 in
 	sweep | confirm) echo "$w/db.sqlite" ;;
 	merge) echo "$w/merged.sqlite" ;;
-	migrate) echo "$w/old.sqlite" ;;
 	esac
 }
 
@@ -205,8 +185,5 @@ make_references() {
 		reference confirm "$w/db.sqlite" "$ref/confirmed.sqlite" &&
 		reference plot "$w/pictures" "$ref/pictures" &&
 		reference merge "$w/merged.sqlite" "$ref/merged.sqlite" &&
-		sqlite3 "$ref/v5.sqlite" <tests/store/store_v5.sql >"$tmp/out" 2>"$tmp/err" &&
-		reference migrate "$w/old.sqlite" "$ref/migrated.sqlite" &&
-		merged_first=$(count results/cpu.sqlite) && merged_both=$(count "$ref/merged.sqlite") &&
-		version=$(ask "$ref/migrated.sqlite" 'PRAGMA user_version')
+		merged_first=$(count results/cpu.sqlite) && merged_both=$(count "$ref/merged.sqlite")
 }

@@ -9,6 +9,6 @@ if [ ! -e "${B:-build}/campaign/fault.so" ]; then # make test has built it
 		"${B:-build}/campaign/fault.so" >&2 || exit 1
 fi
 export KILLS=5 SEED=1
-export OPERATIONS='sweep merge migrate induce plot' CHOSEN='merge migrate induce plot'
+export OPERATIONS='sweep merge induce plot' CHOSEN='merge induce plot'
 export DISTURBANCES='full_disk read_only size_limit locked two_at_once clock_jumps gnuplot_killed'
 exec sh tests/campaign/campaign.sh

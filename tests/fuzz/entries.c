@@ -338,7 +338,7 @@ static void read_store(struct store *s, size_t first)
 	}
 }
 
-/* SQLite wants a file with a name; a database of an older version is then also migrated. */
+/* SQLite wants a file with a name. */
 static void take_database(const unsigned char *bytes, size_t n)
 {
 	static const char *const beside[] = { "", "-wal", "-shm", "-journal" };

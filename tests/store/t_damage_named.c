@@ -181,21 +181,13 @@ static void named_damage(void **state)
 		const enum found found = find(path, 0, 1);
 		if (found != REFUSED)
 			fail_msg("%s: %s", named[i].name, found_names[found]);
-		if (!strstr(named[i].name, "version 5")) /* merge migrates it, or refuses */
-			commands_refuse(named[i].name, path, NULL);
+		commands_refuse(named[i].name, path, NULL);
 		quiet();
 		unsigned long long rows;
 		const int ok = read_rows(path, &rows);
 		loud();
-		const int is_old = strstr(named[i].name, "version 5") != NULL;
 		if (ok || !strstr(said, named[i].says))
 			fail_msg("%s: %s", named[i].name, ok ? "read" : said);
-		if (!is_old)
-			continue;
-		quiet();
-		assert_null(store_open(path, 0));
-		assert_int_equal(loud(), 1);
-		assert_non_null(strstr(said, "not those of version 5"));
 	}
 }
 
@@ -217,53 +209,6 @@ static void others_schema(void **state)
 	loud();
 	assert_string_equal(ask(s, "PRAGMA trusted_schema"), "0;");
 	store_close(s);
-}
-
-/* A trigger of others is refused before an older database is migrated. */
-static void trigger_in_an_older_one(void **state)
-{
-	char words[300];
-	const char *path = in_folder("older.sqlite");
-	(void)state;
-	snprintf(words, sizeof words,
-		 "(cat tests/store/store_v5.sql; echo 'CREATE TRIGGER mine AFTER INSERT ON run "
-		 "BEGIN SELECT 1; END;') | sqlite3 %s",
-		 path);
-	assert_int_equal(system(words), 0);
-	for (int readonly = 0; readonly < 2; readonly++) {
-		quiet();
-		assert_null(store_open(path, readonly));
-		assert_int_equal(loud(), 1);
-		assert_non_null(strstr(said, "DROP trigger \"mine\""));
-	}
-}
-
-/* A database of version 5 under other labels. */
-static void other_labels(void **state)
-{
-	static const int labels[] = { 1, 6 };
-	char place[128], words[300];
-	const char *path = stays(place, "v5.sqlite");
-	(void)state;
-	for (size_t i = 0; i < COUNT(labels); i++) {
-		unlink(path);
-		snprintf(words, sizeof words,
-			 "(cat tests/store/store_v5.sql; echo 'PRAGMA application_id = 1635021934; "
-			 "PRAGMA "
-			 "user_version = %d;') | sqlite3 %s",
-			 labels[i], path);
-		assert_int_equal(system(words), 0);
-		for (int readonly = 0; readonly < 2; readonly++) {
-			quiet();
-			struct store *s = store_open(path, readonly);
-			assert_int_equal(loud(), 1);
-			assert_null(s);
-			if (!strstr(said, labels[i] == 6 ? "damaged"
-					  : readonly     ? "has version 1"
-							 : "not those of version 1"))
-				fail_msg("labelled %d: %s", labels[i], said);
-		}
-	}
 }
 
 /* A sweep checks its database before it begins, and before --dry-run prints anything. */
@@ -382,8 +327,6 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(named_damage),
 		cmocka_unit_test(others_schema),
-		cmocka_unit_test(trigger_in_an_older_one),
-		cmocka_unit_test(other_labels),
 		cmocka_unit_test(sources_of_lost_scenarios),
 		cmocka_unit_test(sweeps_refuse),
 		cmocka_unit_test(other_files),

@@ -1,7 +1,6 @@
 /* t_identity.c - the identity of a source, by pairs of small texts: which changes alter it and
- * which do not; and the sources that old hashes stand for. */
+ * which do not. */
 #include "harness/compile/compile.h"
-#include "harness/store/handle.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -102,26 +101,6 @@ static void kernels_differ(void **state)
 	assert_int_equal(source_identity(&none, a), 0);
 }
 
-/* ---- old hashes ---------------------------------------------------------------------------- */
-
-static void old_hashes(void **state)
-{
-	(void)state;
-	const struct legacy_source *part[2];
-	assert_int_equal(legacy_sources("7d6aad1a402d2c1cbb221578696d5572", part), 1);
-	assert_string_equal(part[0]->binary[0], "ring");
-	assert_string_equal(part[0]->binary[1], "9756b7c2bc9e2175fdc4b8142691a04d");
-	assert_string_equal(part[0]->binary[2], "reduce_wide");
-	assert_string_equal(part[0]->binary[3], "54079d06b57c624954a95f92475f07c0");
-	assert_null(part[0]->binary[4]);
-	/* naive for the prefill part, segmented for the decode part */
-	assert_int_equal(legacy_sources("bc0afd8304cecb1ec46a40cdce027c62", part), 2);
-	assert_string_equal(part[0]->hash, "07fade165080c1f415d1a51a99b5863e");
-	assert_string_equal(part[1]->hash, "53e94b2d8f94f49aec3d048b0a4304d0");
-	assert_int_equal(legacy_sources("b80ab90699b140f3c0a932b5d7b74d39", part), 0);
-	assert_int_equal(legacy_sources("", part), 0);
-}
-
 static int make_folder(void **state)
 {
 	(void)state;
@@ -133,7 +112,6 @@ int main(void)
 	const struct CMUnitTest t[] = {
 		cmocka_unit_test(small_texts),
 		cmocka_unit_test(kernels_differ),
-		cmocka_unit_test(old_hashes),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return _cmocka_run_group_tests("identity", t, COUNT(t), make_folder, remove_folder);
