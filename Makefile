@@ -82,7 +82,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := adapter-% help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test plot-if-possible test test-quick tune confirm heuristics heuristics-check plot bench bench-tools bench-threads
+passive_goals := adapter-% help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test test test-quick tune confirm heuristics heuristics-check plot bench bench-tools bench-threads
 
 defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -318,17 +318,15 @@ heuristics: ## results/ to generated/, for GPU= or all
 heuristics-check: ## fails, with the diff, where `make heuristics` would change something
 	$(Q)$(MAKE) heuristics CHECK=--check
 
-# A header that cannot be remade, since its times are of older sources, is drawn with these.
-plot: ## results/ to pictures, SVG and PNG, for GPU= or all
+# A header that cannot be remade, since its times are of older sources, is drawn with these. A page shows the
+# PNG files of results/, which are renewed.
+plot: ## results/ to pictures, SVG and PNG, in build/pictures, for GPU= or all; renews those of results/
 	$(Q)$(MAKE) $(tool)
+	@mkdir -p $(B)/pictures
 	$(Q)for gpu in $(measured); do header=$(GENERATED)/attune_$$gpu.h; \
 		$(B)/attune plot --gpu $$gpu $$(grep -qs '^ \*   stale ' $$header && echo --stale) \
-		--db $(RESULTS)/$$gpu.sqlite --header $$header --out $(RESULTS) || exit; done
-
-# Without gnuplot one line says so.
-plot-if-possible:
-	@missing=$$($(deps) check pictures 2>&1) && $(MAKE) plot || \
-		{ [ -n "$$missing" ] && echo "no pictures: $${missing#attune: }"; }
+		--db $(RESULTS)/$$gpu.sqlite --header $$header --out $(B)/pictures || exit; \
+		for p in $(RESULTS)/$${gpu}_*.png; do test ! -e $$p || cp $(B)/pictures/$${p##*/} $$p || exit; done; done
 
 bench: ## the tuned library beside its baselines, on held-out scenarios
 	$(Q)$(MAKE) $(B)/attune
@@ -374,4 +372,4 @@ clean: ## removes what was built
 format: ## clang-format over all C, tables excepted
 	clang-format -i $$(find kernels harness tuner tests -name '*.[ch]' -o -name '*.cu')
 
-.PHONY: all lib help campaign mutants deps deps-tune deps-test plot-if-possible tune confirm test test-quick fuzz fuzz-api heuristics heuristics-check plot bench bench-tools bench-threads install clean format
+.PHONY: all lib help campaign mutants deps deps-tune deps-test tune confirm test test-quick fuzz fuzz-api heuristics heuristics-check plot bench bench-tools bench-threads install clean format

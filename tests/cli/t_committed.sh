@@ -50,6 +50,11 @@ for db in results/*.sqlite; do
 		(SELECT count(*) FROM run WHERE sources IN ('modified', 'unknown'))")" = '0|0|0' ]
 	row $? "$db is in the committed form (attune merge --compact $db)"
 done
+unseen=$(for p in results/*.png results/*.svg; do
+	[ ! -e "$p" ] || { [ "${p%.png}" != "$p" ] && cat README.md results/README.md | grep -q "${p##*/})"; } || echo "$p"
+done)
+[ -z "$unseen" ]
+row $? "every picture is a PNG that a page shows${unseen:+: $unseen}"
 large=$(find . -path ./.git -prune -o -path "./${B:-build}" -prune -o -type f -size +25000000c -print)
 [ -z "$large" ]
 row $? "no file is above 25 MB${large:+: $large}"

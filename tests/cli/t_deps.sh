@@ -173,10 +173,6 @@ MAKEFLAGS='' ${MAKE:-make} -s deps-test deps="sh $tmp/all_but" >"$tmp/out" 2>"$t
 row "$([ $? -eq 0 ] && [ "$(cat "$tmp/err")" = 'attune: missing gnuplot; to install: x' ]; echo $?)" \
 	"without gnuplot the others are tested, and a line says what is missing"
 
-printf '#!/bin/sh\necho "attune: missing gnuplot; to install: x" >&2; exit 1\n' >"$tmp/lacking"
-row "$([ "$(MAKEFLAGS='' ${MAKE:-make} -s plot-if-possible deps="sh $tmp/lacking" 2>&1)" = \
-	'no pictures: missing gnuplot; to install: x' ]; echo $?)" "without gnuplot pictures are left out, in one line"
-
 # A compiler for AMD's GPUs, and the builds that use it. As for `make help`, the rules of the shipped
 # binaries are not made again: they are those of the build that the tests run from.
 mkdir "$tmp/clang"

@@ -227,7 +227,7 @@ static void times_are_over_the_ideal(void **state)
 	run.dram_gbps = 4000;
 	run.fma_tflops = 600;
 	struct data *d = data_new("h200", &run);
-	struct plotted p = { .data = d, .all = d };
+	struct plotted p = { .data = d };
 	const struct given given[] = { { "q512s8k_32q1s8k", "A", 400 },
 				       { "q1s8k", "B", 400 },
 				       { NULL, NULL, 0 } };
@@ -265,7 +265,7 @@ static void times_are_over_the_ideal(void **state)
 static void a_panel_for_each_kind_of_batch(void **state)
 {
 	struct data *d = data_new("h200", &h200_run);
-	struct plotted p = { .data = d, .all = d, .end = 3 };
+	struct plotted p = { .data = d, .end = 3 };
 	const struct given given[] = { { "q512", "A", 60 },
 				       { "2q512", "B", 75 },
 				       { "3q1s100_4q1s200_q1s300_q1s5000", "A", 5 },

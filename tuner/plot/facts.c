@@ -3,10 +3,10 @@
 #include "harness/scenario/scenario.h"
 #include "harness/scratch/scratch.h"
 #include "harness/store/store.h"
-#include "tuner/compare/ladder.h"
 #include "tuner/compare/peers.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
+#include "tuner/policy/policy.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,49 +185,6 @@ static int add_mixed(struct scratch *t, const struct data *all, const struct pic
 	return done;
 }
 
-static int is_prompts(const attune_batch *b)
-{
-	for (int i = 0; i < b->num_seqs; i++)
-		if (b->query_start[i + 1] - b->query_start[i] != b->seq_lens[i])
-			return 0;
-	return 1;
-}
-
-static int add_climb(struct scratch *t, const struct ladder *l, int s, const char *model)
-{
-	const struct measured *m = &l->d->v[s];
-	struct uniform u = { 0 };
-	struct climb c;
-	struct data first = *l->d; /* a climb's times are of pass A */
-	first.pass = PASS_A;
-	const int has = ladder_has(l->d, s, model, &u);
-	if (!has && m->has[PHASE_DECODE])
-		return 1; /* no picture has it */
-	ladder_climb(l, s, &c);
-	int done = scratch_add(
-	    t, "climb", "iiiidii", s, m->has[PHASE_DECODE], is_prompts(&m->batch->view),
-	    (int)m->part[PHASE_PREFILL].f.query_tokens, has ? u.share : NAN, u.seqs, u.length);
-	for (int k = 0; done && k < num_rungs; k++)
-		if (!isnan(c.us[k]))
-			done = scratch_add(t, "climb_time", "iiddd", s, k, c.us[k],
-					   time_interval(&first, s, c.us[k]), c.ratio[k]);
-	return done;
-}
-
-static int add_climbs(struct scratch *t, const struct plotted *p)
-{
-	const char *model = p->data->v[p->first].model;
-	struct ladder l;
-	int done = 1;
-	ladder_make(&l, p->all, p->forest, model);
-	for (int k = 0; done && k < num_rungs; k++)
-		done =
-		    scratch_add(t, "rung", "isi", k, rung_name(k), k >= num_rungs - num_side_rungs);
-	for (int s = 0; done && s < p->all->n; s++)
-		done = add_climb(t, &l, s, model);
-	return done;
-}
-
 /* What harness/ceilings and kernels/device/cpu repeat to find the ceiling of arithmetic. */
 static const char *step_of(const struct device_info *device)
 {
@@ -250,7 +207,7 @@ struct scratch *facts_make(const struct plotted *p)
 	for (int s = 0; done && s < p->data->n; s++)
 		done = add_scenario(t, p, s) && add_sequences(t, s, &p->data->v[s].batch->view);
 	done = done && add_plans(t, p, p->forest) && add_kernels(t, p) &&
-	       add_mixed(t, p->data, picked ? tuned : NULL) && add_climbs(t, p);
+	       add_mixed(t, p->data, picked ? tuned : NULL);
 	free(tuned);
 	if (done)
 		return t;

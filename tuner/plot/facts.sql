@@ -23,14 +23,6 @@ CREATE TABLE mixed(scenario, pass, serial REAL, serial_ci REAL, prefill_share RE
 CREATE TABLE way_each(scenario, pass, way, us REAL, ci REAL);
 CREATE VIEW way_time AS
 	SELECT scenario, pass, way, min(us) AS us, ci FROM way_each GROUP BY scenario, pass, way;
--- Batches of one chunk and many decodes, as papers about overlaps measure (POD-Attention), by the last pass with
--- plans of two streams or in turn, where an overlap was measured.
-CREATE VIEW hybrid AS
-	SELECT m.* FROM mixed m JOIN scenario s ON s.id = m.scenario
-	WHERE serial IS NOT NULL AND decode_seqs >= 16 AND pass = last_pass
-		AND (m.scenario, pass) IN (SELECT scenario, pass FROM way_each WHERE way IN (1, 2, 3))
-		AND m.scenario IN (SELECT scenario FROM sequence WHERE query > 8 GROUP BY scenario
-			HAVING sum(n) = 1 AND min(query) BETWEEN 512 AND 2048 AND min(length) > min(query));
 -- What plug-ins of other projects are called in pictures. look: of their points in all pictures; that
 -- of a plug-in without a row is 10 and more.
 CREATE TABLE called(plugin PRIMARY KEY, words, look);
@@ -43,11 +35,5 @@ INSERT INTO called VALUES ('fa3', 'FlashAttention-3', 1), ('fa4', 'FlashAttentio
 CREATE VIEW peer_time AS
 	SELECT s.id AS scenario, peer.id AS peer, us, ci / us AS ci
 	FROM peer_best JOIN peer ON name = peer_best.peer JOIN scenario s USING (model, page_size, kv_dtype, batch);
--- Steps from the first kernel to the tuned choice, on the scenarios of all layouts (ids of their own).
--- share: percent of decodes, where a batch has `seqs` equal sequences of `length` tokens and belongs to
--- the published figures; else NULL. ratio: time of rung 1 over this one's.
-CREATE TABLE rung(id INTEGER PRIMARY KEY, name, is_side);
-CREATE TABLE climb(id INTEGER PRIMARY KEY, has_decode, is_prompts, query_tokens, share, seqs, length);
-CREATE TABLE climb_time(climb, rung, us REAL, ci REAL, ratio REAL);
 -- One row: the device's measured ceilings. step: what was timed for the second.
 CREATE TABLE ceiling(dram_gbps REAL, fma_tflops REAL, step);

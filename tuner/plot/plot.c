@@ -110,7 +110,7 @@ static int settings_of_all(const struct plotted *p, int stale, FILE *f)
 /* ---- both databases --------------------------------------------------------------- */
 /* A database: of the GPU, or of a race with plug-ins. */
 struct source {
-	struct data *own, *all; /* all: with other layouts */
+	struct data *own;
 	struct canvas canvas;
 };
 
@@ -119,7 +119,6 @@ static void source_free(struct source *s)
 	free(s->canvas.settings);
 	scratch_free(s->canvas.facts);
 	data_free(s->own);
-	data_free(s->all);
 }
 
 /* 0 + complain; freed by source_free in any case. */
@@ -129,12 +128,9 @@ static int source_load(struct source *s, const char *db, int has_peers, const st
 	size_t size;
 	*s = (struct source){ .canvas = { .gpu = o->gpu, .folder = o->out } };
 	s->own = data_load_as(db, o->gpu, (struct which_rows){ .stale = o->stale });
-	if (s->own && s->own->n + s->own->stale + s->own->noisy) /* else it has complained */
-		s->all =
-		    data_load_as(db, o->gpu, (struct which_rows){ .stale = o->stale, .all = 1 });
-	if (!s->all)
-		return 0;
-	struct plotted p = { .data = s->own, .all = s->all, .forest = forest };
+	if (!s->own || !(s->own->n + s->own->stale + s->own->noisy))
+		return 0; /* it has complained */
+	struct plotted p = { .data = s->own, .forest = forest };
 	choose_model(&p);
 	if (!s->own->n) {
 		complain("%s: no times to draw", db);
@@ -211,10 +207,9 @@ int cmd_plot(int argc, char **argv)
 {
 	static const char about[] =
 	    "Draws a results database: decode latency by batch size, latency of every kernel by "
-	    "tokens, shares of the device's ceilings, regret of every policy, the steps from the "
-	    "first kernel to the tuned choice, the gain of tuning for prompts, the gain of "
-	    "overlapping prefill and decode, the distance of mixed batches from the ideal, and "
-	    "the times of other projects' kernels on the same batches."
+	    "tokens, shares of the device's ceilings, regret of every policy, the gain of tuning "
+	    "for prompts, the distance of mixed batches from the ideal, and the times of other "
+	    "projects' kernels on the same batches."
 	    "\vExamples:\n"
 	    "  attune plot --gpu h200\n"
 	    "  attune plot --gpu cpu --stale --out /tmp\n"

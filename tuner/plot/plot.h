@@ -17,7 +17,6 @@ struct scratch;
 
 struct plotted {
 	const struct data *data;
-	const struct data *all; /* with other layouts of the cache */
 	const struct forest *forest;
 	int first, end; /* scenarios of the model that the curves show */
 };

@@ -1,6 +1,6 @@
 # prefill.gp - what tuning does for prompts: one against its length, then all batches.
 set label 1 sprintf('Prompts, tuned and untuned, on %s', device)
-set label 2 'Untuned: Q blocks of 16 rows, tiles of 32 keys, as in the Triton kernel of vLLM.'
+set label 2 'Untuned: the defaults of the kernels.'
 set logscale xy
 untuned_line = 'with linespoints linecolor rgb colour[1] linewidth 1.6 pointtype 7 pointsize 0.5'
 tuned_line = 'with linespoints linecolor rgb blue linewidth 3 pointtype 7 pointsize 0.5'

@@ -1,15 +1,18 @@
--- prefill.sql - prompts, tuned and untuned (rungs 4 and 1 of the ladder). Blocks 0 and 1: batches of whole
--- prompts and of chunks, rows "new tokens, untuned / tuned, its ci"; block 2: single prompts of the model, rows
--- "tokens, untuned, tuned, ci of both".
+-- prefill.sql - prompts by the tuned choice and by the kernels' defaults. Blocks 0 and 1: batches of whole prompts
+-- and of chunks, rows "new tokens, defaults / tuned, its ci"; block 2: single prompts of the model, rows "tokens,
+-- defaults, tuned, ci of both".
 -- size: 1100 480
--- needs: prompts with a tuned and an untuned time
+-- needs: prompts with times of the tuned choice and of the defaults
 CREATE TEMP TABLE dot AS
-	SELECT id, NOT is_prompts AS block, query_tokens AS tokens, tuned.ratio AS gain,
+	SELECT id, has_chunk AS block, tokens, base.us / tuned.us AS gain,
 		sqrt(base.ci * base.ci + tuned.ci * tuned.ci) AS ci, base.ci AS untuned_ci, tuned.ci AS tuned_ci,
-		base.us AS untuned, tuned.us AS tuned, iif(share IS NOT NULL AND seqs = 1, length, NULL) AS length
-	FROM climb JOIN climb_time tuned ON tuned.climb = id AND tuned.rung = 4
-	JOIN climb_time base ON base.climb = id AND base.rung = 1
-	WHERE NOT has_decode AND tuned.ratio IS NOT NULL;
+		base.us AS untuned, tuned.us AS tuned,
+		iif(is_model AND seqs = 1 AND NOT has_chunk, tokens, NULL) AS length
+	FROM scenario JOIN plan tuned ON tuned.scenario = id AND tuned.policy = 'tree'
+	JOIN plan base ON base.scenario = id AND base.policy = 'default'
+	JOIN (SELECT scenario AS id, sum(n * query) AS tokens, max(query < length) AS has_chunk
+		FROM sequence GROUP BY scenario) USING (id)
+	WHERE NOT has_decode AND tuned.us IS NOT NULL AND base.us IS NOT NULL;
 
 SELECT block, tokens, gain, ifnull(ci, 0) FROM dot ORDER BY block, id;
 SELECT 2 AS block, length, untuned, tuned, ifnull(untuned_ci, 0), ifnull(tuned_ci, 0)

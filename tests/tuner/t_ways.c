@@ -1,5 +1,5 @@
-/* t_hybrid.c - batches of one chunk beside decodes: which batches these are, and the time of
- * each overlap against the best serial plan. */
+/* t_ways.c - the ways to run a mixed batch that the pictures and tables show: the time of each
+ * overlap against the best serial plan. */
 #include "tests/support/synthetic.h"
 #include "harness/scratch/scratch.h"
 #include "tuner/forest/forest.h"
@@ -62,10 +62,10 @@ static struct gains ask(const struct data *d, const char *sql)
 	struct forest defaults;
 	struct gains g = { .n = 0 };
 	assert_true(forest_defaults(&defaults, "h200"));
-	const struct plotted p = { .data = d, .all = d, .forest = &defaults };
+	const struct plotted p = { .data = d, .forest = &defaults };
 	struct scratch *facts = facts_make(&p);
 	assert_non_null(facts);
-	assert_true(scratch_ask(facts, "t_hybrid", sql, take, &g));
+	assert_true(scratch_ask(facts, "t_ways", sql, take, &g));
 	scratch_free(facts);
 	forest_free(&defaults);
 	return g;
@@ -76,8 +76,8 @@ static struct gains gains(const struct data *d, const char *way)
 {
 	char sql[300];
 	snprintf(sql, sizeof sql,
-		 "SELECT serial / us AS gain FROM hybrid JOIN way_time USING (scenario, pass)"
-		 "JOIN way ON way.id = way WHERE name = '%s' ORDER BY gain",
+		 "SELECT serial / us AS gain FROM mixed JOIN way_time USING (scenario, pass)"
+		 "JOIN way ON way.id = way WHERE pass = 0 AND name = '%s' ORDER BY gain",
 		 way);
 	return ask(d, sql);
 }
@@ -88,11 +88,8 @@ static void overlaps_are_distinguished(void **state)
 	(void)state;
 	add_batch(d, "32q1s8k_q512s8k", 95, 80);
 	add_batch(d, "64q1s4k_q1ks12k", 110, 50);
-	add_batch(d, "8q1s8k_q512s8k", 95, 10);         /* few decodes */
-	add_batch(d, "32q1s8k_q512", 95, 10);           /* no context */
-	add_batch(d, "32q1s8k_q512s8k_q1ks8k", 95, 10); /* two chunks */
 	assert_true(data_finish(d));
-	struct gains v = ask(d, "SELECT prefill_share FROM hybrid");
+	struct gains v = ask(d, "SELECT prefill_share FROM mixed WHERE pass = 0");
 	assert_int_equal(v.n, 2);
 	assert_true(fabs(v.v[0] - 25) < 1e-9);
 	v = gains(d, "two streams");
@@ -133,5 +130,5 @@ int main(void)
 		cmocka_unit_test(best_serial_plan_is_of_all_races),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return cmocka_run_group_tests_name("hybrid", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("ways", tests, NULL, NULL);
 }
