@@ -114,11 +114,16 @@ include kernels/adapters/adapters.mk
 include tests/campaign/campaign.mk
 include tests/mutate/mutate.mk
 
-# What is inside is for the tool and the tests; what leaves has the names of
-# attune.h and no others.
-$(B)/inside.a: $(libobj) $(filter-out $(B)/tuner/main.o,$(toolobj))
+# What is inside is for the tool and the tests; what leaves has the names of attune.h and no others.
+# Tests link it as a shared object, beside their own table of binaries (ship/shipped.o): what a test defines
+# stands in for what is inside.
+insideobj := $(libobj) $(filter-out $(B)/tuner/main.o,$(toolobj))
+$(B)/inside.a: $(insideobj)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcsT $@ $^
+$(B)/libinside.so: $(filter-out %/ship/shipped.o,$(insideobj)) $(shipped_objs) $(B)/shipped.inc
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(@F) $(filter %.o,$^) -o $@ $(TOOLLIBS) $(LIBS)
 $(B)/exports: kernels/attune.h kernels/attune_record.h kernels/attune_plugin.h
 	@mkdir -p $(@D)
 	$(Q)sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' $^ | grep -vx attune_plugins >$@
@@ -151,10 +156,10 @@ $(bare): $(B)/tuner/main.o $(B)/bare/shipped.o $(B)/inside.a | $(B)/has_tool
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(TOOLLIBS) $(LIBS)
 # Kernels made for the host find the emulated GPU in the program that loads them.
-$(B)/t_%: t_%.c $(B)/cdna.a $(B)/simt.a $(B)/inside.a $(shipped_objs) | $(B)/has_test $(simt_text)
+$(B)/t_%: t_%.c $(B)/cdna.a $(B)/simt.a $(B)/libinside.so $(B)/kernels/ship/shipped.o | $(B)/has_test $(simt_text)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -rdynamic $(filter %.c,$^) $(filter %.o,$^) \
-		$(filter %.a,$^) -o $@ -lcmocka $(TOOLLIBS) $(LIBS)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -rdynamic -Wl,-rpath,'$$ORIGIN' $(filter %.c,$^) \
+		$(or $(filter %/simt/shipped.o,$^),$(filter %/shipped.o,$^)) $(filter %.a %.so,$^) -o $@ -lcmocka $(TOOLLIBS) $(LIBS)
 $(B)/t_cliffs $(B)/t_priced: tests/costmodel/estimates.c tests/costmodel/priced_fit.c
 
 $(B)/space/%.o: kernels/%.def kernels/spec/space.c | $(B)/has_library

@@ -2,7 +2,8 @@
 # t_house.sh - the order of files and folders: no circle of calls among files or folders, by the
 # relocations of the objects that `make test` built; no call and no include towards a higher floor
 # (kernels < harness < tuner); headers included at the top of a file; folders of at most 25 files,
-# files of at most 450 lines, functions of at most 60. A failure lists the files.
+# files of at most 450 lines, functions of at most 60, no test program above 2 MiB. A failure lists the
+# files.
 set -u
 . tests/support/tap.sh
 
@@ -126,4 +127,7 @@ empty 'no function of more than 60 lines' "$tmp/functions"
 find kernels harness tuner tests -type f |
 	sed 's,/[^/]*$,,' | sort | uniq -c | awk '$1 > 25' >"$tmp/full"
 empty 'no folder of more than 25 files' "$tmp/full"
+find "$B" -maxdepth 1 -type f -name 't_*' -size +2048k >"$tmp/heavy"
+[ -s "$B/libinside.so" ] || echo "$B/libinside.so is not there" >>"$tmp/heavy"
+empty 'test programs share what is inside as one object' "$tmp/heavy"
 end_rows

@@ -6,7 +6,7 @@ folder=${1:?usage: sh tests/guard/hard_on_card.sh FOLDER}
 B=${B:-build}
 mkdir -p "$folder/code" "$folder/lib"
 cp "$B/t_hard_gpu" "$folder"
-ldd "$B/t_hard_gpu" | sed -n 's/.*=> \(.*\/lib\(cmocka\|jansson\|xxhash\)\.so[^ ]*\) .*/\1/p' |
+ldd "$B/t_hard_gpu" | sed -n 's/.*=> \(.*\/lib\(inside\|cmocka\|jansson\|xxhash\)\.so[^ ]*\) .*/\1/p' |
 	while read -r lib; do cp "$lib" "$folder/lib"; done
 "$B/t_hard_gpu" compile "$folder/code"
 cat >"$folder/run.sh" <<'RUN'

@@ -10,7 +10,7 @@
     TESTS=t_data,t_emit            these tests alone, whichever lines they run
 
     tree/           a copy of the working tree; the one that it is called in stays as it is
-      inside.a      says "link libinside.so": a mutant is one object and one link
+      inside.a      says "link libinside.so", for the tool, as tests do: a mutant is one object and one link
     reach.json      which test runs which lines (gcov), and how long it takes
     SEED.tsv        a row a place: verdict, test, file, line, old and new text
 
@@ -90,14 +90,14 @@ class Tree:
         """libinside.so; definitions in `first` replace those of the archive."""
         subprocess.run(
             ["cc", "-shared", "-Wl,-soname,libinside.so,-z,muldefs", *first, "-Wl,--whole-archive",
-             self.build / "real.a", "-Wl,--no-whole-archive", "-o", output],
+             self.build / "real.a", "-Wl,--no-whole-archive", *self.build.glob("shipped/*.o"), "-o", output],
             cwd=self.root, check=True,
         )  # fmt: skip
 
     def make_library(self):
         inside = self.build / "inside.a"
-        self.run_make(["build/inside.a"])
-        if inside.read_bytes()[:7] == b"!<arch>":  # else it is what is written below
+        self.run_make(["build/inside.a", "build/libinside.so"])
+        if inside.read_bytes()[:7] == b"!<thin>":  # else it is what is written below
             real = self.build / "real.a"
             inside.rename(real)
             # Each program has its own table of binaries, which refers to them.
@@ -107,7 +107,6 @@ class Tree:
                 cwd=self.root, check=True,
             )  # fmt: skip
             subprocess.run(["ar", "d", real, "shipped.o"], check=True)
-            self.link(self.build / "libinside.so")
             inside.write_text(f"INPUT({self.build}/libinside.so {self.build}/ship.a)\n")
 
     def compile(self, source, folder, output, more=()):
