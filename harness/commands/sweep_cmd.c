@@ -3,7 +3,6 @@
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
 #include "harness/search/search.h"
-#include "harness/simulate/simulate.h"
 #include "harness/store/handle.h"
 #include "harness/sweep/sweep.h"
 #include "harness/worker/worker.h"
@@ -44,7 +43,6 @@ enum {
 	OPT_EARLY,
 	OPT_SEED,
 	OPT_PROTOCOL,
-	OPT_REPLAY,
 	OPT_DEVICE,
 	OPT_FORMAT
 };
@@ -101,10 +99,6 @@ static const struct argp_option argp_options[] = {
 	{ "seed", OPT_SEED, "N", 0, "Seed of sampled candidates and of the order within rounds (1)",
 	  0 },
 	{ 0, 0, 0, 0, "Other:", 4 },
-	{ "replay", OPT_REPLAY, "DB", 0,
-	  "Simulate the stages on the recorded times of this database, and print their cost and "
-	  "what they miss",
-	  0 },
 	{ "compile-only", OPT_COMPILE_ONLY, 0, 0,
 	  "Compile for --gpu, which need not be here, and print registers, spills, shared memory, "
 	  "occupancy",
@@ -249,7 +243,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--protocol is \"%s\"; it must be burst or steady", arg);
 		o->steady = !strcmp(arg, "steady");
 		break;
-	case OPT_REPLAY: o->replay = arg; break;
 	case OPT_COMPILE_ONLY: r->compile_only = 1; break;
 	case OPT_DRY_RUN: o->dry_run = 1; break;
 	case OPT_EXHAUSTIVE: o->exhaustive = 1; break;
@@ -262,14 +255,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (o->arch && !(r->compile_only && o->gpu))
 			argp_error(state, "--arch goes with --compile-only and --gpu alone");
-		if (o->survey && (o->exhaustive || o->again || o->replay || r->compile_only))
-			argp_error(state, "--survey goes with none of --exhaustive, --again, "
-					  "--replay and --compile-only");
-		if (o->early && (o->survey || o->exhaustive || o->replay || r->compile_only ||
-				 o->kernels || o->phases || o->retry))
-			argp_error(state,
-				   "--early goes with none of --survey, --exhaustive, "
-				   "--replay, --compile-only, --kernels, --phases and --retry");
+		if (o->survey && (o->exhaustive || o->again || r->compile_only))
+			argp_error(state, "--survey goes with none of --exhaustive, --again "
+					  "and --compile-only");
+		if (o->early && (o->survey || o->exhaustive || r->compile_only || o->kernels ||
+				 o->phases || o->retry))
+			argp_error(state, "--early goes with none of --survey, --exhaustive, "
+					  "--compile-only, --kernels, --phases and --retry");
 		break;
 	case ARGP_KEY_ARG: no_option(arg, state); break;
 	default: return ARGP_ERR_UNKNOWN;
@@ -350,8 +342,7 @@ static const char about[] =
     "  attune sweep --gpu h200 --scenarios dense_h200 --survey --budget 10m\n"
     "  attune sweep --gpu h200 --early\n"
     "  attune sweep --gpu b200 --compile-only --batch 32q1s4k\n"
-    "  attune sweep --gpu h200 --retry resources,crash\n"
-    "  attune sweep --replay results/h200.sqlite\n\n"
+    "  attune sweep --gpu h200 --retry resources,crash\n\n"
     "A sweep has four stages. race: each part of each scenario, scenarios unlike earlier ones "
     "first; the candidates that are promising by the machine's ceilings, the kernels' formulas "
     "and the results of similar scenarios are timed in rounds, one sample of each per round, "
@@ -380,10 +371,7 @@ static const char about[] =
     "stage, and by the next sweep.\n\n"
     "--retry is for failures that were the machine's, such as a full disk or a lost driver. It "
     "measures these cells again. The new row replaces the old one, which merge --compact "
-    "drops.\n\n"
-    "--replay draws samples from the recorded ones, for --budget or 12 % of the time of an "
-    "exhaustive sweep, and scores the picks by the recorded medians. Cells in random order and "
-    "one by one are simulated for the same time. Nothing is written.\n";
+    "drops.\n";
 
 static int measure_part(const struct sweep_options *o, const struct hello *hello, void *list)
 {
@@ -433,11 +421,9 @@ int cmd_sweep(int argc, char **argv)
 	int code;
 	options_parse(&argp, argc, argv, &r);
 	r.o.command = command ? command : "";
-	if (!r.o.budget_s && !r.o.replay)
+	if (!r.o.budget_s)
 		r.o.budget_s = budgets[r.o.preset];
-	if (r.o.replay)
-		catch_signals();
-	code = r.o.replay ? simulate(&r.o) : r.compile_only ? compile(&r) : measure(&r);
+	code = r.compile_only ? compile(&r) : measure(&r);
 	free(command);
 	return code;
 }

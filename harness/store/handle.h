@@ -38,7 +38,7 @@ enum query {
 	SUPERSEDE, ADD_MEASUREMENT, ADD_READING, ADD_FAILURE, ADD_SAMPLE,
 	ADD_CONTROL, LAST_RACE, ADD_NOISY_ENDINGS, DISBELIEVE, UNSUPERSEDE, ADD_STALE, ADD_CEILING, CEILINGS,
 	ADD_RESOURCES,
-	RUN_IS_CPU, NEWEST, MEASURED, HAS, SAMPLES, NOISE, DEVICE, DEVICE_NAMES, COUNT_ROWS,
+	RUN_IS_CPU, NEWEST, MEASURED, HAS, NOISE, DEVICE, DEVICE_NAMES, COUNT_ROWS,
 	ALL_SCENARIOS, ALL_VARIANTS, ALL_BUILDS, ALL_ENDINGS, ALL_BRIDGES,
 	CELLS, CELLS_READ, HAS_READINGS,
 	BUILD_USES, DROP_BRIDGE, DROP_RACES, ADD_BRIDGE, ADD_BRIDGE_RACE,
@@ -76,7 +76,6 @@ long long store_int(struct store *, sqlite3_stmt *, int column, long long lo, lo
 double store_real(struct store *, sqlite3_stmt *, int column, double lo, double hi);
 /* The same for a column that may be NULL, which is returned as NaN. */
 double store_maybe(struct store *, sqlite3_stmt *, int column, double lo, double hi);
-const unsigned char *store_blob(struct store *, sqlite3_stmt *, int column, int *bytes);
 /* Copies a text; one that does not fit is damaged. */
 void store_copy(struct store *, sqlite3_stmt *, int column, char *to, size_t size);
 

@@ -183,9 +183,6 @@ struct store_cell {
  * device of the handle's run, else the CPU of store_machine, else the GPU measured last. */
 int store_each(struct store *, const char *gpu, int (*each)(void *, const struct store_cell *),
 	       void *arg);
-/* The raw samples of a cell from store_each, up to MAX_SAMPLES, in us per call. How many; 0: the
- * database does not keep them; -1 + complain. */
-int store_samples(struct store *, const struct store_cell *, float us[]);
 /* Hash of the newest rows of a GPU by today's or bridged sources: same rows, same hash, on any
  * machine. */
 int store_hash(struct store *, const char *gpu, char hex[33]);

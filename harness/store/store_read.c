@@ -259,36 +259,6 @@ static int pass_over(void *arg, const struct store_cell *c)
 	return 1;
 }
 
-/* float32, little-endian */
-static int read_samples(struct store *s, sqlite3_stmt *st, float us[])
-{
-	int n;
-	const unsigned char *bytes = store_blob(s, st, 0, &n);
-	n = n / 4 < MAX_SAMPLES ? n / 4 : MAX_SAMPLES;
-	for (int i = 0; i < n; i++, bytes += 4) {
-		const uint32_t bits = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 |
-				      (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-		memcpy(&us[i], &bits, sizeof bits);
-		if (!(us[i] > 0 && us[i] < 1e12f))
-			return store_damaged(s, "a sample of %g us", (double)us[i]) - 1;
-	}
-	return s->is_damaged ? -1 : n;
-}
-
-int store_samples(struct store *s, const struct store_cell *c, float us[])
-{
-	sqlite3_stmt *st = store_rows(s, SAMPLES, "ll", c->race_id, c->variant_id);
-	int n = -1, rc = st ? sqlite3_step(st) : SQLITE_ERROR;
-	if (rc == SQLITE_DONE)
-		n = 0;
-	if (rc == SQLITE_ROW)
-		n = read_samples(s, st, us);
-	if (st && rc != SQLITE_ROW && rc != SQLITE_DONE)
-		store_explain(s);
-	sqlite3_reset(st);
-	return n;
-}
-
 int store_noise(struct store *s, const char *gpu, struct noise *out)
 {
 	const long long device = store_device_id(s, gpu);

@@ -137,7 +137,6 @@ static const char *const queries[NUM_QUERIES] = {
 	    " b.id = m.build JOIN code AS k ON k.id = b.code WHERE m.newest = 1 AND m.variant = ?3"
 	    " AND m.ending NOT IN (SELECT id FROM ending WHERE outcome = 'noisy')"
 	    " AND m.race IN (SELECT c.id FROM " RACES_LIKE ")",
-	[SAMPLES] = "SELECT us FROM sample WHERE (race, variant) = (?1, ?2)",
 
 	[ALL_SCENARIOS] =
 	    "SELECT s.id, " IDENTITY ", set_name, split, weight,"

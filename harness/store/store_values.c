@@ -75,13 +75,3 @@ double store_maybe(struct store *s, sqlite3_stmt *st, int column, double lo, dou
 	return sqlite3_column_type(st, column) == SQLITE_NULL ? NAN
 							      : store_real(s, st, column, lo, hi);
 }
-
-const unsigned char *store_blob(struct store *s, sqlite3_stmt *st, int column, int *bytes)
-{
-	const unsigned char *blob =
-	    sqlite3_column_type(st, column) == SQLITE_BLOB ? sqlite3_column_blob(st, column) : NULL;
-	*bytes = blob ? sqlite3_column_bytes(st, column) : 0;
-	if (!blob)
-		refuse(s, st, column);
-	return blob;
-}

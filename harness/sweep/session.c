@@ -31,8 +31,6 @@ char *session_excluded(const struct sweep_session *c, int built_choice, int shap
 
 double session_seconds(const struct sweep_session *c)
 {
-	if (c->runner.seconds)
-		return c->runner.seconds(c->runner.arg);
 	return budget_now() - c->began - (c->o->wall ? 0 : c->binaries.budget_s);
 }
 
@@ -67,7 +65,7 @@ int session_begin_run(struct sweep_session *c)
 int session_wait_quiet(const struct sweep_session *c)
 {
 	const double left = c->limit_s - session_seconds(c);
-	return c->runner.is_simulated || (left > 0 && !device_quiet(c->o, &c->hello, left));
+	return left > 0 && !device_quiet(c->o, &c->hello, left);
 }
 
 int session_noisy(const struct sweep_session *c)
@@ -153,8 +151,7 @@ void session_sum(struct sweep_session *c, struct sweep_sum *sum)
 
 void session_free(struct sweep_session *c)
 {
-	if (c->runner.free)
-		c->runner.free(c->runner.arg);
+	worker_free(c->worker);
 	store_close(c->store);
 	problems_free(&c->problems);
 	binaries_free(&c->binaries);

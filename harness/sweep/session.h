@@ -16,6 +16,9 @@ char *session_excluded(const struct sweep_session *, int built_choice, int shape
 enum race_end session_wait_for_code(struct sweep_session *, const struct problem *,
 				    const struct entries *);
 
+/* Waits for the code of the contenders, then races them in the worker. */
+enum race_end session_order(struct sweep_session *, const struct order *, const struct listener *);
+
 /* ---- session_results.c ---- */
 /* Keeps the measurement of place i of a problem. 0: the database failed. */
 int session_keep(struct sweep_session *, struct problem *, int i, const struct measurement *);

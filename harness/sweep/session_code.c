@@ -51,11 +51,11 @@ static enum race_end wait_for_code(struct sweep_session *c, const int *built_cho
 	enum race_end end = need ? RACE_ENDED : RACE_STOPPED;
 	for (int i = 0; need && i < n; i++)
 		num = add_needed(&c->problems.built_choice[built_choice[i]], need, num);
-	if (need && !c->runner.is_simulated && !binaries_need(&c->binaries, need, num))
+	if (need && !binaries_need(&c->binaries, need, num))
 		end = interrupted                       ? RACE_INTERRUPTED
 		      : binaries_too_late(&c->binaries) ? RACE_TOO_LATE
 							: RACE_NO_COMPILER;
-	for (int i = 0; i < n && end == RACE_ENDED && !c->runner.is_simulated; i++) {
+	for (int i = 0; i < n && end == RACE_ENDED; i++) {
 		attach(c, &c->problems.built_choice[built_choice[i]]);
 		if (!helpers_compile(c, &c->problems.built_choice[built_choice[i]]))
 			end = RACE_STOPPED;
@@ -116,10 +116,10 @@ static void on_idle(void *arg)
 	binaries_poll(&((struct sweep_session *)arg)->binaries);
 }
 
-/* Waits for the code, then races. On a CPU no compiler runs during the race. */
-static enum race_end race_in_worker(void *arg, const struct order *order, const struct listener *l)
+/* On a CPU no compiler runs during the race. */
+enum race_end session_order(struct sweep_session *c, const struct order *order,
+			    const struct listener *l)
 {
-	struct sweep_session *c = arg;
 	const int on_cpu = c->hello.info.backend == BACKEND_CPU;
 	const enum race_end ready = wait_for_contenders(c, order->contender, order->n);
 	if (ready != RACE_ENDED)
@@ -130,11 +130,6 @@ static enum race_end race_in_worker(void *arg, const struct order *order, const 
 	if (on_cpu)
 		binaries_hold(&c->binaries, 0);
 	return end;
-}
-
-static void free_worker(void *arg)
-{
-	worker_free(((struct sweep_session *)arg)->worker);
 }
 
 int session_worker(struct sweep_session *c)
@@ -150,7 +145,6 @@ int session_worker(struct sweep_session *c)
 					    .idle = on_idle,
 					    .idle_arg = c };
 	c->setup = setup;
-	c->runner = (struct race_runner){ .arg = c, .race = race_in_worker, .free = free_worker };
 	c->worker = worker_new(&c->setup);
 	return c->worker != NULL;
 }

@@ -188,11 +188,10 @@ static void on_heartbeat(void *arg)
 	const struct sweep_session *c = ((struct running_race *)arg)->c;
 	char what[40];
 	snprintf(what, sizeof what, "measuring (%s)", stage_names[c->stage]);
-	if (!c->runner.is_simulated)
-		progress(what,
-			 fmax(c->stage_done / fmax(c->stage_problems, 1),
-			      session_seconds(c) / fmax(c->limit_s, 1e-9)),
-			 1);
+	progress(what,
+		 fmax(c->stage_done / fmax(c->stage_problems, 1),
+		      session_seconds(c) / fmax(c->limit_s, 1e-9)),
+		 1);
 }
 
 enum race_end session_run(struct sweep_session *c, const char *wanted, const struct order *order)
@@ -206,7 +205,7 @@ enum race_end session_run(struct sweep_session *c, const char *wanted, const str
 	const enum spent before = spent_on(SPENT_RACING);
 	c->tally[c->stage].races++;
 	budget_race();
-	const enum race_end end = c->runner.race(c->runner.arg, order, &listener);
+	const enum race_end end = session_order(c, order, &listener);
 	spent_on(before);
 	return end;
 }

@@ -65,9 +65,9 @@ static int races_everyone(const struct sweep_session *c)
 
 /* ---- what runs in which stage --------------------------------------------------- */
 
-static int wants_plans(const struct sweep_session *c, const struct problem *h)
+static int wants_plans(const struct problem *h)
 {
-	return h->phase == PHASE_ALL && !h->planned && !c->runner.is_simulated;
+	return h->phase == PHASE_ALL && !h->planned;
 }
 
 /* The few rounds of a survey are no race: the problem is still raced. */
@@ -81,7 +81,7 @@ static int due_in_race(const struct sweep_session *c, const struct problem *h)
 	int unknown = 0;
 	for (int i = 0; i < h->n; i++)
 		unknown += h->noisy[i] || (c->o->exhaustive && !h->stored[i]);
-	return !h->finished || unknown || wants_plans(c, h);
+	return !h->finished || unknown || wants_plans(h);
 }
 
 static int holes(const struct problem *h, const int *place, int n)
@@ -209,7 +209,7 @@ static void pick(const struct sweep_session *c, const struct problem *h, const s
 	case STAGE_RACE:
 		if (!due_in_race(c, h))
 			break;
-		e->with_plans = wants_plans(c, h);
+		e->with_plans = wants_plans(h);
 		if (is_over_but_noisy(c, h)) {
 			pick_noisy(h, place, e);
 			break;
@@ -278,7 +278,7 @@ static int most_places(const struct sweep_session *c)
  * not asked for yet. */
 static void ask_ahead(struct sweep_session *c, const struct marks *m, int after, int *next)
 {
-	int *place = binaries_waiting(&c->binaries) < AHEAD && !c->runner.is_simulated
+	int *place = binaries_waiting(&c->binaries) < AHEAD
 			 ? calloc((size_t)most_places(c), sizeof *place)
 			 : NULL;
 	struct entries e;

@@ -32,9 +32,8 @@ struct sweep_options {
 	double budget_s;
 	int shard, shards; /* this shard, from 0, and how many */
 	int exhaustive, again, dry_run, steady, survey, early;
-	int anyway;         /* measure on a busy machine, too */
-	int wall;           /* the budget includes waiting for compilers */
-	const char *replay; /* a database to replay; NULL: a device is measured */
+	int anyway; /* measure on a busy machine, too */
+	int wall;   /* the budget includes waiting for compilers */
 	enum format format;
 	unsigned long long seed;
 	/* A survey learns from this GPU's races in this database, and also measures these choices. */
@@ -68,14 +67,6 @@ struct tally {
 	long long races, scenarios, cells, failed, noisy, controls;
 	double device_s; /* device time of the timed samples */
 };
-/* Runs the races of a session: a worker, or a simulation. */
-struct race_runner {
-	void *arg;
-	enum race_end (*race)(void *arg, const struct order *, const struct listener *);
-	double (*seconds)(const void *arg); /* taken so far; NULL: use the clock */
-	void (*free)(void *arg);            /* or NULL */
-	int is_simulated;                   /* needs no code and no quiet machine */
-};
 struct sweep_session {
 	const struct sweep_options *o;
 	struct hello hello;
@@ -88,8 +79,7 @@ struct sweep_session {
 	struct store *store; /* NULL: results are not stored */
 	long long run;
 	struct worker_setup setup;
-	struct worker *worker; /* NULL: none yet, or races are simulated */
-	struct race_runner runner;
+	struct worker *worker;       /* NULL: none yet */
 	const struct survey *survey; /* NULL: all stages are run */
 	double began, limit_s;       /* of the current stage; since `began` */
 	enum stage stage;
@@ -117,7 +107,7 @@ void session_pass(struct sweep_session *, int built_choice, enum phase);
 /* Adds the session's cost; call once. */
 void session_sum(struct sweep_session *, struct sweep_sum *);
 void session_free(struct sweep_session *);
-/* Seconds since the start without waiting for compilers; or the runner's seconds. */
+/* Seconds since the start without waiting for compilers. */
 double session_seconds(const struct sweep_session *);
 /* Calls device_ready and inserts a run row, unless the session has one. 0: c->refused is an exit
  * code, or else the database failed. */

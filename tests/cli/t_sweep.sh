@@ -82,33 +82,6 @@ row "$([ $? -eq 0 ] && grep -q '^segmented.*ok' "$tmp/out"; echo $?)" "compiled 
 run sweep --gpu mi250 --batch q1
 row "$([ $? -eq 3 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "no such GPU here: exit 3, one line"
 
-# The stages on recorded times: the same cost and loss each time.
-run sweep --replay results/cpu.sqlite --format tsv
-row $? "a recorded sweep is replayed"
-cp "$tmp/out" "$tmp/first"
-column() { # SCHEDULE COLUMN: of the last replay
-	awk -F '\t' -v s="$1" -v c="$2" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
-		$1 == s { print $at[c] }' "$tmp/out"
-}
-is() { # EXPRESSION of numbers
-	awk "BEGIN { exit !($1) }"
-}
-row "$(is "$(column cold share_percent) < 100 && $(column race share_percent) > 0"; echo $?)" \
-	"for less than an exhaustive sweep takes"
-row "$(is "$(column cold geomean) >= 1 && $(column cold worst) >= $(column cold p95)"; echo $?)" \
-	"what it picks is no better than the best"
-row "$(is "$(column cold geomean) < $(column 'one by one' geomean)"; echo $?)" \
-	"and better than cells one by one in that time"
-row "$(is "$(column 'one by one, to the end' geomean) < 1.02"; echo $?)" \
-	"all cells find nearly the best"
-run sweep --replay results/cpu.sqlite --format tsv
-row "$(cmp -s "$tmp/first" "$tmp/out"; echo $?)" "the same seed replays the same"
-run sweep --replay results/cpu.sqlite --format tsv --seed 2
-row "$(! cmp -s "$tmp/first" "$tmp/out"; echo $?)" "another seed does not"
-run sweep --replay results/cpu.sqlite --format tsv --budget 1000s
-row "$(is "$(column cold geomean) < 1.02"; echo $?)" "with time, racing finds nearly the best"
-run sweep --replay "$tmp/absent.sqlite"
-row "$([ $? -eq 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "no database: exit 2, one line"
 # shellcheck disable=SC2086
 run $sweep --preset smoke --protocol steady --db "$tmp/cut.sqlite"
 row "$([ $? -eq 2 ] && grep -q "'rounds-rotating'" "$tmp/err"; echo $?)" \
