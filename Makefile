@@ -293,7 +293,7 @@ test: deps-test ## builds and runs all that this machine can; GPU=h200 for the G
 
 # Programs that take a second or less and need no emulated GPU.
 quick_dirs = costmodel harness library measure plugin scenario store sweep tree tune tuner
-not_quick  = answers api bridge bridge_race check confirm damage decode_trees emit eval gpu_replay heuristics invariant \
+not_quick  = answers api bridge check confirm damage decode_trees emit eval gpu_replay heuristics invariant \
 	languages languages_segments machine_code noisy_sweep race roofline transfer worker worker_failures
 quick      = $(filter-out $(addprefix $(B)/t_,$(not_quick)),$(patsubst %.c,$(B)/%,$(notdir \
 	$(filter $(foreach d,$(quick_dirs),tests/$(d)/%),$(sources)))))

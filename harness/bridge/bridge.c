@@ -151,7 +151,6 @@ static int each_use(void *arg, const struct store_use *u)
 		return out_of_memory(r);
 	b->rows += u->rows;
 	s->rows += u->rows;
-	s->provisional += u->today == BRIDGED_PROVISIONAL ? u->rows : 0;
 	return 1;
 }
 

@@ -3,9 +3,6 @@
  *   bridge_cmd.c    the command, and its table
  *   bridge.c        sources that are not today's, their flags, and where their text is
  *   bridge_code.c   bridges by equal machine code
- *   bridge_race.c   bridges by races of the old source against today's
- *   bridge_worker.c the process that races
- *   bridge_pick.c   the batches of such races
  *   kernel_trees.c  kernels folders of other versions
  *   machine_code.c  the parts of a binary that affect execution
  *   store_bridge.c  the tables */
@@ -13,7 +10,6 @@
 #define HARNESS_BRIDGE_BRIDGE_H
 
 #include "kernel_trees.h"
-#include "harness/scenario/scenario.h"
 #include "kernels/kernel.h"
 
 struct store;
@@ -47,7 +43,7 @@ struct old_source {
 	char arch[CODE_ARCH];
 	const char *root; /* a kernels folder that has the source; NULL: none found */
 	const char *tree; /* the name of that tree */
-	long long rows, provisional;
+	long long rows;
 	struct old_build *build;
 	struct flag_set *set;
 	int builds, sets;
@@ -72,49 +68,14 @@ void bridges_free(struct bridges *);
 
 /* The result for a source. */
 struct finding {
-	const char *how;              /* "code", "race"; NULL: neither was tried */
-	int equal, refused;           /* flag sets; refused: today's source does not compile */
-	int batches;                  /* raced */
-	double mean, p95;             /* of today's time / the old one; as of store_bridge */
-	double floor_mean, floor_p95; /* of today's time / its own, in an A/A control */
-	long long bridged;            /* rows that are no longer stale */
+	int compared;       /* 0: nothing else is known but `result` */
+	int equal, refused; /* flag sets; refused: today's source does not compile */
+	long long bridged;  /* rows that are no longer stale */
 	const char *result;
 };
 
 /* Compares machine code, and stores bridges where it is equal. 0: interrupted, no compiler, or
  * storing failed. */
 int bridge_by_code(struct bridges *, struct old_source *, struct finding *);
-
-enum { MOST_RACES = 60, FEWEST_RACES = 30, FEWEST_ACCEPTED = 10 };
-/* A batch for racing a source, with the source's fastest stored choice there. */
-struct pick {
-	struct scenario scenario;
-	enum phase phase;
-	struct choice choice;
-	double us;
-};
-struct picks {
-	struct pick *v;
-	int n, known; /* known: batches in the database */
-};
-/* Selects at most `most` batches for each source, into picks[bridges->n], spread over head sizes,
- * phases and times. 0 + complain. */
-int bridge_pick(struct bridges *, int most, struct picks *);
-void picks_free(struct picks *);
-
-struct race_options {
-	double budget_s;
-	int batches, rounds; /* batches: at most; rounds: of each */
-	int anyway;          /* race on a busy machine, too */
-	int accept;          /* bridge although times differ, by at most 2 % */
-	unsigned long long seed;
-};
-/* Races the remaining sources against today's on this machine's device. An exit code;
- * findings [bridges->n]. */
-int bridge_by_race(struct bridges *, const struct race_options *, struct finding *);
-/* Evaluates races: ratio[n] is today's time / the old one, again[n] today's / its own, n at most
- * MOST_RACES. The result is "bridged" if both are equally fast. With accept it may also be
- * "accepted": 10 batches or more, a quiet device, and a mean within 2 %. */
-void bridge_evaluate(struct finding *, const double *ratio, const double *again, int n, int accept);
 
 #endif

@@ -1,5 +1,5 @@
 /* bridge_cmd.c - attune bridge: lets rows of a changed source count as today's, if the change
- * altered neither the machine code nor, by races, the speed. */
+ * left the machine code equal. */
 #include "bridge.h"
 #include "kernel_trees.h"
 #include "harness/base/base.h"
@@ -20,11 +20,6 @@ enum {
 	OPT_FROM,
 	OPT_HISTORY,
 	OPT_KERNEL,
-	OPT_RACE,
-	OPT_BUDGET,
-	OPT_BATCHES,
-	OPT_ANYWAY,
-	OPT_ACCEPT,
 	OPT_DRY_RUN,
 	OPT_FORMAT
 };
@@ -34,8 +29,7 @@ struct request {
 	struct trees trees;
 	const char *into;
 	char *from[MOST_NAMES], *kernel[MOST_NAMES + 1];
-	int num_from, num_kernels, history, race, dry_run;
-	struct race_options racing;
+	int num_from, num_kernels, history, dry_run;
 	enum format format;
 	char gpu[GPU_NAME];
 };
@@ -55,15 +49,6 @@ static const struct argp_option options[] = {
 	{ "kernel", OPT_KERNEL, "NAME", 0, "only this kernel; may be repeated", 0 },
 	{ "gpu", OPT_GPU, "NAME", 0,
 	  "rows of this GPU, or of cpu (default: the database's only one)", 0 },
-	{ "race", OPT_RACE, NULL, 0,
-	  "races old sources against today's on this machine if their code differs", 0 },
-	{ "budget", OPT_BUDGET, "TIME", 0, "of --race: 8m, 90s (8m)", 0 },
-	{ "batches", OPT_BATCHES, "N", 0, "of --race: races of each source, at least 30 (40)", 0 },
-	{ "anyway", OPT_ANYWAY, NULL, 0, "of --race: even if other programs use the machine", 0 },
-	{ "accept", OPT_ACCEPT, NULL, 0,
-	  "of --race: rows count even if times differ, by at most 2 % in the mean of 10 batches or "
-	  "more",
-	  0 },
 	{ "dry-run", OPT_DRY_RUN, NULL, 0, "lists what would be compared; stores nothing", 0 },
 	{ "format", OPT_FORMAT, "table|tsv|json", 0, "of the output (table)", 0 },
 	{ 0 }
@@ -79,19 +64,9 @@ static const char about[] =
     "compared, too, and serves its rows as well. Binaries stay in the cache, and each bridge "
     "is stored when it is found, so that an interrupted run continues where it stopped. attune "
     "merge --compact drops stale rows, which can then no longer be bridged.\n\n"
-    "--race is for the remaining sources with 30 right batches or more: both texts run in the "
-    "same rounds on batches that span the source's use. A bridge is stored if times differ by "
-    "at most 0.5 % in the geometric mean and 1 % at the 95th percentile. Rows of another GPU of "
-    "the same architecture can be bridged so; they are marked until that GPU repeats the race. "
-    "--accept is for an edit that fixes a fault and costs time; the bridge keeps the "
-    "differences.\n\n"
     "Examples, after an edit that should not change the code, and for all old sources:\n"
     "  attune bridge --db results/h200.sqlite --from HEAD~1\n"
-    "  attune bridge --db results/h200.sqlite\n"
-    "  attune bridge --db results/h200.sqlite --race --budget 8m\n\n"
-    "On a GPU's machine without git, and merging its bridges afterwards:\n"
-    "  attune bridge --db h200.sqlite --into bridges.sqlite --from old --race\n"
-    "  attune merge results/h200.sqlite bridges.sqlite\n";
+    "  attune bridge --db results/h200.sqlite\n";
 
 /* ---- options --------------------------------------------------------------------------- */
 
@@ -101,17 +76,6 @@ static error_t add_name(struct argp_state *state, char **names, int *n, char *na
 		argp_error(state, "more than %d names", MOST_NAMES);
 	names[(*n)++] = name;
 	return 0;
-}
-
-/* "90", "90s", "8m" */
-static double seconds(struct argp_state *state, const char *text)
-{
-	char *end;
-	const double v = strtod(text, &end);
-	const double unit = !strcmp(end, "m") ? 60 : *end == '\0' || !strcmp(end, "s") ? 1 : 0;
-	if (!(v * unit > 0 && v * unit < 1e6))
-		argp_error(state, "--budget %s: a time such as 90s or 8m", text);
-	return v * unit;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -128,15 +92,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_FROM: return add_name(state, r->from, &r->num_from, arg);
 	case OPT_KERNEL: return add_name(state, r->kernel, &r->num_kernels, arg);
 	case OPT_HISTORY: r->history = 1; return 0;
-	case OPT_RACE: r->race = 1; return 0;
-	case OPT_ANYWAY: r->racing.anyway = 1; return 0;
-	case OPT_ACCEPT: r->racing.accept = 1; return 0;
-	case OPT_BUDGET: r->racing.budget_s = seconds(state, arg); return 0;
-	case OPT_BATCHES:
-		r->racing.batches = atoi(arg);
-		if (r->racing.batches < 1 || r->racing.batches > MOST_RACES)
-			argp_error(state, "--batches %s: 1 to %d", arg, MOST_RACES);
-		return 0;
 	case OPT_DRY_RUN: r->dry_run = 1; return 0;
 	case OPT_FORMAT:
 		if (!format_parse(arg, &r->format))
@@ -220,11 +175,9 @@ static int open_all(struct request *r)
 
 static void print(const struct request *r, const struct finding *f)
 {
-	static const char *const columns[] = {
-		"kernel",     "old",       "rows",         "builds",  "tree", "how",
-		"flag_sets",  "equal",     "refused",      "batches", "mean", "p95",
-		"floor_mean", "floor_p95", "rows_bridged", "result"
-	};
+	static const char *const columns[] = { "kernel",       "old",       "rows",  "builds",
+					       "tree",         "flag_sets", "equal", "refused",
+					       "rows_bridged", "result" };
 	struct table *t = table_new(r->format, columns, COUNT(columns));
 	for (int i = 0; i < r->bridges.n; i++) {
 		const struct old_source *s = &r->bridges.v[i];
@@ -233,17 +186,10 @@ static void print(const struct request *r, const struct finding *f)
 		table_number(t, (double)s->rows, 0);
 		table_number(t, s->builds, 0);
 		table_text(t, s->tree);
-		table_text(t, f[i].how);
 		table_number(t, s->sets, 0);
-		const int by_code = f[i].how && !strcmp(f[i].how, "code");
-		table_number(t, by_code ? f[i].equal : NAN, 0);
-		table_number(t, by_code ? f[i].refused : NAN, 0);
-		table_number(t, f[i].batches ? f[i].batches : NAN, 0);
-		table_number(t, f[i].batches ? f[i].mean : NAN, 4);
-		table_number(t, f[i].batches ? f[i].p95 : NAN, 4);
-		table_number(t, f[i].batches ? f[i].floor_mean : NAN, 4);
-		table_number(t, f[i].batches ? f[i].floor_p95 : NAN, 4);
-		table_number(t, f[i].how ? (double)f[i].bridged : NAN, 0);
+		table_number(t, f[i].compared ? f[i].equal : NAN, 0);
+		table_number(t, f[i].compared ? f[i].refused : NAN, 0);
+		table_number(t, f[i].compared ? (double)f[i].bridged : NAN, 0);
 		table_text(t, f[i].result);
 		table_end_row(t);
 	}
@@ -279,13 +225,6 @@ static int compare(struct request *r, struct finding *f)
 	return code;
 }
 
-static int race(struct request *r, struct finding *f)
-{
-	for (int i = 0; i < r->bridges.n; i++)
-		f[i].result = obstacle(&r->bridges.v[i]);
-	return bridge_by_race(&r->bridges, &r->racing, f);
-}
-
 static int run(struct request *r)
 {
 	if (!open_all(r))
@@ -295,7 +234,7 @@ static int run(struct request *r)
 		complain("out of memory");
 		return EXIT_CHECK;
 	}
-	const int code = r->race && !r->dry_run ? race(r, f) : compare(r, f);
+	const int code = compare(r, f);
 	if (code == EXIT_DONE || code == EXIT_INTERRUPTED)
 		print(r, f);
 	free(f);
@@ -305,8 +244,7 @@ static int run(struct request *r)
 int cmd_bridge(int argc, char **argv)
 {
 	const struct argp argp = { .options = options, .parser = parse, .doc = about };
-	struct request r = { .racing = {
-				 .budget_s = 480, .batches = 40, .rounds = 32, .seed = 1 } };
+	struct request r = { 0 };
 	options_parse(&argp, argc, argv, &r);
 	catch_signals();
 	const int code = run(&r);

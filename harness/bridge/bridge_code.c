@@ -4,7 +4,6 @@
 #include "harness/compile/compile.h"
 #include "harness/compile/machine_code.h"
 #include "harness/store/store.h"
-#include <math.h>
 #include <string.h>
 
 /* Adds the old and new binary of flag set i as 2i and 2i + 1. 0: no memory. */
@@ -58,12 +57,8 @@ static int store(struct bridges *b, const struct old_source *s, const char *flag
 		.today = s->today,
 		.arch = s->arch,
 		.flags = flags,
-		.how = "code",
-		.gpu = "",
 		.toolkit = jit_version(b->backend, s->arch),
 		.commit = b->commit,
-		.mean = NAN,
-		.p95 = NAN,
 	};
 	return store_add_bridge(b->into, &row);
 }
@@ -101,7 +96,7 @@ static int compiler_runs(const struct old_source *s)
 int bridge_by_code(struct bridges *b, struct old_source *s, struct finding *f)
 {
 	struct binaries pairs = { .arch = s->arch };
-	*f = (struct finding){ .how = "code" };
+	*f = (struct finding){ .compared = 1 };
 	if (!add_pairs(&pairs, s) || !compiler_runs(s) || !binaries_compile(&pairs)) {
 		binaries_free(&pairs);
 		return 0;

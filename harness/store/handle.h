@@ -41,7 +41,7 @@ enum query {
 	RUN_IS_CPU, NEWEST, MEASURED, HAS, NOISE, DEVICE, DEVICE_NAMES, COUNT_ROWS,
 	ALL_SCENARIOS, ALL_VARIANTS, ALL_BUILDS, ALL_ENDINGS, ALL_BRIDGES,
 	CELLS, CELLS_READ, HAS_READINGS,
-	BUILD_USES, DROP_BRIDGE, DROP_RACES, ADD_BRIDGE, ADD_BRIDGE_RACE,
+	BUILD_USES, DROP_BRIDGE, ADD_BRIDGE,
 	SET_BASIS, GET_BASIS, HAS_BASIS, SRC_HAS_BASIS, BASES_OF,
 	BRIDGES_OF, CONTROLS, DEVICE_LIMITS, RUNS_OF, CEILINGS_OF, UNSEAL, SEAL, SEALS, COUNT_SEALS,
 	NUM_QUERIES
@@ -160,10 +160,6 @@ enum freshness store_source_today(struct store *, const struct built_source *);
 /* The sources that a stored bridge leads to from this one, `most` at most; their number. */
 int store_next_sources(struct store *, const struct built_source *, struct built_source *to,
 		       int most);
-/* Whether a source that needs a bridge is that of this kernel and hash, or stored bridges lead from it
- * to that one. */
-int store_source_leads_to(struct store *, const struct built_source *, const char *kernel,
-			  const char *hash);
 
 /* ---- store_schema.c ---------------------------------------------------------------------- */
 /* Creates today's tables in an empty database. 0 + complain. */

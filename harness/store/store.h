@@ -9,7 +9,6 @@
 
 struct measurement;
 struct scenario;
-struct store_bridge_race;
 
 /* ---- store*.c -------------------------------------------------------------------- */
 struct store;
@@ -102,9 +101,8 @@ int store_each_ceiling(struct store *, const char *gpu, int (*each)(void *, cons
 /* How a row's code relates to today's sources. */
 enum freshness {
 	STALE,
-	TODAY,              /* the same tokens */
-	BRIDGED,            /* as fast by a bridge: attune bridge */
-	BRIDGED_PROVISIONAL /* by a race on another GPU of the same architecture */
+	TODAY,  /* the same tokens */
+	BRIDGED /* by bridges: attune bridge */
 };
 /* One binary's source in the newest rows of one build and scenario. */
 struct store_use {
@@ -113,27 +111,17 @@ struct store_use {
 	    *flags;       /* of the build: the kernel's or, of a helper, its user's; "": a plan */
 	const char *plan; /* its text; NULL: none */
 	const attune_shape *shape;
-	enum freshness today;
 	long long rows;
 };
-/* Each source that is neither today's nor bridged by machine code, in the order of builds. */
+/* Each source that is neither today's nor bridged, in the order of builds. */
 int store_uses(struct store *, const char *gpu, int (*each)(void *, const struct store_use *),
 	       void *arg);
-/* A row of table `bridge` (schema.sql), and the results of its races. */
+/* A row of table `bridge` (schema.sql) by equal machine code. */
 struct store_bridge {
-	const char *kernel, *old, *today, *arch, *flags, *how, *gpu, *toolkit, *commit;
-	int batches;
-	double mean, p95; /* NaN: not by a race */
-	const struct store_bridge_race {
-		const char *model, *batch, *choice;
-		enum phase phase;
-		double old_us, ratio; /* ratio: of the new source's time to the old one's */
-	} * race;                     /* [batches], of a race */
+	const char *kernel, *old, *today, *arch, *flags, *toolkit, *commit;
 };
 /* One committed transaction; replaces the same bridge. 0 + complain. */
 int store_add_bridge(struct store *, const struct store_bridge *);
-/* Deletes all bridges by races of a source, on any GPU. 0 + complain. */
-int store_drop_races(struct store *, const char *kernel, const char *old, const char *arch);
 /* The rules that a header started from: a row of table `basis` (basis.sql). */
 struct store_basis {
 	char *header;    /* the header's name: "h100", "h100_e4m3" */

@@ -2,7 +2,6 @@
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,40 +29,26 @@ static struct place *places_of(const struct dict *d)
 
 /* The sources of a build that need a bridge. A bridge from what stored bridges lead to serves, too:
  *
- *   a row's source --race--> the source of last week --equal code--> today's */
+ *   a row's source --stored bridge--> the source of last week --equal code--> today's */
 enum { MOST_SOURCES = 32 };
 struct wanting {
 	long long build;
 	struct built_source v[MOST_SOURCES];
-	enum freshness today[MOST_SOURCES];
 	int n;
 };
 
 static void want_source(struct store *s, struct wanting *w, const struct built_source *one)
 {
 	struct built_source next[MOST_SOURCES];
-	const enum freshness today = store_source_today(s, one);
-	if (today == TODAY || today == BRIDGED || w->n == MOST_SOURCES)
+	if (store_source_today(s, one) != STALE || w->n == MOST_SOURCES)
 		return;
 	for (int i = 0; i < w->n; i++)
 		if (!strcmp(w->v[i].kernel, one->kernel) && !strcmp(w->v[i].hash, one->hash))
 			return;
-	w->today[w->n] = today;
 	w->v[w->n++] = *one;
 	const int n = store_next_sources(s, one, next, MOST_SOURCES);
 	for (int i = 0; i < n; i++)
 		want_source(s, w, &next[i]);
-}
-
-int store_source_leads_to(struct store *s, const struct built_source *from, const char *kernel,
-			  const char *hash)
-{
-	struct wanting w = { 0 };
-	int found = 0;
-	want_source(s, &w, from);
-	for (int i = 0; i < w.n && !found; i++)
-		found = !strcmp(w.v[i].kernel, kernel) && !strcmp(w.v[i].hash, hash);
-	return found;
 }
 
 static void want(struct store *s, struct wanting *w, const struct dict *d, long long build)
@@ -72,7 +57,7 @@ static void want(struct store *s, struct wanting *w, const struct dict *d, long 
 	const char *sources = b->sources;
 	struct built_source one = { .flags = b->flags, .arch = b->arch, .gpu = d->gpu };
 	*w = (struct wanting){ .build = build };
-	while (b->today != TODAY && b->today != BRIDGED && next_source(&sources, &one))
+	while (b->today == STALE && next_source(&sources, &one))
 		want_source(s, w, &one);
 }
 
@@ -89,7 +74,6 @@ static int each_source(const struct dict *d, const struct wanting *w, const stru
 			.flags = w->v[i].flags,
 			.plan = variant ? d->variant[variant].choice : NULL,
 			.shape = &d->scenario[place->at].cell.shape,
-			.today = w->today[i],
 			.rows = rows,
 		};
 		more = each(arg, &use);
@@ -132,39 +116,15 @@ int store_uses(struct store *s, const char *gpu, int (*each)(void *, const struc
 
 /* ---- bridges ------------------------------------------------------------------------------ */
 
-static int add_races(struct store *s, long long id, const struct store_bridge *b)
-{
-	for (int i = 0; b->race && i < b->batches; i++) {
-		const struct store_bridge_race *r = &b->race[i];
-		if (store_number(s, ADD_BRIDGE_RACE,
-				 "lssls"
-				 "ld",
-				 id, r->model, r->batch, store_phase_id(store_phase(r->phase)),
-				 r->choice, llround(r->old_us * 1e6), r->ratio) < 0)
-			return 0;
-	}
-	return 1;
-}
-
 int store_add_bridge(struct store *s, const struct store_bridge *b)
 {
 	if (!store_begin(s))
 		return 0;
-	int ok = store_number(s, DROP_BRIDGE, "sssssss", b->kernel, b->old, b->today, b->arch,
-			      b->flags, b->how, b->gpu) >= 0;
-	const long long id = ok ? store_number(s, ADD_BRIDGE, "sssssssiddss", b->kernel, b->old,
-					       b->today, b->arch, b->flags, b->how, b->gpu,
-					       b->batches, b->mean, b->p95, b->toolkit, b->commit)
-				: 0;
-	ok = store_end(s, id > 0 && add_races(s, id, b));
+	const int ok = store_number(s, DROP_BRIDGE, "sssss", b->kernel, b->old, b->today, b->arch,
+				    b->flags) >= 0 &&
+		       store_number(s, ADD_BRIDGE, "sssssss", b->kernel, b->old, b->today, b->arch,
+				    b->flags, b->toolkit, b->commit) > 0;
+	const int ended = store_end(s, ok);
 	store_forget(s);
-	return ok;
-}
-
-int store_drop_races(struct store *s, const char *kernel, const char *old, const char *arch)
-{
-	const int ok = store_begin(s) &&
-		       store_end(s, store_number(s, DROP_RACES, "sss", kernel, old, arch) == 0);
-	store_forget(s);
-	return ok;
+	return ended;
 }

@@ -207,7 +207,6 @@ static int read_ending(struct store *s, struct dict *d, sqlite3_stmt *st)
 /* A row of `bridge` that leads from the binary to a newer source. */
 struct step {
 	char hash[64];
-	int is_provisional;
 	struct step *next;
 };
 
@@ -219,14 +218,12 @@ static struct step *steps_from(struct store *s, const struct built_source *b)
 	int rc = st ? SQLITE_ROW : SQLITE_DONE;
 	while (rc == SQLITE_ROW && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		struct step *one = malloc(sizeof *one);
-		const char *gpu = store_text(s, st, 4);
 		if (!one) {
 			complain("%s: out of memory", s->path);
 			break;
 		}
 		*one = (struct step){ .next = list };
-		store_copy(s, st, 2, one->hash, sizeof one->hash);
-		one->is_provisional = *gpu && strcmp(gpu, b->gpu);
+		store_copy(s, st, 0, one->hash, sizeof one->hash);
 		list = one;
 	}
 	if (rc != SQLITE_DONE && rc != SQLITE_ROW)
@@ -253,7 +250,7 @@ int store_next_sources(struct store *s, const struct built_source *b, struct bui
 
 enum { LONGEST_CHAIN = 32 };
 
-/* The best freshness over all chains of bridges. */
+/* Whether some chain of bridges leads to today's. */
 static enum freshness freshness_of(struct store *s, const struct built_source *b, int steps_left)
 {
 	const struct kernel *k =
@@ -269,13 +266,8 @@ static enum freshness freshness_of(struct store *s, const struct built_source *b
 	for (struct step *step = steps_from(s, b), *next; step; step = next) {
 		struct built_source to = *b;
 		snprintf(to.hash, sizeof to.hash, "%s", step->hash);
-		enum freshness f = freshness_of(s, &to, steps_left - 1);
-		if (f != STALE && (step->is_provisional || f == BRIDGED_PROVISIONAL))
-			f = BRIDGED_PROVISIONAL;
-		else if (f != STALE)
-			f = BRIDGED;
-		if (f != STALE && (best == STALE || f < best))
-			best = f;
+		if (best == STALE && freshness_of(s, &to, steps_left - 1) != STALE)
+			best = BRIDGED;
 		next = step->next;
 		free(step);
 	}

@@ -151,7 +151,7 @@ static const char *const queries[NUM_QUERIES] = {
 	[ALL_BUILDS] = "SELECT b.id, b.arch, b.flags, k.sources FROM build AS b"
 		       " JOIN code AS k ON k.id = b.code ORDER BY b.id",
 	[ALL_ENDINGS] = "SELECT id, outcome, stopped FROM ending ORDER BY id",
-	[ALL_BRIDGES] = "SELECT kernel, old, new, flags, gpu FROM bridge WHERE arch = ?1"
+	[ALL_BRIDGES] = "SELECT new FROM bridge WHERE arch = ?1"
 			" AND kernel = ?2 AND old = ?3 AND flags IN ('', ?4)",
 	/* A plan's rows are grouped by variant, which has the parts. */
 	[BUILD_USES] = "SELECT m.build, c.scenario, iif(b.flags = '', m.variant, 0), count(*)"
@@ -159,13 +159,10 @@ static const char *const queries[NUM_QUERIES] = {
 		       " CROSS JOIN measurement AS m ON m.race = c.id AND m.newest = 1"
 		       " JOIN build AS b ON b.id = m.build GROUP BY 1, 2, 3 ORDER BY 1",
 	[DROP_BRIDGE] = "DELETE FROM bridge WHERE (kernel, old, new, arch, flags, how, gpu) ="
-			" (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-	[DROP_RACES] = "DELETE FROM bridge WHERE (kernel, old, arch, how) = (?1, ?2, ?3, 'race')",
+			" (?1, ?2, ?3, ?4, ?5, 'code', '')",
 	[ADD_BRIDGE] =
-	    "INSERT INTO bridge (kernel, old, new, arch, flags, how, gpu, batches, mean, p95,"
-	    " toolkit, commit_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
-	    " RETURNING id",
-	[ADD_BRIDGE_RACE] = "INSERT INTO bridge_race VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+	    "INSERT INTO bridge (kernel, old, new, arch, flags, how, gpu, batches, toolkit, "
+	    "commit_id) VALUES (?1, ?2, ?3, ?4, ?5, 'code', '', 0, ?6, ?7) RETURNING id",
 	[SET_BASIS] = "INSERT OR REPLACE INTO basis VALUES (?1, ?2, ?3, ?4, ?5) RETURNING 1",
 	[GET_BASIS] = "SELECT header, incumbent, rules, prior FROM basis WHERE device = ?1"
 		      " AND header = ?2",

@@ -122,19 +122,6 @@ int device_ready_open(struct device *dev, const char *command, int anyway)
 	return is_mine(&dev->info) ? EXIT_DONE : claim(&dev->info, &reader, command, anyway);
 }
 
-int device_ready_named(const char *device, const char *command, int anyway)
-{
-	struct use_reader reader = { .device = device };
-	struct hello hello;
-	if (!ask_worker(device, 0, &hello)) {
-		complain("%s", hello.text);
-		return EXIT_NO_DEVICE;
-	}
-	if (hello.info.backend == BACKEND_CPU)
-		reader.device = NULL;
-	return is_mine(&hello.info) ? EXIT_DONE : claim(&hello.info, &reader, command, anyway);
-}
-
 int device_quiet(const struct sweep_options *o, const struct hello *hello, double seconds)
 {
 	struct use_reader reader = use_reader_for(o, &hello->info);

@@ -55,9 +55,8 @@ int sweep_device(const struct sweep_options *, struct hello *);
  * into *hello. Each happens once per process and device; the process keeps the lock. An exit code,
  * after a complaint unless EXIT_DONE. */
 int device_ready(const struct sweep_options *, struct hello *);
-/* The same without ceilings, for a device that this process has open, or that it has not. */
+/* The same without ceilings, for a device that this process has open. */
 int device_ready_open(struct device *, const char *command, int anyway);
-int device_ready_named(const char *device, const char *command, int anyway);
 /* Waits again for a quiet machine, at most so long. An exit code; EXIT_DONE also with o->anyway. */
 int device_quiet(const struct sweep_options *, const struct hello *, double seconds);
 

@@ -61,8 +61,6 @@ done <<'ROWS'
 2|unrecognized option|sweep --nonsense
 2|unrecognized option|merge --nonsense
 2|name the database|bridge
-2|a time such as|bridge --db $tmp/new.sqlite --race --budget soon
-2|1 to 60|bridge --db $tmp/new.sqlite --batches 0
 2|text.sqlite|bridge --db $tmp/text.sqlite
 2|unrecognized option|induce --nonsense
 2|unrecognized option|eval --nonsense

@@ -4,7 +4,7 @@
     make mutants N=100 SEED=1      the first N places in the order of the seed
     FIRST=101                      from that place on
     ONLY=harness/store             of these files
-    ALSO=t_tune.sh,t_bridge_race   tests of more than half a minute, which are left out otherwise
+    ALSO=t_tune.sh,t_check   tests of more than half a minute, which are left out otherwise
     SECONDS=5                      no test that takes more CPU time than that
     RETRY=1                        only places that no test noticed last time, by SEED.tsv
     TESTS=t_data,t_emit            these tests alone, whichever lines they run
@@ -43,7 +43,7 @@ LONG = set(
     t_e4m3_library t_fitted_runs t_formula_runs t_fused_runs t_gpu_kernels t_gpu_early
     t_nvidia_compile t_cuda_launch t_hip t_hip_runs t_hip_library t_hip_on_cuda
     t_hip_on_cuda_runs t_hip_on_cuda_kernels t_side_streams_runs t_api t_threads t_code_object
-    t_field_bugs t_answers t_check t_bridge_race t_identity_edits t_noisy_sweep t_e2e.sh
+    t_field_bugs t_answers t_check t_identity_edits t_noisy_sweep t_e2e.sh
     t_survey.sh t_tune.sh t_sweep.sh t_committed.sh t_failures.sh t_campaign.sh t_amd_tune.sh
     t_sanitizers.sh t_shipped.sh t_install.sh t_house.sh t_deps.sh t_fuzz.sh t_adapters.sh
     t_examples.sh t_plugin.sh t_plugin_object.sh t_plugin_leaf.sh t_headers.sh t_compile_only.sh t_busy.sh

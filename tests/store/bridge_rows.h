@@ -1,10 +1,11 @@
 /* bridge_rows.h - databases with rows of an older source, trees with its text, and `attune
- * bridge` with its output. Each program uses what it needs. */
+ * bridge` with its output. */
 #ifndef TESTS_STORE_BRIDGE_ROWS_H
 #define TESTS_STORE_BRIDGE_ROWS_H
 
 #include "harness/bridge/bridge.h"
 #include "harness/compile/compilers.h"
+#include "harness/scenario/scenario.h"
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
@@ -15,12 +16,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#define UNUSED __attribute__((unused))
-
 static char folder[] = "/tmp/t_bridge.XXXXXX";
 static char cpu_arch[16], cpu_name[80];
 
-UNUSED static const char *in_folder(const char *name)
+static const char *in_folder(const char *name)
 {
 	static char path[16][128]; /* valid for the next fifteen calls */
 	static int turn;
@@ -30,7 +29,7 @@ UNUSED static const char *in_folder(const char *name)
 }
 
 static void shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-UNUSED static void shell(const char *format, ...)
+static void shell(const char *format, ...)
 {
 	char line[PATH_MAX + 600];
 	int n = snprintf(line, sizeof line, "cd %s && ", folder);
@@ -52,15 +51,13 @@ static const struct {
 	{ "changed", "s#1 / c->l.r.#2 / (2 * c->l[r])#" },
 	{ "changed_64",
 	  "s#1 / c->l.r.#(HEAD_SIZE == 64 ? 2 : 1) / ((HEAD_SIZE == 64 ? 2 : 1) * c->l[r])#" },
-	{ "slow", "/^void ENTRY/,/^{/ s/^{/{ for (volatile int i = 0; i < 100000; i++) ;/" },
-	{ "wrong", "s#1 / c->l.r.#3 / c->l[r]#" },
 };
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static char out[8000], err[4000];
 
-UNUSED static void read_back(const char *name, char *text, size_t size)
+static void read_back(const char *name, char *text, size_t size)
 {
 	FILE *f = fopen(in_folder(name), "r");
 	assert_non_null(f);
@@ -69,7 +66,7 @@ UNUSED static void read_back(const char *name, char *text, size_t size)
 }
 
 /* Its exit code; `out` and `err` hold its output. */
-UNUSED static int bridge(const char *arguments)
+static int bridge(const char *arguments)
 {
 	struct words w = { 0 };
 	int status;
@@ -93,7 +90,7 @@ UNUSED static int bridge(const char *arguments)
 }
 
 /* A cell of the table that it printed as TSV, of the first row. */
-UNUSED static const char *cell(const char *column)
+static const char *cell(const char *column)
 {
 	static char copy[sizeof out], *head, *row;
 	char *name, *value;
@@ -115,7 +112,7 @@ static struct measured_kernel {
 	enum attune_dtype dtype;
 } measured = { BACKEND_CPU, "qblock", "cpu/qblock.c", ATTUNE_F32 };
 
-UNUSED static struct scenario scenario_of(const char *batch, int head_size)
+static struct scenario scenario_of(const char *batch, int head_size)
 {
 	char error[160];
 	struct scenario s = { .set = "steps",
@@ -138,14 +135,14 @@ UNUSED static struct scenario scenario_of(const char *batch, int head_size)
 	return s;
 }
 
-UNUSED static struct choice measured_choice(void)
+static struct choice measured_choice(void)
 {
 	struct choice c = { .kernel = kernel_find(measured.backend, measured.name) };
 	config_default(&c.config, c.kernel->space);
 	return c;
 }
 
-UNUSED static void add(struct store *s, long long run, const char *batch, int head_size)
+static void add(struct store *s, long long run, const char *batch, int head_size)
 {
 	struct scenario sc = scenario_of(batch, head_size);
 	const struct choice c = measured_choice();
@@ -166,7 +163,7 @@ UNUSED static void add(struct store *s, long long run, const char *batch, int he
 	free(sc.batch_text);
 }
 
-UNUSED static void identity_in(const char *tree, char hex[33])
+static void identity_in(const char *tree, char hex[33])
 {
 	char path[200], root[160];
 	snprintf(root, sizeof root, "%s/kernels", in_folder(tree));
@@ -174,10 +171,9 @@ UNUSED static void identity_in(const char *tree, char hex[33])
 	assert_true(source_identity_of(path, root, hex));
 }
 
-/* Rows of two head sizes that were measured with the tree's source, and of `more` batches of
- * the smaller one; their store. */
-UNUSED static struct store *measured_more(const char *tree, const char *db, const char *gpu,
-					  const char *arch, int more)
+/* Rows of two head sizes that were measured with the tree's source; their store. */
+static struct store *measured_with(const char *tree, const char *db, const char *gpu,
+					  const char *arch)
 {
 	struct run_info info = { .device = { .name = "a test's",
 					     .backend =
@@ -188,7 +184,7 @@ UNUSED static struct store *measured_more(const char *tree, const char *db, cons
 				 .toolkit = "cc 12",
 				 .protocol = "rounds-rotating",
 				 .command = "attune sweep" };
-	char old[33], today[33], sql[200], batch[16];
+	char old[33], today[33], sql[200];
 	snprintf(info.device.gpu, sizeof info.device.gpu, "%s", gpu);
 	snprintf(info.device.arch, sizeof info.device.arch, "%s", arch);
 	if (!strcmp(gpu, "cpu"))
@@ -201,10 +197,6 @@ UNUSED static struct store *measured_more(const char *tree, const char *db, cons
 	add(s, run, "q40", 64);
 	add(s, run, "q40", 128);
 	add(s, run, "q100", 128);
-	for (int i = 0; i < more; i++) {
-		snprintf(batch, sizeof batch, "q%d", 9 + 2 * i);
-		add(s, run, batch, 64);
-	}
 	identity_in(tree, old);
 	assert_true(source_identity(measured_choice().kernel, today));
 	snprintf(sql, sizeof sql, "UPDATE code SET sources = replace(sources, '%s', '%s')", today,
@@ -216,13 +208,7 @@ UNUSED static struct store *measured_more(const char *tree, const char *db, cons
 	return s;
 }
 
-UNUSED static struct store *measured_with(const char *tree, const char *db, const char *gpu,
-					  const char *arch)
-{
-	return measured_more(tree, db, gpu, arch, 0);
-}
-
-UNUSED static int keep_text(void *arg, int n, const char *const *names, const char *const *cells)
+static int keep_text(void *arg, int n, const char *const *names, const char *const *cells)
 {
 	char *all = arg;
 	(void)names;
@@ -231,7 +217,7 @@ UNUSED static int keep_text(void *arg, int n, const char *const *names, const ch
 	return 1;
 }
 
-UNUSED static const char *ask(const char *db, const char *sql)
+static const char *ask(const char *db, const char *sql)
 {
 	static char all[2000];
 	struct store *s = store_open(in_folder(db), 1);
@@ -243,14 +229,14 @@ UNUSED static const char *ask(const char *db, const char *sql)
 }
 
 /* The freshness of the rows, a digit each of enum freshness: head size 128, then 64. */
-UNUSED static int keep_freshness(void *arg, const struct store_cell *c)
+static int keep_freshness(void *arg, const struct store_cell *c)
 {
 	char *all = arg;
 	snprintf(all + strlen(all), 8, "%d", c->today);
 	return 1;
 }
 
-UNUSED static const char *freshness(struct store *s, const char *gpu)
+static const char *freshness(struct store *s, const char *gpu)
 {
 	static char all[64];
 	all[0] = '\0';
@@ -258,7 +244,7 @@ UNUSED static const char *freshness(struct store *s, const char *gpu)
 	return all;
 }
 
-UNUSED static const char *freshness_in(const char *db)
+static const char *freshness_in(const char *db)
 {
 	struct store *s = store_open(in_folder(db), 1);
 	assert_non_null(s);
@@ -268,7 +254,7 @@ UNUSED static const char *freshness_in(const char *db)
 }
 
 /* Whether a sweep would leave the row alone. */
-UNUSED static int is_stored(const char *db, int head_size)
+static int is_stored(const char *db, int head_size)
 {
 	struct scenario sc = scenario_of("q40", head_size);
 	struct choice c = measured_choice();
@@ -284,21 +270,21 @@ UNUSED static int is_stored(const char *db, int head_size)
 
 /* ---- its arguments, and the group ------------------------------------------------------------ */
 
-UNUSED static char *arguments(const char *db, const char *more)
+static char *arguments(const char *db, const char *more)
 {
 	static char text[600];
 	snprintf(text, sizeof text, "--db %s --format tsv %s", in_folder(db), more);
 	return text;
 }
 
-UNUSED static char *from(const char *tree)
+static char *from(const char *tree)
 {
 	static char text[200];
 	snprintf(text, sizeof text, "--from %s", in_folder(tree));
 	return text;
 }
 
-UNUSED static int make_folder(void **state)
+static int make_folder(void **state)
 {
 	char here[PATH_MAX];
 	const char *given = getenv("ATTUNE_SOURCE");
@@ -320,7 +306,7 @@ UNUSED static int make_folder(void **state)
 	return chdir(folder);
 }
 
-UNUSED static int remove_folder(void **state)
+static int remove_folder(void **state)
 {
 	char command[80];
 	(void)state;

@@ -124,27 +124,62 @@ static void revisions(void **state)
 	assert_string_equal(freshness_in("git.sqlite"), "222");
 }
 
-/* Rows that a race carried to the source of a tree, whose code equals today's. */
+/* Stores a bridge between the sources of two trees. head_size: of the flags; 0: all flags. */
+static void add_bridge(const char *db, const char *from, const char *to, const char *how,
+		       int head_size, const char *gpu, const char *arch)
+{
+	char old[33], new[33], flags[MAX_FLAGS] = "", sql[MAX_FLAGS + 400];
+	const struct choice c = measured_choice();
+	struct scenario sc = scenario_of("q40", head_size ? head_size : 64);
+	if (head_size)
+		binary_flags(flags, sizeof flags, c.kernel, &c.config, &sc.shape);
+	identity_in(from, old);
+	identity_in(to, new);
+	snprintf(sql, sizeof sql,
+		 "INSERT INTO bridge (kernel, old, new, arch, flags, how, gpu, batches, toolkit, "
+		 "commit_id) VALUES ('qblock', '%s', '%s', '%s', '%s', '%s', '%s', 0, 'cc', '')",
+		 old, new, arch, flags, how, gpu);
+	struct store *s = store_open(in_folder(db), 0);
+	assert_true(s && store_query(s, sql, NULL, NULL));
+	store_close(s);
+	batch_free(sc.batch);
+	free(sc.batch_text);
+}
+
+/* A row of table bridge, and the state of rows of head size 128, 128 and 64. */
+static void counted(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *how, *flags, *gpu, *arch, *fresh, *bridged;
+	} rows[] = {
+		{ "code", "", "", "scalar", "222", "code;" },
+		{ "code", "64", "", "scalar", "002", "-;code;" },
+		{ "code", "", "", "avx2", "000", "-;" },
+		{ "race", "", "cpu", "scalar", "222", "race;" },
+		{ "race", "", "other", "scalar", "222", "race on other;" },
+		{ "race", "128", "other", "scalar", "220", "-;race on other;" },
+	};
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct store *s = measured_with("renamed", "counted.sqlite", "cpu", "scalar");
+		store_close(s);
+		add_bridge("counted.sqlite", "renamed", "today", rows[i].how, atoi(rows[i].flags),
+			   rows[i].gpu, rows[i].arch);
+		s = store_open(in_folder("counted.sqlite"), 1);
+		assert_string_equal(freshness(s, "cpu"), rows[i].fresh);
+		store_close(s);
+		assert_string_equal(
+		    ask("counted.sqlite", "SELECT DISTINCT bridged FROM newest ORDER BY bridged"),
+		    rows[i].bridged);
+	}
+}
+
+/* Rows that a stored race carries to the source of a tree, whose code equals today's. */
 static void behind_a_race(void **state)
 {
 	(void)state;
-	char old[33], later[33];
-	struct store *s = measured_with("changed", "chain.sqlite", "cpu", "scalar");
-	identity_in("changed", old);
-	identity_in("renamed", later);
-	const struct store_bridge race = { .kernel = "qblock",
-					   .old = old,
-					   .today = later,
-					   .arch = "scalar",
-					   .flags = "",
-					   .how = "race",
-					   .gpu = "cpu",
-					   .toolkit = "cc 12",
-					   .commit = "",
-					   .mean = 1,
-					   .p95 = 1 };
-	assert_true(store_add_bridge(s, &race));
-	store_close(s);
+	store_close(measured_with("changed", "chain.sqlite", "cpu", "scalar"));
+	add_bridge("chain.sqlite", "changed", "renamed", "race", 0, "other", "scalar");
 	assert_string_equal(freshness_in("chain.sqlite"), "000");
 	assert_int_equal(bridge(arguments("chain.sqlite", from("renamed"))), 0);
 	assert_non_null(strstr(out, "\t3\tbridged\n"));
@@ -179,7 +214,7 @@ int main(void)
 		cmocka_unit_test(other_code),    cmocka_unit_test(some_flags),
 		cmocka_unit_test(no_tree),       cmocka_unit_test(revisions),
 		cmocka_unit_test(elsewhere),     cmocka_unit_test(flat_folder),
-		cmocka_unit_test(behind_a_race),
+		cmocka_unit_test(behind_a_race), cmocka_unit_test(counted),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("bridge", tests, make_folder, remove_folder);
