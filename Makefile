@@ -124,7 +124,7 @@ $(B)/inside.a: $(insideobj)
 $(B)/libinside.so: $(filter-out %/ship/shipped.o,$(insideobj)) $(shipped_objs) $(B)/shipped.inc
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(@F) $(filter %.o,$^) -o $@ $(TOOLLIBS) $(LIBS)
-$(B)/exports: kernels/attune.h kernels/attune_record.h kernels/attune_plugin.h
+$(B)/exports: kernels/attune.h kernels/attune_plugin.h
 	@mkdir -p $(@D)
 	$(Q)sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' $^ | grep -vx attune_plugins >$@
 $(B)/exports.map: $(B)/exports
@@ -363,7 +363,7 @@ install: all ## library, headers, pkg-config file, tool, into PREFIX
 	install -m 644 $(B)/libattune.a $(to)/lib
 	install $(B)/libattune.so $(to)/lib/$(soname)
 	ln -sf $(soname) $(to)/lib/libattune.so
-	install -m 644 kernels/attune.h kernels/attune_record.h kernels/attune_plugin.h $(to)/include
+	install -m 644 kernels/attune.h kernels/attune_plugin.h $(to)/include
 	install -m 644 $(wildcard generated/attune_*.h) kernels/attune_features.h kernels/features.def $(to)/include/attune
 	for d in $(installed); do install -m 644 $$(find $${d#share/attune/} -maxdepth 1 -type f ! -path 'harness/*.c') \
 		$(to)/$$d || exit; done

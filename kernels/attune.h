@@ -235,12 +235,6 @@ enum attune_how {
 	ATTUNE_STREAMS     /* at a time, on two streams; serial if there is no second one */
 };
 
-/* What the replays of a captured attune_run do. */
-enum attune_lengths {
-	ATTUNE_LENGTHS_PICKED = 0, /* run this plan: the host picks among graphs */
-	ATTUNE_LENGTHS_VARY        /* plan on the device, each for its own lengths */
-};
-
 /* When a call of attune_run may begin.
  *
  * EARLY is a permission, on NVIDIA GPUs from sm_90 on: the call's first kernel may begin before
@@ -268,8 +262,7 @@ enum attune_lengths {
  *
  * Under capture the launch gets a programmatic edge from the kernel in front, and the promise is
  * for every replay. The first node of a graph has nothing in front and begins with the graph.
- * Plans of either kind do not serve for each other (attune_plan_serves). With LENGTHS_VARY EARLY
- * is not used. */
+ * Plans of either kind do not serve for each other (attune_plan_serves). */
 enum attune_start { ATTUNE_START_IN_TURN = 0, ATTUNE_START_EARLY };
 
 enum { ATTUNE_PLAN_SLICES = 16 };
@@ -286,10 +279,10 @@ typedef struct attune_plan {
 	size_t workspace; /* bytes that attune_run needs */
 	uint64_t op;      /* the op's own: the op that made the plan */
 	attune_part part[2];
-	int num_tokens;              /* query tokens of the batch */
-	enum attune_lengths lengths; /* yours to set; attune_plan_batch sets PICKED */
-	enum attune_start start;     /* yours to set; attune_plan_batch sets IN_TURN */
-	int early[2];                /* the op's own: what EARLY means for each part */
+	int num_tokens;          /* query tokens of the batch */
+	int unused;              /* 0 */
+	enum attune_start start; /* yours to set; attune_plan_batch sets IN_TURN */
+	int early[2];            /* the op's own: what EARLY means for each part */
 	/* the op's own: the last sequence that has keys, and its pages */
 	int table_seq, table_pages;
 	/* the op's own: what runs a part whose choice does not take the cache's strides; 0: none */
@@ -327,10 +320,9 @@ typedef struct attune_plan {
  * and context lengths, and its tensors' values.
  *
  * The parts run one after the other, each by a kernel that the shape and the device determine, and
- * EARLY changes nothing. ATTUNE_UNSUPPORTED is the status of what that kernel cannot run and of all
- * steps that plan on the device; README.md ("Same bits in every batch") lists these. Graphs of
- * plans (LENGTHS_PICKED) are invariant. Where a launch merges segments the workspace may exceed 256
- * MiB, the limit otherwise. */
+ * EARLY changes nothing. ATTUNE_UNSUPPORTED is the status of what that kernel cannot run; README.md
+ * ("Same bits in every batch") lists these. Where a launch merges segments the workspace may exceed
+ * 256 MiB, the limit otherwise. */
 enum attune_status attune_open(attune_context **ctx, const char *device);
 void attune_close(attune_context *ctx);
 /* e.g. "NVIDIA H200 (sm_90, 132 SMs)"; lives as long as ctx. */

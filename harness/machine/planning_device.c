@@ -1,7 +1,6 @@
 /* planning_device.c - operations for plans alone: they find binaries and load none. */
 #include "planning_device.h"
 #include "kernels/ship/shipped.h"
-#include <string.h>
 
 static const struct shipped carried[] = {
 #define CELL(isa, kernel, flags) { BACKEND_CPU, isa, kernel, flags, { 0 } },
@@ -11,12 +10,9 @@ static const struct shipped carried[] = {
 #undef BLOB
 };
 
-/* The planner of recorded steps is left out: it would need the device's memory. */
 static const struct shipped *find(const struct device *dev, const char *kernel, const char *flags)
 {
-	return strcmp(kernel, "planner") == 0
-		   ? NULL
-		   : shipped_among(carried, (int)COUNT(carried), &dev->info, kernel, flags);
+	return shipped_among(carried, (int)COUNT(carried), &dev->info, kernel, flags);
 }
 
 static enum attune_status load(struct device *dev, struct code **code, const struct blob *blob)

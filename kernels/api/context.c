@@ -3,7 +3,6 @@
 #include "no_kernel.h"
 #include "plugins.h"
 #include "kernels/device/hip/hip.h"
-#include "kernels/replan/replan.h"
 #include "kernels/launch/run.h"
 #include "kernels/ship/shipped.h"
 #include "kernels/spec/sized.h"
@@ -352,8 +351,6 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 		status = add_all(op);
 	if (!status)
 		status = add_helpers(op);
-	if (!status && !ctx->is_invariant) /* a recorded step plans by its whole batch */
-		status = recorder_make(op);
 	if (!status && !any_ready(op))
 		status = no_kernel(ctx, shape);
 	if (!status)
@@ -371,7 +368,6 @@ void attune_release(attune_op *op)
 	if (!op)
 		return;
 	const struct device_ops *ops = op->ctx->device.ops;
-	recorder_free(op);
 	plugins_release(op);
 	for (int i = 0; i < op->num_ready; i++) {
 		struct code *code = op->ready[i].code;

@@ -244,11 +244,11 @@ int attune_plan_serves(const attune_plan *captured, const attune_plan *wanted)
 	wanted = wanted ? plan_read(wanted, &own[1], call) : NULL;
 	if (!captured || !wanted || captured->op != wanted->op || !plan_is_sound(captured) ||
 	    !plan_is_sound(wanted) || captured->num_seqs != wanted->num_seqs ||
-	    captured->lengths != wanted->lengths || captured->start != wanted->start)
+	    captured->start != wanted->start)
 		return 0;
 	if (same_launches(captured, wanted))
 		return ATTUNE_SERVES_ALIKE;
-	if (captured->is_exact || wanted->is_exact || captured->lengths == ATTUNE_LENGTHS_VARY)
+	if (captured->is_exact || wanted->is_exact)
 		return 0;
 	return is_right_for(captured, wanted) ? ATTUNE_SERVES : 0;
 }

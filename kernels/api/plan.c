@@ -2,7 +2,6 @@
  * the calls that only read plans. */
 #include "plan.h"
 #include "plugins.h"
-#include "kernels/replan/replan.h"
 #include "kernels/launch/plugin_op.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/sized.h"
@@ -366,9 +365,6 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 		error = plugin_tensors_error(op, plan, tensors);
 	if (error)
 		return fail(ATTUNE_INVALID, "%s: %s", call, error);
-	if (plan->lengths == ATTUNE_LENGTHS_VARY &&
-	    op->ctx->device.ops->capturing(&op->ctx->device, stream))
-		return record_in_run(op, plan, tensors, workspace, workspace_bytes, stream);
 	const int is_other = replace(&other, op, plan, tensors);
 	error = is_other ? why_not_of(op, &other) : NULL;
 	if (error)

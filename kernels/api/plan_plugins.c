@@ -171,7 +171,6 @@ enum attune_status plan_plugins(const attune_op *op, const attune_batch *batch,
 		return ATTUNE_OK;
 	}
 	made.is_exact = 1;
-	made.lengths = plan->lengths;
 	made.start = plan->start;
 	const size_t part[] = { made.part[0].workspace, made.part[1].workspace };
 	made.workspace = parts_workspace(made.how, part, made.num_parts, NULL);

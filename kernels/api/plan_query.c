@@ -3,7 +3,6 @@
  * for. */
 #include "plan.h"
 #include "plugins.h"
-#include "kernels/replan/replan.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/sized.h"
 #include <stdio.h>
@@ -34,7 +33,7 @@ static int part_is_sound(const attune_plan *plan, const attune_part *p)
 static int counts_are_sound(const attune_plan *p)
 {
 	return p->num_parts >= 0 && p->num_parts <= (int)COUNT(p->part) && p->num_seqs >= 0 &&
-	       (unsigned)p->how <= ATTUNE_STREAMS && (unsigned)p->lengths <= ATTUNE_LENGTHS_VARY &&
+	       (unsigned)p->how <= ATTUNE_STREAMS && !p->unused &&
 	       (unsigned)p->start <= ATTUNE_START_EARLY && p->num_tokens >= 0 &&
 	       p->table_pages >= 0 && p->table_seq >= 0 &&
 	       p->table_seq <= p->num_seqs - (p->num_seqs > 0);
@@ -114,11 +113,6 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 	const size_t part[] = { most_of_all(op, &p), most_of_all(op, &decode) };
 	const int on_two_streams = op->heuristic && op->heuristic->overlaps;
 	*bytes = parts_workspace(on_two_streams ? ATTUNE_STREAMS : ATTUNE_SERIAL, part, 2, NULL);
-	const attune_bounds bounds = { .num_seqs = max_seqs,
-				       .max_query = max_tokens,
-				       .num_tokens = max_tokens };
-	const size_t recorded = record_workspace(op, &bounds);
-	*bytes = recorded > *bytes ? recorded : *bytes;
 	return ATTUNE_OK;
 }
 

@@ -48,15 +48,6 @@ struct device {
 	void *state;
 };
 
-/* A node of a graph at which the device runs one of n bodies. `decide` launches the kernel before
- * it (leaf.cu), which sets the body's number by the handle. */
-struct graph_switch {
-	enum attune_status (*decide)(void *arg, unsigned long long handle);
-	enum attune_status (*body)(void *arg, int i, void *stream);
-	void *arg;
-	int n;
-};
-
 /* Variants of a launch, for `attune bench --host`, which measures their cost on the host. Launches
  * stand between begin and end; end waits for them. */
 struct launch_ways {
@@ -116,8 +107,6 @@ struct device_ops {
 	enum attune_status (*graph_end)(struct device *, struct graph **);
 	enum attune_status (*graph_play)(struct device *, struct graph *, double *ns);
 	void (*graph_free)(struct device *, struct graph *);
-	/* While a graph is recorded. NULL: not supported. */
-	enum attune_status (*graph_switch)(struct device *, const struct graph_switch *);
 	/* Takes microseconds: it is called between samples. */
 	void (*conditions)(struct device *, struct conditions *);
 	/* A running counter of energy; 0: not known. Reading it takes 4 ms on an H200. NULL:

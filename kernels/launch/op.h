@@ -1,5 +1,5 @@
 /* op.h - the structs behind the handles of attune.h: contexts and ops. api/context.c makes them;
- * api/plan.c and replan/replan.c run them. */
+ * api/plan.c runs them. */
 #ifndef KERNELS_LAUNCH_OP_H
 #define KERNELS_LAUNCH_OP_H
 
@@ -42,7 +42,6 @@ struct attune_op {
 	int invariant[2];    /* of a context that is_invariant: prefills', decodes'; -1: none */
 	struct ready *ready; /* num_ready; then the heuristic's rows of PLUGINS */
 	struct plugin_plans *plugins; /* api/plugins.c; NULL: no row of PLUGINS is ready */
-	struct recorder *recorder;    /* NULL: cannot record steps */
 };
 
 #endif

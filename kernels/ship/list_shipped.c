@@ -16,7 +16,6 @@
  *                      [--leave-out='nvidia gfx90a avx2'] [--skip-stale] */
 #include "kernels/select/selector.h"
 #include "kernels/device/hip/hip.h"
-#include "kernels/recorded.h"
 #include "list_rows.h"
 #include "priced.h"
 #include "shipped.h"
@@ -212,56 +211,30 @@ static void add_own_default(const struct selector *h, const struct kernel *k,
 	list_add(BACKEND_GPU, h->arch, k->name, flags);
 }
 
-/* ring_list's default, for recorded steps and for launches of its own; with the shared memory of
- * h's GPU, which may be more than that of `any`. */
-static void add_listed(const struct selector *h, const attune_shape *shape)
-{
-	const struct device_info d = device_of_arch(h->arch);
-	add_own_default(h, kernel_find(BACKEND_GPU, "ring_list"), shape, &d);
-	add_own_default(h, kernel_find(BACKEND_GPU, "ring_list_recorded"), shape, &d);
-}
-
-/* The default kernels of one and of several segments, if the library does not carry them for all
- * GPUs, so that plans of attune_plan_recorded can be run. */
-static void add_default_body(const struct selector *h, const attune_shape *shape)
+/* For each shape with choices of this GPU, with its shared memory, which may be more than that of
+ * `any`: ring_list's default, and those of qblock and segmented that PTX for all GPUs lacks. */
+static void add_own_defaults(const struct selector *h)
 {
 	static const char *const names[] = { "qblock", "segmented" };
 	const struct device_info d = device_of_arch(h->arch);
-	for (size_t i = 0; i < COUNT(names); i++) {
-		const struct kernel *k = kernel_find(BACKEND_GPU, names[i]);
-		struct config c;
-		config_default(&c, k->space);
-		if (k->space->why_illegal(&c, shape, NULL, &any))
-			add_own_default(h, k, shape, &d);
-	}
-}
-
-/* The kernels of recorded steps, for each shape with choices of this GPU. */
-static void add_recorded(const struct selector *h)
-{
-	list_add(BACKEND_GPU, h->arch, "planner", "");
-	list_add(BACKEND_GPU, h->arch, "leaf", "");
 	struct binary_walk w = { 0 };
 	while (selector_next_binary(h, &w)) {
 		attune_shape shape = { .num_query_heads = 1,
 				       .num_kv_heads = 1,
 				       .page_size = pages[0] };
-		char dtype[16], flags[MAX_FLAGS];
-		struct bodies bodies;
-		if (!strcmp(w.kernel, "ring_list"))
-			list_add(BACKEND_GPU, h->arch, "ring_list_recorded", w.flags);
+		char dtype[16];
 		if (strcmp(w.kernel, "reduce") ||
 		    sscanf(w.flags, "-DHEAD_SIZE=%d -DDTYPE=%15s", &shape.head_size, dtype) != 2)
 			continue;
 		shape.dtype = strcmp(dtype, "F16") ? ATTUNE_BF16 : ATTUNE_F16;
 		shape.kv_dtype = shape.dtype;
-		add_listed(h, &shape);
-		add_default_body(h, &shape);
-		for (int which = 0; which < NUM_RECORDED; which++) {
-			bodies_of(&bodies, h, which, &shape);
-			bodies_flags(flags, sizeof flags, &bodies, &shape);
-			if (bodies.n > 1)
-				list_add(BACKEND_GPU, h->arch, "recorded", flags);
+		add_own_default(h, kernel_find(BACKEND_GPU, "ring_list"), &shape, &d);
+		for (size_t i = 0; i < COUNT(names); i++) {
+			const struct kernel *k = kernel_find(BACKEND_GPU, names[i]);
+			struct config c;
+			config_default(&c, k->space);
+			if (k->space->why_illegal(&c, &shape, NULL, &any))
+				add_own_default(h, k, &shape, &d);
 		}
 	}
 }
@@ -378,7 +351,7 @@ static void add_measured(const struct selector *h)
 		add_e4m3_defaults(h);
 	if (h->gpu[gpu_length(h->gpu)])
 		return;
-	add_recorded(h); /* steps with E4M3 caches are not recorded */
+	add_own_defaults(h);
 	if (!hip_chip(h->arch))
 		add_priced(h);
 }

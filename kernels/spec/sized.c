@@ -18,7 +18,6 @@ enum { MOST_SIZE = 4096 };
 SIZED(shape, has_lse, has_lse)
 SIZED(batch, seq_lens, seq_lens)
 SIZED(tensors, lse_head_stride, lse_head_stride)
-SIZED(bounds, num_tokens, num_tokens)
 SIZED(plan, longest, longest)
 
 static uint32_t size_of(const void *given)

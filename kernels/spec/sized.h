@@ -4,7 +4,7 @@
 #ifndef KERNELS_SPEC_SIZED_H
 #define KERNELS_SPEC_SIZED_H
 
-#include "kernels/attune_record.h"
+#include "kernels/attune.h"
 
 struct sized {
 	const char *name;    /* "attune_shape" */
@@ -33,7 +33,6 @@ void sized_give(const struct sized *, void *given, const void *made);
 SIZED(shape)
 SIZED(batch)
 SIZED(tensors)
-SIZED(bounds)
 SIZED(plan)
 #undef SIZED
 

@@ -35,7 +35,6 @@ static const struct row {
 	{ "classic_v2", 0, 2 },
 	{ "reduce", 0, 8 },
 	{ "schedule", 0, 8 },
-	{ "planner", 0, 4 },
 };
 
 static int here(const struct gpu_model *m)

@@ -16,7 +16,7 @@ row "$([ $? = 0 ] && "$tmp/it's$tmp/a b/bin/attune" --version >"$tmp/log" &&
 rm -rf "$tmp/it's$tmp"
 
 for f in bin/attune lib/libattune.a lib/libattune.so lib/pkgconfig/attune.pc include/attune.h include/attune_plugin.h \
-	include/attune_record.h include/attune/attune_features.h include/attune/features.def include/attune/attune_cpu.h \
+	include/attune/attune_features.h include/attune/features.def include/attune/attune_cpu.h \
 	include/attune/attune_h200.h share/attune/kernels/kernels.def share/attune/harness/check/fill.cu \
 	share/attune/harness/ceilings/ceilings.cu share/attune/scenarios/models.json \
 	share/attune/generated/attune_h200.h share/attune/results/cpu.sqlite \
@@ -31,7 +31,7 @@ for d in cpu gpu; do
 	row $? "the sources of the kernels in $d, folder by folder"
 done
 
-sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' kernels/attune.h kernels/attune_record.h kernels/attune_plugin.h |
+sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' kernels/attune.h kernels/attune_plugin.h |
 	grep -vx attune_plugins | sort >"$tmp/want"
 nm -D --defined-only "$tmp/usr/lib/libattune.so" | awk '{ print $3 }' |
 	grep -v '^__' | sort >"$tmp/shared"

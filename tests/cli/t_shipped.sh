@@ -1,8 +1,8 @@
 #!/bin/sh
 # t_shipped.sh - binaries that the library carries but `make test` does not link, since they run
 # elsewhere, compile by the rules of `make`. Of NVIDIA's, the first of each kernel and then every 56th:
-# t_nvidia_compile.c compiles all of them for one architecture. Of others, and of recorded steps', which
-# take long, the first of each architecture and kernel and then every 240th.
+# t_nvidia_compile.c compiles all of them for one architecture. Of others the first of each architecture
+# and kernel and then every 240th.
 . tests/support/tap.sh
 
 # $(eval $(call shipped_gpu,0123456789abcdef,sm_90,kernels/gpu/baselines/naive.cu,-DHEAD_SIZE=64 ...,))
@@ -15,7 +15,7 @@ END {
 		split(rows[i], word, ",")
 		if (word[2] in linked) continue
 		nvidia = word[1] ~ /gpu/
-		step = nvidia && word[4] !~ /recorded/ ? 56 : 240
+		step = nvidia ? 56 : 240
 		if (seen[nvidia ? "" : word[3], word[4]]++ % step == 0)
 			print word[2] (word[1] ~ /cpu/ ? ".o" : ".bin"), word[3], word[4], word[5]
 	}

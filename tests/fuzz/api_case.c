@@ -1,7 +1,6 @@
 /* api_case.c - a case: a context with some ops, some batches of each, planned and run in random order,
  * with calls that must be refused in between. */
 #include "api.h"
-#include "kernels/attune_record.h"
 #include "kernels/launch/op.h"
 #include <stdlib.h>
 #include <string.h>
@@ -139,10 +138,10 @@ static void *make_schedule(struct fuzz_case *c, const struct fuzz_op *o, const a
 }
 
 /* Kernels that take maps refuse caches whose pages are no multiple of 8 slots apart: others run in
- * their place, but for prefills with LSE, with ATTUNE_INVARIANT=1 and where the device plans. */
-static unsigned run_may(const struct fuzz_case *c, const struct world *w, int is_recorded)
+ * their place, but for prefills with LSE and with ATTUNE_INVARIANT=1. */
+static unsigned run_may(const struct fuzz_case *c, const struct world *w)
 {
-	const int alone = is_recorded || w->s.has_lse || c->ctx->is_invariant;
+	const int alone = w->s.has_lse || c->ctx->is_invariant;
 	return c->where == ON_H200 && !w->slots_in_groups && alone ? MAY_PASS | UNSUPPORTED
 								   : MAY_PASS;
 }
@@ -157,14 +156,13 @@ static void run_world(struct fuzz_case *c, const struct fuzz_op *o, const attune
 	void *schedule = one_in(&c->d, 2) ? make_schedule(c, o, as, w) : NULL;
 	t.schedule = schedule;
 	plan.start = one_in(&c->d, 3) ? ATTUNE_START_EARLY : ATTUNE_START_IN_TURN;
-	plan.lengths = one_in(&c->d, 3) ? ATTUNE_LENGTHS_VARY : ATTUNE_LENGTHS_PICKED;
 	world_poison(w);
 	if (whole && c->dev->ops->fill(c->dev, workspace, API_POISON, whole))
 		fault("the test: %s", attune_last_error());
 	const enum attune_status status =
 	    attune_run(o->op, &plan, &t, plan.workspace || one_in(&c->d, 2) ? workspace : NULL,
 		       plan.workspace, c->dev->ops->stream(c->dev));
-	check_refusal(status, run_may(c, w, 0), what);
+	check_refusal(status, run_may(c, w), what);
 	if (!status)
 		check_world(w, &c->d, what);
 	release_guarded(c->dev, workspace);
@@ -236,7 +234,7 @@ static void replay_world(struct fuzz_case *c, const struct fuzz_op *o, const att
 	check_refusal(ops->graph_begin(c->dev), MAY_PASS, "graph_begin");
 	const enum attune_status status =
 	    attune_run(o->op, plan, &w->device, workspace, whole, ops->stream(c->dev));
-	check_refusal(status, run_may(c, w, 0), "the captured run by a plan for longer lengths");
+	check_refusal(status, run_may(c, w), "the captured run by a plan for longer lengths");
 	check_refusal(ops->graph_end(c->dev, &graph), MAY_PASS, "graph_end");
 	for (int i = 0; i < 2 && !status; i++) {
 		world_poison(w);
@@ -271,40 +269,6 @@ static void run_below(struct fuzz_case *c, const struct fuzz_op *o)
 	if (planned == 2 && !attune_plan_serves(&plan, &own))
 		fault("attune_plan_serves: a plan of maxima does not serve for a batch within");
 	world_free(&w);
-}
-
-/* A step that the device plans. */
-static void run_recorded(struct fuzz_case *c, const struct fuzz_op *o, struct world *w)
-{
-	attune_bounds b = { .size = sizeof(attune_bounds), .num_seqs = w->batch.num_seqs };
-	size_t plan_bytes, bytes;
-	void *stream = c->dev->ops->stream(c->dev);
-	for (int i = 0; i < w->batch.num_seqs; i++) {
-		const int query = w->query_start[i + 1] - w->query_start[i];
-		b.max_query = query > b.max_query ? query : b.max_query;
-	}
-	b.max_query += PICK(&c->d, 0, 0, 1, 9, 30);
-	b.num_tokens = w->query_start[w->batch.num_seqs] + below(&c->d, 5);
-	b.num_tokens = b.num_tokens < b.max_query ? b.max_query : b.num_tokens;
-	const enum attune_status status = attune_record_sizes(o->op, &b, &plan_bytes, &bytes);
-	check_refusal(
-	    status, MAY_PASS | UNSUPPORTED | (b.num_seqs && b.max_query ? 0 : 1u << ATTUNE_INVALID),
-	    "attune_record_sizes");
-	if (status)
-		return;
-	const size_t whole = (bytes + 15) / 16 * 16, whole_plan = (plan_bytes + 15) / 16 * 16;
-	void *plan = guarded(c->dev, whole_plan, 0), *workspace = guarded(c->dev, whole, 0);
-	world_poison(w);
-	check_refusal(attune_record_plan(o->op, &b, w->device.query_start, w->device.seq_lens, plan,
-					 plan_bytes, stream),
-		      MAY_PASS, "attune_record_plan");
-	const enum attune_status ran =
-	    attune_record_run(o->op, &b, plan, &w->device, workspace, bytes, stream);
-	check_refusal(ran, run_may(c, w, 1), "attune_record_run");
-	if (!ran)
-		check_world(w, &c->d, "the recorded step");
-	release_guarded(c->dev, plan);
-	release_guarded(c->dev, workspace);
 }
 
 /* ---- a case ------------------------------------------------------------------------------ */
@@ -350,10 +314,7 @@ static void run_some(struct fuzz_case *c)
 			hostile_runs(&c->d, c->where, &p);
 		if (one_in(&c->d, 4))
 			hostile_batches(&c->d, &p);
-		if (c->where != ON_CPU && one_in(&c->d, 3))
-			run_recorded(c, o, &o->w[i]);
-		else
-			run_world(c, o, &o->plan[i], &o->w[i], "attune_run");
+		run_world(c, o, &o->plan[i], &o->w[i], "attune_run");
 	}
 }
 

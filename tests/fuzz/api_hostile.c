@@ -2,7 +2,6 @@
  * out of range, missing arguments, plans with other counts, workspaces that are too small. A run that
  * is refused leaves its output alone. */
 #include "api.h"
-#include "kernels/attune_record.h"
 #include <float.h>
 #include <limits.h>
 #include <math.h>
@@ -169,12 +168,6 @@ void hostile_batches(struct dice *d, const struct planned *p)
 	const int seqs = odd_int(d), tokens = odd_int(d);
 	check_refusal(attune_max_workspace(p->op, seqs, tokens, &bytes),
 		      seqs < 0 || tokens < 0 ? INVALID : MAY_PASS, "attune_max_workspace");
-	const attune_bounds bounds = { sizeof(attune_bounds), odd_int(d), odd_int(d), odd_int(d) };
-	check_refusal(attune_record_sizes(p->op, &bounds, &bytes, &bytes),
-		      bounds.num_seqs < 0 || bounds.max_query < 0 || bounds.num_tokens < 0
-			  ? INVALID | UNSUPPORTED
-			  : MAY_PASS | INVALID | UNSUPPORTED,
-		      "attune_record_sizes of odd bounds");
 }
 
 /* ---- runs -------------------------------------------------------------------------------- */
@@ -224,7 +217,7 @@ static void spoil_plan(struct dice *d, attune_plan *plan)
 	case 0: plan->num_parts = PICK(d, -1, 3, INT_MIN, INT_MAX, 1000); break;
 	case 1: plan->num_seqs = PICK(d, -1, INT_MIN); break;
 	case 2: plan->how = (enum attune_how)PICK(d, -1, 2, INT_MAX, INT_MIN); break;
-	case 3: plan->lengths = (enum attune_lengths)PICK(d, -1, 2, INT_MAX); break;
+	case 3: plan->unused = PICK(d, -1, 1, INT_MAX); break;
 	case 4: plan->start = (enum attune_start)PICK(d, -1, 2, INT_MAX); break;
 	case 5: plan->part[0].choice = PICK(d, -1, INT_MIN, INT_MAX, 100000); break;
 	default: plan->early[0] = PICK(d, -1, INT_MAX, 3, INT_MIN);

@@ -49,10 +49,9 @@ static void members_stay_where_they_were(void **state)
 		AT(attune_tensors, out, 8),
 		AT(attune_tensors, block_table_stride, 160),
 		AT(attune_tensors, lse_head_stride, 288),
-		AT(attune_bounds, num_tokens, 12),
 		AT(attune_plan, workspace, 16),
 		AT(attune_plan, op, 24),
-		AT(attune_plan, lengths, 228),
+		AT(attune_plan, unused, 228),
 		AT(attune_plan, longest, 272),
 		AT(attune_plugin_device, threads, 32),
 		AT(attune_plugin_part, decodes, 64),
@@ -61,7 +60,6 @@ static void members_stay_where_they_were(void **state)
 		{ "the first size of a shape", shape_sized.first, 64 },
 		{ "the first size of a batch", batch_sized.first, 24 },
 		{ "the first size of tensors", tensors_sized.first, 296 },
-		{ "the first size of bounds", bounds_sized.first, 16 },
 		{ "the first size of a plan", plan_sized.first, 336 },
 		{ "the size of a span", sizeof(attune_span), 24 },
 		{ "the size of a part", sizeof(attune_part), 96 },
@@ -120,7 +118,6 @@ static struct {
 	ROOM(attune_shape) shape;
 	ROOM(attune_batch) batch;
 	ROOM(attune_tensors) tensors;
-	ROOM(attune_bounds) bounds;
 	ROOM(attune_plan) plan;
 } given;
 
@@ -128,8 +125,9 @@ static const struct named {
 	const struct sized *type;
 	void *given;
 } structs[] = {
-	{ &shape_sized, &given.shape },     { &batch_sized, &given.batch },
-	{ &tensors_sized, &given.tensors }, { &bounds_sized, &given.bounds },
+	{ &shape_sized, &given.shape },
+	{ &batch_sized, &given.batch },
+	{ &tensors_sized, &given.tensors },
 	{ &plan_sized, &given.plan },
 };
 
@@ -144,7 +142,6 @@ static void give(void)
 	given.shape.as = shape;
 	given.batch.as = s.batch;
 	given.tensors.as = s.t;
-	given.bounds.as = (attune_bounds){ sizeof(attune_bounds), 4, 1, 4 };
 	given.plan.as.size = sizeof(attune_plan);
 	assert_int_equal(attune_plan_batch(op, &s.batch, &given.plan.as), ATTUNE_OK);
 }
@@ -170,25 +167,15 @@ static enum attune_status call(int which, const void *of)
 	case 4: return attune_plan_text(op, plan, text, sizeof text);
 	case 5: return attune_plan_plugins(op, &given.batch.as, &given.tensors.as, 0, NULL, plan);
 	case 6: return attune_batch_features(op, &given.batch.as, ATTUNE_PHASE_ALL, &f, sizeof f);
-	case 7: return attune_record_sizes(op, &given.bounds.as, &n, &n);
-	case 8:
-		return attune_record_plan(op, &given.bounds.as, s.query_start, s.seq_lens, text,
-					  sizeof text, NULL);
-	case 9:
-		return attune_record_run(op, &given.bounds.as, text, &given.tensors.as, workspace,
-					 sizeof workspace, NULL);
-	case 10: return attune_plan_recorded(op, &given.bounds.as, &given.batch.as, plan);
 	default: return attune_plan_bounds(op, 4, 4, 1, 99, is_plan ? plan : &own);
 	}
 }
 static const char *const calls[] = {
-	"attune_prepare",        "attune_plan_batch",    "attune_run",
-	"attune_schedule",       "attune_plan_text",     "attune_plan_plugins",
-	"attune_batch_features", "attune_record_sizes",  "attune_record_plan",
-	"attune_record_run",     "attune_plan_recorded", "attune_plan_bounds",
+	"attune_prepare",   "attune_plan_batch",   "attune_run",            "attune_schedule",
+	"attune_plan_text", "attune_plan_plugins", "attune_batch_features", "attune_plan_bounds",
 };
-/* Which structs each call takes, of `structs`. On a CPU recorded steps end at the bounds. */
-static const unsigned takes[] = { 1, 2 | 16, 4 | 16, 2 | 16, 16, 2 | 4 | 16, 2, 8, 8, 8, 8, 16 };
+/* Which structs each call takes, of `structs`. */
+static const unsigned takes[] = { 1, 2 | 8, 4 | 8, 2 | 8, 8, 2 | 4 | 8, 2, 8 };
 
 /* Whether the calls that take the struct, and no others, refuse it in such words. */
 static void assert_refused(int of, const char *words)
@@ -256,8 +243,6 @@ static void newer_members_that_are_0(void **state)
 	assert_step_is_right(&s);
 	assert_int_equal(attune_plan_batch(made, &given.batch.as, &today), ATTUNE_OK);
 	assert_int_equal(attune_plan_serves(&given.plan.as, &today), ATTUNE_SERVES_ALIKE);
-	assert_int_equal(attune_record_sizes(made, &given.bounds.as, NULL, NULL),
-			 ATTUNE_UNSUPPORTED);
 	attune_free_plan(made, &given.plan.as);
 	attune_release(made);
 }

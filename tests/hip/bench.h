@@ -108,7 +108,6 @@ static inline void graphs_play_again(void **state)
 		assert_ints(&t.dev, t.b, 2 + 3 * i);
 	}
 	ops->graph_free(&t.dev, graph);
-	assert_null(ops->graph_switch);
 	bench_close(&t);
 }
 

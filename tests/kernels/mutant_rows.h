@@ -8,8 +8,7 @@
 // clang-format off
 static const struct mutant {
 	const char *name, *file, *text, *instead;
-	/* and values of axes that are not the defaults; recorded: run by t_gpu_replay, on the row
-	 * that begins so */
+	/* and values of axes that are not the defaults */
 	const char *kernel;
 	const char *shape;  /* its name begins so */
 	const char *batch;
@@ -290,21 +289,6 @@ static const struct mutant {
 	{ "mi300, pod: values beyond the end are not cleared", "attend_amd.inc",
 	  "if (EVEN && (c.keys < TILE_SIZE || c.front > 0))", "if (0)",
 	  "pod", "window", "q40_3q1s200", SIMT_MI300X },
-	{ "planner: what is absent is not zeroed", "planner.cu",
-	  "recorded_clear(&out[threadIdx.x]);", "",
-	  "recorded", "a head size without", NULL, 0 },
-	{ "planner: the first to come is taken", "planner.cu",
-	  "least == m.rank", "least >= m.rank",
-	  "recorded", "decodes by bodies", NULL, 0 },
-	{ "recorded: counters are not cleared", "planner.cu",
-	  "counter[i] = 0;", ";",
-	  "recorded", "mixed, head 256", NULL, 0 },
-	{ "ring_list_recorded: the range begins with the batch", "ring_list_recorded.cu",
-	  "c.args.seq_begin = p.seq_begin;", "",
-	  "recorded", "mixed, group 4", NULL, 0 },
-	{ "recorded: a team goes on before all have its item", "recorded_body.inc",
-	  "*word = next;\n\t\tBLOCK_BARRIER();", "*word = next;",
-	  "recorded", "a head size without", NULL, 0 },
 };
 // clang-format on
 

@@ -1,7 +1,6 @@
 /* t_e4m3_library.c - 8-bit caches and the LSE through the public API: decodes run by the
  * defaults where no heuristic serves, and prefills by warpgroup where a heuristic names it. What
  * no kernel can do is refused in one line. */
-#include "kernels/attune_record.h"
 #include "harness/base/base.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
@@ -225,18 +224,6 @@ static void tensors_are_looked_at(void **state)
 	call_free(&c);
 }
 
-/* Such a shape has no recorded kernels, which take the arguments of args.h only. */
-static void steps_are_not_recorded(void **state)
-{
-	const attune_bounds bounds = { sizeof(attune_bounds), 1, 1, 1 };
-	struct call c;
-	size_t bytes;
-	(void)state;
-	assert_int_equal(call_make(&c, &e4m3, "q1s20"), ATTUNE_OK);
-	assert_int_equal(attune_record_sizes(c.op, &bounds, &bytes, NULL), ATTUNE_UNSUPPORTED);
-	call_free(&c);
-}
-
 static void cpu_has_none(void **state)
 {
 	attune_shape shapes[] = { e4m3, e4m3 };
@@ -275,7 +262,6 @@ int main(void)
 		cmocka_unit_test(prefills_are_refused),
 		cmocka_unit_test(pages_are_named),
 		cmocka_unit_test(tensors_are_looked_at),
-		cmocka_unit_test(steps_are_not_recorded),
 		cmocka_unit_test(cpu_has_none),
 		cmocka_unit_test(shapes_are_looked_at),
 		cmocka_unit_test(prefills_of_lone_heads_are_right),

@@ -6,7 +6,6 @@
  * passes. Skips itself without NVRTC. */
 #include "harness/compile/compile.h"
 #include "harness/search/search.h"
-#include "kernels/recorded.h"
 #include "tests/support/all_rows.h"
 #include <elf.h>
 #include <limits.h>
@@ -35,7 +34,7 @@ static attune_shape shape_for(const struct kernel *k)
 	return s;
 }
 
-/* The planner may spill; warps that copy next to warpgroups may spill a few words. */
+/* Warps that copy next to warpgroups may spill a few words. */
 enum { FEW_BYTES = 32 };
 
 static int is_sound(const struct built *b)
@@ -94,14 +93,12 @@ static struct placed param_in_cubin(const struct binary *b)
 	return (struct placed){ -1, -1 };
 }
 
-/* As kernels/launch/run.c and replan.c launch it. */
+/* As kernels/launch/run.c launches it. */
 static size_t bytes_given(const struct kernel *k)
 {
-	return !strcmp(k->name, "planner") ? sizeof(struct planner_args)
-	       : !strcmp(k->name, "leaf")  ? sizeof(struct leaf_args)
-	       : k->space->takes_maps      ? sizeof(struct attune_mapped)
-	       : k->space->takes_more      ? sizeof(struct attune_call)
-					   : sizeof(struct attune_args);
+	return k->space->takes_maps   ? sizeof(struct attune_mapped)
+	       : k->space->takes_more ? sizeof(struct attune_call)
+				      : sizeof(struct attune_args);
 }
 
 static void set_axis(struct config *c, const struct space *s, const char *axis, int value)

@@ -133,33 +133,11 @@ static int is_noticed_by_the_gate(const struct mutant *m)
 	return v.outcome != OUTCOME_OK;
 }
 
-static int is_noticed_by_replays(const struct mutant *m)
-{
-	char folder[32], command[3 * SIMT_PATH];
-	folder_of(folder, sizeof folder, m);
-	snprintf(command, sizeof command, "ATTUNE_SIMT_SOURCES=%s '%s/../t_gpu_replay' '%s' 2>&1",
-		 folder, simt_folder(), m->shape);
-	FILE *replays = popen(command, "r");
-	char line[400];
-	int rows_seen = 0, failed = 0;
-	assert_non_null(replays);
-	while (fgets(line, sizeof line, replays)) {
-		rows_seen += !strncmp(line, "ok", 2) || !strncmp(line, "not ok", 6);
-		failed += !strncmp(line, "not ok", 6);
-		if (strstr(line, "no object for the host"))
-			fail_msg("%s", line);
-	}
-	pclose(replays);
-	assert_true(rows_seen > 0);
-	return failed > 0;
-}
-
 static void is_noticed(void **state)
 {
 	now = *state;
 	make_folder(now);
-	if (!(strcmp(now->kernel, "recorded") ? is_noticed_by_the_gate(now)
-					      : is_noticed_by_replays(now)))
+	if (!is_noticed_by_the_gate(now))
 		fail_msg("%s: \"%s\" for \"%s\" goes unnoticed", now->file, now->instead,
 			 now->text);
 }

@@ -35,4 +35,3 @@ $(addprefix $(B)/t_,gpu_replay side_streams_runs fused_runs fitted_runs formula_
 endif
 # They plan for chips that the compilers here may not know, and run nothing there.
 $(B)/t_hip $(B)/t_api: $(B)/simt/shipped.o
-$(B)/t_simt_mutants: | $(B)/t_gpu_replay

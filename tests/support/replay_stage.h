@@ -4,7 +4,6 @@
 #define TESTS_SUPPORT_REPLAY_STAGE_H
 
 #include "harness/scenario/scenario.h"
-#include "kernels/replan/replan.h"
 #include "kernels/launch/run.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,9 +18,7 @@ enum {
 	REPLAYS = 24,
 	EMULATED_REPLAYS = 5,
 	MOST_ROWS = 60,
-	BODIES = 8,
-	MOST_SEQS = 64,
-	LARGE_WORKSPACE = 512 << 20
+	MOST_SEQS = 64
 };
 
 #define SIZE sizeof(attune_shape)
@@ -39,8 +36,8 @@ static const struct row {
 	{ "decodes of a token and speculative ones, group 2", "30q8s2k", "9q8s500", { SIZE, 4, 2, 128, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1 } },
 	{ "prompts alone", "3q300s2k", "2q60s300", { SIZE, 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
 	{ "mixed, F16, head 64, window", "2q200s1k_9q2s3k", "q40s300_5q2s600", { SIZE, 8, 4, 64, 32, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 200 } },
-	{ "decodes by bodies, pages of 12", "9q1s6k", "4q1s700", { SIZE, 32, 8, 128, 12, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
-	{ "mixed by bodies, pages of 4", "3q300s2k_12q40s3k", "q50s300_4q20s500", { SIZE, 8, 2, 128, 4, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
+	{ "decodes, pages of 12", "9q1s6k", "4q1s700", { SIZE, 32, 8, 128, 12, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
+	{ "mixed, pages of 4", "3q300s2k_12q40s3k", "q50s300_4q20s500", { SIZE, 8, 2, 128, 4, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
 	{ "a head size without measured choices", "q90s600_4q1s2k", "q30s200_3q1s400", { SIZE, 6, 3, 96, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
 	{ "a head size that warpgroup does not take", "q90s600_4q1s2k", "q30s200_3q1s400", { SIZE, 6, 3, 80, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
 };
@@ -55,15 +52,11 @@ struct stage {
 	struct scenario scenario;
 	struct workload w;
 	attune_op *op;
-	attune_bounds bounds;
+	int num_tokens, max_query;
 	int *most_lens;
 	size_t out_bytes;
 	char *out[2]; /* the output, replayed twice */
-	void *plan, *workspace, *leaves;
-	size_t plan_bytes, workspace_bytes;
-	struct code *leaf;
-	attune_plan body[BODIES];
-	int num_bodies;
+	void *workspace;
 	struct graph *graph;
 };
 
@@ -81,11 +74,6 @@ static void ok(enum attune_status status)
 
 /* ---- a stage -------------------------------------------------------------------------- */
 
-static int has_warpgroup(const attune_shape *s)
-{
-	return s->head_size != 80;
-}
-
 static void stage_make(struct stage *t, const struct row *r)
 {
 	char error[160];
@@ -97,45 +85,29 @@ static void stage_make(struct stage *t, const struct row *r)
 					 .seed = 5 };
 	assert_non_null(t->scenario.batch);
 	const attune_batch *b = &t->scenario.batch->view;
-	t->bounds = (attune_bounds){ .size = sizeof(attune_bounds),
-				     .num_seqs = b->num_seqs,
-				     .num_tokens = b->query_start[b->num_seqs] };
+	t->num_tokens = b->query_start[b->num_seqs];
 	t->most_lens = malloc((size_t)b->num_seqs * sizeof *t->most_lens);
 	assert_non_null(t->most_lens);
 	for (int i = 0; i < b->num_seqs; i++) {
 		const int query = b->query_start[i + 1] - b->query_start[i];
 		t->most_lens[i] = b->seq_lens[i];
-		if (query > t->bounds.max_query)
-			t->bounds.max_query = query;
+		t->max_query = (int)max_of(t->max_query, query);
 	}
 	ok(workload_make(&t->w, &dev, &pool, &t->scenario, WORKLOAD_CHECK, 0));
 	ok(attune_prepare(ctx, &r->s, &t->op));
-	/* on another GPU the library need not carry ring_list for the head size */
-	if (!strcmp(dev.info.gpu, "h200")) {
-		assert_non_null(t->op->recorder); /* NULL: built without its header */
-		for (int w = 0; w < NUM_RECORDED; w++)
-			assert_int_equal(t->op->recorder->alone[w] != NULL,
-					 r->s.page_size % 8 == 0 && (w || has_warpgroup(&r->s)));
-	}
-	t->out_bytes = (size_t)t->bounds.num_tokens * (size_t)r->s.num_query_heads *
+	t->out_bytes = (size_t)t->num_tokens * (size_t)r->s.num_query_heads *
 		       (size_t)r->s.head_size * 2;
 	for (int i = 0; i < 2; i++) {
 		t->out[i] = malloc(t->out_bytes);
 		assert_non_null(t->out[i]);
 	}
-	ok(attune_record_sizes(t->op, &t->bounds, &t->plan_bytes, &t->workspace_bytes));
-	ok(dev.ops->alloc(&dev, &t->plan, t->plan_bytes));
-	ok(dev.ops->alloc(&dev, &t->workspace, t->workspace_bytes));
 }
 
 static void stage_free(struct stage *t)
 {
 	if (t->graph)
 		dev.ops->graph_free(&dev, t->graph);
-	dev.ops->unload(&dev, t->leaf);
-	dev.ops->release(&dev, t->plan);
 	dev.ops->release(&dev, t->workspace);
-	dev.ops->release(&dev, t->leaves);
 	attune_release(t->op);
 	workload_free(&t->w);
 	batch_free(t->scenario.batch);
@@ -167,9 +139,9 @@ static void change(struct stage *t, enum queries kind)
 {
 	struct batch *b = t->scenario.batch;
 	const unsigned top = 1 + below(below(2) ? 100 : 2000);
-	int left = t->bounds.num_tokens, start = 0;
+	int left = t->num_tokens, start = 0;
 	for (int i = 0; i < b->view.num_seqs; i++) {
-		const int most = (int)min_of(left, t->bounds.max_query);
+		const int most = (int)min_of(left, t->max_query);
 		const int was = b->query_start[i + 1] - start;
 		const int any = any_query(kind, was, most);
 		const int query = kind == KEPT ? was : (int)min_of(any, most);

@@ -38,7 +38,7 @@ enum { MOST_RACERS = NUM_RACERS + MOST_PLUGINS };
 struct options {
 	const char *gpu, *db, *preset, *protocol;
 	const char *split; /* NULL: all */
-	int limit, replay, bounds, roofline, host, anyway;
+	int limit, bounds, roofline, host, anyway;
 	double read_mb; /* of the roofline */
 	enum format format;
 	struct trace_options trace;
@@ -241,7 +241,6 @@ enum {
 	OPT_LIMIT = 256,
 	OPT_PRESET,
 	OPT_PROTOCOL,
-	OPT_REPLAY,
 	OPT_BOUNDS,
 	OPT_ROOFLINE,
 	OPT_HOST,
@@ -260,7 +259,6 @@ static const struct argp_option rows[] = {
 	{ "model", 'm', "NAME@TP", 0, "Trace: the model, as in llama3.1-8b@1", 0 },
 	{ "steps", OPT_STEPS, "N", 0, "Trace: N steps, evenly spaced (100)", 0 },
 	{ "load", OPT_LOAD, "X", 0, "Trace: share of the engine's capacity (0.95)", 0 },
-	{ "replay", OPT_REPLAY, NULL, 0, "Measure CUDA graphs replayed with other lengths instead", 0 },
 	{ "bounds", OPT_BOUNDS, NULL, 0, "Measure plans by attune_plan_bounds instead", 0 },
 	{ "roofline", OPT_ROOFLINE, NULL, 0, "Measure memory, L2 cache and launches instead", 0 },
 	{ "host", OPT_HOST, NULL, 0, "Measure the CPU time of calls instead", 0 },
@@ -286,7 +284,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->protocol = arg;
 		return 0;
 	case OPT_LIMIT: o->limit = whole_option("limit", arg, state); return 0;
-	case OPT_REPLAY: o->replay = 1; return 0;
 	case OPT_BOUNDS: o->bounds = 1; return 0;
 	case OPT_ROOFLINE: o->roofline = 1; return 0;
 	case OPT_HOST: o->host = 1; return 0;
@@ -315,21 +312,10 @@ static const struct argp help = {
 	"kernels; a line on stderr says in how many batches, and why in the first.\n\n"
 	"--trace: sums the attention times of the steps under each policy, for one layer; ratio "
 	"is to the library's sum.\n\n"
-	"--replay: captures a step of 32 layers of Llama 3.1 8B as a CUDA graph and replays it "
-	"with 24 sets of sequence lengths from 256 to 16k:\n"
-	"  recaptured  a graph for each set of lengths (the reference)\n"
-	"  frozen      one graph with the plan of the first set\n"
-	"  host        the host plans each step and picks the graph of that plan\n"
-	"  device      the device plans, as attune_run does during a capture\n"
-	"  switch      the device plans, a SWITCH node (CUDA 12.8) picks the plan\n"
-	"step_us is the mean over the sets of the median of five replays. layer_us is the excess "
-	"over the reference for one layer. host_us is the time that the host needs to pick. "
-	"All ways run attune's own kernels: a plug-in plans for one set of lengths alone.\n\n"
 	"--bounds: captures a step of 16 layers of Llama 3.1 8B as a CUDA graph, for 20 batches "
 	"(--limit: fewer), and compares the time of a layer with plans of these kinds:\n"
 	"  exact   attune_plan_batch, which knows the lengths (the reference)\n"
 	"  xN      attune_plan_bounds for N times the longest sequence\n"
-	"  device  the device plans, as attune_run does during a capture\n"
 	"ratio is the median of 15 ratios to the reference, each of two replays of one turn.\n\n"
 	"--roofline: measures the limits of the GPU without attention and stores them in the "
 	"database; attune show --ceilings prints them.\n"
@@ -354,7 +340,6 @@ static const struct argp help = {
 	"  attune --plugin fa4.so bench --gpu h200 --split peers\n"
 	"  attune bench --gpu h200_e4m3 --db mine.sqlite   (8-bit caches)\n"
 	"  attune bench --gpu h200 --trace mine.csv --model llama3.1-8b@1 --steps 200\n"
-	"  attune bench --gpu h200 --replay --format tsv\n"
 	"  attune bench --gpu h200 --bounds --format tsv\n"
 	"  attune bench --gpu h200 --roofline\n  attune bench --gpu h200 --host --format tsv",
 	NULL,
@@ -381,13 +366,12 @@ static int measure(struct bench_stage *st, const struct options *o, const struct
 		   const char *db)
 {
 	const int refuses = o->roofline && st->dev.info.backend == BACKEND_CPU; /* with a message */
-	if (!o->replay && !o->bounds && !o->host && !o->roofline)
+	if (!o->bounds && !o->host && !o->roofline)
 		return measure_scenarios(st, o, protocol, db);
 	const int code = refuses ? EXIT_DONE : device_ready_open(&st->dev, "bench", o->anyway);
 	if (code)
 		return code;
-	return o->replay   ? bench_replay(st, protocol, o->format)
-	       : o->bounds ? bench_bounds(st, protocol, o->limit, o->format)
+	return o->bounds ? bench_bounds(st, protocol, o->limit, o->format)
 	       : o->host   ? bench_host(st, o->format)
 			   : bench_roofline(&st->dev, db, o->read_mb, o->format);
 }

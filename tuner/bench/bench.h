@@ -75,12 +75,6 @@ int bench_host(struct bench_stage *, enum format);
  * an exit code. */
 int bench_roofline(struct device *, const char *db, double read_mb, enum format);
 
-/* bench_graphs.c: `attune bench --replay`; an exit code. */
-int bench_replay(struct bench_stage *, const struct protocol *, enum format);
-
-/* bench_graphs.c: a batch of Llama 3.1 8B as a scenario. The text stays the caller's; the caller
- * frees the batch. It is NULL if the text is wrong; `error` says why. */
-struct scenario bench_scenario(const char *text, char *error, size_t size);
 /* bench_bounds.c: `attune bench --bounds`, of the first `limit` batches (0: all); an exit code. */
 int bench_bounds(struct bench_stage *, const struct protocol *, int limit, enum format);
 

@@ -3,7 +3,6 @@
  *
  *   exact   attune_plan_batch for the batch's own lengths: the reference of ratios
  *   xN      attune_plan_bounds for N times the longest sequence
- *   device  attune_record_plan and attune_record_run: the device plans at each replay
  *
  * All graphs are replayed in turn, so drift affects all alike. A way's time is the median of TIMES
  * replays, its ratio the median of the ratios to the reference of the same turn. */
@@ -12,16 +11,15 @@
 #include "harness/check/check.h"
 #include "harness/measure/measure.h"
 #include "harness/scenario/scenario.h"
-#include "kernels/attune_record.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { LAYERS = 16, TIMES = 15 };
-enum way { EXACT, FIRST_BOUND, DEVICE = 5, NUM_WAYS };
-static const char *const ways[NUM_WAYS] = { "exact", "x1", "x2", "x8", "x128", "device" };
-static const int factors[NUM_WAYS] = { 0, 1, 2, 8, 128, 0 };
+enum way { EXACT, FIRST_BOUND, NUM_WAYS = 5 };
+static const char *const ways[NUM_WAYS] = { "exact", "x1", "x2", "x8", "x128" };
+static const int factors[NUM_WAYS] = { 0, 1, 2, 8, 128 };
 
 static const struct {
 	const char *kind, *batch;
@@ -54,11 +52,8 @@ struct bounded {
 	struct bench_stage *stage;
 	const struct workload *work;
 	attune_op *op;
-	attune_bounds bounds;
-	int max_keys;
+	int max_query, max_keys;
 	attune_plan plan[NUM_WAYS];
-	void *device_plan;
-	size_t device_bytes;
 	struct graph *graph[NUM_WAYS];
 	double us[NUM_WAYS][TIMES];
 };
@@ -68,66 +63,45 @@ struct bounded {
 static void measure_bounds(struct bounded *b)
 {
 	const attune_batch *v = &b->work->scenario->batch->view;
-	b->bounds.size = sizeof b->bounds;
-	b->bounds.num_seqs = v->num_seqs;
-	b->bounds.num_tokens = v->query_start[v->num_seqs];
 	for (int i = 0; i < v->num_seqs; i++) {
 		const int query = v->query_start[i + 1] - v->query_start[i];
-		b->bounds.max_query = query > b->bounds.max_query ? query : b->bounds.max_query;
+		b->max_query = query > b->max_query ? query : b->max_query;
 		b->max_keys = v->seq_lens[i] > b->max_keys ? v->seq_lens[i] : b->max_keys;
 	}
 }
 
 static enum attune_status plan_way(struct bounded *b, enum way way)
 {
-	struct device *dev = &b->stage->dev;
-	const attune_bounds *m = &b->bounds;
+	const attune_batch *v = &b->work->scenario->batch->view;
 	b->plan[way].size = sizeof b->plan[way];
 	if (way == EXACT)
-		return attune_plan_batch(b->op, &b->work->scenario->batch->view, &b->plan[way]);
-	if (way != DEVICE)
-		return attune_plan_bounds(b->op, m->num_seqs, m->num_tokens, m->max_query,
-					  factors[way] * b->max_keys, &b->plan[way]);
-	const enum attune_status status = attune_record_sizes(b->op, m, &b->device_bytes, NULL);
-	return status ? status : dev->ops->alloc(dev, &b->device_plan, b->device_bytes);
+		return attune_plan_batch(b->op, v, &b->plan[way]);
+	return attune_plan_bounds(b->op, v->num_seqs, v->query_start[v->num_seqs], b->max_query,
+				  factors[way] * b->max_keys, &b->plan[way]);
 }
 
-static enum attune_status run_way(struct bounded *b, enum way way, const attune_tensors *t)
+static enum attune_status run_layers(struct bounded *b, enum way way)
 {
 	const struct bench_stage *st = b->stage;
-	void *stream = st->dev.ops->stream(&b->stage->dev);
-	return way == DEVICE ? attune_record_run(b->op, &b->bounds, b->device_plan, t,
-						 st->workspace, st->workspace_bytes, stream)
-			     : attune_run(b->op, &b->plan[way], t, st->workspace,
-					  st->workspace_bytes, stream);
-}
-
-static enum attune_status record_layers(struct bounded *b, enum way way)
-{
 	attune_tensors t = b->work->tensors;
-	void *stream = b->stage->dev.ops->stream(&b->stage->dev);
+	void *stream = st->dev.ops->stream(&b->stage->dev);
 	enum attune_status status = ATTUNE_OK;
-	if (way == DEVICE)
-		status = attune_record_plan(b->op, &b->bounds, t.query_start, t.seq_lens,
-					    b->device_plan, b->device_bytes, stream);
 	for (int i = 0; i < LAYERS && !status; i++) {
 		t.block_table = b->work->block_tables[i % b->work->sets];
-		status = run_way(b, way, &t);
+		status = attune_run(b->op, &b->plan[way], &t, st->workspace, st->workspace_bytes,
+				    stream);
 	}
 	return status;
 }
 
-/* On a device that cannot plan, DEVICE is left out; the other ways must work. */
-static int record_way(struct bounded *b, enum way way)
+static int capture_way(struct bounded *b, enum way way)
 {
 	struct device *dev = &b->stage->dev;
 	enum attune_status status = plan_way(b, way);
-	if (status == ATTUNE_UNSUPPORTED && way == DEVICE)
-		return 1;
 	if (!status)
 		status = dev->ops->graph_begin(dev);
 	if (!status) {
-		status = record_layers(b, way);
+		status = run_layers(b, way);
 		const enum attune_status end = dev->ops->graph_end(dev, &b->graph[way]);
 		status = status ? status : end;
 	}
@@ -143,7 +117,7 @@ static int play_all(struct bounded *b)
 		for (int i = 0; i < NUM_WAYS; i++) {
 			const enum way way = (enum way)((i + k + 2) % NUM_WAYS);
 			double ns = NAN;
-			if (b->graph[way] && dev->ops->graph_play(dev, b->graph[way], &ns))
+			if (dev->ops->graph_play(dev, b->graph[way], &ns))
 				return 0;
 			if (k >= 0)
 				b->us[way][k] = ns / 1e3 / LAYERS;
@@ -165,17 +139,14 @@ static void print(struct bounded *b, const char *kind, struct table *table, stru
 	sums->n++;
 	for (int way = 0; way < NUM_WAYS; way++) {
 		double ratio[TIMES];
-		if (!b->graph[way])
-			continue;
 		for (int k = 0; k < TIMES; k++)
 			ratio[k] = b->us[way][k] / b->us[EXACT][k];
 		const double mid = median(ratio, TIMES);
-		*text = '\0';
-		if (way != DEVICE && attune_plan_text(b->op, &b->plan[way], text, sizeof text))
+		if (attune_plan_text(b->op, &b->plan[way], text, sizeof text))
 			snprintf(text, sizeof text, "%s", attune_last_error());
 		table_add(table, "%s %s %s %.2f %.4f %.1f %s\n", kind,
 			  b->work->scenario->batch_text, ways[way], median(b->us[way], TIMES), mid,
-			  (double)b->plan[way].workspace / (1 << 20), *text ? text : NULL);
+			  (double)b->plan[way].workspace / (1 << 20), text);
 		sums->log[way] += log(mid);
 		sums->worst[way] = fmax(sums->worst[way], mid);
 	}
@@ -185,11 +156,9 @@ static void print_sums(const struct sums *sums, int n)
 {
 	for (int i = 0; i < n; i++)
 		for (int way = FIRST_BOUND; way < NUM_WAYS && sums[i].n; way++)
-			if (sums[i].worst[way] > 0)
-				fprintf(stderr,
-					"# %-8s %-6s %.4f x exact, worst %.4f, %d batches\n",
-					sums[i].kind, ways[way], exp(sums[i].log[way] / sums[i].n),
-					sums[i].worst[way], sums[i].n);
+			fprintf(stderr, "# %-8s %-6s %.4f x exact, worst %.4f, %d batches\n",
+				sums[i].kind, ways[way], exp(sums[i].log[way] / sums[i].n),
+				sums[i].worst[way], sums[i].n);
 }
 
 /* ---- a batch ------------------------------------------------------------------------------ */
@@ -200,8 +169,23 @@ static void release(struct bounded *b)
 	for (int i = 0; i < NUM_WAYS; i++)
 		if (b->graph[i])
 			dev->ops->graph_free(dev, b->graph[i]);
-	dev->ops->release(dev, b->device_plan);
 	attune_release(b->op);
+}
+
+/* A batch of Llama 3.1 8B. The caller frees the batch; it is NULL if the text is wrong. */
+static struct scenario scenario_of(const char *text, char *error, size_t size)
+{
+	return (struct scenario){ .batch_text = (char *)(uintptr_t)text,
+				  .batch = batch_parse(text, error, size),
+				  .shape = { .size = sizeof(attune_shape),
+					     .num_query_heads = 32,
+					     .num_kv_heads = 8,
+					     .head_size = 128,
+					     .page_size = 16,
+					     .dtype = ATTUNE_BF16,
+					     .kv_dtype = ATTUNE_BF16,
+					     .causal = 1 },
+				  .seed = 1 };
 }
 
 static int bound_batch(struct bench_stage *st, int row, const struct protocol *protocol,
@@ -209,7 +193,7 @@ static int bound_batch(struct bench_stage *st, int row, const struct protocol *p
 {
 	char error[160];
 	const char *text = rows[row].batch;
-	struct scenario scenario = bench_scenario(text, error, sizeof error);
+	struct scenario scenario = scenario_of(text, error, sizeof error);
 	struct workload work = { 0 };
 	struct bounded b = { .stage = st, .work = &work };
 	int ok = scenario.batch &&
@@ -219,7 +203,7 @@ static int bound_batch(struct bench_stage *st, int row, const struct protocol *p
 	if (ok)
 		measure_bounds(&b);
 	for (int way = 0; ok && way < NUM_WAYS; way++)
-		ok = record_way(&b, (enum way)way);
+		ok = capture_way(&b, (enum way)way);
 	ok = ok && play_all(&b);
 	if (ok)
 		print(&b, rows[row].kind, table, sums);

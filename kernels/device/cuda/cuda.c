@@ -3,7 +3,6 @@
  * events and the streams of side_streams.h. */
 #include "context.h"
 #include "tensor_map.h"
-#include "switch_node.h"
 #include "launch_variants.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "nvml.h"
@@ -358,18 +357,6 @@ static enum attune_status cuda_tape_play(struct device *dev, struct graph *graph
 	return status;
 }
 
-static enum attune_status cuda_tape_switch(struct device *dev, const struct graph_switch *s)
-{
-	struct cuda *c = dev->state;
-	if (!switch_is_known(&c->cu))
-		return fail(ATTUNE_UNSUPPORTED,
-			    "cuda: the driver knows no SWITCH nodes; version 12.8 is needed");
-	enum attune_status failed = ATTUNE_OK;
-	const enum attune_status status =
-	    IN_CONTEXT(c, switch_record(&c->cu, c->ctx, c->stream, s, &failed), "SWITCH node");
-	return failed ? failed : status;
-}
-
 static void cuda_conditions(struct device *dev, struct conditions *now)
 {
 	struct cuda *c = dev->state;
@@ -421,7 +408,6 @@ const struct device_ops cuda_ops = {
 	.graph_end = cuda_tape_end,
 	.graph_play = cuda_tape_play,
 	.graph_free = cuda_tape_free,
-	.graph_switch = cuda_tape_switch,
 	.conditions = cuda_conditions,
 	.joules = cuda_joules,
 	.use = cuda_use,
