@@ -196,9 +196,8 @@ enum attune_status attune_register_plugin(const attune_plugin *plugin);
  *
  * plan->workspace may grow: attune_max_workspace does not count what plug-ins need. attune_run with
  * the plan calls the plug-in's `launch`, which neither allocates nor synchronises and may be
- * captured; with ATTUNE_LENGTHS_VARY a captured attune_run has attune's own kernels. The plan, its
- * copies and a graph that captured it may run until attune_free_plan. It serves for no other
- * (attune_plan_serves). ATTUNE_OK also where attune's own kernels stay; if that is because a
+ * captured. The plan, its copies and a graph that captured it may run until attune_free_plan. It
+ * serves for no other (attune_plan_serves). ATTUNE_OK also where attune's own kernels stay; if that is because a
  * plug-in failed, attune_last_error has its line. */
 enum attune_status attune_plan_plugins(const attune_op *op, const attune_batch *batch,
 				       const attune_tensors *tensors, unsigned promises,

@@ -48,17 +48,6 @@ struct device {
 	void *state;
 };
 
-/* Variants of a launch, for `attune bench --host`, which measures their cost on the host. Launches
- * stand between begin and end; end waits for them. */
-struct launch_ways {
-	/* NULL after the last; *is_small: its argument is one word */
-	const char *(*name)(int way, int *is_small);
-	enum attune_status (*begin)(struct device *, int way);
-	enum attune_status (*launch)(struct device *, int way, const struct code *,
-				     const struct geometry *, const void *args);
-	enum attune_status (*end)(struct device *, int way);
-};
-
 /* Operations return an enum attune_status and set attune_last_error. */
 struct device_ops {
 	const char *name; /* "cuda", "hip", "cpu" */
@@ -93,7 +82,6 @@ struct device_ops {
 	enum attune_status (*within)(struct device *, void (*call)(void *), void *arg);
 	/* Computes a map on the host; allocates nothing. NULL: not supported. */
 	enum attune_status (*map)(struct device *, struct attune_map *, const struct map_view *);
-	const struct launch_ways *ways; /* NULL: only one */
 	/* Writes zeros, in stream order; capturable on a GPU. */
 	enum attune_status (*clear)(struct device *, void *mem, size_t bytes, void *stream);
 	/* Whether launches on the stream are being captured into a graph. */

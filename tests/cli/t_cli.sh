@@ -190,10 +190,6 @@ row "$([ $code -eq 0 ] && sed -n 3p "$tmp/out" | grep -q '^| .* | 2q2k_32q1s1k |
 run scenarios --batch 2q2k_32q1s1k --format tsv '>/dev/full'
 row "$([ $code -eq 1 ] && grep -q 'standard output' "$tmp/err"; echo $?)" \
 	"a full disk under stdout: exit 1"
-run bench --gpu cpu --host --format tsv
-row "$([ $code -eq 0 ] && [ "$(grep -c '^own' "$tmp/out")" -eq 8 ] && [ "$(grep -c '^plan' "$tmp/out")" -eq 8 ] &&
-	awk -F'\t' '$1 == "own" && !($3 >= 1 && $4 > 0 && $5 >= $4) { bad = 1 } END { exit bad }' "$tmp/out"; echo $?)" \
-	"what calls cost the CPU: a plan and a run of each batch"
 # A disk that is full while gnuplot writes: no file may exceed 8 kB.
 if command -v gnuplot >/dev/null; then
 	mkdir "$tmp/bin" "$tmp/pictures"

@@ -38,7 +38,7 @@ enum { MOST_RACERS = NUM_RACERS + MOST_PLUGINS };
 struct options {
 	const char *gpu, *db, *preset, *protocol;
 	const char *split; /* NULL: all */
-	int limit, bounds, roofline, host, anyway;
+	int limit, bounds, roofline, anyway;
 	double read_mb; /* of the roofline */
 	enum format format;
 	struct trace_options trace;
@@ -243,7 +243,6 @@ enum {
 	OPT_PROTOCOL,
 	OPT_BOUNDS,
 	OPT_ROOFLINE,
-	OPT_HOST,
 	OPT_READ,
 	OPT_ANYWAY
 };
@@ -261,7 +260,6 @@ static const struct argp_option rows[] = {
 	{ "load", OPT_LOAD, "X", 0, "Trace: share of the engine's capacity (0.95)", 0 },
 	{ "bounds", OPT_BOUNDS, NULL, 0, "Measure plans by attune_plan_bounds instead", 0 },
 	{ "roofline", OPT_ROOFLINE, NULL, 0, "Measure memory, L2 cache and launches instead", 0 },
-	{ "host", OPT_HOST, NULL, 0, "Measure the CPU time of calls instead", 0 },
 	{ "read-mb", OPT_READ, "X", 0, "Roofline: MB of a read (1074)", 0 },
 	{ "anyway", OPT_ANYWAY, NULL, 0, "Measure even if other programs use the machine", 0 },
 	{ "format", 'f', "NAME", 0, FORMAT_WORDS, 0 },
@@ -286,7 +284,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_LIMIT: o->limit = whole_option("limit", arg, state); return 0;
 	case OPT_BOUNDS: o->bounds = 1; return 0;
 	case OPT_ROOFLINE: o->roofline = 1; return 0;
-	case OPT_HOST: o->host = 1; return 0;
 	case OPT_ANYWAY: o->anyway = 1; return 0;
 	case OPT_READ:
 		o->read_mb = strtod(arg, &end);
@@ -328,20 +325,12 @@ static const struct argp help = {
 	"          by programmatic dependent launch, the next kernel may begin at the\n"
 	"          end or at the top of its predecessor; idle: the kernel has no work\n"
 	"Values are medians of 7 runs.\n\n"
-	"--host: measures the CPU time of calls in ns, over 2500 separate calls, for batches of 1 "
-	"to 256 decodes of Llama 3.1 8B, with and without a prefill:\n"
-	"  plan    attune_plan_batch\n"
-	"  own     attune_run without the driver\n"
-	"  run     attune_run (GPUs only: on a CPU it is the attention itself)\n"
-	"  launch  one launch of an empty kernel, by each launch method\n"
-	"Plans are the library's own, without plug-ins. The time of the clock is "
-	"subtracted.\n\n"
 	"Examples:\n  attune bench --gpu h200 --split heldout --format json\n"
 	"  attune --plugin fa4.so bench --gpu h200 --split peers\n"
 	"  attune bench --gpu h200_e4m3 --db mine.sqlite   (8-bit caches)\n"
 	"  attune bench --gpu h200 --trace mine.csv --model llama3.1-8b@1 --steps 200\n"
 	"  attune bench --gpu h200 --bounds --format tsv\n"
-	"  attune bench --gpu h200 --roofline\n  attune bench --gpu h200 --host --format tsv",
+	"  attune bench --gpu h200 --roofline",
 	NULL,
 	NULL,
 	NULL
@@ -366,14 +355,13 @@ static int measure(struct bench_stage *st, const struct options *o, const struct
 		   const char *db)
 {
 	const int refuses = o->roofline && st->dev.info.backend == BACKEND_CPU; /* with a message */
-	if (!o->bounds && !o->host && !o->roofline)
+	if (!o->bounds && !o->roofline)
 		return measure_scenarios(st, o, protocol, db);
 	const int code = refuses ? EXIT_DONE : device_ready_open(&st->dev, "bench", o->anyway);
 	if (code)
 		return code;
 	return o->bounds ? bench_bounds(st, protocol, o->limit, o->format)
-	       : o->host   ? bench_host(st, o->format)
-			   : bench_roofline(&st->dev, db, o->read_mb, o->format);
+			 : bench_roofline(&st->dev, db, o->read_mb, o->format);
 }
 
 int cmd_bench(int argc, char **argv)

@@ -68,9 +68,6 @@ void leaves_count(struct leaves *, const struct entry *library);
 /* One line on stderr where there is any; batches: what they are called. */
 void leaves_say(const struct leaves *, const char *batches);
 
-/* bench_host.c: `attune bench --host`; an exit code. */
-int bench_host(struct bench_stage *, enum format);
-
 /* bench_roofline.c: `attune bench --roofline` into database db, with reads of at most read_mb MB;
  * an exit code. */
 int bench_roofline(struct device *, const char *db, double read_mb, enum format);

@@ -3,7 +3,6 @@
  * events and the streams of side_streams.h. */
 #include "context.h"
 #include "tensor_map.h"
-#include "launch_variants.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "nvml.h"
 #include <dlfcn.h>
@@ -396,7 +395,6 @@ const struct device_ops cuda_ops = {
 	.launch_early = cuda_launch_early,
 	.within = cuda_within,
 	.map = cuda_map,
-	.ways = &cuda_ways,
 	.fork = cuda_fork,
 	.join = cuda_join,
 	.clear = cuda_clear,

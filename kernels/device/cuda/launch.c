@@ -92,12 +92,6 @@ int launch_in_turn(const struct cuda_api *cu, const struct cuda_function *f,
 			  f->packed ? NULL : p.pointers, f->packed ? p.extra : NULL);
 }
 
-int launch_extended(const struct cuda_api *cu, const struct cuda_function *f,
-		    const struct geometry *g, const void *args, void *stream)
-{
-	return launch_by(cu, f, g, args, stream, 0);
-}
-
 int launch_early(const struct cuda_api *cu, const struct cuda_function *f, const struct geometry *g,
 		 const void *args, void *stream)
 {

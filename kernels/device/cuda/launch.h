@@ -16,8 +16,6 @@ void function_packs(const struct cuda_api *, struct cuda_function *);
 typedef int launch_kind(const struct cuda_api *, const struct cuda_function *,
 			const struct geometry *, const void *args, void *stream);
 launch_kind launch_in_turn;
-/* The same, by the call that takes attributes. */
-launch_kind launch_extended;
 /* It may begin before the preceding launch is over. */
 launch_kind launch_early;
 
