@@ -29,9 +29,9 @@ static const struct tool {
 } tools[] = {
 	{ "show",    { "show", "--gpu", "h200", "--db", "$RESULTS/h200.sqlite", "--model", "llama3.1-8b@1", "--batch", "32q1s16k" }, 2.9, 56 },
 	{ "eval",    { "eval", "--gpu", "h200", "--db", "$RESULTS/h200.sqlite", "--format", "json" }, 6.1, 66 },
-	{ "diff",    { "diff", "--gpu", "h200", "$RESULTS/h200.sqlite", "$RESULTS/h200.sqlite", "--format", "tsv" }, 6.5, 95 },
+	{ "diff",    { "show", "--diff", "--gpu", "h200", "$RESULTS/h200.sqlite", "$RESULTS/h200.sqlite", "--format", "tsv" }, 6.5, 95 },
 	{ "plot",    { "plot", "--gpu", "h200", "--db", "$RESULTS/h200.sqlite", "--out", "$TMP" }, 13.3, 121 },
-	{ "confirm", { "confirm", "--gpu", "h200", "--db", "$RESULTS/h200.sqlite", "--dry-run" }, 8.5, 82 },
+	{ "confirm", { "sweep", "--confirm", "--gpu", "h200", "--db", "$RESULTS/h200.sqlite", "--dry-run" }, 8.5, 82 },
 	{ "induce",  { "induce", "--gpu", "h200", "--db", "$RESULTS/h200.sqlite", "--out", "$TMP/attune_h200.h" }, 180, 166 },
 };
 // clang-format on

@@ -15,26 +15,34 @@
 // clang-format off
 static const struct command {
 	const char *name;
+	const char *mode; /* the option that selects it; NULL: the command without one of these */
 	int (*run)(int argc, char **argv);
 	const char *about;
 } commands[] = {
-	{ "tune",       cmd_tune,       "measures this machine and installs rules that beat those in force" },
-	{ "check",      cmd_check,      "checks that the rules still fit, such as after a driver update" },
-	{ "contribute", cmd_contribute, "checks this machine's measurements and adds them to results/" },
-	{ "devices",    cmd_devices,    "lists devices: names, limits, measured ceilings" },
-	{ "scenarios",  cmd_scenarios,  "lists or generates scenarios" },
-	{ "sweep",      cmd_sweep,      "measures kernels on scenarios into a database; resumes" },
-	{ "merge",      cmd_merge,      "joins databases, such as the shards of a sweep" },
-	{ "bridge",     cmd_bridge,     "keeps times of an older kernel source that is equally fast" },
-	{ "induce",     cmd_induce,     "learns rules from a database and writes the header" },
-	{ "confirm",    cmd_confirm,    "measures the picks and their rivals again, for evaluation" },
-	{ "eval",       cmd_eval,       "prints the regret of a header and of baselines" },
-	{ "show",       cmd_show,       "shows best variants, a batch's ranking, why a leaf was chosen" },
-	{ "diff",       cmd_diff,       "compares two databases or two headers" },
-	{ "plot",       cmd_plot,       "draws latency curves and other pictures, SVG and PNG" },
-	{ "bench",      cmd_bench,      "measures the tuned library against its baselines" },
+	{ "tune",      NULL,         cmd_tune,       "measures this machine and installs rules that beat those in force" },
+	{ "tune",      "check",      cmd_check,      "checks that the rules still fit, such as after a driver update" },
+	{ "devices",   NULL,         cmd_devices,    "lists devices: names, limits, measured ceilings" },
+	{ "scenarios", NULL,         cmd_scenarios,  "lists or generates scenarios" },
+	{ "sweep",     NULL,         cmd_sweep,      "measures kernels on scenarios into a database; resumes" },
+	{ "sweep",     "confirm",    cmd_confirm,    "measures the picks and their rivals again, for evaluation" },
+	{ "merge",     NULL,         cmd_merge,      "joins databases, such as the shards of a sweep" },
+	{ "merge",     "contribute", cmd_contribute, "checks this machine's measurements and adds them to results/" },
+	{ "merge",     "bridge",     cmd_bridge,     "keeps times of a changed kernel source with equal machine code" },
+	{ "induce",    NULL,         cmd_induce,     "learns rules from a database and writes the header" },
+	{ "eval",      NULL,         cmd_eval,       "prints the regret of a header and of baselines" },
+	{ "show",      NULL,         cmd_show,       "shows best variants, a batch's ranking, why a leaf was chosen" },
+	{ "show",      "diff",       cmd_diff,       "compares two databases or two headers" },
+	{ "plot",      NULL,         cmd_plot,       "draws latency curves and other pictures, SVG and PNG" },
+	{ "bench",     NULL,         cmd_bench,      "measures the tuned library against its baselines" },
 };
 // clang-format on
+
+enum { NAME = 32 };
+
+static void command_name(const struct command *c, char name[NAME])
+{
+	snprintf(name, NAME, "%s%s%s", c->name, c->mode ? " --" : "", c->mode ? c->mode : "");
+}
 
 static void list(FILE *f)
 {
@@ -42,8 +50,11 @@ static void list(FILE *f)
 	      "Measures paged-attention kernels on this machine and writes the code that chooses "
 	      "among them.\n\n",
 	      f);
-	for (size_t i = 0; i < COUNT(commands); i++)
-		fprintf(f, "  %-11s %s\n", commands[i].name, commands[i].about);
+	for (size_t i = 0; i < COUNT(commands); i++) {
+		char name[NAME];
+		command_name(&commands[i], name);
+		fprintf(f, "  %-18s %s\n", name, commands[i].about);
+	}
 	fputs(
 	    "\n`attune COMMAND --help` lists the options of a command, with examples.\n"
 	    "--plugin FILE adds the kernels of a shared object (attune_plugin.h), which then race "
@@ -55,12 +66,52 @@ static void list(FILE *f)
 	    f);
 }
 
-static const struct command *command_find(const char *name)
+static int is_mode(const struct command *c, const char *word)
+{
+	return c->mode && !strncmp(word, "--", 2) && !strcmp(word + 2, c->mode);
+}
+
+/* Which of the modes of a command its arguments name; the option is removed from them. */
+static const struct command *mode_of(const struct command *c, int *argc, char **argv)
 {
 	for (size_t i = 0; i < COUNT(commands); i++)
-		if (!strcmp(commands[i].name, name))
+		for (int k = 2; !strcmp(commands[i].name, c->name) && k < *argc; k++)
+			if (is_mode(&commands[i], argv[k])) {
+				for (; k < *argc; k++) /* the NULL behind them, too */
+					argv[k] = argv[k + 1];
+				--*argc;
+				return &commands[i];
+			}
+	return c;
+}
+
+static const struct command *command_find(int *argc, char **argv)
+{
+	for (size_t i = 0; *argc > 1 && i < COUNT(commands); i++)
+		if (!commands[i].mode && !strcmp(commands[i].name, argv[1]))
+			return mode_of(&commands[i], argc, argv);
+	return NULL;
+}
+
+/* The command that has a mode of that name; NULL: none. */
+static const struct command *named_as_mode(const char *word)
+{
+	for (size_t i = 0; i < COUNT(commands); i++)
+		if (commands[i].mode && !strcmp(commands[i].mode, word))
 			return &commands[i];
 	return NULL;
+}
+
+static int unknown(const char *word)
+{
+	const struct command *c = named_as_mode(word);
+	if (c)
+		complain("\"%s\" is not a command; it is attune %s --%s", word, c->name, word);
+	else if (*word)
+		complain("\"%s\" is not a command", word);
+	if (!c)
+		list(stderr);
+	return EXIT_USAGE;
 }
 
 /* A command fails if its output could not be written. */
@@ -136,8 +187,8 @@ int main(int argc, char **argv)
 	if (!general_options(&argc, &argv))
 		return EXIT_USAGE;
 	const char *word = argc > 1 ? argv[1] : "";
-	const struct command *c = command_find(word);
-	char name[32];
+	const struct command *c = command_find(&argc, argv);
+	char name[NAME], full[NAME + 8];
 	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
 		list(stdout);
 		return flushed(EXIT_DONE);
@@ -146,17 +197,14 @@ int main(int argc, char **argv)
 		printf("attune %s\n", attune_version());
 		return flushed(EXIT_DONE);
 	}
-	if (!c) {
-		if (argc > 1)
-			complain("\"%s\" is not a command", word);
-		list(stderr);
-		return EXIT_USAGE;
-	}
+	if (!c)
+		return unknown(word);
 	/* Beyond `ulimit -f` a write then fails, which is reported. */
 	signal(SIGXFSZ, SIG_IGN);
 	/* argp names the program by argv[0] in what it prints */
-	snprintf(name, sizeof name, "attune %s", c->name);
-	argv[1] = name;
+	command_name(c, name);
+	snprintf(full, sizeof full, "attune %s", name);
+	argv[1] = full;
 	argp_err_exit_status = EXIT_USAGE;
-	return explained(c->name, flushed(c->run(argc - 1, argv + 1)));
+	return explained(name, flushed(c->run(argc - 1, argv + 1)));
 }

@@ -1,4 +1,4 @@
-/* bridge.h - shared by the files of `attune bridge`:
+/* bridge.h - shared by the files of `attune merge --bridge`:
  *
  *   bridge_cmd.c    the command, and its table
  *   bridge.c        sources that are not today's, their flags, and where their text is

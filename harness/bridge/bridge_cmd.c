@@ -1,4 +1,4 @@
-/* bridge_cmd.c - attune bridge: lets rows of a changed source count as today's, if the change
+/* bridge_cmd.c - attune merge --bridge: lets rows of a changed source count as today's, if the change
  * left the machine code equal. */
 #include "bridge.h"
 #include "kernel_trees.h"
@@ -65,8 +65,8 @@ static const char about[] =
     "is stored when it is found, so that an interrupted run continues where it stopped. attune "
     "merge --compact drops stale rows, which can then no longer be bridged.\n\n"
     "Examples, after an edit that should not change the code, and for all old sources:\n"
-    "  attune bridge --db results/h200.sqlite --from HEAD~1\n"
-    "  attune bridge --db results/h200.sqlite\n";
+    "  attune merge --bridge --db results/h200.sqlite --from HEAD~1\n"
+    "  attune merge --bridge --db results/h200.sqlite\n";
 
 /* ---- options --------------------------------------------------------------------------- */
 

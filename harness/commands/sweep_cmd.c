@@ -371,7 +371,9 @@ static const char about[] =
     "stage, and by the next sweep.\n\n"
     "--retry is for failures that were the machine's, such as a full disk or a lost driver. It "
     "measures these cells again. The new row replaces the old one, which merge --compact "
-    "drops.\n";
+    "drops.\n\n"
+    "attune sweep --confirm measures the picks and their rivals again, in a second pass; "
+    "--confirm --help has its options.\n";
 
 static int measure_part(const struct sweep_options *o, const struct hello *hello, void *list)
 {

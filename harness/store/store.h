@@ -102,7 +102,7 @@ int store_each_ceiling(struct store *, const char *gpu, int (*each)(void *, cons
 enum freshness {
 	STALE,
 	TODAY,  /* the same tokens */
-	BRIDGED /* by bridges: attune bridge */
+	BRIDGED /* by bridges: attune merge --bridge */
 };
 /* One binary's source in the newest rows of one build and scenario. */
 struct store_use {

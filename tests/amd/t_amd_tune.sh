@@ -64,7 +64,7 @@ row "$(grep -q '^#define ATTUNE_MI300_GPU "mi300"$' "$header" &&
 	grep -q '^#define ATTUNE_MI300_ARCH "gfx942"$' "$header" &&
 	grep -q '(emulated), gfx942, 8 CUs$' "$header" && grep -q 'no number here is a time' "$header"
 	echo $?)" "which is of mi300 and says what it is worth"
-run confirm --gpu mi300 --db "$db" --header "$header" --budget 200s &&
+run sweep --confirm --gpu mi300 --db "$db" --header "$header" --budget 200s &&
 	[ "$(ask "SELECT count(DISTINCT scenario_id) FROM history WHERE stage = 'b' AND outcome = 'ok'")" = 8 ]
 row $? "confirm measures every scenario a second time"
 run eval --gpu mi300 --db "$db" --header "$header" --format json &&

@@ -90,7 +90,7 @@ fresh_confirm() {
 	cp "$ref/db.sqlite" "$w/db.sqlite"
 }
 args_confirm() {
-	echo "confirm --gpu cpu --db $w/db.sqlite --header $ref/a.h --split heldout --budget 300s"
+	echo "sweep --confirm --gpu cpu --db $w/db.sqlite --header $ref/a.h --split heldout --budget 300s"
 }
 sound_confirm() {
 	sound_db "$w/db.sqlite"

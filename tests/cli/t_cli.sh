@@ -10,7 +10,23 @@ run() {
 	code=$?
 }
 
-commands='tune check contribute devices scenarios sweep merge bridge induce confirm eval show diff plot bench'
+commands='tune
+tune --check
+devices
+scenarios
+sweep
+sweep --confirm
+merge
+merge --contribute
+merge --bridge
+induce
+eval
+show
+show --diff
+plot
+bench'
+IFS='
+'
 
 for c in '' $commands; do
 	run "$c --help"
@@ -25,6 +41,7 @@ for c in $commands; do
 	grep -q "^  $c " "$tmp/out" || bad=1
 done
 row $bad "attune --help lists every command"
+unset IFS
 run --version
 row "$([ $code -eq 0 ] && grep -Eq '^attune [0-9]+\.[0-9]+\.[0-9]+$' "$tmp/out"; echo $?)" \
 	"attune --version"
@@ -52,7 +69,7 @@ while IFS='|' read -r want pattern arguments; do
 	bad=0
 	[ "$code" = "$want" ] || bad=1
 	head -1 "$tmp/err" | grep -Eq "^attune.*($pattern)" || bad=1
-	[ "$(sed 1d "$tmp/err" | grep -vcE '^Try .attune|^information')" = 0 ] || bad=1
+	[ "$(sed 1d "$tmp/err" | grep -vcE '^Try .attune|^(more )?information')" = 0 ] || bad=1
 	[ ! -s "$tmp/out" ] || bad=1
 	row $bad "attune $arguments: exit $want"
 done <<'ROWS'
@@ -60,13 +77,15 @@ done <<'ROWS'
 2|unrecognized option|scenarios --nonsense
 2|unrecognized option|sweep --nonsense
 2|unrecognized option|merge --nonsense
-2|name the database|bridge
-2|text.sqlite|bridge --db $tmp/text.sqlite
+2|name the database|merge --bridge
+2|is not a command; it is attune sweep --confirm|confirm --gpu cpu
+2|is not a command; it is attune show --diff|diff a.h b.h
+2|text.sqlite|merge --bridge --db $tmp/text.sqlite
 2|unrecognized option|induce --nonsense
 2|unrecognized option|eval --nonsense
-2|unrecognized option|confirm --nonsense
+2|unrecognized option|sweep --confirm --nonsense
 2|unrecognized option|show --nonsense
-2|unrecognized option|diff --nonsense
+2|unrecognized option|show --diff --nonsense
 2|unrecognized option|plot --nonsense
 2|unrecognized option|bench --nonsense
 2|.extra. is not an option|devices extra
@@ -82,14 +101,14 @@ done <<'ROWS'
 2|1 to 63 of|plot --gpu \'\'
 2|1 to 63 of|sweep --gpu ../../tmp/x --compile-only --batch q1
 2|1 to 63 of|sweep --gpu $long --db $tmp/new.sqlite --batch q1
-2|1 to 63 of|bridge --db results/cpu.sqlite --gpu ../../tmp/x
-2|1 to 63 of|confirm --gpu ../../tmp/x --dry-run
+2|1 to 63 of|merge --bridge --db results/cpu.sqlite --gpu ../../tmp/x
+2|1 to 63 of|sweep --confirm --gpu ../../tmp/x --dry-run
 2|say --arch|sweep --gpu some_gpu --compile-only --batch q1
 2|must be one of sm_80|sweep --gpu some_gpu --arch sm_12 --compile-only --batch q1
 2|h200 is of sm_90|sweep --gpu h200 --arch sm_89 --compile-only --batch q1
 2|t4 is of sm_75|sweep --gpu t4 --compile-only --batch q1
 2|compile-only|sweep --gpu some_gpu --arch sm_89 --batch q1
-2|not named after a GPU|diff $tmp/a-b.sqlite results/cpu.sqlite
+2|not named after a GPU|show $tmp/a-b.sqlite --diff results/cpu.sqlite
 2|x1b|scenarios --set $tmp/escape.json
 2|none.sqlite|show --gpu cpu --stale --db $tmp/none.sqlite
 2|json|devices --format xml
@@ -132,7 +151,7 @@ done <<'ROWS'
 2|--load is of --trace|bench --gpu cpu --load 0.5
 2|invalid option -- .s.|eval --gpu cpu -s train
 2|invalid option -- .s.|bench --gpu cpu -s train
-2|invalid option -- .s.|confirm --gpu cpu -s train
+2|invalid option -- .s.|sweep --confirm --gpu cpu -s train
 2|no-such-folder|scenarios --dir $tmp/no-such-folder
 2|none.sqlite|induce --gpu cpu --db $tmp/none.sqlite --out $tmp/x.h
 2|none.sqlite|eval --gpu cpu --db $tmp/none.sqlite
@@ -145,12 +164,12 @@ done <<'ROWS'
 2|no plug-in raced there|show --gpu cpu --peers --db results/cpu.sqlite
 2|text.sqlite|induce --gpu cpu --db $tmp/text.sqlite --out $tmp/x.h
 2|text.sqlite|merge $tmp/new.sqlite $tmp/text.sqlite
-2|none.sqlite|diff $tmp/none.sqlite $tmp/text.sqlite
+2|none.sqlite|show --diff $tmp/none.sqlite $tmp/text.sqlite
 2|number|induce --gpu cpu --max-leaves none
-2|none.sqlite|confirm --gpu cpu --db $tmp/none.sqlite --dry-run
-2|budget|confirm --gpu cpu --budget soon
+2|none.sqlite|sweep --confirm --gpu cpu --db $tmp/none.sqlite --dry-run
+2|budget|sweep --confirm --gpu cpu --budget soon
 2|heldout_traces|eval --gpu cpu --split no-such-split
-2|heldout_traces|confirm --gpu cpu --split no-such-split --dry-run
+2|heldout_traces|sweep --confirm --gpu cpu --split no-such-split --dry-run
 2|model|eval --gpu cpu --trace $tmp/none.csv
 2|load|eval --gpu cpu --trace $tmp/none.csv --model llama3.1-8b@1 --load much
 1|none.csv|eval --gpu cpu --trace $tmp/none.csv --model llama3.1-8b@1
@@ -163,7 +182,7 @@ done <<'ROWS'
 1|no ceilings of cpu|show --gpu cpu --ceilings --db results/cpu.sqlite
 2|batch|show --gpu cpu --model llama3.1-8b@1 --batch 2x --why
 2|no-such-model|show --gpu cpu --db results/cpu.sqlite --model no-such-model@1 --batch q1 --why
-2|none.sqlite|diff generated/attune_cpu.h generated/attune_cpu.h --db $tmp/none.sqlite
+2|none.sqlite|show --diff generated/attune_cpu.h generated/attune_cpu.h --db $tmp/none.sqlite
 ROWS
 
 for word in sweeep ''; do

@@ -77,11 +77,11 @@ row $? "it compiles"
 run eval --gpu cpu --db "$db" --header "$tmp/a.h" --format json &&
 	grep -q '"heldout"' "$tmp/out" && grep -q '"best_fixed"' "$tmp/out" && grep -q '"leaves"' "$tmp/out"
 row $? "eval judges it"
-run confirm --gpu cpu --db "$db" --header "$tmp/a.h" --budget 300s &&
+run sweep --confirm --gpu cpu --db "$db" --header "$tmp/a.h" --budget 300s &&
 	[ "$(sqlite3 "$db" "SELECT count(DISTINCT scenario_id) FROM history WHERE stage = 'b'")" = 6 ]
 row $? "confirm measures every scenario a second time"
 whole=$(count)
-run confirm --gpu cpu --db "$db" --header "$tmp/a.h" --budget 300s --dry-run && [ "$(count)" = "$whole" ]
+run sweep --confirm --gpu cpu --db "$db" --header "$tmp/a.h" --budget 300s --dry-run && [ "$(count)" = "$whole" ]
 row $? "confirm --dry-run measures nothing"
 # A time of a choice that a rule refuses today, and the best: 32 segments of 128 keys.
 cp "$db" "$tmp/refused.sqlite"
@@ -102,7 +102,7 @@ sqlite3 "$tmp/refused.sqlite" "
 	INSERT INTO measurement SELECT race, variant, newest, build, ending, samples, median, below,
 		spread, ci, ratio FROM one;
 	SELECT count(*) FROM one;" >"$tmp/rows" && [ "$(cat "$tmp/rows")" = 1 ] &&
-	run confirm --gpu cpu --db "$tmp/refused.sqlite" --header "$tmp/a.h" --split train --again --budget 300s
+	run sweep --confirm --gpu cpu --db "$tmp/refused.sqlite" --header "$tmp/a.h" --split train --again --budget 300s
 row $? "confirm leaves out what today's rules refuse"
 run eval --gpu cpu --db "$db" --header "$tmp/a.h" --split heldout --format json &&
 	grep -q '"policy": "tree", "split": "heldout",[^}]*"unconfirmed": 0, "invalid": 0' "$tmp/out"

@@ -263,7 +263,7 @@ static void one_command_a_device(void **state)
 	(void)state;
 	const pid_t pid = holder_of(&cpu);
 	listen_begin();
-	assert_int_equal(lock_take(&l, &cpu, "attune confirm", 0), EXIT_BUSY);
+	assert_int_equal(lock_take(&l, &cpu, "attune sweep --confirm", 0), EXIT_BUSY);
 	const char *said = heard();
 	snprintf(want, sizeof want, "refused: another attune measures on cpu: pid %d since 2", pid);
 	assert_non_null(strstr(said, want));
@@ -274,7 +274,7 @@ static void one_command_a_device(void **state)
 	lock_free(&other);
 	/* the system releases the lock of a killed command */
 	kill_hard(pid);
-	assert_int_equal(lock_take(&l, &cpu, "attune confirm", 0), EXIT_DONE);
+	assert_int_equal(lock_take(&l, &cpu, "attune sweep --confirm", 0), EXIT_DONE);
 	lock_free(&l);
 }
 
@@ -289,7 +289,7 @@ static void a_lock_is_waited_for(void **state)
 		_exit(0);
 	}
 	listen_begin();
-	assert_int_equal(lock_take(&l, &cpu, "attune confirm", 60), EXIT_DONE);
+	assert_int_equal(lock_take(&l, &cpu, "attune sweep --confirm", 60), EXIT_DONE);
 	assert_non_null(strstr(heard(), "waiting up to 60 s"));
 	lock_free(&l);
 	waitpid(pid, NULL, 0);
@@ -346,7 +346,7 @@ static void what_is_no_lock(void **state)
 		assert_int_equal(lock_take(&l, &d, "attune sweep", 0), EXIT_DONE);
 		assert_int_equal(stat(next, &st), 0);
 		listen_begin();
-		assert_int_equal(lock_take(&other, &d, "attune confirm", 0), EXIT_BUSY);
+		assert_int_equal(lock_take(&other, &d, "attune sweep --confirm", 0), EXIT_BUSY);
 		assert_non_null(strstr(heard(), "another attune measures"));
 		lock_free(&l);
 	}
@@ -386,10 +386,10 @@ static void of_all_users(void **state)
 	const pid_t pid = holder_of(&d);
 	assert_int_equal(seteuid(0), 0);
 	listen_begin();
-	assert_int_equal(lock_take(&l, &d, "attune confirm", 0), EXIT_BUSY);
+	assert_int_equal(lock_take(&l, &d, "attune sweep --confirm", 0), EXIT_BUSY);
 	assert_non_null(strstr(heard(), "another attune measures"));
 	kill_hard(pid);
-	assert_int_equal(lock_take(&l, &d, "attune confirm", 0), EXIT_DONE);
+	assert_int_equal(lock_take(&l, &d, "attune sweep --confirm", 0), EXIT_DONE);
 	lock_free(&l);
 	assert_int_equal(chmod(folder, 0700), 0);
 }

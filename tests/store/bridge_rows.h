@@ -70,7 +70,7 @@ static int bridge(const char *arguments)
 {
 	struct words w = { 0 };
 	int status;
-	word(&w, "attune bridge");
+	word(&w, "attune merge --bridge");
 	split(&w, arguments);
 	fflush(NULL);
 	const pid_t pid = fork();

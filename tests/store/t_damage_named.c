@@ -300,7 +300,7 @@ static void wal_in_a_readonly_folder(void **state)
 	assert_null(strstr(said, "cannot be written"));
 }
 
-/* What attune bridge reads. */
+/* What attune merge --bridge reads. */
 static int touch_use(void *arg, const struct store_use *use)
 {
 	*(size_t *)arg += strlen(use->kernel);

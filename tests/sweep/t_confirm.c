@@ -1,5 +1,5 @@
-/* t_confirm.c - `attune confirm`: a scenario is measured as a whole, in one session, or not at all.
- * `attune check`: whether the picks still beat their rivals. `attune bench`: all have a time. */
+/* t_confirm.c - `attune sweep --confirm`: a scenario is measured as a whole, in one session, or not at all.
+ * `attune tune --check`: whether the picks still beat their rivals. `attune bench`: all have a time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -229,9 +229,9 @@ static void a_wish_more_measures_its_scenario_again(void **state)
 	assert_int_equal(foresee("").cells, 0);
 }
 
-/* ---- attune check ------------------------------------------------------------------------ */
+/* ---- attune tune --check ------------------------------------------------------------------------ */
 
-/* The columns of a row that `attune check --format tsv` prints. */
+/* The columns of a row that `attune tune --check --format tsv` prints. */
 struct checked {
 	char batch[40], phase[20];
 	double then_us, now_us, then_lost, now_lost;

@@ -1,4 +1,4 @@
-/* t_fill.c - the work list of `attune confirm --fill`: choices that the header picks on training
+/* t_fill.c - the work list of `attune sweep --confirm --fill`: choices that the header picks on training
  * scenarios and the sweep did not measure. */
 #include "harness/measure/measure.h"
 #include "tuner/commands.h"

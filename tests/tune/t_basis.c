@@ -201,7 +201,7 @@ static void race(const struct inheritance *i, const struct data *own, const stru
 	gate_close(g);
 }
 
-/* The plans of these rules and their parts on held-out scenarios, as attune confirm would. */
+/* The plans of these rules and their parts on held-out scenarios, as attune sweep --confirm would. */
 static void race_held_out(const struct data *own, const struct forest *const *rules, int n)
 {
 	struct wishes w = { 0 };

@@ -24,10 +24,10 @@ says 1 "$noisy" induce --gpu cpu --db "$tmp/noisy.sqlite" --emit json
 says 1 "$noisy" eval --gpu cpu --db "$tmp/noisy.sqlite"
 says 1 "$noisy" eval --gpu cpu --db "$tmp/noisy.sqlite" --header induced
 says 1 "$noisy" show --gpu cpu --db "$tmp/noisy.sqlite" --best
-says 1 "$noisy" confirm --gpu cpu --db "$tmp/noisy.sqlite" --dry-run
-says 1 "$noisy" check --gpu cpu --db "$tmp/noisy.sqlite"
+says 1 "$noisy" sweep --confirm --gpu cpu --db "$tmp/noisy.sqlite" --dry-run
+says 1 "$noisy" tune --check --gpu cpu --db "$tmp/noisy.sqlite"
 says 1 "$noisy" bench --gpu cpu --db "$tmp/noisy.sqlite"
-says 2 "$noisy" diff --gpu cpu results/cpu.sqlite "$tmp/noisy.sqlite"
+says 2 "$noisy" show --diff --gpu cpu results/cpu.sqlite "$tmp/noisy.sqlite"
 row "$([ ! -e "$tmp/header.h" ]; echo $?)" "no header is written"
 
 # Every time is of an older source.
@@ -37,16 +37,16 @@ sqlite3 "$tmp/stale.sqlite" "DELETE FROM seal; DELETE FROM bridge;
 older='of older sources and left out'
 says 1 "$older" eval --gpu cpu --db "$tmp/stale.sqlite"
 says 1 "$older" show --gpu cpu --db "$tmp/stale.sqlite" --model llama3.1-8b@1 --batch 3q1s3k
-says 1 "$older" confirm --gpu cpu --db "$tmp/stale.sqlite" --dry-run
-says 2 "$older" diff --gpu cpu results/cpu.sqlite "$tmp/stale.sqlite"
+says 1 "$older" sweep --confirm --gpu cpu --db "$tmp/stale.sqlite" --dry-run
+says 2 "$older" show --diff --gpu cpu results/cpu.sqlite "$tmp/stale.sqlite"
 
 # A check that measured nothing has no verdict.
-says 5 'nothing is known: the budget' check --gpu cpu --db results/cpu.sqlite --budget 0.000001s
+says 5 'nothing is known: the budget' tune --check --gpu cpu --db results/cpu.sqlite --budget 0.000001s
 row "$(! grep -q 'a new tune pays\|still fit' "$tmp/err"; echo $?)" "and no verdict"
 
 # With one thread, of times by two: what two threads would run may be against the rules of one.
 export ATTUNE_THREADS=1 ATTUNE_CLOCK=0.01
-timeout 600 "$attune" check --gpu cpu --db results/cpu.sqlite --limit 3 --format tsv >"$tmp/out" 2>"$tmp/err" </dev/null
+timeout 600 "$attune" tune --check --gpu cpu --db results/cpu.sqlite --limit 3 --format tsv >"$tmp/out" 2>"$tmp/err" </dev/null
 code=$?
 row "$([ $code -le 1 ] && [ "$(wc -l <"$tmp/out")" -gt 1 ]; echo $?)" "a check with fewer threads measures with these"
 

@@ -90,7 +90,7 @@ row "$([ $? = 0 ] && grep -q ' 0 of 0 scenarios' "$tmp/out"; echo $?)" "the gate
 
 # A contribution is refused: the database has another machine's times (t_basis.c has one that passes).
 contribute() {
-	timeout 1200 "$attune" contribute --gpu cpu --results "$tmp/results" --generated "$tmp/generated" "$@" \
+	timeout 1200 "$attune" merge --contribute --gpu cpu --results "$tmp/results" --generated "$tmp/generated" "$@" \
 		>"$tmp/out" 2>"$tmp/err" </dev/null
 }
 contribute

@@ -25,7 +25,7 @@ run induce --gpu cpu --emit json
 row "$([ $? = 0 ] && grep -q "$elsewhere" "$tmp/err"; echo $?)" "induce"
 run show --gpu h200 --best --format tsv
 row "$([ $? = 0 ] && grep -q 'measured on NVIDIA H200, sm_90, 132 SMs$' "$tmp/err"; echo $?)" "show of a GPU"
-ATTUNE_CLOCK=0.01 run check --gpu cpu --limit 2
+ATTUNE_CLOCK=0.01 run tune --check --gpu cpu --limit 2
 code=$?
 row "$([ $code -le 1 ] && grep -q "$elsewhere" "$tmp/err" && grep -q "x their times there.*another CPU's rules" "$tmp/err" &&
 	! grep -q 'still fit' "$tmp/err"; echo $?)" "check: no word of this machine's rules"
@@ -41,7 +41,7 @@ sqlite3 "$tmp/first.sqlite" "DELETE FROM seal; UPDATE device SET name = 'Another
 cp results/cpu.sqlite "$tmp/two.sqlite"
 run merge "$tmp/two.sqlite" "$tmp/first.sqlite"
 row $? "a database with times of two CPUs"
-for command in 'eval' 'induce --emit json' 'show --best' 'check' 'confirm --dry-run'; do
+for command in 'eval' 'induce --emit json' 'show --best' 'tune --check' 'sweep --confirm --dry-run'; do
 	# shellcheck disable=SC2086
 	run $command --gpu cpu --db "$tmp/two.sqlite"
 	row "$([ $? = 2 ] && grep -q "times of 2 CPUs, and none of them is this one: \"$amd\".*\"Another CPU, " "$tmp/err" &&

@@ -141,7 +141,7 @@ void data_say_noisy(const struct data *d, const char *db_path)
 {
 	if (d->noisy)
 		complain(
-		    "%s: %d measurements are too noisy and left out; a sweep or attune confirm "
+		    "%s: %d measurements are too noisy and left out; a sweep or attune sweep --confirm "
 		    "races them again",
 		    db_path, d->noisy);
 }

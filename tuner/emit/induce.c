@@ -79,7 +79,7 @@ static const struct argp help = {
 	"Learns rules from a database of measurements and writes generated/attune_NAME.h, which "
 	"chooses by if-else."
 	"\vScenarios of splits 'peers', 'gate' and 'heldout...' are not learned from; all others "
-	"are. Times of older kernel sources count only if a bridge (attune bridge) carries them to "
+	"are. Times of older kernel sources count only if a bridge (attune merge --bridge) carries them to "
 	"the current ones. A database of attune tune names the rules that it began from: it also "
 	"learns from the times of that GPU, and replaces a decision only if scenarios of split "
 	"'gate' show that the new one is faster.\n\n"

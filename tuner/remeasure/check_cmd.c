@@ -1,4 +1,4 @@
-/* check_cmd.c - `attune check`: checks that the rules still fit, such as after an update of the
+/* check_cmd.c - `attune tune --check`: checks that the rules still fit, such as after an update of the
  * driver, the toolkit or the firmware. It times some picks again, each in one race with its two
  * fastest rivals. What counts is whether the picks still beat their rivals, not how fast all of
  * them are. */
@@ -134,7 +134,7 @@ static int time_again(const struct data *d, const struct part_again *v, int n,
 	const struct sweep_options sweep = { .gpu = o->gpu,
 					     .device = o->device,
 					     .db = db,
-					     .command = "check",
+					     .command = "tune --check",
 					     .preset = PRESET_FULL,
 					     .budget_s = o->budget_s,
 					     .shards = 1,
@@ -325,7 +325,7 @@ static const struct argp help = {
 	"new tune pays. Use it after an update of the driver or the toolkit."
 	"\vThe new times are not kept. Exit status: 0 the rules still fit, 1 a new tune pays, 5 "
 	"nothing was measured. A CPU is measured with the threads that it has now.\n\n"
-	"Example:\n  attune check --gpu h200",
+	"Example:\n  attune tune --check --gpu h200",
 	NULL,
 	NULL,
 	NULL

@@ -1,4 +1,4 @@
-/* confirm.c - `attune confirm`: measures pass B. Times that were learned from must not evaluate:
+/* confirm.c - `attune sweep --confirm`: measures pass B. Times that were learned from must not evaluate:
  * the best of many noisy times is too good (the winner's curse), for the oracle and for the picks.
  * So a session of its own measures again, in one race for each scenario with A/A controls
  * (harness/sweep/sweep.h: sweep_wishes). Times of two sessions are not compared, so a scenario is
@@ -330,8 +330,8 @@ static const struct argp help = {
 	"again if its last session lacks a time of these, also where an interrupt ended it. A "
 	"scenario whose session has all of them is skipped, so the same command resumes. --fill "
 	"skips each time that exists.\n\n"
-	"Examples:\n  attune confirm --gpu h200 --budget 10m\n"
-	"  attune confirm --gpu h200 --split heldout --dry-run",
+	"Examples:\n  attune sweep --confirm --gpu h200 --budget 10m\n"
+	"  attune sweep --confirm --gpu h200 --split heldout --dry-run",
 	NULL,
 	NULL,
 	NULL
@@ -390,7 +390,8 @@ int cmd_confirm(int argc, char **argv)
 	snprintf(device, sizeof device, "%.*s", gpu_length(gpu), gpu);
 	const struct sweep_options sweep = { .gpu = device,
 					     .db = db,
-					     .command = o.anyway ? "confirm --anyway" : "confirm",
+					     .command = o.anyway ? "sweep --confirm --anyway"
+								 : "sweep --confirm",
 					     .preset = PRESET_FULL,
 					     .budget_s = o.budget_s,
 					     .shards = 1,

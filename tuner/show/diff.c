@@ -1,4 +1,4 @@
-/* diff.c - `attune diff A B`: compares two headers (where their choices differ) or two databases (the
+/* diff.c - `attune show --diff A B`: compares two headers (where their choices differ) or two databases (the
  * cells whose times differ), with the size of each change and whether it exceeds noise. */
 #include "diff.h"
 #include "harness/base/base.h"
@@ -57,9 +57,9 @@ static const struct argp help = {
 	"ratios, and whether it exceeds noise (the floor of the A/A controls and the intervals of "
 	"the times).\n\n"
 	"Databases: the cells whose times differ beyond noise or whose outcome changed.\n\n"
-	"Examples:\n  attune diff old/attune_h200.h generated/attune_h200.h\n"
-	"  attune diff old/attune_h200.h generated/attune_h200.h --db results/h200.sqlite\n"
-	"  attune diff --gpu h200 old.sqlite results/h200.sqlite",
+	"Examples:\n  attune show --diff old/attune_h200.h generated/attune_h200.h\n"
+	"  attune show --diff old/attune_h200.h generated/attune_h200.h --db results/h200.sqlite\n"
+	"  attune show --diff --gpu h200 old.sqlite results/h200.sqlite",
 	NULL,
 	NULL,
 	NULL

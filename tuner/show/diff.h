@@ -1,4 +1,4 @@
-/* diff.h - shared by the files of `attune diff`. */
+/* diff.h - shared by the files of `attune show --diff`. */
 #ifndef TUNER_SHOW_DIFF_H
 #define TUNER_SHOW_DIFF_H
 

@@ -1,4 +1,4 @@
--- diff_cells.sql - what `attune diff` asks of the cells of two databases; db: 0 the first, 1 the second.
+-- diff_cells.sql - what `attune show --diff` asks of the cells of two databases; db: 0 the first, 1 the second.
 CREATE TABLE scenario(db, id, key, model, page_size, batch);
 CREATE TABLE choice(db, id, words);
 -- us: NULL unless the outcome is ok. noise: the difference in us that the A/A controls of both databases explain.

@@ -102,6 +102,7 @@ static const struct argp help = {
 	"measured in other sessions, by the protocol in the table. --stale counts times of older "
 	"kernel sources by kernel, set and split; those that are the fastest of their part come "
 	"first.\n\n"
+	"attune show --diff compares two headers or databases; --diff --help has its options.\n\n"
 	"Examples:\n  attune show --gpu h200 --model llama3.1-8b@1 --batch 32q1s16k\n"
 	"  attune show --gpu h200 --model llama3.1-8b@1 --batch 2q2k_32q1s1k --why\n"
 	"  attune show --gpu cpu --best\n  attune show --gpu h200 --peers\n"

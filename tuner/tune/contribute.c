@@ -1,4 +1,4 @@
-/* contribute.c - `attune contribute`: merges this machine's measurements into the project's.
+/* contribute.c - `attune merge --contribute`: merges this machine's measurements into the project's.
  *
  *   results/local/<gpu>.sqlite   measured on this machine
  *   results/<gpu>.sqlite         committed, if present
@@ -317,7 +317,7 @@ static const struct argp help = {
 	"\vThe merged database must come from one device and from committed sources, hold enough "
 	"scenarios, and have little noise. Its header must be no slower on held-out scenarios than "
 	"the one it replaces. If a check fails, nothing is written.\n\n"
-	"Example:\n  attune contribute --gpu l40s --dry-run\n  attune contribute --gpu l40s",
+	"Example:\n  attune merge --contribute --gpu l40s --dry-run\n  attune merge --contribute --gpu l40s",
 	NULL,
 	NULL,
 	NULL

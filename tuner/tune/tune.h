@@ -5,7 +5,7 @@
  *   tune_scenarios.c  finds the scenarios
  *   tune_here.c     finds this machine's rules and databases
  *   tune_sum.c      prints the plan, the forecast and the summary
- *   contribute.c    `attune contribute`: merges this machine's results into the project's
+ *   contribute.c    `attune merge --contribute`: merges this machine's results into the project's
  */
 #ifndef TUNER_TUNE_TUNE_H
 #define TUNER_TUNE_TUNE_H

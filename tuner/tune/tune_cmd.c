@@ -85,6 +85,7 @@ static const struct argp help = {
 	"(prefill, decode, mixed batches) is replaced only if the new one is faster beyond noise. "
 	"Times go to results/local, rules to generated/local. The same command resumes after an "
 	"interrupt.\n\n"
+	"attune tune --check tells whether the rules still fit; --check --help has its options.\n\n"
 	"Examples:\n  attune tune --preset smoke\n  attune tune --budget 10m --model "
 	"llama3.1-8b@1\n"
 	"  attune tune --undo",
