@@ -32,8 +32,8 @@
  *   tree        heldout_traces              15       0   1.023   1.069   1.069       86.7
  *   tree        overlap                    420       0   1.028   1.125   1.381       79.8
  *   tree        ways                       195       0   1.030   1.155   1.358       79.0
- *   best_fixed  heldout                    220       0   1.440   2.460   8.480       12.3
- *   vllm_rule   heldout                    220       0   3.659  15.290  54.457        0.9
+ *   best_fixed  heldout                    220      21   1.111   1.508   2.270       45.7
+ *   vllm_triton heldout                    220       0   3.659  15.290  54.457        0.9
  *   default     heldout                    220       0   2.782   9.737  17.789        0.5
  *
  * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)

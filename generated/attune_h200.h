@@ -28,8 +28,8 @@
  *   tree        heldout_traces              24       0   1.030   1.087   1.149       75.0
  *   tree        overlap                    367       0   1.025   1.139   1.373       82.0
  *   tree        ways                       244       1   1.014   1.064   1.181       90.6
- *   best_fixed  heldout                    345       0   1.458   2.372   7.884       11.0
- *   vllm_rule   heldout                    345       0   4.189  15.506  71.947        0.6
+ *   best_fixed  heldout                    345     124   1.121   1.457   3.519       43.4
+ *   vllm_triton heldout                    345       0   4.189  15.506  71.947        0.6
  *   default     heldout                    345       0   3.081   9.640  17.759        0.9
  *
  * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)

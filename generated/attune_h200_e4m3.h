@@ -19,8 +19,8 @@
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
  *   tree        train                      101       0   1.030   1.132   1.304       79.2
  *   tree        heldout                     15       1   1.097   1.578   1.578       66.7
- *   best_fixed  heldout                     15       0   1.386   5.516   5.516        0.0
- *   vllm_rule   heldout                     15      15       -       -       -        0.0
+ *   best_fixed  heldout                     15       0   1.230   2.985   2.985       33.3
+ *   vllm_triton heldout                     15      15       -       -       -        0.0
  *   default     heldout                     15      15       -       -       -        0.0
  *
  * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)

@@ -52,7 +52,7 @@ static const char golden[] =
     " *   tree        train                        1       0   1.000   1.000   1.000      100.0\n"
     " *   tree        heldout                      1       0   1.250   1.250   1.250        0.0\n"
     " *   best_fixed  heldout                      1       0   1.250   1.250   1.250        0.0\n"
-    " *   vllm_rule   heldout                      1       0   1.250   1.250   1.250        0.0\n"
+    " *   vllm_triton heldout                      1       0   1.250   1.250   1.250        0.0\n"
     " *   default     heldout                      1       1       -       -       -        0.0\n"
     " *\n"
     "%s"

@@ -50,7 +50,7 @@ static void test_induce_check_eval(void **state)
 	assert_int_equal(json_object_size(o), 5);
 	assert_int_equal(json_array_size(member(o, "noise")), 3);
 	json_t *train = row_of(o, "tree", "train");
-	assert_int_equal(json_object_size(train), 13);
+	assert_int_equal(json_object_size(train), 15);
 	assert_true(json_number_value(member(train, "geomean")) >= 1);
 	assert_true(json_number_value(member(train, "geomean")) <=
 		    json_number_value(member(train, "worst")));
@@ -60,7 +60,8 @@ static void test_induce_check_eval(void **state)
 		row_of(o, policy_names[p], "train");
 	json_t *fixed = row_of(o, "best_fixed", "train");
 	assert_true(json_number_value(member(fixed, "geomean")) >=
-		    json_number_value(member(train, "geomean")));
+		    json_number_value(member(fixed, "tree_there")));
+	row_of(o, "vllm_triton", "train"); /* of vLLM's other backends it says nothing */
 	assert_true(json_integer_value(member(o, "leaves")) >= 3);
 	const long long kernels = json_integer_value(member(o, "kernels"));
 	json_decref(o);
@@ -250,59 +251,6 @@ static void test_eval_of_one_split(void **state)
 	assert_string_equal(printed, "");
 }
 
-/* All but the first choice fail on the first held-out batch. */
-static void fail_a_batch(const char *path)
-{
-	enum { ROOM = 4000 };
-	static struct synthetic v[ROOM];
-	const int n = synthetic_cells(v, ROOM);
-	const char *batch = NULL;
-	struct store *st = store_open(path, 0);
-	assert_non_null(st);
-	const long long run = store_begin_run(st, &h200_run);
-	for (int i = 0; i < n; i++) {
-		if (!batch && !strncmp(v[i].split, "heldout", 7))
-			batch = v[i].batch;
-		if (!batch || strcmp(v[i].batch, batch) || !v[i].choice)
-			continue;
-		v[i].us = 0;
-		put(st, run, &v[i]);
-	}
-	assert_non_null(batch);
-	store_close(st);
-}
-
-static void test_curve(void **state)
-{
-	const char *db = in_folder("whole.sqlite");
-	long long scored = 0, without_time = 0;
-	json_t *o, *row;
-	size_t i;
-	(void)state;
-	make_database_of(db, NULL, 1, 1);
-	fail_a_batch(db);
-	assert_int_equal(
-	    run_command(cmd_eval,
-			words("--gpu h200 --db %s --header induced --curve --format json", db)),
-	    EXIT_DONE);
-	o = json_loads(printed, 0, NULL);
-	assert_int_equal(json_array_size(o), 15);
-	json_array_foreach(o, i, row)
-	{
-		/* max_leaves: of each tree */
-		assert_true(json_integer_value(member(row, "leaves")) <=
-			    NUM_DECISIONS * json_integer_value(member(row, "max_leaves")));
-		/* All rows are scored on the same scenarios, each pick of which has a time. */
-		scored = scored ? scored : json_integer_value(member(row, "scored"));
-		assert_true(scored > 0);
-		assert_int_equal(json_integer_value(member(row, "scored")), scored);
-		assert_true(json_number_value(member(row, "heldout_geomean")) >= 1);
-		without_time += json_integer_value(member(row, "without_time"));
-	}
-	assert_true(without_time > 0);
-	json_decref(o);
-}
-
 static void test_trace(void **state)
 {
 	const char *db = in_folder("h200.sqlite"), *csv = in_folder("trace.csv");
@@ -346,7 +294,6 @@ int main(void)
 		cmocka_unit_test(test_show_mixed_lists_plans),
 		cmocka_unit_test(test_diff),
 		cmocka_unit_test(test_eval_of_one_split),
-		cmocka_unit_test(test_curve),
 		cmocka_unit_test(test_trace),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include "tests/support/by_hand.h"
 
-static void test_vllm_rule(void **state)
+static void test_vllm_triton(void **state)
 {
 	static const struct {
 		const char *batch, *kernel;
@@ -29,7 +29,7 @@ static void test_vllm_rule(void **state)
 		add(d, rows[i].batch, "decode", "segmented", "SEGMENTS=4", 1);
 	}
 	assert_true(data_finish(d));
-	assert_true(policy_picks(d, POLICY_VLLM_RULE, NULL, picks));
+	assert_true(policy_picks(d, POLICY_VLLM_TRITON, NULL, picks));
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		const struct choice *c = &d->choice[picks[scenario_named(d, rows[i].batch)].decode];
 		assert_string_equal(c->kernel->name, rows[i].kernel);
@@ -81,85 +81,57 @@ static void test_aiter_rule(void **state)
 	data_free(d);
 }
 
-/* Two training scenarios that different choices win, and held-out ones near either. */
-static void test_nearest_neighbour(void **state)
+/* A choice of the header. tunables: as stored; is_fitted: with SEGMENTS=fitted. */
+static void forest_add(struct forest *f, const struct data *d, const char *tunables, int is_fitted)
 {
+	struct choice *c = &f->choice[f->num_choices++];
+	char error[200], text[MAX_CHOICE_TEXT];
+	snprintf(text, sizeof text, "segmented %s", with("segmented", tunables));
+	assert_true(choice_parse(c, d->run.device.backend, text, error, sizeof error));
+	if (is_fitted)
+		c->config.v[c->kernel->space->formula_axis] = SEGMENTS_FITTED;
+}
+
+/* One choice of the header for all decodes: the fitted one, by the segments that its costs give in
+ * each batch. What has a time on one batch alone, where it is the fastest, does not count. */
+static void test_best_fixed(void **state)
+{
+	static const char *const batches[] = { "1q1s8k", "2q1s16k", "256q1s1k" };
+	static const char often[] = "NUM_WARPS=8 SEGMENTS=2", once[] = "TILE_SIZE=32 SEGMENTS=2";
 	struct data *d = data_new("h200", &h200_run);
-	struct pick picks[4];
-	static const struct {
-		const char *batch, *split;
-		double us[2];
-	} rows[] = { { "2q1s1k", "train", { 10, 20 } },
-		     { "64q1s16k", "train", { 200, 100 } },
-		     { "3q1s1k", "heldout", { 10, 20 } },
-		     { "48q1s12k", "heldout", { 200, 100 } } };
+	struct pick picks[COUNT(batches)];
+	struct forest f;
+	struct choice made;
+	int given[COUNT(batches)];
 	(void)state;
-	for (size_t i = 0; i < COUNT(rows); i++)
-		for (int c = 0; c < 2; c++) {
-			struct store_cell cell = cell_like(
-			    rows[i].batch, "decode", "qblock",
-			    with("qblock", c ? "BLOCK_M=32" : "BLOCK_M=16"), rows[i].us[c]);
-			cell.split = rows[i].split;
-			assert_true(data_add(d, &cell));
+	for (size_t i = 0; i < COUNT(batches); i++) {
+		for (int v = 1; v <= 64; v *= 2) {
+			char tunables[32];
+			snprintf(tunables, sizeof tunables, "SEGMENTS=%d", v);
+			if (v == 1 || v * 64 < atoi(strchr(batches[i], 's') + 1) * 512)
+				add(d, batches[i], "decode", "segmented", tunables, 10);
 		}
+		add(d, batches[i], "decode", "segmented", often, 11);
+	}
+	add(d, batches[0], "decode", "segmented", once, 9);
 	assert_true(data_finish(d));
-	assert_true(policy_picks(d, POLICY_NEAREST, NULL, picks));
-	for (size_t i = 0; i < COUNT(rows); i++)
-		assert_int_equal(picks[scenario_named(d, rows[i].batch)].decode,
-				 rows[i].us[1] < rows[i].us[0]);
+	assert_true(forest_defaults(&f, "h200"));
+	forest_add(&f, d, often, 0);
+	forest_add(&f, d, once, 0);
+	forest_add(&f, d, "SEGMENTS=1", 1);
+	f.costs[f.num_costs++] =
+	    (struct selector_costs){ 2, 128, { 2, 64, 5000000, 100000000, 10000000, 100000 } };
+	assert_true(policy_picks(d, POLICY_BEST_FIXED, &f, picks));
+	for (size_t i = 0; i < COUNT(batches); i++) {
+		const int s = scenario_named(d, batches[i]);
+		assert_true(action_choice(d, &f, PHASE_DECODE, 2, &d->v[s], &made));
+		given[i] = config_value(&made.config, made.kernel->space, "SEGMENTS", 0);
+		assert_true(picks[s].decode >= 0);
+		assert_false(choice_compare(&d->choice[picks[s].decode], &made));
+	}
+	assert_int_not_equal(given[0], given[2]);
+	forest_free(&f);
 	data_free(d);
-}
-
-/* Rows by num_seqs 1, 2, 4, ...; column 1 hardly wins most rows, and loses one by far. */
-static struct matrix *lopsided(int rows)
-{
-	struct matrix *m = matrix_new(rows, 2);
-	assert_non_null(m);
-	for (int r = 0; r < rows; r++) {
-		m->weight[r] = 1;
-		m->choice[0] = 0, m->choice[1] = 1;
-		m->f[r].num_seqs = 1 << r;
-		m->cost[2 * r] = r ? 10 : 0;
-		m->cost[2 * r + 1] = r ? 0 : 1000;
-	}
-	return m;
-}
-
-static void test_cart(void **state)
-{
-	struct matrix *m = lopsided(6);
-	struct tree t;
-	(void)state;
-	for (enum criterion c = CART_COST; c <= CART_ENTROPY; c++) {
-		if (c == CART_ENTROPY)
-			costs_to_labels(m);
-		/* One leaf: the least cost in all, and the most common label. */
-		assert_true(cart_grow(&t, m, &(struct cart){ c, 1, 9 }));
-		assert_int_equal(t.n, 1);
-		assert_int_equal(t.v[0].action, c == CART_ENTROPY);
-		tree_free(&t);
-		/* Two leaves suffice; no more are made. */
-		assert_true(cart_grow(&t, m, &(struct cart){ c, 8, 9 }));
-		assert_int_equal(tree_leaves(&t), 2);
-		assert_int_equal(t.v[0].feature, ATTUNE_FEATURE_num_seqs);
-		assert_int_equal(t.v[0].threshold, 1);
-		assert_int_equal(t.v[t.v[0].below].action, 0);
-		assert_int_equal(t.v[t.v[0].above].action, 1);
-		tree_free(&t);
-	}
-	/* Costs alternate: each split gains, until leaves or depth run out. */
-	for (int r = 0; r < m->rows; r++)
-		m->cost[2 * r] = r % 2 ? 0 : 100 + r, m->cost[2 * r + 1] = r % 2 ? 100 + r : 0;
-	assert_true(cart_grow(&t, m, &(struct cart){ CART_COST, 3, 9 }));
-	assert_int_equal(tree_leaves(&t), 3);
-	tree_free(&t);
-	assert_true(cart_grow(&t, m, &(struct cart){ CART_COST, 64, 1 }));
-	assert_int_equal(tree_leaves(&t), 2);
-	tree_free(&t);
-	assert_true(cart_grow(&t, m, &(struct cart){ CART_COST, 64, 9 }));
-	assert_int_equal(tree_leaves(&t), 6);
-	tree_free(&t);
-	matrix_free(m);
 }
 
 /* All baselines that learn pick something that runs, everywhere, on smooth data. */
@@ -232,11 +204,8 @@ static void test_estimates(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_vllm_rule),
-		cmocka_unit_test(test_aiter_rule),
-		cmocka_unit_test(test_nearest_neighbour),
-		cmocka_unit_test(test_cart),
-		cmocka_unit_test(test_learned_picks_are_legal),
+		cmocka_unit_test(test_vllm_triton), cmocka_unit_test(test_aiter_rule),
+		cmocka_unit_test(test_best_fixed),  cmocka_unit_test(test_learned_picks_are_legal),
 		cmocka_unit_test(test_estimates),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

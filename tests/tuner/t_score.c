@@ -191,6 +191,32 @@ static void test_nothing_worked(void **state)
 	data_free(d);
 }
 
+/* A baseline is judged where it has a time; the header's picks can be judged there, too. */
+static void test_where_a_baseline_has_a_time(void **state)
+{
+	struct data *d = data_new("h200", &h200_run);
+	const struct pick fixed[2] = { { -1, 1, 1, ATTUNE_SERIAL }, { -1, -1, 1, ATTUNE_SERIAL } };
+	const struct pick tree[2] = { { -1, 0, 1, ATTUNE_SERIAL }, { -1, 0, 1, ATTUNE_SERIAL } };
+	struct score s;
+	(void)state;
+	add(d, "1q1s1k", "decode", "qblock", "BLOCK_M=16", 11);
+	add(d, "1q1s1k", "decode", "qblock", "BLOCK_M=32", 12);
+	add(d, "1q1s1k", "decode", "qblock", "BLOCK_M=64", 10);
+	add(d, "2q1s1k", "decode", "qblock", "BLOCK_M=16", 30);
+	add(d, "2q1s1k", "decode", "qblock", "BLOCK_M=64", 10);
+	assert_true(data_finish(d));
+	assert_true(score_where(d, fixed, fixed, NULL, &s));
+	assert_int_equal(s.n, 2);
+	assert_int_equal(s.invalid, 1);
+	assert_true(close_to(s.geomean, 1.2) && close_to(s.worst, 1.2));
+	assert_true(score_where(d, tree, fixed, NULL, &s));
+	assert_true(close_to(s.geomean, 1.1));
+	assert_int_equal(s.invalid, 0);
+	assert_true(score_where(d, fixed, fixed, "heldout", &s));
+	assert_true(!s.n && isnan(s.geomean));
+	data_free(d);
+}
+
 static void add_pass(struct data *d, const char *set, int pass, double us)
 {
 	struct store_cell c = cell_like("1q1s1k", "decode", "qblock", with("qblock", set), us);
@@ -214,6 +240,7 @@ static void test_passes(void **state)
 	assert_true(data_finish(d));
 	assert_true(score_picks(d, &pick, NULL, &s));
 	assert_true(close_to(s.geomean, 1.1) && s.unconfirmed == 0);
+	assert_int_equal(s.second_pass, 1);
 	pick.decode = 2; /* 20 x the median of 11 / 9 and 10 / 10 */
 	assert_true(score_picks(d, &pick, NULL, &s));
 	assert_int_equal(s.unconfirmed, 1);
@@ -307,6 +334,7 @@ int main(void)
 		cmocka_unit_test(test_interval_is_of_blocks),
 		cmocka_unit_test(test_splits),
 		cmocka_unit_test(test_nothing_worked),
+		cmocka_unit_test(test_where_a_baseline_has_a_time),
 		cmocka_unit_test(test_passes),
 		cmocka_unit_test(test_second_pass_is_one_session),
 		cmocka_unit_test(test_gate_counts_its_newest_race),

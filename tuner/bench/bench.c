@@ -4,8 +4,9 @@
  *   attune      libattune: attune_plan_batch, attune_plan_plugins, attune_run
  *   oracle      the fastest plan of the database; the reference of ratios. A trace's step has
  *               none: there the reference is attune
- *   best_fixed  one choice for each phase
- *   vllm_rule, aiter_rule  the constants of those engines: nearest choices, one launch
+ *   best_fixed  one choice of the header for each phase
+ *   vllm_triton, aiter_rule  the constants of vLLM's Triton backend and of aiter: nearest choices,
+ *               one launch
  *   default     the kernels' defaults
  *   others      the kernel of each plug-in (--plugin), by its fastest choice in the database, else
  *               its default; mixed batches as one launch or its fastest two, whichever is faster */
@@ -19,6 +20,7 @@
 #include "tuner/commands.h"
 #include "tuner/data/data.h"
 #include "tuner/eval/eval.h"
+#include "tuner/forest/forest.h"
 #include "tuner/policy/policy.h"
 #include <argp.h>
 #include <math.h>
@@ -29,7 +31,7 @@
 enum { RACE_ORACLE, RACE_LIBRARY, RACE_FIXED, RACE_VLLM, RACE_AITER, RACE_DEFAULT, NUM_RACERS };
 static const enum policy policies[NUM_RACERS] = {
 	[RACE_ORACLE] = POLICY_ORACLE,    [RACE_LIBRARY] = POLICY_TREE,
-	[RACE_FIXED] = POLICY_BEST_FIXED, [RACE_VLLM] = POLICY_VLLM_RULE,
+	[RACE_FIXED] = POLICY_BEST_FIXED, [RACE_VLLM] = POLICY_VLLM_TRITON,
 	[RACE_AITER] = POLICY_AITER_RULE, [RACE_DEFAULT] = POLICY_DEFAULT,
 };
 
@@ -216,6 +218,8 @@ static int run(struct bench_stage *st, const struct data *d, const struct option
 	static const char *const of_trace[] = { "dtype", "kv_dtype",     "policy",
 						"steps", "attention_ms", "ratio" };
 	struct bench b = { .stage = st, .d = d, .protocol = protocol };
+	char header[PATH_TEXT];
+	struct forest f;
 	b.table = o->trace.path ? table_new(o->format, of_trace, COUNT(of_trace))
 				: table_new(o->format, columns, COUNT(columns));
 	if (!b.table) {
@@ -223,8 +227,10 @@ static int run(struct bench_stage *st, const struct data *d, const struct option
 		return EXIT_CHECK;
 	}
 	b.num = NUM_RACERS + bench_plugins(b.plugin, st->dev.info.backend);
+	rules_path(header, getenv("ATTUNE_HEURISTICS"), d->gpu);
+	const int has_rules = forest_load(&f, header);
 	for (int i = RACE_FIXED; i < NUM_RACERS; i++)
-		b.chooser[i] = chooser_new(d, policies[i], NULL);
+		b.chooser[i] = chooser_new(d, policies[i], has_rules ? &f : NULL);
 	policies_say_unlearned(d);
 	if (o->trace.path)
 		race_trace(&b, o);
@@ -232,6 +238,8 @@ static int run(struct bench_stage *st, const struct data *d, const struct option
 		race_scenarios(&b, o);
 	for (int i = 0; i < NUM_RACERS; i++)
 		chooser_free(b.chooser[i]);
+	if (has_rules)
+		forest_free(&f);
 	return interrupted                                    ? EXIT_INTERRUPTED
 	       : b.done && !b.failed && b.count[RACE_LIBRARY] ? EXIT_DONE
 							      : EXIT_CHECK;

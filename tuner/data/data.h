@@ -220,6 +220,8 @@ double cells_part_time(const struct data *, int scenario, const struct cells of[
 int cells_confirmed(const struct data *, int scenario, const struct cells of[2]);
 /* Whether the times of pass B count there. */
 int measured_again(const struct data *, int scenario, enum phase);
+/* Whether pass B measured every part of the scenario. */
+int data_has_second_pass(const struct data *, int scenario);
 /* The noise of a time as a share of it, measured by A/A controls. */
 double data_noise(const struct data *, double us);
 /* Time of a part. In a batch of one phase it may be stored under that phase or under PHASE_ALL. */

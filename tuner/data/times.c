@@ -71,6 +71,16 @@ int measured_again(const struct data *d, int scenario, enum phase phase)
 	return d->pass == PASS_B && d->again[scenario * NUM_PHASES + (int)phase];
 }
 
+int data_has_second_pass(const struct data *d, int scenario)
+{
+	const struct measured *m = &d->v[scenario];
+	for (enum phase p = PHASE_PREFILL; p <= PHASE_DECODE; p++)
+		if (m->has[p] && !measured_again(d, scenario, p) &&
+		    !measured_again(d, scenario, PHASE_ALL))
+			return 0;
+	return 1;
+}
+
 /* Between two measured members the guess is the larger of their times, since more segments first
  * help and then hinder. Beyond the last measured one each step adds a tenth; three steps are too
  * far. */

@@ -122,7 +122,7 @@ static void emit_score_row(const struct emitter *e, enum policy policy, const st
 			   const char *split)
 {
 	struct score s;
-	if (!score_picks(e->d, picks, split, &s) || !s.n)
+	if (!score_where(e->d, picks, policy == POLICY_TREE ? NULL : picks, split, &s) || !s.n)
 		return;
 	fprintf(e->out, " *   %-11s %-20s %9d %7d", policy_names[policy], split, s.n, s.invalid);
 	emit_slowdown(e->out, s.timed.geomean);
@@ -132,7 +132,7 @@ static void emit_score_row(const struct emitter *e, enum policy policy, const st
 }
 
 /* The policies in the header's table; `attune eval` prints all. */
-static const enum policy shown[] = { POLICY_TREE, POLICY_BEST_FIXED, POLICY_VLLM_RULE,
+static const enum policy shown[] = { POLICY_TREE, POLICY_BEST_FIXED, POLICY_VLLM_TRITON,
 				     POLICY_DEFAULT };
 
 static void emit_scores(const struct emitter *e)

@@ -17,12 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_CURVE = 256, OPT_WITH };
+enum { OPT_WITH = 256 };
 
 struct options {
 	const char *gpu, *db, *header, *split, *with;
 	enum format format;
-	int curve;
 	struct trace_options trace;
 };
 
@@ -34,7 +33,6 @@ static const struct argp_option rows[] = {
 	  "committed (generated/attune_NAME.h), induced (learned now, not written) or a file (committed)", 0 },
 	{ "split", 'S', "NAME", 0, "Only this split: train, heldout (all of them), heldout_blocked ...", 0 },
 	{ "with", OPT_WITH, "NAMES", 0, "Also the rules with these plug-ins, learned now as induce --with does", 0 },
-	{ "curve", OPT_CURVE, NULL, 0, "Slowdown with other numbers of leaves, variants and scenarios", 0 },
 	{ "trace", OPT_TRACE, "FILE", 0, "Estimate the attention time of a simulated trace (CSV) by policy", 0 },
 	{ "model", 'm', "NAME@TP", 0, "Trace: the model, as in llama3.1-8b@1", 0 },
 	{ "load", OPT_LOAD, "X", 0, "Trace: share of the engine's capacity (0.95)", 0 },
@@ -55,7 +53,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'H': o->header = arg; return 0;
 	case 'S': o->split = arg; return 0;
 	case OPT_WITH: o->with = arg; return 0;
-	case OPT_CURVE: o->curve = 1; return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
 	default: return trace_option(&o->trace, key, arg, state);
 	}
@@ -68,15 +65,18 @@ static const struct argp help = {
 	"Prints the slowdown of a header's picks against the fastest measured plan, by split, and "
 	"that of the baselines."
 	"\vColumns:\n"
-	"  invalid        picks without a time: not measured, or failed. They count as\n"
-	"                 infinitely slow; geomean, p95 and worst are then infinite\n"
-	"                 (null in JSON)\n"
+	"  invalid        picks without a time: not measured, or failed. The header's\n"
+	"                 count as infinitely slow; geomean, p95 and worst are then\n"
+	"                 infinite (null in JSON). A baseline's are left out\n"
 	"  low, high      95 % interval of the geomean, by resampling blocks of one\n"
 	"                 model and batch size\n"
 	"  within2        share of the picks within 2 % of the fastest; within5: 5 %\n"
 	"  time_weighted  weighted time of all picks / that of the fastest plans\n"
 	"  unconfirmed    picks without a time of the second pass although their\n"
-	"                 scenario has such times\n\n"
+	"                 scenario has such times\n"
+	"  second_pass    scenarios that are judged by times of the second pass; the\n"
+	"                 others by the first\n"
+	"  tree_there     geomean of the header where the baseline has a time\n\n"
 	"Examples:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
 	"json\n  attune eval --gpu h200 "
 	"--trace mine.csv --model llama3.1-8b@1 --load 0.9\n  attune eval --gpu h200 --db "
@@ -98,12 +98,17 @@ static struct score score_of_oracle(const struct data *d, const char *split)
 			   .within2 = 1,
 			   .within5 = 1,
 			   .time_weighted = 1 };
-	for (int m = 0; m < d->n; m++)
-		s.n += in_split(&d->v[m], split) && isfinite(data_oracle(d, m));
+	for (int m = 0; m < d->n; m++) {
+		const int is_right = in_split(&d->v[m], split) && isfinite(data_oracle(d, m));
+		s.n += is_right;
+		s.second_pass += is_right && data_has_second_pass(d, m);
+	}
 	return s;
 }
 
-static void add_row(struct table *t, enum policy p, const char *split, const struct score *s)
+/* tree: the geomean of the header's own picks where the policy has a time. */
+static void add_row(struct table *t, enum policy p, const char *split, const struct score *s,
+		    double tree)
 {
 	if (!s->n)
 		return;
@@ -120,25 +125,45 @@ static void add_row(struct table *t, enum policy p, const char *split, const str
 	table_number(t, s->time_weighted, 4);
 	table_number(t, s->unconfirmed, 0);
 	table_number(t, s->invalid, 0);
+	table_number(t, s->second_pass, 0);
+	table_number(t, tree, 4);
 	table_end_row(t);
+}
+
+/* A baseline is judged where it has a time, with the header's own picks beside it. */
+static int add_baseline(struct table *t, const struct data *d, enum policy p,
+			const struct pick *picks, const struct pick *tree, const char *split)
+{
+	struct score s, of_tree;
+	if (!score_where(d, picks, picks, split, &s) ||
+	    !score_where(d, tree, picks, split, &of_tree))
+		return 0;
+	add_row(t, p, split, &s, of_tree.geomean);
+	return 1;
 }
 
 static int add_rows(struct table *t, const struct data *d, const struct forest *f,
 		    const char *const *split, int splits)
 {
 	struct pick *picks = calloc((size_t)d->n + 1, sizeof *picks);
-	int done = picks != NULL;
+	struct pick *tree = calloc((size_t)d->n + 1, sizeof *tree);
+	int done = picks && tree && policy_picks(d, POLICY_TREE, f, tree);
 	for (int p = 0; done && p < NUM_POLICIES; p++) {
-		const int is_oracle = p == POLICY_ORACLE;
-		if (!is_oracle && !policy_picks(d, (enum policy)p, f, picks))
+		const int is_ours = p == POLICY_TREE || p == POLICY_WITH_PLUGINS;
+		if (p != POLICY_ORACLE && !policy_picks(d, (enum policy)p, f, picks))
 			continue;
 		for (int i = 0; done && i < splits; i++) {
 			struct score s = score_of_oracle(d, split[i]);
-			done = is_oracle || score_picks(d, picks, split[i], &s);
-			add_row(t, (enum policy)p, split[i], &s);
+			if (p != POLICY_ORACLE && !is_ours) {
+				done = add_baseline(t, d, (enum policy)p, picks, tree, split[i]);
+				continue;
+			}
+			done = p == POLICY_ORACLE || score_picks(d, picks, split[i], &s);
+			add_row(t, (enum policy)p, split[i], &s, NAN);
 		}
 	}
 	free(picks);
+	free(tree);
 	return done;
 }
 
@@ -184,10 +209,11 @@ static int has_scenarios(const struct data *d, const char *asked)
 
 static int evaluate(const struct data *d, const struct forest *f, const struct options *o)
 {
-	static const char *const columns[] = {
-		"policy", "split",   "n",       "geomean",       "low",         "high",   "p95",
-		"worst",  "within2", "within5", "time_weighted", "unconfirmed", "invalid"
-	};
+	static const char *const columns[] = { "policy",  "split",         "n",
+					       "geomean", "low",           "high",
+					       "p95",     "worst",         "within2",
+					       "within5", "time_weighted", "unconfirmed",
+					       "invalid", "second_pass",   "tree_there" };
 	const char *split[MAX_SPLITS] = { o->split };
 	const int splits = o->split ? 1 : data_splits(d, split);
 	if (!has_scenarios(d, o->split))
@@ -214,8 +240,6 @@ static int answer(const struct data *d, const struct forest *f, const struct opt
 	}
 	if (o->trace.path)
 		return trace_print(d, NULL, f, &o->trace, o->format);
-	if (o->curve)
-		return curve_print(d, o->format);
 	return evaluate(d, f, o);
 }
 

@@ -15,6 +15,7 @@ struct pick;
 struct score {
 	int n;
 	int invalid;                /* not measured, or failed: infinitely slow */
+	int second_pass;            /* scenarios judged by second-pass times */
 	int unconfirmed;            /* only a pass A time although the scenario has pass B */
 	double geomean, p95, worst; /* time / oracle; INFINITY with an invalid pick */
 	struct with_time {
@@ -28,12 +29,14 @@ struct score {
  * invalid pick, so a crash never improves a score. The interval comes from 1000 resamples of
  * blocks; a block is one (model, power of two of sequences). */
 int score_picks(const struct data *, const struct pick *, const char *split, struct score *);
+/* The same, but only scenarios on which the picks `where` have a time are judged; n, second_pass and
+ * invalid still count all. NULL: all are judged. Baselines are judged where they have a time
+ * themselves. Without one the figures are NaN. */
+int score_where(const struct data *, const struct pick *, const struct pick *where,
+		const char *split, struct score *);
 /* Scores a policy; 0 also if the policy does not exist here. */
 int score_policy(const struct data *, enum policy, const struct forest *, const char *split,
 		 struct score *);
-
-/* learning_curve.c: held-out slowdown of trees with other limits, learned in memory. */
-int curve_print(const struct data *, enum format); /* 0 + complain */
 
 /* trace_eval.c: the attention time of a simulated trace under each policy. */
 struct trace_options {

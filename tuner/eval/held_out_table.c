@@ -8,16 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Whether pass B measured every part of the scenario. */
-static int has_second_pass(const struct data *d, int s)
-{
-	const struct measured *m = &d->v[s];
-	for (enum phase p = PHASE_PREFILL; p <= PHASE_DECODE; p++)
-		if (m->has[p] && !measured_again(d, s, p) && !measured_again(d, s, PHASE_ALL))
-			return 0;
-	return 1;
-}
-
 static int pick_all(const struct data *d, const struct forest *installed,
 		    const struct forest *before, struct pick *picks[NUM_CONTENDERS])
 {
@@ -60,7 +50,7 @@ int held_out_judge(struct data *d, const struct forest *installed, const struct 
 	*h = (struct held_out){ .worst_at = -1 };
 	d->pass = PASS_B;
 	for (int s = 0; done && s < d->n; s++)
-		if (in_split(&d->v[s], "heldout") && has_second_pass(d, s))
+		if (in_split(&d->v[s], "heldout") && data_has_second_pass(d, s))
 			add_scenario(h, d, s, picks);
 	for (int c = 0; c < NUM_CONTENDERS; c++) {
 		h->slowdown[c] = h->n ? exp(h->slowdown[c] / h->n) : NAN;

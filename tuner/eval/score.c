@@ -1,5 +1,6 @@
 /* score.c - the slowdown of picks against the oracle, over scenarios measured on the GPU itself. A
  * pick that was not measured or failed counts as infinitely slow: leaving it out would reward it.
+ * Of a baseline such picks may be left out (score_where): that is to the baseline's favour.
  * A pick without a pass B time can look faster than the oracle of pass B; it then counts as equal
  * to the oracle, and as unconfirmed. */
 #include "harness/base/base.h"
@@ -101,33 +102,37 @@ static struct with_time time_of(const struct judged *v, int n)
 static int summarize(struct judged *v, int n, struct score *s)
 {
 	double us = 0, oracle = 0;
-	s->n = n;
-	if (!n)
+	int infinite = 0;
+	if (!n) {
+		s->geomean = s->p95 = s->worst = s->low = s->high = s->time_weighted = NAN;
+		s->timed = time_of(v, 0);
 		return 1;
+	}
 	qsort(v, (size_t)n, sizeof *v, by_slowdown);
 	for (int i = 0; i < n; i++) {
 		us += v[i].weight * v[i].us;
 		oracle += v[i].weight * v[i].oracle_us;
-		s->invalid += !isfinite(v[i].slowdown);
+		infinite += !isfinite(v[i].slowdown);
 		s->unconfirmed += v[i].is_unconfirmed;
 		s->within2 += v[i].slowdown <= 1.02;
 		s->within5 += v[i].slowdown <= 1.05;
 	}
-	s->timed = time_of(v, n - s->invalid);
-	s->geomean = s->invalid ? INFINITY : s->timed.geomean;
+	s->timed = time_of(v, n - infinite);
+	s->geomean = infinite ? INFINITY : s->timed.geomean;
 	s->p95 = v[(95 * n + 99) / 100 - 1].slowdown;
 	s->worst = v[n - 1].slowdown;
 	s->within2 /= n;
 	s->within5 /= n;
-	s->time_weighted = s->invalid ? INFINITY : us / oracle;
+	s->time_weighted = infinite ? INFINITY : us / oracle;
 	s->low = s->high = INFINITY;
-	if (s->invalid)
+	if (infinite)
 		return 1;
 	qsort(v, (size_t)n, sizeof *v, by_block);
 	return interval(v, n, s);
 }
 
-int score_picks(const struct data *d, const struct pick *picks, const char *split, struct score *s)
+int score_where(const struct data *d, const struct pick *picks, const struct pick *where,
+		const char *split, struct score *s)
 {
 	struct judged *v = malloc(sizeof *v * (size_t)(d->n + 1));
 	int n = 0, done;
@@ -139,9 +144,14 @@ int score_picks(const struct data *d, const struct pick *picks, const char *spli
 		if (!in_split(m, split) || m->is_translated)
 			continue;
 		const double oracle = data_oracle(d, i), us = data_plan_time(d, i, &picks[i]);
+		const int is_right = isfinite(us) && isfinite(oracle);
+		s->n++;
+		s->second_pass += data_has_second_pass(d, i);
+		s->invalid += !is_right;
+		if (where && !(isfinite(oracle) && isfinite(data_plan_time(d, i, &where[i]))))
+			continue;
 		v[n++] = (struct judged){
-			.slowdown =
-			    isfinite(us) && isfinite(oracle) ? fmax(us / oracle, 1) : INFINITY,
+			.slowdown = is_right ? fmax(us / oracle, 1) : INFINITY,
 			.us = us,
 			.oracle_us = oracle,
 			.weight = m->weight,
@@ -153,6 +163,11 @@ int score_picks(const struct data *d, const struct pick *picks, const char *spli
 	done = summarize(v, n, s);
 	free(v);
 	return done;
+}
+
+int score_picks(const struct data *d, const struct pick *picks, const char *split, struct score *s)
+{
+	return score_where(d, picks, NULL, split, s);
 }
 
 int score_policy(const struct data *d, enum policy policy, const struct forest *f,

@@ -14,36 +14,31 @@
 struct data;
 struct forest;
 struct decided;
-struct matrix;
 struct measured;
 struct pick;
 struct scenario;
-struct tree;
 
 /* ---- policy.c: all policies ------------------------------------------------------- */
 enum policy {
 	POLICY_TREE,
 	POLICY_ORACLE,
-	POLICY_BEST_FIXED,   /* one choice per phase and one enum baseline_way for all batches */
-	POLICY_VLLM_RULE,    /* the rule of vLLM's unified attention, nearest choices */
+	POLICY_BEST_FIXED,   /* one choice of the header per phase, one enum baseline_way */
+	POLICY_VLLM_TRITON,  /* the rule of vLLM's Triton backend, nearest choices */
 	POLICY_AITER_RULE,   /* that of AMD's aiter */
-	POLICY_NEAREST,      /* the best choice of the nearest training scenario */
-	POLICY_GREEDY,       /* a cost-sensitive tree of constants, without look-ahead */
-	POLICY_LABEL,        /* a tree of depth 6 by entropy on the fastest choices */
 	POLICY_DEFAULT,      /* the kernels' defaults, no selection */
 	POLICY_WITH_PLUGINS, /* the forest with plug-ins, if it names any */
 	NUM_POLICIES
 };
 extern const char *const policy_names[NUM_POLICIES];
-/* Complains if the baselines that learn have nothing to learn from. */
+/* Complains if best_fixed has nothing to learn from. */
 void policies_say_unlearned(const struct data *);
 /* Picks [data->n] for all scenarios; 0 when the policy does not exist (chooser_new), or has no
- * picks (POLICY_ORACLE: see data_oracle). The forest is for POLICY_TREE only. */
+ * picks (POLICY_ORACLE: see data_oracle). The forest is for POLICY_TREE and POLICY_BEST_FIXED. */
 int policy_picks(const struct data *, enum policy, const struct forest *, struct pick *picks);
 
 struct chooser;
 /* NULL: the policy does not exist on this backend, is the oracle, has nothing to learn from, or no
- * memory. The forest is for POLICY_TREE; it and the data must outlive the chooser. */
+ * memory. The forest and the data must outlive the chooser. */
 struct chooser *chooser_new(const struct data *, enum policy, const struct forest *);
 /* scenario: the batch's index in the data; vendor rules then take the nearest choice measured
  * there. -1: they take the nearest legal one. */
@@ -52,21 +47,8 @@ void chooser_make(const struct chooser *, const struct measured *, int scenario,
 void chooser_free(struct chooser *);
 
 /* vendor_rules.c */
-void vllm_rule(const struct data *, const struct measured *, int scenario, struct decided *out);
+void vllm_triton(const struct data *, const struct measured *, int scenario, struct decided *out);
 void aiter_rule(const struct data *, const struct measured *, int scenario, struct decided *out);
-
-/* cart.c: greedy trees without look-ahead and pruning. */
-enum criterion {
-	CART_COST,    /* the least cost of one action for all rows */
-	CART_ENTROPY, /* entropy of the fastest actions; of costs 0 for these and 1 for others */
-};
-struct cart {
-	enum criterion criterion;
-	int max_leaves, max_depth;
-};
-int cart_grow(struct tree *, const struct matrix *, const struct cart *); /* 0: no memory */
-/* Costs become 0 for the fastest of each row and 1 for the others, weights 1. */
-void costs_to_labels(struct matrix *);
 
 /* baseline_overlap.c: how a baseline runs mixed batches. */
 enum baseline_way {
@@ -75,8 +57,9 @@ enum baseline_way {
 	BASELINE_STREAMS, /* on two streams; not on CPUs */
 	NUM_BASELINE_WAYS
 };
-/* Costs of the picks [data->n] in each way, over mixed training scenarios; columns are ways. */
-struct matrix *matrix_ways(const struct data *, const struct pick *picks);
+/* The way in which the picks [data->n] are fastest, over mixed training scenarios that have a time in
+ * each way; serial where there are none. */
+enum baseline_way fastest_way(const struct data *, const struct pick *picks);
 /* Changes a plan of two parts to that way; stays serial if one launch is illegal. */
 void decided_in_way(const struct data *, const struct measured *, enum baseline_way,
 		    struct decided *);

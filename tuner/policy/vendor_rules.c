@@ -1,8 +1,8 @@
-/* vendor_rules.c - the selection rules of two serving engines, applied to our kernels: each rule's
- * constants are mapped to the nearest legal choice. They are rules for GPUs; neither engine's CPU
- * kernels have these tunables.
+/* vendor_rules.c - the selection rules of vLLM's Triton backend and of aiter, applied to our
+ * kernels: each rule's constants are mapped to the nearest legal choice. They are rules for GPUs;
+ * neither engine's CPU kernels have these tunables.
  *
- *               vLLM                               aiter
+ *               vLLM's Triton backend              aiter
  *   one launch  for the whole batch, mixed or not  the same
  *   rows        16, or the group as a power of 2   the same; 128 for queries of 256 or more
  *   segments    16, when all queries are one       as many as give every unit 4 programs, a
@@ -86,7 +86,7 @@ static void one_launch(const struct data *d, const struct measured *m, int scena
 	*(m->has[PHASE_PREFILL] ? &out->prefill : &out->decode) = c;
 }
 
-void vllm_rule(const struct data *d, const struct measured *m, int scenario, struct decided *out)
+void vllm_triton(const struct data *d, const struct measured *m, int scenario, struct decided *out)
 {
 	const struct attune_features *f = &m->part[PHASE_ALL].f;
 	const int split = f->max_query == 1 && f->num_seqs <= 128 / f->num_kv_heads;

@@ -1,6 +1,6 @@
 # regret.gp - how far each way of choosing is from the fastest measured plan.
-names = '"tuned choice" "one fixed choice" "rule of vLLM" "rule of aiter" "nearest neighbour" "greedy tree" "label tree" "default parameters"'
-array shade[8] = [blue, colour[1], colour[5], colour[4], colour[2], colour[3], colour[6], grey]
+names = '"tuned choice" "one fixed choice" "rule of vLLM (Triton)" "rule of aiter" "default parameters"'
+array shade[5] = [blue, colour[1], colour[5], colour[4], grey]
 set label 1 sprintf('How often a choice is close to the best, on %s', device)
 set label 2 'Share of batches at most so much slower than the fastest measured plan.'
 set logscale x
@@ -21,9 +21,9 @@ do for [i = 0:1] {
 	if (i) { unset key }
 	set label 5 'noise' at graph 0,graph 1.05 left textcolor rgb faint
 	shown = ''
-	do for [k = 1:8] { if (has(8 * i + k - 1)) { shown = shown.' '.k } }
+	do for [k = 1:5] { if (has(5 * i + k - 1)) { shown = shown.' '.k } }
 	if (words(shown)) {
-		plot for [k in shown] rows index 8 * i + k - 1 using ($1 > 0.1 ? $1 : 0.1):2 @line title word(names, k + 0)
+		plot for [k in shown] rows index 5 * i + k - 1 using ($1 > 0.1 ? $1 : 0.1):2 @line title word(names, k + 0)
 	} else {
 		set label 4 'no such batches' at graph 0.5,0.5 center textcolor rgb faint
 		plot NaN

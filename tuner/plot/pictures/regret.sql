@@ -1,13 +1,13 @@
--- regret.sql - how far each policy is from the fastest measured plan. Block 8 (learned from: 0, held
+-- regret.sql - how far each policy is from the fastest measured plan. Block 5 (learned from: 0, held
 -- out: 1) + policy: rows "percent slower, percent of the batches that are at most so much slower". A
 -- plan without a time counts as slower than all, so the last share stays below 100.
 -- size: 1100 480
 -- needs: measured plans
 CREATE TEMP TABLE judged(k, policy);
-INSERT INTO judged VALUES (0, 'tree'), (1, 'best_fixed'), (2, 'vllm_rule'), (3, 'aiter_rule'),
-	(4, 'nearest_neighbour'), (5, 'greedy_tree'), (6, 'label_tree'), (7, 'default');
+INSERT INTO judged VALUES (0, 'tree'), (1, 'best_fixed'), (2, 'vllm_triton'), (3, 'aiter_rule'),
+	(4, 'default');
 CREATE TEMP TABLE regret AS
-	SELECT 8 * side + k AS block, side, k, 100 * (p.us / o.us - 1) AS slower
+	SELECT 5 * side + k AS block, side, k, 100 * (p.us / o.us - 1) AS slower
 	FROM judged JOIN plan p USING (policy) JOIN scenario ON id = p.scenario
 	JOIN plan o ON o.scenario = id AND o.policy = 'oracle'
 	WHERE side >= 0 AND o.us IS NOT NULL;
