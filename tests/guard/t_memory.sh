@@ -60,7 +60,7 @@ bad=''
 for at in $(seq 16); do
 	run "$at" induce --help
 	[ $code != 0 ] || [ ! -s "$tmp/out" ] || grep -q '^Usage' "$tmp/out" || bad="$bad $at" # argp may print nothing
-	run "$at" contribute --gpu none --dry-run
+	run "$at" merge --contribute --gpu none --dry-run
 	[ $code != 0 ] || bad="$bad $at"
 	contents | cmp -s - "$tmp/before" || bad="$bad $at"
 done
