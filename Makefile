@@ -190,6 +190,7 @@ $(B)/%.o: %.c | $(B)/has_tool
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 $(filter $(B)/harness/store/%,$(toolobj)): $(wildcard harness/store/*.sql) # inside them
+$(B)/harness/peers/python.o: harness/peers/host.py
 $(patsubst %.sql,$(B)/%.o,$(wildcard tuner/*/*.sql)): $(B)/%.o: %.sql
 $(B)/harness/base/data_files.o: override CPPFLAGS += -DSOURCE_TREE='"$(CURDIR)"'
 # The machine's ceilings are measured by code as fast as the kernels', which SAN=1 leaves alone.
@@ -354,7 +355,7 @@ $(B)/bench_threads: tests/bench_threads.c $(B)/libattune.a
 
 # The tool compiles what it measures, so kernels' sources go along.
 installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu $(patsubst %/,%,$(sort $(dir $(wildcard kernels/gpu/*/*)))) \
-	harness/check harness/ceilings)
+	harness/check harness/ceilings harness/peers)
 installed_data := $(wildcard tuner/plot/pictures/* scenarios/*.json scenarios/*.tsv generated/attune_*.h results/*.sqlite)
 to = $(call quoted,$(DESTDIR)$(PREFIX))
 install: all ## library, headers, pkg-config file, tool, into PREFIX

@@ -1,6 +1,7 @@
 /* sweep_cmd.c - attune sweep: parses the options and loads their scenarios. */
 #include "commands.h"
 #include "harness/base/base.h"
+#include "harness/peers/peers.h"
 #include "harness/scenario/scenario.h"
 #include "harness/search/search.h"
 #include "harness/store/handle.h"
@@ -164,9 +165,8 @@ static void add_name(struct argp_state *state, const char **names, int *n, const
 	names[(*n)++] = name;
 }
 
-static void kernels_arg(struct argp_state *state, struct sweep_options *o, const char *text)
+static void kernels_arg(struct argp_state *state, const char *text)
 {
-	o->kernels = text;
 	for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
 		const size_t n = strcspn(at, ",");
 		int found = 0;
@@ -225,7 +225,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			add_name(state, r->set, &r->num_sets, word);
 		break;
 	case 'm': r->model = arg; break;
-	case 'k': kernels_arg(state, o, arg); break;
+	case 'k': o->kernels = arg; break;
 	case OPT_PHASES: phases_arg(state, o, arg); break;
 	case OPT_BATCH: add_name(state, r->batch, &r->num_batches, arg); break;
 	case OPT_DEVICE: o->device = arg; break;
@@ -253,6 +253,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_EARLY: o->early = 1; break;
 	case OPT_FORMAT: format_option(&o->format, arg, state); break;
 	case ARGP_KEY_END:
+		if (o->kernels)
+			kernels_arg(state, o->kernels);
 		if (o->arch && !(r->compile_only && o->gpu))
 			argp_error(state, "--arch goes with --compile-only and --gpu alone");
 		if (o->survey && (o->exhaustive || o->again || r->compile_only))
@@ -341,6 +343,7 @@ static const char about[] =
     "  attune sweep --batch 2q2k_32q1s1k --model llama3.1-70b@4 --kernels segmented\n"
     "  attune sweep --gpu h200 --scenarios dense_h200 --survey --budget 10m\n"
     "  attune sweep --gpu h200 --early\n"
+    "  attune sweep --gpu h200 --with torch_sdpa --peer mine.py --preset quick\n"
     "  attune sweep --gpu b200 --compile-only --batch 32q1s4k\n"
     "  attune sweep --gpu h200 --retry resources,crash\n\n"
     "A sweep has four stages. race: each part of each scenario, scenarios unlike earlier ones "
@@ -414,7 +417,9 @@ static int compile(struct request *r)
 
 int cmd_sweep(int argc, char **argv)
 {
-	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
+	const struct argp argp = {
+		.options = argp_options, .parser = parse, .doc = about, .children = peers_options
+	};
 	char dir[PATH_TEXT];
 	struct request r = { .o = { .preset = PRESET_QUICK, .shards = 1, .seed = 1 },
 			     .dir = data_path(dir, "scenarios"),

@@ -14,6 +14,7 @@
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
 #include "harness/measure/measure.h"
+#include "harness/peers/peers.h"
 #include "harness/scenario/scenario.h"
 #include "harness/sweep/sweep.h"
 #include "tuner/base/base.h"
@@ -339,7 +340,7 @@ static const struct argp help = {
 	"  attune bench --gpu h200 --trace mine.csv --model llama3.1-8b@1 --steps 200\n"
 	"  attune bench --gpu h200 --bounds --format tsv\n"
 	"  attune bench --gpu h200 --roofline",
-	NULL,
+	peers_options,
 	NULL,
 	NULL
 };

@@ -4,6 +4,7 @@
 #include "planned.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
+#include "harness/peers/peers.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "tuner/base/base.h"
@@ -108,7 +109,7 @@ static const struct argp help = {
 	"  attune show --gpu cpu --best\n  attune show --gpu h200 --peers\n"
 	"  attune show --gpu h200 --stale\n  attune show --kernels\n"
 	"  attune show --gpu h200 --ceilings",
-	NULL,
+	peers_options,
 	NULL,
 	NULL
 };
