@@ -146,7 +146,9 @@ class Op:
         shape["scale"] = shape["scale"] or shape["head_size"] ** -0.5
         shape["device"] = "cpu" if self.backend == "cpu" else f"cuda:{self.ordinal}"
         self.shape, self.pool, self.streams = types.SimpleNamespace(**shape), None, {}
-        if self.backend != "cpu":
+        if self.backend == "cpu":  # as many threads as attune's own kernels
+            os.environ["OMP_NUM_THREADS"] = str(shape["units"])
+        else:
             import torch
 
             torch.cuda.set_device(self.ordinal)
