@@ -22,7 +22,7 @@ RESULTS   ?= results
 GENERATED ?= generated
 PREFIX    ?= /usr/local
 CUDA_HOME ?= /usr/local/cuda
-PLUGIN    ?=# a folder with kernels of your own: NAME.def with NAME.cu or NAME.c, kernels/README.md
+PLUGIN    ?=# a folder with kernels of your own: NAME.def with NAME.cu or NAME.c, kernels/PLUGINS.md
 LEAVE_OUT ?=# what is compiled and not linked, see kernels/ship/shipped.mk
 PART      ?=# 2/3: the second of three parts of the tests, for machines that limit a command's time
 # SAN=1 checks addresses and undefined behaviour, V=1 shows whole commands.
@@ -82,7 +82,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := adapter-% help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test test test-quick tune confirm heuristics heuristics-check plot bench bench-tools bench-threads
+passive_goals := adapter-% help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test test test-quick tune confirm heuristics heuristics-check plot tables tables-check bench bench-tools bench-threads
 
 defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -334,6 +334,15 @@ plot: ## results/ to pictures, SVG and PNG, in build/pictures, for GPU= or all; 
 		--db $(RESULTS)/$$gpu.sqlite --header $$header --out $(B)/pictures || exit; \
 		for p in $(RESULTS)/$${gpu}_*.png; do test ! -e $$p || cp $(B)/pictures/$${p##*/} $$p || exit; done; done
 
+# The pages whose tables are queries of results/.
+pages := README.md results/README.md results/PEERS.md
+tables: ## results/ to the tables of the pages
+	$(Q)$(MAKE) $(tool)
+	$(Q)sh tuner/show/tables.sh $(B)/attune $(CHECK) $(pages)
+
+tables-check: ## fails, with the diff, where `make tables` would change something
+	$(Q)$(MAKE) tables CHECK=--check
+
 bench: ## the tuned library beside its baselines, on held-out scenarios
 	$(Q)$(MAKE) $(B)/attune
 	$(Q)$(gpu); db=$(RESULTS)/local/$$gpu.sqlite; test -e $$db || db=$(RESULTS)/$$gpu.sqlite; \
@@ -356,7 +365,7 @@ $(B)/bench_threads: tests/bench_threads.c $(B)/libattune.a
 # The tool compiles what it measures, so kernels' sources go along.
 installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu $(patsubst %/,%,$(sort $(dir $(wildcard kernels/gpu/*/*)))) \
 	harness/check harness/ceilings harness/peers)
-installed_data := $(wildcard tuner/plot/pictures/* scenarios/*.json scenarios/*.tsv generated/attune_*.h results/*.sqlite)
+installed_data := $(wildcard tuner/plot/pictures/* tuner/show/tables/* scenarios/*.json scenarios/*.tsv generated/attune_*.h results/*.sqlite)
 to = $(call quoted,$(DESTDIR)$(PREFIX))
 install: all ## library, headers, pkg-config file, tool, into PREFIX
 	for d in bin lib/pkgconfig include/attune $(installed); do install -d $(to)/$$d || exit; done
@@ -378,4 +387,4 @@ clean: ## removes what was built
 format: ## clang-format over all C, tables excepted
 	clang-format -i $$(find kernels harness tuner tests -name '*.[ch]' -o -name '*.cu')
 
-.PHONY: all lib help campaign mutants deps deps-tune deps-test tune confirm test test-quick fuzz fuzz-api heuristics heuristics-check plot bench bench-tools bench-threads install clean format
+.PHONY: all lib help campaign mutants deps deps-tune deps-test tune confirm test test-quick fuzz fuzz-api heuristics heuristics-check plot tables tables-check bench bench-tools bench-threads install clean format

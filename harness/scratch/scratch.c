@@ -42,6 +42,56 @@ int scratch_also(struct scratch *s, const char *schema)
 	return done;
 }
 
+struct pairs {
+	struct scratch_pair *v;
+	int n, room;
+};
+
+static void take_pair(sqlite3_context *c, int n, sqlite3_value **value)
+{
+	struct pairs *p = sqlite3_aggregate_context(c, sizeof *p);
+	(void)n;
+	if (!p || sqlite3_value_type(value[0]) == SQLITE_NULL)
+		return;
+	if (p->n == p->room) {
+		const int room = p->room ? 2 * p->room : 64;
+		void *v = realloc(p->v, sizeof *p->v * (size_t)room);
+		if (!v) {
+			sqlite3_result_error_nomem(c);
+			return;
+		}
+		p->v = v;
+		p->room = room;
+	}
+	p->v[p->n++] = (struct scratch_pair){ sqlite3_value_double(value[0]),
+					      sqlite3_value_int64(value[1]) };
+}
+
+static void answer_pairs(sqlite3_context *c)
+{
+	struct pairs *p = sqlite3_aggregate_context(c, 0);
+	if (p && p->n) {
+		scratch_aggregate *answer = sqlite3_user_data(c);
+		const double v = (*answer)(p->v, p->n);
+		if (isfinite(v))
+			sqlite3_result_double(c, v);
+	}
+	if (p)
+		free(p->v);
+}
+
+int scratch_also_aggregate(struct scratch *s, const char *name, scratch_aggregate answer)
+{
+	scratch_aggregate *kept = malloc(sizeof *kept);
+	if (kept)
+		*kept = answer;
+	if (kept && !sqlite3_create_function_v2(s->db, name, 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
+						kept, NULL, take_pair, answer_pairs, free))
+		return 1;
+	complain("tables in memory: out of memory");
+	return 0;
+}
+
 void scratch_free(struct scratch *s)
 {
 	if (!s)

@@ -17,6 +17,14 @@ void scratch_free(struct scratch *);
 /* Adds a row to a table, or to "table(column, ...)". types: a letter for each of the values that
  * follow: i int, d double (NULL unless finite), s const char *. 0 + complain. */
 int scratch_add(struct scratch *, const char *table, const char *types, ...);
+/* Adds an aggregate of SQL, name(value, group): `answer` gets the pairs of all rows whose value is not
+ * NULL, and may sort them. NaN: NULL. 0 + complain. */
+struct scratch_pair {
+	double value;
+	long long group;
+};
+typedef double (*scratch_aggregate)(struct scratch_pair *, int n);
+int scratch_also_aggregate(struct scratch *, const char *name, scratch_aggregate answer);
 
 /* A value of an answer: the first that is set of text, real and integer; is_null: none. */
 struct scratch_value {

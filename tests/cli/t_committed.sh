@@ -51,7 +51,7 @@ for db in results/*.sqlite; do
 	row $? "$db is in the committed form (attune merge --compact $db)"
 done
 unseen=$(for p in results/*.png results/*.svg; do
-	[ ! -e "$p" ] || { [ "${p%.png}" != "$p" ] && cat README.md results/README.md | grep -q "${p##*/})"; } || echo "$p"
+	[ ! -e "$p" ] || { [ "${p%.png}" != "$p" ] && cat README.md results/README.md results/PEERS.md | grep -q "${p##*/})"; } || echo "$p"
 done)
 [ -z "$unseen" ]
 row $? "every picture is a PNG that a page shows${unseen:+: $unseen}"

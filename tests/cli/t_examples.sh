@@ -1,5 +1,5 @@
 #!/bin/sh
-# t_examples.sh - the programs that kernels/README.md shows: it quotes paged.c as it is, its command
+# t_examples.sh - the programs that kernels/README.md and PLUGINS.md show: the first quotes paged.c as it is, its command
 # lines build both examples against an installed library, both run and are right, and its template of
 # a kernel compiles.
 B=${B:-build}
@@ -22,7 +22,7 @@ quoted() { # FILE: the page's code block that begins with that file's first comm
 	awk -v first="/* $1 - " '
 		/^```/ { inside = !inside; show = 0; begins = inside; next }
 		begins { begins = 0; show = index($0, first) == 1 }
-		inside && show' $page
+		inside && show' kernels/README.md kernels/PLUGINS.md
 }
 
 quoted paged.c | diff - tests/examples/paged.c >"$tmp/log" 2>&1

@@ -1,6 +1,6 @@
 #!/bin/sh
 # t_plugin.sh - a user's own kernel, from an empty folder to a library that runs it, by the commands
-# of kernels/README.md: tests/examples/plugin is copied out of the tree, built in by PLUGIN=, raced
+# of kernels/PLUGINS.md: tests/examples/plugin is copied out of the tree, built in by PLUGIN=, raced
 # beside attune's kernels, learned from, and shipped.
 . tests/support/tap.sh
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes

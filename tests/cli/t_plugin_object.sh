@@ -1,12 +1,12 @@
 #!/bin/sh
 # t_plugin_object.sh - a kernel in a shared object, from its source to a race, by the commands of
-# kernels/README.md: what is recorded of one that is right, of a new version, of one that is wrong, fails
+# kernels/PLUGINS.md: what is recorded of one that is right, of a new version, of one that is wrong, fails
 # or crashes; the database without it; command lines that are refused.
 . tests/support/tap.sh
 export ATTUNE_THREADS=1 # a pool's waiting threads would take CPU time from other tests
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes
 export ATTUNE_CLOCK=1                         # a race takes a second of the budget
-page=kernels/README.md
+page=kernels/PLUGINS.md
 example=tests/examples/plugin_object/twopass.c
 
 MAKEFLAGS='' ${MAKE:-make} --no-print-directory install LOCAL=no B="$B" SAN="${SAN:-}" PREFIX="$tmp/usr" \

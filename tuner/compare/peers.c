@@ -55,8 +55,10 @@ int peers_tables(struct scratch *t)
 
 int peers_read(struct scratch *t, const char *gpu, const char *db)
 {
+	char whole[GPU_NAME]; /* without the suffix of E4M3 caches, which are rows like others here */
+	snprintf(whole, sizeof whole, "%.*s", gpu_length(gpu), gpu);
 	struct store *store = store_open(db, 1);
-	const int read = store && store_each(store, gpu, add_row, t);
+	const int read = store && store_each(store, whole, add_row, t);
 	store_close(store);
 	return read;
 }

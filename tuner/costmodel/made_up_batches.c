@@ -4,7 +4,7 @@
  * Each scenario is a row, with measured costs, and adds MADE_UP rows of random batches similar to
  * it, with estimated costs. Measured times are exact; estimates cover the batches between and
  * around them. A tree that learns from both is better on held-out batches than one that learns from
- * either alone (results/README.md).
+ * either alone (results/DIARY.md).
  *
  * A made-up batch draws with replacement from the decodes, or the prefills, of its scenario:
  *

@@ -10,6 +10,7 @@
 struct data;
 struct forest;
 struct pick;
+struct scratch_pair;
 
 /* ---- score.c: slowdown of picks against the oracle ----------------------------------- */
 struct score {
@@ -34,6 +35,9 @@ int score_picks(const struct data *, const struct pick *, const char *split, str
  * themselves. Without one the figures are NaN. */
 int score_where(const struct data *, const struct pick *, const struct pick *where,
 		const char *split, struct score *);
+/* The 95 % interval of a geometric mean, by resampling whole blocks, which are the pairs' groups; sorts
+ * the pairs. 0 without memory. */
+int blocked_interval(struct scratch_pair *, int n, double *low, double *high);
 /* Scores a policy; 0 also if the policy does not exist here. */
 int score_policy(const struct data *, enum policy, const struct forest *, const char *split,
 		 struct score *);

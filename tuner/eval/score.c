@@ -5,6 +5,7 @@
  * to the oracle, and as unconfirmed. */
 #include "harness/base/base.h"
 #include "eval.h"
+#include "harness/scratch/scratch.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/policy/policy.h"
@@ -28,13 +29,11 @@ static int by_slowdown(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int by_block(const void *pa, const void *pb)
+static int by_model_and_size(const void *pa, const void *pb)
 {
 	const struct judged *a = pa, *b = pb;
 	const int d = strcmp(a->model, b->model);
-	if (d)
-		return d;
-	return a->size != b->size ? a->size - b->size : by_slowdown(pa, pb);
+	return d ? d : a->size - b->size;
 }
 
 /* ---- bootstrap over blocks (Davison and Hinkley, Bootstrap Methods, 1997, 3.8) -------- */
@@ -43,13 +42,13 @@ struct block {
 	int n;
 };
 
-static int make_blocks(const struct judged *v, int n, struct block *block)
+static int make_blocks(const struct scratch_pair *v, int n, struct block *block)
 {
 	int blocks = 0;
 	for (int i = 0; i < n; i++) {
-		if (!i || strcmp(v[i].model, v[i - 1].model) || v[i].size != v[i - 1].size)
+		if (!i || v[i].group != v[i - 1].group)
 			block[blocks++] = (struct block){ 0 };
-		block[blocks - 1].logs += log(v[i].slowdown);
+		block[blocks - 1].logs += log(v[i].value);
 		block[blocks - 1].n++;
 	}
 	return blocks;
@@ -61,12 +60,19 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* v: sorted by block, all finite. */
-static int interval(const struct judged *v, int n, struct score *s)
+static int by_block(const void *pa, const void *pb)
+{
+	const struct scratch_pair *a = pa, *b = pb;
+	return a->group != b->group ? (a->group > b->group) - (a->group < b->group)
+				    : by_size(&a->value, &b->value);
+}
+
+int blocked_interval(struct scratch_pair *v, int n, double *low, double *high)
 {
 	struct block *block = malloc(sizeof *block * (size_t)n);
 	double mean[RESAMPLES];
 	unsigned long long state = 1;
+	qsort(v, (size_t)n, sizeof *v, by_block);
 	const int blocks = block ? make_blocks(v, n, block) : 0;
 	for (int r = 0; blocks && r < RESAMPLES; r++) {
 		struct block sum = { 0 };
@@ -79,11 +85,26 @@ static int interval(const struct judged *v, int n, struct score *s)
 	}
 	if (blocks) {
 		qsort(mean, RESAMPLES, sizeof *mean, by_size);
-		s->low = exp(mean[RESAMPLES / 40]);
-		s->high = exp(mean[RESAMPLES - 1 - RESAMPLES / 40]);
+		*low = exp(mean[RESAMPLES / 40]);
+		*high = exp(mean[RESAMPLES - 1 - RESAMPLES / 40]);
 	}
 	free(block);
 	return blocks > 0;
+}
+
+/* v: all finite. */
+static int interval(struct judged *v, int n, struct score *s)
+{
+	struct scratch_pair *sample = malloc(sizeof *sample * (size_t)n);
+	qsort(v, (size_t)n, sizeof *v, by_model_and_size);
+	for (int i = 0; sample && i < n; i++) {
+		const int is_next = i && by_model_and_size(&v[i - 1], &v[i]);
+		sample[i] = (struct scratch_pair){ v[i].slowdown,
+					      i ? sample[i - 1].group + is_next : 0 };
+	}
+	const int done = sample && blocked_interval(sample, n, &s->low, &s->high);
+	free(sample);
+	return done;
 }
 
 /* ---- one split ------------------------------------------------------------------------ */
@@ -127,7 +148,6 @@ static int summarize(struct judged *v, int n, struct score *s)
 	s->low = s->high = INFINITY;
 	if (infinite)
 		return 1;
-	qsort(v, (size_t)n, sizeof *v, by_block);
 	return interval(v, n, s);
 }
 

@@ -14,6 +14,26 @@
 
 EMBED(facts_schema, "tuner/plot/facts.sql")
 
+static int like(const struct measured *a, const struct measured *b)
+{
+	return !strcmp(a->model, b->model) && a->shape.page_size == b->shape.page_size &&
+	       a->shape.dtype == b->shape.dtype && a->shape.kv_dtype == b->shape.kv_dtype &&
+	       !strcmp(a->layout, b->layout);
+}
+
+/* The longest run of scenarios that differ only in the batch. */
+struct plotted plotted_make(const struct data *d, const struct forest *f)
+{
+	struct plotted p = { .data = d, .forest = f };
+	for (int s = 0, end; s < d->n; s = end) {
+		for (end = s + 1; end < d->n && like(&d->v[s], &d->v[end]); end++)
+			;
+		if (end - s > p.end - p.first)
+			p.first = s, p.end = end;
+	}
+	return p;
+}
+
 static int add_sequences(struct scratch *t, int s, const attune_batch *b)
 {
 	int done = 1, n = 1;
@@ -42,10 +62,10 @@ static int add_scenario(struct scratch *t, const struct plotted *p, int s)
 	const struct measured *m = &p->data->v[s];
 	struct facts f;
 	scenario_facts(&f, &m->shape, &m->batch->view);
-	return scratch_add(t, "scenario", "iiissiisiiiiidd", s, p->first <= s && s < p->end,
+	return scratch_add(t, "scenario", "iiissiisiiiiiidd", s, p->first <= s && s < p->end,
 			   data_side(m), m->model, m->split, m->shape.page_size,
 			   (int)m->shape.kv_dtype, m->batch_text, m->batch->view.num_seqs,
-			   (int)m->part[PHASE_ALL].f.decode_seqs, (int)pass_of_plans(p->data, s),
+			   floor_log2(m->batch->view.num_seqs), (int)m->part[PHASE_ALL].f.decode_seqs, (int)pass_of_plans(p->data, s),
 			   m->has[PHASE_PREFILL], m->has[PHASE_DECODE], f.kv_bytes, f.flops);
 }
 
@@ -56,26 +76,38 @@ static const struct cell *picked_cell(const struct data *d, const struct pick *p
 	return c && c->outcome == OUTCOME_OK ? c : NULL;
 }
 
+static int add_plan(struct scratch *t, const struct data *d, int s, const char *policy, double us,
+		    const struct pick *pick)
+{
+	const struct cell *c = picked_cell(d, pick, s);
+	const double watts =
+	    c && c->power_of > POWER_AROUND ? c->joules / c->median_us * 1e6 : NAN;
+	return scratch_add(t, "plan", "isdd", s, policy, us, time_interval(d, s, us)) &&
+	       (!c || scratch_add(t, "launch", "isdddd", s, policy, c->gbps, c->tflops, watts,
+				  cell_interval(c)));
+}
+
+static int add_oracle(struct scratch *t, const struct data *d)
+{
+	int done = 1;
+	for (int s = 0; done && s < d->n; s++) {
+		const struct decided fastest = data_fastest_plan(d, s);
+		struct pick pick;
+		decided_pick(d, &fastest, &pick);
+		done = add_plan(t, d, s, policy_names[POLICY_ORACLE], data_oracle(d, s), &pick);
+	}
+	return done;
+}
+
 static int add_plans(struct scratch *t, const struct plotted *p, const struct forest *f)
 {
 	const struct data *d = p->data;
 	struct pick *picks = calloc((size_t)d->n + 1, sizeof *picks);
-	int done = picks != NULL;
-	for (enum policy i = 0; done && i < NUM_POLICIES; i++) {
-		const int is_oracle = i == POLICY_ORACLE;
-		if (!is_oracle && !policy_picks(d, i, f, picks))
-			continue;
-		for (int s = 0; done && s < d->n; s++) {
-			const struct cell *c = is_oracle ? NULL : picked_cell(d, &picks[s], s);
-			const double us =
-			    is_oracle ? data_oracle(d, s) : data_plan_time(d, s, &picks[s]);
-			done = scratch_add(t, "plan", "isdd", s, policy_names[i], us,
-					   time_interval(d, s, us));
-			if (done && c)
-				done = scratch_add(t, "launch", "isddd", s, policy_names[i],
-						   c->gbps, c->tflops, cell_interval(c));
-		}
-	}
+	int done = picks && add_oracle(t, d);
+	for (enum policy i = 0; done && i < NUM_POLICIES; i++)
+		for (int s = policy_picks(d, i, f, picks) ? 0 : d->n; done && s < d->n; s++)
+			done = add_plan(t, d, s, policy_names[i],
+					data_plan_time(d, s, &picks[s]), &picks[s]);
 	free(picks);
 	return done;
 }
@@ -102,7 +134,7 @@ static int add_kernels(struct scratch *t, const struct plotted *p)
 		if (k->backend != p->data->run.device.backend || !k->selectable)
 			continue;
 		done = scratch_add(t, "kernel", "is", id, k->name);
-		for (int s = p->first; done && s < p->end; s++) {
+		for (int s = 0; done && s < p->data->n; s++) {
 			const double us = kernel_time(p->data, s, k);
 			if (isfinite(us))
 				done = scratch_add(t, "kernel_time", "iidd", s, id, us,
@@ -195,6 +227,17 @@ static const char *step_of(const struct device_info *device)
 	return strcmp(device->arch, "sm_90") ? "mma.sync" : "wgmma";
 }
 
+static int add_counted(struct scratch *t, const struct data *d, const struct forest *f)
+{
+	const int below[NOISE_BANDS] = { 20, 200, 0 };
+	int done = scratch_add(t, "counted", "iiiiiii", d->n, d->num_cells, d->stale, d->noisy,
+			       forest_leaves(f), f->num_choices, forest_kernels(f));
+	for (int i = 0; done && i < NOISE_BANDS; i++)
+		done = scratch_add(t, "noise", "idi", below[i], d->noise.floor[i],
+				   d->noise.pairs[i]);
+	return done;
+}
+
 struct scratch *facts_make(const struct plotted *p)
 {
 	const struct run_info *r = &p->data->run;
@@ -207,7 +250,7 @@ struct scratch *facts_make(const struct plotted *p)
 	for (int s = 0; done && s < p->data->n; s++)
 		done = add_scenario(t, p, s) && add_sequences(t, s, &p->data->v[s].batch->view);
 	done = done && add_plans(t, p, p->forest) && add_kernels(t, p) &&
-	       add_mixed(t, p->data, picked ? tuned : NULL);
+	       add_mixed(t, p->data, picked ? tuned : NULL) && add_counted(t, p->data, p->forest);
 	free(tuned);
 	if (done)
 		return t;

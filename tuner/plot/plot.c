@@ -57,27 +57,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* ---- data ------------------------------------------------------------------------- */
-static int like(const struct measured *a, const struct measured *b)
-{
-	return !strcmp(a->model, b->model) && a->shape.page_size == b->shape.page_size &&
-	       a->shape.dtype == b->shape.dtype && a->shape.kv_dtype == b->shape.kv_dtype &&
-	       !strcmp(a->layout, b->layout);
-}
-
-/* The longest run of scenarios that differ only in the batch. */
-static void choose_model(struct plotted *p)
-{
-	const struct data *d = p->data;
-	p->first = p->end = 0;
-	for (int s = 0, end; s < d->n; s = end) {
-		for (end = s + 1; end < d->n && like(&d->v[s], &d->v[end]); end++)
-			;
-		if (end - s > p->end - p->first)
-			p->first = s, p->end = end;
-	}
-}
-
 /* The noise floor of the A/A controls: the largest of the three bands. text: all of them. */
 static double noise_of(const struct data *d, char text[160])
 {
@@ -130,8 +109,7 @@ static int source_load(struct source *s, const char *db, int has_peers, const st
 	s->own = data_load_as(db, o->gpu, (struct which_rows){ .stale = o->stale });
 	if (!s->own || !(s->own->n + s->own->stale + s->own->noisy))
 		return 0; /* it has complained */
-	struct plotted p = { .data = s->own, .forest = forest };
-	choose_model(&p);
+	const struct plotted p = plotted_make(s->own, forest);
 	if (!s->own->n) {
 		complain("%s: no times to draw", db);
 		return 0;

@@ -20,6 +20,8 @@ struct plotted {
 	const struct forest *forest;
 	int first, end; /* scenarios of the model that the curves show */
 };
+/* The model is that of the longest run of scenarios that differ only in the batch. */
+struct plotted plotted_make(const struct data *, const struct forest *);
 
 /* The tables of facts.sql, filled, and those of compare/peers.sql, empty; NULL + complain. */
 struct scratch *facts_make(const struct plotted *);

@@ -1,5 +1,5 @@
 /* show.c - `attune show`: parses the options, finds the scenario, and calls the file that prints
- * it: ranking.c, explain.c, lists.c or stale.c. */
+ * it: ranking.c, explain.c, lists.c, stale.c or tables.c. */
 #include "show.h"
 #include "planned.h"
 #include "harness/base/base.h"
@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OPT_PAGE = SHOW_STALE + 1, OPT_ALL };
+enum { OPT_PAGE = SHOW_TABLE + 1, OPT_ALL };
 
 // clang-format off
 static const struct argp_option rows[] = {
@@ -37,6 +37,7 @@ static const struct argp_option rows[] = {
 	{ "kernels", SHOW_KERNELS, NULL, 0, "Kernels with their tunables and rules", 0 },
 	{ "ceilings", SHOW_CEILINGS, NULL, 0, "Measured limits of the device", 0 },
 	{ "stale", SHOW_STALE, NULL, 0, "Times of older kernel sources, and the picks that depend on them", 0 },
+	{ "table", SHOW_TABLE, "NAMES", 0, "Tables of the committed results that the pages publish: heldout, decode, ... (any other name lists them)", 0 },
 	{ "all", OPT_ALL, NULL, 0, "All rows of a table; with --stale each cell", 0 },
 	{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0 }
@@ -63,6 +64,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case SHOW_KERNELS:
 	case SHOW_CEILINGS:
 	case SHOW_STALE: o->what = (enum show_what)key; return 0;
+	case SHOW_TABLE:
+		o->what = SHOW_TABLE;
+		o->table = arg;
+		return 0;
 	case OPT_ALL: o->all = 1; return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
 	case ARGP_KEY_END:
@@ -108,6 +113,7 @@ static const struct argp help = {
 	"  attune show --gpu h200 --model llama3.1-8b@1 --batch 2q2k_32q1s1k --why\n"
 	"  attune show --gpu cpu --best\n  attune show --gpu h200 --peers\n"
 	"  attune show --gpu h200 --stale\n  attune show --kernels\n"
+	"  attune show --gpu h200 --table heldout,worst\n"
 	"  attune show --gpu h200 --ceilings",
 	peers_options,
 	NULL,
@@ -310,6 +316,7 @@ int cmd_show(int argc, char **argv)
 	else
 		db_path_to_read(db, o.db, gpu);
 	switch (o.what) {
+	case SHOW_TABLE: return show_tables(gpu, &o);
 	case SHOW_CEILINGS: return show_ceilings(db, gpu, o.format);
 	case SHOW_STALE: return show_stale(db, gpu, &o);
 	case SHOW_BEST:

@@ -16,11 +16,12 @@ enum show_what {
 	SHOW_PEERS,
 	SHOW_KERNELS,
 	SHOW_CEILINGS,
-	SHOW_STALE
+	SHOW_STALE,
+	SHOW_TABLE
 };
 
 struct show {
-	const char *gpu, *db, *header, *model, *batch, *peers;
+	const char *gpu, *db, *header, *model, *batch, *table;
 	int page_size; /* 0: any */
 	int all;       /* print all rows */
 	enum show_what what;
@@ -72,6 +73,8 @@ int show_stale(const char *db, const char *gpu, const struct show *);
 struct planned;
 int show_why(const struct data *, const struct forest *, const struct measured *, int scenario,
 	     const struct planned *, enum format);
+/* tables.c: the published tables of o->table, names separated by commas; an exit code. */
+int show_tables(const char *gpu, const struct show *);
 /* lists.c: all scenarios (model NULL: of all models), those with times of other projects' kernels,
  * and all kernels. */
 int show_best(const struct data *, const struct forest *, const char *model, enum format);

@@ -1,0 +1,54 @@
+#!/bin/sh
+# t_tables.sh - the published tables: those of the pages are what the committed databases and headers say, and
+# `attune show --table` prints each of them for people and for machines.
+. tests/support/tap.sh
+
+pages='README.md results/README.md results/PEERS.md'
+# shellcheck disable=SC2086 # several pages
+sh tuner/show/tables.sh "$B/attune" --check $pages >"$tmp/diff" 2>&1
+status=$?
+[ $status -eq 0 ] || sed 's/^/# /' "$tmp/diff" | head -40
+row $status "the tables of the pages are queries of what is committed (else: make tables)"
+
+# shellcheck disable=SC2086
+cat $pages | awk '
+	/^<!-- table: / { within = 1 }
+	!within && /^\|.*[0-9]\.[0-9][0-9]/ { print; bad = 1 }
+	/^<!-- end -->$/ { within = 0 }
+	END { exit bad }' >"$tmp/diff"
+row $? "and no other table of them has such figures"
+
+printf 'before\n<!-- table: noise --gpu cpu -->\n| of an older database |\n<!-- end -->\nbehind\n' >"$tmp/page.md"
+sh tuner/show/tables.sh "$B/attune" --check "$tmp/page.md" >"$tmp/diff" 2>&1
+row "$([ $? -eq 1 ] && grep -q '^-| of an older database |$' "$tmp/diff"; echo $?)" "an old table is a difference"
+sh tuner/show/tables.sh "$B/attune" "$tmp/page.md" >"$tmp/diff" 2>&1 &&
+	[ "$(head -1 "$tmp/page.md")" = before ] && [ "$(tail -1 "$tmp/page.md")" = behind ] &&
+	grep -q '^| below 20 us ' "$tmp/page.md" && ! grep -q older "$tmp/page.md" &&
+	sh tuner/show/tables.sh "$B/attune" --check "$tmp/page.md" >"$tmp/diff" 2>&1
+row $? "which is rewritten, and nothing beside it"
+printf '<!-- table: noise --gpu cpu -->\n' >"$tmp/page.md"
+sh tuner/show/tables.sh "$B/attune" "$tmp/page.md" 2>"$tmp/err"
+row "$([ $? -eq 2 ] && grep -q 'has no line "<!-- end -->"' "$tmp/err"; echo $?)" "a table without an end is an error"
+printf '<!-- table: nonsense --gpu cpu -->\n<!-- end -->\n' >"$tmp/page.md"
+sh tuner/show/tables.sh "$B/attune" "$tmp/page.md" 2>"$tmp/err"
+row "$([ $? -eq 2 ] && grep -q 'it is one of .*heldout' "$tmp/err"; echo $?)" "and so is an unknown one, with the list"
+
+# A mean, its interval and the worst are those of eval, whose own tests have them by hand.
+"$B/attune" show --gpu cpu --table heldout --format tsv 2>"$tmp/err" | sed -n 's/^all held out\t//p' | cut -f 1-4,6 >"$tmp/shown"
+"$B/attune" eval --gpu cpu --db results/cpu.sqlite --header generated/attune_cpu.h --split heldout --format tsv 2>"$tmp/err" |
+	awk -F'\t' '$1 == "tree" { printf "%d\t%.3f\t%.3f\t%.3f\t%.3f\n", $3, $4, $5, $6, $8 }' >"$tmp/eval"
+cmp "$tmp/shown" "$tmp/eval" >"$tmp/diff" 2>&1
+row $? "held-out figures are those of eval"
+"$B/attune" show --gpu cpu --table heldout --format json >"$tmp/out" 2>"$tmp/err" && grep -q '"worst": *[0-9]' "$tmp/out"
+row $? "as JSON they are numbers"
+for sql in tuner/show/tables/*.sql; do # others are in a page
+	name=${sql##*/} name=${name%.sql}
+	# shellcheck disable=SC2086
+	if grep -q "^<!-- table: $name " $pages; then
+		continue
+	fi
+	"$B/attune" show --table "$name" --gpu h200 --db results/h200_steady.sqlite --format tsv >"$tmp/out" 2>"$tmp/err" &&
+		[ "$(wc -l <"$tmp/out")" -gt 1 ]
+	row $? "$name, which no page has, has rows"
+done
+end_rows

@@ -1,0 +1,244 @@
+/* tables.c - `attune show --table`: asks a published table's query, NAME.sql of a folder, and prints the
+ * answer.
+ *
+ *   -- database: peers     a comment in NAME.sql: ask the race with other projects' kernels
+ *   SELECT ... AS n        the one statement that has answers; its columns' names head the table
+ *
+ * The queries ask the tables of plot/facts.sql; run_by, the kernels of the plans of "tree" and "oracle", with
+ * | between parts in turn and || between parts side by side; and three aggregates of (value, block): blocked_low and
+ * blocked_high, the 95 % interval of a geometric mean as `attune eval` has it, and percentile95. */
+#include "show.h"
+#include "harness/base/base.h"
+#include "harness/scratch/scratch.h"
+#include "tuner/base/base.h"
+#include "tuner/compare/peers.h"
+#include "tuner/data/data.h"
+#include "tuner/eval/eval.h"
+#include "tuner/forest/forest.h"
+#include "tuner/plot/plot.h"
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_COLUMNS = 16, COLUMN_TEXT = 64 };
+
+/* ---- aggregates ----------------------------------------------------------------------- */
+static double low(struct scratch_pair *v, int n)
+{
+	double low = NAN, high;
+	return blocked_interval(v, n, &low, &high) ? low : NAN;
+}
+
+static double high(struct scratch_pair *v, int n)
+{
+	double low, high = NAN;
+	return blocked_interval(v, n, &low, &high) ? high : NAN;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const double x = ((const struct scratch_pair *)a)->value;
+	const double y = ((const struct scratch_pair *)b)->value;
+	return (x > y) - (x < y);
+}
+
+static double percentile95(struct scratch_pair *v, int n)
+{
+	qsort(v, (size_t)n, sizeof *v, by_value);
+	return v[(95 * n + 99) / 100 - 1].value;
+}
+
+/* ---- what the queries ask --------------------------------------------------------------- */
+/* The kernels of a plan: "warpgroup || ring". */
+static void kernels_of(const struct decided *plan, char text[COLUMN_TEXT])
+{
+	const struct kernel *prefill = plan->prefill.kernel;
+	const struct kernel *decode = plan->join ? plan->decode.kernel : NULL;
+	const char *between = plan->how == ATTUNE_SERIAL ? " | " : " || ";
+	snprintf(text, COLUMN_TEXT, "%s%s%s", prefill ? prefill->name : "",
+		 prefill && decode ? between : "", decode ? decode->name : "");
+}
+
+static int add_kernels(struct scratch *t, const struct data *d, const struct forest *f)
+{
+	int done = scratch_also(t, "CREATE TABLE run_by(scenario, policy, kernels)");
+	for (int s = 0; done && s < d->n; s++) {
+		struct decided plan[2] = { data_fastest_plan(d, s) };
+		forest_make(d, f, &d->v[s], &plan[1]);
+		for (int i = 0; done && i < 2; i++) {
+			char text[COLUMN_TEXT];
+			kernels_of(&plan[i], text);
+			done = scratch_add(t, "run_by", "iss", s, i ? "tree" : "oracle", text);
+		}
+	}
+	return done;
+}
+
+/* Of a database: of the GPU, or of the race with other projects' kernels. */
+static struct scratch *facts_of(const char *db, const char *gpu, const struct forest *f,
+				int of_peers)
+{
+	struct data *d = data_load_as(db, gpu, (struct which_rows){ .with = NULL });
+	struct scratch *t = NULL;
+	if (d && data_has_times(d, db)) {
+		const struct plotted p = plotted_make(d, f);
+		t = facts_make(&p);
+	}
+	if (t && !(add_kernels(t, d, f) && scratch_also_aggregate(t, "blocked_low", low) &&
+		   scratch_also_aggregate(t, "blocked_high", high) &&
+		   scratch_also_aggregate(t, "percentile95", percentile95) &&
+		   (!of_peers || peers_read(t, gpu, db)))) {
+		scratch_free(t);
+		t = NULL;
+	}
+	data_free(d);
+	return t;
+}
+
+/* ---- an answer as a table ------------------------------------------------------------------ */
+struct answer {
+	enum format format;
+	struct table *t;
+	char name[MAX_COLUMNS][COLUMN_TEXT];
+	const char *column[MAX_COLUMNS];
+};
+
+static int begin(struct answer *a, const struct scratch_value *v, int columns)
+{
+	for (int i = 0; i < columns; i++) {
+		snprintf(a->name[i], COLUMN_TEXT, "%s", v[i].name);
+		a->column[i] = a->name[i];
+	}
+	a->t = table_new(a->format, a->column, columns);
+	return a->t != NULL;
+}
+
+/* Four digits, as many as the times have a meaning to. */
+static int decimals(const struct scratch_value *v)
+{
+	const double size = fabs(v->real);
+	return !v->is_real || size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
+}
+
+static int take_row(void *arg, int statement, const struct scratch_value *v, int columns)
+{
+	struct answer *a = arg;
+	(void)statement;
+	columns = columns < MAX_COLUMNS ? columns : MAX_COLUMNS;
+	if (!a->t && !begin(a, v, columns))
+		return 0;
+	for (int i = 0; i < columns; i++)
+		if (v[i].text && !strcmp(v[i].name, "batch"))
+			batch_cell(a->t, v[i].text, a->format);
+		else if (v[i].text || v[i].is_null)
+			table_text(a->t, v[i].text);
+		else
+			table_number(a->t, v[i].real, decimals(&v[i]));
+	table_end_row(a->t);
+	return 1;
+}
+
+/* 0 + complain. */
+static int print_answer(struct scratch *t, const char *name, const char *sql, enum format format)
+{
+	struct answer a = { .format = format };
+	const int done = scratch_ask(t, name, sql, take_row, &a);
+	if (a.t)
+		table_print(a.t, stdout);
+	else if (done)
+		complain("table %s: the database has no rows for it", name);
+	return done && a.t;
+}
+
+/* ---- which table --------------------------------------------------------------------------- */
+/* Lists the tables of the folder: 0. */
+static int unknown(const char *folder, const char *name)
+{
+	struct dirent **file;
+	char names[400] = "";
+	size_t used = 0;
+	const int n = scandir(folder, &file, NULL, alphasort);
+	for (int i = 0; i < n; i++) {
+		const char *end = strstr(file[i]->d_name, ".sql");
+		if (end && used < sizeof names)
+			used += (size_t)snprintf(names + used, sizeof names - used, "%s%.*s",
+						 used ? ", " : "", (int)(end - file[i]->d_name),
+						 file[i]->d_name);
+		free(file[i]);
+	}
+	if (n >= 0)
+		free(file);
+	complain("--table %s: it is one of %s", name, names);
+	return 0;
+}
+
+/* The query's text, for the caller to free; NULL + complain. */
+static char *query_of(const char *folder, const char *name)
+{
+	char path[PATH_TEXT];
+	snprintf(path, sizeof path, "%.3000s/%.64s.sql", folder, name);
+	char *sql = strchr(name, '/') ? NULL : file_text(path);
+	if (!sql)
+		unknown(folder, name);
+	return sql;
+}
+
+/* A published table is of committed files, whatever this machine has measured since. */
+static void committed_path(char path[PATH_TEXT], const char *asked, const char *format,
+			   const char *gpu)
+{
+	char file[PATH_TEXT], found[PATH_TEXT];
+	snprintf(file, sizeof file, format, gpu);
+	snprintf(path, PATH_TEXT, "%s", asked ? asked : data_path(found, file));
+}
+
+struct sources {
+	const struct show *o;
+	const char *gpu;
+	struct forest forest;
+	struct scratch *facts[2]; /* of the GPU's database; of the race with peers */
+};
+
+static int print_table(struct sources *s, const char *folder, const char *name, int is_one_of_many)
+{
+	static const char *const paths[] = { "results/%s.sqlite", "results/%s_peers.sqlite" };
+	char db[PATH_TEXT], *sql = query_of(folder, name);
+	if (!sql)
+		return EXIT_USAGE;
+	const int of_peers = strstr(sql, "-- database: peers") != NULL;
+	struct scratch **facts = &s->facts[of_peers];
+	committed_path(db, s->o->db, paths[of_peers], s->gpu);
+	if (!*facts)
+		*facts = facts_of(db, s->gpu, &s->forest, of_peers);
+	if (*facts && is_one_of_many)
+		printf(s->o->format == FORMAT_MARKDOWN ? "<!-- table: %s -->\n" : "# %s\n", name);
+	const int done = *facts && print_answer(*facts, name, sql, s->o->format);
+	free(sql);
+	return done ? EXIT_DONE : EXIT_CHECK;
+}
+
+int show_tables(const char *gpu, const struct show *o)
+{
+	char folder[PATH_TEXT], header[PATH_TEXT], names[PATH_TEXT], *rest = names, *name;
+	struct sources s = { .o = o, .gpu = gpu };
+	int code = EXIT_DONE;
+	if (!code_path(folder, "tuner/show/tables", "heldout.sql")) {
+		complain("the queries of attune's tables are not installed beside it");
+		return EXIT_USAGE;
+	}
+	committed_path(header, o->header, "generated/attune_%s.h", gpu);
+	if (access(header, R_OK))
+		rules_path(header, o->header, gpu);
+	if (!forest_load(&s.forest, header))
+		return EXIT_USAGE;
+	snprintf(names, sizeof names, "%s", o->table);
+	while (code == EXIT_DONE && (name = strsep(&rest, ",")))
+		code = print_table(&s, folder, name, strchr(o->table, ',') != NULL);
+	scratch_free(s.facts[0]);
+	scratch_free(s.facts[1]);
+	forest_free(&s.forest);
+	return code;
+}

@@ -1,0 +1,54 @@
+#!/bin/sh
+# tables.sh - the published tables of pages: rewrites them, or compares them with --check.
+#
+#   sh tuner/show/tables.sh ATTUNE [--check] PAGE...
+#
+# A table stands between two lines of a page:
+#   <!-- table: NAME OPTIONS -->      what `attune show --table NAME OPTIONS --format markdown` prints
+#   <!-- end -->
+# The exit status is 1 where a page differs, and 2 where a table cannot be made.
+set -u
+attune=$1 check=
+shift
+[ "${1:-}" != --check ] || { check=1 && shift; }
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+
+sed -n 's/^<!-- table: \([a-z0-9_]*\) \(.*\) -->$/\2|\1/p' "$@" | LC_ALL=C sort -u >"$tmp/asked"
+cut -d'|' -f1 "$tmp/asked" | uniq | while read -r options; do # one run for all tables with the same options
+	names=$(awk -F'|' -v options="$options" '$1 == options { printf "%s%s", n++ ? "," : "", $2 }' "$tmp/asked")
+	case $names in
+	*,*) ;;
+	*) echo "<!-- table: $names -->" ;;
+	esac >"$tmp/first"
+	# shellcheck disable=SC2086 # options are several words
+	"$attune" show --table "$names" $options --format markdown >"$tmp/rest" 2>"$tmp/talk" || {
+		cat "$tmp/talk" >&2
+		exit 2
+	}
+	sed "s/^<!-- table: \(.*\) -->\$/@$(printf %s "$options" | sed 's/[&\/]/\\&/g')|\1/" "$tmp/first" "$tmp/rest"
+done >"$tmp/tables" || exit 2
+
+code=0
+for page; do
+	awk -v page="$page" '
+		FNR == NR && /^@/ { key = substr($0, 2); next }
+		FNR == NR { if ($0 != "") table[key] = table[key] $0 "\n"; next }
+		within && /^<!-- end -->$/ { within = 0 }
+		within { next }
+		{ print }
+		/^<!-- table: / {
+			line = $0; sub(/^<!-- table: /, "", line); sub(/ -->$/, "", line)
+			name = line; sub(/ .*/, "", name); sub(/^[^ ]* /, "", line)
+			printf "%s", table[line "|" name]
+			within = 1
+		}
+		END { if (within) { print page ": a table has no line \"<!-- end -->\"" >"/dev/stderr"; exit 1 } }
+	' "$tmp/tables" "$page" >"$tmp/page" || exit 2
+	if [ "$check" ]; then
+		diff -u --label "$page" --label "$page, by make tables" "$page" "$tmp/page" || code=1
+	else
+		cmp -s "$tmp/page" "$page" || cat "$tmp/page" >"$page" || exit 2
+	fi
+done
+exit $code

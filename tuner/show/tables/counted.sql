@@ -1,0 +1,2 @@
+-- counted.sql - what the database and the header have.
+SELECT scenarios, times, stale AS "stale times", noisy AS "noisy times", leaves, choices, kernels FROM counted;
