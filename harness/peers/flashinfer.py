@@ -1,0 +1,44 @@
+"""FlashInfer's paged prefill wrapper, which also runs decodes; it compiles itself at its first plan.
+
+Checked against the interface of 0.7.2.post1; not yet run on a GPU.
+"""
+import torch
+
+
+class Peer:
+    name = "flashinfer"
+    about = "FlashInfer's paged wrapper by its own JIT"
+    packages = ("flashinfer-python",)
+    backends = ("cuda",)
+    dtypes = ("bf16", "f16")
+    head_sizes = (64, 128, 256)
+    features = ("window", "softcap", "noncausal")
+    needs = ("finite_slots",)
+    axes = {"FA": (0, 2, 3)}  # the template: its own choice, fa2, fa3
+
+    def prepare(self, shape, FA):
+        from flashinfer import BatchPrefillWithPagedKVCacheWrapper
+
+        self.shape, self.kind = shape, {0: "auto", 2: "fa2", 3: "fa3"}[FA]
+        self.make = BatchPrefillWithPagedKVCacheWrapper
+        self.space = torch.empty(128 << 20, dtype=torch.uint8, device=shape.device)
+
+    def plan(self, batch, t):
+        s, dtype = self.shape, torch.bfloat16 if self.shape.dtype == "bf16" else torch.float16
+        used = [-(-n // s.page_size) for n in batch.seq_lens]
+        ends = [sum(used[: i + 1]) for i in range(len(used))]
+        ints = lambda values: torch.tensor(values, dtype=torch.int32)
+        last = ints([(n - 1) % s.page_size + 1 if n else 0 for n in batch.seq_lens])
+        at = torch.arange(t.block_table.shape[1], device=s.device)
+        is_used = at < ints(used).to(s.device)[:, None]
+        wrapper = self.make(self.space, "NHD", backend=self.kind)
+        wrapper.plan(
+            ints(batch.query_start), ints([0, *ends]), t.block_table.torch()[is_used], last,
+            s.num_query_heads, s.num_kv_heads, s.head_size, s.page_size, causal=bool(s.causal),
+            sm_scale=s.scale, window_left=s.window - 1, logits_soft_cap=s.softcap or None,
+            q_data_type=dtype, kv_data_type=dtype,
+        )  # fmt: skip
+        return wrapper
+
+    def launch(self, wrapper, t):
+        wrapper.run(t.q.torch(), (t.k_cache.torch(), t.v_cache.torch()), out=t.out.torch())
