@@ -180,14 +180,12 @@ static void fit_segments(const attune_op *op, struct picked *f, const struct gue
 	const struct ready *r = &op->ready[f->id];
 	const struct space *s = r->kernel->space;
 	struct config as = f->as;
-	struct block_shape block;
 	long long loss[MOST_VALUES] = { 0 }, least_loss = 0;
 	int legal[MOST_VALUES];
 	if (!config_is_fitted(&r->config, s) || !r->costs)
 		return;
 	const struct axis *a = &s->axis[s->formula_axis];
 	const int n = (int)min_of(a->num_values, MOST_VALUES);
-	block_shape_of(&block, &r->config, r->kernel);
 	for (int v = 0; v < n; v++) {
 		as.v[s->formula_axis] = a->values[v];
 		legal[v] = !s->why_illegal(&as, &op->shape, p, &op->ctx->device.info);
@@ -195,8 +193,8 @@ static void fit_segments(const attune_op *op, struct picked *f, const struct gue
 	for (int i = 0; i < g->n; i++) {
 		long long cost[MOST_VALUES], least = 0;
 		for (int v = 0; v < n; v++) {
-			cost[v] =
-			    launch_fs + segments_cost(r->costs, &block, &g->of[i].f, a->values[v]);
+			cost[v] = launch_fs +
+				  segments_cost(r->costs, &r->block, &g->of[i].f, a->values[v]);
 			least = legal[v] && (least == 0 || cost[v] < least) ? cost[v] : least;
 		}
 		if (!least) /* none is legal; else it is launch_fs or more */

@@ -132,6 +132,7 @@ static enum attune_status add_ready(attune_op *op, const struct kernel *k, const
 {
 	struct ready *r = &op->ready[op->num_ready++];
 	*r = (struct ready){ .kernel = k, .config = *c };
+	block_shape_of(&r->block, c, k);
 	r->code = loaded_already(op, r);
 	return r->code ? ATTUNE_OK : load(&op->ctx->device, k, c, &op->shape, &r->code);
 }
@@ -192,6 +193,29 @@ static int is_learned(const attune_op *op)
 	return !h || !h->num_shapes || selector_has_shape(h, &shape);
 }
 
+/* The heuristic's row with that choice; NULL: it has none. */
+static struct ready *named_ready(const attune_op *op, const struct kernel *k,
+				 const struct config *c)
+{
+	for (int i = 0; i < op->num_choices; i++)
+		if (op->ready[i].kernel == k && !memcmp(&op->ready[i].config, c, sizeof *c))
+			return &op->ready[i];
+	return NULL;
+}
+
+/* A heuristic of the GPU's own is compared for prefills, where its leaves are coarser than estimates,
+ * and only where the GPU is like the one that these were fitted to. A decode is planned in a
+ * quarter of the time without. What a file names is what runs. */
+static void set_compares(attune_op *op)
+{
+	const struct device_info *d = &op->ctx->device.info;
+	const int borrows = op->heuristic && !selector_is_own(op->heuristic, d);
+	if (op->ctx->override)
+		return;
+	op->compares[0] = borrows || is_priced_gpu(d);
+	op->compares[1] = borrows;
+}
+
 /* Adds the priced choices whose code the library carries for the shape. With LSE not those whose
  * segments a launch of its own merges: it gives no LSE, so that they would have to run in one
  * segment. */
@@ -207,13 +231,19 @@ static enum attune_status add_priced(attune_op *op)
 		if (!costs->segments.slots ||
 		    (op->shape.has_lse && !config_value(&c, k->space, "COMBINE", 1)))
 			continue;
-		status = add_ready(op, k, &c);
-		op->ready[op->num_ready - 1].costs = &costs->segments;
-		op->ready[op->num_ready - 1].priced = p;
-		op->num_ready -= !op->ready[op->num_ready - 1].code;
+		struct ready *r = named_ready(op, k, &c);
+		if (!r && !p->is_named) {
+			status = add_ready(op, k, &c);
+			r = &op->ready[op->num_ready - 1];
+			r->costs = &costs->segments;
+			op->num_ready -= !r->code;
+		}
+		if (r)
+			r->price[p->phase == PHASE_DECODE] = costs;
 	}
 	op->first_default = op->num_ready;
 	op->is_priced = op->first_default > op->num_choices && !is_learned(op);
+	set_compares(op);
 	return status;
 }
 

@@ -13,9 +13,9 @@ int can_run(const attune_op *op, int id, const struct part *p, struct config *as
 	r = &op->ready[id];
 	if (!r->code)
 		return 0;
-	if (op->ctx->is_invariant
-		? invariant_fitted(as, &r->config, r->kernel, &op->shape, p, d)
-		: config_fitted(as, &r->config, r->kernel, r->costs, &op->shape, p, d))
+	if (op->ctx->is_invariant ? invariant_fitted(as, &r->config, r->kernel, &op->shape, p, d)
+				  : config_fitted_by(as, &r->config, r->kernel, &r->block, r->costs,
+						     &op->shape, p, d))
 		return 0;
 	r->kernel->space->geometry(as, &op->shape, p, d, &g);
 	return (g.segments <= 1 || op->helper[reduction_of(&g)]) &&
@@ -32,8 +32,7 @@ static int suits_group(const struct ready *r, const struct part *p)
 	const int most_measured = p->f.head_size <= 64 ? 8 : 16;
 	const long long group = p->f.group;
 	const long long tokens = p->max_query <= DECODE_MAX_QUERY ? p->max_query : 1;
-	struct block_shape b;
-	block_shape_of(&b, &r->config, r->kernel);
+	const struct block_shape b = r->block;
 	if (group <= most_measured || b.heads)
 		return 1;
 	if (group > b.rows)
@@ -81,33 +80,51 @@ static int can_replace(const attune_op *op, int id, const struct part *p, int wi
 	return 1;
 }
 
-/* The priced choice with the least estimate. */
-static struct picked pick_priced(const attune_op *op, const struct part *p, int without_maps)
+/* The estimated time of a part by a choice, in femtoseconds; -1: not known. */
+static long long price_of(const attune_op *op, const struct picked *f, const struct part *p)
 {
-	const enum phase phase = p->max_query <= DECODE_MAX_QUERY ? PHASE_DECODE : PHASE_PREFILL;
-	struct picked f = { .id = -1 };
-	long long least = 0;
-	for (int i = op->num_choices; i < op->first_default; i++) {
-		const struct ready *r = &op->ready[i];
-		struct config as;
-		if (r->priced->phase != phase || !can_replace(op, i, p, without_maps, &as))
+	const struct ready *r = f->id < 0 ? NULL : &op->ready[f->id];
+	const struct part_costs *costs = r ? r->price[p->max_query <= DECODE_MAX_QUERY] : NULL;
+	return costs ? priced_estimate(costs, &r->block, segments_of(r->kernel, &f->as), &p->f)
+		     : -1;
+}
+
+/* The priced choice with the least estimate, which is *least. */
+static struct picked pick_priced(const attune_op *op, const struct part *p, int without_maps,
+				 long long *least)
+{
+	struct picked best = { .id = -1 };
+	for (int i = 0; i < op->first_default; i++) {
+		struct picked f = { .id = i };
+		if (!op->ready[i].price[p->max_query <= DECODE_MAX_QUERY] ||
+		    !can_replace(op, i, p, without_maps, &f.as))
 			continue;
-		const long long fs = priced_estimate(priced_at(r->priced, op->shape.head_size),
-						     r->kernel, &as, &p->f);
-		if (f.id < 0 || fs < least) {
-			least = fs;
-			f.id = i;
-			f.as = as;
+		const long long fs = price_of(op, &f, p);
+		if (best.id < 0 || fs < *least) {
+			*least = fs;
+			best = f;
 		}
 	}
-	return f;
+	return best;
+}
+
+struct picked pick_better(const attune_op *op, struct picked f, const struct part *p)
+{
+	const int compares = op->compares[p->max_query <= DECODE_MAX_QUERY];
+	const long long fs = compares ? price_of(op, &f, p) : -1;
+	long long least = 0;
+	if (fs < 0)
+		return f;
+	const struct picked rival = pick_priced(op, p, 0, &least);
+	return rival.id >= 0 && least < fs - fs / 8 ? rival : f;
 }
 
 struct picked pick_fallback(const attune_op *op, const struct part *p, int without_maps)
 {
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
 	const int fallbacks = op->num_ready - op->first_default;
-	struct picked f = pick_priced(op, p, without_maps);
+	long long least = 0;
+	struct picked f = pick_priced(op, p, without_maps, &least);
 	for (int k = 0; f.id < 0 && k < fallbacks; k++) {
 		const int at = op->first_default + (few_rows ? fallbacks - 1 - k : k);
 		if (can_replace(op, at, p, without_maps, &f.as))

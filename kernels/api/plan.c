@@ -52,12 +52,15 @@ static void decide(const attune_op *op, const attune_batch *batch, int overlaps,
 	for (int i = 0; i < d->s.num_parts; i++)
 		d->pick[i] = op->ctx->is_invariant ? pick_invariant(op, &d->s.part[i])
 						   : pick_named(op, d->s.choice[i], &d->s.part[i]);
-	if (d->s.num_parts < 2 || !op->heuristic || !overlaps)
-		return;
-	if (part_of_batch(&whole, PHASE_ALL, &sums, batch)) {
+	const int parts = d->s.num_parts;
+	if (parts == 2 && op->heuristic && overlaps &&
+	    part_of_batch(&whole, PHASE_ALL, &sums, batch)) {
 		parts_take_shorter(&whole, 1, batch->query_start);
 		decide_overlap(op, d, &whole);
 	}
+	/* Plans that overlap were measured as a whole. */
+	for (int i = 0; i < parts && d->s.num_parts == parts && d->how == ATTUNE_SERIAL; i++)
+		d->pick[i] = pick_better(op, d->pick[i], &d->s.part[i]);
 }
 
 /* What part i of a plan runs. *c is its choice, with the number of segments that attune_plan_batch

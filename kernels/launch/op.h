@@ -20,9 +20,11 @@ struct attune_context {
 struct ready {
 	const struct kernel *kernel;
 	struct config config;
+	struct block_shape block;
 	struct code *code;                 /* NULL: not carried, or illegal for the shape */
 	const struct segment_costs *costs; /* for the op's head size; NULL: none */
-	const struct priced *priced;       /* NULL: not a priced choice */
+	/* What prefills and decodes cost with it, at the op's head size; NULL: not known. */
+	const struct part_costs *price[2];
 	struct plugin_op *plugin;          /* of a row of PLUGINS, in place of code */
 };
 
@@ -36,9 +38,11 @@ struct attune_op {
 	int is_priced; /* priced choices run in place of the heuristic's: it was learned on no shape
 			* with this head size and type */
 	struct code *helper[NUM_HELPERS]; /* NULL: not carried, or no choice needs it */
-	/* `ready` has num_choices choices of the heuristic, then, up to first_default, priced
+	/* `ready` has num_choices choices of the heuristic, then, up to first_default, other priced
 	 * choices (ship/priced.h), then the defaults of attune_fallbacks. */
 	int num_choices, first_default, num_ready;
+	/* Of prefills and of decodes: whether the heuristic's choice is compared with priced ones. */
+	int compares[2];
 	int invariant[2];    /* of a context that is_invariant: prefills', decodes'; -1: none */
 	struct ready *ready; /* num_ready; then the heuristic's rows of PLUGINS */
 	struct plugin_plans *plugins; /* api/plugins.c; NULL: no row of PLUGINS is ready */

@@ -18,9 +18,18 @@ const char *config_fitted(struct config *out, const struct config *c, const stru
 			  const struct segment_costs *costs, const attune_shape *shape,
 			  const struct part *p, const struct device_info *d)
 {
+	struct block_shape block;
+	block_shape_of(&block, c, k);
+	return config_fitted_by(out, c, k, &block, costs, shape, p, d);
+}
+
+const char *config_fitted_by(struct config *out, const struct config *c, const struct kernel *k,
+			     const struct block_shape *block, const struct segment_costs *costs,
+			     const attune_shape *shape, const struct part *p,
+			     const struct device_info *d)
+{
 	const struct space *s = k->space;
 	const char *first_why = NULL;
-	struct block_shape block;
 	struct segment_load load;
 	struct config at = *c;
 	long long least = -1;
@@ -28,8 +37,7 @@ const char *config_fitted(struct config *out, const struct config *c, const stru
 	if (!config_is_fitted(c, s) || !costs)
 		return config_resolve(out, c, k, shape, p, d);
 	const struct axis *a = &s->axis[s->formula_axis];
-	block_shape_of(&block, c, k);
-	segment_load_of(&load, &block, &p->f);
+	segment_load_of(&load, block, &p->f);
 	const long long rows = p->f.query_tokens * p->f.num_query_heads;
 	/* With all keys shared evenly the path is the shortest possible, and the cost of cuts rises
 	 * with v. So once this lower bound reaches the least cost, no larger v can win. */
@@ -38,7 +46,7 @@ const char *config_fitted(struct config *out, const struct config *c, const stru
 		const int v = a->values[i];
 		if (least >= 0 && segment_cost(costs, even, rows, v) >= least)
 			break;
-		const long long path = segment_path(costs, &load, &block, p->f.units, v);
+		const long long path = segment_path(costs, &load, block, p->f.units, v);
 		const long long cost = segment_cost(costs, path, rows, v);
 		if (least >= 0 && cost >= least)
 			continue;

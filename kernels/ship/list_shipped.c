@@ -177,8 +177,8 @@ static int is_tuned_size(const struct selector *h, const struct carried_shape *c
 }
 
 /* The priced choices for all carried 16-bit shapes. h NULL: as PTX. Else in native code for the
- * header's GPU, there with E4M3 caches, too, at the head sizes that its rules were not learned
- * on. */
+ * header's GPU, there with E4M3 caches, too: those for decodes, and at the head sizes that its
+ * rules were not learned on all. */
 static void add_priced(const struct selector *h)
 {
 	for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++) {
@@ -186,12 +186,13 @@ static void add_priced(const struct selector *h)
 			continue;
 		for (const struct priced *p = attune_priced; p->kernel; p++) {
 			const struct space *s = kernel_find(BACKEND_GPU, p->kernel)->space;
+			if (p->is_named)
+				continue;
 			if (h || !s->is_arch_specific)
 				add_priced_of(p, c->head_size, c->dtype, c->dtype,
 					      h ? h->arch : "ptx");
 			if (h && s->takes_more &&
-			    (!is_tuned_size(h, c) ||
-			     (s->is_arch_specific && p->phase == PHASE_DECODE)))
+			    (!is_tuned_size(h, c) || p->phase == PHASE_DECODE))
 				add_priced_of(p, c->head_size, c->dtype, ATTUNE_E4M3, h->arch);
 		}
 		for (enum helper i = HELPER_REDUCE; h && i <= HELPER_REDUCE_WIDE; i++)

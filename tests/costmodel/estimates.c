@@ -38,7 +38,10 @@ static double floor_us(const struct estimates *e, const struct attune_features *
 static double us_of(const struct estimates *e, const struct part_costs *costs,
 		    const struct choice *c, const struct part *p)
 {
-	const double us = (double)priced_estimate(costs, c->kernel, &c->config, &p->f) / 1e9;
+	struct block_shape block;
+	block_shape_of(&block, &c->config, c->kernel);
+	const double us =
+	    (double)priced_estimate(costs, &block, segments_of(c->kernel, &c->config), &p->f) / 1e9;
 	const double launch = (double)costs->launch / 1e9;
 	const double padded = (double)((p->f.head_size + 63) / 64 * 64);
 	return fmax(launch + (us - launch) * padded / costs->head_size, floor_us(e, &p->f));

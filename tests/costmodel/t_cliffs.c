@@ -26,39 +26,6 @@
 static const double allowed = 1.3;
 enum { WINDOW = 512 };
 
-/* Kinds of parts that take more than that today, each with its own limit: they are left to mend. BF16 stands
- * for both 16-bit types. head_size 0: all. Most of the highest ratios are those of the H20, which has 78
- * units. */
-static const struct excess {
-	int group, head_size, has_window;
-	enum attune_dtype kv_dtype;
-	const char *batch;
-	double most;
-} excess[] = {
-	/* Leaves of the header name the choice for prompts of 100 tokens, so that no estimate is asked. */
-	{ 8, 128, 0, ATTUNE_BF16, "16q100", 1.5 },
-	{ 2, 64, 0, ATTUNE_BF16, "16q100", 1.35 },
-	{ 4, 64, 0, ATTUNE_BF16, "16q100", 1.35 },
-	/* The library carries no priced choice with tiles of 32 keys. */
-	{ 71, 64, 0, ATTUNE_BF16, "16q100", 1.4 },
-	{ 71, 64, 1, ATTUNE_BF16, "16q100", 1.4 },
-	{ 71, 128, 0, ATTUNE_E4M3, "8q4s4k", 1.35 },
-	/* With a window. */
-	{ 16, 0, 1, ATTUNE_BF16, "64q1s2k", 1.55 },
-	{ 32, 0, 1, ATTUNE_BF16, "64q1s2k", 1.35 },
-	{ 71, 0, 1, ATTUNE_BF16, "64q1s2k", 1.45 },
-	{ 7, 0, 1, ATTUNE_BF16, "q1k_24q1s1k", 1.35 },
-	{ 12, 0, 1, ATTUNE_BF16, "q1k_24q1s1k", 1.45 },
-	{ 8, 128, 1, ATTUNE_BF16, "16q100", 1.5 },
-	{ 2, 64, 1, ATTUNE_BF16, "16q100", 1.35 },
-	{ 4, 64, 1, ATTUNE_BF16, "16q100", 1.35 },
-	{ 12, 128, 1, ATTUNE_BF16, "8q4s4k", 1.8 },
-	{ 16, 128, 1, ATTUNE_BF16, "8q4s4k", 1.35 },
-	{ 5, 128, 1, ATTUNE_BF16, "q512s8k", 1.35 },
-	{ 12, 128, 1, ATTUNE_BF16, "q512s8k", 1.35 },
-	{ 32, 64, 1, ATTUNE_BF16, "q512s8k", 1.35 },
-};
-
 static const char *const gpus[] = { "h200", "h100", "gh200",   "h20",
 				    "a100", "b200", "rtx4090", "l40s" };
 static const int head_sizes[] = { 64, 80, 96, 128, 192, 256 };
@@ -125,18 +92,6 @@ static void say(const struct walk *w, const attune_shape *s, const char *batch,
 		    s->page_size, (int)s->window, dtype_name(s->kv_dtype), batch, a, us, b, least);
 }
 
-static double allowed_of(const attune_shape *s, const char *batch)
-{
-	const enum attune_dtype kv_dtype = s->kv_dtype == ATTUNE_F16 ? ATTUNE_BF16 : s->kv_dtype;
-	for (size_t i = 0; i < COUNT(excess); i++)
-		if (excess[i].group == s->num_query_heads / s->num_kv_heads &&
-		    (!excess[i].head_size || excess[i].head_size == s->head_size) &&
-		    excess[i].has_window == (s->window > 0) && excess[i].kv_dtype == kv_dtype &&
-		    !strcmp(excess[i].batch, batch))
-			return excess[i].most;
-	return allowed;
-}
-
 static void check_part(struct walk *w, const attune_op *op, const char *batch,
 		       const attune_batch *view, const attune_part *planned)
 {
@@ -162,7 +117,7 @@ static void check_part(struct walk *w, const attune_op *op, const char *batch,
 	w->unknown += !isfinite(ratio);
 	if (isfinite(ratio) && ratio > w->worst)
 		w->worst = ratio;
-	if (ratio <= allowed_of(&op->shape, batch))
+	if (ratio <= allowed)
 		return;
 	w->worse++;
 	say(w, &op->shape, batch, &picked, us, &best, least);

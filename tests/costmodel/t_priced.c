@@ -23,8 +23,8 @@ static void print_costs(const struct part_costs *c, int is_last)
 
 static void print_priced(const struct priced *p)
 {
-	printf("\t{ \"%s\", \"%s\", PHASE_%s, {\n", p->kernel, p->values,
-	       p->phase == PHASE_PREFILL ? "PREFILL" : "DECODE");
+	printf("\t{ \"%s\", \"%s\", PHASE_%s, %d, {\n", p->kernel, p->values,
+	       p->phase == PHASE_PREFILL ? "PREFILL" : "DECODE", p->is_named);
 	for (int i = 0; i < PRICED_SIZES; i++)
 		print_costs(&p->at[i], i == PRICED_SIZES - 1);
 }

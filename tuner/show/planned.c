@@ -88,7 +88,9 @@ static const char *why_not(const attune_op *op, int says, const struct part *par
 		return "the library carries no code of it for this shape";
 	if (op->is_priced)
 		return "the rules were learned on no shape of this head size and type";
-	return "its Q blocks do not suit so many query heads of a KV head";
+	if (pick_named(op, says, part).id < 0)
+		return "its Q blocks do not suit so many query heads of a KV head";
+	return "by estimate what runs takes at most 7/8 of its time";
 }
 
 void planned_why(const struct planned *p, enum decision t, const struct part *part, char *text,
@@ -117,14 +119,15 @@ static void add_row(struct table *t, const struct planned *p, enum phase phase,
 	if (!c->kernel)
 		return;
 	choice_words(c, text);
-	for (int i = p->op->num_choices; i < p->op->first_default; i++) {
+	for (int i = 0; i < p->op->first_default; i++) {
 		const struct ready *r = &p->op->ready[i];
+		const struct part_costs *costs = r->price[phase == PHASE_DECODE];
 		struct choice a = { r->kernel, r->config }, b = *c;
 		a = choice_family(&a);
 		b = choice_family(&b);
-		if (r->priced->phase == phase && choice_same(&a, &b))
-			us = (double)priced_estimate(priced_at(r->priced, p->op->shape.head_size),
-						     c->kernel, &c->config, &part->f) /
+		if (costs && choice_same(&a, &b))
+			us = (double)priced_estimate(costs, &r->block,
+						     segments_of(c->kernel, &c->config), &part->f) /
 			     1e9;
 	}
 	table_add(t, "%s %s %s", phase_name((int)phase), "runs", text);
