@@ -190,6 +190,14 @@ $(B)/%.o: %.c | $(B)/has_tool
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 $(filter $(B)/harness/store/%,$(toolobj)): $(wildcard harness/store/*.sql) # inside them
+# The hash of all sources goes into one object, so that a change compiles no other for it.
+$(B)/sources_hash: harness/base/sources_hash.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -DSOURCES_HASH_MAIN $< -o $@
+$(B)/built_from.inc: FORCE $(B)/sources_hash
+	$(Q)$(B)/sources_hash >$@.$(aside)
+	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
+$(B)/harness/base/built_from.o: $(B)/built_from.inc
 $(B)/harness/peers/python.o: harness/peers/host.py
 $(patsubst %.sql,$(B)/%.o,$(wildcard tuner/*/*.sql)): $(B)/%.o: %.sql
 $(B)/harness/base/data_files.o: override CPPFLAGS += -DSOURCE_TREE='"$(CURDIR)"'

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "harness/base/base.h"
 #include "harness/store/store.h"
+#include "harness/sweep/sweep.h"
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,10 @@ static const struct argp argp = {
 	.doc =
 	    "Adds the measurements of the databases IN to OUT, which is created if absent.\v"
 	    "Nothing is added twice, so merging again changes nothing. If several databases have a "
-	    "cell, the row of the last one named counts as the newest.\n\n"
+	    "cell, the row of the last one named counts as the newest. Finds the commit whose "
+	    "sources each run was built from and compiled; if none has them, the run is of "
+	    "modified "
+	    "sources.\n\n"
 	    "--compact keeps the newest row of each variant, scenario, phase and pass, including "
 	    "failures, with its median, least time, spread, interval and ratio. It drops raw "
 	    "samples, older rows, runs on modified sources (except results/ and generated/), and "
@@ -96,6 +100,8 @@ int cmd_merge(int argc, char **argv)
 		else
 			status = EXIT_USAGE;
 	}
+	if (status == EXIT_DONE && !provenance_find(out))
+		status = EXIT_USAGE;
 	if (p.compact && status == EXIT_DONE && !compact(out))
 		status = EXIT_USAGE;
 	store_close(out);

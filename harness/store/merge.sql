@@ -9,11 +9,11 @@ FROM src.device WHERE true ORDER BY id
 ON CONFLICT DO NOTHING;
 
 INSERT INTO run (uid, device, card, driver, memory_bytes, clock_mhz, memory_clock_mhz,
-                 power_limit_w, commit_id, sources, toolkit, protocol, command, dram_gbps,
+                 power_limit_w, built, compiled, commit_id, sources, toolkit, protocol, command, dram_gbps,
                  fma_tflops, started)
 SELECT r.uid, d.id, r.card, r.driver, r.memory_bytes, r.clock_mhz, r.memory_clock_mhz,
-       r.power_limit_w, r.commit_id, r.sources, r.toolkit, r.protocol, r.command, r.dram_gbps,
-       r.fma_tflops, r.started
+       r.power_limit_w, r.built, r.compiled, r.commit_id, r.sources, r.toolkit, r.protocol,
+       r.command, r.dram_gbps, r.fma_tflops, r.started
 FROM src.run AS r JOIN src.device AS o ON o.id = r.device
 JOIN main.device AS d ON (d.gpu, d.name, d.arch, d.units, d.memory_gib, d.machine)
                        = (o.gpu, o.name, o.arch, o.units, o.memory_gib, o.machine)

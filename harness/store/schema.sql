@@ -1,4 +1,4 @@
--- schema.sql - version 6 of a results database.
+-- schema.sql - version 7 of a results database.
 --
 --   device <- run <- race -> scenario
 --                     ^
@@ -41,11 +41,17 @@ CREATE TABLE run (
   clock_mhz        INTEGER CHECK (clock_mhz > 0),
   memory_clock_mhz INTEGER CHECK (memory_clock_mhz > 0),
   power_limit_w    REAL CHECK (power_limit_w > 0 AND power_limit_w < 1e6),
+  -- hashes of what the tool was built from, and of the kernels that it compiled while it ran
+  -- (harness/base/sources_hash.c); '': a run of before version 7
+  built            TEXT NOT NULL,
+  compiled         TEXT NOT NULL,
+  -- attune merge finds the commit that has these hashes, and says committed; modified: none has
+  -- them; unknown: nobody looked yet. Of runs of before version 7: committed or modified as git
+  -- said while they ran, modified before 6, or set by hand: commit and state were entered
+  -- afterwards, for machines whose git could not read the tree
   commit_id        TEXT NOT NULL,
-  -- state of the sources (except results/ and generated/): as committed, modified, unknown
-  -- (no git), or modified before version 6, which stored such runs like others
   sources          TEXT NOT NULL CHECK (sources IN ('committed', 'modified', 'unknown',
-                                                    'modified before 6')),
+                                                    'modified before 6', 'set by hand')),
   toolkit          TEXT NOT NULL,          -- compiler and its version: "nvrtc 13.0"
   protocol         TEXT NOT NULL,          -- cold or warm, graph or stream
   command          TEXT NOT NULL,

@@ -23,14 +23,17 @@ void store_close(struct store *);
 void store_machine(const char *text);
 struct run_info { /* provenance of one invocation */
 	struct device_info device;
-	char commit[48], toolkit[64], protocol[32], command[256];
-	char sources[20];             /* "committed", "modified", "unknown": see schema.sql */
+	char toolkit[64], protocol[32], command[256];
+	char built[41], compiled[41]; /* hashes of sources; "": not known */
+	char commit[48], sources[20]; /* "", "": not known, as of each run that begins */
 	char card[17];                /* anonymous id of the GPU; "": not known */
 	char machine[17];             /* anonymous id of a CPU's machine; "" of a GPU */
 	double dram_gbps, fma_tflops; /* measured ceilings; 0: not measured */
 };
 /* Inserts a run and returns its id, from 1 up. The run's device becomes the handle's. */
 long long store_begin_run(struct store *, const struct run_info *);
+/* Gives the runs of these hashes their commit; "": none has them. 0 + complain. */
+int store_set_commit(struct store *, const char *built, const char *compiled, const char *commit);
 /* Inserts a scenario, or updates a known one's set, split and weight. A sweep calls it for each
  * of its scenarios, so that edited labels are stored without measuring. */
 int store_scenario(struct store *, const struct scenario *);

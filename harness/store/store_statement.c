@@ -41,9 +41,15 @@ static const char *const queries[NUM_QUERIES] = {
 	    " ?10) RETURNING id",
 	[ADD_RUN] =
 	    "INSERT INTO run (uid, device, card, driver, memory_bytes, clock_mhz,"
-	    " memory_clock_mhz, power_limit_w, commit_id, sources, toolkit, protocol, command,"
-	    " dram_gbps, fma_tflops, started) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
-	    " ?11, ?12, ?13, ?14, ?15, strftime('%Y-%m-%dT%H:%M:%SZ', 'now')) RETURNING id",
+	    " memory_clock_mhz, power_limit_w, built, compiled, commit_id, sources, toolkit, "
+	    "protocol,"
+	    " command, dram_gbps, fma_tflops, started) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
+	    " ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, strftime('%Y-%m-%dT%H:%M:%SZ', 'now')) "
+	    "RETURNING id",
+
+	[SET_COMMIT] = "UPDATE run SET (commit_id, sources) = (?3, ?4) WHERE (built, compiled) ="
+		       " (?1, ?2) AND sources IN ('unknown', 'modified')"
+		       " AND (commit_id, sources) <> (?3, ?4)",
 
 	[FIND_SCENARIO] =
 	    "SELECT id FROM scenario WHERE (" IDENTITY ") ="
@@ -183,7 +189,9 @@ static const char *const queries[NUM_QUERIES] = {
 	    " l2_bytes FROM device WHERE id = ?1",
 	[RUNS_OF] =
 	    "SELECT uid, card, driver, memory_bytes, clock_mhz, memory_clock_mhz, power_limit_w,"
-	    " commit_id, sources, toolkit, protocol, command, dram_gbps, fma_tflops, started,"
+	    " built, compiled, commit_id, sources, toolkit, protocol, command, dram_gbps, "
+	    "fma_tflops,"
+	    " started,"
 	    " (SELECT machine FROM device WHERE id = ?1) FROM run WHERE device = ?1",
 	[CEILINGS_OF] =
 	    "SELECT r.uid, c.name, c.detail, c.value, c.unit FROM ceiling AS c JOIN run AS r"

@@ -21,6 +21,8 @@ static const struct column {
 	{ "run",         "uid",       TEXT_NAME },
 	{ "run",         "card",      TEXT_NAME },
 	{ "run",         "driver",    TEXT_PRINTED },
+	{ "run",         "built",     TEXT_NAME },
+	{ "run",         "compiled",  TEXT_NAME },
 	{ "run",         "commit_id", TEXT_NAME },
 	{ "run",         "sources",   TEXT_CHOICE },
 	{ "run",         "toolkit",   TEXT_PRINTED },

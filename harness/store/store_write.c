@@ -52,10 +52,10 @@ long long store_begin_run(struct store *s, const struct run_info *given)
 	    r->machine, d->lanes, d->smem_per_block, d->smem_per_unit, (long long)d->l2_bytes);
 	long long run = -1;
 	if (device > 0)
-		run = store_number(s, ADD_RUN, "slssldddsssssdd", uid, device,
+		run = store_number(s, ADD_RUN, "slssldddsssssssdd", uid, device,
 				   *r->card ? r->card : NULL, d->driver, (long long)d->memory_bytes,
 				   known(d->clock_mhz), known(d->memory_clock_mhz),
-				   known(d->power_limit_w), r->commit,
+				   known(d->power_limit_w), r->built, r->compiled, r->commit,
 				   *r->sources ? r->sources : "unknown", r->toolkit, r->protocol,
 				   r->command, known(r->dram_gbps), known(r->fma_tflops));
 	if (!store_end(s, run > 0))
@@ -64,6 +64,13 @@ long long store_begin_run(struct store *s, const struct run_info *given)
 	snprintf(s->gpu, sizeof s->gpu, "%s", d->gpu);
 	snprintf(s->protocol, sizeof s->protocol, "%s", given->protocol);
 	return run;
+}
+
+int store_set_commit(struct store *s, const char *built, const char *compiled, const char *commit)
+{
+	return store_begin(s) &&
+	       store_end(s, store_number(s, SET_COMMIT, "ssss", built, compiled, commit,
+					 *commit ? "committed" : "modified") == 0);
 }
 
 static long long labelled_scenario(struct store *s, const struct scenario *sc)

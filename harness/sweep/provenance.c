@@ -1,25 +1,17 @@
-/* provenance.c - writes a run's row (commit, device, protocol), and checks whether a database's
- * times are of this device and protocol. */
+/* provenance.c - writes a run's row (hashes of sources, device, protocol), finds the commit of such
+ * hashes, and checks whether a database's times are of this device and protocol. */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
+#include "harness/base/sources_hash.h"
 #include "harness/machine/this_cpu.h"
 #include "harness/measure/measure.h"
 #include "harness/store/store.h"
 #include "harness/worker/worker.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void read_line(const char *command, char *line, size_t size)
-{
-	FILE *f = popen(command, "r");
-	line[0] = '\0';
-	if (f && fgets(line, (int)size, f))
-		line[strcspn(line, "\n")] = '\0';
-	if (f)
-		pclose(f);
-}
 
 static void card_id(char id[17], const struct device_info *d)
 {
@@ -29,50 +21,132 @@ static void card_id(char id[17], const struct device_info *d)
 		anonymous_id(id, d->uuid, sizeof d->uuid);
 }
 
-/* ---- the state of the sources ------------------------------------------------------------ */
-/* The first line that git prints about the checkout of the kernels' sources; "": git fails. The
+/* ---- the commit of the sources ----------------------------------------------------------- */
+/* What git prints about the checkout of the kernels' sources; the caller frees it. NULL: nothing. The
  * working directory and the environment of a git hook may name another repository, so they do not
  * count. The path is in the environment, where the shell does not interpret it. */
-static void git(const char *arguments, char *line, size_t size)
+static char *git(const char *arguments)
 {
-	char command[400];
-	line[0] = '\0';
+	char command[400], *text = NULL;
+	size_t size = 0;
 	if (!source_root() || setenv("ATTUNE_CHECKOUT", source_root(), 1))
-		return;
+		return NULL;
 	snprintf(command, sizeof command,
 		 "env -u GIT_DIR -u GIT_WORK_TREE -u GIT_INDEX_FILE git -C \"$ATTUNE_CHECKOUT\" %s "
 		 "2>/dev/null",
 		 arguments);
-	read_line(command, line, size);
+	FILE *f = popen(command, "r");
+	if (f && getdelim(&text, &size, '\0', f) < 0) {
+		free(text);
+		text = NULL;
+	}
+	if (f)
+		pclose(f);
+	return text;
+}
+
+static int git_says(const char *arguments, const char *line)
+{
+	char *text = git(arguments);
+	const int same = text && !strcmp(text, line);
+	free(text);
+	return same;
 }
 
 /* Whether the sources are in a checkout of attune. A repository around an unpacked archive is not
  * one. */
 static int have_git(void)
 {
-	char folder[16], file[16];
-	git("rev-parse --show-prefix", folder, sizeof folder);
-	git("ls-files kernels.def", file, sizeof file);
-	return !strcmp(folder, "kernels/") && !strcmp(file, "kernels.def");
-}
-
-/* Ignores results/ and generated/: tuning writes them. */
-static const char *state_of_sources(void)
-{
-	char line[64];
-	if (!have_git())
-		return "unknown";
-	git("status --porcelain --untracked-files=no -- ':/' ':(top,exclude)results' "
-	    "':(top,exclude)generated'",
-	    line, sizeof line);
-	return *line ? "modified" : "committed";
+	return git_says("rev-parse --show-prefix", "kernels/\n") &&
+	       git_says("ls-files kernels.def", "kernels.def\n");
 }
 
 void provenance_commit(char commit[48])
 {
-	commit[0] = '\0';
-	if (have_git())
-		git("describe --always --dirty --abbrev=12", commit, 48);
+	char *text = have_git() ? git("describe --always --dirty --abbrev=12") : NULL;
+	snprintf(commit, 48, "%.*s", text ? (int)strcspn(text, "\n") : 0, text ? text : "");
+	free(text);
+}
+
+/* Runs of equal hashes, whose commit is looked for. */
+struct unfound {
+	char built[SOURCES_HASH], compiled[SOURCES_HASH], commit[SOURCES_HASH];
+};
+struct unfound_list {
+	struct unfound *v;
+	int n, room, failed;
+};
+
+static int note_unfound(void *arg, int columns, const char *const *names, const char *const *cells)
+{
+	struct unfound_list *l = arg;
+	(void)columns, (void)names;
+	if (!array_grow(&l->v, l->n, &l->room, sizeof *l->v)) {
+		l->failed = 1;
+		return 0;
+	}
+	struct unfound *u = &l->v[l->n++];
+	*u = (struct unfound){ .commit = "" };
+	snprintf(u->built, sizeof u->built, "%s", cells[0] ? cells[0] : "");
+	snprintf(u->compiled, sizeof u->compiled, "%s", cells[1] ? cells[1] : "");
+	return 1;
+}
+
+/* Gives `commit` to those that have its hashes; returns how many still have none. */
+static int match(struct unfound_list *l, const char *commit)
+{
+	char command[120], built[SOURCES_HASH], compiled[SOURCES_HASH];
+	int left = 0;
+	snprintf(command, sizeof command,
+		 "ls-tree -r --full-tree %s kernels harness tuner Makefile", commit);
+	char *listing = git(command);
+	const int is_known = listing &&
+			     listing_hash(listing, built_parts, NUM_BUILT_PARTS, built) &&
+			     listing_hash(listing, compiled_parts, NUM_COMPILED_PARTS, compiled);
+	free(listing);
+	for (int i = 0; i < l->n; i++) {
+		struct unfound *u = &l->v[i];
+		if (!*u->commit && is_known && !strcmp(u->built, built) &&
+		    !strcmp(u->compiled, compiled))
+			snprintf(u->commit, sizeof u->commit, "%.12s", commit);
+		left += !*u->commit;
+	}
+	return left;
+}
+
+int provenance_find(struct store *store)
+{
+	struct unfound_list l = { .v = NULL };
+	int ok =
+	    store_query(store,
+			"SELECT DISTINCT built, compiled FROM run WHERE built <> '' AND sources IN "
+			"('unknown', 'modified')",
+			note_unfound, &l) &&
+	    !l.failed;
+	char *commits = ok && l.n && have_git()
+			    ? git("rev-list HEAD -- :/kernels :/harness :/tuner :/Makefile")
+			    : NULL;
+	char *save = NULL, *commit = commits ? strtok_r(commits, "\n", &save) : NULL;
+	while (commit && match(&l, commit))
+		commit = strtok_r(NULL, "\n", &save);
+	for (int i = 0; commits && ok && i < l.n; i++)
+		ok = store_set_commit(store, l.v[i].built, l.v[i].compiled, l.v[i].commit);
+	if (ok && l.n && !commits)
+		remark("%s: no checkout of git: the commits of %d runs stay unknown",
+		       source_root() ? source_root() : "the kernels' sources", l.n);
+	free(commits);
+	free(l.v);
+	return ok;
+}
+
+/* ---- a run -------------------------------------------------------------------------------- */
+/* Of the kernels that are compiled from now on; "": they cannot be read. */
+static void hash_compiled(char hash[SOURCES_HASH])
+{
+	char top[PATH_MAX];
+	hash[0] = '\0';
+	if (source_root() && snprintf(top, sizeof top, "%s/..", source_root()) < (int)sizeof top)
+		sources_hash(top, compiled_parts, NUM_COMPILED_PARTS, hash);
 }
 
 long long provenance_run(struct store *store, const struct hello *hello,
@@ -81,15 +155,12 @@ long long provenance_run(struct store *store, const struct hello *hello,
 	struct run_info run = { .device = hello->info,
 				.dram_gbps = hello->dram_gbps,
 				.fma_tflops = hello->fma_tflops };
-	provenance_commit(run.commit);
 	snprintf(run.toolkit, sizeof run.toolkit, "%s",
 		 jit_version(hello->info.backend, hello->info.arch));
 	snprintf(run.protocol, sizeof run.protocol, "%s", protocol->name);
 	snprintf(run.command, sizeof run.command, "%s", command);
-	snprintf(run.sources, sizeof run.sources, "%s", state_of_sources());
-	if (!*run.commit)
-		remark("%s: no checkout of git: the times are stored without a commit",
-		       source_root() ? source_root() : "the kernels' sources");
+	snprintf(run.built, sizeof run.built, "%s", built_from());
+	hash_compiled(run.compiled);
 	card_id(run.card, &hello->info);
 	if (hello->info.backend == BACKEND_CPU)
 		machine_id(run.machine);

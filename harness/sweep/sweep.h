@@ -183,6 +183,10 @@ void noise_json(struct json_out *, const struct noise *);
 /* ---- provenance.c --------------------------------------------------------------- */
 /* The commit of the checkout that the sources are in, with "-dirty" if modified; "": none. */
 void provenance_commit(char commit[48]);
+/* Finds the commits of the runs that have hashes of sources and no commit yet: the newest ancestor of
+ * the checkout's HEAD with these hashes. A run whose hashes no commit has becomes `modified`. Without
+ * git they stay unknown. 0 + complain. */
+int provenance_find(struct store *);
 /* A new run of the database; 0: it failed. */
 long long provenance_run(struct store *, const struct hello *, const struct protocol *,
 			 const char *command);

@@ -100,7 +100,7 @@ static const struct {
 	{ "a view in the place of a table",
 	  "DROP TABLE reading; CREATE VIEW reading AS SELECT 1 AS race", "DROP view \"reading\"" },
 	{ "version -1", "PRAGMA user_version = -1", "version is -1" },
-	{ "version 7", "PRAGMA user_version = 7", "version 7" },
+	{ "version 8", "PRAGMA user_version = 8", "version 8" },
 	{ "version 5 by label", "PRAGMA user_version = 5", "version 5" },
 };
 

@@ -1,5 +1,6 @@
-/* t_provenance.c - the commit and state of the sources that a run is stored with: of the checkout that
- * the kernels' sources lie in, and of no other repository. Needs git. */
+/* t_provenance.c - the hashes of sources that a run is stored with, and the commit that is found by
+ * them: of the checkout that the kernels' sources lie in, and of no other repository. Needs git. */
+#include "harness/base/sources_hash.h"
 #include "harness/measure/measure.h"
 #include "harness/sweep/sweep.h"
 #include "harness/worker/worker.h"
@@ -34,28 +35,38 @@ static const char *line_of(const char *command)
 	return line;
 }
 
-/* "COMMIT STATE" of a run that a process of its own stores in `folder`, with ATTUNE_SOURCE and GIT_DIR
- * where they are not NULL. */
-static const char *stored(const char *in, const char *source, const char *git_dir)
+static void hash_of(const char *top, const char *const part[], int parts, char hex[SOURCES_HASH])
+{
+	assert_int_equal(sources_hash(top, part, parts, hex), 1);
+}
+
+/* A database with a run of these hashes; its path. */
+static const char *run_of(const char *built, const char *compiled)
+{
+	static char db[200];
+	struct run_info run = h200;
+	snprintf(db, sizeof db, "%s", in_folder("runs.sqlite"));
+	struct store *s = fresh("runs.sqlite");
+	snprintf(run.built, sizeof run.built, "%s", built);
+	snprintf(run.compiled, sizeof run.compiled, "%s", compiled);
+	run.commit[0] = run.sources[0] = '\0';
+	assert_true(store_begin_run(s, &run) > 0);
+	store_close(s);
+	return db;
+}
+
+/* "COMMIT STATE" of the run after provenance_find in a process of its own, in `in`, with
+ * ATTUNE_SOURCE and GIT_DIR. */
+static const char *found(const char *in, const char *db, const char *source, const char *git_dir)
 {
 	static char answer[200];
-	char db[200];
 	int status;
-	snprintf(db, sizeof db, "%s", in_folder("runs.sqlite"));
-	unlink(db);
 	const pid_t pid = fork();
 	if (!pid) {
-		const struct protocol protocol = { .name = "rounds-rotating" };
-		struct hello hello = { .info = { .name = "made up",
-						 .gpu = "cpu",
-						 .arch = "avx2",
-						 .backend = BACKEND_CPU,
-						 .units = 1,
-						 .lanes = 8 } };
-		source ? setenv("ATTUNE_SOURCE", source, 1) : 0;
+		setenv("ATTUNE_SOURCE", source, 1);
 		git_dir ? setenv("GIT_DIR", git_dir, 1) : 0;
 		struct store *s = chdir(in) ? NULL : store_open(db, 0);
-		const int ok = s && provenance_run(s, &hello, &protocol, "attune sweep") > 0;
+		const int ok = s && provenance_find(s);
 		store_close(s);
 		_exit(!ok);
 	}
@@ -69,60 +80,84 @@ static const char *stored(const char *in, const char *source, const char *git_di
 	return answer;
 }
 
+/* A run stores what the tool was built from, and what it compiles: both are of this tree. */
 static void test_of_this_tree(void **state)
 {
-	char here[300];
+	const struct protocol protocol = { .name = "rounds-rotating" };
+	struct hello hello = { .info = h200.device };
+	char built[SOURCES_HASH], compiled[SOURCES_HASH], want[120];
+	(void)state;
+	hash_of(".", built_parts, NUM_BUILT_PARTS, built);
+	hash_of(".", compiled_parts, NUM_COMPILED_PARTS, compiled);
+	assert_string_equal(built_from(), built);
+	struct store *s = fresh("tree.sqlite");
+	assert_true(provenance_run(s, &hello, &protocol, "attune sweep") > 0);
+	snprintf(want, sizeof want, "%s %s  unknown;", built, compiled);
+	assert_string_equal(
+	    ask(s,
+		"SELECT built || ' ' || compiled || ' ' || commit_id || ' ' || sources FROM run"),
+	    want);
+	store_close(s);
+}
+
+/* Two commits of a tree: the older one's hashes find it; those of an edited tree find none. */
+static void test_of_a_checkout(void **state)
+{
+	char commit[64], want[100], built[2][SOURCES_HASH], compiled[2][SOURCES_HASH];
 	(void)state;
 	shell(
 	    "git init -q %s/other && cd %s/other && echo 1 >a && git add a && git commit -qm other",
 	    folder, folder);
-	snprintf(here, sizeof here, "%s",
-		 line_of("git describe --always --dirty --abbrev=12 2>/dev/null"));
-	const char *const git_dirs[] = { NULL, in_folder("other/.git") };
-	for (size_t i = 0; i < 2; i++) {
-		const char *got = stored(in_folder("other"), NULL, git_dirs[i]);
-		assert_memory_equal(got, here, strlen(here));
-		assert_true(*here || !strcmp(got, " unknown;"));
-	}
-}
-
-static void test_inside_another(void **state)
-{
-	(void)state;
-	const char *source = in_folder("other/attune/kernels");
-	shell("mkdir -p %s && : >%s/kernels.def", source, source);
-	assert_string_equal(stored(in_folder("other"), source, NULL), " unknown;");
-	shell("cd %s/other && git add . && git commit -qm vendored", folder);
-	assert_string_equal(stored(in_folder("other"), source, NULL), " unknown;");
-	/* at the root of a repository that does not track them */
-	shell("cp -r %s/.git %s", in_folder("other"), in_folder("other/attune"));
-	assert_string_equal(stored(in_folder("other"), source, NULL), " unknown;");
-	shell("rm -r %s", in_folder("other/attune/.git"));
-}
-
-static void test_of_a_checkout(void **state)
-{
-	char commit[64], want[100];
-	(void)state;
-	shell("git init -q %s/own && cd %s/own && mkdir kernels && : >kernels/kernels.def && git "
-	      "add . && "
+	shell("git init -q %s/own && cd %s/own && mkdir -p kernels/gpu harness tuner && "
+	      ": >kernels/kernels.def && echo 1 >kernels/gpu/a-b.cu && echo 1 >kernels/gpu.h && "
+	      "echo 'all:' >Makefile && echo page >kernels/README.md && git add . && "
 	      "git commit -qm own",
 	      folder, folder);
-	const char *source = in_folder("own/kernels");
 	snprintf(commit, sizeof commit, "cd %s && git rev-parse --short=12 HEAD", in_folder("own"));
 	snprintf(want, sizeof want, "%s committed;", line_of(commit));
-	assert_string_equal(stored(in_folder("other"), source, NULL), want);
-	shell("echo changed >%s/kernels.def", source);
-	snprintf(want, sizeof want, "%s-dirty modified;", line_of(commit));
-	assert_string_equal(stored(in_folder("other"), source, NULL), want);
+	hash_of(in_folder("own"), built_parts, NUM_BUILT_PARTS, built[0]);
+	hash_of(in_folder("own"), compiled_parts, NUM_COMPILED_PARTS, compiled[0]);
+	shell("cd %s/own && echo 2 >kernels/gpu/a-b.cu && git commit -qam edited && "
+	      "echo other >kernels/README.md && echo 3 >tuner/new.c",
+	      folder);
+	hash_of(in_folder("own"), built_parts, NUM_BUILT_PARTS, built[1]);
+	hash_of(in_folder("own"), compiled_parts, NUM_COMPILED_PARTS, compiled[1]);
+	const char *source = in_folder("own/kernels");
+	char own[200];
+	snprintf(own, sizeof own, "%s", source);
+	const char *db = run_of(built[0], compiled[0]);
+	const char *const git_dirs[] = { NULL, in_folder("other/.git") };
+	for (int i = 0; i < 2; i++)
+		assert_string_equal(found(in_folder("other"), db, own, git_dirs[i]), want);
+	/* built from one commit, but compiled the other's kernels */
+	db = run_of(built[0], compiled[1]);
+	assert_string_equal(found(in_folder("other"), db, own, NULL), " modified;");
+	/* a new file that is not committed; then it is */
+	db = run_of(built[1], compiled[1]);
+	assert_string_equal(found(in_folder("other"), db, own, NULL), " modified;");
+	shell("cd %s/own && git add . && git commit -qm new", folder);
+	snprintf(want, sizeof want, "%s committed;", line_of(commit));
+	assert_string_equal(found(in_folder("other"), db, own, NULL), want);
+}
+
+/* No repository but the sources' own is asked. */
+static void test_inside_another(void **state)
+{
+	char source[200];
+	(void)state;
+	snprintf(source, sizeof source, "%s", in_folder("other/attune/kernels"));
+	shell("mkdir -p %s && : >%s/kernels.def", source, source);
+	const char *db = run_of("b", "c");
+	assert_string_equal(found(in_folder("other"), db, source, NULL), " unknown;");
+	shell("cd %s/other && git add . && git commit -qm vendored", folder);
+	assert_string_equal(found(in_folder("other"), db, source, NULL), " unknown;");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_of_this_tree),
-		cmocka_unit_test(test_inside_another),
-		cmocka_unit_test(test_of_a_checkout),
+		cmocka_unit_test(test_of_a_checkout), cmocka_unit_test(test_inside_another),
+		cmocka_unit_test(test_of_this_tree), /* last: a process knows one tree of sources */
 	};
 	if (system("git --version >/dev/null 2>&1")) {
 		puts("1..0 # SKIP there is no git");

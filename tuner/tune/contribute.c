@@ -9,6 +9,7 @@
 #include "tune.h"
 #include "harness/base/base.h"
 #include "harness/store/store.h"
+#include "harness/sweep/sweep.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
 #include "tuner/data/data.h"
@@ -81,7 +82,8 @@ static int join(struct contribution *c)
 	const int is_known = is_there(c->db), began = is_known && has_basis(c->db);
 	struct store *s = store_open(c->joined, 0);
 	const int done = s && (!is_known || add(s, c->db)) && add(s, c->local) &&
-			 (!is_known || began || store_drop_basis(s)) && store_compact(s, &c->gone);
+			 (!is_known || began || store_drop_basis(s)) && provenance_find(s) &&
+			 store_compact(s, &c->gone);
 	if (s)
 		store_close(s);
 	return done;
