@@ -1,5 +1,5 @@
 /* sources_hash.c - the hash of the sources that a binary is built from: of kernels/, harness/, tuner/
- * and the Makefile, so far as a compiler reads them. make runs it as a program (SOURCES_HASH_MAIN)
+ * and the Makefile, so far as a compiler or Python reads them. make runs it as a program (SOURCES_HASH_MAIN)
  * and writes the hash into the tool.
  *
  * It is the SHA-1 of a list, one line a file, sorted by path: the SHA-1 that git gives the file's
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 const char *const built_parts[NUM_BUILT_PARTS] = { "Makefile", "harness", "kernels", "tuner" };
-const char *const compiled_parts[NUM_COMPILED_PARTS] = { "kernels" };
+const char *const compiled_parts[NUM_COMPILED_PARTS] = { "harness/peers", "kernels" };
 
 /* ---- SHA-1 ----------------------------------------------------------------------------------- */
 struct sha1 {
@@ -95,10 +95,12 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct entry *)a)->path, ((const struct entry *)b)->path);
 }
 
-/* What a compiler reads; others, such as pages and what an editor leaves, do not count. */
+/* What a compiler or Python reads; others, such as pages and what an editor leaves, do not count. */
 static int is_source(const char *path)
 {
-	static const char *const ends[] = { ".c", ".h", ".cu", ".def", ".inc", ".sql", ".mk" };
+	static const char *const ends[] = {
+		".c", ".h", ".cu", ".def", ".inc", ".sql", ".mk", ".py"
+	};
 	const char *end = strrchr(path, '.');
 	for (size_t i = 0; end && i < sizeof ends / sizeof *ends; i++)
 		if (!strcmp(end, ends[i]))

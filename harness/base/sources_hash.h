@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 enum { SOURCES_HASH = 41 /* hex digits of SHA-1, and the end */ };
-enum { NUM_BUILT_PARTS = 4, NUM_COMPILED_PARTS = 1 };
-/* What the tool is built from; what is compiled at run time. Paths in the tree. */
+enum { NUM_BUILT_PARTS = 4, NUM_COMPILED_PARTS = 2 };
+/* What the tool is built from; what is compiled, or run by Python, at run time. Paths in the tree. */
 extern const char *const built_parts[NUM_BUILT_PARTS];
 extern const char *const compiled_parts[NUM_COMPILED_PARTS];
 
