@@ -124,9 +124,9 @@ $(B)/inside.a: $(insideobj)
 $(B)/libinside.so: $(filter-out %/ship/shipped.o,$(insideobj)) $(shipped_objs) $(B)/shipped.inc
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(@F) $(filter %.o,$^) -o $@ $(TOOLLIBS) $(LIBS)
-$(B)/exports: kernels/attune.h kernels/attune_plugin.h
+$(B)/exports: kernels/attune.h
 	@mkdir -p $(@D)
-	$(Q)sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' $^ | grep -vx attune_plugins >$@
+	$(Q)sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' $^ >$@
 $(B)/exports.map: $(B)/exports
 	$(Q){ echo '{ global:'; sed 's/$$/;/' $<; echo 'local: *; };'; } >$@
 $(B)/libattune.a: $(libobj) $(shipped_objs) $(B)/exports

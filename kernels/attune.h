@@ -287,7 +287,7 @@ typedef struct attune_plan {
 	int table_seq, table_pages;
 	/* the op's own: what runs a part whose choice does not take the cache's strides; 0: none */
 	int stand_in[2], stand_in_resolved[2];
-	int is_exact; /* the op's own: a plug-in planned for these lengths alone */
+	int unused_too; /* 0 */
 	/* the op's own: tokens of the longest query of each 16th of the sequences */
 	int longest[ATTUNE_PLAN_SLICES];
 } attune_plan;

@@ -7,8 +7,8 @@
  *
  * a list that ends with NULL and lives as long as the object. `attune --plugin FILE COMMAND` loads
  * it. Each of its kernels then races with attune's own: it is compared with the reference first,
- * timed in the same rounds on the same cold pages, and stored under its name and version. A program
- * that links the library registers the kernels itself: attune_register_plugin, below.
+ * timed in the same rounds on the same cold pages, and stored under its name and version. The library
+ * runs attune's own kernels alone.
  *
  * The order of calls, for each shape and each set of tunables:
  *
@@ -153,60 +153,6 @@ typedef struct attune_plugin {
 
 /* The one symbol that the shared object must export. */
 const attune_plugin *const *attune_plugins(void);
-
-/* ---- plug-ins in the library ---------------------------------------------------------------
- *
- * Rules that were learned with plug-ins (`attune induce --with fa4`) name them where they were
- * faster than attune's own kernels. A program that has such a plug-in lets it run there:
- *
- *   attune_register_plugin(&fa4);                once, before attune_prepare
- *   attune_open, attune_prepare                  as without
- *   every step:
- *     attune_plan_batch(op, &batch, &plan);      a plan of attune's own kernels
- *     attune_plan_plugins(op, &batch, &tensors, promises, stream, &plan);
- *                                                puts plug-ins in where the rules name them
- *     attune_run(op, &plan, &tensors, ...);      every layer
- *     attune_free_plan(op, &plan);               when the step is done
- *
- * attune_plan_plugins leaves the plan as it was, of attune's own kernels, where
- *
- *   - the rules do not name a plug-in for the batch;
- *   - it is not registered, or in another version than the one that was measured;
- *   - it refuses the shape, the batch or the device, or one of its functions fails;
- *   - it needs what the caller does not promise, or has a `store`: its cache would be another.
- *
- * Of a batch with prefills and decodes all that the rules name must run, or none does.
- * attune_plan_text says what will run, attune_unused_choices what never can and why. */
-
-/* Makes a plug-in known to the process, for all contexts and their later attune_prepare; not while
- * another thread is in the library. There is no way back, and at most 12 are taken. The struct and
- * what it points to are not copied: they live, unchanged, as long as the process. A child of fork()
- * has what its parent registered, and prepares ops of its own. ATTUNE_INVALID: it is NULL, of
- * another ABI or has no name or version, its name is taken, an axis is not sound, a function is
- * missing, or there are 12 already. */
-enum attune_status attune_register_plugin(const attune_plugin *plugin);
-
-/* After attune_plan_batch, with the same batch. Calls the plug-in's `plan`, which may allocate,
- * copy and synchronise; so not while a stream is captured. What it enqueues goes to `stream`.
- * `promises`: 0, or ATTUNE_PLUGIN_FINITE_SLOTS where that holds of all tensors that the plan will
- * run with, and ATTUNE_PLUGIN_E4M3_MATH where q and weights may be rounded to E4M3; rows and scales
- * are looked at. `tensors`: as for attune_run, of any layer. In each attune_run with the plan
- * block_table, query_start, seq_lens, the strides and whether there are scales are then the same,
- * else it is ATTUNE_INVALID; and the first three hold the same lengths and pages.
- *
- * plan->workspace may grow: attune_max_workspace does not count what plug-ins need. attune_run with
- * the plan calls the plug-in's `launch`, which neither allocates nor synchronises and may be
- * captured. The plan, its copies and a graph that captured it may run until attune_free_plan. It
- * serves for no other (attune_plan_serves). ATTUNE_OK also where attune's own kernels stay; if that is because a
- * plug-in failed, attune_last_error has its line. */
-enum attune_status attune_plan_plugins(const attune_op *op, const attune_batch *batch,
-				       const attune_tensors *tensors, unsigned promises,
-				       void *stream, attune_plan *plan);
-
-/* Frees what attune_plan_plugins made for this plan or a copy of it, once the work of its launches
- * is done; does nothing for other plans. attune_run then refuses the plan. attune_release frees
- * what is left. */
-void attune_free_plan(const attune_op *op, const attune_plan *plan);
 
 #ifdef __cplusplus
 }

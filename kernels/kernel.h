@@ -116,8 +116,7 @@ enum helper { HELPER_SCHEDULE, HELPER_REDUCE, HELPER_REDUCE_WIDE, NUM_HELPERS };
 
 /* kernel.c, formula.c */
 enum { MOST_PLUGINS = 12 };
-extern const struct kernel *const attune_kernels; /* ends with a NULL name */
-void kernel_add(const struct kernel *);           /* at the end; at most MOST_PLUGINS */
+extern struct kernel attune_kernels[]; /* ends with a NULL name; has room for MOST_PLUGINS more */
 const struct kernel *kernel_find(enum backend backend, const char *name);
 /* The path of a kernel's source below a kernels folder, or a plug-in's own. 0: it is too long. */
 int kernel_path(char *path, size_t size, const struct kernel *, const char *root);

@@ -126,7 +126,7 @@ enum { SHOWN_ARGUMENT = 60 };
 struct argp_state;
 void gpu_option(const char **gpu, const char *arg, struct argp_state *);
 void format_option(enum format *, const char *arg, struct argp_state *);
-/* Whether a list of words with commas between them, such as that of --with, has the word. */
+/* Whether a list of words with commas between them, such as that of --retry, has the word. */
 int list_has(const char *list, const char *word);
 /* The number of --NAME, 1 or more. */
 int whole_option(const char *name, const char *arg, struct argp_state *);

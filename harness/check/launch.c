@@ -3,7 +3,7 @@
 #include "workload.h"
 #include "harness/scenario/scenario.h"
 #include "harness/plugin/plugin.h"
-#include "kernels/launch/plugin_op.h"
+#include "harness/plugin/plugin_op.h"
 #include "kernels/launch/run.h"
 #include <string.h>
 

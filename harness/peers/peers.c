@@ -4,7 +4,7 @@
 #include "python.h"
 #include "harness/base/base.h"
 #include "harness/compile/compilers.h"
-#include "kernels/spec/plugin.h"
+#include "harness/plugin/plugin_kernel.h"
 #include <ctype.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -366,7 +366,7 @@ static int register_peer(struct peer *p, const char *option)
 			continue;
 		*one = p->plugin;
 		one->backend = backend_words[i];
-		if (attune_register_plugin(one)) {
+		if (plugin_register(one)) {
 			complain("%s: %s", option, attune_last_error());
 			return 0;
 		}

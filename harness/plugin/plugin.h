@@ -1,5 +1,5 @@
 /* plugin.h - kernels of plug-ins (kernels/attune_plugin.h) in the tool: loads shared objects, and
- * keeps the plans of plug-ins. kernels/launch/plugin_op.h calls them.
+ * keeps the plans of plug-ins. harness/plugin/plugin_op.h calls them.
  *
  * A plan belongs to an owner, a phase and a page set: the owner is what the caller keeps alive, a
  * workload. Plans are made before a graph is captured, since planning may allocate. */
@@ -15,12 +15,6 @@ struct plugin_op;
 /* Registers the kernels of a shared object: "FILE", or some of them, "FILE:one,two".
  * 0 + complain. */
 int plugin_load(const char *file);
-
-/* ---- plugin_known.c ----------------------------------------------------------------- */
-struct store;
-/* Registers a plug-in by its rows in a database, in its newest version. It runs nothing. 0 +
- * complain: there is no row. */
-int plugin_know(const char *name, struct store *, const char *gpu);
 
 /* ---- plugin_plans.c ----------------------------------------------------------------- */
 struct plugin_key {

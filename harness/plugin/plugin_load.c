@@ -2,7 +2,7 @@
  * "FILE:one,two". */
 #include "plugin.h"
 #include "harness/base/base.h"
-#include "kernels/spec/plugin.h"
+#include "harness/plugin/plugin_kernel.h"
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ int plugin_load(const char *file)
 	if (!names_are_there(file, names, p))
 		return 0;
 	for (; *p; p++)
-		if (is_asked(names, (*p)->name) && attune_register_plugin(*p)) {
+		if (is_asked(names, (*p)->name) && plugin_register(*p)) {
 			complain("--plugin %s: %s", file, attune_last_error());
 			return 0;
 		}

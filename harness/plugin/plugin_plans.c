@@ -1,7 +1,7 @@
 /* plugin_plans.c - the plans of plug-ins that the harness keeps, found by their keys. */
 #include "plugin.h"
 #include "harness/base/base.h"
-#include "kernels/launch/plugin_op.h"
+#include "harness/plugin/plugin_op.h"
 #include <stdlib.h>
 
 struct kept {

@@ -6,7 +6,7 @@
 #include "harness/machine/this_cpu.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "harness/scenario/scenario.h"
-#include "kernels/spec/plugin.h"
+#include "harness/plugin/plugin_kernel.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

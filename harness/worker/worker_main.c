@@ -11,7 +11,7 @@
 #include "harness/measure/measure.h"
 #include "harness/plugin/plugin.h"
 #include "harness/search/search.h"
-#include "kernels/launch/plugin_op.h"
+#include "harness/plugin/plugin_op.h"
 #include "kernels/launch/run.h"
 #include <math.h>
 #include <stdio.h>

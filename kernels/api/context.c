@@ -1,7 +1,6 @@
 /* context.c - opens and closes contexts; prepares and releases ops. */
 #include "invariant.h"
 #include "no_kernel.h"
-#include "plugins.h"
 #include "kernels/device/hip/hip.h"
 #include "kernels/launch/run.h"
 #include "kernels/ship/shipped.h"
@@ -373,9 +372,7 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 	op->shape.size = sizeof op->shape;
 	op->heuristic = rules_of(ctx, shape->kv_dtype);
 	op->num_choices = op->heuristic ? op->heuristic->num_choices : 0;
-	const int num_plugins = op->heuristic ? op->heuristic->num_plugins : 0;
-	op->ready =
-	    calloc((size_t)(op->num_choices + most_others() + num_plugins), sizeof *op->ready);
+	op->ready = calloc((size_t)(op->num_choices + most_others()), sizeof *op->ready);
 	status = op->ready ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
 	if (!status)
 		status = add_all(op);
@@ -383,8 +380,6 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 		status = add_helpers(op);
 	if (!status && !any_ready(op))
 		status = no_kernel(ctx, shape);
-	if (!status)
-		status = plugins_prepare(op);
 	if (status) {
 		attune_release(op);
 		return status;
@@ -398,7 +393,6 @@ void attune_release(attune_op *op)
 	if (!op)
 		return;
 	const struct device_ops *ops = op->ctx->device.ops;
-	plugins_release(op);
 	for (int i = 0; i < op->num_ready; i++) {
 		struct code *code = op->ready[i].code;
 		for (int j = i + 1; j < op->num_ready; j++)

@@ -248,8 +248,6 @@ int attune_plan_serves(const attune_plan *captured, const attune_plan *wanted)
 		return 0;
 	if (same_launches(captured, wanted))
 		return ATTUNE_SERVES_ALIKE;
-	if (captured->is_exact || wanted->is_exact)
-		return 0;
 	return is_right_for(captured, wanted) ? ATTUNE_SERVES : 0;
 }
 

@@ -1,8 +1,6 @@
 /* plan.c - plans a batch (attune_plan_batch) and launches the plan (attune_run). plan_query.c has
  * the calls that only read plans. */
 #include "plan.h"
-#include "plugins.h"
-#include "kernels/launch/plugin_op.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/sized.h"
 #include <stdio.h>
@@ -71,8 +69,7 @@ static const struct ready *planned(const attune_op *op, const attune_plan *plan,
 {
 	const attune_part *p = &plan->part[i];
 	const int early = plan->early[i];
-	if (p->choice < 0 ||
-	    (p->choice < op->num_ready ? !op->ready[p->choice].code : !planned_by_plugin(op, p)))
+	if (p->choice < 0 || p->choice >= op->num_ready || !op->ready[p->choice].code)
 		return NULL;
 	const struct ready *r = &op->ready[p->choice];
 	const struct space *s = r->kernel->space;
@@ -281,7 +278,6 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 struct running {
 	const attune_op *op;
 	const attune_plan *plan;
-	const attune_tensors *tensors;
 	const int32_t *schedule; /* the caller's lists of all parts, or NULL */
 	struct attune_call call; /* args.schedule: the list of the part being launched */
 	const int *table_last;
@@ -289,27 +285,12 @@ struct running {
 	size_t at[2]; /* offset of each part's workspace */
 };
 
-/* A plug-in prepares nothing apart from its call. */
-static enum attune_status run_plugin(const struct running *run, int i, int steps, void *stream)
-{
-	const attune_part *p = &run->plan->part[i];
-	const attune_tensors tensors = tensors_from(run->tensors, p->seq_begin);
-	const uintptr_t at = (uintptr_t)run->workspace + run->at[i];
-	if (!(steps & STEP_ATTEND))
-		return ATTUNE_OK;
-	return plugin_plan_launch(planned_by_plugin(run->op, p), &tensors,
-				  (void *)((at + PLUGIN_ALIGN - 1) / PLUGIN_ALIGN * PLUGIN_ALIGN),
-				  stream);
-}
-
 static enum attune_status run_one(void *arg, int i, int steps, void *stream)
 {
 	struct running *run = arg;
 	const attune_op *op = run->op;
 	const attune_part *p = &run->plan->part[i];
 	struct config c;
-	if (p->choice >= op->num_ready)
-		return run_plugin(run, i, steps, stream);
 	const struct ready *r = planned(op, run->plan, i, &c);
 	const struct part part = bounds_of(p);
 	struct launchable l = {
@@ -331,7 +312,7 @@ static int replace(attune_plan *other, const attune_op *op, const attune_plan *p
 {
 	int replaced = 0;
 	for (int i = 0; i < plan->num_parts; i++)
-		replaced |= plan->part[i].choice < op->num_ready && plan->stand_in[i] > 0;
+		replaced |= plan->stand_in[i] > 0;
 	if (!replaced || maps_take(&op->shape, t))
 		return 0;
 	*other = *plan;
@@ -364,8 +345,6 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 		return ATTUNE_OK;
 	if (!error)
 		error = tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
-	if (!error)
-		error = plugin_tensors_error(op, plan, tensors);
 	if (error)
 		return fail(ATTUNE_INVALID, "%s: %s", call, error);
 	const int is_other = replace(&other, op, plan, tensors);
@@ -380,7 +359,6 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 			    workspace ? workspace_bytes : 0, need);
 	run.op = op;
 	run.plan = plan;
-	run.tensors = tensors;
 	run.schedule = is_other ? NULL : tensors->schedule; /* it is of the plan's own choices */
 	run.workspace = workspace;
 	call_from_tensors(&run.call, &op->shape, tensors, plan->num_seqs);

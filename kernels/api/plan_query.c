@@ -2,7 +2,6 @@
  * for a size of batch, the features of a batch. lengths.c says which batches a plan is right
  * for. */
 #include "plan.h"
-#include "plugins.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/sized.h"
 #include <stdio.h>
@@ -124,42 +123,26 @@ static const char *why_unused(const attune_op *op, const struct ready *r)
 	return why ? why : r->code ? NULL : "the library carries no code of it for this shape";
 }
 
-/* A choice of the op's rules; behind its own come those of plug-ins. */
-static void row_words(const attune_op *op, int i, char text[MAX_PART_TEXT])
-{
-	if (i < op->num_choices) {
-		const struct choice c = { op->ready[i].kernel, op->ready[i].config };
-		choice_text(text, MAX_PART_TEXT, &c);
-		return;
-	}
-	const struct selector_plugin *p = &op->heuristic->plugins[i - op->num_choices];
-	snprintf(text, MAX_PART_TEXT, "%s%s%s of version %s", p->name, *p->text ? " " : "", p->text,
-		 p->version);
-}
-
 enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t size)
 {
-	const int plugins = op && op->heuristic ? op->heuristic->num_plugins : 0;
-	char choice[MAX_PART_TEXT];
+	char words[MAX_PART_TEXT];
 	const char *first = NULL;
 	int unused = 0, n = 0;
 	if (!op || !text || !size)
 		return fail(ATTUNE_INVALID, "attune_unused_choices: an argument is NULL");
-	for (int i = 0; i < op->num_choices + plugins; i++) {
-		const char *why =
-		    i < op->num_choices
-			? why_unused(op, &op->ready[i])
-			: plugin_unused(op, &op->heuristic->plugins[i - op->num_choices]);
+	for (int i = 0; i < op->num_choices; i++) {
+		const struct choice c = { op->ready[i].kernel, op->ready[i].config };
+		const char *why = why_unused(op, &op->ready[i]);
 		unused += why != NULL;
 		if (!why || first)
 			continue;
 		first = why;
-		row_words(op, i, choice);
+		choice_text(words, sizeof words, &c);
 	}
 	*text = '\0';
 	if (unused)
 		n = snprintf(text, size, "%d of %d choices, the first is %s: %s", unused,
-			     op->num_choices + plugins, choice, first);
+			     op->num_choices, words, first);
 	return (size_t)n < size
 		   ? ATTUNE_OK
 		   : fail(ATTUNE_TOO_SMALL, "attune_unused_choices: the buffer is too small");

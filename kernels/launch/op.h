@@ -25,10 +25,7 @@ struct ready {
 	const struct segment_costs *costs; /* for the op's head size; NULL: none */
 	/* What prefills and decodes cost with it, at the op's head size; NULL: not known. */
 	const struct part_costs *price[2];
-	struct plugin_op *plugin;          /* of a row of PLUGINS, in place of code */
 };
-
-struct plugin_plans;
 
 struct attune_op {
 	attune_context *ctx;
@@ -44,8 +41,7 @@ struct attune_op {
 	/* Of prefills and of decodes: whether the heuristic's choice is compared with priced ones. */
 	int compares[2];
 	int invariant[2];    /* of a context that is_invariant: prefills', decodes'; -1: none */
-	struct ready *ready; /* num_ready; then the heuristic's rows of PLUGINS */
-	struct plugin_plans *plugins; /* api/plugins.c; NULL: no row of PLUGINS is ready */
+	struct ready *ready; /* num_ready */
 };
 
 #endif

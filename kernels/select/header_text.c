@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const decision_names[ALL_DECISIONS] = {
-	"prefill", "decode", "overlap", "early", "prefill_plugin", "decode_plugin", "mixed_plugin"
-};
+const char *const decision_names[NUM_DECISIONS] = { "prefill", "decode", "overlap", "early" };
 
 enum { MOST_DEPTH = 64 };
 

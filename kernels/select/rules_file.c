@@ -11,23 +11,17 @@
  *   choice ID KERNEL AXIS=VALUE ...     any number, IDs from 0 up
  *   segments ID HEAD_SIZE NUMBER ...    any number, for choices with SEGMENTS=fitted:
  *                                       the members of struct segment_costs, in order
- *   plugin ROW NAME VERSION AXIS=VALUE ...
- *                                       any number, ROWs from 0 up; it need not be registered
  *   tree prefill                        four trees in this order, each followed by
  *   tree decode                         its nodes in preorder:
  *   tree overlap                          if FEATURE <= NUMBER
  *   tree early                            return ID
  *                                       the last two are optional, default "return -1"
- *   tree prefill_plugin                 with lines "plugin" three more, in this order
- *   tree decode_plugin
- *   tree mixed_plugin
  *
  * Two subtrees follow an `if`: first the one where it holds. IDs of leaves (enum says):
  *
  *   prefill, decode  a choice; -1 or `defaults`: the library's defaults
  *   overlap          a choice; -1: serial; `one_launch`; `streams`
  *   early            a value of an early axis; -1 or `own`: the choice's own
- *   ..._plugin       a row; -1 or `ours`; of mixed_plugin also `parts`
  *
  * The first enum has the limits. */
 #include "selector.h"
@@ -36,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_KERNELS = 64, MAX_CHOICES = 256, MAX_COSTS = 4096, MAX_DEPTH = 64, MAX_PLUGINS = 256 };
+enum { MAX_KERNELS = 64, MAX_CHOICES = 256, MAX_COSTS = 4096, MAX_DEPTH = 64 };
 
 struct override {
 	struct selector selector;
@@ -44,7 +38,6 @@ struct override {
 	struct selector_kernel *kernels;
 	struct selector_row *choices;
 	struct selector_costs *costs;
-	struct selector_plugin *plugins;
 	struct selector_node *nodes;
 	int num_nodes;
 	char is_fitted[MAX_CHOICES]; /* has SEGMENTS=fitted */
@@ -178,29 +171,6 @@ static int read_costs(struct reader *r)
 	return reader_line_ends(r);
 }
 
-/* "ROW NAME VERSION AXIS=VALUE ...": tunables are read when an op is prepared, by the plug-in that
- * is registered then. */
-static int read_plugin(struct reader *r)
-{
-	struct selector *s = &r->out->selector;
-	struct selector_plugin *row = &r->out->plugins[s->num_plugins];
-	long long id;
-	if (s->num_plugins == MAX_PLUGINS)
-		return reader_wrong(r, r->at, "at most %d plug-ins can be listed", MAX_PLUGINS);
-	if (!reader_number(r, "the next row", s->num_plugins, s->num_plugins, &id))
-		return 0;
-	row->name = reader_word(r);
-	row->version = reader_word(r);
-	row->text = r->at;
-	const struct kernel *k = kernel_find(r->device->backend, row->name);
-	if (!*row->version || (k && !k->plugin))
-		return reader_wrong(r, row->name,
-				    "\"plugin ROW NAME VERSION AXIS=VALUE ...\" is expected, with "
-				    "the name of a plug-in");
-	s->num_plugins++;
-	return 1;
-}
-
 /* A choice without costs could never run: the defaults would silently take its place. */
 static int all_have_costs(struct reader *r)
 {
@@ -217,25 +187,20 @@ static int all_have_costs(struct reader *r)
 
 /* ---- trees -------------------------------------------------------------------------- */
 enum { MOST_WORDS = 2 };
-enum { LAST_CHOICE = -1, LAST_PLUGIN = -2 };
+enum { LAST_CHOICE = -1 };
 static const struct ids { /* the IDs that a leaf may return */
-	int least, most;  /* or LAST_... */
+	int least, most;  /* or LAST_CHOICE */
 	struct {
 		const char *word;
 		int says;
 	} words[MOST_WORDS];
-} all_ids[ALL_DECISIONS] = {
+} all_ids[NUM_DECISIONS] = {
 	[DECIDE_PREFILL] = { SAYS_DEFAULTS, LAST_CHOICE, { { "defaults", SAYS_DEFAULTS } } },
 	[DECIDE_DECODE] = { SAYS_DEFAULTS, LAST_CHOICE, { { "defaults", SAYS_DEFAULTS } } },
 	[DECIDE_OVERLAP] = { SAYS_SERIAL,
 			     LAST_CHOICE,
 			     { { "one_launch", SAYS_ONE_LAUNCH }, { "streams", SAYS_STREAMS } } },
 	[DECIDE_EARLY] = { SAYS_OWN, MOST_EARLY, { { "own", SAYS_OWN } } },
-	[DECIDE_PREFILL_PLUGIN] = { SAYS_OURS, LAST_PLUGIN, { { "ours", SAYS_OURS } } },
-	[DECIDE_DECODE_PLUGIN] = { SAYS_OURS, LAST_PLUGIN, { { "ours", SAYS_OURS } } },
-	[DECIDE_MIXED_PLUGIN] = { SAYS_OURS,
-				  LAST_PLUGIN,
-				  { { "ours", SAYS_OURS }, { "parts", SAYS_PARTS } } },
 };
 
 static int unknown_feature(struct reader *r, const char *found)
@@ -294,9 +259,8 @@ static int read_node(struct reader *r, int depth, const struct ids *ids)
 		n->value = ids->words[i].says;
 		return reader_line_ends(r);
 	}
-	const int most = ids->most == LAST_CHOICE   ? r->out->selector.num_choices - 1
-			 : ids->most == LAST_PLUGIN ? r->out->selector.num_plugins - 1
-						    : ids->most;
+	const int most =
+	    ids->most == LAST_CHOICE ? r->out->selector.num_choices - 1 : ids->most;
 	return reader_number(r, "an id", ids->least, most, &n->value) && reader_line_ends(r);
 }
 
@@ -351,18 +315,13 @@ static int read_all(struct reader *r)
 		return 0;
 	reader_next_line(r);
 	if (!read_lines(r, "kernel ", read_kernel) || !read_lines(r, "choice ", read_choice) ||
-	    !read_lines(r, "segments ", read_costs) || !all_have_costs(r) ||
-	    !read_lines(r, "plugin ", read_plugin))
+	    !read_lines(r, "segments ", read_costs) || !all_have_costs(r))
 		return 0;
 	for (int d = 0; d < DECIDE_OVERLAP; d++, reader_next_line(r))
 		if (!read_tree(r, (enum decision)d))
 			return 0;
 	if (!read_overlap(r) || !read_optional(r, DECIDE_EARLY))
 		return 0;
-	for (int d = NUM_DECISIONS; d < ALL_DECISIONS && r->out->selector.num_plugins;
-	     d++, reader_next_line(r))
-		if (!read_tree(r, (enum decision)d))
-			return 0;
 	return !*r->at ||
 	       reader_wrong(r, r->at,
 			    "\"tree overlap\", then \"tree early\", may follow, and nothing else");
@@ -390,14 +349,12 @@ static enum attune_status parse(struct override *o, const char *path, size_t siz
 	o->kernels = calloc(MAX_KERNELS, sizeof *o->kernels);
 	o->choices = calloc(MAX_CHOICES, sizeof *o->choices);
 	o->costs = calloc(MAX_COSTS, sizeof *o->costs);
-	o->plugins = calloc(MAX_PLUGINS, sizeof *o->plugins);
 	o->nodes = calloc((size_t)lines + 1, sizeof *o->nodes); /* at most one node a line */
-	if (!o->kernels || !o->choices || !o->costs || !o->plugins || !o->nodes)
+	if (!o->kernels || !o->choices || !o->costs || !o->nodes)
 		return fail(ATTUNE_NO_MEMORY, "attune_open: out of memory");
 	o->selector.kernels = o->kernels;
 	o->selector.choices = o->choices;
 	o->selector.costs = o->costs;
-	o->selector.plugins = o->plugins;
 	o->selector.nodes = o->nodes;
 	const int all = read_all(&r);
 	o->selector.num_nodes = o->num_nodes;
@@ -436,7 +393,6 @@ void override_close(struct override *o)
 	free(o->kernels);
 	free(o->choices);
 	free(o->costs);
-	free(o->plugins);
 	free(o->nodes);
 	free(o->text);
 	free(o);

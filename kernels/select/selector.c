@@ -13,20 +13,17 @@
 
 #define ROW(id, name, kernel, text) { #kernel, text },
 #define KERNEL_ROW(where, kernel, hash) { #where, #kernel, hash },
-#define PLUGIN_ROW(id, name, plugin, version, text) { #plugin, version, text },
 #define SHAPES_ROW(sizes, types) { sizes, types },
 #define NODE_ROW(feature, above, value) { feature, above, value },
 #define COSTS_ROW(id, head_size, slots, start, path, split, segments, merge) \
 	{ id, head_size, { slots, start, path, split, segments, merge } },
-/* A header may have no costs and no plug-ins; a last row keeps the arrays from being empty. */
+/* A header may have no costs; a last row keeps the array from being empty. */
 #define HEURISTIC(gpu, GPU)                                                                      \
 	static const struct selector_kernel gpu##_kernels[] = { ATTUNE_##GPU##_KERNELS(          \
 	    KERNEL_ROW) };                                                                       \
 	static const struct selector_row gpu##_choices[] = { ATTUNE_##GPU##_CHOICES(ROW) };      \
 	static const struct selector_costs gpu##_costs[] = { ATTUNE_##GPU##_SEGMENTS(COSTS_ROW){ \
 	    .id = -1 } };                                                                        \
-	static const struct selector_plugin gpu##_plugins[] = { ATTUNE_##GPU##_PLUGINS(          \
-	    PLUGIN_ROW){ 0 } };                                                                  \
 	static const struct selector_node gpu##_nodes[] = { ATTUNE_##GPU##_NODES(NODE_ROW) };    \
 	static const struct selector_shapes gpu##_shapes[] = { ATTUNE_##GPU##_SHAPES(SHAPES_ROW) };
 #include "heuristics.inc"
@@ -59,15 +56,12 @@ const struct selector attune_selectors[] = {
 	  .num_choices = COUNT(name##_choices),                                                   \
 	  .num_shapes = COUNT(name##_shapes),                                                     \
 	  .num_costs = COUNT(name##_costs) - 1,                                                   \
-	  .plugins = name##_plugins,                                                              \
-	  .num_plugins = COUNT(name##_plugins) - 1,                                               \
 	  .nodes = name##_nodes,                                                                  \
 	  .num_nodes = COUNT(name##_nodes),                                                       \
 	  .root = { ATTUNE_##NAME##_ROOT_prefill, ATTUNE_##NAME##_ROOT_decode,                    \
 		    ATTUNE_##NAME##_ROOT_overlap, ATTUNE_##NAME##_ROOT_early },                   \
 	  .overlaps = ATTUNE_##NAME##_OVERLAPS,                                                   \
-	  .compiled = { attune_##name##_prefill, attune_##name##_decode, attune_##name##_overlap, \
-			0, ATTUNE_##NAME##_PLUGIN_TREES } },
+	  .compiled = { attune_##name##_prefill, attune_##name##_decode, attune_##name##_overlap } },
 #include "heuristics.inc"
 #undef HEURISTIC
 	{ 0 }

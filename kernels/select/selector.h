@@ -17,27 +17,15 @@
  *                    is illegal or not loaded: serial.
  *   EARLY            for a choice with an early axis, its value there if the caller lets launches
  *                    begin early, or SAYS_OWN. It changes no plan. A header without such times has
- *                    no tree for it: SAYS_OWN everywhere.
- *
- * Rules over plug-ins, too, have three more trees. They say where a plug-in is faster than what the
- * first trees say; an answer is the number of a row of PLUGINS, or SAYS_OURS.
- *
- *   PREFILL_PLUGIN, DECODE_PLUGIN  for the sequences of either phase
- *   MIXED_PLUGIN     for a batch with both: a row runs it in one launch; SAYS_PARTS: its parts run
- *                    in turn, each by the tree of its phase, or by ours where that says so */
+ *                    no tree for it: SAYS_OWN everywhere. */
 enum decision {
 	DECIDE_PREFILL,
 	DECIDE_DECODE,
 	DECIDE_OVERLAP,
 	DECIDE_EARLY,
-	NUM_DECISIONS,
-	DECIDE_PREFILL_PLUGIN = NUM_DECISIONS,
-	DECIDE_DECODE_PLUGIN,
-	DECIDE_MIXED_PLUGIN,
-	ALL_DECISIONS
+	NUM_DECISIONS
 };
-enum plugin_says { SAYS_OURS = -1, SAYS_PARTS = -2 };
-extern const char *const decision_names[ALL_DECISIONS];
+extern const char *const decision_names[NUM_DECISIONS];
 extern const char *const feature_names[ATTUNE_NUM_FEATURES];
 int feature_named(const char *name); /* -1: none */
 _Static_assert(sizeof(struct attune_features) == ATTUNE_NUM_FEATURES * sizeof(long long),
@@ -45,12 +33,6 @@ _Static_assert(sizeof(struct attune_features) == ATTUNE_NUM_FEATURES * sizeof(lo
 
 struct selector_row { /* a row of CHOICES: kernel and tunables */
 	const char *kernel, *text;
-};
-
-/* A row of PLUGINS: a plug-in, the version of it that was measured (as plugin_version writes it),
- * and tunables. It runs where attune_register_plugin got this version; else ours do. */
-struct selector_plugin {
-	const char *name, *version, *text;
 };
 
 /* A row of SHAPES: head sizes and types that were measured. Types are words, "BF16 F16";
@@ -82,14 +64,12 @@ struct selector {
 	const struct selector_row *choices;
 	const struct selector_shapes *shapes;
 	const struct selector_costs *costs;
-	const struct selector_plugin *plugins;
-	int num_choices, num_shapes /* rows */, num_costs, num_plugins;
+	int num_choices, num_shapes /* rows */, num_costs;
 	int overlaps; /* some leaf of the overlap tree is not serial */
 	/* A tree is the nodes from its root on. Compiled headers also have each as a function,
-	 * except the early tree, which not every header has; and the trees over plug-ins as
-	 * functions alone. Without rows of plugins there are no such trees. */
-	int (*compiled[ALL_DECISIONS])(const struct attune_features *);
-	int root[ALL_DECISIONS];
+	 * except the early tree, which not every header has. */
+	int (*compiled[NUM_DECISIONS])(const struct attune_features *);
+	int root[NUM_DECISIONS];
 	const struct selector_node *nodes;
 	int num_nodes;
 };

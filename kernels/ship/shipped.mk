@@ -37,10 +37,6 @@ aside := $(shell echo $$PPID)
 define heuristics_text
 #ifdef HEADERS
 $(foreach g,$(gpus),#include "$(call header_of,$(g))"
-#ifndef ATTUNE_$(call upper,$(g))_PLUGINS
-#define ATTUNE_$(call upper,$(g))_PLUGINS(PLUGIN)
-#define ATTUNE_$(call upper,$(g))_PLUGIN_TREES 0
-#endif
 )#else
 $(foreach g,$(gpus),HEURISTIC($(g), $(call upper,$(g)))
 )#endif

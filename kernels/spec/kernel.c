@@ -26,7 +26,7 @@ enum {
 #include "plugins.inc"
 #undef PLUGIN
 };
-static struct kernel kernels[] = {
+struct kernel attune_kernels[] = {
 #define KERNEL(where, name_, folder, chosen, about_)      \
 	{ .name = #name_,                                 \
 	  .backend = BACKEND_##where,                     \
@@ -45,18 +45,9 @@ static struct kernel kernels[] = {
 	  .space = &where##_##name_##_space },
 #include "plugins.inc"
 #undef PLUGIN
-	/* of plug-ins that are registered, and the end */
+	/* room, and the end */
 	[NUM_KERNELS + MOST_PLUGINS] = { 0 }
 };
-const struct kernel *const attune_kernels = kernels;
-
-void kernel_add(const struct kernel *k)
-{
-	int n = NUM_KERNELS;
-	while (kernels[n].name)
-		n++;
-	kernels[n] = *k;
-}
 
 const struct kernel *kernel_find(enum backend backend, const char *name)
 {

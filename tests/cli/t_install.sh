@@ -31,8 +31,7 @@ for d in cpu gpu; do
 	row $? "the sources of the kernels in $d, folder by folder"
 done
 
-sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' kernels/attune.h kernels/attune_plugin.h |
-	grep -vx attune_plugins | sort >"$tmp/want"
+sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' kernels/attune.h | sort >"$tmp/want"
 nm -D --defined-only "$tmp/usr/lib/libattune.so" | awk '{ print $3 }' |
 	grep -v '^__' | sort >"$tmp/shared"
 nm -g --defined-only "$tmp/usr/lib/libattune.a" | awk 'NF == 3 { print $3 }' |

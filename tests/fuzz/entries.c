@@ -194,7 +194,7 @@ static void ask_rules(const struct selector *s)
 		for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
 			value[i] = turn * 7919ll * (i + 1) % 100003;
 		memcpy(&f, value, sizeof f);
-		for (int d = 0; d < (s->num_plugins ? ALL_DECISIONS : NUM_DECISIONS); d++)
+		for (int d = 0; d < NUM_DECISIONS; d++)
 			selector_says(s, (enum decision)d, &f);
 	}
 	while (selector_next_binary(s, &w))

@@ -165,17 +165,16 @@ static enum attune_status call(int which, const void *of)
 	case 2: return attune_run(op, plan, &given.tensors.as, workspace, sizeof workspace, NULL);
 	case 3: return attune_schedule(op, plan, &given.batch.as, NULL, 0, &n);
 	case 4: return attune_plan_text(op, plan, text, sizeof text);
-	case 5: return attune_plan_plugins(op, &given.batch.as, &given.tensors.as, 0, NULL, plan);
-	case 6: return attune_batch_features(op, &given.batch.as, ATTUNE_PHASE_ALL, &f, sizeof f);
+	case 5: return attune_batch_features(op, &given.batch.as, ATTUNE_PHASE_ALL, &f, sizeof f);
 	default: return attune_plan_bounds(op, 4, 4, 1, 99, is_plan ? plan : &own);
 	}
 }
 static const char *const calls[] = {
-	"attune_prepare",   "attune_plan_batch",   "attune_run",            "attune_schedule",
-	"attune_plan_text", "attune_plan_plugins", "attune_batch_features", "attune_plan_bounds",
+	"attune_prepare",   "attune_plan_batch",     "attune_run",         "attune_schedule",
+	"attune_plan_text", "attune_batch_features", "attune_plan_bounds",
 };
 /* Which structs each call takes, of `structs`. */
-static const unsigned takes[] = { 1, 2 | 8, 4 | 8, 2 | 8, 8, 2 | 4 | 8, 2, 8 };
+static const unsigned takes[] = { 1, 2 | 8, 4 | 8, 2 | 8, 8, 2, 8 };
 
 /* Whether the calls that take the struct, and no others, refuse it in such words. */
 static void assert_refused(int of, const char *words)
@@ -234,16 +233,11 @@ static void newer_members_that_are_0(void **state)
 	for (size_t i = sizeof(attune_plan); i < sizeof given.plan; i++)
 		assert_int_equal(given.plan.bytes[i], 0);
 	assert_int_equal(
-	    attune_plan_plugins(made, &given.batch.as, &given.tensors.as, 0, NULL, &given.plan.as),
-	    ATTUNE_OK);
-	assert_int_equal(given.plan.as.size, sizeof given.plan);
-	assert_int_equal(
 	    attune_run(made, &given.plan.as, &given.tensors.as, workspace, sizeof workspace, NULL),
 	    ATTUNE_OK);
 	assert_step_is_right(&s);
 	assert_int_equal(attune_plan_batch(made, &given.batch.as, &today), ATTUNE_OK);
 	assert_int_equal(attune_plan_serves(&given.plan.as, &today), ATTUNE_SERVES_ALIKE);
-	attune_free_plan(made, &given.plan.as);
 	attune_release(made);
 }
 

@@ -46,7 +46,7 @@ LONG = set(
     t_field_bugs t_answers t_check t_identity_edits t_noisy_sweep t_e2e.sh
     t_survey.sh t_tune.sh t_sweep.sh t_committed.sh t_failures.sh t_campaign.sh t_amd_tune.sh
     t_sanitizers.sh t_shipped.sh t_install.sh t_house.sh t_deps.sh t_fuzz.sh t_adapters.sh
-    t_examples.sh t_plugin.sh t_plugin_object.sh t_plugin_leaf.sh t_headers.sh t_compile_only.sh t_busy.sh
+    t_examples.sh t_plugin.sh t_plugin_object.sh t_headers.sh t_compile_only.sh t_busy.sh
     t_stale.sh t_invariant t_roofline""".split()
 )
 EXIT_SHIM = """void __gcov_dump(void); long syscall(long, ...);

@@ -3,7 +3,7 @@
 #define TESTS_SOUND_PLUGIN_H
 
 #include "kernels/spec/device_info.h"
-#include "kernels/spec/plugin.h"
+#include "harness/plugin/plugin_kernel.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ __attribute__((unused)) static void refuse(const char *label, const attune_plugi
 					   const char *line)
 {
 	const int before = num_kernels();
-	if (attune_register_plugin(p) != ATTUNE_INVALID)
+	if (plugin_register(p) != ATTUNE_INVALID)
 		fail_msg("%s: it is not refused", label);
 	if (!strstr(attune_last_error(), line) || strchr(attune_last_error(), '\n'))
 		fail_msg("%s: \"%s\"", label, attune_last_error());

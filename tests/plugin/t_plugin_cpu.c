@@ -4,7 +4,7 @@
 #include "harness/check/check.h"
 #include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
-#include "kernels/launch/plugin_op.h"
+#include "harness/plugin/plugin_op.h"
 #include "kernels/device/device.h"
 #include <stdatomic.h>
 #include <stddef.h>
@@ -98,7 +98,7 @@ static enum attune_status run(const char *name, enum attune_status *launched)
 	p->launch = launches;
 	p->store = stores;
 	calls.stores = 0;
-	assert_int_equal(attune_register_plugin(p), ATTUNE_OK);
+	assert_int_equal(plugin_register(p), ATTUNE_OK);
 	c.kernel = kernel_find(BACKEND_CPU, name);
 	config_default(&c.config, c.kernel->space);
 	assert_int_equal(plugin_op_open(&op, &dev, &c, &a_llama), ATTUNE_OK);
@@ -172,7 +172,7 @@ static void scales_of_a_timed_workload_are_refused(void **state)
 	plugin.needs = ATTUNE_PLUGIN_NO_SCALES;
 	plugin.prepare = prepares;
 	plugin.plan = plans;
-	assert_int_equal(attune_register_plugin(&plugin), ATTUNE_OK);
+	assert_int_equal(plugin_register(&plugin), ATTUNE_OK);
 	s.shape.kv_dtype = ATTUNE_E4M3;
 	s.batch = batch_parse("2q1s20", error, sizeof error);
 	c.kernel = kernel_find(BACKEND_CPU, "unscaled");

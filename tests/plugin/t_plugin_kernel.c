@@ -15,7 +15,7 @@ static void a_sound_one_is_a_kernel(void **state)
 	const int before = num_kernels();
 	(void)state;
 	assert_null(kernel_find(BACKEND_CPU, "mine"));
-	if (attune_register_plugin(&sound))
+	if (plugin_register(&sound))
 		fail_msg("%s", attune_last_error());
 	assert_int_equal(num_kernels(), before + 1);
 	assert_ptr_equal(mine()->plugin, &sound);
@@ -201,7 +201,7 @@ static void other_devices_are_refused_without_asking(void **state)
 		snprintf(name[i], sizeof name[i], "gpu%d", (int)i);
 		plugin[i].name = name[i];
 		plugin[i].backend = rows[i].backend;
-		if (attune_register_plugin(&plugin[i]))
+		if (plugin_register(&plugin[i]))
 			fail_msg("%s", attune_last_error());
 		const struct kernel *k = kernel_find(BACKEND_GPU, name[i]);
 		assert_non_null(k);
@@ -238,7 +238,7 @@ static void flags_have_the_version(void **state)
 		snprintf(name[i], sizeof name[i], "v%d", (int)i);
 		plugin[i].name = name[i];
 		plugin[i].version = rows[i].version;
-		if (attune_register_plugin(&plugin[i]))
+		if (plugin_register(&plugin[i]))
 			fail_msg("%s: %s", rows[i].version, attune_last_error());
 		const struct kernel *k = kernel_find(BACKEND_CPU, name[i]);
 		config_default(&c, k->space);
@@ -280,7 +280,7 @@ static void the_longest_texts_fit(void **state)
 	p.axes = longest;
 	p.num_axes = COUNT(longest);
 	p.needs = ATTUNE_PLUGIN_E4M3_MATH;
-	if (attune_register_plugin(&p))
+	if (plugin_register(&p))
 		fail_msg("%s", attune_last_error());
 	c.kernel = kernel_find(BACKEND_CPU, LETTERS_31);
 	config_default(&c.config, c.kernel->space);
@@ -308,7 +308,7 @@ static void one_without_axes_is_a_choice(void **state)
 	p.name = "plain";
 	p.axes = NULL;
 	p.num_axes = 0;
-	if (attune_register_plugin(&p))
+	if (plugin_register(&p))
 		fail_msg("%s", attune_last_error());
 	c.kernel = kernel_find(BACKEND_CPU, "plain");
 	config_first(&c.config, c.kernel->space, 16);

@@ -1,4 +1,4 @@
-/* t_register_plugin.c - what attune_register_plugin refuses, and its line. */
+/* t_register_plugin.c - what plugin_register refuses, and its line. */
 #include "sound_plugin.h"
 
 #define AXIS_23 "ABCDEFGHIJKLMNOPQRSTUVW"
@@ -101,7 +101,7 @@ static void at_most_12_are_taken(void **state)
 		plugin[i].name = name[i];
 		if (num == MOST_PLUGINS)
 			break;
-		if (attune_register_plugin(&plugin[i]))
+		if (plugin_register(&plugin[i]))
 			fail_msg("%d: %s", num, attune_last_error());
 	}
 	refuse("a 13th", &plugin[i], "there are 12 already, which is the most");

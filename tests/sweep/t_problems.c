@@ -1,6 +1,7 @@
 /* t_problems.c - problems of a sweep: which candidates are raced on each scenario, and what the winners
  * nearby change. */
 #include "problem_set.h"
+#include "harness/plugin/plugin_kernel.h"
 #include "tests/plugin/never_runs.h"
 
 /* ---- problems ---------------------------------------------------------------------------- */
@@ -320,7 +321,7 @@ static void a_plugin_without_parts_runs_the_whole(void **state)
 {
 	int raced = 0;
 	(void)state;
-	assert_int_equal(attune_register_plugin(&whole_only), ATTUNE_OK);
+	assert_int_equal(plugin_register(&whole_only), ATTUNE_OK);
 	add_gpu(0, "q2k_16q1s4k");
 	struct problem *all = problems_find(&problems, 0, PHASE_ALL);
 	for (int k = 0; k < all->n; k++) {
@@ -362,7 +363,7 @@ static void scales_decide_where_a_plugin_is_listed(void **state)
 	plugin[1].needs = ATTUNE_PLUGIN_ONE_SCALE;
 	for (int i = 0; i < 2; i++) {
 		plugin[i].refuses = refuses_nothing;
-		assert_int_equal(attune_register_plugin(&plugin[i]), ATTUNE_OK);
+		assert_int_equal(plugin_register(&plugin[i]), ATTUNE_OK);
 	}
 	field_device = &gpu;
 	for (int i = 0; i < 4; i++) { /* none, one, one each; then a 16-bit cache */

@@ -99,8 +99,8 @@ static void a_race_is_read(void **state)
 	(void)state;
 	gpu.backend = other.backend = "cuda";
 	other.name = "yours";
-	assert_int_equal(attune_register_plugin(&gpu), ATTUNE_OK);
-	assert_int_equal(attune_register_plugin(&other), ATTUNE_OK);
+	assert_int_equal(plugin_register(&gpu), ATTUNE_OK);
+	assert_int_equal(plugin_register(&other), ATTUNE_OK);
 	struct store *s = fresh("peers.sqlite");
 	const long long run = store_begin_run(s, &h200);
 	add(s, run, "q1s1k", "qblock", 0, measured(10));

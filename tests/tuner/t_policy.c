@@ -142,7 +142,7 @@ static void test_learned_picks_are_legal(void **state)
 	const struct limits limits = default_limits;
 	(void)state;
 	assert_true(forest_induce(&f, d, &limits));
-	for (enum policy p = POLICY_BEST_FIXED; p < POLICY_WITH_PLUGINS; p++) {
+	for (enum policy p = POLICY_BEST_FIXED; p < NUM_POLICIES; p++) {
 		struct chooser *c = chooser_new(d, p, &f);
 		assert_non_null(c);
 		for (int s = 0; s < d->n; s++) {

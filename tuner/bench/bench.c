@@ -1,7 +1,7 @@
 /* bench.c - `attune bench`: measures the tuned library against its baselines, one race for each
  * batch. Batches are scenarios of the database or steps of a simulated trace.
  *
- *   attune      libattune: attune_plan_batch, attune_plan_plugins, attune_run
+ *   attune      libattune: attune_plan_batch, attune_run
  *   oracle      the fastest plan of the database; the reference of ratios. A trace's step has
  *               none: there the reference is attune
  *   best_fixed  one choice of the header for each phase
@@ -59,7 +59,6 @@ struct bench {
 	int count[MOST_RACERS], done, failed, total;
 	attune_shape shape; /* of the trace's model */
 	const char *model;
-	struct leaves leaves;
 };
 
 static const char *racer_name(const struct bench *b, int i)
@@ -100,7 +99,6 @@ static void race_scenario(struct bench *b, int s)
 	}
 	const double oracle = entry[RACE_ORACLE].us;
 	b->done++;
-	leaves_count(&b->leaves, &entry[RACE_LIBRARY]);
 	for (int i = 0; i < b->num; i++) {
 		if (!entry[i].runs)
 			continue;
@@ -152,7 +150,6 @@ static void race_scenarios(struct bench *b, const struct options *o)
 		if (b->count[i])
 			fprintf(stderr, "# %-10s %.4f x oracle, geometric mean of %d scenarios\n",
 				racer_name(b, i), exp(b->sum[i] / b->count[i]), b->count[i]);
-	leaves_say(&b->leaves, "batches");
 	if (!b->done)
 		complain("no scenario of split '%s' could be run", o->split ? o->split : "all");
 	else if (!b->count[RACE_LIBRARY] && !interrupted)
@@ -180,8 +177,6 @@ static int race_step(void *arg, int step, const attune_batch *view)
 		all = !entry[i].runs || entry[i].us > 0;
 	b->done += all;
 	b->failed += !all;
-	if (all)
-		leaves_count(&b->leaves, &entry[RACE_LIBRARY]);
 	for (int i = RACE_LIBRARY; all && i < b->num; i++)
 		if (entry[i].runs)
 			b->sum[i] += entry[i].us, b->count[i]++;
@@ -205,7 +200,6 @@ static void race_trace(struct bench *b, const struct options *o)
 	table_print(b->table, stdout);
 	fprintf(stderr, "# %d of %d steps, evenly spaced; %d could not be run\n", b->done, all,
 		b->failed);
-	leaves_say(&b->leaves, "steps");
 	if (!b->done)
 		complain("no step of %s could be run", o->trace.path);
 }
@@ -312,10 +306,7 @@ static const struct argp help = {
 	"Measures the tuned library against its baselines on this machine."
 	"\vA row has a contender's time, the ratio to the fastest plan of the database, and the "
 	"plan that ran.\n\n"
-	"attune --plugin FILE bench: the kernels of FILE are contenders, too. Where the library's "
-	"rules (the header, or the file of ATTUNE_HEURISTICS) name one of them, the library runs "
-	"it. Where they name one that is not loaded or refuses the batch, the library runs its own "
-	"kernels; a line on stderr says in how many batches, and why in the first.\n\n"
+	"attune --plugin FILE bench: the kernels of FILE are contenders, too.\n\n"
 	"--trace: sums the attention times of the steps under each policy, for one layer; ratio "
 	"is to the library's sum.\n\n"
 	"--bounds: captures a step of 16 layers of Llama 3.1 8B as a CUDA graph, for 20 batches "

@@ -31,7 +31,6 @@ struct bench_stage {
 int stage_open(struct bench_stage *, const char *gpu);
 void stage_close(struct bench_stage *);
 
-enum { MAX_LEFT_OUT = MAX_PART_TEXT + 240 };
 /* A contender: libattune (attune_plan_batch, attune_run), or a plan of concrete choices. */
 struct entry {
 	int runs; /* 0: it does not exist here */
@@ -39,10 +38,6 @@ struct entry {
 	struct decided made;
 	double us; /* out: median; NaN: it did not run, or was not measured */
 	char plan[2 * MAX_PART_TEXT + 32]; /* out: what ran; "": nothing */
-	/* out, of libattune: whether the rules name a plug-in for the batch; if its own kernels ran
-	 * in its place, "fa3 SPLITS=16 of version 2: why" */
-	int names_plugin;
-	char left_out[MAX_LEFT_OUT];
 };
 /* Adds the binaries of an entry for binaries_compile; the library needs none. 0 without memory. */
 int bench_foresee(struct binaries *, const struct measured *, const struct entry *);
@@ -58,15 +53,6 @@ int bench_plugins(const struct kernel *out[MOST_PLUGINS], enum backend);
  * in the database. */
 struct entry bench_plugin_entry(const struct data *, const struct measured *, int scenario,
 				const struct kernel *, const struct device_info *);
-
-/* Batches for which the library's rules name plug-ins. */
-struct leaves {
-	int named, left_out;    /* ours ran in those left out */
-	char why[MAX_LEFT_OUT]; /* of the first of them */
-};
-void leaves_count(struct leaves *, const struct entry *library);
-/* One line on stderr where there is any; batches: what they are called. */
-void leaves_say(const struct leaves *, const char *batches);
 
 /* bench_roofline.c: `attune bench --roofline` into database db, with reads of at most read_mb MB;
  * an exit code. */

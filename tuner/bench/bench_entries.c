@@ -1,9 +1,6 @@
-/* bench_entries.c - what plug-ins (--plugin) run a batch by in `attune bench`; counts where the library's
- * rules name plug-ins. */
+/* bench_entries.c - what plug-ins (--plugin) run a batch by in `attune bench`. */
 #include "bench.h"
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 int bench_plugins(const struct kernel *out[MOST_PLUGINS], enum backend backend)
 {
@@ -55,21 +52,4 @@ struct entry bench_plugin_entry(const struct data *d, const struct measured *m, 
 	if (measured_is_mixed(m) && whole.kernel && (!has_parts || !(parts < all)))
 		e = (struct entry){ .runs = 1, .made = { .prefill = whole } };
 	return e;
-}
-
-void leaves_count(struct leaves *l, const struct entry *library)
-{
-	l->named += library->names_plugin;
-	if (*library->left_out && !l->left_out++)
-		memcpy(l->why, library->left_out, sizeof l->why);
-}
-
-void leaves_say(const struct leaves *l, const char *batches)
-{
-	if (l->named)
-		fprintf(stderr,
-			"# attune ran plug-ins in %d of %d %s for which its rules name one%s%s\n",
-			l->named - l->left_out, l->named, batches,
-			l->left_out ? "; its own kernels in the others, first because " : "",
-			l->why);
 }

@@ -7,10 +7,9 @@
 #include "harness/compile/compile.h"
 #include "harness/measure/measure.h"
 #include "harness/plugin/plugin.h"
+#include "harness/plugin/plugin_op.h"
 #include "harness/scenario/scenario.h"
-#include "kernels/api/plugins.h"
 #include "kernels/launch/op.h"
-#include "kernels/launch/plugin_op.h"
 #include "kernels/launch/run.h"
 #include "tuner/data/data.h"
 #include "tuner/policy/policy.h"
@@ -24,7 +23,7 @@ struct call {
 	struct bench_stage *stage;
 	const struct workload *work;
 	attune_op *op;
-	attune_plan *plan; /* of the library, for each page set: plug-ins read their tables */
+	attune_plan plan; /* of the library */
 	struct {
 		struct choice choice;
 		struct loaded loaded;
@@ -51,7 +50,7 @@ static enum attune_status launch(void *arg, int set)
 	if (c->op) {
 		attune_tensors t = c->work->tensors;
 		t.block_table = c->work->block_tables[set];
-		return attune_run(c->op, &c->plan[set], &t, st->workspace, st->workspace_bytes,
+		return attune_run(c->op, &c->plan, &t, st->workspace, st->workspace_bytes,
 				  st->dev.ops->stream(&st->dev));
 	}
 	c->set = set;
@@ -202,54 +201,17 @@ int bench_foresee(struct binaries *b, const struct measured *m, const struct ent
 	       (!m->has[PHASE_DECODE] || is_whole || foresee_part(b, &e->made.decode, &m->shape));
 }
 
-/* What the rules say of plug-ins, and what came of it. */
-static void tell_leaf(struct entry *e, const struct bench_stage *st, const struct plugin_leaf *leaf)
-{
-	const struct selector_plugin *row = leaf->row;
-	e->names_plugin = row != NULL;
-	if (!row || !leaf->why)
-		return;
-	const int is_loaded = kernel_find(st->dev.info.backend, row->name) != NULL;
-	snprintf(e->left_out, sizeof e->left_out, "%s%s%s of version %s: %s%s", row->name,
-		 *row->text ? " " : "", row->text, row->version, leaf->why,
-		 is_loaded ? "" : "; attune --plugin FILE bench loads it");
-}
-
-/* Plans as a program does that has the plug-ins: slots of timed workloads hold values everywhere.
- * Where one page set cannot be planned with them, none is. */
-static enum attune_status plan_sets(struct call *c, const attune_batch *batch, struct entry *e)
-{
-	struct device *dev = &c->stage->dev;
-	struct plugin_leaf leaf = { NULL, NULL };
-	attune_tensors t = c->work->tensors;
-	attune_plan ours = { .size = sizeof ours };
-	enum attune_status status = attune_plan_batch(c->op, batch, &ours);
-	for (int set = 0; set < c->work->sets && !status && !leaf.why; set++) {
-		t.block_table = c->work->block_tables[set];
-		c->plan[set] = ours;
-		status = plan_plugins(c->op, batch, &t,
-				      ATTUNE_PLUGIN_FINITE_SLOTS | ATTUNE_PLUGIN_E4M3_MATH,
-				      dev->ops->stream(dev), &c->plan[set], &leaf);
-	}
-	for (int set = 0; set < c->work->sets && leaf.why; set++)
-		c->plan[set] = ours;
-	tell_leaf(e, c->stage, &leaf);
-	return status ? status : dev->ops->wait(dev, dev->ops->stream(dev));
-}
-
 /* 0 + complain. */
 static int call_library(struct call *c, const struct measured *m, struct entry *e)
 {
 	enum attune_status status = attune_prepare(c->stage->ctx, &m->shape, &c->op);
-	c->plan = calloc((size_t)c->work->sets, sizeof *c->plan);
-	if (!status && !c->plan)
-		status = fail(ATTUNE_NO_MEMORY, "out of memory");
+	c->plan.size = sizeof c->plan;
 	if (!status)
-		status = plan_sets(c, &m->batch->view, e);
+		status = attune_plan_batch(c->op, &m->batch->view, &c->plan);
 	if (!status)
-		status = attune_plan_text(c->op, &c->plan[0], e->plan, sizeof e->plan);
+		status = attune_plan_text(c->op, &c->plan, e->plan, sizeof e->plan);
 	if (!status)
-		return has_room(c, "attune", c->plan[0].workspace);
+		return has_room(c, "attune", c->plan.workspace);
 	complain("%s %.80s: %s", m->model, m->batch_text, attune_last_error());
 	return 0;
 }
@@ -326,10 +288,8 @@ int bench_race(struct bench_stage *st, const struct measured *m, const struct pr
 			complain("%s %.80s: not measured: %s", m->model, m->batch_text,
 				 timed_call[i].m.detail);
 	}
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++)
 		attune_release(call[i].op);
-		free(call[i].plan);
-	}
 	workload_free(&work);
 out:
 	free(call);

@@ -5,7 +5,7 @@
 #include "harness/scratch/scratch.h"
 #include "harness/store/store.h"
 #include "kernels/device/shared/gpu_names.h"
-#include "kernels/spec/plugin.h"
+#include "harness/plugin/plugin_kernel.h"
 #include "tuner/base/base.h"
 #include "tuner/data/data.h"
 #include <stdio.h>

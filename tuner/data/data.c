@@ -168,7 +168,7 @@ int data_put_scenario(struct data *d, const struct store_cell *c)
 
 int data_takes(const struct data *d, const struct kernel *k)
 {
-	return !k->plugin || !d->with || list_has(d->with, k->name);
+	return !k->plugin || !d->ours_only;
 }
 
 int data_find_text(struct data *d, const char *text, int *early)

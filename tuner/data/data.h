@@ -79,7 +79,7 @@ struct early_launch {
 struct data {
 	char gpu[GPU_NAME], hash[33],
 	    protocol[32]; /* gpu: as requested; hash: "" until data_hash */
-	const char *with; /* the plug-ins that take part, "fa3,flashinfer_xqa"; NULL: all */
+	int ours_only;   /* no plug-in takes part */
 	char prior[GPU_NAME], prior_hash[33]; /* the other GPU of data_transfer; "": none */
 	struct run_info run;
 	int units; /* of the device that was measured; run.device may have those of which_rows */
@@ -136,16 +136,14 @@ int data_finish(struct data *);
 struct data *data_load(const char *db_path, const char *gpu);
 /* Which rows count beside those of data_load(). */
 struct which_rows {
-	const char *with; /* plug-ins that take part: "" none, NULL all that are loaded */
-	int stale;        /* times of older sources */
+	int ours_only; /* no plug-in takes part; else all that are loaded do */
+	int stale;     /* times of older sources */
 	int units; /* of the device that the choices are for; 0: of the one that was measured */
 	/* Other cache layouts, and calls with LSE. No feature distinguishes these, so heuristics
 	 * and scores use strided caches without LSE only. */
 	int all;
 };
 struct data *data_load_as(const char *db_path, const char *gpu, struct which_rows);
-/* Makes each plug-in of --with known: loaded, else by its rows in the database. 0 + complain. */
-int plugins_known(const char *with, const char *db_path, const char *gpu);
 /* Whether times of that kernel take part; those of our own do. */
 int data_takes(const struct data *, const struct kernel *);
 /* Sets data.hash, over all rows of the GPU in that database by today's or bridged sources. This

@@ -7,7 +7,7 @@
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"
 #include "kernels/device/shared/gpu_names.h"
-#include "kernels/launch/plugin_op.h"
+#include "harness/plugin/plugin_op.h"
 #include "tuner/base/base.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,7 +110,7 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 	l->d = data_new(name, &run);
 	if (!l->d)
 		return 0;
-	l->d->with = l->how.with;
+	l->d->ours_only = l->how.ours_only;
 	l->d->units = units;
 	if ((known && !read_rows(l, store, gpu)) || !data_finish(l->d))
 		return 0;
@@ -185,33 +185,6 @@ int data_has_times(const struct data *d, const char *db_path)
 	if (!d->n && (d->stale || d->noisy || d->ignored))
 		complain("%s: no time of %s is left", db_path, d->gpu);
 	return d->n > 0;
-}
-
-int plugins_known(const char *with, const char *db_path, const char *gpu)
-{
-	const enum backend backend = strcmp(gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
-	int known = 1;
-	for (const char *at = with; *at && known; at += strcspn(at, ","), at += *at == ',') {
-		char name[32], short_gpu[GPU_NAME];
-		snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
-		snprintf(short_gpu, sizeof short_gpu, "%.*s", gpu_length(gpu), gpu);
-		const struct kernel *k = kernel_find(backend, name);
-		if (k && !k->plugin)
-			complain("--with %s: it is a kernel of attune's own", name);
-		else if (k && k->plugin->store)
-			complain("--with %s: it holds the cache in a layout of its own, which the "
-				 "library does not fill",
-				 name);
-		if (k) {
-			known = k->plugin && !k->plugin->store;
-			continue;
-		}
-		struct store *store = store_open(db_path, 1);
-		known = store && plugin_know(name, store, short_gpu);
-		if (store)
-			store_close(store);
-	}
-	return known;
 }
 
 /* The header contains the hash, so the file is checked for damage first. */

@@ -111,16 +111,8 @@ static void emit_action(const struct emitter *e, enum decision decision, int act
 	const char *word = says_word(decision, action);
 	if (decision == DECIDE_EARLY)
 		fprintf(e->out, "%d", action);
-	else if (!word && decision >= NUM_DECISIONS)
-		fputs(e->plugin_name[action], e->out);
 	else
 		fputs(word ? word : e->name[action], e->out);
-}
-
-/* A tree over plug-ins has what ours would take. */
-static int has_next(enum decision decision, const struct node *v)
-{
-	return decision < NUM_DECISIONS ? v->runner_up != SAYS_DEFAULTS : v->action != SAYS_OURS;
 }
 
 /* here: the leaf's scenarios that were measured on this GPU; -1: all of them */
@@ -145,7 +137,7 @@ static void emit_leaf(const struct emitter *e, enum decision decision, const str
 			exp(v->p95 / 1e6));
 	else
 		fputs(", not legal in all of them: else the defaults", out);
-	if (has_next(decision, v) && is_known(v->runner_up_cost, v->weight)) {
+	if (v->runner_up != SAYS_DEFAULTS && is_known(v->runner_up_cost, v->weight)) {
 		fputs("; next ", out);
 		emit_action(e, decision, v->runner_up);
 		fprintf(out, ", %.3f", mean_slowdown(v->runner_up_cost, v->weight));
@@ -230,7 +222,6 @@ char *forest_emit(const struct forest *f, const struct data *d)
 	for (int i = 0; f->gpu[i]; i++)
 		e.upper[i] = (char)toupper((unsigned char)f->gpu[i]);
 	name_choices(f->choice, f->num_choices, e.name);
-	name_choices(f->plugin, f->num_plugins, e.plugin_name);
 	emit_top(&e);
 	emit_defines(&e);
 	emit_choices(&e);
@@ -238,7 +229,6 @@ char *forest_emit(const struct forest *f, const struct data *d)
 	emit_costs(&e);
 	for (int t = 0; t < forest_decisions(f); t++)
 		emit_tree(&e, (enum decision)t);
-	emit_plugins(&e, emit_tree);
 	fputs("#endif\n", e.out);
 	done = !ferror(e.out);
 	if (fclose(e.out) || !done) {

@@ -3,7 +3,6 @@
 #include "writing.h"
 #include "harness/base/base.h"
 #include "harness/base/text_rule.h"
-#include "kernels/spec/plugin.h"
 #include "tuner/data/data.h"
 #include "tuner/matrix/matrix.h"
 #include "tuner/tree/tree.h"
@@ -43,12 +42,6 @@ int texts_fit(const struct forest *f, const struct data *d)
 	if (*f->gpu >= '0' && *f->gpu <= '9')
 		complain("%s: the name of a header's GPU must begin with a letter", f->gpu);
 	return *f->gpu < '0' || *f->gpu > '9';
-}
-
-void plugin_words(const struct choice *c, char *version, char text[MAX_CHOICE_TEXT])
-{
-	plugin_version(version, c->kernel->plugin->version);
-	config_text(text, MAX_CHOICE_TEXT, &c->config, c->kernel->space);
 }
 
 int has_figures(const struct node *v)

@@ -2,7 +2,6 @@
 #include "writing.h"
 #include "harness/base/json_out.h"
 #include "kernels/select/selector.h"
-#include "kernels/spec/plugin.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"
@@ -108,24 +107,6 @@ static void json_hash(struct json_out *o, const char *key, unsigned long long ha
 	out_text(o, key, text);
 }
 
-static void json_plugins(struct json_out *o, const struct forest *f)
-{
-	char text[MAX_CHOICE_TEXT], version[MOST_VERSION + 1];
-	if (!f->num_plugins)
-		return;
-	out_list(o, "plugins");
-	for (int i = 0; i < f->num_plugins; i++) {
-		plugin_words(&f->plugin[i], version, text);
-		out_object(o, NULL);
-		out_integer(o, "id", i);
-		out_text(o, "plugin", f->plugin[i].kernel->name);
-		out_text(o, "version", version);
-		out_text(o, "text", text);
-		out_end(o);
-	}
-	out_end(o);
-}
-
 int emit_json(FILE *out, const struct forest *f, const struct data *d)
 {
 	struct json_out *o = out_new();
@@ -151,8 +132,7 @@ int emit_json(FILE *out, const struct forest *f, const struct data *d)
 	for (int i = 0; i < f->num_costs; i++)
 		json_costs(o, f, &f->costs[i]);
 	out_end(o);
-	json_plugins(o, f);
-	for (int t = 0; t < (f->num_plugins ? ALL_DECISIONS : NUM_DECISIONS); t++)
+	for (int t = 0; t < NUM_DECISIONS; t++)
 		json_node(o, decision_names[t], &f->tree[t], 0);
 	out_end(o);
 	return out_print(o, 2, out);

@@ -3,14 +3,12 @@
 #include "emit.h"
 #include "induce.h"
 #include "harness/base/base.h"
-#include "kernels/attune_plugin.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
 #include "tuner/data/data.h"
 #include "tuner/eval/eval.h"
 #include "tuner/forest/forest.h"
 #include "tuner/induce/induce.h"
-#include "tuner/induce/plugin_decision.h"
 #include "tuner/policy/policy.h"
 #include "tuner/transfer/basis.h"
 #include "tuner/transfer/gate.h"
@@ -22,12 +20,12 @@
 #include <string.h>
 
 struct options {
-	const char *gpu, *db, *out, *emit, *with;
+	const char *gpu, *db, *out, *emit;
 	struct limits limits;
 	int check;
 };
 
-enum { OPT_CHECK = 256, OPT_LEAVES, OPT_EMIT, OPT_WITH };
+enum { OPT_CHECK = 256, OPT_LEAVES, OPT_EMIT };
 
 // clang-format off
 static const struct argp_option rows[] = {
@@ -35,7 +33,6 @@ static const struct argp_option rows[] = {
 	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
 	{ "out", 'o', "FILE", 0, "File to write (C: generated/attune_NAME.h; else standard output)", 0 },
 	{ "max-leaves", OPT_LEAVES, "N", 0, "Leaves of each tree (24; 64 for decodes where they also learn from estimates)", 0 },
-	{ "with", OPT_WITH, "NAMES", 0, "Leaves may also name these plug-ins: fa3,flashinfer_xqa (none)", 0 },
 	{ "check", OPT_CHECK, NULL, 0, "Write nothing; exit 1 with a diff if the file would change", 0 },
 	{ "emit", OPT_EMIT, "LANGUAGE", 0, "c, json or text (for ATTUNE_HEURISTICS) (c)", 0 },
 	{ 0 }
@@ -61,7 +58,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_LEAVES:
 		o->limits.leaves = o->limits.decode_leaves = count_arg(state, arg, 1, 200);
 		return 0;
-	case OPT_WITH: o->with = arg; return 0;
 	case OPT_CHECK: o->check = 1; return 0;
 	case OPT_EMIT:
 		if (strcmp(arg, "c") && strcmp(arg, "json") && strcmp(arg, "text"))
@@ -83,28 +79,12 @@ static const struct argp help = {
 	"the current ones. A database of attune tune names the rules that it began from: it also "
 	"learns from the times of that GPU, and replaces a decision only if scenarios of split "
 	"'gate' show that the new one is faster.\n\n"
-	"With --with the header also has trees that say where a plug-in is faster than our own "
-	"rules; a program that registers it (attune_plugin.h) then runs it there.\n\n"
 	"Examples:\n  attune induce --gpu h200 --max-leaves 32\n  attune induce --gpu h200 "
-	"--check\n  "
-	"attune --plugin fa4.so induce --gpu h200 --with fa4 --out with_fa4.h",
+	"--check",
 	NULL,
 	NULL,
 	NULL
 };
-
-static void report_plugins(const struct forest *f)
-{
-	int leaves = 0, named = 0;
-	for (int t = NUM_DECISIONS; t < ALL_DECISIONS && f->num_plugins; t++)
-		for (int i = 0; i < f->tree[t].n; i++) {
-			leaves += f->tree[t].v[i].feature < 0;
-			named += f->tree[t].v[i].feature < 0 && f->tree[t].v[i].action != SAYS_OURS;
-		}
-	if (f->num_plugins)
-		printf("# plug-ins: %d choices, in %d of %d leaves of their own trees\n",
-		       f->num_plugins, named, leaves);
-}
 
 static void report(const struct forest *f, const struct data *d)
 {
@@ -115,7 +95,6 @@ static void report(const struct forest *f, const struct data *d)
 	const int n = data_splits(d, splits);
 	printf("# %s: %d leaves, %d choices of %d kernels\n", f->gpu, forest_leaves(f),
 	       f->num_choices, forest_kernels(f));
-	report_plugins(f);
 	for (int i = 0; t && i < n; i++) {
 		struct score s;
 		if (!score_policy(d, POLICY_TREE, f, splits[i], &s))
@@ -293,56 +272,12 @@ void induced_free(struct induced *r)
 	data_free(r->learned);
 }
 
-/* Whether the data have a right result of that plug-in. */
-static int has_times(const struct data *d, const char *name)
-{
-	for (int s = 0; s < d->n; s++)
-		for (int c = 0; c < d->num_choices; c++)
-			for (int p = 0; p < NUM_PHASES && d->choice[c].kernel->plugin &&
-					!strcmp(d->choice[c].kernel->name, name);
-			     p++)
-				if (isfinite(data_time(d, s, (enum phase)p, c)))
-					return 1;
-	return 0;
-}
-
-/* 0 + complain: a plug-in of --with has no times. */
-static int all_have_times(const struct data *d, const struct options *o)
-{
-	for (const char *at = o->with; *at; at += strcspn(at, ","), at += *at == ',') {
-		char name[32];
-		snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
-		if (has_times(d, name))
-			continue;
-		complain("--with %s: %s has no right result of version '%s'; attune --plugin FILE "
-			 "sweep makes such rows",
-			 name, o->db, kernel_find(d->run.device.backend, name)->plugin->version);
-		return 0;
-	}
-	return 1;
-}
-
-static int add_plugins(struct forest *f, const struct data *own, const struct options *o)
-{
-	struct data *d = data_load_as(o->db, own->gpu, (struct which_rows){ .with = o->with });
-	const int sound = d && all_have_times(d, o);
-	const int done = sound && fit_plugins(f, d, &o->limits);
-	if (sound && !done)
-		complain("out of memory");
-	data_free(d);
-	return done;
-}
-
 static int induce(const struct data *d, const struct options *o, const char *out)
 {
 	struct induced r;
 	data_say_left_out(d, o->db);
 	if (!induced_make(&r, d, &o->limits, o->db))
 		return r.too_little && hold(d, o, out, data_count_training(d));
-	if (o->with && !add_plugins(&r.f, d, o)) {
-		induced_free(&r);
-		return 0;
-	}
 	if (r.has_gate && !o->check && out)
 		gate_print(stdout, &r.gate, "# gate: ");
 	const int done = deliver(&r.f, r.learned ? r.learned : d, d, o, out);
@@ -362,9 +297,7 @@ int cmd_induce(int argc, char **argv)
 	db_path(db, o.db, gpu);
 	own_header(out, gpu);
 	o.db = db;
-	if (o.with && !plugins_known(o.with, o.db, gpu))
-		return EXIT_USAGE;
-	d = data_load_as(o.db, gpu, (struct which_rows){ .with = "" });
+	d = data_load_as(o.db, gpu, (struct which_rows){ .ours_only = 1 });
 	if (!d || !data_hash(d, o.db)) {
 		data_free(d);
 		return EXIT_USAGE;

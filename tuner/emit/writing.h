@@ -15,17 +15,10 @@ struct emitter {
 	const struct data *d;
 	char upper[GPU_NAME]; /* H200 */
 	char name[MAX_IDS][CHOICE_NAME];
-	char plugin_name[MAX_PLUGIN_ROWS][CHOICE_NAME];
 };
 
 /* emit_names.c: a unique identifier for each choice, [n]. */
 void name_choices(const struct choice *, int n, char (*name)[CHOICE_NAME]);
-/* emit_plugins.c: the rows of plug-ins and, by calls of `tree`, their trees; nothing without
- * rows. */
-void emit_plugins(const struct emitter *, void (*tree)(const struct emitter *, enum decision));
-/* emit_facts.c: the version, [MOST_VERSION + 1], and the tunables of a row of plugin. */
-void plugin_words(const struct choice *, char *version, char text[MAX_CHOICE_TEXT]);
-
 /* emit_facts.c: whether the texts of the database may stand in a header. 0 + complain. */
 int texts_fit(const struct forest *, const struct data *);
 void emit_top(const struct emitter *);     /* emit_legend.c */

@@ -9,7 +9,6 @@
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/induce/induce.h"
-#include "tuner/induce/plugin_decision.h"
 #include "tuner/policy/policy.h"
 #include <argp.h>
 #include <math.h>
@@ -17,10 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_WITH = 256 };
-
 struct options {
-	const char *gpu, *db, *header, *split, *with;
+	const char *gpu, *db, *header, *split;
 	enum format format;
 	struct trace_options trace;
 };
@@ -32,7 +29,6 @@ static const struct argp_option rows[] = {
 	{ "header", 'H', "WHICH", 0,
 	  "committed (generated/attune_NAME.h), induced (learned now, not written) or a file (committed)", 0 },
 	{ "split", 'S', "NAME", 0, "Only this split: train, heldout (all of them), heldout_blocked ...", 0 },
-	{ "with", OPT_WITH, "NAMES", 0, "Also the rules with these plug-ins, learned now as induce --with does", 0 },
 	{ "trace", OPT_TRACE, "FILE", 0, "Estimate the attention time of a simulated trace (CSV) by policy", 0 },
 	{ "model", 'm', "NAME@TP", 0, "Trace: the model, as in llama3.1-8b@1", 0 },
 	{ "load", OPT_LOAD, "X", 0, "Trace: share of the engine's capacity (0.95)", 0 },
@@ -52,7 +48,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'd': o->db = arg; return 0;
 	case 'H': o->header = arg; return 0;
 	case 'S': o->split = arg; return 0;
-	case OPT_WITH: o->with = arg; return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
 	default: return trace_option(&o->trace, key, arg, state);
 	}
@@ -79,8 +74,7 @@ static const struct argp help = {
 	"  tree_there     geomean of the header where the baseline has a time\n\n"
 	"Examples:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
 	"json\n  attune eval --gpu h200 "
-	"--trace mine.csv --model llama3.1-8b@1 --load 0.9\n  attune eval --gpu h200 --db "
-	"results/h200_peers.sqlite --trace mine.csv --model llama3.1-8b@1 --with fa3",
+	"--trace mine.csv --model llama3.1-8b@1 --load 0.9",
 	NULL,
 	NULL,
 	NULL
@@ -149,12 +143,11 @@ static int add_rows(struct table *t, const struct data *d, const struct forest *
 	struct pick *tree = calloc((size_t)d->n + 1, sizeof *tree);
 	int done = picks && tree && policy_picks(d, POLICY_TREE, f, tree);
 	for (int p = 0; done && p < NUM_POLICIES; p++) {
-		const int is_ours = p == POLICY_TREE || p == POLICY_WITH_PLUGINS;
 		if (p != POLICY_ORACLE && !policy_picks(d, (enum policy)p, f, picks))
 			continue;
 		for (int i = 0; done && i < splits; i++) {
 			struct score s = score_of_oracle(d, split[i]);
-			if (p != POLICY_ORACLE && !is_ours) {
+			if (p != POLICY_ORACLE && p != POLICY_TREE) {
 				done = add_baseline(t, d, (enum policy)p, picks, tree, split[i]);
 				continue;
 			}
@@ -232,39 +225,19 @@ static int evaluate(const struct data *d, const struct forest *f, const struct o
 
 static int answer(const struct data *d, const struct forest *f, const struct options *o)
 {
-	if (o->trace.path && o->with) {
-		struct data *ours = data_load_as(o->db, d->gpu, (struct which_rows){ .with = "" });
-		const int done = ours && trace_print(d, ours, f, &o->trace, o->format);
-		data_free(ours);
-		return done;
-	}
 	if (o->trace.path)
-		return trace_print(d, NULL, f, &o->trace, o->format);
+		return trace_print(d, f, &o->trace, o->format);
 	return evaluate(d, f, o);
 }
 
-/* The rules that are judged: of a header, or learned now, and with plug-ins. 0 + complain. */
-static int rules_find(struct forest *f, const struct data *d, const char *header, const char *with)
+/* The rules that are judged: of a header, or learned now. 0 + complain. */
+static int rules_find(struct forest *f, const struct data *d, const char *header)
 {
-	const struct limits limits = default_limits;
 	char path[PATH_TEXT];
-	int done;
-	if (header && !strcmp(header, "induced")) {
-		done = forest_induce(f, d, &limits);
-	} else {
-		rules_path(path, header && strcmp(header, "committed") ? header : NULL, d->gpu);
-		done = forest_load(f, path);
-	}
-	if (!done || !with)
-		return done;
-	for (int t = NUM_DECISIONS; t < ALL_DECISIONS; t++)
-		tree_free(&f->tree[t]);
-	f->num_plugins = 0;
-	if (fit_plugins(f, d, &limits))
-		return 1;
-	complain("out of memory");
-	forest_free(f);
-	return 0;
+	if (header && !strcmp(header, "induced"))
+		return forest_induce(f, d, &default_limits);
+	rules_path(path, header && strcmp(header, "committed") ? header : NULL, d->gpu);
+	return forest_load(f, path);
 }
 
 int cmd_eval(int argc, char **argv)
@@ -278,13 +251,11 @@ int cmd_eval(int argc, char **argv)
 		return EXIT_NO_DEVICE;
 	db_path_to_read(db, o.db, gpu);
 	o.db = db;
-	struct data *d = !o.with || plugins_known(o.with, o.db, gpu)
-			     ? data_load_as(o.db, gpu, (struct which_rows){ .with = o.with })
-			     : NULL;
+	struct data *d = data_load(o.db, gpu);
 	const int asks_right = d && split_known(d, o.split);
 	if (asks_right && !data_has_times(d, o.db))
 		code = EXIT_CHECK;
-	else if (asks_right && rules_find(&f, d, o.header, o.with)) {
+	else if (asks_right && rules_find(&f, d, o.header)) {
 		code = answer(d, &f, &o) ? EXIT_DONE : EXIT_CHECK;
 		if (code == EXIT_DONE) {
 			data_say_machine(d, o.db);

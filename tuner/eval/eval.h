@@ -55,9 +55,9 @@ enum { OPT_TRACE = 512, OPT_LOAD, OPT_STEPS, OPT_REQUESTS, OPT_BATCHED };
 struct argp_state;
 int trace_option(struct trace_options *, int key, const char *arg, struct argp_state *);
 extern const struct trace_options trace_defaults;
-/* ours: the data without plug-ins, to say what these win; NULL: none take part. 0 + complain. */
-int trace_print(const struct data *, const struct data *ours, const struct forest *,
-		const struct trace_options *, enum format);
+/* 0 + complain. */
+int trace_print(const struct data *, const struct forest *, const struct trace_options *,
+		enum format);
 /* Simulates the trace and calls `each` for up to `limit` busy steps (0: all), evenly spaced; *all:
  * the number of busy steps. 0 + complain; also 0 if `each` returns 0. */
 int trace_steps(const struct trace_options *, int limit,

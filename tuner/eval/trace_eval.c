@@ -121,11 +121,10 @@ int trace_steps(const struct trace_options *o, int limit,
 
 /* ---- sums by policy ------------------------------------------------------------------- */
 struct tally {
-	const struct data *d, *ours; /* ours: without plug-ins; NULL: none take part */
+	const struct data *d;
 	attune_shape shape;
 	struct chooser *chooser[NUM_POLICIES]; /* NULL: the policy does not exist here */
 	double us[NUM_POLICIES], far;
-	double us_of_ours, us_of_all; /* of the best without plug-ins; of that or the best with */
 	int steps, unknown[NUM_POLICIES];
 };
 
@@ -153,13 +152,6 @@ static int tally_step(void *arg, int step, const attune_batch *view)
 		t->us[p] += us;
 		t->unknown[p] += !isfinite(us);
 	}
-	if (t->ours) {
-		struct around *without = around_new(t->ours, &m);
-		const double us = without ? estimate_best(without) : INFINITY;
-		t->us_of_ours += us;
-		t->us_of_all += fmin(us, estimate_best(a));
-		around_free(without);
-	}
 	around_nearest(a, m.has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL, &far);
 	t->far += far;
 	t->steps++;
@@ -167,31 +159,14 @@ static int tally_step(void *arg, int step, const attune_batch *view)
 	return 1;
 }
 
-/* What a header over all kernels would win. */
-static void print_wins(const struct tally *t)
-{
-	printf("# a choice among all kernels would take %.4f of one among ours",
-	       t->us_of_all / t->us_of_ours);
-	if (isfinite(t->us[POLICY_TREE]))
-		printf(", %.4f of this header's", t->us_of_all / t->us[POLICY_TREE]);
-	if (t->chooser[POLICY_WITH_PLUGINS] && isfinite(t->us[POLICY_WITH_PLUGINS]) &&
-	    isfinite(t->us[POLICY_TREE]))
-		printf("; the header with plug-ins takes %.4f of it",
-		       t->us[POLICY_WITH_PLUGINS] / t->us[POLICY_TREE]);
-	putchar('\n');
-}
-
 static void print_tally(struct tally *t, int all, enum format format)
 {
 	const char *columns[] = { "policy", "attention_ms", "ratio", "ratio_to_oracle", "unknown" };
 	struct table *table = table_new(format, columns, (int)COUNT(columns));
-	if (format_has_notes(format)) {
+	if (format_has_notes(format))
 		printf("# %d of %d steps, estimated from the nearest measured scenarios, at a mean "
 		       "distance of %.2f (sum of log ratios); times are scaled to all steps\n",
 		       t->steps, all, t->far / t->steps);
-		if (t->ours)
-			print_wins(t);
-	}
 	for (int p = 0; table && p < NUM_POLICIES; p++) {
 		if (!t->chooser[p] && p != POLICY_ORACLE)
 			continue;
@@ -206,10 +181,10 @@ static void print_tally(struct tally *t, int all, enum format format)
 		table_print(table, stdout);
 }
 
-int trace_print(const struct data *d, const struct data *ours, const struct forest *f,
-		const struct trace_options *o, enum format format)
+int trace_print(const struct data *d, const struct forest *f, const struct trace_options *o,
+		enum format format)
 {
-	struct tally t = { .d = d, .ours = ours };
+	struct tally t = { .d = d };
 	int done = shape_of_model(&t.shape, d, o->model, 0), all = 0;
 	for (int p = 0; done && p < NUM_POLICIES; p++)
 		t.chooser[p] = chooser_new(d, (enum policy)p, f);

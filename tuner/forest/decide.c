@@ -34,9 +34,7 @@ int action_or_default(const struct data *d, const struct forest *f, enum decisio
 
 int decision_is_of(enum decision decision, const struct measured *m)
 {
-	return decision == DECIDE_OVERLAP || decision == DECIDE_MIXED_PLUGIN
-		   ? measured_is_mixed(m)
-		   : m->has[decision_phase(decision)];
+	return decision == DECIDE_OVERLAP ? measured_is_mixed(m) : m->has[decision_phase(decision)];
 }
 
 /* The choice of a part's tree, else the default. */
@@ -88,52 +86,6 @@ void forest_make(const struct data *d, const struct forest *f, const struct meas
 	forest_make_serial(d, f, m, out);
 	if (decision_is_of(DECIDE_OVERLAP, m))
 		overlap_made(d, f, decide(f, DECIDE_OVERLAP, m), m, out);
-}
-
-/* The row of plugin that a tree names and that may run there; NULL: ours. */
-static const struct choice *plugin_row(const struct data *d, const struct forest *f,
-				       enum decision decision, const struct measured *m)
-{
-	const int row = decide(f, decision, m);
-	struct choice c;
-	return row >= 0 && decided_legal(d, m, decision_phase(decision), &f->plugin[row], &c)
-		   ? &f->plugin[row]
-		   : NULL;
-}
-
-int forest_make_parts(const struct data *d, const struct forest *f, const struct measured *m,
-		      struct decided *out)
-{
-	int named = 0;
-	forest_make_serial(d, f, m, out);
-	for (int t = DECIDE_PREFILL_PLUGIN; t <= DECIDE_DECODE_PLUGIN; t++) {
-		const enum decision decision = (enum decision)t;
-		if (!decision_is_of(decision, m) || decide(f, decision, m) < 0)
-			continue;
-		const struct choice *c = plugin_row(d, f, decision, m);
-		if (!c)
-			return 0;
-		*(t == DECIDE_PREFILL_PLUGIN ? &out->prefill : &out->decode) = *c;
-		named = 1;
-	}
-	return named;
-}
-
-/* As attune_plan_plugins (kernels/api/plan_plugins.c). */
-void forest_make_with(const struct data *d, const struct forest *f, const struct measured *m,
-		      struct decided *out)
-{
-	struct decided made;
-	forest_make(d, f, m, out);
-	if (!f->num_plugins)
-		return;
-	const int mixed = decision_is_of(DECIDE_MIXED_PLUGIN, m);
-	const int says = mixed ? decide(f, DECIDE_MIXED_PLUGIN, m) : SAYS_PARTS;
-	const struct choice *whole = says >= 0 ? plugin_row(d, f, DECIDE_MIXED_PLUGIN, m) : NULL;
-	if (whole)
-		*out = (struct decided){ .prefill = *whole };
-	else if (says == SAYS_PARTS && forest_make_parts(d, f, m, &made))
-		*out = made;
 }
 
 void forest_pick(const struct data *d, const struct forest *f, int scenario, struct pick *p)

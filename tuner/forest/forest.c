@@ -9,7 +9,7 @@ const struct limits default_limits = { .leaves = 24, .variants = 12, .decode_lea
 
 void forest_free(struct forest *f)
 {
-	for (int t = 0; t < ALL_DECISIONS; t++)
+	for (int t = 0; t < NUM_DECISIONS; t++)
 		tree_free(&f->tree[t]);
 }
 

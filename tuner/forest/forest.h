@@ -7,24 +7,18 @@
 #include "tuner/tree/tree.h"
 
 /* ---- forest.c: the forest and its size ------------------------------------- */
-enum { MAX_IDS = 64, MAX_COSTS = 256, MAX_PLUGIN_ROWS = 32 };
+enum { MAX_IDS = 64, MAX_COSTS = 256 };
 /* How good a tree is; printed in the header's comments. */
 struct making {
 	struct portfolio portfolio;
 	double made; /* mean slowdown of the tree; 0: it has no rows */
 };
 struct forest {
-	/* Actions: ids, or enum says. The trees over plug-ins, from NUM_DECISIONS on, are empty
-	 * where there is no row of plugin; their actions are rows, or enum plugin_says. */
-	struct tree tree[ALL_DECISIONS];
+	struct tree tree[NUM_DECISIONS]; /* actions: ids, or enum says */
 	struct choice choice[MAX_IDS]; /* [id] the most used first, then those of the overlap */
 	int num_choices;
 	struct selector_costs costs[MAX_COSTS]; /* of choices with SEGMENTS=fitted */
 	int num_costs;
-	struct choice plugin[MAX_PLUGIN_ROWS];
-	int num_plugins;
-	char
-	    left_out[64]; /* a plug-in that a header names and that is not loaded; then no row is */
 	char gpu[GPU_NAME];
 	struct making making[2]; /* of the prefill and the decode tree; 0 when read back */
 };
@@ -76,13 +70,6 @@ void forest_make_serial(const struct data *, const struct forest *, const struct
 			struct decided *out);
 void overlap_made(const struct data *, const struct forest *, int action, const struct measured *,
 		  struct decided *serial);
-/* The serial plan with plug-ins in the parts for which the trees of phases name them. 0: they name
- * none, or one of these may not run. */
-int forest_make_parts(const struct data *, const struct forest *, const struct measured *,
-		      struct decided *out);
-/* forest_make() where all plug-ins of the forest are registered. */
-void forest_make_with(const struct data *, const struct forest *, const struct measured *,
-		      struct decided *out);
 
 /* ---- combine.c: combining two forests ------------------------------------------------- */
 /* Groups of decisions that depend on each other; see gate.h. */

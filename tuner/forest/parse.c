@@ -4,7 +4,6 @@
 #include "harness/base/base.h"
 #include "harness/base/text_rule.h"
 #include "kernels/device/shared/gpu_names.h"
-#include "kernels/spec/plugin.h"
 #include "kernels/select/header_text.h"
 #include "tuner/base/base.h"
 #include "tuner/tree/tree.h"
@@ -18,7 +17,6 @@
 struct reader {
 	struct header_text text;
 	char name[MAX_IDS][CHOICE_NAME];
-	char plugin_name[MAX_PLUGIN_ROWS][CHOICE_NAME];
 };
 
 static int wrong(struct reader *r, const char *wanted)
@@ -69,10 +67,8 @@ static int action_named(const struct reader *r, const struct forest *f, enum dec
 			*action = says;
 			return 1;
 		}
-	const int is_plugin = decision >= NUM_DECISIONS;
-	const int ids = is_plugin ? f->num_plugins : f->num_choices;
-	for (*action = 0; *action < ids; ++*action)
-		if (!strcmp(is_plugin ? r->plugin_name[*action] : r->name[*action], word))
+	for (*action = 0; *action < f->num_choices; ++*action)
+		if (!strcmp(r->name[*action], word))
 			return 1;
 	return 0;
 }
@@ -183,9 +179,7 @@ static int take_node(struct reader *r, struct forest *f, enum decision decision,
 
 static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 {
-	const int ids = decision == DECIDE_EARLY    ? MOST_EARLY + 1
-			: decision >= NUM_DECISIONS ? f->num_plugins
-						    : f->num_choices;
+	const int ids = decision == DECIDE_EARLY ? MOST_EARLY + 1 : f->num_choices;
 	struct header_tree text;
 	if (!header_tree(&r->text, f->gpu, decision, &text))
 		return 0;
@@ -200,57 +194,6 @@ static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 	if (done)
 		r->text.at = end;
 	free(text.v);
-	return done;
-}
-
-/* ---- plug-ins -------------------------------------------------------------------------- */
-/* PLUGIN(id, name, plug-in, "version", "tunables"); of one that is not loaded in this version only
- * the name is kept. */
-static int read_plugin(struct reader *r, struct forest *f)
-{
-	char kernel[CHOICE_NAME], version[MOST_VERSION + 1], loaded[MOST_VERSION + 1] = "";
-	char text[MAX_CHOICE_TEXT] = "";
-	const char *where;
-	long long id;
-	struct choice *c = &f->plugin[f->num_plugins];
-	if (f->num_plugins == MAX_PLUGIN_ROWS)
-		return wrong(r, "an end of PLUGINS");
-	if (!header_number(&r->text, &id) || id != f->num_plugins)
-		return wrong(r, "the next id");
-	if (!header_expect(&r->text, ",") ||
-	    !header_word(&r->text, ", \t", r->plugin_name[id], sizeof r->plugin_name[id]) ||
-	    !header_expect(&r->text, ",") ||
-	    !header_word(&r->text, ", \t", kernel, sizeof kernel) ||
-	    !header_expect(&r->text, ",") || !header_expect(&r->text, "\"") ||
-	    !header_word(&r->text, "\"", version, sizeof version) ||
-	    !header_expect(&r->text, "\",") || !header_expect(&r->text, "\"") ||
-	    (*r->text.at != '"' && !header_word(&r->text, "\"", text, sizeof text)) ||
-	    !header_expect(&r->text, "\"") || !header_expect(&r->text, ")"))
-		return 0;
-	c->kernel = kernel_find(strcmp(f->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, kernel);
-	if (c->kernel && c->kernel->plugin)
-		plugin_version(loaded, c->kernel->plugin->version);
-	if (strcmp(loaded, version))
-		snprintf(f->left_out, sizeof f->left_out, "%.31s", kernel);
-	else if (!config_parse(&c->config, c->kernel->space, text, &where))
-		return wrong(r, "tunables that the plug-in has");
-	f->num_plugins++;
-	return 1;
-}
-
-/* The rows of plug-ins and their trees, if the header has any. */
-static int read_plugins(struct reader *r, struct forest *f)
-{
-	int done = 1;
-	if (!strstr(r->text.at, "_PLUGINS(PLUGIN)"))
-		return 1;
-	done = header_seek(&r->text, "_PLUGINS(PLUGIN)");
-	while (done && header_next_is(&r->text, "PLUGIN("))
-		done = read_plugin(r, f);
-	if (done && *f->left_out)
-		f->num_plugins = 0;
-	for (int t = NUM_DECISIONS; done && t < ALL_DECISIONS && f->num_plugins; t++)
-		done = read_tree(r, f, (enum decision)t);
 	return done;
 }
 
@@ -316,7 +259,6 @@ int forest_parse(struct forest *f, const char *text, const char *path)
 	done = done && rows_end(&r.text);
 	for (int t = 0; done && t < NUM_DECISIONS; t++)
 		done = read_tree(&r, f, (enum decision)t);
-	done = done && read_plugins(&r, f);
 	if (!done && *r.text.wanted)
 		complain("%s:%d: %s expected; `make heuristics` rewrites the file", path,
 			 header_line(&r.text), r.text.wanted);
@@ -336,10 +278,6 @@ int forest_load(struct forest *f, const char *path)
 		complain("%s: cannot be read; `make heuristics` writes it from the database", path);
 		return 0;
 	}
-	if (done && *f->left_out)
-		complain("%s: its leaves of plug-in %s are left out; --plugin FILE loads the "
-			 "version that they name",
-			 path, f->left_out);
 	free(text);
 	return done;
 }

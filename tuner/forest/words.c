@@ -13,12 +13,7 @@ static const char *const early_words[MOST_EARLY + 1] = { "in turn", "EARLY=1", "
 void says_words(const struct forest *f, enum decision decision, int action,
 		char text[MAX_CHOICE_TEXT])
 {
-	if (decision >= NUM_DECISIONS && action >= 0)
-		choice_words(&f->plugin[action], text);
-	else if (decision >= NUM_DECISIONS)
-		snprintf(text, MAX_CHOICE_TEXT, "%s",
-			 action == SAYS_OURS ? "as without plug-ins" : "each part by its own tree");
-	else if (decision == DECIDE_EARLY)
+	if (decision == DECIDE_EARLY)
 		snprintf(text, MAX_CHOICE_TEXT, "%s",
 			 action == SAYS_OWN ? "as the choice has it" : early_words[action]);
 	else if (decision == DECIDE_OVERLAP && action < 0)
@@ -34,15 +29,12 @@ void says_words(const struct forest *f, enum decision decision, int action,
 
 const char *says_word(enum decision decision, int action)
 {
-	static const char *const words[ALL_DECISIONS][1 - SAYS_STREAMS] = {
+	static const char *const words[NUM_DECISIONS][1 - SAYS_STREAMS] = {
 		[DECIDE_PREFILL] = { [-SAYS_DEFAULTS] = "defaults" },
 		[DECIDE_DECODE] = { [-SAYS_DEFAULTS] = "defaults" },
 		[DECIDE_OVERLAP] = { [-SAYS_SERIAL] = "serial",
 				     [-SAYS_ONE_LAUNCH] = "one_launch",
 				     [-SAYS_STREAMS] = "streams" },
-		[DECIDE_PREFILL_PLUGIN] = { [-SAYS_OURS] = "ours" },
-		[DECIDE_DECODE_PLUGIN] = { [-SAYS_OURS] = "ours" },
-		[DECIDE_MIXED_PLUGIN] = { [-SAYS_OURS] = "ours", [-SAYS_PARTS] = "parts" },
 	};
 	return action < 0 ? words[decision][-action] : NULL;
 }

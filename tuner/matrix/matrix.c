@@ -9,14 +9,11 @@ enum { MIN_WEIGHT = 16, MAX_WEIGHT = 64 };
 
 enum phase decision_phase(enum decision decision)
 {
-	static const enum phase phases[ALL_DECISIONS] = {
+	static const enum phase phases[NUM_DECISIONS] = {
 		[DECIDE_PREFILL] = PHASE_PREFILL,
 		[DECIDE_DECODE] = PHASE_DECODE,
 		[DECIDE_OVERLAP] = PHASE_ALL,
 		[DECIDE_EARLY] = PHASE_DECODE,
-		[DECIDE_PREFILL_PLUGIN] = PHASE_PREFILL,
-		[DECIDE_DECODE_PLUGIN] = PHASE_DECODE,
-		[DECIDE_MIXED_PLUGIN] = PHASE_ALL,
 	};
 	return phases[decision];
 }

@@ -21,7 +21,6 @@ const char *const policy_names[NUM_POLICIES] = {
 	[POLICY_VLLM_TRITON] = "vllm_triton",
 	[POLICY_AITER_RULE] = "aiter_rule",
 	[POLICY_DEFAULT] = "default",
-	[POLICY_WITH_PLUGINS] = "with_plugins",
 };
 
 struct chooser {
@@ -151,7 +150,6 @@ static int learn(struct chooser *c)
 	case POLICY_AITER_RULE: return gpu;
 	case POLICY_BEST_FIXED: return c->forest && learn_fixed(c);
 	case POLICY_DEFAULT: return 1;
-	case POLICY_WITH_PLUGINS: return c->forest && c->forest->num_plugins;
 	case POLICY_ORACLE:
 	case NUM_POLICIES: break;
 	}
@@ -190,7 +188,6 @@ void chooser_make(const struct chooser *c, const struct measured *m, int scenari
 	case POLICY_AITER_RULE: aiter_rule(c->d, m, scenario, out); break;
 	case POLICY_BEST_FIXED:
 	case POLICY_DEFAULT: make_fixed(c, m, out); break;
-	case POLICY_WITH_PLUGINS: forest_make_with(c->d, c->forest, m, out); break;
 	case POLICY_ORACLE:
 	case NUM_POLICIES: break;
 	}

@@ -26,7 +26,6 @@ enum policy {
 	POLICY_VLLM_TRITON,  /* the rule of vLLM's Triton backend, nearest choices */
 	POLICY_AITER_RULE,   /* that of AMD's aiter */
 	POLICY_DEFAULT,      /* the kernels' defaults, no selection */
-	POLICY_WITH_PLUGINS, /* the forest with plug-ins, if it names any */
 	NUM_POLICIES
 };
 extern const char *const policy_names[NUM_POLICIES];

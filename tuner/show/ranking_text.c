@@ -68,24 +68,6 @@ static void note_time(const struct data *d, const struct show *o, int s, const s
 		  100 * data_noise(d, us));
 }
 
-/* What runs it in a program that registers the header's plug-ins. */
-static void note_plugins(const struct data *d, const struct forest *f, const struct show *o, int s)
-{
-	char text[2 * MAX_CHOICE_TEXT + 64];
-	struct decided made;
-	struct pick pick;
-	if (!f->num_plugins)
-		return;
-	forest_make_with(d, f, &d->v[s], &made);
-	decided_pick(d, &made, &pick);
-	decided_words(&made, text, sizeof text);
-	const double us = data_plan_time(d, s, &pick);
-	if (isfinite(us))
-		show_note(o->format, "with plug-ins: %s: %.3f us", text, us);
-	else
-		show_note(o->format, "with plug-ins: %s: not measured", text);
-}
-
 void show_summary(const struct data *d, const struct forest *f, const struct show *o, int s)
 {
 	const struct measured *m = &d->v[s];
@@ -99,7 +81,6 @@ void show_summary(const struct data *d, const struct forest *f, const struct sho
 		  m->shape.page_size, dtype_name(m->shape.dtype), m->split, d->gpu);
 	show_note(o->format, "runs: %s", text);
 	note_time(d, o, s, &pick);
-	note_plugins(d, f, o, s);
 }
 
 /* ---- the measured plans --------------------------------------------------------------------- */

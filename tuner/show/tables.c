@@ -81,7 +81,7 @@ static int add_kernels(struct scratch *t, const struct data *d, const struct for
 static struct scratch *facts_of(const char *db, const char *gpu, const struct forest *f,
 				int of_peers)
 {
-	struct data *d = data_load_as(db, gpu, (struct which_rows){ .with = NULL });
+	struct data *d = data_load(db, gpu);
 	struct scratch *t = NULL;
 	if (d && data_has_times(d, db)) {
 		const struct plotted p = plotted_make(d, f);

@@ -1,8 +1,8 @@
-/* plugin.c - attune_register_plugin: a plug-in (attune_plugin.h) as one more kernel of the table.
+/* plugin_kernel.c - a plug-in (attune_plugin.h) as one more kernel of the table.
  *
  * The functions of a struct space do not get their kernel. So each place of the table that waits
  * for a plug-in has functions of its own, made by a macro, which pass the place's number on. */
-#include "plugin.h"
+#include "plugin_kernel.h"
 #include "kernels/spec/device_info.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -244,7 +244,7 @@ static void fill_slot(struct slot *s, int n, const attune_plugin *p)
 				   .early_axis = -1 };
 }
 
-enum attune_status attune_register_plugin(const attune_plugin *p)
+enum attune_status plugin_register(const attune_plugin *p)
 {
 	const char *why;
 	if (!p)
@@ -266,12 +266,15 @@ enum attune_status attune_register_plugin(const attune_plugin *p)
 			    MOST_PLUGINS);
 	struct slot *s = &slots[num_plugins];
 	fill_slot(s, num_plugins++, p);
-	kernel_add(&(struct kernel){ .name = p->name,
-				     .backend = backend,
-				     .selectable = 1,
-				     .source = p->version,
-				     .about = p->about ? p->about : "plug-in",
-				     .space = &s->space,
-				     .plugin = p });
+	struct kernel *end = attune_kernels;
+	while (end->name)
+		end++;
+	*end = (struct kernel){ .name = p->name,
+				.backend = backend,
+				.selectable = 1,
+				.source = p->version,
+				.about = p->about ? p->about : "plug-in",
+				.space = &s->space,
+				.plugin = p };
 	return ATTUNE_OK;
 }

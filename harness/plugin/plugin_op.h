@@ -1,10 +1,10 @@
 /* plugin_op.h - kernels of plug-ins (attune_plugin.h): a plug-in that is prepared for a shape, its
- * plans and their launches. Both the library and the harness call plug-ins by this code.
+ * plans and their launches.
  *
  * A plug-in gets one call at a time, whichever threads call here, and leaves the caller's GPU
  * context as it was. */
-#ifndef KERNELS_LAUNCH_PLUGIN_OP_H
-#define KERNELS_LAUNCH_PLUGIN_OP_H
+#ifndef HARNESS_PLUGIN_PLUGIN_OP_H
+#define HARNESS_PLUGIN_PLUGIN_OP_H
 
 #include "kernels/attune_plugin.h"
 #include "kernels/kernel.h"

@@ -1,9 +1,14 @@
-/* plugin.h - plug-ins as kernels of the table. */
-#ifndef KERNELS_SPEC_PLUGIN_H
-#define KERNELS_SPEC_PLUGIN_H
+/* plugin_kernel.h - plug-ins as kernels of the table. */
+#ifndef HARNESS_PLUGIN_PLUGIN_KERNEL_H
+#define HARNESS_PLUGIN_PLUGIN_KERNEL_H
 
 #include "kernels/attune_plugin.h"
 #include "kernels/kernel.h"
+
+/* Adds the plug-in to attune_kernels, for the rest of the process. The struct and what it points to
+ * are not copied. ATTUNE_INVALID: it is NULL, of another ABI or has no name or version, its name is
+ * taken, an axis is not sound, a function is missing, or there are MOST_PLUGINS already. */
+enum attune_status plugin_register(const attune_plugin *);
 
 enum { MOST_VERSION = 48 };
 /* Begins the flags of a plug-in's "binary": -DPLUGIN=617264c1 ... */

@@ -4,8 +4,8 @@
  * to replay them; a plug-in's launch is then the only cell of a grid, and finds its arguments by
  * args.scratch in the plan, which outlives the record. */
 #include "plugin_op.h"
+#include "plugin_kernel.h"
 #include "kernels/device/device.h"
-#include "kernels/spec/plugin.h"
 #include <pthread.h>
 #include <stdlib.h>
 
