@@ -3,7 +3,7 @@
 # Settings come from the command line: other programs, too, use names such as GPU, MODEL and B in
 # the environment. Only a make that attune's own make runs takes them from there.
 settings := GPU PRESET BUDGET MODEL SCENARIOS TRACE TRACE_OPTIONS ANYWAY COMPILE_ONLY DRY_RUN UNDO FILL CHECK RESULTS \
-	GENERATED PREFIX PLUGIN LEAVE_OUT LOCAL STALE AMD B SAN V N VLLM PART
+	GENERATED PREFIX PLUGIN LEAVE_OUT LOCAL STALE AMD B SAN V N PART
 ifeq ($(ATTUNE_MAKE),)
 $(foreach v,$(settings),$(if $(filter environment,$(origin $(v))),$(eval undefine $(v))))
 endif
@@ -82,7 +82,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := adapter-% help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test test test-quick tune confirm heuristics heuristics-check plot tables tables-check bench bench-tools bench-threads
+passive_goals := help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test test test-quick tune confirm heuristics heuristics-check plot tables tables-check bench bench-tools bench-threads
 
 defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -93,7 +93,7 @@ $(foreach p,$(notdir $(plugins)),$(if $(shell echo '$(p)' | grep -x '[a-z][a-z0-
 $(foreach p,$(notdir $(plugins)),$(if $(filter $(p),$(notdir $(basename $(defs)))),$(error $(p): attune has a kernel of this name)))
 where    = $(if $(wildcard $(1).cu),gpu,cpu)
 spaces  += $(foreach p,$(plugins),$(B)/space/plugin/$(call where,$(p))_$(notdir $(p)).o)
-libobj  := $(patsubst %.c,$(B)/%.o,$(filter-out kernels/cpu/% kernels/adapters/% \
+libobj  := $(patsubst %.c,$(B)/%.o,$(filter-out kernels/cpu/% \
 	kernels/spec/space.c kernels/ship/list_%.c kernels/select/list_%.c,$(sort $(wildcard kernels/*/*.c kernels/*/*/*.c)))) $(spaces)
 toolobj := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard harness/*/*.c tuner/*.c tuner/*/*.c)))
 sources := $(sort $(wildcard tests/*/t_*.c))
@@ -110,7 +110,6 @@ include tests/cdna/cdna.mk
 include tests/hip/hip.mk
 include tests/fuzz/fuzz.mk
 include tests/sanitizers/sanitizers.mk
-include kernels/adapters/adapters.mk
 include tests/campaign/campaign.mk
 include tests/mutate/mutate.mk
 
@@ -214,7 +213,7 @@ $(if $(filter clean help,$(MAKECMDGOALS)),,$(if $(wildcard $(B)/harness/talk.o)$
 # ---- what people ask for ---------------------------------------------------------
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile kernels/adapters/adapters.mk tests/campaign/campaign.mk tests/mutate/mutate.mk
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile tests/campaign/campaign.mk tests/mutate/mutate.mk
 	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE TRACE=CSV DRY_RUN=1 UNDO=1'; \
 	echo '       ANYWAY=1 COMPILE_ONLY=1 PART=1/3 PREFIX=DIR SAN=1 V=1 NVCC= HIPCC= AMD=1'
 

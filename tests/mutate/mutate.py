@@ -45,7 +45,7 @@ LONG = set(
     t_hip_on_cuda_runs t_hip_on_cuda_kernels t_side_streams_runs t_api t_threads t_code_object
     t_field_bugs t_answers t_check t_identity_edits t_noisy_sweep t_e2e.sh
     t_survey.sh t_tune.sh t_sweep.sh t_committed.sh t_failures.sh t_campaign.sh t_amd_tune.sh
-    t_sanitizers.sh t_shipped.sh t_install.sh t_house.sh t_deps.sh t_fuzz.sh t_adapters.sh
+    t_sanitizers.sh t_shipped.sh t_install.sh t_house.sh t_deps.sh t_fuzz.sh
     t_examples.sh t_plugin.sh t_plugin_object.sh t_headers.sh t_compile_only.sh t_busy.sh
     t_stale.sh t_invariant t_roofline""".split()
 )

@@ -12,7 +12,7 @@ SOURCES = ["kernels/*.c", "harness/*.c", "tuner/*.c"]
 # Kernels have mutants of their own (t_simt_mutants, t_cdna_mutants); the others need NVIDIA's
 # driver or another project's library, or run while the project is built.
 LEFT_OUT = re.compile(
-    r"kernels/(cpu|gpu|adapters|device/cuda)/|kernels/ship/(list_|shipped)|"
+    r"kernels/(cpu|gpu|device/cuda)/|kernels/ship/(list_|shipped)|"
     r"kernels/spec/space|tuner/main"
 )
 MESSAGE = re.compile(
