@@ -302,12 +302,12 @@ typedef struct attune_plan {
  * (on x86-64 and AArch64), and neither depend on its floating-point environment nor change it
  * (README.md, "Threads and fork").
  *
- * ATTUNE_HEURISTICS in the environment names a file of rules that replace the compiled
- * ones, for all ops of this context. It is read here, once. It must be for the device's
- * GPU and have this version's hash of each kernel that it names; else the status is
- * ATTUNE_INVALID, and the line of attune_last_error begins "FILE:LINE:". A line has one
- * item, blanks are free, '#' begins a comment. `attune induce --emit text` writes such a
- * file; README.md has the format ("The generated rules by themselves"). A choice that cannot run a
+ * ATTUNE_HEURISTICS in the environment names a header as attune induce writes it,
+ * attune_<gpu>.h. Its rules replace the compiled ones, for all ops of this context. It is read
+ * here, once, as text: no compiler is needed. It must be for the device's GPU and have this
+ * version's hash of each kernel that it names; else the status is ATTUNE_INVALID, and the line of
+ * attune_last_error begins "FILE:LINE:". What a person may change in it is in README.md ("The
+ * generated rules by themselves"). A choice that cannot run a
  * batch, or for which the library carries no code of the shape, is replaced as with the compiled
  * rules: on NVIDIA GPUs by the fastest of a few other choices, by an estimate of their time, and
  * elsewhere by a default.

@@ -1,6 +1,8 @@
 /* header_text.c - reads the text of a generated header. */
 #include "header_text.h"
 #include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,17 +19,48 @@ int header_line(const struct header_text *r)
 	return line;
 }
 
-int header_wrong(struct header_text *r, const char *wanted)
+int header_wrong(struct header_text *r, const char *wanted, ...)
 {
-	if (!*r->wanted)
-		snprintf(r->wanted, sizeof r->wanted, "%s", wanted);
+	va_list ap;
+	if (!*r->wanted) {
+		va_start(ap, wanted);
+		vsnprintf(r->wanted, sizeof r->wanted, wanted, ap);
+		va_end(ap);
+	}
 	return 0;
+}
+
+void header_error(const struct header_text *r, const char *path, char *text, size_t size)
+{
+	enum { MOST = 60 };
+	char found[MOST + 1];
+	int n = 0;
+	for (; n < MOST && r->at[n] && r->at[n] != '\n'; n++)
+		found[n] = (char)(isprint((unsigned char)r->at[n]) ? r->at[n] : '?');
+	found[n] = '\0';
+	snprintf(text, size, "%s:%d: \"%s\"; %s expected", path, header_line(r), found, r->wanted);
+}
+
+/* The length of the comment at p; 0: none, or it has no end. */
+static size_t comment_length(const char *p)
+{
+	const char *end = !strncmp(p, "/*", 2) ? strstr(p + 2, "*/") : NULL;
+	return end ? (size_t)(end + 2 - p) : !strncmp(p, "//", 2) ? strcspn(p, "\n") : 0;
+}
+
+static size_t blank_length(const char *p)
+{
+	const size_t line_end = *p == '\\' ? 1 + (p[1] == '\r') : 0;
+	if (line_end && p[line_end] == '\n')
+		return line_end + 1;
+	return isspace((unsigned char)*p) ? 1 : comment_length(p);
 }
 
 static void skip_blank(struct header_text *r)
 {
-	while (isspace((unsigned char)*r->at) || *r->at == '\\')
-		r->at++;
+	size_t n;
+	while ((n = blank_length(r->at)) > 0)
+		r->at += n;
 }
 
 int header_next_is(struct header_text *r, const char *word)
@@ -42,31 +75,35 @@ int header_next_is(struct header_text *r, const char *word)
 
 int header_expect(struct header_text *r, const char *word)
 {
-	char quoted[80];
-	if (header_next_is(r, word))
-		return 1;
-	snprintf(quoted, sizeof quoted, "'%s'", word);
-	return header_wrong(r, quoted);
+	return header_next_is(r, word) || header_wrong(r, "'%s' is", word);
 }
 
 int header_seek(struct header_text *r, const char *text)
 {
 	const char *found = strstr(r->at, text);
 	if (!found)
-		return header_wrong(r, text);
+		return header_wrong(r, "'%s' is", text);
 	r->at = found + strlen(text);
+	return 1;
+}
+
+int header_number_in(struct header_text *r, const char *what, long long least, long long most,
+		     long long *value)
+{
+	char *end;
+	skip_blank(r);
+	errno = 0;
+	*value = strtoll(r->at, &end, 10);
+	if (end == r->at || isalnum((unsigned char)*end) || *end == '.' || errno ||
+	    *value < least || *value > most)
+		return header_wrong(r, "%s of %lld to %lld is", what, least, most);
+	r->at = end;
 	return 1;
 }
 
 int header_number(struct header_text *r, long long *value)
 {
-	char *end;
-	skip_blank(r);
-	*value = strtoll(r->at, &end, 10);
-	if (end == r->at)
-		return header_wrong(r, "a number");
-	r->at = end;
-	return 1;
+	return header_number_in(r, "a number", -(1ll << 62), 1ll << 62, value);
 }
 
 int header_word(struct header_text *r, const char *stops, char *word, size_t size)
@@ -74,7 +111,7 @@ int header_word(struct header_text *r, const char *stops, char *word, size_t siz
 	skip_blank(r);
 	const size_t n = strcspn(r->at, stops);
 	if (!n || n >= size)
-		return header_wrong(r, "a name");
+		return header_wrong(r, "a name is");
 	memcpy(word, r->at, n);
 	word[n] = '\0';
 	r->at += n;
@@ -90,7 +127,7 @@ static int new_node(struct header_text *r, struct header_tree *t)
 		const int room = 2 * t->room + 64;
 		struct header_node *more = realloc(t->v, (size_t)room * sizeof *more);
 		if (!more) {
-			header_wrong(r, "more memory");
+			header_wrong(r, "more memory is");
 			return -1;
 		}
 		t->v = more;
@@ -117,7 +154,7 @@ static int read_answer(struct header_text *r, struct header_node *leaf)
 
 static int read_statement(struct header_text *r, struct header_tree *t, int depth);
 
-/* A branch, in braces or not; `else` and braces behind it are of older headers. */
+/* A branch, in braces or not; `else` may stand before what follows. */
 static int read_branch(struct header_text *r, struct header_tree *t, int depth)
 {
 	const int braced = header_next_is(r, "{");
@@ -134,7 +171,7 @@ static int read_statement(struct header_text *r, struct header_tree *t, int dept
 	if (header_next_is(r, "return"))
 		return read_answer(r, &t->v[at]) ? at : -1;
 	if (depth == MOST_DEPTH) {
-		header_wrong(r, "a shallower tree");
+		header_wrong(r, "a tree at most %d deep is", MOST_DEPTH);
 		return -1;
 	}
 	if (!header_expect(r, "if (f->"))
@@ -161,9 +198,9 @@ int header_tree(struct header_text *r, const char *gpu, enum decision decision,
 	*t = (struct header_tree){ .v = NULL };
 	snprintf(head, sizeof head, "ATTUNE_SELECT int attune_%s_%s(", gpu,
 		 decision_names[decision]);
-	if (!strstr(r->at, head))
+	if (!header_next_is(r, head))
 		return 1;
-	if (header_seek(r, head) && header_seek(r, "{")) {
+	if (header_expect(r, "const struct attune_features *f)") && header_expect(r, "{")) {
 		header_next_is(r, "(void)f;");
 		if (read_statement(r, t, 0) == 0 && header_expect(r, "}"))
 			return 1;

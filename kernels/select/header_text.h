@@ -1,14 +1,18 @@
-/* header_text.h - reads the text of a generated header, attune_<gpu>.h. list_trees reads the trees
- * of all headers for the library; the tuner also reads choices and comments
- * (tuner/forest/parse.c). */
+/* header_text.h - reads the text of a generated header, attune_<gpu>.h: the only form of rules.
+ * list_trees reads the trees of all headers for the library, rules_file.c the header that
+ * ATTUNE_HEURISTICS names, and the tuner all headers that it judges (tuner/forest/parse.c).
+ *
+ * Blanks and comments may stand anywhere; everything else must be what attune induce writes, in
+ * that order. A header that a person changes stays one that a compiler takes. */
 #ifndef KERNELS_SELECT_HEADER_TEXT_H
 #define KERNELS_SELECT_HEADER_TEXT_H
 
+#include "kernels/kernel.h"
 #include "selector.h"
 
 struct header_text {
 	const char *start, *at;
-	char wanted[80]; /* what was expected at `at`; empty: nothing was wrong so far */
+	char wanted[700]; /* what was expected at `at`; empty: nothing was wrong so far */
 };
 
 int header_line(const struct header_text *);
@@ -17,14 +21,19 @@ int header_line(const struct header_text *);
 enum { HEADER_DEVICE = 160 };
 void header_device(const char *text, char device[HEADER_DEVICE]);
 
-/* Each returns 1, or 0 and sets `wanted`; only next_is may be 0 without that. Blanks and
- * backslashes are skipped first. */
+/* Each returns 1, or 0 and sets `wanted`; only next_is may be 0 without that. Blanks, comments and
+ * backslashes at the end of a line are skipped first. */
 int header_next_is(struct header_text *, const char *word); /* steps over the word if it is next */
 int header_expect(struct header_text *, const char *word);
 int header_seek(struct header_text *, const char *text); /* moves past its next occurrence */
-int header_number(struct header_text *, long long *);
+int header_number(struct header_text *, long long *);    /* up to 2^62 either way */
+int header_number_in(struct header_text *, const char *what, long long least, long long most,
+		     long long *);
 int header_word(struct header_text *, const char *stops, char *word, size_t size);
-int header_wrong(struct header_text *, const char *wanted); /* 0 */
+__attribute__((format(printf, 2, 3))) int header_wrong(struct header_text *, const char *wanted,
+						       ...); /* 0 */
+/* "FILE:LINE: "found"; X is expected", where `wanted` is set. */
+void header_error(const struct header_text *, const char *path, char *text, size_t size);
 
 /* A function of a header is
  *
@@ -35,6 +44,7 @@ int header_wrong(struct header_text *, const char *wanted); /* 0 */
 struct header_node {
 	char word[256];      /* FEATURE; of a leaf ANSWER */
 	long long threshold; /* of a node with branches */
+	int says;            /* of a leaf, set by header_read: an id or enum says */
 	int below, above;    /* indices of other nodes; -1: a leaf */
 	const char *at;      /* the word in the text */
 	const char *comment; /* of a leaf: the one behind its ';'; NULL: none */
@@ -46,5 +56,34 @@ struct header_tree {
 /* Reads the function attune_<gpu>_<decision>. Without that function the tree is empty. 0: `wanted`
  * says why. */
 int header_tree(struct header_text *, const char *gpu, enum decision, struct header_tree *);
+
+/* ---- header_read.c: a whole header ------------------------------------------------------ */
+enum { HEADER_KERNELS = 64, HEADER_CHOICES = 256, HEADER_COSTS = 4096, HEADER_NAME = 96 };
+struct header_kernel {
+	char where[8], name[32]; /* "gpu", "cpu"; "rules" for features and segment costs */
+	unsigned long long hash;
+	const char *at;
+};
+struct header_choice {
+	char name[HEADER_NAME], kernel[32], text[MAX_CHOICE_TEXT];
+	const char *at;
+};
+struct header {
+	char gpu[GPU_NAME], upper[GPU_NAME], arch[32];
+	int is_emulated;
+	struct header_kernel kernel[HEADER_KERNELS];
+	struct header_choice choice[HEADER_CHOICES];
+	struct selector_costs costs[HEADER_COSTS];
+	int num_kernels, num_choices, num_costs;
+	struct header_tree tree[NUM_DECISIONS]; /* the early one may be empty */
+};
+/* Reads a text; free the header either way. 0: `wanted` says why. */
+int header_read(struct header *, struct header_text *);
+void header_free(struct header *);
+/* The answer that a word of a leaf stands for: a number, a choice's name or a name of enum says, with
+ * or without the GPU's name before it. 0: none that the decision has. */
+int header_says(const struct header *, enum decision, const char *word, int *says);
+/* The name of an answer that is no choice, such as "streams"; NULL: it has none. */
+const char *header_answer(enum decision, int says);
 
 #endif

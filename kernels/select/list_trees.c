@@ -67,6 +67,7 @@ static int print_header(const char *path, const char *text)
 	snprintf(serial, sizeof serial, "%s_serial", gpu);
 	header_device(text, device);
 	printf("#define ATTUNE_%s_DEVICE \"%s\"\n", upper, device);
+	r.at = strstr(text, "\nATTUNE_SELECT ") ? strstr(text, "\nATTUNE_SELECT ") : text;
 	for (int d = 0; out && done && d < NUM_DECISIONS; d++) {
 		struct header_tree t;
 		done = header_tree(&r, gpu, (enum decision)d, &t) && (t.n || d == DECIDE_EARLY);
@@ -84,7 +85,7 @@ static int print_header(const char *path, const char *text)
 	}
 	if (!out || fclose(out) || !done)
 		fprintf(stderr, "%s:%d: %s expected\n", path, header_line(&r),
-			*r.wanted ? r.wanted : "a function for each decision");
+			*r.wanted ? r.wanted : "a function for each decision is");
 	else
 		printf("#define ATTUNE_%s_NODES(NODE)%s\n", upper, rows);
 	done = out && done;

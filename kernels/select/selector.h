@@ -146,13 +146,11 @@ int selector_reaches(const struct selector *, enum decision, const attune_shape 
 /* The sizes of a GPU of an architecture, where a build tool has no device to ask. */
 struct device_info device_of_arch(const char *arch);
 
-/* rules_file.c (has the format): reads and checks a file of rules. A file that is refused leaves
- * *out NULL, ATTUNE_INVALID and one line "FILE:LINE: what is wrong; what would be right". */
+/* rules_file.c: reads and checks the header that a file holds. A file that is refused leaves *out
+ * NULL, ATTUNE_INVALID and one line "FILE:LINE: "what stands there"; what is expected". */
 struct override;
 enum attune_status override_open(struct override **out, const char *path,
 				 const struct device_info *);
-/* rules_file_read.c: the whole file, and a '\0' after it. */
-enum attune_status override_text(const char *path, char **text, size_t *size);
 const struct selector *override_selector(const struct override *);
 void override_close(struct override *);
 

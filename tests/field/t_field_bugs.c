@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include "tests/support/gpu_here.h"
 #include "field_world.h"
-#include "tests/library/override_head.h"
+#include "tests/library/rules_header.h"
 
 enum { FEW = 40 /* sequences of which every row is compared */, RAGGED = 0 };
 
@@ -251,10 +251,11 @@ static void every_number_of_segments(void **state)
 	setenv("ATTUNE_HEURISTICS", path, 1);
 	for (int i = 0; i < a->num_values; i++) {
 		FILE *f = fopen(path, "w");
-		fprintf(f,
-			"%schoice 0 segmented TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=%d\n"
-			"tree prefill\nreturn 0\ntree decode\nreturn 0\n",
-			override_head("cpu"), a->values[i]);
+		char choice[80];
+		snprintf(choice, sizeof choice,
+			 "segmented TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=%d",
+			 a->values[i]);
+		fputs(rules_header("cpu", &(struct rules){ .choice = { choice } }), f);
 		fclose(f);
 		is_right(&empty, ON_CPU);
 	}

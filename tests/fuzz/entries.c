@@ -11,7 +11,7 @@
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"
 #include "kernels/select/selector.h"
-#include "tests/library/override_head.h"
+#include "tests/library/rules_header.h"
 #include "tuner/forest/forest.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -214,14 +214,14 @@ static void read_rules(const char *path, enum backend backend, const char *gpu)
 	override_close(o);
 }
 
-/* Unless they begin as a file of rules does, the bytes follow the head of one: it has hashes that
- * change with the kernels, which seeds cannot. */
+/* Unless they begin as a header does, the bytes follow the head of one, up to SHAPES: it has hashes
+ * that change with the kernels, which seeds cannot. */
 static void take_rules(const unsigned char *bytes, size_t n)
 {
-	static const char whole[] = "attune ";
+	static const char whole[] = "/* attune_";
 	static const char *const gpus[] = { [BACKEND_GPU] = "h200", [BACKEND_CPU] = "cpu" };
 	for (size_t b = 0; b < COUNT(gpus); b++) {
-		const char *head = override_head(gpus[b]);
+		const char *head = rules_head(gpus[b]);
 		size_t length = strlen(head);
 		if (n >= strlen(whole) && !memcmp(bytes, whole, strlen(whole)))
 			length = 0;

@@ -83,27 +83,27 @@ static void random_costs(void)
 
 static int costs_text(char *text, int id, int head_size, const struct segment_costs *c)
 {
-	return sprintf(text, "segments %d %d %d %d %lld %lld %lld %lld\n", id, head_size, c->slots,
-		       c->start, c->path, c->split, c->segments, c->merge);
+	return sprintf(text, " SEGMENTS(%d, %d, %d, %d, %lld, %lld, %lld, %lld)", id, head_size,
+		       c->slots, c->start, c->path, c->split, c->segments, c->merge);
 }
 
 static attune_op *open_op(int prefill, int decode, int head_size, attune_context **ctx)
 {
-	char text[MAX_RULES];
+	char text[MAX_RULES] = "", choice[CHOICES][MAX_PART_TEXT], says[2][12];
+	struct rules rules = { .segments = text, .prefill = says[0], .decode = says[1] };
 	attune_op *op;
 	int n = 0;
 	for (int i = 0; i < CHOICES; i++) {
-		n += sprintf(text + n, "choice %d ", i);
-		n += choice_text(text + n, (size_t)(MAX_RULES - n), &choices[i]);
-		n += sprintf(text + n, "\n");
+		choice_text(choice[i], sizeof choice[i], &choices[i]);
+		rules.choice[i] = choice[i];
 	}
 	for (int id = 0; id < CHOICES; id++)
 		if (ALL_COSTS >> id & 1)
 			n += costs_text(text + n, id, head_size, &costs[id]);
-	n +=
-	    sprintf(text + n, "tree prefill\nreturn %d\ntree decode\nreturn %d\n", prefill, decode);
+	snprintf(says[0], sizeof says[0], "%d", prefill);
+	snprintf(says[1], sizeof says[1], "%d", decode);
 	assert_true(n < MAX_RULES);
-	*ctx = open_by_rules(text);
+	*ctx = open_by_rules(&rules);
 	if (attune_prepare(*ctx, &shape, &op))
 		fail_msg("%s", attune_last_error());
 	return op;

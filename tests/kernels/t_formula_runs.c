@@ -24,23 +24,9 @@ static const char *const batches[] = { "q1s4k",         "8q1s600",      "40q1s10
 /* A context with one rule: this choice for every batch. */
 static attune_context *open_with(const struct choice *c)
 {
-	char text[MAX_CHOICE_TEXT], path[40];
-	attune_context *ctx = NULL;
-	const int file = memfd_create("rules", 0);
-	assert_true(file >= 0);
+	char text[MAX_PART_TEXT];
 	choice_text(text, sizeof text, c);
-	dprintf(file,
-		"%schoice 0 %s\ntree prefill\n"
-		"return 0\ntree decode\nreturn 0\n",
-		override_head(dev.info.gpu), text);
-	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-	setenv("ATTUNE_HEURISTICS", path, 1);
-	if (attune_adopt(&ctx, &dev))
-		fail_msg("%s", attune_last_error());
-	assert_string_equal(attune_heuristic(ctx), path);
-	unsetenv("ATTUNE_HEURISTICS");
-	close(file);
-	return ctx;
+	return open_by_rules(&(struct rules){ .choice = { text } });
 }
 
 /* Each part of the plan is the choice with the value that its formula gives. */

@@ -23,7 +23,7 @@ static const char *const batches[][2] = { { "q300s2k_8q1s1500", "q30s600_3q1s500
 static attune_context *open_fused(void)
 {
 	static const char *const names[] = { "segmented", "warpgroup_mixed" };
-	char text[2][MAX_CHOICE_TEXT], rules[2 * MAX_CHOICE_TEXT + 200];
+	char text[2][MAX_PART_TEXT];
 	for (int i = 0; i < 2; i++) {
 		struct choice c = { .kernel = kernel_find(dev.info.backend, names[i]) };
 		config_default(&c.config, c.kernel->space);
@@ -31,11 +31,7 @@ static attune_context *open_fused(void)
 			c.config.v[c.kernel->space->formula_axis] = 4;
 		choice_text(text[i], sizeof text[i], &c);
 	}
-	snprintf(rules, sizeof rules,
-		 "choice 0 %s\nchoice 1 %s\ntree prefill\nreturn 0\ntree decode\nreturn 0\n"
-		 "tree overlap\nreturn 1\n",
-		 text[0], text[1]);
-	return open_by_rules(rules);
+	return open_by_rules(&(struct rules){ .choice = { text[0], text[1] }, .overlap = "1" });
 }
 
 static void fused(const attune_op *op, struct workload *w, const attune_batch *b)

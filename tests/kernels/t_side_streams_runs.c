@@ -27,16 +27,12 @@ static const char *const batches[][2] = { { "q300s2k_8q1s1500", "q30s600_3q1s500
 static attune_context *open_with_segments(void)
 {
 	struct choice c = { .kernel = kernel_find(dev.info.backend, "segmented") };
-	char text[MAX_CHOICE_TEXT], rules[MAX_CHOICE_TEXT + 200];
+	char text[MAX_PART_TEXT];
 	config_default(&c.config, c.kernel->space);
 	if (dev.info.backend == BACKEND_GPU)
 		c.config.v[c.kernel->space->formula_axis] = 4;
 	choice_text(text, sizeof text, &c);
-	snprintf(rules, sizeof rules,
-		 "choice 0 %s\ntree prefill\nreturn 0\ntree decode\nreturn 0\n"
-		 "tree overlap\nreturn streams\n",
-		 text);
-	return open_by_rules(rules);
+	return open_by_rules(&(struct rules){ .choice = { text }, .overlap = "streams" });
 }
 
 static void called_right(const attune_op *op, const attune_plan *plan, struct workload *w)

@@ -4,7 +4,7 @@
 #define TESTS_LIBRARY_CPU_STEP_H
 
 #include "kernels/kernel.h"
-#include "override_head.h"
+#include "rules_header.h"
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>

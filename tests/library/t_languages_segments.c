@@ -61,7 +61,7 @@ static void same_formula(const json_t *choice, const struct choice *want)
 static void test_json(void **state)
 {
 	const struct fixture *x = *state;
-	char *text = forest_emit_as("json", &x->f, x->d);
+	char *text = forest_emit_json(&x->f, x->d);
 	assert_non_null(text);
 	json_t *o = json_loads(text, 0, NULL);
 	const json_t *list = json_object_get(o, "segments"),

@@ -15,11 +15,12 @@ static attune_context *open_beside(const char *choice, const char *leaf, const c
 	const int fd = mkstemp(path);
 	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
 	assert_non_null(out);
-	fprintf(out,
-		"%schoice 0 segmented %s\n"
-		"tree prefill\nreturn 0\ntree decode\nreturn %s\n%s%s\n",
-		override_head("cpu"), choice, leaf, *overlap ? "tree overlap\nreturn " : "",
-		overlap);
+	char text[MAX_PART_TEXT];
+	snprintf(text, sizeof text, "segmented %s", choice);
+	fputs(rules_header("cpu", &(struct rules){ .choice = { text },
+						   .decode = leaf,
+						   .overlap = *overlap ? overlap : NULL }),
+	      out);
 	fclose(out);
 	setenv("ATTUNE_HEURISTICS", path, 1);
 	setenv("ATTUNE_THREADS", "3", 1);
@@ -192,12 +193,12 @@ static void parts_overlap_as_the_rules_say(void **state)
 	}
 }
 
-/* The last error is of the line that many behind the head of the file. */
+/* The last error is of the line that many behind the line of SHAPES. */
 static int is_of_line(int behind)
 {
 	char line[16];
 	int lines = 0;
-	for (const char *at = override_head("cpu"); (at = strchr(at, '\n')); at++)
+	for (const char *at = rules_head("cpu"); (at = strchr(at, '\n')); at++)
 		lines++;
 	snprintf(line, sizeof line, ":%d: ", lines + behind);
 	return strstr(attune_last_error(), line) != NULL;
@@ -207,11 +208,11 @@ static void a_broken_file_opens_nothing(void **state)
 {
 	(void)state;
 	assert_null(open_with("TILE_SIZE=64", "0"));
-	assert_true(is_of_line(1));
+	assert_true(is_of_line(2));
 	assert_null(open_with("TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=2", "1"));
-	assert_true(is_of_line(5));
+	assert_true(is_of_line(17));
 	assert_null(open_beside("TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=2", "0", "whole"));
-	assert_true(is_of_line(7));
+	assert_true(is_of_line(22));
 	setenv("ATTUNE_HEURISTICS", "", 1); /* as if it were not set */
 	attune_close(open_cpu());
 	unsetenv("ATTUNE_HEURISTICS");

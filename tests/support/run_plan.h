@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "gpu_here.h"
-#include "tests/library/override_head.h"
+#include "tests/library/rules_header.h"
 
 #ifndef PLAN_ROWS
 #define PLAN_ROWS 60
@@ -73,19 +73,19 @@ static inline enum attune_status open_device(const char *which)
 	return strcmp(which, "cpu") ? gpu_open(&dev) : device_open(&dev, which);
 }
 
-/* The context of a library that goes by these rules, in the words of ATTUNE_HEURISTICS from the
- * first choice on. */
-static inline attune_context *open_by_rules(const char *rules)
+/* The context of a library that goes by these rules. */
+static inline attune_context *open_by_rules(const struct rules *rules)
 {
 	char path[40];
 	attune_context *ctx = NULL;
 	const int file = memfd_create("rules", 0);
 	assert_true(file >= 0);
-	dprintf(file, "%s%s", override_head(dev.info.gpu), rules);
+	dprintf(file, "%s", rules_header(dev.info.gpu, rules));
 	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
 	setenv("ATTUNE_HEURISTICS", path, 1);
 	if (attune_adopt(&ctx, &dev))
 		fail_msg("%s", attune_last_error());
+	assert_string_equal(attune_heuristic(ctx), path);
 	unsetenv("ATTUNE_HEURISTICS");
 	close(file);
 	return ctx;

@@ -242,17 +242,16 @@ static void headers_hold_it(void **state)
 	data_free(d);
 }
 
-static void files_hold_it(void **state)
+static void the_library_reads_it(void **state)
 {
 	struct device_info h200 = h200_run.device;
 	char path[] = "/tmp/t_overlap.XXXXXX";
 	struct forest f;
 	struct data *d = two_sides(&f);
-	char *text = forest_emit_as("text", &f, d);
+	char *text = forest_emit(&f, d);
 	struct override *o;
 	(void)state;
 	assert_non_null(text);
-	assert_non_null(strstr(text, "return streams"));
 	const int file = mkstemp(path);
 	assert_int_equal(write(file, text, strlen(text)), strlen(text));
 	close(file);
@@ -311,7 +310,7 @@ int main(void)
 		cmocka_unit_test(slow_pairs_say_only_what_streams_gain),
 		cmocka_unit_test(it_saves_what_own_parts_lose),
 		cmocka_unit_test(headers_hold_it),
-		cmocka_unit_test(files_hold_it),
+		cmocka_unit_test(the_library_reads_it),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("overlap", tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include "emit.h"
 #include "writing.h"
 #include "kernels/device/shared/gpu_names.h"
+#include "kernels/select/header_text.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"
@@ -108,7 +109,7 @@ static int is_known(long long cost, long long weight)
 
 static void emit_action(const struct emitter *e, enum decision decision, int action)
 {
-	const char *word = says_word(decision, action);
+	const char *word = header_answer(decision, action);
 	if (decision == DECIDE_EARLY)
 		fprintf(e->out, "%d", action);
 	else

@@ -1,4 +1,4 @@
-/* emit.h - writes a forest as C, JSON or text. */
+/* emit.h - writes a forest as a header or as JSON. */
 #ifndef TUNER_EMIT_EMIT_H
 #define TUNER_EMIT_EMIT_H
 
@@ -9,8 +9,7 @@ struct forest;
 /* The text of generated/attune_<gpu>.h, for the caller to free. NULL without memory. */
 char *forest_emit(const struct forest *, const struct data *);
 
-/* ---- emit_text.c: a forest in other languages -------------------------------------- */
-/* The same in language "c", "json" or "text"; NULL also for any other language. */
-char *forest_emit_as(const char *language, const struct forest *, const struct data *);
+/* emit_json.c: the same as JSON. */
+char *forest_emit_json(const struct forest *, const struct data *);
 
 #endif

@@ -1,4 +1,34 @@
-/* emit_json.c - writes a forest as JSON; emit_text.c has the schema. */
+/* emit_json.c - writes a forest as JSON, for tools; it has the choices and trees of the header.
+ *
+ * Schema "attune-heuristics-6":
+ *
+ *   { "schema", "gpu", "arch", "database": texts,
+ *     "rules": text,                        hash of the features and segment costs
+ *     "kernels": { NAME: text },            hashes of the tunables of the kernels that choices run
+ *     "features": [names],                  all integers, 0 or more
+ *     "choices": [{ "id": number, "kernel": text, "text": all tunables as text,
+ *                   "tunables": { NAME: number or null },
+ *                   "formula": null, or the rule for the tunable that is null:
+ *                     { "axis": NAME, "slots", "start", "launch", "merge": numbers,
+ *                       "values": [numbers] }; for SEGMENTS=fitted only axis and values }],
+ *     "segments": [{ "id", "head_size", "rows", "tile", "heads", "clusters", "slots", "start", "path", "split",
+ *                    "segments", "merge": numbers }],    costs for SEGMENTS=fitted
+ *     "prefill": NODE, "decode": NODE, "overlap": NODE, "early": NODE }
+ *   NODE: { "feature": name, "at_most": number, "below": NODE, "above": NODE }, or
+ *         { "action": number, "scenarios": number, "guarded": null or text }, and with
+ *         scenarios "slowdown", "p95", "remark"
+ *
+ * Actions:
+ *   prefill, decode  an id, or -1: the kernels' defaults
+ *   overlap          for batches with both parts: -1: one after the other; -2: the choice of the
+ *                    prefills runs the whole batch in one launch; -3: on two streams; an id: a
+ *                    fused kernel runs the whole batch; any other choice runs the prefills while
+ *                    the decodes run on a second stream
+ *   early            the value of the kernel's axis EARLY if the caller lets launches begin early;
+ *                    -1: the choice's own value
+ * guarded: a rule that the action may break in that leaf. A reader that does not check rules takes
+ * the defaults there. The header's comment has the formulas. */
+#include "emit.h"
 #include "writing.h"
 #include "harness/base/json_out.h"
 #include "kernels/select/selector.h"
@@ -7,6 +37,7 @@
 #include "tuner/tree/tree.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static void json_axis_values(struct json_out *o, const struct axis *a)
 {
@@ -107,8 +138,11 @@ static void json_hash(struct json_out *o, const char *key, unsigned long long ha
 	out_text(o, key, text);
 }
 
-int emit_json(FILE *out, const struct forest *f, const struct data *d)
+char *forest_emit_json(const struct forest *f, const struct data *d)
 {
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
 	struct json_out *o = out_new();
 	out_object(o, NULL);
 	out_text(o, "schema", "attune-heuristics-6");
@@ -135,5 +169,9 @@ int emit_json(FILE *out, const struct forest *f, const struct data *d)
 	for (int t = 0; t < NUM_DECISIONS; t++)
 		json_node(o, decision_names[t], &f->tree[t], 0);
 	out_end(o);
-	return out_print(o, 2, out);
+	const int done = out && out_print(o, 2, out);
+	if (out && !fclose(out) && done)
+		return text;
+	free(text);
+	return NULL;
 }

@@ -34,7 +34,7 @@ static const struct argp_option rows[] = {
 	{ "out", 'o', "FILE", 0, "File to write (C: generated/attune_NAME.h; else standard output)", 0 },
 	{ "max-leaves", OPT_LEAVES, "N", 0, "Leaves of each tree (24; 64 for decodes where they also learn from estimates)", 0 },
 	{ "check", OPT_CHECK, NULL, 0, "Write nothing; exit 1 with a diff if the file would change", 0 },
-	{ "emit", OPT_EMIT, "LANGUAGE", 0, "c, json or text (for ATTUNE_HEURISTICS) (c)", 0 },
+	{ "emit", OPT_EMIT, "LANGUAGE", 0, "c or json (c)", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -60,8 +60,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_CHECK: o->check = 1; return 0;
 	case OPT_EMIT:
-		if (strcmp(arg, "c") && strcmp(arg, "json") && strcmp(arg, "text"))
-			argp_error(state, "--emit '%s' should be c, json or text", arg);
+		if (strcmp(arg, "c") && strcmp(arg, "json"))
+			argp_error(state, "--emit '%s' should be c or json", arg);
 		o->emit = arg;
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
@@ -205,7 +205,7 @@ static int hold(const struct data *d, const struct options *o, const char *out, 
 static int deliver(const struct forest *f, const struct data *learned, const struct data *d,
 		   const struct options *o, const char *out)
 {
-	char *text = forest_emit_as(o->emit, f, learned);
+	char *text = strcmp(o->emit, "c") ? forest_emit_json(f, learned) : forest_emit(f, learned);
 	int done = 0;
 	if (output_was_lost()) /* a part of the text is missing */
 		done = 0;

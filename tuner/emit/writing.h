@@ -36,7 +36,5 @@ int has_figures(const struct node *);
 /* The axis that is worked out for each batch; -1: none. */
 int worked_out_axis(const struct choice *);
 const struct formula *formula_of(const struct choice *); /* NULL: worked out by costs, or none */
-/* emit_json.c; 0 + complain. */
-int emit_json(FILE *, const struct forest *, const struct data *);
 
 #endif

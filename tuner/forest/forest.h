@@ -47,8 +47,6 @@ void choice_words(const struct choice *, char text[MAX_CHOICE_TEXT]);
 /* The same for the action of a leaf. */
 void says_words(const struct forest *, enum decision, int action, char text[MAX_CHOICE_TEXT]);
 enum { CHOICE_NAME = 96 }; /* room for a choice's name in a header */
-/* The name of an action that is not a choice, such as "streams"; else NULL. */
-const char *says_word(enum decision, int action);
 
 /* ---- decide.c: the plan that a forest decides for a batch ---------------------------- */
 /* The choice of that id as a concrete choice for the part of that phase. 0: action is -1 or the
@@ -86,8 +84,7 @@ int forest_combine(struct forest *out, const struct forest *incumbent, const str
 int forest_defaults(struct forest *, const char *gpu);
 
 /* ---- parse.c: reading a header back ------------------------------------------------- */
-/* Whether the header has an older form, which the library cannot be built with. forest_parse reads the
- * last of these, too. */
+/* Whether the header has an older form, which is no longer read. */
 int header_is_older(const char *text);
 /* Reads what forest_emit wrote; 0 + complain. */
 int forest_parse(struct forest *, const char *text, const char *path);

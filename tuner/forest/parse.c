@@ -1,5 +1,6 @@
 /* parse.c - reads a generated header back into a forest, so that evaluation and comparison use the
- * text that is shipped. Keep it in step with emit.c. */
+ * text that is shipped. kernels/select/header_read.c has the form; here are the choices of today's
+ * .def tables and the figures in comments. Keep both in step with emit.c. */
 #include "forest.h"
 #include "harness/base/base.h"
 #include "harness/base/text_rule.h"
@@ -13,99 +14,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The reader of the text, and the choices that it has named. */
-struct reader {
-	struct header_text text;
-	char name[MAX_IDS][CHOICE_NAME];
-};
-
-static int wrong(struct reader *r, const char *wanted)
+static int take_choices(struct forest *f, const struct header *h, struct header_text *r)
 {
-	return header_wrong(&r->text, wanted);
-}
-
-/* CHOICE(id, name, kernel, "tunables") */
-static int read_choice(struct reader *r, struct forest *f)
-{
-	char kernel[CHOICE_NAME], text[MAX_CHOICE_TEXT];
 	const char *where;
-	long long id;
-	struct choice *c = &f->choice[f->num_choices];
-	if (f->num_choices == MAX_IDS)
-		return wrong(r, "an end of CHOICES");
-	if (!header_number(&r->text, &id) || id != f->num_choices)
-		return wrong(r, "the next id");
-	if (!header_expect(&r->text, ",") ||
-	    !header_word(&r->text, ", \t", r->name[id], sizeof r->name[id]) ||
-	    !header_expect(&r->text, ",") ||
-	    !header_word(&r->text, ", \t", kernel, sizeof kernel) ||
-	    !header_expect(&r->text, ",") || !header_expect(&r->text, "\"") ||
-	    !header_word(&r->text, "\"", text, sizeof text) || !header_expect(&r->text, "\"") ||
-	    !header_expect(&r->text, ")"))
-		return 0;
-	c->kernel = kernel_find(strcmp(f->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, kernel);
-	if (!c->kernel || !config_parse(&c->config, c->kernel->space, text, &where))
-		return wrong(r, "a choice that today's .def tables list");
-	f->num_choices++;
-	return 1;
-}
-
-/* An action given as a number, or by its name: "h200_streams", "h200_ring_8x16", also without the
- * GPU's name. 0: neither. */
-static int action_named(const struct reader *r, const struct forest *f, enum decision decision,
-			const char *word, int *action)
-{
-	const size_t n = strlen(f->gpu);
-	char *end;
-	*action = (int)strtol(word, &end, 10);
-	if (end != word && !*end)
-		return 1;
-	if (!strncmp(word, f->gpu, n) && word[n] == '_')
-		word += n + 1;
-	for (int says = SAYS_DEFAULTS; says >= SAYS_STREAMS; says--)
-		if (says_word(decision, says) && !strcmp(says_word(decision, says), word)) {
-			*action = says;
-			return 1;
-		}
-	for (*action = 0; *action < f->num_choices; ++*action)
-		if (!strcmp(r->name[*action], word))
-			return 1;
-	return 0;
-}
-
-/* SEGMENTS(choice, head size, slots, start, path, split, segments, merge) */
-static int read_costs(struct reader *r, struct forest *f)
-{
-	static const struct {
-		long long least, most;
-	} bound[] = { { 1, 1 << 16 },      { 1, MOST_SLOTS },  { 0, MOST_START },
-		      { 0, MOST_OF_MANY }, { 0, MOST_OF_FEW }, { 0, MOST_OF_FEW },
-		      { 0, MOST_OF_MANY } };
-	char name[GPU_NAME + CHOICE_NAME];
-	long long v[COUNT(bound)];
-	int id;
-	if (f->num_costs == MAX_COSTS)
-		return wrong(r, "an end of SEGMENTS");
-	if (!header_word(&r->text, ", \t", name, sizeof name))
-		return 0;
-	if (!action_named(r, f, DECIDE_DECODE, name, &id) || id < 0 || id >= f->num_choices)
-		return wrong(r, "an id that CHOICES has");
-	for (size_t i = 0; i < COUNT(v); i++) {
-		if (!header_expect(&r->text, ",") || !header_number(&r->text, &v[i]))
-			return 0;
-		if (v[i] < bound[i].least || v[i] > bound[i].most)
-			return wrong(r, "another number");
+	for (int i = 0; i < h->num_choices; i++) {
+		const struct header_choice *row = &h->choice[i];
+		struct choice *c = &f->choice[i];
+		r->at = row->at;
+		if (i == MAX_IDS)
+			return header_wrong(r, "at most %d rows CHOICE are", MAX_IDS);
+		c->kernel =
+		    kernel_find(strcmp(f->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, row->kernel);
+		if (!c->kernel || !config_parse(&c->config, c->kernel->space, row->text, &where))
+			return header_wrong(r, "a choice that today's .def tables list is");
+		f->num_choices++;
 	}
-	f->costs[f->num_costs++] = (struct selector_costs){
-		id, (int)v[0], { (int)v[1], (int)v[2], v[3], v[4], v[5], v[6] }
-	};
-	return header_expect(&r->text, ")");
+	if (h->num_costs > MAX_COSTS)
+		return header_wrong(r, "at most %d rows SEGMENTS are", MAX_COSTS);
+	f->num_costs = h->num_costs;
+	memcpy(f->costs, h->costs, sizeof *f->costs * (size_t)f->num_costs);
+	return 1;
 }
 
 /* Reads "12 scenarios, 1.004, p95 1.020; next ring_8x16, 1.031; few; guarded" into a node of
  * weight 1. */
-static void read_figures(const struct reader *r, const struct forest *f, enum decision decision,
-			 const char *comment, struct node *v)
+static void read_figures(const struct header *h, enum decision decision, const char *comment,
+			 struct node *v)
 {
 	char text[400], rival[GPU_NAME + CHOICE_NAME];
 	double mean, next, p95;
@@ -126,8 +60,10 @@ static void read_figures(const struct reader *r, const struct forest *f, enum de
 	if (figures == 2)
 		v->p95 = (int32_t)lround(1e6 * log(p95));
 	if (semicolon && sscanf(semicolon, "; next %159[^,], %lf", rival, &next) == 2 &&
-	    action_named(r, f, decision, rival, &v->runner_up))
+	    header_says(h, decision, rival, &v->runner_up))
 		v->runner_up_cost = llround(1e6 * log(next));
+	else
+		v->runner_up = SAYS_DEFAULTS;
 	for (int i = 1; i < NUM_REMARKS; i++)
 		if (strstr(at, remark_words[i]))
 			v->remark = (enum remark)i;
@@ -135,41 +71,21 @@ static void read_figures(const struct reader *r, const struct forest *f, enum de
 		v->guarded = "a rule of its kernel";
 }
 
-/* Whether a leaf may have the action: an id, -1, or one that has a name. */
-static int may_say(enum decision decision, int ids, int action)
-{
-	return action >= SAYS_DEFAULTS ? action < ids
-				       : action >= SAYS_STREAMS && says_word(decision, action);
-}
-
-/* Copies a node and what is below it; returns its index, or -1. */
-static int take_node(struct reader *r, struct forest *f, enum decision decision, int ids,
-		     const struct header_tree *text, int node)
+/* Copies a node and what is below it; returns its index, or -1: no memory. */
+static int take_node(struct forest *f, const struct header *h, enum decision decision, int node)
 {
 	struct tree *t = &f->tree[decision];
-	const struct header_node *v = &text->v[node];
+	const struct header_node *v = &h->tree[decision].v[node];
 	const int at = tree_new_node(t);
 	if (at < 0)
 		return -1;
 	if (v->below < 0) {
-		int action;
-		r->text.at = v->at;
-		if (!action_named(r, f, decision, v->word, &action) ||
-		    !may_say(decision, ids, action)) {
-			wrong(r, "an id that CHOICES has");
-			return -1;
-		}
-		t->v[at].action = action;
-		read_figures(r, f, decision, v->comment, &t->v[at]);
+		t->v[at].action = v->says;
+		read_figures(h, decision, v->comment, &t->v[at]);
 		return at;
 	}
-	if (feature_named(v->word) < 0) {
-		r->text.at = v->at;
-		wrong(r, "a feature of features.def");
-		return -1;
-	}
-	const int below = take_node(r, f, decision, ids, text, v->below);
-	const int above = below < 0 ? -1 : take_node(r, f, decision, ids, text, v->above);
+	const int below = take_node(f, h, decision, v->below);
+	const int above = below < 0 ? -1 : take_node(f, h, decision, v->above);
 	t->v[at].feature = feature_named(v->word);
 	t->v[at].threshold = v->threshold;
 	t->v[at].below = below;
@@ -177,46 +93,28 @@ static int take_node(struct reader *r, struct forest *f, enum decision decision,
 	return above < 0 ? -1 : at;
 }
 
-static int read_tree(struct reader *r, struct forest *f, enum decision decision)
+static int take_trees(struct forest *f, const struct header *h, struct header_text *r)
 {
-	const int ids = decision == DECIDE_EARLY ? MOST_EARLY + 1 : f->num_choices;
-	struct header_tree text;
-	if (!header_tree(&r->text, f->gpu, decision, &text))
-		return 0;
-	const char *end = r->text.at;
-	int done = 0;
-	if (text.n)
-		done = take_node(r, f, decision, ids, &text, 0) == 0;
-	else if (decision == DECIDE_EARLY)
-		done = tree_constant(&f->tree[decision], SAYS_OWN);
-	else
-		wrong(r, "a function for each decision");
-	if (done)
-		r->text.at = end;
-	free(text.v);
-	return done;
+	for (int d = 0; d < NUM_DECISIONS; d++)
+		if (h->tree[d].n ? take_node(f, h, (enum decision)d, 0) != 0
+				 : !tree_constant(&f->tree[d], SAYS_OWN))
+			return header_wrong(r, "more memory is");
+	return 1;
 }
 
-/* Headers without this have a form that is no longer read. */
-static const char segments_head[] = "_SEGMENTS(SEGMENTS)";
-
-static int is_too_old(const char *text)
+static int take_gpu(struct forest *f, const struct header *h, struct header_text *r)
 {
-	return strstr(text, "_CHOICES(CHOICE)") && !strstr(text, segments_head);
+	snprintf(f->gpu, sizeof f->gpu, "%s", h->gpu);
+	if (gpu_name_is_valid(h->gpu))
+		return 1;
+	r->at = strstr(r->start, "_GPU \"");
+	return header_wrong(r, "a GPU's name, " GPU_NAME_RULE ", is");
 }
 
+/* Headers without these rows have a form that is no longer read. */
 int header_is_older(const char *text)
 {
 	return strstr(text, "_CHOICES(CHOICE)") && !strstr(text, "_SHAPES(SHAPES)");
-}
-
-/* No row was skipped. Older headers have binaries behind the costs. */
-static int rows_end(struct header_text *r)
-{
-	if (header_next_is(r, "#define"))
-		return 1;
-	struct header_text ahead = *r;
-	return header_expect(&ahead, "ATTUNE_SELECT") || header_wrong(r, "'ATTUNE_SELECT'");
 }
 
 static int is_of_text(const char *text, const char *path)
@@ -229,39 +127,31 @@ static int is_of_text(const char *text, const char *path)
 	return at == n;
 }
 
-static int read_gpu(struct reader *r, struct forest *f)
-{
-	return header_seek(&r->text, "_GPU \"") &&
-	       header_word(&r->text, "\"", f->gpu, sizeof f->gpu) &&
-	       (gpu_name_is_valid(f->gpu) || wrong(r, "a GPU's name, " GPU_NAME_RULE ","));
-}
-
 int forest_parse(struct forest *f, const char *text, const char *path)
 {
-	struct reader r = { .text = { .start = text, .at = text } };
-	int done;
+	struct header_text r = { .start = text, .at = text };
+	struct header *h;
+	char error[1000];
 	*f = (struct forest){ 0 };
 	if (!is_of_text(text, path))
 		return 0;
-	if (is_too_old(text)) {
+	if (header_is_older(text)) {
 		complain(
 		    "%s: these rules have the form of an older attune; make tune rewrites them, "
 		    "make heuristics those of a committed database",
 		    path);
 		return 0;
 	}
-	done = read_gpu(&r, f) && header_seek(&r.text, "_CHOICES(CHOICE)");
-	while (done && header_next_is(&r.text, "CHOICE("))
-		done = read_choice(&r, f);
-	done = done && header_seek(&r.text, segments_head);
-	while (done && header_next_is(&r.text, "SEGMENTS("))
-		done = read_costs(&r, f);
-	done = done && rows_end(&r.text);
-	for (int t = 0; done && t < NUM_DECISIONS; t++)
-		done = read_tree(&r, f, (enum decision)t);
-	if (!done && *r.text.wanted)
-		complain("%s:%d: %s expected; `make heuristics` rewrites the file", path,
-			 header_line(&r.text), r.text.wanted);
+	h = calloc(1, sizeof *h);
+	const int done = h && header_read(h, &r) && take_gpu(f, h, &r) && take_choices(f, h, &r) &&
+			 take_trees(f, h, &r);
+	if (h && !done) {
+		header_error(&r, path, error, sizeof error);
+		complain("%s; `make heuristics` rewrites the file", error);
+	}
+	if (h)
+		header_free(h);
+	free(h);
 	if (!done)
 		forest_free(f);
 	return done;

@@ -26,15 +26,3 @@ void says_words(const struct forest *f, enum decision decision, int action,
 	else
 		choice_words(&f->choice[action], text);
 }
-
-const char *says_word(enum decision decision, int action)
-{
-	static const char *const words[NUM_DECISIONS][1 - SAYS_STREAMS] = {
-		[DECIDE_PREFILL] = { [-SAYS_DEFAULTS] = "defaults" },
-		[DECIDE_DECODE] = { [-SAYS_DEFAULTS] = "defaults" },
-		[DECIDE_OVERLAP] = { [-SAYS_SERIAL] = "serial",
-				     [-SAYS_ONE_LAUNCH] = "one_launch",
-				     [-SAYS_STREAMS] = "streams" },
-	};
-	return action < 0 ? words[decision][-action] : NULL;
-}

@@ -2,16 +2,16 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  5c62fdcfbab054f7f27e1ac1a3c44118, protocol graph-rotating
+ *   database  430b19db8c766455f4ee9916ab5d44b9, protocol graph-rotating
  *   learned   from 101 scenarios, 15 held out
  *   scored    by second-pass times in 89 of 116 scenarios; 34 picks have first-pass times only
  *   noise     0.50 % below 20 us (42 A/A pairs), 0.69 % below 200 us (148), 1.80 % above (17)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.189 1.061 1.034 1.016 1.006 1.002 1.001 1.000 1.000
- *             slowdown of trees of depth 3: optimal 1.0081, by look-ahead 1.0113; of this tree 1.0117
+ *             slowdown of this tree: 1.0117
  *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.216 1.083 1.055 1.042 1.031 1.021 1.018 1.014 1.012 1.010 1.008 1.006
- *             slowdown of trees of depth 3: optimal 1.0332, by look-ahead 1.0418; of this tree 1.0332
+ *             slowdown of this tree: 1.0332
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.
@@ -19,17 +19,20 @@
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
  *   tree        train                      101       0   1.030   1.132   1.304       79.2
  *   tree        heldout                     15       1   1.097   1.578   1.578       66.7
- *   best_fixed  heldout                     15       0   1.386   5.516   5.516        0.0
- *   vllm_rule   heldout                     15      15       -       -       -        0.0
+ *   best_fixed  heldout                     15       0   1.230   2.985   2.985       33.3
+ *   vllm_triton heldout                     15      15       -       -       -        0.0
  *   default     heldout                     15      15       -       -       -        0.0
  *
  * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)
  * of either part, for overlap of the whole batch.
  *
  *   attune_h200_e4m3_prefill(f), attune_h200_e4m3_decode(f)   the choice that runs the part
- *   attune_h200_e4m3_overlap(f)   serial: the prefills, then the decodes; streams: both at the same time,
- *       on two streams; a choice of a fused kernel: it runs the whole batch; any other choice:
- *       it runs the prefills, beside the decodes on a second stream
+ *   attune_h200_e4m3_overlap(f)   how a batch with both parts runs:
+ *       serial       the prefills, then the decodes
+ *       one_launch   the prefills' choice runs the whole batch
+ *       streams      both parts at the same time, on two streams
+ *       a choice     of a fused kernel: it runs the whole batch; any other: it runs the
+ *                    prefills while the decodes run on a second stream
  *
  * Example: 32 decodes of 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16:
  *   head_size 128 <= 128, heads_x_seqs 256 > 192, max_seq 4096 <= 8192:
@@ -75,7 +78,7 @@
 #define ATTUNE_H200_E4M3_SAYS(id, name, kernel, tunables) h200_e4m3_##name = id,
 enum attune_h200_e4m3_says {
 	ATTUNE_H200_E4M3_CHOICES(ATTUNE_H200_E4M3_SAYS)
-	h200_e4m3_defaults = -1, h200_e4m3_serial = -1, h200_e4m3_streams = -3
+	h200_e4m3_defaults = -1, h200_e4m3_serial = -1, h200_e4m3_one_launch = -2, h200_e4m3_streams = -3
 };
 
 #define ATTUNE_H200_E4M3_SEGMENTS(SEGMENTS)
