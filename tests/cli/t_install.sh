@@ -20,7 +20,7 @@ for f in bin/attune lib/libattune.a lib/libattune.so lib/pkgconfig/attune.pc inc
 	include/attune/attune_h200.h share/attune/kernels/kernels.def share/attune/harness/check/fill.cu \
 	share/attune/harness/ceilings/ceilings.cu share/attune/scenarios/models.json \
 	share/attune/generated/attune_h200.h share/attune/results/cpu.sqlite \
-	share/attune/tuner/plot/pictures/regret.sql; do
+	share/attune/tuner/plot/pictures/regret.sql share/attune/tuner/show/tables/heldout.sql; do
 	echo "$f is missing" >"$tmp/log"
 	[ -e "$tmp/usr/$f" ]
 	row $? "$f"

@@ -33,6 +33,22 @@ printf '<!-- table: nonsense --gpu cpu -->\n<!-- end -->\n' >"$tmp/page.md"
 sh tuner/show/tables.sh "$B/attune" "$tmp/page.md" 2>"$tmp/err"
 row "$([ $? -eq 2 ] && grep -q 'it is one of .*heldout' "$tmp/err"; echo $?)" "and so is an unknown one, with the list"
 
+# A link to a file that is there, and to a heading that it has.
+git ls-files '*.md' 2>"$tmp/err" | while read -r page; do
+	grep -o '\](\([^):]*\))' "$page" | sed 's/^](//; s/)$//' | while IFS='#' read -r file anchor; do
+		case $file in
+		'') file=$page ;;
+		*) file=$(dirname "$page")/$file ;;
+		esac
+		[ -e "$file" ] || { echo "$page: $file is not there" && continue; }
+		[ -z "$anchor" ] || sed -n 's/^##* //p' "$file" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-' |
+			grep -qx -e "$anchor" || echo "$page: $file has no heading $anchor"
+	done
+done >"$tmp/diff"
+[ ! -s "$tmp/diff" ] || sed 's/^/# /' "$tmp/diff"
+[ ! -s "$tmp/diff" ]
+row $? "links between pages lead somewhere"
+
 # A mean, its interval and the worst are those of eval, whose own tests have them by hand.
 "$B/attune" show --gpu cpu --table heldout --format tsv 2>"$tmp/err" | sed -n 's/^all held out\t//p' | cut -f 1-4,6 >"$tmp/shown"
 "$B/attune" eval --gpu cpu --db results/cpu.sqlite --header generated/attune_cpu.h --split heldout --format tsv 2>"$tmp/err" |
