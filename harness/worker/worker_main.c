@@ -23,7 +23,7 @@
  * runs; after that in one of LOOK_ODDS races beforehand, if the output is small; and after the
  * race whenever its time is within `finalist` of the winner's. */
 enum { CEILING_TRIES = 5, LOOK_ODDS = 16, SMALL_OUTPUT = 16 << 20 };
-enum { COMPILE_S = 240 }; /* for compiling again what does not load */
+enum { COMPILE_S = 240 }; /* for compiling again what does not load, or in a plug-in */
 /* Loading and checking may take this share of a race's time. The most promising contenders come
  * first: SURE_TO_ENTER of them race in any case. The others race later if no time is left. */
 enum { SURE_TO_ENTER = 4 };
@@ -258,6 +258,15 @@ static int looks_at(const struct worker_state *l, unsigned long long seed, int i
 	       0;
 }
 
+/* A plug-in may compile itself when it is loaded, or at its first call in `store`. */
+static double compile_s(const struct launcher *r)
+{
+	int fresh = 0;
+	for (int i = 0; i < r->parts; i++)
+		fresh |= r->part[i].choice.kernel->plugin && !r->part[i].loaded->plugin;
+	return fresh ? COMPILE_S : 0;
+}
+
 /* Loads and checks a contender. It takes part if it is right so far. */
 static void enter(struct worker_state *l, const struct entry *e, unsigned long long seed)
 {
@@ -267,7 +276,7 @@ static void enter(struct worker_state *l, const struct entry *e, unsigned long l
 	r->checked = l->workload.out_bytes <= SMALL_OUTPUT &&
 		     (!e->contender.passed || looks_at(l, seed, e->index));
 	double at = seconds_now();
-	report_stage(l, r->index, l->setup->gate_s);
+	report_stage(l, r->index, l->setup->gate_s + compile_s(r));
 	const enum attune_status loaded = load_all(l, r);
 	spend(l, SPENT_UPLOADING, &at);
 	if (loaded) {

@@ -1,0 +1,50 @@
+"""torch's FlexAttention, compiled by torch.compile. Pages are gathered in each call, and all
+sequences are one call, padded to the longest query and the longest sequence.
+
+It passed the check on the CPU without the compiler; not yet run on a GPU.
+"""
+import torch
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+
+class Peer:
+    name = "torch_flex"
+    about = "torch's FlexAttention, after a gather of the pages"
+    packages = ("torch",)
+    backends = ("cuda",)
+    dtypes = ("f32", "f16", "bf16")
+    features = ("noncausal", "window", "softcap")
+    needs = ("finite_slots",)  # what is masked is multiplied by 0
+
+    def prepare(self, shape):
+        self.shape = shape
+        self.attend = torch.compile(flex_attention)
+        cap = shape.softcap
+        self.score = (lambda score, b, h, q, kv: cap * torch.tanh(score / cap)) if cap else None
+
+    def plan(self, batch, t):
+        s = self.shape
+        new = lambda values: torch.tensor(values, device=s.device)
+        table, lens, queries = t.block_table.torch(), new(batch.seq_lens), new(batch.query_lens)
+        used = (lens + s.page_size - 1) // s.page_size
+        at = torch.arange(table.shape[1], device=s.device)
+        pages = torch.where(at < used[:, None], table, table[:, :1])
+        place = torch.arange(batch.max_query, device=s.device)
+        is_row = place < queries[:, None]
+        rows = torch.where(is_row, new(batch.query_start)[:-1, None] + place, 0)
+
+        def seen(b, h, q, kv):
+            at = lens[b] - queries[b] + q
+            mask = (kv <= at) & (kv < lens[b]) if s.causal else kv < lens[b]
+            return mask & (kv > at - s.window) if s.window else mask
+
+        size = batch.num_seqs, None, batch.max_query, pages.shape[1] * s.page_size
+        is_row = is_row.flatten().nonzero().flatten()  # a mask as index would synchronise in launch
+        return pages, rows, is_row, create_block_mask(seen, *size, device=s.device)
+
+    def launch(self, plan, t):
+        s, (pages, rows, is_row, mask) = self.shape, plan
+        q = t.q.torch()[rows].transpose(1, 2)
+        k, v = (c.torch()[pages].flatten(1, 2).transpose(1, 2) for c in (t.k_cache, t.v_cache))
+        o = self.attend(q, k, v, score_mod=self.score, block_mask=mask, scale=s.scale, enable_gqa=s.group > 1)
+        t.out.torch().copy_(o.transpose(1, 2).flatten(0, 1)[is_row])
