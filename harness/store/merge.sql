@@ -20,17 +20,6 @@ JOIN main.device AS d ON (d.gpu, d.name, d.arch, d.units, d.memory_gib, d.machin
 WHERE true ORDER BY r.id
 ON CONFLICT DO NOTHING;
 
-INSERT INTO scenario (model, batch, page_size, dtype, kv_dtype, layout, seed, num_query_heads,
-                      num_kv_heads, head_size, causal, "window", scale, softcap, has_sinks,
-                      has_alibi, set_name, split, weight, steps, num_seqs, query_tokens,
-                      max_query, kv_tokens, max_seq)
-SELECT model, batch, page_size, dtype, kv_dtype, layout, seed, num_query_heads, num_kv_heads,
-       head_size, causal, "window", scale, softcap, has_sinks, has_alibi, set_name, split, weight,
-       steps, num_seqs, query_tokens, max_query, kv_tokens, max_seq
-FROM src.scenario WHERE true ORDER BY id
-ON CONFLICT DO UPDATE SET set_name = excluded.set_name, split = excluded.split,
-                          weight = excluded.weight, steps = excluded.steps;
-
 INSERT INTO choice (kernel, text, digest)
 SELECT kernel, text, digest FROM src.choice WHERE true ORDER BY id
 ON CONFLICT DO NOTHING;
@@ -39,15 +28,31 @@ ON CONFLICT DO NOTHING;
 INSERT INTO ending (outcome, stopped) SELECT outcome, stopped FROM src.ending WHERE true ORDER BY id
 ON CONFLICT DO NOTHING;
 
-CREATE TEMP TABLE same_scenario AS
+CREATE TEMP VIEW pair_of_scenarios AS
 SELECT so.id AS theirs, s.id AS ours
 FROM src.scenario AS so JOIN main.scenario AS s
-  ON (s.model, s.batch, s.page_size, s.dtype, s.kv_dtype, s.layout, s.seed, s.num_query_heads,
+  ON (s.kv_tokens, s.query_tokens, s.max_seq, s.num_seqs)
+   = (so.kv_tokens, so.query_tokens, so.max_seq, so.num_seqs)
+ AND (s.model, s.batch, s.page_size, s.dtype, s.kv_dtype, s.layout, s.seed, s.num_query_heads,
       s.num_kv_heads, s.head_size, s.causal, s."window", s.scale, s.softcap, s.has_sinks,
       s.has_alibi)
    = (so.model, so.batch, so.page_size, so.dtype, so.kv_dtype, so.layout, so.seed,
       so.num_query_heads, so.num_kv_heads, so.head_size, so.causal, so."window", so.scale,
       so.softcap, so.has_sinks, so.has_alibi);
+
+UPDATE main.scenario AS s SET (set_name, split, weight, steps) =
+  (SELECT set_name, split, weight, steps FROM src.scenario WHERE id = p.theirs)
+FROM pair_of_scenarios AS p WHERE p.ours = s.id;
+INSERT INTO scenario (model, batch, page_size, dtype, kv_dtype, layout, seed, num_query_heads,
+                      num_kv_heads, head_size, causal, "window", scale, softcap, has_sinks,
+                      has_alibi, set_name, split, weight, steps, num_seqs, query_tokens,
+                      max_query, kv_tokens, max_seq)
+SELECT model, batch, page_size, dtype, kv_dtype, layout, seed, num_query_heads, num_kv_heads,
+       head_size, causal, "window", scale, softcap, has_sinks, has_alibi, set_name, split, weight,
+       steps, num_seqs, query_tokens, max_query, kv_tokens, max_seq
+FROM src.scenario WHERE id NOT IN (SELECT theirs FROM pair_of_scenarios) ORDER BY id;
+
+CREATE TEMP TABLE same_scenario AS SELECT theirs, ours FROM pair_of_scenarios;
 CREATE UNIQUE INDEX temp.scenario_ours ON same_scenario (theirs, ours);
 
 INSERT OR IGNORE INTO work
@@ -77,14 +82,15 @@ SELECT b.id AS theirs, b.arch, b.flags, c.id AS code, b.registers, b.spill_bytes
 FROM src.build AS b JOIN src.code AS o ON o.id = b.code
 JOIN main.code AS c ON c.sources = o.sources;
 
-INSERT INTO build (arch, flags, code, registers, spill_bytes)
-SELECT arch, flags, code, registers, spill_bytes FROM coded WHERE true ORDER BY theirs
-ON CONFLICT DO NOTHING;
-
-CREATE TEMP TABLE same_build AS
+CREATE TEMP VIEW pair_of_builds AS
 SELECT o.theirs, b.id AS ours FROM coded AS o JOIN main.build AS b
-  ON (b.code, b.flags, b.arch, b.registers, b.spill_bytes)
-   = (o.code, o.flags, o.arch, o.registers, o.spill_bytes);
+  ON (b.code, b.registers, b.spill_bytes, b.flags, b.arch)
+   = (o.code, o.registers, o.spill_bytes, o.flags, o.arch);
+INSERT INTO build (arch, flags, code, registers, spill_bytes)
+SELECT arch, flags, code, registers, spill_bytes
+FROM coded WHERE theirs NOT IN (SELECT theirs FROM pair_of_builds) ORDER BY theirs;
+
+CREATE TEMP TABLE same_build AS SELECT theirs, ours FROM pair_of_builds;
 CREATE UNIQUE INDEX temp.build_ours ON same_build (theirs, ours);
 
 CREATE TEMP TABLE same_ending AS
@@ -164,6 +170,8 @@ FROM src.bridge_race AS x JOIN src.bridge AS o ON o.id = x.bridge JOIN main.brid
   ON (b.kernel, b.old, b.new, b.arch, b.flags, b.how, b.gpu)
    = (o.kernel, o.old, o.new, o.arch, o.flags, o.how, o.gpu);
 
+DROP VIEW temp.pair_of_scenarios;
+DROP VIEW temp.pair_of_builds;
 DROP TABLE temp.same_scenario;
 DROP TABLE temp.same_choice;
 DROP TABLE temp.same_variant;

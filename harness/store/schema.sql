@@ -89,10 +89,11 @@ CREATE TABLE scenario (
   query_tokens    INTEGER NOT NULL,
   max_query       INTEGER NOT NULL,
   kv_tokens       INTEGER NOT NULL,
-  max_seq         INTEGER NOT NULL,
-  UNIQUE (model, batch, page_size, dtype, kv_dtype, layout, seed, num_query_heads, num_kv_heads,
-          head_size, causal, "window", scale, softcap, has_sinks, has_alibi)
+  max_seq         INTEGER NOT NULL
 ) STRICT;
+-- Writers look for a scenario before they add it, in one transaction, so none is there twice. An
+-- index of all that identifies one would take more space than the table.
+CREATE INDEX scenario_size ON scenario (kv_tokens, query_tokens, max_seq, num_seqs);
 
 CREATE TABLE phase (
   id   INTEGER PRIMARY KEY,
@@ -142,9 +143,9 @@ CREATE TABLE build (
   flags       TEXT NOT NULL,               -- "-DHEAD_SIZE=128 ..."
   code        INTEGER NOT NULL REFERENCES code,
   registers   INTEGER NOT NULL CHECK (registers >= -1),   -- -1: not known
-  spill_bytes INTEGER NOT NULL CHECK (spill_bytes >= -1),
-  UNIQUE (code, flags, arch, registers, spill_bytes)
+  spill_bytes INTEGER NOT NULL CHECK (spill_bytes >= -1)
 ) STRICT;
+CREATE INDEX build_code ON build (code, registers, spill_bytes); -- as scenario_size
 
 -- Why something was measured, and the pass that it belongs to.
 CREATE TABLE stage (

@@ -53,7 +53,8 @@ static const char *const queries[NUM_QUERIES] = {
 
 	[FIND_SCENARIO] =
 	    "SELECT id FROM scenario WHERE (" IDENTITY ") ="
-	    " (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+	    " (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"
+	    " AND (kv_tokens, query_tokens, max_seq, num_seqs) = (?24, ?22, ?25, ?20)",
 	[ADD_SCENARIO] =
 	    "INSERT INTO scenario (" IDENTITY ", set_name, split, weight, num_seqs,"
 	    " steps, query_tokens, max_query, kv_tokens, max_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6,"
