@@ -1,5 +1,6 @@
 /* contender.c - the choice that a contender runs, and the text of a plan. */
 #include "search.h"
+#include <string.h>
 
 struct choice contender_choice(const struct problems *h, const struct contender *contender,
 			       int part)
@@ -10,6 +11,13 @@ struct choice contender_choice(const struct problems *h, const struct contender 
 	if (!part && contender->spare)
 		c.config.v[space_spares(c.kernel->space)] = contender->spare;
 	return c;
+}
+
+int contender_same(const struct contender *a, const struct contender *b)
+{
+	return !memcmp(a->problem, b->problem, sizeof a->problem) &&
+	       !memcmp(a->place, b->place, sizeof a->place) && a->how == b->how &&
+	       a->spare == b->spare && a->is_library == b->is_library && a->bounds == b->bounds;
 }
 
 void plan_text(char text[MAX_PLAN_TEXT], const struct problems *h,

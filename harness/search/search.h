@@ -188,14 +188,18 @@ int stages_portfolio(const struct problems *, enum phase, char *family);
 
 /* ---- contender.c ---------------------------------------------------------------- */
 /* A contender of a race: a candidate of one problem; or a plan, a candidate of a scenario's prefill
- * problem and one of its decode problem. */
+ * problem and one of its decode problem; or the library, through its own interface. */
 struct contender {
-	int problem[2], place[2]; /* problem[1]: -1 unless a plan */
+	int problem[2], place[2]; /* problem[1]: -1 unless a plan; of the library: place is 0 */
 	char passed;              /* the corner batches; plans need not */
 	enum attune_how how;      /* of a plan */
 	int spare;                /* SPARE_UNITS of a plan's prefill part; 0: the choice's own */
+	char is_library;
+	int bounds; /* of the library: it plans for so many times the longest sequence; 0: exactly */
 };
 enum { MAX_PLAN_TEXT = 2 * MAX_PART_TEXT + 32 };
+/* The same but for `passed`. */
+int contender_same(const struct contender *, const struct contender *);
 /* The choice that a contender runs; of a plan, that of a part. */
 struct choice contender_choice(const struct problems *, const struct contender *, int part);
 /* "prefill: qblock ... | decode: segmented ...", by parts_text. */

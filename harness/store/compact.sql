@@ -72,5 +72,6 @@ DROP INDEX by_variant;
 DROP INDEX by_build;
 DROP INDEX by_controlled;
 DROP INDEX by_decode;
-DELETE FROM run WHERE id NOT IN (SELECT run FROM race) AND id NOT IN (SELECT run FROM ceiling);
+DELETE FROM run WHERE id NOT IN (SELECT run FROM race) AND id NOT IN (SELECT run FROM ceiling)
+                  AND id NOT IN (SELECT run FROM temp.benched);
 DELETE FROM device WHERE id NOT IN (SELECT device FROM run);

@@ -9,6 +9,7 @@
  *   store_write.c     runs, scenarios, measurements, ceilings, resources of binaries
  *   store_merge.c     joining databases; the committed form
  *   store_basis.c     the rules that a device's header started from
+ *   store_bench.c     what attune bench timed
  *   store_read.c      cells, noise, devices, ceilings, free queries
  *   store_bridge.c    bridges, and the sources that need them
  *   store_hash.c      the hash of a database's content
@@ -42,6 +43,7 @@ enum query {
 	ALL_SCENARIOS, ALL_VARIANTS, ALL_BUILDS, ALL_ENDINGS, ALL_BRIDGES,
 	CELLS, CELLS_READ, HAS_READINGS,
 	BUILD_USES, DROP_BRIDGE, ADD_BRIDGE,
+	ADD_BENCH, HAS_BENCH, SRC_HAS_BENCH, MERGE_BENCH, BENCH_OF,
 	SET_BASIS, GET_BASIS, HAS_BASIS, SRC_HAS_BASIS, BASES_OF,
 	BRIDGES_OF, CONTROLS, DEVICE_LIMITS, RUNS_OF, CEILINGS_OF, UNSEAL, SEAL, SEALS, COUNT_SEALS,
 	NUM_QUERIES
@@ -177,6 +179,16 @@ long long store_device_id(struct store *, const char *gpu);
 /* ---- store_basis.c ------------------------------------------------------------------- */
 /* Adds the basis rows of the attached database `src`. 0 + complain. */
 int store_merge_basis(struct store *);
+
+/* ---- store_bench.c ------------------------------------------------------------------- */
+/* The same for rows of table bench. */
+int store_merge_bench(struct store *);
+/* Reduces table bench, and lists in temp.benched the runs that it keeps. 0 + complain. */
+int store_compact_bench(struct store *);
+
+/* ---- store_write.c ------------------------------------------------------------------- */
+/* The scenario's id, added with its labels if new; -1 + complain. */
+long long store_labelled_scenario(struct store *, const struct scenario *);
 
 /* ---- store_hash.c ------------------------------------------------------------------------ */
 /* 32 hex digits: the hash of all rows of a device that headers are made from; with_all: also of

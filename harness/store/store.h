@@ -125,6 +125,12 @@ struct store_bridge {
 };
 /* One committed transaction; replaces the same bridge. 0 + complain. */
 int store_add_bridge(struct store *, const struct store_bridge *);
+/* A row of table `bench` (bench.sql), in place of an earlier one of that run, scenario and policy. One
+ * committed transaction. 0 + complain. */
+int store_bench(struct store *, long long run, const struct scenario *, const char *policy,
+		const char *plan, enum backend, const struct measurement *);
+/* Whether a database has such rows. -1 + complain. */
+int store_has_bench(struct store *);
 /* The rules that a header started from: a row of table `basis` (basis.sql). */
 struct store_basis {
 	char *header;    /* the header's name: "h100", "h100_e4m3" */

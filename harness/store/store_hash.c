@@ -220,7 +220,11 @@ static int add_all(struct store *s, const struct dict *d, int with_all, struct k
 	     add_rows(s, store_rows(s, CONTROLS, "l", d->device), "control", k, sum);
 	if (!ok || !with_all)
 		return ok;
-	return add_rows(s, store_rows(s, RUNS_OF, "l", d->device), "run", k, sum) &&
+	const int has_bench = store_has_bench(s);
+	return has_bench >= 0 &&
+	       (!has_bench ||
+		add_rows(s, store_rows(s, BENCH_OF, "l", d->device), "bench", k, sum)) &&
+	       add_rows(s, store_rows(s, RUNS_OF, "l", d->device), "run", k, sum) &&
 	       add_rows(s, store_rows(s, CEILINGS_OF, "l", d->device), "ceiling", k, sum);
 }
 

@@ -46,7 +46,7 @@ int store_merge(struct store *s, const char *path, long long *added)
 	if (ok) {
 		const long long before = store_number(s, COUNT_ROWS, "");
 		ok = before >= 0 && (store_execute(s, store_merge_sql) || store_explain(s)) &&
-		     store_merge_basis(s);
+		     store_merge_basis(s) && store_merge_bench(s);
 		*added = ok ? store_number(s, COUNT_ROWS, "") - before : 0;
 		ok = store_end(s, ok && *added >= 0);
 	}
@@ -119,7 +119,7 @@ int store_compact(struct store *s, struct compacted *gone)
 	if (!store_begin(s))
 		return 0;
 	int ok =
-	    list_stale(s) &&
+	    list_stale(s) && store_compact_bench(s) &&
 	    count(s, "SELECT count(*) FROM measurement WHERE newest = 0", &gone->superseded) &&
 	    count(s,
 		  "SELECT count(*) FROM measurement AS m JOIN race AS c ON c.id = m.race "
@@ -132,7 +132,9 @@ int store_compact(struct store *s, struct compacted *gone)
 		  &gone->readings) &&
 	    (store_execute(s, store_compact_sql) || store_explain(s)) &&
 	    count(s, "SELECT count(*) FROM temp.aged WHERE NOT stays", &gone->stale) &&
-	    (store_execute(s, "DROP TABLE temp.aged; DROP TABLE temp.stale") || store_explain(s));
+	    (store_execute(s, "DROP TABLE temp.aged; DROP TABLE temp.stale; "
+			      "DROP TABLE temp.benched") ||
+	     store_explain(s));
 	store_forget(s);
 	ok = store_end(s, ok && store_seal(s));
 	return ok && (store_execute(s, "VACUUM") || store_explain(s));

@@ -10,6 +10,7 @@ EMBED(store_schema_sql, "harness/store/schema.sql")
 
 /* Tables that are created with their first row. */
 EMBED(store_basis_sql, "harness/store/basis.sql")
+EMBED(store_bench_sql, "harness/store/bench.sql")
 EMBED(store_resources_sql, "harness/store/resources.sql")
 
 int store_create(struct store *s)
@@ -51,7 +52,7 @@ static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
 /* Created with its first row. */
 static int may_be_missing(const char *name)
 {
-	return !strcmp(name, "basis") || !strcmp(name, "resources");
+	return !strcmp(name, "basis") || !strcmp(name, "bench") || !strcmp(name, "resources");
 }
 
 /* model: names and SQL of the required tables, views and indices; found: SQL by name. */
@@ -78,7 +79,8 @@ static int compare(struct store *s, sqlite3_stmt *model, sqlite3_stmt *found)
 /* Today's tables in memory; NULL + complain. */
 static sqlite3 *open_model(struct store *s)
 {
-	const char *const sql[] = { store_schema_sql, store_basis_sql, store_resources_sql };
+	const char *const sql[] = { store_schema_sql, store_basis_sql, store_bench_sql,
+				    store_resources_sql };
 	sqlite3 *model = NULL;
 	int ok = sqlite3_open(":memory:", &model) == SQLITE_OK && sqlite_harden(model);
 	for (size_t i = 0; ok && i < COUNT(sql); i++)

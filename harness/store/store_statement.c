@@ -11,6 +11,10 @@
 #define IDENTITY                                                                    \
 	"model, batch, page_size, dtype, kv_dtype, layout, seed, num_query_heads, " \
 	"num_kv_heads, head_size, causal, \"window\", scale, softcap, has_sinks, has_alibi"
+#define OF(x)                                                                                   \
+	x ".model, " x ".batch, " x ".page_size, " x ".dtype, " x ".kv_dtype, " x ".layout, " x \
+	  ".seed, " x ".num_query_heads, " x ".num_kv_heads, " x ".head_size, " x ".causal, " x \
+	  ".\"window\", " x ".scale, " x ".softcap, " x ".has_sinks, " x ".has_alibi"
 /* The races of a device, protocol, scenario, phase and pass. */
 #define RACES_LIKE                                                                             \
 	"race AS c JOIN run AS r ON r.id = c.run JOIN stage AS t ON t.id = c.stage"            \
@@ -170,6 +174,21 @@ static const char *const queries[NUM_QUERIES] = {
 	[ADD_BRIDGE] =
 	    "INSERT INTO bridge (kernel, old, new, arch, flags, how, gpu, batches, toolkit, "
 	    "commit_id) VALUES (?1, ?2, ?3, ?4, ?5, 'code', '', 0, ?6, ?7) RETURNING id",
+	[ADD_BENCH] = "INSERT OR REPLACE INTO bench (run, scenario, policy, plan, sources, outcome,"
+		      " samples, median, ci) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
+		      " RETURNING id",
+	[HAS_BENCH] = "SELECT count(*) FROM main.sqlite_schema WHERE name = 'bench'",
+	[SRC_HAS_BENCH] = "SELECT count(*) FROM src.sqlite_schema WHERE name = 'bench'",
+	[MERGE_BENCH] =
+	    "INSERT OR IGNORE INTO main.bench (run, scenario, policy, plan, sources, outcome,"
+	    " samples, median, ci) SELECT r.id, s.id, b.policy, b.plan, b.sources, b.outcome,"
+	    " b.samples, b.median, b.ci FROM src.bench AS b JOIN src.run AS q ON q.id = b.run"
+	    " JOIN main.run AS r ON r.uid = q.uid JOIN src.scenario AS o ON o.id = b.scenario"
+	    " JOIN main.scenario AS s ON (" OF("s") ") = (" OF("o") ") ORDER BY b.id",
+	[BENCH_OF] = "SELECT r.uid, s.model, s.batch, s.page_size, s.kv_dtype, s.layout, s.seed,"
+		     " b.policy, b.plan, b.sources, b.outcome, b.samples, b.median, b.ci"
+		     " FROM bench AS b JOIN run AS r ON r.id = b.run AND r.device = ?1"
+		     " JOIN scenario AS s ON s.id = b.scenario",
 	[SET_BASIS] = "INSERT OR REPLACE INTO basis VALUES (?1, ?2, ?3, ?4, ?5) RETURNING 1",
 	[GET_BASIS] = "SELECT header, incumbent, rules, prior FROM basis WHERE device = ?1"
 		      " AND header = ?2",

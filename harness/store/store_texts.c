@@ -68,6 +68,10 @@ static const struct column {
 	{ "basis",       "incumbent", TEXT_WORD },
 	{ "basis",       "rules",     TEXT_LINES },
 	{ "basis",       "prior",     TEXT_WORD },
+	{ "bench",       "policy",    TEXT_NAME },
+	{ "bench",       "plan",      TEXT_PRINTED },
+	{ "bench",       "sources",   TEXT_CHOICE },
+	{ "bench",       "outcome",   TEXT_WORD },
 	{ "resources",   "gpu",       TEXT_WORD },
 	{ "resources",   "arch",      TEXT_NAME },
 	{ "resources",   "compiler",  TEXT_PRINTED },
@@ -110,7 +114,7 @@ static const char *key_of(const char *table)
 					       : "rowid";
 }
 
-/* Two tables are created with their first row. */
+/* Three tables are created with their first row. */
 static int is_there(struct store *s, const struct column *c)
 {
 	return sqlite3_table_column_metadata(s->db, "main", c->table, c->name, NULL, NULL, NULL,

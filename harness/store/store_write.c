@@ -73,7 +73,7 @@ int store_set_commit(struct store *s, const char *built, const char *compiled, c
 					 *commit ? "committed" : "modified") == 0);
 }
 
-static long long labelled_scenario(struct store *s, const struct scenario *sc)
+long long store_labelled_scenario(struct store *s, const struct scenario *sc)
 {
 	const long long id = store_scenario_id(s, sc, ADD_SCENARIO);
 	if (id > 0 && store_number(s, LABEL_SCENARIO, "lssdd", id, sc->set, sc->split, sc->weight,
@@ -84,7 +84,7 @@ static long long labelled_scenario(struct store *s, const struct scenario *sc)
 
 int store_scenario(struct store *s, const struct scenario *sc)
 {
-	return store_begin(s) && store_end(s, labelled_scenario(s, sc) > 0);
+	return store_begin(s) && store_end(s, store_labelled_scenario(s, sc) > 0);
 }
 
 /* Packs samples for the database. Returns the number of bytes; -1: a sample is no valid time. */
@@ -211,7 +211,7 @@ static int store_any(struct store *s, long long run, const struct scenario *sc, 
 	if (!store_begin(s))
 		return 0;
 	long long code = 0;
-	const int ok = (r.scenario = labelled_scenario(s, sc)) > 0 &&
+	const int ok = (r.scenario = store_labelled_scenario(s, sc)) > 0 &&
 		       (r.variant = store_variant_id(s, text, ADD_VARIANT)) > 0 &&
 		       (code = store_intern(s, FIND_CODE, ADD_CODE, "s", sources)) > 0 &&
 		       (r.build = store_intern(s, FIND_BUILD, ADD_BUILD, "lslii", run, flags, code,
@@ -249,7 +249,7 @@ int store_control(struct store *s, long long run, const struct scenario *sc, con
 	struct row r = { .run = run, .phase = store_phase_id(phase) };
 	if (!store_begin(s))
 		return 0;
-	const int ok = (r.scenario = labelled_scenario(s, sc)) > 0 &&
+	const int ok = (r.scenario = store_labelled_scenario(s, sc)) > 0 &&
 		       (r.variant = store_variant_id(s, text, ADD_VARIANT)) > 0 &&
 		       find_race(s, &r, NULL) &&
 		       store_number(s, ADD_CONTROL, "lldd", r.race, r.variant,

@@ -17,6 +17,8 @@ enum { WISH_ROUNDS = 9 };
 struct grant {
 	const struct wish *wish;
 	int problem[2], place[2]; /* problem[1]: -1 unless a plan */
+	int is_mixed;             /* races with plans, in one launch of the whole batch */
+	int repeats;              /* an earlier grant is the same contender */
 };
 
 struct list {
@@ -59,40 +61,63 @@ static const char *enter(struct sweep_session *c, const struct wish *w, const st
 	return *place < 0 ? "out of memory" : NULL;
 }
 
-static int grant(struct list *l, const struct wish *w)
+/* The library races where plans of the batch do. */
+static const char *enter_library(struct sweep_session *c, struct grant *g)
 {
-	struct grant *g = &l->grant[l->n];
-	const char *why;
-	*g = (struct grant){ .wish = w, .problem = { -1, -1 } };
-	why = enter(&l->c, w, &w->choice, w->is_plan ? PHASE_PREFILL : w->phase, &g->problem[0],
-		    &g->place[0]);
-	if (!why && w->is_plan)
-		why = enter(&l->c, w, &w->decode, PHASE_DECODE, &g->problem[1], &g->place[1]);
-	if (why) {
-		const struct scenario *s = &l->c.problems.scenarios[w->scenario];
-		char text[MAX_CHOICE_TEXT];
-		choice_text(text, sizeof text, &w->choice);
-		complain("%s %s: %s: %s", s->model, s->batch_text, text, why);
-		return 0;
-	}
-	for (int i = 0; i < l->n; i++)
-		if (!memcmp(l->grant[i].problem, g->problem, sizeof g->problem) &&
-		    !memcmp(l->grant[i].place, g->place, sizeof g->place) &&
-		    l->grant[i].wish->how == w->how)
-			return 1; /* requested before */
-	l->n++;
-	return 1;
+	const int prefill = problem_for(c, g->wish->scenario, PHASE_PREFILL);
+	const int decode = problem_for(c, g->wish->scenario, PHASE_DECODE);
+	g->problem[0] = prefill >= 0 ? prefill : decode;
+	g->is_mixed = prefill >= 0 && decode >= 0;
+	return g->problem[0] < 0 ? "it cannot run here" : NULL;
 }
 
-/* ---- stored results ------------------------------------------------------------------ */
+static const char *enter_choices(struct sweep_session *c, struct grant *g)
+{
+	const struct wish *w = g->wish;
+	const char *why = enter(c, w, &w->choice, w->is_plan ? PHASE_PREFILL : w->phase,
+				&g->problem[0], &g->place[0]);
+	if (!why && w->is_plan)
+		why = enter(c, w, &w->decode, PHASE_DECODE, &g->problem[1], &g->place[1]);
+	g->is_mixed = w->is_plan;
+	return why;
+}
 
 static struct contender contender_of(const struct grant *g)
 {
 	return (struct contender){ .problem = { g->problem[0], g->problem[1] },
 				   .place = { g->place[0], g->place[1] },
 				   .passed = 1,
-				   .how = g->problem[1] >= 0 ? g->wish->how : ATTUNE_SERIAL };
+				   .how = g->problem[1] >= 0 ? g->wish->how : ATTUNE_SERIAL,
+				   .is_library = (char)g->wish->is_library,
+				   .bounds = g->wish->bounds };
 }
+
+static int same_grant(const struct grant *a, const struct grant *b)
+{
+	const struct contender x = contender_of(a), y = contender_of(b);
+	return contender_same(&x, &y);
+}
+
+static int grant(struct list *l, const struct wish *w)
+{
+	struct grant *g = &l->grant[l->n];
+	*g = (struct grant){ .wish = w, .problem = { -1, -1 } };
+	const char *why = w->is_library ? enter_library(&l->c, g) : enter_choices(&l->c, g);
+	if (why) {
+		const struct scenario *s = &l->c.problems.scenarios[w->scenario];
+		char text[MAX_CHOICE_TEXT] = "the library";
+		if (!w->is_library)
+			choice_text(text, sizeof text, &w->choice);
+		complain("%s %s: %s: %s", s->model, s->batch_text, text, why);
+		return 0;
+	}
+	for (int i = 0; i < l->n; i++)
+		g->repeats |= same_grant(&l->grant[i], g);
+	l->n += !g->repeats || w->policy;
+	return 1;
+}
+
+/* ---- stored results ------------------------------------------------------------------ */
 
 static int is_there(struct sweep_session *c, const struct grant *g)
 {
@@ -100,7 +125,7 @@ static int is_there(struct sweep_session *c, const struct grant *g)
 	const struct scenario *s = &c->problems.scenarios[g->wish->scenario];
 	const struct contender contender = contender_of(g);
 	char text[MAX_PLAN_TEXT];
-	if (c->o->again || g->wish->again)
+	if (c->o->again || g->wish->again || g->wish->policy)
 		return 0;
 	if (g->problem[1] >= 0) {
 		plan_text(text, &c->problems, &contender);
@@ -119,6 +144,27 @@ static int drop_known(struct list *l)
 			l->grant[kept++] = l->grant[i];
 	l->n = kept;
 	return kept;
+}
+
+/* Stores a row for each policy that asked for the contender. */
+static int take(void *arg, const struct contender *contender, const char *plan,
+		const struct measurement *m)
+{
+	const struct list *l = arg;
+	int ok = 1;
+	for (int i = 0; i < l->n && ok; i++) {
+		const struct wish *w = l->grant[i].wish;
+		const struct scenario *sc = &l->c.problems.scenarios[w->scenario];
+		const struct contender mine = contender_of(&l->grant[i]);
+		if (!contender_same(&mine, contender))
+			continue;
+		if (!m->samples)
+			complain("%s %.80s: %s: not measured: %s", sc->model, sc->batch_text,
+				 w->policy, m->detail);
+		ok = store_bench(l->c.store, l->c.run, sc, w->policy, plan, l->c.hello.info.backend,
+				 m);
+	}
+	return ok;
 }
 
 /* ---- races -------------------------------------------------------------------------- */
@@ -142,11 +188,10 @@ static enum race_end race(struct list *l, int problem, int plans, double seconds
 	enum race_end end = place && plan ? RACE_ENDED : RACE_STOPPED;
 	for (int i = 0; end == RACE_ENDED && i < l->n; i++) {
 		const struct grant *g = &l->grant[i];
-		const int is_plan = g->problem[1] >= 0;
-		if (is_plan ? !with_plans || host_of(l, g) != problem
-			    : plans || g->problem[0] != problem)
+		if (g->repeats || (g->is_mixed ? !with_plans || host_of(l, g) != problem
+					       : plans || g->problem[0] != problem))
 			continue;
-		if (is_plan)
+		if (g->is_mixed || g->wish->is_library)
 			plan[num_plans++] = contender_of(g);
 		else
 			place[n++] = g->place[0];
@@ -171,7 +216,9 @@ static enum race_end race(struct list *l, int problem, int plans, double seconds
 static void ask_all(struct list *l)
 {
 	for (int i = 0; i < l->n; i++)
-		for (int part = 0; part < 2 && l->grant[i].problem[part] >= 0; part++) {
+		for (int part = 0;
+		     !l->grant[i].wish->is_library && part < 2 && l->grant[i].problem[part] >= 0;
+		     part++) {
 			const struct entries e = { .place = &l->grant[i].place[part],
 						   .n = 1,
 						   .again = 1 };
@@ -179,17 +226,35 @@ static void ask_all(struct list *l)
 		}
 }
 
+static int is_noisy(const struct list *l, const struct grant *g)
+{
+	const struct contender contender = contender_of(g);
+	return g->problem[1] < 0 && !g->wish->is_library
+		   ? l->c.problems.v[g->problem[0]].noisy[g->place[0]]
+		   : session_is_noisy(&l->c, &contender);
+}
+
+/* Policies are compared with one another, so they race again together. */
+static int races_again(const struct list *l, const struct grant *g)
+{
+	int again = is_noisy(l, g);
+	for (int i = 0; g->wish->policy && !again && i < l->n; i++)
+		again =
+		    l->grant[i].wish->scenario == g->wish->scenario && is_noisy(l, &l->grant[i]);
+	return again;
+}
+
 /* Keeps only requests whose time is too noisy. How many. */
 static int keep_noisy(struct list *l)
 {
 	int kept = 0;
-	for (int i = 0; i < l->n; i++) {
-		const struct grant *g = &l->grant[i];
-		const struct contender contender = contender_of(g);
-		if (g->problem[1] < 0 ? l->c.problems.v[g->problem[0]].noisy[g->place[0]]
-				      : session_is_noisy(&l->c, &contender))
-			l->grant[kept++] = *g;
-	}
+	char *again = calloc((size_t)l->n + 1, 1);
+	for (int i = 0; again && i < l->n; i++)
+		again[i] = (char)races_again(l, &l->grant[i]);
+	for (int i = 0; again && i < l->n; i++)
+		if (again[i])
+			l->grant[kept++] = l->grant[i];
+	free(again);
 	l->n = kept;
 	return kept;
 }
@@ -291,10 +356,14 @@ int sweep_wishes(const struct sweep_options *o, const struct hello *hello,
 	session_make(&l.c, scenarios);
 	l.c.stage = stage_named(stage);
 	l.c.limit_s = o->budget_s;
+	if (n && wish->policy) {
+		l.c.take = take;
+		l.c.take_arg = &l;
+	}
 	l.grant = calloc((size_t)n + 1, sizeof *l.grant);
 	for (int i = 0; l.grant && i < n; i++)
 		if (wish[i].scenario % o->shards == o->shard)
-			ok &= grant(&l, &wish[i]);
+			ok &= grant(&l, &wish[i]) || wish[i].policy;
 	if (ok && l.grant)
 		l.c.store = store_open(l.c.db, 0);
 	if (l.c.store)

@@ -86,7 +86,9 @@ static enum race_end wait_for_contenders(struct sweep_session *c, const struct c
 	int *built_choice = malloc((2 * (size_t)n + 1) * sizeof *built_choice), num = 0;
 	enum race_end end = RACE_STOPPED;
 	for (int i = 0; built_choice && i < n; i++)
-		for (int part = 0; part < 2 && contender[i].problem[part] >= 0; part++)
+		for (int part = 0;
+		     !contender[i].is_library && part < 2 && contender[i].problem[part] >= 0;
+		     part++)
 			built_choice[num++] = c->problems.v[contender[i].problem[part]]
 						  .built_choice[contender[i].place[part]];
 	if (built_choice)

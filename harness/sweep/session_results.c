@@ -44,6 +44,13 @@ int session_keep(struct sweep_session *c, struct problem *h, int i, const struct
 		h->stored[i] = 1;
 	}
 	count(c, m);
+	if (c->take) {
+		const struct contender one = { .problem = { (int)(h - c->problems.v), -1 },
+					       .place = { i } };
+		char text[MAX_PART_TEXT];
+		choice_text(text, sizeof text, &e->choice);
+		return c->take(c->take_arg, &one, text, m);
+	}
 	if (!c->store)
 		return 1;
 	store_stage(c->store, stage_names[stage]);
@@ -51,17 +58,10 @@ int session_keep(struct sweep_session *c, struct problem *h, int i, const struct
 				 e->flags, m, e->registers, e->spill_bytes);
 }
 
-static int same_plan(const struct contender *a, const struct contender *b)
-{
-	return !memcmp(a->problem, b->problem, sizeof a->problem) &&
-	       !memcmp(a->place, b->place, sizeof a->place) && a->how == b->how &&
-	       a->spare == b->spare;
-}
-
 int session_is_noisy(const struct sweep_session *c, const struct contender *plan)
 {
 	for (int i = 0; i < c->num_noisy_plans; i++)
-		if (same_plan(&c->noisy_plan[i], plan))
+		if (contender_same(&c->noisy_plan[i], plan))
 			return 1;
 	return 0;
 }
@@ -71,7 +71,7 @@ static int note_plan(struct sweep_session *c, const struct contender *plan, int 
 {
 	int n = 0;
 	for (int i = 0; i < c->num_noisy_plans; i++)
-		if (!same_plan(&c->noisy_plan[i], plan))
+		if (!contender_same(&c->noisy_plan[i], plan))
 			c->noisy_plan[n++] = c->noisy_plan[i];
 	c->num_noisy_plans = n;
 	if (!is_noisy)
@@ -86,18 +86,24 @@ static int note_plan(struct sweep_session *c, const struct contender *plan, int 
 	return 1;
 }
 
+/* library: the library's plan. */
 static int keep_plan(struct sweep_session *c, const struct contender *contender,
-		     const struct measurement *m)
+		     const char *library, const struct measurement *m)
 {
 	struct problem *h = &c->problems.v[contender->problem[0]];
 	struct problem *whole = problems_find(&c->problems, h->scenario, PHASE_ALL);
 	char text[MAX_PLAN_TEXT];
-	plan_text(text, &c->problems, contender);
+	if (contender->is_library)
+		snprintf(text, sizeof text, "%s", library);
+	else
+		plan_text(text, &c->problems, contender);
 	const int is_noisy = m->outcome == OUTCOME_NOISY;
 	(whole ? whole : h)->noisy_plans += is_noisy;
 	if (!note_plan(c, contender, is_noisy))
 		return 0;
 	count(c, m);
+	if (c->take)
+		return c->take(c->take_arg, contender, text, m);
 	if (!c->store)
 		return 1;
 	store_stage(c->store, stage_names[stage_of(c, h)]);
@@ -108,7 +114,8 @@ static int keep_plan(struct sweep_session *c, const struct contender *contender,
 
 struct running_race {
 	struct sweep_session *c;
-	const char *wanted; /* as of session_run */
+	const char *wanted;          /* as of session_run */
+	char (*plan)[MAX_PLAN_TEXT]; /* of each contender that is the library */
 };
 
 static int on_result(void *arg, const struct order *order, int i, const struct measurement *m,
@@ -118,7 +125,8 @@ static int on_result(void *arg, const struct order *order, int i, const struct m
 	struct sweep_session *c = r->c;
 	const struct contender *contender = &order->contender[i];
 	struct problem *h = &c->problems.v[contender->problem[0]];
-	if (failed_gate && contender->problem[1] < 0 && m->outcome != OUTCOME_RESOURCES)
+	if (failed_gate && contender->problem[1] < 0 && !contender->is_library &&
+	    m->outcome != OUTCOME_RESOURCES)
 		*session_excluded(c, h->built_choice[contender->place[0]], h->shape) =
 		    (char)m->outcome;
 	if (m->outcome == OUTCOME_OK && !m->samples)
@@ -127,8 +135,16 @@ static int on_result(void *arg, const struct order *order, int i, const struct m
 		c->tally[c->stage].device_s += m->device_us * 1e-6;
 		return 1;
 	}
-	return contender->problem[1] >= 0 ? keep_plan(c, contender, m)
-					  : session_keep(c, h, contender->place[0], m);
+	return contender->problem[1] >= 0 || contender->is_library
+		   ? keep_plan(c, contender, r->plan[i], m)
+		   : session_keep(c, h, contender->place[0], m);
+}
+
+static void on_planned(void *arg, const struct order *order, int i, const char *plan)
+{
+	const struct running_race *r = arg;
+	(void)order;
+	snprintf(r->plan[i], sizeof r->plan[i], "%s", plan);
 }
 
 static void on_passed(void *arg, const struct order *order, int i)
@@ -169,7 +185,7 @@ static int on_control(void *arg, const struct order *order, const struct control
 	if (noise_in_control(control) && !device_is_emulated(&c->hello.info))
 		return on_bad_control(c, control);
 	c->bad_controls = 0;
-	if (!c->store)
+	if (!c->store || c->take)
 		return 1;
 	c->believed_race = store_last_race(c->store, c->run);
 	if (is_plan)
@@ -196,16 +212,20 @@ static void on_heartbeat(void *arg)
 
 enum race_end session_run(struct sweep_session *c, const char *wanted, const struct order *order)
 {
-	struct running_race r = { .c = c, .wanted = wanted };
+	struct running_race r = { .c = c,
+				  .wanted = wanted,
+				  .plan = calloc((size_t)order->n, sizeof *r.plan) };
 	const struct listener listener = { .arg = &r,
 					   .result = on_result,
 					   .passed = on_passed,
+					   .planned = on_planned,
 					   .control = on_control,
 					   .beat = on_heartbeat };
 	const enum spent before = spent_on(SPENT_RACING);
 	c->tally[c->stage].races++;
 	budget_race();
-	const enum race_end end = session_order(c, order, &listener);
+	const enum race_end end = r.plan ? session_order(c, order, &listener) : RACE_STOPPED;
+	free(r.plan);
 	spent_on(before);
 	return end;
 }

@@ -78,7 +78,12 @@ struct sweep_session {
 	struct store *store; /* NULL: results are not stored */
 	long long run;
 	struct worker_setup setup;
-	struct worker *worker;       /* NULL: none yet */
+	struct worker *worker; /* NULL: none yet */
+	/* Takes each result in place of the database; NULL: results are rows of measurement. 0: failed.
+	 * plan: what ran, without its phase if it is one choice. */
+	int (*take)(void *take_arg, const struct contender *, const char *plan,
+		    const struct measurement *);
+	void *take_arg;
 	const struct survey *survey; /* NULL: all stages are run */
 	double began, limit_s;       /* of the current stage; since `began` */
 	enum stage stage;
@@ -210,7 +215,7 @@ int sweep_foresee(const struct sweep_options *, const struct hello *, const stru
 		  struct sweep_forecast *);
 
 /* ---- requested_cells.c ------------------------------------------------------------- */
-/* A requested cell: this choice in this scenario. Choices are concrete (kernels/kernel.h:
+/* A requested cell: this choice in this scenario, or the library's own plan of it. Choices are concrete (kernels/kernel.h:
  * config_resolve); a choice with a formula is refused. */
 struct wish {
 	int scenario; /* of the list */
@@ -219,6 +224,10 @@ struct wish {
 	struct choice choice, decode; /* decode: of a plan, the other part's */
 	enum attune_how how;          /* of a plan */
 	int again;                    /* measure it even if it is stored */
+	/* The result is a row of table bench under this name; NULL: of measurement. One name in all
+	 * requests, or in none. */
+	const char *policy;
+	int is_library, bounds; /* as of struct contender; phase and choice are ignored */
 };
 /* Measures requested cells in a run of their own, stored under that stage ("b": pass B). The
  * requests of a problem are one race of fixed rounds without elimination, with an A/A control.

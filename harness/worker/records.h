@@ -16,8 +16,9 @@ struct part_of_call;
 
 enum message_kind {
 	MESSAGE_HELLO,
-	MESSAGE_STAGE,  /* begins work that may hang or crash */
-	MESSAGE_PASSED, /* the contender passed the corner batches */
+	MESSAGE_STAGE,   /* begins work that may hang or crash */
+	MESSAGE_PASSED,  /* the contender passed the corner batches */
+	MESSAGE_PLANNED, /* the library's plan */
 	MESSAGE_RESULT,
 	MESSAGE_CONTROL, /* of the contender `index` */
 	MESSAGE_DONE,
@@ -36,7 +37,7 @@ struct message {
 			struct measurement m;
 		} result;
 		struct control control;    /* its `of` is not valid here; `index` is */
-		char text[200];            /* of MESSAGE_IMPOSSIBLE */
+		char text[MAX_PLAN_TEXT];  /* of MESSAGE_IMPOSSIBLE and MESSAGE_PLANNED */
 		double spent_s[NUM_SPENT]; /* of MESSAGE_DONE */
 	};
 };
@@ -71,11 +72,12 @@ int pipe_receive(int socket, void *bytes, size_t n);
 
 /* ---- inside a worker ---- */
 
-/* What launches a contender: one choice over one phase, or a prefill and a decode choice. */
+/* What launches a contender: one choice over one phase, or a prefill and a decode choice, or the
+ * library. */
 struct launcher {
 	struct worker_state *state;
 	int index, checked; /* checked: its output on this workload was right */
-	int parts, set;     /* set: the pages of the call under way */
+	int parts, set;     /* parts: 0 of the library; set: the pages of the call under way */
 	enum attune_how how;
 	size_t at[2];      /* offset of each part's workspace */
 	double plan_us[2]; /* of each part; 0: no plug-in, or not planned */
@@ -85,6 +87,8 @@ struct launcher {
 		enum phase phase;
 		int built_choice;
 	} part[2];
+	attune_op *op; /* of the library */
+	attune_plan plan;
 };
 
 struct worker_state {
@@ -102,6 +106,7 @@ struct worker_state {
 	int made; /* the workload's scenario; -1: none */
 	void *workspace;
 	size_t workspace_bytes;
+	attune_context *ctx; /* NULL: the library has not run yet */
 	/* the task under way */
 	const struct scenario *scenario;
 	struct launcher *launcher;
@@ -127,6 +132,11 @@ double launcher_bytes(const struct worker_state *, enum phase);
 double launcher_flops(const struct worker_state *, enum phase);
 /* Upper bound on the seconds of a call, even by a very slow kernel. */
 double launcher_slow_s(const struct worker_state *);
+
+/* Makes the workspace at least this large. */
+enum attune_status launcher_room(struct worker_state *, size_t bytes);
+/* Plans the scenario by the library, and reports the plan. */
+enum attune_status launcher_plan(struct launcher *, int bounds);
 
 /* ---- worker_check.c ---- */
 /* 0: the contender is wrong. report_verdict and check_corner_batches report that to the parent,

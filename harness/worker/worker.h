@@ -49,6 +49,8 @@ struct listener {
 	int (*result)(void *arg, const struct order *, int i, const struct measurement *,
 		      int failed_gate);
 	void (*passed)(void *arg, const struct order *, int i);
+	/* Before its result, if contender i is the library; or NULL. */
+	void (*planned)(void *arg, const struct order *, int i, const char *plan);
 	/* After the results, if contender `of` ran twice. Returns 0 to stop. */
 	int (*control)(void *arg, const struct order *, const struct control *);
 	void (*beat)(void *arg); /* on each message of the worker */

@@ -1,4 +1,4 @@
-/* worker_call.c - launches one call of a contender, and counts its least bytes and operations. */
+/* worker_call.c - launches one call of a contender, plans by the library, and counts its least bytes and operations. */
 #include "harness/scenario/scenario.h"
 #include "records.h"
 #include "harness/check/check.h"
@@ -17,9 +17,62 @@ static enum attune_status launch_part(void *arg, int i, int steps, void *stream)
 enum attune_status launcher_call(void *arg, int set)
 {
 	struct launcher *r = arg;
-	struct device *dev = &r->state->dev;
+	struct worker_state *l = r->state;
+	struct device *dev = &l->dev;
+	if (r->op) {
+		attune_tensors t = l->workload.tensors;
+		t.block_table = l->workload.block_tables[set];
+		return attune_run(r->op, &r->plan, &t, l->workspace, l->workspace_bytes,
+				  dev->ops->stream(dev));
+	}
 	r->set = set;
 	return run_parts(dev, r->how, r->parts, launch_part, r, dev->ops->stream(dev));
+}
+
+enum attune_status launcher_room(struct worker_state *l, size_t bytes)
+{
+	if (bytes <= l->workspace_bytes)
+		return ATTUNE_OK;
+	if (l->workspace)
+		l->dev.ops->release(&l->dev, l->workspace);
+	l->workspace = NULL;
+	l->workspace_bytes = 0;
+	const enum attune_status status = l->dev.ops->alloc(&l->dev, &l->workspace, bytes);
+	if (!status)
+		l->workspace_bytes = bytes;
+	return status;
+}
+
+static enum attune_status plan_bounds(struct launcher *r, const attune_batch *v, int times)
+{
+	int query = 0, keys = 0;
+	for (int i = 0; i < v->num_seqs; i++) {
+		const int n = v->query_start[i + 1] - v->query_start[i];
+		query = n > query ? n : query;
+		keys = v->seq_lens[i] > keys ? v->seq_lens[i] : keys;
+	}
+	return attune_plan_bounds(r->op, v->num_seqs, v->query_start[v->num_seqs], query,
+				  times * keys, &r->plan);
+}
+
+enum attune_status launcher_plan(struct launcher *r, int bounds)
+{
+	struct worker_state *l = r->state;
+	struct message message = { .kind = MESSAGE_PLANNED, .index = r->index };
+	const attune_batch *v = &l->scenario->batch->view;
+	enum attune_status status = l->ctx ? ATTUNE_OK : attune_adopt(&l->ctx, &l->dev);
+	r->plan = (attune_plan){ .size = sizeof r->plan };
+	if (!status)
+		status = attune_prepare(l->ctx, &l->scenario->shape, &r->op);
+	if (!status)
+		status = bounds ? plan_bounds(r, v, bounds) : attune_plan_batch(r->op, v, &r->plan);
+	if (!status)
+		status = attune_plan_text(r->op, &r->plan, message.text, sizeof message.text);
+	if (!status)
+		status = launcher_room(l, r->plan.workspace);
+	if (!status)
+		report_message(l, &message);
+	return status;
 }
 
 double launcher_bytes(const struct worker_state *l, enum phase phase)

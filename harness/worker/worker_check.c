@@ -69,10 +69,12 @@ int check_corner_batches(struct worker_state *l, const struct launcher *r, int h
 	return 1;
 }
 
-/* The output of a whole plan. */
+/* The output of a whole plan, or of the library. */
 static void check_plan(struct verdict *v, struct worker_state *l, struct launcher *r)
 {
-	const unsigned needs = choice_needs(&r->part[0].choice) | choice_needs(&r->part[1].choice);
+	unsigned needs = 0;
+	for (int i = 0; i < r->parts; i++)
+		needs |= choice_needs(&r->part[i].choice);
 	enum attune_status status = workload_poison(&l->workload);
 	if (!status)
 		status = launcher_call(r, 0);
@@ -90,7 +92,7 @@ int check_timed_workload(struct worker_state *l, struct launcher *r, struct verd
 {
 	*v = (struct verdict){ .outcome = OUTCOME_OK };
 	report_stage(l, r->index, l->setup->gate_s + launcher_slow_s(l));
-	if (r->parts > 1)
+	if (r->parts != 1)
 		check_plan(v, l, r);
 	else
 		check_workload(v, &l->workload, &r->part[0].choice, r->part[0].loaded,

@@ -96,7 +96,7 @@ static void report_hello(struct worker_state *l)
 
 static enum phase phase_of(const struct launcher *r)
 {
-	return r->parts > 1 ? PHASE_ALL : r->part[0].phase;
+	return r->parts != 1 ? PHASE_ALL : r->part[0].phase;
 }
 
 /* Lower bound by the ceilings, in microseconds; 0 where they are not known. KV that fits in the
@@ -130,7 +130,7 @@ static enum attune_status make_workload(struct worker_state *l, int scenario)
 
 static enum attune_status reserve(struct worker_state *l, struct launcher *r)
 {
-	size_t part[2], bytes;
+	size_t part[2];
 	enum attune_status status = ATTUNE_OK;
 	for (int i = 0; i < r->parts && !status; i++) {
 		const struct part_of_call *p = &r->part[i];
@@ -139,17 +139,7 @@ static enum attune_status reserve(struct worker_state *l, struct launcher *r)
 	}
 	if (status)
 		return status;
-	bytes = parts_workspace(r->how, part, r->parts, r->at);
-	if (bytes <= l->workspace_bytes)
-		return ATTUNE_OK;
-	if (l->workspace)
-		l->dev.ops->release(&l->dev, l->workspace);
-	l->workspace = NULL;
-	l->workspace_bytes = 0;
-	status = l->dev.ops->alloc(&l->dev, &l->workspace, bytes);
-	if (!status)
-		l->workspace_bytes = bytes;
-	return status;
+	return launcher_room(l, parts_workspace(r->how, part, r->parts, r->at));
 }
 
 /* A binary that does not load may be damaged in the cache, so it is compiled again, once. */
@@ -239,7 +229,7 @@ static void fill_launcher(struct launcher *r, struct worker_state *l, const stru
 {
 	const struct problems *h = l->setup->problems;
 	*r = (struct launcher){ .state = l, .index = e->index, .how = e->contender.how };
-	while (r->parts < 2 && e->contender.problem[r->parts] >= 0) {
+	while (!e->contender.is_library && r->parts < 2 && e->contender.problem[r->parts] >= 0) {
 		const struct problem *problem = &h->v[e->contender.problem[r->parts]];
 		const int built_choice = problem->built_choice[e->contender.place[r->parts]];
 		r->part[r->parts] =
@@ -267,6 +257,12 @@ static double compile_s(const struct launcher *r)
 	return fresh ? COMPILE_S : 0;
 }
 
+static void release_library(struct launcher *r)
+{
+	attune_release(r->op);
+	r->op = NULL;
+}
+
 /* Loads and checks a contender. It takes part if it is right so far. */
 static void enter(struct worker_state *l, const struct entry *e, unsigned long long seed)
 {
@@ -277,19 +273,23 @@ static void enter(struct worker_state *l, const struct entry *e, unsigned long l
 		     (!e->contender.passed || looks_at(l, seed, e->index));
 	double at = seconds_now();
 	report_stage(l, r->index, l->setup->gate_s + compile_s(r));
-	const enum attune_status loaded = load_all(l, r);
+	const enum attune_status loaded =
+	    e->contender.is_library ? launcher_plan(r, e->contender.bounds) : load_all(l, r);
 	spend(l, SPENT_UPLOADING, &at);
 	if (loaded) {
 		report_failure(l, r->index, OUTCOME_RESOURCES, attune_last_error());
+		release_library(r);
 		return;
 	}
-	const int passed = r->parts > 1 || check_corner_batches(l, r, e->contender.passed);
+	const int passed = r->parts != 1 || check_corner_batches(l, r, e->contender.passed);
 	const int is_right = passed && (!r->checked || check_timed_workload(l, r, &v));
 	spend(l, SPENT_CHECKING, &at);
 	if (passed && !is_right)
 		report_verdict(l, r->index, &v, "as timed");
-	if (!is_right)
+	if (!is_right) {
+		release_library(r);
 		return;
+	}
 	const double bytes = launcher_bytes(l, phase_of(r)), flops = launcher_flops(l, phase_of(r));
 	l->timed_call[l->num_contenders++] =
 	    (struct timed_call){ .call = launcher_call,
@@ -356,6 +356,8 @@ static void run_task(struct worker_state *l, const struct task *t, const struct 
 		_exit(1);
 	spend(l, SPENT_RACING, &at);
 	report_control(l, &control);
+	for (int i = 0; i < l->num_contenders; i++)
+		release_library(&l->launcher[i]);
 	memcpy(message.spent_s, l->spent_s, sizeof message.spent_s);
 	report_message(l, &message);
 }

@@ -102,10 +102,14 @@ static int run_attempt(struct race_attempts *s, enum race_end *end)
 			s->passed[i] = 1;
 			s->listener->passed(s->listener->arg, s->order, i);
 			break;
+		case MESSAGE_PLANNED:
+			if (s->listener->planned)
+				s->listener->planned(s->listener->arg, s->order, i, message.text);
+			break;
 		case MESSAGE_RESULT: more = on_result(s, i, &message); break;
 		case MESSAGE_CONTROL: more = deliver_control(s, i, &message.control); break;
 		case MESSAGE_IMPOSSIBLE:
-			snprintf(s->w->text, sizeof s->w->text, "%s", message.text);
+			snprintf(s->w->text, sizeof s->w->text, "%.199s", message.text);
 			*end = RACE_IMPOSSIBLE;
 			return 0;
 		case MESSAGE_DONE:

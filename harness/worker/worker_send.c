@@ -40,7 +40,7 @@ static int list_needed(const struct race_attempts *s, struct needed *v)
 	for (int i = 0; i < s->order->n; i++)
 		for (int part = 0; part < 2 && runs(s, i); part++) {
 			const struct contender *contender = &s->order->contender[i];
-			if (contender->problem[part] < 0)
+			if (contender->is_library || contender->problem[part] < 0)
 				continue;
 			const struct problem *problem = &problems->v[contender->problem[part]];
 			const struct built_choice *e =

@@ -49,7 +49,8 @@ row "$([ "$(ask "SELECT count(DISTINCT scenario_id) FROM history")" = 8 ] &&
 row "$([ "$(ask "SELECT name || ', ' || arch FROM device")" = \
 	"AMD Instinct MI300X (emulated), gfx942" ]; echo $?)" "whose device is an emulated one"
 
-for command in induce eval confirm bench; do
+for command in induce eval 'sweep --confirm' bench; do
+	# shellcheck disable=SC2086
 	run $command --gpu mi300 --db "$db"
 	row "$([ $? -eq 2 ] && [ "$(grep -c . "$tmp/err")" = 1 ] &&
 		grep -q 'made on an emulated device.*: it holds no real times$' "$tmp/err"

@@ -41,7 +41,8 @@ static int put(struct store *s, long long run, const struct synthetic *v)
 	sc.batch_text = sc.batch ? batch_format(&sc.batch->view) : NULL;
 	const int ok = sc.batch_text &&
 		       config_parse(&c.config, c.kernel->space, cell.choice, &where) &&
-		       store_measurement(s, run, &sc, phase, &c, "-DX=1", &m, 32, 0);
+		       store_measurement(s, run, &sc, phase, &c, "-DX=1", &m, 32, 0) &&
+		       store_bench(s, run, &sc, "attune", "qblock", BACKEND_GPU, &m);
 	scenario_drop(&sc);
 	return ok;
 }

@@ -26,7 +26,7 @@ row "$(grep -q '^attune: refused: other processes use .* of .* CPUs, .* (pid [0-
 	"$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "one line says who uses it, and how much"
 row "$([ "$(sqlite3 "$tmp/busy.sqlite" 'SELECT count(*) FROM run')" = 0 ]; echo $?)" \
 	"and nothing was measured"
-run bench --gpu cpu --bounds --limit 1
+run bench --gpu cpu --bounds --limit 1 --into "$tmp/bench.sqlite"
 row "$([ $? -eq 4 ]; echo $?)" "so does attune bench"
 # shellcheck disable=SC2086
 run $sweep --db "$tmp/busy.sqlite" --dry-run

@@ -26,7 +26,7 @@ says 1 "$noisy" eval --gpu cpu --db "$tmp/noisy.sqlite" --header induced
 says 1 "$noisy" show --gpu cpu --db "$tmp/noisy.sqlite" --best
 says 1 "$noisy" sweep --confirm --gpu cpu --db "$tmp/noisy.sqlite" --dry-run
 says 1 "$noisy" tune --check --gpu cpu --db "$tmp/noisy.sqlite"
-says 1 "$noisy" bench --gpu cpu --db "$tmp/noisy.sqlite"
+says 1 "$noisy" bench --gpu cpu --db "$tmp/noisy.sqlite" --into "$tmp/bench.sqlite"
 says 2 "$noisy" show --diff --gpu cpu results/cpu.sqlite "$tmp/noisy.sqlite"
 row "$([ ! -e "$tmp/header.h" ]; echo $?)" "no header is written"
 
@@ -57,6 +57,6 @@ says 0 'no scenario to learn from has times of a prefill: best_fixed' eval --gpu
 row "$(grep -q '^tree' "$tmp/out" && grep -q '^default' "$tmp/out" &&
 	! grep -q '^best_fixed' "$tmp/out"; echo $?)" "and has no rows"
 says 0 'no scenario to learn from has times of a prefill: best_fixed' bench --gpu cpu --db "$tmp/held.sqlite" \
-	--limit 1 --preset smoke --format tsv
+	--limit 1 --preset smoke --format tsv --into "$tmp/bench.sqlite"
 row "$(grep -q 'default' "$tmp/out" && ! grep -q 'best_fixed' "$tmp/out"; echo $?)" "nor in a race"
 end_rows

@@ -1,247 +1,34 @@
-/* bench.c - `attune bench`: measures the tuned library against its baselines, one race for each
- * batch. Batches are scenarios of the database or steps of a simulated trace.
- *
- *   attune      libattune: attune_plan_batch, attune_run
- *   oracle      the fastest plan of the database; the reference of ratios. A trace's step has
- *               none: there the reference is attune
- *   best_fixed  one choice of the header for each phase
- *   vllm_triton, aiter_rule  the constants of vLLM's Triton backend and of aiter: nearest choices,
- *               one launch
- *   default     the kernels' defaults
- *   others      the kernel of each plug-in (--plugin), by its fastest choice in the database, else
- *               its default; mixed batches as one launch or its fastest two, whichever is faster */
+/* bench.c - `attune bench`: times the library on batches of the database, steps of a simulated trace
+ * or a few batches of its own, beside its baselines (bench_policies.c). The worker of harness/ races
+ * what runs a batch; the times are rows of table bench (harness/store/bench.sql), which are printed. */
 #include "bench.h"
-#include "harness/base/base.h"
-#include "harness/compile/compile.h"
-#include "harness/measure/measure.h"
 #include "harness/peers/peers.h"
-#include "harness/scenario/scenario.h"
 #include "harness/sweep/sweep.h"
+#include "kernels/device/device.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
 #include "tuner/data/data.h"
 #include "tuner/eval/eval.h"
-#include "tuner/forest/forest.h"
 #include "tuner/policy/policy.h"
 #include <argp.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { RACE_ORACLE, RACE_LIBRARY, RACE_FIXED, RACE_VLLM, RACE_AITER, RACE_DEFAULT, NUM_RACERS };
-static const enum policy policies[NUM_RACERS] = {
-	[RACE_ORACLE] = POLICY_ORACLE,    [RACE_LIBRARY] = POLICY_TREE,
-	[RACE_FIXED] = POLICY_BEST_FIXED, [RACE_VLLM] = POLICY_VLLM_TRITON,
-	[RACE_AITER] = POLICY_AITER_RULE, [RACE_DEFAULT] = POLICY_DEFAULT,
-};
-
-enum { MOST_RACERS = NUM_RACERS + MOST_PLUGINS };
+#include <sys/stat.h>
 
 struct options {
-	const char *gpu, *db, *preset, *protocol;
+	const char *gpu, *db, *into, *protocol;
 	const char *split; /* NULL: all */
+	enum preset preset;
 	int limit, bounds, roofline, anyway;
 	double read_mb; /* of the roofline */
 	enum format format;
 	struct trace_options trace;
 };
 
-struct bench {
-	struct bench_stage *stage;
-	const struct data *d;
-	const struct protocol *protocol;
-	struct chooser *chooser[NUM_RACERS]; /* NULL: it does not exist here, or needs none */
-	const struct kernel *plugin[MOST_PLUGINS];
-	int num; /* NUM_RACERS and the plug-ins */
-	struct table *table;
-	double sum[MOST_RACERS]; /* of log ratios; for a trace, of us */
-	int count[MOST_RACERS], done, failed, total;
-	attune_shape shape; /* of the trace's model */
-	const char *model;
-};
-
-static const char *racer_name(const struct bench *b, int i)
-{
-	return i == RACE_LIBRARY ? "attune"
-	       : i < NUM_RACERS  ? policy_names[policies[i]]
-				 : b->plugin[i - NUM_RACERS]->name;
-}
-
-/* scenario -1: not in the database, so without an oracle. */
-static void fill_entries(const struct bench *b, const struct measured *m, int scenario,
-			 struct entry entry[MOST_RACERS])
-{
-	for (int i = NUM_RACERS; i < b->num; i++)
-		entry[i] = bench_plugin_entry(b->d, m, scenario, b->plugin[i - NUM_RACERS],
-					      &b->stage->dev.info);
-	for (int i = 0; i < NUM_RACERS; i++) {
-		entry[i] = (struct entry){ .runs = b->chooser[i] || i == RACE_LIBRARY,
-					   .is_library = i == RACE_LIBRARY };
-		if (b->chooser[i])
-			chooser_make(b->chooser[i], m, scenario, &entry[i].made);
-	}
-	if (scenario >= 0) {
-		entry[RACE_ORACLE].made = data_fastest_plan(b->d, scenario);
-		entry[RACE_ORACLE].runs = 1;
-	}
-}
-
-/* ---- scenarios ------------------------------------------------------------------------ */
-static void race_scenario(struct bench *b, int s)
-{
-	const struct measured *m = &b->d->v[s];
-	struct entry entry[MOST_RACERS];
-	fill_entries(b, m, s, entry);
-	if (!bench_race(b->stage, m, b->protocol, entry, b->num, (unsigned)s + 1)) {
-		b->failed++;
-		return;
-	}
-	const double oracle = entry[RACE_ORACLE].us;
-	b->done++;
-	for (int i = 0; i < b->num; i++) {
-		if (!entry[i].runs)
-			continue;
-		table_add(b->table, "%s %s %d %s %s %s %.2f %.4f %s\n", m->batch_text, m->model,
-			  m->shape.page_size, dtype_name(m->shape.dtype),
-			  dtype_name(m->shape.kv_dtype), racer_name(b, i), entry[i].us,
-			  entry[i].us / oracle, *entry[i].plan ? entry[i].plan : NULL);
-		if (entry[i].us > 0 && oracle > 0)
-			b->sum[i] += log(entry[i].us / oracle), b->count[i]++;
-	}
-}
-
-/* Compiles the kernels of all races in parallel; the races then find them in the cache. */
-static void compile_ahead(struct bench *b, const int asked[])
-{
-	struct binaries all = { .arch = b->stage->dev.info.arch };
-	int ok = 1;
-	for (int k = 0; ok && k < b->total; k++) {
-		const struct measured *m = &b->d->v[asked[k]];
-		struct entry entry[MOST_RACERS];
-		fill_entries(b, m, asked[k], entry);
-		for (int i = 0; ok && i < b->num; i++)
-			ok = bench_foresee(&all, m, &entry[i]);
-	}
-	if (ok)
-		binaries_compile(&all);
-	binaries_free(&all);
-}
-
-static void race_scenarios(struct bench *b, const struct options *o)
-{
-	int *asked = malloc(sizeof *asked * ((size_t)b->d->n + 1));
-	if (!asked) {
-		complain("out of memory");
-		return;
-	}
-	for (int s = 0; s < b->d->n; s++)
-		if (in_split(&b->d->v[s], o->split) && (!o->limit || b->total < o->limit))
-			asked[b->total++] = s;
-	compile_ahead(b, asked);
-	for (int k = 0; k < b->total && !interrupted; k++) {
-		progress("bench", k, b->total);
-		race_scenario(b, asked[k]);
-	}
-	free(asked);
-	progress_end();
-	table_print(b->table, stdout);
-	for (int i = 0; i < b->num; i++)
-		if (b->count[i])
-			fprintf(stderr, "# %-10s %.4f x oracle, geometric mean of %d scenarios\n",
-				racer_name(b, i), exp(b->sum[i] / b->count[i]), b->count[i]);
-	if (!b->done)
-		complain("no scenario of split '%s' could be run", o->split ? o->split : "all");
-	else if (!b->count[RACE_LIBRARY] && !interrupted)
-		complain("the library ran none of them: this tool was linked without kernels for "
-			 "%s; `make` builds one with them",
-			 b->stage->dev.info.arch);
-}
-
-/* ---- a trace --------------------------------------------------------------------------- */
-/* A step counts only if all contenders ran it: sums over different steps are not comparable. */
-static int race_step(void *arg, int step, const attune_batch *view)
-{
-	struct bench *b = arg;
-	struct entry entry[MOST_RACERS];
-	struct measured m = { 0 };
-	char *text = batch_format(view);
-	int all = text && measured_make(&m, b->d, b->model, &b->shape, text);
-	free(text);
-	if (!all)
-		return 0;
-	fill_entries(b, &m, -1, entry);
-	progress("bench", b->done + b->failed, b->total);
-	all = bench_race(b->stage, &m, b->protocol, entry + 1, b->num - 1, (unsigned)step + 1);
-	for (int i = RACE_LIBRARY; all && i < b->num; i++)
-		all = !entry[i].runs || entry[i].us > 0;
-	b->done += all;
-	b->failed += !all;
-	for (int i = RACE_LIBRARY; all && i < b->num; i++)
-		if (entry[i].runs)
-			b->sum[i] += entry[i].us, b->count[i]++;
-	measured_free(&m);
-	return !interrupted;
-}
-
-static void race_trace(struct bench *b, const struct options *o)
-{
-	int all = 0;
-	b->model = o->trace.model;
-	b->total = o->trace.steps;
-	if (shape_of_model(&b->shape, b->d, b->model, 0))
-		trace_steps(&o->trace, o->trace.steps, race_step, b, &all);
-	progress_end();
-	for (int i = RACE_LIBRARY; i < b->num; i++)
-		if (b->count[i])
-			table_add(b->table, "%s %s %s %d %.3f %.4f\n", dtype_name(b->shape.dtype),
-				  dtype_name(b->shape.kv_dtype), racer_name(b, i), b->count[i],
-				  b->sum[i] / 1e3, b->sum[i] / b->sum[RACE_LIBRARY]);
-	table_print(b->table, stdout);
-	fprintf(stderr, "# %d of %d steps, evenly spaced; %d could not be run\n", b->done, all,
-		b->failed);
-	if (!b->done)
-		complain("no step of %s could be run", o->trace.path);
-}
-
-static int run(struct bench_stage *st, const struct data *d, const struct options *o,
-	       const struct protocol *protocol)
-{
-	static const char *const columns[] = { "batch",     "model",           "page_size",
-					       "dtype",     "kv_dtype",        "policy",
-					       "median_us", "ratio_to_oracle", "plan" };
-	static const char *const of_trace[] = { "dtype", "kv_dtype",     "policy",
-						"steps", "attention_ms", "ratio" };
-	struct bench b = { .stage = st, .d = d, .protocol = protocol };
-	char header[PATH_TEXT];
-	struct forest f;
-	b.table = o->trace.path ? table_new(o->format, of_trace, COUNT(of_trace))
-				: table_new(o->format, columns, COUNT(columns));
-	if (!b.table) {
-		complain("out of memory");
-		return EXIT_CHECK;
-	}
-	b.num = NUM_RACERS + bench_plugins(b.plugin, st->dev.info.backend);
-	rules_path(header, getenv("ATTUNE_HEURISTICS"), d->gpu);
-	const int has_rules = forest_load(&f, header);
-	for (int i = RACE_FIXED; i < NUM_RACERS; i++)
-		b.chooser[i] = chooser_new(d, policies[i], has_rules ? &f : NULL);
-	policies_say_unlearned(d);
-	if (o->trace.path)
-		race_trace(&b, o);
-	else
-		race_scenarios(&b, o);
-	for (int i = 0; i < NUM_RACERS; i++)
-		chooser_free(b.chooser[i]);
-	if (has_rules)
-		forest_free(&f);
-	return interrupted                                    ? EXIT_INTERRUPTED
-	       : b.done && !b.failed && b.count[RACE_LIBRARY] ? EXIT_DONE
-							      : EXIT_CHECK;
-}
-
 enum {
 	OPT_LIMIT = 256,
+	OPT_INTO,
 	OPT_PRESET,
 	OPT_PROTOCOL,
 	OPT_BOUNDS,
@@ -253,6 +40,7 @@ enum {
 static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
 	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
+	{ "into", OPT_INTO, "FILE", 0, "Database that gets the times (results/local/NAME_bench.sqlite)", 0 },
 	{ "split", 'S', "NAME", 0, "Scenarios: heldout (all of them), train, peers, all ... (heldout)", 0 },
 	{ "limit", OPT_LIMIT, "N", 0, "At most N scenarios", 0 },
 	{ "preset", OPT_PRESET, "NAME", 0, "Rounds as in a smoke, quick or full sweep (quick)", 0 },
@@ -270,6 +58,14 @@ static const struct argp_option rows[] = {
 };
 // clang-format on
 
+static void preset_arg(struct argp_state *state, struct options *o, const char *text)
+{
+	for (o->preset = 0; o->preset < NUM_PRESETS; o->preset++)
+		if (!strcmp(preset_names[o->preset], text))
+			return;
+	argp_error(state, "--preset \"%s\" must be smoke, quick or full", text);
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
@@ -278,7 +74,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case 'S': o->split = strcmp(arg, "all") ? arg : NULL; return 0;
-	case OPT_PRESET: o->preset = arg; return 0;
+	case OPT_INTO: o->into = arg; return 0;
+	case OPT_PRESET: preset_arg(state, o, arg); return 0;
 	case OPT_PROTOCOL:
 		if (strcmp(arg, "burst") && strcmp(arg, "steady"))
 			argp_error(state, "--protocol '%s' should be burst or steady", arg);
@@ -304,16 +101,18 @@ static const struct argp help = {
 	parse_option,
 	NULL,
 	"Measures the tuned library against its baselines on this machine."
-	"\vA row has a contender's time, the ratio to the fastest plan of the database, and the "
-	"plan that ran.\n\n"
+	"\vThe times are rows of table bench in a database of their own (--into), which attune "
+	"merge "
+	"adds to others; nothing learns from them. A row has the time of a policy, the ratio to "
+	"the "
+	"fastest plan of the database, and the plan that ran. attune is the library, through its "
+	"own interface. A policy that crashes or hangs ends only a worker process.\n\n"
 	"attune --plugin FILE bench: the kernels of FILE are contenders, too.\n\n"
 	"--trace: sums the attention times of the steps under each policy, for one layer; ratio "
 	"is to the library's sum.\n\n"
-	"--bounds: captures a step of 16 layers of Llama 3.1 8B as a CUDA graph, for 20 batches "
-	"(--limit: fewer), and compares the time of a layer with plans of these kinds:\n"
-	"  exact   attune_plan_batch, which knows the lengths (the reference)\n"
-	"  xN      attune_plan_bounds for N times the longest sequence\n"
-	"ratio is the median of 15 ratios to the reference, each of two replays of one turn.\n\n"
+	"--bounds: compares plans of attune_plan_batch, which knows the lengths, with plans of "
+	"attune_plan_bounds for N times the longest sequence (bounds_xN), on 20 batches of Llama "
+	"3.1 8B (--limit: fewer).\n\n"
 	"--roofline: measures the limits of the GPU without attention and stores them in the "
 	"database; attune show --ceilings prints them.\n"
 	"  read    GB/s by path (16-byte loads to registers; 16-byte asynchronous\n"
@@ -336,60 +135,152 @@ static const struct argp help = {
 	NULL
 };
 
-static int measure_scenarios(struct bench_stage *st, const struct options *o,
-			     const struct protocol *protocol, const char *db)
+/* ---- the database of the times ---------------------------------------------------------------- */
+
+static void name_database(char path[PATH_TEXT], const char *asked, const char *gpu)
 {
-	struct data *d = data_load(db, o->gpu ? o->gpu : st->dev.info.gpu);
-	int code = d && split_known(d, o->split) ? EXIT_CHECK : EXIT_USAGE;
-	if (code == EXIT_CHECK && data_has_times(d, db))
-		code = device_ready_open(&st->dev, "bench", o->anyway);
-	if (!code) {
-		data_say_machine(d, db);
-		code = run(st, d, o, protocol);
+	if (!asked) { /* what fails here, opening the database says */
+		mkdir("results", 0777);
+		mkdir("results/local", 0777);
 	}
+	snprintf(path, PATH_TEXT, asked ? "%s" : "results/local/%s_bench.sqlite",
+		 asked ? asked : gpu);
+}
+
+/* ---- the three lists ---------------------------------------------------------------------------- */
+
+static int finished(int code, int library, const struct hello *hello)
+{
+	if (!code && !library)
+		complain("the library ran none of them: this tool was linked without kernels for "
+			 "%s; `make` builds one with them",
+			 hello->info.arch);
+	return code ? code : library ? EXIT_DONE : EXIT_CHECK;
+}
+
+static int run_split(const struct data *d, const struct options *o, const struct hello *hello,
+		     const struct sweep_options *sweep)
+{
+	struct bench_list list = { .batches = { .n = 0 } };
+	struct bench_rows timed;
+	int code = EXIT_CHECK;
+	if (bench_list_split(&list, d, hello, o->split, o->limit)) {
+		if (list.batches.n)
+			code = bench_measure(&list, sweep, &timed);
+		else
+			complain("no scenario of split '%s'", o->split ? o->split : "all");
+		if (list.batches.n)
+			code = finished(code, bench_print(&timed, o->format), hello);
+	}
+	free(list.batches.v); /* texts and batches are the data's */
+	free(list.wishes.v);
+	return code;
+}
+
+static int run_trace(const struct data *d, const struct options *o, const struct hello *hello,
+		     const struct sweep_options *sweep)
+{
+	struct bench_list list = { .batches = { .n = 0 } };
+	struct measured *made = calloc((size_t)o->trace.steps + 1, sizeof *made);
+	struct bench_rows timed;
+	int code = EXIT_CHECK, all = 0;
+	if (made && bench_list_trace(&list, d, hello, &o->trace, made, &all)) {
+		const int n = list.batches.n;
+		code = bench_measure(&list, sweep, &timed);
+		code = finished(code, bench_print_trace(&timed, n, all, o->format), hello);
+	}
+	for (int i = 0; made && i < list.batches.n; i++)
+		measured_free(&made[i]);
+	free(made);
+	free(list.batches.v);
+	free(list.wishes.v);
+	return code;
+}
+
+static int run_bounds(const struct options *o, const struct hello *hello,
+		      const struct sweep_options *sweep)
+{
+	struct bench_list list = { .batches = { .n = 0 } };
+	struct bench_rows timed;
+	int code = EXIT_CHECK;
+	if (bench_list_bounds(&list, o->limit)) {
+		code = bench_measure(&list, sweep, &timed);
+		code = finished(code, bench_print_bounds(&timed, o->format), hello);
+	}
+	bench_free_bounds(&list);
+	free(list.batches.v);
+	free(list.wishes.v);
+	return code;
+}
+
+/* ---- the command -------------------------------------------------------------------------------- */
+
+static int run(const struct options *o, const char *gpu)
+{
+	char device[GPU_NAME], db[PATH_TEXT], into[PATH_TEXT];
+	struct sweep_sum sum = { 0 };
+	struct hello hello;
+	snprintf(device, sizeof device, "%.*s", gpu_length(gpu), gpu); /* "h200_e4m3" is an H200 */
+	struct sweep_options sweep = { .gpu = device,
+				       .command = "bench",
+				       .preset = o->preset,
+				       .budget_s = 7 * 86400,
+				       .shards = 1,
+				       .seed = 1,
+				       .steady = o->protocol && !strcmp(o->protocol, "steady"),
+				       .anyway = o->anyway,
+				       .sum = &sum };
+	int code = sweep_device(&sweep, &hello);
+	if (code)
+		return code;
+	struct data *d = NULL;
+	if (!o->bounds) {
+		db_path(db, o->db, gpu);
+		d = data_load(db, gpu);
+		if (!d || !split_known(d, o->split) || !data_has_times(d, db)) {
+			code = d && split_known(d, o->split) ? EXIT_CHECK : EXIT_USAGE;
+			data_free(d);
+			return code;
+		}
+		data_say_machine(d, db);
+	}
+	name_database(into, o->into, gpu);
+	sweep.db = into;
+	code = o->bounds       ? run_bounds(o, &hello, &sweep)
+	       : o->trace.path ? run_trace(d, o, &hello, &sweep)
+			       : run_split(d, o, &hello, &sweep);
 	data_free(d);
 	return code;
 }
 
-static int measure(struct bench_stage *st, const struct options *o, const struct protocol *protocol,
-		   const char *db)
+static int roofline(const struct options *o, const char *gpu)
 {
-	const int refuses = o->roofline && st->dev.info.backend == BACKEND_CPU; /* with a message */
-	if (!o->bounds && !o->roofline)
-		return measure_scenarios(st, o, protocol, db);
-	const int code = refuses ? EXIT_DONE : device_ready_open(&st->dev, "bench", o->anyway);
-	if (code)
-		return code;
-	return o->bounds ? bench_bounds(st, protocol, o->limit, o->format)
-			 : bench_roofline(&st->dev, db, o->read_mb, o->format);
+	struct device dev;
+	char db[PATH_TEXT];
+	if (device_open(&dev, device_for(gpu))) {
+		complain("%s", attune_last_error());
+		return EXIT_NO_DEVICE;
+	}
+	const int refuses = dev.info.backend == BACKEND_CPU; /* with a message */
+	int code = refuses ? EXIT_DONE : device_ready_open(&dev, "bench", o->anyway);
+	db_path(db, o->db, gpu);
+	if (!code)
+		code = bench_roofline(&dev, db, o->read_mb, o->format);
+	device_close(&dev);
+	return code;
 }
 
 int cmd_bench(int argc, char **argv)
 {
 	struct options o = { .split = "heldout",
-			     .preset = "quick",
+			     .preset = PRESET_QUICK,
 			     .read_mb = 1073.741824,
 			     .trace = trace_defaults };
-	struct bench_stage st = { 0 };
-	struct protocol protocol;
-	char db[PATH_TEXT];
-	int code;
+	char gpu[GPU_NAME];
 	o.trace.steps = 100;
 	options_parse(&help, argc, argv, &o);
 	catch_signals();
-	code = stage_open(&st, o.gpu);
-	if (!code && !protocol_for(&protocol, &st.dev.info, o.preset)) {
-		complain("--preset \"%s\" must be smoke, quick or full", o.preset);
-		code = EXIT_USAGE;
-	}
-	if (!code && o.protocol && !strcmp(o.protocol, "steady")) {
-		protocol_steady(&protocol);
-		protocol.hold_s = 0; /* no power is read */
-	}
-	if (!code)
-		db_path(db, o.db, o.gpu ? o.gpu : st.dev.info.gpu);
-	if (!code)
-		code = measure(&st, &o, &protocol, db);
-	stage_close(&st);
-	return code;
+	if (!gpu_or_own(o.gpu, gpu))
+		return EXIT_NO_DEVICE;
+	return o.roofline ? roofline(&o, gpu) : run(&o, gpu);
 }

@@ -1,67 +1,61 @@
-/* bench.h - shared by the files of `attune bench`; show_ceilings is for `attune show`. */
+/* bench.h - shared by the files of `attune bench`:
+ *
+ *   bench.c           the command
+ *   bench_policies.c  lists what runs each batch: the library, its baselines, plug-ins
+ *   bench_rows.c      measures a list into rows of table bench, and prints these
+ *   bench_bounds.c    bench --bounds
+ *   bench_roofline.c  bench --roofline, and show --ceilings */
 #ifndef TUNER_BENCH_BENCH_H
 #define TUNER_BENCH_BENCH_H
 
 #include "harness/base/base.h"
-#include "kernels/device/device.h"
-#include "kernels/kernel.h"
-#include "tuner/data/data.h"
-#include "tuner/policy/policy.h"
+#include "harness/scenario/scenario.h"
+#include "tuner/remeasure/requests.h"
 
-struct binaries;
-struct kept;
-struct plugin_op;
-struct pool;
-struct protocol;
+struct data;
+struct device;
+struct hello;
+struct measured;
+struct sweep_options;
+struct trace_options;
 
-struct bench_stage {
-	struct device dev;
-	attune_context *ctx;
-	struct pool *pool;
-	struct kept { /* code by binary */
-		char key[MAX_FLAGS + 32];
-		struct code *code;
-		struct plugin_op *plugin; /* in place of code */
-	} * kept;
-	int num_kept;
-	void *workspace;
-	size_t workspace_bytes;
+/* Batches, and what runs them. */
+struct bench_list {
+	struct scenario_list batches;
+	struct wishes wishes;
 };
-/* Opens this machine's device, which must be `gpu` unless that is NULL. An exit code. */
-int stage_open(struct bench_stage *, const char *gpu);
-void stage_close(struct bench_stage *);
 
-/* A contender: libattune (attune_plan_batch, attune_run), or a plan of concrete choices. */
-struct entry {
-	int runs; /* 0: it does not exist here */
-	int is_library;
-	struct decided made;
-	double us; /* out: median; NaN: it did not run, or was not measured */
-	char plan[2 * MAX_PART_TEXT + 32]; /* out: what ran; "": nothing */
+/* ---- bench_policies.c ---- */
+/* The data's scenarios of a split, at most `limit`. 0 + complain. */
+int bench_list_split(struct bench_list *, const struct data *, const struct hello *,
+		     const char *split, int limit);
+/* Steps of a trace, whose batches are in made[steps]; *all: the number of busy steps. 0 +
+ * complain. */
+int bench_list_trace(struct bench_list *, const struct data *, const struct hello *,
+		     const struct trace_options *, struct measured *made, int *all);
+
+/* ---- bench_rows.c ---- */
+/* Where the rows of a run of the command are. */
+struct bench_rows {
+	const char *db;
+	long long after; /* rows of later runs; set by bench_measure */
 };
-/* Adds the binaries of an entry for binaries_compile; the library needs none. 0 without memory. */
-int bench_foresee(struct binaries *, const struct measured *, const struct entry *);
+/* An exit code. */
+int bench_measure(const struct bench_list *, const struct sweep_options *, struct bench_rows *);
+/* Each prints the rows, and sums on stderr. Returns how often the library was timed. */
+int bench_print(const struct bench_rows *, enum format);
+int bench_print_trace(const struct bench_rows *, int steps, int all, enum format);
+int bench_print_bounds(const struct bench_rows *, enum format);
 
-/* Races the entries on a batch (m->batch is needed); the first is the reference. 0 + complain. */
-int bench_race(struct bench_stage *, const struct measured *, const struct protocol *,
-	       struct entry *, int n, unsigned long long seed);
+/* ---- bench_bounds.c ---- */
+/* Lists the first `limit` batches (0: all). 0 + complain; bench_free_bounds frees the batches. */
+int bench_list_bounds(struct bench_list *, int limit);
+void bench_free_bounds(struct bench_list *);
 
-/* bench_entries.c: the plug-ins for these devices; returns how many. */
-int bench_plugins(const struct kernel *out[MOST_PLUGINS], enum backend);
-/* What a plug-in runs a batch by: its fastest choice of the database for each part, else its
- * default; mixed batches as one launch or two, whichever is faster. scenario -1: the batch is not
- * in the database. */
-struct entry bench_plugin_entry(const struct data *, const struct measured *, int scenario,
-				const struct kernel *, const struct device_info *);
-
-/* bench_roofline.c: `attune bench --roofline` into database db, with reads of at most read_mb MB;
- * an exit code. */
+/* ---- bench_roofline.c ---- */
+/* Measures into database db, with reads of at most read_mb MB; an exit code. */
 int bench_roofline(struct device *, const char *db, double read_mb, enum format);
-
-/* bench_bounds.c: `attune bench --bounds`, of the first `limit` batches (0: all); an exit code. */
-int bench_bounds(struct bench_stage *, const struct protocol *, int limit, enum format);
-
-/* bench_roofline.c: prints the results of the newest `attune bench --roofline`; an exit code. */
+/* Prints the results of the newest `attune bench --roofline`; an exit code. */
 int show_ceilings(const char *db, const char *gpu, enum format);
 
 #endif

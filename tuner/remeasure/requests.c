@@ -10,6 +10,8 @@
 
 static int same_wish(const struct wish *a, const struct wish *b)
 {
+	if (a->policy != b->policy || a->is_library || b->is_library)
+		return 0;
 	return a->scenario == b->scenario && a->is_plan == b->is_plan &&
 	       (a->is_plan || a->phase == b->phase) && choice_same(&a->choice, &b->choice) &&
 	       (!a->is_plan || (choice_same(&a->decode, &b->decode) && a->how == b->how));
@@ -17,7 +19,8 @@ static int same_wish(const struct wish *a, const struct wish *b)
 
 static void wish(struct wishes *w, struct wish one)
 {
-	if (!one.choice.kernel || (one.is_plan && !one.decode.kernel))
+	one.policy = w->policy;
+	if (!one.is_library && (!one.choice.kernel || (one.is_plan && !one.decode.kernel)))
 		return;
 	for (int i = w->n - 1; i >= 0 && w->v[i].scenario == one.scenario; i--)
 		if (same_wish(&w->v[i], &one))
@@ -41,6 +44,11 @@ void wish_plan(struct wishes *w, int scenario, const struct choice *prefill,
 			       .choice = *prefill,
 			       .decode = *decode,
 			       .how = how });
+}
+
+void wish_library(struct wishes *w, int scenario, int bounds)
+{
+	wish(w, (struct wish){ .scenario = scenario, .is_library = 1, .bounds = bounds });
 }
 
 void wish_again(struct wishes *w, const struct wish *one)

@@ -18,6 +18,7 @@ struct wish;
 struct wishes {
 	struct wish *v;
 	int n, room, failed; /* failed: out of memory */
+	const char *policy;  /* of wishes that are added from now on; NULL: none */
 };
 /* Each adds a wish unless it is listed already or has no kernel. `scenario`: an index of the list
  * that is measured. */
@@ -26,6 +27,8 @@ void wish_plan(struct wishes *, int scenario, const struct choice *prefill,
 	       const struct choice *decode, enum attune_how);
 /* The same cell or plan as another wish. */
 void wish_again(struct wishes *, const struct wish *);
+/* The library's own plan: for the batch, or for `bounds` times its longest sequence. */
+void wish_library(struct wishes *, int scenario, int bounds);
 /* A wish for a plan: a part in a batch of one phase, else a plan or one launch. */
 void wish_made(struct wishes *, int scenario, const struct measured *, const struct decided *);
 /* For pass B: scenario i of the wishes is scenario at[i] of the data, -1: not in it. Where the session that counts

@@ -1,0 +1,19 @@
+-- bench.sql - what attune bench timed, one row for each batch and policy of a run. Not a part of
+-- schema.sql: the table is created with its first row. Nothing learns from these rows or judges by
+-- them. The rows of a run and scenario were timed in the same rounds; policies with the same plan
+-- share a time.
+
+CREATE TABLE IF NOT EXISTS bench (
+  id       INTEGER PRIMARY KEY,
+  run      INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,
+  scenario INTEGER NOT NULL REFERENCES scenario,
+  policy   TEXT NOT NULL CHECK (policy <> ''), -- attune: the library, through its own interface
+  plan     TEXT NOT NULL,                      -- what ran
+  sources  TEXT NOT NULL,                      -- of its binaries, as of table code
+  outcome  TEXT NOT NULL,                      -- as of table ending
+  samples  INTEGER CHECK (samples > 0),
+  median   INTEGER CHECK (median > 0),         -- picoseconds
+  ci       INTEGER CHECK (ci >= 0),            -- half-width of the median's 95 % interval
+  UNIQUE (run, scenario, policy),
+  CHECK ((median IS NULL) = (samples IS NULL))
+) STRICT;
