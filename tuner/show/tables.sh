@@ -6,6 +6,7 @@
 # A table stands between two lines of a page:
 #   <!-- table: NAME OPTIONS -->      what `attune show --table NAME OPTIONS --format markdown` prints
 #   <!-- end -->
+# and so does a tree of a header up to the end of its first branch, behind <!-- tree: HEADER FUNCTION -->.
 # The exit status is 1 where a page differs, and 2 where a table cannot be made.
 set -u
 attune=$1 check=
@@ -29,6 +30,11 @@ cut -d'|' -f1 "$tmp/asked" | uniq | while read -r options; do # one run for all 
 	sed "s/^<!-- table: \(.*\) -->\$/@$(printf %s "$options" | sed 's/[&\/]/\\&/g')|\1/" "$tmp/first" "$tmp/rest"
 done >"$tmp/tables" || exit 2
 
+sed -n 's/^<!-- tree: \([^ ]*\) \([^ ]*\) -->$/\1 \2/p' "$@" | LC_ALL=C sort -u | while read -r header tree; do
+	echo "@$header|tree $tree" && sed -n "/int $tree(/,/^	}/p" "$header" | expand -t4 | sed 's/^/    /' &&
+		echo '        ...'
+done >>"$tmp/tables" || exit 2
+
 code=0
 for page; do
 	awk -v page="$page" '
@@ -43,7 +49,11 @@ for page; do
 			printf "%s", table[line "|" name]
 			within = 1
 		}
-		END { if (within) { print page ": a table has no line \"<!-- end -->\"" >"/dev/stderr"; exit 1 } }
+		/^<!-- tree: / {
+			printf "\n%s\n", table[$3 "|tree " $4]
+			within = 1
+		}
+		END { if (within) { print page ": a table or tree has no line \"<!-- end -->\"" >"/dev/stderr"; exit 1 } }
 	' "$tmp/tables" "$page" >"$tmp/page" || exit 2
 	if [ "$check" ]; then
 		diff -u --label "$page" --label "$page, by make tables" "$page" "$tmp/page" || code=1
