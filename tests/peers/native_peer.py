@@ -22,7 +22,7 @@ class Peer:
     def prepare(self, shape, STEPS):
         if FAULT == "prepare":
             raise MemoryError("it has no room")
-        self.shape, self.called = shape, False
+        self.shape = shape
         self.library = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), "attend.so"))
 
     def plan(self, batch, tensors):
@@ -31,9 +31,8 @@ class Peer:
     def launch(self, batch, t):
         if FAULT == "launch":
             raise ValueError("it launches nothing,\non no card")
-        while FAULT == "hang" and self.called:  # the first call may take minutes: it compiles
+        while FAULT == "hang" and batch.seq_lens != [20, 20]:  # calls of the first batch may take minutes
             time.sleep(1)
-        self.called = True
         if FAULT == "crash":
             os.abort()
         s = self.shape
