@@ -61,7 +61,7 @@ int output_was_lost(void);
  * The caller frees it; NULL: no memory. */
 char *shown_text(const char *text);
 
-/* ---- time_spent.c ------------------------------------------------------------------ */
+/* ---- clocks.c ------------------------------------------------------------------ */
 /* What the wall time of measuring is spent on. */
 enum spent {
 	SPENT_READING,   /* rules, scenarios, other GPUs' times */
@@ -177,7 +177,7 @@ const char *outcome_name(enum outcome);
 /* Room for one more element of `size` bytes in *array, which has n; it doubles. 0 without memory. */
 int array_grow(void *array, int n, int *room, size_t size);
 
-/* ---- budget_clock.c ------------------------------------------------------------ */
+/* ---- clocks.c ------------------------------------------------------------ */
 double seconds_now(void);
 double budget_now(void);  /* seconds_now(), unless a test sets ATTUNE_CLOCK */
 int budget_is_held(void); /* a test sets ATTUNE_CLOCK */

@@ -4,7 +4,7 @@
 #include "commands.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
-#include "harness/machine/device_lock.h"
+#include "harness/machine/machine.h"
 #include "harness/worker/worker.h"
 #include "kernels/select/selector.h"
 #include <argp.h>

@@ -9,7 +9,7 @@
  *
  * Workers inherit the lock, so it is held until the last process with the device open ends, even if
  * the command is killed. Compilers do not inherit it. */
-#include "device_lock.h"
+#include "machine.h"
 #include "harness/base/base.h"
 #include "kernels/kernel.h"
 #include "kernels/spec/device_info.h"

@@ -1,5 +1,5 @@
 /* planning_device.c - operations for plans alone: they find binaries and load none. */
-#include "planning_device.h"
+#include "machine.h"
 #include "kernels/ship/shipped.h"
 
 static const struct shipped carried[] = {

@@ -11,7 +11,7 @@
  *               processes that run a quarter of the time spoil 1 in 4^3 = 64 samples
  *   busy_gpu    a GPU has no such guard. Desktops use 1 to 3 % of one. 5 % of time-slicing makes
  *               two times of one choice differ by ten times the noise of a quiet GPU (0.6 %) */
-#include "quiet.h"
+#include "machine.h"
 #include "harness/base/base.h"
 #include "kernels/device/device.h"
 #include "kernels/kernel.h"

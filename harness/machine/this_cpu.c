@@ -1,5 +1,5 @@
 /* this_cpu.c - describes this machine's CPU, and makes an id of the machine. */
-#include "this_cpu.h"
+#include "machine.h"
 #include "kernels/device/device.h"
 #include <stdio.h>
 #include <string.h>

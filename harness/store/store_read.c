@@ -3,7 +3,7 @@
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
-#include "harness/machine/this_cpu.h"
+#include "harness/machine/machine.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "harness/scenario/scenario.h"
 #include "harness/plugin/plugin_kernel.h"

@@ -4,7 +4,7 @@
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
 #include "harness/base/sources_hash.h"
-#include "harness/machine/this_cpu.h"
+#include "harness/machine/machine.h"
 #include "harness/measure/measure.h"
 #include "harness/store/store.h"
 #include "harness/worker/worker.h"

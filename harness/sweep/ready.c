@@ -2,8 +2,7 @@
  * measures the ceilings. Each happens once per process, which holds the lock until it ends. */
 #include "sweep.h"
 #include "harness/base/base.h"
-#include "harness/machine/device_lock.h"
-#include "harness/machine/quiet.h"
+#include "harness/machine/machine.h"
 #include "harness/worker/worker.h"
 #include <math.h>
 #include <string.h>

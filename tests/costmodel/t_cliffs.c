@@ -9,7 +9,7 @@
 #include "estimates.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
-#include "harness/machine/planning_device.h"
+#include "harness/machine/machine.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/api/plan.h"
 #include "kernels/launch/run.h"

@@ -2,8 +2,7 @@
  * the way, how long a command waits; and the lock of a device. */
 #include "harness/base/base.h"
 #include "kernels/device/device.h"
-#include "harness/machine/device_lock.h"
-#include "harness/machine/quiet.h"
+#include "harness/machine/machine.h"
 #include <stdio.h>
 #include <sched.h>
 #include <setjmp.h>

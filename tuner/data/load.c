@@ -2,7 +2,7 @@
 #include "data.h"
 #include "filling.h"
 #include "harness/base/base.h"
-#include "harness/machine/this_cpu.h"
+#include "harness/machine/machine.h"
 #include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"

@@ -4,7 +4,7 @@
 #include "show.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
-#include "harness/machine/planning_device.h"
+#include "harness/machine/machine.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/api/plan.h"
 #include "kernels/device/shared/gpu_names.h"
