@@ -228,7 +228,7 @@ deps-test:
 
 # GPU, else the first device that the tool finds; and the GPUs that have results to learn from.
 gpu      = gpu=$${GPU:-$$($(or $(wildcard $(B)/attune),$(bare)) devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}
-measured = $(or $(GPU),$(filter-out %_steady %_peers,$(patsubst $(RESULTS)/%.sqlite,%,$(wildcard $(RESULTS)/*.sqlite))))
+measured = $(or $(GPU),$(filter-out %_steady %_peers %_bench,$(patsubst $(RESULTS)/%.sqlite,%,$(wildcard $(RESULTS)/*.sqlite))))
 tool     = STALE=skip $(B)/attune
 anyway   = $(if $(ANYWAY),--anyway)
 # --NAME VALUE, if the value is not empty: $(call option,NAME,VALUE)

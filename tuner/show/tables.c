@@ -2,6 +2,7 @@
  * answer.
  *
  *   -- database: peers     a comment in NAME.sql: ask the race with other projects' kernels
+ *   -- database: bench     ask what `attune bench` timed, table benched alone
  *   SELECT ... AS n        the one statement that has answers; its columns' names head the table
  *
  * The queries ask the tables of plot/facts.sql; run_by, the kernels of the plans of "tree" and "oracle", with
@@ -96,6 +97,40 @@ static struct scratch *facts_of(const char *db, const char *gpu, const struct fo
 	}
 	data_free(d);
 	return t;
+}
+
+static int add_benched(void *arg, int n, const char *const *names, const char *const *v)
+{
+	(void)n, (void)names;
+	return scratch_add(arg, "benched", "sssssssss", v[0], v[1], v[2], v[3], v[4], v[5], v[6],
+			   v[7], v[8]);
+}
+
+/* What `attune bench` timed; such a database has no other times. */
+static struct scratch *facts_of_bench(const char *db)
+{
+	struct scratch *t = scratch_new(
+	    "CREATE TABLE benched(run INTEGER, scenario INTEGER, model, batch, split, seqs INTEGER,"
+	    " max_query INTEGER, policy, us REAL);"
+	    "CREATE VIEW blocked AS SELECT scenario, dense_rank() OVER (ORDER BY model,"
+	    " length(printf('%o', seqs))) AS block FROM benched GROUP BY scenario, model, seqs;");
+	struct store *s = t ? store_open(db, 1) : NULL;
+	const int done = s && scratch_also_aggregate(t, "blocked_low", low) &&
+			 scratch_also_aggregate(t, "blocked_high", high) &&
+			 store_has_bench(s) > 0 &&
+			 store_query(s,
+				     "SELECT b.run, b.scenario, s.model, s.batch, s.split,"
+				     " s.num_seqs, s.max_query, b.policy, b.median / 1e6"
+				     " FROM bench AS b JOIN scenario AS s ON s.id = b.scenario"
+				     " WHERE b.median IS NOT NULL",
+				     add_benched, t);
+	if (s && !done)
+		complain("%s: has no rows of attune bench", db);
+	store_close(s);
+	if (done)
+		return t;
+	scratch_free(t);
+	return NULL;
 }
 
 /* ---- an answer as a table ------------------------------------------------------------------ */
@@ -195,24 +230,29 @@ static void committed_path(char path[PATH_TEXT], const char *asked, const char *
 	snprintf(path, PATH_TEXT, "%s", asked ? asked : data_path(found, file));
 }
 
+enum database { OF_GPU, OF_PEERS, OF_BENCH, NUM_DATABASES };
 struct sources {
 	const struct show *o;
 	const char *gpu;
 	struct forest forest;
-	struct scratch *facts[2]; /* of the GPU's database; of the race with peers */
+	struct scratch *facts[NUM_DATABASES];
 };
 
 static int print_table(struct sources *s, const char *folder, const char *name, int is_one_of_many)
 {
-	static const char *const paths[] = { "results/%s.sqlite", "results/%s_peers.sqlite" };
+	static const char *const paths[] = { "results/%s.sqlite", "results/%s_peers.sqlite",
+					     "results/%s_bench.sqlite" };
 	char db[PATH_TEXT], *sql = query_of(folder, name);
 	if (!sql)
 		return EXIT_USAGE;
-	const int of_peers = strstr(sql, "-- database: peers") != NULL;
-	struct scratch **facts = &s->facts[of_peers];
-	committed_path(db, s->o->db, paths[of_peers], s->gpu);
+	const enum database of = strstr(sql, "-- database: peers")   ? OF_PEERS
+				 : strstr(sql, "-- database: bench") ? OF_BENCH
+								     : OF_GPU;
+	struct scratch **facts = &s->facts[of];
+	committed_path(db, s->o->db, paths[of], s->gpu);
 	if (!*facts)
-		*facts = facts_of(db, s->gpu, &s->forest, of_peers);
+		*facts = of == OF_BENCH ? facts_of_bench(db)
+					: facts_of(db, s->gpu, &s->forest, of == OF_PEERS);
 	if (*facts && is_one_of_many)
 		printf(s->o->format == FORMAT_MARKDOWN ? "<!-- table: %s -->\n" : "# %s\n", name);
 	const int done = *facts && print_answer(*facts, name, sql, s->o->format);
@@ -237,8 +277,8 @@ int show_tables(const char *gpu, const struct show *o)
 	snprintf(names, sizeof names, "%s", o->table);
 	while (code == EXIT_DONE && (name = strsep(&rest, ",")))
 		code = print_table(&s, folder, name, strchr(o->table, ',') != NULL);
-	scratch_free(s.facts[0]);
-	scratch_free(s.facts[1]);
+	for (int i = 0; i < NUM_DATABASES; i++)
+		scratch_free(s.facts[i]);
 	forest_free(&s.forest);
 	return code;
 }
