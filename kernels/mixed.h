@@ -5,9 +5,11 @@
  *   d units       | decodes, t | leave | item | item |
  *   the others    | item | item | item | item | item |
  *
- * The rates below are an H200's, fitted to 513 mixed batches that an earlier version of
- * warpgroup_mixed had run by several numbers of units: the picks took 1.021 times the best of these
- * in the geometric mean. results/README.md has today's version. */
+ * The rates below are an H200's and serve every GPU. They were fitted to 513 mixed batches that an
+ * earlier version of warpgroup_mixed had run by several numbers of units. At least 79 of these are
+ * held out or published today: where this kernel runs by estimate, such batches are not wholly
+ * unseen. Other rates give DECODE_UNITS=0 and PREFILL_SEGMENTS=0 another meaning, so their times
+ * would have to be measured again. */
 #ifndef ATTUNE_MIXED_H
 #define ATTUNE_MIXED_H
 
