@@ -79,8 +79,12 @@ def describe(path):
     if not sysconfig.get_config_var("Py_ENABLE_SHARED"):
         raise OSError(f"{sys.executable} was built without a shared libpython")
     # Where the interpreter was moved LIBDIR is of before.
-    near = os.path.join(sys.base_prefix, "lib", library)
-    lines.append(("library", near if os.path.exists(near) else os.path.join(folder, library)))
+    # Where the interpreter was moved LIBDIR is of before.
+    places = [os.path.join(place, library) for place in (os.path.join(sys.base_prefix, "lib"), folder)]
+    found = [place for place in places if os.path.exists(place)]
+    if not found:
+        raise OSError(f"{places[-1]} is not there; Debian has it in libpython3.{sys.version_info[1]}")
+    lines.append(("library", found[0]))
     return lines
 
 
