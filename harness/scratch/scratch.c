@@ -63,8 +63,8 @@ static void take_pair(sqlite3_context *c, int n, sqlite3_value **value)
 		p->v = v;
 		p->room = room;
 	}
-	p->v[p->n++] = (struct scratch_pair){ sqlite3_value_double(value[0]),
-					      sqlite3_value_int64(value[1]) };
+	p->v[p->n++] =
+	    (struct scratch_pair){ sqlite3_value_double(value[0]), sqlite3_value_int64(value[1]) };
 }
 
 static void answer_pairs(sqlite3_context *c)

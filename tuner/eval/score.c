@@ -99,8 +99,8 @@ static int interval(struct judged *v, int n, struct score *s)
 	qsort(v, (size_t)n, sizeof *v, by_model_and_size);
 	for (int i = 0; sample && i < n; i++) {
 		const int is_next = i && by_model_and_size(&v[i - 1], &v[i]);
-		sample[i] = (struct scratch_pair){ v[i].slowdown,
-					      i ? sample[i - 1].group + is_next : 0 };
+		sample[i] =
+		    (struct scratch_pair){ v[i].slowdown, i ? sample[i - 1].group + is_next : 0 };
 	}
 	const int done = sample && blocked_interval(sample, n, &s->low, &s->high);
 	free(sample);

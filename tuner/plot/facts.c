@@ -65,7 +65,8 @@ static int add_scenario(struct scratch *t, const struct plotted *p, int s)
 	return scratch_add(t, "scenario", "iiissiisiiiiiidd", s, p->first <= s && s < p->end,
 			   data_side(m), m->model, m->split, m->shape.page_size,
 			   (int)m->shape.kv_dtype, m->batch_text, m->batch->view.num_seqs,
-			   floor_log2(m->batch->view.num_seqs), (int)m->part[PHASE_ALL].f.decode_seqs, (int)pass_of_plans(p->data, s),
+			   floor_log2(m->batch->view.num_seqs),
+			   (int)m->part[PHASE_ALL].f.decode_seqs, (int)pass_of_plans(p->data, s),
 			   m->has[PHASE_PREFILL], m->has[PHASE_DECODE], f.kv_bytes, f.flops);
 }
 
@@ -80,8 +81,7 @@ static int add_plan(struct scratch *t, const struct data *d, int s, const char *
 		    const struct pick *pick)
 {
 	const struct cell *c = picked_cell(d, pick, s);
-	const double watts =
-	    c && c->power_of > POWER_AROUND ? c->joules / c->median_us * 1e6 : NAN;
+	const double watts = c && c->power_of > POWER_AROUND ? c->joules / c->median_us * 1e6 : NAN;
 	return scratch_add(t, "plan", "isdd", s, policy, us, time_interval(d, s, us)) &&
 	       (!c || scratch_add(t, "launch", "isdddd", s, policy, c->gbps, c->tflops, watts,
 				  cell_interval(c)));
@@ -106,8 +106,8 @@ static int add_plans(struct scratch *t, const struct plotted *p, const struct fo
 	int done = picks && add_oracle(t, d);
 	for (enum policy i = 0; done && i < NUM_POLICIES; i++)
 		for (int s = policy_picks(d, i, f, picks) ? 0 : d->n; done && s < d->n; s++)
-			done = add_plan(t, d, s, policy_names[i],
-					data_plan_time(d, s, &picks[s]), &picks[s]);
+			done = add_plan(t, d, s, policy_names[i], data_plan_time(d, s, &picks[s]),
+					&picks[s]);
 	free(picks);
 	return done;
 }
@@ -233,8 +233,8 @@ static int add_counted(struct scratch *t, const struct data *d, const struct for
 	int done = scratch_add(t, "counted", "iiiiiii", d->n, d->num_cells, d->stale, d->noisy,
 			       forest_leaves(f), f->num_choices, forest_kernels(f));
 	for (int i = 0; done && i < NOISE_BANDS; i++)
-		done = scratch_add(t, "noise", "idi", below[i], d->noise.floor[i],
-				   d->noise.pairs[i]);
+		done =
+		    scratch_add(t, "noise", "idi", below[i], d->noise.floor[i], d->noise.pairs[i]);
 	return done;
 }
 

@@ -5,7 +5,7 @@
  *   -- database: bench     ask what `attune bench` timed, table benched alone
  *   SELECT ... AS n        the one statement that has answers; its columns' names head the table
  *
- * The queries ask the tables of plot/facts.sql; run_by, the kernels of the plans of "tree" and "oracle", with
+ * The queries ask the tables of plot/facts.sql; early; run_by, the kernels of the plans of "tree" and "oracle", with
  * | between parts in turn and || between parts side by side; and three aggregates of (value, block): blocked_low and
  * blocked_high, the 95 % interval of a geometric mean as `attune eval` has it, and percentile95. */
 #include "show.h"
@@ -78,6 +78,27 @@ static int add_kernels(struct scratch *t, const struct data *d, const struct for
 	return done;
 }
 
+/* Parts that raced as launches that begin early: time with each value of the axis EARLY over the time in
+ * turn, and with the value that the header picks. */
+static int add_early(struct scratch *t, const struct data *d, const struct forest *f)
+{
+	int done =
+	    scratch_also(t, "CREATE TABLE early(scenario, phase, one REAL, two REAL, picked REAL)");
+	for (int i = 0; done && i < NUM_PHASES * d->n; i++) {
+		const int s = i / NUM_PHASES;
+		const enum phase phase = (enum phase)(i % NUM_PHASES);
+		if (phase == PHASE_ALL || !d->v[s].has[phase])
+			continue;
+		const double one = early_ratio(d, s, phase, 1), two = early_ratio(d, s, phase, 2);
+		const int value = forest_early(f, &d->v[s].part[phase].f);
+		const double picked = value == 1 ? one : value == 2 ? two : value ? NAN : 1;
+		if (isfinite(one) || isfinite(two))
+			done = scratch_add(t, "early", "isddd", s, phase_name((int)phase), one, two,
+					   picked);
+	}
+	return done;
+}
+
 /* Of a database: of the GPU, or of the race with other projects' kernels. */
 static struct scratch *facts_of(const char *db, const char *gpu, const struct forest *f,
 				int of_peers)
@@ -88,7 +109,8 @@ static struct scratch *facts_of(const char *db, const char *gpu, const struct fo
 		const struct plotted p = plotted_make(d, f);
 		t = facts_make(&p);
 	}
-	if (t && !(add_kernels(t, d, f) && scratch_also_aggregate(t, "blocked_low", low) &&
+	if (t && !(add_kernels(t, d, f) && add_early(t, d, f) &&
+		   scratch_also_aggregate(t, "blocked_low", low) &&
 		   scratch_also_aggregate(t, "blocked_high", high) &&
 		   scratch_also_aggregate(t, "percentile95", percentile95) &&
 		   (!of_peers || peers_read(t, gpu, db)))) {
