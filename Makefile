@@ -201,7 +201,7 @@ $(B)/harness/peers/python.o: harness/peers/host.py
 $(patsubst %.sql,$(B)/%.o,$(wildcard tuner/*/*.sql)): $(B)/%.o: %.sql
 $(B)/harness/base/data_files.o: override CPPFLAGS += -DSOURCE_TREE='"$(CURDIR)"'
 # The machine's ceilings are measured by code as fast as the kernels', which SAN=1 leaves alone.
-$(B)/kernels/device/cpu/ceilings.o: override CFLAGS := -O2 -g -std=c11 -fPIC $(WARN)
+$(B)/harness/ceilings/cpu_ceilings.o: override CFLAGS := -O2 -g -std=c11 -fPIC $(WARN)
 $(addprefix $(B)/has_,library tool test):
 	@mkdir -p $(@D)
 	@$(deps) check $(@F:has_%=%)

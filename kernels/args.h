@@ -94,7 +94,7 @@ struct attune_args {
 		 * batch was planned: entries up to it may be read before the lengths. Null: none
 		 * may. */
 		const int *table_last;
-		const int *schedule; /* in persistent kernels; see schedule.h */
+		const int *schedule; /* in persistent kernels; see gpu/helpers/schedule_list.h */
 	};
 	int option[4];       /* PASS of the kernel's .def */
 

@@ -13,9 +13,6 @@
 #ifndef ATTUNE_KERNEL_H
 #define ATTUNE_KERNEL_H
 
-#if defined(ATTUNE_PART_H) && !defined(ATTUNE_H)
-#error "include kernel.h before part.h: on the host struct part has more members"
-#endif
 #include "args_maps.h"
 #include "args_more.h"
 #include "attune.h"
@@ -87,7 +84,7 @@ struct space {
 	const char *const *rules;
 	/* Runs only batches with both parts, in one launch. */
 	int is_fused;
-	int is_scheduled; /* loops over a list of Q blocks: schedule.h */
+	int is_scheduled; /* loops over a list of Q blocks: gpu/helpers/schedule_list.h */
 	int kv_layout;    /* an enum attune_kv_layout, or KV_LAYOUT_ANY */
 	int reduces;      /* a reduction may follow */
 	int reduces_wide; /* it is the wide one if COMBINE is 2 */
@@ -252,40 +249,6 @@ int window_of(const attune_shape *);
  * sequence has keys. */
 void batch_table(const attune_batch *, int page_size, int *seq, int *pages);
 unsigned page_magic(int page_size);
-
-/* reference.c: attention by its definition, in fp64, on the host. out[head_size] is the row of
- * query token `token` of sequence `seq` and query head `head`. All pointers of `args` are host
- * memory; dtypes are the shape's. */
-void reference_row(const struct attune_args *args, const attune_shape *shape, int seq, int token,
-		   int head, double *out);
-/* The same with K and V from a callback: fetch fills row[head_size] with the cache's elements at
- * (page, slot, kv_head). */
-struct kv_source {
-	void (*fetch)(const struct kv_source *, int is_v, int page, int slot, int kv_head,
-		      double *row);
-	const struct attune_args *args;
-	const attune_shape *shape;
-	const void *more;
-	double *mass; /* [head_size] or NULL: out with |v| for v, the scale of rounding errors */
-	/* [head_size] or NULL: the sum of squares of the changes of out, each by an error of one
-	 * weight or of one element of q that is as large as it is itself, or 2^-6, the least normal
-	 * E4M3, if that is more (harness/check/tolerance.c) */
-	double *squares;
-	const struct attune_more *scales; /* NULL: all are 1 */
-	double *lse;                      /* of the row, or NULL */
-	double *scores;                   /* room for [seq_len], or NULL: each is computed twice */
-};
-/* Element d of K or V at (page, slot, kv_head) lies at first + d / run * step + d % run. */
-struct kv_place {
-	long long first;
-	int run, step;
-};
-struct kv_place kv_place(const struct attune_args *, const attune_shape *, int is_v, int page,
-			 int slot, int kv_head);
-void reference_row_from(const struct kv_source *, int seq, int token, int head, double *out);
-double value_of(enum attune_dtype, const void *array, long long index);
-/* Rounded to nearest, ties to even; keeps NaN and infinities. */
-void value_put(enum attune_dtype, void *array, long long index, float value);
 
 /* status.c: sets the line of attune_last_error and returns status. */
 enum attune_status fail(enum attune_status status, const char *format, ...)

@@ -1,10 +1,9 @@
-/* part.h - the part of a batch that one launch computes, and its features. Host and device compute
- * them by this code, in integers, so that they agree. spec/part.c has the part that only the host
- * needs. */
+/* part.h - the part of a batch that one launch computes, and its features, in integers. */
 #ifndef ATTUNE_PART_H
 #define ATTUNE_PART_H
 
 #include "attune_features.h"
+#include "attune.h"
 
 /* A query of at most this many tokens belongs to the decode part: one token,
  * or a few speculative ones. */
@@ -18,14 +17,11 @@ struct part {
 	/* query_start[seq_begin + seq_count] - query_start[seq_begin], with the tokens of sequences
 	 * in between that are not of this part */
 	long long range_tokens;
-#ifdef ATTUNE_H
-	/* The same for its prefill and its decode sequences; seq_count 0: none. Host only: the
-	 * device picks no fused kernels. */
+	/* The same for its prefill and its decode sequences; seq_count 0: none. */
 	attune_span prefill, decode;
 	/* ESTIMATE of a .def: geometry() derived it from features that a launch does not have. 0:
 	 * not computed yet; MOST_ESTIMATE: the one that needs most workspace. */
 	int estimated;
-#endif
 };
 
 enum { MOST_ESTIMATE = -1 };
@@ -44,36 +40,36 @@ struct part_sums {
 	long long sum[NUM_SUMS], most[NUM_MOST];
 };
 
-BOTH_SIDES long long min_of(long long a, long long b)
+static inline long long min_of(long long a, long long b)
 {
 	return a < b ? a : b;
 }
 
-BOTH_SIDES long long max_of(long long a, long long b)
+static inline long long max_of(long long a, long long b)
 {
 	return a > b ? a : b;
 }
 
 /* n / of, rounded up. */
-BOTH_SIDES long long parts_of(long long n, long long of)
+static inline long long parts_of(long long n, long long of)
 {
 	return (n + of - 1) / of;
 }
 
 /* Phase of a sequence; PHASE_ALL: in none. */
-BOTH_SIDES enum phase seq_phase(int query)
+static inline enum phase seq_phase(int query)
 {
 	return query < 1 ? PHASE_ALL : query <= DECODE_MAX_QUERY ? PHASE_DECODE : PHASE_PREFILL;
 }
 
 /* Keys that at least one query of the sequence sees. */
-BOTH_SIDES long long seq_live_keys(const struct part_shape *s, int query, int seq)
+static inline long long seq_live_keys(const struct part_shape *s, int query, int seq)
 {
 	return s->window ? min_of(seq, (long long)s->window + query - 1) : seq;
 }
 
 /* Sum over e = 1 .. n of min(e, cap). */
-BOTH_SIDES long long ramp(long long n, long long cap)
+static inline long long ramp(long long n, long long cap)
 {
 	if (n <= 0)
 		return 0;
@@ -83,7 +79,7 @@ BOTH_SIDES long long ramp(long long n, long long cap)
 /* Query-key pairs of one head: sum over the query's tokens of the keys seen. Token
  * i stands at position e - 1, e = context + 1 + i; a causal one sees min(e, window)
  * keys, any other seq - max(e - window, 0); none where e is not positive. */
-BOTH_SIDES long long seq_pairs(const struct part_shape *s, int query, int seq)
+static inline long long seq_pairs(const struct part_shape *s, int query, int seq)
 {
 	const long long context = (long long)seq - query, window = s->window ? s->window : seq;
 	if (s->causal)
@@ -91,7 +87,7 @@ BOTH_SIDES long long seq_pairs(const struct part_shape *s, int query, int seq)
 	return (long long)query * seq - ramp(seq - window, seq) + ramp(context - window, seq);
 }
 
-BOTH_SIDES void sums_start(struct part_sums *t)
+static inline void sums_start(struct part_sums *t)
 {
 	for (int i = 0; i < NUM_SUMS; i++)
 		t->sum[i] = 0;
@@ -100,7 +96,7 @@ BOTH_SIDES void sums_start(struct part_sums *t)
 }
 
 /* Sequence `index` of the batch. */
-BOTH_SIDES void sums_add(struct part_sums *t, const struct part_shape *s, int index, int query,
+static inline void sums_add(struct part_sums *t, const struct part_shape *s, int index, int query,
 			 int seq)
 {
 	const long long keys = seq_live_keys(s, query, seq);
@@ -115,7 +111,7 @@ BOTH_SIDES void sums_add(struct part_sums *t, const struct part_shape *s, int in
 	t->most[MOST_SEQ] = max_of(t->most[MOST_SEQ], index);
 }
 
-BOTH_SIDES void sums_join(struct part_sums *t, const struct part_sums *more)
+static inline void sums_join(struct part_sums *t, const struct part_sums *more)
 {
 	for (int i = 0; i < NUM_SUMS; i++)
 		t->sum[i] += more->sum[i];
@@ -127,18 +123,18 @@ BOTH_SIDES void sums_join(struct part_sums *t, const struct part_sums *more)
  * (query_start[i] - query_start[seq_begin]) / block_q + i, which leaves room for each sequence's
  * last, partial block without a prefix sum. If no query is longer than block_q: one block a
  * sequence. */
-BOTH_SIDES long long q_blocks_of(int seqs, int max_query, long long tokens, int block_q)
+static inline long long q_blocks_of(int seqs, int max_query, long long tokens, int block_q)
 {
 	return max_query <= block_q ? seqs : tokens / block_q + seqs;
 }
 
-BOTH_SIDES long long part_q_blocks(const struct part *p, int block_q)
+static inline long long part_q_blocks(const struct part *p, int block_q)
 {
 	return q_blocks_of(p->seq_count, p->max_query, p->range_tokens, block_q);
 }
 
 /* Blocks of a launch at one segment, with Q blocks of so many rows. */
-BOTH_SIDES long long part_blocks(const struct part *p, int rows)
+static inline long long part_blocks(const struct part *p, int rows)
 {
 	const int group = (int)p->f.group, block_q = group < rows ? rows / group : 1;
 	return part_q_blocks(p, block_q) * p->f.num_kv_heads * ((group + rows - 1) / rows);
@@ -147,7 +143,7 @@ BOTH_SIDES long long part_blocks(const struct part *p, int rows)
 /* The prefills' share, in 64ths, of the time of both phases in turn, on a machine that does
  * FLOPS_OF_BYTE flops while it reads a byte. Head size and KV heads are factors of both and
  * cancel. */
-BOTH_SIDES long long part_prefill_share(const struct attune_features *f, long long prefill_pairs,
+static inline long long part_prefill_share(const struct attune_features *f, long long prefill_pairs,
 					long long decode_keys)
 {
 	enum { FLOPS_OF_BYTE = 128 };
@@ -159,7 +155,7 @@ BOTH_SIDES long long part_prefill_share(const struct attune_features *f, long lo
 }
 
 /* Derives the other features from the sums and the ranges. */
-BOTH_SIDES void part_derive(struct part *p)
+static inline void part_derive(struct part *p)
 {
 	struct attune_features *f = &p->f;
 	f->max_query = p->max_query;
@@ -177,7 +173,7 @@ BOTH_SIDES void part_derive(struct part *p)
 
 /* Makes a part from the sums of the batch's prefills and decodes; `own`: the part's. 0: the part
  * has no sequence. */
-BOTH_SIDES int part_from(struct part *p, const struct part_shape *s, const struct part_sums *own,
+static inline int part_from(struct part *p, const struct part_shape *s, const struct part_sums *own,
 			 const struct part_sums *prefill, const struct part_sums *decode,
 			 const int *query_start)
 {

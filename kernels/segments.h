@@ -1,6 +1,5 @@
 /* segments.h - the cost of cutting the keys of a part into v segments: by costs fitted to measured
- * times (struct segment_costs), or by a formula of the kernel (struct formula). All are integers,
- * and host and device run this same code, so that both pick the same number.
+ * times (struct segment_costs), or by a formula of the kernel (struct formula). All are integers.
  *
  * Costs are a multiple of the path: the keys of the slot that finishes last. Blocks go to units x
  * slots in the order of the grid, the next block to the first free slot (Graham 1966, "Bounds for
@@ -70,18 +69,18 @@ struct formula {
 /* The limit of the partials of a launch. */
 enum { MAX_PARTIAL_BYTES = 256 << 20 };
 
-BOTH_SIDES int segments_have_tiles(int segments, int tile, const struct part *p)
+static inline int segments_have_tiles(int segments, int tile, const struct part *p)
 {
 	return segments == 1 || (long long)segments * tile < 2 * p->f.max_seq;
 }
 
-BOTH_SIDES long long partial_bytes(long long rows, long long query_heads, int segments,
+static inline long long partial_bytes(long long rows, long long query_heads, int segments,
 				   int head_size)
 {
 	return segments == 1 ? 0 : rows * query_heads * segments * (head_size + 2) * 4;
 }
 
-BOTH_SIDES int partials_fit(int segments, const struct part *p)
+static inline int partials_fit(int segments, const struct part *p)
 {
 	return partial_bytes((long long)p->seq_count * p->max_query, p->f.num_query_heads, segments,
 			     (int)p->f.head_size) <= MAX_PARTIAL_BYTES;
@@ -99,7 +98,7 @@ struct segment_load {
 	int longest_first; /* the longest blocks begin first */
 };
 
-BOTH_SIDES void segment_load_of(struct segment_load *l, const struct block_shape *b,
+static inline void segment_load_of(struct segment_load *l, const struct block_shape *b,
 				const struct attune_features *f)
 {
 	const long long packed = b->heads ? min_of(b->heads, f->group) : f->group;
@@ -123,7 +122,7 @@ BOTH_SIDES void segment_load_of(struct segment_load *l, const struct block_shape
 }
 
 /* The blocks that run at a time at v segments. */
-BOTH_SIDES long long segment_slots(const struct segment_costs *c, const struct block_shape *b,
+static inline long long segment_slots(const struct segment_costs *c, const struct block_shape *b,
 				   long long units, long long v)
 {
 	enum { IDLE = 3 /* for each block of a cluster but the first */, IDLE_ODD = 9 };
@@ -133,7 +132,7 @@ BOTH_SIDES long long segment_slots(const struct segment_costs *c, const struct b
 }
 
 /* The path at v segments. */
-BOTH_SIDES long long segment_path(const struct segment_costs *c, const struct segment_load *l,
+static inline long long segment_path(const struct segment_costs *c, const struct segment_load *l,
 				  const struct block_shape *b, long long units, long long v)
 {
 	enum { SMOOTHING = 4, TAIL_SHARE = 4 };
@@ -152,7 +151,7 @@ BOTH_SIDES long long segment_path(const struct segment_costs *c, const struct se
 }
 
 /* The cost of v segments in fs; rows: query tokens x query heads. */
-BOTH_SIDES long long segment_cost(const struct segment_costs *c, long long path, long long rows,
+static inline long long segment_cost(const struct segment_costs *c, long long path, long long rows,
 				  long long v)
 {
 	const long long most = 1 << 27;
@@ -162,7 +161,7 @@ BOTH_SIDES long long segment_cost(const struct segment_costs *c, long long path,
 }
 
 /* The same for a part. */
-BOTH_SIDES long long segments_cost(const struct segment_costs *c, const struct block_shape *b,
+static inline long long segments_cost(const struct segment_costs *c, const struct block_shape *b,
 				   const struct attune_features *f, long long v)
 {
 	struct segment_load l;
@@ -174,7 +173,7 @@ BOTH_SIDES long long segments_cost(const struct segment_costs *c, const struct b
 /* ---- by a formula ----------------------------------------------------------------------- */
 
 /* In keys. blocks: of the launch at one segment; at_once: blocks that run at a time. */
-BOTH_SIDES long long formula_estimate(const struct formula *f, const struct attune_features *of,
+static inline long long formula_estimate(const struct formula *f, const struct attune_features *of,
 				      long long blocks, long long at_once, long long v)
 {
 	const long long mean = min_of(of->mean_seq, of->keys_per_query);

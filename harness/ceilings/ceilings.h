@@ -11,4 +11,11 @@ struct device;
  * measured. */
 enum attune_status gpu_ceilings(struct device *, double *dram_gbps, double *tflops);
 
+/* cpu_ceilings.c */
+/* The current ceilings of the CPU, to be measured in the same round as a sample: reading memory
+ * (about 7 ms) and multiply-adds in registers (about 1 ms), by all threads with the widest
+ * instructions. 0: not known, since other programs kept running in between or memory is short. */
+double cpu_dram_gbps(struct device *);
+double cpu_fma_gflops(struct device *);
+
 #endif

@@ -3,7 +3,7 @@
 #include "suite.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
-#include "kernels/roofline.h"
+#include "kernels/gpu/ceilings/roofline.h"
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* check.c - runs a candidate and compares its output with the fp64 reference, within the
  * tolerance of tolerance.c. */
 #include "check.h"
+#include "reference.h"
 #include "workload.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"

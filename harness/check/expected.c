@@ -1,6 +1,7 @@
 /* expected.c - selects the output rows to compare and computes them with the reference, on several
  * threads. Rows that share keys are computed together, so that keys are decoded once. */
 #include "check.h"
+#include "reference.h"
 #include "workload.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/device/cpu/usable.h"

@@ -7,6 +7,7 @@
  * is longer than its sequence, its first tokens have no position, and their rows stay poisoned.
  * Other page sets hold other values; they are only timed. */
 #include "check.h"
+#include "reference.h"
 #include "workload.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/launch/run.h"

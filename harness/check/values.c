@@ -1,6 +1,7 @@
 /* values.c - the values of tensors on the host (fill.h). Making them is most of the work of a check, so the
  * loops are compiled for several instruction sets. */
 #include "fill.h"
+#include "reference.h"
 #include "harness/base/base.h"
 #include "workload.h"
 #include <stdint.h>

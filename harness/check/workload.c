@@ -1,5 +1,4 @@
-/* workload.c - builds the tensors of a scenario on a device: page tables, queries, a guarded
- * output, K and V.
+/* workload.c - builds the tensors of a scenario on a device: tables, queries, a guarded output, K, V.
  *
  *   pages   0 .. n-1 in a seeded order: pages_per_set for set 0, in the order of its
  *           sequences and their tokens, then those of set 1, ..., then spare pages
@@ -9,6 +8,7 @@
  * The pages of timed workloads lie in the shared pool. A check workload has its own, written by
  * the host: slots without a token and spare pages are NaN. */
 #include "check.h"
+#include "reference.h"
 #include "workload.h"
 #include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"

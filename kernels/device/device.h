@@ -115,11 +115,6 @@ int cpu_computing(const struct device *);
 /* CPU only: runs work(arg, i) for each i below n on the threads of `device`, a struct device. n up
  * to the number of threads run at a time. */
 void cpu_run(void *device, void (*work)(void *arg, size_t i), void *arg, size_t n);
-/* The current ceilings of the CPU, to be measured in the same round as a sample: reading memory
- * (about 7 ms) and multiply-adds in registers (about 1 ms), by all threads with the widest
- * instructions. 0: not known, since other programs kept running in between or memory is short. */
-double cpu_dram_gbps(struct device *);
-double cpu_fma_gflops(struct device *);
 /* Compiler flags for kernels/cpu: cc FLAGS -shared -fPIC -Ikernels ...; NULL: unknown arch. */
 const char *cpu_compile_flags(const char *arch);
 

@@ -2,7 +2,7 @@
  * streams. */
 #include "run.h"
 #include "kernels/device/cpu/float_mode.h"
-#include "kernels/schedule.h"
+#include "kernels/gpu/helpers/schedule_list.h"
 #include <math.h>
 #include <string.h>
 

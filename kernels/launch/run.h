@@ -62,7 +62,7 @@ enum attune_status run_part(struct device *, const struct launchable *, const at
 			    const struct part *, const struct attune_call *call, void *workspace,
 			    size_t workspace_bytes, int steps, void *stream);
 
-/* The list of Q blocks of a choice (schedule.h), made on the host: its number of words (0: the
+/* The list of Q blocks of a choice (schedule_list.h), made on the host: its number of words (0: the
  * kernel takes none), and the words. query_start is the batch's. */
 size_t part_schedule_words(const struct kernel *, const struct part *);
 void part_schedule(int *words, const struct kernel *, const struct config *, const attune_shape *,

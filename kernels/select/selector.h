@@ -4,7 +4,7 @@
 #define KERNELS_SELECT_SELECTOR_H
 
 #include "kernels/spec/device_info.h"
-#include "kernels/tree.h"
+#include "kernels/select/tree.h"
 
 /* Each decision has a tree (tree.h).
  *

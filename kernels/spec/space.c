@@ -43,8 +43,8 @@
  *                                      tokens; 0: no maps are made
  *   ARCH_SPECIFIC(1)                   its code is compiled for one chip alone: kernel_arch() */
 #include "device_info.h"
-#include "kernels/mixed.h"
-#include "kernels/schedule.h"
+#include "kernels/spec/mixed.h"
+#include "kernels/gpu/helpers/schedule_list.h"
 #include <stdio.h>
 
 #define STATIC(axis, dflt, about, ...) static const int axis##_values[] = { __VA_ARGS__ };

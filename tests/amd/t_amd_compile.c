@@ -3,7 +3,7 @@
  * as the table says. Skips itself without a compiler for gfx942. */
 #include "harness/compile/compile.h"
 #include "harness/search/search.h"
-#include "kernels/roofline.h"
+#include "kernels/gpu/ceilings/roofline.h"
 #include "harness/ceilings/suite.h"
 #include <limits.h>
 #include <setjmp.h>

@@ -4,6 +4,7 @@
 #define TESTS_FIELD_FIELD_WORLD_H
 
 #include "kernels/launch/run.h"
+#include "harness/check/reference.h"
 #include <sys/mman.h>
 
 enum { MOST_GROUPS = 6 };

@@ -6,7 +6,7 @@
  *   api_layout.c    how the tensors of a batch lie in memory: strides, gaps, pages
  *   api_values.c    what they hold
  *   api_memory.c    the memory, poisoned and between guard pages
- *   api_check.c     outputs against kernels/spec/reference.c
+ *   api_check.c     outputs against harness/check/reference.c
  *   api_emulated.c  contexts on the emulated GPUs
  *   api_case.c      a case: contexts, ops, plans and runs
  *   api_hostile.c   calls that must be refused */

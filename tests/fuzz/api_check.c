@@ -1,6 +1,7 @@
 /* api_check.c - outputs of a run against the fp64 reference: all rows for what is simple, some rows for
  * each element. */
 #include "api.h"
+#include "harness/check/reference.h"
 #include "harness/check/check.h"
 #include "kernels/args_more.h"
 #include <math.h>

@@ -1,6 +1,7 @@
 /* api_values.c - what the tensors of a batch hold. Scores stay of a size at which fp32 is exact enough
  * for the comparison. Slots that no query sees keep their NaN. */
 #include "api.h"
+#include "harness/check/reference.h"
 #include <float.h>
 #include <math.h>
 

@@ -6,6 +6,7 @@
 #define TESTS_GUARD_HARD_WORLD_H
 
 #include "kernels/launch/run.h"
+#include "harness/check/reference.h"
 #include <float.h>
 #include <limits.h>
 #include <math.h>

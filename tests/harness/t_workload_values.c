@@ -1,6 +1,7 @@
 /* t_workload_values.c - the values in a workload: a seed means the same bytes on any machine, slots
  * without a token are NaN, and expected outputs follow from what is in memory. */
 #include "cpu_workload.h"
+#include "harness/check/reference.h"
 
 static unsigned long long hash(const void *bytes, size_t n)
 {

@@ -4,6 +4,7 @@
 #define TESTS_HARNESS_TOY_KERNEL_H
 
 #include "harness/base/base.h"
+#include "harness/check/reference.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/device/device.h"

@@ -1,5 +1,6 @@
 /* t_cpu_device.c - the CPU as a device: its names, graphs of launches, ceilings, and what is said when
  * a driver's library is missing. */
+#include "harness/ceilings/ceilings.h"
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/launch/run.h"

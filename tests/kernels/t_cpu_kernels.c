@@ -2,6 +2,7 @@
  * machine, over corner batches and shapes. Unused pages, the tails of last pages and unused
  * table entries are poison. */
 #include "harness/compile/compile.h"
+#include "harness/check/reference.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/launch/run.h"
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* t_deal.c - dealing of keys to blocks (kernels/deal.h), unit by unit: each tile of each item
+/* t_deal.c - dealing of keys to blocks (kernels/gpu/ring/deal.h), unit by unit: each tile of each item
  * has one block, all blocks of an item agree on it, partials do not share places, and no block
- * has more than its share. Also when blocks end if some began with decodes (kernels/mixed.h),
+ * has more than its share. Also when blocks end if some began with decodes (kernels/spec/mixed.h),
  * against taking items one by one. */
-#include "kernels/deal.h"
-#include "kernels/mixed.h"
+#include "kernels/gpu/ring/deal.h"
+#include "kernels/spec/mixed.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

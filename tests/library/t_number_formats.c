@@ -1,6 +1,7 @@
 /* t_number_formats.c - F16, BF16 and E4M3: all values decode by their formats, and rounding goes to
  * the nearest, ties to even. */
 #include "kernels/device/device.h"
+#include "harness/check/reference.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 #include "harness/compile/compile.h"
 #include "kernels/launch/op.h"
 #include "kernels/launch/run.h"
-#include "kernels/schedule.h"
+#include "kernels/gpu/helpers/schedule_list.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * and by the right warp, by the sums that each warp leaves, in several orders of turns; and
  * launches follow their arguments. */
 #include "harness/compile/compile.h"
-#include "kernels/roofline.h"
+#include "kernels/gpu/ceilings/roofline.h"
 #include "harness/ceilings/suite.h"
 #include <setjmp.h>
 #include <stdarg.h>

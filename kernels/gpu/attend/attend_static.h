@@ -1,6 +1,6 @@
 /* attend_static.h - the body of the persistent kernels. The grid depends only on the device. Its
  * blocks work through the blocks of attend_body.inc's grid as items, in the same order, by the list
- * of kernels/schedule.h. So a captured launch serves any batch, and a launch can leave SMs to
+ * of schedule_list.h. So a captured launch serves any batch, and a launch can leave SMs to
  * others.
  *
  *   item = segment * blocks + x, x as in find_block()

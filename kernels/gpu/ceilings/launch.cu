@@ -2,7 +2,7 @@
  * begin before the previous launch ends, and waits for that launch's writes. -DEARLY=2: it also
  * lets the next launch begin at once, not only when it ends. */
 #include "../gpu.h"
-#include "../../roofline.h"
+#include "roofline.h"
 #if EARLY
 #include "roofline_nvidia.h"
 #endif

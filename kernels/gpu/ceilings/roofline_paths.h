@@ -3,7 +3,7 @@
 #define ATTUNE_ROOFLINE_PATHS_H
 
 #include "../gpu.h"
-#include "../../roofline.h"
+#include "roofline.h"
 
 #define LOADS 0
 #define ASYNC 1

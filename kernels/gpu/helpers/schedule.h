@@ -1,8 +1,8 @@
-/* schedule.h - writes the list of Q blocks (kernels/schedule.h) and finds a Q block in it. */
+/* schedule.h - writes the list of Q blocks (schedule_list.h) and finds a Q block in it. */
 #ifndef ATTUNE_GPU_SCHEDULE_H
 #define ATTUNE_GPU_SCHEDULE_H
 
-#include "../../schedule.h"
+#include "schedule_list.h"
 #include "../paged.h"
 
 #define SCHEDULE_MAX_WARPS 32

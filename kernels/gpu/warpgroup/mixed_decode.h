@@ -5,7 +5,7 @@
 #define ATTUNE_MIXED_DECODE_H
 
 #include "../../args_more.h"
-#include "../../deal.h"
+#include "../ring/deal.h"
 #include "../helpers/schedule.h"
 #include "../paged.h"
 #include "../ring/ring_nvidia.h"

@@ -1,8 +1,8 @@
-/* tree.h - the decision trees as data, and their evaluation, for C and device code. */
+/* tree.h - the decision trees as data, and their evaluation. */
 #ifndef ATTUNE_TREE_H
 #define ATTUNE_TREE_H
 
-#include "attune_features.h"
+#include "kernels/attune_features.h"
 
 /* Answers of trees other than a choice's id. */
 enum says {
@@ -21,7 +21,7 @@ struct selector_node {
 	long long value;
 };
 
-BOTH_SIDES int tree_says(const struct selector_node *nodes, int root,
+static inline int tree_says(const struct selector_node *nodes, int root,
 			 const struct attune_features *f)
 {
 	const long long *feature = (const long long *)f;

@@ -11,7 +11,7 @@
  * and o = 0 if it sees none. Heads without a sink lack its terms. k_j and v_j are the cache's
  * elements times its scales. The row's LSE is m + log(the divisor of o), minus infinity if it sees
  * none. */
-#include "kernels/kernel.h"
+#include "reference.h"
 #include <math.h>
 #include <string.h>
 

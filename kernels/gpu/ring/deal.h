@@ -14,7 +14,7 @@
 #ifndef ATTUNE_DEAL_H
 #define ATTUNE_DEAL_H
 
-#include "attune_features.h"
+#include "../../attune_features.h"
 
 struct deal {
 	unsigned blocks;     /* with any units */

@@ -1,7 +1,8 @@
-/* ceilings.c - measures what this CPU can do at present: bytes a second from memory, multiply-adds
+/* cpu_ceilings.c - measures what this CPU can do at present: bytes a second from memory, multiply-adds
  * a second in registers. Functions have their instruction set as an attribute, so that the file
  * needs no flags. */
-#include "cpu.h"
+#include "ceilings.h"
+#include "kernels/device/cpu/cpu.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #ifndef ATTUNE_MIXED_H
 #define ATTUNE_MIXED_H
 
-#include "kernel.h"
+#include "kernels/kernel.h"
 #include <limits.h>
 
 struct mixed {
