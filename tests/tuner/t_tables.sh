@@ -57,6 +57,8 @@ cmp "$tmp/shown" "$tmp/eval" >"$tmp/diff" 2>&1
 row $? "held-out figures are those of eval"
 "$B/attune" show --gpu cpu --table heldout --format json >"$tmp/out" 2>"$tmp/err" && grep -q '"worst": *[0-9]' "$tmp/out"
 row $? "as JSON they are numbers"
+"$B/attune" show --gpu cpu --table heldout,noise --format json >"$tmp/out" 2>"$tmp/err"
+row "$([ $? -eq 2 ] && [ ! -s "$tmp/out" ] && grep -q 'have one table each' "$tmp/err"; echo $?)" "of one table at a time"
 # What attune bench timed, by hand: the oracle takes half of attune's time, the defaults four times as long.
 sqlite3 results/cpu_peers.sqlite ".backup $tmp/bench.sqlite" && sqlite3 "$tmp/bench.sqlite" "DELETE FROM seal" \
 	".read harness/store/bench.sql" "INSERT INTO bench SELECT NULL, min(run), scenario, policy, 'x', 'x', 'ok', 9, ps, NULL

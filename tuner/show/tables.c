@@ -287,6 +287,10 @@ int show_tables(const char *gpu, const struct show *o)
 	char folder[PATH_TEXT], header[PATH_TEXT], names[PATH_TEXT], *rest = names, *name;
 	struct sources s = { .o = o, .gpu = gpu };
 	int code = EXIT_DONE;
+	if (strchr(o->table, ',') && !format_has_notes(o->format) && o->format != FORMAT_MARKDOWN) {
+		complain("--table %s: json and csv have one table each", o->table);
+		return EXIT_USAGE;
+	}
 	if (!code_path(folder, "tuner/show/tables", "heldout.sql")) {
 		complain("the queries of attune's tables are not installed beside it");
 		return EXIT_USAGE;
