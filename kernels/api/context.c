@@ -231,14 +231,13 @@ static enum attune_status add_priced(attune_op *op)
 		    (op->shape.has_lse && !config_value(&c, k->space, "COMBINE", 1)))
 			continue;
 		struct ready *r = named_ready(op, k, &c);
-		if (!r && !p->is_named) {
+		if (!r) {
 			status = add_ready(op, k, &c);
 			r = &op->ready[op->num_ready - 1];
 			r->costs = &costs->segments;
 			op->num_ready -= !r->code;
 		}
-		if (r)
-			r->price[p->phase == PHASE_DECODE] = costs;
+		r->price[p->phase == PHASE_DECODE] = costs;
 	}
 	op->first_default = op->num_ready;
 	op->is_priced = op->first_default > op->num_choices && !is_learned(op);

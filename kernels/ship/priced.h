@@ -20,7 +20,7 @@ struct priced {
 	const char *kernel;
 	const char *values; /* of its tunables; SEGMENTS=fitted: the number with the least time */
 	enum phase phase;   /* of the parts that it runs */
-	int is_named;       /* the library carries it only where a header names it */
+	int is_named;       /* it runs only where the library carries it for a header */
 	struct part_costs at[PRICED_SIZES];
 };
 extern const struct priced attune_priced[]; /* ends with a NULL kernel */
