@@ -52,11 +52,11 @@ static const struct argp argp = {
 	    "failures, with its median, least time, spread, interval and ratio. It drops raw "
 	    "samples, older rows, runs on modified sources (except results/ and generated/), and "
 	    "rows "
-	    "of older kernel sources that no bridge carries to today's (attune show --stale). What "
-	    "was dropped can no longer be bridged: run attune merge --bridge first. Of the older "
-	    "sources "
-	    "it "
-	    "keeps each kernel's fastest time of a part of a batch, since a batch whose fastest "
+	    "of older kernel sources that no bridge carries to today's (attune show --stale), and "
+	    "on held-out batches times of choices that came within 5 % of the fastest on no batch. "
+	    "What was dropped can no longer be bridged: run attune merge --bridge first. Of the "
+	    "older sources it keeps each kernel's fastest time of a part of a batch, since a batch "
+	    "whose fastest "
 	    "kernel has changed is not learned from, and rows of kernels that this tool does not "
 	    "have. Without kernel sources to compare with it drops none of these rows.\n\n"
 	    "attune merge --contribute adds this machine's measurements to the project's; attune "
@@ -75,8 +75,10 @@ static int compact(struct store *s)
 	fprintf(
 	    stderr,
 	    "compact: %lld older rows, %lld rows of modified sources, %lld rows of older kernel "
-	    "sources, %lld rows' samples and %lld readings dropped\n",
-	    gone.superseded, gone.modified, gone.stale, gone.samples, gone.readings);
+	    "sources, %lld held-out rows of what no rule may name, %lld rows' samples and %lld "
+	    "readings "
+	    "dropped\n",
+	    gone.superseded, gone.modified, gone.stale, gone.outdone, gone.samples, gone.readings);
 	if (!gone.knows_sources)
 		complain("no kernel sources found to compare with, so rows of older ones stay; set "
 			 "ATTUNE_SOURCE to the kernels folder");

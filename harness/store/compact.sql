@@ -9,6 +9,9 @@
 --   of before version 6
 --   rows of today's or bridged sources stay            rows of older sources go; table temp.stale
 --                                                      has their builds (store_merge.c)
+--   on held-out batches the fastest of each kernel     there times of families that came nowhere
+--   stays, and all times of families that rules        within 5 % of the fastest go: nothing
+--   may name                                           learns from them, and no rule picks them
 --
 -- Names that no row refers to go too, except scenarios, which keep their labels.
 
@@ -50,6 +53,37 @@ FROM (SELECT m.race, m.variant, m.median, r.device, r.protocol, c.scenario, c.ph
       CROSS JOIN variant AS v ON v.id = m.variant CROSS JOIN choice AS h ON h.id = v.choice);
 DELETE FROM measurement WHERE (race, variant) IN (
   SELECT race, variant FROM temp.aged WHERE NOT stays);
+
+-- A family: a kernel's choices that differ in the number of segments alone, which rules fit. One that
+-- came within 5 % of the fastest time of some scenario and phase may be named by rules, and so may one
+-- that a second pass, a plan or early launches raced. On held-out batches the times of others are
+-- needed by nothing, but for those of races with kernels of other projects.
+CREATE TEMP TABLE timed AS
+SELECT m.race, m.variant, m.median, s.split GLOB 'heldout*' OR s.split = 'peers' AS is_held_out,
+       max(b.flags GLOB '-DPLUGIN=*') OVER (PARTITION BY m.race) AS has_others,
+       t.pass <> 'A' OR v.decode IS NOT NULL AS is_chosen,
+       h.kernel || ' ' || h.text || ' SEGMENTS=' AS first,
+       o.kernel || ' ' || o.text || ' SEGMENTS=' AS second,
+       min(m.median) OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase) AS best,
+       min(m.median) OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase, h.kernel)
+         AS best_of_kernel
+FROM measurement AS m CROSS JOIN race AS c ON c.id = m.race
+CROSS JOIN scenario AS s ON s.id = c.scenario
+CROSS JOIN run AS r ON r.id = c.run CROSS JOIN stage AS t ON t.id = c.stage
+CROSS JOIN ending AS e ON e.id = m.ending AND e.outcome = 'ok'
+CROSS JOIN variant AS v ON v.id = m.variant CROSS JOIN choice AS h ON h.id = v.choice
+CROSS JOIN build AS b ON b.id = m.build LEFT JOIN choice AS o ON o.id = v.decode;
+UPDATE temp.timed SET first = substr(first, 1, instr(first, ' SEGMENTS=')),
+                      second = substr(second, 1, instr(second, ' SEGMENTS='));
+CREATE TEMP TABLE near (family TEXT PRIMARY KEY) WITHOUT ROWID;
+INSERT OR IGNORE INTO near
+SELECT first FROM temp.timed WHERE is_chosen OR median <= 1.05 * best
+UNION SELECT second FROM temp.timed WHERE second IS NOT NULL;
+CREATE TEMP TABLE outdone AS
+SELECT race, variant FROM temp.timed
+WHERE is_held_out AND NOT has_others AND NOT is_chosen AND median > best_of_kernel
+  AND first NOT IN (SELECT family FROM temp.near);
+DELETE FROM measurement WHERE (race, variant) IN (SELECT race, variant FROM temp.outdone);
 
 DELETE FROM sample;
 DELETE FROM reading WHERE race IN (

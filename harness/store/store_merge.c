@@ -132,8 +132,10 @@ int store_compact(struct store *s, struct compacted *gone)
 		  &gone->readings) &&
 	    (store_execute(s, store_compact_sql) || store_explain(s)) &&
 	    count(s, "SELECT count(*) FROM temp.aged WHERE NOT stays", &gone->stale) &&
+	    count(s, "SELECT count(*) FROM temp.outdone", &gone->outdone) &&
 	    (store_execute(s, "DROP TABLE temp.aged; DROP TABLE temp.stale; "
-			      "DROP TABLE temp.benched") ||
+			      "DROP TABLE temp.benched; DROP TABLE temp.timed; "
+			      "DROP TABLE temp.near; DROP TABLE temp.outdone") ||
 	     store_explain(s));
 	store_forget(s);
 	ok = store_end(s, ok && store_seal(s));

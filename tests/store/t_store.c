@@ -318,6 +318,36 @@ static void compacting_drops_older_sources(void **state)
 	store_close(s);
 }
 
+/* On held-out batches times go of families that came nowhere within 5 % of the fastest; not of one that
+ * did with another number of segments, or that a second pass raced, nor a kernel's fastest. */
+static void compacting_drops_held_out(void **state)
+{
+	static const double train[] = { 10, 20, 10.2, 20, 20 }, held_out[] = { 30, 30, 10, 30, 31 };
+	(void)state;
+	struct store *s = fresh("held_out.sqlite");
+	struct compacted gone;
+	const long long run = store_begin_run(s, &h200);
+	for (int i = 0; i < 5; i++) {
+		add(s, run, "q1s1k", "segmented", i, measured(train[i]));
+		add(s, run, "q1s2k", "segmented", i, measured(held_out[i]));
+	}
+	add(s, run, "q1s2k", "qblock", 0, measured(99));
+	store_stage(s, "b");
+	add(s, run, "q1s1k", "segmented", 4, measured(20));
+	ask(s, "UPDATE scenario SET split = 'heldout_random' WHERE batch = 'q1s2k'");
+	ask(s, "UPDATE choice SET text = 'A=' || iif(id = 2, 1, id) || ' SEGMENTS=' || id "
+	       "WHERE kernel = 'segmented'");
+	assert_int_equal(store_compact(s, &gone), 1);
+	assert_int_equal(gone.outdone, 1);
+	assert_string_equal(ask(s, "SELECT batch, count(*), sum(variant = 'A=4 SEGMENTS=4') FROM "
+				   "timings GROUP BY batch ORDER BY batch"),
+			    "q1s1k 5 1;q1s2k 5 0;");
+	assert_int_equal(store_compact(s, &gone), 1);
+	assert_int_equal(gone.outdone, 0);
+	assert_int_equal(store_check(s), 1);
+	store_close(s);
+}
+
 /* Of a cell both passes are read, each its newest row. */
 static void passes(void **state)
 {
@@ -398,6 +428,7 @@ int main(void)
 		cmocka_unit_test(compacting),
 		cmocka_unit_test(passes),
 		cmocka_unit_test(compacting_drops_older_sources),
+		cmocka_unit_test(compacting_drops_held_out),
 		cmocka_unit_test(noise),
 	};
 	size_t n = 9;
