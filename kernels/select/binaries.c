@@ -104,8 +104,8 @@ static int node_reaches(const struct selector *h, int node, const attune_shape *
 	       ((fixed < 0 || fixed > n->value) && node_reaches(h, n->above, shape, id));
 }
 
-int selector_reaches(const struct selector *h, enum decision decision, const attune_shape *shape,
-		     int id)
+static int reaches(const struct selector *h, enum decision decision, const attune_shape *shape,
+		   int id)
 {
 	return h->num_nodes && node_reaches(h, h->root[decision], shape, id);
 }
@@ -125,7 +125,7 @@ static const struct kernel *choice_at(const struct selector *h, int id, const at
 	const char *where;
 	int named = 0;
 	for (int t = DECIDE_PREFILL; t <= DECIDE_OVERLAP; t++)
-		named |= selector_reaches(h, (enum decision)t, shape, id);
+		named |= reaches(h, (enum decision)t, shape, id);
 	if (!named || !k || !config_parse(c, k->space, h->choices[id].text, &where))
 		return NULL;
 	if (k->space->kv_layout != KV_LAYOUT_ANY)

@@ -141,8 +141,6 @@ struct binary_walk {
 int selector_next_binary(const struct selector *, struct binary_walk *); /* 0 after the last */
 /* Whether a row of SHAPES has its head size and types. */
 int selector_has_shape(const struct selector *, const attune_shape *);
-/* Whether the decision's tree names the choice for some batch of the shape. */
-int selector_reaches(const struct selector *, enum decision, const attune_shape *, int id);
 /* The sizes of a GPU of an architecture, where a build tool has no device to ask. */
 struct device_info device_of_arch(const char *arch);
 
