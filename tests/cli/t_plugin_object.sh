@@ -206,6 +206,18 @@ row $? 'a failure has the words of the plug-in'
 [ "$(count broken "outcome = 'crash' AND detail LIKE '%signal%'")" -gt 0 ]
 row $? 'a crash has its signal'
 
+# ---- beside the library -------------------------------------------------------------------
+bench() { # PLUG-IN: every policy of the table of times, with how it ended
+	attune --plugin "$tmp/$1.so" bench --gpu cpu --db "$tmp/db.sqlite" --into "$tmp/$1_bench.sqlite" --split train --preset smoke --format tsv
+	[ $? -eq 0 ] && ask "$1_bench" "SELECT DISTINCT policy || ' ' || replace(outcome, 'noisy', 'ok') FROM bench
+		WHERE policy IN ('attune', 'twopass') ORDER BY 1" | tr '\n' ' ' >"$tmp/log"
+}
+bench twopass && [ "$(cat "$tmp/log")" = 'attune ok twopass ok ' ] &&
+	awk -F '\t' '$6 == "twopass" && $7 > 0 && $8 > 0 && $9 ~ /twopass UNROLL/' "$tmp/out" | grep -q .
+row $? 'bench times it beside the library'
+changed dying 's/(void)stream, (void)error;/abort();/' && bench dying && [ "$(cat "$tmp/log")" = 'attune ok twopass crash ' ]
+row $? 'and goes on when it crashes'
+
 # ---- command lines ----------------------------------------------------------------------
 refused() { # LINE ARGUMENT...
 	want=$1
