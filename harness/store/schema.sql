@@ -249,10 +249,10 @@ CREATE TABLE ceiling (
   UNIQUE (run, name, detail, unit)
 ) STRICT;
 
--- attune bridge: rows of source `old` of a kernel count as rows of `new`. how: 'code', both
--- compile to the same machine code with these flags; 'race', both were equally fast over
--- `batches` batches, listed in bridge_race (flags '': all flags). gpu: where it was raced; a
--- bridge from another GPU of the same architecture is provisional.
+-- attune merge --bridge: rows of source `old` of a kernel count as rows of `new`. how: 'code', both
+-- compile to the same machine code with these flags; 'race', made before 28 November 2026: both were
+-- equally fast over `batches` batches, listed in bridge_race (flags '': all flags). gpu: where it was
+-- raced.
 CREATE TABLE bridge (
   id      INTEGER PRIMARY KEY,
   kernel  TEXT NOT NULL CHECK (kernel <> ''),
