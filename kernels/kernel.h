@@ -214,7 +214,7 @@ unsigned long long kernel_hash(const struct kernel *);
 /* Hash of the names of features and of segment costs, the terms of rules. */
 unsigned long long rules_hash(void);
 
-/* part.c: batches, parts and features; see part.h */
+/* part.c: batches, parts and features; see segments.h */
 void part_shape_of(struct part_shape *, const attune_shape *, const struct device_info *);
 /* 0: no sequence of the batch is in the phase. Query length 0 is in none. */
 int part_make(struct part *, enum phase, const attune_shape *, const attune_batch *,

@@ -157,7 +157,7 @@ enum attune_status attune_batch_features(const attune_op *op, const attune_batch
 	_Static_assert((int)ATTUNE_PHASE_ALL == PHASE_ALL &&
 			   (int)ATTUNE_PHASE_PREFILL == PHASE_PREFILL &&
 			   (int)ATTUNE_PHASE_DECODE == PHASE_DECODE,
-		       "the public phases are those of part.h");
+		       "the public phases are those of segments.h");
 	struct batch_sums sums;
 	struct part p;
 	attune_batch own;

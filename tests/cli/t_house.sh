@@ -127,6 +127,8 @@ empty 'no function of more than 60 lines' "$tmp/functions"
 find kernels harness tuner tests -type f |
 	sed 's,/[^/]*$,,' | sort | uniq -c | awk '$1 > 25' >"$tmp/full"
 empty 'no folder of more than 25 files' "$tmp/full"
+ls kernels/*.h | sed -n '9,$p' >"$tmp/loose"
+empty 'no more than 8 headers in kernels/ itself' "$tmp/loose"
 find "$B" -maxdepth 1 -type f -name 't_*' -size +2048k >"$tmp/heavy"
 [ -s "$B/libinside.so" ] || echo "$B/libinside.so is not there" >>"$tmp/heavy"
 empty 'test programs share what is inside as one object' "$tmp/heavy"
