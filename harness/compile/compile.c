@@ -57,23 +57,18 @@ static const char *cc_title(const char *arch)
 	return cc_title_text;
 }
 
-/* Whether the source is one of attune's. Others may define macros that must come before any header. */
-static int is_below_root(const struct job *j)
+static int cc_compile(struct job *j)
 {
-	const size_t n = j->root ? strlen(j->root) : 0;
-	return n && !strncmp(j->source, j->root, n) && j->source[n] == '/';
-}
-
-static int run_cc(struct job *j, const char *arch_flags, const char *intrinsics)
-{
+	const char *arch_flags = cpu_compile_flags(j->arch);
 	struct words w = { 0 };
+	if (!arch_flags) {
+		complain("\"%s\" is no instruction set that attune compiles for on this machine",
+			 j->arch);
+		return IMPOSSIBLE;
+	}
 	split(&w, cc_command());
 	split(&w, arch_flags);
 	split(&w, j->flags);
-	if (intrinsics) {
-		word(&w, "-include");
-		word(&w, "%s", intrinsics);
-	}
 	word(&w, "-DENTRY=%s", j->entry);
 	word(&w, "-iquote%s", j->folder);
 	if (j->root)
@@ -85,26 +80,6 @@ static int run_cc(struct job *j, const char *arch_flags, const char *intrinsics)
 	const int result = run_compiler(&w, j, cc_command());
 	words_free(&w);
 	return result;
-}
-
-static int cc_compile(struct job *j)
-{
-	const char *arch_flags = cpu_compile_flags(j->arch);
-	char intrinsics[PATH_MAX];
-	if (!arch_flags) {
-		complain("\"%s\" is no instruction set that attune compiles for on this machine",
-			 j->arch);
-		return IMPOSSIBLE;
-	}
-	if (is_below_root(j) &&
-	    intrinsics_header(intrinsics, cc_command(), cc_version(j->arch), j->arch)) {
-		const int result = run_cc(j, arch_flags, intrinsics);
-		if (result != REFUSED && result != DIED)
-			return result;
-		free(j->log); /* perhaps because the precompiled header is damaged */
-		j->log = NULL;
-	}
-	return run_cc(j, arch_flags, NULL);
 }
 
 const struct compiler compilers[NUM_COMPILERS] = {

@@ -34,10 +34,6 @@ enum { CC, CLANG, HIPRTC, NVRTC, NUM_COMPILERS };
 extern const struct compiler compilers[NUM_COMPILERS];
 const char *cc_command(void); /* CC, else cc */
 
-/* intrinsics.c: a precompiled header for -include, so that GCC compiles CPU kernels of an instruction set
- * faster. cc, version: the compiler's command and what identifies it. 0: none. */
-int intrinsics_header(char path[PATH_MAX], const char *cc, const char *version, const char *arch);
-
 /* clang.c. HIPCC in the environment names the clang; empty: use none. */
 const char *clang_version(const char *arch), *clang_title(const char *arch);
 int clang_compile(struct job *);
