@@ -196,13 +196,13 @@ static int read_names(struct header *h, struct header_text *r)
 {
 	if (!read_define(h, r, "GPU") || !header_next_is(r, ""))
 		return 0;
-	const struct header_text before = *r;
+	h->gpu_at = r->at;
 	if (!read_quoted(r, h->gpu, sizeof h->gpu))
 		return 0;
 	for (size_t i = 0; i <= strlen(h->gpu); i++)
 		if (toupper((unsigned char)h->gpu[i]) != h->upper[i] ||
 		    isupper((unsigned char)h->gpu[i])) {
-			*r = before;
+			r->at = h->gpu_at;
 			return header_wrong(r, "the GPU of ATTUNE_%s_H is", h->upper);
 		}
 	return read_define(h, r, "ARCH") && read_quoted(r, h->arch, sizeof h->arch);

@@ -70,6 +70,7 @@ struct header_choice {
 };
 struct header {
 	char gpu[GPU_NAME], upper[GPU_NAME], arch[32];
+	const char *gpu_at;
 	int is_emulated;
 	struct header_kernel kernel[HEADER_KERNELS];
 	struct header_choice choice[HEADER_CHOICES];

@@ -27,7 +27,7 @@ static int check_gpu(struct header_text *r, const struct header *h, const struct
 {
 	const size_t n = (size_t)gpu_length(h->gpu);
 	if (n != strlen(d->gpu) || strncmp(h->gpu, d->gpu, n)) {
-		r->at = strstr(r->start, "_GPU \"");
+		r->at = h->gpu_at;
 		return header_wrong(r, "the device in use is \"%s\" (%.60s): its header is", d->gpu,
 				    d->name);
 	}

@@ -218,9 +218,12 @@ static void files_that_are_no_text(void **state)
 	char *text = good_header(), *large = calloc(1, (1 << 20) + 1);
 	(void)state;
 	assert_non_null(strstr(refusal("", 0), ":1: \"\"; '#ifndef ATTUNE_' is expected"));
-	put(text, strlen(text));
+	char *blanks = edited(text, "GPU \"h200\"", "GPU \t\"h200\"");
+	put(blanks, strlen(blanks));
+	free(blanks);
 	assert_int_equal(override_open(&o, path, &other), ATTUNE_INVALID);
-	assert_non_null(strstr(attune_last_error(), "the device in use is \"a100\" (a test's)"));
+	assert_non_null(strstr(attune_last_error(),
+			       ": \"\"h200\"\"; the device in use is \"a100\" (a test's)"));
 	char *emulated =
 	    edited(text, "#include", "#ifndef ATTUNE_EMULATED\n#error\n#endif\n#include");
 	assert_non_null(strstr(refusal(emulated, strlen(emulated)), "made on an emulated device"));

@@ -107,7 +107,7 @@ static int take_gpu(struct forest *f, const struct header *h, struct header_text
 	snprintf(f->gpu, sizeof f->gpu, "%s", h->gpu);
 	if (gpu_name_is_valid(h->gpu))
 		return 1;
-	r->at = strstr(r->start, "_GPU \"");
+	r->at = h->gpu_at;
 	return header_wrong(r, "a GPU's name, " GPU_NAME_RULE ", is");
 }
 
