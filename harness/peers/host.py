@@ -12,7 +12,7 @@ import sys
 import sysconfig
 import tokenize
 import types
-from operator import lt
+from operator import index, lt
 
 FEATURES = ("window", "softcap", "sinks", "alibi", "lse", "noncausal", "no_keys")
 NEEDS = ("finite_slots", "dense_rows", "one_scale", "no_scales", "e4m3_math", "q_type_math")
@@ -54,31 +54,43 @@ def version(peer, path):
     return " ".join([*releases, hashlib.sha256(tokens(path).encode()).hexdigest()[:8]])
 
 
+def whole(what, values):
+    """They are integers of C."""
+    for v in values:
+        if not -(2**31) <= index(v) < 2**31:
+            raise ValueError(f"{what}: {v} is not of 32 bits")
+    return [index(v) for v in values]
+
+
 def describe(path):
     peer = load(path)
     lines = [("python", sys.version_info[0], sys.version_info[1]), ("executable", sys.executable)]
     lines.append(("name", peer.name))
     lines.append(("version", version(peer, path)))
     lines.append(("about", get(peer, "about", "a peer in Python")))
-    lines += [("backend", b) for b in get(peer, "backends", ("cuda",))]
+    backends = get(peer, "backends", ("cuda",))
+    if not backends:
+        raise ValueError("backends: it names none")
+    lines += [("backend", b) for b in backends]
     for name, values in get(peer, "axes", {}).items():
-        lines.append(("axis", name, *(int(v) for v in values)))
+        lines.append(("axis", name, *whole("axes", values)))
     for word in get(peer, "features", ()):
         if word not in FEATURES:
             raise ValueError(f"features: {word} is none of {', '.join(FEATURES)}")
     for word in get(peer, "needs", ()):
         if word not in NEEDS:
             raise ValueError(f"needs: {word} is none of {', '.join(NEEDS)}")
-    for what in ("features", "needs", "head_sizes", "page_sizes", "dtypes", "kv_dtypes"):
+    for what in ("head_sizes", "page_sizes"):
+        lines += [(what, size) for size in whole(what, get(peer, what, ()))]
+    for what in ("features", "needs", "dtypes", "kv_dtypes"):
         lines += [(what, word) for word in get(peer, what, ())]
-    lines.append(("max_query", int(get(peer, "max_query", 0))))
+    lines.append(("max_query", *whole("max_query", (get(peer, "max_query", 0),))))
     for method in ("prepare", "plan", "launch"):
         if not callable(get(peer, method, None)):
             raise TypeError(f"its class Peer has no {method}")
     folder, library = sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("INSTSONAME")
     if not sysconfig.get_config_var("Py_ENABLE_SHARED"):
         raise OSError(f"{sys.executable} was built without a shared libpython")
-    # Where the interpreter was moved LIBDIR is of before.
     # Where the interpreter was moved LIBDIR is of before.
     places = [os.path.join(place, library) for place in (os.path.join(sys.base_prefix, "lib"), folder)]
     found = [place for place in places if os.path.exists(place)]
@@ -90,7 +102,10 @@ def describe(path):
 
 def message(error):
     """An exception in one line of printable characters."""
-    text = " ".join(str(error).split()) or "no reason given"
+    try:
+        text = " ".join(str(error).split()) or "no reason given"
+    except BaseException:  # its class may have a __str__ that fails
+        text = "no reason given"
     line = text if isinstance(error, ImportError) else f"{type(error).__name__}: {text}"
     return line.encode("ascii", "backslashreplace").decode()[:190]
 

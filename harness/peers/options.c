@@ -9,8 +9,8 @@ enum { OPT_WITH = 5000, OPT_PEER, OPT_PYTHON };
 
 static const struct argp_option rows[] = {
 	{ 0, 0, 0, 0, "Kernels in Python (harness/peers/README.md):", 8 },
-	{ "with", OPT_WITH, "NAMES", 0, "Race these peers that come with attune, too: torch_sdpa",
-	  0 },
+	{ "with", OPT_WITH, "NAMES", 0,
+	  "Race these peers that come with attune, too: torch_sdpa,fa3,... as the page lists", 0 },
 	{ "peer", OPT_PEER, "FILE", 0,
 	  "Race the class Peer of this Python file, too; may be repeated", 0 },
 	{ "python", OPT_PYTHON, "PATH", 0, "The interpreter that has their packages (python3)", 0 },

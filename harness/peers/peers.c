@@ -301,7 +301,7 @@ static int take_lines(struct peer *p, const char *option, char *text)
 			continue;
 		char *value = line + 8, *key = strsep(&value, " ");
 		if (!take_line(p, key, value ? value : "")) {
-			complain("%s: its class Peer says %s %.60s, which attune does not take",
+			complain("%s: its class Peer says %.40s %.60s, which attune does not take",
 				 option, key, value ? value : "");
 			return 0;
 		}

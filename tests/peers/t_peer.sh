@@ -124,6 +124,22 @@ ask 'class Peer: name = "one"; backends = ("tpu",); prepare = plan = launch = pr
 refused 'a device that is none' $? 'says backend tpu'
 ask 'class Peer: name = "one"; axes = { "A": () }; backends = ("cpu",); prepare = plan = launch = print'
 refused 'an axis without values' $? 'says axis A'
+peer_of() { # TEXT: a class that has this, too
+	ask "class Peer: name = \"one\"; backends = (\"cpu\",); prepare = plan = launch = print; $1"
+}
+peer_of 'axes = { "A": (1.5,) }'
+refused 'a value that is no integer' $? "TypeError: 'float' object cannot be interpreted as an integer"
+peer_of 'axes = { "A": (1 << 32,) }'
+refused 'a value that C has no int for' $? 'axes: 4294967296 is not of 32 bits'
+peer_of 'head_sizes = ("64x",)'
+refused 'a head size that is none' $? "TypeError: 'str' object"
+peer_of 'backends = ()'
+refused 'no device' $? 'backends: it names none'
+peer_of 'about = 9999 * "a"'
+refused 'a long text' $? 'says about aaaa'
+ask 'class E(Exception): __str__ = None
+raise E()'
+refused 'an exception without a text' $? 'E: no reason given'
 
 # ---- what is not imported ---------------------------------------------------------------
 mkdir "$tmp/folder"
