@@ -115,23 +115,43 @@ static inline int mixed_units(const struct mixed *m, int step, long long *ns)
 	return best;
 }
 
-/* Returns units + 65536 x segments. segments 0: the best of 1 to `most`. */
+struct mixed_cut {
+	int segments, decoding; /* of a prefill; units that begin with decodes */
+	long long ns;           /* the sum of its estimates, mixed_units' */
+};
+
+static inline struct mixed_cut mixed_cut_of(const struct part *p, const attune_shape *s, int units,
+					    int rows, int step, int segments)
+{
+	const struct mixed m = mixed_of(p, s, units, rows, segments);
+	struct mixed_cut cut = { .segments = segments };
+	cut.decoding = mixed_units(&m, step, &cut.ns);
+	return cut;
+}
+
+/* The best of 1 to `most` segments. More segments than one must gain LEAST_GAIN, because whole
+ * prefills need no merge. */
+static inline struct mixed_cut mixed_best_cut(const struct part *p, const attune_shape *s,
+					      int units, int rows, int step, int most)
+{
+	struct mixed_cut best = mixed_cut_of(p, s, units, rows, step, 1);
+	for (int n = 2; n <= min_of(most, MOST_SEGMENTS); n++) {
+		const struct mixed_cut cut = mixed_cut_of(p, s, units, rows, step, n);
+		const long long gain = best.segments == 1 ? cut.ns / LEAST_GAIN : 0;
+		if (cut.ns + gain < best.ns)
+			best = cut;
+	}
+	return best;
+}
+
+/* For the .def, whose LET holds one int: decoding units in the low 16 bits, segments above. `segments`
+ * 0: the best of 1 to `most`. */
 static inline int mixed_split(const struct part *p, const attune_shape *s, int units, int rows,
 			      int step, int segments, int most)
 {
-	const int first = segments ? segments : 1;
-	const int last = segments ? segments : (int)min_of(most, MOST_SEGMENTS);
-	long long least = 0;
-	int best = 0;
-	for (int n = first; n <= last || !best; n++) {
-		const struct mixed m = mixed_of(p, s, units, rows, n);
-		long long ns;
-		const int decoding = mixed_units(&m, step, &ns);
-		const long long gained = best ? ns / LEAST_GAIN : 0;
-		if (!best || ns + (best >> 16 == 1) * gained < least)
-			best = decoding + 65536 * n, least = ns;
-	}
-	return best;
+	const struct mixed_cut cut = segments ? mixed_cut_of(p, s, units, rows, step, segments)
+					      : mixed_best_cut(p, s, units, rows, step, most);
+	return cut.decoding + (cut.segments << 16);
 }
 
 #endif
