@@ -9,19 +9,38 @@
 #include <string.h>
 
 enum {
-	NEAREST = 6,
-	ENOUGH = 16 /* finished problems of a phase before any candidate is left out */,
-	WINS = 2,
-	ODDS = 32 /* one candidate in so many runs whatever its prospects */,
-	MANY_FUSED = 40,
-	FEW_FUSED = 8 /* random fused choices */,
-	FAMILY_ODDS = 10 /* one family in so many, with what its formulas give */,
-	WHOLE_BEST = 3 /* the prefill part's best, run on a whole batch */
+	NEAREST = 6,      /* finished problems that predict a new one */
+	ENOUGH = 16,      /* finished problems of a phase before any candidate is left out */
+	OFTEN = 2,        /* wins anywhere that keep a family: one win may be chance */
+	ODDS = 32,        /* one candidate in so many runs whatever its prospects */
+	FAMILY_ODDS = 10, /* one family in so many, with what its formulas give */
+	MANY_FUSED = 40,  /* random fused choices until ENOUGH problems are finished */
+	FEW_FUSED = 8,    /* afterwards */
+	WHOLE_BEST = 3    /* the prefill part's best, run on a whole batch */
 };
+
+/* A family that was within 6 % of the best in a neighbour may be the best here; within 2 % more for
+ * each unit of distance to it. */
 static const double near_best = 0.06, per_distance = 0.02;
-static const double by_chance = 1.04, sure_thing = 1.02;
-static const double hopeless = 1.5 /* lower bound / expected best: above it a choice is dropped */;
-static const double unit_share = 3 /* a unit's rate from memory / its equal share */;
+/* A choice is dropped if its lower bound is above the expected best time x this: neighbours predict
+ * that time roughly. */
+static const double hopeless = 1.5;
+/* One unit alone may read memory faster than its equal share. */
+static const double unit_share = 3;
+
+/* The promise of a candidate: less runs earlier, INFINITY not at all. From 1 to some 1.2 it is its
+ * family's least time / best time in a neighbour. The others rank before, between and behind these;
+ * only their order counts. */
+static const double is_reference = 0, is_default = 0.5; /* baselines too */
+static const double by_chance = 1.04; /* before some others, so that a few do run */
+static const double has_won_often = 2, is_open = 3;
+static const double beside_formula = 0.5; /* added if no formula gives exactly this choice */
+/* Whole batches by one launch: 1 and up for the prefill part's best, from `won_near` up for the
+ * winners of neighbours, the nearest first. */
+static const double best_of_prefills = 1, fused_near = 4, won_near = 5, fused_by_chance = 6;
+
+/* Found near a best, and never raced: overlooked. */
+static const double sure_thing = 1.02;
 
 /* ---- the ceilings --------------------------------------------------------------- */
 
@@ -136,7 +155,7 @@ static unsigned long long draw(const struct problems *all, const struct problem 
 }
 
 struct pick {
-	double promise; /* less is better; INFINITY: left out */
+	double promise;
 	int place;
 };
 
@@ -165,22 +184,22 @@ static void weigh(const struct problems *all, const struct problem *h, const str
 		const struct choice *c = &all->built_choice[h->built_choice[i]].choice;
 		pick[i] = (struct pick){ INFINITY, i };
 		if (is_given(all, h, i) || !promise || !wins)
-			pick[i].promise = i ? 0.5 : 0;
+			pick[i].promise = i ? is_default : is_reference;
 		else if (draw(all, h, i) % ODDS == 0 ||
 			 (h->near[i] >= 2 && draw(all, h, -1 - f) % FAMILY_ODDS == 0))
-			pick[i].promise = by_chance; /* before some others, so that a few do run */
+			pick[i].promise = by_chance;
 		else if (!h->near[i])
 			continue;
 		else if (open)
-			pick[i].promise = 3;
+			pick[i].promise = is_open;
 		else if (problems_bound(all, h, c) > hopeless * best)
 			continue;
 		else if (promise[f] < INFINITY)
 			pick[i].promise = promise[f];
-		else if (wins[f] >= WINS)
-			pick[i].promise = 2;
+		else if (wins[f] >= OFTEN)
+			pick[i].promise = has_won_often;
 		if (i && h->near[i] == 1 && pick[i].promise != by_chance)
-			pick[i].promise += 0.5;
+			pick[i].promise += beside_formula;
 	}
 	free(promise);
 	free(wins);
@@ -214,9 +233,9 @@ static void weigh_fused(const struct problems *all, const struct problem *h,
 		if (!is_fused(all, h, i))
 			continue;
 		if (is_given(all, h, i))
-			pick[i].promise = 0.5;
+			pick[i].promise = is_default;
 		else if (draw(all, h, i) % odds == 0)
-			pick[i].promise = 6;
+			pick[i].promise = fused_by_chance;
 	}
 	for (int k = 0; k < n; k++) {
 		const struct problem *o = near[k].problem;
@@ -227,7 +246,7 @@ static void weigh_fused(const struct problems *all, const struct problem *h,
 			const int place =
 			    problems_place(all, h, &all->built_choice[o->built_choice[i]].choice);
 			if (place >= 0)
-				pick[place].promise = fmin(pick[place].promise, 4);
+				pick[place].promise = fmin(pick[place].promise, fused_near);
 		}
 	}
 }
@@ -270,18 +289,18 @@ static void weigh_whole(const struct problems *all, const struct problem *h,
 			    : problems_place(
 				  all, h, &all->built_choice[prefill->built_choice[best]].choice);
 		if (place >= 0)
-			pick[place].promise = 1 + k;
+			pick[place].promise = best_of_prefills + k;
 	}
 	for (int k = 0; k < n; k++) {
 		const struct problem *o = near[k].problem;
 		const int place =
 		    problems_place(all, h, &all->built_choice[o->built_choice[o->best]].choice);
 		if (place >= 0)
-			pick[place].promise = fmin(pick[place].promise, 5 + k);
+			pick[place].promise = fmin(pick[place].promise, won_near + k);
 	}
 	for (int i = 0; i < h->n; i++)
 		if (problem_has_other_version(all, h, i))
-			pick[i].promise = fmin(pick[i].promise, 5);
+			pick[i].promise = fmin(pick[i].promise, won_near);
 }
 
 int problems_shortlist(const struct problems *all, const struct problem *h, int everyone, int *out)
