@@ -63,7 +63,7 @@ enum baseline_way fastest_way(const struct data *, const struct pick *picks);
 void decided_in_way(const struct data *, const struct measured *, enum baseline_way,
 		    struct decided *);
 
-/* nearest_estimate.c: estimates for batches that were never measured. */
+/* asked_batch.c: batches that were never measured, and scenarios to measure again. */
 /* The shape of a model: from its scenarios, preferably of this page size (0: 16), else from
  * scenarios/models.json with the types of the data's first scenario. 0 + complain. */
 int shape_of_model(attune_shape *, const struct data *, const char *model, int page_size);
@@ -76,6 +76,7 @@ void measured_free(struct measured *);
 /* A measured scenario in the harness's form, to measure it again. It shares texts and batch with
  * the measured one. */
 void scenario_again(struct scenario *, const struct measured *);
+/* nearest_estimate.c: estimates for batches that were never measured. */
 /* The measured scenarios around a batch; data and batch must outlive it. NULL without memory. */
 struct around;
 struct around *around_new(const struct data *, const struct measured *);
