@@ -1,4 +1,9 @@
-/* basis.h - a header whose rules began from those of another GPU; basis.c shows the flow. */
+/* basis.h - a header whose rules began from those of another GPU; basis.c shows the flow.
+ *
+ * A GPU that is tuned anew has few times. Its own data are these. Its basis is what it began from: the
+ * incumbent, the rules in force before, and the prior, the times of the nearest GPU that has many.
+ * Rules are learned from own data joined with the prior's; these data are called learned, the rules
+ * fresh. The gate then takes, for each decision, the incumbent's or the fresh rules. */
 #ifndef TUNER_TRANSFER_BASIS_H
 #define TUNER_TRANSFER_BASIS_H
 
@@ -7,7 +12,7 @@
 #include "tuner/forest/forest.h"
 
 struct inheritance {
-	struct store_basis basis;
+	struct store_basis basis; /* the names of both, as the own database keeps them */
 	struct forest incumbent;
 	struct data *prior; /* NULL: the basis names none */
 };
