@@ -47,21 +47,42 @@ double race_cpu_share(const struct race_state *c)
 	return c->dev->info.backend == BACKEND_CPU ? cpu_last_play_share(c->dev) : 1;
 }
 
-/* Contender i failed: removes and reports it. fatal: the device is lost. */
-static void drop_failed(struct race_state *c, int i, int fatal)
+static void report_failure(struct measurement *m, enum outcome outcome)
 {
-	struct call_state *r = &c->call_state[i];
-	const int is_control = i >= c->race->n;
-	struct measurement *m = fatal ? &c->race->v[r->of].m : r->m;
-	m->outcome = fatal ? OUTCOME_CRASH : OUTCOME_RESOURCES;
+	m->outcome = outcome;
 	m->samples = 0;
 	snprintf(m->detail, sizeof m->detail, "%s", attune_last_error());
+}
+
+/* Contender i takes no more samples. Without its original an A/A control has nothing to compare. */
+static void leave(struct race_state *c, int i)
+{
+	struct call_state *r = &c->call_state[i];
+	const int has_control = c->contenders > c->race->n;
 	r->alive = r->in = r->unreported = 0;
 	graphs_free(&r->graphs, c->dev);
-	if (!is_control && c->contenders > c->race->n && c->race->control->of == i)
+	if (has_control && i == c->race->control->of)
 		c->call_state[c->race->n].in = 0;
-	if (c->race->after && (fatal || !is_control))
+}
+
+/* The device cannot run contender i. A control is no contender of the caller: it just ends. */
+static void drop_refused(struct race_state *c, int i)
+{
+	struct call_state *r = &c->call_state[i];
+	report_failure(r->m, OUTCOME_RESOURCES);
+	leave(c, i);
+	if (i < c->race->n && c->race->after)
 		c->race->after(c->race->arg, r->of);
+}
+
+/* Contender i lost the device. The crash of a control is that of its original. */
+static void drop_crashed(struct race_state *c, int i)
+{
+	const int of = c->call_state[i].of;
+	report_failure(&c->race->v[of].m, OUTCOME_CRASH);
+	leave(c, i);
+	if (c->race->after)
+		c->race->after(c->race->arg, of);
 }
 
 void race_build_graphs(struct race_state *c, int i, int calls, int most)
@@ -72,7 +93,7 @@ void race_build_graphs(struct race_state *c, int i, int calls, int most)
 	r->calls = calls;
 	if (!c->race->draw && graphs_record(&r->graphs, c->dev, &c->race->v[r->of], c->race->sets,
 					    most == INT_MAX ? 0 : c->next_set, calls, most))
-		drop_failed(c, i, 0);
+		drop_refused(c, i);
 	r->m->wall_us += c->race->draw ? 0 : (seconds_now() - begin) * 1e6;
 }
 
@@ -83,7 +104,7 @@ static enum attune_status draw(struct race_state *c, int i, double *us)
 	*us = c->race->draw(c->race->arg, r->of, c->screening ? 0 : c->rounds + 1);
 	if (!(*us > 0)) {
 		fail(ATTUNE_UNSUPPORTED, "no time was drawn");
-		drop_failed(c, i, 0);
+		drop_refused(c, i);
 		return ATTUNE_OK;
 	}
 	r->m->device_us += *us * r->calls;
@@ -120,7 +141,7 @@ enum attune_status race_run_graph(struct race_state *c, int i, double *us)
 	r->m->device_us += ns / 1e3;
 	r->m->wall_us += (seconds_now() - begin) * 1e6;
 	if (status)
-		drop_failed(c, i, 1);
+		drop_crashed(c, i);
 	return status;
 }
 
