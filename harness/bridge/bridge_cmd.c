@@ -7,10 +7,12 @@
 #include "harness/store/store.h"
 #include "harness/sweep/sweep.h"
 #include <argp.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_NAMES = 64 };
 enum {
@@ -129,6 +131,8 @@ static int find_gpu(struct request *r)
 		return 1;
 	const int asked = store_query(r->bridges.store,
 				      "SELECT DISTINCT gpu FROM device ORDER BY id", keep_gpu, r);
+	if (asked && !*r->gpu && !complaints())
+		complain("%s: has no measurements", r->bridges.db);
 	return asked && *r->gpu;
 }
 
@@ -156,6 +160,10 @@ static int find_trees(struct request *r)
 static int open_all(struct request *r)
 {
 	struct bridges *b = &r->bridges;
+	if (access(b->db, F_OK)) { /* which opening it for writing would create */
+		complain("%s: cannot be opened: %s", b->db, strerror(errno));
+		return 0;
+	}
 	b->store = store_open(b->db, r->dry_run || r->into);
 	b->into = r->into ? store_open(r->into, 0) : b->store;
 	if (!b->store || !b->into || !find_gpu(r))

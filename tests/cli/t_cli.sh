@@ -81,6 +81,7 @@ done <<'ROWS'
 2|is not a command; it is attune sweep --confirm|confirm --gpu cpu
 2|is not a command; it is attune show --diff|diff a.h b.h
 2|text.sqlite|merge --bridge --db $tmp/text.sqlite
+2|none.sqlite: cannot be opened|merge --bridge --db $tmp/none.sqlite
 2|unrecognized option|induce --nonsense
 2|unrecognized option|eval --nonsense
 2|unrecognized option|sweep --confirm --nonsense
@@ -169,6 +170,9 @@ done <<'ROWS'
 2|none.sqlite|sweep --confirm --gpu cpu --db $tmp/none.sqlite --dry-run
 2|budget|sweep --confirm --gpu cpu --budget soon
 2|heldout_traces|eval --gpu cpu --split no-such-split
+2|heldout_traces|bench --gpu cpu --split no-such-split
+2|text.sqlite|bench --gpu cpu --bounds --into $tmp/text.sqlite
+2|none.sqlite|show --gpu cpu --table bench --db $tmp/none.sqlite
 2|heldout_traces|sweep --confirm --gpu cpu --split no-such-split --dry-run
 2|model|eval --gpu cpu --trace $tmp/none.csv
 2|load|eval --gpu cpu --trace $tmp/none.csv --model llama3.1-8b@1 --load much

@@ -169,7 +169,7 @@ static int run_split(const struct data *d, const struct options *o, const struct
 			code = bench_measure(&list, sweep, &timed);
 		else
 			complain("no scenario of split '%s'", o->split ? o->split : "all");
-		if (list.batches.n)
+		if (list.batches.n && code != EXIT_USAGE)
 			code = finished(code, bench_print(&timed, o->format), hello);
 	}
 	free(list.batches.v); /* texts and batches are the data's */
@@ -187,7 +187,8 @@ static int run_trace(const struct data *d, const struct options *o, const struct
 	if (made && bench_list_trace(&list, d, hello, &o->trace, made, &all)) {
 		const int n = list.batches.n;
 		code = bench_measure(&list, sweep, &timed);
-		code = finished(code, bench_print_trace(&timed, n, all, o->format), hello);
+		if (code != EXIT_USAGE)
+			code = finished(code, bench_print_trace(&timed, n, all, o->format), hello);
 	}
 	for (int i = 0; made && i < list.batches.n; i++)
 		measured_free(&made[i]);
@@ -205,7 +206,8 @@ static int run_bounds(const struct options *o, const struct hello *hello,
 	int code = EXIT_CHECK;
 	if (bench_list_bounds(&list, o->limit)) {
 		code = bench_measure(&list, sweep, &timed);
-		code = finished(code, bench_print_bounds(&timed, o->format), hello);
+		if (code != EXIT_USAGE)
+			code = finished(code, bench_print_bounds(&timed, o->format), hello);
 	}
 	bench_free_bounds(&list);
 	free(list.batches.v);
@@ -237,8 +239,9 @@ static int run(const struct options *o, const char *gpu)
 	if (!o->bounds) {
 		db_path(db, o->db, gpu);
 		d = data_load(db, gpu);
-		if (!d || !split_known(d, o->split) || !data_has_times(d, db)) {
-			code = d && split_known(d, o->split) ? EXIT_CHECK : EXIT_USAGE;
+		const int asks_right = d && split_known(d, o->split);
+		if (!asks_right || !data_has_times(d, db)) {
+			code = asks_right ? EXIT_CHECK : EXIT_USAGE;
 			data_free(d);
 			return code;
 		}

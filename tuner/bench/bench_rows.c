@@ -19,14 +19,14 @@ static int keep_id(void *arg, int n, const char *const *names, const char *const
 int bench_measure(const struct bench_list *list, const struct sweep_options *o,
 		  struct bench_rows *rows)
 {
-	struct store *s = access(o->db, F_OK) ? NULL : store_open(o->db, 1);
+	const int is_new = access(o->db, F_OK);
 	rows->db = o->db;
 	rows->after = 0;
-	if (s && !store_query(s, "SELECT max(id) FROM run", keep_id, &rows->after)) {
-		store_close(s);
-		return EXIT_USAGE;
-	}
+	struct store *s = is_new ? NULL : store_open(o->db, 1);
+	const int known = s && store_query(s, "SELECT max(id) FROM run", keep_id, &rows->after);
 	store_close(s);
+	if (!is_new && !known)
+		return EXIT_USAGE;
 	return wishes_measure(&list->wishes, o, &list->batches, "b");
 }
 

@@ -279,7 +279,7 @@ static int print_table(struct sources *s, const char *folder, const char *name, 
 		printf(s->o->format == FORMAT_MARKDOWN ? "<!-- table: %s -->\n" : "# %s\n", name);
 	const int done = *facts && print_answer(*facts, name, sql, s->o->format);
 	free(sql);
-	return done ? EXIT_DONE : EXIT_CHECK;
+	return done ? EXIT_DONE : access(db, R_OK) ? EXIT_USAGE : EXIT_CHECK;
 }
 
 int show_tables(const char *gpu, const struct show *o)
