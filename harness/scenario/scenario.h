@@ -22,7 +22,7 @@ int batch_query_len(const attune_batch *, int seq);
 /* Whether the sequence belongs to the phase's part. */
 int batch_is_of_phase(const attune_batch *, enum phase, int seq);
 
-/* ---- models.c, scenario.c, scenario_sets.c ------------------------------------- */
+/* ---- models.c, scenario.c ------------------------------------------------------ */
 enum layout { LAYOUT_NHD, LAYOUT_HND, LAYOUT_CLASSIC };
 extern const char *const layout_names[]; /* "nhd", ...; ends with NULL */
 enum layout layout_of(const char *name); /* ignores case; unknown names are LAYOUT_NHD */
