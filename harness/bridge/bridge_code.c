@@ -2,7 +2,6 @@
  * flags of the database's binaries, and compares. */
 #include "bridge.h"
 #include "harness/compile/compile.h"
-#include "harness/compile/machine_code.h"
 #include "harness/store/store.h"
 #include <string.h>
 

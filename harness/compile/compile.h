@@ -65,7 +65,7 @@ void source_identity_put(const struct kernel *, const char hex[33]);
  * file, then in `root`, which may be NULL. */
 int source_identity_of(const char *path, const char *root, char hex[33]);
 
-/* ---- binaries.c ----------------------------------------------------------------- */
+/* ---- builders.c: binaries ----------------------------------------------------------------- */
 /* USES_SCRATCH: built, but it spills registers to memory on an AMD GPU, and is not worth timing. */
 enum { BUILT, REFUSED_BY_COMPILER, NO_COMPILER, NOT_BUILT, USES_SCRATCH };
 
@@ -75,7 +75,7 @@ struct built {
 	char flags[MAX_FLAGS];
 	struct binary binary;
 	int status;
-	char asked, tries; /* of builders.c: in the queue; builders that died on it */
+	char asked, tries; /* in the queue; builders that died on it */
 };
 struct binaries {
 	const char *arch;
@@ -97,10 +97,29 @@ int binaries_add_helpers(struct binaries *, const struct choice *, const attune_
 /* The same for the kernel's source below `root` (NULL: source_root()) with these flags. */
 int binaries_add_source(struct binaries *, const struct kernel *, const char *root,
 			const char *flags);
-/* Compiles all that are not built, in several processes (builders.h). A compilation of more than
+/* Compiles all that are not built, in several processes. A compilation of more than
  * two minutes counts as refused. 0: no compiler, or the user interrupted. */
 int binaries_compile(struct binaries *);
 void binaries_free(struct binaries *);
+
+/* ---- builders.c: processes that compile in the background ------------------------- */
+/* The parent waits for a binary only when it needs it, and can stop all compilers at once. A
+ * builder writes binaries to the cache (jit.c), where the parent reads them. */
+/* Appends a binary to the queue. 0: no memory. */
+int binaries_ask(struct binaries *, int index);
+/* Number of binaries in the queue that are not started. */
+int binaries_waiting(const struct binaries *);
+/* Assigns queued work and collects finished binaries, without waiting. */
+void binaries_poll(struct binaries *);
+/* Compiles these before all others and waits for them. 0: the user interrupted, `until` passed,
+ * or there is no compiler (complains). */
+int binaries_need(struct binaries *, const int *index, int n);
+/* Whether `until` of struct binaries has passed. */
+int binaries_too_late(const struct binaries *);
+/* Suspends the builders (1) or resumes them (0), so that no compiler disturbs timing on the CPU. */
+void binaries_hold(struct binaries *, int hold);
+/* Kills the builders. Unfinished binaries stay NOT_BUILT. */
+void binaries_end(struct binaries *);
 
 /* ---- gpu_models.c --------------------------------------------------------------- */
 /* Limits of one unit of an architecture; NULL: kernels do not compile for it. */
@@ -116,6 +135,12 @@ void gpu_describe(struct device_info *, const struct gpu_model *);
 /* Describes the model named `gpu`; else the first model of that architecture, under the name `gpu`.
  * 0 + complain if neither is known. */
 int gpu_imagine(struct device_info *, const char *gpu, const char *arch);
+
+/* ---- machine_code.c -------------------------------------------------------------- */
+/* Hashes what the processor executes: contents, sizes and flags of the loaded sections,
+ * relocations, and NVIDIA's attributes of registers, parameters and shared memory. Leaves out
+ * names of symbols, symbol tables, debug data and notes. 0: not a readable ELF file. */
+int machine_code(const struct blob *, char hex[33]);
 
 /* ---- occupancy.c ----------------------------------------------------------------- */
 struct resident { /* on one unit at a time */

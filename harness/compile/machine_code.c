@@ -9,7 +9,7 @@
  * in order, with their names without the kernel's name. Two equal files may hash differently, for
  * example if a string lies elsewhere; different files never hash alike. */
 #include "compilers.h"
-#include "machine_code.h"
+#include "compile.h"
 #include "kernels/device/device.h"
 #include <elf.h>
 #include <stdio.h>

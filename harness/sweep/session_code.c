@@ -2,7 +2,6 @@
  * races in a worker that has it. */
 #include "session.h"
 #include "harness/base/base.h"
-#include "harness/compile/builders.h"
 #include "harness/compile/compile.h"
 #include "harness/measure/measure.h"
 #include "harness/search/search.h"

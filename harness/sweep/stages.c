@@ -13,7 +13,7 @@
  * A stage may use its share of the budget and what earlier stages left. */
 #include "sweep.h"
 #include "harness/base/base.h"
-#include "harness/compile/builders.h"
+#include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
 #include "harness/search/search.h"
 #include "harness/store/store.h"

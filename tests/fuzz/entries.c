@@ -6,7 +6,6 @@
 #include "harness/base/base.h"
 #include "harness/compile/code_object.h"
 #include "harness/compile/compile.h"
-#include "harness/compile/machine_code.h"
 #include "harness/generate/engine_sim.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"

@@ -1,9 +1,8 @@
-/* t_builders.c - builders, which compile in the background (harness/compile/builders.h): what is
+/* t_builders.c - builders, which compile in the background (harness/compile/builders.c): what is
  * needed first is built first, a killed builder is replaced once, stopped ones end with their
  * parent, and ended ones leave nothing. The compiler is a script that logs its calls and waits
  * while the file `wait` exists. */
 #include "harness/compile/compile.h"
-#include "harness/compile/builders.h"
 #include "kernels/device/cpu/usable.h"
 #include "tests/support/folder.h"
 #include <setjmp.h>

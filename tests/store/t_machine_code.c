@@ -2,7 +2,6 @@
  * NVRTC. */
 #include "harness/compile/compile.h"
 #include "harness/compile/compilers.h"
-#include "harness/compile/machine_code.h"
 #include "tests/support/folder.h"
 #include <setjmp.h>
 #include <stdarg.h>
