@@ -26,7 +26,7 @@
  * E max(0, -behind): the opportunity cost with the Bonferroni bound of Chick and Inoue (2001).
  * Branke, Chick and Schmidt (2007), "Selecting a selection procedure", compare stopping rules;
  * this one was the best. */
-#include "elimination.h"
+#include "race.h"
 #include "harness/base/base.h"
 #include "kernels/kernel.h"
 #include <math.h>

@@ -8,7 +8,6 @@
  *
  * All samples have the same number of calls, so the cost of starting a graph is the same for
  * all. The order is shuffled each round, so drift affects all alike. */
-#include "elimination.h"
 #include "measure.h"
 #include "race.h"
 #include "sample_graph.h"

@@ -3,12 +3,38 @@
 #ifndef HARNESS_MEASURE_RACE_H
 #define HARNESS_MEASURE_RACE_H
 
-#include "elimination.h"
 #include "measure.h"
 #include "sample_graph.h"
 #include "harness/base/base.h"
 #include "kernels/device/device.h"
 
+/* ---- elimination.c: compares contenders by their times per round, and finds those to eliminate */
+/* A contender's time against the leader's: logarithms of ratios. */
+struct score {
+	double behind;    /* centre over the rounds that both took; the leader's is 0 */
+	double low, high; /* its one-sided bounds; NaN: too few common rounds */
+	int beaten;
+};
+struct comparison {
+	int leader;    /* -1: no contender has a time */
+	double regret; /* bound of the expected loss by taking the leader */
+	int tied;      /* every other contender is within `tie` of the leader */
+};
+
+/* log_us[i * COLUMNS + round]: logarithms of times; NaN: no sample. scratch: as many. */
+enum { COLUMNS = MAX_SAMPLES };
+
+/* Considers contenders with in[i] only. The A/A control (-1: none) is scored but cannot lead.
+ * tie: a logarithm. */
+void compare_contenders(struct comparison *, struct score *, const double *log_us, const char *in,
+			int n, int rounds, int control, double tie, double *scratch);
+
+/* Fits log_us_ik = level_i + common_k + noise, so that contenders compare that share no round.
+ * A contender without a round is placed by the screen. NaN: it has no time there either. */
+void levels(double *level, const double *log_us, const double *screen, int n, int rounds,
+	    double *scratch);
+
+/* ---- the state --------------------------------------------------------------------- */
 /* One contender: race->v[of]. The A/A control, if any, is the last. */
 struct call_state {
 	int of;
@@ -48,7 +74,7 @@ struct race_state {
 	double look_s;    /* time to read the conditions once */
 	double usual_mhz; /* expected clock; 0: not watched */
 	int pauses;       /* taken to let the device cool down */
-	/* for elimination.c */
+	/* for compare_contenders */
 	double *log_us, *scratch;
 	char *in;
 	struct score *score;

@@ -1,5 +1,4 @@
 /* summarize.c - the results of a race: selects the samples that count and fills measurements. */
-#include "elimination.h"
 #include "measure.h"
 #include "race.h"
 #include "harness/base/base.h"
