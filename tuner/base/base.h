@@ -28,6 +28,12 @@ void db_path_to_read(char path[PATH_TEXT], const char *asked, const char *gpu);
  * one, with a line on stderr. */
 void rules_path(char path[PATH_TEXT], const char *asked, const char *gpu);
 
+/* ---- parallel.c: independent tasks on all CPUs ----------------------------------------- */
+/* Calls task(arg, i) for 0 <= i < n, in any order and several at a time; returns when all are done.
+ * A task writes nothing that another one reads or writes, so that results do not depend on the
+ * order. */
+void in_parallel(int n, void (*task)(void *arg, size_t i), void *arg);
+
 /* ---- batch_words.c: batches for people ------------------------------------------------ */
 /* The batch's text; for a long one the number of sequences and the ranges of their lengths. */
 enum { SHORT_BATCH = 60, BATCH_WORDS = 100 };

@@ -1,5 +1,5 @@
 /* parallel.c - runs tasks on threads of their own; one after the other if none can be started. */
-#include "parallel.h"
+#include "base.h"
 #include "kernels/device/cpu/usable.h"
 #include <pthread.h>
 #include <stdatomic.h>

@@ -15,7 +15,7 @@
  * SIZE_ALL cross-validates nothing. Most of its rows are made up from the others, and so not held out
  * with them: the largest tree always had the least loss. */
 #include "tree.h"
-#include "tuner/base/parallel.h"
+#include "tuner/base/base.h"
 #include "tuner/matrix/matrix.h"
 #include <math.h>
 #include <stdlib.h>
