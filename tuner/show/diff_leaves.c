@@ -2,7 +2,6 @@
  * intersection of a leaf of each; with data only regions with a scenario are listed. A change is
  * beyond noise if the mean log ratio of the times exceeds both the A/A noise floor and the
  * intervals of the times. */
-#include "diff.h"
 #include "show.h"
 #include "harness/base/base.h"
 #include "tuner/data/data.h"

@@ -82,4 +82,10 @@ int show_peers(const struct data *, const struct forest *, const char *db, const
 	       enum format); /* an exit code */
 int show_kernels(const char *gpu, enum format);
 
+/* ---- diff_leaves.c ---- */
+/* diff_leaves.c: regions of features where the choices of two forests differ; with data, the
+ * change in the scenarios of each region, and the regret of both. 0: no memory. */
+int diff_leaves(const struct forest *was, const struct forest *is, const struct data *,
+		enum format);
+
 #endif
