@@ -23,11 +23,11 @@ void name_choices(const struct choice *, int n, char (*name)[CHOICE_NAME]);
 int texts_fit(const struct forest *, const struct data *);
 void emit_top(const struct emitter *);     /* emit_legend.c */
 void emit_example(const struct emitter *); /* emit_example.c */
-void emit_kernels(const struct emitter *); /* emit_kernels.c */
+void emit_kernels(const struct emitter *); /* emit_lists.c */
 /* Iterates over the kernels of choices and the helpers that these or the defaults may need, in the
  * order of attune_kernels: the one after `last` (NULL: the first); NULL at the end. */
 const struct kernel *forest_next_kernel(const struct forest *, const struct kernel *last);
-void emit_shapes(const struct emitter *); /* emit_shapes.c */
+void emit_shapes(const struct emitter *); /* emit_lists.c */
 /* exp of the mean cost of a unit of weight. */
 double mean_slowdown(long long cost, long long weight);
 
