@@ -3,6 +3,8 @@
 #define TESTS_SUPPORT_SOURCES_H
 
 #include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
