@@ -26,16 +26,6 @@ void hash_text(char hex[HASH_TEXT], const void *bytes, size_t n)
 		 (unsigned long long)h.low64);
 }
 
-int file_hash(const char *path, char hex[HASH_TEXT])
-{
-	size_t size;
-	void *bytes = read_file(path, &size);
-	if (bytes)
-		hash_text(hex, bytes, size);
-	free(bytes);
-	return bytes != NULL;
-}
-
 void *read_file(const char *path, size_t *size)
 {
 	FILE *f = fopen(path, "rbe");

@@ -59,8 +59,6 @@ const char *cache_root(void);
  * names and folders of files do not matter. Helpers have their own identity. 0: a file is missing.
  * Thread-safe; cached for the life of the program. */
 int source_identity(const struct kernel *, char hex[33]);
-/* Gives a kernel that has no source here its identity, before anyone asks for it. */
-void source_identity_put(const struct kernel *, const char hex[33]);
 /* The same for any source, not cached. Included files are searched in the folder of the including
  * file, then in `root`, which may be NULL. */
 int source_identity_of(const char *path, const char *root, char hex[33]);

@@ -180,29 +180,6 @@ int source_identity_of(const char *path, const char *root, char hex[33])
 	return ok;
 }
 
-/* The identities of plug-ins whose object is not loaded. */
-static struct given {
-	const struct kernel *kernel;
-	char hex[33];
-} given[MOST_PLUGINS];
-
-void source_identity_put(const struct kernel *k, const char hex[33])
-{
-	size_t i = 0;
-	while (i < COUNT(given) - 1 && given[i].kernel)
-		i++;
-	given[i].kernel = k;
-	snprintf(given[i].hex, sizeof given[i].hex, "%s", hex);
-}
-
-static const char *given_identity(const struct kernel *k)
-{
-	for (size_t i = 0; i < COUNT(given) && given[i].kernel; i++)
-		if (given[i].kernel == k)
-			return given[i].hex;
-	return NULL;
-}
-
 /* A plug-in says itself when its code is another: it has no source here. */
 static int identity_of_plugin(const attune_plugin *p, char hex[33])
 {
@@ -217,10 +194,6 @@ static int identity_of_plugin(const attune_plugin *p, char hex[33])
 static int identity_of_kernel(const struct kernel *k, char hex[33])
 {
 	char path[PATH_MAX + 256];
-	if (k->plugin && given_identity(k)) {
-		memcpy(hex, given_identity(k), 33);
-		return 1;
-	}
 	if (k->plugin)
 		return identity_of_plugin(k->plugin, hex);
 	if (!source_root() || !kernel_path(path, sizeof path, k, source_root()))

@@ -239,14 +239,6 @@ enum attune_status plugin_plan_launch(struct plugin_plan *p, const attune_tensor
 	return l.failed ? failed(p->op->plugin, "launch", p->error) : ATTUNE_OK;
 }
 
-unsigned scale_needs_met(const attune_tensors *t)
-{
-	const int many = (t->k_scale && (t->k_scale_seq_stride || t->k_scale_head_stride)) ||
-			 (t->v_scale && (t->v_scale_seq_stride || t->v_scale_head_stride));
-	return (many ? 0 : ATTUNE_PLUGIN_ONE_SCALE) |
-	       (t->k_scale || t->v_scale ? 0 : ATTUNE_PLUGIN_NO_SCALES);
-}
-
 /* ---- part of a batch --------------------------------------------------------------------- */
 
 attune_batch lengths_from(const attune_batch *b, int first, int count)

@@ -19,9 +19,6 @@ enum attune_status plugin_op_open(struct plugin_op **, struct device *, const st
 void plugin_op_close(struct plugin_op *);
 const attune_plugin *plugin_of(const struct plugin_op *);
 
-/* The needs of scales that these tensors meet: ATTUNE_PLUGIN_ONE_SCALE, ATTUNE_PLUGIN_NO_SCALES. */
-unsigned scale_needs_met(const attune_tensors *);
-
 /* *workspace: bytes that a launch needs, aligned to PLUGIN_ALIGN. */
 enum { PLUGIN_ALIGN = 256 };
 enum attune_status plugin_plan_open(struct plugin_plan **, struct plugin_op *,

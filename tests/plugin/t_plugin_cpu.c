@@ -137,26 +137,6 @@ static void store_is_called_with_the_tensors(void **state)
 
 /* ---- scales ------------------------------------------------------------------------------ */
 
-static void scales_meet_needs(void **state)
-{
-	static const float f;
-	enum { NONE = ATTUNE_PLUGIN_NO_SCALES, ONE = ATTUNE_PLUGIN_ONE_SCALE };
-	static const struct {
-		attune_tensors t;
-		unsigned met;
-	} rows[] = {
-		{ { .k_scale = NULL }, NONE | ONE },
-		{ { .k_scale = NULL, .k_scale_seq_stride = 8 }, NONE | ONE },
-		{ { .k_scale = &f, .v_scale = &f }, ONE },
-		{ { .v_scale = &f }, ONE },
-		{ { .k_scale = &f, .k_scale_seq_stride = 8 }, 0 },
-		{ { .k_scale = &f, .v_scale = &f, .v_scale_head_stride = 1 }, 0 },
-	};
-	(void)state;
-	for (size_t i = 0; i < COUNT(rows); i++)
-		assert_int_equal(scale_needs_met(&rows[i].t), rows[i].met);
-}
-
 /* Its tensors have the scales of the seed, and are not changed for a plug-in. */
 static void scales_of_a_timed_workload_are_refused(void **state)
 {
@@ -199,7 +179,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_plug_in_computes_on_the_threads_of_the_device),
 		cmocka_unit_test(store_is_called_with_the_tensors),
-		cmocka_unit_test(scales_meet_needs),
 		cmocka_unit_test(scales_of_a_timed_workload_are_refused),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

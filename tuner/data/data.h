@@ -276,10 +276,6 @@ int default_made(const struct data *, const struct measured *, enum phase, struc
 /* c as a concrete choice for that part of the batch, its formula evaluated; 0: it may not run. */
 int decided_legal(const struct data *, const struct measured *, enum phase, const struct choice *c,
 		  struct choice *out);
-/* The same, or the library's default where c is NULL or may not run. 0: neither runs, out->kernel
- * is NULL. */
-int decided_or_default(const struct data *, const struct measured *, enum phase,
-		       const struct choice *c, struct choice *out);
 
 /* ---- overlap_times.c: times of plans whose parts overlap ------------------------------ */
 /* The overlap of a pick: SAYS_SERIAL, SAYS_STREAMS or the index of a fused choice. One launch of a

@@ -41,13 +41,6 @@ int default_choice(const struct data *d, int scenario, enum phase phase)
 	return default_made(d, &d->v[scenario], phase, &c) ? data_find(d, &c) : -1;
 }
 
-int decided_or_default(const struct data *d, const struct measured *m, enum phase phase,
-		       const struct choice *c, struct choice *out)
-{
-	return (c && c->kernel && decided_legal(d, m, phase, c, out)) ||
-	       default_made(d, m, phase, out);
-}
-
 void decided_pick(const struct data *d, const struct decided *made, struct pick *out)
 {
 	out->prefill = made->prefill.kernel ? data_find(d, &made->prefill) : -1;
