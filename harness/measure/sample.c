@@ -21,6 +21,7 @@ enum {
 
 static const double cheap_look_s = 50e-6;
 static const double throttled = 0.75;       /* below this share of the expected clock */
+static const double worth_saying = 0.05;    /* worse by this share of the expected clock */
 static const double clock_tolerance = 0.03; /* of a sample, to the median of its round */
 static const double pause_s = 0.05;
 static const double window_s = 0.25, still_mhz = 0.01, still_w = 0.02;
@@ -225,6 +226,21 @@ static enum attune_status retake_dropped(struct race_state *c, int n)
 	return status;
 }
 
+/* Says by how much, each time that it is clearly worse than said before: a sweep has thousands of
+ * races. */
+static void say_throttled(double mhz, double usual_mhz)
+{
+	static double worst = 1; /* share of the usual clock */
+	const double share = mhz / usual_mhz;
+	if (share > worst - worth_saying)
+		return;
+	worst = share;
+	remark(
+	    "the device throttles: its clock is %.0f MHz, %.0f %% below %.0f MHz. Rounds at such a "
+	    "clock are run again, up to %d in a race",
+	    mhz, 100 * (1 - share), usual_mhz, (int)MAX_PAUSES);
+}
+
 /* Whether the device throttled, so that the round must be repeated; pauses if so. After
  * MAX_PAUSES throttling counts as permanent, and is measured. */
 static int must_cool(struct race_state *c, const struct conditions *now, int n)
@@ -233,6 +249,7 @@ static int must_cool(struct race_state *c, const struct conditions *now, int n)
 		return 0;
 	for (int i = 0; i < n; i++)
 		c->call_state[c->order[i]].m->rejected++;
+	say_throttled(now->sm_mhz, c->usual_mhz);
 	wait_s(ldexp(pause_s, c->pauses++));
 	return 1;
 }

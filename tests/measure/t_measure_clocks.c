@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 #include "tests/support/fake_race.h"
+#include "tests/support/heard.h"
 
 static int samples_seen;
 /* Every third sample was disturbed. */
@@ -252,6 +253,22 @@ static void throttled_rounds_are_run_again(void **state)
 	dev.info.clock_mhz = 0;
 }
 
+/* A throttled race says its clock, and the next one at the same clock says nothing. */
+static void throttling_is_said_with_its_size(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct race race = race_of(2);
+		dev.info.clock_mhz = 1990;
+		fake.slow_looks = 3;
+		listen_begin();
+		measure_race(&dev, &race);
+		assert_int_equal(
+		    strstr(heard(), "its clock is 1000 MHz, 50 % below 1990 MHz") != NULL, !i);
+	}
+	dev.info.clock_mhz = 0;
+}
+
 static void a_slow_device_is_measured_nevertheless(void **state)
 {
 	(void)state;
@@ -397,6 +414,7 @@ int main(void)
 		cmocka_unit_test(a_clock_that_lied_once_is_forgiven),
 		cmocka_unit_test(impossible_times_eliminate_no_contender),
 		cmocka_unit_test(one_sample_far_out_is_forgiven),
+		cmocka_unit_test(throttling_is_said_with_its_size),
 		cmocka_unit_test(throttled_rounds_are_run_again),
 		cmocka_unit_test(a_slow_device_is_measured_nevertheless),
 		cmocka_unit_test(samples_at_another_clock_are_taken_again),
