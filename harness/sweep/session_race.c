@@ -39,31 +39,38 @@ static int refuse(struct sweep_session *c, struct problem *h, int i)
 	return m.outcome == OUTCOME_OK ? 0 : session_keep(c, h, i, &m) ? 1 : -1;
 }
 
+/* Adds the candidate of place i if its time is asked for: `wanted`. The reference comes without that,
+ * too, unless it failed: the others are compared with it. 0: the database failed. */
+static int add_candidate(struct sweep_session *c, struct problem *h, const struct entries *e, int i,
+			 struct contender *contender, char *wanted, int *n)
+{
+	const int is_wanted = e->again || !h->stored[i];
+	const int refused = is_wanted ? refuse(c, h, i) : i || isinf(h->us[i]);
+	if (refused)
+		return refused > 0;
+	wanted[*n] = (char)is_wanted;
+	contender[(*n)++] =
+	    (struct contender){ .problem = { (int)(h - c->problems.v), -1 },
+				.place = { i },
+				.passed = *session_passed(c, h->built_choice[i], h->phase) };
+	return 1;
+}
+
 /* Lists the contenders: the reference, then the requested candidates that have to run. How many;
  * 0: nothing to run; -1: the database failed. */
 static int list_contenders(struct sweep_session *c, struct problem *h, const struct entries *e,
 			   struct contender *contender, char *wanted)
 {
-	const int index = (int)(h - c->problems.v);
-	int n = 0, missing = 0;
-	for (int k = e->only_these ? 0 : -1; k < e->n; k++) {
-		const int i = k < 0 ? 0 : e->place[k];
-		if (k >= 0 && i == 0 && !e->only_these)
-			continue;
-		const int need = e->again || !h->stored[i];
-		const int refused = need ? refuse(c, h, i) : 0;
-		if (refused < 0)
+	const int with_reference = !e->only_these;
+	int n = 0;
+	if (with_reference && !add_candidate(c, h, e, 0, contender, wanted, &n))
+		return -1;
+	for (int k = 0; k < e->n; k++) {
+		const int is_listed = with_reference && !e->place[k];
+		if (!is_listed && !add_candidate(c, h, e, e->place[k], contender, wanted, &n))
 			return -1;
-		if (refused || (!need && i) || (!need && isinf(h->us[i])))
-			continue;
-		wanted[n] = (char)need;
-		contender[n++] = (struct contender){ .problem = { index, -1 },
-						     .place = { i },
-						     .passed = *session_passed(
-							 c, h->built_choice[i], h->phase) };
-		missing += need;
 	}
-	return missing ? n : 0;
+	return memchr(wanted, 1, (size_t)n) ? n : 0;
 }
 
 static int add_plans(struct sweep_session *c, const struct problem *h, const struct entries *e,
