@@ -2,11 +2,11 @@
 #include "search.h"
 #include <string.h>
 
-struct choice contender_choice(const struct problems *h, const struct contender *contender,
+struct choice contender_choice(const struct problems *all, const struct contender *contender,
 			       int part)
 {
 	struct choice c =
-	    h->built_choice[h->v[contender->problem[part]].built_choice[contender->place[part]]]
+	    all->built_choice[all->v[contender->problem[part]].built_choice[contender->place[part]]]
 		.choice;
 	if (!part && contender->spare)
 		c.config.v[space_spares(c.kernel->space)] = contender->spare;
@@ -20,12 +20,12 @@ int contender_same(const struct contender *a, const struct contender *b)
 	       a->spare == b->spare && a->is_library == b->is_library && a->bounds == b->bounds;
 }
 
-void plan_text(char text[MAX_PLAN_TEXT], const struct problems *h,
+void plan_text(char text[MAX_PLAN_TEXT], const struct problems *all,
 	       const struct contender *contender)
 {
 	char part[2][MAX_PART_TEXT];
 	for (int i = 0; i < 2; i++) {
-		const struct choice c = contender_choice(h, contender, i);
+		const struct choice c = contender_choice(all, contender, i);
 		choice_text(part[i], sizeof part[i], &c);
 	}
 	parts_text(text, MAX_PLAN_TEXT, part[0], part[1], contender->how);

@@ -26,29 +26,30 @@ static int lists(const struct space *s, int axis, int value)
 }
 
 /* Whether a choice of a prefill problem can leave so many units free. */
-static int can_spare(const struct problems *all, const struct problem *h, int place, int spare)
+static int can_spare(const struct problems *all, const struct problem *problem, int place,
+		     int spare)
 {
-	struct choice c = all->built_choice[h->built_choice[place]].choice;
+	struct choice c = all->built_choice[problem->built_choice[place]].choice;
 	const struct space *s = c.kernel->space;
 	const int axis = space_spares(s);
 	if (axis < 0 || !lists(s, axis, spare))
 		return 0;
 	c.config.v[axis] = spare;
-	return !s->why_illegal(&c.config, &all->scenarios[h->scenario].shape, &h->part,
+	return !s->why_illegal(&c.config, &all->scenarios[problem->scenario].shape, &problem->part,
 			       &all->device);
 }
 
 /* Lists the places of the fastest choices, the fastest first, of those that can leave `spare` units
  * free. How many. */
-static int fastest(const struct problems *all, const struct problem *h, int spare, int *place,
+static int fastest(const struct problems *all, const struct problem *problem, int spare, int *place,
 		   int most)
 {
 	int n = 0;
-	for (int i = 0; i < h->n; i++) {
-		if (!isfinite(h->us[i]) || (spare && !can_spare(all, h, i, spare)))
+	for (int i = 0; i < problem->n; i++) {
+		if (!isfinite(problem->us[i]) || (spare && !can_spare(all, problem, i, spare)))
 			continue;
 		int at = n < most ? n++ : most;
-		for (; at > 0 && h->us[place[at - 1]] > h->us[i]; at--)
+		for (; at > 0 && problem->us[place[at - 1]] > problem->us[i]; at--)
 			if (at < most)
 				place[at] = place[at - 1];
 		if (at < most)

@@ -26,15 +26,15 @@ struct grid {
 	double *cost;
 };
 
-static void fill_row(struct grid *g, const struct problem *h, int row)
+static void fill_row(struct grid *g, const struct problem *problem, int row)
 {
 	for (int i = 0; i < g->n; i++)
 		g->cost[(size_t)i * (size_t)g->problems->n + (size_t)row] = NAN;
-	for (int k = 0; k < h->n; k++) {
-		const int family = g->problems->built_choice[h->built_choice[k]].family;
+	for (int k = 0; k < problem->n; k++) {
+		const int family = g->problems->built_choice[problem->built_choice[k]].family;
 		double *its = &g->cost[(size_t)family * (size_t)g->problems->n + (size_t)row];
-		if (h->us[k] > 0) /* NaN: not measured */
-			*its = fmin(*its, log(h->us[k] / h->us[h->best]));
+		if (problem->us[k] > 0) /* NaN: not measured */
+			*its = fmin(*its, log(problem->us[k] / problem->us[problem->best]));
 	}
 }
 

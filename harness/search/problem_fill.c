@@ -11,42 +11,42 @@
 
 /* ---- choices ------------------------------------------------------------------- */
 
-static int family_of(struct problems *h, const struct choice *c)
+static int family_of(struct problems *all, const struct choice *c)
 {
 	const struct choice first = choice_family(c);
-	for (int i = 0; i < h->num_families; i++)
-		if (choice_same(&h->family[i], &first))
+	for (int i = 0; i < all->num_families; i++)
+		if (choice_same(&all->family[i], &first))
 			return i;
-	if (!array_grow(&h->family, h->num_families, &h->family_room, sizeof *h->family)) {
+	if (!array_grow(&all->family, all->num_families, &all->family_room, sizeof *all->family)) {
 		complain("out of memory");
 		return -1;
 	}
-	h->family[h->num_families] = first;
-	return h->num_families++;
+	all->family[all->num_families] = first;
+	return all->num_families++;
 }
 
-int problems_add_choice(struct problems *h, struct binaries *b, const struct candidate *c,
+int problems_add_choice(struct problems *all, struct binaries *b, const struct candidate *c,
 			const attune_shape *shape)
 {
 	const int built = binaries_add(b, &c->choice, shape);
-	int *last = &h->by_choice.last[choice_chain(&c->choice)];
-	for (int i = *last - 1; i >= 0; i = h->built_choice[i].next - 1) {
-		struct built_choice *e = &h->built_choice[i];
+	int *last = &all->by_choice.last[choice_chain(&c->choice)];
+	for (int i = *last - 1; i >= 0; i = all->built_choice[i].next - 1) {
+		struct built_choice *e = &all->built_choice[i];
 		if (e->built != built || !choice_same(&e->choice, &c->choice))
 			continue;
 		if (c->origin < e->origin)
 			e->origin = c->origin;
 		return i;
 	}
-	const int family = family_of(h, &c->choice);
+	const int family = family_of(all, &c->choice);
 	if (built < 0 || family < 0)
 		return -1;
-	if (!array_grow(&h->built_choice, h->num_built_choices, &h->built_choice_room,
-			sizeof *h->built_choice)) {
+	if (!array_grow(&all->built_choice, all->num_built_choices, &all->built_choice_room,
+			sizeof *all->built_choice)) {
 		complain("out of memory");
 		return -1;
 	}
-	struct built_choice *v = h->built_choice + h->num_built_choices;
+	struct built_choice *v = all->built_choice + all->num_built_choices;
 	*v = (struct built_choice){ .choice = c->choice,
 				    .origin = c->origin,
 				    .family = family,
@@ -54,23 +54,24 @@ int problems_add_choice(struct problems *h, struct binaries *b, const struct can
 				    .next = *last };
 	if (!binaries_add_helpers(b, &v->choice, shape, v->helper))
 		return -1;
-	*last = ++h->num_built_choices;
-	return h->num_built_choices - 1;
+	*last = ++all->num_built_choices;
+	return all->num_built_choices - 1;
 }
 
-int problem_add_candidate(struct problem *h, int built_choice)
+int problem_add_candidate(struct problem *problem, int built_choice)
 {
-	for (int i = 0; built_choice <= h->top && i < h->n; i++)
-		if (h->built_choice[i] == built_choice)
+	for (int i = 0; built_choice <= problem->top && i < problem->n; i++)
+		if (problem->built_choice[i] == built_choice)
 			return i;
-	const size_t n = (size_t)h->n + 1;
-	if (!(h->n & (h->n - 1))) { /* grows in powers of two */
-		const size_t room = h->n ? 2 * (size_t)h->n : 1;
-		int *e = realloc(h->built_choice, room * sizeof *e);
-		h->built_choice = e ? e : h->built_choice;
-		double *us = realloc(h->us, room * sizeof *us);
-		h->us = us ? us : h->us;
-		char *bytes[4], **const at[4] = { &h->near, &h->stored, &h->noisy, &h->stage };
+	const size_t n = (size_t)problem->n + 1;
+	if (!(problem->n & (problem->n - 1))) { /* grows in powers of two */
+		const size_t room = problem->n ? 2 * (size_t)problem->n : 1;
+		int *e = realloc(problem->built_choice, room * sizeof *e);
+		problem->built_choice = e ? e : problem->built_choice;
+		double *us = realloc(problem->us, room * sizeof *us);
+		problem->us = us ? us : problem->us;
+		char *bytes[4], **const at[4] = { &problem->near, &problem->stored, &problem->noisy,
+						  &problem->stage };
 		int ok = e && us;
 		for (size_t i = 0; i < COUNT(at); i++) {
 			bytes[i] = realloc(*at[i], room);
@@ -82,12 +83,13 @@ int problem_add_candidate(struct problem *h, int built_choice)
 			return -1;
 		}
 	}
-	h->built_choice[h->n] = built_choice;
-	h->top = built_choice > h->top ? built_choice : h->top;
-	h->us[h->n] = NAN;
-	h->near[h->n] = h->stored[h->n] = h->noisy[h->n] = h->stage[h->n] = 0;
-	h->n = (int)n;
-	return h->n - 1;
+	problem->built_choice[problem->n] = built_choice;
+	problem->top = built_choice > problem->top ? built_choice : problem->top;
+	problem->us[problem->n] = NAN;
+	problem->near[problem->n] = problem->stored[problem->n] = problem->noisy[problem->n] =
+	    problem->stage[problem->n] = 0;
+	problem->n = (int)n;
+	return problem->n - 1;
 }
 
 /* ---- candidates ---------------------------------------------------------------- */
@@ -137,7 +139,7 @@ static int is_near(struct formula_values *a, const struct choice *c, const attun
 /* What candidates of a problem are taken from and go to. */
 struct filling {
 	struct problems *all;
-	struct problem *h;
+	struct problem *problem;
 	struct binaries *b;
 	const struct candidate_options *f;
 	const attune_shape *shape;
@@ -147,10 +149,10 @@ struct filling {
 /* built_choice: the candidate's number; -1: no memory. */
 static int enter(struct filling *x, const struct choice *c, int built_choice)
 {
-	const int place = built_choice < 0 ? -1 : problem_add_candidate(x->h, built_choice);
+	const int place = built_choice < 0 ? -1 : problem_add_candidate(x->problem, built_choice);
 	if (place >= 0)
-		x->h->near[place] =
-		    (char)is_near(&x->asked, c, x->shape, &x->h->part, x->f->device);
+		x->problem->near[place] =
+		    (char)is_near(&x->asked, c, x->shape, &x->problem->part, x->f->device);
 	return place >= 0;
 }
 
@@ -159,8 +161,8 @@ static int enter(struct filling *x, const struct choice *c, int built_choice)
 static int enter_neighbours(struct filling *x, const struct choice *of)
 {
 	struct candidates near = { 0 };
-	int ok = candidates_add_neighbours(&near, of->kernel, &of->config, x->shape, &x->h->part,
-					   x->f->device);
+	int ok = candidates_add_neighbours(&near, of->kernel, &of->config, x->shape,
+					   &x->problem->part, x->f->device);
 	for (int i = 0; ok && i < near.n; i++)
 		ok = enter(x, &near.v[i].choice,
 			   problems_add_choice(x->all, x->b, &near.v[i], x->shape));
@@ -174,28 +176,29 @@ static int enter_nearest(struct filling *x, struct candidate c)
 	const struct kernel *k = c.choice.kernel;
 	const struct config wanted = c.choice.config;
 	const int is_default = c.origin == FROM_DEFAULT;
-	if (!(is_default
-		  ? nearest_legal(&c.choice.config, k, &wanted, x->shape, &x->h->part, x->f->device)
-		  : baseline_nearest(&c.choice.config, k, x->shape, &x->h->part, x->f->device)))
+	if (!(is_default ? nearest_legal(&c.choice.config, k, &wanted, x->shape, &x->problem->part,
+					 x->f->device)
+			 : baseline_nearest(&c.choice.config, k, x->shape, &x->problem->part,
+					    x->f->device)))
 		return 1;
 	return enter(x, &c.choice, problems_add_choice(x->all, x->b, &c, x->shape)) &&
 	       (!is_default || x->f->preset != PRESET_QUICK || x->f->keep ||
 		enter_neighbours(x, &c.choice));
 }
 
-int problem_fill(struct problems *all, struct problem *h, struct binaries *b,
+int problem_fill(struct problems *all, struct problem *problem, struct binaries *b,
 		 const struct candidate_options *f, const struct candidates *list,
 		 const int *built_choice)
 {
-	const attune_shape *shape = &all->scenarios[h->scenario].shape;
-	struct filling x = { .all = all, .h = h, .b = b, .f = f, .shape = shape };
+	const attune_shape *shape = &all->scenarios[problem->scenario].shape;
+	struct filling x = { .all = all, .problem = problem, .b = b, .f = f, .shape = shape };
 	for (int i = 0; i < list->n; i++) {
 		const struct candidate *c = &list->v[i];
 		const struct kernel *k = c->choice.kernel;
-		if (scales_refused(k, scenario_scales(&all->scenarios[h->scenario])))
+		if (scales_refused(k, scenario_scales(&all->scenarios[problem->scenario])))
 			continue;
 		const int legal =
-		    !k->space->why_illegal(&c->choice.config, shape, &h->part, f->device);
+		    !k->space->why_illegal(&c->choice.config, shape, &problem->part, f->device);
 		if (legal ? !enter(&x, &c->choice, built_choice[i])
 			  : c->origin <= FROM_BASELINE && !enter_nearest(&x, *c))
 			return 0;

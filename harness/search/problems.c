@@ -49,19 +49,20 @@ static void filter_candidates(struct candidates *list, const struct candidate_op
 }
 
 /* Index of a shape, which is added if new, with candidates if f is not NULL; -1: no memory. */
-static int shape_index(struct problems *h, struct binaries *b, const attune_shape *s,
+static int shape_index(struct problems *all, struct binaries *b, const attune_shape *s,
 		       const struct candidate_options *f)
 {
-	for (int i = 0; i < h->num_shapes; i++)
-		if (same_shape(&h->shapes[i].shape, s))
+	for (int i = 0; i < all->num_shapes; i++)
+		if (same_shape(&all->shapes[i].shape, s))
 			return i;
-	struct shape_candidates *v = realloc(h->shapes, ((size_t)h->num_shapes + 1) * sizeof *v);
+	struct shape_candidates *v =
+	    realloc(all->shapes, ((size_t)all->num_shapes + 1) * sizeof *v);
 	if (!v) {
 		complain("out of memory");
 		return -1;
 	}
-	h->shapes = v;
-	v += h->num_shapes++;
+	all->shapes = v;
+	v += all->num_shapes++;
 	*v = (struct shape_candidates){ .shape = *s };
 	for (const struct kernel *k = attune_kernels; f && k->name; k++)
 		if (k->backend == f->device->backend && k->selectable &&
@@ -72,9 +73,9 @@ static int shape_index(struct problems *h, struct binaries *b, const attune_shap
 		filter_candidates(&v->list, f);
 	v->built_choice = calloc((size_t)v->list.n + 1, sizeof *v->built_choice);
 	for (int i = 0; v->built_choice && i < v->list.n; i++)
-		if ((v->built_choice[i] = problems_add_choice(h, b, &v->list.v[i], s)) < 0)
+		if ((v->built_choice[i] = problems_add_choice(all, b, &v->list.v[i], s)) < 0)
 			return -1;
-	return v->built_choice ? h->num_shapes - 1 : -1;
+	return v->built_choice ? all->num_shapes - 1 : -1;
 }
 
 /* ---- filling ------------------------------------------------------------------ */
@@ -88,17 +89,18 @@ struct turn {
 /* The order of timing: first the reference, the default of the phase's own kernel; then other
  * defaults and baselines; then the rest in random order, so that a race that is cut short has
  * covered all of the space evenly. */
-static struct turn turn(const struct problems *all, const struct problem *h, int place)
+static struct turn turn(const struct problems *all, const struct problem *problem, int place)
 {
-	const struct built_choice *e = &all->built_choice[h->built_choice[place]];
-	const char *kernel = h->phase == PHASE_DECODE ? "segmented" : "qblock";
-	struct turn t = { .built_choice = h->built_choice[place], .near = h->near[place] };
+	const struct built_choice *e = &all->built_choice[problem->built_choice[place]];
+	const char *kernel = problem->phase == PHASE_DECODE ? "segmented" : "qblock";
+	struct turn t = { .built_choice = problem->built_choice[place],
+			  .near = problem->near[place] };
 	if (e->origin == FROM_DEFAULT && !strcmp(e->choice.kernel->name, kernel))
 		t.at = 0;
 	else if (e->origin <= FROM_BASELINE)
 		t.at = 1;
 	else
-		t.at = 2 + (scramble((unsigned)h->built_choice[place] + 1) >> 2);
+		t.at = 2 + (scramble((unsigned)problem->built_choice[place] + 1) >> 2);
 	return t;
 }
 
@@ -110,24 +112,24 @@ static int by_turn(const void *a, const void *b)
 		   : (x->built_choice > y->built_choice) - (x->built_choice < y->built_choice);
 }
 
-static int put_in_order(const struct problems *all, struct problem *h)
+static int put_in_order(const struct problems *all, struct problem *problem)
 {
-	struct turn *t = calloc((size_t)h->n + 1, sizeof *t);
-	for (int i = 0; t && i < h->n; i++)
-		t[i] = turn(all, h, i);
+	struct turn *t = calloc((size_t)problem->n + 1, sizeof *t);
+	for (int i = 0; t && i < problem->n; i++)
+		t[i] = turn(all, problem, i);
 	if (t)
-		qsort(t, (size_t)h->n, sizeof *t, by_turn);
-	for (int i = 0; t && i < h->n; i++) {
-		h->built_choice[i] = t[i].built_choice;
-		h->near[i] = t[i].near;
+		qsort(t, (size_t)problem->n, sizeof *t, by_turn);
+	for (int i = 0; t && i < problem->n; i++) {
+		problem->built_choice[i] = t[i].built_choice;
+		problem->near[i] = t[i].near;
 	}
 	free(t);
 	return t != NULL;
 }
 
-static void describe(struct problem *h, const struct scenario *s)
+static void describe(struct problem *problem, const struct scenario *s)
 {
-	const struct attune_features *f = &h->part.f;
+	const struct attune_features *f = &problem->part.f;
 	const attune_shape *shape = &s->shape;
 	const double of[PROBLEM_FEATURES] = {
 		(double)f->num_seqs, (double)f->max_query, (double)f->query_tokens,
@@ -135,31 +137,31 @@ static void describe(struct problem *h, const struct scenario *s)
 		(double)f->group,    (double)f->head_size,
 	};
 	for (int i = 0; i < PROBLEM_FEATURES; i++)
-		h->feature[i] = log2(of[i] + 1);
-	h->bytes = 2.0 * (double)part_live_keys(shape, &s->batch->view, h->phase) *
-		   shape->num_kv_heads * shape->head_size * dtype_bytes(shape->kv_dtype);
-	h->flops = 4.0 * (double)part_pairs(shape, &s->batch->view, h->phase) * shape->head_size *
-		   shape->num_query_heads;
+		problem->feature[i] = log2(of[i] + 1);
+	problem->bytes = 2.0 * (double)part_live_keys(shape, &s->batch->view, problem->phase) *
+			 shape->num_kv_heads * shape->head_size * dtype_bytes(shape->kv_dtype);
+	problem->flops = 4.0 * (double)part_pairs(shape, &s->batch->view, problem->phase) *
+			 shape->head_size * shape->num_query_heads;
 }
 
-static void drop(struct problem *h)
+static void drop(struct problem *problem)
 {
-	free(h->built_choice);
-	free(h->near);
-	free(h->stored);
-	free(h->noisy);
-	free(h->stage);
-	free(h->us);
-	free(h->today_plan);
+	free(problem->built_choice);
+	free(problem->near);
+	free(problem->stored);
+	free(problem->noisy);
+	free(problem->stage);
+	free(problem->us);
+	free(problem->today_plan);
 }
 
-static struct problem *append(struct problems *all, const struct problem *h)
+static struct problem *append(struct problems *all, const struct problem *problem)
 {
 	if (!array_grow(&all->v, all->n, &all->room, sizeof *all->v)) {
 		complain("out of memory");
 		return NULL;
 	}
-	all->v[all->n] = *h;
+	all->v[all->n] = *problem;
 	return &all->v[all->n++];
 }
 
@@ -176,18 +178,19 @@ int problems_add(struct problems *all, struct binaries *b, int index,
 	const int shape = shape_index(all, b, &s->shape, f);
 	int ok = shape >= 0;
 	for (size_t i = 0; ok && i < COUNT(order); i++) {
-		struct problem h = {
+		struct problem problem = {
 			.scenario = index, .shape = shape, .phase = order[i], .best = -1
 		};
-		if (!named(f->phases, store_phase(h.phase)) || (h.phase == PHASE_ALL && !mixed) ||
-		    !part_make(&h.part, h.phase, &s->shape, batch, f->device))
+		if (!named(f->phases, store_phase(problem.phase)) ||
+		    (problem.phase == PHASE_ALL && !mixed) ||
+		    !part_make(&problem.part, problem.phase, &s->shape, batch, f->device))
 			continue;
-		describe(&h, s);
-		ok = problem_fill(all, &h, b, f, &all->shapes[shape].list,
+		describe(&problem, s);
+		ok = problem_fill(all, &problem, b, f, &all->shapes[shape].list,
 				  all->shapes[shape].built_choice) &&
-		     put_in_order(all, &h);
-		if (!ok || !h.n || !(ok = append(all, &h) != NULL))
-			drop(&h);
+		     put_in_order(all, &problem);
+		if (!ok || !problem.n || !(ok = append(all, &problem) != NULL))
+			drop(&problem);
 	}
 	return ok;
 }
@@ -196,57 +199,59 @@ struct problem *problems_add_empty(struct problems *all, int index, enum phase p
 				   const struct device_info *d)
 {
 	const struct scenario *s = &all->scenarios[index];
-	struct problem h = { .scenario = index, .phase = phase, .best = -1 };
-	if (!part_make(&h.part, phase, &s->shape, &s->batch->view, d))
+	struct problem problem = { .scenario = index, .phase = phase, .best = -1 };
+	if (!part_make(&problem.part, phase, &s->shape, &s->batch->view, d))
 		return NULL;
-	h.shape = shape_index(all, NULL, &s->shape, NULL);
-	describe(&h, s);
-	return h.shape < 0 ? NULL : append(all, &h);
+	problem.shape = shape_index(all, NULL, &s->shape, NULL);
+	describe(&problem, s);
+	return problem.shape < 0 ? NULL : append(all, &problem);
 }
 
-void problems_note(struct problem *h, int place, double us, enum stage stage)
+void problems_note(struct problem *problem, int place, double us, enum stage stage)
 {
-	h->us[place] = us;
-	h->stage[place] = (char)stage;
-	h->best = -1;
-	for (int i = 0; i < h->n; i++)
-		if (h->us[i] < INFINITY && (h->best < 0 || h->us[i] < h->us[h->best]))
-			h->best = i;
+	problem->us[place] = us;
+	problem->stage[place] = (char)stage;
+	problem->best = -1;
+	for (int i = 0; i < problem->n; i++)
+		if (problem->us[i] < INFINITY &&
+		    (problem->best < 0 || problem->us[i] < problem->us[problem->best]))
+			problem->best = i;
 }
 
-int problem_has_other_version(const struct problems *all, const struct problem *h, int place)
+int problem_has_other_version(const struct problems *all, const struct problem *problem, int place)
 {
-	return all->built_choice[h->built_choice[place]].choice.kernel->plugin &&
-	       !isnan(h->us[place]) && !h->stored[place] && !h->noisy[place];
+	return all->built_choice[problem->built_choice[place]].choice.kernel->plugin &&
+	       !isnan(problem->us[place]) && !problem->stored[place] && !problem->noisy[place];
 }
 
-int problems_place(const struct problems *all, const struct problem *h, const struct choice *c)
+int problems_place(const struct problems *all, const struct problem *problem,
+		   const struct choice *c)
 {
-	for (int i = 0; i < h->n; i++)
-		if (choice_same(&all->built_choice[h->built_choice[i]].choice, c))
+	for (int i = 0; i < problem->n; i++)
+		if (choice_same(&all->built_choice[problem->built_choice[i]].choice, c))
 			return i;
 	return -1;
 }
 
-struct problem *problems_find(const struct problems *h, int scenario, enum phase phase)
+struct problem *problems_find(const struct problems *all, int scenario, enum phase phase)
 {
-	for (int i = 0; i < h->n; i++)
-		if (h->v[i].scenario == scenario && h->v[i].phase == phase)
-			return &h->v[i];
+	for (int i = 0; i < all->n; i++)
+		if (all->v[i].scenario == scenario && all->v[i].phase == phase)
+			return &all->v[i];
 	return NULL;
 }
 
-void problems_free(struct problems *h)
+void problems_free(struct problems *all)
 {
-	for (int i = 0; i < h->n; i++)
-		drop(&h->v[i]);
-	for (int i = 0; i < h->num_shapes; i++) {
-		free(h->shapes[i].list.v);
-		free(h->shapes[i].built_choice);
+	for (int i = 0; i < all->n; i++)
+		drop(&all->v[i]);
+	for (int i = 0; i < all->num_shapes; i++) {
+		free(all->shapes[i].list.v);
+		free(all->shapes[i].built_choice);
 	}
-	free(h->v);
-	free(h->built_choice);
-	free(h->family);
-	free(h->shapes);
-	*h = (struct problems){ 0 };
+	free(all->v);
+	free(all->built_choice);
+	free(all->family);
+	free(all->shapes);
+	*all = (struct problems){ 0 };
 }

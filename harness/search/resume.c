@@ -19,10 +19,12 @@ struct loader {
 };
 
 /* A plan belongs to the problem of the whole batch. */
-static int is_of(const struct problems *all, const struct problem *h, const struct store_cell *c)
+static int is_of(const struct problems *all, const struct problem *problem,
+		 const struct store_cell *c)
 {
 	const char *phase = strcmp(c->phase, "plan") ? c->phase : "all";
-	return !strcmp(phase, store_phase(h->phase)) && cell_is_of(c, &all->scenarios[h->scenario]);
+	return !strcmp(phase, store_phase(problem->phase)) &&
+	       cell_is_of(c, &all->scenarios[problem->scenario]);
 }
 
 static enum stage stage_of(const char *name)
@@ -43,26 +45,27 @@ static int is_last_plan(const struct problems *all, const char *text)
 	       (how == ATTUNE_STREAMS || all->device.backend == BACKEND_CPU);
 }
 
-static int keep_plan(struct problem *h, const char *text)
+static int keep_plan(struct problem *problem, const char *text)
 {
-	unsigned long long *v = h->today_plan;
-	if (h->num_today_plans == h->today_plan_room) {
-		const int room = h->today_plan_room ? 2 * h->today_plan_room : MAX_PLANS;
+	unsigned long long *v = problem->today_plan;
+	if (problem->num_today_plans == problem->today_plan_room) {
+		const int room =
+		    problem->today_plan_room ? 2 * problem->today_plan_room : MAX_PLANS;
 		v = realloc(v, (size_t)room * sizeof *v);
 		if (!v)
 			return 0;
-		h->today_plan = v;
-		h->today_plan_room = room;
+		problem->today_plan = v;
+		problem->today_plan_room = room;
 	}
-	v[h->num_today_plans++] = XXH3_64bits(text, strlen(text));
+	v[problem->num_today_plans++] = XXH3_64bits(text, strlen(text));
 	return 1;
 }
 
 /* Whether a plan that would race now names a plug-in and has no time of its version. */
-static int lacks_plan_of_plugin(const struct problems *all, const struct problem *h)
+static int lacks_plan_of_plugin(const struct problems *all, const struct problem *problem)
 {
 	struct contender plan[MAX_PLANS];
-	const int n = plans_pick(all, h->scenario, plan);
+	const int n = plans_pick(all, problem->scenario, plan);
 	int lacks = 0;
 	for (int i = 0; i < n; i++) {
 		char text[MAX_PLAN_TEXT];
@@ -71,8 +74,8 @@ static int lacks_plan_of_plugin(const struct problems *all, const struct problem
 		    !contender_choice(all, &plan[i], 1).kernel->plugin)
 			continue;
 		plan_text(text, all, &plan[i]);
-		for (int k = 0; k < h->num_today_plans; k++)
-			known |= h->today_plan[k] == XXH3_64bits(text, strlen(text));
+		for (int k = 0; k < problem->num_today_plans; k++)
+			known |= problem->today_plan[k] == XXH3_64bits(text, strlen(text));
 		lacks |= !known;
 	}
 	return lacks;
@@ -85,15 +88,16 @@ static int races_again(const struct problems *all, const struct store_cell *c)
 	       (all->retry && list_has(all->retry, c->outcome));
 }
 
-static int note_plan(const struct problems *all, struct problem *h, const struct store_cell *c)
+static int note_plan(const struct problems *all, struct problem *problem,
+		     const struct store_cell *c)
 {
 	const int again = races_again(all, c);
-	h->noisy_plans += c->today && again;
-	h->planned |= c->today && is_last_plan(all, c->choice);
-	return !c->today || again || keep_plan(h, c->choice);
+	problem->noisy_plans += c->today && again;
+	problem->planned |= c->today && is_last_plan(all, c->choice);
+	return !c->today || again || keep_plan(problem, c->choice);
 }
 
-static void note(const struct problems *all, struct problem *h, const struct store_cell *c)
+static void note(const struct problems *all, struct problem *problem, const struct store_cell *c)
 {
 	struct choice choice;
 	const char *where;
@@ -102,15 +106,15 @@ static void note(const struct problems *all, struct problem *h, const struct sto
 	if (!choice.kernel ||
 	    !config_parse(&choice.config, choice.kernel->space, c->choice, &where))
 		return;
-	const int place = problems_place(all, h, &choice);
+	const int place = problems_place(all, problem, &choice);
 	if (place < 0)
 		return;
-	h->noisy[place] = (char)(c->today && again);
+	problem->noisy[place] = (char)(c->today && again);
 	if (again)
 		return;
-	problems_note(h, place, strcmp(c->outcome, "ok") ? INFINITY : c->median_us,
+	problems_note(problem, place, strcmp(c->outcome, "ok") ? INFINITY : c->median_us,
 		      stage_of(c->stage));
-	h->stored[place] = (char)c->today;
+	problem->stored[place] = (char)c->today;
 }
 
 static int recall_cell(void *arg, const struct store_cell *c)
@@ -139,15 +143,16 @@ static int recall_cell(void *arg, const struct store_cell *c)
 /* The reference's result is stored last, so if it is there the race has ended. If its stage is
  * complete, it is from a survey, and the problem has not raced yet. Of a whole batch not all
  * defaults race; but a plug-in that did, in another version, races again. */
-static int is_finished(const struct problems *all, const struct problem *h)
+static int is_finished(const struct problems *all, const struct problem *problem)
 {
-	int finished = h->n && h->stored[0] && h->stage[0] != STAGE_COMPLETE;
-	for (int k = 0; k < h->n; k++)
-		if (h->phase == PHASE_ALL)
-			finished &= !problem_has_other_version(all, h, k);
+	int finished = problem->n && problem->stored[0] && problem->stage[0] != STAGE_COMPLETE;
+	for (int k = 0; k < problem->n; k++)
+		if (problem->phase == PHASE_ALL)
+			finished &= !problem_has_other_version(all, problem, k);
 		else
-			finished &= all->built_choice[h->built_choice[k]].origin > FROM_BASELINE ||
-				    h->stored[k] || h->noisy[k];
+			finished &=
+			    all->built_choice[problem->built_choice[k]].origin > FROM_BASELINE ||
+			    problem->stored[k] || problem->noisy[k];
 	return finished;
 }
 
@@ -160,9 +165,9 @@ int problems_recall(struct problems *all, struct store *store, const char *gpu,
 	if (r.failed)
 		complain("out of memory");
 	for (int i = 0; i < all->n; i++) {
-		struct problem *h = &all->v[i];
-		h->finished = is_finished(all, h);
-		h->planned &= !h->noisy_plans && !lacks_plan_of_plugin(all, h);
+		struct problem *problem = &all->v[i];
+		problem->finished = is_finished(all, problem);
+		problem->planned &= !problem->noisy_plans && !lacks_plan_of_plugin(all, problem);
 	}
 	return !r.failed;
 }

@@ -44,30 +44,31 @@ static const double sure_thing = 1.02;
 
 /* ---- the ceilings --------------------------------------------------------------- */
 
-static double roofline(const struct problems *all, const struct problem *h, double memory,
+static double roofline(const struct problems *all, const struct problem *problem, double memory,
 		       double math)
 {
 	double us = 0;
 	if (all->dram_gbps > 0)
-		us = h->bytes / (all->dram_gbps * memory) / 1e3;
+		us = problem->bytes / (all->dram_gbps * memory) / 1e3;
 	if (all->tflops > 0)
-		us = fmax(us, h->flops / (all->tflops * math) / 1e6);
+		us = fmax(us, problem->flops / (all->tflops * math) / 1e6);
 	return us;
 }
 
-double problems_roofline(const struct problems *all, const struct problem *h)
+double problems_roofline(const struct problems *all, const struct problem *problem)
 {
-	return roofline(all, h, 1, 1);
+	return roofline(all, problem, 1, 1);
 }
 
-double problems_bound(const struct problems *all, const struct problem *h, const struct choice *c)
+double problems_bound(const struct problems *all, const struct problem *problem,
+		      const struct choice *c)
 {
 	struct geometry g;
-	c->kernel->space->geometry(&c->config, &all->scenarios[h->scenario].shape, &h->part,
-				   &all->device, &g);
+	c->kernel->space->geometry(&c->config, &all->scenarios[problem->scenario].shape,
+				   &problem->part, &all->device, &g);
 	const double blocks = fmin((double)g.x * g.y * g.z, (double)geometry_items(&g));
 	const double busy = fmin(1, blocks / all->device.units);
-	return roofline(all, h, fmin(1, unit_share * busy), busy);
+	return roofline(all, problem, fmin(1, unit_share * busy), busy);
 }
 
 /* ---- neighbours ----------------------------------------------------------------- */
@@ -77,19 +78,19 @@ struct neighbour {
 	double apart;
 };
 
-/* Lists the NEAREST finished problems of h's phase, the nearest first. How many. *finished: the
- * number of all finished ones. */
-static int find_nearest(const struct problems *all, const struct problem *h, struct neighbour *out,
-			int *finished)
+/* Lists the NEAREST finished problems of the problem's phase, the nearest first. How many.
+ * *finished: the number of all finished ones. */
+static int find_nearest(const struct problems *all, const struct problem *problem,
+			struct neighbour *out, int *finished)
 {
 	int n = 0;
 	*finished = 0;
 	for (int i = 0; i < all->n; i++) {
 		const struct problem *o = &all->v[i];
-		if (o == h || !o->finished || o->phase != h->phase || o->best < 0)
+		if (o == problem || !o->finished || o->phase != problem->phase || o->best < 0)
 			continue;
 		++*finished;
-		const double d = problems_apart(o, h);
+		const double d = problems_apart(o, problem);
 		int at = n < NEAREST ? n++ : NEAREST;
 		for (; at > 0 && out[at - 1].apart > d; at--)
 			if (at < NEAREST)
@@ -100,15 +101,15 @@ static int find_nearest(const struct problems *all, const struct problem *h, str
 	return n;
 }
 
-static int family_at(const struct problems *all, const struct problem *h, int place)
+static int family_at(const struct problems *all, const struct problem *problem, int place)
 {
-	return all->built_choice[h->built_choice[place]].family;
+	return all->built_choice[problem->built_choice[place]].family;
 }
 
 /* Each family's results: its least time / best over the neighbours where it was near the best
  * (INFINITY: none), and its wins over all problems of the phase. */
-static void learn(const struct problems *all, const struct problem *h, const struct neighbour *near,
-		  int n, double *promise, int *wins)
+static void learn(const struct problems *all, const struct problem *problem,
+		  const struct neighbour *near, int n, double *promise, int *wins)
 {
 	for (int f = 0; f < all->num_families; f++)
 		promise[f] = INFINITY;
@@ -124,13 +125,13 @@ static void learn(const struct problems *all, const struct problem *h, const str
 	}
 	for (int i = 0; i < all->n; i++) {
 		const struct problem *o = &all->v[i];
-		if (o != h && o->finished && o->phase == h->phase && o->best >= 0)
+		if (o != problem && o->finished && o->phase == problem->phase && o->best >= 0)
 			wins[family_at(all, o, o->best)]++;
 	}
 }
 
 /* The expected best time here, from the neighbours' distance to the roofline. */
-static double expected(const struct problems *all, const struct problem *h,
+static double expected(const struct problems *all, const struct problem *problem,
 		       const struct neighbour *near, int n)
 {
 	double most = 0;
@@ -139,16 +140,17 @@ static double expected(const struct problems *all, const struct problem *h,
 		const double least = problems_roofline(all, o);
 		most = fmax(most, least > 0 ? o->us[o->best] / least : INFINITY);
 	}
-	return most > 0 ? most * problems_roofline(all, h) : INFINITY;
+	return most > 0 ? most * problems_roofline(all, problem) : INFINITY;
 }
 
 /* ---- selection ------------------------------------------------------------------ */
 
 /* Pseudo-random, but reproducible: fixed by scenario and number. */
-static unsigned long long draw(const struct problems *all, const struct problem *h, int number)
+static unsigned long long draw(const struct problems *all, const struct problem *problem,
+			       int number)
 {
-	const struct scenario *s = &all->scenarios[h->scenario];
-	unsigned long long z = s->seed + (unsigned)h->phase;
+	const struct scenario *s = &all->scenarios[problem->scenario];
+	unsigned long long z = s->seed + (unsigned)problem->phase;
 	for (const char *c = s->batch_text; *c; c++)
 		z = scramble(z * 31 + (unsigned char)*c);
 	return scramble(z * 0x9e3779b97f4a7c15ull + (unsigned)number) >> 20;
@@ -166,75 +168,75 @@ static int by_promise(const void *a, const void *b)
 					: (x->place > y->place) - (x->place < y->place);
 }
 
-static int is_given(const struct problems *all, const struct problem *h, int place)
+static int is_given(const struct problems *all, const struct problem *problem, int place)
 {
-	return !place || all->built_choice[h->built_choice[place]].origin <= FROM_BASELINE;
+	return !place || all->built_choice[problem->built_choice[place]].origin <= FROM_BASELINE;
 }
 
-static void weigh(const struct problems *all, const struct problem *h, const struct neighbour *near,
-		  int n, int open, struct pick *pick)
+static void weigh(const struct problems *all, const struct problem *problem,
+		  const struct neighbour *near, int n, int open, struct pick *pick)
 {
 	double *promise = malloc((size_t)(all->num_families + 1) * sizeof *promise);
 	int *wins = calloc((size_t)all->num_families + 1, sizeof *wins);
-	const double best = expected(all, h, near, n);
+	const double best = expected(all, problem, near, n);
 	if (promise && wins)
-		learn(all, h, near, n, promise, wins);
-	for (int i = 0; i < h->n; i++) {
-		const int f = family_at(all, h, i);
-		const struct choice *c = &all->built_choice[h->built_choice[i]].choice;
+		learn(all, problem, near, n, promise, wins);
+	for (int i = 0; i < problem->n; i++) {
+		const int f = family_at(all, problem, i);
+		const struct choice *c = &all->built_choice[problem->built_choice[i]].choice;
 		pick[i] = (struct pick){ INFINITY, i };
-		if (is_given(all, h, i) || !promise || !wins)
+		if (is_given(all, problem, i) || !promise || !wins)
 			pick[i].promise = i ? is_default : is_reference;
-		else if (draw(all, h, i) % ODDS == 0 ||
-			 (h->near[i] >= 2 && draw(all, h, -1 - f) % FAMILY_ODDS == 0))
+		else if (draw(all, problem, i) % ODDS == 0 ||
+			 (problem->near[i] >= 2 && draw(all, problem, -1 - f) % FAMILY_ODDS == 0))
 			pick[i].promise = by_chance;
-		else if (!h->near[i])
+		else if (!problem->near[i])
 			continue;
 		else if (open)
 			pick[i].promise = is_open;
-		else if (problems_bound(all, h, c) > hopeless * best)
+		else if (problems_bound(all, problem, c) > hopeless * best)
 			continue;
 		else if (promise[f] < INFINITY)
 			pick[i].promise = promise[f];
 		else if (wins[f] >= OFTEN)
 			pick[i].promise = has_won_often;
-		if (i && h->near[i] == 1 && pick[i].promise != by_chance)
+		if (i && problem->near[i] == 1 && pick[i].promise != by_chance)
 			pick[i].promise += beside_formula;
 	}
 	free(promise);
 	free(wins);
 }
 
-static int is_fused(const struct problems *all, const struct problem *h, int place)
+static int is_fused(const struct problems *all, const struct problem *problem, int place)
 {
-	return all->built_choice[h->built_choice[place]].choice.kernel->space->is_fused;
+	return all->built_choice[problem->built_choice[place]].choice.kernel->space->is_fused;
 }
 
 /* The least time of a fused kernel; INFINITY: none ran. */
-static double best_fused(const struct problems *all, const struct problem *h)
+static double best_fused(const struct problems *all, const struct problem *problem)
 {
 	double best = INFINITY;
-	for (int i = 0; i < h->n; i++)
-		if (is_fused(all, h, i) && h->us[i] < best)
-			best = h->us[i];
+	for (int i = 0; i < problem->n; i++)
+		if (is_fused(all, problem, i) && problem->us[i] < best)
+			best = problem->us[i];
 	return best;
 }
 
 /* Fused kernels run only on whole batches, and are compared among themselves: the defaults, those
  * near their best in neighbours, and some random ones, more while few problems are finished. */
-static void weigh_fused(const struct problems *all, const struct problem *h,
+static void weigh_fused(const struct problems *all, const struct problem *problem,
 			const struct neighbour *near, int n, int open, struct pick *pick)
 {
 	int fused = 0;
-	for (int i = 0; i < h->n; i++)
-		fused += is_fused(all, h, i);
+	for (int i = 0; i < problem->n; i++)
+		fused += is_fused(all, problem, i);
 	const unsigned odds = 1 + (unsigned)fused / (open ? MANY_FUSED : FEW_FUSED);
-	for (int i = 0; i < h->n; i++) {
-		if (!is_fused(all, h, i))
+	for (int i = 0; i < problem->n; i++) {
+		if (!is_fused(all, problem, i))
 			continue;
-		if (is_given(all, h, i))
+		if (is_given(all, problem, i))
 			pick[i].promise = is_default;
-		else if (draw(all, h, i) % odds == 0)
+		else if (draw(all, problem, i) % odds == 0)
 			pick[i].promise = fused_by_chance;
 	}
 	for (int k = 0; k < n; k++) {
@@ -243,8 +245,8 @@ static void weigh_fused(const struct problems *all, const struct problem *h,
 		for (int i = 0; i < o->n; i++) {
 			if (!is_fused(all, o, i) || !(o->us[i] <= limit))
 				continue;
-			const int place =
-			    problems_place(all, h, &all->built_choice[o->built_choice[i]].choice);
+			const int place = problems_place(
+			    all, problem, &all->built_choice[o->built_choice[i]].choice);
 			if (place >= 0)
 				pick[place].promise = fmin(pick[place].promise, fused_near);
 		}
@@ -252,10 +254,10 @@ static void weigh_fused(const struct problems *all, const struct problem *h,
 }
 
 /* Whether a choice is of a plug-in that runs mixed batches, but not their prefills alone. */
-static int is_whole_plugin(const struct problems *all, const struct problem *h,
+static int is_whole_plugin(const struct problems *all, const struct problem *problem,
 			   const struct problem *prefill, int i)
 {
-	const struct kernel *k = all->built_choice[h->built_choice[i]].choice.kernel;
+	const struct kernel *k = all->built_choice[problem->built_choice[i]].choice.kernel;
 	for (int j = 0; k->plugin && prefill && j < prefill->n; j++)
 		if (all->built_choice[prefill->built_choice[j]].choice.kernel == k)
 			return 0;
@@ -265,61 +267,64 @@ static int is_whole_plugin(const struct problems *all, const struct problem *h,
 /* One launch over a whole mixed batch seldom wins, except by a fused kernel. So only the default,
  * the prefill part's best, plug-ins that have no part to be judged by or that raced in another
  * version, and earlier winners race. */
-static void weigh_whole(const struct problems *all, const struct problem *h,
+static void weigh_whole(const struct problems *all, const struct problem *problem,
 			const struct neighbour *near, int n, struct pick *pick)
 {
-	const struct problem *prefill = problems_find(all, h->scenario, PHASE_PREFILL);
-	for (int i = 0; i < h->n; i++)
+	const struct problem *prefill = problems_find(all, problem->scenario, PHASE_PREFILL);
+	for (int i = 0; i < problem->n; i++)
 		pick[i] =
-		    (struct pick){ i && !is_whole_plugin(all, h, prefill, i) ? INFINITY : 0, i };
+		    (struct pick){ i && !is_whole_plugin(all, problem, prefill, i) ? INFINITY : 0,
+				   i };
 	for (int k = 0; prefill && k < WHOLE_BEST; k++) {
 		int best = -1, place;
 		for (int i = 0; i < prefill->n; i++) {
-			place =
-			    prefill->us[i] < INFINITY
-				? problems_place(
-				      all, h, &all->built_choice[prefill->built_choice[i]].choice)
-				: -1;
+			place = prefill->us[i] < INFINITY
+				    ? problems_place(
+					  all, problem,
+					  &all->built_choice[prefill->built_choice[i]].choice)
+				    : -1;
 			if (place >= 0 && isinf(pick[place].promise) &&
 			    (best < 0 || prefill->us[i] < prefill->us[best]))
 				best = i;
 		}
-		place = best < 0
-			    ? -1
-			    : problems_place(
-				  all, h, &all->built_choice[prefill->built_choice[best]].choice);
+		place =
+		    best < 0
+			? -1
+			: problems_place(all, problem,
+					 &all->built_choice[prefill->built_choice[best]].choice);
 		if (place >= 0)
 			pick[place].promise = best_of_prefills + k;
 	}
 	for (int k = 0; k < n; k++) {
 		const struct problem *o = near[k].problem;
-		const int place =
-		    problems_place(all, h, &all->built_choice[o->built_choice[o->best]].choice);
+		const int place = problems_place(
+		    all, problem, &all->built_choice[o->built_choice[o->best]].choice);
 		if (place >= 0)
 			pick[place].promise = fmin(pick[place].promise, won_near + k);
 	}
-	for (int i = 0; i < h->n; i++)
-		if (problem_has_other_version(all, h, i))
+	for (int i = 0; i < problem->n; i++)
+		if (problem_has_other_version(all, problem, i))
 			pick[i].promise = fmin(pick[i].promise, won_near);
 }
 
-int problems_shortlist(const struct problems *all, const struct problem *h, int everyone, int *out)
+int problems_shortlist(const struct problems *all, const struct problem *problem, int everyone,
+		       int *out)
 {
 	struct neighbour near[NEAREST];
 	int finished, kept = 0;
-	const int n = find_nearest(all, h, near, &finished);
-	struct pick *pick = calloc((size_t)h->n + 1, sizeof *pick);
+	const int n = find_nearest(all, problem, near, &finished);
+	struct pick *pick = calloc((size_t)problem->n + 1, sizeof *pick);
 	if (pick && everyone)
-		for (int i = 0; i < h->n; i++)
+		for (int i = 0; i < problem->n; i++)
 			pick[i].place = i;
-	else if (pick && h->phase == PHASE_ALL) {
-		weigh_whole(all, h, near, n, pick);
-		weigh_fused(all, h, near, n, finished < ENOUGH, pick);
+	else if (pick && problem->phase == PHASE_ALL) {
+		weigh_whole(all, problem, near, n, pick);
+		weigh_fused(all, problem, near, n, finished < ENOUGH, pick);
 	} else if (pick)
-		weigh(all, h, near, n, finished < ENOUGH, pick);
+		weigh(all, problem, near, n, finished < ENOUGH, pick);
 	if (pick)
-		qsort(pick, (size_t)h->n, sizeof *pick, by_promise);
-	for (int i = 0; pick && i < h->n; i++)
+		qsort(pick, (size_t)problem->n, sizeof *pick, by_promise);
+	for (int i = 0; pick && i < problem->n; i++)
 		if (pick[i].promise < INFINITY)
 			out[kept++] = pick[i].place;
 	free(pick);
@@ -337,10 +342,10 @@ static int add_place(int *out, int n, int place)
 	return n + (place >= 0);
 }
 
-int problems_resolve(const struct problems *all, const struct problem *h, const char *family,
+int problems_resolve(const struct problems *all, const struct problem *problem, const char *family,
 		     int *out)
 {
-	const attune_shape *s = &all->scenarios[h->scenario].shape;
+	const attune_shape *s = &all->scenarios[problem->scenario].shape;
 	int n = 0;
 	for (int f = 0; f < all->num_families; f++) {
 		struct choice c = all->family[f], asked = c;
@@ -348,35 +353,36 @@ int problems_resolve(const struct problems *all, const struct problem *h, const 
 		if (!family[f])
 			continue;
 		if (space->formula_axis < 0)
-			n = add_place(out, n, problems_place(all, h, &c));
+			n = add_place(out, n, problems_place(all, problem, &c));
 		for (int i = 0; space->formula_axis >= 0 && i < space->num_formulas; i++) {
 			asked.config.v[space->formula_axis] = -1 - i;
-			if (!config_resolve(&c.config, &asked.config, c.kernel, s, &h->part,
+			if (!config_resolve(&c.config, &asked.config, c.kernel, s, &problem->part,
 					    &all->device))
-				n = add_place(out, n, problems_place(all, h, &c));
+				n = add_place(out, n, problems_place(all, problem, &c));
 		}
 	}
 	return n;
 }
 
-int problems_overlooked(const struct problems *all, const struct problem *h)
+int problems_overlooked(const struct problems *all, const struct problem *problem)
 {
 	struct neighbour near[NEAREST];
-	int finished, n = find_nearest(all, h, near, &finished), found = 0;
-	struct pick *pick = calloc((size_t)h->n + 1, sizeof *pick);
+	int finished, n = find_nearest(all, problem, near, &finished), found = 0;
+	struct pick *pick = calloc((size_t)problem->n + 1, sizeof *pick);
 	if (pick)
-		weigh(all, h, near, n, finished < ENOUGH, pick);
-	for (int i = 0; pick && i < h->n; i++)
-		found += pick[i].promise <= sure_thing && pick[i].promise >= 1 && isnan(h->us[i]);
+		weigh(all, problem, near, n, finished < ENOUGH, pick);
+	for (int i = 0; pick && i < problem->n; i++)
+		found +=
+		    pick[i].promise <= sure_thing && pick[i].promise >= 1 && isnan(problem->us[i]);
 	free(pick);
 	return found;
 }
 
-int problems_disputed(const struct problems *all, const struct problem *h)
+int problems_disputed(const struct problems *all, const struct problem *problem)
 {
 	struct neighbour near[NEAREST];
 	int finished, families = 0;
-	const int n = find_nearest(all, h, near, &finished);
+	const int n = find_nearest(all, problem, near, &finished);
 	for (int i = 0; i < n; i++) {
 		const int f = family_at(all, near[i].problem, near[i].problem->best);
 		int again = 0;

@@ -38,13 +38,14 @@ static const struct kernel *helper_of(const struct built_choice *e, int built)
 
 /* The geometry of a binary, from the first problem with a choice that uses it. None, if its
  * candidates are illegal for all batches. */
-static void geometry_of(struct geometry *g, const struct problems *h, int built,
+static void geometry_of(struct geometry *g, const struct problems *all, int built,
 			const struct device_info *d)
 {
 	struct config c;
-	for (int i = 0; i < h->n; i++)
-		for (int k = 0; k < h->v[i].n; k++) {
-			const struct built_choice *e = &h->built_choice[h->v[i].built_choice[k]];
+	for (int i = 0; i < all->n; i++)
+		for (int k = 0; k < all->v[i].n; k++) {
+			const struct built_choice *e =
+			    &all->built_choice[all->v[i].built_choice[k]];
 			const struct kernel *kernel = e->choice.kernel;
 			c = e->choice.config;
 			if (e->built != built) {
@@ -53,8 +54,8 @@ static void geometry_of(struct geometry *g, const struct problems *h, int built,
 					continue;
 				config_default(&c, kernel->space);
 			}
-			kernel->space->geometry(&c, &h->scenarios[h->v[i].scenario].shape,
-						&h->v[i].part, d, g);
+			kernel->space->geometry(&c, &all->scenarios[all->v[i].scenario].shape,
+						&all->v[i].part, d, g);
 			return;
 		}
 }
@@ -99,7 +100,7 @@ static void take_launched(double *n, const struct arch_limits *m, const struct b
 }
 
 /* For the CPU: only whether it compiles. */
-static void list_resources(struct resources *r, const struct problems *h, const struct built *b,
+static void list_resources(struct resources *r, const struct problems *all, const struct built *b,
 			   int i, const struct device_info *d)
 {
 	static const enum outcome outcomes[] = { [BUILT] = OUTCOME_OK,
@@ -110,7 +111,7 @@ static void list_resources(struct resources *r, const struct problems *h, const 
 	*r = (struct resources){ b->kernel, b->flags, outcomes[b->status], "", { 0 } };
 	for (int n = 0; n < NUM_TAKES; n++)
 		r->takes[n] = NAN;
-	geometry_of(&g, h, i, d);
+	geometry_of(&g, all, i, d);
 	if (r->outcome == OUTCOME_COMPILE)
 		first_error(r->why, sizeof r->why, b->binary.log);
 	else if (m)
@@ -179,7 +180,7 @@ static int keep(const struct sweep_options *o, const struct device_info *d,
 	return ok;
 }
 
-static int tell(const struct sweep_options *o, const struct problems *h, const struct binaries *b,
+static int tell(const struct sweep_options *o, const struct problems *all, const struct binaries *b,
 		const struct device_info *d)
 {
 	struct resources *v = calloc((size_t)b->n + 1, sizeof *v);
@@ -189,7 +190,7 @@ static int tell(const struct sweep_options *o, const struct problems *h, const s
 		return 0;
 	}
 	for (int i = 0; i < b->n; i++) {
-		list_resources(&v[i], h, &b->v[i], i, d);
+		list_resources(&v[i], all, &b->v[i], i, d);
 		count[v[i].outcome]++;
 	}
 	print(o->format, hip_chip(d->arch) ? of_amd : of_nvidia, v, b->n);

@@ -39,7 +39,7 @@ struct pace {
 
 struct early {
 	const struct scenario_list *list;
-	const struct sweep_session *c;
+	const struct sweep_session *session;
 	struct pace *v;
 	int n, room, failed; /* failed: no memory */
 };
@@ -96,18 +96,19 @@ static int is_legal(const struct early *e, int scenario, enum phase phase, const
 {
 	const struct scenario *s = &e->list->v[scenario];
 	struct part part;
-	return part_make(&part, phase, &s->shape, &s->batch->view, &e->c->hello.info) &&
-	       !c->kernel->space->why_illegal(&c->config, &s->shape, &part, &e->c->hello.info);
+	return part_make(&part, phase, &s->shape, &s->batch->view, &e->session->hello.info) &&
+	       !c->kernel->space->why_illegal(&c->config, &s->shape, &part,
+					      &e->session->hello.info);
 }
 
 static int read_cell(void *arg, const struct store_cell *cell)
 {
 	struct early *e = arg;
-	struct choice c = { .kernel = kernel_find(e->c->hello.info.backend, cell->kernel) };
+	struct choice c = { .kernel = kernel_find(e->session->hello.info.backend, cell->kernel) };
 	const char *where;
 	enum phase phase = PHASE_ALL;
 	if (!c.kernel || c.kernel->space->early_axis < 0 || cell->pass == 'B' ||
-	    strcmp(cell->protocol, e->c->protocol.name) ||
+	    strcmp(cell->protocol, e->session->protocol.name) ||
 	    !config_parse(&c.config, c.kernel->space, cell->choice, &where))
 		return 1;
 	const int scenario = scenario_of(e, cell);
@@ -148,9 +149,9 @@ static int by_time(const void *x, const void *y)
 /* Reads the FASTEST choices of each part. 0 after a complaint. */
 static int read_all(struct early *e)
 {
-	struct store *s = store_open(e->c->db, 1);
+	struct store *s = store_open(e->session->db, 1);
 	e->n = 0;
-	const int ok = s && store_each(s, e->c->hello.info.gpu, read_cell, e) && !e->failed;
+	const int ok = s && store_each(s, e->session->hello.info.gpu, read_cell, e) && !e->failed;
 	int kept = 0, rank = 0;
 	store_close(s);
 	if (e->n)
@@ -187,7 +188,8 @@ static int wish_all(struct wish *wish, const struct early *e)
 {
 	int n = 0;
 	for (int k = 0; k < e->n; k++)
-		for (int i = 0; i < num_values(&e->v[k]) && !is_done(&e->v[k], e->c->o); i++) {
+		for (int i = 0; i < num_values(&e->v[k]) && !is_done(&e->v[k], e->session->o);
+		     i++) {
 			const struct space *s = e->v[k].choice.kernel->space;
 			struct wish *w = &wish[n++];
 			*w = (struct wish){ .scenario = e->v[k].scenario,
@@ -202,7 +204,7 @@ static int print(const struct early *e)
 {
 	static const char *const columns[] = { "model",       "batch",      "phase", "turn_us",
 					       "last_key_us", "at_once_us", "choice" };
-	struct table *t = table_new(e->c->o->format, columns, COUNT(columns));
+	struct table *t = table_new(e->session->o->format, columns, COUNT(columns));
 	char text[MAX_CHOICE_TEXT];
 	if (!t)
 		return 0;
@@ -225,14 +227,15 @@ static int print(const struct early *e)
 
 static int race(const struct early *e)
 {
-	struct sweep_options o = *e->c->o;
+	struct sweep_options o = *e->session->o;
 	struct wish *wish = calloc((size_t)e->n * MOST_VALUES + 1, sizeof *wish);
 	int code = wish ? EXIT_DONE : EXIT_CHECK;
 	const int n = wish ? wish_all(wish, e) : 0;
 	o.again = 1;
 	complain("%d choices that can begin early, %d times to measure", e->n, n);
 	if (n && !o.dry_run)
-		code = sweep_wishes(&o, &e->c->hello, e->list, wish, n, stage_names[STAGE_EARLY]);
+		code = sweep_wishes(&o, &e->session->hello, e->list, wish, n,
+				    stage_names[STAGE_EARLY]);
 	free(wish);
 	return code;
 }
@@ -240,20 +243,20 @@ static int race(const struct early *e)
 int sweep_early(const struct sweep_options *o, const struct hello *hello,
 		const struct scenario_list *list)
 {
-	struct sweep_session c = { .o = o, .hello = *hello };
-	struct early e = { .list = list, .c = &c };
+	struct sweep_session session = { .o = o, .hello = *hello };
+	struct early e = { .list = list, .session = &session };
 	int code = EXIT_USAGE;
-	session_make(&c, list);
+	session_make(&session, list);
 	const int ok = read_all(&e);
 	if (ok && !e.n)
 		complain("--early reruns the fastest choices that can begin early, and %s has no "
 			 "times of such choices for these scenarios; sweep them without it first",
-			 c.db);
+			 session.db);
 	if (ok && e.n)
 		code = race(&e);
 	if (!code && ok && e.n)
 		code = read_all(&e) && print(&e) ? EXIT_DONE : EXIT_CHECK;
 	free(e.v);
-	session_free(&c);
+	session_free(&session);
 	return code;
 }

@@ -19,22 +19,22 @@ static double sample_seconds(const struct protocol *p, double us)
 	return us > 0 && us < INFINITY ? graphs_plan(p, 1, us) * us * 1e-6 : 0;
 }
 
-double exhaustive_seconds(const struct sweep_session *c, int rounds)
+double exhaustive_seconds(const struct sweep_session *session, int rounds)
 {
 	double sum = 0;
-	for (int i = 0; i < c->problems.n; i++) {
-		const struct problem *h = &c->problems.v[i];
-		double *us = malloc(((size_t)h->n + 1) * sizeof *us), middle;
+	for (int i = 0; i < session->problems.n; i++) {
+		const struct problem *problem = &session->problems.v[i];
+		double *us = malloc(((size_t)problem->n + 1) * sizeof *us), middle;
 		int n = 0, unknown = 0;
-		for (int k = 0; us && k < h->n; k++) {
-			unknown += isnan(h->us[k]);
-			if (h->us[k] < INFINITY)
-				us[n++] = h->us[k];
+		for (int k = 0; us && k < problem->n; k++) {
+			unknown += isnan(problem->us[k]);
+			if (problem->us[k] < INFINITY)
+				us[n++] = problem->us[k];
 		}
 		for (int k = 0; us && k < n; k++)
-			sum += rounds * sample_seconds(&c->protocol, us[k]);
+			sum += rounds * sample_seconds(&session->protocol, us[k]);
 		middle = us && n ? median(us, n) : 0;
-		sum += rounds * unknown * sample_seconds(&c->protocol, middle);
+		sum += rounds * unknown * sample_seconds(&session->protocol, middle);
 		free(us);
 	}
 	return sum;
@@ -105,13 +105,13 @@ static double audit_geomean(const struct audit *a, int which)
 
 /* ---- the report ---------------------------------------------------------------------- */
 
-static struct table *stages_table(const struct sweep_session *c, double all)
+static struct table *stages_table(const struct sweep_session *session, double all)
 {
 	static const char *const columns[] = { "stage", "races",    "cells",    "failed",
 					       "noisy", "controls", "device_s", "share_percent" };
-	struct table *t = table_new(c->o->format, columns, COUNT(columns));
+	struct table *t = table_new(session->o->format, columns, COUNT(columns));
 	for (int s = STAGE_RACE; s < NUM_STAGES; s++) {
-		const struct tally *y = &c->tally[s];
+		const struct tally *y = &session->tally[s];
 		if (!y->races)
 			continue;
 		table_text(t, stage_names[s]);
@@ -154,69 +154,70 @@ static void audit_json(struct json_out *o, const struct audit *a)
 	out_end(o);
 }
 
-static void print_json(const struct sweep_session *c, double all, double spent,
+static void print_json(const struct sweep_session *session, double all, double spent,
 		       const struct audit *a, const struct noise *noise)
 {
 	struct json_out *o = out_new();
 	out_object(o, NULL);
-	if (c->survey)
-		out_integer(o, "scenarios", c->tally[STAGE_COMPLETE].scenarios);
+	if (session->survey)
+		out_integer(o, "scenarios", session->tally[STAGE_COMPLETE].scenarios);
 	else
 		out_number(o, "exhaustive_s", all, 1);
 	out_number(o, "device_s", spent, 1);
-	if (!c->survey)
+	if (!session->survey)
 		out_number(o, "share", all > 0 ? spent / all : 0, 4);
-	table_json(stages_table(c, all), o, "stages");
+	table_json(stages_table(session, all), o, "stages");
 	audit_json(o, a);
 	noise_json(o, noise);
 	out_end(o);
 	out_print(o, 2, stdout);
 }
 
-static void complain_survey(const struct sweep_session *c)
+static void complain_survey(const struct sweep_session *session)
 {
-	const struct tally *t = &c->tally[STAGE_COMPLETE];
+	const struct tally *t = &session->tally[STAGE_COMPLETE];
 	const double n = t->scenarios > 0 ? (double)t->scenarios : 1;
 	complain("%lld scenarios surveyed: %.1f rows and %.3f s of device time each; the portfolio "
 		 "comes from %d races",
 		 t->scenarios, (double)(t->cells + t->failed) / n, t->device_s / n,
-		 c->survey->races);
+		 session->survey->races);
 }
 
 /* Whether the worst noise floor is one of a quiet machine. Failed controls are not stored, but
  * older programs stored them. */
-static int is_believed(const struct sweep_session *c, const struct noise *noise)
+static int is_believed(const struct sweep_session *session, const struct noise *noise)
 {
 	double most = 0;
 	for (size_t i = 0; i < COUNT(noise->floor); i++)
 		most = fmax(most, noise->floor[i]);
-	if (device_is_emulated(&c->hello.info) || budget_is_held())
+	if (device_is_emulated(&session->hello.info) || budget_is_held())
 		return 1;
 	if (most > noise_most_control)
 		complain("%s: the same choice twice differs by %.0f %%: its times are from a busy "
 			 "machine; start a new database",
-			 c->db, 100 * most);
+			 session->db, 100 * most);
 	return most <= noise_most_control;
 }
 
-int sweep_report(const struct sweep_session *c)
+int sweep_report(const struct sweep_session *session)
 {
-	const double all = c->survey ? 0 : exhaustive_seconds(c, EXHAUSTIVE_ROUNDS);
-	const struct audit a =
-	    c->store ? audit_of(c->store, c->run) : (struct audit){ .worst = { 1, 1 } };
+	const double all = session->survey ? 0 : exhaustive_seconds(session, EXHAUSTIVE_ROUNDS);
+	const struct audit a = session->store ? audit_of(session->store, session->run)
+					      : (struct audit){ .worst = { 1, 1 } };
 	struct noise noise = { 0 };
 	double spent = 0;
 	for (int s = 0; s < NUM_STAGES; s++)
-		spent += c->tally[s].device_s;
-	if (!store_noise(c->store, c->hello.info.gpu, &noise))
+		spent += session->tally[s].device_s;
+	if (!store_noise(session->store, session->hello.info.gpu, &noise))
 		return 1;
-	if (c->o->format == FORMAT_JSON) {
-		print_json(c, all, spent, &a, &noise);
-		return is_believed(c, &noise);
+	if (session->o->format == FORMAT_JSON) {
+		print_json(session, all, spent, &a, &noise);
+		return is_believed(session, &noise);
 	}
-	table_print(stages_table(c, all), c->o->format == FORMAT_TABLE ? stderr : stdout);
-	if (c->survey)
-		complain_survey(c);
+	table_print(stages_table(session, all),
+		    session->o->format == FORMAT_TABLE ? stderr : stdout);
+	if (session->survey)
+		complain_survey(session);
 	else
 		complain("%.1f s of device time in this run; %d samples of every legal choice "
 			 "would take %.0f s: %.1f %%",
@@ -229,5 +230,5 @@ int sweep_report(const struct sweep_session *c)
 		 "200 us (%d), %.2f %% above (%d)",
 		 100 * noise.floor[0], noise.pairs[0], 100 * noise.floor[1], noise.pairs[1],
 		 100 * noise.floor[2], noise.pairs[2]);
-	return is_believed(c, &noise);
+	return is_believed(session, &noise);
 }

@@ -22,62 +22,64 @@ struct grant {
 };
 
 struct list {
-	struct sweep_session c;
+	struct sweep_session session;
 	struct grant *grant;
 	int n;
 };
 
 /* ---- from requests to problems -------------------------------------------------------- */
 
-static int problem_for(struct sweep_session *c, int scenario, enum phase phase)
+static int problem_for(struct sweep_session *session, int scenario, enum phase phase)
 {
-	struct problem *h = problems_find(&c->problems, scenario, phase);
-	if (!h)
-		h = problems_add_empty(&c->problems, scenario, phase, &c->hello.info);
-	return h ? (int)(h - c->problems.v) : -1;
+	struct problem *problem = problems_find(&session->problems, scenario, phase);
+	if (!problem)
+		problem =
+		    problems_add_empty(&session->problems, scenario, phase, &session->hello.info);
+	return problem ? (int)(problem - session->problems.v) : -1;
 }
 
 /* Why the choice cannot run there; NULL: it can. */
-static const char *enter(struct sweep_session *c, const struct wish *w, const struct choice *choice,
-			 enum phase phase, int *problem, int *place)
+static const char *enter(struct sweep_session *session, const struct wish *w,
+			 const struct choice *choice, enum phase phase, int *problem, int *place)
 {
 	const struct candidate candidate = { .choice = *choice, .origin = FROM_ALL };
-	const attune_shape *shape = &c->problems.scenarios[w->scenario].shape;
-	*problem = problem_for(c, w->scenario, phase);
+	const attune_shape *shape = &session->problems.scenarios[w->scenario].shape;
+	*problem = problem_for(session, w->scenario, phase);
 	if (*problem < 0)
 		return "no sequence of the batch is in this phase";
-	struct problem *h = &c->problems.v[*problem];
+	struct problem *h = &session->problems.v[*problem];
 	const char *why = config_is_formula(&choice->config, choice->kernel->space)
 			      ? "a formula stands for another choice in each batch"
 			      : choice->kernel->space->why_illegal(&choice->config, shape, &h->part,
-								   &c->hello.info);
+								   &session->hello.info);
 	if (!why)
 		why = scales_refused(choice->kernel,
-				     scenario_scales(&c->problems.scenarios[w->scenario]));
+				     scenario_scales(&session->problems.scenarios[w->scenario]));
 	if (why)
 		return why;
-	const int built_choice = problems_add_choice(&c->problems, &c->binaries, &candidate, shape);
+	const int built_choice =
+	    problems_add_choice(&session->problems, &session->binaries, &candidate, shape);
 	*place = built_choice < 0 ? -1 : problem_add_candidate(h, built_choice);
 	return *place < 0 ? "out of memory" : NULL;
 }
 
 /* The library races where plans of the batch do. */
-static const char *enter_library(struct sweep_session *c, struct grant *g)
+static const char *enter_library(struct sweep_session *session, struct grant *g)
 {
-	const int prefill = problem_for(c, g->wish->scenario, PHASE_PREFILL);
-	const int decode = problem_for(c, g->wish->scenario, PHASE_DECODE);
+	const int prefill = problem_for(session, g->wish->scenario, PHASE_PREFILL);
+	const int decode = problem_for(session, g->wish->scenario, PHASE_DECODE);
 	g->problem[0] = prefill >= 0 ? prefill : decode;
 	g->is_mixed = prefill >= 0 && decode >= 0;
 	return g->problem[0] < 0 ? "it cannot run here" : NULL;
 }
 
-static const char *enter_choices(struct sweep_session *c, struct grant *g)
+static const char *enter_choices(struct sweep_session *session, struct grant *g)
 {
 	const struct wish *w = g->wish;
-	const char *why = enter(c, w, &w->choice, w->is_plan ? PHASE_PREFILL : w->phase,
+	const char *why = enter(session, w, &w->choice, w->is_plan ? PHASE_PREFILL : w->phase,
 				&g->problem[0], &g->place[0]);
 	if (!why && w->is_plan)
-		why = enter(c, w, &w->decode, PHASE_DECODE, &g->problem[1], &g->place[1]);
+		why = enter(session, w, &w->decode, PHASE_DECODE, &g->problem[1], &g->place[1]);
 	g->is_mixed = w->is_plan;
 	return why;
 }
@@ -102,9 +104,10 @@ static int grant(struct list *l, const struct wish *w)
 {
 	struct grant *g = &l->grant[l->n];
 	*g = (struct grant){ .wish = w, .problem = { -1, -1 } };
-	const char *why = w->is_library ? enter_library(&l->c, g) : enter_choices(&l->c, g);
+	const char *why =
+	    w->is_library ? enter_library(&l->session, g) : enter_choices(&l->session, g);
 	if (why) {
-		const struct scenario *s = &l->c.problems.scenarios[w->scenario];
+		const struct scenario *s = &l->session.problems.scenarios[w->scenario];
 		char text[MAX_CHOICE_TEXT] = "the library";
 		if (!w->is_library)
 			choice_text(text, sizeof text, &w->choice);
@@ -119,28 +122,28 @@ static int grant(struct list *l, const struct wish *w)
 
 /* ---- stored results ------------------------------------------------------------------ */
 
-static int is_there(struct sweep_session *c, const struct grant *g)
+static int is_there(struct sweep_session *session, const struct grant *g)
 {
-	const struct problem *h = &c->problems.v[g->problem[0]];
-	const struct scenario *s = &c->problems.scenarios[g->wish->scenario];
+	const struct problem *problem = &session->problems.v[g->problem[0]];
+	const struct scenario *s = &session->problems.scenarios[g->wish->scenario];
 	const struct contender contender = contender_of(g);
 	char text[MAX_PLAN_TEXT];
-	if (c->o->again || g->wish->again || g->wish->policy)
+	if (session->o->again || g->wish->again || g->wish->policy)
 		return 0;
 	if (g->problem[1] >= 0) {
-		plan_text(text, &c->problems, &contender);
-		return store_has_plan(c->store, c->hello.info.gpu, s, text);
+		plan_text(text, &session->problems, &contender);
+		return store_has_plan(session->store, session->hello.info.gpu, s, text);
 	}
 	choice_text(text, sizeof text,
-		    &c->problems.built_choice[h->built_choice[g->place[0]]].choice);
-	return store_has(c->store, c->hello.info.gpu, s, h->phase, text);
+		    &session->problems.built_choice[problem->built_choice[g->place[0]]].choice);
+	return store_has(session->store, session->hello.info.gpu, s, problem->phase, text);
 }
 
 static int drop_known(struct list *l)
 {
 	int kept = 0;
 	for (int i = 0; i < l->n; i++)
-		if (!is_there(&l->c, &l->grant[i]))
+		if (!is_there(&l->session, &l->grant[i]))
 			l->grant[kept++] = l->grant[i];
 	l->n = kept;
 	return kept;
@@ -154,15 +157,15 @@ static int take(void *arg, const struct contender *contender, const char *plan,
 	int ok = 1;
 	for (int i = 0; i < l->n && ok; i++) {
 		const struct wish *w = l->grant[i].wish;
-		const struct scenario *sc = &l->c.problems.scenarios[w->scenario];
+		const struct scenario *sc = &l->session.problems.scenarios[w->scenario];
 		const struct contender mine = contender_of(&l->grant[i]);
 		if (!contender_same(&mine, contender))
 			continue;
 		if (!m->samples)
 			complain("%s %.80s: %s: not measured: %s", sc->model, sc->batch_text,
 				 w->policy, m->detail);
-		ok = store_bench(l->c.store, l->c.run, sc, w->policy, plan, l->c.hello.info.backend,
-				 m);
+		ok = store_bench(l->session.store, l->session.run, sc, w->policy, plan,
+				 l->session.hello.info.backend, m);
 	}
 	return ok;
 }
@@ -173,15 +176,16 @@ static int take(void *arg, const struct contender *contender, const char *plan,
  * no choice of that is requested, the prefill part's, where plans race alone. */
 static int host_of(struct list *l, const struct grant *g)
 {
-	const struct problem *whole = problems_find(&l->c.problems, g->wish->scenario, PHASE_ALL);
-	return whole ? (int)(whole - l->c.problems.v) : g->problem[0];
+	const struct problem *whole =
+	    problems_find(&l->session.problems, g->wish->scenario, PHASE_ALL);
+	return whole ? (int)(whole - l->session.problems.v) : g->problem[0];
 }
 
 /* One race of a problem's requests, or of the plans that it hosts. */
 static enum race_end race(struct list *l, int problem, int plans, double seconds)
 {
-	struct sweep_session *c = &l->c;
-	struct problem *h = &c->problems.v[problem];
+	struct sweep_session *session = &l->session;
+	struct problem *h = &session->problems.v[problem];
 	const int with_plans = plans || h->phase == PHASE_ALL;
 	int *place = calloc((size_t)l->n + 1, sizeof *place), n = 0, num_plans = 0;
 	struct contender *plan = calloc((size_t)l->n + 1, sizeof *plan);
@@ -206,7 +210,7 @@ static enum race_end race(struct list *l, int problem, int plans, double seconds
 				   .num_plans = num_plans };
 	h->noisy_plans = num_plans ? 0 : h->noisy_plans;
 	if (n || num_plans)
-		end = session_skip(c, h, session_race(c, h, &e, seconds));
+		end = session_skip(session, h, session_race(session, h, &e, seconds));
 	free(place);
 	free(plan);
 	return end;
@@ -222,7 +226,8 @@ static void ask_all(struct list *l)
 			const struct entries e = { .place = &l->grant[i].place[part],
 						   .n = 1,
 						   .again = 1 };
-			session_ask(&l->c, &l->c.problems.v[l->grant[i].problem[part]], &e);
+			session_ask(&l->session, &l->session.problems.v[l->grant[i].problem[part]],
+				    &e);
 		}
 }
 
@@ -230,8 +235,8 @@ static int is_noisy(const struct list *l, const struct grant *g)
 {
 	const struct contender contender = contender_of(g);
 	return g->problem[1] < 0 && !g->wish->is_library
-		   ? l->c.problems.v[g->problem[0]].noisy[g->place[0]]
-		   : session_is_noisy(&l->c, &contender);
+		   ? l->session.problems.v[g->problem[0]].noisy[g->place[0]]
+		   : session_is_noisy(&l->session, &contender);
 }
 
 /* Policies are compared with one another, so they race again together. */
@@ -261,17 +266,17 @@ static int keep_noisy(struct list *l)
 
 static enum race_end race_all(struct list *l)
 {
-	struct sweep_session *c = &l->c;
+	struct sweep_session *session = &l->session;
 	enum race_end end = RACE_ENDED;
 	ask_all(l);
-	c->stage_done = 0;
-	c->stage_problems = c->problems.n;
-	for (int i = 0; i < c->problems.n && end == RACE_ENDED; i++, c->stage_done++) {
-		const double seconds = session_share(c, 1.0 / (c->problems.n - i));
+	session->stage_done = 0;
+	session->stage_problems = session->problems.n;
+	for (int i = 0; i < session->problems.n && end == RACE_ENDED; i++, session->stage_done++) {
+		const double seconds = session_share(session, 1.0 / (session->problems.n - i));
 		if (seconds <= 0)
 			break;
 		end = race(l, i, 0, seconds);
-		if (end == RACE_ENDED && c->problems.v[i].phase == PHASE_PREFILL)
+		if (end == RACE_ENDED && session->problems.v[i].phase == PHASE_PREFILL)
 			end = race(l, i, 1, seconds);
 	}
 	progress_end();
@@ -287,92 +292,95 @@ static enum stage stage_named(const char *name)
 }
 
 /* Choices that pass A found right skip the corner batches. Nothing else of pass A counts here. */
-static int load_results(struct sweep_session *c)
+static int load_results(struct sweep_session *session)
 {
-	store_stage(c->store, stage_names[STAGE_RACE]);
-	const int ok = problems_recall(&c->problems, c->store, c->hello.info.gpu, c->protocol.name);
-	session_trust(c);
-	for (int i = 0; i < c->problems.n; i++) {
-		struct problem *h = &c->problems.v[i];
-		memset(h->stored, 0, (size_t)h->n);
-		memset(h->noisy, 0, (size_t)h->n);
-		h->noisy_plans = 0;
+	store_stage(session->store, stage_names[STAGE_RACE]);
+	const int ok = problems_recall(&session->problems, session->store, session->hello.info.gpu,
+				       session->protocol.name);
+	session_trust(session);
+	for (int i = 0; i < session->problems.n; i++) {
+		struct problem *problem = &session->problems.v[i];
+		memset(problem->stored, 0, (size_t)problem->n);
+		memset(problem->noisy, 0, (size_t)problem->n);
+		problem->noisy_plans = 0;
 	}
-	store_stage(c->store, stage_names[c->stage]);
+	store_stage(session->store, stage_names[session->stage]);
 	return ok;
 }
 
 static int fulfil(struct list *l)
 {
-	struct sweep_session *c = &l->c;
+	struct sweep_session *session = &l->session;
 	const int wished = l->n;
 	if (!drop_known(l)) {
-		if (!c->o->sum)
-			complain("nothing to do: all %d are in %s", wished, c->db);
+		if (!session->o->sum)
+			complain("nothing to do: all %d are in %s", wished, session->db);
 		return EXIT_DONE;
 	}
-	if (!session_alloc(c))
+	if (!session_alloc(session))
 		return EXIT_CHECK;
-	if (!load_results(c))
+	if (!load_results(session))
 		return EXIT_USAGE;
-	if (!session_begin_run(c))
+	if (!session_begin_run(session))
 		return EXIT_CHECK;
-	if (!session_worker(c))
+	if (!session_worker(session))
 		return EXIT_CHECK;
-	c->began = budget_now();
-	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;
+	session->began = budget_now();
+	session->binaries.until = session->o->wall ? session->began + session->o->budget_s : 0;
 	const int asked = l->n;
 	enum race_end end = race_all(l);
 	for (int k = 0; k < NOISY_RETRIES && end == RACE_ENDED && keep_noisy(l); k++) {
-		if (!session_wait_quiet(c))
+		if (!session_wait_quiet(session))
 			break;
 		end = race_all(l);
 	}
-	if (c->o->sum) {
-		session_sum(c, c->o->sum);
-		return session_exit_code(c, end);
+	if (session->o->sum) {
+		session_sum(session, session->o->sum);
+		return session_exit_code(session, end);
 	}
-	const long long missing = asked - c->failed[OUTCOME_OK];
-	const int noisy = session_noisy(c);
+	const long long missing = asked - session->failed[OUTCOME_OK];
+	const int noisy = session_noisy(session);
 	complain("%lld of %d measured (%d were stored), %lld A/A pairs, in %.0f s: %s",
-		 c->failed[OUTCOME_OK], asked, wished - asked, c->tally[c->stage].controls,
-		 session_seconds(c), c->db);
+		 session->failed[OUTCOME_OK], asked, wished - asked,
+		 session->tally[session->stage].controls, session_seconds(session), session->db);
 	if (noisy)
 		complain(
 		    "too noisy to compare, and left out: %d; the same command races them again",
 		    noisy);
-	if (missing > 0 && end == RACE_ENDED && session_seconds(c) >= c->limit_s)
-		complain("the budget of %.0f s is spent; the same command goes on", c->o->budget_s);
-	return session_exit_code(c, end);
+	if (missing > 0 && end == RACE_ENDED && session_seconds(session) >= session->limit_s)
+		complain("the budget of %.0f s is spent; the same command goes on",
+			 session->o->budget_s);
+	return session_exit_code(session, end);
 }
 
 int sweep_wishes(const struct sweep_options *o, const struct hello *hello,
 		 const struct scenario_list *scenarios, const struct wish *wish, int n,
 		 const char *stage)
 {
-	struct list l = { .c = { .o = o, .hello = *hello } };
+	struct list l = { .session = { .o = o, .hello = *hello } };
 	int code = EXIT_USAGE, ok = 1;
 	const enum spent before = spent_on(SPENT_PREPARING);
-	session_make(&l.c, scenarios);
-	l.c.stage = stage_named(stage);
-	l.c.limit_s = o->budget_s;
+	session_make(&l.session, scenarios);
+	l.session.stage = stage_named(stage);
+	l.session.limit_s = o->budget_s;
 	if (n && wish->policy) {
-		l.c.take = take;
-		l.c.take_arg = &l;
+		l.session.take = take;
+		l.session.take_arg = &l;
 	}
 	l.grant = calloc((size_t)n + 1, sizeof *l.grant);
 	for (int i = 0; l.grant && i < n; i++)
 		if (wish[i].scenario % o->shards == o->shard)
 			ok &= grant(&l, &wish[i]) || wish[i].policy;
 	if (ok && l.grant)
-		l.c.store = store_open(l.c.db, 0);
-	if (l.c.store)
-		store_stage(l.c.store, stage);
-	if (l.c.store && store_check(l.c.store) &&
-	    (provenance_same(l.c.store, &hello->info, &l.c.protocol) || session_begin_run(&l.c)))
+		l.session.store = store_open(l.session.db, 0);
+	if (l.session.store)
+		store_stage(l.session.store, stage);
+	if (l.session.store && store_check(l.session.store) &&
+	    (provenance_same(l.session.store, &hello->info, &l.session.protocol) ||
+	     session_begin_run(&l.session)))
 		code = fulfil(&l);
 	free(l.grant);
-	session_free(&l.c);
+	session_free(&l.session);
 	spent_on(before);
-	return interrupted ? EXIT_INTERRUPTED : l.c.refused ? l.c.refused : code;
+	return interrupted ? EXIT_INTERRUPTED : l.session.refused ? l.session.refused : code;
 }

@@ -14,148 +14,151 @@
 
 static const double generous = 1.5 /* most races end before their time */;
 
-const struct scenario *session_scenario(const struct sweep_session *c, const struct problem *h)
+const struct scenario *session_scenario(const struct sweep_session *session,
+					const struct problem *problem)
 {
-	return &c->problems.scenarios[h->scenario];
+	return &session->problems.scenarios[problem->scenario];
 }
 
-char *session_passed(const struct sweep_session *c, int built_choice, enum phase phase)
+char *session_passed(const struct sweep_session *session, int built_choice, enum phase phase)
 {
-	return &c->passed[built_choice * 3 + (int)phase];
+	return &session->passed[built_choice * 3 + (int)phase];
 }
 
-char *session_excluded(const struct sweep_session *c, int built_choice, int shape)
+char *session_excluded(const struct sweep_session *session, int built_choice, int shape)
 {
-	return &c->excluded[(size_t)built_choice * (size_t)c->problems.num_shapes + (size_t)shape];
+	return &session->excluded[(size_t)built_choice * (size_t)session->problems.num_shapes +
+				  (size_t)shape];
 }
 
-double session_seconds(const struct sweep_session *c)
+double session_seconds(const struct sweep_session *session)
 {
-	return budget_now() - c->began - (c->o->wall ? 0 : c->binaries.budget_s);
+	return budget_now() - session->began - (session->o->wall ? 0 : session->binaries.budget_s);
 }
 
-double session_share(const struct sweep_session *c, double part)
+double session_share(const struct sweep_session *session, double part)
 {
-	const double left = c->limit_s - session_seconds(c);
-	return left <= 0 ? 0 : fmin(fmax(generous * left * part, 0.2), c->protocol.seconds);
+	const double left = session->limit_s - session_seconds(session);
+	return left <= 0 ? 0 : fmin(fmax(generous * left * part, 0.2), session->protocol.seconds);
 }
 
 /* ---- the database --------------------------------------------------------------- */
 
 /* Upper bounds of any speed. A data sheet is preferred to a measurement. */
-static void know_ceilings(struct sweep_session *c)
+static void know_ceilings(struct sweep_session *session)
 {
-	const struct gpu_model *sheet = gpu_model(c->hello.info.gpu);
-	c->problems.dram_gbps = sheet ? sheet->dram_gbps : c->hello.dram_gbps;
-	c->problems.tflops = sheet ? sheet->tflops : c->hello.fma_tflops;
+	const struct gpu_model *sheet = gpu_model(session->hello.info.gpu);
+	session->problems.dram_gbps = sheet ? sheet->dram_gbps : session->hello.dram_gbps;
+	session->problems.tflops = sheet ? sheet->tflops : session->hello.fma_tflops;
 }
 
-int session_begin_run(struct sweep_session *c)
+int session_begin_run(struct sweep_session *session)
 {
-	if (c->run > 0 || !c->store)
+	if (session->run > 0 || !session->store)
 		return 1;
-	c->refused = device_ready(c->o, &c->hello);
-	if (c->refused)
+	session->refused = device_ready(session->o, &session->hello);
+	if (session->refused)
 		return 0;
-	know_ceilings(c);
-	c->run = provenance_run(c->store, &c->hello, &c->protocol, c->o->command);
-	return c->run > 0;
+	know_ceilings(session);
+	session->run = provenance_run(session->store, &session->hello, &session->protocol,
+				      session->o->command);
+	return session->run > 0;
 }
 
-int session_wait_quiet(const struct sweep_session *c)
+int session_wait_quiet(const struct sweep_session *session)
 {
-	const double left = c->limit_s - session_seconds(c);
-	return left > 0 && !device_quiet(c->o, &c->hello, left);
+	const double left = session->limit_s - session_seconds(session);
+	return left > 0 && !device_quiet(session->o, &session->hello, left);
 }
 
-int session_noisy(const struct sweep_session *c)
+int session_noisy(const struct sweep_session *session)
 {
 	int n = 0;
-	for (int i = 0; i < c->problems.n; i++) {
-		const struct problem *h = &c->problems.v[i];
-		n += h->noisy_plans;
-		for (int k = 0; k < h->n; k++)
-			n += h->noisy[k];
+	for (int i = 0; i < session->problems.n; i++) {
+		const struct problem *problem = &session->problems.v[i];
+		n += problem->noisy_plans;
+		for (int k = 0; k < problem->n; k++)
+			n += problem->noisy[k];
 	}
 	return n;
 }
 
-int session_exit_code(const struct sweep_session *c, enum race_end end)
+int session_exit_code(const struct sweep_session *session, enum race_end end)
 {
 	if (end == RACE_NO_DEVICE)
-		complain("%s", worker_text(c->worker));
+		complain("%s", worker_text(session->worker));
 	if (end == RACE_INTERRUPTED)
 		complain("interrupted; all that was measured is kept, and the same command "
 			 "goes on from here");
 	return end == RACE_INTERRUPTED   ? EXIT_INTERRUPTED
 	       : end == RACE_NO_DEVICE   ? EXIT_NO_DEVICE
 	       : end == RACE_NO_COMPILER ? EXIT_USAGE
-	       : end == RACE_STOPPED     ? (c->refused ? c->refused : EXIT_CHECK)
+	       : end == RACE_STOPPED     ? (session->refused ? session->refused : EXIT_CHECK)
 					 : EXIT_DONE;
 }
 
 /* ---- beginning and end ---------------------------------------------------------- */
 
-int session_alloc(struct sweep_session *c)
+int session_alloc(struct sweep_session *session)
 {
-	c->passed = calloc((size_t)c->problems.num_built_choices + 1, 3);
-	c->excluded =
-	    calloc((size_t)c->problems.num_built_choices + 1, (size_t)c->problems.num_shapes + 1);
-	if (!c->passed || !c->excluded)
+	session->passed = calloc((size_t)session->problems.num_built_choices + 1, 3);
+	session->excluded = calloc((size_t)session->problems.num_built_choices + 1,
+				   (size_t)session->problems.num_shapes + 1);
+	if (!session->passed || !session->excluded)
 		complain("out of memory");
-	return c->passed && c->excluded;
+	return session->passed && session->excluded;
 }
 
-void session_pass(struct sweep_session *c, int built_choice, enum phase phase)
+void session_pass(struct sweep_session *session, int built_choice, enum phase phase)
 {
-	*session_passed(c, built_choice, phase) = 1;
+	*session_passed(session, built_choice, phase) = 1;
 }
 
-void session_trust(struct sweep_session *c)
+void session_trust(struct sweep_session *session)
 {
-	for (int i = 0; i < c->problems.n; i++) {
-		const struct problem *h = &c->problems.v[i];
-		for (int k = 0; k < h->n; k++)
-			if (h->stored[k] && h->us[k] < INFINITY)
-				session_pass(c, h->built_choice[k], h->phase);
+	for (int i = 0; i < session->problems.n; i++) {
+		const struct problem *problem = &session->problems.v[i];
+		for (int k = 0; k < problem->n; k++)
+			if (problem->stored[k] && problem->us[k] < INFINITY)
+				session_pass(session, problem->built_choice[k], problem->phase);
 	}
 }
 
-void session_make(struct sweep_session *c, const struct scenario_list *list)
+void session_make(struct sweep_session *session, const struct scenario_list *list)
 {
-	protocol_for(&c->protocol, &c->hello.info, preset_names[c->o->preset]);
-	if (c->o->steady)
-		protocol_steady(&c->protocol);
-	snprintf(c->db, sizeof c->db, "results/%s%s.sqlite", c->hello.info.gpu,
-		 c->o->steady ? "_steady" : "");
-	if (c->o->db)
-		snprintf(c->db, sizeof c->db, "%s", c->o->db);
-	c->problems.scenarios = list->v;
-	c->problems.device = c->hello.info;
-	know_ceilings(c);
-	c->binaries.arch = c->hello.info.arch;
-	c->binaries.spare_cpu = c->hello.info.backend == BACKEND_GPU;
+	protocol_for(&session->protocol, &session->hello.info, preset_names[session->o->preset]);
+	if (session->o->steady)
+		protocol_steady(&session->protocol);
+	snprintf(session->db, sizeof session->db, "results/%s%s.sqlite", session->hello.info.gpu,
+		 session->o->steady ? "_steady" : "");
+	if (session->o->db)
+		snprintf(session->db, sizeof session->db, "%s", session->o->db);
+	session->problems.scenarios = list->v;
+	session->problems.device = session->hello.info;
+	know_ceilings(session);
+	session->binaries.arch = session->hello.info.arch;
+	session->binaries.spare_cpu = session->hello.info.backend == BACKEND_GPU;
 }
 
-void session_sum(struct sweep_session *c, struct sweep_sum *sum)
+void session_sum(struct sweep_session *session, struct sweep_sum *sum)
 {
 	for (int s = 0; s < NUM_STAGES; s++) {
-		sum->device_s += c->tally[s].device_s;
-		sum->races += c->tally[s].races;
+		sum->device_s += session->tally[s].device_s;
+		sum->races += session->tally[s].races;
 	}
-	sum->ran_out |= c->ran_out;
+	sum->ran_out |= session->ran_out;
 	for (int i = 0; i < NUM_OUTCOMES; i++)
-		sum->failed[i] += i == OUTCOME_OK ? 0 : c->failed[i];
-	sum->measured += c->failed[OUTCOME_OK];
+		sum->failed[i] += i == OUTCOME_OK ? 0 : session->failed[i];
+	sum->measured += session->failed[OUTCOME_OK];
 }
 
-void session_free(struct sweep_session *c)
+void session_free(struct sweep_session *session)
 {
-	worker_free(c->worker);
-	store_close(c->store);
-	problems_free(&c->problems);
-	binaries_free(&c->binaries);
-	free(c->passed);
-	free(c->excluded);
-	free(c->noisy_plan);
+	worker_free(session->worker);
+	store_close(session->store);
+	problems_free(&session->problems);
+	binaries_free(&session->binaries);
+	free(session->passed);
+	free(session->excluded);
+	free(session->noisy_plan);
 }

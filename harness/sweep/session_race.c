@@ -17,13 +17,15 @@ enum { CONTROL_ODDS = 12 }; /* one race in so many has an A/A control */
 
 /* Stores the outcome of a candidate that cannot run. 1: stored; 0: it can run; -1: the database
  * failed. */
-static int refuse(struct sweep_session *c, struct problem *h, int i)
+static int refuse(struct sweep_session *session, struct problem *problem, int i)
 {
-	const int built_choice = h->built_choice[i];
-	struct measurement m = { .outcome =
-				     (enum outcome) * session_excluded(c, built_choice, h->shape) };
+	const int built_choice = problem->built_choice[i];
+	struct measurement m = { .outcome = (enum outcome) * session_excluded(session, built_choice,
+									      problem->shape) };
 	const struct built *b =
-	    c->binaries.n ? &c->binaries.v[c->problems.built_choice[built_choice].built] : NULL;
+	    session->binaries.n
+		? &session->binaries.v[session->problems.built_choice[built_choice].built]
+		: NULL;
 	if (m.outcome != OUTCOME_OK)
 		snprintf(m.detail, sizeof m.detail, "not run: failed on this shape before");
 	if (b && b->status == REFUSED_BY_COMPILER) {
@@ -36,95 +38,101 @@ static int refuse(struct sweep_session *c, struct problem *h, int i)
 		snprintf(m.detail, sizeof m.detail, "not run: %d bytes of scratch memory per lane",
 			 b->binary.spill_bytes);
 	}
-	return m.outcome == OUTCOME_OK ? 0 : session_keep(c, h, i, &m) ? 1 : -1;
+	return m.outcome == OUTCOME_OK ? 0 : session_keep(session, problem, i, &m) ? 1 : -1;
 }
 
 /* Adds the candidate of place i if its time is asked for: `wanted`. The reference comes without that,
  * too, unless it failed: the others are compared with it. 0: the database failed. */
-static int add_candidate(struct sweep_session *c, struct problem *h, const struct entries *e, int i,
-			 struct contender *contender, char *wanted, int *n)
+static int add_candidate(struct sweep_session *session, struct problem *problem,
+			 const struct entries *e, int i, struct contender *contender, char *wanted,
+			 int *n)
 {
-	const int is_wanted = e->again || !h->stored[i];
-	const int refused = is_wanted ? refuse(c, h, i) : i || isinf(h->us[i]);
+	const int is_wanted = e->again || !problem->stored[i];
+	const int refused = is_wanted ? refuse(session, problem, i) : i || isinf(problem->us[i]);
 	if (refused)
 		return refused > 0;
 	wanted[*n] = (char)is_wanted;
 	contender[(*n)++] =
-	    (struct contender){ .problem = { (int)(h - c->problems.v), -1 },
+	    (struct contender){ .problem = { (int)(problem - session->problems.v), -1 },
 				.place = { i },
-				.passed = *session_passed(c, h->built_choice[i], h->phase) };
+				.passed = *session_passed(session, problem->built_choice[i],
+							  problem->phase) };
 	return 1;
 }
 
 /* Lists the contenders: the reference, then the requested candidates that have to run. How many;
  * 0: nothing to run; -1: the database failed. */
-static int list_contenders(struct sweep_session *c, struct problem *h, const struct entries *e,
-			   struct contender *contender, char *wanted)
+static int list_contenders(struct sweep_session *session, struct problem *problem,
+			   const struct entries *e, struct contender *contender, char *wanted)
 {
 	const int with_reference = !e->only_these;
 	int n = 0;
-	if (with_reference && !add_candidate(c, h, e, 0, contender, wanted, &n))
+	if (with_reference && !add_candidate(session, problem, e, 0, contender, wanted, &n))
 		return -1;
 	for (int k = 0; k < e->n; k++) {
 		const int is_listed = with_reference && !e->place[k];
-		if (!is_listed && !add_candidate(c, h, e, e->place[k], contender, wanted, &n))
+		if (!is_listed &&
+		    !add_candidate(session, problem, e, e->place[k], contender, wanted, &n))
 			return -1;
 	}
 	return memchr(wanted, 1, (size_t)n) ? n : 0;
 }
 
-static int add_plans(struct sweep_session *c, const struct problem *h, const struct entries *e,
-		     struct contender *contender, char *wanted, int n)
+static int add_plans(struct sweep_session *session, const struct problem *problem,
+		     const struct entries *e, struct contender *contender, char *wanted, int n)
 {
 	int more = 0;
-	if (!n && !e->only_these && h->n &&
-	    isfinite(h->us[0])) { /* plans are compared with the reference */
+	if (!n && !e->only_these && problem->n &&
+	    isfinite(problem->us[0])) { /* plans are compared with the reference */
 		contender[n] =
-		    (struct contender){ .problem = { (int)(h - c->problems.v), -1 }, .passed = 1 };
+		    (struct contender){ .problem = { (int)(problem - session->problems.v), -1 },
+					.passed = 1 };
 		wanted[n++] = 0;
 	}
 	if (e->plan) {
 		more = e->num_plans;
 		memcpy(contender + n, e->plan, (size_t)more * sizeof *contender);
 	} else {
-		more = plans_pick(&c->problems, h->scenario, contender + n);
+		more = plans_pick(&session->problems, problem->scenario, contender + n);
 	}
 	memset(wanted + n, 1, (size_t)more);
 	return more ? n + more : 0;
 }
 
 /* The first race of a sweep has a control, so that even a short sweep knows its noise. */
-static int has_control(const struct sweep_session *c, const struct problem *h)
+static int has_control(const struct sweep_session *session, const struct problem *problem)
 {
-	return h == c->problems.v || c->stage == STAGE_B || c->bad_controls ||
-	       scramble((unsigned)(h - c->problems.v) * 0x9e3779b9ull + (unsigned)c->stage) %
+	return problem == session->problems.v || session->stage == STAGE_B ||
+	       session->bad_controls ||
+	       scramble((unsigned)(problem - session->problems.v) * 0x9e3779b9ull +
+			(unsigned)session->stage) %
 		       CONTROL_ODDS ==
 		   0;
 }
 
-enum race_end session_race(struct sweep_session *c, struct problem *h, const struct entries *e,
-			   double seconds)
+enum race_end session_race(struct sweep_session *session, struct problem *problem,
+			   const struct entries *e, double seconds)
 {
 	const size_t room = (size_t)(e->n + e->num_plans + 1 + MAX_PLANS + 1);
 	struct contender *contender = calloc(room, sizeof *contender);
 	char *wanted = calloc(room, 1);
-	enum race_end end = session_wait_for_code(c, h, e);
+	enum race_end end = session_wait_for_code(session, problem, e);
 	int n = end != RACE_ENDED     ? 0
-		: contender && wanted ? list_contenders(c, h, e, contender, wanted)
+		: contender && wanted ? list_contenders(session, problem, e, contender, wanted)
 				      : -1;
 	if (n >= 0 && end == RACE_ENDED && e->with_plans) {
-		const int with = add_plans(c, h, e, contender, wanted, n);
+		const int with = add_plans(session, problem, e, contender, wanted, n);
 		n = with ? with : n;
 	}
 	if (n > 0)
-		end = session_run(
-		    c, wanted,
-		    &(struct order){ .contender = contender,
-				     .n = n,
-				     .fixed_rounds = e->fixed_rounds,
-				     .with_control = has_control(c, h),
-				     .seconds = seconds,
-				     .seed = c->o->seed + (unsigned)contender[0].problem[0] });
+		end = session_run(session, wanted,
+				  &(struct order){ .contender = contender,
+						   .n = n,
+						   .fixed_rounds = e->fixed_rounds,
+						   .with_control = has_control(session, problem),
+						   .seconds = seconds,
+						   .seed = session->o->seed +
+							   (unsigned)contender[0].problem[0] });
 	else if (n < 0)
 		end = RACE_STOPPED;
 	free(contender);
@@ -132,16 +140,18 @@ enum race_end session_race(struct sweep_session *c, struct problem *h, const str
 	return end;
 }
 
-enum race_end session_skip(struct sweep_session *c, const struct problem *h, enum race_end end)
+enum race_end session_skip(struct sweep_session *session, const struct problem *problem,
+			   enum race_end end)
 {
-	c->ran_out |= end == RACE_TOO_LATE;
+	session->ran_out |= end == RACE_TOO_LATE;
 	if (end != RACE_IMPOSSIBLE)
 		return end;
-	if (c->stage == STAGE_RACE || c->stage == STAGE_B ||
-	    c->survey) { /* else already reported */
-		complain("%s %s is left out: %s", session_scenario(c, h)->model,
-			 session_scenario(c, h)->batch_text, worker_text(c->worker));
-		c->skipped++;
+	if (session->stage == STAGE_RACE || session->stage == STAGE_B ||
+	    session->survey) { /* else already reported */
+		complain("%s %s is left out: %s", session_scenario(session, problem)->model,
+			 session_scenario(session, problem)->batch_text,
+			 worker_text(session->worker));
+		session->skipped++;
 	}
 	return RACE_ENDED;
 }

@@ -15,9 +15,9 @@
 /* ---- from the database ------------------------------------------------------------- */
 
 /* Raced to the end, by whichever sources: the reference's result is stored last. */
-static int was_raced(const struct problem *h)
+static int was_raced(const struct problem *problem)
 {
-	return h->n && !isnan(h->us[0]) && h->stage[0] != STAGE_COMPLETE;
+	return problem->n && !isnan(problem->us[0]) && problem->stage[0] != STAGE_COMPLETE;
 }
 
 enum { MOST_READ = 200 };
@@ -38,20 +38,20 @@ static void thin_out(struct scenario_list *list)
 }
 
 /* 0 after a complaint. */
-static int read_races(struct survey *s, const struct sweep_session *c, struct store *store)
+static int read_races(struct survey *s, const struct sweep_session *session, struct store *store)
 {
-	const struct candidate_options options = { .device = &c->hello.info,
+	const struct candidate_options options = { .device = &session->hello.info,
 						   .preset = PRESET_FULL,
-						   .kernels = c->o->kernels,
-						   .seed = c->o->seed };
-	const char *gpu = c->o->prior_gpu ? c->o->prior_gpu : c->hello.info.gpu;
+						   .kernels = session->o->kernels,
+						   .seed = session->o->seed };
+	const char *gpu = session->o->prior_gpu ? session->o->prior_gpu : session->hello.info.gpu;
 	int ok = recall_scenarios(&s->list, store, gpu);
 	thin_out(&s->list);
-	s->problems = (struct problems){ .scenarios = s->list.v, .device = c->hello.info };
-	s->binaries.arch = c->hello.info.arch;
+	s->problems = (struct problems){ .scenarios = s->list.v, .device = session->hello.info };
+	s->binaries.arch = session->hello.info.arch;
 	for (int i = 0; ok && i < s->list.n; i++)
 		ok = problems_add(&s->problems, &s->binaries, i, &options);
-	ok = ok && problems_recall(&s->problems, store, gpu, c->protocol.name);
+	ok = ok && problems_recall(&s->problems, store, gpu, session->protocol.name);
 	for (int i = 0; ok && i < s->problems.n; i++) {
 		s->problems.v[i].finished = was_raced(&s->problems.v[i]);
 		s->races += s->problems.v[i].finished;
@@ -60,20 +60,21 @@ static int read_races(struct survey *s, const struct sweep_session *c, struct st
 }
 
 /* Whether that database's races count: they are of this device, or of --prior's GPU. */
-static int counts(struct store *store, const struct sweep_session *c)
+static int counts(struct store *store, const struct sweep_session *session)
 {
-	return c->o->prior_gpu || provenance_same(store, &c->hello.info, &c->protocol);
+	return session->o->prior_gpu ||
+	       provenance_same(store, &session->hello.info, &session->protocol);
 }
 
-int survey_learn(struct survey *s, const struct sweep_session *c)
+int survey_learn(struct survey *s, const struct sweep_session *session)
 {
-	const char *db = c->o->prior_db ? c->o->prior_db : c->db;
+	const char *db = session->o->prior_db ? session->o->prior_db : session->db;
 	const int is_there = !access(db, F_OK);
 	struct store *store = is_there ? store_open(db, 1) : NULL;
-	int ok = !is_there || (store && (!counts(store, c) || read_races(s, c, store)));
+	int ok = !is_there || (store && (!counts(store, session) || read_races(s, session, store)));
 	store_close(store);
-	s->also = c->o->also;
-	s->num_also = c->o->num_also;
+	s->also = session->o->also;
+	s->num_also = session->o->num_also;
 	if (ok && !s->races && !s->num_also) {
 		complain("--survey measures what races have found to be good, and %s has no "
 			 "finished race of this device and protocol; sweep some set without it "
@@ -129,36 +130,37 @@ static int same_code(const struct built *a, const struct built *b)
 }
 
 /* The same choice's index in the session; -1: none. */
-static int counterpart(const struct survey *s, const struct sweep_session *c, int built_choice)
+static int counterpart(const struct survey *s, const struct sweep_session *session,
+		       int built_choice)
 {
 	const struct built_choice *e = &s->problems.built_choice[built_choice];
-	for (int i = 0; i < c->problems.num_built_choices; i++) {
-		const struct built_choice *o = &c->problems.built_choice[i];
+	for (int i = 0; i < session->problems.num_built_choices; i++) {
+		const struct built_choice *o = &session->problems.built_choice[i];
 		if (choice_same(&o->choice, &e->choice) &&
-		    same_code(&c->binaries.v[o->built], &s->binaries.v[e->built]))
+		    same_code(&session->binaries.v[o->built], &s->binaries.v[e->built]))
 			return i;
 	}
 	return -1;
 }
 
-int survey_trust(const struct survey *s, struct sweep_session *c)
+int survey_trust(const struct survey *s, struct sweep_session *session)
 {
-	if (c->o->prior_gpu) /* another GPU's checks do not count here */
+	if (session->o->prior_gpu) /* another GPU's checks do not count here */
 		return 1;
 	const int unknown = -2;
 	int *other = malloc(((size_t)s->problems.num_built_choices + 1) * sizeof *other);
 	for (int i = 0; other && i < s->problems.num_built_choices; i++)
 		other[i] = unknown;
 	for (int i = 0; other && i < s->problems.n; i++) {
-		const struct problem *h = &s->problems.v[i];
-		for (int k = 0; k < h->n; k++) {
-			int *its = &other[h->built_choice[k]];
-			if (!h->stored[k] || !(h->us[k] < INFINITY))
+		const struct problem *problem = &s->problems.v[i];
+		for (int k = 0; k < problem->n; k++) {
+			int *its = &other[problem->built_choice[k]];
+			if (!problem->stored[k] || !(problem->us[k] < INFINITY))
 				continue;
 			if (*its == unknown)
-				*its = counterpart(s, c, h->built_choice[k]);
+				*its = counterpart(s, session, problem->built_choice[k]);
 			if (*its >= 0)
-				session_pass(c, *its, h->phase);
+				session_pass(session, *its, problem->phase);
 		}
 	}
 	free(other);

@@ -16,23 +16,24 @@
 
 /* ---- problems and stored results ------------------------------------------------- */
 
-static int is_newest_device(const struct sweep_session *c)
+static int is_newest_device(const struct sweep_session *session)
 {
-	return provenance_same(c->store, &c->hello.info, &c->protocol);
+	return provenance_same(session->store, &session->hello.info, &session->protocol);
 }
 
 /* If the newest results are of this device, they are loaded before a run row is inserted, so that a
  * sweep with nothing to do leaves the database untouched. */
-static int load_results(struct sweep_session *c)
+static int load_results(struct sweep_session *session)
 {
-	if (c->o->again)
+	if (session->o->again)
 		return 1;
-	c->problems.retry = c->o->retry;
-	if ((!is_newest_device(c) && !session_begin_run(c)) ||
-	    !problems_recall(&c->problems, c->store, c->hello.info.gpu, c->protocol.name))
+	session->problems.retry = session->o->retry;
+	if ((!is_newest_device(session) && !session_begin_run(session)) ||
+	    !problems_recall(&session->problems, session->store, session->hello.info.gpu,
+			     session->protocol.name))
 		return 0;
-	problems_stale_first(&c->problems);
-	session_trust(c);
+	problems_stale_first(&session->problems);
+	session_trust(session);
 	return 1;
 }
 
@@ -75,201 +76,211 @@ static int keep_lightest(const struct scenario_list *list, char *take)
 	return 1;
 }
 
-static int add_problems(struct sweep_session *c, const struct scenario_list *list)
+static int add_problems(struct sweep_session *session, const struct scenario_list *list)
 {
-	const struct candidate_options options = { .device = &c->hello.info,
-						   .preset = c->survey ? PRESET_FULL : c->o->preset,
-						   .kernels = c->o->kernels,
-						   .phases = c->o->phases,
-						   .seed = c->o->seed,
-						   .keep = c->survey ? survey_keeps : NULL,
-						   .keep_arg = c->survey };
+	const struct candidate_options options = { .device = &session->hello.info,
+						   .preset = session->survey ? PRESET_FULL
+									     : session->o->preset,
+						   .kernels = session->o->kernels,
+						   .phases = session->o->phases,
+						   .seed = session->o->seed,
+						   .keep = session->survey ? survey_keeps : NULL,
+						   .keep_arg = session->survey };
 	char *take = malloc((size_t)list->n + 1);
 	int ok = take != NULL;
 	if (ok)
 		memset(take, 1, (size_t)list->n + 1);
-	if (ok && c->o->preset == PRESET_SMOKE)
+	if (ok && session->o->preset == PRESET_SMOKE)
 		ok = keep_lightest(list, take);
 	if (!ok)
 		complain("out of memory");
-	for (int i = c->o->shard; ok && i < list->n; i += c->o->shards)
-		ok = !take[i] || problems_add(&c->problems, &c->binaries, i, &options);
+	for (int i = session->o->shard; ok && i < list->n; i += session->o->shards)
+		ok = !take[i] || problems_add(&session->problems, &session->binaries, i, &options);
 	free(take);
 	if (!ok)
 		return 0;
-	problems_spread(&c->problems);
-	return session_alloc(c) && (!c->survey || survey_trust(c->survey, c));
+	problems_spread(&session->problems);
+	return session_alloc(session) &&
+	       (!session->survey || survey_trust(session->survey, session));
 }
 
-static int label_scenarios(struct sweep_session *c)
+static int label_scenarios(struct sweep_session *session)
 {
-	for (int i = 0; i < c->problems.n; i++)
-		if (!store_scenario(c->store, &c->problems.scenarios[c->problems.v[i].scenario]))
+	for (int i = 0; i < session->problems.n; i++)
+		if (!store_scenario(session->store,
+				    &session->problems.scenarios[session->problems.v[i].scenario]))
 			return 0;
 	return 1;
 }
 
 /* ---- a dry run -------------------------------------------------------------------- */
 
-static void print_plan(struct sweep_session *c)
+static void print_plan(struct sweep_session *session)
 {
 	static const char *const columns[] = { "model", "batch", "phase", "candidates", "stored" };
-	struct table *t = table_new(c->o->format, columns, COUNT(columns));
-	for (int i = 0; i < c->problems.n; i++) {
-		const struct problem *h = &c->problems.v[i];
-		const struct scenario *s = &c->problems.scenarios[h->scenario];
+	struct table *t = table_new(session->o->format, columns, COUNT(columns));
+	for (int i = 0; i < session->problems.n; i++) {
+		const struct problem *problem = &session->problems.v[i];
+		const struct scenario *s = &session->problems.scenarios[problem->scenario];
 		int stored = 0;
-		for (int k = 0; k < h->n; k++)
-			stored += h->stored[k];
+		for (int k = 0; k < problem->n; k++)
+			stored += problem->stored[k];
 		table_text(t, s->model);
 		table_text(t, s->batch_text);
-		table_text(t, store_phase(h->phase));
-		table_number(t, h->n, 0);
+		table_text(t, store_phase(problem->phase));
+		table_number(t, problem->n, 0);
 		table_number(t, stored, 0);
 		table_end_row(t);
 	}
 	table_print(t, stdout);
-	complain("%d scenario parts, %d races to run, %d binaries", c->problems.n, stages_left(c),
-		 c->binaries.n);
+	complain("%d scenario parts, %d races to run, %d binaries", session->problems.n,
+		 stages_left(session), session->binaries.n);
 }
 
 /* Loads stored results read-only. A missing database is not created. */
-static int load_readonly(struct sweep_session *c)
+static int load_readonly(struct sweep_session *session)
 {
-	if (access(c->db, F_OK))
+	if (access(session->db, F_OK))
 		return 1;
-	c->store = store_open(c->db, 1);
-	return c->store && store_check(c->store) && (!is_newest_device(c) || load_results(c));
+	session->store = store_open(session->db, 1);
+	return session->store && store_check(session->store) &&
+	       (!is_newest_device(session) || load_results(session));
 }
 
-static int dry_run(struct sweep_session *c)
+static int dry_run(struct sweep_session *session)
 {
-	const int ok = load_readonly(c);
+	const int ok = load_readonly(session);
 	if (ok)
-		print_plan(c);
+		print_plan(session);
 	return ok ? EXIT_DONE : EXIT_USAGE;
 }
 
-static void fill_forecast(struct sweep_session *c, struct sweep_forecast *f)
+static void fill_forecast(struct sweep_session *session, struct sweep_forecast *f)
 {
-	f->parts = c->problems.n;
-	f->races = stages_left(c);
-	for (int i = 0; i < c->binaries.n; i++) {
-		const struct built *b = &c->binaries.v[i];
-		f->binaries += !jit_has(b->kernel, b->flags, c->binaries.arch);
+	f->parts = session->problems.n;
+	f->races = stages_left(session);
+	for (int i = 0; i < session->binaries.n; i++) {
+		const struct built *b = &session->binaries.v[i];
+		f->binaries += !jit_has(b->kernel, b->flags, session->binaries.arch);
 	}
-	for (int i = 0; i < c->problems.n; i++)
-		for (int k = 0; k < c->problems.v[i].n; k++)
-			f->cells += !c->problems.v[i].stored[k];
+	for (int i = 0; i < session->problems.n; i++)
+		for (int k = 0; k < session->problems.v[i].n; k++)
+			f->cells += !session->problems.v[i].stored[k];
 }
 
 /* ---- the sweep ---------------------------------------------------------------------- */
 
-static void summary(struct sweep_session *c, enum race_end end)
+static void summary(struct sweep_session *session, enum race_end end)
 {
 	char failures[200] = "";
 	long long failed = 0;
 	size_t n = 0;
 	for (int i = OUTCOME_OK + 1; i < OUTCOME_NOISY; i++) {
-		failed += c->failed[i];
-		if (c->failed[i] && n < sizeof failures)
+		failed += session->failed[i];
+		if (session->failed[i] && n < sizeof failures)
 			n += (size_t)snprintf(failures + n, sizeof failures - n, "%s%lld %s",
-					      n ? ", " : " (", c->failed[i],
+					      n ? ", " : " (", session->failed[i],
 					      outcome_name((enum outcome)i));
 	}
-	const int noisy = session_noisy(c);
+	const int noisy = session_noisy(session);
 	complain("%lld measured, %lld failed%s%s, in %.0f s, of which %.0f s waiting for %d new "
 		 "binaries: %s",
-		 c->failed[OUTCOME_OK], failed, failures, n ? ")" : "", session_seconds(c),
-		 c->binaries.seconds, c->binaries.compiled, c->db);
-	if (c->failed[OUTCOME_NOISY])
+		 session->failed[OUTCOME_OK], failed, failures, n ? ")" : "",
+		 session_seconds(session), session->binaries.seconds, session->binaries.compiled,
+		 session->db);
+	if (session->failed[OUTCOME_NOISY])
 		complain("%lld times were too noisy to learn from, %d still are and are left out%s",
-			 c->failed[OUTCOME_NOISY], noisy,
+			 session->failed[OUTCOME_NOISY], noisy,
 			 noisy ? "; the same command races them again" : "");
-	const int left = end == RACE_ENDED ? stages_left(c) - c->skipped : 0;
-	if (left > 0 && c->ran_out)
+	const int left = end == RACE_ENDED ? stages_left(session) - session->skipped : 0;
+	if (left > 0 && session->ran_out)
 		complain("the budget of %.0f s left %d races undone; the same command goes on "
 			 "with them",
-			 c->o->budget_s, left);
+			 session->o->budget_s, left);
 	else if (left > 0 && !noisy)
 		complain("%d races were added by the last results; the same command does them",
 			 left);
 }
 
-static int measure_all(struct sweep_session *c)
+static int measure_all(struct sweep_session *session)
 {
-	if (!session_begin_run(c))
+	if (!session_begin_run(session))
 		return EXIT_CHECK;
-	if (!session_worker(c))
+	if (!session_worker(session))
 		return EXIT_CHECK;
-	c->began = budget_now();
-	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;
-	enum race_end end = stages_run(c, STAGE_RACE, STAGE_AUDIT, 0);
+	session->began = budget_now();
+	session->binaries.until = session->o->wall ? session->began + session->o->budget_s : 0;
+	enum race_end end = stages_run(session, STAGE_RACE, STAGE_AUDIT, 0);
 	/* An earlier stage may have lacked time that the later ones left. */
-	if (end == RACE_ENDED && c->ran_out && session_seconds(c) < c->o->budget_s) {
-		c->ran_out = 0;
-		end = stages_run(c, STAGE_RACE, STAGE_AUDIT, 1);
+	if (end == RACE_ENDED && session->ran_out &&
+	    session_seconds(session) < session->o->budget_s) {
+		session->ran_out = 0;
+		end = stages_run(session, STAGE_RACE, STAGE_AUDIT, 1);
 	}
 	int believed = 1;
-	if (c->o->sum) {
-		session_sum(c, c->o->sum);
+	if (session->o->sum) {
+		session_sum(session, session->o->sum);
 	} else {
-		believed = sweep_report(c);
-		summary(c, end);
+		believed = sweep_report(session);
+		summary(session, end);
 	}
-	if (end == RACE_ENDED && session_noisy(c) && !c->failed[OUTCOME_OK]) {
+	if (end == RACE_ENDED && session_noisy(session) && !session->failed[OUTCOME_OK]) {
 		complain("all times are too noisy to learn from: the machine is not quiet");
 		return EXIT_BUSY;
 	}
-	return end == RACE_ENDED && !believed ? EXIT_CHECK : session_exit_code(c, end);
+	return end == RACE_ENDED && !believed ? EXIT_CHECK : session_exit_code(session, end);
 }
 
-static int run(struct sweep_session *c, struct survey *survey, const struct scenario_list *list)
+static int run(struct sweep_session *session, struct survey *survey,
+	       const struct scenario_list *list)
 {
-	session_make(c, list);
-	if (c->o->survey && !survey_learn(survey, c))
+	session_make(session, list);
+	if (session->o->survey && !survey_learn(survey, session))
 		return EXIT_USAGE;
-	if (c->o->survey)
-		c->survey = survey;
-	if (!add_problems(c, list))
+	if (session->o->survey)
+		session->survey = survey;
+	if (!add_problems(session, list))
 		return EXIT_CHECK;
-	if (!c->problems.n) {
+	if (!session->problems.n) {
 		complain("no kernel%s runs %s of the %d scenarios on %s",
-			 c->o->kernels ? " of --kernels" : "",
-			 c->o->phases ? "a part in --phases" : "any", list->n, c->hello.info.gpu);
+			 session->o->kernels ? " of --kernels" : "",
+			 session->o->phases ? "a part in --phases" : "any", list->n,
+			 session->hello.info.gpu);
 		return EXIT_USAGE;
 	}
-	if (c->o->dry_run)
-		return dry_run(c);
-	c->store = store_open(c->db, 0);
-	if (!c->store || !store_check(c->store) ||
-	    !provenance_fits(c->store, c->db, &c->hello.info, &c->protocol))
+	if (session->o->dry_run)
+		return dry_run(session);
+	session->store = store_open(session->db, 0);
+	if (!session->store || !store_check(session->store) ||
+	    !provenance_fits(session->store, session->db, &session->hello.info, &session->protocol))
 		return EXIT_USAGE;
-	if (!load_results(c))
+	if (!load_results(session))
 		return EXIT_USAGE;
-	if (!label_scenarios(c))
+	if (!label_scenarios(session))
 		return EXIT_CHECK;
-	if (!stages_left(c)) {
-		complain("nothing to do: all %d scenario parts are in %s", c->problems.n, c->db);
+	if (!stages_left(session)) {
+		complain("nothing to do: all %d scenario parts are in %s", session->problems.n,
+			 session->db);
 		return EXIT_DONE;
 	}
-	return measure_all(c);
+	return measure_all(session);
 }
 
 int sweep_foresee(const struct sweep_options *o, const struct hello *hello,
 		  const struct scenario_list *list, struct sweep_forecast *f)
 {
-	struct sweep_session c = { .o = o, .hello = *hello };
+	struct sweep_session session = { .o = o, .hello = *hello };
 	struct survey survey = { 0 };
 	int code = EXIT_USAGE;
-	session_make(&c, list);
-	if (o->survey && survey_learn(&survey, &c))
-		c.survey = &survey;
-	if ((!o->survey || c.survey) && add_problems(&c, list) && load_readonly(&c)) {
-		fill_forecast(&c, f);
+	session_make(&session, list);
+	if (o->survey && survey_learn(&survey, &session))
+		session.survey = &survey;
+	if ((!o->survey || session.survey) && add_problems(&session, list) &&
+	    load_readonly(&session)) {
+		fill_forecast(&session, f);
 		code = EXIT_DONE;
 	}
-	session_free(&c);
+	session_free(&session);
 	survey_free(&survey);
 	return code;
 }
@@ -277,12 +288,12 @@ int sweep_foresee(const struct sweep_options *o, const struct hello *hello,
 int sweep(const struct sweep_options *o, const struct hello *hello,
 	  const struct scenario_list *list)
 {
-	struct sweep_session c = { .o = o, .hello = *hello };
+	struct sweep_session session = { .o = o, .hello = *hello };
 	struct survey survey = { 0 };
 	const enum spent before = spent_on(SPENT_PREPARING);
-	const int code = run(&c, &survey, list);
-	session_free(&c);
+	const int code = run(&session, &survey, list);
+	session_free(&session);
 	survey_free(&survey);
 	spent_on(before);
-	return interrupted ? EXIT_INTERRUPTED : c.refused ? c.refused : code;
+	return interrupted ? EXIT_INTERRUPTED : session.refused ? session.refused : code;
 }

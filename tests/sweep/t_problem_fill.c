@@ -20,19 +20,19 @@ static void what_replaces_a_default_has_neighbours(void **state)
 	assert_non_null(drafts.batch);
 	assert_true(problems_add(&problems, &binaries, 0, &options));
 	assert_int_equal(problems.n, 1);
-	const struct problem *h = problems.v;
-	for (int k = 0; k < h->n; k++) {
-		const struct choice *c = &problems.built_choice[h->built_choice[k]].choice;
+	const struct problem *problem = problems.v;
+	for (int k = 0; k < problem->n; k++) {
+		const struct choice *c = &problems.built_choice[problem->built_choice[k]].choice;
 		segments[c->config.v[c->kernel->space->formula_axis]] = 1;
 		assert_null(
-		    c->kernel->space->why_illegal(&c->config, &drafts.shape, &h->part, &gpu));
+		    c->kernel->space->why_illegal(&c->config, &drafts.shape, &problem->part, &gpu));
 	}
 	for (int i = 0; i <= 64; i++)
 		kinds += segments[i];
 	if (options.preset == PRESET_SMOKE)
-		assert_in_range(h->n, 1, 4);
+		assert_in_range(problem->n, 1, 4);
 	else
-		assert_true(h->n >= 16 && kinds >= 8);
+		assert_true(problem->n >= 16 && kinds >= 8);
 	problems_free(&problems);
 	binaries_free(&binaries);
 	batch_free(drafts.batch);

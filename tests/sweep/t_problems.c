@@ -31,16 +31,17 @@ static void phases_follow_from_the_batch(void **state)
 	for (int i = 2; i < 5; i++)
 		assert_int_equal(problems.v[i].scenario, 2);
 	for (int i = 0; i < problems.n; i++) {
-		const struct problem *h = &problems.v[i];
-		const struct built_choice *first = &problems.built_choice[h->built_choice[0]];
+		const struct problem *problem = &problems.v[i];
+		const struct built_choice *first = &problems.built_choice[problem->built_choice[0]];
 		assert_int_equal(first->origin, FROM_DEFAULT);
 		assert_string_equal(first->choice.kernel->name,
-				    h->phase == PHASE_DECODE ? "segmented" : "qblock");
-		for (int k = 0; k < h->n; k++) {
-			const struct built_choice *e = &problems.built_choice[h->built_choice[k]];
+				    problem->phase == PHASE_DECODE ? "segmented" : "qblock");
+		for (int k = 0; k < problem->n; k++) {
+			const struct built_choice *e =
+			    &problems.built_choice[problem->built_choice[k]];
 			assert_null(e->choice.kernel->space->why_illegal(&e->choice.config, &llama,
-									 &h->part, &cpu));
-			assert_true(isnan(h->us[k]));
+									 &problem->part, &cpu));
+			assert_true(isnan(problem->us[k]));
 		}
 	}
 }
@@ -67,30 +68,30 @@ static void all_run_until_enough_is_known(void **state)
 		snprintf(text, sizeof text, "%dq1s%dk", i + 1, i + 1);
 		add(i, text);
 	}
-	const struct problem *h = &problems.v[KNOWN];
-	assert_true(problems_shortlist(&problems, h, 0, place) > h->n / 2);
+	const struct problem *problem = &problems.v[KNOWN];
+	assert_true(problems_shortlist(&problems, problem, 0, place) > problem->n / 2);
 	for (int i = 0; i < KNOWN; i++) {
 		problems.v[i].finished = 1;
 		for (int k = 0; k < problems.v[i].n; k++)
 			problems_note(&problems.v[i], k, 100 + 10 * k, STAGE_RACE);
 	}
-	const int n = problems_shortlist(&problems, h, 0, place);
-	assert_true(n > 0 && n < h->n);
+	const int n = problems_shortlist(&problems, problem, 0, place);
+	assert_true(n > 0 && n < problem->n);
 	assert_int_equal(place[0], 0);
-	for (int k = 0; k < h->n; k++) {
+	for (int k = 0; k < problem->n; k++) {
 		int in = 0;
 		for (int j = 0; j < n; j++)
 			in |= place[j] == k;
-		if (problems.built_choice[h->built_choice[k]].origin <= FROM_BASELINE)
+		if (problems.built_choice[problem->built_choice[k]].origin <= FROM_BASELINE)
 			assert_true(in);
 	}
-	assert_int_equal(problems_shortlist(&problems, h, 1, place), h->n);
+	assert_int_equal(problems_shortlist(&problems, problem, 1, place), problem->n);
 }
 
-static int selected(const struct problem *h, int which)
+static int selected(const struct problem *problem, int which)
 {
 	int place[4096], in = 0;
-	const int n = problems_shortlist(&problems, h, 0, place);
+	const int n = problems_shortlist(&problems, problem, 0, place);
 	for (int j = 0; j < n; j++)
 		in |= place[j] == which;
 	return in;
@@ -111,12 +112,12 @@ static void many_alike(void)
 }
 
 /* One that nothing but its own deeds brings in. */
-static int outsider(const struct problem *h)
+static int outsider(const struct problem *problem)
 {
-	int which = h->n - 1;
+	int which = problem->n - 1;
 	while (which > 0 &&
-	       (problems.built_choice[h->built_choice[which]].origin <= FROM_BASELINE ||
-		!h->near[which] || selected(h, which)))
+	       (problems.built_choice[problem->built_choice[which]].origin <= FROM_BASELINE ||
+		!problem->near[which] || selected(problem, which)))
 		which--;
 	assert_true(which > 0);
 	return which;
@@ -126,15 +127,15 @@ static void winners_nearby_are_tried(void **state)
 {
 	(void)state;
 	many_alike();
-	struct problem *h = &problems.v[KNOWN], *o = &problems.v[KNOWN - 1];
-	const int which = outsider(h);
-	const int there =
-	    problems_place(&problems, o, &problems.built_choice[h->built_choice[which]].choice);
+	struct problem *problem = &problems.v[KNOWN], *o = &problems.v[KNOWN - 1];
+	const int which = outsider(problem);
+	const int there = problems_place(
+	    &problems, o, &problems.built_choice[problem->built_choice[which]].choice);
 	assert_true(there > 0);
 	problems_note(o, there, 150, STAGE_RACE);
-	assert_false(selected(h, which));
+	assert_false(selected(problem, which));
 	problems_note(o, there, 105, STAGE_RACE);
-	assert_true(selected(h, which));
+	assert_true(selected(problem, which));
 }
 
 /* A choice that won twice anywhere in the phase is tried, however far away that was. */
@@ -161,17 +162,17 @@ static void the_best_is_kept_up_to_date(void **state)
 {
 	(void)state;
 	add(0, "4q1s4k");
-	struct problem *h = &problems.v[0];
-	assert_int_equal(h->best, -1);
-	problems_note(h, 1, INFINITY, STAGE_RACE);
-	assert_int_equal(h->best, -1);
-	problems_note(h, 2, 20, STAGE_RACE);
-	problems_note(h, 3, 10, STAGE_RACE);
-	assert_int_equal(h->best, 3);
-	problems_note(h, 3, 30, STAGE_COLD);
-	assert_int_equal(h->best, 2);
-	problems_note(h, 2, INFINITY, STAGE_COLD);
-	assert_int_equal(h->best, 3);
+	struct problem *problem = &problems.v[0];
+	assert_int_equal(problem->best, -1);
+	problems_note(problem, 1, INFINITY, STAGE_RACE);
+	assert_int_equal(problem->best, -1);
+	problems_note(problem, 2, 20, STAGE_RACE);
+	problems_note(problem, 3, 10, STAGE_RACE);
+	assert_int_equal(problem->best, 3);
+	problems_note(problem, 3, 30, STAGE_COLD);
+	assert_int_equal(problem->best, 2);
+	problems_note(problem, 2, INFINITY, STAGE_COLD);
+	assert_int_equal(problem->best, 3);
 }
 
 /* ---- formulas and ceilings --------------------------------------------------------------- */
@@ -187,13 +188,13 @@ static void add_gpu(int i, const char *text)
 	field_device = keep;
 }
 
-static int asked_for(const struct problem *h, const struct choice *c, int factor)
+static int asked_for(const struct problem *problem, const struct choice *c, int factor)
 {
 	const struct space *s = c->kernel->space;
 	struct config out, f = c->config;
 	for (int i = 0; i < s->num_formulas; i++) {
 		f.v[s->formula_axis] = -1 - i;
-		if (config_resolve(&out, &f, c->kernel, &llama, &h->part, &gpu))
+		if (config_resolve(&out, &f, c->kernel, &llama, &problem->part, &gpu))
 			continue;
 		const int want = out.v[s->formula_axis], have = c->config.v[s->formula_axis];
 		if (have <= factor * want && want <= factor * have)
@@ -214,26 +215,29 @@ static void formulas_bound_their_axis(void **state)
 		add_gpu(i, texts[i]);
 	family = malloc((size_t)problems.num_families);
 	for (int i = 0; i < problems.n; i++) {
-		const struct problem *h = &problems.v[i];
+		const struct problem *problem = &problems.v[i];
 		int near = 0, far = 0, nearest = 0;
-		for (int k = 0; k < h->n; k++) {
-			const struct choice *c = &problems.built_choice[h->built_choice[k]].choice;
+		for (int k = 0; k < problem->n; k++) {
+			const struct choice *c =
+			    &problems.built_choice[problem->built_choice[k]].choice;
 			const int formula = c->kernel->space->formula_axis >= 0;
-			assert_int_equal(h->near[k] > 0, !formula || asked_for(h, c, 2));
-			assert_int_equal(h->near[k] > 1, !formula || asked_for(h, c, 1));
-			near += h->near[k] > 0;
-			far += !h->near[k];
-			nearest += h->near[k] > 1;
+			assert_int_equal(problem->near[k] > 0,
+					 !formula || asked_for(problem, c, 2));
+			assert_int_equal(problem->near[k] > 1,
+					 !formula || asked_for(problem, c, 1));
+			near += problem->near[k] > 0;
+			far += !problem->near[k];
+			nearest += problem->near[k] > 1;
 		}
 		assert_true(near > 0 && far > 0);
 		memset(family, 1, (size_t)problems.num_families);
-		const int n = problems_resolve(&problems, h, family, place);
-		assert_true(n < h->n);
+		const int n = problems_resolve(&problems, problem, family, place);
+		assert_true(n < problem->n);
 		assert_int_equal(n, nearest);
 		for (int k = 0; k < n; k++) {
 			const struct choice *c =
-			    &problems.built_choice[h->built_choice[place[k]]].choice;
-			assert_true(c->kernel->space->formula_axis < 0 || asked_for(h, c, 1));
+			    &problems.built_choice[problem->built_choice[place[k]]].choice;
+			assert_true(c->kernel->space->formula_axis < 0 || asked_for(problem, c, 1));
 			for (int j = 0; j < k; j++)
 				assert_int_not_equal(place[j], place[k]);
 		}
@@ -247,14 +251,14 @@ static void open_problems_keep_to_formulas(void **state)
 	int place[4096], far = 0;
 	(void)state;
 	add_gpu(0, "8q1s8k");
-	const struct problem *h = &problems.v[0];
-	const int n = problems_shortlist(&problems, h, 0, place);
+	const struct problem *problem = &problems.v[0];
+	const int n = problems_shortlist(&problems, problem, 0, place);
 	assert_int_equal(place[0], 0);
 	for (int i = 0; i < n; i++)
-		far += !h->near[place[i]];
-	assert_true(n < h->n && far < n / 4);
-	for (int k = 0; k < h->n; k++)
-		assert_true(!h->near[k] || selected(h, k));
+		far += !problem->near[place[i]];
+	assert_true(n < problem->n && far < n / 4);
+	for (int k = 0; k < problem->n; k++)
+		assert_true(!problem->near[k] || selected(problem, k));
 }
 
 static void a_bound_knows_idle_units(void **state)
@@ -262,11 +266,11 @@ static void a_bound_knows_idle_units(void **state)
 	double least = INFINITY, most = 0;
 	(void)state;
 	add_gpu(0, "q1s64k");
-	const struct problem *h = &problems.v[0];
+	const struct problem *problem = &problems.v[0];
 	const double roof = 2.0 * 65536 * 8 * 128 * 2 / 4800e9 * 1e6;
-	for (int k = 0; k < h->n; k++) {
-		const double us =
-		    problems_bound(&problems, h, &problems.built_choice[h->built_choice[k]].choice);
+	for (int k = 0; k < problem->n; k++) {
+		const double us = problems_bound(
+		    &problems, problem, &problems.built_choice[problem->built_choice[k]].choice);
 		least = fmin(least, us);
 		most = fmax(most, us);
 	}
@@ -343,10 +347,11 @@ static const char *refuses_nothing(const attune_shape *s, const int *values,
 
 static int is_listed_for(int i, const char *name)
 {
-	const struct problem *h = problems_find(&problems, i, PHASE_DECODE);
-	assert_non_null(h);
-	for (int k = 0; k < h->n; k++)
-		if (!strcmp(problems.built_choice[h->built_choice[k]].choice.kernel->name, name))
+	const struct problem *problem = problems_find(&problems, i, PHASE_DECODE);
+	assert_non_null(problem);
+	for (int k = 0; k < problem->n; k++)
+		if (!strcmp(problems.built_choice[problem->built_choice[k]].choice.kernel->name,
+			    name))
 			return 1;
 	return 0;
 }
