@@ -2,7 +2,7 @@
  *
  *   device    NVIDIA H100 80GB HBM3, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  5775c4e4ecc0c1c0899ea54b53a0159f, protocol graph-rotating
+ *   database  7f2b9c17f18268a4e043299b44a357bd, protocol graph-rotating
  *   learned   from 1682 scenarios, 262 held out
  *   began     from h200. In each group of rules the new ones replace the old ones if
  *             they are faster beyond noise on 454 scenarios that neither learned from:

@@ -2,7 +2,7 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  068fa5558498c326438f9d58cdc10c76, protocol graph-rotating
+ *   database  2ad344402e3fc2eef23ae47fd79d9219, protocol graph-rotating
  *   learned   from 1493 scenarios, 388 held out
  *   scored    by second-pass times in 423 of 1916 scenarios; 40 picks have first-pass times only
  *   noise     0.67 % below 20 us (2199 A/A pairs), 0.87 % below 200 us (4341), 0.67 % above (3999)

@@ -2,7 +2,7 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  430b19db8c766455f4ee9916ab5d44b9, protocol graph-rotating
+ *   database  86902c19cb92ec4412da99031fbb06a7, protocol graph-rotating
  *   learned   from 101 scenarios, 15 held out
  *   scored    by second-pass times in 89 of 116 scenarios; 34 picks have first-pass times only
  *   noise     0.50 % below 20 us (42 A/A pairs), 0.69 % below 200 us (148), 1.80 % above (17)

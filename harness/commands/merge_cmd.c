@@ -49,7 +49,7 @@ static const struct argp argp = {
 	    "modified "
 	    "sources.\n\n"
 	    "--compact keeps the newest row of each variant, scenario, phase and pass, including "
-	    "failures, with its median, least time, spread, interval and ratio. It drops raw "
+	    "failures, with its median, least time, interval and ratio. It drops raw "
 	    "samples, older rows, runs on modified sources (except results/ and generated/), and "
 	    "rows "
 	    "of older kernel sources that no bridge carries to today's (attune show --stale), and "

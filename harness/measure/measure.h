@@ -12,9 +12,9 @@ struct race;
 /* ---- race.c: the race ----------------------------------------------------- */
 struct measurement {
 	enum outcome outcome;
-	int samples, calls;                              /* calls in one sample */
-	float us[MAX_SAMPLES];                           /* per call */
-	double median_us, min_us, q25_us, q75_us, ci_us; /* ci: half-width, 95 % */
+	int samples, calls;              /* calls in one sample */
+	float us[MAX_SAMPLES];           /* per call */
+	double median_us, min_us, ci_us; /* ci: half-width, 95 % */
 	/* ratio: to the reference's time; lead: to the winner's. Both are estimated from all
 	 * rounds, so they compare across the whole race. lead_low: one-sided lower bound of lead;
 	 * NaN if only the screen and round 1 support it. */

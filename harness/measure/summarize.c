@@ -112,8 +112,6 @@ static void fill_measurement(struct race_state *c, int i)
 		m->us[k] = (float)us[k];
 	m->median_us = median(us, m->samples);
 	m->min_us = m->samples ? us[0] : NAN;
-	m->q25_us = quantile(us, m->samples, 0.25);
-	m->q75_us = quantile(us, m->samples, 0.75);
 	m->ci_us = median_ci(us, m->samples);
 	m->gbps = timed_call->bytes / m->median_us / 1e3;
 	m->tflops = timed_call->flops / m->median_us / 1e6;

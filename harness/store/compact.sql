@@ -1,7 +1,7 @@
 -- compact.sql - reduces a database to the form that is committed to git:
 --
 --   newest rows stay, of every pass and outcome       superseded rows go
---   median, least, spread, interval, ratio stay       raw samples go
+--   median, least, interval, ratio stay               raw samples go
 --   a race's clock and power stay                      a row's own reading stays where its
 --                                                      protocol is steady; around a burst no
 --                                                      sensor reads one variant

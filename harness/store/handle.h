@@ -133,6 +133,7 @@ struct dict_build {
 };
 struct dict_ending {
 	char *outcome, *stopped; /* NULL: no such id; stopped "": not known */
+	int samples;
 };
 struct dict {
 	struct dict_scenario *scenario; /* [scenarios] as store_each orders them */

@@ -25,7 +25,8 @@ SELECT kernel, text, digest FROM src.choice WHERE true ORDER BY id
 ON CONFLICT DO NOTHING;
 INSERT INTO code (sources) SELECT sources FROM src.code WHERE true ORDER BY id
 ON CONFLICT DO NOTHING;
-INSERT INTO ending (outcome, stopped) SELECT outcome, stopped FROM src.ending WHERE true ORDER BY id
+INSERT INTO ending (outcome, stopped, samples)
+SELECT outcome, stopped, samples FROM src.ending WHERE true ORDER BY id
 ON CONFLICT DO NOTHING;
 
 CREATE TEMP VIEW pair_of_scenarios AS
@@ -95,7 +96,7 @@ CREATE UNIQUE INDEX temp.build_ours ON same_build (theirs, ours);
 
 CREATE TEMP TABLE same_ending AS
 SELECT o.id AS theirs, e.id AS ours FROM src.ending AS o JOIN main.ending AS e
-  ON (e.outcome, e.stopped) = (o.outcome, o.stopped);
+  ON (e.outcome, e.stopped, e.samples) = (o.outcome, o.stopped, o.samples);
 
 CREATE TEMP TABLE raced AS
 SELECT c.id AS theirs, s.ours AS scenario, c.phase, r.id AS run, c.stage, c.mhz_before,
@@ -122,7 +123,7 @@ WHERE NOT EXISTS (SELECT 1 FROM main.measurement AS o
                   WHERE (o.race, o.variant) = (c.ours, v.ours));
 
 INSERT INTO measurement
-SELECT a.race, a.variant, 0, b.ours, e.ours, m.samples, m.median, m.below, m.spread, m.ci, m.ratio
+SELECT a.race, a.variant, 0, b.ours, e.ours, m.median, m.below, m.ci, m.ratio
 FROM added AS a JOIN src.measurement AS m ON (m.race, m.variant) = (a.their_race, a.their_variant)
 JOIN same_build AS b ON b.theirs = m.build JOIN same_ending AS e ON e.theirs = m.ending
 ORDER BY 1, 2;

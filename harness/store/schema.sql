@@ -1,4 +1,4 @@
--- schema.sql - version 7 of a results database.
+-- schema.sql - version 8 of a results database.
 --
 --   device <- run <- race -> scenario
 --                     ^
@@ -171,13 +171,14 @@ CREATE TABLE race (
 ) STRICT;
 
 -- How a contender's race ended. outcome 'ok': a right result; 'noisy': a right result, but too few
--- clean samples for a reliable time. stopped: why it ran no more rounds.
+-- clean samples for a reliable time. stopped: why it ran no more rounds. samples: kept; 0: no time.
 CREATE TABLE ending (
   id      INTEGER PRIMARY KEY,
   outcome TEXT NOT NULL CHECK (outcome IN ('ok', 'noisy', 'wrong', 'nan', 'resources', 'compile',
                                            'timeout', 'crash', 'illegal')),
   stopped TEXT NOT NULL,
-  UNIQUE (outcome, stopped)
+  samples INTEGER NOT NULL CHECK (samples >= 0),
+  UNIQUE (outcome, stopped, samples)
 ) STRICT;
 
 CREATE TABLE measurement (
@@ -186,15 +187,12 @@ CREATE TABLE measurement (
   newest  INTEGER NOT NULL CHECK (newest IN (0, 1)),
   build   INTEGER NOT NULL REFERENCES build,
   ending  INTEGER NOT NULL REFERENCES ending,
-  samples INTEGER CHECK (samples > 0),                     -- kept
   median  INTEGER CHECK (median > 0),
   below   INTEGER CHECK (below >= 0),    -- median minus the least sample
-  spread  INTEGER CHECK (spread >= 0),   -- between the quartiles; of three samples or more
   ci      INTEGER CHECK (ci >= 0),       -- half-width of the median's 95 % interval
   ratio   INTEGER CHECK (ratio > 0),     -- to the race's reference, paired by rounds
   PRIMARY KEY (race, variant),
-  CHECK ((median IS NULL) = (samples IS NULL) AND (median IS NULL) = (below IS NULL)
-         AND below < median)
+  CHECK ((median IS NULL) = (below IS NULL) AND below < median)
 ) STRICT, WITHOUT ROWID;
 
 -- Rows with a clock or power other than their race's.
@@ -302,7 +300,6 @@ SELECT d.gpu, s.model, s.batch, s.page_size, s.dtype, p.name AS phase,
                  rtrim(o.kernel || ' ' || o.text)
             ELSE h.text END AS variant,
        e.outcome, m.median / 1e6 AS median_us, (m.median - m.below) / 1e6 AS min_us,
-       m.spread / 1e6 AS iqr_us,
        m.ci / 1e6 AS ci_us, m.ratio / 1e8 AS ratio, w.bytes * 1e3 / m.median AS gbps,
        w.flops / m.median AS tflops, w.bytes * 1e3 / m.median / r.dram_gbps AS share_of_dram,
        w.flops / m.median / r.fma_tflops AS share_of_fma,
@@ -310,7 +307,8 @@ SELECT d.gpu, s.model, s.batch, s.page_size, s.dtype, p.name AS phase,
        iif(g.race IS NULL, c.power_w, g.power_w) AS power_w,
        iif(g.race IS NULL, c.mhz_before, g.mhz_before) AS sm_mhz_before,
        iif(g.race IS NULL, c.mhz_after, g.mhz_after) AS sm_mhz_after,
-       m.samples, nullif(e.stopped, '') AS stopped, f.detail, t.name AS stage, t.pass,
+       nullif(e.samples, 0) AS samples, nullif(e.stopped, '') AS stopped, f.detail,
+       t.name AS stage, t.pass,
        s.set_name, s.split, s.weight, s.steps, s.kv_dtype, s.layout, s.seed, s.num_query_heads,
        s.num_kv_heads, s.head_size, s.causal, s."window", s.scale, s.softcap, s.has_sinks,
        s.has_alibi, s.num_seqs, s.query_tokens, s.max_query, s.kv_tokens, s.max_seq, r.protocol,

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { VERSION = 7 };
+enum { VERSION = 8 };
 enum { APPLICATION = 0x6174746e /* "attn" */ };
 
 static int pragma(struct store *s, const char *sql)

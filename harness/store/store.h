@@ -157,9 +157,8 @@ struct store_cell {
 	int page_size;
 	unsigned long long seed;
 	double weight;
-	/* NaN: not known. iqr: between the quartiles, of three samples or more. ratio: to its
-	 * race's reference, paired by rounds. */
-	double median_us, min_us, iqr_us, ci_us, ratio, gbps, tflops, joules;
+	/* NaN: not known. ratio: to its race's reference, paired by rounds. */
+	double median_us, min_us, ci_us, ratio, gbps, tflops, joules;
 	int power_is_shared; /* another row of its race has the same reading of power */
 	/* 'A': for training; 'B': from an independent session, for evaluation; 'E': early launches,
 	 * and the same in order in their race */

@@ -195,6 +195,7 @@ static int read_ending(struct store *s, struct dict *d, sqlite3_stmt *st)
 	struct dict_ending *e = &d->ending[id];
 	e->outcome = copy(s, store_text(s, st, 1));
 	e->stopped = copy(s, store_text(s, st, 2));
+	e->samples = (int)store_int(s, st, 3, 0, INT32_MAX);
 	int known = 0;
 	for (int o = 0; e->outcome && o < NUM_OUTCOMES; o++)
 		known |= !strcmp(e->outcome, outcome_name((enum outcome)o));

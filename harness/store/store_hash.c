@@ -117,7 +117,8 @@ static void add_row(struct store *s, const struct dict *d, struct key *k, sqlite
 		}
 		key_text(k, texts[i]);
 	}
-	for (int column = 9; column <= 15; column++)
+	key_int(k, e->samples);
+	for (int column = 9; column <= 13; column++)
 		key_column(k, s, st, column);
 	add(race, key_end(k));
 }

@@ -151,19 +151,16 @@ static double picoseconds(struct store *s, sqlite3_stmt *st, int column, double 
 	return store_maybe(s, st, column, lo, longest_ps) / 1e6;
 }
 
-/* Columns 9 to 16 of CELLS. */
+/* Columns 9 to 14 of CELLS. */
 static void read_times(struct store *s, const struct dict_scenario *of, long long phase,
 		       struct store_cell *c, sqlite3_stmt *st)
 {
-	const double samples = store_maybe(s, st, 9, 1, INT32_MAX);
-	c->samples = isnan(samples) ? 0 : (int)samples;
-	c->median_us = picoseconds(s, st, 10, 1);
-	c->min_us = c->median_us - picoseconds(s, st, 11, 0);
-	c->iqr_us = picoseconds(s, st, 12, 0);
-	c->ci_us = picoseconds(s, st, 13, 0);
-	c->ratio = store_maybe(s, st, 14, 1, longest_ps) / 1e8;
-	c->joules = store_maybe(s, st, 15, 0, most_watts) * c->median_us / 1e6;
-	c->power_is_shared = (int)store_int(s, st, 16, 0, 1);
+	c->median_us = picoseconds(s, st, 9, 1);
+	c->min_us = c->median_us - picoseconds(s, st, 10, 0);
+	c->ci_us = picoseconds(s, st, 11, 0);
+	c->ratio = store_maybe(s, st, 12, 1, longest_ps) / 1e8;
+	c->joules = store_maybe(s, st, 13, 0, most_watts) * c->median_us / 1e6;
+	c->power_is_shared = (int)store_int(s, st, 14, 0, 1);
 	c->gbps = of->bytes[phase] / c->median_us / 1e3;
 	c->tflops = of->flops[phase] / c->median_us / 1e6;
 	const int timed = !strcmp(c->outcome, outcome_name(OUTCOME_OK)) ||
@@ -196,6 +193,7 @@ static int read_names(struct store *s, const struct dict *d, struct store_cell *
 			: NULL;
 	c->outcome = e->outcome;
 	c->stopped = *e->stopped ? e->stopped : NULL;
+	c->samples = e->samples;
 	return 1;
 }
 

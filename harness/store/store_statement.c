@@ -23,7 +23,7 @@
 
 #define CELL_COLUMNS                                                             \
 	"c.id, m.variant, c.phase, t.name, t.pass, c.run, r.protocol, m.build, " \
-	"m.ending, m.samples, m.median, m.below, m.spread, m.ci, m.ratio"
+	"m.ending, m.median, m.below, m.ci, m.ratio"
 #define CELL_TABLES                                                                            \
 	" FROM race AS c CROSS JOIN run AS r ON r.id = c.run AND r.device = ?2"                \
 	" LEFT JOIN stage AS t ON t.id = c.stage CROSS JOIN measurement AS m ON m.race = c.id" \
@@ -85,8 +85,9 @@ static const char *const queries[NUM_QUERIES] = {
 	    "INSERT INTO build (arch, flags, code, registers, spill_bytes) VALUES"
 	    " ((SELECT d.arch FROM run r JOIN device d ON d.id = r.device WHERE r.id = ?1),"
 	    " ?2, ?3, ?4, ?5) RETURNING id",
-	[FIND_ENDING] = "SELECT id FROM ending WHERE (outcome, stopped) = (?1, ?2)",
-	[ADD_ENDING] = "INSERT INTO ending (outcome, stopped) VALUES (?1, ?2) RETURNING id",
+	[FIND_ENDING] = "SELECT id FROM ending WHERE (outcome, stopped, samples) = (?1, ?2, ?3)",
+	[ADD_ENDING] = "INSERT INTO ending (outcome, stopped, samples) VALUES (?1, ?2, ?3)"
+		       " RETURNING id",
 
 	[FIND_RACE] = "SELECT id FROM race WHERE (scenario, phase, run, stage) = (?1, ?2, ?3, ?4)",
 	[ADD_RACE] =
@@ -98,18 +99,20 @@ static const char *const queries[NUM_QUERIES] = {
 	[SUPERSEDE] = "UPDATE measurement SET newest = 0 WHERE newest = 1 AND variant = ?3"
 		      " AND race IN (SELECT c.id FROM " RACES_LIKE ")",
 	[ADD_MEASUREMENT] = "INSERT OR REPLACE INTO measurement VALUES"
-			    " (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+			    " (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8)",
 	[ADD_READING] = "INSERT INTO reading VALUES (?1, ?2, ?3, ?4, ?5)",
 	[ADD_FAILURE] = "INSERT INTO failure VALUES (?1, ?2, ?3)",
 	[ADD_SAMPLE] = "INSERT INTO sample VALUES (?1, ?2, ?3, ?4, ?5)",
 	[LAST_RACE] = "SELECT id FROM race WHERE run = ?1 ORDER BY id DESC LIMIT 1",
 	[ADD_NOISY_ENDINGS] =
-	    "INSERT OR IGNORE INTO ending (outcome, stopped) SELECT DISTINCT 'noisy',"
-	    " e.stopped FROM race AS c JOIN measurement AS m ON m.race = c.id JOIN ending AS e ON"
+	    "INSERT OR IGNORE INTO ending (outcome, stopped, samples) SELECT DISTINCT"
+	    " 'noisy', e.stopped, e.samples FROM race AS c JOIN measurement AS m ON m.race = c.id "
+	    "JOIN ending AS e ON"
 	    " e.id = m.ending AND e.outcome = 'ok' WHERE c.run = ?1 AND c.id > ?2",
 	[DISBELIEVE] =
 	    "UPDATE measurement SET ending = (SELECT n.id FROM ending AS o JOIN ending AS n"
-	    " ON n.stopped = o.stopped AND n.outcome = 'noisy' WHERE o.id = measurement.ending)"
+	    " ON (n.stopped, n.samples) = (o.stopped, o.samples) AND n.outcome = 'noisy' WHERE "
+	    "o.id = measurement.ending)"
 	    " WHERE race IN (SELECT id FROM race WHERE run = ?1 AND id > ?2)"
 	    " AND ending IN (SELECT id FROM ending WHERE outcome = 'ok')",
 	/* as in merge.sql */
@@ -161,7 +164,7 @@ static const char *const queries[NUM_QUERIES] = {
 			 "v.decode ORDER BY v.id",
 	[ALL_BUILDS] = "SELECT b.id, b.arch, b.flags, k.sources FROM build AS b"
 		       " JOIN code AS k ON k.id = b.code ORDER BY b.id",
-	[ALL_ENDINGS] = "SELECT id, outcome, stopped FROM ending ORDER BY id",
+	[ALL_ENDINGS] = "SELECT id, outcome, stopped, samples FROM ending ORDER BY id",
 	[ALL_BRIDGES] = "SELECT new FROM bridge WHERE arch = ?1"
 			" AND kernel = ?2 AND old = ?3 AND flags IN ('', ?4)",
 	/* A plan's rows are grouped by variant, which has the parts. */

@@ -157,14 +157,14 @@ static int add_times(struct store *s, const struct row *r, const struct measurem
 {
 	const int timed = has_time(m);
 	const long long ending =
-	    store_intern(s, FIND_ENDING, ADD_ENDING, "ss", outcome_name(m->outcome), m->stopped);
+	    store_intern(s, FIND_ENDING, ADD_ENDING, "ssi", outcome_name(m->outcome), m->stopped,
+			 timed ? m->samples : 0);
 	const double median = timed ? picoseconds(m->median_us) : NAN;
-	const double iqr = timed && m->samples > 2 ? picoseconds(m->q75_us - m->q25_us) : NAN;
-	return ending > 0 && store_number(s, ADD_MEASUREMENT, "lllldddddd", r->race, r->variant,
-					  r->build, ending, timed ? m->samples : NAN, median,
-					  timed ? median - picoseconds(m->min_us) : NAN, iqr,
-					  timed ? picoseconds(m->ci_us) : NAN,
-					  timed && m->ratio > 0 ? round(m->ratio * 1e8) : NAN) == 0;
+	return ending > 0 &&
+	       store_number(s, ADD_MEASUREMENT, "lllldddd", r->race, r->variant, r->build, ending,
+			    median, timed ? median - picoseconds(m->min_us) : NAN,
+			    timed ? picoseconds(m->ci_us) : NAN,
+			    timed && m->ratio > 0 ? round(m->ratio * 1e8) : NAN) == 0;
 }
 
 /* Writes the parts of a row that have their own tables: reading, failure, samples. */

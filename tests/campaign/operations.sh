@@ -33,7 +33,7 @@ sound_db() { # DB
 # may change: confirm measures a scenario again as a whole if it was killed in the middle of it.
 rows() { # DB
 	[ "$(ask "$1" "SELECT count(*) FROM sqlite_schema WHERE name = 'measurement'")" = 1 ] || return 0
-	ask "$1" 'SELECT race, variant, build, ending, samples, median, below, spread, ci, ratio
+	ask "$1" 'SELECT race, variant, build, ending, median, below, ci, ratio
 		FROM measurement ORDER BY race, variant'
 }
 

@@ -76,8 +76,8 @@ row "$([ "$before" -gt 0 ] && [ "$(failed)" = "$before" ]; echo $?)" "a failure 
 # measures no other failure.
 good="outcome = 'ok' AND kernel = 'qblock' AND variant LIKE 'BLOCK_M=192%' AND batch = '11q1s80'"
 cp "$tmp/db.sqlite" "$tmp/sound.sqlite"
-ask "INSERT OR IGNORE INTO ending (outcome, stopped) VALUES ('resources', '');
-	UPDATE measurement SET median = NULL, samples = NULL, below = NULL, spread = NULL, ci = NULL, ratio = NULL,
+ask "INSERT OR IGNORE INTO ending (outcome, stopped, samples) VALUES ('resources', '', 0);
+	UPDATE measurement SET median = NULL, below = NULL, ci = NULL, ratio = NULL,
 		ending = (SELECT id FROM ending WHERE outcome = 'resources')
 	WHERE (race, variant) = (SELECT m.race, m.variant FROM measurement AS m JOIN variant AS v ON v.id = m.variant
 		JOIN choice AS o ON o.id = v.choice JOIN race AS c ON c.id = m.race JOIN scenario AS s ON s.id = c.scenario

@@ -13,8 +13,6 @@ static struct measurement time_of(double us)
 				     .us = { (float)us, (float)us, (float)us },
 				     .median_us = us,
 				     .min_us = us,
-				     .q25_us = us,
-				     .q75_us = us,
 				     .ci_us = 0.001,
 				     .ratio = 1,
 				     .sm_mhz_before = NAN,

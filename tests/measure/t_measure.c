@@ -230,8 +230,6 @@ static void figures_follow_from_the_samples(void **state)
 	assert_int_equal(m->samples, 12);
 	assert_true(fabs(m->min_us - m->us[0]) < 1e-6);
 	assert_true(fabs(m->median_us - (m->min_us + 5.5)) < 1e-4);
-	assert_true(fabs(m->q25_us - (m->min_us + 2.75)) < 1e-4);
-	assert_true(fabs(m->q75_us - (m->min_us + 8.25)) < 1e-4);
 	assert_true(fabs(m->gbps - 1e6 / m->median_us) < 1e-3);
 	assert_true(fabs(m->tflops - 4e3 / m->median_us) < 1e-3);
 	assert_true(fabs(m->power_w - 600) < 1e-9);

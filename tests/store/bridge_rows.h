@@ -152,8 +152,6 @@ static void add(struct store *s, long long run, const char *batch, int head_size
 				       .us = { 10, 11, 12 },
 				       .median_us = 11,
 				       .min_us = 10,
-				       .q25_us = 10,
-				       .q75_us = 12,
 				       .ci_us = NAN,
 				       .ratio = 1 };
 	char flags[MAX_FLAGS];

@@ -104,8 +104,6 @@ UNUSED static struct measurement measured(double us)
 				 .us = { (float)us, (float)us + 1, (float)us + 2 },
 				 .median_us = us + 1,
 				 .min_us = us,
-				 .q25_us = us + 0.5,
-				 .q75_us = us + 1.5,
 				 .ci_us = NAN,
 				 .ratio = 1,
 				 .gbps = 1200,

@@ -30,10 +30,10 @@ static void versions(void **state)
 	assert_int_equal(loud(), 1);
 	struct store *s = store_open(path, 0);
 	assert_non_null(s);
-	assert_string_equal(ask(s, "PRAGMA user_version"), "7;");
+	assert_string_equal(ask(s, "PRAGMA user_version"), "8;");
 	static const struct {
 		const char *set, *says;
-	} others[] = { { "PRAGMA user_version = 8", "version 8, but this attune knows up to 7" },
+	} others[] = { { "PRAGMA user_version = 9", "version 9, but this attune knows up to 8" },
 		       { "PRAGMA user_version = 5", "version 5, from before the first release" } };
 	store_close(s);
 	for (int i = 0; i < 4; i++) {

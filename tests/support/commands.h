@@ -54,8 +54,6 @@ static void put_choice(struct store *st, long long run, const struct synthetic *
 				 .us = { (float)v->us },
 				 .median_us = v->us,
 				 .min_us = v->us,
-				 .q25_us = v->us,
-				 .q75_us = v->us,
 				 .ci_us = 0.001,
 				 .ratio = v->us, /* to a reference of 1 us */
 				 .gbps = 1,
@@ -79,7 +77,7 @@ static void put_choice(struct store *st, long long run, const struct synthetic *
 	if (v->us <= 0) {
 		m.outcome = OUTCOME_RESOURCES;
 		m.samples = m.calls = 0;
-		m.median_us = m.min_us = m.q25_us = m.q75_us = m.ci_us = m.ratio = NAN;
+		m.median_us = m.min_us = m.ci_us = m.ratio = NAN;
 		m.gbps = m.tflops = NAN;
 	}
 	assert_true(store_measurement(st, run, &sc, phase, &c, "-DX=1", &m, 32, 0));

@@ -51,8 +51,6 @@ static struct measurement time_of(int contender, int n, int is_noisy)
 				 .calls = 1,
 				 .min_us = 10 + contender,
 				 .median_us = 10 + contender,
-				 .q25_us = 10 + contender,
-				 .q75_us = 10 + contender,
 				 .ci_us = NAN,
 				 .ratio = 1 + contender / 10.0,
 				 .stopped = "rounds" };
