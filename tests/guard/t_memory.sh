@@ -42,7 +42,7 @@ tried() {
 tried "a list of GPUs" devices --known
 tried "a list of kernels" show --kernels
 tried "a list as JSON" show --kernels --format json
-tried "two headers" diff generated/attune_cpu.h generated/attune_h200.h
+tried "two headers" show --diff generated/attune_cpu.h generated/attune_h200.h
 tried "the best of a database" show --gpu cpu --best --format tsv --db results/cpu.sqlite
 tried "rows of older sources" show --gpu cpu --stale --db results/cpu.sqlite
 

@@ -18,6 +18,6 @@ $(B)/few_threads: tests/sanitizers/t_threads.c $(few_library)
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c %.o,$^) -o $@ -lcmocka $(LIBS)
 $(B)/few_calls: tests/fuzz/t_api.c $(filter-out %/api_emulated.c,$(wildcard tests/fuzz/api_*.c)) \
-		tests/fuzz/api.h harness/check/tolerance.c $(few_library)
+		tests/fuzz/api.h harness/check/tolerance.c harness/check/reference.c $(few_library)
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -DLIBRARY_ALONE $(filter %.c %.o,$^) -o $@ $(LIBS)
