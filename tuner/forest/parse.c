@@ -36,6 +36,12 @@ static int take_choices(struct forest *f, const struct header *h, struct header_
 	return 1;
 }
 
+/* A slowdown of a comment as a cost. A comment is a person's to change: what no race gives is 0. */
+static long long cost_of_slowdown(double slowdown)
+{
+	return slowdown >= 1e-3 && slowdown <= 1e6 ? llround(1e6 * log(slowdown)) : 0;
+}
+
 /* Reads "12 scenarios, 1.004, p95 1.020; next ring_8x16, 1.031; few; guarded" into a node of
  * weight 1. */
 static void read_figures(const struct header *h, enum decision decision, const char *comment,
@@ -56,12 +62,12 @@ static void read_figures(const struct header *h, enum decision decision, const c
 	at += here;
 	const int figures = sscanf(at, ", %lf, p95 %lf", &mean, &p95);
 	if (figures >= 1)
-		v->cost = llround(1e6 * log(mean));
+		v->cost = cost_of_slowdown(mean);
 	if (figures == 2)
-		v->p95 = (int32_t)lround(1e6 * log(p95));
+		v->p95 = (int32_t)cost_of_slowdown(p95);
 	if (semicolon && sscanf(semicolon, "; next %159[^,], %lf", rival, &next) == 2 &&
 	    header_says(h, decision, rival, &v->runner_up))
-		v->runner_up_cost = llround(1e6 * log(next));
+		v->runner_up_cost = cost_of_slowdown(next);
 	else
 		v->runner_up = SAYS_DEFAULTS;
 	for (int i = 1; i < NUM_REMARKS; i++)
