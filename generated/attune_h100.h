@@ -8,7 +8,7 @@
  *             they are faster beyond noise on 454 scenarios that neither learned from:
  *   gate      prefill  new rules: time x 0.974 (95 %: 0.952 to 0.997), worst 1.102, in 52 scenarios; noise 1.010, not measured in 4
  *   gate      decode   old rules: time x 0.995 (95 %: 0.981 to 1.009), worst 1.171, in 45 scenarios; noise 1.009, not measured in 10
- *   gate      mixed    old rules: time x 1.011 (95 %: 0.986 to 1.037), worst 1.237, in 43 scenarios; noise 1.009, not measured in 26
+ *   gate      mixed    old rules: time x 1.000 (95 %: 0.982 to 1.019), worst 1.237, in 72 scenarios; noise 1.009, not measured in 8
  *   gate      all      new against old: time x 0.964 (95 %: 0.941 to 0.987), worst 1.087, in 50 scenarios; noise 1.010, not measured in 4
  *             comments at leaves of old rules are copied from their header
  *   scored    by second-pass times in 637 of 2398 scenarios; 54 picks have first-pass times only

@@ -4,7 +4,7 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  2ad344402e3fc2eef23ae47fd79d9219, protocol graph-rotating
  *   learned   from 1493 scenarios, 388 held out
- *   scored    by second-pass times in 423 of 1916 scenarios; 40 picks have first-pass times only
+ *   scored    by second-pass times in 423 of 1916 scenarios; 34 picks have first-pass times only
  *   noise     0.67 % below 20 us (2199 A/A pairs), 0.87 % below 200 us (4341), 0.67 % above (3999)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.123 1.059 1.036 1.029 1.024 1.020 1.017 1.015 1.012 1.011 1.010 1.009
@@ -17,17 +17,17 @@
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      917      12   1.032   1.149   1.482       76.1
+ *   tree        train                      917      11   1.032   1.144   1.482       76.4
  *   tree        peers                       43       0   1.017   1.074   1.253       90.7
- *   tree        heldout                    345       3   1.029   1.131   1.405       79.4
- *   tree        heldout_blocked             44       0   1.034   1.193   1.215       75.0
+ *   tree        heldout                    345       0   1.029   1.149   1.405       80.6
+ *   tree        heldout_blocked             44       0   1.033   1.151   1.205       77.3
  *   tree        heldout_extrapolated        14       0   1.016   1.088   1.088       92.9
- *   tree        heldout_offgrid            121       0   1.026   1.153   1.405       86.8
- *   tree        heldout_random              78       3   1.033   1.151   1.280       74.4
+ *   tree        heldout_offgrid            121       0   1.029   1.154   1.405       85.1
+ *   tree        heldout_random              78       0   1.032   1.181   1.280       79.5
  *   tree        heldout_shape               64       0   1.026   1.101   1.132       75.0
- *   tree        heldout_traces              24       0   1.033   1.093   1.149       70.8
- *   tree        overlap                    367       0   1.023   1.127   1.373       82.3
- *   tree        ways                       244       5   1.015   1.075   1.181       88.5
+ *   tree        heldout_traces              24       0   1.030   1.087   1.149       75.0
+ *   tree        overlap                    367       0   1.025   1.139   1.373       82.0
+ *   tree        ways                       244       1   1.014   1.064   1.181       90.6
  *   best_fixed  heldout                    345     124   1.121   1.457   3.519       43.4
  *   vllm_triton heldout                    345       0   4.189  15.506  71.947        0.6
  *   default     heldout                    345       0   3.081   9.640  17.759        0.9
@@ -319,27 +319,17 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
 	if (f->kv_kib <= 98304) {
-		if (f->max_seq <= 896) {
-			if (f->row_blocks <= 224) return h200_streams; /* 63 scenarios, 1.017, p95 1.152 */
-			if (f->decode_seqs <= 10) return h200_one_launch; /* 19 scenarios, 1.007, p95 1.216; next streams, 1.137 */
-			return h200_streams; /* 19 scenarios, 1.005, p95 1.102 */
+		if (f->decode_kv <= 896) {
+			if (f->skew > 52) return h200_streams; /* 23 scenarios, 1.027, p95 1.074; next one_launch, 1.057 */
+			if (f->row_blocks <= 112) return h200_streams; /* 20 scenarios, 1.015, p95 1.064 */
+			return h200_one_launch; /* 41 scenarios, 1.006, p95 1.043; next streams, 1.077 */
 		}
-		if (f->mean_seq <= 2816) {
-			if (f->row_blocks <= 1024) {
-				if (f->query_tokens <= 1920) return h200_streams; /* 149 scenarios, 1.012, p95 1.074 */
-				if (f->rows <= 11264) return h200_streams; /* 9 scenarios, 1.010, p95 1.034 */
-				return h200_warpgroup_mixed_decode_warps12; /* 11 scenarios, 1.007, p95 1.026; next warpgroup_mixed_decode_warps8, 1.019; guarded */
-			}
-			if (f->decode_seqs <= 7) return h200_one_launch; /* 26 scenarios, 1.004, p95 1.015; next streams, 1.027 */
-			return h200_streams; /* 35 scenarios, 1.013, p95 1.065 */
+		if (f->row_blocks <= 1024) {
+			if (f->rows <= 13312) return h200_streams; /* 246 scenarios, 1.015, p95 1.116 */
+			return h200_warpgroup_mixed_decode_warps12; /* 14 scenarios, 1.007, p95 1.026; next warpgroup_mixed_decode_warps8, 1.024; guarded */
 		}
-		if (f->prefill_share <= 52) {
-			if (f->max_query <= 768) return h200_streams; /* 26 scenarios, 1.014, p95 1.069 */
-			return h200_warpgroup_mixed_decode_warps8; /* 9 scenarios, 1.011, p95 1.051; next warpgroup_mixed_decode_warps12, 1.016; guarded */
-		}
-		if (f->kv_kib <= 30720) return h200_streams; /* 12 scenarios, 1.028, p95 1.183 */
-		if (f->mean_query <= 240) return h200_streams; /* 14 scenarios, 1.006, p95 1.031 */
-		return h200_warpgroup_mixed_decode_warps12; /* 12 scenarios, 1.019, p95 1.127; next warpgroup_mixed_decode_warps8, 1.018; guarded */
+		if (f->mean_seq <= 960) return h200_streams; /* 29 scenarios, 1.005, p95 1.040 */
+		return h200_warpgroup_mixed_decode_warps12; /* 31 scenarios, 1.020, p95 1.113; next warpgroup_mixed_decode_warps8, 1.023; guarded */
 	}
 	if (f->max_query <= 448) {
 		if (f->max_query <= 288) {
@@ -347,13 +337,25 @@ ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 			if (f->kv_kib <= 393216) return h200_streams; /* 10 scenarios, 1.033, p95 1.193 */
 			return h200_serial; /* 10 scenarios, 1.048, p95 1.222; next warpgroup_mixed_decode_warps12, 1.117 */
 		}
-		if (f->skew <= 28) return h200_warpgroup_mixed_decode_warps12; /* 10 scenarios, 1.036, p95 1.108; next warpgroup_mixed_decode_warps8, 1.041; guarded */
-		return h200_streams; /* 17 scenarios, 1.022, p95 1.249 */
+		if (f->heads_x_seqs <= 128) {
+			if (f->skew <= 28) return h200_warpgroup_mixed_decode_warps8; /* 5 scenarios, 1.009, p95 1.040; next warpgroup_mixed_decode_warps12, 1.031; guarded */
+			return h200_streams; /* 5 scenarios, 1.016, p95 1.078 */
+		}
+		if (f->mean_seq <= 3072) return h200_streams; /* 11 scenarios, 1.010, p95 1.054; next warpgroup_mixed_decode_warps8, 1.084 */
+		return h200_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.048, p95 1.123; next streams, 1.144; guarded */
 	}
 	if (f->blocks_per_unit <= 176) {
 		if (f->kv_kib > 655360) return h200_warpgroup_mixed_decode_warps12; /* 32 scenarios, 1.016, p95 1.091; next warpgroup_mixed_decode_warps8, 1.027; guarded */
-		if (f->kv_tokens <= 163840) return h200_streams; /* 18 scenarios, 1.018, p95 1.217; next warpgroup_mixed_decode_warps8, 1.080 */
-		return h200_warpgroup_mixed_decode_warps8; /* 35 scenarios, 1.017, p95 1.115; next warpgroup_mixed_decode_warps12, 1.056; guarded */
+		if (f->max_seq <= 20480) {
+			if (f->decode_seqs <= 32) {
+				if (f->row_blocks <= 176) return h200_warpgroup_mixed_decode_warps8; /* 14 scenarios, 1.009, p95 1.057; next warpgroup_mixed_decode_warps12, 1.064; guarded */
+				return h200_streams; /* 9 scenarios, 1.000, p95 1.000 */
+			}
+			if (f->keys_per_query <= 3072) return h200_streams; /* 6 scenarios, 1.022, p95 1.163; next warpgroup_mixed_decode_warps8, 1.087; no better than the defaults for sure */
+			return h200_warpgroup_mixed_decode_warps8; /* 13 scenarios, 1.002, p95 1.028; next warpgroup_mixed_decode_warps12, 1.064; guarded */
+		}
+		if (f->skew <= 56) return h200_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.013, p95 1.028; next warpgroup_mixed_decode_warps8, 1.034; guarded */
+		return h200_streams; /* 5 scenarios, 1.010, p95 1.050; next warpgroup_mixed_decode_warps8, 1.061; no better than the defaults for sure */
 	}
 	if (f->head_size <= 128) return h200_warpgroup_mixed_decode_warps12; /* 238 scenarios, 1.016, p95 1.072; next warpgroup_mixed_decode_warps8, 1.043; guarded */
 	return h200_streams; /* 16 scenarios, 1.005, p95 1.021 */
