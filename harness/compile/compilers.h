@@ -56,6 +56,8 @@ void split(struct words *, const char *text); /* at blanks */
 void words_free(struct words *);
 /* Returns the wait status, or -1 with errno. *output: all it wrote; the caller frees it. */
 int run_words(const struct words *, char **output);
+/* The same, but kills it after so many seconds: -1, with ETIMEDOUT. */
+int run_words_within(const struct words *, double seconds, char **output);
 /* Runs a compiler and returns how it ended. Its output is the job's log. */
 int run_compiler(const struct words *, struct job *, const char *command);
 char *read_all(int fd);                                        /* to be freed */

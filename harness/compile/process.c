@@ -4,6 +4,8 @@
 #include "harness/base/base.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -40,11 +42,26 @@ void words_free(struct words *w)
 		free(w->v[i]);
 }
 
-char *read_all(int fd)
+/* Waits until there is something to read. 0: not before the deadline. */
+static int is_readable(int fd, double deadline)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	for (;;) {
+		const double left = deadline - seconds_now();
+		if (left <= 0)
+			return 0;
+		const int ready = poll(&p, 1, (int)ceil(1e3 * fmin(left, 1000)));
+		if (ready > 0 || (ready < 0 && errno != EINTR))
+			return 1; /* read says what failed */
+	}
+}
+
+/* Reads to the end, or until the deadline: *late is 1 then. */
+static char *read_until(int fd, double deadline, int *late)
 {
 	char *text = NULL;
 	size_t n = 0, room = 0;
-	for (;;) {
+	while (!(*late = !is_readable(fd, deadline))) {
 		if (room - n < 4096) {
 			char *more = realloc(text, room = 2 * room + 8192);
 			if (!more)
@@ -61,6 +78,12 @@ char *read_all(int fd)
 	if (text)
 		text[n] = '\0';
 	return text;
+}
+
+char *read_all(int fd)
+{
+	int late;
+	return read_until(fd, INFINITY, &late);
 }
 
 /* The environment with LC_ALL=C, so that messages are the same everywhere. The caller frees the
@@ -113,7 +136,12 @@ static int spawn(pid_t *pid, char *const *argv, int out)
 
 int run_words(const struct words *w, char **output)
 {
-	int fd[2], status = -1;
+	return run_words_within(w, INFINITY, output);
+}
+
+int run_words_within(const struct words *w, double seconds, char **output)
+{
+	int fd[2], status = -1, late = 0;
 	pid_t pid;
 	*output = NULL;
 	if (pipe2(fd, O_CLOEXEC))
@@ -121,13 +149,15 @@ int run_words(const struct words *w, char **output)
 	const int error = spawn(&pid, w->v, fd[1]);
 	close(fd[1]);
 	if (!error) {
-		*output = read_all(fd[0]);
+		*output = read_until(fd[0], seconds_now() + seconds, &late);
+		if (late)
+			kill(pid, SIGKILL);
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 			;
 	}
 	close(fd[0]);
-	errno = error;
-	return error ? -1 : status;
+	errno = late ? ETIMEDOUT : error;
+	return errno ? -1 : status;
 }
 
 /* What a compiler writes when it fails for a reason that is not in the source: its parts were

@@ -1,7 +1,8 @@
-"""host.py - what runs a peer, a kernel in Python (peers/README.md), inside of attune.
+"""host.py - the Python side of attune's peers (README.md in this folder). It runs in two places.
 
-`python3 -I host.py FILE` prints what the file's class says of itself; python.c runs the same text in
-a worker process, with the names `attune_calls` and `attune_fields`, and calls the functions below.
+`python3 -I host.py FILE` loads the file and prints what its class Peer says of itself (peers.c reads it).
+In the worker process python.c runs this same text after it has set `attune_calls` and `attune_fields`;
+then serve() hands C the functions that prepare, plan and launch.
 """
 import ctypes
 import hashlib
@@ -14,29 +15,23 @@ import tokenize
 import types
 from operator import index, lt
 
-FEATURES = ("window", "softcap", "sinks", "alibi", "lse", "noncausal", "no_keys")
-NEEDS = ("finite_slots", "dense_rows", "one_scale", "no_scales", "e4m3_math", "q_type_math")
 BYTES = {"f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "i32": 4}
 
 
 def load(path):
-    """The class Peer of a file. The folder of the file is not searched for what it imports."""
+    """The class Peer of a file. The file cannot import from its own folder."""
     module = types.ModuleType("attune_peer")
     module.__file__ = path
     sys.modules["attune_peer"] = module
-    with open(path, "rb") as f:  # never from __pycache__, where an older text may be
+    with open(path, "rb") as f:  # not from __pycache__, which may hold an older text
         exec(compile(f.read(), path, "exec"), module.__dict__)
     if not isinstance(getattr(module, "Peer", None), type):
         raise TypeError("it has no class Peer")
     return module.Peer
 
 
-def get(peer, name, default):
-    return getattr(peer, name, default)
-
-
 def tokens(path):
-    """A file's code without comments, so that a comment does not make times stale."""
+    """A file's code without comments: an edit of a comment does not make times stale."""
     with open(path, "rb") as f:
         data = f.read()
     skip = (tokenize.COMMENT, tokenize.NL, tokenize.ENCODING)
@@ -44,9 +39,9 @@ def tokens(path):
 
 
 def version(peer, path):
-    """The releases of the packages that the peer is of, and a hash of its own file."""
+    """The releases of the peer's packages, and a hash of its file."""
     releases = []
-    for package in get(peer, "packages", ()):
+    for package in getattr(peer, "packages", ()):
         try:
             releases.append(importlib.metadata.version(package))
         except importlib.metadata.PackageNotFoundError:
@@ -55,10 +50,10 @@ def version(peer, path):
 
 
 def whole(what, values):
-    """They are integers of C."""
+    """The values as integers. Raises if one does not fit in C's int."""
     for v in values:
         if not -(2**31) <= index(v) < 2**31:
-            raise ValueError(f"{what}: {v} is not of 32 bits")
+            raise ValueError(f"{what}: {v} does not fit in 32 bits")
     return [index(v) for v in values]
 
 
@@ -67,31 +62,25 @@ def describe(path):
     lines = [("python", sys.version_info[0], sys.version_info[1]), ("executable", sys.executable)]
     lines.append(("name", peer.name))
     lines.append(("version", version(peer, path)))
-    lines.append(("about", get(peer, "about", "a peer in Python")))
-    backends = get(peer, "backends", ("cuda",))
+    lines.append(("about", getattr(peer, "about", "a peer in Python")))
+    backends = getattr(peer, "backends", ("cuda",))
     if not backends:
         raise ValueError("backends: it names none")
     lines += [("backend", b) for b in backends]
-    for name, values in get(peer, "axes", {}).items():
+    for name, values in getattr(peer, "axes", {}).items():
         lines.append(("axis", name, *whole("axes", values)))
-    for word in get(peer, "features", ()):
-        if word not in FEATURES:
-            raise ValueError(f"features: {word} is none of {', '.join(FEATURES)}")
-    for word in get(peer, "needs", ()):
-        if word not in NEEDS:
-            raise ValueError(f"needs: {word} is none of {', '.join(NEEDS)}")
     for what in ("head_sizes", "page_sizes"):
-        lines += [(what, size) for size in whole(what, get(peer, what, ()))]
+        lines += [(what, size) for size in whole(what, getattr(peer, what, ()))]
     for what in ("features", "needs", "dtypes", "kv_dtypes"):
-        lines += [(what, word) for word in get(peer, what, ())]
-    lines.append(("max_query", *whole("max_query", (get(peer, "max_query", 0),))))
+        lines += [(what, word) for word in getattr(peer, what, ())]
+    lines.append(("max_query", *whole("max_query", (getattr(peer, "max_query", 0),))))
     for method in ("prepare", "plan", "launch"):
-        if not callable(get(peer, method, None)):
+        if not callable(getattr(peer, method, None)):
             raise TypeError(f"its class Peer has no {method}")
     folder, library = sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("INSTSONAME")
     if not sysconfig.get_config_var("Py_ENABLE_SHARED"):
         raise OSError(f"{sys.executable} was built without a shared libpython")
-    # Where the interpreter was moved LIBDIR is of before.
+    # LIBDIR is wrong if the interpreter was moved after it was built, so its own prefix comes first.
     places = [os.path.join(place, library) for place in (os.path.join(sys.base_prefix, "lib"), folder)]
     found = [place for place in places if os.path.exists(place)]
     if not found:
@@ -104,14 +93,14 @@ def message(error):
     """An exception in one line of printable characters."""
     try:
         text = " ".join(str(error).split()) or "no reason given"
-    except BaseException:  # its class may have a __str__ that fails
+    except BaseException:  # its __str__ may fail
         text = "no reason given"
     line = text if isinstance(error, ImportError) else f"{type(error).__name__}: {text}"
     return line.encode("ascii", "backslashreplace").decode()[:190]
 
 
 class Array:
-    """A tensor of the harness, where it lies: address, shape, strides in elements, dtype."""
+    """A tensor in the harness's memory. Strides are in elements."""
 
     def __init__(self, address, shape, strides, dtype, backend):
         self.address, self.shape, self.strides = address, tuple(shape), tuple(strides)
@@ -123,7 +112,7 @@ class Array:
                 "strides": tuple(size * s for s in self.strides), "typestr": letter}  # fmt: skip
 
     def numpy(self):
-        """bf16 as uint16: the upper halves of f32; e4m3 as uint8."""
+        """numpy has no bf16 and no e4m3: they are uint16 (the upper half of an f32) and uint8."""
         import numpy
 
         letter = {"f32": "<f4", "f16": "<f2", "bf16": "<u2", "e4m3": "|u1", "i32": "<i4"}[self.dtype]
@@ -152,7 +141,7 @@ def host_ints(address, n):
 
 
 class Op:
-    """A peer that is prepared for a shape."""
+    """A peer, prepared for a shape and values of its axes."""
 
     def __init__(self, path, fields, axes):
         shape = {k: float(v) if "." in v or "e" in v or "inf" in v else int(v)
@@ -171,15 +160,15 @@ class Op:
             import torch
 
             torch.cuda.set_device(self.ordinal)
-            # Memory of its own: what a graph of this peer uses, no other peer's plan gets.
+            # A pool of its own: memory that a captured graph uses must not go to another peer.
             self.pool = torch.cuda.MemPool()
         peer = load(path)
-        names = list(get(peer, "axes", {}))
+        names = list(getattr(peer, "axes", {}))
         self.peer = peer()
         self.peer.prepare(self.shape, **dict(zip(names, axes)))
 
     def call(self, function, stream, *arguments):
-        """Calls it on the harness's stream."""
+        """Calls the function with the harness's stream as torch's current one."""
         if self.backend == "cpu":
             return function(*arguments)
         import torch
@@ -190,7 +179,7 @@ class Op:
             return function(*arguments)
 
     def tensors(self, f, seqs, first, tokens, pages, entries):
-        """Those of an attune_tensors; q, out and lse from the batch's first token on."""
+        """The members of an attune_tensors. q, out and lse begin at the batch's first token."""
         s, make = self.shape, lambda *a: Array(*a, self.backend)
         heads, kv, d, page = s.num_query_heads, s.num_kv_heads, s.head_size, s.page_size
         size = BYTES[s.dtype]
@@ -228,7 +217,7 @@ class Plan:
         )  # fmt: skip
         self.batch.max_query = max(self.batch.query_lens, default=0)
         self.first = starts[0]
-        if "no_keys" not in get(op.peer, "features", ()) and any(map(lt, lens, self.batch.query_lens)):
+        if "no_keys" not in getattr(op.peer, "features", ()) and any(map(lt, lens, self.batch.query_lens)):
             raise ValueError("a query is longer than its sequence: its first rows see no key")
         self.plan = op.call(op.peer.plan, f.stream, self.batch, self.tensors(f))
 
@@ -238,7 +227,7 @@ class Plan:
         return self.op.tensors(f, b.num_seqs, self.first, b.num_tokens, self.pages, entries)
 
     def warm(self, f):
-        """A launch before any that is timed or captured: kernels are compiled, memory is taken."""
+        """Launches once, before any launch is timed or captured: here kernels compile and memory is allocated."""
         size = self.op.shape.page_size
         table = self.tensors(f).block_table
         if self.op.backend == "cpu":
@@ -250,7 +239,7 @@ class Plan:
         self.op.call(self.op.peer.launch, f.stream, self.plan, self.tensors(f))
 
     def launch(self, fields):
-        """Tensors are made once: the harness calls with the same ones again and again."""
+        """Keeps the tensors it makes: the harness launches the same ones again and again."""
         key = bytes(fields)
         if key not in self.known:
             f = types.SimpleNamespace(**dict(zip(FIELDS, fields)))
@@ -263,10 +252,10 @@ OPS, PLANS, FIELDS, COUNT = {}, {}, (), [0]
 
 
 def answer(error, function, *arguments):
-    """Calls, and writes what went wrong; 0 then."""
+    """What the function returns, or 1 for None. If it raises: 0, and the reason is in `error`."""
     try:
         return function(*arguments) or 1
-    except BaseException as e:  # nothing may pass into C
+    except BaseException as e:  # no exception may reach C
         text = message(e).encode()
         ctypes.memmove(error, text + b"\0", len(text) + 1)
         return 0

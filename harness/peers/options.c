@@ -4,21 +4,21 @@
 #include <argp.h>
 #include <stdlib.h>
 
-enum { MOST_FILES = 12 };
 enum { OPT_WITH = 5000, OPT_PEER, OPT_PYTHON };
 
 static const struct argp_option rows[] = {
 	{ 0, 0, 0, 0, "Kernels in Python (harness/peers/README.md):", 8 },
 	{ "with", OPT_WITH, "NAMES", 0,
-	  "Race these peers that come with attune, too: torch_sdpa,fa3,... as the page lists", 0 },
+	  "Also race these peers of attune: torch_sdpa,triton_paged,... (the page lists them)", 0 },
 	{ "peer", OPT_PEER, "FILE", 0,
-	  "Race the class Peer of this Python file, too; may be repeated", 0 },
-	{ "python", OPT_PYTHON, "PATH", 0, "The interpreter that has their packages (python3)", 0 },
+	  "Also race the class Peer of this Python file; may be repeated", 0 },
+	{ "python", OPT_PYTHON, "PATH", 0,
+	  "The Python that has the packages of the peers (default: python3)", 0 },
 	{ 0 }
 };
 
 static struct {
-	const char *with, *python, *file[MOST_FILES];
+	const char *with, *python, *file[MOST_PEERS];
 	int num_files;
 } asked;
 
@@ -36,8 +36,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_WITH: asked.with = arg; return 0;
 	case OPT_PYTHON: asked.python = arg; return 0;
 	case OPT_PEER:
-		if (asked.num_files == MOST_FILES)
-			argp_error(state, "at most %d peers can be raced together", MOST_FILES);
+		if (asked.num_files == MOST_PEERS)
+			argp_error(state, "at most %d peers can be raced together", MOST_PEERS);
 		asked.file[asked.num_files++] = arg;
 		return 0;
 	case ARGP_KEY_END:

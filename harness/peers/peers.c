@@ -1,18 +1,20 @@
-/* peers.c - a peer as a plug-in: what host.py prints of its class becomes an attune_plugin, whose
- * functions call host.py in the worker. */
+/* peers.c - makes a plug-in of a peer. host.py prints what the peer's class says of itself; that
+ * fills an attune_plugin. Its functions call host.py in the worker process (python.c). */
 #include "peers.h"
 #include "python.h"
 #include "harness/base/base.h"
 #include "harness/compile/compilers.h"
 #include "harness/plugin/plugin_kernel.h"
-#include <ctype.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PEERS = 12, MOST_VALUES = 32, MOST_LISTED = 32, MOST_BACKENDS = 3 };
+enum { MOST_VALUES = 32, MOST_LISTED = 32, MOST_BACKENDS = 3 };
+enum { LOAD_S = 60 }; /* for loading a peer's file with all that it imports */
 
-/* Features that a peer may lack, as words of its class. */
+/* What the lists of a class may name: attributes `features`, `needs` (in the order of the bits
+ * ATTUNE_PLUGIN_FINITE_SLOTS ...), `dtypes` and `backends`. */
 enum { WINDOW, SOFTCAP, SINKS, ALIBI, LSE, NONCAUSAL, NO_KEYS, NUM_FEATURES };
 static const char *const feature_words[NUM_FEATURES] = { "window", "softcap",   "sinks",  "alibi",
 							 "lse",    "noncausal", "no_keys" };
@@ -25,7 +27,7 @@ struct list {
 	int v[MOST_LISTED], n; /* n 0: any */
 };
 
-/* Lives as long as the process, as what is registered must. */
+/* Registered plug-ins must live as long as the process. */
 static struct peer {
 	attune_plugin plugin;
 	char path[PATH_MAX], library[PATH_MAX], executable[PATH_MAX];
@@ -41,7 +43,7 @@ static struct peer {
 } peers[MOST_PEERS];
 static int num_peers;
 
-/* ---- what it runs --------------------------------------------------------------------------- */
+/* ---- what a peer can run --------------------------------------------------------------------------- */
 
 static int is_in(const struct list *l, int value)
 {
@@ -68,17 +70,17 @@ static const char *refuses(const struct peer *p, const attune_shape *s,
 	for (int i = 0; i < NUM_FEATURES; i++)
 		if (wants[i] && !p->has[i])
 			return "the peer does not list a feature of this shape";
-	if (s->kv_layout != ATTUNE_KV_STRIDED) /* new K and V are in the cache, too */
-		return "peers read pages of slots alone";
+	if (s->kv_layout != ATTUNE_KV_STRIDED)
+		return "peers take the strided layout only";
 	if (part && p->max_query && part->max_query > p->max_query)
 		return "queries are longer than the peer takes";
 	if (part && !p->has[NO_KEYS] &&
-	    part->kv_tokens < part->query_tokens) /* else plan finds it */
+	    part->kv_tokens < part->query_tokens) /* host.py looks at each sequence later */
 		return "queries are longer than their sequences";
 	return NULL;
 }
 
-/* ---- what it does --------------------------------------------------------------------------- */
+/* ---- calls in the worker --------------------------------------------------------------------------- */
 
 struct op {
 	const struct python_calls *python;
@@ -87,7 +89,7 @@ struct op {
 
 struct plan {
 	long long number;
-	long long fields[NUM_FIELDS]; /* of the batch; the tensors' are written for each call */
+	long long fields[NUM_FIELDS]; /* those of tensors are written before each call */
 };
 
 static int prepare(const struct peer *p, void **out, const attune_shape *s, const int *values,
@@ -150,6 +152,8 @@ static int plan(void *op, const attune_plugin_batch *b, void **out, size_t *work
 	return 0;
 }
 
+/* Called once for each plan, and not timed. It launches once, so that the peer compiles and
+ * allocates before any launch is captured or timed. */
 static int store(void *op, void *plan, const attune_tensors *t, void *stream, char *error)
 {
 	const struct op *o = op;
@@ -183,7 +187,7 @@ static void free_op(void *op)
 	free(op);
 }
 
-/* Functions of a plug-in do not get it, so each place has its own. */
+/* `refuses` and `prepare` are not told which plug-in they belong to, so each peer has its own. */
 #define EACH_PLACE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 #define DEFINE(n)                                                                   \
 	static const char *refuses_##n(const attune_shape *s, const int *values,    \
@@ -204,7 +208,7 @@ static const attune_plugin functions[MOST_PEERS] = {
 	EACH_PLACE(PLACE)
 };
 
-/* ---- what it says of itself ----------------------------------------------------------------- */
+/* ---- what the class says of itself ----------------------------------------------------------------- */
 
 static int word_index(const char *word, const char *const *words, int n)
 {
@@ -246,7 +250,7 @@ static int copy(char *to, size_t size, const char *text)
 	return snprintf(to, size, "%s", text) < (int)size;
 }
 
-/* "KEY TEXT". 0: it is too much, or unknown. */
+/* Takes a line "KEY TEXT" of host.py. 0: the key is unknown, or the text is wrong or too long. */
 static int take_line(struct peer *p, const char *key, const char *text)
 {
 	int index;
@@ -290,7 +294,7 @@ static int take_line(struct peer *p, const char *key, const char *text)
 	return index >= 0;
 }
 
-/* The lines of host.py begin with "attune: "; others are of what the file imports. */
+/* Lines of host.py begin with "attune: ". Any others come from the file or what it imports. */
 static int take_lines(struct peer *p, const char *option, char *text)
 {
 	char *rest = text, *last = NULL;
@@ -330,14 +334,18 @@ static int ask_interpreter(struct peer *p, const char *option, const char *pytho
 	word(&w, "-I");
 	word(&w, "%s/host.py", folder);
 	word(&w, "%s", p->path);
-	const int status = w.lost ? -1 : run_words(&w, &output);
+	const int status = w.lost ? -1 : run_words_within(&w, LOAD_S, &output);
 	int done = 0;
-	words_free(&w);
-	if (status == -1 || !output)
+	if (status == -1 && !w.lost && errno == ETIMEDOUT)
+		complain("%s: loading the file took more than %d s; it may define its class and "
+			 "import packages, but not compute",
+			 option, LOAD_S);
+	else if (status == -1 || !output)
 		complain("%s: %s could not run: is there a Python? --python PATH names one", option,
 			 python);
 	else
 		done = take_lines(p, option, output);
+	words_free(&w);
 	free(output);
 	return done;
 }
@@ -378,7 +386,7 @@ static int load(const char *option, const char *path, const char *python)
 {
 	struct peer *p = &peers[num_peers];
 	if (num_peers == MOST_PEERS) {
-		complain("%s: %d peers are there already, which is the most", option, MOST_PEERS);
+		complain("%s: at most %d peers can be raced together", option, MOST_PEERS);
 		return 0;
 	}
 	memset(p, 0, sizeof *p);

@@ -13,7 +13,7 @@
 
 EMBED(peers_host, "harness/peers/host.py")
 
-/* What is called of libpython, the same in Python 3.9 to 3.13. */
+/* The part of libpython that is used here; it is the same in Python 3.9 to 3.13. */
 struct python {
 	void (*set_program)(const wchar_t *name);
 	void (*initialize)(int signals);
@@ -61,7 +61,7 @@ static int start(const struct python *p, const wchar_t *executable, struct pytho
 		return 0;
 	const int failed = p->run(text, NULL);
 	free(text);
-	p->save_thread(); /* any thread may call from now on */
+	p->save_thread(); /* releases the interpreter lock, so that any thread may call */
 	return !failed && calls->drop;
 }
 
@@ -72,7 +72,7 @@ const struct python_calls *python_open(const char *library, const char *executab
 	struct python p;
 	if (calls.drop)
 		return &calls;
-	/* Modules of the interpreter look for its symbols among the global ones. */
+	/* Global: extension modules find libpython's symbols there. */
 	void *object = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
 	if (!object) {
 		snprintf(error, ATTUNE_PLUGIN_ERROR, "%s", dlerror());

@@ -1,10 +1,10 @@
-/* python.h - the Python interpreter in this process, as host.py serves it. */
+/* python.h - the Python interpreter in this process, and the functions of host.py that run in it. */
 #ifndef HARNESS_PEERS_PYTHON_H
 #define HARNESS_PEERS_PYTHON_H
 
 #include "kernels/attune_plugin.h"
 
-/* What host.py reads of a batch and of its tensors, in the order of X. */
+/* The numbers and addresses that host.py gets of a batch and its tensors, in this order. */
 #define EACH_TENSOR(X)                                                                            \
 	X(out)                                                                                    \
 	X(q) X(k_cache) X(v_cache) X(block_table) X(seq_lens) X(sinks) X(alibi_slopes) X(k_scale) \
@@ -21,8 +21,8 @@ enum field {
 	    NUM_FIELDS
 };
 
-/* Functions of host.py. They return 0 and write one line to `error`, or a number that is not 0: of
- * an op, of a plan. */
+/* Functions of host.py. On failure they return 0 and write one line to `error`. Else `prepare`
+ * returns the number of an op and `plan` that of a plan; the others return 1. */
 struct python_calls {
 	long long (*prepare)(const char *path, const char *shape, const int *axes, long long n,
 			     char *error);
@@ -32,7 +32,8 @@ struct python_calls {
 	void (*drop)(long long op_or_plan);
 };
 
-/* Opens libpython, once in a process, which then keeps it. NULL and a line. */
+/* Opens libpython and starts the interpreter at the first call in a process; neither is ever
+ * closed. NULL: failed, and `error` says why. */
 const struct python_calls *python_open(const char *library, const char *executable, char *error);
 
 #endif

@@ -1,6 +1,6 @@
 #!/bin/sh
-# t_peer.sh - kernels in Python race as plug-ins do: what is recorded of one that is right, wrong, fails,
-# hangs or crashes; lines for what is missing; what an interpreter does not import.
+# t_peer.sh - peers, kernels in Python: the rows of one that is right, is wrong, raises, hangs or crashes; the
+# line for each fault of a peer's file; the folders that the interpreter does not import from.
 . tests/support/tap.sh
 export ATTUNE_THREADS=1 # a pool's waiting threads would take CPU time from other tests
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes
@@ -42,6 +42,11 @@ peer() { # DB FAULT [OPTION...]: races the peer that does this wrong
 	# shellcheck disable=SC2086
 	attune $sweep --db "$tmp/$db.sqlite" --peer "$tmp/native_peer.py" "$@"
 }
+
+# Its file never ends. The limit is a minute, so it waits beside the other rows; the last ones read its line.
+echo 'import time; time.sleep(600)' >"$tmp/endless.py"
+timeout 300 "$B/attune" sweep --gpu cpu --dry-run --peer "$tmp/endless.py" >"$tmp/endless.out" 2>"$tmp/endless.err" </dev/null &
+endless=$!
 
 # ---- a race -----------------------------------------------------------------------------
 peer db '' --kernels native,segmented
@@ -130,9 +135,13 @@ peer_of() { # TEXT: a class that has this, too
 peer_of 'axes = { "A": (1.5,) }'
 refused 'a value that is no integer' $? "TypeError: 'float' object cannot be interpreted as an integer"
 peer_of 'axes = { "A": (1 << 32,) }'
-refused 'a value that C has no int for' $? 'axes: 4294967296 is not of 32 bits'
+refused 'a value that C has no int for' $? 'axes: 4294967296 does not fit in 32 bits'
 peer_of 'head_sizes = ("64x",)'
 refused 'a head size that is none' $? "TypeError: 'str' object"
+peer_of 'features = ("windows",)'
+refused 'a feature that is none' $? 'says features windows, which attune does not take'
+peer_of 'needs = ("room",)'
+refused 'a need that is none' $? 'says needs room, which attune does not take'
 peer_of 'backends = ()'
 refused 'no device' $? 'backends: it names none'
 peer_of 'about = 9999 * "a"'
@@ -166,4 +175,9 @@ if "$python" -I -c 'import numpy' 2>/dev/null; then
 else
 	echo "ok $((n += 1)) - tensors as arrays of numpy # SKIP no numpy"
 fi
+
+wait "$endless"
+status=$?
+cp "$tmp/endless.err" "$tmp/err"
+refused 'a file that never ends' "$status" "--peer $tmp/endless.py: loading the file took more than 60 s"
 end_rows
