@@ -1,7 +1,8 @@
-"""FlashAttention-3 by the operator that vLLM's wheel carries, which needs torch and nothing of vLLM.
+"""FlashAttention-3, by the operator in vLLM's wheel. It needs torch and no other part of vLLM.
 
-An unpacked wheel (vllm/vllm_flash_attn/_vllm_fa3_C.abi3.so and *.dist-info) suffices. Checked against the
-operator's schema in vLLM 0.33 under torch 2.11; not yet run on a GPU.
+An unpacked wheel suffices: vllm/vllm_flash_attn/_vllm_fa3_C.abi3.so and the folder vllm-*.dist-info.
+
+This peer has never run. Its arguments were compared with the operator's schema in vLLM 0.33, under torch 2.11.
 """
 import importlib.metadata
 
@@ -17,16 +18,16 @@ class Peer:
     head_sizes = (64, 96, 128, 192, 256)
     features = ("window", "softcap", "noncausal")
     needs = ("finite_slots",)
-    axes = {"SPLITS": (0, 1), "PACK": (-1, 0, 1)}  # 0: its heuristic; -1: its heuristic
+    axes = {"SPLITS": (0, 1), "PACK": (-1, 0, 1)}  # 0 and -1: its own heuristic
 
     def prepare(self, shape, SPLITS, PACK):
         if torch.cuda.get_device_capability() != (9, 0):
-            raise NotImplementedError("it is for sm_90")
+            raise NotImplementedError("FlashAttention-3 is for sm_90 only")
         path = importlib.metadata.distribution("vllm").locate_file("vllm/vllm_flash_attn/_vllm_fa3_C.abi3.so")
         torch.ops.load_library(str(path))
         self.shape, self.splits = shape, SPLITS
         self.pack = None if PACK < 0 else bool(PACK)
-        self.window = (shape.window - 1 if shape.window else -1, 0 if shape.window else -1)
+        self.window = (shape.window - 1 if shape.window else -1, 0 if shape.window and shape.causal else -1)
         self.ops = torch.ops._vllm_fa3_C
 
     def plan(self, batch, t):
