@@ -1,6 +1,6 @@
-"""FlashInfer's paged prefill wrapper, which also runs decodes; it compiles itself at its first plan.
+"""FlashInfer's paged prefill wrapper, which also takes decodes. FlashInfer compiles it at the first plan.
 
-Checked against the interface of 0.7.2.post1; not yet run on a GPU.
+This peer has never run. Its arguments were compared with the source of FlashInfer 0.7.2.post1.
 """
 import torch
 

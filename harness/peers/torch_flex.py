@@ -1,7 +1,7 @@
-"""torch's FlexAttention, compiled by torch.compile. Pages are gathered in each call, and all
-sequences are one call, padded to the longest query and the longest sequence.
+"""torch's FlexAttention under torch.compile. Each launch gathers the pages and pads all sequences to the
+longest query and the longest sequence.
 
-It passed the check on the CPU without the compiler; not yet run on a GPU.
+This peer has not run on a GPU, nor under torch.compile. Its results were right on a CPU without the compiler.
 """
 import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -14,7 +14,7 @@ class Peer:
     backends = ("cuda",)
     dtypes = ("f32", "f16", "bf16")
     features = ("noncausal", "window", "softcap")
-    needs = ("finite_slots",)  # what is masked is multiplied by 0
+    needs = ("finite_slots",)  # masked values are multiplied by 0
 
     def prepare(self, shape):
         self.shape = shape
@@ -39,7 +39,7 @@ class Peer:
             return mask & (kv > at - s.window) if s.window else mask
 
         size = batch.num_seqs, None, batch.max_query, pages.shape[1] * s.page_size
-        is_row = is_row.flatten().nonzero().flatten()  # a mask as index would synchronise in launch
+        is_row = is_row.flatten().nonzero().flatten()  # indexing by a mask would synchronise in launch
         return pages, rows, is_row, create_block_mask(seen, *size, device=s.device)
 
     def launch(self, plan, t):

@@ -1,7 +1,8 @@
-"""torch's scaled_dot_product_attention. It knows no pages: keys and values are gathered in each call.
+"""torch's scaled_dot_product_attention, which does not know pages: each launch gathers keys and values.
 
-Decodes are one call, padded to the longest sequence; longer queries are a call for each sequence.
-Run on the CPU; not yet on a GPU.
+A batch of decodes is one call, padded to the longest sequence. Any other batch is one call for each sequence.
+
+This peer has not run on a GPU. It raced on a CPU.
 """
 
 
@@ -11,7 +12,7 @@ class Peer:
     packages = ("torch",)
     backends = ("cpu", "cuda")
     dtypes = ("f32", "f16", "bf16")
-    needs = ("finite_slots",)  # what is masked is multiplied by 0
+    needs = ("finite_slots",)  # masked values are multiplied by 0
     axes = {"BACKEND": (0, 1, 2)}  # torch's own choice, FlashAttention, cuDNN
 
     def prepare(self, shape, BACKEND):

@@ -1,7 +1,8 @@
-"""Paged attention in Triton, as an example to copy: grouped query heads, causal, one pass over the keys.
+"""Paged attention in Triton, the example to copy: causal or not, one pass over the keys.
 
-A program has BLOCK_M rows: query tokens of one sequence times the query heads of one KV head. Verified
-by Triton's interpreter; not yet run on a GPU.
+A program of the grid has BLOCK_M rows: query tokens of one sequence times the query heads of one KV head.
+
+This peer has not run on a GPU. Its results were right in Triton's interpreter on a CPU.
 """
 import triton
 import triton.language as tl
@@ -74,7 +75,7 @@ class Peer:
         }  # fmt: skip
 
     def plan(self, batch, t):
-        """A row of four numbers a block: sequence, first query token, query length, row of q."""
+        """For each block of rows: sequence, first query token, query length, first row of the sequence in q."""
         import torch
 
         step = self.fixed["BLOCK_M"] // self.pad

@@ -1,9 +1,10 @@
-"""vLLM's Triton unified attention, from the site-packages of an installed vLLM, 0.26 or later.
+"""vLLM's Triton unified attention, from the site-packages of an installed vLLM.
 
-Its file is loaded without the rest of vLLM: a few names that it imports are stand-ins. So an unpacked
-wheel (its folders vllm/v1/attention/ops and *.dist-info) suffices. SEGMENTS 16 is what vLLM launches:
-keys are split for short queries of few sequences; 0 never splits. Verified by Triton's interpreter with
-vLLM 0.33; not yet run on a GPU.
+Only the kernel's file is loaded; stand-ins replace the other parts of vLLM that it imports. So an unpacked wheel
+suffices: vllm/v1/attention/ops and the folder vllm-*.dist-info. SEGMENTS 16, which vLLM uses, splits the keys of
+short queries where there are few sequences. 0 never splits.
+
+This peer has not run on a GPU. Its results were right in Triton's interpreter on a CPU, with vLLM 0.33.
 """
 import enum
 import importlib
