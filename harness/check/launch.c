@@ -38,16 +38,26 @@ enum attune_status choice_workspace(struct device *dev, const struct choice *c,
 static attune_tensors part_tensors(const struct workload *w, int set, const struct part *part)
 {
 	attune_tensors t = w->tensors;
-	t.block_table = w->block_tables[set];
-	return tensors_from(&t, part->seq_begin);
+	t.size = sizeof t;
+	t.block_table = w->block_tables[set] + (int64_t)part->seq_begin * t.block_table_stride;
+	t.query_start += part->seq_begin;
+	t.seq_lens += part->seq_begin;
+	if (t.k_scale)
+		t.k_scale += part->seq_begin * t.k_scale_seq_stride;
+	if (t.v_scale)
+		t.v_scale += part->seq_begin * t.v_scale_seq_stride;
+	return t;
 }
 
 static enum attune_status plan_sets(struct device *dev, struct plugin_op *op,
 				    const struct workload *w, enum phase phase,
 				    const struct part *part, size_t *bytes, double *plan_us)
 {
-	const attune_batch lengths =
-	    lengths_from(&w->scenario->batch->view, part->seq_begin, part->seq_count);
+	const attune_batch *all = &w->scenario->batch->view;
+	const attune_batch lengths = { .size = sizeof lengths,
+				       .num_seqs = part->seq_count,
+				       .query_start = all->query_start + part->seq_begin,
+				       .seq_lens = all->seq_lens + part->seq_begin };
 	enum attune_status status = ATTUNE_OK;
 	for (int set = 0; set < w->sets && !status; set++) {
 		const attune_tensors tensors = part_tensors(w, set, part);

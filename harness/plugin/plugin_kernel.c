@@ -1,7 +1,7 @@
-/* plugin_kernel.c - a plug-in (attune_plugin.h) as one more kernel of the table.
+/* plugin_kernel.c - adds a plug-in (attune_plugin.h) to the table of kernels.
  *
- * The functions of a struct space do not get their kernel. So each place of the table that waits
- * for a plug-in has functions of its own, made by a macro, which pass the place's number on. */
+ * The functions of a struct space are not told which kernel they belong to. So each free place of
+ * the table has functions of its own, made by a macro, that pass its number on. */
 #include "plugin_kernel.h"
 #include "kernels/spec/device_info.h"
 #include <ctype.h>
@@ -66,7 +66,9 @@ static void geometry(const struct config *c, const attune_shape *shape, const st
 	};
 }
 
-void plugin_version(char text[MOST_VERSION + 1], const char *version)
+/* A version as databases have it: without characters that separate flags or words.
+ * "617264c1_2026-08-06" */
+static void clean_version(char text[MOST_VERSION + 1], const char *version)
 {
 	size_t n = 0;
 	for (; version[n] && n < MOST_VERSION; n++)
@@ -83,7 +85,7 @@ static int given_in(const struct slot *slot, char *text, size_t size, const attu
 	char version[MOST_VERSION + 1];
 	const int is_rounded =
 	    slot->plugin->needs & ATTUNE_PLUGIN_E4M3_MATH && s->kv_dtype == ATTUNE_E4M3;
-	plugin_version(version, slot->plugin->version);
+	clean_version(version, slot->plugin->version);
 	return snprintf(text, size,
 			PLUGIN_FLAG
 			"%s -DHEADS=%d -DKV_HEADS=%d -DHEAD_SIZE=%d -DDTYPE=%s "

@@ -1,4 +1,4 @@
-/* plugin_kernel.h - plug-ins as kernels of the table. */
+/* plugin_kernel.h - plug-ins as kernels of the table attune_kernels. */
 #ifndef HARNESS_PLUGIN_PLUGIN_KERNEL_H
 #define HARNESS_PLUGIN_PLUGIN_KERNEL_H
 
@@ -16,9 +16,6 @@ enum { MOST_VERSION = 48 };
 /* The flag of a plug-in that rounds q and weights to E4M3, over an E4M3 cache. */
 #define PLUGIN_E4M3_MATH "-DE4M3_MATH=1"
 
-/* A version as databases and rules have it: without characters that separate flags or words.
- * "617264c1_2026-08-06" */
-void plugin_version(char text[MOST_VERSION + 1], const char *version);
 /* The device as a plug-in is told of it. */
 attune_plugin_device plugin_device(const struct device_info *);
 

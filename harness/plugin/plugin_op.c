@@ -6,7 +6,6 @@
 #include "plugin_op.h"
 #include "plugin_kernel.h"
 #include "kernels/device/device.h"
-#include <pthread.h>
 #include <stdlib.h>
 
 struct plugin_op {
@@ -26,21 +25,15 @@ struct plugin_plan {
 	char error[ATTUNE_PLUGIN_ERROR];
 };
 
-/* ---- one call at a time ------------------------------------------------------------------ */
-
-static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+/* ---- a call ------------------------------------------------------------------------------- */
 
 /* Calls with the device's context current, and then makes the caller's current again. */
 static enum attune_status call(struct device *dev, void (*function)(void *), void *arg)
 {
-	enum attune_status status = ATTUNE_OK;
-	pthread_mutex_lock(&one_at_a_time);
 	if (dev->ops->within)
-		status = dev->ops->within(dev, function, arg);
-	else
-		function(arg);
-	pthread_mutex_unlock(&one_at_a_time);
-	return status;
+		return dev->ops->within(dev, function, arg);
+	function(arg);
+	return ATTUNE_OK;
 }
 
 static enum attune_status failed(const attune_plugin *p, const char *what, char *error)
@@ -237,28 +230,4 @@ enum attune_status plugin_plan_launch(struct plugin_plan *p, const attune_tensor
 	if (status || l.status)
 		return status ? status : l.status;
 	return l.failed ? failed(p->op->plugin, "launch", p->error) : ATTUNE_OK;
-}
-
-/* ---- part of a batch --------------------------------------------------------------------- */
-
-attune_batch lengths_from(const attune_batch *b, int first, int count)
-{
-	return (attune_batch){ .size = sizeof *b,
-			       .num_seqs = count,
-			       .query_start = b->query_start + first,
-			       .seq_lens = b->seq_lens + first };
-}
-
-attune_tensors tensors_from(const attune_tensors *all, int first)
-{
-	attune_tensors t = *all;
-	t.size = sizeof t;
-	t.block_table += (int64_t)first * t.block_table_stride;
-	t.query_start += first;
-	t.seq_lens += first;
-	if (t.k_scale)
-		t.k_scale += first * t.k_scale_seq_stride;
-	if (t.v_scale)
-		t.v_scale += first * t.v_scale_seq_stride;
-	return t;
 }

@@ -1,8 +1,5 @@
-/* plugin_op.h - kernels of plug-ins (attune_plugin.h): a plug-in that is prepared for a shape, its
- * plans and their launches.
- *
- * A plug-in gets one call at a time, whichever threads call here, and leaves the caller's GPU
- * context as it was. */
+/* plugin_op.h - runs a plug-in (attune_plugin.h): a plug-in that is prepared for a shape, its plans
+ * and their launches. Not for several threads at a time. The caller's GPU context stays as it was. */
 #ifndef HARNESS_PLUGIN_PLUGIN_OP_H
 #define HARNESS_PLUGIN_PLUGIN_OP_H
 
@@ -19,8 +16,7 @@ enum attune_status plugin_op_open(struct plugin_op **, struct device *, const st
 void plugin_op_close(struct plugin_op *);
 const attune_plugin *plugin_of(const struct plugin_op *);
 
-/* *workspace: bytes that a launch needs, aligned to PLUGIN_ALIGN. */
-enum { PLUGIN_ALIGN = 256 };
+/* *workspace: bytes that a launch needs, aligned to 256. */
 enum attune_status plugin_plan_open(struct plugin_plan **, struct plugin_op *,
 				    const attune_plugin_batch *, size_t *workspace);
 /* Fills a cache that the plug-in holds in a layout of its own; most hold none. */
@@ -28,9 +24,5 @@ enum attune_status plugin_plan_store(struct plugin_plan *, const attune_tensors 
 enum attune_status plugin_plan_launch(struct plugin_plan *, const attune_tensors *, void *workspace,
 				      void *stream);
 void plugin_plan_close(struct plugin_plan *);
-
-/* The lengths and the tensors of `count` sequences of a batch, from `first` on. */
-attune_batch lengths_from(const attune_batch *, int first, int count);
-attune_tensors tensors_from(const attune_tensors *, int first);
 
 #endif
