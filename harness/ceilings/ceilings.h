@@ -1,4 +1,5 @@
-/* ceilings.h - measures the limits of a GPU: bandwidth of a read, rate of matrix steps. */
+/* ceilings.h - measures the limits of a device: the bandwidth of reads, and the rate of matrix steps
+ * (GPU) or of multiply-adds (CPU). */
 #ifndef HARNESS_CEILINGS_CEILINGS_H
 #define HARNESS_CEILINGS_CEILINGS_H
 
@@ -11,10 +12,10 @@ struct device;
  * measured. */
 enum attune_status gpu_ceilings(struct device *, double *dram_gbps, double *tflops);
 
-/* cpu_ceilings.c */
-/* The current ceilings of the CPU, to be measured in the same round as a sample: reading memory
- * (about 7 ms) and multiply-adds in registers (about 1 ms), by all threads with the widest
- * instructions. 0: not known, since other programs kept running in between or memory is short. */
+/* ---- cpu_ceilings.c ------------------------------------------------------------ */
+/* What the CPU can do at present, with all threads and the widest instructions: memory reads (about
+ * 7 ms) and multiply-adds in registers (about 1 ms). 0: not measured, because other programs kept
+ * running in between, or there is no memory for the reads. */
 double cpu_dram_gbps(struct device *);
 double cpu_fma_gflops(struct device *);
 

@@ -1,6 +1,6 @@
-/* cpu_ceilings.c - measures what this CPU can do at present: bytes a second from memory, multiply-adds
- * a second in registers. Functions have their instruction set as an attribute, so that the file
- * needs no flags. */
+/* cpu_ceilings.c - measures what this CPU can do at present: bytes read from memory and multiply-adds
+ * in registers, each per second. Each function names its instruction set in an attribute, so the
+ * file is compiled without flags for one. */
 #include "ceilings.h"
 #include "kernels/device/cpu/cpu.h"
 #include <math.h>
@@ -15,9 +15,8 @@
 
 enum { STREAMS = 4, PIECES = 8, FMA_ACCUMULATORS = 12, FMA_STEPS = 8000 };
 
-/* The fewest seconds of a short piece of work over PIECES clean tries, of at most
- * three times as many. INFINITY if none was clean: a time with other programs in
- * between is no ceiling. */
+/* The shortest time of a piece of work in PIECES clean tries. A try is clean if no other program
+ * used the CPU meanwhile. It gives up after 3 x PIECES tries. INFINITY: none was clean. */
 static double best_seconds(struct cpu *cpu, void (*body)(struct cpu *, void *arg), void *arg)
 {
 	double best = INFINITY, share;
@@ -31,7 +30,7 @@ static double best_seconds(struct cpu *cpu, void (*body)(struct cpu *, void *arg
 	return best;
 }
 
-/* Keeps a result alive. */
+/* The compiler must compute x. */
 static void use(float x)
 {
 	__asm__ volatile("" : : "m"(x));
@@ -39,8 +38,8 @@ static void use(float x)
 
 /* ---- multiply-adds ---------------------------------------------------------- */
 
-/* FMA_ACCUMULATORS chains hide the latency of 4 or 5 cycles of two pipes. a x + y
- * with x = y = 1 / 2 stays a normal number; the compiler does not know them. */
+/* Two pipes, each with a latency of 4 or 5 cycles, are busy with FMA_ACCUMULATORS independent sums.
+ * a x + y with x = y = 1 / 2 stays a normal number. The compiler does not know x and y. */
 #define FMA_KERNEL(name, target, type, set, fma, first)                                            \
 	target static float name(float seed)                                                       \
 	{                                                                                          \
@@ -114,8 +113,8 @@ struct read_job {
 	int turn;
 };
 
-/* Thread i reads STREAMS runs of `part` bytes side by side: a prefetcher stops at
- * each page of 4 KiB, several of them cover for each other. */
+/* Thread i reads STREAMS runs of `part` bytes side by side. The prefetch of one run stops at each
+ * page of 4 KiB; the other runs keep the memory busy meanwhile. */
 static void read_work(void *p, size_t i)
 {
 	const struct read_job *job = p;
@@ -129,7 +128,7 @@ static void read_work(void *p, size_t i)
 	use((float)sum[0]);
 }
 
-/* Pieces take turns: one was evicted by the others since it was read last. */
+/* The pieces are read in turn, so reading the others evicts a piece before it is read again. */
 static void read_piece(struct cpu *cpu, void *p)
 {
 	struct read_job *job = p;
@@ -138,7 +137,7 @@ static void read_piece(struct cpu *cpu, void *p)
 	cpu_parallel(cpu, read_work, job, (size_t)cpu->threads);
 }
 
-/* At least three times the last cache, so that a lap evicts itself. */
+/* At least three times the last-level cache, so that the pieces evict each other. */
 static int make_stream_buffer(struct cpu *cpu, size_t cache)
 {
 	const size_t huge = 2 << 20, least = 256u << 20;

@@ -24,7 +24,7 @@ struct kv_source {
 	double *squares;
 	const struct attune_more *scales; /* NULL: all are 1 */
 	double *lse;                      /* of the row, or NULL */
-	double *scores;                   /* room for [seq_len], or NULL: each is computed twice */
+	double *scores; /* room for [seq_len]; NULL: each score is computed twice */
 };
 /* Element d of K or V at (page, slot, kv_head) lies at first + d / run * step + d % run. */
 struct kv_place {
@@ -34,8 +34,10 @@ struct kv_place {
 struct kv_place kv_place(const struct attune_args *, const attune_shape *, int is_v, int page,
 			 int slot, int kv_head);
 void reference_row_from(const struct kv_source *, int seq, int token, int head, double *out);
+/* An element of an array, as a double. */
 double value_of(enum attune_dtype, const void *array, long long index);
-/* Rounded to nearest, ties to even; keeps NaN and infinities. */
+/* Writes an element, rounded to nearest, ties to even. NaN and infinities stay, except that E4M3,
+ * whose largest value is 448, has no infinity: what rounds beyond that becomes NaN. */
 void value_put(enum attune_dtype, void *array, long long index, float value);
 
 #endif
