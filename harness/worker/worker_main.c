@@ -23,7 +23,9 @@
  * runs; after that in one of LOOK_ODDS races beforehand, if the output is small; and after the
  * race whenever its time is within `finalist` of the winner's. */
 enum { CEILING_TRIES = 5, LOOK_ODDS = 16, SMALL_OUTPUT = 16 << 20 };
-enum { COMPILE_S = 240 }; /* for compiling again what does not load, or in a plug-in */
+/* Added to the time limit of a load that may compile: a binary that did not load, or a plug-in, since
+ * Python packages compile their kernels at the first call. A generous guess: it only ends a hang. */
+enum { COMPILE_S = 240 };
 /* Loading and checking may take this share of a race's time. The most promising contenders come
  * first: SURE_TO_ENTER of them race in any case. The others race later if no time is left. */
 enum { SURE_TO_ENTER = 4 };
