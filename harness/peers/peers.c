@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MOST_VALUES = 32, MOST_LISTED = 32, MOST_BACKENDS = 3 };
 enum { LOAD_S = 60 }; /* for loading a peer's file with all that it imports */
@@ -188,7 +189,6 @@ static void free_op(void *op)
 }
 
 /* `refuses` and `prepare` are not told which plug-in they belong to, so each peer has its own. */
-#define EACH_PLACE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 #define DEFINE(n)                                                                   \
 	static const char *refuses_##n(const attune_shape *s, const int *values,    \
 				       const attune_plugin_part *part,              \
@@ -202,11 +202,12 @@ static void free_op(void *op)
 	{                                                                           \
 		return prepare(&peers[n], op, s, values, d, error);                 \
 	}
-EACH_PLACE(DEFINE)
-static const attune_plugin functions[MOST_PEERS] = {
+EACH_PLUGIN_PLACE(DEFINE)
+static const attune_plugin functions[] = {
 #define PLACE(n) { .refuses = refuses_##n, .prepare = prepare_##n },
-	EACH_PLACE(PLACE)
+	EACH_PLUGIN_PLACE(PLACE)
 };
+_Static_assert(COUNT(functions) == MOST_PEERS, "functions for each peer");
 
 /* ---- what the class says of itself ----------------------------------------------------------------- */
 
@@ -400,16 +401,21 @@ static int load(const char *option, const char *path, const char *python)
 int peer_load(const char *file, const char *python)
 {
 	char path[PATH_MAX], option[PATH_MAX + 20];
+	struct stat s;
 	snprintf(option, sizeof option, "--peer %s", file);
-	if (realpath(file, path))
+	if (!realpath(file, path) || stat(path, &s))
+		complain("%s: there is no such file", option);
+	else if (!S_ISREG(s.st_mode))
+		complain("%s: it is not a regular file", option);
+	else
 		return load(option, path, python);
-	complain("%s: there is no such file", option);
 	return 0;
 }
 
 int peer_load_named(const char *names, const char *python)
 {
-	for (const char *at = names; *at; at += strcspn(at, ","), at += *at == ',') {
+	const char *at = names;
+	do {
 		char option[100], file[100], path[PATH_TEXT], full[PATH_TEXT + 100];
 		const int n = (int)strcspn(at, ",");
 		snprintf(option, sizeof option, "--with %.60s", names);
@@ -417,13 +423,14 @@ int peer_load_named(const char *names, const char *python)
 		if (strchr(file, '/') || !strcmp(file, "host.py") ||
 		    !code_path(path, "harness/peers", file)) {
 			complain(
-			    "%s: attune has no peer \"%.*s\"; --peer FILE.py is one of your own",
+			    "%s: attune has no peer \"%.*s\"; --peer FILE.py takes one of your own",
 			    option, n, at);
 			return 0;
 		}
 		snprintf(full, sizeof full, "%s/%s", path, file);
 		if (!load(option, full, python))
 			return 0;
-	}
+		at += n + (at[n] == ',');
+	} while (*at);
 	return 1;
 }

@@ -8,7 +8,7 @@
 
 #include <argp.h>
 
-enum { MOST_PEERS = 12 };
+enum { MOST_PEERS = 12 }; /* as many as plug-ins */
 
 /* ---- peers.c ---- */
 /* Registers the peer of a file. `python`: the interpreter; NULL: python3. 0 + complain. */

@@ -104,7 +104,6 @@ static int block_heads(const struct config *c)
 	return 0;
 }
 
-#define EACH_SLOT(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 #define DEFINE(n)                                                                             \
 	static const char *why_illegal_##n(const struct config *c, const attune_shape *s,     \
 					   const struct part *p, const struct device_info *d) \
@@ -115,14 +114,14 @@ static int block_heads(const struct config *c)
 	{                                                                                     \
 		return given_in(&slots[n], text, size, s);                                    \
 	}
-EACH_SLOT(DEFINE)
+EACH_PLUGIN_PLACE(DEFINE)
 static const struct {
 	const char *(*why_illegal)(const struct config *, const attune_shape *, const struct part *,
 				   const struct device_info *);
 	int (*given)(char *text, size_t size, const attune_shape *);
 } functions[] = {
 #define NAME(n) { why_illegal_##n, given_##n },
-	EACH_SLOT(NAME)
+	EACH_PLUGIN_PLACE(NAME)
 };
 _Static_assert(COUNT(functions) == MOST_PLUGINS, "functions for each place");
 

@@ -10,6 +10,9 @@
  * taken, an axis is not sound, a function is missing, or there are MOST_PLUGINS already. */
 enum attune_status plugin_register(const attune_plugin *);
 
+/* The places of plug-ins in that table, MOST_PLUGINS of them. */
+#define EACH_PLUGIN_PLACE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+
 enum { MOST_VERSION = 48 };
 /* Begins the flags of a plug-in's "binary": -DPLUGIN=617264c1 ... */
 #define PLUGIN_FLAG "-DPLUGIN="

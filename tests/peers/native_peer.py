@@ -31,7 +31,7 @@ class Peer:
     def launch(self, batch, t):
         if FAULT == "launch":
             raise ValueError("it launches nothing,\non no card")
-        while FAULT == "hang" and batch.seq_lens != [20, 20]:  # calls of the first batch may take minutes
+        while FAULT == "hang" and batch.seq_lens != [20, 20]:  # the first batch has the long time limit
             time.sleep(1)
         if FAULT == "crash":
             os.abort()

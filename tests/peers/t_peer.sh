@@ -107,6 +107,10 @@ ask() { # TEXT: a peer of one line
 }
 attune sweep --gpu cpu --dry-run --peer "$tmp/no.py"
 refused 'no such file' $? "--peer $tmp/no.py: there is no such file"
+attune sweep --gpu cpu --dry-run --peer "$tmp"
+refused 'a folder' $? "--peer $tmp: it is not a regular file"
+attune sweep --gpu cpu --dry-run --with ''
+refused 'an empty name' $? 'attune has no peer ""'
 attune sweep --gpu cpu --dry-run --with no_such_peer
 refused 'no such peer' $? 'attune has no peer "no_such_peer"'
 attune sweep --gpu cpu --dry-run --with ../peers/host
