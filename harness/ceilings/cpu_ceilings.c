@@ -107,6 +107,10 @@ double cpu_fma_gflops(struct device *dev)
 
 /* ---- reading ---------------------------------------------------------------- */
 
+/* What is read. Made at the first measurement, and kept until the process ends. */
+static char *memory;
+static size_t memory_bytes;
+
 struct read_job {
 	const char *begin;
 	size_t part; /* bytes of a thread's stream, a multiple of 64 */
@@ -132,32 +136,31 @@ static void read_work(void *p, size_t i)
 static void read_piece(struct cpu *cpu, void *p)
 {
 	struct read_job *job = p;
-	job->begin = (const char *)cpu->stream_buffer +
-		     (size_t)(job->turn++ % PIECES) * (cpu->stream_bytes / PIECES);
+	job->begin = memory + (size_t)(job->turn++ % PIECES) * (memory_bytes / PIECES);
 	cpu_parallel(cpu, read_work, job, (size_t)cpu->threads);
 }
 
 /* At least three times the last-level cache, so that the pieces evict each other. */
-static int make_stream_buffer(struct cpu *cpu, size_t cache)
+static int make_memory(size_t cache)
 {
 	const size_t huge = 2 << 20, least = 256u << 20;
 	size_t bytes = 3 * cache > least ? 3 * cache : least;
 	bytes = (bytes + huge - 1) / huge * huge;
-	cpu->stream_buffer = aligned_alloc(huge, bytes);
-	if (!cpu->stream_buffer)
+	memory = aligned_alloc(huge, bytes);
+	if (!memory)
 		return 0;
-	(void)madvise(cpu->stream_buffer, bytes, MADV_HUGEPAGE);
-	memset(cpu->stream_buffer, 1, bytes);
-	cpu->stream_bytes = bytes;
+	(void)madvise(memory, bytes, MADV_HUGEPAGE);
+	memset(memory, 1, bytes);
+	memory_bytes = bytes;
 	return 1;
 }
 
 double cpu_dram_gbps(struct device *dev)
 {
 	struct cpu *cpu = dev->state;
-	if (!cpu->stream_buffer && !make_stream_buffer(cpu, dev->info.l2_bytes))
+	if (!memory && !make_memory(dev->info.l2_bytes))
 		return 0;
 	const size_t streams = (size_t)cpu->threads * STREAMS;
-	struct read_job job = { .part = cpu->stream_bytes / PIECES / streams / 64 * 64 };
+	struct read_job job = { .part = memory_bytes / PIECES / streams / 64 * 64 };
 	return (double)(job.part * streams) / best_seconds(cpu, read_piece, &job) / 1e9;
 }

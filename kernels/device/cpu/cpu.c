@@ -93,7 +93,6 @@ static void cpu_close(struct device *dev)
 		free(cpu->recording->launch);
 	free(cpu->recording);
 	free(cpu->worker_clock);
-	free(cpu->stream_buffer);
 	free(cpu);
 	dev->state = NULL;
 }

@@ -19,8 +19,6 @@ struct cpu {
 	int num_workers;         /* threads - 1, or fewer: the caller works too */
 	struct graph *recording; /* between graph_begin and graph_end */
 	double last_share;       /* of the last graph_play */
-	void *stream_buffer;     /* of cpu_dram_gbps, made at its first call */
-	size_t stream_bytes;
 };
 
 /* info.c: names and sizes of the machine. */
