@@ -85,8 +85,9 @@ int scratch_also_aggregate(struct scratch *s, const char *name, scratch_aggregat
 	scratch_aggregate *kept = malloc(sizeof *kept);
 	if (kept)
 		*kept = answer;
-	if (kept && !sqlite3_create_function_v2(s->db, name, 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
-						kept, NULL, take_pair, answer_pairs, free))
+	if (kept && !sqlite3_create_function_v2(
+			s->db, name, 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, kept,
+			NULL, take_pair, answer_pairs, free))
 		return 1;
 	complain("tables in memory: out of memory");
 	return 0;

@@ -18,7 +18,7 @@ void scratch_free(struct scratch *);
  * follow: i int, d double (NULL unless finite), s const char *. 0 + complain. */
 int scratch_add(struct scratch *, const char *table, const char *types, ...);
 /* Adds an aggregate of SQL, name(value, group): `answer` gets the pairs of all rows whose value is not
- * NULL, and may sort them. NaN: NULL. 0 + complain. */
+ * NULL, and may sort them; it has no side effects, so views may call it. NaN: NULL. 0 + complain. */
 struct scratch_pair {
 	double value;
 	long long group;

@@ -26,7 +26,7 @@ CREATE TABLE mixed(scenario, pass, serial REAL, serial_ci REAL, prefill_share RE
 CREATE TABLE way_each(scenario, pass, way, us REAL, ci REAL);
 CREATE VIEW way_time AS
 	SELECT scenario, pass, way, min(us) AS us, ci FROM way_each GROUP BY scenario, pass, way;
--- What plug-ins of other projects are called in pictures. look: of their points in all pictures; that
+-- What plug-ins of other projects are called in pictures and tables. look: of their points in all pictures; that
 -- of a plug-in without a row is 10 and more.
 CREATE TABLE called(plugin PRIMARY KEY, words, look);
 INSERT INTO called VALUES ('fa3', 'FlashAttention-3', 1), ('fa4', 'FlashAttention-4', 2),
@@ -37,8 +37,13 @@ INSERT INTO called VALUES ('fa3', 'FlashAttention-3', 1), ('fa4', 'FlashAttentio
 	('vllm_cpu', 'vLLM''s CPU attention', 11), ('llama_cpp', 'llama.cpp', 12);
 -- Kernels of other projects (table peer of compare/peers.sql), each by its fastest setting.
 CREATE VIEW peer_time AS
-	SELECT s.id AS scenario, peer.id AS peer, us, ci / us AS ci
-	FROM peer_best JOIN peer ON name = peer_best.peer JOIN scenario s USING (model, page_size, kv_dtype, batch);
+	SELECT s.id AS scenario, peer.id AS peer, us, ci / us AS ci,
+		ifnull(words, peer.name) || iif(is_e4m3, ', q and weights in E4M3', '') AS name
+	FROM peer_best JOIN peer ON name = peer_best.peer JOIN scenario s USING (model, page_size, kv_dtype, batch)
+	LEFT JOIN called ON plugin = peer.name;
+-- The fastest of them on each batch.
+CREATE VIEW rival AS
+	SELECT scenario, name, min(us) AS us, ci FROM peer_time GROUP BY scenario;
 -- One row: the device's measured ceilings. step: what was timed for the second.
 CREATE TABLE ceiling(dram_gbps REAL, fma_tflops REAL, step);
 -- One row: of the times, those that count, and those that do not since their sources are older or their samples

@@ -5,9 +5,8 @@
  *   -- database: bench     ask what `attune bench` timed, table benched alone
  *   SELECT ... AS n        the one statement that has answers; its columns' names head the table
  *
- * The queries ask the tables of plot/facts.sql; early; run_by, the kernels of the plans of "tree" and "oracle", with
- * | between parts in turn and || between parts side by side; and three aggregates of (value, block): blocked_low and
- * blocked_high, the 95 % interval of a geometric mean as `attune eval` has it, and percentile95. */
+ * The queries ask the tables of plot/facts.sql and of tables.sql. They may call three aggregates of (value, block):
+ * blocked_low and blocked_high, the 95 % interval of a geometric mean as `attune eval` has it, and percentile95. */
 #include "show.h"
 #include "harness/base/base.h"
 #include "harness/scratch/scratch.h"
@@ -23,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+EMBED(tables_schema, "tuner/show/tables.sql")
 
 enum { MAX_COLUMNS = 16, COLUMN_TEXT = 64 };
 
@@ -65,7 +66,7 @@ static void kernels_of(const struct decided *plan, char text[COLUMN_TEXT])
 
 static int add_kernels(struct scratch *t, const struct data *d, const struct forest *f)
 {
-	int done = scratch_also(t, "CREATE TABLE run_by(scenario, policy, kernels)");
+	int done = 1;
 	for (int s = 0; done && s < d->n; s++) {
 		struct decided plan[2] = { data_fastest_plan(d, s) };
 		forest_make(d, f, &d->v[s], &plan[1]);
@@ -78,12 +79,9 @@ static int add_kernels(struct scratch *t, const struct data *d, const struct for
 	return done;
 }
 
-/* Parts that raced as launches that begin early: time with each value of the axis EARLY over the time in
- * turn, and with the value that the header picks. */
 static int add_early(struct scratch *t, const struct data *d, const struct forest *f)
 {
-	int done =
-	    scratch_also(t, "CREATE TABLE early(scenario, phase, one REAL, two REAL, picked REAL)");
+	int done = 1;
 	for (int i = 0; done && i < NUM_PHASES * d->n; i++) {
 		const int s = i / NUM_PHASES;
 		const enum phase phase = (enum phase)(i % NUM_PHASES);
@@ -109,7 +107,7 @@ static struct scratch *facts_of(const char *db, const char *gpu, const struct fo
 		const struct plotted p = plotted_make(d, f);
 		t = facts_make(&p);
 	}
-	if (t && !(add_kernels(t, d, f) && add_early(t, d, f) &&
+	if (t && !(scratch_also(t, tables_schema) && add_kernels(t, d, f) && add_early(t, d, f) &&
 		   scratch_also_aggregate(t, "blocked_low", low) &&
 		   scratch_also_aggregate(t, "blocked_high", high) &&
 		   scratch_also_aggregate(t, "percentile95", percentile95) &&

@@ -31,10 +31,6 @@ CREATE TEMP TABLE column_ AS
 	FROM batch JOIN (SELECT DISTINCT id, serial, serial_ci FROM found) USING (id)
 	WHERE id IN (SELECT id FROM batch JOIN found USING (id)
 		WHERE us IS NOT NULL OR serial IS NOT NULL GROUP BY id ORDER BY id LIMIT 24);
-CREATE TEMP TABLE rival AS
-	SELECT scenario, us, ci, ifnull(words, name) AS name,
-		row_number() OVER (PARTITION BY scenario ORDER BY us) AS rank
-	FROM peer_time JOIN peer ON peer.id = peer LEFT JOIN called ON plugin = name;
 CREATE TEMP TABLE dot(kind, name, place, over, ci);
 INSERT INTO dot
 	SELECT 1, 'tuned choice', place, us / ideal, ci FROM column_ JOIN found USING (id) WHERE way = 4
@@ -42,7 +38,7 @@ INSERT INTO dot
 		FROM column_ JOIN found USING (id) JOIN way ON way.id = way WHERE way IN (1, 2, 3)
 	UNION ALL SELECT 3, 'one after the other', place, serial / ideal, serial_ci FROM column_
 	UNION ALL SELECT 6, 'fastest kernel of others', place, us / ideal, ci
-		FROM column_ JOIN rival ON scenario = column_.id WHERE rank = 1;
+		FROM column_ JOIN rival ON scenario = column_.id;
 DELETE FROM dot WHERE over IS NULL;
 CREATE TEMP TABLE series AS
 	SELECT row_number() OVER (ORDER BY kind) - 1 AS block, kind, name FROM (SELECT DISTINCT kind, name FROM dot);
@@ -53,7 +49,7 @@ SELECT 1 AS "set", group_concat('"' || name || '"', ' ') AS names, ' ' || group_
 	count(*) AS num_seen
 FROM (SELECT * FROM series ORDER BY block);
 SELECT 1 AS "set", ifnull((SELECT group_concat(name, ', ') FROM (SELECT DISTINCT rival.name FROM rival
-	JOIN column_ ON id = scenario WHERE rank = 1)), '') AS rivals;
+	JOIN column_ ON id = scenario)), '') AS rivals;
 SELECT 1 AS "set", '(' || group_concat('"' || iif(query % 1024, query, (query / 1024) || 'k')
 	|| iif(query < seq, ' of ' || iif(seq % 1024, seq, (seq / 1024) || 'k'), '') || '\n+ ' || decodes || ' x '
 	|| iif(length % 1024, length, (length / 1024) || 'k') || '" ' || place, ', ') || ')' AS tics,

@@ -1,9 +1,6 @@
 -- mixed.sql - ways to run the published mixed batches, in us: each way's fastest plan in one race, and the fastest
 -- kernel of others there.
 -- database: peers
-CREATE TEMP TABLE rival AS
-	SELECT scenario, min(us) AS us, ifnull(words, name) AS name
-	FROM peer_time t JOIN peer ON peer.id = t.peer LEFT JOIN called ON plugin = name GROUP BY scenario;
 SELECT s.batch, max(iif(way = 1, w.us, NULL)) AS "one fused launch", serial AS "one after the other",
 	max(iif(way = 2, w.us, NULL)) AS "two streams", max(iif(way = 3, w.us, NULL)) AS "SMs split in two",
 	rival.us AS "fastest of others", rival.name AS kernel

@@ -1,0 +1,40 @@
+-- tables.sql - what the queries in tables/ ask, beside the tables of plot/facts.sql.
+
+-- The kernels that a plan of "tree" or "oracle" runs: with | between parts in turn, with || between parts side by side.
+CREATE TABLE run_by(scenario, policy, kernels);
+-- Parts that raced as launches that begin before their predecessor has finished: the time with each value of the axis
+-- EARLY over the time in turn, and with the value that the header picks.
+CREATE TABLE early(scenario, phase, one REAL, two REAL, picked REAL);
+-- The times of a scenario's plans in one row, in us: of the fastest measured plan, of attune's pick, of the baselines.
+CREATE VIEW plan_us AS
+	SELECT scenario, max(iif(policy = 'oracle', us, NULL)) AS fastest, max(iif(policy = 'tree', us, NULL)) AS attune,
+		max(iif(policy = 'best_fixed', us, NULL)) AS fixed, max(iif(policy = 'vllm_triton', us, NULL)) AS vllm,
+		max(iif(policy = 'default', us, NULL)) AS defaults
+	FROM plan GROUP BY scenario HAVING fastest IS NOT NULL;
+-- The held-out batches, by kind and then by split; published batches are a kind of their own.
+CREATE VIEW held_out AS
+	WITH kind(place, name, split, prefill, decode) AS (VALUES (0, 'all held out', NULL, NULL, NULL),
+		(1, 'decodes', NULL, 0, 1), (2, 'prefills', NULL, 1, 0), (3, 'mixed', NULL, 1, 1),
+		(4, 'published', 'peers', NULL, NULL),
+		(10, 'one batch of ten, drawn', 'heldout_random', NULL, NULL), (11, 'odd sizes', 'heldout_offgrid', NULL, NULL),
+		(12, 'batch sizes and lengths that nothing learned has', 'heldout_blocked', NULL, NULL),
+		(13, 'larger batches, longer sequences', 'heldout_extrapolated', NULL, NULL),
+		(14, 'other request traces', 'heldout_traces', NULL, NULL),
+		(15, 'model shapes that nothing learned has', 'heldout_shape', NULL, NULL))
+	SELECT place, name, id FROM scenario s JOIN kind k ON iif(k.split IS NULL, side = 1 AND s.split <> 'peers', s.split = k.split)
+		AND has_prefill = ifnull(prefill, has_prefill) AND has_decode = ifnull(decode, has_decode);
+-- Times over that of the fastest measured plan, by the second pass, as geometric means. low, high: the 95 % interval of
+-- attune's, over blocks of one model and batch size. The best fixed choice has a mean over the batches on which it was
+-- timed, and "attune there" is over the same batches. Another baseline has a mean only if it was timed on all batches.
+CREATE VIEW slowdown AS
+	SELECT place, name AS batches, count(*) AS n, exp(avg(ln(tree))) AS attune, blocked_low(tree, block) AS low,
+		blocked_high(tree, block) AS high, percentile95(tree, 0) AS p95, max(tree) AS worst,
+		100.0 * sum(tree <= 1.05) / count(*) AS "within 5 %", count(*) - count(tree) AS "no time",
+		exp(avg(ln(fixed))) AS "best fixed", count(fixed) AS "timed on",
+		exp(avg(ln(iif(fixed, tree, NULL)))) AS "attune there",
+		iif(count(vllm) = count(*), exp(avg(ln(vllm))), NULL) AS "vLLM's Triton rule",
+		iif(count(defaults) = count(*), exp(avg(ln(defaults))), NULL) AS defaults
+	FROM held_out JOIN (SELECT scenario AS id, max(1, attune / fastest) AS tree, max(1, fixed / fastest) AS fixed,
+			max(1, vllm / fastest) AS vllm, max(1, defaults / fastest) AS defaults FROM plan_us) USING (id)
+		JOIN blocked USING (id)
+	GROUP BY place;
