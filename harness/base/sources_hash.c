@@ -1,9 +1,9 @@
-/* sources_hash.c - the hash of the sources that a binary is built from: of kernels/, harness/, tuner/
- * and the Makefile, so far as a compiler or Python reads them. make runs it as a program (SOURCES_HASH_MAIN)
- * and writes the hash into the tool.
+/* sources_hash.c - the hash of the sources that a binary is built from: the Makefile, and the files of
+ * kernels/, harness/ and tuner/ that a compiler or Python reads. make also builds this file as a program
+ * (SOURCES_HASH_MAIN), which prints the hash, and compiles the hash into the tool.
  *
- * It is the SHA-1 of a list, one line a file, sorted by path: the SHA-1 that git gives the file's
- * content, a blank, the path. So the hash of a commit follows from `git ls-tree -r` alone. */
+ * It is the SHA-1 of a list of the files, sorted by path. A line is the SHA-1 that git gives the
+ * file's content, a blank, and the path. So git's list of a commit's files gives the commit's hash. */
 #include "sources_hash.h"
 #include <dirent.h>
 #include <stdint.h>
@@ -95,7 +95,7 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct entry *)a)->path, ((const struct entry *)b)->path);
 }
 
-/* What a compiler or Python reads; others, such as pages and what an editor leaves, do not count. */
+/* Whether a compiler or Python reads the file. Pages and an editor's backups do not count. */
 static int is_source(const char *path)
 {
 	static const char *const ends[] = {
@@ -125,7 +125,7 @@ static void put(struct list *l, const char *blob, const char *path)
 	l->n += !l->failed;
 }
 
-/* Frees the list. 0: it has no file. */
+/* The hash of the list, which it frees. 0: the list has no file, or is not whole. */
 static int finish(struct list *l, char hex[SOURCES_HASH])
 {
 	struct sha1 s;
@@ -146,7 +146,7 @@ static int finish(struct list *l, char hex[SOURCES_HASH])
 	return ok;
 }
 
-/* As `git hash-object` does. */
+/* The SHA-1 that `git hash-object` prints. 0: the file cannot be read. */
 static int blob_of(const char *file, char hex[SOURCES_HASH])
 {
 	struct sha1 s;
@@ -172,17 +172,26 @@ static void walk(struct list *l, const char *top, const char *path)
 {
 	char file[4096], below[1024], blob[SOURCES_HASH];
 	struct stat st;
-	if (snprintf(file, sizeof file, "%s/%s", top, path) >= (int)sizeof file || lstat(file, &st))
+	if (snprintf(file, sizeof file, "%s/%s", top, path) >= (int)sizeof file) {
+		l->failed = 1;
+		return;
+	}
+	if (lstat(file, &st))
 		return;
 	if (S_ISREG(st.st_mode) && is_source(path)) {
 		l->failed |= !blob_of(file, blob);
 		put(l, blob, path);
 	}
 	DIR *dir = S_ISDIR(st.st_mode) ? opendir(file) : NULL;
-	for (struct dirent *e; dir && (e = readdir(dir));)
-		if (e->d_name[0] != '.' &&
-		    snprintf(below, sizeof below, "%s/%s", path, e->d_name) < (int)sizeof below)
+	l->failed |= S_ISDIR(st.st_mode) && !dir;
+	for (struct dirent *e; dir && (e = readdir(dir));) {
+		if (e->d_name[0] == '.')
+			continue;
+		if (snprintf(below, sizeof below, "%s/%s", path, e->d_name) < (int)sizeof below)
 			walk(l, top, below);
+		else
+			l->failed = 1;
+	}
 	if (dir)
 		closedir(dir);
 }
@@ -195,18 +204,20 @@ int sources_hash(const char *top, const char *const part[], int parts, char hex[
 	return finish(&l, hex);
 }
 
+/* A line of a file: "M 100644 ", its 40 digits, a blank, its path. No sscanf: it would look for the end
+ * of the whole listing at each line. */
 int listing_hash(const char *listing, const char *const part[], int parts, char hex[SOURCES_HASH])
 {
+	enum { BLOB = 9, PATH = 50 };
 	struct list l = { 0 };
-	int n;
-	for (const char *at = listing; *at; at += n) {
+	size_t n;
+	for (const char *at = listing; *at; at += n + (at[n] == '\n')) {
 		char blob[SOURCES_HASH], path[512];
-		n = -1;
-		if (sscanf(at, "%*s blob %40s\t%511[^\n]\n%n", blob, path, &n) != 2 || n < 0) {
-			n = (int)strcspn(at, "\n");
-			n += at[n] == '\n';
+		n = strcspn(at, "\n");
+		if (n <= PATH || n - PATH >= sizeof path || strncmp(at, "M 100", 5))
 			continue;
-		}
+		snprintf(blob, sizeof blob, "%.40s", at + BLOB);
+		snprintf(path, sizeof path, "%.*s", (int)(n - PATH), at + PATH);
 		for (int i = 0; i < parts; i++) {
 			const size_t length = strlen(part[i]);
 			if (!strncmp(path, part[i], length) &&

@@ -1,5 +1,5 @@
-/* provenance.c - writes a run's row (hashes of sources, device, protocol), finds the commit of such
- * hashes, and checks whether a database's times are of this device and protocol. */
+/* provenance.c - writes a run's row (hashes of its sources, device, protocol), finds the commit that
+ * has these hashes, and checks whether a database's times are of this device and protocol. */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -22,9 +22,9 @@ static void card_id(char id[17], const struct device_info *d)
 }
 
 /* ---- the commit of the sources ----------------------------------------------------------- */
-/* What git prints about the checkout of the kernels' sources; the caller frees it. NULL: nothing. The
- * working directory and the environment of a git hook may name another repository, so they do not
- * count. The path is in the environment, where the shell does not interpret it. */
+/* What git prints about the checkout of the kernels' sources; the caller frees it. NULL: nothing, or
+ * git failed. The working directory and the environment of a git hook may name another repository, so
+ * they do not count. The path is in the environment, where the shell does not interpret it. */
 static char *git(const char *arguments)
 {
 	char command[400], *text = NULL;
@@ -36,13 +36,12 @@ static char *git(const char *arguments)
 		 "2>/dev/null",
 		 arguments);
 	FILE *f = popen(command, "r");
-	if (f && getdelim(&text, &size, '\0', f) < 0) {
-		free(text);
-		text = NULL;
-	}
-	if (f)
-		pclose(f);
-	return text;
+	const int got = f && getdelim(&text, &size, '\0', f) > 0;
+	const int failed = f && pclose(f);
+	if (got && !failed)
+		return text;
+	free(text);
+	return NULL;
 }
 
 static int git_says(const char *arguments, const char *line)
@@ -68,7 +67,7 @@ void provenance_commit(char commit[48])
 	free(text);
 }
 
-/* Runs of equal hashes, whose commit is looked for. */
+/* The hashes of runs without a commit; commit "": none is found. */
 struct unfound {
 	char built[SOURCES_HASH], compiled[SOURCES_HASH], commit[SOURCES_HASH];
 };
@@ -92,26 +91,50 @@ static int note_unfound(void *arg, int columns, const char *const *names, const 
 	return 1;
 }
 
-/* Gives `commit` to those that have its hashes; returns how many still have none. */
-static int match(struct unfound_list *l, const char *commit)
+/* Gives a commit to the runs that have the hashes of its files. */
+static void match(struct unfound_list *l, const char *commit, const char *files)
 {
-	char command[120], built[SOURCES_HASH], compiled[SOURCES_HASH];
-	int left = 0;
-	snprintf(command, sizeof command,
-		 "ls-tree -r --full-tree %s kernels harness tuner Makefile", commit);
-	char *listing = git(command);
-	const int is_known = listing &&
-			     listing_hash(listing, built_parts, NUM_BUILT_PARTS, built) &&
-			     listing_hash(listing, compiled_parts, NUM_COMPILED_PARTS, compiled);
-	free(listing);
-	for (int i = 0; i < l->n; i++) {
-		struct unfound *u = &l->v[i];
-		if (!*u->commit && is_known && !strcmp(u->built, built) &&
-		    !strcmp(u->compiled, compiled))
-			snprintf(u->commit, sizeof u->commit, "%.12s", commit);
-		left += !*u->commit;
+	char built[SOURCES_HASH], compiled[SOURCES_HASH];
+	if (!listing_hash(files, built_parts, NUM_BUILT_PARTS, built) ||
+	    !listing_hash(files, compiled_parts, NUM_COMPILED_PARTS, compiled))
+		return;
+	for (int i = 0; i < l->n; i++)
+		if (!strcmp(l->v[i].built, built) && !strcmp(l->v[i].compiled, compiled))
+			snprintf(l->v[i].commit, sizeof l->v->commit, "%.12s", commit);
+}
+
+/* All commits that change sources, the oldest first, in one output of git: a process for each would
+ * take seconds. fast-export drops "--", and takes ":/NAME" for a commit. NULL: git failed. */
+static char *history(void)
+{
+	return have_git() ? git("fast-export --no-data --full-tree --show-original-ids "
+				"--reencode=no HEAD ':(top)kernels' ':(top)harness' ':(top)tuner' "
+				"':(top)Makefile'")
+			  : NULL;
+}
+
+/* Of each commit git writes its id, "data " with the length of its message, the message, a line for
+ * each file, and an empty line. */
+static void match_all(struct unfound_list *l, char *text)
+{
+	static const char id[] = "\noriginal-oid ", length[] = "\ndata ";
+	const char *const end = text + strlen(text);
+	char *at = text;
+	while ((at = strstr(at, id))) {
+		const char *commit = at + strlen(id);
+		char *files = strstr(at, length);
+		const unsigned long long message =
+		    files ? strtoull(files + strlen(length), &files, 10) : 0;
+		if (!files || message >= (unsigned long long)(end - files))
+			return;
+		files += 1 + message;
+		at = strstr(files, "\n\n");
+		if (at)
+			*at++ = '\0';
+		match(l, commit, files);
+		if (!at)
+			return;
 	}
-	return left;
 }
 
 int provenance_find(struct store *store)
@@ -123,24 +146,21 @@ int provenance_find(struct store *store)
 			"('unknown', 'modified')",
 			note_unfound, &l) &&
 	    !l.failed;
-	char *commits = ok && l.n && have_git()
-			    ? git("rev-list HEAD -- :/kernels :/harness :/tuner :/Makefile")
-			    : NULL;
-	char *save = NULL, *commit = commits ? strtok_r(commits, "\n", &save) : NULL;
-	while (commit && match(&l, commit))
-		commit = strtok_r(NULL, "\n", &save);
+	char *commits = ok && l.n ? history() : NULL;
+	if (commits)
+		match_all(&l, commits);
 	for (int i = 0; commits && ok && i < l.n; i++)
 		ok = store_set_commit(store, l.v[i].built, l.v[i].compiled, l.v[i].commit);
 	if (ok && l.n && !commits)
-		remark("%s: no checkout of git: the commits of %d runs stay unknown",
-		       source_root() ? source_root() : "the kernels' sources", l.n);
+		remark("%s: git lists no commits of it, so runs stay without a commit",
+		       source_root() ? source_root() : "the kernels' sources");
 	free(commits);
 	free(l.v);
 	return ok;
 }
 
 /* ---- a run -------------------------------------------------------------------------------- */
-/* Of the kernels that are compiled from now on; "": they cannot be read. */
+/* The hash of the kernels that this process will compile; "": they cannot be read. */
 static void hash_compiled(char hash[SOURCES_HASH])
 {
 	char top[PATH_MAX];

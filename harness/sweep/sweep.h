@@ -188,9 +188,9 @@ void noise_json(struct json_out *, const struct noise *);
 /* ---- provenance.c --------------------------------------------------------------- */
 /* The commit of the checkout that the sources are in, with "-dirty" if modified; "": none. */
 void provenance_commit(char commit[48]);
-/* Finds the commits of the runs that have hashes of sources and no commit yet: the newest ancestor of
- * the checkout's HEAD with these hashes. A run whose hashes no commit has becomes `modified`. Without
- * git they stay unknown. 0 + complain. */
+/* Looks for the commit of each run that has hashes of its sources and no commit yet. It is the newest
+ * ancestor of HEAD with these hashes; if there is none, the run becomes `modified`. Without git
+ * nothing changes. 0 + complain. */
 int provenance_find(struct store *);
 /* A new run of the database; 0: it failed. */
 long long provenance_run(struct store *, const struct hello *, const struct protocol *,
