@@ -18,9 +18,10 @@
  *                  number of waves.
  *
  * Where the segments of a Q block are a cluster, slots are fewer: the units of a chip lie in groups
- * (GPCs), a cluster runs within one, and what is left of a group stays idle, most with an odd number.
- * With one block a unit an H200 of 132 runs this many clusters at a time (cudaOccupancyMaxActiveClusters;
- * below, by segment_slots()). One more than that takes twice as long.
+ * (GPCs), a cluster runs within one, and what is left of a group stays idle, most with an odd
+ * number. With one block a unit an H200 of 132 runs this many clusters at a time (by
+ * cudaOccupancyMaxActiveClusters; below, by segment_slots()). One more than that takes twice as
+ * long.
  *
  *   segments   1   2   3   4   6   8
  *   H200     132  66  39  30  17  15
@@ -125,7 +126,7 @@ static inline void sums_start(struct part_sums *t)
 
 /* Sequence `index` of the batch. */
 static inline void sums_add(struct part_sums *t, const struct part_shape *s, int index, int query,
-			 int seq)
+			    int seq)
 {
 	const long long keys = seq_live_keys(s, query, seq);
 	t->sum[SUM_SEQS]++;
@@ -172,7 +173,7 @@ static inline long long part_blocks(const struct part *p, int rows)
  * FLOPS_OF_BYTE flops while it reads a byte. Head size and KV heads are factors of both and
  * cancel. */
 static inline long long part_prefill_share(const struct attune_features *f, long long prefill_pairs,
-					long long decode_keys)
+					   long long decode_keys)
 {
 	enum { FLOPS_OF_BYTE = 128 };
 	const long long prefill = prefill_pairs * f->group * 4;
@@ -202,8 +203,8 @@ static inline void part_derive(struct part *p)
 /* Makes a part from the sums of the batch's prefills and decodes; `own`: the part's. 0: the part
  * has no sequence. */
 static inline int part_from(struct part *p, const struct part_shape *s, const struct part_sums *own,
-			 const struct part_sums *prefill, const struct part_sums *decode,
-			 const int *query_start)
+			    const struct part_sums *prefill, const struct part_sums *decode,
+			    const int *query_start)
 {
 	struct attune_features *f = &p->f;
 	const int last = (int)own->most[MOST_SEQ];
@@ -278,7 +279,7 @@ static inline int segments_have_tiles(int segments, int tile, const struct part 
 }
 
 static inline long long partial_bytes(long long rows, long long query_heads, int segments,
-				   int head_size)
+				      int head_size)
 {
 	return segments == 1 ? 0 : rows * query_heads * segments * (head_size + 2) * 4;
 }
@@ -302,7 +303,7 @@ struct segment_load {
 };
 
 static inline void segment_load_of(struct segment_load *l, const struct block_shape *b,
-				const struct attune_features *f)
+				   const struct attune_features *f)
 {
 	const long long packed = b->heads ? min_of(b->heads, f->group) : f->group;
 	const long long block_q = max_of(b->rows / packed, 1);
@@ -326,7 +327,7 @@ static inline void segment_load_of(struct segment_load *l, const struct block_sh
 
 /* The blocks that run at a time at v segments. */
 static inline long long segment_slots(const struct segment_costs *c, const struct block_shape *b,
-				   long long units, long long v)
+				      long long units, long long v)
 {
 	enum { IDLE = 3 /* for each block of a cluster but the first */, IDLE_ODD = 9 };
 	const long long slots = units * c->slots;
@@ -336,7 +337,7 @@ static inline long long segment_slots(const struct segment_costs *c, const struc
 
 /* The path at v segments. */
 static inline long long segment_path(const struct segment_costs *c, const struct segment_load *l,
-				  const struct block_shape *b, long long units, long long v)
+				     const struct block_shape *b, long long units, long long v)
 {
 	enum { SMOOTHING = 4, TAIL_SHARE = 4 };
 	const long long slots = segment_slots(c, b, units, v), n = l->blocks * v;
@@ -355,7 +356,7 @@ static inline long long segment_path(const struct segment_costs *c, const struct
 
 /* The cost of v segments in fs; rows: query tokens x query heads. */
 static inline long long segment_cost(const struct segment_costs *c, long long path, long long rows,
-				  long long v)
+				     long long v)
 {
 	const long long most = 1 << 27;
 	const long long cuts =
@@ -365,7 +366,7 @@ static inline long long segment_cost(const struct segment_costs *c, long long pa
 
 /* The same for a part. */
 static inline long long segments_cost(const struct segment_costs *c, const struct block_shape *b,
-				   const struct attune_features *f, long long v)
+				      const struct attune_features *f, long long v)
 {
 	struct segment_load l;
 	segment_load_of(&l, b, f);
@@ -377,7 +378,7 @@ static inline long long segments_cost(const struct segment_costs *c, const struc
 
 /* In keys. blocks: of the launch at one segment; at_once: blocks that run at a time. */
 static inline long long formula_estimate(const struct formula *f, const struct attune_features *of,
-				      long long blocks, long long at_once, long long v)
+					 long long blocks, long long at_once, long long v)
 {
 	const long long mean = min_of(of->mean_seq, of->keys_per_query);
 	const long long waves = (blocks * v + at_once - 1) / at_once;

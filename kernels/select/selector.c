@@ -44,24 +44,25 @@ int feature_named(const char *name)
 }
 
 const struct selector attune_selectors[] = {
-#define HEURISTIC(name, NAME)                                                                     \
-	{ .gpu = ATTUNE_##NAME##_GPU,                                                             \
-	  .arch = ATTUNE_##NAME##_ARCH,                                                           \
-	  .device = ATTUNE_##NAME##_DEVICE,                                                       \
-	  .kernels = name##_kernels,                                                              \
-	  .num_kernels = COUNT(name##_kernels),                                                   \
-	  .choices = name##_choices,                                                              \
-	  .costs = name##_costs,                                                                  \
-	  .shapes = name##_shapes,                                                                \
-	  .num_choices = COUNT(name##_choices),                                                   \
-	  .num_shapes = COUNT(name##_shapes),                                                     \
-	  .num_costs = COUNT(name##_costs) - 1,                                                   \
-	  .nodes = name##_nodes,                                                                  \
-	  .num_nodes = COUNT(name##_nodes),                                                       \
-	  .root = { ATTUNE_##NAME##_ROOT_prefill, ATTUNE_##NAME##_ROOT_decode,                    \
-		    ATTUNE_##NAME##_ROOT_overlap, ATTUNE_##NAME##_ROOT_early },                   \
-	  .overlaps = ATTUNE_##NAME##_OVERLAPS,                                                   \
-	  .compiled = { attune_##name##_prefill, attune_##name##_decode, attune_##name##_overlap } },
+#define HEURISTIC(name, NAME)                                                   \
+	{ .gpu = ATTUNE_##NAME##_GPU,                                           \
+	  .arch = ATTUNE_##NAME##_ARCH,                                         \
+	  .device = ATTUNE_##NAME##_DEVICE,                                     \
+	  .kernels = name##_kernels,                                            \
+	  .num_kernels = COUNT(name##_kernels),                                 \
+	  .choices = name##_choices,                                            \
+	  .costs = name##_costs,                                                \
+	  .shapes = name##_shapes,                                              \
+	  .num_choices = COUNT(name##_choices),                                 \
+	  .num_shapes = COUNT(name##_shapes),                                   \
+	  .num_costs = COUNT(name##_costs) - 1,                                 \
+	  .nodes = name##_nodes,                                                \
+	  .num_nodes = COUNT(name##_nodes),                                     \
+	  .root = { ATTUNE_##NAME##_ROOT_prefill, ATTUNE_##NAME##_ROOT_decode,  \
+		    ATTUNE_##NAME##_ROOT_overlap, ATTUNE_##NAME##_ROOT_early }, \
+	  .overlaps = ATTUNE_##NAME##_OVERLAPS,                                 \
+	  .compiled = { attune_##name##_prefill, attune_##name##_decode,        \
+			attune_##name##_overlap } },
 #include "heuristics.inc"
 #undef HEURISTIC
 	{ 0 }

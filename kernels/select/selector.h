@@ -18,13 +18,7 @@
  *   EARLY            for a choice with an early axis, its value there if the caller lets launches
  *                    begin early, or SAYS_OWN. It changes no plan. A header without such times has
  *                    no tree for it: SAYS_OWN everywhere. */
-enum decision {
-	DECIDE_PREFILL,
-	DECIDE_DECODE,
-	DECIDE_OVERLAP,
-	DECIDE_EARLY,
-	NUM_DECISIONS
-};
+enum decision { DECIDE_PREFILL, DECIDE_DECODE, DECIDE_OVERLAP, DECIDE_EARLY, NUM_DECISIONS };
 extern const char *const decision_names[NUM_DECISIONS];
 extern const char *const feature_names[ATTUNE_NUM_FEATURES];
 int feature_named(const char *name); /* -1: none */

@@ -22,7 +22,7 @@ struct selector_node {
 };
 
 static inline int tree_says(const struct selector_node *nodes, int root,
-			 const struct attune_features *f)
+			    const struct attune_features *f)
 {
 	const long long *feature = (const long long *)f;
 	const struct selector_node *n = &nodes[root];
