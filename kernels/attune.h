@@ -29,12 +29,12 @@
  * contexts of its own, and on a GPU fork() comes before the first attune_open.
  *
  * attune_plan_batch and attune_run neither allocate nor synchronise, and may be called while a
- * CUDA graph is captured. Kernels that are built elsewhere can take part: attune_plugin.h.
+ * CUDA graph is captured.
  *
  * CUDA graphs. A captured attune_run replays its plan, whatever lengths device memory then holds,
  * and is right for lengths at or below those that it was planned for. So plan every step, keep a
- * graph for each plan that comes up, and replay the one that serves: nothing else that was measured
- * costs as little (README.md, "CUDA graphs").
+ * graph for each plan that comes up, and replay the one that serves. Each step then runs its own
+ * plan (README.md, "CUDA graphs").
  *
  *   attune_plan_batch(op, &batch, &plan);
  *   replay the graph with attune_plan_serves(&its_plan, &plan) == ATTUNE_SERVES_ALIKE; if there is
@@ -280,14 +280,14 @@ typedef struct attune_plan {
 	uint64_t op;      /* the op's own: the op that made the plan */
 	attune_part part[2];
 	int num_tokens;          /* query tokens of the batch */
-	int unused;              /* 0 */
+	int unused;              /* 0: calls refuse other values, `lengths` of old programs */
 	enum attune_start start; /* yours to set; attune_plan_batch sets IN_TURN */
 	int early[2];            /* the op's own: what EARLY means for each part */
 	/* the op's own: the last sequence that has keys, and its pages */
 	int table_seq, table_pages;
 	/* the op's own: what runs a part whose choice does not take the cache's strides; 0: none */
 	int stand_in[2], stand_in_resolved[2];
-	int unused_too; /* 0 */
+	int unused_too; /* 0, in the place of a member of earlier versions */
 	/* the op's own: tokens of the longest query of each 16th of the sequences */
 	int longest[ATTUNE_PLAN_SLICES];
 } attune_plan;
@@ -306,11 +306,10 @@ typedef struct attune_plan {
  * attune_<gpu>.h. Its rules replace the compiled ones, for all ops of this context. It is read
  * here, once, as text: no compiler is needed. It must be for the device's GPU and have this
  * version's hash of each kernel that it names; else the status is ATTUNE_INVALID, and the line of
- * attune_last_error begins "FILE:LINE:". What a person may change in it is in README.md ("The
- * generated rules by themselves"). A choice that cannot run a
- * batch, or for which the library carries no code of the shape, is replaced as with the compiled
- * rules: on NVIDIA GPUs by the fastest of a few other choices, by an estimate of their time, and
- * elsewhere by a default.
+ * attune_last_error begins "FILE:LINE:". FORMATS.md ("The generated rules by themselves") says what
+ * a person may change in it. A choice that cannot run a batch, or for which the library carries no
+ * code of the shape, is replaced as with the compiled rules: on NVIDIA GPUs by the fastest of a few
+ * other choices, by an estimate of their time, and elsewhere by a default.
  *
  * ATTUNE_INVARIANT=1 in the environment makes all ops of this context batch-invariant. It is
  * read here, once; a value other than 0 or 1, or a file of ATTUNE_HEURISTICS beside it, is

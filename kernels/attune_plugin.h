@@ -7,8 +7,8 @@
  *
  * a list that ends with NULL and lives as long as the object. `attune --plugin FILE COMMAND` loads
  * it. Each of its kernels then races with attune's own: it is compared with the reference first,
- * timed in the same rounds on the same cold pages, and stored under its name and version. The library
- * runs attune's own kernels alone.
+ * timed in the same rounds on the same cold pages, and stored under its name and version. The
+ * library runs attune's own kernels alone.
  *
  * The order of calls, for each shape and each set of tunables:
  *

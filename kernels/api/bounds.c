@@ -180,7 +180,7 @@ static void fit_segments(const attune_op *op, struct picked *f, const struct gue
 	const struct ready *r = &op->ready[f->id];
 	const struct space *s = r->kernel->space;
 	struct config as = f->as;
-	long long loss[MOST_VALUES] = { 0 }, least_loss = 0;
+	long long loss[MOST_VALUES] = { 0 }, least_loss = 0; /* sums of cost / least, times 2^20 */
 	int legal[MOST_VALUES];
 	if (!config_is_fitted(&r->config, s) || !r->costs)
 		return;

@@ -202,9 +202,11 @@ static struct ready *named_ready(const attune_op *op, const struct kernel *k,
 	return NULL;
 }
 
-/* A heuristic of the GPU's own is compared for prefills, where its leaves are coarser than estimates,
- * and only where the GPU is like the one that these were fitted to. A decode is planned in a
- * quarter of the time without. What a file names is what runs. */
+/* Decides for which parts pick_better compares the heuristic's choice with priced ones. A heuristic
+ * of another GPU: for all. One of this GPU: for prefills, whose leaves also take batches unlike
+ * those that they were learned from, if the GPU is like the one that the estimates were fitted to;
+ * not for decodes, which would take about four times as long to plan. A file of rules: for none,
+ * since its choices are what the program asks for. */
 static void set_compares(attune_op *op)
 {
 	const struct device_info *d = &op->ctx->device.info;

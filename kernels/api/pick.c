@@ -108,6 +108,10 @@ static struct picked pick_priced(const attune_op *op, const struct part *p, int 
 	return best;
 }
 
+/* Estimates err, while the heuristic's choice was measured: it stays unless an estimate is less by
+ * more than an eighth. */
+enum { LEAST_GAIN = 8 };
+
 struct picked pick_better(const attune_op *op, struct picked f, const struct part *p)
 {
 	const int compares = op->compares[p->max_query <= DECODE_MAX_QUERY];
@@ -116,7 +120,7 @@ struct picked pick_better(const attune_op *op, struct picked f, const struct par
 	if (fs < 0)
 		return f;
 	const struct picked rival = pick_priced(op, p, 0, &least);
-	return rival.id >= 0 && least < fs - fs / 8 ? rival : f;
+	return rival.id >= 0 && least < fs - fs / LEAST_GAIN ? rival : f;
 }
 
 struct picked pick_fallback(const attune_op *op, const struct part *p, int without_maps)

@@ -56,8 +56,10 @@ static void decide(const attune_op *op, const attune_batch *batch, int overlaps,
 		parts_take_shorter(&whole, 1, batch->query_start);
 		decide_overlap(op, d, &whole);
 	}
-	/* Plans that overlap were measured as a whole. */
-	for (int i = 0; i < parts && d->s.num_parts == parts && d->how == ATTUNE_SERIAL; i++)
+	/* Choices that overlap were measured together, so they stay. */
+	if (d->s.num_parts < parts || d->how != ATTUNE_SERIAL)
+		return;
+	for (int i = 0; i < parts; i++)
 		d->pick[i] = pick_better(op, d->pick[i], &d->s.part[i]);
 }
 

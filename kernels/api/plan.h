@@ -35,8 +35,8 @@ struct picked pick_invariant(const attune_op *, const struct part *);
  * estimate, else the first default that can (for decodes from the end), else the first choice that
  * can. without_maps: none that makes maps of the cache. */
 struct picked pick_fallback(const attune_op *, const struct part *, int without_maps);
-/* The heuristic's pick, or, where the op compares them, the priced choice with the least estimate if
- * that is less than 7/8 of the pick's. */
+/* Returns the heuristic's pick. Where the op compares picks and the priced choice with the least
+ * estimate takes less than 7/8 of the pick's, it returns that choice. */
 struct picked pick_better(const attune_op *, struct picked, const struct part *);
 /* Whether the pick makes maps of the cache. */
 int needs_maps(const attune_op *, const struct picked *, const struct part *);

@@ -46,7 +46,7 @@ int plan_is_sound(const attune_plan *p)
 	return sound;
 }
 
-const char plan_was_changed[] = "the plan was changed, or freed, since it was made";
+const char plan_was_changed[] = "the plan was changed since it was made";
 
 const char *plan_error(const attune_op *op, const attune_plan *p)
 {
