@@ -1,5 +1,6 @@
-/* header_read.c - reads a whole generated header, from its guard to the #endif. It checks names,
- * order and ranges; that choices are such of this library's kernels is for the caller. */
+/* header_read.c - reads a whole generated header, from its guard to the #endif, by the functions of
+ * header_text.c. It checks names, order and ranges. Whether this library has the kernels and
+ * choices is for the caller to check. */
 #include "header_text.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -92,7 +93,7 @@ static int read_kernel(struct header *h, struct header_text *r)
 	return header_expect(r, ")");
 }
 
-/* SHAPES("sizes", "types") */
+/* SHAPES("sizes", "types"): not kept, since a header that is read as text serves all shapes. */
 static int read_shapes(struct header *h, struct header_text *r)
 {
 	char text[256];

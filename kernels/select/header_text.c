@@ -1,4 +1,4 @@
-/* header_text.c - reads the text of a generated header. */
+/* header_text.c - reads words, numbers and decision trees of a generated header. */
 #include "header_text.h"
 #include <ctype.h>
 #include <errno.h>

@@ -1,6 +1,9 @@
 /* header_text.h - reads the text of a generated header, attune_<gpu>.h: the only form of rules.
- * list_trees reads the trees of all headers for the library, rules_file.c the header that
- * ATTUNE_HEURISTICS names, and the tuner all headers that it judges (tuner/forest/parse.c).
+ *
+ *   header_text.c   words, numbers and trees. The build tool list_trees needs no more; it runs before
+ *                   the library is compiled
+ *   header_read.c   a whole header, for rules_file.c (the one that ATTUNE_HEURISTICS names) and
+ *                   the tuner (tuner/forest/parse.c)
  *
  * Blanks and comments may stand anywhere; everything else must be what attune induce writes, in
  * that order. A header that a person changes stays one that a compiler takes. */
@@ -38,8 +41,8 @@ void header_error(const struct header_text *, const char *path, char *text, size
 /* A function of a header is
  *
  *   STATEMENT:  return ANSWER;
- *               if (f->FEATURE <= NUMBER) BRANCH STATEMENT      BRANCH is where the condition holds;
- *               if (f->FEATURE > NUMBER) BRANCH STATEMENT       it always returns
+ *               if (f->FEATURE <= NUMBER) BRANCH STATEMENT     BRANCH is where the condition holds;
+ *               if (f->FEATURE > NUMBER) BRANCH STATEMENT      it always returns
  *   BRANCH:     return ANSWER; | STATEMENT | { STATEMENT } */
 struct header_node {
 	char word[256];      /* FEATURE; of a leaf ANSWER */
@@ -81,8 +84,8 @@ struct header {
 /* Reads a text; free the header either way. 0: `wanted` says why. */
 int header_read(struct header *, struct header_text *);
 void header_free(struct header *);
-/* The answer that a word of a leaf stands for: a number, a choice's name or a name of enum says, with
- * or without the GPU's name before it. 0: none that the decision has. */
+/* *says: the answer that a word of a leaf stands for. The word is a number, a choice's name or a name
+ * of enum says; a name may begin with the GPU's. 0: the decision has no such answer. */
 int header_says(const struct header *, enum decision, const char *word, int *says);
 /* The name of an answer that is no choice, such as "streams"; NULL: it has none. */
 const char *header_answer(enum decision, int says);

@@ -57,7 +57,8 @@ static void names_of(const char *path, char gpu[GPU_NAME], char upper[GPU_NAME])
 /* Prints the root of each tree, then the nodes of all. */
 static int print_header(const char *path, const char *text)
 {
-	struct header_text r = { .start = text, .at = text };
+	const char *trees = strstr(text, "\nATTUNE_SELECT ");
+	struct header_text r = { .start = text, .at = trees ? trees : text };
 	char gpu[GPU_NAME] = "", upper[GPU_NAME], serial[GPU_NAME + 8], *rows = NULL;
 	char device[HEADER_DEVICE];
 	size_t size;
@@ -67,7 +68,6 @@ static int print_header(const char *path, const char *text)
 	snprintf(serial, sizeof serial, "%s_serial", gpu);
 	header_device(text, device);
 	printf("#define ATTUNE_%s_DEVICE \"%s\"\n", upper, device);
-	r.at = strstr(text, "\nATTUNE_SELECT ") ? strstr(text, "\nATTUNE_SELECT ") : text;
 	for (int d = 0; out && done && d < NUM_DECISIONS; d++) {
 		struct header_tree t;
 		done = header_tree(&r, gpu, (enum decision)d, &t) && (t.n || d == DECIDE_EARLY);

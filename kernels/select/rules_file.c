@@ -4,7 +4,8 @@
  *   the device's GPU, or that with E4M3_SUFFIX
  *   this library's hash of the features and segment costs, and of each kernel that it lists
  *   a row of KERNELS for each kernel that a choice names
- *   choices that today's .def tables list; costs for those with SEGMENTS=fitted, and for no others */
+ *   choices that this library's .def tables list; a row of SEGMENTS for each with SEGMENTS=fitted,
+ *   and for no others */
 #include "header_text.h"
 #include <errno.h>
 #include <stdio.h>
