@@ -26,7 +26,6 @@
 static int skip_stale, cuda = 1;
 static const char *amd = "";   /* chips, separated by commas */
 static struct device_info any; /* the smallest NVIDIA GPU from sm_80 on */
-static struct device_info all; /* where every priced choice is legal */
 
 static const char *const cpu_isas[] = {
 #if defined(__x86_64__)
@@ -129,12 +128,13 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 		add_on_amd(k, c);
 }
 
-/* A priced choice for one shape. PTX is for all GPUs, and each of them checks its own limits. */
+/* A priced choice for one shape. PTX is for all GPUs, each of which checks its own limits, so it has
+ * what sm_90 can run: there every priced choice is legal. */
 static void add_priced_of(const struct priced *p, int head_size, enum attune_dtype dtype,
 			  enum attune_dtype kv_dtype, const char *arch)
 {
 	const struct kernel *k = kernel_find(BACKEND_GPU, p->kernel);
-	const struct device_info d = strcmp(arch, "ptx") ? device_of_arch(arch) : all;
+	const struct device_info d = device_of_arch(strcmp(arch, "ptx") ? arch : "sm_90");
 	const attune_shape shape = { .num_query_heads = 8,
 				     .num_kv_heads = 1,
 				     .head_size = head_size,
@@ -361,7 +361,6 @@ int main(int argc, char **argv)
 {
 	int make = 0, table = 0;
 	any = device_of_arch("ptx");
-	all = device_of_arch("sm_90");
 	for (int i = 1; i < argc; i++) {
 		make |= !strcmp(argv[i], "--make");
 		table |= !strcmp(argv[i], "--table");

@@ -34,7 +34,7 @@ int is_priced_gpu(const struct device_info *);
 void priced_config(struct config *, const struct priced *, const struct space *);
 /* The costs at the head size, else those at the next larger one, else those at the largest. */
 const struct part_costs *priced_at(const struct priced *, int head_size);
-/* The number of segments of a choice without a formula. */
+/* The number of segments of a config without a formula; 1: its kernel cuts no keys. */
 int segments_of(const struct kernel *, const struct config *);
 /* The estimated time of a part, in femtoseconds, by a choice with such blocks. */
 long long priced_estimate(const struct part_costs *, const struct block_shape *, int segments,
