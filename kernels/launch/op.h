@@ -38,7 +38,7 @@ struct attune_op {
 	/* `ready` has num_choices choices of the heuristic, then, up to first_default, other priced
 	 * choices (ship/priced.h), then the defaults of attune_fallbacks. */
 	int num_choices, first_default, num_ready;
-	/* Of prefills and of decodes: whether the heuristic's choice is compared with priced ones. */
+	/* Of prefills, of decodes: whether the heuristic's choice is compared with priced ones. */
 	int compares[2];
 	int invariant[2];    /* of a context that is_invariant: prefills', decodes'; -1: none */
 	struct ready *ready; /* num_ready */

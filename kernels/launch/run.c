@@ -46,8 +46,8 @@ size_t part_workspace(const struct kernel *k, const struct config *c, const attu
 	return workspace_bytes_of(&g, s, p);
 }
 
-/* Rounded to nearest and without a flag or a trap, whatever the caller's floating-point environment.
- * volatile: the compiler leaves the computation between enter and leave. */
+/* 1 / sqrt(head_size), rounded to nearest, without a flag or a trap, whatever the caller's
+ * floating-point environment. volatile keeps the computation between enter and leave. */
 static float default_scale(int head_size)
 {
 	struct float_mode of_caller;

@@ -144,8 +144,8 @@ static inline struct mixed_cut mixed_best_cut(const struct part *p, const attune
 	return best;
 }
 
-/* For the .def, whose LET holds one int: decoding units in the low 16 bits, segments above. `segments`
- * 0: the best of 1 to `most`. */
+/* For the .def, whose LET holds one int: decoding units in the low 16 bits, segments above.
+ * `segments` 0: the best of 1 to `most`. */
 static inline int mixed_split(const struct part *p, const attune_shape *s, int units, int rows,
 			      int step, int segments, int most)
 {

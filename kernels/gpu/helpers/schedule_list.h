@@ -7,7 +7,7 @@
  * prefix[i] Q blocks, each of `tokens` query tokens, belong to sequences before seq_begin + i;
  * sequences outside [min_query, max_query] have none. prefix[seq_count] = blocks. The kernel takes
  * the number of segments from here, since its launch has only the bounds of the part. `variant` is
- * for a choice between kernels on the device, else 0. Device sources include this file too. */
+ * always 0: no kernel reads it. Device sources include this file too. */
 #ifndef ATTUNE_SCHEDULE_H
 #define ATTUNE_SCHEDULE_H
 
