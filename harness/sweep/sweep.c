@@ -52,14 +52,16 @@ static int by_work(const void *a, const void *b)
 	return x->index - y->index;
 }
 
-/* A smoke sweep takes the 6 lightest scenarios of each training split and the 2 lightest of each
- * held-out split: few enough for its time, and enough to generate a header. Drops the others from
- * `take`, which has a flag for each scenario. Those that the user named stay. */
-static int keep_lightest(const struct scenario_list *list, char *take)
+/* Few enough for the time of a smoke sweep, and enough to generate a header. */
+enum { SMOKE_TRAINING = 6, SMOKE_HELD_OUT = 2 /* scenarios of a split */ };
+
+int sweep_takes(const struct scenario_list *list, enum preset preset, char *take)
 {
 	struct weighed *v = malloc(((size_t)list->n + 1) * sizeof *v);
-	if (!v)
+	if (!v) {
+		complain("out of memory");
 		return 0;
+	}
 	for (int i = 0; i < list->n; i++) {
 		struct facts f;
 		scenario_facts(&f, &list->v[i].shape, &list->v[i].batch->view);
@@ -69,8 +71,9 @@ static int keep_lightest(const struct scenario_list *list, char *take)
 	for (int i = 0, begin = 0; i < list->n; i++) {
 		if (strcmp(v[i].split, v[begin].split) != 0)
 			begin = i;
-		take[v[i].index] = list->v[v[i].index].asked ||
-				   i - begin < (split_is_held_out(v[i].split) ? 2 : 6);
+		const int most = split_is_held_out(v[i].split) ? SMOKE_HELD_OUT : SMOKE_TRAINING;
+		take[v[i].index] =
+		    preset != PRESET_SMOKE || list->v[v[i].index].asked || i - begin < most;
 	}
 	free(v);
 	return 1;
@@ -87,12 +90,8 @@ static int add_problems(struct sweep_session *session, const struct scenario_lis
 						   .keep = session->survey ? survey_keeps : NULL,
 						   .keep_arg = session->survey };
 	char *take = malloc((size_t)list->n + 1);
-	int ok = take != NULL;
-	if (ok)
-		memset(take, 1, (size_t)list->n + 1);
-	if (ok && session->o->preset == PRESET_SMOKE)
-		ok = keep_lightest(list, take);
-	if (!ok)
+	int ok = take && sweep_takes(list, session->o->preset, take);
+	if (!take)
 		complain("out of memory");
 	for (int i = session->o->shard; ok && i < list->n; i += session->o->shards)
 		ok = !take[i] || problems_add(&session->problems, &session->binaries, i, &options);

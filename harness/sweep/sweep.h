@@ -205,6 +205,9 @@ int provenance_fits(struct store *, const char *db, const struct device_info *,
 /* ---- sweep.c -------------------------------------------------------------------- */
 /* An exit code. */
 int sweep(const struct sweep_options *, const struct hello *, const struct scenario_list *);
+/* Which scenarios a sweep of this preset measures: take[i] is 1 or 0. Smoke takes the lightest few of
+ * each split, and those that the user named; the others take all. 0 after a complaint. */
+int sweep_takes(const struct scenario_list *, enum preset, char *take);
 
 /* The work left for a sweep. An exit code. */
 struct sweep_forecast {

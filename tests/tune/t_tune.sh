@@ -47,7 +47,7 @@ row "$(grep -q ' learn from, [1-9][0-9]* for the gate' "$tmp/err" &&
 	[ "$(ask "SELECT count(*) FROM timings WHERE split = 'gate'")" = 0 ]; echo $?)" \
 	"with scenarios for the gate, of which only plans that differ are raced"
 row "$([ "$(ask "SELECT incumbent || prior FROM basis")" = cpucpu ]; echo $?)" "that says what it began from"
-for word in 'scenarios measured on this machine' '^rules ' '^held out' '^time ' '^next '; do
+for word in 'scenarios of preset smoke measured on this machine' '^rules ' '^held out' '^time ' '^next '; do
 	grep -q "$word" "$tmp/out"
 	row $? "the summary has: $word"
 done
@@ -85,8 +85,18 @@ tune --scenarios "$tmp/many.json" --preset quick --budget 6s
 row "$([ $? = 0 ] && [ $(($(ask 'SELECT count(*) FROM race') - before)) -ge 27 ]; echo $?)" \
 	"a tune spends its time while scenarios are left: 27 of 30 races and more"
 
+# A smoke tune takes 6 of the 60 scenarios to learn from, so it ends long before its time.
+cp "$tmp/results/local/cpu.sqlite" "$tmp/many.sqlite"
+tune --scenarios "$tmp/many.json" --budget 1h
+row "$([ $? = 0 ] && grep -q ': 6 to learn from, 2 for the gate, 0 held out' "$tmp/err" &&
+	grep -q '^cpu  *6 of the 6 scenarios of preset smoke' "$tmp/out" &&
+	grep -q '^time  *[0-9:]* of 60:00, then no race was left' "$tmp/out" &&
+	grep -q '^next  *make tune PRESET=quick measures more' "$tmp/out"; echo $?)" \
+	"one that ends early says so, and counts what its preset takes"
+mv "$tmp/many.sqlite" "$tmp/results/local/cpu.sqlite"
+
 tune --scenarios "$tmp/gate.json"
-row "$([ $? = 0 ] && grep -q ' 0 of 0 scenarios' "$tmp/out"; echo $?)" "the gate's alone, after a tune"
+row "$([ $? = 0 ] && grep -q ' 0 of the 0 scenarios' "$tmp/out"; echo $?)" "the gate's alone, after a tune"
 
 # A contribution is refused: the database has another machine's times (t_basis.c has one that passes).
 contribute() {

@@ -27,7 +27,7 @@ enum {
 static const struct argp_option rows[] = {
 	{ "gpu",       'g',           "NAME",   0, "Device to tune; fails if this machine lacks it (the GPU, else the CPU)", 0 },
 	{ "device",    OPT_DEVICE,    "NAMES",  0, "Use only these GPUs: cuda:0 or cuda:0,cuda:1 (all of that model)", 0 },
-	{ "preset",    OPT_PRESET,    "NAME",   0, "smoke: 50 seconds, a test run; quick: 4 minutes; full: 18 minutes (quick)", 0 },
+	{ "preset",    OPT_PRESET,    "NAME",   0, "smoke: a test run on few scenarios, 50 seconds at most; quick: 4 minutes; full: 18 minutes (quick)", 0 },
 	{ "budget",    OPT_BUDGET,    "TIME",   0, "Stop after this time: 90s, 10m, 2h (the preset's)", 0 },
 	{ "model",     'm',           "NAME@N", 0, "Use only scenarios of this model and tensor-parallel degree", 0 },
 	{ "scenarios", OPT_SETS,      "SETS",   0, "Comma-separated scenario sets (the GPU's own)", 0 },

@@ -1,9 +1,10 @@
 /* tune_scenarios.c - loads the scenarios of a tune: the GPU's own sets or those that the user
- * names, and a trace's. */
+ * names, and a trace's; of these, what the preset measures. */
 #include "tune.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
 #include "harness/search/search.h"
+#include "harness/sweep/sweep.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,26 @@ static int add_trace(struct tune *t, const struct models *m)
 	return done;
 }
 
+/* Drops the scenarios that no step would measure: of those that are not the gate's, what a sweep of
+ * this preset leaves out. 0 after a complaint. */
+static int drop_others(struct tune *t)
+{
+	struct scenario *v = t->list.v;
+	char *take = malloc((size_t)t->list.n + 1);
+	const int done = take && sweep_takes(&t->list, t->o->preset, take);
+	int n = 0;
+	if (!take)
+		complain("out of memory");
+	for (int i = 0; done && i < t->list.n; i++)
+		if (take[i] || split_is_gate(v[i].split))
+			v[n++] = v[i];
+		else
+			scenario_drop(&v[i]);
+	t->list.n = done ? n : t->list.n;
+	free(take);
+	return done;
+}
+
 int tune_scenarios(struct tune *t)
 {
 	char name[MOST_SETS][80], path[PATH_MAX];
@@ -83,12 +104,13 @@ int tune_scenarios(struct tune *t)
 		set[i] = name[i];
 	snprintf(path, sizeof path, "%s/models.json", t->o->dir);
 	struct models *m = models_load(path);
-	const int done = m && scenario_sets_load(&t->list, t->o->dir, set, n, t->o->model, m) &&
-			 (!t->o->trace_set || add_trace(t, m));
+	int done = m && scenario_sets_load(&t->list, t->o->dir, set, n, t->o->model, m) &&
+		   (!t->o->trace_set || add_trace(t, m));
 	models_free(m);
 	if (done && !t->list.n)
 		complain("these sets have no scenario of %s",
 			 t->o->model ? t->o->model : "any model");
 	draw_gate(&t->list);
+	done = done && drop_others(t);
 	return done && t->list.n;
 }

@@ -75,19 +75,21 @@ static void print_held_out(const struct tune *t, const struct held_out *h)
 	}
 	const struct measured *m = &t->own->v[h->worst_at];
 	batch_words(batch, m->batch_text);
-	printf("%.3f x the fastest measured; before %.3f, kernels' defaults %.2f (%d scenarios); "
+	printf("%.3f x the fastest measured; before %.3f, kernels' defaults %.2f (%d scenario%s); "
 	       "worst %.2f: %s %s\n",
-	       h->slowdown[INSTALLED], h->slowdown[BEFORE], h->slowdown[DEFAULTS], h->n, h->worst,
-	       m->model, batch);
+	       h->slowdown[INSTALLED], h->slowdown[BEFORE], h->slowdown[DEFAULTS], h->n,
+	       h->n == 1 ? "" : "s", h->worst, m->model, batch);
 }
 
-/* The parts add up to the whole. */
+/* The parts add up to the whole. A tune ends early if no race is left. */
 static void print_time(const struct tune *t)
 {
 	const double *s = t->spent_s;
 	const double measuring = s[SPENT_CHECKING] + s[SPENT_UPLOADING] + s[SPENT_RACING];
-	char all[32];
-	printf("%-10s%s:", "time", minutes(all, t->took_s));
+	char all[32], budget[32];
+	printf("%-10s%s of %s%s:", "time", minutes(all, t->took_s),
+	       minutes(budget, t->deadline - t->began),
+	       t->early_ran_out ? "" : ", then no race was left");
 	for (int i = 0; i < NUM_SPENT; i++)
 		printf("%s %s %.0f s", i ? "," : "", spent_words[i], s[i]);
 	printf("; the device was busy %.0f s, %.0f %% of the measuring\n", t->sum.device_s,
@@ -108,12 +110,13 @@ static int count_measured(const struct tune *t, int *of)
 	return n;
 }
 
+/* A smoke tune takes few of the sets' scenarios. */
 static void print_next(const struct tune *t, int left)
 {
 	printf("%-10s", "next");
-	if (left > 0)
-		printf("make tune%s measures some of the other %d scenarios; ",
-		       t->o->preset == PRESET_FULL ? " again" : " PRESET=full", left);
+	if (left > 0 || t->o->preset == PRESET_SMOKE)
+		printf("make tune PRESET=%s measures more scenarios; ",
+		       t->o->preset == PRESET_SMOKE ? "quick" : "full");
 	printf("attune eval --gpu %s prints the tables%s\n", t->here.gpu,
 	       t->takes ? "; make tune UNDO=1 restores the previous rules" : "");
 }
@@ -178,10 +181,10 @@ void tune_print_summary(const struct tune *t)
 	}
 	int of;
 	const int measured = count_measured(t, &of);
-	printf("%-10s%d of %d scenarios measured on this machine: %lld times, %lld noisy, %lld "
-	       "failed; in %s\n",
-	       t->here.gpu, measured, of, t->sum.measured, (long long)t->sum.failed[OUTCOME_NOISY],
-	       failed, t->here.db);
+	printf("%-10s%d of the %d scenarios of preset %s measured on this machine: %lld times, "
+	       "%lld noisy, %lld failed; in %s\n",
+	       t->here.gpu, measured, of, preset_names[t->o->preset], t->sum.measured,
+	       (long long)t->sum.failed[OUTCOME_NOISY], failed, t->here.db);
 	print_rules(t);
 	print_held_out(t, &t->held_out);
 	print_time(t);
