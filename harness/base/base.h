@@ -138,7 +138,6 @@ void no_option(const char *arg, struct argp_state *);
 /* ---- stats.c: pure functions ------------------------------------------------ */
 enum { MAX_SAMPLES = 64 };       /* of one contender */
 double median(double *v, int n); /* sorts v */
-double quantile(const double *sorted, int n, double q);
 double mad(const double *v, int n, double centre); /* x 1.4826 */
 /* Half-width of the 95 % interval of the median by order statistics; NaN below six samples, as
  * their range covers the median with less than 95 %. */

@@ -15,20 +15,8 @@ double median(double *v, int n)
 	if (n < 1)
 		return NAN;
 	qsort(v, (size_t)n, sizeof *v, by_value);
-	return quantile(v, n, 0.5);
-}
-
-/* Linear interpolation at place q * (n - 1): q = 0 is the smallest, q = 1 the largest, q = 0.5 the
- * usual median. */
-double quantile(const double *sorted, int n, double q)
-{
-	if (n < 1 || !(q >= 0 && q <= 1))
-		return NAN;
-	const double place = q * (n - 1);
-	const int low = (int)place;
-	if (low == n - 1)
-		return sorted[low];
-	return sorted[low] + (place - low) * (sorted[low + 1] - sorted[low]);
+	const double upper = v[n / 2];
+	return n % 2 ? upper : v[n / 2 - 1] + (upper - v[n / 2 - 1]) / 2;
 }
 
 double mad(const double *v, int n, double centre)

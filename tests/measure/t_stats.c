@@ -128,35 +128,20 @@ static void check_rank(void **state)
 	free(v);
 }
 
-static void quantiles(void **state)
-{
-	(void)state;
-	const double v[] = { 10, 20, 30, 40, 50 };
-	same(quantile(v, 5, 0), 10);
-	same(quantile(v, 5, 1), 50);
-	same(quantile(v, 5, 0.25), 20);
-	same(quantile(v, 5, 0.375), 25);
-	same(quantile(v, 4, 0.25), 17.5);
-	same(quantile(v, 1, 0.9), 10);
-	same(quantile(v, 5, 1.5), NAN);
-}
-
 static void nothing(void **state)
 {
 	(void)state;
 	double v[1] = { 1 };
 	same(median(v, 0), NAN);
 	same(middle(v, 0), NAN);
-	same(quantile(v, 0, 0.5), NAN);
 	same(mad(v, 0, 0), NAN);
 	same(median_ci(v, 0), NAN);
 }
 
 int main(void)
 {
-	struct CMUnitTest t[64] = { cmocka_unit_test(quantiles), cmocka_unit_test(nothing),
-				    cmocka_unit_test(losses) };
-	size_t n = 3;
+	struct CMUnitTest t[64] = { cmocka_unit_test(nothing), cmocka_unit_test(losses) };
+	size_t n = 2;
 	for (size_t i = 0; i < COUNT(medians); i++)
 		t[n++] = (struct CMUnitTest){ medians[i].name, check_median, 0, 0, &medians[i] };
 	for (size_t i = 0; i < COUNT(middles); i++)
