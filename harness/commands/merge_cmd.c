@@ -44,24 +44,23 @@ static const struct argp argp = {
 	.doc =
 	    "Adds the measurements of the databases IN to OUT, which is created if absent.\v"
 	    "Nothing is added twice, so merging again changes nothing. If several databases have a "
-	    "cell, the row of the last one named counts as the newest. Finds the commit whose "
-	    "sources each run was built from and compiled; if none has them, the run is of "
-	    "modified "
+	    "time of the same choice, batch and pass, that of the last one named counts.\n\n"
+	    "A run has hashes of the sources that it was built from. merge looks for the commit "
+	    "that has these hashes. A run without such a commit counts as one on modified "
 	    "sources.\n\n"
-	    "--compact keeps the newest row of each variant, scenario, phase and pass, including "
-	    "failures, with its median, least time, interval and ratio. It drops raw "
-	    "samples, older rows, runs on modified sources (except results/ and generated/), and "
-	    "rows "
-	    "of older kernel sources that no bridge carries to today's (attune show --stale), and "
-	    "on held-out batches times of choices that came within 5 % of the fastest on no batch. "
-	    "What was dropped can no longer be bridged: run attune merge --bridge first. Of the "
-	    "older sources it keeps each kernel's fastest time of a part of a batch, since a batch "
-	    "whose fastest "
-	    "kernel has changed is not learned from, and rows of kernels that this tool does not "
-	    "have. Without kernel sources to compare with it drops none of these rows.\n\n"
-	    "attune merge --contribute adds this machine's measurements to the project's; attune "
-	    "merge "
-	    "--bridge keeps times over a change of a kernel's source. Each has a --help.\n\n"
+	    "--compact keeps the newest row of each variant, scenario, phase and pass, failures "
+	    "too. It drops:\n"
+	    "  raw samples, and rows that newer ones replace\n"
+	    "  runs on modified sources\n"
+	    "  rows of older kernel sources that no bridge keeps (attune show --stale)\n"
+	    "  times on held-out batches of choices that are nowhere within 5 % of the best\n"
+	    "Make bridges before (attune merge --bridge): dropped rows are lost. Of older sources "
+	    "each kernel's fastest time in a scenario and phase stays, by which attune induce "
+	    "knows that a fastest kernel has no time by today's sources. Rows of kernels that this "
+	    "tool does not have stay, too.\n\n"
+	    "attune merge --contribute adds this machine's measurements to the project's. attune "
+	    "merge --bridge keeps times after a change of a kernel's source. Each has a "
+	    "--help.\n\n"
 	    "Example, three shards of a sweep on three machines:\n"
 	    "  attune merge results/h200.sqlite shard1.sqlite shard2.sqlite shard3.sqlite\n"
 	    "  attune merge --compact results/h200.sqlite\n",
@@ -74,10 +73,9 @@ static int compact(struct store *s)
 		return 0;
 	fprintf(
 	    stderr,
-	    "compact: %lld older rows, %lld rows of modified sources, %lld rows of older kernel "
-	    "sources, %lld held-out rows of what no rule may name, %lld rows' samples and %lld "
-	    "readings "
-	    "dropped\n",
+	    "compact dropped %lld replaced rows, %lld rows of modified sources, %lld rows of older "
+	    "kernel sources, %lld held-out rows that nothing needs, the samples of %lld rows and "
+	    "%lld readings\n",
 	    gone.superseded, gone.modified, gone.stale, gone.outdone, gone.samples, gone.readings);
 	if (!gone.knows_sources)
 		complain("no kernel sources found to compare with, so rows of older ones stay; set "
