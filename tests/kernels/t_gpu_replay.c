@@ -36,9 +36,9 @@ static void replay_below(struct stage *t, int by_bounds)
 	memcpy(start, b->query_start, ((size_t)b->num_seqs + 1) * sizeof *start);
 	for (int i = 0; i < b->num_seqs; i++)
 		most = (int)max_of(most, t->most_lens[i]);
-	ok(by_bounds ? attune_plan_bounds(t->op, b->num_seqs, t->num_tokens,
-					  t->max_query, most, &plan)
-		     : attune_plan_batch(t->op, b, &plan));
+	ok(by_bounds
+	       ? attune_plan_bounds(t->op, b->num_seqs, t->num_tokens, t->max_query, most, &plan)
+	       : attune_plan_batch(t->op, b, &plan));
 	ok(dev.ops->alloc(&dev, &t->workspace, plan.workspace + 16));
 	ok(dev.ops->graph_begin(&dev));
 	ok(attune_run(t->op, &plan, &t->w.tensors, t->workspace, plan.workspace,

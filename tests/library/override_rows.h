@@ -6,7 +6,7 @@
 
 #define SEGMENTED "segmented BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS="
 #define COSTS "SEGMENTS(h200_c2, 128, 3, 96, 7, 14, 21, 28)"
-#define DECODE                                                                           \
+#define DECODE                                                                               \
 	"if (f->blocks_per_unit <= 16) {\n\t\tif (f->max_seq > 256) return h200_c1; /* long" \
 	" */\n\t\treturn h200_c0;\n\t}\n\treturn h200_c2;"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RULES_HEAD = 6000, RULES_TEXT = 20000, RULES_CHOICES = 16 };
+enum { RULES_HEAD = 6000, RULES_TEXT = 20000, RULES_CHOICES = 16, RULES_GPU = 64 };
 
 struct rules {
 	const char *choice[RULES_CHOICES]; /* "segmented BLOCK_M=16 ..."; named c0, c1, ... */
@@ -16,16 +16,21 @@ struct rules {
 	const char *prefill, *decode, *overlap, *early;
 };
 
+static inline void rules_upper(char upper[RULES_GPU], const char *gpu)
+{
+	size_t at = 0;
+	do
+		upper[at] = (char)toupper((unsigned char)gpu[at]);
+	while (gpu[at++]);
+}
+
 /* A header up to CHOICES, with this library's hashes of all kernels of such a device. */
 static inline const char *rules_head(const char *gpu)
 {
 	static char text[RULES_HEAD];
 	const enum backend backend = strcmp(gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
-	char upper[64];
-	size_t at = 0;
-	do
-		upper[at] = (char)toupper((unsigned char)gpu[at]);
-	while (gpu[at++]);
+	char upper[RULES_GPU];
+	rules_upper(upper, gpu);
 	int n = snprintf(text, sizeof text,
 			 "#ifndef ATTUNE_%s_H\n#define ATTUNE_%s_H\n#include "
 			 "\"attune_features.h\"\n#define ATTUNE_%s_GPU \"%s\"\n#define "
@@ -51,11 +56,8 @@ static inline const char *rules_header(const char *gpu, const struct rules *rule
 	const char *says[] = { rules->prefill ? rules->prefill : "0",
 			       rules->decode ? rules->decode : "0",
 			       rules->overlap ? rules->overlap : "serial", rules->early };
-	char upper[64];
-	size_t at = 0;
-	do
-		upper[at] = (char)toupper((unsigned char)gpu[at]);
-	while (gpu[at++]);
+	char upper[RULES_GPU];
+	rules_upper(upper, gpu);
 	int n = snprintf(text, sizeof text, "%s#define ATTUNE_%s_CHOICES(CHOICE)", rules_head(gpu),
 			 upper);
 	for (int i = 0; i < RULES_CHOICES && rules->choice[i]; i++) {

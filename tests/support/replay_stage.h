@@ -14,12 +14,7 @@
 #include "tests/support/gpu_here.h"
 #include "tests/support/replay.h"
 
-enum {
-	REPLAYS = 24,
-	EMULATED_REPLAYS = 5,
-	MOST_ROWS = 60,
-	MOST_SEQS = 64
-};
+enum { REPLAYS = 24, EMULATED_REPLAYS = 5, MOST_ROWS = 60, MOST_SEQS = 64 };
 
 #define SIZE sizeof(attune_shape)
 // clang-format off
@@ -95,8 +90,8 @@ static void stage_make(struct stage *t, const struct row *r)
 	}
 	ok(workload_make(&t->w, &dev, &pool, &t->scenario, WORKLOAD_CHECK, 0));
 	ok(attune_prepare(ctx, &r->s, &t->op));
-	t->out_bytes = (size_t)t->num_tokens * (size_t)r->s.num_query_heads *
-		       (size_t)r->s.head_size * 2;
+	t->out_bytes =
+	    (size_t)t->num_tokens * (size_t)r->s.num_query_heads * (size_t)r->s.head_size * 2;
 	for (int i = 0; i < 2; i++) {
 		t->out[i] = malloc(t->out_bytes);
 		assert_non_null(t->out[i]);
