@@ -4,13 +4,13 @@
     make mutants N=100 SEED=1      the first N places in the order of the seed
     FIRST=101                      from that place on
     ONLY=harness/store             of these files
-    ALSO=t_tune.sh,t_check   tests of more than half a minute, which are left out otherwise
+    ALSO=t_tune.sh,t_check         tests of more than half a minute, which are left out otherwise
     SECONDS=5                      no test that takes more CPU time than that
     RETRY=1                        only places that no test noticed last time, by SEED.tsv
     TESTS=t_data,t_emit            these tests alone, whichever lines they run
 
     tree/           a copy of the working tree; the one that it is called in stays as it is
-      inside.a      says "link libinside.so", for the tool, as tests do: a mutant is one object and one link
+      inside.a      says "link libinside.so", for the tool: a mutant is one object and one link
     reach.json      which test runs which lines (gcov), and how long it takes
     SEED.tsv        a row a place: verdict, test, file, line, old and new text
 
