@@ -210,7 +210,7 @@ static struct ready *named_ready(const attune_op *op, const struct kernel *k,
 static void set_compares(attune_op *op)
 {
 	const struct device_info *d = &op->ctx->device.info;
-	const int borrows = op->heuristic && !selector_is_own(op->heuristic, d);
+	const int borrows = op->heuristic && !gpu_is_own(op->heuristic->gpu, d);
 	if (op->ctx->override)
 		return;
 	op->compares[0] = borrows || is_priced_gpu(d);

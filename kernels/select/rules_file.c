@@ -26,8 +26,7 @@ struct override {
 /* ---- what is in it ---------------------------------------------------------------------- */
 static int check_gpu(struct header_text *r, const struct header *h, const struct device_info *d)
 {
-	const size_t n = (size_t)gpu_length(h->gpu);
-	if (n != strlen(d->gpu) || strncmp(h->gpu, d->gpu, n)) {
+	if (!gpu_is_own(h->gpu, d)) {
 		r->at = h->gpu_at;
 		return header_wrong(r, "the device in use is \"%s\" (%.60s): its header is", d->gpu,
 				    d->name);

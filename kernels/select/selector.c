@@ -92,10 +92,10 @@ int gpu_length(const char *name)
 	return (int)(n > suffix && !strcmp(name + n - suffix, E4M3_SUFFIX) ? n - suffix : n);
 }
 
-int selector_is_own(const struct selector *h, const struct device_info *d)
+int gpu_is_own(const char *gpu, const struct device_info *d)
 {
-	const size_t n = (size_t)gpu_length(h->gpu);
-	return strlen(d->gpu) == n && !strncmp(h->gpu, d->gpu, n);
+	const size_t n = (size_t)gpu_length(gpu);
+	return strlen(d->gpu) == n && !strncmp(gpu, d->gpu, n);
 }
 
 /* How a header's GPU is related to a device, worst first. */

@@ -89,8 +89,8 @@ const struct selector *selector_among(const struct selector *, int n, const stru
 enum { SELECTOR_WHY = 384 };
 void selector_why(char *text, size_t size, const struct selector *list, int n,
 		  const struct device_info *);
-/* Whether it was learned on a GPU with the device's name. */
-int selector_is_own(const struct selector *, const struct device_info *);
+/* Whether a header's GPU, with or without E4M3_SUFFIX, has the device's name. */
+int gpu_is_own(const char *gpu, const struct device_info *);
 /* Length of a name without E4M3_SUFFIX. */
 int gpu_length(const char *name);
 /* The GPU of the header for a device; "untuned": none. */
