@@ -337,11 +337,11 @@ const char *attune_device_name(const attune_context *ctx);
 const char *attune_heuristic(const attune_context *ctx);
 
 /* Loads all kernels that a plan for `shape` may name. Allocates and synchronises. A shape that is
- * taken here can be planned for all batches but these, which attune_plan_batch refuses:
+ * taken here can be planned for all batches except these, which attune_plan_batch refuses:
  *
- *   - queries of more than 8 tokens over an E4M3 cache, but on sm_90 at head sizes 64, 96, 128,
+ *   - queries of more than 8 tokens over an E4M3 cache, except on sm_90 at head sizes 64, 96, 128,
  *     192, 256;
- *   - queries of more than 8 tokens with LSE, but on sm_90 where the library carries warpgroup;
+ *   - queries of more than 8 tokens with LSE, except on sm_90 where the library carries warpgroup;
  *   - decodes over an E4M3 cache with pages that are no multiple of 8 tokens;
  *   - queries of more than 8 tokens in the classic layout;
  *   - with ATTUNE_INVARIANT=1 also those that README.md lists. */
