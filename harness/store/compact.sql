@@ -9,9 +9,9 @@
 --   of before version 6
 --   rows of today's or bridged sources stay            rows of older sources go; table temp.stale
 --                                                      has their builds (store_merge.c)
---   on held-out batches the fastest of each kernel     there times of families that came nowhere
---   stays, and all times of families that rules        within 5 % of the fastest go: nothing
---   may name                                           learns from them, and no rule picks them
+--   on held-out batches the fastest of each kernel     there times of other families go: nothing
+--   stays, and all times of families that rules        learns from them, and no rule picks them
+--   may pick
 --
 -- Names that no row refers to go too, except scenarios, which keep their labels.
 
@@ -54,10 +54,10 @@ FROM (SELECT m.race, m.variant, m.median, r.device, r.protocol, c.scenario, c.ph
 DELETE FROM measurement WHERE (race, variant) IN (
   SELECT race, variant FROM temp.aged WHERE NOT stays);
 
--- A family: a kernel's choices that differ in the number of segments alone, which rules fit. One that
--- came within 5 % of the fastest time of some scenario and phase may be named by rules, and so may one
--- that a second pass, a plan or early launches raced. On held-out batches the times of others are
--- needed by nothing, but for those of races with kernels of other projects.
+-- A family is a kernel's choices that differ only in the number of segments, which rules compute for
+-- each batch. Rules may pick a family that came within 5 % of the fastest time of some scenario and
+-- phase, or that a second pass, a plan or early launches raced. On held-out batches nothing needs the
+-- times of other families, except in races with kernels of other projects.
 CREATE TEMP TABLE timed AS
 SELECT m.race, m.variant, m.median, s.split GLOB 'heldout*' OR s.split = 'peers' AS is_held_out,
        max(b.flags GLOB '-DPLUGIN=*') OVER (PARTITION BY m.race) AS has_others,

@@ -19,14 +19,14 @@ CREATE TABLE device (
   id             INTEGER PRIMARY KEY,
   gpu            TEXT NOT NULL CHECK (gpu <> ''),      -- short name: h200, cpu
   name           TEXT NOT NULL CHECK (name <> ''),
-  arch           TEXT NOT NULL,
+  arch           TEXT NOT NULL,                        -- sm_90, avx512
   units          INTEGER NOT NULL CHECK (units > 0),   -- SMs, or threads
   memory_gib     INTEGER NOT NULL CHECK (memory_gib >= 0),  -- of a GPU; a CPU: 0
   machine        TEXT NOT NULL,                        -- of a CPU: anonymous id; of a GPU: ''
-  lanes          INTEGER NOT NULL,
-  smem_per_block INTEGER NOT NULL,
+  lanes          INTEGER NOT NULL,                     -- threads of a warp, or floats of a vector
+  smem_per_block INTEGER NOT NULL,                     -- bytes
   smem_per_unit  INTEGER NOT NULL,
-  l2_bytes       INTEGER NOT NULL,
+  l2_bytes       INTEGER NOT NULL,                     -- a CPU: of all L3 caches
   UNIQUE (gpu, name, arch, units, memory_gib, machine)
 ) STRICT;
 
@@ -36,26 +36,29 @@ CREATE TABLE run (
   uid              TEXT NOT NULL UNIQUE,   -- random: identifies the run across databases
   device           INTEGER NOT NULL REFERENCES device,
   card             TEXT,                   -- anonymous id of the card; NULL: not known
-  driver           TEXT NOT NULL,
+  driver           TEXT NOT NULL,          -- its version; a CPU: that of the operating system
   memory_bytes     INTEGER NOT NULL,
-  clock_mhz        INTEGER CHECK (clock_mhz > 0),
+  clock_mhz        INTEGER CHECK (clock_mhz > 0),          -- nominal, as the next
   memory_clock_mhz INTEGER CHECK (memory_clock_mhz > 0),
   power_limit_w    REAL CHECK (power_limit_w > 0 AND power_limit_w < 1e6),
-  -- hashes of what the tool was built from, and of the kernels that it compiled while it ran
-  -- (harness/base/sources_hash.c); '': a run of before version 7
+  -- Hashes (harness/base/sources_hash.c) of the sources that the tool was built from, and of the
+  -- kernels that it compiled during the run. '': not known, as of all runs before version 7.
   built            TEXT NOT NULL,
   compiled         TEXT NOT NULL,
-  -- attune merge finds the commit that has these hashes, and says committed; modified: none has
-  -- them; unknown: nobody looked yet. Of runs of before version 7: committed or modified as git
-  -- said while they ran, modified before 6, or set by hand: commit and state were entered
-  -- afterwards, for machines whose git could not read the tree
+  -- The commit of these sources; '': not known. sources says where it is from:
+  --   unknown            attune merge has not looked for it yet
+  --   committed          attune merge found it by the hashes; before version 7: git named it
+  --   modified           no commit has these hashes; before version 7: git reported changes
+  --   set by hand        before version 7: git could not read the checkout, and the commit was
+  --                      entered later
+  --   modified before 6  before version 6: git reported changes, yet the rows count
   commit_id        TEXT NOT NULL,
   sources          TEXT NOT NULL CHECK (sources IN ('committed', 'modified', 'unknown',
                                                     'modified before 6', 'set by hand')),
   toolkit          TEXT NOT NULL,          -- compiler and its version: "nvrtc 13.0"
-  protocol         TEXT NOT NULL,          -- cold or warm, graph or stream
+  protocol         TEXT NOT NULL,          -- how times are taken: "graph-rotating"
   command          TEXT NOT NULL,
-  dram_gbps        REAL CHECK (dram_gbps > 0 AND dram_gbps < 1e9),   -- measured ceilings
+  dram_gbps        REAL CHECK (dram_gbps > 0 AND dram_gbps < 1e9),   -- measured, as the next
   fma_tflops       REAL CHECK (fma_tflops > 0 AND fma_tflops < 1e9),
   started          TEXT
 ) STRICT;
@@ -91,8 +94,9 @@ CREATE TABLE scenario (
   kv_tokens       INTEGER NOT NULL,
   max_seq         INTEGER NOT NULL
 ) STRICT;
--- Writers look for a scenario before they add it, in one transaction, so none is there twice. An
--- index of all that identifies one would take more space than the table.
+-- The table has no UNIQUE constraint: an index of all columns that identify a scenario would take
+-- more space than the table. Writers look for a scenario and add it in one transaction, so none is
+-- there twice. This index makes the search fast.
 CREATE INDEX scenario_size ON scenario (kv_tokens, query_tokens, max_seq, num_seqs);
 
 CREATE TABLE phase (
@@ -145,7 +149,8 @@ CREATE TABLE build (
   registers   INTEGER NOT NULL CHECK (registers >= -1),   -- -1: not known
   spill_bytes INTEGER NOT NULL CHECK (spill_bytes >= -1)
 ) STRICT;
-CREATE INDEX build_code ON build (code, registers, spill_bytes); -- as scenario_size
+-- In place of a UNIQUE constraint, like index scenario_size.
+CREATE INDEX build_code ON build (code, registers, spill_bytes);
 
 -- Why something was measured, and the pass that it belongs to.
 CREATE TABLE stage (
@@ -171,7 +176,8 @@ CREATE TABLE race (
 ) STRICT;
 
 -- How a contender's race ended. outcome 'ok': a right result; 'noisy': a right result, but too few
--- clean samples for a reliable time. stopped: why it ran no more rounds. samples: kept; 0: no time.
+-- clean samples for a reliable time. stopped: why it ran no more rounds; '': not known. samples:
+-- how many were kept; 0: there is no time.
 CREATE TABLE ending (
   id      INTEGER PRIMARY KEY,
   outcome TEXT NOT NULL CHECK (outcome IN ('ok', 'noisy', 'wrong', 'nan', 'resources', 'compile',
@@ -247,10 +253,11 @@ CREATE TABLE ceiling (
   UNIQUE (run, name, detail, unit)
 ) STRICT;
 
--- attune merge --bridge: rows of source `old` of a kernel count as rows of `new`. how: 'code', both
--- compile to the same machine code with these flags; 'race', made before 28 November 2026: both were
--- equally fast over `batches` batches, listed in bridge_race (flags '': all flags). gpu: where it was
--- raced.
+-- By attune merge --bridge: rows of source `old` of a kernel count as rows of source `new`, for
+-- binaries of this arch and these flags ('': all flags). how says why:
+--   code   both sources compile to the same machine code
+--   race   both were equally fast in the races of table bridge_race, on `gpu`; none are made today
+-- gpu, batches, mean and p95 describe the races; where how is 'code' they are '', 0 and NULL.
 CREATE TABLE bridge (
   id      INTEGER PRIMARY KEY,
   kernel  TEXT NOT NULL CHECK (kernel <> ''),
@@ -260,11 +267,11 @@ CREATE TABLE bridge (
   flags   TEXT NOT NULL,
   how     TEXT NOT NULL CHECK (how IN ('code', 'race')),
   gpu     TEXT NOT NULL,
-  batches INTEGER NOT NULL CHECK (batches >= 0),
+  batches INTEGER NOT NULL CHECK (batches >= 0),  -- rows of bridge_race
   mean    REAL CHECK (mean > 0),         -- new / old, geometric mean over batches
   p95     REAL CHECK (p95 >= 0),         -- 95th percentile of |new / old - 1|
-  toolkit TEXT NOT NULL,
-  commit_id TEXT NOT NULL,
+  toolkit TEXT NOT NULL,                 -- the compiler of both
+  commit_id TEXT NOT NULL,               -- of the checkout that made the bridge
   UNIQUE (kernel, old, new, arch, flags, how, gpu)
 ) STRICT;
 CREATE TABLE bridge_race (
@@ -273,8 +280,8 @@ CREATE TABLE bridge_race (
   batch  TEXT NOT NULL,
   phase  INTEGER NOT NULL REFERENCES phase,
   choice TEXT NOT NULL,
-  old    INTEGER NOT NULL CHECK (old > 0),
-  ratio  REAL NOT NULL CHECK (ratio > 0),
+  old    INTEGER NOT NULL CHECK (old > 0),        -- time of the old source
+  ratio  REAL NOT NULL CHECK (ratio > 0),         -- new / old
   PRIMARY KEY (bridge, model, batch, phase, choice)
 ) STRICT, WITHOUT ROWID;
 

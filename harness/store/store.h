@@ -25,7 +25,7 @@ struct run_info { /* provenance of one invocation */
 	struct device_info device;
 	char toolkit[64], protocol[32], command[256];
 	char built[41], compiled[41]; /* hashes of sources; "": not known */
-	char commit[48], sources[20]; /* "", "": not known, as of each run that begins */
+	char commit[48], sources[20]; /* columns commit_id and sources; both "" when a run begins */
 	char card[17];                /* anonymous id of the GPU; "": not known */
 	char machine[17];             /* anonymous id of a CPU's machine; "" of a GPU */
 	double dram_gbps, fma_tflops; /* measured ceilings; 0: not measured */
@@ -198,7 +198,7 @@ int store_merge(struct store *, const char *path, long long *added);
  * and none of a run on modified sources or of older sources (compact.sql). 0 + complain. */
 struct compacted {
 	long long superseded, modified, samples, readings, stale; /* deleted rows */
-	long long outdone; /* held-out rows of families that no rule may name */
+	long long outdone; /* deleted held-out rows of families that rules never pick */
 	int knows_sources; /* 0: no kernel sources to compare with; no row is deleted as stale */
 };
 int store_compact(struct store *, struct compacted *);

@@ -36,12 +36,13 @@ int store_merge_bench(struct store *s)
 	const long long theirs = store_number(s, SRC_HAS_BENCH, "");
 	if (theirs <= 0)
 		return theirs == 0;
-	return (store_execute(s, store_bench_sql) && store_number(s, MERGE_BENCH, "") == 0) ||
-	       store_explain(s);
+	return (store_execute(s, store_bench_sql) || store_explain(s)) &&
+	       store_number(s, MERGE_BENCH, "") == 0;
 }
 
-/* Before compact.sql: lists in temp.benched the runs that stay for their rows here. Of each device,
- * protocol, scenario and policy the newest row stays, unless its sources are modified. */
+/* Runs before compact.sql. Drops the rows of runs on modified sources; of the others the newest row
+ * of each device, protocol, scenario and policy stays. Lists the runs of the rows that stay in
+ * temp.benched, so that compact.sql keeps these runs. */
 int store_compact_bench(struct store *s)
 {
 	static const char newest[] =
@@ -52,8 +53,9 @@ int store_compact_bench(struct store *s)
 	    " FROM bench AS b JOIN run AS r ON r.id = b.run) WHERE age > 1);"
 	    "INSERT INTO temp.benched SELECT DISTINCT run FROM bench;";
 	const int has = store_has_bench(s);
-	return (has >= 0 &&
-		store_execute(s, "CREATE TEMP TABLE benched (run INTEGER PRIMARY KEY)") &&
+	if (has < 0)
+		return 0;
+	return (store_execute(s, "CREATE TEMP TABLE benched (run INTEGER PRIMARY KEY)") &&
 		(!has || store_execute(s, newest))) ||
 	       store_explain(s);
 }

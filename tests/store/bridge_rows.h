@@ -1,5 +1,5 @@
 /* bridge_rows.h - databases with rows of an older source, trees with its text, and `attune
- * bridge` with its output. */
+ * merge --bridge` with its output. */
 #ifndef TESTS_STORE_BRIDGE_ROWS_H
 #define TESTS_STORE_BRIDGE_ROWS_H
 
@@ -171,7 +171,7 @@ static void identity_in(const char *tree, char hex[33])
 
 /* Rows of two head sizes that were measured with the tree's source; their store. */
 static struct store *measured_with(const char *tree, const char *db, const char *gpu,
-					  const char *arch)
+				   const char *arch)
 {
 	struct run_info info = { .device = { .name = "a test's",
 					     .backend =

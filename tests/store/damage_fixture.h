@@ -114,9 +114,8 @@ static int add_cell(void *arg, const struct store_cell *c)
 		 c->layout, c->phase, c->kernel, h->num_query_heads, h->num_kv_heads, h->head_size,
 		 h->page_size, (int)h->dtype, (int)h->kv_dtype, h->causal, h->window,
 		 h->has_sinks + 2 * h->has_alibi, c->seed, (double)h->scale, (double)h->softcap,
-		 c->weight, c->median_us, c->min_us, c->ci_us, c->ratio, c->gbps,
-		 c->tflops, c->joules, 0.0, c->pass, c->stage, c->stopped ? c->stopped : "-",
-		 c->samples);
+		 c->weight, c->median_us, c->min_us, c->ci_us, c->ratio, c->gbps, c->tflops,
+		 c->joules, 0.0, c->pass, c->stage, c->stopped ? c->stopped : "-", c->samples);
 	*(unsigned long long *)arg += of_text(text) ^ scrambled(of_text(c->choice) + c->today);
 	return 1;
 }

@@ -78,8 +78,8 @@ struct early_launch {
 
 struct data {
 	char gpu[GPU_NAME], hash[33],
-	    protocol[32]; /* gpu: as requested; hash: "" until data_hash */
-	int ours_only;   /* no plug-in takes part */
+	    protocol[32];                     /* gpu: as requested; hash: "" until data_hash */
+	int ours_only;                        /* no plug-in takes part */
 	char prior[GPU_NAME], prior_hash[33]; /* the other GPU of data_transfer; "": none */
 	struct run_info run;
 	int units; /* of the device that was measured; run.device may have those of which_rows */
@@ -138,7 +138,7 @@ struct data *data_load(const char *db_path, const char *gpu);
 struct which_rows {
 	int ours_only; /* no plug-in takes part; else all that are loaded do */
 	int stale;     /* times of older sources */
-	int units; /* of the device that the choices are for; 0: of the one that was measured */
+	int units;     /* of the device that the choices are for; 0: of the one that was measured */
 	/* Other cache layouts, and calls with LSE. No feature distinguishes these, so heuristics
 	 * and scores use strided caches without LSE only. */
 	int all;

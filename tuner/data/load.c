@@ -140,10 +140,9 @@ struct data *data_load(const char *db_path, const char *gpu)
 void data_say_noisy(const struct data *d, const char *db_path)
 {
 	if (d->noisy)
-		complain(
-		    "%s: %d measurements are too noisy and left out; a sweep or attune sweep --confirm "
-		    "races them again",
-		    db_path, d->noisy);
+		complain("%s: %d measurements are too noisy and left out; a sweep or attune sweep "
+			 "--confirm races them again",
+			 db_path, d->noisy);
 }
 
 void data_say_left_out(const struct data *d, const char *db_path)
