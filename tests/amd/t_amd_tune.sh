@@ -49,13 +49,27 @@ row "$([ "$(ask "SELECT count(DISTINCT scenario_id) FROM history")" = 8 ] &&
 row "$([ "$(ask "SELECT name || ', ' || arch FROM device")" = \
 	"AMD Instinct MI300X (emulated), gfx942" ]; echo $?)" "whose device is an emulated one"
 
-for command in induce eval 'sweep --confirm' bench; do
+for command in induce eval 'sweep --confirm'; do
 	# shellcheck disable=SC2086
 	run $command --gpu mi300 --db "$db"
 	row "$([ $? -eq 2 ] && [ "$(grep -c . "$tmp/err")" = 1 ] &&
 		grep -q 'made on an emulated device.*: it holds no real times$' "$tmp/err"
 		echo $?)" "$command refuses it in one line"
 done
+
+cp "$db" "$tmp/real.sqlite"
+sqlite3 "$tmp/real.sqlite" "UPDATE device SET name = 'AMD Instinct MI300X'; DELETE FROM seal"
+mkdir "$tmp/results"
+for command in "bench --db $tmp/real.sqlite --into $tmp/into.sqlite" "bench --bounds --into $tmp/into.sqlite" \
+	"bench --roofline --db $tmp/into.sqlite" "tune --check --db $tmp/real.sqlite" \
+	"tune --results $tmp/results --generated $tmp/generated"; do
+	# shellcheck disable=SC2086
+	run $command --gpu mi300
+	row "$([ $? -eq 2 ] && [ ! -e "$tmp/into.sqlite" ] && [ "$(cat "$tmp/err")" = \
+		'attune: nothing was measured: the device is emulated (AMD Instinct MI300X (emulated)), so times mean nothing' ]
+		echo $?)" "$(echo "$command" | cut -d ' ' -f 1-2) measures nothing on it"
+done
+rm -r "$tmp/generated/local"
 
 export ATTUNE_EMULATED=1
 run induce --gpu mi300 --db "$db" --out "$header" && run induce --gpu mi300 --db "$db" --out "$tmp/b.h" &&

@@ -1,5 +1,5 @@
-/* base.h - shared by all of the tuner: paths of databases and headers, whole text files, batches in
- * words. Includes harness/base. */
+/* base.h - shared by all of the tuner: paths of databases and headers, whole text files, emulated
+ * devices, batches in words. Includes harness/base. */
 #ifndef TUNER_BASE_BASE_H
 #define TUNER_BASE_BASE_H
 
@@ -27,6 +27,13 @@ void db_path_to_read(char path[PATH_TEXT], const char *asked, const char *gpu);
 /* `asked`, or if NULL the header that the library uses for such a GPU: its own, else a borrowed
  * one, with a line on stderr. */
 void rules_path(char path[PATH_TEXT], const char *asked, const char *gpu);
+
+/* ---- emulated.c: stand-ins of GPUs ------------------------------------------------------ */
+/* Whether times of this device count: it is a real one, or a test wants them all the same
+ * (ATTUNE_EMULATED=1). */
+int times_count(const struct device_info *);
+/* For commands that measure: 1 + complain if times of this device do not count. */
+int refuse_emulated(const struct device_info *);
 
 /* ---- parallel.c: independent tasks on all CPUs ----------------------------------------- */
 /* Calls task(arg, i) for 0 <= i < n, in any order and several at a time; returns when all are done.

@@ -235,6 +235,8 @@ static int run(const struct options *o, const char *gpu)
 	int code = sweep_device(&sweep, &hello);
 	if (code)
 		return code;
+	if (refuse_emulated(&hello.info))
+		return EXIT_USAGE;
 	struct data *d = NULL;
 	if (!o->bounds) {
 		db_path(db, o->db, gpu);

@@ -8,6 +8,7 @@
 #include "harness/store/store.h"
 #include "harness/sweep/sweep.h"
 #include "harness/worker/worker.h"
+#include "tuner/base/base.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,13 +140,8 @@ int bench_roofline(struct device *dev, const char *db, double read_mb, enum form
 		complain("no kernel sources found; set ATTUNE_SOURCE to the kernels folder");
 		return EXIT_USAGE;
 	}
-	const char *asked = getenv("ATTUNE_EMULATED");
-	if (device_is_emulated(d) && !(asked && !strcmp(asked, "1"))) {
-		complain(
-		    "%s: nothing was measured: the device is emulated (%s), so times mean nothing",
-		    db, d->name);
+	if (refuse_emulated(d))
 		return EXIT_USAGE;
-	}
 	struct store *s = store_open(db, 0); /* before a minute of measuring */
 	if (!s)
 		return EXIT_USAGE;

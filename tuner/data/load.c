@@ -76,14 +76,12 @@ static int add_one(void *arg, const struct store_cell *c)
 	return !l->failed;
 }
 
-/* Only tests read databases of emulated devices. */
 static int is_worth_reading(const struct device_info *d, const char *db_path)
 {
-	const char *asked = getenv("ATTUNE_EMULATED");
-	if (!device_is_emulated(d) || (asked && !strcmp(asked, "1")))
-		return 1;
-	complain("%s: made on an emulated device, %s: it holds no real times", db_path, d->name);
-	return 0;
+	if (!times_count(d))
+		complain("%s: made on an emulated device, %s: it holds no real times", db_path,
+			 d->name);
+	return times_count(d);
 }
 
 /* ---- the database ---------------------------------------------------------------------- */

@@ -351,6 +351,8 @@ int cmd_check(int argc, char **argv)
 	if (code)
 		return code;
 	code = EXIT_USAGE;
+	if (refuse_emulated(&hello.info))
+		return code;
 	struct data *d = data_load_as(o.db, gpu, (struct which_rows){ .units = hello.info.units });
 	if (d && !data_has_times(d, o.db)) {
 		code = EXIT_CHECK;

@@ -346,6 +346,8 @@ static int begin(struct tune *t)
 		return EXIT_CHECK;
 	if (t->o->undo)
 		return EXIT_DONE;
+	if (refuse_emulated(&t->hello.info))
+		return EXIT_USAGE;
 	find_devices(t);
 	t->has_older = !access(t->here.db, F_OK);
 	return load_incumbent(t) && tune_scenarios(t) ? EXIT_DONE : EXIT_USAGE;
