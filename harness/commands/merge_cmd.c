@@ -4,8 +4,9 @@
 #include "harness/store/store.h"
 #include "harness/sweep/sweep.h"
 #include <argp.h>
+#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <unistd.h>
 
 struct paths {
 	char **v;
@@ -83,27 +84,35 @@ static int compact(struct store *s)
 	return 1;
 }
 
+/* Adds the databases IN. *merged: how many. An exit code. */
+static int merge(struct store *out, const struct paths *p, int *merged)
+{
+	if (!store_check(out))
+		return EXIT_USAGE;
+	for (*merged = 0; *merged < p->n - 1; ++*merged) {
+		const char *path = p->v[1 + *merged];
+		long long added;
+		if (!store_merge(out, path, &added))
+			return EXIT_USAGE;
+		fprintf(stderr, "%s: %lld measurements added\n", path, added);
+	}
+	return provenance_find(out) && (!p->compact || compact(out)) ? EXIT_DONE : EXIT_USAGE;
+}
+
 int cmd_merge(int argc, char **argv)
 {
 	struct paths p = { 0 };
-	int status = EXIT_DONE;
+	int merged = 0;
 	options_parse(&argp, argc, argv, &p);
+	const int is_new = access(p.v[0], F_OK) && errno == ENOENT;
 	struct store *out = store_open(p.v[0], 0);
-	if (!out)
-		return EXIT_USAGE;
-	if (!store_check(out))
-		status = EXIT_USAGE;
-	for (int i = 1; i < p.n && status == EXIT_DONE; i++) {
-		long long added;
-		if (store_merge(out, p.v[i], &added))
-			fprintf(stderr, "%s: %lld measurements added\n", p.v[i], added);
-		else
-			status = EXIT_USAGE;
-	}
-	if (status == EXIT_DONE && !provenance_find(out))
-		status = EXIT_USAGE;
-	if (p.compact && status == EXIT_DONE && !compact(out))
-		status = EXIT_USAGE;
+	int code = EXIT_USAGE;
+	if (out && is_new && p.n == 1)
+		complain("%s: there is no such database, and none is named to add to it", p.v[0]);
+	else if (out)
+		code = merge(out, &p, &merged);
 	store_close(out);
-	return status;
+	if (is_new && !merged)
+		store_remove(p.v[0]);
+	return code;
 }

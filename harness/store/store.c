@@ -163,3 +163,14 @@ void store_close(struct store *s)
 	free(s->path);
 	free(s);
 }
+
+void store_remove(const char *path)
+{
+	static const char *const ends[] = { "", "-wal", "-shm", "-journal" };
+	for (size_t i = 0; i < COUNT(ends); i++) {
+		char *file = sqlite3_mprintf("%s%s", path, ends[i]);
+		if (file)
+			unlink(file);
+		sqlite3_free(file);
+	}
+}

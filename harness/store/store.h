@@ -16,6 +16,8 @@ struct store;
  * handle is for one thread. Functions below that fail complain and return 0 (NULL). */
 struct store *store_open(const char *path, int readonly);
 void store_close(struct store *);
+/* Deletes a closed database, with the files beside it that a killed writer left. */
+void store_remove(const char *path);
 /* All CPUs are named "cpu". Chooses the CPU of a database that is read: the one whose description
  * ("AMD EPYC, avx512, 2 threads") contains this text, or whose machine has this id. NULL: the only
  * one, or of several this machine's. If none or several fit, every call that reads rows of "cpu"

@@ -189,6 +189,17 @@ done <<'ROWS'
 2|none.sqlite|show --diff generated/attune_cpu.h generated/attune_cpu.h --db $tmp/none.sqlite
 ROWS
 
+# A merge that fails leaves no new database; one that has begun keeps what it added.
+for words in "$tmp/merged.sqlite $tmp/text.sqlite" "$tmp/merged.sqlite" "--compact $tmp/merged.sqlite"; do
+	# shellcheck disable=SC2086
+	run merge $words
+	row "$([ $code -eq 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && ! ls "$tmp"/merged.sqlite* >/dev/null 2>&1; echo $?)" \
+		"merge $(echo "$words" | sed "s|$tmp/||g"): one line, no database"
+done
+run merge "$tmp/merged.sqlite" results/cpu.sqlite "$tmp/text.sqlite"
+row "$([ $code -eq 2 ] && [ "$(sqlite3 "$tmp/merged.sqlite" 'SELECT count(*) > 0 FROM measurement')" = 1 ]; echo $?)" \
+	"what was added before a broken one stays"
+
 for word in sweeep ''; do
 	run "$word"
 	row "$([ $code -eq 2 ] && [ ! -s "$tmp/out" ] && [ -s "$tmp/err" ]; echo $?)" \

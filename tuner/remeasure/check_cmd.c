@@ -7,6 +7,7 @@
 #include "harness/base/json_out.h"
 #include "harness/scenario/scenario.h"
 #include "harness/search/search.h"
+#include "harness/store/store.h"
 #include "harness/sweep/sweep.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
@@ -264,7 +265,7 @@ static int check_with(struct data *d, const struct forest *f, const struct optio
 static int check(struct data *d, const struct forest *f, const struct options *o)
 {
 	const char *given = getenv("TMPDIR");
-	char folder[PATH_TEXT - 16], path[PATH_TEXT], side[PATH_TEXT + 8];
+	char folder[PATH_TEXT - 16], path[PATH_TEXT];
 	snprintf(folder, sizeof folder, "%s/attune_check.XXXXXX", given && *given ? given : "/tmp");
 	if (!mkdtemp(folder)) {
 		complain("%s: a folder for the new times cannot be created: %s", folder,
@@ -273,11 +274,7 @@ static int check(struct data *d, const struct forest *f, const struct options *o
 	}
 	snprintf(path, sizeof path, "%s/times.sqlite", folder);
 	const int code = check_with(d, f, o, path);
-	static const char *const behind[] = { "", "-wal", "-shm", "-journal" };
-	for (size_t i = 0; i < COUNT(behind); i++) {
-		snprintf(side, sizeof side, "%s%s", path, behind[i]);
-		unlink(side);
-	}
+	store_remove(path);
 	rmdir(folder);
 	return code;
 }

@@ -95,16 +95,6 @@ static int load(struct contribution *c)
 	return c->d && data_has_times(c->d, c->joined) && data_hash(c->d, c->joined);
 }
 
-static void remove_joined(const struct contribution *c)
-{
-	static const char *const ends[] = { "", "-wal", "-shm" };
-	char path[PATH_MAX + 8];
-	for (size_t i = 0; i < COUNT(ends); i++) {
-		snprintf(path, sizeof path, "%s%s", c->joined, ends[i]);
-		unlink(path);
-	}
-}
-
 /* ---- the rules ----------------------------------------------------------------------------- */
 
 static int load_before(struct contribution *c)
@@ -266,7 +256,7 @@ static int put_in_place(const struct contribution *c)
 static int contribute(struct contribution *c)
 {
 	int code = EXIT_CHECK;
-	remove_joined(c);
+	store_remove(c->joined);
 	if (join(c) && load(c)) {
 		const int failed = check(c);
 		if (failed > 0)
@@ -279,7 +269,7 @@ static int contribute(struct contribution *c)
 		induced_free(&c->induced);
 	forest_free(&c->before);
 	data_free(c->d);
-	remove_joined(c);
+	store_remove(c->joined);
 	return code;
 }
 
