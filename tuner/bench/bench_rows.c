@@ -78,21 +78,41 @@ static int print_row(void *arg, int n, const char *const *names, const char *con
 	return 1;
 }
 
-/* sql: with one %lld, of bench_rows.after. 0: nothing was measured, or failed. */
-static int print_rows(struct printer *p, const struct bench_rows *rows, const char *sql)
+/* sql: with one %lld, of bench_rows.after. */
+static void print_rows(struct printer *p, const struct bench_rows *rows, const char *sql)
 {
 	char query[2000];
 	struct store *s = access(rows->db, F_OK) ? NULL : store_open(rows->db, 1);
-	int has = 0;
 	snprintf(query, sizeof query, sql, rows->after);
-	if (s && p->t)
-		has = store_has_bench(s) > 0 && store_query(s, query, print_row, p);
+	if (s && p->t && store_has_bench(s) > 0)
+		store_query(s, query, print_row, p);
 	store_close(s);
 	if (p->t)
 		table_print(p->t, stdout);
 	else
 		complain("out of memory");
-	return has;
+}
+
+/* Prints a row for each time, with its ratio to the policy `reference` on the same batch, and on
+ * stderr each policy's mean ratio. columns: SQL of what describes a batch, then b.policy. */
+static int print_ratios(struct printer *p, const struct bench_rows *rows, const char *columns,
+			const char *reference)
+{
+	char sql[600];
+	snprintf(sql, sizeof sql,
+		 "SELECT %s, b.median / 1e6, b.median * 1.0 / o.median, b.plan FROM bench AS b"
+		 " JOIN scenario AS s ON s.id = b.scenario LEFT JOIN bench AS o"
+		 " ON (o.run, o.scenario, o.policy) = (b.run, b.scenario, '%s')"
+		 " WHERE b.run > %%lld ORDER BY b.run, b.scenario, b.median",
+		 columns, reference);
+	print_rows(p, rows, sql);
+	for (int i = 0; i < p->n; i++)
+		if (p->sum[i].n)
+			fprintf(stderr,
+				"# %-11s %.4f x %s, geometric mean of %d batches; worst %.4f\n",
+				p->sum[i].name, exp(p->sum[i].log / p->sum[i].n), reference,
+				p->sum[i].n, p->sum[i].worst);
+	return p->library;
 }
 
 int bench_print(const struct bench_rows *rows, enum format format)
@@ -104,17 +124,18 @@ int bench_print(const struct bench_rows *rows, enum format format)
 			     .kinds = "tt0ttt24t",
 			     .policy = 5,
 			     .ratio = 7 };
-	print_rows(&p, rows,
-		   "SELECT s.batch, s.model, s.page_size, s.dtype, s.kv_dtype, b.policy,"
-		   " b.median / 1e6, b.median * 1.0 / o.median, b.plan FROM bench AS b"
-		   " JOIN scenario AS s ON s.id = b.scenario LEFT JOIN bench AS o"
-		   " ON (o.run, o.scenario, o.policy) = (b.run, b.scenario, 'oracle')"
-		   " WHERE b.run > %lld ORDER BY b.run, b.scenario, b.median");
-	for (int i = 0; i < p.n; i++)
-		if (p.sum[i].n)
-			fprintf(stderr, "# %-11s %.4f x oracle, geometric mean of %d scenarios\n",
-				p.sum[i].name, exp(p.sum[i].log / p.sum[i].n), p.sum[i].n);
-	return p.library;
+	return print_ratios(
+	    &p, rows, "s.batch, s.model, s.page_size, s.dtype, s.kv_dtype, b.policy", "oracle");
+}
+
+int bench_print_bounds(const struct bench_rows *rows, enum format format)
+{
+	static const char *const columns[] = { "batch", "way", "layer_us", "ratio", "plan" };
+	struct printer p = { .t = table_new(format, columns, COUNT(columns)),
+			     .kinds = "tt24t",
+			     .policy = 1,
+			     .ratio = 3 };
+	return print_ratios(&p, rows, "s.batch, b.policy", "attune");
 }
 
 /* A step counts only if all policies ran it: sums over different steps are not comparable. */
@@ -136,25 +157,5 @@ int bench_print_trace(const struct bench_rows *rows, int steps, int all, enum fo
 		   " SELECT *, ms / (SELECT ms FROM total WHERE policy = 'attune') FROM total"
 		   " ORDER BY policy <> 'attune', ms");
 	fprintf(stderr, "# %d of %d steps, evenly spaced\n", steps, all);
-	return p.library;
-}
-
-int bench_print_bounds(const struct bench_rows *rows, enum format format)
-{
-	static const char *const columns[] = { "batch", "way", "layer_us", "ratio", "plan" };
-	struct printer p = { .t = table_new(format, columns, COUNT(columns)),
-			     .kinds = "tt24t",
-			     .policy = 1,
-			     .ratio = 3 };
-	print_rows(&p, rows,
-		   "SELECT s.batch, b.policy, b.median / 1e6, b.median * 1.0 / o.median, b.plan"
-		   " FROM bench AS b JOIN scenario AS s ON s.id = b.scenario LEFT JOIN bench AS o"
-		   " ON (o.run, o.scenario, o.policy) = (b.run, b.scenario, 'attune')"
-		   " WHERE b.run > %lld ORDER BY b.run, b.scenario, b.median");
-	for (int i = 0; i < p.n; i++)
-		if (p.sum[i].n && strcmp(p.sum[i].name, "attune"))
-			fprintf(stderr, "# %-11s %.4f x exact, worst %.4f, %d batches\n",
-				p.sum[i].name, exp(p.sum[i].log / p.sum[i].n), p.sum[i].worst,
-				p.sum[i].n);
 	return p.library;
 }
