@@ -150,14 +150,6 @@ static void shard_arg(struct argp_state *state, struct sweep_options *o, const c
 	o->shard--;
 }
 
-static void preset_arg(struct argp_state *state, struct sweep_options *o, const char *text)
-{
-	for (o->preset = 0; o->preset < NUM_PRESETS; o->preset++)
-		if (!strcmp(preset_names[o->preset], text))
-			return;
-	argp_error(state, "--preset is \"%s\"; it must be smoke, quick or full", text);
-}
-
 static void add_name(struct argp_state *state, const char **names, int *n, const char *name)
 {
 	if (*n == MAX_NAMES)
@@ -231,7 +223,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_DEVICE: o->device = arg; break;
 	case OPT_DB: o->db = arg; break;
 	case OPT_DIR: r->dir = arg; break;
-	case OPT_PRESET: preset_arg(state, o, arg); break;
+	case OPT_PRESET: preset_option(&o->preset, arg, state); break;
 	case OPT_BUDGET: o->budget_s = seconds_arg(state, arg); break;
 	case OPT_PAGE: r->page_size = (int)integer_arg(state, "page-size", arg, 65536); break;
 	case OPT_SEED:

@@ -2,12 +2,22 @@
  * vLLM's kernel, and by preset their neighbours, a space-filling sample or all legal choices. */
 #include "search.h"
 #include "harness/base/base.h"
+#include <argp.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 const char *const preset_names[] = { "smoke", "quick", "full", NULL };
+
+void preset_option(enum preset *preset, const char *arg, struct argp_state *state)
+{
+	for (*preset = 0; *preset < NUM_PRESETS; ++*preset)
+		if (!strcmp(preset_names[*preset], arg))
+			return;
+	argp_error(state, "--preset is '%.*s'; it must be smoke, quick or full", SHOWN_ARGUMENT,
+		   arg);
+}
 
 /* How many choices of one kernel a preset tries on one shape, baselines included. */
 static const int most[NUM_PRESETS] = {

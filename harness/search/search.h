@@ -37,6 +37,8 @@ struct candidates {
 };
 enum preset { PRESET_SMOKE, PRESET_QUICK, PRESET_FULL, NUM_PRESETS };
 extern const char *const preset_names[NUM_PRESETS + 1]; /* ends with NULL */
+/* Reads --preset, or ends the program with a message. */
+void preset_option(enum preset *, const char *arg, struct argp_state *);
 /* Adds the choices of a kernel that are legal for a shape, each once. They may still be illegal for
  * a batch. 0: no memory. */
 int candidates_add(struct candidates *, const struct kernel *, const attune_shape *,

@@ -17,10 +17,10 @@
 #include <sys/stat.h>
 
 struct options {
-	const char *gpu, *db, *into, *protocol;
+	const char *gpu, *db, *into;
 	const char *split; /* NULL: all */
 	enum preset preset;
-	int limit, bounds, roofline, anyway;
+	int limit, steady, bounds, roofline, anyway;
 	double read_mb; /* of the roofline */
 	enum format format;
 	struct trace_options trace;
@@ -58,14 +58,6 @@ static const struct argp_option rows[] = {
 };
 // clang-format on
 
-static void preset_arg(struct argp_state *state, struct options *o, const char *text)
-{
-	for (o->preset = 0; o->preset < NUM_PRESETS; o->preset++)
-		if (!strcmp(preset_names[o->preset], text))
-			return;
-	argp_error(state, "--preset \"%s\" must be smoke, quick or full", text);
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
@@ -75,11 +67,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'd': o->db = arg; return 0;
 	case 'S': o->split = strcmp(arg, "all") ? arg : NULL; return 0;
 	case OPT_INTO: o->into = arg; return 0;
-	case OPT_PRESET: preset_arg(state, o, arg); return 0;
+	case OPT_PRESET: preset_option(&o->preset, arg, state); return 0;
 	case OPT_PROTOCOL:
 		if (strcmp(arg, "burst") && strcmp(arg, "steady"))
 			argp_error(state, "--protocol '%s' should be burst or steady", arg);
-		o->protocol = arg;
+		o->steady = !strcmp(arg, "steady");
 		return 0;
 	case OPT_LIMIT: o->limit = whole_option("limit", arg, state); return 0;
 	case OPT_BOUNDS: o->bounds = 1; return 0;
@@ -229,7 +221,7 @@ static int run(const struct options *o, const char *gpu)
 				       .budget_s = 7 * 86400,
 				       .shards = 1,
 				       .seed = 1,
-				       .steady = o->protocol && !strcmp(o->protocol, "steady"),
+				       .steady = o->steady,
 				       .anyway = o->anyway,
 				       .sum = &sum };
 	int code = sweep_device(&sweep, &hello);

@@ -6,7 +6,6 @@
 #include "tuner/remeasure/requests.h"
 #include <argp.h>
 #include <math.h>
-#include <string.h>
 
 enum {
 	OPT_PRESET = 256,
@@ -43,14 +42,6 @@ static const struct argp_option rows[] = {
 };
 // clang-format on
 
-static void preset_arg(struct argp_state *state, struct tune_options *o, const char *text)
-{
-	for (o->preset = 0; o->preset < NUM_PRESETS; o->preset++)
-		if (!strcmp(preset_names[o->preset], text))
-			return;
-	argp_error(state, "--preset \"%s\" must be smoke, quick or full", text);
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct tune_options *o = state->input;
@@ -58,7 +49,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'm': o->model = arg; return 0;
 	case OPT_DEVICE: o->device = arg; return 0;
-	case OPT_PRESET: preset_arg(state, o, arg); return 0;
+	case OPT_PRESET: preset_option(&o->preset, arg, state); return 0;
 	case OPT_BUDGET: o->budget_s = budget_option(arg, state); return 0;
 	case OPT_SETS: o->sets = arg; return 0;
 	case OPT_TRACE_SET: o->trace_set = arg; return 0;
