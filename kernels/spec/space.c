@@ -292,9 +292,11 @@ enum {
 };
 
 extern const struct space NAME;
+// clang-format off
 const struct space NAME = {
 	axes,         NUM_AXES, FORMULA_AXIS,    formulas,    COUNT(formulas) - 1,
 	why_illegal,  geometry, given,           rules,       IS_FUSED,
 	IS_SCHEDULED, LAYOUT,   REDUCES,         REDUCES_WIDE, block_heads, EARLY_AXIS,
 	HAS_MORE,     HAS_MAPS, IS_ARCH_SPECIFIC, IS_AHEAD
 };
+// clang-format on
