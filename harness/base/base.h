@@ -62,6 +62,11 @@ int output_was_lost(void);
 char *shown_text(const char *text);
 
 /* ---- clocks.c ------------------------------------------------------------------ */
+double seconds_now(void);
+double budget_now(void);  /* seconds_now(), unless a test sets ATTUNE_CLOCK */
+int budget_is_held(void); /* a test sets ATTUNE_CLOCK */
+void budget_race(void);   /* counts a race */
+void budget_run(void);    /* counts a run of a graph */
 /* What the wall time of measuring is spent on. */
 enum spent {
 	SPENT_READING,   /* rules, scenarios, other GPUs' times */
@@ -136,8 +141,8 @@ double budget_option(const char *arg, struct argp_state *);
 void no_option(const char *arg, struct argp_state *);
 
 /* ---- stats.c: pure functions ------------------------------------------------ */
-enum { MAX_SAMPLES = 64 };       /* of one contender */
-double median(double *v, int n); /* sorts v */
+enum { MAX_SAMPLES = 64 };                         /* of one contender */
+double median(double *v, int n);                   /* sorts v */
 double mad(const double *v, int n, double centre); /* x 1.4826 */
 /* Half-width of the 95 % interval of the median by order statistics; NaN below six samples, as
  * their range covers the median with less than 95 %. */
@@ -175,12 +180,5 @@ const char *outcome_name(enum outcome);
 /* ---- array.c ---------------------------------------------------------------------- */
 /* Room for one more element of `size` bytes in *array, which has n; it doubles. 0 without memory. */
 int array_grow(void *array, int n, int *room, size_t size);
-
-/* ---- clocks.c ------------------------------------------------------------ */
-double seconds_now(void);
-double budget_now(void);  /* seconds_now(), unless a test sets ATTUNE_CLOCK */
-int budget_is_held(void); /* a test sets ATTUNE_CLOCK */
-void budget_race(void);   /* counts a race */
-void budget_run(void);    /* counts a run of a graph */
 
 #endif

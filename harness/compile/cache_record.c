@@ -19,7 +19,9 @@
 #define HEAD "status %d\nbytes %zu\nhash %32s\nregisters %d\nspill_bytes %d\nsmem_static %d\n"
 #define LOG_MARK "\nlog\n"
 
-void hash_text(char hex[HASH_TEXT], const void *bytes, size_t n)
+enum { HASH_TEXT = 33 };
+
+static void hash_text(char hex[HASH_TEXT], const void *bytes, size_t n)
 {
 	const XXH128_hash_t h = XXH3_128bits(bytes, n);
 	snprintf(hex, HASH_TEXT, "%016llx%016llx", (unsigned long long)h.high64,

@@ -64,8 +64,6 @@ char *read_all(int fd);                                        /* to be freed */
 int write_file(const char *path, const void *bytes, size_t n); /* 0 + complain */
 
 /* ---- cache_record.c ------------------------------------------------------------------- */
-enum { HASH_TEXT = 33 };
-void hash_text(char hex[HASH_TEXT], const void *bytes, size_t n);
 void *read_file(const char *path, size_t *size); /* to be freed; NULL: empty or unreadable */
 /* Syncs `made` to the disk and renames it. 0 + complain, and `made` is removed. */
 int keep_file(const char *made, const char *as);

@@ -114,8 +114,6 @@ long long store_stage_id(const char *stage); /* 0: none */
 /* Today's sources of a choice or plan, in the form of table `code`: "reduce:HASH ring:HASH". */
 enum { CODE_TEXT = 400 };
 void store_code(char text[CODE_TEXT], enum backend, const char *choice);
-/* XXH3-64 of "kernel text". */
-long long store_choice_digest(const char *kernel, size_t length, const char *text);
 
 /* ---- store_dict.c ------------------------------------------------------------------- */
 enum { NUM_PHASE_IDS = 4 /* all, prefill, decode, plan */ };

@@ -75,7 +75,8 @@ long long store_scenario_id(struct store *s, const struct scenario *sc, enum que
 }
 
 /* ---- choices and plans ------------------------------------------------------------- */
-long long store_choice_digest(const char *kernel, size_t length, const char *text)
+/* XXH3-64 of "kernel text". */
+static long long choice_digest(const char *kernel, size_t length, const char *text)
 {
 	char whole[MAX_PART_TEXT + 64];
 	const int n = snprintf(whole, sizeof whole, "%.*s %s", (int)length, kernel, text);
@@ -94,7 +95,7 @@ static long long choice_id(struct store *s, const char *text, enum query add)
 	}
 	snprintf(kernel, sizeof kernel, "%.*s", (int)n, text);
 	return store_intern(s, FIND_CHOICE, add, "ssl", kernel, rest,
-			    store_choice_digest(kernel, n, rest));
+			    choice_digest(kernel, n, rest));
 }
 
 long long store_variant_id(struct store *s, const char *text, enum query add)
