@@ -309,8 +309,8 @@ static void bench_times_all_contenders(void **state)
 	    run_command(cmd_bench, words("--gpu cpu --db %s --split train --preset smoke "
 					 "--format tsv --anyway --into %s",
 					 db, in_folder("bench.sqlite")));
-	assert_non_null(
-	    strstr(heard(), "# oracle      1.0000 x oracle, geometric mean of 2 batches; worst 1.0000"));
+	assert_non_null(strstr(
+	    heard(), "# oracle      1.0000 x oracle, geometric mean of 2 batches; worst 1.0000"));
 	assert_int_equal(code, EXIT_DONE);
 	for (int b = 0; b < BATCHES; b++)
 		for (size_t i = 0; i < COUNT(policies); i++) {
