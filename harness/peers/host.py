@@ -4,6 +4,7 @@
 In the worker process python.c runs this same text after it has set `attune_calls` and `attune_fields`;
 then serve() hands C the functions that prepare, plan and launch.
 """
+import contextlib
 import ctypes
 import hashlib
 import importlib.metadata
@@ -160,14 +161,14 @@ class Op:
             import torch
 
             torch.cuda.set_device(self.ordinal)
-            # A pool of its own: memory that a captured graph uses must not go to another peer.
+            # A pool for launches: memory that a captured graph uses must not go to another peer or to a plan.
             self.pool = torch.cuda.MemPool()
         peer = load(path)
         names = list(getattr(peer, "axes", {}))
         self.peer = peer()
         self.peer.prepare(self.shape, **dict(zip(names, axes)))
 
-    def call(self, function, stream, *arguments):
+    def call(self, function, stream, *arguments, pool=None):
         """Calls the function with the harness's stream as torch's current one."""
         if self.backend == "cpu":
             return function(*arguments)
@@ -175,8 +176,12 @@ class Op:
 
         if stream not in self.streams:
             self.streams[stream] = torch.cuda.ExternalStream(stream)
-        with torch.cuda.stream(self.streams[stream]), torch.cuda.use_mem_pool(self.pool), torch.no_grad():
+        kept = torch.cuda.use_mem_pool(pool) if pool else contextlib.nullcontext()
+        with torch.cuda.stream(self.streams[stream]), kept, torch.no_grad():
             return function(*arguments)
+
+    def launch(self, stream, plan, tensors):
+        self.call(self.peer.launch, stream, plan, tensors, pool=self.pool)
 
     def tensors(self, f, seqs, first, tokens, pages, entries):
         """The members of an attune_tensors. q, out and lse begin at the batch's first token."""
@@ -233,10 +238,11 @@ class Plan:
         if self.op.backend == "cpu":
             rows = [host_ints(table.address + 4 * i * table.strides[0], -(-n // size))
                     for i, n in enumerate(self.batch.seq_lens)]  # fmt: skip
-        else:
-            rows = [row[: -(-n // size)] for row, n in zip(table.torch().tolist(), self.batch.seq_lens)]
+        else:  # on the harness's stream, which fills the table
+            entries = self.op.call(lambda: table.torch().tolist(), f.stream)
+            rows = [row[: -(-n // size)] for row, n in zip(entries, self.batch.seq_lens)]
         self.pages = 1 + max((max(row) for row in rows if row), default=0)
-        self.op.call(self.op.peer.launch, f.stream, self.plan, self.tensors(f))
+        self.op.launch(f.stream, self.plan, self.tensors(f))
 
     def launch(self, fields):
         """Keeps the tensors it makes: the harness launches the same ones again and again."""
@@ -245,7 +251,7 @@ class Plan:
             f = types.SimpleNamespace(**dict(zip(FIELDS, fields)))
             self.known[key] = self.tensors(f), f.stream
         tensors, stream = self.known[key]
-        self.op.call(self.op.peer.launch, stream, self.plan, tensors)
+        self.op.launch(stream, self.plan, tensors)
 
 
 OPS, PLANS, FIELDS, COUNT = {}, {}, (), [0]

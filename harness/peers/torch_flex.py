@@ -4,6 +4,8 @@ longest query and the longest sequence.
 This peer has not run on a GPU, nor under torch.compile. Its results were right on a CPU without the compiler.
 """
 import torch
+import torch._dynamo
+import torch._inductor.config
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 
@@ -18,7 +20,10 @@ class Peer:
 
     def prepare(self, shape):
         self.shape = shape
-        self.attend = torch.compile(flex_attention)
+        # Each batch has sizes and a mask of its own. Past the limit of its cache torch.compile would run without compiling.
+        torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 100000
+        torch._inductor.config.compile_threads = 1  # no processes that outlive the worker
+        self.attend = torch.compile(flex_attention, dynamic=False, fullgraph=True)
         cap = shape.softcap
         self.score = (lambda score, b, h, q, kv: cap * torch.tanh(score / cap)) if cap else None
 
@@ -33,10 +38,12 @@ class Peer:
         is_row = place < queries[:, None]
         rows = torch.where(is_row, new(batch.query_start)[:-1, None] + place, 0)
 
+        causal, window = bool(s.causal), s.window
+
         def seen(b, h, q, kv):
             at = lens[b] - queries[b] + q
-            mask = (kv <= at) & (kv < lens[b]) if s.causal else kv < lens[b]
-            return mask & (kv > at - s.window) if s.window else mask
+            mask = (kv <= at) & (kv < lens[b]) if causal else kv < lens[b]
+            return mask & (kv > at - window) if window else mask
 
         size = batch.num_seqs, None, batch.max_query, pages.shape[1] * s.page_size
         is_row = is_row.flatten().nonzero().flatten()  # indexing by a mask would synchronise in launch
