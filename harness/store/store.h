@@ -181,6 +181,9 @@ struct store_cell {
  * device of the handle's run, else the CPU of store_machine, else the GPU measured last. */
 int store_each(struct store *, const char *gpu, int (*each)(void *, const struct store_cell *),
 	       void *arg);
+/* The same for scenarios that `wants`, which gets the scenario's part of a cell. */
+int store_each_of(struct store *, const char *gpu, int (*wants)(void *, const struct store_cell *),
+		  int (*each)(void *, const struct store_cell *), void *arg);
 /* Hash of the newest rows of a GPU by today's or bridged sources: same rows, same hash, on any
  * machine. */
 int store_hash(struct store *, const char *gpu, char hex[33]);

@@ -235,20 +235,33 @@ static int each_of(struct store *s, const struct dict *d, const struct dict_scen
 }
 
 static int each_of_device(struct store *s, long long device,
+			  int (*wants)(void *, const struct store_cell *),
 			  int (*each)(void *, const struct store_cell *), void *arg)
 {
 	const struct dict *d = store_dict(s, device);
 	int ok = d != NULL, more = 1;
-	for (long long i = 0; ok && more && i < d->scenarios; i++)
-		ok = each_of(s, d, &d->scenario[i], each, arg, &more);
+	for (long long i = 0; ok && more && i < d->scenarios; i++) {
+		const struct dict_scenario *of = &d->scenario[i];
+		const long long raced =
+		    wants ? store_number(s, HAS_RACE, "ll", of->cell.scenario_id, device) : 1;
+		ok = raced >= 0;
+		if (raced > 0 && (!wants || wants(arg, &of->cell)))
+			ok = each_of(s, d, of, each, arg, &more);
+	}
 	return ok;
+}
+
+int store_each_of(struct store *s, const char *gpu, int (*wants)(void *, const struct store_cell *),
+		  int (*each)(void *, const struct store_cell *), void *arg)
+{
+	const long long device = store_device_id(s, gpu);
+	return device > 0 ? each_of_device(s, device, wants, each, arg) : device == 0;
 }
 
 int store_each(struct store *s, const char *gpu, int (*each)(void *, const struct store_cell *),
 	       void *arg)
 {
-	const long long device = store_device_id(s, gpu);
-	return device > 0 ? each_of_device(s, device, each, arg) : device == 0;
+	return store_each_of(s, gpu, NULL, each, arg);
 }
 
 static int pass_over(void *arg, const struct store_cell *c)
@@ -323,7 +336,8 @@ int store_device(struct store *s, const char *gpu, struct run_info *out)
 int store_can_read(struct store *s, long long device)
 {
 	struct run_info run;
-	return read_newest_run(s, device, &run) >= 0 && each_of_device(s, device, pass_over, NULL);
+	return read_newest_run(s, device, &run) >= 0 &&
+	       each_of_device(s, device, NULL, pass_over, NULL);
 }
 
 /* Columns in the order of CEILINGS. */

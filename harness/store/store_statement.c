@@ -231,6 +231,9 @@ static const char *const queries[NUM_QUERIES] = {
 	    ") > 1" CELL_TABLES
 	    " LEFT JOIN reading AS g ON g.race = m.race AND g.variant = m.variant" CELL_ORDER,
 	[HAS_READINGS] = "SELECT EXISTS (SELECT 1 FROM reading)",
+	[HAS_RACE] =
+	    "SELECT EXISTS (SELECT 1 FROM race c JOIN run r ON r.id = c.run AND r.device = ?2"
+	    " WHERE c.scenario = ?1)",
 	[NOISE] = "SELECT band, pairs, floor FROM noise WHERE device_id = ?1 AND protocol ="
 		  " (SELECT r.protocol FROM run r WHERE r.device = ?1 AND EXISTS"
 		  " (SELECT 1 FROM race c JOIN measurement m ON m.race = c.id WHERE c.run = r.id)"

@@ -121,6 +121,31 @@ static void test_show_explains(void **state)
 }
 
 /* ---- what was measured of one batch ------------------------------------------------------ */
+/* A noisy row is noticed where it is read. */
+static void test_show_reads_one_batch(void **state)
+{
+	static const char *const batches[] = { "8q1s4k", "4q1s4k", "16q1s4k" };
+	static const struct synthetic noisy = { "4q1s4k", "decode", "train", 2, 10 };
+	const char *db = in_folder("one.sqlite"), *header = in_folder("one.h");
+	(void)state;
+	make_few(db, header);
+	struct store *st = store_open(db, 0);
+	outcome_of_put = OUTCOME_NOISY;
+	put(st, store_begin_run(st, &h200_run), &noisy);
+	outcome_of_put = OUTCOME_OK;
+	store_close(st);
+	for (size_t i = 0; i < COUNT(batches); i++) {
+		listen_begin();
+		const int code =
+		    run_command(cmd_show, words("--gpu h200 --db %s --header %s --model "
+						"llama3.1-8b@1 --batch %s",
+						db, header, batches[i]));
+		const int is_heard = strstr(heard(), "1 measurements are too noisy") != NULL;
+		assert_int_equal(code, EXIT_DONE);
+		assert_int_equal(is_heard, i == 1);
+	}
+}
+
 static int show_passes_as(const char *options)
 {
 	return run_command(cmd_show,
@@ -343,6 +368,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_show_explains),
+		cmocka_unit_test(test_show_reads_one_batch),
 		cmocka_unit_test(test_show_keeps_passes_apart),
 		cmocka_unit_test(test_show_why_of_a_pick_without_a_time),
 		cmocka_unit_test(test_show_for_people),

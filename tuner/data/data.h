@@ -142,6 +142,11 @@ struct which_rows {
 	/* Other cache layouts, and calls with LSE. No feature distinguishes these, so heuristics
 	 * and scores use strided caches without LSE only. */
 	int all;
+	/* NULL: all rows are read. Else scenarios come without rows, and `ask` marks in wanted[n] those
+	 * whose rows are read: first when all scenarios are known, then after each reading, until it
+	 * returns 0. */
+	int (*ask)(void *arg, const struct data *, char *wanted);
+	void *arg;
 };
 struct data *data_load_as(const char *db_path, const char *gpu, struct which_rows);
 /* Whether times of that kernel take part; those of our own do. */

@@ -22,6 +22,7 @@ struct loading {
 	long long scenario; /* id of the current scenario */
 	int scenarios;      /* number of scenarios before it */
 	struct lost lost;
+	char *wanted; /* [n] of which_rows.ask; NULL: only the scenarios are read */
 };
 
 static int belongs(const struct loading *l, const attune_shape *shape)
@@ -76,6 +77,30 @@ static int add_one(void *arg, const struct store_cell *c)
 	return !l->failed;
 }
 
+/* Adds the scenario alone, and says whether its rows are to be read. */
+static int wants(void *arg, const struct store_cell *c)
+{
+	struct loading *l = arg;
+	if (!belongs(l, &c->shape))
+		return 0;
+	const int s = data_put_scenario(l->d, c);
+	l->failed |= s < 0;
+	return s >= 0 && l->wanted && l->wanted[s];
+}
+
+static int read_asked(struct loading *l, struct store *store, const char *gpu)
+{
+	int done = store_each_of(store, gpu, wants, add_one, l) && !l->failed;
+	l->wanted = calloc((size_t)l->d->n + 1, 1);
+	while (done && l->wanted && l->how.ask(l->how.arg, l->d, l->wanted)) {
+		done = store_each_of(store, gpu, wants, add_one, l) && !l->failed;
+		memset(l->wanted, 0, (size_t)l->d->n);
+	}
+	done = done && l->wanted;
+	free(l->wanted);
+	return done;
+}
+
 static int is_worth_reading(const struct device_info *d, const char *db_path)
 {
 	if (!times_count(d))
@@ -87,7 +112,8 @@ static int is_worth_reading(const struct device_info *d, const char *db_path)
 /* ---- the database ---------------------------------------------------------------------- */
 static int read_rows(struct loading *l, struct store *store, const char *gpu)
 {
-	if (!store_each(store, gpu, add_one, l) || l->failed)
+	if (l->how.ask ? !read_asked(l, store, gpu)
+		       : !store_each(store, gpu, add_one, l) || l->failed)
 		return 0;
 	end_scenario(l);
 	return store_noise(store, gpu, &l->d->noise);
@@ -177,11 +203,12 @@ void data_say_machine(const struct data *d, const char *db_path)
 
 int data_has_times(const struct data *d, const char *db_path)
 {
-	if (!d->n)
+	const int some = d->num_cells || d->num_plans || d->num_early;
+	if (!some)
 		data_say_left_out(d, db_path);
-	if (!d->n && (d->stale || d->noisy || d->ignored))
+	if (!some && (d->stale || d->noisy || d->ignored))
 		complain("%s: no time of %s is left", db_path, d->gpu);
-	return d->n > 0;
+	return some;
 }
 
 /* The header contains the hash, so the file is checked for damage first. */

@@ -71,6 +71,35 @@ static void look_around(struct around *a, enum phase phase)
 		    best * work_us(d, a->m, phase) / work_us(d, &d->v[a->nearest[phase]], phase);
 }
 
+int mark_near(const struct data *d, const char *model, int page_size, const attune_batch *batch,
+	      char *wanted)
+{
+	enum { MOST = 32 };
+	struct measured m;
+	attune_shape shape;
+	int marked = 0;
+	if (!d->n || !shape_of_model(&shape, d, model, page_size))
+		return d->n ? -1 : 0;
+	if (!measured_make_view(&m, d, &shape, batch))
+		return 0;
+	for (int i = 0; i < NUM_PHASES * MOST; i++) {
+		const enum phase phase = (enum phase)(i % NUM_PHASES);
+		double least = INFINITY;
+		int nearest = -1;
+		for (int s = 0; s < d->n; s++) {
+			if (wanted[s] || !alike(&m, &d->v[s], phase))
+				continue;
+			const double far =
+			    part_distance(&m.part[phase].f, &d->v[s].part[phase].f, least);
+			if (far < least)
+				least = far, nearest = s;
+		}
+		if (nearest >= 0)
+			wanted[nearest] = 1, marked++;
+	}
+	return marked;
+}
+
 struct around *around_new(const struct data *d, const struct measured *m)
 {
 	struct around *a = calloc(1, sizeof *a);

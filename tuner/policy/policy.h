@@ -81,6 +81,10 @@ void scenario_again(struct scenario *, const struct measured *);
 struct around;
 struct around *around_new(const struct data *, const struct measured *);
 void around_free(struct around *);
+/* Marks in wanted[n] the scenarios whose times such estimates need: the nearest of each phase. Their
+ * number; -1 + complain: no such model. */
+int mark_near(const struct data *, const char *model, int page_size, const attune_batch *,
+	      char *wanted);
 /* The nearest scenario with an ok result in that phase; -1: none. *far: its distance. */
 int around_nearest(const struct around *, enum phase, double *far);
 /* Estimated us of a plan, or of one part by a concrete choice: the best time of the nearest

@@ -121,6 +121,12 @@ static const struct argp help = {
 };
 
 /* ---- which scenario ------------------------------------------------------------------------ */
+static int has_times(const struct data *d, int s)
+{
+	return d->row[NUM_PHASES * s] < d->row[NUM_PHASES * (s + 1)] ||
+	       d->plan_at[s] < d->plan_at[s + 1];
+}
+
 /* Names the nearest batch of the model, or if it was not measured the models. */
 static void complain_nearest(const struct data *d, const struct show *o, const struct batch *b)
 {
@@ -135,7 +141,7 @@ static void complain_nearest(const struct data *d, const struct show *o, const s
 		if (n < sizeof models && (!s || strcmp(m->model, m[-1].model)))
 			n += (size_t)snprintf(models + n, sizeof models - n, "%s%s", s ? ", " : "",
 					      m->model);
-		if (strcmp(m->model, o->model) ||
+		if (strcmp(m->model, o->model) || !has_times(d, s) ||
 		    !part_make(&p, PHASE_ALL, &m->shape, &b->view, &d->run.device))
 			continue;
 		const double far = part_distance(&p.f, &m->part[PHASE_ALL].f, least);
@@ -153,10 +159,13 @@ static int rank(const struct measured *m)
 	return 2 * (m->shape.kv_layout == ATTUNE_KV_STRIDED) + (m->shape.page_size == 16);
 }
 
-static int has_times(const struct data *d, int s)
+/* text: in canonical form. */
+static int is_asked(const struct measured *m, const struct show *o, const char *text)
 {
-	return d->row[NUM_PHASES * s] < d->row[NUM_PHASES * (s + 1)] ||
-	       d->plan_at[s] < d->plan_at[s + 1];
+	char *its = strcmp(m->model, o->model) ? NULL : batch_format(&m->batch->view);
+	const int same = its && !strcmp(its, text);
+	free(its);
+	return same;
 }
 
 /* Finds the scenario of a batch (text: in canonical form). If several differ in page size, dtype or
@@ -166,12 +175,9 @@ static int find_scenario(const struct data *d, const struct show *o, const char 
 	int found = -1, others = 0;
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *m = &d->v[s];
-		if (strcmp(m->model, o->model) || !has_times(d, s) ||
-		    (o->page_size && o->page_size != m->shape.page_size))
+		if (!has_times(d, s) || (o->page_size && o->page_size != m->shape.page_size))
 			continue;
-		char *its = batch_format(&m->batch->view);
-		const int same = its && !strcmp(its, text);
-		free(its);
+		const int same = is_asked(m, o, text);
 		others += same && found >= 0;
 		if (same && (found < 0 || rank(m) > rank(&d->v[found])))
 			found = s;
@@ -244,12 +250,39 @@ static int is_unmeasured(const char *gpu, const char *db)
 	return gpu_whole(gpu) && access(db, R_OK);
 }
 
+/* The rows that are read: those of the batch; where it has none, those of the batches that estimates
+ * are made from. */
+struct asked {
+	const struct show *o;
+	const struct batch *batch;
+	int readings, is_unknown; /* the model's name */
+};
+
+static int ask(void *arg, const struct data *d, char *wanted)
+{
+	struct asked *a = arg;
+	if (a->readings++) {
+		if (a->readings > 2 || d->num_cells || d->num_plans)
+			return 0;
+		const int near =
+		    mark_near(d, a->o->model, a->o->page_size, &a->batch->view, wanted);
+		a->is_unknown = near < 0;
+		return near > 0;
+	}
+	char *text = batch_format(&a->batch->view);
+	for (int s = 0; text && s < d->n; s++)
+		wanted[s] = (char)is_asked(&d->v[s], a->o, text);
+	free(text);
+	return text != NULL;
+}
+
 /* A ranking in tsv, csv or json works without a header, but then has no pick. */
 static int show_batch(const struct show *o, const char *db, const char *gpu)
 {
 	char header[PATH_TEXT], error[200];
 	struct forest f, *rules = NULL;
 	struct batch *batch = batch_parse(o->batch, error, sizeof error);
+	struct asked asked = { .o = o, .batch = batch };
 	struct data *d = NULL;
 	const int needed = o->what == SHOW_WHY || format_for_people(o->format) || o->header;
 	if (!batch || !scenario_batch_is_run(&batch->view, error, sizeof error)) {
@@ -266,11 +299,14 @@ static int show_batch(const struct show *o, const char *db, const char *gpu)
 	if (needed || !access(header, R_OK))
 		rules = forest_load(&f, header) ? &f : NULL;
 	if (rules || !needed)
-		d = data_load_as(db, gpu, (struct which_rows){ .all = 1 });
-	const int some = d && data_has_times(d, db);
+		d = data_load_as(db, gpu,
+				 (struct which_rows){ .all = 1, .ask = ask, .arg = &asked });
+	const int known = d && !asked.is_unknown, some = known && data_has_times(d, db);
 	if (some)
 		data_say_noisy(d, db);
-	const int code = !d ? EXIT_USAGE : some ? show_scenario(d, rules, o, batch) : EXIT_CHECK;
+	const int code = !known ? EXIT_USAGE
+			 : some ? show_scenario(d, rules, o, batch)
+				: EXIT_CHECK;
 	if (code == EXIT_DONE)
 		data_say_machine(d, db);
 	data_free(d);
