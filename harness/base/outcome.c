@@ -1,6 +1,6 @@
 /* outcome.c - the names of outcomes in the database and in tables. */
 #include "base.h"
-#include "kernels/kernel.h"
+#include "kernels/spec/choice.h"
 
 const char *outcome_name(enum outcome o)
 {

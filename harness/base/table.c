@@ -3,7 +3,7 @@
 #include "base.h"
 #include "json_out.h"
 #include "text_rule.h"
-#include "kernels/kernel.h"
+#include "kernels/spec/choice.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* text_rule.c - the table of rules for texts from outside, and the checks by it. */
 #include "text_rule.h"
-#include "kernels/kernel.h"
+#include "kernels/spec/choice.h"
 #include <string.h>
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

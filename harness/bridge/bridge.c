@@ -5,6 +5,7 @@
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
 #include "harness/store/store.h"
+#include "kernels/spec/kernel.h"
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

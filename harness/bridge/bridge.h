@@ -10,7 +10,7 @@
 #define HARNESS_BRIDGE_BRIDGE_H
 
 #include "kernel_trees.h"
-#include "kernels/kernel.h"
+#include "kernels/spec/choice.h"
 
 struct store;
 

@@ -4,6 +4,8 @@
 #include "kernel_args.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

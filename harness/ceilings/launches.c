@@ -3,7 +3,10 @@
 #include "suite.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
+#include "kernels/attune.h"
 #include "kernels/gpu/ceilings/roofline.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

@@ -9,6 +9,7 @@
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
 #include "kernels/gpu/ceilings/roofline.h"
+#include "kernels/spec/space.h"
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,8 @@
 
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
-#include "kernels/kernel.h"
+#include "kernels/segments.h"
+#include "kernels/spec/choice.h"
 #include <stdint.h>
 
 struct code;

@@ -4,6 +4,7 @@
 #include "workload.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/device/device.h"
+#include "kernels/spec/status.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "reference.h"
 #include "workload.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/args_more.h"
 #include "kernels/device/cpu/usable.h"
 #include "kernels/launch/run.h"
 #include <pthread.h>

@@ -3,6 +3,8 @@
 #include "fill.h"
 #include "workload.h"
 #include "harness/compile/compile.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>

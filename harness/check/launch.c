@@ -4,7 +4,11 @@
 #include "harness/scenario/scenario.h"
 #include "harness/plugin/plugin.h"
 #include "harness/plugin/plugin_op.h"
+#include "kernels/args_more.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include <string.h>
 
 /* part->seq_count 0: nothing to do. Fails if the choice is illegal for the part. */

@@ -10,7 +10,9 @@
 #include "reference.h"
 #include "workload.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/args.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/status.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -12,6 +12,8 @@
  * elements times its scales. The row's LSE is m + log(the divisor of o), minus infinity if it sees
  * none. */
 #include "reference.h"
+#include "kernels/args_more.h"
+#include "kernels/spec/choice.h"
 #include <math.h>
 #include <string.h>
 

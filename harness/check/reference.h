@@ -2,7 +2,10 @@
 #ifndef HARNESS_CHECK_REFERENCE_H
 #define HARNESS_CHECK_REFERENCE_H
 
-#include "kernels/kernel.h"
+#include "kernels/attune.h"
+
+struct attune_args;
+
 
 /* Attention by its definition, in fp64, on the host. out[head_size] is the row of
  * query token `token` of sequence `seq` and query head `head`. All pointers of `args` are host

@@ -13,7 +13,9 @@
 #include "harness/base/base.h"
 #include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/args_more.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/status.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

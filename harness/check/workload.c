@@ -12,7 +12,10 @@
 #include "workload.h"
 #include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/args.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/status.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

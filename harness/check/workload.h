@@ -16,7 +16,6 @@
 #include "fill.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/attune.h"
-#include "kernels/kernel.h"
 #include <stdint.h>
 
 struct attune_more;

@@ -3,7 +3,8 @@
 #include "harness/base/base.h"
 #include "harness/generate/engine_sim.h"
 #include "harness/scenario/scenario.h"
-#include "kernels/kernel.h"
+#include "kernels/spec/choice.h"
+#include "kernels/spec/part.h"
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>

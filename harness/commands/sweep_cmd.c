@@ -7,6 +7,7 @@
 #include "harness/store/handle.h"
 #include "harness/sweep/sweep.h"
 #include "harness/worker/worker.h"
+#include "kernels/spec/kernel.h"
 #include <argp.h>
 #include <math.h>
 #include <stdio.h>

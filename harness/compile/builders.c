@@ -6,6 +6,7 @@
 #include "harness/base/base.h"
 #include "kernels/device/cpu/usable.h"
 #include "kernels/device/hip/hip.h"
+#include "kernels/spec/kernel.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -4,7 +4,7 @@
 #define HARNESS_COMPILE_COMPILE_H
 
 #include "kernels/device/device.h"
-#include "kernels/kernel.h"
+#include "kernels/spec/choice.h"
 
 struct builders;
 

@@ -3,7 +3,7 @@
 #ifndef HARNESS_COMPILE_COMPILERS_H
 #define HARNESS_COMPILE_COMPILERS_H
 
-#include "kernels/kernel.h"
+#include "kernels/spec/choice.h"
 #include <limits.h>
 #include <stdio.h>
 

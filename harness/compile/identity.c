@@ -13,6 +13,7 @@
 #include "tokens.h"
 #include "harness/base/base.h"
 #include "kernels/attune_plugin.h"
+#include "kernels/spec/kernel.h"
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>

@@ -13,6 +13,8 @@
 #include "compile.h"
 #include "compilers.h"
 #include "harness/base/base.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/status.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /* occupancy.c - computes how many blocks of a binary fit on a unit of a GPU at once. */
 #include "compile.h"
 #include "kernels/device/hip/hip.h"
+#include "kernels/spec/space.h"
 #include <string.h>
 
 static int min_int(int a, int b)

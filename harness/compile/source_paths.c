@@ -1,6 +1,7 @@
 /* source_paths.c - finds the sources of kernels. */
 #include "compile.h"
 #include "harness/base/base.h"
+#include "kernels/spec/kernel.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>

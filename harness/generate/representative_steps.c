@@ -6,7 +6,7 @@
  * to its mean. */
 #include "engine_sim.h"
 #include "set_writer.h"
-#include "kernels/kernel.h"
+#include "kernels/segments.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #include "harness/base/base.h"
 #include "harness/base/json_out.h"
 #include "harness/scenario/scenario.h"
-#include "kernels/kernel.h"
+#include "kernels/spec/choice.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

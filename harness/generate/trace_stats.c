@@ -2,7 +2,8 @@
  * number of sequences, their lengths and the spread of lengths. */
 #include "engine_sim.h"
 #include "harness/base/base.h"
-#include "kernels/kernel.h"
+#include "kernels/segments.h"
+#include "kernels/spec/choice.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

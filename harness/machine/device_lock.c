@@ -11,7 +11,6 @@
  * the command is killed. Compilers do not inherit it. */
 #include "machine.h"
 #include "harness/base/base.h"
-#include "kernels/kernel.h"
 #include "kernels/spec/device_info.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -14,7 +14,6 @@
 #include "machine.h"
 #include "harness/base/base.h"
 #include "kernels/device/device.h"
-#include "kernels/kernel.h"
 #include <ctype.h>
 #include <dirent.h>
 #include <math.h>

@@ -28,7 +28,6 @@
  * this one was the best. */
 #include "race.h"
 #include "harness/base/base.h"
-#include "kernels/kernel.h"
 #include <math.h>
 #include <stdlib.h>
 

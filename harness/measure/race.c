@@ -12,6 +12,8 @@
 #include "race.h"
 #include "sample_graph.h"
 #include "harness/base/base.h"
+#include "kernels/attune.h"
+#include "kernels/spec/status.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 #include "race.h"
 #include "sample_graph.h"
 #include "harness/base/base.h"
+#include "kernels/spec/status.h"
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "measure.h"
 #include "sample_graph.h"
 #include "kernels/device/device.h"
-#include "kernels/kernel.h"
+#include "kernels/spec/status.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * the user's own site-packages change what is imported. It stays until the process ends. */
 #include "python.h"
 #include "harness/base/base.h"
-#include "kernels/kernel.h"
+#include "kernels/spec/choice.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

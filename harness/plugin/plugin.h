@@ -7,7 +7,7 @@
 #define HARNESS_PLUGIN_PLUGIN_H
 
 #include "kernels/attune_plugin.h"
-#include "kernels/kernel.h"
+#include "kernels/segments.h"
 
 struct plugin_op;
 

@@ -3,7 +3,11 @@
  * The functions of a struct space are not told which kernel they belong to. So each free place of
  * the table has functions of its own, made by a macro, that pass its number on. */
 #include "plugin_kernel.h"
+#include "kernels/segments.h"
 #include "kernels/spec/device_info.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,8 @@
 #define HARNESS_PLUGIN_PLUGIN_KERNEL_H
 
 #include "kernels/attune_plugin.h"
-#include "kernels/kernel.h"
+
+struct device_info;
 
 /* Adds the plug-in to attune_kernels, for the rest of the process. The struct and what it points to
  * are not copied. ATTUNE_INVALID: it is NULL, of another ABI or has no name or version, its name is

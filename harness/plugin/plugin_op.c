@@ -5,7 +5,10 @@
  * args.scratch in the plan, which outlives the record. */
 #include "plugin_op.h"
 #include "plugin_kernel.h"
+#include "kernels/args.h"
 #include "kernels/device/device.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include <stdlib.h>
 
 struct plugin_op {

@@ -4,8 +4,8 @@
 #define HARNESS_PLUGIN_PLUGIN_OP_H
 
 #include "kernels/attune_plugin.h"
-#include "kernels/kernel.h"
 
+struct choice;
 struct device;
 struct plugin_op;
 struct plugin_plan;

@@ -2,6 +2,7 @@
 #include "plugin.h"
 #include "harness/base/base.h"
 #include "harness/plugin/plugin_op.h"
+#include "kernels/spec/status.h"
 #include <stdlib.h>
 
 struct kept {

@@ -5,7 +5,7 @@
 #include "harness/base/json_in.h"
 #include "harness/base/json_out.h"
 #include "harness/base/text_rule.h"
-#include "kernels/kernel.h"
+#include "kernels/spec/part.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,8 @@
 #include "harness/base/base.h"
 #include "harness/base/json_in.h"
 #include "harness/base/text_rule.h"
-#include "kernels/kernel.h"
+#include "kernels/spec/choice.h"
+#include "kernels/spec/part.h"
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #define HARNESS_SCENARIO_SCENARIO_H
 
 #include "kernels/attune.h"
-#include "kernels/kernel.h"
+#include "kernels/segments.h"
 #include <stdint.h>
 #include <stdio.h>
 

@@ -2,6 +2,8 @@
  * vLLM's kernel, and by preset their neighbours, a space-filling sample or all legal choices. */
 #include "search.h"
 #include "harness/base/base.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <argp.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* contender.c - the choice that a contender runs, and the text of a plan. */
 #include "search.h"
+#include "kernels/spec/space.h"
 #include <string.h>
 
 struct choice contender_choice(const struct problems *all, const struct contender *contender,

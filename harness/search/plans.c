@@ -10,6 +10,7 @@
  * nothing runs concurrently there. */
 #include "harness/scenario/scenario.h"
 #include "search.h"
+#include "kernels/spec/space.h"
 #include <math.h>
 #include <string.h>
 

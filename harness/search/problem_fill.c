@@ -5,6 +5,8 @@
 #include "harness/check/check.h"
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

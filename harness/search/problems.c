@@ -7,6 +7,8 @@
 #include "harness/scenario/scenario.h"
 #include "harness/store/handle.h"
 #include "harness/store/store.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

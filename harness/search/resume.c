@@ -4,6 +4,7 @@
 #include "harness/scenario/scenario.h"
 #include "harness/store/handle.h"
 #include "harness/store/store.h"
+#include "kernels/spec/kernel.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

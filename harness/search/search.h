@@ -5,7 +5,7 @@
 #define HARNESS_SEARCH_SEARCH_H
 
 #include "harness/store/store.h"
-#include "kernels/kernel.h"
+#include "kernels/spec/choice.h"
 #include "kernels/spec/device_info.h"
 
 struct binaries;

@@ -4,6 +4,8 @@
 #include "search.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -20,7 +20,6 @@
 #define HARNESS_STORE_HANDLE_H
 
 #include "store.h"
-#include "kernels/kernel.h"
 #include "kernels/spec/device_info.h"
 #include <sqlite3.h>
 #include <stdio.h>

@@ -4,9 +4,10 @@
 #define HARNESS_STORE_STORE_H
 
 #include "harness/base/base.h"
-#include "kernels/kernel.h"
+#include "kernels/segments.h"
 #include "kernels/spec/device_info.h"
 
+struct choice;
 struct measurement;
 struct scenario;
 

@@ -5,6 +5,8 @@
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

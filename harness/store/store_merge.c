@@ -3,6 +3,7 @@
 #include "store.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
+#include "kernels/spec/kernel.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -4,6 +4,8 @@
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

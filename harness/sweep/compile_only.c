@@ -7,6 +7,8 @@
 #include "harness/search/search.h"
 #include "harness/store/store.h"
 #include "kernels/device/hip/hip.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

@@ -19,6 +19,9 @@
 #include "harness/store/handle.h"
 #include "harness/store/store.h"
 #include "harness/worker/worker.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/space.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

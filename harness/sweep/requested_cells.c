@@ -8,6 +8,8 @@
 #include "harness/search/search.h"
 #include "harness/store/store.h"
 #include "harness/worker/worker.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <stdlib.h>
 #include <string.h>
 

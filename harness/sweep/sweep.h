@@ -218,7 +218,7 @@ int sweep_foresee(const struct sweep_options *, const struct hello *, const stru
 		  struct sweep_forecast *);
 
 /* ---- requested_cells.c ------------------------------------------------------------- */
-/* A requested cell: this choice in this scenario, or the library's own plan of it. Choices are concrete (kernels/kernel.h:
+/* A requested cell: this choice in this scenario, or the library's own plan of it. Choices are concrete (kernels/spec/choice.h:
  * config_resolve); a choice with a formula is refused. */
 struct wish {
 	int scenario; /* of the list */

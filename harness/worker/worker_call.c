@@ -3,6 +3,7 @@
 #include "records.h"
 #include "harness/check/check.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/part.h"
 
 static enum attune_status launch_part(void *arg, int i, int steps, void *stream)
 {

@@ -5,6 +5,8 @@
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
 #include "harness/search/search.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/space.h"
 #include <stdio.h>
 #include <string.h>
 

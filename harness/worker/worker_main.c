@@ -13,6 +13,7 @@
 #include "harness/search/search.h"
 #include "harness/plugin/plugin_op.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/kernel.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

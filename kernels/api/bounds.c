@@ -17,7 +17,11 @@
  * them without work. */
 #include "plan.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
 #include "kernels/spec/sized.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include <string.h>
 
 struct maxima {

@@ -1,10 +1,15 @@
 /* context.c - opens and closes contexts; prepares and releases ops. */
 #include "invariant.h"
 #include "no_kernel.h"
+#include "kernels/attune.h"
 #include "kernels/device/hip/hip.h"
 #include "kernels/launch/run.h"
 #include "kernels/ship/shipped.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
 #include "kernels/spec/sized.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -22,6 +22,9 @@
  * in batches of its own, too. */
 #include "invariant.h"
 #include "kernels/ship/shipped.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include <stdlib.h>
 #include <string.h>
 

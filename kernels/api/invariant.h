@@ -4,6 +4,10 @@
 
 #include "kernels/select/selector.h"
 
+struct choice;
+struct config;
+struct kernel;
+
 /* Reads the environment. */
 enum attune_status invariant_read(int *is_invariant);
 

@@ -10,6 +10,7 @@
  *
  * A grid and partials that are sized for the planned query tokens have room for fewer. */
 #include "plan.h"
+#include "kernels/spec/part.h"
 #include "kernels/spec/sized.h"
 
 /* ---- areas of a new plan --------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* no_kernel.c - the messages for shapes that attune_prepare refuses. */
 #include "no_kernel.h"
 #include "kernels/ship/shipped.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/status.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

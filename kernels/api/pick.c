@@ -2,6 +2,8 @@
 #include "invariant.h"
 #include "plan.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 
 int can_run(const attune_op *op, int id, const struct part *p, struct config *as)
 {

@@ -1,8 +1,12 @@
 /* plan.c - plans a batch (attune_plan_batch) and launches the plan (attune_run). plan_query.c has
  * the calls that only read plans. */
 #include "plan.h"
+#include "kernels/args_more.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/part.h"
 #include "kernels/spec/sized.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -3,7 +3,11 @@
  * for. */
 #include "plan.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
 #include "kernels/spec/sized.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include <stdio.h>
 #include <string.h>
 

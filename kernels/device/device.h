@@ -6,6 +6,7 @@
 #ifndef KERNELS_DEVICE_DEVICE_H
 #define KERNELS_DEVICE_DEVICE_H
 
+#include "kernels/attune.h"
 #include "kernels/device/shared/gpu_names.h"
 
 struct conditions { /* at present; 0: not known */
@@ -21,6 +22,9 @@ struct device_use {
 };
 
 struct code; /* a loaded kernel */
+struct attune_args;
+struct attune_map;
+struct geometry;
 struct shipped;
 struct graph;
 

@@ -1,6 +1,9 @@
 /* kv_maps.c - makes the maps of K and V for a launch of a kernel with MAPS: on the host, for each
  * call, from its tensors. */
 #include "run.h"
+#include "kernels/args_maps.h"
+#include "kernels/args_more.h"
+#include "kernels/spec/status.h"
 
 /* Groups of 8 slots from one page to the next; 0: not a whole number. */
 static int groups_of(long long page_stride, long long slot_stride)

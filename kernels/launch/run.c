@@ -1,8 +1,14 @@
 /* run.c - launches one choice over one part of a batch, and the parts of a batch in turn or on two
  * streams. */
 #include "run.h"
+#include "kernels/args_maps.h"
+#include "kernels/args_more.h"
 #include "kernels/device/cpu/float_mode.h"
 #include "kernels/gpu/helpers/schedule_list.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include <math.h>
 #include <string.h>
 
@@ -28,6 +34,11 @@ static size_t workspace_bytes_of(const struct geometry *g, const attune_shape *s
 				 const struct part *p)
 {
 	return scratch_bytes(g) + partials(g, s, p) * (size_t)(s->head_size + 2) * sizeof(float);
+}
+
+enum helper reduction_of(const struct geometry *g)
+{
+	return g->reduced_wide ? HELPER_REDUCE_WIDE : HELPER_REDUCE;
 }
 
 int part_estimate(const struct kernel *k, const struct config *c, const attune_shape *s,

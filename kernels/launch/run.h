@@ -4,6 +4,11 @@
 #define KERNELS_LAUNCH_RUN_H
 
 #include "kernels/device/device.h"
+#include "kernels/spec/choice.h"
+
+struct attune_call;
+struct attune_mapped;
+struct part;
 
 struct launchable {
 	const struct kernel *kernel;
@@ -18,11 +23,7 @@ struct launchable {
 };
 
 /* The helper that merges segments. */
-static inline enum helper reduction_of(const struct geometry *g)
-{
-	return g->reduced_wide ? HELPER_REDUCE_WIDE : HELPER_REDUCE;
-}
-
+enum helper reduction_of(const struct geometry *);
 /* The ESTIMATE of geometry(), for the part's `estimated`. */
 int part_estimate(const struct kernel *, const struct config *, const attune_shape *,
 		  const struct part *, const struct device_info *);

@@ -2,6 +2,8 @@
  * choices that its batches can reach, and the helpers of these. */
 #include "selector.h"
 #include "kernels/device/hip/hip.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <stdio.h>
 #include <string.h>
 

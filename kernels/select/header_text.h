@@ -10,7 +10,6 @@
 #ifndef KERNELS_SELECT_HEADER_TEXT_H
 #define KERNELS_SELECT_HEADER_TEXT_H
 
-#include "kernels/kernel.h"
 #include "selector.h"
 
 struct header_text {

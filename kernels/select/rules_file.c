@@ -7,6 +7,8 @@
  *   choices that this library's .def tables list; a row of SEGMENTS for each with SEGMENTS=fitted,
  *   and for no others */
 #include "header_text.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/status.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,9 @@
 /* segments.c - finds the number of segments of a choice with SEGMENTS=fitted: the legal one with
  * the least cost by the choice's fitted costs (segments.h). */
+#include "kernels/segments.h"
 #include "kernels/spec/device_info.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 
 void block_shape_of(struct block_shape *b, const struct config *c, const struct kernel *k)
 {

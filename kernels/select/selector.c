@@ -3,6 +3,8 @@
  * headers and then has HEURISTIC(gpu, GPU) for each, and trees.inc, their trees as nodes. */
 #include "selector.h"
 #include "kernels/device/shared/gpu_names.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -3,8 +3,11 @@
 #ifndef KERNELS_SELECT_SELECTOR_H
 #define KERNELS_SELECT_SELECTOR_H
 
+#include "kernels/segments.h"
 #include "kernels/spec/device_info.h"
 #include "kernels/select/tree.h"
+
+struct batch_sums;
 
 /* Each decision has a tree (tree.h).
  *

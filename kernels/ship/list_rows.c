@@ -1,6 +1,7 @@
 /* list_rows.c - the rows of list_shipped.c, each binary once, and how they are printed. */
 #include "list_rows.h"
 #include "kernels/device/hip/hip.h"
+#include "kernels/spec/kernel.h"
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

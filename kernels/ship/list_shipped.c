@@ -19,6 +19,8 @@
 #include "list_rows.h"
 #include "priced.h"
 #include "shipped.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

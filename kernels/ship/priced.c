@@ -2,6 +2,8 @@
 #include "priced.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "kernels/select/selector.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <string.h>
 
 int takes_priced(const struct device_info *d)

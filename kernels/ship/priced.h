@@ -5,7 +5,12 @@
 #ifndef KERNELS_SHIP_PRICED_H
 #define KERNELS_SHIP_PRICED_H
 
+#include "kernels/segments.h"
 #include "kernels/spec/device_info.h"
+
+struct config;
+struct kernel;
+struct space;
 
 /* The terms of a choice's time at one head size, in femtoseconds (tuner/costmodel/costmodel.h): the
  * launch, the segments, and for each of these amounts of the part. */

@@ -1,6 +1,8 @@
 /* shipped.c - finds a binary among those that the build linked in. */
 #include "shipped.h"
 #include "kernels/device/shared/gpu_names.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <stdlib.h>
 #include <string.h>
 

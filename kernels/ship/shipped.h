@@ -4,6 +4,9 @@
 
 #include "kernels/device/device.h"
 
+struct config;
+struct space;
+
 struct shipped {
 	enum backend backend;
 	const char *arch; /* "sm_90", "gfx942", "avx512"; "ptx": any NVIDIA GPU from sm_80 on */

@@ -1,6 +1,7 @@
 /* untuned_shapes.c - the default kernels and shapes that the library carries on all GPUs, measured
  * or not. */
 #include "shipped.h"
+#include "kernels/spec/kernel.h"
 
 const struct carried_shape attune_carried_shapes[] = {
 	{ 64, ATTUNE_BF16, 1 },  { 64, ATTUNE_F16, 1 },  { 64, ATTUNE_F32, 0 },

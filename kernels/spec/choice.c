@@ -1,6 +1,8 @@
 /* choice.c - choices: to and from text (a kernel's name, then its tunables), comparison, and the
  * text of two-part plans. An error names what is wrong and what would be right. */
-#include "kernels/kernel.h"
+#include "kernel.h"
+#include "space.h"
+#include "kernels/segments.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef KERNELS_SPEC_DEVICE_INFO_H
 #define KERNELS_SPEC_DEVICE_INFO_H
 
-#include "kernels/kernel.h"
+#include "kernels/spec/choice.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,8 @@
 /* formula.c - finds the number of segments of a choice with a formula, for each batch. */
 #include "device_info.h"
+#include "kernel.h"
+#include "space.h"
+#include "kernels/segments.h"
 
 int config_is_formula(const struct config *c, const struct space *s)
 {

@@ -1,6 +1,8 @@
 /* kernel.c - the registry of kernels, and configs: points of a kernel's space, as values, as text
  * and as compiler flags. */
-#include "kernels/kernel.h"
+#include "kernel.h"
+#include "space.h"
+#include "kernels/segments.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,8 +13,9 @@
 #ifndef ATTUNE_MIXED_H
 #define ATTUNE_MIXED_H
 
-#include "kernels/kernel.h"
+#include "kernels/segments.h"
 #include <limits.h>
+
 
 struct mixed {
 	int units;

@@ -1,5 +1,6 @@
 /* part.c - checks shapes and batches, and computes the parts of a batch and their features. */
 #include "device_info.h"
+#include "part.h"
 #include <float.h>
 #include <string.h>
 

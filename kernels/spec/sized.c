@@ -1,6 +1,6 @@
 /* sized.c - reads and writes structs of programs that know fewer or more members. */
 #include "sized.h"
-#include "kernels/kernel.h"
+#include "status.h"
 #include <string.h>
 
 /* Larger than the structs of any version: a size above this is a member that nobody set. */

@@ -43,6 +43,8 @@
  *                                      tokens; 0: no maps are made
  *   ARCH_SPECIFIC(1)                   its code is compiled for one chip alone: kernel_arch() */
 #include "device_info.h"
+#include "part.h"
+#include "space.h"
 #include "kernels/spec/mixed.h"
 #include "kernels/gpu/helpers/schedule_list.h"
 #include <stdio.h>

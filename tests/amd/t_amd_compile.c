@@ -5,6 +5,9 @@
 #include "harness/search/search.h"
 #include "kernels/gpu/ceilings/roofline.h"
 #include "harness/ceilings/suite.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/space.h"
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>

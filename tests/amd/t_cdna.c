@@ -6,6 +6,8 @@
 #include "harness/check/check.h"
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tests/support/all_rows.h"
 #include <stdio.h>
 #include <math.h>

@@ -1,6 +1,7 @@
 /* t_cdna_words.c - tests the interpreter of code objects itself: the words of AMD's dialect,
  * compiled for each chip, give the answers of t_simt.c, and wrong code is caught. */
 #include "harness/compile/compile.h"
+#include "kernels/spec/space.h"
 #include <stdio.h>
 #include <limits.h>
 #include <setjmp.h>

@@ -1,6 +1,7 @@
 /* t_hip_on_cuda_runs.c - runs the device verbs of an AMD GPU on an NVIDIA one
  * (tests/hip_on_cuda): the host code is the same, and the GPU's own driver answers. Skips itself
  * without such a GPU. */
+#include "kernels/spec/space.h"
 #include "tests/hip_on_cuda/here.h"
 #include "tests/hip/bench.h"
 #include <math.h>

@@ -1,6 +1,8 @@
 /* device.c - implements cdna_device.h. */
 #include "cdna_device.h"
 #include "harness/compile/compile.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include "tests/simt/simt_device.h"
 #include "cdna.h"
 #include <string.h>

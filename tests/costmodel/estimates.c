@@ -1,6 +1,8 @@
 /* estimates.c - computes estimates from fitted costs. A head size without costs of its own takes
  * those of the next larger one, in proportion: kernels pad rows to multiples of 64. */
 #include "estimates.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <math.h>
 #include <stdlib.h>
 

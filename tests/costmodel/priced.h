@@ -3,6 +3,8 @@
 #ifndef TESTS_COSTMODEL_PRICED_H
 #define TESTS_COSTMODEL_PRICED_H
 
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tuner/costmodel/costmodel.h"
 #include "tests/support/by_hand.h"
 

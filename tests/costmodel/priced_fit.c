@@ -7,6 +7,8 @@
  * closed form of the path is used in both phases, as in the library. */
 #include "estimates.h"
 #include "harness/base/base.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tuner/costmodel/costmodel.h"
 #include "tuner/data/data.h"
 #include <math.h>

@@ -18,6 +18,8 @@
 #include "harness/scenario/scenario.h"
 #include "kernels/api/plan.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/space.h"
 #include "tuner/data/data.h"
 #include <math.h>
 #include <setjmp.h>

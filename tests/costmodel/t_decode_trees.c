@@ -1,6 +1,7 @@
 /* t_decode_trees.c - decode trees learned from measured times and from estimates: they name
  * choices cut by segment costs and are better for it, except where times do not follow prices.
  * They never name a choice that failed. */
+#include "kernels/spec/kernel.h"
 #include "tests/support/synthetic.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"

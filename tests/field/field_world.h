@@ -5,6 +5,7 @@
 
 #include "kernels/launch/run.h"
 #include "harness/check/reference.h"
+#include "kernels/spec/part.h"
 #include <sys/mman.h>
 
 enum { MOST_GROUPS = 6 };

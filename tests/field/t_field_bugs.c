@@ -2,6 +2,8 @@
  * public API against the definition. All rows run on the CPU; on a GPU, or the emulated one as an H200
  * and as an MI300X, those that it does in seconds. */
 #include "harness/check/check.h"
+#include "kernels/args_more.h"
+#include "kernels/spec/space.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /* t_host.c - the CPU library in programs with small stacks, handlers of signals, floating-point traps or
  * another rounding mode, and with more threads than CPUs. */
+#include "kernels/args_more.h"
 #include "tests/library/cpu_step.h"
 #include "kernels/launch/run.h"
 #include <fenv.h>

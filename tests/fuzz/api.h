@@ -14,7 +14,6 @@
 #define TESTS_FUZZ_API_H
 
 #include "kernels/device/device.h"
-#include "kernels/kernel.h"
 #include <stdint.h>
 
 /* ---- t_api.c ----------------------------------------------------------------------------- */

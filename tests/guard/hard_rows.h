@@ -4,6 +4,10 @@
 #define TESTS_GUARD_HARD_ROWS_H
 
 #include "hard_world.h"
+#include "kernels/args_more.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/space.h"
 
 enum { HARD_MOST_ROWS = 1024 };
 

@@ -7,6 +7,7 @@
 
 #include "kernels/launch/run.h"
 #include "harness/check/reference.h"
+#include "kernels/spec/part.h"
 #include <float.h>
 #include <limits.h>
 #include <math.h>

@@ -1,7 +1,8 @@
 /* t_bounds.c - shapes, batches and plans at the limits of the interface, and one beyond: the
  * library refuses the latter in one line. */
 #include "kernels/attune.h"
-#include "kernels/kernel.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
 #include <float.h>
 #include <limits.h>
 #include <math.h>

@@ -7,6 +7,7 @@
 #include "harness/check/check.h"
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/spec/status.h"
 #include <stdio.h>
 #include <dlfcn.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 /* t_sized.c - programs that were compiled with another version of attune.h: where members lie, the
  * sizes of structs, the list of features. */
+#include "kernels/attune_features.h"
 #include "kernels/attune_plugin.h"
 #include "kernels/spec/sized.h"
 #include "tests/library/cpu_step.h"

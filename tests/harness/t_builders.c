@@ -4,6 +4,7 @@
  * while the file `wait` exists. */
 #include "harness/compile/compile.h"
 #include "kernels/device/cpu/usable.h"
+#include "kernels/spec/kernel.h"
 #include "tests/support/folder.h"
 #include <setjmp.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* t_jit.c - compiling through the cache: what is found again, what is compiled again, and what a
  * refusal looks like. Four rows need NVRTC. */
 #include "small_sources.h"
+#include "kernels/spec/kernel.h"
 
 static int files_in_cache(const char *suffix)
 {

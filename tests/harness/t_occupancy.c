@@ -1,6 +1,7 @@
 /* t_occupancy.c - how many blocks of a binary fit on a unit at once, by the vendors' rules; each row
  * is bound by one of the limits. */
 #include "harness/compile/compile.h"
+#include "kernels/spec/space.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* t_table.c - tables in their five formats, byte for byte; complaints and progress lines. */
 #include "harness/base/base.h"
-#include "kernels/kernel.h"
 #include "harness/base/json_out.h"
+#include "kernels/spec/choice.h"
 #include <stdio.h>
 #include <math.h>
 #include <poll.h>

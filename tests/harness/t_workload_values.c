@@ -2,6 +2,7 @@
  * without a token are NaN, and expected outputs follow from what is in memory. */
 #include "cpu_workload.h"
 #include "harness/check/reference.h"
+#include "kernels/args.h"
 
 static unsigned long long hash(const void *bytes, size_t n)
 {

@@ -7,8 +7,10 @@
 #include "harness/check/reference.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/args.h"
 #include "kernels/device/device.h"
 #include "harness/check/workload.h"
+#include "kernels/spec/space.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

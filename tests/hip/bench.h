@@ -4,6 +4,7 @@
 #define TESTS_HIP_BENCH_H
 
 #include "lines.h"
+#include "kernels/spec/space.h"
 
 enum { N = 1000, THREADS = 256 };
 

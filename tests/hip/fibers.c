@@ -1,6 +1,7 @@
 /* fibers.c - runs the real kernels on the stand-in: hipRTC's source becomes a shared object of
  * the host in AMD's dialect (tests/simt/objects.h), and a launch runs it by fibers. */
 #include "kernels/ship/shipped.h"
+#include "kernels/spec/kernel.h"
 #include "tests/simt/objects.h"
 #include "tests/simt/simt.h"
 #include "stand_in.h"

@@ -4,6 +4,8 @@
 #ifndef TESTS_KERNELS_FRONT_ROWS_H
 #define TESTS_KERNELS_FRONT_ROWS_H
 
+#include "kernels/args_more.h"
+
 static const attune_shape *front_shape; /* of the calls to come; out is of 16 bits */
 
 static inline struct simt_pending rows_of(const void *at, long long count, long long bytes,

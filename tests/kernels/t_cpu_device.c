@@ -3,7 +3,9 @@
 #include "harness/ceilings/ceilings.h"
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/args.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/space.h"
 #include <stdio.h>
 #include <math.h>
 #include <setjmp.h>

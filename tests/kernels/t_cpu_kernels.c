@@ -4,7 +4,11 @@
 #include "harness/compile/compile.h"
 #include "harness/check/reference.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/args_more.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/space.h"
 #include <stdio.h>
 #include <math.h>
 #include <setjmp.h>

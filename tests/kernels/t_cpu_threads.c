@@ -2,7 +2,7 @@
  * quotas of control groups, and the pool that runs grids. */
 #include "kernels/device/cpu/pool.h"
 #include "kernels/device/cpu/usable.h"
-#include "kernels/kernel.h"
+#include "kernels/spec/choice.h"
 #include "tests/support/folder.h"
 #include <errno.h>
 #include <fenv.h>

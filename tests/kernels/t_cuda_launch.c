@@ -1,7 +1,10 @@
 /* t_cuda_launch.c - the arguments of launches through a driver that only records them: the
  * kernel's parameter is passed by value where it is a prefix of what the kernel takes, else by
  * pointer; clusters and early launches set attributes. */
+#include "kernels/args_maps.h"
+#include "kernels/args_more.h"
 #include "kernels/device/cuda/launch.h"
+#include "kernels/spec/space.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

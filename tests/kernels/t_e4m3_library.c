@@ -6,6 +6,7 @@
 #include "harness/scenario/scenario.h"
 #include "kernels/launch/op.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/part.h"
 #include <stdio.h>
 #include <math.h>
 #include <setjmp.h>

@@ -6,6 +6,8 @@
 #include "harness/scenario/scenario.h"
 #include "kernels/select/selector.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/space.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

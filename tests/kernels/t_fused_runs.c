@@ -5,6 +5,7 @@
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/space.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

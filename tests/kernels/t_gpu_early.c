@@ -12,6 +12,8 @@
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/launch/op.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,7 @@
 /* t_maps.c - the maps of K and V that a launch makes from the strides of a cache: what the driver is
  * asked for, and which strides are refused before. */
+#include "kernels/args_maps.h"
+#include "kernels/args_more.h"
 #include "kernels/launch/run.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,6 +6,10 @@
  * passes. Skips itself without NVRTC. */
 #include "harness/compile/compile.h"
 #include "harness/search/search.h"
+#include "kernels/args_maps.h"
+#include "kernels/args_more.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tests/support/all_rows.h"
 #include <elf.h>
 #include <limits.h>

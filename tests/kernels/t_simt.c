@@ -1,6 +1,7 @@
 /* t_simt.c - tests the emulated GPU itself: the words of the dialect under several orders of
  * turns, the places of lanes in matrices (by the PTX manual), and that wrong code is caught. */
 #include "harness/compile/compile.h"
+#include "kernels/spec/space.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

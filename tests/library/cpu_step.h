@@ -3,7 +3,6 @@
 #ifndef TESTS_LIBRARY_CPU_STEP_H
 #define TESTS_LIBRARY_CPU_STEP_H
 
-#include "kernels/kernel.h"
 #include "rules_header.h"
 #include <math.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
 #ifndef TESTS_LIBRARY_RULES_HEADER_H
 #define TESTS_LIBRARY_RULES_HEADER_H
 
-#include "kernels/kernel.h"
+#include "kernels/spec/kernel.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

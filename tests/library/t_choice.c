@@ -3,6 +3,8 @@
 #include "harness/scenario/scenario.h"
 #include "kernels/device/device.h"
 #include "kernels/select/selector.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
 /* t_fitted.c - choices of SEGMENTS=fitted: config_fitted against all values tried, the number of
  * blocks in its costs against launches, the costs of each head size, and such choices as text. */
 #include "kernels/select/selector.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,8 +2,9 @@
  * evaluation of the estimate, and as text. */
 #include "kernels/attune.h"
 #include "kernels/attune_features.h"
-#include "kernels/kernel.h"
 #include "kernels/spec/device_info.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

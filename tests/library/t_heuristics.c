@@ -3,6 +3,7 @@
  * measured. Trees as nodes agree with the compiled functions. */
 #include "kernels/select/selector.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/spec/kernel.h"
 #include "tuner/base/base.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"

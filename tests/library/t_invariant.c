@@ -3,6 +3,7 @@
  * so the comparison can fail. Rows run on the CPU and on a GPU or the emulated one, which gets
  * fewer and shorter sequences, another number of units and another order of turns each time. */
 #include "kernels/launch/run.h"
+#include "kernels/segments.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* t_library.c - the public API on the CPU: opening, preparing, planning, running, and what each call
  * refuses. */
 #include "cpu_step.h"
+#include "kernels/attune_features.h"
 
 static void devices_that_are_not_there(void **state)
 {

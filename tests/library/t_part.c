@@ -1,5 +1,7 @@
 /* t_part.c - parts of a batch and their features, against token-by-token counts. */
+#include "kernels/attune_features.h"
 #include "kernels/device/device.h"
+#include "kernels/spec/part.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
  *
  * In most cases HEAD = 2 and q = (1, 0), so a key's score is scale x its first element. Keys
  * carry the ln of their intended weight, so weights are small whole numbers. */
+#include "kernels/args_more.h"
 #include "kernels/device/device.h"
 #include "harness/check/reference.h"
 #include <math.h>

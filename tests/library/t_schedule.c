@@ -2,9 +2,13 @@
  * by block, the list written by the device or the emulated one against the host's, and
  * geometries. */
 #include "harness/compile/compile.h"
+#include "kernels/args.h"
 #include "kernels/launch/op.h"
 #include "kernels/launch/run.h"
 #include "kernels/gpu/helpers/schedule_list.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/space.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

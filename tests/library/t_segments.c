@@ -3,7 +3,6 @@
  * that use these costs. */
 #include "kernels/attune.h"
 #include "kernels/attune_features.h"
-#include "kernels/kernel.h"
 #include "kernels/spec/device_info.h"
 #include <setjmp.h>
 #include <stdarg.h>

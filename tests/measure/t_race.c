@@ -2,7 +2,6 @@
  * against measuring every contender in turn. */
 #include "harness/base/base.h"
 #include "harness/measure/measure.h"
-#include "kernels/kernel.h"
 #include "kernels/spec/device_info.h"
 #include <math.h>
 #include <setjmp.h>

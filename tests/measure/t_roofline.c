@@ -4,6 +4,7 @@
 #include "harness/compile/compile.h"
 #include "kernels/gpu/ceilings/roofline.h"
 #include "harness/ceilings/suite.h"
+#include "kernels/spec/space.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

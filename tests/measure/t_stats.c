@@ -1,7 +1,7 @@
 /* t_stats.c - order statistics, against answers worked out by hand or taken from binomial
  * tables. */
 #include "harness/base/base.h"
-#include "kernels/kernel.h"
+#include "kernels/spec/choice.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

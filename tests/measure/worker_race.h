@@ -7,6 +7,9 @@
 #include "harness/scenario/scenario.h"
 #include "harness/search/search.h"
 #include "harness/worker/worker.h"
+#include "kernels/args.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
 #include <stdio.h>
 #include <math.h>
 #include <setjmp.h>

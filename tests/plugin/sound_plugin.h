@@ -4,6 +4,7 @@
 
 #include "kernels/spec/device_info.h"
 #include "harness/plugin/plugin_kernel.h"
+#include "kernels/spec/kernel.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #include "harness/scenario/scenario.h"
 #include "harness/plugin/plugin_op.h"
 #include "kernels/device/device.h"
+#include "kernels/spec/kernel.h"
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>

@@ -2,6 +2,8 @@
  * refuses() is asked, its flags. */
 #include "sound_plugin.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/space.h"
 
 static const struct kernel *mine(void)
 {

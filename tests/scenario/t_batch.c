@@ -1,7 +1,8 @@
 /* t_batch.c - the batch grammar: known texts, errors word for word, round trips of random
  * batches, and random input. */
 #include "harness/scenario/scenario.h"
-#include "kernels/kernel.h"
+#include "kernels/spec/choice.h"
+#include "kernels/spec/part.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* t_engine_sim.c - the simulated engine: it conserves tokens, keeps its limits in every step,
  * and follows schedules worked out by hand. Also which steps are picked. */
-#include "kernels/kernel.h"
+#include "kernels/spec/choice.h"
 #include "tests/support/traces.h"
 #include <stdio.h>
 #include <math.h>

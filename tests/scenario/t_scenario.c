@@ -1,8 +1,8 @@
 /* t_scenario.c - scenario sets and models: what is read, and what is refused, with message and
  * place. Runs in the root of the repository. */
 #include "harness/scenario/scenario.h"
-#include "kernels/kernel.h"
 #include "harness/base/json_in.h"
+#include "kernels/spec/choice.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

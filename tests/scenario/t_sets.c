@@ -4,6 +4,7 @@
 #include "harness/generate/engine_sim.h"
 #include "harness/scenario/scenario.h"
 #include "harness/generate/set_writer.h"
+#include "kernels/spec/part.h"
 #include <stdio.h>
 #include <math.h>
 #include <setjmp.h>

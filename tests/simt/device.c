@@ -7,6 +7,9 @@
 #include "simt.h"
 #include "maps.h"
 #include "simt_device.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,7 @@
 /* maps.c - tensor maps of the emulated GPU: the arguments that they were made from, unencoded. */
 #include "maps.h"
+#include "kernels/args_maps.h"
+#include "kernels/spec/status.h"
 
 /* As the driver wants them. */
 static int is_stride(long long elements)

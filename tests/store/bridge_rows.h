@@ -6,6 +6,7 @@
 #include "harness/bridge/bridge.h"
 #include "harness/compile/compilers.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/spec/kernel.h"
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>

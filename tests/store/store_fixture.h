@@ -7,6 +7,7 @@
 #include "harness/measure/measure.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"
+#include "kernels/spec/kernel.h"
 #include "tests/support/folder.h"
 #include <fcntl.h>
 #include <math.h>

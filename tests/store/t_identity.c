@@ -1,6 +1,7 @@
 /* t_identity.c - the identity of a source, by pairs of small texts: which changes alter it and
  * which do not. */
 #include "harness/compile/compile.h"
+#include "kernels/spec/kernel.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
  * when layout, comments, include guards or the names and places of files change, and differs
  * when any token changes. */
 #include "harness/compile/compile.h"
+#include "kernels/spec/kernel.h"
 #include <stdio.h>
 #include <ftw.h>
 #include <setjmp.h>

@@ -2,6 +2,7 @@
  * NVRTC. */
 #include "harness/compile/compile.h"
 #include "harness/compile/compilers.h"
+#include "kernels/spec/kernel.h"
 #include "tests/support/folder.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /* fake_race.h - a device whose samples take the times of a script, and races on it; with cmocka. */
 #include "harness/measure/race.h"
+#include "kernels/spec/status.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,6 +6,7 @@
 
 #include "kernels/device/hip/hip.h"
 #include "kernels/ship/shipped.h"
+#include "kernels/spec/status.h"
 #include "tests/simt/simt_device.h"
 
 enum { EMULATED_UNITS = 16 };

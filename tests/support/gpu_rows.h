@@ -4,6 +4,9 @@
 #ifndef TESTS_SUPPORT_GPU_ROWS_H
 #define TESTS_SUPPORT_GPU_ROWS_H
 #include "kernels/device/device.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/space.h"
 
 enum { MOST_ROWS = 400, MAX_TESTS = 1024 };
 

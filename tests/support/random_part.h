@@ -3,6 +3,8 @@
 #ifndef TESTS_SUPPORT_RANDOM_PART_H
 #define TESTS_SUPPORT_RANDOM_PART_H
 
+#include "kernels/spec/part.h"
+
 enum { MAX_SEQS = 40 }; /* of the largest batch */
 
 static const struct device_info gpu = { .backend = BACKEND_GPU,

@@ -1,6 +1,8 @@
 /* t_candidates.c - candidates of a kernel: each preset's sample, the baselines, and the nearest legal
  * choice. */
 #include "llama_on_devices.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 
 /* ---- candidates ----------------------------------------------------------------------- */
 

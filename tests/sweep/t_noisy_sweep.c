@@ -1,4 +1,5 @@
 /* t_noisy_sweep.c - how commands treat noisy times. */
+#include "kernels/spec/kernel.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,6 +3,8 @@
 #include "harness/scenario/scenario.h"
 #include "harness/search/search.h"
 #include "harness/store/store.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /* t_problem_fill.c - the candidates of a part for which the shape's own are illegal. */
 #include "llama_on_devices.h"
+#include "kernels/spec/space.h"
 
 static struct scenario drafts = { .model = "llama@1", .set = "t", .split = "train", .weight = 1 };
 

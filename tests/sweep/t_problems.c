@@ -2,6 +2,8 @@
  * nearby change. */
 #include "problem_set.h"
 #include "harness/plugin/plugin_kernel.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tests/plugin/never_runs.h"
 
 /* ---- problems ---------------------------------------------------------------------------- */

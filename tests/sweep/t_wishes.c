@@ -1,5 +1,7 @@
 /* t_wishes.c - wishes, cells that are requested one by one: each is measured once, in its stage,
  * with a control. A wish that cannot be measured is refused before anything runs. */
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

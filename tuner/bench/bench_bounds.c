@@ -4,6 +4,7 @@
  *   attune      attune_plan_batch for the batch's own lengths: the reference of ratios
  *   bounds_xN   attune_plan_bounds for N times the longest sequence */
 #include "bench.h"
+#include "kernels/spec/choice.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

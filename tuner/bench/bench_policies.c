@@ -11,6 +11,8 @@
  *               its default; mixed batches as one launch or its fastest two, whichever is faster */
 #include "bench.h"
 #include "harness/sweep/sweep.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tuner/base/base.h"
 #include "tuner/data/data.h"
 #include "tuner/eval/eval.h"

@@ -4,6 +4,7 @@
  * far the estimates can be trusted. */
 #include "costmodel.h"
 #include "offers.h"
+#include "kernels/spec/space.h"
 #include "tuner/base/base.h"
 #include "tuner/forest/forest.h"
 #include <limits.h>

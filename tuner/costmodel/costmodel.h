@@ -4,7 +4,6 @@
 #ifndef TUNER_COSTMODEL_COSTMODEL_H
 #define TUNER_COSTMODEL_COSTMODEL_H
 
-#include "kernels/kernel.h"
 #include "kernels/select/selector.h"
 #include "tuner/matrix/matrix.h"
 #include "tuner/forest/forest.h"

@@ -4,6 +4,7 @@
  * than one wave take twice as long; no closed form over features covers both. It is too slow for
  * the library, so only the tuner uses it. */
 #include "costmodel.h"
+#include "kernels/spec/part.h"
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

@@ -18,6 +18,7 @@
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
 #include "offers.h"
+#include "kernels/spec/part.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -6,6 +6,8 @@
 #include "made_up.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/space.h"
 #include <stdlib.h>
 
 enum { MADE_UP = 4 /* batches a scenario */ };

@@ -7,6 +7,8 @@
 #include "harness/scenario/scenario.h"
 #include "costmodel.h"
 #include "offers.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,9 @@
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/space.h"
 #include <math.h>
 #include <search.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
 #include "filling.h"
 #include "harness/base/base.h"
 #include "harness/store/store.h"
+#include "kernels/spec/kernel.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

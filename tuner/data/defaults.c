@@ -1,6 +1,8 @@
 /* defaults.c - resolves choices for a batch as the library does: formulas become concrete, and
  * illegal choices give way to the kernels' defaults. */
 #include "data.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 
 /* In the library's order (kernels/api/context.c); short queries try it from the end. */
 static const char *const default_order[] = { "qblock", "segmented" };

@@ -8,6 +8,7 @@
 #include "harness/store/store.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "harness/plugin/plugin_op.h"
+#include "kernels/spec/kernel.h"
 #include "tuner/base/base.h"
 #include <stdio.h>
 #include <stdlib.h>

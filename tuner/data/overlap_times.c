@@ -4,6 +4,7 @@
 #include "data.h"
 #include "runs.h"
 #include "harness/base/base.h"
+#include "kernels/spec/space.h"
 #include <math.h>
 #include <stdlib.h>
 

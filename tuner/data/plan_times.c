@@ -2,6 +2,7 @@
  * from plans with the same overlap; and the fastest plan. */
 #include "data.h"
 #include "harness/base/base.h"
+#include "kernels/spec/space.h"
 #include <math.h>
 
 const struct cell *data_plan_cell(const struct data *d, enum pass pass, int scenario,

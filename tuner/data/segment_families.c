@@ -8,6 +8,8 @@
 #include "data.h"
 #include "filling.h"
 #include "harness/base/base.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
  * noise. */
 #include "data.h"
 #include "harness/base/base.h"
+#include "kernels/spec/space.h"
 #include <math.h>
 #include <string.h>
 

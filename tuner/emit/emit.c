@@ -7,6 +7,7 @@
 #include "writing.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "kernels/select/header_text.h"
+#include "kernels/spec/kernel.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"

@@ -1,6 +1,9 @@
 /* emit_example.c - writes, for the comment on top of a header, how its trees decide for one batch, so
  * that a reader can follow a decision by hand. */
 #include "writing.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/space.h"
 #include "tuner/data/data.h"
 #include "tuner/tree/tree.h"
 #include <stdio.h>

@@ -3,6 +3,8 @@
 #include "writing.h"
 #include "harness/base/base.h"
 #include "harness/base/text_rule.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tuner/data/data.h"
 #include "tuner/matrix/matrix.h"
 #include "tuner/tree/tree.h"

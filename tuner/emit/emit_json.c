@@ -32,6 +32,8 @@
 #include "writing.h"
 #include "harness/base/json_out.h"
 #include "kernels/select/selector.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"

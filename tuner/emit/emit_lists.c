@@ -1,5 +1,6 @@
 /* emit_lists.c - the two lists of a header that the build reads: kernels and shapes. */
 #include "writing.h"
+#include "kernels/spec/kernel.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include <stdio.h>

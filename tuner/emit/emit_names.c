@@ -5,6 +5,8 @@
  *   warpgroup BLOCK_M=128 TILE_SIZE=80 ... PACKED=0    warpgroup_128x80
  *   ring BLOCK_M=8 TILE_SIZE=16 ...                    ring_8x16 */
 #include "writing.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tuner/forest/forest.h"
 #include <ctype.h>
 #include <stdarg.h>

@@ -3,7 +3,6 @@
 #define TUNER_EVAL_EVAL_H
 
 #include "harness/base/base.h"
-#include "kernels/kernel.h"
 #include "kernels/select/selector.h"
 #include "tuner/policy/policy.h"
 

@@ -1,5 +1,7 @@
 /* decide.c - decides the plan of a batch by a forest, as the library does (kernels/api/plan.c). */
 #include "forest.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tuner/data/data.h"
 #include "tuner/tree/tree.h"
 

@@ -6,6 +6,7 @@
 #include "harness/base/text_rule.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "kernels/select/header_text.h"
+#include "kernels/spec/kernel.h"
 #include "tuner/base/base.h"
 #include "tuner/tree/tree.h"
 #include <errno.h>

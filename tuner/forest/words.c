@@ -1,5 +1,6 @@
 /* words.c - prints choices and actions of leaves, for headers and for people. */
 #include "forest.h"
+#include "kernels/spec/kernel.h"
 #include <stdio.h>
 
 void choice_words(const struct choice *c, char text[MAX_CHOICE_TEXT])

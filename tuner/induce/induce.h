@@ -2,7 +2,8 @@
 #ifndef TUNER_INDUCE_INDUCE_H
 #define TUNER_INDUCE_INDUCE_H
 
-#include "kernels/kernel.h"
+#include "kernels/segments.h"
+
 
 struct data;
 struct forest;

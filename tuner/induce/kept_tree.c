@@ -5,6 +5,8 @@
  * 1,112 training scenarios, were 0.5 % slower than the H200's trees as they are, and the H200's trees with
  * new labels 0.7 % faster (125 batches that none was learned from, `attune bench`). */
 #include "phase_fit.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tuner/costmodel/costmodel.h"
 #include "tuner/forest/forest.h"
 #include "tuner/matrix/matrix.h"

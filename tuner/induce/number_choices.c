@@ -1,6 +1,8 @@
 /* number_choices.c - gives ids to the choices that leaves name, the most used first, and renumbers
  * both trees and the segment costs. */
 #include "phase_fit.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"

@@ -19,6 +19,7 @@
  * % too slow in others. From an H100's times, 143 held-out mixed batches took 1.069 with fixed
  * numbers and 1.041 without. */
 #include "induce.h"
+#include "kernels/spec/space.h"
 #include "tuner/costmodel/made_up.h"
 #include "tuner/data/data.h"
 #include "tuner/data/runs.h"

@@ -11,6 +11,7 @@
 #include "induce.h"
 #include "harness/base/base.h"
 #include "kernels/ship/shipped.h"
+#include "kernels/spec/kernel.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"

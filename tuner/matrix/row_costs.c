@@ -16,6 +16,7 @@
  * A/A controls of that duration, or of the two confidence intervals where these are wider, but at
  * most 2 %: a badly measured cell must not count as a good one. */
 #include "matrix.h"
+#include "kernels/spec/space.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

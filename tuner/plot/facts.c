@@ -3,6 +3,8 @@
 #include "harness/scenario/scenario.h"
 #include "harness/scratch/scratch.h"
 #include "harness/store/store.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tuner/compare/peers.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"

@@ -3,6 +3,7 @@
 #include "policy.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/spec/part.h"
 #include "tuner/data/data.h"
 #include <stdio.h>
 #include <stdlib.h>

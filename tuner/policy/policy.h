@@ -8,7 +8,6 @@
 #ifndef TUNER_POLICY_POLICY_H
 #define TUNER_POLICY_POLICY_H
 
-#include "kernels/kernel.h"
 #include "kernels/select/selector.h"
 
 struct data;

@@ -17,6 +17,8 @@
  * program counts; segments and tiles as in its select_3d_config and select_2d_config before
  * they became JSON tables (pull request 5088, August 2026), which hold the same values. */
 #include "policy.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tuner/data/data.h"
 #include <math.h>
 #include <string.h>

@@ -20,6 +20,7 @@
 #include "harness/search/search.h"
 #include "harness/store/store.h"
 #include "harness/sweep/sweep.h"
+#include "kernels/spec/space.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
 #include "tuner/data/data.h"

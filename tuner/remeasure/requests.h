@@ -4,7 +4,7 @@
 #define TUNER_REMEASURE_REQUESTS_H
 
 #include "kernels/attune.h"
-#include "kernels/kernel.h"
+#include "kernels/segments.h"
 
 struct choice;
 struct data;

@@ -4,6 +4,8 @@
 #include "show.h"
 #include "planned.h"
 #include "harness/base/base.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/policy/policy.h"

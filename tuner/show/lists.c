@@ -2,6 +2,8 @@
 #include "show.h"
 #include "harness/base/base.h"
 #include "harness/scratch/scratch.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tuner/base/base.h"
 #include "tuner/compare/peers.h"
 #include "tuner/data/data.h"

@@ -9,6 +9,9 @@
 #include "kernels/api/plan.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/space.h"
 #include "tuner/forest/forest.h"
 #include <math.h>
 #include <stdio.h>

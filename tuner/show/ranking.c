@@ -1,6 +1,8 @@
 /* ranking.c - `attune show` of one scenario: all measured plans, fastest first. */
 #include "show.h"
 #include "harness/base/base.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include <math.h>

@@ -7,6 +7,7 @@
 #include "harness/peers/peers.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/device/shared/gpu_names.h"
+#include "kernels/spec/part.h"
 #include "tuner/base/base.h"
 #include "tuner/bench/bench.h"
 #include "tuner/commands.h"

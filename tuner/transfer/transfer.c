@@ -3,6 +3,8 @@
 #include "transfer.h"
 #include "harness/base/base.h"
 #include "harness/store/store.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include "tuner/data/data.h"
 #include "tuner/data/filling.h"
 #include <math.h>

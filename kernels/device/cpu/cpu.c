@@ -5,6 +5,9 @@
 #include "pool.h"
 #include "stacks.h"
 #include "usable.h"
+#include "kernels/args.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

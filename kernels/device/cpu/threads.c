@@ -3,6 +3,7 @@
 #include "cpu.h"
 #include "pool.h"
 #include "usable.h"
+#include "kernels/spec/status.h"
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,6 +1,7 @@
 /* context.c - turns errors of the CUDA driver into the library's, and gives the other files of this
  * folder access to an open device. */
 #include "context.h"
+#include "kernels/spec/status.h"
 
 enum attune_status cuda_check(const struct cuda *c, int error, const char *what)
 {

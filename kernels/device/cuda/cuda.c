@@ -5,6 +5,8 @@
 #include "tensor_map.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "nvml.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

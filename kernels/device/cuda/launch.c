@@ -9,6 +9,7 @@
  * a packed buffer needs these bytes, too, has not been tried: such a parameter is passed by
  * pointer, as are all before CUDA 12.4, whose drivers tell no offsets. */
 #include "launch.h"
+#include "kernels/spec/space.h"
 
 enum { CLUSTER_DIMENSION = 4, CLUSTER_POLICY, STREAM_SERIALIZATION, ERROR_NOT_SUPPORTED = 801 };
 

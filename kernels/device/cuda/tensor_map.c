@@ -8,6 +8,7 @@
  * The number of pages is not known here, so a map has as many groups as possible. */
 #include "tensor_map.h"
 #include "context.h"
+#include "kernels/args_maps.h"
 
 enum { TYPE_F16 = 6, TYPE_BF16 = 9, SWIZZLE_64 = 2, SWIZZLE_128 = 3, MOST_GROUPS = 0x7fffffff };
 enum { RANK = 5, ELEMENT = 2, ERROR_NOT_KNOWN = 801 };

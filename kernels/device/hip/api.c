@@ -1,5 +1,6 @@
 /* api.c - finds and opens AMD's runtime; see hip.h. */
 #include "hip.h"
+#include "kernels/spec/status.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 

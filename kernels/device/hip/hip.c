@@ -3,6 +3,8 @@
  * the caller's. */
 #include "hip.h"
 #include "kernels/device/shared/side_streams.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
