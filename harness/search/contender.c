@@ -1,33 +1,57 @@
-/* contender.c - the choice that a contender runs, and the text of a plan. */
+/* contender.c - what is timed: its choices, and its text. */
 #include "search.h"
-#include "kernels/spec/space.h"
-#include <string.h>
+#include <stdio.h>
 
-struct choice contender_choice(const struct problems *all, const struct contender *contender,
-			       int part)
+int contender_parts(const struct contender *c)
 {
-	struct choice c =
-	    all->built_choice[all->v[contender->problem[part]].built_choice[contender->place[part]]]
-		.choice;
-	if (!part && contender->spare)
-		c.config.v[space_spares(c.kernel->space)] = contender->spare;
-	return c;
+	return c->is_library ? 0 : 1 + c->is_plan;
+}
+
+const struct choice *contender_choice(const struct contender *c, int part)
+{
+	return part ? &c->decode : &c->choice;
+}
+
+enum phase contender_phase(const struct contender *c, int part)
+{
+	return !c->is_plan ? c->phase : part ? PHASE_DECODE : PHASE_PREFILL;
+}
+
+struct built_choice *contender_built(const struct problems *all, const struct contender *c,
+				     int part)
+{
+	return &all->built_choice[all->v[c->problem[part]].built_choice[c->place[part]]];
+}
+
+struct contender contender_at(const struct problems *all, const struct problem *problem, int place)
+{
+	return (struct contender){ .scenario = problem->scenario,
+				   .phase = problem->phase,
+				   .choice = all->built_choice[problem->built_choice[place]].choice,
+				   .problem = { (int)(problem - all->v), -1 },
+				   .place = { place },
+				   .wanted = 1 };
 }
 
 int contender_same(const struct contender *a, const struct contender *b)
 {
-	return !memcmp(a->problem, b->problem, sizeof a->problem) &&
-	       !memcmp(a->place, b->place, sizeof a->place) && a->how == b->how &&
-	       a->spare == b->spare && a->is_library == b->is_library && a->bounds == b->bounds;
+	if (a->scenario != b->scenario || a->is_plan != b->is_plan ||
+	    a->is_library != b->is_library)
+		return 0;
+	if (a->is_library)
+		return a->bounds == b->bounds;
+	return choice_same(&a->choice, &b->choice) &&
+	       (a->is_plan ? a->how == b->how && choice_same(&a->decode, &b->decode)
+			   : a->phase == b->phase);
 }
 
-void plan_text(char text[MAX_PLAN_TEXT], const struct problems *all,
-	       const struct contender *contender)
+void contender_text(char text[MAX_PLAN_TEXT], const struct contender *c)
 {
-	char part[2][MAX_PART_TEXT];
-	for (int i = 0; i < 2; i++) {
-		const struct choice c = contender_choice(all, contender, i);
-		choice_text(part[i], sizeof part[i], &c);
-	}
-	parts_text(text, MAX_PLAN_TEXT, part[0], part[1], contender->how);
+	char part[2][MAX_PART_TEXT] = { "" };
+	for (int i = 0; i < contender_parts(c); i++)
+		choice_text(part[i], sizeof part[i], contender_choice(c, i));
+	if (c->is_plan)
+		parts_text(text, MAX_PLAN_TEXT, part[0], part[1], c->how);
+	else
+		snprintf(text, MAX_PLAN_TEXT, "%s", part[0]);
 }

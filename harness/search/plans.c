@@ -62,11 +62,14 @@ static int fastest(const struct problems *all, const struct problem *problem, in
 /* Adds plans that leave units to the decode part. How many. */
 static int add_split(const struct problems *all, struct contender from, struct contender *contender)
 {
+	const struct problem *prefill = &all->v[from.problem[0]];
 	int n = 0;
 	for (size_t i = 0; i < COUNT(spares); i++) {
-		from.spare = spares[i];
-		if (fastest(all, &all->v[from.problem[0]], spares[i], from.place, 1))
-			contender[n++] = from;
+		if (!fastest(all, prefill, spares[i], from.place, 1))
+			continue;
+		from.choice = contender_built(all, &from, 0)->choice;
+		from.choice.config.v[space_spares(from.choice.kernel->space)] = spares[i];
+		contender[n++] = from;
 	}
 	return n;
 }
@@ -79,11 +82,14 @@ int plans_pick(const struct problems *all, int scenario, struct contender conten
 	const int num_a = prefill ? fastest(all, prefill, 0, a, BEST) : 0;
 	const int num_b = decode ? fastest(all, decode, 0, b, BEST) : 0;
 	for (int i = 0; i < num_a; i++)
-		for (int j = 0; j < num_b; j++)
-			contender[n++] = (struct contender){ .problem = { (int)(prefill - all->v),
-									  (int)(decode - all->v) },
-							     .place = { a[i], b[j] },
-							     .passed = 1 };
+		for (int j = 0; j < num_b; j++) {
+			struct contender *c = &contender[n++];
+			*c = contender_at(all, prefill, a[i]);
+			c->decode = contender_at(all, decode, b[j]).choice;
+			c->problem[1] = (int)(decode - all->v);
+			c->place[1] = b[j];
+			c->is_plan = c->passed = 1;
+		}
 	if (!n || all->device.backend == BACKEND_CPU)
 		return n;
 	contender[n] = contender[0];

@@ -71,10 +71,9 @@ static int lacks_plan_of_plugin(const struct problems *all, const struct problem
 	for (int i = 0; i < n; i++) {
 		char text[MAX_PLAN_TEXT];
 		int known = 0;
-		if (!contender_choice(all, &plan[i], 0).kernel->plugin &&
-		    !contender_choice(all, &plan[i], 1).kernel->plugin)
+		if (!plan[i].choice.kernel->plugin && !plan[i].decode.kernel->plugin)
 			continue;
-		plan_text(text, all, &plan[i]);
+		contender_text(text, &plan[i]);
 		for (int k = 0; k < problem->num_today_plans; k++)
 			known |= problem->today_plan[k] == XXH3_64bits(text, strlen(text));
 		lacks |= !known;

@@ -189,23 +189,43 @@ int problems_portfolio(const struct problems *, enum phase, int most, char *fami
 int stages_portfolio(const struct problems *, enum phase, char *family);
 
 /* ---- contender.c ---------------------------------------------------------------- */
-/* A contender of a race: a candidate of one problem; or a plan, a candidate of a scenario's prefill
- * problem and one of its decode problem; or the library, through its own interface. */
+/* What is timed: a plan of a batch. It is one choice; or of a mixed batch a choice for each part; or
+ * whatever the library itself plans. This one struct goes from who asks for a time to the worker that
+ * launches it. */
 struct contender {
-	int problem[2], place[2]; /* problem[1]: -1 unless a plan; of the library: place is 0 */
-	char passed;              /* the corner batches; plans need not */
-	enum attune_how how;      /* of a plan */
-	int spare;                /* SPARE_UNITS of a plan's prefill part; 0: the choice's own */
-	char is_library;
+	int scenario;     /* of the list */
+	enum phase phase; /* that `choice` runs; of a plan and of the library it has no meaning */
+	int is_plan, is_library;
+	/* Concrete (kernels/spec/choice.h: config_resolve). Of a plan `choice` runs the prefill part, maybe
+	 * with SPARE_UNITS, and `decode` the other. */
+	struct choice choice, decode;
+	enum attune_how how;
 	int bounds; /* of the library: it plans for so many times the longest sequence; 0: exactly */
+	/* Of a request: measure it even if it is stored; and the name under which the result is a row
+	 * of table bench, NULL: of measurement. One name in all requests of a list, or in none. */
+	int again;
+	const char *policy;
+	/* Where it is a candidate, by part; set when it enters a race. */
+	int problem[2], place[2];
+	char wanted; /* its time is a result; else others are compared with it */
+	char passed; /* the corner batches; plans need not */
+	char noisy;  /* its newest time */
+	int index;   /* in the race, for the worker */
 };
 enum { MAX_PLAN_TEXT = 2 * MAX_PART_TEXT + 32 };
-/* The same but for `passed`. */
+/* How many choices it has: 0 of the library. */
+int contender_parts(const struct contender *);
+const struct choice *contender_choice(const struct contender *, int part);
+enum phase contender_phase(const struct contender *, int part);
+/* The candidate of a problem. */
+struct contender contender_at(const struct problems *, const struct problem *, int place);
+/* The code of a part. */
+struct built_choice *contender_built(const struct problems *, const struct contender *, int part);
+/* Whether they run the same. */
 int contender_same(const struct contender *, const struct contender *);
-/* The choice that a contender runs; of a plan, that of a part. */
-struct choice contender_choice(const struct problems *, const struct contender *, int part);
-/* "prefill: qblock ... | decode: segmented ...", by parts_text. */
-void plan_text(char text[MAX_PLAN_TEXT], const struct problems *, const struct contender *);
+/* "segmented BLOCK_M=16 ..."; of a plan "prefill: qblock ... | decode: segmented ...", by
+ * parts_text. */
+void contender_text(char text[MAX_PLAN_TEXT], const struct contender *);
 
 /* ---- plans.c -------------------------------------------------------------------- */
 enum { MAX_PLANS = 12 };

@@ -187,17 +187,17 @@ static int is_done(const struct pace *p, const struct sweep_options *o)
 }
 
 /* All values of the early axis, in order too: times are compared within a race. */
-static int wish_all(struct wish *wish, const struct early *e)
+static int wish_all(struct contender *wish, const struct early *e)
 {
 	int n = 0;
 	for (int k = 0; k < e->n; k++)
 		for (int i = 0; i < num_values(&e->v[k]) && !is_done(&e->v[k], e->session->o);
 		     i++) {
 			const struct space *s = e->v[k].choice.kernel->space;
-			struct wish *w = &wish[n++];
-			*w = (struct wish){ .scenario = e->v[k].scenario,
-					    .phase = e->v[k].phase,
-					    .choice = e->v[k].choice };
+			struct contender *w = &wish[n++];
+			*w = (struct contender){ .scenario = e->v[k].scenario,
+						 .phase = e->v[k].phase,
+						 .choice = e->v[k].choice };
 			w->choice.config.v[s->early_axis] = s->axis[s->early_axis].values[i];
 		}
 	return n;
@@ -231,7 +231,7 @@ static int print(const struct early *e)
 static int race(const struct early *e)
 {
 	struct sweep_options o = *e->session->o;
-	struct wish *wish = calloc((size_t)e->n * MOST_VALUES + 1, sizeof *wish);
+	struct contender *wish = calloc((size_t)e->n * MOST_VALUES + 1, sizeof *wish);
 	int code = wish ? EXIT_DONE : EXIT_CHECK;
 	const int n = wish ? wish_all(wish, e) : 0;
 	o.again = 1;

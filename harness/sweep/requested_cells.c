@@ -15,17 +15,11 @@
 
 enum { WISH_ROUNDS = 9 };
 
-/* Where a request runs: in one place or, for a plan, in two. */
-struct grant {
-	const struct wish *wish;
-	int problem[2], place[2]; /* problem[1]: -1 unless a plan */
-	int is_mixed;             /* races with plans, in one launch of the whole batch */
-	int repeats;              /* an earlier grant is the same contender */
-};
-
 struct list {
 	struct sweep_session session;
-	struct grant *grant;
+	const struct contender *asked; /* maybe several times the same */
+	int num_asked;
+	struct contender *v; /* each once; sorted by race */
 	int n;
 };
 
@@ -40,113 +34,101 @@ static int problem_for(struct sweep_session *session, int scenario, enum phase p
 	return problem ? (int)(problem - session->problems.v) : -1;
 }
 
-/* Why the choice cannot run there; NULL: it can. */
-static const char *enter(struct sweep_session *session, const struct wish *w,
-			 const struct choice *choice, enum phase phase, int *problem, int *place)
+/* Why a part cannot run there; NULL: it can. */
+static const char *enter(struct sweep_session *session, struct contender *c, int part)
 {
-	const struct candidate candidate = { .choice = *choice, .origin = FROM_ALL };
-	const attune_shape *shape = &session->problems.scenarios[w->scenario].shape;
-	*problem = problem_for(session, w->scenario, phase);
-	if (*problem < 0)
+	const struct candidate candidate = { .choice = *contender_choice(c, part),
+					     .origin = FROM_ALL };
+	const struct choice *choice = &candidate.choice;
+	const struct scenario *s = &session->problems.scenarios[c->scenario];
+	c->problem[part] = problem_for(session, c->scenario, contender_phase(c, part));
+	if (c->problem[part] < 0)
 		return "no sequence of the batch is in this phase";
-	struct problem *h = &session->problems.v[*problem];
+	struct problem *h = &session->problems.v[c->problem[part]];
 	const char *why = config_is_formula(&choice->config, choice->kernel->space)
 			      ? "a formula stands for another choice in each batch"
-			      : choice->kernel->space->why_illegal(&choice->config, shape, &h->part,
-								   &session->hello.info);
+			      : choice->kernel->space->why_illegal(&choice->config, &s->shape,
+								   &h->part, &session->hello.info);
 	if (!why)
-		why = scales_refused(choice->kernel,
-				     scenario_scales(&session->problems.scenarios[w->scenario]));
+		why = scales_refused(choice->kernel, scenario_scales(s));
 	if (why)
 		return why;
 	const int built_choice =
-	    problems_add_choice(&session->problems, &session->binaries, &candidate, shape);
-	*place = built_choice < 0 ? -1 : problem_add_candidate(h, built_choice);
-	return *place < 0 ? "out of memory" : NULL;
+	    problems_add_choice(&session->problems, &session->binaries, &candidate, &s->shape);
+	c->place[part] = built_choice < 0 ? -1 : problem_add_candidate(h, built_choice);
+	return c->place[part] < 0 ? "out of memory" : NULL;
 }
 
-/* The library races where plans of the batch do. */
-static const char *enter_library(struct sweep_session *session, struct grant *g)
+/* The library races where plans of the batch do, or with the only phase. */
+static const char *enter_library(struct sweep_session *session, struct contender *c)
 {
-	const int prefill = problem_for(session, g->wish->scenario, PHASE_PREFILL);
-	const int decode = problem_for(session, g->wish->scenario, PHASE_DECODE);
-	g->problem[0] = prefill >= 0 ? prefill : decode;
-	g->is_mixed = prefill >= 0 && decode >= 0;
-	return g->problem[0] < 0 ? "it cannot run here" : NULL;
+	const int prefill = problem_for(session, c->scenario, PHASE_PREFILL);
+	const int decode = problem_for(session, c->scenario, PHASE_DECODE);
+	c->problem[0] = prefill >= 0 ? prefill : decode;
+	c->phase = prefill < 0 ? PHASE_DECODE : decode < 0 ? PHASE_PREFILL : PHASE_ALL;
+	return c->problem[0] < 0 ? "it cannot run here" : NULL;
 }
 
-static const char *enter_choices(struct sweep_session *session, struct grant *g)
+static int add(struct list *l, const struct contender *asked)
 {
-	const struct wish *w = g->wish;
-	const char *why = enter(session, w, &w->choice, w->is_plan ? PHASE_PREFILL : w->phase,
-				&g->problem[0], &g->place[0]);
-	if (!why && w->is_plan)
-		why = enter(session, w, &w->decode, PHASE_DECODE, &g->problem[1], &g->place[1]);
-	g->is_mixed = w->is_plan;
-	return why;
-}
-
-static struct contender contender_of(const struct grant *g)
-{
-	return (struct contender){ .problem = { g->problem[0], g->problem[1] },
-				   .place = { g->place[0], g->place[1] },
-				   .passed = 1,
-				   .how = g->problem[1] >= 0 ? g->wish->how : ATTUNE_SERIAL,
-				   .is_library = (char)g->wish->is_library,
-				   .bounds = g->wish->bounds };
-}
-
-static int same_grant(const struct grant *a, const struct grant *b)
-{
-	const struct contender x = contender_of(a), y = contender_of(b);
-	return contender_same(&x, &y);
-}
-
-static int grant(struct list *l, const struct wish *w)
-{
-	struct grant *g = &l->grant[l->n];
-	*g = (struct grant){ .wish = w, .problem = { -1, -1 } };
-	const char *why =
-	    w->is_library ? enter_library(&l->session, g) : enter_choices(&l->session, g);
+	struct contender *c = &l->v[l->n];
+	*c = *asked;
+	c->problem[0] = c->problem[1] = -1;
+	c->index = l->n;
+	c->wanted = 1;
+	c->passed = contender_parts(c) != 1;
+	c->phase = c->passed ? PHASE_ALL : c->phase;
+	const char *why = c->is_library ? enter_library(&l->session, c) : NULL;
+	for (int part = 0; !why && part < contender_parts(c); part++)
+		why = enter(&l->session, c, part);
 	if (why) {
-		const struct scenario *s = &l->session.problems.scenarios[w->scenario];
+		const struct scenario *s = &l->session.problems.scenarios[c->scenario];
 		char text[MAX_CHOICE_TEXT] = "the library";
-		if (!w->is_library)
-			choice_text(text, sizeof text, &w->choice);
+		if (!c->is_library)
+			choice_text(text, sizeof text, &c->choice);
 		complain("%s %s: %s: %s", s->model, s->batch_text, text, why);
 		return 0;
 	}
+	int repeats = 0;
 	for (int i = 0; i < l->n; i++)
-		g->repeats |= same_grant(&l->grant[i], g);
-	l->n += !g->repeats || w->policy;
+		repeats |= contender_same(&l->v[i], c);
+	l->n += !repeats;
 	return 1;
+}
+
+/* A race has what is of one scenario and phase; plans are rivals of one launch over the whole batch.
+ * Choices come first in it. */
+static int by_race(const void *a, const void *b)
+{
+	static const int rank[] = { [PHASE_PREFILL] = 0, [PHASE_DECODE] = 1, [PHASE_ALL] = 2 };
+	const struct contender *x = a, *y = b;
+	const int parts = (contender_parts(x) != 1) - (contender_parts(y) != 1);
+	return x->scenario != y->scenario ? x->scenario - y->scenario
+	       : x->phase != y->phase     ? rank[x->phase] - rank[y->phase]
+	       : parts                    ? parts
+					  : x->index - y->index;
 }
 
 /* ---- stored results ------------------------------------------------------------------ */
 
-static int is_there(struct sweep_session *session, const struct grant *g)
+static int is_there(struct sweep_session *session, const struct contender *c)
 {
-	const struct problem *problem = &session->problems.v[g->problem[0]];
-	const struct scenario *s = &session->problems.scenarios[g->wish->scenario];
-	const struct contender contender = contender_of(g);
+	const struct scenario *s = &session->problems.scenarios[c->scenario];
+	const char *gpu = session->hello.info.gpu;
 	char text[MAX_PLAN_TEXT];
-	if (session->o->again || g->wish->again || g->wish->policy)
+	if (session->o->again || c->again || c->policy)
 		return 0;
-	if (g->problem[1] >= 0) {
-		plan_text(text, &session->problems, &contender);
-		return store_has_plan(session->store, session->hello.info.gpu, s, text);
-	}
-	choice_text(text, sizeof text,
-		    &session->problems.built_choice[problem->built_choice[g->place[0]]].choice);
-	return store_has(session->store, session->hello.info.gpu, s, problem->phase, text);
+	contender_text(text, c);
+	return c->is_plan ? store_has_plan(session->store, gpu, s, text)
+			  : store_has(session->store, gpu, s, c->phase, text);
 }
 
 static int drop_known(struct list *l)
 {
 	int kept = 0;
 	for (int i = 0; i < l->n; i++)
-		if (!is_there(&l->session, &l->grant[i]))
-			l->grant[kept++] = l->grant[i];
+		if (!is_there(&l->session, &l->v[i]))
+			l->v[kept++] = l->v[i];
 	l->n = kept;
 	return kept;
 }
@@ -157,16 +139,15 @@ static int take(void *arg, const struct contender *contender, const char *plan,
 {
 	const struct list *l = arg;
 	int ok = 1;
-	for (int i = 0; i < l->n && ok; i++) {
-		const struct wish *w = l->grant[i].wish;
-		const struct scenario *sc = &l->session.problems.scenarios[w->scenario];
-		const struct contender mine = contender_of(&l->grant[i]);
-		if (!contender_same(&mine, contender))
+	for (int i = 0; i < l->num_asked && ok; i++) {
+		const struct contender *asked = &l->asked[i];
+		const struct scenario *s = &l->session.problems.scenarios[asked->scenario];
+		if (!contender_same(asked, contender))
 			continue;
 		if (!m->samples)
-			complain("%s %.80s: %s: not measured: %s", sc->model, sc->batch_text,
-				 w->policy, m->detail);
-		ok = store_bench(l->session.store, l->session.run, sc, w->policy, plan,
+			complain("%s %.80s: %s: not measured: %s", s->model, s->batch_text,
+				 asked->policy, m->detail);
+		ok = store_bench(l->session.store, l->session.run, s, asked->policy, plan,
 				 l->session.hello.info.backend, m);
 	}
 	return ok;
@@ -174,80 +155,12 @@ static int take(void *arg, const struct contender *contender, const char *plan,
 
 /* ---- races -------------------------------------------------------------------------- */
 
-/* The problem in which a plan races: the whole batch's, whose choices compete with the plan. If
- * no choice of that is requested, the prefill part's, where plans race alone. */
-static int host_of(struct list *l, const struct grant *g)
-{
-	const struct problem *whole =
-	    problems_find(&l->session.problems, g->wish->scenario, PHASE_ALL);
-	return whole ? (int)(whole - l->session.problems.v) : g->problem[0];
-}
-
-/* One race of a problem's requests, or of the plans that it hosts. */
-static enum race_end race(struct list *l, int problem, int plans, double seconds)
-{
-	struct sweep_session *session = &l->session;
-	struct problem *h = &session->problems.v[problem];
-	const int with_plans = plans || h->phase == PHASE_ALL;
-	int *place = calloc((size_t)l->n + 1, sizeof *place), n = 0, num_plans = 0;
-	struct contender *plan = calloc((size_t)l->n + 1, sizeof *plan);
-	enum race_end end = place && plan ? RACE_ENDED : RACE_STOPPED;
-	for (int i = 0; end == RACE_ENDED && i < l->n; i++) {
-		const struct grant *g = &l->grant[i];
-		if (g->repeats || (g->is_mixed ? !with_plans || host_of(l, g) != problem
-					       : plans || g->problem[0] != problem))
-			continue;
-		if (g->is_mixed || g->wish->is_library)
-			plan[num_plans++] = contender_of(g);
-		else
-			place[n++] = g->place[0];
-	}
-	const struct entries e = { .place = place,
-				   .n = n,
-				   .again = 1,
-				   .only_these = 1,
-				   .fixed_rounds = WISH_ROUNDS,
-				   .with_plans = num_plans > 0,
-				   .plan = plan,
-				   .num_plans = num_plans };
-	h->noisy_plans = num_plans ? 0 : h->noisy_plans;
-	if (n || num_plans)
-		end = session_skip(session, h, session_race(session, h, &e, seconds));
-	free(place);
-	free(plan);
-	return end;
-}
-
-/* Lets builders begin with all code, in the order of the races. */
-static void ask_all(struct list *l)
-{
-	for (int i = 0; i < l->n; i++)
-		for (int part = 0;
-		     !l->grant[i].wish->is_library && part < 2 && l->grant[i].problem[part] >= 0;
-		     part++) {
-			const struct entries e = { .place = &l->grant[i].place[part],
-						   .n = 1,
-						   .again = 1 };
-			session_ask(&l->session, &l->session.problems.v[l->grant[i].problem[part]],
-				    &e);
-		}
-}
-
-static int is_noisy(const struct list *l, const struct grant *g)
-{
-	const struct contender contender = contender_of(g);
-	return g->problem[1] < 0 && !g->wish->is_library
-		   ? l->session.problems.v[g->problem[0]].noisy[g->place[0]]
-		   : session_is_noisy(&l->session, &contender);
-}
-
 /* Policies are compared with one another, so they race again together. */
-static int races_again(const struct list *l, const struct grant *g)
+static int races_again(const struct list *l, const struct contender *c)
 {
-	int again = is_noisy(l, g);
-	for (int i = 0; g->wish->policy && !again && i < l->n; i++)
-		again =
-		    l->grant[i].wish->scenario == g->wish->scenario && is_noisy(l, &l->grant[i]);
+	int again = c->noisy;
+	for (int i = 0; c->policy && !again && i < l->n; i++)
+		again = l->v[i].scenario == c->scenario && l->v[i].noisy;
 	return again;
 }
 
@@ -255,31 +168,42 @@ static int races_again(const struct list *l, const struct grant *g)
 static int keep_noisy(struct list *l)
 {
 	int kept = 0;
-	char *again = calloc((size_t)l->n + 1, 1);
-	for (int i = 0; again && i < l->n; i++)
-		again[i] = (char)races_again(l, &l->grant[i]);
-	for (int i = 0; again && i < l->n; i++)
-		if (again[i])
-			l->grant[kept++] = l->grant[i];
-	free(again);
+	for (int i = 0; i < l->n; i++)
+		l->v[i].wanted = (char)races_again(l, &l->v[i]);
+	for (int i = 0; i < l->n; i++)
+		if (l->v[i].wanted)
+			l->v[kept++] = l->v[i];
 	l->n = kept;
 	return kept;
+}
+
+static int end_of_race(const struct list *l, int begin)
+{
+	int end = begin;
+	while (end < l->n && l->v[end].scenario == l->v[begin].scenario &&
+	       l->v[end].phase == l->v[begin].phase)
+		end++;
+	return end;
 }
 
 static enum race_end race_all(struct list *l)
 {
 	struct sweep_session *session = &l->session;
 	enum race_end end = RACE_ENDED;
-	ask_all(l);
-	session->stage_done = 0;
-	session->stage_problems = session->problems.n;
-	for (int i = 0; i < session->problems.n && end == RACE_ENDED; i++, session->stage_done++) {
-		const double seconds = session_share(session, 1.0 / (session->problems.n - i));
-		if (seconds <= 0)
+	session_ask(session, &(struct order){ .v = l->v, .n = l->n });
+	session->stage_done = session->stage_problems = 0;
+	for (int i = 0; i < l->n; i = end_of_race(l, i))
+		session->stage_problems++;
+	for (int i = 0, next; i < l->n && end == RACE_ENDED; i = next, session->stage_done++) {
+		const int left = session->stage_problems - session->stage_done;
+		struct order order = { .v = l->v + i,
+				       .fixed_rounds = WISH_ROUNDS,
+				       .seconds = session_share(session, 1.0 / left) };
+		next = end_of_race(l, i);
+		order.n = next - i;
+		if (order.seconds <= 0)
 			break;
-		end = race(l, i, 0, seconds);
-		if (end == RACE_ENDED && session->problems.v[i].phase == PHASE_PREFILL)
-			end = race(l, i, 1, seconds);
+		end = session_skip(session, order.v->scenario, session_race(session, &order));
 	}
 	progress_end();
 	return end;
@@ -341,7 +265,9 @@ static int fulfil(struct list *l)
 		return session_exit_code(session, end);
 	}
 	const long long missing = asked - session->failed[OUTCOME_OK];
-	const int noisy = session_noisy(session);
+	int noisy = 0;
+	for (int i = 0; i < l->n; i++)
+		noisy += l->v[i].noisy;
 	complain("%lld of %d measured (%d were stored), %lld A/A pairs, in %.0f s: %s",
 		 session->failed[OUTCOME_OK], asked, wished - asked,
 		 session->tally[session->stage].controls, session_seconds(session), session->db);
@@ -356,32 +282,34 @@ static int fulfil(struct list *l)
 }
 
 int sweep_wishes(const struct sweep_options *o, const struct hello *hello,
-		 const struct scenario_list *scenarios, const struct wish *wish, int n,
+		 const struct scenario_list *scenarios, const struct contender *asked, int n,
 		 const char *stage)
 {
-	struct list l = { .session = { .o = o, .hello = *hello } };
+	struct list l = { .session = { .o = o, .hello = *hello }, .asked = asked, .num_asked = n };
 	int code = EXIT_USAGE, ok = 1;
 	const enum spent before = spent_on(SPENT_PREPARING);
 	session_make(&l.session, scenarios);
 	l.session.stage = stage_named(stage);
 	l.session.limit_s = o->budget_s;
-	if (n && wish->policy) {
+	if (n && asked->policy) {
 		l.session.take = take;
 		l.session.take_arg = &l;
 	}
-	l.grant = calloc((size_t)n + 1, sizeof *l.grant);
-	for (int i = 0; l.grant && i < n; i++)
-		if (wish[i].scenario % o->shards == o->shard)
-			ok &= grant(&l, &wish[i]) || wish[i].policy;
-	if (ok && l.grant)
+	l.v = calloc((size_t)n + 1, sizeof *l.v);
+	for (int i = 0; l.v && i < n; i++)
+		if (asked[i].scenario % o->shards == o->shard)
+			ok &= add(&l, &asked[i]) || asked[i].policy;
+	if (ok && l.v) {
+		qsort(l.v, (size_t)l.n, sizeof *l.v, by_race);
 		l.session.store = store_open(l.session.db, 0);
+	}
 	if (l.session.store)
 		store_stage(l.session.store, stage);
 	if (l.session.store && store_check(l.session.store) &&
 	    (provenance_same(l.session.store, &hello->info, &l.session.protocol) ||
 	     session_begin_run(&l.session)))
 		code = fulfil(&l);
-	free(l.grant);
+	free(l.v);
 	session_free(&l.session);
 	spent_on(before);
 	return interrupted ? EXIT_INTERRUPTED : l.session.refused ? l.session.refused : code;

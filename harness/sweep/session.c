@@ -160,5 +160,4 @@ void session_free(struct sweep_session *session)
 	binaries_free(&session->binaries);
 	free(session->passed);
 	free(session->excluded);
-	free(session->noisy_plan);
 }

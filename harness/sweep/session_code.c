@@ -44,74 +44,44 @@ static int helpers_compile(const struct sweep_session *session, const struct bui
 	return 1;
 }
 
-/* Waits for the code of these choices. */
-static enum race_end wait_for_code(struct sweep_session *session, const int *built_choice, int n)
+/* The codes of all parts of all contenders, each with room for helpers. NULL: no memory. */
+static int *list_needed(const struct sweep_session *session, const struct order *order, int *n)
 {
-	int *need = calloc((size_t)n * (1 + NUM_HELPERS) + 1, sizeof *need), num = 0;
+	int *need = calloc(2 * (size_t)order->n * (1 + NUM_HELPERS) + 1, sizeof *need);
+	*n = 0;
+	for (int i = 0; need && i < order->n; i++)
+		for (int part = 0; part < contender_parts(&order->v[i]); part++)
+			*n = add_needed(contender_built(&session->problems, &order->v[i], part),
+					need, *n);
+	return need;
+}
+
+enum race_end session_wait_for_code(struct sweep_session *session, const struct order *order)
+{
+	int n, *need = list_needed(session, order, &n);
 	enum race_end end = need ? RACE_ENDED : RACE_STOPPED;
-	for (int i = 0; need && i < n; i++)
-		num = add_needed(&session->problems.built_choice[built_choice[i]], need, num);
-	if (need && !binaries_need(&session->binaries, need, num))
+	if (need && !binaries_need(&session->binaries, need, n))
 		end = interrupted                             ? RACE_INTERRUPTED
 		      : binaries_too_late(&session->binaries) ? RACE_TOO_LATE
 							      : RACE_NO_COMPILER;
-	for (int i = 0; i < n && end == RACE_ENDED; i++) {
-		attach(session, &session->problems.built_choice[built_choice[i]]);
-		if (!helpers_compile(session, &session->problems.built_choice[built_choice[i]]))
-			end = RACE_STOPPED;
-	}
 	free(need);
+	for (int i = 0; i < order->n && end == RACE_ENDED; i++)
+		for (int part = 0; part < contender_parts(&order->v[i]); part++) {
+			struct built_choice *e =
+			    contender_built(&session->problems, &order->v[i], part);
+			attach(session, e);
+			if (!helpers_compile(session, e))
+				end = RACE_STOPPED;
+		}
 	return end;
 }
 
-enum race_end session_wait_for_code(struct sweep_session *session, const struct problem *problem,
-				    const struct entries *e)
+void session_ask(struct sweep_session *session, const struct order *order)
 {
-	int *built_choice = malloc(((size_t)e->n + 2) * sizeof *built_choice), n = 0;
-	enum race_end end = RACE_STOPPED;
-	for (int k = e->only_these ? 0 : -1; built_choice && k < e->n && problem->n; k++) {
-		const int i = k < 0 ? 0 : e->place[k];
-		if (k < 0 || e->again || !problem->stored[i])
-			built_choice[n++] = problem->built_choice[i];
-	}
-	if (built_choice)
-		end = wait_for_code(session, built_choice, n);
-	free(built_choice);
-	return end;
-}
-
-static enum race_end wait_for_contenders(struct sweep_session *session,
-					 const struct contender *contender, int n)
-{
-	int *built_choice = malloc((2 * (size_t)n + 1) * sizeof *built_choice), num = 0;
-	enum race_end end = RACE_STOPPED;
-	for (int i = 0; built_choice && i < n; i++)
-		for (int part = 0;
-		     !contender[i].is_library && part < 2 && contender[i].problem[part] >= 0;
-		     part++)
-			built_choice[num++] = session->problems.v[contender[i].problem[part]]
-						  .built_choice[contender[i].place[part]];
-	if (built_choice)
-		end = wait_for_code(session, built_choice, num);
-	free(built_choice);
-	return end;
-}
-
-int session_ask(struct sweep_session *session, const struct problem *problem,
-		const struct entries *e)
-{
-	int asked = 0;
-	for (int k = 0; k < e->n; k++) {
-		const struct built_choice *of =
-		    &session->problems.built_choice[problem->built_choice[e->place[k]]];
-		if (problem->stored[e->place[k]] && !e->again)
-			continue;
-		int need[1 + NUM_HELPERS];
-		const int n = add_needed(of, need, 0);
-		for (int i = 0; i < n; i++)
-			asked += binaries_ask(&session->binaries, need[i]);
-	}
-	return asked;
+	int n, *need = list_needed(session, order, &n);
+	for (int i = 0; need && i < n; i++)
+		(void)binaries_ask(&session->binaries, need[i]);
+	free(need);
 }
 
 static void on_idle(void *arg)
@@ -124,9 +94,6 @@ enum race_end session_order(struct sweep_session *session, const struct order *o
 			    const struct listener *l)
 {
 	const int on_cpu = session->hello.info.backend == BACKEND_CPU;
-	const enum race_end ready = wait_for_contenders(session, order->contender, order->n);
-	if (ready != RACE_ENDED)
-		return ready;
 	if (on_cpu)
 		binaries_hold(&session->binaries, 1);
 	const enum race_end end = worker_race(session->worker, order, l);

@@ -1,5 +1,5 @@
-/* session_race.c - one race of a sweep session: which of the requested candidates run, and with
- * which reference, plans and A/A control. */
+/* session_race.c - one race of a sweep session: which of its contenders can run, and whether one of
+ * them runs twice, as an A/A control. */
 #include "session.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -15,11 +15,12 @@
 
 enum { CONTROL_ODDS = 12 }; /* one race in so many has an A/A control */
 
-/* Stores the outcome of a candidate that cannot run. 1: stored; 0: it can run; -1: the database
+/* Stores the outcome of a choice that cannot run. 1: stored; 0: it can run; -1: the database
  * failed. */
-static int refuse(struct sweep_session *session, struct problem *problem, int i)
+static int refuse(struct sweep_session *session, struct contender *c)
 {
-	const int built_choice = problem->built_choice[i];
+	const struct problem *problem = &session->problems.v[c->problem[0]];
+	const int built_choice = problem->built_choice[c->place[0]];
 	struct measurement m = { .outcome = (enum outcome) * session_excluded(session, built_choice,
 									      problem->shape) };
 	const struct built *b =
@@ -38,118 +39,68 @@ static int refuse(struct sweep_session *session, struct problem *problem, int i)
 		snprintf(m.detail, sizeof m.detail, "not run: %d bytes of scratch memory per lane",
 			 b->binary.spill_bytes);
 	}
-	return m.outcome == OUTCOME_OK ? 0 : session_keep(session, problem, i, &m) ? 1 : -1;
+	return m.outcome == OUTCOME_OK ? 0 : session_keep(session, c, NULL, &m) ? 1 : -1;
 }
 
-/* Adds the candidate of place i if its time is asked for: `wanted`. The reference comes without that,
- * too, unless it failed: the others are compared with it. 0: the database failed. */
-static int add_candidate(struct sweep_session *session, struct problem *problem,
-			 const struct entries *e, int i, struct contender *contender, char *wanted,
-			 int *n)
+/* Moves what cannot run behind the order's end. 0: the database failed. */
+static int drop_refused(struct sweep_session *session, struct order *order)
 {
-	const int is_wanted = e->again || !problem->stored[i];
-	const int refused = is_wanted ? refuse(session, problem, i) : i || isinf(problem->us[i]);
-	if (refused)
-		return refused > 0;
-	wanted[*n] = (char)is_wanted;
-	contender[(*n)++] =
-	    (struct contender){ .problem = { (int)(problem - session->problems.v), -1 },
-				.place = { i },
-				.passed = *session_passed(session, problem->built_choice[i],
-							  problem->phase) };
+	for (int i = 0; i < order->n;) {
+		struct contender c = order->v[i];
+		const int refused = c.wanted && contender_parts(&c) == 1 ? refuse(session, &c) : 0;
+		if (refused < 0)
+			return 0;
+		i += !refused;
+		if (!refused)
+			continue;
+		order->n--;
+		memmove(order->v + i, order->v + i + 1, (size_t)(order->n - i) * sizeof c);
+		order->v[order->n] = c;
+	}
 	return 1;
 }
 
-/* Lists the contenders: the reference, then the requested candidates that have to run. How many;
- * 0: nothing to run; -1: the database failed. */
-static int list_contenders(struct sweep_session *session, struct problem *problem,
-			   const struct entries *e, struct contender *contender, char *wanted)
+int order_wants_any(const struct order *order)
 {
-	const int with_reference = !e->only_these;
-	int n = 0;
-	if (with_reference && !add_candidate(session, problem, e, 0, contender, wanted, &n))
-		return -1;
-	for (int k = 0; k < e->n; k++) {
-		const int is_listed = with_reference && !e->place[k];
-		if (!is_listed &&
-		    !add_candidate(session, problem, e, e->place[k], contender, wanted, &n))
-			return -1;
-	}
-	return memchr(wanted, 1, (size_t)n) ? n : 0;
-}
-
-static int add_plans(struct sweep_session *session, const struct problem *problem,
-		     const struct entries *e, struct contender *contender, char *wanted, int n)
-{
-	int more = 0;
-	if (!n && !e->only_these && problem->n &&
-	    isfinite(problem->us[0])) { /* plans are compared with the reference */
-		contender[n] =
-		    (struct contender){ .problem = { (int)(problem - session->problems.v), -1 },
-					.passed = 1 };
-		wanted[n++] = 0;
-	}
-	if (e->plan) {
-		more = e->num_plans;
-		memcpy(contender + n, e->plan, (size_t)more * sizeof *contender);
-	} else {
-		more = plans_pick(&session->problems, problem->scenario, contender + n);
-	}
-	memset(wanted + n, 1, (size_t)more);
-	return more ? n + more : 0;
+	int wanted = 0;
+	for (int i = 0; i < order->n; i++)
+		wanted |= order->v[i].wanted;
+	return wanted;
 }
 
 /* The first race of a sweep has a control, so that even a short sweep knows its noise. */
-static int has_control(const struct sweep_session *session, const struct problem *problem)
+static int has_control(const struct sweep_session *session, int problem)
 {
-	return problem == session->problems.v || session->stage == STAGE_B ||
-	       session->bad_controls ||
-	       scramble((unsigned)(problem - session->problems.v) * 0x9e3779b9ull +
-			(unsigned)session->stage) %
+	return !problem || session->stage == STAGE_B || session->bad_controls ||
+	       scramble((unsigned)problem * 0x9e3779b9ull + (unsigned)session->stage) %
 		       CONTROL_ODDS ==
 		   0;
 }
 
-enum race_end session_race(struct sweep_session *session, struct problem *problem,
-			   const struct entries *e, double seconds)
+enum race_end session_race(struct sweep_session *session, struct order *order)
 {
-	const size_t room = (size_t)(e->n + e->num_plans + 1 + MAX_PLANS + 1);
-	struct contender *contender = calloc(room, sizeof *contender);
-	char *wanted = calloc(room, 1);
-	enum race_end end = session_wait_for_code(session, problem, e);
-	int n = end != RACE_ENDED     ? 0
-		: contender && wanted ? list_contenders(session, problem, e, contender, wanted)
-				      : -1;
-	if (n >= 0 && end == RACE_ENDED && e->with_plans) {
-		const int with = add_plans(session, problem, e, contender, wanted, n);
-		n = with ? with : n;
-	}
-	if (n > 0)
-		end = session_run(session, wanted,
-				  &(struct order){ .contender = contender,
-						   .n = n,
-						   .fixed_rounds = e->fixed_rounds,
-						   .with_control = has_control(session, problem),
-						   .seconds = seconds,
-						   .seed = session->o->seed +
-							   (unsigned)contender[0].problem[0] });
-	else if (n < 0)
-		end = RACE_STOPPED;
-	free(contender);
-	free(wanted);
-	return end;
+	const enum race_end end = session_wait_for_code(session, order);
+	const int problem = order->v[0].problem[0];
+	if (end != RACE_ENDED)
+		return end;
+	if (!drop_refused(session, order))
+		return RACE_STOPPED;
+	if (!order_wants_any(order))
+		return RACE_ENDED;
+	order->with_control = has_control(session, problem);
+	order->seed = session->o->seed + (unsigned)problem;
+	return session_run(session, order);
 }
 
-enum race_end session_skip(struct sweep_session *session, const struct problem *problem,
-			   enum race_end end)
+enum race_end session_skip(struct sweep_session *session, int scenario, enum race_end end)
 {
+	const struct scenario *s = &session->problems.scenarios[scenario];
 	session->ran_out |= end == RACE_TOO_LATE;
 	if (end != RACE_IMPOSSIBLE)
 		return end;
 	if (session->stage == STAGE_RACE || session->stage == STAGE_B ||
 	    session->survey) { /* else already reported */
-		complain("%s %s is left out: %s", session_scenario(session, problem)->model,
-			 session_scenario(session, problem)->batch_text,
+		complain("%s %s is left out: %s", s->model, s->batch_text,
 			 worker_text(session->worker));
 		session->skipped++;
 	}

@@ -11,7 +11,7 @@
  * A survey runs only the stage complete, on problems that were never raced.
  *
  * A stage may use its share of the budget and what earlier stages left. */
-#include "sweep.h"
+#include "session.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
@@ -35,30 +35,48 @@ static const double until[NUM_STAGES] = {
 };
 static const double in_question = 1.03 /* within this ratio of the best: raced again */;
 
-/* Portfolios, by phase. */
-struct marks {
-	char *of[3];
+/* What the races of a stage are made from. */
+struct making {
+	char *family[3];           /* by phase: the portfolio */
+	int *place;                /* room for those of a problem */
+	struct order order, ahead; /* the next race, and a later one; room for all of a problem */
 };
 
-static int marks_make(struct marks *m, const struct sweep_session *session)
+static int most_places(const struct sweep_session *session)
 {
-	int ok = 1;
+	int n = 0;
+	for (int i = 0; i < session->problems.n; i++)
+		n = session->problems.v[i].n > n ? session->problems.v[i].n : n;
+	return n + 1;
+}
+
+static int making_begin(struct making *m, const struct sweep_session *session)
+{
+	const size_t n = (size_t)most_places(session);
+	m->place = calloc(n, sizeof *m->place);
+	m->order.v = calloc(n + MAX_PLANS, sizeof *m->order.v);
+	m->ahead.v = calloc(n + MAX_PLANS, sizeof *m->ahead.v);
+	int ok = m->place && m->order.v && m->ahead.v;
 	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++) {
-		m->of[p] = calloc((size_t)session->problems.num_families + 1, 1);
-		ok &= m->of[p] &&
-		      (session->survey || stages_portfolio(&session->problems, p, m->of[p]));
-		for (int f = 0; m->of[p] && session->survey && f < session->problems.num_families;
+		char *family = calloc((size_t)session->problems.num_families + 1, 1);
+		m->family[p] = family;
+		ok &=
+		    family && (session->survey || stages_portfolio(&session->problems, p, family));
+		for (int f = 0; family && session->survey && f < session->problems.num_families;
 		     f++)
-			m->of[p][f] =
+			family[f] =
 			    (char)survey_wants(session->survey, p, &session->problems.family[f]);
 	}
 	return ok;
 }
 
-static void marks_free(struct marks *m)
+static void making_end(struct making *m)
 {
 	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++)
-		free(m->of[p]);
+		free(m->family[p]);
+	free(m->place);
+	free(m->order.v);
+	free(m->ahead.v);
 }
 
 static int races_everyone(const struct sweep_session *session)
@@ -111,18 +129,15 @@ static int pick_survey(const struct sweep_session *session, const struct problem
 	return n;
 }
 
-static void pick_complete(const struct sweep_session *session, const struct problem *problem,
-			  const char *family, int *place, struct entries *e)
+static int pick_complete(const struct sweep_session *session, const struct problem *problem,
+			 const char *family, int *place)
 {
-	e->fixed_rounds = session->survey ? SURVEY_ROUNDS : COMPLETE_ROUNDS;
-	if (session->survey)
-		e->n = problem->finished ? 0 : pick_survey(session, problem, family, place);
-	else
-		e->n = problem->finished
-			   ? problems_resolve(&session->problems, problem, family, place)
-			   : 0;
-	if (!holes(problem, place, e->n))
-		e->n = 0;
+	int n = 0;
+	if (session->survey && !problem->finished)
+		n = pick_survey(session, problem, family, place);
+	if (!session->survey && problem->finished)
+		n = problems_resolve(&session->problems, problem, family, place);
+	return holes(problem, place, n) ? n : 0;
 }
 
 /* Scenarios are sorted in the order in which they race. */
@@ -199,50 +214,82 @@ static int is_over_but_noisy(const struct sweep_session *session, const struct p
 }
 
 /* The cells with noisy times of a finished race. */
-static void pick_noisy(const struct problem *problem, int *place, struct entries *e)
+static int pick_noisy(const struct problem *problem, int *place, int *again)
 {
+	int n = 0;
 	for (int i = 0; i < problem->n; i++)
 		if (problem->noisy[i]) {
-			place[e->n++] = i;
-			e->again |= problem->stored[i];
+			place[n++] = i;
+			*again |= problem->stored[i];
 		}
+	return n;
 }
 
-/* The entries of a problem in the current stage; e->n is 0 if none. */
-static void pick(const struct sweep_session *session, const struct problem *problem,
-		 const struct marks *m, int *place, struct entries *e)
+/* again: also what is stored. */
+static int pick_race(const struct sweep_session *session, const struct problem *problem, int *place,
+		     int *again)
 {
-	*e = (struct entries){ .place = place };
+	if (is_over_but_noisy(session, problem))
+		return pick_noisy(problem, place, again);
+	*again = was_surveyed(problem);
+	return problems_shortlist(&session->problems, problem, races_everyone(session), place);
+}
+
+/* Adds the candidate if its time is asked for. The reference comes without that, too, unless it
+ * failed: the others are compared with it. */
+static void add(const struct sweep_session *session, const struct problem *problem, int place,
+		int again, struct order *o)
+{
+	struct contender c = contender_at(&session->problems, problem, place);
+	c.wanted = (char)(again || !problem->stored[place]);
+	c.passed = *session_passed(session, problem->built_choice[place], problem->phase);
+	if (c.wanted || (!place && !isinf(problem->us[0])))
+		o->v[o->n++] = c;
+}
+
+/* Makes the race of a problem in the current stage. 0: there is none. */
+static int make(const struct sweep_session *session, const struct problem *problem,
+		const struct making *m, struct order *order)
+{
+	const char *family = m->family[problem->phase];
+	const int is_raced = problem->finished && problem->best >= 0;
+	int n = 0, again = 1, with_plans = 0;
 	switch (session->stage) {
 	case STAGE_RACE:
 		if (!due_in_race(session, problem))
 			break;
-		e->with_plans = wants_plans(problem);
-		if (is_over_but_noisy(session, problem)) {
-			pick_noisy(problem, place, e);
-			break;
-		}
-		e->n =
-		    problems_shortlist(&session->problems, problem, races_everyone(session), place);
-		e->again = was_surveyed(problem);
+		again = 0;
+		with_plans = wants_plans(problem);
+		n = pick_race(session, problem, m->place, &again);
 		break;
 	case STAGE_COMPLETE:
-		pick_complete(session, problem, m->of[problem->phase], place, e);
+		again = 0;
+		n = pick_complete(session, problem, family, m->place);
 		break;
 	case STAGE_COLD:
-		e->n = due_in_cold(session, problem)
-			   ? pick_cold(session, problem, m->of[problem->phase], place)
-			   : 0;
-		e->again = 1;
+		if (due_in_cold(session, problem))
+			n = pick_cold(session, problem, family, m->place);
 		break;
 	case STAGE_AUDIT:
-		e->n = stages_audits(session, problem) && problem->finished && problem->best >= 0
-			   ? pick_audit(problem, place)
-			   : 0;
-		e->again = 1;
+		if (is_raced && stages_audits(session, problem))
+			n = pick_audit(problem, m->place);
 		break;
 	default: break;
 	}
+	order->n = 0;
+	order->fixed_rounds = session->stage != STAGE_COMPLETE ? 0
+			      : session->survey                ? SURVEY_ROUNDS
+							       : COMPLETE_ROUNDS;
+	if (n || with_plans)
+		add(session, problem, 0, again, order);
+	for (int i = 0; i < n; i++)
+		if (m->place[i])
+			add(session, problem, m->place[i], again, order);
+	if (with_plans)
+		order->n += plans_pick(&session->problems, problem->scenario, order->v + order->n);
+	if (!order_wants_any(order))
+		order->n = 0;
+	return order->n;
 }
 
 /* ---- running ------------------------------------------------------------------------ */
@@ -251,12 +298,11 @@ static void pick(const struct sweep_session *session, const struct problem *prob
  * a call slightly above the roofline. The square root gives heavy races more time than light ones,
  * but lets more light ones finish when time is short. */
 static double work_of(const struct sweep_session *session, const struct problem *problem,
-		      const struct entries *e)
+		      const struct order *order)
 {
 	const double us =
 	    fmax(session->protocol.sample_us, 2 * problems_roofline(&session->problems, problem));
-	const int contenders = e->n + (e->with_plans ? MAX_PLANS : 0);
-	return sqrt(us * (10 + (e->fixed_rounds ? e->fixed_rounds : 3) * contenders));
+	return sqrt(us * (10 + (order->fixed_rounds ? order->fixed_rounds : 3) * order->n));
 }
 
 static int is_asked(const struct sweep_session *session, const struct problem *problem)
@@ -266,95 +312,78 @@ static int is_asked(const struct sweep_session *session, const struct problem *p
 
 /* The number of races that are due, and the sums of their work: [1] for the scenarios that the user
  * named, [0] for the others. The first share all the time; the others share what they leave. */
-static int left_in_stage(const struct sweep_session *session, const struct marks *m, int *place,
-			 double work[2])
+static int left_in_stage(const struct sweep_session *session, struct making *m, double work[2])
 {
-	struct entries e;
 	int n = 0;
 	work[0] = work[1] = 0;
 	for (int i = 0; i < session->problems.n; i++) {
 		const struct problem *problem = &session->problems.v[i];
-		pick(session, problem, m, place, &e);
-		if (e.n > 0 || e.with_plans)
-			work[is_asked(session, problem)] += work_of(session, problem, &e), n++;
+		if (make(session, problem, m, &m->order))
+			work[is_asked(session, problem)] += work_of(session, problem, &m->order),
+			    n++;
 	}
 	return n;
 }
 
-static int most_places(const struct sweep_session *session)
-{
-	int n = 0;
-	for (int i = 0; i < session->problems.n; i++)
-		n = session->problems.v[i].n > n ? session->problems.v[i].n : n;
-	return n + 1;
-}
-
 /* Asks builders for the code of the next races, as known now. `next`: the first problem that was
  * not asked for yet. */
-static void ask_ahead(struct sweep_session *session, const struct marks *m, int after, int *next)
+static void ask_ahead(struct sweep_session *session, struct making *m, int after, int *next)
 {
-	int *place = binaries_waiting(&session->binaries) < AHEAD
-			 ? calloc((size_t)most_places(session), sizeof *place)
-			 : NULL;
-	struct entries e;
 	for (*next = *next > after ? *next : after + 1;
-	     place && *next < session->problems.n && binaries_waiting(&session->binaries) < AHEAD;
-	     ++*next) {
-		pick(session, &session->problems.v[*next], m, place, &e);
-		session_ask(session, &session->problems.v[*next], &e);
+	     *next < session->problems.n && binaries_waiting(&session->binaries) < AHEAD; ++*next) {
+		make(session, &session->problems.v[*next], m, &m->ahead);
+		session_ask(session, &m->ahead);
 	}
-	free(place);
 }
 
 /* Runs each race that is due, once. */
-static enum race_end run_problems(struct sweep_session *session, const struct marks *m, int *place)
+static enum race_end run_problems(struct sweep_session *session, struct making *m)
 {
 	enum race_end end = RACE_ENDED;
-	struct entries e;
 	double left_of[2];
 	int last = -1, next = 0;
 	session->stage_done = 0;
-	session->stage_problems = left_in_stage(session, m, place, left_of);
+	session->stage_problems = left_in_stage(session, m, left_of);
 	for (int i = 0; i < session->problems.n && end == RACE_ENDED; i++) {
 		struct problem *problem = &session->problems.v[i];
-		pick(session, problem, m, place, &e);
-		if (e.n <= 0 && !e.with_plans)
+		if (!make(session, problem, m, &m->order))
 			continue;
-		const double work = work_of(session, problem, &e);
+		const double work = work_of(session, problem, &m->order);
 		double *left = &left_of[is_asked(session, problem)];
-		const double seconds = session_share(session, fmin(1, work / fmax(*left, work)));
-		if (seconds <= 0) {
+		m->order.seconds = session_share(session, fmin(1, work / fmax(*left, work)));
+		if (m->order.seconds <= 0) {
 			session->ran_out = 1;
 			break;
 		}
 		*left -= work;
-		problem->noisy_plans = e.with_plans ? 0 : problem->noisy_plans;
-		session_ask(session, problem, &e);
+		if (m->order.v[m->order.n - 1].is_plan)
+			problem->noisy_plans = 0;
+		session_ask(session, &m->order);
 		ask_ahead(session, m, i, &next);
-		end = session_race(session, problem, &e, seconds);
+		end = session_race(session, &m->order);
 		session->tally[session->stage].scenarios += problem->scenario != last;
 		last = problem->scenario;
 		if (end == RACE_ENDED && session->stage == STAGE_RACE) {
 			problem->finished = 1;
 			problem->planned = !problem->noisy_plans;
 		}
-		end = session_skip(session, problem, end);
+		end = session_skip(session, problem->scenario, end);
 		session->stage_done++;
 	}
 	return end;
 }
 
 /* Runs the stage, then races noisy cells again while time is left. */
-static enum race_end run_stage(struct sweep_session *session, const struct marks *m, int *place)
+static enum race_end run_stage(struct sweep_session *session, struct making *m)
 {
 	const long long *noisy = &session->tally[session->stage].noisy;
 	long long before = *noisy;
-	enum race_end end = run_problems(session, m, place);
+	enum race_end end = run_problems(session, m);
 	for (int k = 0; k < NOISY_RETRIES && end == RACE_ENDED && *noisy > before; k++) {
 		if (!session_wait_quiet(session))
 			break;
 		before = *noisy;
-		end = run_problems(session, m, place);
+		end = run_problems(session, m);
 	}
 	return end;
 }
@@ -367,36 +396,32 @@ static int has_stage(const struct sweep_session *session, enum stage s)
 
 enum race_end stages_run(struct sweep_session *session, enum stage from, enum stage to, int all)
 {
-	int *place = calloc((size_t)most_places(session), sizeof *place);
-	enum race_end end = place ? RACE_ENDED : RACE_STOPPED;
+	enum race_end end = RACE_ENDED;
 	all |= session->survey || races_everyone(session);
 	for (enum stage s = from; end == RACE_ENDED && s <= to; s++) {
-		struct marks marks = { 0 };
+		struct making m = { 0 };
 		if (!has_stage(session, s))
 			continue;
 		session->stage = s;
 		session->limit_s = session->o->budget_s * (all ? 1 : until[s]);
-		end =
-		    marks_make(&marks, session) ? run_stage(session, &marks, place) : RACE_STOPPED;
-		marks_free(&marks);
+		end = making_begin(&m, session) ? run_stage(session, &m) : RACE_STOPPED;
+		making_end(&m);
 	}
 	progress_end();
-	free(place);
 	return end;
 }
 
 int stages_left(struct sweep_session *session)
 {
-	int *place = calloc((size_t)most_places(session), sizeof *place), n = 0;
 	double work[2];
 	const enum stage stage = session->stage;
-	struct marks marks = { 0 };
-	if (place && marks_make(&marks, session))
+	struct making m = { 0 };
+	int n = 0;
+	if (making_begin(&m, session))
 		for (session->stage = STAGE_RACE; session->stage < STAGE_B; session->stage++)
 			if (has_stage(session, session->stage))
-				n += left_in_stage(session, &marks, place, work);
+				n += left_in_stage(session, &m, work);
 	session->stage = stage;
-	marks_free(&marks);
-	free(place);
+	making_end(&m);
 	return n;
 }

@@ -80,7 +80,7 @@ struct sweep_session {
 	struct worker_setup setup;
 	struct worker *worker; /* NULL: none yet */
 	/* Takes each result in place of the database; NULL: results are rows of measurement. 0: failed.
-	 * plan: what ran, without its phase if it is one choice. */
+	 * plan: the contender's text, or what the library planned. */
 	int (*take)(void *take_arg, const struct contender *, const char *plan,
 		    const struct measurement *);
 	void *take_arg;
@@ -92,8 +92,6 @@ struct sweep_session {
 	int ran_out;                    /* of time, with work left */
 	struct tally tally[NUM_STAGES];
 	long long failed[NUM_OUTCOMES];
-	struct contender *noisy_plan; /* noisy in this command, and not clean since */
-	int num_noisy_plans;
 	int refused;             /* exit code of device_ready */
 	int bad_controls;        /* races in a row with a failed control */
 	double worst_control;    /* their largest difference, as a share */
@@ -121,29 +119,17 @@ int session_worker(struct sweep_session *);
 /* Waits until the machine is quiet, to race noisy cells again. 0: it is not, or time is up. */
 int session_wait_quiet(const struct sweep_session *);
 enum { NOISY_RETRIES = 2 /* more races for noisy cells, in one command */ };
-/* Whether this plan's newest time in this command is noisy. (For cells: struct problem.) */
-int session_is_noisy(const struct sweep_session *, const struct contender *plan);
 /* The number of cells and plans whose newest time is noisy. */
 int session_noisy(const struct sweep_session *);
-struct entries {
-	const int *place; /* of the problem; the reference is added */
-	int n;
-	int again;        /* also what is stored */
-	int only_these;   /* the reference is the first of them */
-	int fixed_rounds; /* as of struct race */
-	int with_plans;
-	const struct contender *plan; /* these plans; NULL: the most promising */
-	int num_plans;
-};
-/* Lets builders begin with the code of later races. Returns the number of binaries asked for. */
-int session_ask(struct sweep_session *, const struct problem *, const struct entries *);
-/* Races some candidates of a problem, at most `seconds` long, and keeps cost and results. */
-enum race_end session_race(struct sweep_session *, struct problem *, const struct entries *,
-			   double seconds);
+/* Lets builders begin with the code of later races. */
+void session_ask(struct sweep_session *, const struct order *);
+/* Runs a race and keeps cost and results. Stores the outcome of what cannot run; it moves behind the
+ * order's end. */
+enum race_end session_race(struct sweep_session *, struct order *);
 /* Seconds for a race with this share (up to 1) of the remaining work. */
 double session_share(const struct sweep_session *, double part);
-/* If the race was impossible: complains, counts the problem as skipped, and returns RACE_ENDED. */
-enum race_end session_skip(struct sweep_session *, const struct problem *, enum race_end);
+/* If the race was impossible: complains, counts it as skipped, and returns RACE_ENDED. */
+enum race_end session_skip(struct sweep_session *, int scenario, enum race_end);
 int session_exit_code(const struct sweep_session *, enum race_end);
 
 /* ---- stages.c ------------------------------------------------------------------- */
@@ -218,27 +204,13 @@ int sweep_foresee(const struct sweep_options *, const struct hello *, const stru
 		  struct sweep_forecast *);
 
 /* ---- requested_cells.c ------------------------------------------------------------- */
-/* A requested cell: this choice in this scenario, or the library's own plan of it. Choices are concrete (kernels/spec/choice.h:
- * config_resolve); a choice with a formula is refused. */
-struct wish {
-	int scenario; /* of the list */
-	enum phase phase;
-	int is_plan;                  /* choice: the prefill part's; phase is ignored */
-	struct choice choice, decode; /* decode: of a plan, the other part's */
-	enum attune_how how;          /* of a plan */
-	int again;                    /* measure it even if it is stored */
-	/* The result is a row of table bench under this name; NULL: of measurement. One name in all
-	 * requests, or in none. */
-	const char *policy;
-	int is_library, bounds; /* as of struct contender; phase and choice are ignored */
-};
-/* Measures requested cells in a run of their own, stored under that stage ("b": pass B). The
- * requests of a problem are one race of fixed rounds without elimination, with an A/A control.
- * Plans join the race of the whole batch in one launch. Unless asked for again, by the wish
- * or by o->again, a cell is skipped that has a row of that pass by today's sources and this device.
- * An exit code. */
+/* Measures requested cells and plans in a run of their own, stored under that stage ("b": pass B).
+ * Choices that are formulas are refused. The requests of a part of a batch, or of the whole, are one
+ * race of fixed rounds without elimination, with an A/A control. Unless asked for again, by the
+ * request or by o->again, a cell is skipped that has a row of that pass by today's sources and this
+ * device. An exit code. */
 int sweep_wishes(const struct sweep_options *, const struct hello *, const struct scenario_list *,
-		 const struct wish *, int n, const char *stage);
+		 const struct contender *, int n, const char *stage);
 
 /* ---- early_launch.c -------------------------------------------------------------- */
 /* Measures the fastest choices that can begin early, in order and early. An exit code. */

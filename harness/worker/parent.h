@@ -24,11 +24,11 @@ struct race_attempts {
 	struct worker *w;
 	const struct order *order;
 	const struct listener *listener;
-	char *final, *passed; /* of each contender: has its result; passed the corner batches */
-	char *lost;           /* of each contender: workers that were lost while it ran */
-	int staged;           /* the contender under way; -1: none */
-	int alone;            /* the contender that runs by itself; -1: all run */
-	int losses;           /* workers lost since the last new result */
+	char *final; /* of each contender: has its result */
+	char *lost;  /* of each contender: workers that were lost while it ran */
+	int staged;  /* the contender under way; -1: none */
+	int alone;   /* the contender that runs by itself; -1: all run */
+	int losses;  /* workers lost since the last new result */
 };
 
 enum received { RECEIVED_MESSAGE, RECEIVED_HANGUP, RECEIVED_TIMEOUT, RECEIVED_INTERRUPT };

@@ -12,7 +12,6 @@
 #include <limits.h>
 
 struct worker_state;
-struct part_of_call;
 
 enum message_kind {
 	MESSAGE_HELLO,
@@ -43,16 +42,12 @@ struct message {
 };
 _Static_assert(sizeof(struct message) <= PIPE_BUF, "a record must be written in one piece");
 
-/* Followed by `n` entries, and by the code of `codes` binaries that this worker does not have. */
+/* Followed by the order's contenders, and by the code of `codes` binaries that this worker does not
+ * have. */
 struct task {
 	unsigned bytes; /* sizeof (struct task) */
-	int n, codes, fixed_rounds, with_control;
-	double seconds;
-	unsigned long long seed;
-};
-struct entry {
-	int index;
-	struct contender contender;
+	int codes;
+	struct order order;
 };
 
 /* Followed by its bytes, its path and its entry; the fields hold their lengths. `cell` is valid in
@@ -72,21 +67,15 @@ int pipe_receive(int socket, void *bytes, size_t n);
 
 /* ---- inside a worker ---- */
 
-/* What launches a contender: one choice over one phase, or a prefill and a decode choice, or the
- * library. */
+/* What launches a contender. */
 struct launcher {
 	struct worker_state *state;
-	int index, checked; /* checked: its output on this workload was right */
-	int parts, set;     /* parts: 0 of the library; set: the pages of the call under way */
-	enum attune_how how;
+	const struct contender *contender;
+	int checked;       /* its output on this workload was right */
+	int parts, set;    /* parts: 0 of the library; set: the pages of the call under way */
 	size_t at[2];      /* offset of each part's workspace */
 	double plan_us[2]; /* of each part; 0: no plug-in, or not planned */
-	struct part_of_call {
-		struct choice choice;
-		const struct loaded *loaded;
-		enum phase phase;
-		int built_choice;
-	} part[2];
+	struct loaded *loaded[2];
 	attune_op *op; /* of the library */
 	attune_plan plan;
 };
@@ -136,13 +125,13 @@ double launcher_slow_s(const struct worker_state *);
 /* Makes the workspace at least this large. */
 enum attune_status launcher_room(struct worker_state *, size_t bytes);
 /* Plans the scenario by the library, and reports the plan. */
-enum attune_status launcher_plan(struct launcher *, int bounds);
+enum attune_status launcher_plan(struct launcher *);
 
 /* ---- worker_check.c ---- */
 /* 0: the contender is wrong. report_verdict and check_corner_batches report that to the parent,
- * check_timed_workload does not. has_passed: earlier, perhaps in another process. */
+ * check_timed_workload does not. */
 int report_verdict(struct worker_state *, int index, const struct verdict *, const char *batch);
-int check_corner_batches(struct worker_state *, const struct launcher *, int has_passed);
+int check_corner_batches(struct worker_state *, const struct launcher *);
 int check_timed_workload(struct worker_state *, struct launcher *, struct verdict *);
 
 /* ---- worker_main.c ---- */

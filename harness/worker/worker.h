@@ -33,8 +33,9 @@ struct hello {
 	struct device_use use;        /* when it was opened */
 };
 
+/* The list that every race is made from: what to time, of one scenario. */
 struct order {
-	const struct contender *contender; /* contender[0] is the reference; all of one scenario */
+	struct contender *v; /* v[0] is the reference */
 	int n;
 	int fixed_rounds; /* as of struct race */
 	int with_control; /* one of them runs twice, as an A/A control */

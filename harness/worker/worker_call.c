@@ -8,9 +8,9 @@
 static enum attune_status launch_part(void *arg, int i, int steps, void *stream)
 {
 	const struct launcher *r = arg;
-	const struct part_of_call *p = &r->part[i];
 	struct worker_state *l = r->state;
-	return choice_launch(&l->dev, &p->choice, p->loaded, &l->workload, r->set, p->phase,
+	return choice_launch(&l->dev, contender_choice(r->contender, i), r->loaded[i], &l->workload,
+			     r->set, contender_phase(r->contender, i),
 			     (char *)l->workspace + r->at[i], l->workspace_bytes - r->at[i], steps,
 			     stream);
 }
@@ -27,7 +27,7 @@ enum attune_status launcher_call(void *arg, int set)
 				  dev->ops->stream(dev));
 	}
 	r->set = set;
-	return run_parts(dev, r->how, r->parts, launch_part, r, dev->ops->stream(dev));
+	return run_parts(dev, r->contender->how, r->parts, launch_part, r, dev->ops->stream(dev));
 }
 
 enum attune_status launcher_room(struct worker_state *l, size_t bytes)
@@ -56,10 +56,11 @@ static enum attune_status plan_bounds(struct launcher *r, const attune_batch *v,
 				  times * keys, &r->plan);
 }
 
-enum attune_status launcher_plan(struct launcher *r, int bounds)
+enum attune_status launcher_plan(struct launcher *r)
 {
 	struct worker_state *l = r->state;
-	struct message message = { .kind = MESSAGE_PLANNED, .index = r->index };
+	struct message message = { .kind = MESSAGE_PLANNED, .index = r->contender->index };
+	const int bounds = r->contender->bounds;
 	const attune_batch *v = &l->scenario->batch->view;
 	enum attune_status status = l->ctx ? ATTUNE_OK : attune_adopt(&l->ctx, &l->dev);
 	r->plan = (attune_plan){ .size = sizeof r->plan };

@@ -18,16 +18,16 @@ enum { GATE_ODDS = 8 };
 /* Replaces the scenario's batch by a corner batch. 0: the choice has no work there or does not
  * support it. */
 static int corner_scenario(const struct worker_state *l, struct scenario *s,
-			   const struct part_of_call *p, const char *text)
+			   const struct contender *c, const char *text)
 {
-	const struct space *space = p->choice.kernel->space;
 	char error[128];
 	struct part part;
 	*s = *l->scenario;
 	s->batch_text = (char *)(uintptr_t)text;
 	s->batch = batch_parse(text, error, sizeof error);
-	if (s->batch && part_make(&part, p->phase, &s->shape, &s->batch->view, &l->dev.info) &&
-	    !space->why_illegal(&p->choice.config, &s->shape, &part, &l->dev.info))
+	if (s->batch && part_make(&part, c->phase, &s->shape, &s->batch->view, &l->dev.info) &&
+	    !c->choice.kernel->space->why_illegal(&c->choice.config, &s->shape, &part,
+						  &l->dev.info))
 		return 1;
 	batch_free(s->batch);
 	return 0;
@@ -44,26 +44,27 @@ int report_verdict(struct worker_state *l, int index, const struct verdict *v, c
 	return v->outcome == OUTCOME_OK;
 }
 
-int check_corner_batches(struct worker_state *l, const struct launcher *r, int has_passed)
+int check_corner_batches(struct worker_state *l, const struct launcher *r)
 {
-	const struct part_of_call *p = &r->part[0];
-	struct message message = { .kind = MESSAGE_PASSED, .index = r->index };
-	const struct built_choice *e = &l->setup->problems->built_choice[p->built_choice];
-	char *passed = &l->passed[e->built * 3 + (int)p->phase];
-	if (has_passed)
+	const struct contender *c = r->contender;
+	struct message message = { .kind = MESSAGE_PASSED, .index = c->index };
+	const struct problems *all = l->setup->problems;
+	const struct built_choice *e = contender_built(all, c, 0);
+	char *passed = &l->passed[e->built * 3 + (int)c->phase];
+	if (c->passed)
 		return *passed = 1;
 	const int excused =
-	    *passed && scramble((unsigned)p->built_choice * 0x9e3779b9ull) % GATE_ODDS;
+	    *passed && scramble((unsigned)(e - all->built_choice) * 0x9e3779b9ull) % GATE_ODDS;
 	for (int i = 0; corner_batches[i] && !excused; i++) {
 		struct scenario s;
 		struct verdict v;
-		if (!corner_scenario(l, &s, p, corner_batches[i]))
+		if (!corner_scenario(l, &s, c, corner_batches[i]))
 			continue;
-		report_stage(l, r->index, l->setup->gate_s);
-		check_choice(&v, &l->dev, &l->check_pool, &p->choice, p->loaded, &s, p->phase,
+		report_stage(l, c->index, l->setup->gate_s);
+		check_choice(&v, &l->dev, &l->check_pool, &c->choice, r->loaded[0], &s, c->phase,
 			     CHECK_ROWS);
 		batch_free(s.batch);
-		if (!report_verdict(l, r->index, &v, corner_batches[i]))
+		if (!report_verdict(l, c->index, &v, corner_batches[i]))
 			return 0;
 	}
 	*passed = 1;
@@ -76,7 +77,7 @@ static void check_plan(struct verdict *v, struct worker_state *l, struct launche
 {
 	unsigned needs = 0;
 	for (int i = 0; i < r->parts; i++)
-		needs |= choice_needs(&r->part[i].choice);
+		needs |= choice_needs(contender_choice(r->contender, i));
 	enum attune_status status = workload_poison(&l->workload);
 	if (!status)
 		status = launcher_call(r, 0);
@@ -93,11 +94,11 @@ static void check_plan(struct verdict *v, struct worker_state *l, struct launche
 int check_timed_workload(struct worker_state *l, struct launcher *r, struct verdict *v)
 {
 	*v = (struct verdict){ .outcome = OUTCOME_OK };
-	report_stage(l, r->index, l->setup->gate_s + launcher_slow_s(l));
+	report_stage(l, r->contender->index, l->setup->gate_s + launcher_slow_s(l));
 	if (r->parts != 1)
 		check_plan(v, l, r);
 	else
-		check_workload(v, &l->workload, &r->part[0].choice, r->part[0].loaded,
-			       r->part[0].phase, WORKLOAD_ROWS);
+		check_workload(v, &l->workload, &r->contender->choice, r->loaded[0],
+			       r->contender->phase, WORKLOAD_ROWS);
 	return v->outcome == OUTCOME_OK;
 }

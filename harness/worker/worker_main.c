@@ -99,7 +99,7 @@ static void report_hello(struct worker_state *l)
 
 static enum phase phase_of(const struct launcher *r)
 {
-	return r->parts != 1 ? PHASE_ALL : r->part[0].phase;
+	return r->parts != 1 ? PHASE_ALL : r->contender->phase;
 }
 
 /* Lower bound by the ceilings, in microseconds; 0 where they are not known. KV that fits in the
@@ -135,14 +135,13 @@ static enum attune_status reserve(struct worker_state *l, struct launcher *r)
 {
 	size_t part[2];
 	enum attune_status status = ATTUNE_OK;
-	for (int i = 0; i < r->parts && !status; i++) {
-		const struct part_of_call *p = &r->part[i];
-		status = choice_reserve(&l->dev, &p->choice, p->loaded, &l->workload, p->phase,
-					&part[i], &r->plan_us[i]);
-	}
+	for (int i = 0; i < r->parts && !status; i++)
+		status = choice_reserve(&l->dev, contender_choice(r->contender, i), r->loaded[i],
+					&l->workload, contender_phase(r->contender, i), &part[i],
+					&r->plan_us[i]);
 	if (status)
 		return status;
-	return launcher_room(l, parts_workspace(r->how, part, r->parts, r->at));
+	return launcher_room(l, parts_workspace(r->contender->how, part, r->parts, r->at));
 }
 
 /* A binary that does not load may be damaged in the cache, so it is compiled again, once. */
@@ -159,10 +158,11 @@ static enum attune_status load_code(struct worker_state *l, int index, struct co
 	return jit_load(&l->dev, code, NULL, c->kernel, flags);
 }
 
-static enum attune_status load(struct worker_state *l, int index, const struct part_of_call *p)
+static enum attune_status load(struct worker_state *l, const struct contender *contender, int part)
 {
-	const struct built_choice *e = &l->setup->problems->built_choice[p->built_choice];
+	const struct built_choice *e = contender_built(l->setup->problems, contender, part);
 	struct loaded *to = &l->loaded[e->built];
+	const int index = contender->index;
 	enum attune_status status = ATTUNE_OK;
 	if (e->choice.kernel->plugin && !to->plugin)
 		status = plugin_op_open(&to->plugin, &l->dev, &e->choice, &l->scenario->shape);
@@ -182,7 +182,7 @@ static enum attune_status load_all(struct worker_state *l, struct launcher *r)
 {
 	enum attune_status status = ATTUNE_OK;
 	for (int i = 0; i < r->parts && !status; i++)
-		status = load(l, r->index, &r->part[i]);
+		status = load(l, r->contender, i);
 	return status ? status : reserve(l, r);
 }
 
@@ -192,7 +192,7 @@ static void before(void *arg, int i, double seconds)
 {
 	const struct worker_state *l = arg;
 	double longest = seconds > 0 ? 20 * seconds : launcher_slow_s(l);
-	report_stage(l, l->launcher[i].index, l->setup->sample_s + longest);
+	report_stage(l, l->launcher[i].contender->index, l->setup->sample_s + longest);
 }
 
 /* What planning a batch took, which no time of a call includes, is kept beside it. */
@@ -203,7 +203,7 @@ static void report_time(const struct worker_state *l, const struct launcher *r,
 	const double us = r->plan_us[0] + r->plan_us[1];
 	if (m->outcome == OUTCOME_OK && us > 0)
 		snprintf(out.detail, sizeof out.detail, "planned in %.1f us", us);
-	report_result(l, r->index, &out, !is_right);
+	report_result(l, r->contender->index, &out, !is_right);
 }
 
 static void after(void *arg, int i)
@@ -216,7 +216,7 @@ static void after(void *arg, int i)
 	const int is_right = m->outcome == OUTCOME_OK || m->outcome == OUTCOME_NOISY;
 	if (is_right && m->samples && !(m->lead > limit) && !r->checked &&
 	    !check_timed_workload(l, r, &v))
-		report_verdict(l, r->index, &v, "as timed");
+		report_verdict(l, r->contender->index, &v, "as timed");
 	else
 		report_time(l, r, m, is_right);
 }
@@ -228,21 +228,11 @@ static int right(void *arg, int i)
 	return check_timed_workload(l, &l->launcher[i], &v);
 }
 
-static void fill_launcher(struct launcher *r, struct worker_state *l, const struct entry *e)
+static void fill_launcher(struct launcher *r, struct worker_state *l, const struct contender *c)
 {
-	const struct problems *h = l->setup->problems;
-	*r = (struct launcher){ .state = l, .index = e->index, .how = e->contender.how };
-	while (!e->contender.is_library && r->parts < 2 && e->contender.problem[r->parts] >= 0) {
-		const struct problem *problem = &h->v[e->contender.problem[r->parts]];
-		const int built_choice = problem->built_choice[e->contender.place[r->parts]];
-		r->part[r->parts] =
-		    (struct part_of_call){ .choice = contender_choice(h, &e->contender, r->parts),
-					   .loaded =
-					       &l->loaded[h->built_choice[built_choice].built],
-					   .phase = problem->phase,
-					   .built_choice = built_choice };
-		r->parts++;
-	}
+	*r = (struct launcher){ .state = l, .contender = c, .parts = contender_parts(c) };
+	for (int i = 0; i < r->parts; i++)
+		r->loaded[i] = &l->loaded[contender_built(l->setup->problems, c, i)->built];
 }
 
 static int looks_at(const struct worker_state *l, unsigned long long seed, int index)
@@ -256,7 +246,7 @@ static double compile_s(const struct launcher *r)
 {
 	int fresh = 0;
 	for (int i = 0; i < r->parts; i++)
-		fresh |= r->part[i].choice.kernel->plugin && !r->part[i].loaded->plugin;
+		fresh |= contender_choice(r->contender, i)->kernel->plugin && !r->loaded[i]->plugin;
 	return fresh ? COMPILE_S : 0;
 }
 
@@ -267,28 +257,27 @@ static void release_library(struct launcher *r)
 }
 
 /* Loads and checks a contender. It takes part if it is right so far. */
-static void enter(struct worker_state *l, const struct entry *e, unsigned long long seed)
+static void enter(struct worker_state *l, const struct contender *c, unsigned long long seed)
 {
 	struct launcher *r = &l->launcher[l->num_contenders];
 	struct verdict v;
-	fill_launcher(r, l, e);
-	r->checked = l->workload.out_bytes <= SMALL_OUTPUT &&
-		     (!e->contender.passed || looks_at(l, seed, e->index));
+	fill_launcher(r, l, c);
+	r->checked =
+	    l->workload.out_bytes <= SMALL_OUTPUT && (!c->passed || looks_at(l, seed, c->index));
 	double at = seconds_now();
-	report_stage(l, r->index, l->setup->gate_s + compile_s(r));
-	const enum attune_status loaded =
-	    e->contender.is_library ? launcher_plan(r, e->contender.bounds) : load_all(l, r);
+	report_stage(l, c->index, l->setup->gate_s + compile_s(r));
+	const enum attune_status loaded = c->is_library ? launcher_plan(r) : load_all(l, r);
 	spend(l, SPENT_UPLOADING, &at);
 	if (loaded) {
-		report_failure(l, r->index, OUTCOME_RESOURCES, attune_last_error());
+		report_failure(l, c->index, OUTCOME_RESOURCES, attune_last_error());
 		release_library(r);
 		return;
 	}
-	const int passed = r->parts != 1 || check_corner_batches(l, r, e->contender.passed);
+	const int passed = r->parts != 1 || check_corner_batches(l, r);
 	const int is_right = passed && (!r->checked || check_timed_workload(l, r, &v));
 	spend(l, SPENT_CHECKING, &at);
 	if (passed && !is_right)
-		report_verdict(l, r->index, &v, "as timed");
+		report_verdict(l, c->index, &v, "as timed");
 	if (!is_right) {
 		release_library(r);
 		return;
@@ -309,18 +298,18 @@ static void report_control(const struct worker_state *l, const struct control *c
 	if (!(control->rounds > 0 && control->ratio > 0) ||
 	    (outcome != OUTCOME_OK && outcome != OUTCOME_NOISY))
 		return;
-	message.index = l->launcher[control->of].index;
+	message.index = l->launcher[control->of].contender->index;
 	report_message(l, &message);
 }
 
 /* All contenders enter a race of fixed rounds. */
-static int may_enter(const struct task *t, int i, double seconds)
+static int may_enter(const struct order *t, int i, double seconds)
 {
 	return t->fixed_rounds || i < SURE_TO_ENTER ||
 	       seconds < fmax(entering * t->seconds, entering_s);
 }
 
-static void run_task(struct worker_state *l, const struct task *t, const struct entry *entry)
+static void run_order(struct worker_state *l, const struct order *t)
 {
 	struct protocol protocol = l->setup->protocol;
 	struct race race = { .protocol = &protocol,
@@ -332,7 +321,7 @@ static void run_task(struct worker_state *l, const struct task *t, const struct 
 			     .right = right };
 	struct message message = { .kind = MESSAGE_DONE, .index = -1 };
 	struct control control = { 0 };
-	const int scenario = l->setup->problems->v[entry[0].contender.problem[0]].scenario;
+	const int scenario = t->v[0].scenario;
 	double dram, fma, at = seconds_now();
 	const double began = budget_now();
 	memset(l->spent_s, 0, sizeof l->spent_s);
@@ -348,7 +337,7 @@ static void run_task(struct worker_state *l, const struct task *t, const struct 
 	spend(l, SPENT_UPLOADING, &at);
 	l->num_contenders = 0;
 	for (int i = 0; i < t->n && may_enter(t, i, budget_now() - began); i++)
-		enter(l, &entry[i], t->seed);
+		enter(l, &t->v[i], t->seed);
 	protocol.seconds = fmax(t->seconds - (budget_now() - began), (1 - entering) * t->seconds);
 	race.n = l->num_contenders;
 	race.sets = l->workload.sets;
@@ -388,20 +377,20 @@ static int take_code(struct worker_state *l)
 	return ok;
 }
 
-static int take_task(struct worker_state *l, const struct task *t)
+static int take_task(struct worker_state *l, struct task *t)
 {
-	const size_t n = (size_t)t->n;
-	struct entry *entry = calloc(n, sizeof *entry);
+	const size_t n = (size_t)t->order.n;
 	int ok;
+	t->order.v = calloc(n, sizeof *t->order.v);
 	l->launcher = calloc(n, sizeof *l->launcher);
 	l->timed_call = calloc(n, sizeof *l->timed_call);
-	ok = n && entry && l->launcher && l->timed_call &&
-	     pipe_receive(l->socket, entry, n * sizeof *entry);
+	ok = n && t->order.v && l->launcher && l->timed_call &&
+	     pipe_receive(l->socket, t->order.v, n * sizeof *t->order.v);
 	for (int i = 0; i < t->codes && ok; i++)
 		ok = take_code(l);
 	if (ok)
-		run_task(l, t, entry);
-	free(entry);
+		run_order(l, &t->order);
+	free(t->order.v);
 	free(l->launcher);
 	free(l->timed_call);
 	return ok;

@@ -99,7 +99,7 @@ static int run_attempt(struct race_attempts *s, enum race_end *end)
 			deadline = seconds_now() + message.patience_s;
 			break;
 		case MESSAGE_PASSED:
-			s->passed[i] = 1;
+			s->order->v[i].passed = 1;
 			s->listener->passed(s->listener->arg, s->order, i);
 			break;
 		case MESSAGE_PLANNED:
@@ -157,17 +157,13 @@ enum race_end worker_race(struct worker *w, const struct order *order, const str
 				   .listener = l,
 				   .alone = -1,
 				   .lost = calloc((size_t)order->n + 1, 1),
-				   .final = calloc((size_t)order->n + 1, 1),
-				   .passed = calloc((size_t)order->n + 1, 1) };
+				   .final = calloc((size_t)order->n + 1, 1) };
 	enum race_end end = RACE_IMPOSSIBLE;
-	for (int i = 0; s.passed && i < order->n; i++)
-		s.passed[i] = order->contender[i].passed;
-	if (s.final && s.passed && s.lost)
+	if (s.final && s.lost)
 		end = run_attempts(&s);
 	else
 		snprintf(w->text, sizeof w->text, "out of memory");
 	free(s.final);
-	free(s.passed);
 	free(s.lost);
 	return end;
 }

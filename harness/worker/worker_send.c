@@ -38,13 +38,9 @@ static int list_needed(const struct race_attempts *s, struct needed *v)
 	const struct problems *problems = s->w->setup->problems;
 	int n = 0;
 	for (int i = 0; i < s->order->n; i++)
-		for (int part = 0; part < 2 && runs(s, i); part++) {
-			const struct contender *contender = &s->order->contender[i];
-			if (contender->is_library || contender->problem[part] < 0)
-				continue;
-			const struct problem *problem = &problems->v[contender->problem[part]];
+		for (int part = 0; runs(s, i) && part < contender_parts(&s->order->v[i]); part++) {
 			const struct built_choice *e =
-			    &problems->built_choice[problem->built_choice[contender->place[part]]];
+			    contender_built(problems, &s->order->v[i], part);
 			need(s->w, v, &n, e->built, e->blob);
 			for (enum helper h = 0; h < NUM_HELPERS; h++)
 				need(s->w, v, &n, e->helper[h], e->helping[h]);
@@ -72,19 +68,18 @@ static int send_code(struct worker *w, const struct needed *of)
 static int send_all(const struct race_attempts *s, struct needed *needed)
 {
 	const int is_trial = s->alone >= 0;
-	const struct task task = { .bytes = sizeof task,
-				   .n = attempts_remaining(s),
-				   .codes = list_needed(s, needed),
-				   .fixed_rounds = is_trial ? 0 : s->order->fixed_rounds,
-				   .with_control = !is_trial && s->order->with_control,
-				   .seconds = is_trial ? 0 : s->order->seconds,
-				   .seed = s->order->seed };
+	struct task task = { .bytes = sizeof task,
+			     .codes = list_needed(s, needed),
+			     .order = *s->order };
+	task.order.n = attempts_remaining(s);
+	if (is_trial)
+		task.order.fixed_rounds = task.order.with_control = 0, task.order.seconds = 0;
 	int ok = pipe_send(s->w->socket, &task, sizeof task);
 	for (int i = 0; i < s->order->n && ok; i++) {
-		struct entry entry = { .index = i, .contender = s->order->contender[i] };
-		entry.contender.passed = s->passed[i];
+		struct contender contender = s->order->v[i];
+		contender.index = i;
 		if (runs(s, i))
-			ok = pipe_send(s->w->socket, &entry, sizeof entry);
+			ok = pipe_send(s->w->socket, &contender, sizeof contender);
 	}
 	for (int i = 0; i < task.codes && ok; i++)
 		ok = send_code(s->w, &needed[i]);

@@ -122,7 +122,7 @@ static int on_result(void *arg, const struct order *order, int i, const struct m
 		     int failed_gate)
 {
 	(void)arg;
-	assert_int_equal(order->contender[i].place[0], i);
+	assert_int_equal(order->v[i].place[0], i);
 	f.got[i] = *m;
 	f.results[i]++;
 	f.failed_gate[i] = failed_gate;
@@ -187,7 +187,6 @@ static int begin(void **state)
 	for (int i = 0; i < MOST_ENTRANTS; i++) {
 		const struct kernel *k = kernel_find(BACKEND_CPU, "qblock");
 		f.place[i] = i;
-		f.contender[i] = (struct contender){ .problem = { 0, -1 }, .place = { i } };
 		f.blob[i] = (struct blob){ .cell = right_cell };
 		f.built_choice[i] = (struct built_choice){ .choice.kernel = k,
 							   .blob = &f.blob[i],
@@ -195,6 +194,7 @@ static int begin(void **state)
 							   .helper = { -1, -1, -1 },
 							   .flags = "" };
 		config_default(&f.built_choice[i].choice.config, k->space);
+		f.contender[i] = contender_at(&f.problems, &f.problem, i);
 	}
 	setenv("ATTUNE_THREADS", "1", 1);
 	setenv("ATTUNE_CLOCK", "1", 1); /* the budget counts samples */
@@ -214,7 +214,7 @@ static enum race_end race(void)
 	const struct listener listener = {
 		.result = on_result, .passed = on_passed, .control = on_control, .beat = on_beat
 	};
-	const struct order order = { .contender = f.contender,
+	const struct order order = { .v = f.contender,
 				     .n = f.n,
 				     .fixed_rounds = f.fixed_rounds,
 				     .with_control = f.with_control,

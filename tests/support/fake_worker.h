@@ -69,9 +69,8 @@ enum race_end worker_race(struct worker *w, const struct order *order, const str
 	(void)w;
 	fake.contenders += order->n;
 	for (int i = order->n - 1; i >= 0; i--) { /* the reference comes last */
-		const struct measurement m = time_of(i, order->n,
-						     (is_noisy && order->contender[i].place[0]) ||
-							 noise_in_control(&control));
+		const struct measurement m = time_of(
+		    i, order->n, (is_noisy && order->v[i].place[0]) || noise_in_control(&control));
 		l->passed(l->arg, order, i);
 		if (!l->result(l->arg, order, i, &m, 0))
 			return RACE_STOPPED;

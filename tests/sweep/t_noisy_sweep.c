@@ -179,19 +179,19 @@ static void a_busy_machine_stops_a_sweep(void **state)
 
 /* ---- wishes ------------------------------------------------------------------------------------- */
 
-static struct wish wish_of(const char *kernel, int scenario_index)
+static struct contender wish_of(const char *kernel, int scenario_index)
 {
-	struct wish w = { .scenario = scenario_index,
-			  .phase = PHASE_DECODE,
-			  .choice = { .kernel = kernel_find(BACKEND_CPU, kernel) } };
+	struct contender w = { .scenario = scenario_index,
+			       .phase = PHASE_DECODE,
+			       .choice = { .kernel = kernel_find(BACKEND_CPU, kernel) } };
 	config_default(&w.choice.config, w.choice.kernel->space);
 	return w;
 }
 
 static void a_second_pass_races_noise_again(void **state)
 {
-	const struct wish wish[] = { wish_of("qblock", 0), wish_of("segmented", 0),
-				     wish_of("qblock", 1) };
+	const struct contender wish[] = { wish_of("qblock", 0), wish_of("segmented", 0),
+					  wish_of("qblock", 1) };
 	(void)state;
 	/* the first pass has times of all, which do not matter to the second */
 	assert_int_equal(sweep_wishes(&options, &fake.hello, &list, wish, 3, "race"), EXIT_DONE);
@@ -211,7 +211,7 @@ static void a_second_pass_races_noise_again(void **state)
 
 static void noise_of_a_second_pass_is_left_for_the_next(void **state)
 {
-	const struct wish wish[] = { wish_of("qblock", 0), wish_of("segmented", 0) };
+	const struct contender wish[] = { wish_of("qblock", 0), wish_of("segmented", 0) };
 	(void)state;
 	fake.noisy_races = 3;
 	listen_begin();

@@ -122,7 +122,7 @@ static void best_of_each_part_are_paired(void **state)
 		assert_int_equal(contender[i].place[1], i % 2);
 		assert_int_equal(contender[i].how, ATTUNE_SERIAL);
 	}
-	plan_text(text, &problems, &contender[0]);
+	contender_text(text, &contender[0]);
 	assert_non_null(strstr(text, " | decode: segmented "));
 }
 
@@ -160,14 +160,14 @@ static void on_a_gpu_parts_go_side_by_side(void **state)
 	begin(&gpu, "2q2k_64q1s4k");
 	const int n = plans_pick(&problems, 0, contender);
 	assert_int_equal(n > 5, can_spare());
-	plan_text(best, &problems, &contender[0]);
-	plan_text(text, &problems, &contender[4]);
+	contender_text(best, &contender[0]);
+	contender_text(text, &contender[4]);
 	assert_int_equal(contender[4].how, ATTUNE_STREAMS);
 	assert_int_equal(strcspn(best, "|"), strcspn(text, "|"));
 	assert_string_equal(strstr(best, "| decode"), strstr(text, "| decode"));
 	for (int i = 5; i < n; i++) {
-		const struct choice c = contender_choice(&problems, &contender[i], 0);
-		plan_text(text, &problems, &contender[i]);
+		const struct choice c = contender[i].choice;
+		contender_text(text, &contender[i]);
 		assert_int_equal(contender[i].how, ATTUNE_STREAMS);
 		assert_true(spares_in(text) > last);
 		assert_int_equal(choice_spares(&c), spares_in(text));

@@ -94,7 +94,7 @@ static const char *ask(const char *sql)
 static void wishes_come_true_once(void **state)
 {
 	const struct choice q = choice_of("qblock"), s = choice_of("segmented");
-	const struct wish wish[] = {
+	const struct contender wish[] = {
 		{ .phase = PHASE_PREFILL, .choice = q },
 		{ .phase = PHASE_DECODE, .choice = q },
 		{ .phase = PHASE_DECODE, .choice = s },
@@ -141,7 +141,7 @@ static void wishes_come_true_once(void **state)
 /* A caller that measures several lists gets the sums, in place of a message. */
 static void sums_are_handed_over(void **state)
 {
-	const struct wish wish = { .phase = PHASE_DECODE, .choice = choice_of("qblock") };
+	const struct contender wish = { .phase = PHASE_DECODE, .choice = choice_of("qblock") };
 	struct sweep_sum sum = { 0 };
 	(void)state;
 	options.again = 1;
@@ -162,7 +162,7 @@ static void sums_are_handed_over(void **state)
 static void plans_race_with_the_whole(void **state)
 {
 	const struct choice q = choice_of("qblock"), s = choice_of("segmented");
-	const struct wish wish[] = {
+	const struct contender wish[] = {
 		{ .phase = PHASE_ALL, .choice = q },
 		{ .is_plan = 1, .choice = q, .decode = s },
 	};
@@ -180,7 +180,7 @@ static void plans_race_with_the_whole(void **state)
 
 static void impossible_ones_are_refused(void **state)
 {
-	struct wish wish = { .phase = PHASE_DECODE, .choice = choice_of("segmented") };
+	struct contender wish = { .phase = PHASE_DECODE, .choice = choice_of("segmented") };
 	const int axis = wish.choice.kernel->space->formula_axis;
 	(void)state;
 	assert_true(axis >= 0);

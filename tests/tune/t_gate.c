@@ -96,7 +96,7 @@ static void add_raced(struct data *d, const char *batch, const char *phase, cons
 }
 
 /* A wish, at the time that the truth gives it. */
-static void measure(struct data *d, const struct measured *m, const struct wish *w,
+static void measure(struct data *d, const struct measured *m, const struct contender *w,
 		    const struct truth *t, double prefill, double decode)
 {
 	char one[MAX_CHOICE_TEXT + 40], two[MAX_CHOICE_TEXT + 40], both[2 * MAX_CHOICE_TEXT + 200];

@@ -2,28 +2,20 @@
 #include "requests.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
+#include "harness/search/search.h"
 #include "harness/sweep/sweep.h"
 #include "harness/worker/worker.h"
 #include "tuner/data/data.h"
 #include "tuner/data/filling.h"
 #include <string.h>
 
-static int same_wish(const struct wish *a, const struct wish *b)
-{
-	if (a->policy != b->policy || a->is_library || b->is_library)
-		return 0;
-	return a->scenario == b->scenario && a->is_plan == b->is_plan &&
-	       (a->is_plan || a->phase == b->phase) && choice_same(&a->choice, &b->choice) &&
-	       (!a->is_plan || (choice_same(&a->decode, &b->decode) && a->how == b->how));
-}
-
-static void wish(struct wishes *w, struct wish one)
+static void wish(struct wishes *w, struct contender one)
 {
 	one.policy = w->policy;
 	if (!one.is_library && (!one.choice.kernel || (one.is_plan && !one.decode.kernel)))
 		return;
 	for (int i = w->n - 1; i >= 0 && w->v[i].scenario == one.scenario; i--)
-		if (same_wish(&w->v[i], &one))
+		if (w->v[i].policy == one.policy && contender_same(&w->v[i], &one))
 			return;
 	if (array_grow(&w->v, w->n, &w->room, sizeof *w->v))
 		w->v[w->n++] = one;
@@ -33,25 +25,25 @@ static void wish(struct wishes *w, struct wish one)
 
 void wish_part(struct wishes *w, int scenario, enum phase phase, const struct choice *c)
 {
-	wish(w, (struct wish){ .scenario = scenario, .phase = phase, .choice = *c });
+	wish(w, (struct contender){ .scenario = scenario, .phase = phase, .choice = *c });
 }
 
 void wish_plan(struct wishes *w, int scenario, const struct choice *prefill,
 	       const struct choice *decode, enum attune_how how)
 {
-	wish(w, (struct wish){ .scenario = scenario,
-			       .is_plan = 1,
-			       .choice = *prefill,
-			       .decode = *decode,
-			       .how = how });
+	wish(w, (struct contender){ .scenario = scenario,
+				    .is_plan = 1,
+				    .choice = *prefill,
+				    .decode = *decode,
+				    .how = how });
 }
 
 void wish_library(struct wishes *w, int scenario, int bounds)
 {
-	wish(w, (struct wish){ .scenario = scenario, .is_library = 1, .bounds = bounds });
+	wish(w, (struct contender){ .scenario = scenario, .is_library = 1, .bounds = bounds });
 }
 
-void wish_again(struct wishes *w, const struct wish *one)
+void wish_again(struct wishes *w, const struct contender *one)
 {
 	wish(w, *one);
 }
@@ -69,7 +61,7 @@ void wish_made(struct wishes *w, int scenario, const struct measured *m, const s
 }
 
 /* ---- pass B ------------------------------------------------------------------------------- */
-static int is_in_session(const struct data *d, int s, const struct wish *w)
+static int is_in_session(const struct data *d, int s, const struct contender *w)
 {
 	const struct pick p = { data_find(d, &w->choice),
 				w->is_plan ? data_find(d, &w->decode) : -1, 1, w->how };

@@ -13,10 +13,10 @@ struct decided;
 struct measured;
 struct scenario_list;
 struct sweep_options;
-struct wish;
+struct contender;
 
 struct wishes {
-	struct wish *v;
+	struct contender *v;
 	int n, room, failed; /* failed: out of memory */
 	const char *policy;  /* of wishes that are added from now on; NULL: none */
 };
@@ -26,7 +26,7 @@ void wish_part(struct wishes *, int scenario, enum phase, const struct choice *)
 void wish_plan(struct wishes *, int scenario, const struct choice *prefill,
 	       const struct choice *decode, enum attune_how);
 /* The same cell or plan as another wish. */
-void wish_again(struct wishes *, const struct wish *);
+void wish_again(struct wishes *, const struct contender *);
 /* The library's own plan: for the batch, or for `bounds` times its longest sequence. */
 void wish_library(struct wishes *, int scenario, int bounds);
 /* A wish for a plan: a part in a batch of one phase, else a plan or one launch. */
