@@ -1,6 +1,7 @@
 """torch's scaled_dot_product_attention, which does not know pages: each launch gathers keys and values.
 
-A batch of decodes is one call, padded to the longest sequence. Any other batch is one call for each sequence.
+A batch of decodes is one call, padded to the longest sequence. Padding needs a mask, which FlashAttention refuses.
+Any other batch is one call for each sequence.
 
 This peer has not run on a GPU. It raced on a CPU.
 """
@@ -22,17 +23,21 @@ class Peer:
         kinds = [None, SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION]
         if shape.device == "cpu" and BACKEND == 2:
             raise NotImplementedError("cuDNN is for GPUs")
-        self.torch, self.shape = torch, shape
+        self.torch, self.shape, self.is_flash = torch, shape, BACKEND < 2
         self.within = (lambda: sdpa_kernel(kinds[BACKEND])) if BACKEND else torch.no_grad
 
     def plan(self, batch, t):
         """Groups of sequences that share a call: (rows of q, page indices, mask)."""
+        from torch.nn.attention.bias import causal_lower_right
+
         torch, s, calls = self.torch, self.shape, []
         table, lens = t.block_table.torch(), batch.seq_lens
         if batch.max_query == 1 and min(batch.query_lens) == 1:
             used = torch.tensor([-(-n // s.page_size) for n in lens], device=s.device)
             at = torch.arange(table.shape[1], device=s.device)
             pages = torch.where(at < used[:, None], table, table[:, :1])
+            if min(lens) == max(lens):
+                return [(slice(0, len(lens)), len(lens), pages, lens[0], False)]
             slots = torch.arange(pages.shape[1] * s.page_size, device=s.device)
             mask = slots < torch.tensor(lens, device=s.device)[:, None]
             return [(slice(0, len(lens)), len(lens), pages, None, mask[:, None, None])]
@@ -40,8 +45,9 @@ class Peer:
             if m:
                 rows = slice(batch.query_start[i], batch.query_start[i] + m)
                 mask = None
-                if s.causal and m > 1 and m < n:
-                    mask = torch.ones(m, n, dtype=torch.bool, device=s.device).tril(n - m)
+                if s.causal and m > 1 and m < n:  # FlashAttention takes no mask but this one
+                    mask = causal_lower_right(m, n) if self.is_flash else torch.ones(
+                        m, n, dtype=torch.bool, device=s.device).tril(n - m)  # fmt: skip
                 pages = table[i : i + 1, : -(-n // s.page_size)].clone()
                 calls.append((rows, 1, pages, n, mask if mask is not None else s.causal and m > 1))
         return calls
