@@ -59,9 +59,9 @@ static void scenario_row(struct table *t, const struct scenario *s, enum format 
 
 int list_models(const struct models *m, enum format format)
 {
-	static const char *const names[] = { "model",   "query_heads", "kv_heads",
-					     "group",   "head_size",   "window",
-					     "softcap", "sinks",       "scale" };
+	static const char *const names[] = { "model",     "query_heads", "kv_heads", "group",
+					     "head_size", "window",      "softcap",  "sinks",
+					     "scale",     "alibi",       "cross" };
 	struct table *t = table_new(format, names, COUNT(names));
 	const char *name;
 	for (int i = 0; (name = models_name(m, i)); i++) {
@@ -75,6 +75,8 @@ int list_models(const struct models *m, enum format format)
 		table_number(t, s->softcap, 0);
 		table_number(t, s->has_sinks, 0);
 		table_number(t, s->scale > 0 ? s->scale : 1 / sqrt(s->head_size), 4);
+		table_number(t, s->has_alibi, 0);
+		table_number(t, !s->causal, 0);
 		table_end_row(t);
 	}
 	table_print(t, stdout);

@@ -38,6 +38,8 @@ static const struct key models_keys[] = {
 	{ "window",      .kind = INTEGER, .lo = 0, .hi = 1 << 30 },
 	{ "softcap",     .kind = NOT_NEGATIVE },
 	{ "sinks",       .kind = FLAG },
+	{ "alibi",       .kind = FLAG },
+	{ "cross",       .kind = FLAG },
 	{ "scale",       .kind = NOT_NEGATIVE },
 	{ 0 }
 };
@@ -74,11 +76,12 @@ static attune_shape base_shape(const struct json_t *entry)
 		.page_size = 16,
 		.dtype = ATTUNE_BF16,
 		.kv_dtype = ATTUNE_BF16,
-		.causal = 1,
+		.causal = !input_flag(input_member(entry, "cross")),
 		.window = (int)input_integer(input_member(entry, "window"), 0),
 		.scale = (float)input_number(input_member(entry, "scale"), 0),
 		.softcap = (float)input_number(input_member(entry, "softcap"), 0),
 		.has_sinks = input_flag(input_member(entry, "sinks")),
+		.has_alibi = input_flag(input_member(entry, "alibi")),
 		.has_new_kv = 1,
 	};
 }

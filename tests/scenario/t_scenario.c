@@ -195,6 +195,7 @@ static void splits_models(void **arg)
 	assert_true(models_shape(m, "m@2", &s) && !s.has_lse);
 	assert_true(s.num_query_heads == 12 && s.num_kv_heads == 4 && s.head_size == 64);
 	assert_true(s.softcap == 50 && s.scale == 0.25f && s.causal && !s.has_sinks && !s.window);
+	assert_false(s.has_alibi);
 	assert_string_equal(models_name(m, 3), "m@24");
 	assert_null(models_name(m, 4));
 	listen_begin();
@@ -202,6 +203,19 @@ static void splits_models(void **arg)
 	assert_string_equal(heard(),
 			    "attune: unknown model \"m@3\"; models.json has m@1, m@2, m@8, m@24; "
 			    "attune scenarios --models lists all\n");
+	models_free(m);
+}
+
+static void knows_masks(void **arg)
+{
+	attune_shape s;
+	struct models *m;
+	(void)arg;
+	write_file(MODEL("\"tp\": [1], \"alibi\": true, \"cross\": true"));
+	m = models_load(path);
+	assert_non_null(m);
+	assert_true(models_shape(m, "m@1", &s));
+	assert_true(s.has_alibi && !s.causal);
 	models_free(m);
 }
 
@@ -280,7 +294,7 @@ static int finish(void **arg)
 
 int main(void)
 {
-	static struct CMUnitTest tests[COUNT(bad_sets) + COUNT(bad_models) + 9];
+	static struct CMUnitTest tests[COUNT(bad_sets) + COUNT(bad_models) + 10];
 	size_t n = 0;
 	char *slash = strrchr(path, '/');
 	*slash = '\0';
@@ -303,6 +317,7 @@ int main(void)
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(skips_a_byte_order_mark);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(loads_long_sets);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(splits_models);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(knows_masks);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(counts_facts);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(mutants_do_not_crash);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(places);
