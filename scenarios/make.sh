@@ -87,3 +87,15 @@ attune --grid blends_h200 >"$new/blends_h200.json"
 mv "$new/blends_h200.json" "$here"
 attune --grid drafts_h200 >"$new/drafts_h200.json"
 mv "$new/drafts_h200.json" "$here"
+# What users bring beside the models that serve most.
+for set in coverage_h200 coverage_gate_h200 coverage_unseen_h200; do
+	attune --grid $set >"$new/$set.json"
+	mv "$new/$set.json" "$here"
+done
+
+# Steps under traces that no other set has.
+seed=100 options='--max-gflop 4000 --max-request 128k --requests 12000'
+at_loads heldout_traces mooncake_conversation 5 --model "$models"
+at_loads heldout_traces servegen_m_small 5
+attune $options >"$new/traces_unseen_h200.json"
+mv "$new/traces_unseen_h200.json" "$here"

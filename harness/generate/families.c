@@ -303,6 +303,10 @@ static const char *const cpu_others[] = { "phi-4-mini@2", "qwen3-235b-a22b@4", N
 
 static const char *const usual_models[] = { "llama3.1-8b@1", NULL };
 
+#define BEFORE_COVERAGE \
+	"h200,shapes_h200,dense_h200,hybrid_h200,unseen_h200,ladder_h200,mixed_h200,traces_h200,peers_h200,gate_h200,blends_h200," \
+	"drafts_h200,cliffs_h200,e4m3_h200,fp8_h200"
+
 // clang-format off
 const struct grid grids[] = {
 	{ "h200", "peers_h200", h200_families, h200_models, h200_others, usual_models, 6e9, 8e3, 128 * 1024, 0 },
@@ -319,6 +323,11 @@ const struct grid grids[] = {
 	  blends_families, blends_models, NULL, blends_models, 4e9, 2e3, 128 * 1024, 1 },
 	{ "drafts_h200", "h200,shapes_h200,dense_h200,hybrid_h200,unseen_h200,ladder_h200,mixed_h200,traces_h200,peers_h200,gate_h200,blends_h200",
 	  drafts_families, dense_models, NULL, dense_models, 4e9, 2e3, 128 * 1024, 1 },
+	{ "coverage_h200", BEFORE_COVERAGE, coverage_families, usual_models, NULL, usual_models, 2e9, 900, 128 * 1024, 1 },
+	{ "coverage_gate_h200", BEFORE_COVERAGE ",coverage_h200", coverage_gate_families, usual_models, NULL, usual_models,
+	  2e9, 900, 128 * 1024, 1 },
+	{ "coverage_unseen_h200", BEFORE_COVERAGE ",coverage_h200,coverage_gate_h200", coverage_unseen_families, usual_models,
+	  NULL, usual_models, 2e9, 900, 128 * 1024, 1 },
 	{ "cpu", "", cpu_families, cpu_models, cpu_others, usual_models, 250e6, 6, 16 * 1024, 0 },
 	{ 0 }
 };

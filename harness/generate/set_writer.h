@@ -46,7 +46,10 @@ struct family { /* a kind of batch */
 	const char *settings;     /* as above; or NULL */
 	struct range prefills, tokens, context; /* number, tokens of each, context of each;
 						 * context.lo 0: a third have none */
+	const char *const *models; /* its own, ends with NULL; or NULL: the grid's */
 };
+/* coverage_families.c */
+extern const struct family coverage_families[], coverage_gate_families[], coverage_unseen_families[];
 
 struct grid {
 	const char *name, *beside; /* beside: sets with batches that it must not repeat, "a,b" */

@@ -239,9 +239,10 @@ static const char *split_of(struct out *o, const struct family *f)
 static void add_family(struct out *o, const struct family *f)
 {
 	const int is_shape = !strcmp(f->split, "heldout_shape");
-	const char *const *models = f->settings ? o->grid->usual
-				    : is_shape  ? o->grid->others
-						: o->grid->models;
+	const char *const *models = f->models     ? f->models
+				    : f->settings ? o->grid->usual
+				    : is_shape    ? o->grid->others
+						  : o->grid->models;
 	int num_models = 0;
 	while (models[num_models])
 		num_models++;

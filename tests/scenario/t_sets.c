@@ -20,25 +20,28 @@ static const struct shape {
 	const char *name;
 	int query_heads, kv_heads, head_size, window, sinks;
 	double scale;
+	int alibi, cross;
 } shapes[] = {
-	/*                          per GPU       head  window  sinks  scale */
-	{ "llama3.1-8b@1",         32,  8,   128,    0,     0,     0 },
-	{ "llama3.1-8b@4",          8,  2,   128,    0,     0,     0 },
-	{ "llama3.1-8b@8",          4,  1,   128,    0,     0,     0 },
-	{ "llama3.1-70b@1",        64,  8,   128,    0,     0,     0 },
-	{ "llama3.1-70b@4",        16,  2,   128,    0,     0,     0 },
-	{ "llama3.1-70b@8",         8,  1,   128,    0,     0,     0 },
-	{ "qwen3-32b@1",           64,  8,   128,    0,     0,     0 },
-	{ "qwen3-32b@4",           16,  2,   128,    0,     0,     0 },
-	{ "mistral-small-24b@1",   32,  8,   128,    0,     0,     0 },
-	{ "gemma-3-27b-local@1",   32, 16,   128, 1024,     0,     0.0771517 },
-	{ "gemma-3-27b-global@1",  32, 16,   128,    0,     0,     0.0771517 },
-	{ "gpt-oss-120b-local@1",  64,  8,    64,  128,     1,     0 },
-	{ "gpt-oss-120b-global@1", 64,  8,    64,    0,     1,     0 },
-	{ "phi-4-mini@1",          24,  8,   128,    0,     0,     0 },
-	{ "qwen3-14b@1",           40,  8,   128,    0,     0,     0 },
-	{ "qwen3-next-80b@1",      16,  2,   256,    0,     0,     0 },
-	{ "qwen3-next-80b@4",       4,  1,   256,    0,     0,     0 },
+	/*                          per GPU       head  window  sinks  scale  alibi  cross */
+	{ "llama3.1-8b@1",         32,  8,   128,    0,     0,     0, 0, 0 },
+	{ "llama3.1-8b@4",          8,  2,   128,    0,     0,     0, 0, 0 },
+	{ "llama3.1-8b@8",          4,  1,   128,    0,     0,     0, 0, 0 },
+	{ "llama3.1-70b@1",        64,  8,   128,    0,     0,     0, 0, 0 },
+	{ "llama3.1-70b@4",        16,  2,   128,    0,     0,     0, 0, 0 },
+	{ "llama3.1-70b@8",         8,  1,   128,    0,     0,     0, 0, 0 },
+	{ "qwen3-32b@1",           64,  8,   128,    0,     0,     0, 0, 0 },
+	{ "qwen3-32b@4",           16,  2,   128,    0,     0,     0, 0, 0 },
+	{ "mistral-small-24b@1",   32,  8,   128,    0,     0,     0, 0, 0 },
+	{ "gemma-3-27b-local@1",   32, 16,   128, 1024,     0,     0.0771517, 0, 0 },
+	{ "gemma-3-27b-global@1",  32, 16,   128,    0,     0,     0.0771517, 0, 0 },
+	{ "gpt-oss-120b-local@1",  64,  8,    64,  128,     1,     0, 0, 0 },
+	{ "gpt-oss-120b-global@1", 64,  8,    64,    0,     1,     0, 0, 0 },
+	{ "phi-4-mini@1",          24,  8,   128,    0,     0,     0, 0, 0 },
+	{ "qwen3-14b@1",           40,  8,   128,    0,     0,     0, 0, 0 },
+	{ "qwen3-next-80b@1",      16,  2,   256,    0,     0,     0, 0, 0 },
+	{ "qwen3-next-80b@4",       4,  1,   256,    0,     0,     0, 0, 0 },
+	{ "mpt-7b@1",              32, 32,   128,    0,     0,     0, 1, 0 },
+	{ "whisper-large-cross@1", 20, 20,    64,    0,     0,     0, 0, 1 },
 };
 // clang-format on
 
@@ -52,6 +55,8 @@ static void ships_model(void **arg)
 	assert_int_equal(s->head_size, row->head_size);
 	assert_int_equal(s->window, row->window);
 	assert_int_equal(s->has_sinks, row->sinks);
+	assert_int_equal(s->has_alibi, row->alibi);
+	assert_int_equal(s->causal, !row->cross);
 	assert_true(fabs(s->scale - row->scale) < 1e-6);
 	assert_null(shape_error(s));
 }
@@ -96,7 +101,11 @@ static const struct set {
 	{ "peers_e4m3_h200", { 0, 20, 0,   0,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,   8 },
 	{ "peers_mixed_h200", { 0, 26, 0,  0,    0,   0,    0,    0,     0 },    24000,    4e12,   3e14,  30 },
 	{ "e4m3_h200",   { 101,  0,   0,    0,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,   8 },
-	{ "cliffs_h200", {   0,  0,   0,    0,    0,   0,    0,    0,    77 },     6000,    4e12,   3e14,   8 },
+	{ "cliffs_h200", {   0,  0,  77,    0,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,   8 },
+	{ "coverage_h200", { 299, 0,  0,   0,    0,   0,    0,    0,     0 },     2000,    4e12,   3e14,   3 },
+	{ "coverage_gate_h200", { 0, 0, 0, 0,    0,   0,    0,    0,     0, 0, 68 }, 2000,  4e12,   3e14,   3 },
+	{ "coverage_unseen_h200", { 0, 0, 0, 0,  0, 116,    0,    0,    21 },     2000,    4e12,   3e14,   3 },
+	{ "traces_unseen_h200", { 0, 0, 0, 0,    0,   0,    0,   40,     0 },     6000,    4e12,   3e14,  14 },
 	{ "fp8_h200",    {   0,  0,  28,    0,    0,   0,    0,    0,     0 },     2000,    4e12,   3e14,   1 },
 };
 // clang-format on
@@ -164,6 +173,10 @@ static void sets_are_disjoint(void **arg)
 	load_shipped(&list, "drafts_h200");
 	load_shipped(&list, "ladder_h200");
 	load_shipped(&list, "cliffs_h200");
+	load_shipped(&list, "coverage_h200");
+	load_shipped(&list, "coverage_gate_h200");
+	load_shipped(&list, "coverage_unseen_h200");
+	load_shipped(&list, "traces_unseen_h200");
 	for (int i = 0; i < list.n; i++)
 		for (int j = 0; j < i; j++)
 			if (same_work(&list.v[i], &list.v[j]))
@@ -337,6 +350,26 @@ static void grid_is_remade(void **arg)
 	free(committed);
 }
 
+// clang-format off
+#define REMADE(set) { set " is remade", set }
+static const struct {
+	const char *title, *set;
+} remade[] = {
+	REMADE("h200"),
+	REMADE("shapes_h200"),
+	REMADE("dense_h200"),
+	REMADE("hybrid_h200"),
+	REMADE("unseen_h200"),
+	REMADE("gate_h200"),
+	REMADE("blends_h200"),
+	REMADE("drafts_h200"),
+	REMADE("coverage_h200"),
+	REMADE("coverage_gate_h200"),
+	REMADE("coverage_unseen_h200"),
+	REMADE("cpu"),
+};
+// clang-format on
+
 /* The published table's own figures for its ragged batches. */
 static void peers_match(void **arg)
 {
@@ -385,12 +418,23 @@ static void fp8_comes_in_pairs(void **arg)
 
 int main(void)
 {
-	static const char *const gpu[] = { "h200",        "shapes_h200", "dense_h200",
-					   "traces_h200", "peers_h200",  "hybrid_h200",
-					   "unseen_h200", "ladder_h200", "blends_h200",
-					   "drafts_h200", NULL };
+	static const char *const gpu[] = { "h200",
+					   "shapes_h200",
+					   "dense_h200",
+					   "traces_h200",
+					   "peers_h200",
+					   "hybrid_h200",
+					   "unseen_h200",
+					   "ladder_h200",
+					   "blends_h200",
+					   "drafts_h200",
+					   "coverage_h200",
+					   "coverage_gate_h200",
+					   "coverage_unseen_h200",
+					   "traces_unseen_h200",
+					   NULL };
 	static const char *const cpu[] = { "cpu", NULL };
-	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 18];
+	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + COUNT(remade) + 9];
 	size_t n = 0;
 	int failed;
 	models = models_load("scenarios/models.json");
@@ -411,22 +455,9 @@ int main(void)
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(dense_is_balanced);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(hybrid_is_hybrid);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(traces_are_weighed);
-	tests[n++] = (struct CMUnitTest){ "h200 is remade", grid_is_remade, NULL, NULL, "h200" };
-	tests[n++] = (struct CMUnitTest){ "shapes_h200 is remade", grid_is_remade, NULL, NULL,
-					  "shapes_h200" };
-	tests[n++] =
-	    (struct CMUnitTest){ "dense_h200 is remade", grid_is_remade, NULL, NULL, "dense_h200" };
-	tests[n++] = (struct CMUnitTest){ "hybrid_h200 is remade", grid_is_remade, NULL, NULL,
-					  "hybrid_h200" };
-	tests[n++] = (struct CMUnitTest){ "unseen_h200 is remade", grid_is_remade, NULL, NULL,
-					  "unseen_h200" };
-	tests[n++] =
-	    (struct CMUnitTest){ "gate_h200 is remade", grid_is_remade, NULL, NULL, "gate_h200" };
-	tests[n++] = (struct CMUnitTest){ "blends_h200 is remade", grid_is_remade, NULL, NULL,
-					  "blends_h200" };
-	tests[n++] = (struct CMUnitTest){ "drafts_h200 is remade", grid_is_remade, NULL, NULL,
-					  "drafts_h200" };
-	tests[n++] = (struct CMUnitTest){ "cpu is remade", grid_is_remade, NULL, NULL, "cpu" };
+	for (size_t i = 0; i < COUNT(remade); i++)
+		tests[n++] = (struct CMUnitTest){ remade[i].title, grid_is_remade, NULL, NULL,
+						  (void *)remade[i].set };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(peers_match);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(fp8_comes_in_pairs);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
