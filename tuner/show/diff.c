@@ -123,7 +123,7 @@ static int diff_cells(const struct data *a, const struct data *b, enum format fo
 	    add_scenarios(t, b, 1) && add_cells(t, both, 0) && add_cells(t, both, 1) &&
 	    scratch_add(t, "floors", "ddd", 100 * fmax(x[0], y[0]), 100 * fmax(x[1], y[1]),
 			100 * fmax(x[2], y[2])) &&
-	    show_answer(t,
+	    show_answer(t, "diff_cells.sql",
 			"CREATE TABLE pair AS SELECT * FROM paired;"
 			"SELECT * FROM totals; SELECT * FROM changes",
 			table_new(format, columns, COUNT(columns)), format, INT_MAX) >= 0;

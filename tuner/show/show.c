@@ -1,5 +1,5 @@
 /* show.c - `attune show`: parses the options, finds the scenario, and calls the file that prints
- * it: ranking.c, explain.c, lists.c, stale.c or tables.c. */
+ * it: ranking.c, explain.c, kernels.c, stale.c or tables.c. */
 #include "show.h"
 #include "planned.h"
 #include "harness/base/base.h"
@@ -317,28 +317,6 @@ static int show_batch(const struct show *o, const char *db, const char *gpu)
 	return code;
 }
 
-static int show_lists(const struct show *o, const char *db, const char *gpu)
-{
-	struct forest f;
-	char header[PATH_TEXT];
-	struct data *d = data_load_as(db, gpu, (struct which_rows){ .all = 1 });
-	int code = d ? EXIT_CHECK : EXIT_USAGE;
-	if (d && data_has_times(d, db)) {
-		code = EXIT_USAGE;
-		rules_path(header, o->header, gpu);
-		if (forest_load(&f, header)) {
-			code = o->what == SHOW_PEERS ? show_peers(d, &f, db, o->model, o->format)
-			       : show_best(d, &f, o->model, o->format) ? EXIT_DONE
-								       : EXIT_CHECK;
-			forest_free(&f);
-		}
-	}
-	if (code == EXIT_DONE)
-		data_say_machine(d, db);
-	data_free(d);
-	return code;
-}
-
 int cmd_show(int argc, char **argv)
 {
 	struct show o = { .format = FORMAT_TABLE };
@@ -357,7 +335,7 @@ int cmd_show(int argc, char **argv)
 	case SHOW_CEILINGS: return show_ceilings(db, gpu, o.format);
 	case SHOW_STALE: return show_stale(db, gpu, &o);
 	case SHOW_BEST:
-	case SHOW_PEERS: return show_lists(&o, db, gpu);
+	case SHOW_PEERS: return show_lists(gpu, db, &o);
 	default: return show_batch(&o, db, gpu);
 	}
 }

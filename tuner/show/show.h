@@ -61,10 +61,12 @@ void show_summary(const struct data *, const struct forest *, const struct show 
 int show_passes(const struct data *, const struct forest *, const struct show *, int scenario);
 /* Prints a line above a table, in format table or markdown. */
 void show_note(enum format, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* answer.c: asks, prints the table with the first `most` rows, and frees it. An answer whose first column is
- * called "note" has lines above the table, for people. The number of rows; -1 + complain. */
+/* answer.c: asks, prints the table with the first `most` rows, and frees it; NULL: one that the answer's columns
+ * head, and none without a row. An answer whose first column is called "note" has lines above the table, for
+ * people. `name` is for messages. The number of rows; -1 + complain. */
 struct scratch;
-int show_answer(struct scratch *, const char *sql, struct table *, enum format, int most);
+int show_answer(struct scratch *, const char *name, const char *sql, struct table *, enum format,
+		int most);
 /* stale.c: rows measured with older sources; an exit code. */
 int show_stale(const char *db, const char *gpu, const struct show *);
 /* explain.c: the path through the trees, the actions, what runs, the rivals, the expected slowdown.
@@ -73,13 +75,11 @@ int show_stale(const char *db, const char *gpu, const struct show *);
 struct planned;
 int show_why(const struct data *, const struct forest *, const struct measured *, int scenario,
 	     const struct planned *, enum format);
-/* tables.c: the published tables of o->table, names separated by commas; an exit code. */
+/* tables.c: the published tables of o->table, names separated by commas; each scenario's fastest plan and
+ * the header's, or (SHOW_PEERS) those with times of other projects' kernels. Exit codes. */
 int show_tables(const char *gpu, const struct show *);
-/* lists.c: all scenarios (model NULL: of all models), those with times of other projects' kernels,
- * and all kernels. */
-int show_best(const struct data *, const struct forest *, const char *model, enum format);
-int show_peers(const struct data *, const struct forest *, const char *db, const char *model,
-	       enum format); /* an exit code */
+int show_lists(const char *gpu, const char *db, const struct show *);
+/* kernels.c: all kernels with their tunables and rules. */
 int show_kernels(const char *gpu, enum format);
 
 /* ---- diff_leaves.c ---- */

@@ -48,7 +48,7 @@ static int print(struct scratch *t, const struct show *o)
 		 o->all ? "listed" : "counted WHERE stale");
 	struct table *table = o->all ? table_new(o->format, of_rows, COUNT(of_rows))
 				     : table_new(o->format, of_counts, COUNT(of_counts));
-	const int n = show_answer(t, sql, table, o->format, most);
+	const int n = show_answer(t, "stale.sql", sql, table, o->format, most);
 	if (n > most)
 		show_note(o->format, "%d more in tsv, csv and json; --all lists each cell",
 			  n - most);

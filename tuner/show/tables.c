@@ -1,5 +1,5 @@
-/* tables.c - `attune show --table`: asks a published table's query, NAME.sql of a folder, and prints the
- * answer.
+/* tables.c - `attune show --table`, `--best` and `--peers`: asks a query, and prints the answer. A published table's
+ * is NAME.sql of a folder.
  *
  *   -- database: peers     a comment in NAME.sql: ask the race with other projects' kernels
  *   -- database: bench     ask what `attune bench` timed, table benched alone
@@ -17,6 +17,7 @@
 #include "tuner/forest/forest.h"
 #include "tuner/plot/plot.h"
 #include <dirent.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@
 
 EMBED(tables_schema, "tuner/show/tables.sql")
 
-enum { MAX_COLUMNS = 16, COLUMN_TEXT = 64 };
+enum { KERNELS_TEXT = 64 };
 
 /* ---- aggregates ----------------------------------------------------------------------- */
 static double low(struct scratch_pair *v, int n)
@@ -55,25 +56,27 @@ static double percentile95(struct scratch_pair *v, int n)
 
 /* ---- what the queries ask --------------------------------------------------------------- */
 /* The kernels of a plan: "warpgroup || ring". */
-static void kernels_of(const struct decided *plan, char text[COLUMN_TEXT])
+static void kernels_of(const struct decided *plan, char text[KERNELS_TEXT])
 {
 	const struct kernel *prefill = plan->prefill.kernel;
 	const struct kernel *decode = plan->join ? plan->decode.kernel : NULL;
 	const char *between = plan->how == ATTUNE_SERIAL ? " | " : " || ";
-	snprintf(text, COLUMN_TEXT, "%s%s%s", prefill ? prefill->name : "",
+	snprintf(text, KERNELS_TEXT, "%s%s%s", prefill ? prefill->name : "",
 		 prefill && decode ? between : "", decode ? decode->name : "");
 }
 
-static int add_kernels(struct scratch *t, const struct data *d, const struct forest *f)
+static int add_run_by(struct scratch *t, const struct data *d, const struct forest *f)
 {
+	char text[KERNELS_TEXT], words[2 * MAX_CHOICE_TEXT + 32];
 	int done = 1;
 	for (int s = 0; done && s < d->n; s++) {
 		struct decided plan[2] = { data_fastest_plan(d, s) };
 		forest_make(d, f, &d->v[s], &plan[1]);
 		for (int i = 0; done && i < 2; i++) {
-			char text[COLUMN_TEXT];
 			kernels_of(&plan[i], text);
-			done = scratch_add(t, "run_by", "iss", s, i ? "tree" : "oracle", text);
+			decided_words(&plan[i], words, sizeof words);
+			done =
+			    scratch_add(t, "run_by", "isss", s, i ? "tree" : "oracle", text, words);
 		}
 	}
 	return done;
@@ -97,24 +100,27 @@ static int add_early(struct scratch *t, const struct data *d, const struct fores
 	return done;
 }
 
-/* Of a database: of the GPU, or of the race with other projects' kernels. */
-static struct scratch *facts_of(const char *db, const char *gpu, const struct forest *f,
+/* of_peers: of the race with other projects' kernels. */
+static struct scratch *facts_of(const struct data *d, const char *db, const struct forest *f,
 				int of_peers)
 {
+	const struct plotted p = plotted_make(d, f);
+	struct scratch *t = facts_make(&p);
+	if (t && scratch_also(t, tables_schema) && add_run_by(t, d, f) && add_early(t, d, f) &&
+	    scratch_also_aggregate(t, "blocked_low", low) &&
+	    scratch_also_aggregate(t, "blocked_high", high) &&
+	    scratch_also_aggregate(t, "percentile95", percentile95) &&
+	    (!of_peers || peers_read(t, d->gpu, db)))
+		return t;
+	scratch_free(t);
+	return NULL;
+}
+
+static struct scratch *facts_load(const char *db, const char *gpu, const struct forest *f,
+				  int of_peers)
+{
 	struct data *d = data_load(db, gpu);
-	struct scratch *t = NULL;
-	if (d && data_has_times(d, db)) {
-		const struct plotted p = plotted_make(d, f);
-		t = facts_make(&p);
-	}
-	if (t && !(scratch_also(t, tables_schema) && add_kernels(t, d, f) && add_early(t, d, f) &&
-		   scratch_also_aggregate(t, "blocked_low", low) &&
-		   scratch_also_aggregate(t, "blocked_high", high) &&
-		   scratch_also_aggregate(t, "percentile95", percentile95) &&
-		   (!of_peers || peers_read(t, gpu, db)))) {
-		scratch_free(t);
-		t = NULL;
-	}
+	struct scratch *t = d && data_has_times(d, db) ? facts_of(d, db, f, of_peers) : NULL;
 	data_free(d);
 	return t;
 }
@@ -151,61 +157,6 @@ static struct scratch *facts_of_bench(const char *db)
 		return t;
 	scratch_free(t);
 	return NULL;
-}
-
-/* ---- an answer as a table ------------------------------------------------------------------ */
-struct answer {
-	enum format format;
-	struct table *t;
-	char name[MAX_COLUMNS][COLUMN_TEXT];
-	const char *column[MAX_COLUMNS];
-};
-
-static int begin(struct answer *a, const struct scratch_value *v, int columns)
-{
-	for (int i = 0; i < columns; i++) {
-		snprintf(a->name[i], COLUMN_TEXT, "%s", v[i].name);
-		a->column[i] = a->name[i];
-	}
-	a->t = table_new(a->format, a->column, columns);
-	return a->t != NULL;
-}
-
-/* Four digits, as many as the times have a meaning to. */
-static int decimals(const struct scratch_value *v)
-{
-	const double size = fabs(v->real);
-	return !v->is_real || size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
-}
-
-static int take_row(void *arg, int statement, const struct scratch_value *v, int columns)
-{
-	struct answer *a = arg;
-	(void)statement;
-	columns = columns < MAX_COLUMNS ? columns : MAX_COLUMNS;
-	if (!a->t && !begin(a, v, columns))
-		return 0;
-	for (int i = 0; i < columns; i++)
-		if (v[i].text && !strcmp(v[i].name, "batch"))
-			batch_cell(a->t, v[i].text, a->format);
-		else if (v[i].text || v[i].is_null)
-			table_text(a->t, v[i].text);
-		else
-			table_number(a->t, v[i].real, decimals(&v[i]));
-	table_end_row(a->t);
-	return 1;
-}
-
-/* 0 + complain. */
-static int print_answer(struct scratch *t, const char *name, const char *sql, enum format format)
-{
-	struct answer a = { .format = format };
-	const int done = scratch_ask(t, name, sql, take_row, &a);
-	if (a.t)
-		table_print(a.t, stdout);
-	else if (done)
-		complain("table %s: the database has no rows for it", name);
-	return done && a.t;
 }
 
 /* ---- which table --------------------------------------------------------------------------- */
@@ -272,12 +223,14 @@ static int print_table(struct sources *s, const char *folder, const char *name, 
 	committed_path(db, s->o->db, paths[of], s->gpu);
 	if (!*facts)
 		*facts = of == OF_BENCH ? facts_of_bench(db)
-					: facts_of(db, s->gpu, &s->forest, of == OF_PEERS);
+					: facts_load(db, s->gpu, &s->forest, of == OF_PEERS);
 	if (*facts && is_one_of_many)
 		printf(s->o->format == FORMAT_MARKDOWN ? "<!-- table: %s -->\n" : "# %s\n", name);
-	const int done = *facts && print_answer(*facts, name, sql, s->o->format);
+	const int n = *facts ? show_answer(*facts, name, sql, NULL, s->o->format, INT_MAX) : -1;
 	free(sql);
-	return done ? EXIT_DONE : access(db, R_OK) ? EXIT_USAGE : EXIT_CHECK;
+	if (!n)
+		complain("table %s: the database has no rows for it", name);
+	return n > 0 ? EXIT_DONE : access(db, R_OK) ? EXIT_USAGE : EXIT_CHECK;
 }
 
 int show_tables(const char *gpu, const struct show *o)
@@ -304,5 +257,46 @@ int show_tables(const char *gpu, const struct show *o)
 	for (int i = 0; i < NUM_DATABASES; i++)
 		scratch_free(s.facts[i]);
 	forest_free(&s.forest);
+	return code;
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+static int print_list(const struct data *d, const char *db, const struct forest *f,
+		      const struct show *o)
+{
+	const int of_peers = o->what == SHOW_PEERS;
+	struct scratch *t = facts_of(d, db, f, of_peers);
+	int n = -1;
+	if (t && scratch_add(t, "asked", "s", o->model))
+		n = show_answer(t, "tables.sql",
+				of_peers ? "SELECT * FROM standing; SELECT * FROM peer_plans"
+					 : "SELECT * FROM best_plans",
+				NULL, o->format, INT_MAX);
+	scratch_free(t);
+	if (!n && of_peers)
+		complain("%s: no plug-in raced there; attune --plugin FILE sweep makes such rows",
+			 db);
+	else if (!n)
+		complain("%s: no right result of %s", db, o->model ? o->model : d->gpu);
+	return n > 0 ? EXIT_DONE : !n && of_peers ? EXIT_USAGE : EXIT_CHECK;
+}
+
+int show_lists(const char *gpu, const char *db, const struct show *o)
+{
+	struct forest f;
+	char header[PATH_TEXT];
+	struct data *d = data_load_as(db, gpu, (struct which_rows){ .all = 1 });
+	int code = d ? EXIT_CHECK : EXIT_USAGE;
+	if (d && data_has_times(d, db)) {
+		code = EXIT_USAGE;
+		rules_path(header, o->header, gpu);
+		if (forest_load(&f, header)) {
+			code = print_list(d, db, &f, o);
+			forest_free(&f);
+		}
+	}
+	if (code == EXIT_DONE)
+		data_say_machine(d, db);
+	data_free(d);
 	return code;
 }

@@ -1,7 +1,8 @@
 -- tables.sql - what the queries in tables/ ask, beside the tables of plot/facts.sql.
 
 -- The kernels that a plan of "tree" or "oracle" runs: with | between parts in turn, with || between parts side by side.
-CREATE TABLE run_by(scenario, policy, kernels);
+-- words: the whole plan.
+CREATE TABLE run_by(scenario, policy, kernels, words);
 -- Parts that raced as launches that begin before their predecessor has finished: the time with each value of the axis
 -- EARLY over the time in turn, and with the value that the header picks.
 CREATE TABLE early(scenario, phase, one REAL, two REAL, picked REAL);
@@ -38,3 +39,25 @@ CREATE VIEW slowdown AS
 			max(1, vllm / fastest) AS vllm, max(1, defaults / fastest) AS defaults FROM plan_us) USING (id)
 		JOIN blocked USING (id)
 	GROUP BY place;
+
+-- What `attune show --best` and `--peers` list. asked: the model; NULL: all.
+CREATE TABLE asked(model);
+CREATE VIEW listed AS
+	SELECT id, model, page_size, batch, split, fastest AS best_us, attune AS header_us FROM scenario JOIN plan_us ON scenario = id
+	WHERE model = ifnull((SELECT model FROM asked), model);
+CREATE VIEW best_plans AS
+	SELECT model, page_size, batch, split, best_us, header_us, header_us / best_us AS ratio, words AS best
+	FROM listed JOIN run_by ON scenario = id AND policy = 'oracle' ORDER BY id;
+CREATE VIEW peer_plans AS
+	SELECT model, page_size, batch, best_us, header_us, us AS peer_us, name AS peer, us / best_us AS ratio
+	FROM listed JOIN rival ON scenario = id ORDER BY id;
+-- How the fastest of all and each kernel stand to ours.
+CREATE VIEW standing AS
+	WITH one AS (SELECT -1 AS place, 'the fastest' AS name, '' AS about, us / best_us AS ratio FROM listed JOIN rival ON scenario = id
+		UNION ALL SELECT peer, t.name, iif(version = '', '', '; ' || version), us / best_us
+		FROM listed JOIN peer_time t ON scenario = listed.id JOIN peer p ON p.id = t.peer)
+	SELECT printf('%-26s %.3f x ours, geometric mean of %d; ours is ahead on %d%s', name, exp(avg(ln(ratio))),
+		count(*), sum(ratio > 1), about) AS note
+	FROM one GROUP BY place
+	UNION ALL SELECT printf('a choice among all kernels would take %.4f x ours alone', exp(avg(min(0, ln(ratio)))))
+	FROM one WHERE place = -1 HAVING count(*);
