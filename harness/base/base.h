@@ -133,6 +133,9 @@ void gpu_option(const char **gpu, const char *arg, struct argp_state *);
 void format_option(enum format *, const char *arg, struct argp_state *);
 /* Whether a list of words with commas between them, such as that of --retry, has the word. */
 int list_has(const char *list, const char *word);
+/* Refuses a list of --NAME that is empty or has a word that is none of `known`. */
+void words_option(const char *name, const char *list, int (*is)(const char *word),
+		  const char *known, struct argp_state *);
 /* The number of --NAME, 1 or more. */
 int whole_option(const char *name, const char *arg, struct argp_state *);
 /* The seconds of --budget: "90s", "10m" or "1h". */

@@ -2,6 +2,7 @@
 #include "base.h"
 #include "kernels/device/shared/gpu_names.h"
 #include <argp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,20 @@ int list_has(const char *list, const char *word)
 		if (strcspn(at, ",") == n && !strncmp(at, word, n))
 			return 1;
 	return 0;
+}
+
+void words_option(const char *name, const char *list, int (*is)(const char *word),
+		  const char *known, struct argp_state *state)
+{
+	const char *at = list;
+	do {
+		char word[SHOWN_ARGUMENT + 1];
+		const size_t n = strcspn(at, ",");
+		snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : sizeof word), at);
+		if (!is(word))
+			argp_error(state, "--%s: \"%s\" is none of %s", name, word, known);
+		at += n;
+	} while (*at++);
 }
 
 int whole_option(const char *name, const char *arg, struct argp_state *state)

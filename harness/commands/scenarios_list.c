@@ -85,52 +85,21 @@ int list_models(const struct models *m, enum format format)
 
 int list_batch(const struct listing *o, const struct models *m)
 {
-	struct scenario s = { .split = "", .weight = 1, .seed = 1 };
-	char error[128];
-	struct table *t;
-	int code;
-	if (!models_shape(m, o->model, &s.shape))
+	struct scenario s;
+	if (!scenario_of_batch(&s, o->batch, o->model, o->page_size, m))
 		return EXIT_USAGE;
-	s.shape.page_size = o->page_size;
-	if (shape_error(&s.shape)) {
-		complain("%s", shape_error(&s.shape));
-		return EXIT_USAGE;
-	}
-	snprintf(s.model, sizeof s.model, "%s", o->model);
-	s.batch = batch_parse(o->batch, error, sizeof error);
-	if (!s.batch || !scenario_batch_is_run(&s.batch->view, error, sizeof error)) {
-		complain("--batch \"%s\": %s", o->batch, error);
-		batch_free(s.batch);
-		return EXIT_USAGE;
-	}
-	s.batch_text = batch_format(&s.batch->view);
-	if (s.batch_text) {
-		t = table_new(o->format, columns, COUNT(columns));
-		scenario_row(t, &s, o->format);
-		table_print(t, stdout);
-	} else
-		complain("out of memory");
-	code = s.batch_text ? EXIT_DONE : EXIT_CHECK;
-	free(s.batch_text);
-	batch_free(s.batch);
-	return code;
+	*s.set = *s.split = '\0';
+	struct table *t = table_new(o->format, columns, COUNT(columns));
+	scenario_row(t, &s, o->format);
+	table_print(t, stdout);
+	scenario_drop(&s);
+	return EXIT_DONE;
 }
 
 static int is_set(const struct dirent *d)
 {
 	size_t n = strlen(d->d_name);
 	return n > 5 && !strcmp(d->d_name + n - 5, ".json") && strcmp(d->d_name, "models.json");
-}
-
-static int load_set(struct scenario_list *list, const struct listing *o, const char *name,
-		    const struct models *m)
-{
-	char path[MAX_PATH];
-	size_t n = strlen(name);
-	if (n > 5 && !strcmp(name + n - 5, ".json"))
-		return scenarios_load(list, name, m);
-	snprintf(path, sizeof path, "%s/%s.json", o->dir, name);
-	return scenarios_load(list, path, m);
 }
 
 static int load_all(struct scenario_list *list, const struct listing *o, const struct models *m)
@@ -155,7 +124,7 @@ int list_sets(const struct listing *o, const struct models *m)
 	struct scenario_list list = { 0 };
 	int ok = o->num_sets || load_all(&list, o, m);
 	for (int i = 0; ok && i < o->num_sets; i++)
-		ok = load_set(&list, o, o->set[i], m);
+		ok = scenario_set_load(&list, o->dir, o->set[i], m);
 	attune_shape unused;
 	ok = ok && (!o->model || models_shape(m, o->model, &unused));
 	if (ok) {

@@ -118,29 +118,6 @@ static const double budgets[NUM_PRESETS] = {
 	[PRESET_SMOKE] = 15, [PRESET_QUICK] = 180, [PRESET_FULL] = 900
 };
 
-/* "90s", "10m", "2h", "90" */
-static double seconds_arg(struct argp_state *state, const char *text)
-{
-	char *end;
-	double v = strtod(text, &end);
-	const double unit = *end == 'm' ? 60 : *end == 'h' ? 3600 : 1;
-	if (end == text || (*end && (!strchr("smh", *end) || end[1])) || !(v > 0 && v < 1e7))
-		argp_error(state, "--budget is \"%s\"; it must be a time such as 90s, 10m or 2h",
-			   text);
-	return v * unit;
-}
-
-static long long integer_arg(struct argp_state *state, const char *option, const char *text,
-			     long long most)
-{
-	char *end;
-	long long v = strtoll(text, &end, 10);
-	if (end == text || *end || v < 1 || v > most)
-		argp_error(state, "--%s is \"%s\"; it must be an integer from 1 to %lld", option,
-			   text, most);
-	return v;
-}
-
 static void shard_arg(struct argp_state *state, struct sweep_options *o, const char *text)
 {
 	int end = 0;
@@ -158,51 +135,28 @@ static void add_name(struct argp_state *state, const char **names, int *n, const
 	names[(*n)++] = name;
 }
 
-static void kernels_arg(struct argp_state *state, const char *text)
+static int is_kernel(const char *word)
 {
-	for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
-		const size_t n = strcspn(at, ",");
-		int found = 0;
-		for (const struct kernel *k = attune_kernels; k->name; k++)
-			found |= k->selectable && strlen(k->name) == n && !strncmp(k->name, at, n);
-		if (!found)
-			argp_error(state,
-				   "--kernels: \"%.*s\" is no kernel; attune show --kernels "
-				   "lists them",
-				   (int)n, at);
-	}
+	const struct kernel *k = attune_kernels;
+	while (k->name && !(k->selectable && !strcmp(k->name, word)))
+		k++;
+	return k->name != NULL;
 }
 
-static void phases_arg(struct argp_state *state, struct sweep_options *o, const char *text)
+static int is_phase(const char *word)
 {
-	o->phases = text;
-	for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
-		const size_t n = strcspn(at, ",");
-		int found = 0;
-		for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++)
-			found |= strlen(store_phase(p)) == n && !strncmp(store_phase(p), at, n);
-		if (!found)
-			argp_error(state, "--phases: \"%.*s\" is none of prefill, decode and all",
-				   (int)n, at);
-	}
+	enum phase p = PHASE_ALL;
+	while (p <= PHASE_DECODE && strcmp(store_phase(p), word))
+		p++;
+	return p <= PHASE_DECODE;
 }
 
-static void retry_arg(struct argp_state *state, struct sweep_options *o, const char *text)
+static int is_failure(const char *word)
 {
-	o->retry = text;
-	if (!*text)
-		argp_error(state, "--retry needs outcomes, such as resources,crash");
-	for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
-		const size_t n = strcspn(at, ",");
-		int found = 0;
-		for (enum outcome k = OUTCOME_OK + 1; k < OUTCOME_NOISY; k++)
-			found |= strlen(outcome_name(k)) == n && !strncmp(outcome_name(k), at, n);
-		if (!found)
-			argp_error(state,
-				   "--retry: \"%.*s\" is none of wrong, nan, resources, compile, "
-				   "timeout, crash and illegal",
-				   (int)n, at);
-	}
+	enum outcome k = OUTCOME_OK + 1;
+	while (k < OUTCOME_NOISY && strcmp(outcome_name(k), word))
+		k++;
+	return k < OUTCOME_NOISY;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -219,17 +173,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case 'm': r->model = arg; break;
 	case 'k': o->kernels = arg; break;
-	case OPT_PHASES: phases_arg(state, o, arg); break;
+	case OPT_PHASES:
+		words_option("phases", o->phases = arg, is_phase, "prefill, decode and all", state);
+		break;
 	case OPT_BATCH: add_name(state, r->batch, &r->num_batches, arg); break;
 	case OPT_DEVICE: o->device = arg; break;
 	case OPT_DB: o->db = arg; break;
 	case OPT_DIR: r->dir = arg; break;
 	case OPT_PRESET: preset_option(&o->preset, arg, state); break;
-	case OPT_BUDGET: o->budget_s = seconds_arg(state, arg); break;
-	case OPT_PAGE: r->page_size = (int)integer_arg(state, "page-size", arg, 65536); break;
-	case OPT_SEED:
-		o->seed = (unsigned long long)integer_arg(state, "seed", arg, 1ll << 62);
-		break;
+	case OPT_BUDGET: o->budget_s = budget_option(arg, state); break;
+	case OPT_PAGE: r->page_size = whole_option("page-size", arg, state); break;
+	case OPT_SEED: o->seed = (unsigned long long)whole_option("seed", arg, state); break;
 	case OPT_SHARD: shard_arg(state, o, arg); break;
 	case OPT_PROTOCOL:
 		if (strcmp(arg, "burst") && strcmp(arg, "steady"))
@@ -240,14 +194,18 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_DRY_RUN: o->dry_run = 1; break;
 	case OPT_EXHAUSTIVE: o->exhaustive = 1; break;
 	case OPT_AGAIN: o->again = 1; break;
-	case OPT_RETRY: retry_arg(state, o, arg); break;
+	case OPT_RETRY:
+		words_option("retry", o->retry = arg, is_failure,
+			     "wrong, nan, resources, compile, timeout, crash and illegal", state);
+		break;
 	case OPT_ANYWAY: o->anyway = 1; break;
 	case OPT_SURVEY: o->survey = 1; break;
 	case OPT_EARLY: o->early = 1; break;
 	case OPT_FORMAT: format_option(&o->format, arg, state); break;
 	case ARGP_KEY_END:
 		if (o->kernels)
-			kernels_arg(state, o->kernels);
+			words_option("kernels", o->kernels, is_kernel,
+				     "the kernels that attune show --kernels lists", state);
 		if (o->arch && !(r->compile_only && o->gpu))
 			argp_error(state, "--arch goes with --compile-only and --gpu alone");
 		if (o->survey && (o->exhaustive || o->again || r->compile_only))
@@ -269,26 +227,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static int add_batch(struct scenario_list *list, const struct request *r, const char *text,
 		     const struct models *m)
 {
-	struct scenario s = {
-		.set = "batch", .split = "train", .weight = 1, .seed = 1, .asked = 1
-	};
-	const char *name = r->model ? r->model : "llama3.1-8b@1";
-	char error[128];
-	if (!models_shape(m, name, &s.shape))
+	struct scenario s;
+	if (!scenario_of_batch(&s, text, r->model ? r->model : "llama3.1-8b@1", r->page_size, m))
 		return 0;
-	snprintf(s.model, sizeof s.model, "%s", name);
-	s.shape.page_size = r->page_size;
-	s.shape.dtype = s.shape.kv_dtype = ATTUNE_BF16;
-	s.batch = batch_parse(text, error, sizeof error);
-	if (!s.batch || !scenario_batch_is_run(&s.batch->view, error, sizeof error)) {
-		complain("--batch \"%s\": %s", text, error);
-		scenario_drop(&s);
-		return 0;
-	}
-	s.batch_text = batch_format(&s.batch->view);
-	if (s.batch_text && scenarios_append(list, &s))
+	if (scenarios_append(list, &s))
 		return 1;
-	complain("--batch \"%s\": out of memory", text);
+	complain("out of memory");
 	scenario_drop(&s);
 	return 0;
 }

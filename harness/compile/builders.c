@@ -39,15 +39,9 @@ int binaries_add_source(struct binaries *b, const struct kernel *kernel, const c
 		    !strcmp(b->v[i].flags, flags))
 			return b->found = i;
 	}
-	if (b->n == b->room) {
-		int room = b->room ? 2 * b->room : 64;
-		struct built *v = realloc(b->v, (size_t)room * sizeof *v);
-		if (!v) {
-			complain("out of memory");
-			return -1;
-		}
-		b->v = v;
-		b->room = room;
+	if (!array_grow(&b->v, b->n, &b->room, sizeof *b->v)) {
+		complain("out of memory");
+		return -1;
 	}
 	b->v[b->n] = (struct built){ .kernel = kernel, .root = root, .status = NOT_BUILT };
 	snprintf(b->v[b->n].flags, sizeof b->v->flags, "%s", flags);
@@ -327,15 +321,9 @@ int binaries_ask(struct binaries *b, int index)
 		return 0;
 	if (b->v[index].status != NOT_BUILT || b->v[index].asked)
 		return 1;
-	if (s->last == s->room) {
-		const int room = s->room ? 2 * s->room : 256;
-		int *queue = realloc(s->queue, (size_t)room * sizeof *queue);
-		if (!queue) {
-			complain("out of memory");
-			return 0;
-		}
-		s->queue = queue;
-		s->room = room;
+	if (!array_grow(&s->queue, s->last, &s->room, sizeof *s->queue)) {
+		complain("out of memory");
+		return 0;
 	}
 	b->v[index].asked = 1;
 	s->queue[s->last++] = index;

@@ -13,20 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #define FIRST "attune binary 2\nhash of what follows "
 #define HEAD "status %d\nbytes %zu\nhash %32s\nregisters %d\nspill_bytes %d\nsmem_static %d\n"
 #define LOG_MARK "\nlog\n"
 
 enum { HASH_TEXT = 33 };
-
-static void hash_text(char hex[HASH_TEXT], const void *bytes, size_t n)
-{
-	const XXH128_hash_t h = XXH3_128bits(bytes, n);
-	snprintf(hex, HASH_TEXT, "%016llx%016llx", (unsigned long long)h.high64,
-		 (unsigned long long)h.low64);
-}
 
 void *read_file(const char *path, size_t *size)
 {
@@ -66,13 +58,13 @@ int record_write(const struct binary *b, const struct job *j, int status, const 
 {
 	char temporary[PATH_MAX + 8], hash[HASH_TEXT];
 	char *text = NULL, *whole = NULL;
-	hash_text(hash, b->blob.data, b->blob.size);
+	hash_of_bytes(hash, b->blob.data, b->blob.size);
 	int n = asprintf(&text, HEAD "source %s\narch %s\nflags %s" LOG_MARK "%s", status,
 			 b->blob.size, hash, b->registers, b->spill_bytes, b->smem_static,
 			 j->source, j->arch, j->flags, b->log ? b->log : "");
 	if (n < 0)
 		return 0;
-	hash_text(hash, text, (size_t)n);
+	hash_of_bytes(hash, text, (size_t)n);
 	n = asprintf(&whole, FIRST "%s\n%s", hash, text);
 	snprintf(temporary, sizeof temporary, "%s.txt", j->made);
 	int ok = n >= 0 && write_file(temporary, whole, (size_t)n);
@@ -93,7 +85,7 @@ static const char *sound_text(const char *text)
 	int at = 0;
 	if (sscanf(text, FIRST "%32s\n%n", stored, &at) != 1 || !at)
 		return NULL;
-	hash_text(found, text + at, strlen(text + at));
+	hash_of_bytes(found, text + at, strlen(text + at));
 	return strcmp(found, stored) ? NULL : text + at;
 }
 
@@ -116,6 +108,6 @@ int record_read(struct binary *b, const char *txt, const char *binary)
 	b->blob.data = read_file(binary, &b->blob.size);
 	if (!b->blob.data)
 		return -1;
-	hash_text(found, b->blob.data, b->blob.size);
+	hash_of_bytes(found, b->blob.data, b->blob.size);
 	return b->blob.size == bytes && !strcmp(found, stored) ? status : -1;
 }

@@ -53,14 +53,8 @@ static int is_leftover(long pid, const struct stat *s, time_t now)
 
 static int keep(struct files *f, const char *name, const struct stat *s)
 {
-	if (f->n == f->room) {
-		const int room = f->room ? 2 * f->room : 256;
-		struct file *v = realloc(f->v, (size_t)room * sizeof *v);
-		if (!v)
-			return 0;
-		f->v = v;
-		f->room = room;
-	}
+	if (!array_grow(&f->v, f->n, &f->room, sizeof *f->v))
+		return 0;
 	struct file *to = &f->v[f->n++];
 	snprintf(to->name, sizeof to->name, "%s", name);
 	to->bytes = s->st_size;

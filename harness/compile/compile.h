@@ -59,6 +59,10 @@ const char *cache_root(void);
  * names and folders of files do not matter. Helpers have their own identity. 0: a file is missing.
  * Thread-safe; cached for the life of the program. */
 int source_identity(const struct kernel *, char hex[33]);
+/* The 128 bits as 32 digits: of a state of xxHash, or of bytes. */
+struct XXH3_state_s;
+void hash_text(char hex[33], const struct XXH3_state_s *);
+void hash_of_bytes(char hex[33], const void *, size_t n);
 /* The same for any source, not cached. Included files are searched in the folder of the including
  * file, then in `root`, which may be NULL. */
 int source_identity_of(const char *path, const char *root, char hex[33]);

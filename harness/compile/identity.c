@@ -162,16 +162,29 @@ static int enter(struct stream *s, const char *path, const struct above *up)
 	return 1;
 }
 
+static void print_hash(char hex[33], XXH128_hash_t h)
+{
+	snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
+		 (unsigned long long)h.low64);
+}
+
+void hash_text(char hex[33], const struct XXH3_state_s *state)
+{
+	print_hash(hex, XXH3_128bits_digest(state));
+}
+
+void hash_of_bytes(char hex[33], const void *bytes, size_t n)
+{
+	print_hash(hex, XXH3_128bits(bytes, n));
+}
+
 int source_identity_of(const char *path, const char *root, char hex[33])
 {
 	struct stream s = { .root = root, .hash = XXH3_createState() };
 	const int ok = s.hash && XXH3_128bits_reset(s.hash) == XXH_OK &&
 		       enter(&s, path, NULL) > 0 && !s.failed;
-	if (ok) {
-		const XXH128_hash_t h = XXH3_128bits_digest(s.hash);
-		snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
-			 (unsigned long long)h.low64);
-	}
+	if (ok)
+		hash_text(hex, s.hash);
 	if (s.failed) /* with a wrong identity its rows would be taken for those of another source */
 		output_lost();
 	for (size_t i = 0; i < s.num_entered; i++)
@@ -186,9 +199,7 @@ static int identity_of_plugin(const attune_plugin *p, char hex[33])
 {
 	char text[PATH_MAX];
 	const int n = snprintf(text, sizeof text, "plug-in %s %s", p->name, p->version);
-	const XXH128_hash_t h = XXH3_128bits(text, n < (int)sizeof text ? (size_t)n : sizeof text);
-	snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
-		 (unsigned long long)h.low64);
+	hash_of_bytes(hex, text, n < (int)sizeof text ? (size_t)n : sizeof text);
 	return 1;
 }
 

@@ -71,14 +71,11 @@ static int make_key(char hex[33], const struct compiler *c, const struct job *j)
 		 source_identity_of(j->source, j->root, source);
 	for (size_t i = 0; ok && i < COUNT(part); i++)
 		ok = XXH3_128bits_update(hash, part[i], strlen(part[i]) + 1) == XXH_OK;
-	if (ok) {
-		const XXH128_hash_t h = XXH3_128bits_digest(hash);
-		snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
-			 (unsigned long long)h.low64);
-	} else {
+	if (ok)
+		hash_text(hex, hash);
+	else
 		complain("%s: cannot be read: %s; ATTUNE_SOURCE names the kernels folder",
 			 j->source, strerror(errno));
-	}
 	XXH3_freeState(hash);
 	return ok;
 }

@@ -12,7 +12,6 @@
 #include "compile.h"
 #include "kernels/device/device.h"
 #include <elf.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -286,9 +285,7 @@ static int hash_of(struct object *o, char hex[33])
 		else if (relocates(o, &o->section[i]))
 			feed_relocations(o, &o->section[i]);
 	}
-	const XXH128_hash_t h = XXH3_128bits_digest(o->hash);
-	snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
-		 (unsigned long long)h.low64);
+	hash_text(hex, o->hash);
 	return !o->failed;
 }
 

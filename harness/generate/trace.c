@@ -83,11 +83,11 @@ static int read_row(const struct csv *c, int num_columns, const int *where, doub
 }
 
 /* 1: added or dropped; 0 after a complaint. */
-static int take_row(struct trace *t, size_t *room, const double *v, int max_tokens,
-		    const char *path, int number)
+static int take_row(struct trace *t, int *room, const double *v, int max_tokens, const char *path,
+		    int number)
 {
-	struct request *more,
-	    one = { 1e3 * v[ARRIVAL], (int)v[PROMPT], (int)v[OUTPUT], (int)v[CACHED] };
+	const struct request one = { 1e3 * v[ARRIVAL], (int)v[PROMPT], (int)v[OUTPUT],
+				     (int)v[CACHED] };
 	if (one.prompt < 1 || one.output < 1 || v[PROMPT] + v[OUTPUT] > max_tokens) {
 		t->dropped++;
 		return 1;
@@ -97,14 +97,9 @@ static int take_row(struct trace *t, size_t *room, const double *v, int max_toke
 			 number);
 		return 0;
 	}
-	if ((size_t)t->n == *room) {
-		*room = *room ? 2 * *room : 1024;
-		more = realloc(t->v, *room * sizeof *more);
-		if (!more) {
-			complain("out of memory");
-			return 0;
-		}
-		t->v = more;
+	if (!array_grow(&t->v, t->n, room, sizeof *t->v)) {
+		complain("out of memory");
+		return 0;
 	}
 	t->v[t->n++] = one;
 	return 1;
@@ -112,8 +107,7 @@ static int take_row(struct trace *t, size_t *room, const double *v, int max_toke
 
 static int read_rows(struct trace *t, struct csv *c, int max_requests, int max_request_tokens)
 {
-	int where[NUM_COLUMNS], any = 1;
-	size_t room = 0;
+	int where[NUM_COLUMNS], any = 1, room = 0;
 	double v[NUM_COLUMNS];
 	if (!read_header(c, where))
 		return 0;

@@ -78,16 +78,10 @@ static int read_process(struct process *p, const char *root, const char *pid, do
 
 static int add_process(struct cpu_times *t, const struct process *p)
 {
-	if (t->n == t->room) {
-		const int room = t->room ? 2 * t->room : 256;
-		struct process *v = realloc(t->v, (size_t)room * sizeof *v);
-		if (!v)
-			return 0;
-		t->v = v;
-		t->room = room;
-	}
-	t->v[t->n++] = *p;
-	return 1;
+	const int ok = array_grow(&t->v, t->n, &t->room, sizeof *t->v);
+	if (ok)
+		t->v[t->n++] = *p;
+	return ok;
 }
 
 /* "cpu3 user nice system idle iowait irq softirq steal ..." of the CPUs that we may run on. */

@@ -352,10 +352,37 @@ void scenario_facts(struct facts *out, const attune_shape *s, const attune_batch
 	out->flops = 4.0 * (double)part_pairs(s, b, PHASE_ALL) * s->num_query_heads * s->head_size;
 }
 
+/* ---- a batch by itself ---- */
+
+int scenario_of_batch(struct scenario *s, const char *text, const char *model, int page_size,
+		      const struct models *models)
+{
+	char error[128];
+	*s = (struct scenario){
+		.set = "batch", .split = "train", .weight = 1, .seed = 1, .asked = 1
+	};
+	if (!models_shape(models, model, &s->shape))
+		return 0;
+	snprintf(s->model, sizeof s->model, "%s", model);
+	s->shape.page_size = page_size;
+	if (shape_error(&s->shape)) {
+		complain("%s", shape_error(&s->shape));
+		return 0;
+	}
+	s->batch = batch_parse(text, error, sizeof error);
+	if (!s->batch || !scenario_batch_is_run(&s->batch->view, error, sizeof error))
+		complain("--batch \"%s\": %s", text, error);
+	else if (!(s->batch_text = batch_format(&s->batch->view)))
+		complain("out of memory");
+	if (!s->batch_text)
+		scenario_drop(s);
+	return s->batch_text != NULL;
+}
+
 /* ---- several sets as one list, each scenario once ---------------------------------- */
 
-static int load_set(struct scenario_list *list, const char *dir, const char *name,
-		    const struct models *m)
+int scenario_set_load(struct scenario_list *list, const char *dir, const char *name,
+		      const struct models *m)
 {
 	char path[PATH_MAX];
 	const size_t n = strlen(name);
@@ -388,7 +415,7 @@ int scenario_sets_load(struct scenario_list *list, const char *dir, const char *
 		       const char *model, const struct models *m)
 {
 	for (int i = 0; i < n; i++)
-		if (!load_set(list, dir, set[i], m))
+		if (!scenario_set_load(list, dir, set[i], m))
 			return 0;
 	scenarios_sift(list, model);
 	return 1;

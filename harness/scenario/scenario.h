@@ -82,6 +82,12 @@ void models_why_unknown(const struct models *, const char *name, char *why, size
 const char *models_name(const struct models *, int i); /* NULL after the last */
 void models_free(struct models *);
 int scenarios_load(struct scenario_list *, const char *path, const struct models *);
+/* The same of a set: the name of a file in `dir`, or a path. */
+int scenario_set_load(struct scenario_list *, const char *dir, const char *name,
+		      const struct models *);
+/* The scenario of --batch. 0 after a complaint. */
+int scenario_of_batch(struct scenario *, const char *batch, const char *model, int page_size,
+		      const struct models *);
 /* Appends a scenario; the list then owns its memory. 0: out of memory, without a complaint. */
 int scenarios_append(struct scenario_list *, const struct scenario *);
 /* 0 and the reason: a batch that no engine runs. */
@@ -89,8 +95,7 @@ int scenario_batch_is_run(const attune_batch *, char *why, size_t size);
 /* Frees the memory that it owns. */
 void scenario_drop(struct scenario *);
 void scenarios_free(struct scenario_list *);
-/* Loads the model's scenarios (NULL: all) of several sets, each once. A set is the name of a file
- * in `dir`, or a path. 0 after a complaint. */
+/* Loads the model's scenarios (NULL: all) of several sets, each once. 0 after a complaint. */
 int scenario_sets_load(struct scenario_list *, const char *dir, const char *const *set, int n,
 		       const char *model, const struct models *);
 /* Drops twins, and the scenarios of all models but this one (NULL: of none). */

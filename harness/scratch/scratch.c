@@ -53,15 +53,9 @@ static void take_pair(sqlite3_context *c, int n, sqlite3_value **value)
 	(void)n;
 	if (!p || sqlite3_value_type(value[0]) == SQLITE_NULL)
 		return;
-	if (p->n == p->room) {
-		const int room = p->room ? 2 * p->room : 64;
-		void *v = realloc(p->v, sizeof *p->v * (size_t)room);
-		if (!v) {
-			sqlite3_result_error_nomem(c);
-			return;
-		}
-		p->v = v;
-		p->room = room;
+	if (!array_grow(&p->v, p->n, &p->room, sizeof *p->v)) {
+		sqlite3_result_error_nomem(c);
+		return;
 	}
 	p->v[p->n++] =
 	    (struct scratch_pair){ sqlite3_value_double(value[0]), sqlite3_value_int64(value[1]) };

@@ -138,15 +138,9 @@ static int add(struct candidates *list, const struct kernel *k, const struct con
 	for (int i = *last; i; i = list->v[i - 1].next)
 		if (choice_same(&list->v[i - 1].choice, &choice))
 			return 1;
-	if (list->n == list->room) {
-		int room = list->room ? 2 * list->room : 64;
-		struct candidate *v = realloc(list->v, (size_t)room * sizeof *v);
-		if (!v) {
-			complain("out of memory");
-			return 0;
-		}
-		list->v = v;
-		list->room = room;
+	if (!array_grow(&list->v, list->n, &list->room, sizeof *list->v)) {
+		complain("out of memory");
+		return 0;
 	}
 	list->v[list->n++] = (struct candidate){ choice, origin, *last };
 	*last = list->n;

@@ -20,16 +20,6 @@ struct shape_candidates {
 	int *built_choice;
 };
 
-/* Whether a comma-separated list has `name`. */
-static int named(const char *list, const char *name)
-{
-	size_t len = strlen(name);
-	for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
-		if (strcspn(at, ",") == len && !strncmp(at, name, len))
-			return 1;
-	return !list;
-}
-
 static int same_shape(const attune_shape *a, const attune_shape *b)
 {
 	return a->num_query_heads == b->num_query_heads && a->num_kv_heads == b->num_kv_heads &&
@@ -68,7 +58,7 @@ static int shape_index(struct problems *all, struct binaries *b, const attune_sh
 	*v = (struct shape_candidates){ .shape = *s };
 	for (const struct kernel *k = attune_kernels; f && k->name; k++)
 		if (k->backend == f->device->backend && k->selectable &&
-		    named(f->kernels, k->name) &&
+		    (!f->kernels || list_has(f->kernels, k->name)) &&
 		    !candidates_add(&v->list, k, s, f->device, f->preset, f->seed))
 			return -1;
 	if (f && f->keep)
@@ -183,7 +173,7 @@ int problems_add(struct problems *all, struct binaries *b, int index,
 		struct problem problem = {
 			.scenario = index, .shape = shape, .phase = order[i], .best = -1
 		};
-		if (!named(f->phases, store_phase(problem.phase)) ||
+		if ((f->phases && !list_has(f->phases, store_phase(problem.phase))) ||
 		    (problem.phase == PHASE_ALL && !mixed) ||
 		    !part_make(&problem.part, problem.phase, &s->shape, batch, f->device))
 			continue;

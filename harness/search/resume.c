@@ -48,17 +48,10 @@ static int is_last_plan(const struct problems *all, const char *text)
 
 static int keep_plan(struct problem *problem, const char *text)
 {
-	unsigned long long *v = problem->today_plan;
-	if (problem->num_today_plans == problem->today_plan_room) {
-		const int room =
-		    problem->today_plan_room ? 2 * problem->today_plan_room : MAX_PLANS;
-		v = realloc(v, (size_t)room * sizeof *v);
-		if (!v)
-			return 0;
-		problem->today_plan = v;
-		problem->today_plan_room = room;
-	}
-	v[problem->num_today_plans++] = XXH3_64bits(text, strlen(text));
+	if (!array_grow(&problem->today_plan, problem->num_today_plans, &problem->today_plan_room,
+			sizeof *problem->today_plan))
+		return 0;
+	problem->today_plan[problem->num_today_plans++] = XXH3_64bits(text, strlen(text));
 	return 1;
 }
 

@@ -71,14 +71,8 @@ static struct pace *find(struct early *e, int scenario, enum phase phase, const 
 		if (e->v[i].scenario == scenario && e->v[i].phase == phase &&
 		    choice_same(&e->v[i].choice, c))
 			return &e->v[i];
-	if (e->n == e->room) {
-		const int room = e->room ? 2 * e->room : 256;
-		struct pace *v = realloc(e->v, (size_t)room * sizeof *v);
-		if (!v)
-			return NULL;
-		e->v = v;
-		e->room = room;
-	}
+	if (!array_grow(&e->v, e->n, &e->room, sizeof *e->v))
+		return NULL;
 	e->v[e->n] = (struct pace){ .scenario = scenario, .phase = phase, .choice = *c };
 	for (int i = 0; i < MOST_VALUES; i++)
 		e->v[e->n].us[i] = NAN;

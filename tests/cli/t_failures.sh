@@ -94,7 +94,7 @@ row "$([ $? = 0 ] && [ "$(faults)" = 0 ] && [ "$(ask "SELECT count(*) FROM timin
 sweep --retry resources,slow
 row "$([ $? = 2 ] && grep -q '"slow" is none of wrong' "$tmp/err"; echo $?)" "an outcome that no row has is refused"
 sweep --retry ''
-row "$([ $? = 2 ] && grep -q -- '--retry needs outcomes' "$tmp/err"; echo $?)" "and so is an empty list"
+row "$([ $? = 2 ] && grep -q -- '--retry: "" is none of wrong' "$tmp/err"; echo $?)" "and so is an empty list"
 mv "$tmp/sound.sqlite" "$tmp/db.sqlite"
 
 # The form that is committed has no rows of modified sources, and this tree may be modified.
