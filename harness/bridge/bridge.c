@@ -13,7 +13,6 @@
 
 struct reader {
 	struct bridges *bridges;
-	char **kernels;
 	int failed;
 };
 
@@ -30,13 +29,6 @@ static void *one_more(void *array, int n, size_t size)
 	if (n & (n - 1))
 		return array;
 	return realloc(array, (size_t)(n ? 2 * n : 1) * size);
-}
-
-static int is_wanted(char **kernels, const char *name)
-{
-	while (kernels && *kernels && strcmp(*kernels, name))
-		kernels++;
-	return !kernels || *kernels;
 }
 
 /* ---- sources, their builds and flags -------------------------------------------------------- */
@@ -144,8 +136,6 @@ static int add_sets(struct old_source *s, struct old_build *b, const struct stor
 static int each_use(void *arg, const struct store_use *u)
 {
 	struct reader *r = arg;
-	if (!is_wanted(r->kernels, u->kernel))
-		return 1;
 	struct old_source *s = source_of(r, u);
 	struct old_build *b = s ? build_of(s, u->flags) : NULL;
 	if (!b || !add_sets(s, b, u))
@@ -164,9 +154,9 @@ static int by_rows(const void *a, const void *b)
 				  : strcmp(x->identity, y->identity);
 }
 
-int bridges_read(struct bridges *b, char **kernels)
+int bridges_read(struct bridges *b)
 {
-	struct reader r = { b, kernels, 0 };
+	struct reader r = { b, 0 };
 	b->backend = strcmp(b->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
 	if (!store_uses(b->store, b->gpu, each_use, &r) || r.failed)
 		return 0;
@@ -189,7 +179,7 @@ static int looked_for(const struct bridges *b)
 static void look(struct bridges *b, const struct kernel *k, const struct tree *t)
 {
 	char path[PATH_MAX], identity[33];
-	if (!kernel_source_below(path, sizeof path, k, t->root) ||
+	if (!kernel_path(path, sizeof path, k, t->root) ||
 	    !source_identity_of(path, t->root, identity))
 		return;
 	for (int i = 0; i < b->n; i++)

@@ -50,7 +50,7 @@ struct old_source {
 };
 
 struct bridges {
-	struct store *store, *into; /* into: where bridges go */
+	struct store *store;
 	const char *db, *gpu;
 	char commit[48];
 	enum backend backend;
@@ -58,9 +58,8 @@ struct bridges {
 	int n;
 };
 
-/* Lists the database's sources that are not today's, of these kernels (NULL-terminated; NULL: of
- * all). 0 + complain. */
-int bridges_read(struct bridges *, char **kernels);
+/* Lists the database's sources that are not today's. 0 + complain. */
+int bridges_read(struct bridges *);
 /* Finds each source's text in the trees, in their order. Extracts trees until all is found.
  * 0 + complain. */
 int bridges_find(struct bridges *, struct trees *);

@@ -16,40 +16,23 @@
 #include <unistd.h>
 
 enum { MOST_NAMES = 64 };
-enum {
-	OPT_DB = 256,
-	OPT_GPU,
-	OPT_INTO,
-	OPT_FROM,
-	OPT_HISTORY,
-	OPT_KERNEL,
-	OPT_DRY_RUN,
-	OPT_FORMAT
-};
+enum { OPT_DB = 256, OPT_GPU, OPT_FROM, OPT_DRY_RUN, OPT_FORMAT };
 
 struct request {
 	struct bridges bridges;
 	struct trees trees;
-	const char *into;
-	char *from[MOST_NAMES], *kernel[MOST_NAMES + 1];
-	int num_from, num_kernels, history, dry_run;
+	char *from[MOST_NAMES];
+	int num_from, dry_run;
 	enum format format;
 	char gpu[GPU_NAME];
 };
 
 static const struct argp_option options[] = {
 	{ "db", OPT_DB, "FILE", 0, "the database (required)", 0 },
-	{ "into", OPT_INTO, "FILE", 0,
-	  "stores bridges in this database, created if absent, and only reads --db; attune merge "
-	  "carries them over",
-	  0 },
 	{ "from", OPT_FROM, "REV|DIR", 0,
-	  "a git revision, or a folder with kernels/, that may have old sources; may be repeated",
+	  "a git revision, or a folder with kernels/, that may have old sources; may be repeated "
+	  "(all commits that touch the kernels, until each old source is found)",
 	  0 },
-	{ "history", OPT_HISTORY, NULL, 0,
-	  "all commits that touch the kernels, until each old source is found (without --from)",
-	  0 },
-	{ "kernel", OPT_KERNEL, "NAME", 0, "only this kernel; may be repeated", 0 },
 	{ "gpu", OPT_GPU, "NAME", 0,
 	  "rows of this GPU, or of cpu (default: the database's only one)", 0 },
 	{ "dry-run", OPT_DRY_RUN, NULL, 0, "lists what would be compared; stores nothing", 0 },
@@ -73,28 +56,21 @@ static const char about[] =
 
 /* ---- options --------------------------------------------------------------------------- */
 
-static error_t add_name(struct argp_state *state, char **names, int *n, char *name)
-{
-	if (*n == MOST_NAMES)
-		argp_error(state, "more than %d names", MOST_NAMES);
-	names[(*n)++] = name;
-	return 0;
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct request *r = state->input;
 	const char *asked;
 	switch (key) {
 	case OPT_DB: r->bridges.db = arg; return 0;
-	case OPT_INTO: r->into = arg; return 0;
 	case OPT_GPU:
 		gpu_option(&asked, arg, state);
 		snprintf(r->gpu, sizeof r->gpu, "%s", asked);
 		return 0;
-	case OPT_FROM: return add_name(state, r->from, &r->num_from, arg);
-	case OPT_KERNEL: return add_name(state, r->kernel, &r->num_kernels, arg);
-	case OPT_HISTORY: r->history = 1; return 0;
+	case OPT_FROM:
+		if (r->num_from == MOST_NAMES)
+			argp_error(state, "more than %d trees", MOST_NAMES);
+		r->from[r->num_from++] = arg;
+		return 0;
 	case OPT_DRY_RUN: r->dry_run = 1; return 0;
 	case OPT_FORMAT:
 		if (!format_parse(arg, &r->format))
@@ -109,7 +85,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* ---- the GPU, the kernels, the trees ---------------------------------------------------- */
+/* ---- the GPU, the trees ---------------------------------------------------- */
 
 static int keep_gpu(void *arg, int n, const char *const *names, const char *const *cells)
 {
@@ -137,23 +113,12 @@ static int find_gpu(struct request *r)
 	return asked && *r->gpu;
 }
 
-static int kernels_are_known(const struct request *r)
-{
-	for (int i = 0; i < r->num_kernels; i++)
-		if (!kernel_find(r->bridges.backend, r->kernel[i])) {
-			complain("--kernel %s: no kernel of the %s has that name", r->kernel[i],
-				 r->bridges.backend == BACKEND_CPU ? "CPU" : "GPU");
-			return 0;
-		}
-	return 1;
-}
-
 static int find_trees(struct request *r)
 {
 	int ok = 1;
 	for (int i = 0; i < r->num_from && ok; i++)
 		ok = trees_add(&r->trees, r->from[i]);
-	if (ok && (r->history || !r->num_from))
+	if (ok && !r->num_from)
 		ok = trees_add_history(&r->trees);
 	return ok && bridges_find(&r->bridges, &r->trees);
 }
@@ -165,9 +130,8 @@ static int open_all(struct request *r)
 		complain("%s: cannot be opened: %s", b->db, strerror(errno));
 		return 0;
 	}
-	b->store = store_open(b->db, r->dry_run || r->into);
-	b->into = r->into ? store_open(r->into, 0) : b->store;
-	if (!b->store || !b->into || !find_gpu(r))
+	b->store = store_open(b->db, r->dry_run);
+	if (!b->store || !find_gpu(r))
 		return 0;
 	b->gpu = r->gpu;
 	b->backend = strcmp(r->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
@@ -176,8 +140,7 @@ static int open_all(struct request *r)
 		complain("no sources of kernels: name the kernels folder in ATTUNE_SOURCE");
 		return 0;
 	}
-	return kernels_are_known(r) && bridges_read(b, r->num_kernels ? r->kernel : NULL) &&
-	       (!b->n || find_trees(r));
+	return bridges_read(b) && (!b->n || find_trees(r));
 }
 
 /* ---- the table -------------------------------------------------------------------------- */
@@ -259,8 +222,6 @@ int cmd_bridge(int argc, char **argv)
 	const int code = run(&r);
 	bridges_free(&r.bridges);
 	trees_free(&r.trees);
-	if (r.bridges.into != r.bridges.store)
-		store_close(r.bridges.into);
 	store_close(r.bridges.store);
 	return code;
 }

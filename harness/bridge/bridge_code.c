@@ -59,7 +59,7 @@ static int store(struct bridges *b, const struct old_source *s, const char *flag
 		.toolkit = jit_version(b->backend, s->arch),
 		.commit = b->commit,
 	};
-	return store_add_bridge(b->into, &row);
+	return store_add_bridge(b->store, &row);
 }
 
 /* Stores one bridge for all flags, else one for each build with equal code. Plans have no flags,

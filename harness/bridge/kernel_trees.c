@@ -121,7 +121,7 @@ int trees_add_history(struct trees *t)
 	char *list = output_of(&w, "."), *rest = list, *commit;
 	int ok = list && *list;
 	if (!ok)
-		complain("--history: %s is in no repository of git; name trees with --from",
+		complain("%s is in no repository of git; name trees with --from",
 			 source_root() ? source_root() : "the kernels folder");
 	while (ok && (commit = strsep(&rest, "\n")))
 		if (*commit)

@@ -43,10 +43,6 @@ const char *jit_version(enum backend, const char *arch);
 /* ---- source_paths.c ------------------------------------------------------------------ */
 /* The kernels folder: ATTUNE_SOURCE, else the one that code_path finds. NULL: none. */
 const char *source_root(void);
-/* The path of a kernel's source below the kernels folder of any revision: that of kernel_path(), or
- * "gpu/qblock.cu" where that alone is there, since revisions before folders of kernels have all of
- * them in gpu/. 0: it is too long. */
-int kernel_source_below(char *path, size_t size, const struct kernel *, const char *folder);
 char *source_text(const char *path); /* the caller frees it; NULL: unreadable */
 
 /* ---- cache_folder.c ------------------------------------------------------------------ */

@@ -271,7 +271,7 @@ static int compile_kernel(struct binary *b, const char *root, const struct kerne
 			  const char *flags, const char *arch, int afresh)
 {
 	char path[PATH_MAX + 256], code_arch[CODE_ARCH];
-	if (!kernel_source_below(path, sizeof path, k, root)) {
+	if (!kernel_path(path, sizeof path, k, root)) {
 		*b = nothing;
 		complain("%s: the path of its source is too long", k->name);
 		return IMPOSSIBLE;

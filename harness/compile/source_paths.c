@@ -35,21 +35,6 @@ const char *source_root(void)
 	return *root ? root : NULL;
 }
 
-int kernel_source_below(char *path, size_t size, const struct kernel *k, const char *folder)
-{
-	char flat[PATH_MAX + 256];
-	if (!kernel_path(path, size, k, folder))
-		return 0;
-	if (k->plugin || k->source[0] == '/') /* lies elsewhere */
-		return 1;
-	const int n = snprintf(flat, sizeof flat, "%s/%.*s%s", folder, (int)strcspn(k->source, "/"),
-			       k->source, strrchr(k->source, '/'));
-	if (access(path, R_OK) && (size_t)n < size && (size_t)n < sizeof flat &&
-	    access(flat, R_OK) == 0)
-		strcpy(path, flat);
-	return 1;
-}
-
 char *source_text(const char *path)
 {
 	FILE *f = fopen(path, "rbe");

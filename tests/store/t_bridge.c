@@ -16,7 +16,6 @@ static void refused(void **state)
 	} rows[] = {
 		{ "--from no-such-revision", "neither a folder nor a revision", 2 },
 		{ "--from /", "has no kernels", 2 },
-		{ "--kernel qblok --from renamed", "no kernel of the CPU", 2 },
 		{ "--from renamed", "no C compiler", 2 },
 	};
 	store_close(measured_with("renamed", "refused.sqlite", "cpu", "scalar"));
@@ -74,22 +73,6 @@ static void some_flags(void **state)
 	assert_string_equal(freshness_in("flags.sqlite"), "220");
 	assert_string_equal(ask("flags.sqlite", "SELECT flags LIKE '%HEAD_SIZE=128 %' FROM bridge"),
 			    "1;");
-}
-
-/* Bridges alone, in a database of their own, which merge carries over. */
-static void elsewhere(void **state)
-{
-	long long added;
-	(void)state;
-	store_close(measured_with("renamed", "read.sqlite", "cpu", "scalar"));
-	assert_int_equal(bridge(arguments("read.sqlite", "--into bridges.sqlite --from renamed")),
-			 0);
-	assert_string_equal(freshness_in("read.sqlite"), "000");
-	assert_string_equal(ask("bridges.sqlite", "SELECT count(*) FROM measurement"), "0;");
-	struct store *s = store_open(in_folder("read.sqlite"), 0);
-	assert_true(store_merge(s, in_folder("bridges.sqlite"), &added));
-	store_close(s);
-	assert_string_equal(freshness_in("read.sqlite"), "222");
 }
 
 static void no_tree(void **state)
@@ -186,34 +169,12 @@ static void behind_a_race(void **state)
 	assert_string_equal(freshness_in("chain.sqlite"), "222");
 }
 
-/* A tree in which the sources of all GPU kernels lie in gpu/ itself, as in early revisions. */
-static void flat_folder(void **state)
-{
-	(void)state;
-	if (!strcmp(jit_version(BACKEND_GPU, "sm_90"), "none")) {
-		print_message("not run: no compiler for sm_90\n");
-		return;
-	}
-	shell("cp -r today flat && cd flat/kernels/gpu && "
-	      "sed -i -E '/#include/ { s,\"../../,\"@,; s,\"../([a-z]+/)?,\",; s,\"@,\"../, }' "
-	      "*/*.h */*.cu && mv */* . && rm -r */ && "
-	      "sed -i '$ a static __device__ int never_used(int x) { return x; }' naive.cu");
-	const struct measured_kernel cpu_kernel = measured;
-	measured = (struct measured_kernel){ BACKEND_GPU, "naive", "gpu/naive.cu", ATTUNE_BF16 };
-	store_close(measured_with("flat", "flat.sqlite", "h200", "sm_90"));
-	assert_int_equal(bridge(arguments("flat.sqlite", from("flat"))), 0);
-	assert_string_equal(cell("result"), "bridged");
-	assert_string_equal(cell("rows_bridged"), "3");
-	measured = cpu_kernel;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refused),       cmocka_unit_test(equal_code),
 		cmocka_unit_test(other_code),    cmocka_unit_test(some_flags),
 		cmocka_unit_test(no_tree),       cmocka_unit_test(revisions),
-		cmocka_unit_test(elsewhere),     cmocka_unit_test(flat_folder),
 		cmocka_unit_test(behind_a_race), cmocka_unit_test(counted),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
