@@ -37,7 +37,6 @@ enum {
 	OPT_COMPILE_ONLY,
 	OPT_ARCH,
 	OPT_DRY_RUN,
-	OPT_EXHAUSTIVE,
 	OPT_AGAIN,
 	OPT_RETRY,
 	OPT_ANYWAY,
@@ -84,8 +83,6 @@ static const struct argp_option argp_options[] = {
 	  "burst: clocks as after idle gaps; steady: clocks as under long load, into "
 	  "results/<gpu>_steady.sqlite (burst)",
 	  0 },
-	{ "exhaustive", OPT_EXHAUSTIVE, 0, 0,
-	  "Measure every candidate on every scenario, even if it was slow on similar ones", 0 },
 	{ "survey", OPT_SURVEY, 0, 0,
 	  "On scenarios that were never raced, measure only the portfolio of the database's races, "
 	  "in three rounds",
@@ -192,7 +189,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case OPT_COMPILE_ONLY: r->compile_only = 1; break;
 	case OPT_DRY_RUN: o->dry_run = 1; break;
-	case OPT_EXHAUSTIVE: o->exhaustive = 1; break;
 	case OPT_AGAIN: o->again = 1; break;
 	case OPT_RETRY:
 		words_option("retry", o->retry = arg, is_failure,
@@ -208,12 +204,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 				     "the kernels that attune show --kernels lists", state);
 		if (o->arch && !(r->compile_only && o->gpu))
 			argp_error(state, "--arch goes with --compile-only and --gpu alone");
-		if (o->survey && (o->exhaustive || o->again || r->compile_only))
-			argp_error(state, "--survey goes with none of --exhaustive, --again "
+		if (o->survey && (o->again || r->compile_only))
+			argp_error(state, "--survey goes with none of --again "
 					  "and --compile-only");
-		if (o->early && (o->survey || o->exhaustive || r->compile_only || o->kernels ||
-				 o->phases || o->retry))
-			argp_error(state, "--early goes with none of --survey, --exhaustive, "
+		if (o->early &&
+		    (o->survey || r->compile_only || o->kernels || o->phases || o->retry))
+			argp_error(state, "--early goes with none of --survey, "
 					  "--compile-only, --kernels, --phases and --retry");
 		break;
 	case ARGP_KEY_ARG: no_option(arg, state); break;

@@ -1,44 +1,15 @@
-/* report.c - reports a sweep's cost and quality: device seconds by stage, their share of an
- * exhaustive sweep's, what racing missed by the audit, and the noise by the A/A controls. */
+/* report.c - reports a sweep's cost and quality: device seconds by stage, what racing missed by the
+ * audit, and the noise by the A/A controls. */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/base/json_out.h"
 #include "harness/measure/measure.h"
-#include "harness/measure/sample_graph.h"
 #include "harness/search/search.h"
 #include "harness/store/store.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- the exhaustive estimate ------------------------------------------------------- */
-
-static double sample_seconds(const struct protocol *p, double us)
-{
-	return us > 0 && us < INFINITY ? graphs_plan(p, 1, us) * us * 1e-6 : 0;
-}
-
-double exhaustive_seconds(const struct sweep_session *session, int rounds)
-{
-	double sum = 0;
-	for (int i = 0; i < session->problems.n; i++) {
-		const struct problem *problem = &session->problems.v[i];
-		double *us = malloc(((size_t)problem->n + 1) * sizeof *us), middle;
-		int n = 0, unknown = 0;
-		for (int k = 0; us && k < problem->n; k++) {
-			unknown += isnan(problem->us[k]);
-			if (problem->us[k] < INFINITY)
-				us[n++] = problem->us[k];
-		}
-		for (int k = 0; us && k < n; k++)
-			sum += rounds * sample_seconds(&session->protocol, us[k]);
-		middle = us && n ? median(us, n) : 0;
-		sum += rounds * unknown * sample_seconds(&session->protocol, middle);
-		free(us);
-	}
-	return sum;
-}
 
 /* ---- the audit --------------------------------------------------------------------- */
 
@@ -105,10 +76,10 @@ static double audit_geomean(const struct audit *a, int which)
 
 /* ---- the report ---------------------------------------------------------------------- */
 
-static struct table *stages_table(const struct sweep_session *session, double all)
+static struct table *stages_table(const struct sweep_session *session)
 {
-	static const char *const columns[] = { "stage", "races",    "cells",    "failed",
-					       "noisy", "controls", "device_s", "share_percent" };
+	static const char *const columns[] = { "stage", "races",    "cells",   "failed",
+					       "noisy", "controls", "device_s" };
 	struct table *t = table_new(session->o->format, columns, COUNT(columns));
 	for (int s = STAGE_RACE; s < NUM_STAGES; s++) {
 		const struct tally *y = &session->tally[s];
@@ -121,7 +92,6 @@ static struct table *stages_table(const struct sweep_session *session, double al
 		table_number(t, (double)y->noisy, 0);
 		table_number(t, (double)y->controls, 0);
 		table_number(t, y->device_s, 1);
-		table_number(t, all > 0 ? 100 * y->device_s / all : NAN, 2);
 		table_end_row(t);
 	}
 	return t;
@@ -154,19 +124,15 @@ static void audit_json(struct json_out *o, const struct audit *a)
 	out_end(o);
 }
 
-static void print_json(const struct sweep_session *session, double all, double spent,
-		       const struct audit *a, const struct noise *noise)
+static void print_json(const struct sweep_session *session, double spent, const struct audit *a,
+		       const struct noise *noise)
 {
 	struct json_out *o = out_new();
 	out_object(o, NULL);
 	if (session->survey)
 		out_integer(o, "scenarios", session->tally[STAGE_COMPLETE].scenarios);
-	else
-		out_number(o, "exhaustive_s", all, 1);
 	out_number(o, "device_s", spent, 1);
-	if (!session->survey)
-		out_number(o, "share", all > 0 ? spent / all : 0, 4);
-	table_json(stages_table(session, all), o, "stages");
+	table_json(stages_table(session), o, "stages");
 	audit_json(o, a);
 	noise_json(o, noise);
 	out_end(o);
@@ -201,7 +167,6 @@ static int is_believed(const struct sweep_session *session, const struct noise *
 
 int sweep_report(const struct sweep_session *session)
 {
-	const double all = session->survey ? 0 : exhaustive_seconds(session, EXHAUSTIVE_ROUNDS);
 	const struct audit a = session->store ? audit_of(session->store, session->run)
 					      : (struct audit){ .worst = { 1, 1 } };
 	struct noise noise = { 0 };
@@ -211,17 +176,14 @@ int sweep_report(const struct sweep_session *session)
 	if (!store_noise(session->store, session->hello.info.gpu, &noise))
 		return 1;
 	if (session->o->format == FORMAT_JSON) {
-		print_json(session, all, spent, &a, &noise);
+		print_json(session, spent, &a, &noise);
 		return is_believed(session, &noise);
 	}
-	table_print(stages_table(session, all),
-		    session->o->format == FORMAT_TABLE ? stderr : stdout);
+	table_print(stages_table(session), session->o->format == FORMAT_TABLE ? stderr : stdout);
 	if (session->survey)
 		complain_survey(session);
 	else
-		complain("%.1f s of device time in this run; %d samples of every legal choice "
-			 "would take %.0f s: %.1f %%",
-			 spent, EXHAUSTIVE_ROUNDS, all, all > 0 ? 100 * spent / all : 0);
+		complain("%.1f s of device time in this run", spent);
 	if (a.n)
 		complain("audit of %d scenario parts: racing's pick takes %.4f x the best it tried "
 			 "(worst %.3f), and that takes %.4f x the best of all (worst %.3f)",

@@ -247,12 +247,8 @@ static int fulfil(struct list *l)
 		return EXIT_CHECK;
 	if (!load_results(session))
 		return EXIT_USAGE;
-	if (!session_begin_run(session))
+	if (!session_start(session))
 		return EXIT_CHECK;
-	if (!session_worker(session))
-		return EXIT_CHECK;
-	session->began = budget_now();
-	session->binaries.until = session->o->wall ? session->began + session->o->budget_s : 0;
 	const int asked = l->n;
 	enum race_end end = race_all(l);
 	for (int k = 0; k < NOISY_RETRIES && end == RACE_ENDED && keep_noisy(l); k++) {

@@ -102,19 +102,22 @@ enum race_end session_order(struct sweep_session *session, const struct order *o
 	return end;
 }
 
-int session_worker(struct sweep_session *session)
+int session_start(struct sweep_session *session)
 {
-	const struct worker_setup setup = { .device = sweep_device_name(session->o),
-					    .problems = &session->problems,
-					    .protocol = session->protocol,
-					    .gate_s = 30,
-					    .sample_s = 10,
-					    .no_ceilings = 1,
-					    .dram_gbps = session->hello.dram_gbps,
-					    .fma_tflops = session->hello.fma_tflops,
-					    .idle = on_idle,
-					    .idle_arg = session };
-	session->setup = setup;
+	if (!session_begin_run(session))
+		return 0;
+	session->setup = (struct worker_setup){ .device = sweep_device_name(session->o),
+						.problems = &session->problems,
+						.protocol = session->protocol,
+						.gate_s = 30,
+						.sample_s = 10,
+						.no_ceilings = 1,
+						.dram_gbps = session->hello.dram_gbps,
+						.fma_tflops = session->hello.fma_tflops,
+						.idle = on_idle,
+						.idle_arg = session };
 	session->worker = worker_new(&session->setup);
+	session->began = budget_now();
+	session->binaries.until = session->o->wall ? session->began + session->o->budget_s : 0;
 	return session->worker != NULL;
 }

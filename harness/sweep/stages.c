@@ -81,7 +81,7 @@ static void making_end(struct making *m)
 
 static int races_everyone(const struct sweep_session *session)
 {
-	return session->o->exhaustive || session->o->preset == PRESET_SMOKE;
+	return session->o->preset == PRESET_SMOKE;
 }
 
 /* ---- what runs in which stage --------------------------------------------------- */
@@ -97,12 +97,12 @@ static int was_surveyed(const struct problem *problem)
 	return problem->n && problem->stored[0] && problem->stage[0] == STAGE_COMPLETE;
 }
 
-static int due_in_race(const struct sweep_session *session, const struct problem *problem)
+static int due_in_race(const struct problem *problem)
 {
-	int unknown = 0;
+	int noisy = 0;
 	for (int i = 0; i < problem->n; i++)
-		unknown += problem->noisy[i] || (session->o->exhaustive && !problem->stored[i]);
-	return !problem->finished || unknown || wants_plans(problem);
+		noisy += problem->noisy[i];
+	return !problem->finished || noisy || wants_plans(problem);
 }
 
 static int holes(const struct problem *problem, const int *place, int n)
@@ -181,7 +181,7 @@ static int num_scenarios(const struct sweep_session *session)
 	return n;
 }
 
-int stages_audits(const struct sweep_session *session, const struct problem *problem)
+static int is_audited(const struct sweep_session *session, const struct problem *problem)
 {
 	const struct scenario *s = &session->problems.scenarios[problem->scenario];
 	unsigned long long z = session->o->seed;
@@ -205,12 +205,12 @@ static int pick_audit(const struct problem *problem, int *place)
 }
 
 /* Whether a race is over except for cells or plans with noisy times. */
-static int is_over_but_noisy(const struct sweep_session *session, const struct problem *problem)
+static int is_over_but_noisy(const struct problem *problem)
 {
 	int noisy = problem->noisy_plans;
 	for (int i = 0; i < problem->n; i++)
 		noisy += problem->noisy[i];
-	return noisy && problem->finished && !session->o->exhaustive;
+	return noisy && problem->finished;
 }
 
 /* The cells with noisy times of a finished race. */
@@ -229,7 +229,7 @@ static int pick_noisy(const struct problem *problem, int *place, int *again)
 static int pick_race(const struct sweep_session *session, const struct problem *problem, int *place,
 		     int *again)
 {
-	if (is_over_but_noisy(session, problem))
+	if (is_over_but_noisy(problem))
 		return pick_noisy(problem, place, again);
 	*again = was_surveyed(problem);
 	return problems_shortlist(&session->problems, problem, races_everyone(session), place);
@@ -256,7 +256,7 @@ static int make(const struct sweep_session *session, const struct problem *probl
 	int n = 0, again = 1, with_plans = 0;
 	switch (session->stage) {
 	case STAGE_RACE:
-		if (!due_in_race(session, problem))
+		if (!due_in_race(problem))
 			break;
 		again = 0;
 		with_plans = wants_plans(problem);
@@ -271,7 +271,7 @@ static int make(const struct sweep_session *session, const struct problem *probl
 			n = pick_cold(session, problem, family, m->place);
 		break;
 	case STAGE_AUDIT:
-		if (is_raced && stages_audits(session, problem))
+		if (is_raced && is_audited(session, problem))
 			n = pick_audit(problem, m->place);
 		break;
 	default: break;

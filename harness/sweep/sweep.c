@@ -203,12 +203,8 @@ static void summary(struct sweep_session *session, enum race_end end)
 
 static int measure_all(struct sweep_session *session)
 {
-	if (!session_begin_run(session))
+	if (!session_start(session))
 		return EXIT_CHECK;
-	if (!session_worker(session))
-		return EXIT_CHECK;
-	session->began = budget_now();
-	session->binaries.until = session->o->wall ? session->began + session->o->budget_s : 0;
 	enum race_end end = stages_run(session, STAGE_RACE, STAGE_AUDIT, 0);
 	/* An earlier stage may have lacked time that the later ones left. */
 	if (end == RACE_ENDED && session->ran_out &&

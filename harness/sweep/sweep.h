@@ -31,7 +31,7 @@ struct sweep_options {
 	enum preset preset;
 	double budget_s;
 	int shard, shards; /* this shard, from 0, and how many */
-	int exhaustive, again, dry_run, steady, survey, early;
+	int again, dry_run, steady, survey, early;
 	int anyway; /* measure on a busy machine, too */
 	int wall;   /* the budget includes waiting for compilers */
 	enum format format;
@@ -114,8 +114,9 @@ double session_seconds(const struct sweep_session *);
 /* Calls device_ready and inserts a run row, unless the session has one. 0: c->refused is an exit
  * code, or else the database failed. */
 int session_begin_run(struct sweep_session *);
-/* Creates the worker that runs the races; problems must be complete. 0: no memory. */
-int session_worker(struct sweep_session *);
+/* Begins the run, creates the worker that runs the races, and starts the clock. Problems must be
+ * complete. 0: failed. */
+int session_start(struct sweep_session *);
 /* Waits until the machine is quiet, to race noisy cells again. 0: it is not, or time is up. */
 int session_wait_quiet(const struct sweep_session *);
 enum { NOISY_RETRIES = 2 /* more races for noisy cells, in one command */ };
@@ -137,8 +138,6 @@ int session_exit_code(const struct sweep_session *, enum race_end);
 int stages_left(struct sweep_session *);
 /* Stages from `from` to `to`, within the budget. all: each may use all of it. */
 enum race_end stages_run(struct sweep_session *, enum stage from, enum stage to, int all);
-/* Whether a problem is measured exhaustively, for the audit. */
-int stages_audits(const struct sweep_session *, const struct problem *);
 
 /* ---- survey.c ------------------------------------------------------------------- */
 struct survey {
@@ -161,13 +160,9 @@ int survey_keeps(const void *survey, const struct candidate *);
 int survey_trust(const struct survey *, struct sweep_session *);
 
 /* ---- report.c ------------------------------------------------------------- */
-/* Prints device seconds by stage, their share of an exhaustive sweep's, and the results of the
- * audit and of the controls. 0: the database's controls show a busy machine. */
+/* Prints device seconds by stage, and the results of the audit and of the controls. 0: the database's
+ * controls show a busy machine. */
 int sweep_report(const struct sweep_session *);
-/* Seconds of `rounds` samples of every legal cell; a cell without a time counts as the median of
- * its problem. */
-double exhaustive_seconds(const struct sweep_session *, int rounds);
-enum { EXHAUSTIVE_ROUNDS = 20 };
 struct json_out;
 void noise_json(struct json_out *, const struct noise *);
 

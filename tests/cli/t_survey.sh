@@ -92,7 +92,7 @@ sweep db new --survey
 row "$(grep -q 'nothing to do' "$tmp/err"; echo $?)" "and no survey comes after a race"
 
 refused=0
-for option in --exhaustive --again --compile-only; do
+for option in --again --compile-only; do
 	# shellcheck disable=SC2086
 	sweep db new --survey $option
 	[ $? -eq 2 ] && grep -q 'survey goes with none of' "$tmp/err" || refused=1
