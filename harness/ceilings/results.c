@@ -34,9 +34,9 @@ void roofline_add(struct roofline *r, const char *name, double value, const char
 	va_list ap;
 	if (!(value > 0) || isinf(value) || r->n == MOST_CEILINGS)
 		return;
-	struct measured_ceiling *m = &r->v[r->n++];
+	char *detail = r->detail[r->n];
 	va_start(ap, format);
-	vsnprintf(m->detail, sizeof m->detail, format, ap);
+	vsnprintf(detail, ROOFLINE_TEXT, format, ap);
 	va_end(ap);
-	m->c = (struct ceiling){ name, m->detail, unit, value };
+	r->v[r->n++] = (struct ceiling){ name, detail, unit, value };
 }

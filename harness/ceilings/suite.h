@@ -14,7 +14,6 @@ struct code;
 struct device;
 struct device_info;
 struct kept_code;
-struct measured_ceiling;
 
 enum { ROOFLINE_TEXT = 64, MOST_CEILINGS = 1024, MAX_CODES = 64 };
 
@@ -39,10 +38,8 @@ struct roofline {
 		struct code *code; /* NULL: does not compile or reads wrong; not retried */
 	} kept[MAX_CODES];
 	int num_kept;
-	struct measured_ceiling {
-		struct ceiling c;
-		char detail[ROOFLINE_TEXT];
-	} v[MOST_CEILINGS];
+	struct ceiling v[MOST_CEILINGS];
+	char detail[MOST_CEILINGS][ROOFLINE_TEXT];
 	int n;
 	const char *failed; /* the first measurement that failed, or NULL */
 };
