@@ -172,7 +172,7 @@ static void measure(const struct wishes *w, const struct data *own)
 	for (int k = 0; k < w->n; k++) {
 		struct scenario sc;
 		char one[MAX_CHOICE_TEXT], two[MAX_CHOICE_TEXT], both[2 * MAX_CHOICE_TEXT + 40];
-		const struct measured *m = &own->v[w->v[k].scenario];
+		const struct measured *m = &own->v[w->at[w->v[k].scenario]];
 		const struct decided made = { w->v[k].choice, w->v[k].decode, 1, w->v[k].how, 0 };
 		scenario_again(&sc, m);
 		if (!w->v[k].is_plan) {
@@ -194,10 +194,12 @@ static void race(const struct inheritance *i, const struct data *own, const stru
 	struct wishes w = { 0 };
 	assert_non_null(g);
 	for (int n = 0; n < own->n; n++)
-		if (split_is_gate(own->v[n].split))
-			gate_wish(g, &w, own, &own->v[n], n);
+		if (split_is_gate(own->v[n].split)) {
+			wish_scenario(&w, own, n);
+			gate_wish(g, &w, own, &own->v[n]);
+		}
 	measure(&w, own);
-	free(w.v);
+	wishes_free(&w);
 	gate_close(g);
 }
 
@@ -205,18 +207,20 @@ static void race(const struct inheritance *i, const struct data *own, const stru
 static void race_held_out(const struct data *own, const struct forest *const *rules, int n)
 {
 	struct wishes w = { 0 };
-	for (int s = 0; s < own->n; s++)
+	for (int s = 0; s < own->n; s++) {
+		wish_scenario(&w, own, s);
 		for (int r = 0; in_split(&own->v[s], "heldout") && r < n; r++) {
 			struct decided made;
 			forest_make(own, rules[r], &own->v[s], &made);
-			wish_made(&w, s, &own->v[s], &made);
+			wish_made(&w, &own->v[s], &made);
 			for (enum phase p = PHASE_PREFILL; made.join && p <= PHASE_DECODE; p++)
 				if (own->v[s].has[p])
-					wish_part(&w, s, p,
+					wish_part(&w, p,
 						  p == PHASE_DECODE ? &made.decode : &made.prefill);
 		}
+	}
 	measure(&w, own);
-	free(w.v);
+	wishes_free(&w);
 }
 
 /* A command's exit code; its tables go nowhere. */
@@ -308,11 +312,8 @@ static double keeps_the_incumbent(struct inheritance *i, struct data *own, struc
 		struct decided a, b;
 		forest_make(own, &i->incumbent, &own->v[n], &a);
 		forest_make(own, &f, &own->v[n], &b);
-		struct wishes w = { 0 };
-		wish_made(&w, 0, &own->v[n], &a);
-		wish_made(&w, 0, &own->v[n], &b);
-		assert_int_equal(w.n, 1); /* the same plan */
-		free(w.v);
+		const struct contender x = made_wish(&own->v[n], &a), y = made_wish(&own->v[n], &b);
+		assert_false(wishes_differ(&x, &y));
 	}
 	forest_free(&f);
 	return kept;

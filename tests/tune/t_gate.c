@@ -155,8 +155,10 @@ static void judge(const struct truth *t, int take[NUM_DECISIONS], struct gate_re
 	assert_true(data_finish(empty));
 	struct gate *g = gate_open(&old, &new);
 	assert_non_null(g);
-	for (int s = 0; s < empty->n; s++)
-		gate_wish(g, &w, empty, &empty->v[s], s);
+	for (int s = 0; s < empty->n; s++) {
+		wish_scenario(&w, empty, s);
+		gate_wish(g, &w, empty, &empty->v[s]);
+	}
 	assert_false(w.failed);
 	double prefill = 0, decode = 0;
 	for (int i = 0; i < w.n; i++) {
@@ -170,7 +172,7 @@ static void judge(const struct truth *t, int take[NUM_DECISIONS], struct gate_re
 	gate_judge(g, d, take, r);
 	assert_int_equal(r->scenarios, t->scenarios);
 	gate_close(g);
-	free(w.v);
+	wishes_free(&w);
 	forest_free(&old);
 	forest_free(&new);
 	data_free(empty);

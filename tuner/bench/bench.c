@@ -139,75 +139,49 @@ static void name_database(char path[PATH_TEXT], const char *asked, const char *g
 		 asked ? asked : gpu);
 }
 
-/* ---- the three lists ---------------------------------------------------------------------------- */
+/* ---- the command -------------------------------------------------------------------------------- */
 
-static int finished(int code, int library, const struct hello *hello)
+static enum bench_kind kind_of(const struct options *o)
 {
-	if (!code && !library)
+	return o->bounds ? BENCH_BOUNDS : o->trace.path ? BENCH_TRACE : BENCH_SPLIT;
+}
+
+static int list(struct wishes *w, const struct options *o, const struct data *d,
+		const struct hello *hello, int *all)
+{
+	switch (kind_of(o)) {
+	case BENCH_BOUNDS: return bench_list_bounds(w, o->limit);
+	case BENCH_TRACE: return bench_list_trace(w, d, hello, &o->trace, all);
+	case BENCH_SPLIT: break;
+	}
+	if (!bench_list_split(w, d, hello, o->split, o->limit))
+		return 0;
+	if (!w->batches.n)
+		complain("no scenario of split '%s'", o->split ? o->split : "all");
+	return w->batches.n;
+}
+
+static int run_list(const struct options *o, const struct data *d, const struct hello *hello,
+		    const struct sweep_options *sweep)
+{
+	struct wishes w = { 0 };
+	const enum bench_kind kind = kind_of(o);
+	int code = EXIT_CHECK, all = 0, library = 1;
+	if (list(&w, o, d, hello, &all))
+		code = bench_measure(kind, &w, sweep, o->format, &library);
+	if (kind == BENCH_TRACE && w.batches.n)
+		fprintf(stderr, "# %d of %d steps, evenly spaced\n", w.batches.n, all);
+	if (!code && !library) {
 		complain("the library ran none of them: this tool was linked without kernels for "
 			 "%s; `make` builds one with them",
 			 hello->info.arch);
-	return code ? code : library ? EXIT_DONE : EXIT_CHECK;
-}
-
-static int run_split(const struct data *d, const struct options *o, const struct hello *hello,
-		     const struct sweep_options *sweep)
-{
-	struct bench_list list = { .batches = { .n = 0 } };
-	struct bench_rows timed;
-	int code = EXIT_CHECK;
-	if (bench_list_split(&list, d, hello, o->split, o->limit)) {
-		if (list.batches.n)
-			code = bench_measure(&list, sweep, &timed);
-		else
-			complain("no scenario of split '%s'", o->split ? o->split : "all");
-		if (list.batches.n && code != EXIT_USAGE)
-			code = finished(code, bench_print(&timed, o->format), hello);
+		code = EXIT_CHECK;
 	}
-	free(list.batches.v); /* texts and batches are the data's */
-	free(list.wishes.v);
+	for (int i = 0; kind != BENCH_SPLIT && i < w.batches.n; i++)
+		scenario_drop(&w.batches.v[i]);
+	wishes_free(&w);
 	return code;
 }
-
-static int run_trace(const struct data *d, const struct options *o, const struct hello *hello,
-		     const struct sweep_options *sweep)
-{
-	struct bench_list list = { .batches = { .n = 0 } };
-	struct measured *made = calloc((size_t)o->trace.steps + 1, sizeof *made);
-	struct bench_rows timed;
-	int code = EXIT_CHECK, all = 0;
-	if (made && bench_list_trace(&list, d, hello, &o->trace, made, &all)) {
-		const int n = list.batches.n;
-		code = bench_measure(&list, sweep, &timed);
-		if (code != EXIT_USAGE)
-			code = finished(code, bench_print_trace(&timed, n, all, o->format), hello);
-	}
-	for (int i = 0; made && i < list.batches.n; i++)
-		measured_free(&made[i]);
-	free(made);
-	free(list.batches.v);
-	free(list.wishes.v);
-	return code;
-}
-
-static int run_bounds(const struct options *o, const struct hello *hello,
-		      const struct sweep_options *sweep)
-{
-	struct bench_list list = { .batches = { .n = 0 } };
-	struct bench_rows timed;
-	int code = EXIT_CHECK;
-	if (bench_list_bounds(&list, o->limit)) {
-		code = bench_measure(&list, sweep, &timed);
-		if (code != EXIT_USAGE)
-			code = finished(code, bench_print_bounds(&timed, o->format), hello);
-	}
-	bench_free_bounds(&list);
-	free(list.batches.v);
-	free(list.wishes.v);
-	return code;
-}
-
-/* ---- the command -------------------------------------------------------------------------------- */
 
 static int run(const struct options *o, const char *gpu)
 {
@@ -243,9 +217,7 @@ static int run(const struct options *o, const char *gpu)
 	}
 	name_database(into, o->into, gpu);
 	sweep.db = into;
-	code = o->bounds       ? run_bounds(o, &hello, &sweep)
-	       : o->trace.path ? run_trace(d, o, &hello, &sweep)
-			       : run_split(d, o, &hello, &sweep);
+	code = run_list(o, d, &hello, &sweep);
 	data_free(d);
 	return code;
 }

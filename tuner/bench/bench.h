@@ -2,55 +2,36 @@
  *
  *   bench.c           the command
  *   bench_policies.c  lists what runs each batch: the library, its baselines, plug-ins
+ *   bench_bounds.c    lists what `bench --bounds` times
  *   bench_rows.c      measures a list into rows of table bench, and prints these
- *   bench_bounds.c    bench --bounds
  *   bench_roofline.c  bench --roofline, and show --ceilings */
 #ifndef TUNER_BENCH_BENCH_H
 #define TUNER_BENCH_BENCH_H
 
 #include "harness/base/base.h"
-#include "harness/scenario/scenario.h"
 #include "tuner/remeasure/requests.h"
 
 struct data;
 struct device;
 struct hello;
-struct measured;
-struct sweep_options;
 struct trace_options;
 
-/* Batches, and what runs them. */
-struct bench_list {
-	struct scenario_list batches;
-	struct wishes wishes;
-};
-
-/* ---- bench_policies.c ---- */
-/* The data's scenarios of a split, at most `limit`. 0 + complain. */
-int bench_list_split(struct bench_list *, const struct data *, const struct hello *,
-		     const char *split, int limit);
-/* Steps of a trace, whose batches are in made[steps]; *all: the number of busy steps. 0 +
- * complain. */
-int bench_list_trace(struct bench_list *, const struct data *, const struct hello *,
-		     const struct trace_options *, struct measured *made, int *all);
+/* ---- bench_policies.c, bench_bounds.c: what is timed ---- */
+/* The data's scenarios of a split, at most `limit` (0: all). 0 + complain. */
+int bench_list_split(struct wishes *, const struct data *, const struct hello *, const char *split,
+		     int limit);
+/* Steps of a trace; *all: the number of busy steps. The list then owns its batches. 0 + complain. */
+int bench_list_trace(struct wishes *, const struct data *, const struct hello *,
+		     const struct trace_options *, int *all);
+/* The first `limit` batches (0: all), which the list then owns. 0 + complain. */
+int bench_list_bounds(struct wishes *, int limit);
 
 /* ---- bench_rows.c ---- */
-/* Where the rows of a run of the command are. */
-struct bench_rows {
-	const char *db;
-	long long after; /* rows of later runs; set by bench_measure */
-};
-/* An exit code. */
-int bench_measure(const struct bench_list *, const struct sweep_options *, struct bench_rows *);
-/* Each prints the rows, and sums on stderr. Returns how often the library was timed. */
-int bench_print(const struct bench_rows *, enum format);
-int bench_print_trace(const struct bench_rows *, int steps, int all, enum format);
-int bench_print_bounds(const struct bench_rows *, enum format);
-
-/* ---- bench_bounds.c ---- */
-/* Lists the first `limit` batches (0: all). 0 + complain; bench_free_bounds frees the batches. */
-int bench_list_bounds(struct bench_list *, int limit);
-void bench_free_bounds(struct bench_list *);
+enum bench_kind { BENCH_SPLIT, BENCH_TRACE, BENCH_BOUNDS };
+/* Measures into the options' database, and prints these rows, and sums on stderr. *library: how often
+ * the library was timed. An exit code. */
+int bench_measure(enum bench_kind, const struct wishes *, const struct sweep_options *, enum format,
+		  int *library);
 
 /* ---- bench_roofline.c ---- */
 /* Measures into database db, with reads of at most read_mb MB; an exit code. */

@@ -7,7 +7,6 @@
 #include "kernels/spec/choice.h"
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static const struct {
 	const char *policy;
@@ -51,27 +50,19 @@ static int make(struct scenario *s, const char *text)
 	return s->batch_text != NULL;
 }
 
-int bench_list_bounds(struct bench_list *list, int limit)
+int bench_list_bounds(struct wishes *w, int limit)
 {
-	struct scenario_list *b = &list->batches;
 	const int n = limit && limit < (int)COUNT(batches) ? limit : (int)COUNT(batches);
-	b->v = calloc((size_t)n, sizeof *b->v);
-	int ok = b->v != NULL;
-	for (int i = 0; ok && i < n; i++) {
-		ok = make(&b->v[b->n++], batches[i]);
+	for (int i = 0; i < n && !w->failed; i++) {
+		struct scenario s;
+		w->failed |= !make(&s, batches[i]);
+		wish_batch(w, &s, -1);
 		for (size_t k = 0; k < COUNT(ways); k++) {
-			list->wishes.policy = ways[k].policy;
-			wish_library(&list->wishes, i, ways[k].bounds);
+			w->policy = ways[k].policy;
+			wish_library(w, ways[k].bounds);
 		}
 	}
-	ok &= !list->wishes.failed;
-	if (!ok)
+	if (w->failed)
 		complain("out of memory");
-	return ok;
-}
-
-void bench_free_bounds(struct bench_list *list)
-{
-	for (int i = 0; i < list->batches.n; i++)
-		scenario_drop(&list->batches.v[i]);
+	return !w->failed;
 }

@@ -25,14 +25,13 @@ static const enum policy baselines[] = { POLICY_BEST_FIXED, POLICY_VLLM_TRITON, 
 					 POLICY_DEFAULT };
 
 struct lister {
-	struct bench_list *list;
+	struct wishes *wishes;
 	const struct data *d;
 	const struct device_info *device;
 	struct forest rules;
 	int has_rules;
 	struct chooser *chooser[COUNT(baselines)]; /* NULL: it does not exist here */
 	/* of a trace */
-	struct measured *made;
 	const char *model;
 	attune_shape shape;
 };
@@ -66,7 +65,7 @@ static double fastest(struct choice *out, const struct lister *l, const struct m
 	return INFINITY;
 }
 
-static void list_plugin(const struct lister *l, int at, const struct measured *m, int s,
+static void list_plugin(const struct lister *l, const struct measured *m, int s,
 			const struct kernel *k)
 {
 	struct decided made = { .join = 1 };
@@ -77,37 +76,36 @@ static void list_plugin(const struct lister *l, int at, const struct measured *m
 	const int has_parts = (made.prefill.kernel || !m->has[PHASE_PREFILL]) &&
 			      (made.decode.kernel || !m->has[PHASE_DECODE]);
 	if (measured_is_mixed(m) && whole.kernel && (!has_parts || !(parts < all)))
-		wish_made(&l->list->wishes, at, m, &(struct decided){ .prefill = whole });
+		wish_made(l->wishes, m, &(struct decided){ .prefill = whole });
 	else if (has_parts)
-		wish_made(&l->list->wishes, at, m, &made);
+		wish_made(l->wishes, m, &made);
 }
 
 /* ---- a batch ------------------------------------------------------------------------------ */
 
-/* at: of the list; s: of the data, -1: not in it. */
-static void list_batch(const struct lister *l, int at, const struct measured *m, int s)
+/* The batch that was added last. s: of the data, -1: not in it. */
+static void list_batch(const struct lister *l, const struct measured *m, int s)
 {
-	struct wishes *w = &l->list->wishes;
+	struct wishes *w = l->wishes;
 	struct decided made;
-	scenario_again(&l->list->batches.v[at], m);
 	if (s >= 0) {
 		made = data_fastest_plan(l->d, s);
 		w->policy = policy_names[POLICY_ORACLE];
-		wish_made(w, at, m, &made);
+		wish_made(w, m, &made);
 	}
 	w->policy = "attune";
-	wish_library(w, at, 0);
+	wish_library(w, 0);
 	for (size_t i = 0; i < COUNT(baselines); i++) {
 		if (!l->chooser[i])
 			continue;
 		chooser_make(l->chooser[i], m, s, &made);
 		w->policy = policy_names[baselines[i]];
-		wish_made(w, at, m, &made);
+		wish_made(w, m, &made);
 	}
 	for (const struct kernel *k = attune_kernels; k->name; k++)
 		if (k->plugin && k->backend == l->device->backend) {
 			w->policy = k->name;
-			list_plugin(l, at, m, s, k);
+			list_plugin(l, m, s, k);
 		}
 }
 
@@ -127,21 +125,21 @@ static int end(struct lister *l)
 		chooser_free(l->chooser[i]);
 	if (l->has_rules)
 		forest_free(&l->rules);
-	if (l->list->wishes.failed || !l->list->batches.v)
+	if (l->wishes->failed)
 		complain("out of memory");
-	return !l->list->wishes.failed && l->list->batches.v;
+	return !l->wishes->failed;
 }
 
-int bench_list_split(struct bench_list *list, const struct data *d, const struct hello *hello,
+int bench_list_split(struct wishes *w, const struct data *d, const struct hello *hello,
 		     const char *split, int limit)
 {
-	struct lister l = { .list = list, .d = d, .device = &hello->info };
-	struct scenario_list *b = &list->batches;
-	b->v = calloc((size_t)d->n + 1, sizeof *b->v);
+	struct lister l = { .wishes = w, .d = d, .device = &hello->info };
 	begin(&l);
-	for (int s = 0; b->v && s < d->n; s++)
-		if (in_split(&d->v[s], split) && (!limit || b->n < limit))
-			list_batch(&l, b->n++, &d->v[s], s);
+	for (int s = 0; s < d->n; s++)
+		if (in_split(&d->v[s], split) && (!limit || w->batches.n < limit)) {
+			wish_scenario(w, d, s);
+			list_batch(&l, &d->v[s], s);
+		}
 	return end(&l);
 }
 
@@ -150,29 +148,31 @@ int bench_list_split(struct bench_list *list, const struct data *d, const struct
 static int list_step(void *arg, int step, const attune_batch *view)
 {
 	struct lister *l = arg;
-	struct scenario_list *b = &l->list->batches;
-	struct measured *m = &l->made[b->n];
+	struct measured m = { 0 };
+	struct scenario s;
 	char *text = batch_format(view);
-	const int done = text && measured_make(m, l->d, l->model, &l->shape, text);
+	const int done = text && measured_make(&m, l->d, l->model, &l->shape, text);
 	(void)step;
 	free(text);
 	if (done) {
-		list_batch(l, b->n, m, -1);
-		snprintf(b->v[b->n].set, sizeof b->v->set, "trace");
-		snprintf(b->v[b->n++].split, sizeof b->v->split, "trace");
+		scenario_again(&s, &m);
+		snprintf(s.set, sizeof s.set, "trace");
+		snprintf(s.split, sizeof s.split, "trace");
+		wish_batch(l->wishes, &s, -1);
+		list_batch(l, &m, -1);
+		m.batch_text = NULL; /* the list has them */
+		m.batch = NULL;
 	}
+	measured_free(&m);
 	return done;
 }
 
-int bench_list_trace(struct bench_list *list, const struct data *d, const struct hello *hello,
-		     const struct trace_options *o, struct measured *made, int *all)
+int bench_list_trace(struct wishes *w, const struct data *d, const struct hello *hello,
+		     const struct trace_options *o, int *all)
 {
-	struct lister l = {
-		.list = list, .d = d, .device = &hello->info, .made = made, .model = o->model
-	};
-	list->batches.v = calloc((size_t)o->steps + 1, sizeof *list->batches.v);
+	struct lister l = { .wishes = w, .d = d, .device = &hello->info, .model = o->model };
 	begin(&l);
-	const int done = list->batches.v && shape_of_model(&l.shape, d, o->model, 0) &&
+	const int done = shape_of_model(&l.shape, d, o->model, 0) &&
 			 trace_steps(o, o->steps, list_step, &l, all);
 	return end(&l) && done;
 }

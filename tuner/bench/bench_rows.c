@@ -2,160 +2,136 @@
  * bench (harness/store/bench.sql), and prints these rows. */
 #include "bench.h"
 #include "harness/store/store.h"
-#include "harness/sweep/sweep.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static int keep_id(void *arg, int n, const char *const *names, const char *const *cells)
+enum { MOST_COLUMNS = 9, QUERY = 2000 };
+
+/* A row for each time, with its ratio to the policy `reference` on the same batch. */
+#define TIMED(reference)                                                                           \
+	"WITH timed AS (SELECT b.*, b.median * 1.0 / o.median AS ratio FROM bench AS b"            \
+	" LEFT JOIN bench AS o ON (o.run, o.scenario, o.policy) = (b.run, b.scenario, '" reference \
+	"') WHERE b.run > %lld) "
+#define SUMS                                                                                      \
+	"SELECT policy, exp(avg(ln(ratio))), count(ratio), max(ratio) FROM timed GROUP BY policy" \
+	" HAVING count(ratio) ORDER BY 2"
+
+/* %lld: rows of later runs count. */
+static const struct printed {
+	const char *columns[MOST_COLUMNS];
+	const char *kinds; /* for each: 't' text, '2' or '4' a number with so many places */
+	const char *rows;
+	const char *sums, *reference; /* of each policy; NULL: none */
+} printed[] = {
+	[BENCH_SPLIT] = { { "batch", "model", "page_size", "dtype", "kv_dtype", "policy",
+			    "median_us", "ratio_to_oracle", "plan" },
+			  "tt0ttt24t",
+			  TIMED("oracle") "SELECT s.batch, s.model, s.page_size, s.dtype,"
+					  " s.kv_dtype, policy, median / 1e6, ratio, plan"
+					  " FROM timed JOIN scenario AS s ON s.id = scenario"
+					  " ORDER BY run, scenario, median",
+			  TIMED("oracle") SUMS,
+			  "oracle" },
+	[BENCH_BOUNDS] = { { "batch", "way", "layer_us", "ratio", "plan" },
+			   "tt24t",
+			   TIMED("attune") "SELECT s.batch, policy, median / 1e6, ratio, plan"
+					   " FROM timed JOIN scenario AS s ON s.id = scenario"
+					   " ORDER BY run, scenario, median",
+			   TIMED("attune") SUMS,
+			   "attune" },
+	/* A step counts only if all policies ran it: sums over different steps are not
+	 * comparable. */
+	[BENCH_TRACE] = { { "dtype", "kv_dtype", "policy", "steps", "attention_ms", "ratio" },
+			  "ttt034",
+			  "WITH mine AS (SELECT * FROM bench WHERE run > %lld),"
+			  " whole AS (SELECT run, scenario FROM mine GROUP BY run, scenario"
+			  " HAVING count(*) = count(median)),"
+			  " total AS (SELECT s.dtype, s.kv_dtype, policy, count(*) AS steps,"
+			  " sum(median) / 1e9 AS ms FROM mine JOIN whole USING (run, scenario)"
+			  " JOIN scenario AS s ON s.id = scenario GROUP BY policy)"
+			  " SELECT *, ms / (SELECT ms FROM total WHERE policy = 'attune') FROM "
+			  "total"
+			  " ORDER BY policy <> 'attune', ms",
+			  NULL,
+			  NULL },
+};
+
+static int keep_number(void *arg, int n, const char *const *names, const char *const *cells)
 {
 	(void)n, (void)names;
 	*(long long *)arg = cells[0] ? atoll(cells[0]) : 0;
 	return 1;
 }
 
-int bench_measure(const struct bench_list *list, const struct sweep_options *o,
-		  struct bench_rows *rows)
-{
-	const int is_new = access(o->db, F_OK);
-	rows->db = o->db;
-	rows->after = 0;
-	struct store *s = is_new ? NULL : store_open(o->db, 1);
-	const int known = s && store_query(s, "SELECT max(id) FROM run", keep_id, &rows->after);
-	store_close(s);
-	if (!is_new && !known)
-		return EXIT_USAGE;
-	return wishes_measure(&list->wishes, o, &list->batches, "b");
-}
-
-/* ---- printing ----------------------------------------------------------------------------- */
-
-/* Sums of a policy. */
-enum { MOST_POLICIES = 64 };
-struct policy_sum {
-	char name[64];
-	int n;
-	double log, worst; /* of ratios */
-};
 struct printer {
+	const struct printed *as;
 	struct table *t;
-	const char *kinds; /* for each column: 't' text, '2' or '4' a number with so many places */
-	int policy, ratio; /* columns */
-	struct policy_sum sum[MOST_POLICIES];
-	int n, library;
 };
-
-static void add_sum(struct printer *p, const char *name, const char *ratio)
-{
-	int i = 0;
-	while (i < p->n && strcmp(p->sum[i].name, name))
-		i++;
-	if (i == MOST_POLICIES)
-		return;
-	if (i == p->n)
-		snprintf(p->sum[p->n++].name, sizeof p->sum[i].name, "%s", name);
-	if (!ratio)
-		return;
-	p->sum[i].n++;
-	p->sum[i].log += log(atof(ratio));
-	p->sum[i].worst = fmax(p->sum[i].worst, atof(ratio));
-}
 
 static int print_row(void *arg, int n, const char *const *names, const char *const *cells)
 {
-	struct printer *p = arg;
+	const struct printer *p = arg;
 	(void)names;
-	for (int i = 0; i < n && p->kinds[i]; i++)
-		if (p->kinds[i] == 't')
+	for (int i = 0; i < n && p->as->kinds[i]; i++)
+		if (p->as->kinds[i] == 't')
 			table_text(p->t, cells[i] && *cells[i] ? cells[i] : NULL);
 		else
-			table_number(p->t, cells[i] ? atof(cells[i]) : NAN, p->kinds[i] - '0');
+			table_number(p->t, cells[i] ? atof(cells[i]) : NAN, p->as->kinds[i] - '0');
 	table_end_row(p->t);
-	p->library += cells[p->ratio - 1] && !strcmp(cells[p->policy], "attune");
-	add_sum(p, cells[p->policy], cells[p->ratio]);
 	return 1;
 }
 
-/* sql: with one %lld, of bench_rows.after. */
-static void print_rows(struct printer *p, const struct bench_rows *rows, const char *sql)
+static int print_sum(void *arg, int n, const char *const *names, const char *const *cells)
 {
-	char query[2000];
-	struct store *s = access(rows->db, F_OK) ? NULL : store_open(rows->db, 1);
-	snprintf(query, sizeof query, sql, rows->after);
-	if (s && p->t && store_has_bench(s) > 0)
-		store_query(s, query, print_row, p);
+	const struct printer *p = arg;
+	(void)n, (void)names;
+	fprintf(stderr, "# %-11s %.4f x %s, geometric mean of %s batches; worst %.4f\n", cells[0],
+		atof(cells[1]), p->as->reference, cells[2], atof(cells[3]));
+	return 1;
+}
+
+static int ask(struct store *s, const char *sql, long long after,
+	       int (*each)(void *, int, const char *const *, const char *const *), void *arg)
+{
+	char query[QUERY];
+	snprintf(query, sizeof query, sql, after);
+	return store_query(s, query, each, arg);
+}
+
+/* How often the library was timed in runs after that one. */
+static int print(enum bench_kind kind, const char *db, long long after, enum format format)
+{
+	const struct printed *as = &printed[kind];
+	struct printer p = { as, table_new(format, as->columns, (int)strlen(as->kinds)) };
+	struct store *s = access(db, F_OK) ? NULL : store_open(db, 1);
+	long long library = 0;
+	if (s && p.t && store_has_bench(s) > 0) {
+		ask(s, as->rows, after, print_row, &p);
+		ask(s, "SELECT count(median) FROM bench WHERE run > %lld AND policy = 'attune'",
+		    after, keep_number, &library);
+	}
+	table_print(p.t, stdout);
+	if (s && library && as->sums)
+		ask(s, as->sums, after, print_sum, &p);
 	store_close(s);
-	if (p->t)
-		table_print(p->t, stdout);
-	else
-		complain("out of memory");
+	return (int)library;
 }
 
-/* Prints a row for each time, with its ratio to the policy `reference` on the same batch, and on
- * stderr each policy's mean ratio. columns: SQL of what describes a batch, then b.policy. */
-static int print_ratios(struct printer *p, const struct bench_rows *rows, const char *columns,
-			const char *reference)
+int bench_measure(enum bench_kind kind, const struct wishes *w, const struct sweep_options *o,
+		  enum format format, int *library)
 {
-	char sql[600];
-	snprintf(sql, sizeof sql,
-		 "SELECT %s, b.median / 1e6, b.median * 1.0 / o.median, b.plan FROM bench AS b"
-		 " JOIN scenario AS s ON s.id = b.scenario LEFT JOIN bench AS o"
-		 " ON (o.run, o.scenario, o.policy) = (b.run, b.scenario, '%s')"
-		 " WHERE b.run > %%lld ORDER BY b.run, b.scenario, b.median",
-		 columns, reference);
-	print_rows(p, rows, sql);
-	for (int i = 0; i < p->n; i++)
-		if (p->sum[i].n)
-			fprintf(stderr,
-				"# %-11s %.4f x %s, geometric mean of %d batches; worst %.4f\n",
-				p->sum[i].name, exp(p->sum[i].log / p->sum[i].n), reference,
-				p->sum[i].n, p->sum[i].worst);
-	return p->library;
-}
-
-int bench_print(const struct bench_rows *rows, enum format format)
-{
-	static const char *const columns[] = { "batch",     "model",           "page_size",
-					       "dtype",     "kv_dtype",        "policy",
-					       "median_us", "ratio_to_oracle", "plan" };
-	struct printer p = { .t = table_new(format, columns, COUNT(columns)),
-			     .kinds = "tt0ttt24t",
-			     .policy = 5,
-			     .ratio = 7 };
-	return print_ratios(
-	    &p, rows, "s.batch, s.model, s.page_size, s.dtype, s.kv_dtype, b.policy", "oracle");
-}
-
-int bench_print_bounds(const struct bench_rows *rows, enum format format)
-{
-	static const char *const columns[] = { "batch", "way", "layer_us", "ratio", "plan" };
-	struct printer p = { .t = table_new(format, columns, COUNT(columns)),
-			     .kinds = "tt24t",
-			     .policy = 1,
-			     .ratio = 3 };
-	return print_ratios(&p, rows, "s.batch, b.policy", "attune");
-}
-
-/* A step counts only if all policies ran it: sums over different steps are not comparable. */
-int bench_print_trace(const struct bench_rows *rows, int steps, int all, enum format format)
-{
-	static const char *const columns[] = { "dtype", "kv_dtype",     "policy",
-					       "steps", "attention_ms", "ratio" };
-	struct printer p = { .t = table_new(format, columns, COUNT(columns)),
-			     .kinds = "ttt034",
-			     .policy = 2,
-			     .ratio = 5 };
-	print_rows(&p, rows,
-		   "WITH mine AS (SELECT * FROM bench WHERE run > %lld),"
-		   " whole AS (SELECT run, scenario FROM mine GROUP BY run, scenario"
-		   " HAVING count(*) = count(median)),"
-		   " total AS (SELECT s.dtype, s.kv_dtype, policy, count(*) AS steps,"
-		   " sum(median) / 1e9 AS ms FROM mine JOIN whole USING (run, scenario)"
-		   " JOIN scenario AS s ON s.id = scenario GROUP BY policy)"
-		   " SELECT *, ms / (SELECT ms FROM total WHERE policy = 'attune') FROM total"
-		   " ORDER BY policy <> 'attune', ms");
-	fprintf(stderr, "# %d of %d steps, evenly spaced\n", steps, all);
-	return p.library;
+	const int is_new = access(o->db, F_OK);
+	struct store *s = is_new ? NULL : store_open(o->db, 1);
+	long long after = 0;
+	const int known = s && store_query(s, "SELECT max(id) FROM run", keep_number, &after);
+	store_close(s);
+	if (!is_new && !known)
+		return EXIT_USAGE;
+	const int code = wishes_measure(w, o, "b");
+	if (code != EXIT_USAGE)
+		*library = print(kind, o->db, after, format);
+	return code;
 }

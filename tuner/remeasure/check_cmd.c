@@ -129,7 +129,6 @@ static int say_nothing(const struct sweep_sum *sum, const struct options *o)
 static int time_again(const struct data *d, const struct part_again *v, int n,
 		      const struct options *o, const char *db)
 {
-	struct scenario_list list = { .v = calloc((size_t)n + 1, sizeof *list.v), .n = n };
 	struct wishes w = { 0 };
 	struct sweep_sum sum = { 0 };
 	const struct sweep_options sweep = { .gpu = o->gpu,
@@ -143,15 +142,14 @@ static int time_again(const struct data *d, const struct part_again *v, int n,
 					     .anyway = o->anyway,
 					     .wall = 1,
 					     .sum = &sum };
-	for (int i = 0; list.v && i < n; i++) {
-		scenario_again(&list.v[i], &d->v[v[i].scenario]);
+	for (int i = 0; i < n; i++) {
+		wish_scenario(&w, d, v[i].scenario);
 		for (int k = 0; k < v[i].n; k++)
-			wish_part(&w, i, v[i].phase, &v[i].choice[k]);
+			wish_part(&w, v[i].phase, &v[i].choice[k]);
 	}
 	progress_until(o->budget_s);
-	const int code = list.v && !w.failed ? wishes_measure(&w, &sweep, &list, "b") : EXIT_CHECK;
-	free(list.v);
-	free(w.v);
+	const int code = w.failed ? EXIT_CHECK : wishes_measure(&w, &sweep, "b");
+	wishes_free(&w);
 	return code || sum.measured ? code : say_nothing(&sum, o);
 }
 

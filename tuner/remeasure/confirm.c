@@ -12,8 +12,7 @@
  *
  * With --fill it instead completes pass A: for training scenarios it measures the header's choice
  * of each part, and the overlaps that the sweep did not race. The next rules then learn from a
- * time of everything that these rules pick. With --named it is every choice that the header names,
- * wherever it is legal. */
+ * time of everything that these rules pick. */
 #include "requests.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -34,7 +33,7 @@
 #include <string.h>
 
 enum { BEST = 3, BEST_PLANS = 2, FUSED = 6 };
-enum { OPT_LIMIT = 256, OPT_BUDGET, OPT_AGAIN, OPT_ANYWAY, OPT_DRY, OPT_FILL, OPT_NAMED };
+enum { OPT_LIMIT = 256, OPT_BUDGET, OPT_AGAIN, OPT_ANYWAY, OPT_DRY, OPT_FILL };
 
 struct options {
 	const char *gpu, *db, *header;
@@ -66,7 +65,7 @@ static int best_choices(const struct data *d, int s, enum phase phase, int best[
 }
 
 /* Wishes for the fastest plans that pass A measured whole. */
-static void wish_best_plans(struct wishes *w, const struct data *d, int s, int scenario)
+static void wish_best_plans(struct wishes *w, const struct data *d, int s)
 {
 	double last = 0;
 	for (int k = 0; k < BEST_PLANS; k++) {
@@ -83,23 +82,23 @@ static void wish_best_plans(struct wishes *w, const struct data *d, int s, int s
 		if (best < 0)
 			return;
 		last = d->plan[best].cell.median_us;
-		wish_plan(w, scenario, &d->choice[d->plan[best].prefill],
-			  &d->choice[d->plan[best].decode], d->plan[best].how);
+		wish_plan(w, &d->choice[d->plan[best].prefill], &d->choice[d->plan[best].decode],
+			  d->plan[best].how);
 	}
 }
 
-static void wish_best(struct wishes *w, const struct data *d, int s, int scenario)
+static void wish_best(struct wishes *w, const struct data *d, int s)
 {
 	int best[NUM_PHASES][BEST], n[NUM_PHASES];
 	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++) {
 		n[p] = best_choices(d, s, p, best[p]);
 		for (int i = 0; i < n[p]; i++)
-			wish_part(w, scenario, p, &d->choice[best[p][i]]);
+			wish_part(w, p, &d->choice[best[p][i]]);
 	}
-	wish_best_plans(w, d, s, scenario);
+	wish_best_plans(w, d, s);
 	for (int i = 0; i < n[PHASE_PREFILL] && i < BEST_PLANS; i++)
 		for (int k = 0; k < n[PHASE_DECODE] && k < BEST_PLANS; k++)
-			wish_plan(w, scenario, &d->choice[best[PHASE_PREFILL][i]],
+			wish_plan(w, &d->choice[best[PHASE_PREFILL][i]],
 				  &d->choice[best[PHASE_DECODE][k]], ATTUNE_SERIAL);
 }
 
@@ -144,13 +143,13 @@ static int *order_scenarios(struct data *d, const struct confirm_asked *o, int *
 
 /* Wishes for a header's plan, and for the serial plan that an overlap must beat. */
 static void wish_forest(struct wishes *w, const struct data *d, const struct forest *f,
-			struct chooser *c, const struct measured *m, int scenario)
+			struct chooser *c, const struct measured *m)
 {
 	struct decided made;
 	chooser_make(c, m, -1, &made);
-	wish_made(w, scenario, m, &made);
+	wish_made(w, m, &made);
 	forest_make_serial(d, f, m, &made);
-	wish_made(w, scenario, m, &made);
+	wish_made(w, m, &made);
 }
 
 static int collect(struct wishes *w, const struct data *d, const struct forest *f,
@@ -162,19 +161,20 @@ static int collect(struct wishes *w, const struct data *d, const struct forest *
 		chooser[p] = chooser_new(d, (enum policy)p, f);
 	for (int i = 0; i < n; i++) {
 		const struct measured *m = &d->v[order[i]];
+		wish_scenario(w, d, order[i]);
 		for (int p = 0; p < NUM_POLICIES; p++) {
 			struct decided made;
 			if (!chooser[p] || p == POLICY_TREE)
 				continue;
 			/* -1: rules take the nearest legal choice, measured here or not. */
 			chooser_make(chooser[p], m, -1, &made);
-			wish_made(w, i, m, &made);
+			wish_made(w, m, &made);
 		}
 		if (chooser[POLICY_TREE])
-			wish_forest(w, d, f, chooser[POLICY_TREE], m, i);
+			wish_forest(w, d, f, chooser[POLICY_TREE], m);
 		if (other)
-			wish_forest(w, d, also, other, m, i);
-		wish_best(w, d, order[i], i);
+			wish_forest(w, d, also, other, m);
+		wish_best(w, d, order[i]);
 	}
 	for (int p = 0; p < NUM_POLICIES; p++)
 		chooser_free(chooser[p]);
@@ -201,7 +201,7 @@ struct ways {
 
 /* Wishes for the overlaps without a time, and for the header's serial plan to compare with. */
 static void wish_ways(struct wishes *w, const struct data *d, const struct forest *f,
-		      const struct ways *ways, int s, int scenario)
+		      const struct ways *ways, int s)
 {
 	const struct measured *m = &d->v[s];
 	const struct choice *missing[FUSED];
@@ -217,50 +217,34 @@ static void wish_ways(struct wishes *w, const struct data *d, const struct fores
 	}
 	if (!made.join || (!n && has_streams(d, s, &made)))
 		return;
-	wish_plan(w, scenario, &made.prefill, &made.decode, ATTUNE_SERIAL);
-	wish_plan(w, scenario, &made.prefill, &made.decode, ATTUNE_STREAMS);
+	wish_plan(w, &made.prefill, &made.decode, ATTUNE_SERIAL);
+	wish_plan(w, &made.prefill, &made.decode, ATTUNE_STREAMS);
 	for (int i = 0; i < n; i++)
-		wish_part(w, scenario, PHASE_ALL, missing[i]);
+		wish_part(w, PHASE_ALL, missing[i]);
 }
 
 /* A wish for the choice that runs a part, if it has no time there. */
-static void wish_hole(struct wishes *w, const struct data *d, int s, int scenario, enum phase phase,
+static void wish_hole(struct wishes *w, const struct data *d, int s, enum phase phase,
 		      const struct choice *c)
 {
 	const int at = c->kernel ? data_find(d, c) : -1;
 	if (c->kernel &&
 	    (at < 0 || (!data_cell(d, s, phase, at) && !isfinite(data_part_time(d, s, phase, at)))))
-		wish_part(w, scenario, phase, c);
+		wish_part(w, phase, c);
 }
 
 /* The same for the prefills' choice as one launch for the whole batch. */
-static void wish_one_launch(struct wishes *w, const struct data *d, const struct forest *f, int s,
-			    int scenario)
+static void wish_one_launch(struct wishes *w, const struct data *d, const struct forest *f, int s)
 {
 	struct decided made;
 	forest_make_serial(d, f, &d->v[s], &made);
 	overlap_made(d, f, SAYS_ONE_LAUNCH, &d->v[s], &made);
 	if (!made.join)
-		wish_hole(w, d, s, scenario, PHASE_ALL, &made.prefill);
-}
-
-/* The same for all choices that the phase's tree names. */
-static void wish_named_holes(struct wishes *w, const struct data *d, const struct forest *f, int s,
-			     int scenario, enum decision decision)
-{
-	const struct tree *t = &f->tree[decision];
-	const enum phase phase = decision_phase(decision);
-	for (int i = 0; d->v[s].has[phase] && i < t->n; i++) {
-		const int action = t->v[i].feature < 0 ? t->v[i].action : -1;
-		struct choice c;
-		if (action >= 0 && action_or_default(d, f, decision, action, &d->v[s], &c) &&
-		    c.kernel == f->choice[action].kernel)
-			wish_hole(w, d, s, scenario, phase, &c);
-	}
+		wish_hole(w, d, s, PHASE_ALL, &made.prefill);
 }
 
 static int collect_holes(struct wishes *w, const struct data *d, const struct forest *f,
-			 const int *order, int n, int named)
+			 const int *order, int n)
 {
 	struct ways ways;
 	ways.num_fused = overlap_portfolio(d, ways.fused, FUSED);
@@ -268,14 +252,13 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 		const struct measured *m = &d->v[order[i]];
 		const int is_mixed = measured_is_mixed(m);
 		struct decided made;
+		wish_scenario(w, d, order[i]);
 		forest_make_serial(d, f, m, &made);
-		wish_hole(w, d, order[i], i, PHASE_PREFILL, &made.prefill);
-		wish_hole(w, d, order[i], i, PHASE_DECODE, &made.decode);
-		for (int p = 0; named && p <= DECIDE_DECODE; p++)
-			wish_named_holes(w, d, f, order[i], i, (enum decision)p);
+		wish_hole(w, d, order[i], PHASE_PREFILL, &made.prefill);
+		wish_hole(w, d, order[i], PHASE_DECODE, &made.decode);
 		if (is_mixed && d->run.device.backend != BACKEND_CPU) {
-			wish_ways(w, d, f, &ways, order[i], i);
-			wish_one_launch(w, d, f, order[i], i);
+			wish_ways(w, d, f, &ways, order[i]);
+			wish_one_launch(w, d, f, order[i]);
 		}
 	}
 	return !w->failed;
@@ -294,8 +277,6 @@ static const struct argp_option rows[] = {
 	{ "anyway", OPT_ANYWAY, NULL, 0, "Measure even if other programs use the machine", 0 },
 	{ "fill", OPT_FILL, NULL, 0,
 	  "Complete the first pass instead: the header's picks in training scenarios", 0 },
-	{ "named", OPT_NAMED, NULL, 0,
-	  "With --fill: every choice that the header names, where it is legal", 0 },
 	{ "dry-run", OPT_DRY, NULL, 0, "Print how much would be measured; measure nothing", 0 },
 	{ 0 }
 };
@@ -313,7 +294,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_ANYWAY: o->anyway = 1; return 0;
 	case OPT_DRY: o->asked.dry_run = 1; return 0;
 	case OPT_FILL: o->asked.fill = 1; return 0;
-	case OPT_NAMED: o->asked.named = 1; return 0;
 	case OPT_BUDGET: o->budget_s = budget_option(arg, state); return 0;
 	case OPT_LIMIT: o->asked.limit = whole_option("limit", arg, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
@@ -351,15 +331,12 @@ int confirm_run(struct data *d, const struct forest *f, const struct confirm_ask
 	struct wishes w = { 0 };
 	d->pass = PASS_A; /* the fastest of pass A are measured again */
 	int n, code = EXIT_CHECK, *order = order_scenarios(d, o, &n);
-	struct scenario_list list = { .v = calloc((size_t)d->n + 1, sizeof *list.v), .n = n };
-	const int ready = order && list.v && n;
-	const int done = ready && (o->fill ? collect_holes(&w, d, f, order, n, o->named)
-					   : collect(&w, d, f, o->also, order, n));
+	const int done =
+	    order && n &&
+	    (o->fill ? collect_holes(&w, d, f, order, n) : collect(&w, d, f, o->also, order, n));
 	int asked = w.n, scenarios = n;
 	if (done && !o->fill && !sweep->again)
-		asked = wishes_renew(&w, d, order, &scenarios);
-	for (int i = 0; done && i < n; i++)
-		scenario_again(&list.v[i], &d->v[order[i]]);
+		asked = wishes_renew(&w, d, &scenarios);
 	if (!done)
 		complain(n ? "out of memory" : "%s has no scenario of split '%s' to confirm",
 			 d->gpu, o->split ? o->split : "any");
@@ -369,10 +346,8 @@ int confirm_run(struct data *d, const struct forest *f, const struct confirm_ask
 	} else if (o->dry_run)
 		code = foresee(asked, scenarios);
 	else
-		code =
-		    wishes_measure(&w, sweep, &list, o->fill ? stage_names[STAGE_COMPLETE] : "b");
-	free(w.v);
-	free(list.v); /* texts and batches are the data's */
+		code = wishes_measure(&w, sweep, o->fill ? stage_names[STAGE_COMPLETE] : "b");
+	wishes_free(&w);
 	free(order);
 	return code;
 }

@@ -2,17 +2,52 @@
 #include "requests.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
-#include "harness/search/search.h"
 #include "harness/sweep/sweep.h"
 #include "harness/worker/worker.h"
 #include "tuner/data/data.h"
 #include "tuner/data/filling.h"
-#include <string.h>
+#include "tuner/policy/policy.h"
+#include <stdlib.h>
+
+void wishes_free(struct wishes *w)
+{
+	free(w->batches.v);
+	free(w->at);
+	free(w->v);
+	*w = (struct wishes){ 0 };
+}
+
+void wish_batch(struct wishes *w, const struct scenario *batch, int at)
+{
+	if (array_grow(&w->at, w->batches.n, &w->at_room, sizeof *w->at) &&
+	    scenarios_append(&w->batches, batch))
+		w->at[w->batches.n - 1] = at;
+	else
+		w->failed = 1;
+}
+
+void wish_scenario(struct wishes *w, const struct data *d, int s)
+{
+	struct scenario again;
+	scenario_again(&again, &d->v[s]);
+	wish_batch(w, &again, s);
+}
+
+static int has_kernels(const struct contender *w)
+{
+	return w->is_library || (w->choice.kernel && (!w->is_plan || w->decode.kernel));
+}
+
+int wishes_differ(const struct contender *a, const struct contender *b)
+{
+	return has_kernels(a) && has_kernels(b) && !contender_same(a, b);
+}
 
 static void wish(struct wishes *w, struct contender one)
 {
 	one.policy = w->policy;
-	if (!one.is_library && (!one.choice.kernel || (one.is_plan && !one.decode.kernel)))
+	one.scenario = w->batches.n - 1;
+	if (!has_kernels(&one))
 		return;
 	for (int i = w->n - 1; i >= 0 && w->v[i].scenario == one.scenario; i--)
 		if (w->v[i].policy == one.policy && contender_same(&w->v[i], &one))
@@ -23,89 +58,94 @@ static void wish(struct wishes *w, struct contender one)
 		w->failed = 1;
 }
 
-void wish_part(struct wishes *w, int scenario, enum phase phase, const struct choice *c)
+struct contender part_wish(enum phase phase, const struct choice *c)
 {
-	wish(w, (struct contender){ .scenario = scenario, .phase = phase, .choice = *c });
+	return (struct contender){ .phase = phase, .choice = *c };
 }
 
-void wish_plan(struct wishes *w, int scenario, const struct choice *prefill,
-	       const struct choice *decode, enum attune_how how)
+static struct contender plan_wish(const struct choice *prefill, const struct choice *decode,
+				  enum attune_how how)
 {
-	wish(w, (struct contender){ .scenario = scenario,
-				    .is_plan = 1,
-				    .choice = *prefill,
-				    .decode = *decode,
-				    .how = how });
+	return (
+	    struct contender){ .is_plan = 1, .choice = *prefill, .decode = *decode, .how = how };
 }
 
-void wish_library(struct wishes *w, int scenario, int bounds)
-{
-	wish(w, (struct contender){ .scenario = scenario, .is_library = 1, .bounds = bounds });
-}
-
-void wish_again(struct wishes *w, const struct contender *one)
-{
-	wish(w, *one);
-}
-
-void wish_made(struct wishes *w, int scenario, const struct measured *m, const struct decided *made)
+struct contender made_wish(const struct measured *m, const struct decided *made)
 {
 	if (!m->has[PHASE_PREFILL])
-		wish_part(w, scenario, PHASE_DECODE, &made->decode);
-	else if (!m->has[PHASE_DECODE])
-		wish_part(w, scenario, PHASE_PREFILL, &made->prefill);
-	else if (made->join)
-		wish_plan(w, scenario, &made->prefill, &made->decode, made->how);
-	else
-		wish_part(w, scenario, PHASE_ALL, &made->prefill);
+		return part_wish(PHASE_DECODE, &made->decode);
+	if (!m->has[PHASE_DECODE])
+		return part_wish(PHASE_PREFILL, &made->prefill);
+	return made->join ? plan_wish(&made->prefill, &made->decode, made->how)
+			  : part_wish(PHASE_ALL, &made->prefill);
+}
+
+void wish_part(struct wishes *w, enum phase phase, const struct choice *c)
+{
+	wish(w, part_wish(phase, c));
+}
+
+void wish_plan(struct wishes *w, const struct choice *prefill, const struct choice *decode,
+	       enum attune_how how)
+{
+	wish(w, plan_wish(prefill, decode, how));
+}
+
+void wish_library(struct wishes *w, int bounds)
+{
+	wish(w, (struct contender){ .is_library = 1, .bounds = bounds });
+}
+
+void wish_made(struct wishes *w, const struct measured *m, const struct decided *made)
+{
+	wish(w, made_wish(m, made));
 }
 
 /* ---- pass B ------------------------------------------------------------------------------- */
-static int is_in_session(const struct data *d, int s, const struct contender *w)
+const struct cell *wish_cell(const struct data *d, int s, const struct contender *w)
 {
 	const struct pick p = { data_find(d, &w->choice),
 				w->is_plan ? data_find(d, &w->decode) : -1, 1, w->how };
-	if (w->is_plan)
-		return p.prefill >= 0 && p.decode >= 0 && data_plan_cell(d, PASS_B, s, &p);
-	return p.prefill >= 0 && data_cell_in(d, PASS_B, s, w->phase, p.prefill);
+	if (p.prefill < 0 || (w->is_plan && p.decode < 0))
+		return NULL;
+	return w->is_plan ? data_plan_cell(d, PASS_B, s, &p)
+			  : data_cell_in(d, PASS_B, s, w->phase, p.prefill);
 }
 
-int wishes_renew(struct wishes *w, const struct data *d, const int *at, int *scenarios)
+int wishes_renew(struct wishes *w, const struct data *d, int *batches)
 {
 	int asked = 0;
-	*scenarios = 0;
+	*batches = 0;
 	for (int i = 0, end; i < w->n; i = end) {
+		const int s = w->at[w->v[i].scenario];
 		int missing = 0;
 		for (end = i; end < w->n && w->v[end].scenario == w->v[i].scenario; end++)
-			missing += at[w->v[end].scenario] < 0 ||
-				   !is_in_session(d, at[w->v[end].scenario], &w->v[end]);
+			missing += s < 0 || !wish_cell(d, s, &w->v[end]);
 		for (int k = i; missing && k < end; k++)
 			w->v[k].again = 1;
 		asked += missing ? end - i : 0;
-		*scenarios += missing > 0;
+		*batches += missing > 0;
 	}
 	return asked;
 }
 
 /* ---- measuring ---------------------------------------------------------------------------- */
-struct asked_cells {
+struct asked {
 	const struct wishes *w;
-	const struct scenario_list *list;
 	const char *stage;
 };
 
 static int measure_part(const struct sweep_options *o, const struct hello *hello, void *arg)
 {
-	const struct asked_cells *a = arg;
-	return sweep_wishes(o, hello, a->list, a->w->v, a->w->n, a->stage);
+	const struct asked *a = arg;
+	return sweep_wishes(o, hello, &a->w->batches, a->w->v, a->w->n, a->stage);
 }
 
-int wishes_measure(const struct wishes *w, const struct sweep_options *asked,
-		   const struct scenario_list *list, const char *stage)
+int wishes_measure(const struct wishes *w, const struct sweep_options *o, const char *stage)
 {
-	struct asked_cells a = { .w = w, .list = list, .stage = stage };
+	struct asked a = { .w = w, .stage = stage };
 	struct hello hello;
 	catch_signals();
-	const int code = sweep_device(asked, &hello);
-	return code ? code : on_each_device(asked, &hello, measure_part, &a);
+	const int code = sweep_device(o, &hello);
+	return code ? code : on_each_device(o, &hello, measure_part, &a);
 }

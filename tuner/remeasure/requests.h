@@ -3,47 +3,55 @@
 #ifndef TUNER_REMEASURE_REQUESTS_H
 #define TUNER_REMEASURE_REQUESTS_H
 
-#include "kernels/attune.h"
-#include "kernels/segments.h"
+#include "harness/scenario/scenario.h"
+#include "harness/sweep/sweep.h"
 
+struct cell;
 struct choice;
 struct data;
 struct forest;
 struct decided;
 struct measured;
-struct scenario_list;
 struct sweep_options;
-struct contender;
 
+/* Batches, and what is to be measured on them. */
 struct wishes {
-	struct contender *v;
-	int n, room, failed; /* failed: out of memory */
-	const char *policy;  /* of wishes that are added from now on; NULL: none */
+	struct scenario_list batches; /* texts and batches are their owners' */
+	int *at, at_room;             /* [batches.n] the scenario of the data; -1: none */
+	struct contender *v;          /* in the order of batches */
+	int n, room, failed;          /* failed: out of memory */
+	const char *policy;           /* of wishes that are added from now on; NULL: none */
 };
-/* Each adds a wish unless it is listed already or has no kernel. `scenario`: an index of the list
- * that is measured. */
-void wish_part(struct wishes *, int scenario, enum phase, const struct choice *);
-void wish_plan(struct wishes *, int scenario, const struct choice *prefill,
-	       const struct choice *decode, enum attune_how);
-/* The same cell or plan as another wish. */
-void wish_again(struct wishes *, const struct contender *);
+void wishes_free(struct wishes *);
+/* Adds a batch, which the wishes that follow are for. */
+void wish_batch(struct wishes *, const struct scenario *, int at);
+/* The same for a scenario of the data, again. */
+void wish_scenario(struct wishes *, const struct data *, int s);
+/* Each adds a wish unless it is listed already or has no kernel. */
+void wish_part(struct wishes *, enum phase, const struct choice *);
+void wish_plan(struct wishes *, const struct choice *prefill, const struct choice *decode,
+	       enum attune_how);
 /* The library's own plan: for the batch, or for `bounds` times its longest sequence. */
-void wish_library(struct wishes *, int scenario, int bounds);
+void wish_library(struct wishes *, int bounds);
 /* A wish for a plan: a part in a batch of one phase, else a plan or one launch. */
-void wish_made(struct wishes *, int scenario, const struct measured *, const struct decided *);
-/* For pass B: scenario i of the wishes is scenario at[i] of the data, -1: not in it. Where the session that counts
- * there (tuner/data/second_session.c) lacks one of its wishes, all of them are asked for again.
- * Returns how many wishes that is, and in *scenarios of how many scenarios. */
-int wishes_renew(struct wishes *, const struct data *, const int *at, int *scenarios);
-/* Measures wishes, which are in the order of scenarios, within the budget, as that sweep stage. An
- * exit code. */
-int wishes_measure(const struct wishes *, const struct sweep_options *,
-		   const struct scenario_list *, const char *stage);
+void wish_made(struct wishes *, const struct measured *, const struct decided *);
+struct contender made_wish(const struct measured *, const struct decided *);
+struct contender part_wish(enum phase, const struct choice *);
+/* Whether both have kernels, and not the same. */
+int wishes_differ(const struct contender *, const struct contender *);
+/* The cell of pass B that a wish is for; NULL: it was not measured. */
+const struct cell *wish_cell(const struct data *, int scenario, const struct contender *);
+/* For pass B: where the session that counts for a batch (tuner/data/second_session.c) lacks one of its wishes,
+ * all of them are asked for again. Returns how many wishes that is, and in *batches of how many
+ * batches. */
+int wishes_renew(struct wishes *, const struct data *, int *batches);
+/* Measures wishes within the budget, as that sweep stage. An exit code. */
+int wishes_measure(const struct wishes *, const struct sweep_options *, const char *stage);
 /* confirm.c: which scenarios and picks to measure. */
 struct confirm_asked {
 	const char *split; /* NULL: all */
 	int limit;         /* 0: none */
-	int dry_run, fill, named;
+	int dry_run, fill;
 	const struct forest *also; /* also measure the picks of these rules; may be NULL */
 };
 int confirm_run(struct data *, const struct forest *, const struct confirm_asked *,

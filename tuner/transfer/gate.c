@@ -81,15 +81,15 @@ static int matters(const struct measured *m, int set)
 }
 
 void gate_wish(const struct gate *g, struct wishes *w, const struct data *d,
-	       const struct measured *m, int scenario)
+	       const struct measured *m)
 {
-	struct wishes own = { 0 };
+	const int before = w->n;
 	for (int set = 0; set < NUM_SETS; set++) {
 		struct decided made;
 		if (!matters(m, set))
 			continue;
 		forest_make(d, &g->set[set], m, &made);
-		wish_made(&own, scenario, m, &made);
+		wish_made(w, m, &made);
 	}
 	for (int t = DECIDE_PREFILL; measured_is_mixed(m) && t <= DECIDE_DECODE; t++) {
 		struct choice old, new;
@@ -97,38 +97,21 @@ void gate_wish(const struct gate *g, struct wishes *w, const struct data *d,
 		    !part_of_set(g, 1 << t, d, m, (enum decision)t, &new) ||
 		    choice_same(&old, &new))
 			continue;
-		wish_part(&own, scenario, decision_phase((enum decision)t), &old);
-		wish_part(&own, scenario, decision_phase((enum decision)t), &new);
+		wish_part(w, decision_phase((enum decision)t), &old);
+		wish_part(w, decision_phase((enum decision)t), &new);
 	}
-	w->failed |= own.failed;
-	for (int i = 0; own.n > 1 && i < own.n; i++)
-		wish_again(w, &own.v[i]);
-	free(own.v);
+	if (w->n == before + 1)
+		w->n = before;
 }
 
-/* ---- cells of pass B -------------------------------------------------------------------- */
-static const struct cell *cell_of_part(const struct data *d, int s, enum phase phase,
-				       const struct choice *c)
+/* The cell of pass B; a batch of one phase may have it as one launch. */
+static const struct cell *cell_of(const struct data *d, int s, struct contender w)
 {
-	const int choice = data_find(d, c);
-	const struct cell *cell = choice < 0 ? NULL : data_cell_in(d, PASS_B, s, phase, choice);
-	if (!cell && choice >= 0 && !measured_is_mixed(&d->v[s]))
-		cell = data_cell_in(d, PASS_B, s, PHASE_ALL, choice);
-	return cell;
-}
-
-static const struct cell *cell_of_plan(const struct data *d, int s, const struct decided *made)
-{
-	struct pick p;
-	const struct measured *m = &d->v[s];
-	if (!m->has[PHASE_PREFILL])
-		return cell_of_part(d, s, PHASE_DECODE, &made->decode);
-	if (!m->has[PHASE_DECODE])
-		return cell_of_part(d, s, PHASE_PREFILL, &made->prefill);
-	if (!made->join)
-		return cell_of_part(d, s, PHASE_ALL, &made->prefill);
-	decided_pick(d, made, &p);
-	return p.prefill < 0 || p.decode < 0 ? NULL : data_plan_cell(d, PASS_B, s, &p);
+	const struct cell *cell = wish_cell(d, s, &w);
+	if (cell || measured_is_mixed(&d->v[s]))
+		return cell;
+	w.phase = PHASE_ALL;
+	return wish_cell(d, s, &w);
 }
 
 /* ---- figures ---------------------------------------------------------------------------- */
@@ -138,9 +121,13 @@ struct ratios {
 	struct gate_figures f;
 };
 
-static void add_cells(struct ratios *t, const struct data *d, const struct cell *old,
-		      const struct cell *new)
+/* Nothing if both run the same. */
+static void add_wishes(struct ratios *t, const struct data *d, int s,
+		       const struct contender *of_old, const struct contender *of_new)
 {
+	if (!wishes_differ(of_old, of_new))
+		return;
+	const struct cell *old = cell_of(d, s, *of_old), *new = cell_of(d, s, *of_new);
 	if (new &&new->outcome != OUTCOME_OK) {
 		t->f.failed++;
 		return;
@@ -193,21 +180,11 @@ static void compare_parts(const struct gate *g, const struct data *d, enum decis
 		if (!split_is_gate(m->split) || !part_of_set(g, 0, d, m, decision, &old) ||
 		    !part_of_set(g, 1 << gate_group_of(decision), d, m, decision, &new))
 			continue;
-		if (!choice_same(&old, &new))
-			add_cells(&t, d, cell_of_part(d, s, phase, &old),
-				  cell_of_part(d, s, phase, &new));
+		const struct contender of_old = part_wish(phase, &old),
+				       of_new = part_wish(phase, &new);
+		add_wishes(&t, d, s, &of_old, &of_new);
 	}
 	*out = figures_of(&t);
-}
-
-static int same_plan(const struct measured *m, const struct decided *a, const struct decided *b)
-{
-	struct wishes w = { 0 };
-	wish_made(&w, 0, m, a);
-	wish_made(&w, 0, m, b);
-	const int same = !w.failed && w.n < 2;
-	free(w.v);
-	return same;
 }
 
 /* Compares whole plans of two sets, on mixed batches only or on all. */
@@ -222,8 +199,8 @@ static void compare_sets(const struct gate *g, const struct data *d, int old_set
 			continue;
 		forest_make(d, &g->set[old_set], m, &old);
 		forest_make(d, &g->set[new_set], m, &new);
-		if (!same_plan(m, &old, &new))
-			add_cells(&t, d, cell_of_plan(d, s, &old), cell_of_plan(d, s, &new));
+		const struct contender of_old = made_wish(m, &old), of_new = made_wish(m, &new);
+		add_wishes(&t, d, s, &of_old, &of_new);
 	}
 	*out = figures_of(&t);
 }

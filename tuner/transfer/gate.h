@@ -39,11 +39,9 @@ struct gate_report {
 struct gate;
 struct gate *gate_open(const struct forest *incumbent, const struct forest *fresh);
 void gate_close(struct gate *);
-/* Adds what pass B must measure in a scenario, which the data may not have, and which is number
- * `scenario` of the list to be measured: the plans of all combinations, and the parts that differ.
- * Nothing if all run the same. */
-void gate_wish(const struct gate *, struct wishes *, const struct data *, const struct measured *,
-	       int scenario);
+/* Adds what pass B must measure on the batch that was added last, which the data may not have: the
+ * plans of all combinations, and the parts that differ. Nothing if all run the same. */
+void gate_wish(const struct gate *, struct wishes *, const struct data *, const struct measured *);
 /* Sets take[decision]: the groups of fresh that are faster than the incumbent's beyond noise on the
  * scenarios of split "gate", by ratios of pass B, unless the combination loses on mixed batches.
  * own: the GPU's own data, without translated times. */

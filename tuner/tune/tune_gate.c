@@ -55,47 +55,39 @@ int tune_find(const struct data *d, const struct scenario *scenario)
 	return -1;
 }
 
-/* The gate's scenarios as a list, what the rules run there, and at[]: the scenario of the data, or
- * -1. Old and new rules are compared within a race, so a scenario that lacks a time is raced as a
- * whole. */
-static int list_gate(struct tune *t, const struct gate *g, struct wishes *w,
-		     struct scenario_list *list)
+/* The gate's scenarios, and what the rules run there. Old and new rules are compared within a race,
+ * so a scenario that lacks a time is raced as a whole. */
+static int list_gate(struct tune *t, const struct gate *g, struct wishes *w)
 {
 	struct drawn *drawn = malloc(sizeof *drawn * ((size_t)t->list.n + 1));
-	int *at = malloc(sizeof *at * ((size_t)t->list.n + 1)), renewed;
-	list->v = calloc((size_t)t->list.n + 1, sizeof *list->v);
-	int done = drawn && at && list->v, n = done ? draw(&t->list, drawn) : 0;
+	const int n = drawn ? draw(&t->list, drawn) : 0;
+	int renewed;
 	for (int i = 0; i < n; i++) {
-		struct scenario *s = &list->v[i];
+		const struct scenario *s = &t->list.v[drawn[i].index];
+		const int at = tune_find(t->own, s);
 		struct measured unknown;
-		*s = t->list.v[drawn[i].index];
-		at[i] = tune_find(t->own, s);
-		if (at[i] < 0 && !measured_make_view(&unknown, t->own, &s->shape, &s->batch->view))
+		if (at < 0 && !measured_make_view(&unknown, t->own, &s->shape, &s->batch->view))
 			continue;
-		gate_wish(g, w, t->own, at[i] < 0 ? &unknown : &t->own->v[at[i]], i);
+		wish_batch(w, s, at);
+		gate_wish(g, w, t->own, at < 0 ? &unknown : &t->own->v[at]);
 	}
-	list->n = n;
-	done = done && !w->failed;
-	if (done)
-		wishes_renew(w, t->own, at, &renewed);
+	wishes_renew(w, t->own, &renewed);
+	w->failed |= !drawn;
 	free(drawn);
-	free(at);
-	return done;
+	return !w->failed;
 }
 
 int tune_gate(struct tune *t, const struct sweep_options *asked)
 {
 	const double began = budget_now();
 	struct wishes w = { 0 };
-	struct scenario_list list = { 0 };
 	struct gate *g = gate_open(&t->from.incumbent, &t->fresh);
-	int code = g && list_gate(t, g, &w, &list) ? EXIT_DONE : EXIT_CHECK;
+	int code = g && list_gate(t, g, &w) ? EXIT_DONE : EXIT_CHECK;
 	struct sweep_options o = *asked;
 	o.budget_s -= budget_now() - began;
 	if (!code && w.n)
-		code = wishes_measure(&w, &o, &list, "b");
+		code = wishes_measure(&w, &o, "b");
 	gate_close(g);
-	free(w.v);
-	free(list.v); /* texts and batches are those of t->list */
+	wishes_free(&w);
 	return code;
 }
