@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLANS = NUM_PHASES };
-
 /* Negative numbers keep races of the prior apart from own ones. */
 static int race_of_prior(int race)
 {
@@ -225,7 +223,7 @@ static int take_cell(struct joining *j, int s, int phase, int choice, const stru
 		return 1;
 	if (j->is_broken[choice] || is_refused(j, c, &j->prior->v[s].shape))
 		return forbid(j, s, phase, choice);
-	scale(&cell, translation_of(j->translation, choice));
+	scale(&cell, translation_of(j->translation, s, phase, choice));
 	return data_put_cell(j->d, j->prior_at[s], phase, j->prior_choice[choice], PASS_A, &cell);
 }
 
@@ -233,7 +231,6 @@ static int take_cells(struct joining *j, int s, int phase)
 {
 	struct choice_iter i = choices_of(j->prior, s, (enum phase)phase, (enum phase)phase);
 	int done = 1;
-	translation_at(j->translation, s, phase);
 	while (done && choices_next(&i))
 		if (i.cells[0].of[PASS_A])
 			done = take_cell(j, s, phase, i.choice, i.cells[0].of[PASS_A]);
@@ -259,8 +256,6 @@ static int take_plans(struct joining *j, int s)
 {
 	const struct data *d = j->prior;
 	int done = 1;
-	if (d->plan_at[s] < d->plan_at[s + 1])
-		translation_at(j->translation, s, PLANS);
 	for (int i = d->plan_at[s]; done && i < d->plan_at[s + 1]; i++) {
 		struct composed c = d->plan[i];
 		const struct choice *parts[] = { &d->choice[c.prefill], &d->choice[c.decode] };

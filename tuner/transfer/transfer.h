@@ -26,10 +26,9 @@ struct translation;
 struct translation *translation_new(const struct data *own, const struct data *prior,
 				    const int *same);
 void translation_free(struct translation *);
-/* Selects a scenario and phase of the prior (NUM_PHASES: plans) for the next two. */
-void translation_at(struct translation *, int scenario, int phase);
-/* The expected log ratio of a choice there; 0 without any pair. */
-double translation_of(const struct translation *, int choice);
+/* The expected log ratio of a choice in a scenario and phase of the prior, and of one of its plans; 0
+ * without any pair. */
+double translation_of(const struct translation *, int scenario, int phase, int choice);
 double translation_of_plan(const struct translation *, const struct composed *);
 
 #endif
