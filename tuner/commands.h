@@ -4,7 +4,6 @@
 #define TUNER_COMMANDS_H
 
 int cmd_tune(int argc, char **argv);
-int cmd_check(int argc, char **argv);
 int cmd_contribute(int argc, char **argv);
 int cmd_induce(int argc, char **argv);
 int cmd_eval(int argc, char **argv);

@@ -16,11 +16,11 @@
 static const struct command {
 	const char *name;
 	const char *mode; /* the option that selects it; NULL: the command without one of these */
-	int (*run)(int argc, char **argv);
+	int (*run)(int argc, char **argv); /* NULL: that of the command without the mode */
 	const char *about;
 } commands[] = {
 	{ "tune",      NULL,         cmd_tune,       "measures this machine and installs rules that beat those in force" },
-	{ "tune",      "check",      cmd_check,      "checks that the rules still fit, such as after a driver update" },
+	{ "tune",      "check",      NULL,           "checks that the rules still fit, such as after a driver update" },
 	{ "devices",   NULL,         cmd_devices,    "lists devices: names, limits, measured ceilings" },
 	{ "scenarios", NULL,         cmd_scenarios,  "lists or generates scenarios" },
 	{ "sweep",     NULL,         cmd_sweep,      "measures kernels on scenarios into a database; resumes" },
@@ -68,7 +68,7 @@ static void list(FILE *f)
 
 static int is_mode(const struct command *c, const char *word)
 {
-	return c->mode && !strncmp(word, "--", 2) && !strcmp(word + 2, c->mode);
+	return c->mode && c->run && !strncmp(word, "--", 2) && !strcmp(word + 2, c->mode);
 }
 
 /* Which of the modes of a command its arguments name; the option is removed from them. */

@@ -242,8 +242,8 @@ static int check_rules(struct checked rows[8], int *code)
 {
 	int n = 0;
 	listen_begin();
-	*code =
-	    run_command(cmd_check, words("--gpu cpu --format tsv --db %s --header %s", db, header));
+	*code = run_command(
+	    cmd_tune, words("--check --gpu cpu --format tsv --db %s --header %s", db, header));
 	for (char *line = strchr(printed, '\n'); line && line[1] && n < 8;
 	     line = strchr(line + 1, '\n'), n++)
 		assert_int_equal(sscanf(line, " tiny@1 %39s %19s %lf %lf %lf %lf", rows[n].batch,

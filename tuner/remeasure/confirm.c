@@ -43,27 +43,6 @@ struct options {
 };
 
 /* ---- the fastest of pass A ---------------------------------------------------------------- */
-/* Finds the fastest choices that are still legal, fastest first; returns their number. */
-static int best_choices(const struct data *d, int s, enum phase phase, int best[BEST])
-{
-	double us[BEST];
-	int n = 0;
-	struct choice_iter i = choices_of(d, s, phase, phase);
-	while (choices_next(&i)) {
-		const double t = cells_time(d, s, &i.cells[0]);
-		int at = n < BEST ? n : BEST - 1;
-		if (!isfinite(t) || (n == BEST && t >= us[BEST - 1]) ||
-		    !data_legal(d, s, phase, i.choice))
-			continue;
-		for (; at && us[at - 1] > t; at--)
-			us[at] = us[at - 1], best[at] = best[at - 1];
-		us[at] = t;
-		best[at] = i.choice;
-		n += n < BEST;
-	}
-	return n;
-}
-
 /* Wishes for the fastest plans that pass A measured whole. */
 static void wish_best_plans(struct wishes *w, const struct data *d, int s)
 {
@@ -91,7 +70,7 @@ static void wish_best(struct wishes *w, const struct data *d, int s)
 {
 	int best[NUM_PHASES][BEST], n[NUM_PHASES];
 	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++) {
-		n[p] = best_choices(d, s, p, best[p]);
+		n[p] = fastest_choices(d, s, p, p, best[p], BEST);
 		for (int i = 0; i < n[p]; i++)
 			wish_part(w, p, &d->choice[best[p][i]]);
 	}

@@ -7,6 +7,7 @@
 #include "tuner/data/data.h"
 #include "tuner/data/filling.h"
 #include "tuner/policy/policy.h"
+#include <math.h>
 #include <stdlib.h>
 
 void wishes_free(struct wishes *w)
@@ -99,6 +100,28 @@ void wish_library(struct wishes *w, int bounds)
 void wish_made(struct wishes *w, const struct measured *m, const struct decided *made)
 {
 	wish(w, made_wish(m, made));
+}
+
+/* ---- what is worth it --------------------------------------------------------------------- */
+int fastest_choices(const struct data *d, int s, enum phase phase, enum phase or_phase, int *best,
+		    int most)
+{
+	double us[MOST_FASTEST];
+	int n = 0;
+	struct choice_iter i = choices_of(d, s, phase, or_phase);
+	while (choices_next(&i)) {
+		const double t = cells_part_time(d, s, i.cells);
+		int at = n < most ? n : most - 1;
+		if (!isfinite(t) || (n == most && t >= us[most - 1]) ||
+		    !data_legal(d, s, phase, i.choice))
+			continue;
+		for (; at && us[at - 1] > t; at--)
+			us[at] = us[at - 1], best[at] = best[at - 1];
+		us[at] = t;
+		best[at] = i.choice;
+		n += n < most;
+	}
+	return n;
 }
 
 /* ---- pass B ------------------------------------------------------------------------------- */

@@ -41,6 +41,11 @@ struct contender part_wish(enum phase, const struct choice *);
 int wishes_differ(const struct contender *, const struct contender *);
 /* The cell of pass B that a wish is for; NULL: it was not measured. */
 const struct cell *wish_cell(const struct data *, int scenario, const struct contender *);
+/* The choices of that phase, or measured as the other one, that are fastest and still legal, fastest
+ * first; returns their number, at most MOST_FASTEST. */
+enum { MOST_FASTEST = 8 };
+int fastest_choices(const struct data *, int scenario, enum phase, enum phase or_phase, int *best,
+		    int most);
 /* For pass B: where the session that counts for a batch (tuner/data/second_session.c) lacks one of its wishes,
  * all of them are asked for again. Returns how many wishes that is, and in *batches of how many
  * batches. */

@@ -3,6 +3,7 @@
  *   tune_cmd.c      options
  *   tune.c          the steps, each with its share of the time
  *   tune_scenarios.c  finds the scenarios
+ *   tune_check.c    `attune tune --check`
  *   tune_here.c     finds this machine's rules and databases
  *   tune_sum.c      prints the plan, the forecast and the summary
  *   contribute.c    `attune merge --contribute`: merges this machine's results into the project's
@@ -60,6 +61,9 @@ struct tune_options {
 	double budget_s; /* of the whole tune; 0: the preset's */
 	int dry_run, undo, anyway;
 	enum format format;
+	int check; /* --check, and what it alone has; NULL, 0: what is usual */
+	const char *db, *header;
+	int limit;
 };
 struct tune {
 	const struct tune_options *o;
@@ -85,6 +89,10 @@ struct tune {
 };
 /* An exit code. */
 int tune(const struct tune_options *);
+
+/* ---- tune_check.c ------------------------------------------------------------------ */
+/* --check. An exit code. */
+int tune_check(const struct tune_options *);
 
 /* ---- tune_scenarios.c -------------------------------------------------------------- */
 /* Loads the tune's scenarios. 0 after a complaint. */

@@ -19,7 +19,11 @@ enum {
 	OPT_DRY,
 	OPT_UNDO,
 	OPT_ANYWAY,
-	OPT_FORMAT
+	OPT_FORMAT,
+	OPT_CHECK,
+	OPT_DB,
+	OPT_HEADER,
+	OPT_LIMIT
 };
 
 // clang-format off
@@ -27,7 +31,7 @@ static const struct argp_option rows[] = {
 	{ "gpu",       'g',           "NAME",   0, "Device to tune; fails if this machine lacks it (the GPU, else the CPU)", 0 },
 	{ "device",    OPT_DEVICE,    "NAMES",  0, "Use only these GPUs: cuda:0 or cuda:0,cuda:1 (all of that model)", 0 },
 	{ "preset",    OPT_PRESET,    "NAME",   0, "smoke: a test run on few scenarios, 50 seconds at most; quick: 4 minutes; full: 18 minutes (quick)", 0 },
-	{ "budget",    OPT_BUDGET,    "TIME",   0, "Stop after this time: 90s, 10m, 2h (the preset's)", 0 },
+	{ "budget",    OPT_BUDGET,    "TIME",   0, "Stop after this time: 90s, 10m, 2h (the preset's; 60s with --check)", 0 },
 	{ "model",     'm',           "NAME@N", 0, "Use only scenarios of this model and tensor-parallel degree", 0 },
 	{ "scenarios", OPT_SETS,      "SETS",   0, "Comma-separated scenario sets (the GPU's own)", 0 },
 	{ "trace-set", OPT_TRACE_SET, "FILE",   0, "One more scenario set", 0 },
@@ -37,10 +41,24 @@ static const struct argp_option rows[] = {
 	{ "dry-run",   OPT_DRY,       0,        0, "Print the work, the time and the disk space; measure nothing", 0 },
 	{ "undo",      OPT_UNDO,      0,        0, "Restore the rules that the last tune replaced", 0 },
 	{ "anyway",    OPT_ANYWAY,    0,        0, "Measure even if other programs use the machine", 0 },
-	{ "format",    OPT_FORMAT,    "FORMAT", 0, "Format of the summary: table or json (table)", 0 },
+	{ "format",    OPT_FORMAT,    "FORMAT", 0, "Format of the summary: table or json, with --check also tsv, csv or markdown (table)", 0 },
+	{ 0, 0, 0, 0, "Does a new tune pay?", 1 },
+	{ "check",     OPT_CHECK,     0,        0, "Time some picks of the rules again, against their fastest rivals; keep no times", 1 },
+	{ "db",        OPT_DB,        "FILE",   0, "Database with the old times (results/local/NAME.sqlite, else results/NAME.sqlite)", 1 },
+	{ "header",    OPT_HEADER,    "FILE",   0, "Rules to check (those in force: this machine's, NAME's, else the borrowed ones)", 1 },
+	{ "limit",     OPT_LIMIT,     "N",      0, "At most N parts of batches (20)", 1 },
 	{ 0 }
 };
 // clang-format on
+
+static void are_together(const struct tune_options *o, struct argp_state *state)
+{
+	if (!o->check && (o->db || o->header || o->limit))
+		argp_error(state, "--db, --header and --limit are of --check");
+	if (o->check && (o->model || o->sets || o->trace_set || o->dry_run || o->undo))
+		argp_error(state, "--check has no --model, --scenarios, --trace-set, --dry-run "
+				  "or --undo");
+}
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -60,7 +78,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_UNDO: o->undo = 1; return 0;
 	case OPT_ANYWAY: o->anyway = 1; return 0;
 	case OPT_FORMAT: format_option(&o->format, arg, state); return 0;
+	case OPT_CHECK: o->check = 1; return 0;
+	case OPT_DB: o->db = arg; return 0;
+	case OPT_HEADER: o->header = arg; return 0;
+	case OPT_LIMIT: o->limit = whole_option("limit", arg, state); return 0;
 	case ARGP_KEY_ARG: no_option(arg, state); return 0;
+	case ARGP_KEY_END: are_together(o, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }
@@ -76,10 +99,13 @@ static const struct argp help = {
 	"(prefill, decode, mixed batches) is replaced only if the new one is faster beyond noise. "
 	"Times go to results/local, rules to generated/local. The same command resumes after an "
 	"interrupt.\n\n"
-	"attune tune --check tells whether the rules still fit; --check --help has its options.\n\n"
+	"--check tells whether the rules still fit, such as after an update of the driver or the "
+	"toolkit. Exit status: 0 they fit, 1 a new tune pays, 5 nothing was measured. A CPU is "
+	"measured with the threads that it has now.\n\n"
 	"Examples:\n  attune tune --preset smoke\n  attune tune --budget 10m --model "
 	"llama3.1-8b@1\n"
-	"  attune tune --undo",
+	"  attune tune --undo\n"
+	"  attune tune --check --gpu h200",
 	NULL,
 	NULL,
 	NULL
@@ -95,5 +121,5 @@ int cmd_tune(int argc, char **argv)
 				  .command = "tune" };
 	options_parse(&help, argc, argv, &o);
 	catch_signals();
-	return tune(&o);
+	return o.check ? tune_check(&o) : tune(&o);
 }

@@ -1,21 +1,17 @@
-/* check_cmd.c - `attune tune --check`: checks that the rules still fit, such as after an update of the
+/* tune_check.c - `attune tune --check`: checks that the rules still fit, such as after an update of the
  * driver, the toolkit or the firmware. It times some picks again, each in one race with its two
  * fastest rivals. What counts is whether the picks still beat their rivals, not how fast all of
  * them are. */
-#include "requests.h"
+#include "tune.h"
 #include "harness/base/base.h"
-#include "harness/base/json_out.h"
-#include "harness/scenario/scenario.h"
-#include "harness/search/search.h"
 #include "harness/store/store.h"
 #include "harness/sweep/sweep.h"
 #include "tuner/base/base.h"
-#include "tuner/commands.h"
 #include "tuner/data/data.h"
 #include "tuner/data/filling.h"
 #include "tuner/forest/forest.h"
 #include "tuner/policy/policy.h"
-#include <argp.h>
+#include "tuner/remeasure/requests.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,49 +19,26 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RIVALS = 2, CONTENDERS = 1 + RIVALS, USUAL_PARTS = 20 };
+enum { RIVALS = 2, CONTENDERS = 1 + RIVALS, USUAL_PARTS = 20, USUAL_SECONDS = 60 };
 /* A new tune pays if the picks have lost more than this against their rivals. */
 static const double worth = 0.01;
 static const double heavy_us = 20000; /* parts that take longer are left out */
-
-struct options {
-	const char *gpu, *device, *db, *header;
-	int limit, anyway;
-	double budget_s;
-	enum format format;
-};
 
 /* A part of a scenario, its pick and rivals (the pick first), and their old and new times. */
 struct part_again {
 	int scenario;
 	enum phase phase;
-	struct choice choice[CONTENDERS];
-	int n;
+	int choice[CONTENDERS], n;
 	double then_us[CONTENDERS], now_us[CONTENDERS];
 	unsigned long long turn;
 };
 
 /* ---- the parts to time -------------------------------------------------------------------- */
 
-static void add_rivals(struct part_again *p, const struct data *d, int pick)
+static void add(struct part_again *p, const struct data *d, int choice)
 {
-	struct choice_iter i = choices_of(d, p->scenario, p->phase, PHASE_ALL);
-	while (choices_next(&i)) {
-		const double us = data_part_time(d, p->scenario, p->phase, i.choice);
-		int at = p->n;
-		if (i.choice == pick || !isfinite(us) ||
-		    !data_legal(d, p->scenario, p->phase, i.choice) ||
-		    (p->n == CONTENDERS && us >= p->then_us[CONTENDERS - 1]))
-			continue;
-		at = at == CONTENDERS ? CONTENDERS - 1 : at;
-		for (; at > 1 && p->then_us[at - 1] > us; at--) {
-			p->then_us[at] = p->then_us[at - 1];
-			p->choice[at] = p->choice[at - 1];
-		}
-		p->then_us[at] = us;
-		p->choice[at] = d->choice[i.choice];
-		p->n += p->n < CONTENDERS;
-	}
+	p->then_us[p->n] = data_part_time(d, p->scenario, p->phase, choice);
+	p->choice[p->n++] = choice;
 }
 
 /* 0: the part does not exist, takes too long, or has no rival. */
@@ -73,14 +46,17 @@ static int fill_part(struct part_again *p, const struct data *d, const struct pi
 		     enum phase phase)
 {
 	const int choice = phase == PHASE_PREFILL ? pick->prefill : pick->decode;
+	int best[CONTENDERS];
 	if (!d->v[s].has[phase] || choice < 0)
 		return 0;
-	*p = (struct part_again){ .scenario = s, .phase = phase, .n = 1 };
-	p->choice[0] = d->choice[choice];
-	p->then_us[0] = data_part_time(d, s, phase, choice);
+	*p = (struct part_again){ .scenario = s, .phase = phase };
+	add(p, d, choice);
 	if (!(p->then_us[0] < heavy_us))
 		return 0;
-	add_rivals(p, d, choice);
+	const int n = fastest_choices(d, s, phase, PHASE_ALL, best, CONTENDERS);
+	for (int i = 0; i < n && p->n < CONTENDERS; i++)
+		if (best[i] != choice)
+			add(p, d, best[i]);
 	p->turn = scramble((unsigned)(2 * s + (phase == PHASE_DECODE)) * 0x9e3779b9ull);
 	return p->n > 1;
 }
@@ -114,60 +90,43 @@ static struct part_again *draw(const struct data *d, const struct forest *f, int
 /* ---- timing ---------------------------------------------------------------------------------- */
 
 /* Without new times neither "the rules fit" nor "a new tune pays" is known. */
-static int say_nothing(const struct sweep_sum *sum, const struct options *o)
+static int say_nothing(const struct sweep_sum *sum, double budget_s)
 {
 	if (sum && sum->failed[OUTCOME_NOISY])
 		complain("nothing is known: all new times are too noisy; run the command again");
 	else
 		complain("nothing is known: the budget of %.0f s ended before a pick and a rival "
 			 "were measured; --budget %.0fs gives more",
-			 o->budget_s, fmax(60, 4 * o->budget_s));
+			 budget_s, fmax(USUAL_SECONDS, 4 * budget_s));
 	return EXIT_NOTHING;
 }
 
 /* An exit code; EXIT_NOTHING + complain: no time was measured. */
 static int time_again(const struct data *d, const struct part_again *v, int n,
-		      const struct options *o, const char *db)
+		      const struct sweep_options *o)
 {
 	struct wishes w = { 0 };
-	struct sweep_sum sum = { 0 };
-	const struct sweep_options sweep = { .gpu = o->gpu,
-					     .device = o->device,
-					     .db = db,
-					     .command = "tune --check",
-					     .preset = PRESET_FULL,
-					     .budget_s = o->budget_s,
-					     .shards = 1,
-					     .seed = 1,
-					     .anyway = o->anyway,
-					     .wall = 1,
-					     .sum = &sum };
 	for (int i = 0; i < n; i++) {
 		wish_scenario(&w, d, v[i].scenario);
 		for (int k = 0; k < v[i].n; k++)
-			wish_part(&w, v[i].phase, &v[i].choice[k]);
+			wish_part(&w, v[i].phase, &d->choice[v[i].choice[k]]);
 	}
 	progress_until(o->budget_s);
-	const int code = w.failed ? EXIT_CHECK : wishes_measure(&w, &sweep, "b");
+	const int code = w.failed ? EXIT_CHECK : wishes_measure(&w, o, "b");
 	wishes_free(&w);
-	return code || sum.measured ? code : say_nothing(&sum, o);
-}
-
-static int same_scenario(const struct measured *a, const struct measured *b)
-{
-	return !strcmp(a->key, b->key);
+	return code || o->sum->measured ? code : say_nothing(o->sum, o->budget_s);
 }
 
 /* Drops parts without a new time; returns how many are left. */
-static int read_times(struct part_again *v, int n, const struct data *then, struct data *now)
+static int read_times(struct part_again *v, int n, const struct data *then, const struct data *now)
 {
 	int kept = 0;
 	for (int i = 0; i < n; i++) {
 		int s = 0, known = 0;
-		while (s < now->n && !same_scenario(&now->v[s], &then->v[v[i].scenario]))
+		while (s < now->n && strcmp(now->v[s].key, then->v[v[i].scenario].key))
 			s++;
 		for (int k = 0; s < now->n && k < v[i].n; k++) {
-			const int c = data_find(now, &v[i].choice[k]);
+			const int c = data_find(now, &then->choice[v[i].choice[k]]);
 			v[i].now_us[k] = c < 0 ? INFINITY : data_part_time(now, s, v[i].phase, c);
 			known += isfinite(v[i].now_us[k]);
 		}
@@ -203,7 +162,7 @@ static void print_parts(const struct part_again *v, int n, const struct data *d,
 		table_number(t, v[i].now_us[0], 2);
 		table_number(t, lost(v[i].then_us, v[i].n), 4);
 		table_number(t, lost(v[i].now_us, v[i].n), 4);
-		choice_text(text, sizeof text, &v[i].choice[0]);
+		choice_text(text, sizeof text, &d->choice[v[i].choice[0]]);
 		table_text(t, text);
 		table_end_row(t);
 	}
@@ -233,26 +192,24 @@ static int answer(const struct part_again *v, int n, const char *gpu, int elsewh
 	return pays ? EXIT_CHECK : EXIT_DONE;
 }
 
-static int check_with(struct data *d, const struct forest *f, const struct options *o,
-		      const char *db)
+/* db: of the old times. */
+static int check_with(struct data *d, const struct forest *f, const struct tune_options *o,
+		      const struct sweep_options *sweep, const char *db)
 {
-	int n = 0, code;
-	struct part_again *v = draw(d, f, o->limit, &n);
-	if (!v || !n) {
+	int n = 0;
+	struct part_again *v = draw(d, f, o->limit ? o->limit : USUAL_PARTS, &n);
+	int code = v && n ? time_again(d, v, n, sweep) : EXIT_CHECK;
+	if (!v || !n)
 		complain(v ? "%s has no pick of these rules with a time and a rival"
 			   : "%s: out of memory",
-			 o->db);
-		free(v);
-		return EXIT_CHECK;
-	}
-	code = time_again(d, v, n, o, db);
-	struct data *now = code ? NULL : data_load(db, d->gpu);
+			 db);
+	struct data *now = code ? NULL : data_load(sweep->db, d->gpu);
 	if (!code) {
 		n = now ? read_times(v, n, d, now) : 0;
 		print_parts(v, n, d, o->format);
 		code = !now ? EXIT_CHECK
 		       : n  ? answer(v, n, d->gpu, data_is_elsewhere(d))
-			    : say_nothing(NULL, o);
+			    : say_nothing(NULL, sweep->budget_s);
 	}
 	data_free(now);
 	free(v);
@@ -260,10 +217,24 @@ static int check_with(struct data *d, const struct forest *f, const struct optio
 }
 
 /* The new times are in a folder that only this process's user can open. */
-static int check(struct data *d, const struct forest *f, const struct options *o)
+static int check(struct data *d, const struct forest *f, const struct tune_options *o,
+		 const char *device, const char *db)
 {
 	const char *given = getenv("TMPDIR");
 	char folder[PATH_TEXT - 16], path[PATH_TEXT];
+	struct sweep_sum sum = { 0 };
+	const struct sweep_options sweep = { .gpu = device,
+					     .device = o->device,
+					     .db = path,
+					     .command = "tune --check",
+					     .preset = PRESET_FULL,
+					     .budget_s =
+						 o->budget_s > 0 ? o->budget_s : USUAL_SECONDS,
+					     .shards = 1,
+					     .seed = 1,
+					     .anyway = o->anyway,
+					     .wall = 1,
+					     .sum = &sum };
 	snprintf(folder, sizeof folder, "%s/attune_check.XXXXXX", given && *given ? given : "/tmp");
 	if (!mkdtemp(folder)) {
 		complain("%s: a folder for the new times cannot be created: %s", folder,
@@ -271,89 +242,35 @@ static int check(struct data *d, const struct forest *f, const struct options *o
 		return EXIT_CHECK;
 	}
 	snprintf(path, sizeof path, "%s/times.sqlite", folder);
-	const int code = check_with(d, f, o, path);
+	const int code = check_with(d, f, o, &sweep, db);
 	store_remove(path);
 	rmdir(folder);
 	return code;
 }
 
-/* ---- the command ----------------------------------------------------------------------------- */
-
-enum { OPT_DEVICE = 256, OPT_DB, OPT_HEADER, OPT_LIMIT, OPT_BUDGET, OPT_ANYWAY, OPT_FORMAT };
-
-// clang-format off
-static const struct argp_option rows[] = {
-	{ "gpu",    'g',        "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
-	{ "device", OPT_DEVICE, "NAME", 0, "Which of several GPUs, as in cuda:1", 0 },
-	{ "db",     OPT_DB,     "FILE", 0, "Database with the old times (results/local/NAME.sqlite, else results/NAME.sqlite)", 0 },
-	{ "header", OPT_HEADER, "FILE", 0, "Rules to check (those in force: this machine's, NAME's, else the borrowed ones)", 0 },
-	{ "limit",  OPT_LIMIT,  "N",    0, "At most N parts of batches (20)", 0 },
-	{ "budget", OPT_BUDGET, "TIME", 0, "Stop after this time, with compilation: 90s, 10m, 1h (60s)", 0 },
-	{ "anyway", OPT_ANYWAY, 0,      0, "Measure even if other programs use the machine", 0 },
-	{ "format", OPT_FORMAT, "FORMAT", 0, FORMAT_WORDS, 0 },
-	{ 0 }
-};
-// clang-format on
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+int tune_check(const struct tune_options *o)
 {
-	struct options *o = state->input;
-	switch (key) {
-	case 'g': gpu_option(&o->gpu, arg, state); return 0;
-	case OPT_DEVICE: o->device = arg; return 0;
-	case OPT_DB: o->db = arg; return 0;
-	case OPT_HEADER: o->header = arg; return 0;
-	case OPT_ANYWAY: o->anyway = 1; return 0;
-	case OPT_FORMAT: format_option(&o->format, arg, state); return 0;
-	case OPT_BUDGET: o->budget_s = budget_option(arg, state); return 0;
-	case OPT_LIMIT: o->limit = whole_option("limit", arg, state); return 0;
-	case ARGP_KEY_ARG: no_option(arg, state); return 0;
-	default: return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp help = {
-	rows,
-	parse_option,
-	NULL,
-	"Times some picks of the rules again, against their fastest rivals, and reports whether a "
-	"new tune pays. Use it after an update of the driver or the toolkit."
-	"\vThe new times are not kept. Exit status: 0 the rules still fit, 1 a new tune pays, 5 "
-	"nothing was measured. A CPU is measured with the threads that it has now.\n\n"
-	"Example:\n  attune tune --check --gpu h200",
-	NULL,
-	NULL,
-	NULL
-};
-
-int cmd_check(int argc, char **argv)
-{
-	struct options o = { .limit = USUAL_PARTS, .budget_s = 60 };
 	char gpu[GPU_NAME], device[GPU_NAME], db[PATH_TEXT], header[PATH_TEXT];
 	struct forest f;
 	struct hello hello;
-	int code;
-	options_parse(&help, argc, argv, &o);
-	catch_signals();
-	if (!gpu_or_own(o.gpu, gpu))
+	if (!gpu_or_own(o->gpu, gpu))
 		return EXIT_NO_DEVICE;
-	db_path(db, o.db, gpu);
-	rules_path(header, o.header, gpu);
+	db_path(db, o->db, gpu);
+	rules_path(header, o->header, gpu);
 	snprintf(device, sizeof device, "%.*s", gpu_length(gpu), gpu);
-	o.gpu = device;
-	o.db = db;
-	code = sweep_device(&(struct sweep_options){ .gpu = o.gpu, .device = o.device }, &hello);
+	int code =
+	    sweep_device(&(struct sweep_options){ .gpu = device, .device = o->device }, &hello);
 	if (code)
 		return code;
-	code = EXIT_USAGE;
 	if (refuse_emulated(&hello.info))
-		return code;
-	struct data *d = data_load_as(o.db, gpu, (struct which_rows){ .units = hello.info.units });
-	if (d && !data_has_times(d, o.db)) {
+		return EXIT_USAGE;
+	struct data *d = data_load_as(db, gpu, (struct which_rows){ .units = hello.info.units });
+	code = EXIT_USAGE;
+	if (d && !data_has_times(d, db)) {
 		code = EXIT_CHECK;
 	} else if (d && forest_load(&f, header)) {
-		data_say_machine(d, o.db);
-		code = check(d, &f, &o);
+		data_say_machine(d, db);
+		code = check(d, &f, o, device, db);
 		forest_free(&f);
 	}
 	data_free(d);
