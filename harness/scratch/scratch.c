@@ -26,7 +26,8 @@ int sqlite_harden(sqlite3 *db)
 struct scratch *scratch_new(const char *schema)
 {
 	struct scratch *s = calloc(1, sizeof *s);
-	if (!s || sqlite3_open(":memory:", &s->db) || !sqlite_harden(s->db))
+	if (!s || sqlite3_open_v2(":memory:", &s->db, SQLITE_OPEN_READWRITE, NULL) ||
+	    !sqlite_harden(s->db))
 		complain("tables in memory: out of memory");
 	else if (scratch_also(s, schema))
 		return s;
@@ -39,6 +40,16 @@ int scratch_also(struct scratch *s, const char *schema)
 	const int done = !sqlite3_exec(s->db, schema, NULL, NULL, NULL);
 	if (!done)
 		complain("tables in memory: %s", sqlite3_errmsg(s->db));
+	return done;
+}
+
+int scratch_attach(struct scratch *s, const char *path, const char *as)
+{
+	char *sql = sqlite3_mprintf("ATTACH %Q AS %s", path, as);
+	const int done = sql && !sqlite3_exec(s->db, sql, NULL, NULL, NULL);
+	if (!done)
+		complain("%s: %s", path, sqlite3_errmsg(s->db));
+	sqlite3_free(sql);
 	return done;
 }
 

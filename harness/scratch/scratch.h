@@ -13,6 +13,8 @@ struct scratch;
 struct scratch *scratch_new(const char *schema);
 /* Runs more of them. 0 + complain. */
 int scratch_also(struct scratch *, const char *schema);
+/* Attaches a database, which the store has opened and found sound, to be read in SQL as `as`. 0 + complain. */
+int scratch_attach(struct scratch *, const char *path, const char *as);
 void scratch_free(struct scratch *);
 /* Adds a row to a table, or to "table(column, ...)". types: a letter for each of the values that
  * follow: i int, d double (NULL unless finite), s const char *. 0 + complain. */

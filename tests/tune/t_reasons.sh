@@ -28,7 +28,6 @@ says 1 "$noisy" show --gpu cpu --db "$tmp/noisy.sqlite" --best
 says 1 "$noisy" sweep --confirm --gpu cpu --db "$tmp/noisy.sqlite" --dry-run
 says 1 "$noisy" tune --check --gpu cpu --db "$tmp/noisy.sqlite"
 says 1 "$noisy" bench --gpu cpu --db "$tmp/noisy.sqlite" --into "$tmp/bench.sqlite"
-says 2 "$noisy" show --diff --gpu cpu results/cpu.sqlite "$tmp/noisy.sqlite"
 row "$([ ! -e "$tmp/header.h" ]; echo $?)" "no header is written"
 
 # Every time is of an older source.
@@ -39,7 +38,6 @@ older='of older sources and left out'
 says 1 "$older" eval --gpu cpu --db "$tmp/stale.sqlite"
 says 1 "$older" show --gpu cpu --db "$tmp/stale.sqlite" --model llama3.1-8b@1 --batch 3q1s3k
 says 1 "$older" sweep --confirm --gpu cpu --db "$tmp/stale.sqlite" --dry-run
-says 2 "$older" show --diff --gpu cpu results/cpu.sqlite "$tmp/stale.sqlite"
 
 # A check that measured nothing has no verdict.
 says 5 'nothing is known: the budget' tune --check --gpu cpu --db results/cpu.sqlite --budget 0.000001s

@@ -149,6 +149,8 @@ struct which_rows {
 	void *arg;
 };
 struct data *data_load_as(const char *db_path, const char *gpu, struct which_rows);
+/* Whether times of the device count; complains if not. */
+int is_worth_reading(const struct device_info *, const char *db_path);
 /* Whether times of that kernel take part; those of our own do. */
 int data_takes(const struct data *, const struct kernel *);
 /* Sets data.hash, over all rows of the GPU in that database by today's or bridged sources. This

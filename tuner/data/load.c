@@ -102,7 +102,7 @@ static int read_asked(struct loading *l, struct store *store, const char *gpu)
 	return done;
 }
 
-static int is_worth_reading(const struct device_info *d, const char *db_path)
+int is_worth_reading(const struct device_info *d, const char *db_path)
 {
 	if (!times_count(d))
 		complain("%s: made on an emulated device, %s: it holds no real times", db_path,

@@ -3,6 +3,7 @@
 #include "show.h"
 #include "harness/base/base.h"
 #include "harness/scratch/scratch.h"
+#include "harness/store/store.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "tuner/commands.h"
 #include "tuner/data/data.h"
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-EMBED(diff_tables, "tuner/show/diff_cells.sql")
+EMBED(diff_cells, "tuner/show/diff_cells.sql")
 
 struct options {
 	const char *gpu, *db, *path[2];
@@ -70,65 +71,38 @@ static const struct argp help = {
 	NULL
 };
 
-/* ---- two databases: cells whose time or outcome changed; 0: no memory ------------ */
-
-static int add_choices(struct scratch *t, const struct data *d, int db)
+/* ---- two databases: cells whose time or outcome changed --------------------------------- */
+/* gpu: with the suffix of E4M3 caches or without; it has rows of both. */
+static int attach(struct scratch *t, const char *path, const char *as, const char *gpu)
 {
-	char words[MAX_CHOICE_TEXT];
-	int done = 1;
-	for (int c = 0; done && c < d->num_choices; c++) {
-		choice_words(&d->choice[c], words);
-		done = scratch_add(t, "choice", "iis", db, c, words);
-	}
-	return done;
+	struct run_info run;
+	char whole[GPU_NAME];
+	snprintf(whole, sizeof whole, "%.*s", gpu_length(gpu), gpu);
+	struct store *s = store_open(path, 1);
+	const int found = s && store_device(s, whole, &run) &&
+			  is_worth_reading(&run.device, path) && store_check(s);
+	const struct device_info *d = &run.device;
+	store_close(s);
+	return found &&
+	       scratch_add(t, "device", "ssssis", as, d->gpu, d->name, d->arch, d->units,
+			   run.machine) &&
+	       scratch_attach(t, path, as);
 }
 
-static int add_scenarios(struct scratch *t, const struct data *d, int db)
-{
-	int done = 1;
-	for (int s = 0; done && s < d->n; s++)
-		done = scratch_add(t, "scenario", "iissis", db, s, d->v[s].key, d->v[s].model,
-				   d->v[s].shape.page_size, d->v[s].batch_text);
-	return done;
-}
-
-static int add_cells(struct scratch *t, const struct data *const d[2], int db)
-{
-	int done = 1;
-	for (int row = 0; row < d[db]->n * NUM_PHASES; row++) {
-		const enum phase phase = (enum phase)(row % NUM_PHASES);
-		struct choice_iter i = choices_of(d[db], row / NUM_PHASES, phase, phase);
-		while (done && choices_next(&i)) {
-			const struct cell *c = cells_of_pass(d[db], &i.cells[0]);
-			const double us = c && c->outcome == OUTCOME_OK ? c->median_us : NAN;
-			done = !c ||
-			       scratch_add(t, "cell", "iisisddd", db, row / NUM_PHASES,
-					   phase_name(phase), i.choice, outcome_name(c->outcome),
-					   us, c->ci_us,
-					   fmax(data_noise(d[0], us), data_noise(d[1], us)) * us);
-		}
-	}
-	return done;
-}
-
-static int diff_cells(const struct data *a, const struct data *b, enum format format)
+static int diff_databases(const struct options *o, const char *gpu)
 {
 	static const char *const columns[] = { "model", "page_size", "batch",  "phase", "choice",
 					       "was",   "is",        "was_us", "is_us", "ratio" };
-	const struct data *const both[2] = { a, b };
-	const double *x = a->noise.floor, *y = b->noise.floor;
-	struct scratch *t = scratch_new(diff_tables);
-	const int done =
-	    t && add_choices(t, a, 0) && add_choices(t, b, 1) && add_scenarios(t, a, 0) &&
-	    add_scenarios(t, b, 1) && add_cells(t, both, 0) && add_cells(t, both, 1) &&
-	    scratch_add(t, "floors", "ddd", 100 * fmax(x[0], y[0]), 100 * fmax(x[1], y[1]),
-			100 * fmax(x[2], y[2])) &&
-	    show_answer(t, "diff_cells.sql",
-			"CREATE TABLE pair AS SELECT * FROM paired;"
-			"SELECT * FROM totals; SELECT * FROM changes",
-			table_new(format, columns, COUNT(columns)), format, INT_MAX) >= 0;
+	struct scratch *t = scratch_new("CREATE TABLE device(db, gpu, name, arch, units, machine)");
+	int code = EXIT_USAGE;
+	if (t && attach(t, o->path[0], "a", gpu) && attach(t, o->path[1], "b", gpu))
+		code = show_answer(t, "diff_cells.sql", diff_cells,
+				   table_new(o->format, columns, COUNT(columns)), o->format,
+				   INT_MAX) < 0
+			   ? EXIT_CHECK
+			   : EXIT_DONE;
 	scratch_free(t);
-	return done;
+	return code;
 }
 
 /* ---- the command --------------------------------------------------------------- */
@@ -171,17 +145,6 @@ static int diff_headers(const struct options *o)
 	data_free(d);
 	forest_free(&f[0]);
 	forest_free(&f[1]);
-	return code;
-}
-
-static int diff_databases(const struct options *o, const char *gpu)
-{
-	struct data *a = data_load(o->path[0], gpu), *b = a ? data_load(o->path[1], gpu) : NULL;
-	int code = EXIT_USAGE;
-	if (b && data_has_times(a, o->path[0]) && data_has_times(b, o->path[1]))
-		code = diff_cells(a, b, o->format) ? EXIT_DONE : EXIT_CHECK;
-	data_free(a);
-	data_free(b);
 	return code;
 }
 

@@ -1,32 +1,56 @@
--- diff_cells.sql - what `attune show --diff` asks of the cells of two databases; db: 0 the first, 1 the second.
-CREATE TABLE scenario(db, id, key, model, page_size, batch);
-CREATE TABLE choice(db, id, words);
--- us: NULL unless the outcome is ok. noise: the difference in us that the A/A controls of both databases explain.
-CREATE TABLE cell(db, scenario, phase, choice, outcome, us REAL, ci REAL, noise REAL);
--- The A/A noise floors in percent, by band of the time; the larger of both databases.
-CREATE TABLE floors(short REAL, medium REAL, long REAL);
+-- diff_cells.sql - what `attune show --diff` asks of two databases, attached as a and b. Noisy rows and those of launches that
+-- begin early are left out; of others the second pass counts before the first.
 
+CREATE TEMP TABLE scenarios(a INTEGER PRIMARY KEY, b);
+INSERT INTO scenarios
+	SELECT x.id AS a, y.id AS b
+	FROM a.scenario x JOIN b.scenario y USING (model, batch, page_size, dtype, kv_dtype, layout, seed, num_query_heads,
+		num_kv_heads, head_size, causal, "window", scale, softcap, has_sinks, has_alibi);
+CREATE TEMP TABLE variants(a INTEGER PRIMARY KEY, b);
+INSERT INTO variants
+	SELECT x.id AS a, y.id AS b
+	FROM a.variant x JOIN a.choice p ON p.id = x.choice LEFT JOIN a.choice q ON q.id = x.decode
+	JOIN b.choice r ON (r.kernel, r.text) = (p.kernel, p.text) AND r.digest = p.digest
+	LEFT JOIN b.choice s ON (s.kernel, s.text) = (q.kernel, q.text) AND s.digest = q.digest
+	JOIN b.variant y ON y.choice = r.id AND y.how = x.how AND y.decode IS s.id;
+-- device: of each database, as the store chose it.
+CREATE TEMP VIEW chosen AS
+	SELECT d.db, x.id FROM device d JOIN a.device x USING (gpu, name, arch, units, machine) WHERE d.db = 'a'
+	UNION ALL SELECT d.db, x.id FROM device d JOIN b.device x USING (gpu, name, arch, units, machine) WHERE d.db = 'b';
+-- us: NULL unless the outcome is ok.
+CREATE TEMP TABLE cell_a AS
+	SELECT scenario_id AS scenario, phase, variant_id AS variant, outcome, iif(outcome = 'ok', median_us, NULL) AS us,
+		ci_us AS ci, max(pass) AS pass FROM a.newest
+	WHERE pass <> 'E' AND outcome <> 'noisy' AND device_id = (SELECT id FROM chosen WHERE db = 'a') GROUP BY 1, 2, 3;
+CREATE TEMP TABLE cell_b AS
+	SELECT scenario_id AS scenario, phase, variant_id AS variant, outcome, iif(outcome = 'ok', median_us, NULL) AS us,
+		ci_us AS ci, max(pass) AS pass FROM b.newest
+	WHERE pass <> 'E' AND outcome <> 'noisy' AND device_id = (SELECT id FROM chosen WHERE db = 'b') GROUP BY 1, 2, 3;
+CREATE INDEX temp.of_b ON cell_b (scenario, variant, phase);
+-- The A/A noise floors, as shares, by band of the time; the larger of both databases.
+CREATE TEMP TABLE floors AS
+	SELECT max(iif(band = '< 20 us', floor, 0.005)) AS short, max(iif(band = '< 200 us', floor, 0.005)) AS medium,
+		max(iif(band = '>= 200 us', floor, 0.005)) AS long
+	FROM (SELECT band, floor FROM a.noise WHERE device_id = (SELECT id FROM chosen WHERE db = 'a')
+		UNION ALL SELECT band, floor FROM b.noise WHERE device_id = (SELECT id FROM chosen WHERE db = 'b')
+		UNION ALL SELECT '', 0.005);
 -- The cells of both. A time changed if it differs by more than its intervals and the noise explain.
-CREATE VIEW paired AS
-	SELECT a.scenario, a.phase, a.choice, a.outcome AS was, b.outcome AS now, a.us AS was_us, b.us AS is_us,
+CREATE TEMP TABLE pair AS
+	SELECT a.scenario, a.phase, a.variant, a.outcome AS was, b.outcome AS now, a.us AS was_us, b.us AS is_us,
 		b.us / a.us AS ratio, iif(a.us + b.us IS NULL, a.outcome <> b.outcome, abs(a.us - b.us)
-			> max(a.noise, sqrt(ifnull(a.ci * a.ci, 0) + ifnull(b.ci * b.ci, 0)))) AS is_changed
-	FROM cell a
-	JOIN (SELECT x.id AS a, y.id AS b FROM scenario x JOIN scenario y USING (key) WHERE x.db < y.db) s
-		ON s.a = a.scenario
-	JOIN (SELECT x.id AS a, y.id AS b FROM choice x JOIN choice y USING (words) WHERE x.db < y.db) c
-		ON c.a = a.choice
-	JOIN cell b ON b.db = 1 AND b.scenario = s.b AND b.phase = a.phase AND b.choice = c.b
-	WHERE a.db = 0;
--- pair: `paired` as a table, which is made by the one who asks.
-CREATE VIEW totals AS
-	SELECT printf('%d cells in both, %d changed beyond noise (floors %.1f, %.1f, %.1f %%), geomean ratio '
-		|| '%.4f; only in A %d, only in B %d', n, changed, short, medium, long, geomean, a - n, b - n) AS note
-	FROM floors, (SELECT count(*) AS n, total(is_changed) AS changed, ifnull(exp(avg(ln(ratio))), 1) AS geomean
-		FROM pair), (SELECT total(db = 0) AS a, total(db = 1) AS b FROM cell);
+			> max(a.us * iif(a.us < 20, short, iif(a.us < 200, medium, long)),
+				sqrt(ifnull(a.ci * a.ci, 0) + ifnull(b.ci * b.ci, 0)))) AS is_changed
+	FROM floors, cell_a a JOIN scenarios s ON s.a = a.scenario JOIN variants v ON v.a = a.variant
+	JOIN cell_b b ON b.scenario = s.b AND b.variant = v.b AND b.phase = a.phase;
+
+SELECT printf('%d cells in both, %d changed beyond noise (floors %.1f, %.1f, %.1f %%), geomean ratio %.4f; only in A %d, '
+	|| 'only in B %d', n, changed, 100 * short, 100 * medium, 100 * long, geomean, (SELECT count(*) FROM cell_a) - n,
+	(SELECT count(*) FROM cell_b) - n) AS note
+FROM floors, (SELECT count(*) AS n, total(is_changed) AS changed, ifnull(exp(avg(ln(ratio))), 1) AS geomean FROM pair);
 -- Changed outcomes first, then the largest change.
-CREATE VIEW changes AS
-	SELECT model, page_size, batch, phase, words, was, now, was_us, is_us, ratio
-	FROM pair JOIN scenario s ON (s.db, s.id) = (0, scenario) JOIN choice c ON (c.db, c.id) = (0, choice)
-	WHERE is_changed
-	ORDER BY ratio IS NULL DESC, max(ratio, 1 / ratio) DESC, scenario, pair.rowid;
+SELECT model, page_size, batch, phase, rtrim(iif(v.how = '', c.kernel || ' ' || c.text, 'prefill: ' || c.kernel || ' ' || c.text || ' '
+		|| v.how || ' decode: ' || d.kernel || ' ' || d.text)) AS choice, was, now AS "is", was_us, is_us, ratio
+FROM pair JOIN a.scenario s ON s.id = scenario JOIN a.variant v ON v.id = variant JOIN a.choice c ON c.id = v.choice
+LEFT JOIN a.choice d ON d.id = v.decode
+WHERE is_changed
+ORDER BY ratio IS NULL DESC, max(ratio, 1 / ratio) DESC, model, page_size, batch, phase, choice;
