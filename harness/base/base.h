@@ -29,7 +29,7 @@ enum {
 #define CLONES
 #endif
 
-/* ---- utf8.c ------------------------------------------------------------------ */
+/* ---- text_rule.c ------------------------------------------------------------------ */
 /* A copy with U+FFFD for each invalid byte; the caller frees it. NULL: no memory. */
 char *utf8_text(const char *text);
 

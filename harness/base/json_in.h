@@ -60,7 +60,7 @@ int input_flag(const struct json_t *);
 const char *input_text(const struct json_t *);
 int input_word(const struct json_t *, const char *const *words, int absent);
 
-/* json_position.c: line and column, from 1, of a value in a valid JSON text, or of a member's name.
+/* Line and column, from 1, of a value in a valid JSON text, or of a member's name.
  * A missing value has the position of its parent. Columns count characters. */
 void json_place(const char *text, const char *path, const char *key, int *line, int *column);
 

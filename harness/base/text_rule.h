@@ -31,7 +31,7 @@ int text_keeps(enum text_rule, const char *text);
  * compiler's message. */
 void text_mend(enum text_rule, char *text);
 
-/* ---- utf8.c ------------------------------------------------------------------ */
+/* ---- UTF-8 ------------------------------------------------------------------ */
 /* Bytes of the UTF-8 character at the text, at most `left`; 0: none. */
 size_t utf8_character(const char *text, size_t left);
 /* Bytes of the control character at the text, 0: it is none. U+0080 to U+009F, line separators and

@@ -1,18 +1,36 @@
 /* bridge.h - shared by the files of `attune merge --bridge`:
  *
  *   bridge_cmd.c    the command, and its table
- *   bridge.c        sources that are not today's, their flags, and where their text is
- *   bridge_code.c   bridges by equal machine code
+ *   bridge.c        sources that are not today's, their flags, where their text is, and bridges by equal code
  *   kernel_trees.c  kernels folders of other versions
  *   machine_code.c  the parts of a binary that affect execution
  *   store_bridge.c  the tables */
 #ifndef HARNESS_BRIDGE_BRIDGE_H
 #define HARNESS_BRIDGE_BRIDGE_H
 
-#include "kernel_trees.h"
 #include "kernels/spec/choice.h"
 
 struct store;
+
+/* ---- kernel_trees.c: kernels folders of other versions: folders, and git revisions. A revision is
+ * extracted below cache_root() when it is needed, and stays there. ---- */
+struct tree {
+	char *name; /* as given: a folder, a revision, a commit's hash */
+	char *git;  /* the folder's id in git; NULL of a folder */
+	char *root; /* the kernels folder; NULL: not extracted yet */
+};
+struct trees {
+	struct tree *v;
+	int n;
+};
+
+/* Adds a folder, which has kernels/ in it or is a kernels folder, or a revision. 0 + complain. */
+int trees_add(struct trees *, const char *folder_or_revision);
+/* Adds all commits that touch the kernels, the newest first. 0 + complain. */
+int trees_add_history(struct trees *);
+/* The kernels folder of a tree, extracted if needed; NULL + complain. */
+const char *tree_root(struct tree *);
+void trees_free(struct trees *);
 
 /* ---- bridge_cmd.c -------------------------------------------------------------- */
 int cmd_bridge(int argc, char **argv);

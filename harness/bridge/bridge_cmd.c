@@ -1,7 +1,6 @@
 /* bridge_cmd.c - attune merge --bridge: lets rows of a changed source count as today's, if the change
  * left the machine code equal. */
 #include "bridge.h"
-#include "kernel_trees.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
 #include "harness/store/store.h"

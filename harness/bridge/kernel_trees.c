@@ -1,5 +1,5 @@
 /* kernel_trees.c - finds and extracts kernels folders of other versions. */
-#include "kernel_trees.h"
+#include "bridge.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
 #include "harness/compile/compilers.h"

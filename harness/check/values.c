@@ -2,9 +2,10 @@
  * loops are compiled for several instruction sets. */
 #include "fill.h"
 #include "reference.h"
-#include "harness/base/base.h"
 #include "workload.h"
+#include "harness/base/base.h"
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 _Static_assert((int)FILL_F32 == ATTUNE_F32 && (int)FILL_F16 == ATTUNE_F16 &&
@@ -85,4 +86,25 @@ void read_values(double *to, unsigned long long stream, unsigned long long first
 		const uint8_t byte = (uint8_t)fill_bits(stream, first + i, FILL_E4M3);
 		to[i] = value_of(dtype, &byte, 0);
 	}
+}
+
+/* ---- random numbers ---------------------------------------------------------------- */
+/* Seeded random numbers for the contents of workloads. */
+
+unsigned long long next_random(unsigned long long *state)
+{
+	return random_bits(state);
+}
+
+int32_t *permutation(int n, unsigned long long seed)
+{
+	unsigned long long state = fill_mix(seed);
+	int32_t *v = malloc(((size_t)n + 1) * sizeof *v);
+	for (int i = 0; v && i < n; i++) {
+		/* high half x (i + 1) >> 32: uniform below i + 1 */
+		const int j = (int)((next_random(&state) >> 32) * ((unsigned)i + 1) >> 32);
+		v[i] = v[j];
+		v[j] = i;
+	}
+	return v;
 }

@@ -1,7 +1,6 @@
 /* workload.h - shared by the files that build workloads and check outputs:
  *
- *   random.c          seeded random numbers
- *   values.c          the values of tensors
+ *   values.c          the values of tensors, and random numbers
  *   kv_pool.c         the K and V memory that timed workloads share
  *   workload.c        page tables, queries, guarded outputs
  *   new_kv.c          K and V of the new tokens, apart from the cache
@@ -28,7 +27,7 @@ enum { POISON = 0xff };
 /* Poisoned bytes before and after an output. */
 enum { GUARD = 4096 };
 
-/* ---- random.c -------------------------------------------------------------------- */
+/* ---- values.c: random numbers -------------------------------------------------------------------- */
 /* A stream of random numbers; state from a seed. */
 unsigned long long next_random(unsigned long long *state);
 /* 0 .. n-1 in an order that depends on the seed alone; the caller's to free. */

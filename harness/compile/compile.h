@@ -45,8 +45,8 @@ const char *jit_version(enum backend, const char *arch);
 const char *source_root(void);
 char *source_text(const char *path); /* the caller frees it; NULL: unreadable */
 
-/* ---- cache_folder.c ------------------------------------------------------------------ */
-/* The cache of binaries, limited to ATTUNE_CACHE_MB (cache_trim.c): a folder that only this user
+/* ---- cache.c ------------------------------------------------------------------ */
+/* The cache of binaries, limited to ATTUNE_CACHE_MB: a folder that only this user
  * may write in. Created if missing; NULL + complain if that fails. */
 const char *cache_root(void);
 
@@ -140,7 +140,7 @@ int gpu_imagine(struct device_info *, const char *gpu, const char *arch);
  * names of symbols, symbol tables, debug data and notes. 0: not a readable ELF file. */
 int machine_code(const struct blob *, char hex[33]);
 
-/* ---- occupancy.c ----------------------------------------------------------------- */
+/* ---- gpu_models.c: occupancy ------------------------------------------------------- */
 struct resident { /* on one unit at a time */
 	int blocks;
 	int waves;    /* per SIMD of an AMD GPU, at most 8; else 0 */

@@ -63,7 +63,7 @@ int run_compiler(const struct words *, struct job *, const char *command);
 char *read_all(int fd);                                        /* to be freed */
 int write_file(const char *path, const void *bytes, size_t n); /* 0 + complain */
 
-/* ---- cache_record.c ------------------------------------------------------------------- */
+/* ---- cache.c ------------------------------------------------------------------- */
 void *read_file(const char *path, size_t *size); /* to be freed; NULL: empty or unreadable */
 /* Syncs `made` to the disk and renames it. 0 + complain, and `made` is removed. */
 int keep_file(const char *made, const char *as);
@@ -75,7 +75,6 @@ int record_write(const struct binary *, const struct job *, int status, const ch
  * binary; -1: a file is missing or damaged. */
 int record_read(struct binary *, const char *txt, const char *binary);
 
-/* cache_trim.c */
 void cache_trim(const char *root);
 
 #endif

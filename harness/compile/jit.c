@@ -1,13 +1,13 @@
 /* jit.c - compiles sources at run time, through a cache on disk:
  *
  *   <key>.cubin | .co | .so   the binary
- *   <key>.txt                 the record (cache_record.c); also if the compiler refused
+ *   <key>.txt                 the record (cache.c); also if the compiler refused
  *
  * The key is a hash of the compiler and its version, the architecture, the options and the
  * identity of the source. Files are written under temporary names and renamed, the .txt last, so
  * it exists only if all do. Two processes that compile the same key at once both do the work and
  * write the same files. A binary is removed and compiled again if its hash is not the record's or a
- * device does not load it. cache_folder.c chooses the folder, cache_trim.c limits its
+ * device does not load it. cache.c chooses the folder and limits its
  * size. */
 #include "code_object.h"
 #include "compile.h"
@@ -211,7 +211,7 @@ static int through_cache(struct binary *b, const struct compiler *c, struct job 
 	const int status = j->afresh ? -1 : record_read(b, txt, binary);
 	b->cached = status == REFUSED || (status == COMPILED && take(b, c, j, binary));
 	if (b->cached) {
-		utimensat(AT_FDCWD, txt, NULL, 0); /* marks it as used, for cache_trim.c */
+		utimensat(AT_FDCWD, txt, NULL, 0); /* marks it as used, for cache_trim() */
 		return status;
 	}
 	jit_free(b);

@@ -97,7 +97,6 @@ enum attune_status race_round(struct race_state *);
 /* Runs all that are in for protocol->settle_s and until clock and power are steady. */
 enum attune_status race_settle(struct race_state *);
 
-/* ---- solo_power.c ---- */
 /* Runs each survivor alone for protocol->hold_s and sets its alone_w. */
 enum attune_status race_measure_solo_power(struct race_state *);
 

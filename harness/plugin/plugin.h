@@ -16,7 +16,7 @@ struct plugin_op;
  * 0 + complain. */
 int plugin_load(const char *file);
 
-/* ---- plugin_plans.c ----------------------------------------------------------------- */
+/* ---- plugin_op.c ----------------------------------------------------------------- */
 struct plugin_key {
 	const void *owner;
 	enum phase phase;

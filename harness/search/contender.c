@@ -1,6 +1,10 @@
 /* contender.c - what is timed: its choices, and its text. */
 #include "search.h"
+#include "harness/scenario/scenario.h"
+#include "kernels/spec/space.h"
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 int contender_parts(const struct contender *c)
 {
@@ -54,4 +58,99 @@ void contender_text(char text[MAX_PLAN_TEXT], const struct contender *c)
 		parts_text(text, MAX_PLAN_TEXT, part[0], part[1], c->how);
 	else
 		snprintf(text, MAX_PLAN_TEXT, "%s", part[0]);
+}
+
+/* ---- plans ------------------------------------------------------------------------- */
+/* Selects plans of a mixed batch: pairs of a prefill and a decode choice, after each was
+ * raced alone:
+ *
+ *   A | B      serial: all pairs of the best choices of each part
+ *   A || B     the best pair on two streams
+ *   A' || B    the same with SMs left to B: A' is the best prefill choice whose kernel has
+ *              SPARE_UNITS, with each number in `spares`
+ *
+ * Plans race together with the launches over the whole batch. A CPU has only serial plans, as
+ * nothing runs concurrently there. */
+
+enum { BEST = 2 /* choices of each part */ };
+static const int spares[] = { 16, 32, 48, 64, 80, 96, 112 };
+_Static_assert(BEST *BEST + 1 + COUNT(spares) == MAX_PLANS, "room for all plans");
+
+static int lists(const struct space *s, int axis, int value)
+{
+	int i = 0;
+	while (i < s->axis[axis].num_values && s->axis[axis].values[i] != value)
+		i++;
+	return i < s->axis[axis].num_values;
+}
+
+/* Whether a choice of a prefill problem can leave so many units free. */
+static int can_spare(const struct problems *all, const struct problem *problem, int place,
+		     int spare)
+{
+	struct choice c = all->built_choice[problem->built_choice[place]].choice;
+	const struct space *s = c.kernel->space;
+	const int axis = space_spares(s);
+	if (axis < 0 || !lists(s, axis, spare))
+		return 0;
+	c.config.v[axis] = spare;
+	return !s->why_illegal(&c.config, &all->scenarios[problem->scenario].shape, &problem->part,
+			       &all->device);
+}
+
+/* Lists the places of the fastest choices, the fastest first, of those that can leave `spare` units
+ * free. How many. */
+static int fastest(const struct problems *all, const struct problem *problem, int spare, int *place,
+		   int most)
+{
+	int n = 0;
+	for (int i = 0; i < problem->n; i++) {
+		if (!isfinite(problem->us[i]) || (spare && !can_spare(all, problem, i, spare)))
+			continue;
+		int at = n < most ? n++ : most;
+		for (; at > 0 && problem->us[place[at - 1]] > problem->us[i]; at--)
+			if (at < most)
+				place[at] = place[at - 1];
+		if (at < most)
+			place[at] = i;
+	}
+	return n;
+}
+
+/* Adds plans that leave units to the decode part. How many. */
+static int add_split(const struct problems *all, struct contender from, struct contender *contender)
+{
+	const struct problem *prefill = &all->v[from.problem[0]];
+	int n = 0;
+	for (size_t i = 0; i < COUNT(spares); i++) {
+		if (!fastest(all, prefill, spares[i], from.place, 1))
+			continue;
+		from.choice = contender_built(all, &from, 0)->choice;
+		from.choice.config.v[space_spares(from.choice.kernel->space)] = spares[i];
+		contender[n++] = from;
+	}
+	return n;
+}
+
+int plans_pick(const struct problems *all, int scenario, struct contender contender[MAX_PLANS])
+{
+	const struct problem *prefill = problems_find(all, scenario, PHASE_PREFILL);
+	const struct problem *decode = problems_find(all, scenario, PHASE_DECODE);
+	int a[BEST], b[BEST], n = 0;
+	const int num_a = prefill ? fastest(all, prefill, 0, a, BEST) : 0;
+	const int num_b = decode ? fastest(all, decode, 0, b, BEST) : 0;
+	for (int i = 0; i < num_a; i++)
+		for (int j = 0; j < num_b; j++) {
+			struct contender *c = &contender[n++];
+			*c = contender_at(all, prefill, a[i]);
+			c->decode = contender_at(all, decode, b[j]).choice;
+			c->problem[1] = (int)(decode - all->v);
+			c->place[1] = b[j];
+			c->is_plan = c->passed = 1;
+		}
+	if (!n || all->device.backend == BACKEND_CPU)
+		return n;
+	contender[n] = contender[0];
+	contender[n++].how = ATTUNE_STREAMS;
+	return n + add_split(all, contender[n - 1], contender + n);
 }

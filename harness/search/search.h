@@ -227,9 +227,8 @@ int contender_same(const struct contender *, const struct contender *);
  * parts_text. */
 void contender_text(char text[MAX_PLAN_TEXT], const struct contender *);
 
-/* ---- plans.c -------------------------------------------------------------------- */
 enum { MAX_PLANS = 12 };
-/* Selects the plans of a mixed scenario to race (see plans.c). How many. */
+/* Selects the plans of a mixed scenario to race (see contender.c). How many. */
 int plans_pick(const struct problems *, int scenario, struct contender contender[MAX_PLANS]);
 
 #endif

@@ -1,5 +1,4 @@
-/* session.h - what the files of a sweep session share: session.c, session_code.c,
- * session_results.c and session_race.c, and stages.c. */
+/* session.h - what session.c, session_race.c and stages.c share. */
 #ifndef HARNESS_SWEEP_SESSION_H
 #define HARNESS_SWEEP_SESSION_H
 
@@ -11,7 +10,6 @@ const struct scenario *session_scenario(const struct sweep_session *, const stru
 char *session_passed(const struct sweep_session *, int built_choice, enum phase);
 char *session_excluded(const struct sweep_session *, int built_choice, int shape);
 
-/* ---- session_code.c ---- */
 /* Waits for the code of the contenders. */
 enum race_end session_wait_for_code(struct sweep_session *, const struct order *);
 /* Races them in the worker. */
@@ -19,12 +17,5 @@ enum race_end session_order(struct sweep_session *, const struct order *, const 
 
 /* ---- session_race.c ---- */
 int order_wants_any(const struct order *);
-
-/* ---- session_results.c ---- */
-/* Keeps a measurement. library: the library's plan. 0: the database failed. */
-int session_keep(struct sweep_session *, struct contender *, const char *library,
-		 const struct measurement *);
-/* Runs a race and keeps its results. */
-enum race_end session_run(struct sweep_session *, const struct order *);
 
 #endif

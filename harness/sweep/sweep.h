@@ -13,7 +13,7 @@
 
 struct survey;
 
-/* ---- sweep_device.c ------------------------------------------------------------- */
+/* ---- ready.c: which device -------------------------------------------------------- */
 /* The cost of several sweeps together. */
 struct sweep_sum {
 	double device_s; /* of timed samples */

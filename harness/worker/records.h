@@ -104,7 +104,7 @@ struct worker_state {
 	double spent_s[NUM_SPENT];
 };
 
-/* ---- worker_report.c: messages to the parent ---- */
+/* ---- pipe.c: messages to the parent ---- */
 void report_message(const struct worker_state *, struct message *);
 void report_stage(const struct worker_state *, int index, double seconds);
 void report_result(const struct worker_state *, int index, const struct measurement *,
@@ -127,7 +127,6 @@ enum attune_status launcher_room(struct worker_state *, size_t bytes);
 /* Plans the scenario by the library, and reports the plan. */
 enum attune_status launcher_plan(struct launcher *);
 
-/* ---- worker_check.c ---- */
 /* 0: the contender is wrong. report_verdict and check_corner_batches report that to the parent,
  * check_timed_workload does not. */
 int report_verdict(struct worker_state *, int index, const struct verdict *, const char *batch);
