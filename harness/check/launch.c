@@ -3,7 +3,6 @@
 #include "workload.h"
 #include "harness/scenario/scenario.h"
 #include "harness/plugin/plugin.h"
-#include "harness/plugin/plugin_op.h"
 #include "kernels/args_more.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/part.h"

@@ -4,7 +4,7 @@
 #include "python.h"
 #include "harness/base/base.h"
 #include "harness/compile/compilers.h"
-#include "harness/plugin/plugin_kernel.h"
+#include "harness/plugin/plugin.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>

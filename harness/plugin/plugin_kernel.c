@@ -2,7 +2,7 @@
  *
  * The functions of a struct space are not told which kernel they belong to. So each free place of
  * the table has functions of its own, made by a macro, that pass its number on. */
-#include "plugin_kernel.h"
+#include "plugin.h"
 #include "kernels/segments.h"
 #include "kernels/spec/device_info.h"
 #include "kernels/spec/kernel.h"

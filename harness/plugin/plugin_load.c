@@ -2,7 +2,6 @@
  * "FILE:one,two". */
 #include "plugin.h"
 #include "harness/base/base.h"
-#include "harness/plugin/plugin_kernel.h"
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>

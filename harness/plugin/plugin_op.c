@@ -3,11 +3,8 @@
  * On a GPU a launch enqueues work on the stream, which may be captured. A CPU device records cells
  * to replay them; a plug-in's launch is then the only cell of a grid, and finds its arguments by
  * args.scratch in the plan, which outlives the record. */
-#include "plugin_op.h"
-#include "plugin_kernel.h"
 #include "plugin.h"
 #include "harness/base/base.h"
-#include "harness/plugin/plugin_op.h"
 #include "kernels/args.h"
 #include "kernels/device/device.h"
 #include "kernels/spec/space.h"
@@ -110,7 +107,7 @@ static void free_op(void *arg)
 	op->plugin->free_op(op->op);
 }
 
-void plugin_op_close(struct plugin_op *op)
+static void plugin_op_close(struct plugin_op *op)
 {
 	if (!op)
 		return;
@@ -120,7 +117,7 @@ void plugin_op_close(struct plugin_op *op)
 	free(op);
 }
 
-const attune_plugin *plugin_of(const struct plugin_op *op)
+static const attune_plugin *plugin_of(const struct plugin_op *op)
 {
 	return op->plugin;
 }
@@ -142,8 +139,8 @@ static void make_plan(void *arg)
 					   plan->error) != 0;
 }
 
-enum attune_status plugin_plan_open(struct plugin_plan **out, struct plugin_op *op,
-				    const attune_plugin_batch *batch, size_t *workspace)
+static enum attune_status plugin_plan_open(struct plugin_plan **out, struct plugin_op *op,
+					   const attune_plugin_batch *batch, size_t *workspace)
 {
 	struct planning p = { calloc(1, sizeof *p.plan), batch, 0, 0 };
 	if (!p.plan)
@@ -167,7 +164,7 @@ static void free_plan(void *arg)
 	p->op->plugin->free_plan(p->op->op, p->plan);
 }
 
-void plugin_plan_close(struct plugin_plan *p)
+static void plugin_plan_close(struct plugin_plan *p)
 {
 	if (!p)
 		return;
@@ -190,8 +187,8 @@ static void store(void *arg)
 	    op->plugin->store(op->op, s->plan->plan, s->tensors, s->stream, s->plan->error) != 0;
 }
 
-enum attune_status plugin_plan_store(struct plugin_plan *p, const attune_tensors *tensors,
-				     void *stream)
+static enum attune_status plugin_plan_store(struct plugin_plan *p, const attune_tensors *tensors,
+					    void *stream)
 {
 	struct storing s = { p, tensors, stream, 0 };
 	const enum attune_status status =
@@ -228,8 +225,8 @@ static void launch(void *arg)
 	l->failed = p->failed; /* it ran, unless a graph is recorded */
 }
 
-enum attune_status plugin_plan_launch(struct plugin_plan *p, const attune_tensors *tensors,
-				      void *workspace, void *stream)
+static enum attune_status plugin_plan_launch(struct plugin_plan *p, const attune_tensors *tensors,
+					     void *workspace, void *stream)
 {
 	struct launching l = { p, tensors, workspace, stream, ATTUNE_OK, 0 };
 	const enum attune_status status = call(p->op->dev, launch, &l);

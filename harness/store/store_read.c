@@ -6,7 +6,7 @@
 #include "harness/machine/machine.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "harness/scenario/scenario.h"
-#include "harness/plugin/plugin_kernel.h"
+#include "harness/plugin/plugin.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

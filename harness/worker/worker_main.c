@@ -11,7 +11,6 @@
 #include "harness/measure/measure.h"
 #include "harness/plugin/plugin.h"
 #include "harness/search/search.h"
-#include "harness/plugin/plugin_op.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/kernel.h"
 #include <math.h>

@@ -3,7 +3,7 @@
 #define TESTS_SOUND_PLUGIN_H
 
 #include "kernels/spec/device_info.h"
-#include "harness/plugin/plugin_kernel.h"
+#include "harness/plugin/plugin.h"
 #include "kernels/spec/kernel.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,6 @@
 #include "harness/check/check.h"
 #include "harness/plugin/plugin.h"
 #include "harness/scenario/scenario.h"
-#include "harness/plugin/plugin_op.h"
 #include "kernels/device/device.h"
 #include "kernels/spec/kernel.h"
 #include <stdatomic.h>

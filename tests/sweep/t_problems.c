@@ -1,7 +1,7 @@
 /* t_problems.c - problems of a sweep: which candidates are raced on each scenario, and what the winners
  * nearby change. */
 #include "problem_set.h"
-#include "harness/plugin/plugin_kernel.h"
+#include "harness/plugin/plugin.h"
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/space.h"
 #include "tests/plugin/never_runs.h"

@@ -5,7 +5,7 @@
 #include "harness/scratch/scratch.h"
 #include "harness/store/store.h"
 #include "kernels/device/shared/gpu_names.h"
-#include "harness/plugin/plugin_kernel.h"
+#include "harness/plugin/plugin.h"
 #include "tuner/base/base.h"
 #include "tuner/data/data.h"
 #include <stdio.h>
@@ -55,7 +55,8 @@ int peers_tables(struct scratch *t)
 
 int peers_read(struct scratch *t, const char *gpu, const char *db)
 {
-	char whole[GPU_NAME]; /* without the suffix of E4M3 caches, which are rows like others here */
+	char whole
+	    [GPU_NAME]; /* without the suffix of E4M3 caches, which are rows like others here */
 	snprintf(whole, sizeof whole, "%.*s", gpu_length(gpu), gpu);
 	struct store *store = store_open(db, 1);
 	const int read = store && store_each(store, whole, add_row, t);

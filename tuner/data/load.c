@@ -7,7 +7,6 @@
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"
 #include "kernels/device/shared/gpu_names.h"
-#include "harness/plugin/plugin_op.h"
 #include "kernels/spec/kernel.h"
 #include "tuner/base/base.h"
 #include <stdio.h>
