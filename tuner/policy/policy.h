@@ -21,10 +21,10 @@ struct scenario;
 enum policy {
 	POLICY_TREE,
 	POLICY_ORACLE,
-	POLICY_BEST_FIXED,   /* one choice of the header per phase, one enum baseline_way */
-	POLICY_VLLM_TRITON,  /* the rule of vLLM's Triton backend, nearest choices */
-	POLICY_AITER_RULE,   /* that of AMD's aiter */
-	POLICY_DEFAULT,      /* the kernels' defaults, no selection */
+	POLICY_BEST_FIXED,  /* one choice of the header per phase, one enum baseline_way */
+	POLICY_VLLM_TRITON, /* the rule of vLLM's Triton backend, nearest choices */
+	POLICY_AITER_RULE,  /* that of AMD's aiter */
+	POLICY_DEFAULT,     /* the kernels' defaults, no selection */
 	NUM_POLICIES
 };
 extern const char *const policy_names[NUM_POLICIES];
@@ -48,19 +48,15 @@ void chooser_free(struct chooser *);
 void vllm_triton(const struct data *, const struct measured *, int scenario, struct decided *out);
 void aiter_rule(const struct data *, const struct measured *, int scenario, struct decided *out);
 
-/* baseline_overlap.c: how a baseline runs mixed batches. */
 enum baseline_way {
 	BASELINE_WHOLE,   /* one launch by the prefill choice */
 	BASELINE_SERIAL,  /* part after part */
 	BASELINE_STREAMS, /* on two streams; not on CPUs */
 	NUM_BASELINE_WAYS
 };
-/* The way in which the picks [data->n] are fastest, over mixed training scenarios that have a time in
- * each way; serial where there are none. */
+/* How a baseline runs mixed batches: the way in which the picks [data->n] are fastest, over mixed training
+ * scenarios that have a time in each way; serial where there are none. */
 enum baseline_way fastest_way(const struct data *, const struct pick *picks);
-/* Changes a plan of two parts to that way; stays serial if one launch is illegal. */
-void decided_in_way(const struct data *, const struct measured *, enum baseline_way,
-		    struct decided *);
 
 /* asked_batch.c: batches that were never measured, and scenarios to measure again. */
 /* The shape of a model: from its scenarios, preferably of this page size (0: 16), else from
