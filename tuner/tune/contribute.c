@@ -35,14 +35,10 @@ static const double rounding = 1.002;  /* new rules may be slower by this factor
 static const long long most_bytes = 25000000;
 enum { LEAST_LEARNED = 40, LEAST_HELD_OUT = 10 };
 
-struct options {
-	const char *gpu, *results, *generated;
+struct contribution {
+	const char *asked, *results, *generated; /* options */
 	int dry_run;
 	enum format format;
-};
-
-struct contribution {
-	const struct options *o;
 	char gpu[GPU_NAME];
 	char local[PATH_MAX];                /* of this machine */
 	char db[PATH_MAX], header[PATH_MAX]; /* the project's */
@@ -56,36 +52,17 @@ struct contribution {
 
 /* ---- the database -------------------------------------------------------------------------- */
 
-static int is_there(const char *path)
-{
-	return access(path, R_OK) == 0;
-}
-
-static int has_basis(const char *path)
-{
-	struct store *s = store_open(path, 1);
-	const int has = s && store_has_basis(s) > 0;
-	if (s)
-		store_close(s);
-	return has;
-}
-
-static int add(struct store *s, const char *path)
-{
-	long long added;
-	return store_merge(s, path, &added);
-}
-
 /* If the committed header was learned from its own times alone, so is the new one. */
 static int join(struct contribution *c)
 {
-	const int is_known = is_there(c->db), began = is_known && has_basis(c->db);
+	const int is_known = !access(c->db, R_OK);
+	long long added;
 	struct store *s = store_open(c->joined, 0);
-	const int done = s && (!is_known || add(s, c->db)) && add(s, c->local) &&
-			 (!is_known || began || store_drop_basis(s)) && provenance_find(s) &&
-			 store_compact(s, &c->gone);
-	if (s)
-		store_close(s);
+	int done = s && (!is_known || store_merge(s, c->db, &added));
+	const int alone = done && is_known && store_has_basis(s) <= 0;
+	done = done && store_merge(s, c->local, &added) && (!alone || store_drop_basis(s)) &&
+	       provenance_find(s) && store_compact(s, &c->gone);
+	store_close(s);
 	return done;
 }
 
@@ -100,7 +77,7 @@ static int load(struct contribution *c)
 static int load_before(struct contribution *c)
 {
 	struct inheritance i;
-	if (is_there(c->header))
+	if (!access(c->header, R_OK))
 		return forest_load(&c->before, c->header);
 	const int has = inheritance_open(&i, c->d, c->joined);
 	if (has < 0)
@@ -142,41 +119,44 @@ __attribute__((format(printf, 5, 6))) static void found(struct report *r, const 
 	r->failed += !ok;
 }
 
-static int take_number(void *arg, int columns, const char *const *names, const char *const *cells)
+struct counts {
+	double devices, times, noisy;
+};
+
+static int take_counts(void *arg, int columns, const char *const *names, const char *const *cells)
 {
 	(void)columns;
 	(void)names;
-	*(double *)arg = cells[0] ? atof(cells[0]) : 0;
+	*(struct counts *)arg =
+	    (struct counts){ atof(cells[0]), atof(cells[1]), cells[2] ? atof(cells[2]) : 0 };
 	return 0;
 }
 
-/* The number that a query returns; %.*s in it is the device's name. NaN + complain. */
-static double ask(const struct contribution *c, const char *format)
+/* 0 + complain. */
+static int count(const struct contribution *c, struct counts *n)
 {
-	char sql[200];
-	double value = NAN;
+	char sql[300];
 	struct store *s = store_open(c->joined, 1);
-	snprintf(sql, sizeof sql, format, gpu_length(c->gpu), c->gpu);
-	if (s) {
-		store_query(s, sql, take_number, &value);
-		store_close(s);
-	}
-	return value;
+	snprintf(
+	    sql, sizeof sql,
+	    "SELECT (SELECT count(*) FROM device WHERE gpu = '%.*s'), count(*),"
+	    " sum(e.outcome = 'noisy') FROM measurement AS m JOIN ending AS e ON e.id = m.ending",
+	    gpu_length(c->gpu), c->gpu);
+	const int done = s && store_query(s, sql, take_counts, n);
+	store_close(s);
+	return done;
 }
 
-static void check_noise(const struct contribution *c, struct report *r)
+static void check_noise(const struct contribution *c, const struct counts *n, struct report *r)
 {
 	const double *floor = c->d->noise.floor;
-	const double all = ask(c, "SELECT count(*) FROM measurement");
-	const double noisy =
-	    ask(c, "SELECT count(*) FROM measurement AS m JOIN ending AS e ON e.id = m.ending"
-		   " WHERE e.outcome = 'noisy'");
-	int ok = noisy <= most_noisy * all;
+	int ok = n->noisy <= most_noisy * n->times;
 	for (int i = 0; i < NOISE_BANDS; i++)
 		ok &= floor[i] < most_floor;
 	found(r, "noise", ok, "at most 5 % noisy times, A/A pairs at most 20 % apart",
 	      "%.1f %% of %.0f times noisy, A/A pairs %.1f, %.1f, %.1f %% apart",
-	      100 * noisy / fmax(all, 1), all, 100 * floor[0], 100 * floor[1], 100 * floor[2]);
+	      100 * n->noisy / fmax(n->times, 1), n->times, 100 * floor[0], 100 * floor[1],
+	      100 * floor[2]);
 }
 
 /* 0 + complain: the rules could not be made. */
@@ -211,16 +191,18 @@ static int check_rules(struct contribution *c, struct report *r)
 static int check(struct contribution *c)
 {
 	const char *columns[] = { "check", "verdict", "found", "needed" };
-	struct report r = { .t = table_new(c->o->format, columns, (int)COUNT(columns)) };
+	struct counts n;
 	struct stat st = { .st_size = 0 };
+	if (!count(c, &n))
+		return -1;
+	struct report r = { .t = table_new(c->format, columns, (int)COUNT(columns)) };
 	if (!r.t)
 		return -1;
-	const double devices = ask(c, "SELECT count(*) FROM device WHERE gpu = '%.*s'");
-	found(&r, "devices", devices == 1, "1: one GPU model, or one CPU machine", "%.0f: %s%s",
-	      devices, c->d->run.device.name, devices > 1 ? ", others" : "");
+	found(&r, "devices", n.devices == 1, "1: one GPU model, or one CPU machine", "%.0f: %s%s",
+	      n.devices, c->d->run.device.name, n.devices > 1 ? ", others" : "");
 	found(&r, "sources", !c->gone.modified, "no times by uncommitted sources",
 	      "%lld times by uncommitted sources", c->gone.modified);
-	check_noise(c, &r);
+	check_noise(c, &n, &r);
 	stat(c->joined, &st);
 	found(&r, "size", st.st_size > 0 && st.st_size <= most_bytes, "at most 25 MB", "%.1f MB",
 	      1e-6 * (double)st.st_size);
@@ -249,7 +231,7 @@ static int put_in_place(const struct contribution *c)
 		fprintf(stderr,
 			"wrote %s and %s; next: make plot GPU=%s, make test, then commit the "
 			"changes in %s and %s\n",
-			c->db, c->header, c->gpu, c->o->results, c->o->generated);
+			c->db, c->header, c->gpu, c->results, c->generated);
 	return done;
 }
 
@@ -262,7 +244,7 @@ static int contribute(struct contribution *c)
 		if (failed > 0)
 			complain("%d check%s failed; nothing was written", failed,
 				 failed == 1 ? "" : "s");
-		if (!failed && (c->o->dry_run || put_in_place(c)))
+		if (!failed && (c->dry_run || put_in_place(c)))
 			code = EXIT_DONE;
 	}
 	if (c->has_induced)
@@ -288,13 +270,13 @@ static const struct argp_option rows[] = {
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct options *o = state->input;
+	struct contribution *c = state->input;
 	switch (key) {
-	case 'g': gpu_option(&o->gpu, arg, state); return 0;
-	case OPT_RESULTS: o->results = arg; return 0;
-	case OPT_GENERATED: o->generated = arg; return 0;
-	case OPT_DRY: o->dry_run = 1; return 0;
-	case OPT_FORMAT: format_option(&o->format, arg, state); return 0;
+	case 'g': gpu_option(&c->asked, arg, state); return 0;
+	case OPT_RESULTS: c->results = arg; return 0;
+	case OPT_GENERATED: c->generated = arg; return 0;
+	case OPT_DRY: c->dry_run = 1; return 0;
+	case OPT_FORMAT: format_option(&c->format, arg, state); return 0;
 	case ARGP_KEY_ARG: no_option(arg, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -309,7 +291,8 @@ static const struct argp help = {
 	"\vThe merged database must come from one device and from committed sources, hold enough "
 	"scenarios, and have little noise. Its header must be no slower on held-out scenarios than "
 	"the one it replaces. If a check fails, nothing is written.\n\n"
-	"Example:\n  attune merge --contribute --gpu l40s --dry-run\n  attune merge --contribute --gpu l40s",
+	"Example:\n  attune merge --contribute --gpu l40s --dry-run\n  attune merge --contribute "
+	"--gpu l40s",
 	NULL,
 	NULL,
 	NULL
@@ -317,12 +300,11 @@ static const struct argp help = {
 
 static int name_paths(struct contribution *c)
 {
-	const struct options *o = c->o;
-	snprintf(c->local, sizeof c->local, "%s/local/%s.sqlite", o->results, c->gpu);
-	snprintf(c->db, sizeof c->db, "%s/%s.sqlite", o->results, c->gpu);
-	snprintf(c->joined, sizeof c->joined, "%s/%s.new.sqlite", o->results, c->gpu);
-	snprintf(c->header, sizeof c->header, "%s/attune_%s.h", o->generated, c->gpu);
-	if (is_there(c->local))
+	snprintf(c->local, sizeof c->local, "%s/local/%s.sqlite", c->results, c->gpu);
+	snprintf(c->db, sizeof c->db, "%s/%s.sqlite", c->results, c->gpu);
+	snprintf(c->joined, sizeof c->joined, "%s/%s.new.sqlite", c->results, c->gpu);
+	snprintf(c->header, sizeof c->header, "%s/attune_%s.h", c->generated, c->gpu);
+	if (!access(c->local, R_OK))
 		return 1;
 	complain("%s cannot be read; make tune GPU=%s writes it", c->local, c->gpu);
 	return 0;
@@ -330,10 +312,9 @@ static int name_paths(struct contribution *c)
 
 int cmd_contribute(int argc, char **argv)
 {
-	struct options o = { .results = "results", .generated = "generated" };
-	struct contribution c = { .o = &o };
-	options_parse(&help, argc, argv, &o);
-	if (!gpu_or_own(o.gpu, c.gpu))
+	struct contribution c = { .results = "results", .generated = "generated" };
+	options_parse(&help, argc, argv, &c);
+	if (!gpu_or_own(c.asked, c.gpu))
 		return EXIT_NO_DEVICE;
 	return name_paths(&c) ? contribute(&c) : EXIT_USAGE;
 }

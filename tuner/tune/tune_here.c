@@ -10,11 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int is_there(const char *path)
-{
-	return access(path, R_OK) == 0;
-}
-
 /* 0 after a complaint. */
 static int make_folder(const char *parent, const char *name)
 {
@@ -29,7 +24,7 @@ static int make_folder(const char *parent, const char *name)
 /* Whether local rules are there, in the form that this version writes. */
 static int has_own_rules(const struct here *h)
 {
-	char *text = is_there(h->header) ? file_text(h->header) : NULL;
+	char *text = file_text(h->header);
 	const int has = text && !header_is_older(text);
 	free(text);
 	return has;
@@ -51,7 +46,7 @@ static void find_rules(struct here *h, const struct device_info *d, const char *
 		return;
 	snprintf(h->rules_gpu, sizeof h->rules_gpu, "%s", s->gpu);
 	snprintf(h->rules_path, sizeof h->rules_path, "%s/attune_%s.h", generated, s->gpu);
-	if (is_there(h->rules_path))
+	if (!access(h->rules_path, R_OK))
 		h->rules = strcmp(s->gpu, h->gpu) ? RULES_BORROWED : RULES_COMMITTED;
 }
 
@@ -71,7 +66,7 @@ static void find_prior(struct here *h, const struct device_info *d, const char *
 	h->prior_db[0] = h->prior_gpu[0] = '\0';
 	for (size_t i = 0; i < COUNT(names) && !*h->prior_gpu; i++) {
 		snprintf(h->prior_db, sizeof h->prior_db, "%s/%s.sqlite", results, names[i]);
-		if (*names[i] && is_there(h->prior_db))
+		if (*names[i] && !access(h->prior_db, R_OK))
 			snprintf(h->prior_gpu, sizeof h->prior_gpu, "%s", names[i]);
 	}
 }
@@ -115,19 +110,19 @@ int here_undo(const struct here *h)
 {
 	char aside[PATH_MAX + 8];
 	snprintf(aside, sizeof aside, "%s.swap", h->before);
-	if (!is_there(h->header) && !is_there(h->before) && !is_there(aside)) {
+	if (access(h->header, R_OK) && access(h->before, R_OK) && access(aside, R_OK)) {
 		complain("%s: no tune of this machine has installed rules", h->header);
 		return 0;
 	}
 	/* A file aside is of an undo that was killed: this one ends it. */
-	return (is_there(aside) || put_aside(h->header, aside)) &&
+	return (!access(aside, R_OK) || put_aside(h->header, aside)) &&
 	       put_aside(h->before, h->header) && put_aside(aside, h->before);
 }
 
 int here_install(const struct here *h, const char *text)
 {
 	char *old = file_text(h->header);
-	if (!old && is_there(h->header)) {
+	if (!old && !access(h->header, R_OK)) {
 		complain("%s: cannot be read, so it is neither kept nor replaced", h->header);
 		return 0;
 	}
