@@ -166,9 +166,9 @@ struct given {
 static void give(struct scratch *facts, const struct given *g)
 {
 	for (; g->batch; g++)
-		assert_true(scratch_add(facts, "peer_row", "isssisiisdd", (int)strlen(g->batch),
-					"all", g->name, "", 0, "llama3.1-8b@1", 16,
-					(int)ATTUNE_BF16, g->batch, g->us, g->us / 100));
+		assert_true(scratch_add(facts, "peer_row", "isssisissdd", (int)strlen(g->batch),
+					"all", g->name, "", 0, "llama3.1-8b@1", 16, "BF16",
+					g->batch, g->us, g->us / 100));
 }
 
 static void add_row(struct data *d, const char *batch, const char *phase, const char *kernel,

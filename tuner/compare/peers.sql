@@ -2,9 +2,22 @@
 -- same rounds. Nothing is learned from them.
 
 -- Rows of a database. peer: the kernel, which ran the part or both parts; NULL: it is ours, two kernels, or without
--- a right result, and then only `scenario` and `phase` are filled in. version: of the plug-in; NULL: of a plan.
+-- a right result. version: of the plug-in; NULL: of a plan.
 -- is_e4m3: over an E4M3 cache it rounds q and weights to E4M3.
 CREATE TABLE peer_row(scenario, phase, peer, version, is_e4m3, model, page_size, kv_dtype, batch, us REAL, ci REAL);
+-- The rows of the attached database `raced`, in the order of store_each. The flags of a plug-in's build begin with its
+-- version; a plan is a peer's if one kernel runs both parts.
+CREATE TEMP VIEW raced_row AS
+	WITH peered AS (SELECT n.*, iif(outcome <> 'ok', NULL, iif(o.id IS NOT NULL, iif(h.kernel = o.kernel, h.kernel, NULL),
+			iif(flags LIKE '-DPLUGIN=%', n.kernel, NULL))) AS peer, o.id IS NOT NULL AS is_plan
+		FROM raced.newest n JOIN raced.variant v ON v.id = variant_id JOIN raced.choice h ON h.id = v.choice
+		LEFT JOIN raced.choice o ON o.id = v.decode
+		WHERE device_id = (SELECT id FROM raced.device JOIN attached USING (gpu, name, arch, units, machine) WHERE db = 'raced'))
+	SELECT scenario_id, n.phase, peer, iif(is_plan OR peer IS NULL, NULL, substr(flags, 10, instr(flags || ' ', ' ') - 10)),
+		instr(flags, '-DE4M3_MATH=1') > 0, n.model, n.page_size, n.kv_dtype, n.batch, median_us, ci_us
+	FROM peered n JOIN raced.scenario s ON s.id = scenario_id JOIN raced.phase p ON p.name = n.phase
+	ORDER BY s.model, s.page_size, s.batch, s.dtype, s.kv_dtype, s.layout, s."window", s.softcap, s.has_sinks, s.has_alibi, s.seed,
+		s.head_size, s.num_query_heads, s.num_kv_heads, s.causal, s.scale, p.id, race_id, variant_id;
 -- The kernels, in the order of the database.
 CREATE VIEW peer AS
 	SELECT row_number() OVER (ORDER BY min(rowid)) - 1 AS id, peer AS name, version, sum(is_e4m3) > 0 AS is_e4m3

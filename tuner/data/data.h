@@ -149,8 +149,10 @@ struct which_rows {
 	void *arg;
 };
 struct data *data_load_as(const char *db_path, const char *gpu, struct which_rows);
-/* Whether times of the device count; complains if not. */
-int is_worth_reading(const struct device_info *, const char *db_path);
+/* Attaches a sound database, to be read in SQL, with a row (db, gpu, name, arch, units, machine) in table
+ * `attached` of the device that data_load() would take. Of h200_e4m3 it is the H200. 0 + complain. */
+struct scratch;
+int data_attach(struct scratch *, const char *db_path, const char *as, const char *gpu);
 /* Whether times of that kernel take part; those of our own do. */
 int data_takes(const struct data *, const struct kernel *);
 /* Sets data.hash, over all rows of the GPU in that database by today's or bridged sources. This

@@ -4,6 +4,7 @@
 #include "harness/base/base.h"
 #include "harness/machine/machine.h"
 #include "harness/plugin/plugin.h"
+#include "harness/scratch/scratch.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"
 #include "kernels/device/shared/gpu_names.h"
@@ -101,7 +102,7 @@ static int read_asked(struct loading *l, struct store *store, const char *gpu)
 	return done;
 }
 
-int is_worth_reading(const struct device_info *d, const char *db_path)
+static int is_worth_reading(const struct device_info *d, const char *db_path)
 {
 	if (!times_count(d))
 		complain("%s: made on an emulated device, %s: it holds no real times", db_path,
@@ -209,6 +210,23 @@ int data_has_times(const struct data *d, const char *db_path)
 	if (!some && (d->stale || d->noisy || d->ignored))
 		complain("%s: no time of %s is left", db_path, d->gpu);
 	return some;
+}
+
+int data_attach(struct scratch *t, const char *db_path, const char *as, const char *name)
+{
+	struct run_info run;
+	const struct device_info *d = &run.device;
+	char gpu[GPU_NAME];
+	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(name), name);
+	struct store *store = store_open(db_path, 1);
+	const int found = store && store_device(store, gpu, &run) && is_worth_reading(d, db_path) &&
+			  store_check(store);
+	store_close(store);
+	return found && scratch_attach(t, db_path, as) &&
+	       scratch_also(t, "CREATE TABLE IF NOT EXISTS attached(db, gpu, name, arch, units,"
+			       " machine)") &&
+	       scratch_add(t, "attached", "ssssis", as, d->gpu, d->name, d->arch, d->units,
+			   run.machine);
 }
 
 /* The header contains the hash, so the file is checked for damage first. */

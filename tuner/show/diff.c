@@ -3,7 +3,6 @@
 #include "show.h"
 #include "harness/base/base.h"
 #include "harness/scratch/scratch.h"
-#include "harness/store/store.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "tuner/commands.h"
 #include "tuner/data/data.h"
@@ -16,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-EMBED(diff_cells, "tuner/show/diff_cells.sql")
+EMBED(diff_query, "tuner/show/diff.sql")
 
 struct options {
 	const char *gpu, *db, *path[2];
@@ -72,31 +71,15 @@ static const struct argp help = {
 };
 
 /* ---- two databases: cells whose time or outcome changed --------------------------------- */
-/* gpu: with the suffix of E4M3 caches or without; it has rows of both. */
-static int attach(struct scratch *t, const char *path, const char *as, const char *gpu)
-{
-	struct run_info run;
-	char whole[GPU_NAME];
-	snprintf(whole, sizeof whole, "%.*s", gpu_length(gpu), gpu);
-	struct store *s = store_open(path, 1);
-	const int found = s && store_device(s, whole, &run) &&
-			  is_worth_reading(&run.device, path) && store_check(s);
-	const struct device_info *d = &run.device;
-	store_close(s);
-	return found &&
-	       scratch_add(t, "device", "ssssis", as, d->gpu, d->name, d->arch, d->units,
-			   run.machine) &&
-	       scratch_attach(t, path, as);
-}
-
+/* A name of E4M3 caches stands for all rows of the GPU. */
 static int diff_databases(const struct options *o, const char *gpu)
 {
 	static const char *const columns[] = { "model", "page_size", "batch",  "phase", "choice",
 					       "was",   "is",        "was_us", "is_us", "ratio" };
-	struct scratch *t = scratch_new("CREATE TABLE device(db, gpu, name, arch, units, machine)");
+	struct scratch *t = scratch_new("");
 	int code = EXIT_USAGE;
-	if (t && attach(t, o->path[0], "a", gpu) && attach(t, o->path[1], "b", gpu))
-		code = show_answer(t, "diff_cells.sql", diff_cells,
+	if (t && data_attach(t, o->path[0], "a", gpu) && data_attach(t, o->path[1], "b", gpu))
+		code = show_answer(t, "diff.sql", diff_query,
 				   table_new(o->format, columns, COUNT(columns)), o->format,
 				   INT_MAX) < 0
 			   ? EXIT_CHECK

@@ -25,6 +25,12 @@
 #include <unistd.h>
 
 EMBED(tables_schema, "tuner/show/tables.sql")
+static const char bench_schema[] =
+    "CREATE TEMP VIEW benched AS SELECT b.run, b.scenario, s.model, s.batch, s.split,"
+    " s.num_seqs AS seqs, s.max_query, b.policy, b.median / 1e6 AS us"
+    " FROM ran.bench AS b JOIN ran.scenario AS s ON s.id = b.scenario WHERE b.median IS NOT NULL;"
+    "CREATE TEMP VIEW blocked AS SELECT scenario, dense_rank() OVER (ORDER BY model,"
+    " length(printf('%o', seqs))) AS block FROM benched GROUP BY scenario, model, seqs;";
 
 enum { KERNELS_TEXT = 64 };
 
@@ -125,35 +131,17 @@ static struct scratch *facts_load(const char *db, const char *gpu, const struct 
 	return t;
 }
 
-static int add_benched(void *arg, int n, const char *const *names, const char *const *v)
-{
-	(void)n, (void)names;
-	return scratch_add(arg, "benched", "sssssssss", v[0], v[1], v[2], v[3], v[4], v[5], v[6],
-			   v[7], v[8]);
-}
-
 /* What `attune bench` timed; such a database has no other times. */
 static struct scratch *facts_of_bench(const char *db)
 {
-	struct scratch *t = scratch_new(
-	    "CREATE TABLE benched(run INTEGER, scenario INTEGER, model, batch, split, seqs INTEGER,"
-	    " max_query INTEGER, policy, us REAL);"
-	    "CREATE VIEW blocked AS SELECT scenario, dense_rank() OVER (ORDER BY model,"
-	    " length(printf('%o', seqs))) AS block FROM benched GROUP BY scenario, model, seqs;");
-	struct store *s = t ? store_open(db, 1) : NULL;
-	const int done = s && scratch_also_aggregate(t, "blocked_low", low) &&
-			 scratch_also_aggregate(t, "blocked_high", high) &&
-			 store_has_bench(s) > 0 &&
-			 store_query(s,
-				     "SELECT b.run, b.scenario, s.model, s.batch, s.split,"
-				     " s.num_seqs, s.max_query, b.policy, b.median / 1e6"
-				     " FROM bench AS b JOIN scenario AS s ON s.id = b.scenario"
-				     " WHERE b.median IS NOT NULL",
-				     add_benched, t);
-	if (s && !done)
-		complain("%s: has no rows of attune bench", db);
+	struct store *s = store_open(db, 1);
+	const int has = s ? store_has_bench(s) : -1;
 	store_close(s);
-	if (done)
+	if (!has)
+		complain("%s: has no rows of attune bench", db);
+	struct scratch *t = has > 0 ? scratch_new(bench_schema) : NULL;
+	if (t && scratch_attach(t, db, "ran") && scratch_also_aggregate(t, "blocked_low", low) &&
+	    scratch_also_aggregate(t, "blocked_high", high))
 		return t;
 	scratch_free(t);
 	return NULL;

@@ -1,4 +1,4 @@
--- diff_cells.sql - what `attune show --diff` asks of two databases, attached as a and b. Noisy rows and those of launches that
+-- diff.sql - what `attune show --diff` asks of two databases, attached as a and b. Noisy rows and those of launches that
 -- begin early are left out; of others the second pass counts before the first.
 
 CREATE TEMP TABLE scenarios(a INTEGER PRIMARY KEY, b);
@@ -13,26 +13,26 @@ INSERT INTO variants
 	JOIN b.choice r ON (r.kernel, r.text) = (p.kernel, p.text) AND r.digest = p.digest
 	LEFT JOIN b.choice s ON (s.kernel, s.text) = (q.kernel, q.text) AND s.digest = q.digest
 	JOIN b.variant y ON y.choice = r.id AND y.how = x.how AND y.decode IS s.id;
--- device: of each database, as the store chose it.
-CREATE TEMP VIEW chosen AS
-	SELECT d.db, x.id FROM device d JOIN a.device x USING (gpu, name, arch, units, machine) WHERE d.db = 'a'
-	UNION ALL SELECT d.db, x.id FROM device d JOIN b.device x USING (gpu, name, arch, units, machine) WHERE d.db = 'b';
+CREATE TEMP VIEW device_a AS
+	SELECT id FROM a.device JOIN attached USING (gpu, name, arch, units, machine) WHERE db = 'a';
+CREATE TEMP VIEW device_b AS
+	SELECT id FROM b.device JOIN attached USING (gpu, name, arch, units, machine) WHERE db = 'b';
 -- us: NULL unless the outcome is ok.
 CREATE TEMP TABLE cell_a AS
 	SELECT scenario_id AS scenario, phase, variant_id AS variant, outcome, iif(outcome = 'ok', median_us, NULL) AS us,
 		ci_us AS ci, max(pass) AS pass FROM a.newest
-	WHERE pass <> 'E' AND outcome <> 'noisy' AND device_id = (SELECT id FROM chosen WHERE db = 'a') GROUP BY 1, 2, 3;
+	WHERE pass <> 'E' AND outcome <> 'noisy' AND device_id = (SELECT id FROM device_a) GROUP BY 1, 2, 3;
 CREATE TEMP TABLE cell_b AS
 	SELECT scenario_id AS scenario, phase, variant_id AS variant, outcome, iif(outcome = 'ok', median_us, NULL) AS us,
 		ci_us AS ci, max(pass) AS pass FROM b.newest
-	WHERE pass <> 'E' AND outcome <> 'noisy' AND device_id = (SELECT id FROM chosen WHERE db = 'b') GROUP BY 1, 2, 3;
+	WHERE pass <> 'E' AND outcome <> 'noisy' AND device_id = (SELECT id FROM device_b) GROUP BY 1, 2, 3;
 CREATE INDEX temp.of_b ON cell_b (scenario, variant, phase);
 -- The A/A noise floors, as shares, by band of the time; the larger of both databases.
 CREATE TEMP TABLE floors AS
 	SELECT max(iif(band = '< 20 us', floor, 0.005)) AS short, max(iif(band = '< 200 us', floor, 0.005)) AS medium,
 		max(iif(band = '>= 200 us', floor, 0.005)) AS long
-	FROM (SELECT band, floor FROM a.noise WHERE device_id = (SELECT id FROM chosen WHERE db = 'a')
-		UNION ALL SELECT band, floor FROM b.noise WHERE device_id = (SELECT id FROM chosen WHERE db = 'b')
+	FROM (SELECT band, floor FROM a.noise WHERE device_id = (SELECT id FROM device_a)
+		UNION ALL SELECT band, floor FROM b.noise WHERE device_id = (SELECT id FROM device_b)
 		UNION ALL SELECT '', 0.005);
 -- The cells of both. A time changed if it differs by more than its intervals and the noise explain.
 CREATE TEMP TABLE pair AS
