@@ -194,17 +194,6 @@ static void scale(struct cell *c, double log_ratio)
 	c->translated = 1;
 }
 
-/* Whether own has a cell of either pass. */
-static int has_own(const struct joining *j, int scenario, int phase, const struct choice *c)
-{
-	const int own = j->same[scenario];
-	const int choice = own < 0 ? -1 : data_find(j->own, c);
-	if (choice < 0)
-		return 0;
-	const struct cells cells = data_cells(j->own, own, (enum phase)phase, choice);
-	return cells.of[PASS_A] || cells.of[PASS_B];
-}
-
 /* Adds a failed cell, so that no leaf over the scenario may name the choice. */
 static int forbid(struct joining *j, int scenario, int phase, int choice)
 {
@@ -219,7 +208,7 @@ static int take_cell(struct joining *j, int s, int phase, int choice, const stru
 {
 	const struct choice *c = &j->prior->choice[choice];
 	struct cell cell = *theirs;
-	if (has_own(j, s, phase, c) || is_illegal_here(j, s, phase, c))
+	if (is_illegal_here(j, s, phase, c))
 		return 1;
 	if (j->is_broken[choice] || is_refused(j, c, &j->prior->v[s].shape))
 		return forbid(j, s, phase, choice);
@@ -236,8 +225,7 @@ static int take_cells(struct joining *j, int s, int phase)
 			done = take_cell(j, s, phase, i.choice, i.cells[0].of[PASS_A]);
 	for (int c = 0; done && c < j->prior->num_choices; c++)
 		if (j->is_broken[c] && j->prior->v[s].has[phase] &&
-		    !data_cell_in(j->prior, PASS_A, s, (enum phase)phase, c) &&
-		    !has_own(j, s, phase, &j->prior->choice[c]))
+		    !data_cell_in(j->prior, PASS_A, s, (enum phase)phase, c))
 			done = forbid(j, s, phase, c);
 	return done;
 }
@@ -310,6 +298,7 @@ static int take_prior(struct joining *j)
 	return done && take_early(j);
 }
 
+/* Own cells come after the prior's, so that they replace them. */
 static int take_own(struct joining *j)
 {
 	const struct data *o = j->own;
@@ -393,7 +382,7 @@ struct data *data_transfer(const struct data *own, const struct data *prior)
 		find_same(&j);
 		j.translation = translation_new(own, prior, j.same);
 		done = j.translation && find_failures(&j) && put_scenarios(&j) && put_choices(&j) &&
-		       take_own(&j) && take_prior(&j) && data_finish_again(j.d);
+		       take_prior(&j) && take_own(&j) && data_finish_again(j.d);
 	}
 	if (done) {
 		copy_facts(j.d, own, prior);
