@@ -20,22 +20,13 @@ struct options {
 	const char *gpu, *db, *into;
 	const char *split; /* NULL: all */
 	enum preset preset;
-	int limit, steady, bounds, roofline, anyway;
+	int limit, bounds, roofline, anyway;
 	double read_mb; /* of the roofline */
 	enum format format;
 	struct trace_options trace;
 };
 
-enum {
-	OPT_LIMIT = 256,
-	OPT_INTO,
-	OPT_PRESET,
-	OPT_PROTOCOL,
-	OPT_BOUNDS,
-	OPT_ROOFLINE,
-	OPT_READ,
-	OPT_ANYWAY
-};
+enum { OPT_LIMIT = 256, OPT_INTO, OPT_PRESET, OPT_BOUNDS, OPT_ROOFLINE, OPT_READ, OPT_ANYWAY };
 // clang-format off
 static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
@@ -44,7 +35,6 @@ static const struct argp_option rows[] = {
 	{ "split", 'S', "NAME", 0, "Scenarios: heldout (all of them), train, peers, all ... (heldout)", 0 },
 	{ "limit", OPT_LIMIT, "N", 0, "At most N scenarios", 0 },
 	{ "preset", OPT_PRESET, "NAME", 0, "Rounds as in a smoke, quick or full sweep (quick)", 0 },
-	{ "protocol", OPT_PROTOCOL, "NAME", 0, "burst or steady, as of attune sweep (burst)", 0 },
 	{ "trace", OPT_TRACE, "FILE", 0, "Measure steps of a simulated trace (CSV) instead", 0 },
 	{ "model", 'm', "NAME@TP", 0, "Trace: the model, as in llama3.1-8b@1", 0 },
 	{ "steps", OPT_STEPS, "N", 0, "Trace: N steps, evenly spaced (100)", 0 },
@@ -68,11 +58,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'S': o->split = strcmp(arg, "all") ? arg : NULL; return 0;
 	case OPT_INTO: o->into = arg; return 0;
 	case OPT_PRESET: preset_option(&o->preset, arg, state); return 0;
-	case OPT_PROTOCOL:
-		if (strcmp(arg, "burst") && strcmp(arg, "steady"))
-			argp_error(state, "--protocol '%s' should be burst or steady", arg);
-		o->steady = !strcmp(arg, "steady");
-		return 0;
 	case OPT_LIMIT: o->limit = whole_option("limit", arg, state); return 0;
 	case OPT_BOUNDS: o->bounds = 1; return 0;
 	case OPT_ROOFLINE: o->roofline = 1; return 0;
@@ -195,7 +180,6 @@ static int run(const struct options *o, const char *gpu)
 				       .budget_s = 7 * 86400,
 				       .shards = 1,
 				       .seed = 1,
-				       .steady = o->steady,
 				       .anyway = o->anyway,
 				       .sum = &sum };
 	int code = sweep_device(&sweep, &hello);

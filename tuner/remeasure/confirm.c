@@ -33,7 +33,7 @@
 #include <string.h>
 
 enum { BEST = 3, BEST_PLANS = 2, FUSED = 6 };
-enum { OPT_LIMIT = 256, OPT_BUDGET, OPT_AGAIN, OPT_ANYWAY, OPT_DRY, OPT_FILL };
+enum { OPT_BUDGET = 256, OPT_AGAIN, OPT_ANYWAY, OPT_DRY, OPT_FILL };
 
 struct options {
 	const char *gpu, *db, *header;
@@ -115,8 +115,6 @@ static int *order_scenarios(struct data *d, const struct confirm_asked *o, int *
 			order[(*n)++] = s;
 	if (order)
 		qsort_r(order, (size_t)*n, sizeof *order, by_need, d);
-	if (o->limit && *n > o->limit)
-		*n = o->limit;
 	return order;
 }
 
@@ -250,7 +248,6 @@ static const struct argp_option rows[] = {
 	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
 	{ "header", 'H', "FILE", 0, "Header with the rules (generated/attune_NAME.h)", 0 },
 	{ "split", 'S', "NAME", 0, "Only this split: heldout (all of them), train, peers ...", 0 },
-	{ "limit", OPT_LIMIT, "N", 0, "At most N scenarios", 0 },
 	{ "budget", OPT_BUDGET, "TIME", 0, "Stop after this time, with compilation: 90s, 10m, 1h (10m)", 0 },
 	{ "again", OPT_AGAIN, NULL, 0, "Measure again also scenarios that are complete", 0 },
 	{ "anyway", OPT_ANYWAY, NULL, 0, "Measure even if other programs use the machine", 0 },
@@ -274,7 +271,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_DRY: o->asked.dry_run = 1; return 0;
 	case OPT_FILL: o->asked.fill = 1; return 0;
 	case OPT_BUDGET: o->budget_s = budget_option(arg, state); return 0;
-	case OPT_LIMIT: o->asked.limit = whole_option("limit", arg, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }

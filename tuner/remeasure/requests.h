@@ -55,7 +55,6 @@ int wishes_measure(const struct wishes *, const struct sweep_options *, const ch
 /* confirm.c: which scenarios and picks to measure. */
 struct confirm_asked {
 	const char *split; /* NULL: all */
-	int limit;         /* 0: none */
 	int dry_run, fill;
 	const struct forest *also; /* also measure the picks of these rules; may be NULL */
 };
