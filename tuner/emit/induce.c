@@ -6,10 +6,8 @@
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
 #include "tuner/data/data.h"
-#include "tuner/eval/eval.h"
 #include "tuner/forest/forest.h"
 #include "tuner/induce/induce.h"
-#include "tuner/policy/policy.h"
 #include "tuner/transfer/basis.h"
 #include "tuner/transfer/gate.h"
 #include <argp.h>
@@ -75,7 +73,8 @@ static const struct argp help = {
 	"Learns rules from a database of measurements and writes generated/attune_NAME.h, which "
 	"chooses by if-else."
 	"\vScenarios of splits 'peers', 'gate' and 'heldout...' are not learned from; all others "
-	"are. Times of older kernel sources count only if a bridge (attune merge --bridge) carries them to "
+	"are. Times of older kernel sources count only if a bridge (attune merge --bridge) carries "
+	"them to "
 	"the current ones. A database of attune tune names the rules that it began from: it also "
 	"learns from the times of that GPU, and replaces a decision only if scenarios of split "
 	"'gate' show that the new one is faster.\n\n"
@@ -85,33 +84,6 @@ static const struct argp help = {
 	NULL,
 	NULL
 };
-
-static void report(const struct forest *f, const struct data *d)
-{
-	const char *columns[] = { "split", "scenarios", "geomean", "p95",
-				  "worst", "within2",   "within5", "invalid" };
-	const char *splits[MAX_SPLITS];
-	struct table *t = table_new(FORMAT_TABLE, columns, (int)COUNT(columns));
-	const int n = data_splits(d, splits);
-	printf("# %s: %d leaves, %d choices of %d kernels\n", f->gpu, forest_leaves(f),
-	       f->num_choices, forest_kernels(f));
-	for (int i = 0; t && i < n; i++) {
-		struct score s;
-		if (!score_policy(d, POLICY_TREE, f, splits[i], &s))
-			continue;
-		table_text(t, splits[i]);
-		table_number(t, s.n, 0);
-		table_number(t, s.geomean, 4);
-		table_number(t, s.p95, 3);
-		table_number(t, s.worst, 3);
-		table_number(t, s.within2, 3);
-		table_number(t, s.within5, 3);
-		table_number(t, s.invalid, 0);
-		table_end_row(t);
-	}
-	if (t)
-		table_print(t, stdout);
-}
 
 /* Prints in which lines the file and the text differ, by diff. */
 static void print_diff(const char *path, const char *text)
@@ -200,10 +172,9 @@ static int hold(const struct data *d, const struct options *o, const char *out, 
 	return done;
 }
 
-/* Writes, prints or checks the text of a forest. learned: the data that it was learned from; d: its
- * part that was measured here. */
-static int deliver(const struct forest *f, const struct data *learned, const struct data *d,
-		   const struct options *o, const char *out)
+/* Writes, prints or checks the text of a forest. learned: the data that it was learned from. */
+static int deliver(const struct forest *f, const struct data *learned, const struct options *o,
+		   const char *out)
 {
 	char *text = strcmp(o->emit, "c") ? forest_emit_json(f, learned) : forest_emit(f, learned);
 	int done = 0;
@@ -214,7 +185,8 @@ static int deliver(const struct forest *f, const struct data *learned, const str
 	else if (text && !out)
 		done = fputs(text, stdout) >= 0;
 	else if (text && file_put(out, text)) {
-		report(f, d);
+		printf("# %s: %d leaves, %d choices of %d kernels; attune eval scores them\n",
+		       f->gpu, forest_leaves(f), f->num_choices, forest_kernels(f));
 		done = 1;
 	}
 	free(text);
@@ -280,7 +252,7 @@ static int induce(const struct data *d, const struct options *o, const char *out
 		return r.too_little && hold(d, o, out, data_count_training(d));
 	if (r.has_gate && !o->check && out)
 		gate_print(stdout, &r.gate, "# gate: ");
-	const int done = deliver(&r.f, r.learned ? r.learned : d, d, o, out);
+	const int done = deliver(&r.f, r.learned ? r.learned : d, o, out);
 	induced_free(&r);
 	return done;
 }
