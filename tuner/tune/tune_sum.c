@@ -27,42 +27,14 @@ static const char *minutes(char text[32], double seconds)
 	return text;
 }
 
-static double percent(double ratio)
-{
-	return 100 * (1 / ratio - 1);
-}
-
-/* The gain of new rules: "3.1 % faster (1.0 to 5.2, 12 scenarios)", "2.0 % slower (1 scenario)". */
-static void print_gain(const struct gate_figures *f)
-{
-	const int is_slower = f->ratio > 1;
-	const char *subject = f->taken ? "" : "new rules ";
-	if (is_slower)
-		printf("%s%.1f %% slower (", subject, 100 * (f->ratio - 1));
-	else
-		printf("%s%.1f %% faster (", subject, percent(f->ratio));
-	if (f->n > 1 && is_slower)
-		printf("%.1f to %.1f, ", 100 * (f->low - 1), 100 * (f->high - 1));
-	else if (f->n > 1)
-		printf("%.1f to %.1f, ", percent(f->high), percent(f->low));
-	printf("%d scenario%s)", f->n, f->n == 1 ? "" : "s");
-}
-
 static void print_rules(const struct tune *t)
 {
 	char text[RULES_TEXT];
 	here_rules_text(&t->here, text, sizeof text);
-	printf("%-10s", "rules");
-	for (int g = 0; g < NUM_GATE_GROUPS; g++) {
-		const struct gate_figures *f = &t->gate.group[g];
-		printf("%s%s %s: ", g ? ", " : "", gate_group_names[g], f->taken ? "new" : "kept");
-		if (f->n)
-			print_gain(f);
-		else
-			fputs("no scenario raced where the new rules differ", stdout);
-	}
-	printf("\n%-10s%s%s; before: %s\n", "", t->takes ? "installed " : "nothing was installed",
-	       t->takes ? t->here.header : "", text);
+	printf("%-10s%s%s; before: %s\n", "rules",
+	       t->takes ? "installed " : "nothing was installed", t->takes ? t->here.header : "",
+	       text);
+	gate_print(stdout, &t->gate, "          ");
 }
 
 static void print_held_out(const struct tune *t, const struct held_out *h)
