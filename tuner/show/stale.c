@@ -7,6 +7,7 @@
 #include "harness/store/store.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "tuner/base/base.h"
+#include "tuner/data/data.h"
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,21 +22,11 @@ static const char *const of_rows[] = { "model",   "page_size", "batch", "phase",
 				       "kernel",  "variant",   "pass",  "median_us",
 				       "fastest", "set",       "split", "stale_rows_of_part" };
 
-struct filling {
-	struct scratch *t;
-	int all; /* stale rows with the texts of the batch */
-};
-
-static int add_row(void *arg, const struct store_cell *c)
+static int add_old(void *arg, const struct store_use *u)
 {
-	const struct filling *f = arg;
-	const char pass[] = { (char)c->pass, '\0' };
-	const int ok = !strcmp(c->outcome, outcome_name(OUTCOME_OK));
-	const int is_stale = c->today == STALE, listed = is_stale && f->all;
-	return scratch_add(f->t, "cell", "isssssdisiss", (int)c->scenario_id, c->phase, pass,
-			   c->kernel, c->set, c->split, ok ? c->median_us : NAN, is_stale,
-			   listed ? c->model : NULL, c->page_size, listed ? c->batch : NULL,
-			   listed ? c->choice : NULL);
+	char source[160];
+	snprintf(source, sizeof source, " %s:%s ", u->kernel, u->identity);
+	return scratch_add(arg, "old", "sss", source, u->arch, u->flags);
 }
 
 static int print(struct scratch *t, const struct show *o)
@@ -57,9 +48,9 @@ static int print(struct scratch *t, const struct show *o)
 
 int show_stale(const char *db, const char *name, const struct show *o)
 {
-	struct filling f = { .all = o->all };
-	struct run_info run;
+	struct scratch *t = NULL;
 	char gpu[GPU_NAME];
+	int code = EXIT_USAGE;
 	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(name), name);
 	if (!source_root()) {
 		complain(
@@ -68,13 +59,15 @@ int show_stale(const char *db, const char *name, const struct show *o)
 		return EXIT_USAGE;
 	}
 	struct store *store = store_open(db, 1);
-	int code = store ? EXIT_CHECK : EXIT_USAGE;
-	if (store && store_device(store, gpu, &run) && (f.t = scratch_new(stale_tables)) &&
-	    scratch_add(f.t, "device", "s", gpu) && store_each(store, gpu, add_row, &f) &&
-	    print(f.t, o))
-		code = EXIT_DONE;
-	scratch_free(f.t);
-	if (store)
-		store_close(store);
+	if (store) {
+		t = scratch_new("CREATE TABLE old(source, arch, flags)");
+		code = t && data_attach(t, db, "measured", gpu) &&
+			       store_uses(store, gpu, add_old, t) &&
+			       scratch_also(t, stale_tables) && print(t, o)
+			   ? EXIT_DONE
+			   : EXIT_CHECK;
+	}
+	scratch_free(t);
+	store_close(store);
 	return code;
 }
