@@ -98,6 +98,8 @@ const char *code_path(char path[PATH_TEXT], const char *name, const char *has);
 /* A file or folder of data that comes with the tool, such as "scenarios": below the working
  * directory, else where `make install` put it. Returns path. */
 const char *data_path(char path[PATH_TEXT], const char *name);
+/* All bytes of a file, and a '\0' behind them; the caller frees them. NULL: errno says why. */
+char *file_bytes(const char *path, size_t *size);
 
 /* ---- table.c --------------------------------------------------------------------- */
 /* A table for people and machines. Control characters are escaped in table and markdown; csv is

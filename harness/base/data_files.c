@@ -1,7 +1,10 @@
-/* data_files.c - finds the files that come with the tool: scenarios, headers, databases. */
+/* data_files.c - finds the files that come with the tool: scenarios, headers, databases; reads files. */
 #include "base.h"
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -50,4 +53,27 @@ const char *data_path(char path[PATH_TEXT], const char *name)
 	}
 	snprintf(path, PATH_TEXT, "%s", name);
 	return path;
+}
+
+char *file_bytes(const char *path, size_t *size)
+{
+	FILE *f = fopen(path, "rbe");
+	char *bytes = NULL, *more;
+	size_t room = 0, got = 1;
+	for (*size = 0; f && got && (more = realloc(bytes, room = 2 * room + 4096)); *size += got) {
+		bytes = more;
+		got = fread(bytes + *size, 1, room - *size - 1, f);
+	}
+	const int whole = f && !got && !ferror(f);
+	const int error = errno;
+	if (f)
+		fclose(f);
+	if (whole) {
+		bytes[*size] = '\0';
+		return bytes;
+	}
+	free(bytes);
+	*size = 0;
+	errno = error;
+	return NULL;
 }

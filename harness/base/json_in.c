@@ -23,29 +23,6 @@ int input_bad(const struct input *r, const char *path, const char *key, const ch
 	return 0;
 }
 
-static char *read_file(const char *path, size_t *size)
-{
-	FILE *f = fopen(path, "rb"), *m;
-	char *text = NULL, block[4096];
-	size_t n;
-	if (!f || !(m = open_memstream(&text, size))) {
-		complain("%s: %s", path, strerror(errno));
-		if (f)
-			fclose(f);
-		return NULL;
-	}
-	while ((n = fread(block, 1, sizeof block, f)))
-		fwrite(block, 1, n, m);
-	n = (size_t)ferror(f);
-	fclose(f);
-	if (fclose(m) || n) {
-		complain("%s: %s", path, strerror(errno));
-		free(text);
-		return NULL;
-	}
-	return text;
-}
-
 void input_close(struct input *r)
 {
 	json_decref(r->root);
@@ -67,9 +44,11 @@ int input_open(struct input *r, const char *path)
 {
 	json_error_t error;
 	size_t size;
-	*r = (struct input){ .file = path, .text = read_file(path, &size) };
-	if (!r->text)
+	*r = (struct input){ .file = path, .text = file_bytes(path, &size) };
+	if (!r->text) {
+		complain("%s: %s", path, strerror(errno));
 		return 0;
+	}
 	drop_mark(r->text, &size);
 	r->root = json_loadb(r->text, size, JSON_REJECT_DUPLICATES, &error);
 	if (!r->root) {

@@ -155,17 +155,11 @@ enum { HASH_TEXT = 33 };
 
 void *read_file(const char *path, size_t *size)
 {
-	FILE *f = fopen(path, "rbe");
-	long n = f && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
-	char *bytes = n > 0 ? malloc((size_t)n) : NULL;
-	if (bytes && (fseek(f, 0, SEEK_SET) || fread(bytes, 1, (size_t)n, f) != (size_t)n)) {
-		free(bytes);
-		bytes = NULL;
-	}
-	if (f)
-		fclose(f);
-	*size = bytes ? (size_t)n : 0;
-	return bytes;
+	char *bytes = file_bytes(path, size);
+	if (bytes && *size)
+		return bytes;
+	free(bytes);
+	return NULL;
 }
 
 static int sync_path(const char *path, int flags)

@@ -37,15 +37,6 @@ const char *source_root(void)
 
 char *source_text(const char *path)
 {
-	FILE *f = fopen(path, "rbe");
-	char *text = NULL;
-	size_t size = 0;
-	if (f && getdelim(&text, &size, '\0', f) < 0) {
-		free(text);
-		/* at its end an empty file; else a read error or no memory */
-		text = feof(f) ? calloc(1, 1) : NULL;
-	}
-	if (f)
-		fclose(f);
-	return text;
+	size_t size;
+	return file_bytes(path, &size);
 }
