@@ -7,6 +7,7 @@
 #include "harness/store/handle.h"
 #include "harness/sweep/sweep.h"
 #include "harness/worker/worker.h"
+#include "kernels/select/selector.h"
 #include "kernels/spec/kernel.h"
 #include <argp.h>
 #include <math.h>
@@ -22,7 +23,7 @@ struct request {
 	const char *set[MAX_NAMES], *batch[MAX_NAMES];
 	int num_sets, num_batches;
 	const char *dir, *model;
-	int page_size, compile_only;
+	int page_size, compile_only, with_rules;
 };
 
 enum {
@@ -83,9 +84,9 @@ static const struct argp_option argp_options[] = {
 	  "burst: clocks as after idle gaps; steady: clocks as under long load, into "
 	  "results/<gpu>_steady.sqlite (burst)",
 	  0 },
-	{ "survey", OPT_SURVEY, 0, 0,
+	{ "survey", OPT_SURVEY, "rules", OPTION_ARG_OPTIONAL,
 	  "On scenarios that were never raced, measure only the portfolio of the database's races, "
-	  "in three rounds",
+	  "in three rounds; with rules also all choices that the device's rules name",
 	  0 },
 	{ "early", OPT_EARLY, 0, 0,
 	  "Measure only the database's fastest choices of kernels that can begin before the "
@@ -156,6 +157,14 @@ static int is_failure(const char *word)
 	return k < OUTCOME_NOISY;
 }
 
+static void survey_arg(struct argp_state *state, struct request *r, const char *arg)
+{
+	if (arg && strcmp(arg, "rules") != 0)
+		argp_error(state, "--survey is \"%s\"; it must be rules or nothing", arg);
+	r->o.survey = 1;
+	r->with_rules = arg != NULL;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct request *r = state->input;
@@ -195,7 +204,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			     "wrong, nan, resources, compile, timeout, crash and illegal", state);
 		break;
 	case OPT_ANYWAY: o->anyway = 1; break;
-	case OPT_SURVEY: o->survey = 1; break;
+	case OPT_SURVEY: survey_arg(state, r, arg); break;
 	case OPT_EARLY: o->early = 1; break;
 	case OPT_FORMAT: format_option(&o->format, arg, state); break;
 	case ARGP_KEY_END:
@@ -289,8 +298,8 @@ static const char about[] =
     "the difference is the noise of the machine.\n\n"
     "--survey adds many scenarios to learn from in a short time each. On scenarios that were "
     "not raced it measures only the portfolio of the database's races, with defaults and "
-    "baselines, in three rounds without elimination. A later sweep without --survey races "
-    "them as new.\n\n"
+    "baselines, in three rounds without elimination. --survey=rules also measures what the "
+    "device's rules name. A later sweep without --survey races them as new.\n\n"
     "--early measures what a kernel gains if it begins before the previous launch ends, which "
     "the caller must allow (attune.h). The calls of a race follow one another on a stream, so "
     "the time of an early call is what it adds to a chain of calls of its own kind. Trees and "
@@ -316,8 +325,31 @@ static int measure_part(const struct sweep_options *o, const struct hello *hello
 	return (o->early ? sweep_early : sweep)(o, hello, list);
 }
 
+enum { MAX_NAMED = 256 };
+
+/* Lists the choices that the rules for this device name, for caches of 16 and of 8 bits. How many. */
+static int named_choices(struct choice *v, const struct device_info *d)
+{
+	static const enum attune_dtype of_cache[] = { ATTUNE_BF16, ATTUNE_E4M3 };
+	int n = 0;
+	for (size_t t = 0; t < COUNT(of_cache); t++) {
+		const struct selector *s = selector_for(d, of_cache[t]);
+		for (int i = 0; s && i < s->num_choices && n < MAX_NAMED; i++) {
+			const char *where;
+			v[n].kernel = kernel_find(d->backend, s->choices[i].kernel);
+			if (!v[n].kernel)
+				continue;
+			config_default(&v[n].config, v[n].kernel->space);
+			n += config_parse(&v[n].config, v[n].kernel->space, s->choices[i].text,
+					  &where);
+		}
+	}
+	return n;
+}
+
 static int measure(struct request *r)
 {
+	static struct choice named_by_rules[MAX_NAMED];
 	struct scenario_list list = { 0 };
 	struct hello hello;
 	const int named = r->num_sets || r->num_batches;
@@ -328,6 +360,10 @@ static int measure(struct request *r)
 	if (!code && !named) {
 		r->set[r->num_sets++] = hello.info.gpu;
 		code = load(&list, r) ? EXIT_DONE : EXIT_USAGE;
+	}
+	if (!code && r->with_rules) {
+		r->o.also = named_by_rules;
+		r->o.num_also = named_choices(named_by_rules, &hello.info);
 	}
 	if (!code)
 		code = on_each_device(&r->o, &hello, measure_part, &list);

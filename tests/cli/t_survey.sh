@@ -82,6 +82,18 @@ row "$([ $? -eq 0 ] && grep -q 'the budget of 2 s left 3 races undone; the same 
 sweep late new --survey
 row "$([ "$(ask late 'SELECT count(*) FROM history WHERE run_id > 1')" = "$rows" ]; echo $?)" "and goes on"
 
+# What the CPU's header names, but for the number of segments.
+grep -o '	CHOICE([^)]*)' generated/attune_cpu.h |
+	sed 's/.*(.*[0-9], *[^,]*, *\([a-z0-9_]*\), *"\(.*\)")/\1 \2/; s/ *SEGMENTS=[a-z0-9]*//' >"$tmp/rules"
+last=$(ask late 'SELECT max(id) FROM run')
+sweep late new --survey=rules
+ask late "SELECT DISTINCT h.kernel || ' ' || h.text FROM history AS t JOIN variant AS v ON v.id = t.variant_id
+	JOIN choice AS h ON h.id = v.choice WHERE t.run_id > $last" | sed 's/ *SEGMENTS=[0-9]*//' >"$tmp/added"
+row "$([ -s "$tmp/rules" ] && [ -s "$tmp/added" ] && ! grep -vqxFf "$tmp/rules" "$tmp/added"; echo $?)" \
+	"with rules: then what the rules name, too"
+sweep late new --survey=all
+row "$([ $? -eq 2 ] && grep -q 'it must be rules or nothing' "$tmp/err"; echo $?)" "and no other word"
+
 sweep db new --budget 300s
 row "$([ "$(ask db "SELECT count(DISTINCT scenario_id || phase), group_concat(DISTINCT stage),
 	count(DISTINCT variant_id) > $kernels + 1 FROM history WHERE run_id = 3 AND phase <> 'plan'")" = '5|race|1' ]
