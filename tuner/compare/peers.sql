@@ -8,11 +8,12 @@ CREATE TABLE peer_row(scenario, phase, peer, version, is_e4m3, model, page_size,
 -- The rows of the attached database `raced`, in the order of store_each. The flags of a plug-in's build begin with its
 -- version; a plan is a peer's if one kernel runs both parts.
 CREATE TEMP VIEW raced_row AS
-	WITH peered AS (SELECT n.*, iif(outcome <> 'ok', NULL, iif(o.id IS NOT NULL, iif(h.kernel = o.kernel, h.kernel, NULL),
-			iif(flags LIKE '-DPLUGIN=%', n.kernel, NULL))) AS peer, o.id IS NOT NULL AS is_plan
-		FROM raced.newest n JOIN raced.variant v ON v.id = variant_id JOIN raced.choice h ON h.id = v.choice
-		LEFT JOIN raced.choice o ON o.id = v.decode
-		WHERE device_id = (SELECT id FROM raced.device JOIN attached USING (gpu, name, arch, units, machine) WHERE db = 'raced'))
+	WITH part AS (SELECT *, kernel = 'plan' AS is_plan, substr(variant, 10) || ' ' AS prefill,
+			substr(variant, instr(variant, ' decode: ') + 9) || ' ' AS decode FROM raced.newest
+		WHERE device_id = (SELECT id FROM raced.device JOIN attached USING (gpu, name, arch, units, machine) WHERE db = 'raced')),
+	kernels AS (SELECT *, substr(prefill, 1, instr(prefill, ' ') - 1) AS first, substr(decode, 1, instr(decode, ' ') - 1) AS second FROM part),
+	peered AS (SELECT *, iif(outcome <> 'ok', NULL, iif(is_plan, iif(first = second, first, NULL),
+			iif(flags LIKE '-DPLUGIN=%', kernel, NULL))) AS peer FROM kernels)
 	SELECT scenario_id, n.phase, peer, iif(is_plan OR peer IS NULL, NULL, substr(flags, 10, instr(flags || ' ', ' ') - 10)),
 		instr(flags, '-DE4M3_MATH=1') > 0, n.model, n.page_size, n.kv_dtype, n.batch, median_us, ci_us
 	FROM peered n JOIN raced.scenario s ON s.id = scenario_id JOIN raced.phase p ON p.name = n.phase
