@@ -142,7 +142,7 @@ static void add_scenarios(struct data *d, int n)
 }
 
 /* Races all wishes of the gate and has it decide. 1: the mixed group names one launch. */
-static void judge(const struct truth *t, int take[NUM_DECISIONS], struct gate_report *r)
+static int judge(const struct truth *t, struct gate_report *r)
 {
 	struct data *empty = data_new("h200", &h200_run), *d = data_new("h200", &h200_run);
 	unsigned long long random = 5;
@@ -169,7 +169,7 @@ static void judge(const struct truth *t, int take[NUM_DECISIONS], struct gate_re
 		measure(d, &empty->v[w.v[i].scenario], &w.v[i], t, prefill, decode);
 	}
 	assert_true(data_finish(d));
-	gate_judge(g, d, take, r);
+	const int taken = gate_judge(g, d, r);
 	assert_int_equal(r->scenarios, t->scenarios);
 	gate_close(g);
 	wishes_free(&w);
@@ -177,6 +177,7 @@ static void judge(const struct truth *t, int take[NUM_DECISIONS], struct gate_re
 	forest_free(&new);
 	data_free(empty);
 	data_free(d);
+	return taken;
 }
 
 static void test_judge(void **state)
@@ -201,13 +202,10 @@ static void test_judge(void **state)
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct gate_report r;
-		int take[NUM_DECISIONS];
-		judge(&rows[i].truth, take, &r);
 		print_message("# %s\n", rows[i].name);
-		assert_int_equal(take[DECIDE_PREFILL], rows[i].prefill);
-		assert_int_equal(take[DECIDE_DECODE], rows[i].decode);
-		assert_int_equal(take[DECIDE_EARLY], rows[i].decode);
-		assert_int_equal(take[DECIDE_OVERLAP], rows[i].mixed);
+		assert_int_equal(judge(&rows[i].truth, &r), rows[i].prefill << GATE_PREFILL |
+								rows[i].decode << GATE_DECODE |
+								rows[i].mixed << GATE_MIXED);
 		for (int k = 0; k < NUM_GATE_GROUPS; k++) {
 			const struct gate_figures *f = &r.group[k];
 			assert_true(!f->better || (f->high < 1 && f->ratio * f->floor < 1));
@@ -219,9 +217,8 @@ static void test_figures(void **state)
 {
 	const struct truth exact = { 0.8, 0.9, 2, 0, 30, 0, 0, 0 };
 	struct gate_report r;
-	int take[NUM_DECISIONS];
 	(void)state;
-	judge(&exact, take, &r);
+	judge(&exact, &r);
 	const struct gate_figures *f = &r.group[GATE_PREFILL];
 	assert_int_equal(f->n, 20); /* prompts, and the prompts of mixed batches */
 	assert_int_equal(f->missing + f->failed, 0);
@@ -240,16 +237,13 @@ static void test_nothing_raced(void **state)
 	struct data *d = data_new("h200", &h200_run);
 	struct gate_report r;
 	struct forest old, new;
-	int take[NUM_DECISIONS] = { 1, 1, 1, 1 };
 	(void)state;
 	make_forest(&old, &old_rules);
 	make_forest(&new, &new_rules);
 	add_scenarios(d, 9);
 	assert_true(data_finish(d));
 	struct gate *g = gate_open(&old, &new);
-	gate_judge(g, d, take, &r);
-	for (int t = 0; t < NUM_DECISIONS; t++)
-		assert_false(take[t]);
+	assert_int_equal(gate_judge(g, d, &r), 0);
 	assert_int_equal(r.group[GATE_PREFILL].missing, 6);
 	assert_int_equal(r.all.taken, 0);
 	gate_close(g);

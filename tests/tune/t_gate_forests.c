@@ -3,6 +3,13 @@
 #include "forests.h"
 
 /* ---- forests by hand -------------------------------------------------------------------- */
+enum {
+	PREFILL = 1 << GATE_PREFILL,
+	DECODE = 1 << GATE_DECODE,
+	MIXED = 1 << GATE_MIXED,
+	ALL = PREFILL | DECODE | MIXED
+};
+
 static const char *name_of_leaf(const struct forest *f, enum decision t, char text[300])
 {
 	const int id = f->tree[t].v[0].action;
@@ -26,8 +33,7 @@ static void test_combine(void **state)
 	make_forest(&old, &old_rules);
 	make_forest(&new, &new_rules);
 
-	const int decode_alone[NUM_DECISIONS] = { 0, 1, 0, 1 };
-	assert_true(forest_combine(&f, &old, &new, decode_alone));
+	assert_true(forest_combine(&f, &old, &new, DECODE));
 	assert_int_equal(f.num_choices, 2); /* segmented 8 of new, qblock of old */
 	assert_string_equal(name_of_leaf(&f, DECIDE_DECODE, text),
 			    name_of_leaf(&new, DECIDE_DECODE, wanted));
@@ -37,8 +43,7 @@ static void test_combine(void **state)
 	assert_int_equal(f.num_costs, 0);
 	forest_free(&f);
 
-	const int all[NUM_DECISIONS] = { 1, 1, 1, 1 };
-	assert_true(forest_combine(&f, &old, &new, all));
+	assert_true(forest_combine(&f, &old, &new, ALL));
 	assert_int_equal(f.tree[DECIDE_PREFILL].v[0].action, 1); /* as new numbers them */
 	assert_string_equal(name_of_leaf(&f, DECIDE_OVERLAP, text),
 			    name_of_leaf(&new, DECIDE_OVERLAP, wanted));
@@ -46,8 +51,6 @@ static void test_combine(void **state)
 	assert_int_equal(f.num_choices, 3); /* segmented 2, which no leaf names, is gone */
 	forest_free(&f);
 
-	const int early_alone[NUM_DECISIONS] = { 0, 0, 0, 1 };
-	assert_false(forest_combine(&f, &old, &new, early_alone));
 	forest_free(&old);
 	forest_free(&new);
 }
@@ -57,13 +60,13 @@ static void test_combine(void **state)
 static void test_combine_costs(void **state)
 {
 	static const struct {
-		int take[NUM_DECISIONS], num;
+		int groups, num;
 		long long path[2]; /* of the decode leaf's choice at head sizes 64, 128; 0: none */
 	} rows[] = {
-		{ { 0, 1, 0, 1 }, 2, { 20, 21 } }, /* of new; the costs of old's decodes are gone */
-		{ { 1, 0, 1, 0 }, 1, { 0, 11 } },  /* of old; the costs of new's are gone */
-		{ { 1, 1, 1, 1 }, 2, { 20, 21 } },
-		{ { 0, 0, 0, 0 }, 1, { 0, 11 } },
+		{ DECODE, 2, { 20, 21 } },         /* of new; the costs of old's decodes are gone */
+		{ PREFILL | MIXED, 1, { 0, 11 } }, /* of old; the costs of new's are gone */
+		{ ALL, 2, { 20, 21 } },
+		{ 0, 1, { 0, 11 } },
 	};
 	struct forest old, new, f;
 	(void)state;
@@ -77,9 +80,9 @@ static void test_combine_costs(void **state)
 	new.choice[0].config.v[0] = new.choice[0].kernel->space->axis[0].values[1];
 	assert_false(choice_same(&new.choice[0], &old.choice[1]));
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		assert_true(forest_combine(&f, &old, &new, rows[i].take));
+		assert_true(forest_combine(&f, &old, &new, rows[i].groups));
 		const int id = f.tree[DECIDE_DECODE].v[0].action;
-		const struct forest *from = rows[i].take[DECIDE_DECODE] ? &new : &old;
+		const struct forest *from = rows[i].groups & DECODE ? &new : &old;
 		assert_true(choice_same(&f.choice[id],
 					&from->choice[from->tree[DECIDE_DECODE].v[0].action]));
 		assert_int_equal(f.num_costs, rows[i].num);
@@ -97,7 +100,6 @@ static void test_combine_costs(void **state)
 /* A choice that both forests name is there once, with one forest's costs: the new one's. */
 static void test_combine_same_choice(void **state)
 {
-	const int decode_alone[NUM_DECISIONS] = { 0, 1, 0, 1 };
 	struct forest old, new, f;
 	(void)state;
 	make_forest(&old, &old_rules);
@@ -107,7 +109,7 @@ static void test_combine_same_choice(void **state)
 	cut_by_costs(&new, 0, 128, 21);
 	old.tree[DECIDE_PREFILL].v[0].action = 1;
 	assert_true(choice_same(&old.choice[1], &new.choice[0]));
-	assert_true(forest_combine(&f, &old, &new, decode_alone));
+	assert_true(forest_combine(&f, &old, &new, DECODE));
 	assert_int_equal(f.num_choices, 1);
 	assert_int_equal(f.tree[DECIDE_PREFILL].v[0].action, 0);
 	assert_int_equal(f.tree[DECIDE_DECODE].v[0].action, 0);
@@ -149,7 +151,6 @@ static void many_choices(struct forest *f, int tile)
 static void test_too_many(void **state)
 {
 	struct forest old, new, f;
-	const int take[NUM_DECISIONS] = { 1, 0, 1, 0 };
 	(void)state;
 	many_choices(&old, 32);
 	many_choices(&new, 64);
@@ -158,7 +159,7 @@ static void test_too_many(void **state)
 	new.tree[DECIDE_DECODE] = (struct tree){ 0 };
 	assert_true(tree_constant(&new.tree[DECIDE_DECODE], SAYS_DEFAULTS));
 	const int said = complaints();
-	assert_false(forest_combine(&f, &old, &new, take));
+	assert_false(forest_combine(&f, &old, &new, PREFILL | MIXED));
 	assert_int_equal(complaints() - said, 1);
 	forest_free(&old);
 	forest_free(&new);

@@ -30,27 +30,18 @@ static int names_ids(enum decision decision)
 	       decision == DECIDE_OVERLAP;
 }
 
-static int are_whole_groups(const int take[NUM_DECISIONS])
+/* 1: the decision is taken from the fresh rules. */
+static int is_taken(int groups, int decision)
 {
-	for (int t = 0; t < NUM_DECISIONS; t++)
-		for (int other = 0; other < t; other++)
-			if (gate_group_of((enum decision)t) ==
-				gate_group_of((enum decision)other) &&
-			    !take[t] != !take[other]) {
-				complain("rules for %s and %s depend on each other: take both from "
-					 "one header",
-					 decision_names[other], decision_names[t]);
-				return 0;
-			}
-	return 1;
+	return groups >> gate_group_of((enum decision)decision) & 1;
 }
 
 /* used[id]: whether a tree that is taken from this forest names it. */
-static void mark_used(const struct forest *f, const int *take, int is_fresh, char used[MAX_IDS])
+static void mark_used(const struct forest *f, int groups, int is_fresh, char used[MAX_IDS])
 {
 	memset(used, 0, MAX_IDS);
 	for (int t = 0; t < NUM_DECISIONS; t++)
-		for (int i = 0; !take[t] == !is_fresh && i < f->tree[t].n; i++) {
+		for (int i = 0; is_taken(groups, t) == is_fresh && i < f->tree[t].n; i++) {
 			const struct node *v = &f->tree[t].v[i];
 			if (names_ids((enum decision)t) && v->feature < 0 && v->action >= 0)
 				used[v->action] = 1;
@@ -119,20 +110,20 @@ static int take_costs(struct forest *out, const struct forest *f, const int *to)
 }
 
 int forest_combine(struct forest *out, const struct forest *incumbent, const struct forest *fresh,
-		   const int take[NUM_DECISIONS])
+		   int groups)
 {
 	const struct forest *of[2] = { incumbent, fresh };
-	int to[2][MAX_IDS], done = are_whole_groups(take);
+	int to[2][MAX_IDS], done = 1;
 	char used[MAX_IDS];
 	*out = (struct forest){ 0 };
 	snprintf(out->gpu, sizeof out->gpu, "%s", fresh->gpu);
 	for (int k = 1; done && k >= 0; k--) {
-		mark_used(of[k], take, k, used);
+		mark_used(of[k], groups, k, used);
 		done = take_choices(out, of[k], used, to[k]) && take_costs(out, of[k], to[k]);
 	}
 	for (int t = 0; done && t < NUM_DECISIONS; t++) {
 		const enum decision decision = (enum decision)t;
-		const int k = take[t] != 0;
+		const int k = is_taken(groups, t);
 		done = copy_tree(&out->tree[t], &of[k]->tree[t], decision, to[k]);
 		if (t <= DECIDE_DECODE)
 			out->making[t] = of[k]->making[t];

@@ -15,7 +15,7 @@ struct making {
 };
 struct forest {
 	struct tree tree[NUM_DECISIONS]; /* actions: ids, or enum says */
-	struct choice choice[MAX_IDS]; /* [id] the most used first, then those of the overlap */
+	struct choice choice[MAX_IDS];   /* [id] the most used first, then those of the overlap */
 	int num_choices;
 	struct selector_costs costs[MAX_COSTS]; /* of choices with SEGMENTS=fitted */
 	int num_costs;
@@ -74,12 +74,12 @@ void overlap_made(const struct data *, const struct forest *, int action, const 
 enum gate_group { GATE_PREFILL, GATE_DECODE, GATE_MIXED, NUM_GATE_GROUPS };
 extern const char *const gate_group_names[NUM_GATE_GROUPS];
 enum gate_group gate_group_of(enum decision);
-/* Takes each decision's tree, segment costs and choices from `fresh` where take[decision], else
- * from the incumbent; the gpu's name is that of fresh. Ids are renumbered: fresh ones in their
- * order, then the incumbent's; unused choices are dropped. Call forest_prove before emitting it. 0
- * + complain: take splits a group, more than MAX_IDS choices, or no memory. */
+/* Takes the trees, segment costs and choices of some groups from `fresh` (bit g of groups: group g), those of
+ * the others from the incumbent; the gpu's name is that of fresh. Ids are renumbered: fresh ones in
+ * their order, then the incumbent's; unused choices are dropped. Call forest_prove before emitting
+ * it. 0 + complain: more than MAX_IDS choices, or no memory. */
 int forest_combine(struct forest *out, const struct forest *incumbent, const struct forest *fresh,
-		   const int take[NUM_DECISIONS]);
+		   int groups);
 /* The kernels' defaults for everything, for a GPU without a header. 0 without memory. */
 int forest_defaults(struct forest *, const char *gpu);
 

@@ -189,15 +189,14 @@ static int note(struct data *learned, const struct inheritance *i, const struct 
 int inheritance_judge(const struct inheritance *i, const struct data *own, struct data *learned,
 		      const struct forest *fresh, struct forest *out, struct gate_report *r)
 {
-	int take[NUM_DECISIONS];
 	struct gate *g = gate_open(&i->incumbent, fresh);
 	if (!g)
 		return 0;
-	gate_judge(g, own, take, r);
+	const int groups = gate_judge(g, own, r);
 	gate_close(g);
 	free(learned->notes);
 	learned->notes = NULL;
-	if (!note(learned, i, r) || !forest_combine(out, &i->incumbent, fresh, take))
+	if (!note(learned, i, r) || !forest_combine(out, &i->incumbent, fresh, groups))
 		return 0;
 	if (out->num_choices && forest_prove(out, own))
 		return 1;

@@ -29,12 +29,6 @@ struct gate {
 	int num_sets;                /* made so far */
 };
 
-static void take_set(int set, int take[NUM_DECISIONS])
-{
-	for (int t = 0; t < NUM_DECISIONS; t++)
-		take[t] = set >> gate_group_of((enum decision)t) & 1;
-}
-
 struct gate *gate_open(const struct forest *incumbent, const struct forest *fresh)
 {
 	struct gate *g = calloc(1, sizeof *g);
@@ -42,16 +36,13 @@ struct gate *gate_open(const struct forest *incumbent, const struct forest *fres
 		complain("%s: out of memory", fresh->gpu);
 		return NULL;
 	}
-	while (g->num_sets < NUM_SETS) {
-		int take[NUM_DECISIONS];
-		take_set(g->num_sets, take);
-		if (!forest_combine(&g->set[g->num_sets], incumbent, fresh, take)) {
-			gate_close(g);
-			return NULL;
-		}
+	while (g->num_sets < NUM_SETS &&
+	       forest_combine(&g->set[g->num_sets], incumbent, fresh, g->num_sets))
 		g->num_sets++;
-	}
-	return g;
+	if (g->num_sets == NUM_SETS)
+		return g;
+	gate_close(g);
+	return NULL;
 }
 
 void gate_close(struct gate *g)
@@ -234,18 +225,16 @@ static int try_parts(const struct gate *g, const struct data *d, int parts, doub
 	return !v->set || !loses(&on_mixed);
 }
 
-void gate_judge(const struct gate *g, const struct data *d, int take[NUM_DECISIONS],
-		struct gate_report *r)
+int gate_judge(const struct gate *g, const struct data *d, struct gate_report *r)
 {
 	double *room = malloc(sizeof *room * ((size_t)d->n + 1));
 	struct set_scores best = { 0 }, v;
 	int allowed = 0, found = 0;
 	*r = (struct gate_report){ 0 };
-	take_set(0, take);
 	for (int s = 0; s < d->n; s++)
 		r->scenarios += split_is_gate(d->v[s].split);
 	if (!room) /* nothing is known: the incumbent stays */
-		return;
+		return 0;
 	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
 		struct gate_figures *f = &r->group[gate_group_of((enum decision)t)];
 		compare_parts(g, d, (enum decision)t, room, f);
@@ -265,8 +254,8 @@ void gate_judge(const struct gate *g, const struct data *d, int take[NUM_DECISIO
 	for (int k = 0; k < NUM_GATE_GROUPS; k++)
 		r->group[k].taken = best.set >> k & 1;
 	r->all.taken = best.set != 0;
-	take_set(best.set, take);
 	free(room);
+	return best.set;
 }
 
 int gate_taken(const struct gate_report *r)
