@@ -61,7 +61,9 @@ sanitize := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recove
 # Rules of this machine are in $(GENERATED)/local, before those of the project; LOCAL=no leaves them out.
 LOCAL     ?= yes
 override CPPFLAGS += -iquote . -iquote kernels -iquote $(GENERATED) -I$(B) -D_GNU_SOURCE -MMD -MP
-override CFLAGS   += -std=c11 -fPIC $(WARN) $(sanitize)
+override CFLAGS   += -std=c11 -fPIC -ffunction-sections -fdata-sections $(WARN) $(sanitize)
+# Leaves out of the library what no function of attune.h needs.
+used_only := $(if $(SAN),,-Wl,--gc-sections)
 # attune is for 64-bit machines.
 pointer  := $(shell echo __SIZEOF_POINTER__ | $(CC) $(filter -m%,$(CPPFLAGS) $(CFLAGS)) -E -P -x c - 2>/dev/null)
 $(if $(filter 4,$(pointer)),$(error attune: $(CC) $(filter -m%,$(CPPFLAGS) $(CFLAGS)) makes code for a 32-bit machine; attune needs a 64-bit one))
@@ -130,12 +132,12 @@ $(B)/exports.map: $(B)/exports
 	$(Q){ echo '{ global:'; sed 's/$$/;/' $<; echo 'local: *; };'; } >$@
 $(B)/libattune.a: $(libobj) $(shipped_objs) $(B)/exports
 	$(call say,AR,$@)
-	$(Q)$(CC) -r -nostdlib $(filter %.o,$^) -o $(B)/libattune.o
+	$(Q)$(CC) -r -nostdlib $(used_only) $$(sed 's/^/-Wl,-u,/' $(B)/exports) $(filter %.o,$^) -o $(B)/libattune.o
 	$(Q)objcopy --keep-global-symbols=$(B)/exports $(B)/libattune.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(B)/libattune.o
 $(B)/libattune.so: $(libobj) $(shipped_objs) $(B)/exports.map
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(soname) -Wl,--version-script=$(B)/exports.map \
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared $(used_only) -Wl,-soname,$(soname) -Wl,--version-script=$(B)/exports.map \
 		$(filter %.o,$^) -o $@ $(LIBS)
 $(B)/attune.pc: kernels/attune.h Makefile | $(B)/has_library
 	$(Q)printf '%s\n' 'Name: attune' 'Description: paged attention chosen by measurement' \
