@@ -27,10 +27,10 @@ static int begin(struct answer *a, const struct scratch_value *v, int columns)
 	return a->t != NULL;
 }
 
-/* Four digits, as many as the times have a meaning to. */
-static int decimals(const struct scratch_value *v)
+/* For people four digits, as many as the times have a meaning to. */
+static int decimals(const struct answer *a, const struct scratch_value *v)
 {
-	const double size = fabs(v->real);
+	const double size = format_for_people(a->format) ? fabs(v->real) : 0;
 	return !v->is_real || size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
 }
 
@@ -41,7 +41,7 @@ static void add_value(const struct answer *a, const struct scratch_value *v)
 	else if (v->text || v->is_null)
 		table_text(a->t, v->text);
 	else
-		table_number(a->t, v->real, decimals(v));
+		table_number(a->t, v->real, decimals(a, v));
 }
 
 static int take(void *arg, int statement, const struct scratch_value *v, int columns)
