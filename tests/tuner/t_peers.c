@@ -4,7 +4,6 @@
 #include "tests/store/store_fixture.h"
 #include "tests/plugin/sound_plugin.h"
 #include "tests/support/heard.h"
-#include "tuner/compare/peers.h"
 #include "tuner/plot/plot.h"
 #include "harness/scratch/scratch.h"
 #include "tuner/forest/forest.h"

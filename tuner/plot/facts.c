@@ -5,7 +5,6 @@
 #include "harness/store/store.h"
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/space.h"
-#include "tuner/compare/peers.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/policy/policy.h"

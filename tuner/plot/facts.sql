@@ -35,7 +35,7 @@ INSERT INTO called VALUES ('fa3', 'FlashAttention-3', 1), ('fa4', 'FlashAttentio
 	('fi_batch', 'FlashInfer BatchAttention', 7), ('fi_pod', 'FlashInfer POD', 8),
 	('vllm_triton', 'vLLM Triton', 9), ('fi_xqa_fp8', 'FlashInfer XQA FP8', 10),
 	('vllm_cpu', 'vLLM''s CPU attention', 11), ('llama_cpp', 'llama.cpp', 12);
--- Kernels of other projects (table peer of compare/peers.sql), each by its fastest setting.
+-- Kernels of other projects (table peer of peers.sql), each by its fastest setting.
 CREATE VIEW peer_time AS
 	SELECT s.id AS scenario, peer.id AS peer, us, ci / us AS ci,
 		ifnull(words, peer.name) || iif(is_e4m3, ', q and weights in E4M3', '') AS name

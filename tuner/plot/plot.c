@@ -5,7 +5,6 @@
 #include "harness/scratch/scratch.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
-#include "tuner/compare/peers.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include <argp.h>

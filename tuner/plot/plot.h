@@ -2,6 +2,7 @@
  *
  *   plot.c      the command: chooses the data
  *   facts.c     fills the tables that the queries ask (facts.sql)
+ *   peers.c     times of other projects' kernels, which raced as plug-ins (peers.sql)
  *   intervals.c how sure their times are
  *   pictures.c  reads the two files of a picture and asks its query
  *   gnuplot.c   runs gnuplot, writes the files
@@ -9,6 +10,7 @@
 #ifndef TUNER_PLOT_PLOT_H
 #define TUNER_PLOT_PLOT_H
 
+#include "tuner/base/base.h"
 #include <stdio.h>
 
 struct data;
@@ -23,8 +25,16 @@ struct plotted {
 /* The model is that of the longest run of scenarios that differ only in the batch. */
 struct plotted plotted_make(const struct data *, const struct forest *);
 
-/* The tables of facts.sql, filled, and those of compare/peers.sql, empty; NULL + complain. */
+/* The tables of facts.sql, filled, and those of peers.sql, empty; NULL + complain. */
 struct scratch *facts_make(const struct plotted *);
+
+/* ---- peers.c -------------------------------------------------------------------------- */
+/* The path of a race with plug-ins: `given`, else results/NAME_peers.sqlite. */
+void peers_path(char path[PATH_TEXT], const char *given, const char *gpu);
+/* Makes the tables, without rows. 0 + complain. */
+int peers_tables(struct scratch *);
+/* Adds the kernels of plug-ins from a database, whether they are loaded or not. 0 + complain. */
+int peers_read(struct scratch *, const char *gpu, const char *db);
 
 /* ---- intervals.c ---------------------------------------------------------------------- */
 struct cell;

@@ -11,9 +11,9 @@
 #include "tuner/base/base.h"
 #include "tuner/bench/bench.h"
 #include "tuner/commands.h"
-#include "tuner/compare/peers.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
+#include "tuner/plot/plot.h"
 #include "tuner/policy/policy.h"
 #include <argp.h>
 #include <math.h>

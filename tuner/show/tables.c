@@ -11,7 +11,6 @@
 #include "harness/base/base.h"
 #include "harness/scratch/scratch.h"
 #include "tuner/base/base.h"
-#include "tuner/compare/peers.h"
 #include "tuner/data/data.h"
 #include "tuner/eval/eval.h"
 #include "tuner/forest/forest.h"

@@ -1,13 +1,13 @@
 /* peers.c - reads the times of other projects' kernels from the rows of plug-ins into the table of
  * peers.sql. */
-#include "peers.h"
+#include "plot.h"
 #include "harness/base/base.h"
 #include "harness/scratch/scratch.h"
 #include "tuner/base/base.h"
 #include "tuner/data/data.h"
 #include <stdio.h>
 
-EMBED(peers_schema, "tuner/compare/peers.sql")
+EMBED(peers_schema, "tuner/plot/peers.sql")
 
 void peers_path(char path[PATH_TEXT], const char *given, const char *gpu)
 {
