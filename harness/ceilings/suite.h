@@ -1,7 +1,6 @@
 /* suite.h - the measurements of `attune bench --roofline`: the limits of a GPU without attention.
  *
- *   results.c       times a graph and keeps results
- *   memory_reads.c  times patterns of memory reads: read, cold, cached
+ *   memory_reads.c  times patterns of memory reads: read, cold, cached; times a graph, keeps results
  *   launches.c      times launches */
 #ifndef HARNESS_CEILINGS_SUITE_H
 #define HARNESS_CEILINGS_SUITE_H
@@ -44,7 +43,6 @@ struct roofline {
 	const char *failed; /* the first measurement that failed, or NULL */
 };
 
-/* ---- results.c ---- */
 /* Records `launches` calls of `record` as a graph and times it: median us of a launch; NaN if it
  * does not run. */
 double roofline_us(struct device *, int launches,

@@ -3,7 +3,7 @@
  *   pages   0 .. n-1 in a seeded order: pages_per_set for set 0, in the order of its
  *           sequences and their tokens, then those of set 1, ..., then spare pages
  *   tables  [sets][num_seqs][stride]; entries without a page name a spare page
- *   q, out  guard | rows | guard; K and V of new tokens: new_kv.c
+ *   q, out  guard | rows | guard; K and V of new tokens: scales_and_lse.c
  *
  * The pages of timed workloads lie in the shared pool. A check workload has its own, written by
  * the host: slots without a token and spare pages are NaN. */

@@ -3,8 +3,8 @@
  *   values.c          the values of tensors, and random numbers
  *   kv_pool.c         the K and V memory that timed workloads share
  *   workload.c        page tables, queries, guarded outputs
- *   new_kv.c          K and V of the new tokens, apart from the cache
- *   scales_and_lse.c  scales of an 8-bit cache; the LSE and its check
+ *   scales_and_lse.c  scales of an 8-bit cache; the LSE and its check; K and V of the new tokens,
+ *                     apart from the cache
  *   expected.c        expected rows, by the fp64 reference
  *   check_cache.c     check workloads that a pool keeps
  *   tolerance.c       the tolerance of an element
@@ -59,7 +59,7 @@ void write_values(void *to, unsigned long long stream, unsigned long long first,
 void read_values(double *to, unsigned long long stream, unsigned long long first, size_t n,
 		 enum attune_dtype);
 
-/* ---- new_kv.c -------------------------------------------------------------------- */
+/* ---- scales_and_lse.c -------------------------------------------------------------------- */
 /* Allocates and fills *k and *v and points the tensors at them. Needs the page tables and the
  * strides of q. */
 enum attune_status new_kv_make(struct workload *, void **k, void **v);

@@ -1,4 +1,4 @@
-/* compilers.h - the interface of a compiler to jit.c: compile.c (cc), clang.c, rtc.c (NVRTC and
+/* compilers.h - the interface of a compiler to jit.c: compile.c (cc, clang), rtc.c (NVRTC and
  * hipRTC); and child processes. */
 #ifndef HARNESS_COMPILE_COMPILERS_H
 #define HARNESS_COMPILE_COMPILERS_H
@@ -33,10 +33,6 @@ struct compiler {
 enum { CC, CLANG, HIPRTC, NVRTC, NUM_COMPILERS };
 extern const struct compiler compilers[NUM_COMPILERS];
 const char *cc_command(void); /* CC, else cc */
-
-/* clang.c. HIPCC in the environment names the clang; empty: use none. */
-const char *clang_version(const char *arch), *clang_title(const char *arch);
-int clang_compile(struct job *);
 
 /* rtc.c */
 const char *nvrtc_version(const char *arch), *hiprtc_version(const char *arch);

@@ -127,23 +127,11 @@ struct recipe {
 /* Makes and prints the set. A weight is a share of the trace's time x its number of picks, 1 on
  * average. 0 after a complaint. */
 int set_make(const struct recipe *, const struct models *, FILE *);
-/* trace_stats.c: prints statistics of each job's steps as a table. 0 after a complaint. */
+/* Prints statistics of each job's steps as a table. 0 after a complaint. */
 int traffic_print(const struct job *, int num_jobs, enum format, FILE *);
 /* Simulates the job's trace at its load and prints a line about it. 0 after a complaint. */
 int job_replay(struct engine_sim *, const struct job *);
 /* "data/azure2023_code.csv" -> "azure2023_code" */
 void trace_name(char *name, size_t size, const char *path);
-
-/* scenarios_list.c: the lists of attune scenarios. These return exit codes. */
-enum { LISTING_SETS = 64 };
-struct listing {
-	enum format format;
-	const char *dir, *batch, *model; /* model: of the batch; of sets, only its scenarios */
-	const char *set[LISTING_SETS];   /* names below dir, or paths; none: all of dir */
-	int num_sets, page_size;         /* page_size: of the batch */
-};
-int list_models(const struct models *, enum format);
-int list_batch(const struct listing *, const struct models *);
-int list_sets(const struct listing *, const struct models *);
 
 #endif

@@ -89,7 +89,7 @@ struct race {
  * the other measurements are not final. */
 enum attune_status measure_race(struct device *, const struct race *);
 
-/* ---- noise.c: times too noisy to use -------------------------------------------- */
+/* ---- summarize.c: times too noisy to use -------------------------------------------- */
 /* A sample is clean if its threads had at least this share of the CPU. */
 static const double clean_share = 0.985;
 enum { LEAST_SAMPLES = 3 /* of a time, unless its contender was eliminated early */ };

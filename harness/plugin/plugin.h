@@ -15,7 +15,6 @@ struct device;
 struct device_info;
 struct plugin_op;
 
-/* ---- plugin_load.c ----------------------------------------------------------------- */
 /* Registers the kernels of a shared object: "FILE", or some of them, "FILE:one,two".
  * 0 + complain. */
 int plugin_load(const char *file);

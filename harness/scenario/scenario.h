@@ -122,7 +122,7 @@ struct facts {
 };
 void scenario_facts(struct facts *, const attune_shape *, const attune_batch *);
 
-/* ---- corners.c ------------------------------------------------------------------ */
+/* ---- batch.c: corner batches ------------------------------------------------------------------ */
 /* Batches that every variant must pass for a shape before its time counts: length 1, page
  * boundary +-1, empty sequences, query longer than the sequence, odd sizes, mixed phases.
  * NULL-terminated. */

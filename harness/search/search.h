@@ -138,16 +138,8 @@ struct problem *problems_add_empty(struct problems *, int index, enum phase,
 struct problem *problems_find(const struct problems *, int scenario, enum phase);
 void problems_free(struct problems *);
 
-/* ---- problem_fill.c ------------------------------------------------------------------- */
 /* Adds a choice; returns its place, or -1: no memory. */
 int problem_add_candidate(struct problem *, int built_choice);
-/* Adds the candidates of a shape that are legal for the problem's part. A default or baseline that is
- * not is replaced by the nearest legal choice; in a quick sweep the neighbours of a default's come,
- * too. built_choice: their numbers. 0: no memory. */
-int problem_fill(struct problems *, struct problem *, struct binaries *,
-		 const struct candidate_options *, const struct candidates *,
-		 const int *built_choice);
-
 /* ---- scenario_order.c ------------------------------------------------------------------- */
 /* Sorts scenarios so that each is far from all before it, preferring heavy ones. Then later
  * scenarios have neighbours, and little is lost if the sweep ends early. */

@@ -1,4 +1,4 @@
-/* fake_worker.h - replaces harness/worker/worker.c and worker_race.c: makes up each contender's time,
+/* fake_worker.h - replaces harness/worker/worker.c: makes up each contender's time,
  * so that commands that measure do not depend on this machine. It defines all functions of worker.h,
  * so that the linker leaves those files out. */
 #include "harness/base/base.h"
