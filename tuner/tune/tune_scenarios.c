@@ -12,30 +12,26 @@
 
 enum { MOST_SETS = 24 };
 
-static int add_set(const struct tune_options *o, const char *format, const char *gpu, char *name,
-		   size_t size)
-{
-	char path[PATH_MAX];
-	snprintf(name, size, format, gpu);
-	snprintf(path, sizeof path, "%s/%s.json", o->dir, name);
-	return access(path, R_OK) == 0;
-}
-
 /* The GPU's own sets, else the H200's: the main set, the dense one, the traces and the gate's; for
  * a full tune all kinds. */
 static int name_sets(const struct tune *t, char name[MOST_SETS][80])
 {
-	static const char *const kinds[] = { "%s",        "dense_%s",  "traces_%s", "gate_%s",
-					     "shapes_%s", "mixed_%s",  "peers_%s",  "hybrid_%s",
-					     "unseen_%s", "blends_%s", "drafts_%s" };
+	static const char *const kinds[] = { "",        "dense_",  "traces_", "gate_",
+					     "shapes_", "mixed_",  "peers_",  "hybrid_",
+					     "unseen_", "blends_", "drafts_" };
 	enum { QUICK_KINDS = 4 };
 	const size_t most = t->o->preset == PRESET_FULL ? COUNT(kinds) : QUICK_KINDS;
 	const char *gpu = t->here.gpu;
+	char path[PATH_MAX];
 	int n = 0;
-	if (!add_set(t->o, kinds[0], gpu, name[0], sizeof name[0]))
+	snprintf(path, sizeof path, "%s/%s.json", t->o->dir, gpu);
+	if (access(path, R_OK))
 		gpu = "h200";
-	for (size_t i = 0; i < most; i++)
-		n += add_set(t->o, kinds[i], gpu, name[n], sizeof name[n]);
+	for (size_t i = 0; i < most; i++) {
+		snprintf(name[n], sizeof name[n], "%s%s", kinds[i], gpu);
+		snprintf(path, sizeof path, "%s/%s.json", t->o->dir, name[n]);
+		n += !access(path, R_OK);
+	}
 	return n;
 }
 
@@ -59,19 +55,11 @@ static void draw_gate(struct scenario_list *list)
 /* Adds the trace's scenarios, which are measured before the sets'. */
 static int add_trace(struct tune *t, const struct models *m)
 {
-	struct scenario_list asked = { 0 };
-	int done = scenario_sets_load(&asked, t->o->dir, &t->o->trace_set, 1, t->o->model, m);
-	int n = 0;
-	for (; done && n < asked.n; n++) {
-		asked.v[n].asked = 1;
-		done = scenarios_append(&t->list, &asked.v[n]);
-	}
-	if (!done && n)
-		complain("out of memory");
-	for (int i = done ? n : n - 1; i >= 0 && i < asked.n; i++)
-		scenario_drop(&asked.v[i]);
-	free(asked.v);
-	scenarios_sift(&t->list, NULL);
+	const int before = t->list.n,
+		  done = scenario_set_load(&t->list, t->o->dir, t->o->trace_set, m);
+	for (int i = before; i < t->list.n; i++)
+		t->list.v[i].asked = 1;
+	scenarios_sift(&t->list, t->o->model);
 	return done;
 }
 
