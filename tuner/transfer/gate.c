@@ -107,8 +107,9 @@ static const struct cell *cell_of(const struct data *d, int s, struct contender 
 
 /* ---- figures ---------------------------------------------------------------------------- */
 struct ratios {
-	double *log_ratio; /* [d->n] scenarios with a race of both */
-	double floors;     /* sum of logs */
+	/* Over scenarios with a race of both: the mean log ratio, the sum of squared distances from
+	 * it, the largest one; the sum of logs of floors. */
+	double mean, squares, worst, floors;
 	struct gate_figures f;
 };
 
@@ -128,42 +129,37 @@ static void add_wishes(struct ratios *t, const struct data *d, int s,
 		t->f.missing++;
 		return;
 	}
-	t->log_ratio[t->f.n++] = log(new->ratio / old->ratio);
+	const double ratio = log(new->ratio / old->ratio), far = ratio - t->mean;
+	t->mean += far / ++t->f.n;
+	t->squares += far * (ratio - t->mean);
+	t->worst = t->f.n > 1 ? fmax(t->worst, ratio) : ratio;
 	t->floors += log1p(data_noise(d, old->median_us));
 }
 
-static struct gate_figures figures_of(struct ratios *t)
+static struct gate_figures figures_of(const struct ratios *t)
 {
 	struct gate_figures f = t->f;
-	double sum = 0, squares = 0, worst = -INFINITY;
 	f.ratio = f.low = f.high = f.worst = f.floor = NAN;
 	if (!f.n)
 		return f;
-	for (int i = 0; i < f.n; i++) {
-		sum += t->log_ratio[i];
-		worst = fmax(worst, t->log_ratio[i]);
-	}
-	const double mean = sum / f.n, floor = t->floors / f.n;
-	for (int i = 0; i < f.n; i++)
-		squares += (t->log_ratio[i] - mean) * (t->log_ratio[i] - mean);
-	f.ratio = exp(mean);
-	f.worst = exp(worst);
+	const double floor = t->floors / f.n;
+	f.ratio = exp(t->mean);
+	f.worst = exp(t->worst);
 	f.floor = exp(floor);
 	if (f.n < 2)
 		return f;
-	const double error = sqrt(squares / (f.n - 1) / f.n);
-	const double half = student_beyond(1.96, f.n - 1) * error;
-	f.low = exp(mean - half);
-	f.high = exp(mean + half);
-	f.better = f.n >= LEAST_SCENARIOS && !f.failed && mean + half < 0 && -mean > floor;
+	const double half = student_beyond(1.96, f.n - 1) * sqrt(t->squares / (f.n - 1) / f.n);
+	f.low = exp(t->mean - half);
+	f.high = exp(t->mean + half);
+	f.better = f.n >= LEAST_SCENARIOS && !f.failed && t->mean + half < 0 && -t->mean > floor;
 	return f;
 }
 
 /* Compares a part by the incumbent's and the fresh tree. */
-static void compare_parts(const struct gate *g, const struct data *d, enum decision decision,
-			  double *room, struct gate_figures *out)
+static struct gate_figures compare_parts(const struct gate *g, const struct data *d,
+					 enum decision decision)
 {
-	struct ratios t = { .log_ratio = room };
+	struct ratios t = { 0 };
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *m = &d->v[s];
 		const enum phase phase = decision_phase(decision);
@@ -175,14 +171,14 @@ static void compare_parts(const struct gate *g, const struct data *d, enum decis
 				       of_new = part_wish(phase, &new);
 		add_wishes(&t, d, s, &of_old, &of_new);
 	}
-	*out = figures_of(&t);
+	return figures_of(&t);
 }
 
 /* Compares whole plans of two sets, on mixed batches only or on all. */
-static void compare_sets(const struct gate *g, const struct data *d, int old_set, int new_set,
-			 int only_mixed, double *room, struct gate_figures *out)
+static struct gate_figures compare_sets(const struct gate *g, const struct data *d, int old_set,
+					int new_set, int only_mixed)
 {
-	struct ratios t = { .log_ratio = room };
+	struct ratios t = { 0 };
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *m = &d->v[s];
 		struct decided old, new;
@@ -193,7 +189,7 @@ static void compare_sets(const struct gate *g, const struct data *d, int old_set
 		const struct contender of_old = made_wish(m, &old), of_new = made_wish(m, &new);
 		add_wishes(&t, d, s, &of_old, &of_new);
 	}
-	*out = figures_of(&t);
+	return figures_of(&t);
 }
 
 /* ---- the decision ----------------------------------------------------------------------- */
@@ -214,47 +210,41 @@ struct set_scores {
 };
 
 /* Adds the mixed group to `parts` if that is better; 0: the set loses on mixed batches. */
-static int try_parts(const struct gate *g, const struct data *d, int parts, double *room,
-		     struct set_scores *v)
+static int try_parts(const struct gate *g, const struct data *d, int parts, struct set_scores *v)
 {
-	struct gate_figures on_mixed;
-	compare_sets(g, d, parts, parts | 1 << GATE_MIXED, 1, room, &v->mixed);
-	v->set = parts | (v->mixed.better ? 1 << GATE_MIXED : 0);
-	compare_sets(g, d, 0, v->set, 1, room, &on_mixed);
-	compare_sets(g, d, 0, v->set, 0, room, &v->all);
+	v->mixed = compare_sets(g, d, parts, parts | 1 << GATE_MIXED, 1);
+	v->set = parts | v->mixed.better << GATE_MIXED;
+	v->all = compare_sets(g, d, 0, v->set, 0);
+	const struct gate_figures on_mixed = compare_sets(g, d, 0, v->set, 1);
 	return !v->set || !loses(&on_mixed);
 }
 
 int gate_judge(const struct gate *g, const struct data *d, struct gate_report *r)
 {
-	double *room = malloc(sizeof *room * ((size_t)d->n + 1));
 	struct set_scores best = { 0 }, v;
 	int allowed = 0, found = 0;
 	*r = (struct gate_report){ 0 };
 	for (int s = 0; s < d->n; s++)
 		r->scenarios += split_is_gate(d->v[s].split);
-	if (!room) /* nothing is known: the incumbent stays */
-		return 0;
 	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
-		struct gate_figures *f = &r->group[gate_group_of((enum decision)t)];
-		compare_parts(g, d, (enum decision)t, room, f);
-		allowed |= f->better << gate_group_of((enum decision)t);
+		const enum gate_group group = gate_group_of((enum decision)t);
+		r->group[group] = compare_parts(g, d, (enum decision)t);
+		allowed |= r->group[group].better << group;
 	}
 	for (int parts = allowed; parts >= 0; parts--) {
-		if ((parts & allowed) != parts || !try_parts(g, d, parts, room, &v))
+		if ((parts & allowed) != parts || !try_parts(g, d, parts, &v))
 			continue;
 		if (!found || total_of(&v.all) < total_of(&best.all))
 			best = v;
 		found = 1;
 	}
 	if (!found) /* even the mixed group alone loses */
-		compare_sets(g, d, 0, 1 << GATE_MIXED, 1, room, &best.mixed);
+		best.mixed = compare_sets(g, d, 0, 1 << GATE_MIXED, 1);
 	r->group[GATE_MIXED] = best.mixed;
 	r->all = best.all;
 	for (int k = 0; k < NUM_GATE_GROUPS; k++)
 		r->group[k].taken = best.set >> k & 1;
 	r->all.taken = best.set != 0;
-	free(room);
 	return best.set;
 }
 
