@@ -76,16 +76,12 @@ struct race {
 	/* Any may be NULL. */
 	struct control *control; /* out; repeats the leader of the screen */
 	void *arg;
-	/* Replaces the device: returns the us of one call of v[i]; NaN: it cannot run. Round 0 is
-	 * the screen. With a control, v[control->of] is drawn twice a round. */
-	double (*draw)(void *arg, int i, int round);
 	void (*before)(void *arg, int i, double seconds); /* v[i] is about to run this long */
 	void (*after)(void *arg, int i); /* v[i].m is final; the reference comes last */
 	int (*right)(void *arg, int i);  /* rechecks the output after a time below the bound */
 	double (*share)(const struct device *); /* of the CPU in the last run; NULL: built in */
 };
-/* The device may be NULL if `draw` is set; device time is then simulated too.
- * ATTUNE_DEVICE_ERROR: the device is lost. `after` was called for the contender that crashed;
+/* ATTUNE_DEVICE_ERROR: the device is lost. `after` was called for the contender that crashed;
  * the other measurements are not final. */
 enum attune_status measure_race(struct device *, const struct race *);
 

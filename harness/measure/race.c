@@ -183,7 +183,7 @@ static int race_alloc(struct race_state *c)
 	c->scratch = calloc(n * MAX_SAMPLES, sizeof *c->scratch);
 	c->in = calloc(n, 1);
 	c->score = calloc(n, sizeof *c->score);
-	if (c->dev && c->dev->info.backend == BACKEND_GPU)
+	if (c->dev->info.backend == BACKEND_GPU)
 		c->usual_mhz = c->dev->info.clock_mhz;
 	for (int i = 0; c->call_state && i < c->race->n; i++) {
 		struct measurement *m = &c->race->v[i].m;

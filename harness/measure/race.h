@@ -54,7 +54,7 @@ struct call_state {
 };
 
 struct race_state {
-	struct device *dev; /* NULL if times are drawn */
+	struct device *dev;
 	const struct race *race;
 	struct call_state *call_state; /* race->n, and room for the control */
 	int contenders, *order;
@@ -62,7 +62,7 @@ struct race_state {
 	int rounds; /* that count, so far */
 	int screening, next_set;
 	unsigned long long random;
-	double began, budget_began, simulated_us;
+	double began, budget_began;
 	/* of each round */
 	double power[MAX_SAMPLES];
 	struct conditions first, last; /* after the first and the last round */
@@ -82,11 +82,11 @@ struct race_state {
 };
 
 /* ---- sample.c ---- */
-/* Seconds of the budget; simulated ones if times are drawn. */
+/* Seconds of the budget. */
 double race_spent(const struct race_state *);
 /* Builds at most `most` graphs of `calls` calls for contender i. Without a limit (INT_MAX) they
  * cover all page sets; else those used longest ago. A refused launch removes the contender and
- * is its result, not an error; likewise a failed draw in the functions below. */
+ * is its result, not an error. */
 void race_build_graphs(struct race_state *, int i, int calls, int most);
 /* Runs its next graph. *us: the time of a call. */
 enum attune_status race_run_graph(struct race_state *, int i, double *us);

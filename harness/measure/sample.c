@@ -37,13 +37,11 @@ static void wait_s(double seconds)
 
 double race_spent(const struct race_state *c)
 {
-	return c->race->draw ? c->simulated_us * 1e-6 : budget_now() - c->budget_began;
+	return budget_now() - c->budget_began;
 }
 
 double race_cpu_share(const struct race_state *c)
 {
-	if (c->race->draw)
-		return 1;
 	if (c->race->share)
 		return c->race->share(c->dev);
 	return c->dev->info.backend == BACKEND_CPU ? cpu_last_play_share(c->dev) : 1;
@@ -93,26 +91,10 @@ void race_build_graphs(struct race_state *c, int i, int calls, int most)
 	const double begin = seconds_now();
 	graphs_free(&r->graphs, c->dev);
 	r->calls = calls;
-	if (!c->race->draw && graphs_record(&r->graphs, c->dev, &c->race->v[r->of], c->race->sets,
-					    most == INT_MAX ? 0 : c->next_set, calls, most))
+	if (graphs_record(&r->graphs, c->dev, &c->race->v[r->of], c->race->sets,
+			  most == INT_MAX ? 0 : c->next_set, calls, most))
 		drop_refused(c, i);
-	r->m->wall_us += c->race->draw ? 0 : (seconds_now() - begin) * 1e6;
-}
-
-/* Without a device: the caller supplies the time of a call. */
-static enum attune_status draw(struct race_state *c, int i, double *us)
-{
-	struct call_state *r = &c->call_state[i];
-	*us = c->race->draw(c->race->arg, r->of, c->screening ? 0 : c->rounds + 1);
-	if (!(*us > 0)) {
-		fail(ATTUNE_UNSUPPORTED, "no time was drawn");
-		drop_refused(c, i);
-		return ATTUNE_OK;
-	}
-	r->m->device_us += *us * r->calls;
-	r->m->wall_us += *us * r->calls;
-	c->simulated_us += *us * r->calls;
-	return ATTUNE_OK;
+	r->m->wall_us += (seconds_now() - begin) * 1e6;
 }
 
 /* The events of a device may report 0 ns or less for a graph. Then it is replayed. */
@@ -133,8 +115,6 @@ enum attune_status race_run_graph(struct race_state *c, int i, double *us)
 	struct call_state *r = &c->call_state[i];
 	const double begin = seconds_now();
 	double ns;
-	if (c->race->draw)
-		return draw(c, i, us);
 	if (c->race->before)
 		c->race->before(c->race->arg, r->of, r->us * r->calls * 1e-6);
 	const enum attune_status status = play(c, r, &ns);
@@ -151,8 +131,7 @@ static void read_conditions(struct race_state *c, struct conditions *now)
 {
 	const double begin = seconds_now();
 	*now = (struct conditions){ 0 };
-	if (!c->race->draw)
-		c->dev->ops->conditions(c->dev, now);
+	c->dev->ops->conditions(c->dev, now);
 	c->look_s = seconds_now() - begin;
 }
 
@@ -258,7 +237,7 @@ static int must_cool(struct race_state *c, const struct conditions *now, int n)
 /* Only where the power is not known, because reading the counter may take milliseconds. */
 static void read_energy(struct race_state *c)
 {
-	if (c->race->draw || !c->dev->ops->joules || c->last.power_w > 0 ||
+	if (!c->dev->ops->joules || c->last.power_w > 0 ||
 	    (c->rounds && !(c->first_energy.joules > 0)))
 		return;
 	c->last_energy = (struct energy){ seconds_now(), c->dev->ops->joules(c->dev) };
@@ -304,9 +283,7 @@ enum attune_status race_settle(struct race_state *c)
 	struct conditions before = { 0 }, now = { 0 };
 	double window = begin, us;
 	int still = 0, windows = 0, n = shuffle(c);
-	if (c->race->draw)
-		c->simulated_us += least * 1e6;
-	if (c->race->draw || !(least > 0))
+	if (!(least > 0))
 		return ATTUNE_OK;
 	for (int i = 0; n && !status; i = (i + 1) % n) {
 		const double at = seconds_now();
@@ -386,7 +363,7 @@ static enum attune_status measure_alone(struct race_state *c, int i)
 enum attune_status race_measure_solo_power(struct race_state *c)
 {
 	enum attune_status status = ATTUNE_OK;
-	if (c->race->draw || !(c->race->protocol->hold_s > 0) || !c->dev->ops->joules ||
+	if (!(c->race->protocol->hold_s > 0) || !c->dev->ops->joules ||
 	    !(c->dev->ops->joules(c->dev) > 0))
 		return ATTUNE_OK;
 	for (int i = 0; i < c->race->n && !status; i++)

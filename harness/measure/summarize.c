@@ -175,7 +175,7 @@ static int kept_samples(const struct call_state *r, int rounds, double *share)
 /* An emulated device has no real times, so none can be too noisy. */
 static int has_times(const struct race_state *c)
 {
-	return !c->dev || !device_is_emulated(&c->dev->info);
+	return !device_is_emulated(&c->dev->info);
 }
 
 static void fill_measurement(struct race_state *c, int i)

@@ -264,35 +264,6 @@ static void time_spent_is_reported(void **state)
 	assert_true(timed_call[0].m.wall_us > 0);
 }
 
-static double drawn(void *arg, int i, int round)
-{
-	int *rounds = arg;
-	rounds[i] = round > rounds[i] ? round : rounds[i];
-	return i == 2 ? NAN : 100 + 30 * i;
-}
-
-static void races_need_no_device(void **state)
-{
-	(void)state;
-	struct race race = race_of(3);
-	int rounds[3] = { 0 };
-	race.draw = drawn;
-	race.arg = rounds;
-	assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);
-	assert_int_equal(rounds[0], 6);
-	assert_int_equal(rounds[1], 2);
-	assert_string_equal(timed_call[1].m.stopped, "beaten");
-	assert_int_equal(timed_call[2].m.outcome, OUTCOME_RESOURCES);
-	assert_int_equal(fake.num_samples, 0);
-	for (int i = 0; i < 3; i++)
-		assert_int_equal(fake.told[i], 1);
-	struct protocol poor = usual; /* simulated time is spent as real time is */
-	poor.seconds = 0.004;
-	race.protocol = &poor;
-	assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);
-	assert_string_equal(timed_call[0].m.stopped, "budget");
-}
-
 static void a_refused_launch_is_a_result(void **state)
 {
 	(void)state;
@@ -355,7 +326,6 @@ int main(void)
 		cmocka_unit_test(figures_follow_from_the_samples),
 		cmocka_unit_test(fixed_rounds_drop_no_contender),
 		cmocka_unit_test(time_spent_is_reported),
-		cmocka_unit_test(races_need_no_device),
 		cmocka_unit_test(a_refused_launch_is_a_result),
 		cmocka_unit_test(a_lost_device_ends_the_race),
 		cmocka_unit_test(presets_are_known_words),

@@ -2,6 +2,7 @@
  * against measuring every contender in turn. */
 #include "harness/base/base.h"
 #include "harness/measure/measure.h"
+#include "kernels/device/device.h"
 #include "kernels/spec/device_info.h"
 #include <math.h>
 #include <setjmp.h>
@@ -35,14 +36,68 @@ static struct {
 	double sigma, drift, us[MOST];
 } machine;
 
-static double draw(void *arg, int i, int round)
+static double draw(int i)
 {
-	(void)arg, (void)round;
 	const double keeps = 0.98;
 	machine.drift = keeps * machine.drift + sqrt(1 - keeps * keeps) * machine.sigma * normal();
 	double us = machine.us[i] * exp(machine.drift + machine.sigma * normal());
 	return uniform() < 0.02 ? us * (1.1 + 0.4 * uniform()) : us;
 }
+
+/* A device whose graphs take drawn times. */
+struct graph {
+	int who, calls;
+};
+static struct graph *recording;
+static int ids[MOST];
+
+static enum attune_status begin(struct device *d)
+{
+	(void)d;
+	recording = calloc(1, sizeof *recording);
+	return ATTUNE_OK;
+}
+
+static enum attune_status call(void *arg, int set)
+{
+	(void)set;
+	recording->who = *(int *)arg;
+	recording->calls++;
+	return ATTUNE_OK;
+}
+
+static enum attune_status end(struct device *d, struct graph **graph)
+{
+	(void)d;
+	*graph = recording;
+	return ATTUNE_OK;
+}
+
+static enum attune_status play(struct device *d, struct graph *graph, double *ns)
+{
+	(void)d;
+	*ns = 1e3 * graph->calls * draw(graph->who);
+	return ATTUNE_OK;
+}
+
+static void release(struct device *d, struct graph *graph)
+{
+	(void)d;
+	free(graph);
+}
+
+static void conditions(struct device *d, struct conditions *now)
+{
+	(void)d;
+	*now = (struct conditions){ 0 };
+}
+
+static const struct device_ops ops = { .graph_begin = begin,
+				       .graph_end = end,
+				       .graph_play = play,
+				       .graph_free = release,
+				       .conditions = conditions };
+static struct device dev = { .ops = &ops, .info.backend = BACKEND_GPU };
 
 /* So many contenders are within so much of the best, as on the H200 before there were races. */
 static double slowdown(double u)
@@ -69,13 +124,13 @@ static struct race make_heat(const struct protocol *p, int problem, double sigma
 	for (int i = 0; i < n; i++)
 		machine.us[i] = best_us * slowdown(uniform());
 	machine.us[(int)(uniform() * n)] = best_us;
-	memset(timed_call, 0, sizeof timed_call);
-	return (struct race){ .protocol = p,
-			      .v = timed_call,
-			      .n = n,
-			      .sets = 1,
-			      .seed = (unsigned)problem + 1,
-			      .draw = draw };
+	for (int i = 0; i < n; i++) {
+		ids[i] = i;
+		timed_call[i] = (struct timed_call){ .call = call, .arg = &ids[i] };
+	}
+	return (struct race){
+		.protocol = p, .v = timed_call, .n = n, .sets = 1, .seed = (unsigned)problem + 1
+	};
 }
 
 static double calls_of(const struct protocol *p, double us)
@@ -125,7 +180,7 @@ static void add_baseline(struct baseline *b, const struct race *race)
 	for (int i = 0; i < race->n; i++) {
 		double us[MOST], sum = 0;
 		for (int k = 0; k < b->times; k++) {
-			us[k] = draw(NULL, i, 0);
+			us[k] = draw(i);
 			sum += us[k];
 		}
 		b->cost_us += sum * calls_of(race->protocol, machine.us[i]);
@@ -165,7 +220,7 @@ static void races_cost_little_and_lose_little(void **given)
 	assert_true(protocol_for(&p, &gpu, row->preset));
 	for (int problem = 0; problem < HEATS; problem++) {
 		struct race race = make_heat(&p, problem, row->sigma);
-		assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);
+		assert_int_equal(measure_race(&dev, &race), ATTUNE_OK);
 		const double its = loss_of(&race, winner_of(&race));
 		for (int i = 0; i < race.n; i++) {
 			cost_us += timed_call[i].m.device_us;
@@ -201,7 +256,7 @@ static void equals_are_seldom_beaten(void **given)
 		race.n = EQUALS;
 		for (int i = 0; i < race.n; i++)
 			machine.us[i] = 100;
-		assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);
+		assert_int_equal(measure_race(&dev, &race), ATTUNE_OK);
 		for (int i = 0; i < race.n; i++)
 			lost += is_out(i);
 	}
@@ -219,7 +274,7 @@ static void bounds_hold(void **given)
 	protocol_for(&p, &gpu, "quick");
 	for (int problem = 0; problem < HEATS; problem++) {
 		struct race race = make_heat(&p, problem, 0.02);
-		assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);
+		assert_int_equal(measure_race(&dev, &race), ATTUNE_OK);
 		for (int i = 0; i < race.n; i++) {
 			all += !strcmp(timed_call[i].m.stopped, "beaten");
 			wrong += !strcmp(timed_call[i].m.stopped, "beaten") &&
@@ -241,7 +296,7 @@ static void ties_end_early(void **given)
 		struct race race = make_heat(&p, problem, 0.003);
 		for (int i = 0; i < 4; i++)
 			machine.us[i] = 5;
-		assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);
+		assert_int_equal(measure_race(&dev, &race), ATTUNE_OK);
 		const struct measurement *m = &timed_call[winner_of(&race)].m;
 		rounds += m->samples;
 		tied += !strcmp(m->stopped, "tie");
@@ -265,7 +320,7 @@ static void a_control_differs_by_noise_alone(void **given)
 		struct race race = make_heat(&p, problem, sigma);
 		struct control control;
 		race.control = &control;
-		assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);
+		assert_int_equal(measure_race(&dev, &race), ATTUNE_OK);
 		if (!control.rounds)
 			continue;
 		const double x = log(control.ratio);
