@@ -128,33 +128,6 @@ static int has_times(const struct data *d, int s)
 	       d->plan_at[s] < d->plan_at[s + 1];
 }
 
-/* Names the nearest batch of the model, or if it was not measured the models. */
-static void complain_nearest(const struct data *d, const struct show *o, const struct batch *b)
-{
-	const char *why = d->stale ? " by the current sources (see --stale)" : "";
-	char models[600] = "", words[BATCH_WORDS];
-	size_t n = 0;
-	int nearest = -1;
-	double least = INFINITY;
-	for (int s = 0; s < d->n; s++) {
-		const struct measured *m = &d->v[s];
-		struct part p;
-		if (n < sizeof models && (!s || strcmp(m->model, m[-1].model)))
-			n += (size_t)snprintf(models + n, sizeof models - n, "%s%s", s ? ", " : "",
-					      m->model);
-		if (strcmp(m->model, o->model) || !has_times(d, s) ||
-		    !part_make(&p, PHASE_ALL, &m->shape, &b->view, &d->run.device))
-			continue;
-		const double far = part_distance(&p.f, &m->part[PHASE_ALL].f, least);
-		if (far < least)
-			least = far, nearest = s;
-	}
-	if (nearest >= 0)
-		batch_words(words, d->v[nearest].batch_text);
-	complain("no measurement of %s with batch %s on %s%s; %s: %s", o->model, o->batch, d->gpu,
-		 why, nearest < 0 ? "measured models" : "nearest", nearest < 0 ? models : words);
-}
-
 static int rank(const struct measured *m)
 {
 	return 2 * (m->shape.kv_layout == ATTUNE_KV_STRIDED) + (m->shape.page_size == 16);
@@ -205,7 +178,24 @@ static int why(const struct data *d, const struct forest *f, const struct measur
 	return done;
 }
 
-static int explain_estimated(const struct data *d, const struct forest *f, const struct show *o)
+static int complain_nearest(const struct data *d, const struct show *o, const struct measured *m)
+{
+	char words[BATCH_WORDS] = "";
+	double far;
+	struct around *a = around_new(d, m);
+	const int s =
+	    a ? around_nearest(a, m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL, &far) : -1;
+	if (s >= 0)
+		batch_words(words, d->v[s].batch_text);
+	complain("no measurement of %s with batch %s on %s%s; nearest: %s %s", o->model, o->batch,
+		 d->gpu, d->stale ? " by the current sources (see --stale)" : "",
+		 s < 0 ? "none" : d->v[s].model, words);
+	around_free(a);
+	return 0;
+}
+
+/* Formats for people get estimates, others only where they ask why. */
+static int show_unmeasured(const struct data *d, const struct forest *f, const struct show *o)
 {
 	struct measured m;
 	attune_shape shape;
@@ -214,7 +204,9 @@ static int explain_estimated(const struct data *d, const struct forest *f, const
 		return EXIT_USAGE;
 	if (format_for_people(o->format))
 		show_note(o->format, "this batch was never measured: times are estimates");
-	const int done = why(d, f, &m, -1, o);
+	const int done = o->what == SHOW_WHY || format_for_people(o->format)
+			     ? why(d, f, &m, -1, o)
+			     : complain_nearest(d, o, &m);
 	measured_free(&m);
 	return done ? EXIT_DONE : EXIT_CHECK;
 }
@@ -239,10 +231,7 @@ static int show_scenario(const struct data *d, const struct forest *f, const str
 	free(text);
 	if (s >= 0)
 		return show_measured(d, f, o, s) ? EXIT_DONE : EXIT_CHECK;
-	if (o->what == SHOW_WHY || format_for_people(o->format))
-		return explain_estimated(d, f, o);
-	complain_nearest(d, o, batch);
-	return EXIT_CHECK;
+	return show_unmeasured(d, f, o);
 }
 
 /* Whether a known GPU has no times of its own, so that there is only the library's plan. */
