@@ -19,7 +19,6 @@
 #include "harness/search/search.h"
 #include "harness/store/store.h"
 #include "harness/sweep/sweep.h"
-#include "kernels/spec/space.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
 #include "tuner/data/data.h"
@@ -120,10 +119,10 @@ static int *order_scenarios(struct data *d, const struct confirm_asked *o, int *
 
 /* Wishes for a header's plan, and for the serial plan that an overlap must beat. */
 static void wish_forest(struct wishes *w, const struct data *d, const struct forest *f,
-			struct chooser *c, const struct measured *m)
+			const struct measured *m)
 {
 	struct decided made;
-	chooser_make(c, m, -1, &made);
+	forest_make(d, f, m, &made);
 	wish_made(w, m, &made);
 	forest_make_serial(d, f, m, &made);
 	wish_made(w, m, &made);
@@ -132,30 +131,27 @@ static void wish_forest(struct wishes *w, const struct data *d, const struct for
 static int collect(struct wishes *w, const struct data *d, const struct forest *f,
 		   const struct forest *also, const int *order, int n)
 {
-	struct chooser *chooser[NUM_POLICIES];
-	struct chooser *other = also ? chooser_new(d, POLICY_TREE, also) : NULL;
+	struct chooser *baseline[NUM_POLICIES];
 	for (int p = 0; p < NUM_POLICIES; p++)
-		chooser[p] = chooser_new(d, (enum policy)p, f);
+		baseline[p] = p == POLICY_TREE ? NULL : chooser_new(d, (enum policy)p, f);
 	for (int i = 0; i < n; i++) {
 		const struct measured *m = &d->v[order[i]];
 		wish_scenario(w, d, order[i]);
 		for (int p = 0; p < NUM_POLICIES; p++) {
 			struct decided made;
-			if (!chooser[p] || p == POLICY_TREE)
+			if (!baseline[p])
 				continue;
 			/* -1: rules take the nearest legal choice, measured here or not. */
-			chooser_make(chooser[p], m, -1, &made);
+			chooser_make(baseline[p], m, -1, &made);
 			wish_made(w, m, &made);
 		}
-		if (chooser[POLICY_TREE])
-			wish_forest(w, d, f, chooser[POLICY_TREE], m);
-		if (other)
-			wish_forest(w, d, also, other, m);
+		wish_forest(w, d, f, m);
+		if (also)
+			wish_forest(w, d, also, m);
 		wish_best(w, d, order[i]);
 	}
 	for (int p = 0; p < NUM_POLICIES; p++)
-		chooser_free(chooser[p]);
-	chooser_free(other);
+		chooser_free(baseline[p]);
 	return !w->failed;
 }
 
@@ -170,28 +166,19 @@ static int has_streams(const struct data *d, int s, const struct decided *made)
 	return 0;
 }
 
-/* Overlaps that every mixed scenario needs a time of: a leaf cannot choose an overlap without one
- * in all of its scenarios. */
-struct ways {
-	int fused[FUSED], num_fused;
-};
-
-/* Wishes for the overlaps without a time, and for the header's serial plan to compare with. */
+/* Wishes for the overlaps without a time, and for the header's serial plan to compare with: a leaf cannot
+ * choose an overlap, such as one of these fused kernels, without a time in all of its scenarios. */
 static void wish_ways(struct wishes *w, const struct data *d, const struct forest *f,
-		      const struct ways *ways, int s)
+		      const int fused[FUSED], int num_fused, int s)
 {
 	const struct measured *m = &d->v[s];
 	const struct choice *missing[FUSED];
 	struct decided made;
 	int n = 0;
 	forest_make_serial(d, f, m, &made);
-	for (int i = 0; i < ways->num_fused; i++) {
-		const struct choice *c = &d->choice[ways->fused[i]];
-		if (!data_cell(d, s, PHASE_ALL, ways->fused[i]) &&
-		    !c->kernel->space->why_illegal(&c->config, &m->shape, &m->part[PHASE_ALL],
-						   &d->run.device))
-			missing[n++] = c;
-	}
+	for (int i = 0; i < num_fused; i++)
+		if (!data_cell(d, s, PHASE_ALL, fused[i]) && data_legal(d, s, PHASE_ALL, fused[i]))
+			missing[n++] = &d->choice[fused[i]];
 	if (!made.join || (!n && has_streams(d, s, &made)))
 		return;
 	wish_plan(w, &made.prefill, &made.decode, ATTUNE_SERIAL);
@@ -223,8 +210,8 @@ static void wish_one_launch(struct wishes *w, const struct data *d, const struct
 static int collect_holes(struct wishes *w, const struct data *d, const struct forest *f,
 			 const int *order, int n)
 {
-	struct ways ways;
-	ways.num_fused = overlap_portfolio(d, ways.fused, FUSED);
+	int fused[FUSED];
+	const int num_fused = overlap_portfolio(d, fused, FUSED);
 	for (int i = 0; i < n; i++) {
 		const struct measured *m = &d->v[order[i]];
 		const int is_mixed = measured_is_mixed(m);
@@ -234,7 +221,7 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 		wish_hole(w, d, order[i], PHASE_PREFILL, &made.prefill);
 		wish_hole(w, d, order[i], PHASE_DECODE, &made.decode);
 		if (is_mixed && d->run.device.backend != BACKEND_CPU) {
-			wish_ways(w, d, f, &ways, order[i]);
+			wish_ways(w, d, f, fused, num_fused, order[i]);
 			wish_one_launch(w, d, f, order[i]);
 		}
 	}
