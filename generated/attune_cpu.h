@@ -2,7 +2,7 @@
  *
  *   device    AMD EPYC, avx512, 2 threads
  *   driver    Linux 6.18.44-fc-v669, toolkit cc 12.2.0
- *   database  b5b0a029d07d3f1fb1df01b10771ae18, protocol rounds-rotating
+ *   database  926531820b6b7ddf4c34fd9928815f3e, protocol rounds-rotating
  *   learned   from 103 scenarios, 44 held out
  *   scored    by second-pass times in 147 of 147 scenarios; 0 picks have first-pass times only
  *   noise     2.41 % below 20 us (25 A/A pairs), 5.92 % below 200 us (103), 4.29 % above (307)

@@ -2,7 +2,7 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  2ad344402e3fc2eef23ae47fd79d9219, protocol graph-rotating
+ *   database  43d623d420e55201f7d20882578973af, protocol graph-rotating
  *   learned   from 1493 scenarios, 388 held out
  *   scored    by second-pass times in 423 of 1916 scenarios; 34 picks have first-pass times only
  *   noise     0.67 % below 20 us (2199 A/A pairs), 0.87 % below 200 us (4341), 0.67 % above (3999)
@@ -11,22 +11,22 @@
  *             slowdown of this tree: 1.0189
  *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.095 1.063 1.044 1.032 1.025 1.021 1.017 1.015 1.013 1.011 1.010 1.009
- *             slowdown of this tree: 1.0153
+ *             slowdown of this tree: 1.0154
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      917      11   1.032   1.144   1.482       76.4
+ *   tree        train                      917      12   1.031   1.139   1.482       76.8
  *   tree        peers                       43       0   1.017   1.074   1.253       90.7
- *   tree        heldout                    345       0   1.029   1.149   1.405       80.6
+ *   tree        heldout                    345       1   1.028   1.132   1.405       80.6
  *   tree        heldout_blocked             44       0   1.033   1.151   1.205       77.3
  *   tree        heldout_extrapolated        14       0   1.016   1.088   1.088       92.9
- *   tree        heldout_offgrid            121       0   1.029   1.154   1.405       85.1
+ *   tree        heldout_offgrid            121       1   1.027   1.153   1.405       85.1
  *   tree        heldout_random              78       0   1.032   1.181   1.280       79.5
  *   tree        heldout_shape               64       0   1.026   1.101   1.132       75.0
  *   tree        heldout_traces              24       0   1.030   1.087   1.149       75.0
- *   tree        overlap                    367       0   1.025   1.139   1.373       82.0
+ *   tree        overlap                    367       0   1.024   1.139   1.373       81.7
  *   tree        ways                       244       1   1.014   1.064   1.181       90.6
  *   best_fixed  heldout                    345     124   1.121   1.457   3.519       43.4
  *   vllm_triton heldout                    345       0   4.189  15.506  71.947        0.6
@@ -106,51 +106,51 @@ enum attune_h200_says {
 
 /*       choice, head size, slots, start in keys; path, split, segments, merge in fs */
 #define ATTUNE_H200_SEGMENTS(SEGMENTS) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1,    256,  1,  64, 13510000, 2245000000, 642000000,  431300) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1,    256,  1,  64, 13510000, 2246000000, 642000000,  431300) \
 	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1,    128,  1, 128,  8625000, 2339000000, 194500000,  219300) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1,     64,  1, 256,  6196000, 1998000000, 167300000,  118200) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1,     64,  1, 256,  6196000, 1998000000, 167400000,  118100) \
 	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2,    128,  2, 128,  7929000, 2238000000, 196000000,  227000) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2,     64,  2, 128,  7494000, 1996000000, 208500000,  155100) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2,     64,  2, 128,  7494000, 1996000000, 208600000,  155100) \
 	SEGMENTS(h200_warpgroup_64x64_packed,            128,  2, 128,  7600000, 1938000000, 224600000,  233500) \
-	SEGMENTS(h200_warpgroup_64x64_packed,             64,  2, 128,  7084000, 1501000000, 270400000,  170900) \
+	SEGMENTS(h200_warpgroup_64x64_packed,             64,  2, 128,  7084000, 1501000000, 270500000,  170900) \
 	SEGMENTS(h200_warpgroup_64x112,                  128,  1, 512,  7469000, 2326000000, 239500000,  173300) \
-	SEGMENTS(h200_warpgroup_64x112,                   64,  1, 512,  5990000, 2155000000, 247400000,  103500) \
+	SEGMENTS(h200_warpgroup_64x112,                   64,  1, 512,  5990000, 2155000000, 247500000,  103500) \
 	SEGMENTS(h200_warpgroup_128x80,                  256,  1, 512, 17600000, 3229000000, 510600000,  294500) \
 	SEGMENTS(h200_warpgroup_128x80,                  128,  1, 256, 11190000, 2045000000, 213500000,  176900) \
-	SEGMENTS(h200_warpgroup_128x80,                   64,  1, 256,  9259000, 1528000000, 233400000,  126000) \
-	SEGMENTS(h200_warpgroup_128x128,                 128,  1,  32, 11210000, 1990000000, 219600000,  265700) \
-	SEGMENTS(h200_warpgroup_128x128,                  64,  1, 128,  9632000, 1310000000, 297800000,  151900) \
+	SEGMENTS(h200_warpgroup_128x80,                   64,  1, 256,  9260000, 1528000000, 233400000,  126000) \
+	SEGMENTS(h200_warpgroup_128x128,                 128,  1,  32, 11210000, 1990000000, 219600000,  265800) \
+	SEGMENTS(h200_warpgroup_128x128,                  64,  1, 128,  9632000, 1310000000, 297900000,  151900) \
 	SEGMENTS(h200_warpgroup_128x128_turns,           128,  1, 256,  9894000, 2008000000, 226000000,  198300) \
-	SEGMENTS(h200_warpgroup_128x128_turns,            64,  1, 256,  8697000, 1573000000, 240300000,  130200) \
+	SEGMENTS(h200_warpgroup_128x128_turns,            64,  1, 256,  8697000, 1573000000, 240400000,  130200) \
 	SEGMENTS(h200_warpgroup_192x64,                  128,  1, 256, 16140000, 2480000000, 202300000,  159500) \
-	SEGMENTS(h200_warpgroup_192x64,                   64,  1, 128, 13640000, 1733000000, 198600000,  136100) \
-	SEGMENTS(h200_ring_8x16_warps2,                  256,  2,  32, 12730000,  395300000,  17500000,  716400) \
+	SEGMENTS(h200_warpgroup_192x64,                   64,  1, 128, 13640000, 1733000000, 198700000,  136100) \
+	SEGMENTS(h200_ring_8x16_warps2,                  256,  2,  32, 12730000,  395100000,  17500000,  716500) \
 	SEGMENTS(h200_ring_8x16_warps2,                  128,  5,  32,  9992000,  357000000,  17500000,  159400) \
-	SEGMENTS(h200_ring_8x16_warps2,                   64,  6,  64,  9317000,  283400000,  25000000,  136600) \
+	SEGMENTS(h200_ring_8x16_warps2,                   64,  6,  64,  9317000,  283300000,  25000000,  136600) \
 	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1, 256,  1, 128,  6431000,  213000000,  35500000,  674500) \
 	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1, 128,  3,  64,  4715000,  424800000,  42000000,  321500) \
-	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1,  64,  5,  64,  5515000,  357000000,  48710000,  211000) \
-	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2, 256,  1,  64,  6397000, 1591000000,    144300, 1669000) \
-	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2, 128,  2,  32,  5101000, 1395000000,   2021000,  410800) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1,  64,  5,  64,  5515000,  357000000,  48700000,  211000) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2, 256,  1,  64,  6397000, 1591000000,    147600, 1669000) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2, 128,  2,  32,  5101000, 1395000000,   2020000,  410800) \
 	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2,  64,  4, 128,  5043000, 2107000000,   2066000,  268300) \
-	SEGMENTS(h200_ring_8x16_warps4_stages3,          256,  1,  64, 12320000,  150000000,  89420000, 1524000) \
+	SEGMENTS(h200_ring_8x16_warps4_stages3,          256,  1,  64, 12320000,  150000000,  89410000, 1524000) \
 	SEGMENTS(h200_ring_8x16_warps4_stages3,          128,  2,  64,  4435000,  252000000,  25000000,  545700) \
 	SEGMENTS(h200_ring_8x16_warps4_stages3,           64,  3,  32,  4013000,  596400000,         0,  293200) \
-	SEGMENTS(h200_ring_8x16_warps8,                  128,  1, 256,  2633000,  150000000,  70500000,  741300) \
-	SEGMENTS(h200_ring_8x16_warps8,                   64,  2, 128,  2493000,  159900000,  42000000,  207200) \
-	SEGMENTS(h200_ring_16x16_warps4_combine1,        256,  1, 128,  9631000,  213000000,  13300000,  881400) \
-	SEGMENTS(h200_ring_16x16_warps4_combine1,        128,  3,  32,  6484000,  178500000,  42000000,  434600) \
-	SEGMENTS(h200_ring_16x16_warps4_combine1,         64,  4,  64,  6374000,  480000000,  27740000,  249900) \
+	SEGMENTS(h200_ring_8x16_warps8,                  128,  1, 256,  2635000,  150000000,  70500000,  739800) \
+	SEGMENTS(h200_ring_8x16_warps8,                   64,  2, 128,  2493000,  160000000,  42000000,  207200) \
+	SEGMENTS(h200_ring_16x16_warps4_combine1,        256,  1, 128,  9631000,  213000000,  13310000,  881400) \
+	SEGMENTS(h200_ring_16x16_warps4_combine1,        128,  3,  32,  6484000,  178500000,  42000000,  434500) \
+	SEGMENTS(h200_ring_16x16_warps4_combine1,         64,  4,  64,  6374000,  480100000,  27730000,  249900) \
 	SEGMENTS(h200_ring_16x16_warps4_combine2,        256,  1, 256,  9387000, 1275000000,         0, 1716000) \
 	SEGMENTS(h200_ring_16x16_warps4_combine2,        128,  2,  32,  7617000, 1717000000,         0,  525600) \
-	SEGMENTS(h200_ring_16x16_warps4_combine2,         64,  3,  32,  6387000, 2179000000,   2433000,  415300) \
+	SEGMENTS(h200_ring_16x16_warps4_combine2,         64,  3,  32,  6387000, 2179000000,   2435000,  415300) \
 	SEGMENTS(h200_ring_16x16_warps8,                 128,  1, 256,  2916000, 1423000000,         0,  396700) \
 	SEGMENTS(h200_ring_16x16_warps8,                  64,  2,   0,  2699000, 2040000000,   2862000,  574700) \
-	SEGMENTS(h200_warpgroup_64x80,                   256,  1, 512, 10910000, 3297000000, 593100000,   34310) \
-	SEGMENTS(h200_warpgroup_64x80,                   128,  1,   0,  6743000,  840000000,         0,  751800) \
-	SEGMENTS(h200_warpgroup_64x80,                    64,  1, 512,  7087000,  357000000,         0,  558600) \
-	SEGMENTS(h200_warpgroup_64x96,                   128,  1, 256,  7206000, 1774000000,         0,  415400) \
-	SEGMENTS(h200_warpgroup_64x96,                    64,  1,   0,  8246000, 6521000000,         0,  651100)
+	SEGMENTS(h200_warpgroup_64x80,                   256,  1, 512, 10910000, 3297000000, 593100000,   34340) \
+	SEGMENTS(h200_warpgroup_64x80,                   128,  1,   0,  6735000,  840000000,         0,  749200) \
+	SEGMENTS(h200_warpgroup_64x80,                    64,  1, 512,  7086000,  357000000,         0,  558600) \
+	SEGMENTS(h200_warpgroup_64x96,                   128,  1, 256,  7261000, 1774000000,         0,  420500) \
+	SEGMENTS(h200_warpgroup_64x96,                    64,  1,   0,  8248000, 6521000000,         0,  651100)
 
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
@@ -177,7 +177,7 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 		if (f->blocks_per_unit <= 80) {
 			if (f->kv_tokens <= 2048) {
 				if (f->blocks_per_unit <= 56) return h200_warpgroup_64x64_blocks_per_sm1; /* 64 scenarios, 1.010, p95 1.061; next warpgroup_64x64_blocks_per_sm2, 1.024; guarded */
-				if (f->mean_query <= 192) return h200_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.030, p95 1.077; next warpgroup_64x64_blocks_per_sm1, 1.030; guarded */
+				if (f->mean_query <= 192) return h200_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.030, p95 1.076; next warpgroup_64x64_blocks_per_sm1, 1.030; guarded */
 				return h200_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm2, 1.030; guarded */
 			}
 			if (f->rows > 1024) return h200_warpgroup_128x128_turns; /* 59 scenarios, 1.012, p95 1.070; next warpgroup_128x80, 1.033; guarded */
@@ -202,7 +202,7 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 		if (f->max_seq <= 1664) {
 			if (f->row_blocks <= 6) {
 				if (f->max_seq > 112) return h200_ring_8x16_warps4_stages3; /* 24 scenarios, 1.023, p95 1.065; next ring_8x16_warps4_stages2_combine1, 1.034; no better than the defaults for sure */
-				if (f->max_seq <= 26) return h200_naive; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.066; few; guarded */
+				if (f->max_seq <= 20) return h200_naive; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.066; few; guarded */
 				return h200_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.036, p95 1.066; next ring_8x16_warps4_stages3, 1.032 */
 			}
 			if (f->row_blocks <= 48) return h200_ring_8x16_warps4_stages2_combine1; /* 29 scenarios, 1.011, p95 1.044; next ring_8x16_warps4_stages3, 1.025 */
@@ -270,7 +270,7 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 			}
 			if (f->blocks_per_unit <= 1) return h200_ring_16x16_warps4_combine2; /* 3 scenarios, 1.051, p95 1.116; next ring_16x16_warps8, 1.095; guarded */
 			if (f->kv_kib <= 24576) return h200_ring_16x16_warps4_combine1; /* 1 scenario, 1.047, p95 1.047; next warpgroup_64x80, 1.132; few */
-			return h200_warpgroup_64x96; /* 5 scenarios, 1.023, p95 1.069; next warpgroup_64x80, 1.050; guarded */
+			return h200_warpgroup_64x96; /* 5 scenarios, 1.036, p95 1.172; next warpgroup_64x80, 1.063; guarded */
 		}
 		if (f->rows <= 8) {
 			if (f->skew <= 24) {
@@ -282,7 +282,7 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 				return h200_ring_list_8x16; /* 119 scenarios, 1.004, p95 1.029; next ring_8x16_warps8, 1.011; guarded */
 			}
 			if (f->max_seq > 9216) return h200_ring_list_8x16; /* 25 scenarios, 1.017, p95 1.050; next ring_8x16_warps4_stages2_combine1, 1.027; guarded */
-			if (f->heads_x_seqs <= 320) return h200_ring_8x16_warps4_stages2_combine1; /* 22 scenarios, 1.022, p95 1.044; next ring_8x16_warps2, 1.028 */
+			if (f->heads_x_seqs <= 320) return h200_ring_8x16_warps4_stages2_combine1; /* 22 scenarios, 1.022, p95 1.044; next ring_8x16_warps2, 1.029 */
 			return h200_ring_8x16_warps2; /* 18 scenarios, 1.009, p95 1.045; next ring_8x16_warps4_stages2_combine1, 1.034 */
 		}
 		if (f->kv_kib <= 16384) return h200_ring_8x16_warps2; /* 6 scenarios, 1.009, p95 1.053; next ring_16x16_warps4_combine1, 1.114 */
@@ -292,7 +292,7 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 	if (f->blocks_per_unit <= 16) {
 		if (f->max_seq <= 3840) {
 			if (f->kv_tokens <= 224) {
-				if (f->mean_seq <= 24) return h200_naive; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.281; guarded */
+				if (f->mean_seq <= 24) return h200_naive; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.281; guarded */
 				return h200_ring_8x16_warps4_stages2_combine2; /* 10 scenarios, 1.023, p95 1.112; next ring_8x16_warps4_stages2_combine1, 1.021; no better than the defaults for sure; guarded */
 			}
 			if (f->work <= 5) return h200_ring_8x16_warps4_stages2_combine1; /* 60 scenarios, 1.012, p95 1.043; next ring_8x16_warps2, 1.043 */
@@ -325,7 +325,12 @@ ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 			return h200_one_launch; /* 41 scenarios, 1.006, p95 1.043; next streams, 1.077 */
 		}
 		if (f->row_blocks <= 1024) {
-			if (f->rows <= 13312) return h200_streams; /* 246 scenarios, 1.015, p95 1.116 */
+			if (f->max_seq <= 896) {
+				if (f->heads_x_seqs > 64) return h200_streams; /* 41 scenarios, 1.004, p95 1.042 */
+				if (f->work <= 18) return h200_streams; /* 10 scenarios, 1.000, p95 1.000; next one_launch, 1.425 */
+				return h200_one_launch; /* 8 scenarios, 1.001, p95 1.006; next streams, 1.099 */
+			}
+			if (f->rows <= 13312) return h200_streams; /* 187 scenarios, 1.014, p95 1.099 */
 			return h200_warpgroup_mixed_decode_warps12; /* 14 scenarios, 1.007, p95 1.026; next warpgroup_mixed_decode_warps8, 1.024; guarded */
 		}
 		if (f->mean_seq <= 960) return h200_streams; /* 29 scenarios, 1.005, p95 1.040 */
@@ -337,12 +342,8 @@ ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 			if (f->kv_kib <= 393216) return h200_streams; /* 10 scenarios, 1.033, p95 1.193 */
 			return h200_serial; /* 10 scenarios, 1.048, p95 1.222; next warpgroup_mixed_decode_warps12, 1.117 */
 		}
-		if (f->heads_x_seqs <= 128) {
-			if (f->skew <= 28) return h200_warpgroup_mixed_decode_warps8; /* 5 scenarios, 1.009, p95 1.040; next warpgroup_mixed_decode_warps12, 1.031; guarded */
-			return h200_streams; /* 5 scenarios, 1.016, p95 1.078 */
-		}
-		if (f->mean_seq <= 3072) return h200_streams; /* 11 scenarios, 1.010, p95 1.054; next warpgroup_mixed_decode_warps8, 1.084 */
-		return h200_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.048, p95 1.123; next streams, 1.144; guarded */
+		if (f->kv_kib <= 524288) return h200_streams; /* 17 scenarios, 1.026, p95 1.207 */
+		return h200_warpgroup_mixed_decode_warps12; /* 10 scenarios, 1.040, p95 1.123; next warpgroup_mixed_decode_warps8, 1.095; guarded */
 	}
 	if (f->blocks_per_unit <= 176) {
 		if (f->kv_kib > 655360) return h200_warpgroup_mixed_decode_warps12; /* 32 scenarios, 1.016, p95 1.091; next warpgroup_mixed_decode_warps8, 1.027; guarded */

@@ -2,7 +2,7 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  86902c19cb92ec4412da99031fbb06a7, protocol graph-rotating
+ *   database  5d657e9cab0c49ccadc27d56dc726a74, protocol graph-rotating
  *   learned   from 101 scenarios, 15 held out
  *   scored    by second-pass times in 89 of 116 scenarios; 34 picks have first-pass times only
  *   noise     0.50 % below 20 us (42 A/A pairs), 0.69 % below 200 us (148), 1.80 % above (17)
@@ -115,7 +115,7 @@ ATTUNE_SELECT int attune_h200_e4m3_decode(const struct attune_features *f)
 			return h200_e4m3_ring_8x16_warps8_combine1_segments8; /* 2 scenarios, 1.012, p95 1.024; next ring_8x16_warps8_combine2, 1.167; few */
 		}
 		if (f->max_seq <= 8192) return h200_e4m3_ring_8x16_warps4_stages3; /* 24 scenarios, 1.035, p95 1.165; next ring_list_8x16, 1.115 */
-		return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 3.745; few; guarded */
+		return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 3.744; few; guarded */
 	}
 	if (f->num_seqs <= 32) return h200_e4m3_ring_8x16_warps8_combine2; /* 5 scenarios, 1.092, p95 1.162; next ring_8x16_warps8_combine1_segments8, 1.643; guarded */
 	if (f->heads_x_seqs <= 256) return h200_e4m3_ring_8x16_warps4_stages2; /* 3 scenarios, 1.015, p95 1.028; next ring_8x16_warps4_stages3, 1.106; guarded */

@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS bench (
   sources  TEXT NOT NULL,                      -- of its binaries, as of table code
   outcome  TEXT NOT NULL,                      -- as of table ending
   samples  INTEGER CHECK (samples > 0),
-  median   INTEGER CHECK (median > 0),         -- picoseconds
+  median   INTEGER CHECK (median > 0),         -- nanoseconds
   ci       INTEGER CHECK (ci >= 0),            -- half-width of the median's 95 % interval
   UNIQUE (run, scenario, policy),
   CHECK ((median IS NULL) = (samples IS NULL))

@@ -24,35 +24,27 @@ DELETE FROM control WHERE race IN (
 DELETE FROM ceiling WHERE run IN (SELECT id FROM run WHERE sources IN ('modified', 'unknown'));
 
 -- Rows that the deleted rows had superseded are newest again.
-UPDATE measurement SET newest = 1 WHERE (race, variant) IN (
-  SELECT race, variant FROM (
-    SELECT m.race, m.variant, m.newest,
-           max(m.newest) OVER cell AS has_newest,
-           row_number() OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase, t.pass,
-                              m.variant ORDER BY m.ending IN (SELECT id FROM ending
-                              WHERE outcome = 'noisy'), c.run DESC, c.id DESC) AS age
-    FROM measurement AS m JOIN race AS c ON c.id = m.race JOIN run AS r ON r.id = c.run
-    JOIN stage AS t ON t.id = c.stage
-    WINDOW cell AS (PARTITION BY r.device, r.protocol, c.scenario, c.phase, t.pass, m.variant))
-  WHERE age = 1 AND NOT has_newest);
+DELETE FROM superseded WHERE (race, variant) IN (
+  SELECT race, variant FROM aged WHERE age = 1 AND NOT has_newest);
 
-DELETE FROM measurement WHERE newest = 0;
+DELETE FROM measurement WHERE (race, variant) IN (SELECT race, variant FROM superseded);
 
 -- Of the older sources each kernel's fastest time of pass A in a scenario and phase stays: from it
 -- attune induce knows that the fastest kernel has no time by today's sources
 -- (tuner/data/lost_kernels.c). CROSS JOIN fixes the order: each row is looked at once.
-CREATE TEMP TABLE aged AS
+CREATE TEMP TABLE outdated AS
 SELECT race, variant, counts AND row_number() OVER (
          PARTITION BY device, protocol, scenario, phase, kernel, counts ORDER BY median) = 1 AS stays
 FROM (SELECT m.race, m.variant, m.median, r.device, r.protocol, c.scenario, c.phase, h.kernel,
              e.outcome = 'ok' AND t.pass = 'A' AND v.decode IS NULL AS counts
       FROM measurement AS m CROSS JOIN race AS c ON c.id = m.race
       CROSS JOIN run AS r ON r.id = c.run
-      CROSS JOIN temp.stale AS b ON (b.device, b.build) = (r.device, m.build)
-      CROSS JOIN stage AS t ON t.id = c.stage CROSS JOIN ending AS e ON e.id = m.ending
-      CROSS JOIN variant AS v ON v.id = m.variant CROSS JOIN choice AS h ON h.id = v.choice);
+      CROSS JOIN ran AS n ON n.id = m.ran
+      CROSS JOIN temp.stale AS b ON (b.device, b.build) = (r.device, n.build)
+      CROSS JOIN stage AS t ON t.id = c.stage CROSS JOIN ending AS e ON e.id = n.ending
+      CROSS JOIN variant AS v ON v.id = m.variant CROSS JOIN choices AS h ON h.id = v.choice);
 DELETE FROM measurement WHERE (race, variant) IN (
-  SELECT race, variant FROM temp.aged WHERE NOT stays);
+  SELECT race, variant FROM temp.outdated WHERE NOT stays);
 
 -- A family is a kernel's choices that differ only in the number of segments, which rules compute for
 -- each batch. Rules may pick a family that came within 5 % of the fastest time of some scenario and
@@ -70,9 +62,10 @@ SELECT m.race, m.variant, m.median, s.split GLOB 'heldout*' OR s.split = 'peers'
 FROM measurement AS m CROSS JOIN race AS c ON c.id = m.race
 CROSS JOIN scenario AS s ON s.id = c.scenario
 CROSS JOIN run AS r ON r.id = c.run CROSS JOIN stage AS t ON t.id = c.stage
-CROSS JOIN ending AS e ON e.id = m.ending AND e.outcome = 'ok'
-CROSS JOIN variant AS v ON v.id = m.variant CROSS JOIN choice AS h ON h.id = v.choice
-CROSS JOIN build AS b ON b.id = m.build LEFT JOIN choice AS o ON o.id = v.decode;
+CROSS JOIN ran AS n ON n.id = m.ran
+CROSS JOIN ending AS e ON e.id = n.ending AND e.outcome = 'ok'
+CROSS JOIN variant AS v ON v.id = m.variant CROSS JOIN choices AS h ON h.id = v.choice
+CROSS JOIN build AS b ON b.id = n.build LEFT JOIN choices AS o ON o.id = v.decode;
 UPDATE temp.timed SET first = substr(first, 1, instr(first, ' SEGMENTS=')),
                       second = substr(second, 1, instr(second, ' SEGMENTS='));
 CREATE TEMP TABLE near (family TEXT PRIMARY KEY) WITHOUT ROWID;
@@ -93,17 +86,22 @@ DELETE FROM race WHERE id NOT IN (SELECT race FROM measurement)
 
 -- SQLite looks up each deleted name in the tables that refer to it.
 CREATE INDEX by_variant ON measurement (variant);
-CREATE INDEX by_build ON measurement (build);
+CREATE INDEX by_ran ON measurement (ran);
+CREATE INDEX by_ending ON ran (ending);
 CREATE INDEX by_controlled ON control (variant);
 CREATE INDEX by_decode ON variant (decode);
 DELETE FROM variant WHERE id NOT IN (SELECT variant FROM measurement)
                       AND id NOT IN (SELECT variant FROM control);
 DELETE FROM choice WHERE id NOT IN (SELECT choice FROM variant)
                      AND id NOT IN (SELECT decode FROM variant WHERE decode IS NOT NULL);
-DELETE FROM build WHERE id NOT IN (SELECT build FROM measurement);
+DELETE FROM family WHERE id NOT IN (SELECT family FROM choice);
+DELETE FROM ran WHERE id NOT IN (SELECT ran FROM measurement);
+DELETE FROM ending WHERE id NOT IN (SELECT ending FROM ran);
+DELETE FROM build WHERE id NOT IN (SELECT build FROM ran);
 DELETE FROM code WHERE id NOT IN (SELECT code FROM build);
 DROP INDEX by_variant;
-DROP INDEX by_build;
+DROP INDEX by_ran;
+DROP INDEX by_ending;
 DROP INDEX by_controlled;
 DROP INDEX by_decode;
 DELETE FROM run WHERE id NOT IN (SELECT run FROM race) AND id NOT IN (SELECT run FROM ceiling)

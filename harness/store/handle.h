@@ -5,7 +5,7 @@
  *   store_statement.c the SQL of statements, errors, transactions
  *   store_names.c     names that rows refer to: scenarios, variants, sources
  *   store_dict.c      the tables of names, in memory
- *   store_schema.c    today's tables
+ *   store_schema.c    today's tables; migration
  *   store_write.c     runs, scenarios, measurements, ceilings, resources of binaries
  *   store_merge.c     joining databases; the committed form
  *   store_basis.c     the rules that a device's header started from
@@ -32,11 +32,13 @@ enum query {
 	BEGIN, COMMIT, ROLLBACK,
 	FIND_DEVICE, ADD_DEVICE, ADD_RUN, SET_COMMIT,
 	FIND_SCENARIO, ADD_SCENARIO, LABEL_SCENARIO, ADD_WORK,
-	FIND_CHOICE, ADD_CHOICE, FIND_VARIANT, ADD_VARIANT,
+	FIND_FAMILY, ADD_FAMILY, FIND_CHOICE, ADD_CHOICE, FIND_VARIANT, ADD_VARIANT,
 	FIND_CODE, ADD_CODE, FIND_BUILD, ADD_BUILD, FIND_ENDING, ADD_ENDING,
+	FIND_RAN, ADD_RAN,
 	FIND_RACE, ADD_RACE, RACE_READING,
 	SUPERSEDE, ADD_MEASUREMENT, ADD_READING, ADD_FAILURE, ADD_SAMPLE,
-	ADD_CONTROL, LAST_RACE, ADD_NOISY_ENDINGS, DISBELIEVE, UNSUPERSEDE, ADD_STALE, ADD_CEILING, CEILINGS,
+	ADD_CONTROL, LAST_RACE, ADD_NOISY_ENDINGS, ADD_NOISY_RANS, DISBELIEVE,
+	SUPERSEDE_OLDER, UNSUPERSEDE, ADD_STALE, ADD_CEILING, CEILINGS,
 	ADD_RESOURCES,
 	RUN_IS_CPU, NEWEST, MEASURED, HAS, NOISE, DEVICE, DEVICE_NAMES, COUNT_ROWS,
 	ALL_SCENARIOS, ALL_VARIANTS, ALL_BUILDS, ALL_ENDINGS, ALL_BRIDGES,
@@ -112,6 +114,9 @@ const char *store_phase(enum phase);
 long long store_stage_id(const char *stage); /* 0: none */
 /* Today's sources of a choice or plan, in the form of table `code`: "reduce:HASH ring:HASH". */
 enum { CODE_TEXT = 400 };
+/* SQL functions family_text(text), segments(text) and family_digest(kernel, text), for
+ * store_migrate. */
+int store_name_functions(struct store *);
 void store_code(char text[CODE_TEXT], enum backend, const char *choice);
 
 /* ---- store_dict.c ------------------------------------------------------------------- */
@@ -164,6 +169,8 @@ int store_next_sources(struct store *, const struct built_source *, struct built
 /* ---- store_schema.c ---------------------------------------------------------------------- */
 /* Creates today's tables in an empty database. 0 + complain. */
 int store_create(struct store *);
+/* Makes today's tables of those of version 8, within a transaction. 0 + complain. */
+int store_migrate(struct store *);
 /* Whether its tables are today's, and all its triggers, views and virtual tables attune's.
  * 0 + complain. */
 int store_schema_is_sound(struct store *);
@@ -185,6 +192,8 @@ int store_merge_bench(struct store *);
 int store_compact_bench(struct store *);
 
 /* ---- store_write.c ------------------------------------------------------------------- */
+/* A time above 0 as schema.sql has it; NaN stays NaN. */
+double store_nanoseconds(double us);
 /* The scenario's id, added with its labels if new; -1 + complain. */
 long long store_labelled_scenario(struct store *, const struct scenario *);
 

@@ -20,8 +20,13 @@ JOIN main.device AS d ON (d.gpu, d.name, d.arch, d.units, d.memory_gib, d.machin
 WHERE true ORDER BY r.id
 ON CONFLICT DO NOTHING;
 
-INSERT INTO choice (kernel, text, digest)
-SELECT kernel, text, digest FROM src.choice WHERE true ORDER BY id
+INSERT INTO family (kernel, text, digest)
+SELECT kernel, text, digest FROM src.family WHERE true ORDER BY id
+ON CONFLICT DO NOTHING;
+INSERT INTO choice (family, segments)
+SELECT f.id, c.segments FROM src.choice AS c JOIN src.family AS o ON o.id = c.family
+JOIN main.family AS f ON f.digest = o.digest
+WHERE true ORDER BY c.id
 ON CONFLICT DO NOTHING;
 INSERT INTO code (sources) SELECT sources FROM src.code WHERE true ORDER BY id
 ON CONFLICT DO NOTHING;
@@ -62,7 +67,9 @@ FROM src.work AS w JOIN same_scenario AS s ON s.theirs = w.scenario;
 
 CREATE TEMP TABLE same_choice AS
 SELECT o.id AS theirs, c.id AS ours
-FROM src.choice AS o JOIN main.choice AS c ON c.digest = o.digest;
+FROM src.choice AS o JOIN src.family AS p ON p.id = o.family
+JOIN main.family AS f ON f.digest = p.digest
+JOIN main.choice AS c ON (c.family, c.segments) = (f.id, o.segments);
 CREATE UNIQUE INDEX temp.choice_ours ON same_choice (theirs, ours);
 
 INSERT INTO variant (choice, decode, how)
@@ -98,23 +105,33 @@ CREATE TEMP TABLE same_ending AS
 SELECT o.id AS theirs, e.id AS ours FROM src.ending AS o JOIN main.ending AS e
   ON (e.outcome, e.stopped, e.samples) = (o.outcome, o.stopped, o.samples);
 
+INSERT INTO ran (build, ending)
+SELECT b.ours, e.ours FROM src.ran AS n JOIN same_build AS b ON b.theirs = n.build
+JOIN same_ending AS e ON e.theirs = n.ending
+WHERE true ORDER BY n.id
+ON CONFLICT DO NOTHING;
+CREATE TEMP TABLE same_ran AS
+SELECT o.id AS theirs, n.id AS ours FROM src.ran AS o JOIN same_build AS b ON b.theirs = o.build
+JOIN same_ending AS e ON e.theirs = o.ending
+JOIN main.ran AS n ON (n.build, n.ending) = (b.ours, e.ours);
+CREATE UNIQUE INDEX temp.ran_ours ON same_ran (theirs, ours);
+
 CREATE TEMP TABLE raced AS
 SELECT c.id AS theirs, s.ours AS scenario, c.phase, r.id AS run, c.stage, c.mhz_before,
-       c.mhz_after, c.power_w
+       c.mhz_after, c.power_mw
 FROM src.race AS c JOIN src.run AS ro ON ro.id = c.run JOIN main.run AS r ON r.uid = ro.uid
 JOIN same_scenario AS s ON s.theirs = c.scenario;
 
-INSERT INTO race (scenario, phase, run, stage, mhz_before, mhz_after, power_w)
-SELECT scenario, phase, run, stage, mhz_before, mhz_after, power_w FROM raced
-WHERE true ORDER BY theirs
-ON CONFLICT DO NOTHING;
-
-CREATE TEMP TABLE same_race AS
+CREATE TEMP VIEW pair_of_races AS
 SELECT o.theirs, c.id AS ours FROM raced AS o JOIN main.race AS c
   ON (c.scenario, c.phase, c.run, c.stage) = (o.scenario, o.phase, o.run, o.stage);
+INSERT INTO race (scenario, phase, run, stage, mhz_before, mhz_after, power_mw)
+SELECT scenario, phase, run, stage, mhz_before, mhz_after, power_mw
+FROM raced WHERE theirs NOT IN (SELECT theirs FROM pair_of_races) ORDER BY theirs;
+
+CREATE TEMP TABLE same_race AS SELECT theirs, ours FROM pair_of_races;
 CREATE UNIQUE INDEX temp.race_ours ON same_race (theirs, ours);
 
--- New rows are inserted as not newest.
 CREATE TEMP TABLE added AS
 SELECT c.ours AS race, v.ours AS variant, m.race AS their_race, m.variant AS their_variant
 FROM src.measurement AS m JOIN same_race AS c ON c.theirs = m.race
@@ -123,13 +140,13 @@ WHERE NOT EXISTS (SELECT 1 FROM main.measurement AS o
                   WHERE (o.race, o.variant) = (c.ours, v.ours));
 
 INSERT INTO measurement
-SELECT a.race, a.variant, 0, b.ours, e.ours, m.median, m.below, m.ci, m.ratio
+SELECT a.race, a.variant, n.ours, m.median, m.below, m.ci, m.ratio
 FROM added AS a JOIN src.measurement AS m ON (m.race, m.variant) = (a.their_race, a.their_variant)
-JOIN same_build AS b ON b.theirs = m.build JOIN same_ending AS e ON e.theirs = m.ending
+JOIN same_ran AS n ON n.theirs = m.ran
 ORDER BY 1, 2;
 
 INSERT INTO reading
-SELECT a.race, a.variant, g.mhz_before, g.mhz_after, g.power_w
+SELECT a.race, a.variant, g.mhz_before, g.mhz_after, g.power_mw
 FROM added AS a JOIN src.reading AS g ON (g.race, g.variant) = (a.their_race, a.their_variant);
 INSERT INTO failure
 SELECT a.race, a.variant, f.detail
@@ -142,18 +159,11 @@ INSERT OR IGNORE INTO control
 SELECT c.ours, v.ours, o.median, o.ratio FROM src.control AS o
 JOIN same_race AS c ON c.theirs = o.race JOIN same_variant AS v ON v.theirs = o.variant;
 
--- In the cells that got new rows the last run's row becomes the newest. A noisy row is the newest
--- only if the cell has no other.
-CREATE TEMP TABLE aged AS
-SELECT m.race, m.variant, row_number() OVER (
-         PARTITION BY r.device, r.protocol, c.scenario, c.phase, t.pass, m.variant
-         ORDER BY m.ending IN (SELECT id FROM main.ending WHERE outcome = 'noisy'),
-                  c.run DESC, c.id DESC) AS age
-FROM main.measurement AS m JOIN main.race AS c ON c.id = m.race JOIN main.run AS r ON r.id = c.run
-JOIN main.stage AS t ON t.id = c.stage
-WHERE EXISTS (SELECT 1 FROM added);
-UPDATE main.measurement AS m SET newest = a.age = 1 FROM temp.aged AS a
-WHERE (a.race, a.variant) = (m.race, m.variant) AND m.newest <> (a.age = 1);
+CREATE TEMP TABLE aging AS
+SELECT race, variant, age = 1 AS newest FROM main.aged
+WHERE EXISTS (SELECT 1 FROM added) AND newest <> (age = 1);
+INSERT INTO superseded SELECT race, variant FROM aging WHERE NOT newest;
+DELETE FROM superseded WHERE (race, variant) IN (SELECT race, variant FROM aging WHERE newest);
 
 INSERT INTO ceiling (run, name, detail, value, unit)
 SELECT r.id, c.name, c.detail, c.value, c.unit
@@ -173,13 +183,15 @@ FROM src.bridge_race AS x JOIN src.bridge AS o ON o.id = x.bridge JOIN main.brid
 
 DROP VIEW temp.pair_of_scenarios;
 DROP VIEW temp.pair_of_builds;
+DROP VIEW temp.pair_of_races;
 DROP TABLE temp.same_scenario;
 DROP TABLE temp.same_choice;
 DROP TABLE temp.same_variant;
 DROP TABLE temp.coded;
 DROP TABLE temp.same_build;
 DROP TABLE temp.same_ending;
+DROP TABLE temp.same_ran;
 DROP TABLE temp.raced;
 DROP TABLE temp.same_race;
 DROP TABLE temp.added;
-DROP TABLE temp.aged;
+DROP TABLE temp.aging;

@@ -1,21 +1,23 @@
--- schema.sql - version 8 of a results database.
+-- schema.sql - version 9 of a results database.
 --
 --   device <- run <- race -> scenario
 --                     ^
---                     '- measurement -> variant -> choice
---                     |       '-------> build -> code
+--                     '- measurement -> variant -> choice -> family
+--                     |       '-------> ran -> build -> code
 --                     '- control             one variant twice in one race
 --
 -- The variants of a race were timed in the same rounds: one scenario and phase, in one stage of
--- one run. A cell is a variant in a (device, protocol, scenario, phase, pass). Its newest row has
--- newest = 1, which writers maintain; older rows are history, and `attune merge --compact` drops
--- them. Heuristics learn from pass A (view timings) and are evaluated by pass B (view confirmed);
+-- one run. A cell is a variant in a (device, protocol, scenario, phase, pass). All its rows but the
+-- newest are in table superseded, which writers maintain; they are history, and `attune merge
+-- --compact` drops them. Heuristics learn from pass A (view timings) and are evaluated by pass B (view confirmed);
 -- pass E compares early launches.
 --
--- Times are integers in picoseconds, ratios in hundred-millionths. NULL means not known. Values
--- that follow from other columns (bandwidth, shares, joules) are columns of views.
+-- Databases are committed to git, so a row takes few bytes: times are integers in nanoseconds, and
+-- other numbers have no more digits than a measurement knows. Views have microseconds, watts and
+-- plain ratios. The tables are created in an empty database, or around those of version 8 that
+-- stay (migrate.sql). NULL means not known. Values that follow from other columns (bandwidth, shares, joules) are columns of views.
 
-CREATE TABLE device (
+CREATE TABLE IF NOT EXISTS device (
   id             INTEGER PRIMARY KEY,
   gpu            TEXT NOT NULL CHECK (gpu <> ''),      -- short name: h200, cpu
   name           TEXT NOT NULL CHECK (name <> ''),
@@ -31,7 +33,7 @@ CREATE TABLE device (
 ) STRICT;
 
 -- One invocation, with all that may change between invocations on the same device.
-CREATE TABLE run (
+CREATE TABLE IF NOT EXISTS run (
   id               INTEGER PRIMARY KEY,
   uid              TEXT NOT NULL UNIQUE,   -- random: identifies the run across databases
   device           INTEGER NOT NULL REFERENCES device,
@@ -66,7 +68,7 @@ CREATE TABLE run (
 -- One batch for one model shape. set_name, split, weight and steps are labels: the newest values
 -- apply, and they do not identify a scenario. steps: the number of engine steps that it represents,
 -- 0: not known. A model name that ends with +lse means that the LSE is returned, too.
-CREATE TABLE scenario (
+CREATE TABLE IF NOT EXISTS scenario (
   id              INTEGER PRIMARY KEY,
   model           TEXT NOT NULL CHECK (model <> ''),
   batch           TEXT NOT NULL CHECK (batch <> ''),
@@ -97,16 +99,16 @@ CREATE TABLE scenario (
 -- The table has no UNIQUE constraint: an index of all columns that identify a scenario would take
 -- more space than the table. Writers look for a scenario and add it in one transaction, so none is
 -- there twice. This index makes the search fast.
-CREATE INDEX scenario_size ON scenario (kv_tokens, query_tokens, max_seq, num_seqs);
+CREATE INDEX IF NOT EXISTS scenario_size ON scenario (kv_tokens, query_tokens, max_seq, num_seqs);
 
-CREATE TABLE phase (
+CREATE TABLE IF NOT EXISTS phase (
   id   INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE
 ) STRICT;
-INSERT INTO phase VALUES (0, 'all'), (1, 'prefill'), (2, 'decode'), (3, 'plan');
+INSERT OR IGNORE INTO phase VALUES (0, 'all'), (1, 'prefill'), (2, 'decode'), (3, 'plan');
 
 -- The least that a call of a phase moves and computes: KV read once, both products.
-CREATE TABLE work (
+CREATE TABLE IF NOT EXISTS work (
   scenario INTEGER NOT NULL REFERENCES scenario,
   phase    INTEGER NOT NULL REFERENCES phase,
   bytes    REAL NOT NULL CHECK (bytes >= 0),
@@ -114,34 +116,45 @@ CREATE TABLE work (
   PRIMARY KEY (scenario, phase)
 ) STRICT, WITHOUT ROWID;
 
--- digest: XXH3-64 of "kernel text"; as a key it takes a tenth of the text's space.
-CREATE TABLE choice (
+-- The choices of a kernel that differ only in the number of segments. digest: XXH3-64 of "kernel
+-- text"; as a key it takes a tenth of the text's space.
+CREATE TABLE family (
   id     INTEGER PRIMARY KEY,
   kernel TEXT NOT NULL CHECK (kernel <> ''),
-  text   TEXT NOT NULL,                    -- "BLOCK_M=16 TILE_SIZE=64 ..."
+  text   TEXT NOT NULL,                    -- "BLOCK_M=16 SEGMENTS= EARLY=1": without the number
   digest INTEGER NOT NULL UNIQUE
 ) STRICT;
+CREATE TABLE choice (
+  id       INTEGER PRIMARY KEY,
+  family   INTEGER NOT NULL REFERENCES family,
+  segments INTEGER NOT NULL CHECK (segments >= -1),  -- -1: the family's text is the choice's
+  UNIQUE (family, segments)
+) STRICT;
+CREATE VIEW choices AS
+SELECT c.id, f.kernel, iif(c.segments < 0, f.text, replace(f.text, 'SEGMENTS=', 'SEGMENTS=' ||
+       c.segments)) AS text
+FROM choice AS c JOIN family AS f ON f.id = c.family;
 
 -- One choice; or a plan: a prefill choice and, in `decode`, the decode choice, one after the
 -- other ('|') or side by side ('||').
-CREATE TABLE variant (
+CREATE TABLE IF NOT EXISTS variant (
   id     INTEGER PRIMARY KEY,
   choice INTEGER NOT NULL REFERENCES choice,
   decode INTEGER REFERENCES choice,
   how    TEXT NOT NULL CHECK (how IN ('', '|', '||')),
   CHECK ((how = '') = (decode IS NULL))
 ) STRICT;
-CREATE UNIQUE INDEX variant_parts ON variant (choice, how, ifnull(decode, 0));
+CREATE UNIQUE INDEX IF NOT EXISTS variant_parts ON variant (choice, how, ifnull(decode, 0));
 
 -- The sources of all binaries of a variant, in the order of their names: "reduce:HASH ring:HASH".
 -- HASH identifies the tokens of one binary's source and of all our files that it includes.
 -- "text:HASH" is a source from before version 6 that is in no commit.
-CREATE TABLE code (
+CREATE TABLE IF NOT EXISTS code (
   id      INTEGER PRIMARY KEY,
   sources TEXT NOT NULL UNIQUE
 ) STRICT;
 
-CREATE TABLE build (
+CREATE TABLE IF NOT EXISTS build (
   id          INTEGER PRIMARY KEY,
   arch        TEXT NOT NULL,
   flags       TEXT NOT NULL,               -- "-DHEAD_SIZE=128 ..."
@@ -150,15 +163,15 @@ CREATE TABLE build (
   spill_bytes INTEGER NOT NULL CHECK (spill_bytes >= -1)
 ) STRICT;
 -- In place of a UNIQUE constraint, like index scenario_size.
-CREATE INDEX build_code ON build (code, registers, spill_bytes);
+CREATE INDEX IF NOT EXISTS build_code ON build (code, registers, spill_bytes);
 
 -- Why something was measured, and the pass that it belongs to.
-CREATE TABLE stage (
+CREATE TABLE IF NOT EXISTS stage (
   id   INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
   pass TEXT NOT NULL CHECK (pass IN ('A', 'B', 'E'))
 ) STRICT;
-INSERT INTO stage VALUES (1, 'race', 'A'), (2, 'complete', 'A'), (3, 'cold', 'A'),
+INSERT OR IGNORE INTO stage VALUES (1, 'race', 'A'), (2, 'complete', 'A'), (3, 'cold', 'A'),
                          (4, 'refine', 'A'), (5, 'audit', 'A'), (6, 'b', 'B'), (7, 'early', 'E');
 
 -- Clock and power are readings around the race. A steady race also reads the power of each variant
@@ -169,16 +182,17 @@ CREATE TABLE race (
   scenario   INTEGER NOT NULL REFERENCES scenario,
   phase      INTEGER NOT NULL REFERENCES phase,
   stage      INTEGER NOT NULL REFERENCES stage,
-  mhz_before REAL CHECK (mhz_before > 0 AND mhz_before < 1e6),
-  mhz_after  REAL CHECK (mhz_after > 0 AND mhz_after < 1e6),
-  power_w    REAL CHECK (power_w > 0 AND power_w < 1e6),
-  UNIQUE (scenario, phase, run, stage)
+  mhz_before INTEGER CHECK (mhz_before > 0 AND mhz_before < 1e6),
+  mhz_after  INTEGER CHECK (mhz_after > 0 AND mhz_after < 1e6),
+  power_mw   INTEGER CHECK (power_mw > 0 AND power_mw < 1e9)
 ) STRICT;
+-- In place of UNIQUE (scenario, phase, run, stage), like index scenario_size.
+CREATE INDEX race_scenario ON race (scenario);
 
 -- How a contender's race ended. outcome 'ok': a right result; 'noisy': a right result, but too few
 -- clean samples for a reliable time. stopped: why it ran no more rounds; '': not known. samples:
 -- how many were kept; 0: there is no time.
-CREATE TABLE ending (
+CREATE TABLE IF NOT EXISTS ending (
   id      INTEGER PRIMARY KEY,
   outcome TEXT NOT NULL CHECK (outcome IN ('ok', 'noisy', 'wrong', 'nan', 'resources', 'compile',
                                            'timeout', 'crash', 'illegal')),
@@ -187,32 +201,49 @@ CREATE TABLE ending (
   UNIQUE (outcome, stopped, samples)
 ) STRICT;
 
+-- The binary that ran, and how it ended. One number for both makes a measurement shorter.
+CREATE TABLE ran (
+  id     INTEGER PRIMARY KEY,
+  build  INTEGER NOT NULL REFERENCES build,
+  ending INTEGER NOT NULL REFERENCES ending,
+  UNIQUE (build, ending)
+) STRICT;
+
+-- ratio: to the race's reference, paired by rounds. r >= 10000: r / 10000, slower than the reference
+-- or the reference, which alone has 10000. r < -10000: 10000 / -r, faster. So each ratio has the
+-- same relative precision.
 CREATE TABLE measurement (
   race    INTEGER NOT NULL REFERENCES race,
   variant INTEGER NOT NULL REFERENCES variant,
-  newest  INTEGER NOT NULL CHECK (newest IN (0, 1)),
-  build   INTEGER NOT NULL REFERENCES build,
-  ending  INTEGER NOT NULL REFERENCES ending,
+  ran     INTEGER NOT NULL REFERENCES ran,
   median  INTEGER CHECK (median > 0),
-  below   INTEGER CHECK (below >= 0),    -- median minus the least sample
+  below   INTEGER CHECK (below >= 0 AND below < 1000),  -- least sample: so many thousandths below
   ci      INTEGER CHECK (ci >= 0),       -- half-width of the median's 95 % interval
-  ratio   INTEGER CHECK (ratio > 0),     -- to the race's reference, paired by rounds
+  ratio   INTEGER CHECK (ratio >= 10000 OR ratio < -10000),
   PRIMARY KEY (race, variant),
-  CHECK ((median IS NULL) = (below IS NULL) AND below < median)
+  CHECK ((median IS NULL) = (below IS NULL))
+) STRICT, WITHOUT ROWID;
+
+-- The rows that newer ones of their cell replace.
+CREATE TABLE superseded (
+  race    INTEGER NOT NULL,
+  variant INTEGER NOT NULL,
+  PRIMARY KEY (race, variant),
+  FOREIGN KEY (race, variant) REFERENCES measurement ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
 -- Rows with a clock or power other than their race's.
 CREATE TABLE reading (
   race       INTEGER NOT NULL,
   variant    INTEGER NOT NULL,
-  mhz_before REAL CHECK (mhz_before > 0 AND mhz_before < 1e6),
-  mhz_after  REAL CHECK (mhz_after > 0 AND mhz_after < 1e6),
-  power_w    REAL CHECK (power_w > 0 AND power_w < 1e6),
+  mhz_before INTEGER CHECK (mhz_before > 0 AND mhz_before < 1e6),
+  mhz_after  INTEGER CHECK (mhz_after > 0 AND mhz_after < 1e6),
+  power_mw   INTEGER CHECK (power_mw > 0 AND power_mw < 1e9),
   PRIMARY KEY (race, variant),
   FOREIGN KEY (race, variant) REFERENCES measurement ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE failure (
+CREATE TABLE IF NOT EXISTS failure (
   race    INTEGER NOT NULL,
   variant INTEGER NOT NULL,
   detail  TEXT NOT NULL,                 -- "sequence 1, token 3 ...", the compiler's line
@@ -221,7 +252,7 @@ CREATE TABLE failure (
 ) STRICT, WITHOUT ROWID;
 
 -- Raw samples; merge --compact drops them.
-CREATE TABLE sample (
+CREATE TABLE IF NOT EXISTS sample (
   race     INTEGER NOT NULL,
   variant  INTEGER NOT NULL,
   calls    INTEGER NOT NULL CHECK (calls > 0),             -- in one sample
@@ -232,18 +263,18 @@ CREATE TABLE sample (
 ) STRICT, WITHOUT ROWID;
 
 -- A/A controls: a variant that ran twice in a race. ratio: of the second to the first, median over
--- rounds.
+-- rounds, in millionths.
 CREATE TABLE control (
   race    INTEGER NOT NULL REFERENCES race,
   variant INTEGER NOT NULL REFERENCES variant,
   median  INTEGER NOT NULL CHECK (median > 0),
-  ratio   REAL NOT NULL CHECK (ratio > 0 AND ratio < 1e12),
+  ratio   INTEGER NOT NULL CHECK (ratio > 0 AND ratio < 1e18),
   PRIMARY KEY (race, variant)
 ) STRICT, WITHOUT ROWID;
 
 -- The best speed of a device for one access pattern, by attune bench --roofline. detail names the
 -- pattern, as name=value separated by blanks.
-CREATE TABLE ceiling (
+CREATE TABLE IF NOT EXISTS ceiling (
   id     INTEGER PRIMARY KEY,
   run    INTEGER NOT NULL REFERENCES run,
   name   TEXT NOT NULL CHECK (name <> ''),   -- read, cold, cached; a launch of some kind
@@ -258,7 +289,7 @@ CREATE TABLE ceiling (
 --   code   both sources compile to the same machine code
 --   race   both were equally fast in the races of table bridge_race, on `gpu`; none are made today
 -- gpu, batches, mean and p95 describe the races; where how is 'code' they are '', 0 and NULL.
-CREATE TABLE bridge (
+CREATE TABLE IF NOT EXISTS bridge (
   id      INTEGER PRIMARY KEY,
   kernel  TEXT NOT NULL CHECK (kernel <> ''),
   old     TEXT NOT NULL CHECK (old <> ''),
@@ -274,7 +305,7 @@ CREATE TABLE bridge (
   commit_id TEXT NOT NULL,               -- of the checkout that made the bridge
   UNIQUE (kernel, old, new, arch, flags, how, gpu)
 ) STRICT;
-CREATE TABLE bridge_race (
+CREATE TABLE IF NOT EXISTS bridge_race (
   bridge INTEGER NOT NULL REFERENCES bridge ON DELETE CASCADE,
   model  TEXT NOT NULL,
   batch  TEXT NOT NULL,
@@ -288,7 +319,7 @@ CREATE TABLE bridge_race (
 -- The hash of a device's rows, by attune merge --compact. The next write by attune removes it. If
 -- the rows have another hash, the database is damaged. After an intended edit by another program:
 -- DELETE FROM seal.
-CREATE TABLE seal (
+CREATE TABLE IF NOT EXISTS seal (
   device INTEGER PRIMARY KEY REFERENCES device ON DELETE CASCADE,
   hash   TEXT NOT NULL CHECK (length(hash) = 32)
 ) STRICT;
@@ -298,20 +329,21 @@ CREATE VIEW history AS
 SELECT d.gpu, s.model, s.batch, s.page_size, s.dtype, p.name AS phase,
        CASE WHEN v.decode IS NOT NULL
             THEN rtrim('prefill: ' || h.kernel || ' ' || h.text) || ' ' || v.how || ' decode: ' ||
-                 rtrim(o.kernel || ' ' || o.text)
+                 rtrim(q.kernel || ' ' || q.text)
             ELSE iif(c.phase = 0, '', p.name || ': ') || rtrim(h.kernel || ' ' || h.text)
        END AS plan,
        iif(v.decode IS NULL, h.kernel, 'plan') AS kernel,
        CASE WHEN v.decode IS NOT NULL
             THEN rtrim('prefill: ' || h.kernel || ' ' || h.text) || ' ' || v.how || ' decode: ' ||
-                 rtrim(o.kernel || ' ' || o.text)
+                 rtrim(q.kernel || ' ' || q.text)
             ELSE h.text END AS variant,
-       e.outcome, m.median / 1e6 AS median_us, (m.median - m.below) / 1e6 AS min_us,
-       m.ci / 1e6 AS ci_us, m.ratio / 1e8 AS ratio, w.bytes * 1e3 / m.median AS gbps,
-       w.flops / m.median AS tflops, w.bytes * 1e3 / m.median / r.dram_gbps AS share_of_dram,
-       w.flops / m.median / r.fma_tflops AS share_of_fma,
-       iif(g.race IS NULL, c.power_w, g.power_w) * m.median / 1e12 AS joules,
-       iif(g.race IS NULL, c.power_w, g.power_w) AS power_w,
+       e.outcome, m.median / 1e3 AS median_us, m.median * (1000 - m.below) / 1e6 AS min_us,
+       m.ci / 1e3 AS ci_us, iif(m.ratio > 0, m.ratio / 1e4, -1e4 / m.ratio) AS ratio,
+       w.bytes / m.median AS gbps, w.flops / m.median / 1e3 AS tflops,
+       w.bytes / m.median / r.dram_gbps AS share_of_dram,
+       w.flops / m.median / 1e3 / r.fma_tflops AS share_of_fma,
+       iif(g.race IS NULL, c.power_mw, g.power_mw) * m.median / 1e12 AS joules,
+       iif(g.race IS NULL, c.power_mw, g.power_mw) / 1e3 AS power_w,
        iif(g.race IS NULL, c.mhz_before, g.mhz_before) AS sm_mhz_before,
        iif(g.race IS NULL, c.mhz_after, g.mhz_after) AS sm_mhz_after,
        nullif(e.samples, 0) AS samples, nullif(e.stopped, '') AS stopped, f.detail,
@@ -323,7 +355,8 @@ SELECT d.gpu, s.model, s.batch, s.page_size, s.dtype, p.name AS phase,
        r.sources AS commit_state, r.started, b.flags, k.sources AS source,
        (SELECT group_concat(DISTINCT x.how || iif(x.gpu IN ('', d.gpu), '', ' on ' || x.gpu))
         FROM bridge AS x WHERE instr(k.sources, x.kernel || ':' || x.old) AND x.arch = b.arch
-        AND x.flags IN ('', b.flags)) AS bridged, b.registers, b.spill_bytes, m.newest,
+        AND x.flags IN ('', b.flags)) AS bridged, b.registers, b.spill_bytes,
+       o.race IS NULL AS newest,
        r.device AS device_id, c.run AS run_id, c.scenario AS scenario_id, m.race AS race_id,
        m.variant AS variant_id
 FROM scenario AS s
@@ -333,15 +366,17 @@ JOIN run AS r ON r.id = c.run
 JOIN device AS d ON d.id = r.device
 JOIN phase AS p ON p.id = c.phase
 JOIN stage AS t ON t.id = c.stage
-JOIN ending AS e ON e.id = m.ending
+JOIN ran AS n ON n.id = m.ran
+JOIN ending AS e ON e.id = n.ending
 JOIN variant AS v ON v.id = m.variant
-JOIN choice AS h ON h.id = v.choice
-JOIN build AS b ON b.id = m.build
+JOIN choices AS h ON h.id = v.choice
+JOIN build AS b ON b.id = n.build
 JOIN code AS k ON k.id = b.code
-LEFT JOIN choice AS o ON o.id = v.decode
+LEFT JOIN choices AS q ON q.id = v.decode
 LEFT JOIN work AS w ON w.scenario = c.scenario AND w.phase = c.phase
 LEFT JOIN reading AS g ON g.race = m.race AND g.variant = m.variant
-LEFT JOIN failure AS f ON f.race = m.race AND f.variant = m.variant;
+LEFT JOIN failure AS f ON f.race = m.race AND f.variant = m.variant
+LEFT JOIN superseded AS o ON o.race = m.race AND o.variant = m.variant;
 
 CREATE VIEW newest AS SELECT * FROM history WHERE newest = 1;
 CREATE VIEW timings AS SELECT * FROM newest WHERE pass = 'A';
@@ -351,8 +386,11 @@ CREATE VIEW confirmed AS SELECT * FROM newest WHERE pass = 'B';
 CREATE VIEW fastest AS
 SELECT r.device AS device_id, r.protocol, c.scenario AS scenario_id, c.phase AS phase_id,
        min(q.median) AS median, q.race AS race_id, q.variant AS variant_id
-FROM (SELECT race, variant, min(median) AS median FROM measurement
-      WHERE newest = 1 AND ending IN (SELECT id FROM ending WHERE outcome = 'ok')
+FROM (SELECT race, variant, min(median) AS median FROM measurement AS m
+      WHERE ran IN (SELECT n.id FROM ran AS n JOIN ending AS e ON e.id = n.ending
+                    WHERE e.outcome = 'ok')
+      AND NOT EXISTS (SELECT 1 FROM superseded AS o
+                      WHERE o.race = m.race AND o.variant = m.variant)
       GROUP BY race) AS q
 JOIN race AS c ON c.id = q.race
 JOIN stage AS t ON t.id = c.stage AND t.pass = 'A'
@@ -366,8 +404,8 @@ CROSS JOIN history AS h ON h.race_id = f.race_id AND h.variant_id = f.variant_id
 -- Right results relative to the fastest of their device, protocol, scenario and phase.
 CREATE VIEW regret AS
 SELECT h.gpu, h.model, h.batch, h.page_size, h.dtype, h.phase, h.plan, h.kernel, h.variant,
-       h.median_us, f.median / 1e6 AS best_us, h.median_us * 1e6 / f.median AS slowdown,
-       h.median_us * 1e6 / f.median - 1 AS regret, h.set_name, h.split, h.weight, h.kv_dtype,
+       h.median_us, f.median / 1e3 AS best_us, h.median_us * 1e3 / f.median AS slowdown,
+       h.median_us * 1e3 / f.median - 1 AS regret, h.set_name, h.split, h.weight, h.kv_dtype,
        h.layout, h.seed, h.protocol, h.device_id, h.scenario_id, h.race_id, h.variant_id
 FROM timings AS h
 JOIN fastest AS f ON f.device_id = h.device_id AND f.protocol = h.protocol
@@ -378,13 +416,25 @@ WHERE h.outcome = 'ok';
 CREATE VIEW failures AS
 SELECT * FROM newest WHERE outcome NOT IN ('ok', 'noisy');
 
+-- How many newer rows each row's cell has: age 1 has none. Of a cell the last run's row is the
+-- newest; a noisy row only if the cell has no other.
+CREATE VIEW aged AS
+SELECT m.race, m.variant, o.race IS NULL AS newest,
+       max(o.race IS NULL) OVER cell AS has_newest,
+       row_number() OVER (cell ORDER BY n.ending IN (SELECT id FROM ending WHERE outcome = 'noisy'),
+                          c.run DESC, c.id DESC) AS age
+FROM measurement AS m JOIN race AS c ON c.id = m.race JOIN run AS r ON r.id = c.run
+JOIN stage AS t ON t.id = c.stage JOIN ran AS n ON n.id = m.ran
+LEFT JOIN superseded AS o ON o.race = m.race AND o.variant = m.variant
+WINDOW cell AS (PARTITION BY r.device, r.protocol, c.scenario, c.phase, t.pass, m.variant);
+
 -- The noise by A/A controls, in bands of the time. floor is a share: the 95th percentile of
 -- |ratio - 1| (nearest rank), at least 0.5 %.
 CREATE VIEW noise AS
 WITH pair AS (
   SELECT r.device AS device_id, r.protocol,
-         CASE WHEN a.median < 20000000 THEN '< 20 us' WHEN a.median < 200000000 THEN '< 200 us'
-         ELSE '>= 200 us' END AS band, abs(a.ratio - 1) AS off
+         CASE WHEN a.median < 20000 THEN '< 20 us' WHEN a.median < 200000 THEN '< 200 us'
+         ELSE '>= 200 us' END AS band, abs(a.ratio - 1000000) / 1e6 AS off
   FROM control AS a JOIN race AS c ON c.id = a.race JOIN run AS r ON r.id = c.run),
 ranked AS (
   SELECT *, row_number() OVER (PARTITION BY device_id, protocol, band ORDER BY off) AS place,

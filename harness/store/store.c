@@ -1,6 +1,6 @@
 /* store.c - opens and closes the SQLite database of all measurements.
  *
- * schema.sql defines the database, merge.sql joins two.
+ * schema.sql defines the database, migrate.sql migrates an older one, merge.sql joins two.
  * While it is written a database is in WAL mode: each measurement is one committed transaction,
  * which a kill cannot undo and readers do not wait for. Closed, it is a single file again. */
 #include "handle.h"
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { VERSION = 8 };
+enum { VERSION = 9, MIGRATES = 8 /* a version that becomes VERSION */ };
 enum { APPLICATION = 0x6174746e /* "attn" */ };
 
 static int pragma(struct store *s, const char *sql)
@@ -30,9 +30,10 @@ static int pragma(struct store *s, const char *sql)
 /* The version; 0: an empty file; -1 + complain: not an attune database. */
 static int version_of(struct store *s)
 {
+	/* in this order: another process may be creating it */
+	const int objects = pragma(s, "SELECT count(*) FROM sqlite_schema");
 	const int version = pragma(s, "PRAGMA user_version");
 	const int application = pragma(s, "PRAGMA application_id");
-	const int objects = pragma(s, "SELECT count(*) FROM sqlite_schema");
 	if (objects < 0) /* the other two may be negative */
 		return store_explain(s) - 1;
 	if (application != APPLICATION && (objects || version)) {
@@ -49,7 +50,8 @@ static int version_of(struct store *s)
 	return version;
 }
 
-/* One transaction: of two processes that open an empty file, one creates the tables. */
+/* Creates the tables, or makes them of those of an older version, in one transaction: of two
+ * processes that open a file, one does it, and a kill leaves the file as it was. */
 static int create(struct store *s)
 {
 	char stamp[96];
@@ -58,19 +60,48 @@ static int create(struct store *s)
 	if (store_number(s, BEGIN, "") < 0)
 		return 0;
 	const int version = version_of(s);
-	const int ok = version == VERSION || (version == 0 && store_create(s) &&
-					      (store_execute(s, stamp) || store_explain(s)));
+	const int made = version == 0          ? store_create(s)
+			 : version == MIGRATES ? store_migrate(s)
+					       : version == VERSION;
+	const int ok = made && (store_execute(s, stamp) || store_explain(s));
 	return store_number(s, ok ? COMMIT : ROLLBACK, "") == 0 && ok;
+}
+
+/* Foreign keys are off meanwhile: rows refer to tables that are not yet filled, and the names of
+ * renamed tables stay in them. */
+static int migrate(struct store *s)
+{
+	const int ok =
+	    (store_execute(s, "PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = 1") ||
+	     store_explain(s)) &&
+	    create(s) && (store_execute(s, "VACUUM") || store_explain(s));
+	if (ok)
+		complain("%s: had version %d, and now has version %d", s->path, MIGRATES, VERSION);
+	return ok && (store_execute(s, "PRAGMA legacy_alter_table = 0; PRAGMA foreign_keys = ON") ||
+		      store_explain(s));
+}
+
+/* Another handle migrates the file: this one only reads. */
+static int migrate_for(struct store *s)
+{
+	struct store *writer = store_open(s->path, 0);
+	store_close(writer);
+	return writer != NULL;
 }
 
 static int settle(struct store *s, int readonly)
 {
-	const int version = version_of(s);
+	int version = version_of(s);
 	if (version < 0)
 		return 0;
 	if (!readonly && sqlite3_db_readonly(s->db, "main") == 1) {
 		complain("%s: cannot be written: the file or its folder is read-only", s->path);
 		return 0;
+	}
+	if (version == MIGRATES) {
+		if (!(readonly ? migrate_for(s) : migrate(s)))
+			return 0;
+		version = version_of(s);
 	}
 	if (version == VERSION)
 		return store_schema_is_sound(s) && store_texts_are_sound(s);

@@ -18,7 +18,7 @@ int store_bench(struct store *s, long long run, const struct scenario *sc, const
 {
 	char sources[CODE_TEXT];
 	const int timed = m->samples > 0 && m->median_us > 0 && m->median_us < 1e12;
-	const double ci = timed && m->ci_us >= 0 ? round(m->ci_us * 1e6) : NAN;
+	const double ci = timed && m->ci_us >= 0 ? round(m->ci_us * 1e3) : NAN;
 	store_code(sources, backend, plan);
 	if (!store_begin(s))
 		return 0;
@@ -26,7 +26,7 @@ int store_bench(struct store *s, long long run, const struct scenario *sc, const
 	const int ok = scenario > 0 && (store_execute(s, store_bench_sql) || store_explain(s)) &&
 		       store_number(s, ADD_BENCH, "llssssddd", run, scenario, policy, plan, sources,
 				    outcome_name(m->outcome), timed ? m->samples : NAN,
-				    timed ? round(m->median_us * 1e6) : NAN, ci) > 0;
+				    timed ? store_nanoseconds(m->median_us) : NAN, ci) > 0;
 	return store_end(s, ok);
 }
 

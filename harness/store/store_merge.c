@@ -121,7 +121,7 @@ int store_compact(struct store *s, struct compacted *gone)
 		return 0;
 	int ok =
 	    list_stale(s) && store_compact_bench(s) &&
-	    count(s, "SELECT count(*) FROM measurement WHERE newest = 0", &gone->superseded) &&
+	    count(s, "SELECT count(*) FROM superseded", &gone->superseded) &&
 	    count(s,
 		  "SELECT count(*) FROM measurement AS m JOIN race AS c ON c.id = m.race "
 		  "JOIN run AS r ON r.id = c.run WHERE r.sources IN ('modified', 'unknown')",
@@ -132,9 +132,9 @@ int store_compact(struct store *s, struct compacted *gone)
 		  "ON r.id = c.run WHERE r.protocol NOT LIKE '%-steady'",
 		  &gone->readings) &&
 	    (store_execute(s, store_compact_sql) || store_explain(s)) &&
-	    count(s, "SELECT count(*) FROM temp.aged WHERE NOT stays", &gone->stale) &&
+	    count(s, "SELECT count(*) FROM temp.outdated WHERE NOT stays", &gone->stale) &&
 	    count(s, "SELECT count(*) FROM temp.outdone", &gone->outdone) &&
-	    (store_execute(s, "DROP TABLE temp.aged; DROP TABLE temp.stale; "
+	    (store_execute(s, "DROP TABLE temp.outdated; DROP TABLE temp.stale; "
 			      "DROP TABLE temp.benched; DROP TABLE temp.timed; "
 			      "DROP TABLE temp.near; DROP TABLE temp.outdone") ||
 	     store_explain(s));

@@ -77,29 +77,102 @@ long long store_scenario_id(struct store *s, const struct scenario *sc, enum que
 }
 
 /* ---- choices and plans ------------------------------------------------------------- */
+enum { MAX_LONG_TEXT = MAX_PART_TEXT + 64 };
+
 /* XXH3-64 of "kernel text". */
-static long long choice_digest(const char *kernel, size_t length, const char *text)
+static long long family_digest(const char *kernel, const char *text)
 {
-	char whole[MAX_PART_TEXT + 64];
-	const int n = snprintf(whole, sizeof whole, "%.*s %s", (int)length, kernel, text);
+	char whole[MAX_LONG_TEXT + 64];
+	const int n = snprintf(whole, sizeof whole, "%s %s", kernel, text);
 	return (long long)XXH3_64bits(whole,
 				      (size_t)n < sizeof whole ? (size_t)n : sizeof whole - 1);
 }
 
+/* Takes the number out of "... SEGMENTS=16 ..."; a text without it, or with several, or with more
+ * digits than such a number has, stays whole. Returns the number; -1: none. */
+static int take_segments(char *text)
+{
+	static const char name[] = "SEGMENTS=";
+	char *at = strstr(text, name), *digits = at ? at + strlen(name) : NULL;
+	const size_t n = digits ? strspn(digits, "0123456789") : 0;
+	if (!n || n > 6 || (*digits == '0' && n > 1) || strstr(digits, name))
+		return -1;
+	const int segments = atoi(digits);
+	memmove(digits, digits + n, strlen(digits + n) + 1);
+	return segments;
+}
+
 static long long choice_id(struct store *s, const char *text, enum query add)
 {
-	char kernel[64];
+	char kernel[64], rest[MAX_LONG_TEXT];
 	const size_t n = strcspn(text, " ");
-	const char *rest = text + n + (text[n] == ' ');
-	if (!n || n >= sizeof kernel) {
+	if (!n || n >= sizeof kernel ||
+	    (size_t)snprintf(rest, sizeof rest, "%s", text + n + (text[n] == ' ')) >= sizeof rest) {
 		complain("%s: row refused: '%.40s' names no kernel", s->path, text);
 		return -1;
 	}
 	snprintf(kernel, sizeof kernel, "%.*s", (int)n, text);
-	return store_intern(s, FIND_CHOICE, add, "ssl", kernel, rest,
-			    choice_digest(kernel, n, rest));
+	const int segments = take_segments(rest);
+	const long long family =
+	    store_intern(s, FIND_FAMILY, add == FIND_CHOICE ? FIND_FAMILY : ADD_FAMILY, "ssl",
+			 kernel, rest, family_digest(kernel, rest));
+	return family > 0 ? store_intern(s, FIND_CHOICE, add, "li", family, segments) : family;
 }
 
+/* ---- the same in SQL ------------------------------------------------------------------ */
+static void sql_split(sqlite3_context *to, sqlite3_value **v, int as_text)
+{
+	char text[MAX_LONG_TEXT];
+	const char *whole = (const char *)sqlite3_value_text(v[0]);
+	if (!whole || (size_t)snprintf(text, sizeof text, "%s", whole) >= sizeof text) {
+		sqlite3_result_error(to, "a choice's text is too long", -1);
+		return;
+	}
+	const int segments = take_segments(text);
+	if (as_text)
+		sqlite3_result_text(to, text, -1, SQLITE_TRANSIENT);
+	else
+		sqlite3_result_int(to, segments);
+}
+
+static void sql_family_text(sqlite3_context *to, int n, sqlite3_value **v)
+{
+	(void)n;
+	sql_split(to, v, 1);
+}
+
+static void sql_segments(sqlite3_context *to, int n, sqlite3_value **v)
+{
+	(void)n;
+	sql_split(to, v, 0);
+}
+
+static void sql_family_digest(sqlite3_context *to, int n, sqlite3_value **v)
+{
+	const char *kernel = (const char *)sqlite3_value_text(v[0]);
+	const char *text = (const char *)sqlite3_value_text(v[1]);
+	(void)n;
+	if (kernel && text)
+		sqlite3_result_int64(to, family_digest(kernel, text));
+}
+
+int store_name_functions(struct store *s)
+{
+	static const struct {
+		const char *name;
+		int arguments;
+		void (*run)(sqlite3_context *, int, sqlite3_value **);
+	} all[] = { { "family_text", 1, sql_family_text },
+		    { "segments", 1, sql_segments },
+		    { "family_digest", 2, sql_family_digest } };
+	for (size_t i = 0; i < COUNT(all); i++)
+		if (sqlite3_create_function(s->db, all[i].name, all[i].arguments, SQLITE_UTF8, NULL,
+					    all[i].run, NULL, NULL) != SQLITE_OK)
+			return store_explain(s);
+	return 1;
+}
+
+/* ---- variants, phases, stages ---------------------------------------------------------- */
 long long store_variant_id(struct store *s, const char *text, enum query add)
 {
 	const enum query of_choice = add == FIND_VARIANT ? FIND_CHOICE : ADD_CHOICE;

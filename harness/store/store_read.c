@@ -144,22 +144,28 @@ int store_has_plan(struct store *s, const char *gpu, const struct scenario *sc,
 /* ---- each cell --------------------------------------------------------------------------- */
 
 enum { MAX_RUN = 1 << 26 };
-static const double longest_ps = 1e18, most_watts = 1e6;
+static const double longest_ns = 1e15, most_watts = 1e6;
 
-static double picoseconds(struct store *s, sqlite3_stmt *st, int column, double lo)
+static double microseconds(struct store *s, sqlite3_stmt *st, int column, double lo)
 {
-	return store_maybe(s, st, column, lo, longest_ps) / 1e6;
+	return store_maybe(s, st, column, lo, longest_ns) / 1e3;
+}
+
+/* As of schema.sql. */
+static double ratio_of(double stored)
+{
+	return stored > 0 ? stored / 1e4 : -1e4 / stored;
 }
 
 /* Columns 9 to 14 of CELLS. */
 static void read_times(struct store *s, const struct dict_scenario *of, long long phase,
 		       struct store_cell *c, sqlite3_stmt *st)
 {
-	c->median_us = picoseconds(s, st, 9, 1);
-	c->min_us = c->median_us - picoseconds(s, st, 10, 0);
-	c->ci_us = picoseconds(s, st, 11, 0);
-	c->ratio = store_maybe(s, st, 12, 1, longest_ps) / 1e8;
-	c->joules = store_maybe(s, st, 13, 0, most_watts) * c->median_us / 1e6;
+	c->median_us = microseconds(s, st, 9, 1);
+	c->min_us = c->median_us * (1 - store_maybe(s, st, 10, 0, 999) / 1e3);
+	c->ci_us = microseconds(s, st, 11, 0);
+	c->ratio = ratio_of(store_maybe(s, st, 12, -longest_ns, longest_ns));
+	c->joules = store_maybe(s, st, 13, 0, 1e3 * most_watts) * c->median_us / 1e9;
 	c->power_is_shared = (int)store_int(s, st, 14, 0, 1);
 	c->gbps = of->bytes[phase] / c->median_us / 1e3;
 	c->tflops = of->flops[phase] / c->median_us / 1e6;

@@ -1,5 +1,5 @@
-/* store_schema.c - creates today's tables, and checks that a database has them, and no trigger, view
- * or virtual table of others. */
+/* store_schema.c - creates today's tables, makes them of those of version 8, and checks that a
+ * database has them, and no trigger, view or virtual table of others. */
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
@@ -7,6 +7,7 @@
 #include <string.h>
 
 EMBED(store_schema_sql, "harness/store/schema.sql")
+EMBED(store_migrate_sql, "harness/store/migrate.sql")
 
 /* Tables that are created with their first row. */
 EMBED(store_basis_sql, "harness/store/basis.sql")
@@ -147,4 +148,38 @@ int store_schema_is_sound(struct store *s)
 	const int ok = model && runs_nothing(s, model) && is_like(s, model);
 	sqlite3_close(model);
 	return ok;
+}
+
+/* ---- migration ------------------------------------------------------------------------------ */
+/* Version 8 without its views, and with the tables that change under other names. */
+static const char set_aside[] =
+    "DROP VIEW noise; DROP VIEW failures; DROP VIEW regret; DROP VIEW best; DROP VIEW fastest;"
+    "DROP VIEW confirmed; DROP VIEW timings; DROP VIEW newest; DROP VIEW history;"
+    "ALTER TABLE choice RENAME TO old_choice; ALTER TABLE race RENAME TO old_race;"
+    "ALTER TABLE measurement RENAME TO old_measurement;"
+    "ALTER TABLE reading RENAME TO old_reading; ALTER TABLE control RENAME TO old_control;";
+static const char bench_times[] =
+    "UPDATE bench SET (median, ci) = (max(1, round(median / 1e3)), round(ci / 1e3))";
+
+int store_migrate(struct store *s)
+{
+	sqlite3 *model = open_model(s);
+	const int has_bench = store_has_bench(s);
+	const long long seals = store_number(s, COUNT_SEALS, "");
+	const int known = model && has_bench >= 0 && seals >= 0 && runs_nothing(s, model);
+	sqlite3_close(model);
+	if (!known || !store_name_functions(s))
+		return 0;
+	/* our SQL is right, so an error means that tables or values are not those of version 8 */
+	if (!store_execute(s, set_aside) || !store_execute(s, store_schema_sql) ||
+	    !store_execute(s, store_migrate_sql) || (has_bench && !store_execute(s, bench_times)))
+		return (sqlite3_errcode(s->db) & 0xff) == SQLITE_ERROR ||
+			       (sqlite3_errcode(s->db) & 0xff) == SQLITE_CONSTRAINT
+			   ? store_damaged(s, "its tables are not those of version 8: %s",
+					   sqlite3_errmsg(s->db))
+			   : store_explain(s);
+	return store_schema_is_sound(s) && store_texts_are_sound(s) &&
+	       store_finds_nothing(s, "PRAGMA foreign_key_check",
+				   "rows of '%.*s' refer to missing rows") &&
+	       (!seals || store_seal(s));
 }

@@ -22,14 +22,23 @@
 	" AND t.pass = (SELECT pass FROM stage WHERE name = ?6)"
 
 #define CELL_COLUMNS                                                             \
-	"c.id, m.variant, c.phase, t.name, t.pass, c.run, r.protocol, m.build, " \
-	"m.ending, m.median, m.below, m.ci, m.ratio"
+	"c.id, m.variant, c.phase, t.name, t.pass, c.run, r.protocol, n.build, " \
+	"n.ending, m.median, m.below, m.ci, m.ratio"
 #define CELL_TABLES                                                                            \
 	" FROM race AS c CROSS JOIN run AS r ON r.id = c.run AND r.device = ?2"                \
 	" LEFT JOIN stage AS t ON t.id = c.stage CROSS JOIN measurement AS m ON m.race = c.id" \
-	" AND m.newest = 1"
-#define WATTS "iif(g.race IS NULL, c.power_w, g.power_w)"
-#define CELL_ORDER " WHERE c.scenario = ?1 ORDER BY c.phase, c.id, m.variant"
+	" LEFT JOIN ran AS n ON n.id = m.ran"
+#define IS_NEWEST                                                                \
+	"NOT EXISTS (SELECT 1 FROM superseded AS s WHERE s.race = m.race AND s." \
+	"variant = m.variant)"
+#define POWER "iif(g.race IS NULL, c.power_mw, g.power_mw)"
+#define CELL_ORDER " WHERE c.scenario = ?1 AND " IS_NEWEST " ORDER BY c.phase, c.id, m.variant"
+
+/* For each right ending, that of the same race where the time is not believed. */
+#define DOUBTED                                                                     \
+	"SELECT a.id AS ok, b.id AS noisy FROM ending AS a JOIN ending AS b ON"     \
+	" (b.stopped, b.samples) = (a.stopped, a.samples) AND a.outcome = 'ok' AND" \
+	" b.outcome = 'noisy'"
 
 static const char *const queries[NUM_QUERIES] = {
 	[BEGIN] = "BEGIN IMMEDIATE",
@@ -69,8 +78,10 @@ static const char *const queries[NUM_QUERIES] = {
 			   " AND (set_name, split, weight, steps) <> (?2, ?3, ?4, ?5)",
 	[ADD_WORK] = "INSERT OR REPLACE INTO work VALUES (?1, ?2, ?3, ?4)",
 
-	[FIND_CHOICE] = "SELECT id FROM choice WHERE digest = ?3",
-	[ADD_CHOICE] = "INSERT INTO choice (kernel, text, digest) VALUES (?1, ?2, ?3) RETURNING id",
+	[FIND_FAMILY] = "SELECT id FROM family WHERE digest = ?3",
+	[ADD_FAMILY] = "INSERT INTO family (kernel, text, digest) VALUES (?1, ?2, ?3) RETURNING id",
+	[FIND_CHOICE] = "SELECT id FROM choice WHERE (family, segments) = (?1, ?2)",
+	[ADD_CHOICE] = "INSERT INTO choice (family, segments) VALUES (?1, ?2) RETURNING id",
 	[FIND_VARIANT] = "SELECT id FROM variant WHERE choice = ?1 AND how = ?3"
 			 " AND ifnull(decode, 0) = ?2",
 	[ADD_VARIANT] = "INSERT INTO variant (choice, decode, how) VALUES (?1, nullif(?2, 0), ?3)"
@@ -89,40 +100,38 @@ static const char *const queries[NUM_QUERIES] = {
 	[ADD_ENDING] = "INSERT INTO ending (outcome, stopped, samples) VALUES (?1, ?2, ?3)"
 		       " RETURNING id",
 
+	[FIND_RAN] = "SELECT id FROM ran WHERE (build, ending) = (?1, ?2)",
+	[ADD_RAN] = "INSERT INTO ran (build, ending) VALUES (?1, ?2) RETURNING id",
+
 	[FIND_RACE] = "SELECT id FROM race WHERE (scenario, phase, run, stage) = (?1, ?2, ?3, ?4)",
 	[ADD_RACE] =
-	    "INSERT INTO race (scenario, phase, run, stage, mhz_before, mhz_after, power_w)"
+	    "INSERT INTO race (scenario, phase, run, stage, mhz_before, mhz_after, power_mw)"
 	    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING id",
 	[RACE_READING] =
-	    "SELECT (mhz_before IS ?2) AND (mhz_after IS ?3) AND (power_w IS ?4) FROM race"
+	    "SELECT (mhz_before IS ?2) AND (mhz_after IS ?3) AND (power_mw IS ?4) FROM race"
 	    " WHERE id = ?1",
-	[SUPERSEDE] = "UPDATE measurement SET newest = 0 WHERE newest = 1 AND variant = ?3"
-		      " AND race IN (SELECT c.id FROM " RACES_LIKE ")",
+	[SUPERSEDE] = "INSERT OR IGNORE INTO superseded SELECT race, variant FROM measurement"
+		      " WHERE variant = ?3 AND race IN (SELECT c.id FROM " RACES_LIKE ")",
 	[ADD_MEASUREMENT] = "INSERT OR REPLACE INTO measurement VALUES"
-			    " (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8)",
+			    " (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
 	[ADD_READING] = "INSERT INTO reading VALUES (?1, ?2, ?3, ?4, ?5)",
 	[ADD_FAILURE] = "INSERT INTO failure VALUES (?1, ?2, ?3)",
 	[ADD_SAMPLE] = "INSERT INTO sample VALUES (?1, ?2, ?3, ?4, ?5)",
 	[LAST_RACE] = "SELECT id FROM race WHERE run = ?1 ORDER BY id DESC LIMIT 1",
-	[ADD_NOISY_ENDINGS] =
-	    "INSERT OR IGNORE INTO ending (outcome, stopped, samples) SELECT DISTINCT"
-	    " 'noisy', e.stopped, e.samples FROM race AS c JOIN measurement AS m ON m.race = c.id "
-	    "JOIN ending AS e ON"
-	    " e.id = m.ending AND e.outcome = 'ok' WHERE c.run = ?1 AND c.id > ?2",
-	[DISBELIEVE] =
-	    "UPDATE measurement SET ending = (SELECT n.id FROM ending AS o JOIN ending AS n"
-	    " ON (n.stopped, n.samples) = (o.stopped, o.samples) AND n.outcome = 'noisy' WHERE "
-	    "o.id = measurement.ending)"
-	    " WHERE race IN (SELECT id FROM race WHERE run = ?1 AND id > ?2)"
-	    " AND ending IN (SELECT id FROM ending WHERE outcome = 'ok')",
-	/* as in merge.sql */
-	[UNSUPERSEDE] =
-	    "UPDATE measurement AS m SET newest = a.age = 1 FROM (SELECT m.race, m.variant,"
-	    " row_number() OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase, t.pass,"
-	    " m.variant ORDER BY m.ending IN (SELECT id FROM ending WHERE outcome = 'noisy'),"
-	    " c.run DESC, c.id DESC) AS age FROM measurement AS m JOIN race AS c ON c.id = m.race"
-	    " JOIN run AS r ON r.id = c.run JOIN stage AS t ON t.id = c.stage) AS a"
-	    " WHERE (a.race, a.variant) = (m.race, m.variant) AND m.newest <> (a.age = 1)",
+	[ADD_NOISY_ENDINGS] = "INSERT OR IGNORE INTO ending (outcome, stopped, samples) SELECT"
+			      " 'noisy', stopped, samples FROM ending WHERE outcome = 'ok'",
+	[ADD_NOISY_RANS] = "INSERT OR IGNORE INTO ran (build, ending) SELECT DISTINCT"
+			   " build, noisy FROM race AS c JOIN measurement AS m ON m.race = c.id"
+			   " JOIN ran AS n ON n.id = m.ran JOIN (" DOUBTED ") ON ok = n.ending"
+			   " WHERE c.run = ?1 AND c.id > ?2",
+	[DISBELIEVE] = "UPDATE measurement AS m SET ran = w.id FROM ran AS n JOIN (" DOUBTED ") ON"
+		       " ok = n.ending JOIN ran AS w ON (w.build, w.ending) = (n.build, noisy)"
+		       " WHERE n.id = m.ran AND m.race IN (SELECT id FROM race WHERE run = ?1"
+		       " AND id > ?2)",
+	[SUPERSEDE_OLDER] = "INSERT INTO superseded SELECT race, variant FROM aged"
+			    " WHERE newest AND age > 1",
+	[UNSUPERSEDE] = "DELETE FROM superseded WHERE (race, variant) IN (SELECT race, variant"
+			" FROM aged WHERE NOT newest AND age = 1)",
 	[ADD_STALE] = "INSERT INTO temp.stale VALUES (?1, ?2)",
 	[ADD_CONTROL] = "INSERT OR REPLACE INTO control VALUES (?1, ?2, ?3, ?4)",
 
@@ -146,11 +155,11 @@ static const char *const queries[NUM_QUERIES] = {
 	    "SELECT d.id, d.name, d.arch, d.units, d.machine FROM device AS d WHERE d.gpu = ?1 AND"
 	    " EXISTS (SELECT 1 FROM run AS r JOIN race AS c ON c.run = r.id JOIN measurement AS m"
 	    " ON m.race = c.id WHERE r.device = d.id) ORDER BY d.id",
-	[HAS] =
-	    "SELECT b.arch, b.flags, k.sources FROM measurement AS m JOIN build AS b ON"
-	    " b.id = m.build JOIN code AS k ON k.id = b.code WHERE m.newest = 1 AND m.variant = ?3"
-	    " AND m.ending NOT IN (SELECT id FROM ending WHERE outcome = 'noisy')"
-	    " AND m.race IN (SELECT c.id FROM " RACES_LIKE ")",
+	[HAS] = "SELECT b.arch, b.flags, k.sources FROM measurement AS m JOIN ran AS n ON"
+		" n.id = m.ran JOIN build AS b ON b.id = n.build JOIN code AS k ON k.id = b.code"
+		" WHERE m.variant = ?3 AND " IS_NEWEST
+		" AND n.ending NOT IN (SELECT id FROM ending WHERE outcome = 'noisy')"
+		" AND m.race IN (SELECT c.id FROM " RACES_LIKE ")",
 
 	[ALL_SCENARIOS] =
 	    "SELECT s.id, " IDENTITY ", set_name, split, weight,"
@@ -160,7 +169,7 @@ static const char *const queries[NUM_QUERIES] = {
 	    " kv_dtype, layout, \"window\", softcap, has_sinks, has_alibi, seed, head_size,"
 	    " num_query_heads, num_kv_heads, causal, scale",
 	[ALL_VARIANTS] = "SELECT v.id, h.kernel, h.text, v.how, o.kernel, o.text FROM variant AS v"
-			 " JOIN choice AS h ON h.id = v.choice LEFT JOIN choice AS o ON o.id = "
+			 " JOIN choices AS h ON h.id = v.choice LEFT JOIN choices AS o ON o.id = "
 			 "v.decode ORDER BY v.id",
 	[ALL_BUILDS] = "SELECT b.id, b.arch, b.flags, k.sources FROM build AS b"
 		       " JOIN code AS k ON k.id = b.code ORDER BY b.id",
@@ -168,10 +177,12 @@ static const char *const queries[NUM_QUERIES] = {
 	[ALL_BRIDGES] = "SELECT new FROM bridge WHERE arch = ?1"
 			" AND kernel = ?2 AND old = ?3 AND flags IN ('', ?4)",
 	/* A plan's rows are grouped by variant, which has the parts. */
-	[BUILD_USES] = "SELECT m.build, c.scenario, iif(b.flags = '', m.variant, 0), count(*)"
-		       " FROM race AS c JOIN run AS r ON r.id = c.run AND r.device = ?1"
-		       " CROSS JOIN measurement AS m ON m.race = c.id AND m.newest = 1"
-		       " JOIN build AS b ON b.id = m.build GROUP BY 1, 2, 3 ORDER BY 1",
+	[BUILD_USES] =
+	    "SELECT n.build, c.scenario, iif(b.flags = '', m.variant, 0), count(*)"
+	    " FROM race AS c JOIN run AS r ON r.id = c.run AND r.device = ?1"
+	    " CROSS JOIN measurement AS m ON m.race = c.id"
+	    " JOIN ran AS n ON n.id = m.ran JOIN build AS b ON b.id = n.build WHERE " IS_NEWEST
+	    " GROUP BY 1, 2, 3 ORDER BY 1",
 	[DROP_BRIDGE] = "DELETE FROM bridge WHERE (kernel, old, new, arch, flags, how, gpu) ="
 			" (?1, ?2, ?3, ?4, ?5, 'code', '')",
 	[ADD_BRIDGE] =
@@ -205,8 +216,8 @@ static const char *const queries[NUM_QUERIES] = {
 	    "SELECT s.model, s.batch, c.phase, h.kernel, h.text, v.how, o.kernel, o.text,"
 	    " r.protocol, a.median, a.ratio FROM control AS a JOIN race AS c ON c.id = a.race"
 	    " JOIN run AS r ON r.id = c.run AND r.device = ?1 LEFT JOIN scenario AS s ON"
-	    " s.id = c.scenario LEFT JOIN variant AS v ON v.id = a.variant LEFT JOIN choice AS h ON"
-	    " h.id = v.choice LEFT JOIN choice AS o ON o.id = v.decode",
+	    " s.id = c.scenario LEFT JOIN variant AS v ON v.id = a.variant LEFT JOIN choices AS h"
+	    " ON h.id = v.choice LEFT JOIN choices AS o ON o.id = v.decode",
 	[DEVICE_LIMITS] =
 	    "SELECT gpu, name, arch, units, memory_gib, lanes, smem_per_block, smem_per_unit,"
 	    " l2_bytes FROM device WHERE id = ?1",
@@ -225,9 +236,9 @@ static const char *const queries[NUM_QUERIES] = {
 		  " ORDER BY d.id",
 	[COUNT_SEALS] = "SELECT count(*) FROM seal",
 	/* CROSS JOIN fixes the order. LEFT JOIN keeps a row with a missing stage, which is damage. */
-	[CELLS] = "SELECT " CELL_COLUMNS ", c.power_w, 1" CELL_TABLES CELL_ORDER,
+	[CELLS] = "SELECT " CELL_COLUMNS ", c.power_mw, 1" CELL_TABLES CELL_ORDER,
 	[CELLS_READ] =
-	    "SELECT " CELL_COLUMNS ", " WATTS ", count(*) OVER (PARTITION BY m.race, " WATTS
+	    "SELECT " CELL_COLUMNS ", " POWER ", count(*) OVER (PARTITION BY m.race, " POWER
 	    ") > 1" CELL_TABLES
 	    " LEFT JOIN reading AS g ON g.race = m.race AND g.variant = m.variant" CELL_ORDER,
 	[HAS_READINGS] = "SELECT EXISTS (SELECT 1 FROM reading)",

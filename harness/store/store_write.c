@@ -108,24 +108,46 @@ struct row {
 	long long run, scenario, phase, stage, variant, build, race;
 };
 
-/* NaN stays NaN, which is stored as NULL. */
-static double picoseconds(double us)
+/* In the units of schema.sql. NaN stays NaN, which is stored as NULL. */
+double store_nanoseconds(double us)
 {
-	return round(us * 1e6);
+	return us < 1e-3 ? 1 : round(us * 1e3); /* a time is above 0 */
+}
+
+static double thousandths_below(const struct measurement *m)
+{
+	return fmin(999, round(1e3 * (1 - m->min_us / m->median_us)));
+}
+
+/* Only a race's reference has a ratio of 1. */
+static double stored_ratio(double ratio)
+{
+	if (!(ratio > 0 && ratio < 1e12))
+		return NAN;
+	return ratio == 1  ? 1e4
+	       : ratio > 1 ? fmax(1e4 + 1, round(1e4 * ratio))
+			   : fmin(-1e4 - 1, -round(fmin(1e4 / ratio, 1e16)));
+}
+
+/* Of a clock in MHz, or of the power in mW. */
+static double reading(double x)
+{
+	return known(round(x));
 }
 
 /* Finds the row's race, or inserts it with this row's readings. 0 + complain. */
 static int find_race(struct store *s, struct row *r, const struct measurement *m)
 {
-	const double before = m ? known(m->sm_mhz_before) : NAN;
-	const double after = m ? known(m->sm_mhz_after) : NAN, watts = m ? known(m->power_w) : NAN;
+	const double before = m ? reading(m->sm_mhz_before) : NAN;
+	const double after = m ? reading(m->sm_mhz_after) : NAN;
+	const double power = m ? reading(1e3 * m->power_w) : NAN;
 	r->stage = store_stage_id(s->stage);
 	if (!r->stage) {
 		complain("%s: row refused: no stage is called '%s'", s->path, s->stage);
 		return 0;
 	}
 	r->race = store_intern(s, FIND_RACE, ADD_RACE, "llllddd", r->scenario, r->phase, r->run,
-			       r->stage, before, after, watts);
+			       r->stage, before, after, power);
 	return r->race > 0;
 }
 
@@ -159,20 +181,21 @@ static int add_times(struct store *s, const struct row *r, const struct measurem
 	const long long ending =
 	    store_intern(s, FIND_ENDING, ADD_ENDING, "ssi", outcome_name(m->outcome), m->stopped,
 			 timed ? m->samples : 0);
-	const double median = timed ? picoseconds(m->median_us) : NAN;
-	return ending > 0 &&
-	       store_number(s, ADD_MEASUREMENT, "lllldddd", r->race, r->variant, r->build, ending,
-			    median, timed ? median - picoseconds(m->min_us) : NAN,
-			    timed ? picoseconds(m->ci_us) : NAN,
-			    timed && m->ratio > 0 ? round(m->ratio * 1e8) : NAN) == 0;
+	const long long ran =
+	    ending > 0 ? store_intern(s, FIND_RAN, ADD_RAN, "ll", r->build, ending) : -1;
+	return ran > 0 &&
+	       store_number(s, ADD_MEASUREMENT, "llldddd", r->race, r->variant, ran,
+			    timed ? store_nanoseconds(m->median_us) : NAN,
+			    timed ? thousandths_below(m) : NAN, timed ? round(1e3 * m->ci_us) : NAN,
+			    timed ? stored_ratio(m->ratio) : NAN) == 0;
 }
 
 /* Writes the parts of a row that have their own tables: reading, failure, samples. */
 static int add_rest(struct store *s, const struct row *r, const struct measurement *m)
 {
 	unsigned char samples[4 * MAX_SAMPLES];
-	const double before = known(m->sm_mhz_before), after = known(m->sm_mhz_after);
-	const double watts = known(m->power_w);
+	const double before = reading(m->sm_mhz_before), after = reading(m->sm_mhz_after);
+	const double power = reading(1e3 * m->power_w);
 	const int bytes = has_time(m) ? pack_samples(samples, m) : 0;
 	if (bytes < 0) {
 		complain("%s: row refused: a sample that is not a positive time", s->path);
@@ -187,9 +210,9 @@ static int add_rest(struct store *s, const struct row *r, const struct measureme
 	    store_number(s, ADD_SAMPLE, "lliib", r->race, r->variant, m->calls, m->rejected,
 			 (const char *)samples, bytes) < 0)
 		return 0;
-	const long long same = store_number(s, RACE_READING, "lddd", r->race, before, after, watts);
+	const long long same = store_number(s, RACE_READING, "lddd", r->race, before, after, power);
 	return same == 1 || (same == 0 && store_number(s, ADD_READING, "llddd", r->race, r->variant,
-						       before, after, watts) == 0);
+						       before, after, power) == 0);
 }
 
 static int add_row(struct store *s, struct row *r, const struct measurement *m)
@@ -253,7 +276,7 @@ int store_control(struct store *s, long long run, const struct scenario *sc, con
 		       (r.variant = store_variant_id(s, text, ADD_VARIANT)) > 0 &&
 		       find_race(s, &r, NULL) &&
 		       store_number(s, ADD_CONTROL, "lldd", r.race, r.variant,
-				    picoseconds(median_us), ratio) == 0;
+				    store_nanoseconds(median_us), round(1e6 * ratio)) == 0;
 	return store_end(s, ok);
 }
 
@@ -267,8 +290,10 @@ int store_disbelieve(struct store *s, long long run, long long after)
 {
 	if (!store_begin(s))
 		return 0;
-	const int ok = store_number(s, ADD_NOISY_ENDINGS, "ll", run, after) == 0 &&
+	const int ok = store_number(s, ADD_NOISY_ENDINGS, "") == 0 &&
+		       store_number(s, ADD_NOISY_RANS, "ll", run, after) == 0 &&
 		       store_number(s, DISBELIEVE, "ll", run, after) == 0 &&
+		       store_number(s, SUPERSEDE_OLDER, "") == 0 &&
 		       store_number(s, UNSUPERSEDE, "") == 0;
 	store_forget(s);
 	return store_end(s, ok);

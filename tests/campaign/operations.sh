@@ -34,7 +34,7 @@ sound_db() { # DB
 rows() { # DB
 	[ "$(ask "$1" "SELECT count(*) FROM sqlite_schema WHERE name = 'measurement'")" = 1 ] || return 0
 	ask "$1" 'SELECT race, variant, build, ending, median, below, ci, ratio
-		FROM measurement ORDER BY race, variant'
+		FROM measurement JOIN ran ON ran.id = ran ORDER BY race, variant'
 }
 
 count() { # DB

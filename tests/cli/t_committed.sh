@@ -41,7 +41,7 @@ for db in results/*.sqlite; do
 		NOT (median_us > 0 AND median_us < 1e9)")" = 0 ]
 	row $? "$db holds times that can be"
 	[ "$(sqlite3 "file:$db?mode=ro" "SELECT (SELECT count(*) FROM sample),
-		(SELECT count(*) FROM measurement WHERE newest = 0),
+		(SELECT count(*) FROM superseded),
 		(SELECT count(*) FROM run WHERE sources IN ('modified', 'unknown'))")" = '0|0|0' ]
 	row $? "$db is in the committed form (attune merge --compact $db)"
 done

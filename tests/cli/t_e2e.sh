@@ -86,21 +86,18 @@ row $? "confirm --dry-run measures nothing"
 # A time of a choice that a rule refuses today, and the best: 32 segments of 128 keys.
 cp "$db" "$tmp/refused.sqlite"
 sqlite3 "$tmp/refused.sqlite" "
-	CREATE TEMP TABLE one AS SELECT m.*, h.text FROM measurement AS m JOIN variant AS v ON v.id = m.variant
-		JOIN choice AS h ON h.id = v.choice JOIN race AS c ON c.id = m.race
-		JOIN stage AS t ON t.id = c.stage JOIN scenario AS s ON s.id = c.scenario
+	CREATE TEMP TABLE one AS SELECT m.*, h.text, q.family FROM measurement AS m JOIN variant AS v ON v.id = m.variant
+		JOIN choices AS h ON h.id = v.choice JOIN race AS c ON c.id = m.race
+		JOIN choice AS q ON q.id = h.id JOIN stage AS t ON t.id = c.stage JOIN scenario AS s ON s.id = c.scenario
 		WHERE s.batch = 'q1s128' AND t.pass = 'A' AND v.decode IS NULL AND
 		h.kernel = 'segmented' AND h.text LIKE '% SEGMENTS=1%' LIMIT 1;
-	INSERT INTO choice (kernel, text, digest)
-		SELECT 'segmented', replace(text, ' SEGMENTS=1', ' SEGMENTS=32'), 1 FROM one
-		WHERE replace(text, ' SEGMENTS=1', ' SEGMENTS=32') NOT IN (SELECT text FROM choice);
+	INSERT OR IGNORE INTO choice (family, segments) SELECT family, 32 FROM one;
 	INSERT OR IGNORE INTO variant (choice, how) SELECT h.id, '' FROM choice AS h JOIN one
-		ON h.text = replace(one.text, ' SEGMENTS=1', ' SEGMENTS=32');
+		ON (h.family, h.segments) = (one.family, 32);
 	UPDATE one SET median = median / 100, below = 0, variant = (SELECT v.id FROM variant AS v
 		JOIN choice AS h ON h.id = v.choice WHERE v.decode IS NULL AND
-		h.text = replace(one.text, ' SEGMENTS=1', ' SEGMENTS=32'));
-	INSERT INTO measurement SELECT race, variant, newest, build, ending, median, below,
-		ci, ratio FROM one;
+		(h.family, h.segments) = (one.family, 32));
+	INSERT INTO measurement SELECT race, variant, ran, max(1, median), below, ci, ratio FROM one;
 	SELECT count(*) FROM one;" >"$tmp/rows" && [ "$(cat "$tmp/rows")" = 1 ] &&
 	run sweep --confirm --gpu cpu --db "$tmp/refused.sqlite" --header "$tmp/a.h" --split train --again --budget 300s
 row $? "confirm leaves out what today's rules refuse"

@@ -77,11 +77,14 @@ row "$([ "$before" -gt 0 ] && [ "$(failed)" = "$before" ]; echo $?)" "a failure 
 good="outcome = 'ok' AND kernel = 'qblock' AND variant LIKE 'BLOCK_M=192%' AND batch = '11q1s80'"
 cp "$tmp/db.sqlite" "$tmp/sound.sqlite"
 ask "INSERT OR IGNORE INTO ending (outcome, stopped, samples) VALUES ('resources', '', 0);
-	UPDATE measurement SET median = NULL, below = NULL, ci = NULL, ratio = NULL,
-		ending = (SELECT id FROM ending WHERE outcome = 'resources')
+	INSERT OR IGNORE INTO ran (build, ending) SELECT b.id, e.id FROM build AS b, ending AS e WHERE outcome = 'resources';
+	UPDATE measurement AS x SET median = NULL, below = NULL, ci = NULL, ratio = NULL,
+		ran = (SELECT w.id FROM ran AS n JOIN ran AS w ON w.build = n.build JOIN ending AS e ON e.id = w.ending
+			WHERE n.id = x.ran AND e.outcome = 'resources')
 	WHERE (race, variant) = (SELECT m.race, m.variant FROM measurement AS m JOIN variant AS v ON v.id = m.variant
-		JOIN choice AS o ON o.id = v.choice JOIN race AS c ON c.id = m.race JOIN scenario AS s ON s.id = c.scenario
-		WHERE v.decode IS NULL AND o.text LIKE 'BLOCK_M=192%' AND s.batch = '11q1s80' AND newest LIMIT 1)"
+		JOIN choices AS o ON o.id = v.choice JOIN race AS c ON c.id = m.race JOIN scenario AS s ON s.id = c.scenario
+		WHERE v.decode IS NULL AND o.text LIKE 'BLOCK_M=192%' AND s.batch = '11q1s80'
+		AND (m.race, m.variant) NOT IN (SELECT race, variant FROM superseded) LIMIT 1)"
 faults() {
 	ask "SELECT count(*) FROM failures WHERE outcome = 'resources'"
 }

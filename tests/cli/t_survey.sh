@@ -38,9 +38,9 @@ row $? "a small sweep"
 
 # One choice that is no default now wins everywhere, so that the portfolio is that one. As
 # every sample is, it is legal on all parts.
-winner=$(ask db "SELECT min(v.id) FROM variant AS v JOIN choice AS h ON h.id = v.choice
+winner=$(ask db "SELECT min(v.id) FROM variant AS v JOIN choices AS h ON h.id = v.choice
 	WHERE v.decode IS NULL AND h.kernel = 'qblock' AND h.text <> 'BLOCK_M=192 TILE_SIZE=256'")
-ask db "UPDATE measurement SET below = 0, median = iif(variant = $winner, 1000000, 1000000000)
+ask db "UPDATE measurement SET below = 0, median = iif(variant = $winner, 1000, 1000000)
 	WHERE median IS NOT NULL"
 cp "$tmp/db.sqlite" "$tmp/late.sqlite"
 
@@ -64,7 +64,7 @@ row "$([ "$(ask db "SELECT count(*) FROM history WHERE run_id = 2 AND variant_id
 	END { for (kernel in text) print kernel text[kernel] }' >"$tmp/defaults"
 kernels=$(wc -l <"$tmp/defaults")
 ask db "SELECT DISTINCT h.kernel || ' ' || h.text FROM history AS t JOIN variant AS v ON v.id = t.variant_id
-	JOIN choice AS h ON h.id = v.choice WHERE t.run_id = 2 AND v.id <> $winner" >"$tmp/others"
+	JOIN choices AS h ON h.id = v.choice WHERE t.run_id = 2 AND v.id <> $winner" >"$tmp/others"
 row "$([ "$kernels" -gt 1 ] && [ -s "$tmp/others" ] && ! grep -vqxFf "$tmp/defaults" "$tmp/others"; echo $?)" \
 	"and besides that only defaults"
 row "$([ "$(ask db "SELECT count(DISTINCT scenario_id) * ($kernels + 1) = count(*) AND
@@ -88,7 +88,7 @@ grep -o '	CHOICE([^)]*)' generated/attune_cpu.h |
 last=$(ask late 'SELECT max(id) FROM run')
 sweep late new --survey=rules
 ask late "SELECT DISTINCT h.kernel || ' ' || h.text FROM history AS t JOIN variant AS v ON v.id = t.variant_id
-	JOIN choice AS h ON h.id = v.choice WHERE t.run_id > $last" | sed 's/ *SEGMENTS=[0-9]*//' >"$tmp/added"
+	JOIN choices AS h ON h.id = v.choice WHERE t.run_id > $last" | sed 's/ *SEGMENTS=[0-9]*//' >"$tmp/added"
 row "$([ -s "$tmp/rules" ] && [ -s "$tmp/added" ] && ! grep -vqxFf "$tmp/rules" "$tmp/added"; echo $?)" \
 	"with rules: then what the rules name, too"
 sweep late new --survey=all

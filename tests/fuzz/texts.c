@@ -302,7 +302,7 @@ static int is_refused_well(int c, char why[TEXTS_WHY])
 
 static int names_choices(int c)
 {
-	static const char *const tables[] = { "choice", "variant", "code",  "build",   "ending",
+	static const char *const tables[] = { "family", "variant", "code",  "build",   "ending",
 					      "stage",  "phase",   "basis", "scenario" };
 	for (size_t i = 0; i < COUNT(tables); i++)
 		if (!strcmp(column[c].table, tables[i]))
@@ -316,7 +316,7 @@ static int is_to_be_drawn(int c)
 	enum { ONE_IN = 8 };
 	static int turn;
 	return !strcmp(column[c].table, "device") || !strcmp(column[c].table, "scenario") ||
-	       !strcmp(column[c].table, "choice") || !strcmp(column[c].name, "protocol") ||
+	       !strcmp(column[c].table, "family") || !strcmp(column[c].name, "protocol") ||
 	       turn++ % ONE_IN == 0;
 }
 

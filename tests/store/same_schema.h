@@ -27,7 +27,7 @@ static void same_schema(struct store *s)
 	long_text(t, all, schema[1]);
 	assert_string_equal(schema[0], schema[1]);
 	store_close(t);
-	assert_string_equal(ask(s, "PRAGMA user_version"), "8;");
+	assert_string_equal(ask(s, "PRAGMA user_version"), "9;");
 	assert_string_equal(ask(s, "PRAGMA foreign_key_check"), "");
 	assert_string_equal(ask(s, "PRAGMA integrity_check"), "ok;");
 	assert_string_equal(ask(s, "PRAGMA foreign_keys"), "1;");

@@ -25,7 +25,7 @@ static struct store *with_bench(const char *name, char before[33], char after[33
 }
 
 #define TIMES                                                                                  \
-	"SELECT policy, b.median / 1e6, b.outcome, b.sources LIKE '%segmented:%', s.batch"     \
+	"SELECT policy, b.median / 1e3, b.outcome, b.sources LIKE '%segmented:%', s.batch"     \
 	" FROM bench AS b JOIN run AS r ON r.id = b.run JOIN scenario AS s ON s.id = scenario" \
 	" ORDER BY b.id"
 

@@ -18,7 +18,10 @@ says() { # STATUS TEXT COMMAND...: ends with that status, and says the text
 cp results/cpu.sqlite "$tmp/noisy.sqlite"
 sqlite3 "$tmp/noisy.sqlite" "DELETE FROM seal;
 	INSERT OR IGNORE INTO ending (outcome, stopped, samples) VALUES ('noisy', '', 9);
-	UPDATE measurement SET ending = (SELECT id FROM ending WHERE outcome = 'noisy' LIMIT 1) WHERE median IS NOT NULL"
+	UPDATE OR IGNORE ran SET ending = (SELECT id FROM ending WHERE outcome = 'noisy' LIMIT 1)
+		WHERE id IN (SELECT ran FROM measurement WHERE median IS NOT NULL);
+	UPDATE measurement AS m SET ran = (SELECT w.id FROM ran AS n JOIN ran AS w ON w.build = n.build
+		JOIN ending AS e ON e.id = w.ending WHERE n.id = m.ran AND e.outcome = 'noisy') WHERE median IS NOT NULL"
 noisy='too noisy and left out'
 says 1 "$noisy" induce --gpu cpu --db "$tmp/noisy.sqlite" --out "$tmp/header.h"
 says 1 "$noisy" induce --gpu cpu --db "$tmp/noisy.sqlite" --emit json

@@ -62,8 +62,8 @@ row $? "as JSON they are numbers"
 row "$([ $? -eq 2 ] && [ ! -s "$tmp/out" ] && grep -q 'have one table each' "$tmp/err"; echo $?)" "of one table at a time"
 # What attune bench timed, by hand: the oracle takes half of attune's time, the defaults four times as long.
 sqlite3 results/cpu_peers.sqlite ".backup $tmp/bench.sqlite" && sqlite3 "$tmp/bench.sqlite" "DELETE FROM seal" \
-	".read harness/store/bench.sql" "INSERT INTO bench SELECT NULL, min(run), scenario, policy, 'x', 'x', 'ok', 9, ps, NULL
-	FROM race, (SELECT 'attune' AS policy, 8000000 AS ps UNION SELECT 'oracle', 4000000 UNION SELECT 'default', 32000000)
+	".read harness/store/bench.sql" "INSERT INTO bench SELECT NULL, min(run), scenario, policy, 'x', 'x', 'ok', 9, ns, NULL
+	FROM race, (SELECT 'attune' AS policy, 8000 AS ns UNION SELECT 'oracle', 4000 UNION SELECT 'default', 32000)
 	GROUP BY scenario, policy" >"$tmp/log" 2>&1
 "$B/attune" show --gpu cpu --table bench --db "$tmp/bench.sqlite" --format tsv 2>"$tmp/err" | cut -f 1,3-5,8 >"$tmp/out"
 row "$(tail -n 2 "$tmp/out" | tr '\t\n' ' ;' | grep -qx 'oracle 0.500 0.500 0.500 0;default 4.000 4.000 4.000 18;'; echo $?)" \

@@ -30,14 +30,14 @@ static const struct printed {
 			    "median_us", "ratio_to_oracle", "plan" },
 			  "tt0ttt24t",
 			  TIMED("oracle") "SELECT s.batch, s.model, s.page_size, s.dtype,"
-					  " s.kv_dtype, policy, median / 1e6, ratio, plan"
+					  " s.kv_dtype, policy, median / 1e3, ratio, plan"
 					  " FROM timed JOIN scenario AS s ON s.id = scenario"
 					  " ORDER BY run, scenario, median",
 			  TIMED("oracle") SUMS,
 			  "oracle" },
 	[BENCH_BOUNDS] = { { "batch", "way", "layer_us", "ratio", "plan" },
 			   "tt24t",
-			   TIMED("attune") "SELECT s.batch, policy, median / 1e6, ratio, plan"
+			   TIMED("attune") "SELECT s.batch, policy, median / 1e3, ratio, plan"
 					   " FROM timed JOIN scenario AS s ON s.id = scenario"
 					   " ORDER BY run, scenario, median",
 			   TIMED("attune") SUMS,
@@ -50,7 +50,7 @@ static const struct printed {
 			  " whole AS (SELECT run, scenario FROM mine GROUP BY run, scenario"
 			  " HAVING count(*) = count(median)),"
 			  " total AS (SELECT s.dtype, s.kv_dtype, policy, count(*) AS steps,"
-			  " sum(median) / 1e9 AS ms FROM mine JOIN whole USING (run, scenario)"
+			  " sum(median) / 1e6 AS ms FROM mine JOIN whole USING (run, scenario)"
 			  " JOIN scenario AS s ON s.id = scenario GROUP BY policy)"
 			  " SELECT *, ms / (SELECT ms FROM total WHERE policy = 'attune') FROM "
 			  "total"

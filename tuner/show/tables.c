@@ -26,7 +26,7 @@
 EMBED(tables_schema, "tuner/show/tables.sql")
 static const char bench_schema[] =
     "CREATE TEMP VIEW benched AS SELECT b.run, b.scenario, s.model, s.batch, s.split,"
-    " s.num_seqs AS seqs, s.max_query, b.policy, b.median / 1e6 AS us"
+    " s.num_seqs AS seqs, s.max_query, b.policy, b.median / 1e3 AS us"
     " FROM ran.bench AS b JOIN ran.scenario AS s ON s.id = b.scenario WHERE b.median IS NOT NULL;"
     "CREATE TEMP VIEW blocked AS SELECT scenario, dense_rank() OVER (ORDER BY model,"
     " length(printf('%o', seqs))) AS block FROM benched GROUP BY scenario, model, seqs;";

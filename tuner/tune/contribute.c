@@ -140,7 +140,8 @@ static int count(const struct contribution *c, struct counts *n)
 	snprintf(
 	    sql, sizeof sql,
 	    "SELECT (SELECT count(*) FROM device WHERE gpu = '%.*s'), count(*),"
-	    " sum(e.outcome = 'noisy') FROM measurement AS m JOIN ending AS e ON e.id = m.ending",
+	    " sum(e.outcome = 'noisy') FROM measurement AS m JOIN ran AS r ON r.id = m.ran"
+	    " JOIN ending AS e ON e.id = r.ending",
 	    gpu_length(c->gpu), c->gpu);
 	const int done = s && store_query(s, sql, take_counts, n);
 	store_close(s);
