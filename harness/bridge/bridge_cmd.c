@@ -5,7 +5,6 @@
 #include "harness/compile/compile.h"
 #include "harness/store/store.h"
 #include "harness/sweep/sweep.h"
-#include "kernels/spec/kernel.h"
 #include <argp.h>
 #include <errno.h>
 #include <math.h>

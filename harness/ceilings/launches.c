@@ -8,7 +8,6 @@
 #include "kernels/spec/space.h"
 #include "kernels/spec/status.h"
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -5,12 +5,12 @@
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
 #include "harness/machine/machine.h"
+#include "harness/sweep/sweep.h"
 #include "harness/worker/worker.h"
 #include "kernels/select/selector.h"
 #include <argp.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { MOST_GPUS = 16 };
 
@@ -81,17 +81,6 @@ static void list_known(struct table *t)
 	}
 }
 
-/* Opens the device in a process of its own, with or without measuring ceilings. */
-static int ask(const char *which, int ceilings, struct hello *hello)
-{
-	const struct worker_setup setup = { .device = which, .no_ceilings = !ceilings };
-	struct worker *w = worker_new(&setup);
-	*hello = (struct hello){ .status = ATTUNE_DEVICE_ERROR };
-	const int known_status = w && worker_hello(w, hello);
-	worker_free(w);
-	return known_status && !hello->status;
-}
-
 /* Measures ceilings unless another command measures on the device: each would disturb the other. */
 static void add_ceilings(const char *which, struct hello *hello)
 {
@@ -102,7 +91,7 @@ static void add_ceilings(const char *which, struct hello *hello)
 		complain("%s: listed without ceilings", which);
 		return;
 	}
-	if (ask(which, 1, &with))
+	if (device_ask(which, 1, &with))
 		*hello = with;
 	lock_free(&lock);
 }
@@ -111,7 +100,7 @@ static void add_ceilings(const char *which, struct hello *hello)
 static int try_device(struct table *t, const char *which, int complains)
 {
 	struct hello hello;
-	if (ask(which, 0, &hello)) {
+	if (device_ask(which, 0, &hello)) {
 		add_ceilings(which, &hello);
 		row(t, which, &hello);
 		return 1;

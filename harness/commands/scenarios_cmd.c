@@ -5,7 +5,6 @@
 #include "harness/generate/engine_sim.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/spec/choice.h"
-#include "kernels/spec/part.h"
 #include <argp.h>
 #include <dirent.h>
 #include <errno.h>

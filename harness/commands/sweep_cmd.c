@@ -10,7 +10,6 @@
 #include "kernels/select/selector.h"
 #include "kernels/spec/kernel.h"
 #include <argp.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

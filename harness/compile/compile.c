@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 /* ---- clang ------------------------------------------------------------------------- */
 /* Compiles for AMD GPUs with an installed clang, found by trial once for each

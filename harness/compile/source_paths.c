@@ -1,12 +1,10 @@
 /* source_paths.c - finds the sources of kernels. */
 #include "compile.h"
 #include "harness/base/base.h"
-#include "kernels/spec/kernel.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static char root[PATH_MAX];

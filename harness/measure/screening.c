@@ -6,7 +6,6 @@
 #include "harness/base/base.h"
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 
 enum { ATTEMPTS = 4, PLAYS = 4 };
 

@@ -9,7 +9,6 @@
 #include "scenario.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MAX_SEQS = 1 << 16, MAX_LEN = 1 << 24, MAX_TOKENS = 1 << 30 };
 

@@ -4,7 +4,6 @@
 #include "kernels/spec/space.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 int contender_parts(const struct contender *c)
 {

@@ -7,7 +7,6 @@
 #include "kernels/spec/kernel.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 

@@ -8,7 +8,6 @@
 #include "kernels/spec/space.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
 	NEAREST = 6,      /* finished problems that predict a new one */

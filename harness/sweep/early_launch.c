@@ -26,7 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { FASTEST = 2 /* of a part */, MOST_VALUES = 3 /* of an early axis */ };
 

@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 int devices_find(const char *gpu, char device[MOST_DEVICES][DEVICE_NAME])
@@ -22,12 +21,8 @@ int devices_find(const char *gpu, char device[MOST_DEVICES][DEVICE_NAME])
 		return 0;
 	for (; n < MOST_DEVICES && !interrupted; n++) {
 		snprintf(device[n], DEVICE_NAME, "%s:%d", vendor, n);
-		const struct worker_setup setup = { .device = device[n] };
-		struct worker *w = worker_new(&setup);
-		struct hello hello = { .status = ATTUNE_NO_DEVICE };
-		const int answers = w && worker_hello(w, &hello) && !hello.status;
-		worker_free(w);
-		if (!answers || strcmp(hello.info.gpu, gpu))
+		struct hello hello;
+		if (!device_ask(device[n], 0, &hello) || strcmp(hello.info.gpu, gpu))
 			break;
 	}
 	return n;

@@ -24,10 +24,9 @@ struct use_reader {
 	struct device *open;
 };
 
-/* Opens the device in another process, as this one must not. 0: it cannot be opened. */
-static int ask_worker(const char *device, int ceilings, struct hello *hello)
+int device_ask(const char *device, int ceilings, struct hello *hello)
 {
-	*hello = (struct hello){ .text = "no memory for a process" };
+	*hello = (struct hello){ .status = ATTUNE_DEVICE_ERROR, .text = "no memory for a process" };
 	const struct worker_setup setup = { .device = device, .no_ceilings = !ceilings };
 	struct worker *w = worker_new(&setup);
 	const int known = w && worker_hello(w, hello) && !hello->status;
@@ -42,7 +41,7 @@ static int look(void *arg, struct cpu_use *cpu, struct device_use *use)
 	const int sees = quiet_look_cpu(cpu);
 	if (e->open && e->open->ops->use)
 		e->open->ops->use(e->open, use);
-	else if (e->device && ask_worker(e->device, 0, &hello))
+	else if (e->device && device_ask(e->device, 0, &hello))
 		*use = hello.use;
 	return sees;
 }
@@ -106,7 +105,7 @@ int device_ready(const struct sweep_options *o, struct hello *hello)
 			return code;
 		mine.dram_gbps = hello->dram_gbps;
 		mine.fma_tflops = hello->fma_tflops;
-		if (!(mine.dram_gbps > 0) && ask_worker(sweep_device_name(o), 1, &measured)) {
+		if (!(mine.dram_gbps > 0) && device_ask(sweep_device_name(o), 1, &measured)) {
 			mine.dram_gbps = measured.dram_gbps;
 			mine.fma_tflops = measured.fma_tflops;
 		}
@@ -152,13 +151,10 @@ int sweep_device(const struct sweep_options *o, struct hello *hello)
 	const int is_gpu = o->gpu && strcmp(o->gpu, "cpu");
 	char name[DEVICE_NAME];
 	first_device(o, name);
-	const struct worker_setup setup = { .device = *name ? name : NULL, .no_ceilings = 1 };
-	struct worker *probe = worker_new(&setup);
-	int known = probe && worker_hello(probe, hello);
-	worker_free(probe);
-	if (!known)
-		return interrupted ? EXIT_INTERRUPTED : EXIT_NO_DEVICE;
-	if (hello->status) {
+	const int known = device_ask(*name ? name : NULL, 0, hello);
+	if (interrupted)
+		return EXIT_INTERRUPTED;
+	if (!known) {
 		complain("%s%s%s%s", o->gpu ? o->gpu : "", o->gpu ? ": " : "", hello->text,
 			 is_gpu ? "; --gpu cpu measures the CPU, --compile-only needs no device"
 				: "");

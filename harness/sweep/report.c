@@ -4,7 +4,6 @@
 #include "harness/base/base.h"
 #include "harness/base/json_out.h"
 #include "harness/measure/measure.h"
-#include "harness/search/search.h"
 #include "harness/store/store.h"
 #include <math.h>
 #include <stdio.h>

@@ -20,7 +20,6 @@
 #include "harness/worker/worker.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
 	COMPLETE_ROUNDS = 5,

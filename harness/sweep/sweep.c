@@ -8,7 +8,6 @@
 #include "harness/store/handle.h"
 #include "harness/store/store.h"
 #include "harness/worker/worker.h"
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

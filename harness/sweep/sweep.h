@@ -46,6 +46,9 @@ struct sweep_options {
 enum { MOST_DEVICES = 16, DEVICE_NAME = 24 };
 /* The name for device_open of the device that the options select. */
 const char *sweep_device_name(const struct sweep_options *);
+/* Opens a device in a process of its own, as this one must not; a broken driver costs only that. 0: it
+ * cannot be opened; hello->text says why. */
+int device_ask(const char *device, int ceilings, struct hello *);
 /* Reads the properties of o->gpu's device, in a process of its own, without ceilings. An exit
  * code, after a complaint unless EXIT_DONE. */
 int sweep_device(const struct sweep_options *, struct hello *);
