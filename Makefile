@@ -276,7 +276,7 @@ endif
 
 confirm: ## a second pass over what was picked and its rivals: the times that judge; FILL=--fill
 	$(Q)STALE=skip $(MAKE) $(bare)
-	$(Q)$(gpu); $(bare) confirm --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \
+	$(Q)$(gpu); $(bare) sweep --confirm --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \
 		--header $(GENERATED)/attune_$$gpu.h $(FILL) $(anyway) $(call option,budget,$(BUDGET))
 
 # Binaries for GPUs that are neither here nor named, and for instruction sets that this machine has

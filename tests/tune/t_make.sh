@@ -4,13 +4,15 @@
 . tests/support/tap.sh
 unset ATTUNE_MAKE # make test has made it
 
+target=tune
+
 # A tool that lists what it was called with, one word a line.
 printf '#!/bin/sh\nprintf "[%%s]\\n" "$@" >>%s/words\n' "$tmp" >"$tmp/attune"
 chmod +x "$tmp/attune"
 
-run() { # SETTING...: what `make tune` calls, with nothing installed and nothing built
+run() { # SETTING...: what `make $target` calls, with nothing installed and nothing built
 	rm -f "$tmp/words"
-	MAKEFLAGS='' make tune MAKE=true deps=true bare="$tmp/attune" NVCC= HIPCC= "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+	MAKEFLAGS='' make "$target" MAKE=true deps=true bare="$tmp/attune" NVCC= HIPCC= "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
 	code=$?
 }
 given() { # OPTION VALUE: whether the tool was called with it
@@ -32,6 +34,11 @@ run RESULTS="$tmp" TRACE=-my.csv
 row "$([ $code = 0 ] && [ ! -s "$tmp/err" ] && given --trace-set "$tmp/local/trace_-my.json"; echo $?)" "a trace whose name begins with a hyphen"
 run RESULTS="$tmp" GPU="it's" COMPILE_ONLY=1 B=build
 row "$([ $code = 0 ] && given --gpu "it's"; echo $?)" "a quote in GPU where it only compiles"
+
+target=confirm
+run GPU=cpu FILL=--fill
+row "$([ $code = 0 ] && given sweep --confirm && given --gpu cpu && grep -Fqx '[--fill]' "$tmp/words"; echo $?)" "make confirm calls sweep --confirm"
+target=tune
 
 export GPU=env_gpu PRESET=env_preset BUDGET=env_budget MODEL=env_model SCENARIOS=env_set TRACE=/env_trace \
 	RESULTS=/env_results GENERATED=/env_generated B=/env_build PLUGIN=/env_plugin DRY_RUN=1 ANYWAY=1 LOCAL=no
