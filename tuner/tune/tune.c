@@ -78,9 +78,8 @@ static int measure(struct tune *t, const struct sweep_options *o)
 	return code;
 }
 
-static struct sweep_options survey_of(struct tune *t, double seconds)
+static struct sweep_options for_survey(const struct tune *t, struct sweep_options o)
 {
-	struct sweep_options o = sweep_of(t, seconds);
 	o.survey = 1;
 	o.prior_db = t->here.prior_db;
 	o.prior_gpu = t->here.prior_gpu;
@@ -89,15 +88,9 @@ static struct sweep_options survey_of(struct tune *t, double seconds)
 	return o;
 }
 
-static int survey(struct tune *t, double seconds)
+static int survey(struct tune *t, const struct sweep_options *asked)
 {
-	const struct sweep_options o = survey_of(t, seconds);
-	return measure(t, &o);
-}
-
-static int races(struct tune *t, double seconds)
-{
-	const struct sweep_options o = sweep_of(t, seconds);
+	const struct sweep_options o = for_survey(t, *asked);
 	return measure(t, &o);
 }
 
@@ -133,17 +126,10 @@ static int learn(struct tune *t)
 }
 
 /* Measures what the rules learned so far pick in training scenarios and has no time yet. */
-static int fill(struct tune *t, double seconds)
+static int fill(struct tune *t, const struct sweep_options *o)
 {
 	const struct confirm_asked asked = { .fill = 1 };
-	const struct sweep_options o = sweep_of(t, seconds);
-	return confirm_run(t->own, &t->fresh, &asked, &o);
-}
-
-static int gate(struct tune *t, double seconds)
-{
-	const struct sweep_options o = sweep_of(t, seconds);
-	return tune_gate(t, &o);
+	return confirm_run(t->own, &t->fresh, &asked, o);
 }
 
 /* ---- the judge --------------------------------------------------------------------------------- */
@@ -186,16 +172,17 @@ static int has_held_out(const struct data *d)
 	return 0;
 }
 
-static int judge(struct tune *t, double seconds)
+static int judge(struct tune *t, const struct sweep_options *asked)
 {
 	const double began = budget_now();
-	const struct confirm_asked asked = { .split = "heldout", .also = &t->from.incumbent };
+	const struct confirm_asked held_out = { .split = "heldout", .also = &t->from.incumbent };
+	struct sweep_options o = *asked;
 	int code = install(t);
-	const struct sweep_options o = sweep_of(t, seconds - (budget_now() - began));
+	o.budget_s -= budget_now() - began;
 	if (!code && !has_held_out(t->own)) /* the summary says so */
 		return code;
 	if (!code)
-		code = confirm_run(t->own, &t->installed, &asked, &o);
+		code = confirm_run(t->own, &t->installed, &held_out, &o);
 	return code ? code : install(t); /* again: the header has the hash of the database */
 }
 
@@ -210,15 +197,15 @@ static int has_prior(const struct tune *t)
  * rules count only where it has raced them. */
 static const struct step {
 	const char *name;
-	int (*run)(struct tune *, double seconds);
+	int (*run)(struct tune *, const struct sweep_options *);
 	int learns; /* from all times so far, before its share is computed */
 	/* smoke, quick, full; without and with another GPU's times to begin from */
 	double share[2][NUM_PRESETS];
 } steps[] = {
 	{ "survey", survey, 0, { { 0, 0, 0 }, { 0.40, 0.40, 0.30 } } },
-	{ "races", races, 0, { { 0.40, 0.45, 0.45 }, { 0.22, 0.12, 0.20 } } },
+	{ "races", measure, 0, { { 0.40, 0.45, 0.45 }, { 0.22, 0.12, 0.20 } } },
 	{ "fill", fill, 1, { { 0, 0.12, 0.12 }, { 0, 0.10, 0.10 } } },
-	{ "gate", gate, 1, { { 0.36, 0.25, 0.25 }, { 0.24, 0.22, 0.25 } } },
+	{ "gate", tune_gate, 1, { { 0.36, 0.25, 0.25 }, { 0.24, 0.22, 0.25 } } },
 	{ "judge", judge, 0, { { 0.24, 0.18, 0.18 }, { 0.14, 0.16, 0.15 } } },
 };
 static const double whole_s[NUM_PRESETS] = { 50, 240, 1080 };
@@ -255,7 +242,8 @@ static int run_step(struct tune *t, size_t i)
 		return EXIT_DONE;
 	progress_part(steps[i].name);
 	const int code = steps[i].learns ? learn(t) : EXIT_DONE;
-	return code ? code : steps[i].run(t, seconds_for(t, i));
+	const struct sweep_options o = sweep_of(t, seconds_for(t, i));
+	return code ? code : steps[i].run(t, &o);
 }
 
 static int has_times(const struct tune *t)
@@ -366,7 +354,9 @@ static void end(struct tune *t)
 static int forecast(struct tune *t, double seconds)
 {
 	struct sweep_forecast f = { 0 };
-	struct sweep_options o = has_prior(t) ? survey_of(t, 0) : sweep_of(t, 0);
+	struct sweep_options o = sweep_of(t, 0);
+	if (has_prior(t))
+		o = for_survey(t, o);
 	o.device = NULL;
 	const int code = sweep_foresee(&o, &t->hello, &t->list, &f);
 	if (!code)
