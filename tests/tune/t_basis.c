@@ -212,11 +212,11 @@ static void race_held_out(const struct data *own, const struct forest *const *ru
 		for (int r = 0; in_split(&own->v[s], "heldout") && r < n; r++) {
 			struct decided made;
 			forest_make(own, rules[r], &own->v[s], &made);
-			wish_made(&w, &own->v[s], &made);
+			wish(&w, made_wish(&own->v[s], &made));
 			for (enum phase p = PHASE_PREFILL; made.join && p <= PHASE_DECODE; p++)
 				if (own->v[s].has[p])
-					wish_part(&w, p,
-						  p == PHASE_DECODE ? &made.decode : &made.prefill);
+					wish(&w, part_wish(p, p == PHASE_DECODE ? &made.decode
+										: &made.prefill));
 		}
 	}
 	measure(&w, own);

@@ -59,7 +59,7 @@ int bench_list_bounds(struct wishes *w, int limit)
 		wish_batch(w, &s, -1);
 		for (size_t k = 0; k < COUNT(ways); k++) {
 			w->policy = ways[k].policy;
-			wish_library(w, ways[k].bounds);
+			wish(w, library_wish(ways[k].bounds));
 		}
 	}
 	if (w->failed)

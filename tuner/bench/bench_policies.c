@@ -76,9 +76,9 @@ static void list_plugin(const struct lister *l, const struct measured *m, int s,
 	const int has_parts = (made.prefill.kernel || !m->has[PHASE_PREFILL]) &&
 			      (made.decode.kernel || !m->has[PHASE_DECODE]);
 	if (measured_is_mixed(m) && whole.kernel && (!has_parts || !(parts < all)))
-		wish_made(l->wishes, m, &(struct decided){ .prefill = whole });
+		wish(l->wishes, made_wish(m, &(struct decided){ .prefill = whole }));
 	else if (has_parts)
-		wish_made(l->wishes, m, &made);
+		wish(l->wishes, made_wish(m, &made));
 }
 
 /* ---- a batch ------------------------------------------------------------------------------ */
@@ -91,16 +91,16 @@ static void list_batch(const struct lister *l, const struct measured *m, int s)
 	if (s >= 0) {
 		made = data_fastest_plan(l->d, s);
 		w->policy = policy_names[POLICY_ORACLE];
-		wish_made(w, m, &made);
+		wish(w, made_wish(m, &made));
 	}
 	w->policy = "attune";
-	wish_library(w, 0);
+	wish(w, library_wish(0));
 	for (size_t i = 0; i < COUNT(baselines); i++) {
 		if (!l->chooser[i])
 			continue;
 		chooser_make(l->chooser[i], m, s, &made);
 		w->policy = policy_names[baselines[i]];
-		wish_made(w, m, &made);
+		wish(w, made_wish(m, &made));
 	}
 	for (const struct kernel *k = attune_kernels; k->name; k++)
 		if (k->plugin && k->backend == l->device->backend) {

@@ -60,8 +60,8 @@ static void wish_best_plans(struct wishes *w, const struct data *d, int s)
 		if (best < 0)
 			return;
 		last = d->plan[best].cell.median_us;
-		wish_plan(w, &d->choice[d->plan[best].prefill], &d->choice[d->plan[best].decode],
-			  d->plan[best].how);
+		wish(w, plan_wish(&d->choice[d->plan[best].prefill],
+				  &d->choice[d->plan[best].decode], d->plan[best].how));
 	}
 }
 
@@ -71,13 +71,13 @@ static void wish_best(struct wishes *w, const struct data *d, int s)
 	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++) {
 		n[p] = fastest_choices(d, s, p, p, best[p], BEST);
 		for (int i = 0; i < n[p]; i++)
-			wish_part(w, p, &d->choice[best[p][i]]);
+			wish(w, part_wish(p, &d->choice[best[p][i]]));
 	}
 	wish_best_plans(w, d, s);
 	for (int i = 0; i < n[PHASE_PREFILL] && i < BEST_PLANS; i++)
 		for (int k = 0; k < n[PHASE_DECODE] && k < BEST_PLANS; k++)
-			wish_plan(w, &d->choice[best[PHASE_PREFILL][i]],
-				  &d->choice[best[PHASE_DECODE][k]], ATTUNE_SERIAL);
+			wish(w, plan_wish(&d->choice[best[PHASE_PREFILL][i]],
+					  &d->choice[best[PHASE_DECODE][k]], ATTUNE_SERIAL));
 }
 
 /* ---- the scenarios and their order --------------------------------------------------------- */
@@ -123,9 +123,9 @@ static void wish_forest(struct wishes *w, const struct data *d, const struct for
 {
 	struct decided made;
 	forest_make(d, f, m, &made);
-	wish_made(w, m, &made);
+	wish(w, made_wish(m, &made));
 	forest_make_serial(d, f, m, &made);
-	wish_made(w, m, &made);
+	wish(w, made_wish(m, &made));
 }
 
 static int collect(struct wishes *w, const struct data *d, const struct forest *f,
@@ -143,7 +143,7 @@ static int collect(struct wishes *w, const struct data *d, const struct forest *
 				continue;
 			/* -1: rules take the nearest legal choice, measured here or not. */
 			chooser_make(baseline[p], m, -1, &made);
-			wish_made(w, m, &made);
+			wish(w, made_wish(m, &made));
 		}
 		wish_forest(w, d, f, m);
 		if (also)
@@ -181,10 +181,10 @@ static void wish_ways(struct wishes *w, const struct data *d, const struct fores
 			missing[n++] = &d->choice[fused[i]];
 	if (!made.join || (!n && has_streams(d, s, &made)))
 		return;
-	wish_plan(w, &made.prefill, &made.decode, ATTUNE_SERIAL);
-	wish_plan(w, &made.prefill, &made.decode, ATTUNE_STREAMS);
+	wish(w, plan_wish(&made.prefill, &made.decode, ATTUNE_SERIAL));
+	wish(w, plan_wish(&made.prefill, &made.decode, ATTUNE_STREAMS));
 	for (int i = 0; i < n; i++)
-		wish_part(w, PHASE_ALL, missing[i]);
+		wish(w, part_wish(PHASE_ALL, missing[i]));
 }
 
 /* A wish for the choice that runs a part, if it has no time there. */
@@ -194,7 +194,7 @@ static void wish_hole(struct wishes *w, const struct data *d, int s, enum phase 
 	const int at = c->kernel ? data_find(d, c) : -1;
 	if (c->kernel &&
 	    (at < 0 || (!data_cell(d, s, phase, at) && !isfinite(data_part_time(d, s, phase, at)))))
-		wish_part(w, phase, c);
+		wish(w, part_wish(phase, c));
 }
 
 /* The same for the prefills' choice as one launch for the whole batch. */

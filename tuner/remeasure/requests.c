@@ -44,7 +44,7 @@ int wishes_differ(const struct contender *a, const struct contender *b)
 	return has_kernels(a) && has_kernels(b) && !contender_same(a, b);
 }
 
-static void wish(struct wishes *w, struct contender one)
+void wish(struct wishes *w, struct contender one)
 {
 	one.policy = w->policy;
 	one.scenario = w->batches.n - 1;
@@ -64,11 +64,16 @@ struct contender part_wish(enum phase phase, const struct choice *c)
 	return (struct contender){ .phase = phase, .choice = *c };
 }
 
-static struct contender plan_wish(const struct choice *prefill, const struct choice *decode,
-				  enum attune_how how)
+struct contender plan_wish(const struct choice *prefill, const struct choice *decode,
+			   enum attune_how how)
 {
 	return (
 	    struct contender){ .is_plan = 1, .choice = *prefill, .decode = *decode, .how = how };
+}
+
+struct contender library_wish(int bounds)
+{
+	return (struct contender){ .is_library = 1, .bounds = bounds };
 }
 
 struct contender made_wish(const struct measured *m, const struct decided *made)
@@ -79,27 +84,6 @@ struct contender made_wish(const struct measured *m, const struct decided *made)
 		return part_wish(PHASE_PREFILL, &made->prefill);
 	return made->join ? plan_wish(&made->prefill, &made->decode, made->how)
 			  : part_wish(PHASE_ALL, &made->prefill);
-}
-
-void wish_part(struct wishes *w, enum phase phase, const struct choice *c)
-{
-	wish(w, part_wish(phase, c));
-}
-
-void wish_plan(struct wishes *w, const struct choice *prefill, const struct choice *decode,
-	       enum attune_how how)
-{
-	wish(w, plan_wish(prefill, decode, how));
-}
-
-void wish_library(struct wishes *w, int bounds)
-{
-	wish(w, (struct contender){ .is_library = 1, .bounds = bounds });
-}
-
-void wish_made(struct wishes *w, const struct measured *m, const struct decided *made)
-{
-	wish(w, made_wish(m, made));
 }
 
 /* ---- what is worth it --------------------------------------------------------------------- */

@@ -27,16 +27,15 @@ void wishes_free(struct wishes *);
 void wish_batch(struct wishes *, const struct scenario *, int at);
 /* The same for a scenario of the data, again. */
 void wish_scenario(struct wishes *, const struct data *, int s);
-/* Each adds a wish unless it is listed already or has no kernel. */
-void wish_part(struct wishes *, enum phase, const struct choice *);
-void wish_plan(struct wishes *, const struct choice *prefill, const struct choice *decode,
-	       enum attune_how);
-/* The library's own plan: for the batch, or for `bounds` times its longest sequence. */
-void wish_library(struct wishes *, int bounds);
-/* A wish for a plan: a part in a batch of one phase, else a plan or one launch. */
-void wish_made(struct wishes *, const struct measured *, const struct decided *);
-struct contender made_wish(const struct measured *, const struct decided *);
+/* Adds a wish unless it is listed already or has no kernel. */
+void wish(struct wishes *, struct contender);
 struct contender part_wish(enum phase, const struct choice *);
+struct contender plan_wish(const struct choice *prefill, const struct choice *decode,
+			   enum attune_how);
+/* The library's own plan: for the batch, or for `bounds` times its longest sequence. */
+struct contender library_wish(int bounds);
+/* A plan: a part in a batch of one phase, else a plan or one launch. */
+struct contender made_wish(const struct measured *, const struct decided *);
 /* Whether both have kernels, and not the same. */
 int wishes_differ(const struct contender *, const struct contender *);
 /* The cell of pass B that a wish is for; NULL: it was not measured. */

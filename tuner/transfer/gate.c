@@ -80,7 +80,7 @@ void gate_wish(const struct gate *g, struct wishes *w, const struct data *d,
 		if (!matters(m, set))
 			continue;
 		forest_make(d, &g->set[set], m, &made);
-		wish_made(w, m, &made);
+		wish(w, made_wish(m, &made));
 	}
 	for (int t = DECIDE_PREFILL; measured_is_mixed(m) && t <= DECIDE_DECODE; t++) {
 		struct choice old, new;
@@ -88,8 +88,8 @@ void gate_wish(const struct gate *g, struct wishes *w, const struct data *d,
 		    !part_of_set(g, 1 << t, d, m, (enum decision)t, &new) ||
 		    choice_same(&old, &new))
 			continue;
-		wish_part(w, decision_phase((enum decision)t), &old);
-		wish_part(w, decision_phase((enum decision)t), &new);
+		wish(w, part_wish(decision_phase((enum decision)t), &old));
+		wish(w, part_wish(decision_phase((enum decision)t), &new));
 	}
 	if (w->n == before + 1)
 		w->n = before;

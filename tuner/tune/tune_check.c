@@ -109,7 +109,7 @@ static int time_again(const struct data *d, const struct part_again *v, int n,
 	for (int i = 0; i < n; i++) {
 		wish_scenario(&w, d, v[i].scenario);
 		for (int k = 0; k < v[i].n; k++)
-			wish_part(&w, v[i].phase, &d->choice[v[i].choice[k]]);
+			wish(&w, part_wish(v[i].phase, &d->choice[v[i].choice[k]]));
 	}
 	progress_until(o->budget_s);
 	const int code = w.failed ? EXIT_CHECK : wishes_measure(&w, o, "b");
