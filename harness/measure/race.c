@@ -10,7 +10,6 @@
  * all. The order is shuffled each round, so drift affects all alike. */
 #include "measure.h"
 #include "race.h"
-#include "sample_graph.h"
 #include "harness/base/base.h"
 #include "kernels/attune.h"
 #include "kernels/spec/status.h"

@@ -4,7 +4,6 @@
 #define HARNESS_MEASURE_RACE_H
 
 #include "measure.h"
-#include "sample_graph.h"
 #include "harness/base/base.h"
 #include "kernels/device/device.h"
 
@@ -33,6 +32,19 @@ void compare_contenders(struct comparison *, struct score *, const double *log_u
  * A contender without a round is placed by the screen. NaN: it has no time there either. */
 void levels(double *level, const double *log_us, const double *screen, int n, int rounds,
 	    double *scratch);
+
+struct graph;
+/* ---- sample.c: graphs --------------------------------------------------------------- */
+/* Graph i begins with page set first + i x calls. A full set of graphs covers all page sets. */
+struct graphs {
+	struct graph **v;
+	int n, calls; /* calls: of each graph */
+	int first;
+};
+/* Calls in a sample if one takes `us`: enough for sample_us, rounded up to a multiple of the
+ * page sets unless that more than doubles it. */
+int graphs_plan(const struct protocol *, int sets, double us);
+void graphs_free(struct graphs *, struct device *);
 
 /* ---- the state --------------------------------------------------------------------- */
 /* One contender: race->v[of]. The A/A control, if any, is the last. */

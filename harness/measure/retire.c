@@ -1,7 +1,6 @@
 /* retire.c - removes contenders from a race, and rechecks times that are too good to be true. */
 #include "measure.h"
 #include "race.h"
-#include "sample_graph.h"
 #include "harness/base/base.h"
 #include <math.h>
 #include <stdio.h>

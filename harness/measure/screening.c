@@ -2,7 +2,6 @@
  * then chooses the calls in a sample and builds the graphs of the rest. */
 #include "measure.h"
 #include "race.h"
-#include "sample_graph.h"
 #include "harness/base/base.h"
 #include <limits.h>
 #include <math.h>

@@ -101,7 +101,7 @@ int scenario_sets_load(struct scenario_list *, const char *dir, const char *cons
 /* Drops twins, and the scenarios of all models but this one (NULL: of none). */
 void scenarios_sift(struct scenario_list *, const char *model);
 
-/* ---- twins.c: scenarios that are measured alike ---------------------------------- */
+/* ---- scenario.c: scenarios that are measured alike ---------------------------------- */
 /* Two are twins if model, batch, page size, types and layout are the same; by_seed: the seed, too. */
 struct twins {
 	int by_seed;

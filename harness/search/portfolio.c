@@ -118,16 +118,11 @@ static int add_phase(const struct problems *problems, enum phase phase, int most
 	return ok;
 }
 
-int problems_portfolio(const struct problems *problems, enum phase phase, int most, char *family)
+int stages_portfolio(const struct problems *problems, enum phase phase, char *family)
 {
+	const int most = phase == PHASE_ALL ? PORTFOLIO_WHOLE : PORTFOLIO;
 	memset(family, 0, (size_t)problems->num_families);
 	if (phase == PHASE_ALL && !add_phase(problems, PHASE_PREFILL, most, family))
 		return 0;
 	return add_phase(problems, phase, most, family);
-}
-
-int stages_portfolio(const struct problems *problems, enum phase p, char *family)
-{
-	return problems_portfolio(problems, p, p == PHASE_ALL ? PORTFOLIO_WHOLE : PORTFOLIO,
-				  family);
 }

@@ -175,9 +175,8 @@ double problems_roofline(const struct problems *, const struct problem *);
 double problems_bound(const struct problems *, const struct problem *, const struct choice *);
 
 /* ---- portfolio.c ---------------------------------------------------------------- */
-/* Marks in family[num_families] the portfolio of a phase, at most `most` families. 0: no memory. */
-int problems_portfolio(const struct problems *, enum phase, int most, char *family);
-/* The same, of the size that the stage complete measures. */
+/* Marks in family[num_families] the portfolio of a phase, which the stage complete measures. 0: no
+ * memory. */
 int stages_portfolio(const struct problems *, enum phase, char *family);
 
 /* ---- contender.c ---------------------------------------------------------------- */
