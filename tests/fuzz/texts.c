@@ -360,8 +360,8 @@ static int list_columns(void)
 /* A gnuplot that keeps what it is given, and does what a line with '!' says. */
 static int make_gnuplot(void)
 {
-	static const char *const picture[] = { "style.gp", "kernels.gp", "kernels.sql", "regret.gp",
-					       "regret.sql" };
+	static const char *const picture[] = { "style.gp",    "style.sql", "kernels.gp",
+					       "kernels.sql", "regret.gp", "regret.sql" };
 	char text[600], path[4096], from[64], to[64];
 	int ok = !mkdir(in_folder("bin"), 0700) && !mkdir(in_folder("pictures"), 0700);
 	snprintf(text, sizeof text,

@@ -228,11 +228,18 @@ static const char *step_of(const struct device_info *device)
 	return strcmp(device->arch, "sm_90") ? "mma.sync" : "wgmma";
 }
 
-static int add_counted(struct scratch *t, const struct data *d, const struct forest *f)
+static int add_counted(struct scratch *t, const struct plotted *p)
 {
+	const struct data *d = p->data;
+	const struct forest *f = p->forest;
+	const struct measured *m = d->n ? &d->v[p->first] : NULL;
 	const int below[NOISE_BANDS] = { 20, 200, 0 };
 	int done = scratch_add(t, "counted", "iiiiiii", d->n, d->num_cells, d->stale, d->noisy,
 			       forest_leaves(f), f->num_choices, forest_kernels(f));
+	if (m)
+		done = done && scratch_add(t, "shown", "ssssii", d->run.device.name, m->model,
+					   dtype_name(m->shape.dtype), d->protocol,
+					   m->shape.page_size, p->with_stale);
 	for (int i = 0; done && i < NOISE_BANDS; i++)
 		done =
 		    scratch_add(t, "noise", "idi", below[i], d->noise.floor[i], d->noise.pairs[i]);
@@ -251,7 +258,7 @@ struct scratch *facts_make(const struct plotted *p)
 	for (int s = 0; done && s < p->data->n; s++)
 		done = add_scenario(t, p, s) && add_sequences(t, s, &p->data->v[s].batch->view);
 	done = done && add_plans(t, p, p->forest) && add_kernels(t, p) &&
-	       add_mixed(t, p->data, picked ? tuned : NULL) && add_counted(t, p->data, p->forest);
+	       add_mixed(t, p->data, picked ? tuned : NULL) && add_counted(t, p);
 	free(tuned);
 	if (done)
 		return t;

@@ -49,5 +49,7 @@ CREATE TABLE ceiling(dram_gbps REAL, fma_tflops REAL, step);
 -- One row: of the times, those that count, and those that do not since their sources are older or their samples
 -- too few; of the header its leaves, the choices that they name and these choices' kernels.
 CREATE TABLE counted(scenarios, times, stale, noisy, leaves, choices, kernels);
+-- One row: the device, the protocol, and the model whose curves are drawn; with_stale: times of older sources count.
+CREATE TABLE shown(device, model, dtype, protocol, page_size, with_stale);
 -- How far two runs of one choice in one race differ, below that many us (NULL: any): a share, and of how many pairs.
 CREATE TABLE noise(below, floor REAL, pairs);

@@ -127,7 +127,8 @@ static int draw_on(FILE *const file[NUM_SHEETS], const struct picture *picture,
 	char path[MEMORY_PATH];
 	memory_path(path, file[ROWS]);
 	setting_text(file[PROGRAM], "rows", path);
-	fputs(c->settings, file[PROGRAM]);
+	if (!style_ask(c->says, c->facts, file[PROGRAM]))
+		return 0;
 	const int points = picture_ask(picture, c->facts, file[ROWS], file[PROGRAM]);
 	outputs(file, picture, c->style);
 	if (points < 0 || !written(file[ROWS]) || !written(file[PROGRAM]))

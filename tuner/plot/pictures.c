@@ -150,3 +150,9 @@ int picture_ask(const struct picture *picture, struct scratch *t, FILE *rows, FI
 	end_answers(&a);
 	return done ? a.points : -1;
 }
+
+int style_ask(const char *sql, struct scratch *t, FILE *settings)
+{
+	struct answers a = { .settings = settings };
+	return scratch_ask(t, "style.sql", sql, take_answer, &a);
+}

@@ -56,35 +56,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* The noise floor of the A/A controls: the largest of the three bands. text: all of them. */
-static double noise_of(const struct data *d, char text[160])
-{
-	const struct noise *n = &d->noise;
-	if (n->pairs[0] + n->pairs[1] + n->pairs[2])
-		snprintf(text, 160, "A/A noise %.1f, %.1f, %.1f %% (<20 µs, <200 µs, above)",
-			 100 * n->floor[0], 100 * n->floor[1], 100 * n->floor[2]);
-	else
-		snprintf(text, 160, "noise taken as %.1f %%: no A/A pairs", 100 * n->floor[0]);
-	return fmax(n->floor[0], fmax(n->floor[1], n->floor[2]));
-}
-
-static int settings_of_all(const struct plotted *p, int stale, FILE *f)
-{
-	const struct measured *m = &p->data->v[p->first];
-	char text[160];
-	const double noise = noise_of(p->data, text);
-	const char *const texts[][2] = { { "device", p->data->run.device.name },
-					 { "model", m->model },
-					 { "dtype", dtype_name(m->shape.dtype) },
-					 { "protocol", p->data->protocol },
-					 { "noise_text", text } };
-	for (size_t i = 0; i < COUNT(texts); i++)
-		if (!setting_text(f, texts[i][0], texts[i][1]))
-			return 0;
-	return fprintf(f, "page_size = %d\nnum_scenarios = %d\nnoise = %g\nstale = %d\n",
-		       m->shape.page_size, p->data->n, 100 * noise, stale) > 0;
-}
-
 /* ---- both databases --------------------------------------------------------------- */
 /* A database: of the GPU, or of a race with plug-ins. */
 struct source {
@@ -94,7 +65,6 @@ struct source {
 
 static void source_free(struct source *s)
 {
-	free(s->canvas.settings);
 	scratch_free(s->canvas.facts);
 	data_free(s->own);
 }
@@ -103,20 +73,16 @@ static void source_free(struct source *s)
 static int source_load(struct source *s, const char *db, int has_peers, const struct options *o,
 		       const struct forest *forest)
 {
-	size_t size;
 	*s = (struct source){ .canvas = { .gpu = o->gpu, .folder = o->out } };
 	s->own = data_load_as(db, o->gpu, (struct which_rows){ .stale = o->stale });
 	if (!s->own || !(s->own->n + s->own->stale + s->own->noisy))
 		return 0; /* it has complained */
-	const struct plotted p = plotted_make(s->own, forest);
 	if (!s->own->n) {
 		complain("%s: no times to draw", db);
 		return 0;
 	}
-	FILE *out = open_memstream(&s->canvas.settings, &size);
-	const int ok = out && settings_of_all(&p, o->stale, out);
-	if (!out || fclose(out) || !ok)
-		return 0;
+	struct plotted p = plotted_make(s->own, forest);
+	p.with_stale = o->stale;
 	s->canvas.facts = facts_make(&p);
 	return s->canvas.facts && (!has_peers || peers_read(s->canvas.facts, o->gpu, db));
 }
@@ -138,7 +104,8 @@ static int draw_named(struct source v[2], int has_race, const char *name, const 
 static int is_query(const struct dirent *e)
 {
 	const size_t n = strlen(e->d_name);
-	return n > 4 && n < 64 && !strcmp(e->d_name + n - 4, ".sql");
+	return n > 4 && n < 64 && !strcmp(e->d_name + n - 4, ".sql") &&
+	       strcmp(e->d_name, "style.sql");
 }
 
 static int draw_all(struct source v[2], int has_race, const struct options *o)
@@ -165,11 +132,13 @@ static int plot(const struct options *o, const struct forest *forest, const char
 	struct source v[2] = { 0 };
 	int code = EXIT_USAGE;
 	char *style = picture_part(o->folder, "style", "gp");
+	char *says = style ? picture_part(o->folder, "style", "sql") : NULL;
 	peers_path(raced, o->peers, o->gpu);
 	const int has_race = o->peers || !access(raced, F_OK);
-	if (style && source_load(&v[0], db, 0, o, forest) &&
+	if (says && source_load(&v[0], db, 0, o, forest) &&
 	    (!has_race || source_load(&v[1], raced, 1, o, forest))) {
 		v[0].canvas.style = v[1].canvas.style = style;
+		v[0].canvas.says = v[1].canvas.says = says;
 		code = (o->print ? draw_named(v, has_race, o->print, o) : draw_all(v, has_race, o))
 			   ? EXIT_DONE
 			   : EXIT_CHECK;
@@ -177,6 +146,7 @@ static int plot(const struct options *o, const struct forest *forest, const char
 	source_free(&v[0]);
 	source_free(&v[1]);
 	free(style);
+	free(says);
 	return code;
 }
 

@@ -21,6 +21,7 @@ struct plotted {
 	const struct data *data;
 	const struct forest *forest;
 	int first, end; /* scenarios of the model that the curves show */
+	int with_stale; /* times of older sources count */
 };
 /* The model is that of the longest run of scenarios that differ only in the batch. */
 struct plotted plotted_make(const struct data *, const struct forest *);
@@ -57,11 +58,12 @@ void picture_free(struct picture *);
 int picture_ask(const struct picture *, struct scratch *, FILE *rows, FILE *settings);
 /* NAME = 'text'. 0 + complain: gnuplot must not get the text. */
 int setting_text(FILE *, const char *name, const char *text);
+/* What style.sql answers. 0 + complain. */
+int style_ask(const char *sql, struct scratch *, FILE *settings);
 
 struct canvas {
 	const char *gpu, *folder; /* of the files */
-	const char *style;        /* of all pictures */
-	char *settings;           /* what all pictures of the database say */
+	const char *style, *says; /* of all pictures: style.gp, and the query style.sql */
 	struct scratch *facts;
 };
 /* Draws into FOLDER/GPU_NAME.svg and .png; 0 + complain. */
