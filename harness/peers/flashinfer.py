@@ -14,7 +14,7 @@ class Peer:
     head_sizes = (64, 128, 256)
     features = ("window", "softcap", "noncausal")
     needs = ("finite_slots",)
-    axes = {"FA": (0, 2, 3)}  # the template: its own choice, fa2, fa3
+    axes = {"FA": (2, 3, 0)}  # the template: fa2, fa3, its own choice
 
     def prepare(self, shape, FA):
         from flashinfer import BatchPrefillWithPagedKVCacheWrapper

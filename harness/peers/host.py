@@ -67,6 +67,8 @@ def describe(path):
     backends = getattr(peer, "backends", ("cuda",))
     if not backends:
         raise ValueError("backends: it names none")
+    if {"cuda", "hip"} <= set(backends):
+        raise ValueError("backends: it names cuda and hip, which should be one of them")
     lines += [("backend", b) for b in backends]
     for name, values in getattr(peer, "axes", {}).items():
         lines.append(("axis", name, *whole("axes", values)))

@@ -148,6 +148,8 @@ peer_of 'needs = ("room",)'
 refused 'a need that is none' $? 'says needs room, which attune does not take'
 peer_of 'backends = ()'
 refused 'no device' $? 'backends: it names none'
+peer_of 'backends = ("hip", "cuda")'
+refused 'two kinds of GPU' $? 'backends: it names cuda and hip, which should be one of them'
 peer_of 'about = 9999 * "a"'
 refused 'a long text' $? 'says about aaaa'
 ask 'class E(Exception): __str__ = None

@@ -5,6 +5,7 @@
 #include "harness/peers/peers.h"
 #include "harness/sweep/sweep.h"
 #include "kernels/device/device.h"
+#include "kernels/spec/kernel.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
 #include "tuner/data/data.h"
@@ -223,6 +224,20 @@ static int roofline(const struct options *o, const char *gpu)
 	return code;
 }
 
+/* 0 + complain: a row of a plug-in would not be told from one of a policy. */
+static int plugins_are_told(void)
+{
+	for (const struct kernel *k = attune_kernels; k->name; k++)
+		for (int p = 0; k->plugin && p <= NUM_POLICIES; p++) {
+			const char *taken = p < NUM_POLICIES ? policy_names[p] : "attune";
+			if (strcmp(k->name, taken))
+				continue;
+			complain("a plug-in is named %s, as what attune bench times itself", taken);
+			return 0;
+		}
+	return 1;
+}
+
 int cmd_bench(int argc, char **argv)
 {
 	struct options o = { .split = "heldout",
@@ -233,6 +248,8 @@ int cmd_bench(int argc, char **argv)
 	o.trace.steps = 100;
 	options_parse(&help, argc, argv, &o);
 	catch_signals();
+	if (!plugins_are_told())
+		return EXIT_USAGE;
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
 	return o.roofline ? roofline(&o, gpu) : run(&o, gpu);
