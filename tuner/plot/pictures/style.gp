@@ -12,7 +12,7 @@ array ordered[8] = ['#0b2545', '#134a8e', '#1d70b8', '#2394c4', '#1fa5b0', '#2ba
 
 set encoding utf8
 if (png) {
-	set terminal pngcairo size 2*width,2*height font 'Helvetica,11' fontscale 2 linewidth 2 pointscale 2 background '#ffffff' noenhanced
+	set terminal pngcairo size 1.5*width,1.5*height font 'Helvetica,11' fontscale 1.5 linewidth 1.5 pointscale 1.5 background '#ffffff' noenhanced
 } else {
 	set terminal svg size width,height font 'Helvetica,Arial,sans-serif,13' background '#ffffff' noenhanced
 }
