@@ -12,8 +12,8 @@
  *   busy_gpu    a GPU has no such guard. Desktops use 1 to 3 % of one. 5 % of time-slicing makes
  *               two times of one choice differ by ten times the noise of a quiet GPU (0.6 %) */
 #include "machine.h"
+#include "sensors.h"
 #include "harness/base/base.h"
-#include "kernels/device/device.h"
 #include <ctype.h>
 #include <dirent.h>
 #include <math.h>

@@ -5,7 +5,7 @@
 
 #include "measure.h"
 #include "harness/base/base.h"
-#include "kernels/device/device.h"
+#include "harness/machine/sensors.h"
 
 /* ---- elimination.c: compares contenders by their times per round, and finds those to eliminate */
 /* A contender's time against the leader's: logarithms of ratios. */

@@ -238,7 +238,8 @@ static void read_conditions(struct race_state *c, struct conditions *now)
 {
 	const double begin = seconds_now();
 	*now = (struct conditions){ 0 };
-	c->dev->ops->conditions(c->dev, now);
+	if (c->dev->ops->conditions)
+		c->dev->ops->conditions(c->dev, now);
 	c->look_s = seconds_now() - begin;
 }
 

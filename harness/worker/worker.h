@@ -4,7 +4,7 @@
 #define HARNESS_WORKER_WORKER_H
 
 #include "harness/measure/measure.h"
-#include "kernels/device/device.h"
+#include "harness/machine/sensors.h"
 
 struct problems;
 struct contender;

@@ -77,7 +77,7 @@ static void report_hello(struct worker_state *l)
 {
 	struct message message = { .kind = MESSAGE_HELLO, .index = -1 };
 	struct hello *hello = &message.hello;
-	hello->status = device_open(&l->dev, l->setup->device);
+	hello->status = sensors_open(&l->dev, l->setup->device);
 	if (hello->status) {
 		snprintf(hello->text, sizeof hello->text, "%s", attune_last_error());
 	} else {

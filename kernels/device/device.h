@@ -9,18 +9,8 @@
 #include "kernels/attune.h"
 #include "kernels/device/shared/gpu_names.h"
 
-struct conditions { /* at present; 0: not known */
-	double sm_mhz, power_w;
-};
-
-/* How other processes use a GPU. */
-struct device_use {
-	double busy; /* share of about the last second in which any kernel ran; 0: not known */
-	int slowed;  /* by heat or a weak power supply */
-	int pids[4]; /* other processes that have it open to compute */
-	int num_pids;
-};
-
+struct conditions;
+struct device_use;
 struct code; /* a loaded kernel */
 struct attune_args;
 struct attune_map;
@@ -99,6 +89,7 @@ struct device_ops {
 	enum attune_status (*graph_end)(struct device *, struct graph **);
 	enum attune_status (*graph_play)(struct device *, struct graph *, double *ns);
 	void (*graph_free)(struct device *, struct graph *);
+	/* The library's devices have none of these: harness/machine/sensors.c adds them. */
 	/* Takes microseconds: it is called between samples. */
 	void (*conditions)(struct device *, struct conditions *);
 	/* A running counter of energy; 0: not known. Reading it takes 4 ms on an H200. NULL:

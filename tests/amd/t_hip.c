@@ -1,5 +1,6 @@
 /* t_hip.c - opens AMD GPUs on the stand-in of tests/hip: the facts of each chip, and the
  * messages where none can be used. t_hip_runs.c tests what they run. */
+#include "harness/machine/sensors.h"
 #include "tests/hip/stand_in_here.h"
 #include <sys/stat.h>
 

@@ -1,7 +1,7 @@
 /* t_quiet.c - the check that a machine is idle: whose CPU time counts, which processes are in
  * the way, how long a command waits; and the lock of a device. */
 #include "harness/base/base.h"
-#include "kernels/device/device.h"
+#include "harness/machine/sensors.h"
 #include "harness/machine/machine.h"
 #include <stdio.h>
 #include <sched.h>

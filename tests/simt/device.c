@@ -418,12 +418,6 @@ static enum attune_status simt_tape_play(struct device *dev, struct graph *graph
 	return status;
 }
 
-static void simt_conditions(struct device *dev, struct conditions *now)
-{
-	(void)dev;
-	*now = (struct conditions){ 0 };
-}
-
 const struct device_ops simt_ops = {
 	.name = "simt",
 	.open = simt_ops_open,
@@ -449,5 +443,4 @@ const struct device_ops simt_ops = {
 	.graph_end = simt_tape_end,
 	.graph_play = simt_tape_play,
 	.graph_free = simt_tape_free,
-	.conditions = simt_conditions,
 };

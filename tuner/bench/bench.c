@@ -2,6 +2,7 @@
  * or a few batches of its own, beside its baselines (bench_policies.c). The worker of harness/ races
  * what runs a batch; the times are rows of table bench (harness/store/bench.sql), which are printed. */
 #include "bench.h"
+#include "harness/machine/sensors.h"
 #include "harness/peers/peers.h"
 #include "harness/sweep/sweep.h"
 #include "kernels/device/device.h"
@@ -211,7 +212,7 @@ static int roofline(const struct options *o, const char *gpu)
 {
 	struct device dev;
 	char db[PATH_TEXT];
-	if (device_open(&dev, device_for(gpu))) {
+	if (sensors_open(&dev, device_for(gpu))) {
 		complain("%s", attune_last_error());
 		return EXIT_NO_DEVICE;
 	}

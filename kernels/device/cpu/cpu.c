@@ -345,18 +345,6 @@ static void cpu_graph_free(struct device *dev, struct graph *graph)
 	free(graph);
 }
 
-static void cpu_now(struct device *dev, struct conditions *now)
-{
-	(void)dev;
-	cpu_conditions(now);
-}
-
-static double cpu_joules_of(struct device *dev)
-{
-	(void)dev;
-	return cpu_joules();
-}
-
 const struct device_ops cpu_ops = {
 	.name = "cpu",
 	.open = cpu_open,
@@ -380,6 +368,4 @@ const struct device_ops cpu_ops = {
 	.graph_end = cpu_graph_end,
 	.graph_play = cpu_graph_play,
 	.graph_free = cpu_graph_free,
-	.conditions = cpu_now,
-	.joules = cpu_joules_of,
 };

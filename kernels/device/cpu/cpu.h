@@ -27,8 +27,8 @@ extern const char *const isa_names[NUM_ISAS];
 int isa_lanes(enum isa isa);
 int isa_present(enum isa isa);
 void cpu_describe(struct device_info *info, enum isa isa, int threads);
-void cpu_conditions(struct conditions *now);
-double cpu_joules(void); /* energy counters of the packages; 0: not readable */
+double cpu_clock_mhz(const char *file);   /* of the first CPU: "cpuinfo_max_freq" */
+double cpu_read_number(const char *path); /* 0: not readable */
 
 /* threads.c. From ATTUNE_THREADS, else the CPUs that the process may use. */
 enum attune_status cpu_thread_count(int *threads);

@@ -77,7 +77,7 @@ static int read_line(const char *path, char *line, size_t size)
 	return ok;
 }
 
-static double read_number(const char *path)
+double cpu_read_number(const char *path)
 {
 	char line[64];
 	return read_line(path, line, sizeof line) ? strtod(line, NULL) : 0;
@@ -121,7 +121,7 @@ static size_t last_cache(int cpu)
 	for (int i = 0; i < 8; i++) {
 		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/level",
 			 cpu, i);
-		double level = read_number(path);
+		double level = cpu_read_number(path);
 		if (level <= best_level)
 			continue;
 		best_level = level;
@@ -145,11 +145,11 @@ static size_t last_level_bytes(void)
 	return sum;
 }
 
-static double clock_mhz(const char *file)
+double cpu_clock_mhz(const char *file)
 {
 	char path[96], text[64];
 	snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cpufreq/%s", file);
-	double khz = read_number(path);
+	double khz = cpu_read_number(path);
 	if (khz > 0)
 		return khz / 1e3;
 	return cpuinfo("cpu MHz", text, sizeof text) ? strtod(text, NULL) : 0;
@@ -172,22 +172,5 @@ void cpu_describe(struct device_info *info, enum isa isa, int threads)
 	info->l2_bytes = last_level_bytes();
 	if (!sysinfo(&mem))
 		info->memory_bytes = (size_t)mem.totalram * mem.mem_unit;
-	info->clock_mhz = (int)clock_mhz("cpuinfo_max_freq");
-}
-
-double cpu_joules(void)
-{
-	char path[64];
-	double sum = 0;
-	for (int i = 0; i < 8; i++) {
-		snprintf(path, sizeof path, "/sys/class/powercap/intel-rapl:%d/energy_uj", i);
-		sum += read_number(path) / 1e6;
-	}
-	return sum;
-}
-
-void cpu_conditions(struct conditions *now)
-{
-	memset(now, 0, sizeof *now);
-	now->sm_mhz = clock_mhz("scaling_cur_freq");
+	info->clock_mhz = (int)cpu_clock_mhz("cpuinfo_max_freq");
 }

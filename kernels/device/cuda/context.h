@@ -6,13 +6,10 @@
 #include "launch.h"
 #include "kernels/device/shared/side_streams.h"
 
-struct power;
-
 struct cuda {
 	struct cuda_api cu;
 	struct sides sides;
 	void *library, *ctx, *stream, *begin, *end;
-	struct power *power;
 	int device, recording;
 };
 

@@ -4,7 +4,6 @@
 #include "context.h"
 #include "tensor_map.h"
 #include "kernels/device/shared/gpu_names.h"
-#include "nvml.h"
 #include "kernels/spec/space.h"
 #include "kernels/spec/status.h"
 #include <dlfcn.h>
@@ -40,16 +39,12 @@ static int attribute(const struct cuda *c, int which)
 
 static void describe(struct cuda *c, struct device_info *info)
 {
-	char pci[32] = "", version[32] = "?";
 	int api = 0;
 	c->cu.DeviceName(info->name, sizeof info->name, c->device);
-	c->cu.DevicePci(pci, sizeof pci, c->device);
 	c->cu.DriverVersion(&api);
-	c->power = power_open(pci, &info->power_limit_w, version);
 	snprintf(info->arch, sizeof info->arch, "sm_%d%d", attribute(c, ATTR_CC_MAJOR),
 		 attribute(c, ATTR_CC_MINOR));
-	snprintf(info->driver, sizeof info->driver, "%s, CUDA %d.%d", version, api / 1000,
-		 api % 1000 / 10);
+	snprintf(info->driver, sizeof info->driver, "CUDA %d.%d", api / 1000, api % 1000 / 10);
 	info->backend = BACKEND_GPU;
 	info->units = attribute(c, ATTR_UNITS);
 	info->lanes = attribute(c, ATTR_WARP);
@@ -100,7 +95,6 @@ static void cuda_close(struct device *dev)
 		c->cu.CtxPop(&popped);
 		c->cu.CtxRelease(c->device);
 	}
-	power_close(c->power);
 	if (c->library)
 		dlclose(c->library);
 	free(c);
@@ -358,24 +352,6 @@ static enum attune_status cuda_tape_play(struct device *dev, struct graph *graph
 	return status;
 }
 
-static void cuda_conditions(struct device *dev, struct conditions *now)
-{
-	struct cuda *c = dev->state;
-	power_read(c->power, now);
-}
-
-static double cuda_joules(struct device *dev)
-{
-	const struct cuda *c = dev->state;
-	return power_joules(c->power);
-}
-
-static void cuda_use(struct device *dev, struct device_use *use)
-{
-	struct cuda *c = dev->state;
-	power_read_use(c->power, use);
-}
-
 static enum attune_status cuda_within(struct device *dev, void (*call)(void *), void *arg)
 {
 	const struct cuda *c = dev->state;
@@ -408,7 +384,4 @@ const struct device_ops cuda_ops = {
 	.graph_end = cuda_tape_end,
 	.graph_play = cuda_tape_play,
 	.graph_free = cuda_tape_free,
-	.conditions = cuda_conditions,
-	.joules = cuda_joules,
-	.use = cuda_use,
 };

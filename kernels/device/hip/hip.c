@@ -12,7 +12,6 @@
 struct hip {
 	struct hip_api hip;
 	struct sides sides;
-	struct hip_sensors sensors;
 	void *stream, *begin, *end;
 	int device;
 };
@@ -106,16 +105,10 @@ static enum attune_status choose(struct hip *h, const char *which)
 
 static void describe(struct hip *h, struct device_info *info)
 {
-	char pci[32] = "", folder[80];
 	hip_describe(&h->hip, h->device, info);
 	hip_driver_text(info->driver, &h->hip, "/sys/module/amdgpu/version");
-	h->hip.DevicePci(pci, sizeof pci, h->device);
-	for (char *c = pci; *c; c++) /* lower case, as in sysfs */
-		*c = *c >= 'A' && *c <= 'F' ? (char)(*c - 'A' + 'a') : *c;
-	snprintf(folder, sizeof folder, "/sys/bus/pci/devices/%s", *pci ? pci : "none");
-	hip_sensors_open(&h->sensors, folder);
+	info->ordinal = h->device;
 	h->hip.LastError(); /* clears errors of attributes that an old runtime lacks */
-	info->power_limit_w = hip_power_limit(&h->sensors);
 }
 
 static int close_all(struct hip *h)
@@ -378,18 +371,6 @@ static enum attune_status hip_tape_play(struct device *dev, struct graph *graph,
 	return status;
 }
 
-static void hip_conditions(struct device *dev, struct conditions *now)
-{
-	const struct hip *h = dev->state;
-	hip_sensors_read(&h->sensors, now);
-}
-
-static void hip_use(struct device *dev, struct device_use *use)
-{
-	const struct hip *h = dev->state;
-	hip_sensors_read_use(&h->sensors, use);
-}
-
 static enum attune_status hip_within(struct device *dev, void (*call)(void *), void *arg)
 {
 	const struct hip *h = dev->state;
@@ -420,6 +401,4 @@ const struct device_ops hip_ops = {
 	.graph_end = hip_tape_end,
 	.graph_play = hip_tape_play,
 	.graph_free = hip_tape_free,
-	.conditions = hip_conditions,
-	.use = hip_use,
 };

@@ -1,4 +1,4 @@
-/* hip.h - AMD's runtime calls, chips, device attributes and sensors, for hip.c. */
+/* hip.h - AMD's runtime calls, chips and device attributes, for hip.c. */
 #ifndef KERNELS_DEVICE_HIP_HIP_H
 #define KERNELS_DEVICE_HIP_HIP_H
 
@@ -30,18 +30,9 @@ struct hip_chip {
 extern const struct hip_chip hip_chips[];          /* ends with a NULL arch */
 const struct hip_chip *hip_chip(const char *arch); /* NULL: none of ours */
 
-/* info.c: all but driver and power_limit_w, which come from the sensors. */
+/* info.c: all but driver, ordinal and power_limit_w. */
 void hip_describe(const struct hip_api *, int device, struct device_info *);
 /* "HIP 6.4", preceded by the kernel driver's version if known. */
 void hip_driver_text(char text[48], const struct hip_api *, const char *kernel_driver);
-
-/* sensors.c: files of a PCI device's folder in sysfs. Missing values are 0. */
-struct hip_sensors {
-	char folder[128], hwmon[192];
-};
-void hip_sensors_open(struct hip_sensors *, const char *folder);
-double hip_power_limit(const struct hip_sensors *); /* watts */
-void hip_sensors_read(const struct hip_sensors *, struct conditions *);
-void hip_sensors_read_use(const struct hip_sensors *, struct device_use *);
 
 #endif

@@ -1,5 +1,6 @@
 /* nvml.c - reads clocks, power and energy by NVML, opened at run time. */
-#include "nvml.h"
+#include "sensors.h"
+#include "kernels/spec/choice.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

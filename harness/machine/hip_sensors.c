@@ -1,4 +1,4 @@
-/* sensors.c - reads clock, power and temperature from files of the kernel driver:
+/* hip_sensors.c - reads clock, power and temperature from files of the kernel driver:
  *
  *   pp_dpm_sclk                   "1: 2100Mhz *": the star marks the current clock
  *   hwmon/hwmon<n>/freq1_input    the same in Hz, where the driver is new enough
@@ -8,7 +8,7 @@
  *   gpu_busy_percent              of the last moment
  *
  * In a package with two devices one has the power of both and the other none. */
-#include "hip.h"
+#include "sensors.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
