@@ -1,6 +1,7 @@
 /* t_race.c - simulated races under known noise: the cost of a race and the loss of its winner,
  * against measuring every contender in turn. */
 #include "harness/base/base.h"
+#include "harness/machine/sensors.h"
 #include "harness/measure/measure.h"
 #include "kernels/device/device.h"
 #include "kernels/spec/device_info.h"
