@@ -57,42 +57,31 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 /* ---- both databases --------------------------------------------------------------- */
-/* A database: of the GPU, or of a race with plug-ins. */
-struct source {
-	struct data *own;
-	struct canvas canvas;
-};
-
-static void source_free(struct source *s)
+/* What the pictures of a database ask. NULL + complain. */
+static struct scratch *facts_load(const char *db, int has_peers, const struct options *o,
+				  const struct forest *forest)
 {
-	scratch_free(s->canvas.facts);
-	data_free(s->own);
-}
-
-/* 0 + complain; freed by source_free in any case. */
-static int source_load(struct source *s, const char *db, int has_peers, const struct options *o,
-		       const struct forest *forest)
-{
-	*s = (struct source){ .canvas = { .gpu = o->gpu, .folder = o->out } };
-	s->own = data_load_as(db, o->gpu, (struct which_rows){ .stale = o->stale });
-	if (!s->own || !(s->own->n + s->own->stale + s->own->noisy))
-		return 0; /* it has complained */
-	if (!s->own->n) {
-		complain("%s: no times to draw", db);
-		return 0;
+	struct data *d = data_load_as(db, o->gpu, (struct which_rows){ .stale = o->stale });
+	struct scratch *t = NULL;
+	if (d && data_has_times(d, db)) {
+		struct plotted p = plotted_make(d, forest);
+		p.with_stale = o->stale;
+		t = facts_make(&p);
 	}
-	struct plotted p = plotted_make(s->own, forest);
-	p.with_stale = o->stale;
-	s->canvas.facts = facts_make(&p);
-	return s->canvas.facts && (!has_peers || peers_read(s->canvas.facts, o->gpu, db));
+	data_free(d);
+	if (!t || !has_peers || peers_read(t, o->gpu, db))
+		return t;
+	scratch_free(t);
+	return NULL;
 }
 
-/* Draws one picture, or prints its rows. */
-static int draw_named(struct source v[2], int has_race, const char *name, const struct options *o)
+/* Draws one picture, or prints its rows. facts: of the GPU's database, and of the race with plug-ins or NULL. */
+static int draw_named(struct canvas *c, struct scratch *facts[2], const char *name,
+		      const struct options *o)
 {
 	struct picture picture;
 	int ok = picture_load(&picture, o->folder, name);
-	const struct canvas *c = &v[ok && picture.of_peers && has_race].canvas;
+	c->facts = facts[ok && picture.of_peers && facts[1]];
 	if (ok && o->print)
 		ok = picture_ask(&picture, c->facts, stdout, stdout) >= 0;
 	else if (ok)
@@ -108,7 +97,7 @@ static int is_query(const struct dirent *e)
 	       strcmp(e->d_name, "style.sql");
 }
 
-static int draw_all(struct source v[2], int has_race, const struct options *o)
+static int draw_all(struct canvas *c, struct scratch *facts[2], const struct options *o)
 {
 	struct dirent **file;
 	const int n = scandir(o->folder, &file, is_query, alphasort);
@@ -117,7 +106,7 @@ static int draw_all(struct source v[2], int has_race, const struct options *o)
 		complain("--pictures: %s: has no NAME.sql", o->folder);
 	for (int i = 0; i < n; i++) {
 		file[i]->d_name[strlen(file[i]->d_name) - 4] = '\0';
-		ok = ok && draw_named(v, has_race, file[i]->d_name, o);
+		ok = ok && draw_named(c, facts, file[i]->d_name, o);
 		free(file[i]);
 	}
 	if (n >= 0)
@@ -129,24 +118,22 @@ static int draw_all(struct source v[2], int has_race, const struct options *o)
 static int plot(const struct options *o, const struct forest *forest, const char *db)
 {
 	char raced[PATH_TEXT];
-	struct source v[2] = { 0 };
+	struct scratch *facts[2] = { NULL };
+	struct canvas c = { .gpu = o->gpu, .folder = o->out };
 	int code = EXIT_USAGE;
-	char *style = picture_part(o->folder, "style", "gp");
-	char *says = style ? picture_part(o->folder, "style", "sql") : NULL;
+	c.style = picture_part(o->folder, "style", "gp");
+	c.says = c.style ? picture_part(o->folder, "style", "sql") : NULL;
 	peers_path(raced, o->peers, o->gpu);
 	const int has_race = o->peers || !access(raced, F_OK);
-	if (says && source_load(&v[0], db, 0, o, forest) &&
-	    (!has_race || source_load(&v[1], raced, 1, o, forest))) {
-		v[0].canvas.style = v[1].canvas.style = style;
-		v[0].canvas.says = v[1].canvas.says = says;
-		code = (o->print ? draw_named(v, has_race, o->print, o) : draw_all(v, has_race, o))
+	if (c.says && (facts[0] = facts_load(db, 0, o, forest)) &&
+	    (!has_race || (facts[1] = facts_load(raced, 1, o, forest))))
+		code = (o->print ? draw_named(&c, facts, o->print, o) : draw_all(&c, facts, o))
 			   ? EXIT_DONE
 			   : EXIT_CHECK;
-	}
-	source_free(&v[0]);
-	source_free(&v[1]);
-	free(style);
-	free(says);
+	scratch_free(facts[0]);
+	scratch_free(facts[1]);
+	free(c.style);
+	free(c.says);
 	return code;
 }
 

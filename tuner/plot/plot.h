@@ -63,7 +63,7 @@ int style_ask(const char *sql, struct scratch *, FILE *settings);
 
 struct canvas {
 	const char *gpu, *folder; /* of the files */
-	const char *style, *says; /* of all pictures: style.gp, and the query style.sql */
+	char *style, *says;       /* of all pictures: style.gp, and the query style.sql */
 	struct scratch *facts;
 };
 /* Draws into FOLDER/GPU_NAME.svg and .png; 0 + complain. */
