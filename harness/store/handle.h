@@ -1,8 +1,7 @@
 /* handle.h - private to the store: its handle, its statements and how to run them. For
  * store*.c only; all others include store.h.
  *
- *   store_values.c    the values of a row's columns
- *   store_statement.c the SQL of statements, errors, transactions
+ *   store_statement.c the SQL of statements, errors, transactions, the values of a row's columns
  *   store_names.c     names that rows refer to: scenarios, variants, sources
  *   store_dict.c      the tables of names, in memory
  *   store_schema.c    today's tables; migration
@@ -13,8 +12,7 @@
  *   store_read.c      cells, noise, devices, ceilings, free queries
  *   store_bridge.c    bridges, and the sources that need them
  *   store_hash.c      the hash of a database's content
- *   store_sound.c     whether a database holds what attune wrote
- *   store_texts.c     whether its texts may be printed and written to files
+ *   store_sound.c     whether a database holds what attune wrote, and its texts may be printed
  *   store.c           opening and closing */
 #ifndef HARNESS_STORE_HANDLE_H
 #define HARNESS_STORE_HANDLE_H
@@ -69,7 +67,7 @@ struct store {
 	long long changes; /* rows that this handle had changed when the transaction began */
 };
 
-/* ---- store_values.c ----------------------------------------------------------------- */
+/* ---- store_statement.c: values ------------------------------------------------------- */
 /* Complains about a damaged file, once per handle, and sets is_damaged; returns 0. */
 int store_damaged(struct store *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Columns of the current row; the only way to read one. A value that is NULL, of another type or
@@ -208,8 +206,6 @@ int store_seal(struct store *);
 /* Runs a PRAGMA that checks the database. Its first row names an error; no row, or "ok": there is
  * none. wrong: the format of the complaint, for the length and text of that row. 0 + complain. */
 int store_finds_nothing(struct store *, const char *pragma, const char *wrong);
-
-/* ---- store_texts.c ----------------------------------------------------------------------- */
 /* Whether each text keeps the rule of its column, in tables and indices. 0 + complain. */
 int store_texts_are_sound(struct store *);
 

@@ -20,7 +20,7 @@ static double known(double x)
 	return x == 0 ? NAN : x;
 }
 
-/* In texts of other programs, replaces what store_texts.c would refuse. */
+/* In texts of other programs, replaces what store_sound.c would refuse. */
 static void mend_run(struct run_info *r)
 {
 	text_mend(TEXT_PRINTED, r->device.name);
