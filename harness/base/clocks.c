@@ -3,7 +3,7 @@
  * ATTUNE_CLOCK=SECONDS, for tests only: a race takes this many seconds of every budget, and a run
  * of a graph a thousandth of that, whatever they really take. Then the amount measured in a budget
  * does not depend on the machine or its load. The process with the database counts races, the
- * worker counts runs. No time is then too noisy (noise.c). */
+ * worker counts runs. No time is then too noisy (summarize.c). */
 #include "base.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* ceilings.c - measures a GPU's GB/s of a linear read and TFLOP/s of matrix steps. For CPUs
- * see kernels/device/cpu/ceilings.c. */
+ * see cpu_ceilings.c. */
 #include "ceilings.h"
 #include "kernel_args.h"
 #include "harness/base/base.h"

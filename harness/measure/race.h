@@ -1,5 +1,5 @@
 /* race.h - the state of a running race, shared by race.c (rounds and elimination), screening.c,
- * sample.c (runs graphs), retire.c (removes contenders), solo_power.c and summarize.c. */
+ * sample.c (runs graphs), retire.c (removes contenders) and summarize.c. */
 #ifndef HARNESS_MEASURE_RACE_H
 #define HARNESS_MEASURE_RACE_H
 
