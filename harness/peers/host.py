@@ -156,15 +156,13 @@ class Op:
         shape["group"] = shape["num_query_heads"] // shape["num_kv_heads"]
         shape["scale"] = shape["scale"] or shape["head_size"] ** -0.5
         shape["device"] = "cpu" if self.backend == "cpu" else f"cuda:{self.ordinal}"
-        self.shape, self.pool, self.streams = types.SimpleNamespace(**shape), None, {}
+        self.shape, self.streams = types.SimpleNamespace(**shape), {}
         if self.backend == "cpu":  # as many threads as attune's own kernels
             os.environ["OMP_NUM_THREADS"] = str(shape["units"])
         else:
             import torch
 
             torch.cuda.set_device(self.ordinal)
-            # A pool for launches: memory that a captured graph uses must not go to another peer or to a plan.
-            self.pool = torch.cuda.MemPool()
         peer = load(path)
         names = list(getattr(peer, "axes", {}))
         self.peer = peer()
@@ -181,9 +179,6 @@ class Op:
         kept = torch.cuda.use_mem_pool(pool) if pool else contextlib.nullcontext()
         with torch.cuda.stream(self.streams[stream]), kept, torch.no_grad():
             return function(*arguments)
-
-    def launch(self, stream, plan, tensors):
-        self.call(self.peer.launch, stream, plan, tensors, pool=self.pool)
 
     def tensors(self, f, seqs, first, tokens, pages, entries):
         """The members of an attune_tensors. q, out and lse begin at the batch's first token."""
@@ -226,7 +221,12 @@ class Plan:
         self.first = starts[0]
         if "no_keys" not in getattr(op.peer, "features", ()) and any(map(lt, lens, self.batch.query_lens)):
             raise ValueError("a query is longer than its sequence: its first rows see no key")
-        self.plan = op.call(op.peer.plan, f.stream, self.batch, self.tensors(f))
+        self.plan, self.pool = op.call(op.peer.plan, f.stream, self.batch, self.tensors(f)), None
+        if op.backend != "cpu":
+            import torch
+
+            # Of its launches: memory that a captured graph uses must not go to another peer or plan.
+            self.pool = torch.cuda.MemPool()
 
     def tensors(self, f):
         b = self.batch
@@ -244,7 +244,10 @@ class Plan:
             entries = self.op.call(lambda: table.torch().tolist(), f.stream)
             rows = [row[: -(-n // size)] for row, n in zip(entries, self.batch.seq_lens)]
         self.pages = 1 + max((max(row) for row in rows if row), default=0)
-        self.op.launch(f.stream, self.plan, self.tensors(f))
+        self.go(f.stream, self.tensors(f))
+
+    def go(self, stream, tensors):
+        self.op.call(self.op.peer.launch, stream, self.plan, tensors, pool=self.pool)
 
     def launch(self, fields):
         """Keeps the tensors it makes: the harness launches the same ones again and again."""
@@ -253,7 +256,7 @@ class Plan:
             f = types.SimpleNamespace(**dict(zip(FIELDS, fields)))
             self.known[key] = self.tensors(f), f.stream
         tensors, stream = self.known[key]
-        self.op.launch(stream, self.plan, tensors)
+        self.go(stream, tensors)
 
 
 OPS, PLANS, FIELDS, COUNT = {}, {}, (), [0]
@@ -299,8 +302,13 @@ def launch(plan, fields, error):
 
 
 def drop(number):
-    PLANS.pop(number, None)
+    p = PLANS.pop(number, None)
     OPS.pop(number, None)
+    if p and p.pool:  # torch would keep memory that the harness needs for the next batch
+        import torch
+
+        del p
+        torch.cuda.empty_cache()
 
 
 def serve(address, names):
