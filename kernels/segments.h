@@ -374,16 +374,4 @@ static inline long long segments_cost(const struct segment_costs *c, const struc
 			    f->query_tokens * f->num_query_heads, v);
 }
 
-/* ---- by a formula ----------------------------------------------------------------------- */
-
-/* In keys. blocks: of the launch at one segment; at_once: blocks that run at a time. */
-static inline long long formula_estimate(const struct formula *f, const struct attune_features *of,
-					 long long blocks, long long at_once, long long v)
-{
-	const long long mean = min_of(of->mean_seq, of->keys_per_query);
-	const long long waves = (blocks * v + at_once - 1) / at_once;
-	return waves * (mean / v + f->start) + (of->max_seq - mean) / v + (v > 1 ? f->launch : 0) +
-	       f->merge * v;
-}
-
 #endif

@@ -3,6 +3,7 @@
  * file is compiled without flags for one. */
 #include "ceilings.h"
 #include "kernels/device/cpu/cpu.h"
+#include "kernels/device/cpu/pool.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +93,7 @@ static void fma_work(void *p, size_t i)
 
 static void fma_piece(struct cpu *cpu, void *isa)
 {
-	cpu_parallel(cpu, fma_work, isa, (size_t)cpu->threads);
+	pool_run(cpu->pool, fma_work, isa, (size_t)cpu->threads);
 }
 
 double cpu_fma_gflops(struct device *dev)
@@ -137,7 +138,7 @@ static void read_piece(struct cpu *cpu, void *p)
 {
 	struct read_job *job = p;
 	job->begin = memory + (size_t)(job->turn++ % PIECES) * (memory_bytes / PIECES);
-	cpu_parallel(cpu, read_work, job, (size_t)cpu->threads);
+	pool_run(cpu->pool, read_work, job, (size_t)cpu->threads);
 }
 
 /* At least three times the last-level cache, so that the pieces evict each other. */

@@ -38,6 +38,16 @@ static long long blocks_of(struct config c, const struct formula *formula, const
 	return geometry_items(&g) / g.segments;
 }
 
+/* In keys. blocks: of the launch at one segment; at_once: blocks that run at a time. */
+static long long formula_estimate(const struct formula *f, const struct attune_features *of,
+				  long long blocks, long long at_once, long long v)
+{
+	const long long mean = min_of(of->mean_seq, of->keys_per_query);
+	const long long waves = (blocks * v + at_once - 1) / at_once;
+	return waves * (mean / v + f->start) + (of->max_seq - mean) / v + (v > 1 ? f->launch : 0) +
+	       f->merge * v;
+}
+
 const char *config_resolve(struct config *out, const struct config *c, const struct kernel *k,
 			   const attune_shape *shape, const struct part *p,
 			   const struct device_info *d)

@@ -188,7 +188,7 @@ static void run_cells(void *p)
 {
 	const struct running *r = p;
 	const struct geometry *grid = &r->l->grid;
-	cpu_parallel(r->cpu, run_cell, r->l, (size_t)grid->x * grid->y * grid->z);
+	pool_run(r->cpu->pool, run_cell, r->l, (size_t)grid->x * grid->y * grid->z);
 }
 
 static void run_grid(struct cpu *cpu, struct recorded *l)

@@ -34,8 +34,6 @@ double cpu_read_number(const char *path); /* 0: not readable */
 enum attune_status cpu_thread_count(int *threads);
 /* Fills cpu->worker_clock and num_workers; the pool runs. */
 enum attune_status cpu_find_worker_clocks(struct cpu *cpu);
-/* Runs work(arg, i) once for each i below n on the threads, started in order of i. */
-void cpu_parallel(struct cpu *cpu, void (*work)(void *arg, size_t i), void *arg, size_t n);
 /* Seconds that body(arg) took; *share: see cpu_last_play_share. */
 double cpu_timed(struct cpu *cpu, void (*body)(struct cpu *, void *arg), void *arg, double *share);
 

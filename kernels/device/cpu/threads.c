@@ -9,11 +9,6 @@
 
 enum { MAX_THREADS = 1024 };
 
-void cpu_parallel(struct cpu *cpu, void (*work)(void *arg, size_t i), void *arg, size_t n)
-{
-	pool_run(cpu->pool, work, arg, n);
-}
-
 enum attune_status cpu_find_worker_clocks(struct cpu *cpu)
 {
 	cpu->num_workers = pool_helpers(cpu->pool);

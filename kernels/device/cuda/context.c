@@ -1,5 +1,4 @@
-/* context.c - turns errors of the CUDA driver into the library's, and gives the other files of this
- * folder access to an open device. */
+/* context.c - turns errors of the CUDA driver into the library's. */
 #include "context.h"
 #include "kernels/spec/status.h"
 
@@ -22,15 +21,4 @@ enum attune_status cuda_leave(const struct cuda *c, int error, const char *what)
 		return fail(ATTUNE_DEVICE_ERROR, "cuda: %s: the context is gone", what);
 	c->cu.CtxPop(&popped);
 	return cuda_check(c, error, what);
-}
-
-struct cuda_view cuda_view(const struct device *dev, const struct code *code)
-{
-	const struct cuda *c = dev->state;
-	return (struct cuda_view){ &c->cu, c->ctx, c->stream, code ? &code->function : NULL };
-}
-
-enum attune_status cuda_status(const struct device *dev, int error, const char *what)
-{
-	return cuda_check(dev->state, error, what);
 }

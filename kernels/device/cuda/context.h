@@ -27,12 +27,7 @@ enum attune_status cuda_leave(const struct cuda *, int error, const char *what);
 /* Runs `call` with the device's context current. */
 #define IN_CONTEXT(c, call, what) cuda_leave(c, (c)->cu.CtxPush((c)->ctx) ? -1 : (call), what)
 
-struct cuda_view { /* of a device and of code of it, which may be NULL */
-	const struct cuda_api *cu;
-	void *ctx, *stream;
-	const struct cuda_function *function;
-};
-struct cuda_view cuda_view(const struct device *, const struct code *);
-enum attune_status cuda_status(const struct device *, int error, const char *what);
+/* tensor_map.c */
+enum attune_status cuda_map(struct device *, struct attune_map *, const struct map_view *);
 
 #endif

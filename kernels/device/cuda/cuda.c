@@ -2,7 +2,6 @@
  * machines with and without a GPU. Owns the primary context that it retains, one stream, a pair of
  * events and the streams of side_streams.h. */
 #include "context.h"
-#include "tensor_map.h"
 #include "kernels/device/shared/gpu_names.h"
 #include "kernels/spec/space.h"
 #include "kernels/spec/status.h"

@@ -6,7 +6,6 @@
  *   box        all                | all              | all    | tokens / 8      | one
  *
  * The number of pages is not known here, so a map has as many groups as possible. */
-#include "tensor_map.h"
 #include "context.h"
 #include "kernels/args_maps.h"
 
@@ -31,12 +30,6 @@ static int encode(const struct cuda_api *cu, struct attune_map *map, const struc
 
 enum attune_status cuda_map(struct device *dev, struct attune_map *map, const struct map_view *v)
 {
-	const struct cuda_view view = cuda_view(dev, NULL);
-	void *popped;
-	int error = view.cu->CtxPush(view.ctx);
-	if (error)
-		return cuda_status(dev, error, "context");
-	error = encode(view.cu, map, v);
-	view.cu->CtxPop(&popped);
-	return cuda_status(dev, error, "map of K or V");
+	const struct cuda *c = dev->state;
+	return IN_CONTEXT(c, encode(&c->cu, map, v), "map of K or V");
 }
