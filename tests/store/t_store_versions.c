@@ -113,6 +113,34 @@ static void migration(void **state)
 	store_close(s);
 }
 
+/* A migration that is killed leaves version 8 or version 9, with all rows. */
+static void migration_killed(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 12; i++) {
+		const char *path = in_folder("killed.sqlite");
+		store_remove(path);
+		execute(path, version_8_sql);
+		const pid_t pid = fork();
+		if (!pid) {
+			quiet();
+			store_close(store_open(path, 0));
+			_exit(0);
+		}
+		usleep((useconds_t)(1 + i) * 700);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		quiet();
+		struct store *s = store_open(path, 1);
+		loud();
+		assert_non_null(s);
+		assert_string_equal(ask(s, "SELECT count(*), total(median_us) FROM history"),
+				    "8 147755.83;");
+		assert_string_equal(ask(s, "PRAGMA integrity_check"), "ok;");
+		store_close(s);
+	}
+}
+
 static int one_text(void *to, int n, char **cells, char **names)
 {
 	(void)n, (void)names;
@@ -185,8 +213,11 @@ static void not_ours(void **state)
 int main(void)
 {
 	const struct CMUnitTest t[] = {
-		cmocka_unit_test(labels),    cmocka_unit_test(versions),
-		cmocka_unit_test(migration), cmocka_unit_test(migration_refused),
+		cmocka_unit_test(labels),
+		cmocka_unit_test(versions),
+		cmocka_unit_test(migration),
+		cmocka_unit_test(migration_killed),
+		cmocka_unit_test(migration_refused),
 		cmocka_unit_test(not_ours),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
