@@ -32,10 +32,10 @@
 #include <string.h>
 
 enum { BEST = 3, BEST_PLANS = 2, FUSED = 6 };
-enum { OPT_BUDGET = 256, OPT_AGAIN, OPT_ANYWAY, OPT_DRY, OPT_FILL };
+enum { OPT_BUDGET = 256, OPT_AGAIN, OPT_ANYWAY, OPT_DRY, OPT_FILL, OPT_ALSO };
 
 struct options {
-	const char *gpu, *db, *header;
+	const char *gpu, *db, *header, *also;
 	struct confirm_asked asked;
 	int again, anyway;
 	double budget_s;
@@ -234,6 +234,7 @@ static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
 	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
 	{ "header", 'H', "FILE", 0, "Header with the rules (generated/attune_NAME.h)", 0 },
+	{ "also", OPT_ALSO, "FILE", 0, "Also the picks of this header, in the same races", 0 },
 	{ "split", 'S', "NAME", 0, "Only this split: heldout (all of them), train, peers ...", 0 },
 	{ "budget", OPT_BUDGET, "TIME", 0, "Stop after this time, with compilation: 90s, 10m, 1h (10m)", 0 },
 	{ "again", OPT_AGAIN, NULL, 0, "Measure again also scenarios that are complete", 0 },
@@ -255,6 +256,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'S': o->asked.split = arg; return 0;
 	case OPT_AGAIN: o->again = 1; return 0;
 	case OPT_ANYWAY: o->anyway = 1; return 0;
+	case OPT_ALSO: o->also = arg; return 0;
 	case OPT_DRY: o->asked.dry_run = 1; return 0;
 	case OPT_FILL: o->asked.fill = 1; return 0;
 	case OPT_BUDGET: o->budget_s = budget_option(arg, state); return 0;
@@ -318,7 +320,7 @@ int cmd_confirm(int argc, char **argv)
 {
 	struct options o = { .budget_s = 600 };
 	char gpu[GPU_NAME], device[GPU_NAME], db[PATH_TEXT], header[PATH_TEXT];
-	struct forest f;
+	struct forest f, also = { 0 };
 	int code = EXIT_USAGE;
 	options_parse(&help, argc, argv, &o);
 	if (!gpu_or_own(o.gpu, gpu))
@@ -344,8 +346,11 @@ int cmd_confirm(int argc, char **argv)
 	if (asks_right && !some)
 		code = EXIT_CHECK;
 	else if (some && forest_load(&f, header)) {
-		code = confirm_run(d, &f, &o.asked, &sweep);
+		const int is_loaded = !o.also || forest_load(&also, o.also);
+		o.asked.also = o.also ? &also : NULL;
+		code = is_loaded ? confirm_run(d, &f, &o.asked, &sweep) : EXIT_USAGE;
 		forest_free(&f);
+		forest_free(&also);
 	}
 	data_free(d);
 	return code;
