@@ -90,7 +90,6 @@ void spent_read(double seconds[NUM_SPENT]);
 
 /* ---- data_files.c ------------------------------------------------------------------ */
 enum { PATH_TEXT = 4096 };
-const char *executable_dir(void); /* the folder of the running program */
 /* Finds a folder of the tool's own code, such as "kernels", by a file that it has ("kernels.def"):
  * above the program, where `make install` put it, or in the tree that the program was built in. The
  * working directory does not count: others may have put files there. Returns path; NULL: none. */

@@ -18,7 +18,8 @@ static void find_beside(void)
 	strcpy(slash ? slash : beside, slash ? "" : ".");
 }
 
-const char *executable_dir(void)
+/* The folder of the running program. */
+static const char *executable_dir(void)
 {
 	pthread_once(&once, find_beside);
 	return beside;

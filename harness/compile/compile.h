@@ -148,7 +148,5 @@ struct resident { /* on one unit at a time */
 };
 void gpu_resident(struct resident *, const struct arch_limits *, const struct binary *,
 		  const struct geometry *);
-/* Waves per SIMD of an AMD GPU that its registers allow. */
-int waves_by_registers(int vgprs, int sgprs);
 
 #endif

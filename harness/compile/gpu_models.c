@@ -136,7 +136,7 @@ static void on_nvidia(struct resident *r, const struct arch_limits *m, const str
  * eights, and 800 scalar ones, in sixteens, with six more per wave for the hardware. */
 enum { SIMDS = 4, MAX_WAVES = 8 };
 
-int waves_by_registers(int vgprs, int sgprs)
+static int waves_by_registers(int vgprs, int sgprs)
 {
 	int n = min_int(MAX_WAVES, 512 / round_up(vgprs > 0 ? vgprs : 1, 8));
 	return min_int(n, sgprs > 100 ? 7 : MAX_WAVES);

@@ -129,9 +129,5 @@ struct recipe {
 int set_make(const struct recipe *, const struct models *, FILE *);
 /* Prints statistics of each job's steps as a table. 0 after a complaint. */
 int traffic_print(const struct job *, int num_jobs, enum format, FILE *);
-/* Simulates the job's trace at its load and prints a line about it. 0 after a complaint. */
-int job_replay(struct engine_sim *, const struct job *);
-/* "data/azure2023_code.csv" -> "azure2023_code" */
-void trace_name(char *name, size_t size, const char *path);
 
 #endif

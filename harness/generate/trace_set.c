@@ -14,7 +14,7 @@
 
 #define MIN_WEIGHT 0.05 /* rare steps of a trace keep some influence */
 
-void trace_name(char *name, size_t size, const char *path)
+static void trace_name(char *name, size_t size, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
 	snprintf(name, size, "%.*s", (int)strcspn(base, "."), base);
@@ -125,7 +125,8 @@ static struct engine job_engine(const struct job *job)
 	return e;
 }
 
-int job_replay(struct engine_sim *r, const struct job *job)
+/* Simulates the job's trace at its load and prints a line about it. 0 after a complaint. */
+static int job_replay(struct engine_sim *r, const struct job *job)
 {
 	const struct engine e = job_engine(job);
 	long long whole = e.kv_tokens / REPLAY_BLOCK * REPLAY_BLOCK - e.drafts;

@@ -95,8 +95,6 @@ enum { LEAST_SAMPLES = 3 /* of a time, unless its contender was eliminated early
 void noise_mark_time(struct measurement *m, int kept, double share);
 /* Whether the control's two times differ by more than noise_most_control. */
 int noise_in_control(const struct control *);
-/* Marks an OK measurement NOISY if noise_in_control: it spoils every time of the race. */
-void noise_mark_race(struct measurement *, const struct control *);
 double noise_of_control(const struct control *); /* the share by which its two times differ */
 extern const double noise_most_control;          /* the largest share accepted */
 

@@ -75,7 +75,8 @@ int noise_in_control(const struct control *c)
 	return noise_of_control(c) > noise_most_control && !budget_is_held();
 }
 
-void noise_mark_race(struct measurement *m, const struct control *c)
+/* A bad control spoils every time of the race. */
+static void noise_mark_race(struct measurement *m, const struct control *c)
 {
 	if (m->outcome != OUTCOME_OK || !m->samples || !noise_in_control(c))
 		return;

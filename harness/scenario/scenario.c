@@ -84,6 +84,82 @@ static const struct key set_keys[] = {
 };
 // clang-format on
 
+/* ---- twins ------------------------------------------------------------------------- */
+/* A hash table of scenarios by what is measured, so that a long set is read as fast, for each
+ * scenario, as a short one. */
+/* Two are twins if model, batch, page size, types and layout are the same; by_seed: the seed, too. */
+struct twins {
+	int by_seed;
+	int *slot; /* index + 1; 0: free */
+	size_t room, used;
+};
+enum { TWINS_NONE = -1, TWINS_NO_MEMORY = -2 };
+
+static int is_twin(const struct scenario *a, const struct scenario *b, int by_seed)
+{
+	return !strcmp(a->model, b->model) && !strcmp(a->batch_text, b->batch_text) &&
+	       a->shape.page_size == b->shape.page_size && a->shape.dtype == b->shape.dtype &&
+	       a->shape.kv_dtype == b->shape.kv_dtype && a->layout == b->layout &&
+	       (!by_seed || a->seed == b->seed);
+}
+
+static size_t hash_of(const struct scenario *s)
+{
+	const int rest[] = { s->shape.page_size, s->shape.dtype, s->shape.kv_dtype, s->layout };
+	const XXH64_hash_t model =
+	    XXH3_64bits_withSeed(s->model, strlen(s->model), XXH3_64bits(rest, sizeof rest));
+	return XXH3_64bits_withSeed(s->batch_text, strlen(s->batch_text), model);
+}
+
+/* The slot with a twin, else the free one to put `s` into. The table is never full. */
+static size_t find(const struct twins *t, const struct scenario *v, const struct scenario *s)
+{
+	const size_t mask = t->room - 1;
+	size_t at = hash_of(s) & mask;
+	while (t->slot[at] && !is_twin(&v[t->slot[at] - 1], s, t->by_seed))
+		at = (at + 1) & mask;
+	return at;
+}
+
+static int make_room(struct twins *t, const struct scenario *v)
+{
+	const struct twins old = *t;
+	if (t->room && t->used < t->room / 2)
+		return 1;
+	t->room = t->room ? 2 * t->room : 1024;
+	t->slot = calloc(t->room, sizeof *t->slot);
+	if (!t->slot) {
+		*t = old;
+		return 0;
+	}
+	for (size_t i = 0; i < old.room; i++)
+		if (old.slot[i])
+			t->slot[find(t, v, &v[old.slot[i] - 1])] = old.slot[i];
+	free(old.slot);
+	return 1;
+}
+
+/* The index of a twin of `s` in v. If there is none: remembers that `s` will be v[index]. */
+static int twins_add(struct twins *t, const struct scenario *v, const struct scenario *s, int index)
+{
+	if (!make_room(t, v))
+		return TWINS_NO_MEMORY;
+	int *slot = &t->slot[find(t, v, s)];
+	if (*slot)
+		return *slot - 1;
+	*slot = index + 1;
+	t->used++;
+	return TWINS_NONE;
+}
+
+static void twins_free(struct twins *t)
+{
+	free(t->slot);
+	*t = (struct twins){ .by_seed = t->by_seed };
+}
+
+/* ---- loading --------------------------------------------------------------------- */
+
 /* A file that is being loaded. */
 struct loading {
 	struct input in;
@@ -419,70 +495,4 @@ int scenario_sets_load(struct scenario_list *list, const char *dir, const char *
 			return 0;
 	scenarios_sift(list, model);
 	return 1;
-}
-
-/* ---- twins ------------------------------------------------------------------------- */
-/* A hash table of scenarios by what is measured, so that a long set is read as fast, for
- * each scenario, as a short one. */
-
-static int is_twin(const struct scenario *a, const struct scenario *b, int by_seed)
-{
-	return !strcmp(a->model, b->model) && !strcmp(a->batch_text, b->batch_text) &&
-	       a->shape.page_size == b->shape.page_size && a->shape.dtype == b->shape.dtype &&
-	       a->shape.kv_dtype == b->shape.kv_dtype && a->layout == b->layout &&
-	       (!by_seed || a->seed == b->seed);
-}
-
-static size_t hash_of(const struct scenario *s)
-{
-	const int rest[] = { s->shape.page_size, s->shape.dtype, s->shape.kv_dtype, s->layout };
-	const XXH64_hash_t model =
-	    XXH3_64bits_withSeed(s->model, strlen(s->model), XXH3_64bits(rest, sizeof rest));
-	return XXH3_64bits_withSeed(s->batch_text, strlen(s->batch_text), model);
-}
-
-/* The slot with a twin, else the free one to put `s` into. The table is never full. */
-static size_t find(const struct twins *t, const struct scenario *v, const struct scenario *s)
-{
-	const size_t mask = t->room - 1;
-	size_t at = hash_of(s) & mask;
-	while (t->slot[at] && !is_twin(&v[t->slot[at] - 1], s, t->by_seed))
-		at = (at + 1) & mask;
-	return at;
-}
-
-static int make_room(struct twins *t, const struct scenario *v)
-{
-	const struct twins old = *t;
-	if (t->room && t->used < t->room / 2)
-		return 1;
-	t->room = t->room ? 2 * t->room : 1024;
-	t->slot = calloc(t->room, sizeof *t->slot);
-	if (!t->slot) {
-		*t = old;
-		return 0;
-	}
-	for (size_t i = 0; i < old.room; i++)
-		if (old.slot[i])
-			t->slot[find(t, v, &v[old.slot[i] - 1])] = old.slot[i];
-	free(old.slot);
-	return 1;
-}
-
-int twins_add(struct twins *t, const struct scenario *v, const struct scenario *s, int index)
-{
-	if (!make_room(t, v))
-		return TWINS_NO_MEMORY;
-	int *slot = &t->slot[find(t, v, s)];
-	if (*slot)
-		return *slot - 1;
-	*slot = index + 1;
-	t->used++;
-	return TWINS_NONE;
-}
-
-void twins_free(struct twins *t)
-{
-	free(t->slot);
-	*t = (struct twins){ .by_seed = t->by_seed };
 }

@@ -101,18 +101,6 @@ int scenario_sets_load(struct scenario_list *, const char *dir, const char *cons
 /* Drops twins, and the scenarios of all models but this one (NULL: of none). */
 void scenarios_sift(struct scenario_list *, const char *model);
 
-/* ---- scenario.c: scenarios that are measured alike ---------------------------------- */
-/* Two are twins if model, batch, page size, types and layout are the same; by_seed: the seed, too. */
-struct twins {
-	int by_seed;
-	int *slot; /* index + 1; 0: free */
-	size_t room, used;
-};
-enum { TWINS_NONE = -1, TWINS_NO_MEMORY = -2 };
-/* The index of a twin of `s` in v. If there is none: remembers that `s` will be v[index]. */
-int twins_add(struct twins *, const struct scenario *v, const struct scenario *s, int index);
-void twins_free(struct twins *);
-
 /* ---- scenario.c: work ------------------------------------------------------------ */
 /* The work of a batch, over all heads of one GPU. */
 struct facts {
