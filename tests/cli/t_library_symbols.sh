@@ -2,7 +2,10 @@
 # t_library_symbols.sh - the library holds what its API needs and nothing else: the linker finds no
 # function or table in it that attune.h does not reach.
 . tests/support/tap.sh
-[ -z "${SAN:-}" ] || end_rows # what a sanitizer adds is reached by nothing
+[ -z "${SAN:-}" ] || {
+	echo "1..0 # SKIP what a sanitizer adds is reached by nothing"
+	exit 0
+}
 
 unused() { # ARCHIVE: its functions and tables that no name of attune.h reaches
 	cc -shared -Wl,--gc-sections -Wl,--print-gc-sections -Wl,--version-script="$B/exports.map" \
