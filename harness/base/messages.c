@@ -134,7 +134,7 @@ static void show_progress(double t, int terminal)
 	clock_text(spent, sizeof spent, t - (bar.until > 0 ? bar.first : bar.began));
 	if (bar.until > 0)
 		clock_text(left, sizeof left, fmax(bar.until - t, 0));
-	else if (bar.share > 0)
+	else if (bar.share >= 0.02) /* the first steps compile and load: they say little of the rest */
 		clock_text(left, sizeof left, (t - bar.began) * (1 - bar.share) / bar.share);
 	if (terminal)
 		fputs("\r\033[K", stderr);
