@@ -1,6 +1,7 @@
 """FlashInfer's paged prefill wrapper, which also takes decodes. FlashInfer compiles it at the first plan.
 
-This peer has never run. Its arguments were compared with the source of FlashInfer 0.7.2.post1.
+Results of its fa2 template were right on an H200, with FlashInfer 0.7.2.post1. It has not raced: it wrote between rows
+of `out` that are not dense.
 """
 import torch
 
@@ -13,7 +14,7 @@ class Peer:
     dtypes = ("bf16", "f16")
     head_sizes = (64, 128, 256)
     features = ("window", "softcap", "noncausal")
-    needs = ("finite_slots",)
+    needs = ("finite_slots", "dense_rows")
     axes = {"FA": (2, 3, 0)}  # the template: fa2, fa3, its own choice
 
     def prepare(self, shape, FA):
