@@ -27,7 +27,7 @@ struct estimates {
 /* Fits the costs of a choice in kernels/ship/untuned_costs.c, by head size, to all its times in
  * parts of the phase. Costs stay 0 at a head size with too few times. 0: no memory. */
 int priced_fit(struct priced *, const struct data *);
-/* Of the choices that were measured often, and of those that a header names. NULL: no memory. */
+/* Of the choices that a header names or the library prices. NULL: no memory. */
 struct estimates *estimates_new(const struct data *, enum phase);
 
 /* ---- estimates.c ------------------------------------------------------------------------- */

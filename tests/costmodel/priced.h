@@ -123,7 +123,7 @@ static inline long long known_least(const struct known *k, const attune_shape *s
 	if (config_fitted(&at, &c.config, c.kernel, &costs, shape, p, &h200_run.device))
 		return -1;
 	*segments = config_value(&at, c.kernel->space, "SEGMENTS", 1);
-	return cost_model_estimate(&k->price, &p->f, *segments, NULL);
+	return cost_model_estimate(&k->price, &p->f, *segments);
 }
 
 /* Of all families and values; the family's index. */
@@ -168,7 +168,7 @@ static inline void add_known(struct data *d, const struct batch_text *b,
 			c.config.v[axis] = v;
 		if (s->why_illegal(&c.config, &like->shape, p, &h200_run.device))
 			continue;
-		const double us = (double)cost_model_estimate(&one->price, &p->f, v, NULL) / 1e9;
+		const double us = (double)cost_model_estimate(&one->price, &p->f, v) / 1e9;
 		config_text(set, sizeof set, &c.config, s);
 		struct store_cell cell = *like;
 		cell.kernel = one->kernel;

@@ -1,5 +1,5 @@
 /* priced_fit.c - fits the costs of choices (struct part_costs, kernels/ship/priced.h) to the times
- * of a database: for the choices that the library prices, and for all that were measured often,
+ * of a database: for the choices that the library prices, and for those that headers name,
  * whose estimates are for batches that were never measured.
  *
  * offers.c separates choices near a scenario's best. These costs are compared where the best
@@ -95,8 +95,7 @@ static double error_of(const struct cost_model *p, const struct cell_fit *cell, 
 {
 	double sum = 0, weight = 0;
 	for (int i = 0; i < n; i++) {
-		const double us =
-		    (double)cost_model_estimate(p, cell[i].f, cell[i].segments, NULL) / 1e9;
+		const double us = (double)cost_model_estimate(p, cell[i].f, cell[i].segments) / 1e9;
 		sum += cell[i].weight * fabs(us / cell[i].us - 1);
 		weight += cell[i].weight;
 	}
@@ -181,7 +180,7 @@ int priced_fit(struct priced *p, const struct data *d)
 	return done;
 }
 
-/* ---- estimates of all that was measured often --------------------------------------------- */
+/* ---- estimates of what is named ----------------------------------------------------------- */
 
 /* The first choice of its family. */
 static int is_first(const struct data *d, int choice)
@@ -232,8 +231,9 @@ static int is_named(const struct data *d, const struct choice *c)
 	return 0;
 }
 
-/* Adds the choice's estimate, if it has enough times. *best_of: a choice whose rivals' best times
- * t->best has. often: how many times a sure estimate needs. */
+/* Adds the estimate of a choice that is named, if it has enough times: of other choices a committed
+ * database has the fast times alone. *best_of: a choice whose rivals' best times t->best has. often: how
+ * many times a sure estimate needs. */
 static int add_estimate(struct estimates *e, struct fitting *t, const struct choice *c,
 			struct choice *best_of, int often)
 {
@@ -241,7 +241,7 @@ static int add_estimate(struct estimates *e, struct fitting *t, const struct cho
 	int times, any = 0;
 	t->k = c->kernel;
 	t->config = c->config;
-	t->least_times = is_named(t->d, c) ? MIN_TIMES : often;
+	t->least_times = MIN_TIMES;
 	if (!best_of->kernel || !is_rival(t, best_of)) {
 		find_best(t);
 		*best_of = *c;
@@ -287,7 +287,7 @@ struct estimates *estimates_new(const struct data *d, enum phase phase)
 		parts += d->v[s].has[phase];
 	const int often = (int)max_of(min_of(parts / SHARE, OFTEN), MIN_TIMES);
 	for (int c = 0; done && c < d->num_choices; c++)
-		if (is_first(d, c) && can_be_estimated(&d->choice[c]))
+		if (is_first(d, c) && can_be_estimated(&d->choice[c]) && is_named(d, &d->choice[c]))
 			done = add_estimate(e, &t, &d->choice[c], &best_of, often);
 	fitting_close(&t);
 	if (done)

@@ -40,18 +40,18 @@ static void amounts_by_hand(void **state)
 	part_of(&part, "4q1s4k");
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		long long amount[NUM_COST_TERMS], sum = 0;
-		cost_model_amounts(amount, &p, &part.f, rows[i].segments, NULL);
+		cost_model_amounts(amount, &p, &part.f, rows[i].segments);
 		for (int k = 0; k < NUM_COST_TERMS; k++) {
 			if (amount[k] != rows[i].amount[k])
 				fail_msg("%d segments, term %d: %lld", rows[i].segments, k,
 					 amount[k]);
 			sum += p.fs[k] * rows[i].amount[k];
 		}
-		assert_true(cost_model_estimate(&p, &part.f, rows[i].segments, NULL) == sum);
+		assert_true(cost_model_estimate(&p, &part.f, rows[i].segments) == sum);
 	}
 	part.f.kv_kib = 1ll << 40; /* sums must not overflow */
 	long long amount[NUM_COST_TERMS];
-	cost_model_amounts(amount, &p, &part.f, 1, NULL);
+	cost_model_amounts(amount, &p, &part.f, 1);
 	assert_true(amount[TERM_KIB] == 1 << 27);
 }
 
@@ -66,8 +66,8 @@ static void costs_are_what_segments_change(void **state)
 		struct part part;
 		part_of(&part, batches[i / NUM_KNOWN]);
 		for (int v = 2; v <= 64; v += 3) {
-			const long long more = cost_model_estimate(p, &part.f, v, NULL) -
-					       cost_model_estimate(p, &part.f, 1, NULL);
+			const long long more = cost_model_estimate(p, &part.f, v) -
+					       cost_model_estimate(p, &part.f, 1);
 			assert_true(more == segments_cost(&costs, &p->block, &part.f, v) -
 						segments_cost(&costs, &p->block, &part.f, 1));
 		}
@@ -92,8 +92,8 @@ static double worst_error(const struct data *d, int s, const struct cost_model *
 		if (choice < 0 || !(data_time(d, s, PHASE_DECODE, choice) <
 				    1.5 * data_best(d, s, PHASE_DECODE, &best)))
 			continue;
-		const double want = (double)cost_model_estimate(&known_one->price, f, v, NULL);
-		const double error = (double)cost_model_estimate(fitted, f, v, NULL) / want - 1;
+		const double want = (double)cost_model_estimate(&known_one->price, f, v);
+		const double error = (double)cost_model_estimate(fitted, f, v) / want - 1;
 		worst = fmax(worst, fabs(error));
 	}
 	return worst;
@@ -160,7 +160,7 @@ static double excess(const struct cheapest_set *p, int id, const struct measured
 	assert_null(
 	    config_fitted(&at, &c->config, c->kernel, costs, &m->shape, part, &h200_run.device));
 	return (double)cost_model_estimate(
-		   &of->price, &part->f, config_value(&at, c->kernel->space, "SEGMENTS", 1), NULL) /
+		   &of->price, &part->f, config_value(&at, c->kernel->space, "SEGMENTS", 1)) /
 	       (double)known_least(of, &m->shape, part, &best);
 }
 

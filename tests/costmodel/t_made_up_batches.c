@@ -70,7 +70,7 @@ static void same_matrix(const struct matrix *a, const struct matrix *b)
 	assert_memory_equal(a->cost, b->cost, rows * cols * sizeof *a->cost);
 	assert_memory_equal(a->fallback, b->fallback, rows * sizeof *a->fallback);
 	assert_memory_equal(a->weight, b->weight, rows * sizeof *a->weight);
-	assert_memory_equal(a->block, b->block, rows * NUM_BLOCKINGS * sizeof *a->block);
+	assert_memory_equal(a->block, b->block, rows * sizeof *a->block);
 	assert_memory_equal(a->f, b->f, rows * sizeof *a->f);
 }
 
@@ -138,9 +138,7 @@ static void measured_rows_come_first(void **state)
 		assert_int_equal(l.taught->scenario[r], l.all->scenario[r]);
 		assert_int_equal(l.taught->weight[r], l.all->weight[r]);
 		assert_int_equal(l.taught->fallback[r], l.all->fallback[r]);
-		assert_memory_equal(&l.taught->block[r * NUM_BLOCKINGS],
-				    &l.all->block[r * NUM_BLOCKINGS],
-				    NUM_BLOCKINGS * sizeof *l.all->block);
+		assert_int_equal(l.taught->block[r], l.all->block[r]);
 		for (int c = 0; c < l.taught->cols; c++) {
 			const int32_t cost = cost_at(l.taught, r, c);
 			assert_int_equal(cost, cost_of_pick(&l, l.offer[c], r));
@@ -157,25 +155,17 @@ static void measured_rows_come_first(void **state)
 static void made_up_rows_are_held_out_with_their_scenario(void **state)
 {
 	struct lesson l;
-	int *fold;
+	int r = 0;
 	(void)state;
 	begin_lesson(&l, &all_sorts);
 	const struct matrix *t = l.taught;
-	fold = malloc(sizeof *fold * (size_t)t->rows);
-	assert_true(fold && t->rows > 3 * l.measured);
-	for (int b = 0; b < NUM_BLOCKINGS; b++) {
-		int r = 0;
-		assert_true(matrix_folds(t, b, fold) > 1);
-		for (int i = l.measured; i < t->rows; i++) {
-			while (r < l.measured && t->scenario[r] != t->scenario[i])
-				r++; /* in the order of scenarios */
-			assert_true(r < l.measured);
-			assert_int_equal(t->block[i * NUM_BLOCKINGS + b],
-					 t->block[r * NUM_BLOCKINGS + b]);
-			assert_int_equal(fold[i], fold[r]);
-		}
+	assert_true(t->rows > 3 * l.measured);
+	for (int i = l.measured; i < t->rows; i++) {
+		while (r < l.measured && t->scenario[r] != t->scenario[i])
+			r++; /* in the order of scenarios */
+		assert_true(r < l.measured);
+		assert_int_equal(t->block[i], t->block[r]);
 	}
-	free(fold);
 	end_lesson(&l);
 }
 
@@ -210,9 +200,9 @@ static double least_by(const struct known *k, const struct attune_features *f)
 {
 	static const int values[] = { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64 };
 	const int num = k == &known[UNCUT] ? 1 : (int)COUNT(values);
-	long long least = cost_model_estimate(&k->price, f, 1, NULL);
+	long long least = cost_model_estimate(&k->price, f, 1);
 	for (int i = 1; i < num && values[i] * k->price.block.tile < 2 * f->max_seq; i++)
-		least = min_of(least, cost_model_estimate(&k->price, f, values[i], NULL));
+		least = min_of(least, cost_model_estimate(&k->price, f, values[i]));
 	return (double)least;
 }
 
@@ -361,7 +351,7 @@ static void features_are_rounded_upwards(void **state)
  * they are to the same leaves, also of scenarios that taught nothing. */
 static void thresholds_divide_raw_features_alike(void **state)
 {
-	const struct growth how = { .max_leaves = 64, .max_depth = 9, .min_support = 2 };
+	const struct growth how = { .max_leaves = 64, .min_support = 2 };
 	struct lesson l;
 	struct tree t;
 	(void)state;

@@ -1,4 +1,4 @@
-/* t_tree.c - greedy induction of trees against brute force, and invariants of every tree. */
+/* t_tree.c - greedy induction of trees, their sizes by cross-validation, and invariants of every tree. */
 #include "tuner/tree/tree.h"
 #include "tests/support/synthetic.h"
 #include <setjmp.h>
@@ -35,31 +35,6 @@ static struct matrix *random_matrix(unsigned long long *seed)
 	return m;
 }
 
-/* Least cost over the rows in `mask` of all trees up to `depth`, by trying all. */
-static long long brute(struct matrix *m, unsigned mask, int depth)
-{
-	long long best = -1;
-	for (int c = 0; c < m->cols; c++) {
-		long long sum = 0;
-		for (int r = 0; r < m->rows; r++)
-			sum += mask >> r & 1 ? matrix_at(m, r, c) : 0;
-		best = best < 0 || sum < best ? sum : best;
-	}
-	for (int f = 0; depth && f < FEATURES; f++)
-		for (int t = 1; t < LEVELS; t++) {
-			unsigned below = 0;
-			for (int r = 0; r < m->rows; r++)
-				if (mask >> r & 1 && *feature(m, r, f) <= t)
-					below |= 1u << r;
-			if (!below || below == mask)
-				continue;
-			const long long sum =
-			    brute(m, below, depth - 1) + brute(m, mask & ~below, depth - 1);
-			best = sum < best ? sum : best;
-		}
-	return best;
-}
-
 static long long walked_cost(const struct tree *t, const struct matrix *m)
 {
 	long long sum = 0;
@@ -68,11 +43,13 @@ static long long walked_cost(const struct tree *t, const struct matrix *m)
 	return sum;
 }
 
-static long long grown_cost(const struct matrix *m, int depth)
+/* The cost of a grown tree of at most so many leaves. */
+static long long grown_cost(const struct matrix *m, int leaves)
 {
-	const struct growth how = { .max_leaves = 100, .max_depth = depth, .min_support = 1 };
+	const struct growth how = { .max_leaves = leaves, .min_support = 1 };
 	struct tree t;
 	assert_true(tree_grow(&t, m, NULL, m->rows, &how));
+	assert_true(tree_leaves(&t) <= leaves);
 	const long long cost = tree_cost(&t, 0);
 	assert_true(cost == walked_cost(&t, m));
 	assert_true(tree_tidy(&t));
@@ -81,31 +58,45 @@ static long long grown_cost(const struct matrix *m, int depth)
 	return cost;
 }
 
-static void test_depth_1_and_2_are_optimal(void **state)
+static void test_more_leaves_never_cost_more(void **state)
 {
 	unsigned long long seed = 1;
 	(void)state;
 	for (int i = 0; i < INSTANCES; i++) {
 		struct matrix *m = random_matrix(&seed);
-		const unsigned all = (1u << m->rows) - 1;
-		for (int depth = 0; depth <= 2; depth++)
-			assert_true(grown_cost(m, depth) == brute(m, all, depth));
+		long long cost = grown_cost(m, 1);
+		for (int c = 0; c < m->cols; c++) {
+			long long one = 0;
+			for (int r = 0; r < m->rows; r++)
+				one += matrix_at(m, r, c);
+			assert_true(cost <= one);
+		}
+		for (int leaves = 2; leaves < 9; leaves++) {
+			const long long fewer = cost;
+			cost = grown_cost(m, leaves);
+			assert_true(cost <= fewer);
+		}
 		matrix_free(m);
 	}
 }
 
-static void test_deeper_is_never_dearer_than_one_choice(void **state)
+/* Neither num_seqs nor max_seq alone changes the best choice, but rows of many sequences cost
+ * otherwise than those of few. */
+static void test_a_split_that_saves_only_with_the_next_is_found(void **state)
 {
-	unsigned long long seed = 2;
+	struct matrix *m = matrix_new(16, 2);
 	(void)state;
-	for (int i = 0; i < INSTANCES; i++) {
-		struct matrix *m = random_matrix(&seed);
-		const long long single = brute(m, (1u << m->rows) - 1, 0);
-		const long long depth1 = brute(m, (1u << m->rows) - 1, 1);
-		const long long grown = grown_cost(m, 6);
-		assert_true(grown <= depth1 && depth1 <= single);
-		matrix_free(m);
+	for (int r = 0; r < 16; r++) {
+		const int many = r / 8, is_long = r % 2;
+		m->weight[r] = 1;
+		m->f[r].num_seqs = 1 + many;
+		m->f[r].max_seq = 1 + is_long;
+		m->cost[2 * r] = many && !is_long ? 100000 : 0;
+		m->cost[2 * r + 1] = !many ? 400000 : is_long ? 150000 : 0;
 	}
+	assert_true(grown_cost(m, 2) == grown_cost(m, 1));
+	assert_int_equal(grown_cost(m, 3), 0);
+	matrix_free(m);
 }
 
 /* m with rows in another order and columns mirrored. */
@@ -124,8 +115,7 @@ static struct matrix *permuted(struct matrix *m, unsigned long long *seed)
 	for (int r = 0; r < m->rows; r++) {
 		p->f[r] = m->f[order[r]];
 		p->weight[r] = m->weight[order[r]];
-		for (int b = 0; b < NUM_BLOCKINGS; b++)
-			p->block[r * NUM_BLOCKINGS + b] = m->block[order[r] * NUM_BLOCKINGS + b];
+		p->block[r] = m->block[order[r]];
 		for (int c = 0; c < m->cols; c++)
 			p->cost[r * m->cols + m->cols - 1 - c] = m->cost[order[r] * m->cols + c];
 	}
@@ -139,7 +129,7 @@ static void test_order_of_rows_and_columns_does_not_matter(void **state)
 	(void)state;
 	for (int i = 0; i < INSTANCES / 3; i++) {
 		struct matrix *m = random_matrix(&seed), *p = permuted(m, &seed);
-		assert_true(grown_cost(m, 4) == grown_cost(p, 4));
+		assert_true(grown_cost(m, 6) == grown_cost(p, 6));
 		matrix_free(m);
 		matrix_free(p);
 	}
@@ -148,7 +138,7 @@ static void test_order_of_rows_and_columns_does_not_matter(void **state)
 static void test_no_leaf_takes_what_a_row_forbids(void **state)
 {
 	struct matrix *m = matrix_new(4, 2);
-	const struct growth how = { .max_leaves = 8, .max_depth = 3, .min_support = 1 };
+	const struct growth how = { .max_leaves = 8, .min_support = 1 };
 	struct tree t;
 	(void)state;
 	for (int r = 0; r < 4; r++) {
@@ -167,39 +157,13 @@ static void test_no_leaf_takes_what_a_row_forbids(void **state)
 	matrix_free(m);
 }
 
-/* Costs depend on num_seqs alone; the tree may be told to part head sizes first. */
-static void test_a_feature_is_split_first(void **state)
-{
-	struct matrix *m = matrix_new(16, 2);
-	(void)state;
-	for (int r = 0; r < 16; r++) {
-		m->weight[r] = 1;
-		m->f[r].head_size = r % 2 ? 128 : 64;
-		m->f[r].num_seqs = 1 + r / 2;
-		m->cost[2 * r + (r < 8)] = 1000;
-	}
-	for (int first = 0; first < 2; first++) {
-		const struct growth how = { .max_leaves = 8,
-					    .max_depth = 3,
-					    .min_support = 2,
-					    .apart = first ? 1 + ATTUNE_FEATURE_head_size : 0 };
-		struct tree t;
-		assert_true(tree_grow(&t, m, NULL, 16, &how));
-		assert_int_equal(t.v[0].feature,
-				 first ? ATTUNE_FEATURE_head_size : ATTUNE_FEATURE_num_seqs);
-		assert_int_equal(walked_cost(&t, m), 0);
-		tree_free(&t);
-	}
-	matrix_free(m);
-}
-
 static void test_support_is_kept(void **state)
 {
 	unsigned long long seed = 4;
 	(void)state;
 	for (int i = 0; i < 300; i++) {
 		struct matrix *m = random_matrix(&seed);
-		const struct growth how = { .max_leaves = 100, .max_depth = 5, .min_support = 3 };
+		const struct growth how = { .max_leaves = 100, .min_support = 3 };
 		struct tree t;
 		assert_true(tree_grow(&t, m, NULL, m->rows, &how));
 		for (int n = 0; n < t.n; n++)
@@ -214,7 +178,7 @@ static void test_cross_validation_keeps_the_signal_only(void **state)
 {
 	unsigned long long seed = 5;
 	struct matrix *m = matrix_new(200, 3);
-	const struct growth how = { .max_leaves = 30, .max_depth = 8, .min_support = 2 };
+	const struct growth how = { .max_leaves = 30, .min_support = 2 };
 	struct tree t;
 	(void)state;
 	for (int r = 0; r < m->rows; r++) {
@@ -222,9 +186,7 @@ static void test_cross_validation_keeps_the_signal_only(void **state)
 		m->weight[r] = 1;
 		m->f[r].num_seqs = seqs;
 		m->f[r].max_seq = 1 + next_random(&seed) % 10000;
-		m->block[r * NUM_BLOCKINGS] = seqs;
-		m->block[r * NUM_BLOCKINGS + 1] = (int)(m->f[r].max_seq / 1000);
-		m->block[r * NUM_BLOCKINGS + 2] = r % 3;
+		m->block[r] = r % 40;
 		for (int c = 0; c < 3; c++)
 			m->cost[r * 3 + c] = (int)(next_random(&seed) % 30000);
 		m->cost[r * 3 + (seqs > 64)] /= 3;
@@ -235,6 +197,55 @@ static void test_cross_validation_keeps_the_signal_only(void **state)
 	assert_int_equal(t.v[0].feature, ATTUNE_FEATURE_num_seqs);
 	assert_in_range(t.v[0].threshold, 60, 68);
 	tree_free(&t);
+	matrix_free(m);
+}
+
+static int fitted_leaves(const struct matrix *m, int scenarios)
+{
+	const struct growth how = { .max_leaves = 30, .min_support = 2, .scenarios = scenarios };
+	struct tree t;
+	assert_true(tree_fit(&t, m, &how));
+	const int leaves = tree_leaves(&t);
+	tree_free(&t);
+	return leaves;
+}
+
+/* The best choice of a block follows from nothing but the block, which num_seqs gives away. */
+static void test_rows_of_a_block_are_held_out_together(void **state)
+{
+	unsigned long long seed = 6;
+	struct matrix *m = matrix_new(200, 2);
+	int best[20];
+	(void)state;
+	for (int b = 0; b < 20; b++)
+		best[b] = (int)(next_random(&seed) % 2);
+	for (int r = 0; r < m->rows; r++) {
+		m->weight[r] = 1;
+		m->f[r].num_seqs = 1 + r / 10;
+		m->cost[2 * r + !best[r / 10]] = 300000;
+		m->block[r] = r;
+	}
+	const int apart = fitted_leaves(m, 0);
+	assert_in_range(apart, 8, 20);
+	for (int r = 0; r < m->rows; r++)
+		m->block[r] = r / 10;
+	assert_true(fitted_leaves(m, 0) <= apart / 2);
+	matrix_free(m);
+}
+
+/* Only made-up rows, those after the scenarios, have a best choice. */
+static void test_made_up_rows_are_not_scored(void **state)
+{
+	struct matrix *m = matrix_new(120, 2);
+	(void)state;
+	for (int r = 0; r < m->rows; r++) {
+		m->weight[r] = 1;
+		m->f[r].num_seqs = 1 + r % 10;
+		m->block[r] = r % 30;
+		m->cost[2 * r + (r % 10 < 5)] = r < 60 ? 0 : 300000;
+	}
+	assert_int_equal(fitted_leaves(m, 0), 2);
+	assert_int_equal(fitted_leaves(m, 60), 1);
 	matrix_free(m);
 }
 
@@ -314,13 +325,14 @@ static void test_boxes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_depth_1_and_2_are_optimal),
-		cmocka_unit_test(test_deeper_is_never_dearer_than_one_choice),
+		cmocka_unit_test(test_more_leaves_never_cost_more),
+		cmocka_unit_test(test_a_split_that_saves_only_with_the_next_is_found),
 		cmocka_unit_test(test_order_of_rows_and_columns_does_not_matter),
 		cmocka_unit_test(test_no_leaf_takes_what_a_row_forbids),
-		cmocka_unit_test(test_a_feature_is_split_first),
 		cmocka_unit_test(test_support_is_kept),
 		cmocka_unit_test(test_cross_validation_keeps_the_signal_only),
+		cmocka_unit_test(test_rows_of_a_block_are_held_out_together),
+		cmocka_unit_test(test_made_up_rows_are_not_scored),
 		cmocka_unit_test(test_rounding),
 		cmocka_unit_test(test_tidy_drops_dead_branches_and_merges),
 		cmocka_unit_test(test_boxes),

@@ -151,9 +151,9 @@ static int cross_fit(struct offers *k, const char *in, struct cell_fit *cell, do
 		for (int i = 0; i < k->num_offers; i++) {
 			if (!in[i])
 				continue;
-			if (!offer_fit(k, &k->offer[i], cell) ||
-			    !offer_estimate_rows(k, &k->offer[i]))
+			if (!offer_fit(k, &k->offer[i], cell))
 				return 0;
+			offer_estimate_rows(k, &k->offer[i]);
 		}
 		offers_set_costs(k, in);
 		for (int r = k->fold; r < k->m->rows; r += FOLDS)
@@ -200,8 +200,9 @@ static void fit_offer(void *arg, size_t i)
 	const struct fitting *f = arg;
 	const size_t cells = (size_t)f->k->m->rows * MAX_MEMBERS + 1;
 	struct cell_fit *cell = malloc(sizeof *cell * cells);
-	f->failed[i] = !cell || !offer_fit(f->k, &f->k->offer[i], cell) ||
-		       !offer_estimate_rows(f->k, &f->k->offer[i]);
+	f->failed[i] = !cell || !offer_fit(f->k, &f->k->offer[i], cell);
+	if (!f->failed[i])
+		offer_estimate_rows(f->k, &f->k->offer[i]);
 	free(cell);
 }
 

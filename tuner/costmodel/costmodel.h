@@ -30,28 +30,11 @@ struct cost_model {
 	long long fs[NUM_COST_TERMS];
 	struct segment_costs segments; /* what chooses SEGMENTS */
 };
-/* A cache of paths, for batches of one phase that each have a shape of their own. A new path may
- * replace an old one. */
-struct path_memo;
-struct path_memo *path_memo_new(void); /* free() it; NULL without memory */
-/* A batch whose blocks are assigned to slots one by one (list_schedule.c). */
-struct list_schedule {
-	const attune_shape *shape;
-	const attune_batch *batch;
-	enum phase phase;
-	int at_once;            /* blocks that run at a time; 0: units x slots of the model */
-	struct path_memo *memo; /* NULL: none */
-};
-/* TERM_PATH of such a batch. The closed form of kernels/segments.h, without a batch, gives its
- * average. -1 without memory. */
-long long list_schedule_path(const struct cost_model *, const struct list_schedule *,
-			     long long units, int segments);
-/* The last argument may be NULL: the closed form. 0 without memory. */
-int cost_model_amounts(long long amount[NUM_COST_TERMS], const struct cost_model *,
-		       const struct attune_features *, int segments, const struct list_schedule *);
-/* Time in fs; -1 without memory. */
+void cost_model_amounts(long long amount[NUM_COST_TERMS], const struct cost_model *,
+			const struct attune_features *, int segments);
+/* Time in fs. */
 long long cost_model_estimate(const struct cost_model *, const struct attune_features *,
-			      int segments, const struct list_schedule *);
+			      int segments);
 /* The model's own coefficients of terms that depend on SEGMENTS. */
 struct segment_costs cost_model_segments(const struct cost_model *);
 
@@ -75,7 +58,6 @@ struct cell_fit {
 	const struct attune_features *f;
 	int segments;
 	double us, weight;
-	struct list_schedule schedule; /* without a batch: the closed form */
 };
 /* Fits everything but block and segments, with at most most_slots slots. 0 without memory. */
 int cost_model_fit(struct cost_model *, const struct cell_fit *, int n, int most_slots);

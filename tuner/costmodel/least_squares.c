@@ -35,9 +35,8 @@ struct segment_costs cost_model_segments(const struct cost_model *p)
 }
 
 /* Amounts are at most 2^27, so that sums do not overflow. */
-int cost_model_amounts(long long amount[NUM_COST_TERMS], const struct cost_model *p,
-		       const struct attune_features *f, int segments,
-		       const struct list_schedule *schedule)
+void cost_model_amounts(long long amount[NUM_COST_TERMS], const struct cost_model *p,
+			const struct attune_features *f, int segments)
 {
 	const struct segment_costs costs = cost_model_segments(p);
 	const long long rows = f->query_tokens * f->num_query_heads;
@@ -45,8 +44,7 @@ int cost_model_amounts(long long amount[NUM_COST_TERMS], const struct cost_model
 	struct segment_load l;
 	segment_load_of(&l, &p->block, f);
 	amount[TERM_LAUNCH] = 1;
-	amount[TERM_PATH] = schedule ? list_schedule_path(p, schedule, f->units, segments)
-				     : segment_path(&costs, &l, &p->block, f->units, segments);
+	amount[TERM_PATH] = segment_path(&costs, &l, &p->block, f->units, segments);
 	amount[TERM_TOTAL] = l.blocks * l.mean / f->units;
 	amount[TERM_KIB] = f->kv_kib;
 	amount[TERM_ROWS] = rows;
@@ -55,15 +53,13 @@ int cost_model_amounts(long long amount[NUM_COST_TERMS], const struct cost_model
 	amount[TERM_MERGE] = splits * segments * rows;
 	for (int i = 0; i < NUM_COST_TERMS; i++)
 		amount[i] = min_of(amount[i], 1 << 27);
-	return amount[TERM_PATH] >= 0;
 }
 
 long long cost_model_estimate(const struct cost_model *p, const struct attune_features *f,
-			      int segments, const struct list_schedule *schedule)
+			      int segments)
 {
 	long long amount[NUM_COST_TERMS], sum = 0;
-	if (!cost_model_amounts(amount, p, f, segments, schedule))
-		return -1;
+	cost_model_amounts(amount, p, f, segments);
 	for (int i = 0; i < NUM_COST_TERMS; i++)
 		sum += p->fs[i] * amount[i];
 	return sum;
@@ -142,17 +138,15 @@ static double error_of(const double *row, const double *x)
 	return fabs(sum);
 }
 
-/* Finds the coefficients x, in us, for these slots and start. Returns the weighted mean error, or
- * -1 without memory. row: scratch, [n]. */
+/* Finds the coefficients x, in us, for these slots and start. Returns the weighted mean error. row:
+ * scratch, [n]. */
 static double solve(const struct cost_model *p, const struct cell_fit *cell, int n,
 		    double (*row)[NUM_COST_TERMS], double x[NUM_COST_TERMS])
 {
 	double sum = 0, weights = 0;
 	for (int c = 0; c < n; c++) {
 		long long amount[NUM_COST_TERMS];
-		if (!cost_model_amounts(amount, p, cell[c].f, cell[c].segments,
-					cell[c].schedule.batch ? &cell[c].schedule : NULL))
-			return -1;
+		cost_model_amounts(amount, p, cell[c].f, cell[c].segments);
 		for (int i = 0; i < NUM_COST_TERMS; i++)
 			row[c][i] = (double)amount[i] / cell[c].us;
 	}
@@ -194,10 +188,6 @@ int cost_model_fit(struct cost_model *out, const struct cell_fit *cell, int n, i
 			p.slots = slots_tried[s];
 			p.start = starts_tried[k];
 			const double error = solve(&p, cell, n, row, x);
-			if (error < 0) {
-				free(row);
-				return 0;
-			}
 			if (!(error < least))
 				continue;
 			least = error;

@@ -27,8 +27,8 @@ void made_up_row_like(struct matrix *to, int row, const struct matrix *from, int
 void made_up_describe(struct matrix *to, int row, const struct matrix *from, int of,
 		      const struct attune_features *);
 
-/* made_up_mixed.c: mixed batches, whose costs an ensemble learns from the measured rows. The first
- * rows are the measured ones. NULL without memory. */
+/* made_up_mixed.c: mixed batches, with costs of the nearest measured rows. The first rows are the
+ * measured ones. NULL without memory. */
 struct matrix *made_up_mixed(const struct data *, const struct matrix *measured);
 
 #endif

@@ -183,8 +183,7 @@ void made_up_row_like(struct matrix *to, int row, const struct matrix *from, int
 	to->weight[row] = from->weight[of];
 	to->fallback[row] = from->fallback[of];
 	to->f[row] = from->f[of];
-	for (int b = 0; b < NUM_BLOCKINGS; b++)
-		to->block[row * NUM_BLOCKINGS + b] = from->block[of * NUM_BLOCKINGS + b];
+	to->block[row] = from->block[of];
 }
 
 static void measured_row(struct matrix *m, const struct offers *k, const struct offer *const *v,
@@ -210,7 +209,7 @@ void made_up_describe(struct matrix *to, int row, const struct matrix *from, int
 }
 
 /* Fills in the row of a batch made up from row `of`. Returns the number of rows: 0 if no offer is
- * legal; -1 without memory. */
+ * legal. */
 static int made_up_row(struct matrix *m, const struct offers *k, const struct offer *const *v,
 		       int row, int of, struct made_up *b, unsigned long long seed)
 {
@@ -223,9 +222,7 @@ static int made_up_row(struct matrix *m, const struct offers *k, const struct of
 		return 0;
 	for (int c = 0; c < m->cols; c++) {
 		struct config means;
-		estimate[c] = offer_estimate(k, v[c], shape, &batch, &part, &means);
-		if (estimate[c] == NO_MEMORY)
-			return -1;
+		estimate[c] = offer_estimate(k, v[c], shape, &part, &means);
 		if (estimate[c] >= 0 && (least < 0 || estimate[c] < least))
 			least = estimate[c];
 	}
@@ -244,16 +241,14 @@ struct matrix *make_training_matrix(const struct offers *k, const struct offer *
 	const int rows = k->m->rows;
 	struct matrix *m = matrix_new(rows * (1 + MADE_UP), n);
 	struct made_up *b = made_up_new(k->d, k->m);
-	int at = rows, done = m && b;
+	const int done = m && b;
+	int at = rows;
 	for (int c = 0; done && c < n; c++)
 		m->choice[c] = v[c]->number;
 	for (int r = 0; done && r < rows; r++)
 		measured_row(m, k, v, r);
-	for (int i = 0; done && i < rows * MADE_UP; i++) {
-		const int more = made_up_row(m, k, v, at, i / MADE_UP, b, (unsigned long long)i);
-		done = more >= 0;
-		at += more;
-	}
+	for (int i = 0; done && i < rows * MADE_UP; i++)
+		at += made_up_row(m, k, v, at, i / MADE_UP, b, (unsigned long long)i);
 	if (done) {
 		m->rows = at;
 		*measured = rows;

@@ -45,19 +45,6 @@ static int most_slots(const struct offers *k, const struct offer *o, int head_si
 	return most;
 }
 
-/* Prefills are scheduled block by block; decodes use the closed form, as the library does. */
-static struct list_schedule schedule_of(const struct offers *k, const struct offer *o,
-					const attune_shape *shape, const attune_batch *batch,
-					const struct part *part)
-{
-	const struct choice *c = &k->d->choice[o->index];
-	struct geometry g = { 0 };
-	if (k->phase != PHASE_PREFILL)
-		return (struct list_schedule){ .batch = NULL };
-	c->kernel->space->geometry(&c->config, shape, part, &k->d->run.device, &g);
-	return (struct list_schedule){ shape, batch, k->phase, g.at_once, NULL };
-}
-
 /* Lists the cells of a head size that are within near_best of their scenario's best. */
 static int list_cells(const struct offers *k, const struct offer *o, int head_size,
 		      struct cell_fit *cell)
@@ -74,12 +61,8 @@ static int list_cells(const struct offers *k, const struct offer *o, int head_si
 					      : data_part_time(k->d, s, k->phase, o->member[i]);
 			if (!(us < near_best * best))
 				continue;
-			cell[n] = (struct cell_fit){ &k->m->f[r], value_of_axis(o, i), us,
-						     best / us * best / us,
-						     schedule_of(k, o, &k->d->v[s].shape,
-								 &k->d->v[s].batch->view,
-								 &k->d->v[s].part[k->phase]) };
-			cell[n++].schedule.memo = k->paths;
+			cell[n++] = (struct cell_fit){ &k->m->f[r], value_of_axis(o, i), us,
+						       best / us * best / us };
 		}
 	}
 	return n;
@@ -135,8 +118,6 @@ int offer_fit(const struct offers *k, struct offer *o, struct cell_fit *cell)
 			p->block.rows = 0;
 		else if (!cost_model_fit(p, cell, n, most_slots(k, o, k->size[h])))
 			return 0;
-		if (n >= MIN_CELLS && cell[0].schedule.at_once)
-			p->slots = max_of(cell[0].schedule.at_once / k->d->run.device.units, 1);
 		p->segments = cost_model_segments(p);
 		if (n >= MIN_CELLS && k->phase == PHASE_DECODE && o->num_members > 1 &&
 		    !fit_segments(k, o, k->size[h], p))
@@ -159,7 +140,7 @@ static const struct cost_model *model_at(const struct offers *k, const struct of
 }
 
 long long offer_estimate(const struct offers *k, const struct offer *o, const attune_shape *shape,
-			 const attune_batch *batch, const struct part *part, struct config *means)
+			 const struct part *part, struct config *means)
 {
 	const struct cost_model *p = model_at(k, o, shape->head_size);
 	if (!p)
@@ -167,11 +148,8 @@ long long offer_estimate(const struct offers *k, const struct offer *o, const at
 	if (config_fitted(means, &o->choice.config, o->choice.kernel, &p->segments, shape, part,
 			  &k->d->run.device))
 		return NO_ESTIMATE;
-	const struct list_schedule schedule = schedule_of(k, o, shape, batch, part);
 	const int segments = config_value(means, o->choice.kernel->space, "SEGMENTS", 1);
-	const long long fs =
-	    cost_model_estimate(p, &part->f, segments, schedule.batch ? &schedule : NULL);
-	return fs < 0 ? NO_MEMORY : fs;
+	return cost_model_estimate(p, &part->f, segments);
 }
 
 /* The least cost of its members in a row. */
@@ -184,19 +162,16 @@ static long long best_member(const struct offers *k, const struct offer *o, int 
 	return best;
 }
 
-int offer_estimate_rows(const struct offers *k, struct offer *o)
+void offer_estimate_rows(const struct offers *k, struct offer *o)
 {
 	for (int r = 0; r < k->m->rows; r++) {
 		const struct measured *m = &k->d->v[k->m->scenario[r]];
 		struct choice as = { .kernel = o->choice.kernel };
 		o->best[r] = best_member(k, o, r);
-		o->estimate[r] = offer_estimate(k, o, &m->shape, &m->batch->view,
-						&m->part[k->phase], &as.config);
-		if (o->estimate[r] == NO_MEMORY)
-			return 0;
+		o->estimate[r] =
+		    offer_estimate(k, o, &m->shape, &m->part[k->phase], &as.config);
 		o->means[r] = o->estimate[r] < 0 ? -1 : data_find(k->d, &as);
 	}
-	return 1;
 }
 
 /* Time of what an offer runs in a row; INFINITY: it was not measured. */
@@ -355,8 +330,7 @@ int offers_open(struct offers *k)
 	k->fold = -1;
 	k->column = malloc(sizeof *k->column * (size_t)(k->d->num_choices + 1));
 	k->best_us = malloc(sizeof *k->best_us * (size_t)(k->m->rows + 1));
-	k->paths = path_memo_new();
-	if (!k->column || !k->best_us || !k->paths)
+	if (!k->column || !k->best_us)
 		return 0;
 	for (int r = 0; r < k->m->rows; r++)
 		k->best_us[r] = data_best(k->d, k->m->scenario[r], k->phase, &choice);
@@ -380,5 +354,4 @@ void offers_close(struct offers *k)
 	free(k->offer);
 	free(k->column);
 	free(k->best_us);
-	free(k->paths);
 }

@@ -27,7 +27,6 @@ struct offers {
 	int *column;     /* [data.num_choices] of the matrix */
 	double *best_us; /* [rows] the least time of all choices */
 	int size[MAX_SIZES], num_sizes;
-	struct path_memo *paths; /* of the measured batches */
 	struct offer *offer;
 	int num_offers;
 	int fold; /* rows r with r % FOLDS == fold are held out; -1: none */
@@ -39,18 +38,18 @@ void offers_close(struct offers *);
 /* Fits its models by head size, without the rows of the fold. cell: scratch, [rows * MAX_MEMBERS].
  * 0 without memory. */
 int offer_fit(const struct offers *, struct offer *, struct cell_fit *cell);
-/* Sets estimate, means and best in all rows. 0 without memory. */
-int offer_estimate_rows(const struct offers *, struct offer *);
+/* Sets estimate, means and best in all rows. */
+void offer_estimate_rows(const struct offers *, struct offer *);
 /* Sets cost of the offers with in[offer], at most COST_CAP per unit of weight. A failed run costs
  * that, too, and not COST_FORBIDDEN, since leaves can separate such rows. */
 void offers_set_costs(const struct offers *, const char *in);
 /* Whether the member that the offer would run there has failed. */
 int offer_has_failed(const struct offers *, const struct offer *, int row);
 /* The least estimate of a part in fs, by the model of the shape's head size or of the one that
- * stands for it; *means is the configuration that reaches it. Or one of: */
-enum { NO_ESTIMATE = -1 /* no model, or no legal value */, NO_MEMORY = -2 };
+ * stands for it; *means is the configuration that reaches it. */
+enum { NO_ESTIMATE = -1 /* no model, or no legal value */ };
 long long offer_estimate(const struct offers *, const struct offer *, const attune_shape *,
-			 const attune_batch *, const struct part *, struct config *means);
+			 const struct part *, struct config *means);
 
 /* made_up_batches.c: the matrix from which a tree learns. Columns are the n offers. The first
  * *measured rows are scenarios, with measured costs; the others are made-up batches, with estimated

@@ -30,7 +30,7 @@ static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
 	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
 	{ "out", 'o', "FILE", 0, "File to write (C: generated/attune_NAME.h; else standard output)", 0 },
-	{ "max-leaves", OPT_LEAVES, "N", 0, "Leaves of each tree (24; 64 for decodes where they also learn from estimates)", 0 },
+	{ "max-leaves", OPT_LEAVES, "N", 0, "Leaves of each tree, at most (64): the fewest within noise are taken", 0 },
 	{ "check", OPT_CHECK, NULL, 0, "Write nothing; exit 1 with a diff if the file would change", 0 },
 	{ "emit", OPT_EMIT, "LANGUAGE", 0, "c or json (c)", 0 },
 	{ 0 }
@@ -54,7 +54,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'd': o->db = arg; return 0;
 	case 'o': o->out = arg; return 0;
 	case OPT_LEAVES:
-		o->limits.leaves = o->limits.decode_leaves = count_arg(state, arg, 1, 200);
+		o->limits.leaves = count_arg(state, arg, 1, 200);
 		return 0;
 	case OPT_CHECK: o->check = 1; return 0;
 	case OPT_EMIT:

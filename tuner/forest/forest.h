@@ -23,10 +23,8 @@ struct forest {
 	struct making making[2]; /* of the prefill and the decode tree; 0 when read back */
 };
 struct limits {
-	int leaves;   /* of each tree */
+	int leaves;   /* of each tree, at most: cross-validation chooses (tuner/tree/fit.c) */
 	int variants; /* choices of either phase */
-	/* of a decode tree that also learns from made-up batches; 0: the same as others */
-	int decode_leaves;
 	/* NULL: prefill and decode trees are grown. Else these rules' trees are kept, and leaves name
 	 * other choices where times show that they are faster (tuner/induce/kept_tree.c). */
 	const struct forest *kept;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LEAVES = 8, MAX_DEPTH = 4 };
+enum { MOST_LEAVES = 8 };
 /* Minimum support: max(LEAST, rows / LEAST_SHARE). */
 enum { LEAST_SHARE = 10, LEAST = 3 };
 
@@ -65,9 +65,7 @@ int fit_early(struct forest *f, const struct data *d, int leaves)
 	struct matrix *m = matrix_early(d);
 	const int least = m && m->rows / LEAST_SHARE > LEAST ? m->rows / LEAST_SHARE : LEAST;
 	const struct growth how = { .max_leaves = leaves < MOST_LEAVES ? leaves : MOST_LEAVES,
-				    .max_depth = MAX_DEPTH,
-				    .min_support = least,
-				    .rule = SIZE_FEWEST };
+				    .min_support = least };
 	int done = m != NULL;
 	if (done && !m->rows)
 		done = tree_constant(t, SAYS_OWN);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* NEW_BESIDE_KEPT: choices that a kept tree may name besides its own. */
-enum { MAX_DEPTH = 9, NEW_BESIDE_KEPT = 4 };
+enum { NEW_BESIDE_KEPT = 4 };
 
 /* A tree also learns from estimates if the choices of least estimate lose, in held-out rows, less
  * than TRUSTED times what a tree of TRUST_LEVELS levels loses in training rows. Slowdowns of an
@@ -42,7 +42,6 @@ static double per_weight(const struct matrix *m, long long cost)
 static double small_tree(const struct matrix *m)
 {
 	const struct growth how = { .max_leaves = 1 << TRUST_LEVELS,
-				    .max_depth = TRUST_LEVELS,
 				    .min_support = min_support(m) };
 	struct tree t = { 0 };
 	const int done = tree_grow(&t, m, NULL, m->rows, &how);
@@ -80,13 +79,9 @@ static int try_estimates(struct phase_fit *fit, const struct matrix *all, enum d
 /* Head sizes are split first: each is compiled into code of its own. */
 static int grow_phase(struct phase_fit *fit, enum decision decision, const struct limits *limits)
 {
-	const int many = decision == DECIDE_DECODE && fit->with_estimates && limits->decode_leaves;
-	const int leaves = many ? limits->decode_leaves : limits->leaves;
-	const struct growth how = { .max_leaves = leaves,
-				    .max_depth = MAX_DEPTH,
+	const struct growth how = { .max_leaves = limits->leaves,
 				    .min_support = min_support(fit->m),
-				    .rule = fit->with_estimates ? SIZE_ALL : SIZE_MOST,
-				    .apart = 1 + ATTUNE_FEATURE_head_size };
+				    .scenarios = fit->with_estimates ? fit->cheapest.num_measured : 0 };
 	if (fit->with_estimates && limits->kept && limits->kept->tree[decision].n > 1)
 		return fit_kept_tree(fit, limits->kept, decision);
 	if (!fit->with_estimates)
@@ -158,9 +153,7 @@ static int finish_phase(struct phase_fit *fit, enum decision decision)
 int forest_induce(struct forest *f, const struct data *d, const struct limits *limits)
 {
 	struct phase_fit fit[2] = { { .m = NULL } };
-	const struct growth side_by_side = { .max_leaves = limits->leaves,
-					     .max_depth = MAX_DEPTH,
-					     .rule = SIZE_FEWEST };
+	const struct growth side_by_side = { .max_leaves = limits->leaves };
 	int done = 1;
 	*f = (struct forest){ 0 };
 	snprintf(f->gpu, sizeof f->gpu, "%s", d->gpu);

@@ -87,6 +87,7 @@ static void label(const struct labels *x, int node, const long long *above)
 	if (v->feature >= 0) {
 		label(x, v->below, sum);
 		label(x, v->above, sum);
+		v->action = x->fit->tree.v[v->below].action; /* so equal leaves merge (tree_tidy) */
 		return;
 	}
 	const int named = column_of(x->fit, x->kept, v);

@@ -300,7 +300,7 @@ static int grow_overlap(struct tree *t, const struct data *d, struct matrix *m,
 	if (with_estimates && !(made = made_up_mixed(d, m)))
 		return 0;
 	const struct matrix *from = made ? made : m;
-	enough.rule = made ? SIZE_ALL : how->rule;
+	enough.scenarios = m->rows;
 	enough.min_support = least_rows(m);
 	tree_free(t);
 	const int done = tree_fit(t, from, &enough) && leaves_describe(t, m);

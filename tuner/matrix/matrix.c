@@ -31,7 +31,7 @@ struct matrix *matrix_new(int rows, int cols)
 	m->cost = calloc(r * c, sizeof *m->cost);
 	m->fallback = calloc(r, sizeof *m->fallback);
 	m->weight = calloc(r, sizeof *m->weight);
-	m->block = calloc(r * NUM_BLOCKINGS, sizeof *m->block);
+	m->block = calloc(r, sizeof *m->block);
 	m->f = calloc(r, sizeof *m->f);
 	if (m->scenario && m->choice && m->cost && m->fallback && m->weight && m->block && m->f)
 		return m;
@@ -64,7 +64,7 @@ struct matrix *matrix_copy(const struct matrix *from)
 	memcpy(m->cost, from->cost, r * c * sizeof *m->cost);
 	memcpy(m->fallback, from->fallback, r * sizeof *m->fallback);
 	memcpy(m->weight, from->weight, r * sizeof *m->weight);
-	memcpy(m->block, from->block, r * NUM_BLOCKINGS * sizeof *m->block);
+	memcpy(m->block, from->block, r * sizeof *m->block);
 	memcpy(m->f, from->f, r * sizeof *m->f);
 	return m;
 }
@@ -91,7 +91,6 @@ int matrix_divide(const struct matrix *m, int *rows, int n, int feature, long lo
 void matrix_describe_row(const struct data *d, struct matrix *m, int row, enum phase phase)
 {
 	const struct measured *v = &d->v[m->scenario[row]];
-	int32_t *block = &m->block[row * NUM_BLOCKINGS];
 	int model = 0;
 	double heaviest = 0;
 	m->f[row] = v->part[phase].f;
@@ -104,10 +103,7 @@ void matrix_describe_row(const struct data *d, struct matrix *m, int row, enum p
 		m->weight[row] = MIN_WEIGHT;
 	while (strcmp(d->v[model].model, v->model))
 		model++;
-	block[0] = (int32_t)m->f[row].num_seqs;
-	block[1] = floor_log2(m->f[row].max_seq);
-	block[2] = model;
-	block[3] = row; /* as good as random: rows are sorted by name */
+	m->block[row] = 64 * model + floor_log2(m->f[row].num_seqs);
 }
 
 int matrix_keep(struct matrix *m, const int *to, int cols)

@@ -22,10 +22,9 @@ struct matrix {
 	int32_t *cost;     /* [rows][cols] */
 	int32_t *fallback; /* [rows] cost of the kernels' default */
 	int32_t *weight;   /* [rows] 1 or more */
-	int32_t *block;    /* [rows][NUM_BLOCKINGS] rows of one group are held out together */
+	int32_t *block;    /* [rows] rows of one block are held out together */
 	struct attune_features *f; /* [rows] */
 };
-enum { NUM_BLOCKINGS = 4 }; /* by batch size, by length, by model, each alone */
 
 struct matrix *matrix_new(int rows, int cols);
 struct matrix *matrix_copy(const struct matrix *);

@@ -1,67 +1,35 @@
-/* fit.c - chooses the number of leaves by blocked cross-validation. All rows with the same batch
- * size, length (by power of two) or model are held out together, since a scenario similar to a
- * held-out one would give its answer away. Rows are also held out alone, since most batches do lie
- * between measured ones.
+/* fit.c - chooses the number of leaves by cross-validation.
  *
- * SIZE_MOST (enum size_rule) is the largest tree within one standard error of the least loss: past its
- * minimum the curve is flat, leaves are cheap, and the budget bounds them. Slowdowns, also by the tree of
- * least loss, on rows held out of all this, five outer folds in each of the four blockings, 16 leaves, 12
- * columns, H200 (93 prefill and 160 decode rows):
- *
- *             most    least   fewest
- *   prefill   1.0956  1.1260  1.1114
- *   decode    1.0723  1.0746  1.0999
- *
- * SIZE_ALL cross-validates nothing. Most of its rows are made up from the others, and so not held out
- * with them: the largest tree always had the least loss. */
+ * Rows are held out in two ways, whose losses add up. By block, a model and a number of sequences by
+ * power of two, since a scenario similar to a held-out one would give its answer away; and each
+ * scenario alone, since most batches do lie between measured ones. Made-up rows go with the scenario
+ * from which they were made, and only scenarios are scored. Of the sizes whose loss is within one
+ * standard error of the least, the fewest leaves are taken (Breiman et al. 1984, "Classification and
+ * regression trees", section 3.4.3); but no more than MOST_GIVEN is given for them. Rows of one block
+ * err alike, so the error is that of a sum over blocks. */
 #include "tree.h"
 #include "tuner/base/base.h"
 #include "tuner/matrix/matrix.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { FOLDS = 5, MAX_LEAVES = 256 };
+/* MOST_GIVEN: the loss that is given for fewer leaves, at most: 0.03 %. Of few rows the error is so
+ * large that a tree of one leaf would do. */
+enum { FOLDS = 5, MOST_GIVEN = 300 };
+enum way { BY_BLOCK, ALONE, WAYS };
 
-/* Cost of each row while held out, by number of leaves, summed over blockings. */
-struct losses {
-	int rows, leaves, folds;
-	long long *v; /* [rows][leaves + 1] */
+struct fitting {
+	const struct matrix *m;
+	const struct growth *how;
+	int scored;       /* rows */
+	int *group[WAYS]; /* [rows] the rank of its block, or scenario */
+	int groups[WAYS];
+	/* [WAYS][scored][max_leaves + 1] of each row while held out, by number of leaves */
+	long long *loss;
+	double weight; /* mean of the scored rows */
+	struct tree *whole;
+	int failed[WAYS * FOLDS + 1];
 };
-
-/* A forbidden choice costs what the library runs in its place. */
-static long long held_out_cost(const struct tree *t, const struct matrix *m, int row)
-{
-	const int action = t->v[tree_leaf(t, &m->f[row])].action;
-	const int32_t cost = m->cost[(size_t)row * (size_t)m->cols + (size_t)action];
-	return (long long)m->weight[row] * (cost == COST_FORBIDDEN ? m->fallback[row] : cost);
-}
-
-/* Adds to the losses of rows[0..n) at `leaves` leaves. */
-static void add_losses(struct losses *l, const struct tree *t, const struct matrix *m,
-		       const int *rows, int n, int leaves)
-{
-	for (int i = 0; i < n; i++)
-		l->v[(size_t)rows[i] * ((size_t)l->leaves + 1) + (size_t)leaves] +=
-		    held_out_cost(t, m, rows[i]);
-}
-
-/* Prunes t step by step on rows[0..n); scores every size on the other rows. Size k is the largest
- * tree of at most k leaves. */
-static int score_sizes(struct losses *l, struct tree *t, const struct matrix *m, int *rows, int n)
-{
-	int upto = l->leaves;
-	struct cut cut;
-	for (;;) {
-		const int leaves = tree_leaves(t);
-		for (; upto >= leaves; upto--)
-			add_losses(l, t, m, rows + n, m->rows - n, upto);
-		if (!tree_cheapest_cut(t, m, rows, n, &cut))
-			return 1;
-		if (!tree_apply_cut(t, m, rows, n, &cut))
-			return 0;
-	}
-}
 
 static int by_int32(const void *a, const void *b)
 {
@@ -69,180 +37,152 @@ static int by_int32(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-int matrix_folds(const struct matrix *m, int blocking, int *fold)
+/* Ranks the rows by a key. */
+static int number_groups(struct fitting *x, enum way way, const int32_t *key)
 {
-	int32_t *values = malloc(sizeof *values * (size_t)(m->rows + 1));
-	int distinct = 0;
-	if (!values)
-		return 0;
-	for (int r = 0; r < m->rows; r++)
-		values[r] = m->block[r * NUM_BLOCKINGS + blocking];
-	qsort(values, (size_t)m->rows, sizeof *values, by_int32);
-	for (int r = 0; r < m->rows; r++)
-		if (!distinct || values[r] != values[distinct - 1])
-			values[distinct++] = values[r];
-	const int folds = distinct < FOLDS ? distinct : FOLDS;
-	for (int r = 0; r < m->rows; r++) {
-		const int32_t *at = bsearch(&m->block[r * NUM_BLOCKINGS + blocking], values,
-					    (size_t)distinct, sizeof *values, by_int32);
-		fold[r] = (int)(at - values) % folds;
+	const size_t rows = (size_t)x->m->rows;
+	int32_t *sorted = malloc(sizeof *sorted * (rows + 1));
+	x->group[way] = malloc(sizeof *x->group[way] * (rows + 1));
+	for (size_t r = 0; sorted && r < rows; r++)
+		sorted[r] = key[r];
+	if (sorted)
+		qsort(sorted, rows, sizeof *sorted, by_int32);
+	for (size_t r = 0; sorted && r < rows; r++)
+		if (!x->groups[way] || sorted[r] != sorted[x->groups[way] - 1])
+			sorted[x->groups[way]++] = sorted[r];
+	for (size_t r = 0; sorted && x->group[way] && r < rows; r++) {
+		const int32_t *at =
+		    bsearch(&key[r], sorted, (size_t)x->groups[way], sizeof *sorted, by_int32);
+		x->group[way][r] = (int)(at - sorted);
 	}
-	free(values);
-	return folds > 1 ? folds : 0;
+	free(sorted);
+	return sorted && x->group[way];
 }
 
-/* Puts the rows outside the fold first; returns their number. */
-static int split_rows(const struct matrix *m, const int *fold, int held, int *rows)
+/* A forbidden choice costs what the library runs in its place. */
+static long long held_out_cost(const struct matrix *m, int row, int action)
 {
-	int n = 0, end = m->rows;
-	for (int r = 0; r < m->rows; r++)
-		if (fold[r] != held)
-			rows[n++] = r;
-	for (int r = m->rows - 1; r >= 0; r--)
-		if (fold[r] == held)
-			rows[--end] = r;
-	return n;
+	const int32_t cost = m->cost[(size_t)row * (size_t)m->cols + (size_t)action];
+	return (long long)m->weight[row] * (cost == COST_FORBIDDEN ? m->fallback[row] : cost);
 }
 
-/* The trees of a cross-validation, grown in parallel: one per fold of each blocking, and one of all
- * rows. */
-struct growing {
-	const struct matrix *m;
-	const struct growth *how;
-	struct losses *losses[NUM_BLOCKINGS]; /* of a blocking's folds, which share no rows */
-	int *fold[NUM_BLOCKINGS];
-	struct lot {
-		int blocking, held; /* blocking -1: all rows, to `whole` */
-	} lot[NUM_BLOCKINGS * FOLDS + 1];
-	int failed[NUM_BLOCKINGS * FOLDS + 1], n;
-	struct tree *whole;
-};
-
-static void grow_one(void *arg, size_t i)
+static long long *losses_of(const struct fitting *x, enum way way, int row)
 {
-	struct growing *g = arg;
-	const struct lot *lot = &g->lot[i];
-	if (lot->blocking < 0) {
-		g->failed[i] = !tree_grow(g->whole, g->m, NULL, g->m->rows, g->how);
+	return x->loss +
+	       ((size_t)way * (size_t)x->scored + (size_t)row) * ((size_t)x->how->max_leaves + 1);
+}
+
+/* Sets the losses of a row: on its way down, a node is the leaf of all sizes that do not split it. */
+static void score_row(const struct fitting *x, enum way way, const struct tree *t, int row)
+{
+	const long long *value = (const long long *)&x->m->f[row];
+	long long *loss = losses_of(x, way, row);
+	for (int at = 0, leaves = 1; leaves <= x->how->max_leaves;) {
+		const struct node *v = &t->v[at];
+		const int upto = v->feature < 0 ? x->how->max_leaves : (v->below + 1) / 2;
+		for (; leaves <= upto; leaves++)
+			loss[leaves] = held_out_cost(x->m, row, v->action);
+		if (v->feature >= 0)
+			at = value[v->feature] <= v->threshold ? v->below : v->above;
+	}
+}
+
+/* Grows the tree without the rows of a fold of a way, and scores them; the last tree is of all rows. A
+ * fold of all rows teaches nothing. */
+static void grow_one(void *arg, size_t lot)
+{
+	struct fitting *x = arg;
+	const enum way way = (enum way)(lot / FOLDS);
+	const int fold = (int)(lot % FOLDS), rows = x->m->rows;
+	struct tree t = { 0 };
+	int *row = malloc(sizeof *row * ((size_t)rows + 1)), n = 0;
+	for (int r = 0; row && r < rows; r++)
+		if (way == WAYS || x->group[way][r] % FOLDS != fold)
+			row[n++] = r;
+	x->failed[lot] = !row || (n && !tree_grow(&t, x->m, row, n, x->how));
+	free(row);
+	if (way == WAYS) {
+		*x->whole = t;
 		return;
 	}
-	int *rows = malloc(sizeof *rows * (size_t)(g->m->rows + 1));
-	struct tree t = { 0 };
-	const int n = rows ? split_rows(g->m, g->fold[lot->blocking], lot->held, rows) : 0;
-	g->failed[i] = !rows || !tree_grow(&t, g->m, rows, n, g->how) ||
-		       !score_sizes(g->losses[lot->blocking], &t, g->m, rows, n);
+	for (int r = 0; !x->failed[lot] && n && r < x->scored; r++)
+		if (x->group[way][r] % FOLDS == fold)
+			score_row(x, way, &t, r);
 	tree_free(&t);
-	free(rows);
 }
 
-static struct losses *losses_new(const struct losses *like)
+static double loss_of(const struct fitting *x, int row, int leaves)
 {
-	struct losses *l = malloc(sizeof *l);
-	if (!l)
-		return NULL;
-	*l = *like;
-	l->v = calloc((size_t)l->rows + 1, ((size_t)l->leaves + 1) * sizeof *l->v);
-	if (l->v)
-		return l;
-	free(l);
-	return NULL;
+	return (double)(losses_of(x, BY_BLOCK, row)[leaves] + losses_of(x, ALONE, row)[leaves]) /
+	       WAYS;
 }
 
-/* Adds those of one blocking to those of all, and frees them. */
-static void losses_join(struct losses *all, struct losses *of)
+/* Mean over the scored rows of the loss with a leaves - the loss with b leaves; *error: its standard
+ * error. sum: scratch, [blocks]. */
+static double compare(const struct fitting *x, int a, int b, double *sum, double *error)
 {
-	const size_t n = (size_t)all->rows * ((size_t)all->leaves + 1);
-	for (size_t i = 0; of && i < n; i++)
-		all->v[i] += of->v[i];
-	if (of)
-		free(of->v);
-	free(of);
-}
-
-/* Fills the losses of all blockings, and grows the tree of all rows. */
-static int cross_validate(const struct matrix *m, const struct growth *how, struct losses *l,
-			  struct tree *whole)
-{
-	struct growing g = { .m = m, .how = how, .whole = whole };
-	int done = 1;
-	g.lot[g.n++] = (struct lot){ -1, 0 }; /* the longest task starts first */
-	for (int b = 0; b < NUM_BLOCKINGS; b++) {
-		g.fold[b] = malloc(sizeof *g.fold[b] * (size_t)(m->rows + 1));
-		g.losses[b] = losses_new(l);
-		done = done && g.fold[b] && g.losses[b];
-		const int folds = g.fold[b] ? matrix_folds(m, b, g.fold[b]) : 0;
-		for (int held = 0; held < folds; held++)
-			g.lot[g.n++] = (struct lot){ b, held };
-		l->folds += folds;
-	}
-	if (done)
-		in_parallel(g.n, grow_one, &g);
-	for (int i = 0; i < g.n; i++)
-		done = done && !g.failed[i];
-	for (int b = 0; b < NUM_BLOCKINGS; b++) {
-		losses_join(l, g.losses[b]);
-		free(g.fold[b]);
-	}
-	return done;
-}
-
-static double loss_at(const struct losses *l, int row, int leaves)
-{
-	return (double)l->v[(size_t)row * ((size_t)l->leaves + 1) + (size_t)leaves];
-}
-
-/* Mean over the rows of the loss with a leaves - the loss with b leaves; *error: its standard
- * error. */
-static double compare(const struct losses *l, int a, int b, double *error)
-{
-	double sum = 0, squares = 0;
-	for (int r = 0; r < l->rows; r++) {
-		const double more = loss_at(l, r, a) - loss_at(l, r, b);
-		sum += more;
-		squares += more * more;
-	}
-	const double mean = sum / l->rows;
-	*error = sqrt(fmax(squares / l->rows - mean * mean, 0) / l->rows);
+	double mean = 0, squares = 0;
+	for (int r = 0; r < x->scored; r++)
+		mean += (loss_of(x, r, a) - loss_of(x, r, b)) / x->scored;
+	for (int g = 0; g < x->groups[BY_BLOCK]; g++)
+		sum[g] = 0;
+	for (int r = 0; r < x->scored; r++)
+		sum[x->group[BY_BLOCK][r]] += loss_of(x, r, a) - loss_of(x, r, b) - mean;
+	for (int g = 0; g < x->groups[BY_BLOCK]; g++)
+		squares += sum[g] * sum[g];
+	*error = sqrt(squares) / x->scored;
 	return mean;
 }
 
-static int best_leaves(const struct losses *l, enum size_rule rule)
+/* The number of leaves; 0 without memory. */
+static int choose_size(const struct fitting *x)
 {
-	const int step = rule == SIZE_FEWEST ? 1 : -1;
-	double error;
-	int best = 1, leaves = rule == SIZE_FEWEST ? 1 : l->leaves;
-	for (int i = 2; i <= l->leaves; i++)
-		if (compare(l, i, best, &error) < 0)
+	double *sum = malloc(sizeof *sum * ((size_t)x->groups[BY_BLOCK] + 1)), error;
+	int best = 1, leaves = 1;
+	if (!sum)
+		return 0;
+	for (int i = 2; i <= x->how->max_leaves; i++)
+		if (compare(x, i, best, sum, &error) < 0)
 			best = i;
-	while (leaves != best && compare(l, leaves, best, &error) > error)
-		leaves += step;
+	while (leaves < best &&
+	       compare(x, leaves, best, sum, &error) > fmin(error, MOST_GIVEN * x->weight))
+		leaves++;
+	free(sum);
 	return leaves;
 }
 
-/* Prunes to that many leaves, and further while cuts are free. */
-static int prune_to(struct tree *t, const struct matrix *m, int leaves)
+/* The tree of fewer leaves that was grown first. */
+static void truncate_tree(struct tree *t, int leaves)
 {
-	int *rows = matrix_rows(m), done = rows != NULL;
-	struct cut cut;
-	while (done && tree_cheapest_cut(t, m, rows, m->rows, &cut) &&
-	       (tree_leaves(t) > leaves || cut.price <= 0))
-		done = tree_apply_cut(t, m, rows, m->rows, &cut);
-	free(rows);
-	return done;
+	if (t->n > 2 * leaves - 1)
+		t->n = 2 * leaves - 1;
+	for (int i = 0; i < t->n; i++)
+		if (t->v[i].below >= t->n)
+			t->v[i].feature = t->v[i].below = t->v[i].above = -1;
 }
 
 int tree_fit(struct tree *t, const struct matrix *m, const struct growth *how)
 {
-	struct losses l = { .rows = m->rows };
-	int done;
+	struct fitting x = {
+		.m = m, .how = how, .whole = t, .scored = how->scenarios ? how->scenarios : m->rows
+	};
 	*t = (struct tree){ 0 };
-	if (how->rule == SIZE_ALL)
-		return tree_grow(t, m, NULL, m->rows, how) && prune_to(t, m, how->max_leaves) &&
-		       tree_tidy(t);
-	l.leaves = how->max_leaves < MAX_LEAVES ? how->max_leaves : MAX_LEAVES;
-	l.v = calloc((size_t)m->rows + 1, ((size_t)l.leaves + 1) * sizeof *l.v);
-	done = l.v && cross_validate(m, how, &l, t) &&
-	       prune_to(t, m, l.folds ? best_leaves(&l, how->rule) : l.leaves) && tree_tidy(t);
-	free(l.v);
-	return done;
+	x.loss =
+	    calloc(WAYS * ((size_t)x.scored + 1), ((size_t)how->max_leaves + 1) * sizeof *x.loss);
+	int done = x.loss && number_groups(&x, BY_BLOCK, m->block) &&
+		   number_groups(&x, ALONE, m->scenario);
+	for (int r = 0; r < x.scored; r++)
+		x.weight += (double)m->weight[r] / x.scored;
+	if (done)
+		in_parallel(WAYS * FOLDS + 1, grow_one, &x);
+	for (int i = 0; i <= WAYS * FOLDS; i++)
+		done = done && !x.failed[i];
+	const int leaves = done ? choose_size(&x) : 0;
+	free(x.group[BY_BLOCK]);
+	free(x.group[ALONE]);
+	free(x.loss);
+	if (!leaves)
+		return 0;
+	truncate_tree(t, leaves);
+	return tree_tidy(t);
 }

@@ -1,4 +1,4 @@
-/* tree.h - decision trees that minimise cost: growing and pruning. */
+/* tree.h - decision trees that minimise cost. */
 #ifndef TUNER_TREE_TREE_H
 #define TUNER_TREE_TREE_H
 
@@ -55,42 +55,16 @@ void box_all(struct box *);
 long long round_between(long long lo, long long hi);
 
 /* ---- grow.c: cost-sensitive induction ------------------------------------------ */
-/* Which of the sizes that cross-validation compares (fit.c has the results of each). */
-enum size_rule {
-	SIZE_MOST,   /* the largest within one standard error of the least loss */
-	SIZE_FEWEST, /* the smallest within one standard error */
-	SIZE_ALL     /* max_leaves, without cross-validation: for rows of which most are made up */
-};
 struct growth {
-	int max_leaves, max_depth, min_support;
-	enum size_rule rule;
-	int apart; /* 1 + the feature whose levels are split first; 0: none */
+	int max_leaves, min_support;
+	int scenarios; /* the first rows; the others are made up from them. 0: all are scenarios */
 };
-/* Depth-limited tree: each node is the root of the exact best tree of depth 2
- * over its rows. `rows`: which, NULL for all. 0 without memory. */
+/* The first 2 k - 1 nodes are the tree of k leaves: a node with children beyond is then a leaf.
+ * `rows`: which, NULL for all. 0 without memory. */
 int tree_grow(struct tree *, const struct matrix *, const int *rows, int n, const struct growth *);
 
-/* ---- prune.c: smaller trees ------------------------------------------------------ */
-/* Replaces a node by a leaf (child -1) or by one of its children (0: below, 1: above), which gets
- * all its rows. */
-struct cut {
-	int node, child, leaves; /* leaves: how many it removes */
-	long long price;         /* added cost per removed leaf */
-};
-/* The cheapest one; 0 when the tree is a leaf. `rows` may be reordered. */
-int tree_cheapest_cut(const struct tree *, const struct matrix *, int *rows, int n, struct cut *);
-int tree_apply_cut(struct tree *, const struct matrix *, int *rows, int n, const struct cut *);
-/* Sets the best action of every node for the rows that reach it, and its figures. 0 without
- * memory. */
-int tree_annotate(struct tree *, const struct matrix *, int *rows, int n);
-int *matrix_rows(const struct matrix *); /* 0, 1, 2, ...; NULL without memory */
-
 /* ---- fit.c: how many leaves ------------------------------------------------------ */
-/* Grows a tree and prunes it to the number of leaves that blocked cross-validation and the rule
- * choose. 0 without memory. */
+/* The tree of so many leaves as blocked cross-validation chooses. 0 without memory. */
 int tree_fit(struct tree *, const struct matrix *, const struct growth *);
-/* Sets the fold of each row in a blocking: the rank of its block's value modulo the number of
- * folds. Returns that number; 0: all values are equal. */
-int matrix_folds(const struct matrix *, int blocking, int *fold);
 
 #endif
