@@ -4,27 +4,27 @@
  *   driver    Linux 6.18.44-fc-v669, toolkit cc 12.2.0
  *   database  926531820b6b7ddf4c34fd9928815f3e, protocol rounds-rotating
  *   learned   from 103 scenarios, 44 held out
- *   scored    by second-pass times in 147 of 147 scenarios; 0 picks have first-pass times only
+ *   scored    by second-pass times in 147 of 147 scenarios; 20 picks have first-pass times only
  *   noise     2.41 % below 20 us (25 A/A pairs), 5.92 % below 200 us (103), 4.29 % above (307)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.023 1.009 1.003 1.001 1.000
- *             slowdown of this tree: 1.0228
+ *             slowdown of this tree: 1.0118
  *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.168 1.082 1.046 1.028 1.016 1.010 1.006 1.003 1.001 1.000 1.000
- *             slowdown of this tree: 1.0214
+ *             slowdown of this tree: 1.0401
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      103       0   1.035   1.136   1.542       75.7
- *   tree        heldout                     44       0   1.069   1.403   2.307       79.5
- *   tree        heldout_blocked              6       0   1.022   1.050   1.050      100.0
- *   tree        heldout_extrapolated         4       0   1.027   1.045   1.045      100.0
- *   tree        heldout_offgrid             10       0   1.077   1.548   1.548       60.0
- *   tree        heldout_random              11       0   1.169   2.307   2.307       54.5
- *   tree        heldout_shape                7       0   1.025   1.049   1.049      100.0
- *   tree        heldout_traces               6       0   1.008   1.021   1.021      100.0
+ *   tree        train                      103       0   1.048   1.291   1.512       72.8
+ *   tree        heldout                     44       0   1.055   1.196   2.307       75.0
+ *   tree        heldout_blocked              6       0   1.021   1.050   1.050      100.0
+ *   tree        heldout_extrapolated         4       0   1.104   1.196   1.196       50.0
+ *   tree        heldout_offgrid             10       0   1.031   1.091   1.091       70.0
+ *   tree        heldout_random              11       0   1.132   2.307   2.307       45.5
+ *   tree        heldout_shape                7       0   1.015   1.025   1.025      100.0
+ *   tree        heldout_traces               6       0   1.014   1.032   1.032      100.0
  *   best_fixed  heldout                     44       0   1.140   1.484   1.972       47.7
  *   default     heldout                     44       0   1.184   1.889   4.182       45.5
  *
@@ -40,7 +40,7 @@
  *                    prefills while the decodes run on a second stream
  *
  * Example: 32 decodes of 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16:
- *   head_size 128 > 64, page_size 16 <= 16, mean_seq 4096 > 704, num_seqs 32 > 3:
+ *   query_tokens 32 > 3, max_seq 4096 > 160:
  *   cpu_segmented_64_streams4.
  *
  * Comment of a leaf: its training scenarios, their slowdown (geomean, p95) with the best choice for
@@ -65,15 +65,15 @@
 
 /*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_CPU_CHOICES(CHOICE) \
-	CHOICE( 0, qblock_192x256,                    qblock,    "BLOCK_M=192 TILE_SIZE=256") \
-	CHOICE( 1, segmented_64_streams4,             segmented, "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=1") \
-	CHOICE( 2, segmented_32_streams4,             segmented, "TILE_SIZE=32 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=1") \
-	CHOICE( 3, segmented_64_streams8,             segmented, "TILE_SIZE=64 STREAMS=8 WHOLE_PAGES=1 SEGMENTS=2") \
-	CHOICE( 4, segmented_32_streams4_whole_pages, segmented, "TILE_SIZE=32 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=2") \
-	CHOICE( 5, segmented_32_streams8,             segmented, "TILE_SIZE=32 STREAMS=8 WHOLE_PAGES=1 SEGMENTS=1") \
-	CHOICE( 6, segmented_128_streams1,            segmented, "TILE_SIZE=128 STREAMS=1 WHOLE_PAGES=1 SEGMENTS=1") \
-	CHOICE( 7, segmented_64_streams1,             segmented, "TILE_SIZE=64 STREAMS=1 WHOLE_PAGES=1 SEGMENTS=2") \
-	CHOICE( 8, segmented_128_streams8,            segmented, "TILE_SIZE=128 STREAMS=8 WHOLE_PAGES=0 SEGMENTS=1")
+	CHOICE( 0, qblock_192x256,           qblock,    "BLOCK_M=192 TILE_SIZE=256") \
+	CHOICE( 1, segmented_64_streams4,    segmented, "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=1") \
+	CHOICE( 2, segmented_128_streams1,   segmented, "TILE_SIZE=128 STREAMS=1 WHOLE_PAGES=1 SEGMENTS=1") \
+	CHOICE( 3, segmented_32_whole_pages, segmented, "TILE_SIZE=32 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=2") \
+	CHOICE( 4, segmented_128_streams4,   segmented, "TILE_SIZE=128 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=1") \
+	CHOICE( 5, segmented_64_streams8,    segmented, "TILE_SIZE=64 STREAMS=8 WHOLE_PAGES=1 SEGMENTS=2") \
+	CHOICE( 6, segmented_32,             segmented, "TILE_SIZE=32 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=1") \
+	CHOICE( 7, qblock_192x128,           qblock,    "BLOCK_M=192 TILE_SIZE=128") \
+	CHOICE( 8, segmented_64_streams1,    segmented, "TILE_SIZE=64 STREAMS=1 WHOLE_PAGES=1 SEGMENTS=2")
 
 #define ATTUNE_CPU_SAYS(id, name, kernel, tunables) cpu_##name = id,
 enum attune_cpu_says {
@@ -85,33 +85,28 @@ enum attune_cpu_says {
 
 ATTUNE_SELECT int attune_cpu_prefill(const struct attune_features *f)
 {
-	(void)f;
-	return cpu_qblock_192x256; /* 41 scenarios, 1.023, p95 1.122; no better than the defaults for sure */
+	if (f->group <= 2) return cpu_qblock_192x128; /* 3 scenarios, 1.000, p95 1.000; next qblock_192x256, 1.026; no better than the defaults for sure */
+	if (f->max_seq <= 2048) return cpu_qblock_192x256; /* 34 scenarios, 1.014, p95 1.054; next qblock_192x128, 1.042; no better than the defaults for sure */
+	return cpu_segmented_128_streams4; /* 4 scenarios, 1.000, p95 1.000; next qblock_192x128, 1.110 */
 }
 
 ATTUNE_SELECT int attune_cpu_decode(const struct attune_features *f)
 {
-	if (f->head_size <= 64) {
-		if (f->prefill_tokens > 4) return cpu_segmented_128_streams8; /* 3 scenarios, 1.010, p95 1.029; next segmented_32_streams4, 1.041; no better than the defaults for sure */
-		if (f->num_query_heads <= 16) return cpu_segmented_64_streams4; /* 3 scenarios, 1.055, p95 1.096; next segmented_128_streams8, 1.061 */
-		return cpu_segmented_128_streams1; /* 4 scenarios, 1.000, p95 1.000; next segmented_64_streams4, 1.165 */
-	}
-	if (f->page_size <= 16) {
-		if (f->mean_seq <= 704) {
-			if (f->kv_bytes <= 2) {
-				if (f->blocks_per_unit <= 64) return cpu_segmented_32_streams4; /* 13 scenarios, 1.050, p95 1.223; next segmented_128_streams8, 1.144; no better than the defaults for sure */
-				if (f->mean_seq <= 176) return cpu_segmented_32_streams8; /* 9 scenarios, 1.011, p95 1.051; next segmented_128_streams1, 1.029 */
-				return cpu_segmented_64_streams4; /* 8 scenarios, 1.010, p95 1.076; next segmented_32_streams4, 1.231 */
+	if (f->query_tokens <= 3) {
+		if (f->mean_seq <= 672) {
+			if (f->heads_x_seqs <= 8) {
+				if (f->kv_kib <= 512) return cpu_segmented_128_streams4; /* 7 scenarios, 1.033, p95 1.132; next segmented_32, 1.048; no better than the defaults for sure */
+				return cpu_segmented_32; /* 7 scenarios, 1.057, p95 1.223; next segmented_32_whole_pages, 1.192 */
 			}
-			if (f->max_seq <= 128) return cpu_segmented_32_streams4; /* 3 scenarios, 1.014, p95 1.044; next segmented_128_streams8, 1.103; no better than the defaults for sure */
-			return cpu_segmented_32_streams4_whole_pages; /* 3 scenarios, 1.038, p95 1.076; next segmented_64_streams8, 1.074; no better than the defaults for sure; guarded */
+			if (f->kv_kib <= 2048) return cpu_segmented_128_streams1; /* 5 scenarios, 1.060, p95 1.341; next segmented_64_streams4, 1.088 */
+			return cpu_segmented_32_whole_pages; /* 5 scenarios, 1.032, p95 1.076; next segmented_64_streams1, 1.061; no better than the defaults for sure; guarded */
 		}
-		if (f->num_seqs > 3) return cpu_segmented_64_streams4; /* 15 scenarios, 1.015, p95 1.165; next segmented_32_streams4, 1.191 */
-		if (f->num_query_heads <= 8) return cpu_segmented_64_streams8; /* 9 scenarios, 1.031, p95 1.150; next segmented_32_streams4_whole_pages, 1.109; guarded */
-		return cpu_segmented_32_streams4_whole_pages; /* 6 scenarios, 1.016, p95 1.052; next segmented_64_streams8, 1.117; guarded */
+		if (f->page_size > 32) return cpu_segmented_64_streams1; /* 3 scenarios, 1.000, p95 1.000; next segmented_128_streams1, 1.365; guarded */
+		if (f->num_seqs <= 1) return cpu_segmented_64_streams8; /* 8 scenarios, 1.059, p95 1.150; next segmented_32_whole_pages, 1.108; guarded */
+		return cpu_segmented_32_whole_pages; /* 8 scenarios, 1.036, p95 1.111; next segmented_64_streams8, 1.072; guarded */
 	}
-	if (f->mean_seq <= 1536) return cpu_segmented_128_streams1; /* 4 scenarios, 1.000, p95 1.000; next segmented_32_streams8, 1.142 */
-	return cpu_segmented_64_streams1; /* 3 scenarios, 1.000, p95 1.000; next segmented_128_streams1, 1.365; guarded */
+	if (f->max_seq <= 160) return cpu_segmented_128_streams1; /* 11 scenarios, 1.017, p95 1.094; next segmented_64_streams4, 1.053 */
+	return cpu_segmented_64_streams4; /* 29 scenarios, 1.045, p95 1.276; next segmented_32, 1.167 */
 }
 
 ATTUNE_SELECT int attune_cpu_overlap(const struct attune_features *f)

@@ -2,37 +2,37 @@
  *
  *   device    NVIDIA H100 80GB HBM3, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  1515626c9328174fedaae2c6e6bcb033, protocol graph-rotating
+ *   database  132c75fd95b3cb14d99b38d79df74cdc, protocol graph-rotating
  *   learned   from 1682 scenarios, 262 held out
  *   began     from h200. In each group of rules the new ones replace the old ones if
  *             they are faster beyond noise on 454 scenarios that neither learned from:
- *   gate      prefill  new rules: time x 0.974 (95 %: 0.952 to 0.997), worst 1.102, in 52 scenarios; noise 1.010, not measured in 4
- *   gate      decode   old rules: time x 0.995 (95 %: 0.981 to 1.009), worst 1.171, in 45 scenarios; noise 1.009, not measured in 10
- *   gate      mixed    old rules: time x 0.996 (95 %: 0.972 to 1.021), worst 1.237, in 53 scenarios; noise 1.009, not measured in 14
- *   gate      all      new against old: time x 0.964 (95 %: 0.941 to 0.987), worst 1.087, in 50 scenarios; noise 1.010, not measured in 4
+ *   gate      prefill  old rules: time x 0.983 (95 %: 0.958 to 1.009), worst 1.102, in 42 scenarios; noise 1.010, not measured in 16
+ *   gate      decode   new rules: time x 0.989 (95 %: 0.980 to 0.999), worst 1.037, in 36 scenarios; noise 1.009, not measured in 9
+ *   gate      mixed    old rules: time x 1.001 (95 %: 0.974 to 1.030), worst 1.346, in 43 scenarios; noise 1.009, not measured in 22
+ *   gate      all      new against old: time x 0.996 (95 %: 0.987 to 1.006), worst 1.037, in 28 scenarios; noise 1.010, not measured in 8
  *             comments at leaves of old rules are copied from their header
- *   scored    by second-pass times in 637 of 2398 scenarios; 54 picks have first-pass times only
+ *   scored    by second-pass times in 637 of 2398 scenarios; 58 picks have first-pass times only
  *   noise     0.96 % below 20 us (1427 A/A pairs), 1.05 % below 200 us (2568), 0.73 % above (2110)
- *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
- *             1.109 1.052 1.035 1.027 1.023 1.019 1.016 1.014 1.012 1.011 1.010 1.009
- *             slowdown of this tree: 1.0177
+ *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
+ *             1.088 1.055 1.038 1.023 1.017 1.015 1.013 1.011 1.010 1.009 1.008 1.007
+ *             slowdown of this tree: 1.0155
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                     1067       0   1.036   1.167   1.656       76.4
+ *   tree        train                     1067       2   1.035   1.152   1.656       77.1
  *   tree        peers                       42       0   1.012   1.054   1.191       92.9
- *   tree        heldout                    220       0   1.028   1.136   1.411       81.8
+ *   tree        heldout                    220       4   1.029   1.145   1.411       79.5
  *   tree        heldout_blocked             23       0   1.019   1.093   1.108       82.6
  *   tree        heldout_extrapolated        10       0   1.011   1.069   1.069       90.0
- *   tree        heldout_offgrid             87       0   1.030   1.136   1.411       81.6
- *   tree        heldout_random              44       0   1.036   1.172   1.192       77.3
- *   tree        heldout_shape               41       0   1.028   1.092   1.239       82.9
+ *   tree        heldout_offgrid             87       2   1.034   1.145   1.411       77.0
+ *   tree        heldout_random              44       1   1.036   1.172   1.192       75.0
+ *   tree        heldout_shape               41       1   1.023   1.088   1.190       82.9
  *   tree        heldout_traces              15       0   1.023   1.069   1.069       86.7
- *   tree        overlap                    420       0   1.028   1.125   1.381       79.8
+ *   tree        overlap                    420       2   1.030   1.139   1.434       79.0
  *   tree        ways                       195       0   1.030   1.155   1.358       79.0
- *   best_fixed  heldout                    220      21   1.111   1.508   2.270       45.7
+ *   best_fixed  heldout                    220      21   1.111   1.508   2.270       44.7
  *   vllm_triton heldout                    220       0   3.659  15.289  54.457        0.9
  *   default     heldout                    220       0   2.782   9.737  17.788        0.5
  *
@@ -46,8 +46,6 @@
  *       streams      both parts at the same time, on two streams
  *       a choice     of a fused kernel: it runs the whole batch; any other: it runs the
  *                    prefills while the decodes run on a second stream
- *   attune_h100_early(f)   EARLY of a part's choice if the caller lets launches begin early;
- *       its slowdowns are against the best value
  *
  * Example: 32 decodes of 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16:
  *   head_size 128 > 64, head_size 128 <= 128, blocks_per_unit 32 > 16, rows 4 <= 8, skew 16 <= 24,
@@ -78,29 +76,30 @@
 
 /*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_H100_CHOICES(CHOICE) \
-	CHOICE( 0, warpgroup_128x128,                 warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 1, warpgroup_64x64_blocks_per_sm1,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 2, warpgroup_64x64_packed,            warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 3, warpgroup_128x80,                  warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 4, warpgroup_64x64_blocks_per_sm2,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 5, warpgroup_192x64,                  warpgroup,       "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 6, prefix_prefill_64,                 prefix_prefill,  "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
-	CHOICE( 7, warpgroup_64x80,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 8, warpgroup_64x96,                   warpgroup,       "BLOCK_M=64 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 9, ring_8x16_warps4_stages2_combine1, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(10, ring_8x16_warps8,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(11, ring_list_8x16,                    ring_list,       "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=64 LEAST=256 BESIDE=1") \
-	CHOICE(12, ring_8x16_warps2,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(13, ring_8x16_warps4_stages2_combine2, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(14, ring_8x16_warps4_stages3,          ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(15, warpgroup_64x96_packed,            warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(16, ring_16x16_warps8,                 ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(17, naive,                             naive,           "NUM_WARPS=8") \
-	CHOICE(18, ring_16x16_warps4_combine2,        ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(19, ring_16x16_warps4_combine1,        ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(20, warpgroup_64x80_persistent,        warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(21, warpgroup_mixed_decode_warps12,    warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
-	CHOICE(22, warpgroup_mixed_decode_warps8,     warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
+	CHOICE( 0, ring_8x16_warps4_stages2_combine1, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 1, ring_list_8x16_warps4,             ring_list,       "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=64 LEAST=256 BESIDE=1") \
+	CHOICE( 2, ring_8x16_warps8,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 3, ring_8x16_warps2,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 4, ring_8x16_warps4_stages2_combine2, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE( 5, ring_8x16_warps4_stages3,          ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 6, warpgroup_64x96,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 7, ring_16x16_warps8,                 ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE( 8, ring_16x16_warps4_combine1,        ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 9, naive,                             naive,           "NUM_WARPS=8") \
+	CHOICE(10, warpgroup_64x80,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(11, ring_list_8x16_warps8,             ring_list,       "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 BLOCKS_PER_SM=1 START=256 LEAST=256 BESIDE=1") \
+	CHOICE(12, ring_16x16_warps4_combine2,        ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE(13, warpgroup_128x128_turns,           warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(14, warpgroup_64x64_blocks_per_sm1,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(15, warpgroup_64x64_packed,            warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(16, warpgroup_64x64_blocks_per_sm2,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(17, warpgroup_128x80,                  warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(18, warpgroup_192x64,                  warpgroup,       "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(19, warpgroup_64x112,                  warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(20, prefix_prefill_64,                 prefix_prefill,  "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
+	CHOICE(21, warpgroup_128x128,                 warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(22, warpgroup_mixed_decode_warps12,    warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
+	CHOICE(23, warpgroup_mixed_decode_warps8,     warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
 #define ATTUNE_H100_SAYS(id, name, kernel, tunables) h100_##name = id,
 enum attune_h100_says {
@@ -110,95 +109,94 @@ enum attune_h100_says {
 
 /*       choice, head size, slots, start in keys; path, split, segments, merge in fs */
 #define ATTUNE_H100_SEGMENTS(SEGMENTS) \
-	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,    256,  1, 128, 13670000, 2186000000, 564600000,  505600) \
-	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,    128,  1, 128,  8701000, 1968000000, 196900000,  276800) \
-	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,     64,  1, 256,  6530000, 1889000000, 145900000,  117100) \
-	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm2,    128,  2, 128,  7793000, 1907000000, 168900000,  279400) \
-	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm2,     64,  2, 128,  7493000, 1940000000, 210200000,  158200) \
-	SEGMENTS(h100_warpgroup_64x96,                   128,  1, 128,  7941000, 2030000000, 127500000,  269800) \
-	SEGMENTS(h100_warpgroup_64x96,                    64,  1, 256,  6334000, 1636000000, 197200000,  124500) \
-	SEGMENTS(h100_warpgroup_64x64_packed,            128,  2, 256,  7406000, 1781000000, 200500000,  242700) \
-	SEGMENTS(h100_warpgroup_64x64_packed,             64,  2, 128,  7056000, 1526000000, 239100000,  175600) \
-	SEGMENTS(h100_warpgroup_64x80,                   256,  1, 512, 12100000, 2687000000, 530700000,  416200) \
-	SEGMENTS(h100_warpgroup_64x80,                   128,  1, 512,  7693000, 2255000000, 221400000,  195300) \
-	SEGMENTS(h100_warpgroup_64x80,                    64,  1, 512,  6711000, 1902000000, 213700000,  104900) \
-	SEGMENTS(h100_warpgroup_128x80,                  256,  1, 512, 18170000, 3273000000, 418200000,  380900) \
-	SEGMENTS(h100_warpgroup_128x80,                  128,  1, 256, 11370000, 1586000000, 197500000,  240000) \
-	SEGMENTS(h100_warpgroup_128x80,                   64,  1, 256,  9565000, 1607000000, 218800000,  124200) \
-	SEGMENTS(h100_warpgroup_128x128,                 128,  1, 256, 10180000, 1552000000, 211200000,  265900) \
-	SEGMENTS(h100_warpgroup_128x128,                  64,  1, 256,  8462000, 1620000000, 212500000,  143200) \
-	SEGMENTS(h100_warpgroup_192x64,                  128,  1, 256, 16390000, 2004000000, 187500000,  208000) \
-	SEGMENTS(h100_warpgroup_192x64,                   64,  1, 128, 13510000, 1605000000, 181300000,  145000) \
-	SEGMENTS(h100_ring_8x16_warps2,                  256,  2,  32, 12730000,  395300000,  17500000,  716400) \
-	SEGMENTS(h100_ring_8x16_warps2,                  128,  5,  32,  9992000,  357000000,  17500000,  159400) \
-	SEGMENTS(h100_ring_8x16_warps2,                   64,  6,  64,  9317000,  283400000,  25000000,  136600) \
-	SEGMENTS(h100_ring_8x16_warps4_stages2_combine1, 256,  1, 128,  6431000,  213000000,  35500000,  674500) \
-	SEGMENTS(h100_ring_8x16_warps4_stages2_combine1, 128,  3,  64,  4715000,  424800000,  42000000,  321500) \
-	SEGMENTS(h100_ring_8x16_warps4_stages2_combine1,  64,  5,  64,  5515000,  357000000,  48710000,  211000) \
-	SEGMENTS(h100_ring_8x16_warps4_stages2_combine2, 256,  1,  64,  6397000, 1591000000,    144300, 1669000) \
-	SEGMENTS(h100_ring_8x16_warps4_stages2_combine2, 128,  2,  32,  5101000, 1395000000,   2021000,  410800) \
-	SEGMENTS(h100_ring_8x16_warps4_stages2_combine2,  64,  4, 128,  5043000, 2107000000,   2066000,  268300) \
-	SEGMENTS(h100_ring_8x16_warps4_stages3,          256,  1,  64, 12320000,  150000000,  89420000, 1524000) \
-	SEGMENTS(h100_ring_8x16_warps4_stages3,          128,  2,  64,  4435000,  252000000,  25000000,  545700) \
-	SEGMENTS(h100_ring_8x16_warps4_stages3,           64,  3,  32,  4013000,  596400000,         0,  293200) \
-	SEGMENTS(h100_ring_8x16_warps8,                  128,  1, 256,  2633000,  150000000,  70500000,  741300) \
-	SEGMENTS(h100_ring_8x16_warps8,                   64,  2, 128,  2493000,  159900000,  42000000,  207200) \
-	SEGMENTS(h100_ring_16x16_warps4_combine1,        256,  1, 128,  9631000,  213000000,  13300000,  881400) \
-	SEGMENTS(h100_ring_16x16_warps4_combine1,        128,  3,  32,  6484000,  178500000,  42000000,  434600) \
-	SEGMENTS(h100_ring_16x16_warps4_combine1,         64,  4,  64,  6374000,  480000000,  27740000,  249900) \
-	SEGMENTS(h100_ring_16x16_warps4_combine2,        256,  1, 256,  9387000, 1275000000,         0, 1716000) \
-	SEGMENTS(h100_ring_16x16_warps4_combine2,        128,  2,  32,  7617000, 1717000000,         0,  525600) \
-	SEGMENTS(h100_ring_16x16_warps4_combine2,         64,  3,  32,  6387000, 2179000000,   2433000,  415300) \
-	SEGMENTS(h100_ring_16x16_warps8,                 128,  1, 256,  2916000, 1423000000,         0,  396700) \
-	SEGMENTS(h100_ring_16x16_warps8,                  64,  2,   0,  2699000, 2040000000,   2862000,  574700) \
-	SEGMENTS(h100_warpgroup_64x80_persistent,        256,  1, 512, 10910000, 3297000000, 593100000,   34320) \
-	SEGMENTS(h100_warpgroup_64x80_persistent,        128,  1,   0,  6743000,  840000000,         0,  751800) \
-	SEGMENTS(h100_warpgroup_64x80_persistent,         64,  1, 512,  7087000,  357000000,         0,  558600) \
-	SEGMENTS(h100_warpgroup_64x96_packed,            128,  1, 256,  7206000, 1774000000,         0,  415400) \
-	SEGMENTS(h100_warpgroup_64x96_packed,             64,  1,   0,  8244000, 6523000000,         0,  650800)
+	SEGMENTS(h100_ring_8x16_warps2,                  256,  2,  32, 10330000,  503400000,  17500000,  302900) \
+	SEGMENTS(h100_ring_8x16_warps2,                  128,  5,  32,  8736000,  253500000,  25000000,  124100) \
+	SEGMENTS(h100_ring_8x16_warps2,                   64,  6,  32, 10700000,  357000000,  42000000,  138100) \
+	SEGMENTS(h100_ring_8x16_warps4_stages2_combine1, 256,  1, 128,  6202000,  213000000,         0,  485800) \
+	SEGMENTS(h100_ring_8x16_warps4_stages2_combine1, 128,  3,  64,  5955000,  486700000,  59500000,  412300) \
+	SEGMENTS(h100_ring_8x16_warps4_stages2_combine1,  64,  2,   0,  4587000,  268900000,  44410000,  210100) \
+	SEGMENTS(h100_ring_8x16_warps4_stages2_combine2, 256,  1,  64,  5653000, 1393000000,   5980000, 1604000) \
+	SEGMENTS(h100_ring_8x16_warps4_stages2_combine2, 128,  2,  32,  4498000, 2575000000,         0,  283300) \
+	SEGMENTS(h100_ring_8x16_warps4_stages2_combine2,  64,  4, 128,  5154000, 2189000000,   1727000,  396800) \
+	SEGMENTS(h100_ring_8x16_warps4_stages3,          256,  1,  64,  9790000,          0,  63940000, 1237000) \
+	SEGMENTS(h100_ring_8x16_warps4_stages3,          128,  2,  32,  3686000,  150000000,  25000000,  531800) \
+	SEGMENTS(h100_ring_8x16_warps4_stages3,           64,  2,  32,  3185000,  368600000,  35500000,  227400) \
+	SEGMENTS(h100_ring_8x16_warps8,                  128,  1, 256,  2109000,  105000000,  66440000,  558800) \
+	SEGMENTS(h100_ring_8x16_warps8,                   64,  2,   0,  3003000,  252000000,  27590000,  420400) \
+	SEGMENTS(h100_ring_16x16_warps4_combine1,        256,  1,  64,  9136000,  105000000,  17500000, 1327000) \
+	SEGMENTS(h100_ring_16x16_warps4_combine1,        128,  3,  32,  5370000,          0,  25000000,  370300) \
+	SEGMENTS(h100_ring_16x16_warps4_combine1,         64,  4,  64,  7484000,  468000000,  59500000,  282200) \
+	SEGMENTS(h100_ring_16x16_warps4_combine2,        256,  1, 128,  7807000,  907200000,         0, 1842000) \
+	SEGMENTS(h100_ring_16x16_warps4_combine2,        128,  2,  32,  6724000, 1480000000,    416700,  461400) \
+	SEGMENTS(h100_ring_16x16_warps4_combine2,         64,  3,   0,  4578000, 1108000000,     64410,  417800) \
+	SEGMENTS(h100_ring_16x16_warps8,                 128,  1, 256,  2681000, 1158000000,         0,  343100) \
+	SEGMENTS(h100_ring_16x16_warps8,                  64,  2,   0,  1971000, 1145000000,         0,  391400) \
+	SEGMENTS(h100_warpgroup_64x80,                   256,  1, 256, 10250000, 2293000000, 484700000,  780800) \
+	SEGMENTS(h100_warpgroup_64x80,                   128,  1, 128,  6231000, 2129000000, 180400000,  411300) \
+	SEGMENTS(h100_warpgroup_64x80,                    64,  1, 512,  5722000, 2333000000,         0,  180000) \
+	SEGMENTS(h100_warpgroup_64x96,                   128,  1, 256,  5819000, 2221000000, 149200000,  245400) \
+	SEGMENTS(h100_warpgroup_64x96,                    64,  1, 128,  4096000, 2638000000, 242200000,  119000) \
+	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,    256,  1,  64, 13510000, 2245000000, 642000000,  431300) \
+	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,    128,  1, 128,  8625000, 2339000000, 194500000,  219300) \
+	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,     64,  1, 256,  6196000, 1998000000, 167300000,  118200) \
+	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm2,    128,  2, 128,  7929000, 2238000000, 196000000,  227000) \
+	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm2,     64,  2, 128,  7494000, 1996000000, 208500000,  155100) \
+	SEGMENTS(h100_warpgroup_64x64_packed,            128,  2, 128,  7600000, 1938000000, 224600000,  233500) \
+	SEGMENTS(h100_warpgroup_64x64_packed,             64,  2, 128,  7084000, 1501000000, 270400000,  170900) \
+	SEGMENTS(h100_warpgroup_64x112,                  128,  1, 512,  7469000, 2326000000, 239500000,  173300) \
+	SEGMENTS(h100_warpgroup_64x112,                   64,  1, 512,  5990000, 2155000000, 247400000,  103500) \
+	SEGMENTS(h100_warpgroup_128x80,                  256,  1, 512, 17600000, 3229000000, 510600000,  294500) \
+	SEGMENTS(h100_warpgroup_128x80,                  128,  1, 256, 11190000, 2045000000, 213500000,  176900) \
+	SEGMENTS(h100_warpgroup_128x80,                   64,  1, 256,  9259000, 1528000000, 233400000,  126000) \
+	SEGMENTS(h100_warpgroup_128x128,                 128,  1,  32, 11210000, 1990000000, 219600000,  265700) \
+	SEGMENTS(h100_warpgroup_128x128,                  64,  1, 128,  9632000, 1310000000, 297800000,  151900) \
+	SEGMENTS(h100_warpgroup_128x128_turns,           128,  1, 256,  9894000, 2008000000, 226000000,  198300) \
+	SEGMENTS(h100_warpgroup_128x128_turns,            64,  1, 256,  8697000, 1573000000, 240300000,  130200) \
+	SEGMENTS(h100_warpgroup_192x64,                  128,  1, 256, 16140000, 2480000000, 202300000,  159500) \
+	SEGMENTS(h100_warpgroup_192x64,                   64,  1, 128, 13640000, 1733000000, 198600000,  136100)
 
 ATTUNE_SELECT int attune_h100_prefill(const struct attune_features *f)
 {
 	if (f->head_size <= 64) {
 		if (f->kv_kib <= 2048) {
-			if (f->kv_kib > 384) return h100_warpgroup_64x64_packed; /* 47 scenarios, 1.044, p95 1.179; next warpgroup_64x64_blocks_per_sm2, 1.069; guarded */
-			if (f->max_seq <= 160) return h100_prefix_prefill_64; /* 10 scenarios, 1.030, p95 1.070; next warpgroup_64x64_blocks_per_sm2, 1.089 */
-			return h100_warpgroup_64x64_blocks_per_sm1; /* 10 scenarios, 1.046, p95 1.126; next warpgroup_64x64_blocks_per_sm2, 1.048; no better than the defaults for sure */
+			if (f->kv_kib > 384) return h100_warpgroup_64x64_packed; /* 41 scenarios, 1.030, p95 1.068; next warpgroup_64x64_blocks_per_sm2, 1.065; guarded */
+			if (f->max_seq <= 160) return h100_prefix_prefill_64; /* 8 scenarios, 1.033, p95 1.071; next warpgroup_64x64_blocks_per_sm1, 1.078 */
+			return h100_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.034, p95 1.112; next warpgroup_64x64_packed, 1.041 */
 		}
-		if (f->keys_per_query > 1536) return h100_warpgroup_128x128; /* 24 scenarios, 1.046, p95 1.132; next warpgroup_192x64, 1.129; guarded */
-		if (f->query_tokens <= 1024) return h100_warpgroup_64x64_packed; /* 5 scenarios, 1.048, p95 1.073; next warpgroup_192x64, 1.088; guarded */
-		return h100_warpgroup_192x64; /* 23 scenarios, 1.012, p95 1.058; next warpgroup_64x64_packed, 1.087; guarded */
+		if (f->keys_per_query > 1536) return h100_warpgroup_128x128_turns; /* 24 scenarios, 1.041, p95 1.166; next warpgroup_192x64, 1.114; guarded */
+		if (f->query_tokens <= 1024) return h100_warpgroup_64x64_packed; /* 5 scenarios, 1.074, p95 1.155; next warpgroup_128x80, 1.112; guarded */
+		return h100_warpgroup_192x64; /* 23 scenarios, 1.005, p95 1.043; next warpgroup_128x80, 1.073; guarded */
 	}
 	if (f->head_size <= 128) {
 		if (f->mean_query <= 32) {
 			if (f->work <= 5) {
-				if (f->max_seq > 80) return h100_warpgroup_64x64_blocks_per_sm2; /* 2 scenarios, 1.037, p95 1.064; next warpgroup_64x96, 1.016; few; guarded */
-				if (f->query_tokens <= 160) return h100_prefix_prefill_64; /* 9 scenarios, 1.004, p95 1.033; next warpgroup_64x64_blocks_per_sm2, 1.164 */
-				return h100_warpgroup_64x64_packed; /* 1 scenario, 1.000, p95 1.000; next warpgroup_192x64, 1.086; few; guarded */
+				if (f->max_seq > 80) return h100_warpgroup_64x64_blocks_per_sm2; /* 2 scenarios, 1.038, p95 1.061; next warpgroup_64x64_blocks_per_sm1, 1.041; few; guarded */
+				if (f->query_tokens <= 160) return h100_prefix_prefill_64; /* 6 scenarios, 1.002, p95 1.009; next warpgroup_64x64_blocks_per_sm1, 1.206 */
+				return h100_warpgroup_64x64_packed; /* 1 scenario, 1.000, p95 1.000; next warpgroup_128x80, 1.119; few; guarded */
 			}
-			if (f->kv_kib <= 32768) return h100_warpgroup_64x80; /* 11 scenarios, 1.032, p95 1.099; next warpgroup_64x64_packed, 1.054; guarded */
-			return h100_warpgroup_128x80; /* 6 scenarios, 1.043, p95 1.120; next warpgroup_128x128, 1.029; guarded */
+			if (f->kv_kib <= 32768) return h100_warpgroup_64x112; /* 11 scenarios, 1.021, p95 1.071; next warpgroup_64x64_packed, 1.034; guarded */
+			return h100_warpgroup_128x128_turns; /* 6 scenarios, 1.019, p95 1.074; next warpgroup_128x80, 1.053; guarded */
 		}
 		if (f->blocks_per_unit <= 80) {
 			if (f->kv_tokens <= 2048) {
-				if (f->blocks_per_unit <= 56) return h100_warpgroup_64x64_blocks_per_sm1; /* 68 scenarios, 1.012, p95 1.053; next warpgroup_64x64_blocks_per_sm2, 1.019; guarded */
-				if (f->mean_query <= 192) return h100_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.027, p95 1.083; next warpgroup_64x64_packed, 1.027; guarded */
-				return h100_warpgroup_64x64_blocks_per_sm1; /* 7 scenarios, 1.007, p95 1.046; next warpgroup_64x64_blocks_per_sm2, 1.025; guarded */
+				if (f->blocks_per_unit <= 56) return h100_warpgroup_64x64_blocks_per_sm1; /* 64 scenarios, 1.010, p95 1.061; next warpgroup_64x64_blocks_per_sm2, 1.024; guarded */
+				if (f->mean_query <= 192) return h100_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.030, p95 1.077; next warpgroup_64x64_blocks_per_sm1, 1.030; guarded */
+				return h100_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm2, 1.030; guarded */
 			}
-			if (f->rows > 1024) return h100_warpgroup_128x128; /* 62 scenarios, 1.009, p95 1.073; next warpgroup_128x80, 1.021; guarded */
-			if (f->kv_kib <= 11264) return h100_warpgroup_64x96; /* 11 scenarios, 1.025, p95 1.199; next warpgroup_64x80, 1.027; guarded */
-			return h100_warpgroup_128x128; /* 16 scenarios, 1.044, p95 1.157; next warpgroup_128x80, 1.037; guarded */
+			if (f->rows > 1024) return h100_warpgroup_128x128_turns; /* 59 scenarios, 1.012, p95 1.070; next warpgroup_128x80, 1.033; guarded */
+			if (f->kv_kib <= 11264) return h100_warpgroup_64x112; /* 11 scenarios, 1.017, p95 1.070; next warpgroup_64x64_blocks_per_sm1, 1.045; guarded */
+			return h100_warpgroup_128x128_turns; /* 16 scenarios, 1.031, p95 1.116; next warpgroup_128x80, 1.041; guarded */
 		}
-		if (f->keys_per_query > 448) return h100_warpgroup_128x128; /* 289 scenarios, 1.012, p95 1.086; next warpgroup_128x80, 1.041; guarded */
-		if (f->row_blocks <= 1280) return h100_warpgroup_64x64_blocks_per_sm2; /* 37 scenarios, 1.009, p95 1.063; next warpgroup_64x64_packed, 1.051; guarded */
-		return h100_warpgroup_192x64; /* 6 scenarios, 1.008, p95 1.028; next warpgroup_128x80, 1.018; guarded */
+		if (f->keys_per_query > 448) return h100_warpgroup_128x128_turns; /* 267 scenarios, 1.021, p95 1.109; next warpgroup_128x128, 1.039; guarded */
+		if (f->row_blocks <= 1280) return h100_warpgroup_64x64_blocks_per_sm2; /* 38 scenarios, 1.006, p95 1.049; next warpgroup_64x64_packed, 1.062; guarded */
+		return h100_warpgroup_128x128; /* 8 scenarios, 1.041, p95 1.155; next warpgroup_192x64, 1.030; guarded */
 	}
 	if (f->work <= 240) {
-		if (f->max_seq <= 32) return h100_prefix_prefill_64; /* 3 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm1, 1.198 */
-		return h100_warpgroup_64x64_blocks_per_sm1; /* 81 scenarios, 1.009, p95 1.042; next warpgroup_64x80, 1.121 */
+		if (f->max_seq <= 32) return h100_prefix_prefill_64; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm1, 1.126; few */
+		return h100_warpgroup_64x64_blocks_per_sm1; /* 78 scenarios, 1.004, p95 1.025; next warpgroup_128x80, 1.285 */
 	}
-	if (f->keys_per_query <= 768) return h100_warpgroup_64x64_blocks_per_sm1; /* 11 scenarios, 1.041, p95 1.124; next warpgroup_128x80, 1.057 */
-	return h100_warpgroup_128x80; /* 37 scenarios, 1.027, p95 1.216; next warpgroup_64x64_blocks_per_sm1, 1.172; guarded */
+	if (f->keys_per_query <= 768) return h100_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.025, p95 1.145; next warpgroup_128x80, 1.071 */
+	return h100_warpgroup_128x80; /* 37 scenarios, 1.033, p95 1.189; next warpgroup_64x64_blocks_per_sm1, 1.158; guarded */
 }
 
 ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
@@ -206,28 +204,28 @@ ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
 	if (f->head_size <= 64) {
 		if (f->max_seq <= 1664) {
 			if (f->row_blocks <= 6) {
-				if (f->max_seq > 112) return h100_ring_8x16_warps4_stages3; /* 24 scenarios, 1.023, p95 1.065; next ring_8x16_warps4_stages2_combine1, 1.034; no better than the defaults for sure */
-				if (f->max_seq <= 26) return h100_naive; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.066; few; guarded */
-				return h100_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.036, p95 1.066; next ring_8x16_warps4_stages3, 1.032 */
+				if (f->max_seq > 112) return h100_ring_8x16_warps4_stages3; /* 32 scenarios, 1.019, p95 1.078; next ring_8x16_warps4_stages2_combine1, 1.024 */
+				if (f->max_seq <= 26) return h100_naive; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.060; few; guarded */
+				return h100_ring_8x16_warps4_stages2_combine1; /* 9 scenarios, 1.031, p95 1.092; next ring_8x16_warps4_stages3, 1.029 */
 			}
-			if (f->row_blocks <= 48) return h100_ring_8x16_warps4_stages2_combine1; /* 29 scenarios, 1.011, p95 1.044; next ring_8x16_warps4_stages3, 1.025 */
-			return h100_ring_8x16_warps2; /* 25 scenarios, 1.005, p95 1.021; next ring_8x16_warps4_stages2_combine1, 1.076 */
+			if (f->row_blocks <= 48) return h100_ring_8x16_warps4_stages2_combine1; /* 41 scenarios, 1.012, p95 1.077; next ring_8x16_warps4_stages3, 1.024 */
+			return h100_ring_8x16_warps2; /* 34 scenarios, 1.018, p95 1.080; next ring_8x16_warps4_stages2_combine1, 1.108 */
 		}
 		if (f->blocks_per_unit <= 3) {
-			if (f->max_seq <= 7680) return h100_ring_8x16_warps8; /* 5 scenarios, 1.057, p95 1.244; next ring_8x16_warps4_stages3, 1.088 */
-			return h100_ring_16x16_warps4_combine2; /* 5 scenarios, 1.027, p95 1.056; next ring_16x16_warps8, 1.021; guarded */
+			if (f->max_seq <= 7680) return h100_ring_8x16_warps8; /* 7 scenarios, 1.074, p95 1.207; next ring_8x16_warps4_stages3, 1.108 */
+			return h100_ring_16x16_warps8; /* 7 scenarios, 1.048, p95 1.129; next ring_16x16_warps4_combine2, 1.056; guarded */
 		}
 		if (f->max_query <= 1) {
 			if (f->blocks_per_unit <= 24) {
-				if (f->mean_seq <= 12288) return h100_ring_8x16_warps8; /* 7 scenarios, 1.016, p95 1.049; next ring_8x16_warps4_stages3, 1.035 */
-				return h100_ring_16x16_warps4_combine2; /* 2 scenarios, 1.009, p95 1.018; next ring_16x16_warps8, 1.000; few; guarded */
+				if (f->mean_seq <= 12288) return h100_ring_8x16_warps8; /* 7 scenarios, 1.022, p95 1.044; next ring_8x16_warps4_stages3, 1.028 */
+				return h100_ring_16x16_warps8; /* 2 scenarios, 1.017, p95 1.035; next ring_list_8x16_warps4, 1.000; few; guarded */
 			}
-			if (f->max_seq <= 7168) return h100_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.012, p95 1.077; next ring_8x16_warps4_stages3, 1.004 */
-			return h100_ring_list_8x16; /* 11 scenarios, 1.012, p95 1.074; next ring_8x16_warps8, 1.075; guarded */
+			if (f->max_seq <= 7168) return h100_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.012, p95 1.036; next ring_8x16_warps4_stages3, 1.016 */
+			return h100_ring_list_8x16_warps8; /* 11 scenarios, 1.002, p95 1.013; next ring_list_8x16_warps4, 1.013; guarded */
 		}
 		if (f->kv_kib <= 36864) return h100_ring_16x16_warps4_combine1; /* no scenario: by estimate */
 		if (f->max_query <= 2) return h100_ring_16x16_warps4_combine1; /* no scenario: by estimate */
-		return h100_warpgroup_64x96_packed; /* 4 scenarios, 1.067, p95 1.331; next warpgroup_64x80_persistent, 1.255; guarded */
+		return h100_warpgroup_64x96; /* 12 scenarios, 1.029, p95 1.206; next warpgroup_64x80, 1.124; guarded */
 	}
 	if (f->head_size <= 128) {
 		if (f->blocks_per_unit <= 16) {
@@ -236,89 +234,89 @@ ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
 					if (f->kv_kib <= 7168) {
 						if (f->row_blocks <= 5) {
 							if (f->kv_kib <= 1408) {
-								if (f->max_seq <= 24) return h100_naive; /* 12 scenarios, 1.011, p95 1.065; next ring_8x16_warps4_stages3, 1.096; guarded */
-								return h100_ring_8x16_warps4_stages2_combine1; /* 24 scenarios, 1.025, p95 1.082; next ring_8x16_warps4_stages3, 1.022 */
+								if (f->max_seq <= 24) return h100_naive; /* 14 scenarios, 1.010, p95 1.072; next ring_8x16_warps4_stages2_combine1, 1.069; guarded */
+								return h100_ring_8x16_warps4_stages2_combine1; /* 39 scenarios, 1.018, p95 1.079; next ring_8x16_warps4_stages3, 1.026 */
 							}
-							if (f->max_seq <= 352) return h100_ring_8x16_warps8; /* 14 scenarios, 1.012, p95 1.067; next ring_8x16_warps4_stages3, 1.030 */
-							return h100_ring_8x16_warps4_stages2_combine1; /* 18 scenarios, 1.017, p95 1.081; next ring_8x16_warps4_stages3, 1.031 */
+							if (f->max_seq <= 352) return h100_ring_8x16_warps8; /* 13 scenarios, 1.011, p95 1.050; next ring_8x16_warps4_stages2_combine1, 1.029 */
+							return h100_ring_8x16_warps4_stages2_combine1; /* 19 scenarios, 1.013, p95 1.054; next ring_8x16_warps4_stages3, 1.026 */
 						}
-						if (f->max_seq <= 224) return h100_ring_8x16_warps4_stages2_combine1; /* 10 scenarios, 1.015, p95 1.045; next ring_8x16_warps4_stages3, 1.016 */
-						return h100_ring_8x16_warps8; /* 1 scenario, 1.165, p95 1.165; next ring_8x16_warps4_stages2_combine1, 1.020; few */
+						if (f->max_seq <= 224) return h100_ring_8x16_warps4_stages2_combine1; /* 20 scenarios, 1.016, p95 1.082; next ring_8x16_warps4_stages3, 1.025 */
+						return h100_ring_8x16_warps8; /* 3 scenarios, 1.110, p95 1.172; next ring_8x16_warps4_stages2_combine1, 1.042 */
 					}
 					if (f->skew <= 32) {
-						if (f->row_blocks <= 16) return h100_ring_8x16_warps8; /* 42 scenarios, 1.009, p95 1.057; next ring_8x16_warps4_stages2_combine1, 1.022 */
-						return h100_ring_16x16_warps8; /* no scenario: by estimate */
+						if (f->row_blocks <= 16) return h100_ring_8x16_warps8; /* 38 scenarios, 1.015, p95 1.111; next ring_8x16_warps4_stages2_combine1, 1.031 */
+						return h100_ring_16x16_warps8; /* 1 scenario, 1.009, p95 1.009; next ring_8x16_warps2, 1.000; few; guarded */
 					}
-					if (f->max_seq <= 6144) return h100_ring_8x16_warps4_stages2_combine1; /* 15 scenarios, 1.025, p95 1.102; next ring_8x16_warps4_stages3, 1.044 */
-					return h100_ring_8x16_warps4_stages2_combine2; /* 2 scenarios, 1.061, p95 1.126; next ring_8x16_warps8, 1.120; few; guarded */
+					if (f->max_seq <= 6144) return h100_ring_8x16_warps4_stages2_combine1; /* 15 scenarios, 1.008, p95 1.042; next ring_8x16_warps4_stages3, 1.032 */
+					return h100_ring_8x16_warps4_stages2_combine2; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps8, 1.082; few; guarded */
 				}
 				if (f->row_blocks <= 3) {
-					if (f->max_seq <= 10240) return h100_ring_8x16_warps8; /* 35 scenarios, 1.019, p95 1.082; next ring_8x16_warps4_stages3, 1.050 */
-					if (f->rows <= 8) return h100_ring_8x16_warps4_stages2_combine2; /* 15 scenarios, 1.008, p95 1.056; next ring_16x16_warps4_combine2, 1.032; guarded */
-					return h100_ring_16x16_warps8; /* 6 scenarios, 1.024, p95 1.055; next ring_8x16_warps4_stages2_combine2, 1.017; guarded */
+					if (f->max_seq <= 10240) return h100_ring_8x16_warps8; /* 35 scenarios, 1.023, p95 1.249; next ring_8x16_warps4_stages3, 1.040 */
+					if (f->rows <= 8) return h100_ring_8x16_warps4_stages2_combine2; /* 14 scenarios, 1.008, p95 1.043; next ring_16x16_warps4_combine2, 1.025; guarded */
+					return h100_ring_16x16_warps8; /* 6 scenarios, 1.014, p95 1.051; next ring_16x16_warps4_combine2, 1.026; guarded */
 				}
 				if (f->skew <= 32) {
-					if (f->rows <= 8) return h100_ring_8x16_warps8; /* 12 scenarios, 1.009, p95 1.059; next ring_8x16_warps4_stages2_combine1, 1.013 */
-					return h100_ring_16x16_warps4_combine1; /* 2 scenarios, 1.020, p95 1.040; next ring_8x16_warps4_stages2_combine1, 1.080; few */
+					if (f->rows <= 8) return h100_ring_8x16_warps8; /* 9 scenarios, 1.010, p95 1.045; next ring_8x16_warps2, 1.000 */
+					return h100_ring_16x16_warps4_combine1; /* 3 scenarios, 1.026, p95 1.055; next ring_8x16_warps4_stages2_combine1, 1.141 */
 				}
-				if (f->max_seq <= 11264) return h100_ring_8x16_warps4_stages2_combine1; /* 5 scenarios, 1.012, p95 1.025; next ring_8x16_warps4_stages3, 1.015; no better than the defaults for sure */
-				return h100_ring_8x16_warps4_stages2_combine2; /* 9 scenarios, 1.034, p95 1.073; next ring_8x16_warps4_stages3, 1.052; guarded */
+				if (f->max_seq <= 11264) return h100_ring_8x16_warps4_stages2_combine1; /* 6 scenarios, 1.005, p95 1.013; next ring_8x16_warps4_stages3, 1.005 */
+				return h100_ring_8x16_warps4_stages2_combine2; /* 9 scenarios, 1.033, p95 1.099; next ring_8x16_warps8, 1.029; guarded */
 			}
 			if (f->rows <= 16) {
-				if (f->rows > 8) return h100_ring_16x16_warps8; /* 16 scenarios, 1.058, p95 1.175; next ring_16x16_warps4_combine2, 1.066; guarded */
+				if (f->rows > 8) return h100_ring_16x16_warps8; /* 20 scenarios, 1.026, p95 1.100; next ring_16x16_warps4_combine2, 1.067; guarded */
 				if (f->skew <= 26) {
-					if (f->max_seq <= 26624) return h100_ring_8x16_warps8; /* 50 scenarios, 1.012, p95 1.051; next ring_8x16_warps4_stages3, 1.014 */
-					return h100_ring_8x16_warps4_stages2_combine2; /* 13 scenarios, 1.012, p95 1.045; next ring_16x16_warps4_combine2, 1.020; guarded */
+					if (f->max_seq <= 26624) return h100_ring_8x16_warps8; /* 54 scenarios, 1.006, p95 1.030; next ring_8x16_warps4_stages3, 1.004 */
+					return h100_ring_8x16_warps4_stages2_combine2; /* 12 scenarios, 1.004, p95 1.022; next ring_16x16_warps8, 1.007; guarded */
 				}
-				if (f->max_seq <= 14336) return h100_ring_8x16_warps4_stages2_combine1; /* 3 scenarios, 1.003, p95 1.010; next ring_8x16_warps4_stages3, 1.014 */
-				return h100_ring_8x16_warps4_stages2_combine2; /* 12 scenarios, 1.009, p95 1.036; next ring_16x16_warps4_combine2, 1.029; guarded */
+				if (f->max_seq <= 14336) return h100_ring_8x16_warps4_stages2_combine1; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.000 */
+				return h100_ring_8x16_warps4_stages2_combine2; /* 12 scenarios, 1.014, p95 1.051; next ring_16x16_warps8, 1.017; guarded */
 			}
-			if (f->blocks_per_unit <= 1) return h100_ring_16x16_warps4_combine2; /* 3 scenarios, 1.051, p95 1.116; next ring_16x16_warps8, 1.095; guarded */
-			if (f->kv_kib <= 24576) return h100_ring_16x16_warps4_combine1; /* 1 scenario, 1.047, p95 1.047; next warpgroup_64x80_persistent, 1.132; few */
-			return h100_warpgroup_64x96_packed; /* 5 scenarios, 1.023, p95 1.069; next warpgroup_64x80_persistent, 1.050; guarded */
+			if (f->blocks_per_unit <= 1) return h100_ring_16x16_warps8; /* 5 scenarios, 1.043, p95 1.095; next ring_16x16_warps4_combine2, 1.052; guarded */
+			if (f->kv_kib <= 24576) return h100_ring_16x16_warps4_combine1; /* 1 scenario, 1.000, p95 1.000; next warpgroup_64x80, 1.133; few */
+			return h100_warpgroup_64x96; /* 10 scenarios, 1.016, p95 1.147; next warpgroup_64x80, 1.025; guarded */
 		}
 		if (f->rows <= 8) {
 			if (f->skew <= 24) {
 				if (f->max_seq <= 896) {
-					if (f->heads_x_seqs <= 224) return h100_ring_8x16_warps4_stages3; /* 4 scenarios, 1.017, p95 1.060; next ring_8x16_warps4_stages2_combine1, 1.000 */
-					return h100_ring_8x16_warps2; /* 29 scenarios, 1.003, p95 1.015; next ring_8x16_warps4_stages2_combine1, 1.092 */
+					if (f->heads_x_seqs <= 224) return h100_ring_8x16_warps4_stages3; /* 4 scenarios, 1.010, p95 1.042; next ring_8x16_warps4_stages2_combine1, 1.004 */
+					return h100_ring_8x16_warps2; /* 29 scenarios, 1.005, p95 1.025; next ring_8x16_warps4_stages2_combine1, 1.062 */
 				}
-				if (f->prefill_tokens <= 448) return h100_ring_8x16_warps4_stages3; /* 18 scenarios, 1.037, p95 1.125; next ring_8x16_warps8, 1.034 */
-				return h100_ring_list_8x16; /* 119 scenarios, 1.004, p95 1.029; next ring_8x16_warps8, 1.011; guarded */
+				if (f->prefill_tokens <= 448) return h100_ring_8x16_warps4_stages3; /* 17 scenarios, 1.006, p95 1.022; next ring_8x16_warps8, 1.001 */
+				return h100_ring_list_8x16_warps4; /* 145 scenarios, 1.002, p95 1.019; next ring_8x16_warps8, 1.001; guarded */
 			}
-			if (f->max_seq > 9216) return h100_ring_list_8x16; /* 25 scenarios, 1.017, p95 1.050; next ring_8x16_warps4_stages2_combine1, 1.027; guarded */
-			if (f->heads_x_seqs <= 320) return h100_ring_8x16_warps4_stages2_combine1; /* 22 scenarios, 1.022, p95 1.044; next ring_8x16_warps2, 1.028 */
-			return h100_ring_8x16_warps2; /* 18 scenarios, 1.009, p95 1.045; next ring_8x16_warps4_stages2_combine1, 1.034 */
+			if (f->max_seq > 9216) return h100_ring_list_8x16_warps4; /* 27 scenarios, 1.012, p95 1.043; next ring_8x16_warps4_stages3, 1.009; guarded */
+			if (f->heads_x_seqs <= 320) return h100_ring_8x16_warps4_stages2_combine1; /* 23 scenarios, 1.013, p95 1.049; next ring_8x16_warps2, 1.011 */
+			return h100_ring_8x16_warps2; /* 19 scenarios, 1.006, p95 1.031; next ring_8x16_warps4_stages2_combine1, 1.025 */
 		}
-		if (f->kv_kib <= 16384) return h100_ring_8x16_warps2; /* 6 scenarios, 1.009, p95 1.053; next ring_16x16_warps4_combine1, 1.114 */
-		if (f->rows <= 16) return h100_ring_16x16_warps4_combine1; /* 8 scenarios, 1.043, p95 1.177; next ring_8x16_warps4_stages2_combine1, 1.195 */
-		return h100_warpgroup_64x96_packed; /* 14 scenarios, 1.027, p95 1.207; next warpgroup_64x80_persistent, 1.075; guarded */
+		if (f->kv_kib <= 16384) return h100_ring_8x16_warps2; /* 10 scenarios, 1.117, p95 1.656; next ring_16x16_warps4_combine1, 1.221 */
+		if (f->rows <= 16) return h100_ring_16x16_warps4_combine1; /* 13 scenarios, 1.038, p95 1.203; next ring_8x16_warps2, 1.109 */
+		return h100_warpgroup_64x96; /* 27 scenarios, 1.056, p95 1.234; next warpgroup_64x80, 1.089; guarded */
 	}
 	if (f->blocks_per_unit <= 16) {
 		if (f->max_seq <= 3840) {
 			if (f->kv_tokens <= 224) {
-				if (f->mean_seq <= 24) return h100_naive; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.281; guarded */
-				return h100_ring_8x16_warps4_stages2_combine2; /* 10 scenarios, 1.023, p95 1.112; next ring_8x16_warps4_stages2_combine1, 1.021; no better than the defaults for sure; guarded */
+				if (f->mean_seq <= 24) return h100_naive; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.265; guarded */
+				return h100_ring_8x16_warps4_stages2_combine2; /* 11 scenarios, 1.026, p95 1.108; next ring_8x16_warps4_stages2_combine1, 1.021; guarded */
 			}
-			if (f->work <= 5) return h100_ring_8x16_warps4_stages2_combine1; /* 60 scenarios, 1.012, p95 1.043; next ring_8x16_warps2, 1.043 */
-			if (f->rows <= 8) return h100_ring_8x16_warps4_stages2_combine1; /* 4 scenarios, 1.000, p95 1.000; next ring_8x16_warps2, 1.020 */
-			return h100_ring_16x16_warps4_combine1; /* 2 scenarios, 1.000, p95 1.000; next ring_16x16_warps4_combine2, 1.087; few */
+			if (f->work <= 5) return h100_ring_8x16_warps4_stages2_combine1; /* 73 scenarios, 1.005, p95 1.032; next ring_8x16_warps2, 1.045 */
+			if (f->rows <= 8) return h100_ring_8x16_warps4_stages2_combine1; /* 5 scenarios, 1.005, p95 1.014; next ring_8x16_warps2, 1.023 */
+			return h100_ring_16x16_warps4_combine1; /* 4 scenarios, 1.035, p95 1.063; next ring_8x16_warps4_stages2_combine1, 1.055 */
 		}
 		if (f->rows <= 16) {
-			if (f->rows <= 8) return h100_ring_8x16_warps4_stages2_combine2; /* 21 scenarios, 1.014, p95 1.071; next ring_16x16_warps4_combine2, 1.046; guarded */
-			return h100_ring_16x16_warps4_combine2; /* 5 scenarios, 1.006, p95 1.019; next ring_8x16_warps4_stages2_combine2, 1.163; guarded */
+			if (f->rows <= 8) return h100_ring_8x16_warps4_stages2_combine2; /* 22 scenarios, 1.012, p95 1.058; next ring_16x16_warps4_combine2, 1.036; guarded */
+			return h100_ring_16x16_warps4_combine2; /* 8 scenarios, 1.050, p95 1.112; next ring_8x16_warps4_stages2_combine2, 1.159; guarded */
 		}
-		if (f->num_seqs <= 2) return h100_ring_8x16_warps4_stages2_combine2; /* 1 scenario, 1.000, p95 1.000; next ring_16x16_warps4_combine1, 1.000; few; guarded */
-		return h100_warpgroup_64x80_persistent; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.000; few; guarded */
+		if (f->num_seqs <= 2) return h100_ring_16x16_warps4_combine2; /* 2 scenarios, 1.098, p95 1.205; next ring_8x16_warps4_stages2_combine2, 1.180; few; guarded */
+		return h100_warpgroup_64x80; /* 4 scenarios, 1.061, p95 1.184; next ring_16x16_warps4_combine2, 1.069; guarded */
 	}
-	if (f->rows > 16) return h100_warpgroup_64x80_persistent; /* 2 scenarios, 1.004, p95 1.008; next ring_16x16_warps4_combine1, 1.819; few; guarded */
+	if (f->rows > 16) return h100_warpgroup_64x80; /* 9 scenarios, 1.024, p95 1.185; next ring_8x16_warps2, 1.440; guarded */
 	if (f->rows <= 8) {
-		if (f->mean_seq <= 1024) return h100_ring_8x16_warps2; /* 36 scenarios, 1.017, p95 1.087; next ring_8x16_warps4_stages2_combine1, 1.108 */
-		if (f->skew <= 56) return h100_ring_8x16_warps4_stages2_combine1; /* 3 scenarios, 1.009, p95 1.016; next ring_8x16_warps2, 1.038 */
-		return h100_ring_list_8x16; /* 3 scenarios, 1.014, p95 1.020; next ring_8x16_warps4_stages3, 1.032; guarded */
+		if (f->mean_seq <= 1024) return h100_ring_8x16_warps2; /* 38 scenarios, 1.016, p95 1.141; next ring_8x16_warps4_stages2_combine1, 1.080 */
+		if (f->skew <= 56) return h100_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.001, p95 1.010; next ring_8x16_warps2, 1.014 */
+		return h100_ring_list_8x16_warps4; /* 3 scenarios, 1.009, p95 1.016; next ring_8x16_warps4_stages2_combine1, 1.006; guarded */
 	}
-	if (f->mean_seq <= 288) return h100_ring_8x16_warps2; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.770; few */
-	return h100_ring_16x16_warps4_combine1; /* no scenario: by estimate */
+	if (f->mean_seq <= 288) return h100_ring_8x16_warps2; /* 3 scenarios, 1.005, p95 1.014; next ring_8x16_warps4_stages2_combine1, 1.610 */
+	return h100_ring_16x16_warps4_combine1; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.034 */
 }
 
 ATTUNE_SELECT int attune_h100_overlap(const struct attune_features *f)
@@ -364,16 +362,6 @@ ATTUNE_SELECT int attune_h100_overlap(const struct attune_features *f)
 	}
 	if (f->head_size <= 128) return h100_warpgroup_mixed_decode_warps12; /* 238 scenarios, 1.016, p95 1.072; next warpgroup_mixed_decode_warps8, 1.043; guarded */
 	return h100_streams; /* 16 scenarios, 1.005, p95 1.021 */
-}
-
-ATTUNE_SELECT int attune_h100_early(const struct attune_features *f)
-{
-	if (f->mean_seq <= 1152) {
-		if (f->heads_x_seqs <= 256) return 1; /* 104 scenarios, 1.014, p95 1.065; next 0, 1.274 */
-		return 2; /* 40 scenarios, 1.002, p95 1.008; next 1, 1.031 */
-	}
-	if (f->kv_kib <= 36864) return 1; /* 40 scenarios, 1.014, p95 1.053; next 0, 1.104 */
-	return 0; /* 115 scenarios, 1.007, p95 1.049; next 1, 1.033 */
 }
 
 #endif

@@ -2,33 +2,33 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  43d623d420e55201f7d20882578973af, protocol graph-rotating
+ *   database  592ef7106456f973f6a832444f0c8e65, protocol graph-rotating
  *   learned   from 1493 scenarios, 388 held out
- *   scored    by second-pass times in 423 of 1916 scenarios; 34 picks have first-pass times only
+ *   scored    by second-pass times in 422 of 1916 scenarios; 92 picks have first-pass times only
  *   noise     0.67 % below 20 us (2199 A/A pairs), 0.87 % below 200 us (4341), 0.67 % above (3999)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
- *             1.123 1.059 1.036 1.029 1.024 1.020 1.017 1.015 1.012 1.011 1.010 1.009
- *             slowdown of this tree: 1.0189
+ *             1.124 1.059 1.036 1.029 1.024 1.020 1.018 1.015 1.013 1.011 1.010 1.009
+ *             slowdown of this tree: 1.0180
  *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
- *             1.095 1.063 1.044 1.032 1.025 1.021 1.017 1.015 1.013 1.011 1.010 1.009
- *             slowdown of this tree: 1.0154
+ *             1.094 1.063 1.044 1.032 1.025 1.021 1.017 1.015 1.013 1.011 1.010 1.009
+ *             slowdown of this tree: 1.0192
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      917      12   1.031   1.139   1.482       76.8
- *   tree        peers                       43       0   1.017   1.074   1.253       90.7
- *   tree        heldout                    345       1   1.028   1.132   1.405       80.6
- *   tree        heldout_blocked             44       0   1.033   1.151   1.205       77.3
- *   tree        heldout_extrapolated        14       0   1.016   1.088   1.088       92.9
- *   tree        heldout_offgrid            121       1   1.027   1.153   1.405       85.1
- *   tree        heldout_random              78       0   1.032   1.181   1.280       79.5
- *   tree        heldout_shape               64       0   1.026   1.101   1.132       75.0
- *   tree        heldout_traces              24       0   1.030   1.087   1.149       75.0
- *   tree        overlap                    367       0   1.024   1.139   1.373       81.7
- *   tree        ways                       244       1   1.014   1.064   1.181       90.6
- *   best_fixed  heldout                    345     124   1.121   1.457   3.519       43.4
+ *   tree        train                      917      14   1.034   1.144   1.779       74.3
+ *   tree        peers                       43       8   1.022   1.089   1.253       67.4
+ *   tree        heldout                    345      41   1.037   1.132   9.962       69.0
+ *   tree        heldout_blocked             44       2   1.093   1.151   9.962       68.2
+ *   tree        heldout_extrapolated        14       1   1.024   1.075   1.075       85.7
+ *   tree        heldout_offgrid            121      20   1.026   1.117   1.268       70.2
+ *   tree        heldout_random              78       2   1.027   1.146   1.280       78.2
+ *   tree        heldout_shape               64      14   1.028   1.110   1.309       57.8
+ *   tree        heldout_traces              24       2   1.044   1.141   1.149       54.2
+ *   tree        overlap                    367       8   1.030   1.136   1.324       74.7
+ *   tree        ways                       244       1   1.014   1.065   1.170       91.8
+ *   best_fixed  heldout                    345     125   1.122   1.457   3.519       43.6
  *   vllm_triton heldout                    345       0   4.189  15.506  71.947        0.6
  *   default     heldout                    345       0   3.081   9.640  17.759        0.9
  *
@@ -46,9 +46,9 @@
  *       its slowdowns are against the best value
  *
  * Example: 32 decodes of 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16:
- *   head_size 128 > 64, head_size 128 <= 128, blocks_per_unit 32 > 16, rows 4 <= 8, skew 16 <= 24,
- *   max_seq 4096 > 896, prefill_tokens 0 <= 448:
- *   h200_ring_8x16_warps4_stages3 with SEGMENTS=1.
+ *   blocks_per_unit 32 > 24, rows 4 <= 16, max_seq 4096 > 288, rows 4 <= 8, head_size 128 <= 128,
+ *   max_seq 4096 > 3840:
+ *   h200_ring_list_8x16.
  *
  * Comment of a leaf: its training scenarios, their slowdown (geomean, p95) with the best choice for
  * the other part; next: the second-best choice. few: one or two scenarios. guarded: some batches of
@@ -74,29 +74,31 @@
 
 /*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_H200_CHOICES(CHOICE) \
-	CHOICE( 0, warpgroup_128x128_turns,           warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 0, warpgroup_128x128_packed_turns,    warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
 	CHOICE( 1, ring_8x16_warps4_stages2_combine1, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 2, warpgroup_64x64_blocks_per_sm1,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 3, ring_8x16_warps8,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 4, ring_list_8x16,                    ring_list,       "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=64 LEAST=256 BESIDE=1") \
-	CHOICE( 5, ring_8x16_warps2,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 6, ring_8x16_warps4_stages2_combine2, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE( 7, warpgroup_64x64_packed,            warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 2, ring_list_8x16,                    ring_list,       "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=64 LEAST=256 BESIDE=1") \
+	CHOICE( 3, warpgroup_64x64_blocks_per_sm1,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 4, ring_8x16_warps4_stages2_combine2, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE( 5, ring_8x16_warps8,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 6, warpgroup_64x64_blocks_per_sm2,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 7, ring_8x16_warps2,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
 	CHOICE( 8, ring_8x16_warps4_stages3,          ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 9, warpgroup_64x64_blocks_per_sm2,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(10, warpgroup_128x80,                  warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(11, warpgroup_192x64,                  warpgroup,       "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(12, warpgroup_64x96,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(13, ring_16x16_warps8,                 ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(14, warpgroup_64x112,                  warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(15, naive,                             naive,           "NUM_WARPS=8") \
-	CHOICE(16, prefix_prefill_64,                 prefix_prefill,  "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
-	CHOICE(17, ring_16x16_warps4_combine2,        ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(18, ring_16x16_warps4_combine1,        ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(19, warpgroup_128x128,                 warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(20, warpgroup_64x80,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(21, warpgroup_mixed_decode_warps12,    warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
-	CHOICE(22, warpgroup_mixed_decode_warps8,     warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
+	CHOICE( 9, warpgroup_64x112,                  warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(10, ring_16x16_combine2,               ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE(11, warpgroup_128x128,                 warpgroup,       "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(12, warpgroup_192x64,                  warpgroup,       "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(13, warpgroup_64x96,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(14, warpgroup_128x80,                  warpgroup,       "BLOCK_M=128 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(15, warpgroup_64x64_packed,            warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(16, warpgroup_128x128_packed,          warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(17, ring_8x32,                         ring,            "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE(18, warpgroup_128x80_packed,           warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(19, naive,                             naive,           "NUM_WARPS=8") \
+	CHOICE(20, ring_16x16_combine1,               ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(21, prefix_prefill_64,                 prefix_prefill,  "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
+	CHOICE(22, warpgroup_64x80,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(23, warpgroup_mixed_decode_warps12,    warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
+	CHOICE(24, warpgroup_mixed_decode_warps8,     warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
 #define ATTUNE_H200_SAYS(id, name, kernel, tunables) h200_##name = id,
 enum attune_h200_says {
@@ -106,46 +108,51 @@ enum attune_h200_says {
 
 /*       choice, head size, slots, start in keys; path, split, segments, merge in fs */
 #define ATTUNE_H200_SEGMENTS(SEGMENTS) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1,    256,  1,  64, 13510000, 2246000000, 642000000,  431300) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1,    128,  1, 128,  8625000, 2339000000, 194500000,  219300) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1,     64,  1, 256,  6196000, 1998000000, 167400000,  118100) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2,    128,  2, 128,  7929000, 2238000000, 196000000,  227000) \
-	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2,     64,  2, 128,  7494000, 1996000000, 208600000,  155100) \
-	SEGMENTS(h200_warpgroup_64x64_packed,            128,  2, 128,  7600000, 1938000000, 224600000,  233500) \
-	SEGMENTS(h200_warpgroup_64x64_packed,             64,  2, 128,  7084000, 1501000000, 270500000,  170900) \
-	SEGMENTS(h200_warpgroup_64x112,                  128,  1, 512,  7469000, 2326000000, 239500000,  173300) \
-	SEGMENTS(h200_warpgroup_64x112,                   64,  1, 512,  5990000, 2155000000, 247500000,  103500) \
-	SEGMENTS(h200_warpgroup_128x80,                  256,  1, 512, 17600000, 3229000000, 510600000,  294500) \
-	SEGMENTS(h200_warpgroup_128x80,                  128,  1, 256, 11190000, 2045000000, 213500000,  176900) \
-	SEGMENTS(h200_warpgroup_128x80,                   64,  1, 256,  9260000, 1528000000, 233400000,  126000) \
-	SEGMENTS(h200_warpgroup_128x128,                 128,  1,  32, 11210000, 1990000000, 219600000,  265800) \
-	SEGMENTS(h200_warpgroup_128x128,                  64,  1, 128,  9632000, 1310000000, 297900000,  151900) \
-	SEGMENTS(h200_warpgroup_128x128_turns,           128,  1, 256,  9894000, 2008000000, 226000000,  198300) \
-	SEGMENTS(h200_warpgroup_128x128_turns,            64,  1, 256,  8697000, 1573000000, 240400000,  130200) \
-	SEGMENTS(h200_warpgroup_192x64,                  128,  1, 256, 16140000, 2480000000, 202300000,  159500) \
-	SEGMENTS(h200_warpgroup_192x64,                   64,  1, 128, 13640000, 1733000000, 198700000,  136100) \
-	SEGMENTS(h200_ring_8x16_warps2,                  256,  2,  32, 12730000,  395100000,  17500000,  716500) \
-	SEGMENTS(h200_ring_8x16_warps2,                  128,  5,  32,  9992000,  357000000,  17500000,  159400) \
-	SEGMENTS(h200_ring_8x16_warps2,                   64,  6,  64,  9317000,  283300000,  25000000,  136600) \
-	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1, 256,  1, 128,  6431000,  213000000,  35500000,  674500) \
-	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1, 128,  3,  64,  4715000,  424800000,  42000000,  321500) \
-	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1,  64,  5,  64,  5515000,  357000000,  48700000,  211000) \
-	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2, 256,  1,  64,  6397000, 1591000000,    147600, 1669000) \
-	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2, 128,  2,  32,  5101000, 1395000000,   2020000,  410800) \
-	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2,  64,  4, 128,  5043000, 2107000000,   2066000,  268300) \
-	SEGMENTS(h200_ring_8x16_warps4_stages3,          256,  1,  64, 12320000,  150000000,  89410000, 1524000) \
-	SEGMENTS(h200_ring_8x16_warps4_stages3,          128,  2,  64,  4435000,  252000000,  25000000,  545700) \
-	SEGMENTS(h200_ring_8x16_warps4_stages3,           64,  3,  32,  4013000,  596400000,         0,  293200) \
-	SEGMENTS(h200_ring_8x16_warps8,                  128,  1, 256,  2635000,  150000000,  70500000,  739800) \
-	SEGMENTS(h200_ring_8x16_warps8,                   64,  2, 128,  2493000,  160000000,  42000000,  207200) \
-	SEGMENTS(h200_ring_16x16_warps4_combine1,        256,  1, 128,  9631000,  213000000,  13310000,  881400) \
-	SEGMENTS(h200_ring_16x16_warps4_combine1,        128,  3,  32,  6484000,  178500000,  42000000,  434500) \
-	SEGMENTS(h200_ring_16x16_warps4_combine1,         64,  4,  64,  6374000,  480100000,  27730000,  249900) \
-	SEGMENTS(h200_ring_16x16_warps4_combine2,        256,  1, 256,  9387000, 1275000000,         0, 1716000) \
-	SEGMENTS(h200_ring_16x16_warps4_combine2,        128,  2,  32,  7617000, 1717000000,         0,  525600) \
-	SEGMENTS(h200_ring_16x16_warps4_combine2,         64,  3,  32,  6387000, 2179000000,   2435000,  415300) \
-	SEGMENTS(h200_ring_16x16_warps8,                 128,  1, 256,  2916000, 1423000000,         0,  396700) \
-	SEGMENTS(h200_ring_16x16_warps8,                  64,  2,   0,  2699000, 2040000000,   2862000,  574700) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1,    256,  1,  64, 13320000, 2152000000, 638800000,  431700) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1,    128,  1,  64,  8624000, 2051000000, 212200000,  293200) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1,     64,  1, 128,  6237000, 1736000000, 230300000,  177500) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2,    128,  2,  64,  7773000, 2009000000, 198900000,  260800) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2,     64,  2, 128,  5834000, 1808000000, 198800000,  169200) \
+	SEGMENTS(h200_warpgroup_64x64_packed,            128,  2, 128,  7498000, 1839000000, 221500000,  247600) \
+	SEGMENTS(h200_warpgroup_64x64_packed,             64,  2, 128,  6743000, 1436000000, 274100000,  179200) \
+	SEGMENTS(h200_warpgroup_64x112,                  128,  1, 512,  7391000, 2086000000, 244400000,  231100) \
+	SEGMENTS(h200_warpgroup_64x112,                   64,  1, 512,  5879000, 1684000000, 274700000,  159500) \
+	SEGMENTS(h200_warpgroup_128x80,                  256,  1, 256, 18650000, 3133000000, 395100000,  488100) \
+	SEGMENTS(h200_warpgroup_128x80,                  128,  1,  64, 11860000, 2410000000, 138000000,  293200) \
+	SEGMENTS(h200_warpgroup_128x80,                   64,  1, 128,  8914000,          0,         0,       0) \
+	SEGMENTS(h200_warpgroup_128x128,                 128,  1, 128,  9952000, 2281000000, 177200000,  255400) \
+	SEGMENTS(h200_warpgroup_128x128,                  64,  1, 128,  8515000, 2075000000, 125000000,  176700) \
+	SEGMENTS(h200_warpgroup_128x80_packed,           256,  1, 512, 16600000, 2995000000, 505200000,  322400) \
+	SEGMENTS(h200_warpgroup_128x80_packed,           128,  1, 256, 10910000, 1886000000, 213000000,  201000) \
+	SEGMENTS(h200_warpgroup_128x80_packed,            64,  1, 256,  8542000, 1283000000, 230900000,  140200) \
+	SEGMENTS(h200_warpgroup_128x128_packed,          128,  1,  64, 10900000, 1609000000, 215600000,  293100) \
+	SEGMENTS(h200_warpgroup_128x128_packed,           64,  1, 256,  8584000, 1293000000, 232800000,  146200) \
+	SEGMENTS(h200_warpgroup_128x128_packed_turns,    128,  1, 256,  9627000, 1644000000, 232400000,  239200) \
+	SEGMENTS(h200_warpgroup_128x128_packed_turns,     64,  1, 256,  8358000, 1277000000, 270600000,  152300) \
+	SEGMENTS(h200_warpgroup_192x64,                  128,  1, 256, 16160000, 2341000000, 198600000,  173900) \
+	SEGMENTS(h200_warpgroup_192x64,                   64,  1, 128, 12340000, 1598000000, 192400000,  153400) \
+	SEGMENTS(h200_ring_8x16_warps2,                  256,  2,  32, 12580000,  399400000,  13920000,  704000) \
+	SEGMENTS(h200_ring_8x16_warps2,                  128,  5,  32, 12470000,  568200000,  35500000,  156700) \
+	SEGMENTS(h200_ring_8x16_warps2,                   64,  6,  64, 11150000,  357000000,  25000000,  161600) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1, 256,  1, 256,  6423000,  213000000,  35500000,  237300) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1, 128,  3,  64,  4725000,  424800000,  42000000,  319800) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1,  64,  5,  64,  5514000,  357000000,  56190000,  210500) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2, 256,  1,  64,  6400000, 1592000000,    207200, 1666000) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2, 128,  2,  32,  5102000, 1396000000,   2031000,  410400) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2,  64,  4, 128,  5041000, 2108000000,   2071000,  267600) \
+	SEGMENTS(h200_ring_8x16_warps4_stages3,          256,  1,  64, 12310000,  150000000,  76430000, 1548000) \
+	SEGMENTS(h200_ring_8x16_warps4_stages3,          128,  2,  64,  4449000,  227600000,  35500000,  541300) \
+	SEGMENTS(h200_ring_8x16_warps4_stages3,           64,  2,  32,  4010000,  423000000,  49010000,  248600) \
+	SEGMENTS(h200_ring_8x16_warps8,                  128,  1, 256,  2630000,          0,  59500000,  893300) \
+	SEGMENTS(h200_ring_8x16_warps8,                   64,  2, 128,  2489000,  158000000,  42000000,  208400) \
+	SEGMENTS(h200_ring_8x32,                         128,  1, 128,  3208000, 1421000000,         0,  773500) \
+	SEGMENTS(h200_ring_8x32,                          64,  2,  32,  2563000, 1979000000,    448300,  469100) \
+	SEGMENTS(h200_ring_16x16_combine1,               256,  1, 128,  9537000,  118900000,  12010000, 1088000) \
+	SEGMENTS(h200_ring_16x16_combine1,               128,  3,  32,  6495000,  213000000,  42000000,  432800) \
+	SEGMENTS(h200_ring_16x16_combine1,                64,  4,  64,  6374000,  480300000,  27360000,  251100) \
+	SEGMENTS(h200_ring_16x16_combine2,               256,  1, 256,  9377000, 1277000000,         0, 1708000) \
+	SEGMENTS(h200_ring_16x16_combine2,               128,  2,  32,  7625000, 1717000000,   1126000,  525400) \
+	SEGMENTS(h200_ring_16x16_combine2,                64,  3,  32,  6388000, 2175000000,   2471000,  414700) \
 	SEGMENTS(h200_warpgroup_64x80,                   256,  1, 512, 10910000, 3297000000, 593100000,   34340) \
 	SEGMENTS(h200_warpgroup_64x80,                   128,  1,   0,  6735000,  840000000,         0,  749200) \
 	SEGMENTS(h200_warpgroup_64x80,                    64,  1, 512,  7086000,  357000000,         0,  558600) \
@@ -154,222 +161,188 @@ enum attune_h200_says {
 
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
-	if (f->head_size <= 64) {
-		if (f->kv_kib <= 2048) {
-			if (f->kv_kib > 384) return h200_warpgroup_64x64_packed; /* 41 scenarios, 1.030, p95 1.068; next warpgroup_64x64_blocks_per_sm2, 1.065; guarded */
-			if (f->max_seq <= 160) return h200_prefix_prefill_64; /* 8 scenarios, 1.033, p95 1.071; next warpgroup_64x64_blocks_per_sm1, 1.078 */
-			return h200_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.034, p95 1.112; next warpgroup_64x64_packed, 1.041 */
-		}
-		if (f->keys_per_query > 1536) return h200_warpgroup_128x128_turns; /* 24 scenarios, 1.041, p95 1.166; next warpgroup_192x64, 1.114; guarded */
-		if (f->query_tokens <= 1024) return h200_warpgroup_64x64_packed; /* 5 scenarios, 1.074, p95 1.155; next warpgroup_128x80, 1.112; guarded */
-		return h200_warpgroup_192x64; /* 23 scenarios, 1.005, p95 1.043; next warpgroup_128x80, 1.073; guarded */
-	}
 	if (f->head_size <= 128) {
-		if (f->mean_query <= 32) {
-			if (f->work <= 5) {
-				if (f->max_seq > 80) return h200_warpgroup_64x64_blocks_per_sm2; /* 2 scenarios, 1.038, p95 1.061; next warpgroup_64x64_blocks_per_sm1, 1.041; few; guarded */
-				if (f->query_tokens <= 160) return h200_prefix_prefill_64; /* 6 scenarios, 1.002, p95 1.009; next warpgroup_64x64_blocks_per_sm1, 1.206 */
-				return h200_warpgroup_64x64_packed; /* 1 scenario, 1.000, p95 1.000; next warpgroup_128x80, 1.119; few; guarded */
+		if (f->work <= 112) {
+			if (f->keys_per_query <= 416) {
+				if (f->blocks_per_unit <= 64) {
+					if (f->keys_per_query <= 28) return h200_prefix_prefill_64; /* 7 scenarios, 1.012, p95 1.066; next warpgroup_64x64_blocks_per_sm1, 1.179 */
+					if (f->decode_kv > 960) return h200_warpgroup_64x64_blocks_per_sm1; /* 38 scenarios, 1.008, p95 1.077; next warpgroup_64x64_blocks_per_sm2, 1.013; guarded */
+					if (f->max_seq > 224) return h200_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.031, p95 1.155; next warpgroup_64x64_blocks_per_sm2, 1.028; guarded */
+					if (f->heads_x_seqs <= 8) return h200_warpgroup_64x64_blocks_per_sm1; /* 22 scenarios, 1.024, p95 1.089; next warpgroup_64x64_blocks_per_sm2, 1.042; guarded */
+					return h200_warpgroup_64x64_blocks_per_sm2; /* 3 scenarios, 1.092, p95 1.225; next warpgroup_64x64_packed, 1.091; no better than the defaults for sure; guarded */
+				}
+				if (f->window <= 256) {
+					if (f->row_blocks <= 640) return h200_warpgroup_64x64_packed; /* 13 scenarios, 1.019, p95 1.141; next warpgroup_64x64_blocks_per_sm2, 1.111; guarded */
+					return h200_warpgroup_192x64; /* 10 scenarios, 1.011, p95 1.055; next warpgroup_64x64_packed, 1.045; guarded */
+				}
+				if (f->decode_kv > 3072) return h200_warpgroup_64x64_blocks_per_sm2; /* 20 scenarios, 1.004, p95 1.031; next warpgroup_64x64_packed, 1.018; guarded */
+				if (f->mean_seq <= 80) return h200_warpgroup_64x64_packed; /* 4 scenarios, 1.016, p95 1.046; next warpgroup_128x80_packed, 1.094; guarded */
+				if (f->blocks_per_unit > 128) return h200_warpgroup_64x64_blocks_per_sm2; /* 19 scenarios, 1.012, p95 1.172; next warpgroup_64x64_packed, 1.081; guarded */
+				if (f->max_seq <= 512) return h200_warpgroup_64x64_blocks_per_sm2; /* 11 scenarios, 1.014, p95 1.076; next warpgroup_64x64_blocks_per_sm1, 1.053; guarded */
+				return h200_warpgroup_64x64_blocks_per_sm1; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm2, 1.072; few; guarded */
 			}
-			if (f->kv_kib <= 32768) return h200_warpgroup_64x112; /* 11 scenarios, 1.021, p95 1.071; next warpgroup_64x64_packed, 1.034; guarded */
-			return h200_warpgroup_128x128_turns; /* 6 scenarios, 1.019, p95 1.074; next warpgroup_128x80, 1.053; guarded */
+			if (f->blocks_per_unit > 60) return h200_warpgroup_64x64_packed; /* 4 scenarios, 1.027, p95 1.047; next warpgroup_64x64_blocks_per_sm2, 1.031; guarded */
+			if (f->kv_kib <= 320) return h200_warpgroup_128x80; /* no scenario: by estimate */
+			if (f->kv_kib <= 12288) return h200_warpgroup_64x112; /* 38 scenarios, 1.027, p95 1.115; next warpgroup_64x64_packed, 1.046; guarded */
+			return h200_warpgroup_128x80_packed; /* 3 scenarios, 1.019, p95 1.058; next warpgroup_64x64_packed, 1.036; guarded */
 		}
-		if (f->blocks_per_unit <= 80) {
-			if (f->kv_tokens <= 2048) {
-				if (f->blocks_per_unit <= 56) return h200_warpgroup_64x64_blocks_per_sm1; /* 64 scenarios, 1.010, p95 1.061; next warpgroup_64x64_blocks_per_sm2, 1.024; guarded */
-				if (f->mean_query <= 192) return h200_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.030, p95 1.076; next warpgroup_64x64_blocks_per_sm1, 1.030; guarded */
-				return h200_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm2, 1.030; guarded */
+		if (f->max_query <= 56) {
+			if (f->kv_kib <= 32768) return h200_warpgroup_64x112; /* 1 scenario, 1.070, p95 1.070; next warpgroup_64x64_packed, 1.076; few; guarded */
+			return h200_warpgroup_128x128_packed_turns; /* 9 scenarios, 1.033, p95 1.166; next warpgroup_128x80_packed, 1.081; guarded */
+		}
+		if (f->keys_per_query <= 448) {
+			if (f->window <= 256) return h200_warpgroup_192x64; /* 6 scenarios, 1.000, p95 1.000; next warpgroup_128x80_packed, 1.108; guarded */
+			return h200_warpgroup_64x64_blocks_per_sm2; /* 18 scenarios, 1.036, p95 1.114; next warpgroup_128x128, 1.041; guarded */
+		}
+		if (f->decode_kv <= 360448) {
+			if (f->blocks_per_unit <= 192) {
+				if (f->keys_per_query <= 1152) {
+					if (f->row_blocks <= 256) return h200_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.026, p95 1.188; next warpgroup_64x112, 1.080; guarded */
+					return h200_warpgroup_128x128; /* 4 scenarios, 1.081, p95 1.157; next warpgroup_64x64_packed, 1.047; guarded */
+				}
+				if (f->kv_kib > 32768) return h200_warpgroup_128x128_packed_turns; /* 26 scenarios, 1.028, p95 1.109; next warpgroup_128x80_packed, 1.076; guarded */
+				if (f->row_blocks <= 15) return h200_warpgroup_64x112; /* 5 scenarios, 1.040, p95 1.086; next warpgroup_64x64_blocks_per_sm1, 1.038; guarded */
+				return h200_warpgroup_128x128_packed_turns; /* 63 scenarios, 1.024, p95 1.118; next warpgroup_128x128, 1.043; guarded */
 			}
-			if (f->rows > 1024) return h200_warpgroup_128x128_turns; /* 59 scenarios, 1.012, p95 1.070; next warpgroup_128x80, 1.033; guarded */
-			if (f->kv_kib <= 11264) return h200_warpgroup_64x112; /* 11 scenarios, 1.017, p95 1.070; next warpgroup_64x64_blocks_per_sm1, 1.045; guarded */
-			return h200_warpgroup_128x128_turns; /* 16 scenarios, 1.031, p95 1.116; next warpgroup_128x80, 1.041; guarded */
+			if (f->keys_per_query > 1664) return h200_warpgroup_128x128_packed_turns; /* 97 scenarios, 1.033, p95 1.117; next warpgroup_128x128_packed, 1.039; guarded */
+			if (f->group <= 6) return h200_warpgroup_128x128; /* 31 scenarios, 1.012, p95 1.078; next warpgroup_128x128_packed_turns, 1.024; guarded */
+			if (f->head_size <= 64) return h200_warpgroup_192x64; /* 10 scenarios, 1.028, p95 1.099; next warpgroup_128x128_packed_turns, 1.021 */
+			return h200_warpgroup_128x128_packed_turns; /* 17 scenarios, 1.002, p95 1.017; next warpgroup_128x128_packed, 1.031; guarded */
 		}
-		if (f->keys_per_query > 448) return h200_warpgroup_128x128_turns; /* 267 scenarios, 1.021, p95 1.109; next warpgroup_128x128, 1.039; guarded */
-		if (f->row_blocks <= 1280) return h200_warpgroup_64x64_blocks_per_sm2; /* 38 scenarios, 1.006, p95 1.049; next warpgroup_64x64_packed, 1.062; guarded */
-		return h200_warpgroup_128x128; /* 8 scenarios, 1.041, p95 1.155; next warpgroup_192x64, 1.030; guarded */
+		if (f->work <= 6144) return h200_warpgroup_128x128_packed_turns; /* 97 scenarios, 1.002, p95 1.013; next warpgroup_128x128, 1.003; guarded */
+		return h200_warpgroup_128x128_packed; /* 18 scenarios, 1.007, p95 1.055; next warpgroup_128x128_packed_turns, 1.017; guarded */
 	}
-	if (f->work <= 240) {
-		if (f->max_seq <= 32) return h200_prefix_prefill_64; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm1, 1.126; few */
-		return h200_warpgroup_64x64_blocks_per_sm1; /* 78 scenarios, 1.004, p95 1.025; next warpgroup_128x80, 1.285 */
+	if (f->work <= 384) {
+		if (f->max_seq > 288) return h200_warpgroup_64x64_blocks_per_sm1; /* 67 scenarios, 1.010, p95 1.084; next warpgroup_128x80, 1.193 */
+		if (f->max_seq <= 32) return h200_prefix_prefill_64; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm1, 1.202; few */
+		return h200_warpgroup_64x64_blocks_per_sm1; /* 22 scenarios, 1.001, p95 1.000; next warpgroup_128x80, 1.318 */
 	}
-	if (f->keys_per_query <= 768) return h200_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.025, p95 1.145; next warpgroup_128x80, 1.071 */
-	return h200_warpgroup_128x80; /* 37 scenarios, 1.033, p95 1.189; next warpgroup_64x64_blocks_per_sm1, 1.158; guarded */
+	if (f->mean_query <= 352) return h200_warpgroup_128x80_packed; /* 12 scenarios, 1.041, p95 1.189; next warpgroup_64x64_blocks_per_sm1, 1.206; guarded */
+	return h200_warpgroup_128x80; /* 23 scenarios, 1.020, p95 1.083; next warpgroup_128x80_packed, 1.028 */
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
-	if (f->head_size <= 64) {
-		if (f->max_seq <= 1664) {
-			if (f->row_blocks <= 6) {
-				if (f->max_seq > 112) return h200_ring_8x16_warps4_stages3; /* 24 scenarios, 1.023, p95 1.065; next ring_8x16_warps4_stages2_combine1, 1.034; no better than the defaults for sure */
-				if (f->max_seq <= 20) return h200_naive; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.066; few; guarded */
-				return h200_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.036, p95 1.066; next ring_8x16_warps4_stages3, 1.032 */
-			}
-			if (f->row_blocks <= 48) return h200_ring_8x16_warps4_stages2_combine1; /* 29 scenarios, 1.011, p95 1.044; next ring_8x16_warps4_stages3, 1.025 */
-			return h200_ring_8x16_warps2; /* 25 scenarios, 1.005, p95 1.021; next ring_8x16_warps4_stages2_combine1, 1.076 */
-		}
-		if (f->blocks_per_unit <= 3) {
-			if (f->max_seq <= 7680) return h200_ring_8x16_warps8; /* 5 scenarios, 1.057, p95 1.244; next ring_8x16_warps4_stages3, 1.088 */
-			return h200_ring_16x16_warps4_combine2; /* 5 scenarios, 1.027, p95 1.056; next ring_16x16_warps8, 1.021; guarded */
-		}
-		if (f->max_query <= 1) {
-			if (f->blocks_per_unit <= 24) {
-				if (f->mean_seq <= 12288) return h200_ring_8x16_warps8; /* 7 scenarios, 1.016, p95 1.049; next ring_8x16_warps4_stages3, 1.035 */
-				return h200_ring_16x16_warps4_combine2; /* 2 scenarios, 1.009, p95 1.018; next ring_16x16_warps8, 1.000; few; guarded */
-			}
-			if (f->max_seq <= 7168) return h200_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.012, p95 1.077; next ring_8x16_warps4_stages3, 1.004 */
-			return h200_ring_list_8x16; /* 11 scenarios, 1.012, p95 1.074; next ring_8x16_warps8, 1.075; guarded */
-		}
-		if (f->kv_kib <= 36864) return h200_ring_16x16_warps4_combine1; /* no scenario: by estimate */
-		if (f->max_query <= 2) return h200_ring_16x16_warps4_combine1; /* no scenario: by estimate */
-		return h200_warpgroup_64x96; /* 4 scenarios, 1.067, p95 1.331; next warpgroup_64x80, 1.255; guarded */
-	}
-	if (f->head_size <= 128) {
-		if (f->blocks_per_unit <= 16) {
-			if (f->work <= 24) {
-				if (f->mean_seq <= 1536) {
-					if (f->kv_kib <= 7168) {
-						if (f->row_blocks <= 5) {
-							if (f->kv_kib <= 1408) {
-								if (f->max_seq <= 24) return h200_naive; /* 12 scenarios, 1.011, p95 1.065; next ring_8x16_warps4_stages3, 1.096; guarded */
-								return h200_ring_8x16_warps4_stages2_combine1; /* 24 scenarios, 1.025, p95 1.082; next ring_8x16_warps4_stages3, 1.022 */
-							}
-							if (f->max_seq <= 352) return h200_ring_8x16_warps8; /* 14 scenarios, 1.012, p95 1.067; next ring_8x16_warps4_stages3, 1.030 */
-							return h200_ring_8x16_warps4_stages2_combine1; /* 18 scenarios, 1.017, p95 1.081; next ring_8x16_warps4_stages3, 1.031 */
+	if (f->blocks_per_unit <= 24) {
+		if (f->head_size <= 128) {
+			if (f->max_seq <= 6144) {
+				if (f->rows <= 16) {
+					if (f->max_seq <= 15) return h200_naive; /* 6 scenarios, 1.015, p95 1.083; next ring_8x16_warps4_stages3, 1.186; guarded */
+					if (f->prefill_tokens <= 48) {
+						if (f->kv_kib <= 18432) {
+							if (f->max_seq <= 60) return h200_ring_8x16_warps4_stages2_combine1; /* 15 scenarios, 1.029, p95 1.082; next ring_8x16_warps4_stages3, 1.018 */
+							if (f->max_seq > 1920) return h200_ring_8x16_warps8; /* 14 scenarios, 1.039, p95 1.245; next ring_8x16_warps4_stages2_combine2, 1.077 */
+							if (f->row_blocks > 24) return h200_ring_8x16_warps4_stages2_combine1; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.034; few */
+							if (f->max_seq > 352) return h200_ring_8x16_warps4_stages2_combine1; /* 22 scenarios, 1.028, p95 1.073; next ring_8x16_warps4_stages3, 1.053 */
+							if (f->head_size <= 64) return h200_ring_8x32; /* 15 scenarios, 1.018, p95 1.111; next ring_8x16_warps4_stages3, 1.042; guarded */
+							return h200_ring_8x16_warps4_stages2_combine1; /* 17 scenarios, 1.051, p95 1.119; next ring_8x16_warps8, 1.040 */
 						}
-						if (f->max_seq <= 224) return h200_ring_8x16_warps4_stages2_combine1; /* 10 scenarios, 1.015, p95 1.045; next ring_8x16_warps4_stages3, 1.016 */
-						return h200_ring_8x16_warps8; /* 1 scenario, 1.165, p95 1.165; next ring_8x16_warps4_stages2_combine1, 1.020; few */
+						if (f->rows <= 8) return h200_ring_8x16_warps4_stages3; /* 21 scenarios, 1.025, p95 1.080; next ring_8x16_warps4_stages2_combine1, 1.025 */
+						return h200_ring_16x16_combine1; /* 3 scenarios, 1.084, p95 1.192; next ring_8x16_warps4_stages2_combine1, 1.094 */
 					}
-					if (f->skew <= 32) {
-						if (f->row_blocks <= 16) return h200_ring_8x16_warps8; /* 42 scenarios, 1.009, p95 1.057; next ring_8x16_warps4_stages2_combine1, 1.022 */
-						return h200_ring_16x16_warps8; /* no scenario: by estimate */
-					}
-					if (f->max_seq <= 6144) return h200_ring_8x16_warps4_stages2_combine1; /* 15 scenarios, 1.025, p95 1.102; next ring_8x16_warps4_stages3, 1.044 */
-					return h200_ring_8x16_warps4_stages2_combine2; /* 2 scenarios, 1.061, p95 1.126; next ring_8x16_warps8, 1.120; few; guarded */
+					if (f->max_seq <= 288) return h200_ring_8x16_warps4_stages3; /* 42 scenarios, 1.009, p95 1.026; next ring_8x16_warps4_stages2_combine1, 1.010 */
+					return h200_ring_8x16_warps4_stages2_combine1; /* 83 scenarios, 1.013, p95 1.043; next ring_8x16_warps4_stages3, 1.019 */
 				}
-				if (f->row_blocks <= 3) {
-					if (f->max_seq <= 10240) return h200_ring_8x16_warps8; /* 35 scenarios, 1.019, p95 1.082; next ring_8x16_warps4_stages3, 1.050 */
-					if (f->rows <= 8) return h200_ring_8x16_warps4_stages2_combine2; /* 15 scenarios, 1.008, p95 1.056; next ring_16x16_warps4_combine2, 1.032; guarded */
-					return h200_ring_16x16_warps8; /* 6 scenarios, 1.024, p95 1.055; next ring_8x16_warps4_stages2_combine2, 1.017; guarded */
-				}
-				if (f->skew <= 32) {
-					if (f->rows <= 8) return h200_ring_8x16_warps8; /* 12 scenarios, 1.009, p95 1.059; next ring_8x16_warps4_stages2_combine1, 1.013 */
-					return h200_ring_16x16_warps4_combine1; /* 2 scenarios, 1.020, p95 1.040; next ring_8x16_warps4_stages2_combine1, 1.080; few */
-				}
-				if (f->max_seq <= 11264) return h200_ring_8x16_warps4_stages2_combine1; /* 5 scenarios, 1.012, p95 1.025; next ring_8x16_warps4_stages3, 1.015; no better than the defaults for sure */
-				return h200_ring_8x16_warps4_stages2_combine2; /* 9 scenarios, 1.034, p95 1.073; next ring_8x16_warps4_stages3, 1.052; guarded */
+				if (f->kv_kib > 11264) return h200_warpgroup_64x80; /* 3 scenarios, 1.011, p95 1.034; next warpgroup_64x96, 1.012; guarded */
+				if (f->blocks_per_unit > 16) return h200_ring_8x16_warps4_stages2_combine1; /* no scenario: by estimate */
+				if (f->max_seq <= 20) return h200_naive; /* 2 scenarios, 1.100, p95 1.135; next ring_8x16_warps4_stages3, 1.043; few; guarded */
+				return h200_ring_8x16_warps4_stages2_combine1; /* 8 scenarios, 1.031, p95 1.098; next ring_8x16_warps4_stages3, 1.027; no better than the defaults for sure */
 			}
 			if (f->rows <= 16) {
-				if (f->rows > 8) return h200_ring_16x16_warps8; /* 16 scenarios, 1.058, p95 1.175; next ring_16x16_warps4_combine2, 1.066; guarded */
-				if (f->skew <= 26) {
-					if (f->max_seq <= 26624) return h200_ring_8x16_warps8; /* 50 scenarios, 1.012, p95 1.051; next ring_8x16_warps4_stages3, 1.014 */
-					return h200_ring_8x16_warps4_stages2_combine2; /* 13 scenarios, 1.012, p95 1.045; next ring_16x16_warps4_combine2, 1.020; guarded */
-				}
-				if (f->max_seq <= 14336) return h200_ring_8x16_warps4_stages2_combine1; /* 3 scenarios, 1.003, p95 1.010; next ring_8x16_warps4_stages3, 1.014 */
-				return h200_ring_8x16_warps4_stages2_combine2; /* 12 scenarios, 1.009, p95 1.036; next ring_16x16_warps4_combine2, 1.029; guarded */
+				if (f->rows > 8) return h200_ring_16x16_combine2; /* 21 scenarios, 1.058, p95 1.196; next ring_16x16_combine1, 1.292; guarded */
+				if (f->heads_x_seqs <= 13) return h200_ring_8x16_warps4_stages2_combine2; /* 21 scenarios, 1.013, p95 1.053; next ring_16x16_combine2, 1.033; guarded */
+				if (f->skew <= 22) return h200_ring_8x16_warps8; /* 61 scenarios, 1.018, p95 1.076; next ring_8x16_warps4_stages2_combine1, 1.017 */
+				return h200_ring_8x16_warps4_stages2_combine2; /* 47 scenarios, 1.025, p95 1.094; next ring_8x16_warps8, 1.043; guarded */
 			}
-			if (f->blocks_per_unit <= 1) return h200_ring_16x16_warps4_combine2; /* 3 scenarios, 1.051, p95 1.116; next ring_16x16_warps8, 1.095; guarded */
-			if (f->kv_kib <= 24576) return h200_ring_16x16_warps4_combine1; /* 1 scenario, 1.047, p95 1.047; next warpgroup_64x80, 1.132; few */
-			return h200_warpgroup_64x96; /* 5 scenarios, 1.036, p95 1.172; next warpgroup_64x80, 1.063; guarded */
+			if (f->kv_kib > 40960) return h200_warpgroup_64x96; /* 6 scenarios, 1.040, p95 1.172; next warpgroup_64x80, 1.075; guarded */
+			if (f->row_blocks <= 6) return h200_ring_16x16_combine2; /* 6 scenarios, 1.034, p95 1.116; next ring_8x16_warps4_stages2_combine2, 1.155; guarded */
+			return h200_warpgroup_64x96; /* 1 scenario, 1.150, p95 1.150; next ring_16x16_combine1, 1.047; few; guarded */
 		}
-		if (f->rows <= 8) {
-			if (f->skew <= 24) {
-				if (f->max_seq <= 896) {
-					if (f->heads_x_seqs <= 224) return h200_ring_8x16_warps4_stages3; /* 4 scenarios, 1.017, p95 1.060; next ring_8x16_warps4_stages2_combine1, 1.000 */
-					return h200_ring_8x16_warps2; /* 29 scenarios, 1.003, p95 1.015; next ring_8x16_warps4_stages2_combine1, 1.092 */
-				}
-				if (f->prefill_tokens <= 448) return h200_ring_8x16_warps4_stages3; /* 18 scenarios, 1.037, p95 1.125; next ring_8x16_warps8, 1.034 */
-				return h200_ring_list_8x16; /* 119 scenarios, 1.004, p95 1.029; next ring_8x16_warps8, 1.011; guarded */
+		if (f->mean_seq <= 3584) {
+			if (f->max_seq <= 22) return h200_naive; /* 5 scenarios, 1.038, p95 1.188; next ring_8x16_warps4_stages2_combine2, 1.160; guarded */
+			if (f->max_seq <= 112) {
+				if (f->prefill_tokens <= 8) return h200_ring_8x16_warps4_stages2_combine1; /* 8 scenarios, 1.016, p95 1.109; next ring_8x16_warps4_stages2_combine2, 1.017; no better than the defaults for sure */
+				return h200_ring_8x16_warps2; /* 7 scenarios, 1.006, p95 1.041; next ring_8x16_warps4_stages2_combine1, 1.011 */
 			}
-			if (f->max_seq > 9216) return h200_ring_list_8x16; /* 25 scenarios, 1.017, p95 1.050; next ring_8x16_warps4_stages2_combine1, 1.027; guarded */
-			if (f->heads_x_seqs <= 320) return h200_ring_8x16_warps4_stages2_combine1; /* 22 scenarios, 1.022, p95 1.044; next ring_8x16_warps2, 1.029 */
-			return h200_ring_8x16_warps2; /* 18 scenarios, 1.009, p95 1.045; next ring_8x16_warps4_stages2_combine1, 1.034 */
+			if (f->prefill_tokens > 96) return h200_ring_8x16_warps4_stages2_combine1; /* 30 scenarios, 1.014, p95 1.066; next ring_8x16_warps2, 1.020 */
+			if (f->max_query <= 5) return h200_ring_8x16_warps4_stages2_combine1; /* 37 scenarios, 1.020, p95 1.158; next ring_8x16_warps2, 1.046 */
+			if (f->work <= 8) return h200_ring_8x16_warps4_stages2_combine1; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps2, 1.091; few */
+			return h200_ring_16x16_combine1; /* 2 scenarios, 1.000, p95 1.000; next ring_16x16_combine2, 1.087; few */
 		}
-		if (f->kv_kib <= 16384) return h200_ring_8x16_warps2; /* 6 scenarios, 1.009, p95 1.053; next ring_16x16_warps4_combine1, 1.114 */
-		if (f->rows <= 16) return h200_ring_16x16_warps4_combine1; /* 8 scenarios, 1.043, p95 1.177; next ring_8x16_warps4_stages2_combine1, 1.195 */
-		return h200_warpgroup_64x96; /* 14 scenarios, 1.027, p95 1.207; next warpgroup_64x80, 1.075; guarded */
-	}
-	if (f->blocks_per_unit <= 16) {
-		if (f->max_seq <= 3840) {
-			if (f->kv_tokens <= 224) {
-				if (f->mean_seq <= 24) return h200_naive; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.281; guarded */
-				return h200_ring_8x16_warps4_stages2_combine2; /* 10 scenarios, 1.023, p95 1.112; next ring_8x16_warps4_stages2_combine1, 1.021; no better than the defaults for sure; guarded */
-			}
-			if (f->work <= 5) return h200_ring_8x16_warps4_stages2_combine1; /* 60 scenarios, 1.012, p95 1.043; next ring_8x16_warps2, 1.043 */
-			if (f->rows <= 8) return h200_ring_8x16_warps4_stages2_combine1; /* 4 scenarios, 1.000, p95 1.000; next ring_8x16_warps2, 1.020 */
-			return h200_ring_16x16_warps4_combine1; /* 2 scenarios, 1.000, p95 1.000; next ring_16x16_warps4_combine2, 1.087; few */
-		}
-		if (f->rows <= 16) {
-			if (f->rows <= 8) return h200_ring_8x16_warps4_stages2_combine2; /* 21 scenarios, 1.014, p95 1.071; next ring_16x16_warps4_combine2, 1.046; guarded */
-			return h200_ring_16x16_warps4_combine2; /* 5 scenarios, 1.006, p95 1.019; next ring_8x16_warps4_stages2_combine2, 1.163; guarded */
-		}
-		if (f->num_seqs <= 2) return h200_ring_8x16_warps4_stages2_combine2; /* 1 scenario, 1.000, p95 1.000; next ring_16x16_warps4_combine1, 1.000; few; guarded */
+		if (f->rows <= 8) return h200_ring_8x16_warps4_stages2_combine2; /* 20 scenarios, 1.013, p95 1.053; next ring_16x16_combine2, 1.040; guarded */
+		if (f->rows <= 16) return h200_ring_16x16_combine2; /* 5 scenarios, 1.006, p95 1.019; next ring_8x16_warps4_stages2_combine2, 1.162; guarded */
+		if (f->work <= 24) return h200_ring_8x16_warps4_stages2_combine2; /* 1 scenario, 1.000, p95 1.000; next ring_16x16_combine1, 1.000; few; guarded */
 		return h200_warpgroup_64x80; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.000; few; guarded */
 	}
-	if (f->rows > 16) return h200_warpgroup_64x80; /* 2 scenarios, 1.004, p95 1.008; next ring_16x16_warps4_combine1, 1.819; few; guarded */
-	if (f->rows <= 8) {
-		if (f->mean_seq <= 1024) return h200_ring_8x16_warps2; /* 36 scenarios, 1.017, p95 1.087; next ring_8x16_warps4_stages2_combine1, 1.108 */
-		if (f->skew <= 56) return h200_ring_8x16_warps4_stages2_combine1; /* 3 scenarios, 1.009, p95 1.016; next ring_8x16_warps2, 1.038 */
-		return h200_ring_list_8x16; /* 3 scenarios, 1.014, p95 1.020; next ring_8x16_warps4_stages3, 1.032; guarded */
+	if (f->rows <= 16) {
+		if (f->max_seq <= 288) {
+			if (f->head_size > 128) return h200_ring_8x16_warps2; /* 13 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.318 */
+			if (f->max_seq <= 64) return h200_ring_8x16_warps2; /* 12 scenarios, 1.003, p95 1.021; next ring_8x16_warps4_stages2_combine1, 1.258 */
+			if (f->row_blocks <= 48) return h200_ring_8x16_warps4_stages2_combine1; /* 13 scenarios, 1.020, p95 1.143; next ring_8x16_warps2, 1.046 */
+			return h200_ring_8x16_warps2; /* 24 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.066 */
+		}
+		if (f->rows > 8) return h200_ring_16x16_combine1; /* 7 scenarios, 1.039, p95 1.177; next ring_8x16_warps4_stages3, 1.191 */
+		if (f->head_size > 128) return h200_ring_8x16_warps4_stages2_combine1; /* 20 scenarios, 1.019, p95 1.040; next ring_8x16_warps2, 1.027 */
+		if (f->max_seq <= 3840) return h200_ring_8x16_warps4_stages2_combine1; /* 49 scenarios, 1.018, p95 1.082; next ring_8x16_warps4_stages3, 1.026 */
+		return h200_ring_list_8x16; /* 171 scenarios, 1.010, p95 1.053; next ring_8x16_warps4_stages3, 1.022; guarded */
 	}
-	if (f->mean_seq <= 288) return h200_ring_8x16_warps2; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.770; few */
-	return h200_ring_16x16_warps4_combine1; /* no scenario: by estimate */
+	if (f->mean_seq <= 176) {
+		if (f->query_tokens <= 120) return h200_ring_8x16_warps2; /* 3 scenarios, 1.044, p95 1.090; next ring_8x16_warps4_stages2_combine1, 1.000 */
+		if (f->head_size <= 128) return h200_ring_8x16_warps2; /* 4 scenarios, 1.170, p95 1.779; next warpgroup_64x96, 1.282 */
+		return h200_warpgroup_64x80; /* no scenario: by estimate */
+	}
+	if (f->head_size <= 128) return h200_warpgroup_64x96; /* 16 scenarios, 1.043, p95 1.331; next warpgroup_64x80, 1.117; guarded */
+	return h200_warpgroup_64x80; /* 2 scenarios, 1.004, p95 1.008; next ring_16x16_combine1, 1.819; few; guarded */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->kv_kib <= 98304) {
-		if (f->decode_kv <= 896) {
-			if (f->skew > 52) return h200_streams; /* 23 scenarios, 1.027, p95 1.074; next one_launch, 1.057 */
-			if (f->row_blocks <= 112) return h200_streams; /* 20 scenarios, 1.015, p95 1.064 */
-			return h200_one_launch; /* 41 scenarios, 1.006, p95 1.043; next streams, 1.077 */
+	if (f->decode_kv <= 196608) {
+		if (f->max_query <= 224) {
+			if (f->decode_kv > 28672) return h200_streams; /* 78 scenarios, 1.010, p95 1.061 */
+			if (f->decode_seqs > 8) return h200_streams; /* 75 scenarios, 1.001, p95 1.000 */
+			if (f->head_size > 128) return h200_streams; /* 17 scenarios, 1.023, p95 1.095 */
+			if (f->row_blocks <= 224) return h200_streams; /* 62 scenarios, 1.011, p95 1.054 */
+			return h200_one_launch; /* 8 scenarios, 1.000, p95 1.000; next streams, 1.137 */
 		}
-		if (f->row_blocks <= 1024) {
-			if (f->max_seq <= 896) {
-				if (f->heads_x_seqs > 64) return h200_streams; /* 41 scenarios, 1.004, p95 1.042 */
-				if (f->work <= 18) return h200_streams; /* 10 scenarios, 1.000, p95 1.000; next one_launch, 1.425 */
-				return h200_one_launch; /* 8 scenarios, 1.001, p95 1.006; next streams, 1.099 */
+		if (f->work <= 6144) {
+			if (f->keys_per_query <= 160) return h200_streams; /* 36 scenarios, 1.016, p95 1.147 */
+			if (f->decode_kv <= 147456) {
+				if (f->keys_per_query <= 1792) {
+					if (f->blocks_per_unit <= 144) return h200_streams; /* 56 scenarios, 1.012, p95 1.125 */
+					if (f->max_seq <= 3840) return h200_streams; /* 78 scenarios, 1.010, p95 1.053 */
+					if (f->decode_kv <= 32768) return h200_streams; /* 14 scenarios, 1.029, p95 1.145; next warpgroup_mixed_decode_warps8, 1.041 */
+					return h200_warpgroup_mixed_decode_warps12; /* 23 scenarios, 1.018, p95 1.053; next warpgroup_mixed_decode_warps8, 1.029; guarded */
+				}
+				if (f->row_blocks <= 640) return h200_streams; /* 58 scenarios, 1.022, p95 1.165 */
+				if (f->rows <= 6144) return h200_streams; /* 7 scenarios, 1.020, p95 1.080; next warpgroup_mixed_decode_warps8, 1.069 */
+				return h200_warpgroup_mixed_decode_warps12; /* 27 scenarios, 1.017, p95 1.069; next warpgroup_mixed_decode_warps8, 1.027; guarded */
 			}
-			if (f->rows <= 13312) return h200_streams; /* 187 scenarios, 1.014, p95 1.099 */
-			return h200_warpgroup_mixed_decode_warps12; /* 14 scenarios, 1.007, p95 1.026; next warpgroup_mixed_decode_warps8, 1.024; guarded */
+			if (f->prefill_share <= 9) return h200_streams; /* 3 scenarios, 1.000, p95 1.000; next warpgroup_mixed_decode_warps12, 1.035; no better than the defaults for sure */
+			return h200_warpgroup_mixed_decode_warps8; /* 19 scenarios, 1.016, p95 1.072; next warpgroup_mixed_decode_warps12, 1.030; guarded */
 		}
-		if (f->mean_seq <= 960) return h200_streams; /* 29 scenarios, 1.005, p95 1.040 */
-		return h200_warpgroup_mixed_decode_warps12; /* 31 scenarios, 1.020, p95 1.113; next warpgroup_mixed_decode_warps8, 1.023; guarded */
+		if (f->row_blocks <= 512) return h200_streams; /* 7 scenarios, 1.013, p95 1.034 */
+		return h200_warpgroup_mixed_decode_warps12; /* 36 scenarios, 1.020, p95 1.126; next warpgroup_mixed_decode_warps8, 1.040; guarded */
 	}
-	if (f->max_query <= 448) {
-		if (f->max_query <= 288) {
-			if (f->head_size > 64) return h200_streams; /* 125 scenarios, 1.017, p95 1.094 */
-			if (f->kv_kib <= 393216) return h200_streams; /* 10 scenarios, 1.033, p95 1.193 */
-			return h200_serial; /* 10 scenarios, 1.048, p95 1.222; next warpgroup_mixed_decode_warps12, 1.117 */
-		}
-		if (f->kv_kib <= 524288) return h200_streams; /* 17 scenarios, 1.026, p95 1.207 */
-		return h200_warpgroup_mixed_decode_warps12; /* 10 scenarios, 1.040, p95 1.123; next warpgroup_mixed_decode_warps8, 1.095; guarded */
+	if (f->max_query <= 320) {
+		if (f->head_size <= 64) return h200_serial; /* 13 scenarios, 1.074, p95 1.297; next warpgroup_mixed_decode_warps12, 1.103 */
+		return h200_streams; /* 50 scenarios, 1.015, p95 1.094 */
 	}
-	if (f->blocks_per_unit <= 176) {
-		if (f->kv_kib > 655360) return h200_warpgroup_mixed_decode_warps12; /* 32 scenarios, 1.016, p95 1.091; next warpgroup_mixed_decode_warps8, 1.027; guarded */
-		if (f->max_seq <= 20480) {
-			if (f->decode_seqs <= 32) {
-				if (f->row_blocks <= 176) return h200_warpgroup_mixed_decode_warps8; /* 14 scenarios, 1.009, p95 1.057; next warpgroup_mixed_decode_warps12, 1.064; guarded */
-				return h200_streams; /* 9 scenarios, 1.000, p95 1.000 */
-			}
-			if (f->keys_per_query <= 3072) return h200_streams; /* 6 scenarios, 1.022, p95 1.163; next warpgroup_mixed_decode_warps8, 1.087; no better than the defaults for sure */
-			return h200_warpgroup_mixed_decode_warps8; /* 13 scenarios, 1.002, p95 1.028; next warpgroup_mixed_decode_warps12, 1.064; guarded */
-		}
-		if (f->skew <= 56) return h200_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.013, p95 1.028; next warpgroup_mixed_decode_warps8, 1.034; guarded */
-		return h200_streams; /* 5 scenarios, 1.010, p95 1.050; next warpgroup_mixed_decode_warps8, 1.061; no better than the defaults for sure */
-	}
-	if (f->head_size <= 128) return h200_warpgroup_mixed_decode_warps12; /* 238 scenarios, 1.016, p95 1.072; next warpgroup_mixed_decode_warps8, 1.043; guarded */
-	return h200_streams; /* 16 scenarios, 1.005, p95 1.021 */
+	if (f->kv_kib > 524288) return h200_warpgroup_mixed_decode_warps12; /* 194 scenarios, 1.012, p95 1.071; next warpgroup_mixed_decode_warps8, 1.045; guarded */
+	if (f->prefill_share <= 36) return h200_warpgroup_mixed_decode_warps8; /* 29 scenarios, 1.020, p95 1.137; next warpgroup_mixed_decode_warps12, 1.063; guarded */
+	if (f->num_seqs <= 52) return h200_streams; /* 9 scenarios, 1.012, p95 1.060 */
+	return h200_warpgroup_mixed_decode_warps8; /* 6 scenarios, 1.007, p95 1.061; next warpgroup_mixed_decode_warps12, 1.018; guarded */
 }
 
 ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 {
-	if (f->mean_seq <= 1152) {
-		if (f->heads_x_seqs <= 256) return 1; /* 104 scenarios, 1.014, p95 1.065; next 0, 1.274 */
-		return 2; /* 40 scenarios, 1.002, p95 1.008; next 1, 1.031 */
+	if (f->max_query > 8) return 1; /* 70 scenarios, 1.002, p95 1.011; next 0, 1.072 */
+	if (f->kv_kib <= 49152) {
+		if (f->heads_x_seqs <= 16) return 1; /* 46 scenarios, 1.014, p95 1.113; next 2, 1.048 */
+		return 2; /* 66 scenarios, 1.009, p95 1.064; next 1, 1.039 */
 	}
-	if (f->kv_kib <= 36864) return 1; /* 40 scenarios, 1.014, p95 1.053; next 0, 1.104 */
-	return 0; /* 115 scenarios, 1.007, p95 1.049; next 1, 1.033 */
+	if (f->heads_x_seqs <= 320) return 0; /* 80 scenarios, 1.009, p95 1.051; next 1, 1.042 */
+	return 2; /* 37 scenarios, 1.003, p95 1.031; next 1, 1.008 */
 }
 
 #endif

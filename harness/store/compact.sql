@@ -9,9 +9,9 @@
 --   of before version 6
 --   rows of today's or bridged sources stay            rows of older sources go; table temp.stale
 --                                                      has their builds (store_merge.c)
---   on held-out batches the fastest of each kernel     there times of other families go: nothing
---   stays, and all times of families that rules        learns from them, and no rule picks them
---   may pick
+--   the fastest of each kernel stays, and all times    other times of other families go: no rule
+--   of families that rules may pick, or that the       picks them
+--   library knows
 --
 -- Names that no row refers to go too, except scenarios, which keep their labels.
 
@@ -29,38 +29,43 @@ DELETE FROM superseded WHERE (race, variant) IN (
 
 DELETE FROM measurement WHERE (race, variant) IN (SELECT race, variant FROM superseded);
 
--- Of the older sources each kernel's fastest time of pass A in a scenario and phase stays: from it
--- attune induce knows that the fastest kernel has no time by today's sources
+-- Of the older sources the fastest time of pass A in a scenario and phase stays, if none of today's is
+-- as fast: from it attune induce knows that the fastest kernel has no time by today's sources
 -- (tuner/data/lost_kernels.c). CROSS JOIN fixes the order: each row is looked at once.
 CREATE TEMP TABLE outdated AS
-SELECT race, variant, counts AND row_number() OVER (
-         PARTITION BY device, protocol, scenario, phase, kernel, counts ORDER BY median) = 1 AS stays
-FROM (SELECT m.race, m.variant, m.median, r.device, r.protocol, c.scenario, c.phase, h.kernel,
-             e.outcome = 'ok' AND t.pass = 'A' AND v.decode IS NULL AS counts
+SELECT race, variant, counts AND median <= best AS stays
+FROM (SELECT m.race, m.variant, m.median, b.build IS NOT NULL AS is_old,
+             e.outcome = 'ok' AND t.pass = 'A' AND v.decode IS NULL AS counts,
+             min(m.median) FILTER (WHERE e.outcome = 'ok' AND t.pass = 'A' AND v.decode IS NULL)
+               OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase) AS best
       FROM measurement AS m CROSS JOIN race AS c ON c.id = m.race
       CROSS JOIN run AS r ON r.id = c.run
       CROSS JOIN ran AS n ON n.id = m.ran
-      CROSS JOIN temp.stale AS b ON (b.device, b.build) = (r.device, n.build)
       CROSS JOIN stage AS t ON t.id = c.stage CROSS JOIN ending AS e ON e.id = n.ending
-      CROSS JOIN variant AS v ON v.id = m.variant CROSS JOIN choices AS h ON h.id = v.choice);
+      CROSS JOIN variant AS v ON v.id = m.variant
+      LEFT JOIN temp.stale AS b ON (b.device, b.build) = (r.device, n.build))
+WHERE is_old;
 DELETE FROM measurement WHERE (race, variant) IN (
   SELECT race, variant FROM temp.outdated WHERE NOT stays);
 
 -- A family is a kernel's choices that differ only in the number of segments, which rules compute for
--- each batch. Rules may pick a family that came within 5 % of the fastest time of some scenario and
--- phase, or that a second pass, a plan or early launches raced. On held-out batches nothing needs the
--- times of other families, except in races with kernels of other projects.
+-- each batch. Rules may pick a family that came within 5 % of the fastest time in one of 400 parts
+-- (scenario and phase), or that a second pass, a plan or early launches raced. Of other families only
+-- a kernel's fastest time of a part stays, except in races with kernels of other projects, the
+-- references of races, by which times of several races are compared (tuner/data/race_clock.c), and
+-- the choices of table temp.named (store_merge.c). Of no family only the fast times stay: costs
+-- fitted to these would be too low.
 CREATE TEMP TABLE timed AS
-SELECT m.race, m.variant, m.median, s.split GLOB 'heldout*' OR s.split = 'peers' AS is_held_out,
-       max(b.flags GLOB '-DPLUGIN=*') OVER (PARTITION BY m.race) AS has_others,
+SELECT m.race, m.variant, v.choice, m.median, 4 * c.scenario + c.phase AS part,
+       m.ratio IS 10000 OR max(b.flags GLOB '-DPLUGIN=*') OVER (PARTITION BY m.race) AS is_kept,
        t.pass <> 'A' OR v.decode IS NOT NULL AS is_chosen,
        h.kernel || ' ' || h.text || ' SEGMENTS=' AS first,
        o.kernel || ' ' || o.text || ' SEGMENTS=' AS second,
-       min(m.median) OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase) AS best,
-       min(m.median) OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase, h.kernel)
-         AS best_of_kernel
+       min(m.median) FILTER (WHERE t.pass = 'A' AND v.decode IS NULL)
+         OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase) AS best,
+       min(m.median) FILTER (WHERE t.pass = 'A' AND v.decode IS NULL)
+         OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase, h.kernel) AS best_of_kernel
 FROM measurement AS m CROSS JOIN race AS c ON c.id = m.race
-CROSS JOIN scenario AS s ON s.id = c.scenario
 CROSS JOIN run AS r ON r.id = c.run CROSS JOIN stage AS t ON t.id = c.stage
 CROSS JOIN ran AS n ON n.id = m.ran
 CROSS JOIN ending AS e ON e.id = n.ending AND e.outcome = 'ok'
@@ -70,12 +75,16 @@ UPDATE temp.timed SET first = substr(first, 1, instr(first, ' SEGMENTS=')),
                       second = substr(second, 1, instr(second, ' SEGMENTS='));
 CREATE TEMP TABLE near (family TEXT PRIMARY KEY) WITHOUT ROWID;
 INSERT OR IGNORE INTO near
-SELECT first FROM temp.timed WHERE is_chosen OR median <= 1.05 * best
-UNION SELECT second FROM temp.timed WHERE second IS NOT NULL;
+SELECT first FROM temp.timed WHERE is_chosen
+UNION SELECT second FROM temp.timed WHERE second IS NOT NULL
+UNION SELECT first FROM temp.timed WHERE median <= 1.05 * best GROUP BY first
+HAVING 400 * count(DISTINCT part) >= (SELECT count(DISTINCT part) FROM temp.timed);
 CREATE TEMP TABLE outdone AS
 SELECT race, variant FROM temp.timed
-WHERE is_held_out AND NOT has_others AND NOT is_chosen AND median > best_of_kernel
-  AND first NOT IN (SELECT family FROM temp.near);
+WHERE NOT is_kept AND NOT is_chosen AND median > best_of_kernel
+  AND first NOT IN (SELECT family FROM temp.near)
+  AND choice NOT IN (SELECT h.id FROM choices AS h JOIN temp.named AS n
+                     ON h.kernel || ' ' || h.text GLOB n.pattern);
 DELETE FROM measurement WHERE (race, variant) IN (SELECT race, variant FROM temp.outdone);
 
 DELETE FROM sample;

@@ -204,7 +204,7 @@ int store_merge(struct store *, const char *path, long long *added);
  * and none of a run on modified sources or of older sources (compact.sql). 0 + complain. */
 struct compacted {
 	long long superseded, modified, samples, readings, stale; /* deleted rows */
-	long long outdone; /* deleted held-out rows of families that rules never pick */
+	long long outdone; /* deleted rows of families that rules never pick */
 	int knows_sources; /* 0: no kernel sources to compare with; no row is deleted as stale */
 };
 int store_compact(struct store *, struct compacted *);

@@ -3,6 +3,8 @@
 #include "store.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
+#include "kernels/select/selector.h"
+#include "kernels/ship/priced.h"
 #include "kernels/spec/kernel.h"
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +87,49 @@ static int add_stale_builds(struct store *s, long long device)
 	return ok;
 }
 
+/* With SEGMENTS=fitted a choice stands for all numbers of segments. */
+static int name_choice(struct store *s, const char *kernel, const char *text)
+{
+	char pattern[MAX_PART_TEXT];
+	const char *fitted = strstr(text, " SEGMENTS=fitted");
+	snprintf(pattern, sizeof pattern, "%s %.*s%s", kernel,
+		 fitted ? (int)(fitted - text) : (int)strlen(text), text,
+		 fitted ? " SEGMENTS=*" : "");
+	return store_number(s, ADD_NAMED, "s", pattern) == 0;
+}
+
+static int name_config(struct store *s, const struct kernel *k, const struct config *c)
+{
+	char text[MAX_CHOICE_TEXT];
+	config_text(text, sizeof text, c, k->space);
+	return name_choice(s, k->name, text);
+}
+
+/* Lists in temp.named, for compact.sql, patterns of the choices of which all times stay: those that a
+ * header names, that the library prices, and that are a kernel's default. */
+static int list_named(struct store *s)
+{
+	struct config c;
+	int ok = store_execute(s, "CREATE TEMP TABLE named (pattern TEXT PRIMARY KEY)") ||
+		 store_explain(s);
+	for (int i = 0; i < attune_num_selectors; i++)
+		for (int k = 0; ok && k < attune_selectors[i].num_choices; k++)
+			ok = name_choice(s, attune_selectors[i].choices[k].kernel,
+					 attune_selectors[i].choices[k].text);
+	for (const struct priced *p = attune_priced; ok && p->kernel; p++) {
+		const struct kernel *k = kernel_find(BACKEND_GPU, p->kernel);
+		priced_config(&c, p, k->space);
+		ok = name_config(s, k, &c);
+	}
+	for (const struct kernel *k = attune_kernels; ok && k->name; k++) {
+		if (!k->selectable)
+			continue;
+		config_default(&c, k->space);
+		ok = name_config(s, k, &c);
+	}
+	return ok;
+}
+
 /* Lists the builds of older sources in table temp.stale, for compact.sql. */
 static int list_stale(struct store *s)
 {
@@ -120,7 +165,7 @@ int store_compact(struct store *s, struct compacted *gone)
 	if (!store_begin(s))
 		return 0;
 	int ok =
-	    list_stale(s) && store_compact_bench(s) &&
+	    list_stale(s) && list_named(s) && store_compact_bench(s) &&
 	    count(s, "SELECT count(*) FROM superseded", &gone->superseded) &&
 	    count(s,
 		  "SELECT count(*) FROM measurement AS m JOIN race AS c ON c.id = m.race "
@@ -134,9 +179,10 @@ int store_compact(struct store *s, struct compacted *gone)
 	    (store_execute(s, store_compact_sql) || store_explain(s)) &&
 	    count(s, "SELECT count(*) FROM temp.outdated WHERE NOT stays", &gone->stale) &&
 	    count(s, "SELECT count(*) FROM temp.outdone", &gone->outdone) &&
-	    (store_execute(s, "DROP TABLE temp.outdated; DROP TABLE temp.stale; "
-			      "DROP TABLE temp.benched; DROP TABLE temp.timed; "
-			      "DROP TABLE temp.near; DROP TABLE temp.outdone") ||
+	    (store_execute(
+		 s, "DROP TABLE temp.outdated; DROP TABLE temp.stale; "
+		    "DROP TABLE temp.benched; DROP TABLE temp.timed; "
+		    "DROP TABLE temp.near; DROP TABLE temp.outdone; DROP TABLE temp.named") ||
 	     store_explain(s));
 	store_forget(s);
 	ok = store_end(s, ok && store_seal(s));

@@ -136,6 +136,7 @@ static const char *const queries[NUM_QUERIES] = {
 	[UNSUPERSEDE] = "DELETE FROM superseded WHERE (race, variant) IN (SELECT race, variant"
 			" FROM aged WHERE NOT newest AND age = 1)",
 	[ADD_STALE] = "INSERT INTO temp.stale VALUES (?1, ?2)",
+	[ADD_NAMED] = "INSERT OR IGNORE INTO temp.named VALUES (?1)",
 	[ADD_CONTROL] = "INSERT OR REPLACE INTO control VALUES (?1, ?2, ?3, ?4)",
 
 	[ADD_CEILING] = "INSERT INTO ceiling (run, name, detail, value, unit) VALUES"

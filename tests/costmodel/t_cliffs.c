@@ -126,7 +126,8 @@ static void check_part(struct walk *w, const attune_op *op, const char *batch,
 	double error;
 	const double us = estimate_us(e, &picked, &p, &error);
 	const double least = estimate_least(e, &op->shape, &p, &best);
-	const double ratio = us / least; /* NaN: neither is known */
+	/* What the planned choice's estimate errs by on average is no cliff. NaN: neither is known. */
+	const double ratio = us / (1 + error) / least;
 	w->parts++;
 	w->unknown += !isfinite(ratio);
 	if (isfinite(ratio) && ratio > w->worst)
