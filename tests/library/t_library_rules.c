@@ -232,7 +232,7 @@ static void plan_on_h200(char *text, size_t size)
 				     .dtype = ATTUNE_BF16,
 				     .kv_dtype = ATTUNE_BF16,
 				     .causal = 1 };
-	struct batch *batch = batch_parse("16q256", text, size);
+	struct batch *batch = batch_parse("16q64", text, size);
 	attune_plan plan = { .size = sizeof plan };
 	struct device_info info;
 	struct device dev;
@@ -258,7 +258,7 @@ static void a_file_is_not_compared_with_estimates(void **state)
 	plan_on_h200(by_file, sizeof by_file);
 	unsetenv("ATTUNE_HEURISTICS");
 	assert_non_null(strstr(by_build, "BLOCK_M=64 TILE_SIZE=64"));
-	assert_non_null(strstr(by_file, "BLOCK_M=128 PACKED=1 TILE_SIZE=128"));
+	assert_non_null(strstr(by_file, "BLOCK_M=64 PACKED=1 TILE_SIZE=64"));
 }
 
 int main(void)

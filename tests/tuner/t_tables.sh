@@ -53,8 +53,10 @@ row $? "links between pages lead somewhere"
 # A mean, its interval and the worst are those of eval, whose own tests have them by hand.
 "$B/attune" show --gpu cpu --table heldout --format tsv 2>"$tmp/err" | sed -n 's/^all held out\t//p' | cut -f 1-4,6 >"$tmp/shown"
 "$B/attune" eval --gpu cpu --db results/cpu.sqlite --header generated/attune_cpu.h --split heldout --format tsv 2>"$tmp/err" |
-	awk -F'\t' '$1 == "tree" { printf "%d\t%.3f\t%.3f\t%.3f\t%.3f\n", $3, $4, $5, $6, $8 }' >"$tmp/eval"
-[ -s "$tmp/eval" ] && cmp "$tmp/shown" "$tmp/eval" >"$tmp/diff" 2>&1
+	awk -F'\t' '$1 == "tree" { printf "%d\t%s\t%s\t%s\t%s\n", $3, $4, $5, $6, $8 }' >"$tmp/eval"
+# eval has a decimal more, and both are rounded
+paste "$tmp/shown" "$tmp/eval" | awk '{ n++; for (i = 1; i <= 5; i++) if (($i - $(i + 5)) ^ 2 > 4e-7) bad = 1 }
+	END { exit n != 1 || NF != 10 || bad }'
 row $? "held-out figures are those of eval"
 "$B/attune" show --gpu cpu --table heldout --format json >"$tmp/out" 2>"$tmp/err" && grep -q '"worst": *[0-9]' "$tmp/out"
 row $? "as JSON they are numbers"
