@@ -2,35 +2,35 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  592ef7106456f973f6a832444f0c8e65, protocol graph-rotating
+ *   database  f00cd9c7ac9999d885728f701205cb2f, protocol graph-rotating
  *   learned   from 1493 scenarios, 388 held out
- *   scored    by second-pass times in 422 of 1916 scenarios; 92 picks have first-pass times only
- *   noise     0.67 % below 20 us (2199 A/A pairs), 0.87 % below 200 us (4341), 0.67 % above (3999)
+ *   scored    by second-pass times in 422 of 1916 scenarios; 50 picks have first-pass times only
+ *   noise     0.67 % below 20 us (2378 A/A pairs), 0.86 % below 200 us (4644), 0.66 % above (4181)
  *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
- *             1.124 1.059 1.036 1.029 1.024 1.020 1.018 1.015 1.013 1.011 1.010 1.009
- *             slowdown of this tree: 1.0180
+ *             1.124 1.059 1.037 1.029 1.024 1.020 1.018 1.015 1.013 1.011 1.010 1.009
+ *             slowdown of this tree: 1.0174
  *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
  *             1.094 1.063 1.044 1.032 1.025 1.021 1.017 1.015 1.013 1.011 1.010 1.009
- *             slowdown of this tree: 1.0192
+ *             slowdown of this tree: 1.0184
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      917      14   1.034   1.144   1.779       74.3
+ *   tree        train                      917      12   1.036   1.156   1.381       73.1
  *   tree        peers                       43       8   1.022   1.089   1.253       67.4
- *   tree        heldout                    345      41   1.037   1.132   9.962       69.0
- *   tree        heldout_blocked             44       2   1.093   1.151   9.962       68.2
- *   tree        heldout_extrapolated        14       1   1.024   1.075   1.075       85.7
- *   tree        heldout_offgrid            121      20   1.026   1.117   1.268       70.2
- *   tree        heldout_random              78       2   1.027   1.146   1.280       78.2
- *   tree        heldout_shape               64      14   1.028   1.110   1.309       57.8
- *   tree        heldout_traces              24       2   1.044   1.141   1.149       54.2
- *   tree        overlap                    367       8   1.030   1.136   1.324       74.7
- *   tree        ways                       244       1   1.014   1.065   1.170       91.8
- *   best_fixed  heldout                    345     125   1.122   1.457   3.519       43.6
- *   vllm_triton heldout                    345       0   4.189  15.506  71.947        0.6
- *   default     heldout                    345       0   3.081   9.640  17.759        0.9
+ *   tree        heldout                    345      13   1.030   1.129   1.309       75.9
+ *   tree        heldout_blocked             44       1   1.042   1.180   1.274       70.5
+ *   tree        heldout_extrapolated        14       1   1.020   1.069   1.069       85.7
+ *   tree        heldout_offgrid            121       7   1.026   1.125   1.265       76.0
+ *   tree        heldout_random              78       1   1.026   1.122   1.308       83.3
+ *   tree        heldout_shape               64       3   1.030   1.129   1.309       73.4
+ *   tree        heldout_traces              24       0   1.043   1.116   1.155       62.5
+ *   tree        overlap                    367       2   1.031   1.138   1.502       77.9
+ *   tree        ways                       244       1   1.015   1.075   1.181       90.6
+ *   best_fixed  heldout                    345       5   1.133   1.467   3.433       37.1
+ *   vllm_triton heldout                    345       0   4.205  15.568  71.701        0.3
+ *   default     heldout                    345       0   3.090   9.852  17.986        0.9
  *
  * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)
  * of either part, for overlap of the whole batch.
@@ -74,31 +74,31 @@
 
 /*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_H200_CHOICES(CHOICE) \
-	CHOICE( 0, warpgroup_128x128_packed_turns,    warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 1, ring_8x16_warps4_stages2_combine1, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 0, ring_8x16_warps4_stages2_combine1, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 1, warpgroup_128x128_packed_turns,    warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
 	CHOICE( 2, ring_list_8x16,                    ring_list,       "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=64 LEAST=256 BESIDE=1") \
 	CHOICE( 3, warpgroup_64x64_blocks_per_sm1,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
 	CHOICE( 4, ring_8x16_warps4_stages2_combine2, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
 	CHOICE( 5, ring_8x16_warps8,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
 	CHOICE( 6, warpgroup_64x64_blocks_per_sm2,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 7, ring_8x16_warps2,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 8, ring_8x16_warps4_stages3,          ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 9, warpgroup_64x112,                  warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(10, ring_16x16_combine2,               ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(11, warpgroup_128x128,                 warpgroup,       "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(12, warpgroup_192x64,                  warpgroup,       "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(13, warpgroup_64x96,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(14, warpgroup_128x80,                  warpgroup,       "BLOCK_M=128 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(15, warpgroup_64x64_packed,            warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 7, ring_8x16_warps4_stages3,          ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 8, ring_8x16_warps2,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 9, warpgroup_128x128,                 warpgroup,       "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(10, warpgroup_64x112,                  warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(11, ring_16x16_combine2,               ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE(12, warpgroup_64x64_packed,            warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(13, warpgroup_192x64,                  warpgroup,       "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(14, warpgroup_64x96,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(15, warpgroup_128x80,                  warpgroup,       "BLOCK_M=128 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
 	CHOICE(16, warpgroup_128x128_packed,          warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
 	CHOICE(17, ring_8x32,                         ring,            "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=2 SEGMENTS=fitted") \
 	CHOICE(18, warpgroup_128x80_packed,           warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(19, naive,                             naive,           "NUM_WARPS=8") \
-	CHOICE(20, ring_16x16_combine1,               ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(19, ring_16x16_combine1,               ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(20, naive,                             naive,           "NUM_WARPS=8") \
 	CHOICE(21, prefix_prefill_64,                 prefix_prefill,  "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
 	CHOICE(22, warpgroup_64x80,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(23, warpgroup_mixed_decode_warps12,    warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
-	CHOICE(24, warpgroup_mixed_decode_warps8,     warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
+	CHOICE(23, warpgroup_mixed_decode_warps8,     warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
+	CHOICE(24, warpgroup_mixed_decode_warps12,    warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
 #define ATTUNE_H200_SAYS(id, name, kernel, tunables) h200_##name = id,
 enum attune_h200_says {
@@ -115,9 +115,9 @@ enum attune_h200_says {
 	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2,     64,  2, 128,  5834000, 1808000000, 198800000,  169200) \
 	SEGMENTS(h200_warpgroup_64x64_packed,            128,  2, 128,  7498000, 1839000000, 221500000,  247600) \
 	SEGMENTS(h200_warpgroup_64x64_packed,             64,  2, 128,  6743000, 1436000000, 274100000,  179200) \
-	SEGMENTS(h200_warpgroup_64x112,                  128,  1, 512,  7391000, 2086000000, 244400000,  231100) \
+	SEGMENTS(h200_warpgroup_64x112,                  128,  1, 512,  7400000, 2098000000, 244500000,  230500) \
 	SEGMENTS(h200_warpgroup_64x112,                   64,  1, 512,  5879000, 1684000000, 274700000,  159500) \
-	SEGMENTS(h200_warpgroup_128x80,                  256,  1, 256, 18650000, 3133000000, 395100000,  488100) \
+	SEGMENTS(h200_warpgroup_128x80,                  256,  1, 256, 18650000, 3132000000, 395100000,  488000) \
 	SEGMENTS(h200_warpgroup_128x80,                  128,  1,  64, 11860000, 2410000000, 138000000,  293200) \
 	SEGMENTS(h200_warpgroup_128x80,                   64,  1, 128,  8914000,          0,         0,       0) \
 	SEGMENTS(h200_warpgroup_128x128,                 128,  1, 128,  9952000, 2281000000, 177200000,  255400) \
@@ -127,7 +127,7 @@ enum attune_h200_says {
 	SEGMENTS(h200_warpgroup_128x80_packed,            64,  1, 256,  8542000, 1283000000, 230900000,  140200) \
 	SEGMENTS(h200_warpgroup_128x128_packed,          128,  1,  64, 10900000, 1609000000, 215600000,  293100) \
 	SEGMENTS(h200_warpgroup_128x128_packed,           64,  1, 256,  8584000, 1293000000, 232800000,  146200) \
-	SEGMENTS(h200_warpgroup_128x128_packed_turns,    128,  1, 256,  9627000, 1644000000, 232400000,  239200) \
+	SEGMENTS(h200_warpgroup_128x128_packed_turns,    128,  1, 256,  9632000, 1645000000, 232400000,  239000) \
 	SEGMENTS(h200_warpgroup_128x128_packed_turns,     64,  1, 256,  8358000, 1277000000, 270600000,  152300) \
 	SEGMENTS(h200_warpgroup_192x64,                  128,  1, 256, 16160000, 2341000000, 198600000,  173900) \
 	SEGMENTS(h200_warpgroup_192x64,                   64,  1, 128, 12340000, 1598000000, 192400000,  153400) \
@@ -183,8 +183,12 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 			}
 			if (f->blocks_per_unit > 60) return h200_warpgroup_64x64_packed; /* 4 scenarios, 1.027, p95 1.047; next warpgroup_64x64_blocks_per_sm2, 1.031; guarded */
 			if (f->kv_kib <= 320) return h200_warpgroup_128x80; /* no scenario: by estimate */
-			if (f->kv_kib <= 12288) return h200_warpgroup_64x112; /* 38 scenarios, 1.027, p95 1.115; next warpgroup_64x64_packed, 1.046; guarded */
-			return h200_warpgroup_128x80_packed; /* 3 scenarios, 1.019, p95 1.058; next warpgroup_64x64_packed, 1.036; guarded */
+			if (f->kv_kib <= 12288) {
+				if (f->decode_kv <= 16384) return h200_warpgroup_64x112; /* 29 scenarios, 1.030, p95 1.115; next warpgroup_64x64_packed, 1.058; guarded */
+				return h200_warpgroup_64x64_packed; /* 9 scenarios, 1.009, p95 1.035; next warpgroup_64x112, 1.018; no better than the defaults for sure; guarded */
+			}
+			if (f->mean_query <= 30) return h200_warpgroup_64x112; /* 1 scenario, 1.022, p95 1.022; next warpgroup_64x64_packed, 1.021; few; guarded */
+			return h200_warpgroup_128x80_packed; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_128x128_packed_turns, 1.023; few; guarded */
 		}
 		if (f->max_query <= 56) {
 			if (f->kv_kib <= 32768) return h200_warpgroup_64x112; /* 1 scenario, 1.070, p95 1.070; next warpgroup_64x64_packed, 1.076; few; guarded */
@@ -200,11 +204,12 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 					if (f->row_blocks <= 256) return h200_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.026, p95 1.188; next warpgroup_64x112, 1.080; guarded */
 					return h200_warpgroup_128x128; /* 4 scenarios, 1.081, p95 1.157; next warpgroup_64x64_packed, 1.047; guarded */
 				}
-				if (f->kv_kib > 32768) return h200_warpgroup_128x128_packed_turns; /* 26 scenarios, 1.028, p95 1.109; next warpgroup_128x80_packed, 1.076; guarded */
-				if (f->row_blocks <= 15) return h200_warpgroup_64x112; /* 5 scenarios, 1.040, p95 1.086; next warpgroup_64x64_blocks_per_sm1, 1.038; guarded */
-				return h200_warpgroup_128x128_packed_turns; /* 63 scenarios, 1.024, p95 1.118; next warpgroup_128x128, 1.043; guarded */
+				if (f->row_blocks <= 15) return h200_warpgroup_64x112; /* 5 scenarios, 1.028, p95 1.072; next warpgroup_64x64_blocks_per_sm1, 1.038; guarded */
+				if (f->kv_tokens > 22528) return h200_warpgroup_128x128_packed_turns; /* 24 scenarios, 1.032, p95 1.101; next warpgroup_128x80_packed, 1.085; guarded */
+				if (f->decode_kv <= 147456) return h200_warpgroup_128x128_packed_turns; /* 42 scenarios, 1.032, p95 1.118; next warpgroup_128x80_packed, 1.054; guarded */
+				return h200_warpgroup_128x128; /* 23 scenarios, 1.001, p95 1.000; next warpgroup_128x128_packed_turns, 1.006; guarded */
 			}
-			if (f->keys_per_query > 1664) return h200_warpgroup_128x128_packed_turns; /* 97 scenarios, 1.033, p95 1.117; next warpgroup_128x128_packed, 1.039; guarded */
+			if (f->keys_per_query > 1664) return h200_warpgroup_128x128_packed_turns; /* 97 scenarios, 1.032, p95 1.117; next warpgroup_128x128_packed, 1.039; guarded */
 			if (f->group <= 6) return h200_warpgroup_128x128; /* 31 scenarios, 1.012, p95 1.078; next warpgroup_128x128_packed_turns, 1.024; guarded */
 			if (f->head_size <= 64) return h200_warpgroup_192x64; /* 10 scenarios, 1.028, p95 1.099; next warpgroup_128x128_packed_turns, 1.021 */
 			return h200_warpgroup_128x128_packed_turns; /* 17 scenarios, 1.002, p95 1.017; next warpgroup_128x128_packed, 1.031; guarded */
@@ -218,7 +223,7 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 		return h200_warpgroup_64x64_blocks_per_sm1; /* 22 scenarios, 1.001, p95 1.000; next warpgroup_128x80, 1.318 */
 	}
 	if (f->mean_query <= 352) return h200_warpgroup_128x80_packed; /* 12 scenarios, 1.041, p95 1.189; next warpgroup_64x64_blocks_per_sm1, 1.206; guarded */
-	return h200_warpgroup_128x80; /* 23 scenarios, 1.020, p95 1.083; next warpgroup_128x80_packed, 1.028 */
+	return h200_warpgroup_128x80; /* 23 scenarios, 1.017, p95 1.083; next warpgroup_128x80_packed, 1.029 */
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
@@ -259,11 +264,11 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 			return h200_warpgroup_64x96; /* 1 scenario, 1.150, p95 1.150; next ring_16x16_combine1, 1.047; few; guarded */
 		}
 		if (f->mean_seq <= 3584) {
-			if (f->max_seq <= 22) return h200_naive; /* 5 scenarios, 1.038, p95 1.188; next ring_8x16_warps4_stages2_combine2, 1.160; guarded */
-			if (f->max_seq <= 112) {
-				if (f->prefill_tokens <= 8) return h200_ring_8x16_warps4_stages2_combine1; /* 8 scenarios, 1.016, p95 1.109; next ring_8x16_warps4_stages2_combine2, 1.017; no better than the defaults for sure */
-				return h200_ring_8x16_warps2; /* 7 scenarios, 1.006, p95 1.041; next ring_8x16_warps4_stages2_combine1, 1.011 */
+			if (f->max_seq <= 22) {
+				if (f->query_tokens <= 24) return h200_naive; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.281; guarded */
+				return h200_ring_8x16_warps2; /* 2 scenarios, 1.028, p95 1.056; next ring_8x16_warps4_stages2_combine1, 1.000; few */
 			}
+			if (f->max_seq <= 112) return h200_ring_8x16_warps4_stages2_combine1; /* 15 scenarios, 1.014, p95 1.109; next ring_8x16_warps4_stages2_combine2, 1.021 */
 			if (f->prefill_tokens > 96) return h200_ring_8x16_warps4_stages2_combine1; /* 30 scenarios, 1.014, p95 1.066; next ring_8x16_warps2, 1.020 */
 			if (f->max_query <= 5) return h200_ring_8x16_warps4_stages2_combine1; /* 37 scenarios, 1.020, p95 1.158; next ring_8x16_warps2, 1.046 */
 			if (f->work <= 8) return h200_ring_8x16_warps4_stages2_combine1; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps2, 1.091; few */
@@ -288,8 +293,10 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 	}
 	if (f->mean_seq <= 176) {
 		if (f->query_tokens <= 120) return h200_ring_8x16_warps2; /* 3 scenarios, 1.044, p95 1.090; next ring_8x16_warps4_stages2_combine1, 1.000 */
-		if (f->head_size <= 128) return h200_ring_8x16_warps2; /* 4 scenarios, 1.170, p95 1.779; next warpgroup_64x96, 1.282 */
-		return h200_warpgroup_64x80; /* no scenario: by estimate */
+		if (f->head_size > 128) return h200_warpgroup_64x80; /* no scenario: by estimate */
+		if (f->head_size <= 64) return h200_ring_8x16_warps2; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.319; few */
+		if (f->kv_kib <= 18432) return h200_ring_8x16_warps2; /* 2 scenarios, 1.026, p95 1.053; next warpgroup_64x96, 1.128; few */
+		return h200_warpgroup_64x96; /* 1 scenario, 1.000, p95 1.000; next warpgroup_64x80, 1.237; few; guarded */
 	}
 	if (f->head_size <= 128) return h200_warpgroup_64x96; /* 16 scenarios, 1.043, p95 1.331; next warpgroup_64x80, 1.117; guarded */
 	return h200_warpgroup_64x80; /* 2 scenarios, 1.004, p95 1.008; next ring_16x16_combine1, 1.819; few; guarded */
@@ -297,41 +304,34 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->decode_kv <= 196608) {
+	if (f->decode_kv <= 147456) {
 		if (f->max_query <= 224) {
-			if (f->decode_kv > 28672) return h200_streams; /* 78 scenarios, 1.010, p95 1.061 */
-			if (f->decode_seqs > 8) return h200_streams; /* 75 scenarios, 1.001, p95 1.000 */
-			if (f->head_size > 128) return h200_streams; /* 17 scenarios, 1.023, p95 1.095 */
-			if (f->row_blocks <= 224) return h200_streams; /* 62 scenarios, 1.011, p95 1.054 */
-			return h200_one_launch; /* 8 scenarios, 1.000, p95 1.000; next streams, 1.137 */
+			if (f->kv_kib > 73728) return h200_streams; /* 74 scenarios, 1.018, p95 1.095 */
+			if (f->decode_seqs > 11) return h200_streams; /* 66 scenarios, 1.000, p95 1.000 */
+			if (f->row_blocks <= 224) return h200_streams; /* 85 scenarios, 1.012, p95 1.080 */
+			return h200_one_launch; /* 7 scenarios, 1.000, p95 1.000; next streams, 1.157 */
 		}
 		if (f->work <= 6144) {
-			if (f->keys_per_query <= 160) return h200_streams; /* 36 scenarios, 1.016, p95 1.147 */
-			if (f->decode_kv <= 147456) {
-				if (f->keys_per_query <= 1792) {
-					if (f->blocks_per_unit <= 144) return h200_streams; /* 56 scenarios, 1.012, p95 1.125 */
-					if (f->max_seq <= 3840) return h200_streams; /* 78 scenarios, 1.010, p95 1.053 */
-					if (f->decode_kv <= 32768) return h200_streams; /* 14 scenarios, 1.029, p95 1.145; next warpgroup_mixed_decode_warps8, 1.041 */
-					return h200_warpgroup_mixed_decode_warps12; /* 23 scenarios, 1.018, p95 1.053; next warpgroup_mixed_decode_warps8, 1.029; guarded */
-				}
-				if (f->row_blocks <= 640) return h200_streams; /* 58 scenarios, 1.022, p95 1.165 */
-				if (f->rows <= 6144) return h200_streams; /* 7 scenarios, 1.020, p95 1.080; next warpgroup_mixed_decode_warps8, 1.069 */
-				return h200_warpgroup_mixed_decode_warps12; /* 27 scenarios, 1.017, p95 1.069; next warpgroup_mixed_decode_warps8, 1.027; guarded */
+			if (f->decode_kv <= 4608) return h200_streams; /* 112 scenarios, 1.027, p95 1.146 */
+			if (f->mean_seq <= 160) return h200_streams; /* 20 scenarios, 1.000, p95 1.000 */
+			if (f->row_blocks <= 768) {
+				if (f->keys_per_query > 2816) return h200_streams; /* 38 scenarios, 1.016, p95 1.137 */
+				if (f->rows <= 6656) return h200_streams; /* 57 scenarios, 1.016, p95 1.145 */
+				return h200_warpgroup_mixed_decode_warps8; /* 15 scenarios, 1.023, p95 1.108; next warpgroup_mixed_decode_warps12, 1.026; guarded */
 			}
-			if (f->prefill_share <= 9) return h200_streams; /* 3 scenarios, 1.000, p95 1.000; next warpgroup_mixed_decode_warps12, 1.035; no better than the defaults for sure */
-			return h200_warpgroup_mixed_decode_warps8; /* 19 scenarios, 1.016, p95 1.072; next warpgroup_mixed_decode_warps12, 1.030; guarded */
+			if (f->mean_seq <= 896) return h200_streams; /* 11 scenarios, 1.022, p95 1.136 */
+			return h200_warpgroup_mixed_decode_warps12; /* 48 scenarios, 1.021, p95 1.116; next warpgroup_mixed_decode_warps8, 1.031; guarded */
 		}
-		if (f->row_blocks <= 512) return h200_streams; /* 7 scenarios, 1.013, p95 1.034 */
-		return h200_warpgroup_mixed_decode_warps12; /* 36 scenarios, 1.020, p95 1.126; next warpgroup_mixed_decode_warps8, 1.040; guarded */
+		if (f->row_blocks <= 512) return h200_streams; /* 7 scenarios, 1.009, p95 1.034 */
+		return h200_warpgroup_mixed_decode_warps12; /* 32 scenarios, 1.019, p95 1.126; next warpgroup_mixed_decode_warps8, 1.046; guarded */
 	}
 	if (f->max_query <= 320) {
-		if (f->head_size <= 64) return h200_serial; /* 13 scenarios, 1.074, p95 1.297; next warpgroup_mixed_decode_warps12, 1.103 */
-		return h200_streams; /* 50 scenarios, 1.015, p95 1.094 */
+		if (f->num_query_heads <= 48) return h200_streams; /* 63 scenarios, 1.013, p95 1.049 */
+		return h200_serial; /* 13 scenarios, 1.072, p95 1.313; next warpgroup_mixed_decode_warps12, 1.098 */
 	}
-	if (f->kv_kib > 524288) return h200_warpgroup_mixed_decode_warps12; /* 194 scenarios, 1.012, p95 1.071; next warpgroup_mixed_decode_warps8, 1.045; guarded */
-	if (f->prefill_share <= 36) return h200_warpgroup_mixed_decode_warps8; /* 29 scenarios, 1.020, p95 1.137; next warpgroup_mixed_decode_warps12, 1.063; guarded */
-	if (f->num_seqs <= 52) return h200_streams; /* 9 scenarios, 1.012, p95 1.060 */
-	return h200_warpgroup_mixed_decode_warps8; /* 6 scenarios, 1.007, p95 1.061; next warpgroup_mixed_decode_warps12, 1.018; guarded */
+	if (f->kv_kib > 524288) return h200_warpgroup_mixed_decode_warps12; /* 205 scenarios, 1.013, p95 1.087; next warpgroup_mixed_decode_warps8, 1.043; guarded */
+	if (f->group <= 8) return h200_warpgroup_mixed_decode_warps8; /* 53 scenarios, 1.026, p95 1.137; next warpgroup_mixed_decode_warps12, 1.058; guarded */
+	return h200_streams; /* 7 scenarios, 1.029, p95 1.086; next warpgroup_mixed_decode_warps12, 1.063; no better than the defaults for sure */
 }
 
 ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)

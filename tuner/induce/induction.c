@@ -27,7 +27,7 @@ enum { TRUST_LEVELS = 3 };
 /* Minimum rows per leaf; 2 for small matrices. */
 static int min_support(const struct matrix *m)
 {
-	return m->rows < 80 ? 2 : m->rows < 160 ? 3 : 4;
+	return m->rows < 80 ? 2 : m->rows < 160 ? 3 : 8;
 }
 
 static double per_weight(const struct matrix *m, long long cost)
