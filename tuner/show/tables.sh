@@ -6,7 +6,7 @@
 # A table stands between two lines of a page:
 #   <!-- table: NAME OPTIONS -->      what `attune show --table NAME OPTIONS --format markdown` prints
 #   <!-- end -->
-# and so does a tree of a header up to the end of its first branch, behind <!-- tree: HEADER FUNCTION -->.
+# and so do the first 16 lines of a tree of a header, behind <!-- tree: HEADER FUNCTION -->.
 # The exit status is 1 where a page differs, and 2 where a table cannot be made.
 set -u
 attune=$1 check=
@@ -31,7 +31,7 @@ cut -d'|' -f1 "$tmp/asked" | uniq | while read -r options; do # one run for all 
 done >"$tmp/tables" || exit 2
 
 sed -n 's/^<!-- tree: \([^ ]*\) \([^ ]*\) -->$/\1 \2/p' "$@" | LC_ALL=C sort -u | while read -r header tree; do
-	echo "@$header|tree $tree" && sed -n "/int $tree(/,/^	}/p" "$header" | expand -t4 | sed 's/^/    /' &&
+	echo "@$header|tree $tree" && sed -n "/int $tree(/,/^	}/p" "$header" | head -n 16 | expand -t4 | sed 's/^/    /' &&
 		echo '        ...'
 done >>"$tmp/tables" || exit 2
 
