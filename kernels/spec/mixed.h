@@ -16,7 +16,6 @@
 #include "kernels/segments.h"
 #include <limits.h>
 
-
 struct mixed {
 	int units;
 	long long items, item_ns;
