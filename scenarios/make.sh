@@ -74,21 +74,9 @@ attune --grid cpu $small --corners no --load 0.7 \
 
 mv "$new"/*.json "$here"
 
-# Beside all of the H200's above.
-attune --grid dense_h200 >"$new/dense_h200.json"
-mv "$new/dense_h200.json" "$here"
-attune --grid hybrid_h200 >"$new/hybrid_h200.json"
-mv "$new/hybrid_h200.json" "$here"
-attune --grid unseen_h200 >"$new/unseen_h200.json"
-mv "$new/unseen_h200.json" "$here"
-attune --grid gate_h200 >"$new/gate_h200.json"
-mv "$new/gate_h200.json" "$here"
-attune --grid blends_h200 >"$new/blends_h200.json"
-mv "$new/blends_h200.json" "$here"
-attune --grid drafts_h200 >"$new/drafts_h200.json"
-mv "$new/drafts_h200.json" "$here"
-# What users bring beside the models that serve most.
-for set in coverage_h200 coverage_gate_h200 coverage_unseen_h200; do
+# Beside all of the H200's above. Those of coverage: what users bring beside the models that serve most.
+for set in dense_h200 hybrid_h200 unseen_h200 gate_h200 blends_h200 drafts_h200 \
+	coverage_h200 coverage_gate_h200 coverage_unseen_h200; do
 	attune --grid $set >"$new/$set.json"
 	mv "$new/$set.json" "$here"
 done
