@@ -1,7 +1,8 @@
 """FlashInfer's paged prefill wrapper, which also takes decodes. FlashInfer compiles it at the first plan.
 
-Results of its fa2 template were right on an H200, with FlashInfer 0.7.2.post1. It has not raced: it wrote between rows
-of `out` that are not dense.
+This peer has no times. On an H200, with FlashInfer 0.7.2.post1, results of its fa2 template were right in a program
+with dense rows, but the check before a race refused it: it wrote past a row of `out`. There rows lie apart. A guess is
+that FlashInfer ignores the strides of `out`, so this peer now needs dense rows. It has not run since.
 """
 import torch
 
