@@ -54,8 +54,9 @@ static const struct argp argp = {
 	    "  raw samples, and rows that newer ones replace\n"
 	    "  runs on modified sources\n"
 	    "  rows of older kernel sources that no bridge keeps (attune show --stale)\n"
-	    "  times of choices that are hardly anywhere within 5 % of the best, but the fastest\n"
-	    "  of each kernel, and those of choices of headers and of defaults\n"
+	    "  times of choices that are hardly ever within 5 % of the fastest\n"
+	    "Of these choices each kernel's fastest time in a scenario and phase stays. All times "
+	    "stay of default choices and of those that a header names. "
 	    "Make bridges before (attune merge --bridge): dropped rows are lost. A time of older "
 	    "sources stays if it is the fastest of a scenario and phase: by it attune induce knows "
 	    "that the fastest kernel has no time by today's sources. Rows of kernels that this "
@@ -76,8 +77,8 @@ static int compact(struct store *s)
 	fprintf(
 	    stderr,
 	    "compact dropped %lld replaced rows, %lld rows of modified sources, %lld rows of older "
-	    "kernel sources, %lld rows that nothing needs, the samples of %lld rows and %lld "
-	    "readings\n",
+	    "kernel sources, %lld rows of choices that no rule picks, the samples of %lld rows and "
+	    "%lld readings\n",
 	    gone.superseded, gone.modified, gone.stale, gone.outdone, gone.samples, gone.readings);
 	if (!gone.knows_sources)
 		complain("no kernel sources found to compare with, so rows of older ones stay; set "

@@ -29,8 +29,8 @@ DELETE FROM superseded WHERE (race, variant) IN (
 
 DELETE FROM measurement WHERE (race, variant) IN (SELECT race, variant FROM superseded);
 
--- Of the older sources the fastest time of pass A in a scenario and phase stays, if none of today's is
--- as fast: from it attune induce knows that the fastest kernel has no time by today's sources
+-- Of the older sources the fastest time of pass A in a scenario and phase stays, if none of today's
+-- is faster: from it attune induce knows that the fastest kernel has no time by today's sources
 -- (tuner/data/lost_kernels.c). CROSS JOIN fixes the order: each row is looked at once.
 CREATE TEMP TABLE outdated AS
 SELECT race, variant, counts AND median <= best AS stays
@@ -49,12 +49,14 @@ DELETE FROM measurement WHERE (race, variant) IN (
   SELECT race, variant FROM temp.outdated WHERE NOT stays);
 
 -- A family is a kernel's choices that differ only in the number of segments, which rules compute for
--- each batch. Rules may pick a family that came within 5 % of the fastest time in one of 400 parts
--- (scenario and phase), or that a second pass, a plan or early launches raced. Of other families only
--- a kernel's fastest time of a part stays, except in races with kernels of other projects, the
--- references of races, by which times of several races are compared (tuner/data/race_clock.c), and
--- the choices of table temp.named (store_merge.c). Of no family only the fast times stay: costs
--- fitted to these would be too low.
+-- each batch. A part is a scenario and phase. Rules may pick a family that came within 5 % of the
+-- fastest time in at least one of every 400 parts, or that a second pass, a plan or early launches
+-- raced. Such a family keeps all its times, the slow ones too: costs fitted to fast times alone would
+-- be too low. Of the other families these times stay:
+--   a kernel's fastest time of a part
+--   times of races with kernels of other projects
+--   times of a race's reference, by which several races are compared (tuner/data/race_clock.c)
+--   times of the choices in table temp.named (store_merge.c)
 CREATE TEMP TABLE timed AS
 SELECT m.race, m.variant, v.choice, m.median, 4 * c.scenario + c.phase AS part,
        m.ratio IS 10000 OR max(b.flags GLOB '-DPLUGIN=*') OVER (PARTITION BY m.race) AS is_kept,

@@ -112,10 +112,10 @@ const char *store_phase(enum phase);
 long long store_stage_id(const char *stage); /* 0: none */
 /* Today's sources of a choice or plan, in the form of table `code`: "reduce:HASH ring:HASH". */
 enum { CODE_TEXT = 400 };
-/* SQL functions family_text(text), segments(text) and family_digest(kernel, text), for
- * store_migrate. */
-int store_name_functions(struct store *);
 void store_code(char text[CODE_TEXT], enum backend, const char *choice);
+/* Adds the SQL functions of migrate.sql: family_text(text), segments(text) and
+ * family_digest(kernel, text). 0 + complain. */
+int store_name_functions(struct store *);
 
 /* ---- store_dict.c ------------------------------------------------------------------- */
 enum { NUM_PHASE_IDS = 4 /* all, prefill, decode, plan */ };

@@ -9,13 +9,16 @@
 -- The variants of a race were timed in the same rounds: one scenario and phase, in one stage of
 -- one run. A cell is a variant in a (device, protocol, scenario, phase, pass). All its rows but the
 -- newest are in table superseded, which writers maintain; they are history, and `attune merge
--- --compact` drops them. Heuristics learn from pass A (view timings) and are evaluated by pass B (view confirmed);
--- pass E compares early launches.
+-- --compact` drops them. Heuristics learn from pass A (view timings) and are evaluated by pass B
+-- (view confirmed); pass E compares early launches.
 --
 -- Databases are committed to git, so a row takes few bytes: times are integers in nanoseconds, and
--- other numbers have no more digits than a measurement knows. Views have microseconds, watts and
--- plain ratios. The tables are created in an empty database, or around those of version 8 that
--- stay (migrate.sql). NULL means not known. Values that follow from other columns (bandwidth, shares, joules) are columns of views.
+-- other numbers have no more digits than a measurement has. Views have microseconds, watts and
+-- plain ratios. NULL means not known. Values that follow from other columns (bandwidth, shares,
+-- joules) are columns of views.
+--
+-- These statements also run in a database of version 8, before migrate.sql. It keeps its tables that
+-- did not change, hence IF NOT EXISTS.
 
 CREATE TABLE IF NOT EXISTS device (
   id             INTEGER PRIMARY KEY,

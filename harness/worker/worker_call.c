@@ -1,6 +1,6 @@
-/* worker_call.c - launches one call of a contender, plans by the library, counts its least bytes and operations,
- * and checks its output: on the corner batches before it is first timed, and on some rows of the
- * workload that is timed. */
+/* worker_call.c - launches one call of a contender, plans by the library, counts its least bytes and
+ * operations, and checks its output: on the corner batches before it is first timed, and on some rows
+ * of the workload that is timed. */
 #include "records.h"
 #include "harness/base/base.h"
 #include "harness/check/check.h"
