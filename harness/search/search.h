@@ -140,6 +140,7 @@ void problems_free(struct problems *);
 
 /* Adds a choice; returns its place, or -1: no memory. */
 int problem_add_candidate(struct problem *, int built_choice);
+
 /* ---- scenario_order.c ------------------------------------------------------------------- */
 /* Sorts scenarios so that each is far from all before it, preferring heavy ones. Then later
  * scenarios have neighbours, and little is lost if the sweep ends early. */
@@ -180,12 +181,12 @@ double problems_bound(const struct problems *, const struct problem *, const str
 int stages_portfolio(const struct problems *, enum phase, char *family);
 
 /* ---- contender.c ---------------------------------------------------------------- */
-/* What is timed: a plan of a batch. It is one choice; or of a mixed batch a choice for each part; or
- * whatever the library itself plans. This one struct goes from who asks for a time to the worker that
- * launches it. */
+/* What is timed: one choice; or a plan, which has a choice for each part of a mixed batch; or
+ * whatever the library itself plans. Whoever asks for a time fills this struct, and the worker
+ * launches from it. */
 struct contender {
 	int scenario;     /* of the list */
-	enum phase phase; /* that `choice` runs; of a plan and of the library it has no meaning */
+	enum phase phase; /* that `choice` runs; else only requested_cells.c reads it, to sort */
 	int is_plan, is_library;
 	/* Concrete (kernels/spec/choice.h: config_resolve). Of a plan `choice` runs the prefill part, maybe
 	 * with SPARE_UNITS, and `decode` the other. */

@@ -212,9 +212,8 @@ CREATE TABLE ran (
   UNIQUE (build, ending)
 ) STRICT;
 
--- ratio: to the race's reference, paired by rounds. r >= 10000: r / 10000, slower than the reference
--- or the reference, which alone has 10000. r < -10000: 10000 / -r, faster. So each ratio has the
--- same relative precision.
+-- ratio: to the race's reference, paired by rounds. 10000 is the reference itself. r > 10000 stands
+-- for r / 10000, slower than it; r < -10000 for 10000 / -r, faster. So all ratios are equally precise.
 CREATE TABLE measurement (
   race    INTEGER NOT NULL REFERENCES race,
   variant INTEGER NOT NULL REFERENCES variant,

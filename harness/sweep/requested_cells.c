@@ -96,8 +96,8 @@ static int add(struct list *l, const struct contender *asked)
 	return 1;
 }
 
-/* A race has what is of one scenario and phase; plans are rivals of one launch over the whole batch.
- * Choices come first in it. */
+/* Sorts by race. A race has the requests of one scenario and phase. Plans race with the choices that
+ * run the whole batch in one launch, and come behind these. */
 static int by_race(const void *a, const void *b)
 {
 	static const int rank[] = { [PHASE_PREFILL] = 0, [PHASE_DECODE] = 1, [PHASE_ALL] = 2 };

@@ -16,6 +16,7 @@ enum race_end session_wait_for_code(struct sweep_session *, const struct order *
 enum race_end session_order(struct sweep_session *, const struct order *, const struct listener *);
 
 /* ---- session_race.c ---- */
+/* Whether the time of any contender is a result. */
 int order_wants_any(const struct order *);
 
 #endif

@@ -46,8 +46,8 @@ struct sweep_options {
 enum { MOST_DEVICES = 16, DEVICE_NAME = 24 };
 /* The name for device_open of the device that the options select. */
 const char *sweep_device_name(const struct sweep_options *);
-/* Opens a device in a process of its own, as this one must not; a broken driver costs only that. 0: it
- * cannot be opened; hello->text says why. */
+/* Opens a device in another process, since this one must not open it; a driver that crashes ends only
+ * that process. 0: it cannot be opened; hello->text says why. */
 int device_ask(const char *device, int ceilings, struct hello *);
 /* Reads the properties of o->gpu's device, in a process of its own, without ceilings. An exit
  * code, after a complaint unless EXIT_DONE. */
@@ -127,8 +127,8 @@ enum { NOISY_RETRIES = 2 /* more races for noisy cells, in one command */ };
 int session_noisy(const struct sweep_session *);
 /* Lets builders begin with the code of later races. */
 void session_ask(struct sweep_session *, const struct order *);
-/* Runs a race and keeps cost and results. Stores the outcome of what cannot run; it moves behind the
- * order's end. */
+/* Runs a race and keeps cost and results. A contender that cannot run moves behind the order's end,
+ * and its outcome is stored. */
 enum race_end session_race(struct sweep_session *, struct order *);
 /* Seconds for a race with this share (up to 1) of the remaining work. */
 double session_share(const struct sweep_session *, double part);
