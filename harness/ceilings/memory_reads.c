@@ -56,7 +56,6 @@ void roofline_add(struct roofline *r, const char *name, double value, const char
 	r->v[r->n++] = (struct ceiling){ name, detail, unit, value };
 }
 
-
 enum { READS = 4, NUM_KIB = 7, EIGHTHS = 8, L2_FILLS = 8, FILL = 0x5a };
 static const int kibs[NUM_KIB] = { 16, 32, 48, 64, 96, 128, 192 };
 static const size_t least_cold = 1 << 18, most_cold = 1 << 29; /* bytes */

@@ -6,7 +6,6 @@
 
 struct attune_args;
 
-
 /* Attention by its definition, in fp64, on the host. out[head_size] is the row of
  * query token `token` of sequence `seq` and query head `head`. All pointers of `args` are host
  * memory; dtypes are the shape's. */

@@ -4,7 +4,6 @@
 
 #include "kernels/segments.h"
 
-
 struct data;
 struct forest;
 struct growth;
