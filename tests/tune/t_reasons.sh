@@ -31,6 +31,7 @@ says 1 "$noisy" show --gpu cpu --db "$tmp/noisy.sqlite" --best
 says 1 "$noisy" sweep --confirm --gpu cpu --db "$tmp/noisy.sqlite" --dry-run
 says 1 "$noisy" tune --check --gpu cpu --db "$tmp/noisy.sqlite"
 says 1 "$noisy" bench --gpu cpu --db "$tmp/noisy.sqlite" --into "$tmp/bench.sqlite"
+says 2 'are too noisy, so nothing was compared' show --diff --gpu cpu results/cpu.sqlite "$tmp/noisy.sqlite"
 row "$([ ! -e "$tmp/header.h" ]; echo $?)" "no header is written"
 
 # Every time is of an older source.

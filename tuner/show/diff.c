@@ -61,7 +61,8 @@ static const struct argp help = {
 	"either leaf. With --db also the scenarios in the region, the geometric mean of their time "
 	"ratios, and whether it exceeds noise (the floor of the A/A controls and the intervals of "
 	"the times).\n\n"
-	"Databases: the cells whose times differ beyond noise or whose outcome changed.\n\n"
+	"Databases: the cells whose times differ beyond noise or whose outcome changed. Times of "
+	"older kernel sources count, too.\n\n"
 	"Examples:\n  attune show --diff old/attune_h200.h generated/attune_h200.h\n"
 	"  attune show --diff old/attune_h200.h generated/attune_h200.h --db results/h200.sqlite\n"
 	"  attune show --diff --gpu h200 old.sqlite results/h200.sqlite",
@@ -71,6 +72,36 @@ static const struct argp help = {
 };
 
 /* ---- two databases: cells whose time or outcome changed --------------------------------- */
+static int take_numbers(void *arg, int statement, const struct scratch_value *v, int columns)
+{
+	double *number = arg;
+	(void)statement;
+	for (int i = 0; i < columns; i++)
+		number[i] = v[i].real;
+	return 1;
+}
+
+#define HAS_CELLS(db)                                                                          \
+	"EXISTS (SELECT 1 FROM " db                                                            \
+	".newest WHERE pass <> 'E' AND outcome <> 'noisy' AND device_id ="                     \
+	" (SELECT id FROM " db ".device JOIN attached USING (gpu, name, arch, units, machine)" \
+	" WHERE db = '" db "')) AS " db
+
+/* 0 + complain: one of them has no cell. */
+static int both_have_cells(struct scratch *t, const struct options *o, const char *gpu)
+{
+	double has[2] = { 0, 0 };
+	int done = scratch_ask(t, "diff.c", "SELECT " HAS_CELLS("a") ", " HAS_CELLS("b"),
+			       take_numbers, has);
+	for (int i = 0; done && i < 2; i++)
+		if (!(has[i] > 0)) {
+			complain("%s: all times of %s are too noisy, so nothing was compared",
+				 o->path[i], gpu);
+			done = 0;
+		}
+	return done;
+}
+
 /* A name of E4M3 caches stands for all rows of the GPU. */
 static int diff_databases(const struct options *o, const char *gpu)
 {
@@ -78,7 +109,8 @@ static int diff_databases(const struct options *o, const char *gpu)
 					       "was",   "is",        "was_us", "is_us", "ratio" };
 	struct scratch *t = scratch_new("");
 	int code = EXIT_USAGE;
-	if (t && data_attach(t, o->path[0], "a", gpu) && data_attach(t, o->path[1], "b", gpu))
+	if (t && data_attach(t, o->path[0], "a", gpu) && data_attach(t, o->path[1], "b", gpu) &&
+	    both_have_cells(t, o, gpu))
 		code = show_answer(t, "diff.sql", diff_query,
 				   table_new(o->format, columns, COUNT(columns)), o->format,
 				   INT_MAX) < 0
