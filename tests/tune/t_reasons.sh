@@ -43,6 +43,9 @@ says 1 "$older" eval --gpu cpu --db "$tmp/stale.sqlite"
 says 1 "$older" show --gpu cpu --db "$tmp/stale.sqlite" --model llama3.1-8b@1 --batch 3q1s3k
 says 1 "$older" sweep --confirm --gpu cpu --db "$tmp/stale.sqlite" --dry-run
 
+# What a check would ignore is refused.
+says 2 '--check goes with' tune --check --results "$tmp"
+
 # A check that measured nothing has no verdict.
 says 5 'nothing is known: the budget' tune --check --gpu cpu --db results/cpu.sqlite --budget 0.000001s
 row "$(! grep -q 'a new tune pays\|still fit' "$tmp/err"; echo $?)" "and no verdict"

@@ -54,10 +54,11 @@ static const struct argp_option rows[] = {
 static void are_together(const struct tune_options *o, struct argp_state *state)
 {
 	if (!o->check && (o->db || o->header || o->limit))
-		argp_error(state, "--db, --header and --limit are of --check");
-	if (o->check && (o->model || o->sets || o->trace_set || o->dry_run || o->undo))
-		argp_error(state, "--check has no --model, --scenarios, --trace-set, --dry-run "
-				  "or --undo");
+		argp_error(state, "--db, --header and --limit go with --check only");
+	if (o->check && (o->preset != NUM_PRESETS || o->model || o->sets || o->trace_set ||
+			 o->dir || o->results || o->generated || o->dry_run || o->undo))
+		argp_error(state, "--check goes with --gpu, --device, --budget, --db, --header, "
+				  "--limit, --anyway and --format only");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -114,12 +115,14 @@ static const struct argp help = {
 int cmd_tune(int argc, char **argv)
 {
 	char dir[PATH_TEXT];
-	struct tune_options o = { .preset = PRESET_QUICK,
-				  .dir = data_path(dir, "scenarios"),
-				  .results = "results",
-				  .generated = "generated",
-				  .command = "tune" };
+	struct tune_options o = { .preset = NUM_PRESETS, .command = "tune" }; /* not given */
 	options_parse(&help, argc, argv, &o);
 	catch_signals();
-	return o.check ? tune_check(&o) : tune(&o);
+	if (o.check)
+		return tune_check(&o);
+	o.preset = o.preset == NUM_PRESETS ? PRESET_QUICK : o.preset;
+	o.dir = o.dir ? o.dir : data_path(dir, "scenarios");
+	o.results = o.results ? o.results : "results";
+	o.generated = o.generated ? o.generated : "generated";
+	return tune(&o);
 }
