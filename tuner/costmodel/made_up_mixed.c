@@ -1,7 +1,6 @@
 /* made_up_mixed.c - makes the matrix from which the overlap tree learns: measured batches, and made-up
- * ones that cost what the nearest measured ones do on average. Learned from an H200's 889 measured rows
- * alone, the tree was pruned to six leaves, and its picks for training batches lost 3.8 %. With made-up
- * rows they lose 2.9 %. */
+ * ones that cost what the nearest measured ones do on average. The measured rows alone are too few to show
+ * where the best way changes. */
 #include "made_up.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -10,7 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* MADE_UP: batches a scenario. NEAR: rows. HIGHEST: cost of a row that counts. */
+/* MADE_UP: batches per scenario. NEAR: rows that an estimate averages. HIGHEST: a row counts with this
+ * cost at most. */
 enum { MADE_UP = 4, NEAR = 5, HIGHEST = 500000 };
 
 /* Lists the rows nearest to a batch in row[]; returns their number. */
@@ -56,8 +56,8 @@ static int can_run(const struct data *d, int way, const attune_shape *shape, con
 
 /* Fills in the row of a batch made up from row `of`. Column 0 stands for what cannot run. 0: none was
  * drawn. */
-static int mixed_row(struct matrix *m, const struct data *d, const struct matrix *measured,
-		     int row, int of, struct made_up *b, unsigned long long seed)
+static int mixed_row(struct matrix *m, const struct data *d, const struct matrix *measured, int row,
+		     int of, struct made_up *b, unsigned long long seed)
 {
 	unsigned long long state = seed;
 	int32_t *cost = &m->cost[(size_t)row * (size_t)m->cols], least = COST_CAP;
@@ -96,8 +96,8 @@ struct matrix *made_up_mixed(const struct data *d, const struct matrix *measured
 	if (done)
 		m->rows = rows;
 	for (int i = 0; done && i < rows * MADE_UP; i++)
-		m->rows += mixed_row(m, d, measured, m->rows, i / MADE_UP, b,
-				     (unsigned long long)i);
+		m->rows +=
+		    mixed_row(m, d, measured, m->rows, i / MADE_UP, b, (unsigned long long)i);
 	made_up_free(b);
 	if (!done)
 		matrix_free(m);

@@ -168,8 +168,7 @@ void offer_estimate_rows(const struct offers *k, struct offer *o)
 		const struct measured *m = &k->d->v[k->m->scenario[r]];
 		struct choice as = { .kernel = o->choice.kernel };
 		o->best[r] = best_member(k, o, r);
-		o->estimate[r] =
-		    offer_estimate(k, o, &m->shape, &m->part[k->phase], &as.config);
+		o->estimate[r] = offer_estimate(k, o, &m->shape, &m->part[k->phase], &as.config);
 		o->means[r] = o->estimate[r] < 0 ? -1 : data_find(k->d, &as);
 	}
 }

@@ -53,9 +53,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case 'o': o->out = arg; return 0;
-	case OPT_LEAVES:
-		o->limits.leaves = count_arg(state, arg, 1, 200);
-		return 0;
+	case OPT_LEAVES: o->limits.leaves = count_arg(state, arg, 1, 200); return 0;
 	case OPT_CHECK: o->check = 1; return 0;
 	case OPT_EMIT:
 		if (strcmp(arg, "c") && strcmp(arg, "json"))
@@ -74,10 +72,9 @@ static const struct argp help = {
 	"chooses by if-else."
 	"\vScenarios of splits 'peers', 'gate' and 'heldout...' are not learned from; all others "
 	"are. Times of older kernel sources count only if a bridge (attune merge --bridge) carries "
-	"them to "
-	"the current ones. A database of attune tune names the rules that it began from: it also "
-	"learns from the times of that GPU, and replaces a decision only if scenarios of split "
-	"'gate' show that the new one is faster.\n\n"
+	"them to the current ones. A database of attune tune names the rules that it began from: "
+	"it also learns from the times of that GPU, and replaces a decision only if scenarios of "
+	"split 'gate' show that the new one is faster.\n\n"
 	"Examples:\n  attune induce --gpu h200 --max-leaves 32\n  attune induce --gpu h200 "
 	"--check",
 	NULL,

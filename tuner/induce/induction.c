@@ -17,11 +17,11 @@
 enum { NEW_BESIDE_KEPT = 4 };
 
 /* A tree also learns from estimates if the choices of least estimate lose, in held-out rows, less
- * than TRUSTED times what a tree of TRUST_LEVELS levels loses in training rows. Slowdowns of an
+ * than TRUSTED times what a tree of TRUST_LEAVES leaves loses in training rows. Slowdowns of an
  * H100's decodes: 1.028 by estimates alone, 1.022 by the tree in training rows; held out, 1.025 by a
  * tree with estimates and 1.043 by one without. */
 #define TRUSTED 1.5
-enum { TRUST_LEVELS = 3 };
+enum { TRUST_LEAVES = 8 };
 
 /* ---- one phase ------------------------------------------------------------------------ */
 /* Minimum rows per leaf; 2 for small matrices. */
@@ -38,11 +38,10 @@ static double per_weight(const struct matrix *m, long long cost)
 	return exp((double)cost / (double)weight / 1e6);
 }
 
-/* Log slowdown, in the rows themselves, of a tree of TRUST_LEVELS levels; NaN without memory. */
+/* Log slowdown, in the rows themselves, of a tree of TRUST_LEAVES leaves; NaN without memory. */
 static double small_tree(const struct matrix *m)
 {
-	const struct growth how = { .max_leaves = 1 << TRUST_LEVELS,
-				    .min_support = min_support(m) };
+	const struct growth how = { .max_leaves = TRUST_LEAVES, .min_support = min_support(m) };
 	struct tree t = { 0 };
 	const int done = tree_grow(&t, m, NULL, m->rows, &how);
 	const double loss = done ? log(per_weight(m, tree_cost(&t, 0))) : NAN;
@@ -76,12 +75,12 @@ static int try_estimates(struct phase_fit *fit, const struct matrix *all, enum d
 	return 1;
 }
 
-/* Head sizes are split first: each is compiled into code of its own. */
 static int grow_phase(struct phase_fit *fit, enum decision decision, const struct limits *limits)
 {
 	const struct growth how = { .max_leaves = limits->leaves,
 				    .min_support = min_support(fit->m),
-				    .scenarios = fit->with_estimates ? fit->cheapest.num_measured : 0 };
+				    .scenarios =
+					fit->with_estimates ? fit->cheapest.num_measured : 0 };
 	if (fit->with_estimates && limits->kept && limits->kept->tree[decision].n > 1)
 		return fit_kept_tree(fit, limits->kept, decision);
 	if (!fit->with_estimates)

@@ -12,7 +12,6 @@ struct data;
 struct forest;
 struct decided;
 struct measured;
-struct sweep_options;
 
 /* Batches, and what is to be measured on them. */
 struct wishes {
@@ -40,8 +39,9 @@ struct contender made_wish(const struct measured *, const struct decided *);
 int wishes_differ(const struct contender *, const struct contender *);
 /* The cell of pass B that a wish is for; NULL: it was not measured. */
 const struct cell *wish_cell(const struct data *, int scenario, const struct contender *);
-/* The choices of that phase, or measured as the other one, that are fastest and still legal, fastest
- * first; returns their number, at most MOST_FASTEST. */
+/* Lists in best[most] the fastest choices of a phase that are still legal, fastest first; returns their
+ * number. In a batch of one phase a time as or_phase stands for one that is missing. most: at most
+ * MOST_FASTEST. */
 enum { MOST_FASTEST = 8 };
 int fastest_choices(const struct data *, int scenario, enum phase, enum phase or_phase, int *best,
 		    int most);

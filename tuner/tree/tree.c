@@ -46,15 +46,15 @@ int tree_leaf(const struct tree *t, const struct attune_features *f)
 	return at;
 }
 
-int tree_leaves_below(const struct tree *t, int node)
+static int leaves_below(const struct tree *t, int node)
 {
 	const struct node *v = &t->v[node];
-	return v->feature < 0 ? 1 : tree_leaves_below(t, v->below) + tree_leaves_below(t, v->above);
+	return v->feature < 0 ? 1 : leaves_below(t, v->below) + leaves_below(t, v->above);
 }
 
 int tree_leaves(const struct tree *t)
 {
-	return t->n ? tree_leaves_below(t, 0) : 0;
+	return t->n ? leaves_below(t, 0) : 0;
 }
 
 long long tree_cost(const struct tree *t, int node)

@@ -40,7 +40,6 @@ void tree_free(struct tree *);
 /* Index of the leaf. */
 int tree_leaf(const struct tree *, const struct attune_features *);
 int tree_leaves(const struct tree *);
-int tree_leaves_below(const struct tree *, int node);
 long long tree_cost(const struct tree *, int node); /* of the leaves below */
 /* Merges equal siblings, drops unreachable branches, renumbers nodes in preorder. */
 int tree_tidy(struct tree *);

@@ -137,12 +137,11 @@ static int count(const struct contribution *c, struct counts *n)
 {
 	char sql[300];
 	struct store *s = store_open(c->joined, 1);
-	snprintf(
-	    sql, sizeof sql,
-	    "SELECT (SELECT count(*) FROM device WHERE gpu = '%.*s'), count(*),"
-	    " sum(e.outcome = 'noisy') FROM measurement AS m JOIN ran AS r ON r.id = m.ran"
-	    " JOIN ending AS e ON e.id = r.ending",
-	    gpu_length(c->gpu), c->gpu);
+	snprintf(sql, sizeof sql,
+		 "SELECT (SELECT count(*) FROM device WHERE gpu = '%.*s'), count(*),"
+		 " sum(e.outcome = 'noisy') FROM measurement AS m JOIN ran AS r ON r.id = m.ran"
+		 " JOIN ending AS e ON e.id = r.ending",
+		 gpu_length(c->gpu), c->gpu);
 	const int done = s && store_query(s, sql, take_counts, n);
 	store_close(s);
 	return done;
