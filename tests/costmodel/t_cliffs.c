@@ -1,7 +1,8 @@
 /* t_cliffs.c - no shape runs much slower than it could: whatever its heads, group, pages, types, window and
- * lengths are, what the library plans takes at most 1.3 times the least estimate of all legal choices
- * (estimates.h). That holds on the GPUs that have a header, on those that borrow one, and
- * on those for which there is none. A planned choice without an estimate fails.
+ * lengths are, what the library plans takes at most 1.3 times the least estimate of the legal choices that a
+ * header names or the library prices (estimates.h). The mean error of the planned choice's estimate is
+ * allowed on top. That holds on the GPUs that have a header, on those that borrow one, and on those for
+ * which there is none. A planned choice without an estimate fails.
  *
  *   GPUS="h200 a100" build/t_cliffs      these alone
  *
@@ -126,7 +127,7 @@ static void check_part(struct walk *w, const attune_op *op, const char *batch,
 	double error;
 	const double us = estimate_us(e, &picked, &p, &error);
 	const double least = estimate_least(e, &op->shape, &p, &best);
-	/* What the planned choice's estimate errs by on average is no cliff. NaN: neither is known. */
+	/* The estimate may be too high by its mean error, which is no cliff. NaN: one is not known. */
 	const double ratio = us / (1 + error) / least;
 	w->parts++;
 	w->unknown += !isfinite(ratio);

@@ -66,8 +66,8 @@ static void costs_are_what_segments_change(void **state)
 		struct part part;
 		part_of(&part, batches[i / NUM_KNOWN]);
 		for (int v = 2; v <= 64; v += 3) {
-			const long long more = cost_model_estimate(p, &part.f, v) -
-					       cost_model_estimate(p, &part.f, 1);
+			const long long more =
+			    cost_model_estimate(p, &part.f, v) - cost_model_estimate(p, &part.f, 1);
 			assert_true(more == segments_cost(&costs, &p->block, &part.f, v) -
 						segments_cost(&costs, &p->block, &part.f, 1));
 		}
@@ -159,8 +159,8 @@ static double excess(const struct cheapest_set *p, int id, const struct measured
 	int best;
 	assert_null(
 	    config_fitted(&at, &c->config, c->kernel, costs, &m->shape, part, &h200_run.device));
-	return (double)cost_model_estimate(
-		   &of->price, &part->f, config_value(&at, c->kernel->space, "SEGMENTS", 1)) /
+	return (double)cost_model_estimate(&of->price, &part->f,
+					   config_value(&at, c->kernel->space, "SEGMENTS", 1)) /
 	       (double)known_least(of, &m->shape, part, &best);
 }
 

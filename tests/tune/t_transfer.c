@@ -235,7 +235,8 @@ static void test_few_scenarios(void **state)
 		print_message("borrowed %.4f, alone %.4f, transfer %.4f, worst %.3f\n",
 			      by_borrowing, by_itself, by_transfer, worst);
 		assert_true(by_borrowing > 1.02);
-		/* not half: few rows show where one launch takes least */
+		/* More than half of the loss may stay: ratios of times are means of a phase and of a
+		 * kernel, whatever the lengths are, and few rows show where one launch takes least. */
 		assert_true(by_transfer - 1 < 0.75 * (by_borrowing - 1));
 		assert_true(by_transfer - 1 < rows[r].alone * (by_itself - 1));
 		for (int i = 0; i < transferred.num_choices; i++) {
