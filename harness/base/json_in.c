@@ -234,8 +234,8 @@ int input_word(const json_t *v, const char *const *words, int absent)
 }
 
 /* ---- positions --------------------------------------------------------------------- */
-/* Finds the line and column of a value in a JSON text, for messages about
- * well-formed but wrong values. jansson knows positions only while it parses.
+/* Finds the line and column of a value in a JSON text, for messages about well-formed but wrong
+ * values. jansson knows positions only while it parses.
  *
  * jansson has accepted the text, so this scan checks nothing and only counts brackets outside of
  * strings. */

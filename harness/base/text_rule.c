@@ -1,4 +1,4 @@
-/* text_rule.c - the table of rules for texts from outside, and the checks by it. */
+/* text_rule.c - the table of rules for texts from outside, and the checks by it; UTF-8. */
 #include "text_rule.h"
 #include "base.h"
 #include "kernels/spec/choice.h"
@@ -83,8 +83,8 @@ void text_mend(enum text_rule rule, char *text)
 }
 
 /* ---- UTF-8 ------------------------------------------------------------------------- */
-/* Finds the characters of UTF-8 and control characters among them, writes these as
- * escapes, and makes any text valid UTF-8. */
+/* Finds the characters of UTF-8 and control characters among them, writes these as escapes, and makes
+ * any text valid UTF-8. */
 
 /* Overlong forms, surrogates and what is above U+10FFFF are invalid (RFC 3629). */
 size_t utf8_character(const char *text, size_t left)

@@ -1,5 +1,5 @@
-/* bridge.c - lists a database's sources that are not today's, with the flags of their binaries, and
- * finds their text in trees of other versions. */
+/* bridge.c - lists a database's sources that are not today's, with the flags of their binaries, finds
+ * their text in trees of other versions, and makes bridges where the machine code is equal. */
 #include "bridge.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -224,8 +224,8 @@ void bridges_free(struct bridges *b)
 }
 
 /* ---- equal machine code ------------------------------------------------------------ */
-/* Bridges by equal machine code: compiles the old source and today's with the
- * flags of the database's binaries, and compares. */
+/* Bridges by equal machine code: compiles the old source and today's with the flags of the database's
+ * binaries, and compares. */
 
 /* Adds the old and new binary of flag set i as 2i and 2i + 1. 0: no memory. */
 static int add_pairs(struct binaries *b, const struct old_source *s)

@@ -1,4 +1,5 @@
-/* memory_reads.c - measures how fast memory can be read, with gpu/ceilings/roofline.cu.
+/* memory_reads.c - measures how fast memory can be read, with gpu/ceilings/roofline.cu; times a graph
+ * of launches, and keeps the ceilings that all files of the suite find.
  *
  *   read    random pages of a gigabyte; two regions alternate, so that none is in a cache
  *   cold    a set of consecutive bytes; sets rotate, of 8 times the L2 cache in all

@@ -1,4 +1,5 @@
-/* scales_and_lse.c - makes the scales of an 8-bit cache and a guarded LSE, and checks the LSE.
+/* scales_and_lse.c - makes the scales of an 8-bit cache, a guarded LSE, and K and V of the new tokens;
+ * checks the LSE.
  *
  *   scales  chosen by the scenario's seed, which is part of its identity:
  *           seed % 3 = 0: none; 1: one for K and one for V; 2: one per sequence and KV head.
@@ -206,8 +207,8 @@ void check_lse(struct verdict *v, const struct workload *w, const void *memory,
 }
 
 /* ---- new keys and values ----------------------------------------------------------- */
-/* K and V of the new tokens as separate tensors: the output of a layer's projection,
- * of which the cache holds a copy.
+/* K and V of the new tokens as separate tensors: the output of a layer's projection, of which the
+ * cache holds a copy.
  *
  *   guard | rows [num_tokens][num_kv_heads][head_size], with the gaps of q | guard
  *

@@ -1,5 +1,5 @@
-/* values.c - the values of tensors on the host (fill.h). Making them is most of the work of a check, so the
- * loops are compiled for several instruction sets. */
+/* values.c - seeded random numbers, and the values of tensors on the host (fill.h). Making these is
+ * most of the work of a check, so the loops are compiled for several instruction sets. */
 #include "fill.h"
 #include "reference.h"
 #include "workload.h"

@@ -14,8 +14,7 @@
 #include <string.h>
 
 /* ---- lists ------------------------------------------------------------------------- */
-/* Prints scenario sets, single batches and models as tables, with the work of
- * each scenario. */
+/* Prints scenario sets, single batches and models as tables, with the work of each scenario. */
 
 enum { LISTING_SETS = 64 };
 struct listing {

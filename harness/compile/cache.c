@@ -140,8 +140,8 @@ const char *cache_root(void)
 }
 
 /* ---- records ----------------------------------------------------------------------- */
-/* A record, <key>.txt, has the size and
- * hash of a binary, its options, the compiler's output, and a hash of its own text.
+/* A record, <key>.txt, has the size and hash of a binary, its options, the compiler's output, and a
+ * hash of its own text.
  *
  * A power loss or a full disk may damage the binary or its record, and damaged code looks like a
  * kernel that crashes. So files whose hash differs are not used, and the source is compiled again.

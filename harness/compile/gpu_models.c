@@ -1,5 +1,6 @@
-/* gpu_models.c - describes GPUs that are not installed, so that kernels compile for them. Their
- * names are in kernels/device/shared/gpu_names.c, AMD's chips in kernels/device/hip/chips.c. */
+/* gpu_models.c - describes GPUs that are not installed, so that kernels compile for them, and how
+ * many blocks of a binary run on a unit at once. Names are in kernels/device/shared/gpu_names.c, AMD's
+ * chips in kernels/device/hip/chips.c. */
 #include "compile.h"
 #include "harness/base/base.h"
 #include "kernels/device/hip/hip.h"

@@ -1,5 +1,5 @@
 /* trace_set.c - makes a scenario set from request traces: simulates each, picks steps and writes
- * them as JSON. */
+ * them as JSON, or prints statistics of the steps. */
 #include "engine_sim.h"
 #include "set_writer.h"
 #include "harness/base/base.h"
@@ -236,8 +236,8 @@ int set_make(const struct recipe *r, const struct models *models, FILE *f)
 }
 
 /* ---- statistics -------------------------------------------------------------------- */
-/* Statistics of the steps of a simulated engine: the share that only decodes, the
- * number of sequences, their lengths and the spread of lengths. */
+/* Statistics of the steps of a simulated engine: the share that only decodes, the number of
+ * sequences, their lengths and the spread of lengths. */
 
 enum { SEQS, DECODE_KV, LONGEST, CV, PREFILLS, PREFILL_TOKENS, NUM_MEDIANS };
 

@@ -1,5 +1,6 @@
-/* sample.c - the timing protocols; records and runs the graphs of contenders and takes the samples of a
- * round. A disturbed sample is retaken; so is a round in which the device throttled.
+/* sample.c - the timing protocols; records and runs the graphs of contenders, takes the samples of a
+ * round, and measures the power of each contender alone. A disturbed sample is retaken; so is a round
+ * in which the device throttled.
  *
  * Page sets rotate through the whole race: each run begins with the sets used longest ago by any
  * contender, so that no call finds its keys in a cache. */
@@ -413,8 +414,8 @@ enum attune_status race_settle(struct race_state *c)
 }
 
 /* ---- power ------------------------------------------------------------------------- */
-/* Measures the power of each survivor of a steady race, running alone without
- * gaps, by the device's energy counter:
+/* Measures the power of each survivor of a steady race, running alone without gaps, by the device's
+ * energy counter:
  *
  *   |  lead-in: the power of      |  at least hold_s  |
  *   |  the one before fades       tick ............ tick    power = joules / seconds

@@ -1,4 +1,5 @@
-/* summarize.c - the results of a race: selects the samples that count and fills measurements. */
+/* summarize.c - the results of a race: selects the samples that count, fills measurements, and decides
+ * which times are too noisy. */
 #include "measure.h"
 #include "race.h"
 #include "harness/base/base.h"

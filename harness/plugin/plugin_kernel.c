@@ -1,4 +1,5 @@
-/* plugin_kernel.c - adds a plug-in (attune_plugin.h) to the table of kernels.
+/* plugin_kernel.c - loads shared objects, and adds a plug-in (attune_plugin.h) to the table of
+ * kernels.
  *
  * The functions of a struct space are not told which kernel they belong to. So each free place of
  * the table has functions of its own, made by a macro, that pass its number on. */
@@ -290,8 +291,8 @@ enum attune_status plugin_register(const attune_plugin *p)
 }
 
 /* ---- shared objects ---------------------------------------------------------------- */
-/* Opens a plug-in's shared object and registers its kernels: "FILE", or of them
- * "FILE:one,two". */
+/* Opens a plug-in's shared object and registers its kernels: "FILE"; "FILE:one,two" registers two
+ * of them. */
 
 /* An empty list has all. */
 static int is_asked(const char *names, const char *name)

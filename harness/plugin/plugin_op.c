@@ -1,4 +1,4 @@
-/* plugin_op.c - calls the functions of plug-ins.
+/* plugin_op.c - calls the functions of plug-ins, and keeps their plans.
  *
  * On a GPU a launch enqueues work on the stream, which may be captured. A CPU device records cells
  * to replay them; a plug-in's launch is then the only cell of a grid, and finds its arguments by

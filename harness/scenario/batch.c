@@ -1,4 +1,4 @@
-/* batch.c - parses and formats vLLM's batch grammar.
+/* batch.c - parses and formats vLLM's batch grammar; the corner batches that checks use.
  *
  *   batch = group { '_' group }
  *   group = [count] 'q' length [ 's' length ]     s: the sequence length, default q
@@ -222,8 +222,8 @@ char *batch_format(const attune_batch *b)
 }
 
 /* ---- corner batches ---------------------------------------------------------------- */
-/* Small batches that have broken kernels, here or elsewhere. Lengths lie around the
- * sizes of pages, tiles and blocks: 8, 16, 32, 48, 64, 128, 256, 544. */
+/* Small batches that have broken kernels, here or elsewhere. Lengths lie around the sizes of pages,
+ * tiles and blocks: 8, 16, 32, 48, 64, 128, 256, 544. */
 
 // clang-format off
 const char *const corner_batches[] = {

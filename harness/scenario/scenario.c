@@ -1,5 +1,5 @@
-/* scenario.c - loads scenario sets from JSON. The tables below define the legal keys;
- * scenarios/README.md describes them. A file with an error adds no scenario. */
+/* scenario.c - loads scenario sets from JSON, and makes the scenario of --batch. The tables below define
+ * the legal keys; scenarios/README.md describes them. A file with an error adds no scenario. */
 #include "scenario.h"
 #include "harness/base/base.h"
 #include "harness/base/json_in.h"

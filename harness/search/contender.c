@@ -1,4 +1,4 @@
-/* contender.c - what is timed: its choices, and its text. */
+/* contender.c - what is timed: its choices, its text, and the plans of a mixed batch that race. */
 #include "search.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/spec/space.h"

@@ -15,8 +15,8 @@
 #include <string.h>
 
 /* ---- candidates of a problem ------------------------------------------------------- */
-/* The choices of a sweep, and the candidates of one problem: those of its shape that
- * are legal for its part, and what replaces those that are not. */
+/* The choices of a sweep, and the candidates of one problem: those of its shape that are legal for
+ * its part, and what replaces those that are not. */
 
 /* ---- choices ------------------------------------------------------------------- */
 

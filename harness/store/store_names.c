@@ -1,5 +1,5 @@
-/* store_names.c - the rows that other rows refer to: scenarios, variants and stages; and sources as
- * text. */
+/* store_names.c - the rows that other rows refer to: scenarios, choices, variants and stages; and
+ * sources as text. */
 #include "handle.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"

@@ -1,5 +1,5 @@
 /* store_sound.c - checks that a database holds only what attune wrote: the values of its columns,
- * and the seal, a hash of its rows. */
+ * its texts, and the seal, a hash of its rows. */
 #include "handle.h"
 #include "store.h"
 #include "harness/base/text_rule.h"

@@ -1,4 +1,5 @@
-/* store_statement.c - the SQL of all statements, and running them: values, errors, transactions. */
+/* store_statement.c - the SQL of all statements, and running them: errors, transactions, and the
+ * values of a row's columns. */
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
@@ -455,8 +456,8 @@ int store_end(struct store *s, int ok)
 }
 
 /* ---- values ------------------------------------------------------------------------ */
-/* Reads the columns of a row. A value that attune does not write is damage, which
- * is reported once per handle. */
+/* Reads the columns of a row. A value that attune does not write is damage, which is reported once
+ * per handle. */
 
 int store_damaged(struct store *s, const char *format, ...)
 {

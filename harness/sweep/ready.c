@@ -1,5 +1,6 @@
-/* ready.c - prepares a device for measuring: takes its lock, waits until the machine is quiet, and
- * measures the ceilings. Each happens once per process, which holds the lock until it ends. */
+/* ready.c - finds the device that is measured, and prepares it: takes its lock, waits until the machine
+ * is quiet, and measures the ceilings. Each happens once per process, which holds the lock until it
+ * ends. */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/machine/machine.h"
