@@ -127,7 +127,8 @@ static void check_part(struct walk *w, const attune_op *op, const char *batch,
 	double error;
 	const double us = estimate_us(e, &picked, &p, &error);
 	const double least = estimate_least(e, &op->shape, &p, &best);
-	/* The estimate may be too high by its mean error, which is no cliff. NaN: one is not known. */
+	/* The estimate may be too high by its mean error, which is no cliff: without it 12 of the H200's
+	 * 28,242 parts are above 1.3, at most 1.31. NaN: one is not known. */
 	const double ratio = us / (1 + error) / least;
 	w->parts++;
 	w->unknown += !isfinite(ratio);

@@ -225,15 +225,15 @@ static int roofline(const struct options *o, const char *gpu)
 	return code;
 }
 
-/* 0 + complain: a row of a plug-in would not be told from one of a policy. */
-static int plugins_are_told(void)
+/* 0 + complain: a plug-in has the name of a policy, so their rows would look alike. */
+static int plugin_names_differ(void)
 {
 	for (const struct kernel *k = attune_kernels; k->name; k++)
 		for (int p = 0; k->plugin && p <= NUM_POLICIES; p++) {
 			const char *taken = p < NUM_POLICIES ? policy_names[p] : "attune";
 			if (strcmp(k->name, taken))
 				continue;
-			complain("a plug-in is named %s, as what attune bench times itself", taken);
+			complain("plug-in %s has the name of a policy of attune bench", taken);
 			return 0;
 		}
 	return 1;
@@ -249,7 +249,7 @@ int cmd_bench(int argc, char **argv)
 	o.trace.steps = 100;
 	options_parse(&help, argc, argv, &o);
 	catch_signals();
-	if (!plugins_are_told())
+	if (!plugin_names_differ())
 		return EXIT_USAGE;
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;

@@ -76,8 +76,8 @@ void scenario_again(struct scenario *, const struct measured *);
 struct around;
 struct around *around_new(const struct data *, const struct measured *);
 void around_free(struct around *);
-/* Marks in wanted[n] the scenarios whose times such estimates need: the nearest of each phase. Their
- * number; -1 + complain: no such model. */
+/* Marks in wanted[n] the scenarios whose times an estimate of that batch needs: the nearest ones of each
+ * phase. Returns their number; -1 + complain: no such model. */
 int mark_near(const struct data *, const char *model, int page_size, const attune_batch *,
 	      char *wanted);
 /* The nearest scenario with an ok result in that phase; -1: none. *far: its distance. */

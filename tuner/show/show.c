@@ -187,9 +187,9 @@ static int complain_nearest(const struct data *d, const struct show *o, const st
 	    a ? around_nearest(a, m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL, &far) : -1;
 	if (s >= 0)
 		batch_words(words, d->v[s].batch_text);
-	complain("no measurement of %s with batch %s on %s%s; nearest: %s %s", o->model, o->batch,
+	complain("no measurement of %s with batch %s on %s%s; nearest: %s%s%s", o->model, o->batch,
 		 d->gpu, d->stale ? " by the current sources (see --stale)" : "",
-		 s < 0 ? "none" : d->v[s].model, words);
+		 s < 0 ? "none" : d->v[s].model, s < 0 ? "" : " ", words);
 	around_free(a);
 	return 0;
 }

@@ -61,8 +61,8 @@ void show_summary(const struct data *, const struct forest *, const struct show 
 int show_passes(const struct data *, const struct forest *, const struct show *, int scenario);
 /* Prints a line above a table, in format table or markdown. */
 void show_note(enum format, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* answer.c: asks, prints the table with the first `most` rows, and frees it; NULL: one that the answer's columns
- * head, and none without a row. An answer whose first column is called "note" has lines above the table, for
+/* answer.c: asks, prints the table with the first `most` rows, and frees it. Without a table (NULL) the answer's
+ * own columns make one; it is not printed if there is no row. An answer whose first column is called "note" has lines above the table, for
  * people. `name` is for messages. The number of rows; -1 + complain. */
 struct scratch;
 int show_answer(struct scratch *, const char *name, const char *sql, struct table *, enum format,

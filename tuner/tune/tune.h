@@ -61,7 +61,7 @@ struct tune_options {
 	double budget_s; /* of the whole tune; 0: the preset's */
 	int dry_run, undo, anyway;
 	enum format format;
-	int check; /* --check, and what it alone has; NULL, 0: what is usual */
+	int check; /* whether --check was given, and the options that go with it alone; 0: not given */
 	const char *db, *header;
 	int limit;
 };
