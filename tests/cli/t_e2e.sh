@@ -131,7 +131,7 @@ run plot --gpu cpu --db "$db" --header "$tmp/a.h" --out "$tmp/two" &&
 row $? "the same pictures twice"
 
 mkdir "$tmp/mine"
-cp tuner/plot/pictures/style.gp "$tmp/mine"
+cp tuner/plot/pictures/style.* "$tmp/mine"
 cp tuner/plot/pictures/regret.gp "$tmp/mine/far.gp"
 sed 's/^-- size: .*/-- size: 700 300/' tuner/plot/pictures/regret.sql >"$tmp/mine/far.sql"
 run plot --gpu cpu --db "$db" --header "$tmp/a.h" --out "$tmp/mine" --pictures "$tmp/mine" &&
