@@ -43,8 +43,9 @@ says 1 "$older" eval --gpu cpu --db "$tmp/stale.sqlite"
 says 1 "$older" show --gpu cpu --db "$tmp/stale.sqlite" --model llama3.1-8b@1 --batch 3q1s3k
 says 1 "$older" sweep --confirm --gpu cpu --db "$tmp/stale.sqlite" --dry-run
 
-# What a check would ignore is refused.
+# What would be ignored is refused.
 says 2 '--check goes with' tune --check --results "$tmp"
+says 2 'it has no --also' sweep --confirm --gpu cpu --fill --also generated/attune_cpu.h
 
 # A check that measured nothing has no verdict.
 says 5 'nothing is known: the budget' tune --check --gpu cpu --db results/cpu.sqlite --budget 0.000001s

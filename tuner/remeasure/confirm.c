@@ -260,6 +260,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_DRY: o->asked.dry_run = 1; return 0;
 	case OPT_FILL: o->asked.fill = 1; return 0;
 	case OPT_BUDGET: o->budget_s = budget_option(arg, state); return 0;
+	case ARGP_KEY_END:
+		if (o->also && o->asked.fill)
+			argp_error(state, "--fill measures the picks of --header alone, so it has no --also");
+		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }
