@@ -72,6 +72,7 @@ static void labels_follow_times(void **state)
 	struct data *alike = times_of(&first_gpu, 1.5), *own = times_of(&second_gpu, 1);
 	struct forest same = relabelled(alike), other = relabelled(own);
 	(void)state;
+	assert_true(borrowed.tree[DECIDE_PREFILL].n > 1 || borrowed.tree[DECIDE_DECODE].n > 1);
 	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++)
 		for (int i = 0; borrowed.tree[t].n > 1 && i < same.tree[t].n; i++) {
 			const struct node *v = &same.tree[t].v[i];

@@ -45,7 +45,7 @@ says 1 "$older" sweep --confirm --gpu cpu --db "$tmp/stale.sqlite" --dry-run
 
 # What would be ignored is refused.
 says 2 '--check goes with' tune --check --results "$tmp"
-says 2 'it has no --also' sweep --confirm --gpu cpu --fill --also generated/attune_cpu.h
+says 2 'does not go with --fill' sweep --confirm --gpu cpu --fill --also generated/attune_cpu.h
 
 # A check that measured nothing has no verdict.
 says 5 'nothing is known: the budget' tune --check --gpu cpu --db results/cpu.sqlite --budget 0.000001s

@@ -262,7 +262,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_BUDGET: o->budget_s = budget_option(arg, state); return 0;
 	case ARGP_KEY_END:
 		if (o->also && o->asked.fill)
-			argp_error(state, "--fill measures the picks of --header alone, so it has no --also");
+			argp_error(state, "--also does not go with --fill");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
