@@ -2,14 +2,9 @@
  * one query head a KV head, or many; heads of 80, 96 and 192; pages of 1 to 1056; masks; caches of
  * 8 bits; drafts; few decodes of unequal lengths; short chats; cross attention. Training, gate and
  * held-out sets have the same kinds; the last one also has shapes of its own. */
+#include "family_words.h"
 #include "set_writer.h"
 
-#define K *1024.
-#define DECODES(lo, hi, q_lo, q_hi, kv_lo, kv_hi) \
-	.decodes = { lo, hi }, .query = { q_lo, q_hi }, .kv = { kv_lo, kv_hi }
-#define SPREAD(most, share) .sigma = most, .long_share = share
-#define PREFILLS(lo, hi, q_lo, q_hi, context_lo, context_hi) \
-	.prefills = { lo, hi }, .tokens = { q_lo, q_hi }, .context = { context_lo, context_hi }
 #define MODELS(...)                     \
 	.models = (const char *const[]) \
 	{                               \

@@ -1,13 +1,8 @@
 /* families.c - tables of the made-up sets: kinds of batches, rows of each, and models. Models are
  * assigned to rows in turn, so the order mixes their sizes. */
+#include "family_words.h"
 #include "set_writer.h"
 
-#define K *1024.
-#define DECODES(lo, hi, q_lo, q_hi, kv_lo, kv_hi) \
-	.decodes = { lo, hi }, .query = { q_lo, q_hi }, .kv = { kv_lo, kv_hi }
-#define SPREAD(most, share) .sigma = most, .long_share = share
-#define PREFILLS(lo, hi, q_lo, q_hi, context_lo, context_hi) \
-	.prefills = { lo, hi }, .tokens = { q_lo, q_hi }, .context = { context_lo, context_hi }
 // clang-format off
 static const struct family h200_families[] = {
 	/*                                       decodes: how many, query each, mean KV      prefills: how many, their tokens, context */
@@ -303,9 +298,9 @@ static const char *const cpu_others[] = { "phi-4-mini@2", "qwen3-235b-a22b@4", N
 
 static const char *const usual_models[] = { "llama3.1-8b@1", NULL };
 
-#define BEFORE_COVERAGE \
-	"h200,shapes_h200,dense_h200,hybrid_h200,unseen_h200,ladder_h200,mixed_h200,traces_h200,peers_h200,gate_h200,blends_h200," \
-	"drafts_h200,cliffs_h200,e4m3_h200,fp8_h200"
+#define BEFORE_COVERAGE                                                                           \
+	"h200,shapes_h200,dense_h200,hybrid_h200,unseen_h200,ladder_h200,mixed_h200,traces_h200," \
+	"peers_h200,gate_h200,blends_h200,drafts_h200,cliffs_h200,e4m3_h200,fp8_h200"
 
 // clang-format off
 const struct grid grids[] = {

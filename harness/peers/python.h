@@ -5,15 +5,17 @@
 #include "kernels/attune_plugin.h"
 
 /* The numbers and addresses that host.py gets of a batch and its tensors, in this order. */
-#define EACH_TENSOR(X)                                                                            \
-	X(out)                                                                                    \
-	X(q) X(k_cache) X(v_cache) X(block_table) X(seq_lens) X(sinks) X(alibi_slopes) X(k_scale) \
-	    X(v_scale) X(lse) X(q_token_stride) X(q_head_stride) X(out_token_stride)              \
-		X(out_head_stride) X(k_page_stride) X(k_slot_stride) X(k_head_stride)             \
-		    X(v_page_stride) X(v_slot_stride) X(v_head_stride) X(block_table_stride)      \
-			X(k_scale_seq_stride) X(k_scale_head_stride) X(v_scale_seq_stride)        \
-			    X(v_scale_head_stride) X(lse_token_stride) X(lse_head_stride)
+// clang-format off
+#define EACH_TENSOR(X) \
+	X(out) X(q) X(k_cache) X(v_cache) X(block_table) X(seq_lens) \
+	X(sinks) X(alibi_slopes) X(k_scale) X(v_scale) X(lse) \
+	X(q_token_stride) X(q_head_stride) X(out_token_stride) X(out_head_stride) \
+	X(k_page_stride) X(k_slot_stride) X(k_head_stride) \
+	X(v_page_stride) X(v_slot_stride) X(v_head_stride) X(block_table_stride) \
+	X(k_scale_seq_stride) X(k_scale_head_stride) X(v_scale_seq_stride) X(v_scale_head_stride) \
+	X(lse_token_stride) X(lse_head_stride)
 #define EACH_OF_BATCH(X) X(stream) X(num_seqs) X(host_query_start) X(host_seq_lens)
+// clang-format on
 enum field {
 #define FIELD(name) FIELD_##name,
 	EACH_OF_BATCH(FIELD) EACH_TENSOR(FIELD)

@@ -29,21 +29,21 @@ enum {
 #undef PLUGIN
 };
 struct kernel attune_kernels[] = {
-#define KERNEL(where, name_, folder, chosen, about_)      \
-	{ .name = #name_,                                 \
-	  .backend = BACKEND_##where,                     \
-	  .selectable = chosen,                           \
-	  .source = folder "/" #name_ SUFFIX_##where,     \
-	  .about = about_,                                \
+#define KERNEL(where, name_, folder, chosen, about_)  \
+	{ .name = #name_,                             \
+	  .backend = BACKEND_##where,                 \
+	  .selectable = chosen,                       \
+	  .source = folder "/" #name_ SUFFIX_##where, \
+	  .about = about_,                            \
 	  .space = &where##_##name_##_space },
 #include "kernels/kernels.def"
 #undef KERNEL
-#define PLUGIN(where, name_, path)        \
-	{ .name = #name_,                 \
-	  .backend = BACKEND_##where,     \
-	  .selectable = 1,                \
-	  .source = path,                 \
-	  .about = "plug-in: " path,      \
+#define PLUGIN(where, name_, path)    \
+	{ .name = #name_,             \
+	  .backend = BACKEND_##where, \
+	  .selectable = 1,            \
+	  .source = path,             \
+	  .about = "plug-in: " path,  \
 	  .space = &where##_##name_##_space },
 #include "plugins.inc"
 #undef PLUGIN
@@ -61,8 +61,9 @@ const struct kernel *kernel_find(enum backend backend, const char *name)
 
 int kernel_path(char *path, size_t size, const struct kernel *k, const char *root)
 {
-	const int n = k->source[0] == '/' ? snprintf(path, size, "%s", k->source) :
-					    snprintf(path, size, "%s/%s", root ? root : "", k->source);
+	const int n = k->source[0] == '/'
+			  ? snprintf(path, size, "%s", k->source)
+			  : snprintf(path, size, "%s/%s", root ? root : "", k->source);
 	return n > 0 && (size_t)n < size;
 }
 

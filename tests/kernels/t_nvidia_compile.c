@@ -25,7 +25,8 @@ enum { MOST_KERNELS = 40, FOR_ALL = 128 /* the head size that each kernel takes 
 
 static attune_shape shape_for(const struct kernel *k)
 {
-	attune_shape s = { .size = sizeof(attune_shape), .num_query_heads = 32,
+	attune_shape s = { .size = sizeof(attune_shape),
+			   .num_query_heads = 32,
 			   .num_kv_heads = 8,
 			   .head_size = 128,
 			   .page_size = 16,
@@ -155,11 +156,13 @@ static void the_default_compiles(void **state)
 
 static void the_harness_compiles(void **state)
 {
-	static const char *const codes[][2] = { { "check/fill.cu", "" },
-						{ "ceilings/ceilings.cu", "-DROOF=0" },
-						{ "ceilings/ceilings.cu", "-DROOF=1" },
-						{ "../kernels/gpu/ceilings/launch.cu", "-DEARLY=0" },
-						{ "../kernels/gpu/ceilings/launch.cu", "-DEARLY=1" } };
+	static const char *const codes[][2] = {
+		{ "check/fill.cu", "" },
+		{ "ceilings/ceilings.cu", "-DROOF=0" },
+		{ "ceilings/ceilings.cu", "-DROOF=1" },
+		{ "../kernels/gpu/ceilings/launch.cu", "-DEARLY=0" },
+		{ "../kernels/gpu/ceilings/launch.cu", "-DEARLY=1" }
+	};
 	(void)state;
 	for (size_t i = 0; i < COUNT(codes); i++) {
 		char path[PATH_MAX];

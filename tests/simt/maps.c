@@ -19,8 +19,9 @@ enum attune_status simt_make_map(struct device *dev, struct attune_map *map,
 	};
 	(void)dev;
 	if (!is_stride(v->slot_stride) || !is_stride(v->head_stride))
-		return fail(ATTUNE_DEVICE_ERROR, "no map of slots %lld and heads %lld elements apart",
-			    v->slot_stride, v->head_stride);
+		return fail(ATTUNE_DEVICE_ERROR,
+			    "no map of slots %lld and heads %lld elements apart", v->slot_stride,
+			    v->head_stride);
 	_Static_assert(sizeof m <= sizeof *map, "as large as the driver's");
 	memcpy(map, &m, sizeof m);
 	return ATTUNE_OK;
