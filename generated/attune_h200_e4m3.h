@@ -41,7 +41,7 @@
  *
  * Comment of a leaf: its training scenarios, their slowdown (geomean, p95) with the best choice for
  * the other part; next: the second-best choice. few: one or two scenarios. guarded: some batches of
- * the leaf break a rule of the choice; for these the library runs the kernels' defaults.
+ * the leaf break a rule of the choice; on these the library runs another one.
  *
  * SHAPES: measured head sizes and types, for which the choices are compiled. SEGMENTS=fitted, =balance:
  * the number of segments that costs least (kernels/segments.h).
