@@ -27,7 +27,7 @@ static const char golden_legend[] =
     " * the other part; next: the second-best choice. few: one or two scenarios. guarded: some "
     "batches "
     "of\n"
-    " * the leaf break a rule of the choice; for these the library runs the kernels' defaults.\n"
+    " * the leaf break a rule of the choice; on these the library runs another one.\n"
     " *\n"
     " * SHAPES: measured head sizes and types, for which the choices are compiled. "
     "SEGMENTS=fitted, "
