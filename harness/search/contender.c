@@ -75,26 +75,13 @@ enum { BEST = 2 /* choices of each part */ };
 static const int spares[] = { 16, 32, 48, 64, 80, 96, 112 };
 _Static_assert(BEST *BEST + 1 + COUNT(spares) == MAX_PLANS, "room for all plans");
 
-static int lists(const struct space *s, int axis, int value)
-{
-	int i = 0;
-	while (i < s->axis[axis].num_values && s->axis[axis].values[i] != value)
-		i++;
-	return i < s->axis[axis].num_values;
-}
-
 /* Whether a choice of a prefill problem can leave so many units free. */
 static int can_spare(const struct problems *all, const struct problem *problem, int place,
 		     int spare)
 {
 	struct choice c = all->built_choice[problem->built_choice[place]].choice;
-	const struct space *s = c.kernel->space;
-	const int axis = space_spares(s);
-	if (axis < 0 || !lists(s, axis, spare))
-		return 0;
-	c.config.v[axis] = spare;
-	return !s->why_illegal(&c.config, &all->scenarios[problem->scenario].shape, &problem->part,
-			       &all->device);
+	return config_spare(&c.config, c.kernel->space, spare,
+			    &all->scenarios[problem->scenario].shape, &problem->part, &all->device);
 }
 
 /* Lists the places of the fastest choices, the fastest first, of those that can leave `spare` units

@@ -15,8 +15,20 @@ enum says {
 	SAYS_OWN = -1,    /* early tree: the choice's own value */
 	/* overlap tree: the whole batch in one launch by the choice of the prefills */
 	SAYS_ONE_LAUNCH = -2,
-	SAYS_STREAMS = -3 /* overlap tree: both parts unchanged, on two streams */
+	SAYS_STREAMS = -3, /* overlap tree: both parts unchanged, on two streams */
+	/* overlap tree: the same, and the prefills' choice leaves 16, 32 ... 112 units to the
+	 * decodes, if it has SPARE_UNITS and may leave that many */
+	SAYS_SPARING16 = -4,
+	SAYS_SPARING112 = -10
 };
+
+/* The units that an answer of the overlap tree leaves to the decodes; 0: not SAYS_SPARING. */
+static inline int says_spares(int answer)
+{
+	return answer <= SAYS_SPARING16 && answer >= SAYS_SPARING112
+		   ? 16 * (1 + SAYS_SPARING16 - answer)
+		   : 0;
+}
 
 /* Nodes in preorder: the next node is for features at or below the threshold. */
 struct selector_node {
@@ -40,10 +52,10 @@ static inline int tree_says(const struct selector_node *nodes, int root,
  *   PREFILL, DECODE  the id of a choice, or SAYS_DEFAULTS
  *   OVERLAP          how the two parts of a mixed batch share the device: SAYS_SERIAL,
  *                    SAYS_ONE_LAUNCH (the prefill part's choice runs the whole batch),
- *                    SAYS_STREAMS, or the id of a choice. A choice of a fused kernel runs the
- *                    whole batch in one launch. Any other choice leaves units free: it runs the
- *                    prefill part while the decode part runs on a second stream. If the choice
- *                    is illegal or not loaded: serial.
+ *                    SAYS_STREAMS, SAYS_SPARING16 to SAYS_SPARING112, or the id of a choice. A
+ *                    choice of a fused kernel runs the whole batch in one launch. Any other
+ *                    choice leaves units free: it runs the prefill part while the decode part
+ *                    runs on a second stream. If the choice is illegal or not loaded: serial.
  *   EARLY            for a choice with an early axis, its value there if the caller lets launches
  *                    begin early, or SAYS_OWN. It changes no plan. A header without such times has
  *                    no tree for it: SAYS_OWN everywhere. */

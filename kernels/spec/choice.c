@@ -89,6 +89,23 @@ int space_spares(const struct space *s)
 	return i;
 }
 
+int config_spare(struct config *c, const struct space *s, int units, const attune_shape *shape,
+		 const struct part *p, const struct device_info *d)
+{
+	const int axis = space_spares(s);
+	struct config sparing = *c;
+	int i = 0;
+	while (axis >= 0 && i < s->axis[axis].num_values && s->axis[axis].values[i] != units)
+		i++;
+	if (axis < 0 || i == s->axis[axis].num_values)
+		return 0;
+	sparing.v[axis] = units;
+	if (s->why_illegal(&sparing, shape, p, d))
+		return 0;
+	*c = sparing;
+	return 1;
+}
+
 int choice_spares(const struct choice *c)
 {
 	const int axis = space_spares(c->kernel->space);

@@ -81,5 +81,9 @@ int blocks_resident(const struct geometry *, const struct device_info *);
 int axis_is_swept(const struct axis *, int lanes);
 /* The number of that axis; -1: the kernel has none. */
 int space_spares(const struct space *);
+/* Lets a choice leave `units` to a concurrent launch. 0, and unchanged: it cannot, running this
+ * part. */
+int config_spare(struct config *, const struct space *, int units, const attune_shape *,
+		 const struct part *, const struct device_info *);
 
 #endif
