@@ -383,7 +383,7 @@ install: all ## library, headers, pkg-config file, tool, into PREFIX
 	install $(B)/libattune.so $(to)/lib/$(soname)
 	ln -sf $(soname) $(to)/lib/libattune.so
 	install -m 644 kernels/attune.h kernels/attune_plugin.h $(to)/include
-	install -m 644 $(wildcard generated/attune_*.h) kernels/attune_features.h kernels/features.def $(to)/include/attune
+	install -m 644 $(wildcard generated/attune_*.h) kernels/attune_features.h kernels/attune_list.h kernels/features.def $(to)/include/attune
 	for d in $(installed); do install -m 644 $$(find $${d#share/attune/} -maxdepth 1 -type f ! -path 'harness/*.c') \
 		$(to)/$$d || exit; done
 	for f in $(installed_data); do install -m 644 -D $$f $(to)/share/attune/$$f || exit; done

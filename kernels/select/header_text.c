@@ -210,6 +210,15 @@ int header_tree(struct header_text *r, const char *gpu, enum decision decision,
 	return 0;
 }
 
+int header_list(struct header_text *r, char word[ATTUNE_LIST_MEMBERS][HEADER_NAME])
+{
+	int done = 1;
+	for (int i = 0; done && i < ATTUNE_LIST_MEMBERS; i++)
+		done = header_word(r, ",) \t\n", word[i], HEADER_NAME) &&
+		       header_expect(r, i + 1 < ATTUNE_LIST_MEMBERS ? "," : ")");
+	return done;
+}
+
 void header_device(const char *text, char device[HEADER_DEVICE])
 {
 	static const char key[] = "\n *   device    ";

@@ -59,8 +59,12 @@ struct header_tree {
  * says why. */
 int header_tree(struct header_text *, const char *gpu, enum decision, struct header_tree *);
 
+/* The words of a row "LIST(first, rival, rival, stand_in)"; LIST( stands before `at`. */
+enum { HEADER_NAME = 96 };
+int header_list(struct header_text *, char word[ATTUNE_LIST_MEMBERS][HEADER_NAME]);
+
 /* ---- header_read.c: a whole header ------------------------------------------------------ */
-enum { HEADER_KERNELS = 64, HEADER_CHOICES = 256, HEADER_COSTS = 4096, HEADER_NAME = 96 };
+enum { HEADER_KERNELS = 64, HEADER_CHOICES = 256, HEADER_COSTS = 4096 };
 struct header_kernel {
 	char where[8], name[32]; /* "gpu", "cpu"; "rules" for features and segment costs */
 	unsigned long long hash;

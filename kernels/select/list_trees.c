@@ -1,12 +1,13 @@
-/* list_trees.c - a build tool that writes the trees of generated headers as data, for kernels that
- * walk them: the nodes of attune_<gpu>_<decision>() in preorder, as struct selector_node.
+/* list_trees.c - a build tool that writes the trees and lists of generated headers as data: the
+ * nodes of attune_<gpu>_<decision>() in preorder, as struct selector_node.
  *
  *   if (f->max_seq <= 4096)          NODE(ATTUNE_FEATURE_max_seq, 2, 4096)
  *           return h200_ring;        NODE(-1, 0, h200_ring)
  *   return h200_naive;               NODE(-1, 0, h200_naive)
  *
  * A header without an early tree gets one leaf: SAYS_OWN. The tool also writes
- * ATTUNE_<GPU>_OVERLAPS, whether some leaf of the overlap tree is not serial, and
+ * ATTUNE_<GPU>_ROWS, the rows of ATTUNE_<GPU>_LISTS with the GPU before each name (none of a header
+ * that has no LISTS), ATTUNE_<GPU>_OVERLAPS, whether some leaf of the overlap tree is not serial, and
  * ATTUNE_<GPU>_DEVICE, the device that the header's comment names.
  *
  *   build/list_trees attune_<gpu>.h ... >trees.inc */
@@ -44,6 +45,24 @@ static int has_other(const struct header_tree *t, int node, const char *word)
 			    : has_other(t, v->below, word) || has_other(t, v->above, word);
 }
 
+static int print_lists(const char *text, struct header_text *r, const char *gpu, const char *upper)
+{
+	static const char key[] = "_LISTS(LIST)";
+	const char *lists = strstr(text, key);
+	char word[ATTUNE_LIST_MEMBERS][HEADER_NAME];
+	int done = 1;
+	printf("#define ATTUNE_%s_ROWS(ROW)", upper);
+	r->at = lists ? lists + strlen(key) : "";
+	while (done && header_next_is(r, "LIST(")) {
+		done = header_list(r, word);
+		for (int i = 0; done && i < ATTUNE_LIST_MEMBERS; i++)
+			printf("%s%s_%s", i ? ", " : " \\\n\tROW(", gpu, word[i]);
+		fputs(done ? ")" : "", stdout);
+	}
+	putchar('\n');
+	return done;
+}
+
 /* "attune_<gpu>.h" -> "<gpu>", "<GPU>" */
 static void names_of(const char *path, char gpu[GPU_NAME], char upper[GPU_NAME])
 {
@@ -58,16 +77,19 @@ static void names_of(const char *path, char gpu[GPU_NAME], char upper[GPU_NAME])
 static int print_header(const char *path, const char *text)
 {
 	const char *trees = strstr(text, "\nATTUNE_SELECT ");
-	struct header_text r = { .start = text, .at = trees ? trees : text };
+	struct header_text r = { .start = text, .at = text };
 	char gpu[GPU_NAME] = "", upper[GPU_NAME], serial[GPU_NAME + 8], *rows = NULL;
 	char device[HEADER_DEVICE];
 	size_t size;
-	int n = 0, done = 1;
+	int n = 0, done;
 	FILE *out = open_memstream(&rows, &size);
 	names_of(path, gpu, upper);
 	snprintf(serial, sizeof serial, "%s_serial", gpu);
 	header_device(text, device);
 	printf("#define ATTUNE_%s_DEVICE \"%s\"\n", upper, device);
+	done = print_lists(text, &r, gpu, upper);
+	if (done)
+		r.at = trees ? trees : text;
 	for (int d = 0; out && done && d < NUM_DECISIONS; d++) {
 		struct header_tree t;
 		done = header_tree(&r, gpu, (enum decision)d, &t) && (t.n || d == DECIDE_EARLY);

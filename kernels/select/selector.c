@@ -19,13 +19,15 @@
 #define NODE_ROW(feature, above, value) { feature, above, value },
 #define COSTS_ROW(id, head_size, slots, start, path, split, segments, merge) \
 	{ id, head_size, { slots, start, path, split, segments, merge } },
-/* A header may have no costs; a last row keeps the array from being empty. */
+#define LIST_ROW(first, a, b, c) { 1 + ((a) >= 0) + ((b) >= 0) + ((c) >= 0), { first, a, b, c } },
+/* A header may have no costs and no lists; a last row keeps the arrays from being empty. */
 #define HEURISTIC(gpu, GPU)                                                                      \
 	static const struct selector_kernel gpu##_kernels[] = { ATTUNE_##GPU##_KERNELS(          \
 	    KERNEL_ROW) };                                                                       \
 	static const struct selector_row gpu##_choices[] = { ATTUNE_##GPU##_CHOICES(ROW) };      \
 	static const struct selector_costs gpu##_costs[] = { ATTUNE_##GPU##_SEGMENTS(COSTS_ROW){ \
 	    .id = -1 } };                                                                        \
+	static const struct attune_list gpu##_lists[] = { ATTUNE_##GPU##_ROWS(LIST_ROW){ 0 } };  \
 	static const struct selector_node gpu##_nodes[] = { ATTUNE_##GPU##_NODES(NODE_ROW) };    \
 	static const struct selector_shapes gpu##_shapes[] = { ATTUNE_##GPU##_SHAPES(SHAPES_ROW) };
 #include "heuristics.inc"
@@ -55,9 +57,11 @@ const struct selector attune_selectors[] = {
 	  .choices = name##_choices,                                            \
 	  .costs = name##_costs,                                                \
 	  .shapes = name##_shapes,                                              \
+	  .lists = name##_lists,                                                \
 	  .num_choices = COUNT(name##_choices),                                 \
 	  .num_shapes = COUNT(name##_shapes),                                   \
 	  .num_costs = COUNT(name##_costs) - 1,                                 \
+	  .num_lists = COUNT(name##_lists) - 1,                                 \
 	  .nodes = name##_nodes,                                                \
 	  .num_nodes = COUNT(name##_nodes),                                     \
 	  .root = { ATTUNE_##NAME##_ROOT_prefill, ATTUNE_##NAME##_ROOT_decode,  \
@@ -266,6 +270,14 @@ const struct segment_costs *costs_for(const struct selector_costs *list, int n, 
 			best = &list[i];
 	}
 	return best ? &best->costs : NULL;
+}
+
+struct attune_list selector_list(const struct selector *h, int id)
+{
+	for (int i = 0; i < h->num_lists; i++)
+		if (h->lists[i].at[0] == id)
+			return h->lists[i];
+	return (struct attune_list){ 1, { (short)id } };
 }
 
 static void add(struct selection *out, const struct part *p, const struct selector *h,

@@ -3,6 +3,7 @@
 #ifndef KERNELS_SELECT_SELECTOR_H
 #define KERNELS_SELECT_SELECTOR_H
 
+#include "kernels/attune_list.h"
 #include "kernels/segments.h"
 #include "kernels/spec/device_info.h"
 
@@ -99,7 +100,8 @@ struct selector {
 	const struct selector_row *choices;
 	const struct selector_shapes *shapes;
 	const struct selector_costs *costs;
-	int num_choices, num_shapes /* rows */, num_costs;
+	const struct attune_list *lists; /* rows of LISTS, at most one for each at[0] */
+	int num_choices, num_shapes /* rows */, num_costs, num_lists;
 	int overlaps; /* some leaf of the overlap tree is not serial */
 	/* A tree is the nodes from its root on. Compiled headers also have each as a function,
 	 * except the early tree, which not every header has. */
@@ -144,6 +146,8 @@ int selector_is_stale(const struct selector *);
 /* The costs of a choice, from a list of n rows. A head size without a row takes the next larger
  * one, else the largest. NULL: the choice has no row. */
 const struct segment_costs *costs_for(const struct selector_costs *, int n, int id, int head_size);
+/* The row of LISTS of a choice. A choice without a row: itself alone. */
+struct attune_list selector_list(const struct selector *, int id);
 /* The answer of a decision's tree. */
 int selector_says(const struct selector *, enum decision, const struct attune_features *);
 

@@ -16,7 +16,7 @@ row "$([ $? = 0 ] && "$tmp/it's$tmp/a b/bin/attune" --version >"$tmp/log" &&
 rm -rf "$tmp/it's$tmp"
 
 for f in bin/attune lib/libattune.a lib/libattune.so lib/pkgconfig/attune.pc include/attune.h include/attune_plugin.h \
-	include/attune/attune_features.h include/attune/features.def include/attune/attune_cpu.h \
+	include/attune/attune_features.h include/attune/attune_list.h include/attune/features.def include/attune/attune_cpu.h \
 	include/attune/attune_h200.h share/attune/kernels/kernels.def share/attune/harness/check/fill.cu \
 	share/attune/harness/ceilings/ceilings.cu share/attune/scenarios/models.json \
 	share/attune/generated/attune_h200.h share/attune/results/cpu.sqlite \

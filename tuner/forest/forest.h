@@ -17,6 +17,7 @@ struct forest {
 	struct tree tree[NUM_DECISIONS]; /* actions: ids, or enum says */
 	struct choice choice[MAX_IDS];   /* [id] the most used first, then those of the overlap */
 	int num_choices;
+	struct attune_list list[MAX_IDS];       /* [id] its row of LISTS; n 0: it has none */
 	struct selector_costs costs[MAX_COSTS]; /* of choices with SEGMENTS=fitted */
 	int num_costs;
 	char gpu[GPU_NAME];
