@@ -290,6 +290,9 @@ typedef struct attune_plan {
 	int unused_too; /* 0, in the place of a member of earlier versions */
 	/* the op's own: tokens of the longest query of each 16th of the sequences */
 	int longest[ATTUNE_PLAN_SLICES];
+	/* the op's own: units that each part leaves to the one beside it, if its choice does not
+	 * say */
+	int spared[2];
 } attune_plan;
 
 /* `device`: "cpu", "cpu:avx2", "cuda", "cuda:1", "hip", "hip:1"; NULL: the first NVIDIA

@@ -187,11 +187,11 @@ static int same_launch(const attune_plan *x, const attune_plan *y, int i)
 {
 	const attune_part *a = &x->part[i], *b = &y->part[i];
 	return a->choice == b->choice && a->resolved == b->resolved &&
-	       a->seq_begin == b->seq_begin && a->seq_count == b->seq_count &&
-	       a->min_query == b->min_query && a->max_query == b->max_query &&
-	       a->range_tokens == b->range_tokens && a->max_seq >= b->max_seq &&
-	       same_span(&a->prefill, &b->prefill) && same_span(&a->decode, &b->decode) &&
-	       x->stand_in[i] == y->stand_in[i] &&
+	       x->spared[i] == y->spared[i] && a->seq_begin == b->seq_begin &&
+	       a->seq_count == b->seq_count && a->min_query == b->min_query &&
+	       a->max_query == b->max_query && a->range_tokens == b->range_tokens &&
+	       a->max_seq >= b->max_seq && same_span(&a->prefill, &b->prefill) &&
+	       same_span(&a->decode, &b->decode) && x->stand_in[i] == y->stand_in[i] &&
 	       x->stand_in_resolved[i] == y->stand_in_resolved[i] &&
 	       (x->start != ATTUNE_START_EARLY || x->early[i] == y->early[i]);
 }

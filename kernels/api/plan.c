@@ -15,7 +15,17 @@ struct decision_made {
 	struct selection s;
 	struct picked pick[2];
 	enum attune_how how;
+	int spared; /* units that the prefills leave to the decodes, beside those of their choice */
 };
+
+/* Has the prefills leave units to the decodes, if their choice can. */
+static void spare(const attune_op *op, struct decision_made *d, int units)
+{
+	struct picked *f = &d->pick[0];
+	if (units && config_spare(&f->as, op->ready[f->id].kernel->space, units, &op->shape,
+				  &d->s.part[0], &op->ctx->device.info))
+		d->spared = units;
+}
 
 /* Decides how the parts of a mixed batch share the device. Serial unless the trees chose both
  * parts: nothing is known about overlapping the defaults. */
@@ -29,8 +39,8 @@ static void decide_overlap(const attune_op *op, struct decision_made *d, const s
 	struct picked f = { .id = answer == SAYS_ONE_LAUNCH ? d->pick[0].id : answer };
 	if (way == RUN_SERIAL)
 		return;
-	if (answer != SAYS_STREAMS &&
-	    !can_run(op, f.id, way == RUN_ONE_LAUNCH ? whole : &d->s.part[0], &f.as))
+	const int is_choice = answer >= 0 || answer == SAYS_ONE_LAUNCH;
+	if (is_choice && !can_run(op, f.id, way == RUN_ONE_LAUNCH ? whole : &d->s.part[0], &f.as))
 		return;
 	if (way == RUN_ONE_LAUNCH) {
 		d->s.num_parts = 1;
@@ -38,8 +48,10 @@ static void decide_overlap(const attune_op *op, struct decision_made *d, const s
 	} else {
 		d->how = ATTUNE_STREAMS;
 	}
-	if (answer != SAYS_STREAMS)
+	if (is_choice)
 		d->pick[0] = f;
+	else
+		spare(op, d, says_spares(answer));
 }
 
 static void decide(const attune_op *op, const attune_batch *batch, int overlaps,
@@ -48,6 +60,7 @@ static void decide(const attune_op *op, const attune_batch *batch, int overlaps,
 	struct batch_sums sums;
 	struct part whole;
 	d->how = ATTUNE_SERIAL;
+	d->spared = 0;
 	batch_count(&sums, &op->shape, batch, &op->ctx->device.info);
 	select_parts(&d->s, op->heuristic, &sums, batch);
 	parts_take_shorter(d->s.part, d->s.num_parts, batch->query_start);
@@ -67,6 +80,20 @@ static void decide(const attune_op *op, const attune_batch *batch, int overlaps,
 		d->pick[i] = pick_better(op, d->pick[i], &d->s.part[i]);
 }
 
+/* Sets the units that the plan has its part leave free. Returns 0 if no plan has so many. */
+static int take_spared(struct config *c, const struct space *s, int units,
+		       const struct device_info *d)
+{
+	if (!units)
+		return 1;
+	const int axis = space_spares(s);
+	if (axis < 0 || units < 0 || units % 16 || units > says_spares(SAYS_SPARING112) ||
+	    units >= d->units)
+		return 0;
+	c->v[axis] = units;
+	return 1;
+}
+
 /* What part i of a plan runs. *c is its choice, with the number of segments that attune_plan_batch
  * computed and, if the caller lets it begin early, the early tree's value. NULL: the part is not
  * from a plan of this op. */
@@ -84,8 +111,10 @@ static const struct ready *planned(const attune_op *op, const attune_plan *plan,
 		c->v[s->early_axis] = early;
 	if (s->formula_axis >= 0)
 		c->v[s->formula_axis] = p->resolved;
-	return early >= 0 && early <= MOST_EARLY && (s->formula_axis < 0 || p->resolved > 0) ? r
-											     : NULL;
+	return early >= 0 && early <= MOST_EARLY && (s->formula_axis < 0 || p->resolved > 0) &&
+		       take_spared(c, s, plan->spared[i], &op->ctx->device.info)
+		   ? r
+		   : NULL;
 }
 
 /* The value on the early axis that the part takes if the caller lets it begin early. */
@@ -178,6 +207,7 @@ static enum attune_status make_plan(const attune_op *op, const attune_batch *bat
 	plan->how = d.how;
 	for (int i = 0; !status && i < d.s.num_parts; i++)
 		status = add_part(op, plan, &d.s.part[i], d.pick[i]);
+	plan->spared[0] = d.spared;
 	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
 	plan->workspace = parts_workspace(plan->how, part, plan->num_parts, NULL);
 	return status;
@@ -327,7 +357,7 @@ static int replace(attune_plan *other, const attune_op *op, const attune_plan *p
 			continue;
 		other->part[i].choice = plan->stand_in[i] - 1;
 		other->part[i].resolved = plan->stand_in_resolved[i];
-		other->early[i] = 0;
+		other->early[i] = other->spared[i] = 0;
 	}
 	return 1;
 }

@@ -10,15 +10,23 @@
 /* ---- answers of leaves ------------------------------------------------------------------ */
 const char *header_answer(enum decision decision, int says)
 {
-	static const char *const words[NUM_DECISIONS][1 - SAYS_STREAMS] = {
+	static const char *const words[NUM_DECISIONS][1 - SAYS_SPARING112] = {
 		[DECIDE_PREFILL] = { [-SAYS_DEFAULTS] = "defaults" },
 		[DECIDE_DECODE] = { [-SAYS_DEFAULTS] = "defaults" },
 		[DECIDE_OVERLAP] = { [-SAYS_SERIAL] = "serial",
 				     [-SAYS_ONE_LAUNCH] = "one_launch",
-				     [-SAYS_STREAMS] = "streams" },
+				     [-SAYS_STREAMS] = "streams",
+				     [-SAYS_SPARING16] = "streams_sparing16",
+				     "streams_sparing32",
+				     "streams_sparing48",
+				     "streams_sparing64",
+				     "streams_sparing80",
+				     "streams_sparing96",
+				     "streams_sparing112" },
 	};
-	return says < 0 && says >= SAYS_STREAMS && decision < NUM_DECISIONS ? words[decision][-says]
-									    : NULL;
+	return says < 0 && says >= SAYS_SPARING112 && decision < NUM_DECISIONS
+		   ? words[decision][-says]
+		   : NULL;
 }
 
 /* Whether a leaf may have the answer. */
@@ -34,11 +42,11 @@ int header_says(const struct header *h, enum decision decision, const char *word
 	const size_t n = strlen(h->gpu);
 	char *end;
 	const long number = strtol(word, &end, 10);
-	if (end != word && !*end && number >= SAYS_STREAMS && number <= HEADER_CHOICES)
+	if (end != word && !*end && number >= SAYS_SPARING112 && number <= HEADER_CHOICES)
 		return may_say(h, decision, *says = (int)number);
 	if (!strncmp(word, h->gpu, n) && word[n] == '_')
 		word += n + 1;
-	for (*says = SAYS_DEFAULTS; *says >= SAYS_STREAMS; --*says)
+	for (*says = SAYS_DEFAULTS; *says >= SAYS_SPARING112; --*says)
 		if (header_answer(decision, *says) && !strcmp(header_answer(decision, *says), word))
 			return 1;
 	for (*says = 0; *says < h->num_choices; ++*says)

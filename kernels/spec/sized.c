@@ -18,7 +18,7 @@ enum { MOST_SIZE = 4096 };
 SIZED(shape, has_lse, has_lse)
 SIZED(batch, seq_lens, seq_lens)
 SIZED(tensors, lse_head_stride, lse_head_stride)
-SIZED(plan, longest, longest)
+SIZED(plan, longest, spared)
 
 static uint32_t size_of(const void *given)
 {

@@ -346,7 +346,7 @@ static void answers_are_ids(const struct selector *s)
 		random_features(&f);
 		for (int d = 0; d < NUM_DECISIONS; d++) {
 			const int id = selector_says(s, (enum decision)d, &f);
-			assert_true(id >= -1 || (id >= SAYS_STREAMS && d == DECIDE_OVERLAP));
+			assert_true(id >= -1 || (id >= SAYS_SPARING112 && d == DECIDE_OVERLAP));
 			assert_true(id < (d == DECIDE_EARLY ? MOST_EARLY + 1 : s->num_choices));
 		}
 	}

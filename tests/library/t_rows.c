@@ -1,0 +1,142 @@
+/* t_rows.c - what an H200 runs where rules of a file name a choice; t_library_rules has the CPU. */
+#include "rules_header.h"
+#include "harness/compile/compile.h"
+#include "harness/machine/machine.h"
+#include "harness/scenario/scenario.h"
+#include "kernels/launch/run.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define PERSISTENT_64 "NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=1"
+#define RING "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1"
+
+/* An op of the H200 by rules of a file. */
+struct ruled {
+	struct device dev;
+	attune_context *ctx;
+	attune_op *op;
+};
+
+static void open_ruled(struct ruled *r, const struct rules *rules, const attune_shape *s)
+{
+	char path[] = "/tmp/attune_rules_XXXXXX";
+	const int fd = mkstemp(path);
+	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+	struct device_info info;
+	assert_non_null(out);
+	fputs(rules_header("h200", rules), out);
+	fclose(out);
+	assert_true(gpu_imagine(&info, "h200", NULL));
+	planning_device(&r->dev, &info);
+	setenv("ATTUNE_HEURISTICS", path, 1);
+	if (attune_adopt(&r->ctx, &r->dev) || attune_prepare(r->ctx, s, &r->op))
+		fail_msg("%s", attune_last_error());
+	unsetenv("ATTUNE_HEURISTICS");
+	unlink(path);
+}
+
+static void close_ruled(struct ruled *r)
+{
+	attune_release(r->op);
+	attune_close(r->ctx);
+}
+
+static attune_plan plan_text(const attune_op *op, const char *batch, char text[512])
+{
+	attune_plan plan = { .size = sizeof plan };
+	char error[160];
+	struct batch *b = batch_parse(batch, error, sizeof error);
+	assert_non_null(b);
+	if (attune_plan_batch(op, &b->view, &plan) || attune_plan_text(op, &plan, text, 512))
+		fail_msg("%s: %s", batch, attune_last_error());
+	batch_free(b);
+	return plan;
+}
+
+static const attune_shape llama = { .size = sizeof llama,
+				    .num_query_heads = 32,
+				    .num_kv_heads = 8,
+				    .head_size = 128,
+				    .page_size = 16,
+				    .dtype = ATTUNE_BF16,
+				    .kv_dtype = ATTUNE_BF16,
+				    .causal = 1 };
+
+/* The prefills leave as many units as the rules say, where their choice can: a choice with a block
+ * for each item cannot. */
+static void prefills_leave_units_to_decodes(void **state)
+{
+	static const char can[] = "warpgroup BLOCK_M=64 TILE_SIZE=64 " PERSISTENT_64;
+	static const char cannot[] = "warpgroup BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 "
+				     "BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=1";
+	static const struct {
+		const char *prefill, *overlap;
+		int spared;
+	} rows[] = {
+		{ can, "streams", 0 },
+		{ can, "streams_sparing16", 16 },
+		{ can, "h200_streams_sparing64", 64 },
+		{ can, "-10", 112 },
+		{ cannot, "streams_sparing64", 0 },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const struct rules rules = { .choice = { rows[i].prefill, RING },
+					     .decode = "1",
+					     .overlap = rows[i].overlap };
+		struct ruled r;
+		char text[512], spared[32], of_one[512];
+		open_ruled(&r, &rules, &llama);
+		const attune_plan plan = plan_text(r.op, "q2k_24q1s1k", text);
+		snprintf(spared, sizeof spared, "SPARE_UNITS=%d", rows[i].spared);
+		assert_int_equal(plan.how, ATTUNE_STREAMS);
+		assert_int_equal(plan.spared[0], rows[i].spared);
+		assert_int_equal(plan.spared[1], 0);
+		assert_int_equal(strstr(text, spared) != NULL, rows[i].spared > 0);
+		assert_int_equal(strstr(text, "SPARE_UNITS") != NULL, rows[i].spared > 0);
+		assert_int_equal(plan_text(r.op, "q2k", of_one).spared[0], 0);
+		close_ruled(&r);
+	}
+}
+
+/* Plans that differ in the units that are left run other launches. Numbers that no plan has are
+ * refused. */
+static void spared_units_belong_to_the_plan(void **state)
+{
+	const struct rules rules = { .choice = { "warpgroup BLOCK_M=64 TILE_SIZE=64 " PERSISTENT_64,
+						 RING },
+				     .decode = "1",
+				     .overlap = "streams_sparing64" };
+	static const int none[] = { -16, 17, 128, 1 << 30 };
+	struct ruled r;
+	char text[512];
+	(void)state;
+	open_ruled(&r, &rules, &llama);
+	const attune_plan plan = plan_text(r.op, "q2k_24q1s1k", text);
+	attune_plan other = plan;
+	assert_int_equal(attune_plan_serves(&plan, &other), ATTUNE_SERVES_ALIKE);
+	other.spared[0] = 0;
+	assert_int_equal(attune_plan_serves(&plan, &other), ATTUNE_SERVES);
+	for (size_t i = 0; i < COUNT(none); i++) {
+		other.spared[0] = none[i];
+		assert_int_equal(attune_plan_text(r.op, &other, text, sizeof text), ATTUNE_INVALID);
+	}
+	other = plan;
+	other.spared[1] = 16; /* ring spares none */
+	assert_int_equal(attune_plan_text(r.op, &other, text, sizeof text), ATTUNE_INVALID);
+	close_ruled(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(prefills_leave_units_to_decodes),
+		cmocka_unit_test(spared_units_belong_to_the_plan),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("rows", tests, NULL, NULL);
+}
