@@ -26,8 +26,8 @@ struct map_view {
 	long long slot_stride, head_stride;
 };
 
-/* A binary, ready to load: a cubin, PTX, or on the CPU either a shared object
- * (path) or a function linked in. */
+/* A binary, ready to load: a cubin or a fatbin, an AMD code object, or on the CPU either a shared
+ * object (path) or a function linked in. */
 struct blob {
 	const void *data;
 	size_t size;

@@ -86,6 +86,9 @@ $(B)/shipped/$(1)/x86.h:
 intrinsics_$(1) := $(B)/shipped/$(1)/x86.h
 endef
 
+# A GPU binary is a compressed fatbin with one image, a third of its cubin: the driver unpacks it.
+gencode = arch=$(1:sm_%=compute_%)$(comma)code=$(1)
+
 # $(call shipped_cpu,name,isa,source,flags,compiler flags,entry)   $(call shipped_gpu,...)   ..._hip
 # KERNEL_CFLAGS: flags added after a CPU kernel's own (t_sanitizers.sh)
 define shipped_cpu
@@ -100,7 +103,8 @@ define shipped_gpu
 $(B)/shipped/b$(1).bin: $(gpu_sources)
 	@mkdir -p $$(@D)
 	$$(call say,NVCC,$(2) $(3) $(4))
-	$$(Q)$$(NVCC) -std=c++17 -Ikernels $(4) -DENTRY=$(6) $(if $(filter ptx,$(2)),-fatbin -gencode arch=compute_80$(comma)code=compute_80,-cubin -arch=$(2)) $(3) -o $$@
+	$$(Q)$$(NVCC) -std=c++17 -Ikernels $(4) -DENTRY=$(6) -fatbin -Xfatbin -compress-all \
+		-gencode $(call gencode,$(2:ptx=compute_80)) $(3) -o $$@
 endef
 define shipped_hip
 $(B)/shipped/b$(1).bin: $(3)
