@@ -76,10 +76,14 @@ void overlap_made(const struct data *d, const struct forest *f, int action,
 		return;
 	if (action >= 0)
 		out->prefill = c;
-	if (way == RUN_ONE_LAUNCH)
+	if (way == RUN_ONE_LAUNCH) {
 		out->join = 0;
-	else
-		out->how = ATTUNE_STREAMS;
+		return;
+	}
+	out->how = ATTUNE_STREAMS;
+	if (says_spares(action))
+		config_spare(&out->prefill.config, out->prefill.kernel->space, says_spares(action),
+			     &m->shape, &m->part[PHASE_PREFILL], &d->run.device);
 }
 
 void forest_make(const struct data *d, const struct forest *f, const struct measured *m,

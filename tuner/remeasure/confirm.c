@@ -11,8 +11,8 @@
  * Held-out scenarios come first, then peers, then training scenarios by weight.
  *
  * With --fill it instead completes pass A: for training scenarios it measures the header's choice
- * of each part, and the overlaps that the sweep did not race. The next rules then learn from a
- * time of everything that these rules pick. */
+ * of each part where it has no time, and all overlaps of these parts if one of them has none. The
+ * next rules then learn from a time of everything that these rules pick. */
 #include "requests.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -31,7 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BEST = 3, BEST_PLANS = 2, FUSED = 6 };
+enum { BEST = 3, BEST_PLANS = 2, FUSED = 3 };
 enum { OPT_BUDGET = 256, OPT_AGAIN, OPT_ANYWAY, OPT_DRY, OPT_FILL, OPT_ALSO };
 
 struct options {
@@ -86,12 +86,24 @@ static int rank(const struct measured *m)
 	return in_split(m, "heldout") ? 0 : !strcmp(m->split, "peers") ? 1 : 2;
 }
 
+/* Mixed batches first, those with the shortest decodes before others: the ways to run them differ
+ * the most there. */
+static int by_ways(const struct measured *a, const struct measured *b)
+{
+	const long long x = a->part[PHASE_ALL].f.decode_kv, y = b->part[PHASE_ALL].f.decode_kv;
+	if (measured_is_mixed(a) != measured_is_mixed(b))
+		return measured_is_mixed(b) - measured_is_mixed(a);
+	return !measured_is_mixed(a) || x == y ? 0 : x < y ? -1 : 1;
+}
+
 static int by_need(const void *pa, const void *pb, void *arg)
 {
 	const struct data *d = arg;
 	const struct measured *a = &d->v[*(const int *)pa], *b = &d->v[*(const int *)pb];
 	if (rank(a) != rank(b))
 		return rank(a) - rank(b);
+	if (data_is_training(a) && by_ways(a, b))
+		return by_ways(a, b);
 	if (a->weight != b->weight)
 		return a->weight > b->weight ? -1 : 1;
 	return *(const int *)pa - *(const int *)pb;
@@ -155,36 +167,40 @@ static int collect(struct wishes *w, const struct data *d, const struct forest *
 	return !w->failed;
 }
 
-/* Whether these two parts were measured on two streams. */
-static int has_streams(const struct data *d, int s, const struct decided *made)
+/* Whether pass A has a time of the plan. */
+static int has_plan(const struct data *d, int s, const struct decided *made)
 {
-	const int prefill = data_find(d, &made->prefill), decode = data_find(d, &made->decode);
-	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++)
-		if (d->plan[i].how == ATTUNE_STREAMS && d->plan[i].prefill == prefill &&
-		    d->plan[i].decode == decode)
-			return 1;
-	return 0;
+	struct pick p;
+	decided_pick(d, made, &p);
+	return made->join ? data_plan_cell(d, PASS_A, s, &p) != NULL
+			  : p.prefill >= 0 && data_cell_in(d, PASS_A, s, PHASE_ALL, p.prefill);
 }
 
-/* Wishes for the overlaps without a time, and for the header's serial plan to compare with: a leaf cannot
- * choose an overlap, such as one of these fused kernels, without a time in all of its scenarios. */
+/* Wishes for the overlaps, if one has no time, all in one race with the header's serial plan: a
+ * leaf cannot choose an overlap, such as one of these fused kernels, without a time in all of its
+ * scenarios. */
 static void wish_ways(struct wishes *w, const struct data *d, const struct forest *f,
 		      const int fused[FUSED], int num_fused, int s)
 {
 	const struct measured *m = &d->v[s];
-	const struct choice *missing[FUSED];
-	struct decided made;
-	int n = 0;
-	forest_make_serial(d, f, m, &made);
-	for (int i = 0; i < num_fused; i++)
-		if (!data_cell(d, s, PHASE_ALL, fused[i]) && data_legal(d, s, PHASE_ALL, fused[i]))
-			missing[n++] = &d->choice[fused[i]];
-	if (!made.join || (!n && has_streams(d, s, &made)))
-		return;
-	wish(w, plan_wish(&made.prefill, &made.decode, ATTUNE_SERIAL));
-	wish(w, plan_wish(&made.prefill, &made.decode, ATTUNE_STREAMS));
-	for (int i = 0; i < n; i++)
-		wish(w, part_wish(PHASE_ALL, missing[i]));
+	const int first = w->n;
+	int missing = 0;
+	for (int way = SAYS_SERIAL; way >= SAYS_SPARING112; way--) {
+		struct decided made;
+		forest_make_serial(d, f, m, &made);
+		overlap_made(d, f, way, m, &made);
+		wish(w, made_wish(m, &made));
+		missing += !has_plan(d, s, &made);
+	}
+	for (int i = 0; i < num_fused; i++) {
+		if (!data_legal(d, s, PHASE_ALL, fused[i]))
+			continue;
+		wish(w, part_wish(PHASE_ALL, &d->choice[fused[i]]));
+		missing += !data_cell(d, s, PHASE_ALL, fused[i]);
+	}
+	for (int i = first; i < w->n; i++)
+		w->v[i].again = 1;
+	w->n = missing ? w->n : first;
 }
 
 /* A wish for the choice that runs a part, if it has no time there. */
@@ -197,16 +213,6 @@ static void wish_hole(struct wishes *w, const struct data *d, int s, enum phase 
 		wish(w, part_wish(phase, c));
 }
 
-/* The same for the prefills' choice as one launch for the whole batch. */
-static void wish_one_launch(struct wishes *w, const struct data *d, const struct forest *f, int s)
-{
-	struct decided made;
-	forest_make_serial(d, f, &d->v[s], &made);
-	overlap_made(d, f, SAYS_ONE_LAUNCH, &d->v[s], &made);
-	if (!made.join)
-		wish_hole(w, d, s, PHASE_ALL, &made.prefill);
-}
-
 static int collect_holes(struct wishes *w, const struct data *d, const struct forest *f,
 			 const int *order, int n)
 {
@@ -214,16 +220,13 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 	const int num_fused = overlap_portfolio(d, fused, FUSED);
 	for (int i = 0; i < n; i++) {
 		const struct measured *m = &d->v[order[i]];
-		const int is_mixed = measured_is_mixed(m);
 		struct decided made;
 		wish_scenario(w, d, order[i]);
 		forest_make_serial(d, f, m, &made);
 		wish_hole(w, d, order[i], PHASE_PREFILL, &made.prefill);
 		wish_hole(w, d, order[i], PHASE_DECODE, &made.decode);
-		if (is_mixed && d->run.device.backend != BACKEND_CPU) {
+		if (measured_is_mixed(m) && d->run.device.backend != BACKEND_CPU)
 			wish_ways(w, d, f, fused, num_fused, order[i]);
-			wish_one_launch(w, d, f, order[i]);
-		}
 	}
 	return !w->failed;
 }
@@ -240,7 +243,9 @@ static const struct argp_option rows[] = {
 	{ "again", OPT_AGAIN, NULL, 0, "Measure again also scenarios that are complete", 0 },
 	{ "anyway", OPT_ANYWAY, NULL, 0, "Measure even if other programs use the machine", 0 },
 	{ "fill", OPT_FILL, NULL, 0,
-	  "Complete the first pass instead: the header's picks in training scenarios", 0 },
+	  "Complete the first pass instead: the header's picks in training scenarios, and all "
+	  "ways to run mixed ones",
+	  0 },
 	{ "dry-run", OPT_DRY, NULL, 0, "Print how much would be measured; measure nothing", 0 },
 	{ 0 }
 };
@@ -278,7 +283,8 @@ static const struct argp help = {
 	"A scenario is measured as a whole, in one session, so that its times can be compared: "
 	"again if its last session lacks a time of these, also where an interrupt ended it. A "
 	"scenario whose session has all of them is skipped, so the same command resumes. --fill "
-	"skips each time that exists.\n\n"
+	"skips each time that exists; the ways to run a mixed batch race together, mixed batches "
+	"first, those with the shortest decodes before the others.\n\n"
 	"Examples:\n  attune sweep --confirm --gpu h200 --budget 10m\n"
 	"  attune sweep --confirm --gpu h200 --split heldout --dry-run",
 	NULL,
