@@ -134,7 +134,7 @@ static struct picked most_named(const attune_op *op, enum decision decision,
 				const struct guesses *g, const struct part *p)
 {
 	struct named t[GUESSES];
-	struct picked best = { .id = -1 };
+	struct picked best = { .id = -1, .named = -1 };
 	const int n = count_votes(t, op, decision, g, p);
 	int of[2] = { 0, 0 }, most = 0;
 	for (int i = 0; i < n; i++)
@@ -165,7 +165,7 @@ static enum attune_how how_to_run(const attune_op *op, const struct part_shape *
 static struct picked first_list(const attune_op *op, const struct part *p)
 {
 	const struct kernel *list = kernel_find(op->ctx->device.info.backend, "ring_list");
-	struct picked f = { .id = -1 };
+	struct picked f = { .id = -1, .named = -1 };
 	for (int i = 0; list && i < op->num_ready && f.id < 0; i++)
 		if (op->ready[i].kernel == list && can_run(op, i, p, &f.as))
 			f.id = i;
@@ -219,7 +219,7 @@ static struct picked fallback_between(const attune_op *op, const struct guesses 
 {
 	struct part between = *p;
 	between.f = g->of[g->n / 2].f;
-	struct picked f = pick_fallback(op, &between, 0);
+	struct picked f = pick_behind(op, &between);
 	if (f.id >= 0 &&
 	    op->ready[f.id].kernel->space->why_illegal(&f.as, &op->shape, p, &op->ctx->device.info))
 		f.id = -1;
@@ -231,7 +231,7 @@ static enum attune_status add_bounded(const attune_op *op, const struct part_sha
 {
 	const int decodes = phase == PHASE_DECODE, mixed = m->query > DECODE_MAX_QUERY;
 	struct guesses g;
-	struct picked f = { .id = -1 };
+	struct picked f = { .id = -1, .named = -1 };
 	guess_all(&g, s, m, phase);
 	struct part p = g.of[0];
 	p.seq_count = m->seqs;

@@ -141,22 +141,27 @@ static enum attune_status add_ready(attune_op *op, const struct kernel *k, const
 	return r->code ? ATTUNE_OK : load(&op->ctx->device, k, c, &op->shape, &r->code);
 }
 
-static enum attune_status add_choices(attune_op *op)
+/* The choices of rules, each with its row. */
+static enum attune_status add_choices(attune_op *op, const struct selector *rules)
 {
 	enum attune_status status = ATTUNE_OK;
 	const enum backend backend = op->ctx->device.info.backend;
-	for (int i = 0; !status && i < op->num_choices; i++) {
-		const struct selector_row *row = &op->heuristic->choices[i];
+	const int first = op->num_ready;
+	for (int i = 0; rules && !status && i < rules->num_choices; i++) {
+		const struct selector_row *row = &rules->choices[i];
+		struct ready *r = &op->ready[first + i];
 		const struct kernel *k = kernel_find(backend, row->kernel);
 		const char *where;
 		struct config c;
 		if (!k || !config_parse(&c, k->space, row->text, &where))
 			return fail(ATTUNE_DEVICE_ERROR,
-				    "heuristic %s names an unknown variant: %s %s",
-				    op->heuristic->gpu, row->kernel, row->text);
+				    "heuristic %s names an unknown variant: %s %s", rules->gpu,
+				    row->kernel, row->text);
 		status = add_ready(op, k, &c);
-		op->ready[i].costs = costs_for(op->heuristic->costs, op->heuristic->num_costs, i,
-					       op->shape.head_size);
+		r->costs = costs_for(rules->costs, rules->num_costs, i, op->shape.head_size);
+		r->row = selector_list(rules, i);
+		for (int m = 0; m < r->row.n; m++)
+			r->row.at[m] = (short)(r->row.at[m] + first);
 	}
 	return status;
 }
@@ -207,6 +212,11 @@ static struct ready *named_ready(const attune_op *op, const struct kernel *k,
 	return NULL;
 }
 
+static int has_lists(const attune_op *op)
+{
+	return op->heuristic && op->heuristic->num_lists;
+}
+
 /* Decides for which parts pick_better compares the heuristic's choice with priced ones. A heuristic
  * of another GPU: for all. One of this GPU: for prefills, whose leaves also take batches unlike
  * those that they were learned from, if the GPU is like the one that the estimates were fitted to;
@@ -216,7 +226,7 @@ static void set_compares(attune_op *op)
 {
 	const struct device_info *d = &op->ctx->device.info;
 	const int borrows = op->heuristic && !gpu_is_own(op->heuristic->gpu, d);
-	if (op->ctx->override)
+	if (op->ctx->override || has_lists(op))
 		return;
 	op->compares[0] = borrows || is_priced_gpu(d);
 	op->compares[1] = borrows;
@@ -247,7 +257,7 @@ static enum attune_status add_priced(attune_op *op)
 		r->price[p->phase == PHASE_DECODE] = costs;
 	}
 	op->first_default = op->num_ready;
-	op->is_priced = op->first_default > op->num_choices && !is_learned(op);
+	op->is_priced = op->first_default > op->num_choices && !has_lists(op) && !is_learned(op);
 	set_compares(op);
 	return status;
 }
@@ -302,7 +312,9 @@ static enum attune_status add_all(attune_op *op)
 		status = add_invariant(op, PHASE_PREFILL, &op->invariant[0]);
 		return status ? status : add_invariant(op, PHASE_DECODE, &op->invariant[1]);
 	}
-	status = add_choices(op);
+	status = add_choices(op, op->heuristic);
+	if (!status)
+		status = add_choices(op, op->portable);
 	if (!status)
 		status = add_priced(op);
 	return status ? status : add_defaults(op);
@@ -314,6 +326,25 @@ static const struct selector *rules_of(const attune_context *ctx, enum attune_dt
 		return NULL;
 	return ctx->override ? override_selector(ctx->override)
 			     : selector_for(&ctx->device.info, kv_dtype);
+}
+
+/* The portable rules, of choices that all NVIDIA GPUs from sm_80 on run; NULL: the device runs none
+ * of them, or they are its heuristic. */
+static const struct selector *portable_behind(const attune_op *op)
+{
+	const struct device_info *d = &op->ctx->device.info;
+	const struct selector *h = attune_selectors;
+	while (h->gpu && strcmp(h->gpu, "portable"))
+		h++;
+	return !op->ctx->is_invariant && h->gpu && h != op->heuristic &&
+		       !strncmp(d->arch, "sm_", 3) && atoi(d->arch + 3) >= 80
+		   ? h
+		   : NULL;
+}
+
+static int num_choices(const struct selector *rules)
+{
+	return rules ? rules->num_choices : 0;
 }
 
 static int any_choice_needs(const attune_op *op, enum helper h)
@@ -377,8 +408,10 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 	op->shape = *shape;
 	op->shape.size = sizeof op->shape;
 	op->heuristic = rules_of(ctx, shape->kv_dtype);
-	op->num_choices = op->heuristic ? op->heuristic->num_choices : 0;
-	op->ready = calloc((size_t)(op->num_choices + most_others()), sizeof *op->ready);
+	op->portable = portable_behind(op);
+	op->num_choices = num_choices(op->heuristic);
+	const int most = op->num_choices + num_choices(op->portable) + most_others();
+	op->ready = calloc((size_t)most, sizeof *op->ready);
 	status = op->ready ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
 	if (!status)
 		status = add_all(op);

@@ -43,17 +43,9 @@ static int suits_group(const struct ready *r, const struct part *p)
 	return parts_of(tokens, fit) <= 2 && 4 * fit * group >= 3 * b.rows;
 }
 
-struct picked pick_named(const attune_op *op, int id, const struct part *p)
-{
-	struct picked f = { .id = -1 };
-	if (!op->is_priced && can_run(op, id, p, &f.as) && suits_group(&op->ready[id], p))
-		f.id = id;
-	return f;
-}
-
 struct picked pick_invariant(const attune_op *op, const struct part *p)
 {
-	struct picked f = { .id = -1 };
+	struct picked f = { .id = -1, .named = -1 };
 	const int id = op->invariant[p->max_query <= DECODE_MAX_QUERY];
 	if (can_run(op, id, p, &f.as))
 		f.id = id;
@@ -70,16 +62,37 @@ int needs_maps(const attune_op *op, const struct picked *f, const struct part *p
 	return g.map_box > 0;
 }
 
-/* can_run, for a choice that replaces another one. without_maps: it must make no maps of the
- * cache. */
-static int can_replace(const attune_op *op, int id, const struct part *p, int without_maps,
-		       struct config *as)
+/* can_run; without_maps: only if it makes no maps of the cache. */
+static int can_take(const attune_op *op, int id, const struct part *p, int without_maps,
+		    struct config *as)
 {
 	struct picked f = { .id = id };
 	if (!can_run(op, id, p, &f.as) || (without_maps && needs_maps(op, &f, p)))
 		return 0;
 	*as = f.as;
 	return 1;
+}
+
+/* The first choice that can run the part, of the row of a choice. */
+static struct picked pick_of_row(const attune_op *op, int named, const struct part *p,
+				 int without_maps)
+{
+	struct picked f = { .id = -1, .named = named };
+	if (named < 0 || named >= op->num_ready)
+		return f;
+	const struct attune_list *row = &op->ready[named].row;
+	for (int i = 0; i < row->n && f.id < 0; i++)
+		if (can_take(op, row->at[i], p, without_maps, &f.as))
+			f.id = row->at[i];
+	return f;
+}
+
+struct picked pick_named(const attune_op *op, int id, const struct part *p)
+{
+	struct picked f = pick_of_row(op, op->is_priced ? -1 : id, p, 0);
+	if (f.id >= 0 && !op->heuristic->num_lists && !suits_group(&op->ready[f.id], p))
+		f.id = -1;
+	return f;
 }
 
 /* The estimated time of a part by a choice, in femtoseconds; -1: not known. */
@@ -95,11 +108,11 @@ static long long price_of(const attune_op *op, const struct picked *f, const str
 static struct picked pick_priced(const attune_op *op, const struct part *p, int without_maps,
 				 long long *least)
 {
-	struct picked best = { .id = -1 };
+	struct picked best = { .id = -1, .named = -1 };
 	for (int i = 0; i < op->first_default; i++) {
-		struct picked f = { .id = i };
+		struct picked f = { .id = i, .named = -1 };
 		if (!op->ready[i].price[p->max_query <= DECODE_MAX_QUERY] ||
-		    !can_replace(op, i, p, without_maps, &f.as))
+		    !can_take(op, i, p, without_maps, &f.as))
 			continue;
 		const long long fs = price_of(op, &f, p);
 		if (best.id < 0 || fs < *least) {
@@ -125,19 +138,46 @@ struct picked pick_better(const attune_op *op, struct picked f, const struct par
 	return rival.id >= 0 && least < fs - fs / LEAST_GAIN ? rival : f;
 }
 
-struct picked pick_fallback(const attune_op *op, const struct part *p, int without_maps)
+/* The same of the row that the portable rules name. */
+static struct picked pick_portable(const attune_op *op, const struct part *p, int without_maps)
+{
+	const enum decision decision =
+	    p->max_query <= DECODE_MAX_QUERY ? DECIDE_DECODE : DECIDE_PREFILL;
+	const int says = selector_says(op->portable, decision, &p->f);
+	return pick_of_row(op, says < 0 ? says : op->num_choices + says, p, without_maps);
+}
+
+/* What stands behind the heuristic's rows. */
+static struct picked pick_last(const attune_op *op, const struct part *p, int without_maps)
 {
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
 	const int fallbacks = op->num_ready - op->first_default;
 	long long least = 0;
-	struct picked f = pick_priced(op, p, without_maps, &least);
+	struct picked f = { .id = -1 };
+	if (op->portable)
+		f = pick_portable(op, p, without_maps);
+	if (f.id < 0)
+		f = pick_priced(op, p, without_maps, &least);
 	for (int k = 0; f.id < 0 && k < fallbacks; k++) {
 		const int at = op->first_default + (few_rows ? fallbacks - 1 - k : k);
-		if (can_replace(op, at, p, without_maps, &f.as))
+		if (can_take(op, at, p, without_maps, &f.as))
 			f.id = at;
 	}
 	for (int i = 0; f.id < 0 && i < op->num_choices; i++)
-		if (can_replace(op, i, p, without_maps, &f.as))
+		if (can_take(op, i, p, without_maps, &f.as))
 			f.id = i;
 	return f;
+}
+
+struct picked pick_behind(const attune_op *op, const struct part *p)
+{
+	struct picked f = pick_last(op, p, 0);
+	f.named = -1;
+	return f;
+}
+
+struct picked pick_without_maps(const attune_op *op, int named, const struct part *p)
+{
+	const struct picked f = pick_of_row(op, named, p, 1);
+	return f.id < 0 ? pick_last(op, p, 1) : f;
 }

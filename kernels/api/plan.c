@@ -36,7 +36,7 @@ static void decide_overlap(const attune_op *op, struct decision_made *d, const s
 	    answer >= 0 && answer < op->num_choices && op->ready[answer].kernel->space->is_fused;
 	const enum overlap_way way =
 	    overlap_way(answer, fused, d->pick[0].id < 0 || d->pick[1].id < 0);
-	struct picked f = { .id = answer == SAYS_ONE_LAUNCH ? d->pick[0].id : answer };
+	struct picked f = { .named = -1, .id = answer == SAYS_ONE_LAUNCH ? d->pick[0].id : answer };
 	if (way == RUN_SERIAL)
 		return;
 	const int is_choice = answer >= 0 || answer == SAYS_ONE_LAUNCH;
@@ -155,7 +155,7 @@ static void add_stand_in(const attune_op *op, attune_plan *plan, const struct pi
 	const int i = plan->num_parts;
 	struct picked other = { .id = -1 };
 	if (!op->ctx->is_invariant && needs_maps(op, f, p))
-		other = pick_fallback(op, p, 1);
+		other = pick_without_maps(op, f->named, p);
 	plan->stand_in[i] = other.id + 1;
 	plan->stand_in_resolved[i] =
 	    other.id < 0 ? 0 : resolve(op, &other, p, &plan->part[i].workspace);
@@ -166,7 +166,7 @@ enum attune_status add_part(const attune_op *op, attune_plan *plan, const struct
 {
 	attune_part *out = &plan->part[plan->num_parts];
 	if (f.id < 0 && !op->ctx->is_invariant)
-		f = pick_fallback(op, p, 0);
+		f = pick_behind(op, p);
 	if (f.id < 0)
 		return fail(
 		    ATTUNE_UNSUPPORTED,

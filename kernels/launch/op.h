@@ -23,6 +23,9 @@ struct ready {
 	struct block_shape block;
 	struct code *code;                 /* NULL: not carried, or illegal for the shape */
 	const struct segment_costs *costs; /* for the op's head size; NULL: none */
+	/* What may run where rules name this choice: ids of the op, itself first. n 0: no rules
+	 * can name it. */
+	struct attune_list row;
 	/* What prefills and decodes cost with it, at the op's head size; NULL: not known. */
 	const struct part_costs *price[2];
 };
@@ -31,12 +34,15 @@ struct attune_op {
 	attune_context *ctx;
 	uint64_t id; /* unique in the process, and not 0 */
 	attune_shape shape;
-	const struct selector *heuristic; /* NULL: only priced choices and the defaults */
+	const struct selector *heuristic; /* NULL: no rules are for this device */
+	/* The rules behind those of the heuristic; NULL: there are none, or they are its own. */
+	const struct selector *portable;
 	int is_priced; /* priced choices run in place of the heuristic's: it was learned on no shape
 			* with this head size and type */
 	struct code *helper[NUM_HELPERS]; /* NULL: not carried, or no choice needs it */
-	/* `ready` has num_choices choices of the heuristic, then, up to first_default, other priced
-	 * choices (ship/priced.h), then the defaults of attune_fallbacks. */
+	/* `ready` has num_choices choices of the heuristic, then those of the portable rules, then,
+	 * up to first_default, other priced choices (ship/priced.h), then the defaults of
+	 * attune_fallbacks. */
 	int num_choices, first_default, num_ready;
 	/* Of prefills, of decodes: whether the heuristic's choice is compared with priced ones. */
 	int compares[2];
