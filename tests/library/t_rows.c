@@ -131,9 +131,53 @@ static void spared_units_belong_to_the_plan(void **state)
 	close_ruled(&r);
 }
 
+/* Whether a choice of the rules runs a batch, and why it does not. */
+static void a_choice_says_whether_it_runs(void **state)
+{
+	static const char packed[] = "warpgroup BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 "
+				     "BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=1";
+	static const struct {
+		int kv_heads, page_size, phase, choice;
+		enum attune_status status;
+		const char *why;
+	} rows[] = {
+		{ 8, 16, ATTUNE_PHASE_PREFILL, 0, ATTUNE_OK, "" },
+		{ 32, 16, ATTUNE_PHASE_PREFILL, 0, ATTUNE_UNSUPPORTED, "PACKED needs 2 to" },
+		{ 8, 4, ATTUNE_PHASE_PREFILL, 0, ATTUNE_UNSUPPORTED, "are multiples of 8" },
+		{ 8, 16, ATTUNE_PHASE_DECODE, 1, ATTUNE_OK, "" },
+		{ 8, 16, ATTUNE_PHASE_PREFILL, 1, ATTUNE_UNSUPPORTED, "queries of at most" },
+		{ 8, 16, ATTUNE_PHASE_PREFILL, 2, ATTUNE_INVALID, "_runs: choice is 2: " },
+		{ 8, 16, ATTUNE_PHASE_PREFILL, -1, ATTUNE_INVALID, "rules have 2, from 0" },
+		{ 8, 16, 3, 0, ATTUNE_INVALID, "_runs: phase must be" },
+	};
+	const struct rules rules = { .choice = { packed, RING }, .decode = "1" };
+	char error[160];
+	struct batch *mixed = batch_parse("q2k_24q1s1k", error, sizeof error);
+	struct batch *decodes = batch_parse("24q1s1k", error, sizeof error);
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		attune_shape shape = llama;
+		struct ruled r;
+		shape.num_kv_heads = rows[i].kv_heads;
+		shape.page_size = rows[i].page_size;
+		open_ruled(&r, &rules, &shape);
+		const enum attune_status status = attune_choice_runs(
+		    r.op, &mixed->view, (enum attune_phase)rows[i].phase, rows[i].choice);
+		if (status != rows[i].status ||
+		    (status && !strstr(attune_last_error(), rows[i].why)))
+			fail_msg("row %zu: %d, %s", i, (int)status, attune_last_error());
+		assert_int_equal(attune_choice_runs(r.op, &decodes->view, ATTUNE_PHASE_PREFILL, 0),
+				 ATTUNE_OK);
+		close_ruled(&r);
+	}
+	batch_free(mixed);
+	batch_free(decodes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_choice_says_whether_it_runs),
 		cmocka_unit_test(prefills_leave_units_to_decodes),
 		cmocka_unit_test(spared_units_belong_to_the_plan),
 	};

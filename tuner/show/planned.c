@@ -74,21 +74,19 @@ void planned_free(struct planned *p)
 }
 
 /* Why the part is not run by the rules' choice; NULL: it is, or the rules name none. */
-static const char *why_not(const attune_op *op, int says, const struct part *part,
-			   const struct choice *runs)
+static const char *why_other(const attune_op *op, int says, const struct part *part,
+			     const struct choice *runs)
 {
 	struct config as;
 	if (says < 0)
 		return NULL;
 	const struct ready *r = &op->ready[says];
-	const char *why = config_fitted(&as, &r->config, r->kernel, r->costs, &op->shape, part,
-					&op->ctx->device.info);
+	const char *why = why_not(op, says, part);
 	if (why)
 		return why;
+	can_run(op, says, part, &as);
 	if (r->kernel == runs->kernel && !memcmp(&as, &runs->config, sizeof as))
 		return NULL;
-	if (!r->code)
-		return "the library carries no code of it for this shape";
 	if (op->is_priced)
 		return "the rules were learned on no shape of this head size and type";
 	if (pick_named(op, says, part).id < 0)
@@ -102,7 +100,7 @@ void planned_why(const struct planned *p, enum decision t, const struct part *pa
 	const attune_op *op = p->op;
 	const struct choice *runs = t == DECIDE_DECODE ? &p->serial.decode : &p->serial.prefill;
 	const int says = op->heuristic ? selector_says(op->heuristic, t, &part->f) : SAYS_DEFAULTS;
-	const char *why = says < op->num_choices ? why_not(op, says, part, runs) : NULL;
+	const char *why = says < op->num_choices ? why_other(op, says, part, runs) : NULL;
 	char named[MAX_CHOICE_TEXT];
 	*text = '\0';
 	if (!why)
