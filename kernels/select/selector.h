@@ -26,9 +26,8 @@ enum says {
 /* The units that an answer of the overlap tree leaves to the decodes; 0: not SAYS_SPARING. */
 static inline int says_spares(int answer)
 {
-	return answer <= SAYS_SPARING16 && answer >= SAYS_SPARING112
-		   ? 16 * (1 + SAYS_SPARING16 - answer)
-		   : 0;
+	return answer <= SAYS_SPARING16 && answer >= SAYS_SPARING112 ? 16 * (SAYS_STREAMS - answer)
+								     : 0;
 }
 
 /* Nodes in preorder: the next node is for features at or below the threshold. */

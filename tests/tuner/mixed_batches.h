@@ -33,7 +33,7 @@ static void add(struct data *d, const char *batch, const char *phase, const char
 /* whole: time of one launch by the prefill's choice; in turn the parts take 200. beside: time of two
  * streams relative to the best serial plan; 0: not measured. The clock of the race ran `fast`
  * meanwhile, which ratios do not show. */
-static void add_ways(struct data *d, const char *batch, double whole, double beside, double fast)
+static inline void add_ways(struct data *d, const char *batch, double whole, double beside, double fast)
 {
 	const char *q = with("qblock", ""), *s = with("segmented", "");
 	char text[2][2 * MAX_PART_TEXT + 32], part[2][MAX_PART_TEXT];
@@ -49,7 +49,7 @@ static void add_ways(struct data *d, const char *batch, double whole, double bes
 		add(d, batch, "plan", text[ATTUNE_STREAMS], fast * 200 * beside, beside * 2 / 3);
 }
 
-static void add_mixed(struct data *d, const char *batch, double beside, double fast)
+static inline void add_mixed(struct data *d, const char *batch, double beside, double fast)
 {
 	add_ways(d, batch, 300, beside, fast);
 }
@@ -67,13 +67,31 @@ static void induce(struct data *d, struct forest *f)
 	assert_true(forest_induce(f, d, &default_limits));
 }
 
-static void add_fused(struct data *d, const char *batch, const char *values, double us)
+static inline void add_fused(struct data *d, const char *batch, const char *values, double us)
 {
 	struct store_cell c =
 	    cell_like(batch, "all", "warpgroup_mixed", with("warpgroup_mixed", values), us);
 	c.ratio = us / 300;
 	c.stage = "race";
 	assert_true(data_add(d, &c));
+}
+
+/* The rules written as a header, which has `text`, and read back run the same plans. */
+static inline void header_holds(const struct forest *f, const struct data *d, const char *text)
+{
+	struct forest back;
+	char *header = forest_emit(f, d);
+	assert_non_null(header);
+	assert_non_null(strstr(header, text));
+	assert_true(forest_parse(&back, header, "text"));
+	for (int s = 0; s < d->n; s++) {
+		struct pick p, q;
+		forest_pick(d, f, s, &p);
+		forest_pick(d, &back, s, &q);
+		assert_memory_equal(&p, &q, sizeof p);
+	}
+	free(header);
+	forest_free(&back);
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* t_overlap.c - the overlap decision: ratios within a race, what a leaf must not name, the tree that
  * follows, and how headers and files hold it. */
 #include "mixed_batches.h"
+#include "tuner/data/runs.h"
 
 /* With 2 to 8 decodes it pays, with more it does not. */
 static struct data *two_sides(struct forest *f)
@@ -33,24 +34,6 @@ static void it_pays_where_it_was_seen_to(void **state)
 	}
 	forest_free(&f);
 	data_free(d);
-}
-
-/* The rules written as a header, which has `text`, and read back run the same plans. */
-static void header_holds(const struct forest *f, const struct data *d, const char *text)
-{
-	struct forest back;
-	char *header = forest_emit(f, d);
-	assert_non_null(header);
-	assert_non_null(strstr(header, text));
-	assert_true(forest_parse(&back, header, "text"));
-	for (int s = 0; s < d->n; s++) {
-		struct pick p, q;
-		forest_pick(d, f, s, &p);
-		forest_pick(d, &back, s, &q);
-		assert_memory_equal(&p, &q, sizeof p);
-	}
-	free(header);
-	forest_free(&back);
 }
 
 /* With 2 to 8 decodes the prefill's choice runs these too in less time, with more it does not. */
@@ -118,19 +101,29 @@ static void what_was_not_measured_is_serial(void **state)
 	induce(d, &f);
 	assert_int_equal(f.tree[DECIDE_OVERLAP].n, 1);
 	assert_int_equal(f.tree[DECIDE_OVERLAP].v[0].action, SAYS_SERIAL);
-	assert_true(isinf(overlap_ratio(d, 0, SAYS_STREAMS, NULL)));
 	forest_free(&f);
 	data_free(d);
+}
+
+/* The times of the first scenario's ways, in the first pass. */
+static struct runs runs_of(struct data *d)
+{
+	struct runs runs;
+	assert_true(data_finish(d));
+	assert_true(runs_find(d, 0, PASS_A, &runs));
+	return runs;
 }
 
 /* The device was slower while the plan side by side ran: in rounds it was ahead. */
 static void ratios_are_paired(void **state)
 {
+	static const struct pick other = { -1, -1, 1, ATTUNE_SERIAL };
 	struct data *d = begin();
 	(void)state;
 	add_mixed(d, "q512_4q1s4k", 0.9, 1.3);
-	assert_true(data_finish(d));
-	assert_float_equal(overlap_ratio(d, 0, SAYS_STREAMS, NULL), 0.9, 1e-9);
+	const struct runs runs = runs_of(d);
+	assert_float_equal(runs_streams(&runs, SAYS_STREAMS, &other), 0.9, 1e-9);
+	free(runs.v);
 	data_free(d);
 }
 
@@ -139,17 +132,24 @@ static void what_was_beaten_counts(void **state)
 {
 	struct data *d = begin();
 	char text[2 * MAX_PART_TEXT + 32], part[2][MAX_PART_TEXT];
+	struct choice fused;
+	char error[160];
 	(void)state;
 	snprintf(part[0], MAX_PART_TEXT, "qblock %s", with("qblock", "TILE_SIZE=32"));
 	snprintf(part[1], MAX_PART_TEXT, "segmented %s", with("segmented", ""));
 	parts_text(text, sizeof text, part[0], part[1], ATTUNE_SERIAL);
-	add_mixed(d, "q512_4q1s4k", 0.9, 1); /* to a serial plan of 200 us */
+	add_mixed(d, "q512_4q1s4k", 0, 1); /* a serial plan of 200 us */
+	add_fused(d, "q512_4q1s4k", "", 180);
 	struct store_cell beaten = cell_like("q512_4q1s4k", "plan", "plan", text, 190);
 	beaten.ratio = 190. / 300;
 	beaten.stage = "race";
 	beaten.stopped = "beaten";
-	assert_true(data_add(d, &beaten) && data_finish(d));
-	assert_float_equal(overlap_ratio(d, 0, SAYS_STREAMS, NULL), 180. / 190, 1e-9);
+	assert_true(data_add(d, &beaten));
+	const struct runs runs = runs_of(d);
+	snprintf(text, sizeof text, "warpgroup_mixed %s", with("warpgroup_mixed", ""));
+	assert_true(choice_parse(&fused, BACKEND_GPU, text, error, sizeof error));
+	assert_float_equal(runs_fused(&runs, data_find(d, &fused)), 180. / 190, 1e-9);
+	free(runs.v);
 	data_free(d);
 }
 
@@ -180,7 +180,6 @@ static void slow_pairs_say_only_what_streams_gain(void **state)
 	assert_int_equal(f.tree[DECIDE_OVERLAP].v[0].action, SAYS_STREAMS);
 	forest_pick(d, &f, 0, &p);
 	assert_int_equal(pick_way(d, &p), SAYS_STREAMS);
-	assert_true(isinf(overlap_ratio(d, 0, SAYS_STREAMS, &p)));
 	forest_free(&f);
 	data_free(d);
 }

@@ -143,7 +143,7 @@ static void test_older_forms(void **state)
 		{ "return h200_qblock_32x64;", "return h200_cheapest;", "a name of CHOICES" },
 		{ "return h200_qblock_32x64;", "return -2;", "a name of CHOICES" },
 		{ "return h200_serial;", "return h200_whole;", "a name of CHOICES" },
-		{ "return h200_serial;", "return -4;", "a name of CHOICES" },
+		{ "return h200_serial;", "return -11;", "a name of CHOICES" },
 	};
 	struct data *d = small_data();
 	struct forest f, parsed;

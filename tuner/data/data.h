@@ -287,14 +287,14 @@ int decided_legal(const struct data *, const struct measured *, enum phase, cons
 		  struct choice *out);
 
 /* ---- overlap_times.c: times of plans whose parts overlap ------------------------------ */
-/* The overlap of a pick: SAYS_SERIAL, SAYS_STREAMS or the index of a fused choice. One launch of a
- * kernel that is not fused counts as serial. */
+/* The overlap of a pick: SAYS_SERIAL, SAYS_STREAMS, SAYS_SPARING16 to SAYS_SPARING112 or the index of
+ * a fused choice. One launch of a kernel that is not fused counts as serial. */
 int pick_way(const struct data *, const struct pick *);
-/* Time of a scenario with that overlap / its fastest serial plan of the same race. Uses the pick's
- * own parts if they were measured so, else (also with NULL) the fastest. INFINITY: not measured. */
-double overlap_ratio(const struct data *, int scenario, int way, const struct pick *);
-/* The least time of two streams / the same two parts in series; INFINITY: not measured. */
-double overlap_pairs(const struct data *, int scenario);
+/* The choice that leaves no units to a concurrent launch and is else the same; -1: not listed. */
+int data_unspared(const struct data *, int choice);
+/* The least time of two streams, as the way says / the same two parts in series; INFINITY: not
+ * measured. */
+double overlap_pairs(const struct data *, int scenario, int way);
 
 /* ---- plan_times.c: the time of a picked plan ----------------------------------------- */
 /* In us; INFINITY when some part of the plan was not measured or failed. */

@@ -1,6 +1,6 @@
 /* overlap_times.c - the times of mixed batches by how their two parts overlap. A `way` is
- * SAYS_SERIAL, SAYS_STREAMS or a fused choice, as in overlap_decision.c. Its time counts as a ratio
- * to the fastest serial plan of the same race. */
+ * SAYS_SERIAL, SAYS_STREAMS, SAYS_SPARING16 to SAYS_SPARING112 or a fused choice, as in
+ * overlap_decision.c. Its time counts as a ratio to serial plans of the same race. */
 #include "data.h"
 #include "runs.h"
 #include "harness/base/base.h"
@@ -19,11 +19,29 @@ static void add_run(struct runs *r, const struct cell *cell, int way, int prefil
 		r->v[r->n++] = (struct run){ cell, way, prefill, decode };
 }
 
-int composed_way(const struct data *d, const struct composed *c)
+/* Plans with another number of units left to the decodes: no leaf can name it. */
+enum { WAY_UNNAMED = SAYS_SPARING112 - 1 };
+
+static int streams_sparing(int units)
 {
-	if (c->how == ATTUNE_SERIAL)
-		return SAYS_SERIAL;
-	return choice_spares(&d->choice[c->prefill]) > 0 ? c->prefill : SAYS_STREAMS;
+	const int way = SAYS_STREAMS - units / 16;
+	return units % 16 || way < SAYS_SPARING112 ? WAY_UNNAMED : way;
+}
+
+static int composed_way(const struct data *d, const struct composed *c)
+{
+	return c->how == ATTUNE_SERIAL ? SAYS_SERIAL
+				       : streams_sparing(choice_spares(&d->choice[c->prefill]));
+}
+
+int data_unspared(const struct data *d, int choice)
+{
+	struct choice c;
+	if (choice < 0 || !choice_spares(&d->choice[choice]))
+		return choice;
+	c = d->choice[choice];
+	c.config.v[space_spares(c.kernel->space)] = 0;
+	return data_find(d, &c);
 }
 
 int runs_find(const struct data *d, int s, enum pass pass, struct runs *r)
@@ -35,7 +53,8 @@ int runs_find(const struct data *d, int s, enum pass pass, struct runs *r)
 	for (int p = d->plan_at[s]; r->v && p < d->plan_at[s + 1]; p++) {
 		const struct composed *c = &d->plan[p];
 		if (c->pass == pass)
-			add_run(r, &c->cell, composed_way(d, c), c->prefill, c->decode);
+			add_run(r, &c->cell, composed_way(d, c), data_unspared(d, c->prefill),
+				c->decode);
 	}
 	while (r->v && choices_next(&i)) {
 		const int is_fused = d->choice[i.choice].kernel->space->is_fused;
@@ -79,27 +98,13 @@ static const struct run *serial_of(const struct runs *all, const struct run *run
 	return NULL;
 }
 
-/* Races also ran pairs of slow parts, which no overlap makes fast. */
-static int has_good_parts(const struct runs *all, const struct run *run)
+double runs_fused(const struct runs *all, int choice)
 {
-	const struct run *serial = serial_of(all, run);
-	return serial && GOOD * serial->cell->us <= all->serial_us;
-}
-
-double runs_ratio(const struct runs *all, int way, const struct pick *p)
-{
-	double best = INFINITY, own = INFINITY;
-	for (int i = 0; i < all->n; i++) {
-		const struct run *run = &all->v[i];
-		const double ratio = run->way == way ? ratio_of(all, run) : NAN;
-		if (isnan(ratio))
-			continue;
-		if (!p || way != SAYS_STREAMS || has_good_parts(all, run))
-			best = fmin(best, ratio);
-		if (p && run->decode == p->decode && (way >= 0 || run->prefill == p->prefill))
-			own = fmin(own, ratio);
-	}
-	return isfinite(own) ? own : best;
+	double best = INFINITY;
+	for (int i = 0; i < all->n; i++)
+		if (all->v[i].way == choice && !isnan(ratio_of(all, &all->v[i])))
+			best = fmin(best, ratio_of(all, &all->v[i]));
+	return best;
 }
 
 double runs_one_launch(const struct runs *all, int choice)
@@ -110,14 +115,14 @@ double runs_one_launch(const struct runs *all, int choice)
 	return INFINITY;
 }
 
-double runs_streams(const struct runs *all, const struct pick *p)
+double runs_streams(const struct runs *all, int way, const struct pick *p)
 {
 	double ratio = INFINITY, us = INFINITY;
 	for (int i = 0; i < all->n; i++) {
 		const struct run *run = &all->v[i];
-		const struct run *serial = run->way == SAYS_STREAMS ? serial_of(all, run) : NULL;
+		const struct run *serial = run->way == way ? serial_of(all, run) : NULL;
 		const double itself = serial ? run->cell->ratio / serial->cell->ratio : NAN;
-		if (run->way != SAYS_STREAMS)
+		if (run->way != way)
 			continue;
 		if (run->prefill == p->prefill && run->decode == p->decode)
 			return serial ? itself : ratio_of(all, run);
@@ -127,17 +132,17 @@ double runs_streams(const struct runs *all, const struct pick *p)
 	return ratio;
 }
 
-double overlap_pairs(const struct data *d, int s)
+double overlap_pairs(const struct data *d, int s, int way)
 {
 	const int again = d->pass == PASS_B;
 	double least = INFINITY;
 	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
 		const struct composed *c = &d->plan[i];
 		if (c->pass > d->pass || (again && c->is_outdone) ||
-		    c->cell.outcome != OUTCOME_OK || composed_way(d, c) != SAYS_STREAMS)
+		    c->cell.outcome != OUTCOME_OK || composed_way(d, c) != way)
 			continue;
 		const double shift = again && c->pass == PASS_A ? d->shift[s] : 1;
-		const double apart = data_time(d, s, PHASE_PREFILL, c->prefill) +
+		const double apart = data_time(d, s, PHASE_PREFILL, data_unspared(d, c->prefill)) +
 				     data_time(d, s, PHASE_DECODE, c->decode);
 		if (isfinite(apart))
 			least = fmin(least, c->cell.us * shift / apart);
@@ -145,22 +150,10 @@ double overlap_pairs(const struct data *d, int s)
 	return least;
 }
 
-double overlap_ratio(const struct data *d, int s, int way, const struct pick *p)
-{
-	double ratio = INFINITY;
-	for (int pass = (int)d->pass; pass >= PASS_A && !isfinite(ratio); pass--) {
-		struct runs all;
-		if (runs_find(d, s, (enum pass)pass, &all))
-			ratio = runs_ratio(&all, way, p);
-		free(all.v);
-	}
-	return ratio;
-}
-
 int pick_way(const struct data *d, const struct pick *p)
 {
 	const struct choice *c = p->prefill < 0 ? NULL : &d->choice[p->prefill];
 	if (p->how == ATTUNE_STREAMS)
-		return c && choice_spares(c) > 0 ? p->prefill : SAYS_STREAMS;
+		return streams_sparing(c ? choice_spares(c) : 0);
 	return c && !p->join && c->kernel->space->is_fused ? p->prefill : SAYS_SERIAL;
 }

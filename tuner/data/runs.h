@@ -7,8 +7,10 @@
 
 struct run {
 	const struct cell *cell;
-	int way;             /* its overlap: SAYS_SERIAL, SAYS_STREAMS or a fused choice */
-	int prefill, decode; /* decode -1: one launch for the whole batch */
+	int way; /* its overlap, as pick_way */
+	/* prefill: the choice that leaves no units to the decodes; -1: not listed. decode -1: one
+	 * launch for the whole batch */
+	int prefill, decode;
 };
 
 struct runs {
@@ -17,17 +19,15 @@ struct runs {
 	double serial_us; /* the least serial time of all races */
 };
 
-/* The overlap of a plan: SAYS_SERIAL, SAYS_STREAMS or the index of its prefill choice. */
-int composed_way(const struct data *, const struct composed *);
 /* All runs of one pass; the caller frees v. 0 without memory. */
 int runs_find(const struct data *, int scenario, enum pass, struct runs *);
-/* Time with an overlap / the fastest serial time: of the pick's own parts if measured, else the
- * least. INFINITY: not measured. */
-double runs_ratio(const struct runs *, int way, const struct pick *);
-/* Time of one launch by a choice / the fastest serial time. INFINITY: not measured. */
+/* Least time of one launch by a fused choice / the fastest serial time. INFINITY: not measured. */
+double runs_fused(const struct runs *, int choice);
+/* The same for the prefills' choice, which runs the whole batch. */
 double runs_one_launch(const struct runs *, int choice);
-/* Time on two streams / time of the same parts in series. It hardly depends on the parts: without
- * the pick's own, the fastest pair that ran both ways stands for them. */
-double runs_streams(const struct runs *, const struct pick *);
+/* Time on two streams, with as many units left to the decodes as the way says / time of the same
+ * parts in series. It hardly depends on the parts: without the pick's own, the fastest pair that
+ * ran both ways stands for them. */
+double runs_streams(const struct runs *, int way, const struct pick *);
 
 #endif

@@ -4,12 +4,14 @@
  *   SAYS_SERIAL      A | B
  *   SAYS_ONE_LAUNCH  the choice of A runs the whole batch
  *   SAYS_STREAMS     A || B
- *   a choice         of a fused kernel: one launch; else C || B, where C leaves units to B
+ *   SAYS_SPARING16   A || B, where A leaves 16 units to B; and so on to 112
+ *   a choice         of a fused kernel: one launch
  *
  * The time of a way is a ratio to the fastest serial plan of the same race. Two streams are
  * compared with the same parts in series. A leaf must not choose a way that is unmeasured or over
- * 1.49x slower than the pick's own parts in series, on any of its scenarios. Exempt: two streams,
- * and ways that are illegal there (the library then runs the parts in series). With a limit of 2 %
+ * 1.49x slower than the pick's own parts in series, on any of its scenarios. Exempt: two streams
+ * without a time, and ways that are illegal there: the library then runs the parts in series, or
+ * on plain streams if A cannot leave units. With a limit of 2 %
  * most leaves could only choose two streams, since each had one scenario where pass A measured a
  * fused kernel as slow by chance: 21 % of 103 held-out mixed batches lost more than 5 %, instead of
  * 14 %.
@@ -30,7 +32,7 @@
 #include <string.h>
 
 enum { MAX_BEHIND = 400000 /* as a cost: 1.49x */ };
-enum { NUM_SAYS = 3 /* ways that are not a choice */ };
+enum { NUM_SAYS = -SAYS_SPARING112 /* ways that are not a choice */ };
 /* Ways that a tree with estimates may name. */
 enum { WAYS = 5 };
 /* Minimum support: max(LEAST, rows / LEAST_SHARE). With rows / 10, every leaf contained a scenario
@@ -80,7 +82,7 @@ static int gains_fill(struct gains *g, const struct data *d)
 		if (!runs_find(d, s, PASS_A, &runs))
 			return 0;
 		for (int i = 0; i < g->num_choices; i++) {
-			const double ratio = runs_ratio(&runs, g->choice[i], NULL);
+			const double ratio = runs_fused(&runs, g->choice[i]);
 			row[i] = ratio < 1 ? -log(ratio) : 0;
 		}
 		g->rows++;
@@ -127,21 +129,15 @@ int overlap_portfolio(const struct data *all, int *choice, int most)
 }
 
 /* ---- costs ---------------------------------------------------------------------------- */
-/* Lists the ways that were measured; [0] is serial. Returns their number. */
+/* Lists the ways; [0] is serial. Returns their number. */
 static int list_ways(const struct data *d, int *way)
 {
-	char *seen = calloc((size_t)d->num_choices + 1, 1);
 	int n = 0;
-	way[n++] = SAYS_SERIAL;
-	way[n++] = SAYS_ONE_LAUNCH;
-	way[n++] = SAYS_STREAMS;
-	for (int i = 0; seen && i < d->num_plans; i++)
-		if (d->plan[i].how == ATTUNE_STREAMS && composed_way(d, &d->plan[i]) >= 0)
-			seen[d->plan[i].prefill] = 1;
-	for (int c = 0; seen && c < d->num_choices; c++)
-		if (seen[c] || is_fused_way(d, c))
+	for (int says = SAYS_SERIAL; says >= SAYS_SPARING112; says--)
+		way[n++] = says;
+	for (int c = 0; c < d->num_choices; c++)
+		if (is_fused_way(d, c))
 			way[n++] = c;
-	free(seen);
 	return n;
 }
 
@@ -150,12 +146,26 @@ struct picked {
 	const struct pick *parts, *one_launch;
 };
 
+/* What a way comes to: plain streams, if the prefills' choice cannot leave units there. */
+static int way_there(const struct data *d, int s, int way, const struct picked *p)
+{
+	const struct measured *m = &d->v[s];
+	struct choice c;
+	if (!says_spares(way) || p->parts->prefill < 0)
+		return way;
+	c = d->choice[p->parts->prefill];
+	return config_spare(&c.config, c.kernel->space, says_spares(way), &m->shape,
+			    &m->part[PHASE_PREFILL], &d->run.device)
+		   ? way
+		   : SAYS_STREAMS;
+}
+
 static double learned_ratio(const struct runs *all, int way, const struct picked *p)
 {
 	return way == SAYS_SERIAL       ? 1
 	       : way == SAYS_ONE_LAUNCH ? runs_one_launch(all, p->one_launch->prefill)
-	       : way == SAYS_STREAMS    ? runs_streams(all, p->parts)
-					: runs_ratio(all, way, p->parts);
+	       : way < 0                ? runs_streams(all, way, p->parts)
+					: runs_fused(all, way);
 }
 
 /* Whether an unmeasured way counts as serial: the library runs the parts in series where it is
@@ -164,7 +174,7 @@ static int gains_nothing(const struct data *d, int s, int way, const struct pick
 {
 	if (way == SAYS_ONE_LAUNCH)
 		return p->one_launch->join;
-	return way < 0 || !data_legal(d, s, is_fused_way(d, way) ? PHASE_ALL : PHASE_PREFILL, way);
+	return way < 0 ? !says_spares(way) : !data_legal(d, s, PHASE_ALL, way);
 }
 
 /* The pick's own parts in series / the fastest serial plan. INFINITY if they have no time: the row
@@ -175,14 +185,14 @@ static double own_ratio(const struct data *d, int s, struct pick p)
 	return fmax(1, data_plan_time(d, s, &p) / data_serial(d, s));
 }
 
-/* Time of a column / the fastest serial plan; INFINITY: not measured. */
-static double column_ratio(const struct data *d, int s, const struct runs *all, int way,
+/* Time of a way / the fastest serial plan; INFINITY: not measured. */
+static double way_ratio(const struct data *d, int s, const struct runs *all, int way,
 			   const struct picked *p, double own)
 {
 	const double ratio = learned_ratio(all, way, p);
 	if (!isfinite(ratio) && gains_nothing(d, s, way, p))
 		return own;
-	return way == SAYS_ONE_LAUNCH || is_fused_way(d, way) ? ratio : own * ratio;
+	return way == SAYS_ONE_LAUNCH || way >= 0 ? ratio : own * ratio;
 }
 
 /* Fills in the costs of a row. own: from own_ratio(); ways that use the pick's parts are scaled by
@@ -193,9 +203,9 @@ static int fill_row(const struct data *d, int s, const struct runs *all, const s
 	double best = own;
 	int others = 0;
 	for (int c = 0; c < m->cols; c++) {
-		const int way = m->choice[c];
+		const int way = way_there(d, s, m->choice[c], p);
 		others += way != SAYS_SERIAL && isfinite(learned_ratio(all, way, p));
-		ratio[c] = column_ratio(d, s, all, way, p, own);
+		ratio[c] = way_ratio(d, s, all, way, p, own);
 		best = fmin(best, ratio[c]);
 	}
 	for (int c = 0; c < m->cols; c++)
