@@ -1,5 +1,5 @@
-/* binaries.c - the binaries that a header needs: for each measured head size and type those of the
- * choices that its batches can reach, and the helpers of these. */
+/* binaries.c - the binaries that a header needs for a shape: those of the choices that its batches
+ * can reach, of all in the rows of these, and the helpers. */
 #include "selector.h"
 #include "kernels/device/hip/hip.h"
 #include "kernels/spec/kernel.h"
@@ -45,8 +45,19 @@ static enum attune_dtype type_of(const char *word, int length)
 	return t;
 }
 
-/* The shape of the walk's size and type, with all else so that kernels take it; 0: the row has no
- * such size or type. */
+attune_shape shape_of_binary(int head_size, enum attune_dtype dtype, enum attune_dtype kv_dtype)
+{
+	return (attune_shape){ .num_query_heads = 128,
+			       .num_kv_heads = 16,
+			       .head_size = head_size,
+			       .page_size = 16,
+			       .dtype = dtype,
+			       .kv_dtype = kv_dtype,
+			       .causal = 1,
+			       .has_new_kv = 1 };
+}
+
+/* The shape of the walk's size and type; 0: the row has no such size or type. */
 static int shape_at(const struct selector_shapes *row, const struct binary_walk *w,
 		    attune_shape *shape)
 {
@@ -55,14 +66,9 @@ static int shape_at(const struct selector_shapes *row, const struct binary_walk 
 	const int query = (int)strcspn(type, "/ ");
 	if (!word_of(row->sizes, w->size, &size) || !letters)
 		return 0;
-	*shape = (attune_shape){ .num_query_heads = 8,
-				 .num_kv_heads = 1,
-				 .page_size = 16,
-				 .dtype = type_of(type, query),
-				 .causal = 1,
-				 .has_new_kv = 1 };
-	shape->kv_dtype =
-	    query < letters ? type_of(type + query + 1, letters - query - 1) : shape->dtype;
+	const enum attune_dtype dtype = type_of(type, query);
+	*shape = shape_of_binary(
+	    0, dtype, query < letters ? type_of(type + query + 1, letters - query - 1) : dtype);
 	return sscanf(size, "%d", &shape->head_size) == 1;
 }
 
@@ -117,60 +123,82 @@ static enum backend backend_of(const struct selector *h)
 	return strcmp(h->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
 }
 
-/* A choice that some batch of the shape may run. */
-static const struct kernel *choice_at(const struct selector *h, int id, const attune_shape *shape,
-				      struct config *c)
+static int is_named(const struct selector *h, const attune_shape *shape, int id)
 {
-	const struct device_info d = device_of_arch(h->arch);
-	const struct kernel *k = kernel_find(backend_of(h), h->choices[id].kernel);
-	attune_shape stored = *shape;
-	const char *where;
 	int named = 0;
 	for (int t = DECIDE_PREFILL; t <= DECIDE_OVERLAP; t++)
 		named |= reaches(h, (enum decision)t, shape, id);
-	if (!named || !k || !config_parse(c, k->space, h->choices[id].text, &where))
+	return named;
+}
+
+/* Whether a leaf names the choice, or one in whose row it is. */
+static int may_run(const struct selector *h, const attune_shape *shape, int id)
+{
+	int may = is_named(h, shape, id);
+	for (int i = 0; i < h->num_lists && !may; i++)
+		for (int m = 1; m < h->lists[i].n && !may; m++)
+			may = h->lists[i].at[m] == id && is_named(h, shape, h->lists[i].at[0]);
+	return may;
+}
+
+/* A choice that some batch of the shape may run. */
+static const struct kernel *choice_at(const struct selector *h, int id, const attune_shape *shape,
+				      const struct device_info *d, struct config *c)
+{
+	const struct kernel *k = kernel_find(backend_of(h), h->choices[id].kernel);
+	attune_shape stored = *shape;
+	const char *where;
+	if (!k || !config_parse(c, k->space, h->choices[id].text, &where) || !may_run(h, shape, id))
 		return NULL;
 	if (k->space->kv_layout != KV_LAYOUT_ANY)
 		stored.kv_layout = (enum attune_kv_layout)k->space->kv_layout;
-	return k->space->why_illegal(c, &stored, NULL, &d) ? NULL : k;
+	return k->space->why_illegal(c, &stored, NULL, d) ? NULL : k;
 }
 
 /* The helper if it takes the shape, and a choice that the shape may run needs it. Always the
  * reduction: the defaults may have segments. */
 static const struct kernel *helper_at(const struct selector *h, enum helper helper,
-				      const attune_shape *shape, struct config *c)
+				      const attune_shape *shape, const struct device_info *d,
+				      struct config *c)
 {
-	const struct device_info d = device_of_arch(h->arch);
 	const struct kernel *helps = kernel_helper(backend_of(h), helper);
 	int needed = helper == HELPER_REDUCE;
 	for (int id = 0; id < h->num_choices && !needed; id++) {
-		const struct kernel *k = choice_at(h, id, shape, c);
+		const struct kernel *k = choice_at(h, id, shape, d, c);
 		needed = k && (helper == HELPER_SCHEDULE ? kernel_takes(k, c, helper)
 							 : kernel_may_take(k, c, helper));
 	}
 	if (!helps || !needed)
 		return NULL;
 	config_default(c, helps->space);
-	return helps->space->why_illegal(c, shape, NULL, &d) ? NULL : helps;
+	return helps->space->why_illegal(c, shape, NULL, d) ? NULL : helps;
+}
+
+int selector_binary_of(const struct selector *h, const attune_shape *shape,
+		       const struct device_info *d, struct binary_walk *w)
+{
+	while (w->item < h->num_choices + NUM_HELPERS) {
+		const int item = w->item++, helper = item - h->num_choices;
+		struct config c;
+		const struct kernel *k = helper < 0
+					     ? choice_at(h, item, shape, d, &c)
+					     : helper_at(h, (enum helper)helper, shape, d, &c);
+		if (!k)
+			continue;
+		w->kernel = k->name;
+		binary_flags(w->flags, sizeof w->flags, k, &c, shape);
+		return 1;
+	}
+	return 0;
 }
 
 int selector_next_binary(const struct selector *h, struct binary_walk *w)
 {
-	while (w->row < h->num_shapes) {
-		const int item = w->item++, helper = item - h->num_choices;
+	const struct device_info d = device_of_arch(h->arch);
+	for (; w->row < h->num_shapes; next_shape(h, w)) {
 		attune_shape shape;
-		struct config c;
-		if (helper == NUM_HELPERS || !shape_at(&h->shapes[w->row], w, &shape)) {
-			next_shape(h, w);
-			continue;
-		}
-		const struct kernel *k = helper < 0 ? choice_at(h, item, &shape, &c)
-						    : helper_at(h, (enum helper)helper, &shape, &c);
-		if (!k)
-			continue;
-		w->kernel = k->name;
-		binary_flags(w->flags, sizeof w->flags, k, &c, &shape);
-		return 1;
+		if (shape_at(&h->shapes[w->row], w, &shape) && selector_binary_of(h, &shape, &d, w))
+			return 1;
 	}
 	return 0;
 }

@@ -166,8 +166,8 @@ struct selection {
 void select_parts(struct selection *, const struct selector *, const struct batch_sums *,
 		  const attune_batch *);
 
-/* binaries.c: the binaries that a header needs, with flags as binary_flags writes them. One may
- * come more than once.
+/* binaries.c: the binaries that a header needs for its SHAPES, with flags as binary_flags writes
+ * them. One may come more than once.
  *
  *   struct binary_walk w = { 0 };
  *   while (selector_next_binary(h, &w)) ... w.kernel, w.flags */
@@ -177,6 +177,12 @@ struct binary_walk {
 	int row, size, type, item; /* private: what comes next */
 };
 int selector_next_binary(const struct selector *, struct binary_walk *); /* 0 after the last */
+/* The same for one shape alone, on devices with these limits. */
+int selector_binary_of(const struct selector *, const attune_shape *, const struct device_info *,
+		       struct binary_walk *);
+/* A shape with all else so that kernels take it: one binary serves all numbers of heads, page sizes
+ * and windows. */
+attune_shape shape_of_binary(int head_size, enum attune_dtype dtype, enum attune_dtype kv_dtype);
 /* Whether a row of SHAPES has its head size and types. */
 int selector_has_shape(const struct selector *, const attune_shape *);
 /* The sizes of a GPU of an architecture, where a build tool has no device to ask. */

@@ -1,11 +1,14 @@
 /* list_shipped.c - a build tool that lists the binaries which the library carries, as make rules
  * (--make) and as the table that names them (--table):
  *
- *   - for each measured GPU what its header needs for the measured shapes
+ *   - for each measured GPU what its header needs for the measured shapes, on NVIDIA GPUs also for
+ *     the other shapes of untuned_shapes.c, and for E4M3 caches where no header of these serves
+ *   - what the portable rules need for all these shapes, as PTX and in native code of measured
+ *     NVIDIA GPUs
  *   - the defaults of every kernel for the shapes of untuned_shapes.c: on the CPU for each
  *     instruction set, on NVIDIA GPUs as PTX, on AMD GPUs for each chip of --amd (those with a
  *     compiler)
- *   - the same for E4M3 caches, of kernels that read them; on measured GPUs also in native code
+ *   - the defaults for E4M3 caches, of kernels that read them; on measured GPUs also in native code
  *   - the priced choices of untuned_costs.c for these shapes, as PTX and in native code of measured
  *     NVIDIA GPUs
  *
@@ -242,43 +245,36 @@ static void add_own_defaults(const struct selector *h)
 	}
 }
 
-/* Whether the kernel takes E4M3 caches with the STATIC axes of these flags. */
-static int takes_e4m3(const struct kernel *k, const char *flags, const char *arch)
+/* Whether the header's rules serve E4M3 caches: no header of such caches is for its GPU. */
+static int serves_e4m3(const struct selector *h)
 {
-	const struct device_info d = device_of_arch(arch);
-	attune_shape shape = { .num_query_heads = 8,
-			       .num_kv_heads = 1,
-			       .page_size = pages[0],
-			       .dtype = strstr(flags, "-DDTYPE=F16") ? ATTUNE_F16 : ATTUNE_BF16,
-			       .kv_dtype = ATTUNE_E4M3,
-			       .causal = 1 };
-	struct config c;
-	config_default(&c, k->space);
-	if (sscanf(flags, "-DHEAD_SIZE=%d", &shape.head_size) != 1)
-		return 0;
-	for (int i = 0; i < k->space->num_axes; i++) {
-		char name[40];
-		snprintf(name, sizeof name, "-D%s=", k->space->axis[i].name);
-		const char *at = strstr(flags, name);
-		if (at)
-			c.v[i] = atoi(at + strlen(name));
-	}
-	return !k->space->why_illegal(&c, &shape, NULL, &d);
+	struct device_info d = device_of_arch(h->arch);
+	snprintf(d.gpu, sizeof d.gpu, "%.*s", gpu_length(h->gpu), h->gpu);
+	return selector_for(&d, ATTUNE_E4M3) == h;
 }
 
-/* A choice for 16-bit caches also serves E4M3 caches, if its rules allow it. */
-static void add_e4m3(const struct selector *h, const char *kernel, const char *of_16_bits)
+/* What the header needs for a shape, on devices with these limits. */
+static void add_needed(const struct selector *h, const attune_shape *shape,
+		       const struct device_info *d, const char *arch)
 {
-	const struct kernel *k = kernel_find(BACKEND_GPU, kernel);
-	const char *rest = strstr(of_16_bits, "-DDTYPE=");
-	char flags[MAX_FLAGS];
-	if (!k || !k->space->takes_more || !rest || strstr(of_16_bits, "-DKV_DTYPE=") ||
-	    !takes_e4m3(k, of_16_bits, h->arch))
-		return;
-	rest += strcspn(rest, " ");
-	snprintf(flags, sizeof flags, "%.*s -DKV_DTYPE=E4M3%s", (int)(rest - of_16_bits),
-		 of_16_bits, rest);
-	list_add(BACKEND_GPU, h->arch, kernel, flags);
+	struct binary_walk w = { 0 };
+	while (selector_binary_of(h, shape, d, &w))
+		list_add(BACKEND_GPU, arch, w.kernel, w.flags);
+}
+
+/* What a header of an NVIDIA GPU needs for the carried shapes of 16 bits beside its SHAPES, which
+ * it serves as well. */
+static void add_carried(const struct selector *h, const struct device_info *d, const char *arch)
+{
+	const int of_e4m3 = h->gpu[gpu_length(h->gpu)] != '\0', e4m3 = serves_e4m3(h);
+	for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++) {
+		const attune_shape own = shape_of_binary(c->head_size, c->dtype, c->dtype);
+		const attune_shape other = shape_of_binary(c->head_size, c->dtype, ATTUNE_E4M3);
+		if (c->dtype != ATTUNE_F32 && !of_e4m3)
+			add_needed(h, &own, d, arch);
+		if (c->dtype != ATTUNE_F32 && e4m3)
+			add_needed(h, &other, d, arch);
+	}
 }
 
 /* Native code has instructions that PTX for all GPUs lacks, and may use all of the chip's shared
@@ -330,6 +326,34 @@ static void complain_of_stale(const struct selector *h)
 	}
 }
 
+/* A choice that is not one would have no binary, and nothing else would say so. */
+static void check_choices(const struct selector *h)
+{
+	for (int i = 0; i < h->num_choices; i++) {
+		const struct selector_row *r = &h->choices[i];
+		char text[MAX_CHOICE_TEXT], error[600];
+		struct choice c;
+		snprintf(text, sizeof text, "%s %s", r->kernel, r->text);
+		if (choice_parse(&c, backend_of(h), text, error, sizeof error))
+			continue;
+		fprintf(stderr, "generated/attune_%s.h: choice %d: %s\n", h->gpu, i, error);
+		exit(1);
+	}
+}
+
+/* The portable rules as PTX, which is for all GPUs, each of which checks its own limits: so it has
+ * what sm_90 can run. In native code for the GPUs of headers, behind whose rules they stand. */
+static void add_portable(const struct selector *portable)
+{
+	const struct device_info any_limits = device_of_arch("sm_90");
+	add_carried(portable, &any_limits, "ptx");
+	for (const struct selector *h = attune_selectors; h->gpu; h++) {
+		const struct device_info d = device_of_arch(h->arch);
+		if (h != portable && backend_of(h) == BACKEND_GPU && !hip_chip(h->arch))
+			add_carried(portable, &d, h->arch);
+	}
+}
+
 static void add_measured(const struct selector *h)
 {
 	if (selector_is_stale(h)) {
@@ -338,8 +362,14 @@ static void add_measured(const struct selector *h)
 		complain_of_stale(h);
 		exit(1);
 	}
+	check_choices(h);
+	if (!strcmp(h->gpu, "portable")) {
+		add_portable(h);
+		return;
+	}
 	const enum backend backend = backend_of(h);
-	struct binary_walk w = { 0 }, again = { 0 };
+	const struct device_info d = device_of_arch(h->arch);
+	struct binary_walk w = { 0 };
 	while (selector_next_binary(h, &w))
 		if (backend == BACKEND_GPU)
 			list_add(backend, h->arch, w.kernel, w.flags);
@@ -348,15 +378,14 @@ static void add_measured(const struct selector *h)
 				list_add(backend, cpu_isas[isa], w.kernel, w.flags);
 	if (backend != BACKEND_GPU)
 		return;
-	while (selector_next_binary(h, &again))
-		add_e4m3(h, again.kernel, again.flags);
-	if (!hip_chip(h->arch))
-		add_e4m3_defaults(h);
+	if (hip_chip(h->arch))
+		return;
+	add_carried(h, &d, h->arch);
+	add_e4m3_defaults(h);
 	if (h->gpu[gpu_length(h->gpu)])
 		return;
 	add_own_defaults(h);
-	if (!hip_chip(h->arch))
-		add_priced(h);
+	add_priced(h);
 }
 
 int main(int argc, char **argv)

@@ -129,7 +129,12 @@ static void binaries_are_those_that_shapes_reach(void **state)
 	static const struct selector_row choices[] = {
 		{ "ring", "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1" },
 		{ "naive", "NUM_WARPS=4" },
+		{ "ring", "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1" },
+		{ "warpgroup", /* no decode runs it, but a stand-in has a binary all the same */
+		  "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 "
+		  "HEADS=8 SEGMENTS=1" },
 	};
+	static const struct attune_list lists[] = { { 2, { 0, 2 } }, { 2, { 1, 3 } } };
 	/* Prefills: the defaults. Decodes: ring at head size 64, naive at 128, else the defaults. */
 	static const struct selector_node nodes[] = {
 		{ -1, 0, SAYS_DEFAULTS },
@@ -141,10 +146,13 @@ static void binaries_are_those_that_shapes_reach(void **state)
 	};
 	static const char *const want[][2] = {
 		{ "ring", "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8" },
+		{ "ring", "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16" },
 		{ "reduce", "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4" },
 		{ "ring", "-DHEAD_SIZE=64 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DBLOCK_M=8" },
+		{ "ring", "-DHEAD_SIZE=64 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DBLOCK_M=16" },
 		{ "reduce", "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4" },
 		{ "naive", "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4" },
+		{ "warpgroup", "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64" },
 		{ "reduce", "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4" },
 		{ "reduce", "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=4" },
 	};
@@ -154,6 +162,8 @@ static void binaries_are_those_that_shapes_reach(void **state)
 				    .num_shapes = COUNT(shapes),
 				    .choices = choices,
 				    .num_choices = COUNT(choices),
+				    .lists = lists,
+				    .num_lists = COUNT(lists),
 				    .nodes = nodes,
 				    .num_nodes = COUNT(nodes),
 				    .root = { 0, 1, 0, 0 } };
