@@ -37,6 +37,14 @@ static int may_say(const struct header *h, enum decision decision, int says)
 	return says >= 0 ? says < h->num_choices : header_answer(decision, says) != NULL;
 }
 
+static int choice_named(const struct header *h, const char *word)
+{
+	int id = 0;
+	while (id < h->num_choices && strcmp(h->choice[id].name, word))
+		id++;
+	return id < h->num_choices ? id : -1;
+}
+
 int header_says(const struct header *h, enum decision decision, const char *word, int *says)
 {
 	const size_t n = strlen(h->gpu);
@@ -49,10 +57,8 @@ int header_says(const struct header *h, enum decision decision, const char *word
 	for (*says = SAYS_DEFAULTS; *says >= SAYS_SPARING112; --*says)
 		if (header_answer(decision, *says) && !strcmp(header_answer(decision, *says), word))
 			return 1;
-	for (*says = 0; *says < h->num_choices; ++*says)
-		if (!strcmp(h->choice[*says].name, word))
-			return decision != DECIDE_EARLY;
-	return 0;
+	*says = choice_named(h, word);
+	return *says >= 0 && decision != DECIDE_EARLY;
 }
 
 /* ---- rows ------------------------------------------------------------------------------- */
@@ -129,6 +135,40 @@ static int read_choice(struct header *h, struct header_text *r)
 	return 1;
 }
 
+/* LIST(first, rival, rival, stand_in): names of CHOICES; in place of an absent one, none */
+static int read_list(struct header *h, struct header_text *r)
+{
+	struct attune_list *list = &h->list[h->num_lists];
+	char word[ATTUNE_LIST_MEMBERS][HEADER_NAME];
+	header_next_is(r, "");
+	const struct header_text before = *r;
+	if (!header_list(r, word))
+		return 0;
+	const struct header_text after = *r;
+	*r = before; /* what is wrong with it is said of the row */
+	list->n = 0;
+	for (int i = 0; i < ATTUNE_LIST_MEMBERS; i++) {
+		const int id = choice_named(h, word[i]);
+		list->at[i] = (short)id;
+		if (id < 0 && (!i || strcmp(word[i], "none")))
+			return header_wrong(r, "a name of CHOICES%s, not %s, is",
+					    i ? " or none" : "", word[i]);
+		if (id >= 0 && list->n < i)
+			return header_wrong(r, "none behind none, not %s, is", word[i]);
+		for (int k = 0; id >= 0 && k < i; k++)
+			if (list->at[k] == id)
+				return header_wrong(r, "each choice once, not %s twice, is",
+						    word[i]);
+		list->n = (short)(list->n + (id >= 0));
+	}
+	for (int i = 0; i < h->num_lists; i++)
+		if (h->list[i].at[0] == list->at[0])
+			return header_wrong(r, "one row of %s is", word[0]);
+	h->list_at[h->num_lists++] = r->at;
+	*r = after;
+	return 1;
+}
+
 /* SEGMENTS(choice, head size, slots, start, path, split, segments, merge) */
 static int read_costs(struct header *h, struct header_text *r)
 {
@@ -198,7 +238,10 @@ static int read_guard(struct header *h, struct header_text *r)
 	h->is_emulated = header_next_is(r, "#ifndef ATTUNE_EMULATED");
 	if (h->is_emulated && (!header_seek(r, "\n#endif")))
 		return 0;
-	return header_expect(r, "#include \"attune_features.h\"");
+	if (!header_expect(r, "#include \"attune_features.h\""))
+		return 0;
+	header_next_is(r, "#include \"attune_list.h\""); /* older headers do not */
+	return 1;
 }
 
 static int read_names(struct header *h, struct header_text *r)
@@ -217,21 +260,100 @@ static int read_names(struct header *h, struct header_text *r)
 	return read_define(h, r, "ARCH") && read_quoted(r, h->arch, sizeof h->arch);
 }
 
+/* ---- code of the GPU's name alone ------------------------------------------------------- */
+void header_enum(char text[2][HEADER_CODE], const char *gpu, const char *upper)
+{
+	snprintf(text[0], HEADER_CODE,
+		 "#define ATTUNE_%s_SAYS(id, name, kernel, tunables) %s_##name = id,\n"
+		 "enum attune_%s_says {\n"
+		 "\tATTUNE_%s_CHOICES(ATTUNE_%s_SAYS)\n"
+		 "\t%s_defaults = %d, %s_serial = %d, %s_one_launch = %d, %s_streams = %d",
+		 upper, gpu, gpu, upper, upper, gpu, SAYS_DEFAULTS, gpu, SAYS_SERIAL, gpu,
+		 SAYS_ONE_LAUNCH, gpu, SAYS_STREAMS);
+	int n = snprintf(text[1], HEADER_CODE, ",\n\t%s_none = -1", gpu);
+	for (int says = SAYS_SPARING16; says >= SAYS_SPARING112; says--)
+		n += snprintf(text[1] + n, HEADER_CODE - (size_t)n, ",%s%s_%s = %d",
+			      (SAYS_SPARING16 - says) % 3 ? " " : "\n\t", gpu,
+			      header_answer(DECIDE_OVERLAP, says), says);
+}
+
+void header_list_function(char text[HEADER_CODE], const char *gpu, const char *upper)
+{
+	snprintf(text, HEADER_CODE,
+		 "#define ATTUNE_%s_ROW(a, b, c, d) \\\n"
+		 "\tcase %s_##a: { \\\n"
+		 "\t\tconst struct attune_list l = { \\\n"
+		 "\t\t\t1 + (%s_##b >= 0) + (%s_##c >= 0) + (%s_##d >= 0), \\\n"
+		 "\t\t\t{ %s_##a, %s_##b, %s_##c, %s_##d } }; \\\n"
+		 "\t\treturn l; \\\n"
+		 "\t}\n"
+		 "ATTUNE_SELECT struct attune_list attune_%s_list(int first)\n"
+		 "{\n"
+		 "\tconst struct attune_list alone = { 1, { (short)first, -1, -1, -1 } };\n"
+		 "\tswitch (first) {\n"
+		 "\tATTUNE_%s_LISTS(ATTUNE_%s_ROW)\n"
+		 "\tdefault: return alone;\n"
+		 "\t}\n"
+		 "}\n",
+		 upper, gpu, gpu, gpu, gpu, gpu, gpu, gpu, gpu, gpu, upper, upper);
+}
+
+/* Steps over code, whose blanks may differ. Changes `code`. */
+static int read_code(struct header_text *r, char *code)
+{
+	char *rest;
+	for (char *line = strtok_r(code, "\n\t\\", &rest); line;
+	     line = strtok_r(NULL, "\n\t\\", &rest)) {
+		size_t n = strlen(line);
+		while (n && line[n - 1] == ' ')
+			line[--n] = '\0';
+		if (!header_expect(r, line))
+			return 0;
+	}
+	return 1;
+}
+
 /* The enum of the ids: made of CHOICES, so that nothing in it can differ. */
 static int read_enum(struct header *h, struct header_text *r)
 {
-	char line[5][3 * GPU_NAME + 80];
-	const char *gpu = h->gpu, *upper = h->upper;
-	snprintf(line[0], sizeof line[0], "SAYS(id, name, kernel, tunables) %s_##name = id,", gpu);
-	snprintf(line[1], sizeof line[1], "enum attune_%s_says {", gpu);
-	snprintf(line[2], sizeof line[2], "ATTUNE_%s_CHOICES(ATTUNE_%s_SAYS)", upper, upper);
-	snprintf(line[3], sizeof line[3], "%s_defaults = %d, %s_serial = %d,", gpu, SAYS_DEFAULTS,
-		 gpu, SAYS_SERIAL);
-	snprintf(line[4], sizeof line[4], "%s_one_launch = %d, %s_streams = %d", gpu,
-		 SAYS_ONE_LAUNCH, gpu, SAYS_STREAMS);
-	return read_define(h, r, line[0]) && header_expect(r, line[1]) &&
-	       header_expect(r, line[2]) && header_expect(r, line[3]) &&
-	       header_expect(r, line[4]) && header_expect(r, "};");
+	char code[2][HEADER_CODE];
+	header_enum(code, h->gpu, h->upper);
+	return read_code(r, code[0]) &&
+	       (header_next_is(r, "};") || (read_code(r, code[1]) && header_expect(r, "};")));
+}
+
+/* Older headers have no LISTS: each choice is alone. */
+static int read_lists(struct header *h, struct header_text *r)
+{
+	char code[HEADER_CODE];
+	header_next_is(r, "");
+	struct header_text ahead = *r;
+	if (!read_define(h, &ahead, "LISTS(LIST)"))
+		return 1;
+	header_list_function(code, h->gpu, h->upper);
+	return read_rows(h, r, "LISTS", "LIST", read_list) && read_code(r, code);
+}
+
+/* Whether a leaf of the tree names the choice. */
+static int names(const struct header_tree *t, int id)
+{
+	for (int i = 0; i < t->n; i++)
+		if (t->v[i].below < 0 && t->v[i].says == id)
+			return 1;
+	return 0;
+}
+
+static int check_lists(const struct header *h, struct header_text *r)
+{
+	for (int i = 0; i < h->num_lists; i++) {
+		const int id = h->list[i].at[0];
+		if (names(&h->tree[DECIDE_PREFILL], id) || names(&h->tree[DECIDE_DECODE], id))
+			continue;
+		r->at = h->list_at[i];
+		return header_wrong(
+		    r, "first a choice that a leaf of the prefill or the decode tree names is");
+	}
+	return 1;
 }
 
 /* ---- trees ------------------------------------------------------------------------------ */
@@ -250,8 +372,9 @@ static int resolve(const struct header *h, struct header_text *r, enum decision 
 	return decision == DECIDE_EARLY
 		   ? header_wrong(r, "a number of %d to %d is", SAYS_OWN, MOST_EARLY)
 		   : header_wrong(r, "a name of CHOICES%s is",
-				  decision == DECIDE_OVERLAP ? ", serial, one_launch or streams"
-							     : " or defaults");
+				  decision == DECIDE_OVERLAP
+				      ? ", serial, one_launch, streams or streams_sparing16 to 112"
+				      : " or defaults");
 }
 
 static int read_trees(struct header *h, struct header_text *r)
@@ -277,8 +400,8 @@ int header_read(struct header *h, struct header_text *r)
 	       read_rows(h, r, "KERNELS", "KERNEL", read_kernel) &&
 	       read_rows(h, r, "SHAPES", "SHAPES", read_shapes) &&
 	       read_rows(h, r, "CHOICES", "CHOICE", read_choice) && read_enum(h, r) &&
-	       read_rows(h, r, "SEGMENTS", "SEGMENTS", read_costs) && read_trees(h, r) &&
-	       header_expect(r, "#endif") &&
+	       read_lists(h, r) && read_rows(h, r, "SEGMENTS", "SEGMENTS", read_costs) &&
+	       read_trees(h, r) && check_lists(h, r) && header_expect(r, "#endif") &&
 	       (header_next_is(r, "") && !*r->at ? 1 : header_wrong(r, "the end is"));
 }
 

@@ -59,7 +59,7 @@ struct header_tree {
  * says why. */
 int header_tree(struct header_text *, const char *gpu, enum decision, struct header_tree *);
 
-/* The words of a row "LIST(first, rival, rival, stand_in)"; LIST( stands before `at`. */
+/* The words of a row "LIST(first, rival, rival, stand_in)" behind its "LIST(". */
 enum { HEADER_NAME = 96 };
 int header_list(struct header_text *, char word[ATTUNE_LIST_MEMBERS][HEADER_NAME]);
 
@@ -80,8 +80,10 @@ struct header {
 	int is_emulated;
 	struct header_kernel kernel[HEADER_KERNELS];
 	struct header_choice choice[HEADER_CHOICES];
+	struct attune_list list[HEADER_CHOICES];
+	const char *list_at[HEADER_CHOICES];
 	struct selector_costs costs[HEADER_COSTS];
-	int num_kernels, num_choices, num_costs;
+	int num_kernels, num_choices, num_lists, num_costs;
 	struct header_tree tree[NUM_DECISIONS]; /* the early one may be empty */
 };
 /* Reads a text; free the header either way. 0: `wanted` says why. */
@@ -92,5 +94,10 @@ void header_free(struct header *);
 int header_says(const struct header *, enum decision, const char *word, int *says);
 /* The name of an answer that is no choice, such as "streams"; NULL: it has none. */
 const char *header_answer(enum decision, int says);
+/* Code that differs between headers only in the GPU's name ("h200", "H200"): the enum of answers, of
+ * which headers of older tools have the first part alone; and attune_<gpu>_list(). */
+enum { HEADER_CODE = 36 * GPU_NAME + 1500 };
+void header_enum(char text[2][HEADER_CODE], const char *gpu, const char *upper);
+void header_list_function(char text[HEADER_CODE], const char *gpu, const char *upper);
 
 #endif

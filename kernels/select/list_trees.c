@@ -76,7 +76,7 @@ static void names_of(const char *path, char gpu[GPU_NAME], char upper[GPU_NAME])
 /* Prints the root of each tree, then the nodes of all. */
 static int print_header(const char *path, const char *text)
 {
-	const char *trees = strstr(text, "\nATTUNE_SELECT ");
+	const char *trees = strstr(text, "\nATTUNE_SELECT int ");
 	struct header_text r = { .start = text, .at = text };
 	char gpu[GPU_NAME] = "", upper[GPU_NAME], serial[GPU_NAME + 8], *rows = NULL;
 	char device[HEADER_DEVICE];

@@ -200,6 +200,8 @@ static enum attune_status parse(struct override *o, const char *path, const stru
 					 .num_kernels = h->num_kernels,
 					 .choices = o->choices,
 					 .num_choices = h->num_choices,
+					 .lists = h->list,
+					 .num_lists = h->num_lists,
 					 .costs = h->costs,
 					 .num_costs = h->num_costs };
 	return add_trees(o);

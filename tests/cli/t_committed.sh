@@ -16,7 +16,8 @@ for header in generated/attune_*.h; do
 		int main(void)
 		{ struct attune_features f = { 0 };
 		  return attune_${gpu}_prefill(&f) < ${gpu}_defaults || attune_${gpu}_decode(&f) < ${gpu}_defaults ||
-			 attune_${gpu}_overlap(&f) < ${gpu}_streams; }
+			 attune_${gpu}_overlap(&f) < ${gpu}_streams_sparing112 ||
+			 attune_${gpu}_list(attune_${gpu}_decode(&f)).n < 1; }
 	END
 	${CC:-cc} -std=c11 -Wall -Wextra -Wpedantic -Werror -iquote kernels -o "$B/alone" "$B/alone.c" && "$B/alone"
 	row $? "$header serves a program of its own"

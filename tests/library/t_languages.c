@@ -201,7 +201,7 @@ static void test_json(void **state)
 	json_t *o = json_loads(text, 0, &error);
 	if (!o)
 		fail_msg("%d:%d: %s", error.line, error.column, error.text);
-	assert_string_equal(json_string_value(json_object_get(o, "schema")), "attune-heuristics-6");
+	assert_string_equal(json_string_value(json_object_get(o, "schema")), "attune-heuristics-7");
 	assert_int_equal(json_array_size(json_object_get(o, "features")), ATTUNE_NUM_FEATURES);
 	for (int i = 0; i < VECTORS; i++) {
 		step(&w, (long long(*)[POOL])x->pool);

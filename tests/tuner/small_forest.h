@@ -29,6 +29,7 @@ static inline void small_forest(struct forest *f, const struct data *d)
 	for (int c = 0; c < d->num_choices; c++)
 		f->choice[!strcmp(d->choice[c].kernel->name, "qblock")] = d->choice[c];
 	f->choice[0].config.v[f->choice[0].kernel->space->formula_axis] = SEGMENTS_FITTED;
+	f->list[0] = (struct attune_list){ 2, { 0, 1, -1, -1 } };
 	for (int i = 0; i < NUM_DECISIONS; i++)
 		assert_int_equal(tree_new_node(&f->tree[i]), 0);
 	f->tree[DECIDE_PREFILL].v[0].action = -1;
@@ -41,6 +42,7 @@ static inline void small_forest(struct forest *f, const struct data *d)
 	leaf(t, 1, 0, 1, 0);
 	t->v[1].runner_up = 1;
 	t->v[1].runner_up_cost = cost_of(125, 100);
+	t->v[1].row_cost = 0;
 	split(t, 2, ATTUNE_FEATURE_max_seq, 4096, 3);
 	leaf(t, 3, 1, 5, 5 * 100000);
 	t->v[3].p95 = cost_of(150, 100);

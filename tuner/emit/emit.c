@@ -26,17 +26,11 @@ static void emit_defines(const struct emitter *e)
 			"#ifndef ATTUNE_EMULATED\n#error \"attune_%s.h was made on an emulated "
 			"device: nothing in it is a time\"\n#endif\n\n",
 			e->f->gpu);
-	fprintf(e->out, "#include \"attune_features.h\"\n\n");
+	fprintf(e->out, "#include \"attune_features.h\"\n#include \"attune_list.h\"\n\n");
 	fprintf(e->out, "#define ATTUNE_%s_GPU \"%s\"\n", e->upper, e->f->gpu);
 	fprintf(e->out, "#define ATTUNE_%s_ARCH \"%s\"\n", e->upper, e->d->run.device.arch);
 	emit_kernels(e);
 	emit_shapes(e);
-}
-
-/* Blanks behind a word, so that the next column is aligned. */
-static int padding(int widest, const char *word)
-{
-	return widest - (int)strlen(word);
 }
 
 static void emit_choices(const struct emitter *e)
@@ -61,20 +55,9 @@ static void emit_choices(const struct emitter *e)
 	fputs("\n\n", e->out);
 }
 
-/* The enum of the ids and of the negative actions. */
-static void emit_enum(const struct emitter *e)
-{
-	const char *gpu = e->f->gpu;
-	fprintf(e->out,
-		"#define ATTUNE_%s_SAYS(id, name, kernel, tunables) %s_##name = id,\n"
-		"enum attune_%s_says {\n"
-		"\tATTUNE_%s_CHOICES(ATTUNE_%s_SAYS)\n"
-		"\t%s_defaults = %d, %s_serial = %d, %s_one_launch = %d, %s_streams = %d\n"
-		"};\n\n",
-		e->upper, gpu, gpu, e->upper, e->upper, gpu, SAYS_DEFAULTS, gpu, SAYS_SERIAL, gpu,
-		SAYS_ONE_LAUNCH, gpu, SAYS_STREAMS);
-}
+enum { COSTS_A_LINE = 3 };
 
+/* Rows of a choice stand side by side. */
 static void emit_costs(const struct emitter *e)
 {
 	int name = 0;
@@ -85,13 +68,14 @@ static void emit_costs(const struct emitter *e)
 		      "merge in fs */\n",
 		      e->out);
 	fprintf(e->out, "#define ATTUNE_%s_SEGMENTS(SEGMENTS)", e->upper);
-	for (int i = 0; i < e->f->num_costs; i++) {
+	for (int i = 0, beside = 0; i < e->f->num_costs; i++) {
 		const struct selector_costs *row = &e->f->costs[i];
 		const struct segment_costs *c = &row->costs;
-		fprintf(
-		    e->out, " \\\n\tSEGMENTS(%s_%s, %*s%3d, %2d, %3d, %8lld, %10lld, %9lld, %7lld)",
-		    e->f->gpu, e->name[row->id], padding(name, e->name[row->id]), "",
-		    row->head_size, c->slots, c->start, c->path, c->split, c->segments, c->merge);
+		beside = i && row->id == row[-1].id ? beside + 1 : 0;
+		fprintf(e->out, "%sSEGMENTS(%s_%s, %*s%3d, %2d, %3d, %8lld, %10lld, %9lld, %7lld)",
+			beside % COSTS_A_LINE ? " " : " \\\n\t", e->f->gpu, e->name[row->id],
+			padding(name, e->name[row->id]), "", row->head_size, c->slots, c->start,
+			c->path, c->split, c->segments, c->merge);
 	}
 	fputs("\n\n", e->out);
 }
@@ -144,6 +128,8 @@ static void emit_leaf(const struct emitter *e, enum decision decision, const str
 		emit_action(e, decision, v->runner_up);
 		fprintf(out, ", %.3f", mean_slowdown(v->runner_up_cost, v->weight));
 	}
+	if (v->row_cost >= 0 && is_known(v->row_cost, v->weight))
+		fprintf(out, "; row settled %.3f", mean_slowdown(v->row_cost, v->weight));
 	if (v->remark)
 		fprintf(out, "; %s", remark_words[v->remark]);
 	if (v->guarded)
@@ -227,7 +213,7 @@ char *forest_emit(const struct forest *f, const struct data *d)
 	emit_top(&e);
 	emit_defines(&e);
 	emit_choices(&e);
-	emit_enum(&e);
+	emit_rows(&e);
 	emit_costs(&e);
 	for (int t = 0; t < forest_decisions(f); t++)
 		emit_tree(&e, (enum decision)t);

@@ -63,24 +63,40 @@ static int emit_path(FILE *out, const struct tree *t, const struct attune_featur
 	return t->v[node].action;
 }
 
-/* "h200_ring_8x16 with SEGMENTS=2" */
+/* The first of a row that is legal for the part, as it would run; -1: none. */
+static int first_legal(const struct emitter *e, const struct attune_list *row,
+		       const attune_shape *shape, const struct part *p, struct config *made)
+{
+	for (int i = 0; i < row->n; i++) {
+		const struct choice *c = &e->f->choice[row->at[i]];
+		const struct segment_costs *costs =
+		    costs_for(e->f->costs, e->f->num_costs, row->at[i], shape->head_size);
+		if (!config_fitted(made, &c->config, c->kernel, costs, shape, p, &e->d->run.device))
+			return i;
+	}
+	return -1;
+}
+
+/* "h200_ring_8x16 with SEGMENTS=2. Where it is not legal: ring_16x16, qblock_16x64." */
 static void emit_decision(const struct emitter *e, const attune_shape *shape, const struct part *p)
 {
 	const int id = emit_path(e->out, &e->f->tree[DECIDE_DECODE], &p->f);
+	struct attune_list row = { 1, { (short)id } };
 	struct config made;
 	fprintf(e->out, " %s_%s", e->f->gpu, id < 0 ? "defaults" : e->name[id]);
-	if (id >= 0) {
-		const struct choice *c = &e->f->choice[id];
-		const int axis = worked_out_axis(c);
-		if (config_fitted(&made, &c->config, c->kernel,
-				  costs_for(e->f->costs, e->f->num_costs, id, shape->head_size),
-				  shape, p, &e->d->run.device))
-			fputs(", which is not legal there: the library runs the defaults", e->out);
-		else if (axis >= 0)
-			fprintf(e->out, " with %s=%d", c->kernel->space->axis[axis].name,
-				made.v[axis]);
-	}
-	fputs(".\n", e->out);
+	if (id >= 0 && e->f->list[id].n)
+		row = e->f->list[id];
+	const int runs = id < 0 ? -1 : first_legal(e, &row, shape, p, &made);
+	const struct choice *c = runs < 0 ? NULL : &e->f->choice[row.at[runs]];
+	if (id >= 0 && runs)
+		fprintf(e->out, ", which is not legal there: %s runs",
+			runs < 0 ? "no choice of its row is; another" : e->name[row.at[runs]]);
+	if (c && worked_out_axis(c) >= 0)
+		fprintf(e->out, " with %s=%d", c->kernel->space->axis[worked_out_axis(c)].name,
+			made.v[worked_out_axis(c)]);
+	fputs(row.n > 1 ? ".\n *   Where a rule forbids it:" : ".\n", e->out);
+	for (int i = 1; i < row.n; i++)
+		fprintf(e->out, " %s%s", e->name[row.at[i]], i + 1 < row.n ? ", else" : ".\n");
 }
 
 void emit_example(const struct emitter *e)
@@ -89,11 +105,11 @@ void emit_example(const struct emitter *e)
 	struct part p;
 	example_part(&p, &shape, &e->d->run.device);
 	fprintf(e->out,
-		" *\n"
 		" * Example: %d decodes of %d keys, %d query heads, %d KV heads, head size %d, "
 		"page size "
 		"%d:\n",
 		SEQS, KEYS, shape.num_query_heads, shape.num_kv_heads, shape.head_size,
 		shape.page_size);
 	emit_decision(e, &shape, &p);
+	fputs(" *\n", e->out);
 }

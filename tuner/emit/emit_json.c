@@ -1,6 +1,6 @@
 /* emit_json.c - writes a forest as JSON, for tools; it has the choices and trees of the header.
  *
- * Schema "attune-heuristics-6":
+ * Schema "attune-heuristics-7":
  *
  *   { "schema", "gpu", "arch", "database": texts,
  *     "rules": text,                        hash of the features and segment costs
@@ -11,23 +11,25 @@
  *                   "formula": null, or the rule for the tunable that is null:
  *                     { "axis": NAME, "slots", "start", "launch", "merge": numbers,
  *                       "values": [numbers] }; for SEGMENTS=fitted only axis and values }],
+ *     "lists": [{ "id": number, "then": [ids] }],  what runs in place of a choice that a leaf names:
+ *                                           the first that is legal
  *     "segments": [{ "id", "head_size", "rows", "tile", "heads", "clusters", "slots", "start", "path", "split",
  *                    "segments", "merge": numbers }],    costs for SEGMENTS=fitted
  *     "prefill": NODE, "decode": NODE, "overlap": NODE, "early": NODE }
  *   NODE: { "feature": name, "at_most": number, "below": NODE, "above": NODE }, or
  *         { "action": number, "scenarios": number, "guarded": null or text }, and with
- *         scenarios "slowdown", "p95", "remark"
+ *         scenarios "slowdown", "p95", "settled" (of the choice's row; null: not known), "remark"
  *
  * Actions:
  *   prefill, decode  an id, or -1: the kernels' defaults
  *   overlap          for batches with both parts: -1: one after the other; -2: the choice of the
- *                    prefills runs the whole batch in one launch; -3: on two streams; an id: a
- *                    fused kernel runs the whole batch; any other choice runs the prefills while
- *                    the decodes run on a second stream
+ *                    prefills runs the whole batch in one launch; -3: on two streams; -4 to -10:
+ *                    the same, and 16, 32 ... 112 units are left to the decodes; an id: a fused
+ *                    kernel runs the whole batch; any other choice runs the prefills while the
+ *                    decodes run on a second stream
  *   early            the value of the kernel's axis EARLY if the caller lets launches begin early;
  *                    -1: the choice's own value
- * guarded: a rule that the action may break in that leaf. A reader that does not check rules takes
- * the defaults there. The header's comment has the formulas. */
+ * guarded: a rule that the action may break in that leaf. Where it does, the next of its row runs. The header's comment has the formulas. */
 #include "emit.h"
 #include "writing.h"
 #include "harness/base/json_out.h"
@@ -89,6 +91,17 @@ static void json_choice(struct json_out *o, const struct choice *c, int id)
 	out_end(o);
 }
 
+static void json_row(struct json_out *o, const struct attune_list *row, int id)
+{
+	out_object(o, NULL);
+	out_integer(o, "id", id);
+	out_list(o, "then");
+	for (int i = 1; i < row->n; i++)
+		out_integer(o, NULL, row->at[i]);
+	out_end(o);
+	out_end(o);
+}
+
 static void json_costs(struct json_out *o, const struct forest *f, const struct selector_costs *row)
 {
 	const struct choice *choice = &f->choice[row->id];
@@ -128,6 +141,8 @@ static void json_node(struct json_out *o, const char *key, const struct tree *t,
 	if (v->feature < 0 && has_figures(v)) {
 		out_number(o, "slowdown", mean_slowdown(v->cost, v->weight), 3);
 		out_number(o, "p95", exp(v->p95 / 1e6), 3);
+		out_number(o, "settled",
+			   v->row_cost < 0 ? NAN : mean_slowdown(v->row_cost, v->weight), 3);
 		out_text(o, "remark", remark_words[v->remark]);
 	}
 	out_end(o);
@@ -147,7 +162,7 @@ char *forest_emit_json(const struct forest *f, const struct data *d)
 	FILE *out = open_memstream(&text, &size);
 	struct json_out *o = out_new();
 	out_object(o, NULL);
-	out_text(o, "schema", "attune-heuristics-6");
+	out_text(o, "schema", "attune-heuristics-7");
 	out_text(o, "gpu", f->gpu);
 	out_text(o, "arch", d->run.device.arch);
 	out_text(o, "database", d->hash);
@@ -163,6 +178,11 @@ char *forest_emit_json(const struct forest *f, const struct data *d)
 	out_list(o, "choices");
 	for (int i = 0; i < f->num_choices; i++)
 		json_choice(o, &f->choice[i], i);
+	out_end(o);
+	out_list(o, "lists");
+	for (int i = 0; i < f->num_choices; i++)
+		if (forest_has_row(f, i))
+			json_row(o, &f->list[i], i);
 	out_end(o);
 	out_list(o, "segments");
 	for (int i = 0; i < f->num_costs; i++)

@@ -5,6 +5,7 @@
 #include "kernels/spec/device_info.h"
 #include "tuner/forest/forest.h"
 #include <stdio.h>
+#include <string.h>
 
 struct data;
 struct node;
@@ -28,6 +29,13 @@ void emit_kernels(const struct emitter *); /* emit_lists.c */
  * order of attune_kernels: the one after `last` (NULL: the first); NULL at the end. */
 const struct kernel *forest_next_kernel(const struct forest *, const struct kernel *last);
 void emit_shapes(const struct emitter *); /* emit_lists.c */
+/* emit_rows.c: the enum of ids and answers, the rows of choices and their function. */
+void emit_rows(const struct emitter *);
+/* Blanks behind a word, so that the next column is aligned. */
+static inline int padding(int widest, const char *word)
+{
+	return widest - (int)strlen(word);
+}
 /* exp of the mean cost of a unit of weight. */
 double mean_slowdown(long long cost, long long weight);
 

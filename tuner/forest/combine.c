@@ -36,16 +36,22 @@ static int is_taken(int groups, int decision)
 	return groups >> gate_group_of((enum decision)decision) & 1;
 }
 
-/* used[id]: whether a tree that is taken from this forest names it. */
+enum use { UNUSED, MEMBER /* of a row alone */, NAMED };
+
+/* The uses of choices by the trees that are taken from this forest, and by the rows of these. */
 static void mark_used(const struct forest *f, int groups, int is_fresh, char used[MAX_IDS])
 {
-	memset(used, 0, MAX_IDS);
+	memset(used, UNUSED, MAX_IDS);
 	for (int t = 0; t < NUM_DECISIONS; t++)
 		for (int i = 0; is_taken(groups, t) == is_fresh && i < f->tree[t].n; i++) {
 			const struct node *v = &f->tree[t].v[i];
 			if (names_ids((enum decision)t) && v->feature < 0 && v->action >= 0)
-				used[v->action] = 1;
+				used[v->action] = NAMED;
 		}
+	for (int id = 0; id < f->num_choices; id++)
+		for (int i = 1; used[id] == NAMED && i < f->list[id].n; i++)
+			if (!used[f->list[id].at[i]])
+				used[f->list[id].at[i]] = MEMBER;
 }
 
 /* Copies the used choices; to[id] is the new id, -1: not used. 0 + complain. */
@@ -85,6 +91,19 @@ static int copy_tree(struct tree *out, const struct tree *t, enum decision decis
 	return 1;
 }
 
+/* The rows of choices that trees name. A choice of both forests keeps the row of the first one. */
+static void take_rows(struct forest *out, const struct forest *f, const char *used, const int *to)
+{
+	for (int id = 0; id < f->num_choices; id++) {
+		struct attune_list row = f->list[id];
+		if (used[id] != NAMED || out->list[to[id]].n)
+			continue;
+		for (int i = 0; i < row.n; i++)
+			row.at[i] = (short)to[row.at[i]];
+		out->list[to[id]] = row;
+	}
+}
+
 static int has_costs(const struct forest *f, int n, int id)
 {
 	for (int i = 0; i < n; i++)
@@ -120,6 +139,8 @@ int forest_combine(struct forest *out, const struct forest *incumbent, const str
 	for (int k = 1; done && k >= 0; k--) {
 		mark_used(of[k], groups, k, used);
 		done = take_choices(out, of[k], used, to[k]) && take_costs(out, of[k], to[k]);
+		if (done)
+			take_rows(out, of[k], used, to[k]);
 	}
 	for (int t = 0; done && t < NUM_DECISIONS; t++) {
 		const enum decision decision = (enum decision)t;

@@ -32,6 +32,20 @@ int forest_kernels(const struct forest *f)
 	return n;
 }
 
+int forest_names(const struct forest *f, int id)
+{
+	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++)
+		for (int i = 0; i < f->tree[t].n; i++)
+			if (f->tree[t].v[i].feature < 0 && f->tree[t].v[i].action == id)
+				return 1;
+	return 0;
+}
+
+int forest_has_row(const struct forest *f, int id)
+{
+	return f->list[id].n > 0 && forest_names(f, id);
+}
+
 int forest_says_early(const struct forest *f)
 {
 	const struct node *root = &f->tree[DECIDE_EARLY].v[0];

@@ -34,6 +34,10 @@ extern const struct limits default_limits;
 void forest_free(struct forest *);
 int forest_leaves(const struct forest *);
 int forest_kernels(const struct forest *); /* distinct ones among its choices */
+/* Whether a leaf of the prefill or the decode tree names the choice; whether it has a row of LISTS,
+ * as only such choices have. */
+int forest_names(const struct forest *, int id);
+int forest_has_row(const struct forest *, int id);
 /* Whether the early tree has an effect. If not, headers and texts leave it out. */
 int forest_says_early(const struct forest *);
 int forest_decisions(const struct forest *); /* number of trees in a header */
@@ -73,8 +77,8 @@ void overlap_made(const struct data *, const struct forest *, int action, const 
 enum gate_group { GATE_PREFILL, GATE_DECODE, GATE_MIXED, NUM_GATE_GROUPS };
 extern const char *const gate_group_names[NUM_GATE_GROUPS];
 enum gate_group gate_group_of(enum decision);
-/* Takes the trees, segment costs and choices of some groups from `fresh` (bit g of groups: group g), those of
- * the others from the incumbent; the gpu's name is that of fresh. Ids are renumbered: fresh ones in
+/* Takes the trees, rows, segment costs and choices of some groups from `fresh` (bit g of groups: group g), those of
+ * the others from the incumbent; a choice that both name has the fresh row; the gpu's name is that of fresh. Ids are renumbered: fresh ones in
  * their order, then the incumbent's; unused choices are dropped. Call forest_prove before emitting
  * it. 0 + complain: more than MAX_IDS choices, or no memory. */
 int forest_combine(struct forest *out, const struct forest *incumbent, const struct forest *fresh,

@@ -30,6 +30,8 @@ static int take_choices(struct forest *f, const struct header *h, struct header_
 			return header_wrong(r, "a choice that today's .def tables list is");
 		f->num_choices++;
 	}
+	for (int i = 0; i < h->num_lists; i++)
+		f->list[h->list[i].at[0]] = h->list[i];
 	if (h->num_costs > MAX_COSTS)
 		return header_wrong(r, "at most %d rows SEGMENTS are", MAX_COSTS);
 	f->num_costs = h->num_costs;
@@ -43,13 +45,13 @@ static long long cost_of_slowdown(double slowdown)
 	return slowdown >= 1e-3 && slowdown <= 1e6 ? llround(1e6 * log(slowdown)) : 0;
 }
 
-/* Reads "12 scenarios, 1.004, p95 1.020; next ring_8x16, 1.031; few; guarded" into a node of
- * weight 1. */
+/* Reads "12 scenarios, 1.004, p95 1.020; next ring_8x16, 1.031; row settled 1.001; few; guarded"
+ * into a node of weight 1. */
 static void read_figures(const struct header *h, enum decision decision, const char *comment,
 			 struct node *v)
 {
 	char text[400], rival[GPU_NAME + CHOICE_NAME];
-	double mean, next, p95;
+	double mean, next, p95, settled;
 	int n = 0, here = 0;
 	v->runner_up = SAYS_DEFAULTS;
 	snprintf(text, sizeof text, "%.*s", comment ? (int)(strstr(comment, "*/") - comment) : 0,
@@ -71,6 +73,9 @@ static void read_figures(const struct header *h, enum decision decision, const c
 		v->runner_up_cost = cost_of_slowdown(next);
 	else
 		v->runner_up = SAYS_DEFAULTS;
+	const char *row = strstr(at, "; row settled ");
+	if (row && sscanf(row, "; row settled %lf", &settled) == 1)
+		v->row_cost = cost_of_slowdown(settled);
 	for (int i = 1; i < NUM_REMARKS; i++)
 		if (strstr(at, remark_words[i]))
 			v->remark = (enum remark)i;

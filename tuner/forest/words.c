@@ -17,6 +17,9 @@ void says_words(const struct forest *f, enum decision decision, int action,
 	if (decision == DECIDE_EARLY)
 		snprintf(text, MAX_CHOICE_TEXT, "%s",
 			 action == SAYS_OWN ? "as the choice has it" : early_words[action]);
+	else if (decision == DECIDE_OVERLAP && says_spares(action))
+		snprintf(text, MAX_CHOICE_TEXT, "side by side, with %d units left to the decodes",
+			 says_spares(action));
 	else if (decision == DECIDE_OVERLAP && action < 0)
 		snprintf(text, MAX_CHOICE_TEXT, "%s",
 			 action == SAYS_STREAMS      ? "side by side"

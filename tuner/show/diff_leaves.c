@@ -1,4 +1,4 @@
-/* diff_leaves.c - lists where the choices of two forests differ. A region of features is the
+/* diff_leaves.c - lists where the choices of two forests differ, and the rows of choices that changed. A region of features is the
  * intersection of a leaf of each; with data only regions with a scenario are listed. A change is
  * beyond noise if the mean log ratio of the times exceeds both the A/A noise floor and the
  * intervals of the times. */
@@ -20,7 +20,7 @@ struct overlay {
 	const struct data *d; /* NULL: none */
 	struct table *t;
 	int leaf; /* of f[0]; the boxes of f[1] are within its box */
-	int regions, differ, empty, beyond;
+	int regions, differ, empty, beyond, rows;
 };
 
 /* "num_seqs 9..16, max_seq > 4096"; "everywhere" */
@@ -157,6 +157,49 @@ static void overlay_leaf(void *arg, int leaf, const struct box *b)
 	tree_boxes(&o->f[1]->tree[o->decision], b, compare_leaves, o);
 }
 
+/* The id of a choice that a leaf of the forest names; -1: none does. */
+static int id_in(const struct forest *f, const struct choice *c)
+{
+	int id = 0;
+	while (id < f->num_choices && !(choice_same(&f->choice[id], c) && forest_names(f, id)))
+		id++;
+	return id < f->num_choices ? id : -1;
+}
+
+/* "ring BLOCK_M=8 ..., then naive ..." */
+static void row_words(const struct forest *f, int id, char *text, size_t size)
+{
+	size_t n = 0;
+	snprintf(text, size, "alone");
+	for (int i = 1; i < f->list[id].n && n < size; i++) {
+		char words[MAX_CHOICE_TEXT];
+		choice_words(&f->choice[f->list[id].at[i]], words);
+		n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", then " : "", words);
+	}
+}
+
+/* The rows of choices that both forests name. */
+static void compare_rows(struct overlay *o)
+{
+	for (int id = 0; id < o->f[0]->num_choices; id++) {
+		const struct choice *c = &o->f[0]->choice[id];
+		const int now = forest_names(o->f[0], id) ? id_in(o->f[1], c) : -1;
+		char first[MAX_CHOICE_TEXT], was[4 * MAX_CHOICE_TEXT], is[4 * MAX_CHOICE_TEXT];
+		if (now < 0)
+			continue;
+		choice_words(c, first);
+		row_words(o->f[0], id, was, sizeof was);
+		row_words(o->f[1], now, is, sizeof is);
+		if (!strcmp(was, is))
+			continue;
+		o->rows++;
+		table_add(o->t, "row %s %s %s %.3f %.3f", first, was, is, NAN, NAN);
+		if (o->d)
+			table_add(o->t, "%d %.4f %.4f %s", 0, NAN, NAN, "not measured");
+		table_end_row(o->t);
+	}
+}
+
 static void print_regret(const struct overlay *o)
 {
 	static const char *const splits[] = { "train", "heldout" };
@@ -187,13 +230,14 @@ int diff_leaves(const struct forest *was, const struct forest *is, const struct 
 	}
 	if (!o.t)
 		return 0;
+	compare_rows(&o);
 	if (format_has_notes(format)) {
 		printf("# %d and %d leaves; choices differ in %d of %d regions", forest_leaves(was),
 		       forest_leaves(is), o.differ, o.regions);
 		if (d)
 			printf(", %d of them without a scenario, %d beyond noise", o.empty,
 			       o.beyond);
-		puts("");
+		printf("; %d rows of choices changed\n", o.rows);
 		if (d)
 			print_regret(&o);
 	}

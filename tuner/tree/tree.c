@@ -17,7 +17,9 @@ int tree_new_node(struct tree *t)
 {
 	if (!array_grow(&t->v, t->n, &t->room, sizeof *t->v))
 		return -1;
-	t->v[t->n] = (struct node){ .feature = -1, .below = -1, .above = -1, .runner_up = -1 };
+	t->v[t->n] = (struct node){
+		.feature = -1, .below = -1, .above = -1, .runner_up = -1, .row_cost = -1
+	};
 	return t->n++;
 }
 

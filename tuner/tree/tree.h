@@ -26,6 +26,8 @@ struct node {
 	 * weight; runner_up -1: none. */
 	long long cost, runner_up_cost, weight;
 	int runner_up;
+	/* The same sum with the fastest legal choice of the action's row of LISTS; -1: not known. */
+	long long row_cost;
 	int32_t p95;         /* 95th percentile of the action's costs */
 	enum remark remark;  /* of a leaf */
 	const char *guarded; /* of a leaf: a rule that its choice may break, or NULL */
