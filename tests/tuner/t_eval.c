@@ -46,10 +46,10 @@ static void test_induce_check_eval(void **state)
 			 EXIT_DONE);
 	json_t *o = json_loads(printed, 0, NULL);
 	assert_non_null(o);
-	assert_int_equal(json_object_size(o), 5);
+	assert_int_equal(json_object_size(o), 6);
 	assert_int_equal(json_array_size(member(o, "noise")), 3);
 	json_t *train = row_of(o, "tree", "train");
-	assert_int_equal(json_object_size(train), 15);
+	assert_int_equal(json_object_size(train), 17);
 	assert_true(json_number_value(member(train, "geomean")) >= 1);
 	assert_true(json_number_value(member(train, "geomean")) <=
 		    json_number_value(member(train, "worst")));

@@ -10,6 +10,7 @@
 #include "tuner/forest/forest.h"
 #include "tuner/induce/induce.h"
 #include "tuner/policy/policy.h"
+#include "tuner/policy/settled.h"
 #include <argp.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,10 +18,13 @@
 #include <string.h>
 
 struct options {
-	const char *gpu, *db, *header, *split;
+	const char *gpu, *db, *header, *split, *by, *against;
+	double above; /* 0: not asked */
 	enum format format;
 	struct trace_options trace;
 };
+
+enum { OPT_BY = 256, OPT_AGAINST, OPT_ABOVE };
 
 // clang-format off
 static const struct argp_option rows[] = {
@@ -29,6 +33,9 @@ static const struct argp_option rows[] = {
 	{ "header", 'H', "WHICH", 0,
 	  "committed (generated/attune_NAME.h), induced (learned now, not written) or a file (committed)", 0 },
 	{ "split", 'S', "NAME", 0, "Only this split: train, heldout (all of them), heldout_blocked ...", 0 },
+	{ "by", OPT_BY, "WHAT", 0, "Only the header, by kind, head, group, page, gpu or set", 0 },
+	{ "against", OPT_AGAINST, "FILE", 0, "With --by: another header beside it, on the same scenarios", 0 },
+	{ "above", OPT_ABOVE, "X", 0, "List the scenarios that take over X times the fastest, and why", 0 },
 	{ "trace", OPT_TRACE, "FILE", 0, "Estimate the attention time of a simulated trace (CSV) by policy", 0 },
 	{ "model", 'm', "NAME@TP", 0, "Trace: the model, as in llama3.1-8b@1", 0 },
 	{ "load", OPT_LOAD, "X", 0, "Trace: share of the engine's capacity (0.95)", 0 },
@@ -40,6 +47,26 @@ static const struct argp_option rows[] = {
 };
 // clang-format on
 
+static double above_of(const char *arg, struct argp_state *state)
+{
+	char *end;
+	const double above = strtod(arg, &end);
+	if (*end || !(above >= 1 && above <= 1000))
+		argp_error(state, "--above '%s' should be a slowdown as in 1.05", arg);
+	return above;
+}
+
+/* Options that would be ignored are refused. */
+static void check_options(const struct options *o, struct argp_state *state)
+{
+	if (o->by && !is_group(o->by))
+		argp_error(state, "--by '%s' should be " GROUP_WORDS, o->by);
+	if (o->against && !o->by)
+		argp_error(state, "--against is of --by, which is not given");
+	if ((o->by != NULL) + (o->above > 0) + (o->trace.path != NULL) > 1)
+		argp_error(state, "--by, --above and --trace are different questions: give one");
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
@@ -49,6 +76,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'H': o->header = arg; return 0;
 	case 'S': o->split = arg; return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
+	case OPT_BY: o->by = arg; return 0;
+	case OPT_AGAINST: o->against = arg; return 0;
+	case OPT_ABOVE: o->above = above_of(arg, state); return 0;
+	case ARGP_KEY_END: check_options(o, state); return trace_option(&o->trace, key, arg, state);
 	default: return trace_option(&o->trace, key, arg, state);
 	}
 }
@@ -71,10 +102,19 @@ static const struct argp help = {
 	"                 scenario has such times\n"
 	"  second_pass    scenarios that are judged by times of the second pass; the\n"
 	"                 others by the first\n"
-	"  tree_there     geomean of the header where the baseline has a time\n\n"
+	"  tree_there     geomean of the header where the baseline has a time\n"
+	"  beyond20       picks with a time over 20 % slower than the fastest\n"
+	"  left_out       of row_settled: legal members of rows, and ways to run mixed\n"
+	"                 batches, without the times that settling needs\n\n"
+	"row_settled is the plan that is fastest among the members of the header's row, by\n"
+	"times of the first pass, judged by times of the second. In a mixed batch the parts\n"
+	"settle first, and then the ways to run them. Without a second pass one time does\n"
+	"both. Lines below the table explain each held-out batch beyond 20 %.\n\n"
 	"Examples:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
 	"json\n  attune eval --gpu h200 "
-	"--trace mine.csv --model llama3.1-8b@1 --load 0.9",
+	"--trace mine.csv --model llama3.1-8b@1 --load 0.9\n"
+	"  attune eval --gpu h200 --split heldout --by kind --against old.h\n"
+	"  attune eval --gpu h200 --split heldout --above 1.05",
 	NULL,
 	NULL,
 	NULL
@@ -101,12 +141,12 @@ static struct score score_of_oracle(const struct data *d, const char *split)
 }
 
 /* tree: the geomean of the header's own picks where the policy has a time. */
-static void add_row(struct table *t, enum policy p, const char *split, const struct score *s,
-		    double tree)
+static void add_row(struct table *t, const char *policy, const char *split, const struct score *s,
+		    double tree, double left_out)
 {
 	if (!s->n)
 		return;
-	table_text(t, policy_names[p]);
+	table_text(t, policy);
 	table_text(t, split);
 	table_number(t, s->n, 0);
 	table_number(t, s->geomean, 4);
@@ -121,6 +161,8 @@ static void add_row(struct table *t, enum policy p, const char *split, const str
 	table_number(t, s->invalid, 0);
 	table_number(t, s->second_pass, 0);
 	table_number(t, tree, 4);
+	table_number(t, s->beyond20, 0);
+	table_number(t, left_out, 0);
 	table_end_row(t);
 }
 
@@ -132,12 +174,33 @@ static int add_baseline(struct table *t, const struct data *d, enum policy p,
 	if (!score_where(d, picks, picks, split, &s) ||
 	    !score_where(d, tree, picks, split, &of_tree))
 		return 0;
-	add_row(t, p, split, &s, of_tree.geomean);
+	add_row(t, policy_names[p], split, &s, of_tree.geomean, NAN);
 	return 1;
 }
 
+/* The header's rows, settled. */
+static int add_settled(struct table *t, const struct data *d, const struct settled *settled,
+		       const struct pick *tree, const char *const *split, int splits)
+{
+	struct pick *picks = calloc((size_t)d->n + 1, sizeof *picks);
+	int done = picks != NULL;
+	for (int s = 0; done && s < d->n; s++)
+		picks[s] = settled[s].pick;
+	for (int i = 0; done && i < splits; i++) {
+		struct score s, of_tree;
+		double left_out = 0;
+		for (int k = 0; k < d->n; k++)
+			left_out += in_split(&d->v[k], split[i]) ? settled[k].left_out : 0;
+		done = score_where(d, picks, picks, split[i], &s) &&
+		       score_where(d, tree, picks, split[i], &of_tree);
+		add_row(t, "row_settled", split[i], &s, of_tree.geomean, left_out);
+	}
+	free(picks);
+	return done;
+}
+
 static int add_rows(struct table *t, const struct data *d, const struct forest *f,
-		    const char *const *split, int splits)
+		    const struct settled *settled, const char *const *split, int splits)
 {
 	struct pick *picks = calloc((size_t)d->n + 1, sizeof *picks);
 	struct pick *tree = calloc((size_t)d->n + 1, sizeof *tree);
@@ -152,8 +215,10 @@ static int add_rows(struct table *t, const struct data *d, const struct forest *
 				continue;
 			}
 			done = p == POLICY_ORACLE || score_picks(d, picks, split[i], &s);
-			add_row(t, (enum policy)p, split[i], &s, NAN);
+			add_row(t, policy_names[p], split[i], &s, NAN, NAN);
 		}
+		if (done && p == POLICY_TREE)
+			done = add_settled(t, d, settled, tree, split, splits);
 	}
 	free(picks);
 	free(tree);
@@ -161,11 +226,13 @@ static int add_rows(struct table *t, const struct data *d, const struct forest *
 }
 
 /* ---- output ------------------------------------------------------------------------------ */
-static int print_json(struct table *scores, const struct data *d, const struct forest *f)
+static int print_json(struct table *scores, struct table *lost, const struct data *d,
+		      const struct forest *f)
 {
 	struct json_out *o = out_new();
 	out_object(o, NULL);
 	table_json(scores, o, "rows");
+	table_json(lost, o, "beyond20");
 	out_integer(o, "leaves", forest_leaves(f));
 	out_integer(o, "kernels", forest_kernels(f));
 	out_integer(o, "variants", f->num_choices);
@@ -202,32 +269,67 @@ static int has_scenarios(const struct data *d, const char *asked)
 
 static int evaluate(const struct data *d, const struct forest *f, const struct options *o)
 {
-	static const char *const columns[] = { "policy",  "split",         "n",
-					       "geomean", "low",           "high",
-					       "p95",     "worst",         "within2",
-					       "within5", "time_weighted", "unconfirmed",
-					       "invalid", "second_pass",   "tree_there" };
+	static const char *const columns[] = {
+		"policy",  "split",       "n",          "geomean",  "low",           "high",
+		"p95",     "worst",       "within2",    "within5",  "time_weighted", "unconfirmed",
+		"invalid", "second_pass", "tree_there", "beyond20", "left_out"
+	};
 	const char *split[MAX_SPLITS] = { o->split };
 	const int splits = o->split ? 1 : data_splits(d, split);
-	if (!has_scenarios(d, o->split))
-		return 0;
+	struct settled *settled = settle_all(d, f);
 	policies_say_unlearned(d);
-	struct table *t = table_new(o->format, columns, (int)COUNT(columns));
-	if (!t || !add_rows(t, d, f, split, splits))
+	struct table *t = settled ? table_new(o->format, columns, (int)COUNT(columns)) : NULL;
+	if (!t || !add_rows(t, d, f, settled, split, splits))
 		return 0;
-	if (o->format == FORMAT_JSON)
-		return print_json(t, d, f);
-	if (format_has_notes(o->format))
-		print_heading(d, f);
-	table_print(t, stdout);
-	return 1;
+	const struct lost_asked beyond = { .split = o->split ? o->split : "heldout",
+					   .above = 1.2,
+					   .is_settled = 1 };
+	int done = 1;
+	if (o->format == FORMAT_JSON) {
+		struct table *lost = lost_table(d, f, settled, &beyond, o->format);
+		done = lost && print_json(t, lost, d, f);
+	} else {
+		if (format_has_notes(o->format))
+			print_heading(d, f);
+		table_print(t, stdout);
+		done = !format_has_notes(o->format) || lost_notes(d, f, settled, &beyond);
+	}
+	free(settled);
+	return done;
+}
+
+/* The scenarios above a slowdown. */
+static int list_above(const struct data *d, const struct forest *f, const struct options *o)
+{
+	const struct lost_asked asked = { .split = o->split, .above = o->above };
+	struct settled *settled = settle_all(d, f);
+	struct table *t = settled ? lost_table(d, f, settled, &asked, o->format) : NULL;
+	if (t)
+		table_print(t, stdout);
+	free(settled);
+	return t != NULL;
+}
+
+/* --by. 0 + complain. */
+static int divide(const struct data *d, const struct forest *f, const struct options *o)
+{
+	struct forest against;
+	if (o->against && !forest_load(&against, o->against))
+		return 0;
+	const int done =
+	    groups_print(d, f, o->against ? &against : NULL, o->by, o->split, o->format);
+	if (o->against)
+		forest_free(&against);
+	return done;
 }
 
 static int answer(const struct data *d, const struct forest *f, const struct options *o)
 {
 	if (o->trace.path)
 		return trace_print(d, f, &o->trace, o->format);
-	return evaluate(d, f, o);
+	if (!has_scenarios(d, o->split))
+		return 0;
+	return o->by ? divide(d, f, o) : o->above > 0 ? list_above(d, f, o) : evaluate(d, f, o);
 }
 
 /* The rules that are judged: of a header, or learned now. 0 + complain. */

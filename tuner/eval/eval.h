@@ -10,6 +10,7 @@ struct data;
 struct forest;
 struct pick;
 struct scratch_pair;
+struct settled;
 
 /* ---- score.c: slowdown of picks against the oracle ----------------------------------- */
 struct score {
@@ -23,6 +24,7 @@ struct score {
 	} timed;                 /* over the picks with a time; NaN: none has one */
 	double low, high;        /* 95 % interval of the geomean, over blocks */
 	double within2, within5; /* shares */
+	int beyond20;            /* picks with a time that are over 20 % slower than the fastest */
 	double time_weighted;    /* sum of weight x time / sum of weight x oracle */
 };
 /* Scores picks over a split; 0 without memory. A scenario without any correct result counts as an
@@ -40,6 +42,29 @@ int blocked_interval(struct scratch_pair *, int n, double *low, double *high);
 /* Scores a policy; 0 also if the policy does not exist here. */
 int score_policy(const struct data *, enum policy, const struct forest *, const char *split,
 		 struct score *);
+
+/* lost.c: the scenarios on which the header loses most, and why. */
+struct lost_asked {
+	const char *split;
+	double above;   /* the least slowdown */
+	int is_settled; /* of the settled row; 0: of the header's pick */
+};
+/* What settles in each scenario; NULL without memory. */
+struct settled *settle_all(const struct data *, const struct forest *);
+/* A row for each of them, the largest loss first; NULL without memory. */
+struct table *lost_table(const struct data *, const struct forest *, const struct settled *,
+			 const struct lost_asked *, enum format);
+/* A line for each of them. 0 without memory. */
+int lost_notes(const struct data *, const struct forest *, const struct settled *,
+	       const struct lost_asked *);
+
+/* groups.c: slowdown by a property of the scenarios. */
+#define GROUP_WORDS "kind, head, group, page, gpu or set"
+int is_group(const char *word);
+/* A row for each value, over the scenarios where the picks of both headers have a time. before: NULL, or the
+ * other header. 0 without memory. */
+int groups_print(const struct data *, const struct forest *, const struct forest *before,
+		 const char *by, const char *split, enum format);
 
 /* trace_eval.c: the attention time of a simulated trace under each policy. */
 struct trace_options {

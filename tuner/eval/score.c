@@ -137,6 +137,7 @@ static int summarize(struct judged *v, int n, struct score *s)
 		s->unconfirmed += v[i].is_unconfirmed;
 		s->within2 += v[i].slowdown <= 1.02;
 		s->within5 += v[i].slowdown <= 1.05;
+		s->beyond20 += v[i].slowdown > 1.2 && isfinite(v[i].slowdown);
 	}
 	s->timed = time_of(v, n - infinite);
 	s->geomean = infinite ? INFINITY : s->timed.geomean;

@@ -32,7 +32,7 @@
 #include <string.h>
 
 enum { BEST = 3, BEST_PLANS = 2, FUSED = 3 };
-enum { OPT_BUDGET = 256, OPT_AGAIN, OPT_ANYWAY, OPT_DRY, OPT_FILL, OPT_ALSO };
+enum { OPT_BUDGET = 256, OPT_AGAIN, OPT_ANYWAY, OPT_DRY, OPT_FILL, OPT_ALSO, OPT_MEMBERS };
 
 struct options {
 	const char *gpu, *db, *header, *also;
@@ -113,7 +113,7 @@ static int by_need(const void *pa, const void *pb, void *arg)
 static int is_asked(const struct measured *m, const struct confirm_asked *o)
 {
 	return in_split(m, o->split) && (o->split || !split_is_gate(m->split)) &&
-	       (!o->fill || data_is_training(m));
+	       (!o->fill || (o->members && o->split) || data_is_training(m));
 }
 
 /* Scenario indices in measuring order; NULL without memory. */
@@ -141,7 +141,7 @@ static void wish_forest(struct wishes *w, const struct data *d, const struct for
 }
 
 static int collect(struct wishes *w, const struct data *d, const struct forest *f,
-		   const struct forest *also, const int *order, int n)
+		   const struct confirm_asked *o, const int *order, int n)
 {
 	struct chooser *baseline[NUM_POLICIES];
 	for (int p = 0; p < NUM_POLICIES; p++)
@@ -158,8 +158,10 @@ static int collect(struct wishes *w, const struct data *d, const struct forest *
 			wish(w, made_wish(m, &made));
 		}
 		wish_forest(w, d, f, m);
-		if (also)
-			wish_forest(w, d, also, m);
+		if (o->also)
+			wish_forest(w, d, o->also, m);
+		if (o->members)
+			wish_members(w, d, f, order[i]);
 		wish_best(w, d, order[i]);
 	}
 	for (int p = 0; p < NUM_POLICIES; p++)
@@ -214,7 +216,7 @@ static void wish_hole(struct wishes *w, const struct data *d, int s, enum phase 
 }
 
 static int collect_holes(struct wishes *w, const struct data *d, const struct forest *f,
-			 const int *order, int n)
+			 int members, const int *order, int n)
 {
 	int fused[FUSED];
 	const int num_fused = overlap_portfolio(d, fused, FUSED);
@@ -222,6 +224,10 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 		const struct measured *m = &d->v[order[i]];
 		struct decided made;
 		wish_scenario(w, d, order[i]);
+		if (members) {
+			wish_unraced_members(w, d, f, order[i]);
+			continue;
+		}
 		forest_make_serial(d, f, m, &made);
 		wish_hole(w, d, order[i], PHASE_PREFILL, &made.prefill);
 		wish_hole(w, d, order[i], PHASE_DECODE, &made.decode);
@@ -246,6 +252,10 @@ static const struct argp_option rows[] = {
 	  "Complete the first pass instead: the header's picks in training scenarios, and all "
 	  "ways to run mixed ones",
 	  0 },
+	{ "members", OPT_MEMBERS, NULL, 0,
+	  "Also the members of the header's rows, and all ways to run mixed batches; with --fill "
+	  "these alone, and in any split that is named",
+	  0 },
 	{ "dry-run", OPT_DRY, NULL, 0, "Print how much would be measured; measure nothing", 0 },
 	{ 0 }
 };
@@ -264,6 +274,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_ALSO: o->also = arg; return 0;
 	case OPT_DRY: o->asked.dry_run = 1; return 0;
 	case OPT_FILL: o->asked.fill = 1; return 0;
+	case OPT_MEMBERS: o->asked.members = 1; return 0;
 	case OPT_BUDGET: o->budget_s = budget_option(arg, state); return 0;
 	case ARGP_KEY_END:
 		if (o->also && o->asked.fill)
@@ -284,7 +295,8 @@ static const struct argp help = {
 	"again if its last session lacks a time of these, also where an interrupt ended it. A "
 	"scenario whose session has all of them is skipped, so the same command resumes. --fill "
 	"skips each time that exists; the ways to run a mixed batch race together, mixed batches "
-	"first, those with the shortest decodes before the others.\n\n"
+	"first, those with the shortest decodes before the others. `attune eval` judges rows that "
+	"are settled by a time of each pass: --fill --members and --members measure these.\n\n"
 	"Examples:\n  attune sweep --confirm --gpu h200 --budget 10m\n"
 	"  attune sweep --confirm --gpu h200 --split heldout --dry-run",
 	NULL,
@@ -305,9 +317,9 @@ int confirm_run(struct data *d, const struct forest *f, const struct confirm_ask
 	struct wishes w = { 0 };
 	d->pass = PASS_A; /* the fastest of pass A are measured again */
 	int n, code = EXIT_CHECK, *order = order_scenarios(d, o, &n);
-	const int done =
-	    order && n &&
-	    (o->fill ? collect_holes(&w, d, f, order, n) : collect(&w, d, f, o->also, order, n));
+	const int done = order && n &&
+			 (o->fill ? collect_holes(&w, d, f, o->members, order, n)
+				  : collect(&w, d, f, o, order, n));
 	int asked = w.n, scenarios = n;
 	if (done && !o->fill && !sweep->again)
 		asked = wishes_renew(&w, d, &scenarios);

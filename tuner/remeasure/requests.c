@@ -109,14 +109,14 @@ int fastest_choices(const struct data *d, int s, enum phase phase, enum phase or
 }
 
 /* ---- pass B ------------------------------------------------------------------------------- */
-const struct cell *wish_cell(const struct data *d, int s, const struct contender *w)
+const struct cell *wish_cell(const struct data *d, enum pass pass, int s, const struct contender *w)
 {
 	const struct pick p = { data_find(d, &w->choice),
 				w->is_plan ? data_find(d, &w->decode) : -1, 1, w->how };
 	if (p.prefill < 0 || (w->is_plan && p.decode < 0))
 		return NULL;
-	return w->is_plan ? data_plan_cell(d, PASS_B, s, &p)
-			  : data_cell_in(d, PASS_B, s, w->phase, p.prefill);
+	return w->is_plan ? data_plan_cell(d, pass, s, &p)
+			  : data_cell_in(d, pass, s, w->phase, p.prefill);
 }
 
 int wishes_renew(struct wishes *w, const struct data *d, int *batches)
@@ -127,7 +127,7 @@ int wishes_renew(struct wishes *w, const struct data *d, int *batches)
 		const int s = w->at[w->v[i].scenario];
 		int missing = 0;
 		for (end = i; end < w->n && w->v[end].scenario == w->v[i].scenario; end++)
-			missing += s < 0 || !wish_cell(d, s, &w->v[end]);
+			missing += s < 0 || !wish_cell(d, PASS_B, s, &w->v[end]);
 		for (int k = i; missing && k < end; k++)
 			w->v[k].again = 1;
 		asked += missing ? end - i : 0;

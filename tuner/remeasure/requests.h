@@ -5,13 +5,9 @@
 
 #include "harness/scenario/scenario.h"
 #include "harness/sweep/sweep.h"
+#include "tuner/data/data.h"
 
-struct cell;
-struct choice;
-struct data;
 struct forest;
-struct decided;
-struct measured;
 
 /* Batches, and what is to be measured on them. */
 struct wishes {
@@ -37,8 +33,9 @@ struct contender library_wish(int bounds);
 struct contender made_wish(const struct measured *, const struct decided *);
 /* Whether both have kernels, and not the same. */
 int wishes_differ(const struct contender *, const struct contender *);
-/* The cell of pass B that a wish is for; NULL: it was not measured. */
-const struct cell *wish_cell(const struct data *, int scenario, const struct contender *);
+/* The cell of that pass that a wish is for; NULL: it was not measured. */
+const struct cell *wish_cell(const struct data *, enum pass, int scenario,
+			     const struct contender *);
 /* Lists in best[most] the fastest choices of a phase that are still legal, fastest first; returns their
  * number. In a batch of one phase a time as or_phase stands for one that is missing. most: at most
  * MOST_FASTEST. */
@@ -49,12 +46,19 @@ int fastest_choices(const struct data *, int scenario, enum phase, enum phase or
  * all of them are asked for again. Returns how many wishes that is, and in *batches of how many
  * batches. */
 int wishes_renew(struct wishes *, const struct data *, int *batches);
+/* members.c: wishes for what settling races in a scenario: the header's plan, the members of its rows for each
+ * part, and the ways to run the parts that settle by pass A. */
+void wish_members(struct wishes *, const struct data *, const struct forest *, int scenario);
+/* The same, all of them again, if one has no time of pass A. */
+void wish_unraced_members(struct wishes *, const struct data *, const struct forest *,
+			  int scenario);
 /* Measures wishes within the budget, as that sweep stage. An exit code. */
 int wishes_measure(const struct wishes *, const struct sweep_options *, const char *stage);
 /* confirm.c: which scenarios and picks to measure. */
 struct confirm_asked {
 	const char *split; /* NULL: all */
 	int dry_run, fill;
+	int members;               /* also all that settling races */
 	const struct forest *also; /* also measure the picks of these rules; may be NULL */
 };
 int confirm_run(struct data *, const struct forest *, const struct confirm_asked *,

@@ -98,11 +98,11 @@ void gate_wish(const struct gate *g, struct wishes *w, const struct data *d,
 /* The cell of pass B; a batch of one phase may have it as one launch. */
 static const struct cell *cell_of(const struct data *d, int s, struct contender w)
 {
-	const struct cell *cell = wish_cell(d, s, &w);
+	const struct cell *cell = wish_cell(d, PASS_B, s, &w);
 	if (cell || measured_is_mixed(&d->v[s]))
 		return cell;
 	w.phase = PHASE_ALL;
-	return wish_cell(d, s, &w);
+	return wish_cell(d, PASS_B, s, &w);
 }
 
 /* ---- figures ---------------------------------------------------------------------------- */
