@@ -149,6 +149,11 @@ done <<'ROWS'
 2|sequence length 5 is below its query length 10|sweep --gpu cpu --db $tmp/new.sqlite --batch q10s5
 2|llama3.1-8b@3.*models.json has llama3.1-8b@1|scenarios --batch q1 --model llama3.1-8b@3
 2|--model is of --trace|eval --gpu cpu --model llama3.1-8b@1
+2|kind, head|eval --gpu cpu --by colour
+2|--against is of --by|eval --gpu cpu --against generated/attune_cpu.h
+2|as in 1.05|eval --gpu cpu --above 0.5
+2|different questions|eval --gpu cpu --above 1.05 --by kind
+2|none.h|eval --gpu cpu --by kind --against $tmp/none.h
 2|--load is of --trace|bench --gpu cpu --load 0.5
 2|invalid option -- .s.|eval --gpu cpu -s train
 2|invalid option -- .s.|bench --gpu cpu -s train

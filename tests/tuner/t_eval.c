@@ -57,6 +57,11 @@ static void test_induce_check_eval(void **state)
 	assert_true(json_integer_value(member(row_of(o, "tree", "heldout"), "n")) > 0);
 	for (enum policy p = 0; p < NUM_POLICIES; p++)
 		row_of(o, policy_names[p], "train");
+	json_t *settled = row_of(o, "row_settled", "train");
+	assert_true(json_number_value(member(settled, "geomean")) <=
+		    json_number_value(member(settled, "tree_there")));
+	assert_int_equal(json_integer_value(member(settled, "invalid")), 0);
+	assert_true(json_is_array(member(o, "beyond20")));
 	json_t *fixed = row_of(o, "best_fixed", "train");
 	assert_true(json_number_value(member(fixed, "geomean")) >=
 		    json_number_value(member(fixed, "tree_there")));
@@ -249,6 +254,72 @@ static void test_eval_of_one_split(void **state)
 	assert_string_equal(printed, "");
 }
 
+/* All scenarios are in one group of each property, and two headers are compared on the same ones. */
+static void test_by(void **state)
+{
+	static const char *const by[] = { "kind", "head", "group", "page", "gpu", "set" };
+	const char *db = in_folder("h200.sqlite"), *a = in_folder("a.h"), *b = in_folder("b.h");
+	(void)state;
+	for (size_t i = 0; i < COUNT(by); i++) {
+		assert_int_equal(
+		    run_command(cmd_eval, words("--gpu h200 --db %s --header %s --against %s "
+						"--by %s --format json",
+						db, b, a, by[i])),
+		    EXIT_DONE);
+		json_t *o = json_loads(printed, 0, NULL);
+		const size_t rows = json_array_size(o);
+		json_t *row = json_array_get(o, rows - 1);
+		long long n = 0;
+		assert_int_equal(rows, i ? 2 : 3); /* decodes, mixed, all */
+		for (size_t k = 0; k + 1 < rows; k++)
+			n += json_integer_value(member(json_array_get(o, k), "n"));
+		assert_string_equal(json_string_value(member(row, by[i])), "all");
+		assert_true(n > 0 && n == json_integer_value(member(row, "n")));
+		/* b leaves some batches to the defaults */
+		assert_true(json_number_value(member(row, "was")) <
+			    json_number_value(member(row, "geomean")));
+		json_decref(o);
+	}
+	json_t *o = json_loads(printed, 0, NULL);
+	const double geomean = json_number_value(member(json_array_get(o, 1), "geomean"));
+	assert_int_equal(run_command(cmd_eval, words("--gpu h200 --db %s --header %s --by "
+						     "gpu --format json",
+						     db, b)),
+			 EXIT_DONE);
+	json_t *alone = json_loads(printed, 0, NULL), *all = json_array_get(alone, 1);
+	assert_null(json_object_get(all, "was"));
+	assert_true(close_to(json_number_value(member(all, "geomean")), geomean));
+	json_decref(alone);
+	json_decref(o);
+}
+
+/* The slowest first, each with what it loses by. */
+static void test_above(void **state)
+{
+	const char *db = in_folder("h200.sqlite"), *b = in_folder("b.h");
+	double last = INFINITY;
+	json_t *row;
+	size_t i;
+	(void)state;
+	assert_int_equal(run_command(cmd_eval, words("--gpu h200 --db %s --header %s --above 1.05 "
+						     "--format json",
+						     db, b)),
+			 EXIT_DONE);
+	json_t *o = json_loads(printed, 0, NULL);
+	json_array_foreach(o, i, row)
+	{
+		const double ratio = json_number_value(member(row, "ratio"));
+		const char *why = json_string_value(member(row, "why"));
+		assert_true(ratio > 1.05 && ratio <= last);
+		assert_true(strstr(why, "choice") || strstr(why, "segments") ||
+			    strstr(why, "overlap"));
+		assert_non_null(strstr(json_string_value(member(row, "members")), "settled: "));
+		last = ratio;
+	}
+	assert_true(i > 0);
+	json_decref(o);
+}
+
 static void test_trace(void **state)
 {
 	const char *db = in_folder("h200.sqlite"), *csv = in_folder("trace.csv");
@@ -292,6 +363,8 @@ int main(void)
 		cmocka_unit_test(test_show_mixed_lists_plans),
 		cmocka_unit_test(test_diff),
 		cmocka_unit_test(test_eval_of_one_split),
+		cmocka_unit_test(test_by),
+		cmocka_unit_test(test_above),
 		cmocka_unit_test(test_trace),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

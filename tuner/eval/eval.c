@@ -310,26 +310,17 @@ static int list_above(const struct data *d, const struct forest *f, const struct
 	return t != NULL;
 }
 
-/* --by. 0 + complain. */
-static int divide(const struct data *d, const struct forest *f, const struct options *o)
-{
-	struct forest against;
-	if (o->against && !forest_load(&against, o->against))
-		return 0;
-	const int done =
-	    groups_print(d, f, o->against ? &against : NULL, o->by, o->split, o->format);
-	if (o->against)
-		forest_free(&against);
-	return done;
-}
-
-static int answer(const struct data *d, const struct forest *f, const struct options *o)
+/* against: of --against, or NULL. */
+static int answer(const struct data *d, const struct forest *f, const struct forest *against,
+		  const struct options *o)
 {
 	if (o->trace.path)
 		return trace_print(d, f, &o->trace, o->format);
 	if (!has_scenarios(d, o->split))
 		return 0;
-	return o->by ? divide(d, f, o) : o->above > 0 ? list_above(d, f, o) : evaluate(d, f, o);
+	if (o->by)
+		return groups_print(d, f, against, o->by, o->split, o->format);
+	return o->above > 0 ? list_above(d, f, o) : evaluate(d, f, o);
 }
 
 /* The rules that are judged: of a header, or learned now. 0 + complain. */
@@ -346,7 +337,7 @@ int cmd_eval(int argc, char **argv)
 {
 	struct options o = { .format = FORMAT_TABLE, .trace = trace_defaults };
 	char gpu[GPU_NAME], db[PATH_TEXT];
-	struct forest f;
+	struct forest f, against = { 0 };
 	int code = EXIT_USAGE;
 	options_parse(&help, argc, argv, &o);
 	if (!gpu_or_own(o.gpu, gpu))
@@ -358,12 +349,15 @@ int cmd_eval(int argc, char **argv)
 	if (asks_right && !data_has_times(d, o.db))
 		code = EXIT_CHECK;
 	else if (asks_right && rules_find(&f, d, o.header)) {
-		code = answer(d, &f, &o) ? EXIT_DONE : EXIT_CHECK;
+		if (!o.against || forest_load(&against, o.against))
+			code =
+			    answer(d, &f, o.against ? &against : NULL, &o) ? EXIT_DONE : EXIT_CHECK;
 		if (code == EXIT_DONE) {
 			data_say_machine(d, o.db);
 			data_say_left_out(d, o.db);
 		}
 		forest_free(&f);
+		forest_free(&against);
 	}
 	data_free(d);
 	return code;
