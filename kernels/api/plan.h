@@ -9,7 +9,8 @@ int plan_is_sound(const attune_plan *);
 /* NULL, or why the op cannot have made the plan: its id, its counts and its enums. */
 const char *plan_error(const attune_op *, const attune_plan *);
 extern const char plan_was_changed[];
-/* Why a choice cannot run a part (can_run); NULL: it can. */
+
+/* batch_query.c. Why a choice cannot run a part (can_run); NULL: it can. */
 const char *why_not(const attune_op *, int id, const struct part *);
 
 /* lengths.c. Widens the areas of a new plan so that they have each query also where it is shorter

@@ -16,10 +16,12 @@ grep -q "^prefill	not run	.*page sizes are multiples of 8" "$tmp/out" &&
 	grep -q "^prefill	picked	segmented BLOCK_M=128" "$tmp/out" &&
 	! grep -q "^prefill	rival	warpgroup" "$tmp/out"
 row $? "pages of 4: no rival is illegal"
-why h200 phi-2@1 q1s8k 16 | grep -q "^decode	not run	ring .*: the library carries no code"
-row $? "a head size that nobody measured: the leaf's choice is not carried"
+why h200 phi-2@1 q1s8k 16 >"$tmp/out"
+grep -q "^decode	runs	ring " "$tmp/out" && ! grep -q "not run" "$tmp/out"
+row $? "a head size that nobody measured runs what the leaf names"
 why h200 llama3.1-8b@1 2q2k 16 >"$tmp/out"
-grep -q "^prefill	picked	" "$tmp/out" && ! grep -q "not run" "$tmp/out"
+grep -q "^prefill	picked	" "$tmp/out" && ! grep -q "not run" "$tmp/out" &&
+	grep -A1 "^prefill	runs	warpgroup .*SEGMENTS=fitted" "$tmp/out" | grep -q "^prefill	behind it	"
 row $? "a measured shape runs what its rules name"
 why h200 llama3.1-8b@1 8q64 16 >"$tmp/out"
 grep -q "^prefill	not run	.*by estimate what runs takes at most 7/8" "$tmp/out"

@@ -1,5 +1,5 @@
 /* explain.c - `attune show --why`: explains the plan of a batch by its path through the trees, the leaves,
- * their rivals and the expected slowdown. For a batch that was never measured, times are estimates
+ * their rows, rivals and the expected slowdown. For a batch that was never measured, times are estimates
  * (nearest_estimate.c). */
 #include "show.h"
 #include "planned.h"
@@ -113,30 +113,36 @@ static void path_rows(const struct why *w, enum decision t, enum phase phase)
 	leaf_rows(w, t, &tree->v[at]);
 }
 
-/* If SEGMENTS of the leaf's choice is worked out (by a formula or by costs), a row with its rule;
- * the rows below show the number. */
-static void formula_row(const struct why *w, enum decision t)
+/* Without a plan of the library: the row that the leaf names, whichever of it runs. */
+static void row_of_leaf(const struct why *w, enum decision t)
 {
 	const struct tree *tree = &w->f->tree[t];
 	const int id = tree->v[tree_leaf(tree, &w->m->part[decision_phase(t)].f)].action;
-	const struct choice *c = id < 0 ? NULL : &w->f->choice[id];
+	const struct attune_list alone = { 1, { (short)id } };
+	const struct attune_list *row = id >= 0 && w->f->list[id].n ? &w->f->list[id] : &alone;
 	char text[MAX_CHOICE_TEXT];
-	if (!c || (!config_is_formula(&c->config, c->kernel->space) &&
-		   !config_is_fitted(&c->config, c->kernel->space)))
-		return;
-	choice_words(c, text);
-	say(w, t, "formula", "%s", text);
+	for (int i = 0; id >= 0 && i < row->n; i++) {
+		choice_words(&w->f->choice[row->at[i]], text);
+		say(w, t, "row", "%s", text);
+	}
 }
 
-/* If the library's planner does not run what the rules name, a row that says why. */
-static void broken_row(const struct why *w, enum decision t)
+/* The row of the leaf: which member runs, and why those before it do not. The rows "picked" and
+ * "rival" have the time. */
+static void row_rows(const struct why *w, enum decision t)
 {
-	char text[MAX_TEXT];
-	if (!w->planned)
+	static const char *const what[] = { "not run", "runs", "behind it" };
+	struct tried v[MOST_TRIED];
+	if (!w->planned) {
+		row_of_leaf(w, t);
 		return;
-	planned_why(w->planned, t, &w->m->part[decision_phase(t)], text, sizeof text);
-	if (*text)
-		say(w, t, "not run", "%s", text);
+	}
+	const int n = planned_tried(w->planned, t, &w->m->part[decision_phase(t)], v);
+	for (int i = 0; i < n; i++)
+		say(w, t, what[v[i].what], "%s%s%s%s%s", v[i].words, v[i].whose ? ", " : "",
+		    v[i].whose ? v[i].whose : "", v[i].why ? ": " : "", v[i].why ? v[i].why : "");
+	if (n && !v[n - 1].whose)
+		say(w, t, "behind it", "%s", planned_behind(w->planned));
 }
 
 static double plan_time(const struct why *w, const struct decided *made)
@@ -408,8 +414,7 @@ int show_why(const struct data *d, const struct forest *f, const struct measured
 		if (!m->has[decision_phase((enum decision)k)])
 			continue;
 		path_rows(&w, (enum decision)k, decision_phase((enum decision)k));
-		formula_row(&w, (enum decision)k);
-		broken_row(&w, (enum decision)k);
+		row_rows(&w, (enum decision)k);
 		done = rivals(&w, (enum decision)k);
 		hull_rows(&w, (enum decision)k);
 	}

@@ -60,6 +60,9 @@ int planned_make(struct planned *p, const struct device_info *d, const attune_sh
 		return 0;
 	const int is_mixed = plan.num_parts == 2;
 	take(&p->serial, p->op, &plan);
+	p->runs[0] = p->runs[1] = -1;
+	for (int i = 0; i < plan.num_parts; i++)
+		p->runs[phase_of(&plan.part[i]) == PHASE_DECODE] = plan.part[i].choice;
 	if (attune_plan_batch(p->op, &view, &plan))
 		return 0;
 	take(&p->made, p->op, &plan);
@@ -73,41 +76,60 @@ void planned_free(struct planned *p)
 	attune_close(p->ctx);
 }
 
-/* Why the part is not run by the rules' choice; NULL: it is, or the rules name none. */
-static const char *why_other(const attune_op *op, int says, const struct part *part,
-			     const struct choice *runs)
+/* ---- what is tried for a part --------------------------------------------------------------- */
+
+static void add_tried(struct tried *t, const attune_op *op, int id, const char *whose)
 {
-	struct config as;
-	if (says < 0)
-		return NULL;
-	const struct ready *r = &op->ready[says];
-	const char *why = why_not(op, says, part);
-	if (why)
-		return why;
-	can_run(op, says, part, &as);
-	if (r->kernel == runs->kernel && !memcmp(&as, &runs->config, sizeof as))
-		return NULL;
-	if (op->is_priced)
-		return "the rules were learned on no shape of this head size and type";
-	if (pick_named(op, says, part).id < 0)
-		return "its Q blocks do not suit so many query heads of a KV head";
-	return "by estimate what runs takes at most 7/8 of its time";
+	const struct choice c = { op->ready[id].kernel, op->ready[id].config };
+	choice_words(&c, t->words);
+	t->whose = whose;
 }
 
-void planned_why(const struct planned *p, enum decision t, const struct part *part, char *text,
-		 size_t size)
+/* Adds the members of a choice's row. Whether one of them runs. */
+static int row_tried(const attune_op *op, int named, int runs, const struct part *part,
+		     const char *whose, struct tried *v, int *n)
 {
+	const struct attune_list *row = &op->ready[named].row;
+	int found = 0;
+	for (int i = 0; i < row->n; i++) {
+		struct tried *t = &v[(*n)++];
+		const int id = row->at[i];
+		add_tried(t, op, id, whose);
+		t->why = NULL;
+		t->what = found ? TRIED_BEHIND : id == runs ? TRIED_RUNS : TRIED_NOT_RUN;
+		found |= id == runs;
+		if (t->what == TRIED_NOT_RUN)
+			t->why = why_not(op, id, part);
+		if (t->what == TRIED_NOT_RUN && !t->why)
+			t->why = "by estimate what runs takes at most 7/8 of its time";
+	}
+	return found;
+}
+
+int planned_tried(const struct planned *p, enum decision t, const struct part *part,
+		  struct tried v[MOST_TRIED])
+{
+	static const char portable[] = "of the portable rules";
 	const attune_op *op = p->op;
-	const struct choice *runs = t == DECIDE_DECODE ? &p->serial.decode : &p->serial.prefill;
-	const int says = op->heuristic ? selector_says(op->heuristic, t, &part->f) : SAYS_DEFAULTS;
-	const char *why = says < op->num_choices ? why_other(op, says, part, runs) : NULL;
-	char named[MAX_CHOICE_TEXT];
-	*text = '\0';
-	if (!why)
-		return;
-	const struct choice c = { op->ready[says].kernel, op->ready[says].config };
-	choice_words(&c, named);
-	snprintf(text, size, "%s: %s", named, why);
+	const int runs = p->runs[t == DECIDE_DECODE];
+	int n = 0, found = 0;
+	int says = op->heuristic ? selector_says(op->heuristic, t, &part->f) : SAYS_DEFAULTS;
+	if (says >= 0)
+		found = row_tried(op, says, runs, part, NULL, v, &n);
+	says = op->portable ? selector_says(op->portable, t, &part->f) : SAYS_DEFAULTS;
+	if (!found && says >= 0)
+		found = row_tried(op, op->num_choices + says, runs, part, portable, v, &n);
+	if (!found && runs >= 0) {
+		add_tried(&v[n], op, runs, "a default");
+		v[n].why = NULL;
+		v[n++].what = TRIED_RUNS;
+	}
+	return n;
+}
+
+const char *planned_behind(const struct planned *p)
+{
+	return p->op->portable ? "the portable rules" : "the kernels' defaults";
 }
 
 /* ---- a GPU without rules -------------------------------------------------------------------- */
