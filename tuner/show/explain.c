@@ -82,20 +82,28 @@ static double best_of(const struct why *w, enum phase phase)
 	return best;
 }
 
+static double mean_slowdown(long long cost, const struct node *leaf)
+{
+	return exp((double)cost / (double)leaf->weight / 1e6);
+}
+
 static void leaf_rows(const struct why *w, enum decision t, const struct node *leaf)
 {
-	char next[MAX_CHOICE_TEXT];
+	char next[MAX_CHOICE_TEXT], settled[60] = "";
 	if (!leaf->support || leaf->weight <= 0) {
 		say(w, t, "leaf", "no training scenario ended here");
 		return;
 	}
-	say(w, t, "leaf", "%d training scenarios ended here, slowdown %.3f", leaf->support,
-	    exp((double)leaf->cost / (double)leaf->weight / 1e6));
+	if (leaf->row_cost >= 0)
+		snprintf(settled, sizeof settled, "; of the fastest choice of its row %.3f",
+			 mean_slowdown(leaf->row_cost, leaf));
+	say(w, t, "leaf", "%d training scenarios ended here, slowdown %.3f%s", leaf->support,
+	    mean_slowdown(leaf->cost, leaf), settled);
 	if (leaf->runner_up == SAYS_DEFAULTS)
 		return;
 	says_words(w->f, t, leaf->runner_up, next);
 	say(w, t, "runner-up", "%s, slowdown %.3f", next,
-	    exp((double)leaf->runner_up_cost / (double)leaf->weight / 1e6));
+	    mean_slowdown(leaf->runner_up_cost, leaf));
 }
 
 static void path_rows(const struct why *w, enum decision t, enum phase phase)

@@ -174,6 +174,9 @@ static int why(const struct data *d, const struct forest *f, const struct measur
 	const int is_own = !o->header && !o->db && h && !strcmp(h->gpu, f->gpu);
 	struct planned p = { .ctx = NULL };
 	const int planned = is_own && planned_make(&p, &d->run.device, &m->shape, &m->batch->view);
+	if (is_own && !planned)
+		complain("the library makes no plan: %s; what the rules name is shown",
+			 attune_last_error());
 	const int done = show_why(d, f, m, scenario, planned ? &p : NULL, o->format);
 	planned_free(&p);
 	return done;
