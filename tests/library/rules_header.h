@@ -2,6 +2,7 @@
 #ifndef TESTS_LIBRARY_RULES_HEADER_H
 #define TESTS_LIBRARY_RULES_HEADER_H
 
+#include "kernels/select/header_text.h"
 #include "kernels/spec/kernel.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@ enum { RULES_HEAD = 6000, RULES_TEXT = 20000, RULES_CHOICES = 16, RULES_GPU = 64
 
 struct rules {
 	const char *choice[RULES_CHOICES]; /* "segmented BLOCK_M=16 ..."; named c0, c1, ... */
+	const char *lists;                 /* rows of LISTS; NULL: none */
 	const char *segments;              /* rows of SEGMENTS; NULL: none */
 	/* What their only leaf returns; NULL: choice 0, serial, and no early tree. */
 	const char *prefill, *decode, *overlap, *early;
@@ -49,6 +51,17 @@ static inline const char *rules_head(const char *gpu)
 	return text;
 }
 
+/* LISTS and their function; nothing without rows. */
+static inline int rules_lists(char *text, size_t size, const char *gpu, const char *upper,
+			      const char *lists)
+{
+	char code[HEADER_CODE];
+	header_list_function(code, gpu, upper);
+	return lists ? snprintf(text, size, "#define ATTUNE_%s_LISTS(LIST) %s\n\n%s\n", upper,
+				lists, code)
+		     : 0;
+}
+
 /* The whole header of these rules. */
 static inline const char *rules_header(const char *gpu, const struct rules *rules)
 {
@@ -70,10 +83,12 @@ static inline const char *rules_header(const char *gpu, const struct rules *rule
 	n += snprintf(text + n, sizeof text - (size_t)n,
 		      "\n#define ATTUNE_%s_SAYS(id, name, kernel, tunables) %s_##name = id,\nenum "
 		      "attune_%s_says {\n\tATTUNE_%s_CHOICES(ATTUNE_%s_SAYS)\n\t%s_defaults = -1, "
-		      "%s_serial = -1, %s_one_launch = -2, %s_streams = -3\n};\n#define "
-		      "ATTUNE_%s_SEGMENTS(SEGMENTS) %s\n",
-		      upper, gpu, gpu, upper, upper, gpu, gpu, gpu, gpu, upper,
-		      rules->segments ? rules->segments : "");
+		      "%s_serial = -1, %s_one_launch = -2, %s_streams = -3\n};\n",
+		      upper, gpu, gpu, upper, upper, gpu, gpu, gpu, gpu);
+	n += rules_lists(text + n, sizeof text - (size_t)n, gpu, upper, rules->lists);
+	n +=
+	    snprintf(text + n, sizeof text - (size_t)n, "#define ATTUNE_%s_SEGMENTS(SEGMENTS) %s\n",
+		     upper, rules->segments ? rules->segments : "");
 	for (int d = 0; d < 4 && says[d]; d++)
 		n += snprintf(text + n, sizeof text - (size_t)n,
 			      "ATTUNE_SELECT int attune_%s_%s(const struct attune_features *f)\n{\n"

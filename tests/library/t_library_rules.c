@@ -11,19 +11,14 @@
  * three threads on any machine: an adopted device is taken at its word. */
 static struct device three;
 
-static attune_context *open_beside(const char *choice, const char *leaf, const char *overlap)
+static attune_context *open_rules(const struct rules *rules)
 {
 	char path[] = "/tmp/attune_rules_XXXXXX";
 	attune_context *ctx = NULL;
 	const int fd = mkstemp(path);
 	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
 	assert_non_null(out);
-	char text[MAX_PART_TEXT];
-	snprintf(text, sizeof text, "segmented %s", choice);
-	fputs(rules_header("cpu", &(struct rules){ .choice = { text },
-						   .decode = leaf,
-						   .overlap = *overlap ? overlap : NULL }),
-	      out);
+	fputs(rules_header("cpu", rules), out);
 	fclose(out);
 	setenv("ATTUNE_HEURISTICS", path, 1);
 	setenv("ATTUNE_THREADS", "3", 1);
@@ -34,6 +29,14 @@ static attune_context *open_beside(const char *choice, const char *leaf, const c
 	unsetenv("ATTUNE_HEURISTICS");
 	unlink(path); /* it was read: nothing looks at it again */
 	return ctx;
+}
+
+static attune_context *open_beside(const char *choice, const char *leaf, const char *overlap)
+{
+	char text[MAX_PART_TEXT];
+	snprintf(text, sizeof text, "segmented %s", choice);
+	return open_rules(&(struct rules){
+	    .choice = { text }, .decode = leaf, .overlap = *overlap ? overlap : NULL });
 }
 
 static void close_with(attune_context *ctx)
@@ -140,6 +143,58 @@ static void the_defaults_stand_in(void **state)
 		assert_string_equal(text, rows[i][2]); /* F16 of tests/FAULTS.md */
 		assert_int_equal(attune_unused_choices(op, text, 1),
 				 *rows[i][2] ? ATTUNE_TOO_SMALL : ATTUNE_OK);
+		run(op, &s);
+		assert_step_is_right(&s);
+		step_free(&s);
+		attune_release(op);
+		close_with(ctx);
+	}
+}
+
+/* The row's first member that the batch allows runs, and computes what is right. Short sequences
+ * forbid 4 segments, this library carries no code of 8 streams. Behind the row stand the defaults, for
+ * decodes segmented. */
+static void members_of_a_row_stand_in(void **state)
+{
+#define CUT "segmented TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=4"
+#define FOREIGN "segmented TILE_SIZE=128 STREAMS=8 WHOLE_PAGES=0 SEGMENTS=1"
+#define WHOLE "qblock BLOCK_M=192 TILE_SIZE=256"
+	static const int one[][2] = { { 1, 1000 } };
+	static const struct {
+		const char *choice[3], *lists;
+		int is_long;
+		const char *runs;
+	} rows[] = {
+		{ { CUT, WHOLE }, "LIST(c0, c1, none, none)", 0, "qblock " },
+		{ { CUT, WHOLE }, "LIST(c0, c1, none, none)", 1, "SEGMENTS=4" },
+		{ { FOREIGN, CUT, WHOLE }, "LIST(c0, c1, c2, none)", 0, "qblock " },
+		{ { FOREIGN, CUT, WHOLE }, "LIST(c0, c1, c2, none)", 1, "SEGMENTS=4" },
+		{ { FOREIGN, CUT }, "LIST(c0, c1, none, none)", 0, "segmented " },
+		{ { CUT, WHOLE }, NULL, 0, "segmented " },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const struct rules rules = { .choice = { rows[i].choice[0], rows[i].choice[1],
+							 rows[i].choice[2] },
+					     .lists = rows[i].lists };
+		attune_context *ctx = open_rules(&rules);
+		if (!ctx)
+			fail_msg("%s", attune_last_error());
+		attune_op *op = prepare(ctx);
+		attune_plan plan = { .size = sizeof plan };
+		struct step s;
+		char text[512];
+		size_t most;
+		if (rows[i].is_long)
+			step_make(&s, 1, one);
+		else
+			step_make(&s, COUNT(decodes), decodes);
+		assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
+		assert_int_equal(attune_plan_text(op, &plan, text, sizeof text), ATTUNE_OK);
+		assert_non_null(strstr(text, rows[i].runs));
+		assert_int_equal(attune_max_workspace(op, s.batch.num_seqs, s.tokens, &most),
+				 ATTUNE_OK);
+		assert_true(plan.workspace <= most);
 		run(op, &s);
 		assert_step_is_right(&s);
 		step_free(&s);
@@ -267,6 +322,7 @@ int main(void)
 		cmocka_unit_test(formulas_become_numbers_per_batch),
 		cmocka_unit_test(a_small_workspace_is_refused),
 		cmocka_unit_test(the_defaults_stand_in),
+		cmocka_unit_test(members_of_a_row_stand_in),
 		cmocka_unit_test(parts_overlap_as_the_rules_say),
 		cmocka_unit_test(a_broken_file_opens_nothing),
 		cmocka_unit_test(a_file_is_not_compared_with_estimates),

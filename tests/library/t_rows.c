@@ -3,7 +3,10 @@
 #include "harness/compile/compile.h"
 #include "harness/machine/machine.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/launch/op.h"
 #include "kernels/launch/run.h"
+#include "kernels/ship/shipped.h"
+#include "kernels/spec/space.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,10 +19,20 @@
 
 /* An op of the H200 by rules of a file. */
 struct ruled {
+	struct device_ops ops;
 	struct device dev;
 	attune_context *ctx;
 	attune_op *op;
 };
+
+/* All binaries are carried, whatever the headers of this build name. */
+static const struct shipped *find_any(const struct device *dev, const char *kernel,
+				      const char *flags)
+{
+	static const struct shipped any = { .backend = BACKEND_GPU };
+	(void)dev, (void)kernel, (void)flags;
+	return &any;
+}
 
 static void open_ruled(struct ruled *r, const struct rules *rules, const attune_shape *s)
 {
@@ -32,6 +45,9 @@ static void open_ruled(struct ruled *r, const struct rules *rules, const attune_
 	fclose(out);
 	assert_true(gpu_imagine(&info, "h200", NULL));
 	planning_device(&r->dev, &info);
+	r->ops = *r->dev.ops;
+	r->ops.find = find_any;
+	r->dev.ops = &r->ops;
 	setenv("ATTUNE_HEURISTICS", path, 1);
 	if (attune_adopt(&r->ctx, &r->dev) || attune_prepare(r->ctx, s, &r->op))
 		fail_msg("%s", attune_last_error());
@@ -174,12 +190,78 @@ static void a_choice_says_whether_it_runs(void **state)
 	batch_free(decodes);
 }
 
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+#define PACKED_64 "warpgroup BLOCK_M=64 PACKED=1 TILE_SIZE=64 " PERSISTENT_64
+#define PACKED_128                                                                           \
+	"warpgroup BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 " \
+	"PERSISTENT=1 HEADS=0 SEGMENTS=1"
+#define QBLOCK "qblock BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2"
+#define BEHIND (-1)
+
+static int needs_maps_of(const attune_op *op, int id)
+{
+	return op->ready[id].kernel->space->takes_maps;
+}
+
+/* Of 0 to 4: packed, packed, not packed, without maps, ring. One query head a KV head forbids packed
+ * ones, pages of 4 all of warpgroup. */
+static const struct {
+	const char *lists;
+	int kv_heads, page_size, runs, without_maps; /* BEHIND: another choice than the row's */
+} row_cases[] = {
+	{ "LIST(c0, c1, c2, c3)", 8, 16, 0, 3 },
+	{ "LIST(c0, c1, c2, c3)", 32, 16, 2, 3 },
+	{ "LIST(c0, c1, c2, c3)", 32, 4, 3, BEHIND },
+	{ "LIST(c0, c3, none, none)", 32, 16, 3, BEHIND },
+	{ "LIST(c0, c1, none, none)", 8, 16, 0, BEHIND },
+	{ "LIST(c0, c1, none, none)", 32, 16, BEHIND, BEHIND },
+	{ "LIST(c2, c0, c1, none)", 8, 16, 2, BEHIND },
+	{ NULL, 32, 16, BEHIND, BEHIND },
+};
+
+static void the_first_legal_of_a_row_runs(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT(row_cases); i++) {
+		const char *lists = row_cases[i].lists;
+		struct rules rules = {
+			.choice = { PACKED_64, PACKED_128,
+				    "warpgroup BLOCK_M=64 TILE_SIZE=64 " PERSISTENT_64, QBLOCK,
+				    RING },
+			.lists = lists,
+			.prefill = lists && lists[6] == '2' ? "2" : "0",
+			.decode = "4"
+		};
+		const int runs = row_cases[i].runs, other = row_cases[i].without_maps;
+		attune_shape s = llama;
+		struct ruled r;
+		char text[512];
+		s.num_kv_heads = row_cases[i].kv_heads;
+		s.page_size = row_cases[i].page_size;
+		open_ruled(&r, &rules, &s);
+		attune_plan plan = plan_text(r.op, "2q2k", text);
+		assert_true(runs == BEHIND ? plan.part[0].choice >= r.op->num_choices
+					   : plan.part[0].choice == runs);
+		if (needs_maps_of(r.op, plan.part[0].choice))
+			assert_true(other == BEHIND ? plan.stand_in[0] - 1 >= r.op->num_choices
+						    : plan.stand_in[0] - 1 == other);
+		else
+			assert_int_equal(plan.stand_in[0], 0);
+		assert_int_equal(attune_plan_bounds(r.op, 2, 4096, 2048, 2048, &plan), ATTUNE_OK);
+		assert_true(runs == BEHIND ? plan.part[0].choice >= r.op->num_choices
+					   : plan.part[0].choice == runs);
+		close_ruled(&r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_choice_says_whether_it_runs),
 		cmocka_unit_test(prefills_leave_units_to_decodes),
 		cmocka_unit_test(spared_units_belong_to_the_plan),
+		cmocka_unit_test(the_first_legal_of_a_row_runs),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("rows", tests, NULL, NULL);
