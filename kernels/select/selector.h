@@ -8,6 +8,7 @@
 #include "kernels/spec/device_info.h"
 
 struct batch_sums;
+struct mixed_rates;
 
 /* Answers of trees other than a choice's id. */
 enum says {
@@ -147,6 +148,11 @@ int selector_is_stale(const struct selector *);
 const struct segment_costs *costs_for(const struct selector_costs *, int n, int id, int head_size);
 /* The row of LISTS of a choice. A choice without a row: itself alone. */
 struct attune_list selector_list(const struct selector *, int id);
+/* Sets DECODE_UNITS and PREFILL_SEGMENTS of a choice that leaves both to the kernel's estimate: the
+ * listed and legal numbers with the least estimate by these rates. Where that launch is the kernel's
+ * own estimate the choice stays as it is. */
+void config_divide(struct config *, const struct kernel *, const struct mixed_rates *,
+		   const attune_shape *, const struct part *, const struct device_info *);
 /* The answer of a decision's tree. */
 int selector_says(const struct selector *, enum decision, const struct attune_features *);
 

@@ -5,51 +5,48 @@
  *   d units       | decodes, t | leave | item | item |
  *   the others    | item | item | item | item | item |
  *
- * The rates below are an H200's and serve every GPU. They were fitted to 513 mixed batches that an
- * earlier version of warpgroup_mixed had run by several numbers of units. At least 79 of these are
- * held out or published today: where this kernel runs by estimate, such batches are not wholly
- * unseen. Other rates give DECODE_UNITS=0 and PREFILL_SEGMENTS=0 another meaning, so their times
- * would have to be measured again. */
+ * DECODE_UNITS=0 and PREFILL_SEGMENTS=0 mean the numbers by mixed_by_hand on every GPU. These rates
+ * are an H200's, fitted to 513 mixed batches that an earlier version of warpgroup_mixed had run by
+ * several numbers of units. At least 79 of these are held out or published today: where this kernel
+ * runs by estimate, such batches are not wholly unseen. Other rates there would give times in the
+ * databases another meaning. A generated header may have rates of its own, fitted to training
+ * batches of its GPU (tuner/costmodel/mixed_fit.c): config_divide() then sets both numbers. */
 #ifndef ATTUNE_MIXED_H
 #define ATTUNE_MIXED_H
 
 #include "kernels/segments.h"
 #include <limits.h>
 
+
+/* Flops and bytes are of a ns. All rates are above 0. */
+struct mixed_rates {
+	int unit_flops; /* of a unit's prefills, by warpgroups */
+	int unit_reads; /* bytes of a unit's decodes; each stream costs stream_ns more */
+	int stream_ns;
+	int half_reads; /* most bytes of half of the units together */
+	int all_reads;  /* most bytes of more units, when some GPCs have more of them than others */
+	int start_ns;   /* before decodes read */
+	int leave_ns;   /* from the end of the decodes to the first product */
+	int segment_ns; /* a segment's start and its share of the merge */
+};
+
+static const struct mixed_rates mixed_by_hand = { 4400, 94, 3600, 4300, 4260, 11900, 7900, 3600 };
+
 struct mixed {
 	int units;
 	long long items, item_ns;
 	long long bytes;   /* read by decodes */
 	long long streams; /* decodes: sequences x KV heads x Q blocks of 8 rows */
+	const struct mixed_rates *rates;
 };
 
-/* Flops, bytes and times per ns of a unit, except where noted.
- *
- *   UNIT_FLOPS   of prefills, by warpgroups
- *   UNIT_READS   bytes of decodes; each stream costs STREAM_NS more
- *   HALF_READS   most bytes of half of the units together
- *   ALL_READS    most bytes of more units, when some GPCs have more of them than others
- *   START_NS     before decodes read
- *   LEAVE_NS     from the end of the decodes to the first product
- *   SEGMENT_NS   a segment's start and its share of the merge
- *   LEAST_GAIN   cuts must gain a tenth */
-enum {
-	UNIT_FLOPS = 4400,
-	UNIT_READS = 94,
-	STREAM_NS = 3600,
-	HALF_READS = 4300,
-	ALL_READS = 4260,
-	START_NS = 11900,
-	LEAVE_NS = 7900,
-	SEGMENT_NS = 3600,
-	MOST_SEGMENTS = 4,
-	LEAST_GAIN = 10
-};
+/* LEAST_GAIN: cuts must gain a tenth. */
+enum { MOST_SEGMENTS = 4, LEAST_GAIN = 10 };
 
 /* Q blocks have `rows` rows of one query head. Half of the sequences' last, partial blocks
  * count. */
 static inline struct mixed mixed_of(const struct part *p, const attune_shape *s, int units,
-				    int rows, int segments)
+				    int rows, int segments, const struct mixed_rates *rates)
 {
 	const struct attune_features *f = &p->f;
 	const long long prefills = f->num_seqs - f->decode_seqs;
@@ -60,25 +57,29 @@ static inline struct mixed mixed_of(const struct part *p, const attune_shape *s,
 	const long long mean_keys = f->decode_kv / max_of(f->decode_seqs, 1);
 	const long long pairs = max_of(f->work * 4096 - decode_queries * mean_keys, 1);
 	const long long flops = pairs * s->num_query_heads * s->head_size * 4;
-	return (struct mixed){ units, items,
-			       1 + flops / items / UNIT_FLOPS + (segments > 1) * SEGMENT_NS,
+	return (struct mixed){ units,
+			       items,
+			       1 + flops / items / rates->unit_flops +
+				   (segments > 1) * rates->segment_ns,
 			       f->decode_kv * s->num_kv_heads * s->head_size * 2 * f->kv_bytes,
-			       f->decode_seqs * s->num_kv_heads * parts_of(group, 8) };
+			       f->decode_seqs * s->num_kv_heads * parts_of(group, 8),
+			       rates };
 }
 
 /* When `decoding` units have read all keys of the decodes. */
 static inline long long mixed_reads_ns(const struct mixed *m, int decoding)
 {
-	const int most = decoding <= m->units / 2 ? HALF_READS : ALL_READS;
-	const long long alone = m->bytes / UNIT_READS + m->streams * STREAM_NS;
-	return START_NS + max_of(alone / decoding, m->bytes / most);
+	const struct mixed_rates *r = m->rates;
+	const int most = decoding <= m->units / 2 ? r->half_reads : r->all_reads;
+	const long long alone = m->bytes / r->unit_reads + m->streams * r->stream_ns;
+	return r->start_ns + max_of(alone / decoding, m->bytes / most);
 }
 
 /* The time until all is done, if the decodes end at t. The last unit is one of the others or one
  * that began with decodes. */
 static inline long long mixed_ns(const struct mixed *m, int decoding, long long t)
 {
-	const long long leave = t + LEAVE_NS, others = m->units - decoding;
+	const long long leave = t + m->rates->leave_ns, others = m->units - decoding;
 	const long long before =
 	    leave / m->item_ns; /* items that each other unit has finished by then */
 	const long long rounds = parts_of(m->items + decoding * (before + 1), m->units);
@@ -123,7 +124,7 @@ struct mixed_cut {
 static inline struct mixed_cut mixed_cut_of(const struct part *p, const attune_shape *s, int units,
 					    int rows, int step, int segments)
 {
-	const struct mixed m = mixed_of(p, s, units, rows, segments);
+	const struct mixed m = mixed_of(p, s, units, rows, segments, &mixed_by_hand);
 	struct mixed_cut cut = { .segments = segments };
 	cut.decoding = mixed_units(&m, step, &cut.ns);
 	return cut;

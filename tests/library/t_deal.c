@@ -121,7 +121,7 @@ static long long one_by_one(const struct mixed *m, int decoding, long long t)
 	static long long free_at[MOST_BLOCKS];
 	long long end = t;
 	for (int u = 0; u < m->units; u++)
-		free_at[u] = u < decoding ? t + LEAVE_NS : 0;
+		free_at[u] = u < decoding ? t + m->rates->leave_ns : 0;
 	for (long long i = 0; i < m->items; i++) {
 		int first = 0;
 		for (int u = 1; u < m->units; u++)
@@ -137,7 +137,7 @@ static void mixed_ends_as_estimated(void **state)
 	(void)state;
 	for (int round = 0; round < 10 * ROUNDS; round++) {
 		const struct mixed m = { 1 + (int)below(140), 1 + below(400), 1 + below(200000),
-					 below(400000000), below(3000) };
+					 below(400000000), below(3000), &mixed_by_hand };
 		const int decoding = 1 + (int)below((unsigned)m.units);
 		const long long t = mixed_reads_ns(&m, decoding);
 		long long ns;
@@ -152,18 +152,19 @@ static void mixed_ends_as_estimated(void **state)
 /* Few units are the limit, then the bandwidth of half of them, which more units do not raise. */
 static void mixed_reads_saturate(void **state)
 {
-	const struct mixed m = { 132, 1, 1, 4000000000, 0 };
+	const struct mixed_rates *r = &mixed_by_hand;
+	const struct mixed m = { 132, 1, 1, 4000000000, 0, r };
 	const long long half = mixed_reads_ns(&m, 66);
 	(void)state;
 	for (int d = 1; d < 66; d++)
 		assert_true(mixed_reads_ns(&m, d + 1) <= mixed_reads_ns(&m, d));
 	for (int d = 67; d <= 132; d++)
 		assert_true(mixed_reads_ns(&m, d) > half);
-	assert_int_equal(mixed_reads_ns(&m, 1), START_NS + m.bytes / UNIT_READS);
-	assert_int_equal(half, START_NS + m.bytes / HALF_READS);
+	assert_int_equal(mixed_reads_ns(&m, 1), r->start_ns + m.bytes / r->unit_reads);
+	assert_int_equal(half, r->start_ns + m.bytes / r->half_reads);
 	assert_true(mixed_reads_ns(&m, 20) > 2 * half);
-	const struct mixed many = { 132, 1, 1, 1, 1000 }; /* tiny ones cost their starts */
-	assert_int_equal(mixed_reads_ns(&many, 10), START_NS + 100 * STREAM_NS);
+	const struct mixed many = { 132, 1, 1, 1, 1000, r }; /* tiny ones cost their starts */
+	assert_int_equal(mixed_reads_ns(&many, 10), r->start_ns + 100 * r->stream_ns);
 }
 
 int main(void)

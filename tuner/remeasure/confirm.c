@@ -19,8 +19,10 @@
 #include "harness/search/search.h"
 #include "harness/store/store.h"
 #include "harness/sweep/sweep.h"
+#include "kernels/spec/mixed.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
+#include "tuner/costmodel/costmodel.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/induce/induce.h"
@@ -178,11 +180,37 @@ static int has_plan(const struct data *d, int s, const struct decided *made)
 			  : p.prefill >= 0 && data_cell_in(d, PASS_A, s, PHASE_ALL, p.prefill);
 }
 
+/* Fused choices that divide a batch by estimate, and the rates that the next header would have. */
+struct fused {
+	int choice[FUSED], n;
+	struct mixed_rates rates;
+	int has_rates;
+};
+
+/* Wishes for one launch by fused choices. How many have no time. */
+static int wish_fused(struct wishes *w, const struct data *d, const struct fused *fused, int s)
+{
+	const struct measured *m = &d->v[s];
+	int missing = 0;
+	for (int i = 0; i < fused->n; i++) {
+		struct choice c = d->choice[fused->choice[i]];
+		if (!data_legal(d, s, PHASE_ALL, fused->choice[i]))
+			continue;
+		wish(w, part_wish(PHASE_ALL, &c));
+		missing += !data_cell(d, s, PHASE_ALL, fused->choice[i]);
+		config_divide(&c.config, c.kernel, fused->has_rates ? &fused->rates : NULL,
+			      &m->shape, &m->part[PHASE_ALL], &d->run.device);
+		wish(w, part_wish(PHASE_ALL, &c));
+		missing += !data_cell(d, s, PHASE_ALL, data_find(d, &c));
+	}
+	return missing;
+}
+
 /* Wishes for the overlaps, if one has no time, all in one race with the header's serial plan: a
  * leaf cannot choose an overlap, such as one of these fused kernels, without a time in all of its
  * scenarios. */
 static void wish_ways(struct wishes *w, const struct data *d, const struct forest *f,
-		      const int fused[FUSED], int num_fused, int s)
+		      const struct fused *fused, int s)
 {
 	const struct measured *m = &d->v[s];
 	const int first = w->n;
@@ -194,12 +222,7 @@ static void wish_ways(struct wishes *w, const struct data *d, const struct fores
 		wish(w, made_wish(m, &made));
 		missing += !has_plan(d, s, &made);
 	}
-	for (int i = 0; i < num_fused; i++) {
-		if (!data_legal(d, s, PHASE_ALL, fused[i]))
-			continue;
-		wish(w, part_wish(PHASE_ALL, &d->choice[fused[i]]));
-		missing += !data_cell(d, s, PHASE_ALL, fused[i]);
-	}
+	missing += wish_fused(w, d, fused, s);
 	for (int i = first; i < w->n; i++)
 		w->v[i].again = 1;
 	w->n = missing ? w->n : first;
@@ -218,8 +241,11 @@ static void wish_hole(struct wishes *w, const struct data *d, int s, enum phase 
 static int collect_holes(struct wishes *w, const struct data *d, const struct forest *f,
 			 int members, const int *order, int n)
 {
-	int fused[FUSED];
-	const int num_fused = overlap_portfolio(d, fused, FUSED);
+	struct fused fused = { .n = 0 };
+	fused.n = overlap_portfolio(d, fused.choice, FUSED);
+	fused.has_rates = mixed_fit(d, &fused.rates);
+	if (fused.has_rates < 0)
+		return 0;
 	for (int i = 0; i < n; i++) {
 		const struct measured *m = &d->v[order[i]];
 		struct decided made;
@@ -232,7 +258,7 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 		wish_hole(w, d, order[i], PHASE_PREFILL, &made.prefill);
 		wish_hole(w, d, order[i], PHASE_DECODE, &made.decode);
 		if (measured_is_mixed(m) && d->run.device.backend != BACKEND_CPU)
-			wish_ways(w, d, f, fused, num_fused, order[i]);
+			wish_ways(w, d, f, &fused, order[i]);
 	}
 	return !w->failed;
 }

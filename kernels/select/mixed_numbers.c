@@ -1,0 +1,59 @@
+/* mixed_numbers.c - divides a mixed batch by the rates of a header (kernels/spec/mixed.h). The numbers
+ * are those that a database can hold times of: values of the axes, and the kernel's own estimate. */
+#include "selector.h"
+#include "kernels/spec/device_info.h"
+#include "kernels/spec/mixed.h"
+#include "kernels/spec/space.h"
+#include <string.h>
+
+enum { ROWS = 128 /* of a prefill's Q block */ };
+
+static int axis_named(const struct space *s, const char *name)
+{
+	int i = s->num_axes - 1;
+	while (i >= 0 && strcmp(s->axis[i].name, name))
+		i--;
+	return i;
+}
+
+/* Whether both axes exist and are left to the estimate. */
+static int leaves_both(const struct config *c, const struct space *s, int units, int segments)
+{
+	return s->is_fused && units >= 0 && segments >= 0 && !c->v[units] && !c->v[segments];
+}
+
+static long long estimate_ns(const struct mixed_rates *r, const attune_shape *shape,
+			     const struct part *p, const struct device_info *d, int units,
+			     int segments)
+{
+	const struct mixed m = mixed_of(p, shape, d->units, ROWS, segments, r);
+	const long long ns = mixed_sum_ns(&m, units);
+	return segments > 1 ? ns + ns / LEAST_GAIN : ns;
+}
+
+void config_divide(struct config *c, const struct kernel *k, const struct mixed_rates *r,
+		   const attune_shape *shape, const struct part *p, const struct device_info *d)
+{
+	const struct space *s = k->space;
+	const int u = axis_named(s, "DECODE_UNITS"), g = axis_named(s, "PREFILL_SEGMENTS");
+	struct config at = *c;
+	struct geometry own;
+	if (!r || !leaves_both(c, s, u, g))
+		return;
+	s->geometry(c, shape, p, d, &own);
+	const int units = own.estimate % 65536, segments = own.estimate / 65536;
+	long long least = estimate_ns(r, shape, p, d, units, segments);
+	for (int i = 0; i < s->axis[u].num_values; i++)
+		for (int j = 0; j < s->axis[g].num_values; j++) {
+			at.v[u] = s->axis[u].values[i];
+			at.v[g] = s->axis[g].values[j];
+			if (!at.v[u] || !at.v[g] || at.v[u] > d->units ||
+			    (at.v[u] == units && at.v[g] == segments))
+				continue;
+			const long long ns = estimate_ns(r, shape, p, d, at.v[u], at.v[g]);
+			if (ns >= least || s->why_illegal(&at, shape, p, d))
+				continue;
+			least = ns;
+			*c = at;
+		}
+}
