@@ -1,7 +1,7 @@
 #!/bin/sh
 # t_examples.sh - the programs that kernels/README.md and PLUGINS.md show: the first quotes paged.c as it is, its command
 # lines build both examples against an installed library, both run and are right, and its template of
-# a kernel compiles.
+# a kernel compiles. rules.c, of FORMATS.md, finds the choice that the library plans.
 B=${B:-build}
 page=kernels/README.md
 tmp=$(mktemp -d) || exit 1
@@ -27,7 +27,7 @@ quoted() { # FILE: the page's code block that begins with that file's first comm
 
 quoted paged.c | diff - tests/examples/paged.c >"$tmp/log" 2>&1
 row $? "$page quotes tests/examples/paged.c"
-for f in tests/examples/paged.c tests/examples/paged.cpp; do
+for f in tests/examples/paged.c tests/examples/paged.cpp tests/examples/rules.c; do
 	wc -l "$f" >"$tmp/log"
 	[ "$(wc -l <"$f")" -le 125 ]
 	row $? "$f has at most 125 lines"
@@ -59,6 +59,15 @@ if command -v pkg-config >/dev/null; then
 	row $? "paged.c builds by the page's command"
 	run paged
 	row $? "paged.c is right"
+	# shellcheck disable=SC2046,SC2086
+	${CC:-cc} $sanitize $strict -std=c11 tests/examples/rules.c -o "$tmp/work/rules" \
+		$(pkg-config --cflags --libs attune) >"$tmp/log" 2>&1
+	row $? "rules.c builds"
+	for threads in 1 2 64; do # with 1 the CPU's rules name choices that cannot run
+		ATTUNE_THREADS=$threads LD_LIBRARY_PATH=$tmp/usr/lib "$tmp/work/rules" >"$tmp/log" 2>&1 &&
+			grep -q "^the plan is [a-z]" "$tmp/log"
+		row $? "rules.c finds what the plan runs, $threads threads"
+	done
 	if command -v "${CXX:-c++}" >/dev/null; then
 		as_quoted "${CXX:-c++}" c++
 		row $? "paged.cpp builds by the page's command"
