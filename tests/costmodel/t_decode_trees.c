@@ -68,13 +68,15 @@ static void leaves_name_what_is_cut_by_costs(void **state)
 	data_free(d);
 }
 
-/* A tree of one leaf. Choices that no leaf names are in no header, nor are their costs. */
+/* A tree of one leaf. Choices that no leaf names, nor a row of one that a leaf names, are in no header,
+ * nor are their costs. */
 static void what_is_not_named_goes(void **state)
 {
 	struct data *d = make_priced(&exactly);
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	struct phase_fit fit[2] = { { .d = d, .m = m }, { .d = d, .with_estimates = 1 } };
 	struct cheapest_set *p = &fit[1].cheapest;
+	struct attune_list list[MAX_CHEAPEST] = { { 0 } };
 	struct forest f = { .num_choices = 0 };
 	int named = 0;
 	(void)state;
@@ -82,12 +84,21 @@ static void what_is_not_named_goes(void **state)
 	assert_int_equal(p->num_costs, 2);
 	while (p->costs[1].id != named)
 		named++;
+	const int beside = named ? 0 : 1, neither = named < 2 ? 2 : 1;
+	list[named] = (struct attune_list){ 2, { (short)named, (short)beside } };
+	list[neither] = (struct attune_list){ 1, { (short)neither } };
+	fit[1].list = list;
 	fit[1].m = p->training;
 	assert_true(tree_constant(&fit[0].tree, -1) && tree_constant(&fit[1].tree, named));
+	fit[1].tree.v[0].weight = 1;
 	assert_true(number_choices(&f, d, fit));
-	assert_int_equal(f.num_choices, 1);
+	assert_int_equal(f.num_choices, 2);
 	assert_true(choice_same(&f.choice[0], &p->choice[named]));
-	assert_int_equal(f.num_costs, 1);
+	assert_true(choice_same(&f.choice[1], &p->choice[beside]));
+	assert_int_equal(f.list[0].n, 2);
+	assert_int_equal(f.list[0].at[1], 1);
+	assert_int_equal(f.list[1].n, 0);
+	assert_int_equal(f.num_costs, p->costs[0].id == beside ? 2 : 1);
 	assert_int_equal(f.costs[0].id, 0);
 	assert_memory_equal(&f.costs[0].costs, &p->costs[1].costs, sizeof f.costs->costs);
 	assert_int_equal(f.tree[DECIDE_DECODE].v[0].action, 0);
@@ -106,6 +117,7 @@ static void a_choice_of_both_trees_has_one_set_of_costs(void **state)
 	struct phase_fit fit[2] = { { .d = d, .with_estimates = 1 },
 				    { .d = d, .with_estimates = 1 } };
 	struct cheapest_set *p = &fit[1].cheapest;
+	struct attune_list list[MAX_CHEAPEST] = { { 0 } };
 	struct forest f = { .num_choices = 0 };
 	(void)state;
 	assert_true(cheapest_set_find(p, d, m, NULL, MOST, NULL, 0));
@@ -113,6 +125,7 @@ static void a_choice_of_both_trees_has_one_set_of_costs(void **state)
 	fit[0].cheapest.costs[0].costs.path++;
 	for (int i = 0; i < 2; i++) {
 		fit[i].m = p->training;
+		fit[i].list = list;
 		assert_true(tree_constant(&fit[i].tree, p->costs[0].id));
 	}
 	assert_true(number_choices(&f, d, fit));

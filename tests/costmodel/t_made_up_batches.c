@@ -114,9 +114,10 @@ static int32_t cost_of_pick(const struct lesson *l, const struct offer *o, int r
 	for (int h = 0; h < l->k.num_sizes; h++) {
 		if (l->k.size[h] != m->shape.head_size)
 			continue;
-		if (!o->model[h].block.rows ||
-		    config_fitted(&as.config, &o->choice.config, as.kernel, &o->model[h].segments,
+		if (config_fitted(&as.config, &o->choice.config, as.kernel, &o->model[h].segments,
 				  &m->shape, &m->part[PHASE_DECODE], &h200_run.device))
+			return COST_ILLEGAL;
+		if (!o->model[h].block.rows)
 			return COST_FORBIDDEN;
 	}
 	const int choice = data_find(l->d, &as);
@@ -142,7 +143,7 @@ static void measured_rows_come_first(void **state)
 		for (int c = 0; c < l.taught->cols; c++) {
 			const int32_t cost = cost_at(l.taught, r, c);
 			assert_int_equal(cost, cost_of_pick(&l, l.offer[c], r));
-			forbidden += cost == COST_FORBIDDEN;
+			forbidden += is_forbidden(cost);
 			free_of_cost += !cost;
 		}
 	}
@@ -180,10 +181,10 @@ static void made_up_rows_cost_what_estimates_say(void **state)
 		int32_t least = COST_FORBIDDEN;
 		for (int c = 0; c < l.taught->cols; c++) {
 			const int32_t cost = cost_at(l.taught, i, c);
-			assert_true(cost >= 0 && (cost <= COST_CAP || cost == COST_FORBIDDEN));
+			assert_true(cost >= 0 && (cost <= COST_CAP || is_forbidden(cost)));
 			least = cost < least ? cost : least;
-			forbidden += cost == COST_FORBIDDEN;
-			dear += cost > 100000 && cost < COST_FORBIDDEN;
+			forbidden += is_forbidden(cost);
+			dear += cost > 100000 && !is_forbidden(cost);
 		}
 		assert_int_equal(least, 0);
 		assert_int_equal(l.taught->fallback[i], COST_CAP);
@@ -219,11 +220,11 @@ static void costs_are_near_the_truth(void **state)
 		double us[NUM_KNOWN], least = INFINITY;
 		for (int c = 0; c < l.taught->cols; c++) {
 			us[c] = least_by(known_as(&l.offer[c]->choice), f);
-			if (cost_at(l.taught, i, c) != COST_FORBIDDEN)
+			if (!is_forbidden(cost_at(l.taught, i, c)))
 				least = fmin(least, us[c]);
 		}
 		for (int c = 0; c < l.taught->cols; c++) {
-			if (cost_at(l.taught, i, c) == COST_FORBIDDEN)
+			if (is_forbidden(cost_at(l.taught, i, c)))
 				continue;
 			sum += fabs(cost_at(l.taught, i, c) / 1e6 - log(us[c] / least));
 			compared++;
@@ -235,7 +236,7 @@ static void costs_are_near_the_truth(void **state)
 }
 
 /* Batches of one query token each, where the features determine the best choice. */
-static void what_is_illegal_is_forbidden(void **state)
+static void what_is_illegal_is_not_what_has_no_price(void **state)
 {
 	struct lesson l;
 	int too_many = 0, few = 0, without_price = 0;
@@ -245,16 +246,17 @@ static void what_is_illegal_is_forbidden(void **state)
 		const struct attune_features *f = &l.taught->f[i];
 		for (int c = 0; c < l.taught->cols; c++) {
 			const struct known *k = known_as(&l.offer[c]->choice);
-			const int is_forbidden = cost_at(l.taught, i, c) == COST_FORBIDDEN;
+			const int is_illegal = cost_at(l.taught, i, c) == COST_ILLEGAL;
+			const int has_no_price = cost_at(l.taught, i, c) == COST_FORBIDDEN;
 			if (k == &known[UNCUT]) {
-				assert_int_equal(is_forbidden, f->head_size == 64);
-				without_price += is_forbidden;
+				assert_int_equal(has_no_price, f->head_size == 64);
+				without_price += has_no_price;
 			} else if (k == &known[WIDE] && f->max_query == 1) {
 				/* three Q blocks for two SMs: 8 KV heads x 24 sequences */
-				assert_int_equal(is_forbidden, f->num_seqs > 24);
-				*(is_forbidden ? &too_many : &few) += 1;
+				assert_int_equal(is_illegal, f->num_seqs > 24);
+				*(is_illegal ? &too_many : &few) += 1;
 			} else if (k != &known[WIDE]) {
-				assert_false(is_forbidden);
+				assert_false(is_illegal || has_no_price);
 			}
 		}
 	}
@@ -379,7 +381,7 @@ int main(void)
 		cmocka_unit_test(made_up_rows_are_held_out_with_their_scenario),
 		cmocka_unit_test(made_up_rows_cost_what_estimates_say),
 		cmocka_unit_test(costs_are_near_the_truth),
-		cmocka_unit_test(what_is_illegal_is_forbidden),
+		cmocka_unit_test(what_is_illegal_is_not_what_has_no_price),
 		cmocka_unit_test(made_up_batches_lie_around_their_scenario),
 		cmocka_unit_test(features_are_rounded_upwards),
 		cmocka_unit_test(thresholds_divide_raw_features_alike),

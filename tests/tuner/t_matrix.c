@@ -42,7 +42,7 @@ static void test_costs_of_one_row(void **state)
 	assert_int_equal(cost(m, d, row, "qblock", QBLOCK(32)), COST_FORBIDDEN);
 	/* two steps from 4 segments, a tenth each: 66 against 50 */
 	assert_int_equal(cost(m, d, row, "segmented", SEGMENTED(2)), 277632);
-	assert_int_equal(cost(m, d, row, "segmented", WIDE), COST_FORBIDDEN);
+	assert_int_equal(cost(m, d, row, "segmented", WIDE), COST_ILLEGAL);
 	matrix_free(m);
 	data_free(d);
 }

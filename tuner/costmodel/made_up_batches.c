@@ -192,7 +192,8 @@ static void measured_row(struct matrix *m, const struct offers *k, const struct 
 	made_up_row_like(m, row, k->m, row);
 	for (int c = 0; c < m->cols; c++)
 		m->cost[(size_t)row * (size_t)m->cols + (size_t)c] =
-		    v[c]->cost[row] >= FORBIDDEN_SUM || offer_has_failed(k, v[c], row)
+		    v[c]->estimate[row] == NOT_LEGAL ? COST_ILLEGAL
+		    : v[c]->cost[row] >= FORBIDDEN_SUM || offer_has_failed(k, v[c], row)
 			? COST_FORBIDDEN
 			: (int32_t)(v[c]->cost[row] / k->m->weight[row]);
 	made_up_round(&m->f[row]);
@@ -231,7 +232,9 @@ static int made_up_row(struct matrix *m, const struct offers *k, const struct of
 	made_up_describe(m, row, k->m, of, &part.f);
 	for (int c = 0; c < m->cols; c++)
 		m->cost[(size_t)row * (size_t)m->cols + (size_t)c] =
-		    estimate[c] < 0 ? COST_FORBIDDEN : cost_of((double)estimate[c], (double)least);
+		    estimate[c] == NOT_LEGAL ? COST_ILLEGAL
+		    : estimate[c] < 0	     ? COST_FORBIDDEN
+					     : cost_of((double)estimate[c], (double)least);
 	return 1;
 }
 

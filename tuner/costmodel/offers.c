@@ -143,11 +143,11 @@ long long offer_estimate(const struct offers *k, const struct offer *o, const at
 			 const struct part *part, struct config *means)
 {
 	const struct cost_model *p = model_at(k, o, shape->head_size);
+	if (config_fitted(means, &o->choice.config, o->choice.kernel, p ? &p->segments : NULL,
+			  shape, part, &k->d->run.device))
+		return NOT_LEGAL;
 	if (!p)
-		return NO_ESTIMATE;
-	if (config_fitted(means, &o->choice.config, o->choice.kernel, &p->segments, shape, part,
-			  &k->d->run.device))
-		return NO_ESTIMATE;
+		return NO_MODEL;
 	const int segments = config_value(means, o->choice.kernel->space, "SEGMENTS", 1);
 	return cost_model_estimate(p, &part->f, segments);
 }
@@ -246,10 +246,29 @@ void offers_set_costs(const struct offers *k, const char *in)
 }
 
 /* ---- listing ----------------------------------------------------------------------------- */
+static int is_power_of_two(int v)
+{
+	return !(v & (v - 1));
+}
+
+/* Whether a head size takes the models of the next larger one: costs_for() would, and a header has no
+ * room for costs of 80, 96 and 192 beside those of 64, 128 and 256. */
+static int takes_larger(const struct offers *k, int size)
+{
+	for (int r = 0; r < k->m->rows && !is_power_of_two(size); r++) {
+		const int other = (int)k->m->f[r].head_size;
+		if (other > size && is_power_of_two(other))
+			return 1;
+	}
+	return 0;
+}
+
 static void list_sizes(struct offers *k)
 {
 	for (int r = 0; r < k->m->rows; r++) {
 		const int size = (int)k->m->f[r].head_size;
+		if (takes_larger(k, size))
+			continue;
 		int i = 0;
 		while (i < k->num_sizes && k->size[i] != size)
 			i++;

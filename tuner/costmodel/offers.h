@@ -14,8 +14,8 @@ struct offer {
 	int number;                           /* its number in the training matrix */
 	int member[MAX_MEMBERS], num_members; /* of data.choice; -1: never measured */
 	struct cost_model model[MAX_SIZES];   /* by head size; block.rows 0: too few cells */
-	/* [rows] estimated fs, -1: not legal; cost of the member that it would run; cost of its
-	 * best member */
+	/* [rows] estimated fs, or enum no_estimate; cost of the member that it would run; cost of
+	 * its best member */
 	long long *estimate, *cost, *best;
 	int *means; /* [rows] the member that it would run, a choice of the data; -1: none */
 };
@@ -47,7 +47,7 @@ void offers_set_costs(const struct offers *, const char *in);
 int offer_has_failed(const struct offers *, const struct offer *, int row);
 /* The least estimate of a part in fs, by the model of the shape's head size or of the one that
  * stands for it; *means is the configuration that reaches it. */
-enum { NO_ESTIMATE = -1 /* no model, or no legal value */ };
+enum no_estimate { NO_MODEL = -1, NOT_LEGAL = -2 };
 long long offer_estimate(const struct offers *, const struct offer *, const attune_shape *,
 			 const struct part *, struct config *means);
 

@@ -27,10 +27,23 @@ int action_choice(const struct data *d, const struct forest *f, enum phase phase
 	return 1;
 }
 
+/* The first member of the action's row that may run there. */
+static int row_choice(const struct data *d, const struct forest *f, enum phase phase, int action,
+		      const struct measured *m, struct choice *out)
+{
+	if (action < 0 || !f->list[action].n)
+		return action_choice(d, f, phase, action, m, out);
+	const struct attune_list *l = &f->list[action];
+	for (int i = 0; i < l->n; i++)
+		if (action_choice(d, f, phase, l->at[i], m, out))
+			return 1;
+	return 0;
+}
+
 int action_or_default(const struct data *d, const struct forest *f, enum decision decision,
 		      int action, const struct measured *m, struct choice *out)
 {
-	return action_choice(d, f, decision_phase(decision), action, m, out) ||
+	return row_choice(d, f, decision_phase(decision), action, m, out) ||
 	       default_made(d, m, decision_phase(decision), out);
 }
 
@@ -39,12 +52,12 @@ int decision_is_of(enum decision decision, const struct measured *m)
 	return decision == DECIDE_OVERLAP ? measured_is_mixed(m) : m->has[decision_phase(decision)];
 }
 
-/* The choice of a part's tree, else the default. */
+/* What the row of a part's choice runs, else the default. */
 static void make_part(const struct data *d, const struct forest *f, enum decision decision,
 		      int action, const struct measured *m, struct choice *part,
 		      struct decided *out)
 {
-	if (action_choice(d, f, decision_phase(decision), action, m, part))
+	if (row_choice(d, f, decision_phase(decision), action, m, part))
 		return;
 	out->by_default = 1;
 	default_made(d, m, decision_phase(decision), part);

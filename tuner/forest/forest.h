@@ -60,7 +60,8 @@ int action_choice(const struct data *, const struct forest *, enum phase, int ac
 int decision_is_of(enum decision, const struct measured *);
 /* The plan that the library would run, as measured choices. */
 void forest_pick(const struct data *, const struct forest *, int scenario, struct pick *);
-/* The choice of an action of the prefill or the decode tree, or the default if that may not run. */
+/* What runs by an action of the prefill or the decode tree: the first member of its row that may run,
+ * else the default. */
 int action_or_default(const struct data *, const struct forest *, enum decision, int action,
 		      const struct measured *, struct choice *out);
 /* The plan that the library runs by a forest; the same without overlap; and a serial plan changed

@@ -24,12 +24,6 @@ enum { NEW_BESIDE_KEPT = 4 };
 enum { TRUST_LEAVES = 8 };
 
 /* ---- one phase ------------------------------------------------------------------------ */
-/* Minimum rows per leaf; 2 for small matrices. */
-static int min_support(const struct matrix *m)
-{
-	return m->rows < 80 ? 2 : m->rows < 160 ? 3 : 8;
-}
-
 static double per_weight(const struct matrix *m, long long cost)
 {
 	long long weight = 0;
@@ -38,14 +32,26 @@ static double per_weight(const struct matrix *m, long long cost)
 	return exp((double)cost / (double)weight / 1e6);
 }
 
+static void costs_of_defaults(struct matrix *to, const struct matrix *raw)
+{
+	for (int r = 0; r < raw->rows; r++)
+		for (int c = 0; c < raw->cols; c++)
+			if (raw->cost[r * raw->cols + c] == COST_ILLEGAL)
+				to->cost[r * raw->cols + c] = raw->fallback[r];
+}
+
 /* Log slowdown, in the rows themselves, of a tree of TRUST_LEAVES leaves; NaN without memory. */
 static double small_tree(const struct matrix *m)
 {
 	const struct growth how = { .max_leaves = TRUST_LEAVES, .min_support = min_support(m) };
 	struct tree t = { 0 };
-	const int done = tree_grow(&t, m, NULL, m->rows, &how);
+	struct matrix *legal = matrix_copy(m);
+	if (legal)
+		costs_of_defaults(legal, m);
+	const int done = legal && tree_grow(&t, legal, NULL, m->rows, &how);
 	const double loss = done ? log(per_weight(m, tree_cost(&t, 0))) : NAN;
 	tree_free(&t);
+	matrix_free(legal);
 	return loss;
 }
 
@@ -75,19 +81,6 @@ static int try_estimates(struct phase_fit *fit, const struct matrix *all, enum d
 	return 1;
 }
 
-static int grow_phase(struct phase_fit *fit, enum decision decision, const struct limits *limits)
-{
-	const struct growth how = { .max_leaves = limits->leaves,
-				    .min_support = min_support(fit->m),
-				    .scenarios =
-					fit->with_estimates ? fit->cheapest.num_measured : 0 };
-	if (fit->with_estimates && limits->kept && limits->kept->tree[decision].n > 1)
-		return fit_kept_tree(fit, limits->kept, decision);
-	if (!fit->with_estimates)
-		matrix_penalize_unsafe(fit->m, fit->d, decision_phase(decision), 1);
-	return tree_fit(&fit->tree, fit->m, &how);
-}
-
 static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision decision,
 		     const struct limits *limits)
 {
@@ -105,28 +98,56 @@ static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision 
 	return tried && grow_phase(fit, decision, limits);
 }
 
-/* Keeps only columns that some leaf names, so that runners-up are choices of the header, too;
+/* used[column]: a leaf names it, or is in the row of one that a leaf names. */
+static void mark_used(const struct phase_fit *fit, char *used)
+{
+	memset(used, 0, (size_t)fit->m->cols);
+	for (int i = 0; i < fit->tree.n; i++) {
+		const struct node *v = &fit->tree.v[i];
+		const struct attune_list none = { 0 };
+		const struct attune_list l =
+		    v->feature < 0 && v->action >= 0 ? fit->list[v->action] : none;
+		for (int k = 0; k < l.n; k++)
+			used[l.at[k]] = 1;
+	}
+}
+
+static void renumber_lists(struct phase_fit *fit, const int *to)
+{
+	for (int c = 0; c < fit->m->cols; c++) {
+		struct attune_list l = fit->list[c];
+		int kept = 0;
+		for (int k = 0; k < l.n; k++)
+			if (to[l.at[k]] >= 0)
+				l.at[kept++] = (short)to[l.at[k]];
+		l.n = (short)kept;
+		if (to[c] >= 0)
+			fit->list[to[c]] = l; /* to[c] <= c */
+	}
+}
+
+/* Keeps only columns that a leaf may run, so that runners-up are choices of the header, too;
  * renumbers actions. */
 static int keep_used(struct phase_fit *fit)
 {
 	struct matrix *m = fit->m;
-	int *to = malloc(sizeof *to * (size_t)(m->cols + 1)), kept = 0, done;
-	if (!to)
-		return 0;
-	for (int c = 0; c < m->cols; c++) {
-		to[c] = -1;
-		for (int i = 0; i < fit->tree.n; i++)
-			if (fit->tree.v[i].feature < 0 && fit->tree.v[i].action == c)
-				to[c] = kept;
-		kept += to[c] >= 0;
-	}
+	int *to = malloc(sizeof *to * (size_t)(m->cols + 1)), kept = 0, done = 0;
+	char *used = malloc((size_t)m->cols + 1);
+	if (!to || !used)
+		goto out;
+	mark_used(fit, used);
+	for (int c = 0; c < m->cols; c++)
+		to[c] = used[c] ? kept++ : -1;
 	for (int i = 0; i < fit->tree.n; i++) {
 		struct node *v = &fit->tree.v[i];
 		v->action = v->action < 0 ? -1 : to[v->action];
 		v->runner_up = -1;
 	}
+	renumber_lists(fit, to);
 	done = !m->rows || matrix_keep(m, to, kept);
+out:
 	free(to);
+	free(used);
 	return done;
 }
 
@@ -137,16 +158,25 @@ static int note_cost(struct phase_fit *fit)
 }
 
 /* Checks and describes the leaves. */
-static int finish_phase(struct phase_fit *fit, enum decision decision)
+static int finish_phase(struct phase_fit *fit)
 {
 	if (!fit->m->rows)
 		return 1;
-	if (fit->with_estimates) /* figures count scenarios only */
-		fit->m->rows = fit->cheapest.num_measured;
-	else
-		matrix_penalize_unsafe(fit->m, fit->d, decision_phase(decision), -1);
-	return leaves_make_safe(&fit->tree, fit->m) && tree_tidy(&fit->tree) && keep_used(fit) &&
-	       leaves_describe(&fit->tree, fit->m) && note_cost(fit);
+	fit->m->rows = fit->basis.scenarios; /* figures count scenarios only */
+	if (!leaves_make_safe(&fit->tree, fit->m) || !tree_tidy(&fit->tree))
+		return 0;
+	settle_leaves(fit);
+	return keep_used(fit) && leaves_describe(&fit->tree, fit->m) && note_cost(fit);
+}
+
+static void phase_fit_free(struct phase_fit *fit)
+{
+	tree_free(&fit->tree);
+	matrix_free(fit->m);
+	matrix_free(fit->raw);
+	cheapest_set_free(&fit->cheapest);
+	free(fit->list);
+	free(fit->timed);
 }
 
 int forest_induce(struct forest *f, const struct data *d, const struct limits *limits)
@@ -159,16 +189,14 @@ int forest_induce(struct forest *f, const struct data *d, const struct limits *l
 	for (int p = 0; p < 2 && done; p++)
 		done = fit_phase(&fit[p], d, (enum decision)p, limits);
 	for (int p = 0; p < 2 && done; p++) {
-		done = finish_phase(&fit[p], (enum decision)p);
+		done = finish_phase(&fit[p]);
 		f->making[p] = fit[p].making;
 	}
 	done = done && number_choices(f, d, fit);
 	done = done && fit_overlap(f, d, &side_by_side) && fit_early(f, d, limits->leaves);
 	const int proven = !done || forest_prove(f, d); /* if not, it has complained */
 	for (int p = 0; p < 2; p++) {
-		tree_free(&fit[p].tree);
-		matrix_free(fit[p].m);
-		cheapest_set_free(&fit[p].cheapest);
+		phase_fit_free(&fit[p]);
 	}
 	if (!done || !proven)
 		forest_free(f);

@@ -49,7 +49,7 @@ void matrix_penalize_unsafe(struct matrix *m, const struct data *d, enum phase p
 	for (int r = 0; r < m->rows; r++)
 		for (int c = 0; c < m->cols; c++) {
 			int32_t *cost = &m->cost[(size_t)r * (size_t)m->cols + (size_t)c];
-			if (*cost != COST_FORBIDDEN &&
+			if (!is_forbidden(*cost) &&
 			    is_unsafe(d, m->scenario[r], phase, m->choice[c]))
 				*cost += sign * UNSAFE_PENALTY;
 		}
@@ -59,7 +59,7 @@ static int32_t row_cost(const struct matrix *m, int row, int col)
 {
 	const int32_t cost =
 	    col < 0 ? COST_FORBIDDEN : m->cost[(size_t)row * (size_t)m->cols + (size_t)col];
-	return cost == COST_FORBIDDEN ? m->fallback[row] : cost;
+	return is_forbidden(cost) ? m->fallback[row] : cost;
 }
 
 /* Sum over the rows; column -1: the defaults. */

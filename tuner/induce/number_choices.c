@@ -32,13 +32,16 @@ static int count_use(struct use *use, int n, int choice, long long weight)
 	return n;
 }
 
-/* Adds up how much weight each choice has in the leaves of a tree. */
+/* Adds up how much weight each choice has in the leaves of a tree; 0 for others of their rows. */
 static int count_uses(const struct phase_fit *fit, struct use *use, int n)
 {
 	for (int i = 0; i < fit->tree.n; i++) {
 		const struct node *v = &fit->tree.v[i];
-		if (v->feature < 0 && v->action >= 0)
-			n = count_use(use, n, fit->m->choice[v->action], v->weight);
+		if (v->feature >= 0 || v->action < 0)
+			continue;
+		n = count_use(use, n, fit->m->choice[v->action], v->weight);
+		for (int k = 1; k < fit->list[v->action].n; k++)
+			n = count_use(use, n, fit->m->choice[fit->list[v->action].at[k]], 0);
 	}
 	return n;
 }
@@ -86,6 +89,35 @@ static void number_costs(struct forest *f, const struct phase_fit *fit)
 	}
 }
 
+/* How much weight a column has in the leaves; 0: none names it. */
+static long long named_weight(const struct phase_fit *fit, int column)
+{
+	long long sum = 0;
+	for (int i = 0; i < fit->tree.n; i++)
+		if (fit->tree.v[i].feature < 0 && fit->tree.v[i].action == column)
+			sum += fit->tree.v[i].weight + 1;
+	return sum;
+}
+
+/* The rows of choices that leaves name. A choice that both trees name has the row of the tree where it
+ * has more weight. */
+static void number_lists(struct forest *f, const struct use *use, const struct phase_fit fit[2])
+{
+	long long most[MAX_IDS] = { 0 };
+	for (int p = 0; p < 2; p++)
+		for (int c = 0; fit[p].m && c < fit[p].m->cols; c++) {
+			const long long weight = named_weight(&fit[p], c);
+			const int id = id_of(use, f->num_choices, &fit[p], c);
+			if (id < 0 || weight <= most[id])
+				continue;
+			most[id] = weight;
+			f->list[id] = fit[p].list[c];
+			for (int k = 0; k < f->list[id].n; k++)
+				f->list[id].at[k] =
+				    (short)id_of(use, f->num_choices, &fit[p], f->list[id].at[k]);
+		}
+}
+
 int number_choices(struct forest *f, const struct data *d, struct phase_fit fit[2])
 {
 	struct use use[MAX_IDS] = { 0 };
@@ -96,6 +128,7 @@ int number_choices(struct forest *f, const struct data *d, struct phase_fit fit[
 	f->num_choices = n;
 	for (int i = 0; i < n; i++)
 		f->choice[i] = choice_of(d, use[i].choice);
+	number_lists(f, use, fit);
 	for (int p = 0; p < 2; p++) {
 		if (fit[p].with_estimates)
 			number_costs(f, &fit[p]);

@@ -1,8 +1,9 @@
-/* phase_fit.h - the prefill or the decode tree while it is being learned; for induction.c,
- * kept_tree.c and number_choices.c. */
+/* phase_fit.h - the prefill or the decode tree while it is being learned, and the rows of its choices;
+ * for induction.c, growing.c, kept_tree.c and number_choices.c. */
 #ifndef TUNER_INDUCE_PHASE_FIT_H
 #define TUNER_INDUCE_PHASE_FIT_H
 
+#include "rows.h"
 #include "tuner/costmodel/costmodel.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"
@@ -12,11 +13,26 @@ struct phase_fit {
 	struct cheapest_set cheapest;
 	/* m has made-up batches, too; its choices are numbered from d->num_columns on */
 	int with_estimates;
-	int is_kept; /* tree is one of other rules, with new labels */
-	struct matrix *m;
-	struct tree tree; /* actions: columns of m */
+	int is_kept;              /* tree is one of other rules, with new labels */
+	struct matrix *m;         /* an illegal cell costs what the column's row runs there */
+	struct matrix *raw;       /* the same, with COST_ILLEGAL */
+	struct attune_list *list; /* [cols] the row of each column */
+	struct row_basis basis;   /* of raw */
+	char *timed;              /* basis.timed */
+	struct tree tree;         /* actions: columns of m */
 	struct making making;
 };
+
+/* ---- growing.c ---- */
+/* Minimum rows per leaf; 2 for small matrices. */
+int min_support(const struct matrix *);
+/* Makes fit->tree and fit->list; sets the costs of fit->m by the rows. 0 without memory. */
+int grow_phase(struct phase_fit *, enum decision, const struct limits *);
+/* Cells of `to` that are illegal in raw cost what their column's row runs; list NULL: the best legal
+ * column. */
+void costs_by_rows(struct matrix *to, const struct matrix *raw, const struct attune_list *list);
+/* Sets row_cost of the leaves. */
+void settle_leaves(struct phase_fit *);
 
 /* ---- kept_tree.c ---- */
 /* The choices that the decision's leaves name; returns their number. */

@@ -2,12 +2,12 @@
  *
  * The features that reach a leaf form a box. The rules of the .def tables compare products of their
  * inputs, so a rule that is broken anywhere in a box is broken in one of its corners. The few head
- * sizes are all tried. A choice with a formula is legal if any of its values is.
+ * sizes and some page sizes are all tried. A choice with a formula is legal if any of its values is.
  *
  * If a corner is illegal the leaf is guarded: the library checks the rule at run time (usable() of
- * context.c) and falls back to the kernels' defaults. These must be legal in that corner, or there
- * is no header. A leaf of the overlap falls back to the serial plan, which is legal if its parts
- * are. */
+ * context.c) and runs the next legal member of the choice's row, behind it the kernels' defaults. One of
+ * these must be legal in that corner, or there is no header. A leaf of the overlap falls back to the
+ * serial plan, which is legal if its parts are. */
 #include "induce.h"
 #include "harness/base/base.h"
 #include "kernels/ship/shipped.h"
@@ -28,6 +28,11 @@ static const struct {
 	{ ATTUNE_FEATURE_max_seq, 1, 1 << 20 },
 };
 static const int head_sizes[] = { 64, 80, 96, 128, 192, 256 };
+static const int page_sizes[] = { 1, 4, 12, 16, 20, 64, 128, 272, 528, 1056 };
+
+struct pages_and_head {
+	int page_size, head_size;
+};
 
 struct proof {
 	const struct data *d;
@@ -38,13 +43,13 @@ struct proof {
 };
 
 /* Makes a batch of these features with equal sequences. */
-static void make_corner(const struct data *d, const long long v[COUNT(domain)], int head_size,
-			attune_shape *s, struct part *p)
+static void make_corner(const struct data *d, const long long v[COUNT(domain)],
+			struct pages_and_head at, attune_shape *s, struct part *p)
 {
 	*s = (attune_shape){ .num_kv_heads = (int)v[0],
 			     .num_query_heads = (int)(v[0] * v[1]),
-			     .head_size = head_size,
-			     .page_size = 16,
+			     .head_size = at.head_size,
+			     .page_size = at.page_size,
 			     .causal = 1,
 			     .has_new_kv = 1 };
 	s->dtype = s->kv_dtype = d->run.device.backend == BACKEND_CPU ? ATTUNE_F32 : ATTUNE_BF16;
@@ -58,7 +63,8 @@ static void make_corner(const struct data *d, const long long v[COUNT(domain)], 
 	p->f = (struct attune_features){ .num_query_heads = s->num_query_heads,
 					 .num_kv_heads = v[0],
 					 .group = v[1],
-					 .head_size = head_size,
+					 .head_size = at.head_size,
+					 .page_size = at.page_size,
 					 .units = d->run.device.units,
 					 .num_seqs = seqs,
 					 .max_query = query,
@@ -87,6 +93,17 @@ static const char *action_illegal(const struct proof *proof, int action, const a
 	return config_fitted(&means, &c->config, c->kernel, costs, s, p, &proof->d->run.device);
 }
 
+/* Whether another member of the choice's row can run there. */
+static int has_member(const struct proof *proof, int action, const attune_shape *s,
+		      const struct part *p)
+{
+	const struct attune_list *l = &proof->f->list[action];
+	for (int i = 1; i < l->n; i++)
+		if (!action_illegal(proof, l->at[i], s, p))
+			return 1;
+	return 0;
+}
+
 /* Whether one of the kernels' defaults can run there. */
 static int has_default(const struct data *d, const attune_shape *s, const struct part *p)
 {
@@ -103,7 +120,7 @@ static int has_default(const struct data *d, const attune_shape *s, const struct
 
 /* One corner of the leaf's box; bit i of `corner`: the upper end of domain[i]. */
 static void try_corner(struct proof *proof, struct node *v, const struct box *b, unsigned corner,
-		       int head_size)
+		       struct pages_and_head with)
 {
 	long long at[COUNT(domain)];
 	attune_shape s;
@@ -124,20 +141,40 @@ static void try_corner(struct proof *proof, struct node *v, const struct box *b,
 			return; /* no batch of the domain reaches this leaf */
 		at[i] = corner >> i & 1 ? hi : lo;
 	}
-	make_corner(proof->d, at, head_size, &s, &p);
+	make_corner(proof->d, at, with, &s, &p);
 	const char *why = action_illegal(proof, v->action, &s, &p);
 	if (!why)
 		return;
 	if (!v->guarded)
 		v->guarded = why;
-	if (has_default(proof->d, &s, &p))
+	if (has_member(proof, v->action, &s, &p) || has_default(proof->d, &s, &p))
 		return;
 	if (!proof->failed)
-		complain("%s, leaf of choice %d: at %lld KV heads x %lld, head size %d, %lld "
-			 "queries of %lld, %lld keys neither it nor a default is legal: %s",
-			 decision_names[proof->decision], v->action, at[0], at[1], head_size, at[2],
-			 at[3], at[4], why);
+		complain(
+		    "%s, leaf of choice %d: at %lld KV heads x %lld, head size %d, pages of %d, "
+		    "%lld queries of %lld, %lld keys neither it, nor its row, nor a default is "
+		    "legal: %s",
+		    decision_names[proof->decision], v->action, at[0], at[1], with.head_size,
+		    with.page_size, at[2], at[3], at[4], why);
 	proof->failed = 1;
+}
+
+static int is_within(const struct box *b, enum attune_feature f, long long v)
+{
+	return b->lo[f] <= v && v <= b->hi[f];
+}
+
+static void try_corners(struct proof *proof, struct node *v, const struct box *b)
+{
+	for (size_t h = 0; h < COUNT(head_sizes); h++)
+		for (size_t p = 0; p < COUNT(page_sizes); p++) {
+			const struct pages_and_head with = { page_sizes[p], head_sizes[h] };
+			if (!is_within(b, ATTUNE_FEATURE_head_size, with.head_size) ||
+			    !is_within(b, ATTUNE_FEATURE_page_size, with.page_size))
+				continue;
+			for (unsigned corner = 0; corner < 1u << COUNT(domain); corner++)
+				try_corner(proof, v, b, corner, with);
+		}
 }
 
 static void prove_leaf(void *arg, int leaf, const struct box *b)
@@ -145,15 +182,8 @@ static void prove_leaf(void *arg, int leaf, const struct box *b)
 	struct proof *proof = arg;
 	struct node *v = &proof->tree->v[leaf];
 	v->guarded = NULL;
-	if (v->action == SAYS_DEFAULTS)
-		return;
-	for (size_t h = 0; h < COUNT(head_sizes); h++) {
-		if (b->lo[ATTUNE_FEATURE_head_size] > head_sizes[h] ||
-		    b->hi[ATTUNE_FEATURE_head_size] < head_sizes[h])
-			continue;
-		for (unsigned corner = 0; corner < 1u << COUNT(domain); corner++)
-			try_corner(proof, v, b, corner, head_sizes[h]);
-	}
+	if (v->action != SAYS_DEFAULTS)
+		try_corners(proof, v, b);
 }
 
 /* Overlap leaves use features of whole batches, which do not bound those of a part. So a leaf is
@@ -170,9 +200,7 @@ static void guard_overlap(struct forest *f, const struct data *d)
 		t->v[i].guarded = NULL;
 		if (t->v[i].feature >= 0 || any.action < 0)
 			continue;
-		for (size_t h = 0; h < COUNT(head_sizes); h++)
-			for (unsigned corner = 0; corner < 1u << COUNT(domain); corner++)
-				try_corner(&proof, &any, &all, corner, head_sizes[h]);
+		try_corners(&proof, &any, &all);
 		t->v[i].guarded = any.guarded;
 	}
 }

@@ -12,7 +12,8 @@ enum phase decision_phase(enum decision);
 enum {
 	COST_CAP = 4000000,    /* e^4: beyond that, slowdowns are not distinguished */
 	COST_MISSING = 100000, /* added to the row's worst: an unmeasured choice is never better */
-	COST_FORBIDDEN = INT32_MAX /* illegal or failed: no leaf over this row may choose it */
+	COST_FORBIDDEN = INT32_MAX,       /* failed: no leaf over this row may choose it */
+	COST_ILLEGAL = COST_FORBIDDEN - 1 /* a rule forbids it: another choice runs */
 };
 
 struct matrix {
@@ -37,11 +38,16 @@ int matrix_divide(const struct matrix *, int *rows, int n, int feature, long lon
 void matrix_describe_row(const struct data *, struct matrix *, int row, enum phase);
 int32_t cost_of(double us, double best_us);
 #define FORBIDDEN_SUM (1ll << 46)
-/* weight x cost; a forbidden cell costs more than all others together. */
+/* Whether a choice does not run there, or failed. */
+static inline int is_forbidden(int32_t cost)
+{
+	return cost >= COST_ILLEGAL;
+}
+/* weight x cost; a forbidden or illegal cell costs more than all others together. */
 static inline long long matrix_at(const struct matrix *m, int row, int col)
 {
 	const int32_t cost = m->cost[(size_t)row * (size_t)m->cols + (size_t)col];
-	return cost == COST_FORBIDDEN ? FORBIDDEN_SUM : (long long)m->weight[row] * cost;
+	return is_forbidden(cost) ? FORBIDDEN_SUM : (long long)m->weight[row] * cost;
 }
 
 /* ---- row_costs.c: the costs of each row --------------------------------------------- */

@@ -10,7 +10,8 @@
  *   given up early                        the same, and never 0
  *   legal, but not measured               a guess by its family (segment_families.c), never 0;
  *                                         without one the row's worst + COST_MISSING
- *   failed, wrong or illegal              COST_FORBIDDEN
+ *   failed or wrong                       COST_FORBIDDEN
+ *   illegal                               COST_ILLEGAL
  *
  * A choice with a formula costs what its concrete choice costs in that row. The noise is that of
  * A/A controls of that duration, or of the two confidence intervals where these are wider, but at
@@ -229,7 +230,9 @@ static void fill_row(struct filling *f, int row)
 	}
 	worst = worst + COST_MISSING < COST_CAP ? worst + COST_MISSING : COST_CAP;
 	for (int c = 0; c < m->cols; c++) {
-		if (f->is_failed[c] || !f->suits[c] || !data_legal(d, s, f->phase, m->choice[c]))
+		if (!f->suits[c] || !data_legal(d, s, f->phase, m->choice[c]))
+			cost[c] = COST_ILLEGAL;
+		else if (f->is_failed[c])
 			cost[c] = COST_FORBIDDEN;
 		else if (cost[c] < 0)
 			cost[c] = worst;

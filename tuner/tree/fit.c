@@ -63,7 +63,7 @@ static int number_groups(struct fitting *x, enum way way, const int32_t *key)
 static long long held_out_cost(const struct matrix *m, int row, int action)
 {
 	const int32_t cost = m->cost[(size_t)row * (size_t)m->cols + (size_t)action];
-	return (long long)m->weight[row] * (cost == COST_FORBIDDEN ? m->fallback[row] : cost);
+	return (long long)m->weight[row] * (is_forbidden(cost) ? m->fallback[row] : cost);
 }
 
 static long long *losses_of(const struct fitting *x, enum way way, int row)

@@ -1,0 +1,179 @@
+/* t_row_search.c - the rows of choices: what runs where the choice of a leaf is illegal, and which
+ * rivals stand beside it. */
+#include "tuner/induce/rows.h"
+#include "tests/support/synthetic.h"
+#include "tuner/forest/forest.h"
+#include "tuner/induce/induce.h"
+#include "tuner/tree/tree.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#define QBLOCK(m) with("qblock", "BLOCK_M=" #m " TILE_SIZE=64")
+#define NONE COST_ILLEGAL
+#define FAILED COST_FORBIDDEN
+
+/* ---- one row of choices, from costs ------------------------------------------------------- */
+enum { COLS = 4, MOST = 6 };
+
+static const struct {
+	const char *name;
+	int rows, untimed; /* untimed: scenarios, from the first, in which column 1 has no time */
+	int32_t cost[MOST][COLS];
+	int32_t fallback;
+	struct attune_list wanted; /* of column 0 */
+} learned[] = {
+	{ "the fastest legal one stands in, though the next is best where the first is legal",
+	  3,
+	  0,
+	  { { 0, 10, 50, 90 }, { 0, 10, 50, 90 }, { NONE, NONE, 300, 200 } },
+	  900,
+	  { 2, { 0, 3 } } },
+	{ "a rival wins where it is faster",
+	  3,
+	  0,
+	  { { 0, 80, 50, 90 }, { 70, 0, 50, 90 }, { 70, 0, 50, 90 } },
+	  900,
+	  { 2, { 0, 1 } } },
+	{ "two rivals and a stand-in",
+	  4,
+	  0,
+	  { { 70, 0, 50, 90 }, { 70, 40, 0, 90 }, { 0, 80, 80, 90 }, { NONE, NONE, NONE, 200 } },
+	  900,
+	  { 4, { 0, 1, 2, 3 } } },
+	{ "a rival stands in, too, if the order of rivals allows it",
+	  4,
+	  0,
+	  { { 70, 0, 50, 90 }, { 70, 40, 0, 90 }, { 0, 80, 80, 90 }, { NONE, 700, 200, 400 } },
+	  900,
+	  { 3, { 0, 2, 1 } } },
+	{ "a rival without times in half of the scenarios is none",
+	  3,
+	  2,
+	  { { 70, 0, 90, 90 }, { 70, 0, 90, 90 }, { 70, 0, 90, 90 } },
+	  900,
+	  { 1, { 0 } } },
+	{ "the defaults, where nothing else is faster",
+	  2,
+	  0,
+	  { { 0, 10, 10, 10 }, { NONE, 500, 600, NONE } },
+	  400,
+	  { 1, { 0 } } },
+	{ "what failed does not stand in",
+	  2,
+	  0,
+	  { { 0, 10, 10, 10 }, { NONE, FAILED, 600, NONE } },
+	  900,
+	  { 2, { 0, 2 } } },
+};
+
+static void rows_of_costs(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT(learned); i++) {
+		const int rows = learned[i].rows;
+		struct matrix *m = matrix_new(rows, COLS);
+		struct attune_list list[COLS];
+		char timed[MOST * COLS];
+		struct tree t = { 0 };
+		assert_true(m && tree_constant(&t, 0));
+		for (int r = 0; r < rows; r++) {
+			m->weight[r] = 1;
+			m->fallback[r] = learned[i].fallback;
+			for (int c = 0; c < COLS; c++) {
+				m->cost[r * COLS + c] = learned[i].cost[r][c];
+				timed[r * COLS + c] = c != 1 || r >= learned[i].untimed;
+			}
+		}
+		const struct row_basis basis = { m, timed, rows };
+		assert_true(rows_learn(list, &basis, &t));
+		int same = list[0].n == learned[i].wanted.n;
+		for (int k = 0; same && k < list[0].n; k++)
+			same = list[0].at[k] == learned[i].wanted.at[k];
+		if (!same)
+			fail_msg("%s: %d members: %d %d %d", learned[i].name, list[0].n,
+				 list[0].at[1], list[0].at[2], list[0].at[3]);
+		tree_free(&t);
+		matrix_free(m);
+	}
+}
+
+/* ---- from times ---------------------------------------------------------------------------- */
+#define PACKED with("warpgroup", "BLOCK_M=128 PACKED=1 TILE_SIZE=128")
+#define PLAIN with("warpgroup", "BLOCK_M=128 TILE_SIZE=128")
+
+static void add(struct data *d, int kv_heads, const char *split, int tokens, const char *kernel,
+		const char *choice, double us)
+{
+	char batch[40];
+	snprintf(batch, sizeof batch, "q%d", tokens);
+	struct store_cell c = cell_like(batch, "prefill", kernel, choice, us);
+	c.shape.num_kv_heads = kv_heads;
+	c.model = kv_heads == 8 ? "llama3.1-8b@1" : "llama2-7b@1";
+	c.split = split;
+	assert_true(data_add(d, &c));
+}
+
+static const char *runs(const struct data *d, const struct forest *f, int s,
+			char text[MAX_CHOICE_TEXT])
+{
+	struct decided made;
+	forest_make(d, f, &d->v[s], &made);
+	assert_false(made.by_default);
+	choice_words(&made.prefill, text);
+	return text;
+}
+
+/* One leaf, whose choice needs two query heads of a KV head. With one, qblock is the fastest, which
+ * is the slowest with four. Beside it stands what wins every third of the other batches. */
+static void what_stands_in_was_measured_there(void **state)
+{
+	const struct limits limits = { .leaves = 1, .variants = 12 };
+	struct data *d = data_new("h200", &h200_run);
+	struct forest f;
+	char text[MAX_CHOICE_TEXT];
+	int with_one = 0;
+	(void)state;
+	for (int i = 0; i < 15; i++) {
+		const char *split = i % 5 == 4 ? "heldout" : "train";
+		const int kv_heads = i % 5 == 3 ? 32 : 8, tokens = 512 + 64 * i;
+		if (kv_heads == 8)
+			add(d, kv_heads, split, tokens, "warpgroup", PACKED, i % 3 ? 100 : 110);
+		add(d, kv_heads, split, tokens, "warpgroup", PLAIN,
+		    kv_heads == 32 ? 140
+		    : i % 3        ? 120
+				   : 100);
+		add(d, kv_heads, split, tokens, "qblock", QBLOCK(32), kv_heads == 32 ? 110 : 300);
+		add(d, kv_heads, split, tokens, "qblock", QBLOCK(64), kv_heads == 32 ? 170 : 200);
+	}
+	assert_true(data_finish(d));
+	assert_true(forest_induce(&f, d, &limits));
+	const struct node *leaf = &f.tree[DECIDE_PREFILL].v[0];
+	const struct attune_list *l = &f.list[leaf->action];
+	assert_true(leaf->action >= 0 && leaf->feature < 0);
+	assert_int_equal(l->at[0], leaf->action);
+	assert_true(leaf->row_cost < leaf->cost);
+	for (int s = 0; s < d->n; s++) {
+		const int is_one = d->v[s].shape.num_kv_heads == 32;
+		const char *wanted = is_one ? "qblock BLOCK_M=32" : "PACKED=1";
+		with_one += is_one;
+		if (!strstr(runs(d, &f, s, text), wanted))
+			fail_msg("%d KV heads: %s, not %s", d->v[s].shape.num_kv_heads, text,
+				 wanted);
+	}
+	assert_true(with_one > 1);
+	forest_free(&f);
+	data_free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rows_of_costs),
+		cmocka_unit_test(what_stands_in_was_measured_there),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("row_search", tests, NULL, NULL);
+}
