@@ -112,6 +112,8 @@ static void number_lists(struct forest *f, const struct use *use, const struct p
 				continue;
 			most[id] = weight;
 			f->list[id] = fit[p].list[c];
+			if (f->list[id].n == 1) /* itself alone needs no row */
+				f->list[id].n = 0;
 			for (int k = 0; k < f->list[id].n; k++)
 				f->list[id].at[k] =
 				    (short)id_of(use, f->num_choices, &fit[p], f->list[id].at[k]);
