@@ -83,7 +83,7 @@ done
 
 # Steps under traces that no other set has.
 seed=100 options='--max-gflop 4000 --max-request 128k --requests 12000'
-at_loads heldout_traces mooncake_conversation 5 --model "$models"
-at_loads heldout_traces servegen_m_small 5
+at_loads heldout_traces_unseen mooncake_conversation 5 --model "$models"
+at_loads heldout_traces_unseen servegen_m_small 5
 attune $options >"$new/traces_unseen_h200.json"
 mv "$new/traces_unseen_h200.json" "$here"

@@ -100,22 +100,22 @@ const struct family coverage_gate_families[] = {
 };
 
 const struct family coverage_unseen_families[] = {
-	KIND("one head", "heldout_offgrid",    5,  3,  6, 3, 3, ODD, MHA),
-	KIND("groups", "heldout_offgrid",      3,  2,  5, 3, 2, ODD, GROUPS),
-	KIND("heads", "heldout_offgrid",       3,  2,  3, 1, 1, ODD, HEADS),
-	KIND("masks", "heldout_offgrid",       3,  2,  3, 1, 1, ODD, MASKS),
-	KIND("pages of 1", "heldout_offgrid",  2,  1,  2, 1, 1, ODD, PAGED, PAGE(1)),
-	KIND("pages of 4", "heldout_offgrid",  1,  1,  1, 1, 1, ODD, PAGED, PAGE(4)),
-	LARGE_PAGES(12, "heldout_offgrid",   1, 1, ODD),
-	LARGE_PAGES(20, "heldout_offgrid",   1, 1, ODD),
-	LARGE_PAGES(272, "heldout_offgrid",  1, 1, ODD),
-	LARGE_PAGES(528, "heldout_offgrid",  1, 1, ODD),
-	LARGE_PAGES(1056, "heldout_offgrid", 1, 1, ODD),
-	KIND("HND", "heldout_offgrid",         1,  1,  1, 1, 1, ODD, PAGED, SET("\"layout\": \"hnd\"")),
-	KIND("E4M3", "heldout_offgrid",        2,  1,  3, 1, 1, ODD, E4M3, SET("\"kv_dtype\": \"e4m3\"")),
-	KIND("LSE", "heldout_offgrid",         1,  1,  2, 1, 1, ODD, LSE, SET("\"lse\": true")),
-	OTHERS("heldout_offgrid", 4, 6, 6, 2, CACHED, ODD),
-	KIND("shapes", "heldout_shape",        6,  3,  6, 3, 3, ROUND, SHAPES),
+	KIND("one head", "heldout_coverage",   5,  3,  6, 3, 3, ODD, MHA),
+	KIND("groups", "heldout_coverage",     3,  2,  5, 3, 2, ODD, GROUPS),
+	KIND("heads", "heldout_coverage",      3,  2,  3, 1, 1, ODD, HEADS),
+	KIND("masks", "heldout_coverage",      3,  2,  3, 1, 1, ODD, MASKS),
+	KIND("pages of 1", "heldout_coverage", 2,  1,  2, 1, 1, ODD, PAGED, PAGE(1)),
+	KIND("pages of 4", "heldout_coverage", 1,  1,  1, 1, 1, ODD, PAGED, PAGE(4)),
+	LARGE_PAGES(12, "heldout_coverage",  1, 1, ODD),
+	LARGE_PAGES(20, "heldout_coverage",  1, 1, ODD),
+	LARGE_PAGES(272, "heldout_coverage", 1, 1, ODD),
+	LARGE_PAGES(528, "heldout_coverage", 1, 1, ODD),
+	LARGE_PAGES(1056, "heldout_coverage",1, 1, ODD),
+	KIND("HND", "heldout_coverage",        1,  1,  1, 1, 1, ODD, PAGED, SET("\"layout\": \"hnd\"")),
+	KIND("E4M3", "heldout_coverage",       2,  1,  3, 1, 1, ODD, E4M3, SET("\"kv_dtype\": \"e4m3\"")),
+	KIND("LSE", "heldout_coverage",        1,  1,  2, 1, 1, ODD, LSE, SET("\"lse\": true")),
+	OTHERS("heldout_coverage",4, 6, 6, 2, CACHED, ODD),
+	KIND("shapes", "heldout_coverage",       6,  3,  6, 3, 3, ROUND, SHAPES),
 	{ 0 }
 };
 // clang-format on

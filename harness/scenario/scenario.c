@@ -28,6 +28,8 @@ const char *const scenario_splits[] = { "train",
 					"ways",
 					"gate",
 					"overlap",
+					"heldout_coverage",
+					"heldout_traces_unseen",
 					NULL };
 
 int split_is_held_out(const char *split)

@@ -87,7 +87,8 @@ static const struct row bad_sets[] = {
 	{ "unknown split", ONE("\"split\": \"test\""),
 	  "2:42: split is \"test\"; it must be \"train\", \"peers\", \"heldout\", "
 	  "\"heldout_random\", \"heldout_blocked\", \"heldout_offgrid\", "
-	  "\"heldout_extrapolated\", \"heldout_traces\", \"heldout_shape\", \"ways\", \"gate\" or \"overlap\"" },
+	  "\"heldout_extrapolated\", \"heldout_traces\", \"heldout_shape\", \"ways\", \"gate\", "
+	  "\"overlap\", \"heldout_coverage\" or \"heldout_traces_unseen\"" },
 	{ "negative seed", ONE("\"seed\": -1"),
 	  "2:41: seed is -1; it must be an integer from 0 to 9223372036854775807" },
 	{ "no weight", ONE("\"weight\": 0"), "2:43: weight is 0; it must be a number above 0" },

@@ -74,6 +74,8 @@ enum {
 	IS_WAYS,
 	IS_GATE,
 	IS_OVERLAP,
+	IS_COVERAGE,
+	IS_TRACES_UNSEEN,
 	NUM_SPLITS
 };
 
@@ -104,8 +106,8 @@ static const struct set {
 	{ "cliffs_h200", {   0,  0,  77,    0,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,   8 },
 	{ "coverage_h200", { 299, 0,  0,   0,    0,   0,    0,    0,     0 },     2000,    4e12,   3e14,   3 },
 	{ "coverage_gate_h200", { 0, 0, 0, 0,    0,   0,    0,    0,     0, 0, 68 }, 2000,  4e12,   3e14,   3 },
-	{ "coverage_unseen_h200", { 0, 0, 0, 0,  0, 116,    0,    0,    21 },     2000,    4e12,   3e14,   3 },
-	{ "traces_unseen_h200", { 0, 0, 0, 0,    0,   0,    0,   40,     0 },     6000,    4e12,   3e14,  14 },
+	{ "coverage_unseen_h200", { [IS_COVERAGE] = 137 },                     2000,    4e12,   3e14,   3 },
+	{ "traces_unseen_h200", { [IS_TRACES_UNSEEN] = 40 },                   6000,    4e12,   3e14,  14 },
 	{ "fp8_h200",    {   0,  0,  28,    0,    0,   0,    0,    0,     0 },     2000,    4e12,   3e14,   1 },
 };
 // clang-format on

@@ -168,6 +168,12 @@ static void test_splits(void **state)
 	assert_int_equal(s.n, 2);
 	assert_true(score_picks(d, picks, "heldout_random", &s));
 	assert_int_equal(s.n, 1);
+	assert_true(score_picks(d, picks, "peers,heldout_random", &s));
+	assert_int_equal(s.n, 2);
+	assert_true(score_picks(d, picks, "train,heldout", &s));
+	assert_int_equal(s.n, 3);
+	assert_true(score_picks(d, picks, "heldout_rand,heldout_random_", &s));
+	assert_int_equal(s.n, 0);
 	assert_true(score_picks(d, picks, "heldout_traces", &s));
 	assert_int_equal(s.n, 0);
 	data_free(d);

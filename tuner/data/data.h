@@ -246,9 +246,10 @@ int floor_log2(long long);
 int measured_is_mixed(const struct measured *);
 /* The column of a report: 0 learned from, 1 splits "heldout*", -1 neither. */
 int data_side(const struct measured *);
-/* split "heldout": all splits that begin with it; NULL: all; else that one. */
+/* split "heldout": all splits that begin with it; NULL: all; else that one, or one of several between
+ * commas. */
 int in_split(const struct measured *, const char *split);
-enum { MAX_SPLITS = 12 };
+enum { MAX_SPLITS = 16 };
 /* The scenarios' splits: train, peers, heldout (all of it), then the others by name. */
 int data_splits(const struct data *, const char *splits[MAX_SPLITS]);
 /* Whether a split has that name (NULL: any); if not, complains and lists them. */

@@ -6,10 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-int in_split(const struct measured *m, const char *split)
+/* name: n characters of the text of an option. */
+static int is_of(const char *split, const char *name, size_t n)
 {
-	return !split || !strcmp(m->split, split) ||
-	       (!strcmp(split, "heldout") && !strncmp(m->split, split, strlen(split)));
+	static const char all[] = "heldout";
+	const int is_all = n == sizeof all - 1 && !strncmp(name, all, n);
+	return !strncmp(split, name, n) && (is_all || !split[n]);
+}
+
+int in_split(const struct measured *m, const char *asked)
+{
+	int is_in = !asked;
+	for (const char *at = asked, *end; !is_in && at; at = *end ? end + 1 : NULL) {
+		end = at + strcspn(at, ",");
+		is_in = is_of(m->split, at, (size_t)(end - at));
+	}
+	return is_in;
 }
 
 int data_is_training(const struct measured *m)
@@ -62,17 +74,29 @@ int data_splits(const struct data *d, const char *splits[MAX_SPLITS])
 	return n;
 }
 
+/* Whether the data or the grammar of scenarios have that split; n characters of a text. */
+static int is_known(const struct data *d, const char *name, size_t n)
+{
+	int known = 0;
+	for (const char *const *s = scenario_splits; *s; s++)
+		known |= strlen(*s) == n && !strncmp(*s, name, n);
+	for (int i = 0; !known && i < d->n; i++)
+		known = strlen(d->v[i].split) == n && !strncmp(d->v[i].split, name, n);
+	return known;
+}
+
 int split_known(const struct data *d, const char *asked)
 {
-	char legal[200] = "";
-	int known = !asked;
+	char legal[300] = "";
+	int known = 1;
+	for (const char *at = asked, *end; known && at; at = *end ? end + 1 : NULL) {
+		end = at + strcspn(at, ",");
+		known = is_known(d, at, (size_t)(end - at));
+	}
 	for (const char *const *s = scenario_splits; *s; s++) {
 		const size_t n = strlen(legal);
-		known |= asked && !strcmp(asked, *s);
 		snprintf(legal + n, sizeof legal - n, "%s%s", n ? ", " : "", *s);
 	}
-	for (int i = 0; !known && i < d->n; i++)
-		known = !strcmp(asked, d->v[i].split);
 	if (!known)
 		complain("--split '%s' should be one of %s", asked, legal);
 	return known;

@@ -32,7 +32,7 @@ static const struct argp_option rows[] = {
 	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
 	{ "header", 'H', "WHICH", 0,
 	  "committed (generated/attune_NAME.h), induced (learned now, not written) or a file (committed)", 0 },
-	{ "split", 'S', "NAME", 0, "Only this split: train, heldout (all of them), heldout_blocked ...", 0 },
+	{ "split", 'S', "NAME", 0, "Only this split, or several between commas: train, heldout (all of them) ...", 0 },
 	{ "by", OPT_BY, "WHAT", 0, "Only the header, by kind, head, group, page, gpu or set", 0 },
 	{ "against", OPT_AGAINST, "FILE", 0, "With --by: another header beside it, on the same scenarios", 0 },
 	{ "above", OPT_ABOVE, "X", 0, "List the scenarios that take over X times the fastest, and why", 0 },

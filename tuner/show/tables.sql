@@ -21,7 +21,9 @@ CREATE VIEW held_out AS
 		(12, 'batch sizes and lengths that nothing learned has', 'heldout_blocked', NULL, NULL),
 		(13, 'larger batches, longer sequences', 'heldout_extrapolated', NULL, NULL),
 		(14, 'other request traces', 'heldout_traces', NULL, NULL),
-		(15, 'model shapes that nothing learned has', 'heldout_shape', NULL, NULL))
+		(15, 'model shapes that nothing learned has', 'heldout_shape', NULL, NULL),
+		(16, 'what users bring', 'heldout_coverage', NULL, NULL),
+		(17, 'two more request traces', 'heldout_traces_unseen', NULL, NULL))
 	SELECT place, name, id FROM scenario s JOIN kind k ON iif(k.split IS NULL, side = 1 AND s.split <> 'peers', s.split = k.split)
 		AND has_prefill = ifnull(prefill, has_prefill) AND has_decode = ifnull(decode, has_decode);
 -- Times over that of the fastest measured plan, by the second pass, as geometric means. low, high: the 95 % interval of
