@@ -277,7 +277,7 @@ struct attune_list selector_list(const struct selector *h, int id)
 	for (int i = 0; i < h->num_lists; i++)
 		if (h->lists[i].at[0] == id)
 			return h->lists[i];
-	return (struct attune_list){ 1, { (short)id } };
+	return (struct attune_list){ 1, { (short)id, -1, -1, -1 } };
 }
 
 static void add(struct selection *out, const struct part *p, const struct selector *h,

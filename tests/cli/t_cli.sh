@@ -229,6 +229,20 @@ row "$([ $code -eq 0 ] && sed -n 3p "$tmp/out" | grep -q '^| .* | 2q2k_32q1s1k |
 run scenarios --batch 2q2k_32q1s1k --format tsv '>/dev/full'
 row "$([ $code -eq 1 ] && grep -q 'standard output' "$tmp/err"; echo $?)" \
 	"a full disk under stdout: exit 1"
+# Two headers that differ in one row of choices: a rival more.
+first=$(sed -n 's/.*return cpu_\([a-z0-9_]*\);.*/\1/p' generated/attune_cpu.h | grep -v defaults | head -1)
+rival=$(sed -n 's/.*CHOICE( *[0-9]*, \([a-z0-9_]*\),.*/\1/p' generated/attune_cpu.h | grep -vx "$first" | head -1)
+for with in none "$rival"; do
+	awk -v row="LIST($first, $with, none, none)" '
+		/^#define ATTUNE_CPU_LISTS/ { print "#define ATTUNE_CPU_LISTS(LIST) " row; within = 1; next }
+		within && NF { next }
+		{ within = 0; print }' generated/attune_cpu.h >"$tmp/with_$with.h"
+done
+run show --diff "$tmp/with_none.h" "$tmp/with_$rival.h"
+row "$([ $code -eq 0 ] && grep -q '^# .*; 1 rows of choices changed$' "$tmp/out"; echo $?)" "show --diff counts rows that changed"
+run show --diff "$tmp/with_none.h" "$tmp/with_$rival.h" --format tsv
+row "$([ $code -eq 0 ] && [ "$(grep -vc "^#" "$tmp/out")" = 2 ] &&
+	grep -q "^row	[a-z]* [A-Z].*	alone	[a-z]* [A-Z]" "$tmp/out"; echo $?)" "and prints each, as it was and is"
 # A disk that is full while gnuplot writes: no file may exceed 8 kB.
 if command -v gnuplot >/dev/null; then
 	mkdir "$tmp/bin" "$tmp/pictures"

@@ -6,6 +6,7 @@
 
 #define SEGMENTED "segmented BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS="
 #define COSTS "SEGMENTS(h200_c2, 128, 3, 96, 7, 14, 21, 28)"
+#define LISTS "LIST(c1, c2, none, none) LIST(c0, c2, c1, none)"
 #define DECODE                                                                               \
 	"if (f->blocks_per_unit <= 16) {\n\t\tif (f->max_seq > 256) return h200_c1; /* long" \
 	" */\n\t\treturn h200_c0;\n\t}\n\treturn h200_c2;"
@@ -15,6 +16,7 @@ static const struct rules good = {
 	.choice = { "qblock BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3", SEGMENTED "4",
 		    SEGMENTED "fitted" },
 	.segments = COSTS,
+	.lists = LISTS,
 	.prefill = "h200_c0",
 	.decode = "h200_c2",
 	.overlap = "h200_serial",
@@ -41,9 +43,23 @@ static const struct broken {
 	{ "an unlisted value",    "TILE_SIZE=64", "TILE_SIZE=65",   0, "segmented", "of: 32 64 128" },
 	{ "a misspelt word for costs", "=fitted", "=fited",         0, "segmented", "given once, and of: fitted" },
 	{ "an open text",         "NUM_STAGES=3\")", "NUM_STAGES=3)", 0, "BLOCK_M=16", "a text of at most" },
-	{ "a choice without costs", COSTS, "",                     -6, "segmented", "a row of SEGMENTS for SEGMENTS=fitted is expected" },
-	{ "costs of no fitted one", "h200_c2, 128", "h200_c1, 128", -7, "segmented", "SEGMENTS=fitted where SEGMENTS has a row" },
+	{ "a choice without costs", COSTS, "",                    -26, "segmented", "a row of SEGMENTS for SEGMENTS=fitted is expected" },
+	{ "costs of no fitted one", "h200_c2, 128", "h200_c1, 128", -27, "segmented", "SEGMENTS=fitted where SEGMENTS has a row" },
 	{ "another enum",         "h200_serial = -1", "h200_serial = -2", 0, "", "'h200_defaults = -1, h200_serial = -1, h200_one_launch" },
+	{ "a row of another name",  "LIST(c0", "LIST(c3",             0, "c3, c2", "a name of CHOICES, not c3, is" },
+	{ "a row of none",        "LIST(c0", "LIST(none",           0, "none, c2", "a name of CHOICES, not none, is" },
+	{ "a row of the defaults", "LIST(c0", "LIST(defaults",      0, "defaults, c2", "a name of CHOICES, not defaults, is" },
+	{ "a row of the GPU's name", "LIST(c0", "LIST(h200_c0",     0, "h200_c0, c2", "a name of CHOICES, not h200_c0, is" },
+	{ "an unknown member",    "c0, c2, c1", "c0, c4, c1",       0, "c0, c4", "a name of CHOICES or none, not c4, is" },
+	{ "a member twice",       "c0, c2, c1", "c0, c2, c2",       0, "c0, c2", "each choice once, not c2 twice, is" },
+	{ "the first again",      "c0, c2, c1", "c0, c2, c0",       0, "c0, c2", "each choice once, not c0 twice, is" },
+	{ "a member behind none", "c0, c2, c1", "c0, none, c1",     0, "c0, none", "none behind none, not c1, is" },
+	{ "two rows of a first",  "LIST(c0, c2, c1", "LIST(c1, c2, c0", 0, "c1, c2", "one row of c1 is" },
+	{ "a row of no leaf's choice", "return h200_c1", "return h200_c0", -26, "c1, c2", "a choice that a leaf of the prefill or the decode tree names is expected" },
+	{ "too few members",      "c0, c2, c1, none", "c0, c2, c1", 0, ")", "',' is expected" },
+	{ "too many members",     "c1, none)", "c1, none, none)",   0, ", none)", "')' is expected" },
+	{ "another row's code",   "h200_##b >= 0", "h200_##b > 0",  0, "1 + (h200", "'1 + (h200_##b >= 0)" },
+	{ "no rows' function",    "attune_h200_list(int first)", "attune_h200_row(int first)", 0, "ATTUNE_SELECT", "attune_h200_list(int first)' is expected" },
 	{ "costs twice",          COSTS, COSTS " " COSTS,           0, "h200_c2, 128", "one row of a choice for head size 128" },
 	{ "costs of an unknown one", "(h200_c2", "(h200_c3",        0, "h200_c3", "the name of a choice" },
 	{ "costs of the defaults", "(h200_c2", "(h200_defaults",    0, "h200_defaults", "the name of a choice" },

@@ -12,7 +12,8 @@ enum { RULES_HEAD = 6000, RULES_TEXT = 20000, RULES_CHOICES = 16, RULES_GPU = 64
 
 struct rules {
 	const char *choice[RULES_CHOICES]; /* "segmented BLOCK_M=16 ..."; named c0, c1, ... */
-	const char *lists;                 /* rows of LISTS; NULL: none */
+	/* Rows of LISTS; NULL: an older header, which has neither these nor their function. */
+	const char *lists;
 	const char *segments;              /* rows of SEGMENTS; NULL: none */
 	/* What their only leaf returns; NULL: choice 0, serial, and no early tree. */
 	const char *prefill, *decode, *overlap, *early;
@@ -51,17 +52,6 @@ static inline const char *rules_head(const char *gpu)
 	return text;
 }
 
-/* LISTS and their function; nothing without rows. */
-static inline int rules_lists(char *text, size_t size, const char *gpu, const char *upper,
-			      const char *lists)
-{
-	char code[HEADER_CODE];
-	header_list_function(code, gpu, upper);
-	return lists ? snprintf(text, size, "#define ATTUNE_%s_LISTS(LIST) %s\n\n%s\n", upper,
-				lists, code)
-		     : 0;
-}
-
 /* The whole header of these rules. */
 static inline const char *rules_header(const char *gpu, const struct rules *rules)
 {
@@ -69,7 +59,7 @@ static inline const char *rules_header(const char *gpu, const struct rules *rule
 	const char *says[] = { rules->prefill ? rules->prefill : "0",
 			       rules->decode ? rules->decode : "0",
 			       rules->overlap ? rules->overlap : "serial", rules->early };
-	char upper[RULES_GPU];
+	char upper[RULES_GPU], answers[2][HEADER_CODE], code[HEADER_CODE];
 	rules_upper(upper, gpu);
 	int n = snprintf(text, sizeof text, "%s#define ATTUNE_%s_CHOICES(CHOICE)", rules_head(gpu),
 			 upper);
@@ -80,12 +70,13 @@ static inline const char *rules_header(const char *gpu, const struct rules *rule
 			      " \\\n\tCHOICE(%d, c%d, %.*s, \"%s\")", i, i, kernel,
 			      rules->choice[i], tunables + (*tunables == ' '));
 	}
-	n += snprintf(text + n, sizeof text - (size_t)n,
-		      "\n#define ATTUNE_%s_SAYS(id, name, kernel, tunables) %s_##name = id,\nenum "
-		      "attune_%s_says {\n\tATTUNE_%s_CHOICES(ATTUNE_%s_SAYS)\n\t%s_defaults = -1, "
-		      "%s_serial = -1, %s_one_launch = -2, %s_streams = -3\n};\n",
-		      upper, gpu, gpu, upper, upper, gpu, gpu, gpu, gpu);
-	n += rules_lists(text + n, sizeof text - (size_t)n, gpu, upper, rules->lists);
+	header_enum(answers, gpu, upper);
+	header_list_function(code, gpu, upper);
+	n += snprintf(text + n, sizeof text - (size_t)n, "\n%s%s\n};\n", answers[0],
+		      rules->lists ? answers[1] : "");
+	if (rules->lists)
+		n += snprintf(text + n, sizeof text - (size_t)n,
+			      "#define ATTUNE_%s_LISTS(LIST) %s\n%s", upper, rules->lists, code);
 	n +=
 	    snprintf(text + n, sizeof text - (size_t)n, "#define ATTUNE_%s_SEGMENTS(SEGMENTS) %s\n",
 		     upper, rules->segments ? rules->segments : "");

@@ -53,6 +53,17 @@ static void same_costs(const struct forest *f, const struct selector *h)
 	}
 }
 
+static void same_rows(const struct forest *f, const struct selector *h)
+{
+	for (int id = 0; id < f->num_choices; id++) {
+		const struct attune_list row = selector_list(h, id);
+		if (f->list[id].n)
+			assert_memory_equal(&row, &f->list[id], sizeof row);
+		else
+			assert_true(row.n == 1 && row.at[0] == id);
+	}
+}
+
 /* The nodes that kernels walk against the function, on features near to and far from all
  * thresholds. */
 static void nodes_say_the_same(const struct selector *h)
@@ -167,6 +178,7 @@ static void library_says_what_the_database_says(void **state)
 	assert_int_equal(forest_load(&f, header), 1);
 	same_choices(&f, h);
 	same_costs(&f, h);
+	same_rows(&f, h);
 	for (int s = 0; s < d->n; s++)
 		scenario_agrees(&f, h, &d->v[s]);
 	char *text = file_text(header);

@@ -1,5 +1,6 @@
 /* t_languages.c - one forest as a header (compiled, parsed by the tuner, and read by the library, as
- * of ATTUNE_HEURISTICS) and as JSON (walked here) gives the same answers for a million feature vectors.
+ * of ATTUNE_HEURISTICS) and as JSON (walked here) gives the same answers for a million feature vectors,
+ * and the same rows of choices: in C, C++ and device code.
  * The forests are random, with everything that a header can hold. t_languages_segments.c compares
  * segment costs. */
 #include "tuner/emit/emit.h"
@@ -23,7 +24,8 @@ enum { VECTORS = 1000000, POOL = 64, DEPTH = 7 };
 /* Any that the decision has. */
 static int random_action(enum decision decision, unsigned long long *seed)
 {
-	static const int ways[] = { SAYS_SERIAL, SAYS_ONE_LAUNCH, SAYS_STREAMS };
+	static const int ways[] = { SAYS_SERIAL, SAYS_ONE_LAUNCH, SAYS_STREAMS, SAYS_SPARING16,
+				    SAYS_SPARING112 };
 	const int ids = decision == DECIDE_EARLY ? MOST_EARLY + 1 : CHOICES;
 	const int words = decision == DECIDE_OVERLAP ? (int)COUNT(ways) : 1;
 	const int r = below(seed, ids + words);
@@ -49,6 +51,25 @@ static int random_node(struct tree *t, int depth, enum decision decision, unsign
 	return at;
 }
 
+/* Rows of 0 to 4 members, of choices that leaves name. */
+static void random_rows(struct forest *f, unsigned long long *seed)
+{
+	for (int id = 0; id < CHOICES; id++) {
+		struct attune_list row = { 1, { (short)id, -1, -1, -1 } };
+		const int members = id % (ATTUNE_LIST_MEMBERS + 1);
+		while (row.n < members) {
+			const int other = below(seed, CHOICES);
+			int is_new = 1;
+			for (int i = 0; i < row.n; i++)
+				is_new &= row.at[i] != other;
+			if (is_new)
+				row.at[row.n++] = (short)other;
+		}
+		if (members && forest_names(f, id))
+			f->list[id] = row;
+	}
+}
+
 static void random_forest(struct forest *f)
 {
 	unsigned long long seed = 30;
@@ -60,6 +81,7 @@ static void random_forest(struct forest *f)
 		assert_true(tree_tidy(&f->tree[t]));
 		assert_true(tree_leaves(&f->tree[t]) > 12);
 	}
+	random_rows(f, &seed);
 }
 
 /* pool[feature]: thresholds, their neighbours, extremes, and values in between. */
@@ -179,6 +201,7 @@ static void test_c_and_parsed(void **state)
 	assert_true(forest_parse(&parsed, text, "text"));
 	assert_memory_equal(parsed.choice, x->f.choice, sizeof *parsed.choice * CHOICES);
 	same_list(&x->f, parsed.costs, parsed.num_costs);
+	assert_memory_equal(parsed.list, x->f.list, sizeof parsed.list);
 	for (int i = 0; i < VECTORS; i++) {
 		step(&w, (long long(*)[POOL])x->pool);
 		for (int d = 0; d < NUM_DECISIONS; d++) {
@@ -190,6 +213,96 @@ static void test_c_and_parsed(void **state)
 	forest_free(&parsed);
 	dlclose(handle);
 	free(text);
+}
+
+/* ---- rows of choices -------------------------------------------------------------------- */
+/* On a machine with a GPU its code answers. */
+static const char rows_source[] =
+    "#include \"attune_h200.h\"\n"
+    "#ifdef __CUDACC__\n"
+    "__global__ void ask(int id, struct attune_list *row) { *row = attune_h200_list(id); }\n"
+    "static struct attune_list of(int id)\n"
+    "{\n"
+    "	struct attune_list row = attune_h200_list(id), *there;\n"
+    "	int devices = 0;\n"
+    "	if (cudaGetDeviceCount(&devices) || !devices || cudaMalloc(&there, sizeof row))\n"
+    "		return row;\n"
+    "	ask<<<1, 1>>>(id, there);\n"
+    "	if (cudaMemcpy(&row, there, sizeof row, cudaMemcpyDeviceToHost))\n"
+    "		row.n = 0;\n"
+    "	cudaFree(there);\n"
+    "	return row;\n"
+    "}\n"
+    "#else\n"
+    "static struct attune_list of(int id) { return attune_h200_list(id); }\n"
+    "#endif\n"
+    "#ifdef __cplusplus\nextern \"C\"\n#endif\n"
+    "void list(int id, struct attune_list *row);\n"
+    "void list(int id, struct attune_list *row) { *row = of(id); }\n";
+
+static struct attune_list row_of(const struct forest *f, int id)
+{
+	const struct attune_list alone = { 1, { (short)id, -1, -1, -1 } };
+	return id >= 0 && f->list[id].n ? f->list[id] : alone;
+}
+
+static void rows_in(const struct forest *f, const char *compiler, const char *source)
+{
+	char command[900];
+	void (*list)(int, struct attune_list *);
+	write_text(source, rows_source);
+	snprintf(command, sizeof command,
+		 "PATH=$PATH:/usr/local/cuda/bin %s -Ikernels -I%s -o %s %s", compiler, folder,
+		 in_folder("rows.so"), in_folder(source));
+	assert_int_equal(system(command), 0);
+	void *handle = dlopen(in_folder("rows.so"), RTLD_NOW);
+	assert_non_null(handle);
+	*(void **)&list = dlsym(handle, "list");
+	assert_non_null(list);
+	for (int id = SAYS_DEFAULTS; id < CHOICES; id++) {
+		struct attune_list got = { 0 }, want = row_of(f, id);
+		list(id, &got);
+		assert_memory_equal(&got, &want, sizeof want);
+	}
+	dlclose(handle);
+	assert_int_equal(unlink(in_folder("rows.so")), 0);
+}
+
+static void test_rows(void **state)
+{
+	const struct fixture *x = *state;
+	char *text = emitted(x, "c");
+	int members[ATTUNE_LIST_MEMBERS + 1] = { 0 };
+	for (int id = 0; id < CHOICES; id++)
+		members[x->f.list[id].n]++;
+	for (int n = 0; n <= ATTUNE_LIST_MEMBERS; n++)
+		assert_true(members[n]);
+	write_text("attune_h200.h", text);
+	rows_in(&x->f, "cc -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Werror -shared -fPIC",
+		"rows.c");
+	rows_in(&x->f, "c++ -std=c++17 -Wall -Wextra -Wconversion -Werror -shared -fPIC",
+		"rows.cc");
+	if (!system("PATH=$PATH:/usr/local/cuda/bin nvcc --version >/dev/null 2>&1"))
+		rows_in(&x->f, "nvcc -Werror all-warnings -shared -Xcompiler -fPIC", "rows.cu");
+	free(text);
+}
+
+static void rows_of_json(const json_t *list, const struct forest *f)
+{
+	size_t rows = 0;
+	for (int id = 0; id < CHOICES; id++) {
+		const json_t *row = json_array_get(list, rows), *then;
+		if (!f->list[id].n)
+			continue;
+		rows++;
+		then = json_object_get(row, "then");
+		assert_int_equal(json_integer_value(json_object_get(row, "id")), id);
+		assert_int_equal(json_array_size(then), f->list[id].n - 1);
+		for (int i = 1; i < f->list[id].n; i++)
+			assert_int_equal(json_integer_value(json_array_get(then, (size_t)i - 1)),
+					 f->list[id].at[i]);
+	}
+	assert_int_equal(json_array_size(list), rows);
 }
 
 static void test_json(void **state)
@@ -219,6 +332,7 @@ static void test_json(void **state)
 		assert_int_equal(json_object_size(json_object_get(c, "tunables")), s->num_axes);
 		assert_true(is_formula ? json_is_object(formula) : json_is_null(formula));
 	}
+	rows_of_json(json_object_get(o, "lists"), &x->f);
 	json_decref(o);
 	free(text);
 }
@@ -241,6 +355,10 @@ static void test_read_by_the_library(void **state)
 		assert_string_equal(s->choices[i].text, words);
 	}
 	same_list(&x->f, s->costs, s->num_costs);
+	for (int id = 0; id < CHOICES; id++) {
+		const struct attune_list got = selector_list(s, id), want = row_of(&x->f, id);
+		assert_memory_equal(&got, &want, sizeof want);
+	}
 	for (int i = 0; i < VECTORS; i++) {
 		step(&w, (long long(*)[POOL])x->pool);
 		for (int d = 0; d < NUM_DECISIONS; d++)
@@ -281,6 +399,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_c_and_parsed),
+		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_read_by_the_library),
 	};

@@ -102,6 +102,9 @@ static void headers_mean_the_same_as_compiled(void **state)
 			assert_true(a->id == b->id && a->head_size == b->head_size);
 			assert_memory_equal(&a->costs, &b->costs, sizeof a->costs);
 		}
+		assert_int_equal(s->num_lists, h->num_lists);
+		for (int c = 0; c < h->num_lists; c++)
+			assert_memory_equal(&s->lists[c], &h->lists[c], sizeof *h->lists);
 		assert_int_equal(s->overlaps, h->overlaps);
 		the_same(s, h);
 		override_close(o);
@@ -275,6 +278,36 @@ static void costs_are_read(const struct selector *s)
 	assert_memory_equal(c, &want, sizeof want);
 }
 
+/* Of LISTS: c2 has no row. */
+static void rows_are_read(const struct selector *s)
+{
+	static const struct attune_list want[] = { { 3, { 0, 2, 1, -1 } },
+						   { 2, { 1, 2, -1, -1 } },
+						   { 1, { 2, -1, -1, -1 } } };
+	assert_int_equal(s->num_lists, 2);
+	for (int id = 0; id < 3; id++) {
+		const struct attune_list got = selector_list(s, id);
+		assert_memory_equal(&got, &want[id], sizeof got);
+	}
+}
+
+/* Headers of older tools have no rows: each choice is alone. */
+static void older_headers_have_no_rows(void **state)
+{
+	const struct device_info d = device_of("h200");
+	struct rules older = good;
+	struct override *o;
+	(void)state;
+	older.lists = NULL;
+	const char *text = rules_header("h200", &older);
+	put(text, strlen(text));
+	assert_int_equal(override_open(&o, path, &d), ATTUNE_OK);
+	assert_int_equal(override_selector(o)->num_lists, 0);
+	assert_int_equal(selector_list(override_selector(o), 2).n, 1);
+	assert_int_equal(selector_list(override_selector(o), 2).at[0], 2);
+	override_close(o);
+}
+
 /* Blanks, comments and braces as people write them; names or their numbers. */
 static void what_a_person_may_write(void **state)
 {
@@ -299,6 +332,10 @@ static void what_a_person_may_write(void **state)
 		  "if (f->blocks_per_unit <= 17) return 2;\nreturn -1;\n}\n#endif",
 		  DECIDE_EARLY, 2 },
 		{ "#endif", "#endif /* ATTUNE_H200_H */\n\n", DECIDE_EARLY, SAYS_OWN },
+		{ "return h200_serial;", "return h200_streams_sparing48;", DECIDE_OVERLAP, -6 },
+		{ LISTS,
+		  "\\\n LIST( c1,c2 , none,none )/* mine */ LIST(c0, c2,\\\n c1, none) // so",
+		  DECIDE_DECODE, 2 },
 		{ COSTS, "\\\n SEGMENTS( h200_c2,128 , 3, 96,7,14,21,28 ) /* fs */", DECIDE_DECODE,
 		  2 },
 	};
@@ -315,6 +352,7 @@ static void what_a_person_may_write(void **state)
 		assert_int_equal(selector_says(override_selector(o), rows[i].decision, &f),
 				 rows[i].says);
 		costs_are_read(override_selector(o));
+		rows_are_read(override_selector(o));
 		override_close(o);
 		free(other);
 	}
@@ -352,6 +390,15 @@ static void answers_are_ids(const struct selector *s)
 	}
 }
 
+static void rows_are_of_ids(const struct selector *s)
+{
+	for (int i = 0; i < s->num_lists; i++) {
+		assert_in_range(s->lists[i].n, 1, ATTUNE_LIST_MEMBERS);
+		for (int k = 0; k < s->lists[i].n; k++)
+			assert_in_range(s->lists[i].at[k], 0, s->num_choices - 1);
+	}
+}
+
 static void noise_does_no_harm(void **state)
 {
 	const struct device_info d = device_of("h200");
@@ -369,6 +416,7 @@ static void noise_does_no_harm(void **state)
 			continue;
 		taken++;
 		answers_are_ids(override_selector(o));
+		rows_are_of_ids(override_selector(o));
 		override_close(o);
 	}
 	assert_in_range(taken, 1, MUTANTS / 2);
@@ -385,6 +433,7 @@ int main(void)
 		cmocka_unit_test(files_that_are_no_text),
 		cmocka_unit_test(old_hashes_are_refused),
 		cmocka_unit_test(what_a_person_may_write),
+		cmocka_unit_test(older_headers_have_no_rows),
 		cmocka_unit_test(noise_does_no_harm),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

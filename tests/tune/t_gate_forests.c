@@ -120,6 +120,45 @@ static void test_combine_same_choice(void **state)
 	forest_free(&new);
 }
 
+/* A row follows the tree that names its first; its members are kept, under their new ids. Of a first that
+ * trees of both name it is the new one's. */
+static void test_combine_rows(void **state)
+{
+	struct forest old, new, f;
+	(void)state;
+	make_forest(&old, &old_rules);
+	make_forest(&new, &new_rules);
+	old.list[0] =
+	    (struct attune_list){ 2, { 0, 1, -1, -1 } }; /* prefills: qblock, segmented 2 */
+	new.list[0] = (struct attune_list){ 3, { 0, 3, 2, -1 } };  /* decodes */
+	new.list[1] = (struct attune_list){ 2, { 1, 0, -1, -1 } }; /* prefills, not taken */
+
+	assert_true(forest_combine(&f, &old, &new, DECODE));
+	const int decode = f.tree[DECIDE_DECODE].v[0].action,
+		  prefill = f.tree[DECIDE_PREFILL].v[0].action;
+	const struct attune_list *row = &f.list[decode];
+	assert_int_equal(f.num_choices, 4); /* three of new and qblock of old */
+	assert_true(row->n == 3 && row->at[0] == decode && row->at[3] == -1);
+	assert_true(choice_same(&f.choice[row->at[1]], &new.choice[3]));
+	assert_true(choice_same(&f.choice[row->at[2]], &new.choice[2]));
+	row = &f.list[prefill];
+	assert_true(row->n == 2 && row->at[0] == prefill);
+	assert_true(choice_same(&f.choice[row->at[1]], &old.choice[1]));
+	for (int id = 0; id < f.num_choices; id++)
+		assert_true(id == decode || id == prefill || !f.list[id].n);
+	forest_free(&f);
+
+	/* both name segmented 8 */
+	old.choice[0] = new.choice[0];
+	assert_true(forest_combine(&f, &old, &new, DECODE));
+	assert_int_equal(f.tree[DECIDE_PREFILL].v[0].action, 0);
+	assert_int_equal(f.tree[DECIDE_DECODE].v[0].action, 0);
+	assert_int_equal(f.list[0].n, 3);
+	forest_free(&f);
+	forest_free(&old);
+	forest_free(&new);
+}
+
 /* A tree with one leaf a choice. */
 static void many_choices(struct forest *f, int tile)
 {
@@ -171,6 +210,7 @@ int main(void)
 		cmocka_unit_test(test_combine),
 		cmocka_unit_test(test_combine_costs),
 		cmocka_unit_test(test_combine_same_choice),
+		cmocka_unit_test(test_combine_rows),
 		cmocka_unit_test(test_too_many),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

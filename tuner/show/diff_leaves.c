@@ -193,7 +193,7 @@ static void compare_rows(struct overlay *o)
 		if (!strcmp(was, is))
 			continue;
 		o->rows++;
-		table_add(o->t, "row %s %s %s %.3f %.3f", first, was, is, NAN, NAN);
+		table_add(o->t, "%s %s %s %s %.3f %.3f", "row", first, was, is, NAN, NAN);
 		if (o->d)
 			table_add(o->t, "%d %.4f %.4f %s", 0, NAN, NAN, "not measured");
 		table_end_row(o->t);
