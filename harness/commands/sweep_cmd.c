@@ -324,16 +324,23 @@ static int measure_part(const struct sweep_options *o, const struct hello *hello
 	return (o->early ? sweep_early : sweep)(o, hello, list);
 }
 
-enum { MAX_NAMED = 256 };
-
-/* Lists the choices that the rules for this device name, for caches of 16 and of 8 bits. How many. */
-static int named_choices(struct choice *v, const struct device_info *d)
+/* Lists the choices that the rules for this device name, for caches of 16 and of 8 bits. NULL +
+ * complain without memory. */
+static struct choice *named_choices(const struct device_info *d, int *num)
 {
-	static const enum attune_dtype of_cache[] = { ATTUNE_BF16, ATTUNE_E4M3 };
+	const struct selector *of_cache[] = { selector_for(d, ATTUNE_BF16),
+					      selector_for(d, ATTUNE_E4M3) };
+	struct choice *v = NULL;
 	int n = 0;
-	for (size_t t = 0; t < COUNT(of_cache); t++) {
-		const struct selector *s = selector_for(d, of_cache[t]);
-		for (int i = 0; s && i < s->num_choices && n < MAX_NAMED; i++) {
+	for (size_t t = 0; t < COUNT(of_cache); t++)
+		n += of_cache[t] ? of_cache[t]->num_choices : 0;
+	v = calloc((size_t)n + 1, sizeof *v);
+	if (!v)
+		complain("out of memory");
+	n = 0;
+	for (size_t t = 0; v && t < COUNT(of_cache); t++) {
+		const struct selector *s = of_cache[t];
+		for (int i = 0; s && i < s->num_choices; i++) {
 			const char *where;
 			v[n].kernel = kernel_find(d->backend, s->choices[i].kernel);
 			if (!v[n].kernel)
@@ -343,12 +350,13 @@ static int named_choices(struct choice *v, const struct device_info *d)
 					  &where);
 		}
 	}
-	return n;
+	*num = n;
+	return v;
 }
 
 static int measure(struct request *r)
 {
-	static struct choice named_by_rules[MAX_NAMED];
+	struct choice *named_by_rules = NULL;
 	struct scenario_list list = { 0 };
 	struct hello hello;
 	const int named = r->num_sets || r->num_batches;
@@ -361,11 +369,12 @@ static int measure(struct request *r)
 		code = load(&list, r) ? EXIT_DONE : EXIT_USAGE;
 	}
 	if (!code && r->with_rules) {
-		r->o.also = named_by_rules;
-		r->o.num_also = named_choices(named_by_rules, &hello.info);
+		r->o.also = named_by_rules = named_choices(&hello.info, &r->o.num_also);
+		code = named_by_rules ? EXIT_DONE : EXIT_CHECK;
 	}
 	if (!code)
 		code = on_each_device(&r->o, &hello, measure_part, &list);
+	free(named_by_rules);
 	scenarios_free(&list);
 	return code;
 }

@@ -5,6 +5,7 @@
 #include "harness/base/base.h"
 #include "harness/compile/compilers.h"
 #include "harness/plugin/plugin.h"
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -412,6 +413,32 @@ int peer_load(const char *file, const char *python)
 	return 0;
 }
 
+static int is_peer(const struct dirent *d)
+{
+	const size_t n = strlen(d->d_name);
+	return n > 3 && !strcmp(d->d_name + n - 3, ".py") && strcmp(d->d_name, "host.py");
+}
+
+/* Says which peers there are. */
+static void complain_of_name(const char *option, const char *name, int length)
+{
+	char path[PATH_TEXT], list[300] = "";
+	struct dirent **v = NULL;
+	size_t at = 0;
+	const int n =
+	    code_path(path, "harness/peers", "host.py") ? scandir(path, &v, is_peer, alphasort) : 0;
+	for (int i = 0; i < n; i++) {
+		if (at < sizeof list)
+			at += (size_t)snprintf(list + at, sizeof list - at, "%s%.*s",
+					       i ? ", " : "; it has ",
+					       (int)strlen(v[i]->d_name) - 3, v[i]->d_name);
+		free(v[i]);
+	}
+	free(v);
+	complain("%s: attune has no peer \"%.*s\"%s; --peer FILE.py takes one of your own", option,
+		 length, name, list);
+}
+
 int peer_load_named(const char *names, const char *python)
 {
 	const char *at = names;
@@ -422,9 +449,7 @@ int peer_load_named(const char *names, const char *python)
 		snprintf(file, sizeof file, "%.*s.py", n < 60 ? n : 60, at);
 		if (strchr(file, '/') || !strcmp(file, "host.py") ||
 		    !code_path(path, "harness/peers", file)) {
-			complain(
-			    "%s: attune has no peer \"%.*s\"; --peer FILE.py takes one of your own",
-			    option, n, at);
+			complain_of_name(option, at, n);
 			return 0;
 		}
 		snprintf(full, sizeof full, "%s/%s", path, file);

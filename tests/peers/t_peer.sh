@@ -112,7 +112,8 @@ refused 'a folder' $? "--peer $tmp: it is not a regular file"
 attune sweep --gpu cpu --dry-run --with ''
 refused 'an empty name' $? 'attune has no peer ""'
 attune sweep --gpu cpu --dry-run --with no_such_peer
-refused 'no such peer' $? 'attune has no peer "no_such_peer"'
+refused 'no such peer' $? 'attune has no peer "no_such_peer"' "$(cd harness/peers && ls -- *.py | grep -vx host.py |
+	sed 's/\.py$//' | paste -sd, | sed 's/,/, /g; s/^/; it has /')"
 attune sweep --gpu cpu --dry-run --with ../peers/host
 refused 'a path for a name' $? 'attune has no peer "../peers/host"'
 attune sweep --gpu cpu --dry-run --peer "$tmp/native_peer.py" --python "$tmp/no_python"
