@@ -1,6 +1,7 @@
 /* context.c - opens and closes contexts; prepares and releases ops. */
 #include "invariant.h"
 #include "no_kernel.h"
+#include "plan.h"
 #include "kernels/attune.h"
 #include "kernels/device/hip/hip.h"
 #include "kernels/launch/run.h"
@@ -370,12 +371,15 @@ static enum attune_status add_helpers(attune_op *op)
 	return status;
 }
 
-static int any_ready(const attune_op *op)
+/* Whether something runs a part of the phase: the smallest one. */
+static int runs_phase(const attune_op *op, enum phase phase)
 {
-	for (int i = 0; i < op->num_ready; i++)
-		if (op->ready[i].code)
-			return 1;
-	return 0;
+	const int32_t keys = phase == PHASE_DECODE ? 1 : DECODE_MAX_QUERY + 1;
+	const int32_t start[] = { 0, keys };
+	const attune_batch batch = { sizeof batch, 1, start, &keys };
+	struct part p;
+	return part_make(&p, phase, &op->shape, &batch, &op->ctx->device.info) &&
+	       pick(op, &p).id >= 0;
 }
 
 /* A plan holds the id of its op and not the address, which another op may get after a release. */
@@ -417,7 +421,7 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 		status = add_all(op);
 	if (!status)
 		status = add_helpers(op);
-	if (!status && !any_ready(op))
+	if (!status && !runs_phase(op, PHASE_PREFILL) && !runs_phase(op, PHASE_DECODE))
 		status = no_kernel(ctx, shape);
 	if (status) {
 		attune_release(op);

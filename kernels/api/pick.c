@@ -138,12 +138,17 @@ struct picked pick_better(const attune_op *op, struct picked f, const struct par
 	return rival.id >= 0 && least < fs - fs / LEAST_GAIN ? rival : f;
 }
 
-/* The same of the row that the portable rules name. */
-static struct picked pick_portable(const attune_op *op, const struct part *p, int without_maps)
+static int says_of(const struct selector *rules, const struct part *p)
 {
 	const enum decision decision =
 	    p->max_query <= DECODE_MAX_QUERY ? DECIDE_DECODE : DECIDE_PREFILL;
-	const int says = selector_says(op->portable, decision, &p->f);
+	return rules ? selector_says(rules, decision, &p->f) : SAYS_DEFAULTS;
+}
+
+/* The same of the row that the portable rules name. */
+static struct picked pick_portable(const attune_op *op, const struct part *p, int without_maps)
+{
+	const int says = says_of(op->portable, p);
 	return pick_of_row(op, says < 0 ? says : op->num_choices + says, p, without_maps);
 }
 
@@ -153,9 +158,7 @@ static struct picked pick_last(const attune_op *op, const struct part *p, int wi
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
 	const int fallbacks = op->num_ready - op->first_default;
 	long long least = 0;
-	struct picked f = { .id = -1 };
-	if (op->portable)
-		f = pick_portable(op, p, without_maps);
+	struct picked f = pick_portable(op, p, without_maps);
 	if (f.id < 0)
 		f = pick_priced(op, p, without_maps, &least);
 	for (int k = 0; f.id < 0 && k < fallbacks; k++) {
@@ -180,4 +183,13 @@ struct picked pick_without_maps(const attune_op *op, int named, const struct par
 {
 	const struct picked f = pick_of_row(op, named, p, 1);
 	return f.id < 0 ? pick_last(op, p, 1) : f;
+}
+
+struct picked pick(const attune_op *op, const struct part *p)
+{
+	struct picked f;
+	if (op->ctx->is_invariant)
+		return pick_invariant(op, p);
+	f = pick_named(op, says_of(op->heuristic, p), p);
+	return f.id < 0 ? pick_behind(op, p) : f;
 }

@@ -44,6 +44,8 @@ struct picked pick_without_maps(const attune_op *, int named, const struct part 
 /* Returns the heuristic's pick. Where the op compares picks and the priced choice with the least
  * estimate takes less than 7/8 of the pick's, it returns that choice. */
 struct picked pick_better(const attune_op *, struct picked, const struct part *);
+/* What runs a part alone: by the op's rules, or in batch-invariant mode. */
+struct picked pick(const attune_op *, const struct part *);
 /* Whether the pick makes maps of the cache. */
 int needs_maps(const attune_op *, const struct picked *, const struct part *);
 

@@ -34,7 +34,17 @@ static const struct shipped *find_any(const struct device *dev, const char *kern
 	return &any;
 }
 
-static void open_ruled(struct ruled *r, const struct rules *rules, const attune_shape *s)
+static const struct shipped *find_mixed(const struct device *dev, const char *kernel,
+					const char *flags)
+{
+	return strcmp(kernel, "warpgroup_mixed") ? NULL : find_any(dev, kernel, flags);
+}
+
+typedef const struct shipped *(*finder)(const struct device *, const char *, const char *);
+
+/* On a device with the binaries that `find` finds. */
+static enum attune_status try_ruled(struct ruled *r, const struct rules *rules,
+				    const attune_shape *s, finder find)
 {
 	char path[] = "/tmp/attune_rules_XXXXXX";
 	const int fd = mkstemp(path);
@@ -46,13 +56,19 @@ static void open_ruled(struct ruled *r, const struct rules *rules, const attune_
 	assert_true(gpu_imagine(&info, "h200", NULL));
 	planning_device(&r->dev, &info);
 	r->ops = *r->dev.ops;
-	r->ops.find = find_any;
+	r->ops.find = find;
 	r->dev.ops = &r->ops;
 	setenv("ATTUNE_HEURISTICS", path, 1);
-	if (attune_adopt(&r->ctx, &r->dev) || attune_prepare(r->ctx, s, &r->op))
-		fail_msg("%s", attune_last_error());
+	assert_int_equal(attune_adopt(&r->ctx, &r->dev), ATTUNE_OK);
 	unsetenv("ATTUNE_HEURISTICS");
 	unlink(path);
+	return attune_prepare(r->ctx, s, &r->op);
+}
+
+static void open_ruled(struct ruled *r, const struct rules *rules, const attune_shape *s)
+{
+	if (try_ruled(r, rules, s, find_any))
+		fail_msg("%s", attune_last_error());
 }
 
 static void close_ruled(struct ruled *r)
@@ -255,6 +271,20 @@ static void the_first_legal_of_a_row_runs(void **state)
 	}
 }
 
+/* A fused kernel alone runs no part: no batch of one phase could be planned. */
+static void a_shape_that_nothing_runs_is_refused(void **state)
+{
+	const struct rules rules = {
+		.choice = { "warpgroup_mixed PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 "
+			    "DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0" }
+	};
+	struct ruled r;
+	(void)state;
+	assert_int_equal(try_ruled(&r, &rules, &llama, find_mixed), ATTUNE_UNSUPPORTED);
+	assert_null(r.op);
+	close_ruled(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +292,7 @@ int main(void)
 		cmocka_unit_test(prefills_leave_units_to_decodes),
 		cmocka_unit_test(spared_units_belong_to_the_plan),
 		cmocka_unit_test(the_first_legal_of_a_row_runs),
+		cmocka_unit_test(a_shape_that_nothing_runs_is_refused),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("rows", tests, NULL, NULL);
