@@ -84,6 +84,7 @@ static int list_rows(struct expected *e, const struct workload *w)
 /* The state of one thread. Keeps decoded keys and values while several rows share them. */
 struct reader {
 	struct kv_source source;
+	const struct scenario *scenario;
 	struct attune_args args;
 	struct attune_more more;
 	struct expected *e;
@@ -102,10 +103,11 @@ static void read_row(const struct reader *r, int is_v, int page, int slot, int k
 {
 	const attune_shape *s = r->source.shape;
 	const struct kv_place at = kv_place(&r->args, s, is_v, page, slot, kv_head);
-	for (int d = 0; d < s->head_size; d += at.run)
-		read_values(row + d, is_v ? v_stream() : k_stream(),
-			    (unsigned long long)(at.first + d / at.run * at.step), (size_t)at.run,
-			    s->kv_dtype);
+	for (int d = 0; d < s->head_size; d += at.run) {
+		const struct in_stream from =
+		    in_stream_of(r->scenario, is_v, at.first + d / at.run * at.step);
+		read_values(row + d, from.stream, from.first, (size_t)at.run, s->kv_dtype);
+	}
 }
 
 static void fetch(const struct kv_source *source, int is_v, int page, int slot, int kv_head,
@@ -255,6 +257,7 @@ static int compute_rows(struct expected *e, const struct workload *w)
 		struct reader *r = &reader[n];
 		memset(r, 0, sizeof *r);
 		r->args = args;
+		r->scenario = w->scenario;
 		r->e = e;
 		r->next_row = &next_row;
 		workload_host_scales(w, &r->more);

@@ -229,11 +229,12 @@ static void write_token(const struct workload *w, char *to, int is_v, int seq, i
 	args_from_tensors(&a, s, t, 0);
 	for (int h = 0; h < s->num_kv_heads; h++) {
 		const struct kv_place at = kv_place(&a, s, is_v, page, slot, h);
-		for (int d = 0; d < s->head_size; d += at.run)
-			write_values(to + (size_t)h * head + (size_t)d * size,
-				     is_v ? v_stream() : k_stream(),
-				     (unsigned long long)(at.first + d / at.run * at.step),
-				     (size_t)at.run, s->kv_dtype);
+		for (int d = 0; d < s->head_size; d += at.run) {
+			const struct in_stream from =
+			    in_stream_of(w->scenario, is_v, at.first + d / at.run * at.step);
+			write_values(to + (size_t)h * head + (size_t)d * size, from.stream,
+				     from.first, (size_t)at.run, s->kv_dtype);
+		}
 	}
 }
 

@@ -27,6 +27,15 @@ unsigned long long q_stream(unsigned long long seed)
 	return fill_mix(fill_mix(seed) + 3);
 }
 
+/* Packed values follow their keys, in the keys' memory. */
+struct in_stream in_stream_of(const struct scenario *s, int is_v, long long first)
+{
+	const int packed = is_v && s->layout == LAYOUT_PACKED;
+	const long long at = first + (packed ? s->shape.head_size : 0);
+	return (struct in_stream){ is_v && !packed ? v_stream() : k_stream(),
+				   (unsigned long long)at };
+}
+
 CLONES void write_values(void *to, unsigned long long stream, unsigned long long first, size_t n,
 			 enum attune_dtype dtype)
 {

@@ -73,15 +73,24 @@ static int count_pages(struct workload *w)
 	return 1;
 }
 
-static size_t page_elements(const attune_shape *s)
+/* K and V are in the memory of K. */
+static int is_packed(const struct workload *w)
 {
-	return (size_t)s->page_size * (size_t)s->num_kv_heads * (size_t)s->head_size;
+	return w->scenario->layout == LAYOUT_PACKED;
+}
+
+/* Of K, or of V; of both, if they are packed. */
+static size_t page_elements(const struct workload *w)
+{
+	const attune_shape *s = &w->scenario->shape;
+	const size_t keys = (size_t)s->page_size * (size_t)s->num_kv_heads * (size_t)s->head_size;
+	return is_packed(w) ? 2 * keys : keys;
 }
 
 static size_t elements_for(const struct workload *w, int sets)
 {
 	return ((size_t)sets * (size_t)w->pages_per_set + (size_t)w->spare_pages) *
-	       page_elements(&w->scenario->shape);
+	       page_elements(w);
 }
 
 static void fill_table(const struct workload *w, int32_t *table, const int32_t *page,
@@ -165,13 +174,23 @@ static enum attune_status make_heads(struct workload *w, int which, float *host)
 
 static void set_kv_strides(attune_tensors *t, const attune_shape *s, enum layout layout)
 {
-	const int64_t head = s->head_size, heads = s->num_kv_heads, slots = s->page_size;
+	const int64_t heads = s->num_kv_heads, slots = s->page_size;
+	const int64_t head = layout == LAYOUT_PACKED ? 2 * s->head_size : s->head_size;
 	t->size = sizeof *t;
 	t->k_page_stride = t->v_page_stride = slots * heads * head;
 	t->k_slot_stride = t->v_slot_stride = layout == LAYOUT_HND ? head : heads * head;
-	t->k_head_stride = t->v_head_stride = layout == LAYOUT_NHD ? head : slots * head;
+	t->k_head_stride = t->v_head_stride = head;
+	if (layout == LAYOUT_HND || layout == LAYOUT_CLASSIC)
+		t->k_head_stride = t->v_head_stride = slots * head;
 	if (layout == LAYOUT_CLASSIC)
 		t->k_slot_stride = t->v_slot_stride = 0; /* unused */
+}
+
+/* Where V begins; if it is packed: behind the first key. */
+static void *v_cache(const struct workload *w, void *k, void *v)
+{
+	const attune_shape *s = &w->scenario->shape;
+	return is_packed(w) ? (char *)k + s->head_size * dtype_bytes(s->kv_dtype) : v;
 }
 
 static void blank_row(const struct workload *w, char *to, int which, int slot, int head)
@@ -186,21 +205,24 @@ static void blank_row(const struct workload *w, char *to, int which, int slot, i
 		       &nans[s->kv_dtype], size);
 }
 
-/* Writes one page; slots from `live` on are NaN. */
+/* Writes one page, of both if they are packed; slots from `live` on are NaN. */
 static void write_page(const struct workload *w, char *to, int which, int page, int live)
 {
 	const attune_shape *s = &w->scenario->shape;
-	const size_t n = page_elements(s);
+	const size_t n = page_elements(w);
 	write_values(to, which == K ? k_stream() : v_stream(), (size_t)page * n, n, s->kv_dtype);
 	for (int slot = live; slot < s->page_size; slot++)
-		for (int head = 0; head < s->num_kv_heads; head++)
+		for (int head = 0; head < s->num_kv_heads; head++) {
 			blank_row(w, to, which, slot, head);
+			if (is_packed(w))
+				blank_row(w, v_cache(w, to, NULL), V, slot, head);
+		}
 }
 
 static enum attune_status write_pages(struct workload *w, int which, const int *live)
 {
-	const attune_shape *s = &w->scenario->shape;
-	const size_t bytes = page_elements(s) * (size_t)dtype_bytes(s->kv_dtype);
+	const size_t size = (size_t)dtype_bytes(w->scenario->shape.kv_dtype);
+	const size_t bytes = page_elements(w) * size;
 	const int pages = w->pages_per_set + w->spare_pages;
 	const int step = bytes < STAGING ? (int)(STAGING / bytes) : 1;
 	char *staging = malloc((size_t)step * bytes);
@@ -226,7 +248,7 @@ static enum attune_status make_own_pages(struct workload *w)
 	enum attune_status status = live ? take(w, K, bytes) : ATTUNE_NO_MEMORY;
 	if (!live)
 		return fail(status, "out of memory");
-	if (!status)
+	if (!status && !is_packed(w))
 		status = take(w, V, bytes);
 	for (int i = 0; i < b->num_seqs; i++)
 		for (int j = 0; j * s->page_size < b->seq_lens[i]; j++) {
@@ -238,11 +260,11 @@ static enum attune_status make_own_pages(struct workload *w)
 		}
 	if (!status)
 		status = write_pages(w, K, live);
-	if (!status)
+	if (!status && !is_packed(w))
 		status = write_pages(w, V, live);
 	free(live);
 	w->tensors.k_cache = w->memory[K];
-	w->tensors.v_cache = w->memory[V];
+	w->tensors.v_cache = v_cache(w, w->memory[K], w->memory[V]);
 	return status;
 }
 
@@ -279,7 +301,7 @@ static enum attune_status take_pool(struct workload *w, struct pool **pool, size
 			break;
 	}
 	w->tensors.k_cache = *pool ? (*pool)->k : NULL;
-	w->tensors.v_cache = *pool ? (*pool)->v : NULL;
+	w->tensors.v_cache = *pool ? v_cache(w, (*pool)->k, (*pool)->v) : NULL;
 	return status;
 }
 

@@ -53,6 +53,11 @@ void pool_drop(struct device *, struct pool *);
 
 /* ---- values.c ---------------------------------------------------------------------- */
 unsigned long long k_stream(void), v_stream(void), q_stream(unsigned long long seed);
+/* Where element `first` of the scenario's K or V stands: the stream, and its number there. */
+struct in_stream {
+	unsigned long long stream, first;
+};
+struct in_stream in_stream_of(const struct scenario *, int is_v, long long first);
 /* n elements of a stream from `first` on. */
 void write_values(void *to, unsigned long long stream, unsigned long long first, size_t n,
 		  enum attune_dtype);

@@ -1,7 +1,8 @@
 /* coverage_families.c - tables of the sets of what users bring beside the models that serve most:
- * one query head a KV head, or many; heads of 80, 96 and 192; pages of 1 to 1056; masks; caches of
- * 8 bits; drafts; few decodes of unequal lengths; short chats; cross attention. Training, gate and
- * held-out sets have the same kinds; the last one also has shapes of its own. */
+ * one query head a KV head, or many; heads of 80, 96 and 192; pages of 1 to 1056; layouts; masks;
+ * caches of 8 bits; drafts; few decodes of unequal lengths; short chats; cross attention. Training,
+ * gate and held-out sets have the same kinds; the last one also has shapes of its own. The order of
+ * rows decides the batches: new rows come last. */
 #include "family_words.h"
 #include "set_writer.h"
 
@@ -42,6 +43,25 @@
 	MODELS("starcoder2-7b@1", "falcon-180b@1", "mha-32x192@1", "yi-34b@1", "gpt-neox-20b@1", \
 	       "bloom-3b@1")
 
+/* 64, 128 and 256 elements, one query head a KV head to 16. */
+#define CACHES                                                                              \
+	MODELS("llama3.1-8b@1", "gpt-oss-120b-global@1", "qwen3-next-80b@1", "llama2-7b@1", \
+	       "qwen3-14b@1", "gpt-oss-120b-local@1", "llama3.1-70b@4")
+#define SIZES MODELS("gpt-oss-120b-global@1", "llama3.1-8b@1", "qwen3-next-80b@1")
+#define MHA_SIZES                                                                          \
+	MODELS("llama2-7b@1", "llama2-13b@1", "opt-1.3b@1", "mha-40x64@1", "mha-32x256@1", \
+	       "mha-40x256@1", "phi-2@1", "mha-40x96@1")
+#define ODD_HEADS                                                                      \
+	MODELS("gqa-64x80@1", "gqa-32x192@1", "phi-2@1", "gqa-64x96@1", "gqa-32x80@1", \
+	       "gqa-64x192@1", "mha-40x96@1", "gqa-32x96@1")
+#define CHATS                                                                               \
+	MODELS("llama3.1-8b@1", "gpt-oss-120b-global@1", "qwen3-next-80b@1", "llama2-7b@1", \
+	       "qwen3-14b@1", "llama3.1-70b@4", "opt-1.3b@1", "gemma-3-12b-global@1",       \
+	       "qwen3-235b-a22b@2", "qwen2-7b@1")
+#define DRAFTED                                                                              \
+	MODELS("llama3.1-8b@1", "qwen3-235b-a22b@2", "gpt-oss-120b-global@1", "qwen3-14b@1", \
+	       "qwen3-next-80b@1", "qwen2-7b@1", "nemotron-4-340b@4", "llama3.1-70b@8")
+
 #define SET(text) .settings = text ", "
 #define PAGE(n) SET("\"page_size\": " #n)
 
@@ -56,6 +76,11 @@
 #define LARGE_PAGES(n, split, prompts, decoded, flags) \
 	{ "pages of " #n ", prompts", split, prompts, flags, PREFILLS(1, 4, 65, 4 K, 0, 8 K), HYBRID, PAGE(n) }, \
 	{ "pages of " #n ", decode",  split, decoded, flags, DECODES(1, 160, 1, 1, 512, 32 K), SPREAD(0.8, 0), HYBRID, PAGE(n) }
+#define SMALL_PAGES(n) \
+	{ "more pages of " #n ", prompts", "train", 2, NEW, PREFILLS(1, 4, 65, 4 K, 0, 8 K), SIZES, PAGE(n) }, \
+	{ "more pages of " #n ", decode",  "train", 2, NEW, DECODES(1, 160, 1, 1, 256, 32 K), SPREAD(0.8, 0), SIZES, PAGE(n) }
+enum { NEW = ROUND | LATER };
+#define PACKED SET("\"layout\": \"packed\"")
 /* The kinds with batches of their own. whole: flags for any number of sequences. */
 #define OTHERS(split, drafts, chats, ragged, cross, whole, flags) \
 	{ "drafts", split, drafts, flags,  DECODES(1, 64, 2, 8, 128, 32 K), SPREAD(0.8, 0), SERVED }, \
@@ -83,6 +108,19 @@ const struct family coverage_families[] = {
 	KIND("LSE", "train",                   2,  1,  2, 1, 1, ROUND, LSE, SET("\"lse\": true")),
 	{ "E4M3, heads of 80", "train", 2, ROUND, DECODES(1, 96, 1, 1, 256, 16 K), MODELS("phi-2@1"), SET("\"kv_dtype\": \"e4m3\"") },
 	OTHERS("train", 12, 12, 12, 4, ROUND, ROUND),
+	KIND("packed", "train",                3,  2,  4, 2, 1, NEW, CACHES, PACKED),
+	{ "packed, E4M3", "train", 2, NEW, DECODES(1, 96, 1, 1, 256, 16 K), SPREAD(0.8, 0), SIZES, SET("\"layout\": \"packed\", \"kv_dtype\": \"e4m3\"") },
+	SMALL_PAGES(1),
+	SMALL_PAGES(4),
+	SMALL_PAGES(12),
+	SMALL_PAGES(20),
+	{ "one head, long prompts", "train", 8, NEW, PREFILLS(1, 4, 2 K, 8 K, 0, 0), MHA_SIZES },
+	{ "71 heads, prompts", "train", 2, NEW, PREFILLS(1, 4, 512, 4 K, 0, 8 K), MODELS("falcon-7b@1") },
+	{ "71 heads, decode", "train", 2, NEW, DECODES(1, 128, 1, 1, 512, 16 K), MODELS("falcon-7b@1") },
+	{ "more heads, prompts", "train", 6, NEW, PREFILLS(1, 8, 65, 8 K, 0, 0), ODD_HEADS },
+	{ "more heads, decode", "train", 6, NEW, DECODES(1, 128, 1, 1, 256, 16 K), SPREAD(0.8, 0), ODD_HEADS },
+	{ "more drafts", "train", 8, NEW, DECODES(1, 64, 2, 8, 128, 16 K), SPREAD(0.8, 0), DRAFTED },
+	{ "more chats", "train", 30, NEW, DECODES(2, 12, 1, 1, 32, 2 K), SPREAD(0.8, 0), PREFILLS(1, 1, 100, 1000, 0, 0), CHATS },
 	{ 0 }
 };
 
@@ -96,6 +134,11 @@ const struct family coverage_gate_families[] = {
 	LARGE_PAGES(272, "gate",   1, 1, ROUND),
 	KIND("E4M3", "gate",                   1,  1,  2, 1, 1, ROUND, E4M3, SET("\"kv_dtype\": \"e4m3\"")),
 	OTHERS("gate", 3, 4, 4, 1, ROUND, ROUND),
+	KIND("HND", "gate",                    1,  1,  1, 1, 1, NEW, PAGED, SET("\"layout\": \"hnd\"")),
+	KIND("LSE", "gate",                    1,  1,  1, 1, 1, NEW, LSE, SET("\"lse\": true")),
+	KIND("packed", "gate",                 1,  1,  2, 1, 1, NEW, CACHES, PACKED),
+	LARGE_PAGES(4, "gate",     1, 2, NEW),
+	LARGE_PAGES(20, "gate",    1, 2, NEW),
 	{ 0 }
 };
 
@@ -116,6 +159,7 @@ const struct family coverage_unseen_families[] = {
 	KIND("LSE", "heldout_coverage",        1,  1,  2, 1, 1, ODD, LSE, SET("\"lse\": true")),
 	OTHERS("heldout_coverage",4, 6, 6, 2, CACHED, ODD),
 	KIND("shapes", "heldout_coverage",       6,  3,  6, 3, 3, ROUND, SHAPES),
+	KIND("packed", "heldout_coverage",       2,  1,  3, 2, 2, ODD | LATER, CACHES, PACKED),
 	{ 0 }
 };
 // clang-format on

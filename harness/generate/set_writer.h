@@ -35,7 +35,7 @@ struct range {
 	double lo, hi;
 };
 
-enum { ROUND = 0, ODD = 1, BLOCKED = 2, CACHED = 4 }; /* explained in space_filling.c */
+enum { ROUND = 0, ODD = 1, BLOCKED = 2, CACHED = 4, LATER = 8 }; /* explained in space_filling.c */
 
 struct family { /* a kind of batch */
 	const char *name, *split;
@@ -46,13 +46,16 @@ struct family { /* a kind of batch */
 	const char *settings;     /* as above; or NULL */
 	struct range prefills, tokens, context; /* number, tokens of each, context of each;
 						 * context.lo 0: a third have none */
-	const char *const *models; /* its own, ends with NULL; or NULL: the grid's */
+	const char *const *models;              /* its own, ends with NULL; or NULL: the grid's */
 };
 /* coverage_families.c */
-extern const struct family coverage_families[], coverage_gate_families[], coverage_unseen_families[];
+extern const struct family coverage_families[], coverage_gate_families[],
+    coverage_unseen_families[];
 
 struct grid {
-	const char *name, *beside; /* beside: sets with batches that it must not repeat, "a,b" */
+	/* beside: sets with batches that it must not repeat, "a,b:20"; of b the first 20, which it
+	 * had when this set was made. later: the same of rows of LATER; or NULL. */
+	const char *name, *beside, *later;
 	const struct family *families; /* ends with a NULL name */
 	/* Assigned to rows in turn. others: for heldout_shape; usual: for families with settings.
 	 * Each ends with NULL. */

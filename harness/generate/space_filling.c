@@ -8,7 +8,9 @@
  *   ROUND     values have three significant bits: 4 5 6 7 8 10 12 14 16 20 24 28 32 ...
  *   ODD       values are odd numbers in between
  *   BLOCKED   any value; only rows inside a held-out block, which no training row touches
- *   CACHED    any value; all prefills extend a context, as with prefix caching */
+ *   CACHED    any value; all prefills extend a context, as with prefix caching
+ *   LATER     a family that a set got when others had been made beside it: its rows are none of
+ *             theirs, either */
 #include "engine_sim.h"
 #include "set_writer.h"
 #include "harness/base/base.h"
@@ -125,7 +127,7 @@ enum { CANDIDATES = 24, MAX_TRIES = 4000 };
 struct out {
 	const struct grid *grid;
 	const struct models *models;
-	const struct scenario_list *beside;
+	const struct scenario_list *beside, *later; /* later: that rows of LATER do not repeat */
 	struct generated_set *set;
 	struct point *point; /* of the family's rows so far */
 	int rows;
@@ -139,6 +141,14 @@ static int is_within_limits(const struct out *o, const char *model, const struct
 	struct facts f;
 	scenario_facts(&f, models_find(o->models, model), &b->view);
 	return f.kv_bytes <= o->grid->max_kv_bytes && f.flops <= o->grid->max_gflop * 1e9;
+}
+
+static int has_batch(const struct scenario_list *list, const char *text)
+{
+	for (int k = 0; k < list->n; k++)
+		if (!strcmp(list->v[k].batch_text, text))
+			return 1;
+	return 0;
 }
 
 /* The row of a point as text; the caller frees it. NULL: above a limit, on the wrong side of the
@@ -164,8 +174,8 @@ static char *row_text(struct out *o, const struct family *f, const struct point 
 	taken = !b || !is_within_limits(o, model, b);
 	for (int k = 0; k < o->set->n && !taken; k++)
 		taken = !strcmp(o->set->v[k].batch, text);
-	for (int k = 0; k < o->beside->n && !taken; k++)
-		taken = !strcmp(o->beside->v[k].batch_text, text);
+	taken =
+	    taken || has_batch(o->beside, text) || (f->flags & LATER && has_batch(o->later, text));
 	batch_free(b);
 	if (!taken)
 		return text;
@@ -279,11 +289,15 @@ static int load_beside(struct scenario_list *list, const char *names, const char
 {
 	for (const char *at = names; *at; at += strcspn(at, ","), at += *at == ',') {
 		char path[512];
-		snprintf(path, sizeof path, "%s/%.*s.json", dir, (int)strcspn(at, ","), at);
+		const char *end = at + strcspn(at, ":,");
+		const int before = list->n;
+		snprintf(path, sizeof path, "%s/%.*s.json", dir, (int)(end - at), at);
 		if (!scenarios_load(list, path, models)) {
 			scenarios_free(list);
 			return 0;
 		}
+		while (*end == ':' && list->n > before + atoi(end + 1))
+			scenario_drop(&list->v[--list->n]);
 	}
 	return 1;
 }
@@ -291,16 +305,24 @@ static int load_beside(struct scenario_list *list, const char *names, const char
 int grid_add(struct generated_set *set, const char *name, const char *dir,
 	     const struct models *models)
 {
-	struct scenario_list beside = { 0 };
-	struct out o = {
-		.grid = find_grid(name), .models = models, .beside = &beside, .set = set, .state = 1
-	};
+	struct scenario_list beside = { 0 }, later = { 0 };
+	struct out o = { .grid = find_grid(name),
+			 .models = models,
+			 .beside = &beside,
+			 .later = &later,
+			 .set = set,
+			 .state = 1 };
 	if (!o.grid || !load_beside(&beside, o.grid->beside, dir, models))
 		return 0;
+	if (o.grid->later && !load_beside(&later, o.grid->later, dir, models)) {
+		scenarios_free(&beside);
+		return 0;
+	}
 	for (const struct family *f = o.grid->families; f->name && !o.failed; f++)
 		add_family(&o, f);
 	if (o.failed)
 		complain("out of memory");
 	scenarios_free(&beside);
+	scenarios_free(&later);
 	return !o.failed;
 }

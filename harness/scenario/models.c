@@ -20,9 +20,10 @@ struct models {
 	int n;
 };
 
-/* Suffix of a model's name if attention also returns the LSE. The database and all else treat it
- * as a separate model. */
+/* Suffixes of a model's name, in this order: attention also returns the LSE; the cache is
+ * LAYOUT_PACKED. The database and all else treat each as a separate model. */
 #define LSE_SUFFIX "+lse"
+#define PACKED_SUFFIX "+packed"
 
 // clang-format off
 static const struct key models_keys[] = {
@@ -221,20 +222,35 @@ void models_why_unknown(const struct models *m, const char *name, char *why, siz
 			 name, nearest(m, name));
 }
 
+/* The length of the first n bytes of `name` without the suffix, if they end with it. */
+static size_t length_without(const char *name, size_t n, const char *suffix)
+{
+	const size_t m = strlen(suffix);
+	return n > m && !strncmp(name + n - m, suffix, m) ? n - m : n;
+}
+
+int model_is_packed(const char *name)
+{
+	const size_t n = strlen(name);
+	return length_without(name, n, PACKED_SUFFIX) < n;
+}
+
 static int base_length(const char *name)
 {
-	const size_t n = strlen(name), suffix = strlen(LSE_SUFFIX);
-	return (int)(n > suffix && !strcmp(name + n - suffix, LSE_SUFFIX) ? n - suffix : n);
+	const size_t n = length_without(name, strlen(name), PACKED_SUFFIX);
+	return (int)length_without(name, n, LSE_SUFFIX);
 }
 
 int model_gives_lse(const char *name)
 {
-	return name[base_length(name)] != '\0';
+	const size_t n = length_without(name, strlen(name), PACKED_SUFFIX);
+	return length_without(name, n, LSE_SUFFIX) < n;
 }
 
-void model_name(char out[MODEL_NAME], const char *name_at_tp, int gives_lse)
+void model_name(char out[MODEL_NAME], const char *name_at_tp, int gives_lse, enum layout layout)
 {
-	snprintf(out, MODEL_NAME, "%s%s", name_at_tp, gives_lse ? LSE_SUFFIX : "");
+	snprintf(out, MODEL_NAME, "%s%s%s", name_at_tp, gives_lse ? LSE_SUFFIX : "",
+		 layout == LAYOUT_PACKED ? PACKED_SUFFIX : "");
 }
 
 void model_members(FILE *f, const char *name)
@@ -243,7 +259,8 @@ void model_members(FILE *f, const char *name)
 	snprintf(base, sizeof base, "%.*s", base_length(name), name);
 	fputs("\"models\": [", f);
 	out_quoted(f, base);
-	fputs(model_gives_lse(name) ? "], \"lse\": true" : "]", f);
+	fprintf(f, "]%s%s", model_gives_lse(name) ? ", \"lse\": true" : "",
+		model_is_packed(name) ? ", \"layout\": \"packed\"" : "");
 }
 
 int models_shape(const struct models *m, const char *name, attune_shape *out)

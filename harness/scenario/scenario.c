@@ -15,7 +15,7 @@
 /* as enum attune_dtype */
 static const char *const dtypes[] = { "f32", "f16", "bf16", NULL };
 static const char *const kv_dtypes[] = { "f32", "f16", "bf16", "e4m3", NULL };
-const char *const layout_names[] = { "nhd", "hnd", "classic", NULL };
+const char *const layout_names[] = { "nhd", "hnd", "classic", "packed", NULL };
 const char *const scenario_splits[] = { "train",
 					"peers",
 					"heldout",
@@ -330,13 +330,13 @@ static int add_scenario(struct loading *l, const struct json_t *entry, const cha
 	snprintf(path, sizeof path, "scenarios/%zu", index);
 	snprintf(text_path, sizeof text_path, "scenarios/%zu/batch", index);
 	s.shape.has_lse = input_flag(setting(l, entry, "lse"));
-	model_name(s.model, model, s.shape.has_lse);
 	s.shape.dtype = (enum attune_dtype)dtype;
 	s.shape.kv_dtype =
 	    (enum attune_dtype)input_word(setting(l, entry, "kv_dtype"), kv_dtypes, dtype);
 	s.shape.page_size = (int)input_integer(setting(l, entry, "page_size"), 16);
 	s.layout = (enum layout)input_word(setting(l, entry, "layout"), layout_names, LAYOUT_NHD);
 	s.shape.kv_layout = layout_kv(s.layout);
+	model_name(s.model, model, s.shape.has_lse, s.layout);
 	s.seed = (unsigned long long)input_integer(setting(l, entry, "seed"), 1);
 	s.weight = input_number(input_member(entry, "weight"), 1);
 	s.steps = input_number(input_member(entry, "steps"), 0);
@@ -442,6 +442,7 @@ int scenario_of_batch(struct scenario *s, const char *text, const char *model, i
 	if (!models_shape(models, model, &s->shape))
 		return 0;
 	snprintf(s->model, sizeof s->model, "%s", model);
+	s->layout = model_is_packed(model) ? LAYOUT_PACKED : LAYOUT_NHD;
 	s->shape.page_size = page_size;
 	if (shape_error(&s->shape)) {
 		complain("%s", shape_error(&s->shape));

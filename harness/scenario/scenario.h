@@ -23,16 +23,18 @@ int batch_query_len(const attune_batch *, int seq);
 int batch_is_of_phase(const attune_batch *, enum phase, int seq);
 
 /* ---- models.c, scenario.c ------------------------------------------------------ */
-enum layout { LAYOUT_NHD, LAYOUT_HND, LAYOUT_CLASSIC };
+/* PACKED: as NHD, and the value stands behind its key: one tensor [pages][slots][heads][2][head_size]. */
+enum layout { LAYOUT_NHD, LAYOUT_HND, LAYOUT_CLASSIC, LAYOUT_PACKED };
 extern const char *const layout_names[]; /* "nhd", ...; ends with NULL */
 enum layout layout_of(const char *name); /* ignores case; unknown names are LAYOUT_NHD */
 
 enum { MODEL_NAME = 64 };
 struct scenario {
-	char model[MODEL_NAME]; /* "llama3.1-8b@1", "llama3.1-8b@1+lse" */
-	char set[48];           /* the file it came from, without .json */
-	char split[24];         /* "train", "peers", "heldout_random" ...: scenario_splits */
-	char *batch_text;       /* in canonical form */
+	char model
+	    [MODEL_NAME]; /* "llama3.1-8b@1", "llama3.1-8b@1+lse", "llama3.1-8b@1+lse+packed" */
+	char set[48];     /* the file it came from, without .json */
+	char split[24];   /* "train", "peers", "heldout_random" ...: scenario_splits */
+	char *batch_text; /* in canonical form */
 	struct batch *batch;
 	attune_shape shape;
 	enum layout layout; /* CLASSIC where the shape's kv_layout is */
@@ -69,11 +71,13 @@ struct scenario_list {
  * wrong; what would be right", and return 0. models: scenarios/models.json. */
 struct models; /* name@tp -> shape */
 struct models *models_load(const char *path);
-/* The shape of "name@tp", or of "name@tp+lse", which also returns the LSE. 0 + complain. */
+/* The shape of "name@tp", or of "name@tp+lse", which also returns the LSE. Behind either may stand
+ * "+packed", the layout. 0 + complain. */
 int models_shape(const struct models *, const char *name, attune_shape *out);
-void model_name(char out[MODEL_NAME], const char *name_at_tp, int gives_lse);
+void model_name(char out[MODEL_NAME], const char *name_at_tp, int gives_lse, enum layout);
 int model_gives_lse(const char *name);
-/* Prints "models": ["name@tp"], and "lse": true if the model gives it. */
+int model_is_packed(const char *name);
+/* Prints "models": ["name@tp"], and what the name's ends mean: "lse": true, "layout": "packed". */
 void model_members(FILE *, const char *name);
 const attune_shape *models_find(const struct models *, const char *name_at_tp); /* or NULL */
 /* What to say of a name that models_find() does not find. */

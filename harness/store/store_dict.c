@@ -139,6 +139,19 @@ static struct dict_scenario *new_scenario(struct store *s, struct dict *d)
 	return &d->scenario[d->scenarios++];
 }
 
+/* A database says by the model's name that a cache is packed. */
+static int name_packed(struct store *s, struct store_cell *c)
+{
+	if (!model_is_packed(c->model))
+		return 1;
+	if (strcmp(c->layout, "NHD"))
+		return store_damaged(s, "scenario %lld, packed, has layout '%.40s'", c->scenario_id,
+				     c->layout);
+	free((char *)c->layout);
+	c->layout = copy(s, "PACKED");
+	return c->layout != NULL;
+}
+
 /* Columns in the order of ALL_SCENARIOS. */
 static int read_scenario(struct store *s, struct dict *d, sqlite3_stmt *st)
 {
@@ -153,6 +166,8 @@ static int read_scenario(struct store *s, struct dict *d, sqlite3_stmt *st)
 	c->scenario_id = id_of(s, st);
 	for (size_t k = 0; k < COUNT(texts); k++)
 		ok &= (*texts[k] = copy(s, store_text(s, st, columns[k]))) != NULL;
+	if (ok)
+		ok = name_packed(s, c);
 	if (!ok)
 		return 0;
 	read_shape(s, c, st);

@@ -31,9 +31,11 @@ static struct tokens count_tokens(const attune_batch *b)
 
 static const char *layout_name(enum layout l)
 {
-	static const char *const names[] = {
-		[LAYOUT_NHD] = "NHD", [LAYOUT_HND] = "HND", [LAYOUT_CLASSIC] = "CLASSIC"
-	};
+	/* the model's name says that it is packed */
+	static const char *const names[] = { [LAYOUT_NHD] = "NHD",
+					     [LAYOUT_HND] = "HND",
+					     [LAYOUT_CLASSIC] = "CLASSIC",
+					     [LAYOUT_PACKED] = "NHD" };
 	return names[l];
 }
 

@@ -113,14 +113,14 @@ static void count_live(const struct workload *w, int *live)
 			live[w->host_table[i * w->tensors.block_table_stride + key / page_size]]++;
 }
 
-static const enum layout layouts[] = { LAYOUT_NHD, LAYOUT_HND, LAYOUT_CLASSIC };
+static const enum layout layouts[] = { LAYOUT_NHD, LAYOUT_HND, LAYOUT_CLASSIC, LAYOUT_PACKED };
 
 static void nan_where_there_is_no_token(void **state)
 {
 	static const enum attune_dtype types[] = { ATTUNE_F32, ATTUNE_F16, ATTUNE_BF16,
 						   ATTUNE_E4M3 };
 	(void)state;
-	for (int c = 0; c < 12; c++) {
+	for (int c = 0; c < 16; c++) {
 		attune_shape shape = plain;
 		struct scenario s;
 		struct workload w;
@@ -158,15 +158,15 @@ static void new_tokens_stand_apart_too(void **state)
 	static const char *const texts[] = { "q4s30_q1s1_q0s9_q9", "q5s40_q7s3_q1s17", "q0s4" };
 	struct pool *pool = NULL;
 	(void)state;
-	for (int c = 0; c < 12; c++) {
+	for (int c = 0; c < 16; c++) {
 		attune_shape shape = plain;
 		struct scenario s;
 		struct workload w;
 		int seen = 0;
 		shape.kv_dtype = c % 2 ? ATTUNE_F32 : ATTUNE_BF16;
 		shape.window = c % 3 ? 0 : 12;
-		scenario_make(&s, &shape, texts[c / 4]);
-		s.layout = layouts[(c + c / 4) % 3];
+		scenario_make(&s, &shape, texts[c / 4 % 3]);
+		s.layout = layouts[(c + c / 4) % 4];
 		s.shape.kv_layout = layout_kv(s.layout);
 		make(&w, &pool, &s, c & 2 ? WORKLOAD_TIMED : WORKLOAD_CHECK, 0);
 		const attune_batch *b = &s.batch->view;
@@ -204,7 +204,7 @@ static void expectations_are_of_what_is_in_memory(void **state)
 {
 	struct pool *pool = NULL;
 	(void)state;
-	for (int c = 0; c < 12; c++) {
+	for (int c = 0; c < 16; c++) {
 		attune_shape shape = plain;
 		struct scenario s;
 		struct workload w;

@@ -7,7 +7,7 @@ static struct row_shape shapes[] = {
 	{ "head 128", E4M3(BF16, 8, 2, 128, 16), .causal = 1, LSE, LAYOUT_NHD },
 	{ "head 64, f16, hnd", E4M3(F16, 14, 2, 64, 8), .causal = 1, LSE, LAYOUT_HND },
 	{ "head 64, pages of 64, window and sinks", E4M3(BF16, 16, 2, 64, 64), .causal = 1, .window = 21, .has_sinks = 1, LSE, LAYOUT_NHD },
-	{ "head 96, softcap", E4M3(BF16, 10, 2, 96, 16), .causal = 1, .softcap = 20, LSE, LAYOUT_NHD },
+	{ "head 96, softcap, packed", E4M3(BF16, 10, 2, 96, 16), .causal = 1, .softcap = 20, LSE, LAYOUT_PACKED },
 	{ "head 80, no mask", E4M3(F16, 6, 3, 80, 16), LSE, LAYOUT_HND },
 	{ "head 48, group 1", E4M3(BF16, 2, 2, 48, 24), .causal = 1, LSE, LAYOUT_NHD },
 	{ "head 192, alibi and sinks", E4M3(BF16, 3, 3, 192, 64), .causal = 1, .has_alibi = 1, .has_sinks = 1, LSE, LAYOUT_NHD },

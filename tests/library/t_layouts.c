@@ -22,7 +22,7 @@ static void enter(struct store *s, long long run, enum layout layout, int lse,
 	sc.shape.kv_layout = layout_kv(layout);
 	sc.shape.has_lse = lse;
 	sc.shape.kv_dtype = kv_dtype;
-	model_name(sc.model, "llama3.1-8b@1", lse);
+	model_name(sc.model, "llama3.1-8b@1", lse, layout);
 	binary_flags(flags, sizeof flags, c.kernel, &c.config, &sc.shape);
 	assert_int_equal(store_measurement(s, run, &sc, PHASE_DECODE, &c, flags, &m, 64, 0), 1);
 	scenario_done(&sc);
@@ -39,6 +39,7 @@ static int make_database(void **state)
 	enter(s, run, LAYOUT_CLASSIC, 0, ATTUNE_BF16, "classic_v1");
 	enter(s, run, LAYOUT_NHD, 1, ATTUNE_BF16, "ring");
 	enter(s, run, LAYOUT_NHD, 0, ATTUNE_E4M3, "ring");
+	enter(s, run, LAYOUT_PACKED, 0, ATTUNE_BF16, "qblock");
 	store_close(s);
 	return 0;
 }
@@ -48,13 +49,14 @@ static void heuristics_are_of_strided_caches_without_lse(void **state)
 	static const struct {
 		const char *gpu;
 		enum attune_dtype kv_dtype;
-	} rows[] = { { "h200", ATTUNE_BF16 }, { "h200_e4m3", ATTUNE_E4M3 } };
+		int n;
+	} rows[] = { { "h200", ATTUNE_BF16, 2 }, { "h200_e4m3", ATTUNE_E4M3, 1 } };
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct data *d = data_load(in_folder("layouts.sqlite"), rows[i].gpu);
 		assert_non_null(d);
 		assert_string_equal(d->gpu, rows[i].gpu);
-		assert_int_equal(d->n, 1);
+		assert_int_equal(d->n, rows[i].n);
 		assert_int_equal(d->v[0].shape.kv_layout, ATTUNE_KV_STRIDED);
 		assert_int_equal(d->v[0].shape.kv_dtype, rows[i].kv_dtype);
 		assert_false(d->v[0].shape.has_lse);
@@ -65,22 +67,24 @@ static void heuristics_are_of_strided_caches_without_lse(void **state)
 
 static void people_see_all(void **state)
 {
-	int classic = 0, lse = 0, e4m3 = 0;
+	int classic = 0, lse = 0, e4m3 = 0, packed = 0;
 	(void)state;
 	struct data *d =
 	    data_load_as(in_folder("layouts.sqlite"), "h200", (struct which_rows){ .all = 1 });
 	assert_non_null(d);
-	assert_int_equal(d->n, 4);
+	assert_int_equal(d->n, 5);
 	for (int s = 0; s < d->n; s++) {
 		const int is = layout_of(d->v[s].layout) == LAYOUT_CLASSIC;
 		assert_int_equal(d->v[s].shape.kv_layout == ATTUNE_KV_CLASSIC, is);
 		assert_int_equal(d->v[s].shape.has_lse,
 				 !strcmp(d->v[s].model, "llama3.1-8b@1+lse"));
 		classic += is;
+		packed += layout_of(d->v[s].layout) == LAYOUT_PACKED &&
+			  !strcmp(d->v[s].model, "llama3.1-8b@1+packed");
 		lse += d->v[s].shape.has_lse;
 		e4m3 += d->v[s].shape.kv_dtype == ATTUNE_E4M3;
 	}
-	assert_true(classic == 1 && lse == 1 && e4m3 == 1);
+	assert_true(classic == 1 && lse == 1 && e4m3 == 1 && packed == 1);
 	data_free(d);
 }
 

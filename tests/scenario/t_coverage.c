@@ -1,5 +1,6 @@
 /* t_coverage.c - coverage_h200, which rules are learned from, and coverage_unseen_h200, which judges
- * them, have batches of each kind that users bring, and no batch is in two of the coverage sets.
+ * them, have batches of each kind that users bring, the gate those of some kinds, and no batch is
+ * in two of the coverage sets.
  * Runs in the root of the repository. */
 #include "harness/scenario/scenario.h"
 #include <setjmp.h>
@@ -45,6 +46,7 @@ static struct seen seen_of(const struct scenario *of)
 #define MHA(size, heads)    X("one head, " #heads " of " #size, e.group == 1 && e.s->head_size == size && e.s->num_query_heads == heads)
 #define GROUP(n)            X("group " #n, e.group == n)
 #define PAGES(n)            X("pages of " #n, e.s->page_size == n)
+#define GATED(what, is)     X("gate: " what ", prefills", (is) && e.prefills) X("gate: " what ", decodes", (is) && e.decodes)	/* in all three sets */
 #define BOTH(what, is)      X(what ", prefills", (is) && e.prefills) X(what ", decodes", (is) && e.decodes)
 #define E4M3(what, is)      X("E4M3, " what, (is) && e.s->kv_dtype == ATTUNE_E4M3)
 #define KINDS											\
@@ -56,14 +58,17 @@ static struct seen seen_of(const struct scenario *of)
 	BOTH("heads of 80", e.s->head_size == 80 && e.group > 1)				\
 	BOTH("heads of 96", e.s->head_size == 96 && e.group > 1)				\
 	BOTH("heads of 192", e.s->head_size == 192)						\
-	BOTH("pages of 1", e.s->page_size == 1)							\
+	GATED("pages of 1", e.s->page_size == 1)							\
 	BOTH("window", e.s->window > 0)								\
 	BOTH("softcap", e.s->softcap > 0)							\
 	BOTH("sinks", e.s->has_sinks)								\
 	BOTH("ALiBi", e.s->has_alibi)								\
-	BOTH("LSE", e.s->has_lse)								\
-	BOTH("HND", e.layout == LAYOUT_HND)							\
-	BOTH("E4M3", e.s->kv_dtype == ATTUNE_E4M3)						\
+	GATED("LSE", e.s->has_lse)								\
+	GATED("HND", e.layout == LAYOUT_HND)							\
+	GATED("packed", e.layout == LAYOUT_PACKED)						\
+	GATED("pages of 4", e.s->page_size == 4)							\
+	GATED("pages of 20", e.s->page_size == 20)						\
+	GATED("E4M3", e.s->kv_dtype == ATTUNE_E4M3)						\
 	BOTH("cross attention", !e.s->causal)							\
 	E4M3("one head", e.group == 1)								\
 	E4M3("window", e.s->window > 0)								\
@@ -93,7 +98,8 @@ static int is_of(int kind, struct seen e)
 static void has_kind(void **arg)
 {
 	const int kind = (int)((const char *const *)*arg - kinds);
-	for (int k = TRAIN; k <= UNSEEN; k++) {
+	const int last = strncmp(kinds[kind], "gate: ", 6) ? UNSEEN : GATE;
+	for (int k = TRAIN; k <= last; k++) {
 		int n = 0;
 		for (int i = 0; i < list[k].n; i++)
 			n += is_of(kind, seen_of(&list[k].v[i]));

@@ -100,9 +100,11 @@ static void reads_settings(void **arg)
 	    "\"scenarios\": [{\"batch\": \"q1s1024_q1s1k\", \"weight\": 2.5},\n"
 	    "{\"batch\": \"q0_q5\", \"models\": [\"qwen3-14b@2\"], \"page_size\": 48,\n"
 	    " \"dtype\": \"f32\", \"kv_dtype\": \"bf16\", \"layout\": \"hnd\",\n"
-	    " \"split\": \"heldout\", \"seed\": 0, \"from\": \"me\", \"lse\": true}]}");
+	    " \"split\": \"heldout\", \"seed\": 0, \"from\": \"me\", \"lse\": true},\n"
+	    "{\"batch\": \"q5\", \"models\": [\"qwen3-14b@2\"], \"layout\": \"packed\"},\n"
+	    "{\"batch\": \"q5\", \"models\": [\"qwen3-14b@2\"], \"layout\": \"packed\", \"lse\": true}]}");
 	assert_true(scenarios_load(&list, path, models));
-	assert_int_equal(list.n, 3);
+	assert_int_equal(list.n, 5);
 	s = &list.v[0];
 	assert_string_equal(s->model, "llama3.1-8b@4");
 	assert_string_equal(s->set, "x");
@@ -128,6 +130,14 @@ static void reads_settings(void **arg)
 	assert_int_equal(s->shape.kv_dtype, ATTUNE_BF16);
 	assert_int_equal(s->layout, LAYOUT_HND);
 	assert_true(s->seed == 0 && s->weight == 1);
+	s = &list.v[3];
+	assert_string_equal(s->model, "qwen3-14b@2+packed");
+	assert_true(s->layout == LAYOUT_PACKED && s->shape.kv_layout == ATTUNE_KV_STRIDED);
+	assert_string_equal(list.v[4].model, "qwen3-14b@2+lse+packed");
+	struct scenario asked;
+	assert_true(scenario_of_batch(&asked, "q5", s->model, 16, models));
+	assert_true(asked.layout == LAYOUT_PACKED);
+	scenario_drop(&asked);
 	scenarios_free(&list);
 }
 
@@ -192,6 +202,9 @@ static void splits_models(void **arg)
 	assert_true(s.num_query_heads == 3 && s.num_kv_heads == 1);
 	assert_true(models_shape(m, "m@8+lse", &s));
 	assert_true(s.num_query_heads == 3 && s.has_lse);
+	assert_true(models_shape(m, "m@8+packed", &s) && !s.has_lse);
+	assert_true(models_shape(m, "m@8+lse+packed", &s) && s.has_lse);
+	assert_true(model_is_packed("m@8+lse+packed") && !model_is_packed("m@8+lse"));
 	assert_true(models_shape(m, "m@2", &s) && !s.has_lse);
 	assert_true(s.num_query_heads == 12 && s.num_kv_heads == 4 && s.head_size == 64);
 	assert_true(s.softcap == 50 && s.scale == 0.25f && s.causal && !s.has_sinks && !s.window);

@@ -31,6 +31,8 @@ static const struct {
 } named[] = {
 	{ "kv_dtype BF17", IGNORING "UPDATE scenario SET kv_dtype = 'BF17'", "BF17" },
 	{ "layout XYZ", IGNORING "UPDATE scenario SET layout = 'XYZ'", "XYZ" },
+	{ "packed rows in another layout",
+	  "UPDATE scenario SET layout = 'CLASSIC', model = model || '+packed'", "packed" },
 	{ "num_kv_heads 0", IGNORING "UPDATE scenario SET num_kv_heads = 0", "num_kv_heads" },
 	{ "head_size 4096", "UPDATE scenario SET head_size = 4096", "head_size" },
 	{ "page_size 2^40", "UPDATE scenario SET page_size = 1 << 40", "page_size" },
