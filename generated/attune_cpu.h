@@ -81,22 +81,15 @@
 #define ATTUNE_CPU_SAYS(id, name, kernel, tunables) cpu_##name = id,
 enum attune_cpu_says {
 	ATTUNE_CPU_CHOICES(ATTUNE_CPU_SAYS)
-	cpu_defaults = -1, cpu_serial = -1, cpu_one_launch = -2, cpu_streams = -3,
-	cpu_none = -1,
-	cpu_streams_sparing16 = -4, cpu_streams_sparing32 = -5, cpu_streams_sparing48 = -6,
-	cpu_streams_sparing64 = -7, cpu_streams_sparing80 = -8, cpu_streams_sparing96 = -9,
-	cpu_streams_sparing112 = -10
+	cpu_defaults = -1, cpu_serial = -1, cpu_one_launch = -2, cpu_streams = -3, cpu_none = -1,
+	cpu_streams_sparing16 = -4, cpu_streams_sparing32 = -5, cpu_streams_sparing48 = -6, cpu_streams_sparing64 = -7,
+	cpu_streams_sparing80 = -8, cpu_streams_sparing96 = -9, cpu_streams_sparing112 = -10
 };
 
 #define ATTUNE_CPU_LISTS(LIST)
 
 #define ATTUNE_CPU_ROW(a, b, c, d) \
-	case cpu_##a: { \
-		const struct attune_list l = { \
-			1 + (cpu_##b >= 0) + (cpu_##c >= 0) + (cpu_##d >= 0), \
-			{ cpu_##a, cpu_##b, cpu_##c, cpu_##d } }; \
-		return l; \
-	}
+	ATTUNE_LIST_CASE(cpu_##a, cpu_##b, cpu_##c, cpu_##d)
 ATTUNE_SELECT struct attune_list attune_cpu_list(int first)
 {
 	const struct attune_list alone = { 1, { (short)first, -1, -1, -1 } };

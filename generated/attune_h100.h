@@ -107,22 +107,15 @@
 #define ATTUNE_H100_SAYS(id, name, kernel, tunables) h100_##name = id,
 enum attune_h100_says {
 	ATTUNE_H100_CHOICES(ATTUNE_H100_SAYS)
-	h100_defaults = -1, h100_serial = -1, h100_one_launch = -2, h100_streams = -3,
-	h100_none = -1,
-	h100_streams_sparing16 = -4, h100_streams_sparing32 = -5, h100_streams_sparing48 = -6,
-	h100_streams_sparing64 = -7, h100_streams_sparing80 = -8, h100_streams_sparing96 = -9,
-	h100_streams_sparing112 = -10
+	h100_defaults = -1, h100_serial = -1, h100_one_launch = -2, h100_streams = -3, h100_none = -1,
+	h100_streams_sparing16 = -4, h100_streams_sparing32 = -5, h100_streams_sparing48 = -6, h100_streams_sparing64 = -7,
+	h100_streams_sparing80 = -8, h100_streams_sparing96 = -9, h100_streams_sparing112 = -10
 };
 
 #define ATTUNE_H100_LISTS(LIST)
 
 #define ATTUNE_H100_ROW(a, b, c, d) \
-	case h100_##a: { \
-		const struct attune_list l = { \
-			1 + (h100_##b >= 0) + (h100_##c >= 0) + (h100_##d >= 0), \
-			{ h100_##a, h100_##b, h100_##c, h100_##d } }; \
-		return l; \
-	}
+	ATTUNE_LIST_CASE(h100_##a, h100_##b, h100_##c, h100_##d)
 ATTUNE_SELECT struct attune_list attune_h100_list(int first)
 {
 	const struct attune_list alone = { 1, { (short)first, -1, -1, -1 } };

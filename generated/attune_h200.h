@@ -106,22 +106,15 @@
 #define ATTUNE_H200_SAYS(id, name, kernel, tunables) h200_##name = id,
 enum attune_h200_says {
 	ATTUNE_H200_CHOICES(ATTUNE_H200_SAYS)
-	h200_defaults = -1, h200_serial = -1, h200_one_launch = -2, h200_streams = -3,
-	h200_none = -1,
-	h200_streams_sparing16 = -4, h200_streams_sparing32 = -5, h200_streams_sparing48 = -6,
-	h200_streams_sparing64 = -7, h200_streams_sparing80 = -8, h200_streams_sparing96 = -9,
-	h200_streams_sparing112 = -10
+	h200_defaults = -1, h200_serial = -1, h200_one_launch = -2, h200_streams = -3, h200_none = -1,
+	h200_streams_sparing16 = -4, h200_streams_sparing32 = -5, h200_streams_sparing48 = -6, h200_streams_sparing64 = -7,
+	h200_streams_sparing80 = -8, h200_streams_sparing96 = -9, h200_streams_sparing112 = -10
 };
 
 #define ATTUNE_H200_LISTS(LIST)
 
 #define ATTUNE_H200_ROW(a, b, c, d) \
-	case h200_##a: { \
-		const struct attune_list l = { \
-			1 + (h200_##b >= 0) + (h200_##c >= 0) + (h200_##d >= 0), \
-			{ h200_##a, h200_##b, h200_##c, h200_##d } }; \
-		return l; \
-	}
+	ATTUNE_LIST_CASE(h200_##a, h200_##b, h200_##c, h200_##d)
 ATTUNE_SELECT struct attune_list attune_h200_list(int first)
 {
 	const struct attune_list alone = { 1, { (short)first, -1, -1, -1 } };

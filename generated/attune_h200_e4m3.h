@@ -80,22 +80,15 @@
 #define ATTUNE_H200_E4M3_SAYS(id, name, kernel, tunables) h200_e4m3_##name = id,
 enum attune_h200_e4m3_says {
 	ATTUNE_H200_E4M3_CHOICES(ATTUNE_H200_E4M3_SAYS)
-	h200_e4m3_defaults = -1, h200_e4m3_serial = -1, h200_e4m3_one_launch = -2, h200_e4m3_streams = -3,
-	h200_e4m3_none = -1,
-	h200_e4m3_streams_sparing16 = -4, h200_e4m3_streams_sparing32 = -5, h200_e4m3_streams_sparing48 = -6,
-	h200_e4m3_streams_sparing64 = -7, h200_e4m3_streams_sparing80 = -8, h200_e4m3_streams_sparing96 = -9,
-	h200_e4m3_streams_sparing112 = -10
+	h200_e4m3_defaults = -1, h200_e4m3_serial = -1, h200_e4m3_one_launch = -2, h200_e4m3_streams = -3, h200_e4m3_none = -1,
+	h200_e4m3_streams_sparing16 = -4, h200_e4m3_streams_sparing32 = -5, h200_e4m3_streams_sparing48 = -6, h200_e4m3_streams_sparing64 = -7,
+	h200_e4m3_streams_sparing80 = -8, h200_e4m3_streams_sparing96 = -9, h200_e4m3_streams_sparing112 = -10
 };
 
 #define ATTUNE_H200_E4M3_LISTS(LIST)
 
 #define ATTUNE_H200_E4M3_ROW(a, b, c, d) \
-	case h200_e4m3_##a: { \
-		const struct attune_list l = { \
-			1 + (h200_e4m3_##b >= 0) + (h200_e4m3_##c >= 0) + (h200_e4m3_##d >= 0), \
-			{ h200_e4m3_##a, h200_e4m3_##b, h200_e4m3_##c, h200_e4m3_##d } }; \
-		return l; \
-	}
+	ATTUNE_LIST_CASE(h200_e4m3_##a, h200_e4m3_##b, h200_e4m3_##c, h200_e4m3_##d)
 ATTUNE_SELECT struct attune_list attune_h200_e4m3_list(int first)
 {
 	const struct attune_list alone = { 1, { (short)first, -1, -1, -1 } };

@@ -12,4 +12,12 @@ struct attune_list {
 	short n, at[ATTUNE_LIST_MEMBERS];
 };
 
+/* A row of LISTS in attune_<gpu>_list(); an absent member is -1. */
+#define ATTUNE_LIST_CASE(first, a, b, c)                                                   \
+	case first: {                                                                      \
+		const struct attune_list row = { 1 + ((a) >= 0) + ((b) >= 0) + ((c) >= 0), \
+						 { first, a, b, c } };                     \
+		return row;                                                                \
+	}
+
 #endif

@@ -270,10 +270,10 @@ void header_enum(char text[2][HEADER_CODE], const char *gpu, const char *upper)
 		 "\t%s_defaults = %d, %s_serial = %d, %s_one_launch = %d, %s_streams = %d",
 		 upper, gpu, gpu, upper, upper, gpu, SAYS_DEFAULTS, gpu, SAYS_SERIAL, gpu,
 		 SAYS_ONE_LAUNCH, gpu, SAYS_STREAMS);
-	int n = snprintf(text[1], HEADER_CODE, ",\n\t%s_none = -1", gpu);
+	int n = snprintf(text[1], HEADER_CODE, ", %s_none = -1", gpu);
 	for (int says = SAYS_SPARING16; says >= SAYS_SPARING112; says--)
 		n += snprintf(text[1] + n, HEADER_CODE - (size_t)n, ",%s%s_%s = %d",
-			      (SAYS_SPARING16 - says) % 3 ? " " : "\n\t", gpu,
+			      (SAYS_SPARING16 - says) % 4 ? " " : "\n\t", gpu,
 			      header_answer(DECIDE_OVERLAP, says), says);
 }
 
@@ -281,12 +281,7 @@ void header_list_function(char text[HEADER_CODE], const char *gpu, const char *u
 {
 	snprintf(text, HEADER_CODE,
 		 "#define ATTUNE_%s_ROW(a, b, c, d) \\\n"
-		 "\tcase %s_##a: { \\\n"
-		 "\t\tconst struct attune_list l = { \\\n"
-		 "\t\t\t1 + (%s_##b >= 0) + (%s_##c >= 0) + (%s_##d >= 0), \\\n"
-		 "\t\t\t{ %s_##a, %s_##b, %s_##c, %s_##d } }; \\\n"
-		 "\t\treturn l; \\\n"
-		 "\t}\n"
+		 "\tATTUNE_LIST_CASE(%s_##a, %s_##b, %s_##c, %s_##d)\n"
 		 "ATTUNE_SELECT struct attune_list attune_%s_list(int first)\n"
 		 "{\n"
 		 "\tconst struct attune_list alone = { 1, { (short)first, -1, -1, -1 } };\n"
@@ -295,7 +290,7 @@ void header_list_function(char text[HEADER_CODE], const char *gpu, const char *u
 		 "\tdefault: return alone;\n"
 		 "\t}\n"
 		 "}\n",
-		 upper, gpu, gpu, gpu, gpu, gpu, gpu, gpu, gpu, gpu, upper, upper);
+		 upper, gpu, gpu, gpu, gpu, gpu, upper, upper);
 }
 
 /* Steps over code, whose blanks may differ. Changes `code`. */
