@@ -44,6 +44,8 @@ static void make_cells(const char *db)
  * it has any. SPARING may leave units to another launch. */
 enum { FIRST, SECOND, CUT, SPARING, NUM_IDS };
 
+static int has_row; /* SECOND may run in the place of FIRST */
+
 static void make_header(const char *db, const char *header, int prefill, int decode, int has_costs)
 {
 	const int action[NUM_DECISIONS] = { prefill, decode, SAYS_SERIAL, SAYS_OWN };
@@ -64,6 +66,8 @@ static void make_header(const char *db, const char *header, int prefill, int dec
 		assert_int_equal(tree_new_node(&f.tree[t]), 0);
 		f.tree[t].v[0].action = action[t];
 	}
+	if (has_row)
+		f.list[FIRST] = (struct attune_list){ 2, { FIRST, SECOND } };
 	char *text = forest_emit(&f, d);
 	FILE *out = fopen(header, "w");
 	assert_true(text && out && fputs(text, out) >= 0 && !fclose(out));
@@ -121,11 +125,64 @@ static void test_held_out_is_not_filled(void **state)
 	assert_string_equal(printed, "");
 }
 
+/* What settling races is measured where one of it has no time, all in one race; held-out
+ * scenarios too if they are
+ * asked for. */
+static void test_members(void **state)
+{
+	static const struct {
+		const char *options, *want;
+	} rows[] = {
+		/* both members of 8q1s4k; of the mixed one the members of each part, the pick, and the
+		 * parts that settle in turn, side by side and in one launch */
+		{ "--fill --members", "10 cells and plans of 4 scenarios\n" },
+		{ "--fill --members --split train", "10 cells and plans of 4 scenarios\n" },
+		{ "--fill --members --split heldout", "2 cells and plans of 1 scenarios\n" },
+		{ "--fill --members --split peers", "0 cells and plans of 1 scenarios\n" },
+	};
+	const char *db = in_folder("fill.sqlite"), *header = in_folder("fill.h");
+	(void)state;
+	has_row = 1;
+	make_header(db, header, FIRST, FIRST, 0);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		assert_int_equal(run_command(cmd_confirm, words("--gpu h200 --db %s --header %s "
+								"--dry-run %s",
+								db, header, rows[i].options)),
+				 EXIT_DONE);
+		assert_string_equal(printed, rows[i].want);
+	}
+}
+
+static int foresee(const char *options)
+{
+	int asked = -1;
+	assert_int_equal(
+	    run_command(cmd_confirm, words("--gpu h200 --db %s --header %s --dry-run %s",
+					   in_folder("fill.sqlite"), in_folder("fill.h"), options)),
+	    EXIT_DONE);
+	assert_int_equal(sscanf(printed, "%d cells", &asked), 1);
+	return asked;
+}
+
+/* The second pass takes the same beside its own list. */
+static void test_members_of_the_second_pass(void **state)
+{
+	(void)state;
+	has_row = 1;
+	make_header(in_folder("fill.sqlite"), in_folder("fill.h"), FIRST, FIRST, 0);
+	/* the rival of the held-out decode, which has a time already, is on that list */
+	assert_int_equal(foresee("--split heldout --members"), foresee("--split heldout"));
+	/* of the mixed batch both members of each part, and two streams */
+	assert_int_equal(foresee("--split train --members"), foresee("--split train") + 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_holes),
 		cmocka_unit_test(test_held_out_is_not_filled),
+		cmocka_unit_test(test_members),
+		cmocka_unit_test(test_members_of_the_second_pass),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("fill", tests, make_folder, remove_folder);

@@ -261,6 +261,28 @@ static void add_lost(struct table *t, const struct data *d, const struct forest 
 	table_end_row(t);
 }
 
+/* How many there are of each cause. */
+static void note_causes(const struct data *d, const struct forest *f, const struct lost *v, int n)
+{
+	const char *cause[8];
+	int count[COUNT(cause)], causes = 0;
+	for (int i = 0; i < n; i++) {
+		struct decided first;
+		int k = 0;
+		forest_make(d, f, &d->v[v[i].scenario], &first);
+		const char *because = why(d, f, v[i].scenario, &first);
+		while (k < causes && strcmp(cause[k], because))
+			k++;
+		if (k == causes)
+			cause[causes] = because, count[causes++] = 0;
+		count[k]++;
+	}
+	printf("# %d scenarios", n);
+	for (int k = 0; k < causes; k++)
+		printf("%s %s %d", k ? "," : ":", cause[k], count[k]);
+	puts("");
+}
+
 struct table *lost_table(const struct data *d, const struct forest *f,
 			 const struct settled *settled, const struct lost_asked *o,
 			 enum format format)
@@ -271,6 +293,8 @@ struct table *lost_table(const struct data *d, const struct forest *f,
 	int n;
 	struct lost *v = find(d, f, settled, o, &n);
 	struct table *t = v ? table_new(format, columns, (int)COUNT(columns)) : NULL;
+	if (t && format_has_notes(format))
+		note_causes(d, f, v, n);
 	for (int i = 0; t && i < n; i++)
 		add_lost(t, d, f, settled, &v[i]);
 	free(v);

@@ -8,6 +8,7 @@
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/policy/policy.h"
+#include "tuner/policy/settled.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,11 +101,23 @@ static int add_oracle(struct scratch *t, const struct data *d)
 	return done;
 }
 
+static int add_settled(struct scratch *t, const struct data *d, const struct forest *f)
+{
+	int done = 1;
+	for (int s = 0; done && f && s < d->n; s++) {
+		struct settled settled;
+		settle(d, f, s, &settled);
+		done = add_plan(t, d, s, "row_settled", data_plan_time(d, s, &settled.pick),
+				&settled.pick);
+	}
+	return done;
+}
+
 static int add_plans(struct scratch *t, const struct plotted *p, const struct forest *f)
 {
 	const struct data *d = p->data;
 	struct pick *picks = calloc((size_t)d->n + 1, sizeof *picks);
-	int done = picks && add_oracle(t, d);
+	int done = picks && add_oracle(t, d) && add_settled(t, d, f);
 	for (enum policy i = 0; done && i < NUM_POLICIES; i++)
 		for (int s = policy_picks(d, i, f, picks) ? 0 : d->n; done && s < d->n; s++)
 			done = add_plan(t, d, s, policy_names[i], data_plan_time(d, s, &picks[s]),

@@ -11,7 +11,8 @@ CREATE VIEW blocked AS
 	SELECT id, dense_rank() OVER (ORDER BY model, size) AS block FROM scenario;
 -- Its sequences in order, equal neighbours as one row: n of them with `query` new tokens, `length` in all.
 CREATE TABLE sequence(scenario, query, length, n);
--- The plan that a policy of `attune eval` picks; of "oracle" the fastest measured plan.
+-- The plan that a policy of `attune eval` picks; of "oracle" the fastest measured plan, of "row_settled" the one that
+-- settles among the members of the header's row.
 CREATE TABLE plan(scenario, policy, us REAL, ci REAL);
 -- The same if the plan is one launch: what it reaches, and watts where the reading is of this launch's race.
 CREATE TABLE launch(scenario, policy, gbps REAL, tflops REAL, watts REAL, ci REAL);

@@ -10,7 +10,7 @@ CREATE TABLE early(scenario, phase, one REAL, two REAL, picked REAL);
 CREATE VIEW plan_us AS
 	SELECT scenario, max(iif(policy = 'oracle', us, NULL)) AS fastest, max(iif(policy = 'tree', us, NULL)) AS attune,
 		max(iif(policy = 'best_fixed', us, NULL)) AS fixed, max(iif(policy = 'vllm_triton', us, NULL)) AS vllm,
-		max(iif(policy = 'default', us, NULL)) AS defaults
+		max(iif(policy = 'default', us, NULL)) AS defaults, max(iif(policy = 'row_settled', us, NULL)) AS settled
 	FROM plan GROUP BY scenario HAVING fastest IS NOT NULL;
 -- The held-out batches, by kind and then by split; published batches are a kind of their own.
 CREATE VIEW held_out AS
