@@ -215,7 +215,7 @@ static void show_says_what_it_comes_to(void **state)
 	{
 		const char *what = json_string_value(member(row, "what"));
 		const char *is = json_string_value(member(row, "is"));
-		fitted += !strcmp(what, "formula") && strstr(is, "SEGMENTS=fitted");
+		fitted += !strcmp(what, "row") && strstr(is, "SEGMENTS=fitted");
 		if (!strcmp(what, "picked") && strstr(is, "segmented")) {
 			assert_non_null(strstr(is, "SEGMENTS=8"));
 			assert_float_equal(json_number_value(member(row, "median_us")), 10, 1e-3);
