@@ -1,5 +1,6 @@
 /* t_settled.c - rows of a header that settle: pass A chooses, pass B judges. By cases worked out by hand. */
 #include "tuner/policy/settled.h"
+#include "tuner/eval/eval.h"
 #include "tests/support/synthetic.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"
@@ -204,12 +205,82 @@ static void test_mixed(void **state)
 	}
 }
 
+/* ---- why a pick loses ---------------------------------------------------------------------- */
+/* The only row of lost_table(), as text; the caller frees it. */
+static char *lost_row(const struct data *d, const int says[NUM_DECISIONS])
+{
+	const struct lost_asked asked = { .above = 1.05 };
+	struct forest f;
+	char *text = NULL;
+	size_t size;
+	make_forest(&f, d, says, 2);
+	struct settled *settled = settle_all(d, &f);
+	FILE *out = open_memstream(&text, &size);
+	assert_true(settled && out);
+	struct table *t = lost_table(d, &f, settled, &asked, FORMAT_JSON);
+	assert_non_null(t);
+	table_print(t, out);
+	assert_false(fclose(out));
+	free(settled);
+	forest_free(&f);
+	return text;
+}
+
+/* Of the pick, of it with other segments, of another kernel; and of a mixed batch beside one another. */
+static void test_why(void **state)
+{
+	static const struct {
+		double us[3], streams; /* 0: there are no prefills */
+		const char *why;
+	} rows[] = {
+		{ { 20, 10, 10.5 }, 0, "\"the decodes' segments\"" },
+		{ { 20, 19, 10 }, 0, "\"the decodes' choice\"" },
+		{ { 20, 16, 10 }, 0, "\"the decodes' choice\"" },
+		{ { 20, 20, 20 }, 55, "\"the overlap\"" },
+		{ { 40, 20, 40 }, 75, "\"the decodes' segments\"" },
+	};
+	static const char *const decodes[][2] = { { "segmented", "SEGMENTS=4" },
+						  { "segmented", "SEGMENTS=8" },
+						  { "qblock", "BLOCK_M=32" } };
+	(void)state;
+	for (size_t r = 0; r < COUNT(rows); r++) {
+		struct data *d = data_new("h200", &h200_run);
+		const char *batch = rows[r].streams > 0 ? "q512_2q1s1k" : "2q1s1k";
+		char text[1000];
+		for (size_t i = 0; i < COUNT(decodes); i++)
+			add_time(d,
+				 cell_like(batch, "decode", decodes[i][0],
+					   with(decodes[i][0], decodes[i][1]), 1),
+				 'A', rows[r].us[i]);
+		if (rows[r].streams > 0) {
+			add_time(d,
+				 cell_like(batch, "prefill", "qblock", with("qblock", sets[1]), 1),
+				 'A', 50);
+			add_time(d, plan_cell(sets[1], ATTUNE_STREAMS, text), 'A', rows[r].streams);
+		}
+		assert_true(data_finish(d));
+		int decode = 0, prefill = 0;
+		while (strcmp(d->choice[decode].kernel->name, "segmented"))
+			decode++;
+		while (strcmp(d->choice[prefill].kernel->name, "qblock"))
+			prefill++;
+		const int says[NUM_DECISIONS] = { prefill, decode, SAYS_SERIAL, SAYS_OWN };
+		char *row = lost_row(d, says);
+		if (!strstr(row, rows[r].why))
+			print_error("%s: %s\n", rows[r].why, row);
+		assert_non_null(strstr(row, rows[r].why));
+		free(row);
+		data_free(d);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_illegal_members_are_none),
 		cmocka_unit_test(test_mixed),
+		cmocka_unit_test(test_why),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

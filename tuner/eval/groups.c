@@ -139,7 +139,8 @@ int groups_print(const struct data *d, const struct forest *f, const struct fore
 	struct member *v = calloc((size_t)d->n + 1, sizeof *v);
 	const int headers = before ? 2 : 1, n = v ? collect(v, d, both, by, split) : 0;
 	struct table *t = v ? table_new(format, columns, 3 + 4 * headers) : NULL;
-	qsort(v, (size_t)n, sizeof *v, by_name);
+	if (v)
+		qsort(v, (size_t)n, sizeof *v, by_name);
 	for (int i = 0, end; t && i < n; i = end) {
 		for (end = i + 1; end < n && !by_name(&v[i], &v[end]);)
 			end++;
