@@ -76,6 +76,8 @@ static int end(void **state)
 	return remove_folder(state);
 }
 
+static int has_row; /* the last two choices may run in the place of that one */
+
 /* Rules that name one choice for all batches. */
 static void make_header(int choice)
 {
@@ -84,6 +86,12 @@ static void make_header(int choice)
 	struct forest f = { .num_choices = 1, .gpu = "cpu" };
 	assert_non_null(d);
 	f.choice[0] = d->choice[choice < 0 ? d->num_choices + choice : choice];
+	if (has_row) {
+		f.num_choices = 3;
+		f.choice[1] = d->choice[d->num_choices - 1];
+		f.choice[2] = d->choice[d->num_choices - 2];
+		f.list[0] = (struct attune_list){ 3, { 0, 1, 2 } };
+	}
 	for (int t = 0; t < NUM_DECISIONS; t++) {
 		assert_int_equal(tree_new_node(&f.tree[t]), 0);
 		f.tree[t].v[0].action = action[t];
@@ -229,6 +237,25 @@ static void a_wish_more_measures_its_scenario_again(void **state)
 	assert_int_equal(foresee("").cells, 0);
 }
 
+/* What settling races has a time of each pass afterwards, and the same command resumes. */
+static void members_are_measured(void **state)
+{
+	static const char *const passes[] = { "--fill --members", "--members" };
+	(void)state;
+	has_row = 1;
+	make_header(0);
+	for (size_t i = 0; i < COUNT(passes); i++) {
+		const struct work w = foresee(i ? "--members --again" : passes[i]);
+		assert_true(w.cells > 0);
+		assert_int_equal(
+		    run_command(cmd_confirm, words("--gpu cpu --db %s --header %s %s", db, header,
+						   i ? "--members --again" : passes[i])),
+		    EXIT_DONE);
+		assert_int_equal(ask("SELECT count(*) " IN_LAST_RUN), w.cells);
+		assert_int_equal(foresee(passes[i]).cells, 0);
+	}
+}
+
 /* ---- attune tune --check ------------------------------------------------------------------------ */
 
 /* The columns of a row that `attune tune --check --format tsv` prints. */
@@ -333,6 +360,7 @@ int main(void)
 		cmocka_unit_test(a_wish_more_measures_its_scenario_again),
 		cmocka_unit_test(check_says_whether_a_new_tune_pays),
 		cmocka_unit_test(bench_times_all_contenders),
+		cmocka_unit_test(members_are_measured),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("confirm", tests, begin, end);
