@@ -19,6 +19,8 @@ int can_run(const attune_op *op, int id, const struct part *p, struct config *as
 				  : config_fitted_by(as, &r->config, r->kernel, &r->block, r->costs,
 						     &op->shape, p, d))
 		return 0;
+	if (op->heuristic)
+		config_divide(as, r->kernel, &op->heuristic->mixed, &op->shape, p, d);
 	r->kernel->space->geometry(as, &op->shape, p, d, &g);
 	return (g.segments <= 1 || op->helper[reduction_of(&g)]) &&
 	       (!r->kernel->space->is_scheduled || op->helper[HELPER_SCHEDULE]);

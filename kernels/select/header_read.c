@@ -329,6 +329,17 @@ static int read_lists(struct header *h, struct header_text *r)
 	return read_rows(h, r, "LISTS", "LIST", read_list) && read_code(r, code);
 }
 
+/* Headers may have no rates: fused kernels then divide a batch by their own. */
+static int read_mixed(struct header *h, struct header_text *r)
+{
+	header_next_is(r, "");
+	struct header_text ahead = *r;
+	if (!read_define(h, &ahead, "MIXED(MIXED)"))
+		return 1;
+	*r = ahead;
+	return header_mixed(r, &h->mixed);
+}
+
 /* Whether a leaf of the tree names the choice. */
 static int names(const struct header_tree *t, int id)
 {
@@ -396,7 +407,8 @@ int header_read(struct header *h, struct header_text *r)
 	       read_rows(h, r, "SHAPES", "SHAPES", read_shapes) &&
 	       read_rows(h, r, "CHOICES", "CHOICE", read_choice) && read_enum(h, r) &&
 	       read_lists(h, r) && read_rows(h, r, "SEGMENTS", "SEGMENTS", read_costs) &&
-	       read_trees(h, r) && check_lists(h, r) && header_expect(r, "#endif") &&
+	       read_mixed(h, r) && read_trees(h, r) && check_lists(h, r) &&
+	       header_expect(r, "#endif") &&
 	       (header_next_is(r, "") && !*r->at ? 1 : header_wrong(r, "the end is"));
 }
 

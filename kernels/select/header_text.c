@@ -228,3 +228,20 @@ void header_device(const char *text, char device[HEADER_DEVICE])
 		device[n++] = (char)(*at < ' ' || *at > '~' || strchr("\"\\", *at) ? '?' : *at);
 	device[n] = '\0';
 }
+
+int header_mixed(struct header_text *r, struct mixed_rates *rates)
+{
+	int *const v[] = { &rates->unit_flops, &rates->unit_reads, &rates->stream_ns,
+			   &rates->half_reads, &rates->all_reads,  &rates->start_ns,
+			   &rates->leave_ns,   &rates->segment_ns };
+	if (!header_expect(r, "MIXED("))
+		return 0;
+	for (size_t i = 0; i < COUNT(v); i++) {
+		long long number;
+		if ((i && !header_expect(r, ",")) ||
+		    !header_number_in(r, "a rate", 1, MOST_RATE, &number))
+			return 0;
+		*v[i] = (int)number;
+	}
+	return header_expect(r, ")");
+}

@@ -62,6 +62,8 @@ int header_tree(struct header_text *, const char *gpu, enum decision, struct hea
 /* The words of a row "LIST(first, rival, rival, stand_in)" behind its "LIST(". */
 enum { HEADER_NAME = 96 };
 int header_list(struct header_text *, char word[ATTUNE_LIST_MEMBERS][HEADER_NAME]);
+/* The row "MIXED(flops of a unit, ...)", all members of struct mixed_rates. */
+int header_mixed(struct header_text *, struct mixed_rates *);
 
 /* ---- header_read.c: a whole header ------------------------------------------------------ */
 enum { HEADER_KERNELS = 64, HEADER_CHOICES = 256, HEADER_COSTS = 4096 };
@@ -84,6 +86,7 @@ struct header {
 	const char *list_at[HEADER_CHOICES];
 	struct selector_costs costs[HEADER_COSTS];
 	int num_kernels, num_choices, num_lists, num_costs;
+	struct mixed_rates mixed; /* unit_flops 0: no row MIXED */
 	struct header_tree tree[NUM_DECISIONS]; /* the early one may be empty */
 };
 /* Reads a text; free the header either way. 0: `wanted` says why. */

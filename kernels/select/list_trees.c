@@ -7,7 +7,8 @@
  *
  * A header without an early tree gets one leaf: SAYS_OWN. The tool also writes
  * ATTUNE_<GPU>_ROWS, the rows of ATTUNE_<GPU>_LISTS with the GPU before each name (none of a header
- * that has no LISTS), ATTUNE_<GPU>_OVERLAPS, whether some leaf of the overlap tree is not serial, and
+ * that has no LISTS), ATTUNE_<GPU>_RATES, the row of ATTUNE_<GPU>_MIXED as struct mixed_rates (zeros of
+ * a header that has none), ATTUNE_<GPU>_OVERLAPS, whether some leaf of the overlap tree is not serial, and
  * ATTUNE_<GPU>_DEVICE, the device that the header's comment names.
  *
  *   build/list_trees attune_<gpu>.h ... >trees.inc */
@@ -63,6 +64,20 @@ static int print_lists(const char *text, struct header_text *r, const char *gpu,
 	return done;
 }
 
+static int print_rates(const char *text, struct header_text *r, const char *upper)
+{
+	static const char key[] = "_MIXED(MIXED)";
+	const char *row = strstr(text, key);
+	struct mixed_rates v = { 0 };
+	r->at = row ? row + strlen(key) : "";
+	if (row && !header_mixed(r, &v))
+		return 0;
+	printf("#define ATTUNE_%s_RATES { %d, %d, %d, %d, %d, %d, %d, %d }\n", upper, v.unit_flops,
+	       v.unit_reads, v.stream_ns, v.half_reads, v.all_reads, v.start_ns, v.leave_ns,
+	       v.segment_ns);
+	return 1;
+}
+
 /* "attune_<gpu>.h" -> "<gpu>", "<GPU>" */
 static void names_of(const char *path, char gpu[GPU_NAME], char upper[GPU_NAME])
 {
@@ -87,7 +102,7 @@ static int print_header(const char *path, const char *text)
 	snprintf(serial, sizeof serial, "%s_serial", gpu);
 	header_device(text, device);
 	printf("#define ATTUNE_%s_DEVICE \"%s\"\n", upper, device);
-	done = print_lists(text, &r, gpu, upper);
+	done = print_lists(text, &r, gpu, upper) && print_rates(text, &r, upper);
 	if (done)
 		r.at = trees ? trees : text;
 	for (int d = 0; out && done && d < NUM_DECISIONS; d++) {

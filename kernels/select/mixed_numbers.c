@@ -16,29 +16,24 @@ static int axis_named(const struct space *s, const char *name)
 	return i;
 }
 
-/* Whether both axes exist and are left to the estimate. */
-static int leaves_both(const struct config *c, const struct space *s, int units, int segments)
-{
-	return s->is_fused && units >= 0 && segments >= 0 && !c->v[units] && !c->v[segments];
-}
-
 static long long estimate_ns(const struct mixed_rates *r, const attune_shape *shape,
 			     const struct part *p, const struct device_info *d, int units,
 			     int segments)
 {
 	const struct mixed m = mixed_of(p, shape, d->units, ROWS, segments, r);
 	const long long ns = mixed_sum_ns(&m, units);
-	return segments > 1 ? ns + ns / LEAST_GAIN : ns;
+	return segments > 1 ? ns + ns / CUT_GAIN : ns;
 }
 
 void config_divide(struct config *c, const struct kernel *k, const struct mixed_rates *r,
 		   const attune_shape *shape, const struct part *p, const struct device_info *d)
 {
 	const struct space *s = k->space;
-	const int u = axis_named(s, "DECODE_UNITS"), g = axis_named(s, "PREFILL_SEGMENTS");
+	const int u = s->is_fused ? axis_named(s, "DECODE_UNITS") : -1;
+	const int g = s->is_fused ? axis_named(s, "PREFILL_SEGMENTS") : -1;
 	struct config at = *c;
 	struct geometry own;
-	if (!r || !leaves_both(c, s, u, g))
+	if (!r->unit_flops || u < 0 || g < 0 || c->v[u] || c->v[g])
 		return;
 	s->geometry(c, shape, p, d, &own);
 	const int units = own.estimate % 65536, segments = own.estimate / 65536;

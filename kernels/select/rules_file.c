@@ -203,7 +203,8 @@ static enum attune_status parse(struct override *o, const char *path, const stru
 					 .lists = h->list,
 					 .num_lists = h->num_lists,
 					 .costs = h->costs,
-					 .num_costs = h->num_costs };
+					 .num_costs = h->num_costs,
+					 .mixed = h->mixed };
 	return add_trees(o);
 }
 

@@ -62,6 +62,7 @@ const struct selector attune_selectors[] = {
 	  .num_shapes = COUNT(name##_shapes),                                   \
 	  .num_costs = COUNT(name##_costs) - 1,                                 \
 	  .num_lists = COUNT(name##_lists) - 1,                                 \
+	  .mixed = ATTUNE_##NAME##_RATES,                                       \
 	  .nodes = name##_nodes,                                                \
 	  .num_nodes = COUNT(name##_nodes),                                     \
 	  .root = { ATTUNE_##NAME##_ROOT_prefill, ATTUNE_##NAME##_ROOT_decode,  \

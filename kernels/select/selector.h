@@ -6,9 +6,9 @@
 #include "kernels/attune_list.h"
 #include "kernels/segments.h"
 #include "kernels/spec/device_info.h"
+#include "kernels/spec/mixed_rates.h"
 
 struct batch_sums;
-struct mixed_rates;
 
 /* Answers of trees other than a choice's id. */
 enum says {
@@ -102,7 +102,8 @@ struct selector {
 	const struct selector_costs *costs;
 	const struct attune_list *lists; /* rows of LISTS, at most one for each at[0] */
 	int num_choices, num_shapes /* rows */, num_costs, num_lists;
-	int overlaps; /* some leaf of the overlap tree is not serial */
+	struct mixed_rates mixed; /* the row of MIXED; unit_flops 0: it has none */
+	int overlaps;             /* some leaf of the overlap tree is not serial */
 	/* A tree is the nodes from its root on. Compiled headers also have each as a function,
 	 * except the early tree, which not every header has. */
 	int (*compiled[NUM_DECISIONS])(const struct attune_features *);
@@ -150,7 +151,7 @@ const struct segment_costs *costs_for(const struct selector_costs *, int n, int 
 struct attune_list selector_list(const struct selector *, int id);
 /* Sets DECODE_UNITS and PREFILL_SEGMENTS of a choice that leaves both to the kernel's estimate: the
  * listed and legal numbers with the least estimate by these rates. Where that launch is the kernel's
- * own estimate the choice stays as it is. */
+ * own estimate, and with rates of unit_flops 0, the choice stays as it is. */
 void config_divide(struct config *, const struct kernel *, const struct mixed_rates *,
 		   const attune_shape *, const struct part *, const struct device_info *);
 /* The answer of a decision's tree. */

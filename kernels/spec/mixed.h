@@ -15,20 +15,8 @@
 #define ATTUNE_MIXED_H
 
 #include "kernels/segments.h"
+#include "mixed_rates.h"
 #include <limits.h>
-
-
-/* Flops and bytes are of a ns. All rates are above 0. */
-struct mixed_rates {
-	int unit_flops; /* of a unit's prefills, by warpgroups */
-	int unit_reads; /* bytes of a unit's decodes; each stream costs stream_ns more */
-	int stream_ns;
-	int half_reads; /* most bytes of half of the units together */
-	int all_reads;  /* most bytes of more units, when some GPCs have more of them than others */
-	int start_ns;   /* before decodes read */
-	int leave_ns;   /* from the end of the decodes to the first product */
-	int segment_ns; /* a segment's start and its share of the merge */
-};
 
 static const struct mixed_rates mixed_by_hand = { 4400, 94, 3600, 4300, 4260, 11900, 7900, 3600 };
 
@@ -40,8 +28,8 @@ struct mixed {
 	const struct mixed_rates *rates;
 };
 
-/* LEAST_GAIN: cuts must gain a tenth. */
-enum { MOST_SEGMENTS = 4, LEAST_GAIN = 10 };
+/* CUT_GAIN: cuts must gain a tenth. */
+enum { MOST_SEGMENTS = 4, CUT_GAIN = 10 };
 
 /* Q blocks have `rows` rows of one query head. Half of the sequences' last, partial blocks
  * count. */
@@ -130,7 +118,7 @@ static inline struct mixed_cut mixed_cut_of(const struct part *p, const attune_s
 	return cut;
 }
 
-/* The best of 1 to `most` segments. More segments than one must gain LEAST_GAIN, because whole
+/* The best of 1 to `most` segments. More segments than one must gain CUT_GAIN, because whole
  * prefills need no merge. */
 static inline struct mixed_cut mixed_best_cut(const struct part *p, const attune_shape *s,
 					      int units, int rows, int step, int most)
@@ -138,7 +126,7 @@ static inline struct mixed_cut mixed_best_cut(const struct part *p, const attune
 	struct mixed_cut best = mixed_cut_of(p, s, units, rows, step, 1);
 	for (int n = 2; n <= min_of(most, MOST_SEGMENTS); n++) {
 		const struct mixed_cut cut = mixed_cut_of(p, s, units, rows, step, n);
-		const long long gain = best.segments == 1 ? cut.ns / LEAST_GAIN : 0;
+		const long long gain = best.segments == 1 ? cut.ns / CUT_GAIN : 0;
 		if (cut.ns + gain < best.ns)
 			best = cut;
 	}

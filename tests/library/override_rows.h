@@ -74,6 +74,8 @@ static const struct broken {
 	{ "too dear a merge",     "21, 28)", "21, 4294967296)",     0, "4294967296", "a merge of 0 to 4294967295" },
 	{ "too few costs",        ", 28)", ")",                     0, ")", "',' is expected" },
 	{ "too many costs",       ", 28)", ", 28, 35)",             0, ", 35)", "')' is expected" },
+	{ "no rate",              "ATTUNE_SELECT int attune_h200_prefill", "#define ATTUNE_H200_MIXED(MIXED) MIXED(4400, 0, 3, 4, 5, 6, 7, 8)\nATTUNE_SELECT int attune_h200_prefill", 0, "0, 3", "a rate of 1 to 1000000" },
+	{ "too few rates",        "ATTUNE_SELECT int attune_h200_prefill", "#define ATTUNE_H200_MIXED(MIXED) MIXED(1, 2, 3, 4, 5, 6, 7)\nATTUNE_SELECT int attune_h200_prefill", 0, ")", "',' is expected" },
 	{ "no prefill tree",      "attune_h200_prefill", "attune_h200_profile", 0, "ATTUNE_SELECT", "attune_h200_prefill(" },
 	{ "trees out of turn",    "attune_h200_decode", "attune_h200_overlap", 0, "ATTUNE_SELECT", "attune_h200_decode(" },
 	{ "an unknown feature",   "max_seq", "maxseq",              0, "maxseq", "a feature of features.def" },

@@ -15,6 +15,7 @@ struct rules {
 	/* Rows of LISTS; NULL: an older header, which has neither these nor their function. */
 	const char *lists;
 	const char *segments;              /* rows of SEGMENTS; NULL: none */
+	const char *mixed;                 /* the row of MIXED; NULL: none */
 	/* What their only leaf returns; NULL: choice 0, serial, and no early tree. */
 	const char *prefill, *decode, *overlap, *early;
 };
@@ -80,6 +81,9 @@ static inline const char *rules_header(const char *gpu, const struct rules *rule
 	n +=
 	    snprintf(text + n, sizeof text - (size_t)n, "#define ATTUNE_%s_SEGMENTS(SEGMENTS) %s\n",
 		     upper, rules->segments ? rules->segments : "");
+	if (rules->mixed)
+		n += snprintf(text + n, sizeof text - (size_t)n,
+			      "#define ATTUNE_%s_MIXED(MIXED) %s\n", upper, rules->mixed);
 	for (int d = 0; d < 4 && says[d]; d++)
 		n += snprintf(text + n, sizeof text - (size_t)n,
 			      "ATTUNE_SELECT int attune_%s_%s(const struct attune_features *f)\n{\n"

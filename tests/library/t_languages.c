@@ -82,6 +82,7 @@ static void random_forest(struct forest *f)
 		assert_true(tree_leaves(&f->tree[t]) > 12);
 	}
 	random_rows(f, &seed);
+	f->mixed = (struct mixed_rates){ 1713, 73, 3600, 4300, 4132, 6018, MOST_RATE, 1 };
 }
 
 /* pool[feature]: thresholds, their neighbours, extremes, and values in between. */
@@ -202,6 +203,7 @@ static void test_c_and_parsed(void **state)
 	assert_memory_equal(parsed.choice, x->f.choice, sizeof *parsed.choice * CHOICES);
 	same_list(&x->f, parsed.costs, parsed.num_costs);
 	assert_memory_equal(parsed.list, x->f.list, sizeof parsed.list);
+	assert_memory_equal(&parsed.mixed, &x->f.mixed, sizeof parsed.mixed);
 	for (int i = 0; i < VECTORS; i++) {
 		step(&w, (long long(*)[POOL])x->pool);
 		for (int d = 0; d < NUM_DECISIONS; d++) {
@@ -333,6 +335,10 @@ static void test_json(void **state)
 		assert_true(is_formula ? json_is_object(formula) : json_is_null(formula));
 	}
 	rows_of_json(json_object_get(o, "lists"), &x->f);
+	const json_t *mixed = json_object_get(o, "mixed");
+	assert_int_equal(json_object_size(mixed), 8);
+	assert_int_equal(json_integer_value(json_object_get(mixed, "unit_flops")), 1713);
+	assert_int_equal(json_integer_value(json_object_get(mixed, "leave_ns")), MOST_RATE);
 	json_decref(o);
 	free(text);
 }
@@ -355,6 +361,7 @@ static void test_read_by_the_library(void **state)
 		assert_string_equal(s->choices[i].text, words);
 	}
 	same_list(&x->f, s->costs, s->num_costs);
+	assert_memory_equal(&s->mixed, &x->f.mixed, sizeof s->mixed);
 	for (int id = 0; id < CHOICES; id++) {
 		const struct attune_list got = selector_list(s, id), want = row_of(&x->f, id);
 		assert_memory_equal(&got, &want, sizeof want);

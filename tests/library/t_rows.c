@@ -285,12 +285,55 @@ static void a_shape_that_nothing_runs_is_refused(void **state)
 	close_ruled(&r);
 }
 
+/* Slow reads want many units to begin with the decodes, fast ones few. Numbers that the rules name
+ * stay. */
+static void rates_of_the_rules_divide_a_mixed_batch(void **state)
+{
+#define FUSED "warpgroup_mixed PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 "
+	static const char by_estimate[] = FUSED "DECODE_UNITS=0 PREFILL_SEGMENTS=0";
+	static const char named[] = FUSED "DECODE_UNITS=40 PREFILL_SEGMENTS=1";
+	static const char slow[] = "MIXED(4400, 2, 3600, 4300, 4260, 11900, 7900, 3600)";
+	static const char fast[] = "MIXED(40, 1000, 1, 100000, 100000, 1, 1, 3600)";
+	static const struct {
+		const char *choice, *mixed;
+		int least, most;
+	} rows[] = {
+		{ by_estimate, NULL, 24, 120 },
+		{ by_estimate, slow, 128, 132 },
+		{ by_estimate, fast, 16, 16 },
+		{ named, slow, 40, 40 },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const struct rules rules = {
+			.choice = { "warpgroup BLOCK_M=64 TILE_SIZE=64 " PERSISTENT_64, RING,
+				    rows[i].choice },
+			.mixed = rows[i].mixed,
+			.decode = "1",
+			.overlap = "2"
+		};
+		struct ruled r;
+		char text[512];
+		size_t most;
+		open_ruled(&r, &rules, &llama);
+		const attune_plan plan = plan_text(r.op, "q2k_64q1s8k", text);
+		assert_int_equal(plan.num_parts, 1);
+		const int units = plan.part[0].resolved % 65536;
+		if (units < rows[i].least || units > rows[i].most)
+			fail_msg("row %zu: %d units", i, units);
+		assert_int_equal(attune_max_workspace(r.op, 65, 2112, &most), ATTUNE_OK);
+		assert_true(plan.workspace <= most);
+		close_ruled(&r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_choice_says_whether_it_runs),
 		cmocka_unit_test(prefills_leave_units_to_decodes),
 		cmocka_unit_test(spared_units_belong_to_the_plan),
+		cmocka_unit_test(rates_of_the_rules_divide_a_mixed_batch),
 		cmocka_unit_test(the_first_legal_of_a_row_runs),
 		cmocka_unit_test(a_shape_that_nothing_runs_is_refused),
 	};

@@ -191,6 +191,7 @@ static void it_saves_what_own_parts_lose(void **state)
 		const char *prefill;
 		int gains;
 	} rows[] = { { "", 1 }, { "TILE_SIZE=32", 0 } };
+	static const struct mixed_rates own = { 0 };
 	enum { BATCHES = 3 };
 	struct data *d = begin();
 	struct choice c = { 0 };
@@ -216,7 +217,7 @@ static void it_saves_what_own_parts_lose(void **state)
 		}
 		for (int b = 0; b < BATCHES; b++)
 			picks[b] = (struct pick){ at[0], at[1], 1, ATTUNE_SERIAL };
-		struct matrix *m = matrix_overlap(d, picks, picks);
+		struct matrix *m = matrix_overlap(d, picks, picks, &own);
 		assert_non_null(m);
 		assert_int_equal(m->rows, BATCHES);
 		int fused = 0;

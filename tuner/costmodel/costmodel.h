@@ -74,8 +74,8 @@ struct segment_row {
 /* Fits the costs, from costs to begin with. Each row has a time. 0 without memory. */
 int segment_costs_fit(struct segment_costs *, const struct block_shape *,
 		      const struct segment_row *, int n, int most_slots);
-/* mixed_fit.c: rates that divide mixed batches, fitted to the training scenarios. 0: no better than
- * mixed_by_hand, or too few times; -1 without memory. */
+/* mixed_fit.c: rates that divide mixed batches, fitted to the training scenarios. unit_flops 0: no
+ * better than mixed_by_hand, or too few times. 0 without memory. */
 int mixed_fit(const struct data *, struct mixed_rates *);
 
 /* cheapest_set.c */

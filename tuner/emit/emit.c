@@ -80,6 +80,18 @@ static void emit_costs(const struct emitter *e)
 	fputs("\n\n", e->out);
 }
 
+static void emit_mixed(const struct emitter *e)
+{
+	const struct mixed_rates *r = &e->f->mixed;
+	if (!r->unit_flops)
+		return;
+	fprintf(e->out,
+		"/* Rates by which a fused choice divides a mixed batch: kernels/spec/mixed.h */\n"
+		"#define ATTUNE_%s_MIXED(MIXED) MIXED(%d, %d, %d, %d, %d, %d, %d, %d)\n\n",
+		e->upper, r->unit_flops, r->unit_reads, r->stream_ns, r->half_reads, r->all_reads,
+		r->start_ns, r->leave_ns, r->segment_ns);
+}
+
 /* ---- trees -------------------------------------------------------------------------- */
 double mean_slowdown(long long cost, long long weight)
 {
@@ -215,6 +227,7 @@ char *forest_emit(const struct forest *f, const struct data *d)
 	emit_choices(&e);
 	emit_rows(&e);
 	emit_costs(&e);
+	emit_mixed(&e);
 	for (int t = 0; t < forest_decisions(f); t++)
 		emit_tree(&e, (enum decision)t);
 	fputs("#endif\n", e.out);

@@ -15,6 +15,9 @@
  *                                           the first that is legal
  *     "segments": [{ "id", "head_size", "rows", "tile", "heads", "clusters", "slots", "start", "path", "split",
  *                    "segments", "merge": numbers }],    costs for SEGMENTS=fitted
+ *     "mixed": null, or the rates by which fused choices divide a batch with both parts:
+ *              { "unit_flops", "unit_reads", "stream_ns", "half_reads", "all_reads", "start_ns",
+ *                "leave_ns", "segment_ns": numbers },
  *     "prefill": NODE, "decode": NODE, "overlap": NODE, "early": NODE }
  *   NODE: { "feature": name, "at_most": number, "below": NODE, "above": NODE }, or
  *         { "action": number, "scenarios": number, "guarded": null or text }, and with
@@ -124,6 +127,24 @@ static void json_costs(struct json_out *o, const struct forest *f, const struct 
 	out_end(o);
 }
 
+static void json_mixed(struct json_out *o, const struct mixed_rates *r)
+{
+	if (!r->unit_flops) {
+		out_text(o, "mixed", NULL);
+		return;
+	}
+	out_object(o, "mixed");
+	out_integer(o, "unit_flops", r->unit_flops);
+	out_integer(o, "unit_reads", r->unit_reads);
+	out_integer(o, "stream_ns", r->stream_ns);
+	out_integer(o, "half_reads", r->half_reads);
+	out_integer(o, "all_reads", r->all_reads);
+	out_integer(o, "start_ns", r->start_ns);
+	out_integer(o, "leave_ns", r->leave_ns);
+	out_integer(o, "segment_ns", r->segment_ns);
+	out_end(o);
+}
+
 static void json_node(struct json_out *o, const char *key, const struct tree *t, int node)
 {
 	const struct node *v = &t->v[node];
@@ -188,6 +209,7 @@ char *forest_emit_json(const struct forest *f, const struct data *d)
 	for (int i = 0; i < f->num_costs; i++)
 		json_costs(o, f, &f->costs[i]);
 	out_end(o);
+	json_mixed(o, &f->mixed);
 	for (int t = 0; t < NUM_DECISIONS; t++)
 		json_node(o, decision_names[t], &f->tree[t], 0);
 	out_end(o);

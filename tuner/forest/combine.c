@@ -136,6 +136,7 @@ int forest_combine(struct forest *out, const struct forest *incumbent, const str
 	char used[MAX_IDS];
 	*out = (struct forest){ 0 };
 	snprintf(out->gpu, sizeof out->gpu, "%s", fresh->gpu);
+	out->mixed = of[groups >> GATE_MIXED & 1]->mixed;
 	for (int k = 1; done && k >= 0; k--) {
 		mark_used(of[k], groups, k, used);
 		done = take_choices(out, of[k], used, to[k]) && take_costs(out, of[k], to[k]);

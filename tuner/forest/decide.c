@@ -23,6 +23,8 @@ int action_choice(const struct data *d, const struct forest *f, enum phase phase
 	if (config_fitted(&made.config, &c->config, c->kernel, costs, &m->shape, &m->part[phase],
 			  &d->run.device))
 		return 0;
+	config_divide(&made.config, c->kernel, &f->mixed, &m->shape, &m->part[phase],
+		      &d->run.device);
 	*out = made;
 	return 1;
 }

@@ -20,6 +20,8 @@ struct forest {
 	struct attune_list list[MAX_IDS];       /* [id] its row of LISTS; n 0: it has none */
 	struct selector_costs costs[MAX_COSTS]; /* of choices with SEGMENTS=fitted */
 	int num_costs;
+	/* by which fused choices divide a batch; unit_flops 0: by their own */
+	struct mixed_rates mixed;
 	char gpu[GPU_NAME];
 	struct making making[2]; /* of the prefill and the decode tree; 0 when read back */
 };

@@ -35,6 +35,7 @@ static int take_choices(struct forest *f, const struct header *h, struct header_
 	if (h->num_costs > MAX_COSTS)
 		return header_wrong(r, "at most %d rows SEGMENTS are", MAX_COSTS);
 	f->num_costs = h->num_costs;
+	f->mixed = h->mixed;
 	memcpy(f->costs, h->costs, sizeof *f->costs * (size_t)f->num_costs);
 	return 1;
 }

@@ -4,6 +4,7 @@
 
 #include "kernels/segments.h"
 
+struct mixed_rates;
 struct data;
 struct forest;
 struct growth;
@@ -25,11 +26,11 @@ int forest_induce(struct forest *, const struct data *, const struct limits *); 
 int overlap_portfolio(const struct data *, int *choice, int most);
 /* Training rows of the overlap decision: mixed scenarios that were measured with some overlap. Columns
  * are ways to overlap. picks: [data->n] without overlap; one_launch: the same by SAYS_ONE_LAUNCH, join
- * 1 where that may not run. */
+ * 1 where that may not run. rates: those of the header. */
 struct matrix *matrix_overlap(const struct data *, const struct pick *picks,
-			      const struct pick *one_launch);
-/* Makes the overlap tree, given the prefill and the decode tree; may add choices. 0 without
- * memory. */
+			      const struct pick *one_launch, const struct mixed_rates *rates);
+/* Makes the overlap tree and its rates, given the prefill and the decode tree; may add choices. 0
+ * without memory. */
 int fit_overlap(struct forest *, const struct data *, const struct growth *);
 
 /* ---- leaves.c: safe actions, and the figures of each leaf ---------------------------- */

@@ -16,12 +16,13 @@
  * fused kernel as slow by chance: 21 % of 103 held-out mixed batches lost more than 5 %, instead of
  * 14 %.
  *
- * Fused choices may only be named if the kernel divides the units between the parts by its own
- * estimate (0, the default of that axis): a fixed number that was best in a leaf's scenarios is 40
- * % too slow in others. From an H100's times, 143 held-out mixed batches took 1.069 with fixed
- * numbers and 1.041 without. */
+ * Fused choices may only be named if the kernel divides the units between the parts by an estimate
+ * (0, the default of that axis): its own, or by the rates of the header (kernels/spec/mixed.h). A
+ * fixed number that was best in a leaf's scenarios is 40 % too slow in others. From an H100's
+ * times, 143 held-out mixed batches took 1.069 with fixed numbers and 1.041 without. */
 #include "induce.h"
 #include "kernels/spec/space.h"
+#include "tuner/costmodel/costmodel.h"
 #include "tuner/costmodel/made_up.h"
 #include "tuner/data/data.h"
 #include "tuner/data/runs.h"
@@ -38,6 +39,8 @@ enum { WAYS = 5 };
 /* Minimum support: max(LEAST, rows / LEAST_SHARE). With rows / 10, every leaf contained a scenario
  * that loses. */
 enum { LEAST_SHARE = 40, LEAST = 3 };
+/* Rates for a header need times of FUSED choices in so many percent of the scenarios. */
+enum { FUSED = 2, TIMED_PERCENT = 90 };
 
 /* ---- which may be named ------------------------------------------------------------------ */
 /* Whether a fused choice has all axes with default 0, by estimate, at that default. */
@@ -141,10 +144,22 @@ static int list_ways(const struct data *d, int *way)
 	return n;
 }
 
-/* A mixed scenario's picks. */
+/* A mixed scenario's picks, and the rates by which fused choices divide it. */
 struct picked {
 	const struct pick *parts, *one_launch;
+	const struct mixed_rates *rates;
 };
+
+/* The fused choice with its numbers for a scenario; -1: never measured so. */
+static int divided(const struct data *d, int s, int choice, const struct mixed_rates *rates)
+{
+	const struct measured *m = &d->v[s];
+	struct choice c = d->choice[choice];
+	if (!data_legal(d, s, PHASE_ALL, choice))
+		return choice;
+	config_divide(&c.config, c.kernel, rates, &m->shape, &m->part[PHASE_ALL], &d->run.device);
+	return data_find(d, &c);
+}
 
 /* What a way comes to: plain streams, if the prefills' choice cannot leave units there. */
 static int way_there(const struct data *d, int s, int way, const struct picked *p)
@@ -160,12 +175,15 @@ static int way_there(const struct data *d, int s, int way, const struct picked *
 		   : SAYS_STREAMS;
 }
 
-static double learned_ratio(const struct runs *all, int way, const struct picked *p)
+static double learned_ratio(const struct data *d, int s, const struct runs *all, int way,
+			    const struct picked *p)
 {
+	const int fused = way < 0 ? -1 : divided(d, s, way, p->rates);
 	return way == SAYS_SERIAL       ? 1
 	       : way == SAYS_ONE_LAUNCH ? runs_one_launch(all, p->one_launch->prefill)
 	       : way < 0                ? runs_streams(all, way, p->parts)
-					: runs_fused(all, way);
+	       : fused < 0              ? INFINITY
+					: runs_fused(all, fused);
 }
 
 /* Whether an unmeasured way counts as serial: the library runs the parts in series where it is
@@ -189,7 +207,7 @@ static double own_ratio(const struct data *d, int s, struct pick p)
 static double way_ratio(const struct data *d, int s, const struct runs *all, int way,
 			   const struct picked *p, double own)
 {
-	const double ratio = learned_ratio(all, way, p);
+	const double ratio = learned_ratio(d, s, all, way, p);
 	if (!isfinite(ratio) && gains_nothing(d, s, way, p))
 		return own;
 	return way == SAYS_ONE_LAUNCH || way >= 0 ? ratio : own * ratio;
@@ -204,7 +222,7 @@ static int fill_row(const struct data *d, int s, const struct runs *all, const s
 	int others = 0;
 	for (int c = 0; c < m->cols; c++) {
 		const int way = way_there(d, s, m->choice[c], p);
-		others += way != SAYS_SERIAL && isfinite(learned_ratio(all, way, p));
+		others += way != SAYS_SERIAL && isfinite(learned_ratio(d, s, all, way, p));
 		ratio[c] = way_ratio(d, s, all, way, p, own);
 		best = fmin(best, ratio[c]);
 	}
@@ -222,7 +240,7 @@ static int least_rows(const struct matrix *m)
 }
 
 struct matrix *matrix_overlap(const struct data *all, const struct pick *picks,
-			      const struct pick *one_launch)
+			      const struct pick *one_launch, const struct mixed_rates *rates)
 {
 	struct data first = *all;
 	struct matrix *m = matrix_new(all->n, all->num_choices + NUM_SAYS);
@@ -238,7 +256,7 @@ struct matrix *matrix_overlap(const struct data *all, const struct pick *picks,
 	for (int s = 0; s < all->n; s++) {
 		const struct measured *v = &all->v[s];
 		int32_t *cost = &m->cost[m->rows * m->cols];
-		const struct picked p = { &picks[s], &one_launch[s] };
+		const struct picked p = { &picks[s], &one_launch[s], rates };
 		struct runs runs = { 0 };
 		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE])
 			continue;
@@ -318,6 +336,35 @@ static int grow_overlap(struct tree *t, const struct data *d, struct matrix *m,
 	return done;
 }
 
+/* Whether nearly all training scenarios have times of the fused choices with the numbers that the
+ * rates give. Without that their leaves could not be learned. */
+static int rates_have_times(const struct data *d, const struct mixed_rates *rates)
+{
+	int choice[FUSED], legal = 0, timed = 0;
+	const int n = overlap_portfolio(d, choice, FUSED);
+	for (int s = 0; s < d->n; s++)
+		for (int i = 0; i < n; i++) {
+			if (!data_is_training(&d->v[s]) || !measured_is_mixed(&d->v[s]) ||
+			    !data_legal(d, s, PHASE_ALL, choice[i]) ||
+			    !data_cell_in(d, PASS_A, s, PHASE_ALL, choice[i]))
+				continue;
+			legal++;
+			timed += data_cell_in(d, PASS_A, s, PHASE_ALL,
+					      divided(d, s, choice[i], rates)) != NULL;
+		}
+	return timed * 100ll >= legal * (long long)TIMED_PERCENT;
+}
+
+static int fit_rates(struct forest *f, const struct data *d)
+{
+	struct mixed_rates rates;
+	if (!mixed_fit(d, &rates))
+		return 0;
+	if (rates.unit_flops && rates_have_times(d, &rates))
+		f->mixed = rates;
+	return 1;
+}
+
 /* The plan of a mixed scenario by a way that is not a choice. */
 static void pick_by(const struct data *d, const struct forest *f, int s, int way, struct pick *p)
 {
@@ -334,12 +381,12 @@ int fit_overlap(struct forest *f, const struct data *d, const struct growth *how
 	struct tree *t = &f->tree[DECIDE_OVERLAP];
 	struct matrix *m = NULL;
 	int done = 0;
-	if (picks && tree_constant(t, SAYS_SERIAL)) {
+	if (picks && fit_rates(f, d) && tree_constant(t, SAYS_SERIAL)) {
 		for (int s = 0; s < d->n; s++)
 			pick_by(d, f, s, SAYS_SERIAL, &picks[s]);
 		for (int s = 0; s < d->n; s++)
 			pick_by(d, f, s, SAYS_ONE_LAUNCH, &one_launch[s]);
-		m = matrix_overlap(d, picks, one_launch);
+		m = matrix_overlap(d, picks, one_launch, &f->mixed);
 		done = m && !m->rows;
 	}
 	if (m && m->rows) {

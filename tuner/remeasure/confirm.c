@@ -19,7 +19,6 @@
 #include "harness/search/search.h"
 #include "harness/store/store.h"
 #include "harness/sweep/sweep.h"
-#include "kernels/spec/mixed.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
 #include "tuner/costmodel/costmodel.h"
@@ -183,8 +182,7 @@ static int has_plan(const struct data *d, int s, const struct decided *made)
 /* Fused choices that divide a batch by estimate, and the rates that the next header would have. */
 struct fused {
 	int choice[FUSED], n;
-	struct mixed_rates rates;
-	int has_rates;
+	struct mixed_rates rates; /* unit_flops 0: none */
 };
 
 /* Wishes for one launch by fused choices. How many have no time. */
@@ -198,8 +196,8 @@ static int wish_fused(struct wishes *w, const struct data *d, const struct fused
 			continue;
 		wish(w, part_wish(PHASE_ALL, &c));
 		missing += !data_cell(d, s, PHASE_ALL, fused->choice[i]);
-		config_divide(&c.config, c.kernel, fused->has_rates ? &fused->rates : NULL,
-			      &m->shape, &m->part[PHASE_ALL], &d->run.device);
+		config_divide(&c.config, c.kernel, &fused->rates, &m->shape, &m->part[PHASE_ALL],
+			      &d->run.device);
 		wish(w, part_wish(PHASE_ALL, &c));
 		missing += !data_cell(d, s, PHASE_ALL, data_find(d, &c));
 	}
@@ -241,10 +239,9 @@ static void wish_hole(struct wishes *w, const struct data *d, int s, enum phase 
 static int collect_holes(struct wishes *w, const struct data *d, const struct forest *f,
 			 int members, const int *order, int n)
 {
-	struct fused fused = { .n = 0 };
+	struct fused fused;
 	fused.n = overlap_portfolio(d, fused.choice, FUSED);
-	fused.has_rates = mixed_fit(d, &fused.rates);
-	if (fused.has_rates < 0)
+	if (!mixed_fit(d, &fused.rates))
 		return 0;
 	for (int i = 0; i < n; i++) {
 		const struct measured *m = &d->v[order[i]];
