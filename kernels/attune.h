@@ -310,9 +310,9 @@ typedef struct attune_plan {
  * here, once, as text: no compiler is needed. It must be for the device's GPU and have this
  * version's hash of each kernel that it names; else the status is ATTUNE_INVALID, and the line of
  * attune_last_error begins "FILE:LINE:". FORMATS.md ("The generated rules by themselves") says what
- * a person may change in it. A choice that cannot run a batch, or for which the library carries no
- * code of the shape, is replaced as with the compiled rules: on NVIDIA GPUs by the fastest of a few
- * other choices, by an estimate of their time, and elsewhere by a default.
+ * a person may change in it. Where a choice cannot run a batch, or the library carries no code of
+ * it for the shape, the next choice of its row that can runs. Where none can, the rules behind the
+ * compiled ones decide: on NVIDIA GPUs attune_portable.h, elsewhere the defaults in their order.
  *
  * ATTUNE_INVARIANT=1 in the environment makes all ops of this context batch-invariant. It is
  * read here, once; a value other than 0 or 1, or a file of ATTUNE_HEURISTICS beside it, is
@@ -334,8 +334,8 @@ const char *attune_device_name(const attune_context *ctx);
  *   "h200"      measurements of that GPU. It may be another model than this one: the nearest with
  *               binaries that run here (`attune devices` has the reason)
  *   a path      the file that ATTUNE_HEURISTICS named
- *   "untuned"   no measurements: estimates that were fitted to another GPU decide, or the kernels'
- *               defaults run
+ *   "portable"  measurements of choices that run on every NVIDIA GPU from sm_80 on, on another GPU
+ *   "untuned"   no measurements: the kernels' defaults run
  *   "invariant" shape and device alone: ATTUNE_INVARIANT=1 */
 const char *attune_heuristic(const attune_context *ctx);
 
