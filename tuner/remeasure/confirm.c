@@ -87,13 +87,13 @@ static int rank(const struct measured *m)
 	return in_split(m, "heldout") ? 0 : !strcmp(m->split, "peers") ? 1 : 2;
 }
 
-/* Mixed batches first, those with the shortest decodes before others: the ways to run them differ
- * the most there. */
+/* Mixed batches last, since they have many ways; those with the shortest decodes before others: the
+ * ways differ the most there. */
 static int by_ways(const struct measured *a, const struct measured *b)
 {
 	const long long x = a->part[PHASE_ALL].f.decode_kv, y = b->part[PHASE_ALL].f.decode_kv;
 	if (measured_is_mixed(a) != measured_is_mixed(b))
-		return measured_is_mixed(b) - measured_is_mixed(a);
+		return measured_is_mixed(a) - measured_is_mixed(b);
 	return !measured_is_mixed(a) || x == y ? 0 : x < y ? -1 : 1;
 }
 
@@ -318,7 +318,7 @@ static const struct argp help = {
 	"again if its last session lacks a time of these, also where an interrupt ended it. A "
 	"scenario whose session has all of them is skipped, so the same command resumes. --fill "
 	"skips each time that exists; the ways to run a mixed batch race together, mixed batches "
-	"first, those with the shortest decodes before the others. `attune eval` judges rows that "
+	"last, those with the shortest decodes before the others. `attune eval` judges rows that "
 	"are settled by a time of each pass: --fill --members and --members measure these.\n\n"
 	"Examples:\n  attune sweep --confirm --gpu h200 --budget 10m\n"
 	"  attune sweep --confirm --gpu h200 --split heldout --dry-run",
