@@ -1,5 +1,6 @@
 /* no_kernel.c - the messages for shapes that attune_prepare refuses. */
 #include "no_kernel.h"
+#include "kernels/device/shared/gpu_names.h"
 #include "kernels/ship/shipped.h"
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/status.h"
@@ -54,8 +55,8 @@ enum attune_status no_kernel(const attune_context *ctx, const attune_shape *shap
 	const int odd_pages = shape->kv_dtype == ATTUNE_E4M3 && shape->page_size % 8;
 	char sizes[160] = "", pages[32] = "";
 	if (!carries_code_for(&ctx->device))
-		return fail(ATTUNE_UNSUPPORTED, "no kernel is carried for %s (%s)", d->arch,
-			    d->name);
+		return fail(ATTUNE_UNSUPPORTED, "no kernel is carried for %s (%s)%s", d->arch,
+			    d->name, d->backend == BACKEND_CPU ? "" : "; " GPUS_SERVED);
 	if (odd_pages)
 		snprintf(pages, sizeof pages, ", pages of %d tokens", shape->page_size);
 	else

@@ -1,7 +1,7 @@
 /* rules_file.c - reads and checks the header that ATTUNE_HEURISTICS names. Owns its text, the rows
  * that point into it and the nodes of its trees. What a header must have besides its form:
  *
- *   the device's GPU, or that with E4M3_SUFFIX
+ *   the device's GPU, or that with E4M3_SUFFIX; PORTABLE_GPU on any NVIDIA GPU from sm_80 on
  *   this library's hash of the features and segment costs, and of each kernel that it lists
  *   a row of KERNELS for each kernel that a choice names
  *   choices that this library's .def tables list; a row of SEGMENTS for each with SEGMENTS=fitted,
@@ -28,7 +28,7 @@ struct override {
 /* ---- what is in it ---------------------------------------------------------------------- */
 static int check_gpu(struct header_text *r, const struct header *h, const struct device_info *d)
 {
-	if (!gpu_is_own(h->gpu, d)) {
+	if (!gpu_is_own(h->gpu, d) && (strcmp(h->gpu, PORTABLE_GPU) || !runs_ptx(d))) {
 		r->at = h->gpu_at;
 		return header_wrong(r, "the device in use is \"%s\" (%.60s): its header is", d->gpu,
 				    d->name);

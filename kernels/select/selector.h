@@ -121,13 +121,19 @@ extern const int attune_num_selectors;
  *   that of the whole GPU, if the device is a slice or partition
  *   the nearest of the same architecture, by units, DRAM bandwidth and matrix rate
  *   the nearest with binaries that the device executes
+ *   the portable one, for NVIDIA GPUs from sm_80 on: learned from choices that all of them run
  *
  * Headers named "h200_e4m3" were learned on E4M3 caches: for these they come first, for other
  * caches they never count. */
 #define E4M3_SUFFIX "_e4m3"
+#define PORTABLE_GPU "portable"
 const struct selector *selector_for(const struct device_info *, enum attune_dtype kv_dtype);
 const struct selector *selector_among(const struct selector *, int n, const struct device_info *,
 				      enum attune_dtype kv_dtype);
+const struct selector *selector_portable(void); /* NULL: the build has none */
+/* What a device gets from the list, for a 16-bit cache: "own", "nearest" or "portable" rules,
+ * "defaults", or "refused": no kernel is for it. */
+const char *selector_gets(const struct selector *, int n, const struct device_info *);
 /* Writes one line: why this header was chosen from the list, for a 16-bit cache. On a CPU it also
  * says which CPU was measured. */
 enum { SELECTOR_WHY = 384 };

@@ -35,7 +35,7 @@ static int worth(const struct shipped *s, const struct device_info *d, int is_ar
 	if (!strcmp(s->arch, d->arch))
 		return 1000;
 	if (!strcmp(s->arch, "ptx"))
-		return !strncmp(d->arch, "sm_", 3) && atoi(d->arch + 3) >= 80;
+		return runs_ptx(d);
 	return !is_arch_specific && arch_runs(d->arch, s->arch) ? atoi(s->arch + 3) : 0;
 }
 

@@ -32,6 +32,12 @@ static inline int has_clusters(const struct device_info *d)
 	return !strncmp(d->arch, "sm_", 3) && atoi(d->arch + 3) >= 90;
 }
 
+/* Whether it compiles the library's PTX, which is sm_80's. */
+static inline int runs_ptx(const struct device_info *d)
+{
+	return !strncmp(d->arch, "sm_", 3) && atoi(d->arch + 3) >= 80;
+}
+
 /* Whether it has matrix products by warpgroups. */
 static inline int has_warpgroups(const struct device_info *d)
 {

@@ -28,6 +28,11 @@ void db_path_to_read(char path[PATH_TEXT], const char *asked, const char *gpu);
  * one, with a line on stderr. */
 void rules_path(char path[PATH_TEXT], const char *asked, const char *gpu);
 
+/* The GPU whose rows make the header of that name: "h200" for "h200_e4m3". The portable rules are
+ * learned from those of PORTABLE_ROWS. */
+#define PORTABLE_ROWS "h200"
+void gpu_of_rows(char gpu[GPU_NAME], const char *header);
+
 /* ---- emulated.c: stand-ins of GPUs ------------------------------------------------------ */
 /* Whether times of this device count: it is a real one, or a test wants them all the same
  * (ATTUNE_EMULATED=1). */

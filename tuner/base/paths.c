@@ -47,6 +47,14 @@ static const char *borrowed_from(const char *gpu)
 	return s ? s->gpu : "";
 }
 
+void gpu_of_rows(char gpu[GPU_NAME], const char *header)
+{
+	if (!strcmp(header, PORTABLE_GPU))
+		snprintf(gpu, GPU_NAME, "%s", PORTABLE_ROWS);
+	else
+		snprintf(gpu, GPU_NAME, "%.*s", gpu_length(header), header);
+}
+
 void own_header(char path[PATH_TEXT], const char *gpu)
 {
 	prefer_local(path, "generated", "attune_%s.h", gpu);
@@ -57,7 +65,8 @@ void db_path(char path[PATH_TEXT], const char *asked, const char *gpu)
 	if (asked)
 		snprintf(path, PATH_TEXT, "%s", asked);
 	else
-		prefer_local(path, "results", "%s.sqlite", gpu);
+		prefer_local(path, "results", "%s.sqlite",
+			     strcmp(gpu, PORTABLE_GPU) ? gpu : PORTABLE_ROWS);
 }
 
 /* The file of `make install`, if there is none here. */
@@ -89,6 +98,9 @@ void rules_path(char path[PATH_TEXT], const char *asked, const char *gpu)
 	if (*from) {
 		snprintf(path, PATH_TEXT, "generated/attune_%s.h", from);
 		installed(path);
-		complain("%s has no rules of its own: these are borrowed from %s", gpu, from);
+		complain(strcmp(from, PORTABLE_GPU)
+			     ? "%s has no rules of its own: these are borrowed from %s"
+			     : "%s has no rules of its own and no nearer ones: these are the %s ones",
+			 gpu, from);
 	}
 }

@@ -48,6 +48,8 @@ struct data *data_new(const char *gpu, const struct run_info *run)
 	}
 	snprintf(d->gpu, sizeof d->gpu, "%s", gpu);
 	d->run = *run;
+	d->units = run->device.units;
+	snprintf(d->arch, sizeof d->arch, "%s", run->device.arch);
 	for (int b = 0; b < NOISE_BANDS; b++)
 		d->noise.floor[b] = NOISE_FLOOR / 1e6;
 	d->run.device.backend = strcmp(gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;

@@ -82,7 +82,10 @@ struct data {
 	int ours_only;                        /* no plug-in takes part */
 	char prior[GPU_NAME], prior_hash[33]; /* the other GPU of data_transfer; "": none */
 	struct run_info run;
-	int units; /* of the device that was measured; run.device may have those of which_rows */
+	/* Of the device that was measured; run.device may have those of which_rows. */
+	int units;
+	char arch[sizeof((struct device_info *)0)->arch];
+	int is_portable; /* which_rows.portable */
 	struct measured *v; /* sorted by model, page size, dtypes, layout, batch */
 	int n;
 	/* num_choices that were measured, sorted by kernel, then by values; then, up to
@@ -139,6 +142,9 @@ struct which_rows {
 	int ours_only; /* no plug-in takes part; else all that are loaded do */
 	int stale;     /* times of older sources */
 	int units;     /* of the device that the choices are for; 0: of the one that was measured */
+	/* Only choices that are legal on the smallest NVIDIA GPU from sm_80 on; so are the rows of
+	 * PORTABLE_GPU. run.device then has its architecture and shared memory. */
+	int portable;
 	/* Other cache layouts, and calls with LSE. No feature distinguishes these, so heuristics
 	 * and scores use strided caches without LSE only. */
 	int all;

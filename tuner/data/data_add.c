@@ -5,6 +5,8 @@
 #include "harness/base/base.h"
 #include "harness/store/store.h"
 #include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
+#include "tuner/base/base.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,9 +52,10 @@ static struct variant variant_of(struct data *d, const struct store_cell *c, int
 
 static int belongs(struct data *d, const struct store_cell *c)
 {
-	const size_t length = (size_t)gpu_length(d->gpu);
-	if (strlen(c->gpu) != length || memcmp(c->gpu, d->gpu, length)) {
-		complain("expected cells of GPU '%s', found one of '%s'", d->gpu, c->gpu);
+	char gpu[GPU_NAME];
+	gpu_of_rows(gpu, d->gpu);
+	if (strcmp(c->gpu, gpu)) {
+		complain("expected cells of GPU '%s', found one of '%s'", gpu, c->gpu);
 		return 0;
 	}
 	if (!d->protocol[0])
@@ -177,6 +180,16 @@ static int names_left_out(const struct data *d, const char *plan)
 	return found;
 }
 
+/* Whether a choice may not run the scenario's shape on a GPU that portable rules serve. */
+static int is_masked(const struct data *d, int scenario, int choice)
+{
+	if (!d->is_portable || choice < 0)
+		return 0;
+	const struct choice *c = &d->choice[choice];
+	return c->kernel->space->why_illegal(&c->config, &d->v[scenario].shape, NULL,
+					     &d->run.device) != NULL;
+}
+
 int data_add(struct data *d, const struct store_cell *c)
 {
 	const int phase = phase_named(c->phase);
@@ -201,5 +214,10 @@ int data_add(struct data *d, const struct store_cell *c)
 		d->ignored += !names_left_out(d, c->choice);
 		return 1;
 	}
+	/* sm_80 begins no launch early. */
+	if (d->is_portable && (v.early || c->pass == 'E'))
+		return 1;
+	if (is_masked(d, scenario, v.choice) || is_masked(d, scenario, v.decode))
+		return 1;
 	return v.choice >= 0 && keep(d, c, scenario, phase, &v, &cell);
 }

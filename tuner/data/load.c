@@ -120,23 +120,36 @@ static int read_rows(struct loading *l, struct store *store, const char *gpu)
 	return store_noise(store, gpu, &l->d->noise);
 }
 
+/* Of the architecture and shared memory of the smallest NVIDIA GPU from sm_80 on; all else stays. */
+static void make_smallest(struct device_info *d)
+{
+	const struct device_info least = device_of_arch("ptx");
+	snprintf(d->arch, sizeof d->arch, "sm_80");
+	d->smem_per_block = least.smem_per_block;
+	d->smem_per_unit = least.smem_per_unit;
+}
+
 static int load(struct loading *l, struct store *store, const char *db_path, const char *name)
 {
 	struct run_info run = { 0 };
 	char gpu[GPU_NAME];
-	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(name), name);
+	gpu_of_rows(gpu, name);
 	const int known = store_device(store, gpu, &run); /* if not, it has complained */
 	if (known ? !is_worth_reading(&run.device, db_path) : store_is_damaged(store))
 		return 0;
 	l->e4m3 = name[gpu_length(name)] != '\0';
-	const int units = run.device.units;
+	const struct device_info measured = run.device;
 	if (l->how.units)
 		run.device.units = l->how.units;
+	if (l->how.portable)
+		make_smallest(&run.device);
 	l->d = data_new(name, &run);
 	if (!l->d)
 		return 0;
 	l->d->ours_only = l->how.ours_only;
-	l->d->units = units;
+	l->d->is_portable = l->how.portable;
+	l->d->units = measured.units;
+	snprintf(l->d->arch, sizeof l->d->arch, "%s", measured.arch);
 	if ((known && !read_rows(l, store, gpu)) || !data_finish(l->d))
 		return 0;
 	if (known && !l->d->n && !l->d->stale && !l->d->noisy)
@@ -147,6 +160,7 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 struct data *data_load_as(const char *db_path, const char *gpu, struct which_rows how)
 {
 	struct loading l = { .how = how };
+	l.how.portable |= !strcmp(gpu, PORTABLE_GPU);
 	struct store *store = store_open(db_path, 1);
 	const int done = store && load(&l, store, db_path, gpu);
 	if (store)
@@ -195,6 +209,7 @@ void data_say_machine(const struct data *d, const char *db_path)
 	char then[DEVICE_TEXT], here[DEVICE_TEXT];
 	const int is_elsewhere = data_is_elsewhere(d) && this_cpu(&cpu);
 	of.units = d->units;
+	snprintf(of.arch, sizeof of.arch, "%s", d->arch);
 	device_text(then, &of);
 	if (is_elsewhere)
 		device_text(here, &cpu);
@@ -217,7 +232,7 @@ int data_attach(struct scratch *t, const char *db_path, const char *as, const ch
 	struct run_info run;
 	const struct device_info *d = &run.device;
 	char gpu[GPU_NAME];
-	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(name), name);
+	gpu_of_rows(gpu, name);
 	struct store *store = store_open(db_path, 1);
 	const int found = store && store_device(store, gpu, &run) && is_worth_reading(d, db_path) &&
 			  store_check(store);
@@ -234,7 +249,7 @@ int data_hash(struct data *d, const char *db_path)
 {
 	struct store *store = store_open(db_path, 1);
 	char gpu[GPU_NAME];
-	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(d->gpu), d->gpu);
+	gpu_of_rows(gpu, d->gpu);
 	const int done = store && store_check(store) && store_hash(store, gpu, d->hash);
 	if (store)
 		store_close(store);

@@ -1,5 +1,6 @@
 /* emit_lists.c - the two lists of a header that the build reads: kernels and shapes. */
 #include "writing.h"
+#include "kernels/ship/shipped.h"
 #include "kernels/spec/kernel.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
@@ -106,6 +107,12 @@ void emit_shapes(const struct emitter *e)
 {
 	struct sized v[MOST_SIZES];
 	int n = 0;
+	for (const struct carried_shape *c = attune_carried_shapes;
+	     e->d->is_portable && c->head_size; c++)
+		if (c->dtype != ATTUNE_F32)
+			add(v, &n, &(attune_shape){ .head_size = c->head_size,
+						    .dtype = c->dtype,
+						    .kv_dtype = c->dtype });
 	for (int s = 0; s < e->d->n; s++) {
 		add(v, &n, &e->d->v[s].shape);
 		add_twin(v, &n, e->d, &e->d->v[s].shape);

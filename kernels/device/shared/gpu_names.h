@@ -33,6 +33,9 @@ int gpu_name_is_valid(const char *gpu);
 #define GPU_NAME_RULE "1 to 63 of a-z, 0-9 and _, as in h200"
 _Static_assert(GPU_NAME == 64, "GPU_NAME_RULE says 63");
 
+/* The GPUs that the library carries kernels for. */
+#define GPUS_SERVED "kernels are for NVIDIA GPUs from sm_80 on, and AMD's gfx90a, gfx942 and gfx950"
+
 /* Whether a GPU of architecture `arch` executes binaries for `code`: of the same architecture, or
  * of NVIDIA's desktop and server GPUs for a lower minor version of the same major one. */
 int arch_runs(const char *arch, const char *code);
