@@ -327,8 +327,8 @@ fuzz-api: ## random calls of the library against the reference, for FUZZ_SECONDS
 
 heuristics: ## results/ to generated/, for GPU= or all
 	$(Q)$(MAKE) $(tool)
-	$(Q)for gpu in $(measured); do $(B)/attune induce --gpu $$gpu \
-		--db $(RESULTS)/$$gpu.sqlite --out $(GENERATED)/attune_$$gpu.h $(CHECK) || exit; done
+	$(Q)for gpu in $(measured) $(if $(GPU),,portable); do $(B)/attune induce --gpu $$gpu \
+		--db $(RESULTS)/ --out $(GENERATED)/attune_$$gpu.h $(CHECK) || exit; done
 
 heuristics-check: ## fails, with the diff, where `make heuristics` would change something
 	$(Q)$(MAKE) heuristics CHECK=--check

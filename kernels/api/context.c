@@ -333,14 +333,10 @@ static const struct selector *rules_of(const attune_context *ctx, enum attune_dt
  * of them, or they are its heuristic. */
 static const struct selector *portable_behind(const attune_op *op)
 {
-	const struct device_info *d = &op->ctx->device.info;
-	const struct selector *h = attune_selectors;
-	while (h->gpu && strcmp(h->gpu, "portable"))
-		h++;
-	return !op->ctx->is_invariant && h->gpu && h != op->heuristic &&
-		       !strncmp(d->arch, "sm_", 3) && atoi(d->arch + 3) >= 80
-		   ? h
-		   : NULL;
+	const struct selector *h = selector_portable();
+	return op->ctx->is_invariant || h == op->heuristic || !runs_ptx(&op->ctx->device.info)
+		   ? NULL
+		   : h;
 }
 
 static int num_choices(const struct selector *rules)

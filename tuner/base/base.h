@@ -20,7 +20,8 @@ int file_put_bytes(const char *path, const void *bytes, size_t n);
 int gpu_or_own(const char *asked, char gpu[GPU_NAME]);
 /* generated/local/attune_<gpu>.h, else generated/attune_<gpu>.h */
 void own_header(char path[PATH_TEXT], const char *gpu);
-/* `asked`, or if NULL results/local/<gpu>.sqlite, else results/<gpu>.sqlite. */
+/* `asked`, or in it if it is a folder, which ends in /; if NULL results/local/<gpu>.sqlite, else
+ * results/<gpu>.sqlite. The portable rules' is that of PORTABLE_ROWS. */
 void db_path(char path[PATH_TEXT], const char *asked, const char *gpu);
 /* The same for commands that do not write: else the one of `make install`. */
 void db_path_to_read(char path[PATH_TEXT], const char *asked, const char *gpu);

@@ -62,11 +62,13 @@ void own_header(char path[PATH_TEXT], const char *gpu)
 
 void db_path(char path[PATH_TEXT], const char *asked, const char *gpu)
 {
+	const char *name = strcmp(gpu, PORTABLE_GPU) ? gpu : PORTABLE_ROWS;
+	const int is_folder = asked && *asked && asked[strlen(asked) - 1] == '/';
 	if (asked)
-		snprintf(path, PATH_TEXT, "%s", asked);
+		snprintf(path, PATH_TEXT, "%s%s%s", asked, is_folder ? name : "",
+			 is_folder ? ".sqlite" : "");
 	else
-		prefer_local(path, "results", "%s.sqlite",
-			     strcmp(gpu, PORTABLE_GPU) ? gpu : PORTABLE_ROWS);
+		prefer_local(path, "results", "%s.sqlite", name);
 }
 
 /* The file of `make install`, if there is none here. */
