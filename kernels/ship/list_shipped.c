@@ -363,7 +363,7 @@ static void add_measured(const struct selector *h)
 		exit(1);
 	}
 	check_choices(h);
-	if (!strcmp(h->gpu, "portable")) {
+	if (!strcmp(h->gpu, PORTABLE_GPU)) {
 		add_portable(h);
 		return;
 	}

@@ -214,12 +214,16 @@ static void why_is_one_line(void **state)
 		  "borrowed from b200 (148 SMs; here 148): sm_103 runs binaries for sm_100", 148 },
 		{ "mi308", "gfx942",
 		  "borrowed from mi300a (228 CUs; here 80): the nearest of those for gfx942", 80 },
-		{ "mi250", "gfx90a", "the defaults: no header's binaries run on gfx90a", 110 },
+		{ "mi250", "gfx90a", "the defaults, untimed: no header is for gfx90a", 110 },
+		{ "t4", "sm_75",
+		  "refused: no kernel is for sm_75; kernels are for NVIDIA GPUs from sm_80 on, and "
+		  "AMD's gfx90a, gfx942 and gfx950",
+		  40 },
 	};
 	(void)state;
 	for (size_t i = 0; i < COUNT(r); i++) {
 		struct device_info d = { .backend = BACKEND_GPU, .units = r[i].units };
-		char text[160], cut[20];
+		char text[SELECTOR_WHY], cut[20];
 		snprintf(d.gpu, sizeof d.gpu, "%s", r[i].gpu);
 		snprintf(d.arch, sizeof d.arch, "%s", r[i].arch);
 		selector_why(text, sizeof text, list, (int)COUNT(list), &d);
@@ -227,6 +231,47 @@ static void why_is_one_line(void **state)
 		selector_why(cut, sizeof cut, list, (int)COUNT(list), &d);
 		assert_true(strlen(cut) < sizeof cut);
 		assert_memory_equal(cut, text, strlen(cut) < 16 ? strlen(cut) : 16);
+	}
+}
+
+/* Every NVIDIA GPU from sm_80 on has rules; what others get is said. */
+static void each_gpu_is_served_as_it_says(void **state)
+{
+	static const struct selector of[] = {
+		{ .gpu = PORTABLE_GPU, .arch = "sm_80", .device = "NVIDIA H200, sm_90, 132 SMs" },
+		{ .gpu = "h200", .arch = "sm_90" },
+	};
+	static const struct {
+		const char *gpu, *arch, *header, *gets, *why;
+	} r[] = {
+		{ "h200", "sm_90", "h200", "own", "measured on h200" },
+		{ "h20", "sm_90", "h200", "nearest", "the nearest of those for sm_90" },
+		{ "a100", "sm_80", "portable", "portable",
+		  "learned on NVIDIA H200, sm_90, 132 SMs, from choices that all NVIDIA GPUs from "
+		  "sm_80 on run; no time is of sm_80" },
+		{ "l40s", "sm_89", "portable", "portable", "no time is of sm_89" },
+		{ "rtx4090", "sm_89", "portable", "portable", "of sm_89" },
+		{ "orin", "sm_87", "portable", "portable", "no time is of sm_87" },
+		{ "b200", "sm_100", "portable", "portable", "no time is of sm_100" },
+		{ "mi300", "gfx942", "", "defaults", "the defaults, untimed" },
+		{ "mi100", "gfx908", "", "refused", "no kernel is for gfx908" },
+		{ "t4", "sm_75", "", "refused", "no kernel is for sm_75" },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(r); i++) {
+		struct device_info d = { .backend = BACKEND_GPU, .units = 100 };
+		const enum attune_dtype types[] = { ATTUNE_BF16, ATTUNE_E4M3 };
+		char text[SELECTOR_WHY];
+		snprintf(d.gpu, sizeof d.gpu, "%s", r[i].gpu);
+		snprintf(d.arch, sizeof d.arch, "%s", r[i].arch);
+		for (size_t t = 0; t < COUNT(types); t++) {
+			const struct selector *h = selector_among(of, 2, &d, types[t]);
+			assert_string_equal(h ? h->gpu : "", r[i].header);
+		}
+		assert_string_equal(selector_gets(of, 2, &d), r[i].gets);
+		selector_why(text, sizeof text, of, 2, &d);
+		if (!strstr(text, r[i].why))
+			fail_msg("%s: \"%s\" lacks \"%s\"", r[i].gpu, text, r[i].why);
 	}
 }
 
@@ -374,6 +419,7 @@ int main(void)
 		cmocka_unit_test(one_name_is_one_gpu),
 		cmocka_unit_test(each_gpu_has_its_header),
 		cmocka_unit_test(without_an_h100_hopper_borrows_the_h200s),
+		cmocka_unit_test(each_gpu_is_served_as_it_says),
 		cmocka_unit_test(why_is_one_line),
 		cmocka_unit_test(odd_names_become_valid),
 		cmocka_unit_test(long_names_differ),
