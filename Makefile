@@ -231,6 +231,7 @@ deps-test:
 # GPU, else the first device that the tool finds; and the GPUs that have results to learn from.
 gpu      = gpu=$${GPU:-$$($(or $(wildcard $(B)/attune),$(bare)) devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}
 measured = $(or $(GPU),$(filter-out %_steady %_peers %_bench,$(patsubst $(RESULTS)/%.sqlite,%,$(wildcard $(RESULTS)/*.sqlite))))
+portable = $(if $(GPU),,$(if $(wildcard $(GENERATED)/attune_portable.h),portable))
 tool     = STALE=skip $(B)/attune
 anyway   = $(if $(ANYWAY),--anyway)
 # --NAME VALUE, if the value is not empty: $(call option,NAME,VALUE)
@@ -327,7 +328,7 @@ fuzz-api: ## random calls of the library against the reference, for FUZZ_SECONDS
 
 heuristics: ## results/ to generated/, for GPU= or all
 	$(Q)$(MAKE) $(tool)
-	$(Q)for gpu in $(measured) $(if $(GPU),,portable); do $(B)/attune induce --gpu $$gpu \
+	$(Q)for gpu in $(measured) $(portable); do $(B)/attune induce --gpu $$gpu \
 		--db $(RESULTS)/ --out $(GENERATED)/attune_$$gpu.h $(CHECK) || exit; done
 
 heuristics-check: ## fails, with the diff, where `make heuristics` would change something

@@ -7,10 +7,10 @@ for header in generated/attune_*.h; do
 	[ -e "$header" ] || continue
 	gpu=${header#generated/attune_} gpu=${gpu%.h}
 	# not those of this machine, which a tune has left in results/local
-	"$B/attune" induce --gpu "$gpu" --db "results/$gpu.sqlite" --out "$header" --check >"$B/check.diff" 2>&1
+	"$B/attune" induce --gpu "$gpu" --db results/ --out "$header" --check >"$B/check.diff" 2>&1
 	status=$?
 	[ $status -eq 0 ] || sed 's/^/# /' "$B/check.diff" | head -40
-	row $status "$header is what results/$gpu.sqlite says"
+	row $status "$header is what its database says"
 	cat >"$B/alone.c" <<-END
 		#include "$PWD/$header"
 		int main(void)

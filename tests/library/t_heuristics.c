@@ -170,7 +170,7 @@ static void library_says_what_the_database_says(void **state)
 	own_header(header, h->gpu);
 	/* Times that this machine measured say nothing about the committed rules. */
 	const int is_local = strstr(header, "/local/") != NULL;
-	snprintf(db, sizeof db, "results/%s%s.sqlite", is_local ? "local/" : "", h->gpu);
+	db_path(db, is_local ? "results/local/" : "results/", h->gpu);
 	kernels_are_known(h);
 	nodes_say_the_same(h);
 	struct data *d = data_load(db, h->gpu);
