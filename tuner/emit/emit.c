@@ -221,7 +221,7 @@ char *forest_emit(const struct forest *f, const struct data *d)
 		return NULL;
 	for (int i = 0; f->gpu[i]; i++)
 		e.upper[i] = (char)toupper((unsigned char)f->gpu[i]);
-	name_choices(f->choice, f->num_choices, e.name);
+	name_choices(f, e.name);
 	emit_top(&e);
 	emit_defines(&e);
 	emit_choices(&e);

@@ -86,8 +86,18 @@ static int most_axes(const struct choice *c, int n)
 	return most;
 }
 
-void name_choices(const struct choice *c, int n, char (*name)[CHOICE_NAME])
+static int leaf_names(const struct tree *t, int id)
 {
+	for (int i = 0; i < t->n; i++)
+		if (t->v[i].feature < 0 && t->v[i].action == id)
+			return 1;
+	return 0;
+}
+
+void name_choices(const struct forest *f, char (*name)[CHOICE_NAME])
+{
+	const struct choice *c = f->choice;
+	const int n = f->num_choices;
 	char longer[MAX_IDS][CHOICE_NAME];
 	for (int i = 0; i < n; i++) {
 		snprintf(name[i], CHOICE_NAME, "%s", c[i].kernel->name);
@@ -103,8 +113,11 @@ void name_choices(const struct choice *c, int n, char (*name)[CHOICE_NAME])
 					 c[i].config.v[axis]);
 		memcpy(name, longer, sizeof longer[0] * (size_t)n);
 	}
-	for (int i = 1; i < n; i++) /* a choice listed twice */
+	for (int i = 1; i < n; i++) /* a choice that both trees name */
 		for (int before = 0; before < i; before++)
-			if (!strcmp(name[before], name[i]))
-				add(name[i], "_%d", i);
+			if (!strcmp(name[before], name[i])) {
+				const int decodes = leaf_names(&f->tree[DECIDE_DECODE], i);
+				add(name[before], decodes ? "_prefill" : "_decode");
+				add(name[i], decodes ? "_decode" : "_prefill");
+			}
 }

@@ -19,7 +19,7 @@ struct emitter {
 };
 
 /* emit_names.c: a unique identifier for each choice, [n]. */
-void name_choices(const struct choice *, int n, char (*name)[CHOICE_NAME]);
+void name_choices(const struct forest *, char (*name)[CHOICE_NAME]);
 /* emit_facts.c: whether the texts of the database may stand in a header. 0 + complain. */
 int texts_fit(const struct forest *, const struct data *);
 void emit_top(const struct emitter *);     /* emit_legend.c */

@@ -54,16 +54,20 @@ static void mark_used(const struct forest *f, int groups, int is_fresh, char use
 				used[f->list[id].at[i]] = MEMBER;
 }
 
-/* Copies the used choices; to[id] is the new id, -1: not used. 0 + complain. */
+/* Copies the used choices; to[id] is the new id, -1: not used. A choice that both forests have is copied
+ * once; one that a forest has twice, once for each tree, stays two. 0 + complain. */
 static int take_choices(struct forest *out, const struct forest *f, const char *used, int *to)
 {
+	const int others = out->num_choices;
 	for (int id = 0; id < f->num_choices; id++) {
 		int at = 0;
 		to[id] = -1;
 		if (!used[id])
 			continue;
-		while (at < out->num_choices && !choice_same(&out->choice[at], &f->choice[id]))
+		while (at < others && !choice_same(&out->choice[at], &f->choice[id]))
 			at++;
+		if (at == others)
+			at = out->num_choices;
 		if (at == MAX_IDS) {
 			complain("%s: the rules of two headers name more than %d choices", out->gpu,
 				 MAX_IDS);
