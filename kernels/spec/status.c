@@ -1,5 +1,5 @@
 /* status.c - keeps the last error of each thread, and names the status codes. */
-#include "kernels/attune.h"
+#include "status.h"
 #include <stdarg.h>
 #include <stdio.h>
 
