@@ -47,6 +47,10 @@ why h200 llama2-7b@1 2q8k 16 | cut -f1-3 >"$tmp/out"
 grep -q "^prefill	not run	warpgroup .*: PACKED needs 2" "$tmp/out" &&
 	grep -q "^prefill	runs	.*, \(of the portable rules\|a default\)$" "$tmp/out"
 row $? "no choice of the row runs: what does, and whose it is"
+echo 'no header' >"$ATTUNE_HEURISTICS"
+why h200 llama2-7b@1 2q8k 16 >"$tmp/out"
+grep -q "^attune: the library makes no plan: $ATTUNE_HEURISTICS:1: " "$tmp/out" && grep -q "^prefill	row	" "$tmp/out"
+row $? "a file of rules with a mistake is named"
 unset ATTUNE_HEURISTICS
 why h200 llama3.1-8b@1 2q2k 4 >"$tmp/out"
 grep -q "^prefill	not run	.*page sizes are multiples of 8" "$tmp/out" &&
