@@ -198,6 +198,12 @@ static void ask_rules(const struct selector *s)
 	}
 	while (selector_next_binary(s, &w))
 		;
+	for (int id = 0; id < s->num_choices; id++) {
+		const struct attune_list row = selector_list(s, id);
+		for (int i = 0; i < row.n; i++)
+			if (row.at[i] < 0 || row.at[i] >= s->num_choices)
+				fault("the row of choice %d has %d", id, row.at[i]);
+	}
 }
 
 static void read_rules(const char *path, enum backend backend, const char *gpu)
@@ -242,6 +248,10 @@ static void take_header(const unsigned char *bytes, size_t n)
 	header_is_older(text);
 	if (forest_parse(&f, text, "attune_h200.h")) {
 		const struct attune_features zero = { 0 };
+		for (int id = 0; id < f.num_choices; id++)
+			for (int i = 0; i < f.list[id].n; i++)
+				if (f.list[id].at[i] < 0 || f.list[id].at[i] >= f.num_choices)
+					fault("the row of choice %d has %d", id, f.list[id].at[i]);
 		forest_leaves(&f);
 		forest_kernels(&f);
 		forest_early(&f, &zero);
