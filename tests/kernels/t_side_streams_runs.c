@@ -6,6 +6,7 @@
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/launch/run.h"
+#include "kernels/select/selector.h"
 #include "kernels/spec/space.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,10 +78,62 @@ static void beside(const attune_op *op, struct workload *w, const attune_batch *
 	called_right(op, &plan, w);
 }
 
+static void sparing(const attune_op *op, struct workload *w, const attune_batch *b)
+{
+	attune_plan plan = { .size = sizeof plan };
+	char text[512];
+	assert_int_equal(attune_plan_batch(op, b, &plan), ATTUNE_OK);
+	assert_int_equal(plan.how, ATTUNE_STREAMS);
+	assert_int_equal(plan.spared[0], 16);
+	assert_int_equal(attune_plan_text(op, &plan, text, sizeof text), ATTUNE_OK);
+	assert_non_null(strstr(text, " SPARE_UNITS=16"));
+	run_right(op, &plan, w);
+	called_right(op, &plan, w);
+}
+
+/* A choice of a header, which the library carries, that can leave units free; in one segment. */
+static void find_sparing(struct choice *c)
+{
+	const struct device_info *d = &dev.info;
+	for (const struct selector *h = attune_selectors; h->gpu; h++)
+		for (int i = 0; i < h->num_choices && !strcmp(h->arch, d->arch); i++) {
+			const char *where;
+			struct config spared;
+			c->kernel = kernel_find(d->backend, h->choices[i].kernel);
+			if (!c->kernel || c->kernel->space->is_fused ||
+			    !config_parse(&c->config, c->kernel->space, h->choices[i].text, &where))
+				continue;
+			if (c->kernel->space->formula_axis >= 0)
+				c->config.v[c->kernel->space->formula_axis] = 1;
+			spared = c->config;
+			if (config_spare(&spared, c->kernel->space, 16, &shape, NULL, d))
+				return;
+		}
+	fail_msg("no header for %s names such a choice", d->arch);
+}
+
+/* Prefills that leave units to the decodes. */
+static attune_context *open_sparing(void)
+{
+	struct choice prefill, decode = { .kernel = kernel_find(dev.info.backend, "segmented") };
+	char text[2][MAX_PART_TEXT];
+	find_sparing(&prefill);
+	config_default(&decode.config, decode.kernel->space);
+	choice_text(text[0], sizeof text[0], &prefill);
+	choice_text(text[1], sizeof text[1], &decode);
+	return open_by_rules(&(struct rules){
+	    .choice = { text[0], text[1] }, .decode = "1", .overlap = "streams_sparing16" });
+}
+
 static void on_device(void **state)
 {
 	assert_int_equal(open_device(*state), ATTUNE_OK);
 	each_batch(open_with_segments(), batches, COUNT(batches), beside);
+	if (!has_warpgroups(&dev.info))
+		return;
+	assert_int_equal(open_device(*state), ATTUNE_OK);
+	dev.info.units = (int)max_of(dev.info.units, 24); /* of the emulated one: room for 16 */
+	each_batch(open_sparing(), batches, COUNT(batches), sparing);
 }
 
 int main(void)
