@@ -86,6 +86,13 @@ list && grep -q '^attune: left out, since an older attune made it: generated/loc
 row $? "a machine's own header of an older attune is left out, and named"
 rm -r "$tmp/generated/local"
 
+mkdir -p "$tmp/generated/local"
+sed '/attune_list.h/d; /^ .*_list(/d; s/, cpu_none = -1,$//; /cpu_streams_sparing/d; /^#define ATTUNE_CPU_LISTS/,/^}/d' \
+	generated/attune_cpu.h >"$tmp/generated/local/attune_cpu.h"
+list && grep -q local "$tmp/$B/heuristics.inc" && ! grep -q 'LISTS\|none' "$tmp/generated/local/attune_cpu.h"
+row $? "one without rows is taken"
+rm -r "$tmp/generated/local"
+
 # Head size 96 is in no rule, so that its binaries are the choices which the library adds.
 mkdir -p "$tmp/generated/local"
 sed 's/h100/a100/g; s/H100/A100/g; s/sm_90/sm_80/g' generated/attune_h100.h >"$tmp/generated/local/attune_a100.h"
