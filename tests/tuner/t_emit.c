@@ -52,6 +52,25 @@ static void test_every_byte(void **state)
 	data_free(d);
 }
 
+/* The legend explains units that are left to the decodes where a leaf leaves some. */
+static void test_legend_of_spared_units(void **state)
+{
+	struct data *d = small_data();
+	struct forest f, parsed;
+	(void)state;
+	small_forest(&f, d);
+	f.tree[DECIDE_OVERLAP].v[0].action = SAYS_SPARING16 - 1;
+	char *text = forest_emit(&f, d);
+	assert_non_null(strstr(text, "\n *       streams_sparing32   the same; "));
+	assert_non_null(strstr(text, "\treturn h200_streams_sparing32; /* not measured */\n"));
+	assert_true(forest_parse(&parsed, text, "text"));
+	assert_int_equal(parsed.tree[DECIDE_OVERLAP].v[0].action, SAYS_SPARING16 - 1);
+	forest_free(&parsed);
+	free(text);
+	forest_free(&f);
+	data_free(d);
+}
+
 /* ---- the synthetic one ---------------------------------------------------------------- */
 static char *synthetic_header(unsigned long long seed, struct forest *f)
 {
@@ -295,6 +314,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_byte),
+		cmocka_unit_test(test_legend_of_spared_units),
 		cmocka_unit_test(test_same_cells_same_bytes),
 		cmocka_unit_test(test_compiles_in_all_its_languages),
 		cmocka_unit_test(test_compiled_parsed_and_grown_agree),

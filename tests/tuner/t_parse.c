@@ -132,6 +132,41 @@ static void test_leaf_without_scenarios(void **state)
 	data_free(d);
 }
 
+/* Removes what stands from the first `from` up to the next `to`. */
+static void cut(char *text, const char *from, const char *to)
+{
+	char *at = strstr(text, from), *end = at ? strstr(at, to) : NULL;
+	assert_true(at && end);
+	memmove(at, end, strlen(end) + 1);
+}
+
+/* A row and what it settled come back; a header of before has none, and each choice is alone. */
+static void test_rows(void **state)
+{
+	struct data *d = small_data();
+	struct forest f, parsed;
+	(void)state;
+	small_forest(&f, d);
+	char *text = forest_emit(&f, d);
+	assert_true(forest_parse(&parsed, text, "text"));
+	assert_memory_equal(parsed.list, f.list, sizeof f.list);
+	const struct tree *t = &parsed.tree[DECIDE_DECODE];
+	assert_int_equal(t->v[t->v[0].below].row_cost, 0);
+	assert_int_equal(t->v[t->v[0].above].row_cost, -1);
+	forest_free(&parsed);
+	cut(text, "#include \"attune_list.h\"", "#define");
+	cut(text, ", h200_none = -1", "\n};");
+	cut(text, "/* Of a row", "/*       choice, head size");
+	assert_null(strstr(text, "LIST("));
+	assert_true(forest_parse(&parsed, text, "text"));
+	for (int id = 0; id < parsed.num_choices; id++)
+		assert_int_equal(parsed.list[id].n, 0);
+	free(text);
+	forest_free(&parsed);
+	forest_free(&f);
+	data_free(d);
+}
+
 /* Headers of older tools had prices in place of costs, leaves that meant the cheapest by these,
  * and mixed batches in one launch by the prefill choice. The parser refuses all of them. */
 static void test_older_forms(void **state)
@@ -171,6 +206,7 @@ int main(void)
 		cmocka_unit_test(test_changed_costs),
 		cmocka_unit_test(test_choices_are_counted),
 		cmocka_unit_test(test_leaf_without_scenarios),
+		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_older_forms),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
