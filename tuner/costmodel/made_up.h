@@ -11,6 +11,7 @@ struct made_up {
 	int32_t query_start[MOST_MADE + 1], seq_lens[MOST_MADE];
 	int n;   /* sequences */
 	int *of; /* scratch: as many as the longest batch to draw from has sequences */
+	attune_shape probe;
 };
 struct made_up *made_up_new(const struct data *, const struct matrix *);
 void made_up_free(struct made_up *);

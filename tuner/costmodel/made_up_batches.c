@@ -11,7 +11,8 @@
  *   number of sequences  x 0.42 to 2.38
  *   sequence length      x 0.35 to 2.83, one factor a batch; for prefills the keys before the query
  *   query length         decodes: 3 in 10 batches get another, 1 to 8; prefills: x 0.35 to 2.83
- *   shape                half of the batches get that of another row
+ *   shape                half of the batches get that of another row; one in four has pages, heads or
+ *                        groups that change what is legal, which rows of choices need
  *
  * Only integers are used, so that a database gives the same tree on any machine. */
 #include "made_up.h"
@@ -25,6 +26,7 @@
 enum {
 	MADE_UP = 12,    /* batches a scenario */
 	MADE_WEIGHT = 3, /* of such a row; a fifth of the least that a scenario has (matrix.c) */
+	PROBED = 4,      /* one batch in so many has another legality */
 	LONGEST_MADE = 1 << 18,
 	LONGEST_QUERY = 1 << 14,
 	LEADING_BITS = 4
@@ -130,6 +132,22 @@ static int draw_batch(struct made_up *b, attune_batch *out, const attune_batch *
 	return done;
 }
 
+/* One query head a KV head, another head size, or another page size. */
+static const attune_shape *probed(struct made_up *b, const attune_shape *shape,
+				  unsigned long long *state)
+{
+	static const int heads[] = { 80, 96, 192 }, pages[] = { 1, 4, 8, 12, 32, 128, 528 };
+	const long long what = below(state, 4), which = below(state, 1 << 20);
+	b->probe = *shape;
+	if (!what)
+		b->probe.num_kv_heads = shape->num_query_heads;
+	else if (what == 1)
+		b->probe.head_size = heads[which % (long long)COUNT(heads)];
+	else
+		b->probe.page_size = pages[which % (long long)COUNT(pages)];
+	return &b->probe;
+}
+
 int made_up_draw(struct made_up *b, const struct data *d, const struct matrix *m, int row,
 		 enum phase phase, unsigned long long *state, attune_batch *batch,
 		 const attune_shape **shape, struct part *part)
@@ -137,6 +155,8 @@ int made_up_draw(struct made_up *b, const struct data *d, const struct matrix *m
 	const struct measured *like = &d->v[m->scenario[row]];
 	const int shape_of = below(state, 2) ? (int)below(state, m->rows) : row;
 	*shape = &d->v[m->scenario[shape_of]].shape;
+	if (phase != PHASE_ALL && !below(state, PROBED))
+		*shape = probed(b, *shape, state);
 	return draw_batch(b, batch, &like->batch->view, phase, state) &&
 	       !batch_error(batch, *shape) && part_make(part, phase, *shape, batch, &d->run.device);
 }

@@ -184,6 +184,35 @@ static void list_rows(struct search *s, const int *named, int all)
 	}
 }
 
+static int is_covered(const struct matrix *m, int row, const struct attune_list *l)
+{
+	for (int i = 0; i < l->n; i++)
+		if (cost_at(m, row, l->at[i]) != COST_ILLEGAL)
+			return 1;
+	return 0;
+}
+
+/* Appends what is best where no member is legal, in whatever leaf: a batch like that may come to any. */
+static void widen(const struct row_basis *b, struct attune_list *l)
+{
+	const struct matrix *m = b->m;
+	long long least = 0;
+	int best = -1;
+	for (int c = 0; c < m->cols && l->n < ATTUNE_LIST_MEMBERS; c++) {
+		long long sum = 0;
+		for (int r = 0; r < m->rows; r++)
+			if (!is_covered(m, r, l))
+				sum += weigh(m, r,
+					     cost_at(m, r, c) == COST_ILLEGAL ? m->fallback[r]
+									      : cost_at(m, r, c)) -
+				       weigh(m, r, m->fallback[r]);
+		if (sum < least)
+			least = sum, best = c;
+	}
+	if (best >= 0)
+		l->at[l->n++] = (short)best;
+}
+
 static int is_named(const struct tree *t, int col)
 {
 	for (int i = 0; t && i < t->n; i++)
@@ -208,6 +237,7 @@ int rows_learn(struct attune_list *list, const struct row_basis *b, const struct
 		list_rows(&s, named, !is_named(t, s.first));
 		find_rivals(&s);
 		list[s.first] = best_row(&s);
+		widen(b, &list[s.first]);
 	}
 	free(s.legal);
 	free(s.illegal);
