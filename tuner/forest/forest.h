@@ -26,7 +26,7 @@ struct forest {
 	struct making making[2]; /* of the prefill and the decode tree; 0 when read back */
 };
 struct limits {
-	int leaves;   /* of each tree, at most: cross-validation chooses (tuner/tree/fit.c) */
+	int leaves;   /* of each tree, at most, of the overlap half: cross-validation chooses (tree/fit.c) */
 	int variants; /* choices of either phase */
 	/* NULL: prefill and decode trees are grown. Else these rules' trees are kept, and leaves name
 	 * other choices where times show that they are faster (tuner/induce/kept_tree.c). */

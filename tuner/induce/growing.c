@@ -1,6 +1,11 @@
 /* growing.c - grows a phase's tree and learns the rows of its choices, in turn: what a choice costs
- * where it is illegal depends on its row, and a row on the leaves that name its choice. In the first
- * round such a cell costs what the best legal column does. The round that costs least is kept. */
+ * where it is illegal depends on its row, and a row on the leaves that name its choice.
+ *
+ *   round 0       no leaf names a choice that is illegal in one of its scenarios
+ *   round 1       such a cell costs what a row of all scenarios runs
+ *   from 2 on     it costs what the row runs that was learned with the tree before
+ *
+ * The round that costs least is kept. The first wins where scenarios are few. */
 #include "induce.h"
 #include "phase_fit.h"
 #include "rows.h"
@@ -11,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 3 };
+enum { ROUNDS = 4 };
 
 int min_support(const struct matrix *m)
 {
@@ -19,26 +24,15 @@ int min_support(const struct matrix *m)
 }
 
 /* ---- costs by rows ----------------------------------------------------------------------- */
-static int32_t best_legal(const struct matrix *raw, int row)
-{
-	const int32_t *cost = &raw->cost[(size_t)row * (size_t)raw->cols];
-	int32_t best = COST_ILLEGAL;
-	for (int c = 0; c < raw->cols; c++)
-		best = cost[c] < best ? cost[c] : best;
-	return best == COST_ILLEGAL ? raw->fallback[row] : best;
-}
-
 void costs_by_rows(struct matrix *to, const struct matrix *raw, const struct attune_list *list)
 {
-	for (int r = 0; r < raw->rows; r++) {
-		const int32_t best = best_legal(raw, r);
+	for (int r = 0; r < raw->rows; r++)
 		for (int c = 0; c < raw->cols; c++) {
 			const size_t at = (size_t)r * (size_t)raw->cols + (size_t)c;
-			to->cost[at] = raw->cost[at] != COST_ILLEGAL ? raw->cost[at]
-				       : list                        ? row_runs(raw, r, &list[c])
-								     : best;
+			to->cost[at] = list && raw->cost[at] == COST_ILLEGAL
+					   ? row_runs(raw, r, &list[c])
+					   : raw->cost[at];
 		}
-	}
 }
 
 /* Whether a column was measured in a scenario. */
@@ -110,9 +104,10 @@ static int grow_rounds(struct phase_fit *fit, enum decision decision, const stru
 	long long least = LLONG_MAX;
 	int done = list != NULL;
 	for (int round = 0; done && round < ROUNDS; round++) {
+		done = round != 1 || rows_learn(list, &fit->basis, NULL);
 		costs_by_rows(fit->m, fit->basis.m, round ? list : NULL);
-		done =
-		    grow_once(fit, decision, limits) && rows_learn(list, &fit->basis, &fit->tree);
+		done = done && grow_once(fit, decision, limits) &&
+		       rows_learn(list, &fit->basis, &fit->tree);
 		const long long loss = done ? loss_of(&fit->tree, &fit->basis, list) : LLONG_MAX;
 		if (loss >= least)
 			continue;

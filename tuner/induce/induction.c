@@ -182,7 +182,7 @@ static void phase_fit_free(struct phase_fit *fit)
 int forest_induce(struct forest *f, const struct data *d, const struct limits *limits)
 {
 	struct phase_fit fit[2] = { { .m = NULL } };
-	const struct growth side_by_side = { .max_leaves = limits->leaves };
+	const struct growth side_by_side = { .max_leaves = (limits->leaves + 1) / 2 };
 	int done = 1;
 	*f = (struct forest){ 0 };
 	snprintf(f->gpu, sizeof f->gpu, "%s", d->gpu);

@@ -28,8 +28,8 @@ struct phase_fit {
 int min_support(const struct matrix *);
 /* Makes fit->tree and fit->list; sets the costs of fit->m by the rows. 0 without memory. */
 int grow_phase(struct phase_fit *, enum decision, const struct limits *);
-/* Cells of `to` that are illegal in raw cost what their column's row runs; list NULL: the best legal
- * column. */
+/* Cells of `to` that are illegal in raw cost what their column's row runs; list NULL: they
+ * stay COST_ILLEGAL. */
 void costs_by_rows(struct matrix *to, const struct matrix *raw, const struct attune_list *list);
 /* Sets row_cost of the leaves. */
 void settle_leaves(struct phase_fit *);
