@@ -239,7 +239,7 @@ static void costs_are_near_the_truth(void **state)
 static void what_is_illegal_is_not_what_has_no_price(void **state)
 {
 	struct lesson l;
-	int too_many = 0, few = 0, without_price = 0;
+	int too_many = 0, few = 0, without_price = 0, alone = 0;
 	(void)state;
 	begin_lesson(&l, &all_sorts);
 	for (int i = l.measured; i < l.taught->rows; i++) {
@@ -251,16 +251,18 @@ static void what_is_illegal_is_not_what_has_no_price(void **state)
 			if (k == &known[UNCUT]) {
 				assert_int_equal(has_no_price, f->head_size == 64);
 				without_price += has_no_price;
-			} else if (k == &known[WIDE] && f->max_query == 1) {
-				/* three Q blocks for two SMs: 8 KV heads x 24 sequences */
-				assert_int_equal(is_illegal, f->num_seqs > 24);
+			} else if (k == &known[WIDE] && f->max_query == 1 &&
+				   f->page_size == 16 && f->head_size < 192) {
+				/* three Q blocks for two SMs: 192 KV heads x sequences */
+				assert_int_equal(is_illegal, f->num_kv_heads * f->num_seqs > 192);
 				*(is_illegal ? &too_many : &few) += 1;
+				alone += f->group == 1;
 			} else if (k != &known[WIDE]) {
 				assert_false(is_illegal || has_no_price);
 			}
 		}
 	}
-	assert_true(too_many > 20 && few > 20 && without_price > 20);
+	assert_true(too_many > 20 && few > 20 && without_price > 20 && alone > 20);
 	end_lesson(&l);
 }
 
