@@ -139,18 +139,10 @@ static void row_of_leaf(const struct why *w, enum decision t)
  * "rival" have the time. */
 static void row_rows(const struct why *w, enum decision t)
 {
-	static const char *const what[] = { "not run", "runs", "behind it" };
-	struct tried v[MOST_TRIED];
-	if (!w->planned) {
+	if (w->planned)
+		tried_rows(w->t, w->planned, t, &w->m->part[decision_phase(t)], 3);
+	else
 		row_of_leaf(w, t);
-		return;
-	}
-	const int n = planned_tried(w->planned, t, &w->m->part[decision_phase(t)], v);
-	for (int i = 0; i < n; i++)
-		say(w, t, what[v[i].what], "%s%s%s%s%s", v[i].words, v[i].whose ? ", " : "",
-		    v[i].whose ? v[i].whose : "", v[i].why ? ": " : "", v[i].why ? v[i].why : "");
-	if (n && !v[n - 1].whose)
-		say(w, t, "behind it", "%s", planned_behind(w->planned));
 }
 
 static double plan_time(const struct why *w, const struct decided *made)

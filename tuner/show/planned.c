@@ -13,7 +13,6 @@
 #include "kernels/spec/part.h"
 #include "kernels/spec/space.h"
 #include "tuner/forest/forest.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -77,91 +76,77 @@ void planned_free(struct planned *p)
 }
 
 /* ---- what is tried for a part --------------------------------------------------------------- */
+/* Where the rows of a part go: `more` empty columns follow each. */
+struct telling {
+	struct table *t;
+	enum decision decision;
+	int more;
+};
 
-static void add_tried(struct tried *t, const attune_op *op, int id, const char *whose)
+static void tell(const struct telling *w, const char *what, const char *is)
 {
-	const struct choice c = { op->ready[id].kernel, op->ready[id].config };
-	choice_words(&c, t->words);
-	t->whose = whose;
+	table_add(w->t, "%s %s %s", decision_names[w->decision], what, is);
+	for (int i = 0; i < w->more; i++)
+		table_text(w->t, NULL);
+	table_end_row(w->t);
 }
 
-/* Adds the members of a choice's row. Whether one of them runs. */
-static int row_tried(const attune_op *op, int named, int runs, const struct part *part,
-		     const char *whose, struct tried *v, int *n)
+/* A choice, with what it is or why it is not run. */
+static void tell_choice(const struct telling *w, const char *what, const struct ready *r,
+			const char *note, const char *why)
+{
+	const struct choice c = { r->kernel, r->config };
+	char words[MAX_CHOICE_TEXT], text[MAX_CHOICE_TEXT + 200];
+	choice_words(&c, words);
+	snprintf(text, sizeof text, "%s%.30s%s%.160s", words, note, why ? ": " : "",
+		 why ? why : "");
+	tell(w, what, text);
+}
+
+/* The row of a choice. Whether one of it is what runs. */
+static int tell_row(const struct telling *w, const attune_op *op, int named, int runs,
+		    const struct part *part, const char *note)
 {
 	const struct attune_list *row = &op->ready[named].row;
 	int found = 0;
 	for (int i = 0; i < row->n; i++) {
-		struct tried *t = &v[(*n)++];
 		const int id = row->at[i];
-		add_tried(t, op, id, whose);
-		t->why = NULL;
-		t->what = found ? TRIED_BEHIND : id == runs ? TRIED_RUNS : TRIED_NOT_RUN;
+		const char *what = found ? "behind it" : id == runs ? "runs" : "not run";
+		const char *why = found || id == runs ? NULL : why_not(op, id, part);
 		found |= id == runs;
-		if (t->what == TRIED_NOT_RUN)
-			t->why = why_not(op, id, part);
-		if (t->what == TRIED_NOT_RUN && !t->why)
-			t->why = "by estimate what runs takes at most 7/8 of its time";
+		if (!found && !why)
+			why = "by estimate what runs takes at most 7/8 of its time";
+		tell_choice(w, what, &op->ready[id], note, why);
 	}
 	return found;
 }
 
-int planned_tried(const struct planned *p, enum decision t, const struct part *part,
-		  struct tried v[MOST_TRIED])
+void tried_rows(struct table *t, const struct planned *p, enum decision d, const struct part *part,
+		int more)
 {
-	static const char portable[] = "of the portable rules";
+	const struct telling w = { t, d, more };
 	const attune_op *op = p->op;
-	const int runs = p->runs[t == DECIDE_DECODE];
-	int n = 0, found = 0;
-	int says = op->heuristic ? selector_says(op->heuristic, t, &part->f) : SAYS_DEFAULTS;
-	if (says >= 0)
-		found = row_tried(op, says, runs, part, NULL, v, &n);
-	says = op->portable ? selector_says(op->portable, t, &part->f) : SAYS_DEFAULTS;
-	if (!found && says >= 0)
-		found = row_tried(op, op->num_choices + says, runs, part, portable, v, &n);
-	if (!found && runs >= 0) {
-		add_tried(&v[n], op, runs, "a default");
-		v[n].why = NULL;
-		v[n++].what = TRIED_RUNS;
+	const struct selector *rules[] = { op->heuristic, op->portable };
+	const int runs = p->runs[d == DECIDE_DECODE];
+	int found = 0;
+	for (int i = 0; i < 2 && !found; i++) {
+		const int says = rules[i] ? selector_says(rules[i], d, &part->f) : SAYS_DEFAULTS;
+		found = says >= 0 && tell_row(&w, op, i ? op->num_choices + says : says, runs, part,
+					      i ? ", of the portable rules" : "");
+		if (found && !i)
+			tell(&w, "behind it",
+			     op->portable ? "the portable rules" : "the kernels' defaults");
 	}
-	return n;
+	if (!found && runs >= 0)
+		tell_choice(&w, "runs", &op->ready[runs], ", a default", NULL);
 }
 
-const char *planned_behind(const struct planned *p)
-{
-	return p->op->portable ? "the portable rules" : "the kernels' defaults";
-}
-
-/* ---- a GPU without rules -------------------------------------------------------------------- */
-
-static void add_row(struct table *t, const struct planned *p, enum phase phase,
-		    const struct choice *c, const struct part *part)
-{
-	char text[MAX_CHOICE_TEXT];
-	double us = NAN;
-	if (!c->kernel)
-		return;
-	choice_words(c, text);
-	for (int i = 0; i < p->op->first_default; i++) {
-		const struct ready *r = &p->op->ready[i];
-		const struct part_costs *costs = r->price[phase == PHASE_DECODE];
-		struct choice a = { r->kernel, r->config }, b = *c;
-		a = choice_family(&a);
-		b = choice_family(&b);
-		if (costs && choice_same(&a, &b))
-			us = (double)priced_estimate(costs, &r->block,
-						     segments_of(c->kernel, &c->config), &part->f) /
-			     1e9;
-	}
-	table_add(t, "%s %s %s", phase_name((int)phase), "runs", text);
-	table_number(t, us, 1);
-	table_end_row(t);
-}
+/* ---- a GPU without measurements ------------------------------------------------------------- */
 
 int show_planned(const char *gpu, const char *model, int page_size, const attune_batch *batch,
 		 enum format format)
 {
-	static const char *const columns[] = { "decision", "what", "is", "us" };
+	static const char *const columns[] = { "decision", "what", "is" };
 	char path[PATH_TEXT], why[256];
 	struct device_info d;
 	attune_shape shape;
@@ -180,19 +165,20 @@ int show_planned(const char *gpu, const char *model, int page_size, const attune
 	}
 	struct table *t = table_new(format, columns, (int)COUNT(columns));
 	selector_why(why, sizeof why, attune_selectors, attune_num_selectors, &d);
-	for (enum phase i = PHASE_PREFILL; t && i <= PHASE_DECODE; i++) {
+	for (enum decision i = DECIDE_PREFILL; t && i <= DECIDE_DECODE; i++) {
+		const struct choice *c = i == DECIDE_DECODE ? &p.serial.decode : &p.serial.prefill;
+		const struct telling w = { .t = t, .decision = i };
+		char words[MAX_CHOICE_TEXT];
 		struct part part;
-		if (part_make(&part, i, &shape, batch, &d))
-			add_row(t, &p, i, i == PHASE_PREFILL ? &p.serial.prefill : &p.serial.decode,
-				&part);
+		if (!c->kernel || !part_make(&part, decision_phase(i), &shape, batch, &d))
+			continue;
+		tried_rows(t, &p, i, &part, 0);
+		choice_words(c, words);
+		tell(&w, "picked", words);
 	}
 	if (t) {
 		table_add(t, "%s %s %s", "plan", "rules", why);
-		table_text(t, NULL);
 		table_end_row(t);
-		if (format_for_people(format))
-			show_note(format, "no %s was measured: the times are estimates for an H200",
-				  gpu);
 		table_print(t, stdout);
 	}
 	planned_free(&p);
