@@ -94,6 +94,21 @@ static void check_text(const struct fuzz_op *o, const attune_plan *plan)
 			      "attune_plan_text of 5 bytes");
 }
 
+/* A choice of the rules that the plan has can run its part. */
+static void check_choices(const struct fuzz_op *o, const attune_batch *batch,
+			  const attune_plan *plan)
+{
+	for (int i = 0; i < plan->num_parts; i++) {
+		const attune_part *p = &plan->part[i];
+		const enum attune_phase phase = !p->decode.seq_count    ? ATTUNE_PHASE_PREFILL
+						: !p->prefill.seq_count ? ATTUNE_PHASE_DECODE
+									: ATTUNE_PHASE_ALL;
+		if (p->choice < o->op->num_choices)
+			check_refusal(attune_choice_runs(o->op, batch, phase, p->choice), MAY_PASS,
+				      "attune_choice_runs of the plan's choice");
+	}
+}
+
 /* Sixteen-bit and fp32 caches in strides, without LSE, are always planned. */
 static void plan_world(struct fuzz_case *c, struct fuzz_op *o, int i)
 {
@@ -109,6 +124,7 @@ static void plan_world(struct fuzz_case *c, struct fuzz_op *o, int i)
 	if (!attune_plan_serves(&o->plan[i], &again) || again.workspace != o->plan[i].workspace)
 		fault("the same batch gets another plan the next time");
 	check_workspace(&c->d, o, &o->plan[i]);
+	check_choices(o, &w->batch, &o->plan[i]);
 	check_text(o, &o->plan[i]);
 }
 
