@@ -157,7 +157,7 @@ fi
 nvcc=${CUDA_HOME:-/usr/local/cuda}/bin/nvcc
 for header in "$tmp"/usr/include/attune/attune_*.h; do
 	name=$(basename "$header" .h)
-	[ "$name" != attune_features ] || continue
+	case $name in attune_features | attune_list) continue ;; esac
 	cat >"$tmp/alone.c" <<SOURCE
 #include <attune/$name.h>
 int main(void)
