@@ -14,29 +14,28 @@
 
 enum { MOST_GPUS = 16 };
 
-static const char *const columns[] = { "device",        "gpu",
-				       "name",          "arch",
-				       "driver",        "units",
-				       "lanes",         "smem_per_block",
-				       "smem_per_unit", "last_cache_mb",
-				       "memory_gb",     "clock_mhz",
-				       "power_limit_w", "dram_gbps",
-				       "fma_tflops",    "compiler",
-				       "heuristic",     "why" };
-static const char *const known_columns[] = { "gpu",       "driver_name", "arch",
-					     "units",     "memory_gib",  "dram_gbps",
-					     "tflops_16", "heuristic",   "why" };
+static const char *const columns[] = {
+	"device",        "gpu",           "name",       "arch",
+	"driver",        "units",         "lanes",      "smem_per_block",
+	"smem_per_unit", "last_cache_mb", "memory_gb",  "clock_mhz",
+	"power_limit_w", "dram_gbps",     "fma_tflops", "compiler",
+	"rules",         "heuristic",     "why"
+};
+static const char *const known_columns[] = { "gpu",        "driver_name", "arch",      "units",
+					     "memory_gib", "dram_gbps",   "tflops_16", "rules",
+					     "heuristic",  "why" };
 
 static double known(double value)
 {
 	return value > 0 ? value : NAN;
 }
 
-/* Adds the name of the header that the library uses on this device, and why. */
+/* Adds what the library has for this device: kind of rules, header, and why. */
 static void end_with_heuristic(struct table *t, const struct device_info *d)
 {
 	char why[SELECTOR_WHY];
 	selector_why(why, sizeof why, attune_selectors, attune_num_selectors, d);
+	table_text(t, selector_gets(attune_selectors, attune_num_selectors, d));
 	table_text(t, selector_name(d));
 	table_text(t, why);
 	table_end_row(t);
@@ -73,10 +72,10 @@ static void list_known(struct table *t)
 		table_text(t, m->gpu);
 		table_text(t, m->slug);
 		table_text(t, m->arch);
-		table_number(t, m->units, 0);
-		table_number(t, m->memory_gib, 0);
-		table_number(t, m->dram_gbps, 0);
-		table_number(t, m->tflops, 0);
+		table_number(t, known(m->units), 0);
+		table_number(t, known(m->memory_gib), 0);
+		table_number(t, known(m->dram_gbps), 0);
+		table_number(t, known(m->tflops), 0);
 		end_with_heuristic(t, &d);
 	}
 }
@@ -165,8 +164,14 @@ int cmd_devices(int argc, char **argv)
 	    "  attune devices --format json\n"
 	    "  attune devices --known\n\n"
 	    "`gpu` is the name for --gpu and in file names; for a GPU that --known does not list, "
-	    "the driver's name in lower case. `heuristic`: the GPU from whose measurements the "
-	    "library's choices come, and why; untuned: the library uses defaults.\n";
+	    "the driver's name in lower case. `rules`: what the library has for it:\n"
+	    "  own       measured on this model\n"
+	    "  nearest   measured on the model that `heuristic` names\n"
+	    "  portable  of choices that all NVIDIA GPUs from sm_80 on run; of this one is no "
+	    "time\n"
+	    "  defaults  the kernels' defaults, of which no time is\n"
+	    "  refused   no kernel is for it\n"
+	    "`heuristic`: the header of these rules; untuned: none. `why` says it in words.\n";
 	const struct argp argp = { .options = options, .parser = parse, .doc = about };
 	struct request r = { FORMAT_TABLE, 0 };
 	options_parse(&argp, argc, argv, &r);

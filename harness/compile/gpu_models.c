@@ -19,6 +19,7 @@ static const struct arch_limits limits[] = {
 	{ "sm_90",   227 << 10, 228 << 10, 2048,   32 },
 	{ "sm_100",  227 << 10, 228 << 10, 2048,   32 },
 	{ "sm_103",  227 << 10, 228 << 10, 2048,   32 },
+	{ "sm_110",  227 << 10, 228 << 10, 1536,   24 },
 	{ "sm_120",  99 << 10,  100 << 10, 1536,   24 },
 	{ "sm_121",  99 << 10,  100 << 10, 1536,   24 },
 	{ "gfx90a",  0,         0,         2048,   16 },
@@ -26,7 +27,8 @@ static const struct arch_limits limits[] = {
 	{ "gfx950",  0,         0,         2048,   16 },
 };
 // clang-format on
-const char arch_names[] = "sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_103, sm_120, sm_121, "
+const char arch_names[] = "sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_103, sm_110, sm_120, "
+			  "sm_121, "
 			  "gfx90a, gfx942, gfx950";
 
 const struct arch_limits *arch_limits(const char *arch)

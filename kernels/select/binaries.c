@@ -12,7 +12,7 @@ struct device_info device_of_arch(const char *arch)
 	static const struct {
 		const char *archs;
 		int kib;
-	} more[] = { { "sm_80 sm_87", 163 }, { "sm_90 sm_100 sm_103", 227 } };
+	} more[] = { { "sm_80 sm_87", 163 }, { "sm_90 sm_100 sm_103 sm_110", 227 } };
 	const struct hip_chip *chip = hip_chip(arch);
 	struct device_info d = { .lanes = chip ? 64 : 32, .units = chip ? 1 : 132 };
 	int kib = 99;

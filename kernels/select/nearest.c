@@ -36,9 +36,10 @@ static enum relation relation_of(const char *gpu, const char *arch, const struct
 	return strcmp(d->arch, arch) ? RUNS : SAME_ARCH;
 }
 
+/* 1 where one is not known. */
 static double ratio(double a, double b)
 {
-	return a > b ? a / b : b / a;
+	return !(a > 0 && b > 0) ? 1 : a > b ? a / b : b / a;
 }
 
 /* Between two GPUs of one vendor: the product of the ratios of their units, DRAM bandwidths and
@@ -49,7 +50,7 @@ static double distance(const char *gpu, const struct device_info *d)
 	const struct gpu_model *a = gpu_whole(gpu), *b = gpu_whole(d->gpu);
 	if (!a)
 		return 1e9;
-	return ratio(a->units, d->units > 0 ? d->units : a->units) *
+	return ratio(a->units, d->units) *
 	       (b ? ratio(a->dram_gbps, b->dram_gbps) * ratio(a->tflops, b->tflops) : 1);
 }
 

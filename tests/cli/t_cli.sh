@@ -214,6 +214,11 @@ done
 run devices --known --format tsv
 row "$([ $code -eq 0 ] && grep -q "^h100_pcie	h100_pcie	sm_90	114	.*	h100	borrowed from h100 (132 SMs; here 114)" \
 	"$tmp/out" && [ "$(wc -l <"$tmp/out")" -gt 50 ]; echo $?)" "known GPUs, with the header that each borrows"
+row "$(grep -q "^h100	.*	own	h100	measured on h100$" "$tmp/out" && grep -q "^h20	.*	nearest	h" "$tmp/out" &&
+	grep -q "^mi300	.*	defaults	untuned	the defaults, untimed" "$tmp/out" &&
+	grep -q "^t4	.*	refused	untuned	refused: no kernel is for sm_75" "$tmp/out" &&
+	[ "$(awk -F'\t' '$3 ~ /^sm_(8|1)/ && $8 != "portable"' "$tmp/out" | wc -l)" = 0 ]; echo $?)" \
+	"what each known GPU gets: its own rules, the nearest, the portable ones, defaults, or nothing"
 cp results/h100.sqlite "$tmp/gh200.sqlite"
 sqlite3 "$tmp/gh200.sqlite" "UPDATE device SET gpu = 'gh200'; DELETE FROM seal"
 run eval --gpu gh200 --db "$tmp/gh200.sqlite" --header committed --format tsv

@@ -52,6 +52,7 @@ const struct gpu_model gpu_models[] = {
 	{ "gb200",                                             "gb200",               "sm_100", 152, 185, 126, 8000, 2500 },
 	{ "b300_sxm6_ac",                                      "b300",                "sm_103", 148, 269, 126, 8000, 2250 },
 	{ "gb300",                                             "gb300",               "sm_103", 152, 277, 126, 8000, 2500 },
+	{ "thor",                                              "thor",                "sm_110", 20, 128,  32,  273,  258 },
 	{ "rtx5090",                                           "rtx5090",             "sm_120", 170,  32,  96, 1792,  419 },
 	{ "rtx5080",                                           "rtx5080",             "sm_120",  84,  16,  64,  960,  225 },
 	{ "rtx5060_ti",                                        "rtx5060_ti",          "sm_120",  36,  16,  32,  448,   95 },
@@ -72,6 +73,10 @@ const struct gpu_model gpu_models[] = {
 	{ "mi325x",                                            "mi325",               "gfx942", 304, 256,   0, 6000, 1307 },
 	{ "mi350x",                                            "mi350",               "gfx950", 256, 288,   0, 8000, 2307 },
 	{ "mi355x",                                            "mi355",               "gfx950", 256, 288,   0, 8000, 2517 },
+	/* Published are its memory's size and rate. */
+	{ "mi455x",                                            "mi455",               "gfx1250", 0, 432,   0, 19600,   0 },
+	/* HIP counts pairs of its 64 CUs. */
+	{ "radeon_rx_9070_xt",                                 "rx9070_xt",           "gfx1201", 32, 16,   8,  640,  195 },
 	{ .gpu = NULL },
 };
 // clang-format on
@@ -225,7 +230,7 @@ static int has_memory(const struct device_info *d, int gib)
 static void name_like(struct device_info *d, const struct gpu_model *m)
 {
 	char name[sizeof d->gpu + 40], units[20] = "", memory[24] = "";
-	if (d->units != m->units)
+	if (m->units && d->units != m->units)
 		snprintf(units, sizeof units, "_%d%s", d->units,
 			 strncmp(m->arch, "gfx", 3) ? "sm" : "cu");
 	if (!has_memory(d, m->memory_gib))

@@ -13,8 +13,9 @@
 struct gpu_model {
 	const char *slug; /* of the driver's name */
 	const char *gpu, *arch;
-	int units, memory_gib, l2_mib; /* l2_mib 0: the chip's, of AMD */
-	double dram_gbps, tflops;      /* of dense products of 16 bits: no time can beat them */
+	int units, memory_gib, l2_mib; /* units 0: not known; l2_mib 0: the chip's, of AMD */
+	/* Of dense products of 16 bits, 0: not known: no time can beat them. */
+	double dram_gbps, tflops;
 };
 extern const struct gpu_model gpu_models[]; /* ends with a NULL gpu */
 
