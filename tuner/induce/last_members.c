@@ -11,6 +11,7 @@
 #include "kernels/spec/part.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
+#include "tuner/tree/tree.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -198,22 +199,41 @@ static struct attune_list row_of(const struct forest *f, int id)
 }
 
 /* ---- the ends ---------------------------------------------------------------------------- */
-/* Mean log slowdown of a choice over training scenarios with a time of it; INFINITY: none. */
-static double mean_loss(const struct data *d, const struct forest *f, enum phase phase, int id)
+/* A part without a time of what runs counts as half as slow again. */
+#define UNTIMED 0.4
+
+/* Log slowdown of the first member that may run the part; INFINITY: it has no time. */
+static double loss_at(const struct data *d, const struct forest *f, const struct attune_list *row,
+		      enum phase phase, int scenario)
 {
+	struct choice as;
+	int i = 0, any;
+	while (i < row->n && !action_choice(d, f, phase, row->at[i], &d->v[scenario], &as))
+		i++;
+	const int choice = i < row->n ? data_find(d, &as) : -1;
+	return choice < 0 ? INFINITY
+			  : log(data_part_time(d, scenario, phase, choice) /
+				data_best(d, scenario, phase, &any));
+}
+
+/* Mean log slowdown of what runs by a row, over the training scenarios whose leaf names its first; of
+ * a choice alone over all in which it has a time. INFINITY: none. */
+static double mean_loss(const struct data *d, const struct forest *f, enum decision decision,
+			const struct attune_list *row)
+{
+	const enum phase phase = decision_phase(decision);
+	const struct tree *t = &f->tree[decision];
 	double sum = 0;
-	int n = 0, any;
+	int n = 0;
 	for (int s = 0; s < d->n; s++) {
-		struct choice as;
-		if (!data_is_training(&d->v[s]) || !d->v[s].has[phase] ||
-		    !action_choice(d, f, phase, id, &d->v[s], &as))
+		const struct measured *m = &d->v[s];
+		if (!data_is_training(m) || !m->has[phase] ||
+		    (row->n > 1 && t->v[tree_leaf(t, &m->part[phase].f)].action != row->at[0]))
 			continue;
-		const int choice = data_find(d, &as);
-		const double us = choice < 0 ? INFINITY : data_part_time(d, s, phase, choice);
-		const double best = data_best(d, s, phase, &any);
-		if (!isfinite(us) || !isfinite(best))
+		const double loss = loss_at(d, f, row, phase, s);
+		if (!isfinite(loss) && row->n == 1)
 			continue;
-		sum += log(us / best);
+		sum += isfinite(loss) ? loss : UNTIMED;
 		n++;
 	}
 	return n ? sum / n : INFINITY;
@@ -234,24 +254,46 @@ static int find_end(const struct ends *e, const struct attune_list *row, double 
 	return best;
 }
 
-/* A full row gives up its second rival. */
-static void row_add(struct attune_list *row, int id)
+static struct attune_list without(struct attune_list row, int member)
 {
-	if (row->n == ATTUNE_LIST_MEMBERS)
-		row->at[--row->n - 1] = row->at[ATTUNE_LIST_MEMBERS - 1];
-	row->at[row->n++] = (short)id;
+	for (int i = member; i + 1 < row.n; i++)
+		row.at[i] = row.at[i + 1];
+	row.n--;
+	return row;
+}
+
+/* A full row loses the one of its members 1 to learned - 1 whose place costs least. */
+static void make_room(const struct forest *f, const struct data *d, struct attune_list *row,
+		      int learned)
+{
+	const enum decision of =
+	    is_named(f, DECIDE_PREFILL, row->at[0]) ? DECIDE_PREFILL : DECIDE_DECODE;
+	struct attune_list best = without(*row, 1);
+	double least = mean_loss(d, f, of, &best);
+	for (int i = 2; i < learned; i++) {
+		const struct attune_list other = without(*row, i);
+		const double loss = mean_loss(d, f, of, &other);
+		if (loss < least) {
+			least = loss;
+			best = other;
+		}
+	}
+	*row = best;
 }
 
 /* Adds ends until the row is closed. */
-static void close_row(struct forest *f, const struct ends *e, int id, double loss[MAX_IDS][2])
+static void close_row(struct forest *f, const struct data *d, const struct ends *e, int id,
+		      double loss[MAX_IDS][2])
 {
 	struct attune_list row = row_of(f, id);
-	int first, end = 0;
-	for (int i = 0; i < ATTUNE_LIST_MEMBERS && end >= 0 && count_open(e, &row, -1, &first);
-	     i++) {
+	int first, learned = row.n, end;
+	for (int i = 0; i < ATTUNE_LIST_MEMBERS && count_open(e, &row, -1, &first); i++) {
 		end = find_end(e, &row, loss);
-		if (end >= 0)
-			row_add(&row, end);
+		if (end < 0)
+			break;
+		if (row.n == ATTUNE_LIST_MEMBERS)
+			make_room(f, d, &row, learned--);
+		row.at[row.n++] = (short)end;
 	}
 	if (row.n > 1)
 		f->list[id] = row;
@@ -265,9 +307,10 @@ int rows_close(struct forest *f, const struct data *d)
 		return 0;
 	for (int id = 0; id < f->num_choices; id++)
 		for (int p = 0; p < 2; p++)
-			loss[id][p] = mean_loss(d, f, decision_phase((enum decision)p), id);
+			loss[id][p] = mean_loss(d, f, (enum decision)p,
+						&(struct attune_list){ 1, { (short)id } });
 	for (int id = 0; id < f->num_choices; id++)
-		close_row(f, &e, id, loss);
+		close_row(f, d, &e, id, loss);
 	ends_close(&e);
 	return 1;
 }
