@@ -67,8 +67,7 @@ why h200 llama3.1-8b@1 8q64 16 >"$tmp/out"
 grep -q "^prefill	not run	.*by estimate what runs takes at most 7/8" "$tmp/out"
 row $? "a choice that is slow by estimate: what runs in its place"
 why a100 llama2-7b@1 2q2k 16 >"$tmp/out"
-[ "$(grep -c "^prefill	\(runs\|picked\)	segmented BLOCK_M=128" "$tmp/out")" = 2 ] &&
-	! grep "^prefill	picked" "$tmp/out" | grep -q fitted &&
+grep -q "^prefill	runs	" "$tmp/out" && grep "^prefill	picked	" "$tmp/out" | grep -vq fitted &&
 	grep -q "no header is for sm_80\|no time is of sm_80" "$tmp/out"
 row $? "a GPU without a header of its own or a nearer one: its plan"
 why gh200 llama3.1-8b@1 2q2k 16 | grep -q "^plan	rules	borrowed from h"
