@@ -354,6 +354,8 @@ static void test_diff_says_whether_it_is_noise(void **state)
 	{
 		const double ratio = json_number_value(member(row, "ratio"));
 		const char *change = json_string_value(member(row, "change"));
+		if (!strcmp(json_string_value(member(row, "decision")), "row"))
+			continue;
 		assert_true(json_integer_value(member(row, "scenarios")) > 0);
 		if (!strcmp(change, "slower"))
 			assert_true(ratio > 1.005), slower++;

@@ -178,7 +178,7 @@ static void row_words(const struct forest *f, int id, char *text, size_t size)
 	}
 }
 
-/* The rows of choices that both forests name. */
+/* The rows of choices that both forests name. What a change costs is not asked. */
 static void compare_rows(struct overlay *o)
 {
 	for (int id = 0; id < o->f[0]->num_choices; id++) {
@@ -195,7 +195,7 @@ static void compare_rows(struct overlay *o)
 		o->rows++;
 		table_add(o->t, "%s %s %s %s %.3f %.3f", "row", first, was, is, NAN, NAN);
 		if (o->d)
-			table_add(o->t, "%d %.4f %.4f %s", 0, NAN, NAN, "not measured");
+			table_add(o->t, "%.0f %.4f %.4f %s", NAN, NAN, NAN, "not measured");
 		table_end_row(o->t);
 	}
 }
