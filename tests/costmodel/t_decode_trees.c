@@ -109,8 +109,8 @@ static void what_is_not_named_goes(void **state)
 	data_free(d);
 }
 
-/* The library takes one row for a choice and head size. */
-static void a_choice_of_both_trees_has_one_set_of_costs(void **state)
+/* A choice that both trees name is there twice, each with the costs of its tree. */
+static void a_choice_of_both_trees_has_costs_for_each(void **state)
 {
 	struct data *d = make_priced(&exactly);
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
@@ -129,9 +129,14 @@ static void a_choice_of_both_trees_has_one_set_of_costs(void **state)
 		assert_true(tree_constant(&fit[i].tree, p->costs[0].id));
 	}
 	assert_true(number_choices(&f, d, fit));
-	assert_int_equal(f.num_choices, 1);
-	assert_int_equal(f.num_costs, 1);
-	assert_int_equal(f.costs[0].costs.path, p->costs[0].costs.path + 1);
+	assert_int_equal(f.num_choices, 2);
+	assert_true(choice_same(&f.choice[0], &f.choice[1]));
+	assert_int_equal(f.num_costs, 2);
+	for (int i = 0; i < 2; i++) {
+		const int id = f.tree[i].v[0].action, at = f.costs[0].id != id;
+		assert_int_equal(f.costs[at].id, id);
+		assert_int_equal(f.costs[at].costs.path, p->costs[0].costs.path + !i);
+	}
 	forest_free(&f);
 	cheapest_set_free(p);
 	matrix_free(m);
@@ -333,7 +338,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(leaves_name_what_is_cut_by_costs),
 		cmocka_unit_test(what_is_not_named_goes),
-		cmocka_unit_test(a_choice_of_both_trees_has_one_set_of_costs),
+		cmocka_unit_test(a_choice_of_both_trees_has_costs_for_each),
 		cmocka_unit_test(times_without_a_price_teach_nothing),
 		cmocka_unit_test(same_cells_same_bytes),
 		cmocka_unit_test(what_failed_is_not_picked),

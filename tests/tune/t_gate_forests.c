@@ -120,8 +120,8 @@ static void test_combine_same_choice(void **state)
 	forest_free(&new);
 }
 
-/* A row follows the tree that names its first; its members are kept, under their new ids. Of a first that
- * trees of both name it is the new one's. */
+/* A row follows the tree that names its first; its members are kept, under their new ids. A choice that
+ * trees of both forests name is there twice, each with the row of its tree. */
 static void test_combine_rows(void **state)
 {
 	struct forest old, new, f;
@@ -151,8 +151,18 @@ static void test_combine_rows(void **state)
 	/* both name segmented 8 */
 	old.choice[0] = new.choice[0];
 	assert_true(forest_combine(&f, &old, &new, DECODE));
-	assert_int_equal(f.tree[DECIDE_PREFILL].v[0].action, 0);
 	assert_int_equal(f.tree[DECIDE_DECODE].v[0].action, 0);
+	assert_int_equal(f.list[0].n, 3);
+	const int twin = f.tree[DECIDE_PREFILL].v[0].action;
+	assert_true(twin && choice_same(&f.choice[twin], &f.choice[0]));
+	assert_true(f.list[twin].n == 2 && f.list[twin].at[0] == twin);
+	assert_true(choice_same(&f.choice[f.list[twin].at[1]], &old.choice[1]));
+	forest_free(&f);
+
+	/* one without a row takes that of the other */
+	old.list[0].n = 0;
+	assert_true(forest_combine(&f, &old, &new, DECODE));
+	assert_int_equal(f.tree[DECIDE_PREFILL].v[0].action, 0);
 	assert_int_equal(f.list[0].n, 3);
 	forest_free(&f);
 	forest_free(&old);

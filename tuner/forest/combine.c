@@ -55,7 +55,8 @@ static void mark_used(const struct forest *f, int groups, int is_fresh, char use
 }
 
 /* Copies the used choices; to[id] is the new id, -1: not used. A choice that both forests have is copied
- * once; one that a forest has twice, once for each tree, stays two. 0 + complain. */
+ * once, unless both have a row for it; one that a forest has twice, once for each tree, stays two.
+ * 0 + complain. */
 static int take_choices(struct forest *out, const struct forest *f, const char *used, int *to)
 {
 	const int others = out->num_choices;
@@ -64,7 +65,8 @@ static int take_choices(struct forest *out, const struct forest *f, const char *
 		to[id] = -1;
 		if (!used[id])
 			continue;
-		while (at < others && !choice_same(&out->choice[at], &f->choice[id]))
+		while (at < others && (!choice_same(&out->choice[at], &f->choice[id]) ||
+				       (out->list[at].n && used[id] == NAMED && f->list[id].n)))
 			at++;
 		if (at == others)
 			at = out->num_choices;
@@ -95,7 +97,7 @@ static int copy_tree(struct tree *out, const struct tree *t, enum decision decis
 	return 1;
 }
 
-/* The rows of choices that trees name. A choice of both forests keeps the row of the first one. */
+/* The rows of choices that trees name. */
 static void take_rows(struct forest *out, const struct forest *f, const char *used, const int *to)
 {
 	for (int id = 0; id < f->num_choices; id++) {

@@ -26,7 +26,7 @@ struct forest {
 	struct making making[2]; /* of the prefill and the decode tree; 0 when read back */
 };
 struct limits {
-	int leaves;   /* of each tree, at most, of the overlap half: cross-validation chooses (tree/fit.c) */
+	int leaves; /* of each tree, at most, of the overlap half: cross-validation chooses (tree/fit.c) */
 	int variants; /* choices of either phase */
 	/* NULL: prefill and decode trees are grown. Else these rules' trees are kept, and leaves name
 	 * other choices where times show that they are faster (tuner/induce/kept_tree.c). */
@@ -80,10 +80,11 @@ void overlap_made(const struct data *, const struct forest *, int action, const 
 enum gate_group { GATE_PREFILL, GATE_DECODE, GATE_MIXED, NUM_GATE_GROUPS };
 extern const char *const gate_group_names[NUM_GATE_GROUPS];
 enum gate_group gate_group_of(enum decision);
-/* Takes the trees, rows, segment costs and choices of some groups from `fresh` (bit g of groups: group g), those of
- * the others from the incumbent; a choice that both name has the fresh row; the gpu's name is that of fresh. Ids are renumbered: fresh ones in
- * their order, then the incumbent's; unused choices are dropped. Call forest_prove before emitting
- * it. 0 + complain: more than MAX_IDS choices, or no memory. */
+/* Takes the trees, rows, segment costs and choices of some groups from `fresh` (bit g of groups:
+ * group g), those of the others from the incumbent; rows follow the trees that name the choices; the
+ * gpu's name is that of fresh. Ids are renumbered: fresh ones in their order, then the incumbent's;
+ * unused choices are dropped. Call forest_prove before emitting it. 0 + complain: more than MAX_IDS
+ * choices, or no memory. */
 int forest_combine(struct forest *out, const struct forest *incumbent, const struct forest *fresh,
 		   int groups);
 /* The kernels' defaults for everything, for a GPU without a header. 0 without memory. */
