@@ -114,12 +114,15 @@ ATTUNE_SELECT int attune_cpu_decode(const struct attune_features *f)
 		if (f->mean_seq <= 672) {
 			if (f->heads_x_seqs <= 8) {
 				if (f->kv_kib <= 512) return cpu_segmented_128_streams4; /* 7 scenarios, 1.033, p95 1.132; next segmented_32, 1.048; no better than the defaults for sure */
-				return cpu_segmented_32; /* 7 scenarios, 1.057, p95 1.223; next segmented_32_whole_pages, 1.192 */ }
+				return cpu_segmented_32; /* 7 scenarios, 1.057, p95 1.223; next segmented_32_whole_pages, 1.192 */
+			}
 			if (f->kv_kib <= 2048) return cpu_segmented_128_streams1; /* 5 scenarios, 1.060, p95 1.341; next segmented_64_streams4, 1.088 */
-			return cpu_segmented_32_whole_pages; /* 5 scenarios, 1.032, p95 1.076; next segmented_64_streams1, 1.061; no better than the defaults for sure; guarded */ }
+			return cpu_segmented_32_whole_pages; /* 5 scenarios, 1.032, p95 1.076; next segmented_64_streams1, 1.061; no better than the defaults for sure; guarded */
+		}
 		if (f->page_size > 32) return cpu_segmented_64_streams1; /* 3 scenarios, 1.000, p95 1.000; next segmented_128_streams1, 1.365; guarded */
 		if (f->num_seqs <= 1) return cpu_segmented_64_streams8; /* 8 scenarios, 1.059, p95 1.150; next segmented_32_whole_pages, 1.108; guarded */
-		return cpu_segmented_32_whole_pages; /* 8 scenarios, 1.036, p95 1.111; next segmented_64_streams8, 1.072; guarded */ }
+		return cpu_segmented_32_whole_pages; /* 8 scenarios, 1.036, p95 1.111; next segmented_64_streams8, 1.072; guarded */
+	}
 	if (f->max_seq <= 160) return cpu_segmented_128_streams1; /* 11 scenarios, 1.017, p95 1.094; next segmented_64_streams4, 1.053 */
 	return cpu_segmented_64_streams4; /* 29 scenarios, 1.045, p95 1.276; next segmented_32, 1.167 */
 }

@@ -152,32 +152,40 @@ ATTUNE_SELECT int attune_h100_prefill(const struct attune_features *f)
 		if (f->kv_kib <= 2048) {
 			if (f->kv_kib > 384) return h100_warpgroup_64x64_packed; /* 41 scenarios, 1.030, p95 1.068; next warpgroup_64x64_blocks_per_sm2, 1.065; guarded */
 			if (f->max_seq <= 160) return h100_prefix_prefill_64; /* 8 scenarios, 1.033, p95 1.071; next warpgroup_64x64_blocks_per_sm1, 1.078 */
-			return h100_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.034, p95 1.112; next warpgroup_64x64_packed, 1.041 */ }
+			return h100_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.034, p95 1.112; next warpgroup_64x64_packed, 1.041 */
+		}
 		if (f->keys_per_query > 1536) return h100_warpgroup_128x128_turns; /* 24 scenarios, 1.041, p95 1.166; next warpgroup_192x64, 1.114; guarded */
 		if (f->query_tokens <= 1024) return h100_warpgroup_64x64_packed; /* 5 scenarios, 1.074, p95 1.155; next warpgroup_128x80, 1.112; guarded */
-		return h100_warpgroup_192x64; /* 23 scenarios, 1.005, p95 1.043; next warpgroup_128x80, 1.073; guarded */ }
+		return h100_warpgroup_192x64; /* 23 scenarios, 1.005, p95 1.043; next warpgroup_128x80, 1.073; guarded */
+	}
 	if (f->head_size <= 128) {
 		if (f->mean_query <= 32) {
 			if (f->work <= 5) {
 				if (f->max_seq > 80) return h100_warpgroup_64x64_blocks_per_sm2; /* 2 scenarios, 1.038, p95 1.061; next warpgroup_64x64_blocks_per_sm1, 1.041; few; guarded */
 				if (f->query_tokens <= 160) return h100_prefix_prefill_64; /* 6 scenarios, 1.002, p95 1.009; next warpgroup_64x64_blocks_per_sm1, 1.206 */
-				return h100_warpgroup_64x64_packed; /* 1 scenario, 1.000, p95 1.000; next warpgroup_128x80, 1.119; few; guarded */ }
+				return h100_warpgroup_64x64_packed; /* 1 scenario, 1.000, p95 1.000; next warpgroup_128x80, 1.119; few; guarded */
+			}
 			if (f->kv_kib <= 32768) return h100_warpgroup_64x112; /* 11 scenarios, 1.021, p95 1.071; next warpgroup_64x64_packed, 1.034; guarded */
-			return h100_warpgroup_128x128_turns; /* 6 scenarios, 1.019, p95 1.074; next warpgroup_128x80, 1.053; guarded */ }
+			return h100_warpgroup_128x128_turns; /* 6 scenarios, 1.019, p95 1.074; next warpgroup_128x80, 1.053; guarded */
+		}
 		if (f->blocks_per_unit <= 80) {
 			if (f->kv_tokens <= 2048) {
 				if (f->blocks_per_unit <= 56) return h100_warpgroup_64x64_blocks_per_sm1; /* 64 scenarios, 1.010, p95 1.061; next warpgroup_64x64_blocks_per_sm2, 1.024; guarded */
 				if (f->mean_query <= 192) return h100_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.030, p95 1.077; next warpgroup_64x64_blocks_per_sm1, 1.030; guarded */
-				return h100_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm2, 1.030; guarded */ }
+				return h100_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm2, 1.030; guarded */
+			}
 			if (f->rows > 1024) return h100_warpgroup_128x128_turns; /* 59 scenarios, 1.012, p95 1.070; next warpgroup_128x80, 1.033; guarded */
 			if (f->kv_kib <= 11264) return h100_warpgroup_64x112; /* 11 scenarios, 1.017, p95 1.070; next warpgroup_64x64_blocks_per_sm1, 1.045; guarded */
-			return h100_warpgroup_128x128_turns; /* 16 scenarios, 1.031, p95 1.116; next warpgroup_128x80, 1.041; guarded */ }
+			return h100_warpgroup_128x128_turns; /* 16 scenarios, 1.031, p95 1.116; next warpgroup_128x80, 1.041; guarded */
+		}
 		if (f->keys_per_query > 448) return h100_warpgroup_128x128_turns; /* 267 scenarios, 1.021, p95 1.109; next warpgroup_128x128, 1.039; guarded */
 		if (f->row_blocks <= 1280) return h100_warpgroup_64x64_blocks_per_sm2; /* 38 scenarios, 1.006, p95 1.049; next warpgroup_64x64_packed, 1.062; guarded */
-		return h100_warpgroup_128x128; /* 8 scenarios, 1.041, p95 1.155; next warpgroup_192x64, 1.030; guarded */ }
+		return h100_warpgroup_128x128; /* 8 scenarios, 1.041, p95 1.155; next warpgroup_192x64, 1.030; guarded */
+	}
 	if (f->work <= 240) {
 		if (f->max_seq <= 32) return h100_prefix_prefill_64; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm1, 1.126; few */
-		return h100_warpgroup_64x64_blocks_per_sm1; /* 78 scenarios, 1.004, p95 1.025; next warpgroup_128x80, 1.285 */ }
+		return h100_warpgroup_64x64_blocks_per_sm1; /* 78 scenarios, 1.004, p95 1.025; next warpgroup_128x80, 1.285 */
+	}
 	if (f->keys_per_query <= 768) return h100_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.025, p95 1.145; next warpgroup_128x80, 1.071 */
 	return h100_warpgroup_128x80; /* 37 scenarios, 1.033, p95 1.189; next warpgroup_64x64_blocks_per_sm1, 1.158; guarded */
 }
@@ -189,21 +197,27 @@ ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
 			if (f->row_blocks <= 6) {
 				if (f->max_seq > 112) return h100_ring_8x16_warps4_stages3; /* 32 scenarios, 1.019, p95 1.078; next ring_8x16_warps4_stages2_combine1, 1.024 */
 				if (f->max_seq <= 26) return h100_naive; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.060; few; guarded */
-				return h100_ring_8x16_warps4_stages2_combine1; /* 9 scenarios, 1.031, p95 1.092; next ring_8x16_warps4_stages3, 1.029 */ }
+				return h100_ring_8x16_warps4_stages2_combine1; /* 9 scenarios, 1.031, p95 1.092; next ring_8x16_warps4_stages3, 1.029 */
+			}
 			if (f->row_blocks <= 48) return h100_ring_8x16_warps4_stages2_combine1; /* 41 scenarios, 1.012, p95 1.077; next ring_8x16_warps4_stages3, 1.024 */
-			return h100_ring_8x16_warps2; /* 34 scenarios, 1.018, p95 1.080; next ring_8x16_warps4_stages2_combine1, 1.108 */ }
+			return h100_ring_8x16_warps2; /* 34 scenarios, 1.018, p95 1.080; next ring_8x16_warps4_stages2_combine1, 1.108 */
+		}
 		if (f->blocks_per_unit <= 3) {
 			if (f->max_seq <= 7680) return h100_ring_8x16_warps8; /* 7 scenarios, 1.074, p95 1.207; next ring_8x16_warps4_stages3, 1.108 */
-			return h100_ring_16x16_warps8; /* 7 scenarios, 1.048, p95 1.129; next ring_16x16_warps4_combine2, 1.056; guarded */ }
+			return h100_ring_16x16_warps8; /* 7 scenarios, 1.048, p95 1.129; next ring_16x16_warps4_combine2, 1.056; guarded */
+		}
 		if (f->max_query <= 1) {
 			if (f->blocks_per_unit <= 24) {
 				if (f->mean_seq <= 12288) return h100_ring_8x16_warps8; /* 7 scenarios, 1.022, p95 1.044; next ring_8x16_warps4_stages3, 1.028 */
-				return h100_ring_16x16_warps8; /* 2 scenarios, 1.017, p95 1.035; next ring_list_8x16_warps4, 1.000; few; guarded */ }
+				return h100_ring_16x16_warps8; /* 2 scenarios, 1.017, p95 1.035; next ring_list_8x16_warps4, 1.000; few; guarded */
+			}
 			if (f->max_seq <= 7168) return h100_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.012, p95 1.036; next ring_8x16_warps4_stages3, 1.016 */
-			return h100_ring_list_8x16_warps8; /* 11 scenarios, 1.002, p95 1.013; next ring_list_8x16_warps4, 1.013; guarded */ }
+			return h100_ring_list_8x16_warps8; /* 11 scenarios, 1.002, p95 1.013; next ring_list_8x16_warps4, 1.013; guarded */
+		}
 		if (f->kv_kib <= 36864) return h100_ring_16x16_warps4_combine1; /* no scenario: by estimate */
 		if (f->max_query <= 2) return h100_ring_16x16_warps4_combine1; /* no scenario: by estimate */
-		return h100_warpgroup_64x96; /* 12 scenarios, 1.029, p95 1.206; next warpgroup_64x80, 1.124; guarded */ }
+		return h100_warpgroup_64x96; /* 12 scenarios, 1.029, p95 1.206; next warpgroup_64x80, 1.124; guarded */
+	}
 	if (f->head_size <= 128) {
 		if (f->blocks_per_unit <= 16) {
 			if (f->work <= 24) {
@@ -212,66 +226,86 @@ ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
 						if (f->row_blocks <= 5) {
 							if (f->kv_kib <= 1408) {
 								if (f->max_seq <= 24) return h100_naive; /* 14 scenarios, 1.010, p95 1.072; next ring_8x16_warps4_stages2_combine1, 1.069; guarded */
-								return h100_ring_8x16_warps4_stages2_combine1; /* 39 scenarios, 1.018, p95 1.079; next ring_8x16_warps4_stages3, 1.026 */ }
+								return h100_ring_8x16_warps4_stages2_combine1; /* 39 scenarios, 1.018, p95 1.079; next ring_8x16_warps4_stages3, 1.026 */
+							}
 							if (f->max_seq <= 352) return h100_ring_8x16_warps8; /* 13 scenarios, 1.011, p95 1.050; next ring_8x16_warps4_stages2_combine1, 1.029 */
-							return h100_ring_8x16_warps4_stages2_combine1; /* 19 scenarios, 1.013, p95 1.054; next ring_8x16_warps4_stages3, 1.026 */ }
+							return h100_ring_8x16_warps4_stages2_combine1; /* 19 scenarios, 1.013, p95 1.054; next ring_8x16_warps4_stages3, 1.026 */
+						}
 						if (f->max_seq <= 224) return h100_ring_8x16_warps4_stages2_combine1; /* 20 scenarios, 1.016, p95 1.082; next ring_8x16_warps4_stages3, 1.025 */
-						return h100_ring_8x16_warps8; /* 3 scenarios, 1.110, p95 1.172; next ring_8x16_warps4_stages2_combine1, 1.042 */ }
+						return h100_ring_8x16_warps8; /* 3 scenarios, 1.110, p95 1.172; next ring_8x16_warps4_stages2_combine1, 1.042 */
+					}
 					if (f->skew <= 32) {
 						if (f->row_blocks <= 16) return h100_ring_8x16_warps8; /* 38 scenarios, 1.015, p95 1.111; next ring_8x16_warps4_stages2_combine1, 1.031 */
-						return h100_ring_16x16_warps8; /* 1 scenario, 1.009, p95 1.009; next ring_8x16_warps2, 1.000; few; guarded */ }
+						return h100_ring_16x16_warps8; /* 1 scenario, 1.009, p95 1.009; next ring_8x16_warps2, 1.000; few; guarded */
+					}
 					if (f->max_seq <= 6144) return h100_ring_8x16_warps4_stages2_combine1; /* 15 scenarios, 1.008, p95 1.042; next ring_8x16_warps4_stages3, 1.032 */
-					return h100_ring_8x16_warps4_stages2_combine2; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps8, 1.082; few; guarded */ }
+					return h100_ring_8x16_warps4_stages2_combine2; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps8, 1.082; few; guarded */
+				}
 				if (f->row_blocks <= 3) {
 					if (f->max_seq <= 10240) return h100_ring_8x16_warps8; /* 35 scenarios, 1.023, p95 1.249; next ring_8x16_warps4_stages3, 1.040 */
 					if (f->rows <= 8) return h100_ring_8x16_warps4_stages2_combine2; /* 14 scenarios, 1.008, p95 1.043; next ring_16x16_warps4_combine2, 1.025; guarded */
-					return h100_ring_16x16_warps8; /* 6 scenarios, 1.014, p95 1.051; next ring_16x16_warps4_combine2, 1.026; guarded */ }
+					return h100_ring_16x16_warps8; /* 6 scenarios, 1.014, p95 1.051; next ring_16x16_warps4_combine2, 1.026; guarded */
+				}
 				if (f->skew <= 32) {
 					if (f->rows <= 8) return h100_ring_8x16_warps8; /* 9 scenarios, 1.010, p95 1.045; next ring_8x16_warps2, 1.000 */
-					return h100_ring_16x16_warps4_combine1; /* 3 scenarios, 1.026, p95 1.055; next ring_8x16_warps4_stages2_combine1, 1.141 */ }
+					return h100_ring_16x16_warps4_combine1; /* 3 scenarios, 1.026, p95 1.055; next ring_8x16_warps4_stages2_combine1, 1.141 */
+				}
 				if (f->max_seq <= 11264) return h100_ring_8x16_warps4_stages2_combine1; /* 6 scenarios, 1.005, p95 1.013; next ring_8x16_warps4_stages3, 1.005 */
-				return h100_ring_8x16_warps4_stages2_combine2; /* 9 scenarios, 1.033, p95 1.099; next ring_8x16_warps8, 1.029; guarded */ }
+				return h100_ring_8x16_warps4_stages2_combine2; /* 9 scenarios, 1.033, p95 1.099; next ring_8x16_warps8, 1.029; guarded */
+			}
 			if (f->rows <= 16) {
 				if (f->rows > 8) return h100_ring_16x16_warps8; /* 20 scenarios, 1.026, p95 1.100; next ring_16x16_warps4_combine2, 1.067; guarded */
 				if (f->skew <= 26) {
 					if (f->max_seq <= 26624) return h100_ring_8x16_warps8; /* 54 scenarios, 1.006, p95 1.030; next ring_8x16_warps4_stages3, 1.004 */
-					return h100_ring_8x16_warps4_stages2_combine2; /* 12 scenarios, 1.004, p95 1.022; next ring_16x16_warps8, 1.007; guarded */ }
+					return h100_ring_8x16_warps4_stages2_combine2; /* 12 scenarios, 1.004, p95 1.022; next ring_16x16_warps8, 1.007; guarded */
+				}
 				if (f->max_seq <= 14336) return h100_ring_8x16_warps4_stages2_combine1; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.000 */
-				return h100_ring_8x16_warps4_stages2_combine2; /* 12 scenarios, 1.014, p95 1.051; next ring_16x16_warps8, 1.017; guarded */ }
+				return h100_ring_8x16_warps4_stages2_combine2; /* 12 scenarios, 1.014, p95 1.051; next ring_16x16_warps8, 1.017; guarded */
+			}
 			if (f->blocks_per_unit <= 1) return h100_ring_16x16_warps8; /* 5 scenarios, 1.043, p95 1.095; next ring_16x16_warps4_combine2, 1.052; guarded */
 			if (f->kv_kib <= 24576) return h100_ring_16x16_warps4_combine1; /* 1 scenario, 1.000, p95 1.000; next warpgroup_64x80, 1.133; few */
-			return h100_warpgroup_64x96; /* 10 scenarios, 1.016, p95 1.147; next warpgroup_64x80, 1.025; guarded */ }
+			return h100_warpgroup_64x96; /* 10 scenarios, 1.016, p95 1.147; next warpgroup_64x80, 1.025; guarded */
+		}
 		if (f->rows <= 8) {
 			if (f->skew <= 24) {
 				if (f->max_seq <= 896) {
 					if (f->heads_x_seqs <= 224) return h100_ring_8x16_warps4_stages3; /* 4 scenarios, 1.010, p95 1.042; next ring_8x16_warps4_stages2_combine1, 1.004 */
-					return h100_ring_8x16_warps2; /* 29 scenarios, 1.005, p95 1.025; next ring_8x16_warps4_stages2_combine1, 1.062 */ }
+					return h100_ring_8x16_warps2; /* 29 scenarios, 1.005, p95 1.025; next ring_8x16_warps4_stages2_combine1, 1.062 */
+				}
 				if (f->prefill_tokens <= 448) return h100_ring_8x16_warps4_stages3; /* 17 scenarios, 1.006, p95 1.022; next ring_8x16_warps8, 1.001 */
-				return h100_ring_list_8x16_warps4; /* 145 scenarios, 1.002, p95 1.019; next ring_8x16_warps8, 1.001; guarded */ }
+				return h100_ring_list_8x16_warps4; /* 145 scenarios, 1.002, p95 1.019; next ring_8x16_warps8, 1.001; guarded */
+			}
 			if (f->max_seq > 9216) return h100_ring_list_8x16_warps4; /* 27 scenarios, 1.012, p95 1.043; next ring_8x16_warps4_stages3, 1.009; guarded */
 			if (f->heads_x_seqs <= 320) return h100_ring_8x16_warps4_stages2_combine1; /* 23 scenarios, 1.013, p95 1.049; next ring_8x16_warps2, 1.011 */
-			return h100_ring_8x16_warps2; /* 19 scenarios, 1.006, p95 1.031; next ring_8x16_warps4_stages2_combine1, 1.025 */ }
+			return h100_ring_8x16_warps2; /* 19 scenarios, 1.006, p95 1.031; next ring_8x16_warps4_stages2_combine1, 1.025 */
+		}
 		if (f->kv_kib <= 16384) return h100_ring_8x16_warps2; /* 10 scenarios, 1.117, p95 1.656; next ring_16x16_warps4_combine1, 1.221 */
 		if (f->rows <= 16) return h100_ring_16x16_warps4_combine1; /* 13 scenarios, 1.038, p95 1.203; next ring_8x16_warps2, 1.109 */
-		return h100_warpgroup_64x96; /* 27 scenarios, 1.056, p95 1.234; next warpgroup_64x80, 1.089; guarded */ }
+		return h100_warpgroup_64x96; /* 27 scenarios, 1.056, p95 1.234; next warpgroup_64x80, 1.089; guarded */
+	}
 	if (f->blocks_per_unit <= 16) {
 		if (f->max_seq <= 3840) {
 			if (f->kv_tokens <= 224) {
 				if (f->mean_seq <= 24) return h100_naive; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.265; guarded */
-				return h100_ring_8x16_warps4_stages2_combine2; /* 11 scenarios, 1.026, p95 1.108; next ring_8x16_warps4_stages2_combine1, 1.021; guarded */ }
+				return h100_ring_8x16_warps4_stages2_combine2; /* 11 scenarios, 1.026, p95 1.108; next ring_8x16_warps4_stages2_combine1, 1.021; guarded */
+			}
 			if (f->work <= 5) return h100_ring_8x16_warps4_stages2_combine1; /* 73 scenarios, 1.005, p95 1.032; next ring_8x16_warps2, 1.045 */
 			if (f->rows <= 8) return h100_ring_8x16_warps4_stages2_combine1; /* 5 scenarios, 1.005, p95 1.014; next ring_8x16_warps2, 1.023 */
-			return h100_ring_16x16_warps4_combine1; /* 4 scenarios, 1.035, p95 1.063; next ring_8x16_warps4_stages2_combine1, 1.055 */ }
+			return h100_ring_16x16_warps4_combine1; /* 4 scenarios, 1.035, p95 1.063; next ring_8x16_warps4_stages2_combine1, 1.055 */
+		}
 		if (f->rows <= 16) {
 			if (f->rows <= 8) return h100_ring_8x16_warps4_stages2_combine2; /* 22 scenarios, 1.012, p95 1.058; next ring_16x16_warps4_combine2, 1.036; guarded */
-			return h100_ring_16x16_warps4_combine2; /* 8 scenarios, 1.050, p95 1.112; next ring_8x16_warps4_stages2_combine2, 1.159; guarded */ }
+			return h100_ring_16x16_warps4_combine2; /* 8 scenarios, 1.050, p95 1.112; next ring_8x16_warps4_stages2_combine2, 1.159; guarded */
+		}
 		if (f->num_seqs <= 2) return h100_ring_16x16_warps4_combine2; /* 2 scenarios, 1.098, p95 1.205; next ring_8x16_warps4_stages2_combine2, 1.180; few; guarded */
-		return h100_warpgroup_64x80; /* 4 scenarios, 1.061, p95 1.184; next ring_16x16_warps4_combine2, 1.069; guarded */ }
+		return h100_warpgroup_64x80; /* 4 scenarios, 1.061, p95 1.184; next ring_16x16_warps4_combine2, 1.069; guarded */
+	}
 	if (f->rows > 16) return h100_warpgroup_64x80; /* 9 scenarios, 1.024, p95 1.185; next ring_8x16_warps2, 1.440; guarded */
 	if (f->rows <= 8) {
 		if (f->mean_seq <= 1024) return h100_ring_8x16_warps2; /* 38 scenarios, 1.016, p95 1.141; next ring_8x16_warps4_stages2_combine1, 1.080 */
 		if (f->skew <= 56) return h100_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.001, p95 1.010; next ring_8x16_warps2, 1.014 */
-		return h100_ring_list_8x16_warps4; /* 3 scenarios, 1.009, p95 1.016; next ring_8x16_warps4_stages2_combine1, 1.006; guarded */ }
+		return h100_ring_list_8x16_warps4; /* 3 scenarios, 1.009, p95 1.016; next ring_8x16_warps4_stages2_combine1, 1.006; guarded */
+	}
 	if (f->mean_seq <= 288) return h100_ring_8x16_warps2; /* 3 scenarios, 1.005, p95 1.014; next ring_8x16_warps4_stages2_combine1, 1.610 */
 	return h100_ring_16x16_warps4_combine1; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.034 */
 }
@@ -282,32 +316,41 @@ ATTUNE_SELECT int attune_h100_overlap(const struct attune_features *f)
 		if (f->decode_kv <= 896) {
 			if (f->skew > 52) return h100_streams; /* 23 scenarios, 1.027, p95 1.074; next one_launch, 1.057 */
 			if (f->row_blocks <= 112) return h100_streams; /* 20 scenarios, 1.015, p95 1.064 */
-			return h100_one_launch; /* 41 scenarios, 1.006, p95 1.043; next streams, 1.077 */ }
+			return h100_one_launch; /* 41 scenarios, 1.006, p95 1.043; next streams, 1.077 */
+		}
 		if (f->row_blocks <= 1024) {
 			if (f->rows <= 13312) return h100_streams; /* 246 scenarios, 1.015, p95 1.116 */
-			return h100_warpgroup_mixed_decode_warps12; /* 14 scenarios, 1.007, p95 1.026; next warpgroup_mixed_decode_warps8, 1.024; guarded */ }
+			return h100_warpgroup_mixed_decode_warps12; /* 14 scenarios, 1.007, p95 1.026; next warpgroup_mixed_decode_warps8, 1.024; guarded */
+		}
 		if (f->mean_seq <= 960) return h100_streams; /* 29 scenarios, 1.005, p95 1.040 */
-		return h100_warpgroup_mixed_decode_warps12; /* 31 scenarios, 1.020, p95 1.113; next warpgroup_mixed_decode_warps8, 1.023; guarded */ }
+		return h100_warpgroup_mixed_decode_warps12; /* 31 scenarios, 1.020, p95 1.113; next warpgroup_mixed_decode_warps8, 1.023; guarded */
+	}
 	if (f->max_query <= 448) {
 		if (f->max_query <= 288) {
 			if (f->head_size > 64) return h100_streams; /* 125 scenarios, 1.017, p95 1.094 */
 			if (f->kv_kib <= 393216) return h100_streams; /* 10 scenarios, 1.033, p95 1.193 */
-			return h100_serial; /* 10 scenarios, 1.048, p95 1.222; next warpgroup_mixed_decode_warps12, 1.117 */ }
+			return h100_serial; /* 10 scenarios, 1.048, p95 1.222; next warpgroup_mixed_decode_warps12, 1.117 */
+		}
 		if (f->heads_x_seqs <= 128) {
 			if (f->skew <= 28) return h100_warpgroup_mixed_decode_warps8; /* 5 scenarios, 1.009, p95 1.040; next warpgroup_mixed_decode_warps12, 1.031; guarded */
-			return h100_streams; /* 5 scenarios, 1.016, p95 1.078 */ }
+			return h100_streams; /* 5 scenarios, 1.016, p95 1.078 */
+		}
 		if (f->mean_seq <= 3072) return h100_streams; /* 11 scenarios, 1.010, p95 1.054; next warpgroup_mixed_decode_warps8, 1.084 */
-		return h100_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.048, p95 1.123; next streams, 1.144; guarded */ }
+		return h100_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.048, p95 1.123; next streams, 1.144; guarded */
+	}
 	if (f->blocks_per_unit <= 176) {
 		if (f->kv_kib > 655360) return h100_warpgroup_mixed_decode_warps12; /* 32 scenarios, 1.016, p95 1.091; next warpgroup_mixed_decode_warps8, 1.027; guarded */
 		if (f->max_seq <= 20480) {
 			if (f->decode_seqs <= 32) {
 				if (f->row_blocks <= 176) return h100_warpgroup_mixed_decode_warps8; /* 14 scenarios, 1.009, p95 1.057; next warpgroup_mixed_decode_warps12, 1.064; guarded */
-				return h100_streams; /* 9 scenarios, 1.000, p95 1.000 */ }
+				return h100_streams; /* 9 scenarios, 1.000, p95 1.000 */
+			}
 			if (f->keys_per_query <= 3072) return h100_streams; /* 6 scenarios, 1.022, p95 1.163; next warpgroup_mixed_decode_warps8, 1.087; no better than the defaults for sure */
-			return h100_warpgroup_mixed_decode_warps8; /* 13 scenarios, 1.002, p95 1.028; next warpgroup_mixed_decode_warps12, 1.064; guarded */ }
+			return h100_warpgroup_mixed_decode_warps8; /* 13 scenarios, 1.002, p95 1.028; next warpgroup_mixed_decode_warps12, 1.064; guarded */
+		}
 		if (f->skew <= 56) return h100_warpgroup_mixed_decode_warps12; /* 6 scenarios, 1.013, p95 1.028; next warpgroup_mixed_decode_warps8, 1.034; guarded */
-		return h100_streams; /* 5 scenarios, 1.010, p95 1.050; next warpgroup_mixed_decode_warps8, 1.061; no better than the defaults for sure */ }
+		return h100_streams; /* 5 scenarios, 1.010, p95 1.050; next warpgroup_mixed_decode_warps8, 1.061; no better than the defaults for sure */
+	}
 	if (f->head_size <= 128) return h100_warpgroup_mixed_decode_warps12; /* 238 scenarios, 1.016, p95 1.072; next warpgroup_mixed_decode_warps8, 1.043; guarded */
 	return h100_streams; /* 16 scenarios, 1.005, p95 1.021 */
 }

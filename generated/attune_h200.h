@@ -157,47 +157,59 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 					if (f->decode_kv > 960) return h200_warpgroup_64x64_blocks_per_sm1; /* 38 scenarios, 1.008, p95 1.077; next warpgroup_64x64_blocks_per_sm2, 1.013; guarded */
 					if (f->max_seq > 224) return h200_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.031, p95 1.155; next warpgroup_64x64_blocks_per_sm2, 1.028; guarded */
 					if (f->heads_x_seqs <= 8) return h200_warpgroup_64x64_blocks_per_sm1; /* 22 scenarios, 1.024, p95 1.089; next warpgroup_64x64_blocks_per_sm2, 1.042; guarded */
-					return h200_warpgroup_64x64_blocks_per_sm2; /* 3 scenarios, 1.092, p95 1.225; next warpgroup_64x64_packed, 1.091; no better than the defaults for sure; guarded */ }
+					return h200_warpgroup_64x64_blocks_per_sm2; /* 3 scenarios, 1.092, p95 1.225; next warpgroup_64x64_packed, 1.091; no better than the defaults for sure; guarded */
+				}
 				if (f->window <= 256) {
 					if (f->row_blocks <= 640) return h200_warpgroup_64x64_packed; /* 13 scenarios, 1.019, p95 1.141; next warpgroup_64x64_blocks_per_sm2, 1.111; guarded */
-					return h200_warpgroup_192x64; /* 10 scenarios, 1.011, p95 1.055; next warpgroup_64x64_packed, 1.045; guarded */ }
+					return h200_warpgroup_192x64; /* 10 scenarios, 1.011, p95 1.055; next warpgroup_64x64_packed, 1.045; guarded */
+				}
 				if (f->decode_kv > 3072) return h200_warpgroup_64x64_blocks_per_sm2; /* 20 scenarios, 1.004, p95 1.031; next warpgroup_64x64_packed, 1.018; guarded */
 				if (f->mean_seq <= 80) return h200_warpgroup_64x64_packed; /* 4 scenarios, 1.016, p95 1.046; next warpgroup_128x80_packed, 1.094; guarded */
 				if (f->blocks_per_unit > 128) return h200_warpgroup_64x64_blocks_per_sm2; /* 19 scenarios, 1.012, p95 1.172; next warpgroup_64x64_packed, 1.081; guarded */
 				if (f->max_seq <= 512) return h200_warpgroup_64x64_blocks_per_sm2; /* 11 scenarios, 1.014, p95 1.076; next warpgroup_64x64_blocks_per_sm1, 1.053; guarded */
-				return h200_warpgroup_64x64_blocks_per_sm1; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm2, 1.072; few; guarded */ }
+				return h200_warpgroup_64x64_blocks_per_sm1; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm2, 1.072; few; guarded */
+			}
 			if (f->blocks_per_unit > 60) return h200_warpgroup_64x64_packed; /* 4 scenarios, 1.027, p95 1.047; next warpgroup_64x64_blocks_per_sm2, 1.031; guarded */
 			if (f->kv_kib <= 320) return h200_warpgroup_128x80; /* no scenario: by estimate */
 			if (f->kv_kib <= 12288) {
 				if (f->decode_kv <= 16384) return h200_warpgroup_64x112; /* 29 scenarios, 1.030, p95 1.115; next warpgroup_64x64_packed, 1.058; guarded */
-				return h200_warpgroup_64x64_packed; /* 9 scenarios, 1.009, p95 1.035; next warpgroup_64x112, 1.018; no better than the defaults for sure; guarded */ }
+				return h200_warpgroup_64x64_packed; /* 9 scenarios, 1.009, p95 1.035; next warpgroup_64x112, 1.018; no better than the defaults for sure; guarded */
+			}
 			if (f->mean_query <= 30) return h200_warpgroup_64x112; /* 1 scenario, 1.022, p95 1.022; next warpgroup_64x64_packed, 1.021; few; guarded */
-			return h200_warpgroup_128x80_packed; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_128x128_packed_turns, 1.023; few; guarded */ }
+			return h200_warpgroup_128x80_packed; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_128x128_packed_turns, 1.023; few; guarded */
+		}
 		if (f->max_query <= 56) {
 			if (f->kv_kib <= 32768) return h200_warpgroup_64x112; /* 1 scenario, 1.070, p95 1.070; next warpgroup_64x64_packed, 1.076; few; guarded */
-			return h200_warpgroup_128x128_packed_turns; /* 9 scenarios, 1.033, p95 1.166; next warpgroup_128x80_packed, 1.081; guarded */ }
+			return h200_warpgroup_128x128_packed_turns; /* 9 scenarios, 1.033, p95 1.166; next warpgroup_128x80_packed, 1.081; guarded */
+		}
 		if (f->keys_per_query <= 448) {
 			if (f->window <= 256) return h200_warpgroup_192x64; /* 6 scenarios, 1.000, p95 1.000; next warpgroup_128x80_packed, 1.108; guarded */
-			return h200_warpgroup_64x64_blocks_per_sm2; /* 18 scenarios, 1.036, p95 1.114; next warpgroup_128x128, 1.041; guarded */ }
+			return h200_warpgroup_64x64_blocks_per_sm2; /* 18 scenarios, 1.036, p95 1.114; next warpgroup_128x128, 1.041; guarded */
+		}
 		if (f->decode_kv <= 360448) {
 			if (f->blocks_per_unit <= 192) {
 				if (f->keys_per_query <= 1152) {
 					if (f->row_blocks <= 256) return h200_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.026, p95 1.188; next warpgroup_64x112, 1.080; guarded */
-					return h200_warpgroup_128x128; /* 4 scenarios, 1.081, p95 1.157; next warpgroup_64x64_packed, 1.047; guarded */ }
+					return h200_warpgroup_128x128; /* 4 scenarios, 1.081, p95 1.157; next warpgroup_64x64_packed, 1.047; guarded */
+				}
 				if (f->row_blocks <= 15) return h200_warpgroup_64x112; /* 5 scenarios, 1.028, p95 1.072; next warpgroup_64x64_blocks_per_sm1, 1.038; guarded */
 				if (f->kv_tokens > 22528) return h200_warpgroup_128x128_packed_turns; /* 24 scenarios, 1.032, p95 1.101; next warpgroup_128x80_packed, 1.085; guarded */
 				if (f->decode_kv <= 147456) return h200_warpgroup_128x128_packed_turns; /* 42 scenarios, 1.032, p95 1.118; next warpgroup_128x80_packed, 1.054; guarded */
-				return h200_warpgroup_128x128; /* 23 scenarios, 1.001, p95 1.000; next warpgroup_128x128_packed_turns, 1.006; guarded */ }
+				return h200_warpgroup_128x128; /* 23 scenarios, 1.001, p95 1.000; next warpgroup_128x128_packed_turns, 1.006; guarded */
+			}
 			if (f->keys_per_query > 1664) return h200_warpgroup_128x128_packed_turns; /* 97 scenarios, 1.032, p95 1.117; next warpgroup_128x128_packed, 1.039; guarded */
 			if (f->group <= 6) return h200_warpgroup_128x128; /* 31 scenarios, 1.012, p95 1.078; next warpgroup_128x128_packed_turns, 1.024; guarded */
 			if (f->head_size <= 64) return h200_warpgroup_192x64; /* 10 scenarios, 1.028, p95 1.099; next warpgroup_128x128_packed_turns, 1.021 */
-			return h200_warpgroup_128x128_packed_turns; /* 17 scenarios, 1.002, p95 1.017; next warpgroup_128x128_packed, 1.031; guarded */ }
+			return h200_warpgroup_128x128_packed_turns; /* 17 scenarios, 1.002, p95 1.017; next warpgroup_128x128_packed, 1.031; guarded */
+		}
 		if (f->work <= 6144) return h200_warpgroup_128x128_packed_turns; /* 97 scenarios, 1.002, p95 1.013; next warpgroup_128x128, 1.003; guarded */
-		return h200_warpgroup_128x128_packed; /* 18 scenarios, 1.007, p95 1.055; next warpgroup_128x128_packed_turns, 1.017; guarded */ }
+		return h200_warpgroup_128x128_packed; /* 18 scenarios, 1.007, p95 1.055; next warpgroup_128x128_packed_turns, 1.017; guarded */
+	}
 	if (f->work <= 384) {
 		if (f->max_seq > 288) return h200_warpgroup_64x64_blocks_per_sm1; /* 67 scenarios, 1.010, p95 1.084; next warpgroup_128x80, 1.193 */
 		if (f->max_seq <= 32) return h200_prefix_prefill_64; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm1, 1.202; few */
-		return h200_warpgroup_64x64_blocks_per_sm1; /* 22 scenarios, 1.001, p95 1.000; next warpgroup_128x80, 1.318 */ }
+		return h200_warpgroup_64x64_blocks_per_sm1; /* 22 scenarios, 1.001, p95 1.000; next warpgroup_128x80, 1.318 */
+	}
 	if (f->mean_query <= 352) return h200_warpgroup_128x80_packed; /* 12 scenarios, 1.041, p95 1.189; next warpgroup_64x64_blocks_per_sm1, 1.206; guarded */
 	return h200_warpgroup_128x80; /* 23 scenarios, 1.017, p95 1.083; next warpgroup_128x80_packed, 1.029 */
 }
@@ -216,52 +228,64 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 							if (f->row_blocks > 24) return h200_ring_8x16_warps4_stages2_combine1; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.034; few */
 							if (f->max_seq > 352) return h200_ring_8x16_warps4_stages2_combine1; /* 22 scenarios, 1.028, p95 1.073; next ring_8x16_warps4_stages3, 1.053 */
 							if (f->head_size <= 64) return h200_ring_8x32; /* 15 scenarios, 1.018, p95 1.111; next ring_8x16_warps4_stages3, 1.042; guarded */
-							return h200_ring_8x16_warps4_stages2_combine1; /* 17 scenarios, 1.051, p95 1.119; next ring_8x16_warps8, 1.040 */ }
+							return h200_ring_8x16_warps4_stages2_combine1; /* 17 scenarios, 1.051, p95 1.119; next ring_8x16_warps8, 1.040 */
+						}
 						if (f->rows <= 8) return h200_ring_8x16_warps4_stages3; /* 21 scenarios, 1.025, p95 1.080; next ring_8x16_warps4_stages2_combine1, 1.025 */
-						return h200_ring_16x16_combine1; /* 3 scenarios, 1.084, p95 1.192; next ring_8x16_warps4_stages2_combine1, 1.094 */ }
+						return h200_ring_16x16_combine1; /* 3 scenarios, 1.084, p95 1.192; next ring_8x16_warps4_stages2_combine1, 1.094 */
+					}
 					if (f->max_seq <= 288) return h200_ring_8x16_warps4_stages3; /* 42 scenarios, 1.009, p95 1.026; next ring_8x16_warps4_stages2_combine1, 1.010 */
-					return h200_ring_8x16_warps4_stages2_combine1; /* 83 scenarios, 1.013, p95 1.043; next ring_8x16_warps4_stages3, 1.019 */ }
+					return h200_ring_8x16_warps4_stages2_combine1; /* 83 scenarios, 1.013, p95 1.043; next ring_8x16_warps4_stages3, 1.019 */
+				}
 				if (f->kv_kib > 11264) return h200_warpgroup_64x80; /* 3 scenarios, 1.011, p95 1.034; next warpgroup_64x96, 1.012; guarded */
 				if (f->blocks_per_unit > 16) return h200_ring_8x16_warps4_stages2_combine1; /* no scenario: by estimate */
 				if (f->max_seq <= 20) return h200_naive; /* 2 scenarios, 1.100, p95 1.135; next ring_8x16_warps4_stages3, 1.043; few; guarded */
-				return h200_ring_8x16_warps4_stages2_combine1; /* 8 scenarios, 1.031, p95 1.098; next ring_8x16_warps4_stages3, 1.027; no better than the defaults for sure */ }
+				return h200_ring_8x16_warps4_stages2_combine1; /* 8 scenarios, 1.031, p95 1.098; next ring_8x16_warps4_stages3, 1.027; no better than the defaults for sure */
+			}
 			if (f->rows <= 16) {
 				if (f->rows > 8) return h200_ring_16x16_combine2; /* 21 scenarios, 1.058, p95 1.196; next ring_16x16_combine1, 1.292; guarded */
 				if (f->heads_x_seqs <= 13) return h200_ring_8x16_warps4_stages2_combine2; /* 21 scenarios, 1.013, p95 1.053; next ring_16x16_combine2, 1.033; guarded */
 				if (f->skew <= 22) return h200_ring_8x16_warps8; /* 61 scenarios, 1.018, p95 1.076; next ring_8x16_warps4_stages2_combine1, 1.017 */
-				return h200_ring_8x16_warps4_stages2_combine2; /* 47 scenarios, 1.025, p95 1.094; next ring_8x16_warps8, 1.043; guarded */ }
+				return h200_ring_8x16_warps4_stages2_combine2; /* 47 scenarios, 1.025, p95 1.094; next ring_8x16_warps8, 1.043; guarded */
+			}
 			if (f->kv_kib > 40960) return h200_warpgroup_64x96; /* 6 scenarios, 1.040, p95 1.172; next warpgroup_64x80, 1.075; guarded */
 			if (f->row_blocks <= 6) return h200_ring_16x16_combine2; /* 6 scenarios, 1.034, p95 1.116; next ring_8x16_warps4_stages2_combine2, 1.155; guarded */
-			return h200_warpgroup_64x96; /* 1 scenario, 1.150, p95 1.150; next ring_16x16_combine1, 1.047; few; guarded */ }
+			return h200_warpgroup_64x96; /* 1 scenario, 1.150, p95 1.150; next ring_16x16_combine1, 1.047; few; guarded */
+		}
 		if (f->mean_seq <= 3584) {
 			if (f->max_seq <= 22) {
 				if (f->query_tokens <= 24) return h200_naive; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.281; guarded */
-				return h200_ring_8x16_warps2; /* 2 scenarios, 1.028, p95 1.056; next ring_8x16_warps4_stages2_combine1, 1.000; few */ }
+				return h200_ring_8x16_warps2; /* 2 scenarios, 1.028, p95 1.056; next ring_8x16_warps4_stages2_combine1, 1.000; few */
+			}
 			if (f->max_seq <= 112) return h200_ring_8x16_warps4_stages2_combine1; /* 15 scenarios, 1.014, p95 1.109; next ring_8x16_warps4_stages2_combine2, 1.021 */
 			if (f->prefill_tokens > 96) return h200_ring_8x16_warps4_stages2_combine1; /* 30 scenarios, 1.014, p95 1.066; next ring_8x16_warps2, 1.020 */
 			if (f->max_query <= 5) return h200_ring_8x16_warps4_stages2_combine1; /* 37 scenarios, 1.020, p95 1.158; next ring_8x16_warps2, 1.046 */
 			if (f->work <= 8) return h200_ring_8x16_warps4_stages2_combine1; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps2, 1.091; few */
-			return h200_ring_16x16_combine1; /* 2 scenarios, 1.000, p95 1.000; next ring_16x16_combine2, 1.087; few */ }
+			return h200_ring_16x16_combine1; /* 2 scenarios, 1.000, p95 1.000; next ring_16x16_combine2, 1.087; few */
+		}
 		if (f->rows <= 8) return h200_ring_8x16_warps4_stages2_combine2; /* 20 scenarios, 1.013, p95 1.053; next ring_16x16_combine2, 1.040; guarded */
 		if (f->rows <= 16) return h200_ring_16x16_combine2; /* 5 scenarios, 1.006, p95 1.019; next ring_8x16_warps4_stages2_combine2, 1.162; guarded */
 		if (f->work <= 24) return h200_ring_8x16_warps4_stages2_combine2; /* 1 scenario, 1.000, p95 1.000; next ring_16x16_combine1, 1.000; few; guarded */
-		return h200_warpgroup_64x80; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.000; few; guarded */ }
+		return h200_warpgroup_64x80; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.000; few; guarded */
+	}
 	if (f->rows <= 16) {
 		if (f->max_seq <= 288) {
 			if (f->head_size > 128) return h200_ring_8x16_warps2; /* 13 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.318 */
 			if (f->max_seq <= 64) return h200_ring_8x16_warps2; /* 12 scenarios, 1.003, p95 1.021; next ring_8x16_warps4_stages2_combine1, 1.258 */
 			if (f->row_blocks <= 48) return h200_ring_8x16_warps4_stages2_combine1; /* 13 scenarios, 1.020, p95 1.143; next ring_8x16_warps2, 1.046 */
-			return h200_ring_8x16_warps2; /* 24 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.066 */ }
+			return h200_ring_8x16_warps2; /* 24 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.066 */
+		}
 		if (f->rows > 8) return h200_ring_16x16_combine1; /* 7 scenarios, 1.039, p95 1.177; next ring_8x16_warps4_stages3, 1.191 */
 		if (f->head_size > 128) return h200_ring_8x16_warps4_stages2_combine1; /* 20 scenarios, 1.019, p95 1.040; next ring_8x16_warps2, 1.027 */
 		if (f->max_seq <= 3840) return h200_ring_8x16_warps4_stages2_combine1; /* 49 scenarios, 1.018, p95 1.082; next ring_8x16_warps4_stages3, 1.026 */
-		return h200_ring_list_8x16; /* 171 scenarios, 1.010, p95 1.053; next ring_8x16_warps4_stages3, 1.022; guarded */ }
+		return h200_ring_list_8x16; /* 171 scenarios, 1.010, p95 1.053; next ring_8x16_warps4_stages3, 1.022; guarded */
+	}
 	if (f->mean_seq <= 176) {
 		if (f->query_tokens <= 120) return h200_ring_8x16_warps2; /* 3 scenarios, 1.044, p95 1.090; next ring_8x16_warps4_stages2_combine1, 1.000 */
 		if (f->head_size > 128) return h200_warpgroup_64x80; /* no scenario: by estimate */
 		if (f->head_size <= 64) return h200_ring_8x16_warps2; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.319; few */
 		if (f->kv_kib <= 18432) return h200_ring_8x16_warps2; /* 2 scenarios, 1.026, p95 1.053; next warpgroup_64x96, 1.128; few */
-		return h200_warpgroup_64x96; /* 1 scenario, 1.000, p95 1.000; next warpgroup_64x80, 1.237; few; guarded */ }
+		return h200_warpgroup_64x96; /* 1 scenario, 1.000, p95 1.000; next warpgroup_64x80, 1.237; few; guarded */
+	}
 	if (f->head_size <= 128) return h200_warpgroup_64x96; /* 16 scenarios, 1.043, p95 1.331; next warpgroup_64x80, 1.117; guarded */
 	return h200_warpgroup_64x80; /* 2 scenarios, 1.004, p95 1.008; next ring_16x16_combine1, 1.819; few; guarded */
 }
@@ -273,21 +297,26 @@ ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 			if (f->kv_kib > 73728) return h200_streams; /* 74 scenarios, 1.018, p95 1.095 */
 			if (f->decode_seqs > 11) return h200_streams; /* 66 scenarios, 1.000, p95 1.000 */
 			if (f->row_blocks <= 224) return h200_streams; /* 85 scenarios, 1.012, p95 1.080 */
-			return h200_one_launch; /* 7 scenarios, 1.000, p95 1.000; next streams, 1.157 */ }
+			return h200_one_launch; /* 7 scenarios, 1.000, p95 1.000; next streams, 1.157 */
+		}
 		if (f->work <= 6144) {
 			if (f->decode_kv <= 4608) return h200_streams; /* 112 scenarios, 1.027, p95 1.146 */
 			if (f->mean_seq <= 160) return h200_streams; /* 20 scenarios, 1.000, p95 1.000 */
 			if (f->row_blocks <= 768) {
 				if (f->keys_per_query > 2816) return h200_streams; /* 38 scenarios, 1.016, p95 1.137 */
 				if (f->rows <= 6656) return h200_streams; /* 57 scenarios, 1.016, p95 1.145 */
-				return h200_warpgroup_mixed_decode_warps8; /* 15 scenarios, 1.023, p95 1.108; next warpgroup_mixed_decode_warps12, 1.026; guarded */ }
+				return h200_warpgroup_mixed_decode_warps8; /* 15 scenarios, 1.023, p95 1.108; next warpgroup_mixed_decode_warps12, 1.026; guarded */
+			}
 			if (f->mean_seq <= 896) return h200_streams; /* 11 scenarios, 1.022, p95 1.136 */
-			return h200_warpgroup_mixed_decode_warps12; /* 48 scenarios, 1.021, p95 1.116; next warpgroup_mixed_decode_warps8, 1.031; guarded */ }
+			return h200_warpgroup_mixed_decode_warps12; /* 48 scenarios, 1.021, p95 1.116; next warpgroup_mixed_decode_warps8, 1.031; guarded */
+		}
 		if (f->row_blocks <= 512) return h200_streams; /* 7 scenarios, 1.009, p95 1.034 */
-		return h200_warpgroup_mixed_decode_warps12; /* 32 scenarios, 1.019, p95 1.126; next warpgroup_mixed_decode_warps8, 1.046; guarded */ }
+		return h200_warpgroup_mixed_decode_warps12; /* 32 scenarios, 1.019, p95 1.126; next warpgroup_mixed_decode_warps8, 1.046; guarded */
+	}
 	if (f->max_query <= 320) {
 		if (f->num_query_heads <= 48) return h200_streams; /* 63 scenarios, 1.013, p95 1.049 */
-		return h200_serial; /* 13 scenarios, 1.072, p95 1.313; next warpgroup_mixed_decode_warps12, 1.098 */ }
+		return h200_serial; /* 13 scenarios, 1.072, p95 1.313; next warpgroup_mixed_decode_warps12, 1.098 */
+	}
 	if (f->kv_kib > 524288) return h200_warpgroup_mixed_decode_warps12; /* 205 scenarios, 1.013, p95 1.087; next warpgroup_mixed_decode_warps8, 1.043; guarded */
 	if (f->group <= 8) return h200_warpgroup_mixed_decode_warps8; /* 53 scenarios, 1.026, p95 1.137; next warpgroup_mixed_decode_warps12, 1.058; guarded */
 	return h200_streams; /* 7 scenarios, 1.029, p95 1.086; next warpgroup_mixed_decode_warps12, 1.063; no better than the defaults for sure */
@@ -298,7 +327,8 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 	if (f->max_query > 8) return 1; /* 70 scenarios, 1.002, p95 1.011; next 0, 1.072 */
 	if (f->kv_kib <= 49152) {
 		if (f->heads_x_seqs <= 16) return 1; /* 46 scenarios, 1.014, p95 1.113; next 2, 1.048 */
-		return 2; /* 66 scenarios, 1.009, p95 1.064; next 1, 1.039 */ }
+		return 2; /* 66 scenarios, 1.009, p95 1.064; next 1, 1.039 */
+	}
 	if (f->heads_x_seqs <= 320) return 0; /* 80 scenarios, 1.009, p95 1.051; next 1, 1.042 */
 	return 2; /* 37 scenarios, 1.003, p95 1.031; next 1, 1.008 */
 }

@@ -113,19 +113,24 @@ ATTUNE_SELECT int attune_h200_e4m3_decode(const struct attune_features *f)
 			if (f->max_seq > 8192) return h200_e4m3_ring_8x16_warps8_combine2; /* 5 scenarios, 1.005, p95 1.023; next ring_8x16_warps8_combine1, 2.370; guarded */
 			if (f->head_size > 128) return h200_e4m3_ring_8x16_warps8_combine2; /* 2 scenarios, 1.090, p95 1.095; next ring_8x16_warps4_stages2_combine1_segments8, 1.273; few; guarded */
 			if (f->max_seq <= 1024) return h200_e4m3_ring_8x16_warps4_stages2_combine1_segments8; /* 2 scenarios, 1.023, p95 1.031; next ring_8x16_warps8_combine1, 1.051; few; guarded */
-			return h200_e4m3_ring_8x16_warps8_combine1; /* 9 scenarios, 1.009, p95 1.062; next ring_8x16_warps8_combine2, 1.098 */ }
+			return h200_e4m3_ring_8x16_warps8_combine1; /* 9 scenarios, 1.009, p95 1.062; next ring_8x16_warps8_combine2, 1.098 */
+		}
 		if (f->heads_x_seqs <= 48) {
 			if (f->num_seqs <= 16) return h200_e4m3_ring_8x16_warps4_stages2_combine1_segments8; /* 7 scenarios, 1.027, p95 1.080; next ring_8x16_warps8_combine2, 1.133; guarded */
-			return h200_e4m3_ring_16x16_segments6; /* 2 scenarios, 1.074, p95 1.153; next ring_8x16_warps8_combine2, 1.165; few; guarded */ }
+			return h200_e4m3_ring_16x16_segments6; /* 2 scenarios, 1.074, p95 1.153; next ring_8x16_warps8_combine2, 1.165; few; guarded */
+		}
 		if (f->max_seq > 8192) return h200_e4m3_ring_8x16_warps8_combine1; /* 2 scenarios, 1.118, p95 1.249; next ring_8x16_warps4_stages2_combine1_segments8, 1.150; few; guarded */
 		if (f->num_query_heads <= 16) return h200_e4m3_ring_8x16_warps4_stages2_combine1_segments8; /* 6 scenarios, 1.018, p95 1.041; next ring_8x16_warps8_combine2, 1.041; guarded */
-		return h200_e4m3_ring_8x32; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps8_combine2, 1.085; few; guarded */ }
+		return h200_e4m3_ring_8x32; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps8_combine2, 1.085; few; guarded */
+	}
 	if (f->max_seq <= 2048) {
 		if (f->blocks_per_unit <= 24) {
 			if (f->num_query_heads <= 16) return h200_e4m3_ring_8x16_warps4_stages2_combine1_segments2; /* 3 scenarios, 1.018, p95 1.028; next ring_8x16_warps4_stages3, 1.093; guarded */
-			return h200_e4m3_ring_8x16_warps8_combine2; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.046; few; guarded */ }
+			return h200_e4m3_ring_8x16_warps8_combine2; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.046; few; guarded */
+		}
 		if (f->window <= 524288) return h200_e4m3_ring_8x16_warps4_stages2_combine0; /* 6 scenarios, 1.004, p95 1.014; next ring_8x16_warps4_stages3, 1.041 */
-		return h200_e4m3_ring_8x16_warps4_stages3; /* 9 scenarios, 1.032, p95 1.211; next ring_list_8x16, 1.231 */ }
+		return h200_e4m3_ring_8x16_warps4_stages3; /* 9 scenarios, 1.032, p95 1.211; next ring_list_8x16, 1.231 */
+	}
 	if (f->query_tokens <= 24) return h200_e4m3_ring_8x16_warps4_stages2_combine1_segments2; /* 4 scenarios, 1.002, p95 1.007; next ring_16x16_segments2, 1.073 */
 	if (f->rows > 8) return h200_e4m3_ring_16x16_segments2; /* 2 scenarios, 1.020, p95 1.026; next ring_16x16_segments6, 1.193; few */
 	if (f->mean_seq <= 3008) return h200_e4m3_ring_list_8x16; /* 4 scenarios, 1.026, p95 1.107; next ring_8x16_warps4_stages3, 3.272; guarded */

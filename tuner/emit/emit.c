@@ -123,7 +123,7 @@ static void emit_leaf(const struct emitter *e, enum decision decision, const str
 	emit_action(e, decision, v->action);
 	fputs(";", out);
 	if (!v->support) {
-		fprintf(out, " /* %s */",
+		fprintf(out, " /* %s */\n",
 			v->action < 0 ? "not measured" : "no scenario: by estimate");
 		return;
 	}
@@ -146,7 +146,7 @@ static void emit_leaf(const struct emitter *e, enum decision decision, const str
 		fprintf(out, "; %s", remark_words[v->remark]);
 	if (v->guarded)
 		fputs("; guarded", out);
-	fputs(" */", out);
+	fputs(" */\n", out);
 }
 
 static void indent(FILE *out, int depth)
@@ -156,8 +156,7 @@ static void indent(FILE *out, int depth)
 }
 
 /* A branch that is a leaf stands on the line of its condition, and the rest follows without braces or
- * else: everything in a branch returns. A brace closes behind the last leaf: each leaf is a line, and
- * a third as many would be braces. Without the last line's end. here: as for emit_leaf, by node; NULL: all scenarios were
+ * else: everything in a branch returns. here: as for emit_leaf, by node; NULL: all scenarios were
  * measured here. */
 static void emit_node(const struct emitter *e, enum decision decision, const int *here, int node,
 		      int depth)
@@ -178,9 +177,9 @@ static void emit_node(const struct emitter *e, enum decision decision, const int
 	} else {
 		fputs("{\n", e->out);
 		emit_node(e, decision, here, first, depth + 1);
-		fputs(" }", e->out);
+		indent(e->out, depth);
+		fputs("}\n", e->out);
 	}
-	fputs("\n", e->out);
 	emit_node(e, decision, here, first == v->below ? v->above : v->below, depth);
 }
 
@@ -208,7 +207,7 @@ static void emit_tree(const struct emitter *e, enum decision t)
 	if (tree->v[0].feature < 0)
 		fputs("\t(void)f;\n", e->out);
 	emit_node(e, t, here, 0, 1);
-	fputs("\n}\n\n", e->out);
+	fputs("}\n\n", e->out);
 	free(here);
 }
 
