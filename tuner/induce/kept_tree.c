@@ -29,9 +29,14 @@ int kept_choices(const struct forest *kept, enum decision decision, struct choic
 {
 	const struct tree *t = &kept->tree[decision];
 	int named[MAX_IDS] = { 0 }, n = 0;
-	for (int i = 0; i < t->n; i++)
-		if (t->v[i].feature < 0 && t->v[i].action >= 0)
-			named[t->v[i].action] = 1;
+	for (int i = 0; i < t->n; i++) {
+		if (t->v[i].feature >= 0 || t->v[i].action < 0)
+			continue;
+		const struct attune_list *l = &kept->list[t->v[i].action];
+		named[t->v[i].action] = 1;
+		for (int k = 0; k < l->n; k++)
+			named[l->at[k]] = 1;
+	}
 	for (int c = 0; c < kept->num_choices; c++)
 		if (named[c])
 			out[n++] = offered(kept->choice[c]);

@@ -35,7 +35,7 @@ void costs_by_rows(struct matrix *to, const struct matrix *raw, const struct att
 void settle_leaves(struct phase_fit *);
 
 /* ---- kept_tree.c ---- */
-/* The choices that the decision's leaves name; returns their number. */
+/* The choices that the decision's leaves name, and those of their rows; returns their number. */
 int kept_choices(const struct forest *, enum decision, struct choice out[MAX_IDS]);
 /* Makes fit->tree. 0 without memory. */
 int fit_kept_tree(struct phase_fit *, const struct forest *kept, enum decision);
