@@ -30,7 +30,7 @@ static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
 	{ "db", 'd', "FILE", 0, "Database, or the folder of NAME.sqlite (results/)", 0 },
 	{ "out", 'o', "FILE", 0, "File to write (C: generated/attune_NAME.h; else standard output)", 0 },
-	{ "max-leaves", OPT_LEAVES, "N", 0, "Leaves of each tree, at most (48; of the overlap half of them): the fewest within noise are taken", 0 },
+	{ "max-leaves", OPT_LEAVES, "N", 0, "Leaves of each tree, at most (64; of the overlap half of them): the fewest within noise are taken", 0 },
 	{ "check", OPT_CHECK, NULL, 0, "Write nothing; exit 1 with a diff if the file would change", 0 },
 	{ "emit", OPT_EMIT, "LANGUAGE", 0, "c or json (c)", 0 },
 	{ 0 }
