@@ -86,11 +86,20 @@ static int most_axes(const struct choice *c, int n)
 	return most;
 }
 
-static int leaf_names(const struct tree *t, int id)
+/* Whether a leaf of the decode tree names the choice, or one in whose row it is. */
+static int is_for_decodes(const struct forest *f, int id)
 {
-	for (int i = 0; i < t->n; i++)
-		if (t->v[i].feature < 0 && t->v[i].action == id)
+	const struct tree *t = &f->tree[DECIDE_DECODE];
+	for (int i = 0; i < t->n; i++) {
+		if (t->v[i].feature >= 0 || t->v[i].action < 0)
+			continue;
+		const struct attune_list *row = &f->list[t->v[i].action];
+		if (t->v[i].action == id)
 			return 1;
+		for (int k = 0; k < row->n; k++)
+			if (row->at[k] == id)
+				return 1;
+	}
 	return 0;
 }
 
@@ -113,10 +122,10 @@ void name_choices(const struct forest *f, char (*name)[CHOICE_NAME])
 					 c[i].config.v[axis]);
 		memcpy(name, longer, sizeof longer[0] * (size_t)n);
 	}
-	for (int i = 1; i < n; i++) /* a choice that both trees name */
+	for (int i = 1; i < n; i++) /* a choice that both trees use */
 		for (int before = 0; before < i; before++)
 			if (!strcmp(name[before], name[i])) {
-				const int decodes = leaf_names(&f->tree[DECIDE_DECODE], i);
+				const int decodes = is_for_decodes(f, i);
 				add(name[before], decodes ? "_prefill" : "_decode");
 				add(name[i], decodes ? "_decode" : "_prefill");
 			}

@@ -1,6 +1,6 @@
 /* number_choices.c - gives ids to the choices that leaves name, the most used first, and renumbers
- * both trees and the segment costs. A choice that leaves of both trees name has two ids, each with a
- * row and costs of its tree. */
+ * both trees and the segment costs. A choice has two ids, each with a row and costs of its tree, if leaves
+ * of both trees name it, or if it has costs and both trees use it, in leaves or in their rows. */
 #include "phase_fit.h"
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/space.h"
@@ -12,7 +12,7 @@
 enum { EITHER = -1 };
 struct use {
 	int choice; /* as in matrix.choice */
-	int tree;   /* EITHER: not both name it */
+	int tree;   /* EITHER: it has one id */
 	long long weight;
 };
 
@@ -34,10 +34,47 @@ static int leaf_names(const struct phase_fit *fit, int choice)
 	return 0;
 }
 
+/* Whether a leaf names the choice, or one in whose row it is. */
+static int tree_uses(const struct phase_fit *fit, int choice)
+{
+	for (int i = 0; i < fit->tree.n; i++) {
+		const struct node *v = &fit->tree.v[i];
+		if (v->feature >= 0 || v->action < 0)
+			continue;
+		const struct attune_list *row = &fit->list[v->action];
+		if (fit->m->choice[v->action] == choice)
+			return 1;
+		for (int k = 0; k < row->n; k++)
+			if (fit->m->choice[row->at[k]] == choice)
+				return 1;
+	}
+	return 0;
+}
+
+/* Numbers from num_columns on mean a choice with SEGMENTS=fitted, if it has that axis. */
+static struct choice choice_of(const struct data *d, int number)
+{
+	if (number < d->num_columns)
+		return d->choice[number];
+	struct choice c = d->choice[number - d->num_columns];
+	if (c.kernel->space->formula_axis >= 0)
+		c.config.v[c.kernel->space->formula_axis] = SEGMENTS_FITTED;
+	return c;
+}
+
+static int has_two_ids(const struct phase_fit fit[2], int choice)
+{
+	const struct choice c = choice_of(fit[0].d, choice);
+	if (leaf_names(&fit[0], choice) && leaf_names(&fit[1], choice))
+		return 1;
+	return config_is_fitted(&c.config, c.kernel->space) && tree_uses(&fit[0], choice) &&
+	       tree_uses(&fit[1], choice);
+}
+
 static int count_use(const struct phase_fit fit[2], int tree, struct use *use, int n, int choice,
 		     long long weight)
 {
-	const int both = leaf_names(&fit[0], choice) && leaf_names(&fit[1], choice);
+	const int both = has_two_ids(fit, choice);
 	int i = 0;
 	while (i < n && (use[i].choice != choice || (both && use[i].tree != tree)))
 		i++;
@@ -77,17 +114,6 @@ static int id_of(const struct use *use, int n, const struct phase_fit fit[2], in
 	return column >= 0 && id < n ? id : SAYS_DEFAULTS;
 }
 
-/* Numbers from num_columns on mean a choice with SEGMENTS=fitted, if it has that axis. */
-static struct choice choice_of(const struct data *d, int number)
-{
-	if (number < d->num_columns)
-		return d->choice[number];
-	struct choice c = d->choice[number - d->num_columns];
-	if (c.kernel->space->formula_axis >= 0)
-		c.config.v[c.kernel->space->formula_axis] = SEGMENTS_FITTED;
-	return c;
-}
-
 static int has_costs(const struct forest *f, int n, int id)
 {
 	int i = 0;
@@ -96,8 +122,7 @@ static int has_costs(const struct forest *f, int n, int id)
 	return i < n;
 }
 
-/* Copies the segment costs of choices that leaves name. One that stands in rows of both trees has
- * those of prefills. */
+/* Copies the segment costs of a tree's choices. */
 static void number_costs(struct forest *f, const struct use *use, const struct phase_fit fit[2],
 			 int tree)
 {
