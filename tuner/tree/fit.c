@@ -117,6 +117,14 @@ static double loss_of(const struct fitting *x, int row, int leaves)
 	       WAYS;
 }
 
+static double mean_loss(const struct fitting *x, int leaves)
+{
+	double sum = 0;
+	for (int r = 0; r < x->scored; r++)
+		sum += loss_of(x, r, leaves);
+	return sum / x->scored;
+}
+
 /* Mean over the scored rows of the loss with a leaves - the loss with b leaves; *error: its standard
  * error. sum: scratch, [blocks]. */
 static double compare(const struct fitting *x, int a, int b, double *sum, double *error)
@@ -178,6 +186,8 @@ int tree_fit(struct tree *t, const struct matrix *m, const struct growth *how)
 	for (int i = 0; i <= WAYS * FOLDS; i++)
 		done = done && !x.failed[i];
 	const int leaves = done ? choose_size(&x) : 0;
+	if (leaves && how->loss)
+		*how->loss = mean_loss(&x, leaves);
 	free(x.group[BY_BLOCK]);
 	free(x.group[ALONE]);
 	free(x.loss);

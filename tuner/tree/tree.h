@@ -59,6 +59,7 @@ long long round_between(long long lo, long long hi);
 struct growth {
 	int max_leaves, min_support;
 	int scenarios; /* the first rows; the others are made up from them. 0: all are scenarios */
+	double *loss;  /* NULL, or set by tree_fit: mean cost of a row while held out */
 };
 /* The first 2 k - 1 nodes are the tree of k leaves: a node with children beyond is then a leaf.
  * `rows`: which, NULL for all. 0 without memory. */
