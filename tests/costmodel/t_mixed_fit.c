@@ -152,7 +152,7 @@ static void headers_have_the_rates(void **state)
 	data_free(d);
 }
 
-/* Without times of the numbers that rates choose leaves could not be learned. */
+/* A header gets no rates while most of what it would run by them has no time. */
 static void no_rates_without_times_of_their_numbers(void **state)
 {
 	struct data *d = data_new("h200", &h200_run);
@@ -161,7 +161,7 @@ static void no_rates_without_times_of_their_numbers(void **state)
 	(void)state;
 	assert_non_null(d);
 	add_batches(d, 120, &true_rates);
-	for (int i = 0; i < 60; i++) {
+	for (int i = 0; i < 120; i++) {
 		snprintf(text, sizeof text, "q%d_%dq1s9k", 600 + 128 * i, 20 + i);
 		add(d, text, "all", "warpgroup_mixed", with("warpgroup_mixed", ""), 100);
 		add(d, text, "prefill", "qblock", with("qblock", ""), 100);
