@@ -62,6 +62,23 @@ static void test_defaults_where_nothing_beats_them(void **state)
 	matrix_free(m);
 }
 
+/* A tree that also learns from estimates may name what is slower in the scenarios. */
+static void test_the_best_choice_where_it_beats_them(void **state)
+{
+	static const int32_t cost[4][2] = {
+		{ 0, 90000 }, { 0, 90000 }, { 10000, 40000 }, { 20000, 10000 }
+	};
+	static const int32_t fallback[4] = { 100000, 90000, 0, 30000 };
+	struct matrix *m = small_matrix(cost, fallback);
+	struct tree t = two_leaves();
+	(void)state;
+	assert_true(leaves_make_safe(&t, m));
+	assert_int_equal(t.v[2].action, 0); /* 10000 + 20000 against 0 + 30000 */
+	assert_int_equal(t.v[2].remark, REMARK_NONE);
+	tree_free(&t);
+	matrix_free(m);
+}
+
 static void test_a_small_gain_is_not_sure(void **state)
 {
 	static const int32_t cost[4][2] = { { 0, 1 }, { 0, 1 }, { 0, 1 }, { 30000, 1 } };
@@ -138,6 +155,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults_where_nothing_beats_them),
+		cmocka_unit_test(test_the_best_choice_where_it_beats_them),
 		cmocka_unit_test(test_a_small_gain_is_not_sure),
 		cmocka_unit_test(test_illegal_corners_are_guarded),
 		cmocka_unit_test(test_formulas_need_no_guard),

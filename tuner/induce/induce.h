@@ -36,7 +36,8 @@ int fit_overlap(struct forest *, const struct data *, const struct growth *);
 /* ---- leaves.c: safe actions, and the figures of each leaf ---------------------------- */
 /* Adds (sign 1) or removes (-1) a penalty on every cell with an unsafe choice. */
 void matrix_penalize_unsafe(struct matrix *, const struct data *, enum phase, int sign);
-/* Sets leaves whose choice is slower than the defaults on average to the defaults, -1. */
+/* Leaves whose choice is slower than the defaults on average take the best one, or, if that is slower,
+ * too, the defaults, -1. */
 int leaves_make_safe(struct tree *, const struct matrix *);
 /* Sets figures and remarks for the present actions. */
 int leaves_describe(struct tree *, const struct matrix *);

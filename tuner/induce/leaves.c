@@ -122,8 +122,10 @@ int leaves_make_safe(struct tree *t, const struct matrix *m)
 		const int n = rows_of(t, m, i, rows);
 		if (!n || gain_of(m, rows, n, v->action, &unsure) >= 0)
 			continue;
-		v->action = -1;
-		v->remark = REMARK_UNSAFE;
+		const int best = cheapest(m, rows, n, v->action);
+		const int is_safe = best >= 0 && gain_of(m, rows, n, best, &unsure) >= 0;
+		v->action = is_safe ? best : -1;
+		v->remark = is_safe ? REMARK_NONE : REMARK_UNSAFE;
 	}
 	free(rows);
 	return 1;
