@@ -160,8 +160,12 @@ static void overlap_rows(const struct why *w)
 	char text[MAX_CHOICE_TEXT];
 	const double us = plan_time(w, &w->serial);
 	const int overlaps = w->made.how != w->serial.how || w->made.join != w->serial.join;
-	if (overlaps && w->made.join)
-		snprintf(text, sizeof text, "both parts overlapped");
+	const int spares = overlaps && w->made.join ? choice_spares(&w->made.prefill) : 0;
+	if (spares)
+		snprintf(text, sizeof text, "side by side, with %d units left to the decodes",
+			 spares);
+	else if (overlaps && w->made.join)
+		snprintf(text, sizeof text, "side by side");
 	else if (overlaps)
 		choice_words(&w->made.prefill, text);
 	else
