@@ -161,7 +161,7 @@ $(B)/t_%: t_%.c $(B)/cdna.a $(B)/simt.a $(B)/libinside.so $(B)/kernels/ship/ship
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -rdynamic -Wl,-rpath,'$$ORIGIN' $(filter %.c,$^) \
 		$(or $(filter %/simt/shipped.o,$^),$(filter %/shipped.o,$^)) $(filter %.a %.so,$^) -o $@ -lcmocka $(TOOLLIBS) $(LIBS)
-$(B)/t_cliffs $(B)/t_priced: tests/costmodel/estimates.c tests/costmodel/priced_fit.c
+$(B)/t_cliffs: tests/costmodel/estimates.c tests/costmodel/estimates_fit.c
 
 $(B)/space/%.o: kernels/%.def kernels/spec/space.c | $(B)/has_library
 	@mkdir -p $(@D)

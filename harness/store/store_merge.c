@@ -4,7 +4,6 @@
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
 #include "kernels/select/selector.h"
-#include "kernels/ship/priced.h"
 #include "kernels/spec/kernel.h"
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +105,7 @@ static int name_config(struct store *s, const struct kernel *k, const struct con
 }
 
 /* Lists in temp.named, for compact.sql, patterns of the choices of which all times stay: those that a
- * header names, that the library prices, and that are a kernel's default. */
+ * header names, and that are a kernel's default. */
 static int list_named(struct store *s)
 {
 	struct config c;
@@ -116,11 +115,6 @@ static int list_named(struct store *s)
 		for (int k = 0; ok && k < attune_selectors[i].num_choices; k++)
 			ok = name_choice(s, attune_selectors[i].choices[k].kernel,
 					 attune_selectors[i].choices[k].text);
-	for (const struct priced *p = attune_priced; ok && p->kernel; p++) {
-		const struct kernel *k = kernel_find(BACKEND_GPU, p->kernel);
-		priced_config(&c, p, k->space);
-		ok = name_config(s, k, &c);
-	}
 	for (const struct kernel *k = attune_kernels; ok && k->name; k++) {
 		if (!k->selectable)
 			continue;

@@ -120,7 +120,7 @@ static int count_votes(struct named t[GUESSES], const attune_op *op, enum decisi
 		while (at < n && t[at].id != id)
 			at++;
 		if (at == n) {
-			t[n] = (struct named){ .id = id, .pick = pick_named(op, id, p) };
+			t[n] = (struct named){ .id = id, .pick = pick_row(op, id, p, 0) };
 			t[n].merges = t[n].pick.id >= 0 && merges(op, &t[n].pick, p);
 			n++;
 		}
@@ -173,8 +173,7 @@ static struct picked first_list(const attune_op *op, const struct part *p)
 }
 
 enum { MOST_VALUES = 16 };
-/* The header's costs leave out the launch itself. In fs; the launches of untuned_costs.c cost 1e9
- * to 5e9 for the most part. */
+/* The header's costs leave out the launch itself. In fs; most launches cost 1e9 to 5e9. */
 static const long long launch_fs = 2000000000;
 
 /* Sets the number of segments of a choice whose costs are known. */
@@ -219,7 +218,7 @@ static struct picked fallback_between(const attune_op *op, const struct guesses 
 {
 	struct part between = *p;
 	between.f = g->of[g->n / 2].f;
-	struct picked f = pick_behind(op, &between);
+	struct picked f = pick_behind(op, &between, 0);
 	if (f.id >= 0 &&
 	    op->ready[f.id].kernel->space->why_illegal(&f.as, &op->shape, p, &op->ctx->device.info))
 		f.id = -1;

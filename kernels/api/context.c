@@ -167,15 +167,12 @@ static enum attune_status add_choices(attune_op *op, const struct selector *rule
 	return status;
 }
 
-/* Choices that an op may have beside the heuristic's: priced ones and defaults. */
-static int most_others(void)
+static int num_defaults(void)
 {
-	int n = 0, priced = 0;
+	int n = 0;
 	while (attune_fallbacks[n].kernel)
 		n++;
-	while (attune_priced[priced].kernel)
-		priced++;
-	return n + priced;
+	return n;
 }
 
 /* A default. On AMD GPUs, of which none is measured, the kernel's first formula for two blocks a
@@ -191,78 +188,6 @@ static void take_default(struct config *c, const struct fallback *f, const struc
 		}
 }
 
-/* Whether the rules were learned on the op's head size and type; also where they do not say on
- * which shapes they were learned. Where rules of 16-bit caches serve an E4M3 cache, the type of the
- * cache is not compared. */
-static int is_learned(const attune_op *op)
-{
-	const struct selector *h = op->heuristic;
-	attune_shape shape = op->shape;
-	if (h && !h->gpu[gpu_length(h->gpu)])
-		shape.kv_dtype = shape.dtype;
-	return !h || !h->num_shapes || selector_has_shape(h, &shape);
-}
-
-/* The heuristic's row with that choice; NULL: it has none. */
-static struct ready *named_ready(const attune_op *op, const struct kernel *k,
-				 const struct config *c)
-{
-	for (int i = 0; i < op->num_choices; i++)
-		if (op->ready[i].kernel == k && !memcmp(&op->ready[i].config, c, sizeof *c))
-			return &op->ready[i];
-	return NULL;
-}
-
-static int has_lists(const attune_op *op)
-{
-	return op->heuristic && op->heuristic->num_lists;
-}
-
-/* Decides for which parts pick_better compares the heuristic's choice with priced ones. A heuristic
- * of another GPU: for all. One of this GPU: for prefills, whose leaves also take batches unlike
- * those that they were learned from, if the GPU is like the one that the estimates were fitted to;
- * not for decodes, which would take about four times as long to plan. A file of rules: for none,
- * since its choices are what the program asks for. */
-static void set_compares(attune_op *op)
-{
-	const struct device_info *d = &op->ctx->device.info;
-	const int borrows = op->heuristic && !gpu_is_own(op->heuristic->gpu, d);
-	if (op->ctx->override || has_lists(op))
-		return;
-	op->compares[0] = borrows || is_priced_gpu(d);
-	op->compares[1] = borrows;
-}
-
-/* Adds the priced choices whose code the library carries for the shape. With LSE not those whose
- * segments a launch of its own merges: it gives no LSE, so that they would have to run in one
- * segment. */
-static enum attune_status add_priced(attune_op *op)
-{
-	const struct device_info *d = &op->ctx->device.info;
-	enum attune_status status = ATTUNE_OK;
-	for (const struct priced *p = attune_priced; !status && p->kernel && takes_priced(d); p++) {
-		const struct part_costs *costs = priced_at(p, op->shape.head_size);
-		const struct kernel *k = kernel_find(BACKEND_GPU, p->kernel);
-		struct config c;
-		priced_config(&c, p, k->space);
-		if (!costs->segments.slots ||
-		    (op->shape.has_lse && !config_value(&c, k->space, "COMBINE", 1)))
-			continue;
-		struct ready *r = named_ready(op, k, &c);
-		if (!r) {
-			status = add_ready(op, k, &c);
-			r = &op->ready[op->num_ready - 1];
-			r->costs = &costs->segments;
-			op->num_ready -= !r->code;
-		}
-		r->price[p->phase == PHASE_DECODE] = costs;
-	}
-	op->first_default = op->num_ready;
-	op->is_priced = op->first_default > op->num_choices && !has_lists(op) && !is_learned(op);
-	set_compares(op);
-	return status;
-}
-
 static int has_default_of(const attune_op *op, const struct kernel *k)
 {
 	for (int i = op->first_default; i < op->num_ready; i++)
@@ -271,15 +196,32 @@ static int has_default_of(const attune_op *op, const struct kernel *k)
 	return 0;
 }
 
-/* Of each kernel the first default that the library carries for the shape. */
+/* The portable rules; NULL: they are not for the context. */
+static const struct selector *portable_for(const attune_context *ctx)
+{
+	return ctx->is_invariant || !runs_ptx(&ctx->device.info) ? NULL : selector_portable();
+}
+
+/* Whether the portable rules name what can run every part of the shape. The shapes that they were
+ * not learned on are those that few kernels take. */
+static int are_ruled(const attune_op *op)
+{
+	const attune_shape *s = &op->shape;
+	return portable_for(op->ctx) && s->dtype != ATTUNE_F32 && s->kv_dtype == s->dtype &&
+	       !s->has_lse && s->kv_layout != ATTUNE_KV_CLASSIC;
+}
+
+/* Of each kernel the first default that the library carries for the shape. Where rules name all,
+ * that of ring_list alone, for attune_plan_bounds. */
 static enum attune_status add_defaults(attune_op *op)
 {
 	enum attune_status status = ATTUNE_OK;
 	const enum backend backend = op->ctx->device.info.backend;
+	const int is_ruled = are_ruled(op);
 	for (const struct fallback *f = attune_fallbacks; !status && f->kernel; f++) {
 		const struct kernel *k = kernel_find(backend, f->kernel);
 		struct config c;
-		if (!k || has_default_of(op, k))
+		if (!k || has_default_of(op, k) || (is_ruled && strcmp(k->name, "ring_list")))
 			continue;
 		take_default(&c, f, k->space, &op->ctx->device.info);
 		status = add_ready(op, k, &c);
@@ -316,8 +258,7 @@ static enum attune_status add_all(attune_op *op)
 	status = add_choices(op, op->heuristic);
 	if (!status)
 		status = add_choices(op, op->portable);
-	if (!status)
-		status = add_priced(op);
+	op->first_default = op->num_ready;
 	return status ? status : add_defaults(op);
 }
 
@@ -329,14 +270,11 @@ static const struct selector *rules_of(const attune_context *ctx, enum attune_dt
 			     : selector_for(&ctx->device.info, kv_dtype);
 }
 
-/* The portable rules, of choices that all NVIDIA GPUs from sm_80 on run; NULL: the device runs none
- * of them, or they are its heuristic. */
+/* The portable rules stand behind the heuristic, if they are not the heuristic themselves. */
 static const struct selector *portable_behind(const attune_op *op)
 {
-	const struct selector *h = selector_portable();
-	return op->ctx->is_invariant || h == op->heuristic || !runs_ptx(&op->ctx->device.info)
-		   ? NULL
-		   : h;
+	const struct selector *rules = portable_for(op->ctx);
+	return rules == op->heuristic ? NULL : rules;
 }
 
 static int num_choices(const struct selector *rules)
@@ -410,7 +348,7 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 	op->heuristic = rules_of(ctx, shape->kv_dtype);
 	op->portable = portable_behind(op);
 	op->num_choices = num_choices(op->heuristic);
-	const int most = op->num_choices + num_choices(op->portable) + most_others();
+	const int most = op->num_choices + num_choices(op->portable) + num_defaults();
 	op->ready = calloc((size_t)most, sizeof *op->ready);
 	status = op->ready ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
 	if (!status)

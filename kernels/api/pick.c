@@ -26,25 +26,6 @@ int can_run(const attune_op *op, int id, const struct part *p, struct config *as
 	       (!r->kernel->space->is_scheduled || op->helper[HELPER_SCHEDULE]);
 }
 
-/* Whether the choice suits the group (query heads of a KV head). The rules say nothing of groups
- * that were not measured: the committed results have groups of up to 16, at head size 64 of up to
- * 8. For larger ones a Q block must hold the group and be filled to three quarters, and a sequence
- * of decodes may take at most two blocks, since each of them reads all its keys. These two limits
- * are not measured: with them the choices pass t_cliffs. */
-static int suits_group(const struct ready *r, const struct part *p)
-{
-	const int most_measured = p->f.head_size <= 64 ? 8 : 16;
-	const long long group = p->f.group;
-	const long long tokens = p->max_query <= DECODE_MAX_QUERY ? p->max_query : 1;
-	const struct block_shape b = r->block;
-	if (group <= most_measured || b.heads)
-		return 1;
-	if (group > b.rows)
-		return 0;
-	const long long fit = b.rows / group;
-	return parts_of(tokens, fit) <= 2 && 4 * fit * group >= 3 * b.rows;
-}
-
 struct picked pick_invariant(const attune_op *op, const struct part *p)
 {
 	struct picked f = { .id = -1, .named = -1 };
@@ -75,9 +56,7 @@ static int can_take(const attune_op *op, int id, const struct part *p, int witho
 	return 1;
 }
 
-/* The first choice that can run the part, of the row of a choice. */
-static struct picked pick_of_row(const attune_op *op, int named, const struct part *p,
-				 int without_maps)
+struct picked pick_row(const attune_op *op, int named, const struct part *p, int without_maps)
 {
 	struct picked f = { .id = -1, .named = named };
 	if (named < 0 || named >= op->num_ready)
@@ -89,57 +68,6 @@ static struct picked pick_of_row(const attune_op *op, int named, const struct pa
 	return f;
 }
 
-struct picked pick_named(const attune_op *op, int id, const struct part *p)
-{
-	struct picked f = pick_of_row(op, op->is_priced ? -1 : id, p, 0);
-	if (f.id >= 0 && !op->heuristic->num_lists && !suits_group(&op->ready[f.id], p))
-		f.id = -1;
-	return f;
-}
-
-/* The estimated time of a part by a choice, in femtoseconds; -1: not known. */
-static long long price_of(const attune_op *op, const struct picked *f, const struct part *p)
-{
-	const struct ready *r = f->id < 0 ? NULL : &op->ready[f->id];
-	const struct part_costs *costs = r ? r->price[p->max_query <= DECODE_MAX_QUERY] : NULL;
-	return costs ? priced_estimate(costs, &r->block, segments_of(r->kernel, &f->as), &p->f)
-		     : -1;
-}
-
-/* The priced choice with the least estimate, which is *least. */
-static struct picked pick_priced(const attune_op *op, const struct part *p, int without_maps,
-				 long long *least)
-{
-	struct picked best = { .id = -1, .named = -1 };
-	for (int i = 0; i < op->first_default; i++) {
-		struct picked f = { .id = i, .named = -1 };
-		if (!op->ready[i].price[p->max_query <= DECODE_MAX_QUERY] ||
-		    !can_take(op, i, p, without_maps, &f.as))
-			continue;
-		const long long fs = price_of(op, &f, p);
-		if (best.id < 0 || fs < *least) {
-			*least = fs;
-			best = f;
-		}
-	}
-	return best;
-}
-
-/* Estimates err, while the heuristic's choice was measured: it stays unless an estimate is less by
- * more than an eighth. */
-enum { LEAST_GAIN = 8 };
-
-struct picked pick_better(const attune_op *op, struct picked f, const struct part *p)
-{
-	const int compares = op->compares[p->max_query <= DECODE_MAX_QUERY];
-	const long long fs = compares ? price_of(op, &f, p) : -1;
-	long long least = 0;
-	if (fs < 0)
-		return f;
-	const struct picked rival = pick_priced(op, p, 0, &least);
-	return rival.id >= 0 && least < fs - fs / LEAST_GAIN ? rival : f;
-}
-
 static int says_of(const struct selector *rules, const struct part *p)
 {
 	const enum decision decision =
@@ -147,51 +75,24 @@ static int says_of(const struct selector *rules, const struct part *p)
 	return rules ? selector_says(rules, decision, &p->f) : SAYS_DEFAULTS;
 }
 
-/* The same of the row that the portable rules name. */
-static struct picked pick_portable(const attune_op *op, const struct part *p, int without_maps)
-{
-	const int says = says_of(op->portable, p);
-	return pick_of_row(op, says < 0 ? says : op->num_choices + says, p, without_maps);
-}
-
-/* What stands behind the heuristic's rows. */
-static struct picked pick_last(const attune_op *op, const struct part *p, int without_maps)
+struct picked pick_behind(const attune_op *op, const struct part *p, int without_maps)
 {
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
-	const int fallbacks = op->num_ready - op->first_default;
-	long long least = 0;
-	struct picked f = pick_portable(op, p, without_maps);
-	if (f.id < 0)
-		f = pick_priced(op, p, without_maps, &least);
-	for (int k = 0; f.id < 0 && k < fallbacks; k++) {
-		const int at = op->first_default + (few_rows ? fallbacks - 1 - k : k);
+	const int defaults = op->num_ready - op->first_default;
+	const int says = says_of(op->portable, p);
+	struct picked f = pick_row(op, says < 0 ? says : op->num_choices + says, p, without_maps);
+	for (int k = 0; f.id < 0 && k < defaults; k++) {
+		const int at = op->first_default + (few_rows ? defaults - 1 - k : k);
 		if (can_take(op, at, p, without_maps, &f.as))
 			f.id = at;
 	}
-	for (int i = 0; f.id < 0 && i < op->num_choices; i++)
-		if (can_take(op, i, p, without_maps, &f.as))
-			f.id = i;
 	return f;
-}
-
-struct picked pick_behind(const attune_op *op, const struct part *p)
-{
-	struct picked f = pick_last(op, p, 0);
-	f.named = -1;
-	return f;
-}
-
-struct picked pick_without_maps(const attune_op *op, int named, const struct part *p)
-{
-	const struct picked f = pick_of_row(op, named, p, 1);
-	return f.id < 0 ? pick_last(op, p, 1) : f;
 }
 
 struct picked pick(const attune_op *op, const struct part *p)
 {
-	struct picked f;
 	if (op->ctx->is_invariant)
 		return pick_invariant(op, p);
-	f = pick_named(op, says_of(op->heuristic, p), p);
-	return f.id < 0 ? pick_behind(op, p) : f;
+	const struct picked f = pick_row(op, says_of(op->heuristic, p), p, 0);
+	return f.id < 0 ? pick_behind(op, p, 0) : f;
 }

@@ -66,18 +66,12 @@ static void decide(const attune_op *op, const attune_batch *batch, int overlaps,
 	parts_take_shorter(d->s.part, d->s.num_parts, batch->query_start);
 	for (int i = 0; i < d->s.num_parts; i++)
 		d->pick[i] = op->ctx->is_invariant ? pick_invariant(op, &d->s.part[i])
-						   : pick_named(op, d->s.choice[i], &d->s.part[i]);
-	const int parts = d->s.num_parts;
-	if (parts == 2 && op->heuristic && overlaps &&
+						   : pick_row(op, d->s.choice[i], &d->s.part[i], 0);
+	if (d->s.num_parts == 2 && op->heuristic && overlaps &&
 	    part_of_batch(&whole, PHASE_ALL, &sums, batch)) {
 		parts_take_shorter(&whole, 1, batch->query_start);
 		decide_overlap(op, d, &whole);
 	}
-	/* Choices that overlap were measured together, so they stay. */
-	if (d->s.num_parts < parts || d->how != ATTUNE_SERIAL)
-		return;
-	for (int i = 0; i < parts; i++)
-		d->pick[i] = pick_better(op, d->pick[i], &d->s.part[i]);
 }
 
 /* Sets the units that the plan has its part leave free. Returns 0 if no plan has so many. */
@@ -154,8 +148,11 @@ static void add_stand_in(const attune_op *op, attune_plan *plan, const struct pi
 {
 	const int i = plan->num_parts;
 	struct picked other = { .id = -1 };
-	if (!op->ctx->is_invariant && needs_maps(op, f, p))
-		other = pick_without_maps(op, f->named, p);
+	const int has_maps = !op->ctx->is_invariant && needs_maps(op, f, p);
+	if (has_maps)
+		other = pick_row(op, f->named, p, 1);
+	if (other.id < 0 && has_maps)
+		other = pick_behind(op, p, 1);
 	plan->stand_in[i] = other.id + 1;
 	plan->stand_in_resolved[i] =
 	    other.id < 0 ? 0 : resolve(op, &other, p, &plan->part[i].workspace);
@@ -166,7 +163,7 @@ enum attune_status add_part(const attune_op *op, attune_plan *plan, const struct
 {
 	attune_part *out = &plan->part[plan->num_parts];
 	if (f.id < 0 && !op->ctx->is_invariant)
-		f = pick_behind(op, p);
+		f = pick_behind(op, p, 0);
 	if (f.id < 0)
 		return fail(
 		    ATTUNE_UNSUPPORTED,

@@ -27,23 +27,18 @@ int plan_takes(const attune_plan *, const attune_batch *, const attune_shape *);
 int can_run(const attune_op *, int id, const struct part *, struct config *as);
 struct picked {
 	int id;    /* -1: none; add_part then asks pick_behind */
-	int named; /* the choice whose row it is of; -1: none */
+	int named; /* the choice whose row was asked; -1: none */
 	struct config as;
 };
-/* The first choice that can run the part, of the row of a choice of the heuristic. */
-struct picked pick_named(const attune_op *, int id, const struct part *);
+/* The first choice that can run the part, of the row of a choice that rules name. without_maps: of
+ * those that make no maps of the cache. */
+struct picked pick_row(const attune_op *, int named, const struct part *, int without_maps);
+/* The same behind the heuristic's row: of the row that the portable rules name, else of the op's
+ * defaults, for decodes from the end. */
+struct picked pick_behind(const attune_op *, const struct part *, int without_maps);
 /* The shape's choice for the phase of the part. Where it cannot run the part none does: another one
  * would depend on the rest of the batch. */
 struct picked pick_invariant(const attune_op *, const struct part *);
-/* What runs a part that no choice of the heuristic's row can run: the first that can of the row
- * that the portable rules name, else the priced choice with the least estimate, else the first
- * default that can (for decodes from the end), else the first choice that can. */
-struct picked pick_behind(const attune_op *, const struct part *);
-/* The same for a part of that row, the row first, without choices that make maps of the cache. */
-struct picked pick_without_maps(const attune_op *, int named, const struct part *);
-/* Returns the heuristic's pick. Where the op compares picks and the priced choice with the least
- * estimate takes less than 7/8 of the pick's, it returns that choice. */
-struct picked pick_better(const attune_op *, struct picked, const struct part *);
 /* What runs a part alone: by the op's rules, or in batch-invariant mode. */
 struct picked pick(const attune_op *, const struct part *);
 /* Whether the pick makes maps of the cache. */

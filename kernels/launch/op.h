@@ -5,7 +5,6 @@
 
 #include "kernels/device/device.h"
 #include "kernels/select/selector.h"
-#include "kernels/ship/priced.h"
 
 struct attune_context {
 	struct device device;
@@ -26,8 +25,6 @@ struct ready {
 	/* What may run where rules name this choice: ids of the op, itself first. n 0: no rules
 	 * can name it. */
 	struct attune_list row;
-	/* What prefills and decodes cost with it, at the op's head size; NULL: not known. */
-	const struct part_costs *price[2];
 };
 
 struct attune_op {
@@ -37,15 +34,10 @@ struct attune_op {
 	const struct selector *heuristic; /* NULL: no rules are for this device */
 	/* The rules behind those of the heuristic; NULL: there are none, or they are its own. */
 	const struct selector *portable;
-	int is_priced; /* priced choices run in place of the heuristic's: it was learned on no shape
-			* with this head size and type */
 	struct code *helper[NUM_HELPERS]; /* NULL: not carried, or no choice needs it */
-	/* `ready` has num_choices choices of the heuristic, then those of the portable rules, then,
-	 * up to first_default, other priced choices (ship/priced.h), then the defaults of
-	 * attune_fallbacks. */
+	/* `ready` has num_choices choices of the heuristic, then, up to first_default, those of the
+	 * portable rules, then the defaults of attune_fallbacks for shapes that no rules serve. */
 	int num_choices, first_default, num_ready;
-	/* Of prefills, of decodes: whether the heuristic's choice is compared with priced ones. */
-	int compares[2];
 	int invariant[2];    /* of a context that is_invariant: prefills', decodes'; -1: none */
 	struct ready *ready; /* num_ready */
 };

@@ -9,8 +9,6 @@
  *     instruction set, on NVIDIA GPUs as PTX, on AMD GPUs for each chip of --amd (those with a
  *     compiler)
  *   - the defaults for E4M3 caches, of kernels that read them; on measured GPUs also in native code
- *   - the priced choices of untuned_costs.c for these shapes, as PTX and in native code of measured
- *     NVIDIA GPUs
  *
  * Without a CUDA compiler (--no-cuda) there are no rows of NVIDIA GPUs. Rows that --leave-out names
  * have rules but are not linked.
@@ -20,7 +18,6 @@
 #include "kernels/select/selector.h"
 #include "kernels/device/hip/hip.h"
 #include "list_rows.h"
-#include "priced.h"
 #include "shipped.h"
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/space.h"
@@ -131,78 +128,6 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 	}
 	if (k->backend == BACKEND_GPU && c->on_amd)
 		add_on_amd(k, c);
-}
-
-/* A priced choice for one shape. PTX is for all GPUs, each of which checks its own limits, so it has
- * what sm_90 can run: there every priced choice is legal. */
-static void add_priced_of(const struct priced *p, int head_size, enum attune_dtype dtype,
-			  enum attune_dtype kv_dtype, const char *arch)
-{
-	const struct kernel *k = kernel_find(BACKEND_GPU, p->kernel);
-	const struct device_info d = device_of_arch(strcmp(arch, "ptx") ? arch : "sm_90");
-	const attune_shape shape = { .num_query_heads = 8,
-				     .num_kv_heads = 1,
-				     .head_size = head_size,
-				     .page_size = pages[0],
-				     .dtype = dtype,
-				     .kv_dtype = kv_dtype,
-				     .causal = 1 };
-	char flags[MAX_FLAGS];
-	struct config c;
-	priced_config(&c, p, k->space);
-	if (!priced_at(p, head_size)->segments.slots || k->space->why_illegal(&c, &shape, NULL, &d))
-		return;
-	binary_flags(flags, sizeof flags, k, &c, &shape);
-	list_add(BACKEND_GPU, arch, k->name, flags);
-}
-
-static void add_helper(enum helper h, const struct carried_shape *c, const char *arch)
-{
-	const struct kernel *k = kernel_helper(BACKEND_GPU, h);
-	const attune_shape shape = { .num_query_heads = 8,
-				     .num_kv_heads = 1,
-				     .head_size = c->head_size,
-				     .page_size = pages[0],
-				     .dtype = c->dtype,
-				     .kv_dtype = c->dtype,
-				     .causal = 1 };
-	char flags[MAX_FLAGS];
-	struct config config;
-	config_default(&config, k->space);
-	binary_flags(flags, sizeof flags, k, &config, &shape);
-	list_add(BACKEND_GPU, arch, k->name, flags);
-}
-
-static int is_tuned_size(const struct selector *h, const struct carried_shape *c)
-{
-	const attune_shape shape = { .head_size = c->head_size,
-				     .dtype = c->dtype,
-				     .kv_dtype = c->dtype };
-	return selector_has_shape(h, &shape);
-}
-
-/* The priced choices for all carried 16-bit shapes. h NULL: as PTX. Else in native code for the
- * header's GPU, there with E4M3 caches, too: those for decodes, and at the head sizes that its
- * rules were not learned on all. */
-static void add_priced(const struct selector *h)
-{
-	for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++) {
-		if (c->dtype == ATTUNE_F32)
-			continue;
-		for (const struct priced *p = attune_priced; p->kernel; p++) {
-			const struct space *s = kernel_find(BACKEND_GPU, p->kernel)->space;
-			if (p->is_named)
-				continue;
-			if (h || !s->is_arch_specific)
-				add_priced_of(p, c->head_size, c->dtype, c->dtype,
-					      h ? h->arch : "ptx");
-			if (h && s->takes_more &&
-			    (!is_tuned_size(h, c) || p->phase == PHASE_DECODE))
-				add_priced_of(p, c->head_size, c->dtype, ATTUNE_E4M3, h->arch);
-		}
-		for (enum helper i = HELPER_REDUCE; h && i <= HELPER_REDUCE_WIDE; i++)
-			add_helper(i, c, h->arch);
-	}
 }
 
 static void add_own_default(const struct selector *h, const struct kernel *k,
@@ -385,7 +310,6 @@ static void add_measured(const struct selector *h)
 	if (h->gpu[gpu_length(h->gpu)])
 		return;
 	add_own_defaults(h);
-	add_priced(h);
 }
 
 int main(int argc, char **argv)
@@ -413,8 +337,6 @@ int main(int argc, char **argv)
 		for (const struct carried_shape *c = attune_carried_shapes;
 		     stands_in(k) && c->head_size; c++)
 			add_defaults(k, c);
-	if (cuda)
-		add_priced(NULL);
 	for (int i = 0; i < attune_num_selectors; i++)
 		if (compiles_for(&attune_selectors[i]))
 			add_measured(&attune_selectors[i]);

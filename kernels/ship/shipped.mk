@@ -24,7 +24,7 @@ list_flags   = $(if $(NVCC),,--no-cuda) $(if $(HIPCC),$(addprefix --amd=,$(file 
 	--leave-out='$(LEAVE_OUT)' $(skip_stale)
 list_objs   := $(addprefix $(B)/kernels/,ship/list_shipped.o ship/list_rows.o spec/kernel.o spec/choice.o spec/part.o spec/status.o \
 	select/selector.o select/nearest.o select/header_text.o select/binaries.o device/shared/gpu_names.o ship/untuned_shapes.o \
-	ship/untuned_costs.o ship/priced.o select/segments.o spec/formula.o device/cpu/flags.o \
+	select/segments.o spec/formula.o device/cpu/flags.o \
 	device/hip/chips.o) $(spaces)
 gpu_sources := $(wildcard $(foreach e,h cu,kernels/gpu/*.$(e) kernels/gpu/*/*.$(e))) $(addprefix kernels/,args.h args_more.h args_maps.h attune_features.h features.def)
 cpu_sources := $(wildcard kernels/cpu/*.h kernels/cpu/*.c) kernels/args.h

@@ -63,9 +63,6 @@ why h200 llama3.1-8b@1 2q2k 16 >"$tmp/out"
 grep -q "^prefill	picked	" "$tmp/out" && ! grep -q "not run" "$tmp/out" &&
 	grep -A1 "^prefill	runs	warpgroup .*SEGMENTS=fitted" "$tmp/out" | grep -q "^prefill	behind it	"
 row $? "a measured shape runs what its rules name"
-why h200 llama3.1-8b@1 8q64 16 >"$tmp/out"
-grep -q "^prefill	not run	.*by estimate what runs takes at most 7/8" "$tmp/out"
-row $? "a choice that is slow by estimate: what runs in its place"
 why a100 llama2-7b@1 2q2k 16 >"$tmp/out"
 grep -q "^prefill	runs	" "$tmp/out" && grep "^prefill	picked	" "$tmp/out" | grep -vq fitted &&
 	grep -q "no header is for sm_80\|no time is of sm_80" "$tmp/out"

@@ -18,7 +18,7 @@ void estimates_free(struct estimates *e)
 static const struct part_costs *costs_at(const struct estimate *v, long long head_size, int sure)
 {
 	int i = 0;
-	while (i < PRICED_SIZES - 1 && v->at[i].head_size < head_size)
+	while (i < ESTIMATE_SIZES - 1 && v->at[i].head_size < head_size)
 		i++;
 	return v->at[i].segments.slots && (!sure || v->is_sure[i]) ? &v->at[i] : NULL;
 }
@@ -37,13 +37,28 @@ static double floor_us(const struct estimates *e, const struct attune_features *
 	return us;
 }
 
+static double terms_us(const struct part_costs *costs, const struct block_shape *block,
+		       int segments, const struct attune_features *f)
+{
+	const long long most = 1 << 27; /* so that sums fit */
+	const long long rows = f->query_tokens * f->num_query_heads;
+	struct segment_load load;
+	segment_load_of(&load, block, f);
+	const long long path = segment_path(&costs->segments, &load, block, f->units, segments);
+	const long long fs =
+	    costs->launch + segment_cost(&costs->segments, path, rows, segments) +
+	    costs->total * min_of(load.blocks * load.mean / f->units, most) +
+	    costs->kib * min_of(f->kv_kib, most) + costs->rows * min_of(rows, most);
+	return (double)fs / 1e9;
+}
+
 static double us_of(const struct estimates *e, const struct part_costs *costs,
 		    const struct choice *c, const struct part *p)
 {
 	struct block_shape block;
 	block_shape_of(&block, &c->config, c->kernel);
-	const double us =
-	    (double)priced_estimate(costs, &block, segments_of(c->kernel, &c->config), &p->f) / 1e9;
+	const int axis = c->kernel->space->formula_axis;
+	const double us = terms_us(costs, &block, axis < 0 ? 1 : c->config.v[axis], &p->f);
 	const double launch = (double)costs->launch / 1e9;
 	const double padded = (double)((p->f.head_size + 63) / 64 * 64);
 	return fmax(launch + (us - launch) * padded / costs->head_size, floor_us(e, &p->f));

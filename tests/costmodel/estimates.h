@@ -3,16 +3,28 @@
 #ifndef TESTS_COSTMODEL_ESTIMATES_H
 #define TESTS_COSTMODEL_ESTIMATES_H
 
-#include "kernels/ship/priced.h"
+#include "kernels/segments.h"
+#include "kernels/spec/choice.h"
+#include "kernels/spec/device_info.h"
 
 struct data;
 
+/* The terms of a choice's time at one head size, in femtoseconds (tuner/costmodel/costmodel.h): the
+ * launch, the segments, and for each of these amounts of the part. */
+struct part_costs {
+	int head_size;
+	struct segment_costs segments;
+	long long launch, total, kib, rows;
+};
+
+enum { ESTIMATE_SIZES = 3 };
+
 struct estimate {
 	struct choice choice;               /* segments do not count */
-	struct part_costs at[PRICED_SIZES]; /* slots 0: too few times at that head size */
-	double error[PRICED_SIZES]; /* of estimates for the times that the costs were fitted to */
+	struct part_costs at[ESTIMATE_SIZES]; /* slots 0: too few times at that head size */
+	double error[ESTIMATE_SIZES]; /* of estimates for the times that the costs were fitted to */
 	/* It has enough times, with small enough errors, to be called the fastest of a batch. */
-	char is_sure[PRICED_SIZES];
+	char is_sure[ESTIMATE_SIZES];
 };
 struct estimates {
 	struct device_info device;
@@ -23,11 +35,8 @@ struct estimates {
 	int n;
 };
 
-/* ---- priced_fit.c ------------------------------------------------------------------------ */
-/* Fits the costs of a choice in kernels/ship/untuned_costs.c, by head size, to all its times in
- * parts of the phase. Costs stay 0 at a head size with too few times. 0: no memory. */
-int priced_fit(struct priced *, const struct data *);
-/* Of the choices that a header names or the library prices. NULL: no memory. */
+/* ---- estimates_fit.c --------------------------------------------------------------------- */
+/* Of the choices that a header names. NULL: no memory. */
 struct estimates *estimates_new(const struct data *, enum phase);
 
 /* ---- estimates.c ------------------------------------------------------------------------- */

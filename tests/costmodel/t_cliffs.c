@@ -1,6 +1,6 @@
 /* t_cliffs.c - no shape runs much slower than it could: whatever its heads, group, pages, types, window and
  * lengths are, what the library plans takes at most 1.3 times the least estimate of the legal choices that a
- * header names or the library prices (estimates.h). The mean error of the planned choice's estimate is
+ * header names (estimates.h). The mean error of the planned choice's estimate is
  * allowed on top. That holds on the GPUs that have a header, on those that borrow one, and on those for
  * which there is none. A planned choice without an estimate fails.
  *

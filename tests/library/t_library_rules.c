@@ -276,46 +276,6 @@ static void a_broken_file_opens_nothing(void **state)
 	unsetenv("ATTUNE_HEURISTICS");
 }
 
-/* What an H200 plans for prompts where an estimate says that the rules' choice is slow. */
-static void plan_on_h200(char *text, size_t size)
-{
-	const attune_shape llama = { .size = sizeof llama,
-				     .num_query_heads = 32,
-				     .num_kv_heads = 8,
-				     .head_size = 128,
-				     .page_size = 16,
-				     .dtype = ATTUNE_BF16,
-				     .kv_dtype = ATTUNE_BF16,
-				     .causal = 1 };
-	struct batch *batch = batch_parse("16q64", text, size);
-	attune_plan plan = { .size = sizeof plan };
-	struct device_info info;
-	struct device dev;
-	attune_context *ctx;
-	attune_op *op;
-	assert_true(batch && gpu_imagine(&info, "h200", NULL));
-	planning_device(&dev, &info);
-	assert_int_equal(attune_adopt(&ctx, &dev), ATTUNE_OK);
-	assert_int_equal(attune_prepare(ctx, &llama, &op), ATTUNE_OK);
-	assert_int_equal(attune_plan_batch(op, &batch->view, &plan), ATTUNE_OK);
-	assert_int_equal(attune_plan_text(op, &plan, text, size), ATTUNE_OK);
-	attune_release(op);
-	attune_close(ctx);
-	batch_free(batch);
-}
-
-static void a_file_is_not_compared_with_estimates(void **state)
-{
-	char by_build[MAX_PART_TEXT], by_file[MAX_PART_TEXT];
-	(void)state;
-	plan_on_h200(by_build, sizeof by_build);
-	setenv("ATTUNE_HEURISTICS", "generated/attune_h200.h", 1);
-	plan_on_h200(by_file, sizeof by_file);
-	unsetenv("ATTUNE_HEURISTICS");
-	assert_non_null(strstr(by_build, "BLOCK_M=64 TILE_SIZE=64"));
-	assert_non_null(strstr(by_file, "BLOCK_M=64 PACKED=1 TILE_SIZE=64"));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,7 +285,6 @@ int main(void)
 		cmocka_unit_test(members_of_a_row_stand_in),
 		cmocka_unit_test(parts_overlap_as_the_rules_say),
 		cmocka_unit_test(a_broken_file_opens_nothing),
-		cmocka_unit_test(a_file_is_not_compared_with_estimates),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("library_rules", tests, NULL, NULL);

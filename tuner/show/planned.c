@@ -114,8 +114,6 @@ static int tell_row(const struct telling *w, const attune_op *op, int named, int
 		const char *what = found ? "behind it" : id == runs ? "runs" : "not run";
 		const char *why = found || id == runs ? NULL : why_not(op, id, part);
 		found |= id == runs;
-		if (!found && !why)
-			why = "by estimate what runs takes at most 7/8 of its time";
 		tell_choice(w, what, &op->ready[id], note, why);
 	}
 	return found;

@@ -1,6 +1,5 @@
-/* priced_fit.c - fits the costs of choices (struct part_costs, kernels/ship/priced.h) to the times
- * of a database: for the choices that the library prices, and for those that headers name,
- * whose estimates are for batches that were never measured.
+/* estimates_fit.c - fits the costs of choices that headers name to the times of a database, for
+ * batches that were never measured.
  *
  * offers.c separates choices near a scenario's best. These costs are compared where the best
  * choices are illegal. So a time's weight is how near it is to the best time of its own kernel. The
@@ -18,13 +17,12 @@
 enum {
 	MIN_TIMES = 8, /* to fit costs to */
 	NEAR_BEST = 8, /* slower times are left out */
-	PRICED = 40,   /* times that priced costs need, at one head size */
 	OFTEN = 100,   /* times that a sure estimate needs, at one head size */
 	SHARE = 3,     /* or one for each SHARE parts of the database, if those are fewer */
 	ENOUGH = 300   /* times that an estimate is fitted to, at one head size, at most */
 };
 static const double sure_error = 0.06; /* relative, of the costs' own times */
-static const int sizes[PRICED_SIZES] = { 64, 128, 256 };
+static const int sizes[ESTIMATE_SIZES] = { 64, 128, 256 };
 
 struct fitting {
 	const struct data *d;
@@ -33,8 +31,6 @@ struct fitting {
 	enum phase phase;
 	double *best;          /* [d->n] least time of the kernel with this PACKED */
 	struct cell_fit *cell; /* [d->n * MAX_MEMBERS] */
-	int most_times;        /* 0: all */
-	int least_times;       /* with fewer there are no costs */
 	double error;          /* weighted mean of the last fit */
 };
 
@@ -85,7 +81,7 @@ static int list_times(const struct fitting *t, int head_size, int segments, int 
 
 static int thin_out(const struct fitting *t, int n)
 {
-	const int most = t->most_times && n > t->most_times ? t->most_times : n;
+	const int most = (int)min_of(n, ENOUGH);
 	for (int i = 0; i < most; i++)
 		t->cell[i] = t->cell[(long long)i * n / most];
 	return most;
@@ -134,7 +130,7 @@ static int fit_size(struct fitting *t, int head_size, struct part_costs *out, in
 	*out = (struct part_costs){ .head_size = head_size };
 	block_shape_of(&p.block, &t->config, t->k);
 	*times = n;
-	if (n < t->least_times)
+	if (n < MIN_TIMES)
 		return 1; /* the kernel does not take it, or nobody measured it */
 	n = thin_out(t, n);
 	if (!cost_model_fit(&p, t->cell, n, most_slots(t, head_size)))
@@ -165,21 +161,6 @@ static void fitting_close(struct fitting *t)
 	free(t->cell);
 }
 
-int priced_fit(struct priced *p, const struct data *d)
-{
-	struct fitting t;
-	int times, done = fitting_open(&t, d, p->phase);
-	t.k = kernel_find(d->run.device.backend, p->kernel);
-	t.least_times = PRICED;
-	priced_config(&t.config, p, t.k->space);
-	if (done)
-		find_best(&t);
-	for (int i = 0; done && i < PRICED_SIZES; i++)
-		done = fit_size(&t, sizes[i], &p->at[i], &times);
-	fitting_close(&t);
-	return done;
-}
-
 /* ---- estimates of what is named ----------------------------------------------------------- */
 
 /* The first choice of its family. */
@@ -206,17 +187,9 @@ static int is_family(struct choice a, struct choice b)
 	return choice_same(&a, &b);
 }
 
-/* Whether the library prices that family, or a header names it. */
+/* Whether a header names that family. */
 static int is_named(const struct data *d, const struct choice *c)
 {
-	for (const struct priced *p = attune_priced; p->kernel; p++) {
-		struct choice a = { .kernel = kernel_find(d->run.device.backend, p->kernel) };
-		if (a.kernel != c->kernel)
-			continue;
-		priced_config(&a.config, p, a.kernel->space);
-		if (is_family(a, *c))
-			return 1;
-	}
 	for (const struct selector *h = attune_selectors; h->gpu; h++)
 		for (int i = 0; i < h->num_choices; i++) {
 			struct choice a = { .kernel = kernel_find(d->run.device.backend,
@@ -241,13 +214,12 @@ static int add_estimate(struct estimates *e, struct fitting *t, const struct cho
 	int times, any = 0;
 	t->k = c->kernel;
 	t->config = c->config;
-	t->least_times = MIN_TIMES;
 	if (!best_of->kernel || !is_rival(t, best_of)) {
 		find_best(t);
 		*best_of = *c;
 	}
 	*out = (struct estimate){ .choice = *c };
-	for (int i = 0; i < PRICED_SIZES; i++) {
+	for (int i = 0; i < ESTIMATE_SIZES; i++) {
 		if (!fit_size(t, sizes[i], &out->at[i], &times))
 			return 0;
 		out->error[i] = t->error;
@@ -281,7 +253,6 @@ struct estimates *estimates_new(const struct data *d, enum phase phase)
 					 .fma_tflops = d->run.fma_tflops,
 					 .v = calloc((size_t)d->num_choices + 1, sizeof *e->v) };
 	done = done && e->v;
-	t.most_times = ENOUGH;
 	parts = 0;
 	for (int s = 0; s < d->n; s++)
 		parts += d->v[s].has[phase];
