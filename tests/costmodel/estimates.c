@@ -1,6 +1,7 @@
 /* estimates.c - computes estimates from fitted costs. A head size without costs of its own takes
  * those of the next larger one, in proportion: kernels pad rows to multiples of 64. */
 #include "estimates.h"
+#include "harness/base/base.h"
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/space.h"
 #include <math.h>
@@ -81,8 +82,11 @@ double estimate_us(const struct estimates *e, const struct choice *c, const stru
 	*error = INFINITY;
 	for (int i = 0; c->kernel && i < e->n; i++) {
 		const struct part_costs *costs = costs_at(&e->v[i], p->f.head_size, 0);
-		if (!costs || !is_family(&e->v[i], c))
+		if (!is_family(&e->v[i], c))
 			continue;
+		for (size_t k = 0; !costs && k < COUNT(e->v[i].at); k++)
+			if (e->v[i].at[k].segments.slots)
+				costs = &e->v[i].at[k];
 		*error = e->v[i].error[costs - e->v[i].at];
 		return us_of(e, costs, c, p);
 	}
