@@ -8,6 +8,7 @@
 #include "kernels/spec/device_info.h"
 
 struct data;
+struct selector;
 
 /* The terms of a choice's time at one head size, in femtoseconds (tuner/costmodel/costmodel.h): the
  * launch, the segments, and for each of these amounts of the part. */
@@ -36,8 +37,8 @@ struct estimates {
 };
 
 /* ---- estimates_fit.c --------------------------------------------------------------------- */
-/* Of the choices that a header names. NULL: no memory. */
-struct estimates *estimates_new(const struct data *, enum phase);
+/* Of the choices that a header or `also` names (NULL: no other one) and of some more. NULL: no memory. */
+struct estimates *estimates_new(const struct data *, const struct selector *also, enum phase);
 
 /* ---- estimates.c ------------------------------------------------------------------------- */
 void estimates_free(struct estimates *);

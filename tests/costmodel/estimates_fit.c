@@ -187,21 +187,60 @@ static int is_family(struct choice a, struct choice b)
 	return choice_same(&a, &b);
 }
 
-/* Whether a header names that family. */
-static int is_named(const struct data *d, const struct choice *c)
+/* Choices that were measured on many shapes, beside those of today's headers: so a header is not judged
+ * by its own choices alone. */
+#define WARPGROUP(m, packed, tile, blocks, turns)                                    \
+	{                                                                            \
+		"warpgroup", "BLOCK_M=" #m " PACKED=" #packed " TILE_SIZE=" #tile    \
+			     " NUM_STAGES=2 BLOCKS_PER_SM=" #blocks " TURNS=" #turns \
+			     " PERSISTENT=1 HEADS=0 SEGMENTS=1"                      \
+	}
+#define SEGMENTED(m, tile, warps, stages)                                           \
+	{                                                                           \
+		"segmented", "BLOCK_M=" #m " TILE_SIZE=" #tile " NUM_WARPS=" #warps \
+			     " NUM_STAGES=" #stages " SEGMENTS=1"                   \
+	}
+#define RING(m, warps, combine)                                         \
+	{                                                               \
+		"ring", "BLOCK_M=" #m " TILE_SIZE=16 NUM_WARPS=" #warps \
+			" NUM_STAGES=2 COMBINE=" #combine " SEGMENTS=1" \
+	}
+// clang-format off
+static const struct selector_row rivals[] = {
+	WARPGROUP(64, 0, 64, 1, 0), WARPGROUP(64, 0, 64, 2, 0), WARPGROUP(64, 0, 96, 1, 0),
+	WARPGROUP(64, 1, 64, 2, 0), WARPGROUP(64, 1, 80, 1, 0), WARPGROUP(64, 1, 96, 2, 0),
+	WARPGROUP(64, 1, 128, 1, 0), WARPGROUP(128, 0, 80, 1, 1), WARPGROUP(128, 0, 128, 1, 1),
+	WARPGROUP(128, 1, 80, 1, 1), WARPGROUP(128, 1, 128, 1, 1), WARPGROUP(192, 1, 64, 1, 0),
+	SEGMENTED(16, 32, 2, 2), SEGMENTED(16, 64, 4, 2), SEGMENTED(32, 32, 2, 2),
+	SEGMENTED(32, 32, 2, 3), SEGMENTED(32, 64, 4, 2), SEGMENTED(32, 128, 8, 2),
+	SEGMENTED(64, 32, 4, 2), SEGMENTED(64, 64, 4, 2), SEGMENTED(128, 32, 4, 2),
+	SEGMENTED(128, 32, 8, 3), SEGMENTED(128, 64, 4, 2), SEGMENTED(128, 64, 8, 2), RING(8, 2, 1),
+	RING(8, 4, 0), RING(8, 4, 1), RING(8, 4, 2), RING(8, 8, 1), RING(16, 4, 1), RING(16, 4, 2),
+	RING(32, 8, 1),
+};
+// clang-format on
+
+static int has_family(const struct selector_row *row, int n, const struct choice *c)
+{
+	for (int i = 0; i < n; i++) {
+		struct choice a = { .kernel = c->kernel };
+		const char *where;
+		if (!strcmp(row[i].kernel, c->kernel->name) &&
+		    config_parse(&a.config, c->kernel->space, row[i].text, &where) &&
+		    is_family(a, *c))
+			return 1;
+	}
+	return 0;
+}
+
+/* Whether a header names that family, or it is a rival. */
+static int is_named(const struct selector *also, const struct choice *c)
 {
 	for (const struct selector *h = attune_selectors; h->gpu; h++)
-		for (int i = 0; i < h->num_choices; i++) {
-			struct choice a = { .kernel = kernel_find(d->run.device.backend,
-								  h->choices[i].kernel) };
-			const char *where;
-			if (a.kernel != c->kernel ||
-			    !config_parse(&a.config, a.kernel->space, h->choices[i].text, &where))
-				continue;
-			if (is_family(a, *c))
-				return 1;
-		}
-	return 0;
+		if (has_family(h->choices, h->num_choices, c))
+			return 1;
+	return (also && has_family(also->choices, also->num_choices, c)) ||
+	       has_family(rivals, COUNT(rivals), c);
 }
 
 /* Adds the estimate of a choice that is named, if it has enough times: of other choices a committed
@@ -240,7 +279,7 @@ static double least_time(const struct data *d, enum phase phase)
 	return isfinite(least) ? least : 0;
 }
 
-struct estimates *estimates_new(const struct data *d, enum phase phase)
+struct estimates *estimates_new(const struct data *d, const struct selector *also, enum phase phase)
 {
 	struct estimates *e = calloc(1, sizeof *e);
 	struct choice best_of = { NULL, { { 0 } } };
@@ -258,7 +297,8 @@ struct estimates *estimates_new(const struct data *d, enum phase phase)
 		parts += d->v[s].has[phase];
 	const int often = (int)max_of(min_of(parts / SHARE, OFTEN), MIN_TIMES);
 	for (int c = 0; done && c < d->num_choices; c++)
-		if (is_first(d, c) && can_be_estimated(&d->choice[c]) && is_named(d, &d->choice[c]))
+		if (is_first(d, c) && can_be_estimated(&d->choice[c]) &&
+		    is_named(also, &d->choice[c]))
 			done = add_estimate(e, &t, &d->choice[c], &best_of, often);
 	fitting_close(&t);
 	if (done)

@@ -8,7 +8,7 @@
  * each line has the worst batch. To judge a header, build with it, or name its file:
  *
  *   GPUS="h200 a100" build/t_cliffs                                 these alone
- *   ABOVE=1.15 build/t_cliffs                                       prints also what is above 1.15
+ *   ABOVE=1.15 build/t_cliffs                                       prints all that is above 1.15
  *   GPUS=h200 ATTUNE_HEURISTICS=new_h200.h build/t_cliffs           choices that the build carries
  *
  * A batch with prefills and decodes has two parts: each is compared alone, as if they ran in turn.
@@ -45,7 +45,7 @@
 #include <cmocka.h>
 
 static const double allowed = 1.3, never_allowed = 2.5;
-enum { FEW = 25, MOST_GROUPS = 512 };
+enum { FEW = 25, MOST_GROUPS = 512, SHOWN = 20 };
 
 static const char *const gpus[] = { "h200", "h100", "gh200",   "h20",     "a100",
 				    "l40s", "b200", "rtx4090", "rtx5090", "rtx3090" };
@@ -89,12 +89,19 @@ static struct estimates *known[PHASE_DECODE + 1];
 static int load_times(void **state)
 {
 	struct data *d = data_load("results/h200.sqlite", "h200");
+	const char *file = getenv("ATTUNE_HEURISTICS");
+	struct override *asked = NULL;
+	struct device_info info;
 	(void)state;
 	assert_non_null(d);
+	assert_true(gpu_imagine(&info, "h200", NULL));
+	if (file && override_open(&asked, file, &info))
+		fail_msg("%s", attune_last_error());
 	for (enum phase p = PHASE_PREFILL; p <= PHASE_DECODE; p++) {
-		known[p] = estimates_new(d, p);
+		known[p] = estimates_new(d, asked ? override_selector(asked) : NULL, p);
 		assert_non_null(known[p]);
 	}
+	override_close(asked);
 	data_free(d);
 	return 0;
 }
@@ -121,7 +128,7 @@ struct found {
 /* Parts with the same fault. */
 struct group {
 	struct choice named, ran;
-	const char *variant, *rule;
+	const char *rule;
 	int n;
 	double worst;
 	char text[4 * MAX_CHOICE_TEXT];
@@ -178,14 +185,13 @@ static void enter(struct walk *w, const struct found *f)
 	if (ratio <= w->above)
 		return;
 	while (g < w->group + w->num_groups &&
-	       !(g->variant == f->variant && g->rule == f->rule && same_kind(g->named, f->named) &&
-		 same_kind(g->ran, f->ran)))
+	       !(g->rule == f->rule && same_kind(g->named, f->named) && same_kind(g->ran, f->ran)))
 		g++;
 	if (g == w->group + w->num_groups) {
 		if (w->num_groups == MOST_GROUPS)
 			return;
 		w->num_groups++;
-		*g = (struct group){ f->named, f->ran, f->variant, f->rule, .worst = -1 };
+		*g = (struct group){ f->named, f->ran, f->rule, .worst = -1 };
 	}
 	g->n++;
 	if (ratio <= g->worst)
@@ -203,7 +209,8 @@ static int by_worst(const void *a, const void *b)
 static void print_groups(struct walk *w)
 {
 	qsort(w->group, (size_t)w->num_groups, sizeof *w->group, by_worst);
-	for (int i = 0; i < w->num_groups; i++)
+	const int shown = getenv("ABOVE") || w->num_groups < SHOWN ? w->num_groups : SHOWN;
+	for (int i = 0; i < shown; i++)
 		print_message("# %s: %d parts, worst %.2f: %s\n", w->dev.info.gpu, w->group[i].n,
 			      w->group[i].worst, w->group[i].text);
 }
