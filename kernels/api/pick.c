@@ -5,7 +5,7 @@
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/space.h"
 
-int can_run(const attune_op *op, int id, const struct part *p, struct config *as)
+static int is_legal(const attune_op *op, int id, const struct part *p, struct config *as)
 {
 	const struct device_info *d = &op->ctx->device.info;
 	const struct ready *r;
@@ -24,6 +24,35 @@ int can_run(const attune_op *op, int id, const struct part *p, struct config *as
 	r->kernel->space->geometry(as, &op->shape, p, d, &g);
 	return (g.segments <= 1 || op->helper[reduction_of(&g)]) &&
 	       (!r->kernel->space->is_scheduled || op->helper[HELPER_SCHEDULE]);
+}
+
+enum { WORTH = 4 /* a share of the costs */ };
+
+const char *lacks_cuts(const attune_op *op, int id, const struct config *as, const struct part *p)
+{
+	const struct ready *r = &op->ready[id];
+	const int axis = r->kernel->space->formula_axis;
+	const struct device_info *d = &op->ctx->device.info;
+	attune_shape without = op->shape;
+	struct config cut;
+	if (!op->shape.has_lse || op->ctx->is_invariant || axis < 0 || as->v[axis] > 1)
+		return NULL;
+	without.has_lse = 0;
+	if (config_fitted_by(&cut, &r->config, r->kernel, &r->block, r->costs, &without, p, d) ||
+	    cut.v[axis] == 1)
+		return NULL;
+	if (r->costs) {
+		const long long whole = segments_cost(r->costs, &r->block, &p->f, 1);
+		const long long least = segments_cost(r->costs, &r->block, &p->f, cut.v[axis]);
+		if (whole - least <= whole / WORTH)
+			return NULL;
+	}
+	return "with the LSE it cannot cut the keys, which would take less time by a quarter";
+}
+
+int can_run(const attune_op *op, int id, const struct part *p, struct config *as)
+{
+	return is_legal(op, id, p, as) && !lacks_cuts(op, id, as, p);
 }
 
 struct picked pick_invariant(const attune_op *op, const struct part *p)
@@ -45,27 +74,34 @@ int needs_maps(const attune_op *op, const struct picked *f, const struct part *p
 	return g.map_box > 0;
 }
 
-/* can_run; without_maps: only if it makes no maps of the cache. */
-static int can_take(const attune_op *op, int id, const struct part *p, int without_maps,
-		    struct config *as)
+/* What a choice may be: one that makes no maps of the cache; one that is legal and lacks cuts. */
+enum { WITHOUT_MAPS = 1, LACKING_CUTS = 2 };
+
+static int can_take(const attune_op *op, int id, const struct part *p, int how, struct config *as)
 {
 	struct picked f = { .id = id };
-	if (!can_run(op, id, p, &f.as) || (without_maps && needs_maps(op, &f, p)))
+	if (!(how & LACKING_CUTS ? is_legal : can_run)(op, id, p, &f.as) ||
+	    (how & WITHOUT_MAPS && needs_maps(op, &f, p)))
 		return 0;
 	*as = f.as;
 	return 1;
 }
 
-struct picked pick_row(const attune_op *op, int named, const struct part *p, int without_maps)
+static struct picked first_of_row(const attune_op *op, int named, const struct part *p, int how)
 {
 	struct picked f = { .id = -1, .named = named };
 	if (named < 0 || named >= op->num_ready)
 		return f;
 	const struct attune_list *row = &op->ready[named].row;
 	for (int i = 0; i < row->n && f.id < 0; i++)
-		if (can_take(op, row->at[i], p, without_maps, &f.as))
+		if (can_take(op, row->at[i], p, how, &f.as))
 			f.id = row->at[i];
 	return f;
+}
+
+struct picked pick_row(const attune_op *op, int named, const struct part *p, int without_maps)
+{
+	return first_of_row(op, named, p, without_maps ? WITHOUT_MAPS : 0);
 }
 
 static int says_of(const struct selector *rules, const struct part *p)
@@ -75,18 +111,28 @@ static int says_of(const struct selector *rules, const struct part *p)
 	return rules ? selector_says(rules, decision, &p->f) : SAYS_DEFAULTS;
 }
 
-struct picked pick_behind(const attune_op *op, const struct part *p, int without_maps)
+/* The first of the portable rules' row, then of the defaults. */
+static struct picked first_behind(const attune_op *op, const struct part *p, int how)
 {
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
 	const int defaults = op->num_ready - op->first_default;
 	const int says = says_of(op->portable, p);
-	struct picked f = pick_row(op, says < 0 ? says : op->num_choices + says, p, without_maps);
+	struct picked f = first_of_row(op, says < 0 ? says : op->num_choices + says, p, how);
 	for (int k = 0; f.id < 0 && k < defaults; k++) {
 		const int at = op->first_default + (few_rows ? defaults - 1 - k : k);
-		if (can_take(op, at, p, without_maps, &f.as))
+		if (can_take(op, at, p, how, &f.as))
 			f.id = at;
 	}
 	return f;
+}
+
+struct picked pick_behind(const attune_op *op, const struct part *p, int without_maps)
+{
+	const int how = without_maps ? WITHOUT_MAPS : 0;
+	struct picked f = first_behind(op, p, how);
+	if (f.id < 0 && op->shape.has_lse)
+		f = first_of_row(op, says_of(op->heuristic, p), p, how | LACKING_CUTS);
+	return f.id < 0 && op->shape.has_lse ? first_behind(op, p, how | LACKING_CUTS) : f;
 }
 
 struct picked pick(const attune_op *op, const struct part *p)

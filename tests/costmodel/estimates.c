@@ -46,10 +46,10 @@ static double terms_us(const struct part_costs *costs, const struct block_shape 
 	struct segment_load load;
 	segment_load_of(&load, block, f);
 	const long long path = segment_path(&costs->segments, &load, block, f->units, segments);
-	const long long fs =
-	    costs->launch + segment_cost(&costs->segments, path, rows, segments) +
-	    costs->total * min_of(load.blocks * load.mean / f->units, most) +
-	    costs->kib * min_of(f->kv_kib, most) + costs->rows * min_of(rows, most);
+	const long long fs = costs->launch + segment_cost(&costs->segments, path, rows, segments) +
+			     costs->total * min_of(load.blocks * load.mean / f->units, most) +
+			     costs->kib * min_of(f->kv_kib, most) +
+			     costs->rows * min_of(rows, most);
 	return (double)fs / 1e9;
 }
 
@@ -76,21 +76,45 @@ static int is_family(const struct estimate *v, const struct choice *c)
 	return choice_same(&a, &b);
 }
 
+/* Whether the binaries are the same: their tunables differ in what a launch is told. */
+static int is_binary(const struct estimate *v, const struct choice *c)
+{
+	const struct space *s = c->kernel->space;
+	int same = v->choice.kernel == c->kernel;
+	for (int i = 0; same && i < s->num_axes; i++)
+		same = !s->axis[i].is_static || v->choice.config.v[i] == c->config.v[i];
+	return same;
+}
+
+/* The first with costs at some head size, of the choice's family, or of its binary. NULL: none. */
+static const struct estimate *estimate_of(const struct estimates *e, const struct choice *c,
+					  int (*is_of)(const struct estimate *,
+						       const struct choice *),
+					  long long head_size, const struct part_costs **costs)
+{
+	for (int i = 0; c->kernel && i < e->n; i++) {
+		const struct estimate *v = &e->v[i];
+		if (!is_of(v, c))
+			continue;
+		*costs = costs_at(v, head_size, 0);
+		for (size_t k = 0; !*costs && k < COUNT(v->at); k++)
+			if (v->at[k].segments.slots)
+				*costs = &v->at[k];
+		if (*costs)
+			return v;
+	}
+	return NULL;
+}
+
 double estimate_us(const struct estimates *e, const struct choice *c, const struct part *p,
 		   double *error)
 {
-	*error = INFINITY;
-	for (int i = 0; c->kernel && i < e->n; i++) {
-		const struct part_costs *costs = costs_at(&e->v[i], p->f.head_size, 0);
-		if (!is_family(&e->v[i], c))
-			continue;
-		for (size_t k = 0; !costs && k < COUNT(e->v[i].at); k++)
-			if (e->v[i].at[k].segments.slots)
-				costs = &e->v[i].at[k];
-		*error = e->v[i].error[costs - e->v[i].at];
-		return us_of(e, costs, c, p);
-	}
-	return INFINITY;
+	const struct part_costs *costs;
+	const struct estimate *v = estimate_of(e, c, is_family, p->f.head_size, &costs);
+	if (!v)
+		v = estimate_of(e, c, is_binary, p->f.head_size, &costs);
+	*error = v ? v->error[costs - v->at] : INFINITY;
+	return v ? us_of(e, costs, c, p) : INFINITY;
 }
 
 /* The least over the legal numbers of segments. */

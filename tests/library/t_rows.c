@@ -271,6 +271,51 @@ static void the_first_legal_of_a_row_runs(void **state)
 	}
 }
 
+/* All but ring_list, the one other kernel that gives the LSE of decodes. */
+static const struct shipped *find_rings(const struct device *dev, const char *kernel,
+					const char *flags)
+{
+	return strcmp(kernel, "ring") ? NULL : find_any(dev, kernel, flags);
+}
+
+/* A launch of the reduction gives no LSE. A choice that cannot cut long sequences for that reason is passed
+ * over, unless nothing else runs; where cuts gain nothing it stays. */
+static void with_the_lse_a_choice_that_lacks_cuts_is_passed_over(void **state)
+{
+#define RING_OF(combine) \
+	"ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=" combine " SEGMENTS=fitted"
+#define COSTS(of) "SEGMENTS(h200_" of ", 128, 1, 64, 8000000, 2000000000, 200000000, 300000) "
+	static const struct {
+		const char *lists, *batch;
+		finder find;
+		int has_lse, runs, cuts;
+	} rows[] = {
+		{ "LIST(c0, c1, none, none)", "2q1s8k", find_any, 0, 0, 1 },
+		{ "LIST(c0, c1, none, none)", "2q1s8k", find_any, 1, 1, 1 },
+		{ "LIST(c0, c1, none, none)", "256q1s512", find_any, 1, 0, 0 },
+		{ "LIST(c0, none, none, none)", "2q1s8k", find_any, 1, BEHIND, 0 },
+		{ "LIST(c0, none, none, none)", "2q1s8k", find_rings, 1, 0, 0 },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const struct rules rules = { .choice = { RING_OF("0"), RING_OF("1") },
+					     .lists = rows[i].lists,
+					     .segments = COSTS("c0") COSTS("c1") };
+		attune_shape s = llama;
+		struct ruled r;
+		char text[512];
+		s.has_lse = rows[i].has_lse;
+		if (try_ruled(&r, &rules, &s, rows[i].find))
+			fail_msg("%s", attune_last_error());
+		const attune_plan plan = plan_text(r.op, rows[i].batch, text);
+		if (rows[i].runs == BEHIND ? plan.part[0].choice < r.op->num_choices
+					   : plan.part[0].choice != rows[i].runs ||
+						 (plan.part[0].resolved > 1) != rows[i].cuts)
+			fail_msg("row %zu: %s", i, text);
+		close_ruled(&r);
+	}
+}
+
 /* A fused kernel alone runs no part: no batch of one phase could be planned. */
 static void a_shape_that_nothing_runs_is_refused(void **state)
 {
@@ -335,6 +380,7 @@ int main(void)
 		cmocka_unit_test(spared_units_belong_to_the_plan),
 		cmocka_unit_test(rates_of_the_rules_divide_a_mixed_batch),
 		cmocka_unit_test(the_first_legal_of_a_row_runs),
+		cmocka_unit_test(with_the_lse_a_choice_that_lacks_cuts_is_passed_over),
 		cmocka_unit_test(a_shape_that_nothing_runs_is_refused),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
