@@ -266,17 +266,15 @@ static void check_choices(const struct selector *h)
 	}
 }
 
-/* The portable rules as PTX, which is for all GPUs, each of which checks its own limits: so it has
- * what sm_90 can run. In native code for the GPUs of headers, behind whose rules they stand. */
+/* The portable rules as PTX and in native code for the GPUs of headers, behind whose rules they stand.
+ * Of what larger GPUs could run as well nothing is known: rows were learned with what is illegal on
+ * the smallest one left out. */
 static void add_portable(const struct selector *portable)
 {
-	const struct device_info any_limits = device_of_arch("sm_90");
-	add_carried(portable, &any_limits, "ptx");
-	for (const struct selector *h = attune_selectors; h->gpu; h++) {
-		const struct device_info d = device_of_arch(h->arch);
+	add_carried(portable, &any, "ptx");
+	for (const struct selector *h = attune_selectors; h->gpu; h++)
 		if (h != portable && backend_of(h) == BACKEND_GPU && !hip_chip(h->arch))
-			add_carried(portable, &d, h->arch);
-	}
+			add_carried(portable, &any, h->arch);
 }
 
 static void add_measured(const struct selector *h)

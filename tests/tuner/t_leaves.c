@@ -151,6 +151,31 @@ static void test_formulas_need_no_guard(void **state)
 	data_free(d);
 }
 
+/* A warpgroup's pages are multiples of 8, which no corner of a box shows. */
+static void test_pages_between_corners_are_tried(void **state)
+{
+	struct data *d = synthetic_data(0);
+	struct forest f = { .gpu = "h200", .num_choices = 1 };
+	struct tree *t = &f.tree[DECIDE_PREFILL];
+	const char *where;
+	(void)state;
+	f.choice[0].kernel = kernel_find(BACKEND_GPU, "warpgroup");
+	assert_true(config_parse(&f.choice[0].config, f.choice[0].kernel->space,
+				 with("warpgroup", "BLOCK_M=64 TILE_SIZE=64"), &where));
+	for (int i = 0; i < NUM_DECISIONS; i++)
+		assert_true(tree_constant(&f.tree[i], -1));
+	tree_free(t);
+	*t = two_leaves();
+	t->v[0].feature = ATTUNE_FEATURE_page_size;
+	t->v[0].threshold = 20;
+	t->v[2].action = 0;
+	assert_true(forest_prove(&f, d));
+	assert_non_null(strstr(t->v[1].guarded, "multiples of 8"));
+	assert_null(strstr(t->v[2].guarded, "multiples of 8")); /* but heads of 80 */
+	forest_free(&f);
+	data_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -158,6 +183,7 @@ int main(void)
 		cmocka_unit_test(test_the_best_choice_where_it_beats_them),
 		cmocka_unit_test(test_a_small_gain_is_not_sure),
 		cmocka_unit_test(test_illegal_corners_are_guarded),
+		cmocka_unit_test(test_pages_between_corners_are_tried),
 		cmocka_unit_test(test_formulas_need_no_guard),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -168,11 +168,64 @@ static void what_stands_in_was_measured_there(void **state)
 	data_free(d);
 }
 
+/* ---- behind a row ---------------------------------------------------------------------- */
+static int says_first(const struct attune_features *f)
+{
+	(void)f;
+	return 0;
+}
+
+static struct selector_row portable_choices[] = { { "warpgroup", NULL }, { "qblock", NULL } };
+static const struct attune_list portable_rows[] = { { 2, { 0, 1 } } };
+static const struct selector portable = { .gpu = "portable",
+					  .choices = portable_choices,
+					  .num_choices = 2,
+					  .lists = portable_rows,
+					  .num_lists = 1,
+					  .compiled = { says_first, says_first } };
+
+/* In place of what the build has. */
+const struct selector *selector_portable(void)
+{
+	return &portable;
+}
+
+/* The leaf's choice is illegal, and it has no row. The portable rules' first is illegal, too. */
+static void behind_a_row_stand_the_portable_rules(void **state)
+{
+	struct data *d = data_new("h200", &h200_run);
+	struct forest f = { .gpu = "h200", .num_choices = 1 };
+	char text[MAX_CHOICE_TEXT];
+	(void)state;
+	portable_choices[0].text = PACKED;
+	portable_choices[1].text = QBLOCK(64);
+	add(d, 32, "train", 512, "qblock", QBLOCK(32), 10);
+	add(d, 8, "train", 512, "warpgroup", PACKED, 10);
+	assert_true(data_finish(d));
+	for (int t = 0; t < NUM_DECISIONS; t++)
+		assert_true(tree_constant(&f.tree[t], t == DECIDE_PREFILL ? 0 : -1));
+	for (int c = 0; c < d->num_choices; c++)
+		if (!strcmp(d->choice[c].kernel->name, "warpgroup"))
+			f.choice[0] = d->choice[c];
+	for (int s = 0; s < d->n; s++) {
+		const int is_one = d->v[s].shape.num_kv_heads == 32;
+		struct decided made;
+		forest_make(d, &f, &d->v[s], &made);
+		assert_int_equal(made.by_default, is_one);
+		choice_words(&made.prefill, text);
+		if (!strstr(text, is_one ? "qblock BLOCK_M=64" : "PACKED=1"))
+			fail_msg("%s", text);
+	}
+	forest_free(&f);
+	data_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_of_costs),
 		cmocka_unit_test(what_stands_in_was_measured_there),
+		cmocka_unit_test(behind_a_row_stand_the_portable_rules),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("row_search", tests, NULL, NULL);

@@ -12,6 +12,7 @@ struct made_up {
 	int n;   /* sequences */
 	int *of; /* scratch: as many as the longest batch to draw from has sequences */
 	attune_shape probe;
+	int least_page, most_page, most_head, has_groups_of_one; /* of the rows */
 };
 struct made_up *made_up_new(const struct data *, const struct matrix *);
 void made_up_free(struct made_up *);

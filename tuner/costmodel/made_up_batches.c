@@ -12,7 +12,7 @@
  *   sequence length      x 0.35 to 2.83, one factor a batch; for prefills the keys before the query
  *   query length         decodes: 3 in 10 batches get another, 1 to 8; prefills: x 0.35 to 2.83
  *   shape                half of the batches get that of another row; one in four has pages, heads or
- *                        groups that change what is legal, which rows of choices need
+ *                        groups that change what is legal, within what was measured
  *
  * Only integers are used, so that a database gives the same tree on any machine. */
 #include "made_up.h"
@@ -20,6 +20,7 @@
 #include "harness/scenario/scenario.h"
 #include "offers.h"
 #include "kernels/spec/part.h"
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -132,6 +133,15 @@ static int draw_batch(struct made_up *b, attune_batch *out, const attune_batch *
 	return done;
 }
 
+/* Whether the scenarios have some of that kind: of what none was measured the estimates know nothing, and
+ * rules that were learned elsewhere stand behind the rows. */
+static int is_like_measured(const struct made_up *b, const attune_shape *s)
+{
+	return s->page_size >= b->least_page && s->page_size <= b->most_page &&
+	       s->head_size <= b->most_head &&
+	       (b->has_groups_of_one || s->num_kv_heads < s->num_query_heads);
+}
+
 /* One query head a KV head, another head size, or another page size. */
 static const attune_shape *probed(struct made_up *b, const attune_shape *shape,
 				  unsigned long long *state)
@@ -145,7 +155,7 @@ static const attune_shape *probed(struct made_up *b, const attune_shape *shape,
 		b->probe.head_size = heads[which % (long long)COUNT(heads)];
 	else
 		b->probe.page_size = pages[which % (long long)COUNT(pages)];
-	return &b->probe;
+	return is_like_measured(b, &b->probe) ? &b->probe : shape;
 }
 
 int made_up_draw(struct made_up *b, const struct data *d, const struct matrix *m, int row,
@@ -165,11 +175,19 @@ struct made_up *made_up_new(const struct data *d, const struct matrix *m)
 {
 	struct made_up *b = malloc(sizeof *b);
 	int most = 0;
-	for (int r = 0; r < m->rows; r++)
-		most = (int)max_of(most, d->v[m->scenario[r]].batch->view.num_seqs);
-	if (b)
-		b->of = malloc(sizeof *b->of * ((size_t)most + 1));
-	if (b && !b->of) {
+	if (!b)
+		return NULL;
+	*b = (struct made_up){ .least_page = INT_MAX };
+	for (int r = 0; r < m->rows; r++) {
+		const struct measured *v = &d->v[m->scenario[r]];
+		most = (int)max_of(most, v->batch->view.num_seqs);
+		b->least_page = (int)min_of(b->least_page, v->shape.page_size);
+		b->most_page = (int)max_of(b->most_page, v->shape.page_size);
+		b->most_head = (int)max_of(b->most_head, v->shape.head_size);
+		b->has_groups_of_one |= v->shape.num_kv_heads == v->shape.num_query_heads;
+	}
+	b->of = malloc(sizeof *b->of * ((size_t)most + 1));
+	if (!b->of) {
 		free(b);
 		return NULL;
 	}
@@ -253,7 +271,7 @@ static int made_up_row(struct matrix *m, const struct offers *k, const struct of
 	for (int c = 0; c < m->cols; c++)
 		m->cost[(size_t)row * (size_t)m->cols + (size_t)c] =
 		    estimate[c] == NOT_LEGAL ? COST_ILLEGAL
-		    : estimate[c] < 0	     ? COST_FORBIDDEN
+		    : estimate[c] < 0        ? COST_FORBIDDEN
 					     : cost_of((double)estimate[c], (double)least);
 	return 1;
 }

@@ -4,6 +4,7 @@
 #include "kernels/spec/space.h"
 #include "tuner/data/data.h"
 #include "tuner/tree/tree.h"
+#include <string.h>
 
 static int decide(const struct forest *f, enum decision decision, const struct measured *m)
 {
@@ -29,6 +30,41 @@ int action_choice(const struct data *d, const struct forest *f, enum phase phase
 	return 1;
 }
 
+/* The same of the rules that are compiled in for every NVIDIA GPU. They stand behind the rows of such
+ * a GPU's rules. */
+static int portable_choice(const struct data *d, const struct forest *f, enum phase phase,
+			   const struct measured *m, struct choice *out)
+{
+	const struct selector *h = selector_portable();
+	const struct device_info *device = &d->run.device;
+	const enum decision decision = phase == PHASE_DECODE ? DECIDE_DECODE : DECIDE_PREFILL;
+	const int serves = h && strcmp(f->gpu, h->gpu) && runs_ptx(device);
+	const int says = serves ? selector_says(h, decision, &m->part[phase].f) : SAYS_DEFAULTS;
+	const struct attune_list none = { 0 };
+	const struct attune_list l = says < 0 ? none : selector_list(h, says);
+	for (int i = 0; i < l.n; i++) {
+		const struct selector_row *row = &h->choices[l.at[i]];
+		struct choice c = { .kernel = kernel_find(device->backend, row->kernel) };
+		const char *where;
+		if (!c.kernel || !config_parse(&c.config, c.kernel->space, row->text, &where))
+			continue;
+		const struct segment_costs *costs =
+		    costs_for(h->costs, h->num_costs, l.at[i], m->shape.head_size);
+		*out = c;
+		if (!config_fitted(&out->config, &c.config, c.kernel, costs, &m->shape,
+				   &m->part[phase], device))
+			return 1;
+	}
+	return 0;
+}
+
+/* What stands behind a row. */
+static int behind_row(const struct data *d, const struct forest *f, enum phase phase,
+		      const struct measured *m, struct choice *out)
+{
+	return portable_choice(d, f, phase, m, out) || default_made(d, m, phase, out);
+}
+
 /* The first member of the action's row that may run there. */
 static int row_choice(const struct data *d, const struct forest *f, enum phase phase, int action,
 		      const struct measured *m, struct choice *out)
@@ -46,7 +82,7 @@ int action_or_default(const struct data *d, const struct forest *f, enum decisio
 		      int action, const struct measured *m, struct choice *out)
 {
 	return row_choice(d, f, decision_phase(decision), action, m, out) ||
-	       default_made(d, m, decision_phase(decision), out);
+	       behind_row(d, f, decision_phase(decision), m, out);
 }
 
 int decision_is_of(enum decision decision, const struct measured *m)
@@ -54,7 +90,7 @@ int decision_is_of(enum decision decision, const struct measured *m)
 	return decision == DECIDE_OVERLAP ? measured_is_mixed(m) : m->has[decision_phase(decision)];
 }
 
-/* What the row of a part's choice runs, else the default. */
+/* What the row of a part's choice runs, else what stands behind it. */
 static void make_part(const struct data *d, const struct forest *f, enum decision decision,
 		      int action, const struct measured *m, struct choice *part,
 		      struct decided *out)
@@ -62,7 +98,7 @@ static void make_part(const struct data *d, const struct forest *f, enum decisio
 	if (row_choice(d, f, decision_phase(decision), action, m, part))
 		return;
 	out->by_default = 1;
-	default_made(d, m, decision_phase(decision), part);
+	behind_row(d, f, decision_phase(decision), m, part);
 }
 
 void forest_make_serial(const struct data *d, const struct forest *f, const struct measured *m,

@@ -63,7 +63,7 @@ int decision_is_of(enum decision, const struct measured *);
 /* The plan that the library would run, as measured choices. */
 void forest_pick(const struct data *, const struct forest *, int scenario, struct pick *);
 /* What runs by an action of the prefill or the decode tree: the first member of its row that may run,
- * else the default. */
+ * else the portable rules' choice, else the default. */
 int action_or_default(const struct data *, const struct forest *, enum decision, int action,
 		      const struct measured *, struct choice *out);
 /* The plan that the library runs by a forest; the same without overlap; and a serial plan changed

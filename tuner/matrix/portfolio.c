@@ -30,8 +30,7 @@ static int best_addition(const struct matrix *m, const long long *least, long lo
 		const long long weight = m->weight[r], most = least[r];
 		const long long forbidden = most < FORBIDDEN_SUM ? most : FORBIDDEN_SUM;
 		for (int c = 0; most && c < m->cols; c++) {
-			const long long one =
-			    is_forbidden(cost[c]) ? forbidden : weight * cost[c];
+			const long long one = is_forbidden(cost[c]) ? forbidden : weight * cost[c];
 			total[c] += one < most ? one : most;
 		}
 	}
