@@ -145,6 +145,7 @@ static void a_file_is_taken_from_sm_80_on(void **state)
 static void only_portable_choices_count(void **state)
 {
 	char db[PATH_TEXT];
+	int all_times = 0, faster = 0;
 	(void)state;
 	db_path(db, "results/", PORTABLE_GPU);
 	assert_string_equal(db, "results/" PORTABLE_ROWS ".sqlite");
@@ -156,6 +157,10 @@ static void only_portable_choices_count(void **state)
 	assert_int_equal(d->run.device.units, all->run.device.units);
 	assert_int_equal(d->num_early, 0);
 	assert_true(d->num_cells > all->num_cells / 10 && d->num_cells < all->num_cells);
+	for (int c = 0; c < d->num_choices; c++) /* for parts of little work */
+		for (int s = 0; !strcmp(d->choice[c].kernel->name, "naive") && s < d->n; s++)
+			for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++)
+				assert_false(isfinite(data_time(d, s, p, c)));
 	for (int s = 0; s < d->n; s++)
 		for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++) {
 			struct choice_iter i = choices_of(d, s, p, p);
@@ -166,9 +171,13 @@ static void only_portable_choices_count(void **state)
 		while (k < all->n && strcmp(all->v[k].key, d->v[s].key))
 			k++;
 		assert_in_range(k, 0, all->n - 1); /* both are sorted alike */
-		if (isfinite(data_oracle(d, s)))
-			assert_true(data_oracle(d, s) > 0.9 * data_oracle(all, k));
+		all_times += isfinite(data_oracle(d, s));
+		faster +=
+		    data_oracle(d, s) < 0.98 * data_oracle(all, k); /* by the clocks of races */
 	}
+	if (all_times < d->n / 2 || faster > d->n / 100)
+		fail_msg("of %d scenarios %d have a time, %d a faster one", d->n, all_times,
+			 faster);
 	data_free(all);
 	data_free(d);
 }
