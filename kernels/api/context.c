@@ -142,6 +142,16 @@ static enum attune_status add_ready(attune_op *op, const struct kernel *k, const
 	return r->code ? ATTUNE_OK : load(&op->ctx->device, k, c, &op->shape, &r->code);
 }
 
+/* Whether the choice is one of portable rules that the smallest GPU could not run for the shape. Their
+ * rows were learned without it, so that it is no member on larger GPUs either. */
+static int is_left_out(const struct selector *rules, const struct kernel *k,
+		       const struct config *c, const attune_shape *shape)
+{
+	const struct device_info smallest = device_of_arch("ptx");
+	return !strcmp(rules->gpu, PORTABLE_GPU) &&
+	       k->space->why_illegal(c, shape, NULL, &smallest);
+}
+
 /* The choices of rules, each with its row. */
 static enum attune_status add_choices(attune_op *op, const struct selector *rules)
 {
@@ -158,7 +168,10 @@ static enum attune_status add_choices(attune_op *op, const struct selector *rule
 			return fail(ATTUNE_DEVICE_ERROR,
 				    "heuristic %s names an unknown variant: %s %s", rules->gpu,
 				    row->kernel, row->text);
-		status = add_ready(op, k, &c);
+		if (is_left_out(rules, k, &c, &op->shape))
+			op->ready[op->num_ready++] = (struct ready){ .kernel = k, .config = c };
+		else
+			status = add_ready(op, k, &c);
 		r->costs = costs_for(rules->costs, rules->num_costs, i, op->shape.head_size);
 		r->row = selector_list(rules, i);
 		for (int m = 0; m < r->row.n; m++)

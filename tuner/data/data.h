@@ -142,8 +142,8 @@ struct which_rows {
 	int ours_only; /* no plug-in takes part; else all that are loaded do */
 	int stale;     /* times of older sources */
 	int units;     /* of the device that the choices are for; 0: of the one that was measured */
-	/* Only choices that are legal on the smallest NVIDIA GPU from sm_80 on; so are the rows of
-	 * PORTABLE_GPU. run.device then has its architecture and shared memory. */
+	/* Only choices that are legal on the smallest NVIDIA GPU from sm_80 on, for parts of any
+	 * work; so are the rows of PORTABLE_GPU. run.device then has its architecture and shared memory. */
 	int portable;
 	/* Other cache layouts, and calls with LSE. No feature distinguishes these, so heuristics
 	 * and scores use strided caches without LSE only. */

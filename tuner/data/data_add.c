@@ -180,14 +180,29 @@ static int names_left_out(const struct data *d, const char *plan)
 	return found;
 }
 
-/* Whether a choice may not run the scenario's shape on a GPU that portable rules serve. */
+/* Whether a rule keeps the choice to parts of little work. */
+static int is_for_little_work(const struct data *d, const struct measured *m,
+			      const struct choice *c)
+{
+	const struct space *s = c->kernel->space;
+	struct part p = m->part[PHASE_ALL];
+	p.f.work = 0;
+	const int legal = !s->why_illegal(&c->config, &m->shape, &p, &d->run.device);
+	p.f.work = 1ll << 40;
+	return legal && s->why_illegal(&c->config, &m->shape, &p, &d->run.device);
+}
+
+/* Whether portable rules may not name a choice: it does not run the scenario's shape on the smallest
+ * GPU that they serve, or it is for parts of little work. Behind a portable row stands nothing: it
+ * would run parts up to that limit, though it was fast on the smallest alone. */
 static int is_masked(const struct data *d, int scenario, int choice)
 {
 	if (!d->is_portable || choice < 0)
 		return 0;
 	const struct choice *c = &d->choice[choice];
-	return c->kernel->space->why_illegal(&c->config, &d->v[scenario].shape, NULL,
-					     &d->run.device) != NULL;
+	const struct measured *m = &d->v[scenario];
+	return c->kernel->space->why_illegal(&c->config, &m->shape, NULL, &d->run.device) ||
+	       is_for_little_work(d, m, c);
 }
 
 int data_add(struct data *d, const struct store_cell *c)

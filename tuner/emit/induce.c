@@ -74,7 +74,9 @@ static const struct argp help = {
 	"are. Times of older kernel sources count only if a bridge (attune merge --bridge) carries "
 	"them to the current ones. A database of attune tune names the rules that it began from: "
 	"it also learns from the times of that GPU, and replaces a decision only if scenarios of "
-	"split 'gate' show that the new one is faster.\n\n"
+	"split 'gate' show that the new one is faster. --gpu portable learns, from an H200's times "
+	"of what every NVIDIA GPU from sm_80 on may run, rules for those without a nearer "
+	"header.\n\n"
 	"Examples:\n  attune induce --gpu h200 --max-leaves 32\n  attune induce --gpu h200 "
 	"--check",
 	NULL,

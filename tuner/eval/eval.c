@@ -111,6 +111,8 @@ static const struct argp help = {
 	"settle first, and then the ways to run them. Without a second pass one time\n"
 	"does both. Where the header's own plan lacks a time, it stays. Lines below\n"
 	"the table explain each held-out batch beyond 20 %.\n\n"
+	"A header of portable rules is judged among the choices that it may name: the\n"
+	"fastest is the fastest of these.\n\n"
 	"Examples:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
 	"json\n  attune eval --gpu h200 "
 	"--trace mine.csv --model llama3.1-8b@1 --load 0.9\n"
