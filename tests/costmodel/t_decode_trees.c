@@ -2,6 +2,7 @@
  * choices cut by segment costs and are better for it, except where times do not follow prices.
  * They never name a choice that failed. */
 #include "kernels/spec/kernel.h"
+#include "tests/support/no_portable.h"
 #include "tests/support/synthetic.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"

@@ -6,6 +6,7 @@
 #include "tuner/commands.h"
 #include "tuner/emit/emit.h"
 #include "tuner/induce/induce.h"
+#include "tests/support/no_portable.h"
 #include "tests/support/synthetic.h"
 #include "tuner/transfer/basis.h"
 #include "tuner/data/filling.h"

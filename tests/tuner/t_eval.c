@@ -2,6 +2,7 @@
 #include "harness/measure/measure.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
+#include "tests/support/no_portable.h"
 #include "tests/support/synthetic.h"
 #include "tuner/eval/eval.h"
 #include <setjmp.h>
