@@ -50,7 +50,8 @@ DELETE FROM measurement WHERE (race, variant) IN (
 
 -- A family is a kernel's choices that differ only in the number of segments, which rules compute for
 -- each batch. A part is a scenario and phase. Rules may pick a family that came within 5 % of the
--- fastest time in at least one of every 400 parts, or that a second pass, a plan or early launches
+-- fastest time of a part, portable rules one that came as near to the fastest of the kernels that are
+-- not in temp.specific (store_merge.c), and all rules one that a second pass, a plan or early launches
 -- raced. Such a family keeps all its times, the slow ones too: costs fitted to fast times alone would
 -- be too low. Of the other families these times stay:
 --   a kernel's fastest time of a part
@@ -58,13 +59,17 @@ DELETE FROM measurement WHERE (race, variant) IN (
 --   times of a race's reference, by which several races are compared (tuner/data/race_clock.c)
 --   times of the choices in table temp.named (store_merge.c)
 CREATE TEMP TABLE timed AS
-SELECT m.race, m.variant, v.choice, m.median, 4 * c.scenario + c.phase AS part,
+SELECT m.race, m.variant, v.choice, m.median,
        m.ratio IS 10000 OR max(b.flags GLOB '-DPLUGIN=*') OVER (PARTITION BY m.race) AS is_kept,
        t.pass <> 'A' OR v.decode IS NOT NULL AS is_chosen,
+       h.kernel NOT IN (SELECT kernel FROM temp.specific) AS is_portable,
        h.kernel || ' ' || h.text || ' SEGMENTS=' AS first,
        o.kernel || ' ' || o.text || ' SEGMENTS=' AS second,
        min(m.median) FILTER (WHERE t.pass = 'A' AND v.decode IS NULL)
          OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase) AS best,
+       min(m.median) FILTER (WHERE t.pass = 'A' AND v.decode IS NULL
+                             AND h.kernel NOT IN (SELECT kernel FROM temp.specific))
+         OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase) AS best_portable,
        min(m.median) FILTER (WHERE t.pass = 'A' AND v.decode IS NULL)
          OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase, h.kernel) AS best_of_kernel
 FROM measurement AS m CROSS JOIN race AS c ON c.id = m.race
@@ -79,8 +84,8 @@ CREATE TEMP TABLE near (family TEXT PRIMARY KEY) WITHOUT ROWID;
 INSERT OR IGNORE INTO near
 SELECT first FROM temp.timed WHERE is_chosen
 UNION SELECT second FROM temp.timed WHERE second IS NOT NULL
-UNION SELECT first FROM temp.timed WHERE median <= 1.05 * best GROUP BY first
-HAVING 400 * count(DISTINCT part) >= (SELECT count(DISTINCT part) FROM temp.timed);
+UNION SELECT first FROM temp.timed WHERE median <= 1.05 * best
+UNION SELECT first FROM temp.timed WHERE is_portable AND median <= 1.05 * best_portable;
 CREATE TEMP TABLE outdone AS
 SELECT race, variant FROM temp.timed
 WHERE NOT is_kept AND NOT is_chosen AND median > best_of_kernel

@@ -5,6 +5,7 @@
 #include "harness/compile/compile.h"
 #include "kernels/select/selector.h"
 #include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -124,6 +125,18 @@ static int list_named(struct store *s)
 	return ok;
 }
 
+/* Lists in temp.specific, for compact.sql, the kernels that only one architecture runs: portable rules
+ * name none of them. */
+static int list_specific(struct store *s)
+{
+	int ok = store_execute(s, "CREATE TEMP TABLE specific (kernel TEXT PRIMARY KEY)") ||
+		 store_explain(s);
+	for (const struct kernel *k = attune_kernels; ok && k->name; k++)
+		if (k->space->is_arch_specific)
+			ok = store_number(s, ADD_SPECIFIC, "s", k->name) == 0;
+	return ok;
+}
+
 /* Lists the builds of older sources in table temp.stale, for compact.sql. */
 static int list_stale(struct store *s)
 {
@@ -159,7 +172,7 @@ int store_compact(struct store *s, struct compacted *gone)
 	if (!store_begin(s))
 		return 0;
 	int ok =
-	    list_stale(s) && list_named(s) && store_compact_bench(s) &&
+	    list_stale(s) && list_named(s) && list_specific(s) && store_compact_bench(s) &&
 	    count(s, "SELECT count(*) FROM superseded", &gone->superseded) &&
 	    count(s,
 		  "SELECT count(*) FROM measurement AS m JOIN race AS c ON c.id = m.race "

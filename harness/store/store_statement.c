@@ -138,6 +138,7 @@ static const char *const queries[NUM_QUERIES] = {
 			" FROM aged WHERE NOT newest AND age = 1)",
 	[ADD_STALE] = "INSERT INTO temp.stale VALUES (?1, ?2)",
 	[ADD_NAMED] = "INSERT OR IGNORE INTO temp.named VALUES (?1)",
+	[ADD_SPECIFIC] = "INSERT OR IGNORE INTO temp.specific VALUES (?1)",
 	[ADD_CONTROL] = "INSERT OR REPLACE INTO control VALUES (?1, ?2, ?3, ?4)",
 
 	[ADD_CEILING] = "INSERT INTO ceiling (run, name, detail, value, unit) VALUES"
