@@ -189,7 +189,8 @@ int store_compact(struct store *s, struct compacted *gone)
 	    (store_execute(
 		 s, "DROP TABLE temp.outdated; DROP TABLE temp.stale; "
 		    "DROP TABLE temp.benched; DROP TABLE temp.timed; "
-		    "DROP TABLE temp.near; DROP TABLE temp.outdone; DROP TABLE temp.named") ||
+		    "DROP TABLE temp.near; DROP TABLE temp.outdone; DROP TABLE temp.named; "
+		    "DROP TABLE temp.specific") ||
 	     store_explain(s));
 	store_forget(s);
 	ok = store_end(s, ok && store_seal(s));
