@@ -280,6 +280,10 @@ static void test_by(void **state)
 		/* b leaves some batches to the defaults */
 		assert_true(json_number_value(member(row, "was")) <
 			    json_number_value(member(row, "geomean")));
+		assert_true(fabs(json_number_value(member(row, "paired")) -
+				 json_number_value(member(row, "geomean")) /
+				     json_number_value(member(row, "was"))) < 1e-3);
+		assert_true(json_number_value(member(row, "paired_se")) > 0);
 		json_decref(o);
 	}
 	json_t *o = json_loads(printed, 0, NULL);
@@ -290,6 +294,7 @@ static void test_by(void **state)
 			 EXIT_DONE);
 	json_t *alone = json_loads(printed, 0, NULL), *all = json_array_get(alone, 1);
 	assert_null(json_object_get(all, "was"));
+	assert_null(json_object_get(all, "paired"));
 	assert_true(close_to(json_number_value(member(all, "geomean")), geomean));
 	json_decref(alone);
 	json_decref(o);

@@ -85,13 +85,14 @@ static int collect(struct member *v, const struct data *d, const struct forest *
 /* ---- one value ------------------------------------------------------------------------- */
 struct mean {
 	int n;
-	double logs, worst;
+	double logs, squares, worst;
 };
 
 static void take(struct mean *m, double slowdown)
 {
 	m->n++;
 	m->logs += log(slowdown);
+	m->squares += log(slowdown) * log(slowdown);
 	m->worst = fmax(m->worst, slowdown);
 }
 
@@ -101,9 +102,19 @@ static void add_means(struct table *t, const struct mean *m)
 	table_number(t, m->n ? m->worst : NAN, 3);
 }
 
+/* The geometric mean of ratios of pairs, and the standard error of its logarithm. */
+static void add_paired(struct table *t, const struct mean *m)
+{
+	const double mean = m->logs / m->n;
+	table_number(t, m->n ? exp(mean) : NAN, 4);
+	table_number(
+	    t, m->n > 1 ? sqrt(fmax(0, m->squares / m->n - mean * mean) / (m->n - 1)) : NAN, 4);
+}
+
 static void add_group(struct table *t, const char *name, const struct member *v, int n, int headers)
 {
 	struct mean first[HEADERS] = { { 0 } }, settled[HEADERS] = { { 0 } };
+	struct mean paired = { 0 };
 	for (int i = 0; i < n; i++) {
 		int timed = 1;
 		for (int h = 0; h < headers; h++)
@@ -112,12 +123,16 @@ static void add_group(struct table *t, const char *name, const struct member *v,
 			take(&first[h], v[i].first[h]);
 			take(&settled[h], v[i].settled[h]);
 		}
+		if (timed && headers > 1)
+			take(&paired, v[i].first[0] / v[i].first[1]);
 	}
 	table_add(t, "%s %d %d", name, first[0].n, n - first[0].n);
 	for (int h = headers - 1; h >= 0; h--) {
 		add_means(t, &first[h]);
 		add_means(t, &settled[h]);
 	}
+	if (headers > 1)
+		add_paired(t, &paired);
 	table_end_row(t);
 }
 
@@ -134,11 +149,13 @@ int groups_print(const struct data *d, const struct forest *f, const struct fore
 					"geomean",
 					"worst",
 					"settled",
-					"settled_worst" };
+					"settled_worst",
+					"paired",
+					"paired_se" };
 	const struct forest *const both[HEADERS] = { f, before };
 	struct member *v = calloc((size_t)d->n + 1, sizeof *v);
 	const int headers = before ? 2 : 1, n = v ? collect(v, d, both, by, split) : 0;
-	struct table *t = v ? table_new(format, columns, 3 + 4 * headers) : NULL;
+	struct table *t = v ? table_new(format, columns, headers > 1 ? 13 : 7) : NULL;
 	if (v)
 		qsort(v, (size_t)n, sizeof *v, by_name);
 	for (int i = 0, end; t && i < n; i = end) {
