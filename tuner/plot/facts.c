@@ -64,12 +64,13 @@ static int add_scenario(struct scratch *t, const struct plotted *p, int s)
 	const struct measured *m = &p->data->v[s];
 	struct facts f;
 	scenario_facts(&f, &m->shape, &m->batch->view);
-	return scratch_add(t, "scenario", "iiississiiiiiidd", s, p->first <= s && s < p->end,
+	return scratch_add(t, "scenario", "iiississiiiiiiddii", s, p->first <= s && s < p->end,
 			   data_side(m), m->model, m->split, m->shape.page_size,
 			   dtype_name(m->shape.kv_dtype), m->batch_text, m->batch->view.num_seqs,
 			   floor_log2(m->batch->view.num_seqs),
 			   (int)m->part[PHASE_ALL].f.decode_seqs, (int)pass_of_plans(p->data, s),
-			   m->has[PHASE_PREFILL], m->has[PHASE_DECODE], f.kv_bytes, f.flops);
+			   m->has[PHASE_PREFILL], m->has[PHASE_DECODE], f.kv_bytes, f.flops,
+			   m->shape.head_size, m->shape.num_query_heads / m->shape.num_kv_heads);
 }
 
 /* The cell of a pick that is one launch of one part; NULL: it is not, or has none. */

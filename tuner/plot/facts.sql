@@ -4,9 +4,9 @@
 -- The scenarios of the database, in its order. side: 0 learned from, 1 held out, else -1. is_model: of
 -- the model whose curves are drawn. last_pass: 1 if its plans were measured in the second session. ideal_bytes,
 -- ideal_flops: keys and values read once, masked products left out. size: the logarithm of seqs to base 2, less its
--- fraction; intervals resample whole blocks of one model and size.
+-- fraction; intervals resample whole blocks of one model and size. query_group: query heads a KV head.
 CREATE TABLE scenario(id INTEGER PRIMARY KEY, is_model, side, model, split, page_size, kv_dtype, batch, seqs, size, decode_seqs,
-	last_pass, has_prefill, has_decode, ideal_bytes REAL, ideal_flops REAL);
+	last_pass, has_prefill, has_decode, ideal_bytes REAL, ideal_flops REAL, head_size, query_group);
 CREATE VIEW blocked AS
 	SELECT id, dense_rank() OVER (ORDER BY model, size) AS block FROM scenario;
 -- Its sequences in order, equal neighbours as one row: n of them with `query` new tokens, `length` in all.
