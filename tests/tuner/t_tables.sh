@@ -3,7 +3,7 @@
 # `attune show --table` prints each of them for people and for machines.
 . tests/support/tap.sh
 
-pages='README.md results/README.md results/PEERS.md'
+pages='README.md results/README.md results/PEERS.md results/ROWS.md'
 # shellcheck disable=SC2086 # several pages
 sh tuner/show/tables.sh "$B/attune" --check $pages >"$tmp/diff" 2>&1
 status=$?
@@ -32,6 +32,12 @@ row "$([ $? -eq 2 ] && grep -q 'has no line "<!-- end -->"' "$tmp/err"; echo $?)
 printf '<!-- table: nonsense --gpu cpu -->\n<!-- end -->\n' >"$tmp/page.md"
 sh tuner/show/tables.sh "$B/attune" "$tmp/page.md" 2>"$tmp/err"
 row "$([ $? -eq 2 ] && grep -q 'it is one of .*heldout' "$tmp/err"; echo $?)" "and so is an unknown one, with the list"
+why='--gpu cpu --model llama3.1-8b@1 --batch q1s1k'
+printf '<!-- why: %s -->\n<!-- end -->\n' "$why" >"$tmp/page.md"
+sh tuner/show/tables.sh "$B/attune" "$tmp/page.md" 2>"$tmp/err" && grep -q '^- decode: .*(.*)' "$tmp/page.md" &&
+	grep -q 'Picked: [a-z]' "$tmp/page.md" && sed 's/^- decode: /&old /' "$tmp/page.md" >"$tmp/old.md" &&
+	! sh tuner/show/tables.sh "$B/attune" --check "$tmp/old.md" >"$tmp/diff" 2>&1
+row $? "what explains a plan is written, and an old one is a difference"
 
 # A link to a file that is there, and to a heading that it has.
 find ./*.md generated harness kernels results scenarios tests tuner -name '*.md' >"$tmp/pages"

@@ -7,6 +7,8 @@
 #   <!-- table: NAME OPTIONS -->      what `attune show --table NAME OPTIONS --format markdown` prints
 #   <!-- end -->
 # and so do the first 16 lines of a tree of a header, behind <!-- tree: HEADER FUNCTION -->.
+# So does what explains a plan, of the lines of `attune show OPTIONS --why` (<!-- why: OPTIONS -->): for each decision the
+# tests of its path, its row, and what runs.
 # The exit status is 1 where a page differs, and 2 where a table cannot be made.
 set -u
 attune=$1 check=
@@ -35,6 +37,30 @@ sed -n 's/^<!-- tree: \([^ ]*\) \([^ ]*\) -->$/\1 \2/p' "$@" | LC_ALL=C sort -u 
 		echo '        ...'
 done >>"$tmp/tables" || exit 2
 
+sed -n 's/^<!-- why: \(.*\) -->$/\1/p' "$@" | LC_ALL=C sort -u | while read -r options; do
+	# shellcheck disable=SC2086 # options are several words
+	"$attune" show $options --why --format tsv >"$tmp/why" 2>"$tmp/talk" || { cat "$tmp/talk" >&2 && exit 2; }
+	echo "@$options|why" && awk -F'\t' '
+		function flush() {
+			if (path != "") print "- " last ": " path "." (row == "" ? "" : " Row: " row ".") " Picked: " picked "."
+			path = row = picked = ""
+		}
+		$1 != last { flush(); last = $1 }
+		$2 == "test" { sub(/ = /, " ", $3); sub(/, /, " (", $3); $3 = $3 ")"; path = path (path == "" ? "" : ", ") $3; }
+		$2 == "row" { # its kernel, tile and warps
+			gsub(/=/, " ", $3)
+			n = split($3, word, " ")
+			name = word[1]
+			for (i = 2; i < n; i++)
+				if (word[i] == "BLOCK_M") name = name " " word[i + 1]
+				else if (word[i] == "TILE_SIZE") name = name "x" word[i + 1]
+				else if (word[i] == "NUM_WARPS") name = name " of " word[i + 1] " warps"
+			row = row (row == "" ? "" : ", else ") name
+		}
+		$2 == "picked" { picked = $3 }
+		END { flush() }' "$tmp/why" | fold -s -w 118 | sed 's/ *$//; /^- /!s/^/  /'
+done >>"$tmp/tables" || exit 2
+
 code=0
 for page; do
 	awk -v page="$page" '
@@ -51,6 +77,11 @@ for page; do
 		}
 		/^<!-- tree: / {
 			printf "\n%s\n", table[$3 "|tree " $4]
+			within = 1
+		}
+		/^<!-- why: / {
+			line = $0; sub(/^<!-- why: /, "", line); sub(/ -->$/, "", line)
+			printf "\n%s\n", table[line "|why"]
 			within = 1
 		}
 		END { if (within) { print page ": a table or tree has no line \"<!-- end -->\"" >"/dev/stderr"; exit 1 } }
