@@ -142,22 +142,12 @@ static enum attune_status add_ready(attune_op *op, const struct kernel *k, const
 	return r->code ? ATTUNE_OK : load(&op->ctx->device, k, c, &op->shape, &r->code);
 }
 
-/* Whether the choice is one of portable rules that the smallest GPU could not run for the shape. Their
- * rows were learned without it, so that it is no member on larger GPUs either. */
-static int is_left_out(const struct selector *rules, const struct kernel *k,
-		       const struct config *c, const attune_shape *shape)
-{
-	const struct device_info smallest = device_of_arch("ptx");
-	return !strcmp(rules->gpu, PORTABLE_GPU) &&
-	       k->space->why_illegal(c, shape, NULL, &smallest);
-}
-
 /* The choices of rules, each with its row. */
 static enum attune_status add_choices(attune_op *op, const struct selector *rules)
 {
 	enum attune_status status = ATTUNE_OK;
 	const enum backend backend = op->ctx->device.info.backend;
-	const int first = op->num_ready;
+	const int first = op->num_ready, portable = rules && !strcmp(rules->gpu, PORTABLE_GPU);
 	for (int i = 0; rules && !status && i < rules->num_choices; i++) {
 		const struct selector_row *row = &rules->choices[i];
 		struct ready *r = &op->ready[first + i];
@@ -168,7 +158,7 @@ static enum attune_status add_choices(attune_op *op, const struct selector *rule
 			return fail(ATTUNE_DEVICE_ERROR,
 				    "heuristic %s names an unknown variant: %s %s", rules->gpu,
 				    row->kernel, row->text);
-		if (is_left_out(rules, k, &c, &op->shape))
+		if (portable && why_not_portable(k, &c, &op->shape))
 			op->ready[op->num_ready++] = (struct ready){ .kernel = k, .config = c };
 		else
 			status = add_ready(op, k, &c);

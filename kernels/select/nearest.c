@@ -2,6 +2,8 @@
 #include "selector.h"
 #include "kernels/device/hip/hip.h"
 #include "kernels/device/shared/gpu_names.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +172,13 @@ const struct selector *selector_portable(void)
 		if (!strcmp(attune_selectors[i].gpu, PORTABLE_GPU))
 			return &attune_selectors[i];
 	return NULL;
+}
+
+const char *why_not_portable(const struct kernel *k, const struct config *c,
+			     const attune_shape *shape)
+{
+	const struct device_info smallest = device_of_arch("ptx");
+	return k->space->why_illegal(c, shape, NULL, &smallest);
 }
 
 const struct selector *selector_for(const struct device_info *d, enum attune_dtype kv_dtype)

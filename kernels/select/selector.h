@@ -9,6 +9,8 @@
 #include "kernels/spec/mixed_rates.h"
 
 struct batch_sums;
+struct config;
+struct kernel;
 
 /* Answers of trees other than a choice's id. */
 enum says {
@@ -131,6 +133,9 @@ const struct selector *selector_for(const struct device_info *, enum attune_dtyp
 const struct selector *selector_among(const struct selector *, int n, const struct device_info *,
 				      enum attune_dtype kv_dtype);
 const struct selector *selector_portable(void); /* NULL: the build has none */
+/* Why the smallest GPU that portable rules serve cannot run a choice for a shape; NULL: it can. Their
+ * rows were learned without such choices, which are no members on larger GPUs either. */
+const char *why_not_portable(const struct kernel *, const struct config *, const attune_shape *);
 /* What a device gets from the list, for a 16-bit cache: "own", "nearest" or "portable" rules,
  * "defaults", or "refused": no kernel is for it. */
 const char *selector_gets(const struct selector *, int n, const struct device_info *);

@@ -175,11 +175,13 @@ static int says_first(const struct attune_features *f)
 	return 0;
 }
 
-static struct selector_row portable_choices[] = { { "warpgroup", NULL }, { "qblock", NULL } };
-static const struct attune_list portable_rows[] = { { 2, { 0, 1 } } };
+static struct selector_row portable_choices[] = { { "warpgroup", NULL },
+						  { "warpgroup", NULL },
+						  { "qblock", NULL } };
+static const struct attune_list portable_rows[] = { { 3, { 0, 1, 2 } } };
 static const struct selector portable = { .gpu = "portable",
 					  .choices = portable_choices,
-					  .num_choices = 2,
+					  .num_choices = 3,
 					  .lists = portable_rows,
 					  .num_lists = 1,
 					  .compiled = { says_first, says_first } };
@@ -190,7 +192,8 @@ const struct selector *selector_portable(void)
 	return &portable;
 }
 
-/* The leaf's choice is illegal, and it has no row. The portable rules' first is illegal, too. */
+/* The leaf's choice is illegal, and it has no row. The portable rules' first is illegal, too, and the
+ * second on the smallest GPU that they serve. */
 static void behind_a_row_stand_the_portable_rules(void **state)
 {
 	struct data *d = data_new("h200", &h200_run);
@@ -198,7 +201,8 @@ static void behind_a_row_stand_the_portable_rules(void **state)
 	char text[MAX_CHOICE_TEXT];
 	(void)state;
 	portable_choices[0].text = PACKED;
-	portable_choices[1].text = QBLOCK(64);
+	portable_choices[1].text = with("warpgroup", "BLOCK_M=128 TILE_SIZE=128");
+	portable_choices[2].text = QBLOCK(64);
 	add(d, 32, "train", 512, "qblock", QBLOCK(32), 10);
 	add(d, 8, "train", 512, "warpgroup", PACKED, 10);
 	assert_true(data_finish(d));

@@ -46,7 +46,8 @@ static int portable_choice(const struct data *d, const struct forest *f, enum ph
 		const struct selector_row *row = &h->choices[l.at[i]];
 		struct choice c = { .kernel = kernel_find(device->backend, row->kernel) };
 		const char *where;
-		if (!c.kernel || !config_parse(&c.config, c.kernel->space, row->text, &where))
+		if (!c.kernel || !config_parse(&c.config, c.kernel->space, row->text, &where) ||
+		    why_not_portable(c.kernel, &c.config, &m->shape))
 			continue;
 		const struct segment_costs *costs =
 		    costs_for(h->costs, h->num_costs, l.at[i], m->shape.head_size);
