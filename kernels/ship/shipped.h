@@ -26,8 +26,8 @@ const struct shipped *shipped_for(const struct device *, const char *kernel, con
 const struct shipped *shipped_among(const struct shipped *list, int n, const struct device_info *,
 				    const char *kernel, const char *flags);
 
-/* The defaults, for when there is no heuristic or its choice is illegal: the first legal one for
- * prefills, the last for decodes. Ends with a NULL kernel. */
+/* The defaults, which stand behind all rules: the first legal one for prefills, the last for decodes.
+ * Ends with a NULL kernel. */
 struct fallback {
 	const char *kernel, *values; /* of its tunables; NULL: the defaults */
 };
