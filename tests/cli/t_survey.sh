@@ -83,8 +83,8 @@ sweep late new --survey
 row "$([ "$(ask late 'SELECT count(*) FROM history WHERE run_id > 1')" = "$rows" ]; echo $?)" "and goes on"
 
 # What the CPU's header names, but for the number of segments.
-grep -o '	CHOICE([^)]*)' generated/attune_cpu.h |
-	sed 's/.*(.*[0-9], *[^,]*, *\([a-z0-9_]*\), *"\(.*\)")/\1 \2/; s/ *SEGMENTS=[a-z0-9]*//' >"$tmp/rules"
+sed -n 's/^	CHOICE([ 0-9]*, [^,]*, *\([a-z0-9_]*\), *"\(.*\)").*/\1 \2/p' generated/attune_cpu.h |
+	sed 's/ *SEGMENTS=[^ ]*//' >"$tmp/rules"
 last=$(ask late 'SELECT max(id) FROM run')
 sweep late new --survey=rules
 ask late "SELECT DISTINCT h.kernel || ' ' || h.text FROM history AS t JOIN variant AS v ON v.id = t.variant_id
