@@ -35,6 +35,14 @@ static int leaves_that_are_cut(const struct forest *f)
 	return n;
 }
 
+static int has_in_row(const struct forest *f, int of, int id)
+{
+	int has = 0;
+	for (int i = 0; of >= 0 && i < f->list[of].n; i++)
+		has |= f->list[of].at[i] == id;
+	return has;
+}
+
 static void costs_are_of_what_is_named(const struct forest *f)
 {
 	for (int i = 0; i < f->num_costs; i++) {
@@ -44,7 +52,8 @@ static void costs_are_of_what_is_named(const struct forest *f)
 		int named = 0;
 		for (int k = 0; k < f->tree[DECIDE_DECODE].n; k++)
 			named |= f->tree[DECIDE_DECODE].v[k].feature < 0 &&
-				 f->tree[DECIDE_DECODE].v[k].action == id;
+				 (f->tree[DECIDE_DECODE].v[k].action == id ||
+				  has_in_row(f, f->tree[DECIDE_DECODE].v[k].action, id));
 		assert_true(named);
 	}
 }

@@ -3,6 +3,7 @@
  * rounded to few levels. */
 #include "tests/support/synthetic.h"
 #include "tuner/costmodel/offers.h"
+#include "tuner/costmodel/probes.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +19,8 @@ struct lesson {
 	struct matrix *all, *taught;
 	struct offers k;
 	const struct offer *offer[NUM_KNOWN];
-	int measured;
+	struct probes probes;
+	int measured, similar, rows; /* rows: with probes */
 };
 
 static const struct making_of all_sorts = {
@@ -42,8 +44,12 @@ static void begin_lesson(struct lesson *l, const struct making_of *how)
 	char in[MAX_CHEAPEST];
 	memset(in, 1, sizeof in);
 	offers_set_costs(&l->k, in);
-	l->taught = make_training_matrix(&l->k, l->offer, l->k.num_offers, &l->measured);
+	assert_true(probes_open(&l->probes, &l->k));
+	l->taught = make_training_matrix(&l->k, &l->probes, l->offer, l->k.num_offers, &l->measured,
+					 &l->similar);
 	assert_non_null(l->taught);
+	l->rows = l->taught->rows;
+	l->taught->rows = l->similar; /* most tests are of scenarios and batches like them */
 	assert_int_equal(l->taught->cols, l->k.num_offers);
 }
 
@@ -51,6 +57,7 @@ static void end_lesson(struct lesson *l)
 {
 	matrix_free(l->taught);
 	matrix_free(l->all);
+	probes_close(&l->probes);
 	offers_close(&l->k);
 	data_free(l->d);
 }
@@ -377,6 +384,27 @@ static void thresholds_divide_raw_features_alike(void **state)
 	end_lesson(&l);
 }
 
+/* Behind them stand probes: shapes that no scenario has, which weigh little and cost what estimates say. */
+static void probes_come_last(void **state)
+{
+	struct lesson l;
+	int pages = 0, groups = 0;
+	(void)state;
+	begin_lesson(&l, &all_sorts);
+	assert_in_range(l.rows - l.similar, l.measured, PROBES_A_ROW * l.measured);
+	for (int r = l.similar; r < l.rows; r++) {
+		int free_of_cost = 0;
+		assert_in_range(l.taught->weight[r], 1, l.taught->weight[l.measured] - 1);
+		pages |= l.taught->f[r].page_size == 1;
+		groups |= l.taught->f[r].group > 64;
+		for (int c = 0; c < l.taught->cols; c++)
+			free_of_cost |= !cost_at(l.taught, r, c);
+		assert_true(free_of_cost);
+	}
+	assert_true(pages && groups);
+	end_lesson(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -389,6 +417,7 @@ int main(void)
 		cmocka_unit_test(made_up_batches_lie_around_their_scenario),
 		cmocka_unit_test(features_are_rounded_upwards),
 		cmocka_unit_test(thresholds_divide_raw_features_alike),
+		cmocka_unit_test(probes_come_last),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("teach", tests, NULL, NULL);

@@ -4,6 +4,7 @@
  * far the estimates can be trusted. */
 #include "costmodel.h"
 #include "offers.h"
+#include "probes.h"
 #include "kernels/spec/space.h"
 #include "tuner/base/base.h"
 #include "tuner/forest/forest.h"
@@ -75,8 +76,9 @@ static int best_addition(const struct offers *k, const char *in, const struct ro
 {
 	int best = -1;
 	for (int i = 0; i < k->num_offers; i++) {
-		const long long cost =
-		    in[i] || !is_fitted(k, &k->offer[i]) ? *least : objective_with(k, set, i);
+		const long long cost = in[i] || !k->offer[i].is_few || !is_fitted(k, &k->offer[i])
+					   ? *least
+					   : objective_with(k, set, i);
 		if (cost < *least)
 			*least = cost, best = i;
 	}
@@ -91,7 +93,7 @@ static int take_given(const struct offers *k, char *in, const struct choice *giv
 	int n = 0;
 	for (int i = 0; i < k->num_offers; i++)
 		for (int g = 0; g < num_given && !in[i]; g++)
-			if (choice_same(&k->offer[i].choice, &given[g]) &&
+			if (k->offer[i].is_few && choice_same(&k->offer[i].choice, &given[g]) &&
 			    is_fitted(k, &k->offer[i]))
 				in[i] = GIVEN, n++;
 	return n;
@@ -165,6 +167,10 @@ static int cross_fit(struct offers *k, const char *in, struct cell_fit *cell, do
 	return 1;
 }
 
+/* Choices that are added for rows of stand-ins, where the models have many scenarios to be fitted to. The
+ * rows of a kept tree's choices are among those given. */
+enum { MORE_BY_PROBES = 3, ROWS_FOR_PROBES = 500 };
+
 /* ---- the result ----------------------------------------------------------------------------- */
 static void list_costs(const struct offers *k, const struct offer *o, struct cheapest_set *out)
 {
@@ -175,17 +181,20 @@ static void list_costs(const struct offers *k, const struct offer *o, struct che
 						     o->model[h].segments };
 }
 
-static int list_chosen(const struct offers *k, const char *in, struct cheapest_set *out)
+static int list_chosen(const struct offers *k, const struct probes *p, const char *in,
+		       const char *more, struct cheapest_set *out)
 {
 	const struct offer *chosen[MAX_CHEAPEST];
 	for (int i = 0; i < k->num_offers; i++) {
-		if (!in[i])
+		if (!more[i])
 			continue;
+		out->stands_in[out->num_choices] = !in[i];
 		list_costs(k, &k->offer[i], out);
 		chosen[out->num_choices] = &k->offer[i];
 		out->choice[out->num_choices++] = k->offer[i].choice;
 	}
-	out->training = make_training_matrix(k, chosen, out->num_choices, &out->num_measured);
+	out->training = make_training_matrix(k, p, chosen, out->num_choices, &out->num_measured,
+					     &out->num_similar);
 	return out->training != NULL;
 }
 
@@ -226,22 +235,31 @@ int cheapest_set_find(struct cheapest_set *out, const struct data *d, const stru
 	};
 	size_t cells = (size_t)m->rows * MAX_MEMBERS + 1;
 	struct cell_fit *cell = malloc(sizeof *cell * cells);
-	char *in = NULL;
+	struct probes p = { 0 };
+	char *in = NULL, *more = NULL;
 	int done = cell && offers_open(&k);
 	*out = (struct cheapest_set){ .held_out = INFINITY };
 	done = done && fit_offers(&k);
 	in = done ? calloc((size_t)k.num_offers + 1, 1) : NULL;
+	more = done ? calloc((size_t)k.num_offers + 1, 1) : NULL;
 	if (in) {
 		memset(in, 1, (size_t)k.num_offers);
 		offers_set_costs(&k, in);
 		memset(in, 0, (size_t)k.num_offers);
 	}
-	done = in &&
+	if (!num_given && m->rows >= ROWS_FOR_PROBES)
+		done = done && probes_open(&p, &k);
+	done = in && more && done &&
 	       choose_offers(&k, in, take_given(&k, in, given, num_given),
-			     most < MAX_CHEAPEST ? most : MAX_CHEAPEST) &&
-	       list_chosen(&k, in, out) && cross_fit(&k, in, cell, &out->held_out);
+			     most < MAX_CHEAPEST ? most : MAX_CHEAPEST);
+	if (done)
+		memcpy(more, in, (size_t)k.num_offers);
+	done = done && probes_choose(&p, &k, more, MORE_BY_PROBES) &&
+	       list_chosen(&k, &p, in, more, out) && cross_fit(&k, in, cell, &out->held_out);
+	probes_close(&p);
 	offers_close(&k);
 	free(in);
+	free(more);
 	free(cell);
 	return done;
 }

@@ -41,7 +41,8 @@ struct segment_costs cost_model_segments(const struct cost_model *);
 enum { MAX_CHEAPEST = MAX_PORTFOLIO /* choices */ };
 struct cheapest_set {
 	struct choice
-	    choice[MAX_CHEAPEST]; /* for decodes with SEGMENTS=fitted, if it has the axis */
+	    choice[MAX_CHEAPEST];     /* for decodes with SEGMENTS=fitted, if it has the axis */
+	char stands_in[MAX_CHEAPEST]; /* the choice was added for rows: no leaf may name it */
 	int num_choices;
 	struct selector_costs costs[MAX_COSTS]; /* for decodes; ids are indices of choice */
 	int num_costs;
@@ -51,6 +52,7 @@ struct cheapest_set {
 	double held_out;
 	struct matrix *training; /* what the tree learns from: made_up_batches.c */
 	int num_measured;        /* the first rows are scenarios, the others made-up batches */
+	int num_similar;         /* rows before the probes (probes.h) */
 };
 
 /* least_squares.c: one measured time and its weight. */

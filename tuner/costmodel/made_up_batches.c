@@ -19,15 +19,17 @@
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
 #include "offers.h"
+#include "probes.h"
 #include "kernels/spec/part.h"
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
 enum {
-	MADE_UP = 12,    /* batches a scenario */
-	MADE_WEIGHT = 3, /* of such a row; a fifth of the least that a scenario has (matrix.c) */
-	PROBED = 4,      /* one batch in so many has another legality */
+	MADE_UP = 12,     /* batches a scenario */
+	MADE_WEIGHT = 3,  /* of such a row; a fifth of the least that a scenario has (matrix.c) */
+	PROBE_WEIGHT = 1, /* of a probe, for trees: estimates of such batches are less sure */
+	PROBED = 4,       /* one batch in so many has another legality */
 	LONGEST_MADE = 1 << 18,
 	LONGEST_QUERY = 1 << 14,
 	LEADING_BITS = 4
@@ -276,11 +278,38 @@ static int made_up_row(struct matrix *m, const struct offers *k, const struct of
 	return 1;
 }
 
-struct matrix *make_training_matrix(const struct offers *k, const struct offer *const *v, int n,
-				    int *measured)
+/* Fills in rows of the probes; returns the next one. */
+static int probes_rows(const struct probes *p, const struct offers *k, const struct offer *const *v,
+		       struct matrix *m, int row)
+{
+	for (int i = 0; i < p->n; i++) {
+		const long long *estimate = p->v[i].estimate;
+		long long least = LLONG_MAX;
+		for (int c = 0; c < m->cols; c++)
+			if (estimate[v[c] - k->offer] > 0)
+				least = min_of(least, estimate[v[c] - k->offer]);
+		if (least == LLONG_MAX)
+			continue;
+		made_up_describe(m, row, k->m, i % k->m->rows, &p->v[i].f);
+		m->weight[row] = PROBE_WEIGHT;
+		for (int c = 0; c < m->cols; c++) {
+			const long long us = estimate[v[c] - k->offer];
+			m->cost[(size_t)row * (size_t)m->cols + (size_t)c] =
+			    us == NOT_LEGAL ? COST_ILLEGAL
+			    : us < 0        ? COST_FORBIDDEN
+					    : cost_of((double)us, (double)least);
+		}
+		row++;
+	}
+	return row;
+}
+
+struct matrix *make_training_matrix(const struct offers *k, const struct probes *p,
+				    const struct offer *const *v, int n, int *measured,
+				    int *similar)
 {
 	const int rows = k->m->rows;
-	struct matrix *m = matrix_new(rows * (1 + MADE_UP), n);
+	struct matrix *m = matrix_new(rows * (1 + MADE_UP) + p->n, n);
 	struct made_up *b = made_up_new(k->d, k->m);
 	const int done = m && b;
 	int at = rows;
@@ -291,7 +320,8 @@ struct matrix *make_training_matrix(const struct offers *k, const struct offer *
 	for (int i = 0; done && i < rows * MADE_UP; i++)
 		at += made_up_row(m, k, v, at, i / MADE_UP, b, (unsigned long long)i);
 	if (done) {
-		m->rows = at;
+		*similar = at;
+		m->rows = probes_rows(p, k, v, m, at);
 		*measured = rows;
 	} else {
 		matrix_free(m);

@@ -111,7 +111,7 @@ int offer_fit(const struct offers *k, struct offer *o, struct cell_fit *cell)
 {
 	for (int h = 0; h < k->num_sizes; h++) {
 		struct cost_model *p = &o->model[h];
-		const int n = list_cells(k, o, k->size[h], cell);
+		const int n = o->cells[h] = list_cells(k, o, k->size[h], cell);
 		*p = (struct cost_model){ .slots = 1 };
 		block_shape_of(&p->block, &o->choice.config, o->choice.kernel);
 		if (n < MIN_CELLS)
@@ -189,7 +189,8 @@ static double row_factor(const struct offers *k, const char *in, int row)
 	int both = 0;
 	for (int i = 0; i < k->num_offers; i++) {
 		const struct offer *o = &k->offer[i];
-		const double us = in[i] && o->estimate[row] > 0 ? time_of(k, o, row) : INFINITY;
+		const double us =
+		    in[i] && o->is_few && o->estimate[row] > 0 ? time_of(k, o, row) : INFINITY;
 		if (!isfinite(us))
 			continue;
 		sum += log(us / (double)o->estimate[row]);
@@ -330,11 +331,12 @@ static int list_offers(struct offers *k)
 	const struct data *d = k->d;
 	k->offer = calloc((size_t)d->num_choices + 1, sizeof *k->offer);
 	for (int c = 0; k->offer && c < d->num_choices; c++) {
-		if (first_member(d, c) != c || !can_be_fitted(&d->choice[c]) || !is_among_few(k, c))
+		if (first_member(d, c) != c || !can_be_fitted(&d->choice[c]))
 			continue;
 		if (!add_offer(k, d->num_columns + c, c))
 			return 0;
 		struct choice *fitted = &k->offer[k->num_offers - 1].choice;
+		k->offer[k->num_offers - 1].is_few = is_among_few(k, c);
 		*fitted = d->choice[c];
 		if (fitted->kernel->space->formula_axis >= 0)
 			fitted->config.v[fitted->kernel->space->formula_axis] = SEGMENTS_FITTED;

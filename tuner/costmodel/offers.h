@@ -14,6 +14,8 @@ struct offer {
 	int number;                           /* its number in the training matrix */
 	int member[MAX_MEMBERS], num_members; /* of data.choice; -1: never measured */
 	struct cost_model model[MAX_SIZES];   /* by head size; block.rows 0: too few cells */
+	int cells[MAX_SIZES];                 /* times that they are fitted to */
+	int is_few;                           /* its family has one of the columns `few` */
 	/* [rows] estimated fs, or enum no_estimate; cost of the member that it would run; cost of
 	 * its best member */
 	long long *estimate, *cost, *best;
@@ -54,7 +56,9 @@ long long offer_estimate(const struct offers *, const struct offer *, const attu
 /* made_up_batches.c: the matrix from which a tree learns. Columns are the n offers. The first
  * *measured rows are scenarios, with measured costs; the others are made-up batches, with estimated
  * costs. Features are rounded to few levels. NULL without memory. */
-struct matrix *make_training_matrix(const struct offers *, const struct offer *const *, int n,
-				    int *measured);
+struct probes;
+struct matrix *make_training_matrix(const struct offers *, const struct probes *,
+				    const struct offer *const *, int n, int *measured,
+				    int *similar);
 
 #endif

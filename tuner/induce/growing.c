@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 4 };
+enum { ROUNDS = 4, PROBES_IN_ROWS = 6 };
 
 int min_support(const struct matrix *m)
 {
@@ -33,6 +33,22 @@ void costs_by_rows(struct matrix *to, const struct matrix *raw, const struct att
 					   ? row_runs(raw, r, &list[c])
 					   : raw->cost[at];
 		}
+}
+
+/* Rows of choices follow probes more than trees do. */
+static void weigh_probes(const struct phase_fit *fit)
+{
+	for (int r = fit->cheapest.num_similar; fit->with_estimates && r < fit->raw->rows; r++)
+		fit->raw->weight[r] *= PROBES_IN_ROWS;
+}
+
+/* No leaf names a choice that was added for rows. */
+static void name_no_stand_ins(const struct phase_fit *fit)
+{
+	struct matrix *m = fit->m;
+	for (int c = 0; fit->with_estimates && c < m->cols; c++)
+		for (int r = 0; fit->cheapest.stands_in[c] && r < m->rows; r++)
+			m->cost[(size_t)r * (size_t)m->cols + (size_t)c] = COST_FORBIDDEN;
 }
 
 /* Whether a column was measured in a scenario. */
@@ -106,6 +122,7 @@ static int grow_rounds(struct phase_fit *fit, enum decision decision, const stru
 	for (int round = 0; done && round < ROUNDS; round++) {
 		done = round != 1 || rows_learn(list, &fit->basis, NULL);
 		costs_by_rows(fit->m, fit->basis.m, round ? list : NULL);
+		name_no_stand_ins(fit);
 		done = done && grow_once(fit, decision, limits) &&
 		       rows_learn(list, &fit->basis, &fit->tree);
 		const long long loss = done ? loss_of(&fit->tree, &fit->basis, list) : LLONG_MAX;
@@ -130,6 +147,8 @@ int grow_phase(struct phase_fit *fit, enum decision decision, const struct limit
 		matrix_penalize_unsafe(fit->m, fit->d, phase, 1);
 	fit->raw = matrix_copy(fit->m);
 	fit->list = calloc((size_t)fit->m->cols + 1, sizeof *fit->list);
+	if (fit->raw)
+		weigh_probes(fit);
 	fit->basis.m = fit->raw;
 	fit->basis.scenarios = fit->with_estimates ? fit->cheapest.num_measured : fit->m->rows;
 	fit->basis.timed = fit->timed = list_timed(fit, phase, fit->basis.scenarios);
