@@ -416,9 +416,11 @@ enum attune_status attune_batch_features(const attune_op *op, const attune_batch
 					 size_t size);
 
 /* Whether a choice of the op's rules can run a phase of the batch, ATTUNE_PHASE_ALL all of it in
- * one launch: ATTUNE_OK, else ATTUNE_UNSUPPORTED and the reason. `choice` is of the enum of the
- * generated header: a value of attune_<gpu>_prefill, a member of attune_<gpu>_list. A phase without
- * sequences can be run by all. Neither allocates nor synchronises. */
+ * one launch: ATTUNE_OK, else ATTUNE_UNSUPPORTED and the reason. With has_lse the reason may be that
+ * it cannot cut the keys, where cuts take a quarter less time: it then runs where no other choice
+ * can. `choice` is of the enum of the generated header: a value of attune_<gpu>_prefill, a member of
+ * attune_<gpu>_list. A phase without sequences can be run by all. Neither allocates nor
+ * synchronises. */
 enum attune_status attune_choice_runs(const attune_op *op, const attune_batch *batch,
 				      enum attune_phase phase, int choice);
 

@@ -138,7 +138,7 @@ static int read_choice(struct header *h, struct header_text *r)
 /* LIST(first, rival, rival, stand_in): names of CHOICES; in place of an absent one, none */
 static int read_list(struct header *h, struct header_text *r)
 {
-	struct attune_list *list = &h->list[h->num_lists];
+	struct attune_list list = { 0 };
 	char word[ATTUNE_LIST_MEMBERS][HEADER_NAME];
 	header_next_is(r, "");
 	const struct header_text before = *r;
@@ -146,24 +146,24 @@ static int read_list(struct header *h, struct header_text *r)
 		return 0;
 	const struct header_text after = *r;
 	*r = before; /* what is wrong with it is said of the row */
-	list->n = 0;
 	for (int i = 0; i < ATTUNE_LIST_MEMBERS; i++) {
 		const int id = choice_named(h, word[i]);
-		list->at[i] = (short)id;
+		list.at[i] = (short)id;
 		if (id < 0 && (!i || strcmp(word[i], "none")))
 			return header_wrong(r, "a name of CHOICES%s, not %s, is",
 					    i ? " or none" : "", word[i]);
-		if (id >= 0 && list->n < i)
+		if (id >= 0 && list.n < i)
 			return header_wrong(r, "none behind none, not %s, is", word[i]);
 		for (int k = 0; id >= 0 && k < i; k++)
-			if (list->at[k] == id)
+			if (list.at[k] == id)
 				return header_wrong(r, "each choice once, not %s twice, is",
 						    word[i]);
-		list->n = (short)(list->n + (id >= 0));
+		list.n = (short)(list.n + (id >= 0));
 	}
 	for (int i = 0; i < h->num_lists; i++)
-		if (h->list[i].at[0] == list->at[0])
+		if (h->list[i].at[0] == list.at[0])
 			return header_wrong(r, "one row of %s is", word[0]);
+	h->list[h->num_lists] = list; /* at most one for each choice */
 	h->list_at[h->num_lists++] = r->at;
 	*r = after;
 	return 1;
