@@ -38,7 +38,7 @@ cat >"$tmp/tiny.json" <<'SET'
 SET
 
 run devices --format tsv
-row "$(grep -q "^hip:0	mi300	AMD Instinct MI300X (emulated)	gfx942	.*	hiprtc	untuned	the defaults: no header's binaries run on gfx942$" "$tmp/out"
+row "$(grep -q "^hip:0	mi300	AMD Instinct MI300X (emulated)	gfx942	.*	hiprtc	defaults	untuned	the defaults, untimed: no header is for gfx942$" "$tmp/out"
 	echo $?)" "it says that it is emulated, and that nobody has tuned it"
 run sweep --gpu mi300 --db "$db" --scenarios "$tmp/tiny.json" --preset smoke --budget 300s \
 	--kernels qblock,segmented
