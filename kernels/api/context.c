@@ -205,12 +205,22 @@ static const struct selector *portable_for(const attune_context *ctx)
 	return ctx->is_invariant || !runs_ptx(&ctx->device.info) ? NULL : selector_portable();
 }
 
+/* Whether leaves for the parts of a batch all name a choice. Their trees precede that of overlap. */
+static int name_all(const struct selector *rules)
+{
+	for (int i = rules->root[DECIDE_PREFILL]; i < rules->root[DECIDE_OVERLAP]; i++)
+		if (rules->nodes[i].feature < 0 && rules->nodes[i].value < 0)
+			return 0;
+	return 1;
+}
+
 /* Whether the portable rules name what can run every part of the shape. The shapes that they were
  * not learned on are those that few kernels take. */
 static int are_ruled(const attune_op *op)
 {
 	const attune_shape *s = &op->shape;
-	return portable_for(op->ctx) && s->dtype != ATTUNE_F32 && s->kv_dtype == s->dtype &&
+	const struct selector *rules = portable_for(op->ctx);
+	return rules && name_all(rules) && s->dtype != ATTUNE_F32 && s->kv_dtype == s->dtype &&
 	       !s->has_lse && s->kv_layout != ATTUNE_KV_CLASSIC;
 }
 
