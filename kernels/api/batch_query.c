@@ -27,7 +27,7 @@ const char *why_not(const attune_op *op, int id, const struct part *p)
 		return NULL;
 	const char *why = config_fitted(&as, &r->config, r->kernel, r->costs, &op->shape, p,
 					&op->ctx->device.info);
-	if (!why)
+	if (!why && r->code)
 		why = lacks_cuts(op, id, &as, p);
 	return why ? why : r->code ? "the library carries no code of its reduction" : no_code;
 }
