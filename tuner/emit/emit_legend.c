@@ -135,6 +135,13 @@ static void emit_score_row(const struct emitter *e, enum policy policy, const st
 static const enum policy shown[] = { POLICY_TREE, POLICY_BEST_FIXED, POLICY_VLLM_TRITON,
 				     POLICY_DEFAULT };
 
+/* Parts of the held-out split are not shown: attune eval has them. */
+static int is_shown(enum policy policy, const char *split)
+{
+	return strncmp(split, "heldout_", strlen("heldout_")) != 0 &&
+	       (policy == POLICY_TREE || !strcmp(split, "heldout"));
+}
+
 static void emit_scores(const struct emitter *e)
 {
 	const char *splits[MAX_SPLITS];
@@ -154,7 +161,7 @@ static void emit_scores(const struct emitter *e)
 	for (size_t p = 0; picks && p < COUNT(shown); p++)
 		if (policy_picks(e->d, shown[p], e->f, picks))
 			for (int i = 0; i < n; i++)
-				if (shown[p] == POLICY_TREE || !strcmp(splits[i], "heldout"))
+				if (is_shown(shown[p], splits[i]))
 					emit_score_row(e, shown[p], picks, splits[i]);
 	free(picks);
 }
