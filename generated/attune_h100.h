@@ -4,6 +4,7 @@
  *   head_size 128 > 64, head_size 128 <= 128, blocks_per_unit 32 > 16, rows 4 <= 8, skew 16 <= 24,
  *   max_seq 4096 > 896, prefill_tokens 0 <= 448:
  *   h100_ring_8x16_warps4_stages3 with SEGMENTS=1.
+ *   Where a rule forbids it: ring_8x16_warps4_stages2_combine1, else ring_8x16_warps8.
  *
  *   device    NVIDIA H100 80GB HBM3, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
@@ -11,39 +12,31 @@
  *   learned   from 1682 scenarios, 262 held out
  *   began     from h200. In each group of rules the new ones replace the old ones if
  *             they are faster beyond noise on 454 scenarios that neither learned from:
- *   gate      prefill  old rules: time x 0.983 (95 %: 0.958 to 1.009), worst 1.102, in 42 scenarios; noise 1.010, not measured in 16
+ *   gate      prefill  new rules: time x 0.973 (95 %: 0.951 to 0.995), worst 1.102, in 52 scenarios; noise 1.010, not measured in 6
  *   gate      decode   new rules: time x 0.989 (95 %: 0.980 to 0.999), worst 1.037, in 36 scenarios; noise 1.009, not measured in 9
- *   gate      mixed    old rules: time x 1.001 (95 %: 0.974 to 1.030), worst 1.346, in 43 scenarios; noise 1.009, not measured in 22
- *   gate      all      new against old: time x 0.996 (95 %: 0.987 to 1.006), worst 1.037, in 28 scenarios; noise 1.010, not measured in 8
+ *   gate      mixed    old rules: time x 0.993 (95 %: 0.971 to 1.016), worst 1.183, in 48 scenarios; noise 1.009, not measured in 23
+ *   gate      all      new against old: time x 0.974 (95 %: 0.958 to 0.990), worst 1.087, in 75 scenarios; noise 1.010, not measured in 15
  *             comments at leaves of old rules are copied from their header
  *   scored    by second-pass times in 637 of 2398 scenarios; 58 picks have first-pass times only
  *   noise     0.96 % below 20 us (1427 A/A pairs), 1.05 % below 200 us (2568), 0.73 % above (2110)
- *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
+ *   prefill   slowdown of this tree: 1.0178; with the best of 1, 2, ... choices for each scenario:
+ *             1.109 1.052 1.035 1.027 1.023 1.019 1.016 1.013 1.012 1.011 1.009 1.009
+ *   decode    slowdown of this tree: 1.0155; with the best of 1, 2, ... choices for each scenario:
  *             1.088 1.055 1.038 1.023 1.017 1.015 1.013 1.011 1.010 1.009 1.008 1.007
- *             slowdown of this tree: 1.0155
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                     1067       2   1.035   1.152   1.656       77.1
+ *   tree        train                     1067       4   1.034   1.156   1.656       77.4
  *   tree        peers                       42       0   1.012   1.054   1.191       92.9
- *   tree        heldout                    220       4   1.029   1.145   1.411       79.5
- *   tree        heldout_blocked             23       0   1.019   1.093   1.108       82.6
- *   tree        heldout_extrapolated        10       0   1.011   1.069   1.069       90.0
- *   tree        heldout_offgrid             87       2   1.034   1.145   1.411       77.0
- *   tree        heldout_random              44       1   1.036   1.172   1.192       75.0
- *   tree        heldout_shape               41       1   1.023   1.088   1.190       82.9
- *   tree        heldout_traces              15       0   1.023   1.069   1.069       86.7
- *   tree        overlap                    420       2   1.030   1.139   1.434       79.0
- *   tree        ways                       195       0   1.030   1.155   1.358       79.0
+ *   tree        heldout                    220       7   1.026   1.108   1.411       80.0
  *   best_fixed  heldout                    220      21   1.111   1.508   2.270       44.7
  *   vllm_triton heldout                    220       0   3.659  15.289  54.457        0.9
  *   default     heldout                    220       0   2.782   9.737  17.788        0.5
  *
  * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)
  * of either part, for overlap of the whole batch.
- *
  *   attune_h100_prefill(f), attune_h100_decode(f)   the choice that runs the part
  *   attune_h100_list(choice)   its row of LISTS: itself, and what runs where it is not legal
  *   attune_h100_overlap(f)   how a batch with both parts runs:
@@ -57,7 +50,6 @@
  * the other part; next: the second-best choice; row settled: the fastest of the choice's row
  * each time. few: one or two scenarios. guarded: some batches of the leaf break a rule of the
  * choice; on these another one of its row runs.
- *
  * SHAPES: measured head sizes and types, for which the choices are compiled. SEGMENTS=fitted, =balance:
  * the number of segments that costs least (kernels/segments.h).
  */
@@ -70,39 +62,40 @@
 #define ATTUNE_H100_GPU "h100"
 #define ATTUNE_H100_ARCH "sm_90"
 #define ATTUNE_H100_KERNELS(KERNEL) \
-	KERNEL(gpu, naive, 0x00cf53ce0fcfad08ull) KERNEL(gpu, prefix_prefill, 0x7791f719f80833deull) \
-	KERNEL(gpu, ring, 0x3075d3602d2b0250ull) KERNEL(gpu, ring_list, 0x3f5e818f9a51f418ull) \
-	KERNEL(gpu, warpgroup, 0xa2e3379171b61c48ull) KERNEL(gpu, warpgroup_mixed, 0x808b1e04d826b896ull) \
+	KERNEL(gpu, naive, 0x00cf53ce0fcfad08ull) KERNEL(gpu, prefix_prefill, 0x7791f719f80833deull) KERNEL(gpu, ring, 0x3075d3602d2b0250ull) \
+	KERNEL(gpu, ring_list, 0x3f5e818f9a51f418ull) KERNEL(gpu, warpgroup, 0xa2e3379171b61c48ull) KERNEL(gpu, warpgroup_mixed, 0x808b1e04d826b896ull) \
 	KERNEL(gpu, reduce, 0x5131657ad9a48f6dull) KERNEL(gpu, reduce_wide, 0x5131657ad9a48f6dull) \
 	KERNEL(rules, features, 0x184bbacce3cd5004ull)
 #define ATTUNE_H100_SHAPES(SHAPES) SHAPES("64 128 256", "BF16 F16")
 
 /*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_H100_CHOICES(CHOICE) \
-	CHOICE( 0, ring_8x16_warps4_stages2_combine1, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 1, ring_list_8x16_warps4,             ring_list,       "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=64 LEAST=256 BESIDE=1") \
-	CHOICE( 2, ring_8x16_warps8,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 3, ring_8x16_warps2,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 4, ring_8x16_warps4_stages2_combine2, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE( 5, ring_8x16_warps4_stages3,          ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 6, warpgroup_64x96,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE( 7, ring_16x16_warps8,                 ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE( 8, ring_16x16_warps4_combine1,        ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 9, naive,                             naive,           "NUM_WARPS=8") \
-	CHOICE(10, warpgroup_64x80,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(11, ring_list_8x16_warps8,             ring_list,       "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 BLOCKS_PER_SM=1 START=256 LEAST=256 BESIDE=1") \
-	CHOICE(12, ring_16x16_warps4_combine2,        ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(13, warpgroup_128x128_turns,           warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(14, warpgroup_64x64_blocks_per_sm1,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(15, warpgroup_64x64_packed,            warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(16, warpgroup_64x64_blocks_per_sm2,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(17, warpgroup_128x80,                  warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(18, warpgroup_192x64,                  warpgroup,       "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(19, warpgroup_64x112,                  warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(20, prefix_prefill_64,                 prefix_prefill,  "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
-	CHOICE(21, warpgroup_128x128,                 warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
-	CHOICE(22, warpgroup_mixed_decode_warps12,    warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
-	CHOICE(23, warpgroup_mixed_decode_warps8,     warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
+	CHOICE( 0, warpgroup_128x128,                 warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 1, ring_8x16_warps4_stages2_combine1, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 2, ring_list_8x16_warps4_start64,     ring_list,       "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=64 LEAST=256 BESIDE=1") \
+	CHOICE( 3, warpgroup_64x64_blocks_per_sm1,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 4, ring_8x16_warps8,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 5, ring_8x16_warps2,                  ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 6, ring_8x16_warps4_stages2_combine2, ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE( 7, warpgroup_64x64_packed_prefill,    warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 8, ring_8x16_warps4_stages3,          ring,            "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 9, warpgroup_64x96_packed,            warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(10, warpgroup_128x80,                  warpgroup,       "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(11, warpgroup_64x64_blocks_per_sm2,    warpgroup,       "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(12, ring_16x16_warps8,                 ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE(13, warpgroup_192x64,                  warpgroup,       "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(14, ring_16x16_warps4_combine1,        ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(15, prefix_prefill_64,                 prefix_prefill,  "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
+	CHOICE(16, naive,                             naive,           "NUM_WARPS=8") \
+	CHOICE(17, warpgroup_64x80_persistent,        warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(18, warpgroup_64x80,                   warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(19, warpgroup_64x96,                   warpgroup,       "BLOCK_M=64 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(20, ring_list_8x16_warps8,             ring_list,       "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 BLOCKS_PER_SM=1 START=256 LEAST=256 BESIDE=1") \
+	CHOICE(21, ring_16x16_warps4_combine2,        ring,            "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE(22, ring_list_8x16_warps4_start256,    ring_list,       "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=256 LEAST=64 BESIDE=1") \
+	CHOICE(23, warpgroup_64x64_packed_decode,     warpgroup,       "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(24, warpgroup_mixed_decode_warps12,    warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
+	CHOICE(25, warpgroup_mixed_decode_warps8,     warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
 #define ATTUNE_H100_SAYS(id, name, kernel, tunables) h100_##name = id,
 enum attune_h100_says {
@@ -112,7 +105,33 @@ enum attune_h100_says {
 	h100_streams_sparing80 = -8, h100_streams_sparing96 = -9, h100_streams_sparing112 = -10
 };
 
-#define ATTUNE_H100_LISTS(LIST)
+/* Of a row the first choice runs that the batch allows: the one that a leaf names, two rivals,
+ * and a stand-in, learned where the first is not legal.
+ *
+ *           first                              rivals                                                                stand-in */
+#define ATTUNE_H100_LISTS(LIST) \
+	LIST(warpgroup_128x128,                 warpgroup_192x64,                  warpgroup_64x96,                   prefix_prefill_64) \
+	LIST(ring_8x16_warps4_stages2_combine1, ring_8x16_warps8,                  ring_8x16_warps2,                  none) \
+	LIST(ring_list_8x16_warps4_start64,     ring_8x16_warps4_stages3,          ring_8x16_warps2,                  none) \
+	LIST(warpgroup_64x64_blocks_per_sm1,    warpgroup_128x80,                  warpgroup_64x96,                   prefix_prefill_64) \
+	LIST(ring_8x16_warps8,                  ring_8x16_warps4_stages2_combine1, ring_8x16_warps4_stages3,          none) \
+	LIST(ring_8x16_warps2,                  ring_8x16_warps4_stages2_combine1, warpgroup_64x64_packed_decode,     none) \
+	LIST(ring_8x16_warps4_stages2_combine2, ring_8x16_warps4_stages2_combine1, ring_8x16_warps8,                  none) \
+	LIST(warpgroup_64x64_packed_prefill,    warpgroup_64x64_blocks_per_sm2,    warpgroup_128x128,                 prefix_prefill_64) \
+	LIST(ring_8x16_warps4_stages3,          ring_8x16_warps4_stages2_combine1, ring_8x16_warps8,                  none) \
+	LIST(warpgroup_64x96_packed,            ring_16x16_warps4_combine1,        ring_8x16_warps4_stages2_combine1, warpgroup_64x64_packed_decode) \
+	LIST(warpgroup_128x80,                  warpgroup_64x64_blocks_per_sm1,    warpgroup_128x128,                 prefix_prefill_64) \
+	LIST(warpgroup_64x64_blocks_per_sm2,    warpgroup_64x64_packed_prefill,    warpgroup_64x64_blocks_per_sm1,    prefix_prefill_64) \
+	LIST(ring_16x16_warps8,                 ring_16x16_warps4_combine1,        ring_8x16_warps4_stages2_combine2, ring_list_8x16_warps8) \
+	LIST(warpgroup_192x64,                  warpgroup_64x64_blocks_per_sm2,    warpgroup_128x80,                  prefix_prefill_64) \
+	LIST(ring_16x16_warps4_combine1,        ring_8x16_warps4_stages2_combine1, ring_8x16_warps8,                  warpgroup_64x96_packed) \
+	LIST(prefix_prefill_64,                 warpgroup_64x64_blocks_per_sm2,    none,                              none) \
+	LIST(naive,                             ring_8x16_warps4_stages2_combine1, ring_8x16_warps8,                  none) \
+	LIST(warpgroup_64x80_persistent,        ring_16x16_warps4_combine2,        ring_8x16_warps4_stages2_combine1, none) \
+	LIST(warpgroup_64x80,                   warpgroup_64x96,                   warpgroup_64x64_packed_prefill,    prefix_prefill_64) \
+	LIST(warpgroup_64x96,                   warpgroup_64x64_blocks_per_sm2,    warpgroup_64x80,                   prefix_prefill_64) \
+	LIST(ring_list_8x16_warps8,             ring_list_8x16_warps4_start256,    none,                              none) \
+	LIST(ring_16x16_warps4_combine2,        ring_8x16_warps4_stages2_combine2, ring_8x16_warps4_stages2_combine1, ring_16x16_warps4_combine1)
 
 #define ATTUNE_H100_ROW(a, b, c, d) \
 	ATTUNE_LIST_CASE(h100_##a, h100_##b, h100_##c, h100_##d)
@@ -127,6 +146,14 @@ ATTUNE_SELECT struct attune_list attune_h100_list(int first)
 
 /*       choice, head size, slots, start in keys; path, split, segments, merge in fs */
 #define ATTUNE_H100_SEGMENTS(SEGMENTS) \
+	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,    256,  1, 128, 13420000, 1998000000, 587700000,  490100) SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,    128,  1, 128,  8703000, 1880000000, 191800000,  302600) SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,     64,  1, 256,  5541000, 1979000000, 148700000,   98890) \
+	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm2,    128,  2, 128,  7569000, 1810000000, 168000000,  290000) SEGMENTS(h100_warpgroup_64x64_blocks_per_sm2,     64,  2, 256,  5139000, 1921000000, 163600000,  139500) \
+	SEGMENTS(h100_warpgroup_64x96,                   128,  1, 128,  7847000, 1950000000, 121800000,  304600) SEGMENTS(h100_warpgroup_64x96,                    64,  1, 256,  4589000, 1677000000, 179000000,  153200) \
+	SEGMENTS(h100_warpgroup_64x64_packed_prefill,    128,  2, 256,  7350000, 1709000000, 201800000,  251500) SEGMENTS(h100_warpgroup_64x64_packed_prefill,     64,  2, 256,  6033000, 1541000000, 218400000,  157400) \
+	SEGMENTS(h100_warpgroup_64x80,                   256,  1, 512, 11770000, 2445000000, 544900000,  413300) SEGMENTS(h100_warpgroup_64x80,                   128,  1, 512,  7803000, 2160000000, 225900000,  222500) SEGMENTS(h100_warpgroup_64x80,                    64,  1, 512,  6369000, 1972000000, 198400000,  112500) \
+	SEGMENTS(h100_warpgroup_128x80,                  256,  1, 512, 17290000, 2796000000, 437700000,  390200) SEGMENTS(h100_warpgroup_128x80,                  128,  1, 256, 11240000, 1414000000, 202500000,  261400) SEGMENTS(h100_warpgroup_128x80,                   64,  1, 256,  8379000, 1439000000, 199200000,  140300) \
+	SEGMENTS(h100_warpgroup_128x128,                 128,  1, 256, 10060000, 1222000000, 220300000,  300700) SEGMENTS(h100_warpgroup_128x128,                  64,  1, 512,  6170000, 1463000000, 171400000,  119200) \
+	SEGMENTS(h100_warpgroup_192x64,                  128,  1, 256, 16290000, 1808000000, 188900000,  219300) SEGMENTS(h100_warpgroup_192x64,                   64,  1, 256, 10840000, 1557000000, 143900000,  139300) \
 	SEGMENTS(h100_ring_8x16_warps2,                  256,  2,  32, 10330000,  503400000,  17500000,  302900) SEGMENTS(h100_ring_8x16_warps2,                  128,  5,  32,  8736000,  253500000,  25000000,  124100) SEGMENTS(h100_ring_8x16_warps2,                   64,  6,  32, 10700000,  357000000,  42000000,  138100) \
 	SEGMENTS(h100_ring_8x16_warps4_stages2_combine1, 256,  1, 128,  6202000,  213000000,         0,  485800) SEGMENTS(h100_ring_8x16_warps4_stages2_combine1, 128,  3,  64,  5955000,  486700000,  59500000,  412300) SEGMENTS(h100_ring_8x16_warps4_stages2_combine1,  64,  2,   0,  4587000,  268900000,  44410000,  210100) \
 	SEGMENTS(h100_ring_8x16_warps4_stages2_combine2, 256,  1,  64,  5653000, 1393000000,   5980000, 1604000) SEGMENTS(h100_ring_8x16_warps4_stages2_combine2, 128,  2,  32,  4498000, 2575000000,         0,  283300) SEGMENTS(h100_ring_8x16_warps4_stages2_combine2,  64,  4, 128,  5154000, 2189000000,   1727000,  396800) \
@@ -135,59 +162,52 @@ ATTUNE_SELECT struct attune_list attune_h100_list(int first)
 	SEGMENTS(h100_ring_16x16_warps4_combine1,        256,  1,  64,  9136000,  105000000,  17500000, 1327000) SEGMENTS(h100_ring_16x16_warps4_combine1,        128,  3,  32,  5370000,          0,  25000000,  370300) SEGMENTS(h100_ring_16x16_warps4_combine1,         64,  4,  64,  7484000,  468000000,  59500000,  282200) \
 	SEGMENTS(h100_ring_16x16_warps4_combine2,        256,  1, 128,  7807000,  907200000,         0, 1842000) SEGMENTS(h100_ring_16x16_warps4_combine2,        128,  2,  32,  6724000, 1480000000,    416700,  461400) SEGMENTS(h100_ring_16x16_warps4_combine2,         64,  3,   0,  4578000, 1108000000,     64410,  417800) \
 	SEGMENTS(h100_ring_16x16_warps8,                 128,  1, 256,  2681000, 1158000000,         0,  343100) SEGMENTS(h100_ring_16x16_warps8,                  64,  2,   0,  1971000, 1145000000,         0,  391400) \
-	SEGMENTS(h100_warpgroup_64x80,                   256,  1, 256, 10250000, 2293000000, 484700000,  780800) SEGMENTS(h100_warpgroup_64x80,                   128,  1, 128,  6231000, 2129000000, 180400000,  411300) SEGMENTS(h100_warpgroup_64x80,                    64,  1, 512,  5722000, 2333000000,         0,  180000) \
-	SEGMENTS(h100_warpgroup_64x96,                   128,  1, 256,  5819000, 2221000000, 149200000,  245400) SEGMENTS(h100_warpgroup_64x96,                    64,  1, 128,  4096000, 2638000000, 242200000,  119000) \
-	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,    256,  1,  64, 13510000, 2245000000, 642000000,  431300) SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,    128,  1, 128,  8625000, 2339000000, 194500000,  219300) SEGMENTS(h100_warpgroup_64x64_blocks_per_sm1,     64,  1, 256,  6196000, 1998000000, 167300000,  118200) \
-	SEGMENTS(h100_warpgroup_64x64_blocks_per_sm2,    128,  2, 128,  7929000, 2238000000, 196000000,  227000) SEGMENTS(h100_warpgroup_64x64_blocks_per_sm2,     64,  2, 128,  7494000, 1996000000, 208500000,  155100) \
-	SEGMENTS(h100_warpgroup_64x64_packed,            128,  2, 128,  7600000, 1938000000, 224600000,  233500) SEGMENTS(h100_warpgroup_64x64_packed,             64,  2, 128,  7084000, 1501000000, 270400000,  170900) \
-	SEGMENTS(h100_warpgroup_64x112,                  128,  1, 512,  7469000, 2326000000, 239500000,  173300) SEGMENTS(h100_warpgroup_64x112,                   64,  1, 512,  5990000, 2155000000, 247400000,  103500) \
-	SEGMENTS(h100_warpgroup_128x80,                  256,  1, 512, 17600000, 3229000000, 510600000,  294500) SEGMENTS(h100_warpgroup_128x80,                  128,  1, 256, 11190000, 2045000000, 213500000,  176900) SEGMENTS(h100_warpgroup_128x80,                   64,  1, 256,  9259000, 1528000000, 233400000,  126000) \
-	SEGMENTS(h100_warpgroup_128x128,                 128,  1,  32, 11210000, 1990000000, 219600000,  265700) SEGMENTS(h100_warpgroup_128x128,                  64,  1, 128,  9632000, 1310000000, 297800000,  151900) \
-	SEGMENTS(h100_warpgroup_128x128_turns,           128,  1, 256,  9894000, 2008000000, 226000000,  198300) SEGMENTS(h100_warpgroup_128x128_turns,            64,  1, 256,  8697000, 1573000000, 240300000,  130200) \
-	SEGMENTS(h100_warpgroup_192x64,                  128,  1, 256, 16140000, 2480000000, 202300000,  159500) SEGMENTS(h100_warpgroup_192x64,                   64,  1, 128, 13640000, 1733000000, 198600000,  136100)
+	SEGMENTS(h100_warpgroup_64x64_packed_decode,     128,  2, 128,  6692000, 2846000000, 186000000,  308900) SEGMENTS(h100_warpgroup_64x64_packed_decode,      64,  2, 512,  5241000, 2347000000, 164300000,   73400) \
+	SEGMENTS(h100_warpgroup_64x80_persistent,        256,  1, 256, 10250000, 2293000000, 484700000,  780800) SEGMENTS(h100_warpgroup_64x80_persistent,        128,  1, 128,  6231000, 2129000000, 180400000,  411300) SEGMENTS(h100_warpgroup_64x80_persistent,         64,  1, 512,  5722000, 2333000000,         0,  180000) \
+	SEGMENTS(h100_warpgroup_64x96_packed,            128,  1, 256,  5819000, 2221000000, 149200000,  245400) SEGMENTS(h100_warpgroup_64x96_packed,             64,  1, 128,  4096000, 2638000000, 242200000,  119000)
 
 ATTUNE_SELECT int attune_h100_prefill(const struct attune_features *f)
 {
 	if (f->head_size <= 64) {
 		if (f->kv_kib <= 2048) {
-			if (f->kv_kib > 384) return h100_warpgroup_64x64_packed; /* 41 scenarios, 1.030, p95 1.068; next warpgroup_64x64_blocks_per_sm2, 1.065; guarded */
-			if (f->max_seq <= 160) return h100_prefix_prefill_64; /* 8 scenarios, 1.033, p95 1.071; next warpgroup_64x64_blocks_per_sm1, 1.078 */
-			return h100_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.034, p95 1.112; next warpgroup_64x64_packed, 1.041 */
+			if (f->kv_kib > 384) return h100_warpgroup_64x64_packed_prefill; /* 47 scenarios, 1.045, p95 1.179; next warpgroup_64x64_blocks_per_sm2, 1.067; row settled 1.018; guarded */
+			if (f->max_seq <= 160) return h100_prefix_prefill_64; /* 10 scenarios, 1.030, p95 1.070; next warpgroup_64x64_blocks_per_sm2, 1.089; row settled 1.017 */
+			return h100_warpgroup_64x64_blocks_per_sm1; /* 10 scenarios, 1.046, p95 1.126; next warpgroup_64x64_blocks_per_sm2, 1.048; row settled 1.038; no better than the defaults for sure; guarded */
 		}
-		if (f->keys_per_query > 1536) return h100_warpgroup_128x128_turns; /* 24 scenarios, 1.041, p95 1.166; next warpgroup_192x64, 1.114; guarded */
-		if (f->query_tokens <= 1024) return h100_warpgroup_64x64_packed; /* 5 scenarios, 1.074, p95 1.155; next warpgroup_128x80, 1.112; guarded */
-		return h100_warpgroup_192x64; /* 23 scenarios, 1.005, p95 1.043; next warpgroup_128x80, 1.073; guarded */
+		if (f->keys_per_query > 1536) return h100_warpgroup_128x128; /* 24 scenarios, 1.052, p95 1.168; next warpgroup_192x64, 1.121; row settled 1.044; guarded */
+		if (f->query_tokens <= 1024) return h100_warpgroup_64x64_packed_prefill; /* 5 scenarios, 1.051, p95 1.073; next warpgroup_128x128, 1.081; row settled 1.028; guarded */
+		return h100_warpgroup_192x64; /* 23 scenarios, 1.012, p95 1.058; next warpgroup_64x64_packed_prefill, 1.087; row settled 1.009; guarded */
 	}
 	if (f->head_size <= 128) {
 		if (f->mean_query <= 32) {
 			if (f->work <= 5) {
-				if (f->max_seq > 80) return h100_warpgroup_64x64_blocks_per_sm2; /* 2 scenarios, 1.038, p95 1.061; next warpgroup_64x64_blocks_per_sm1, 1.041; few; guarded */
-				if (f->query_tokens <= 160) return h100_prefix_prefill_64; /* 6 scenarios, 1.002, p95 1.009; next warpgroup_64x64_blocks_per_sm1, 1.206 */
-				return h100_warpgroup_64x64_packed; /* 1 scenario, 1.000, p95 1.000; next warpgroup_128x80, 1.119; few; guarded */
+				if (f->max_seq > 80) return h100_warpgroup_64x64_blocks_per_sm2; /* 2 scenarios, 1.037, p95 1.064; next warpgroup_64x96, 1.016; row settled 1.028; few; guarded */
+				if (f->query_tokens <= 160) return h100_prefix_prefill_64; /* 9 scenarios, 1.004, p95 1.033; next warpgroup_64x64_blocks_per_sm2, 1.164; row settled 1.004 */
+				return h100_warpgroup_64x64_packed_prefill; /* 1 scenario, 1.000, p95 1.000; next warpgroup_128x80, 1.140; row settled 1.000; few; guarded */
 			}
-			if (f->kv_kib <= 32768) return h100_warpgroup_64x112; /* 11 scenarios, 1.021, p95 1.071; next warpgroup_64x64_packed, 1.034; guarded */
-			return h100_warpgroup_128x128_turns; /* 6 scenarios, 1.019, p95 1.074; next warpgroup_128x80, 1.053; guarded */
+			if (f->kv_kib <= 32768) return h100_warpgroup_64x80; /* 11 scenarios, 1.034, p95 1.099; next warpgroup_64x64_packed_prefill, 1.054; row settled 1.010; guarded */
+			return h100_warpgroup_128x80; /* 6 scenarios, 1.043, p95 1.120; next warpgroup_128x128, 1.017; row settled 1.017; guarded */
 		}
 		if (f->blocks_per_unit <= 80) {
 			if (f->kv_tokens <= 2048) {
-				if (f->blocks_per_unit <= 56) return h100_warpgroup_64x64_blocks_per_sm1; /* 64 scenarios, 1.010, p95 1.061; next warpgroup_64x64_blocks_per_sm2, 1.024; guarded */
-				if (f->mean_query <= 192) return h100_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.030, p95 1.077; next warpgroup_64x64_blocks_per_sm1, 1.030; guarded */
-				return h100_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm2, 1.030; guarded */
+				if (f->blocks_per_unit <= 56) return h100_warpgroup_64x64_blocks_per_sm1; /* 68 scenarios, 1.012, p95 1.053; next warpgroup_64x64_blocks_per_sm2, 1.019; row settled 1.005; guarded */
+				if (f->mean_query <= 192) return h100_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.022, p95 1.059; next warpgroup_64x64_packed_prefill, 1.022; row settled 1.000; guarded */
+				return h100_warpgroup_64x64_blocks_per_sm1; /* 7 scenarios, 1.007, p95 1.046; next warpgroup_64x64_blocks_per_sm2, 1.025; row settled 1.007; guarded */
 			}
-			if (f->rows > 1024) return h100_warpgroup_128x128_turns; /* 59 scenarios, 1.012, p95 1.070; next warpgroup_128x80, 1.033; guarded */
-			if (f->kv_kib <= 11264) return h100_warpgroup_64x112; /* 11 scenarios, 1.017, p95 1.070; next warpgroup_64x64_blocks_per_sm1, 1.045; guarded */
-			return h100_warpgroup_128x128_turns; /* 16 scenarios, 1.031, p95 1.116; next warpgroup_128x80, 1.041; guarded */
+			if (f->rows > 1024) return h100_warpgroup_128x128; /* 62 scenarios, 1.009, p95 1.073; next warpgroup_128x80, 1.021; row settled 1.006; guarded */
+			if (f->kv_kib <= 11264) return h100_warpgroup_64x96; /* 11 scenarios, 1.025, p95 1.199; next warpgroup_64x80, 1.040; row settled 1.006; guarded */
+			return h100_warpgroup_128x128; /* 16 scenarios, 1.044, p95 1.156; next warpgroup_128x80, 1.043; row settled 1.035; guarded */
 		}
-		if (f->keys_per_query > 448) return h100_warpgroup_128x128_turns; /* 267 scenarios, 1.021, p95 1.109; next warpgroup_128x128, 1.039; guarded */
-		if (f->row_blocks <= 1280) return h100_warpgroup_64x64_blocks_per_sm2; /* 38 scenarios, 1.006, p95 1.049; next warpgroup_64x64_packed, 1.062; guarded */
-		return h100_warpgroup_128x128; /* 8 scenarios, 1.041, p95 1.155; next warpgroup_192x64, 1.030; guarded */
+		if (f->keys_per_query > 448) return h100_warpgroup_128x128; /* 289 scenarios, 1.012, p95 1.073; next warpgroup_128x80, 1.040; row settled 1.006; guarded */
+		if (f->row_blocks <= 1280) return h100_warpgroup_64x64_blocks_per_sm2; /* 37 scenarios, 1.009, p95 1.063; next warpgroup_64x64_packed_prefill, 1.051; row settled 1.002; guarded */
+		return h100_warpgroup_192x64; /* 6 scenarios, 1.008, p95 1.028; next warpgroup_128x80, 1.018; row settled 1.005; guarded */
 	}
 	if (f->work <= 240) {
-		if (f->max_seq <= 32) return h100_prefix_prefill_64; /* 2 scenarios, 1.000, p95 1.000; next warpgroup_64x64_blocks_per_sm1, 1.126; few */
-		return h100_warpgroup_64x64_blocks_per_sm1; /* 78 scenarios, 1.004, p95 1.025; next warpgroup_128x80, 1.285 */
+		if (f->max_seq <= 32) return h100_prefix_prefill_64; /* 3 scenarios, 1.000, p95 1.000; next warpgroup_64x64_packed_prefill, 1.000; row settled 1.000 */
+		return h100_warpgroup_64x64_blocks_per_sm1; /* 81 scenarios, 1.009, p95 1.040; next warpgroup_64x64_blocks_per_sm2, 1.009; row settled 1.005; guarded */
 	}
-	if (f->keys_per_query <= 768) return h100_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.025, p95 1.145; next warpgroup_128x80, 1.071 */
-	return h100_warpgroup_128x80; /* 37 scenarios, 1.033, p95 1.189; next warpgroup_64x64_blocks_per_sm1, 1.158; guarded */
+	if (f->keys_per_query <= 768) return h100_warpgroup_64x64_blocks_per_sm1; /* 11 scenarios, 1.041, p95 1.124; next warpgroup_64x64_blocks_per_sm2, 1.041; row settled 1.012; guarded */
+	return h100_warpgroup_128x80; /* 37 scenarios, 1.027, p95 1.216; next warpgroup_192x64, 1.027; row settled 1.010; guarded */
 }
 
 ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
@@ -195,28 +215,28 @@ ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
 	if (f->head_size <= 64) {
 		if (f->max_seq <= 1664) {
 			if (f->row_blocks <= 6) {
-				if (f->max_seq > 112) return h100_ring_8x16_warps4_stages3; /* 32 scenarios, 1.019, p95 1.078; next ring_8x16_warps4_stages2_combine1, 1.024 */
-				if (f->max_seq <= 26) return h100_naive; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.060; few; guarded */
-				return h100_ring_8x16_warps4_stages2_combine1; /* 9 scenarios, 1.031, p95 1.092; next ring_8x16_warps4_stages3, 1.029 */
+				if (f->max_seq > 112) return h100_ring_8x16_warps4_stages3; /* 32 scenarios, 1.019, p95 1.078; next ring_8x16_warps4_stages2_combine1, 1.024; row settled 1.015; guarded */
+				if (f->max_seq <= 26) return h100_naive; /* 1 scenario, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.060; row settled 1.000; few; guarded */
+				return h100_ring_8x16_warps4_stages2_combine1; /* 9 scenarios, 1.031, p95 1.092; next ring_8x16_warps4_stages3, 1.029; row settled 1.024; guarded */
 			}
-			if (f->row_blocks <= 48) return h100_ring_8x16_warps4_stages2_combine1; /* 41 scenarios, 1.012, p95 1.077; next ring_8x16_warps4_stages3, 1.024 */
-			return h100_ring_8x16_warps2; /* 34 scenarios, 1.018, p95 1.080; next ring_8x16_warps4_stages2_combine1, 1.108 */
+			if (f->row_blocks <= 48) return h100_ring_8x16_warps4_stages2_combine1; /* 41 scenarios, 1.012, p95 1.077; next ring_8x16_warps4_stages2_combine2, 1.012; row settled 1.007; guarded */
+			return h100_ring_8x16_warps2; /* 34 scenarios, 1.018, p95 1.080; next ring_8x16_warps4_stages2_combine1, 1.108; row settled 1.011; guarded */
 		}
 		if (f->blocks_per_unit <= 3) {
-			if (f->max_seq <= 7680) return h100_ring_8x16_warps8; /* 7 scenarios, 1.074, p95 1.207; next ring_8x16_warps4_stages3, 1.108 */
-			return h100_ring_16x16_warps8; /* 7 scenarios, 1.048, p95 1.129; next ring_16x16_warps4_combine2, 1.056; guarded */
+			if (f->max_seq <= 7680) return h100_ring_8x16_warps8; /* 7 scenarios, 1.074, p95 1.207; next ring_8x16_warps4_stages3, 1.108; row settled 1.062; guarded */
+			return h100_ring_16x16_warps8; /* 7 scenarios, 1.048, p95 1.129; next ring_16x16_warps4_combine2, 1.056; row settled 1.035; guarded */
 		}
 		if (f->max_query <= 1) {
 			if (f->blocks_per_unit <= 24) {
-				if (f->mean_seq <= 12288) return h100_ring_8x16_warps8; /* 7 scenarios, 1.022, p95 1.044; next ring_8x16_warps4_stages3, 1.028 */
-				return h100_ring_16x16_warps8; /* 2 scenarios, 1.017, p95 1.035; next ring_list_8x16_warps4, 1.000; few; guarded */
+				if (f->mean_seq <= 12288) return h100_ring_8x16_warps8; /* 7 scenarios, 1.022, p95 1.044; next ring_8x16_warps4_stages3, 1.028; row settled 1.009; guarded */
+				return h100_ring_16x16_warps8; /* 2 scenarios, 1.017, p95 1.035; next ring_list_8x16_warps4_start64, 1.000; row settled 1.000; few; guarded */
 			}
-			if (f->max_seq <= 7168) return h100_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.012, p95 1.036; next ring_8x16_warps4_stages3, 1.016 */
-			return h100_ring_list_8x16_warps8; /* 11 scenarios, 1.002, p95 1.013; next ring_list_8x16_warps4, 1.013; guarded */
+			if (f->max_seq <= 7168) return h100_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.012, p95 1.036; next ring_8x16_warps4_stages2_combine2, 1.012; row settled 1.011; guarded */
+			return h100_ring_list_8x16_warps8; /* 11 scenarios, 1.002, p95 1.013; next ring_list_8x16_warps4_start64, 1.013; row settled 1.001; guarded */
 		}
 		if (f->kv_kib <= 36864) return h100_ring_16x16_warps4_combine1; /* no scenario: by estimate */
 		if (f->max_query <= 2) return h100_ring_16x16_warps4_combine1; /* no scenario: by estimate */
-		return h100_warpgroup_64x96; /* 12 scenarios, 1.029, p95 1.206; next warpgroup_64x80, 1.124; guarded */
+		return h100_warpgroup_64x96_packed; /* 12 scenarios, 1.029, p95 1.206; next warpgroup_64x64_packed_decode, 1.071; row settled 1.011; guarded */
 	}
 	if (f->head_size <= 128) {
 		if (f->blocks_per_unit <= 16) {
@@ -225,89 +245,89 @@ ATTUNE_SELECT int attune_h100_decode(const struct attune_features *f)
 					if (f->kv_kib <= 7168) {
 						if (f->row_blocks <= 5) {
 							if (f->kv_kib <= 1408) {
-								if (f->max_seq <= 24) return h100_naive; /* 14 scenarios, 1.010, p95 1.072; next ring_8x16_warps4_stages2_combine1, 1.069; guarded */
-								return h100_ring_8x16_warps4_stages2_combine1; /* 39 scenarios, 1.018, p95 1.079; next ring_8x16_warps4_stages3, 1.026 */
+								if (f->max_seq <= 24) return h100_naive; /* 14 scenarios, 1.010, p95 1.072; next ring_8x16_warps4_stages2_combine1, 1.069; row settled 1.000; guarded */
+								return h100_ring_8x16_warps4_stages2_combine1; /* 39 scenarios, 1.018, p95 1.079; next ring_8x16_warps4_stages3, 1.026; row settled 1.006; guarded */
 							}
-							if (f->max_seq <= 352) return h100_ring_8x16_warps8; /* 13 scenarios, 1.011, p95 1.050; next ring_8x16_warps4_stages2_combine1, 1.029 */
-							return h100_ring_8x16_warps4_stages2_combine1; /* 19 scenarios, 1.013, p95 1.054; next ring_8x16_warps4_stages3, 1.026 */
+							if (f->max_seq <= 352) return h100_ring_8x16_warps8; /* 13 scenarios, 1.011, p95 1.050; next ring_8x16_warps4_stages2_combine1, 1.029; row settled 1.005; guarded */
+							return h100_ring_8x16_warps4_stages2_combine1; /* 19 scenarios, 1.013, p95 1.054; next ring_8x16_warps4_stages3, 1.026; row settled 1.007; guarded */
 						}
-						if (f->max_seq <= 224) return h100_ring_8x16_warps4_stages2_combine1; /* 20 scenarios, 1.016, p95 1.082; next ring_8x16_warps4_stages3, 1.025 */
-						return h100_ring_8x16_warps8; /* 3 scenarios, 1.110, p95 1.172; next ring_8x16_warps4_stages2_combine1, 1.042 */
+						if (f->max_seq <= 224) return h100_ring_8x16_warps4_stages2_combine1; /* 20 scenarios, 1.016, p95 1.082; next ring_8x16_warps4_stages2_combine2, 1.017; row settled 1.003; guarded */
+						return h100_ring_8x16_warps8; /* 3 scenarios, 1.110, p95 1.172; next ring_8x16_warps4_stages2_combine1, 1.042; row settled 1.023; guarded */
 					}
 					if (f->skew <= 32) {
-						if (f->row_blocks <= 16) return h100_ring_8x16_warps8; /* 38 scenarios, 1.015, p95 1.111; next ring_8x16_warps4_stages2_combine1, 1.031 */
-						return h100_ring_16x16_warps8; /* 1 scenario, 1.009, p95 1.009; next ring_8x16_warps2, 1.000; few; guarded */
+						if (f->row_blocks <= 16) return h100_ring_8x16_warps8; /* 38 scenarios, 1.015, p95 1.111; next ring_8x16_warps4_stages2_combine1, 1.031; row settled 1.006; guarded */
+						return h100_ring_16x16_warps8; /* 1 scenario, 1.009, p95 1.009; next ring_8x16_warps2, 1.000; row settled 1.000; few; guarded */
 					}
-					if (f->max_seq <= 6144) return h100_ring_8x16_warps4_stages2_combine1; /* 15 scenarios, 1.008, p95 1.042; next ring_8x16_warps4_stages3, 1.032 */
-					return h100_ring_8x16_warps4_stages2_combine2; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps8, 1.082; few; guarded */
+					if (f->max_seq <= 6144) return h100_ring_8x16_warps4_stages2_combine1; /* 15 scenarios, 1.008, p95 1.042; next warpgroup_64x64_packed_decode, 1.008; row settled 1.005; guarded */
+					return h100_ring_8x16_warps4_stages2_combine2; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps8, 1.082; row settled 1.000; few; guarded */
 				}
 				if (f->row_blocks <= 3) {
-					if (f->max_seq <= 10240) return h100_ring_8x16_warps8; /* 35 scenarios, 1.023, p95 1.249; next ring_8x16_warps4_stages3, 1.040 */
-					if (f->rows <= 8) return h100_ring_8x16_warps4_stages2_combine2; /* 14 scenarios, 1.008, p95 1.043; next ring_16x16_warps4_combine2, 1.025; guarded */
-					return h100_ring_16x16_warps8; /* 6 scenarios, 1.014, p95 1.051; next ring_16x16_warps4_combine2, 1.026; guarded */
+					if (f->max_seq <= 10240) return h100_ring_8x16_warps8; /* 35 scenarios, 1.023, p95 1.249; next ring_8x16_warps4_stages3, 1.040; row settled 1.008; guarded */
+					if (f->rows <= 8) return h100_ring_8x16_warps4_stages2_combine2; /* 14 scenarios, 1.008, p95 1.043; next ring_16x16_warps4_combine2, 1.025; row settled 1.003; guarded */
+					return h100_ring_16x16_warps8; /* 6 scenarios, 1.014, p95 1.051; next ring_16x16_warps4_combine2, 1.026; row settled 1.004; guarded */
 				}
 				if (f->skew <= 32) {
-					if (f->rows <= 8) return h100_ring_8x16_warps8; /* 9 scenarios, 1.010, p95 1.045; next ring_8x16_warps2, 1.000 */
-					return h100_ring_16x16_warps4_combine1; /* 3 scenarios, 1.026, p95 1.055; next ring_8x16_warps4_stages2_combine1, 1.141 */
+					if (f->rows <= 8) return h100_ring_8x16_warps8; /* 9 scenarios, 1.010, p95 1.045; next ring_8x16_warps2, 1.000; row settled 1.000; guarded */
+					return h100_ring_16x16_warps4_combine1; /* 3 scenarios, 1.026, p95 1.055; next warpgroup_64x96_packed, 1.000; row settled 1.000; guarded */
 				}
-				if (f->max_seq <= 11264) return h100_ring_8x16_warps4_stages2_combine1; /* 6 scenarios, 1.005, p95 1.013; next ring_8x16_warps4_stages3, 1.005 */
-				return h100_ring_8x16_warps4_stages2_combine2; /* 9 scenarios, 1.033, p95 1.099; next ring_8x16_warps8, 1.029; guarded */
+				if (f->max_seq <= 11264) return h100_ring_8x16_warps4_stages2_combine1; /* 6 scenarios, 1.005, p95 1.013; next warpgroup_64x64_packed_decode, 1.005; row settled 1.004; guarded */
+				return h100_ring_8x16_warps4_stages2_combine2; /* 9 scenarios, 1.033, p95 1.099; next ring_8x16_warps8, 1.029; row settled 1.009; guarded */
 			}
 			if (f->rows <= 16) {
-				if (f->rows > 8) return h100_ring_16x16_warps8; /* 20 scenarios, 1.026, p95 1.100; next ring_16x16_warps4_combine2, 1.067; guarded */
+				if (f->rows > 8) return h100_ring_16x16_warps8; /* 20 scenarios, 1.026, p95 1.100; next ring_16x16_warps4_combine2, 1.067; row settled 1.006; guarded */
 				if (f->skew <= 26) {
-					if (f->max_seq <= 26624) return h100_ring_8x16_warps8; /* 54 scenarios, 1.006, p95 1.030; next ring_8x16_warps4_stages3, 1.004 */
-					return h100_ring_8x16_warps4_stages2_combine2; /* 12 scenarios, 1.004, p95 1.022; next ring_16x16_warps8, 1.007; guarded */
+					if (f->max_seq <= 26624) return h100_ring_8x16_warps8; /* 54 scenarios, 1.006, p95 1.030; next ring_8x16_warps4_stages3, 1.004; row settled 1.000; guarded */
+					return h100_ring_8x16_warps4_stages2_combine2; /* 12 scenarios, 1.004, p95 1.022; next ring_16x16_warps8, 1.007; row settled 1.003; guarded */
 				}
-				if (f->max_seq <= 14336) return h100_ring_8x16_warps4_stages2_combine1; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.000 */
-				return h100_ring_8x16_warps4_stages2_combine2; /* 12 scenarios, 1.014, p95 1.051; next ring_16x16_warps8, 1.017; guarded */
+				if (f->max_seq <= 14336) return h100_ring_8x16_warps4_stages2_combine1; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.000; row settled 1.000; guarded */
+				return h100_ring_8x16_warps4_stages2_combine2; /* 12 scenarios, 1.014, p95 1.051; next ring_16x16_warps8, 1.017; row settled 1.002; guarded */
 			}
-			if (f->blocks_per_unit <= 1) return h100_ring_16x16_warps8; /* 5 scenarios, 1.043, p95 1.095; next ring_16x16_warps4_combine2, 1.052; guarded */
-			if (f->kv_kib <= 24576) return h100_ring_16x16_warps4_combine1; /* 1 scenario, 1.000, p95 1.000; next warpgroup_64x80, 1.133; few */
-			return h100_warpgroup_64x96; /* 10 scenarios, 1.016, p95 1.147; next warpgroup_64x80, 1.025; guarded */
+			if (f->blocks_per_unit <= 1) return h100_ring_16x16_warps8; /* 5 scenarios, 1.043, p95 1.095; next ring_16x16_warps4_combine2, 1.052; row settled 1.043; guarded */
+			if (f->kv_kib <= 24576) return h100_ring_16x16_warps4_combine1; /* 1 scenario, 1.000, p95 1.000; next warpgroup_64x80_persistent, 1.133; row settled 1.000; few; guarded */
+			return h100_warpgroup_64x96_packed; /* 10 scenarios, 1.016, p95 1.147; next warpgroup_64x80_persistent, 1.025; row settled 1.006; guarded */
 		}
 		if (f->rows <= 8) {
 			if (f->skew <= 24) {
 				if (f->max_seq <= 896) {
-					if (f->heads_x_seqs <= 224) return h100_ring_8x16_warps4_stages3; /* 4 scenarios, 1.010, p95 1.042; next ring_8x16_warps4_stages2_combine1, 1.004 */
-					return h100_ring_8x16_warps2; /* 29 scenarios, 1.005, p95 1.025; next ring_8x16_warps4_stages2_combine1, 1.062 */
+					if (f->heads_x_seqs <= 224) return h100_ring_8x16_warps4_stages3; /* 4 scenarios, 1.010, p95 1.042; next ring_8x16_warps4_stages2_combine2, 1.000; row settled 1.000; guarded */
+					return h100_ring_8x16_warps2; /* 29 scenarios, 1.005, p95 1.025; next ring_8x16_warps4_stages2_combine1, 1.062; row settled 1.002; guarded */
 				}
-				if (f->prefill_tokens <= 448) return h100_ring_8x16_warps4_stages3; /* 17 scenarios, 1.006, p95 1.022; next ring_8x16_warps8, 1.001 */
-				return h100_ring_list_8x16_warps4; /* 145 scenarios, 1.002, p95 1.019; next ring_8x16_warps8, 1.001; guarded */
+				if (f->prefill_tokens <= 448) return h100_ring_8x16_warps4_stages3; /* 17 scenarios, 1.006, p95 1.022; next ring_8x16_warps8, 1.001; row settled 1.000; guarded */
+				return h100_ring_list_8x16_warps4_start64; /* 145 scenarios, 1.002, p95 1.019; next ring_8x16_warps8, 1.001; row settled 1.000; guarded */
 			}
-			if (f->max_seq > 9216) return h100_ring_list_8x16_warps4; /* 27 scenarios, 1.012, p95 1.043; next ring_8x16_warps4_stages3, 1.009; guarded */
-			if (f->heads_x_seqs <= 320) return h100_ring_8x16_warps4_stages2_combine1; /* 23 scenarios, 1.013, p95 1.049; next ring_8x16_warps2, 1.011 */
-			return h100_ring_8x16_warps2; /* 19 scenarios, 1.006, p95 1.031; next ring_8x16_warps4_stages2_combine1, 1.025 */
+			if (f->max_seq > 9216) return h100_ring_list_8x16_warps4_start64; /* 27 scenarios, 1.012, p95 1.043; next ring_8x16_warps4_stages3, 1.009; row settled 1.003; guarded */
+			if (f->heads_x_seqs <= 320) return h100_ring_8x16_warps4_stages2_combine1; /* 23 scenarios, 1.013, p95 1.049; next ring_8x16_warps2, 1.011; row settled 1.006; guarded */
+			return h100_ring_8x16_warps2; /* 19 scenarios, 1.006, p95 1.031; next ring_8x16_warps4_stages2_combine1, 1.025; row settled 1.005; guarded */
 		}
-		if (f->kv_kib <= 16384) return h100_ring_8x16_warps2; /* 10 scenarios, 1.117, p95 1.656; next ring_16x16_warps4_combine1, 1.221 */
-		if (f->rows <= 16) return h100_ring_16x16_warps4_combine1; /* 13 scenarios, 1.038, p95 1.203; next ring_8x16_warps2, 1.109 */
-		return h100_warpgroup_64x96; /* 27 scenarios, 1.056, p95 1.234; next warpgroup_64x80, 1.089; guarded */
+		if (f->kv_kib <= 16384) return h100_ring_8x16_warps2; /* 10 scenarios, 1.117, p95 1.656; next warpgroup_64x96_packed, 1.139; row settled 1.000; guarded */
+		if (f->rows <= 16) return h100_ring_16x16_warps4_combine1; /* 13 scenarios, 1.038, p95 1.203; next warpgroup_64x96_packed, 1.038; row settled 1.020; guarded */
+		return h100_warpgroup_64x96_packed; /* 27 scenarios, 1.056, p95 1.234; next warpgroup_64x80_persistent, 1.089; row settled 1.013; guarded */
 	}
 	if (f->blocks_per_unit <= 16) {
 		if (f->max_seq <= 3840) {
 			if (f->kv_tokens <= 224) {
-				if (f->mean_seq <= 24) return h100_naive; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.265; guarded */
-				return h100_ring_8x16_warps4_stages2_combine2; /* 11 scenarios, 1.026, p95 1.108; next ring_8x16_warps4_stages2_combine1, 1.021; guarded */
+				if (f->mean_seq <= 24) return h100_naive; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.265; row settled 1.000; guarded */
+				return h100_ring_8x16_warps4_stages2_combine2; /* 11 scenarios, 1.026, p95 1.108; next ring_8x16_warps4_stages2_combine1, 1.021; row settled 1.008; guarded */
 			}
-			if (f->work <= 5) return h100_ring_8x16_warps4_stages2_combine1; /* 73 scenarios, 1.005, p95 1.032; next ring_8x16_warps2, 1.045 */
-			if (f->rows <= 8) return h100_ring_8x16_warps4_stages2_combine1; /* 5 scenarios, 1.005, p95 1.014; next ring_8x16_warps2, 1.023 */
-			return h100_ring_16x16_warps4_combine1; /* 4 scenarios, 1.035, p95 1.063; next ring_8x16_warps4_stages2_combine1, 1.055 */
+			if (f->work <= 5) return h100_ring_8x16_warps4_stages2_combine1; /* 73 scenarios, 1.005, p95 1.032; next ring_8x16_warps8, 1.005; row settled 1.002; guarded */
+			if (f->rows <= 8) return h100_ring_8x16_warps4_stages2_combine1; /* 5 scenarios, 1.005, p95 1.014; next ring_8x16_warps8, 1.005; row settled 1.005; guarded */
+			return h100_ring_16x16_warps4_combine1; /* 4 scenarios, 1.035, p95 1.063; next ring_16x16_warps8, 1.035; row settled 1.007; guarded */
 		}
 		if (f->rows <= 16) {
-			if (f->rows <= 8) return h100_ring_8x16_warps4_stages2_combine2; /* 22 scenarios, 1.012, p95 1.058; next ring_16x16_warps4_combine2, 1.036; guarded */
-			return h100_ring_16x16_warps4_combine2; /* 8 scenarios, 1.050, p95 1.112; next ring_8x16_warps4_stages2_combine2, 1.159; guarded */
+			if (f->rows <= 8) return h100_ring_8x16_warps4_stages2_combine2; /* 22 scenarios, 1.012, p95 1.058; next ring_16x16_warps4_combine2, 1.036; row settled 1.003; guarded */
+			return h100_ring_16x16_warps4_combine2; /* 8 scenarios, 1.050, p95 1.112; next warpgroup_64x80_persistent, 1.050; row settled 1.006; guarded */
 		}
-		if (f->num_seqs <= 2) return h100_ring_16x16_warps4_combine2; /* 2 scenarios, 1.098, p95 1.205; next ring_8x16_warps4_stages2_combine2, 1.180; few; guarded */
-		return h100_warpgroup_64x80; /* 4 scenarios, 1.061, p95 1.184; next ring_16x16_warps4_combine2, 1.069; guarded */
+		if (f->num_seqs <= 2) return h100_ring_16x16_warps4_combine2; /* 2 scenarios, 1.098, p95 1.205; next ring_8x16_warps4_stages2_combine2, 1.180; row settled 1.000; few; guarded */
+		return h100_warpgroup_64x80_persistent; /* 4 scenarios, 1.061, p95 1.184; next warpgroup_64x64_packed_decode, 1.061; row settled 1.000; guarded */
 	}
-	if (f->rows > 16) return h100_warpgroup_64x80; /* 9 scenarios, 1.024, p95 1.185; next ring_8x16_warps2, 1.440; guarded */
+	if (f->rows > 16) return h100_warpgroup_64x80_persistent; /* 9 scenarios, 1.024, p95 1.185; next warpgroup_64x64_packed_decode, 1.024; row settled 1.002; guarded */
 	if (f->rows <= 8) {
-		if (f->mean_seq <= 1024) return h100_ring_8x16_warps2; /* 38 scenarios, 1.016, p95 1.141; next ring_8x16_warps4_stages2_combine1, 1.080 */
-		if (f->skew <= 56) return h100_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.001, p95 1.010; next ring_8x16_warps2, 1.014 */
-		return h100_ring_list_8x16_warps4; /* 3 scenarios, 1.009, p95 1.016; next ring_8x16_warps4_stages2_combine1, 1.006; guarded */
+		if (f->mean_seq <= 1024) return h100_ring_8x16_warps2; /* 38 scenarios, 1.016, p95 1.141; next ring_8x16_warps4_stages2_combine1, 1.080; row settled 1.005; guarded */
+		if (f->skew <= 56) return h100_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.001, p95 1.010; next ring_8x16_warps8, 1.001; row settled 1.000; guarded */
+		return h100_ring_list_8x16_warps4_start64; /* 3 scenarios, 1.009, p95 1.016; next ring_8x16_warps4_stages2_combine2, 1.005; row settled 1.006; guarded */
 	}
-	if (f->mean_seq <= 288) return h100_ring_8x16_warps2; /* 3 scenarios, 1.005, p95 1.014; next ring_8x16_warps4_stages2_combine1, 1.610 */
-	return h100_ring_16x16_warps4_combine1; /* 3 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine1, 1.034 */
+	if (f->mean_seq <= 288) return h100_ring_8x16_warps2; /* 3 scenarios, 1.005, p95 1.014; next ring_8x16_warps4_stages2_combine1, 1.610; row settled 1.005; guarded */
+	return h100_ring_16x16_warps4_combine1; /* 3 scenarios, 1.000, p95 1.000; next ring_16x16_warps8, 1.000; row settled 1.000; guarded */
 }
 
 ATTUNE_SELECT int attune_h100_overlap(const struct attune_features *f)

@@ -4,25 +4,24 @@
  *   blocks_per_unit 32 > 14, max_seq 4096 > 2048, query_tokens 32 > 24, rows 4 <= 8,
  *   mean_seq 4096 > 3008, heads_x_seqs 256 <= 256:
  *   h200_e4m3_ring_8x16_warps4_stages2_combine0.
+ *   Where a rule forbids it: ring_8x16_warps4_stages3.
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  5d657e9cab0c49ccadc27d56dc726a74, protocol graph-rotating
  *   learned   from 101 scenarios, 15 held out
- *   scored    by second-pass times in 89 of 116 scenarios; 29 picks have first-pass times only
+ *   scored    by second-pass times in 89 of 116 scenarios; 25 picks have first-pass times only
  *   noise     0.50 % below 20 us (42 A/A pairs), 0.69 % below 200 us (148), 1.80 % above (17)
- *   prefill   slowdown with the best of 1, 2, ... choices for each scenario:
+ *   prefill   slowdown of this tree: 1.0805; with the best of 1, 2, ... choices for each scenario:
  *             1.189 1.061 1.034 1.016 1.006 1.002 1.001 1.000 1.000
- *             slowdown of this tree: 1.1893
- *   decode    slowdown with the best of 1, 2, ... choices for each scenario:
+ *   decode    slowdown of this tree: 1.0201; with the best of 1, 2, ... choices for each scenario:
  *             1.216 1.083 1.055 1.042 1.031 1.021 1.018 1.014 1.012 1.010 1.008 1.006
- *             slowdown of this tree: 1.0201
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      101       5   1.060   1.258   1.367       59.4
+ *   tree        train                      101       2   1.030   1.179   1.219       77.2
  *   tree        heldout                     15       2   1.040   1.175   1.175       60.0
  *   best_fixed  heldout                     15       0   1.230   2.985   2.985       33.3
  *   vllm_triton heldout                     15      15       -       -       -        0.0
@@ -30,7 +29,6 @@
  *
  * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)
  * of either part, for overlap of the whole batch.
- *
  *   attune_h200_e4m3_prefill(f), attune_h200_e4m3_decode(f)   the choice that runs the part
  *   attune_h200_e4m3_list(choice)   its row of LISTS: itself, and what runs where it is not legal
  *   attune_h200_e4m3_overlap(f)   how a batch with both parts runs:
@@ -44,7 +42,6 @@
  * the other part; next: the second-best choice; row settled: the fastest of the choice's row
  * each time. few: one or two scenarios. guarded: some batches of the leaf break a rule of the
  * choice; on these another one of its row runs.
- *
  * SHAPES: measured head sizes and types, for which the choices are compiled. SEGMENTS=fitted, =balance:
  * the number of segments that costs least (kernels/segments.h).
  */
@@ -57,25 +54,29 @@
 #define ATTUNE_H200_E4M3_GPU "h200_e4m3"
 #define ATTUNE_H200_E4M3_ARCH "sm_90"
 #define ATTUNE_H200_E4M3_KERNELS(KERNEL) \
-	KERNEL(gpu, ring, 0x3075d3602d2b0250ull) KERNEL(gpu, ring_list, 0x3f5e818f9a51f418ull) \
-	KERNEL(gpu, warpgroup, 0xa2e3379171b61c48ull) KERNEL(gpu, reduce, 0x5131657ad9a48f6dull) \
-	KERNEL(gpu, reduce_wide, 0x5131657ad9a48f6dull) \
+	KERNEL(gpu, ring, 0x3075d3602d2b0250ull) KERNEL(gpu, ring_list, 0x3f5e818f9a51f418ull) KERNEL(gpu, warpgroup, 0xa2e3379171b61c48ull) \
+	KERNEL(gpu, reduce, 0x5131657ad9a48f6dull) KERNEL(gpu, reduce_wide, 0x5131657ad9a48f6dull) \
 	KERNEL(rules, features, 0x184bbacce3cd5004ull)
 #define ATTUNE_H200_E4M3_SHAPES(SHAPES) SHAPES("64 128 256", "BF16/E4M3 F16/E4M3")
 
 /*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_H200_E4M3_CHOICES(CHOICE) \
-	CHOICE( 0, warpgroup_128x64,                            warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 0, warpgroup_128x128_packed,                    warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
 	CHOICE( 1, ring_8x16_warps4_stages2_combine1_segments8, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=8") \
 	CHOICE( 2, ring_8x16_warps4_stages3,                    ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
-	CHOICE( 3, ring_8x16_warps8_combine1,                   ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=8") \
+	CHOICE( 3, ring_8x16_warps8_combine1_segments8,         ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=8") \
 	CHOICE( 4, ring_list_8x16,                              ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=256 LEAST=64 BESIDE=1") \
 	CHOICE( 5, ring_8x16_warps8_combine2,                   ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=balance(1,384,64,4)") \
 	CHOICE( 6, ring_8x16_warps4_stages2_combine0,           ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
 	CHOICE( 7, ring_8x16_warps4_stages2_combine1_segments2, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
 	CHOICE( 8, ring_8x32,                                   ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=8 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
 	CHOICE( 9, ring_16x16_segments2,                        ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
-	CHOICE(10, ring_16x16_segments6,                        ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=6")
+	CHOICE(10, ring_16x16_segments6,                        ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=6") \
+	CHOICE(11, ring_8x16_warps4_stages2_combine2,           ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=48") \
+	CHOICE(12, ring_8x16_warps8_combine1_segments4,         ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=4") \
+	CHOICE(13, warpgroup_128x128,                           warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
+	CHOICE(14, warpgroup_192x64,                            warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0") \
+	CHOICE(15, warpgroup_128x64,                            warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)")
 
 #define ATTUNE_H200_E4M3_SAYS(id, name, kernel, tunables) h200_e4m3_##name = id,
 enum attune_h200_e4m3_says {
@@ -85,7 +86,21 @@ enum attune_h200_e4m3_says {
 	h200_e4m3_streams_sparing80 = -8, h200_e4m3_streams_sparing96 = -9, h200_e4m3_streams_sparing112 = -10
 };
 
-#define ATTUNE_H200_E4M3_LISTS(LIST)
+/* Of a row the first choice runs that the batch allows: the one that a leaf names, two rivals,
+ * and a stand-in, learned where the first is not legal.
+ *
+ *           first                                        rivals                                                                                    stand-in */
+#define ATTUNE_H200_E4M3_LISTS(LIST) \
+	LIST(warpgroup_128x128_packed,                    warpgroup_128x128,                           warpgroup_192x64,                            warpgroup_128x64) \
+	LIST(ring_8x16_warps4_stages2_combine1_segments8, ring_8x16_warps8_combine1_segments4,         ring_8x16_warps4_stages2_combine1_segments2, ring_8x16_warps8_combine1_segments8) \
+	LIST(ring_8x16_warps4_stages3,                    ring_8x16_warps4_stages2_combine0,           ring_list_8x16,                              none) \
+	LIST(ring_8x16_warps8_combine1_segments8,         ring_8x16_warps8_combine1_segments4,         ring_8x16_warps4_stages2_combine2,           none) \
+	LIST(ring_list_8x16,                              ring_8x16_warps8_combine2,                   none,                                        none) \
+	LIST(ring_8x16_warps8_combine2,                   ring_8x16_warps4_stages2_combine2,           ring_8x16_warps8_combine1_segments4,         none) \
+	LIST(ring_8x16_warps4_stages2_combine0,           ring_8x16_warps4_stages3,                    none,                                        none) \
+	LIST(ring_8x16_warps4_stages2_combine1_segments2, ring_8x16_warps8_combine2,                   none,                                        none) \
+	LIST(ring_8x32,                                   ring_8x16_warps4_stages2_combine1_segments8, none,                                        none) \
+	LIST(ring_16x16_segments6,                        ring_8x16_warps4_stages2_combine1_segments8, none,                                        none)
 
 #define ATTUNE_H200_E4M3_ROW(a, b, c, d) \
 	ATTUNE_LIST_CASE(h200_e4m3_##a, h200_e4m3_##b, h200_e4m3_##c, h200_e4m3_##d)
@@ -103,48 +118,48 @@ ATTUNE_SELECT struct attune_list attune_h200_e4m3_list(int first)
 ATTUNE_SELECT int attune_h200_e4m3_prefill(const struct attune_features *f)
 {
 	(void)f;
-	return h200_e4m3_warpgroup_128x64; /* 36 scenarios, 1.189, p95 1.712; guarded */
+	return h200_e4m3_warpgroup_128x128_packed; /* 36 scenarios, 1.081, p95 1.712; next warpgroup_128x128, 1.120; row settled 1.016; guarded */
 }
 
 ATTUNE_SELECT int attune_h200_e4m3_decode(const struct attune_features *f)
 {
 	if (f->blocks_per_unit <= 14) {
 		if (f->heads_x_seqs <= 20) {
-			if (f->max_seq > 8192) return h200_e4m3_ring_8x16_warps8_combine2; /* 5 scenarios, 1.005, p95 1.023; next ring_8x16_warps8_combine1, 2.370; guarded */
-			if (f->head_size > 128) return h200_e4m3_ring_8x16_warps8_combine2; /* 2 scenarios, 1.090, p95 1.095; next ring_8x16_warps4_stages2_combine1_segments8, 1.273; few; guarded */
-			if (f->max_seq <= 1024) return h200_e4m3_ring_8x16_warps4_stages2_combine1_segments8; /* 2 scenarios, 1.023, p95 1.031; next ring_8x16_warps8_combine1, 1.051; few; guarded */
-			return h200_e4m3_ring_8x16_warps8_combine1; /* 9 scenarios, 1.009, p95 1.062; next ring_8x16_warps8_combine2, 1.098 */
+			if (f->max_seq > 8192) return h200_e4m3_ring_8x16_warps8_combine2; /* 5 scenarios, 1.005, p95 1.023; next ring_8x16_warps4_stages2_combine2, 1.239; row settled 1.000; guarded */
+			if (f->head_size > 128) return h200_e4m3_ring_8x16_warps8_combine2; /* 2 scenarios, 1.090, p95 1.095; next ring_8x16_warps4_stages2_combine2, 1.195; row settled 1.000; few; guarded */
+			if (f->max_seq <= 1024) return h200_e4m3_ring_8x16_warps4_stages2_combine1_segments8; /* 2 scenarios, 1.023, p95 1.031; next ring_8x16_warps8_combine1_segments8, 1.051; row settled 1.010; few; guarded */
+			return h200_e4m3_ring_8x16_warps8_combine1_segments8; /* 9 scenarios, 1.009, p95 1.062; next ring_8x16_warps8_combine2, 1.098; row settled 1.007; guarded */
 		}
 		if (f->heads_x_seqs <= 48) {
-			if (f->num_seqs <= 16) return h200_e4m3_ring_8x16_warps4_stages2_combine1_segments8; /* 7 scenarios, 1.027, p95 1.080; next ring_8x16_warps8_combine2, 1.133; guarded */
-			return h200_e4m3_ring_16x16_segments6; /* 2 scenarios, 1.074, p95 1.153; next ring_8x16_warps8_combine2, 1.165; few; guarded */
+			if (f->num_seqs <= 16) return h200_e4m3_ring_8x16_warps4_stages2_combine1_segments8; /* 7 scenarios, 1.027, p95 1.080; next ring_8x16_warps8_combine1_segments4, 1.091; row settled 1.006; guarded */
+			return h200_e4m3_ring_16x16_segments6; /* 2 scenarios, 1.074, p95 1.153; next ring_8x16_warps8_combine2, 1.165; row settled 1.012; few; guarded */
 		}
-		if (f->max_seq > 8192) return h200_e4m3_ring_8x16_warps8_combine1; /* 2 scenarios, 1.118, p95 1.249; next ring_8x16_warps4_stages2_combine1_segments8, 1.150; few; guarded */
-		if (f->num_query_heads <= 16) return h200_e4m3_ring_8x16_warps4_stages2_combine1_segments8; /* 6 scenarios, 1.018, p95 1.041; next ring_8x16_warps8_combine2, 1.041; guarded */
-		return h200_e4m3_ring_8x32; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps8_combine2, 1.085; few; guarded */
+		if (f->max_seq > 8192) return h200_e4m3_ring_8x16_warps8_combine1_segments8; /* 2 scenarios, 1.118, p95 1.249; next ring_8x16_warps4_stages2_combine1_segments8, 1.150; row settled 1.000; few; guarded */
+		if (f->num_query_heads <= 16) return h200_e4m3_ring_8x16_warps4_stages2_combine1_segments8; /* 6 scenarios, 1.018, p95 1.041; next ring_8x16_warps8_combine1_segments4, 1.019; row settled 1.007; guarded */
+		return h200_e4m3_ring_8x32; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps8_combine2, 1.085; row settled 1.000; few; guarded */
 	}
 	if (f->max_seq <= 2048) {
 		if (f->blocks_per_unit <= 24) {
-			if (f->num_query_heads <= 16) return h200_e4m3_ring_8x16_warps4_stages2_combine1_segments2; /* 3 scenarios, 1.018, p95 1.028; next ring_8x16_warps4_stages3, 1.093; guarded */
-			return h200_e4m3_ring_8x16_warps8_combine2; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.046; few; guarded */
+			if (f->num_query_heads <= 16) return h200_e4m3_ring_8x16_warps4_stages2_combine1_segments2; /* 3 scenarios, 1.018, p95 1.028; next ring_8x16_warps4_stages3, 1.093; row settled 1.009; guarded */
+			return h200_e4m3_ring_8x16_warps8_combine2; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.046; row settled 1.000; few; guarded */
 		}
-		if (f->window <= 524288) return h200_e4m3_ring_8x16_warps4_stages2_combine0; /* 6 scenarios, 1.004, p95 1.014; next ring_8x16_warps4_stages3, 1.041 */
-		return h200_e4m3_ring_8x16_warps4_stages3; /* 9 scenarios, 1.032, p95 1.211; next ring_list_8x16, 1.231 */
+		if (f->window <= 524288) return h200_e4m3_ring_8x16_warps4_stages2_combine0; /* 6 scenarios, 1.004, p95 1.014; next ring_8x16_warps4_stages3, 1.041; row settled 1.000; guarded */
+		return h200_e4m3_ring_8x16_warps4_stages3; /* 9 scenarios, 1.032, p95 1.211; next ring_8x16_warps4_stages2_combine2, 1.231; row settled 1.027; guarded */
 	}
-	if (f->query_tokens <= 24) return h200_e4m3_ring_8x16_warps4_stages2_combine1_segments2; /* 4 scenarios, 1.002, p95 1.007; next ring_16x16_segments2, 1.073 */
-	if (f->rows > 8) return h200_e4m3_ring_16x16_segments2; /* 2 scenarios, 1.020, p95 1.026; next ring_16x16_segments6, 1.193; few */
-	if (f->mean_seq <= 3008) return h200_e4m3_ring_list_8x16; /* 4 scenarios, 1.026, p95 1.107; next ring_8x16_warps4_stages3, 3.272; guarded */
-	if (f->heads_x_seqs <= 256) return h200_e4m3_ring_8x16_warps4_stages2_combine0; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.000; few */
-	if (f->max_seq > 4096) return h200_e4m3_ring_list_8x16; /* 3 scenarios, 1.006, p95 1.018; next ring_8x16_warps4_stages3, 1.040; guarded */
-	if (f->head_size <= 64) return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.193; few; guarded */
-	if (f->num_query_heads <= 32) return h200_e4m3_ring_8x16_warps4_stages3; /* 2 scenarios, 1.020, p95 1.040; next ring_list_8x16, 1.042; few */
-	return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.005, p95 1.010; next ring_8x32, 1.017; few; guarded */
+	if (f->query_tokens <= 24) return h200_e4m3_ring_8x16_warps4_stages2_combine1_segments2; /* 4 scenarios, 1.002, p95 1.007; next ring_16x16_segments2, 1.073; row settled 1.000; guarded */
+	if (f->rows > 8) return h200_e4m3_ring_16x16_segments2; /* 2 scenarios, 1.020, p95 1.026; next ring_16x16_segments6, 1.193; row settled 1.020; few; guarded */
+	if (f->mean_seq <= 3008) return h200_e4m3_ring_list_8x16; /* 4 scenarios, 1.026, p95 1.107; next ring_8x16_warps4_stages2_combine2, 1.139; row settled 1.012; guarded */
+	if (f->heads_x_seqs <= 256) return h200_e4m3_ring_8x16_warps4_stages2_combine0; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages3, 1.000; row settled 1.000; few; guarded */
+	if (f->max_seq > 4096) return h200_e4m3_ring_list_8x16; /* 3 scenarios, 1.006, p95 1.018; next ring_8x16_warps4_stages2_combine2, 1.006; row settled 1.006; guarded */
+	if (f->head_size <= 64) return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.000, p95 1.000; next ring_8x16_warps4_stages2_combine2, 1.000; row settled 1.000; few; guarded */
+	if (f->num_query_heads <= 32) return h200_e4m3_ring_8x16_warps4_stages3; /* 2 scenarios, 1.020, p95 1.040; next ring_8x16_warps4_stages2_combine2, 1.042; row settled 1.000; few; guarded */
+	return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.005, p95 1.010; next ring_8x16_warps4_stages2_combine2, 1.005; row settled 1.005; few; guarded */
 }
 
 ATTUNE_SELECT int attune_h200_e4m3_overlap(const struct attune_features *f)
 {
-	(void)f;
-	return h200_e4m3_streams; /* 11 scenarios, 1.014, p95 1.104; no better than the defaults for sure */
+	if (f->prefill_share <= 40) return h200_e4m3_serial; /* 4 scenarios, 1.011, p95 1.037; next streams, 1.047 */
+	return h200_e4m3_streams; /* 8 scenarios, 1.006, p95 1.027; no better than the defaults for sure */
 }
 
 #endif

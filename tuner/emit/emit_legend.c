@@ -95,16 +95,18 @@ static void emit_making(const struct emitter *e)
 		const struct making *m = &e->f->making[t];
 		if (!m->portfolio.n)
 			continue;
-		fprintf(e->out,
-			" *   %-9s slowdown with the best of 1, 2, ... choices for each scenario:",
-			decision_names[t]);
+		fprintf(e->out, " *   %-9s", decision_names[t]);
+		if (m->made > 0) {
+			fputs(" slowdown of this tree:", e->out);
+			emit_mean(e->out, 4, m->made);
+			fputs("; with", e->out);
+		} else {
+			fputs(" slowdown with", e->out);
+		}
+		fputs(" the best of 1, 2, ... choices for each scenario:", e->out);
 		for (int k = 0; k < m->portfolio.n; k++) {
 			fputs(k % 12 ? "" : "\n *            ", e->out);
 			emit_mean(e->out, 3, m->portfolio.mean[k]);
-		}
-		if (m->made > 0) {
-			fputs("\n *             slowdown of this tree:", e->out);
-			emit_mean(e->out, 4, m->made);
 		}
 		putc('\n', e->out);
 	}
@@ -135,11 +137,11 @@ static void emit_score_row(const struct emitter *e, enum policy policy, const st
 static const enum policy shown[] = { POLICY_TREE, POLICY_BEST_FIXED, POLICY_VLLM_TRITON,
 				     POLICY_DEFAULT };
 
-/* Parts of the held-out split are not shown: attune eval has them. */
+/* Parts of the training and of the held-out split are not shown: attune eval has them. */
 static int is_shown(enum policy policy, const char *split)
 {
-	return strncmp(split, "heldout_", strlen("heldout_")) != 0 &&
-	       (policy == POLICY_TREE || !strcmp(split, "heldout"));
+	return !strcmp(split, "heldout") ||
+	       (policy == POLICY_TREE && (!strcmp(split, "train") || !strcmp(split, "peers")));
 }
 
 static void emit_scores(const struct emitter *e)
@@ -185,7 +187,6 @@ static void emit_use(const struct emitter *e)
 	    " * Queries of at most %d tokens are decodes, longer ones prefills. f: the features "
 	    "(features.def)\n"
 	    " * of either part, for overlap of the whole batch.\n"
-	    " *\n"
 	    " *   attune_%s_prefill(f), attune_%s_decode(f)   the choice that runs the part\n"
 	    " *   attune_%s_list(choice)   its row of LISTS: itself, and what runs where it is not "
 	    "legal\n"
@@ -205,10 +206,8 @@ static void emit_use(const struct emitter *e)
 	    e->out);
 	if (forest_says_early(e->f))
 		fprintf(e->out,
-			" *   attune_%s_early(f)   EARLY of a part's choice if the caller lets "
-			"launches "
-			"begin early;\n"
-			" *       its slowdowns are against the best value\n",
+			" *   attune_%s_early(f)   EARLY of a part's choice where launches may "
+			"begin early\n",
 			gpu);
 }
 
@@ -222,7 +221,6 @@ static const char leaf_words[] =
     " * each time. few: one or two scenarios. guarded: some batches of the leaf break a rule of "
     "the\n"
     " * choice; on these another one of its row runs.\n"
-    " *\n"
     " * SHAPES: measured head sizes and types, for which the choices are compiled. "
     "SEGMENTS=fitted, "
     "=balance:\n"
@@ -230,7 +228,8 @@ static const char leaf_words[] =
 
 static const char portable_words[] =
     " *   serves    NVIDIA GPUs from sm_80 on that have no header of their own and no nearer one\n"
-    " *   choices   that the smallest of them may run, sm_80 with 99 KiB of shared memory a block:\n"
+    " *   choices   that the smallest of them may run, sm_80 with 99 KiB of shared memory a "
+    "block:\n"
     " *             from these alone the rules are learned, and the fastest plan has no others\n"
     " *   judged    on an H100: attune eval --gpu h100 --header generated/attune_portable.h. No\n"
     " *             GPU of sm_8x, sm_10x or sm_12x has timed them\n";

@@ -40,7 +40,7 @@ const struct kernel *forest_next_kernel(const struct forest *f, const struct ker
 	return NULL;
 }
 
-enum { KERNELS_A_LINE = 2 };
+enum { KERNELS_A_LINE = 3 };
 
 void emit_kernels(const struct emitter *e)
 {
