@@ -87,16 +87,6 @@ static void next_shape(const struct selector *h, struct binary_walk *w)
 	w->row++;
 }
 
-int selector_has_shape(const struct selector *h, const attune_shape *shape)
-{
-	attune_shape at;
-	for (struct binary_walk w = { 0 }; w.row < h->num_shapes; next_shape(h, &w))
-		if (shape_at(&h->shapes[w.row], &w, &at) && at.head_size == shape->head_size &&
-		    at.dtype == shape->dtype && at.kv_dtype == shape->kv_dtype)
-			return 1;
-	return 0;
-}
-
 /* Whether a leaf at or below the node answers id for some batch of the shape. A binary serves all
  * numbers of heads, page sizes and windows. */
 static int node_reaches(const struct selector *h, int node, const attune_shape *shape, int id)

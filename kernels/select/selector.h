@@ -201,8 +201,6 @@ int selector_binary_of(const struct selector *, const attune_shape *, const stru
 /* A shape with all else so that kernels take it: one binary serves all numbers of heads, page sizes
  * and windows. */
 attune_shape shape_of_binary(int head_size, enum attune_dtype dtype, enum attune_dtype kv_dtype);
-/* Whether a row of SHAPES has its head size and types. */
-int selector_has_shape(const struct selector *, const attune_shape *);
 /* The sizes of a GPU of an architecture, where a build tool has no device to ask. */
 struct device_info device_of_arch(const char *arch);
 
