@@ -168,7 +168,7 @@ ATTUNE_SELECT struct attune_list attune_h200_list(int first)
 	SEGMENTS(h200_warpgroup_64x80,                128,  1,  32,  7660000, 2114000000, 164100000, 1119000) SEGMENTS(h200_warpgroup_64x80,                 64,  1, 512,  9316000,  822300000,         0,  391500) SEGMENTS(h200_warpgroup_64x80,                256,  1, 512, 11250000, 3447000000, 603300000,       0) \
 	SEGMENTS(h200_warpgroup_64x96,                128,  1, 128,  6628000, 2136000000,  69910000,  468300) SEGMENTS(h200_warpgroup_64x96,                 64,  1,  64,  4311000, 14280000000,  42630000,    5597)
 
-/* Rates by which a fused choice divides a mixed batch: kernels/spec/mixed.h */
+/* By these rates a fused choice divides a mixed batch between its parts (kernels/spec/mixed.h) */
 #define ATTUNE_H200_MIXED(MIXED) MIXED(2696, 59, 3175, 3438, 3961, 6832, 4700, 4264)
 
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)

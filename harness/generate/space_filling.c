@@ -9,8 +9,8 @@
  *   ODD       values are odd numbers in between
  *   BLOCKED   any value; only rows inside a held-out block, which no training row touches
  *   CACHED    any value; all prefills extend a context, as with prefix caching
- *   LATER     a family that a set got when others had been made beside it: its rows are none of
- *             theirs, either */
+ *   LATER     a family that was added to a set after other sets existed: it must not repeat the
+ *             batches of `later`, either */
 #include "engine_sim.h"
 #include "set_writer.h"
 #include "harness/base/base.h"
@@ -127,7 +127,7 @@ enum { CANDIDATES = 24, MAX_TRIES = 4000 };
 struct out {
 	const struct grid *grid;
 	const struct models *models;
-	const struct scenario_list *beside, *later; /* later: that rows of LATER do not repeat */
+	const struct scenario_list *beside, *later; /* batches that must not come again */
 	struct generated_set *set;
 	struct point *point; /* of the family's rows so far */
 	int rows;

@@ -3,8 +3,7 @@
  * numbers that the rates choose, among those with a time. Begins at mixed_by_hand.
  *
  * The rates are taken if they generalise: fitted to four fifths of the scenarios, five times, they
- * must lose a tenth less on the others than mixed_by_hand, and 0.3 % of the time. On an H200 (430 rows) they lose 5.3 % in
- * place of 6.7, on an H100 (444) 3.0 in place of 3.8. */
+ * must lose a tenth less on the others than mixed_by_hand, and 0.3 % of the time (results/DIARY.md). */
 #include "costmodel.h"
 #include "kernels/spec/mixed.h"
 #include "kernels/spec/space.h"

@@ -86,7 +86,8 @@ static void emit_mixed(const struct emitter *e)
 	if (!r->unit_flops)
 		return;
 	fprintf(e->out,
-		"/* Rates by which a fused choice divides a mixed batch: kernels/spec/mixed.h */\n"
+		"/* By these rates a fused choice divides a mixed batch between its parts "
+		"(kernels/spec/mixed.h) */\n"
 		"#define ATTUNE_%s_MIXED(MIXED) MIXED(%d, %d, %d, %d, %d, %d, %d, %d)\n\n",
 		e->upper, r->unit_flops, r->unit_reads, r->stream_ns, r->half_reads, r->all_reads,
 		r->start_ns, r->leave_ns, r->segment_ns);
