@@ -105,6 +105,8 @@ static const struct set {
 	{ "e4m3_h200",   { 101,  0,   0,    0,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,   8 },
 	{ "cliffs_h200", {   0,  0,  77,    0,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,   8 },
 	{ "coverage_h200", { 391, 0,  0,   0,    0,   0,    0,    0,     0 },     2000,    4e12,   3e14,   3 },
+	{ "fallbacks_h200", { 109, 0, 0,   0,    0,   0,    0,    0,     0 },     2000,    4e12,   3e14,   3 },
+	{ "fallbacks_e4m3_h200", { 62, 0, 0, 0,  0,   0,    0,    0,     0 },     2000,    4e12,   3e14,   3 },
 	{ "coverage_gate_h200", { 0, 0, 0, 0,    0,   0,    0,    0,     0, 0, 90 }, 2000,  4e12,   3e14,   3 },
 	{ "coverage_unseen_h200", { [IS_COVERAGE] = 147 },                     2000,    4e12,   3e14,   3 },
 	{ "traces_unseen_h200", { [IS_TRACES_UNSEEN] = 40 },                   6000,    4e12,   3e14,  14 },
@@ -176,6 +178,10 @@ static void sets_are_disjoint(void **arg)
 	load_shipped(&list, "ladder_h200");
 	load_shipped(&list, "cliffs_h200");
 	load_shipped(&list, "coverage_h200");
+	load_shipped(&list, "fallbacks_h200");
+	load_shipped(&list, "fallbacks_e4m3_h200");
+	load_shipped(&list, "e4m3_h200");
+	load_shipped(&list, "fp8_h200");
 	load_shipped(&list, "coverage_gate_h200");
 	load_shipped(&list, "coverage_unseen_h200");
 	load_shipped(&list, "traces_unseen_h200");
