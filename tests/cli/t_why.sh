@@ -34,6 +34,9 @@ sed -n '/^prefill	not run/,/^prefill	picked/p' "$tmp/out" | cut -f2,3 >"$tmp/log
 	[ "$(grep -c "^not run	warpgroup .*PACKED=1 .*: PACKED needs 2 to BLOCK_M query heads" "$tmp/log")" = 2 ] &&
 	! sed -n '/^runs/,$p' "$tmp/log" | grep -q PACKED
 row $? "a row: the rule that each choice before the one that runs breaks"
+cut -f1-3 "$tmp/out" >"$tmp/log"
+! grep -q "^prefill	test" "$tmp/log" && grep -q "^prefill	leaf	9 training scenarios ended here" "$tmp/log"
+row $? "a file of rules: its own leaf, not the build's"
 why h200 llama3.1-8b@1 2q8k 16 | sed -n '/^prefill	runs/,/^prefill	picked/p' | cut -f2,3 >"$tmp/log"
 [ "$(cut -f1 "$tmp/log" | tr '\n' ,)" = "runs,behind it,behind it,behind it,picked," ] &&
 	! grep -q "needs" "$tmp/log"
@@ -48,9 +51,13 @@ grep -q "^prefill	not run	warpgroup .*: PACKED needs 2" "$tmp/out" &&
 	grep -q "^prefill	runs	.*, \(of the portable rules\|a default\)$" "$tmp/out"
 row $? "no choice of the row runs: what does, and whose it is"
 echo 'no header' >"$ATTUNE_HEURISTICS"
-why h200 llama2-7b@1 2q8k 16 >"$tmp/out"
-grep -q "^attune: the library makes no plan: $ATTUNE_HEURISTICS:1: " "$tmp/out" && grep -q "^prefill	row	" "$tmp/out"
+! why h200 llama2-7b@1 2q8k 16 >"$tmp/out" && [ "$(wc -l <"$tmp/out")" = 1 ] &&
+	grep -q "^attune: $ATTUNE_HEURISTICS:1: " "$tmp/out"
 row $? "a file of rules with a mistake is named"
+sed 's/\(gpu, warpgroup, 0x\)[0-9a-f]*/\10000000000000001/' generated/attune_h200.h >"$ATTUNE_HEURISTICS"
+why h200 llama2-7b@1 2q8k 16 >"$tmp/out"
+grep -q "^attune: the library makes no plan: $ATTUNE_HEURISTICS:[0-9]*: " "$tmp/out" && grep -q "^prefill	row	" "$tmp/out"
+row $? "a file of rules that the library refuses: the row that it names"
 rules "$packed" "$not_packed" none none >"$ATTUNE_HEURISTICS"
 why h200 llama3.1-8b@1 2q2k 4 >"$tmp/out"
 grep -q "^prefill	not run	.*page sizes are multiples of 8" "$tmp/out" &&
@@ -68,6 +75,10 @@ why a100 llama2-7b@1 2q2k 16 >"$tmp/out"
 grep -q "^prefill	runs	" "$tmp/out" && grep "^prefill	picked	" "$tmp/out" | grep -vq fitted &&
 	grep -q "no header is for sm_80\|no time is of sm_80" "$tmp/out"
 row $? "a GPU without a header of its own or a nearer one: its plan"
+why a100 llama2-7b@1 2q2k 16 --header generated/attune_portable.h >"$tmp/out"
+grep -q "^prefill	runs	" "$tmp/out" && grep -q "^plan	rules	of generated/attune_portable.h$" "$tmp/out" &&
+	ATTUNE_HEURISTICS=generated/attune_portable.h why a100 llama2-7b@1 2q2k 16 | cmp - "$tmp/out" >"$tmp/log"
+row $? "a GPU without measurements: its plan by a file of rules"
 why gh200 llama3.1-8b@1 2q2k 16 | grep -q "^plan	rules	borrowed from h"
 row $? "a GPU that borrows a header: its plan"
 end_rows

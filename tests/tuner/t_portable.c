@@ -19,7 +19,8 @@
 #define SMALL "segmented BLOCK_M=64 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1"
 #define LARGE "segmented BLOCK_M=64 TILE_SIZE=128 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1"
 
-/* Rows of choice 0, which both trees name or one. */
+/* Rows of choice 0, which both trees name or one. The other tree names a choice whose row runs
+ * everything. */
 static const struct {
 	const char *name, *choice[4];
 	int n, prefills, decodes, proven;
@@ -39,24 +40,34 @@ static const struct {
 	{ "both: only members count, not the other choices", { LARGE, RING, SMALL }, 2, 1, 1, 0 },
 };
 
+static int add_choice(struct forest *f, const char *text)
+{
+	char error[600];
+	assert_true(
+	    choice_parse(&f->choice[f->num_choices], BACKEND_GPU, text, error, sizeof error));
+	return f->num_choices++;
+}
+
 static void make_forest(struct forest *f, size_t r)
 {
 	*f = (struct forest){ .gpu = PORTABLE_GPU };
+	for (int i = 0; i < 4 && rows[r].choice[i]; i++) {
+		add_choice(f, rows[r].choice[i]);
+		if (i < rows[r].n)
+			f->list[0].at[f->list[0].n++] = (short)i;
+	}
+	const short sound = (short)add_choice(f, LARGE);
+	add_choice(f, RING);
+	add_choice(f, SMALL);
+	f->list[sound] = (struct attune_list){ 3, { sound, sound + 1, sound + 2 } };
 	for (int t = 0; t < NUM_DECISIONS; t++) {
 		assert_int_equal(tree_new_node(&f->tree[t]), 0);
-		f->tree[t].v[0].action = SAYS_DEFAULTS;
+		f->tree[t].v[0].action = t <= DECIDE_DECODE ? sound : SAYS_SERIAL;
 	}
 	if (rows[r].prefills)
 		f->tree[DECIDE_PREFILL].v[0].action = 0;
 	if (rows[r].decodes)
 		f->tree[DECIDE_DECODE].v[0].action = 0;
-	for (int i = 0; i < 4 && rows[r].choice[i]; i++) {
-		char error[600];
-		assert_true(choice_parse(&f->choice[f->num_choices++], BACKEND_GPU,
-					 rows[r].choice[i], error, sizeof error));
-		if (i < rows[r].n)
-			f->list[0].at[f->list[0].n++] = (short)i;
-	}
 }
 
 static void rows_are_proven(void **state)
@@ -67,6 +78,27 @@ static void rows_are_proven(void **state)
 		make_forest(&f, r);
 		if (rows_prove(&f) != rows[r].proven)
 			fail_msg("%s", rows[r].name);
+		forest_free(&f);
+	}
+}
+
+/* The library would take the kernels' defaults, which portable rules are to replace. */
+static void a_leaf_without_a_choice_is_refused(void **state)
+{
+	(void)state;
+	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
+		struct forest f;
+		make_forest(&f, 0);
+		assert_true(rows_prove(&f));
+		struct tree *tree = &f.tree[t];
+		assert_int_equal(tree_new_node(tree), 1);
+		assert_int_equal(tree_new_node(tree), 2);
+		tree->v[1].action = tree->v[0].action;
+		tree->v[0].feature = 0;
+		tree->v[0].below = 1;
+		tree->v[0].above = 2;
+		tree->v[2].action = SAYS_DEFAULTS;
+		assert_false(rows_prove(&f));
 		forest_free(&f);
 	}
 }
@@ -83,7 +115,7 @@ static void open_rows_are_closed(void **state)
 	for (int full = 0; full < 2; full++) {
 		make_forest(&f, COUNT(rows) - 1);
 		for (int i = 3; i < 6; i++)
-			f.choice[f.num_choices++] = f.choice[0];
+			f.choice[i] = f.choice[0];
 		f.list[0].n = full ? 4 : 0;
 		memcpy(f.list[0].at, rivals, sizeof rivals);
 		assert_false(rows_prove(&f));
@@ -186,6 +218,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_are_proven),
+		cmocka_unit_test(a_leaf_without_a_choice_is_refused),
 		cmocka_unit_test(open_rows_are_closed),
 		cmocka_unit_test(a_file_is_taken_from_sm_80_on),
 		cmocka_unit_test(only_portable_choices_count),

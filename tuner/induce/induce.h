@@ -51,7 +51,8 @@ int forest_prove(struct forest *, const struct data *);
 /* Adds members to the rows of choices that leaves name, until some member is legal wherever one of
  * the choices or a default is. 0 without memory. */
 int rows_close(struct forest *, const struct data *);
-/* 0 + complain: in some part no member of a row is legal, though a choice or a default is. */
+/* 0 + complain: a leaf names no choice, or in some part no member of a row is legal, though a choice
+ * or a default is. */
 int rows_prove(const struct forest *);
 
 #endif

@@ -315,11 +315,24 @@ int rows_close(struct forest *f, const struct data *d)
 	return 1;
 }
 
+static int leaves_name_choices(const struct forest *f)
+{
+	for (enum decision t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
+		if (!is_named(f, t, SAYS_DEFAULTS))
+			continue;
+		complain("a leaf of the %s tree names no choice: each leaf of portable rules "
+			 "names one",
+			 decision_names[t]);
+		return 0;
+	}
+	return 1;
+}
+
 int rows_prove(const struct forest *f)
 {
 	struct ends e;
 	int closed = 1;
-	if (!ends_open(&e, f))
+	if (!leaves_name_choices(f) || !ends_open(&e, f))
 		return 0;
 	for (int id = 0; id < f->num_choices && closed; id++) {
 		const struct attune_list row = row_of(f, id);

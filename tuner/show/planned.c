@@ -1,5 +1,6 @@
 /* planned.c - asks the library's own planner what it runs for a batch, and why it does not run what
- * its rules name. The GPU need not be here; the headers are those that this tool was built with. */
+ * its rules name. The GPU need not be here; the rules are those that this tool was built with, or the
+ * file of ATTUNE_HEURISTICS. */
 #include "planned.h"
 #include "show.h"
 #include "harness/base/base.h"
@@ -14,6 +15,7 @@
 #include "kernels/spec/space.h"
 #include "tuner/forest/forest.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct choice choice_of(const attune_op *op, const attune_part *p)
@@ -141,28 +143,39 @@ void tried_rows(struct table *t, const struct planned *p, enum decision d, const
 
 /* ---- a GPU without measurements ------------------------------------------------------------- */
 
-int show_planned(const char *gpu, const char *model, int page_size, const attune_batch *batch,
-		 enum format format)
+/* Which rules the library plans by. */
+static void rules_words(char *text, size_t size, const struct planned *p,
+			const struct device_info *d)
+{
+	if (p->ctx->override)
+		snprintf(text, size, "of %s", attune_heuristic(p->ctx));
+	else
+		selector_why(text, size, attune_selectors, attune_num_selectors, d);
+}
+
+int show_planned(const char *gpu, const struct show *o, const attune_batch *batch)
 {
 	static const char *const columns[] = { "decision", "what", "is" };
-	char path[PATH_TEXT], why[256];
+	char path[PATH_TEXT], why[SELECTOR_WHY];
 	struct device_info d;
 	attune_shape shape;
 	struct planned p;
 	struct models *models = models_load(data_path(path, "scenarios/models.json"));
-	const int found = models && models_shape(models, model, &shape);
+	const int found = models && models_shape(models, o->model, &shape);
 	models_free(models);
 	if (!found || !gpu_imagine(&d, gpu, NULL))
 		return EXIT_USAGE;
 	shape.dtype = shape.kv_dtype = ATTUNE_BF16;
-	shape.page_size = page_size ? page_size : 16;
+	shape.page_size = o->page_size ? o->page_size : 16;
+	if (o->header && setenv("ATTUNE_HEURISTICS", o->header, 1))
+		return EXIT_CHECK;
 	if (!planned_make(&p, &d, &shape, batch)) {
 		complain("%s", attune_last_error());
 		planned_free(&p);
 		return EXIT_CHECK;
 	}
-	struct table *t = table_new(format, columns, (int)COUNT(columns));
-	selector_why(why, sizeof why, attune_selectors, attune_num_selectors, &d);
+	struct table *t = table_new(o->format, columns, (int)COUNT(columns));
+	rules_words(why, sizeof why, &p, &d);
 	for (enum decision i = DECIDE_PREFILL; t && i <= DECIDE_DECODE; i++) {
 		const struct choice *c = i == DECIDE_DECODE ? &p.serial.decode : &p.serial.prefill;
 		const struct telling w = { .t = t, .decision = i };

@@ -22,8 +22,9 @@ void planned_free(struct planned *);
  * Rows get `more` empty columns. */
 void tried_rows(struct table *, const struct planned *, enum decision, const struct part *,
 		int more);
-/* Prints the plan for a GPU without measurements. An exit code. */
-int show_planned(const char *gpu, const char *model, int page_size, const attune_batch *,
-		 enum format);
+struct show;
+/* Prints the plan for a GPU without measurements: by --header, as if ATTUNE_HEURISTICS named it, else
+ * by what that names. An exit code. */
+int show_planned(const char *gpu, const struct show *, const attune_batch *);
 
 #endif

@@ -89,8 +89,9 @@ static const struct argp help = {
 	"trees, the leaf's row of choices, measured rivals, features outside the training range, "
 	"and the expected slowdown. For a batch that was never measured, times are estimates. Of "
 	"a row the first choice runs that can: \"not run\" says why those before it cannot, "
-	"\"behind it\" what comes next. For a GPU that was never measured, --why shows the plan "
-	"alone.\n\n"
+	"\"behind it\" what comes next. The rules are those of --header, else of "
+	"ATTUNE_HEURISTICS, as in the library. For a GPU that was never measured, --why shows the "
+	"plan alone.\n\n"
 	"Then come the measured plans, fastest first (20 rows; --all: all), by pass:\n"
 	"  A  first pass: all candidates of the sweep\n"
 	"  B  second pass: the fastest of A, measured again in another session\n"
@@ -165,13 +166,23 @@ static int find_scenario(const struct data *d, const struct show *o, const char 
 }
 
 /* ---- one batch ----------------------------------------------------------------------------- */
-/* Explains the plan of the library's planner, if the rules are those of the header that this tool
- * was built with. Else, and if the planner refuses the batch, explains what the forest says. */
+/* The header that is explained: --header, else the one that the library plans by; NULL: the
+ * build's. */
+static const char *rules_asked(const struct show *o)
+{
+	const char *named = getenv("ATTUNE_HEURISTICS");
+	return o->header ? o->header : named && *named ? named : NULL;
+}
+
+/* Explains the plan of the library's planner, if the rules are those that it plans by: of the build
+ * or of ATTUNE_HEURISTICS. Else, and if the planner refuses the batch, explains what the forest
+ * says. */
 static int why(const struct data *d, const struct forest *f, const struct measured *m, int scenario,
 	       const struct show *o)
 {
 	const struct selector *h = selector_for(&d->run.device, m->shape.kv_dtype);
-	const int is_own = !o->header && !o->db && h && !strcmp(h->gpu, f->gpu);
+	const int is_own =
+	    !o->header && !o->db && (rules_asked(o) || (h && !strcmp(h->gpu, f->gpu)));
 	struct planned p = { .ctx = NULL };
 	const int planned = is_own && planned_make(&p, &d->run.device, &m->shape, &m->batch->view);
 	if (is_own && !planned)
@@ -278,18 +289,18 @@ static int show_batch(const struct show *o, const char *db, const char *gpu)
 	struct batch *batch = batch_parse(o->batch, error, sizeof error);
 	struct asked asked = { .o = o, .batch = batch };
 	struct data *d = NULL;
-	const int needed = o->what == SHOW_WHY || format_for_people(o->format) || o->header;
+	const int needed = o->what == SHOW_WHY || format_for_people(o->format) || rules_asked(o);
 	if (!batch || !scenario_batch_is_run(&batch->view, error, sizeof error)) {
 		complain("--batch \"%s\": %s", o->batch, error);
 		batch_free(batch);
 		return EXIT_USAGE;
 	}
-	if (o->what == SHOW_WHY && !o->header && !o->db && is_unmeasured(gpu, db)) {
-		const int code = show_planned(gpu, o->model, o->page_size, &batch->view, o->format);
+	if (o->what == SHOW_WHY && !o->db && is_unmeasured(gpu, db)) {
+		const int code = show_planned(gpu, o, &batch->view);
 		batch_free(batch);
 		return code;
 	}
-	rules_path(header, o->header, gpu);
+	rules_path(header, rules_asked(o), gpu);
 	if (needed || !access(header, R_OK))
 		rules = forest_load(&f, header) ? &f : NULL;
 	if (rules || !needed)
