@@ -86,7 +86,9 @@ $(B)/shipped/$(1)/x86.h:
 intrinsics_$(1) := $(B)/shipped/$(1)/x86.h
 endef
 
-# A GPU binary is a compressed fatbin with one image, a third of its cubin: the driver unpacks it.
+# A GPU binary is a compressed fatbin with one image, a third of its cubin: the driver unpacks it. nvcc's own
+# -compress-mode asks for no newer driver than its binaries do: CUDA 12 packs by "speed", which driver 525 unpacks, CUDA 13
+# by "balance" (from 550 on), whose binaries need 580 in any mode. "speed" takes 1.4 times the bytes there, "size" 0.85.
 gencode = arch=$(1:sm_%=compute_%)$(comma)code=$(1)
 
 # $(call shipped_cpu,name,isa,source,flags,compiler flags,entry)   $(call shipped_gpu,...)   ..._hip

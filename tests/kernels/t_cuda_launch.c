@@ -3,7 +3,7 @@
  * pointer; clusters and early launches set attributes. */
 #include "kernels/args_maps.h"
 #include "kernels/args_more.h"
-#include "kernels/device/cuda/launch.h"
+#include "kernels/device/cuda/context.h"
 #include "kernels/spec/space.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -197,6 +197,33 @@ static void answers_of_the_driver_are_reported(void **state)
 	assert_int_equal(launch_early(&older, &f, &grid, &kernel, NULL), NOT_SUPPORTED);
 }
 
+static int driver_error_string(int error, const char **text)
+{
+	*text = error == 200 ? "device kernel image is invalid" : "an illegal memory access";
+	return 0;
+}
+
+static int driver_version(int *version)
+{
+	*version = 12080;
+	return 0;
+}
+
+static void a_driver_older_than_the_compiler_is_named(void **state)
+{
+	struct cuda c = { .cu = { .ErrorString = driver_error_string,
+				  .DriverVersion = driver_version } };
+	(void)state;
+	assert_int_equal(cuda_check(&c, 200, "load"), ATTUNE_DEVICE_ERROR);
+	assert_string_equal(
+	    attune_last_error(),
+	    "cuda: load: device kernel image is invalid (error 200); this driver is "
+	    "of CUDA 12.8, and binaries of a newer CUDA compiler need a newer one");
+	assert_int_equal(cuda_check(&c, 700, "launch"), ATTUNE_DEVICE_ERROR);
+	assert_string_equal(attune_last_error(),
+			    "cuda: launch: an illegal memory access (error 700)");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -204,6 +231,7 @@ int main(void)
 		cmocka_unit_test(else_it_is_pointed_to),
 		cmocka_unit_test(clusters_are_attributes),
 		cmocka_unit_test(answers_of_the_driver_are_reported),
+		cmocka_unit_test(a_driver_older_than_the_compiler_is_named),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("cuda_launch", tests, NULL, NULL);
