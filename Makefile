@@ -62,7 +62,7 @@ sanitize := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recove
 LOCAL     ?= yes
 override CPPFLAGS += -iquote . -iquote kernels -iquote $(GENERATED) -I$(B) -D_GNU_SOURCE -MMD -MP
 override CFLAGS   += -std=c11 -fPIC -ffunction-sections -fdata-sections $(WARN) $(sanitize)
-# Leaves out of the library what no function of attune.h needs.
+# Leaves out of the library what no function of its headers needs.
 used_only := $(if $(SAN),,-Wl,--gc-sections)
 # attune is for 64-bit machines.
 pointer  := $(shell echo __SIZEOF_POINTER__ | $(CC) $(filter -m%,$(CPPFLAGS) $(CFLAGS)) -E -P -x c - 2>/dev/null)
@@ -115,7 +115,7 @@ include tests/sanitizers/sanitizers.mk
 include tests/campaign/campaign.mk
 include tests/mutate/mutate.mk
 
-# What is inside is for the tool and the tests; what leaves has the names of attune.h and no others.
+# What is inside is for the tool and the tests; what leaves has the names of its headers and no others.
 # Tests link it as a shared object, beside their own table of binaries (ship/shipped.o): what a test defines
 # stands in for what is inside.
 insideobj := $(libobj) $(filter-out $(B)/tuner/main.o,$(toolobj))
@@ -125,7 +125,7 @@ $(B)/inside.a: $(insideobj)
 $(B)/libinside.so: $(filter-out %/ship/shipped.o,$(insideobj)) $(shipped_objs) $(B)/shipped.inc
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(@F) $(filter %.o,$^) -o $@ $(TOOLLIBS) $(LIBS)
-$(B)/exports: kernels/attune.h
+$(B)/exports: kernels/attune.h kernels/attune_settle.h
 	@mkdir -p $(@D)
 	$(Q)sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' $^ >$@
 $(B)/exports.map: $(B)/exports
@@ -383,7 +383,7 @@ install: all ## library, headers, pkg-config file, tool, into PREFIX
 	install -m 644 $(B)/libattune.a $(to)/lib
 	install $(B)/libattune.so $(to)/lib/$(soname)
 	ln -sf $(soname) $(to)/lib/libattune.so
-	install -m 644 kernels/attune.h kernels/attune_plugin.h $(to)/include
+	install -m 644 kernels/attune.h kernels/attune_settle.h kernels/attune_plugin.h $(to)/include
 	install -m 644 $(wildcard generated/attune_*.h) kernels/attune_features.h kernels/attune_list.h kernels/features.def $(to)/include/attune
 	for d in $(installed); do install -m 644 $$(find $${d#share/attune/} -maxdepth 1 -type f ! -path 'harness/*.c') \
 		$(to)/$$d || exit; done

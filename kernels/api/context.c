@@ -7,6 +7,7 @@
 #include "kernels/launch/run.h"
 #include "kernels/ship/shipped.h"
 #include "kernels/spec/kernel.h"
+#include "kernels/spec/names.h"
 #include "kernels/spec/part.h"
 #include "kernels/spec/sized.h"
 #include "kernels/spec/space.h"
@@ -91,6 +92,8 @@ void attune_close(attune_context *ctx)
 {
 	if (!ctx)
 		return;
+	if (ctx->forget)
+		ctx->forget(ctx);
 	override_close(ctx->override);
 	if (!ctx->adopted)
 		device_close(&ctx->device);
@@ -108,16 +111,21 @@ const char *attune_heuristic(const attune_context *ctx)
 }
 
 /* Loads the binary of a choice; *code stays NULL if the library does not carry it. */
-static enum attune_status load(struct device *dev, const struct kernel *k, const struct config *c,
-			       const attune_shape *shape, struct code **code)
+static enum attune_status load(const attune_op *op, const struct kernel *k, const struct config *c,
+			       struct code **code)
 {
+	static char carried;
 	char flags[MAX_FLAGS];
+	struct device *dev = &op->ctx->device;
 	const struct shipped *s;
-	if (k->space->why_illegal(c, shape, NULL, &dev->info))
+	if (k->space->why_illegal(c, &op->shape, NULL, &dev->info))
 		return ATTUNE_OK;
-	binary_flags(flags, sizeof flags, k, c, shape);
+	binary_flags(flags, sizeof flags, k, c, &op->shape);
 	s = shipped_for(dev, k->name, flags);
-	return s ? dev->ops->load(dev, code, &s->blob) : ATTUNE_OK;
+	if (!s || !op->is_list)
+		return s ? dev->ops->load(dev, code, &s->blob) : ATTUNE_OK;
+	*code = (struct code *)&carried;
+	return ATTUNE_OK;
 }
 
 /* Choices that differ only in launch-time tunables share their code. */
@@ -136,10 +144,10 @@ static struct code *loaded_already(const attune_op *op, const struct ready *r)
 static enum attune_status add_ready(attune_op *op, const struct kernel *k, const struct config *c)
 {
 	struct ready *r = &op->ready[op->num_ready++];
-	*r = (struct ready){ .kernel = k, .config = *c };
+	*r = (struct ready){ .kernel = k, .config = *c, .name = choice_name(k, c) };
 	block_shape_of(&r->block, c, k);
 	r->code = loaded_already(op, r);
-	return r->code ? ATTUNE_OK : load(&op->ctx->device, k, c, &op->shape, &r->code);
+	return r->code ? ATTUNE_OK : load(op, k, c, &r->code);
 }
 
 /* The choices of rules, each with its row. */
@@ -159,7 +167,8 @@ static enum attune_status add_choices(attune_op *op, const struct selector *rule
 				    "heuristic %s names an unknown variant: %s %s", rules->gpu,
 				    row->kernel, row->text);
 		if (portable && why_not_portable(k, &c, &op->shape))
-			op->ready[op->num_ready++] = (struct ready){ .kernel = k, .config = c };
+			op->ready[op->num_ready++] =
+			    (struct ready){ .kernel = k, .config = c, .name = choice_name(k, &c) };
 		else
 			status = add_ready(op, k, &c);
 		r->costs = costs_for(rules->costs, rules->num_costs, i, op->shape.head_size);
@@ -313,7 +322,7 @@ static enum attune_status add_helpers(attune_op *op)
 		if (!k || !any_choice_needs(op, h))
 			continue;
 		config_default(&c, k->space);
-		status = load(&op->ctx->device, k, &c, &op->shape, &op->helper[h]);
+		status = load(op, k, &c, &op->helper[h]);
 	}
 	return status;
 }
@@ -336,12 +345,47 @@ static uint64_t new_id(void)
 	return atomic_fetch_add(&last, 1) + 1;
 }
 
+static enum attune_status make_op(attune_context *ctx, const attune_shape *shape, int is_list,
+				  attune_op **out)
+{
+	attune_op *op = calloc(1, sizeof *op);
+	if (!op)
+		return fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
+	op->ctx = ctx;
+	op->id = new_id();
+	op->is_list = is_list;
+	op->shape = *shape;
+	op->shape.size = sizeof op->shape;
+	op->shape_name = shape_name(&op->shape);
+	op->heuristic = rules_of(ctx, shape->kv_dtype);
+	op->portable = portable_behind(op);
+	op->num_choices = num_choices(op->heuristic);
+	const int most = op->num_choices + num_choices(op->portable) + num_defaults();
+	op->ready = calloc((size_t)most, sizeof *op->ready);
+	enum attune_status status =
+	    op->ready ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
+	if (!status)
+		status = add_all(op);
+	if (!status)
+		status = add_helpers(op);
+	if (!status && !runs_phase(op, PHASE_PREFILL) && !runs_phase(op, PHASE_DECODE))
+		status = no_kernel(ctx, shape);
+	if (status)
+		attune_release(op);
+	else
+		*out = op;
+	return status;
+}
+
+enum attune_status op_list(attune_context *ctx, const attune_shape *shape, attune_op **out)
+{
+	return make_op(ctx, shape, 1, out);
+}
+
 enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape, attune_op **out)
 {
-	enum attune_status status;
 	const char *error;
 	attune_shape own;
-	attune_op *op;
 	if (!ctx || !shape || !out)
 		return fail(ATTUNE_INVALID, "attune_prepare: an argument is NULL");
 	*out = NULL;
@@ -351,37 +395,11 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 	error = shape_error(shape);
 	if (error)
 		return odd_shape(ctx, shape, error);
-	op = calloc(1, sizeof *op);
-	if (!op)
-		return fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
-	op->ctx = ctx;
-	op->id = new_id();
-	op->shape = *shape;
-	op->shape.size = sizeof op->shape;
-	op->heuristic = rules_of(ctx, shape->kv_dtype);
-	op->portable = portable_behind(op);
-	op->num_choices = num_choices(op->heuristic);
-	const int most = op->num_choices + num_choices(op->portable) + num_defaults();
-	op->ready = calloc((size_t)most, sizeof *op->ready);
-	status = op->ready ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
-	if (!status)
-		status = add_all(op);
-	if (!status)
-		status = add_helpers(op);
-	if (!status && !runs_phase(op, PHASE_PREFILL) && !runs_phase(op, PHASE_DECODE))
-		status = no_kernel(ctx, shape);
-	if (status) {
-		attune_release(op);
-		return status;
-	}
-	*out = op;
-	return ATTUNE_OK;
+	return make_op(ctx, shape, 0, out);
 }
 
-void attune_release(attune_op *op)
+static void unload_all(attune_op *op)
 {
-	if (!op)
-		return;
 	const struct device_ops *ops = op->ctx->device.ops;
 	for (int i = 0; i < op->num_ready; i++) {
 		struct code *code = op->ready[i].code;
@@ -394,6 +412,14 @@ void attune_release(attune_op *op)
 	for (enum helper h = 0; h < NUM_HELPERS; h++)
 		if (op->helper[h])
 			ops->unload(&op->ctx->device, op->helper[h]);
+}
+
+void attune_release(attune_op *op)
+{
+	if (!op)
+		return;
+	if (!op->is_list)
+		unload_all(op);
 	free(op->ready);
 	free(op);
 }

@@ -104,7 +104,7 @@ struct picked pick_row(const attune_op *op, int named, const struct part *p, int
 	return first_of_row(op, named, p, without_maps ? WITHOUT_MAPS : 0);
 }
 
-static int says_of(const struct selector *rules, const struct part *p)
+int rules_say(const struct selector *rules, const struct part *p)
 {
 	const enum decision decision =
 	    p->max_query <= DECODE_MAX_QUERY ? DECIDE_DECODE : DECIDE_PREFILL;
@@ -116,7 +116,7 @@ static struct picked first_behind(const attune_op *op, const struct part *p, int
 {
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
 	const int defaults = op->num_ready - op->first_default;
-	const int says = says_of(op->portable, p);
+	const int says = rules_say(op->portable, p);
 	struct picked f = first_of_row(op, says < 0 ? says : op->num_choices + says, p, how);
 	for (int k = 0; f.id < 0 && k < defaults; k++) {
 		const int at = op->first_default + (few_rows ? defaults - 1 - k : k);
@@ -131,7 +131,7 @@ struct picked pick_behind(const attune_op *op, const struct part *p, int without
 	const int how = without_maps ? WITHOUT_MAPS : 0;
 	struct picked f = first_behind(op, p, how);
 	if (f.id < 0 && op->shape.has_lse)
-		f = first_of_row(op, says_of(op->heuristic, p), p, how | LACKING_CUTS);
+		f = first_of_row(op, rules_say(op->heuristic, p), p, how | LACKING_CUTS);
 	return f.id < 0 && op->shape.has_lse ? first_behind(op, p, how | LACKING_CUTS) : f;
 }
 
@@ -139,6 +139,6 @@ struct picked pick(const attune_op *op, const struct part *p)
 {
 	if (op->ctx->is_invariant)
 		return pick_invariant(op, p);
-	const struct picked f = pick_row(op, says_of(op->heuristic, p), p, 0);
+	const struct picked f = pick_row(op, rules_say(op->heuristic, p), p, 0);
 	return f.id < 0 ? pick_behind(op, p, 0) : f;
 }

@@ -7,6 +7,7 @@
 #include "kernels/spec/sized.h"
 #include "kernels/spec/space.h"
 #include "kernels/spec/status.h"
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,21 +28,22 @@ static void spare(const attune_op *op, struct decision_made *d, int units)
 		d->spared = units;
 }
 
-/* Decides how the parts of a mixed batch share the device. Serial unless the trees chose both
- * parts: nothing is known about overlapping the defaults. */
-static void decide_overlap(const attune_op *op, struct decision_made *d, const struct part *whole)
+/* Has the parts of a mixed batch share the device by an answer of the overlap tree. Returns whether
+ * they can. by_rules: nothing is known about overlapping the defaults, so both parts must have a
+ * choice of their tree. */
+static int share(const attune_op *op, struct decision_made *d, const struct part *whole, int answer,
+		 int by_rules)
 {
-	const int answer = selector_says(op->heuristic, DECIDE_OVERLAP, &whole->f);
 	const int fused =
 	    answer >= 0 && answer < op->num_choices && op->ready[answer].kernel->space->is_fused;
 	const enum overlap_way way =
-	    overlap_way(answer, fused, d->pick[0].id < 0 || d->pick[1].id < 0);
+	    overlap_way(answer, fused, by_rules && (d->pick[0].id < 0 || d->pick[1].id < 0));
 	struct picked f = { .named = -1, .id = answer == SAYS_ONE_LAUNCH ? d->pick[0].id : answer };
 	if (way == RUN_SERIAL)
-		return;
+		return 1;
 	const int is_choice = answer >= 0 || answer == SAYS_ONE_LAUNCH;
 	if (is_choice && !can_run(op, f.id, way == RUN_ONE_LAUNCH ? whole : &d->s.part[0], &f.as))
-		return;
+		return 0;
 	if (way == RUN_ONE_LAUNCH) {
 		d->s.num_parts = 1;
 		d->s.part[0] = *whole;
@@ -52,26 +54,58 @@ static void decide_overlap(const attune_op *op, struct decision_made *d, const s
 		d->pick[0] = f;
 	else
 		spare(op, d, says_spares(answer));
+	return d->spared == says_spares(answer);
 }
 
-static void decide(const attune_op *op, const attune_batch *batch, int overlaps,
-		   struct decision_made *d)
+int parts_of_batch(const attune_op *op, const attune_batch *batch, struct selection *s,
+		   struct part *whole)
 {
 	struct batch_sums sums;
+	batch_count(&sums, &op->shape, batch, &op->ctx->device.info);
+	select_parts(s, op->heuristic, &sums, batch);
+	parts_take_shorter(s->part, s->num_parts, batch->query_start);
+	if (s->num_parts < 2 || !part_of_batch(whole, PHASE_ALL, &sums, batch))
+		return 0;
+	parts_take_shorter(whole, 1, batch->query_start);
+	return 1;
+}
+
+/* What runs part i: the choice `id`, if there is one that can, else by the rules. */
+static struct picked pick_part(const attune_op *op, const struct selection *s, int i, int id)
+{
+	struct picked f = { .id = id, .named = s->choice[i] };
+	if (op->ctx->is_invariant)
+		return pick_invariant(op, &s->part[i]);
+	return can_run(op, id, &s->part[i], &f.as) ? f : pick_row(op, f.named, &s->part[i], 0);
+}
+
+/* given: what the parts have in the place of what the rules say; NULL: what was settled. Returns
+ * whether all of it can run; the rules decide where it cannot. */
+static int decide(const attune_op *op, const attune_batch *batch, int overlaps,
+		  const struct instead *given, struct decision_made *d)
+{
+	struct instead in = { AS_RULES, { -1, -1 } };
 	struct part whole;
+	int can = 1;
 	d->how = ATTUNE_SERIAL;
 	d->spared = 0;
-	batch_count(&sums, &op->shape, batch, &op->ctx->device.info);
-	select_parts(&d->s, op->heuristic, &sums, batch);
-	parts_take_shorter(d->s.part, d->s.num_parts, batch->query_start);
-	for (int i = 0; i < d->s.num_parts; i++)
-		d->pick[i] = op->ctx->is_invariant ? pick_invariant(op, &d->s.part[i])
-						   : pick_row(op, d->s.choice[i], &d->s.part[i], 0);
-	if (d->s.num_parts == 2 && op->heuristic && overlaps &&
-	    part_of_batch(&whole, PHASE_ALL, &sums, batch)) {
-		parts_take_shorter(&whole, 1, batch->query_start);
-		decide_overlap(op, d, &whole);
+	const int shares = parts_of_batch(op, batch, &d->s, &whole) && overlaps;
+	if (given)
+		in = *given;
+	else if (atomic_load_explicit(&op->ctx->table, memory_order_acquire))
+		op->ctx->ask(op, &d->s, shares ? &whole : NULL, &in);
+	for (int i = 0; i < d->s.num_parts; i++) {
+		const int id = in.id[d->s.part[i].f.max_query <= DECODE_MAX_QUERY];
+		d->pick[i] = pick_part(op, &d->s, i, id);
+		can &= id < 0 || d->pick[i].id == id;
 	}
+	if (!shares)
+		return can;
+	if (in.overlap != AS_RULES && share(op, d, &whole, in.overlap, 0))
+		return can;
+	if (op->heuristic)
+		share(op, d, &whole, selector_says(op->heuristic, DECIDE_OVERLAP, &whole.f), 1);
+	return can && in.overlap == AS_RULES;
 }
 
 /* Sets the units that the plan has its part leave free. Returns 0 if no plan has so many. */
@@ -192,7 +226,7 @@ enum attune_status add_part(const attune_op *op, attune_plan *plan, const struct
 }
 
 static enum attune_status make_plan(const attune_op *op, const attune_batch *batch, int overlaps,
-				    attune_plan *plan)
+				    const struct instead *given, attune_plan *plan)
 {
 	struct decision_made d;
 	enum attune_status status = ATTUNE_OK;
@@ -200,7 +234,8 @@ static enum attune_status make_plan(const attune_op *op, const attune_batch *bat
 	plan->num_tokens = batch->num_seqs ? batch->query_start[batch->num_seqs] : 0;
 	batch_table(batch, op->shape.page_size, &plan->table_seq, &plan->table_pages);
 	plan_slices(plan, batch->query_start);
-	decide(op, batch, overlaps, &d);
+	if (!decide(op, batch, overlaps, given, &d) && given)
+		return ATTUNE_UNSUPPORTED;
 	plan->how = d.how;
 	for (int i = 0; !status && i < d.s.num_parts; i++)
 		status = add_part(op, plan, &d.s.part[i], d.pick[i]);
@@ -212,7 +247,13 @@ static enum attune_status make_plan(const attune_op *op, const attune_batch *bat
 
 enum attune_status plan_serial(const attune_op *op, const attune_batch *batch, attune_plan *plan)
 {
-	return make_plan(op, batch, 0, plan);
+	return make_plan(op, batch, 0, NULL, plan);
+}
+
+enum attune_status plan_instead(const attune_op *op, const attune_batch *batch,
+				const struct instead *given, attune_plan *plan)
+{
+	return make_plan(op, batch, 1, given, plan);
 }
 
 enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *batch,
@@ -230,7 +271,7 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 	const char *error = batch_error(batch, &op->shape);
 	if (error)
 		return fail(ATTUNE_INVALID, "%s: %s", call, error);
-	const enum attune_status status = make_plan(op, batch, 1, made);
+	const enum attune_status status = make_plan(op, batch, 1, NULL, made);
 	sized_give(&plan_sized, plan, made);
 	return status;
 }

@@ -44,11 +44,21 @@ struct picked pick_behind(const attune_op *, const struct part *, int without_ma
 struct picked pick_invariant(const attune_op *, const struct part *);
 /* What runs a part alone: by the op's rules, or in batch-invariant mode. */
 struct picked pick(const attune_op *, const struct part *);
+/* What rules name for a part, an id of theirs; SAYS_DEFAULTS also without rules. */
+int rules_say(const struct selector *, const struct part *);
 /* Whether the pick makes maps of the cache. */
 int needs_maps(const attune_op *, const struct picked *, const struct part *);
 
 /* plan.c: attune_plan_batch with the parts one after the other. The batch is sound. */
 enum attune_status plan_serial(const attune_op *, const attune_batch *, attune_plan *);
+/* The same with what is given in the place of what the rules say, and of what was settled. The batch
+ * is sound. ATTUNE_UNSUPPORTED, without a line: some of it cannot run. */
+enum attune_status plan_instead(const attune_op *, const attune_batch *, const struct instead *,
+				attune_plan *);
+/* The parts of a batch, with what the rules name for each, and if it has two the whole of it.
+ * Returns whether it has two. The batch is sound. */
+int parts_of_batch(const attune_op *, const attune_batch *, struct selection *,
+		   struct part *whole);
 /* Adds a part to the plan. */
 enum attune_status add_part(const attune_op *, attune_plan *, const struct part *, struct picked);
 

@@ -110,7 +110,9 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 	if (decode.max_query > DECODE_MAX_QUERY)
 		decode.max_query = DECODE_MAX_QUERY;
 	const size_t part[] = { most_of_all(op, &p), most_of_all(op, &decode) };
-	const int on_two_streams = op->heuristic && op->heuristic->overlaps;
+	/* Also where no rule overlaps parts: settling may. */
+	const int on_two_streams = op->ctx->device.info.backend == BACKEND_GPU ||
+				   (op->heuristic && op->heuristic->overlaps);
 	*bytes = parts_workspace(on_two_streams ? ATTUNE_STREAMS : ATTUNE_SERIAL, part, 2, NULL);
 	return ATTUNE_OK;
 }

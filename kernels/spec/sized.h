@@ -4,7 +4,7 @@
 #ifndef KERNELS_SPEC_SIZED_H
 #define KERNELS_SPEC_SIZED_H
 
-#include "kernels/attune.h"
+#include "kernels/attune_settle.h"
 
 struct sized {
 	const char *name;    /* "attune_shape" */
@@ -34,6 +34,7 @@ SIZED(shape)
 SIZED(batch)
 SIZED(tensors)
 SIZED(plan)
+SIZED(settle_how)
 #undef SIZED
 
 #endif

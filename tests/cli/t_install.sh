@@ -15,7 +15,7 @@ row "$([ $? = 0 ] && "$tmp/it's$tmp/a b/bin/attune" --version >"$tmp/log" &&
 	grep -qFx "prefix=$tmp/a\\ b" "$tmp/it's$tmp/a b/lib/pkgconfig/attune.pc"; echo $?)" "with a blank and a quote in its name"
 rm -rf "$tmp/it's$tmp"
 
-for f in bin/attune lib/libattune.a lib/libattune.so lib/pkgconfig/attune.pc include/attune.h include/attune_plugin.h \
+for f in bin/attune lib/libattune.a lib/libattune.so lib/pkgconfig/attune.pc include/attune.h include/attune_settle.h include/attune_plugin.h \
 	include/attune/attune_features.h include/attune/attune_list.h include/attune/features.def include/attune/attune_cpu.h \
 	include/attune/attune_h200.h share/attune/kernels/kernels.def share/attune/harness/check/fill.cu \
 	share/attune/harness/ceilings/ceilings.cu share/attune/scenarios/models.json \
@@ -31,7 +31,7 @@ for d in cpu gpu; do
 	row $? "the sources of the kernels in $d, folder by folder"
 done
 
-sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' kernels/attune.h | sort >"$tmp/want"
+sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' kernels/attune.h kernels/attune_settle.h | sort >"$tmp/want"
 nm -D --defined-only "$tmp/usr/lib/libattune.so" | awk '{ print $3 }' |
 	grep -v '^__' | sort >"$tmp/shared"
 nm -g --defined-only "$tmp/usr/lib/libattune.a" | awk 'NF == 3 { print $3 }' |

@@ -1,13 +1,13 @@
 #!/bin/sh
 # t_library_symbols.sh - the library holds what its API needs and nothing else: the linker finds no
-# function or table in it that attune.h does not reach.
+# function or table in it that attune.h and attune_settle.h do not reach.
 . tests/support/tap.sh
 [ -z "${SAN:-}" ] || {
 	echo "1..0 # SKIP what a sanitizer adds is reached by nothing"
 	exit 0
 }
 
-unused() { # ARCHIVE: its functions and tables that no name of attune.h reaches
+unused() { # ARCHIVE: its functions and tables that no name of its headers reaches
 	cc -shared -Wl,--gc-sections -Wl,--print-gc-sections -Wl,--version-script="$B/exports.map" \
 		-Wl,--whole-archive "$1" -Wl,--no-whole-archive -o "$tmp/library.so" -lm -ldl -lpthread 2>&1 |
 		sed -n "s/.*unused section '\.\(text\|rodata\|data\|data\.rel\.ro\|data\.rel\.ro\.local\)\.\([a-z_]*\)' in file.*/\2/p"
@@ -24,7 +24,7 @@ unused "$tmp/whole.a" | grep -qx choice_same
 row $? "the linker tells what is unused"
 unused "$B/libattune.a" >"$tmp/log"
 [ ! -s "$tmp/log" ] && [ -s "$tmp/library.so" ]
-row $? "no function of the library is unused by attune.h"
+row $? "no function of the library is unused by its headers"
 for library in libattune.a libattune.so; do
 	names "$B/$library" >"$tmp/names"
 	grep -x 'choice_same\|config_next\|cpu_run\|selector_next_binary\|attune_adopt\|power_.*\|hip_sensors_.*\|.*_joules' "$tmp/names" >"$tmp/log"

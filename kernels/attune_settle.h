@@ -1,0 +1,128 @@
+/* attune_settle.h - times the few plans that are close for a batch, and remembers the fastest.
+ *
+ * The rules of a header name one choice for a batch. A member is a choice that may run where they
+ * name that one: its row, then the portable rules' row, then the defaults. To settle a batch is to
+ * time its members on the device, on the layers' own caches. What is fastest is remembered for the
+ * batch's cell: the shape, the phase, the choice that the rules named, and third-octave steps of
+ * the lengths (of twice the keys, say, three steps more). Later batches of the cell get it too.
+ *
+ *   in warm-up, before graphs are captured:
+ *     attune_settle(op, &batch, layers, &how, ws, bytes, stream, &ms);   for each batch
+ *     attune_settled_commit(ctx);                                        plans change here
+ *   to keep it, or to send it to other ranks:
+ *     attune_settled_text(ctx, text, room, &need);
+ *     attune_settled_read(ctx, text, size, &taken, &dropped);  attune_settled_commit(ctx);
+ *
+ * Nothing is timed but by attune_settle. A program that times plans itself takes them from
+ * attune_plan_alternatives, and gives its times to attune_report.
+ *
+ * Plans change at attune_settled_commit alone, and only those of attune_plan_batch:
+ * attune_plan_bounds never asks what was settled. Between two commits a plan is a function of the
+ * rules, the lengths and attune_settled_digest. A graph that was captured before a commit still
+ * serves what it served; a plan made behind the commit may run other launches, so that
+ * attune_plan_serves no longer says ATTUNE_SERVES_ALIKE of the two.
+ *
+ * Whatever is remembered, results are right: that a choice can run a batch is asked again for each
+ * plan, and where it cannot the rules decide. The bits of a result may differ, as they may between
+ * any two choices. attune_max_workspace covers all plans that settling may bring.
+ *
+ * Ranks. Where all ranks must run alike one of them settles and sends its text, the others read it,
+ * all commit and compare their digests before they capture. The memory belongs to a context; ops of
+ * equal shape share it. It holds 3072 cells and 1 MiB of text; where it is full, what it has stays.
+ *
+ * All memory is the caller's but that of the memory itself, some 100 bytes a cell and what its
+ * batch takes; attune_close frees it. These calls may allocate. Several threads may use them at a
+ * time, also while others plan and run; what a plan gets while a commit runs is either the plan of
+ * before or that of after. With ATTUNE_INVARIANT=1 all but attune_settled_text and
+ * attune_settled_digest are ATTUNE_UNSUPPORTED. */
+#ifndef ATTUNE_SETTLE_H
+#define ATTUNE_SETTLE_H
+
+#include "attune.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How attune_settle times. 0 in a member but size, num_layers and num_pages is a fair choice. */
+typedef struct attune_settle_how {
+	uint32_t size;  /* sizeof(attune_settle_how) */
+	int num_layers; /* entries of `layers`: layers of this op, each with a cache of its own */
+	int64_t num_pages; /* pages 0 .. num_pages - 1 of each cache may be read */
+	int eager;         /* on a GPU: 0: timed as replays of a graph; 1: as single calls */
+	int unused;        /* 0 */
+	double most_ms;    /* begins no further round behind it; 0: 20 */
+} attune_settle_how;
+
+/* Bytes of workspace that attune_settle takes for the batch. */
+enum attune_status attune_settle_sizes(const attune_op *op, const attune_batch *batch,
+				       const attune_settle_how *how, size_t *bytes);
+
+/* Times the members of the batch on `stream` and keeps the fastest until attune_settled_commit.
+ * Blocks until the device is done.
+ *
+ * layers[num_layers]: the tensors of each layer, for a batch of these lengths. Block table, lengths
+ * and starts are not read from them: the call makes its own in the workspace, which spread the
+ * batch over pages 0 .. num_pages - 1 and read pages again where these are too few. `out` and `lse`
+ * are overwritten, K and V only read. They must not be all zeros, since a device that multiplies
+ * zeros takes less power: ATTUNE_INVALID. Layers are taken in turn, so that K and V come from
+ * memory as in a model; below twice the device's last cache the workspace is written in between.
+ *
+ * The members run in turns, the first of them twice in each round: three rounds of all, then seven
+ * of the fastest beside the first. The first stays unless another one is faster by more than 1 %
+ * and by more than 1.5 times what its own two times differ by.
+ *
+ * A batch with prefills and decodes: both parts first, each as a batch of its own, then the ways to
+ * run them together, then one change of a part.
+ *
+ * *ms: what it took, also NULL. An error leaves what was settled unchanged. ATTUNE_UNSUPPORTED: the
+ * stream is captured. ATTUNE_TOO_SMALL: the workspace is below attune_settle_sizes. */
+enum attune_status attune_settle(const attune_op *op, const attune_batch *batch,
+				 const attune_tensors *layers, const attune_settle_how *how,
+				 void *workspace, size_t bytes, void *stream, double *ms);
+
+/* Of attune_plan_alternatives at most. */
+enum { ATTUNE_MOST_ALTERNATIVES = 16 };
+
+/* The plans of a batch that are worth a race, the present one first; for a batch with prefills and
+ * decodes some twelve. `plans` has room for `room` plans, each with its `size` set, all to the same
+ * value; *n: how many there are. More than `room`: ATTUNE_TOO_SMALL, and no plan is written. */
+enum attune_status attune_plan_alternatives(const attune_op *op, const attune_batch *batch,
+					    attune_plan *plans, int room, int *n);
+
+/* One round of times in microseconds, us[i] of plans[i]: of all plans that attune_plan_alternatives
+ * gave for the batch, in its order. A time for each step with one of them confounds lengths; times
+ * of one round were taken close together and on the same batch. From three rounds on the medians
+ * decide as in attune_settle; more rounds decide better. Kept until attune_settled_commit. Plans of
+ * another op or batch, or other than the alternatives now are, are ATTUNE_INVALID. */
+enum attune_status attune_report(const attune_op *op, const attune_batch *batch,
+				 const attune_plan *plans, const double *us, int n);
+
+/* Makes what was settled, reported or read since the last commit count for plans. Order it with
+ * the capture of graphs, as closing. Of a cell a choice other than the first counts where it was
+ * faster by enough to be so for other batches of the cell too: by 2 %; for prefills by 4 %, or
+ * where two different batches of the cell agree. */
+enum attune_status attune_settled_commit(attune_context *ctx);
+
+/* What was committed, as text: ASCII, one item a line, cells in an order of their own. The same
+ * memory gives the same bytes. *need: its length; there is no 0 at the end. NULL for `text`: only
+ * *need is set. ATTUNE_TOO_SMALL: room is below *need. FORMATS.md has the lines. */
+enum attune_status attune_settled_text(const attune_context *ctx, char *text, size_t room,
+				       size_t *need);
+
+/* Takes a text's cells, to count from attune_settled_commit on; a cell that was settled here before
+ * is replaced. *taken: how many; *dropped: cells of choices that this version's rules do not have,
+ * or whose kernel has changed. Both may be NULL. A text that is malformed, of another version of
+ * the format, or of another device is ATTUNE_INVALID, nothing is taken, and the line of
+ * attune_last_error begins "line N:". Other drivers and clocks are no reason to refuse it. */
+enum attune_status attune_settled_read(attune_context *ctx, const char *text, size_t size,
+				       int *taken, int *dropped);
+
+/* A number for what was committed, whatever the order; equal for equal memory, in any process. 0:
+ * nothing that changes a plan. */
+uint64_t attune_settled_digest(const attune_context *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,116 @@
+/* settled.c - adds entries to a context, commits them, and sums up what was committed. */
+#include "look.h"
+#include "store.h"
+#include "table.h"
+#include "kernels/api/plan.h"
+#include "kernels/spec/status.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void settled_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void settled_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static void forget(attune_context *ctx)
+{
+	free(atomic_load(&ctx->table));
+	if (!ctx->settled)
+		return;
+	store_clear(&ctx->settled->pending);
+	store_clear(&ctx->settled->committed);
+	free(ctx->settled->choices);
+	free(ctx->settled->shapes);
+	free(ctx->settled);
+}
+
+struct settled *settled_of(attune_context *ctx)
+{
+	if (!ctx->settled)
+		ctx->settled = calloc(1, sizeof *ctx->settled);
+	if (ctx->settled)
+		ctx->forget = forget;
+	return ctx->settled;
+}
+
+/* Of two settles of a cell the later one counts. Another batch that agrees counts once more. */
+static void count_settles(struct kept *k, const struct kept *before)
+{
+	if (!before || before->plan[before->winner].value != k->plan[k->winner].value)
+		return;
+	if (!same_batch(k, before))
+		k->settles += before->settles;
+	else if (before->settles > k->settles)
+		k->settles = before->settles;
+}
+
+enum attune_status settled_add(const attune_op *op, const struct settled_entry *e)
+{
+	struct selection parts;
+	struct part whole;
+	struct kept k;
+	parts_of_batch(op, e->batch, &parts, &whole);
+	settled_lock();
+	struct settled *s = settled_of(op->ctx);
+	enum attune_status status =
+	    s ? store_make(&k, s, op, e, parts.choice, 1)
+	      : fail(ATTUNE_NO_MEMORY, "out of memory for what was settled");
+	if (!status) {
+		count_settles(&k, store_find(&s->pending, k.cell));
+		if (!store_put(&s->pending, &k)) {
+			free(k.runs);
+			status = fail(ATTUNE_NO_MEMORY, "out of memory for what was settled");
+		}
+	}
+	settled_unlock();
+	return status;
+}
+
+static enum attune_status commit(attune_context *ctx, struct settled *s)
+{
+	struct settled_table *t = atomic_load_explicit(&ctx->table, memory_order_relaxed);
+	struct settled_table *made = t ? NULL : calloc(1, sizeof *made);
+	if (!t && !made)
+		return fail(ATTUNE_NO_MEMORY, "attune_settled_commit: out of memory");
+	t = t ? t : made;
+	for (int i = 0; i < s->pending.n; i++) {
+		struct kept *k = &s->pending.at[i];
+		count_settles(k, store_find(&s->committed, k->cell));
+		if (table_put(t, k->cell, kept_value(k)) && store_put(&s->committed, k))
+			k->runs = NULL;
+	}
+	store_clear(&s->pending);
+	ctx->ask = settled_look;
+	if (made)
+		atomic_store_explicit(&ctx->table, made, memory_order_release);
+	return ATTUNE_OK;
+}
+
+enum attune_status attune_settled_commit(attune_context *ctx)
+{
+	enum attune_status status = ATTUNE_OK;
+	if (!ctx)
+		return fail(ATTUNE_INVALID, "attune_settled_commit: ctx is NULL");
+	if (ctx->is_invariant)
+		return fail(ATTUNE_UNSUPPORTED,
+			    "attune_settled_commit: ATTUNE_INVARIANT=1 takes no other choices");
+	settled_lock();
+	if (ctx->settled && ctx->settled->pending.n)
+		status = commit(ctx, ctx->settled);
+	settled_unlock();
+	return status;
+}
+
+uint64_t attune_settled_digest(const attune_context *ctx)
+{
+	const struct settled_table *t =
+	    ctx ? atomic_load_explicit(&ctx->table, memory_order_acquire) : NULL;
+	return t ? table_digest(t) : 0;
+}

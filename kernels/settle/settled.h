@@ -1,0 +1,32 @@
+/* settled.h - what settling keeps in a context: entries, pending until a commit, then committed.
+ * attune_settled_read and the two ways to time a batch add entries; a commit writes those that the
+ * policy keeps into the table that planning asks. */
+#ifndef KERNELS_SETTLE_SETTLED_H
+#define KERNELS_SETTLE_SETTLED_H
+
+#include "cell.h"
+#include "kernels/attune_settle.h"
+
+/* One plan that was timed. */
+struct settled_plan {
+	int way;   /* an enum settled_way; of a batch of one phase WAY_AS_RULES */
+	int id[2]; /* choices of the op for prefills and decodes; -1: whatever planning picks */
+	double us; /* its median, above 0 and below 10^9 */
+};
+
+/* What one batch was settled to. `plan` and `winner` may be of the same batch settled again. */
+struct settled_entry {
+	const attune_batch *batch;
+	int num; /* plans; the first is the one that stays unless another one is faster */
+	struct settled_plan plan[ATTUNE_MOST_ALTERNATIVES];
+	double again_us; /* the first plan's second time; 0: there is none */
+	int winner;      /* of `plan` */
+	int rounds;
+};
+
+/* Keeps a copy of an entry, pending until the next commit; it replaces a pending one of its cell.
+ * The batch is sound and has sequences of some phase. Each id is a member of its part
+ * (members.h). */
+enum attune_status settled_add(const attune_op *, const struct settled_entry *);
+
+#endif

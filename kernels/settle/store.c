@@ -1,0 +1,204 @@
+/* store.c - lists of entries. */
+#include "store.h"
+#include "members.h"
+#include "policy.h"
+#include "table.h"
+#include "kernels/api/plan.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/part.h"
+#include "kernels/spec/status.h"
+#include <stdlib.h>
+#include <string.h>
+
+static enum attune_status no_memory(void)
+{
+	return fail(ATTUNE_NO_MEMORY, "out of memory for what was settled");
+}
+
+/* The number of a choice of the op in the store; -1: out of memory. */
+static int choice_at(struct settled *s, const attune_op *op, int id)
+{
+	const struct choice c = { op->ready[id].kernel, op->ready[id].config };
+	for (int i = 0; i < s->num_choices; i++)
+		if (choice_same(&s->choices[i], &c))
+			return i;
+	void *more = realloc(s->choices, (size_t)(s->num_choices + 1) * sizeof c);
+	if (!more)
+		return -1;
+	s->choices = more;
+	s->choices[s->num_choices] = c;
+	return s->num_choices++;
+}
+
+static int shape_at(struct settled *s, const attune_shape *shape)
+{
+	for (int i = 0; i < s->num_shapes; i++)
+		if (!memcmp(&s->shapes[i], shape, sizeof *shape))
+			return i;
+	void *more = realloc(s->shapes, (size_t)(s->num_shapes + 1) * sizeof *shape);
+	if (!more)
+		return -1;
+	s->shapes = more;
+	s->shapes[s->num_shapes] = *shape;
+	return s->num_shapes++;
+}
+
+static enum attune_status take_batch(struct kept *k, const attune_batch *b)
+{
+	struct run *runs = malloc(MOST_RUNS * sizeof *runs);
+	int n = 0;
+	if (!runs)
+		return no_memory();
+	for (int i = 0; i < b->num_seqs; i++) {
+		const struct run r = { 1, b->query_start[i + 1] - b->query_start[i],
+				       b->seq_lens[i] };
+		if (n && runs[n - 1].query == r.query && runs[n - 1].seq == r.seq) {
+			runs[n - 1].count++;
+			continue;
+		}
+		if (n == MOST_RUNS) {
+			free(runs);
+			return fail(ATTUNE_UNSUPPORTED,
+				    "a batch of more than %d runs of equal sequences is not kept",
+				    MOST_RUNS);
+		}
+		runs[n++] = r;
+	}
+	void *less = realloc(runs, (size_t)n * sizeof *runs);
+	k->runs = less ? less : runs;
+	k->num_runs = n;
+	return ATTUNE_OK;
+}
+
+/* The value of one plan. A part alone that runs what the rules run leaves it to them. */
+static unsigned plan_value(const attune_op *op, const struct settled_plan *p, const int named[2],
+			   const struct selection *s)
+{
+	int member[2] = { MEMBER_AS_RULES, MEMBER_AS_RULES };
+	for (int i = 0; i < s->num_parts; i++) {
+		const struct part *part = &s->part[i];
+		const int of = part->f.max_query <= DECODE_MAX_QUERY;
+		if (p->id[of] < 0)
+			continue;
+		struct picked f = pick_row(op, named[i], part, 0);
+		if (f.id < 0)
+			f = pick_behind(op, part, 0);
+		if (s->num_parts > 1 || f.id != p->id[of])
+			member[of] = member_place(op, named[i], part, p->id[of]);
+		if (member[of] < 0)
+			member[of] = MEMBER_AS_RULES;
+	}
+	return value_of(p->way, member[0], member[1]);
+}
+
+static int take_plans(struct kept *k, struct settled *s, const attune_op *op,
+		      const struct settled_entry *e, const int named[2],
+		      const struct selection *parts)
+{
+	for (int i = 0; i < e->num; i++) {
+		struct kept_plan *p = &k->plan[i];
+		p->way = e->plan[i].way;
+		p->ns = (long long)(e->plan[i].us * 1000 + 0.5);
+		p->value = plan_value(op, &e->plan[i], named, parts);
+		for (int j = 0; j < 2; j++) {
+			p->of[j] = e->plan[i].id[j] < 0 ? -1 : choice_at(s, op, e->plan[i].id[j]);
+			if (e->plan[i].id[j] >= 0 && p->of[j] < 0)
+				return 0;
+		}
+	}
+	for (int i = 0; i < 2; i++) {
+		k->named[i] =
+		    i < parts->num_parts && named[i] >= 0 ? choice_at(s, op, named[i]) : -1;
+		if (i < parts->num_parts && named[i] >= 0 && k->named[i] < 0)
+			return 0;
+	}
+	return 1;
+}
+
+static int is_time(double us)
+{
+	return us >= 0.001 && us < 1e9;
+}
+
+static int is_sound(const struct settled_entry *e)
+{
+	int sound = e->num >= 1 && e->num <= ATTUNE_MOST_ALTERNATIVES && e->winner >= 0 &&
+		    e->winner < e->num && e->rounds >= 1 &&
+		    (e->again_us == 0 || is_time(e->again_us));
+	for (int i = 0; sound && i < e->num; i++)
+		sound = is_time(e->plan[i].us);
+	return sound;
+}
+
+enum attune_status store_make(struct kept *k, struct settled *s, const attune_op *op,
+			      const struct settled_entry *e, const int named[2], int settles)
+{
+	struct selection parts;
+	struct part whole;
+	memset(k, 0, sizeof *k);
+	if (!is_sound(e))
+		return fail(ATTUNE_INVALID, "times must be 0.001 to 10^9 microseconds");
+	parts_of_batch(op, e->batch, &parts, &whole);
+	if (!parts.num_parts)
+		return fail(ATTUNE_INVALID, "the batch has no queries");
+	k->kind = parts.num_parts == 2                            ? CELL_MIXED
+		  : parts.part[0].f.max_query <= DECODE_MAX_QUERY ? CELL_DECODE
+								  : CELL_PREFILL;
+	k->cell = cell_hash(op, k->kind, named, parts.part);
+	k->num = e->num;
+	k->winner = e->winner;
+	k->rounds = e->rounds;
+	k->settles = settles;
+	k->again_ns = (long long)(e->again_us * 1000 + 0.5);
+	k->shape = shape_at(s, &op->shape);
+	if (k->shape < 0 || !take_plans(k, s, op, e, named, &parts))
+		return no_memory();
+	return take_batch(k, e->batch);
+}
+
+struct kept *store_find(const struct kept_list *l, uint64_t cell)
+{
+	for (int i = 0; i < l->n; i++)
+		if (l->at[i].cell == cell)
+			return &l->at[i];
+	return NULL;
+}
+
+int store_put(struct kept_list *l, struct kept *k)
+{
+	struct kept *old = store_find(l, k->cell);
+	if (!old && l->n == l->room) {
+		const int room = l->room ? 2 * l->room : 16;
+		void *more = realloc(l->at, (size_t)room * sizeof *l->at);
+		if (!more)
+			return 0;
+		l->at = more;
+		l->room = room;
+	}
+	if (old)
+		free(old->runs);
+	else
+		old = &l->at[l->n++];
+	*old = *k;
+	return 1;
+}
+
+int same_batch(const struct kept *a, const struct kept *b)
+{
+	return a->num_runs == b->num_runs &&
+	       !memcmp(a->runs, b->runs, (size_t)a->num_runs * sizeof *a->runs);
+}
+
+void store_clear(struct kept_list *l)
+{
+	for (int i = 0; i < l->n; i++)
+		free(l->at[i].runs);
+	free(l->at);
+	*l = (struct kept_list){ 0 };
+}
+
+unsigned kept_value(const struct kept *k)
+{
+	const struct kept_plan *first = &k->plan[0], *winner = &k->plan[k->winner];
+	return (is_kept(k->kind, first->ns, winner->ns, k->settles) ? winner : first)->value;
+}

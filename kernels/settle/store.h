@@ -1,0 +1,67 @@
+/* store.h - the entries of a context: what each cell was settled to, with the batch and the times,
+ * pending until a commit and committed. A choice and a shape are kept once. */
+#ifndef KERNELS_SETTLE_STORE_H
+#define KERNELS_SETTLE_STORE_H
+
+#include "settled.h"
+#include "kernels/spec/choice.h"
+
+/* So many neighbours in a batch with equal lengths. */
+struct run {
+	int count, query, seq;
+};
+
+enum { MOST_RUNS = 4096, MOST_SETTLED_TEXT = 1 << 20 };
+
+struct kept_plan {
+	int way;
+	int of[2];      /* choices of the store, as the ids of struct settled_plan; -1 */
+	unsigned value; /* what the table gets if it wins */
+	long long ns;
+};
+
+struct kept {
+	uint64_t cell;
+	enum cell_kind kind;
+	int shape;    /* of the store */
+	int named[2]; /* choices of the store; -1: the rules named none, or there is one part */
+	int num_runs;
+	struct run *runs; /* on the heap */
+	int num, winner, rounds, settles;
+	struct kept_plan plan[ATTUNE_MOST_ALTERNATIVES];
+	long long again_ns;
+};
+
+struct kept_list {
+	struct kept *at; /* one for each cell */
+	int n, room;
+};
+
+struct settled {
+	struct choice *choices;
+	attune_shape *shapes;
+	int num_choices, num_shapes;
+	struct kept_list pending, committed;
+};
+
+/* Copies an entry, whose cell is that of these choices, into *kept: choices and shapes join the
+ * store. */
+enum attune_status store_make(struct kept *, struct settled *, const attune_op *,
+			      const struct settled_entry *, const int named[2], int settles);
+/* Gives a kept entry to a list, in the place of the one of its cell. 0: out of memory; it is then
+ * the caller's as before. */
+int store_put(struct kept_list *, struct kept *);
+/* The entry of a cell; NULL: there is none. */
+struct kept *store_find(const struct kept_list *, uint64_t cell);
+int same_batch(const struct kept *, const struct kept *);
+void store_clear(struct kept_list *);
+/* The value of the table: the winner's if the policy keeps it, else the first's. */
+unsigned kept_value(const struct kept *);
+
+/* settled.c. One lock for the stores of all contexts. */
+void settled_lock(void);
+void settled_unlock(void);
+/* The context's store, under the lock; made where there is none. NULL: out of memory. */
+struct settled *settled_of(attune_context *);
+
+#endif
