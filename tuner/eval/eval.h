@@ -49,6 +49,9 @@ struct lost_asked {
 	double above;   /* the least slowdown */
 	int is_settled; /* of the settled row; 0: of the header's pick */
 };
+/* What most of a plan's time over the fastest comes from, in words. */
+const char *lost_by(const struct data *, const struct forest *, int scenario,
+		    const struct decided *);
 /* What settles in each scenario; NULL without memory. */
 struct settled *settle_all(const struct data *, const struct forest *);
 /* A row for each of them, the largest loss first; NULL without memory. */

@@ -172,9 +172,7 @@ static double lose_part(const struct data *d, int s, enum phase phase, const str
 	return us - best;
 }
 
-/* What most of a plan's time over the fastest comes from. */
-static const char *why(const struct data *d, const struct forest *f, int s,
-		       const struct decided *plan)
+const char *lost_by(const struct data *d, const struct forest *f, int s, const struct decided *plan)
 {
 	const struct measured *m = &d->v[s];
 	const double us = ratio_of(d, s, plan) * data_oracle(d, s);
@@ -252,7 +250,7 @@ static void add_lost(struct table *t, const struct data *d, const struct forest 
 	members_words(members, d, f, l->scenario, &settled[l->scenario]);
 	table_add(t, "%s %s %s %s %d", m->split, kind_of(m), m->set, m->model, m->shape.page_size);
 	table_add(t, "%.4f %.4f", l->first, l->settled);
-	table_text(t, why(d, f, l->scenario, &first));
+	table_text(t, lost_by(d, f, l->scenario, &first));
 	table_add(t, "%.3f %.3f", l->first * best, best);
 	table_text(t, picked);
 	table_text(t, fast);
@@ -270,7 +268,7 @@ static void note_causes(const struct data *d, const struct forest *f, const stru
 		struct decided first;
 		int k = 0;
 		forest_make(d, f, &d->v[v[i].scenario], &first);
-		const char *because = why(d, f, v[i].scenario, &first);
+		const char *because = lost_by(d, f, v[i].scenario, &first);
 		while (k < causes && strcmp(cause[k], because))
 			k++;
 		if (k == causes)
@@ -316,7 +314,7 @@ int lost_notes(const struct data *d, const struct forest *f, const struct settle
 		printf("# %s, %s of %.60s, page %d: settled %.3f, picked %.3f, by %s; %s; "
 		       "fastest: %s\n",
 		       m->split, m->model, m->batch_text, m->shape.page_size, v[i].settled,
-		       v[i].first, why(d, f, v[i].scenario, &now->plan), members, fast);
+		       v[i].first, lost_by(d, f, v[i].scenario, &now->plan), members, fast);
 	}
 	free(v);
 	return v != NULL;

@@ -15,6 +15,7 @@
 #include "tuner/eval/eval.h"
 #include "tuner/forest/forest.h"
 #include "tuner/plot/plot.h"
+#include "tuner/policy/settled.h"
 #include <dirent.h>
 #include <limits.h>
 #include <math.h>
@@ -72,16 +73,20 @@ static void kernels_of(const struct decided *plan, char text[KERNELS_TEXT])
 
 static int add_run_by(struct scratch *t, const struct data *d, const struct forest *f)
 {
+	static const char *const policy[] = { "oracle", "tree", "row_settled" };
 	char text[KERNELS_TEXT], words[2 * MAX_CHOICE_TEXT + 32];
 	int done = 1;
 	for (int s = 0; done && s < d->n; s++) {
-		struct decided plan[2] = { data_fastest_plan(d, s) };
+		struct decided plan[COUNT(policy)] = { data_fastest_plan(d, s) };
+		struct settled settled;
 		forest_make(d, f, &d->v[s], &plan[1]);
-		for (int i = 0; done && i < 2; i++) {
+		settle(d, f, s, &settled);
+		plan[2] = settled.plan;
+		for (size_t i = 0; done && i < COUNT(policy); i++) {
 			kernels_of(&plan[i], text);
 			decided_words(&plan[i], words, sizeof words);
-			done =
-			    scratch_add(t, "run_by", "isss", s, i ? "tree" : "oracle", text, words);
+			done = scratch_add(t, "run_by", "issss", s, policy[i], text, words,
+					   lost_by(d, f, s, &plan[i]));
 		}
 	}
 	return done;

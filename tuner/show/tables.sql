@@ -1,8 +1,8 @@
 -- tables.sql - what the queries in tables/ ask, beside the tables of plot/facts.sql.
 
--- The kernels that a plan of "tree" or "oracle" runs: with | between parts in turn, with || between parts side by side.
--- words: the whole plan.
-CREATE TABLE run_by(scenario, policy, kernels, words);
+-- The kernels that a plan of "tree", "row_settled" or "oracle" runs: with | between parts in turn, with || between parts
+-- side by side. words: the whole plan; lost_by: what most of its time over the fastest comes from.
+CREATE TABLE run_by(scenario, policy, kernels, words, lost_by);
 -- Parts that raced as launches that begin before their predecessor has finished: the time with each value of the axis
 -- EARLY over the time in turn, and with the value that the header picks.
 CREATE TABLE early(scenario, phase, one REAL, two REAL, picked REAL);
