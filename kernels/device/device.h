@@ -1,8 +1,9 @@
 /* device.h - struct device and struct device_ops, the operations of each backend.
  *
- * The library uses open .. launch. The harness also uses graphs: launches between graph_begin and
- * graph_end are recorded; graph_play runs them all and measures the time on the device (a CUDA
- * graph between two events; on the CPU a list of grids under the clock). */
+ * Plans are made and run by open .. launch. The harness and attune_settle also use graphs: launches
+ * between graph_begin and graph_end are recorded; graph_play runs them all and measures the time on
+ * the device (a CUDA graph between two events; on the CPU a list of grids under the clock). On a GPU
+ * only launches on the device's own stream are recorded, on the CPU those of all threads. */
 #ifndef KERNELS_DEVICE_DEVICE_H
 #define KERNELS_DEVICE_DEVICE_H
 
@@ -89,6 +90,10 @@ struct device_ops {
 	enum attune_status (*graph_end)(struct device *, struct graph **);
 	enum attune_status (*graph_play)(struct device *, struct graph *, double *ns);
 	void (*graph_free)(struct device *, struct graph *);
+	/* Time on the device between two places of its own stream; time_end waits for the second.
+	 * NULL: launches return when they are done, so the host's clock serves. */
+	enum attune_status (*time_begin)(struct device *);
+	enum attune_status (*time_end)(struct device *, double *ns);
 	/* The library's devices have none of these: harness/machine/sensors.c adds them. */
 	/* Takes microseconds: it is called between samples. */
 	void (*conditions)(struct device *, struct conditions *);

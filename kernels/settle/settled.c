@@ -26,6 +26,11 @@ static void forget(attune_context *ctx)
 		return;
 	store_clear(&ctx->settled->pending);
 	store_clear(&ctx->settled->committed);
+	while (ctx->settled->rounds) {
+		struct rounds *next = ctx->settled->rounds->next;
+		free(ctx->settled->rounds);
+		ctx->settled->rounds = next;
+	}
 	free(ctx->settled->choices);
 	free(ctx->settled->shapes);
 	free(ctx->settled);

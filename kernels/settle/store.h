@@ -37,11 +37,23 @@ struct kept_list {
 	int n, room;
 };
 
+/* The last rounds of times that a program reported for a cell: report.c. */
+enum { KEPT_ROUNDS = 10 };
+struct rounds {
+	struct rounds *next;
+	uint64_t cell;
+	int n; /* plans */
+	struct settled_plan of[ATTUNE_MOST_ALTERNATIVES];
+	int num; /* rounds so far, below twice KEPT_ROUNDS; round i stands at i % KEPT_ROUNDS */
+	double us[KEPT_ROUNDS][ATTUNE_MOST_ALTERNATIVES];
+};
+
 struct settled {
 	struct choice *choices;
 	attune_shape *shapes;
 	int num_choices, num_shapes;
 	struct kept_list pending, committed;
+	struct rounds *rounds; /* a list */
 };
 
 /* Copies an entry, whose cell is that of these choices, into *kept: choices and shapes join the

@@ -330,16 +330,35 @@ static enum attune_status cuda_tape_end(struct device *dev, struct graph **out)
 	return ATTUNE_OK;
 }
 
+static int end_time(struct cuda *c, float *ms)
+{
+	int error = c->cu.EventRecord(c->end, c->stream);
+	if (!error)
+		error = c->cu.EventWait(c->end);
+	return error ? error : c->cu.EventElapsed(ms, c->begin, c->end);
+}
+
+static enum attune_status cuda_time_begin(struct device *dev)
+{
+	struct cuda *c = dev->state;
+	return IN_CONTEXT(c, c->cu.EventRecord(c->begin, c->stream), "event");
+}
+
+static enum attune_status cuda_time_end(struct device *dev, double *ns)
+{
+	struct cuda *c = dev->state;
+	float ms = 0;
+	enum attune_status status = IN_CONTEXT(c, end_time(c, &ms), "event");
+	*ns = (double)ms * 1e6;
+	return status;
+}
+
 static int play(struct cuda *c, struct graph *graph, float *ms)
 {
 	int error = c->cu.EventRecord(c->begin, c->stream);
 	if (!error)
 		error = c->cu.GraphLaunch(graph->exec, c->stream);
-	if (!error)
-		error = c->cu.EventRecord(c->end, c->stream);
-	if (!error)
-		error = c->cu.EventWait(c->end);
-	return error ? error : c->cu.EventElapsed(ms, c->begin, c->end);
+	return error ? error : end_time(c, ms);
 }
 
 static enum attune_status cuda_tape_play(struct device *dev, struct graph *graph, double *ns)
@@ -383,4 +402,6 @@ const struct device_ops cuda_ops = {
 	.graph_end = cuda_tape_end,
 	.graph_play = cuda_tape_play,
 	.graph_free = cuda_tape_free,
+	.time_begin = cuda_time_begin,
+	.time_end = cuda_time_end,
 };

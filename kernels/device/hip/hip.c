@@ -353,13 +353,33 @@ static enum attune_status hip_tape_end(struct device *dev, struct graph **out)
 	return status;
 }
 
+static int end_time(struct hip *h, float *ms)
+{
+	int error = h->hip.EventRecord(h->end, h->stream);
+	error = error ? error : h->hip.EventWait(h->end);
+	return error ? error : h->hip.EventElapsed(ms, h->begin, h->end);
+}
+
+static enum attune_status hip_time_begin(struct device *dev)
+{
+	struct hip *h = dev->state;
+	return ON_DEVICE(h, h->hip.EventRecord(h->begin, h->stream), "event");
+}
+
+static enum attune_status hip_time_end(struct device *dev, double *ns)
+{
+	struct hip *h = dev->state;
+	float ms = 0;
+	const enum attune_status status = ON_DEVICE(h, end_time(h, &ms), "event");
+	*ns = (double)ms * 1e6;
+	return status;
+}
+
 static int play(struct hip *h, struct graph *graph, float *ms)
 {
 	int error = h->hip.EventRecord(h->begin, h->stream);
 	error = error ? error : h->hip.GraphLaunch(graph->exec, h->stream);
-	error = error ? error : h->hip.EventRecord(h->end, h->stream);
-	error = error ? error : h->hip.EventWait(h->end);
-	return error ? error : h->hip.EventElapsed(ms, h->begin, h->end);
+	return error ? error : end_time(h, ms);
 }
 
 static enum attune_status hip_tape_play(struct device *dev, struct graph *graph, double *ns)
@@ -401,4 +421,6 @@ const struct device_ops hip_ops = {
 	.graph_end = hip_tape_end,
 	.graph_play = hip_tape_play,
 	.graph_free = hip_tape_free,
+	.time_begin = hip_time_begin,
+	.time_end = hip_time_end,
 };

@@ -1,0 +1,43 @@
+/* alternatives.h - the plans of a batch that are worth a race. */
+#ifndef KERNELS_SETTLE_ALTERNATIVES_H
+#define KERNELS_SETTLE_ALTERNATIVES_H
+
+#include "settled.h"
+#include "kernels/spec/part.h"
+
+/* Members of a part that race, the first among them. */
+enum { MOST_RACED_MEMBERS = 4 };
+
+struct alternatives {
+	const attune_op *op;
+	const attune_batch *batch;
+	struct selection parts;
+	struct part whole;
+	int is_mixed; /* it has both parts; `whole` is set */
+	int n;
+	struct settled_plan of[ATTUNE_MOST_ALTERNATIVES]; /* us: not set */
+	attune_plan plan[ATTUNE_MOST_ALTERNATIVES];
+};
+
+/* The plan by the rules, whatever was settled, which stays the first. The batch is sound. */
+enum attune_status alternatives_start(struct alternatives *, const attune_op *,
+				      const attune_batch *);
+/* Adds a plan, unless it cannot run, or runs what one that is there runs, or there is no room.
+ * Returns its place; -1: it was not added. */
+int alternatives_add(struct alternatives *, int way, const int id[2]);
+/* Adds members of a batch of one phase. */
+void alternatives_add_members(struct alternatives *);
+/* Adds the ways to run both parts of a mixed batch, by these choices. */
+void alternatives_add_ways(struct alternatives *, const int id[2]);
+/* The place of a plan that runs the same launches; -1: none does. */
+int alternatives_find(const struct alternatives *, const attune_plan *);
+/* All of a batch; *present: the place of what attune_plan_batch now gives. */
+enum attune_status alternatives_all(struct alternatives *, const attune_op *, const attune_batch *,
+				    int *present);
+
+/* What all calls of a batch refuse: NULL, batches that are not sound, ATTUNE_INVARIANT. Returns the
+ * batch of this version; NULL: *status says why not. */
+const attune_batch *settle_batch(const attune_op *, const attune_batch *, attune_batch *own,
+				 const char *call, enum attune_status *);
+
+#endif

@@ -1,0 +1,134 @@
+/* report.c - attune_report: rounds of times that a program took itself. Rounds of one cell count
+ * together, each by its ratios, since steps of a server have other lengths each time. */
+#include "alternatives.h"
+#include "race.h"
+#include "policy.h"
+#include "store.h"
+#include "kernels/spec/sized.h"
+#include "kernels/spec/status.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const char call[] = "attune_report";
+
+static int same_plans(const struct rounds *r, const struct alternatives *a)
+{
+	int same = r->n == a->n;
+	for (int i = 0; same && i < a->n; i++)
+		same = r->of[i].way == a->of[i].way && r->of[i].id[0] == a->of[i].id[0] &&
+		       r->of[i].id[1] == a->of[i].id[1];
+	return same;
+}
+
+/* The rounds of a batch's cell, none yet where its alternatives have changed. NULL: out of memory. */
+static struct rounds *find_rounds(struct settled *s, const struct alternatives *a)
+{
+	const struct part *p = a->parts.part;
+	const enum cell_kind kind = a->is_mixed                          ? CELL_MIXED
+				    : p->f.max_query <= DECODE_MAX_QUERY ? CELL_DECODE
+									 : CELL_PREFILL;
+	const uint64_t cell = cell_hash(a->op, kind, a->parts.choice, p);
+	struct rounds *r = s->rounds;
+	while (r && r->cell != cell)
+		r = r->next;
+	if (!r) {
+		r = calloc(1, sizeof *r);
+		if (!r)
+			return NULL;
+		r->cell = cell;
+		r->next = s->rounds;
+		s->rounds = r;
+	}
+	if (!same_plans(r, a)) {
+		r->n = a->n;
+		r->num = 0;
+		memcpy(r->of, a->of, sizeof r->of);
+	}
+	return r;
+}
+
+/* Adds a round; from FIRST_ROUNDS on *e is what the rounds come to. */
+static enum attune_status add_round(const struct alternatives *a, const double *us,
+				    struct settled_entry *e)
+{
+	settled_lock();
+	struct settled *s = settled_of(a->op->ctx);
+	struct rounds *r = s ? find_rounds(s, a) : NULL;
+	if (!r) {
+		settled_unlock();
+		return fail(ATTUNE_NO_MEMORY, "%s: out of memory", call);
+	}
+	memcpy(r->us[r->num++ % KEPT_ROUNDS], us, (size_t)a->n * sizeof *us);
+	if (r->num == 2 * KEPT_ROUNDS)
+		r->num = KEPT_ROUNDS;
+	const int rounds = r->num < KEPT_ROUNDS ? r->num : KEPT_ROUNDS;
+	*e = (struct settled_entry){ .batch = a->batch, .num = a->n, .rounds = rounds };
+	double first = 0, least = 1 - SWITCH_MARGIN / 1e3;
+	for (int i = 0; i < a->n; i++) {
+		double x[KEPT_ROUNDS];
+		for (int k = 0; k < rounds; k++)
+			x[k] = i ? r->us[k][i] / r->us[k][0] : r->us[k][0];
+		const double middle = settle_median(x, rounds);
+		first = i ? first : middle;
+		e->plan[i] = a->of[i];
+		e->plan[i].us = i ? middle * first : first;
+		if (i && middle < least) {
+			least = middle;
+			e->winner = i;
+		}
+	}
+	settled_unlock();
+	return ATTUNE_OK;
+}
+
+/* The times in the order of the alternatives. NULL, or why they are no round of them. */
+static const char *sort_times(const struct alternatives *a, const attune_plan *plans,
+			      const double *us, double sorted[ATTUNE_MOST_ALTERNATIVES])
+{
+	const uint32_t size = plans->size;
+	memset(sorted, 0, ATTUNE_MOST_ALTERNATIVES * sizeof *sorted);
+	for (int i = 0; i < a->n; i++) {
+		attune_plan own;
+		const void *at = (const char *)plans + (size_t)i * size;
+		const attune_plan *plan = plan_read(at, &own, call);
+		if (!plan)
+			return attune_last_error();
+		const int place = alternatives_find(a, plan);
+		if (place < 0 || sorted[place] > 0)
+			return "the plans are not those that attune_plan_alternatives gives for "
+			       "the batch";
+		if (!(us[i] >= 0.001 && us[i] < 1e9))
+			return "times must be 0.001 to 10^9 microseconds";
+		sorted[place] = us[i];
+	}
+	return NULL;
+}
+
+enum attune_status attune_report(const attune_op *op, const attune_batch *batch,
+				 const attune_plan *plans, const double *us, int n)
+{
+	double sorted[ATTUNE_MOST_ALTERNATIVES];
+	struct alternatives a;
+	struct settled_entry e;
+	attune_batch own;
+	enum attune_status status;
+	int present;
+	if (!op || !batch || !plans || !us)
+		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
+	batch = settle_batch(op, batch, &own, call, &status);
+	if (batch)
+		status = alternatives_all(&a, op, batch, &present);
+	if (status)
+		return status;
+	if (n != a.n)
+		return fail(ATTUNE_INVALID, "%s: %d plans: attune_plan_alternatives gives %d", call,
+			    n, a.n);
+	const char *error = sort_times(&a, plans, us, sorted);
+	if (error)
+		return error == attune_last_error() ? ATTUNE_INVALID
+						    : fail(ATTUNE_INVALID, "%s: %s", call, error);
+	if (!a.parts.num_parts || a.n < 2)
+		return ATTUNE_OK;
+	status = add_round(&a, sorted, &e);
+	return status || e.rounds < FIRST_ROUNDS ? status : settled_add(op, &e);
+}
