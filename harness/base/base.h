@@ -181,6 +181,14 @@ enum outcome {
 };
 const char *outcome_name(enum outcome);
 
+/* ---- files.c: whole files ------------------------------------------------------------ */
+char *file_text(const char *path); /* NULL when it cannot be read */
+/* Replaces the file by all of it or leaves it: writes PATH.new and renames that. A PATH.new that a
+ * killed process left is written over by the next. A pipe or a device such as /dev/stdout is
+ * written directly. 0 + complain. */
+int file_put(const char *path, const char *text);
+int file_put_bytes(const char *path, const void *bytes, size_t n);
+
 /* ---- array.c ---------------------------------------------------------------------- */
 /* Room for one more element of `size` bytes in *array, which has n; it doubles. 0 without memory. */
 int array_grow(void *array, int n, int *room, size_t size);

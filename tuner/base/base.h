@@ -1,19 +1,11 @@
-/* base.h - shared by all of the tuner: paths of databases and headers, whole text files, emulated
- * devices, batches in words. Includes harness/base. */
+/* base.h - shared by all of the tuner: paths of databases and headers, emulated devices, batches in
+ * words. Includes harness/base. */
 #ifndef TUNER_BASE_BASE_H
 #define TUNER_BASE_BASE_H
 
 #include "harness/base/base.h"
 #include "kernels/spec/device_info.h"
 #include <stddef.h>
-
-/* ---- files.c: whole files ------------------------------------------------------------ */
-char *file_text(const char *path); /* NULL when it cannot be read */
-/* Replaces the file by all of it or leaves it: writes PATH.new and renames that. A PATH.new that a
- * killed process left is written over by the next. A pipe or a device such as /dev/stdout is
- * written directly. 0 + complain. */
-int file_put(const char *path, const char *text);
-int file_put_bytes(const char *path, const void *bytes, size_t n);
 
 /* ---- paths.c: the GPU, its database and its header ------------------------------------- */
 /* `asked`, or if NULL the name of this machine's device; 0 + complain when it has none. */

@@ -1,6 +1,5 @@
 /* files.c - reads and writes whole files. */
 #include "base.h"
-#include "harness/base/base.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
