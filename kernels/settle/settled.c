@@ -36,6 +36,13 @@ static void forget(attune_context *ctx)
 	free(ctx->settled);
 }
 
+void settled_forget(attune_context *ctx)
+{
+	forget(ctx);
+	atomic_store(&ctx->table, NULL);
+	ctx->settled = NULL;
+}
+
 struct settled *settled_of(attune_context *ctx)
 {
 	if (!ctx->settled)
@@ -78,7 +85,8 @@ enum attune_status settled_add(const attune_op *op, const struct settled_entry *
 	return status;
 }
 
-static enum attune_status commit(attune_context *ctx, struct settled *s)
+/* margin: in 1000ths; BY_POLICY: what is kept is the policy's to say. */
+static enum attune_status commit(attune_context *ctx, struct settled *s, int margin)
 {
 	struct settled_table *t = atomic_load_explicit(&ctx->table, memory_order_relaxed);
 	struct settled_table *made = t ? NULL : calloc(1, sizeof *made);
@@ -88,7 +96,7 @@ static enum attune_status commit(attune_context *ctx, struct settled *s)
 	for (int i = 0; i < s->pending.n; i++) {
 		struct kept *k = &s->pending.at[i];
 		count_settles(k, store_find(&s->committed, k->cell));
-		if (table_put(t, k->cell, kept_value(k)) && store_put(&s->committed, k))
+		if (table_put(t, k->cell, kept_value(k, margin)) && store_put(&s->committed, k))
 			k->runs = NULL;
 	}
 	store_clear(&s->pending);
@@ -98,7 +106,7 @@ static enum attune_status commit(attune_context *ctx, struct settled *s)
 	return ATTUNE_OK;
 }
 
-enum attune_status attune_settled_commit(attune_context *ctx)
+enum attune_status settled_commit_beyond(attune_context *ctx, int margin)
 {
 	enum attune_status status = ATTUNE_OK;
 	if (!ctx)
@@ -108,9 +116,14 @@ enum attune_status attune_settled_commit(attune_context *ctx)
 			    "attune_settled_commit: ATTUNE_INVARIANT=1 takes no other choices");
 	settled_lock();
 	if (ctx->settled && ctx->settled->pending.n)
-		status = commit(ctx, ctx->settled);
+		status = commit(ctx, ctx->settled, margin);
 	settled_unlock();
 	return status;
+}
+
+enum attune_status attune_settled_commit(attune_context *ctx)
+{
+	return settled_commit_beyond(ctx, BY_POLICY);
 }
 
 uint64_t attune_settled_digest(const attune_context *ctx)

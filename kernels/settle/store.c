@@ -130,6 +130,21 @@ static int is_sound(const struct settled_entry *e)
 	return sound;
 }
 
+static enum cell_kind kind_of(const struct selection *parts)
+{
+	return parts->num_parts == 2                            ? CELL_MIXED
+	       : parts->part[0].f.max_query <= DECODE_MAX_QUERY ? CELL_DECODE
+								: CELL_PREFILL;
+}
+
+uint64_t cell_of_batch(const attune_op *op, const attune_batch *batch)
+{
+	struct selection parts;
+	struct part whole;
+	parts_of_batch(op, batch, &parts, &whole);
+	return cell_hash(op, kind_of(&parts), parts.choice, parts.part);
+}
+
 enum attune_status store_make(struct kept *k, struct settled *s, const attune_op *op,
 			      const struct settled_entry *e, const int named[2], int settles)
 {
@@ -141,9 +156,7 @@ enum attune_status store_make(struct kept *k, struct settled *s, const attune_op
 	parts_of_batch(op, e->batch, &parts, &whole);
 	if (!parts.num_parts)
 		return fail(ATTUNE_INVALID, "the batch has no queries");
-	k->kind = parts.num_parts == 2                            ? CELL_MIXED
-		  : parts.part[0].f.max_query <= DECODE_MAX_QUERY ? CELL_DECODE
-								  : CELL_PREFILL;
+	k->kind = kind_of(&parts);
 	k->cell = cell_hash(op, k->kind, named, parts.part);
 	k->num = e->num;
 	k->winner = e->winner;
@@ -197,8 +210,11 @@ void store_clear(struct kept_list *l)
 	*l = (struct kept_list){ 0 };
 }
 
-unsigned kept_value(const struct kept *k)
+unsigned kept_value(const struct kept *k, int margin)
 {
 	const struct kept_plan *first = &k->plan[0], *winner = &k->plan[k->winner];
-	return (is_kept(k->kind, first->ns, winner->ns, k->settles) ? winner : first)->value;
+	const int is_faster = margin == BY_POLICY
+				  ? is_kept(k->kind, first->ns, winner->ns, k->settles)
+				  : winner->ns * 1000 < first->ns * (1000 - margin);
+	return (is_faster ? winner : first)->value;
 }

@@ -67,8 +67,10 @@ int store_put(struct kept_list *, struct kept *);
 struct kept *store_find(const struct kept_list *, uint64_t cell);
 int same_batch(const struct kept *, const struct kept *);
 void store_clear(struct kept_list *);
-/* The value of the table: the winner's if the policy keeps it, else the first's. */
-unsigned kept_value(const struct kept *);
+/* The value of the table: the winner's if it is faster by this margin, in 1000ths, or if the policy
+ * keeps it; else the first's. */
+enum { BY_POLICY = -1 };
+unsigned kept_value(const struct kept *, int margin);
 
 /* settled.c. One lock for the stores of all contexts. */
 void settled_lock(void);
