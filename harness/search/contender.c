@@ -42,7 +42,7 @@ int contender_same(const struct contender *a, const struct contender *b)
 	    a->is_library != b->is_library)
 		return 0;
 	if (a->is_library)
-		return a->bounds == b->bounds;
+		return a->bounds == b->bounds && a->memory == b->memory && a->nth == b->nth;
 	return choice_same(&a->choice, &b->choice) &&
 	       (a->is_plan ? a->how == b->how && choice_same(&a->decode, &b->decode)
 			   : a->phase == b->phase);

@@ -181,6 +181,14 @@ double problems_bound(const struct problems *, const struct problem *, const str
 int stages_portfolio(const struct problems *, enum phase, char *family);
 
 /* ---- contender.c ---------------------------------------------------------------- */
+/* What the library remembers when it plans. */
+enum library_memory {
+	MEMORY_NONE,
+	MEMORY_MEMBER,   /* nothing: it runs the plan `nth` of attune_plan_alternatives */
+	MEMORY_SETTLING, /* it settles the batch, and what that took is its time */
+	MEMORY_SETTLED,  /* what it settled this batch to */
+	MEMORY_CARRIED /* the text of an earlier session, of it what is faster by `nth` per cent */
+};
 /* What is timed: one choice; or a plan, which has a choice for each part of a mixed batch; or
  * whatever the library itself plans. Whoever asks for a time fills this struct, and the worker
  * launches from it. */
@@ -193,6 +201,8 @@ struct contender {
 	struct choice choice, decode;
 	enum attune_how how;
 	int bounds; /* of the library: it plans for so many times the longest sequence; 0: exactly */
+	enum library_memory memory; /* of the library */
+	int nth;
 	/* Of a request: measure it even if it is stored; and the name under which the result is a row
 	 * of table bench, NULL: of measurement. One name in all requests of a list, or in none. */
 	int again;

@@ -266,6 +266,8 @@ int session_start(struct sweep_session *session)
 						.gate_s = 30,
 						.sample_s = 10,
 						.no_ceilings = 1,
+						.settle = session->o->settle,
+						.settled = session->o->settled,
 						.dram_gbps = session->hello.dram_gbps,
 						.fma_tflops = session->hello.fma_tflops,
 						.idle = on_idle,

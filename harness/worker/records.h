@@ -76,8 +76,22 @@ struct launcher {
 	size_t at[2];      /* offset of each part's workspace */
 	double plan_us[2]; /* of each part; 0: no plug-in, or not planned */
 	struct loaded *loaded[2];
-	attune_op *op; /* of the library */
-	attune_plan plan;
+	attune_plan plan; /* of the library */
+	int was_wrong;    /* as timed */
+	/* Of the library: nothing is to race; and what settling took. */
+	int is_over;
+	double settled_ms;
+};
+
+/* The library in a worker. The op is of op_shape; the context remembers what `memory` says, settled
+ * on `scenario`. */
+struct library {
+	attune_context *ctx; /* NULL: it has not run yet */
+	attune_op *op;
+	attune_shape op_shape;
+	enum library_memory memory;
+	int scenario;
+	attune_context *file; /* remembers all that setup->settle gets; NULL: not opened yet */
 };
 
 struct worker_state {
@@ -95,12 +109,17 @@ struct worker_state {
 	int made; /* the workload's scenario; -1: none */
 	void *workspace;
 	size_t workspace_bytes;
-	attune_context *ctx; /* NULL: the library has not run yet */
+	struct library library;
 	/* the task under way */
 	const struct scenario *scenario;
 	struct launcher *launcher;
 	struct timed_call *timed_call;
 	int num_contenders;
+	/* Contenders whose plan races already, by another: they get its time. */
+	struct alike {
+		int index, of; /* of: of launcher[] */
+	} * alike;
+	int num_alike;
 	double spent_s[NUM_SPENT];
 };
 
@@ -124,9 +143,14 @@ double launcher_slow_s(const struct worker_state *);
 
 /* Makes the workspace at least this large. */
 enum attune_status launcher_room(struct worker_state *, size_t bytes);
-/* Plans the scenario by the library, and reports the plan. */
-enum attune_status launcher_plan(struct launcher *);
 
+/* ---- worker_library.c ---- */
+/* Plans the scenario by the library with what it is to remember, and reports the plan. */
+enum attune_status library_plan(struct launcher *);
+/* Whether both run the same plan of the library. */
+int library_alike(const struct launcher *, const struct launcher *);
+
+/* ---- worker_call.c ---- */
 /* 0: the contender is wrong. report_verdict and check_corner_batches report that to the parent,
  * check_timed_workload does not. */
 int report_verdict(struct worker_state *, int index, const struct verdict *, const char *batch);

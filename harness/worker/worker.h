@@ -19,6 +19,9 @@ struct worker_setup {
 	double gate_s, sample_s; /* allowed beyond the expected time of a stage */
 	int no_ceilings;         /* hello does not measure them and returns these: */
 	double dram_gbps, fma_tflops;
+	/* Files of what was settled (kernels/attune_settle.h): MEMORY_SETTLING adds to the first, and
+	 * MEMORY_CARRIED plans by the second. NULL: none. */
+	const char *settle, *settled;
 	/* Called at least 20 times a second while a race runs; or NULL. */
 	void (*idle)(void *arg);
 	void *idle_arg;

@@ -1,5 +1,4 @@
-/* worker_call.c - launches one call of a contender, plans by the library, counts its least bytes and
- * operations, and checks its output: on the corner batches before it is first timed, and on some rows
+/* worker_call.c - launches one call of a contender, counts its least bytes and operations, and checks its output: on the corner batches before it is first timed, and on some rows
  * of the workload that is timed. */
 #include "records.h"
 #include "harness/base/base.h"
@@ -27,10 +26,10 @@ enum attune_status launcher_call(void *arg, int set)
 	struct launcher *r = arg;
 	struct worker_state *l = r->state;
 	struct device *dev = &l->dev;
-	if (r->op) {
+	if (r->contender->is_library) {
 		attune_tensors t = l->workload.tensors;
 		t.block_table = l->workload.block_tables[set];
-		return attune_run(r->op, &r->plan, &t, l->workspace, l->workspace_bytes,
+		return attune_run(l->library.op, &r->plan, &t, l->workspace, l->workspace_bytes,
 				  dev->ops->stream(dev));
 	}
 	r->set = set;
@@ -48,39 +47,6 @@ enum attune_status launcher_room(struct worker_state *l, size_t bytes)
 	const enum attune_status status = l->dev.ops->alloc(&l->dev, &l->workspace, bytes);
 	if (!status)
 		l->workspace_bytes = bytes;
-	return status;
-}
-
-static enum attune_status plan_bounds(struct launcher *r, const attune_batch *v, int times)
-{
-	int query = 0, keys = 0;
-	for (int i = 0; i < v->num_seqs; i++) {
-		const int n = v->query_start[i + 1] - v->query_start[i];
-		query = n > query ? n : query;
-		keys = v->seq_lens[i] > keys ? v->seq_lens[i] : keys;
-	}
-	return attune_plan_bounds(r->op, v->num_seqs, v->query_start[v->num_seqs], query,
-				  times * keys, &r->plan);
-}
-
-enum attune_status launcher_plan(struct launcher *r)
-{
-	struct worker_state *l = r->state;
-	struct message message = { .kind = MESSAGE_PLANNED, .index = r->contender->index };
-	const int bounds = r->contender->bounds;
-	const attune_batch *v = &l->scenario->batch->view;
-	enum attune_status status = l->ctx ? ATTUNE_OK : attune_adopt(&l->ctx, &l->dev);
-	r->plan = (attune_plan){ .size = sizeof r->plan };
-	if (!status)
-		status = attune_prepare(l->ctx, &l->scenario->shape, &r->op);
-	if (!status)
-		status = bounds ? plan_bounds(r, v, bounds) : attune_plan_batch(r->op, v, &r->plan);
-	if (!status)
-		status = attune_plan_text(r->op, &r->plan, message.text, sizeof message.text);
-	if (!status)
-		status = launcher_room(l, r->plan.workspace);
-	if (!status)
-		report_message(l, &message);
 	return status;
 }
 

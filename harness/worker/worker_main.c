@@ -215,7 +215,7 @@ static void after(void *arg, int i)
 	const int is_right = m->outcome == OUTCOME_OK || m->outcome == OUTCOME_NOISY;
 	if (is_right && m->samples && !(m->lead > limit) && !r->checked &&
 	    !check_timed_workload(l, r, &v))
-		report_verdict(l, r->contender->index, &v, "as timed");
+		r->was_wrong = !report_verdict(l, r->contender->index, &v, "as timed");
 	else
 		report_time(l, r, m, is_right);
 }
@@ -249,12 +249,51 @@ static double compile_s(const struct launcher *r)
 	return fresh ? COMPILE_S : 0;
 }
 
-static void release_library(struct launcher *r)
+/* ---- the library ---------------------------------------------------------------------- */
+/* The time of a call of attune_settle. */
+static void report_settling(const struct worker_state *l, const struct launcher *r)
 {
-	attune_release(r->op);
-	r->op = NULL;
+	const double us = fmax(r->settled_ms * 1e3, 1);
+	const struct measurement m = { .outcome = OUTCOME_OK,
+				       .samples = 1,
+				       .calls = 1,
+				       .us = { (float)us },
+				       .median_us = us,
+				       .min_us = us,
+				       .ci_us = NAN,
+				       .lead = NAN,
+				       .lead_low = NAN };
+	report_result(l, r->contender->index, &m, 0);
 }
 
+/* Whether the library's plan is not to race: there is none, it was to settle only, or the plan races
+ * already. */
+static int is_over(struct worker_state *l, const struct launcher *r)
+{
+	int of = -1;
+	for (int i = 0; i < l->num_contenders && of < 0 && !r->is_over; i++)
+		if (library_alike(&l->launcher[i], r))
+			of = i;
+	if (r->contender->memory == MEMORY_SETTLING)
+		report_settling(l, r);
+	if (of >= 0)
+		l->alike[l->num_alike++] = (struct alike){ r->contender->index, of };
+	return r->is_over || of >= 0;
+}
+
+static void report_alike(const struct worker_state *l)
+{
+	for (int i = 0; i < l->num_alike; i++) {
+		const struct alike *a = &l->alike[i];
+		const struct measurement *m = &l->timed_call[a->of].m;
+		if (l->launcher[a->of].was_wrong)
+			report_failure(l, a->index, OUTCOME_WRONG, "as the same plan of another");
+		else
+			report_result(l, a->index, m, 0);
+	}
+}
+
+/* ---- entering --------------------------------------------------------------------------- */
 /* Loads and checks a contender. It takes part if it is right so far. */
 static void enter(struct worker_state *l, const struct contender *c, unsigned long long seed)
 {
@@ -265,22 +304,21 @@ static void enter(struct worker_state *l, const struct contender *c, unsigned lo
 	    l->workload.out_bytes <= SMALL_OUTPUT && (!c->passed || looks_at(l, seed, c->index));
 	double at = seconds_now();
 	report_stage(l, c->index, l->setup->gate_s + compile_s(r));
-	const enum attune_status loaded = c->is_library ? launcher_plan(r) : load_all(l, r);
+	const enum attune_status loaded = c->is_library ? library_plan(r) : load_all(l, r);
 	spend(l, SPENT_UPLOADING, &at);
 	if (loaded) {
 		report_failure(l, c->index, OUTCOME_RESOURCES, attune_last_error());
-		release_library(r);
 		return;
 	}
+	if (c->is_library && is_over(l, r))
+		return;
 	const int passed = r->parts != 1 || check_corner_batches(l, r);
 	const int is_right = passed && (!r->checked || check_timed_workload(l, r, &v));
 	spend(l, SPENT_CHECKING, &at);
 	if (passed && !is_right)
 		report_verdict(l, c->index, &v, "as timed");
-	if (!is_right) {
-		release_library(r);
+	if (!is_right)
 		return;
-	}
 	const double bytes = launcher_bytes(l, phase_of(r)), flops = launcher_flops(l, phase_of(r));
 	l->timed_call[l->num_contenders++] =
 	    (struct timed_call){ .call = launcher_call,
@@ -334,7 +372,7 @@ static void run_order(struct worker_state *l, const struct order *t)
 	}
 	measure_ceilings(l, 1, &dram, &fma);
 	spend(l, SPENT_UPLOADING, &at);
-	l->num_contenders = 0;
+	l->num_contenders = l->num_alike = 0;
 	for (int i = 0; i < t->n && may_enter(t, i, budget_now() - began); i++)
 		enter(l, &t->v[i], t->seed);
 	protocol.seconds = fmax(t->seconds - (budget_now() - began), (1 - entering) * t->seconds);
@@ -347,8 +385,7 @@ static void run_order(struct worker_state *l, const struct order *t)
 		_exit(1);
 	spend(l, SPENT_RACING, &at);
 	report_control(l, &control);
-	for (int i = 0; i < l->num_contenders; i++)
-		release_library(&l->launcher[i]);
+	report_alike(l);
 	memcpy(message.spent_s, l->spent_s, sizeof message.spent_s);
 	report_message(l, &message);
 }
@@ -383,7 +420,8 @@ static int take_task(struct worker_state *l, struct task *t)
 	t->order.v = calloc(n, sizeof *t->order.v);
 	l->launcher = calloc(n, sizeof *l->launcher);
 	l->timed_call = calloc(n, sizeof *l->timed_call);
-	ok = n && t->order.v && l->launcher && l->timed_call &&
+	l->alike = calloc(n, sizeof *l->alike);
+	ok = n && t->order.v && l->launcher && l->timed_call && l->alike &&
 	     pipe_receive(l->socket, t->order.v, n * sizeof *t->order.v);
 	for (int i = 0; i < t->codes && ok; i++)
 		ok = take_code(l);
@@ -392,6 +430,7 @@ static int take_task(struct worker_state *l, struct task *t)
 	free(t->order.v);
 	free(l->launcher);
 	free(l->timed_call);
+	free(l->alike);
 	return ok;
 }
 

@@ -23,12 +23,25 @@ struct options {
 	const char *split; /* NULL: all */
 	enum preset preset;
 	int limit, bounds, roofline, anyway;
+	struct settle_asked settle;
 	double read_mb; /* of the roofline */
 	enum format format;
 	struct trace_options trace;
 };
 
-enum { OPT_LIMIT = 256, OPT_INTO, OPT_PRESET, OPT_BOUNDS, OPT_ROOFLINE, OPT_READ, OPT_ANYWAY };
+enum {
+	OPT_LIMIT = 256,
+	OPT_INTO,
+	OPT_PRESET,
+	OPT_BOUNDS,
+	OPT_ROOFLINE,
+	OPT_READ,
+	OPT_ANYWAY,
+	OPT_SETTLE,
+	OPT_SETTLED,
+	OPT_SIBLINGS,
+	OPT_LADDER
+};
 // clang-format off
 static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
@@ -42,6 +55,10 @@ static const struct argp_option rows[] = {
 	{ "steps", OPT_STEPS, "N", 0, "Trace: N steps, evenly spaced (100)", 0 },
 	{ "load", OPT_LOAD, "X", 0, "Trace: share of the engine's capacity (0.95)", 0 },
 	{ "bounds", OPT_BOUNDS, NULL, 0, "Measure plans by attune_plan_bounds instead", 0 },
+	{ "settle", OPT_SETTLE, "FILE", 0, "Settle each batch, race what it settled to, and keep it in FILE", 0 },
+	{ "settled", OPT_SETTLED, "FILE", 0, "Race plans by what an earlier session settled", 0 },
+	{ "siblings", OPT_SIBLINGS, NULL, 0, "With --settle: settle other batches of the same cells instead, and race nothing", 0 },
+	{ "ladder", OPT_LADDER, NULL, 0, "With --settle: settle what vLLM captures for Llama 3.1 8B", 0 },
 	{ "roofline", OPT_ROOFLINE, NULL, 0, "Measure memory, L2 cache and launches instead", 0 },
 	{ "read-mb", OPT_READ, "X", 0, "Roofline: MB of a read (1074)", 0 },
 	{ "anyway", OPT_ANYWAY, NULL, 0, "Measure even if other programs use the machine", 0 },
@@ -49,6 +66,20 @@ static const struct argp_option rows[] = {
 	{ 0 }
 };
 // clang-format on
+
+static int settles(const struct options *o)
+{
+	return o->settle.settle || o->settle.settled;
+}
+
+static void check_options(const struct options *o, struct argp_state *state)
+{
+	if ((o->settle.siblings || o->settle.ladder) && (!o->settle.settle || o->settle.settled))
+		argp_error(state, "--siblings and --ladder need --settle FILE, and no --settled");
+	if (settles(o) + o->bounds + o->roofline + (o->trace.path != NULL) > 1)
+		argp_error(state, "--settle and --settled, --bounds, --roofline and --trace are "
+				  "different questions: give one");
+}
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -63,6 +94,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_LIMIT: o->limit = whole_option("limit", arg, state); return 0;
 	case OPT_BOUNDS: o->bounds = 1; return 0;
 	case OPT_ROOFLINE: o->roofline = 1; return 0;
+	case OPT_SETTLE: o->settle.settle = arg; return 0;
+	case OPT_SETTLED: o->settle.settled = arg; return 0;
+	case OPT_SIBLINGS: o->settle.siblings = 1; return 0;
+	case OPT_LADDER: o->settle.ladder = 1; return 0;
 	case OPT_ANYWAY: o->anyway = 1; return 0;
 	case OPT_READ:
 		o->read_mb = strtod(arg, &end);
@@ -71,6 +106,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 				   arg);
 		return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
+	case ARGP_KEY_END: check_options(o, state); return trace_option(&o->trace, key, arg, state);
 	default: return trace_option(&o->trace, key, arg, state);
 	}
 }
@@ -92,6 +128,17 @@ static const struct argp help = {
 	"--bounds: compares plans of attune_plan_batch, which knows the lengths, with plans of "
 	"attune_plan_bounds for N times the longest sequence (bounds_xN), on 20 batches of Llama "
 	"3.1 8B (--limit: fewer).\n\n"
+	"--settle FILE: the library settles each batch (kernels/attune_settle.h) and races what it "
+	"settled to (settled, at a margin of 1 %) with what it plans otherwise (attune), and with "
+	"each "
+	"alternative (member_N). settling is the time of attune_settle. FILE gets what was "
+	"settled, "
+	"and keeps what it has. Equal plans share a time.\n\n"
+	"--settled FILE: races plans by FILE alone, where they are faster there by 1, 2 or 4 % "
+	"(carried_1 ...).\n\n"
+	"--siblings: settles a batch of the same cell in place of each, with other lengths, to be "
+	"carried to these in a later session. --ladder: settles what an engine settles before it "
+	"captures graphs, 67 numbers of sequences with three lengths each.\n\n"
 	"--roofline: measures the limits of the GPU without attention and stores them in the "
 	"database; attune show --ceilings prints them.\n"
 	"  read    GB/s by path (16-byte loads to registers; 16-byte asynchronous\n"
@@ -108,6 +155,8 @@ static const struct argp help = {
 	"  attune bench --gpu h200_e4m3 --db mine.sqlite   (8-bit caches)\n"
 	"  attune bench --gpu h200 --trace mine.csv --model llama3.1-8b@1 --steps 200\n"
 	"  attune bench --gpu h200 --bounds --format tsv\n"
+	"  attune bench --gpu h200 --settle f.txt --siblings\n"
+	"  attune bench --gpu h200 --settle own.txt --settled f.txt\n"
 	"  attune bench --gpu h200 --roofline",
 	peers_options,
 	NULL,
@@ -130,7 +179,12 @@ static void name_database(char path[PATH_TEXT], const char *asked, const char *g
 
 static enum bench_kind kind_of(const struct options *o)
 {
-	return o->bounds ? BENCH_BOUNDS : o->trace.path ? BENCH_TRACE : BENCH_SPLIT;
+	return o->bounds            ? BENCH_BOUNDS
+	       : o->trace.path      ? BENCH_TRACE
+	       : o->settle.siblings ? BENCH_SETTLING
+	       : o->settle.ladder   ? BENCH_SETTLING
+	       : settles(o)         ? BENCH_SETTLE
+				    : BENCH_SPLIT;
 }
 
 static int list(struct wishes *w, const struct options *o, const struct data *d,
@@ -139,10 +193,17 @@ static int list(struct wishes *w, const struct options *o, const struct data *d,
 	switch (kind_of(o)) {
 	case BENCH_BOUNDS: return bench_list_bounds(w, o->limit);
 	case BENCH_TRACE: return bench_list_trace(w, d, hello, &o->trace, all);
-	case BENCH_SPLIT: break;
+	case BENCH_SETTLE:
+	case BENCH_SETTLING:
+		if (o->settle.ladder)
+			return bench_list_ladder(w);
+		if (!bench_list_settle(w, d, hello, o->split, o->limit, &o->settle))
+			return 0;
+		break;
+	case BENCH_SPLIT:
+		if (!bench_list_split(w, d, hello, o->split, o->limit))
+			return 0;
 	}
-	if (!bench_list_split(w, d, hello, o->split, o->limit))
-		return 0;
 	if (!w->batches.n)
 		complain("no scenario of split '%s'", o->split ? o->split : "all");
 	return w->batches.n;
@@ -164,7 +225,7 @@ static int run_list(const struct options *o, const struct data *d, const struct 
 			 hello->info.arch);
 		code = EXIT_CHECK;
 	}
-	for (int i = 0; kind != BENCH_SPLIT && i < w.batches.n; i++)
+	for (int i = 0; kind != BENCH_SPLIT && kind != BENCH_SETTLE && i < w.batches.n; i++)
 		scenario_drop(&w.batches.v[i]);
 	wishes_free(&w);
 	return code;
@@ -183,14 +244,16 @@ static int run(const struct options *o, const char *gpu)
 				       .shards = 1,
 				       .seed = 1,
 				       .anyway = o->anyway,
+				       .settle = o->settle.settle,
+				       .settled = o->settle.settled,
 				       .sum = &sum };
 	int code = sweep_device(&sweep, &hello);
 	if (code)
 		return code;
-	if (refuse_emulated(&hello.info))
+	if (refuse_emulated(&hello.info) || !settle_files_are_sound(&o->settle, &hello))
 		return EXIT_USAGE;
 	struct data *d = NULL;
-	if (!o->bounds) {
+	if (!o->bounds && !o->settle.ladder) {
 		db_path(db, o->db, gpu);
 		d = data_load(db, gpu);
 		const int asks_right = d && split_known(d, o->split);

@@ -29,8 +29,7 @@ static const char *const batches[] = {
 	"2q512s8k_30q1s16k", "q1k_64q1s2k", "8q128s2k_100q1s1k"
 };
 
-/* A batch of Llama 3.1 8B. 0: no memory. */
-static int make(struct scenario *s, const char *text)
+int bench_llama(struct scenario *s, const char *text)
 {
 	char error[160];
 	*s = (struct scenario){ .model = "llama3.1-8b@1",
@@ -55,7 +54,7 @@ int bench_list_bounds(struct wishes *w, int limit)
 	const int n = limit && limit < (int)COUNT(batches) ? limit : (int)COUNT(batches);
 	for (int i = 0; i < n && !w->failed; i++) {
 		struct scenario s;
-		w->failed |= !make(&s, batches[i]);
+		w->failed |= !bench_llama(&s, batches[i]);
 		wish_batch(w, &s, -1);
 		for (size_t k = 0; k < COUNT(ways); k++) {
 			w->policy = ways[k].policy;

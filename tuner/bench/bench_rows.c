@@ -19,6 +19,24 @@ enum { MOST_COLUMNS = 9, QUERY = 2000 };
 	"SELECT policy, exp(avg(ln(ratio))), count(ratio), max(ratio) FROM timed GROUP BY policy" \
 	" HAVING count(ratio) ORDER BY 2"
 
+/* The library, with what it settled. What settling took is no time of a batch. */
+#define SETTLED                                                                                   \
+	{                                                                                         \
+		"batch",  "model",     "page_size", "dtype", "kv_dtype",                          \
+		"policy", "median_us", "ratio",     "plan"                                        \
+	},                                                                                        \
+	    "tt0ttt24t",                                                                          \
+	    TIMED(                                                                                \
+		"attune") "SELECT s.batch, s.model, s.page_size, s.dtype, s.kv_dtype, policy,"    \
+			  " median / 1e3, iif(policy = 'settling', NULL, ratio), plan FROM timed" \
+			  " JOIN scenario AS s ON s.id = scenario ORDER BY run, scenario, "       \
+			  "timed.id"
+#define SETTLED_SUMS                                                                 \
+	TIMED("attune")                                                              \
+	"SELECT policy, exp(avg(ln(ratio))), count(ratio), max(ratio) FROM timed"    \
+	" WHERE policy NOT LIKE 'member%%' AND policy <> 'settling' GROUP BY policy" \
+	" HAVING count(ratio) ORDER BY 2"
+
 /* %lld: rows of later runs count. */
 static const struct printed {
 	const char *columns[MOST_COLUMNS];
@@ -42,6 +60,8 @@ static const struct printed {
 					   " ORDER BY run, scenario, median",
 			   TIMED("attune") SUMS,
 			   "attune" },
+	[BENCH_SETTLE] = { SETTLED, SETTLED_SUMS, "attune" },
+	[BENCH_SETTLING] = { SETTLED, NULL, NULL },
 	/* A step counts only if all policies ran it: sums over different steps are not
 	 * comparable. */
 	[BENCH_TRACE] = { { "dtype", "kv_dtype", "policy", "steps", "attention_ms", "ratio" },
@@ -110,7 +130,9 @@ static int print(enum bench_kind kind, const char *db, long long after, enum for
 	long long library = 0;
 	if (s && p.t && store_has_bench(s) > 0) {
 		ask(s, as->rows, after, print_row, &p);
-		ask(s, "SELECT count(median) FROM bench WHERE run > %lld AND policy = 'attune'",
+		ask(s,
+		    "SELECT count(median) FROM bench WHERE run > %lld AND policy IN ('attune',"
+		    " 'settling')",
 		    after, keep_number, &library);
 	}
 	table_print(p.t, stdout);

@@ -18,13 +18,13 @@
 #include <string.h>
 
 struct options {
-	const char *gpu, *db, *header, *split, *by, *against;
+	const char *gpu, *db, *header, *split, *by, *against, *settled_rows;
 	double above; /* 0: not asked */
 	enum format format;
 	struct trace_options trace;
 };
 
-enum { OPT_BY = 256, OPT_AGAINST, OPT_ABOVE };
+enum { OPT_BY = 256, OPT_AGAINST, OPT_ABOVE, OPT_SETTLED_ROWS };
 
 // clang-format off
 static const struct argp_option rows[] = {
@@ -36,6 +36,7 @@ static const struct argp_option rows[] = {
 	{ "by", OPT_BY, "WHAT", 0, "Only the header, by kind, head, group, page, gpu or set", 0 },
 	{ "against", OPT_AGAINST, "FILE", 0, "With --by: another header beside it, on the same scenarios", 0 },
 	{ "above", OPT_ABOVE, "X", 0, "List the scenarios that take over X times the fastest, and why", 0 },
+	{ "settled-rows", OPT_SETTLED_ROWS, "FILE", 0, "Judge rows of attune bench --settle and --settled in FILE", 0 },
 	{ "trace", OPT_TRACE, "FILE", 0, "Estimate the attention time of a simulated trace (CSV) by policy", 0 },
 	{ "model", 'm', "NAME@TP", 0, "Trace: the model, as in llama3.1-8b@1", 0 },
 	{ "load", OPT_LOAD, "X", 0, "Trace: share of the engine's capacity (0.95)", 0 },
@@ -63,8 +64,10 @@ static void check_options(const struct options *o, struct argp_state *state)
 		argp_error(state, "--by '%s' should be " GROUP_WORDS, o->by);
 	if (o->against && !o->by)
 		argp_error(state, "--against is of --by, which is not given");
-	if ((o->by != NULL) + (o->above > 0) + (o->trace.path != NULL) > 1)
-		argp_error(state, "--by, --above and --trace are different questions: give one");
+	if ((o->by != NULL) + (o->above > 0) + (o->trace.path != NULL) + (o->settled_rows != NULL) >
+	    1)
+		argp_error(state, "--by, --above, --settled-rows and --trace are different "
+				  "questions: give one");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -78,6 +81,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'f': format_option(&o->format, arg, state); return 0;
 	case OPT_BY: o->by = arg; return 0;
 	case OPT_AGAINST: o->against = arg; return 0;
+	case OPT_SETTLED_ROWS: o->settled_rows = arg; return 0;
 	case OPT_ABOVE: o->above = above_of(arg, state); return 0;
 	case ARGP_KEY_END: check_options(o, state); return trace_option(&o->trace, key, arg, state);
 	default: return trace_option(&o->trace, key, arg, state);
@@ -113,6 +117,12 @@ static const struct argp help = {
 	"settle first, and then the ways to run them. Without a second pass one time\n"
 	"does both. Where the header's own plan lacks a time, it stays. Lines below\n"
 	"the table explain each held-out batch beyond 20 %.\n\n"
+	"--settled-rows: what remembering settled batches is worth, by policy of\n"
+	"attune bench --settle and --settled, and by kind of batch. A slowdown is that\n"
+	"of the header's plan by the database times the policy's time over the library's\n"
+	"without memory in the race. fastest: the fastest of the race. slower1: share\n"
+	"more than 1 % slower than without memory; paired: time / time without memory.\n"
+	"by_race: batches without a time in the database, judged by the race alone.\n\n"
 	"A header of portable rules is judged among the choices that it may name: the\n"
 	"fastest is the fastest of these.\n\n"
 	"Examples:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
@@ -323,6 +333,8 @@ static int answer(const struct data *d, const struct forest *f, const struct for
 		return trace_print(d, f, &o->trace, o->format);
 	if (!has_scenarios(d, o->split))
 		return 0;
+	if (o->settled_rows)
+		return settled_rows_print(d, f, o->settled_rows, o->split, o->format);
 	if (o->by)
 		return groups_print(d, f, against, o->by, o->split, o->format);
 	return o->above > 0 ? list_above(d, f, o) : evaluate(d, f, o);

@@ -69,6 +69,11 @@ int is_group(const char *word);
 int groups_print(const struct data *, const struct forest *, const struct forest *before,
 		 const char *by, const char *split, enum format);
 
+/* settled_rows.c: the same of the policies of attune bench --settle, by rows of that database. 0 +
+ * complain. */
+int settled_rows_print(const struct data *, const struct forest *, const char *path,
+		       const char *split, enum format);
+
 /* trace_eval.c: the attention time of a simulated trace under each policy. */
 struct trace_options {
 	const char *path, *model;
