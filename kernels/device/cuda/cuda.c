@@ -10,9 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct graph {
-	void *graph, *exec;
-};
+#define GPU struct cuda
+#define API cu
+#define DRIVER "cuda"
+#define OP(name) cuda_##name
+#define CURRENT IN_CONTEXT
+#include "kernels/device/shared/gpu_ops.inc"
 
 static enum attune_status load_api(struct cuda *c)
 {
@@ -62,18 +65,13 @@ static void describe(struct cuda *c, struct device_info *info)
 static enum attune_status choose(struct cuda *c, const char *which)
 {
 	int count = 0, ordinal = 0;
-	char *end = NULL;
 	const int error = c->cu.Init(0);
 	if (error)
 		return fail(ATTUNE_NO_DEVICE, "cuda: the driver does not start (error %d)", error);
 	if (c->cu.DeviceCount(&count) || !count)
 		return fail(ATTUNE_NO_DEVICE, "cuda: the driver finds no GPU");
-	if (which && *which) {
-		ordinal = (int)strtol(which, &end, 10);
-		if (*end || ordinal < 0 || ordinal >= count)
-			return fail(ATTUNE_NO_DEVICE, "cuda:%s: GPUs 0 to %d are here", which,
-				    count - 1);
-	}
+	if (which && *which && !read_ordinal(which, count, &ordinal))
+		return ATTUNE_NO_DEVICE;
 	return cuda_check(c, c->cu.DeviceGet(&c->device, ordinal), "device");
 }
 
@@ -84,13 +82,7 @@ static void cuda_close(struct device *dev)
 	if (!c)
 		return;
 	if (c->ctx && !c->cu.CtxPush(c->ctx)) {
-		sides_close(&c->sides);
-		if (c->begin)
-			c->cu.EventDestroy(c->begin);
-		if (c->end)
-			c->cu.EventDestroy(c->end);
-		if (c->stream)
-			c->cu.StreamDestroy(c->stream);
+		close_all(c);
 		c->cu.CtxPop(&popped);
 		c->cu.CtxRelease(c->device);
 	}
@@ -112,15 +104,7 @@ static enum attune_status cuda_open(struct device *dev, const char *which)
 	if ((status = cuda_check(c, c->cu.CtxRetain(&c->ctx, c->device), "context")))
 		return status;
 	describe(c, &dev->info);
-	status = IN_CONTEXT(c, c->cu.StreamCreate(&c->stream, STREAM_NON_BLOCKING), "stream");
-	if (!status)
-		status = IN_CONTEXT(c, c->cu.EventCreate(&c->begin, 0), "event");
-	if (!status)
-		status = IN_CONTEXT(c, c->cu.EventCreate(&c->end, 0), "event");
-	const struct side_calls calls = SIDE_CALLS(c->cu);
-	if (!status)
-		status = IN_CONTEXT(c, sides_open(&c->sides, &calls), "streams");
-	return status;
+	return IN_CONTEXT(c, make_all(c), "streams and events");
 }
 
 static enum attune_status cuda_alloc(struct device *dev, void **mem, size_t bytes)
@@ -138,13 +122,6 @@ static void cuda_release(struct device *dev, void *mem)
 	struct cuda *c = dev->state;
 	if (mem)
 		(void)IN_CONTEXT(c, c->cu.MemFree((uintptr_t)mem), "free");
-}
-
-/* Copies and fills go to the default stream, which launches on others do not wait
- * for: they are done when these return. */
-static int settle(const struct cuda *c, int error)
-{
-	return error ? error : c->cu.StreamWait(NULL);
 }
 
 static enum attune_status cuda_put(struct device *dev, void *dst, const void *src, size_t bytes)
@@ -167,54 +144,16 @@ static enum attune_status cuda_fill(struct device *dev, void *dst, int byte, siz
 			  "fill");
 }
 
-static int find_function(struct cuda *c, struct code *code, const struct blob *blob)
-{
-	int error = c->cu.ModuleLoad(&code->module, blob->data);
-	if (!error)
-		error = c->cu.ModuleFunction(&code->function.handle, code->module, blob->entry);
-	if (!error) {
-		c->cu.FuncGet(&code->registers, FUNC_REGISTERS, code->function.handle);
-		c->cu.FuncGet(&code->spill_bytes, FUNC_LOCAL_BYTES, code->function.handle);
-		c->cu.FuncGet(&code->smem_static, FUNC_SMEM_STATIC, code->function.handle);
-		function_packs(&c->cu, &code->function);
-	}
-	return error;
-}
-
 /* More than 48 KiB of shared memory must be requested: once, as much as a block may have. */
-static int grant_smem(struct cuda *c, struct code *code, int limit)
+static int make_code(struct cuda *c, struct code *code, const struct blob *blob,
+		     const struct device_info *info)
 {
-	code->smem_allowed = limit - code->smem_static;
+	const int error = find_function(c, code, &code->function.handle, blob);
+	if (error)
+		return error;
+	function_packs(&c->cu, &code->function);
+	code->smem_allowed = info->smem_per_block - code->smem_static;
 	return c->cu.FuncSet(code->function.handle, FUNC_SMEM_DYNAMIC, code->smem_allowed);
-}
-
-static void cuda_unload(struct device *dev, struct code *code)
-{
-	struct cuda *c = dev->state;
-	if (!code)
-		return;
-	if (code->module)
-		(void)IN_CONTEXT(c, c->cu.ModuleUnload(code->module), "unload");
-	free(code);
-}
-
-static enum attune_status cuda_load(struct device *dev, struct code **out, const struct blob *blob)
-{
-	struct cuda *c = dev->state;
-	enum attune_status status;
-	struct code *code = calloc(1, sizeof *code);
-	if (!code)
-		return fail(ATTUNE_NO_MEMORY, "cuda: out of memory");
-	status = IN_CONTEXT(c, find_function(c, code, blob), "load");
-	if (!status)
-		status =
-		    IN_CONTEXT(c, grant_smem(c, code, dev->info.smem_per_block), "shared memory");
-	if (status) {
-		cuda_unload(dev, code);
-		return status;
-	}
-	*out = code;
-	return ATTUNE_OK;
 }
 
 static enum attune_status launch(struct device *dev, const struct code *code,
@@ -249,159 +188,18 @@ static enum attune_status cuda_launch_early(struct device *dev, const struct cod
 	return launch(dev, code, g, args, stream, launch_early);
 }
 
-static enum attune_status cuda_fork(struct device *dev, void *stream, void **side)
-{
-	struct cuda *c = dev->state;
-	return IN_CONTEXT(c, sides_fork(&c->sides, stream, side), "fork");
-}
-
-static enum attune_status cuda_join(struct device *dev, void *stream, void *side)
-{
-	struct cuda *c = dev->state;
-	return IN_CONTEXT(c, sides_join(&c->sides, stream, side), "join");
-}
-
 static enum attune_status cuda_clear(struct device *dev, void *mem, size_t bytes, void *stream)
 {
 	struct cuda *c = dev->state;
 	return IN_CONTEXT(c, c->cu.MemSetAsync((uintptr_t)mem, 0, bytes, stream), "clear");
 }
 
-static int cuda_capturing(struct device *dev, void *stream)
+/* Uploads the graph, so that the first play does not include it. */
+static int make_graph(struct cuda *c, struct graph *graph)
 {
-	struct cuda *c = dev->state;
-	int state = 0;
-	return !IN_CONTEXT(c, c->cu.StreamCapturing(stream, &state), "stream") && state;
+	int error = c->cu.CaptureEnd(c->stream, &graph->graph);
+	error = error ? error : c->cu.GraphMake(&graph->exec, graph->graph, 0);
+	return error ? error : c->cu.GraphUpload(graph->exec, c->stream);
 }
 
-static enum attune_status cuda_wait(struct device *dev, void *stream)
-{
-	struct cuda *c = dev->state;
-	return IN_CONTEXT(c, c->cu.StreamWait(stream), "wait");
-}
-
-static void *cuda_stream(struct device *dev)
-{
-	return ((struct cuda *)dev->state)->stream;
-}
-
-static void cuda_resources(const struct code *code, int *registers, int *spill, int *smem)
-{
-	*registers = code->registers;
-	*spill = code->spill_bytes;
-	*smem = code->smem_static;
-}
-
-static enum attune_status cuda_tape_begin(struct device *dev)
-{
-	struct cuda *c = dev->state;
-	return IN_CONTEXT(c, c->cu.CaptureBegin(c->stream, CAPTURE_RELAXED), "capture");
-}
-
-static void cuda_tape_free(struct device *dev, struct graph *graph)
-{
-	struct cuda *c = dev->state;
-	if (!graph)
-		return;
-	if (graph->exec)
-		(void)IN_CONTEXT(c, c->cu.GraphExecFree(graph->exec), "graph");
-	if (graph->graph)
-		(void)IN_CONTEXT(c, c->cu.GraphFree(graph->graph), "graph");
-	free(graph);
-}
-
-static enum attune_status cuda_tape_end(struct device *dev, struct graph **out)
-{
-	struct cuda *c = dev->state;
-	enum attune_status status;
-	struct graph *graph = calloc(1, sizeof *graph);
-	if (!graph)
-		return fail(ATTUNE_NO_MEMORY, "cuda: out of memory");
-	status = IN_CONTEXT(c, c->cu.CaptureEnd(c->stream, &graph->graph), "end of capture");
-	if (!status)
-		status = IN_CONTEXT(c, c->cu.GraphMake(&graph->exec, graph->graph, 0), "graph");
-	if (!status) /* else its first play includes it */
-		status = IN_CONTEXT(c, c->cu.GraphUpload(graph->exec, c->stream), "graph upload");
-	if (status) {
-		cuda_tape_free(dev, graph);
-		return status;
-	}
-	*out = graph;
-	return ATTUNE_OK;
-}
-
-static int end_time(struct cuda *c, float *ms)
-{
-	int error = c->cu.EventRecord(c->end, c->stream);
-	if (!error)
-		error = c->cu.EventWait(c->end);
-	return error ? error : c->cu.EventElapsed(ms, c->begin, c->end);
-}
-
-static enum attune_status cuda_time_begin(struct device *dev)
-{
-	struct cuda *c = dev->state;
-	return IN_CONTEXT(c, c->cu.EventRecord(c->begin, c->stream), "event");
-}
-
-static enum attune_status cuda_time_end(struct device *dev, double *ns)
-{
-	struct cuda *c = dev->state;
-	float ms = 0;
-	enum attune_status status = IN_CONTEXT(c, end_time(c, &ms), "event");
-	*ns = (double)ms * 1e6;
-	return status;
-}
-
-static int play(struct cuda *c, struct graph *graph, float *ms)
-{
-	int error = c->cu.EventRecord(c->begin, c->stream);
-	if (!error)
-		error = c->cu.GraphLaunch(graph->exec, c->stream);
-	return error ? error : end_time(c, ms);
-}
-
-static enum attune_status cuda_tape_play(struct device *dev, struct graph *graph, double *ns)
-{
-	struct cuda *c = dev->state;
-	float ms = 0;
-	enum attune_status status = IN_CONTEXT(c, play(c, graph, &ms), "replay");
-	*ns = (double)ms * 1e6;
-	return status;
-}
-
-static enum attune_status cuda_within(struct device *dev, void (*call)(void *), void *arg)
-{
-	const struct cuda *c = dev->state;
-	return IN_CONTEXT(c, (call(arg), 0), "calling a plug-in");
-}
-
-const struct device_ops cuda_ops = {
-	.name = "cuda",
-	.open = cuda_open,
-	.close = cuda_close,
-	.alloc = cuda_alloc,
-	.release = cuda_release,
-	.put = cuda_put,
-	.get = cuda_get,
-	.fill = cuda_fill,
-	.load = cuda_load,
-	.unload = cuda_unload,
-	.launch = cuda_launch,
-	.launch_early = cuda_launch_early,
-	.within = cuda_within,
-	.map = cuda_map,
-	.fork = cuda_fork,
-	.join = cuda_join,
-	.clear = cuda_clear,
-	.capturing = cuda_capturing,
-	.wait = cuda_wait,
-	.stream = cuda_stream,
-	.resources = cuda_resources,
-	.graph_begin = cuda_tape_begin,
-	.graph_end = cuda_tape_end,
-	.graph_play = cuda_tape_play,
-	.graph_free = cuda_tape_free,
-	.time_begin = cuda_time_begin,
-	.time_end = cuda_time_end,
-};
+const struct device_ops cuda_ops = { GPU_OPS, .launch_early = cuda_launch_early, .map = cuda_map };
