@@ -19,13 +19,32 @@ struct decision_made {
 	int spared; /* units that the prefills leave to the decodes, beside those of their choice */
 };
 
-/* Has the prefills leave units to the decodes, if their choice can. */
-static void spare(const attune_op *op, struct decision_made *d, int units)
+/* Has the prefills leave units to the decodes, if their choice can. Returns whether it can. */
+static int spare(const attune_op *op, struct decision_made *d, int units)
 {
 	struct picked *f = &d->pick[0];
-	if (units && config_spare(&f->as, op->ready[f->id].kernel->space, units, &op->shape,
-				  &d->s.part[0], &op->ctx->device.info))
-		d->spared = units;
+	if (units && (f->id < 0 || !config_spare(&f->as, op->ready[f->id].kernel->space, units,
+						 &op->shape, &d->s.part[0], &op->ctx->device.info)))
+		return 0;
+	d->spared = units;
+	return 1;
+}
+
+/* What runs part i: the choice `id`, if there is one that can, else by the rules. */
+static struct picked pick_part(const attune_op *op, const struct selection *s, int i, int id)
+{
+	struct picked f = { .id = id, .named = s->choice[i] };
+	if (op->ctx->is_invariant)
+		return pick_invariant(op, &s->part[i]);
+	return can_run(op, id, &s->part[i], &f.as) ? f : pick_row(op, f.named, &s->part[i], 0);
+}
+
+/* The defaults that add_part would take. */
+static void pick_all(const attune_op *op, struct decision_made *d)
+{
+	for (int i = 0; i < d->s.num_parts; i++)
+		if (d->pick[i].id < 0)
+			d->pick[i] = pick_behind(op, &d->s.part[i], 0);
 }
 
 /* Has the parts of a mixed batch share the device by an answer of the overlap tree. Returns whether
@@ -44,17 +63,17 @@ static int share(const attune_op *op, struct decision_made *d, const struct part
 	const int is_choice = answer >= 0 || answer == SAYS_ONE_LAUNCH;
 	if (is_choice && !can_run(op, f.id, way == RUN_ONE_LAUNCH ? whole : &d->s.part[0], &f.as))
 		return 0;
+	if (is_choice)
+		d->pick[0] = f;
+	else if (!spare(op, d, says_spares(answer)) && !by_rules)
+		return 0;
 	if (way == RUN_ONE_LAUNCH) {
 		d->s.num_parts = 1;
 		d->s.part[0] = *whole;
 	} else {
 		d->how = ATTUNE_STREAMS;
 	}
-	if (is_choice)
-		d->pick[0] = f;
-	else
-		spare(op, d, says_spares(answer));
-	return d->spared == says_spares(answer);
+	return 1;
 }
 
 int parts_of_batch(const attune_op *op, const attune_batch *batch, struct selection *s,
@@ -68,15 +87,6 @@ int parts_of_batch(const attune_op *op, const attune_batch *batch, struct select
 		return 0;
 	parts_take_shorter(whole, 1, batch->query_start);
 	return 1;
-}
-
-/* What runs part i: the choice `id`, if there is one that can, else by the rules. */
-static struct picked pick_part(const attune_op *op, const struct selection *s, int i, int id)
-{
-	struct picked f = { .id = id, .named = s->choice[i] };
-	if (op->ctx->is_invariant)
-		return pick_invariant(op, &s->part[i]);
-	return can_run(op, id, &s->part[i], &f.as) ? f : pick_row(op, f.named, &s->part[i], 0);
 }
 
 /* given: what the parts have in the place of what the rules say; NULL: what was settled. Returns
@@ -101,8 +111,11 @@ static int decide(const attune_op *op, const attune_batch *batch, int overlaps,
 	}
 	if (!shares)
 		return can;
-	if (in.overlap != AS_RULES && share(op, d, &whole, in.overlap, 0))
-		return can;
+	if (in.overlap != AS_RULES) {
+		pick_all(op, d);
+		if (share(op, d, &whole, in.overlap, 0))
+			return can;
+	}
 	if (op->heuristic)
 		share(op, d, &whole, selector_says(op->heuristic, DECIDE_OVERLAP, &whole.f), 1);
 	return can && in.overlap == AS_RULES;

@@ -23,11 +23,7 @@ static int same_plans(const struct rounds *r, const struct alternatives *a)
 /* The rounds of a batch's cell, none yet where its alternatives have changed. NULL: out of memory. */
 static struct rounds *find_rounds(struct settled *s, const struct alternatives *a)
 {
-	const struct part *p = a->parts.part;
-	const enum cell_kind kind = a->is_mixed                          ? CELL_MIXED
-				    : p->f.max_query <= DECODE_MAX_QUERY ? CELL_DECODE
-									 : CELL_PREFILL;
-	const uint64_t cell = cell_hash(a->op, kind, a->parts.choice, p);
+	const uint64_t cell = cell_hash(a->op, kind_of(&a->parts), a->parts.choice, a->parts.part);
 	struct rounds *r = s->rounds;
 	while (r && r->cell != cell)
 		r = r->next;

@@ -96,7 +96,8 @@ static enum attune_status commit(attune_context *ctx, struct settled *s, int mar
 	for (int i = 0; i < s->pending.n; i++) {
 		struct kept *k = &s->pending.at[i];
 		count_settles(k, store_find(&s->committed, k->cell));
-		if (table_put(t, k->cell, kept_value(k, margin)) && store_put(&s->committed, k))
+		if (store_text_bytes(s, k) <= MOST_SETTLED_TEXT &&
+		    table_put(t, k->cell, kept_value(k, margin)) && store_put(&s->committed, k))
 			k->runs = NULL;
 	}
 	store_clear(&s->pending);

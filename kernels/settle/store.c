@@ -30,8 +30,23 @@ static int choice_at(struct settled *s, const attune_op *op, int id)
 	return s->num_choices++;
 }
 
-static int shape_at(struct settled *s, const attune_shape *shape)
+/* What is true is 1, as its text has it. */
+static attune_shape plain(const attune_shape *shape)
 {
+	attune_shape s = *shape;
+	s.causal = !!s.causal;
+	s.has_sinks = !!s.has_sinks;
+	s.has_alibi = !!s.has_alibi;
+	s.has_new_kv = !!s.has_new_kv;
+	s.has_lse = !!s.has_lse;
+	s.scale = s.scale == 0 ? 0 : s.scale;
+	s.softcap = s.softcap == 0 ? 0 : s.softcap;
+	return s;
+}
+
+static int shape_at(struct settled *s, const attune_shape *of)
+{
+	const attune_shape own = plain(of), *shape = &own;
 	for (int i = 0; i < s->num_shapes; i++)
 		if (!memcmp(&s->shapes[i], shape, sizeof *shape))
 			return i;
@@ -45,8 +60,12 @@ static int shape_at(struct settled *s, const attune_shape *shape)
 
 static enum attune_status take_batch(struct kept *k, const attune_batch *b)
 {
-	struct run *runs = malloc(MOST_RUNS * sizeof *runs);
+	struct run *runs;
 	int n = 0;
+	if (b->num_seqs > MOST_KEPT_SEQS)
+		return fail(ATTUNE_UNSUPPORTED, "a batch of more than %d sequences is not kept",
+			    MOST_KEPT_SEQS);
+	runs = malloc(MOST_RUNS * sizeof *runs);
 	if (!runs)
 		return no_memory();
 	for (int i = 0; i < b->num_seqs; i++) {
@@ -115,6 +134,13 @@ static int take_plans(struct kept *k, struct settled *s, const attune_op *op,
 	return 1;
 }
 
+enum cell_kind kind_of(const struct selection *s)
+{
+	if (s->num_parts == 2)
+		return CELL_MIXED;
+	return s->part[0].f.max_query <= DECODE_MAX_QUERY ? CELL_DECODE : CELL_PREFILL;
+}
+
 static int is_time(double us)
 {
 	return us >= 0.001 && us < 1e9;
@@ -130,19 +156,44 @@ static int is_sound(const struct settled_entry *e)
 	return sound;
 }
 
-static enum cell_kind kind_of(const struct selection *parts)
-{
-	return parts->num_parts == 2                            ? CELL_MIXED
-	       : parts->part[0].f.max_query <= DECODE_MAX_QUERY ? CELL_DECODE
-								: CELL_PREFILL;
-}
-
 uint64_t cell_of_batch(const attune_op *op, const attune_batch *batch)
 {
 	struct selection parts;
 	struct part whole;
 	parts_of_batch(op, batch, &parts, &whole);
 	return cell_hash(op, kind_of(&parts), parts.choice, parts.part);
+}
+
+static size_t digits(long long n)
+{
+	size_t count = 1;
+	for (; n >= 10; n /= 10)
+		count++;
+	return count;
+}
+
+/* A cell's line of the text, with numbers of choices and ops below 10000. */
+static size_t line_bytes(const struct kept *k)
+{
+	enum { WORDS = 150, NUMBER = 5, MIXED_PLAN = 21, DECIMALS = 5 };
+	const size_t plan = k->kind == CELL_MIXED ? MIXED_PLAN : NUMBER;
+	size_t bytes = WORDS + plan + digits(k->again_ns);
+	for (int i = 0; i < k->num; i++)
+		bytes += plan + digits(k->plan[i].ns) + DECIMALS;
+	for (int i = 0; i < k->num_runs; i++)
+		bytes += 3 + digits(k->runs[i].count) + digits(k->runs[i].query) +
+			 digits(k->runs[i].seq);
+	return bytes;
+}
+
+size_t store_text_bytes(const struct settled *s, const struct kept *more)
+{
+	enum { HEAD = 1024, OP = 300, CHOICE = MAX_PART_TEXT + 40 };
+	size_t bytes = HEAD + (size_t)s->num_shapes * OP + (size_t)s->num_choices * CHOICE;
+	for (int i = 0; i < s->committed.n; i++)
+		if (s->committed.at[i].cell != more->cell)
+			bytes += s->committed.at[i].line_bytes;
+	return bytes + more->line_bytes;
 }
 
 enum attune_status store_make(struct kept *k, struct settled *s, const attune_op *op,
@@ -166,7 +217,9 @@ enum attune_status store_make(struct kept *k, struct settled *s, const attune_op
 	k->shape = shape_at(s, &op->shape);
 	if (k->shape < 0 || !take_plans(k, s, op, e, named, &parts))
 		return no_memory();
-	return take_batch(k, e->batch);
+	const enum attune_status status = take_batch(k, e->batch);
+	k->line_bytes = status ? 0 : line_bytes(k);
+	return status;
 }
 
 struct kept *store_find(const struct kept_list *l, uint64_t cell)

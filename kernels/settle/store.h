@@ -11,7 +11,7 @@ struct run {
 	int count, query, seq;
 };
 
-enum { MOST_RUNS = 4096, MOST_SETTLED_TEXT = 1 << 20 };
+enum { MOST_RUNS = 4096, MOST_KEPT_SEQS = 65536, MOST_SETTLED_TEXT = 1 << 20 };
 
 struct kept_plan {
 	int way;
@@ -30,7 +30,11 @@ struct kept {
 	int num, winner, rounds, settles;
 	struct kept_plan plan[ATTUNE_MOST_ALTERNATIVES];
 	long long again_ns;
+	size_t line_bytes; /* of its line in the text, at most */
 };
+
+/* Of a batch with parts. */
+enum cell_kind kind_of(const struct selection *);
 
 struct kept_list {
 	struct kept *at; /* one for each cell */
@@ -71,6 +75,9 @@ void store_clear(struct kept_list *);
  * keeps it; else the first's. */
 enum { BY_POLICY = -1 };
 unsigned kept_value(const struct kept *, int margin);
+
+/* At most so many bytes of the committed text, with this entry in it. */
+size_t store_text_bytes(const struct settled *, const struct kept *more);
 
 /* settled.c. One lock for the stores of all contexts. */
 void settled_lock(void);

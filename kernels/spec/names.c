@@ -17,13 +17,14 @@ uint64_t choice_name(const struct kernel *k, const struct config *c)
 	return text_name(text_name(0, k->name), text) | 1;
 }
 
+/* -0 is 0. */
 static uint64_t bits_of(float f)
 {
 	const union {
 		float f;
 		uint32_t bits;
 	} u = { f };
-	return u.bits;
+	return f == 0 ? 0 : u.bits;
 }
 
 uint64_t shape_name(const attune_shape *s)

@@ -20,14 +20,14 @@ names() { # FILE: of all functions and tables, also of those that do not leave
 # The same without that step, as it is inside the tool.
 cc -r -nostdlib $(find "$B/kernels/spec" "$B/kernels/select" "$B/space" -name '*.o' ! -name 'list_*') -o "$tmp/whole.o"
 ar rcs "$tmp/whole.a" "$tmp/whole.o"
-unused "$tmp/whole.a" | grep -qx choice_same
+unused "$tmp/whole.a" | grep -qx choice_family
 row $? "the linker tells what is unused"
 unused "$B/libattune.a" >"$tmp/log"
 [ ! -s "$tmp/log" ] && [ -s "$tmp/library.so" ]
 row $? "no function of the library is unused by its headers"
 for library in libattune.a libattune.so; do
 	names "$B/$library" >"$tmp/names"
-	grep -x 'choice_same\|config_next\|cpu_run\|selector_next_binary\|attune_adopt\|power_.*\|hip_sensors_.*\|.*_joules' "$tmp/names" >"$tmp/log"
+	grep -x 'choice_family\|config_next\|cpu_run\|selector_next_binary\|attune_adopt\|power_.*\|hip_sensors_.*\|.*_joules' "$tmp/names" >"$tmp/log"
 	[ ! -s "$tmp/log" ] && grep -qx choice_text "$tmp/names"
 	row $? "$library has what the library calls, and not what the tool alone does"
 done
