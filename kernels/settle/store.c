@@ -89,49 +89,66 @@ static enum attune_status take_batch(struct kept *k, const attune_batch *b)
 	return ATTUNE_OK;
 }
 
-/* The value of one plan. A part alone that runs what the rules run leaves it to them. */
+/* What the rules run for a part; -1: nothing. */
+static int id_by_rules(const attune_op *op, int named, const struct part *p)
+{
+	const struct picked f = pick_row(op, named, p, 0);
+	return f.id < 0 ? pick_behind(op, p, 0).id : f.id;
+}
+
+/* A plan that is wholly the rules' names what they run, so that its times have names. */
+static struct settled_plan with_names(const struct settled_plan *plan, const int by_rules[2])
+{
+	struct settled_plan p = *plan;
+	for (int i = 0; i < 2 && p.way == WAY_AS_RULES; i++)
+		if (p.id[i] < 0)
+			p.id[i] = by_rules[i];
+	return p;
+}
+
+/* The value of one plan. A part alone that runs what the rules run leaves it to them. In a mixed
+ * batch it does not: its own cell may say something else. */
 static unsigned plan_value(const attune_op *op, const struct settled_plan *p, const int named[2],
-			   const struct selection *s)
+			   const struct selection *s, const int by_rules[2])
 {
 	int member[2] = { MEMBER_AS_RULES, MEMBER_AS_RULES };
 	for (int i = 0; i < s->num_parts; i++) {
-		const struct part *part = &s->part[i];
-		const int of = part->f.max_query <= DECODE_MAX_QUERY;
-		if (p->id[of] < 0)
+		const int of = s->part[i].f.max_query <= DECODE_MAX_QUERY, id = p->id[of];
+		if (id < 0 || (s->num_parts == 1 && id == by_rules[of]))
 			continue;
-		struct picked f = pick_row(op, named[i], part, 0);
-		if (f.id < 0)
-			f = pick_behind(op, part, 0);
-		if (s->num_parts > 1 || f.id != p->id[of])
-			member[of] = member_place(op, named[i], part, p->id[of]);
-		if (member[of] < 0)
-			member[of] = MEMBER_AS_RULES;
+		const int place = member_place(op, named[i], &s->part[i], id);
+		member[of] = place < 0 ? MEMBER_AS_RULES : place;
 	}
 	return value_of(p->way, member[0], member[1]);
+}
+
+/* The number of a choice in the store, -1 for none. 0: out of memory. */
+static int take_choice(int *of, struct settled *s, const attune_op *op, int id)
+{
+	*of = id < 0 ? -1 : choice_at(s, op, id);
+	return id < 0 || *of >= 0;
 }
 
 static int take_plans(struct kept *k, struct settled *s, const attune_op *op,
 		      const struct settled_entry *e, const int named[2],
 		      const struct selection *parts)
 {
-	for (int i = 0; i < e->num; i++) {
+	int by_rules[2] = { -1, -1 }, taken = 1;
+	for (int i = 0; i < parts->num_parts; i++)
+		by_rules[parts->part[i].f.max_query <= DECODE_MAX_QUERY] =
+		    id_by_rules(op, named[i], &parts->part[i]);
+	for (int i = 0; i < e->num && taken; i++) {
+		const struct settled_plan named_plan = with_names(&e->plan[i], by_rules);
 		struct kept_plan *p = &k->plan[i];
-		p->way = e->plan[i].way;
-		p->ns = (long long)(e->plan[i].us * 1000 + 0.5);
-		p->value = plan_value(op, &e->plan[i], named, parts);
-		for (int j = 0; j < 2; j++) {
-			p->of[j] = e->plan[i].id[j] < 0 ? -1 : choice_at(s, op, e->plan[i].id[j]);
-			if (e->plan[i].id[j] >= 0 && p->of[j] < 0)
-				return 0;
-		}
+		p->way = named_plan.way;
+		p->ns = (long long)(named_plan.us * 1000 + 0.5);
+		p->value = plan_value(op, &named_plan, named, parts, by_rules);
+		taken = take_choice(&p->of[0], s, op, named_plan.id[0]) &&
+			take_choice(&p->of[1], s, op, named_plan.id[1]);
 	}
-	for (int i = 0; i < 2; i++) {
-		k->named[i] =
-		    i < parts->num_parts && named[i] >= 0 ? choice_at(s, op, named[i]) : -1;
-		if (i < parts->num_parts && named[i] >= 0 && k->named[i] < 0)
-			return 0;
-	}
-	return 1;
+	for (int i = 0; i < 2 && taken; i++)
+		taken = take_choice(&k->named[i], s, op, i < parts->num_parts ? named[i] : -1);
+	return taken;
 }
 
 enum cell_kind kind_of(const struct selection *s)
