@@ -91,7 +91,8 @@ struct library {
 	attune_shape op_shape;
 	enum library_memory memory;
 	int scenario;
-	attune_context *file; /* remembers all that setup->settle gets; NULL: not opened yet */
+	/* What setup->settle gets, and what setup->settled has; NULL: not opened yet. */
+	attune_context *file, *carried;
 };
 
 struct worker_state {

@@ -109,13 +109,20 @@ static enum attune_status text_of(const attune_context *ctx, char **text, size_t
 	return status ? status : attune_settled_text(ctx, *text, *size, size);
 }
 
-static enum attune_status read_file(attune_context *ctx, const char *path)
+/* A context that remembers what a file has; NULL: nothing. */
+static enum attune_status open_memory(attune_context **ctx, const struct worker_state *l,
+				      const char *path)
 {
-	char *text = file_text(path);
-	const enum attune_status status =
-	    text ? attune_settled_read(ctx, text, strlen(text), NULL, NULL)
-		 : fail(ATTUNE_INVALID, "%s: cannot be read", path);
+	enum attune_status status = attune_adopt(ctx, &l->dev);
+	char *text = path && !status ? file_text(path) : NULL;
+	if (path && !status)
+		status = text ? attune_settled_read(*ctx, text, strlen(text), NULL, NULL)
+			      : fail(ATTUNE_INVALID, "%s: cannot be read", path);
 	free(text);
+	if (!status)
+		return status;
+	attune_close(*ctx);
+	*ctx = NULL;
 	return status;
 }
 
@@ -127,11 +134,8 @@ static enum attune_status keep(struct worker_state *l)
 	enum attune_status status = ATTUNE_OK;
 	char *text = NULL;
 	size_t size;
-	if (!b->file) {
-		status = attune_adopt(&b->file, &l->dev);
-		if (!status && !access(path, F_OK))
-			status = read_file(b->file, path);
-	}
+	if (!b->file)
+		status = open_memory(&b->file, l, access(path, F_OK) ? NULL : path);
 	if (!status)
 		status = text_of(b->ctx, &text, &size);
 	if (!status)
@@ -152,9 +156,26 @@ static enum attune_status keep(struct worker_state *l)
 
 static void forget(struct library *b)
 {
-	if (b->memory != MEMORY_NONE)
+	if (b->memory == MEMORY_CARRIED)
+		settled_swap(b->ctx, b->carried);
+	else if (b->memory != MEMORY_NONE)
 		settled_forget(b->ctx);
 	b->memory = MEMORY_NONE;
+}
+
+/* The other file is read once; its memory is lent to the context that plans. */
+static enum attune_status carry(struct worker_state *l, int per_cent)
+{
+	struct library *b = &l->library;
+	enum attune_status status =
+	    b->carried ? ATTUNE_OK : open_memory(&b->carried, l, l->setup->settled);
+	if (!status)
+		status = settled_commit_beyond(b->carried, 10 * per_cent);
+	if (status)
+		return status;
+	settled_swap(b->ctx, b->carried);
+	b->memory = MEMORY_CARRIED;
+	return ATTUNE_OK;
 }
 
 /* Has the context remember what the contender is to plan with. */
@@ -169,11 +190,8 @@ static enum attune_status remember(struct launcher *r)
 	    b->scenario == c->scenario)
 		return ATTUNE_OK;
 	forget(b);
-	if (c->memory == MEMORY_CARRIED) {
-		b->memory = MEMORY_CARRIED;
-		status = read_file(b->ctx, l->setup->settled);
-		return status ? status : settled_commit_beyond(b->ctx, c->nth * 10);
-	}
+	if (c->memory == MEMORY_CARRIED)
+		return carry(l, c->nth);
 	if (c->memory != MEMORY_SETTLING && c->memory != MEMORY_SETTLED)
 		return ATTUNE_OK;
 	status = settle_batch(l, &ms);

@@ -43,6 +43,19 @@ void settled_forget(attune_context *ctx)
 	ctx->settled = NULL;
 }
 
+void settled_swap(attune_context *a, attune_context *b)
+{
+	const attune_context was = *a;
+	a->ask = b->ask;
+	a->forget = b->forget;
+	a->settled = b->settled;
+	atomic_store(&a->table, atomic_load(&b->table));
+	b->ask = was.ask;
+	b->forget = was.forget;
+	b->settled = was.settled;
+	atomic_store(&b->table, atomic_load(&was.table));
+}
+
 struct settled *settled_of(attune_context *ctx)
 {
 	if (!ctx->settled)
@@ -93,6 +106,8 @@ static enum attune_status commit(attune_context *ctx, struct settled *s, int mar
 	if (!t && !made)
 		return fail(ATTUNE_NO_MEMORY, "attune_settled_commit: out of memory");
 	t = t ? t : made;
+	for (int i = 0; i < s->committed.n && margin != BY_POLICY; i++)
+		table_put(t, s->committed.at[i].cell, kept_value(&s->committed.at[i], margin));
 	for (int i = 0; i < s->pending.n; i++) {
 		struct kept *k = &s->pending.at[i];
 		count_settles(k, store_find(&s->committed, k->cell));
@@ -116,7 +131,7 @@ enum attune_status settled_commit_beyond(attune_context *ctx, int margin)
 		return fail(ATTUNE_UNSUPPORTED,
 			    "attune_settled_commit: ATTUNE_INVARIANT=1 takes no other choices");
 	settled_lock();
-	if (ctx->settled && ctx->settled->pending.n)
+	if (ctx->settled && (ctx->settled->pending.n || margin != BY_POLICY))
 		status = commit(ctx, ctx->settled, margin);
 	settled_unlock();
 	return status;

@@ -32,7 +32,10 @@ enum attune_status settled_add(const attune_op *, const struct settled_entry *);
 /* For measurements of what the memory is worth. Has the context remember nothing, as a new one; no
  * other call may use it meanwhile. */
 void settled_forget(attune_context *);
-/* attune_settled_commit by this margin, in 1000ths, in place of the policy's. */
+/* Has two contexts of a device change what they remember; no other call may use them meanwhile. */
+void settled_swap(attune_context *, attune_context *);
+/* attune_settled_commit by this margin, in 1000ths, in place of the policy's; also of what was
+ * committed before. */
 enum attune_status settled_commit_beyond(attune_context *, int thousandths);
 /* The cell of a batch, which is sound and has sequences of some phase. */
 uint64_t cell_of_batch(const attune_op *, const attune_batch *);
