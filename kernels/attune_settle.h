@@ -30,10 +30,10 @@
  * all commit and compare their digests before they capture. The memory belongs to a context; ops of
  * equal shape share it. It holds 3072 cells and 1 MiB of text; where it is full, what it has stays.
  *
- * All memory is the caller's but that of the memory itself, some 100 bytes a cell and what its
- * batch takes; attune_close frees it. These calls may allocate. Several threads may use them at a
- * time, also while others plan and run; what a plan gets while a commit runs is either the plan of
- * before or that of after. With ATTUNE_INVARIANT=1 all but attune_settled_text and
+ * All device memory is the caller's. The host's, some 600 bytes a cell and what its batch takes,
+ * attune_close frees. These calls may allocate. Several threads may use them at a time, also while
+ * others plan and run; a plan that is made while a commit runs may have some of its cells as before
+ * and some as after. With ATTUNE_INVARIANT=1 all but attune_settled_text and
  * attune_settled_digest are ATTUNE_UNSUPPORTED. */
 #ifndef ATTUNE_SETTLE_H
 #define ATTUNE_SETTLE_H

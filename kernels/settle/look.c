@@ -17,12 +17,6 @@ int answer_of_way(const attune_op *op, int way, const struct part *whole)
 	return fused < 0 ? AS_RULES : fused;
 }
 
-static int member_id(const attune_op *op, int named, const struct part *p, int place)
-{
-	int id[MAX_MEMBERS];
-	return place < part_members(op, named, p, id) ? id[place] : -1;
-}
-
 static int is_decode(const struct part *p)
 {
 	return p->f.max_query <= DECODE_MAX_QUERY;
@@ -37,7 +31,7 @@ static void look_at_part(const attune_op *op, const struct settled_table *t, int
 		place = value_member(
 		    table_find(t, cell_hash(op, of ? CELL_DECODE : CELL_PREFILL, &named, p)), of);
 	if (place != MEMBER_AS_RULES)
-		in->id[of] = member_id(op, named, p, place);
+		in->id[of] = member_at(op, named, p, place);
 }
 
 void settled_look(const attune_op *op, const struct selection *s, const struct part *whole,

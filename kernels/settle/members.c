@@ -27,17 +27,31 @@ static void add_row(struct members *m, const attune_op *op, int named)
 		add(m, op, row->at[i]);
 }
 
-int part_members(const attune_op *op, int named, const struct part *p, int id[MAX_MEMBERS])
+/* The first `most` members; what stands behind them is not worked out. */
+static int list(const attune_op *op, int named, const struct part *p, int most, int id[MAX_MEMBERS])
 {
 	struct members m = { 0, id };
 	const int defaults = op->num_ready - op->first_default;
-	const int says = rules_say(op->portable, p);
+	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
 	add_row(&m, op, named);
+	if (m.n >= most)
+		return most;
+	const int says = rules_say(op->portable, p);
 	add_row(&m, op, says < 0 ? says : op->num_choices + says);
 	for (int k = 0; k < defaults; k++)
-		add(&m, op,
-		    op->first_default + (p->max_query <= DECODE_MAX_QUERY ? defaults - 1 - k : k));
-	return m.n;
+		add(&m, op, op->first_default + (few_rows ? defaults - 1 - k : k));
+	return m.n < most ? m.n : most;
+}
+
+int part_members(const attune_op *op, int named, const struct part *p, int id[MAX_MEMBERS])
+{
+	return list(op, named, p, MAX_MEMBERS, id);
+}
+
+int member_at(const attune_op *op, int named, const struct part *p, int place)
+{
+	int id[MAX_MEMBERS];
+	return list(op, named, p, place + 1, id) > place ? id[place] : -1;
 }
 
 int member_place(const attune_op *op, int named, const struct part *p, int id)
@@ -55,8 +69,7 @@ int fused_choice(const attune_op *op, const struct part *whole)
 	struct config as;
 	const int says =
 	    op->heuristic ? selector_says(op->heuristic, DECIDE_OVERLAP, &whole->f) : SAYS_SERIAL;
-	if (says >= 0 && says < op->num_choices && op->ready[says].kernel->space->is_fused &&
-	    can_run(op, says, whole, &as))
+	if (says >= 0 && says < op->num_choices && op->ready[says].kernel->space->is_fused)
 		return says;
 	for (int i = 0; i < op->num_choices; i++)
 		if (op->ready[i].kernel->space->is_fused && can_run(op, i, whole, &as))

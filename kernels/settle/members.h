@@ -13,6 +13,8 @@ enum { MAX_MEMBERS = 7 };
  * depends on the rules and the part alone, so that a place in it can be remembered; whether a
  * member can run the part is asked apart (can_run). Returns how many. */
 int part_members(const attune_op *, int named, const struct part *, int id[MAX_MEMBERS]);
+/* The one at a place, whichever that is; -1: there is none. */
+int member_at(const attune_op *, int named, const struct part *, int place);
 /* The place of a choice among them; -1: it has none. */
 int member_place(const attune_op *, int named, const struct part *, int id);
 /* The fused choice that WAY_FUSED means for a batch: the one that the rules name, else the first of

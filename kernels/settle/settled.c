@@ -85,14 +85,12 @@ enum attune_status settled_add(const attune_op *op, const struct settled_entry *
 	settled_lock();
 	struct settled *s = settled_of(op->ctx);
 	enum attune_status status =
-	    s ? store_make(&k, s, op, e, parts.choice, 1)
-	      : fail(ATTUNE_NO_MEMORY, "out of memory for what was settled");
+	    s && store_reserve(&s->pending, 1)
+		? store_make(&k, s, op, e, parts.choice, 1)
+		: fail(ATTUNE_NO_MEMORY, "out of memory for what was settled");
 	if (!status) {
 		count_settles(&k, store_find(&s->pending, k.cell));
-		if (!store_put(&s->pending, &k)) {
-			free(k.runs);
-			status = fail(ATTUNE_NO_MEMORY, "out of memory for what was settled");
-		}
+		store_put(&s->pending, &k);
 	}
 	settled_unlock();
 	return status;
@@ -103,22 +101,26 @@ static enum attune_status commit(attune_context *ctx, struct settled *s, int mar
 {
 	struct settled_table *t = atomic_load_explicit(&ctx->table, memory_order_relaxed);
 	struct settled_table *made = t ? NULL : calloc(1, sizeof *made);
-	if (!t && !made)
+	if ((!t && !made) || !store_reserve(&s->committed, s->pending.n)) {
+		free(made);
 		return fail(ATTUNE_NO_MEMORY, "attune_settled_commit: out of memory");
+	}
 	t = t ? t : made;
 	for (int i = 0; i < s->committed.n && margin != BY_POLICY; i++)
 		table_put(t, s->committed.at[i].cell, kept_value(&s->committed.at[i], margin));
 	for (int i = 0; i < s->pending.n; i++) {
 		struct kept *k = &s->pending.at[i];
-		count_settles(k, store_find(&s->committed, k->cell));
+		if (!k->is_read)
+			count_settles(k, store_find(&s->committed, k->cell));
 		if (store_text_bytes(s, k) <= MOST_SETTLED_TEXT &&
-		    table_put(t, k->cell, kept_value(k, margin)) && store_put(&s->committed, k))
-			k->runs = NULL;
+		    table_put(t, k->cell, kept_value(k, margin)))
+			store_put(&s->committed, k);
 	}
 	store_clear(&s->pending);
+	if (!made)
+		return ATTUNE_OK;
 	ctx->ask = settled_look;
-	if (made)
-		atomic_store_explicit(&ctx->table, made, memory_order_release);
+	atomic_store_explicit(&ctx->table, made, memory_order_release);
 	return ATTUNE_OK;
 }
 

@@ -247,23 +247,28 @@ struct kept *store_find(const struct kept_list *l, uint64_t cell)
 	return NULL;
 }
 
-int store_put(struct kept_list *l, struct kept *k)
+int store_reserve(struct kept_list *l, int more)
+{
+	const int room = l->n + more > 2 * l->room ? l->n + more : 2 * l->room;
+	if (l->n + more <= l->room)
+		return 1;
+	void *at = realloc(l->at, (size_t)room * sizeof *l->at);
+	if (!at)
+		return 0;
+	l->at = at;
+	l->room = room;
+	return 1;
+}
+
+void store_put(struct kept_list *l, struct kept *k)
 {
 	struct kept *old = store_find(l, k->cell);
-	if (!old && l->n == l->room) {
-		const int room = l->room ? 2 * l->room : 16;
-		void *more = realloc(l->at, (size_t)room * sizeof *l->at);
-		if (!more)
-			return 0;
-		l->at = more;
-		l->room = room;
-	}
 	if (old)
 		free(old->runs);
 	else
 		old = &l->at[l->n++];
 	*old = *k;
-	return 1;
+	k->runs = NULL;
 }
 
 int same_batch(const struct kept *a, const struct kept *b)

@@ -28,6 +28,7 @@ struct kept {
 	int num_runs;
 	struct run *runs; /* on the heap */
 	int num, winner, rounds, settles;
+	int is_read; /* from a text: it counts as it stands, whatever was settled before */
 	struct kept_plan plan[ATTUNE_MOST_ALTERNATIVES];
 	long long again_ns;
 	size_t line_bytes; /* of its line in the text, at most */
@@ -64,9 +65,10 @@ struct settled {
  * store. */
 enum attune_status store_make(struct kept *, struct settled *, const attune_op *,
 			      const struct settled_entry *, const int named[2], int settles);
-/* Gives a kept entry to a list, in the place of the one of its cell. 0: out of memory; it is then
- * the caller's as before. */
-int store_put(struct kept_list *, struct kept *);
+/* Makes room for more entries. 0: out of memory. */
+int store_reserve(struct kept_list *, int more);
+/* Gives a kept entry to a list that has room, in the place of the one of its cell. */
+void store_put(struct kept_list *, struct kept *);
 /* The entry of a cell; NULL: there is none. */
 struct kept *store_find(const struct kept_list *, uint64_t cell);
 int same_batch(const struct kept *, const struct kept *);

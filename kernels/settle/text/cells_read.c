@@ -334,11 +334,13 @@ static enum attune_status take_cell(const struct line *l, struct reading *r,
 		r->dropped++;
 		return ATTUNE_OK;
 	}
+	if (!store_reserve(&r->cells, 1))
+		return no_memory();
 	status = store_make(&k, r->s, op, &e, named, c->settles);
-	if (status || store_put(&r->cells, &k))
-		return status;
-	free(k.runs);
-	return no_memory();
+	k.is_read = 1;
+	if (!status)
+		store_put(&r->cells, &k);
+	return status;
 }
 
 enum attune_status read_cell(struct line *l, struct reading *r)

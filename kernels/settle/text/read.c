@@ -104,14 +104,12 @@ static enum attune_status read_lines(struct reading *r, char *text, size_t size)
 	return status;
 }
 
-/* All or nothing: a list of enough room is made first. */
 static enum attune_status give(struct settled *s, struct kept_list *read)
 {
-	for (int i = 0; i < read->n; i++) {
-		if (!store_put(&s->pending, &read->at[i]))
-			return fail(ATTUNE_NO_MEMORY, "attune_settled_read: out of memory");
-		read->at[i].runs = NULL;
-	}
+	if (!store_reserve(&s->pending, read->n))
+		return fail(ATTUNE_NO_MEMORY, "attune_settled_read: out of memory");
+	for (int i = 0; i < read->n; i++)
+		store_put(&s->pending, &read->at[i]);
 	return ATTUNE_OK;
 }
 
