@@ -268,6 +268,7 @@ int session_start(struct sweep_session *session)
 						.no_ceilings = 1,
 						.settle = session->o->settle,
 						.settled = session->o->settled,
+						.settle_ms = session->o->settle_ms,
 						.dram_gbps = session->hello.dram_gbps,
 						.fma_tflops = session->hello.fma_tflops,
 						.idle = on_idle,

@@ -26,7 +26,8 @@ struct sweep_options {
 	const char *arch;   /* to compile for a GPU that is not in the table; else NULL */
 	const char *device; /* "cuda:1", or several: "cuda:0,cuda:1"; NULL: the first of that GPU */
 	const char *db;     /* NULL: results/<gpu>.sqlite */
-	const char *settle, *settled; /* as of struct worker_setup */
+	const char *settle, *settled; /* these three as of struct worker_setup */
+	double settle_ms;
 	const char *kernels, *phases, *command;
 	const char *retry; /* see struct problems */
 	enum preset preset;

@@ -22,6 +22,7 @@ struct worker_setup {
 	/* Files of what was settled (kernels/attune_settle.h): MEMORY_SETTLING adds to the first, and
 	 * MEMORY_CARRIED plans by the second. NULL: none. */
 	const char *settle, *settled;
+	double settle_ms; /* most_ms of attune_settle_how */
 	/* Called at least 20 times a second while a race runs; or NULL. */
 	void (*idle)(void *arg);
 	void *idle_arg;

@@ -69,8 +69,10 @@ static attune_tensors *make_layers(const struct worker_state *l, attune_settle_h
 	const int64_t pages = w->pages_per_set > 0 ? w->pages_per_set : 1;
 	const int64_t size = dtype_bytes(l->scenario->shape.kv_dtype);
 	attune_tensors *layer = calloc((size_t)w->sets, sizeof *layer);
-	*how =
-	    (attune_settle_how){ .size = sizeof *how, .num_layers = w->sets, .num_pages = pages };
+	*how = (attune_settle_how){ .size = sizeof *how,
+				    .num_layers = w->sets,
+				    .num_pages = pages,
+				    .most_ms = l->setup->settle_ms };
 	for (int i = 0; layer && i < w->sets; i++) {
 		layer[i] = w->tensors;
 		layer[i].k_cache =

@@ -25,6 +25,7 @@ struct options {
 	int limit, bounds, roofline, anyway;
 	struct settle_asked settle;
 	double read_mb; /* of the roofline */
+	double settle_ms;
 	enum format format;
 	struct trace_options trace;
 };
@@ -40,7 +41,8 @@ enum {
 	OPT_SETTLE,
 	OPT_SETTLED,
 	OPT_SIBLINGS,
-	OPT_LADDER
+	OPT_LADDER,
+	OPT_MOST_MS
 };
 // clang-format off
 static const struct argp_option rows[] = {
@@ -59,6 +61,7 @@ static const struct argp_option rows[] = {
 	{ "settled", OPT_SETTLED, "FILE", 0, "Race plans by what an earlier session settled", 0 },
 	{ "siblings", OPT_SIBLINGS, NULL, 0, "With --settle: settle other batches of the same cells instead, and race nothing", 0 },
 	{ "ladder", OPT_LADDER, NULL, 0, "With --settle: settle what vLLM captures for Llama 3.1 8B", 0 },
+	{ "most-ms", OPT_MOST_MS, "X", 0, "With --settle: attune_settle gives up behind X ms (20)", 0 },
 	{ "roofline", OPT_ROOFLINE, NULL, 0, "Measure memory, L2 cache and launches instead", 0 },
 	{ "read-mb", OPT_READ, "X", 0, "Roofline: MB of a read (1074)", 0 },
 	{ "anyway", OPT_ANYWAY, NULL, 0, "Measure even if other programs use the machine", 0 },
@@ -66,6 +69,16 @@ static const struct argp_option rows[] = {
 	{ 0 }
 };
 // clang-format on
+
+static double number_option(const char *name, const char *what, const char *arg,
+			    struct argp_state *state)
+{
+	char *end;
+	const double v = strtod(arg, &end);
+	if (*end || !(v >= 0.1 && v <= 1e5))
+		argp_error(state, "--%s '%s' should be a number %s, 0.1 or more", name, arg, what);
+	return v;
+}
 
 static int settles(const struct options *o)
 {
@@ -84,7 +97,6 @@ static void check_options(const struct options *o, struct argp_state *state)
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
-	char *end;
 	switch (key) {
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
@@ -98,13 +110,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_SETTLED: o->settle.settled = arg; return 0;
 	case OPT_SIBLINGS: o->settle.siblings = 1; return 0;
 	case OPT_LADDER: o->settle.ladder = 1; return 0;
+	case OPT_MOST_MS: o->settle_ms = number_option("most-ms", "of ms", arg, state); return 0;
 	case OPT_ANYWAY: o->anyway = 1; return 0;
-	case OPT_READ:
-		o->read_mb = strtod(arg, &end);
-		if (*end || !(o->read_mb >= 0.1 && o->read_mb <= 1e5))
-			argp_error(state, "--read-mb '%s' should be a number of MB, 0.1 or more",
-				   arg);
-		return 0;
+	case OPT_READ: o->read_mb = number_option("read-mb", "of MB", arg, state); return 0;
 	case 'f': format_option(&o->format, arg, state); return 0;
 	case ARGP_KEY_END: check_options(o, state); return trace_option(&o->trace, key, arg, state);
 	default: return trace_option(&o->trace, key, arg, state);
@@ -246,6 +254,7 @@ static int run(const struct options *o, const char *gpu)
 				       .anyway = o->anyway,
 				       .settle = o->settle.settle,
 				       .settled = o->settle.settled,
+				       .settle_ms = o->settle_ms,
 				       .sum = &sum };
 	int code = sweep_device(&sweep, &hello);
 	if (code)
