@@ -125,16 +125,30 @@ $(B)/inside.a: $(insideobj)
 $(B)/libinside.so: $(filter-out %/ship/shipped.o,$(insideobj)) $(shipped_objs) $(B)/shipped.inc
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(@F) $(filter %.o,$^) -o $@ $(TOOLLIBS) $(LIBS)
+exported = sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p'
 $(B)/exports: kernels/attune.h kernels/attune_settle.h
 	@mkdir -p $(@D)
-	$(Q)sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' $^ >$@
+	$(Q)$(exported) $^ >$@
 $(B)/exports.map: $(B)/exports
 	$(Q){ echo '{ global:'; sed 's/$$/;/' $<; echo 'local: *; };'; } >$@
-$(B)/libattune.a: $(libobj) $(shipped_objs) $(B)/exports
+# The archive has two objects, so that a program which settles nothing links no code of attune_settle.h.
+# What that calls in the other object has __attune_ before its name.
+settleobj := $(filter $(B)/kernels/settle/%,$(libobj))
+names      = awk '{ print $$NF }' | LC_ALL=C sort -u
+$(B)/libattune_settle.o: $(settleobj) $(B)/exports
+	$(Q)$(CC) -r -nostdlib $(used_only) $$($(exported) kernels/attune_settle.h | sed 's/^/-Wl,-u,/') $(settleobj) -o $@
+$(B)/called_inside: $(B)/libattune_settle.o $(libobj)
+	$(Q)nm -g --defined-only $(filter-out $< $(settleobj),$^) | $(names) >$@.has
+	$(Q)nm -u $< | $(names) | LC_ALL=C comm -12 - $@.has | grep -vxFf $(B)/exports >$@
+$(B)/libattune.a: $(libobj) $(shipped_objs) $(B)/called_inside $(B)/exports
 	$(call say,AR,$@)
-	$(Q)$(CC) -r -nostdlib $(used_only) $$(sed 's/^/-Wl,-u,/' $(B)/exports) $(filter %.o,$^) -o $(B)/libattune.o
-	$(Q)objcopy --keep-global-symbols=$(B)/exports $(B)/libattune.o
-	$(Q)rm -f $@ && $(AR) rcs $@ $(B)/libattune.o
+	$(Q)$(CC) -r -nostdlib $(used_only) $$($(exported) kernels/attune.h | sed 's/^/-Wl,-u,/' - $(B)/called_inside) \
+		$(filter-out $(settleobj),$(filter %.o,$^)) -o $(B)/libattune.o
+	$(Q)cat $(B)/exports $(B)/called_inside >$@.keep
+	$(Q)sed 's/.*/& __attune_&/' $(B)/called_inside >$@.rename
+	$(Q)for o in libattune libattune_settle; do objcopy --keep-global-symbols=$@.keep $(B)/$$o.o $(B)/$$o.named.o && \
+		objcopy --redefine-syms=$@.rename $(B)/$$o.named.o || exit; done
+	$(Q)rm -f $@ && $(AR) rcs $@ $(B)/libattune.named.o $(B)/libattune_settle.named.o
 $(B)/libattune.so: $(libobj) $(shipped_objs) $(B)/exports.map
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared $(used_only) -Wl,-soname,$(soname) -Wl,--version-script=$(B)/exports.map \

@@ -14,7 +14,7 @@ unused() { # ARCHIVE: its functions and tables that no name of its headers reach
 }
 
 names() { # FILE: of all functions and tables, also of those that do not leave
-	nm "$1" | awk '$2 ~ /^[TtDdRr]$/ { print $3 }' | sort
+	nm "$1" | awk '$2 ~ /^[TtDdRr]$/ { sub(/^__attune_/, "", $3); print $3 }' | sort
 }
 
 # The same without that step, as it is inside the tool.
@@ -31,4 +31,13 @@ for library in libattune.a libattune.so; do
 	[ ! -s "$tmp/log" ] && grep -qx choice_text "$tmp/names"
 	row $? "$library has what the library calls, and not what the tool alone does"
 done
+
+# A program that settles nothing links no code of attune_settle.h.
+calls() { # NAME CALL: has the program any of it?
+	printf '#include "attune_settle.h"\nint main(void)\n{\n\tattune_context *ctx = 0;\n\treturn %s;\n}\n' "$2" >"$tmp/$1.c"
+	cc -Ikernels "$tmp/$1.c" "$B/libattune.a" -lm -ldl -lpthread -o "$tmp/$1" 2>"$tmp/log" &&
+		nm "$tmp/$1" | grep -c ' [Tt] \(attune_settle\|settled_\|table_put\)' || true
+}
+[ "$(calls opens 'attune_open(&ctx, "cpu") != 0')" = 0 ] && [ "$(calls settles 'attune_settled_commit(ctx) != 0')" -gt 0 ]
+row $? "a program that settles nothing links nothing of it"
 end_rows
