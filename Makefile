@@ -84,7 +84,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test test test-quick tune confirm heuristics heuristics-check plot tables tables-check bench bench-tools bench-threads
+passive_goals := help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test test test-quick tune confirm heuristics heuristics-check plot tables tables-check bench bench-tools bench-threads bench-plans
 
 defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -386,6 +386,13 @@ $(B)/bench_threads: tests/bench_threads.c $(B)/libattune.a
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) -O2 -std=c11 $(WARN) $(filter %.c %.a,$^) -o $@ $(LIBS)
 
+bench-plans: ## a call of attune_plan_batch, without and with a memory of what was settled
+	$(Q)$(MAKE) $(B)/bench_plans
+	$(Q)$(B)/bench_plans
+$(B)/bench_plans: tests/bench_plans.c $(B)/libattune.a
+	$(call say,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS) -O2 -std=c11 $(WARN) $(filter %.c %.a,$^) -o $@ $(LIBS)
+
 # The tool compiles what it measures, so kernels' sources go along.
 installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu $(patsubst %/,%,$(sort $(dir $(wildcard kernels/gpu/*/*)))) \
 	harness/check harness/ceilings harness/peers)
@@ -411,4 +418,4 @@ clean: ## removes what was built
 format: ## clang-format over all C, tables excepted
 	clang-format -i $$(find kernels harness tuner tests -name '*.[ch]' -o -name '*.cu')
 
-.PHONY: all lib help campaign mutants deps deps-tune deps-test tune confirm test test-quick fuzz fuzz-api heuristics heuristics-check plot tables tables-check bench bench-tools bench-threads install clean format
+.PHONY: all lib help campaign mutants deps deps-tune deps-test tune confirm test test-quick fuzz fuzz-api heuristics heuristics-check plot tables tables-check bench bench-tools bench-threads bench-plans install clean format
