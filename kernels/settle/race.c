@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_CALLS = 128, MOST_REPLAYS = 8, LANES = MOST_RACED + 1 };
+enum { MOST_CALLS = 64, MOST_REPLAYS = 8, LANES = MOST_RACED + 1 };
 static const double slow = 2;          /* times the first's time in one call: out */
 static const double sample_us = 500;   /* no sample needs to be longer */
 static const double share_timed = 0.6; /* of the time that is left, for samples */

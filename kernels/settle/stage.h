@@ -33,7 +33,7 @@ void stage_layout(struct stage *, const attune_op *, const attune_batch *,
 double stage_call_bytes(const struct stage *);
 /* Checks the layers and writes the metadata. */
 enum attune_status stage_fill(const struct stage *);
-/* Refuses keys that are all zero where a few of the pages that calls read are looked at. */
+/* Refuses keys that are zeros in more than half of a few pages that calls read. */
 enum attune_status stage_look_at_keys(const struct stage *);
 static inline int stage_sets(const struct stage *s)
 {

@@ -395,7 +395,9 @@ static void what_cannot_be_timed_is_refused(void **state)
 	assert_refused(attune_settle_sizes(op, &step.batch, &how, &bytes), ATTUNE_INVALID,
 		       "most_ms");
 	memset(step.k, 0, (size_t)MAX_SEQS * MAX_PAGES * PAGE * KV_HEADS * HEAD * 4);
-	assert_refused(settle_with(&one_layer, &step.t, 0), ATTUNE_INVALID, "all zero");
+	assert_refused(settle_with(&one_layer, &step.t, 0), ATTUNE_INVALID, "8 are all zeros");
+	step.k[0] = 1; /* a page that a dummy step wrote */
+	assert_refused(settle_with(&one_layer, &step.t, 0), ATTUNE_INVALID, "7 are all zeros");
 	ok(attune_settled_commit(ctx));
 	assert_true(attune_settled_digest(ctx) == 0);
 	close_step();
