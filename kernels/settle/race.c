@@ -19,10 +19,12 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_CALLS = 64, MOST_REPLAYS = 8, LANES = MOST_RACED + 1 };
+enum { MOST_CALLS = 128, MOST_REPLAYS = 8, LANES = MOST_RACED + 1 };
 static const double slow = 2;          /* times the first's time in one call: out */
 static const double sample_us = 500;   /* no sample needs to be longer */
 static const double share_timed = 0.6; /* of the time that is left, for samples */
+static const double record_us = 8;     /* about a call's part in making a graph */
+static const double stretch = 1.5;     /* of a sample, where that spares the flush */
 static const double replay_us = 60;    /* about a flush and the start of a replay */
 
 struct lane {
@@ -163,6 +165,11 @@ static enum attune_status look(struct timing *t, int *fits)
 	return status;
 }
 
+static int is_recorded(const struct timing *t)
+{
+	return !t->stage->eager && t->dev->info.backend == BACKEND_GPU;
+}
+
 /* How many calls make a sample. */
 static void choose_calls(struct timing *t)
 {
@@ -170,25 +177,24 @@ static void choose_calls(struct timing *t)
 	const int samples = FIRST_ROUNDS * left + (MOST_ROUNDS - FIRST_ROUNDS) * 3;
 	const double cool = calls_to_cool(t), us = fmax(t->race->us[0], 0.1);
 	const double left_us = fmax(t->race->until - settle_clock(), 0) * 1e6;
-	const double target = fmin(sample_us, share_timed * left_us / samples);
-	int calls = (int)fmin(fmax(target / us, 1), MOST_CALLS);
+	const double most = share_timed * left_us / samples;
+	/* a call, with its share of the recording */
+	const double cost = us + (is_recorded(t) ? record_us * left / samples : 0);
+	double calls = fmin(fmax(floor(fmin(sample_us / us, most / cost)), 1), MOST_CALLS);
+	if (calls < cool && cool <= MOST_CALLS && cool * cost <= stretch * most)
+		calls = cool;
 	t->is_flushed = calls < cool || sets < cool;
-	if (t->is_flushed) {
-		t->turn = sets;
-		t->calls = calls < sets ? calls : sets;
-		t->replays = (int)fmin(fmax(target / (t->calls * us + replay_us), 1), MOST_REPLAYS);
-	} else {
-		t->turn = (int)cool;
-		t->calls = calls / t->turn * t->turn;
-	}
+	t->turn = t->is_flushed ? sets : (int)cool;
+	t->calls = (int)(t->is_flushed ? fmin(calls, sets) : floor(calls / cool) * cool);
+	if (t->is_flushed)
+		t->replays = (int)fmin(fmax(most / (t->calls * us + replay_us), 1), MOST_REPLAYS);
 	t->sample_s = t->replays * (t->calls * us + t->is_flushed * replay_us) * 1e-6;
 }
 
 static enum attune_status record_all(struct timing *t)
 {
-	const int by_graphs = !t->stage->eager && t->dev->info.backend == BACKEND_GPU;
 	enum attune_status status = ATTUNE_OK;
-	for (int i = 0; i <= t->race->n && by_graphs && !status; i++)
+	for (int i = 0; i <= t->race->n && is_recorded(t) && !status; i++)
 		if (!t->lane[i].is_out)
 			status = record(t, &t->lane[i]);
 	return status;

@@ -288,6 +288,7 @@ int main(void)
 		ROW(launches_have_their_limits),
 		ROW(sides_are_waited_for),
 		ROW(graphs_play_again),
+		ROW(calls_are_timed_in_stream_order),
 		ROW(a_tape_that_fails_is_one_line),
 		ROW(graphs_say_how_long_they_take),
 		cmocka_unit_test(a_fault_is_one_line),

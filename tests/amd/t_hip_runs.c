@@ -233,6 +233,7 @@ int main(void)
 		HIP_ROW(launches_run),
 		HIP_ROW(sides_are_waited_for),
 		HIP_ROW(graphs_play_again),
+		HIP_ROW(calls_are_timed_in_stream_order),
 		HIP_ROW(graphs_that_fail_are_one_line),
 		HIP_ROW(sources_become_code),
 	};

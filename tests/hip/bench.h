@@ -112,4 +112,19 @@ static inline void graphs_play_again(void **state)
 	bench_close(&t);
 }
 
+static inline void calls_are_timed_in_stream_order(void **state)
+{
+	struct bench t;
+	double ns = -1;
+	(void)state;
+	bench_open(&t, "");
+	const struct device_ops *ops = t.dev.ops;
+	ok(ops->time_begin(&t.dev));
+	ok(launch(&t.dev, t.code, t.b, t.a, 1, ops->stream(&t.dev)));
+	ok(ops->time_end(&t.dev, &ns));
+	assert_true(ns > 0);
+	assert_ints(&t.dev, t.b, 2);
+	bench_close(&t);
+}
+
 #endif
