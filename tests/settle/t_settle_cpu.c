@@ -3,6 +3,10 @@
 #include "tests/library/cpu_step.h"
 #include "kernels/attune_settle.h"
 #include "kernels/launch/run.h"
+#include "kernels/settle/race.h"
+#include "kernels/settle/stage.h"
+#include "kernels/settle/store.h"
+#include <dlfcn.h>
 
 #define SEGMENTED(n) "segmented TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=" #n
 #define BY_ROWS "qblock BLOCK_M=192 TILE_SIZE=256"
@@ -21,6 +25,28 @@ static void ok(enum attune_status status)
 {
 	if (status)
 		fail_msg("%s", attune_last_error());
+}
+
+/* A clock of the test: a call takes 100 us, 50 where one of its parts runs the fast choice. */
+static double now_s;
+static int timed_calls, fails_at, fast_choice = -1;
+
+double settle_clock(void)
+{
+	return now_s;
+}
+
+enum attune_status stage_run(const struct stage *s, const attune_plan *plan, int set)
+{
+	static enum attune_status (*inside)(const struct stage *, const attune_plan *, int);
+	int is_fast = 0;
+	if (!inside)
+		*(void **)(void *)&inside = dlsym(RTLD_NEXT, "stage_run");
+	const enum attune_status status = inside(s, plan, set);
+	for (int i = 0; i < plan->num_parts; i++)
+		is_fast |= plan->part[i].choice == fast_choice;
+	now_s += is_fast ? 50e-6 : 100e-6;
+	return ++timed_calls == fails_at ? ATTUNE_DEVICE_ERROR : status;
 }
 
 /* The device is taken at its word: 16 threads, so that keys may be cut, and a last cache of 64 KB, which
@@ -276,10 +302,9 @@ static void any_times_leave_results_right(void **state)
 
 /* ---- attune_settle --------------------------------------------------------------------------- */
 
-static const attune_settle_how one_layer = { .size = sizeof one_layer,
-					     .num_layers = 1,
-					     .num_pages = MAX_SEQS * MAX_PAGES,
-					     .most_ms = 20000 };
+static const attune_settle_how one_layer = {
+	.size = sizeof one_layer, .num_layers = 1, .num_pages = MAX_SEQS * MAX_PAGES, .most_ms = 500
+};
 
 /* less: bytes that the workspace is too small by */
 static enum attune_status settle_with(const attune_settle_how *how, const attune_tensors *layers,
@@ -300,41 +325,42 @@ static enum attune_status settle_with(const attune_settle_how *how, const attune
 	return status;
 }
 
-static void settled_plans_are_alternatives_and_run_right(void **state)
+static void the_fastest_is_settled_and_runs_right(void **state)
 {
 	static const struct {
 		int n;
 		const int (*lens)[2];
 		int64_t num_pages; /* too few for one batch, or for many */
-	} batches[] = { { 3, decodes, 512 },
-			{ 6, mixed, 512 },
-			{ 1, mixed + 1, 512 },
-			{ 3, decodes, 5 },
-			{ 6, mixed, 1 } };
+		int fast;          /* a choice of the rules */
+	} batches[] = {
+		{ 3, decodes, 512, 2 },   { 3, decodes, 5, 1 }, { 3, decodes, 512, 0 },
+		{ 1, mixed + 1, 512, 0 }, { 6, mixed, 512, 1 }, { 6, mixed, 1, 0 },
+	};
 	(void)state;
 	for (size_t i = 0; i < COUNT(batches); i++) {
 		attune_plan plans[ATTUNE_MOST_ALTERNATIVES], now;
 		attune_settle_how how = one_layer;
-		int found = 0;
+		int is_fast = 0;
 		open_step(batches[i].n, batches[i].lens);
 		const size_t cache = (size_t)MAX_SEQS * MAX_PAGES * PAGE * KV_HEADS * HEAD * 4;
 		char *before = malloc(cache);
 		assert_non_null(before);
 		memcpy(before, step.k, cache);
-		const int n = list(plans);
+		list(plans);
 		how.num_pages = batches[i].num_pages;
 		how.eager = (int)i % 2;
+		fast_choice = batches[i].fast;
 		ok(settle_with(&how, &step.t, 0));
 		now = plan_now();
 		assert_true(alike(&now, &plans[0])); /* nothing changes before the commit */
 		ok(attune_settled_commit(ctx));
 		now = plan_now();
-		for (int k = 0; k < n; k++)
-			found |= alike(&now, &plans[k]);
-		/* of a mixed batch both parts may change at a time */
-		assert_true(found || batches[i].n == 6);
+		for (int k = 0; k < now.num_parts; k++)
+			is_fast |= now.part[k].choice == fast_choice;
+		assert_true(is_fast);
 		run_right(&now);
 		assert_memory_equal(before, step.k, cache);
+		fast_choice = -1;
 		free(before);
 		close_step();
 	}
@@ -403,6 +429,46 @@ static void what_cannot_be_timed_is_refused(void **state)
 	close_step();
 }
 
+static int num_pending(void)
+{
+	return ctx->settled ? ctx->settled->pending.n : 0;
+}
+
+/* Of a mixed batch all three or none: the prefills, the decodes, and how they run together. */
+static void errors_leave_all_as_it_was(void **state)
+{
+	(void)state;
+	open_step(6, mixed);
+	timed_calls = 0;
+	ok(settle_with(&one_layer, &step.t, 0));
+	const int all = timed_calls;
+	assert_int_equal(num_pending(), 3);
+	close_step();
+	for (int k = 0; k < 8; k++) {
+		open_step(6, mixed);
+		timed_calls = 0;
+		fails_at = 1 + (all - 1) * k / 7;
+		assert_int_equal(settle_with(&one_layer, &step.t, 0), ATTUNE_DEVICE_ERROR);
+		assert_int_equal(num_pending(), 0);
+		close_step();
+	}
+	fails_at = 0;
+}
+
+/* A microsecond is over at the first call. */
+static void without_time_nothing_is_settled(void **state)
+{
+	attune_settle_how how = one_layer;
+	(void)state;
+	open_step(6, mixed);
+	how.most_ms = 1e-3;
+	timed_calls = 0;
+	ok(settle_with(&how, &step.t, 0));
+	assert_int_equal(num_pending(), 0);
+	assert_true(timed_calls <= 3 * 2);
+	close_step();
+}
+
 static void invariant_contexts_settle_nothing(void **state)
 {
 	attune_context *invariant;
@@ -441,9 +507,11 @@ int main(void)
 		cmocka_unit_test(the_way_of_a_mixed_batch_is_remembered),
 		cmocka_unit_test(odd_reports_are_refused),
 		cmocka_unit_test(any_times_leave_results_right),
-		cmocka_unit_test(settled_plans_are_alternatives_and_run_right),
+		cmocka_unit_test(the_fastest_is_settled_and_runs_right),
 		cmocka_unit_test(layers_may_be_many),
 		cmocka_unit_test(what_cannot_be_timed_is_refused),
+		cmocka_unit_test(errors_leave_all_as_it_was),
+		cmocka_unit_test(without_time_nothing_is_settled),
 		cmocka_unit_test(invariant_contexts_settle_nothing),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
