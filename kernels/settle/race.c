@@ -187,7 +187,8 @@ static void choose_calls(struct timing *t)
 	t->turn = t->is_flushed ? sets : (int)cool;
 	t->calls = (int)(t->is_flushed ? fmin(calls, sets) : floor(calls / cool) * cool);
 	if (t->is_flushed)
-		t->replays = (int)fmin(fmax(most / (t->calls * us + replay_us), 1), MOST_REPLAYS);
+		t->replays = (int)fmin(fmax(fmin(sample_us, most) / (t->calls * us + replay_us), 1),
+				       MOST_REPLAYS);
 	t->sample_s = t->replays * (t->calls * us + t->is_flushed * replay_us) * 1e-6;
 }
 
