@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { THREADS = 256, MAX_FILLERS = 64, PROBES = 64 }; /* THREADS as in fill.cu */
 

@@ -5,7 +5,6 @@
 #include "kernels/device/hip/hip.h"
 #include <ctype.h>
 #include <stdio.h>
-#include <string.h>
 
 static struct {
 	struct device_ops ops; /* the device's own, with these */

@@ -4,7 +4,6 @@
 #include "harness/base/base.h"
 #include "harness/measure/measure.h"
 #include <math.h>
-#include <stdio.h>
 
 EMBED(store_bench_sql, "harness/store/bench.sql")
 

@@ -8,7 +8,6 @@
 #include "harness/base/base.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 

@@ -6,7 +6,6 @@
 #include "kernels/select/selector.h"
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/space.h"
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 

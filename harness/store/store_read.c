@@ -8,7 +8,6 @@
 #include "harness/scenario/scenario.h"
 #include "harness/plugin/plugin.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- which device --------------------------------------------------------------------- */

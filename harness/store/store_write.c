@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 
 EMBED(store_resources_sql, "harness/store/resources.sql")
 

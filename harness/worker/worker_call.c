@@ -9,7 +9,6 @@
 #include "kernels/spec/part.h"
 #include "kernels/spec/space.h"
 #include <stdio.h>
-#include <string.h>
 
 static enum attune_status launch_part(void *arg, int i, int steps, void *stream)
 {

@@ -8,9 +8,7 @@
 #include "kernels/attune_settle.h"
 #include "kernels/launch/run.h"
 #include "kernels/settle/settled.h"
-#include "kernels/spec/space.h"
 #include "kernels/spec/status.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

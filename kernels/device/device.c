@@ -1,7 +1,6 @@
 /* device.c - opens the device of a name: "cpu", "cpu:avx2", "cuda:1", "hip:1". */
 #include "device.h"
 #include "kernels/spec/status.h"
-#include <stdio.h>
 #include <string.h>
 
 /* Without a name they are tried in this order; the CPU always opens. */

@@ -5,7 +5,6 @@
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/space.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 int gpu_is_own(const char *gpu, const struct device_info *d)

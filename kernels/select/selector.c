@@ -4,7 +4,6 @@
 #include "selector.h"
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/part.h"
-#include <stdio.h>
 #include <string.h>
 
 #define HEADERS

@@ -22,7 +22,6 @@
 #include "probes.h"
 #include "kernels/spec/part.h"
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 
 enum {

@@ -2,12 +2,10 @@
  * ones that cost what the nearest measured ones do on average. The measured rows alone are too few to show
  * where the best way changes. */
 #include "made_up.h"
-#include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/spec/part.h"
 #include "kernels/spec/space.h"
 #include <math.h>
-#include <stdlib.h>
 
 /* MADE_UP: batches per scenario. NEAR: rows that an estimate averages. HIGHEST: a row counts with this
  * cost at most. */

@@ -9,7 +9,6 @@
  * two rules there, by a race of their picks alone. */
 #include "data.h"
 #include "filling.h"
-#include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
 #include <stdlib.h>
 

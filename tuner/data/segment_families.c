@@ -10,7 +10,6 @@
 #include "harness/base/base.h"
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/space.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #include "harness/base/base.h"
 #include "kernels/spec/space.h"
 #include <math.h>
-#include <string.h>
 
 double data_noise(const struct data *d, double us)
 {

@@ -7,7 +7,6 @@
 #include "tuner/data/data.h"
 #include "tuner/tree/tree.h"
 #include <stdio.h>
-#include <string.h>
 
 enum { SEQS = 32, KEYS = 4096 };
 

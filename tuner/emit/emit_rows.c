@@ -1,7 +1,6 @@
 /* emit_rows.c - writes the enum of a header's answers, and for each choice that a leaf names its row:
  * the choices that may run in its place. */
 #include "writing.h"
-#include "harness/base/base.h"
 #include "kernels/select/header_text.h"
 #include "tuner/forest/forest.h"
 

@@ -11,7 +11,6 @@
 #include "tuner/transfer/basis.h"
 #include "tuner/transfer/gate.h"
 #include <argp.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,25 +63,19 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp help = {
-	rows,
-	parse_option,
-	NULL,
-	"Learns rules from a database of measurements and writes generated/attune_NAME.h, which "
-	"chooses by if-else."
-	"\vScenarios of splits 'peers', 'gate' and 'heldout...' are not learned from; all others "
-	"are. Times of older kernel sources count only if a bridge (attune merge --bridge) carries "
-	"them to the current ones. A database of attune tune names the rules that it began from: "
-	"it also learns from the times of that GPU, and replaces a decision only if scenarios of "
-	"split 'gate' show that the new one is faster. --gpu portable learns, from an H200's times "
-	"of what every NVIDIA GPU from sm_80 on may run, rules for those without a nearer "
-	"header.\n\n"
-	"Examples:\n  attune induce --gpu h200 --max-leaves 32\n  attune induce --gpu h200 "
-	"--check",
-	NULL,
-	NULL,
-	NULL
-};
+static const char about[] =
+    "Learns rules from a database of measurements and writes generated/attune_NAME.h, which "
+    "chooses by if-else."
+    "\vScenarios of splits 'peers', 'gate' and 'heldout...' are not learned from; all others "
+    "are. Times of older kernel sources count only if a bridge (attune merge --bridge) carries "
+    "them to the current ones. A database of attune tune names the rules that it began from: "
+    "it also learns from the times of that GPU, and replaces a decision only if scenarios of "
+    "split 'gate' show that the new one is faster. --gpu portable learns, from an H200's times "
+    "of what every NVIDIA GPU from sm_80 on may run, rules for those without a nearer "
+    "header.\n\n"
+    "Examples:\n  attune induce --gpu h200 --max-leaves 32\n  attune induce --gpu h200 "
+    "--check";
+static const struct argp help = { .options = rows, .parser = parse_option, .doc = about };
 
 /* Prints in which lines the file and the text differ, by diff. */
 static void print_diff(const char *path, const char *text)

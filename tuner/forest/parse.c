@@ -7,7 +7,6 @@
 #include "kernels/device/shared/gpu_names.h"
 #include "kernels/select/header_text.h"
 #include "kernels/spec/kernel.h"
-#include "tuner/base/base.h"
 #include "tuner/tree/tree.h"
 #include <errno.h>
 #include <math.h>

@@ -11,8 +11,6 @@
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_LEAVES = 8 };
 /* Minimum support: max(LEAST, rows / LEAST_SHARE). */

@@ -15,7 +15,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const int head_sizes[] = { 64, 80, 96, 128, 192, 256 };
 static const int page_sizes[] = { 1, 4, 8, 12, 16, 1056 };

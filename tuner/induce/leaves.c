@@ -6,7 +6,6 @@
 #include "tuner/tree/tree.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* FEW: leaves with fewer rows get a remark. UNSAFE_PENALTY: of an unsafe cell, 2 %. */
 enum { FEW = 3, UNSAFE_PENALTY = 20000 };

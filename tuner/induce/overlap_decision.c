@@ -30,7 +30,6 @@
 #include "tuner/tree/tree.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MAX_BEHIND = 400000 /* as a cost: 1.49x */ };
 enum { NUM_SAYS = -SAYS_SPARING112 /* ways that are not a choice */ };

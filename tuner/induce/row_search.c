@@ -11,7 +11,6 @@
  * illegal. A rival must have been measured in half of the scenarios where it is legal. A member that
  * stands in nowhere may be in the row as a third rival. */
 #include "rows.h"
-#include "harness/base/base.h"
 #include "tuner/tree/tree.h"
 #include <limits.h>
 #include <stdlib.h>

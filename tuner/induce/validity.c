@@ -15,7 +15,6 @@
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* The batches that are proven. */

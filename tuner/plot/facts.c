@@ -10,7 +10,6 @@
 #include "tuner/policy/policy.h"
 #include "tuner/policy/settled.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

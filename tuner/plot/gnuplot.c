@@ -4,7 +4,6 @@
  * by a whole one. */
 #include "plot.h"
 #include "harness/base/base.h"
-#include "tuner/base/base.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

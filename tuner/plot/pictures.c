@@ -11,7 +11,6 @@
 #include "harness/base/base.h"
 #include "harness/base/text_rule.h"
 #include "harness/scratch/scratch.h"
-#include "tuner/base/base.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

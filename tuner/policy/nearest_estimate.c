@@ -5,7 +5,6 @@
  * works. The choice keeps its slowdown of the nearest scenario where it was measured. The parts of
  * a plan run in series. Ties go to the first scenario in the order of the data. */
 #include "policy.h"
-#include "harness/base/base.h"
 #include "tuner/data/data.h"
 #include <math.h>
 #include <stdlib.h>

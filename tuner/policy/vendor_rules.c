@@ -21,7 +21,6 @@
 #include "kernels/spec/space.h"
 #include "tuner/data/data.h"
 #include <math.h>
-#include <string.h>
 
 struct want {
 	const char *axis;

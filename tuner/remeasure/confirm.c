@@ -307,25 +307,19 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp help = {
-	rows,
-	parse_option,
-	NULL,
-	"Measures the picks and their rivals again, in a session of its own, for evaluation."
-	"\vFor each scenario it measures the picks of the header and of the baselines, and the "
-	"fastest plans of the sweep. `attune eval` counts only these times if a scenario has them. "
-	"A scenario is measured as a whole, in one session, so that its times can be compared: "
-	"again if its last session lacks a time of these, also where an interrupt ended it. A "
-	"scenario whose session has all of them is skipped, so the same command resumes. --fill "
-	"skips each time that exists; the ways to run a mixed batch race together, mixed batches "
-	"last, those with the shortest decodes before the others. `attune eval` judges rows that "
-	"are settled by a time of each pass: --fill --members and --members measure these.\n\n"
-	"Examples:\n  attune sweep --confirm --gpu h200 --budget 10m\n"
-	"  attune sweep --confirm --gpu h200 --split heldout --dry-run",
-	NULL,
-	NULL,
-	NULL
-};
+static const char about[] =
+    "Measures the picks and their rivals again, in a session of its own, for evaluation."
+    "\vFor each scenario it measures the picks of the header and of the baselines, and the "
+    "fastest plans of the sweep. `attune eval` counts only these times if a scenario has them. "
+    "A scenario is measured as a whole, in one session, so that its times can be compared: "
+    "again if its last session lacks a time of these, also where an interrupt ended it. A "
+    "scenario whose session has all of them is skipped, so the same command resumes. --fill "
+    "skips each time that exists; the ways to run a mixed batch race together, mixed batches "
+    "last, those with the shortest decodes before the others. `attune eval` judges rows that "
+    "are settled by a time of each pass: --fill --members and --members measure these.\n\n"
+    "Examples:\n  attune sweep --confirm --gpu h200 --budget 10m\n"
+    "  attune sweep --confirm --gpu h200 --split heldout --dry-run";
+static const struct argp help = { .options = rows, .parser = parse_option, .doc = about };
 
 /* Prints what would be measured; of pass B only what is missing, or, with again, all. */
 static int foresee(int asked, int scenarios)

@@ -11,7 +11,6 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -52,23 +51,19 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static const char about[] =
+    "Prints what changed from A to B, two generated headers or two databases."
+    "\vHeaders: each region of features where their choices differ, with the slowdown at "
+    "either leaf. With --db also the scenarios in the region, the geometric mean of their time "
+    "ratios, and whether it exceeds noise (the floor of the A/A controls and the intervals of "
+    "the times).\n\n"
+    "Databases: the cells whose times differ beyond noise or whose outcome changed. Times of "
+    "older kernel sources count, too.\n\n"
+    "Examples:\n  attune show --diff old/attune_h200.h generated/attune_h200.h\n"
+    "  attune show --diff old/attune_h200.h generated/attune_h200.h --db results/h200.sqlite\n"
+    "  attune show --diff --gpu h200 old.sqlite results/h200.sqlite";
 static const struct argp help = {
-	rows,
-	parse_option,
-	"A B",
-	"Prints what changed from A to B, two generated headers or two databases."
-	"\vHeaders: each region of features where their choices differ, with the slowdown at "
-	"either leaf. With --db also the scenarios in the region, the geometric mean of their time "
-	"ratios, and whether it exceeds noise (the floor of the A/A controls and the intervals of "
-	"the times).\n\n"
-	"Databases: the cells whose times differ beyond noise or whose outcome changed. Times of "
-	"older kernel sources count, too.\n\n"
-	"Examples:\n  attune show --diff old/attune_h200.h generated/attune_h200.h\n"
-	"  attune show --diff old/attune_h200.h generated/attune_h200.h --db results/h200.sqlite\n"
-	"  attune show --diff --gpu h200 old.sqlite results/h200.sqlite",
-	NULL,
-	NULL,
-	NULL
+	.options = rows, .parser = parse_option, .args_doc = "A B", .doc = about
 };
 
 /* ---- two databases: cells whose time or outcome changed --------------------------------- */

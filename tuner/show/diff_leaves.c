@@ -11,7 +11,6 @@
 #include "tuner/tree/tree.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct overlay {

@@ -14,7 +14,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { RIVALS = 3, MAX_TEXT = MAX_CHOICE_TEXT + 120 };
 

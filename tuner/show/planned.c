@@ -8,7 +8,6 @@
 #include "harness/machine/machine.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/api/plan.h"
-#include "kernels/device/shared/gpu_names.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/part.h"

@@ -16,7 +16,6 @@
 #include "tuner/plot/plot.h"
 #include "tuner/policy/policy.h"
 #include <argp.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,47 +79,43 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static const char about[] =
+    "Shows the measurements of a batch and explains the header's pick."
+    "\vTables and markdown explain the pick first: the comparisons on the path through the "
+    "trees, the leaf's row of choices, measured rivals, features outside the training range, "
+    "and the expected slowdown. For a batch that was never measured, times are estimates. Of "
+    "a row the first choice runs that can: \"not run\" says why those before it cannot, "
+    "\"behind it\" what comes next. The rules are those of --header, else of "
+    "ATTUNE_HEURISTICS, as in the library. For a GPU that was never measured, --why shows the "
+    "plan alone.\n\n"
+    "Then come the measured plans, fastest first (20 rows; --all: all), by pass:\n"
+    "  A  first pass: all candidates of the sweep\n"
+    "  B  second pass: the fastest of A, measured again in another session\n"
+    "  E  launches that begin early\n"
+    "A mixed batch is listed as one launch, as whole plans, and as sums of parts measured "
+    "separately (each prefill variant with the best decode variant, and vice versa).\n\n"
+    "ratio is to the pick's time of the same pass, for E to the same choice in turn. vs_pick "
+    "says how far to trust it:\n"
+    "  tie         the difference is within noise\n"
+    "  other race  first-pass times of different races\n"
+    "mj is power_w x median_us. power_of: alone, the choice's own reading; race, shared by "
+    "a steady race, so energy ranks as time does; around, read around a burst, so not the "
+    "power of one kernel.\n\n"
+    "tsv, csv and json have one row for each plan, of the second pass if there is one, and no "
+    "explanation unless --why is given.\n\n"
+    "--peers has the fastest time of other projects' kernels on each batch, in one race with "
+    "ours, and for people how each kernel stands to ours. --stale counts times of older "
+    "kernel sources by kernel, set and split; those that are the fastest of their part come "
+    "first.\n\n"
+    "attune show --diff compares two headers or databases; --diff --help has its options.\n\n"
+    "Examples:\n  attune show --gpu h200 --model llama3.1-8b@1 --batch 32q1s16k\n"
+    "  attune show --gpu h200 --model llama3.1-8b@1 --batch 2q2k_32q1s1k --why\n"
+    "  attune show --gpu cpu --best\n  attune show --gpu h200 --peers\n"
+    "  attune show --gpu h200 --stale\n  attune show --kernels\n"
+    "  attune show --gpu h200 --table heldout,worst\n"
+    "  attune show --gpu h200 --ceilings";
 static const struct argp help = {
-	rows,
-	parse_option,
-	NULL,
-	"Shows the measurements of a batch and explains the header's pick."
-	"\vTables and markdown explain the pick first: the comparisons on the path through the "
-	"trees, the leaf's row of choices, measured rivals, features outside the training range, "
-	"and the expected slowdown. For a batch that was never measured, times are estimates. Of "
-	"a row the first choice runs that can: \"not run\" says why those before it cannot, "
-	"\"behind it\" what comes next. The rules are those of --header, else of "
-	"ATTUNE_HEURISTICS, as in the library. For a GPU that was never measured, --why shows the "
-	"plan alone.\n\n"
-	"Then come the measured plans, fastest first (20 rows; --all: all), by pass:\n"
-	"  A  first pass: all candidates of the sweep\n"
-	"  B  second pass: the fastest of A, measured again in another session\n"
-	"  E  launches that begin early\n"
-	"A mixed batch is listed as one launch, as whole plans, and as sums of parts measured "
-	"separately (each prefill variant with the best decode variant, and vice versa).\n\n"
-	"ratio is to the pick's time of the same pass, for E to the same choice in turn. vs_pick "
-	"says how far to trust it:\n"
-	"  tie         the difference is within noise\n"
-	"  other race  first-pass times of different races\n"
-	"mj is power_w x median_us. power_of: alone, the choice's own reading; race, shared by "
-	"a steady race, so energy ranks as time does; around, read around a burst, so not the "
-	"power of one kernel.\n\n"
-	"tsv, csv and json have one row for each plan, of the second pass if there is one, and no "
-	"explanation unless --why is given.\n\n"
-	"--peers has the fastest time of other projects' kernels on each batch, in one race with "
-	"ours, and for people how each kernel stands to ours. --stale counts times of older "
-	"kernel sources by kernel, set and split; those that are the fastest of their part come "
-	"first.\n\n"
-	"attune show --diff compares two headers or databases; --diff --help has its options.\n\n"
-	"Examples:\n  attune show --gpu h200 --model llama3.1-8b@1 --batch 32q1s16k\n"
-	"  attune show --gpu h200 --model llama3.1-8b@1 --batch 2q2k_32q1s1k --why\n"
-	"  attune show --gpu cpu --best\n  attune show --gpu h200 --peers\n"
-	"  attune show --gpu h200 --stale\n  attune show --kernels\n"
-	"  attune show --gpu h200 --table heldout,worst\n"
-	"  attune show --gpu h200 --ceilings",
-	peers_options,
-	NULL,
-	NULL
+	.options = rows, .parser = parse_option, .doc = about, .children = peers_options
 };
 
 /* ---- which scenario ------------------------------------------------------------------------ */

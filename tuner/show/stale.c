@@ -6,12 +6,9 @@
 #include "harness/scratch/scratch.h"
 #include "harness/store/store.h"
 #include "kernels/device/shared/gpu_names.h"
-#include "tuner/base/base.h"
 #include "tuner/data/data.h"
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 EMBED(stale_tables, "tuner/show/stale.sql")
 

@@ -20,7 +20,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { LEAST_SCENARIOS = 5, NUM_SETS = 1 << NUM_GATE_GROUPS };
 

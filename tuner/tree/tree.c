@@ -4,7 +4,6 @@
 #include "harness/base/base.h"
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char *const remark_words[NUM_REMARKS] = {
 	[REMARK_NONE] = "",

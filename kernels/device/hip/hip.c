@@ -5,9 +5,7 @@
 #include "kernels/device/shared/side_streams.h"
 #include "kernels/spec/space.h"
 #include "kernels/spec/status.h"
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct hip {
 	struct hip_api hip;
