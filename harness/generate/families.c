@@ -153,7 +153,6 @@ static const struct family unseen_families[] = {
 };
 #undef PAGES
 #undef PAGE_SIZE
-// clang-format off
 static const struct family cpu_families[] = {
 	{ "decode", "train", 15, ROUND,          DECODES(1, 24,   1, 1,  32, 16 K) },
 	{ "ragged", "train", 9, ROUND,           DECODES(2, 24,   1, 1,  64, 4 K),           SPREAD(1.2, 0) },
@@ -190,110 +189,69 @@ static const struct family cpu_families[] = {
 	{ "few, pages of 128", "train", 6, ROUND, DECODES(1, 4,   1, 1,  64, 16 K),          .settings = "\"page_size\": 128, " },
 	{ 0 }
 };
-// clang-format on
 #undef K
 
-static const char *const h200_models[] = { "llama3.1-8b@1",        "llama3.1-70b@4",
-					   "llama3.1-8b@1",        "gpt-oss-120b-global@1",
-					   "llama3.1-8b@4",        "llama3.1-70b@8",
-					   "llama3.1-8b@1",        "qwen3-14b@1",
-					   "llama3.1-70b@1",       "qwen3-next-80b@1",
-					   "llama3.1-8b@1",        "gpt-oss-120b-local@1",
-					   "llama3.1-70b@8",       "qwen3-0.6b@1",
-					   "llama3.1-8b@2",        "llama3.1-70b@2",
-					   "llama3.1-8b@1",        "gemma-3-27b-local@1",
-					   "qwen3-235b-a22b@4",    "llama3.1-8b@8",
-					   "llama3.1-70b@4",       "qwen3-14b@8",
-					   "gemma-3-12b-local@2",  "llama3.1-8b@1",
-					   "gemma-3-12b-global@1", NULL };
-static const char *const h200_others[] = { "phi-4-mini@1", "qwen3-235b-a22b@1", "qwen3-14b@2",
-					   NULL };
+static const char *const h200_models[] = {
+	"llama3.1-8b@1", "llama3.1-70b@4", "llama3.1-8b@1", "gpt-oss-120b-global@1",
+	"llama3.1-8b@4", "llama3.1-70b@8", "llama3.1-8b@1", "qwen3-14b@1", "llama3.1-70b@1",
+	"qwen3-next-80b@1", "llama3.1-8b@1", "gpt-oss-120b-local@1", "llama3.1-70b@8",
+	"qwen3-0.6b@1", "llama3.1-8b@2", "llama3.1-70b@2", "llama3.1-8b@1", "gemma-3-27b-local@1",
+	"qwen3-235b-a22b@4", "llama3.1-8b@8", "llama3.1-70b@4", "qwen3-14b@8",
+	"gemma-3-12b-local@2", "llama3.1-8b@1", "gemma-3-12b-global@1", NULL
+};
+static const char *const h200_others[] = {
+	"phi-4-mini@1", "qwen3-235b-a22b@1", "qwen3-14b@2", NULL
+};
 
 /* Half of head size 256, a quarter of 64. */
-static const char *const shapes_models[] = { "gemma-3-12b-global@1",
-					     "llama3.1-70b@4",
-					     "qwen3-next-80b@1",
-					     "gpt-oss-120b-global@1",
-					     "gemma-3-12b-local@2",
-					     "llama3.1-8b@1",
-					     "qwen3-next-80b@2",
-					     "gpt-oss-120b-local@2",
-					     "gemma-3-12b-global@4",
-					     "qwen3-235b-a22b@2",
-					     "qwen3-next-80b@1",
-					     "gpt-oss-120b-global@4",
-					     NULL };
+static const char *const shapes_models[] = {
+	"gemma-3-12b-global@1", "llama3.1-70b@4", "qwen3-next-80b@1", "gpt-oss-120b-global@1",
+	"gemma-3-12b-local@2", "llama3.1-8b@1", "qwen3-next-80b@2", "gpt-oss-120b-local@2",
+	"gemma-3-12b-global@4", "qwen3-235b-a22b@2", "qwen3-next-80b@1", "gpt-oss-120b-global@4",
+	NULL
+};
 
 /* Half of head size 128, a quarter of 256, a quarter of 64. */
-static const char *const dense_models[] = { "llama3.1-8b@1",
-					    "gemma-3-12b-global@1",
-					    "llama3.1-70b@4",
-					    "gpt-oss-120b-global@1",
-					    "qwen3-14b@1",
-					    "qwen3-next-80b@1",
-					    "llama3.1-70b@1",
-					    "gpt-oss-120b-local@1",
-					    "llama3.1-8b@4",
-					    "gemma-3-12b-local@1",
-					    "qwen3-235b-a22b@2",
-					    "gpt-oss-120b-global@4",
-					    "llama3.1-70b@8",
-					    "qwen3-next-80b@2",
-					    "llama3.1-8b@2",
-					    "gpt-oss-120b-global@2",
-					    "qwen3-14b@4",
-					    "gemma-3-12b-global@2",
-					    "llama3.1-70b@2",
-					    "gpt-oss-120b-local@2",
-					    "qwen3-235b-a22b@4",
-					    "gemma-3-12b-local@4",
-					    "llama3.1-8b@8",
-					    "gpt-oss-120b-global@8",
-					    NULL };
+static const char *const dense_models[] = {
+	"llama3.1-8b@1", "gemma-3-12b-global@1", "llama3.1-70b@4", "gpt-oss-120b-global@1",
+	"qwen3-14b@1", "qwen3-next-80b@1", "llama3.1-70b@1", "gpt-oss-120b-local@1",
+	"llama3.1-8b@4", "gemma-3-12b-local@1", "qwen3-235b-a22b@2", "gpt-oss-120b-global@4",
+	"llama3.1-70b@8", "qwen3-next-80b@2", "llama3.1-8b@2", "gpt-oss-120b-global@2",
+	"qwen3-14b@4", "gemma-3-12b-global@2", "llama3.1-70b@2", "gpt-oss-120b-local@2",
+	"qwen3-235b-a22b@4", "gemma-3-12b-local@4", "llama3.1-8b@8", "gpt-oss-120b-global@8", NULL
+};
 
 /* Most of head size 128, where fused kernels run. */
 static const char *const blends_models[] = {
-	"llama3.1-8b@1",         "llama3.1-70b@4", "qwen3-14b@1",       "llama3.1-8b@4",
-	"gpt-oss-120b-global@1", "llama3.1-70b@1", "qwen3-235b-a22b@4", "llama3.1-8b@2",
-	"gpt-oss-120b-local@1",  "llama3.1-70b@8", "qwen3-14b@4",       "gemma-3-27b-local@1",
-	"llama3.1-8b@8",         "llama3.1-70b@2", "qwen3-235b-a22b@2", "gpt-oss-120b-global@4",
-	"gemma-3-12b-global@1",  "qwen3-0.6b@1",   "llama3.1-8b@1",     NULL
+	"llama3.1-8b@1", "llama3.1-70b@4", "qwen3-14b@1", "llama3.1-8b@4", "gpt-oss-120b-global@1",
+	"llama3.1-70b@1", "qwen3-235b-a22b@4", "llama3.1-8b@2", "gpt-oss-120b-local@1",
+	"llama3.1-70b@8", "qwen3-14b@4", "gemma-3-27b-local@1", "llama3.1-8b@8", "llama3.1-70b@2",
+	"qwen3-235b-a22b@2", "gpt-oss-120b-global@4", "gemma-3-12b-global@1", "qwen3-0.6b@1",
+	"llama3.1-8b@1", NULL
 };
 
 /* Of ten: five the usual model, two its half, one with eight query heads per KV head. */
-static const char *const hybrid_models[] = { "llama3.1-8b@1",
-					     "llama3.1-8b@2",
-					     "llama3.1-8b@1",
-					     "qwen3-30b-a3b@1",
-					     "llama3.1-8b@1",
-					     "llama3.1-8b@4",
-					     "llama3.1-8b@1",
-					     "llama3.1-8b@8",
-					     "llama3.1-8b@1",
-					     "llama3.1-8b@2",
-					     NULL };
+static const char *const hybrid_models[] = {
+	"llama3.1-8b@1", "llama3.1-8b@2", "llama3.1-8b@1", "qwen3-30b-a3b@1", "llama3.1-8b@1",
+	"llama3.1-8b@4", "llama3.1-8b@1", "llama3.1-8b@8", "llama3.1-8b@1", "llama3.1-8b@2", NULL
+};
 
 /* Query heads per KV head: 6, 12, 4 (head size 64), 16 (head size 256), 5 (window), 4 (ten KV
  * heads). */
 static const char *const unseen_others[] = {
 	"mixtral-8x22b@1", "glm-4.5@1", "granite-3-2b@1", "qwen3.5-397b@1", "olmo-3-32b-local@1",
-	"phi-4@1",         NULL
+	"phi-4@1", NULL
 };
-static const char *const unseen_usual[] = { "llama3.1-8b@1",  "gpt-oss-120b-global@1",
-					    "llama3.1-70b@4", "gemma-3-12b-global@1",
-					    "qwen3-14b@1",    NULL };
+static const char *const unseen_usual[] = {
+	"llama3.1-8b@1", "gpt-oss-120b-global@1", "llama3.1-70b@4", "gemma-3-12b-global@1",
+	"qwen3-14b@1", NULL
+};
 
-static const char *const cpu_models[] = { "llama3.1-8b@1",
-					  "llama3.1-8b@4",
-					  "llama3.1-8b@1",
-					  "llama3.1-70b@8",
-					  "gpt-oss-120b-global@4",
-					  "llama3.1-8b@1",
-					  "qwen3-14b@4",
-					  "gemma-3-12b-local@2",
-					  "llama3.1-8b@4",
-					  "gpt-oss-120b-local@2",
-					  NULL };
+static const char *const cpu_models[] = {
+	"llama3.1-8b@1", "llama3.1-8b@4", "llama3.1-8b@1", "llama3.1-70b@8",
+	"gpt-oss-120b-global@4", "llama3.1-8b@1", "qwen3-14b@4", "gemma-3-12b-local@2",
+	"llama3.1-8b@4", "gpt-oss-120b-local@2", NULL
+};
 static const char *const cpu_others[] = { "phi-4-mini@2", "qwen3-235b-a22b@4", NULL };
 
 static const char *const usual_models[] = { "llama3.1-8b@1", NULL };
@@ -302,7 +260,6 @@ static const char *const usual_models[] = { "llama3.1-8b@1", NULL };
 	"h200,shapes_h200,dense_h200,hybrid_h200,unseen_h200,ladder_h200,mixed_h200,traces_h200," \
 	"peers_h200,gate_h200,blends_h200,drafts_h200,cliffs_h200,e4m3_h200,fp8_h200"
 
-// clang-format off
 const struct grid grids[] = {
 	{ "h200", "peers_h200", NULL, h200_families, h200_models, h200_others, usual_models, 6e9, 8e3, 128 * 1024, 0 },
 	{ "shapes_h200", "peers_h200", NULL, shapes_families, shapes_models, NULL, shapes_models, 6e9, 4e3, 128 * 1024, 0 },

@@ -115,8 +115,8 @@ static const struct argp help = {
 	"row_settled is the fastest of the members of the header's row by times of\n"
 	"the first pass, judged by times of the second. In a mixed batch both parts\n"
 	"settle first, and then the ways to run them. Without a second pass one time\n"
-	"does both. Where the header's own plan lacks a time, it stays. Lines below\n"
-	"the table explain each held-out batch beyond 20 %.\n\n"
+	"does both. Where the header's own plan lacks a time, it stays. --above 1.2\n"
+	"explains each batch beyond 20 %.\n\n"
 	"--settled-rows: what remembering settled batches is worth, by policy of\n"
 	"attune bench --settle and --settled, and by kind of batch. A slowdown is that\n"
 	"of the header's plan by the database times the policy's time over the library's\n"
@@ -296,18 +296,17 @@ static int evaluate(const struct data *d, const struct forest *f, const struct o
 	struct table *t = settled ? table_new(o->format, columns, (int)COUNT(columns)) : NULL;
 	if (!t || !add_rows(t, d, f, settled, split, splits))
 		return 0;
-	const struct lost_asked beyond = { .split = o->split ? o->split : "heldout",
-					   .above = 1.2,
-					   .is_settled = 1 };
 	int done = 1;
 	if (o->format == FORMAT_JSON) {
+		const struct lost_asked beyond = { .split = o->split ? o->split : "heldout",
+						   .above = 1.2,
+						   .is_settled = 1 };
 		struct table *lost = lost_table(d, f, settled, &beyond, o->format);
 		done = lost && print_json(t, lost, d, f);
 	} else {
 		if (format_has_notes(o->format))
 			print_heading(d, f);
 		table_print(t, stdout);
-		done = !format_has_notes(o->format) || lost_notes(d, f, settled, &beyond);
 	}
 	free(settled);
 	return done;

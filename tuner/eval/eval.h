@@ -57,9 +57,6 @@ struct settled *settle_all(const struct data *, const struct forest *);
 /* A row for each of them, the largest loss first; NULL without memory. */
 struct table *lost_table(const struct data *, const struct forest *, const struct settled *,
 			 const struct lost_asked *, enum format);
-/* A line for each of them. 0 without memory. */
-int lost_notes(const struct data *, const struct forest *, const struct settled *,
-	       const struct lost_asked *);
 
 /* groups.c: slowdown by a property of the scenarios. */
 #define GROUP_WORDS "kind, head, group, page, gpu or set"

@@ -1,5 +1,4 @@
-/* lost.c - the scenarios on which a header loses most, and why: `attune eval --above`, and the lines below its
- * table. */
+/* lost.c - the scenarios on which a header loses most, and why: `attune eval --above`. */
 #include "eval.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -297,25 +296,4 @@ struct table *lost_table(const struct data *d, const struct forest *f,
 		add_lost(t, d, f, settled, &v[i]);
 	free(v);
 	return t;
-}
-
-int lost_notes(const struct data *d, const struct forest *f, const struct settled *settled,
-	       const struct lost_asked *o)
-{
-	int n;
-	struct lost *v = find(d, f, settled, o, &n);
-	for (int i = 0; v && i < n; i++) {
-		const struct measured *m = &d->v[v[i].scenario];
-		const struct decided fastest = data_fastest_plan(d, v[i].scenario);
-		const struct settled *now = &settled[v[i].scenario];
-		char members[WORDS] = "", fast[WORDS] = "";
-		members_words(members, d, f, v[i].scenario, now);
-		plan_words(fast, &fastest);
-		printf("# %s, %s of %.60s, page %d: settled %.3f, picked %.3f, by %s; %s; "
-		       "fastest: %s\n",
-		       m->split, m->model, m->batch_text, m->shape.page_size, v[i].settled,
-		       v[i].first, lost_by(d, f, v[i].scenario, &now->plan), members, fast);
-	}
-	free(v);
-	return v != NULL;
 }
