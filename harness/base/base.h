@@ -182,6 +182,7 @@ enum outcome {
 const char *outcome_name(enum outcome);
 
 /* ---- files.c: whole files ------------------------------------------------------------ */
+int same_file(const char *a, const char *b);
 char *file_text(const char *path); /* NULL when it cannot be read */
 /* Replaces the file by all of it or leaves it: writes PATH.new and renames that. A PATH.new that a
  * killed process left is written over by the next. A pipe or a device such as /dev/stdout is

@@ -9,6 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+int same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 char *file_text(const char *path)
 {
 	FILE *in = fopen(path, "r");

@@ -7,16 +7,9 @@
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/space.h"
 #include <string.h>
-#include <sys/stat.h>
 
 EMBED(store_merge_sql, "harness/store/merge.sql")
 EMBED(store_compact_sql, "harness/store/compact.sql")
-
-static int same_file(const char *a, const char *b)
-{
-	struct stat x, y;
-	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
 
 /* Whether `path` is a sound database of this version. */
 static int is_readable(const char *path)

@@ -2,19 +2,11 @@
  * are those that a database can hold times of: values of the axes, and the kernel's own estimate. */
 #include "selector.h"
 #include "kernels/spec/device_info.h"
+#include "kernels/spec/kernel.h"
 #include "kernels/spec/mixed.h"
 #include "kernels/spec/space.h"
-#include <string.h>
 
 enum { ROWS = 128 /* of a prefill's Q block */ };
-
-static int axis_named(const struct space *s, const char *name)
-{
-	int i = s->num_axes - 1;
-	while (i >= 0 && strcmp(s->axis[i].name, name))
-		i--;
-	return i;
-}
 
 static long long estimate_ns(const struct mixed_rates *r, const attune_shape *shape,
 			     const struct part *p, const struct device_info *d, int units,

@@ -22,13 +22,6 @@ static struct row *rows;
 static int num_rows;
 const char *list_leave_out = "";
 
-static unsigned long long mix(unsigned long long h, const char *text)
-{
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 1099511628211ull;
-	return (h ^ '\n') * 1099511628211ull;
-}
-
 static int is_nvidia(enum backend backend, const char *arch)
 {
 	return backend == BACKEND_GPU && !hip_chip(arch);
@@ -51,10 +44,10 @@ static void name_row(struct row *r)
 	entry_name(entry, r->kernel, r->flags);
 	snprintf(r->entry, sizeof r->entry, "%s%s%s", entry, r->backend == BACKEND_CPU ? "_" : "",
 		 r->backend == BACKEND_CPU ? r->arch : "");
-	r->name =
-	    mix(mix(mix(mix(14695981039346656037ull, r->arch), r->kernel), r->flags), r->entry);
+	r->name = hash_word(hash_word(HASH_START, r->arch), r->kernel);
+	r->name = hash_word(hash_word(r->name, r->flags), r->entry);
 	if (is_nvidia(r->backend, r->arch))
-		r->name = mix(r->name, "compressed fatbin");
+		r->name = hash_word(r->name, "compressed fatbin");
 }
 
 void list_add(enum backend backend, const char *arch, const char *kernel, const char *flags)

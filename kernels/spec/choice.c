@@ -83,10 +83,7 @@ int choice_text(char *text, size_t size, const struct choice *c)
 
 int space_spares(const struct space *s)
 {
-	int i = s->num_axes - 1;
-	while (i >= 0 && strcmp(s->axis[i].name, "SPARE_UNITS"))
-		i--;
-	return i;
+	return axis_named(s, "SPARE_UNITS");
 }
 
 int config_spare(struct config *c, const struct space *s, int units, const attune_shape *shape,

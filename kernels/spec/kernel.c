@@ -148,12 +148,18 @@ void config_first(struct config *c, const struct space *s, int lanes)
 		    axis_is_swept(&s->axis[i], lanes) ? s->axis[i].values[0] : s->axis[i].dflt;
 }
 
+int axis_named(const struct space *s, const char *name)
+{
+	int i = s->num_axes - 1;
+	while (i >= 0 && strcmp(s->axis[i].name, name))
+		i--;
+	return i;
+}
+
 int config_value(const struct config *c, const struct space *s, const char *axis, int absent)
 {
-	for (int i = 0; i < s->num_axes; i++)
-		if (!strcmp(s->axis[i].name, axis))
-			return c->v[i];
-	return absent;
+	const int i = axis_named(s, axis);
+	return i < 0 ? absent : c->v[i];
 }
 
 void formula_text(char text[FORMULA_TEXT], const struct formula *f)
@@ -312,7 +318,7 @@ int dtype_bytes(enum attune_dtype t)
 	return t == ATTUNE_F32 ? 4 : t == ATTUNE_E4M3 ? 1 : 2;
 }
 
-static unsigned long long mix(unsigned long long h, const char *text)
+unsigned long long hash_word(unsigned long long h, const char *text)
 {
 	for (; *text; text++)
 		h = (h ^ (unsigned char)*text) * 1099511628211ull;
@@ -321,33 +327,33 @@ static unsigned long long mix(unsigned long long h, const char *text)
 
 unsigned long long kernel_hash(const struct kernel *k)
 {
-	unsigned long long h = 14695981039346656037ull;
+	unsigned long long h = HASH_START;
 	char value[16], formula[FORMULA_TEXT];
 	for (int i = 0; i < k->space->num_axes; i++) {
 		const struct axis *a = &k->space->axis[i];
-		h = mix(h, a->name);
+		h = hash_word(h, a->name);
 		for (int v = 0; v < a->num_values; v++) {
 			snprintf(value, sizeof value, "%d", a->values[v]);
-			h = mix(h, value);
+			h = hash_word(h, value);
 		}
 	}
 	for (int i = 0; i < k->space->num_formulas; i++) {
 		formula_text(formula, &k->space->formulas[i]);
-		h = mix(h, formula);
+		h = hash_word(h, formula);
 	}
 	return h;
 }
 
 unsigned long long rules_hash(void)
 {
-	unsigned long long h = 14695981039346656037ull;
-#define FEATURE(name, replay, meaning) h = mix(h, #name);
+	unsigned long long h = HASH_START;
+#define FEATURE(name, replay, meaning) h = hash_word(h, #name);
 #include "kernels/features.def"
 #undef FEATURE
 	static const char *const costs[] = {
 		"slots", "start", "path", "split", "segments", "merge"
 	};
 	for (size_t i = 0; i < COUNT(costs); i++)
-		h = mix(h, costs[i]);
+		h = hash_word(h, costs[i]);
 	return h;
 }

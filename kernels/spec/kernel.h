@@ -33,6 +33,7 @@ void config_default(struct config *, const struct space *);
  * defaults. */
 void config_first(struct config *, const struct space *, int lanes);
 int config_next(struct config *, const struct space *, int lanes);
+int axis_named(const struct space *, const char *name); /* -1: none */
 int config_value(const struct config *, const struct space *, const char *axis, int absent);
 /* formula.c. The value "fitted" of the formula axis: the number of segments follows from the
  * header's costs for this choice and head size. */
@@ -73,5 +74,8 @@ void formula_text(char text[FORMULA_TEXT], const struct formula *);
 unsigned long long kernel_hash(const struct kernel *);
 /* Hash of the names of features and of segment costs, the terms of rules. */
 unsigned long long rules_hash(void);
+/* Adds a text and its end to a hash, which begins as HASH_START. */
+#define HASH_START 14695981039346656037ull
+unsigned long long hash_word(unsigned long long, const char *);
 
 #endif

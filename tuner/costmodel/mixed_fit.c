@@ -5,6 +5,7 @@
  * The rates are taken if they generalise: fitted to four fifths of the scenarios, five times, they
  * must lose a tenth less on the others than mixed_by_hand, and 0.3 % of the time (results/DIARY.md). */
 #include "costmodel.h"
+#include "kernels/spec/kernel.h"
 #include "kernels/spec/mixed.h"
 #include "kernels/spec/space.h"
 #include "tuner/data/data.h"
@@ -31,14 +32,6 @@ struct search {
 };
 
 /* ---- rows ------------------------------------------------------------------------------- */
-static int axis_named(const struct space *s, const char *name)
-{
-	int i = s->num_axes - 1;
-	while (i >= 0 && strcmp(s->axis[i].name, name))
-		i--;
-	return i;
-}
-
 static struct mixed_row *row_of(struct search *s, int first, const struct config *base)
 {
 	int i = first;

@@ -13,14 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int axis_of(const struct space *s, const char *name)
-{
-	int i = 0;
-	while (i < s->num_axes && strcmp(s->axis[i].name, name))
-		i++;
-	return i < s->num_axes ? i : -1;
-}
-
 __attribute__((format(printf, 2, 3))) static void add(char name[CHOICE_NAME], const char *format,
 						      ...)
 {
@@ -61,7 +53,7 @@ static void add_axis(char name[CHOICE_NAME], const struct axis *a, int value)
 static void add_tile(char name[CHOICE_NAME], const struct choice *c)
 {
 	const struct space *s = c->kernel->space;
-	const int rows = axis_of(s, "BLOCK_M"), tile = axis_of(s, "TILE_SIZE");
+	const int rows = axis_named(s, "BLOCK_M"), tile = axis_named(s, "TILE_SIZE");
 	if (rows >= 0 && tile >= 0)
 		add(name, "_%dx%d", c->config.v[rows], c->config.v[tile]);
 	else if (rows >= 0 || tile >= 0)

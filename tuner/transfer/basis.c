@@ -18,16 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- the databases --------------------------------------------------------------------- */
-static int is_same_file(const char *a, const char *b)
-{
-	struct stat x, y;
-	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 /* Looks in the folder of the own database, in the one above (own ones may lie in results/local),
  * else in results/. The caller frees it. */
 static char *prior_path(const char *db_path, const char *prior)
@@ -39,7 +32,7 @@ static char *prior_path(const char *db_path, const char *prior)
 	for (size_t i = 0; i < COUNT(above); i++) {
 		if (asprintf(&path, "%.*s%s%s.sqlite", folder, db_path, above[i], prior) < 0)
 			return NULL;
-		if (!access(path, R_OK) && !is_same_file(path, db_path))
+		if (!access(path, R_OK) && !same_file(path, db_path))
 			return path;
 		free(path);
 	}
