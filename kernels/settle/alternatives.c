@@ -73,7 +73,7 @@ void alternatives_add_ways(struct alternatives *a, const int id[2])
 		alternatives_add(a, ways[i], id);
 }
 
-/* ---- attune_plan_alternatives ------------------------------------------------------------------ */
+/* ---- attune_plan_alternatives ---------------------------------------------------------------- */
 
 /* The way of a plan of a mixed batch. */
 static int way_of(const attune_op *op, const attune_plan *plan)

@@ -8,8 +8,8 @@
  *
  * No call finds keys in a cache. Where the calls of a sample read enough bytes each sample goes
  * once, or several times, round the same sets; else the caches are flushed between samples. On a
- * GPU a sample is one replay of a graph, recorded on the device's own stream, so that it takes in no
- * launches of other threads. */
+ * GPU a sample is one replay of a graph, recorded on the device's own stream, so that it takes in
+ * no launches of other threads. */
 #include "race.h"
 #include "policy.h"
 #include "stage.h"
@@ -136,8 +136,8 @@ static double calls_to_cool(const struct timing *t)
 	return fmax(ceil((double)t->stage->flush / stage_call_bytes(t->stage)), 1);
 }
 
-/* One call of each, behind one that loads its code; of a slow one a second, since the first may have
- * been disturbed. *fits: whether the rounds do, into the time that is left. */
+/* One call of each, behind one that loads its code; of a slow one a second, since the first may
+ * have been disturbed. *fits: whether the rounds do, into the time that is left. */
 static enum attune_status look(struct timing *t, int *fits)
 {
 	struct race *r = t->race;
@@ -261,13 +261,15 @@ static int keep_fastest(struct timing *t)
 	return best;
 }
 
+/* The first's median, and the others' by their ratios, whatever the clock did between rounds. */
 static void take_medians(struct timing *t)
 {
 	struct race *r = t->race;
-	for (int i = 0; i < r->n; i++)
+	r->us[0] = settle_median(t->lane[0].us, r->rounds);
+	for (int i = 1; i < r->n; i++)
 		if (!t->lane[i].is_out)
-			r->us[i] = settle_median(t->lane[i].us, r->rounds);
-	r->again = settle_median(t->lane[r->n].us, r->rounds);
+			r->us[i] = r->us[0] * ratio_of(t, i);
+	r->again = r->us[0] * ratio_of(t, r->n);
 }
 
 static void decide(struct timing *t, int best)

@@ -17,7 +17,7 @@ struct race {
 
 	/* What comes out. rounds 0: it gave up before it had FIRST_ROUNDS; the first wins. */
 	int winner, rounds;
-	double us[MOST_RACED]; /* medians of a call */
+	double us[MOST_RACED]; /* of a call */
 	double again;          /* of the first, which runs under two names (A/A) */
 };
 

@@ -20,7 +20,8 @@ static int same_plans(const struct rounds *r, const struct alternatives *a)
 	return same;
 }
 
-/* The rounds of a batch's cell, none yet where its alternatives have changed. NULL: out of memory. */
+/* The rounds of a batch's cell, none yet where its alternatives have changed. NULL: out of
+ * memory. */
 static struct rounds *find_rounds(struct settled *s, const struct alternatives *a)
 {
 	const uint64_t cell = cell_hash(a->op, kind_of(&a->parts), a->parts.choice, a->parts.part);

@@ -76,8 +76,8 @@ static size_t members_workspace(const struct alternatives *a)
 	return most;
 }
 
-/* The largest workspace of the plans that a mixed batch may come to: with any members of both parts,
- * in any way. */
+/* The largest workspace of the plans that a mixed batch may come to: with any members of both
+ * parts, in any way. */
 static size_t mixed_workspace(const struct alternatives *a)
 {
 	static const int ways[] = { WAY_SERIES,        WAY_SPARING16,  WAY_SPARING16 + 1,
@@ -174,16 +174,13 @@ enum attune_status attune_settle_sizes(const attune_op *op, const attune_batch *
 
 /* ---- races ----------------------------------------------------------------------------------- */
 
-/* The stage of a batch, with its metadata written. */
-static enum attune_status set_stage(struct stage *s, const struct job *job,
-				    const attune_batch *batch)
+static void set_stage(struct stage *s, const struct job *job, const attune_batch *batch)
 {
 	stage_layout(s, job->op, batch, job->how);
 	s->layers = (const char *)job->layers;
 	s->layer_size = job->layers->size;
 	s->workspace = job->workspace;
 	s->bytes = job->bytes;
-	return stage_fill(s);
 }
 
 /* Races plans up to a share of the whole time. */
@@ -226,7 +223,8 @@ static enum attune_status settle_members(struct job *job, const attune_batch *ba
 	if (status || !a.parts.num_parts)
 		return status;
 	alternatives_add_members(&a);
-	status = set_stage(&s, job, batch);
+	set_stage(&s, job, batch);
+	status = stage_fill(&s);
 	if (!status)
 		status = race_for(&r, job, &s, &a, share);
 	if (status)
@@ -290,7 +288,8 @@ static enum attune_status settle_mixed(struct job *job, const attune_batch *batc
 	if (status || !a.is_mixed)
 		return status;
 	alternatives_add_ways(&a, id);
-	status = set_stage(&s, job, batch);
+	set_stage(&s, job, batch);
+	status = stage_fill(&s);
 	if (!status)
 		status = race_for(&r, job, &s, &a, 0.85);
 	if (status)
@@ -324,9 +323,8 @@ static enum attune_status settle(struct job *job, const attune_batch *batch)
 {
 	struct own_batch part[2] = { { .starts = NULL }, { .starts = NULL } };
 	struct stage s;
-	enum attune_status status = set_stage(&s, job, batch);
-	if (!status)
-		status = stage_look_at_keys(&s);
+	set_stage(&s, job, batch);
+	enum attune_status status = stage_check(&s);
 	if (!status)
 		status = settle_all(job, batch, part);
 	for (int i = 0; i < job->num_entries && !status; i++)

@@ -26,8 +26,10 @@ static long long pages_of(const struct stage *s, int seq)
 double stage_call_bytes(const struct stage *s)
 {
 	const attune_shape *shape = &s->op->shape;
-	const double keys = (double)part_live_keys(shape, s->batch, PHASE_ALL);
-	return 1 + keys * 2 * shape->num_kv_heads * shape->head_size * dtype_bytes(shape->kv_dtype);
+	const double live = (double)part_live_keys(shape, s->batch, PHASE_ALL);
+	const double there = (double)s->set_pages * shape->page_size;
+	return 1 + (live < there ? live : there) * 2 * shape->num_kv_heads * shape->head_size *
+		       dtype_bytes(shape->kv_dtype);
 }
 
 void stage_layout(struct stage *s, const attune_op *op, const attune_batch *batch,
@@ -109,9 +111,6 @@ enum attune_status stage_fill(const struct stage *s)
 	const int seqs = s->batch->num_seqs;
 	const long long step = page_step(s->set_pages);
 	long long n = 0;
-	enum attune_status status = check_layers(s);
-	if (status)
-		return status;
 	char *host = calloc(1, s->run_at);
 	if (!host)
 		return fail(ATTUNE_NO_MEMORY, "attune_settle: no memory for %zu bytes", s->run_at);
@@ -122,7 +121,7 @@ enum attune_status stage_fill(const struct stage *s)
 		for (long long j = 0; j < pages_of(s, i); j++, n++)
 			table[(size_t)i * (size_t)s->table_stride + (size_t)j] =
 			    (int32_t)(n % s->set_pages * step % s->set_pages);
-	status = s->dev->ops->put(s->dev, s->workspace, host, s->run_at);
+	const enum attune_status status = s->dev->ops->put(s->dev, s->workspace, host, s->run_at);
 	free(host);
 	return status;
 }
@@ -135,7 +134,7 @@ static int is_zero(const char *bytes, size_t n)
 }
 
 /* 16 bytes of the first slot of each page lie together in both layouts. */
-enum attune_status stage_look_at_keys(const struct stage *s)
+static enum attune_status look_at_keys(const struct stage *s)
 {
 	enum { LOOKS = 8, BYTES = 16 };
 	const int size = dtype_bytes(s->op->shape.kv_dtype);
@@ -158,6 +157,12 @@ enum attune_status stage_look_at_keys(const struct stage *s)
 	    "attune_settle: of %d pages of K %d are all zeros, and a device that multiplies "
 	    "zeros takes less power: fill the caches with numbers of any kind first",
 	    LOOKS, zeros);
+}
+
+enum attune_status stage_check(const struct stage *s)
+{
+	const enum attune_status status = check_layers(s);
+	return status ? status : look_at_keys(s);
 }
 
 enum attune_status stage_run(const struct stage *s, const attune_plan *plan, int set)

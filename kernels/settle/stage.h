@@ -1,7 +1,7 @@
-/* stage.h - where attune_settle runs what it times: on the caller's layers in turn, with metadata of
- * its own at the begin of the caller's workspace.
+/* stage.h - where attune_settle runs what it times: on the caller's layers in turn, with metadata
+ * of its own at the begin of the caller's workspace.
  *
- *   workspace: query_start | seq_lens | block_table | workspace of calls, also written between calls */
+ *   query_start | seq_lens | block_table | workspace of calls, also written between calls */
 #ifndef KERNELS_SETTLE_STAGE_H
 #define KERNELS_SETTLE_STAGE_H
 
@@ -29,12 +29,12 @@ struct stage {
 /* Sets all that follows from the op, the batch and `how`; reads no tensors. */
 void stage_layout(struct stage *, const attune_op *, const attune_batch *,
 		  const attune_settle_how *);
-/* Bytes of K and V that a call reads, at least 1. */
+/* Different bytes of K and V that a call reads, at least 1. */
 double stage_call_bytes(const struct stage *);
-/* Checks the layers and writes the metadata. */
+/* Refuses tensors that are not sound, and keys that are zeros in more than half of a few pages. */
+enum attune_status stage_check(const struct stage *);
+/* Writes the metadata. */
 enum attune_status stage_fill(const struct stage *);
-/* Refuses keys that are zeros in more than half of a few pages that calls read. */
-enum attune_status stage_look_at_keys(const struct stage *);
 static inline int stage_sets(const struct stage *s)
 {
 	return s->num_layers * s->shifts;

@@ -1,5 +1,5 @@
-/* t_settle_cpu.c - settling on the CPU: what is raced, what is remembered and from when on, and what
- * is refused. Where an outcome depends on times, the test gives them (attune_report). */
+/* t_settle_cpu.c - settling on the CPU: what is raced, what is remembered and from when on, and
+ * what is refused. Where an outcome depends on times, the test gives them (attune_report). */
 #include "tests/library/cpu_step.h"
 #include "kernels/attune_settle.h"
 #include "kernels/launch/run.h"
@@ -49,8 +49,8 @@ enum attune_status stage_run(const struct stage *s, const attune_plan *plan, int
 	return ++timed_calls == fails_at ? ATTUNE_DEVICE_ERROR : status;
 }
 
-/* The device is taken at its word: 16 threads, so that keys may be cut, and a last cache of 64 KB, which
- * is soon filled. */
+/* The device is taken at its word: 16 threads, so that keys may be cut, and a last cache of 64 KB,
+ * which is soon filled. */
 static void open_step(int num_seqs, const int (*lens)[2])
 {
 	char path[] = "/tmp/attune_rules_XXXXXX";
@@ -366,6 +366,28 @@ static void the_fastest_is_settled_and_runs_right(void **state)
 	}
 }
 
+/* Pages that are read twice come from the cache: they do not make a call cold. Where it is not the
+ * workspace has room to write twice the last cache. */
+static void few_pages_count_once(void **state)
+{
+	static const int64_t pages[] = { 3, 64 };
+	const double page_bytes = 2. * PAGE * KV_HEADS * HEAD * sizeof(float);
+	(void)state;
+	open_step(3, decodes);
+	for (size_t i = 0; i < COUNT(pages); i++) {
+		attune_settle_how how = one_layer;
+		struct stage s;
+		size_t bytes;
+		how.num_pages = pages[i];
+		stage_layout(&s, op, &step.batch, &how);
+		const double reads = stage_call_bytes(&s);
+		assert_true(i ? reads > 60 * page_bytes : reads <= 3 * page_bytes + 1);
+		ok(attune_settle_sizes(op, &step.batch, &how, &bytes));
+		assert_int_equal(bytes > s.flush, i == 0);
+	}
+	close_step();
+}
+
 static void layers_may_be_many(void **state)
 {
 	(void)state;
@@ -508,6 +530,7 @@ int main(void)
 		cmocka_unit_test(odd_reports_are_refused),
 		cmocka_unit_test(any_times_leave_results_right),
 		cmocka_unit_test(the_fastest_is_settled_and_runs_right),
+		cmocka_unit_test(few_pages_count_once),
 		cmocka_unit_test(layers_may_be_many),
 		cmocka_unit_test(what_cannot_be_timed_is_refused),
 		cmocka_unit_test(errors_leave_all_as_it_was),

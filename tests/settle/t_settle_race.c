@@ -1,5 +1,5 @@
-/* t_settle_race.c - the race of attune_settle by a clock of the test: which plan wins, when it gives
- * up, and that no call finds its keys in a cache. */
+/* t_settle_race.c - the race of attune_settle by a clock of the test: which plan wins, when it
+ * gives up, and that no call finds its keys in a cache. */
 #include "kernels/launch/op.h"
 #include "kernels/settle/race.h"
 #include "kernels/settle/stage.h"
