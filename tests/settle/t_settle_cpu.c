@@ -279,6 +279,34 @@ static void odd_reports_are_refused(void **state)
 	close_step();
 }
 
+/* A program whose plans lack the last members gets them one behind the other, and reports them. */
+static void plans_of_older_programs_are_taken(void **state)
+{
+	enum { SIZE = offsetof(attune_plan, spared) };
+	_Alignas(attune_plan) char old[3 * SIZE + 8];
+	attune_plan *const plans = (attune_plan *)(void *)old;
+	const double us[] = { 100, 100, 50 };
+	attune_plan now;
+	int n;
+	(void)state;
+	open_step(3, decodes);
+	memset(old, 0x5a, sizeof old);
+	for (int i = 0; i < 3; i++)
+		memcpy(old + i * SIZE, &(uint32_t){ SIZE }, sizeof(uint32_t));
+	ok(attune_plan_alternatives(op, &step.batch, plans, 3, &n));
+	assert_int_equal(n, 3);
+	for (int i = 3 * SIZE; i < 3 * SIZE + 8; i++)
+		assert_int_equal(old[i], 0x5a);
+	for (int i = 0; i < 3; i++)
+		ok(attune_report(op, &step.batch, plans, us, 3));
+	ok(attune_settled_commit(ctx));
+	now = plan_now();
+	assert_int_equal(
+	    attune_plan_serves((const attune_plan *)(const void *)(old + 2 * SIZE), &now),
+	    ATTUNE_SERVES_ALIKE);
+	close_step();
+}
+
 /* Whatever times say, results are right. */
 static void any_times_leave_results_right(void **state)
 {
@@ -528,6 +556,7 @@ int main(void)
 		cmocka_unit_test(medians_decide),
 		cmocka_unit_test(the_way_of_a_mixed_batch_is_remembered),
 		cmocka_unit_test(odd_reports_are_refused),
+		cmocka_unit_test(plans_of_older_programs_are_taken),
 		cmocka_unit_test(any_times_leave_results_right),
 		cmocka_unit_test(the_fastest_is_settled_and_runs_right),
 		cmocka_unit_test(few_pages_count_once),
