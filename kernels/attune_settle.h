@@ -29,6 +29,7 @@
  * Ranks. Where all ranks must run alike one of them settles and sends its text, the others read it,
  * all commit and compare their digests before they capture. The memory belongs to a context; ops of
  * equal shape share it. It holds 3072 cells and 1 MiB of text; where it is full, what it has stays.
+ * A batch of more than 8192 sequences, or 4096 runs of equal ones, is ATTUNE_UNSUPPORTED.
  *
  * All device memory is the caller's. The host's, some 600 bytes a cell and what its batch takes,
  * attune_close frees. These calls may allocate. Several threads may use them at a time, also while

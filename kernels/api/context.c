@@ -146,7 +146,7 @@ static enum attune_status add_ready(attune_op *op, const struct kernel *k, const
 	struct ready *r = &op->ready[op->num_ready++];
 	*r = (struct ready){ .kernel = k, .config = *c, .name = choice_name(k, c) };
 	block_shape_of(&r->block, c, k);
-	r->code = loaded_already(op, r);
+	r->code = op->is_list ? NULL : loaded_already(op, r);
 	return r->code ? ATTUNE_OK : load(op, k, c, &r->code);
 }
 

@@ -96,27 +96,82 @@ enum attune_status settled_add(const attune_op *op, const struct settled_entry *
 	return status;
 }
 
+/* ---- commit ------------------------------------------------------------------------------------ */
+
+/* At most so many bytes of the committed text, and the choices and shapes that are in it. */
+struct text_size {
+	size_t bytes;
+	char *has; /* shapes, then choices */
+};
+
+enum { HEAD_BYTES = 1024, OP_BYTES = 300, CHOICE_BYTES = MAX_PART_TEXT + 40 };
+
+static size_t once(struct text_size *t, int at, size_t bytes, int takes)
+{
+	const size_t more = t->has[at] ? 0 : bytes;
+	t->has[at] |= (char)takes;
+	return more;
+}
+
+/* What an entry adds to the text. takes: it does. */
+static size_t entry_bytes(struct text_size *t, const struct settled *s, const struct kept *k,
+			  int takes)
+{
+	size_t bytes = k->line_bytes + once(t, k->shape, OP_BYTES, takes);
+	for (int i = 0; i < 2; i++)
+		if (k->named[i] >= 0)
+			bytes += once(t, s->num_shapes + k->named[i], CHOICE_BYTES, takes);
+	for (int i = 0; i < 2 * k->num; i++) {
+		const int of = k->plan[i / 2].of[i % 2];
+		if (of >= 0)
+			bytes += once(t, s->num_shapes + of, CHOICE_BYTES, takes);
+	}
+	return bytes;
+}
+
+/* 0: out of memory. */
+static int measure_text(struct text_size *t, const struct settled *s)
+{
+	t->bytes = HEAD_BYTES;
+	t->has = calloc((size_t)(s->num_shapes + s->num_choices) + 1, 1);
+	for (int i = 0; t->has && i < s->committed.n; i++)
+		t->bytes += entry_bytes(t, s, &s->committed.at[i], 1);
+	return t->has != NULL;
+}
+
+/* Puts an entry in the table and among the committed, unless one of them is full. */
+static void commit_one(struct settled_table *t, struct settled *s, struct kept *k, int margin,
+		       struct text_size *size)
+{
+	const struct kept *before = store_find(&s->committed, k->cell);
+	const size_t gone = before ? before->line_bytes : 0;
+	if (!k->is_read)
+		count_settles(k, before);
+	if (size->bytes - gone + entry_bytes(size, s, k, 0) > MOST_SETTLED_TEXT ||
+	    !table_put(t, k->cell, kept_value(k, margin)))
+		return;
+	size->bytes += entry_bytes(size, s, k, 1) - gone;
+	store_put(&s->committed, k);
+}
+
 /* margin: in 1000ths; BY_POLICY: what is kept is the policy's to say. */
 static enum attune_status commit(attune_context *ctx, struct settled *s, int margin)
 {
 	struct settled_table *t = atomic_load_explicit(&ctx->table, memory_order_relaxed);
 	struct settled_table *made = t ? NULL : calloc(1, sizeof *made);
-	if ((!t && !made) || !store_reserve(&s->committed, s->pending.n)) {
+	struct text_size size;
+	if ((!t && !made) || !store_reserve(&s->committed, s->pending.n) ||
+	    !measure_text(&size, s)) {
 		free(made);
 		return fail(ATTUNE_NO_MEMORY, "attune_settled_commit: out of memory");
 	}
 	t = t ? t : made;
 	for (int i = 0; i < s->committed.n && margin != BY_POLICY; i++)
 		table_put(t, s->committed.at[i].cell, kept_value(&s->committed.at[i], margin));
-	for (int i = 0; i < s->pending.n; i++) {
-		struct kept *k = &s->pending.at[i];
-		if (!k->is_read)
-			count_settles(k, store_find(&s->committed, k->cell));
-		if (store_text_bytes(s, k) <= MOST_SETTLED_TEXT &&
-		    table_put(t, k->cell, kept_value(k, margin)))
-			store_put(&s->committed, k);
-	}
+	for (int i = 0; i < s->pending.n; i++)
+		commit_one(t, s, &s->pending.at[i], margin, &size);
 	store_clear(&s->pending);
+	free(size.has);
 	if (!made)
 		return ATTUNE_OK;
 	ctx->ask = settled_look;

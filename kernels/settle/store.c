@@ -203,16 +203,6 @@ static size_t line_bytes(const struct kept *k)
 	return bytes;
 }
 
-size_t store_text_bytes(const struct settled *s, const struct kept *more)
-{
-	enum { HEAD = 1024, OP = 300, CHOICE = MAX_PART_TEXT + 40 };
-	size_t bytes = HEAD + (size_t)s->num_shapes * OP + (size_t)s->num_choices * CHOICE;
-	for (int i = 0; i < s->committed.n; i++)
-		if (s->committed.at[i].cell != more->cell)
-			bytes += s->committed.at[i].line_bytes;
-	return bytes + more->line_bytes;
-}
-
 enum attune_status store_make(struct kept *k, struct settled *s, const attune_op *op,
 			      const struct settled_entry *e, const int named[2], int settles)
 {

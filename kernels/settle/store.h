@@ -11,7 +11,7 @@ struct run {
 	int count, query, seq;
 };
 
-enum { MOST_RUNS = 4096, MOST_KEPT_SEQS = 65536, MOST_SETTLED_TEXT = 1 << 20 };
+enum { MOST_RUNS = 4096, MOST_KEPT_SEQS = 8192, MOST_SETTLED_TEXT = 1 << 20 };
 
 struct kept_plan {
 	int way;
@@ -77,9 +77,6 @@ void store_clear(struct kept_list *);
  * keeps it; else the first's. */
 enum { BY_POLICY = -1 };
 unsigned kept_value(const struct kept *, int margin);
-
-/* At most so many bytes of the committed text, with this entry in it. */
-size_t store_text_bytes(const struct settled *, const struct kept *more);
 
 /* settled.c. One lock for the stores of all contexts. */
 void settled_lock(void);

@@ -185,7 +185,9 @@ static void parts_of_mixed_batches(void **state)
 /* A word of the table may be anything: a hash may meet another, memory may be damaged. */
 static void any_value_gives_a_legal_plan(void **state)
 {
-	static const char *const texts[] = { "32q1s4k", "2q2k", "q2k_24q1s1k" };
+	/* The last one's parts have more partials at a time than one part may. */
+	static const char *const texts[] = { "32q1s4k", "2q2k", "q2k_24q1s1k",
+					     "8q512s64k_256q8s100k" };
 	(void)state;
 	for (size_t i = 0; i < COUNT(gpus) * COUNT(texts); i++) {
 		const char *text = texts[i % COUNT(texts)];
