@@ -52,7 +52,7 @@ typedef struct attune_settle_how {
 	int64_t num_pages; /* pages 0 .. num_pages - 1 of each cache may be read */
 	int eager;         /* on a GPU: 0: timed as replays of a graph; 1: as single calls */
 	int unused;        /* 0 */
-	double most_ms;    /* begins no further round behind it; 0: 20 */
+	double most_ms;    /* gives up behind it; 0: 20 */
 } attune_settle_how;
 
 /* Bytes of workspace that attune_settle takes for the batch. */
@@ -76,6 +76,10 @@ enum attune_status attune_settle_sizes(const attune_op *op, const attune_batch *
  *
  * A batch with prefills and decodes: both parts first, each as a batch of its own, then the ways to
  * run them together, then one change of a part.
+ *
+ * It gives up where most_ms would pass before three rounds are over, and then keeps nothing; after
+ * these it ends with the rounds that it has. 20 ms are enough for steps of decodes. One race takes
+ * 15 to 40 calls, the four of a mixed batch some 150.
  *
  * *ms: what it took, also NULL. An error leaves what was settled unchanged. ATTUNE_UNSUPPORTED: the
  * stream is captured. ATTUNE_TOO_SMALL: the workspace is below attune_settle_sizes. */

@@ -77,17 +77,20 @@ static size_t members_workspace(const struct alternatives *a)
 }
 
 /* The largest workspace of the plans that a mixed batch may come to: with any members of both
- * parts, in any way. */
+ * parts, in any way; or with what the rules have beside a decode, which may be no member. */
 static size_t mixed_workspace(const struct alternatives *a)
 {
 	static const int ways[] = { WAY_SERIES,        WAY_SPARING16,  WAY_SPARING16 + 1,
 				    WAY_SPARING16 + 3, WAY_ONE_LAUNCH, WAY_FUSED };
-	size_t part[2] = { 0, 0 }, most = a->plan[0].workspace;
+	const attune_plan *rules = &a->plan[0];
+	size_t part[2] = { 0, 0 }, most = rules->workspace;
 	int member[2][MAX_MEMBERS];
 	const int n[] = {
 		part_members(a->op, a->parts.choice[0], &a->parts.part[0], member[0]),
 		part_members(a->op, a->parts.choice[1], &a->parts.part[1], member[1]),
 	};
+	for (int k = 0; k < 2 && rules->num_parts == 2; k++)
+		part[k] = rules->part[k].workspace;
 	for (int i = 0; i < n[0] + n[1]; i++)
 		for (size_t w = 0; w < COUNT(ways); w++) {
 			const int of = i >= n[0];

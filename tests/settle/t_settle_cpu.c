@@ -51,12 +51,12 @@ enum attune_status stage_run(const struct stage *s, const attune_plan *plan, int
 
 /* The device is taken at its word: 16 threads, so that keys may be cut, and a last cache of 64 KB,
  * which is soon filled. */
-static void open_step(int num_seqs, const int (*lens)[2])
+static void open_by(const struct rules *rules, int num_seqs, const int (*lens)[2])
 {
 	char path[] = "/tmp/attune_rules_XXXXXX";
 	const int fd = mkstemp(path);
 	assert_true(fd >= 0);
-	dprintf(fd, "%s", rules_header("cpu", &rows));
+	dprintf(fd, "%s", rules_header("cpu", rules));
 	close(fd);
 	setenv("ATTUNE_HEURISTICS", path, 1);
 	ok(device_open(&dev, "cpu"));
@@ -67,6 +67,11 @@ static void open_step(int num_seqs, const int (*lens)[2])
 	unlink(path);
 	op = prepare(ctx);
 	step_make(&step, num_seqs, lens);
+}
+
+static void open_step(int num_seqs, const int (*lens)[2])
+{
+	open_by(&rows, num_seqs, lens);
 }
 
 static void close_step(void)
@@ -416,6 +421,22 @@ static void few_pages_count_once(void **state)
 	close_step();
 }
 
+/* The overlap tree names another choice for the prefills, which is no member. */
+static void the_workspace_is_enough_beside_a_choice_of_the_overlap_tree(void **state)
+{
+	static const int lens[][2] = { { 1, 300 }, { 40, 300 }, { 1, 900 } };
+	struct rules overlapped = rows;
+	char text[400];
+	(void)state;
+	overlapped.overlap = "1";
+	open_by(&overlapped, 3, lens);
+	const attune_plan now = plan_now();
+	ok(attune_plan_text(op, &now, text, sizeof text));
+	assert_string_equal(text, "prefill: " SEGMENTED(2) " || decode: " SEGMENTED(1));
+	ok(settle_with(&one_layer, &step.t, 0));
+	close_step();
+}
+
 static void layers_may_be_many(void **state)
 {
 	(void)state;
@@ -560,6 +581,7 @@ int main(void)
 		cmocka_unit_test(any_times_leave_results_right),
 		cmocka_unit_test(the_fastest_is_settled_and_runs_right),
 		cmocka_unit_test(few_pages_count_once),
+		cmocka_unit_test(the_workspace_is_enough_beside_a_choice_of_the_overlap_tree),
 		cmocka_unit_test(layers_may_be_many),
 		cmocka_unit_test(what_cannot_be_timed_is_refused),
 		cmocka_unit_test(errors_leave_all_as_it_was),
