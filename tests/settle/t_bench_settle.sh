@@ -85,8 +85,13 @@ row $? "each policy is compared with the library without memory"
 [ "$(awk -F '\t' '$1 == "attune" && $2 == "all" { print $3, $4 }' "$tmp/out")" = "$tree" ]
 row $? "whose slowdown is that of the header"
 # shellcheck disable=SC2086
-attune eval $header --settled-rows "$tmp/hand.sqlite"
-row "$(grep -q '^# settling: 3.0 ms' "$tmp/out"; echo $?)" "what settling took is told"
+attune eval $header --settled-rows "$tmp/hand.sqlite" --format tsv
+row "$(awk -F '\t' '$1 == "settled" && $2 == "all" { exit $13 != "3.0" || $14 != "3.0" }' "$tmp/out"; echo $?)" \
+	"what settling took is told"
+beyond=$(awk -F '\t' '$1 == "settled" && $2 == "all" { print $8 }' "$tmp/out")
+# shellcheck disable=SC2086
+attune eval $header --settled-rows "$tmp/hand.sqlite" --above 1.2 --format tsv
+row "$([ "$(awk -F '\t' 'NR > 1 && $5 > 1.2' "$tmp/out" | wc -l)" = "$beyond" ]; echo $?)" "what is slow settled is listed"
 # shellcheck disable=SC2086
 attune eval $header --settled-rows results/cpu.sqlite
 row "$([ $? -eq 1 ] && grep -q 'has no rows of attune bench' "$tmp/err"; echo $?)" "where there are none that is told"

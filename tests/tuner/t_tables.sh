@@ -12,7 +12,7 @@ row $status "the tables of the pages are queries of what is committed (else: mak
 
 # shellcheck disable=SC2086
 cat $pages | awk '
-	/^<!-- table: / { within = 1 }
+	/^<!-- (table|eval): / { within = 1 }
 	!within && /^\|.*[0-9]\.[0-9][0-9]/ { print; bad = 1 }
 	/^<!-- end -->$/ { within = 0 }
 	END { exit bad }' >"$tmp/diff"
@@ -32,6 +32,10 @@ row "$([ $? -eq 2 ] && grep -q 'has no line "<!-- end -->"' "$tmp/err"; echo $?)
 printf '<!-- table: nonsense --gpu cpu -->\n<!-- end -->\n' >"$tmp/page.md"
 sh tuner/show/tables.sh "$B/attune" "$tmp/page.md" 2>"$tmp/err"
 row "$([ $? -eq 2 ] && grep -q 'it is one of .*heldout' "$tmp/err"; echo $?)" "and so is an unknown one, with the list"
+printf '<!-- eval: --gpu cpu --split heldout --by kind -->\n| old |\n<!-- end -->\n' >"$tmp/page.md"
+sh tuner/show/tables.sh "$B/attune" "$tmp/page.md" 2>"$tmp/err" && grep -q '^| decode .*[0-9]\.[0-9]' "$tmp/page.md" &&
+	! grep -q old "$tmp/page.md"
+row $? "what attune eval prints is written"
 why='--gpu cpu --model llama3.1-8b@1 --batch q1s1k'
 printf '<!-- why: %s -->\n<!-- end -->\n' "$why" >"$tmp/page.md"
 sh tuner/show/tables.sh "$B/attune" "$tmp/page.md" 2>"$tmp/err" && grep -q '^- decode: .*(.*)' "$tmp/page.md" &&

@@ -64,10 +64,11 @@ static void check_options(const struct options *o, struct argp_state *state)
 		argp_error(state, "--by '%s' should be " GROUP_WORDS, o->by);
 	if (o->against && !o->by)
 		argp_error(state, "--against is of --by, which is not given");
-	if ((o->by != NULL) + (o->above > 0) + (o->trace.path != NULL) + (o->settled_rows != NULL) >
+	if ((o->by != NULL) + (o->above > 0 && !o->settled_rows) + (o->trace.path != NULL) +
+		(o->settled_rows != NULL) >
 	    1)
 		argp_error(state, "--by, --above, --settled-rows and --trace are different "
-				  "questions: give one");
+				  "questions: give one, or --settled-rows with --above");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -122,7 +123,9 @@ static const struct argp help = {
 	"of the header's plan by the database times the policy's time over the library's\n"
 	"without memory in the race. fastest: the fastest of the race. slower1: share\n"
 	"more than 1 % slower than without memory; paired: time / time without memory.\n"
-	"by_race: batches without a time in the database, judged by the race alone.\n\n"
+	"by_race: batches without a time in the database, judged by the race alone. ms:\n"
+	"what settling took. With --above: the batches that settled take over X times\n"
+	"the fastest.\n\n"
 	"A header of portable rules is judged among the choices that it may name: the\n"
 	"fastest is the fastest of these.\n\n"
 	"Examples:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
@@ -333,7 +336,7 @@ static int answer(const struct data *d, const struct forest *f, const struct for
 	if (!has_scenarios(d, o->split))
 		return 0;
 	if (o->settled_rows)
-		return settled_rows_print(d, f, o->settled_rows, o->split, o->format);
+		return settled_rows_print(d, f, o->settled_rows, o->split, o->above, o->format);
 	if (o->by)
 		return groups_print(d, f, against, o->by, o->split, o->format);
 	return o->above > 0 ? list_above(d, f, o) : evaluate(d, f, o);

@@ -66,10 +66,11 @@ int is_group(const char *word);
 int groups_print(const struct data *, const struct forest *, const struct forest *before,
 		 const char *by, const char *split, enum format);
 
-/* settled_rows.c: the same of the policies of attune bench --settle, by rows of that database. 0 +
+/* settled_rows.c: the same of the policies of attune bench --settle, by rows of that database. above:
+ * lists the batches that settled are slower than so many times the fastest; 0: prints sums. 0 +
  * complain. */
 int settled_rows_print(const struct data *, const struct forest *, const char *path,
-		       const char *split, enum format);
+		       const char *split, double above, enum format);
 
 /* trace_eval.c: the attention time of a simulated trace under each policy. */
 struct trace_options {

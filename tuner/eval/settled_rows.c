@@ -11,6 +11,7 @@
 #include "eval.h"
 #include "harness/base/base.h"
 #include "harness/store/store.h"
+#include "tuner/base/base.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/policy/policy.h"
@@ -32,6 +33,7 @@ struct raced {
 	double first; /* slowdown of the library without memory */
 	int by_race;  /* that is by the race alone */
 	int kind;
+	char *plan; /* settled */
 };
 
 struct reading {
@@ -65,6 +67,10 @@ static int take_row(void *arg, int n, const char *const *names, const char *cons
 		for (int p = 0; p < NUM_SHOWN; p++)
 			if (!strcmp(cells[7], shown[p]))
 				v->ns[p] = ns;
+		if (!strcmp(cells[7], shown[SETTLED])) {
+			free(v->plan);
+			v->plan = strdup(cells[9]);
+		}
 		if (strcmp(cells[7], shown[SETTLING]) && (!(v->ns[RACED] > 0) || ns < v->ns[RACED]))
 			v->ns[RACED] = ns;
 		return 1;
@@ -76,7 +82,7 @@ static int take_row(void *arg, int n, const char *const *names, const char *cons
 /* The newest race of each scenario. */
 static const char rows[] =
     "SELECT s.model, s.batch, s.page_size, s.dtype, s.kv_dtype, s.layout, s.seed, b.policy,"
-    " b.median FROM bench AS b JOIN scenario AS s ON s.id = b.scenario"
+    " b.median, b.plan FROM bench AS b JOIN scenario AS s ON s.id = b.scenario"
     " WHERE b.median > 0 AND b.run = (SELECT max(run) FROM bench AS o"
     " WHERE o.scenario = b.scenario AND o.policy = 'attune')";
 
@@ -124,10 +130,14 @@ struct sum {
 	double logs, paired, squares;
 };
 
+static double slowdown_of(const struct raced *v, int policy)
+{
+	return fmax(v->first * v->ns[policy] / v->ns[FIRST], 1);
+}
+
 static void add(struct sum *sum, const struct raced *v, int policy, double *slowdown)
 {
-	const double ratio = v->ns[policy] / v->ns[FIRST];
-	const double x = fmax(v->first * ratio, 1);
+	const double ratio = v->ns[policy] / v->ns[FIRST], x = slowdown_of(v, policy);
 	slowdown[sum->n++] = x;
 	sum->by_race += v->by_race;
 	sum->within5 += x <= 1.05;
@@ -142,6 +152,19 @@ static int by_size(const void *pa, const void *pb)
 {
 	const double a = *(const double *)pa, b = *(const double *)pb;
 	return (a > b) - (a < b);
+}
+
+/* What settling took: the median, and what 95 % of the batches take at most. */
+static void add_settling(struct table *t, const struct reading *r, int kind, double *ms)
+{
+	int n = 0;
+	for (int s = 0; s < r->d->n; s++)
+		if (r->v[s].ns[SETTLING] > 0 && in_split(&r->d->v[s], r->split) &&
+		    (kind == ALL || kind == r->v[s].kind))
+			ms[n++] = r->v[s].ns[SETTLING] / 1e6;
+	qsort(ms, (size_t)n, sizeof *ms, by_size);
+	table_number(t, n ? ms[n / 2] : NAN, 1);
+	table_number(t, n ? ms[(95 * n + 99) / 100 - 1] : NAN, 1);
 }
 
 static void add_row(struct table *t, const struct reading *r, int policy, int kind, double *x)
@@ -170,44 +193,58 @@ static void add_row(struct table *t, const struct reading *r, int policy, int ki
 	table_number(t, exp(mean), 4);
 	table_number(t, n > 1 ? sqrt(fmax(0, sum.squares / n - mean * mean) / (n - 1)) : NAN, 4);
 	table_number(t, sum.by_race, 0);
+	add_settling(t, r, policy == SETTLED ? kind : -1, x);
 	table_end_row(t);
-}
-
-static void say_settling(const struct reading *r, double *ms)
-{
-	int n = 0;
-	for (int s = 0; s < r->d->n; s++)
-		if (r->v[s].ns[SETTLING] > 0 && in_split(&r->d->v[s], r->split))
-			ms[n++] = r->v[s].ns[SETTLING] / 1e6;
-	qsort(ms, (size_t)n, sizeof *ms, by_size);
-	if (n)
-		printf("# settling: %.1f ms, the median of %d batches; 95 %% take at most %.1f, "
-		       "all %.1f\n",
-		       ms[n / 2], n, ms[(95 * n + 99) / 100 - 1], ms[n - 1]);
 }
 
 static int print(const struct reading *r, struct store *rows_of, enum format format)
 {
 	static const char *const columns[] = { "policy",  "kind",   "n",         "geomean",
 					       "p95",     "worst",  "within5",   "beyond20",
-					       "slower1", "paired", "paired_se", "by_race" };
+					       "slower1", "paired", "paired_se", "by_race",
+					       "ms",      "ms_p95" };
 	double *x = malloc(sizeof *x * ((size_t)r->d->n + 1));
 	struct table *t = x ? table_new(format, columns, (int)COUNT(columns)) : NULL;
 	for (int p = 0; t && p < SETTLING; p++)
 		for (int k = 0; k < NUM_KINDS; k++)
 			add_row(t, r, p, k, x);
-	if (t && format_has_notes(format)) {
-		say_settling(r, x);
+	if (t && format_has_notes(format))
 		store_query(rows_of, twice, say_twice, NULL);
-	}
 	if (t)
 		table_print(t, stdout);
 	free(x);
 	return t != NULL;
 }
 
+/* The batches that settled are slower than `above` times the fastest. */
+static int list_above(const struct reading *r, double above, enum format format)
+{
+	static const char *const columns[] = { "batch",   "model", "page_size", "kind",
+					       "settled", "first", "raced",     "plan" };
+	struct table *t = table_new(format, columns, (int)COUNT(columns));
+	for (int s = 0; t && s < r->d->n; s++) {
+		const struct measured *m = &r->d->v[s];
+		const struct raced *v = &r->v[s];
+		if (!in_split(m, r->split) || !(v->ns[FIRST] > 0 && v->ns[SETTLED] > 0) ||
+		    !(slowdown_of(v, SETTLED) > above))
+			continue;
+		batch_cell(t, m->batch_text, format);
+		table_text(t, m->model);
+		table_number(t, m->shape.page_size, 0);
+		table_text(t, kinds[v->kind]);
+		table_number(t, slowdown_of(v, SETTLED), 3);
+		table_number(t, v->first, 3);
+		table_number(t, slowdown_of(v, RACED), 3);
+		table_text(t, v->plan);
+		table_end_row(t);
+	}
+	if (t)
+		table_print(t, stdout);
+	return t != NULL;
+}
+
 int settled_rows_print(const struct data *d, const struct forest *f, const char *path,
-		       const char *split, enum format format)
+		       const char *split, double above, enum format format)
 {
 	struct reading r = { .d = d, .split = split, .v = calloc((size_t)d->n + 1, sizeof *r.v) };
 	struct store *s = access(path, F_OK) ? NULL : store_open(path, 1);
@@ -221,8 +258,10 @@ int settled_rows_print(const struct data *d, const struct forest *f, const char 
 	if (done && r.unknown)
 		complain("%s: %d rows are of batches that the database does not have", path,
 			 r.unknown);
-	done = done && print(&r, s, format);
+	done = done && (above > 0 ? list_above(&r, above, format) : print(&r, s, format));
 	store_close(s);
+	for (int i = 0; r.v && i < d->n; i++)
+		free(r.v[i].plan);
 	free(r.v);
 	return done;
 }

@@ -7,6 +7,7 @@
 #   <!-- table: NAME OPTIONS -->      what `attune show --table NAME OPTIONS --format markdown` prints
 #   <!-- end -->
 # and so do the first 16 lines of a tree of a header, behind <!-- tree: HEADER FUNCTION -->.
+# So does what `attune eval OPTIONS --format markdown` prints (<!-- eval: OPTIONS -->).
 # So does what explains a plan, of the lines of `attune show OPTIONS --why` (<!-- why: OPTIONS -->): for each decision the
 # tests of its path, its row, and what runs.
 # The exit status is 1 where a page differs, and 2 where a table cannot be made.
@@ -35,6 +36,12 @@ done >"$tmp/tables" || exit 2
 sed -n 's/^<!-- tree: \([^ ]*\) \([^ ]*\) -->$/\1 \2/p' "$@" | LC_ALL=C sort -u | while read -r header tree; do
 	echo "@$header|tree $tree" && sed -n "/int $tree(/,/^	}/p" "$header" | head -n 16 | expand -t4 | sed 's/^/    /' &&
 		echo '        ...'
+done >>"$tmp/tables" || exit 2
+
+sed -n 's/^<!-- eval: \(.*\) -->$/\1/p' "$@" | LC_ALL=C sort -u | while read -r options; do
+	# shellcheck disable=SC2086 # options are several words
+	"$attune" eval $options --format markdown >"$tmp/rest" 2>"$tmp/talk" || { cat "$tmp/talk" >&2 && exit 2; }
+	echo "@$options|eval" && cat "$tmp/rest"
 done >>"$tmp/tables" || exit 2
 
 sed -n 's/^<!-- why: \(.*\) -->$/\1/p' "$@" | LC_ALL=C sort -u | while read -r options; do
@@ -79,9 +86,10 @@ for page; do
 			printf "\n%s\n", table[$3 "|tree " $4]
 			within = 1
 		}
-		/^<!-- why: / {
-			line = $0; sub(/^<!-- why: /, "", line); sub(/ -->$/, "", line)
-			printf "\n%s\n", table[line "|why"]
+		/^<!-- (why|eval): / {
+			kind = $2; sub(/:$/, "", kind)
+			line = $0; sub(/^<!-- [a-z]*: /, "", line); sub(/ -->$/, "", line)
+			printf "\n%s\n", table[line "|" kind]
 			within = 1
 		}
 		END { if (within) { print page ": a table or tree has no line \"<!-- end -->\"" >"/dev/stderr"; exit 1 } }
