@@ -148,8 +148,11 @@ enum attune_status launcher_room(struct worker_state *, size_t bytes);
 /* ---- worker_library.c ---- */
 /* Plans the scenario by the library with what it is to remember, and reports the plan. */
 enum attune_status library_plan(struct launcher *);
-/* Whether both run the same plan of the library. */
-int library_alike(const struct launcher *, const struct launcher *);
+/* Whether the library's plan is not to race: there is none, it was to settle only, or the plan races
+ * already. */
+int library_is_over(struct worker_state *, const struct launcher *);
+/* Reports the times of contenders whose plan raced by another. */
+void library_report_alike(const struct worker_state *);
 
 /* ---- worker_call.c ---- */
 /* 0: the contender is wrong. report_verdict and check_corner_batches report that to the parent,

@@ -231,11 +231,54 @@ enum attune_status library_plan(struct launcher *r)
 	return status;
 }
 
-int library_alike(const struct launcher *a, const struct launcher *b)
+/* ---- what does not race --------------------------------------------------------------- */
+
+static int are_alike(const struct launcher *a, const struct launcher *b)
 {
 	char of_a[MAX_PLAN_TEXT], of_b[MAX_PLAN_TEXT];
 	const attune_op *op = a->state->library.op;
 	return a->contender->is_library && !a->contender->bounds && !b->contender->bounds &&
 	       !attune_plan_text(op, &a->plan, of_a, sizeof of_a) &&
 	       !attune_plan_text(op, &b->plan, of_b, sizeof of_b) && !strcmp(of_a, of_b);
+}
+
+/* The time of a call of attune_settle. */
+static void report_settling(const struct worker_state *l, const struct launcher *r)
+{
+	const double us = fmax(r->settled_ms * 1e3, 1);
+	const struct measurement m = { .outcome = OUTCOME_OK,
+				       .samples = 1,
+				       .calls = 1,
+				       .us = { (float)us },
+				       .median_us = us,
+				       .min_us = us,
+				       .ci_us = NAN,
+				       .lead = NAN,
+				       .lead_low = NAN };
+	report_result(l, r->contender->index, &m, 0);
+}
+
+int library_is_over(struct worker_state *l, const struct launcher *r)
+{
+	int of = -1;
+	for (int i = 0; i < l->num_contenders && of < 0 && !r->is_over; i++)
+		if (are_alike(&l->launcher[i], r))
+			of = i;
+	if (r->contender->memory == MEMORY_SETTLING)
+		report_settling(l, r);
+	if (of >= 0)
+		l->alike[l->num_alike++] = (struct alike){ r->contender->index, of };
+	return r->is_over || of >= 0;
+}
+
+void library_report_alike(const struct worker_state *l)
+{
+	for (int i = 0; i < l->num_alike; i++) {
+		const struct alike *a = &l->alike[i];
+		const struct measurement *m = &l->timed_call[a->of].m;
+		if (l->launcher[a->of].was_wrong)
+			report_failure(l, a->index, OUTCOME_WRONG, "as the same plan of another");
+		else
+			report_result(l, a->index, m, 0);
+	}
 }

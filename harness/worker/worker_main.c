@@ -249,50 +249,6 @@ static double compile_s(const struct launcher *r)
 	return fresh ? COMPILE_S : 0;
 }
 
-/* ---- the library ---------------------------------------------------------------------- */
-/* The time of a call of attune_settle. */
-static void report_settling(const struct worker_state *l, const struct launcher *r)
-{
-	const double us = fmax(r->settled_ms * 1e3, 1);
-	const struct measurement m = { .outcome = OUTCOME_OK,
-				       .samples = 1,
-				       .calls = 1,
-				       .us = { (float)us },
-				       .median_us = us,
-				       .min_us = us,
-				       .ci_us = NAN,
-				       .lead = NAN,
-				       .lead_low = NAN };
-	report_result(l, r->contender->index, &m, 0);
-}
-
-/* Whether the library's plan is not to race: there is none, it was to settle only, or the plan races
- * already. */
-static int is_over(struct worker_state *l, const struct launcher *r)
-{
-	int of = -1;
-	for (int i = 0; i < l->num_contenders && of < 0 && !r->is_over; i++)
-		if (library_alike(&l->launcher[i], r))
-			of = i;
-	if (r->contender->memory == MEMORY_SETTLING)
-		report_settling(l, r);
-	if (of >= 0)
-		l->alike[l->num_alike++] = (struct alike){ r->contender->index, of };
-	return r->is_over || of >= 0;
-}
-
-static void report_alike(const struct worker_state *l)
-{
-	for (int i = 0; i < l->num_alike; i++) {
-		const struct alike *a = &l->alike[i];
-		const struct measurement *m = &l->timed_call[a->of].m;
-		if (l->launcher[a->of].was_wrong)
-			report_failure(l, a->index, OUTCOME_WRONG, "as the same plan of another");
-		else
-			report_result(l, a->index, m, 0);
-	}
-}
-
 /* ---- entering --------------------------------------------------------------------------- */
 /* Loads and checks a contender. It takes part if it is right so far. */
 static void enter(struct worker_state *l, const struct contender *c, unsigned long long seed)
@@ -310,7 +266,7 @@ static void enter(struct worker_state *l, const struct contender *c, unsigned lo
 		report_failure(l, c->index, OUTCOME_RESOURCES, attune_last_error());
 		return;
 	}
-	if (c->is_library && is_over(l, r))
+	if (c->is_library && library_is_over(l, r))
 		return;
 	const int passed = r->parts != 1 || check_corner_batches(l, r);
 	const int is_right = passed && (!r->checked || check_timed_workload(l, r, &v));
@@ -385,7 +341,7 @@ static void run_order(struct worker_state *l, const struct order *t)
 		_exit(1);
 	spend(l, SPENT_RACING, &at);
 	report_control(l, &control);
-	report_alike(l);
+	library_report_alike(l);
 	memcpy(message.spent_s, l->spent_s, sizeof message.spent_s);
 	report_message(l, &message);
 }
