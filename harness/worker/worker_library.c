@@ -9,6 +9,7 @@
 #include "kernels/launch/run.h"
 #include "kernels/settle/settled.h"
 #include "kernels/spec/status.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
