@@ -201,8 +201,10 @@ static enum race_end race_all(struct list *l)
 				       .seconds = session_share(session, 1.0 / left) };
 		next = end_of_race(l, i);
 		order.n = next - i;
-		if (order.seconds <= 0)
+		if (order.seconds <= 0) {
+			session->ran_out = 1;
 			break;
+		}
 		end = session_skip(session, order.v->scenario, session_race(session, &order));
 	}
 	progress_end();

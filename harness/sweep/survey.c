@@ -44,7 +44,7 @@ static int read_races(struct survey *s, const struct sweep_session *session, str
 						   .preset = PRESET_FULL,
 						   .kernels = session->o->kernels,
 						   .seed = session->o->seed };
-	const char *gpu = session->o->prior_gpu ? session->o->prior_gpu : session->hello.info.gpu;
+	const char *gpu = session->hello.info.gpu;
 	int ok = recall_scenarios(&s->list, store, gpu);
 	thin_out(&s->list);
 	s->problems = (struct problems){ .scenarios = s->list.v, .device = session->hello.info };
@@ -59,19 +59,14 @@ static int read_races(struct survey *s, const struct sweep_session *session, str
 	return ok;
 }
 
-/* Whether that database's races count: they are of this device, or of --prior's GPU. */
-static int counts(struct store *store, const struct sweep_session *session)
-{
-	return session->o->prior_gpu ||
-	       provenance_same(store, &session->hello.info, &session->protocol);
-}
-
 int survey_learn(struct survey *s, const struct sweep_session *session)
 {
-	const char *db = session->o->prior_db ? session->o->prior_db : session->db;
+	const char *db = session->db;
 	const int is_there = !access(db, F_OK);
 	struct store *store = is_there ? store_open(db, 1) : NULL;
-	int ok = !is_there || (store && (!counts(store, session) || read_races(s, session, store)));
+	int ok = !is_there ||
+		 (store && (!provenance_same(store, &session->hello.info, &session->protocol) ||
+			    read_races(s, session, store)));
 	store_close(store);
 	s->also = session->o->also;
 	s->num_also = session->o->num_also;
@@ -145,8 +140,6 @@ static int counterpart(const struct survey *s, const struct sweep_session *sessi
 
 int survey_trust(const struct survey *s, struct sweep_session *session)
 {
-	if (session->o->prior_gpu) /* another GPU's checks do not count here */
-		return 1;
 	const int unknown = -2;
 	int *other = malloc(((size_t)s->problems.num_built_choices + 1) * sizeof *other);
 	for (int i = 0; other && i < s->problems.num_built_choices; i++)

@@ -38,9 +38,7 @@ struct sweep_options {
 	int wall;   /* the budget includes waiting for compilers */
 	enum format format;
 	unsigned long long seed;
-	/* A survey learns from this GPU's races in this database, and also measures these choices. */
-	const char *prior_db, *prior_gpu;
-	const struct choice *also;
+	const struct choice *also; /* a survey also measures these */
 	int num_also;
 	struct sweep_sum
 	    *sum; /* if not NULL, this sweep's cost is added and no report is printed */

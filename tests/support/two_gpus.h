@@ -9,7 +9,6 @@
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/policy/policy.h"
-#include "tuner/transfer/transfer.h"
 
 struct made_up_gpu {
 	const char *gpu;

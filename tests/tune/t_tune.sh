@@ -74,7 +74,23 @@ row $? "its summary as JSON"
 looks time
 row $? "in which the parts of the time add up to the whole"
 
-# More scenarios than the first survey and races come to, and a gate and held-out ones that need little.
+# In a time of three scenarios each row is raced: the prefill's, too, though 20 scenarios are decodes.
+printf '{ "defaults": { "models": [ "llama3.1-8b@8" ] }, "scenarios": [\n' >"$tmp/order.json"
+for i in $(seq 1 20); do
+	printf '{ "batch": "%dq1s%d" },\n' $((i % 3 + 1)) $((i + 700))
+done >>"$tmp/order.json"
+printf '{ "batch": "q53" } ] }' >>"$tmp/order.json"
+mv "$tmp/results/local" "$tmp/kept"
+tune --scenarios "$tmp/order.json" --preset quick --budget 1s
+row "$([ $? = 0 ] && [ "$(ask "SELECT group_concat(phase) FROM (SELECT DISTINCT phase FROM history WHERE stage = 'complete' ORDER BY 1)")" = \
+	decode,prefill ]; echo $?)" "the rows in force are raced first, in an order that covers them soonest"
+row "$([ "$(ask "SELECT count(DISTINCT variant_id) > 3 AND count(DISTINCT variant_id) < 20 FROM history WHERE stage = 'complete'
+	AND phase = 'decode'")" = 1 ]; echo $?)" "by what may come first in them"
+grep -q '^left  *at most [0-9.]* % by other members of the rows\|^left  *not known' "$tmp/out"
+row $? "and the summary says what is left to gain"
+rm -r "$tmp/results/local" && mv "$tmp/kept" "$tmp/results/local"
+
+# More scenarios than the first rows and races come to, and a gate and held-out ones that need little.
 printf '{ "defaults": { "models": [ "llama3.1-8b@8" ] }, "scenarios": [\n' >"$tmp/many.json"
 for i in $(seq 1 60); do
 	printf '{ "batch": "%dq1s%d" },\n' $((i % 9 + 1)) $((i * 7 + 30))

@@ -257,7 +257,6 @@ void data_free(struct data *d)
 	free(d->shift);
 	free(d->again);
 	free(d->fastest);
-	free(d->notes);
 	free(d->family);
 	free(d->family_of);
 	free(d->value);

@@ -37,7 +37,6 @@ struct cell {
 	enum power_of power_of : 8; /* the power that joules are computed from */
 	unsigned censored : 1;      /* given up early: at least this slow */
 	unsigned on_clock : 1;   /* us is on the clock of its scenario and phase (race_clock.c) */
-	unsigned translated : 1; /* measured on the prior GPU, not here (transfer.c) */
 };
 
 /* A scenario as measured. part[phase] is valid where has[phase]. */
@@ -48,7 +47,6 @@ struct measured {
 	unsigned long long seed;
 	/* The fastest time of a part is stale and its kernel has no fresh one: not learned from. */
 	int lost_best;
-	int is_translated; /* every cell is translated (transfer.c) */
 	double weight;
 	int session; /* the run of pass B that counts; -1: none (second_session.c) */
 	struct batch *batch;
@@ -79,8 +77,7 @@ struct early_launch {
 struct data {
 	char gpu[GPU_NAME], hash[33],
 	    protocol[32];                     /* gpu: as requested; hash: "" until data_hash */
-	int ours_only;                        /* no plug-in takes part */
-	char prior[GPU_NAME], prior_hash[33]; /* the other GPU of data_transfer; "": none */
+	int ours_only; /* no plug-in takes part */
 	struct run_info run;
 	/* Of the device that was measured; run.device may have those of which_rows. */
 	int units;
@@ -118,7 +115,6 @@ struct data {
 	int *family_of;     /* [num_columns], -1: none */
 	signed char *value; /* [num_columns] its number among the family's members, -1: none */
 	signed char *means; /* [n][NUM_PHASES][num_columns - num_choices] see segment_families.c */
-	char *notes;        /* lines for the comment of a header, or NULL; freed with the data */
 };
 
 void data_free(struct data *);

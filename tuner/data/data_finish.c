@@ -145,8 +145,3 @@ int data_finish(struct data *d)
 {
 	return data_order(d) && sessions_choose(d) && formulas_add(d) && clocks_set(d) && derive(d);
 }
-
-int data_finish_again(struct data *d)
-{
-	return data_order(d) && formulas_add(d) && derive(d);
-}

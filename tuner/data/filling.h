@@ -35,8 +35,6 @@ int data_put_cell(struct data *, int scenario, int phase, int choice, enum pass,
 		  const struct cell *);
 int data_put_plan(struct data *, const struct composed *);
 int data_put_early(struct data *, const struct early_launch *);
-/* data_finish.c: data_finish for cells taken from finished data: these are on one clock already. */
-int data_finish_again(struct data *);
 /* cells.c: drops the cells, which are sorted, that `keep` does not want, and sets data.row. */
 void cells_keep(struct data *, int (*keep)(const struct data *, const struct cell *));
 /* The same for plans and data.plan_at; keep NULL: all stay. */

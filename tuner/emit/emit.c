@@ -114,9 +114,7 @@ static void emit_action(const struct emitter *e, enum decision decision, int act
 		fputs(word ? word : e->name[action], e->out);
 }
 
-/* here: the leaf's scenarios that were measured on this GPU; -1: all of them */
-static void emit_leaf(const struct emitter *e, enum decision decision, const struct node *v,
-		      int here)
+static void emit_leaf(const struct emitter *e, enum decision decision, const struct node *v)
 {
 	FILE *out = e->out;
 	fprintf(out, "return %s%s", decision == DECIDE_EARLY ? "" : e->f->gpu,
@@ -129,8 +127,6 @@ static void emit_leaf(const struct emitter *e, enum decision decision, const str
 		return;
 	}
 	fprintf(out, " /* %d scenario%s", v->support, v->support == 1 ? "" : "s");
-	if (here >= 0)
-		fprintf(out, " (%d here)", here);
 	if (is_known(v->cost, v->weight))
 		fprintf(out, ", %.3f, p95 %.3f", mean_slowdown(v->cost, v->weight),
 			exp(v->p95 / 1e6));
@@ -157,16 +153,14 @@ static void indent(FILE *out, int depth)
 }
 
 /* A branch that is a leaf stands on the line of its condition, and the rest follows without braces or
- * else: everything in a branch returns. here: as for emit_leaf, by node; NULL: all scenarios were
- * measured here. */
-static void emit_node(const struct emitter *e, enum decision decision, const int *here, int node,
-		      int depth)
+ * else: everything in a branch returns. */
+static void emit_node(const struct emitter *e, enum decision decision, int node, int depth)
 {
 	const struct tree *t = &e->f->tree[decision];
 	const struct node *v = &t->v[node];
 	indent(e->out, depth);
 	if (v->feature < 0) {
-		emit_leaf(e, decision, v, here ? here[node] : -1);
+		emit_leaf(e, decision, v);
 		return;
 	}
 	const int below = t->v[v->below].feature < 0, above = t->v[v->above].feature < 0;
@@ -174,42 +168,25 @@ static void emit_node(const struct emitter *e, enum decision decision, const int
 	fprintf(e->out, "if (f->%s %s %lld) ", feature_names[v->feature],
 		first == v->below ? "<=" : ">", v->threshold);
 	if (below || above) {
-		emit_leaf(e, decision, &t->v[first], here ? here[first] : -1);
+		emit_leaf(e, decision, &t->v[first]);
 	} else {
 		fputs("{\n", e->out);
-		emit_node(e, decision, here, first, depth + 1);
+		emit_node(e, decision, first, depth + 1);
 		indent(e->out, depth);
 		fputs("}\n", e->out);
 	}
-	emit_node(e, decision, here, first == v->below ? v->above : v->below, depth);
-}
-
-/* For each node the training scenarios that end there and were measured on this GPU, for the caller
- * to free. NULL: the data have no others, or no memory. */
-static int *count_here(const struct emitter *e, enum decision decision)
-{
-	const struct tree *t = &e->f->tree[decision];
-	const struct data *d = e->d;
-	int *here = d->prior[0] ? calloc((size_t)t->n, sizeof *here) : NULL;
-	for (int s = 0; here && s < d->n; s++) {
-		const struct measured *m = &d->v[s];
-		if (data_is_training(m) && !m->is_translated && decision_is_of(decision, m))
-			here[tree_leaf(t, &m->part[decision_phase(decision)].f)]++;
-	}
-	return here;
+	emit_node(e, decision, first == v->below ? v->above : v->below, depth);
 }
 
 static void emit_tree(const struct emitter *e, enum decision t)
 {
 	const struct tree *tree = &e->f->tree[t];
-	int *here = count_here(e, t);
 	fprintf(e->out, "ATTUNE_SELECT int attune_%s_%s(const struct attune_features *f)\n{\n",
 		e->f->gpu, decision_names[t]);
 	if (tree->v[0].feature < 0)
 		fputs("\t(void)f;\n", e->out);
-	emit_node(e, t, here, 0, 1);
+	emit_node(e, t, 0, 1);
 	fputs("}\n\n", e->out);
-	free(here);
 }
 
 char *forest_emit(const struct forest *f, const struct data *d)

@@ -25,8 +25,6 @@ int texts_fit(const struct forest *f, const struct data *d)
 		{ "toolkit", TEXT_COMMENT, run->toolkit },
 		{ "database", TEXT_HEX, d->hash },
 		{ "protocol", TEXT_NAME, d->protocol },
-		{ "prior", TEXT_WORD, d->prior },
-		{ "prior's database", TEXT_HEX, d->prior_hash },
 	};
 	const char *splits[MAX_SPLITS];
 	for (size_t i = 0; i < COUNT(texts); i++)

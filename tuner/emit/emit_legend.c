@@ -24,32 +24,13 @@ static int count_split(const struct data *d, int training)
 	return n;
 }
 
-/* Training scenarios that were translated from another GPU. */
-static int count_translated(const struct data *d)
-{
-	int n = 0;
-	for (int s = 0; s < d->n; s++)
-		n += data_is_training(&d->v[s]) && d->v[s].is_translated;
-	return n;
-}
-
 static void emit_learned(const struct emitter *e)
 {
 	const struct data *d = e->d;
-	const int learned = count_split(d, 1), held_out = count_split(d, 0);
-	const int translated = count_translated(d);
-	if (!d->prior[0])
-		fprintf(e->out, " *   learned   from %d scenarios, %d held out\n", learned,
-			held_out);
-	else
-		fprintf(
-		    e->out,
-		    " *   learned   from %d scenarios measured here and %d of %s's, translated; "
-		    "%d held out\n"
-		    " *   prior     %s, database %s\n",
-		    learned - translated, translated, d->prior, held_out, d->prior, d->prior_hash);
-	if (d->notes)
-		fputs(d->notes, e->out);
+	fprintf(e->out, " *   learned   from %d scenarios, %d held out\n", count_split(d, 1),
+		count_split(d, 0));
+	if (e->f->notes)
+		fputs(e->f->notes, e->out);
 }
 
 /* Bands as in data_noise. */

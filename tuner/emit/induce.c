@@ -164,11 +164,11 @@ static int hold(const struct data *d, const struct options *o, const char *out, 
 	return done;
 }
 
-/* Writes, prints or checks the text of a forest. learned: the data that it was learned from. */
-static int deliver(const struct forest *f, const struct data *learned, const struct options *o,
+/* Writes, prints or checks the text of a forest. */
+static int deliver(const struct forest *f, const struct data *d, const struct options *o,
 		   const char *out)
 {
-	char *text = strcmp(o->emit, "c") ? forest_emit_json(f, learned) : forest_emit(f, learned);
+	char *text = strcmp(o->emit, "c") ? forest_emit_json(f, d) : forest_emit(f, d);
 	int done = 0;
 	if (output_was_lost()) /* a part of the text is missing */
 		done = 0;
@@ -206,9 +206,9 @@ static int induce_from(struct induced *r, const struct inheritance *i, const str
 		       const struct limits *limits)
 {
 	struct forest fresh;
-	if (!inheritance_learn(i, d, limits, &r->learned, &fresh))
+	if (!inheritance_learn(i, d, limits, &fresh))
 		return 0;
-	const int done = inheritance_judge(i, d, r->learned, &fresh, &r->f, &r->gate);
+	const int done = inheritance_judge(i, d, &fresh, &r->f, &r->gate);
 	forest_free(&fresh);
 	return done;
 }
@@ -217,7 +217,7 @@ int induced_make(struct induced *r, const struct data *d, const struct limits *l
 		 const char *db)
 {
 	struct inheritance i;
-	*r = (struct induced){ .learned = NULL };
+	*r = (struct induced){ .has_gate = 0 };
 	const int has_basis = inheritance_open(&i, d, db);
 	if (has_basis < 0)
 		return 0;
@@ -225,15 +225,12 @@ int induced_make(struct induced *r, const struct data *d, const struct limits *l
 	const int done = has_basis ? induce_from(r, &i, d, limits) : induce_own(r, d, limits, db);
 	if (has_basis)
 		inheritance_close(&i);
-	if (!done)
-		data_free(r->learned);
 	return done;
 }
 
 void induced_free(struct induced *r)
 {
 	forest_free(&r->f);
-	data_free(r->learned);
 }
 
 static int induce(const struct data *d, const struct options *o, const char *out)
@@ -244,7 +241,7 @@ static int induce(const struct data *d, const struct options *o, const char *out
 		return r.too_little && hold(d, o, out, data_count_training(d));
 	if (r.has_gate && !o->check && out)
 		gate_print(stdout, &r.gate, "# gate: ");
-	const int done = deliver(&r.f, r.learned ? r.learned : d, o, out);
+	const int done = deliver(&r.f, d, o, out);
 	induced_free(&r);
 	return done;
 }

@@ -12,7 +12,6 @@ struct data;
  * from. */
 struct induced {
 	struct forest f;
-	struct data *learned;    /* what f was learned from; NULL: the own data */
 	struct gate_report gate; /* valid if has_gate */
 	int has_gate;            /* the database began from other rules */
 	int too_little;          /* too many times are of older sources to learn from the rest */

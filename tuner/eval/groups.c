@@ -65,8 +65,7 @@ static int collect(struct member *v, const struct data *d, const struct forest *
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *m = &d->v[s];
 		const double best = data_oracle(d, s);
-		if (!in_split(m, split) || (!split && split_is_gate(m->split)) ||
-		    m->is_translated || !isfinite(best))
+		if (!in_split(m, split) || (!split && split_is_gate(m->split)) || !isfinite(best))
 			continue;
 		name_member(&v[n], d, m, by);
 		for (int h = 0; h < HEADERS && f[h]; h++) {

@@ -215,7 +215,7 @@ static struct lost *find(const struct data *d, const struct forest *f,
 		const double best = data_oracle(d, s);
 		struct pick first;
 		if (!in_split(m, o->split) || (!o->split && split_is_gate(m->split)) ||
-		    m->is_translated || !isfinite(best))
+		    !isfinite(best))
 			continue;
 		forest_pick(d, f, s, &first);
 		struct lost one = { s, data_plan_time(d, s, &first) / best,

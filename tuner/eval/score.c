@@ -162,7 +162,7 @@ int score_where(const struct data *d, const struct pick *picks, const struct pic
 		return 0;
 	for (int i = 0; i < d->n; i++) {
 		const struct measured *m = &d->v[i];
-		if (!in_split(m, split) || m->is_translated)
+		if (!in_split(m, split))
 			continue;
 		const double oracle = data_oracle(d, i), us = data_plan_time(d, i, &picks[i]);
 		const int is_right = isfinite(us) && isfinite(oracle);

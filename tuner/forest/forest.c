@@ -1,6 +1,7 @@
 /* forest.c - frees a forest, and counts its leaves, kernels and decisions. */
 #include "forest.h"
 #include "tuner/tree/tree.h"
+#include <stdlib.h>
 
 /* Held-out batches of an H200, by up to 48, 56 and 64 leaves (43, 50 and 50 of prefills, 38, 42 and 45
  * of decodes): 1.0283, 1.0277, 1.0266. */
@@ -10,6 +11,8 @@ void forest_free(struct forest *f)
 {
 	for (int t = 0; t < NUM_DECISIONS; t++)
 		tree_free(&f->tree[t]);
+	free(f->notes);
+	f->notes = NULL;
 }
 
 int forest_leaves(const struct forest *f)

@@ -24,6 +24,7 @@ struct forest {
 	struct mixed_rates mixed;
 	char gpu[GPU_NAME];
 	struct making making[2]; /* of the prefill and the decode tree; 0 when read back */
+	char *notes; /* lines for the comment of a header, or NULL; freed with the forest */
 };
 struct limits {
 	int leaves; /* of each tree, at most, of the overlap half: cross-validation chooses (tree/fit.c) */

@@ -52,7 +52,7 @@ static void read_figures(const struct header *h, enum decision decision, const c
 {
 	char text[400], rival[GPU_NAME + CHOICE_NAME];
 	double mean, next, p95, settled;
-	int n = 0, here = 0;
+	int n = 0;
 	v->runner_up = SAYS_DEFAULTS;
 	snprintf(text, sizeof text, "%.*s", comment ? (int)(strstr(comment, "*/") - comment) : 0,
 		 comment ? comment : "");
@@ -61,8 +61,6 @@ static void read_figures(const struct header *h, enum decision decision, const c
 	v->weight = 1;
 	const char *at = text + n, *semicolon = strchr(at, ';');
 	at += *at == 's';
-	sscanf(at, " (%*d here)%n", &here);
-	at += here;
 	const int figures = sscanf(at, ", %lf, p95 %lf", &mean, &p95);
 	if (figures >= 1)
 		v->cost = cost_of_slowdown(mean);

@@ -1,14 +1,14 @@
-/* basis.c - makes a header that begins from another GPU's rules and times.
+/* basis.c - makes a header that begins from another GPU's rules.
  *
  *   own database   -> own data, basis: the incumbent's rules, the prior's name
- *   prior database -> prior data -transfer.c-> what is learned from -forest.c-> fresh rules
- *                                  (where own data are enough, these alone)
+ *   own data -reorder.c-> fresh rules: the incumbent's, with rows in the order of own times
+ *   or, where own data have most of the scenarios of the prior database, -forest.c-> trees of their own
  *   own pass B on split "gate" -gate.c-> which groups of fresh replace the incumbent's -> header
  *
  * Everything follows from the two databases, so `attune induce` can make the header again. */
 #include "basis.h"
 #include "gate.h"
-#include "transfer.h"
+#include "reorder.h"
 #include "harness/base/base.h"
 #include "harness/store/store.h"
 #include "tuner/base/base.h"
@@ -126,43 +126,28 @@ static int has_training(const struct data *d)
 	return data_count_training(d) > 0;
 }
 
-/* A copy without a prior. */
-static struct data *copy_own(const struct data *own)
+/* With 1,112 scenarios of an H100 and 1,161 of the H200, trees from own times alone gave 1.029 on 211
+ * held-out batches. */
+int inheritance_grows(const struct inheritance *i, const struct data *own)
 {
-	struct data *none = data_new(own->gpu, &own->run), *d = NULL;
-	if (none && data_finish(none))
-		d = data_transfer(own, none);
-	data_free(none);
-	if (d)
-		d->prior[0] = '\0';
-	return d;
-}
-
-/* Whether own times suffice without another GPU's. With 1,112 scenarios of an H100 and 1,161 of the
- * H200, own times alone gave 1.029 on 211 held-out batches, both together 1.037 on 188. */
-static int is_enough(const struct data *own, const struct data *prior)
-{
-	return 4 * data_count_training(own) >= 3 * data_count_training(prior);
+	return !i->prior || !i->incumbent.num_choices ||
+	       4 * times_beyond_rows(own, &i->incumbent) >= 3 * data_count_training(i->prior);
 }
 
 int inheritance_learn(const struct inheritance *i, const struct data *own,
-		      const struct limits *limits, struct data **learned, struct forest *fresh)
+		      const struct limits *limits, struct forest *fresh)
 {
 	struct limits with_kept = *limits;
 	with_kept.kept = i->prior ? &i->incumbent : NULL;
-	*learned =
-	    i->prior && !is_enough(own, i->prior) ? data_transfer(own, i->prior) : copy_own(own);
-	if (*learned && has_training(*learned) && forest_induce(fresh, *learned, &with_kept))
-		return 1;
-	data_free(*learned);
-	*learned = NULL;
-	return 0;
+	return has_training(own) &&
+	       (inheritance_grows(i, own) ? forest_induce(fresh, own, &with_kept)
+					  : forest_reorder(fresh, &i->incumbent, own));
 }
 
-static int note(struct data *learned, const struct inheritance *i, const struct gate_report *r)
+static int note(struct forest *f, const struct inheritance *i, const struct gate_report *r)
 {
 	size_t size;
-	FILE *out = open_memstream(&learned->notes, &size);
+	FILE *out = open_memstream(&f->notes, &size);
 	if (!out)
 		return 0;
 	fprintf(
@@ -179,7 +164,7 @@ static int note(struct data *learned, const struct inheritance *i, const struct 
 	return !fclose(out);
 }
 
-int inheritance_judge(const struct inheritance *i, const struct data *own, struct data *learned,
+int inheritance_judge(const struct inheritance *i, const struct data *own,
 		      const struct forest *fresh, struct forest *out, struct gate_report *r)
 {
 	struct gate *g = gate_open(&i->incumbent, fresh);
@@ -187,16 +172,14 @@ int inheritance_judge(const struct inheritance *i, const struct data *own, struc
 		return 0;
 	const int groups = gate_judge(g, own, r);
 	gate_close(g);
-	free(learned->notes);
-	learned->notes = NULL;
-	if (!note(learned, i, r) || !forest_combine(out, &i->incumbent, fresh, groups))
+	if (!forest_combine(out, &i->incumbent, fresh, groups))
 		return 0;
-	if (out->num_choices && forest_prove(out, own))
-		return 1;
 	if (!out->num_choices)
 		complain("%s: no rule is faster than the kernels' defaults beyond noise; there is "
 			 "nothing to write",
 			 own->gpu);
+	if (out->num_choices && note(out, i, r) && forest_prove(out, own))
+		return 1;
 	forest_free(out);
 	return 0;
 }

@@ -2,8 +2,8 @@
  *
  * A GPU that is tuned anew has few times. Its own data are these. Its basis is what it began from: the
  * incumbent, the rules in force before, and the prior, the times of the nearest GPU that has many.
- * Rules are learned from own data joined with the prior's; these data are called learned, the rules
- * fresh. The gate then takes, for each decision, the incumbent's or the fresh rules. */
+ * Fresh rules are the incumbent's with rows in the order of own times (reorder.h), or trees of their own
+ * where own times suffice. The gate then takes, for each decision, the incumbent's or the fresh rules. */
 #ifndef TUNER_TRANSFER_BASIS_H
 #define TUNER_TRANSFER_BASIS_H
 
@@ -22,13 +22,15 @@ int inheritance_open(struct inheritance *, const struct data *own, const char *d
 void inheritance_close(struct inheritance *);
 /* The same for a given basis, which is copied. 0 + complain. */
 int inheritance_of(struct inheritance *, const struct store_basis *, const char *db_path);
-/* Makes the data to learn from (own times, and the prior's unless own ones suffice) and learns
- * fresh rules from them. The caller frees *learned, after the forest. 0 + complain. */
+/* Whether own times suffice for trees: of choices beyond the incumbent's rows, in three quarters as many
+ * scenarios as the prior has; or the basis has no prior, or no rules. */
+int inheritance_grows(const struct inheritance *, const struct data *own);
+/* Learns fresh rules. 0 + complain. */
 int inheritance_learn(const struct inheritance *, const struct data *own, const struct limits *,
-		      struct data **learned, struct forest *fresh);
+		      struct forest *fresh);
 /* Combines incumbent and fresh rules as the gate decides, proves them for own's device, and adds
- * notes for the header to `learned`. 0 + complain. */
-int inheritance_judge(const struct inheritance *, const struct data *own, struct data *learned,
+ * notes for the header. 0 + complain. */
+int inheritance_judge(const struct inheritance *, const struct data *own,
 		      const struct forest *fresh, struct forest *out, struct gate_report *);
 
 #endif

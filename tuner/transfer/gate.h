@@ -44,7 +44,7 @@ void gate_close(struct gate *);
 void gate_wish(const struct gate *, struct wishes *, const struct data *, const struct measured *);
 /* The groups of fresh that are faster than the incumbent's beyond noise on the scenarios of split
  * "gate", by ratios of pass B, unless the combination loses on mixed batches: as forest_combine
- * takes them. own: the GPU's own data, without translated times. */
+ * takes them. own: the GPU's own data. */
 int gate_judge(const struct gate *, const struct data *own, struct gate_report *);
 /* The number of groups taken. */
 int gate_taken(const struct gate_report *);

@@ -224,7 +224,7 @@ static int move(const char *from, const char *to)
 
 static int put_in_place(const struct contribution *c)
 {
-	char *text = forest_emit(&c->induced.f, c->induced.learned ? c->induced.learned : c->d);
+	char *text = forest_emit(&c->induced.f, c->d);
 	const int done = text && file_put(c->header, text) && move(c->joined, c->db);
 	free(text);
 	if (done)

@@ -1,7 +1,7 @@
 /* tune.c - `attune tune`: measures this machine, learns rules, and installs those that beat the
  * rules in force. Its steps, in order:
  *
- *   survey   on many scenarios, the choices that won on the nearest GPU or that its rules pick
+ *   rows     what may come first in the rows in force, on scenarios that cover all rows soonest
  *   races    all candidates, on the scenarios that differ most from each other
  *   fill     picks of the rules learned so far that have no time yet
  *   gate     the new rules against those in force, on scenarios that neither learned from
@@ -30,6 +30,11 @@
 #include <unistd.h>
 
 /* ---- measuring -------------------------------------------------------------------------- */
+
+static int has_prior(const struct tune *t)
+{
+	return *t->here.prior_gpu != '\0';
+}
 
 static struct sweep_options sweep_of(struct tune *t, double seconds)
 {
@@ -78,23 +83,18 @@ static int measure(struct tune *t, const struct sweep_options *o)
 	return code;
 }
 
-static struct sweep_options for_survey(const struct tune *t, struct sweep_options o)
-{
-	o.survey = 1;
-	o.prior_db = t->here.prior_db;
-	o.prior_gpu = t->here.prior_gpu;
-	o.also = t->from.incumbent.choice;
-	o.num_also = t->from.incumbent.num_choices;
-	return o;
-}
-
-static int survey(struct tune *t, const struct sweep_options *asked)
-{
-	const struct sweep_options o = for_survey(t, *asked);
-	return measure(t, &o);
-}
-
 /* ---- learning ----------------------------------------------------------------------------- */
+
+/* Before the first time the data are empty. */
+static struct data *no_times(const struct tune *t)
+{
+	const struct run_info run = { .device = t->hello.info };
+	struct data *d = data_new(t->here.gpu, &run);
+	if (d && data_finish(d))
+		return d;
+	data_free(d);
+	return NULL;
+}
 
 static int load_own(struct tune *t)
 {
@@ -103,24 +103,36 @@ static int load_own(struct tune *t)
 	return t->own && data_has_times(t->own, t->here.db);
 }
 
+/* The rows of another machine's rules, by what is known of this one. */
+static int rows(struct tune *t, const struct sweep_options *asked)
+{
+	const double began = budget_now();
+	struct sweep_options o = *asked;
+	if (!has_prior(t))
+		return EXIT_DONE;
+	data_free(t->own);
+	t->own = access(t->here.db, F_OK) ? no_times(t) : data_load(t->here.db, t->here.gpu);
+	o.budget_s -= budget_now() - began;
+	return t->own ? tune_rows(t, &o) : EXIT_CHECK;
+}
+
 static void forget(struct tune *t)
 {
 	forest_free(&t->fresh);
-	data_free(t->learned);
-	t->learned = NULL;
+	t->fresh.gpu[0] = '\0';
 }
 
-/* Learns rules from all times so far, and from the nearest GPU's where few are there. */
+/* Learns rules from all times so far. */
 static int learn(struct tune *t)
 {
-	if (t->learned && t->learned_from == t->sum.races)
+	if (*t->fresh.gpu && t->learned_from == t->sum.races)
 		return EXIT_DONE; /* nothing is new */
 	const enum spent before = spent_on(SPENT_LEARNING);
 	forget(t);
 	t->learned_from = t->sum.races;
 	progress("learning", 0, 1);
-	const int done = load_own(t) && inheritance_learn(&t->from, t->own, &default_limits,
-							  &t->learned, &t->fresh);
+	const int done =
+	    load_own(t) && inheritance_learn(&t->from, t->own, &default_limits, &t->fresh);
 	spent_on(before);
 	return done ? EXIT_DONE : EXIT_CHECK;
 }
@@ -129,6 +141,8 @@ static int learn(struct tune *t)
 static int fill(struct tune *t, const struct sweep_options *o)
 {
 	const struct confirm_asked asked = { .fill = 1 };
+	if (!inheritance_grows(&t->from, t->own)) /* all picks are of the rows */
+		return EXIT_DONE;
 	return confirm_run(t->own, &t->fresh, &asked, o);
 }
 
@@ -150,13 +164,10 @@ static int install(struct tune *t)
 	char *text = NULL;
 	forest_free(&t->installed);
 	int done = load_own(t) && keep_basis(t) && data_hash(t->own, t->here.db);
-	if (done)
-		memcpy(t->learned->hash, t->own->hash, sizeof t->own->hash);
-	done = done &&
-	       inheritance_judge(&t->from, t->own, t->learned, &t->fresh, &t->installed, &t->gate);
+	done = done && inheritance_judge(&t->from, t->own, &t->fresh, &t->installed, &t->gate);
 	t->takes = done ? gate_taken(&t->gate) : 0;
 	if (t->takes) {
-		text = forest_emit(&t->installed, t->learned);
+		text = forest_emit(&t->installed, t->own);
 		done = text && here_install(&t->here, text);
 	}
 	free(text);
@@ -164,34 +175,17 @@ static int install(struct tune *t)
 	return done ? EXIT_DONE : EXIT_CHECK;
 }
 
-static int has_held_out(const struct data *d)
-{
-	for (int s = 0; s < d->n; s++)
-		if (in_split(&d->v[s], "heldout"))
-			return 1;
-	return 0;
-}
-
 static int judge(struct tune *t, const struct sweep_options *asked)
 {
 	const double began = budget_now();
-	const struct confirm_asked held_out = { .split = "heldout", .also = &t->from.incumbent };
 	struct sweep_options o = *asked;
 	int code = install(t);
 	o.budget_s -= budget_now() - began;
-	if (!code && !has_held_out(t->own)) /* the summary says so */
-		return code;
-	if (!code)
-		code = confirm_run(t->own, &t->installed, &held_out, &o);
+	code = code ? code : tune_held_out(t, &o);
 	return code ? code : install(t); /* again: the header has the hash of the database */
 }
 
 /* ---- the steps ------------------------------------------------------------------------------ */
-
-static int has_prior(const struct tune *t)
-{
-	return *t->here.prior_gpu != '\0';
-}
 
 /* Shares of the time. Time that a step leaves goes to the later steps. The gate has a large one: new
  * rules count only where it has raced them. */
@@ -202,7 +196,7 @@ static const struct step {
 	/* smoke, quick, full; without and with another GPU's times to begin from */
 	double share[2][NUM_PRESETS];
 } steps[] = {
-	{ "survey", survey, 0, { { 0, 0, 0 }, { 0.40, 0.40, 0.30 } } },
+	{ "rows", rows, 0, { { 0, 0, 0 }, { 0.40, 0.40, 0.30 } } },
 	{ "races", measure, 0, { { 0.40, 0.45, 0.45 }, { 0.22, 0.12, 0.20 } } },
 	{ "fill", fill, 1, { { 0, 0.12, 0.12 }, { 0, 0.10, 0.10 } } },
 	{ "gate", tune_gate, 1, { { 0.36, 0.25, 0.25 }, { 0.24, 0.22, 0.25 } } },
@@ -217,7 +211,7 @@ static double share_of(const struct tune *t, size_t i)
 
 enum { LATE = 2 /* the first step after the races */ };
 
-/* Once all steps have run, the next survey and races may take what the others do not need. */
+/* Once all steps have run, the next rows and races may take what the others do not need. */
 static double seconds_for(const struct tune *t, size_t step)
 {
 	const int again = t->late_s > 0 && step < LATE;
@@ -227,7 +221,7 @@ static double seconds_for(const struct tune *t, size_t step)
 	return (t->deadline - budget_now() - (again ? t->late_s : 0)) * share_of(t, step) / sum;
 }
 
-/* Whether the time that is left is worth another survey and other races: some were left undone, and
+/* Whether the time that is left is worth other rows and races: some were left undone, and
  * the other steps leave at least the share `least` of the whole time. */
 static int is_time_left(const struct tune *t)
 {
@@ -350,13 +344,11 @@ static void end(struct tune *t)
 	data_free(t->own);
 }
 
-/* Prints the work of the first measuring step. */
+/* Prints the work of the races of all candidates, the most that a tune can do. */
 static int forecast(struct tune *t, double seconds)
 {
 	struct sweep_forecast f = { 0 };
 	struct sweep_options o = sweep_of(t, 0);
-	if (has_prior(t))
-		o = for_survey(t, o);
 	o.device = NULL;
 	const int code = sweep_foresee(&o, &t->hello, &t->list, &f);
 	if (!code)

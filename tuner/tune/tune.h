@@ -3,6 +3,8 @@
  *   tune_cmd.c      options
  *   tune.c          the steps, each with its share of the time
  *   tune_scenarios.c  finds the scenarios
+ *   tune_rows.c     races the rows of the rules in force, and what judges rules on held-out scenarios
+ *   tune_gate.c     races new rules against those in force
  *   tune_check.c    `attune tune --check`
  *   tune_here.c     finds this machine's rules and databases
  *   tune_sum.c      prints the plan, the forecast and the summary
@@ -22,6 +24,7 @@
 #include "tuner/forest/forest.h"
 #include "tuner/transfer/basis.h"
 #include "tuner/transfer/gate.h"
+#include "tuner/transfer/reorder.h"
 #include <limits.h>
 
 struct tune;
@@ -73,19 +76,19 @@ struct tune {
 	struct scenario_list list;
 	struct inheritance from; /* rules in force before, and the nearest GPU's times */
 	struct data *own;        /* measured here */
-	struct data *learned;    /* what fresh was learned from */
-	struct forest fresh;     /* learned from all times so far */
+	struct forest fresh;     /* learned from all times so far; gpu "": not yet */
 	struct forest installed; /* per decision, the one that the gate took */
 	int takes;               /* decisions taken from fresh */
 	struct gate_report gate;
 	double began, deadline;            /* by the budget's clock */
 	int has_older;                     /* the database was there before */
-	int early_ran_out;                 /* survey and races were left undone, the last time */
+	int early_ran_out;                 /* rows or races were left undone, the last time */
 	double late_s;                     /* of the steps after the races, the last time */
 	double took_s, spent_s[NUM_SPENT]; /* wall time */
 	long long learned_from;            /* races of this run before the rules were learned */
 	struct sweep_sum sum;
 	struct held_out held_out; /* by tune_judge */
+	struct rows_left left;
 };
 /* An exit code. */
 int tune(const struct tune_options *);
@@ -98,11 +101,26 @@ int tune_check(const struct tune_options *);
 /* Loads the tune's scenarios. 0 after a complaint. */
 int tune_scenarios(struct tune *);
 
+/* ---- tune_rows.c ------------------------------------------------------------------ */
+/* Races what may come first in the rows of the rules in force (tuner/transfer/reorder.h), on scenarios to
+ * learn from. An exit code. */
+int tune_rows(struct tune *, const struct sweep_options *);
+/* Races the installed rules on held-out scenarios against those of before, the defaults, and what may
+ * come first in their rows. An exit code. */
+int tune_held_out(struct tune *, const struct sweep_options *);
+
 /* ---- tune_gate.c ------------------------------------------------------------------ */
 /* Races new rules against those in force where they differ, within the sweep's time. An exit code. */
 int tune_gate(struct tune *, const struct sweep_options *);
 /* The scenario's place in the data; -1: it has no time yet. */
 int tune_find(const struct data *, const struct scenario *);
+/* The scenario of that place, or for -1 *unknown, made without times. NULL: its batch cannot be
+ * planned. */
+const struct measured *tune_look(const struct tune *, const struct scenario *, int at,
+				 struct measured *unknown);
+/* Indices of the scenarios of such splits, in an order that has nothing to do with their kinds, as time may
+ * end before the last. The caller frees them. NULL + complain. */
+int *tune_draw(const struct tune *, int (*takes)(const char *split), int *n);
 
 /* ---- tune_sum.c ------------------------------------------------------------------- */
 /* Prints one line before a tune: its length and the rules that it starts from. */

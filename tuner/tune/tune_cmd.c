@@ -95,8 +95,9 @@ static const struct argp help = {
 	NULL,
 	"Measures kernels on this machine, learns rules that choose among them, and installs the "
 	"rules that beat those in force."
-	"\vA tune starts from the rules of the nearest GPU. It measures candidates, learns new "
-	"rules, and races new against old on scenarios that neither learned from. Each decision "
+	"\vA tune starts from the rules of the nearest GPU. It races the choices of their rows, "
+	"which few times put in this machine's order, then all candidates; learns new rules; and "
+	"races new against old on scenarios that neither learned from. Each decision "
 	"(prefill, decode, mixed batches) is replaced only if the new one is faster beyond noise. "
 	"Times go to results/local, rules to generated/local. The same command resumes after an "
 	"interrupt.\n\n"

@@ -22,21 +22,30 @@ static int by_key(const void *a, const void *b)
 	return x->key != y->key ? (x->key < y->key ? -1 : 1) : x->index - y->index;
 }
 
-/* The gate's scenarios in an order that has nothing to do with their kinds, as time may end before
- * the last. Returns their number. */
-static int draw(const struct scenario_list *from, struct drawn *out)
+int *tune_draw(const struct tune *t, int (*takes)(const char *split), int *n)
 {
-	int n = 0;
-	for (int i = 0; i < from->n; i++) {
-		const struct scenario *s = &from->v[i];
+	struct drawn *v = malloc(sizeof *v * ((size_t)t->list.n + 1));
+	int *index = malloc(sizeof *index * ((size_t)t->list.n + 1));
+	*n = 0;
+	for (int i = 0; v && index && i < t->list.n; i++) {
+		const struct scenario *s = &t->list.v[i];
 		const XXH64_hash_t model = XXH3_64bits(s->model, strlen(s->model));
-		if (split_is_gate(s->split))
-			out[n++] = (struct drawn){
+		if (takes(s->split))
+			v[(*n)++] = (struct drawn){
 				XXH3_64bits_withSeed(s->batch_text, strlen(s->batch_text), model), i
 			};
 	}
-	qsort(out, (size_t)n, sizeof *out, by_key);
-	return n;
+	if (!v || !index) {
+		complain("out of memory");
+		free(index);
+		free(v);
+		return NULL;
+	}
+	qsort(v, (size_t)*n, sizeof *v, by_key);
+	for (int i = 0; i < *n; i++)
+		index[i] = v[i].index;
+	free(v);
+	return index;
 }
 
 static int is_same(const struct measured *m, const struct scenario *s)
@@ -45,6 +54,14 @@ static int is_same(const struct measured *m, const struct scenario *s)
 	       m->seed == s->seed && layout_of(m->layout) == s->layout &&
 	       m->shape.page_size == s->shape.page_size && m->shape.dtype == s->shape.dtype &&
 	       m->shape.kv_dtype == s->shape.kv_dtype && m->shape.has_lse == s->shape.has_lse;
+}
+
+const struct measured *tune_look(const struct tune *t, const struct scenario *s, int at,
+				 struct measured *unknown)
+{
+	if (at >= 0)
+		return &t->own->v[at];
+	return measured_make_view(unknown, t->own, &s->shape, &s->batch->view) ? unknown : NULL;
 }
 
 int tune_find(const struct data *d, const struct scenario *scenario)
@@ -59,17 +76,16 @@ int tune_find(const struct data *d, const struct scenario *scenario)
  * so a scenario that lacks a time is raced as a whole. */
 static int list_gate(struct tune *t, const struct gate *g, struct wishes *w)
 {
-	struct drawn *drawn = malloc(sizeof *drawn * ((size_t)t->list.n + 1));
-	const int n = drawn ? draw(&t->list, drawn) : 0;
-	int renewed;
-	for (int i = 0; i < n; i++) {
-		const struct scenario *s = &t->list.v[drawn[i].index];
+	int n, renewed, *drawn = tune_draw(t, split_is_gate, &n);
+	for (int i = 0; drawn && i < n; i++) {
+		const struct scenario *s = &t->list.v[drawn[i]];
 		const int at = tune_find(t->own, s);
 		struct measured unknown;
-		if (at < 0 && !measured_make_view(&unknown, t->own, &s->shape, &s->batch->view))
+		const struct measured *m = tune_look(t, s, at, &unknown);
+		if (!m)
 			continue;
 		wish_batch(w, s, at);
-		gate_wish(g, w, t->own, at < 0 ? &unknown : &t->own->v[at]);
+		gate_wish(g, w, t->own, m);
 	}
 	wishes_renew(w, t->own, &renewed);
 	w->failed |= !drawn;

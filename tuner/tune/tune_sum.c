@@ -53,6 +53,19 @@ static void print_held_out(const struct tune *t, const struct held_out *h)
 	       h->n == 1 ? "" : "s", h->worst, m->model, batch);
 }
 
+/* What another order of the rows' members could still bring. */
+static void print_left(const struct rows_left *left)
+{
+	printf("%-10s", "left");
+	if (left->n < 2)
+		printf("not known: no row was raced\n");
+	else
+		printf("at most %.1f %% by other members of the rows: what runs takes %.3f x the "
+		       "fastest "
+		       "of its row (95 %%: up to %.3f) in %d parts of batches\n",
+		       100 * (left->most - 1), left->mean, left->most, left->n);
+}
+
 /* The parts add up to the whole. A tune ends early if no race is left. */
 static void print_time(const struct tune *t)
 {
@@ -126,6 +139,11 @@ static void print_json(const struct tune *t, const struct held_out *h)
 		out_number(o, names[c], h->slowdown[c], 5);
 	out_number(o, "worst", h->n ? h->worst : NAN, 5);
 	out_end(o);
+	out_object(o, "left");
+	out_integer(o, "parts", t->left.n);
+	out_number(o, "mean", t->left.mean, 5);
+	out_number(o, "most", t->left.most, 5);
+	out_end(o);
 	out_object(o, "seconds");
 	for (int i = 0; i < NUM_SPENT; i++)
 		out_number(o, spent[i], t->spent_s[i], 3);
@@ -138,8 +156,10 @@ static void print_json(const struct tune *t, const struct held_out *h)
 
 int tune_judge(struct tune *t)
 {
-	return held_out_judge(t->own, &t->installed, &t->from.incumbent, &t->held_out) ? EXIT_DONE
-										       : EXIT_CHECK;
+	return held_out_judge(t->own, &t->installed, &t->from.incumbent, &t->held_out) &&
+		       rows_left(&t->left, t->own, &t->installed)
+		   ? EXIT_DONE
+		   : EXIT_CHECK;
 }
 
 void tune_print_summary(const struct tune *t)
@@ -159,6 +179,7 @@ void tune_print_summary(const struct tune *t)
 	       (long long)t->sum.failed[OUTCOME_NOISY], failed, t->here.db);
 	print_rules(t);
 	print_held_out(t, &t->held_out);
+	print_left(&t->left);
 	print_time(t);
 	print_next(t, of - measured);
 }
