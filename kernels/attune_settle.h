@@ -67,8 +67,9 @@ enum attune_status attune_settle_sizes(const attune_op *op, const attune_batch *
  * and starts are not read from them: the call makes its own in the workspace, which spread the
  * batch over pages 0 .. num_pages - 1 and read pages again where these are too few. `out` and `lse`
  * are overwritten, K and V only read. They must not be all zeros, since a device that multiplies
- * zeros takes less power: ATTUNE_INVALID. Layers are taken in turn, so that K and V come from
- * memory as in a model; below twice the device's last cache the workspace is written in between.
+ * zeros takes less power: ATTUNE_INVALID. Layers, and other pages of each, are taken in turn, so
+ * that K and V come from memory as in a model. Where they are too few for that the workspace is
+ * written in between: its size is above twice the device's last cache if one call reads less.
  *
  * The members run in turns, the first of them twice in each round: three rounds of all, then seven
  * of the fastest beside the first. The first stays unless another one is faster by more than 1 %

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_CALLS = 128, MOST_REPLAYS = 8, LANES = MOST_RACED + 1 };
+enum { MOST_CALLS = 128, MOST_REPLAYS = 8, MOST_PLAYS = 20, LANES = MOST_RACED + 1 };
 static const double slow = 2;          /* times the first's time in one call: out */
 static const double sample_us = 500;   /* no sample needs to be longer */
 static const double share_timed = 0.6; /* of the time that is left, for samples */
@@ -84,14 +84,18 @@ static enum attune_status play(const struct timing *t, const struct lane *l, dou
 	return status;
 }
 
+/* Goes on while the device reports that nothing took any time, as coarse clocks do. */
 static enum attune_status sample(struct timing *t, struct lane *l, double *us)
 {
 	const double begin = settle_clock();
 	enum attune_status status = ATTUNE_OK;
+	int plays = 0;
 	*us = 0;
-	for (int i = 0; i < t->replays && !status; i++)
+	while (!status && (plays < t->replays || (!(*us > 0) && plays < MOST_PLAYS))) {
 		status = play(t, l, us);
-	*us /= (double)t->replays * t->calls;
+		plays++;
+	}
+	*us /= (double)plays * t->calls;
 	t->sample_s = fmax(t->sample_s, settle_clock() - begin);
 	return status;
 }
@@ -304,6 +308,11 @@ static enum attune_status time_all(struct timing *t)
 	return status;
 }
 
+static int is_time(double us)
+{
+	return us >= 0.001 && us < 1e9;
+}
+
 enum attune_status settle_race(struct race *r)
 {
 	struct timing t = { .race = r, .stage = r->stage, .dev = r->stage->dev };
@@ -311,6 +320,9 @@ enum attune_status settle_race(struct race *r)
 	for (int i = 0; i <= r->n; i++)
 		t.lane[i].plan = &r->plan[i < r->n ? i : 0];
 	const enum attune_status status = time_all(&t);
+	for (int i = 0; i <= r->n; i++)
+		if (!is_time(i < r->n ? r->us[i] : r->again))
+			r->winner = r->rounds = 0;
 	for (int i = 0; i <= r->n; i++)
 		if (t.lane[i].graph)
 			t.dev->ops->graph_free(t.dev, t.lane[i].graph);

@@ -199,9 +199,8 @@ static enum attune_status race_for(struct race *r, const struct job *job, const 
 /* What a race came to, if it came to an end. */
 static void keep(struct job *job, const struct alternatives *a, const struct race *r)
 {
-	for (int i = 0; i < a->n; i++)
-		if (!r->rounds || !(r->us[i] > 0))
-			return;
+	if (!r->rounds)
+		return;
 	struct settled_entry *e = &job->entry[job->num_entries++];
 	*e = (struct settled_entry){ .batch = a->batch,
 				     .num = a->n,

@@ -34,12 +34,16 @@ static const attune_batch *batch_now(void)
 	return &scenario.batch->view;
 }
 
+/* Without a GPU: *state is the one that is emulated. */
+static const enum simt_gpu h200 = SIMT_H200, mi300x = SIMT_MI300X;
+
 static int begin(void **state)
 {
-	(void)state;
 	ok(gpu_open(&dev));
-	if (is_emulated(&dev)) /* it takes seconds to write twice an L2 */
-		dev.info.l2_bytes = 1 << 20;
+	if (is_emulated(&dev)) {
+		simt_pose(&dev, *(const enum simt_gpu *)*state);
+		dev.info.l2_bytes = 1 << 20; /* it takes seconds to write twice a real one */
+	}
 	ok(attune_adopt(&ctx, &dev));
 	ok(attune_prepare(ctx, &shape, &op));
 	return 0;
@@ -203,11 +207,16 @@ static void graphs_of_before_a_commit_still_serve(void **state)
 
 int main(void)
 {
+// clang-format off
+#define ROW(f, gpu) { #f ", " #gpu, f, begin, end, (void *)(uintptr_t)&(gpu) }
+	// clang-format on
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(all_alternatives_are_right, begin, end),
-		cmocka_unit_test_setup_teardown(what_is_settled_is_right, begin, end),
-		cmocka_unit_test_setup_teardown(capture_is_refused, begin, end),
-		cmocka_unit_test_setup_teardown(graphs_of_before_a_commit_still_serve, begin, end),
+		ROW(all_alternatives_are_right, h200),
+		ROW(what_is_settled_is_right, h200),
+		ROW(capture_is_refused, h200),
+		ROW(graphs_of_before_a_commit_still_serve, h200),
+		ROW(all_alternatives_are_right, mi300x),
+		ROW(what_is_settled_is_right, mi300x),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

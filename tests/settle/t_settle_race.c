@@ -162,6 +162,18 @@ static void it_gives_up_in_time(void **state)
 	}
 }
 
+/* A device whose clock stands still, for all plans or for one. */
+static void no_times_settle_nothing(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		set_times(i ? 100 : 0, 0, 0);
+		const struct race r = run_race(3, 20, 8, ATTUNE_OK);
+		assert_int_equal(r.winner, 0);
+		assert_int_equal(r.rounds, 0);
+	}
+}
+
 static void what_is_slow_at_once_is_not_timed_again(void **state)
 {
 	(void)state;
@@ -212,6 +224,7 @@ int main(void)
 		cmocka_unit_test(the_fastest_wins_beyond_the_margin_and_the_noise),
 		cmocka_unit_test(a_decode_takes_at_most_its_time),
 		cmocka_unit_test(it_gives_up_in_time),
+		cmocka_unit_test(no_times_settle_nothing),
 		cmocka_unit_test(what_is_slow_at_once_is_not_timed_again),
 		cmocka_unit_test(no_call_finds_its_keys_in_a_cache),
 		cmocka_unit_test(errors_end_it),
