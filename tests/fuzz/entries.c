@@ -7,9 +7,13 @@
 #include "harness/compile/code_object.h"
 #include "harness/compile/compile.h"
 #include "harness/generate/engine_sim.h"
+#include "harness/machine/machine.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"
+#include "kernels/launch/run.h"
 #include "kernels/select/selector.h"
+#include "kernels/settle/settled.h"
+#include "kernels/ship/shipped.h"
 #include "tests/library/rules_header.h"
 #include "tuner/forest/forest.h"
 #include <errno.h>
@@ -240,6 +244,74 @@ static void take_rules(const unsigned char *bytes, size_t n)
 	}
 }
 
+/* The fuzzer's build carries no binaries. */
+static const struct shipped *find_any(const struct device *dev, const char *kernel,
+				      const char *flags)
+{
+	static const struct shipped any = { .backend = BACKEND_GPU };
+	(void)dev, (void)kernel, (void)flags;
+	return &any;
+}
+
+/* A context on an H200, whose device line seeds have. */
+static attune_context *settling_context(struct device *dev)
+{
+	static struct device_ops ops;
+	attune_context *ctx = NULL;
+	struct device_info info;
+	if (!gpu_imagine(&info, "h200", NULL))
+		fault("no H200 is known");
+	planning_device(dev, &info);
+	ops = *dev->ops;
+	ops.find = find_any;
+	dev->ops = &ops;
+	if (attune_adopt(&ctx, dev))
+		fault("%s", attune_last_error());
+	return ctx;
+}
+
+static char *settled_text(const attune_context *ctx, size_t *size)
+{
+	if (attune_settled_text(ctx, NULL, 0, size))
+		fault("%s", attune_last_error());
+	char *text = malloc(*size + 1);
+	if (!text || attune_settled_text(ctx, text, *size, size))
+		fault("%s", attune_last_error());
+	text[*size] = '\0';
+	return text;
+}
+
+/* What is taken is written, and read again as the same. */
+static void take_settled(const unsigned char *bytes, size_t n)
+{
+	static struct device dev[2];
+	static attune_context *ctx[2];
+	char *text[2];
+	size_t size[2];
+	for (int i = 0; i < 2 && !ctx[i]; i++)
+		ctx[i] = settling_context(&dev[i]);
+	if (attune_settled_read(ctx[0], (const char *)bytes, n, NULL, NULL)) {
+		if (strncmp(attune_last_error(), "line ", 5))
+			fault("refused without its line: %s", attune_last_error());
+		return;
+	}
+	for (int i = 0; i < 2; i++) {
+		int dropped = 0;
+		if (i && attune_settled_read(ctx[1], text[0], size[0], NULL, &dropped))
+			fault("cannot read what was written: %s", attune_last_error());
+		if (dropped || attune_settled_commit(ctx[i]))
+			fault("%d of what was written are dropped", dropped);
+		text[i] = settled_text(ctx[i], &size[i]);
+	}
+	if (strcmp(text[0], text[1]) ||
+	    attune_settled_digest(ctx[0]) != attune_settled_digest(ctx[1]))
+		fault("read again as another: %s", text[1]);
+	for (int i = 0; i < 2; i++) {
+		free(text[i]);
+		settled_forget(ctx[i]);
+	}
+}
+
 static void take_header(const unsigned char *bytes, size_t n)
 {
 	static struct forest f;
@@ -423,6 +495,7 @@ const struct entry entries[] = {
 	{ "models",       take_models,       20000, 4096 },
 	{ "rules",        take_rules,        20000, 8192 },
 	{ "scenarios",    take_scenarios,    20000, 4096 },
+	{ "settled",      take_settled,      2000,  4096 },
 	{ "texts",        take_texts,        24,    400 },
 	{ "trace",        take_trace,        20000, 4096 },
 	{ NULL, NULL, 0, 0 },

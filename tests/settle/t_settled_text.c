@@ -106,6 +106,8 @@ static int another_process(const char *gpu, const char *path)
 	struct world w;
 	FILE *in = fopen(path, "r");
 	const size_t size = in ? fread(text, 1, sizeof text, in) : 0;
+	if (in)
+		fclose(in);
 	world_open(&w, gpu);
 	if (attune_settled_read(w.ctx, text, size, NULL, NULL) || attune_settled_commit(w.ctx)) {
 		puts(attune_last_error());
@@ -118,6 +120,7 @@ static int another_process(const char *gpu, const char *path)
 		attune_plan_text(w.op, &plan, words, sizeof words);
 		puts(words);
 	}
+	world_close(&w);
 	return 0;
 }
 
