@@ -94,7 +94,7 @@ static enum attune_status settle(int eager)
 					.num_layers = 1,
 					.num_pages = w.pages_per_set,
 					.eager = eager,
-					.most_ms = is_emulated(&dev) ? 3000 : 0 };
+					.most_ms = is_emulated(&dev) ? 500 : 0 };
 	void *workspace = NULL;
 	size_t bytes;
 	ok(attune_settle_sizes(op, batch_now(), &how, &bytes));
