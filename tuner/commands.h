@@ -12,5 +12,6 @@ int cmd_diff(int argc, char **argv);
 int cmd_plot(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_confirm(int argc, char **argv);
+int cmd_settled_next(int argc, char **argv);
 
 #endif

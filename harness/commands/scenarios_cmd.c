@@ -6,8 +6,6 @@
 #include "harness/scenario/scenario.h"
 #include "kernels/spec/choice.h"
 #include <argp.h>
-#include <dirent.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,33 +106,10 @@ static int list_batch(const struct listing *o, const struct models *m)
 	return EXIT_DONE;
 }
 
-static int is_set(const struct dirent *d)
-{
-	size_t n = strlen(d->d_name);
-	return n > 5 && !strcmp(d->d_name + n - 5, ".json") && strcmp(d->d_name, "models.json");
-}
-
-static int load_all(struct scenario_list *list, const struct listing *o, const struct models *m)
-{
-	struct dirent **names;
-	int n = scandir(o->dir, &names, is_set, alphasort), ok = n >= 0;
-	if (n < 0)
-		complain("--dir: %s: %s", o->dir, strerror(errno));
-	for (int i = 0; i < n; i++) {
-		char path[MAX_PATH];
-		snprintf(path, sizeof path, "%s/%s", o->dir, names[i]->d_name);
-		ok = ok && scenarios_load(list, path, m);
-		free(names[i]);
-	}
-	if (n >= 0)
-		free(names);
-	return ok;
-}
-
 static int list_sets(const struct listing *o, const struct models *m)
 {
 	struct scenario_list list = { 0 };
-	int ok = o->num_sets || load_all(&list, o, m);
+	int ok = o->num_sets || scenarios_load_all(&list, o->dir, m);
 	for (int i = 0; ok && i < o->num_sets; i++)
 		ok = scenario_set_load(&list, o->dir, o->set[i], m);
 	attune_shape unused;

@@ -89,6 +89,8 @@ int scenarios_load(struct scenario_list *, const char *path, const struct models
 /* The same of a set: the name of a file in `dir`, or a path. */
 int scenario_set_load(struct scenario_list *, const char *dir, const char *name,
 		      const struct models *);
+/* all_sets.c: those of all sets in a folder. 0 after a complaint. */
+int scenarios_load_all(struct scenario_list *, const char *dir, const struct models *);
 /* The scenario of --batch. 0 after a complaint. */
 int scenario_of_batch(struct scenario *, const char *batch, const char *model, int page_size,
 		      const struct models *);

@@ -9,6 +9,7 @@
  *   store_merge.c     joining databases; the committed form
  *   store_basis.c     the rules that a device's header started from
  *   store_bench.c     what attune bench timed
+ *   store_settled.c   what the library settled by timing
  *   store_read.c      cells, noise, devices, ceilings, free queries
  *   store_bridge.c    bridges, and the sources that need them
  *   store_hash.c      the hash of a database's content
@@ -43,6 +44,8 @@ enum query {
 	CELLS, CELLS_READ, HAS_READINGS, HAS_RACE,
 	BUILD_USES, DROP_BRIDGE, ADD_BRIDGE,
 	ADD_BENCH, HAS_BENCH, SRC_HAS_BENCH, MERGE_BENCH, BENCH_OF,
+	HAS_SETTLED, SRC_HAS_SETTLED, ADD_SETTLED, ADD_SETTLED_MEMBER, MERGE_SETTLED,
+	MERGE_SETTLED_MEMBERS, SETTLED_OF, SETTLED_MEMBERS_OF, SETTLED_HASHED,
 	SET_BASIS, GET_BASIS, HAS_BASIS, SRC_HAS_BASIS, BASES_OF,
 	BRIDGES_OF, CONTROLS, DEVICE_LIMITS, RUNS_OF, CEILINGS_OF, UNSEAL, SEAL, SEALS, COUNT_SEALS,
 	NUM_QUERIES
@@ -188,6 +191,10 @@ int store_merge_basis(struct store *);
 int store_merge_bench(struct store *);
 /* Reduces table bench, and lists in temp.benched the runs that it keeps. 0 + complain. */
 int store_compact_bench(struct store *);
+
+/* ---- store_settled.c ----------------------------------------------------------------- */
+/* The same for rows of tables settled and settled_member. */
+int store_merge_settled(struct store *);
 
 /* ---- store_write.c ------------------------------------------------------------------- */
 /* A time above 0 as schema.sql has it; NaN stays NaN. */

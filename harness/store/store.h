@@ -151,6 +151,28 @@ void store_basis_free(struct store_basis *);
 int store_has_basis(struct store *);
 /* Removes table `basis`: headers then learn from the database's own times alone. 0 + complain. */
 int store_drop_basis(struct store *);
+/* What the library settled by timing one batch: rows of tables `settled` and `settled_member`
+ * (settled.sql). */
+enum { SETTLED_MEMBERS = 16, SETTLED_TEXT = 704 /* of the texts of one member */ };
+struct store_settled {
+	const char *protocol, *version, *rules, *conditions, *op, *kind, *batch;
+	const char *first;           /* the choice or plan that the rules named; "-": none */
+	int winner, rounds, settles; /* winner: which of v */
+	double again_us;             /* of v[0], a second time; NaN: not known */
+	int n;
+	struct store_settled_member {
+		const char *way, *choice, *code;
+		double us;
+	} v[SETTLED_MEMBERS]; /* the first: what ran before it was settled */
+};
+/* Adds rows to the device that store_each reads; *added: those that are new. All or none; 0 + complain. */
+int store_add_settled(struct store *, const char *gpu, const struct store_settled *, int n,
+		      int *added);
+/* Calls `each` on the rows of that device, in an order that depends on their content alone, until it
+ * returns 0. 0 + complain. */
+int store_each_settled(struct store *, const char *gpu,
+		       int (*each)(void *, const struct store_settled *), void *arg);
+int store_has_settled(struct store *); /* whether a database has such rows; -1 + complain */
 struct store_cell {
 	const char *gpu, *model, *set, *split, *batch, *outcome, *protocol, *dtype, *layout;
 	const char *phase;  /* "all" "prefill" "decode"; "plan": a composed plan as one */
@@ -196,6 +218,8 @@ struct noise {
 	double floor[3];
 };
 int store_noise(struct store *, const char *gpu, struct noise *);
+/* Whether there is a measurement on that device; -1 + complain. */
+int store_knows(struct store *, const char *gpu);
 /* The newest run with a measurement on that device. */
 int store_device(struct store *, const char *gpu, struct run_info *out);
 /* Adds the rows of another database; 0 + complain on failure. *added: measurements. */

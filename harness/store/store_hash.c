@@ -208,6 +208,14 @@ static int add_bases(struct store *s, const struct dict *d, struct key *k, struc
 	       (has > 0 && add_rows(s, store_rows(s, BASES_OF, "l", d->device), "basis", k, sum));
 }
 
+/* The same for table `settled`. */
+static int add_settled(struct store *s, const struct dict *d, struct key *k, struct sum *sum)
+{
+	const int has = store_has_settled(s);
+	return has == 0 || (has > 0 && add_rows(s, store_rows(s, SETTLED_HASHED, "l", d->device),
+						"settled", k, sum));
+}
+
 static int add_all(struct store *s, const struct dict *d, int with_all, struct key *k,
 		   struct sum *sum)
 {
@@ -216,7 +224,7 @@ static int add_all(struct store *s, const struct dict *d, int with_all, struct k
 		ok = add_scenario(s, d, &d->scenario[i], with_all, k, sum);
 	ok = ok && add_rows(s, store_rows(s, DEVICE_LIMITS, "l", d->device), "device", k, sum) &&
 	     add_rows(s, store_rows(s, BRIDGES_OF, "s", d->arch), "bridge", k, sum) &&
-	     add_bases(s, d, k, sum) &&
+	     add_bases(s, d, k, sum) && add_settled(s, d, k, sum) &&
 	     add_rows(s, store_rows(s, CONTROLS, "l", d->device), "control", k, sum);
 	if (!ok || !with_all)
 		return ok;

@@ -41,7 +41,7 @@ int store_merge(struct store *s, const char *path, long long *added)
 	if (ok) {
 		const long long before = store_number(s, COUNT_ROWS, "");
 		ok = before >= 0 && (store_execute(s, store_merge_sql) || store_explain(s)) &&
-		     store_merge_basis(s) && store_merge_bench(s);
+		     store_merge_basis(s) && store_merge_bench(s) && store_merge_settled(s);
 		*added = ok ? store_number(s, COUNT_ROWS, "") - before : 0;
 		ok = store_end(s, ok && *added >= 0);
 	}

@@ -329,6 +329,12 @@ static int read_newest_run(struct store *s, long long device, struct run_info *o
 	return s->is_damaged || (rc != SQLITE_ROW && rc != SQLITE_DONE) ? -1 : rc == SQLITE_ROW;
 }
 
+int store_knows(struct store *s, const char *gpu)
+{
+	const long long device = store_device_id(s, gpu);
+	return (device > 0) - (device < 0);
+}
+
 int store_device(struct store *s, const char *gpu, struct run_info *out)
 {
 	const long long device = store_device_id(s, gpu);

@@ -13,6 +13,7 @@ EMBED(store_migrate_sql, "harness/store/migrate.sql")
 EMBED(store_basis_sql, "harness/store/basis.sql")
 EMBED(store_bench_sql, "harness/store/bench.sql")
 EMBED(store_resources_sql, "harness/store/resources.sql")
+EMBED(store_settled_sql, "harness/store/settled.sql")
 
 int store_create(struct store *s)
 {
@@ -53,7 +54,12 @@ static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
 /* Created with its first row. */
 static int may_be_missing(const char *name)
 {
-	return !strcmp(name, "basis") || !strcmp(name, "bench") || !strcmp(name, "resources");
+	static const char *const names[] = { "basis", "bench", "resources", "settled",
+					     "settled_member" };
+	size_t i = 0;
+	while (i < COUNT(names) && strcmp(name, names[i]))
+		i++;
+	return i < COUNT(names);
 }
 
 /* model: names and SQL of the required tables, views and indices; found: SQL by name. */
@@ -81,7 +87,7 @@ static int compare(struct store *s, sqlite3_stmt *model, sqlite3_stmt *found)
 static sqlite3 *open_model(struct store *s)
 {
 	const char *const sql[] = { store_schema_sql, store_basis_sql, store_bench_sql,
-				    store_resources_sql };
+				    store_resources_sql, store_settled_sql };
 	sqlite3 *model = NULL;
 	int ok = sqlite3_open(":memory:", &model) == SQLITE_OK && sqlite_harden(model);
 	for (size_t i = 0; ok && i < COUNT(sql); i++)

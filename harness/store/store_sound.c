@@ -145,6 +145,17 @@ static const struct column {
 	{ "bench",       "plan",      TEXT_PRINTED },
 	{ "bench",       "sources",   TEXT_CHOICE },
 	{ "bench",       "outcome",   TEXT_WORD },
+	{ "settled",     "protocol",   TEXT_NAME },
+	{ "settled",     "version",    TEXT_NAME },
+	{ "settled",     "rules",      TEXT_HEX },
+	{ "settled",     "conditions", TEXT_PRINTED },
+	{ "settled",     "op",         TEXT_PRINTED },
+	{ "settled",     "kind",       TEXT_WORD },
+	{ "settled",     "batch",      TEXT_BATCH },
+	{ "settled",     "first",      TEXT_PRINTED },
+	{ "settled_member", "way",     TEXT_NAME },
+	{ "settled_member", "choice",  TEXT_PRINTED },
+	{ "settled_member", "code",    TEXT_CHOICE },
 	{ "resources",   "gpu",       TEXT_WORD },
 	{ "resources",   "arch",      TEXT_NAME },
 	{ "resources",   "compiler",  TEXT_PRINTED },
@@ -178,16 +189,17 @@ static int check_row(struct store *s, const struct column *c, sqlite3_stmt *st)
 	return (text && type == SQLITE_TEXT && at == n) || refuse(s, c, st, at);
 }
 
-/* The SQL that names a row; three tables have no row ids. */
+/* The SQL that names a row; four tables have no row ids. */
 static const char *key_of(const char *table)
 {
-	return !strcmp(table, "failure")       ? "race || ' ' || variant"
-	       : !strcmp(table, "bridge_race") ? "bridge"
-	       : !strcmp(table, "basis")       ? "device"
-					       : "rowid";
+	return !strcmp(table, "failure")          ? "race || ' ' || variant"
+	       : !strcmp(table, "bridge_race")    ? "bridge"
+	       : !strcmp(table, "basis")          ? "device"
+	       : !strcmp(table, "settled_member") ? "settled || ' ' || nr"
+						  : "rowid";
 }
 
-/* Three tables are created with their first row. */
+/* Some tables are created with their first row. */
 static int is_there(struct store *s, const struct column *c)
 {
 	return sqlite3_table_column_metadata(s->db, "main", c->table, c->name, NULL, NULL, NULL,

@@ -209,6 +209,30 @@ static const char *const queries[NUM_QUERIES] = {
 		     " b.policy, b.plan, b.sources, b.outcome, b.samples, b.median, b.ci"
 		     " FROM bench AS b JOIN run AS r ON r.id = b.run AND r.device = ?1"
 		     " JOIN scenario AS s ON s.id = b.scenario",
+	[HAS_SETTLED] = "SELECT count(*) FROM main.sqlite_schema WHERE name = 'settled'",
+	[SRC_HAS_SETTLED] = "SELECT count(*) FROM src.sqlite_schema WHERE name = 'settled'",
+	[ADD_SETTLED] = "INSERT OR IGNORE INTO settled VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
+			" ?10, ?11, ?12, ?13, ?14) RETURNING 1",
+	[ADD_SETTLED_MEMBER] = "INSERT INTO settled_member VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+	[MERGE_SETTLED] =
+	    "INSERT OR IGNORE INTO main.settled SELECT t.id, d.id, t.protocol, t.version, t.rules,"
+	    " t.conditions, t.op, t.kind, t.batch, t.first, t.winner, t.again, t.rounds, t.settles"
+	    " FROM src.settled AS t JOIN src.device AS o ON o.id = t.device JOIN main.device AS d"
+	    " ON (d.gpu, d.name, d.arch, d.units, d.memory_gib, d.machine)"
+	    "  = (o.gpu, o.name, o.arch, o.units, o.memory_gib, o.machine)",
+	[MERGE_SETTLED_MEMBERS] =
+	    "INSERT OR IGNORE INTO main.settled_member SELECT m.* FROM src.settled_member AS m"
+	    " JOIN main.settled AS t ON t.id = m.settled",
+	[SETTLED_OF] = "SELECT id, protocol, version, rules, conditions, op, kind, batch, first,"
+		       " winner, again, rounds, settles FROM settled WHERE device = ?1"
+		       " ORDER BY kind, op, batch, id",
+	[SETTLED_MEMBERS_OF] = "SELECT nr, way, choice, code, median FROM settled_member"
+			       " WHERE settled = ?1 ORDER BY nr",
+	[SETTLED_HASHED] =
+	    "SELECT t.id, t.protocol, t.version, t.rules, t.conditions, t.op, t.kind, t.batch,"
+	    " t.first, t.winner, t.again, t.rounds, t.settles, m.nr, m.way, m.choice, m.code, "
+	    "m.median"
+	    " FROM settled AS t JOIN settled_member AS m ON m.settled = t.id WHERE t.device = ?1",
 	[SET_BASIS] = "INSERT OR REPLACE INTO basis VALUES (?1, ?2, ?3, ?4, ?5) RETURNING 1",
 	[GET_BASIS] = "SELECT header, incumbent, rules, prior FROM basis WHERE device = ?1"
 		      " AND header = ?2",

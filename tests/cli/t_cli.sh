@@ -69,7 +69,7 @@ while IFS='|' read -r want pattern arguments; do
 	bad=0
 	[ "$code" = "$want" ] || bad=1
 	head -1 "$tmp/err" | grep -Eq "^attune.*($pattern)" || bad=1
-	[ "$(sed 1d "$tmp/err" | grep -vcE '^Try .attune|^(more )?information')" = 0 ] || bad=1
+	[ "$(sed 1d "$tmp/err" | grep -vcE '^Try .attune|^(for )?(more )?information')" = 0 ] || bad=1
 	[ ! -s "$tmp/out" ] || bad=1
 	row $bad "attune $arguments: exit $want"
 done <<'ROWS'
@@ -78,6 +78,14 @@ done <<'ROWS'
 2|unrecognized option|sweep --nonsense
 2|unrecognized option|merge --nonsense
 2|name the database|merge --bridge
+2|name the files to add|merge --settled
+2|--into is missing|merge --settled tests/fuzz/seeds/settled_file/three_kinds
+2|--into: .*No such file|merge --settled tests/fuzz/seeds/settled_file/three_kinds --into $tmp/none.sqlite
+2|three_kinds:2: settled on .NVIDIA H200.*holds no measurement of h200|merge --settled tests/fuzz/seeds/settled_file/three_kinds --into results/cpu.sqlite
+2|name the database|scenarios --settled
+2|none.sqlite: cannot be opened|scenarios --settled $tmp/none.sqlite --gpu h200
+1|no settled batch of h200 is worth a sweep|scenarios --settled results/h200.sqlite --gpu h200
+2|.extra. is not an option|scenarios --settled results/h200.sqlite extra
 2|is not a command; it is attune sweep --confirm|confirm --gpu cpu
 2|is not a command; it is attune show --diff|diff a.h b.h
 2|text.sqlite|merge --bridge --db $tmp/text.sqlite

@@ -9,6 +9,7 @@
 #include "harness/generate/engine_sim.h"
 #include "harness/machine/machine.h"
 #include "harness/scenario/scenario.h"
+#include "harness/settled/settled.h"
 #include "harness/store/store.h"
 #include "kernels/launch/run.h"
 #include "kernels/select/selector.h"
@@ -164,6 +165,23 @@ static void take_models(const unsigned char *bytes, size_t n)
 		models_why_unknown(m, "x", why, sizeof why);
 	}
 	models_free(m);
+}
+
+static void take_settled_file(const unsigned char *bytes, size_t n)
+{
+	struct settled_file f;
+	attune_shape shape;
+	listen_to_stderr();
+	if (!settled_file_read(&f, file_of(bytes, n))) {
+		was_refused(1);
+		return;
+	}
+	for (int i = 0; i < f.n; i++) {
+		const struct store_settled *row = &f.row[i];
+		if (row->n < 1 || row->winner >= row->n || !settled_op(&shape, row))
+			fault("row %d is not legal", i);
+	}
+	settled_file_free(&f);
 }
 
 static void take_trace(const unsigned char *bytes, size_t n)
@@ -496,6 +514,7 @@ const struct entry entries[] = {
 	{ "rules",        take_rules,        20000, 8192 },
 	{ "scenarios",    take_scenarios,    20000, 4096 },
 	{ "settled",      take_settled,      2000,  4096 },
+	{ "settled_file", take_settled_file, 5000,  4096 },
 	{ "texts",        take_texts,        24,    400 },
 	{ "trace",        take_trace,        20000, 4096 },
 	{ NULL, NULL, 0, 0 },

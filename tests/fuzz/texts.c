@@ -249,7 +249,8 @@ static const char *first_row(const char *table)
 
 static int has_rowids(const char *table)
 {
-	return strcmp(table, "basis") && strcmp(table, "failure") && strcmp(table, "bridge_race");
+	return strcmp(table, "basis") && strcmp(table, "failure") && strcmp(table, "bridge_race") &&
+	       strcmp(table, "settled_member");
 }
 
 static int put_text(int c, const void *bytes, size_t n, char why[TEXTS_WHY])
@@ -302,8 +303,9 @@ static int is_refused_well(int c, char why[TEXTS_WHY])
 
 static int names_choices(int c)
 {
-	static const char *const tables[] = { "family", "variant", "code",  "build",   "ending",
-					      "stage",  "phase",   "basis", "scenario" };
+	static const char *const tables[] = { "family",   "variant", "code",          "build",
+					      "ending",   "stage",   "phase",         "basis",
+					      "scenario", "settled", "settled_member" };
 	for (size_t i = 0; i < COUNT(tables); i++)
 		if (!strcmp(column[c].table, tables[i]))
 			return 1;

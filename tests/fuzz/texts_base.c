@@ -56,6 +56,36 @@ static int put_resources(struct store *s)
 	return store_resources(s, &h200_run.device, "nvrtc 13.0", &r, 1);
 }
 
+static int put_settled(struct store *s)
+{
+	static char choice[2][MAX_PART_TEXT], code[20];
+	struct store_settled row = {
+		.protocol = "settled",
+		.version = "0.2.0",
+		.rules = "0123456789abcdef",
+		.conditions = "driver=\"580\"",
+		.op = "heads=32/8 head_size=128 page_size=16 dtype=bf16 kv_dtype=bf16 "
+		      "layout=strided causal=1 window=0 scale=0 softcap=0 sinks=0 alibi=0 new_kv=0 "
+		      "lse=0",
+		.kind = "decode",
+		.batch = "3q1s999",
+		.first = choice[0],
+		.winner = 1,
+		.again_us = NAN,
+		.rounds = 10,
+		.settles = 1,
+		.n = 2,
+	};
+	int added;
+	snprintf(code, sizeof code, "%016llx", kernel_hash(kernel_find(BACKEND_GPU, "qblock")));
+	for (int i = 0; i < row.n; i++) {
+		snprintf(choice[i], sizeof choice[i], "qblock %s",
+			 with("qblock", synthetic_choices[i][1]));
+		row.v[i] = (struct store_settled_member){ "", choice[i], code, 12 - i };
+	}
+	return store_add_settled(s, "h200", &row, 1, &added) && added == 1;
+}
+
 /* A few batches of each kind. */
 static int put_all(struct store *s)
 {
@@ -73,7 +103,7 @@ static int put_all(struct store *s)
 		    (strstr(v[i].batch, "s1024") || strstr(v[i].batch, "q256")))
 			ok = put(s, run, &v[i]);
 	free(v);
-	return ok && put_resources(s) && store_set_basis(s, &basis);
+	return ok && put_resources(s) && put_settled(s) && store_set_basis(s, &basis);
 }
 
 /* Rows that the store writes on a real device. The basis goes: induce would begin from it. */

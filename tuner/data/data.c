@@ -257,6 +257,7 @@ void data_free(struct data *d)
 	free(d->shift);
 	free(d->again);
 	free(d->fastest);
+	free(d->win);
 	free(d->family);
 	free(d->family_of);
 	free(d->value);

@@ -74,6 +74,14 @@ struct early_launch {
 	struct cell cell;
 };
 
+/* Settled batches of a phase that another member of the row won (settled_wins.c). */
+struct settled_win {
+	enum phase phase;
+	struct choice first, winner;
+	int batches;
+	int last; /* private */
+};
+
 struct data {
 	char gpu[GPU_NAME], hash[33],
 	    protocol[32];                     /* gpu: as requested; hash: "" until data_hash */
@@ -115,6 +123,8 @@ struct data {
 	int *family_of;     /* [num_columns], -1: none */
 	signed char *value; /* [num_columns] its number among the family's members, -1: none */
 	signed char *means; /* [n][NUM_PHASES][num_columns - num_choices] see segment_families.c */
+	struct settled_win *win;
+	int num_wins, num_settled; /* num_settled: batches that were settled and count */
 };
 
 void data_free(struct data *);
@@ -170,6 +180,11 @@ int data_is_elsewhere(const struct data *);
 void data_say_machine(const struct data *, const char *db_path);
 /* Whether a row of the database counts. 0 + complain: none; the lines say why. */
 int data_has_times(const struct data *, const char *db_path);
+
+/* ---- settled_wins.c: what settled batches say of the order of rivals ------------------------ */
+/* Reads the wins of the rows' GPU from a database. Batches of other caches, of changed kernels, and those
+ * that repeat a held-out one do not count. 0 + complain. */
+int settled_wins_read(struct data *, struct store *, const char *gpu, int e4m3);
 
 /* ---- segment_families.c: choices with a formula, and the family of concrete ones --------- */
 enum { MAX_MEMBERS = 24 };

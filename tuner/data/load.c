@@ -150,7 +150,9 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 	l->d->is_portable = l->how.portable;
 	l->d->units = measured.units;
 	snprintf(l->d->arch, sizeof l->d->arch, "%s", measured.arch);
-	if ((known && !read_rows(l, store, gpu)) || !data_finish(l->d))
+	if ((known &&
+	     !(read_rows(l, store, gpu) && settled_wins_read(l->d, store, gpu, l->e4m3))) ||
+	    !data_finish(l->d))
 		return 0;
 	if (known && !l->d->n && !l->d->stale && !l->d->noisy)
 		complain("%s: holds no measurement of %s", db_path, name);

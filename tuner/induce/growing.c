@@ -156,6 +156,7 @@ int grow_phase(struct phase_fit *fit, enum decision decision, const struct limit
 		return 0;
 	if (!fit->with_estimates)
 		matrix_penalize_unsafe(fit->raw, fit->d, phase, -1);
+	order_by_settled(fit, phase);
 	costs_by_rows(fit->m, fit->raw, fit->list);
 	return 1;
 }

@@ -52,7 +52,7 @@ static int tree_uses(const struct phase_fit *fit, int choice)
 }
 
 /* Numbers from num_columns on mean a choice with SEGMENTS=fitted, if it has that axis. */
-static struct choice choice_of(const struct data *d, int number)
+struct choice choice_of(const struct data *d, int number)
 {
 	if (number < d->num_columns)
 		return d->choice[number];

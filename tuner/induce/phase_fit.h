@@ -1,5 +1,5 @@
 /* phase_fit.h - the prefill or the decode tree while it is being learned, and the rows of its choices;
- * for induction.c, growing.c, kept_tree.c and number_choices.c. */
+ * for induction.c, growing.c, kept_tree.c, settled_order.c and number_choices.c. */
 #ifndef TUNER_INDUCE_PHASE_FIT_H
 #define TUNER_INDUCE_PHASE_FIT_H
 
@@ -40,7 +40,13 @@ int kept_choices(const struct forest *, enum decision, struct choice out[MAX_IDS
 /* Makes fit->tree. 0 without memory. */
 int fit_kept_tree(struct phase_fit *, const struct forest *kept, enum decision);
 
+/* ---- settled_order.c ---- */
+/* Puts rivals in the order of the settled batches that they won. */
+void order_by_settled(struct phase_fit *, enum phase);
+
 /* ---- number_choices.c ---- */
+/* The choice of a matrix's number. */
+struct choice choice_of(const struct data *, int number);
 /* Gives ids to the choices of both trees and moves trees and segment costs into the forest. 0: no
  * choice, or too many. */
 int number_choices(struct forest *, const struct data *, struct phase_fit fit[2]);
