@@ -1,5 +1,5 @@
-/* attune.h - the whole API of libattune: paged attention by the kernels and parameters that were
- * measured to be fastest. README.md in this folder is its reference, with a whole program.
+/* attune.h - the API of libattune: paged attention by the kernels and parameters that were measured
+ * to be fastest. README.md in this folder is its reference; attune_settle.h times plans.
  *
  *   attune_context *ctx;  attune_op *op;  attune_plan plan = { .size = sizeof plan };
  *   attune_open(&ctx, NULL);                  the machine's GPU, else its CPU

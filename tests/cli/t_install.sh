@@ -147,7 +147,13 @@ cp "$tmp/plugin.c" "$tmp/plugin.cpp"
 "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -Wmissing-prototypes -c -I"$tmp/usr/include" "$tmp/plugin.c" \
 	-o "$tmp/plugin.o" >"$tmp/log" 2>&1
 row $? "attune_plugin.h alone, as C11"
+printf '#include <attune_settle.h>\nint main(void)\n{\n\treturn attune_settled_digest(0) != 0;\n}\n' >"$tmp/settle.c"
+cp "$tmp/settle.c" "$tmp/settle.cpp"
+build "$cc -std=c11 -Wextra -Wpedantic" "$tmp/settle.c" "$tmp/usr/lib/libattune.a $private"
+row $? "a C program of attune_settle.h, static"
 if command -v c++ >/dev/null; then
+	build "c++ -std=c++11 -Wextra -Wpedantic" "$tmp/settle.cpp" "-L$tmp/usr/lib -lattune"
+	row $? "a C++ program of attune_settle.h, shared"
 	c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -c -I"$tmp/usr/include" "$tmp/plugin.cpp" \
 		-o "$tmp/plugin_cpp.o" >"$tmp/log" 2>&1 &&
 		nm -g "$tmp/plugin_cpp.o" | grep -q ' T attune_plugins$'
