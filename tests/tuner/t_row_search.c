@@ -126,16 +126,18 @@ static const char *runs(const struct data *d, const struct forest *f, int s,
 	return text;
 }
 
+static const char *words(const char *kernel, const char *choice)
+{
+	static char text[MAX_PART_TEXT];
+	snprintf(text, sizeof text, "%s %s", kernel, choice);
+	return text;
+}
+
 /* One leaf, whose choice needs two query heads of a KV head. With one, qblock is the fastest, which
  * is the slowest with four. Beside it stands what wins every third of the other batches. */
-static void what_stands_in_was_measured_there(void **state)
+static struct data *one_leaf(void)
 {
-	const struct limits limits = { .leaves = 1, .variants = 12 };
 	struct data *d = data_new("h200", &h200_run);
-	struct forest f;
-	char text[MAX_CHOICE_TEXT];
-	int with_one = 0;
-	(void)state;
 	for (int i = 0; i < 15; i++) {
 		const char *split = i % 5 == 4 ? "heldout" : "train";
 		const int kv_heads = i % 5 == 3 ? 32 : 8, tokens = 512 + 64 * i;
@@ -149,6 +151,15 @@ static void what_stands_in_was_measured_there(void **state)
 		add(d, kv_heads, split, tokens, "qblock", QBLOCK(64), kv_heads == 32 ? 170 : 200);
 	}
 	assert_true(data_finish(d));
+	return d;
+}
+
+static void check_stand_in(struct data *d)
+{
+	const struct limits limits = { .leaves = 1, .variants = 12 };
+	struct forest f;
+	char text[MAX_CHOICE_TEXT];
+	int with_one = 0;
 	assert_true(forest_induce(&f, d, &limits));
 	const struct node *leaf = &f.tree[DECIDE_PREFILL].v[0];
 	const struct attune_list *l = &f.list[leaf->action];
@@ -166,6 +177,29 @@ static void what_stands_in_was_measured_there(void **state)
 	assert_true(with_one > 1);
 	forest_free(&f);
 	data_free(d);
+}
+
+static void what_stands_in_was_measured_there(void **state)
+{
+	(void)state;
+	check_stand_in(one_leaf());
+}
+
+/* The rival won settled batches, yet with one query head it would be slower than what stands in. */
+static void settled_batches_slow_no_stand_in(void **state)
+{
+	struct data *d = one_leaf();
+	char error[100];
+	(void)state;
+	d->win = calloc(1, sizeof *d->win);
+	assert_non_null(d->win);
+	*d->win = (struct settled_win){ .phase = PHASE_PREFILL, .batches = 9 };
+	d->num_wins = 1;
+	assert_true(choice_parse(&d->win->first, BACKEND_GPU, words("warpgroup", PACKED), error,
+				 sizeof error));
+	assert_true(choice_parse(&d->win->winner, BACKEND_GPU, words("warpgroup", PLAIN), error,
+				 sizeof error));
+	check_stand_in(d);
 }
 
 /* ---- behind a row ---------------------------------------------------------------------- */
@@ -229,6 +263,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_of_costs),
 		cmocka_unit_test(what_stands_in_was_measured_there),
+		cmocka_unit_test(settled_batches_slow_no_stand_in),
 		cmocka_unit_test(behind_a_row_stand_the_portable_rules),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -29,6 +29,12 @@ static void emit_learned(const struct emitter *e)
 	const struct data *d = e->d;
 	fprintf(e->out, " *   learned   from %d scenarios, %d held out\n", count_split(d, 1),
 		count_split(d, 0));
+	const int rows = e->f->making[0].by_settled + e->f->making[1].by_settled;
+	if (rows)
+		fprintf(
+		    e->out,
+		    " *   settled   %d batches by the library; rows that they put in order: %d\n",
+		    d->num_settled, rows);
 	if (e->f->notes)
 		fputs(e->f->notes, e->out);
 }

@@ -11,7 +11,8 @@ enum { MAX_IDS = 64, MAX_COSTS = 256 };
 /* How good a tree is; printed in the header's comments. */
 struct making {
 	struct portfolio portfolio;
-	double made; /* mean slowdown of the tree; 0: it has no rows */
+	double made;    /* mean slowdown of the tree; 0: it has no rows */
+	int by_settled; /* rows whose order settled batches changed (tuner/induce/settled_order.c) */
 };
 struct forest {
 	struct tree tree[NUM_DECISIONS]; /* actions: ids, or enum says */

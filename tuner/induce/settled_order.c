@@ -5,6 +5,7 @@
 #include "harness/base/base.h"
 #include "kernels/spec/kernel.h"
 #include "tuner/data/data.h"
+#include <string.h>
 
 /* Settled batches of the first column that the other one won. */
 static int wins_of(const struct phase_fit *fit, enum phase phase, int first, int other)
@@ -58,11 +59,21 @@ static int is_slower(const struct phase_fit *fit, const struct attune_list *from
 	return more > NOISE_FLOOR * weight;
 }
 
+static int is_named(const struct tree *t, int col)
+{
+	for (int i = 0; i < t->n; i++)
+		if (t->v[i].feature < 0 && t->v[i].action == col)
+			return 1;
+	return 0;
+}
+
 void order_by_settled(struct phase_fit *fit, enum phase phase)
 {
 	for (int c = 0; fit->d->num_wins && c < fit->m->cols; c++) {
 		const struct attune_list row = by_wins(fit, phase, fit->list[c]);
-		if (!is_slower(fit, &fit->list[c], &row))
-			fit->list[c] = row;
+		if (!memcmp(&row, &fit->list[c], sizeof row) || is_slower(fit, &fit->list[c], &row))
+			continue;
+		fit->list[c] = row;
+		fit->making.by_settled += is_named(&fit->tree, c);
 	}
 }
