@@ -4,7 +4,8 @@
  * name that one: its row, then the portable rules' row, then the defaults. To settle a batch is to
  * time its members on the device, on the layers' own caches. What is fastest is remembered for the
  * batch's cell: the shape, the phase, the choice that the rules named, and third-octave steps of
- * the lengths (of twice the keys, say, three steps more). Later batches of the cell get it too.
+ * the lengths (of twice the keys, say, three steps more); of a batch with prefills and decodes both
+ * parts' and what the rules say about running both. Later batches of the cell get it too.
  *
  *   in warm-up, before graphs are captured:
  *     attune_settle(op, &batch, layers, &how, ws, bytes, stream, &ms);   for each batch

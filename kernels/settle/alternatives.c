@@ -35,16 +35,31 @@ enum attune_status alternatives_start(struct alternatives *a, const attune_op *o
 	return plan_instead(op, batch, &nothing, &a->plan[0]);
 }
 
+/* The ids of the members that planning finds by their places: a choice may stand in an op twice. 0:
+ * one is no member. */
+static int as_members(const struct alternatives *a, int id[2])
+{
+	for (int i = 0; i < a->parts.num_parts; i++) {
+		const struct part *p = &a->parts.part[i];
+		const int named = a->parts.choice[i], of = is_decode(p);
+		const int place = id[of] < 0 ? 0 : member_place(a->op, named, p, id[of]);
+		if (place < 0)
+			return 0;
+		id[of] = id[of] < 0 ? -1 : member_at(a->op, named, p, place);
+	}
+	return 1;
+}
+
 int alternatives_add(struct alternatives *a, int way, const int id[2])
 {
 	struct instead in = { AS_RULES, { id[0], id[1] } };
 	if (way != WAY_AS_RULES)
 		in.overlap = answer_of_way(a->op, way, &a->whole);
 	if (a->n == ATTUNE_MOST_ALTERNATIVES || (way != WAY_AS_RULES && in.overlap == AS_RULES) ||
-	    plan_instead(a->op, a->batch, &in, &a->plan[a->n]) ||
+	    !as_members(a, in.id) || plan_instead(a->op, a->batch, &in, &a->plan[a->n]) ||
 	    alternatives_find(a, &a->plan[a->n]) >= 0)
 		return -1;
-	a->of[a->n] = (struct settled_plan){ .way = way, .id = { id[0], id[1] } };
+	a->of[a->n] = (struct settled_plan){ .way = way, .id = { in.id[0], in.id[1] } };
 	return a->n++;
 }
 

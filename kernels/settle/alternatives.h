@@ -22,8 +22,9 @@ struct alternatives {
 /* The plan by the rules, whatever was settled, which stays the first. The batch is sound. */
 enum attune_status alternatives_start(struct alternatives *, const attune_op *,
 				      const attune_batch *);
-/* Adds a plan, unless it cannot run, or runs what one that is there runs, or there is no room.
- * Returns its place; -1: it was not added. */
+/* Adds a plan, unless it cannot run, or runs what one that is there runs, or has a choice that is no
+ * member of its part, which no memory can name, or there is no room. Returns its place; -1: it was
+ * not added. */
 int alternatives_add(struct alternatives *, int way, const int id[2]);
 /* Adds members of a batch of one phase. */
 void alternatives_add_members(struct alternatives *);

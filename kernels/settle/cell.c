@@ -31,13 +31,22 @@ static uint64_t add_part_cell(uint64_t h, const attune_op *op, enum cell_kind ki
 	return hash_add(h, steps_of(&p->f, kind) << 2 | (uint64_t)kind);
 }
 
+/* What the rules say about running both parts: the name of a choice, else the answer itself. */
+static uint64_t overlap_name(const attune_op *op, const struct part *whole)
+{
+	const int says =
+	    op->heuristic ? selector_says(op->heuristic, DECIDE_OVERLAP, &whole->f) : SAYS_SERIAL;
+	return says >= 0 && says < op->num_choices ? op->ready[says].name : (uint64_t)(int64_t)says;
+}
+
 uint64_t cell_hash(const attune_op *op, enum cell_kind kind, const int named[],
-		   const struct part part[])
+		   const struct part part[], const struct part *whole)
 {
 	uint64_t h = hash_add(op->shape_name, (uint64_t)kind);
 	if (kind == CELL_MIXED) {
 		h = add_part_cell(h, op, CELL_PREFILL, named[0], &part[0]);
 		h = add_part_cell(h, op, CELL_DECODE, named[1], &part[1]);
+		h = hash_add(h, overlap_name(op, whole));
 	} else {
 		h = add_part_cell(h, op, kind, named[0], &part[0]);
 	}

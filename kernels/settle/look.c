@@ -29,7 +29,8 @@ static void look_at_part(const attune_op *op, const struct settled_table *t, int
 	const int of = is_decode(p);
 	if (place == MEMBER_AS_RULES)
 		place = value_member(
-		    table_find(t, cell_hash(op, of ? CELL_DECODE : CELL_PREFILL, &named, p)), of);
+		    table_find(t, cell_hash(op, of ? CELL_DECODE : CELL_PREFILL, &named, p, NULL)),
+		    of);
 	if (place != MEMBER_AS_RULES)
 		in->id[of] = member_at(op, named, p, place);
 }
@@ -39,7 +40,8 @@ void settled_look(const attune_op *op, const struct selection *s, const struct p
 {
 	const struct settled_table *t = atomic_load_explicit(&op->ctx->table, memory_order_acquire);
 	const unsigned both =
-	    whole ? table_find(t, cell_hash(op, CELL_MIXED, s->choice, s->part)) : VALUE_AS_RULES;
+	    whole ? table_find(t, cell_hash(op, CELL_MIXED, s->choice, s->part, whole))
+		  : VALUE_AS_RULES;
 	if (value_way(both) != WAY_AS_RULES)
 		in->overlap = answer_of_way(op, value_way(both), whole);
 	for (int i = 0; i < s->num_parts; i++)

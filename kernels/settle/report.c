@@ -24,7 +24,8 @@ static int same_plans(const struct rounds *r, const struct alternatives *a)
  * memory. */
 static struct rounds *find_rounds(struct settled *s, const struct alternatives *a)
 {
-	const uint64_t cell = cell_hash(a->op, kind_of(&a->parts), a->parts.choice, a->parts.part);
+	const uint64_t cell =
+	    cell_hash(a->op, kind_of(&a->parts), a->parts.choice, a->parts.part, &a->whole);
 	struct rounds *r = s->rounds;
 	while (r && r->cell != cell)
 		r = r->next;

@@ -178,7 +178,7 @@ uint64_t cell_of_batch(const attune_op *op, const attune_batch *batch)
 	struct selection parts;
 	struct part whole;
 	parts_of_batch(op, batch, &parts, &whole);
-	return cell_hash(op, kind_of(&parts), parts.choice, parts.part);
+	return cell_hash(op, kind_of(&parts), parts.choice, parts.part, &whole);
 }
 
 static size_t digits(long long n)
@@ -215,7 +215,7 @@ enum attune_status store_make(struct kept *k, struct settled *s, const attune_op
 	if (!parts.num_parts)
 		return fail(ATTUNE_INVALID, "the batch has no queries");
 	k->kind = kind_of(&parts);
-	k->cell = cell_hash(op, k->kind, named, parts.part);
+	k->cell = cell_hash(op, k->kind, named, parts.part, &whole);
 	k->num = e->num;
 	k->winner = e->winner;
 	k->rounds = e->rounds;

@@ -182,6 +182,44 @@ static void parts_of_mixed_batches(void **state)
 	world_close(&w);
 }
 
+/* The rules may tell batches apart that have equal steps of lengths. What was settled for one way of
+ * the rules is not for another. */
+static void mixed_cells_know_what_the_rules_say(void **state)
+{
+	enum { BATCHES = 27 };
+	struct {
+		uint64_t parts[2], mixed;
+		int says;
+	} at[BATCHES];
+	int pairs = 0;
+	struct world w;
+	(void)state;
+	world_open(&w, "h200");
+	for (int i = 0; i < BATCHES; i++) {
+		char text[64];
+		struct selection s;
+		struct part whole;
+		snprintf(text, sizeof text, "%dq1s8k_q%ds4k", 24 + i % 3, 262 + 6 * (i / 3));
+		struct batch *b = batch_of(text);
+		assert_true(parts_of_batch(w.op, &b->view, &s, &whole));
+		for (int k = 0; k < 2; k++)
+			at[i].parts[k] = cell_hash(w.op, k ? CELL_DECODE : CELL_PREFILL,
+						   &s.choice[k], &s.part[k], NULL);
+		at[i].mixed = cell_hash(w.op, CELL_MIXED, s.choice, s.part, &whole);
+		at[i].says = selector_says(w.op->heuristic, DECIDE_OVERLAP, &whole.f);
+		batch_free(b);
+		for (int k = 0; k < i; k++) {
+			const int alike =
+			    at[k].parts[0] == at[i].parts[0] && at[k].parts[1] == at[i].parts[1];
+			pairs += alike && at[k].says != at[i].says;
+			assert_int_equal(at[k].mixed == at[i].mixed,
+					 alike && at[k].says == at[i].says);
+		}
+	}
+	assert_true(pairs > 0);
+	world_close(&w);
+}
+
 /* A word of the table may be anything: a hash may meet another, memory may be damaged. */
 static void any_value_gives_a_legal_plan(void **state)
 {
@@ -205,7 +243,7 @@ static void any_value_gives_a_legal_plan(void **state)
 					    : s.part[0].f.max_query <= DECODE_MAX_QUERY
 						? CELL_DECODE
 						: CELL_PREFILL;
-		const uint64_t cell = cell_hash(w.op, kind, s.choice, s.part);
+		const uint64_t cell = cell_hash(w.op, kind, s.choice, s.part, &whole);
 		assert_int_equal(attune_max_workspace(w.op, b->view.num_seqs,
 						      b->view.query_start[b->view.num_seqs], &most),
 				 ATTUNE_OK);
@@ -268,6 +306,7 @@ int main(void)
 		cmocka_unit_test(two_prefills_agree),
 		cmocka_unit_test(mixed_batches_go_the_settled_way),
 		cmocka_unit_test(parts_of_mixed_batches),
+		cmocka_unit_test(mixed_cells_know_what_the_rules_say),
 		cmocka_unit_test(any_value_gives_a_legal_plan),
 		cmocka_unit_test(a_full_table_keeps_what_it_has),
 		cmocka_unit_test(invariant_contexts_take_none),
