@@ -145,7 +145,9 @@ double budget_option(const char *arg, struct argp_state *);
 void no_option(const char *arg, struct argp_state *);
 
 /* ---- stats.c: pure functions ------------------------------------------------ */
-enum { MAX_SAMPLES = 64 };                         /* of one contender */
+enum { MAX_SAMPLES = 64 };                 /* of one contender */
+int by_double(const void *, const void *); /* for qsort: ascending */
+int by_int32(const void *, const void *);
 double median(double *v, int n);                   /* sorts v */
 double mad(const double *v, int n, double centre); /* x 1.4826 */
 /* Half-width of the 95 % interval of the median by order statistics; NaN below six samples, as
@@ -165,6 +167,7 @@ unsigned long long scramble(unsigned long long);
 /* The next 64 random bits (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number
  * generators", figure 17). */
 unsigned long long random_bits(unsigned long long *state);
+long long random_below(unsigned long long *state, long long n); /* 0 to n - 1 */
 
 /* ---- outcome.c: the outcome of a candidate ----------------------------------- */
 enum outcome {

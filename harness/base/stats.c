@@ -4,9 +4,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int by_value(const void *a, const void *b)
+int by_double(const void *a, const void *b)
 {
 	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+int by_int32(const void *a, const void *b)
+{
+	const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
 	return (x > y) - (x < y);
 }
 
@@ -14,7 +20,7 @@ double median(double *v, int n)
 {
 	if (n < 1)
 		return NAN;
-	qsort(v, (size_t)n, sizeof *v, by_value);
+	qsort(v, (size_t)n, sizeof *v, by_double);
 	const double upper = v[n / 2];
 	return n % 2 ? upper : v[n / 2 - 1] + (upper - v[n / 2 - 1]) / 2;
 }
@@ -136,6 +142,11 @@ unsigned long long random_bits(unsigned long long *state)
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
 	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
 	return z ^ z >> 31;
+}
+
+long long random_below(unsigned long long *state, long long n)
+{
+	return (long long)(random_bits(state) % (unsigned long long)n);
 }
 
 unsigned long long scramble(unsigned long long z)

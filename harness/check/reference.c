@@ -68,39 +68,38 @@ static uint16_t to_bf16(float value)
 	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+/* The exponent and fraction of a size to the nearest, ties to even; digits: of the significand, the
+ * leading one included; least: the exponent of the least normal number. A fraction that rounds up to
+ * the next power of two carries into the exponent by itself. */
+static unsigned encoded(double size, int digits, int least)
+{
+	const int most = digits - least;
+	int exponent;
+	if (!size)
+		return 0;
+	frexp(size, &exponent); /* size = 0.5..1 x 2^exponent */
+	const int shift = exponent < least ? most : digits - exponent;
+	const long kept = lrint(ldexp(size, shift));
+	return (unsigned)(((long)(most - shift) << (digits - 1)) + kept);
+}
+
 static uint16_t to_f16(float value)
 {
-	const uint16_t sign = signbit(value) ? 0x8000 : 0;
+	const unsigned sign = signbit(value) ? 0x8000 : 0;
 	const double size = fabs((double)value);
-	int exponent;
 	if (isnan(value))
 		return 0x7e00;
-	if (size >= 65520) /* half way to the first value that does not fit */
-		return sign | 0x7c00;
-	if (!size)
-		return sign;
-	frexp(size, &exponent); /* size = 0.5..1 x 2^exponent; 11 bits are kept */
-	const int shift = exponent < -13 ? 24 : 11 - exponent;
-	const long kept = lrint(ldexp(size, shift)); /* nearest, ties to even */
-	/* kept carries into the exponent by itself when it rounds up to 2048 */
-	return (uint16_t)(sign | (shift == 24 ? kept : ((24 - shift) << 10) + kept));
+	/* from half way to the first value that does not fit */
+	return (uint16_t)(sign | (size >= 65520 ? 0x7c00 : encoded(size, 11, -13)));
 }
 
 /* Values that round beyond 448, the largest, become NaN: there is no infinity. */
 static uint8_t to_e4m3(float value)
 {
-	const uint8_t sign = signbit(value) ? 0x80 : 0;
+	const unsigned sign = signbit(value) ? 0x80 : 0;
 	const double size = fabs((double)value);
-	int exponent;
-	if (!(size <= 464)) /* half way to the first value that does not fit, which is even */
-		return sign | 0x7f;
-	if (!size)
-		return sign;
-	frexp(size, &exponent); /* size = 0.5..1 x 2^exponent; 4 bits are kept */
-	const int shift = exponent < -5 ? 9 : 4 - exponent;
-	const long kept = lrint(ldexp(size, shift)); /* nearest, ties to even */
-	/* kept carries into the exponent by itself when it rounds up to 16 */
-	return (uint8_t)(sign | (shift == 9 ? kept : ((9 - shift) << 3) + kept));
+	/* beyond half way to the first value that does not fit, which is even */
+	return (uint8_t)(sign | (!(size <= 464) ? 0x7f : encoded(size, 4, -5)));
 }
 
 void value_put(enum attune_dtype type, void *array, long long index, float value)

@@ -92,6 +92,9 @@ int store_execute(struct store *, const char *sql);
  * b bytes and their number (0: NULL); values beyond the statement's parameters are ignored.
  * NULL + complain on failure; reset it when done. */
 sqlite3_stmt *store_rows(struct store *, enum query, const char *kinds, ...);
+/* Steps to the next row. 0: there is none, or *ok is 0; then the statement is reset, and *ok is 0 if the
+ * rows are damaged or SQLite failed, which is complained of. */
+int store_next(struct store *, sqlite3_stmt *, int *ok);
 /* The first column of the first row; 0 if there are no rows, -1 + complain on failure. */
 long long store_number(struct store *, enum query, const char *kinds, ...);
 /* The id of the row that `find` finds, else of the row that `add` adds. */

@@ -89,8 +89,8 @@ int store_uses(struct store *s, const char *gpu, int (*each)(void *, const struc
 	struct place *places = d ? places_of(d) : NULL;
 	sqlite3_stmt *st = places ? store_rows(s, BUILD_USES, "l", device) : NULL;
 	struct wanting w = { 0 };
-	int rc = st ? SQLITE_ROW : SQLITE_ERROR, more = 1;
-	while (more && st && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+	int ok = st != NULL, more = 1;
+	while (more && store_next(s, st, &ok)) {
 		const long long build = store_int(s, st, 0, 1, d->builds - 1);
 		const struct place key = { .id = store_int(s, st, 1, 1, INT64_MAX) };
 		const struct place *place =
@@ -99,19 +99,16 @@ int store_uses(struct store *s, const char *gpu, int (*each)(void *, const struc
 		if (!s->is_damaged && (!place || !d->build[build].sources))
 			store_damaged(s, "a row refers to a missing row");
 		if (s->is_damaged)
-			break;
+			continue;
 		if (build != w.build)
 			want(s, &w, d, build);
 		more = each_source(d, &w, place, variant, sqlite3_column_int64(st, 3), each, arg);
 	}
-	if (rc != SQLITE_ROW && rc != SQLITE_DONE && st)
-		store_explain(s);
 	if (device == 0)
 		complain("%s: holds no measurement of %s", s->path, gpu);
-	if (st)
-		sqlite3_reset(st);
+	sqlite3_reset(st);
 	free(places);
-	return rc == SQLITE_DONE || !more;
+	return ok;
 }
 
 /* ---- bridges ------------------------------------------------------------------------------ */

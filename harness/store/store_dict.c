@@ -233,21 +233,19 @@ static struct step *steps_from(struct store *s, const struct built_source *b)
 	struct step *list = NULL;
 	sqlite3_stmt *st =
 	    store_rows(s, ALL_BRIDGES, "ssss", b->arch, b->kernel, b->hash, b->flags);
-	int rc = st ? SQLITE_ROW : SQLITE_DONE;
-	while (rc == SQLITE_ROW && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+	int ok = st != NULL;
+	while (store_next(s, st, &ok)) {
 		struct step *one = malloc(sizeof *one);
 		if (!one) {
 			complain("%s: out of memory", s->path);
-			break;
+			ok = 0;
+			continue;
 		}
 		*one = (struct step){ .next = list };
 		store_copy(s, st, 0, one->hash, sizeof one->hash);
 		list = one;
 	}
-	if (rc != SQLITE_DONE && rc != SQLITE_ROW)
-		store_explain(s);
-	s->is_damaged |= rc != SQLITE_DONE || !st; /* a missing row might have been a bridge */
-	sqlite3_reset(st);
+	s->is_damaged |= !ok; /* a missing row might have been a bridge */
 	return list;
 }
 
@@ -341,14 +339,10 @@ static int read_all(struct store *s, struct dict *d, enum query q,
 		    int (*row)(struct store *, struct dict *, sqlite3_stmt *))
 {
 	sqlite3_stmt *st = store_rows(s, q, "");
-	int rc = st ? SQLITE_ROW : SQLITE_ERROR, ok = st != NULL;
-	while (ok && (rc = sqlite3_step(st)) == SQLITE_ROW)
+	int ok = st != NULL;
+	while (store_next(s, st, &ok))
 		ok = row(s, d, st);
-	if (ok && rc != SQLITE_DONE)
-		ok = store_explain(s);
-	if (st)
-		sqlite3_reset(st);
-	return ok && !s->is_damaged;
+	return ok;
 }
 
 static int read_device(struct store *s, struct dict *d, long long device)

@@ -160,8 +160,8 @@ static int add_scenario(struct store *s, const struct dict *d, const struct dict
 	struct sum race = { 0, 0 };
 	long long id = 0;
 	sqlite3_stmt *st = store_rows(s, d->cells, "ll", of->cell.scenario_id, d->device);
-	int rc = st ? SQLITE_ROW : SQLITE_ERROR;
-	while (rc == SQLITE_ROW && !s->is_damaged && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+	int ok = st != NULL;
+	while (store_next(s, st, &ok)) {
 		const long long its = store_int(s, st, 0, 1, INT64_MAX);
 		if (!with_all && !is_fresh(s, d, st))
 			continue;
@@ -176,10 +176,7 @@ static int add_scenario(struct store *s, const struct dict *d, const struct dict
 	}
 	if (id)
 		end_race(k, &race, scenario, names, sum);
-	if (st && rc != SQLITE_DONE && rc != SQLITE_ROW)
-		store_explain(s);
-	sqlite3_reset(st);
-	return rc == SQLITE_DONE && !s->is_damaged;
+	return ok;
 }
 
 /* ---- other tables -------------------------------------------------------------------------- */
@@ -187,17 +184,14 @@ static int add_scenario(struct store *s, const struct dict *d, const struct dict
 static int add_rows(struct store *s, sqlite3_stmt *st, const char *table, struct key *k,
 		    struct sum *sum)
 {
-	int rc = st ? SQLITE_ROW : SQLITE_ERROR;
-	while (rc == SQLITE_ROW && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+	int ok = st != NULL;
+	while (store_next(s, st, &ok)) {
 		key_begin(k, table);
 		for (int i = 0; i < sqlite3_column_count(st); i++)
 			key_column(k, s, st, i);
 		add(sum, key_end(k));
 	}
-	if (st && rc != SQLITE_DONE)
-		store_explain(s);
-	sqlite3_reset(st);
-	return rc == SQLITE_DONE && !s->is_damaged;
+	return ok;
 }
 
 /* Without a basis the hash is the same as before table `basis` existed. */

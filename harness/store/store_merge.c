@@ -132,18 +132,13 @@ static int list_specific(struct store *s)
 /* Lists the builds of older sources in table temp.stale, for compact.sql. */
 static int list_stale(struct store *s)
 {
-	sqlite3_stmt *st = NULL;
-	int rc = SQLITE_ROW, ok = store_execute(s, "CREATE TEMP TABLE stale (device INTEGER, "
-						   "build INTEGER, PRIMARY KEY (device, build))") ||
-				  store_explain(s);
-	st = ok ? store_rows(s, SEALS, "") : NULL;
-	ok = st != NULL;
-	while (ok && (rc = sqlite3_step(st)) == SQLITE_ROW)
+	const int made = store_execute(s, "CREATE TEMP TABLE stale (device INTEGER, build INTEGER, "
+					  "PRIMARY KEY (device, build))") ||
+			 store_explain(s);
+	sqlite3_stmt *st = made ? store_rows(s, SEALS, "") : NULL;
+	int ok = st != NULL;
+	while (store_next(s, st, &ok))
 		ok = add_stale_builds(s, store_int(s, st, 0, 1, INT64_MAX));
-	if (ok && rc != SQLITE_DONE)
-		ok = store_explain(s);
-	if (st)
-		sqlite3_reset(st);
 	return ok;
 }
 

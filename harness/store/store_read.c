@@ -73,8 +73,8 @@ static long long cpu_id(struct store *s)
 	struct cpus c = { .exact = 0 };
 	long long id = 0;
 	sqlite3_stmt *st = store_rows(s, MEASURED, "s", "cpu");
-	int rc = st ? SQLITE_ROW : SQLITE_ERROR, found = 0;
-	for (; rc == SQLITE_ROW && (rc = sqlite3_step(st)) == SQLITE_ROW; found++) {
+	int ok = st != NULL, found = 0;
+	for (; store_next(s, st, &ok); found++) {
 		struct device_info d = { .backend = BACKEND_CPU, .gpu = "cpu" };
 		id = store_int(s, st, 0, 1, INT64_MAX);
 		store_copy(s, st, 1, d.name, sizeof d.name);
@@ -82,10 +82,7 @@ static long long cpu_id(struct store *s)
 		d.units = (int)store_int(s, st, 3, 1, INT32_MAX);
 		note_cpu(&c, id, &d, store_text(s, st, 4));
 	}
-	if (st && rc != SQLITE_DONE)
-		store_explain(s);
-	sqlite3_reset(st);
-	if (!st || rc != SQLITE_DONE || s->is_damaged)
+	if (!ok)
 		return -1;
 	if (!found || (found == 1 && !meant))
 		return id;
@@ -118,12 +115,10 @@ static int has(struct store *s, const char *gpu, const struct scenario *sc, cons
 			       ? store_rows(s, HAS, "llllss", scenario, store_phase_id(phase),
 					    variant, device, s->protocol, s->stage)
 			       : NULL;
-	int found = 0, rc = st ? SQLITE_ROW : SQLITE_DONE;
-	while (!found && rc == SQLITE_ROW && (rc = sqlite3_step(st)) == SQLITE_ROW)
+	int found = 0, ok = st != NULL;
+	while (!found && store_next(s, st, &ok))
 		found = store_freshness(s, gpu, store_text(s, st, 0), store_text(s, st, 1),
 					store_text(s, st, 2)) != STALE;
-	if (rc != SQLITE_ROW && rc != SQLITE_DONE)
-		store_explain(s);
 	sqlite3_reset(st);
 	return found;
 }
@@ -227,14 +222,12 @@ static int each_of(struct store *s, const struct dict *d, const struct dict_scen
 		   int (*each)(void *, const struct store_cell *), void *arg, int *more)
 {
 	sqlite3_stmt *st = store_rows(s, d->cells, "ll", of->cell.scenario_id, d->device);
-	int rc = st ? SQLITE_ROW : SQLITE_ERROR, sound = st != NULL;
-	while (sound && *more && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+	int sound = st != NULL;
+	while (*more && store_next(s, st, &sound)) {
 		struct store_cell c;
 		sound = read_cell(s, d, of, &c, st);
 		*more = sound && each(arg, &c);
 	}
-	if (st && rc != SQLITE_ROW && rc != SQLITE_DONE)
-		sound = store_explain(s);
 	sqlite3_reset(st);
 	return sound;
 }
@@ -279,18 +272,15 @@ int store_noise(struct store *s, const char *gpu, struct noise *out)
 {
 	const long long device = store_device_id(s, gpu);
 	sqlite3_stmt *st = device > 0 ? store_rows(s, NOISE, "l", device) : NULL;
-	int rc = st ? SQLITE_ROW : SQLITE_DONE;
+	int ok = st || !device;
 	*out = (struct noise){ .floor = { 0.005, 0.005, 0.005 } };
-	while (st && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+	while (st && store_next(s, st, &ok)) {
 		const char *band = store_text(s, st, 0);
 		const int i = *band == '>' ? 2 : strcmp(band, "< 20 us") ? 1 : 0;
 		out->pairs[i] = (int)store_int(s, st, 1, 1, INT32_MAX);
 		out->floor[i] = store_real(s, st, 2, 0, 1e12);
 	}
-	if (rc != SQLITE_DONE)
-		store_explain(s);
-	sqlite3_reset(st);
-	return device >= 0 && rc == SQLITE_DONE && (st || !device) && !s->is_damaged;
+	return ok;
 }
 
 /* Columns in the order of DEVICE. */
@@ -356,19 +346,16 @@ int store_each_ceiling(struct store *s, const char *gpu,
 		       int (*each)(void *, const struct ceiling *), void *arg)
 {
 	sqlite3_stmt *st = store_rows(s, CEILINGS, "s", gpu);
-	int rc = st ? SQLITE_ROW : SQLITE_ERROR;
-	while (rc == SQLITE_ROW && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+	int ok = st != NULL, more = 1;
+	while (more && store_next(s, st, &ok)) {
 		const struct ceiling c = { .name = store_text(s, st, 0),
 					   .detail = store_text(s, st, 1),
 					   .value = store_real(s, st, 2, 0, 1e12),
 					   .unit = store_text(s, st, 3) };
-		if (s->is_damaged || !each(arg, &c))
-			rc = SQLITE_DONE;
+		more = s->is_damaged || each(arg, &c);
 	}
-	if (st && rc != SQLITE_DONE)
-		store_explain(s);
 	sqlite3_reset(st);
-	return rc == SQLITE_DONE && !s->is_damaged;
+	return ok;
 }
 
 struct callback {

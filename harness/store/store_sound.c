@@ -10,16 +10,13 @@
 int store_seal(struct store *s)
 {
 	sqlite3_stmt *st = store_rows(s, SEALS, "");
-	int rc = st ? SQLITE_ROW : SQLITE_ERROR, ok = st != NULL;
-	while (ok && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+	int ok = st != NULL;
+	while (store_next(s, st, &ok)) {
 		const long long device = store_int(s, st, 0, 1, INT64_MAX);
 		char hash[33];
 		ok = store_hash_device(s, device, 1, hash) &&
 		     store_number(s, SEAL, "ls", device, hash) == 1;
 	}
-	if (ok && rc != SQLITE_DONE)
-		ok = store_explain(s);
-	sqlite3_reset(st);
 	s->changes = sqlite3_total_changes64(s->db); /* the seal covers these */
 	return ok;
 }
@@ -28,8 +25,8 @@ int store_seal(struct store *s)
 static int is_as_written(struct store *s, int has_seal)
 {
 	sqlite3_stmt *st = store_rows(s, SEALS, "");
-	int rc = st ? SQLITE_ROW : SQLITE_ERROR, ok = st != NULL;
-	while (ok && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+	int ok = st != NULL;
+	while (store_next(s, st, &ok)) {
 		char sealed[33], hash[33];
 		const long long device = store_int(s, st, 0, 1, INT64_MAX);
 		if (!has_seal) {
@@ -41,9 +38,6 @@ static int is_as_written(struct store *s, int has_seal)
 		     (!strcmp(sealed, hash) ||
 		      store_damaged(s, "its rows are not those that attune merge --compact left"));
 	}
-	if (ok && rc != SQLITE_DONE)
-		ok = store_explain(s);
-	sqlite3_reset(st);
 	return ok;
 }
 

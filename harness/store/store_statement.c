@@ -405,6 +405,18 @@ sqlite3_stmt *store_rows(struct store *s, enum query q, const char *kinds, ...)
 	return st;
 }
 
+int store_next(struct store *s, sqlite3_stmt *st, int *ok)
+{
+	*ok = *ok && !s->is_damaged;
+	const int rc = *ok ? sqlite3_step(st) : SQLITE_DONE;
+	if (rc == SQLITE_ROW)
+		return 1;
+	if (rc != SQLITE_DONE)
+		*ok = store_explain(s);
+	sqlite3_reset(st);
+	return 0;
+}
+
 static long long number_v(struct store *s, enum query q, const char *kinds, va_list ap)
 {
 	sqlite3_stmt *st = prepared(s, q, kinds, ap);

@@ -35,17 +35,13 @@ enum {
 };
 
 /* ---- random numbers ------------------------------------------------------------------------- */
-static long long below(unsigned long long *state, long long n)
-{
-	return (long long)(random_bits(state) % (unsigned long long)n);
-}
-
 /* v x a random factor, interpolated between two neighbours of step: 17 factors in 1024ths, evenly
  * spaced on a log scale. */
 static long long scaled(unsigned long long *state, long long v, const int step[17])
 {
 	enum { BETWEEN = 64 };
-	const long long at = below(state, 16 * BETWEEN), i = at / BETWEEN, part = at % BETWEEN;
+	const long long at = random_below(state, 16 * BETWEEN), i = at / BETWEEN,
+			part = at % BETWEEN;
 	const long long factor = step[i] * (BETWEEN - part) + step[i + 1] * part;
 	return max_of(v * factor / (1024 * BETWEEN), 1);
 }
@@ -69,7 +65,9 @@ static struct change draw_change(enum phase phase, unsigned long long *state)
 	if (phase == PHASE_PREFILL)
 		c.query = scaled(state, 1 << 16, steps_length);
 	else
-		c.other = below(state, 10) < 3 ? 1 + (int)below(state, DECODE_MAX_QUERY) : 0;
+		c.other = random_below(state, 10) < 3
+			      ? 1 + (int)random_below(state, DECODE_MAX_QUERY)
+			      : 0;
 	return c;
 }
 
@@ -105,7 +103,7 @@ static int add_sequences(struct made_up *b, const attune_batch *like, enum phase
 	const int n = (int)min_of(scaled(state, seqs, steps_count), MOST_MADE - b->n);
 	const struct change change = draw_change(phase, state);
 	for (int i = 0; i < n; i++) {
-		const int from = b->of[below(state, seqs)];
+		const int from = b->of[random_below(state, seqs)];
 		long long query = like->query_start[from + 1] - like->query_start[from];
 		long long seq = like->seq_lens[from];
 		if (phase == PHASE_PREFILL)
@@ -148,7 +146,7 @@ static const attune_shape *probed(struct made_up *b, const attune_shape *shape,
 				  unsigned long long *state)
 {
 	static const int heads[] = { 80, 96, 192 }, pages[] = { 1, 4, 8, 12, 32, 128, 528 };
-	const long long what = below(state, 4), which = below(state, 1 << 20);
+	const long long what = random_below(state, 4), which = random_below(state, 1 << 20);
 	b->probe = *shape;
 	if (!what)
 		b->probe.num_kv_heads = shape->num_query_heads;
@@ -164,9 +162,9 @@ int made_up_draw(struct made_up *b, const struct data *d, const struct matrix *m
 		 const attune_shape **shape, struct part *part)
 {
 	const struct measured *like = &d->v[m->scenario[row]];
-	const int shape_of = below(state, 2) ? (int)below(state, m->rows) : row;
+	const int shape_of = random_below(state, 2) ? (int)random_below(state, m->rows) : row;
 	*shape = &d->v[m->scenario[shape_of]].shape;
-	if (phase != PHASE_ALL && !below(state, PROBED))
+	if (phase != PHASE_ALL && !random_below(state, PROBED))
 		*shape = probed(b, *shape, state);
 	return draw_batch(b, batch, &like->batch->view, phase, state) &&
 	       !batch_error(batch, *shape) && part_make(part, phase, *shape, batch, &d->run.device);

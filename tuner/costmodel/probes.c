@@ -25,19 +25,14 @@ struct drawn {
 	attune_shape shape;
 };
 
-static int below(unsigned long long *state, int n)
-{
-	return (int)(random_bits(state) % (unsigned long long)n);
-}
-
 /* lo to about hi, even by its logarithm. */
 static long long spread(unsigned long long *state, long long lo, long long hi)
 {
 	int doublings = 0;
 	while (lo << (doublings + 1) <= hi)
 		doublings++;
-	const long long base = lo << below(state, doublings + 1);
-	return min_of(base + below(state, (int)base), hi);
+	const long long base = lo << random_below(state, doublings + 1);
+	return min_of(base + random_below(state, (int)base), hi);
 }
 
 static void draw_shape(struct drawn *x, const struct offers *k, unsigned long long *state)
@@ -45,20 +40,20 @@ static void draw_shape(struct drawn *x, const struct offers *k, unsigned long lo
 	static const int heads[] = { 64, 80, 96, 128, 192, 256 };
 	static const int pages[] = { 1, 4, 8, 12, 16, 20, 64, 128, 528 };
 	static const int groups[] = { 1, 2, 4, 5, 7, 8, 12, 16, 32, 71 };
-	const attune_shape *like = &k->d->v[k->m->scenario[below(state, k->m->rows)]].shape;
+	const attune_shape *like = &k->d->v[k->m->scenario[random_below(state, k->m->rows)]].shape;
 	attune_shape *s = &x->shape;
-	const int group = groups[below(state, COUNT(groups))];
+	const int group = groups[random_below(state, COUNT(groups))];
 	*s = (attune_shape){
 		.size = sizeof *s, .dtype = like->dtype, .kv_dtype = like->kv_dtype, .causal = 1
 	};
-	s->head_size = heads[below(state, COUNT(heads))];
-	s->page_size = pages[below(state, COUNT(pages))];
-	s->num_kv_heads = (int)max_of(32 >> below(state, 3) >> floor_log2(group), 1);
+	s->head_size = heads[random_below(state, COUNT(heads))];
+	s->page_size = pages[random_below(state, COUNT(pages))];
+	s->num_kv_heads = (int)max_of(32 >> random_below(state, 3) >> floor_log2(group), 1);
 	if (group > 4 && group < 16)
-		s->num_kv_heads *= 1 + below(state, 2);
+		s->num_kv_heads *= 1 + random_below(state, 2);
 	s->num_query_heads = group * s->num_kv_heads;
-	s->has_new_kv = !below(state, 4);
-	switch (below(state, 8)) {
+	s->has_new_kv = !random_below(state, 4);
+	switch (random_below(state, 8)) {
 	case 0: s->causal = 0; break;
 	case 1: s->window = 512; break;
 	case 2: s->has_lse = 1; break;
@@ -74,22 +69,23 @@ static void add_seq(struct drawn *x, long long query, long long keys)
 
 static void draw_prefills(struct drawn *x, unsigned long long *state)
 {
-	const long long query = spread(state, DECODE_MAX_QUERY + 4, below(state, 2) ? 256 : 8192);
+	const long long query =
+	    spread(state, DECODE_MAX_QUERY + 4, random_below(state, 2) ? 256 : 8192);
 	const int seqs = (int)spread(state, 1, min_of(MOST_TOKENS / query, 64));
-	const long long context = below(state, 2) ? spread(state, 256, 32768) : 0;
+	const long long context = random_below(state, 2) ? spread(state, 256, 32768) : 0;
 	for (int i = 0; i < seqs; i++) {
 		const long long own =
-		    max_of(query - below(state, (int)query / 2), DECODE_MAX_QUERY + 1);
+		    max_of(query - random_below(state, (int)query / 2), DECODE_MAX_QUERY + 1);
 		add_seq(x, own, own + context);
 	}
 }
 
 static void draw_decodes(struct drawn *x, unsigned long long *state)
 {
-	const int query = below(state, 2) ? 1 : 1 + below(state, DECODE_MAX_QUERY);
+	const int query = random_below(state, 2) ? 1 : 1 + random_below(state, DECODE_MAX_QUERY);
 	const int seqs = (int)spread(state, 1, MOST_SEQS);
 	const long long keys = spread(state, 128, 32768);
-	const int ragged = below(state, 2);
+	const int ragged = random_below(state, 2);
 	for (int i = 0; i < seqs; i++)
 		add_seq(
 		    x, query,

@@ -54,17 +54,11 @@ static int make_blocks(const struct scratch_pair *v, int n, struct block *block)
 	return blocks;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 static int by_block(const void *pa, const void *pb)
 {
 	const struct scratch_pair *a = pa, *b = pb;
 	return a->group != b->group ? (a->group > b->group) - (a->group < b->group)
-				    : by_size(&a->value, &b->value);
+				    : by_double(&a->value, &b->value);
 }
 
 int blocked_interval(struct scratch_pair *v, int n, double *low, double *high)
@@ -84,7 +78,7 @@ int blocked_interval(struct scratch_pair *v, int n, double *low, double *high)
 		mean[r] = sum.logs / sum.n;
 	}
 	if (blocks) {
-		qsort(mean, RESAMPLES, sizeof *mean, by_size);
+		qsort(mean, RESAMPLES, sizeof *mean, by_double);
 		*low = exp(mean[RESAMPLES / 40]);
 		*high = exp(mean[RESAMPLES - 1 - RESAMPLES / 40]);
 	}

@@ -131,12 +131,6 @@ int leaves_make_safe(struct tree *t, const struct matrix *m)
 }
 
 /* ---- figures ------------------------------------------------------------------------ */
-static int by_cost(const void *a, const void *b)
-{
-	const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-	return (x > y) - (x < y);
-}
-
 static void describe(struct node *v, const struct matrix *m, const int *rows, int n,
 		     int32_t *sorted)
 {
@@ -152,7 +146,7 @@ static void describe(struct node *v, const struct matrix *m, const int *rows, in
 	v->runner_up_cost = v->runner_up < 0 ? 0 : cost_of_rows(m, rows, n, v->runner_up);
 	if (!n)
 		return;
-	qsort(sorted, (size_t)n, sizeof *sorted, by_cost);
+	qsort(sorted, (size_t)n, sizeof *sorted, by_int32);
 	v->p95 = sorted[(95 * n + 99) / 100 - 1];
 	if (v->remark != REMARK_NONE || v->action < 0)
 		return;

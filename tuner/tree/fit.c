@@ -8,6 +8,7 @@
  * regression trees", section 3.4.3); but no more than MOST_GIVEN is given for them. Rows of one block
  * err alike, so the error is that of a sum over blocks. */
 #include "tree.h"
+#include "harness/base/base.h"
 #include "tuner/base/base.h"
 #include "tuner/matrix/matrix.h"
 #include <math.h>
@@ -30,12 +31,6 @@ struct fitting {
 	struct tree *whole;
 	int failed[WAYS * FOLDS + 1];
 };
-
-static int by_int32(const void *a, const void *b)
-{
-	const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-	return (x > y) - (x < y);
-}
 
 /* Ranks the rows by a key. */
 static int number_groups(struct fitting *x, enum way way, const int32_t *key)
