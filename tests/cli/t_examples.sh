@@ -1,7 +1,8 @@
 #!/bin/sh
 # t_examples.sh - the programs that kernels/README.md and PLUGINS.md show: the first quotes paged.c as it is, its command
 # lines build both examples against an installed library, both run and are right, and its template of
-# a kernel compiles. rules.c, of FORMATS.md, finds the choice that the library plans.
+# a kernel compiles. rules.c, of FORMATS.md, finds the choice that the library plans; settle.c keeps what
+# it settled in a file.
 B=${B:-build}
 page=kernels/README.md
 tmp=$(mktemp -d) || exit 1
@@ -27,7 +28,7 @@ quoted() { # FILE: the page's code block that begins with that file's first comm
 
 quoted paged.c | diff - tests/examples/paged.c >"$tmp/log" 2>&1
 row $? "$page quotes tests/examples/paged.c"
-for f in tests/examples/paged.c tests/examples/paged.cpp tests/examples/rules.c; do
+for f in tests/examples/paged.c tests/examples/paged.cpp tests/examples/rules.c tests/examples/settle.c; do
 	wc -l "$f" >"$tmp/log"
 	[ "$(wc -l <"$f")" -le 125 ]
 	row $? "$f has at most 125 lines"
@@ -68,6 +69,20 @@ if command -v pkg-config >/dev/null; then
 			grep -q "^the plan is [a-z]" "$tmp/log"
 		row $? "rules.c finds what the plan runs, $threads threads"
 	done
+	# shellcheck disable=SC2046,SC2086
+	${CC:-cc} $sanitize $strict -std=c11 tests/examples/settle.c -o "$tmp/work/settle" \
+		$(pkg-config --cflags --libs attune) >"$tmp/log" 2>&1
+	row $? "settle.c builds"
+	settle() { # the words that the output begins with
+		LD_LIBRARY_PATH=$tmp/usr/lib "$tmp/work/settle" "$tmp/settled" >"$tmp/log" 2>&1 &&
+			grep -q "^$1" "$tmp/log" && sed -n '$p' "$tmp/log" >"$tmp/digest.$2"
+	}
+	settle "settled in" 1 && cp "$tmp/settled" "$tmp/first" && settle "read [1-9][0-9]* cells; 0 are" 2 &&
+		cmp "$tmp/digest.1" "$tmp/digest.2" >"$tmp/log" && cmp "$tmp/settled" "$tmp/first" >"$tmp/log"
+	row $? "settle.c settles, and the next time reads the same"
+	sed 's/units=/units=1/' "$tmp/first" >"$tmp/settled" && settle "settled in" 3 &&
+		grep -q "line 2: settled on" "$tmp/log"
+	row $? "settle.c settles again where the file is of another device"
 	if command -v "${CXX:-c++}" >/dev/null; then
 		as_quoted "${CXX:-c++}" c++
 		row $? "paged.cpp builds by the page's command"
