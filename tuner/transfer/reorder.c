@@ -5,7 +5,7 @@
  * its leaves, and each ratio to what the row runs now is an observation.
  *
  *   a row    all batches whose leaf names it
- *   a leaf   its own batches, behind its row
+ *   a leaf   its own batches, behind its row, whose new first it does not take if that is slower here
  *
  * Where all candidates have raced, any of them may come first, by more evidence.
  *
@@ -203,9 +203,9 @@ static double ratio_at(const struct table *t, const struct seen *s, int node, in
 			    is_legal ? data_cell_in(t->d, PASS_A, s->scenario, phase, at) : NULL);
 }
 
-/* What a batch of the leaf (-1: of any leaf with that action) gains at least, times the number of
- * batches where both differ, by `to` in place of `from`. 0: nothing beyond noise. */
-static double safe_gain(const struct table *t, int node, int leaf, int from, int to)
+/* Log ratios of `to` to `from` where both differ, in batches of the leaf, -1: of any leaf with the node's
+ * action. */
+static struct ratios ratios_of(const struct table *t, int node, int leaf, int from, int to)
 {
 	const struct tree *tree = &t->f->tree[t->decision];
 	const int action = tree->v[node].action;
@@ -218,6 +218,14 @@ static double safe_gain(const struct table *t, int node, int leaf, int from, int
 		if (x < 0 || x > 0) /* neither unknown nor the same choice */
 			add_ratio(&r, x);
 	}
+	return r;
+}
+
+/* What a batch gains at least by `to` in place of `from`, times the number of batches where both differ.
+ * 0: nothing beyond noise. */
+static double safe_gain(const struct table *t, int node, int leaf, int from, int to)
+{
+	const struct ratios r = ratios_of(t, node, leaf, from, to);
 	const double z = to < t->firsts[node].n ? ONE_OF_A_ROW : ONE_OF_ALL;
 	return r.n ? fmax(0, -upper_end(&r, PRIOR, z) * r.n) : 0;
 }
@@ -297,6 +305,15 @@ static void describe(struct node *v, const struct table *t, int leaf, int first,
 	v->row_cost = now.n ? 0 : -1;
 }
 
+/* The candidate that comes first in a leaf: its row's, unless that is slower in the leaf itself. */
+static int first_of(const struct table *t, int leaf)
+{
+	int of_row = best_first(t, leaf, -1, 0);
+	if (of_row && ratios_of(t, leaf, leaf, 0, of_row).mean > 0)
+		of_row = 0;
+	return best_first(t, leaf, leaf, of_row);
+}
+
 static void reorder(struct forest *out, const struct table *t)
 {
 	struct tree *tree = &out->tree[t->decision];
@@ -305,7 +322,7 @@ static void reorder(struct forest *out, const struct table *t)
 		const int action = v->action;
 		if (v->feature >= 0 || action < 0)
 			continue;
-		const int first = best_first(t, leaf, leaf, best_first(t, leaf, -1, 0));
+		const int first = first_of(t, leaf);
 		if (!first)
 			continue;
 		v->action = action_of(out, t, leaf, first);
