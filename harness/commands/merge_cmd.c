@@ -62,8 +62,8 @@ static const struct argp argp = {
 	    "that the fastest kernel has no time by today's sources. Rows of kernels that this "
 	    "tool does not have stay, too.\n\n"
 	    "attune merge --contribute adds this machine's measurements to the project's. attune "
-	    "merge --bridge keeps times after a change of a kernel's source. Each has a "
-	    "--help.\n\n"
+	    "merge --bridge keeps times after a change of a kernel's source. attune merge --settled "
+	    "adds files of what the library settled. Each has a --help.\n\n"
 	    "Example, three shards of a sweep on three machines:\n"
 	    "  attune merge results/h200.sqlite shard1.sqlite shard2.sqlite shard3.sqlite\n"
 	    "  attune merge --compact results/h200.sqlite\n",

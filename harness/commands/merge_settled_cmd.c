@@ -7,7 +7,6 @@
 #include <argp.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -86,16 +85,6 @@ static int is_of(struct store *s, const struct settled_file *f, const char *path
 	return 0;
 }
 
-/* Reads all files before the first is added. */
-static int read_all(struct settled_file *file, struct store *s, const struct options *o)
-{
-	for (int i = 0; i < o->n; i++)
-		if (!settled_file_read(&file[i], o->path[i]) ||
-		    !is_of(s, &file[i], o->path[i], o->into))
-			return 0;
-	return 1;
-}
-
 static int add(struct store *s, const struct settled_file *f, const char *path)
 {
 	int added;
@@ -109,6 +98,17 @@ static int add(struct store *s, const struct settled_file *f, const char *path)
 	return 1;
 }
 
+/* Checks a file, and adds it unless it is only checked. */
+static int take(struct store *s, const char *path, const char *db, int only_check)
+{
+	struct settled_file f;
+	if (!settled_file_read(&f, path))
+		return 0;
+	const int done = is_of(s, &f, path, db) && (only_check || add(s, &f, path));
+	settled_file_free(&f);
+	return done;
+}
+
 int cmd_merge_settled(int argc, char **argv)
 {
 	struct options o = { 0 };
@@ -117,16 +117,11 @@ int cmd_merge_settled(int argc, char **argv)
 		complain("--into: %s: %s", o.into, strerror(errno));
 		return EXIT_USAGE;
 	}
-	struct settled_file *file = calloc((size_t)o.n, sizeof *file);
-	struct store *s = file ? store_open(o.into, 0) : NULL;
-	int done = s && store_check(s) && read_all(file, s, &o);
-	for (int i = 0; done && i < o.n; i++)
-		done = add(s, &file[i], o.path[i]);
-	for (int i = 0; file && i < o.n; i++)
-		settled_file_free(&file[i]);
-	if (!file)
-		complain("out of memory");
-	free(file);
+	struct store *s = store_open(o.into, 0);
+	int done = s && store_check(s);
+	/* all files are checked before the first is added */
+	for (int i = 0; done && i < 2 * o.n; i++)
+		done = take(s, o.path[i % o.n], o.into, i < o.n);
 	store_close(s);
 	return done ? EXIT_DONE : EXIT_USAGE;
 }

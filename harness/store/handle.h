@@ -198,6 +198,8 @@ int store_compact_bench(struct store *);
 /* ---- store_settled.c ----------------------------------------------------------------- */
 /* The same for rows of tables settled and settled_member. */
 int store_merge_settled(struct store *);
+/* Whether all of a device's can be read. 0 + complain. */
+int store_can_read_settled(struct store *, long long device);
 
 /* ---- store_write.c ------------------------------------------------------------------- */
 /* A time above 0 as schema.sql has it; NaN stays NaN. */

@@ -160,13 +160,9 @@ static void read_row(struct store *s, sqlite3_stmt *st, struct store_settled *r)
 				     .settles = (int)store_int(s, st, 12, 1, INT32_MAX) };
 }
 
-int store_each_settled(struct store *s, const char *gpu,
-		       int (*each)(void *, const struct store_settled *), void *arg)
+static int each_of_device(struct store *s, long long device,
+			  int (*each)(void *, const struct store_settled *), void *arg)
 {
-	const int has = store_has_settled(s);
-	const long long device = has > 0 ? store_device_id(s, gpu) : has;
-	if (device <= 0)
-		return device == 0;
 	struct texts texts;
 	struct store_settled row;
 	sqlite3_stmt *st = store_rows(s, SETTLED_OF, "l", device);
@@ -182,4 +178,24 @@ int store_each_settled(struct store *s, const char *gpu,
 		ok = store_explain(s);
 	sqlite3_reset(st);
 	return ok && !s->is_damaged;
+}
+
+int store_each_settled(struct store *s, const char *gpu,
+		       int (*each)(void *, const struct store_settled *), void *arg)
+{
+	const int has = store_has_settled(s);
+	const long long device = has > 0 ? store_device_id(s, gpu) : has;
+	return device > 0 ? each_of_device(s, device, each, arg) : device == 0;
+}
+
+static int pass_over(void *arg, const struct store_settled *row)
+{
+	(void)arg, (void)row;
+	return 1;
+}
+
+int store_can_read_settled(struct store *s, long long device)
+{
+	const int has = store_has_settled(s);
+	return has > 0 ? each_of_device(s, device, pass_over, NULL) : has == 0;
 }

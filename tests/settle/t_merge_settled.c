@@ -146,6 +146,32 @@ static void twice_is_once(void **state)
 	assert_int_equal(rows_of(db), 3);
 }
 
+static void damaged_rows_are_noticed(void **state)
+{
+	static const char *const sql[] = {
+		"UPDATE settled SET winner = 9",  "DELETE FROM settled_member WHERE nr = 1",
+		"DELETE FROM settled_member",     "UPDATE settled_member SET choice = char(27)",
+		"UPDATE settled SET batch = 'x'",
+	};
+	char db[128];
+	(void)state;
+	for (size_t i = 0; i < COUNT(sql); i++) {
+		snprintf(db, sizeof db, "%s", in_folder(words("damaged%zu.sqlite", i)));
+		make_rows(db);
+		merged(put_file("damaged.settled", CELL("1q700s700", 2)), db, EXIT_DONE);
+		struct store *s = store_open(db, 0);
+		assert_true(s && store_check(s) && store_query(s, sql[i], NULL, NULL));
+		store_close(s);
+		listen_begin();
+		s = store_open(db, 1);
+		const int sound = s && store_check(s);
+		store_close(s);
+		const char *said = heard();
+		if (sound || !strstr(said, "damaged"))
+			fail_msg("%s: %s", sql[i], said);
+	}
+}
+
 /* ---- what is refused -------------------------------------------------------------------------- */
 static const struct {
 	const char *find, *put; /* in a sound file */
@@ -365,6 +391,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(twice_is_once),
+		cmocka_unit_test(damaged_rows_are_noticed),
 		cmocka_unit_test(hostile_files_take_nothing),
 		cmocka_unit_test(settled_batches_order_rivals),
 		cmocka_unit_test(next_set_holds_nothing_out),
