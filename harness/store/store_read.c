@@ -338,8 +338,7 @@ int store_can_read(struct store *s, long long device)
 {
 	struct run_info run;
 	return read_newest_run(s, device, &run) >= 0 &&
-	       each_of_device(s, device, NULL, pass_over, NULL) &&
-	       store_can_read_settled(s, device);
+	       each_of_device(s, device, NULL, pass_over, NULL);
 }
 
 /* Columns in the order of CEILINGS. */

@@ -30,7 +30,7 @@ static int is_as_written(struct store *s, int has_seal)
 		char sealed[33], hash[33];
 		const long long device = store_int(s, st, 0, 1, INT64_MAX);
 		if (!has_seal) {
-			ok = store_can_read(s, device);
+			ok = store_can_read(s, device) && store_can_read_settled(s, device);
 			continue;
 		}
 		store_copy(s, st, 1, sealed, sizeof sealed);
