@@ -115,8 +115,9 @@ static enum attune_status settle_members(struct job *job, const attune_batch *ba
 	return ATTUNE_OK;
 }
 
-/* The fastest two of each part that are members beside the other part too: the rules may name
- * another choice there. What the rules run stands for the first where none is; -1 for the second. */
+/* For each part the choice that the ways are run with, and another one: the fastest alone that is a
+ * member beside the other part too, and what the rules run there, else the next of these. -1: there
+ * is no other one. */
 static enum attune_status best_of(const struct alternatives *a, const struct ranking rank[2],
 				  int best[2][2])
 {
@@ -124,15 +125,20 @@ static enum attune_status best_of(const struct alternatives *a, const struct ran
 	attune_plan rules;
 	const enum attune_status status = plan_instead(a->op, a->batch, &serial, &rules);
 	for (int i = 0; i < 2 && !status; i++) {
-		int n = 0;
-		for (int k = 0; k < rank[i].n && n < 2; k++)
-			if (member_place(a->op, a->parts.choice[i], &a->parts.part[i],
-					 rank[i].id[k]) >= 0)
-				best[i][n++] = rank[i].id[k];
-		if (!n)
-			best[i][n++] = rules.part[i].choice;
-		if (n < 2)
-			best[i][1] = -1;
+		const struct part *p = &a->parts.part[i];
+		const int named = a->parts.choice[i], own = rules.part[i].choice;
+		int place[2] = { -1, -1 }, n = 0;
+		for (int k = 0; k <= rank[i].n && n < 2; k++) {
+			const int id = k < rank[i].n ? rank[i].id[k] : own;
+			const int at = member_place(a->op, named, p, id);
+			if (at >= 0 && at != place[0])
+				place[n++] = at;
+		}
+		const int by_rules = member_place(a->op, named, p, own);
+		if (place[0] != by_rules)
+			place[1] = by_rules;
+		for (int k = 0; k < 2; k++)
+			best[i][k] = place[k] < 0 ? -1 : member_at(a->op, named, p, place[k]);
 	}
 	return status;
 }
