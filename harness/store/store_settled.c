@@ -123,24 +123,21 @@ static const double longest_ns = 1e15;
 static int read_members(struct store *s, long long id, struct store_settled *r, struct texts *t)
 {
 	sqlite3_stmt *st = store_rows(s, SETTLED_MEMBERS_OF, "l", id);
-	int rc = st ? SQLITE_ROW : SQLITE_ERROR;
+	int ok = st != NULL;
 	t->used = 0;
-	for (r->n = 0; rc == SQLITE_ROW && (rc = sqlite3_step(st)) == SQLITE_ROW; r->n++) {
+	for (r->n = 0; store_next(s, st, &ok); r->n++) {
 		if (r->n == SETTLED_MEMBERS || store_int(s, st, 0, 0, INT32_MAX) != r->n) {
-			store_damaged(s, "row %lld of 'settled' has wrong members", id);
-			break;
+			ok = store_damaged(s, "row %lld of 'settled' has wrong members", id);
+			continue; /* ends the loop */
 		}
 		r->v[r->n].way = kept(s, st, 1, t);
 		r->v[r->n].choice = kept(s, st, 2, t);
 		r->v[r->n].code = kept(s, st, 3, t);
 		r->v[r->n].us = store_real(s, st, 4, 1, longest_ns) / 1e3;
 	}
-	if (st && rc != SQLITE_DONE && rc != SQLITE_ROW)
-		store_explain(s);
-	sqlite3_reset(st);
-	if (rc == SQLITE_DONE && r->winner >= r->n)
-		store_damaged(s, "row %lld of 'settled' has no member %d", id, r->winner);
-	return rc == SQLITE_DONE && !s->is_damaged;
+	if (ok && r->winner >= r->n)
+		ok = store_damaged(s, "row %lld of 'settled' has no member %d", id, r->winner);
+	return ok;
 }
 
 /* Columns in the order of SETTLED_OF. */
@@ -166,18 +163,15 @@ static int each_of_device(struct store *s, long long device,
 	struct texts texts;
 	struct store_settled row;
 	sqlite3_stmt *st = store_rows(s, SETTLED_OF, "l", device);
-	int rc = st ? SQLITE_ROW : SQLITE_ERROR, ok = st != NULL;
-	while (ok && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+	int ok = st != NULL, wants = 1;
+	while (wants && store_next(s, st, &ok)) {
 		const long long id = store_int(s, st, 0, 1, INT64_MAX);
 		read_row(s, st, &row);
 		ok = read_members(s, id, &row, &texts);
-		if (ok && !each(arg, &row))
-			break;
+		wants = ok && each(arg, &row);
 	}
-	if (ok && rc != SQLITE_DONE && rc != SQLITE_ROW)
-		ok = store_explain(s);
 	sqlite3_reset(st);
-	return ok && !s->is_damaged;
+	return ok;
 }
 
 int store_each_settled(struct store *s, const char *gpu,
