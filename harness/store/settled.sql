@@ -3,7 +3,7 @@
 -- rounds and are compared with each other alone, never with those of another row or of table measurement.
 
 CREATE TABLE IF NOT EXISTS settled (
-  id         INTEGER PRIMARY KEY,  -- a hash of all that follows but version, rules, conditions and settles
+  id         INTEGER PRIMARY KEY,  -- a hash of the row and its members, the same in any database
   device     INTEGER NOT NULL REFERENCES device ON DELETE CASCADE,
   protocol   TEXT NOT NULL CHECK (protocol <> ''),   -- how times are taken: "settled"
   version    TEXT NOT NULL,        -- of the library that wrote the file, and a hash of its rules

@@ -33,8 +33,9 @@ static void mix_number(XXH3_state_t *h, double v)
 static long long row_id(const struct run_info *of, const struct store_settled *r)
 {
 	const struct device_info *d = &of->device;
-	const char *const texts[] = { d->gpu, d->name, d->arch,  r->protocol,
-				      r->op,  r->kind, r->batch, r->first };
+	const char *const texts[] = { d->gpu,     d->name,  d->arch,       r->protocol,
+				      r->version, r->rules, r->conditions, r->op,
+				      r->kind,    r->batch, r->first };
 	XXH3_state_t *h = XXH3_createState();
 	if (!h || XXH3_64bits_reset(h) != XXH_OK) {
 		XXH3_freeState(h);
@@ -45,6 +46,7 @@ static long long row_id(const struct run_info *of, const struct store_settled *r
 	mix_number(h, d->units);
 	mix_number(h, r->winner);
 	mix_number(h, r->rounds);
+	mix_number(h, r->settles);
 	mix_number(h, isnan(r->again_us) ? 0 : store_nanoseconds(r->again_us));
 	for (int i = 0; i < r->n; i++) {
 		mix_text(h, r->v[i].way);

@@ -319,6 +319,31 @@ static void settled_batches_order_rivals(void **state)
 	free(without);
 }
 
+/* The same header, hash included, in whatever order and from whatever databases the files came. */
+static void order_of_files_does_not_matter(void **state)
+{
+	static const char *const cells[] = { CELL("1q700s700", 2) CELL("2q700s700", 1),
+					     CELL("1q700s700", 2) CELL("1q900s900", 2) };
+	char file[2][128], both[300], db[2][128], *header[2];
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		snprintf(file[i], sizeof file[i], "%s",
+			 put_file(i ? "2.settled" : "1.settled", cells[i]));
+		snprintf(db[i], sizeof db[i], "%s", in_folder(i ? "2.sqlite" : "1.sqlite"));
+		make_rows(db[i]);
+	}
+	snprintf(both, sizeof both, "%s %s", file[0], file[1]);
+	merged(both, db[0], EXIT_DONE);
+	merged(file[1], db[1], EXIT_DONE);
+	merged(file[0], db[1], EXIT_DONE);
+	assert_int_equal(rows_of(db[0]), 3);
+	for (int i = 0; i < 2; i++)
+		header[i] = induced(db[i], "attune_h200.h");
+	assert_string_equal(header[0], header[1]);
+	free(header[0]);
+	free(header[1]);
+}
+
 /* ---- what is measured next ---------------------------------------------------------------------- */
 #define LOST(op, batch, us, winner)                                                        \
 	"cell op=" op " kind=prefill batch=" batch " first=0 members=0,2 us=" us ",10.000" \
@@ -394,6 +419,7 @@ int main(void)
 		cmocka_unit_test(damaged_rows_are_noticed),
 		cmocka_unit_test(hostile_files_take_nothing),
 		cmocka_unit_test(settled_batches_order_rivals),
+		cmocka_unit_test(order_of_files_does_not_matter),
 		cmocka_unit_test(next_set_holds_nothing_out),
 		cmocka_unit_test(order_of_sequences_does_not_matter),
 	};
