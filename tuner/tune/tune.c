@@ -169,6 +169,8 @@ static int install(struct tune *t)
 	if (t->takes) {
 		text = forest_emit(&t->installed, t->own);
 		done = text && here_install(&t->here, text);
+	} else if (t->here.has_installed) { /* by fewer times */
+		done = done && here_undo(&t->here);
 	}
 	free(text);
 	spent_on(before);

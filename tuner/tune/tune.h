@@ -45,6 +45,7 @@ struct here {
 	char rules_path[PATH_MAX], rules_gpu[GPU_NAME];        /* of the rules in force */
 	char rules_device[HEADER_DEVICE];                      /* that they were measured on */
 	char prior_db[PATH_MAX], prior_gpu[GPU_NAME];          /* "": none */
+	int has_installed;                                     /* here_install has */
 };
 /* `results` and `generated` are the folders above. 0 after a complaint. */
 int here_find(struct here *, const struct device_info *, const char *results,
@@ -53,9 +54,10 @@ int here_find(struct here *, const struct device_info *, const char *results,
 enum { RULES_TEXT = HEADER_DEVICE + GPU_NAME + 60 };
 void here_rules_text(const struct here *, char *text, size_t size);
 /* Swaps the rules in force with the previous ones. 0 after a complaint. */
-int here_undo(const struct here *);
-/* Puts the header `text` in force. 0 after a complaint. */
-int here_install(const struct here *, const char *text);
+int here_undo(struct here *);
+/* Puts the header `text` in force. The previous rules are those before the first call. 0 after a
+ * complaint. */
+int here_install(struct here *, const char *text);
 
 /* ---- tune.c ----------------------------------------------------------------------- */
 struct tune_options {

@@ -106,7 +106,7 @@ static int put_aside(const char *from, const char *to)
 }
 
 /* Without previous rules, the committed ones are in force again. */
-int here_undo(const struct here *h)
+int here_undo(struct here *h)
 {
 	char aside[PATH_MAX + 8];
 	snprintf(aside, sizeof aside, "%s.swap", h->before);
@@ -114,12 +114,24 @@ int here_undo(const struct here *h)
 		complain("%s: no tune of this machine has installed rules", h->header);
 		return 0;
 	}
+	h->has_installed = 0;
 	/* A file aside is of an undo that was killed: this one ends it. */
 	return (!access(aside, R_OK) || put_aside(h->header, aside)) &&
 	       put_aside(h->before, h->header) && put_aside(aside, h->before);
 }
 
-int here_install(const struct here *h, const char *text)
+/* old: the rules in force; NULL: there were none of this machine, so there are no previous ones. */
+static int keep_before(const struct here *h, const char *old)
+{
+	if (old)
+		return file_put(h->before, old);
+	if (!unlink(h->before) || errno == ENOENT)
+		return 1;
+	complain("%s: cannot be removed: %s", h->before, strerror(errno));
+	return 0;
+}
+
+int here_install(struct here *h, const char *text)
 {
 	char *old = file_text(h->header);
 	if (!old && !access(h->header, R_OK)) {
@@ -127,7 +139,8 @@ int here_install(const struct here *h, const char *text)
 		return 0;
 	}
 	const int same = old && !strcmp(old, text);
-	const int kept = same || !old || file_put(h->before, old);
+	const int kept = same || h->has_installed || keep_before(h, old);
 	free(old);
+	h->has_installed |= !same;
 	return kept && (same || file_put(h->header, text));
 }
