@@ -189,7 +189,8 @@ static void measure(const struct wishes *w, const struct data *own)
 	store_close(s);
 }
 
-static void race(const struct inheritance *i, const struct data *own, const struct forest *fresh)
+static void race(const struct inheritance *i, const struct data *own,
+		 const struct fresh_rules *fresh)
 {
 	struct gate *g = gate_open(&i->incumbent, fresh);
 	struct wishes w = { 0 };
@@ -302,11 +303,11 @@ static void test_contribution(const struct data *own, const struct forest *befor
 
 /* Nothing was raced, so the gate keeps the rules of the incumbent. Returns their slowdown. */
 static double keeps_the_incumbent(struct inheritance *i, const struct data *own,
-				  const struct forest *fresh_rules)
+				  const struct fresh_rules *fresh)
 {
 	struct forest f;
 	struct gate_report r;
-	assert_true(inheritance_judge(i, own, fresh_rules, &f, &r));
+	assert_true(inheritance_judge(i, own, fresh, &f, &r));
 	assert_false(r.all.taken);
 	const double kept = world_slowdown(&second_gpu, &world, own, &f, "heldout", NULL);
 	for (int n = 0; n < own->n; n++) {
@@ -341,7 +342,8 @@ static void induce_repeats_it(struct data *own, double slowdown)
 static void test_induce(void **state)
 {
 	struct inheritance i;
-	struct forest fresh_rules, f;
+	struct fresh_rules fresh;
+	struct forest f;
 	struct gate_report r;
 	(void)state;
 	world = world_of_choices();
@@ -349,16 +351,16 @@ static void test_induce(void **state)
 	struct data *own = data_load(in_folder("h100.sqlite"), "h100");
 	assert_int_equal(inheritance_open(&i, own, in_folder("h100.sqlite")), 1);
 	assert_string_equal(i.prior->gpu, "h200");
-	assert_true(inheritance_learn(&i, own, &default_limits, &fresh_rules));
+	assert_true(inheritance_learn(&i, own, &default_limits, &fresh));
 	const double borrowed =
 	    world_slowdown(&second_gpu, &world, own, &i.incumbent, "heldout", NULL);
-	const double kept = keeps_the_incumbent(&i, own, &fresh_rules);
+	const double kept = keeps_the_incumbent(&i, own, &fresh);
 	assert_true(fabs(kept / borrowed - 1) < 1e-12);
 
-	race(&i, own, &fresh_rules);
+	race(&i, own, &fresh);
 	data_free(own);
 	own = data_load(in_folder("h100.sqlite"), "h100");
-	assert_true(inheritance_judge(&i, own, &fresh_rules, &f, &r));
+	assert_true(inheritance_judge(&i, own, &fresh, &f, &r));
 	gate_print(stdout, &r, "# ");
 	assert_true(r.all.taken && r.all.ratio < 1);
 	const double better = world_slowdown(&second_gpu, &world, own, &f, "heldout", NULL);
@@ -368,7 +370,7 @@ static void test_induce(void **state)
 	free(rules);
 	test_contribution(own, &i.incumbent, &f);
 	forest_free(&f);
-	forest_free(&fresh_rules);
+	fresh_rules_free(&fresh);
 	data_free(own);
 	inheritance_close(&i);
 }

@@ -141,15 +141,19 @@ static void add_scenarios(struct data *d, int n)
 	}
 }
 
-/* Races all wishes of the gate and has it decide. 1: the mixed group names one launch. */
-static int judge(const struct truth *t, struct gate_report *r)
+/* Races all wishes of the gate and has it decide. n 2: before the new rules stand the old ones with the new
+ * decode tree. */
+static int judge_of(const struct truth *t, int n, struct gate_report *r)
 {
 	struct data *empty = data_new("h200", &h200_run), *d = data_new("h200", &h200_run);
 	unsigned long long random = 5;
-	struct forest old, new;
+	struct forest old;
+	struct fresh_rules new = { .n = n };
 	struct wishes w = { 0 };
 	make_forest(&old, &old_rules);
-	make_forest(&new, &new_rules);
+	make_forest(&new.f[n - 1], &new_rules);
+	if (n == 2)
+		assert_true(forest_combine(&new.f[0], &old, &new.f[1], 1 << GATE_DECODE));
 	add_scenarios(empty, t->scenarios);
 	add_scenarios(d, t->scenarios);
 	assert_true(data_finish(empty));
@@ -174,10 +178,16 @@ static int judge(const struct truth *t, struct gate_report *r)
 	gate_close(g);
 	wishes_free(&w);
 	forest_free(&old);
-	forest_free(&new);
+	for (int i = 0; i < n; i++)
+		forest_free(&new.f[i]);
 	data_free(empty);
 	data_free(d);
 	return taken;
+}
+
+static int judge(const struct truth *t, struct gate_report *r)
+{
+	return judge_of(t, 1, r);
 }
 
 static void test_judge(void **state)
@@ -213,6 +223,22 @@ static void test_judge(void **state)
 	}
 }
 
+/* Of two fresh forests the one that gains more is taken; of equal ones the first. */
+static void test_two(void **state)
+{
+	static const struct truth both_better = { 0.8, 0.8, 1, 0.1, 30, 0, 0, 0 },
+				  decode_better = { 1.2, 0.8, 1.5, 0.1, 30, 0, 0, 0 },
+				  nothing_better = { 1.2, 1.3, 1.5, 0.1, 30, 0, 0, 0 };
+	struct gate_report r;
+	(void)state;
+	assert_int_equal(judge_of(&both_better, 2, &r) & 3, 1 << GATE_PREFILL | 1 << GATE_DECODE);
+	assert_int_equal(r.fresh, 1);
+	assert_int_equal(judge_of(&decode_better, 2, &r), 1 << GATE_DECODE);
+	assert_int_equal(r.fresh, 0);
+	assert_int_equal(judge_of(&nothing_better, 2, &r), 0);
+	assert_int_equal(r.fresh, 0);
+}
+
 static void test_figures(void **state)
 {
 	const struct truth exact = { 0.8, 0.9, 2, 0, 30, 0, 0, 0 };
@@ -236,10 +262,11 @@ static void test_nothing_raced(void **state)
 {
 	struct data *d = data_new("h200", &h200_run);
 	struct gate_report r;
-	struct forest old, new;
+	struct forest old;
+	struct fresh_rules new = { .n = 1 };
 	(void)state;
 	make_forest(&old, &old_rules);
-	make_forest(&new, &new_rules);
+	make_forest(&new.f[0], &new_rules);
 	add_scenarios(d, 9);
 	assert_true(data_finish(d));
 	struct gate *g = gate_open(&old, &new);
@@ -248,16 +275,17 @@ static void test_nothing_raced(void **state)
 	assert_int_equal(r.all.taken, 0);
 	gate_close(g);
 	forest_free(&old);
-	forest_free(&new);
+	forest_free(&new.f[0]);
 	data_free(d);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_draws),        cmocka_unit_test(test_split),
-		cmocka_unit_test(test_several_sets), cmocka_unit_test(test_judge),
-		cmocka_unit_test(test_figures),      cmocka_unit_test(test_nothing_raced),
+		cmocka_unit_test(test_draws),         cmocka_unit_test(test_split),
+		cmocka_unit_test(test_several_sets),  cmocka_unit_test(test_judge),
+		cmocka_unit_test(test_two),           cmocka_unit_test(test_figures),
+		cmocka_unit_test(test_nothing_raced),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -205,11 +205,11 @@ static int induce_own(struct induced *r, const struct data *d, const struct limi
 static int induce_from(struct induced *r, const struct inheritance *i, const struct data *d,
 		       const struct limits *limits)
 {
-	struct forest fresh;
+	struct fresh_rules fresh;
 	if (!inheritance_learn(i, d, limits, &fresh))
 		return 0;
 	const int done = inheritance_judge(i, d, &fresh, &r->f, &r->gate);
-	forest_free(&fresh);
+	fresh_rules_free(&fresh);
 	return done;
 }
 

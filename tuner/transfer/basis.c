@@ -2,7 +2,7 @@
  *
  *   own database   -> own data, basis: the incumbent's rules, the prior's name
  *   own data -reorder.c-> fresh rules: the incumbent's, with rows in the order of own times
- *   or, where own data have most of the scenarios of the prior database, -forest.c-> trees of their own
+ *   or, where own data have enough, -induction.c-> trees of their own
  *   own pass B on split "gate" -gate.c-> which groups of fresh replace the incumbent's -> header
  *
  * Everything follows from the two databases, so `attune induce` can make the header again. */
@@ -127,21 +127,36 @@ static int has_training(const struct data *d)
 }
 
 /* With 1,112 scenarios of an H100 and 1,161 of the H200, trees from own times alone gave 1.029 on 211
- * held-out batches. */
-int inheritance_grows(const struct inheritance *i, const struct data *own)
-{
-	return !i->prior || !i->incumbent.num_choices ||
-	       4 * times_beyond_rows(own, &i->incumbent) >= 3 * data_count_training(i->prior);
-}
+ * held-out batches; from 150 the H100's took 1.091 in prefills and 1.045 in decodes, the H200's rules 1.036
+ * and 1.024. A CPU's trees from 103 took 1.028 in decodes, the rules of another number of threads with
+ * reordered rows 1.064. */
+enum { FEW = 500 };
 
 int inheritance_learn(const struct inheritance *i, const struct data *own,
-		      const struct limits *limits, struct forest *fresh)
+		      const struct limits *limits, struct fresh_rules *fresh)
 {
+	const int has_rules = i->prior && i->incumbent.num_choices;
+	const int of = i->prior ? data_count_training(i->prior) : 0;
+	const int beyond = has_rules ? times_beyond_rows(own, &i->incumbent) : 0;
+	const int is_small = data_count_training(own) < FEW;
 	struct limits with_kept = *limits;
-	with_kept.kept = i->prior ? &i->incumbent : NULL;
-	return has_training(own) &&
-	       (inheritance_grows(i, own) ? forest_induce(fresh, own, &with_kept)
-					  : forest_reorder(fresh, &i->incumbent, own));
+	int done = has_training(own);
+	*fresh = (struct fresh_rules){ .trees = -1 };
+	with_kept.kept = i->prior && !is_small ? &i->incumbent : NULL;
+	if (done && has_rules && (is_small || 4 * beyond < 3 * of))
+		done = forest_reorder(&fresh->f[fresh->n++], &i->incumbent, own);
+	if (done && (!has_rules || 4 * beyond >= (is_small ? 1 : 3) * of))
+		done = forest_induce(&fresh->f[fresh->trees = fresh->n++], own, &with_kept);
+	if (!done)
+		fresh_rules_free(fresh);
+	return done;
+}
+
+void fresh_rules_free(struct fresh_rules *fresh)
+{
+	for (int i = 0; i < fresh->n; i++)
+		forest_free(&fresh->f[i]);
+	fresh->n = 0;
 }
 
 static int note(struct forest *f, const struct inheritance *i, const struct gate_report *r)
@@ -165,14 +180,14 @@ static int note(struct forest *f, const struct inheritance *i, const struct gate
 }
 
 int inheritance_judge(const struct inheritance *i, const struct data *own,
-		      const struct forest *fresh, struct forest *out, struct gate_report *r)
+		      const struct fresh_rules *fresh, struct forest *out, struct gate_report *r)
 {
 	struct gate *g = gate_open(&i->incumbent, fresh);
 	if (!g)
 		return 0;
 	const int groups = gate_judge(g, own, r);
 	gate_close(g);
-	if (!forest_combine(out, &i->incumbent, fresh, groups))
+	if (!forest_combine(out, &i->incumbent, &fresh->f[r->fresh], groups))
 		return 0;
 	if (!out->num_choices)
 		complain("%s: no rule is faster than the kernels' defaults beyond noise; there is "

@@ -3,7 +3,7 @@
  * A GPU that is tuned anew has few times. Its own data are these. Its basis is what it began from: the
  * incumbent, the rules in force before, and the prior, the times of the nearest GPU that has many.
  * Fresh rules are the incumbent's with rows in the order of own times (reorder.h), or trees of their own
- * where own times suffice. The gate then takes, for each decision, the incumbent's or the fresh rules. */
+ * where these suffice. The gate then takes, for each decision, the incumbent's or the fresh rules. */
 #ifndef TUNER_TRANSFER_BASIS_H
 #define TUNER_TRANSFER_BASIS_H
 
@@ -22,15 +22,20 @@ int inheritance_open(struct inheritance *, const struct data *own, const char *d
 void inheritance_close(struct inheritance *);
 /* The same for a given basis, which is copied. 0 + complain. */
 int inheritance_of(struct inheritance *, const struct store_basis *, const char *db_path);
-/* Whether own times suffice for trees: of choices beyond the incumbent's rows, in three quarters as many
- * scenarios as the prior has; or the basis has no prior, or no rules. */
-int inheritance_grows(const struct inheritance *, const struct data *own);
-/* Learns fresh rules. 0 + complain. */
+/* Learns fresh rules. By the number of scenarios with times of choices beyond the incumbent's rows:
+ *
+ *   few                     the incumbent's rows in another order
+ *   a quarter of what the   that, and trees; the gate takes what gains more. Only with the few scenarios of
+ *   prior has               a CPU, where trees are small
+ *   three quarters          trees; also without a prior, or without rules of the incumbent
+ *
+ * Free them. 0 + complain. */
 int inheritance_learn(const struct inheritance *, const struct data *own, const struct limits *,
-		      struct forest *fresh);
+		      struct fresh_rules *);
+void fresh_rules_free(struct fresh_rules *);
 /* Combines incumbent and fresh rules as the gate decides, proves them for own's device, and adds
  * notes for the header. 0 + complain. */
 int inheritance_judge(const struct inheritance *, const struct data *own,
-		      const struct forest *fresh, struct forest *out, struct gate_report *);
+		      const struct fresh_rules *, struct forest *out, struct gate_report *);
 
 #endif

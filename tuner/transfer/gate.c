@@ -24,21 +24,21 @@
 enum { LEAST_SCENARIOS = 5, NUM_SETS = 1 << NUM_GATE_GROUPS };
 
 struct gate {
-	struct forest set[NUM_SETS]; /* bit g: group g of fresh */
-	int num_sets;                /* made so far */
+	/* Of each fresh forest: bit g of the second index: group g of it, the others of the incumbent. */
+	struct forest set[MOST_FRESH][NUM_SETS];
+	int num_fresh;
 };
 
-struct gate *gate_open(const struct forest *incumbent, const struct forest *fresh)
+struct gate *gate_open(const struct forest *incumbent, const struct fresh_rules *fresh)
 {
 	struct gate *g = calloc(1, sizeof *g);
-	if (!g) {
-		complain("%s: out of memory", fresh->gpu);
-		return NULL;
-	}
-	while (g->num_sets < NUM_SETS &&
-	       forest_combine(&g->set[g->num_sets], incumbent, fresh, g->num_sets))
-		g->num_sets++;
-	if (g->num_sets == NUM_SETS)
+	int done = g != NULL;
+	if (!g)
+		complain("%s: out of memory", incumbent->gpu);
+	for (int i = 0; done && i < fresh->n; i++, g->num_fresh++)
+		for (int set = 0; done && set < NUM_SETS; set++)
+			done = forest_combine(&g->set[i][set], incumbent, &fresh->f[i], set);
+	if (done)
 		return g;
 	gate_close(g);
 	return NULL;
@@ -46,17 +46,16 @@ struct gate *gate_open(const struct forest *incumbent, const struct forest *fres
 
 void gate_close(struct gate *g)
 {
-	for (int i = 0; g && i < g->num_sets; i++)
-		forest_free(&g->set[i]);
+	for (int i = 0; g && i < MOST_FRESH * NUM_SETS; i++)
+		forest_free(&g->set[i / NUM_SETS][i % NUM_SETS]);
 	free(g);
 }
 
 /* ---- what runs ------------------------------------------------------------------------ */
 /* The choice of a part by its tree; 0: nothing runs. */
-static int part_of_set(const struct gate *g, int set, const struct data *d,
-		       const struct measured *m, enum decision decision, struct choice *out)
+static int part_of(const struct forest *f, const struct data *d, const struct measured *m,
+		   enum decision decision, struct choice *out)
 {
-	const struct forest *f = &g->set[set];
 	const struct tree *t = &f->tree[decision];
 	const int leaf = tree_leaf(t, &m->part[decision_phase(decision)].f);
 	return m->has[decision_phase(decision)] &&
@@ -70,26 +69,34 @@ static int matters(const struct measured *m, int set)
 	return measured_is_mixed(m) || !(set & 1 << GATE_MIXED);
 }
 
-void gate_wish(const struct gate *g, struct wishes *w, const struct data *d,
-	       const struct measured *m)
+/* sets: [NUM_SETS] of one fresh forest */
+static void wish_sets(const struct forest *sets, struct wishes *w, const struct data *d,
+		      const struct measured *m)
 {
-	const int before = w->n;
 	for (int set = 0; set < NUM_SETS; set++) {
 		struct decided made;
 		if (!matters(m, set))
 			continue;
-		forest_make(d, &g->set[set], m, &made);
+		forest_make(d, &sets[set], m, &made);
 		wish(w, made_wish(m, &made));
 	}
 	for (int t = DECIDE_PREFILL; measured_is_mixed(m) && t <= DECIDE_DECODE; t++) {
 		struct choice old, new;
-		if (!part_of_set(g, 0, d, m, (enum decision)t, &old) ||
-		    !part_of_set(g, 1 << t, d, m, (enum decision)t, &new) ||
+		if (!part_of(&sets[0], d, m, (enum decision)t, &old) ||
+		    !part_of(&sets[1 << t], d, m, (enum decision)t, &new) ||
 		    choice_same(&old, &new))
 			continue;
 		wish(w, part_wish(decision_phase((enum decision)t), &old));
 		wish(w, part_wish(decision_phase((enum decision)t), &new));
 	}
+}
+
+void gate_wish(const struct gate *g, struct wishes *w, const struct data *d,
+	       const struct measured *m)
+{
+	const int before = w->n;
+	for (int i = 0; i < g->num_fresh; i++)
+		wish_sets(g->set[i], w, d, m);
 	if (w->n == before + 1)
 		w->n = before;
 }
@@ -155,7 +162,7 @@ static struct gate_figures figures_of(const struct ratios *t)
 }
 
 /* Compares a part by the incumbent's and the fresh tree. */
-static struct gate_figures compare_parts(const struct gate *g, const struct data *d,
+static struct gate_figures compare_parts(const struct forest *sets, const struct data *d,
 					 enum decision decision)
 {
 	struct ratios t = { 0 };
@@ -163,8 +170,8 @@ static struct gate_figures compare_parts(const struct gate *g, const struct data
 		const struct measured *m = &d->v[s];
 		const enum phase phase = decision_phase(decision);
 		struct choice old, new;
-		if (!split_is_gate(m->split) || !part_of_set(g, 0, d, m, decision, &old) ||
-		    !part_of_set(g, 1 << gate_group_of(decision), d, m, decision, &new))
+		if (!split_is_gate(m->split) || !part_of(&sets[0], d, m, decision, &old) ||
+		    !part_of(&sets[1 << gate_group_of(decision)], d, m, decision, &new))
 			continue;
 		const struct contender of_old = part_wish(phase, &old),
 				       of_new = part_wish(phase, &new);
@@ -174,8 +181,8 @@ static struct gate_figures compare_parts(const struct gate *g, const struct data
 }
 
 /* Compares whole plans of two sets, on mixed batches only or on all. */
-static struct gate_figures compare_sets(const struct gate *g, const struct data *d, int old_set,
-					int new_set, int only_mixed)
+static struct gate_figures compare_sets(const struct forest *sets, const struct data *d,
+					int old_set, int new_set, int only_mixed)
 {
 	struct ratios t = { 0 };
 	for (int s = 0; s < d->n; s++) {
@@ -183,8 +190,8 @@ static struct gate_figures compare_sets(const struct gate *g, const struct data 
 		struct decided old, new;
 		if (!split_is_gate(m->split) || (only_mixed && !measured_is_mixed(m)))
 			continue;
-		forest_make(d, &g->set[old_set], m, &old);
-		forest_make(d, &g->set[new_set], m, &new);
+		forest_make(d, &sets[old_set], m, &old);
+		forest_make(d, &sets[new_set], m, &new);
 		const struct contender of_old = made_wish(m, &old), of_new = made_wish(m, &new);
 		add_wishes(&t, d, s, &of_old, &of_new);
 	}
@@ -209,16 +216,18 @@ struct set_scores {
 };
 
 /* Adds the mixed group to `parts` if that is better; 0: the set loses on mixed batches. */
-static int try_parts(const struct gate *g, const struct data *d, int parts, struct set_scores *v)
+static int try_parts(const struct forest *sets, const struct data *d, int parts,
+		     struct set_scores *v)
 {
-	v->mixed = compare_sets(g, d, parts, parts | 1 << GATE_MIXED, 1);
+	v->mixed = compare_sets(sets, d, parts, parts | 1 << GATE_MIXED, 1);
 	v->set = parts | v->mixed.better << GATE_MIXED;
-	v->all = compare_sets(g, d, 0, v->set, 0);
-	const struct gate_figures on_mixed = compare_sets(g, d, 0, v->set, 1);
+	v->all = compare_sets(sets, d, 0, v->set, 0);
+	const struct gate_figures on_mixed = compare_sets(sets, d, 0, v->set, 1);
 	return !v->set || !loses(&on_mixed);
 }
 
-int gate_judge(const struct gate *g, const struct data *d, struct gate_report *r)
+/* The groups of one fresh forest. */
+static int judge_sets(const struct forest *sets, const struct data *d, struct gate_report *r)
 {
 	struct set_scores best = { 0 }, v;
 	int allowed = 0, found = 0;
@@ -227,24 +236,37 @@ int gate_judge(const struct gate *g, const struct data *d, struct gate_report *r
 		r->scenarios += split_is_gate(d->v[s].split);
 	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
 		const enum gate_group group = gate_group_of((enum decision)t);
-		r->group[group] = compare_parts(g, d, (enum decision)t);
+		r->group[group] = compare_parts(sets, d, (enum decision)t);
 		allowed |= r->group[group].better << group;
 	}
 	for (int parts = allowed; parts >= 0; parts--) {
-		if ((parts & allowed) != parts || !try_parts(g, d, parts, &v))
+		if ((parts & allowed) != parts || !try_parts(sets, d, parts, &v))
 			continue;
 		if (!found || total_of(&v.all) < total_of(&best.all))
 			best = v;
 		found = 1;
 	}
 	if (!found) /* even the mixed group alone loses */
-		best.mixed = compare_sets(g, d, 0, 1 << GATE_MIXED, 1);
+		best.mixed = compare_sets(sets, d, 0, 1 << GATE_MIXED, 1);
 	r->group[GATE_MIXED] = best.mixed;
 	r->all = best.all;
 	for (int k = 0; k < NUM_GATE_GROUPS; k++)
 		r->group[k].taken = best.set >> k & 1;
 	r->all.taken = best.set != 0;
 	return best.set;
+}
+
+int gate_judge(const struct gate *g, const struct data *d, struct gate_report *r)
+{
+	int groups = judge_sets(g->set[0], d, r);
+	for (int i = 1; i < g->num_fresh; i++) {
+		struct gate_report other;
+		const int its = judge_sets(g->set[i], d, &other);
+		other.fresh = i;
+		if (its && (!groups || total_of(&other.all) < total_of(&r->all)))
+			*r = other, groups = its;
+	}
+	return groups;
 }
 
 int gate_taken(const struct gate_report *r)

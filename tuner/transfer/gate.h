@@ -33,18 +33,27 @@ struct gate_report {
 	int scenarios; /* of split "gate" */
 	struct gate_figures group[NUM_GATE_GROUPS];
 	struct gate_figures all; /* whole plans by the rules taken, against the incumbent */
+	int fresh;               /* which of the fresh forests this is of */
 };
 
-/* Makes all combinations of both forests. NULL + complain. */
+/* Rules that may replace the incumbent's: one or more forests. */
+enum { MOST_FRESH = 2 };
+struct fresh_rules {
+	struct forest f[MOST_FRESH];
+	int n;
+	int trees; /* which are trees of own times; -1: none */
+};
+
+/* Makes all combinations of the incumbent with each fresh forest. NULL + complain. */
 struct gate;
-struct gate *gate_open(const struct forest *incumbent, const struct forest *fresh);
+struct gate *gate_open(const struct forest *incumbent, const struct fresh_rules *);
 void gate_close(struct gate *);
 /* Adds what pass B must measure on the batch that was added last, which the data may not have: the
  * plans of all combinations, and the parts that differ. Nothing if all run the same. */
 void gate_wish(const struct gate *, struct wishes *, const struct data *, const struct measured *);
-/* The groups of fresh that are faster than the incumbent's beyond noise on the scenarios of split
- * "gate", by ratios of pass B, unless the combination loses on mixed batches: as forest_combine
- * takes them. own: the GPU's own data. */
+/* The groups of a fresh forest that are faster than the incumbent's beyond noise on the scenarios of
+ * split "gate", by ratios of pass B, unless the combination loses on mixed batches: as forest_combine
+ * takes them. Of several forests the one that gains most; of those that gain nothing the first. own: the GPU's own data. */
 int gate_judge(const struct gate *, const struct data *own, struct gate_report *);
 /* The number of groups taken. */
 int gate_taken(const struct gate_report *);

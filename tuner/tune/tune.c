@@ -118,14 +118,13 @@ static int rows(struct tune *t, const struct sweep_options *asked)
 
 static void forget(struct tune *t)
 {
-	forest_free(&t->fresh);
-	t->fresh.gpu[0] = '\0';
+	fresh_rules_free(&t->fresh);
 }
 
 /* Learns rules from all times so far. */
 static int learn(struct tune *t)
 {
-	if (*t->fresh.gpu && t->learned_from == t->sum.races)
+	if (t->fresh.n && t->learned_from == t->sum.races)
 		return EXIT_DONE; /* nothing is new */
 	const enum spent before = spent_on(SPENT_LEARNING);
 	forget(t);
@@ -141,9 +140,9 @@ static int learn(struct tune *t)
 static int fill(struct tune *t, const struct sweep_options *o)
 {
 	const struct confirm_asked asked = { .fill = 1 };
-	if (!inheritance_grows(&t->from, t->own)) /* all picks are of the rows */
+	if (t->fresh.trees < 0) /* all picks are of the rows */
 		return EXIT_DONE;
-	return confirm_run(t->own, &t->fresh, &asked, o);
+	return confirm_run(t->own, &t->fresh.f[t->fresh.trees], &asked, o);
 }
 
 /* ---- the judge --------------------------------------------------------------------------------- */

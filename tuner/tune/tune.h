@@ -76,11 +76,11 @@ struct tune {
 	char devices[MOST_DEVICES * DEVICE_NAME]; /* "cuda:0,cuda:1"; "": the CPU */
 	struct here here;
 	struct scenario_list list;
-	struct inheritance from; /* rules in force before, and the nearest GPU's times */
-	struct data *own;        /* measured here */
-	struct forest fresh;     /* learned from all times so far; gpu "": not yet */
-	struct forest installed; /* per decision, the one that the gate took */
-	int takes;               /* decisions taken from fresh */
+	struct inheritance from;  /* rules in force before, and the nearest GPU's times */
+	struct data *own;         /* measured here */
+	struct fresh_rules fresh; /* learned from all times so far; n 0: not yet */
+	struct forest installed;  /* per decision, the one that the gate took */
+	int takes;                /* decisions taken from fresh */
 	struct gate_report gate;
 	double began, deadline;            /* by the budget's clock */
 	int has_older;                     /* the database was there before */
