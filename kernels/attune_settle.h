@@ -32,7 +32,7 @@
  * equal shape share it. It holds 3072 cells and 1 MiB of text; where it is full, what it has stays.
  * A batch of more than 8192 sequences, or 4096 runs of equal ones, is ATTUNE_UNSUPPORTED.
  *
- * All device memory is the caller's. The host's, some 600 bytes a cell and what its batch takes,
+ * All device memory is the caller's. The host's, some 700 bytes a cell and what its batch takes,
  * attune_close frees. These calls may allocate. Several threads may use them at a time, also while
  * others plan and run; a plan that is made while a commit runs may have some of its cells as before
  * and some as after. With ATTUNE_INVARIANT=1 all but attune_settled_text and
@@ -53,7 +53,7 @@ typedef struct attune_settle_how {
 	int64_t num_pages; /* pages 0 .. num_pages - 1 of each cache may be read */
 	int eager;         /* on a GPU: 0: timed as replays of a graph; 1: as single calls */
 	int unused;        /* 0 */
-	double most_ms;    /* gives up behind it; 0: 20 */
+	double most_ms;    /* gives up behind it; 0: 20 for a batch of decodes, else 200 */
 } attune_settle_how;
 
 /* Bytes of workspace that attune_settle takes for the batch. */
@@ -72,16 +72,19 @@ enum attune_status attune_settle_sizes(const attune_op *op, const attune_batch *
  * that K and V come from memory as in a model. Where they are too few for that the workspace is
  * written in between: its size is above twice the device's last cache if one call reads less.
  *
- * The members run in turns, the first of them twice in each round: three rounds of all, then seven
- * of the fastest beside the first. The first stays unless another one is faster by more than 1 %
- * and by more than 1.5 times what its own two times differ by.
+ * The members run in turns, the first of them twice in each round, for three rounds; one that takes
+ * 1.3 times the first's time at once is left out. Then the fastest races with the next lower and
+ * the next higher number of segments that its keys may be cut into (of decodes, and of prefills
+ * whose keys are cut), and what is fastest, and one step further if a step was, with the first for
+ * ten rounds. The first stays unless another one is faster in the last seven by more than 1 % and by
+ * more than 1.5 times what its own two times differ by.
  *
  * A batch with prefills and decodes: both parts first, each as a batch of its own, then the ways to
- * run them together, then one change of a part.
+ * run them together, then one change of a part, then the fastest and the first.
  *
- * It gives up where most_ms would pass before three rounds are over, and then keeps nothing; after
- * these it ends with the rounds that it has. 20 ms are enough for steps of decodes. One race takes
- * 15 to 40 calls, the four of a mixed batch some 150.
+ * It gives up where most_ms would pass before the first three rounds are over, and then keeps
+ * nothing; of a later race that does not fit it keeps what it knew. One race takes 15 to 40 calls,
+ * those of a mixed batch some 250.
  *
  * *ms: what it took, also NULL. An error leaves what was settled unchanged. ATTUNE_UNSUPPORTED: the
  * stream is captured. ATTUNE_TOO_SMALL: the workspace is below attune_settle_sizes. */
@@ -92,8 +95,9 @@ enum attune_status attune_settle(const attune_op *op, const attune_batch *batch,
 /* Of attune_plan_alternatives at most. */
 enum { ATTUNE_MOST_ALTERNATIVES = 16 };
 
-/* The plans of a batch that are worth a race, the present one first; for a batch with prefills and
- * decodes some twelve. `plans` has room for `room` plans, each with its `size` set, all to the same
+/* The plans of a batch that are worth a race, the present one first: the members, and the present one
+ * with the next lower and the next higher number of segments; for a batch with prefills and decodes
+ * some twelve ways to run both. `plans` has room for `room` plans, each with its `size` set, all to the same
  * value; *n: how many there are. More than `room`: ATTUNE_TOO_SMALL, and no plan is written. */
 enum attune_status attune_plan_alternatives(const attune_op *op, const attune_batch *batch,
 					    attune_plan *plans, int room, int *n);

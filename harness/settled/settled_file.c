@@ -214,20 +214,34 @@ static int read_plan(struct reading *r, const int of[2], const char **text, cons
 	return (*text = keep(r, strdup(plan))) && (*code = keep(r, strdup(codes)));
 }
 
+static int same_choices(const struct cell_plan *a, const struct cell_plan *b)
+{
+	return a->way == b->way && a->of[0] == b->of[0] && a->of[1] == b->of[1];
+}
+
+/* A plan with other numbers of segments than its choices' is not of these choices, and is left out; it
+ * wins for them. */
 static int read_members(struct reading *r, struct store_settled *row)
 {
 	const struct cell_line *c = r->cell;
-	for (row->n = 0; row->n < c->num; row->n++) {
+	const struct cell_plan *winner = &c->plan[c->winner];
+	row->winner = row->n = 0;
+	for (int i = 0; i < c->num; i++) {
 		struct store_settled_member *v = &row->v[row->n];
-		const struct cell_plan *p = &c->plan[row->n];
+		const struct cell_plan *p = &c->plan[i];
+		if (p->step[0] || p->step[1])
+			continue;
+		if (same_choices(p, winner))
+			row->winner = row->n;
 		/* a plan without choices has those that the rules named */
 		const int is_firsts = c->kind == CELL_MIXED && p->of[0] < 0 && p->of[1] < 0;
 		v->way = c->kind == CELL_MIXED ? way_name(p->way) : "";
-		v->us = c->us[row->n];
+		v->us = c->us[i];
+		row->n++;
 		if (!read_plan(r, is_firsts ? c->first : p->of, &v->choice, &v->code))
 			return 0;
 	}
-	return 1;
+	return row->n || refuse(r, "all plans have other numbers of segments than their choices'");
 }
 
 static int read_cell(struct reading *r)
@@ -243,7 +257,6 @@ static int read_cell(struct reading *r)
 				     .conditions = r->conditions,
 				     .op = r->ops.v[c->op].text,
 				     .kind = kind_names[c->kind],
-				     .winner = c->winner,
 				     .again_us = c->again > 0 ? c->again : NAN,
 				     .rounds = c->rounds,
 				     .settles = c->settles };

@@ -5,11 +5,19 @@
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/space.h"
 
+static int has_helpers(const attune_op *op, const struct space *s, const struct part *p,
+		       const struct config *as)
+{
+	struct geometry g;
+	s->geometry(as, &op->shape, p, &op->ctx->device.info, &g);
+	return (g.segments <= 1 || op->helper[reduction_of(&g)]) &&
+	       (!s->is_scheduled || op->helper[HELPER_SCHEDULE]);
+}
+
 static int is_legal(const attune_op *op, int id, const struct part *p, struct config *as)
 {
 	const struct device_info *d = &op->ctx->device.info;
 	const struct ready *r;
-	struct geometry g;
 	if (id < 0 || id >= op->num_ready)
 		return 0;
 	r = &op->ready[id];
@@ -21,9 +29,7 @@ static int is_legal(const attune_op *op, int id, const struct part *p, struct co
 		return 0;
 	if (op->heuristic)
 		config_divide(as, r->kernel, &op->heuristic->mixed, &op->shape, p, d);
-	r->kernel->space->geometry(as, &op->shape, p, d, &g);
-	return (g.segments <= 1 || op->helper[reduction_of(&g)]) &&
-	       (!r->kernel->space->is_scheduled || op->helper[HELPER_SCHEDULE]);
+	return has_helpers(op, r->kernel->space, p, as);
 }
 
 enum { WORTH = 4 /* a share of the costs */ };
@@ -53,6 +59,29 @@ const char *lacks_cuts(const attune_op *op, int id, const struct config *as, con
 int can_run(const attune_op *op, int id, const struct part *p, struct config *as)
 {
 	return is_legal(op, id, p, as) && !lacks_cuts(op, id, as, p);
+}
+
+int take_step(const attune_op *op, int id, const struct part *p, int step, struct config *as)
+{
+	const struct ready *r = &op->ready[id];
+	const struct space *s = r->kernel->space;
+	struct config c = *as;
+	int at = 0;
+	if (!step)
+		return 1;
+	if (s->formula_axis < 0 ||
+	    (!config_is_fitted(&r->config, s) && !config_is_formula(&r->config, s)))
+		return 0;
+	const struct axis *a = &s->axis[s->formula_axis];
+	while (at < a->num_values && a->values[at] != as->v[s->formula_axis])
+		at++;
+	if (at == a->num_values || at + step < 0 || at + step >= a->num_values)
+		return 0;
+	c.v[s->formula_axis] = a->values[at + step];
+	if (s->why_illegal(&c, &op->shape, p, &op->ctx->device.info) || !has_helpers(op, s, p, &c))
+		return 0;
+	*as = c;
+	return 1;
 }
 
 struct picked pick_invariant(const attune_op *op, const struct part *p)

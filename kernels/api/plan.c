@@ -30,13 +30,24 @@ static int spare(const attune_op *op, struct decision_made *d, int units)
 	return 1;
 }
 
-/* What runs part i: the choice `id`, if there is one that can, else by the rules. */
-static struct picked pick_part(const attune_op *op, const struct selection *s, int i, int id)
+/* What runs part i: the choice `id`, if there is one that can, else by the rules. *can: whether it
+ * can, with its step; else it runs without. */
+static struct picked pick_part(const attune_op *op, const struct selection *s, int i,
+			       const struct instead *in, int *can)
 {
-	struct picked f = { .id = id, .named = s->choice[i] };
+	const struct part *p = &s->part[i];
+	const int of = p->f.max_query <= DECODE_MAX_QUERY;
+	struct picked f = { .id = in->id[of], .named = s->choice[i] };
 	if (op->ctx->is_invariant)
-		return pick_invariant(op, &s->part[i]);
-	return can_run(op, id, &s->part[i], &f.as) ? f : pick_row(op, f.named, &s->part[i], 0);
+		return pick_invariant(op, p);
+	if (f.id < 0)
+		return pick_row(op, f.named, p, 0);
+	if (!can_run(op, f.id, p, &f.as)) {
+		*can = 0;
+		return pick_row(op, f.named, p, 0);
+	}
+	*can &= take_step(op, f.id, p, in->step[of], &f.as);
+	return f;
 }
 
 /* The defaults that add_part would take. */
@@ -94,7 +105,7 @@ int parts_of_batch(const attune_op *op, const attune_batch *batch, struct select
 static int decide(const attune_op *op, const attune_batch *batch, int overlaps,
 		  const struct instead *given, struct decision_made *d)
 {
-	struct instead in = { AS_RULES, { -1, -1 } };
+	struct instead in = { AS_RULES, { -1, -1 }, { 0, 0 } };
 	struct part whole;
 	int can = 1;
 	d->how = ATTUNE_SERIAL;
@@ -104,11 +115,8 @@ static int decide(const attune_op *op, const attune_batch *batch, int overlaps,
 		in = *given;
 	else if (atomic_load_explicit(&op->ctx->table, memory_order_acquire))
 		op->ctx->ask(op, &d->s, shares ? &whole : NULL, &in);
-	for (int i = 0; i < d->s.num_parts; i++) {
-		const int id = in.id[d->s.part[i].f.max_query <= DECODE_MAX_QUERY];
-		d->pick[i] = pick_part(op, &d->s, i, id);
-		can &= id < 0 || d->pick[i].id == id;
-	}
+	for (int i = 0; i < d->s.num_parts; i++)
+		d->pick[i] = pick_part(op, &d->s, i, &in, &can);
 	if (!shares)
 		return can;
 	if (in.overlap != AS_RULES) {

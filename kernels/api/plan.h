@@ -25,6 +25,9 @@ int plan_takes(const attune_plan *, const attune_batch *, const attune_shape *);
 /* pick.c. Whether a choice can run a part: its code is loaded and it is legal. *as: the choice with
  * its number of segments. */
 int can_run(const attune_op *, int id, const struct part *, struct config *as);
+/* Takes a choice that can run the part so many values further on its axis SEGMENTS, if its costs said
+ * the number and it then still can. Returns whether it did. */
+int take_step(const attune_op *, int id, const struct part *, int step, struct config *as);
 /* Why a choice that is legal for the part counts as illegal: a launch of the reduction gives no LSE, so
  * the choice runs in one segment, where more would cost at most three quarters. NULL: it does not. */
 const char *lacks_cuts(const attune_op *, int id, const struct config *as, const struct part *);

@@ -16,6 +16,7 @@ enum { AS_RULES = -100 };
 struct instead {
 	int overlap; /* an answer of the overlap tree, or AS_RULES */
 	int id[2];   /* choices of the prefills and of the decodes; -1: as the rules say */
+	int step[2]; /* by how many values of its axis SEGMENTS each has more than its costs say */
 };
 
 struct attune_context {

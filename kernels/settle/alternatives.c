@@ -8,6 +8,7 @@
 #include "kernels/spec/sized.h"
 #include "kernels/spec/space.h"
 #include "kernels/spec/status.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_SWAPS = 2 /* of each part */ };
@@ -28,39 +29,52 @@ int alternatives_find(const struct alternatives *a, const attune_plan *plan)
 enum attune_status alternatives_start(struct alternatives *a, const attune_op *op,
 				      const attune_batch *batch)
 {
-	static const struct instead nothing = { AS_RULES, { -1, -1 } };
+	static const struct instead nothing = { AS_RULES, { -1, -1 }, { 0, 0 } };
 	*a = (struct alternatives){ .op = op, .batch = batch, .n = 1 };
 	a->is_mixed = parts_of_batch(op, batch, &a->parts, &a->whole);
 	a->of[0] = (struct settled_plan){ .way = WAY_AS_RULES, .id = { -1, -1 } };
 	return plan_instead(op, batch, &nothing, &a->plan[0]);
 }
 
-/* The ids of the members that planning finds by their places: a choice may stand in an op twice. 0:
- * one is no member. */
-static int as_members(const struct alternatives *a, int id[2])
+/* Has p name the members that planning finds by their places: a choice may stand in an op twice. 0:
+ * a memory cannot name all of it. */
+static int as_remembered(const struct alternatives *a, struct settled_plan *p)
 {
 	for (int i = 0; i < a->parts.num_parts; i++) {
-		const struct part *p = &a->parts.part[i];
-		const int named = a->parts.choice[i], of = is_decode(p);
-		const int place = id[of] < 0 ? 0 : member_place(a->op, named, p, id[of]);
-		if (place < 0)
+		const struct part *part = &a->parts.part[i];
+		const int named = a->parts.choice[i], of = is_decode(part);
+		const int place = p->id[of] < 0 ? 0 : member_place(a->op, named, part, p->id[of]);
+		if (place < 0 || abs(p->step[of]) > MOST_STEPS)
 			return 0;
-		id[of] = id[of] < 0 ? -1 : member_at(a->op, named, p, place);
+		p->id[of] = p->id[of] < 0 ? -1 : member_at(a->op, named, part, place);
 	}
 	return 1;
 }
 
-int alternatives_add(struct alternatives *a, int way, const int id[2])
+int alternatives_add(struct alternatives *a, struct settled_plan p)
 {
-	struct instead in = { AS_RULES, { id[0], id[1] } };
-	if (way != WAY_AS_RULES)
-		in.overlap = answer_of_way(a->op, way, &a->whole);
-	if (a->n == ATTUNE_MOST_ALTERNATIVES || (way != WAY_AS_RULES && in.overlap == AS_RULES) ||
-	    !as_members(a, in.id) || plan_instead(a->op, a->batch, &in, &a->plan[a->n]) ||
+	struct instead in = { .overlap = AS_RULES };
+	if (p.way != WAY_AS_RULES)
+		in.overlap = answer_of_way(a->op, p.way, &a->whole);
+	if (a->n == ATTUNE_MOST_ALTERNATIVES || (p.way != WAY_AS_RULES && in.overlap == AS_RULES) ||
+	    !as_remembered(a, &p))
+		return -1;
+	memcpy(in.id, p.id, sizeof in.id);
+	memcpy(in.step, p.step, sizeof in.step);
+	if (plan_instead(a->op, a->batch, &in, &a->plan[a->n]) ||
 	    alternatives_find(a, &a->plan[a->n]) >= 0)
 		return -1;
-	a->of[a->n] = (struct settled_plan){ .way = way, .id = { in.id[0], in.id[1] } };
+	p.us = 0;
+	a->of[a->n] = p;
 	return a->n++;
+}
+
+static struct settled_plan of_part(int is_decodes, int id, int step)
+{
+	struct settled_plan p = { .way = WAY_AS_RULES, .id = { -1, -1 } };
+	p.id[is_decodes] = id;
+	p.step[is_decodes] = step;
+	return p;
 }
 
 /* Defaults are raced only where nothing else but the first is. */
@@ -71,21 +85,32 @@ void alternatives_add_members(struct alternatives *a)
 	const int n =
 	    a->parts.num_parts == 1 ? part_members(a->op, a->parts.choice[0], p, member) : 0;
 	for (int defaults = 0; defaults < 2 && a->n < 2; defaults++)
-		for (int i = 0; i < n && a->n < MOST_RACED_MEMBERS; i++) {
-			int id[2] = { -1, -1 };
-			id[is_decode(p)] = member[i];
+		for (int i = 0; i < n; i++)
 			if ((member[i] >= a->op->first_default) == defaults)
-				alternatives_add(a, WAY_AS_RULES, id);
-		}
+				alternatives_add(a, of_part(is_decode(p), member[i], 0));
 }
 
-void alternatives_add_ways(struct alternatives *a, const int id[2])
+int alternatives_add_step(struct alternatives *a, int from, int more)
+{
+	const attune_part *planned = &a->plan[from].part[0];
+	if (a->parts.num_parts != 1)
+		return -1;
+	const int of = is_decode(&a->parts.part[0]);
+	const struct space *s = a->op->ready[planned->choice].kernel->space;
+	if (s->formula_axis < 0 || (!of && planned->resolved <= 1))
+		return -1;
+	return alternatives_add(a, of_part(of, planned->choice, a->of[from].step[of] + more));
+}
+
+void alternatives_add_ways(struct alternatives *a, struct settled_plan parts)
 {
 	static const int ways[] = { WAY_SERIES,        WAY_STREAMS,       WAY_SPARING16,
 				    WAY_SPARING16 + 1, WAY_SPARING16 + 3, WAY_ONE_LAUNCH,
 				    WAY_FUSED };
-	for (size_t i = 0; i < COUNT(ways); i++)
-		alternatives_add(a, ways[i], id);
+	for (size_t i = 0; i < COUNT(ways); i++) {
+		parts.way = ways[i];
+		alternatives_add(a, parts);
+	}
 }
 
 /* ---- attune_plan_alternatives ---------------------------------------------------------------- */
@@ -99,69 +124,97 @@ static int way_of(const attune_op *op, const attune_plan *plan)
 	return plan->how == ATTUNE_SERIAL ? WAY_SERIES : WAY_STREAMS + plan->spared[0] / 16;
 }
 
-/* The choices of the parts: the plan's own, where they are members. */
-static enum attune_status choices_of(const struct alternatives *a, const attune_plan *plan,
-				     int id[2])
+/* By how many values of its axis SEGMENTS a part of a plan has more than its choice's costs say. */
+static int step_of(const attune_op *op, const attune_part *planned, const struct part *p)
+{
+	const struct ready *r = &op->ready[planned->choice];
+	const int axis = r->kernel->space->formula_axis;
+	const struct axis *a = axis < 0 ? NULL : &r->kernel->space->axis[axis];
+	struct config as;
+	int step = 0;
+	if (!a || !can_run(op, planned->choice, p, &as))
+		return 0;
+	for (int i = 0; i < a->num_values; i++)
+		step += (a->values[i] < planned->resolved) - (a->values[i] < as.v[axis]);
+	return step;
+}
+
+/* The parts of a plan by their choices and steps; its own, where they are members. */
+static enum attune_status parts_of_plan(const struct alternatives *a, const attune_plan *plan,
+					struct settled_plan *p)
 {
 	attune_plan serial = { .size = sizeof serial };
 	const enum attune_status status = plan_serial(a->op, a->batch, &serial);
-	for (int i = 0; i < 2 && !status; i++) {
-		const int own = plan->part[i].choice;
-		id[i] = i < plan->num_parts &&
-				member_place(a->op, a->parts.choice[i], &a->parts.part[i], own) >= 0
-			    ? own
-			    : serial.part[i].choice;
+	*p = (struct settled_plan){ .way = WAY_AS_RULES, .id = { -1, -1 } };
+	for (int i = 0; i < a->parts.num_parts && !status; i++) {
+		const struct part *part = &a->parts.part[i];
+		const attune_part *own =
+		    plan->num_parts == a->parts.num_parts ? &plan->part[i] : &serial.part[i];
+		if (member_place(a->op, a->parts.choice[i], part, own->choice) < 0)
+			own = &serial.part[i];
+		p->id[is_decode(part)] = own->choice;
+		p->step[is_decode(part)] = step_of(a->op, own, part);
 	}
 	return status;
 }
 
-/* Adds plans that differ from a way with these choices in one of them. */
-static void add_swaps(struct alternatives *a, int way, const int id[2])
+/* Adds plans that differ from a plan in one choice. */
+static void add_swaps(struct alternatives *a, const struct settled_plan *from)
 {
 	for (int i = 0; i < 2; i++) {
 		int member[MAX_MEMBERS], swaps = 0;
 		const int n = part_members(a->op, a->parts.choice[i], &a->parts.part[i], member);
 		for (int k = 0; k < n && swaps < MOST_SWAPS; k++) {
-			const int other[2] = { i ? id[0] : member[k], i ? member[k] : id[1] };
-			swaps += alternatives_add(a, way, other) >= 0;
+			struct settled_plan other = *from;
+			other.id[i] = member[k];
+			other.step[i] = 0;
+			swaps += alternatives_add(a, other) >= 0;
 		}
 	}
 }
 
-static enum attune_status add_mixed(struct alternatives *a, const attune_plan *present)
+static void add_mixed(struct alternatives *a, struct settled_plan present, int way)
 {
-	int id[2];
-	const enum attune_status status = choices_of(a, present, id);
-	const int way = way_of(a->op, present);
-	if (status)
-		return status;
-	alternatives_add(a, way, id);
-	alternatives_add_ways(a, id);
+	present.way = way;
+	alternatives_add(a, present);
+	alternatives_add_ways(a, present);
 	if (way != WAY_FUSED)
-		add_swaps(a, way, id);
-	return ATTUNE_OK;
+		add_swaps(a, &present);
+}
+
+/* The place of the plan that now runs, which may have choices of the overlap tree beside a member,
+ * and a member that a full list has no room for. */
+static int add_present(struct alternatives *a, const attune_plan *now, struct settled_plan parts)
+{
+	int at = alternatives_find(a, now);
+	if (at < 0)
+		at = alternatives_add(a, parts);
+	if (at < 0 && a->is_mixed) {
+		parts.id[0] = -1;
+		parts.step[0] = 0;
+		at = alternatives_add(a, parts);
+	}
+	return at;
 }
 
 enum attune_status alternatives_all(struct alternatives *a, const attune_op *op,
 				    const attune_batch *batch, int *present)
 {
 	attune_plan now = { .size = sizeof now };
+	struct settled_plan parts;
 	enum attune_status status = alternatives_start(a, op, batch);
 	if (!status)
 		status = attune_plan_batch(op, batch, &now);
-	if (!status && a->is_mixed)
-		status = add_mixed(a, &now);
+	if (!status)
+		status = parts_of_plan(a, &now, &parts);
 	if (status)
 		return status;
+	if (a->is_mixed)
+		add_mixed(a, parts, way_of(op, &now));
 	alternatives_add_members(a);
-	*present = alternatives_find(a, &now);
-	if (*present <
-	    0) { /* a member behind those that race; decodes beside a choice of the overlap tree */
-		int id[2] = { -1, -1 };
-		id[a->is_mixed || is_decode(&a->parts.part[0])] =
-		    now.part[now.num_parts - 1].choice;
-		*present = alternatives_add(a, WAY_AS_RULES, id);
-	}
+	*present = add_present(a, &now, parts);
+	for (int more = -1; more <= 1 && *present >= 0; more += 2)
+		alternatives_add_step(a, *present, more);
 	return *present < 0 ? fail(ATTUNE_DEVICE_ERROR, "the present plan is no alternative")
 			    : ATTUNE_OK;
 }

@@ -5,9 +5,6 @@
 #include "settled.h"
 #include "kernels/spec/part.h"
 
-/* Members of a part that race, the first among them. */
-enum { MOST_RACED_MEMBERS = 4 };
-
 struct alternatives {
 	const attune_op *op;
 	const attune_batch *batch;
@@ -15,21 +12,25 @@ struct alternatives {
 	struct part whole;
 	int is_mixed; /* it has both parts; `whole` is set */
 	int n;
-	struct settled_plan of[ATTUNE_MOST_ALTERNATIVES]; /* us: not set */
+	struct settled_plan of[ATTUNE_MOST_ALTERNATIVES]; /* us: 0 */
 	attune_plan plan[ATTUNE_MOST_ALTERNATIVES];
 };
 
 /* The plan by the rules, whatever was settled, which stays the first. The batch is sound. */
 enum attune_status alternatives_start(struct alternatives *, const attune_op *,
 				      const attune_batch *);
-/* Adds a plan, unless it cannot run, or runs what one that is there runs, or has a choice that is no
- * member of its part, which no memory can name, or there is no room. Returns its place; -1: it was
+/* Adds a plan, unless it cannot run, or runs what one that is there runs, or has what no memory can
+ * name: a choice that is no member of its part, more than MOST_STEPS, or there is no room. Returns its place; -1: it was
  * not added. */
-int alternatives_add(struct alternatives *, int way, const int id[2]);
+int alternatives_add(struct alternatives *, struct settled_plan);
 /* Adds members of a batch of one phase. */
 void alternatives_add_members(struct alternatives *);
-/* Adds the ways to run both parts of a mixed batch, by these choices. */
-void alternatives_add_ways(struct alternatives *, const int id[2]);
+/* Adds plan `from` of a batch of one phase, with so many values more on its axis SEGMENTS, where a
+ * number of segments may matter: of decodes, and of prefills whose keys are cut. Returns its place;
+ * -1: it was not added. */
+int alternatives_add_step(struct alternatives *, int from, int more);
+/* Adds the ways to run both parts of a mixed batch, by the choices and steps of `parts`. */
+void alternatives_add_ways(struct alternatives *, struct settled_plan parts);
 /* The place of a plan that runs the same launches; -1: none does. */
 int alternatives_find(const struct alternatives *, const attune_plan *);
 /* All of a batch; *present: the place of what attune_plan_batch now gives. */

@@ -1,5 +1,6 @@
 /* cell.c - hashes of cells. Integers alone, so that all machines agree. */
 #include "cell.h"
+#include "table.h"
 #include "kernels/spec/names.h"
 #include "kernels/spec/part.h"
 
@@ -50,6 +51,6 @@ uint64_t cell_hash(const attune_op *op, enum cell_kind kind, const int named[],
 	} else {
 		h = add_part_cell(h, op, kind, named[0], &part[0]);
 	}
-	h &= ~0xffffull;
-	return h ? h : 1ull << 16;
+	h &= ~(uint64_t)VALUE_MASK;
+	return h ? h : 1ull << VALUE_BITS;
 }

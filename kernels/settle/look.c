@@ -22,17 +22,20 @@ static int is_decode(const struct part *p)
 	return p->f.max_query <= DECODE_MAX_QUERY;
 }
 
-/* The value of the part's own cell if `place` is MEMBER_AS_RULES. */
+/* What the part's own cell has where m is MEMBER_AS_RULES. */
 static void look_at_part(const attune_op *op, const struct settled_table *t, int named,
-			 const struct part *p, int place, struct instead *in)
+			 const struct part *p, struct remembered m, struct instead *in)
 {
 	const int of = is_decode(p);
-	if (place == MEMBER_AS_RULES)
-		place = value_member(
+	if (m.place == MEMBER_AS_RULES)
+		m = value_member(
 		    table_find(t, cell_hash(op, of ? CELL_DECODE : CELL_PREFILL, &named, p, NULL)),
 		    of);
-	if (place != MEMBER_AS_RULES)
-		in->id[of] = member_at(op, named, p, place);
+	const int id = m.place == MEMBER_AS_RULES ? -1 : member_at(op, named, p, m.place);
+	if (id < 0 || member_check(op, id) != m.check)
+		return;
+	in->id[of] = id;
+	in->step[of] = m.step;
 }
 
 void settled_look(const attune_op *op, const struct selection *s, const struct part *whole,

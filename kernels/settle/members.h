@@ -15,6 +15,11 @@ enum { MAX_MEMBERS = 7 };
 int part_members(const attune_op *, int named, const struct part *, int id[MAX_MEMBERS]);
 /* The one at a place, whichever that is; -1: there is none. */
 int member_at(const attune_op *, int named, const struct part *, int place);
+/* Four bits of its name. */
+static inline unsigned member_check(const attune_op *op, int id)
+{
+	return op->ready[id].name & 15;
+}
 /* The place of a choice among them; -1: it has none. */
 int member_place(const attune_op *, int named, const struct part *, int id);
 /* The fused choice that WAY_FUSED means for a batch: the one that the rules name, else the first of

@@ -1,10 +1,12 @@
 /* race.c - times plans of one batch against each other (race.h).
  *
- *   one call each          a plan that takes twice the first's time is out
+ *   one call each          a plan that takes much longer than the first is out
  *   rounds 1 to 3          A B C A'   each letter is one sample: some calls over sets of their own.
- *                          B C A' A   A' is the first once more: what it differs by is noise
- *                          C A' A B
- *   rounds 4 to 10         A B A'     B: the fastest so far, if it is faster than the first
+ *                          A A' C B   A' is the first once more: what it differs by is noise.
+ *                          C A' A B   Each other round is run backwards
+ *   rounds 4 to 10         A B A'     B: the fastest so far, if it is faster than the first. Only of
+ *                                     the last race; they alone decide, since of several plans the
+ *                                     fastest in three rounds is often one that was lucky
  *
  * No call finds keys in a cache. Where the calls of a sample read enough bytes each sample goes
  * once, or several times, round the same sets; else the caches are flushed between samples. On a
@@ -20,7 +22,6 @@
 #include <time.h>
 
 enum { MOST_CALLS = 128, MOST_REPLAYS = 8, MOST_PLAYS = 20, LANES = MOST_RACED + 1 };
-static const double slow = 2;          /* times the first's time in one call: out */
 static const double sample_us = 500;   /* no sample needs to be longer */
 static const double share_timed = 0.6; /* of the time that is left, for samples */
 static const double record_us = 8;     /* about a call's part in making a graph */
@@ -157,11 +158,11 @@ static enum attune_status look(struct timing *t, int *fits)
 		const double begin = settle_clock();
 		if (!status)
 			status = sample(t, l, &r->us[i]);
-		if (!status && r->us[i] > slow * r->us[0]) {
+		if (!status && r->us[i] > r->slow * r->us[0]) {
 			status = sample(t, l, &again);
 			r->us[i] = fmin(r->us[i], again);
 		}
-		l->is_out = r->us[i] > slow * r->us[0];
+		l->is_out = r->us[i] > r->slow * r->us[0];
 		first = i ? first : settle_clock() - begin;
 		sum += l->is_out ? 0 : settle_clock() - begin;
 		*fits = in_time(t, FIRST_ROUNDS * (sum + first));
@@ -178,9 +179,10 @@ static int is_recorded(const struct timing *t)
 static void choose_calls(struct timing *t)
 {
 	const int sets = stage_sets(t->stage), left = left_in(t);
-	const int samples = FIRST_ROUNDS * left + (MOST_ROUNDS - FIRST_ROUNDS) * 3;
+	const int samples =
+	    FIRST_ROUNDS * left + (t->race->is_last ? (MOST_ROUNDS - FIRST_ROUNDS) * 3 : 0);
 	const double cool = calls_to_cool(t), us = fmax(t->race->us[0], 0.1);
-	const double left_us = fmax(t->race->until - settle_clock(), 0) * 1e6;
+	const double left_us = fmax(t->race->soon - settle_clock(), 0) * 1e6;
 	const double most = share_timed * left_us / samples;
 	/* a call, with its share of the recording */
 	const double cost = us + (is_recorded(t) ? record_us * left / samples : 0);
@@ -219,13 +221,13 @@ double settle_median(const double *x, int n)
 	return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
 }
 
-/* A lane's time to the first's, the median over the rounds. */
-static double ratio_of(const struct timing *t, int lane)
+/* A lane's time to the first's, the median over the rounds from one on. */
+static double ratio_of(const struct timing *t, int lane, int from)
 {
 	double x[MOST_ROUNDS];
-	for (int i = 0; i < t->race->rounds; i++)
-		x[i] = t->lane[lane].us[i] / t->lane[0].us[i];
-	return settle_median(x, t->race->rounds);
+	for (int i = from; i < t->race->rounds; i++)
+		x[i - from] = t->lane[lane].us[i] / t->lane[0].us[i];
+	return settle_median(x, t->race->rounds - from);
 }
 
 /* Rounds up to `most` of all lanes that are in. A round that is not complete does not count. */
@@ -236,7 +238,8 @@ static enum attune_status run_rounds(struct timing *t, int most)
 	enum attune_status status = ATTUNE_OK;
 	while (r->rounds < most) {
 		for (int k = 0; k < lanes && !status; k++) {
-			struct lane *l = &t->lane[(k + r->rounds) % lanes];
+			const int at = r->rounds % 2 ? lanes - 1 - k : k;
+			struct lane *l = &t->lane[(at + r->rounds) % lanes];
 			if (l->is_out)
 				continue;
 			if (!in_time(t, t->sample_s))
@@ -250,44 +253,58 @@ static enum attune_status run_rounds(struct timing *t, int most)
 	return status;
 }
 
-/* Takes out all but the first and the fastest of the others. Returns 0 if that is not faster. */
-static int keep_fastest(struct timing *t)
+/* The fastest of the lanes that are in, 0 if none is faster than the first. */
+static int fastest_of(const struct timing *t)
 {
 	int best = 0;
 	double least = 1;
 	for (int i = 1; i < t->race->n; i++)
-		if (!t->lane[i].is_out && ratio_of(t, i) < least) {
-			least = ratio_of(t, i);
+		if (!t->lane[i].is_out && ratio_of(t, i, 0) < least) {
+			least = ratio_of(t, i, 0);
 			best = i;
 		}
-	for (int i = 1; i < t->race->n; i++)
-		t->lane[i].is_out = i != best;
 	return best;
 }
 
 /* The first's median, and the others' by their ratios, whatever the clock did between rounds. */
-static void take_medians(struct timing *t)
+static void take_medians(struct timing *t, int from)
 {
 	struct race *r = t->race;
-	r->us[0] = settle_median(t->lane[0].us, r->rounds);
+	r->us[0] = settle_median(t->lane[0].us + from, r->rounds - from);
 	for (int i = 1; i < r->n; i++)
 		if (!t->lane[i].is_out)
-			r->us[i] = r->us[0] * ratio_of(t, i);
-	r->again = r->us[0] * ratio_of(t, r->n);
+			r->us[i] = r->us[0] * ratio_of(t, i, from);
+	r->again = r->us[0] * ratio_of(t, r->n, from);
 }
 
-static void decide(struct timing *t, int best)
+static void decide(struct timing *t)
 {
 	struct race *r = t->race;
-	const double noise = AGAIN_FACTOR_HALVES * fabs(ratio_of(t, r->n) - 1) / 2;
-	take_medians(t);
-	if (best && ratio_of(t, best) < 1 - fmax(SWITCH_MARGIN / 1e3, noise))
-		r->winner = best;
+	const double noise = AGAIN_FACTOR_HALVES * fabs(r->again / r->us[0] - 1) / 2;
+	const double ratio = r->us[r->fastest] / r->us[0];
+	r->winner = ratio < 1 - fmax(SWITCH_MARGIN / 1e3, noise) ? r->fastest : 0;
+}
+
+/* Rounds of the fastest and the first; what the others took stays a share of the first's time. */
+static enum attune_status confirm(struct timing *t)
+{
+	struct race *r = t->race;
+	const double before = r->us[0];
+	for (int i = 1; i < r->n; i++)
+		t->lane[i].is_out = i != r->fastest;
+	const enum attune_status status = run_rounds(t, MOST_ROUNDS);
+	if (status || r->rounds < 2 * FIRST_ROUNDS)
+		return status;
+	take_medians(t, FIRST_ROUNDS);
+	for (int i = 1; i < r->n; i++)
+		if (t->lane[i].is_out)
+			r->us[i] *= r->us[0] / before;
+	return status;
 }
 
 static enum attune_status time_all(struct timing *t)
 {
-	int fits, best = 0;
+	int fits;
 	enum attune_status status = look(t, &fits);
 	if (status || !fits || left_in(t) < 3)
 		return status;
@@ -299,12 +316,12 @@ static enum attune_status time_all(struct timing *t)
 		t->race->rounds = 0;
 		return status;
 	}
-	take_medians(t);
-	best = keep_fastest(t);
-	if (best)
-		status = run_rounds(t, MOST_ROUNDS);
+	t->race->fastest = fastest_of(t);
+	take_medians(t, 0);
+	if (t->race->is_last && t->race->fastest)
+		status = confirm(t);
 	if (!status)
-		decide(t, best);
+		decide(t);
 	return status;
 }
 
@@ -316,13 +333,13 @@ static int is_time(double us)
 enum attune_status settle_race(struct race *r)
 {
 	struct timing t = { .race = r, .stage = r->stage, .dev = r->stage->dev };
-	r->winner = r->rounds = 0;
+	r->fastest = r->winner = r->rounds = 0;
 	for (int i = 0; i <= r->n; i++)
-		t.lane[i].plan = &r->plan[i < r->n ? i : 0];
+		t.lane[i].plan = r->plan[i < r->n ? i : 0];
 	const enum attune_status status = time_all(&t);
 	for (int i = 0; i <= r->n; i++)
 		if (!is_time(i < r->n ? r->us[i] : r->again))
-			r->winner = r->rounds = 0;
+			r->fastest = r->winner = r->rounds = 0;
 	for (int i = 0; i <= r->n; i++)
 		if (t.lane[i].graph)
 			t.dev->ops->graph_free(t.dev, t.lane[i].graph);

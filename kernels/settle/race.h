@@ -6,17 +6,23 @@
 
 struct stage;
 
-/* FIRST_ROUNDS of all plans, then up to MOST_ROUNDS of the fastest and the first. */
+/* FIRST_ROUNDS of all plans; of the last race of a batch then up to MOST_ROUNDS of the fastest and
+ * the first. */
 enum { MOST_RACED = ATTUNE_MOST_ALTERNATIVES, FIRST_ROUNDS = 3, MOST_ROUNDS = 10 };
 
 struct race {
 	const struct stage *stage;
-	double until; /* it gives up then, in seconds of settle_clock() */
+	/* In seconds of settle_clock(): it gives up at `until`; samples are as long as `soon` has
+	 * room for. */
+	double until, soon;
+	double slow; /* a plan that takes so many times the first's time in one call is out */
 	int n;
-	const attune_plan *plan; /* n, 0: the first */
+	const attune_plan *plan[MOST_RACED]; /* 0: the first */
+	int is_last;
 
 	/* What comes out. rounds 0: it gave up before it had FIRST_ROUNDS; the first wins. */
-	int winner, rounds;
+	int fastest, rounds;
+	int winner;            /* the fastest, if that is beyond the margin and the noise; else 0 */
 	double us[MOST_RACED]; /* of a call */
 	double again;          /* of the first, which runs under two names (A/A) */
 };

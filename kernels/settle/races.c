@@ -1,9 +1,13 @@
 /* races.c - which plans of a batch race when it is settled, and what the races come to.
  *
- *   one phase   the members                                              1 race
- *   mixed       the prefills' members, alone  \  by their winners: the   4 races
- *               the decodes' members, alone   /  ways to run both; then
- *                                                the fastest way with one part changed */
+ *   one phase   the members; the fastest of them with other numbers of      1 to 3 races
+ *               segments; the fastest of these, and one step further,
+ *               against the first
+ *   mixed       the prefills alone, the decodes alone; by their winners     3 more
+ *               the ways to run both; the fastest way with one part
+ *               changed; the fastest of these against the first
+ *
+ * Where the time does not suffice for the next race, the one before decides. */
 #include "races.h"
 #include "alternatives.h"
 #include "members.h"
@@ -13,6 +17,7 @@
 #include "kernels/api/plan.h"
 #include "kernels/spec/status.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum attune_status own_batch_make(struct own_batch *b, const attune_batch *of, enum phase phase)
 {
@@ -43,173 +48,251 @@ static void set_stage(struct stage *s, const struct job *job, const attune_batch
 	s->bytes = job->bytes;
 }
 
-/* Races plans up to a share of the whole time. */
-static enum attune_status race_for(struct race *r, const struct job *job, const struct stage *s,
-				   const struct alternatives *a, double share)
-{
-	*r = (struct race){
-		.stage = s, .until = job->begin + share * job->most, .n = a->n, .plan = a->plan
-	};
-	return a->n > 1 ? settle_race(r) : ATTUNE_OK;
-}
+/* ---- the races of one batch ------------------------------------------------------------------ */
 
-/* What a race came to, if it came to an end. */
-static void keep(struct job *job, const struct alternatives *a, const struct race *r)
-{
-	if (!r->rounds)
-		return;
-	struct settled_entry *e = &job->entry[job->num_entries++];
-	*e = (struct settled_entry){ .batch = a->batch,
-				     .num = a->n,
-				     .again_us = r->again,
-				     .winner = r->winner,
-				     .rounds = r->rounds };
-	for (int i = 0; i < a->n; i++) {
-		e->plan[i] = a->of[i];
-		e->plan[i].us = r->us[i];
-	}
-}
+static const double slow_member = 1.3, slow_way = 2; /* times the first's time in one call: out */
+static const double step_gain = 0.005; /* what a step must gain: equals stay as they are */
 
-/* Choices of a part that raced, the winner first, then the faster ones first. */
-struct ranking {
-	int n, id[MAX_MEMBERS];
+struct course {
+	struct stage stage;
+	struct alternatives a;
+	double until;                           /* seconds of settle_clock() */
+	double ratio[ATTUNE_MOST_ALTERNATIVES]; /* to the first's time; 0: not timed */
+	double first_us, again_us;
+	int fastest, winner, rounds; /* of the last race that came to an end; rounds 0: none did */
 };
 
-static int is_before(const struct race *r, int a, int b)
+/* until: a share of the call's time. */
+static enum attune_status course_start(struct course *c, const struct job *job,
+				       const attune_batch *batch, double until)
 {
-	return a == r->winner || (b != r->winner && r->us[a] < r->us[b]);
+	c->until = job->begin + until * job->most;
+	c->fastest = c->winner = c->rounds = 0;
+	memset(c->ratio, 0, sizeof c->ratio);
+	set_stage(&c->stage, job, batch);
+	const enum attune_status status = alternatives_start(&c->a, job->op, batch);
+	return status || !c->a.parts.num_parts ? status : stage_fill(&c->stage);
 }
 
-static void rank(struct ranking *k, const struct alternatives *a, const struct race *r)
+struct entrants {
+	int n, at[ATTUNE_MOST_ALTERNATIVES]; /* of the alternatives; the first is the first */
+};
+
+static void enter(struct entrants *e, int at)
 {
-	int place[MAX_MEMBERS];
-	for (k->n = 0; k->n < a->n && k->n < MAX_MEMBERS && r->rounds; k->n++) {
-		int at = k->n;
-		for (; at && is_before(r, k->n, place[at - 1]); at--)
-			place[at] = place[at - 1];
-		place[at] = k->n;
+	int stands = at < 0;
+	for (int i = 0; i < e->n; i++)
+		stands |= e->at[i] == at;
+	if (!stands)
+		e->at[e->n++] = at;
+}
+
+/* Races the entrants with samples for a share of the time that is left. A race that
+ * gives up leaves the course as it was. */
+static enum attune_status race(struct course *c, const struct entrants *e, double slow,
+			       double share, int is_last)
+{
+	struct race r = { .stage = &c->stage, .until = c->until, .slow = slow, .is_last = is_last };
+	const double now = settle_clock();
+	r.soon = now + share * (c->until - now);
+	r.n = e->n;
+	for (int i = 0; i < e->n; i++)
+		r.plan[i] = &c->a.plan[e->at[i]];
+	const enum attune_status status = e->n > 1 ? settle_race(&r) : ATTUNE_OK;
+	if (status || !r.rounds)
+		return status;
+	for (int i = 0; i < r.n; i++)
+		c->ratio[e->at[i]] = r.us[i] / r.us[0];
+	c->first_us = r.us[0];
+	c->again_us = r.again;
+	c->rounds = r.rounds;
+	c->fastest = e->at[r.fastest];
+	c->winner = e->at[r.winner];
+	return status;
+}
+
+/* What the races came to, if one of them came to an end. */
+static void keep(struct job *job, const struct course *c)
+{
+	if (!c->rounds)
+		return;
+	struct settled_entry *e = &job->entry[job->num_entries++];
+	*e = (struct settled_entry){ .batch = c->a.batch,
+				     .again_us = c->again_us,
+				     .rounds = c->rounds };
+	for (int i = 0; i < c->a.n; i++) {
+		if (!(c->ratio[i] > 0))
+			continue;
+		if (i == c->winner)
+			e->winner = e->num;
+		e->plan[e->num] = c->a.of[i];
+		e->plan[e->num++].us = c->first_us * c->ratio[i];
 	}
-	for (int i = 0; i < k->n; i++)
-		k->id[i] = a->plan[place[i]].part[0].choice;
+}
+
+/* ---- one phase ------------------------------------------------------------------------------- */
+
+/* The fastest so far with the next lower and the next higher number of segments. Returns in *more
+ * which of them is faster by enough; 0: neither. */
+static enum attune_status race_steps(struct course *c, int *more)
+{
+	const int from = c->fastest;
+	const int lower = alternatives_add_step(&c->a, from, -1);
+	const int higher = alternatives_add_step(&c->a, from, 1);
+	struct entrants e = { .n = 1 };
+	*more = 0;
+	enter(&e, from);
+	enter(&e, lower);
+	enter(&e, higher);
+	const enum attune_status status =
+	    lower < 0 && higher < 0 ? ATTUNE_OK : race(c, &e, slow_member, 0.4, 0);
+	const double enough = (from ? c->ratio[from] : 1) - step_gain;
+	if (!status && c->fastest != from && c->ratio[c->fastest] < enough)
+		*more = c->fastest == lower ? -1 : 1;
+	else if (!status)
+		c->fastest = from;
+	return status;
+}
+
+static enum attune_status race_members(struct course *c)
+{
+	struct entrants all = { .n = 0 }, last = { .n = 1 };
+	enum attune_status status;
+	int more = 0;
+	alternatives_add_members(&c->a);
+	for (int i = 0; i < c->a.n; i++)
+		enter(&all, i);
+	status = race(c, &all, slow_member, 0.4, 0);
+	if (status || (all.n > 1 && !c->rounds))
+		return status;
+	status = race_steps(c, &more);
+	if (status || !c->fastest)
+		return status;
+	enter(&last, c->fastest);
+	if (more)
+		enter(&last, alternatives_add_step(&c->a, c->fastest, more));
+	return race(c, &last, slow_member, 1, 1);
+}
+
+/* Choices of a part that raced, with their steps: the winner first, then the faster ones first. */
+struct ranking {
+	int n, id[ATTUNE_MOST_ALTERNATIVES], step[ATTUNE_MOST_ALTERNATIVES];
+};
+
+static int is_before(const struct course *c, int a, int b)
+{
+	return a == c->winner || (b != c->winner && c->ratio[a] < c->ratio[b]);
+}
+
+static void rank(struct ranking *k, const struct course *c, int is_decodes)
+{
+	int place[ATTUNE_MOST_ALTERNATIVES];
+	k->n = 0;
+	for (int i = 0; i < c->a.n; i++) {
+		int at = k->n;
+		if (!(c->ratio[i] > 0))
+			continue;
+		for (; at && is_before(c, i, place[at - 1]); at--)
+			place[at] = place[at - 1];
+		place[at] = i;
+		k->n++;
+	}
+	for (int i = 0; i < k->n; i++) {
+		k->id[i] = c->a.plan[place[i]].part[0].choice;
+		k->step[i] = c->a.of[place[i]].step[is_decodes];
+	}
 }
 
 /* Settles a batch of one phase. */
-static enum attune_status settle_members(struct job *job, const attune_batch *batch, double share,
-					 struct ranking *best)
+static enum attune_status settle_part(struct job *job, struct course *c, const attune_batch *batch,
+				      double until, int is_decodes, struct ranking *best)
 {
-	struct alternatives a;
-	struct stage s;
-	struct race r;
-	enum attune_status status = alternatives_start(&a, job->op, batch);
-	if (status || !a.parts.num_parts)
-		return status;
-	alternatives_add_members(&a);
-	set_stage(&s, job, batch);
-	status = stage_fill(&s);
-	if (!status)
-		status = race_for(&r, job, &s, &a, share);
+	enum attune_status status = course_start(c, job, batch, until);
+	if (!status && c->a.parts.num_parts)
+		status = race_members(c);
 	if (status)
 		return status;
-	rank(best, &a, &r);
-	keep(job, &a, &r);
+	rank(best, c, is_decodes);
+	keep(job, c);
 	return ATTUNE_OK;
 }
 
-/* For each part the choice that the ways are run with, and another one: the fastest alone that is a
- * member beside the other part too, and what the rules run there, else the next of these. -1: there
- * is no other one. */
+/* ---- both phases ----------------------------------------------------------------------------- */
+
+/* The parts that the ways are run with, and others to change to: of each part the fastest alone that is
+ * a member beside the other part too, and what the rules run there, else the next of these. */
 static enum attune_status best_of(const struct alternatives *a, const struct ranking rank[2],
-				  int best[2][2])
+				  struct settled_plan best[2])
 {
-	static const struct instead serial = { SAYS_SERIAL, { -1, -1 } };
+	static const struct instead serial = { SAYS_SERIAL, { -1, -1 }, { 0, 0 } };
 	attune_plan rules;
 	const enum attune_status status = plan_instead(a->op, a->batch, &serial, &rules);
 	for (int i = 0; i < 2 && !status; i++) {
-		const struct part *p = &a->parts.part[i];
-		const int named = a->parts.choice[i], own = rules.part[i].choice;
-		int place[2] = { -1, -1 }, n = 0;
+		const int own = rules.part[i].choice;
+		int n = 0;
 		for (int k = 0; k <= rank[i].n && n < 2; k++) {
 			const int id = k < rank[i].n ? rank[i].id[k] : own;
-			const int at = member_place(a->op, named, p, id);
-			if (at >= 0 && at != place[0])
-				place[n++] = at;
+			if (member_place(a->op, a->parts.choice[i], &a->parts.part[i], id) < 0 ||
+			    (n && a->op->ready[id].name == a->op->ready[best[0].id[i]].name))
+				continue;
+			best[n].id[i] = id;
+			best[n++].step[i] = k < rank[i].n ? rank[i].step[k] : 0;
 		}
-		const int by_rules = member_place(a->op, named, p, own);
-		if (place[0] != by_rules)
-			place[1] = by_rules;
-		for (int k = 0; k < 2; k++)
-			best[i][k] = place[k] < 0 ? -1 : member_at(a->op, named, p, place[k]);
+		if (n < 2 || a->op->ready[own].name != a->op->ready[best[0].id[i]].name) {
+			best[1].id[i] = own;
+			best[1].step[i] = 0;
+		}
 	}
 	return status;
 }
 
-/* One step from the winner: its way with the other choice of a part. The entry gets the times of
- * both races, as shares of the first's in its own race. */
-static enum attune_status settle_swaps(struct job *job, const struct stage *s,
-				       const struct alternatives *ways, const struct race *by_ways,
-				       int best[2][2])
+static enum attune_status race_swaps(struct course *c, const struct settled_plan best[2])
 {
-	const struct settled_plan base = ways->of[by_ways->winner];
-	struct settled_entry *e = &job->entry[job->num_entries - 1];
-	struct alternatives a;
-	struct race r;
-	enum attune_status status = alternatives_start(&a, job->op, ways->batch);
-	if (status)
-		return status;
-	if (by_ways->winner)
-		alternatives_add(&a, base.way, base.id);
-	const int from = a.n;
+	struct entrants e = { .n = 1 };
+	enter(&e, c->fastest);
 	for (int i = 0; i < 2; i++) {
-		const int id[2] = { best[0][i == 0], best[1][i == 1] };
-		if (best[i][1] >= 0 && base.way != WAY_FUSED)
-			alternatives_add(&a, base.way, id);
+		struct settled_plan other = best[0];
+		other.way = c->a.of[c->fastest].way;
+		other.id[i] = best[1].id[i];
+		other.step[i] = best[1].step[i];
+		if (other.way != WAY_FUSED)
+			enter(&e, alternatives_add(&c->a, other));
 	}
-	status = a.n > from ? race_for(&r, job, s, &a, 1) : ATTUNE_OK;
-	if (status || a.n == from || !r.rounds)
-		return status;
-	const double scale = by_ways->us[0] / r.us[0];
-	for (int i = from; i < a.n && e->num < ATTUNE_MOST_ALTERNATIVES; i++) {
-		if (alternatives_find(ways, &a.plan[i]) >= 0)
-			continue;
-		e->plan[e->num] = a.of[i];
-		e->plan[e->num].us = r.us[i] * scale;
-		if (r.winner == i)
-			e->winner = e->num;
-		e->num++;
-	}
-	if (r.winner < from)
-		e->winner = r.winner ? by_ways->winner : 0;
-	e->rounds += r.rounds;
-	return ATTUNE_OK;
+	return race(c, &e, slow_way, 0.4, 0);
 }
 
-static enum attune_status settle_mixed(struct job *job, const attune_batch *batch,
-				       const struct ranking rank[2])
+static enum attune_status race_ways(struct course *c, const struct ranking rank[2])
 {
-	struct alternatives a;
-	struct stage s;
-	struct race r;
-	int best[2][2];
-	enum attune_status status = alternatives_start(&a, job->op, batch);
-	if (!status && a.is_mixed)
-		status = best_of(&a, rank, best);
-	if (status || !a.is_mixed)
-		return status;
-	const int id[] = { best[0][0], best[1][0] };
-	alternatives_add_ways(&a, id);
-	set_stage(&s, job, batch);
-	status = stage_fill(&s);
-	if (!status)
-		status = race_for(&r, job, &s, &a, 0.85);
+	struct settled_plan best[2] = { { .way = 0 }, { .way = 0 } };
+	struct entrants all = { .n = 0 }, last = { .n = 1 };
+	enum attune_status status = best_of(&c->a, rank, best);
 	if (status)
 		return status;
-	const int before = job->num_entries;
-	keep(job, &a, &r);
-	return job->num_entries == before ? ATTUNE_OK : settle_swaps(job, &s, &a, &r, best);
+	alternatives_add_ways(&c->a, best[0]);
+	for (int i = 0; i < c->a.n; i++)
+		enter(&all, i);
+	status = race(c, &all, slow_way, 0.5, 0);
+	if (!status && c->rounds)
+		status = race_swaps(c, best);
+	if (status || !c->fastest)
+		return status;
+	enter(&last, c->fastest);
+	return race(c, &last, slow_way, 1, 1);
+}
+
+static enum attune_status settle_mixed(struct job *job, struct course *c, const attune_batch *batch,
+				       const struct ranking rank[2])
+{
+	enum attune_status status = course_start(c, job, batch, 1);
+	if (!status && c->a.is_mixed)
+		status = race_ways(c, rank);
+	if (!status && c->a.is_mixed)
+		keep(job, c);
+	return status;
 }
 
 /* A batch of both phases first as two of their own. */
-static enum attune_status settle_all(struct job *job, const attune_batch *batch,
+static enum attune_status settle_all(struct job *job, struct course *c, const attune_batch *batch,
 				     struct own_batch part[2])
 {
 	struct ranking best[2] = { { .n = 0 }, { .n = 0 } };
@@ -218,24 +301,24 @@ static enum attune_status settle_all(struct job *job, const attune_batch *batch,
 		status = own_batch_make(&part[1], batch, PHASE_DECODE);
 	if (status)
 		return status;
-	const int mixed = part[0].view.num_seqs && part[1].view.num_seqs;
+	const int decodes = part[1].view.num_seqs > 0, mixed = decodes && part[0].view.num_seqs > 0;
 	if (!mixed)
-		return settle_members(job, batch, 1, &best[0]);
-	status = settle_members(job, &part[0].view, 0.25, &best[0]);
+		return settle_part(job, c, batch, 1, decodes, &best[decodes]);
+	status = settle_part(job, c, &part[0].view, 0.25, 0, &best[0]);
 	if (!status)
-		status = settle_members(job, &part[1].view, 0.5, &best[1]);
-	return status ? status : settle_mixed(job, batch, best);
+		status = settle_part(job, c, &part[1].view, 0.5, 1, &best[1]);
+	return status ? status : settle_mixed(job, c, batch, best);
 }
 
 /* Nothing is kept before all races are over. */
 enum attune_status settle_job(struct job *job, const attune_batch *batch)
 {
 	struct own_batch part[2] = { { .starts = NULL }, { .starts = NULL } };
-	struct stage s;
-	set_stage(&s, job, batch);
-	enum attune_status status = stage_check(&s);
+	struct course c;
+	set_stage(&c.stage, job, batch);
+	enum attune_status status = stage_check(&c.stage);
 	if (!status)
-		status = settle_all(job, batch, part);
+		status = settle_all(job, &c, batch, part);
 	for (int i = 0; i < job->num_entries && !status; i++)
 		status = settled_add(job->op, &job->entry[i]);
 	free(part[0].starts);

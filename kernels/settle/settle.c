@@ -15,7 +15,6 @@
 #include <stdlib.h>
 
 static const char call[] = "attune_settle";
-static const double usual_ms = 20;
 
 enum { MOST_LAYERS = 1 << 16 };
 
@@ -26,13 +25,34 @@ static size_t larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* The largest workspace of the plans of a batch of one phase. */
+/* The largest workspace of the plans of a batch of one phase, with all steps. */
 static size_t members_workspace(const struct alternatives *a)
 {
 	size_t most = 0;
-	for (int i = 0; i < a->n; i++)
+	for (int i = 0; i < a->n; i++) {
+		struct alternatives with = *a;
 		most = larger(most, a->plan[i].workspace);
+		for (int more = -MOST_STEPS; more <= MOST_STEPS; more++) {
+			const int at = alternatives_add_step(&with, i, more);
+			most = larger(most, at < 0 ? 0 : with.plan[at].workspace);
+		}
+	}
 	return most;
+}
+
+/* The workspace of a way to run a mixed batch, with a choice for one of its parts. */
+static void take_workspace(const struct alternatives *a, int way, int of, int id, int step,
+			   size_t part[2], size_t *most)
+{
+	struct instead in = { answer_of_way(a->op, way, &a->whole), { -1, -1 }, { 0, 0 } };
+	attune_plan plan;
+	in.id[of] = id;
+	in.step[of] = step;
+	if (in.overlap == AS_RULES || plan_instead(a->op, a->batch, &in, &plan))
+		return;
+	*most = larger(*most, plan.workspace);
+	for (int k = 0; k < 2 && plan.num_parts == 2; k++)
+		part[k] = larger(part[k], plan.part[k].workspace);
 }
 
 /* The largest workspace of the plans that a mixed batch may come to: with any members of both
@@ -43,26 +63,18 @@ static size_t mixed_workspace(const struct alternatives *a)
 				    WAY_SPARING16 + 3, WAY_ONE_LAUNCH, WAY_FUSED };
 	const attune_plan *rules = &a->plan[0];
 	size_t part[2] = { 0, 0 }, most = rules->workspace;
-	int member[2][MAX_MEMBERS];
-	const int n[] = {
-		part_members(a->op, a->parts.choice[0], &a->parts.part[0], member[0]),
-		part_members(a->op, a->parts.choice[1], &a->parts.part[1], member[1]),
-	};
 	for (int k = 0; k < 2 && rules->num_parts == 2; k++)
 		part[k] = rules->part[k].workspace;
-	for (int i = 0; i < n[0] + n[1]; i++)
-		for (size_t w = 0; w < COUNT(ways); w++) {
-			const int of = i >= n[0];
-			attune_plan plan;
-			struct instead in = { answer_of_way(a->op, ways[w], &a->whole),
-					      { -1, -1 } };
-			in.id[of] = of ? member[1][i - n[0]] : member[0][i];
-			if (in.overlap == AS_RULES || plan_instead(a->op, a->batch, &in, &plan))
-				continue;
-			most = larger(most, plan.workspace);
-			for (int k = 0; k < 2 && plan.num_parts == 2; k++)
-				part[k] = larger(part[k], plan.part[k].workspace);
+	for (int of = 0; of < 2; of++) {
+		int member[MAX_MEMBERS];
+		const int n = part_members(a->op, a->parts.choice[of], &a->parts.part[of], member);
+		for (int i = 0; i < n; i++) {
+			for (size_t w = 0; w < COUNT(ways); w++)
+				take_workspace(a, ways[w], of, member[i], 0, part, &most);
+			for (int step = -MOST_STEPS; step <= MOST_STEPS; step++)
+				take_workspace(a, WAY_SERIES, of, member[i], step, part, &most);
 		}
+	}
 	return larger(most, parts_workspace(ATTUNE_STREAMS, part, 2, NULL));
 }
 
@@ -139,6 +151,16 @@ enum attune_status attune_settle_sizes(const attune_op *op, const attune_batch *
 /* Races disturb each other, and share the stream and the events of a device. */
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
+/* most_ms where it is 0. */
+static double usual_ms(const attune_batch *batch)
+{
+	enum { DECODES_MS = 20, PREFILLS_MS = 200 };
+	int decodes = 1;
+	for (int i = 0; i < batch->num_seqs && decodes; i++)
+		decodes = batch->query_start[i + 1] - batch->query_start[i] <= DECODE_MAX_QUERY;
+	return decodes ? DECODES_MS : PREFILLS_MS;
+}
+
 static enum attune_status workspace_error(const struct job *job, const attune_batch *batch)
 {
 	size_t need;
@@ -176,7 +198,7 @@ enum attune_status attune_settle(const attune_op *op, const attune_batch *batch,
 			   .layers = layers,
 			   .workspace = workspace,
 			   .bytes = bytes,
-			   .most = (how->most_ms > 0 ? how->most_ms : usual_ms) / 1e3 };
+			   .most = (how->most_ms > 0 ? how->most_ms : usual_ms(batch)) / 1e3 };
 	status = workspace_error(&job, batch);
 	if (status)
 		return status;

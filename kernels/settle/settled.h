@@ -9,9 +9,10 @@
 
 /* One plan that was timed. */
 struct settled_plan {
-	int way;   /* an enum settled_way; of a batch of one phase WAY_AS_RULES */
-	int id[2]; /* choices of the op for prefills and decodes; -1: whatever planning picks */
-	double us; /* its median, above 0 and below 10^9 */
+	int way;     /* an enum settled_way; of a batch of one phase WAY_AS_RULES */
+	int id[2];   /* choices of the op for prefills and decodes; -1: whatever planning picks */
+	int step[2]; /* of each choice (table.h) */
+	double us;   /* its median, above 0 and below 10^9 */
 };
 
 /* What one batch was settled to. `plan` and `winner` may be of the same batch settled again. */

@@ -111,15 +111,16 @@ static struct settled_plan with_names(const struct settled_plan *plan, const int
 static unsigned plan_value(const attune_op *op, const struct settled_plan *p, const int named[2],
 			   const struct selection *s, const int by_rules[2])
 {
-	int member[2] = { MEMBER_AS_RULES, MEMBER_AS_RULES };
+	struct remembered m[2] = { { .place = MEMBER_AS_RULES }, { .place = MEMBER_AS_RULES } };
 	for (int i = 0; i < s->num_parts; i++) {
 		const int of = s->part[i].f.max_query <= DECODE_MAX_QUERY, id = p->id[of];
-		if (id < 0 || (s->num_parts == 1 && id == by_rules[of]))
+		if (id < 0 || (s->num_parts == 1 && id == by_rules[of] && !p->step[of]))
 			continue;
 		const int place = member_place(op, named[i], &s->part[i], id);
-		member[of] = place < 0 ? MEMBER_AS_RULES : place;
+		if (place >= 0)
+			m[of] = (struct remembered){ place, p->step[of], member_check(op, id) };
 	}
-	return value_of(p->way, member[0], member[1]);
+	return value_of(p->way, m[0], m[1]);
 }
 
 /* The number of a choice in the store, -1 for none. 0: out of memory. */
@@ -141,6 +142,7 @@ static int take_plans(struct kept *k, struct settled *s, const attune_op *op,
 		const struct settled_plan named_plan = with_names(&e->plan[i], by_rules);
 		struct kept_plan *p = &k->plan[i];
 		p->way = named_plan.way;
+		memcpy(p->step, named_plan.step, sizeof p->step);
 		p->ns = (long long)(named_plan.us * 1000 + 0.5);
 		p->value = plan_value(op, &named_plan, named, parts, by_rules);
 		taken = take_choice(&p->of[0], s, op, named_plan.id[0]) &&
@@ -192,7 +194,7 @@ static size_t digits(long long n)
 /* A cell's line of the text, with numbers of choices and ops below 10000. */
 static size_t line_bytes(const struct kept *k)
 {
-	enum { WORDS = 150, NUMBER = 5, MIXED_PLAN = 21, DECIMALS = 5 };
+	enum { WORDS = 150, NUMBER = 7, MIXED_PLAN = 25, DECIMALS = 5 };
 	const size_t plan = k->kind == CELL_MIXED ? MIXED_PLAN : NUMBER;
 	size_t bytes = WORDS + plan + digits(k->again_ns);
 	for (int i = 0; i < k->num; i++)

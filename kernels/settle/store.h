@@ -15,7 +15,8 @@ enum { MOST_RUNS = 4096, MOST_KEPT_SEQS = 8192, MOST_SETTLED_TEXT = 1 << 20 };
 
 struct kept_plan {
 	int way;
-	int of[2];      /* choices of the store, as the ids of struct settled_plan; -1 */
+	int of[2]; /* choices of the store, as the ids of struct settled_plan; -1 */
+	int step[2];
 	unsigned value; /* what the table gets if it wins */
 	long long ns;
 };

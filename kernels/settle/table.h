@@ -1,11 +1,15 @@
 /* table.h - the table that planning asks: one word for each cell that was settled and committed.
  *
- *   63 .. 16  the cell's hash, never 0        15 .. 12  way   11 .. 9  prefills' member
- *                                              8 .. 6   decodes' member    5 .. 0  0
+ *   63 .. 24  the cell's hash, never 0        23 .. 20  way
+ *   19 .. 17  prefills' member    13 .. 11  its step    7 .. 4  its check
+ *   16 .. 14  decodes' member     10 .. 8   its step    3 .. 0  its check
+ *
+ * A member is remembered by its place in the list of its part. The check is of its name: the rules
+ * may name other choices for a part of equal lengths beside another part, and then lists differ.
  *
  * A commit writes words one at a time while others read: a word is whole, and words do not depend on
  * each other. A cell keeps its place. The table is at most three quarters full, so that each search
- * ends at an empty word. Any 16 bits of value are safe: planning checks all that it takes. */
+ * ends at an empty word. Any bits of value are safe: planning checks all that it takes. */
 #ifndef KERNELS_SETTLE_TABLE_H
 #define KERNELS_SETTLE_TABLE_H
 
@@ -13,6 +17,7 @@
 #include <stdint.h>
 
 enum { SETTLED_WORDS = 4096, SETTLED_CELLS = SETTLED_WORDS / 4 * 3 };
+enum { VALUE_BITS = 24, VALUE_MASK = (1 << VALUE_BITS) - 1 };
 
 struct settled_table {
 	_Atomic uint64_t word[SETTLED_WORDS];
@@ -31,41 +36,60 @@ enum settled_way {
 
 /* In the place of a member: the part's own cell decides, else the rules. */
 enum { MEMBER_AS_RULES = 7 };
+/* A step is by how many values of the axis SEGMENTS a part has more than its choice's costs say. */
+enum { MOST_STEPS = 2 };
 
-static inline unsigned value_of(int way, int prefill, int decode)
+struct remembered {
+	int place, step;
+	unsigned check; /* 0 with MEMBER_AS_RULES */
+};
+
+static inline unsigned member_value(struct remembered m, int of)
 {
-	return (unsigned)way << 12 | (unsigned)prefill << 9 | (unsigned)decode << 6;
+	const unsigned place = (unsigned)m.place & 7, step = (unsigned)m.step & 7;
+	return of ? place << 14 | step << 8 | (m.check & 15)
+		  : place << 17 | step << 11 | (m.check & 15) << 4;
+}
+
+static inline unsigned value_of(int way, struct remembered prefill, struct remembered decode)
+{
+	return (unsigned)way << 20 | member_value(prefill, 0) | member_value(decode, 1);
 }
 
 static inline int value_way(unsigned value)
 {
-	return value >> 12 & 15;
+	return value >> 20 & 15;
 }
 
 /* of: 0 the prefills', 1 the decodes' */
-static inline int value_member(unsigned value, int of)
+static inline struct remembered value_member(unsigned value, int of)
 {
-	return value >> (of ? 6 : 9) & 7;
+	const int step = (int)(value >> (of ? 8 : 11) & 7);
+	return (struct remembered){ .place = (int)(value >> (of ? 14 : 17) & 7),
+				    .step = step <= MOST_STEPS       ? step
+					    : step >= 8 - MOST_STEPS ? step - 8
+								     : 0,
+				    .check = value >> (of ? 0 : 4) & 15 };
 }
 
 /* Nothing other than what the rules say. */
-enum { VALUE_AS_RULES = WAY_AS_RULES << 12 | MEMBER_AS_RULES << 9 | MEMBER_AS_RULES << 6 };
+enum { VALUE_AS_RULES = WAY_AS_RULES << 20 | MEMBER_AS_RULES << 17 | MEMBER_AS_RULES << 14 };
 
 /* The value of a cell; VALUE_AS_RULES: it has none. */
 static inline unsigned table_find(const struct settled_table *t, uint64_t cell)
 {
 	for (unsigned i = 0; i < SETTLED_WORDS; i++) {
 		const uint64_t word = atomic_load_explicit(
-		    &t->word[((cell >> 16) + i) % SETTLED_WORDS], memory_order_relaxed);
+		    &t->word[((cell >> VALUE_BITS) + i) % SETTLED_WORDS], memory_order_relaxed);
 		if (!word)
 			break;
-		if (word >> 16 == cell >> 16)
-			return word & 0xffff;
+		if (word >> VALUE_BITS == cell >> VALUE_BITS)
+			return (unsigned)(word & VALUE_MASK);
 	}
 	return VALUE_AS_RULES;
 }
 
-/* Writes the value of a cell, whose hash has zeros in its low 16 bits. 0: the table is full; it
+/* Writes the value of a cell, whose hash has zeros in its low VALUE_BITS bits. 0: the table is full; it
  * then keeps what it has. One caller at a time. */
 int table_put(struct settled_table *, uint64_t cell, unsigned value);
 /* The number of cells. */

@@ -126,8 +126,8 @@ static inline void settle_part(const attune_op *op, const char *text, int id, in
 {
 	const attune_plan plan = plan_of(op, text);
 	const int of = plan.part[0].decode.seq_count > 0;
-	struct settled_plan first = { WAY_AS_RULES, { -1, -1 }, 20 };
-	struct settled_plan other = { WAY_AS_RULES, { -1, -1 }, 0.02 * share };
+	struct settled_plan first = { WAY_AS_RULES, { -1, -1 }, { 0, 0 }, 20 };
+	struct settled_plan other = { WAY_AS_RULES, { -1, -1 }, { 0, 0 }, 0.02 * share };
 	first.id[of] = plan.part[0].choice;
 	other.id[of] = id;
 	settle_to(op, text, first, other);

@@ -38,7 +38,8 @@ static double factor_of(int plan, int lanes)
 	const int sample = calls[0] - 2, round = sample / 2; /* two calls were a look */
 	if (plan || sample < 0)
 		return 1;
-	return (round % lanes == 0) == (sample % 2 == 1) ? again_factor : 1;
+	const int is_first = round % 2 ? round % lanes != 0 : round % lanes == 0;
+	return is_first == (sample % 2 == 1) ? again_factor : 1;
 }
 
 static int num_lanes;
@@ -82,7 +83,14 @@ static struct device dev = { .ops = &ops, .info.backend = BACKEND_CPU };
 static struct race run_race(int n, double ms, int sets, enum attune_status want)
 {
 	struct stage s = { .dev = &dev, .num_layers = sets, .shifts = 1, .flush = 1000 };
-	struct race r = { .stage = &s, .until = now_s + ms / 1e3, .n = n, .plan = plans };
+	struct race r = { .stage = &s,
+			  .until = now_s + ms / 1e3,
+			  .soon = now_s + ms / 1e3,
+			  .slow = 2,
+			  .n = n,
+			  .is_last = 1 };
+	for (int i = 0; i < n; i++)
+		r.plan[i] = &plans[i];
 	memset(calls, 0, sizeof calls);
 	read_bytes = all_calls = flushes = 0;
 	is_cold = 1;

@@ -33,8 +33,9 @@ static size_t library_text(const char *gpu, char text[ROOM])
 		settle_part(w.op, parts[i],
 			    other_member(w.op, parts[i], plan_of(w.op, parts[i]).part[0].choice),
 			    900);
-	settle_to(w.op, "q2k_24q1s1k", (struct settled_plan){ WAY_AS_RULES, { -1, -1 }, 20.125 },
-		  (struct settled_plan){ WAY_SERIES, { -1, -1 }, 18 });
+	settle_to(w.op, "q2k_24q1s1k",
+		  (struct settled_plan){ WAY_AS_RULES, { -1, -1 }, { 0, 0 }, 20.125 },
+		  (struct settled_plan){ WAY_SERIES, { -1, -1 }, { 0, 0 }, 18 });
 	commit(w.ctx);
 	assert_int_equal(attune_settled_text(w.ctx, text, ROOM, &need), ATTUNE_OK);
 	world_close(&w);

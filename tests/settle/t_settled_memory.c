@@ -51,8 +51,8 @@ static enum attune_status add(struct world *w)
 	static const attune_batch batch = { sizeof batch, 2, start, lens };
 	const struct settled_entry e = { .batch = &batch,
 					 .num = 2,
-					 .plan = { { WAY_AS_RULES, { -1, -1 }, 20 },
-						   { WAY_AS_RULES, { -1, 0 }, 18 } },
+					 .plan = { { WAY_AS_RULES, { -1, -1 }, { 0, 0 }, 20 },
+						   { WAY_AS_RULES, { -1, 0 }, { 0, 0 }, 18 } },
 					 .winner = 1,
 					 .rounds = 3 };
 	return settled_add(w->op, &e);

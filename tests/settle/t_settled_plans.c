@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <cmocka.h>
+#include "any_value.h"
 #include "settle_world.h"
 
 static const char *const gpus[] = { "h200", "h100", "mi300", "cpu" };
@@ -146,8 +147,9 @@ static void mixed_batches_go_the_settled_way(void **state)
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct world w;
 		world_open(&w, "h200");
-		settle_to(w.op, text, (struct settled_plan){ WAY_AS_RULES, { -1, -1 }, 20 },
-			  (struct settled_plan){ rows[i].way, { -1, -1 }, 18 });
+		settle_to(w.op, text,
+			  (struct settled_plan){ WAY_AS_RULES, { -1, -1 }, { 0, 0 }, 20 },
+			  (struct settled_plan){ rows[i].way, { -1, -1 }, { 0, 0 }, 18 });
 		commit(w.ctx);
 		const attune_plan plan = plan_of(w.op, alike);
 		assert_int_equal(plan.num_parts, rows[i].parts);
@@ -168,13 +170,13 @@ static void parts_of_mixed_batches(void **state)
 	world_open(&w, "h200");
 	const int present = plan_of(w.op, decodes).part[0].choice;
 	const int id = other_member(w.op, decodes, present);
-	settle_to(w.op, text, (struct settled_plan){ WAY_AS_RULES, { -1, -1 }, 20 },
-		  (struct settled_plan){ WAY_SERIES, { -1, -1 }, 18 });
+	settle_to(w.op, text, (struct settled_plan){ WAY_AS_RULES, { -1, -1 }, { 0, 0 }, 20 },
+		  (struct settled_plan){ WAY_SERIES, { -1, -1 }, { 0, 0 }, 18 });
 	settle_part(w.op, decodes, id, 900);
 	commit(w.ctx);
 	assert_int_equal(plan_of(w.op, text).part[1].choice, id);
-	settle_to(w.op, text, (struct settled_plan){ WAY_SERIES, { -1, -1 }, 20 },
-		  (struct settled_plan){ WAY_STREAMS, { -1, present }, 18 });
+	settle_to(w.op, text, (struct settled_plan){ WAY_SERIES, { -1, -1 }, { 0, 0 }, 20 },
+		  (struct settled_plan){ WAY_STREAMS, { -1, present }, { 0, 0 }, 18 });
 	commit(w.ctx);
 	assert_int_equal(plan_of(w.op, text).part[1].choice, present);
 	assert_int_equal(plan_of(w.op, text).how, ATTUNE_STREAMS);
@@ -247,14 +249,16 @@ static void any_value_gives_a_legal_plan(void **state)
 		assert_int_equal(attune_max_workspace(w.op, b->view.num_seqs,
 						      b->view.query_start[b->view.num_seqs], &most),
 				 ATTUNE_OK);
-		for (unsigned value = 0; value < 65536;
-		     value += value & 63 ? 64 - (value & 63) : 1) {
+		for (int k = 0; k < 16 * 64 * 8; k++) {
+			const int place[2] = { k >> 3 & 7, k >> 6 & 7 };
+			const unsigned value =
+			    value_naming(w.op, &s, k >> 9, place, k % 8 - 4) ^ (k % 61 == 0);
 			char words[512];
 			attune_plan plan = { .size = sizeof plan };
 			assert_true(table_put(t, cell, value));
 			if (attune_plan_batch(w.op, &b->view, &plan) ||
 			    attune_plan_text(w.op, &plan, words, sizeof words))
-				fail_msg("%s: %04x: %s", text, value, attune_last_error());
+				fail_msg("%s: %06x: %s", text, value, attune_last_error());
 			assert_true(plan.workspace <= most);
 		}
 		batch_free(b);
@@ -270,15 +274,15 @@ static void a_full_table_keeps_what_it_has(void **state)
 	assert_non_null(t);
 	for (int i = 0; i <= SETTLED_CELLS; i++) {
 		cell = cell * 6364136223846793005ull + 1442695040888963407ull;
-		assert_int_equal(table_put(t, cell & ~0xffffull, value_of(1, 2, 3)),
+		assert_int_equal(table_put(t, cell & ~(uint64_t)VALUE_MASK, 0x123456),
 				 i < SETTLED_CELLS);
 	}
-	assert_int_equal(table_find(t, cell & ~0xffffull), VALUE_AS_RULES);
+	assert_int_equal(table_find(t, cell & ~(uint64_t)VALUE_MASK), VALUE_AS_RULES);
 	cell = 1;
 	for (int i = 0; i < SETTLED_CELLS; i++) {
 		cell = cell * 6364136223846793005ull + 1442695040888963407ull;
-		assert_int_equal(table_find(t, cell & ~0xffffull), value_of(1, 2, 3));
-		assert_true(table_put(t, cell & ~0xffffull, value_of(1, 2, 4)));
+		assert_int_equal(table_find(t, cell & ~(uint64_t)VALUE_MASK), 0x123456);
+		assert_true(table_put(t, cell & ~(uint64_t)VALUE_MASK, 0x123457));
 	}
 	assert_int_equal(table_count(t), SETTLED_CELLS);
 	free(t);

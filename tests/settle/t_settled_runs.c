@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <cmocka.h>
+#include "any_value.h"
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/api/plan.h"
@@ -19,7 +20,7 @@ static const char *const batches[][2] = {
 	{ "q40s90_4q1s300_q2s17", "q12s20_2q1s33" },
 };
 
-enum { MOST_RUN = 128 };
+enum { MOST_RUN = 1024 };
 static attune_plan run[MOST_RUN];
 static int num_run;
 
@@ -42,7 +43,7 @@ static void run_value(const attune_op *op, struct workload *w, const attune_batc
 	assert_true(table_put(atomic_load(&op->ctx->table), cell, value));
 	if (attune_plan_batch(op, b, &plan) ||
 	    attune_max_workspace(op, b->num_seqs, b->query_start[b->num_seqs], &most))
-		fail_msg("%04x: %s", value, attune_last_error());
+		fail_msg("%06x: %s", value, attune_last_error());
 	assert_true(plan.workspace <= most);
 	if (is_new(&plan))
 		run_right(op, &plan, w);
@@ -51,9 +52,10 @@ static void run_value(const attune_op *op, struct workload *w, const attune_batc
 /* Any entry makes the table. */
 static void make_table(const attune_op *op, const attune_batch *b)
 {
-	const struct settled_entry e = {
-		.batch = b, .num = 1, .plan = { { WAY_AS_RULES, { -1, -1 }, 1 } }, .rounds = 1
-	};
+	const struct settled_entry e = { .batch = b,
+					 .num = 1,
+					 .plan = { { WAY_AS_RULES, { -1, -1 }, { 0, 0 }, 1 } },
+					 .rounds = 1 };
 	if (settled_add(op, &e) || attune_settled_commit(op->ctx))
 		fail_msg("%s", attune_last_error());
 }
@@ -68,11 +70,14 @@ static void run_all(const attune_op *op, struct workload *w, const attune_batch 
 	num_run = 0;
 	for (int prefill = 0; prefill < 8; prefill++)
 		for (int decode = 0; decode < (both ? 8 : 1); decode++)
-			run_value(op, w, b, cell,
-				  value_of(both ? WAY_SERIES : WAY_AS_RULES, prefill,
-					   both ? decode : prefill));
-	for (int way = 0; way < 16; way++)
-		run_value(op, w, b, cell, value_of(way, 7, 7) | 63);
+			for (int step = -1; step <= 1; step++) {
+				const int place[2] = { prefill, both ? decode : prefill };
+				run_value(op, w, b, cell,
+					  value_naming(op, &parts, both ? WAY_SERIES : WAY_AS_RULES,
+						       place, step));
+			}
+	for (unsigned way = 0; way < 16; way++)
+		run_value(op, w, b, cell, way << 20 | (VALUE_AS_RULES & 0xfffff) | 0x3fff);
 	assert_true(num_run > (both ? 3 : 1));
 }
 

@@ -48,8 +48,8 @@ static void settle_some(struct world *w, int backwards)
 		settle_part(w->op, parts[at], id, at == 3 ? 1100 : 900 + (int)at);
 		settle_part(op, parts[at], plan_of(op, parts[at]).part[0].choice, 1000);
 	}
-	settle_to(w->op, mixed, (struct settled_plan){ WAY_AS_RULES, { -1, -1 }, 20.125 },
-		  (struct settled_plan){ WAY_SERIES, { -1, -1 }, 18 });
+	settle_to(w->op, mixed, (struct settled_plan){ WAY_AS_RULES, { -1, -1 }, { 0, 0 }, 20.125 },
+		  (struct settled_plan){ WAY_SERIES, { -1, -1 }, { 0, 0 }, 18 });
 	attune_release(op);
 }
 
@@ -162,8 +162,9 @@ static char *small_text(struct world *w)
 		    other_member(w->op, "32q1s4k", plan_of(w->op, "32q1s4k").part[0].choice), 900);
 	settle_part(w->op, "2q2k",
 		    other_member(w->op, "2q2k", plan_of(w->op, "2q2k").part[0].choice), 900);
-	settle_to(w->op, "q2k_24q1s1k", (struct settled_plan){ WAY_AS_RULES, { -1, -1 }, 20 },
-		  (struct settled_plan){ WAY_SERIES, { -1, -1 }, 18 });
+	settle_to(w->op, "q2k_24q1s1k",
+		  (struct settled_plan){ WAY_AS_RULES, { -1, -1 }, { 0, 0 }, 20 },
+		  (struct settled_plan){ WAY_SERIES, { -1, -1 }, { 0, 0 }, 18 });
 	commit(w->ctx);
 	return text_in(w->ctx);
 }
@@ -411,7 +412,7 @@ static void a_full_text_can_be_read(void **state)
 				const struct settled_entry e = {
 					.batch = &batch,
 					.num = 1,
-					.plan = { { WAY_AS_RULES, { -1, -1 }, 20 } },
+					.plan = { { WAY_AS_RULES, { -1, -1 }, { 0, 0 }, 20 } },
 					.rounds = 3
 				};
 				for (int i = 0; i < seqs; i++) {

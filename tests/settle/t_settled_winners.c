@@ -70,9 +70,10 @@ static void mixed_batches(void **state)
 		const int prefills = members_alone(w.op, rows[i].prefills, member[0]);
 		const int decodes = members_alone(w.op, rows[i].decodes, member[1]);
 		for (int k = 0; k < prefills * decodes; k++) {
-			const int id[] = { member[0][k % prefills], member[1][k / prefills] };
+			const struct settled_plan parts = { .id = { member[0][k % prefills],
+								    member[1][k / prefills] } };
 			assert_int_equal(alternatives_start(&a, w.op, &b->view), ATTUNE_OK);
-			alternatives_add_ways(&a, id);
+			alternatives_add_ways(&a, parts);
 			strangers += a.n == 1;
 			plans_are_as_raced(&w, b, text, &a);
 		}
@@ -85,6 +86,7 @@ static void mixed_batches(void **state)
 static void batches_of_one_phase(void **state)
 {
 	static const char *const rows[] = { "32q1s4k", "2q2k", "25q3s1770", "q40s28712" };
+	int steps = 0;
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct world w;
@@ -94,10 +96,14 @@ static void batches_of_one_phase(void **state)
 		assert_int_equal(alternatives_start(&a, w.op, &b->view), ATTUNE_OK);
 		alternatives_add_members(&a);
 		assert_true(a.n > 1);
+		for (int k = a.n - 1; k >= 0; k--)
+			for (int more = -1; more <= 1; more += 2)
+				steps += alternatives_add_step(&a, k, more) >= 0;
 		plans_are_as_raced(&w, b, rows[i], &a);
 		batch_free(b);
 		world_close(&w);
 	}
+	assert_true(steps > 4);
 }
 
 int main(void)

@@ -133,7 +133,7 @@ static void list_race(struct wishes *w, const struct measured *m, const struct s
 					      "member_5",  "member_6",  "member_7",  "member_8",
 					      "member_9",  "member_10", "member_11", "member_12",
 					      "member_13", "member_14", "member_15" };
-	enum { OF_A_PART = 3 }; /* four race, the first among them */
+	enum { OF_A_PART = 8 }; /* six members and two steps beside the first, at most */
 	const int members = measured_is_mixed(m) ? (int)COUNT(member) : OF_A_PART;
 	wish_memory(w, "attune", MEMORY_NONE, 0);
 	if (a->settle) {

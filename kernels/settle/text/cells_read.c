@@ -117,6 +117,7 @@ static int entry_of(struct settled_entry *e, int named[2], const struct cell_lin
 		struct settled_plan *p = &e->plan[i];
 		p->way = c->plan[i].way;
 		p->us = c->us[i];
+		memcpy(p->step, c->plan[i].step, sizeof p->step);
 		for (int j = 0; j < 2; j++)
 			p->id[j] = id_of(op, r, c->plan[i].of[j], &gone);
 		for (int k = 0; k < parts->num_parts && !gone; k++) {

@@ -77,13 +77,22 @@ static int read_number(struct line *l, int num_choices)
 		   : (int)line_number(l, 0, num_choices - 1, "the number of a choice above");
 }
 
+/* A number, and the step behind it. */
+static void read_member(struct line *l, int num_choices, struct cell_plan *p, int of)
+{
+	p->of[of] = read_number(l, num_choices);
+	const int sign = p->of[of] < 0 ? 0 : line_has(l, "+") ? 1 : line_has(l, "-") ? -1 : 0;
+	if (sign)
+		p->step[of] = sign * (int)line_number(l, 1, MOST_STEPS, "a step");
+}
+
 static struct cell_plan read_plan(struct line *l, int num_choices, enum cell_kind kind)
 {
-	struct cell_plan p = { WAY_AS_RULES, { -1, -1 } };
+	struct cell_plan p = { WAY_AS_RULES, { -1, -1 }, { 0, 0 } };
 	const char *words[WAY_AS_RULES + 1];
 	int n = 0;
 	if (kind != CELL_MIXED) {
-		p.of[kind == CELL_DECODE] = read_number(l, num_choices);
+		read_member(l, num_choices, &p, kind == CELL_DECODE);
 		return p;
 	}
 	while (way_name(n)) {
@@ -95,9 +104,9 @@ static struct cell_plan read_plan(struct line *l, int num_choices, enum cell_kin
 	const int way = line_one_of(l, words, "a way");
 	p.way = way == n ? WAY_AS_RULES : way;
 	if (line_has(l, "/")) {
-		p.of[0] = read_number(l, num_choices);
+		read_member(l, num_choices, &p, 0);
 		line_word(l, "/");
-		p.of[1] = read_number(l, num_choices);
+		read_member(l, num_choices, &p, 1);
 	}
 	return p;
 }
@@ -120,7 +129,8 @@ static double read_us(struct line *l)
 
 static int same_plan(const struct cell_plan *a, const struct cell_plan *b)
 {
-	return a->way == b->way && a->of[0] == b->of[0] && a->of[1] == b->of[1];
+	return a->way == b->way && !memcmp(a->of, b->of, sizeof a->of) &&
+	       !memcmp(a->step, b->step, sizeof a->step);
 }
 
 static void read_plans(struct line *l, int num_choices, struct cell_line *c)

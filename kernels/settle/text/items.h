@@ -6,9 +6,9 @@
 #include "line.h"
 #include "kernels/settle/store.h"
 
-/* The numbers of a plan's choices in the text, -1: none. */
+/* The numbers of a plan's choices in the text, -1: none; and their steps. */
 struct cell_plan {
-	int way, of[2];
+	int way, of[2], step[2];
 };
 
 struct cell_line {

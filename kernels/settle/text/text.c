@@ -248,18 +248,26 @@ static void put_number(struct sink *o, const char *before, const struct order *o
 		put(o, "%s%d", before, order->choice[choice]);
 }
 
+static void put_member(struct sink *o, const char *before, const struct order *order,
+		       const struct kept_plan *p, int of)
+{
+	put_number(o, before, order, p->of[of]);
+	if (p->step[of])
+		put(o, "%+d", p->step[of]);
+}
+
 static void put_plan(struct sink *o, const char *before, const struct order *order,
 		     const struct kept *k, const struct kept_plan *p)
 {
 	if (k->kind != CELL_MIXED) {
-		put_number(o, before, order, p->of[k->kind == CELL_DECODE]);
+		put_member(o, before, order, p, k->kind == CELL_DECODE);
 		return;
 	}
 	put(o, "%s%s", before, way_name(p->way));
 	if (p->of[0] < 0 && p->of[1] < 0)
 		return;
-	put_number(o, "/", order, p->of[0]);
-	put_number(o, "/", order, p->of[1]);
+	put_member(o, "/", order, p, 0);
+	put_member(o, "/", order, p, 1);
 }
 
 static void put_us(struct sink *o, const char *before, long long ns)
