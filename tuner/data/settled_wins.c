@@ -4,7 +4,6 @@
 #include "harness/base/base.h"
 #include "harness/settled/settled.h"
 #include "harness/store/store.h"
-#include "kernels/spec/kernel.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

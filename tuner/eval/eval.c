@@ -89,54 +89,48 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp help = {
-	rows,
-	parse_option,
-	NULL,
-	"Prints the slowdown of a header's picks against the fastest measured plan, by split, and "
-	"that of the baselines."
-	"\vColumns:\n"
-	"  invalid        picks without a time: not measured, or failed. The header's\n"
-	"                 count as infinitely slow; geomean, p95 and worst are then\n"
-	"                 infinite (null in JSON). A baseline's are left out\n"
-	"  low, high      95 % interval of the geomean, by resampling blocks of one\n"
-	"                 model and batch size\n"
-	"  within2        share of the picks within 2 % of the fastest; within5: 5 %\n"
-	"  time_weighted  weighted time of all picks / that of the fastest plans\n"
-	"  unconfirmed    picks without a time of the second pass although their\n"
-	"                 scenario has such times\n"
-	"  second_pass    scenarios that are judged by times of the second pass; the\n"
-	"                 others by the first\n"
-	"  tree_there     geomean of the header where the baseline has a time\n"
-	"  beyond20       picks with a time over 20 % slower than the fastest\n"
-	"  left_out       of row_settled: legal members of rows, and ways to run mixed\n"
-	"                 batches, without the times that settling needs\n"
-	"  paired         with --against: the header's time / the other header's,\n"
-	"                 geomean; paired_se: standard error of its logarithm\n\n"
-	"row_settled is the fastest of the members of the header's row by times of\n"
-	"the first pass, judged by times of the second. In a mixed batch both parts\n"
-	"settle first, and then the ways to run them. Without a second pass one time\n"
-	"does both. Where the header's own plan lacks a time, it stays. --above 1.2\n"
-	"explains each batch beyond 20 %.\n\n"
-	"--settled-rows: what remembering settled batches is worth, by policy of\n"
-	"attune bench --settle and --settled, and by kind of batch. A slowdown is that\n"
-	"of the header's plan by the database times the policy's time over the library's\n"
-	"without memory in the race. fastest: the fastest of the race. slower1: share\n"
-	"more than 1 % slower than without memory; paired: time / time without memory.\n"
-	"by_race: batches without a time in the database, judged by the race alone. ms:\n"
-	"what settling took. With --above: the batches that settled take over X times\n"
-	"the fastest.\n\n"
-	"A header of portable rules is judged among the choices that it may name: the\n"
-	"fastest is the fastest of these.\n\n"
-	"Examples:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
-	"json\n  attune eval --gpu h200 "
-	"--trace mine.csv --model llama3.1-8b@1 --load 0.9\n"
-	"  attune eval --gpu h200 --split heldout --by kind --against old.h\n"
-	"  attune eval --gpu h200 --split heldout --above 1.05",
-	NULL,
-	NULL,
-	NULL
-};
+static const char about[] =
+    "Prints the slowdown of a header's picks against the fastest measured plan, by split, and "
+    "that of the baselines."
+    "\vColumns:\n"
+    "  invalid        picks without a time: not measured, or failed. The header's\n"
+    "                 count as infinitely slow; geomean, p95 and worst are then\n"
+    "                 infinite (null in JSON). A baseline's are left out\n"
+    "  low, high      95 % interval of the geomean, by resampling blocks of one\n"
+    "                 model and batch size\n"
+    "  within2        share of the picks within 2 % of the fastest; within5: 5 %\n"
+    "  time_weighted  weighted time of all picks / that of the fastest plans\n"
+    "  unconfirmed    picks without a time of the second pass although their\n"
+    "                 scenario has such times\n"
+    "  second_pass    scenarios that are judged by times of the second pass; the\n"
+    "                 others by the first\n"
+    "  tree_there     geomean of the header where the baseline has a time\n"
+    "  beyond20       picks with a time over 20 % slower than the fastest\n"
+    "  left_out       of row_settled: legal members of rows, and ways to run mixed\n"
+    "                 batches, without the times that settling needs\n"
+    "  paired         with --against: the header's time / the other header's,\n"
+    "                 geomean; paired_se: standard error of its logarithm\n\n"
+    "row_settled is the fastest of the members of the header's row by times of\n"
+    "the first pass, judged by times of the second. In a mixed batch both parts\n"
+    "settle first, and then the ways to run them. Without a second pass one time\n"
+    "does both. Where the header's own plan lacks a time, it stays. --above 1.2\n"
+    "explains each batch beyond 20 %.\n\n"
+    "--settled-rows: what remembering settled batches is worth, by policy of\n"
+    "attune bench --settle and --settled, and by kind of batch. A slowdown is that\n"
+    "of the header's plan by the database times the policy's time over the library's\n"
+    "without memory in the race. fastest: the fastest of the race. slower1: share\n"
+    "more than 1 % slower than without memory; paired: time / time without memory.\n"
+    "by_race: batches without a time in the database, judged by the race alone. ms:\n"
+    "what settling took. With --above: the batches that settled take over X times\n"
+    "the fastest.\n\n"
+    "A header of portable rules is judged among the choices that it may name: the\n"
+    "fastest is the fastest of these.\n\n"
+    "Examples:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
+    "json\n  attune eval --gpu h200 "
+    "--trace mine.csv --model llama3.1-8b@1 --load 0.9\n"
+    "  attune eval --gpu h200 --split heldout --by kind --against old.h\n"
+    "  attune eval --gpu h200 --split heldout --above 1.05";
+static const struct argp help = { .options = rows, .parser = parse_option, .doc = about };
 
 /* ---- every policy on every split ----------------------------------------------------------- */
 /* The oracle's own row: 1 everywhere, over the scenarios with a time. */

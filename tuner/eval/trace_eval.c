@@ -13,7 +13,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 const struct trace_options trace_defaults = { .load = 0.95,
 					      .max_batched = 8192,

@@ -2,8 +2,6 @@
  * member that won more of them comes before one that won fewer. What runs where the first is illegal then
  * changes, too, so a row whose members would be slower there, beyond noise, stays as it was learned. */
 #include "phase_fit.h"
-#include "harness/base/base.h"
-#include "kernels/spec/kernel.h"
 #include "tuner/data/data.h"
 #include <string.h>
 

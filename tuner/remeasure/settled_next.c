@@ -8,7 +8,6 @@
 #include "harness/scenario/scenario.h"
 #include "harness/settled/settled.h"
 #include "harness/store/store.h"
-#include "kernels/spec/kernel.h"
 #include "tuner/base/base.h"
 #include "tuner/commands.h"
 #include "tuner/data/data.h"
@@ -212,25 +211,21 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static const char about[] =
+    "Writes the settled batches of a database that are worth a sweep, as a scenario set on "
+    "stdout."
+    "\vThese are batches whose winner is none of what the header runs, and those where what "
+    "ran "
+    "before lost more than 5 %; what loses most comes first. A batch is never in it if a "
+    "scenario of "
+    "a split that nothing learns from (heldout..., gate, peers) has it, in the database or in "
+    "scenarios/. Exit status 1: there is none.\n\n"
+    "Example:\n"
+    "  attune merge --settled node*.settled --into results/h200.sqlite\n"
+    "  attune scenarios --settled results/h200.sqlite > fleet.json\n"
+    "  attune sweep --scenarios fleet.json\n";
 static const struct argp help = {
-	rows,
-	parse_option,
-	"DB",
-	"Writes the settled batches of a database that are worth a sweep, as a scenario set on "
-	"stdout."
-	"\vThese are batches whose winner is none of what the header runs, and those where what "
-	"ran "
-	"before lost more than 5 %; what loses most comes first. A batch is never in it if a "
-	"scenario of "
-	"a split that nothing learns from (heldout..., gate, peers) has it, in the database or in "
-	"scenarios/. Exit status 1: there is none.\n\n"
-	"Example:\n"
-	"  attune merge --settled node*.settled --into results/h200.sqlite\n"
-	"  attune scenarios --settled results/h200.sqlite > fleet.json\n"
-	"  attune sweep --scenarios fleet.json\n",
-	NULL,
-	NULL,
-	NULL
+	.options = rows, .parser = parse_option, .args_doc = "DB", .doc = about
 };
 
 int cmd_settled_next(int argc, char **argv)

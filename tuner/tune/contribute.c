@@ -282,21 +282,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp help = {
-	rows,
-	parse_option,
-	NULL,
-	"Merges this machine's measurements (results/local) into results/NAME.sqlite and "
-	"generated/attune_NAME.h, ready to commit."
-	"\vThe merged database must come from one device and from committed sources, hold enough "
-	"scenarios, and have little noise. Its header must be no slower on held-out scenarios than "
-	"the one it replaces. If a check fails, nothing is written.\n\n"
-	"Example:\n  attune merge --contribute --gpu l40s --dry-run\n  attune merge --contribute "
-	"--gpu l40s",
-	NULL,
-	NULL,
-	NULL
-};
+static const char about[] =
+    "Merges this machine's measurements (results/local) into results/NAME.sqlite and "
+    "generated/attune_NAME.h, ready to commit."
+    "\vThe merged database must come from one device and from committed sources, hold enough "
+    "scenarios, and have little noise. Its header must be no slower on held-out scenarios than "
+    "the one it replaces. If a check fails, nothing is written.\n\n"
+    "Example:\n  attune merge --contribute --gpu l40s --dry-run\n  attune merge --contribute "
+    "--gpu l40s";
+static const struct argp help = { .options = rows, .parser = parse_option, .doc = about };
 
 static int name_paths(struct contribution *c)
 {

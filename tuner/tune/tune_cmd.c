@@ -5,7 +5,6 @@
 #include "tuner/commands.h"
 #include "tuner/remeasure/requests.h"
 #include <argp.h>
-#include <math.h>
 
 enum {
 	OPT_PRESET = 256,
@@ -89,29 +88,23 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp help = {
-	rows,
-	parse_option,
-	NULL,
-	"Measures kernels on this machine, learns rules that choose among them, and installs the "
-	"rules that beat those in force."
-	"\vA tune starts from the rules of the nearest GPU. It races the choices of their rows, "
-	"which few times put in this machine's order, then all candidates; learns new rules; and "
-	"races new against old on scenarios that neither learned from. Each decision "
-	"(prefill, decode, mixed batches) is replaced only if the new one is faster beyond noise. "
-	"Times go to results/local, rules to generated/local. The same command resumes after an "
-	"interrupt.\n\n"
-	"--check tells whether the rules still fit, such as after an update of the driver or the "
-	"toolkit. Exit status: 0 they fit, 1 a new tune pays, 5 nothing was measured. A CPU is "
-	"measured with the threads that it has now.\n\n"
-	"Examples:\n  attune tune --preset smoke\n  attune tune --budget 10m --model "
-	"llama3.1-8b@1\n"
-	"  attune tune --undo\n"
-	"  attune tune --check --gpu h200",
-	NULL,
-	NULL,
-	NULL
-};
+static const char about[] =
+    "Measures kernels on this machine, learns rules that choose among them, and installs the "
+    "rules that beat those in force."
+    "\vA tune starts from the rules of the nearest GPU. It races the choices of their rows, "
+    "which few times put in this machine's order, then all candidates; learns new rules; and "
+    "races new against old on scenarios that neither learned from. Each decision "
+    "(prefill, decode, mixed batches) is replaced only if the new one is faster beyond noise. "
+    "Times go to results/local, rules to generated/local. The same command resumes after an "
+    "interrupt.\n\n"
+    "--check tells whether the rules still fit, such as after an update of the driver or the "
+    "toolkit. Exit status: 0 they fit, 1 a new tune pays, 5 nothing was measured. A CPU is "
+    "measured with the threads that it has now.\n\n"
+    "Examples:\n  attune tune --preset smoke\n  attune tune --budget 10m --model "
+    "llama3.1-8b@1\n"
+    "  attune tune --undo\n"
+    "  attune tune --check --gpu h200";
+static const struct argp help = { .options = rows, .parser = parse_option, .doc = about };
 
 int cmd_tune(int argc, char **argv)
 {

@@ -14,9 +14,6 @@
 #include "tuner/transfer/gate.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
