@@ -203,6 +203,7 @@ static const struct {
 	{ "us=11.000", "us=0.000", ":9: " },
 	{ "us=11.000", "us=1e3", ":9: " },
 	{ "winner=2", "winner=7", ":9: " },
+	{ "members=0,1,2", "members=0+1,1-1,2+2", ":9: " },
 	{ "rounds=10", "rounds=0", ":9: " },
 	{ "settles=1\n", "settles=1 more\n", ":9: " },
 	{ "settles=1\n", "settles=1", ":9: the text ends within this line" },

@@ -83,6 +83,38 @@ static void reads_what_the_library_writes(void **state)
 	}
 }
 
+/* The tool learns the order of choices: a step wins for its choice, and has no time of its own. */
+static void steps_win_for_their_choices(void **state)
+{
+	static char text[ROOM];
+	struct settled_file f;
+	struct world w;
+	size_t n;
+	(void)state;
+	world_open(&w, "h200");
+	const int own = plan_of(w.op, parts[0]).part[0].choice;
+	const int id = other_member(w.op, parts[0], own);
+	struct batch *b = batch_of(parts[0]);
+	const struct settled_entry e = { .batch = &b->view,
+					 .num = 4,
+					 .plan = { { WAY_AS_RULES, { -1, -1 }, { 0, 0 }, 20 },
+						   { WAY_AS_RULES, { -1, own }, { 0, 1 }, 19 },
+						   { WAY_AS_RULES, { -1, id }, { 0, 0 }, 18 },
+						   { WAY_AS_RULES, { -1, id }, { 0, -1 }, 17 } },
+					 .winner = 3,
+					 .rounds = 10 };
+	assert_int_equal(settled_add(w.op, &e), ATTUNE_OK);
+	commit(w.ctx);
+	assert_int_equal(attune_settled_text(w.ctx, text, ROOM, &n), ATTUNE_OK);
+	assert_true(settled_file_read(&f, write_file("steps", text, n)));
+	assert_int_equal(f.row[0].n, 2);
+	assert_int_equal(f.row[0].winner, 1);
+	assert_true(f.row[0].v[0].us == 20 && f.row[0].v[1].us == 18);
+	settled_file_free(&f);
+	batch_free(b);
+	world_close(&w);
+}
+
 /* A numerical recipe: the same numbers everywhere. */
 static size_t below(size_t n)
 {
@@ -124,6 +156,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_what_the_library_writes),
+		cmocka_unit_test(steps_win_for_their_choices),
 		cmocka_unit_test(cut_and_changed_files),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
