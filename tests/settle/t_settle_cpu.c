@@ -6,8 +6,8 @@
 #include "kernels/settle/store.h"
 #include <dlfcn.h>
 
-/* A clock of the test: a call takes 100 us, 50 where one of its parts runs the fast choice. */
-static double now_s;
+/* A clock of the test: a call takes 100 us, half of it where one of its parts runs the fast choice. */
+static double now_s, call_s = 100e-6;
 static int timed_calls, fails_at, fast_choice = -1;
 
 double settle_clock(void)
@@ -24,7 +24,7 @@ enum attune_status stage_run(const struct stage *s, const attune_plan *plan, int
 	const enum attune_status status = inside(s, plan, set);
 	for (int i = 0; i < plan->num_parts; i++)
 		is_fast |= plan->part[i].choice == fast_choice;
-	now_s += is_fast ? 50e-6 : 100e-6;
+	now_s += is_fast ? call_s / 2 : call_s;
 	return ++timed_calls == fails_at ? ATTUNE_DEVICE_ERROR : status;
 }
 
@@ -233,6 +233,37 @@ static void without_time_nothing_is_settled(void **state)
 	close_step();
 }
 
+/* 20 ms for decodes, 200 where there are prefills; all races end by then. */
+static void it_takes_what_is_usual(void **state)
+{
+	static const struct {
+		int n;
+		const int (*lens)[2];
+		double call_s, most_s;
+		int settles;
+	} usual[] = {
+		{ 3, decodes, 100e-6, 20e-3, 1 },
+		{ 3, decodes, 3e-3, 20e-3, 0 },
+		{ 1, mixed + 1, 3e-3, 200e-3, 1 },
+		{ 6, mixed, 1e-3, 200e-3, 3 },
+	};
+	attune_settle_how how = one_layer;
+	(void)state;
+	how.most_ms = 0;
+	for (size_t i = 0; i < COUNT(usual); i++) {
+		open_step(usual[i].n, usual[i].lens);
+		const double begin = now_s;
+		call_s = usual[i].call_s;
+		fast_choice = 1;
+		ok(settle_with(&how, &step.t, 0));
+		assert_int_equal(num_pending(), usual[i].settles);
+		assert_true(now_s - begin <= usual[i].most_s);
+		close_step();
+	}
+	call_s = 100e-6;
+	fast_choice = -1;
+}
+
 static void invariant_contexts_settle_nothing(void **state)
 {
 	attune_context *invariant;
@@ -270,6 +301,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_timed_is_refused),
 		cmocka_unit_test(errors_leave_all_as_it_was),
 		cmocka_unit_test(without_time_nothing_is_settled),
+		cmocka_unit_test(it_takes_what_is_usual),
 		cmocka_unit_test(invariant_contexts_settle_nothing),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
