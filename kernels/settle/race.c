@@ -22,7 +22,8 @@
 #include <time.h>
 
 enum { MOST_CALLS = 128, MOST_REPLAYS = 8, MOST_PLAYS = 20, LANES = MOST_RACED + 1 };
-static const double sample_us = 500;   /* no sample needs to be longer */
+static const double gap_us = 4;        /* between two launches of one call; a graph has none */
+static const double sample_us = 250;   /* no sample needs to be longer; of the last race twice */
 static const double share_timed = 0.6; /* of the time that is left, for samples */
 static const double record_us = 8;     /* about a call's part in making a graph */
 static const double stretch = 1.5;     /* of a sample, where that spares the flush */
@@ -158,11 +159,11 @@ static enum attune_status look(struct timing *t, int *fits)
 		const double begin = settle_clock();
 		if (!status)
 			status = sample(t, l, &r->us[i]);
-		if (!status && r->us[i] > r->slow * r->us[0]) {
+		if (!status && r->us[i] > r->slow * r->us[0] + gap_us) {
 			status = sample(t, l, &again);
 			r->us[i] = fmin(r->us[i], again);
 		}
-		l->is_out = r->us[i] > r->slow * r->us[0];
+		l->is_out = r->us[i] > r->slow * r->us[0] + gap_us;
 		first = i ? first : settle_clock() - begin;
 		sum += l->is_out ? 0 : settle_clock() - begin;
 		*fits = in_time(t, FIRST_ROUNDS * (sum + first));
@@ -182,18 +183,19 @@ static void choose_calls(struct timing *t)
 	const int samples =
 	    FIRST_ROUNDS * left + (t->race->is_last ? (MOST_ROUNDS - FIRST_ROUNDS) * 3 : 0);
 	const double cool = calls_to_cool(t), us = fmax(t->race->us[0], 0.1);
+	const double longest = t->race->is_last ? 2 * sample_us : sample_us;
 	const double left_us = fmax(t->race->soon - settle_clock(), 0) * 1e6;
 	const double most = share_timed * left_us / samples;
 	/* a call, with its share of the recording */
 	const double cost = us + (is_recorded(t) ? record_us * left / samples : 0);
-	double calls = fmin(fmax(floor(fmin(sample_us / us, most / cost)), 1), MOST_CALLS);
+	double calls = fmin(fmax(floor(fmin(longest / us, most / cost)), 1), MOST_CALLS);
 	if (calls < cool && cool <= MOST_CALLS && cool * cost <= stretch * most)
 		calls = cool;
 	t->is_flushed = calls < cool || sets < cool;
 	t->turn = t->is_flushed ? sets : (int)cool;
 	t->calls = (int)(t->is_flushed ? fmin(calls, sets) : floor(calls / cool) * cool);
 	if (t->is_flushed)
-		t->replays = (int)fmin(fmax(fmin(sample_us, most) / (t->calls * us + replay_us), 1),
+		t->replays = (int)fmin(fmax(fmin(longest, most) / (t->calls * us + replay_us), 1),
 				       MOST_REPLAYS);
 	t->sample_s = t->replays * (t->calls * us + t->is_flushed * replay_us) * 1e-6;
 }
