@@ -88,6 +88,10 @@ row "$([ "$(ask "SELECT count(DISTINCT variant_id) > 3 AND count(DISTINCT varian
 	AND phase = 'decode'")" = 1 ]; echo $?)" "by what may come first in them"
 grep -q '^left  *at most [0-9.]* % by other members of the rows\|^left  *not known' "$tmp/out"
 row $? "and the summary says what is left to gain"
+sqlite3 "$tmp/results/local/cpu.sqlite" "DELETE FROM superseded; DELETE FROM sample; DELETE FROM control;
+	DELETE FROM measurement" # as where the first was killed
+tune --scenarios "$tmp/order.json" --preset quick --budget 1s
+row "$([ $? = 0 ] && [ "$(ask 'SELECT count(*) > 0 FROM measurement')" = 1 ]; echo $?)" "a tune goes on from a database without a time"
 rm -r "$tmp/results/local" && mv "$tmp/kept" "$tmp/results/local"
 
 # More scenarios than the first rows and races come to, and a gate and held-out ones that need little.

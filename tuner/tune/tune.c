@@ -112,6 +112,10 @@ static int rows(struct tune *t, const struct sweep_options *asked)
 		return EXIT_DONE;
 	data_free(t->own);
 	t->own = access(t->here.db, F_OK) ? no_times(t) : data_load(t->here.db, t->here.gpu);
+	if (t->own && !t->own->n) { /* its device is not known */
+		data_free(t->own);
+		t->own = no_times(t);
+	}
 	o.budget_s -= budget_now() - began;
 	return t->own ? tune_rows(t, &o) : EXIT_CHECK;
 }
