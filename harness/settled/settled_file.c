@@ -31,7 +31,8 @@ struct reading {
 	struct settled_file *to;
 	const char *path;
 	struct line line;
-	const char *version, *rules, *conditions;
+	char made[64];      /* "version=... rules=..." */
+	const char *writer; /* the same, and the conditions */
 	struct names choices, ops;
 	struct cell_line *cell;
 };
@@ -72,7 +73,7 @@ static int read_device(struct reading *r)
 {
 	struct settled_file *f = r->to;
 	struct line *l = &r->line;
-	char version[32] = "", rules[CODE];
+	char version[32] = "";
 	line_word(l, "device name=");
 	line_quoted(l, f->name, sizeof f->name, "the device's name");
 	line_word(l, " gpu=");
@@ -84,30 +85,34 @@ static int read_device(struct reading *r)
 	line_word(l, " version=");
 	line_token(l, version, sizeof version, "the version that settled");
 	line_word(l, " rules=");
-	snprintf(rules, sizeof rules, "%016llx",
-		 (unsigned long long)line_hex(l, CODE - 1, "the hash of the rules"));
+	const unsigned long long rules = line_hex(l, CODE - 1, "the hash of the rules");
 	if (!line_end(l))
 		return malformed(r);
 	if (!text_keeps(TEXT_WORD, f->gpu) || !text_keeps(TEXT_NAME, f->arch) ||
 	    !text_keeps(TEXT_NAME, version))
 		return refuse(
 		    r, "gpu, arch and version must be letters, digits and '_', '.', '-', '+'");
-	return (r->version = keep(r, strdup(version))) && (r->rules = keep(r, strdup(rules)));
+	snprintf(r->made, sizeof r->made, "version=%s rules=%016llx", version, rules);
+	return 1;
 }
 
 /* Recorded only. */
 static int read_conditions(struct reading *r)
 {
 	struct line *l = &r->line;
-	char driver[QUOTED_TEXT];
-	const char *text = l->at + strlen("conditions ");
+	char driver[QUOTED_TEXT], *writer;
+	const char *text = l->at;
 	line_word(l, "conditions driver=");
 	line_quoted(l, driver, sizeof driver, "the driver");
 	if (line_has(l, " sm_clock_mhz="))
 		line_number(l, 1, 1 << 20, "the clock");
 	if (line_has(l, " power_limit_w="))
 		line_number(l, 1, 1 << 20, "the power limit");
-	return line_end(l) ? (r->conditions = keep(r, strdup(text))) != NULL : malformed(r);
+	if (!line_end(l))
+		return malformed(r);
+	if (asprintf(&writer, "%s%s", r->made, text + strlen("conditions")) < 0)
+		writer = NULL;
+	return (r->writer = keep(r, writer)) != NULL;
 }
 
 /* Room for one more name, whose number is next in the line; NULL + complain. */
@@ -252,9 +257,7 @@ static int read_cell(struct reading *r)
 	if (!line_cell(&r->line, r->choices.n, r->ops.n, c))
 		return malformed(r);
 	struct store_settled row = { .protocol = "settled",
-				     .version = r->version,
-				     .rules = r->rules,
-				     .conditions = r->conditions,
+				     .writer = r->writer,
 				     .op = r->ops.v[c->op].text,
 				     .kind = kind_names[c->kind],
 				     .again_us = c->again > 0 ? c->again : NAN,

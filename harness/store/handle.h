@@ -44,8 +44,8 @@ enum query {
 	CELLS, CELLS_READ, HAS_READINGS, HAS_RACE,
 	BUILD_USES, DROP_BRIDGE, ADD_BRIDGE,
 	ADD_BENCH, HAS_BENCH, SRC_HAS_BENCH, MERGE_BENCH, BENCH_OF,
-	HAS_SETTLED, SRC_HAS_SETTLED, ADD_SETTLED, ADD_SETTLED_MEMBER, MERGE_SETTLED,
-	MERGE_SETTLED_MEMBERS, SETTLED_OF, SETTLED_MEMBERS_OF, SETTLED_HASHED,
+	HAS_SETTLED, SRC_HAS_SETTLED, ADD_SETTLED_NAME, ADD_SETTLED, ADD_SETTLED_MEMBER,
+	MERGE_SETTLED_NAMES, MERGE_SETTLED, MERGE_SETTLED_MEMBERS, SETTLED_OF, SETTLED_MEMBERS_OF, SETTLED_HASHED,
 	SET_BASIS, GET_BASIS, HAS_BASIS, SRC_HAS_BASIS, BASES_OF,
 	BRIDGES_OF, CONTROLS, DEVICE_LIMITS, RUNS_OF, CEILINGS_OF, UNSEAL, SEAL, SEALS, COUNT_SEALS,
 	NUM_QUERIES
@@ -196,7 +196,7 @@ int store_merge_bench(struct store *);
 int store_compact_bench(struct store *);
 
 /* ---- store_settled.c ----------------------------------------------------------------- */
-/* The same for rows of tables settled and settled_member. */
+/* The same for rows of tables settled, settled_name and settled_member. */
 int store_merge_settled(struct store *);
 /* Whether all of a device's can be read. 0 + complain. */
 int store_can_read_settled(struct store *, long long device);

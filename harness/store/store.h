@@ -151,11 +151,11 @@ void store_basis_free(struct store_basis *);
 int store_has_basis(struct store *);
 /* Removes table `basis`: headers then learn from the database's own times alone. 0 + complain. */
 int store_drop_basis(struct store *);
-/* What the library settled by timing one batch: rows of tables `settled` and `settled_member`
+/* What the library settled by timing one batch: a row of table `settled` and its members
  * (settled.sql). */
 enum { SETTLED_MEMBERS = 16, SETTLED_TEXT = 704 /* of the texts of one member */ };
 struct store_settled {
-	const char *protocol, *version, *rules, *conditions, *op, *kind, *batch;
+	const char *protocol, *writer, *op, *kind, *batch;
 	const char *first;           /* the choice or plan that the rules named; "-": none */
 	int winner, rounds, settles; /* winner: which of v */
 	double again_us;             /* of v[0], a second time; NaN: not known */

@@ -54,8 +54,8 @@ static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
 /* Created with its first row. */
 static int may_be_missing(const char *name)
 {
-	static const char *const names[] = { "basis", "bench", "resources", "settled",
-					     "settled_member" };
+	static const char *const names[] = { "basis",   "bench",          "resources",
+					     "settled", "settled_member", "settled_name" };
 	size_t i = 0;
 	while (i < COUNT(names) && strcmp(name, names[i]))
 		i++;

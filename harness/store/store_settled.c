@@ -1,5 +1,5 @@
-/* store_settled.c - reads, writes and merges tables `settled` and `settled_member` (settled.sql): what the
- * library settled by timing. */
+/* store_settled.c - reads, writes and merges the tables of settled.sql: what the library settled by
+ * timing. */
 #include "handle.h"
 #include "store.h"
 #include "harness/base/base.h"
@@ -22,59 +22,88 @@ static void mix_text(XXH3_state_t *h, const char *text)
 	XXH3_64bits_update(h, text, strlen(text) + 1);
 }
 
-static void mix_number(XXH3_state_t *h, double v)
+static void mix_number(XXH3_state_t *h, long long v)
 {
 	char text[32];
-	snprintf(text, sizeof text, "%.0f", v);
+	snprintf(text, sizeof text, "%lld", v);
 	mix_text(h, text);
 }
 
-/* The same on any machine, and 1 or more. 0: out of memory. */
-static long long row_id(const struct run_info *of, const struct store_settled *r)
+/* A hash as an id, which is the same on any machine: 1 or more. */
+static long long id_of(XXH3_state_t *h)
 {
-	const struct device_info *d = &of->device;
-	const char *const texts[] = { d->gpu,     d->name,  d->arch,       r->protocol,
-				      r->version, r->rules, r->conditions, r->op,
-				      r->kind,    r->batch, r->first };
-	XXH3_state_t *h = XXH3_createState();
-	if (!h || XXH3_64bits_reset(h) != XXH_OK) {
-		XXH3_freeState(h);
-		return 0;
-	}
-	for (size_t i = 0; i < COUNT(texts); i++)
-		mix_text(h, texts[i]);
-	mix_number(h, d->units);
-	mix_number(h, r->winner);
-	mix_number(h, r->rounds);
-	mix_number(h, r->settles);
-	mix_number(h, isnan(r->again_us) ? 0 : store_nanoseconds(r->again_us));
-	for (int i = 0; i < r->n; i++) {
-		mix_text(h, r->v[i].way);
-		mix_text(h, r->v[i].choice);
-		mix_text(h, r->v[i].code);
-		mix_number(h, store_nanoseconds(r->v[i].us));
-	}
 	const unsigned long long digest = XXH3_64bits_digest(h) >> 1;
-	XXH3_freeState(h);
 	return (long long)digest + !digest;
 }
 
-static int add_row(struct store *s, long long device, const struct run_info *of,
+/* The id of a name, which is added if new; -1 + complain. */
+static long long add_name(struct store *s, XXH3_state_t *h, const char *text, const char *code)
+{
+	XXH3_64bits_reset(h);
+	mix_text(h, text);
+	mix_text(h, code);
+	const long long id = id_of(h);
+	return store_number(s, ADD_SETTLED_NAME, "lss", id, text, code) < 0 ? -1 : id;
+}
+
+enum { WRITER, OP, FIRST, NUM_NAMES };
+struct names {
+	long long of[NUM_NAMES], member[SETTLED_MEMBERS];
+};
+
+static int add_names(struct store *s, XXH3_state_t *h, const struct store_settled *r,
+		     struct names *n)
+{
+	const char *const texts[NUM_NAMES] = {
+		[WRITER] = r->writer, [OP] = r->op, [FIRST] = r->first
+	};
+	int ok = 1;
+	for (int i = 0; ok && i < NUM_NAMES; i++)
+		ok = (n->of[i] = add_name(s, h, texts[i], "")) > 0;
+	for (int i = 0; ok && i < r->n; i++)
+		ok = (n->member[i] = add_name(s, h, r->v[i].choice, r->v[i].code)) > 0;
+	return ok;
+}
+
+static long long row_id(XXH3_state_t *h, const struct run_info *of, const struct store_settled *r,
+			const struct names *n)
+{
+	const struct device_info *d = &of->device;
+	const char *const texts[] = { d->gpu, d->name, d->arch, r->protocol, r->kind, r->batch };
+	const long long numbers[] = { d->units, r->winner, r->rounds, r->settles,
+				      isnan(r->again_us)
+					  ? 0
+					  : (long long)store_nanoseconds(r->again_us) };
+	XXH3_64bits_reset(h);
+	for (size_t i = 0; i < COUNT(texts); i++)
+		mix_text(h, texts[i]);
+	for (size_t i = 0; i < COUNT(numbers); i++)
+		mix_number(h, numbers[i]);
+	for (int i = 0; i < NUM_NAMES; i++)
+		mix_number(h, n->of[i]);
+	for (int i = 0; i < r->n; i++) {
+		mix_text(h, r->v[i].way);
+		mix_number(h, (long long)store_nanoseconds(r->v[i].us));
+		mix_number(h, n->member[i]);
+	}
+	return id_of(h);
+}
+
+static int add_row(struct store *s, XXH3_state_t *h, long long device, const struct run_info *of,
 		   const struct store_settled *r, int *added)
 {
-	const long long id = row_id(of, r);
-	if (!id) {
-		complain("%s: out of memory", s->path);
+	struct names n;
+	if (!add_names(s, h, r, &n))
 		return 0;
-	}
+	const long long id = row_id(h, of, r, &n);
 	const long long is_new = store_number(
-	    s, ADD_SETTLED, "llssssssssidii", id, device, r->protocol, r->version, r->rules,
-	    r->conditions, r->op, r->kind, r->batch, r->first, r->winner,
+	    s, ADD_SETTLED, "llsllsslidii", id, device, r->protocol, n.of[WRITER], n.of[OP],
+	    r->kind, r->batch, n.of[FIRST], r->winner,
 	    isnan(r->again_us) ? NAN : store_nanoseconds(r->again_us), r->rounds, r->settles);
 	int ok = is_new >= 0;
 	for (int i = 0; ok && is_new && i < r->n; i++)
-		ok = store_number(s, ADD_SETTLED_MEMBER, "lisssd", id, i, r->v[i].way,
-				  r->v[i].choice, r->v[i].code, store_nanoseconds(r->v[i].us)) == 0;
+		ok = store_number(s, ADD_SETTLED_MEMBER, "lisld", id, i, r->v[i].way, n.member[i],
+				  store_nanoseconds(r->v[i].us)) == 0;
 	*added += is_new > 0;
 	return ok;
 }
@@ -87,9 +116,13 @@ int store_add_settled(struct store *s, const char *gpu, const struct store_settl
 	if (!store_device(s, gpu, &of) || !store_begin(s))
 		return 0;
 	const long long device = store_device_id(s, gpu);
-	int ok = device > 0 && (store_execute(s, store_settled_sql) || store_explain(s));
+	XXH3_state_t *h = XXH3_createState();
+	if (!h)
+		complain("%s: out of memory", s->path);
+	int ok = h && device > 0 && (store_execute(s, store_settled_sql) || store_explain(s));
 	for (int i = 0; ok && i < n; i++)
-		ok = add_row(s, device, &of, &rows[i], added);
+		ok = add_row(s, h, device, &of, &rows[i], added);
+	XXH3_freeState(h);
 	return store_end(s, ok);
 }
 
@@ -100,6 +133,7 @@ int store_merge_settled(struct store *s)
 	if (theirs <= 0)
 		return theirs == 0;
 	return (store_execute(s, store_settled_sql) || store_explain(s)) &&
+	       store_number(s, MERGE_SETTLED_NAMES, "") == 0 &&
 	       store_number(s, MERGE_SETTLED, "") == 0 &&
 	       store_number(s, MERGE_SETTLED_MEMBERS, "") == 0;
 }
@@ -146,17 +180,15 @@ static int read_members(struct store *s, long long id, struct store_settled *r, 
 static void read_row(struct store *s, sqlite3_stmt *st, struct store_settled *r)
 {
 	*r = (struct store_settled){ .protocol = store_text(s, st, 1),
-				     .version = store_text(s, st, 2),
-				     .rules = store_text(s, st, 3),
-				     .conditions = store_text(s, st, 4),
-				     .op = store_text(s, st, 5),
-				     .kind = store_text(s, st, 6),
-				     .batch = store_text(s, st, 7),
-				     .first = store_text(s, st, 8),
-				     .winner = (int)store_int(s, st, 9, 0, INT32_MAX),
-				     .again_us = store_maybe(s, st, 10, 1, longest_ns) / 1e3,
-				     .rounds = (int)store_int(s, st, 11, 1, INT32_MAX),
-				     .settles = (int)store_int(s, st, 12, 1, INT32_MAX) };
+				     .writer = store_text(s, st, 2),
+				     .op = store_text(s, st, 3),
+				     .kind = store_text(s, st, 4),
+				     .batch = store_text(s, st, 5),
+				     .first = store_text(s, st, 6),
+				     .winner = (int)store_int(s, st, 7, 0, INT32_MAX),
+				     .again_us = store_maybe(s, st, 8, 1, longest_ns) / 1e3,
+				     .rounds = (int)store_int(s, st, 9, 1, INT32_MAX),
+				     .settles = (int)store_int(s, st, 10, 1, INT32_MAX) };
 }
 
 static int each_of_device(struct store *s, long long device,

@@ -211,28 +211,38 @@ static const char *const queries[NUM_QUERIES] = {
 		     " JOIN scenario AS s ON s.id = b.scenario",
 	[HAS_SETTLED] = "SELECT count(*) FROM main.sqlite_schema WHERE name = 'settled'",
 	[SRC_HAS_SETTLED] = "SELECT count(*) FROM src.sqlite_schema WHERE name = 'settled'",
+	[ADD_SETTLED_NAME] = "INSERT OR IGNORE INTO settled_name VALUES (?1, ?2, ?3)",
 	[ADD_SETTLED] = "INSERT OR IGNORE INTO settled VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
-			" ?10, ?11, ?12, ?13, ?14) RETURNING 1",
-	[ADD_SETTLED_MEMBER] = "INSERT INTO settled_member VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+			" ?10, ?11, ?12) RETURNING 1",
+	[ADD_SETTLED_MEMBER] = "INSERT INTO settled_member VALUES (?1, ?2, ?3, ?4, ?5)",
+	[MERGE_SETTLED_NAMES] =
+	    "INSERT OR IGNORE INTO main.settled_name SELECT * FROM src.settled_name",
 	[MERGE_SETTLED] =
-	    "INSERT OR IGNORE INTO main.settled SELECT t.id, d.id, t.protocol, t.version, t.rules,"
-	    " t.conditions, t.op, t.kind, t.batch, t.first, t.winner, t.again, t.rounds, t.settles"
+	    "INSERT OR IGNORE INTO main.settled SELECT t.id, d.id, t.protocol, t.writer, t.op,"
+	    " t.kind, t.batch, t.first, t.winner, t.again, t.rounds, t.settles"
 	    " FROM src.settled AS t JOIN src.device AS o ON o.id = t.device JOIN main.device AS d"
 	    " ON (d.gpu, d.name, d.arch, d.units, d.memory_gib, d.machine)"
 	    "  = (o.gpu, o.name, o.arch, o.units, o.memory_gib, o.machine)",
 	[MERGE_SETTLED_MEMBERS] =
 	    "INSERT OR IGNORE INTO main.settled_member SELECT m.* FROM src.settled_member AS m"
 	    " JOIN main.settled AS t ON t.id = m.settled",
-	[SETTLED_OF] = "SELECT id, protocol, version, rules, conditions, op, kind, batch, first,"
-		       " winner, again, rounds, settles FROM settled WHERE device = ?1"
-		       " ORDER BY kind, op, batch, id",
-	[SETTLED_MEMBERS_OF] = "SELECT nr, way, choice, code, median FROM settled_member"
-			       " WHERE settled = ?1 ORDER BY nr",
+	[SETTLED_OF] = "SELECT t.id, t.protocol, w.text, o.text, t.kind, t.batch, f.text,"
+		       " t.winner, t.again, t.rounds, t.settles FROM settled AS t"
+		       " LEFT JOIN settled_name AS w ON w.id = t.writer"
+		       " LEFT JOIN settled_name AS o ON o.id = t.op"
+		       " LEFT JOIN settled_name AS f ON f.id = t.first WHERE t.device = ?1"
+		       " ORDER BY t.kind, o.text, t.batch, t.id",
 	[SETTLED_HASHED] =
-	    "SELECT t.id, t.protocol, t.version, t.rules, t.conditions, t.op, t.kind, t.batch,"
-	    " t.first, t.winner, t.again, t.rounds, t.settles, m.nr, m.way, m.choice, m.code, "
-	    "m.median"
-	    " FROM settled AS t JOIN settled_member AS m ON m.settled = t.id WHERE t.device = ?1",
+	    "SELECT t.id, t.protocol, w.text, o.text, t.kind, t.batch, f.text, t.winner, t.again,"
+	    " t.rounds, t.settles, m.nr, m.way, c.text, c.code, m.median FROM settled AS t"
+	    " LEFT JOIN settled_name AS w ON w.id = t.writer"
+	    " LEFT JOIN settled_name AS o ON o.id = t.op"
+	    " LEFT JOIN settled_name AS f ON f.id = t.first"
+	    " JOIN settled_member AS m ON m.settled = t.id"
+	    " LEFT JOIN settled_name AS c ON c.id = m.choice WHERE t.device = ?1",
+	[SETTLED_MEMBERS_OF] =
+	    "SELECT m.nr, m.way, c.text, c.code, m.median FROM settled_member AS m"
+	    " LEFT JOIN settled_name AS c ON c.id = m.choice WHERE m.settled = ?1 ORDER BY m.nr",
 	[SET_BASIS] = "INSERT OR REPLACE INTO basis VALUES (?1, ?2, ?3, ?4, ?5) RETURNING 1",
 	[GET_BASIS] = "SELECT header, incumbent, rules, prior FROM basis WHERE device = ?1"
 		      " AND header = ?2",

@@ -303,9 +303,9 @@ static int is_refused_well(int c, char why[TEXTS_WHY])
 
 static int names_choices(int c)
 {
-	static const char *const tables[] = { "family",   "variant", "code",          "build",
-					      "ending",   "stage",   "phase",         "basis",
-					      "scenario", "settled", "settled_member" };
+	static const char *const tables[] = { "family",   "variant",      "code",          "build",
+					      "ending",   "stage",        "phase",         "basis",
+					      "scenario", "settled_name", "settled_member" };
 	for (size_t i = 0; i < COUNT(tables); i++)
 		if (!strcmp(column[c].table, tables[i]))
 			return 1;

@@ -61,9 +61,7 @@ static int put_settled(struct store *s)
 	static char choice[2][MAX_PART_TEXT], code[20];
 	struct store_settled row = {
 		.protocol = "settled",
-		.version = "0.2.0",
-		.rules = "0123456789abcdef",
-		.conditions = "driver=\"580\"",
+		.writer = "version=0.2.0 rules=0123456789abcdef driver=\"580\"",
 		.op = "heads=32/8 head_size=128 page_size=16 dtype=bf16 kv_dtype=bf16 "
 		      "layout=strided causal=1 window=0 scale=0 softcap=0 sinks=0 alibi=0 new_kv=0 "
 		      "lse=0",

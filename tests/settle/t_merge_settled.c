@@ -149,8 +149,11 @@ static void twice_is_once(void **state)
 static void damaged_rows_are_noticed(void **state)
 {
 	static const char *const sql[] = {
-		"UPDATE settled SET winner = 9",  "DELETE FROM settled_member WHERE nr = 1",
-		"DELETE FROM settled_member",     "UPDATE settled_member SET choice = char(27)",
+		"UPDATE settled SET winner = 9",
+		"DELETE FROM settled_member WHERE nr = 1",
+		"DELETE FROM settled_member",
+		"UPDATE settled_name SET text = char(27)",
+		"PRAGMA foreign_keys = 0; DELETE FROM settled_name",
 		"UPDATE settled SET batch = 'x'",
 	};
 	char db[128];
