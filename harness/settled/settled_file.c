@@ -17,6 +17,8 @@
 
 enum { CODE = 17 /* 16 hex digits */, PLAN_TEXT = 2 * MAX_PART_TEXT + 32, SHOWN = 60 };
 
+_Static_assert((int)SETTLED_MEMBERS >= (int)ATTUNE_MOST_ALTERNATIVES, "a row has room for a line");
+
 /* A choice, with its code, or an op; the texts belong to the file. */
 struct named {
 	const char *text, *code;
@@ -219,34 +221,37 @@ static int read_plan(struct reading *r, const int of[2], const char **text, cons
 	return (*text = keep(r, strdup(plan))) && (*code = keep(r, strdup(codes)));
 }
 
-static int same_choices(const struct cell_plan *a, const struct cell_plan *b)
+/* How both parts of a mixed batch run, and the steps of their numbers of segments, where there are
+ * some: "streams", "streams:+1:+0"; of one part "" or "+1". */
+static int read_way(struct reading *r, const struct cell_plan *p, const char **way)
 {
-	return a->way == b->way && a->of[0] == b->of[0] && a->of[1] == b->of[1];
+	char text[64];
+	const int is_mixed = r->cell->kind == CELL_MIXED;
+	const int step = p->step[r->cell->kind == CELL_DECODE];
+	*way = is_mixed ? way_name(p->way) : "";
+	if (!p->step[0] && !p->step[1])
+		return 1;
+	if (is_mixed)
+		snprintf(text, sizeof text, "%s:%+d:%+d", *way, p->step[0], p->step[1]);
+	else
+		snprintf(text, sizeof text, "%+d", step);
+	return (*way = keep(r, strdup(text))) != NULL;
 }
 
-/* A plan with other numbers of segments than its choices' is not of these choices, and is left out; it
- * wins for them. */
 static int read_members(struct reading *r, struct store_settled *row)
 {
 	const struct cell_line *c = r->cell;
-	const struct cell_plan *winner = &c->plan[c->winner];
-	row->winner = row->n = 0;
-	for (int i = 0; i < c->num; i++) {
+	for (row->n = 0; row->n < c->num; row->n++) {
 		struct store_settled_member *v = &row->v[row->n];
-		const struct cell_plan *p = &c->plan[i];
-		if (p->step[0] || p->step[1])
-			continue;
-		if (same_choices(p, winner))
-			row->winner = row->n;
+		const struct cell_plan *p = &c->plan[row->n];
 		/* a plan without choices has those that the rules named */
 		const int is_firsts = c->kind == CELL_MIXED && p->of[0] < 0 && p->of[1] < 0;
-		v->way = c->kind == CELL_MIXED ? way_name(p->way) : "";
-		v->us = c->us[i];
-		row->n++;
-		if (!read_plan(r, is_firsts ? c->first : p->of, &v->choice, &v->code))
+		v->us = c->us[row->n];
+		if (!read_way(r, p, &v->way) ||
+		    !read_plan(r, is_firsts ? c->first : p->of, &v->choice, &v->code))
 			return 0;
 	}
-	return row->n || refuse(r, "all plans have other numbers of segments than their choices'");
+	return 1;
 }
 
 static int read_cell(struct reading *r)
@@ -260,6 +265,7 @@ static int read_cell(struct reading *r)
 				     .writer = r->writer,
 				     .op = r->ops.v[c->op].text,
 				     .kind = kind_names[c->kind],
+				     .winner = c->winner,
 				     .again_us = c->again > 0 ? c->again : NAN,
 				     .rounds = c->rounds,
 				     .settles = c->settles };

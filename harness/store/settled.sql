@@ -30,7 +30,9 @@ CREATE TABLE IF NOT EXISTS settled (
 CREATE TABLE IF NOT EXISTS settled_member (
   settled INTEGER NOT NULL REFERENCES settled ON DELETE CASCADE,
   nr      INTEGER NOT NULL CHECK (nr >= 0),
-  way     TEXT NOT NULL,                     -- of a mixed batch: "series", "streams" ...; else ''
+  -- Of a mixed batch "series", "streams" ...; else ''. Behind it steps of the numbers of segments, if any:
+  -- "+1", "streams:+1:+0".
+  way     TEXT NOT NULL,
   choice  INTEGER NOT NULL REFERENCES settled_name,
   median  INTEGER NOT NULL CHECK (median > 0),              -- nanoseconds
   PRIMARY KEY (settled, nr)

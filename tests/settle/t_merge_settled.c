@@ -365,6 +365,9 @@ static void next_set_holds_nothing_out(void **state)
 		{ LOST("1", "1q768s768", "13.000", 2), "q768", 0 }, /* held out, of another shape */
 		{ LOST("1", "1q1088s1088", "13.000", 2), "q1088", 0 }, /* gate */
 		{ LOST("1", "1q704s704", "12.000", 2), "q704", 1 },
+		{ "cell op=0 kind=prefill batch=1q705s705 first=0 members=0,0+1 us=10.300,10.000 "
+		  "again=0.000 winner=0+1 rounds=10 settles=1\n",
+		  "q705", 1 },                                         /* other segments won */
 		{ LOST("0", "1q576s576", "13.000", 2), "q576", 0 },    /* measured already */
 		{ LOST("0", "1q5000s5000", "13.000", 2), "q5000", 0 }, /* a held-out block */
 		{ LOST("0", "2q500s900,1q400s500", "13.000", 2), "2q500s900_q400s500", 1 },
@@ -394,7 +397,7 @@ static void next_set_holds_nothing_out(void **state)
 	struct scenario_list list = { 0 };
 	assert_true(
 	    scenarios_load(&list, write_file("next.json", printed, strlen(printed)), models));
-	assert_int_equal(list.n, 4);
+	assert_int_equal(list.n, 5);
 	assert_string_equal(list.v[0].batch_text, "2q500s900_q400s500"); /* it lost most */
 	scenarios_free(&list);
 	models_free(models);

@@ -83,7 +83,7 @@ static void reads_what_the_library_writes(void **state)
 	}
 }
 
-/* The tool learns the order of choices: a step wins for its choice, and has no time of its own. */
+/* A step wins for its choice, since the tool learns the order of choices. */
 static void steps_win_for_their_choices(void **state)
 {
 	static char text[ROOM];
@@ -107,9 +107,12 @@ static void steps_win_for_their_choices(void **state)
 	commit(w.ctx);
 	assert_int_equal(attune_settled_text(w.ctx, text, ROOM, &n), ATTUNE_OK);
 	assert_true(settled_file_read(&f, write_file("steps", text, n)));
-	assert_int_equal(f.row[0].n, 2);
-	assert_int_equal(f.row[0].winner, 1);
-	assert_true(f.row[0].v[0].us == 20 && f.row[0].v[1].us == 18);
+	assert_int_equal(f.row[0].n, 4);
+	assert_int_equal(f.row[0].winner, 3);
+	assert_string_equal(f.row[0].v[3].choice, f.row[0].v[2].choice);
+	assert_string_equal(f.row[0].v[2].way, "");
+	assert_string_equal(f.row[0].v[3].way, "-1");
+	assert_string_equal(f.row[0].v[1].way, "+1");
 	settled_file_free(&f);
 	batch_free(b);
 	world_close(&w);

@@ -77,7 +77,8 @@ static int same_family(const struct choice *a, const struct choice *b)
 	return choice_same(&x, &y);
 }
 
-/* Whether the header runs what won. Of a mixed batch: whether what ran before stayed. */
+/* Whether the header runs what won. Of a mixed batch, and where another number of segments won: whether
+ * what ran before stayed. */
 static int agrees(const struct search *s, const struct store_settled *row,
 		  const attune_shape *shape, const attune_batch *batch)
 {
@@ -85,7 +86,8 @@ static int agrees(const struct search *s, const struct store_settled *row,
 	struct decided made;
 	struct choice won;
 	char error[200];
-	if (!strcmp(row->kind, "mixed") || !measured_make_view(&m, s->d, shape, batch))
+	if (!strcmp(row->kind, "mixed") || *row->v[row->winner].way ||
+	    !measured_make_view(&m, s->d, shape, batch))
 		return row->winner == 0;
 	forest_make_serial(s->d, &s->f, &m, &made);
 	const struct choice *runs = !strcmp(row->kind, "decode") ? &made.decode : &made.prefill;
