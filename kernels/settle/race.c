@@ -14,6 +14,7 @@
  * no launches of other threads. */
 #include "race.h"
 #include "policy.h"
+#include "settled.h"
 #include "stage.h"
 #include "kernels/spec/status.h"
 #include <math.h>
@@ -325,11 +326,6 @@ static enum attune_status time_all(struct timing *t)
 	if (!status)
 		decide(t);
 	return status;
-}
-
-static int is_time(double us)
-{
-	return us >= 0.001 && us < 1e9;
 }
 
 enum attune_status settle_race(struct race *r)

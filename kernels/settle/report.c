@@ -6,6 +6,7 @@
 #include "store.h"
 #include "kernels/spec/sized.h"
 #include "kernels/spec/status.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,11 +50,11 @@ static struct rounds *find_rounds(struct settled *s, const struct alternatives *
 static enum attune_status add_round(const struct alternatives *a, const double *us,
 				    struct settled_entry *e)
 {
-	settled_lock();
+	settled_lock(LOCK_STORES);
 	struct settled *s = settled_of(a->op->ctx);
 	struct rounds *r = s ? find_rounds(s, a) : NULL;
 	if (!r) {
-		settled_unlock();
+		settled_unlock(LOCK_STORES);
 		return fail(ATTUNE_NO_MEMORY, "%s: out of memory", call);
 	}
 	memcpy(r->us[r->num++ % KEPT_ROUNDS], us, (size_t)a->n * sizeof *us);
@@ -69,13 +70,13 @@ static enum attune_status add_round(const struct alternatives *a, const double *
 		const double middle = settle_median(x, rounds);
 		first = i ? first : middle;
 		e->plan[i] = a->of[i];
-		e->plan[i].us = i ? middle * first : first;
+		e->plan[i].us = i ? fmin(fmax(middle * first, LEAST_US), MOST_US) : first;
 		if (i && middle < least) {
 			least = middle;
 			e->winner = i;
 		}
 	}
-	settled_unlock();
+	settled_unlock(LOCK_STORES);
 	return ATTUNE_OK;
 }
 
@@ -95,8 +96,8 @@ static const char *sort_times(const struct alternatives *a, const attune_plan *p
 		if (place < 0 || sorted[place] > 0)
 			return "the plans are not those that attune_plan_alternatives gives for "
 			       "the batch";
-		if (!(us[i] >= 0.001 && us[i] < 1e9))
-			return "times must be 0.001 to 10^9 microseconds";
+		if (!is_time(us[i]))
+			return "times must be 0.001 to 999999999 microseconds";
 		sorted[place] = us[i];
 	}
 	return NULL;

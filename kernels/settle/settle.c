@@ -5,13 +5,13 @@
 #include "race.h"
 #include "races.h"
 #include "stage.h"
+#include "store.h"
 #include "table.h"
 #include "kernels/api/plan.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/choice.h"
 #include "kernels/spec/sized.h"
 #include "kernels/spec/status.h"
-#include <pthread.h>
 #include <stdlib.h>
 
 static const char call[] = "attune_settle";
@@ -148,9 +148,6 @@ enum attune_status attune_settle_sizes(const attune_op *op, const attune_batch *
 
 /* ---- attune_settle --------------------------------------------------------------------------- */
 
-/* Races disturb each other, and share the stream and the events of a device. */
-static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
-
 /* most_ms where it is 0. */
 static double usual_ms(const attune_batch *batch)
 {
@@ -202,12 +199,12 @@ enum attune_status attune_settle(const attune_op *op, const attune_batch *batch,
 	status = workspace_error(&job, batch);
 	if (status)
 		return status;
-	pthread_mutex_lock(&one_at_a_time);
+	settled_lock(LOCK_RACES);
 	job.begin = settle_clock();
 	status = dev->ops->wait(dev, stream);
 	if (!status)
 		status = settle_job(&job, batch);
-	pthread_mutex_unlock(&one_at_a_time);
+	settled_unlock(LOCK_RACES);
 	if (ms)
 		*ms = (settle_clock() - begin) * 1e3;
 	return status;

@@ -7,16 +7,32 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t locks[] = { [LOCK_STORES] = PTHREAD_MUTEX_INITIALIZER,
+				   [LOCK_RACES] = PTHREAD_MUTEX_INITIALIZER };
 
-void settled_lock(void)
+/* The thread that has a lock may not be in the child, which uses contexts of its own. */
+static void unlock_in_child(void)
 {
-	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < COUNT(locks); i++)
+		locks[i] = unlocked;
 }
 
-void settled_unlock(void)
+static void watch_forks(void)
 {
-	pthread_mutex_unlock(&lock);
+	pthread_atfork(NULL, NULL, unlock_in_child);
+}
+
+void settled_lock(enum settled_lock which)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, watch_forks);
+	pthread_mutex_lock(&locks[which]);
+}
+
+void settled_unlock(enum settled_lock which)
+{
+	pthread_mutex_unlock(&locks[which]);
 }
 
 static void forget(attune_context *ctx)
@@ -71,7 +87,9 @@ static void count_settles(struct kept *k, const struct kept *before)
 	if (!before || before->plan[before->winner].value != k->plan[k->winner].value)
 		return;
 	if (!same_batch(k, before))
-		k->settles += before->settles;
+		k->settles = k->settles < MOST_SETTLES - before->settles
+				 ? k->settles + before->settles
+				 : MOST_SETTLES;
 	else if (before->settles > k->settles)
 		k->settles = before->settles;
 }
@@ -82,7 +100,7 @@ enum attune_status settled_add(const attune_op *op, const struct settled_entry *
 	struct part whole;
 	struct kept k;
 	parts_of_batch(op, e->batch, &parts, &whole);
-	settled_lock();
+	settled_lock(LOCK_STORES);
 	struct settled *s = settled_of(op->ctx);
 	enum attune_status status =
 	    s && store_reserve(&s->pending, 1)
@@ -92,7 +110,7 @@ enum attune_status settled_add(const attune_op *op, const struct settled_entry *
 		count_settles(&k, store_find(&s->pending, k.cell));
 		store_put(&s->pending, &k);
 	}
-	settled_unlock();
+	settled_unlock(LOCK_STORES);
 	return status;
 }
 
@@ -187,10 +205,10 @@ enum attune_status settled_commit_beyond(attune_context *ctx, int margin)
 	if (ctx->is_invariant)
 		return fail(ATTUNE_UNSUPPORTED,
 			    "attune_settled_commit: ATTUNE_INVARIANT=1 takes no other choices");
-	settled_lock();
+	settled_lock(LOCK_STORES);
 	if (ctx->settled && (ctx->settled->pending.n || margin != BY_POLICY))
 		status = commit(ctx, ctx->settled, margin);
-	settled_unlock();
+	settled_unlock(LOCK_STORES);
 	return status;
 }
 

@@ -7,12 +7,21 @@
 #include "cell.h"
 #include "kernels/attune_settle.h"
 
+/* Of times that are kept, in microseconds, so that their text can be read again. */
+#define LEAST_US 0.001
+#define MOST_US 999999999.
+
+static inline int is_time(double us)
+{
+	return us >= LEAST_US && us <= MOST_US;
+}
+
 /* One plan that was timed. */
 struct settled_plan {
 	int way;     /* an enum settled_way; of a batch of one phase WAY_AS_RULES */
 	int id[2];   /* choices of the op for prefills and decodes; -1: whatever planning picks */
 	int step[2]; /* of each choice (table.h) */
-	double us;   /* its median, above 0 and below 10^9 */
+	double us;   /* its median */
 };
 
 /* What one batch was settled to. `plan` and `winner` may be of the same batch settled again. */

@@ -160,11 +160,6 @@ enum cell_kind kind_of(const struct selection *s)
 	return s->part[0].f.max_query <= DECODE_MAX_QUERY ? CELL_DECODE : CELL_PREFILL;
 }
 
-static int is_time(double us)
-{
-	return us >= 0.001 && us < 1e9;
-}
-
 static int is_sound(const struct settled_entry *e)
 {
 	int sound = e->num >= 1 && e->num <= ATTUNE_MOST_ALTERNATIVES && e->winner >= 0 &&
@@ -212,7 +207,7 @@ enum attune_status store_make(struct kept *k, struct settled *s, const attune_op
 	struct part whole;
 	memset(k, 0, sizeof *k);
 	if (!is_sound(e))
-		return fail(ATTUNE_INVALID, "times must be 0.001 to 10^9 microseconds");
+		return fail(ATTUNE_INVALID, "times must be 0.001 to 999999999 microseconds");
 	parts_of_batch(op, e->batch, &parts, &whole);
 	if (!parts.num_parts)
 		return fail(ATTUNE_INVALID, "the batch has no queries");

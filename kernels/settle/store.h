@@ -12,6 +12,7 @@ struct run {
 };
 
 enum { MOST_RUNS = 4096, MOST_KEPT_SEQS = 8192, MOST_SETTLED_TEXT = 1 << 20 };
+enum { MOST_SETTLES = 1 << 20 }; /* that are counted */
 
 struct kept_plan {
 	int way;
@@ -79,9 +80,11 @@ void store_clear(struct kept_list *);
 enum { BY_POLICY = -1 };
 unsigned kept_value(const struct kept *, int margin);
 
-/* settled.c. One lock for the stores of all contexts. */
-void settled_lock(void);
-void settled_unlock(void);
+/* settled.c. Locks of all contexts: one for their stores; one for races, which disturb each other and
+ * share the stream and the events of a device. A child of fork() begins with both free. */
+enum settled_lock { LOCK_STORES, LOCK_RACES };
+void settled_lock(enum settled_lock);
+void settled_unlock(enum settled_lock);
 /* The context's store, under the lock; made where there is none. NULL: out of memory. */
 struct settled *settled_of(attune_context *);
 

@@ -9,6 +9,7 @@
  *   api_check.c     outputs against harness/check/reference.c
  *   api_emulated.c  contexts on the emulated GPUs
  *   api_case.c      a case: contexts, ops, plans and runs
+ *   api_settle.c    times, texts and commits of what is settled
  *   api_hostile.c   calls that must be refused */
 #ifndef TESTS_FUZZ_API_H
 #define TESTS_FUZZ_API_H
@@ -145,6 +146,11 @@ struct planned {
 void run_case(uint64_t seed, enum where);
 /* The line of the last refusal is sound; fails if the status is none of `allowed` (bits). */
 void check_refusal(enum attune_status, unsigned allowed, const char *what);
+
+/* ---- api_settle.c ------------------------------------------------------------------------ */
+
+/* Plans of before stay right; new ones may run other launches. */
+void settle_some(struct dice *, enum where, const struct planned *);
 
 /* ---- api_emulated.c ---------------------------------------------------------------------- */
 

@@ -21,6 +21,7 @@ struct fuzz_case {
 	enum where where;
 	attune_context *ctx;
 	struct device *dev;
+	int settles; /* batches are settled between runs */
 	int num_ops;
 	struct fuzz_op op[MOST_OPS];
 };
@@ -67,6 +68,9 @@ static void open_context(struct fuzz_case *c)
 	else
 		open_emulated(&c->ctx, &c->d, c->where);
 	c->dev = &c->ctx->device;
+	c->settles = one_in(&c->d, 2);
+	if (c->settles && c->where == ON_CPU)
+		c->dev->info.l2_bytes = 64 << 10; /* which is soon overwritten */
 }
 
 /* ---- plans ------------------------------------------------------------------------------- */
@@ -316,6 +320,15 @@ static void make_worlds(struct fuzz_case *c, struct fuzz_op *o)
 	}
 }
 
+/* Half of the plans are made again, the others are of before. */
+static void settle_world(struct fuzz_case *c, struct fuzz_op *o, int i)
+{
+	const struct planned p = { o->op, o->plan[i], &o->w[i] };
+	settle_some(&c->d, c->where, &p);
+	if (one_in(&c->d, 2))
+		plan_world(c, o, i);
+}
+
 /* Ops and their batches in turn, at random. */
 static void run_some(struct fuzz_case *c)
 {
@@ -325,6 +338,8 @@ static void run_some(struct fuzz_case *c)
 		const int i = o->num_worlds ? below(&c->d, o->num_worlds) : -1;
 		if (i < 0 || !o->is_planned[i])
 			continue;
+		if (c->settles && one_in(&c->d, 2))
+			settle_world(c, o, i);
 		const struct planned p = { o->op, o->plan[i], &o->w[i] };
 		if (one_in(&c->d, 4))
 			hostile_runs(&c->d, c->where, &p);

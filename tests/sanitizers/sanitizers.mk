@@ -2,6 +2,7 @@
 # Makefile. t_sanitizers.sh builds them, and what they need, under sanitizers in folders of their own:
 #
 #   t_threads                          -> few_threads
+#   t_settle_threads                   -> few_settle_threads
 #   t_api without the emulated GPUs    -> few_calls
 #
 # `make test SAN=1` runs everything under the address sanitizer, and takes several times as long.
@@ -14,7 +15,7 @@ $(B)/few/shipped.o: kernels/ship/shipped.c $(B)/shipped.inc
 	@mkdir -p $(@D)
 	@awk '!/^(CELL|BLOB)/ || /$(few) /' $(B)/shipped.inc >$(@D)/shipped.inc
 	$(Q)$(CC) -I$(@D) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
-$(B)/few_threads: tests/sanitizers/t_threads.c $(few_library)
+$(B)/few_threads $(B)/few_settle_threads: $(B)/few_%: tests/sanitizers/t_%.c $(few_library)
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c %.o,$^) -o $@ -lcmocka $(LIBS)
 $(B)/few_calls: tests/fuzz/t_api.c $(filter-out %/api_emulated.c,$(wildcard tests/fuzz/api_*.c)) \

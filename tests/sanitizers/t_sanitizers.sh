@@ -1,6 +1,6 @@
 #!/bin/sh
 # t_sanitizers.sh - the library is built again under sanitizers, for kernels of one shape, and runs
-# what is quick: threads that share contexts, for races; random calls of the API, for accesses
+# what is quick: threads that share contexts, or settle, for races; random calls of the API, for accesses
 # outside of memory, undefined behaviour and leaks (sanitizers.mk).
 . tests/support/tap.sh
 
@@ -15,8 +15,9 @@ can() { # FLAG
 
 # Kernels are compiled by CC too, so it has the flag; their own -O3 compiles twice as long as -O1.
 # gpus: no header, so the kernels' defaults alone.
-run() { # PROGRAM FLAG WHAT
-	folder=$B/sanitized/$1
+# FOLDER: of another program with the same flag.
+run() { # PROGRAM FLAG WHAT [FOLDER]
+	folder=$B/sanitized/${4:-$1}
 	if ! can "$2"; then
 		n=$((n + 1))
 		echo "ok $n - $3 # SKIP ${CC:-cc} has no -fsanitize=$2 that runs here"
@@ -31,5 +32,6 @@ run() { # PROGRAM FLAG WHAT
 }
 
 run few_threads thread 'threads that share contexts'
+run few_settle_threads thread 'threads that settle while others plan' few_threads
 run few_calls address,undefined 'random calls of the API'
 end_rows

@@ -117,7 +117,7 @@ static enum attune_status read_text(attune_context *ctx, char *text, size_t size
 				    int *dropped)
 {
 	struct reading r = { .ctx = ctx };
-	settled_lock();
+	settled_lock(LOCK_STORES);
 	r.s = settled_of(ctx);
 	enum attune_status status =
 	    r.s ? read_lines(&r, text, size)
@@ -125,7 +125,7 @@ static enum attune_status read_text(attune_context *ctx, char *text, size_t size
 	const int n = r.cells.n;
 	if (!status)
 		status = give(r.s, &r.cells);
-	settled_unlock();
+	settled_unlock(LOCK_STORES);
 	if (!status && taken)
 		*taken = n;
 	if (!status && dropped)

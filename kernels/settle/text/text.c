@@ -323,10 +323,10 @@ enum attune_status attune_settled_text(const attune_context *ctx, char *text, si
 	if (!ctx || !need)
 		return fail(ATTUNE_INVALID, "attune_settled_text: an argument is NULL");
 	struct sink o = { text, text ? room : 0, 0 };
-	settled_lock();
+	settled_lock(LOCK_STORES);
 	const enum attune_status status =
 	    write_all(&o, ctx, ctx->settled ? ctx->settled : &nothing);
-	settled_unlock();
+	settled_unlock(LOCK_STORES);
 	if (status)
 		return status;
 	*need = o.n;
