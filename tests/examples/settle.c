@@ -39,7 +39,7 @@ static double settle(const attune_op *op, int n, int query)
 	const attune_batch batch = { .size = sizeof batch, .num_seqs = n,
 		.query_start = starts, .seq_lens = lens };
 	const attune_settle_how how = { .size = sizeof how, .num_layers = LAYERS, .num_pages = PAGES,
-		.most_ms = 5000 }; /* a CPU has large caches to overwrite; on a GPU 0, for 20 */
+		.most_ms = 5000 }; /* a CPU has large caches to overwrite; on a GPU 0 does */
 	attune_tensors layers[LAYERS];
 	size_t bytes;
 	double ms;
