@@ -92,6 +92,11 @@ sqlite3 "$tmp/results/local/cpu.sqlite" "DELETE FROM superseded; DELETE FROM sam
 	DELETE FROM measurement" # as where the first was killed
 tune --scenarios "$tmp/order.json" --preset quick --budget 1s
 row "$([ $? = 0 ] && [ "$(ask 'SELECT count(*) > 0 FROM measurement')" = 1 ]; echo $?)" "a tune goes on from a database without a time"
+for threads in 2 3; do
+	ATTUNE_THREADS=$threads tune --scenarios "$tmp/order.json" --preset quick --budget 1s
+	row "$([ $? = 0 ] && [ "$(ask "SELECT count(*) FROM device WHERE units = $threads")" = 1 ]; echo $?)" \
+		"and with $threads threads, as on another CPU"
+done
 rm -r "$tmp/results/local" && mv "$tmp/kept" "$tmp/results/local"
 
 # More scenarios than the first rows and races come to, and a gate and held-out ones that need little.

@@ -85,7 +85,25 @@ static int measure(struct tune *t, const struct sweep_options *o)
 
 /* ---- learning ----------------------------------------------------------------------------- */
 
-/* Before the first time the data are empty. */
+/* Whether the newest times of the database are of this device: a CPU has other choices with other threads.
+ * -1 + complain: it cannot be read. */
+static int has_own_times(const struct tune *t)
+{
+	struct protocol protocol;
+	if (access(t->here.db, F_OK))
+		return 0;
+	struct store *store = store_open(t->here.db, 1);
+	if (!store || !store_check(store)) {
+		store_close(store);
+		return -1;
+	}
+	protocol_for(&protocol, &t->hello.info, preset_names[t->o->preset]);
+	const int same = provenance_same(store, &t->hello.info, &protocol);
+	store_close(store);
+	return same;
+}
+
+/* Before the first time of this device the data are empty. */
 static struct data *no_times(const struct tune *t)
 {
 	const struct run_info run = { .device = t->hello.info };
@@ -111,11 +129,10 @@ static int rows(struct tune *t, const struct sweep_options *asked)
 	if (!has_prior(t))
 		return EXIT_DONE;
 	data_free(t->own);
-	t->own = access(t->here.db, F_OK) ? no_times(t) : data_load(t->here.db, t->here.gpu);
-	if (t->own && !t->own->n) { /* its device is not known */
-		data_free(t->own);
-		t->own = no_times(t);
-	}
+	t->own = NULL;
+	const int has = has_own_times(t);
+	if (has >= 0)
+		t->own = has ? data_load(t->here.db, t->here.gpu) : no_times(t);
 	o.budget_s -= budget_now() - began;
 	return t->own ? tune_rows(t, &o) : EXIT_CHECK;
 }
