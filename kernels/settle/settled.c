@@ -8,8 +8,9 @@
 #include <stdlib.h>
 
 static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t locks[] = { [LOCK_STORES] = PTHREAD_MUTEX_INITIALIZER,
-				   [LOCK_RACES] = PTHREAD_MUTEX_INITIALIZER };
+static pthread_mutex_t locks[] = {
+	[LOCK_STORES] = PTHREAD_MUTEX_INITIALIZER, [LOCK_RACES] = PTHREAD_MUTEX_INITIALIZER
+};
 
 /* The thread that has a lock may not be in the child, which uses contexts of its own. */
 static void unlock_in_child(void)
