@@ -1,16 +1,12 @@
-/* t_settled_text.c - the text of what was settled: the same memory in any context and process has
- * the same bytes and digest; a text that is malformed, older, cut or of another device is refused by
- * its line, and nothing of it is taken; cells of choices that are gone are dropped and counted. */
+/* t_settled_text.c - the text of what was settled: the same memory in any context has the same bytes
+ * and digest; a text that is malformed, older, cut or of another device is refused by its line, and
+ * nothing of it is taken; cells of choices that are gone are dropped and counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <cmocka.h>
 #include "settle_world.h"
-#include <inttypes.h>
-#include <unistd.h>
-
-static const char *this_program;
 
 static char *text_of(const attune_context *ctx, size_t *size)
 {
@@ -96,60 +92,6 @@ static void one_memory_has_one_text(void **state)
 		world_close(&b);
 		world_close(&c);
 	}
-}
-
-/* `t_settled_text GPU FILE`: reads the file, writes the digest and a few plans. */
-static int another_process(const char *gpu, const char *path)
-{
-	static const char *const texts[] = { "32q1s4k", "30q1s4k", "2q2k", "q2k_24q1s1k" };
-	static char text[100000];
-	struct world w;
-	FILE *in = fopen(path, "r");
-	const size_t size = in ? fread(text, 1, sizeof text, in) : 0;
-	if (in)
-		fclose(in);
-	world_open(&w, gpu);
-	if (attune_settled_read(w.ctx, text, size, NULL, NULL) || attune_settled_commit(w.ctx)) {
-		puts(attune_last_error());
-		return 1;
-	}
-	printf("%016" PRIx64 "\n", attune_settled_digest(w.ctx));
-	for (size_t i = 0; i < COUNT(texts); i++) {
-		char words[512];
-		const attune_plan plan = plan_of(w.op, texts[i]);
-		attune_plan_text(w.op, &plan, words, sizeof words);
-		puts(words);
-	}
-	world_close(&w);
-	return 0;
-}
-
-static void processes_agree(void **state)
-{
-	char path[] = "/tmp/attune_settled_XXXXXX", command[400], got[2][4000] = { "", "" };
-	struct world w;
-	size_t size;
-	const int fd = mkstemp(path);
-	(void)state;
-	world_open(&w, "h200");
-	settle_some(&w, 0);
-	commit(w.ctx);
-	char *text = text_of(w.ctx, &size), digest[32];
-	assert_int_equal(write(fd, text, size), size);
-	close(fd);
-	snprintf(command, sizeof command, "'%s' h200 %s", this_program, path);
-	for (int i = 0; i < 2; i++) {
-		FILE *from = popen(command, "r");
-		assert_non_null(from);
-		assert_true(fread(got[i], 1, sizeof got[i] - 1, from) > 17);
-		assert_int_equal(pclose(from), 0);
-	}
-	assert_string_equal(got[0], got[1]);
-	snprintf(digest, sizeof digest, "%016" PRIx64 "\n", attune_settled_digest(w.ctx));
-	assert_memory_equal(got[0], digest, 17);
-	unlink(path);
-	free(text);
-	world_close(&w);
 }
 
 /* ---- texts that are refused -------------------------------------------------------------------- */
@@ -434,11 +376,10 @@ static void a_full_text_can_be_read(void **state)
 	world_close(&b);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_memory_has_one_text),
-		cmocka_unit_test(processes_agree),
 		cmocka_unit_test(names_the_line_of_a_fault),
 		cmocka_unit_test(refuses_what_is_cut),
 		cmocka_unit_test(refuses_what_is_too_long),
@@ -447,9 +388,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_full_memory_keeps_what_it_has),
 		cmocka_unit_test(a_full_text_can_be_read),
 	};
-	this_program = argv[0];
-	if (argc == 3)
-		return another_process(argv[1], argv[2]);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("settled text", tests, NULL, NULL);
 }
