@@ -31,6 +31,8 @@ tune --dry-run
 row $? "a dry run"
 grep -q 'races of .* binaries to compile, .* MB on disk' "$tmp/out"
 row $? "says races, binaries, time and disk"
+grep -q '^cpu: first [1-9][0-9]* races of rows, [1-9][0-9]* times, [0-9]* binaries to compile$' "$tmp/out"
+row $? "and first those of the rows"
 row "$([ ! -e "$tmp/results/local/cpu.sqlite" ]; echo $?)" "and writes no database"
 
 printf '{ "defaults": { "models": [ "llama3.1-8b@8" ] }, "scenarios": [ { "batch": "5q1s99", "split": "gate" } ] }' \

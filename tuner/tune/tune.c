@@ -121,6 +121,15 @@ static int load_own(struct tune *t)
 	return t->own && data_has_times(t->own, t->here.db);
 }
 
+/* Loads what is known of this machine. 0 + complain. */
+static int look(struct tune *t)
+{
+	const int has = has_own_times(t);
+	data_free(t->own);
+	t->own = has < 0 ? NULL : has ? data_load(t->here.db, t->here.gpu) : no_times(t);
+	return t->own != NULL;
+}
+
 /* The rows of another machine's rules, by what is known of this one. */
 static int rows(struct tune *t, const struct sweep_options *asked)
 {
@@ -128,13 +137,9 @@ static int rows(struct tune *t, const struct sweep_options *asked)
 	struct sweep_options o = *asked;
 	if (!has_prior(t))
 		return EXIT_DONE;
-	data_free(t->own);
-	t->own = NULL;
-	const int has = has_own_times(t);
-	if (has >= 0)
-		t->own = has ? data_load(t->here.db, t->here.gpu) : no_times(t);
+	const int done = look(t);
 	o.budget_s -= budget_now() - began;
-	return t->own ? tune_rows(t, &o) : EXIT_CHECK;
+	return done ? tune_rows(t, &o) : EXIT_CHECK;
 }
 
 static void forget(struct tune *t)
@@ -366,15 +371,17 @@ static void end(struct tune *t)
 	data_free(t->own);
 }
 
-/* Prints the work of the races of all candidates, the most that a tune can do. */
+/* Prints the work of the rows, and of the races of all candidates: the most that a tune can do. */
 static int forecast(struct tune *t, double seconds)
 {
-	struct sweep_forecast f = { 0 };
+	struct sweep_forecast f = { 0 }, of_rows = { 0 };
 	struct sweep_options o = sweep_of(t, 0);
 	o.device = NULL;
+	if (has_prior(t) && !(look(t) && tune_rows_foresee(t, &of_rows)))
+		return EXIT_CHECK;
 	const int code = sweep_foresee(&o, &t->hello, &t->list, &f);
 	if (!code)
-		tune_print_forecast(t, &f, seconds);
+		tune_print_forecast(t, &of_rows, &f, seconds);
 	return code;
 }
 

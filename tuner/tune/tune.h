@@ -107,6 +107,8 @@ int tune_scenarios(struct tune *);
 /* Races what may come first in the rows of the rules in force (tuner/transfer/reorder.h), on scenarios to
  * learn from. An exit code. */
 int tune_rows(struct tune *, const struct sweep_options *);
+/* The same work, foreseen. 0 + complain. */
+int tune_rows_foresee(struct tune *, struct sweep_forecast *);
 /* Races the installed rules on held-out scenarios against those of before, the defaults, and what may
  * come first in their rows. An exit code. */
 int tune_held_out(struct tune *, const struct sweep_options *);
@@ -127,8 +129,9 @@ int *tune_draw(const struct tune *, int (*takes)(const char *split), int *n);
 /* ---- tune_sum.c ------------------------------------------------------------------- */
 /* Prints one line before a tune: its length and the rules that it starts from. */
 void tune_print_plan(const struct tune *, double seconds);
-/* --dry-run: prints the work that a tune would do. */
-void tune_print_forecast(const struct tune *, const struct sweep_forecast *, double seconds);
+/* --dry-run: prints the work that a tune would do: of the rows, and of all races. */
+void tune_print_forecast(const struct tune *, const struct sweep_forecast *rows,
+			 const struct sweep_forecast *, double seconds);
 /* Scores the rules for the summary. An exit code. */
 int tune_judge(struct tune *);
 /* Prints the results in a few lines. */

@@ -3,7 +3,9 @@
  * rules. */
 #include "tune.h"
 #include "harness/base/base.h"
+#include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
+#include "kernels/spec/kernel.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include "tuner/policy/policy.h"
@@ -13,6 +15,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { BINARY_FLAGS = 512 };
 
 /* ---- wishes -------------------------------------------------------------------------------- */
 
@@ -179,6 +183,55 @@ int tune_rows(struct tune *t, const struct sweep_options *o)
 		code = wishes_measure(&w, o, stage_names[STAGE_COMPLETE]);
 	wishes_free(&w);
 	return code;
+}
+
+static int same_binary(const struct wishes *w, int a, int b)
+{
+	char text[2][BINARY_FLAGS];
+	const int of[] = { a, b };
+	if (w->v[a].choice.kernel != w->v[b].choice.kernel)
+		return 0;
+	for (int i = 0; i < 2; i++)
+		binary_flags(text[i], sizeof text[i], w->v[of[i]].choice.kernel,
+			     &w->v[of[i]].choice.config, &w->batches.v[w->v[of[i]].scenario].shape);
+	return !strcmp(text[0], text[1]);
+}
+
+/* Lists in first[] the wishes whose binary no earlier one has, and returns their number. */
+static int binaries_of(const struct wishes *w, int *first)
+{
+	int n = 0;
+	for (int i = 0; i < w->n; i++) {
+		int k = 0;
+		while (k < n && !same_binary(w, first[k], i))
+			k++;
+		if (k == n)
+			first[n++] = i;
+	}
+	return n;
+}
+
+int tune_rows_foresee(struct tune *t, struct sweep_forecast *f)
+{
+	struct wishes w = { 0 };
+	int *first = NULL;
+	int done = list_rows(t, &w);
+	*f = (struct sweep_forecast){ .cells = w.n };
+	for (int i = 0; i < w.n; i++)
+		f->races += !i || w.v[i].scenario != w.v[i - 1].scenario ||
+			    w.v[i].phase != w.v[i - 1].phase;
+	done = done && (first = malloc(sizeof *first * ((size_t)w.n + 1)));
+	const int n = done ? binaries_of(&w, first) : 0;
+	for (int i = 0; i < n; i++) {
+		char flags[BINARY_FLAGS];
+		const struct choice *c = &w.v[first[i]].choice;
+		binary_flags(flags, sizeof flags, c->kernel, &c->config,
+			     &w.batches.v[w.v[first[i]].scenario].shape);
+		f->binaries += !jit_has(c->kernel, flags, t->hello.info.arch);
+	}
+	free(first);
+	wishes_free(&w);
+	return done;
 }
 
 /* ---- held-out scenarios -------------------------------------------------------------------- */

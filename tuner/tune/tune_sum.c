@@ -211,11 +211,15 @@ void tune_print_plan(const struct tune *t, double seconds)
  * from the cache after a quick tune. */
 enum { ROW_BYTES = 100, CPU_BINARY_BYTES = 40000, GPU_BINARY_BYTES = 100000 };
 
-void tune_print_forecast(const struct tune *t, const struct sweep_forecast *f, double seconds)
+void tune_print_forecast(const struct tune *t, const struct sweep_forecast *rows,
+			 const struct sweep_forecast *f, double seconds)
 {
 	char time[32];
 	const int on_cpu = t->hello.info.backend == BACKEND_CPU;
 	const double binary = on_cpu ? CPU_BINARY_BYTES : GPU_BINARY_BYTES;
+	if (rows->races)
+		printf("%s: first %d races of rows, %lld times, %d binaries to compile\n",
+		       t->here.gpu, rows->races, rows->cells, rows->binaries);
 	printf("%s: at most %d races of %d scenario parts, %d binaries to compile, %s min, %.0f "
 	       "MB on disk\n",
 	       t->here.gpu, f->races, f->parts, f->binaries, minutes(time, seconds),
