@@ -4,6 +4,7 @@
 #include "race.h"
 #include "policy.h"
 #include "store.h"
+#include "table.h"
 #include "kernels/spec/sized.h"
 #include "kernels/spec/status.h"
 #include <math.h>
@@ -16,9 +17,26 @@ static int same_plans(const struct rounds *r, const struct alternatives *a)
 {
 	int same = r->n == a->n;
 	for (int i = 0; same && i < a->n; i++)
-		same = r->of[i].way == a->of[i].way && r->of[i].id[0] == a->of[i].id[0] &&
-		       r->of[i].id[1] == a->of[i].id[1];
+		same = r->of[i].way == a->of[i].way &&
+		       !memcmp(r->of[i].id, a->of[i].id, sizeof a->of[i].id) &&
+		       !memcmp(r->of[i].step, a->of[i].step, sizeof a->of[i].step);
 	return same;
+}
+
+/* Room for the rounds of one more cell: beyond as many as a memory holds, that of the first one.
+ * NULL: out of memory. */
+static struct rounds *new_rounds(struct settled *s)
+{
+	struct rounds **last = &s->rounds;
+	int n = 0;
+	for (; *last && (*last)->next; n++)
+		last = &(*last)->next;
+	if (n + 1 < SETTLED_CELLS)
+		return calloc(1, sizeof **last);
+	struct rounds *first = *last;
+	*last = NULL;
+	memset(first, 0, sizeof *first);
+	return first;
 }
 
 /* The rounds of a batch's cell, none yet where its alternatives have changed. NULL: out of
@@ -31,7 +49,7 @@ static struct rounds *find_rounds(struct settled *s, const struct alternatives *
 	while (r && r->cell != cell)
 		r = r->next;
 	if (!r) {
-		r = calloc(1, sizeof *r);
+		r = new_rounds(s);
 		if (!r)
 			return NULL;
 		r->cell = cell;

@@ -107,8 +107,11 @@ enum attune_status settled_add(const attune_op *op, const struct settled_entry *
 	    s && store_reserve(&s->pending, 1)
 		? store_make(&k, s, op, e, parts.choice, 1)
 		: fail(ATTUNE_NO_MEMORY, "out of memory for what was settled");
-	if (!status) {
-		count_settles(&k, store_find(&s->pending, k.cell));
+	const struct kept *before = status ? NULL : store_find(&s->pending, k.cell);
+	if (!status && !before && s->pending.n >= SETTLED_CELLS) { /* more than a memory holds */
+		free(k.runs);
+	} else if (!status) {
+		count_settles(&k, before);
 		store_put(&s->pending, &k);
 	}
 	settled_unlock(LOCK_STORES);

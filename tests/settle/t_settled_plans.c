@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include "any_value.h"
 #include "settle_world.h"
+#include "kernels/settle/store.h"
 
 static const char *const gpus[] = { "h200", "h100", "mi300", "cpu" };
 
@@ -288,6 +289,41 @@ static void a_full_table_keeps_what_it_has(void **state)
 	free(t);
 }
 
+/* A server that reports all that comes, and commits late or never. */
+static void reports_of_many_cells_take_a_bounded_memory(void **state)
+{
+	attune_plan plans[ATTUNE_MOST_ALTERNATIVES] = { { .size = sizeof *plans } };
+	double us[ATTUNE_MOST_ALTERNATIVES];
+	struct world w;
+	int cells = 0, n, kept = 0;
+	(void)state;
+	world_open(&w, "h200");
+	for (int query = 1; query <= 8; query *= 2)
+		for (int seqs = 1; seqs <= 512; seqs += seqs / 4 + 1)
+			for (int keys = 16; keys <= 200000; keys += keys / 4 + 1, cells++) {
+				char text[64];
+				snprintf(text, sizeof text, "%dq%ds%d", seqs, query, keys);
+				struct batch *b = batch_of(text);
+				assert_int_equal(attune_plan_alternatives(w.op, &b->view, plans,
+									  ATTUNE_MOST_ALTERNATIVES,
+									  &n),
+						 ATTUNE_OK);
+				for (int i = 0; i < n; i++)
+					us[i] = 100 - i;
+				for (int round = 0; round < 3; round++)
+					assert_int_equal(
+					    attune_report(w.op, &b->view, plans, us, n), ATTUNE_OK);
+				batch_free(b);
+			}
+	assert_true(cells > SETTLED_CELLS);
+	for (const struct rounds *r = w.ctx->settled->rounds; r; r = r->next)
+		kept++;
+	assert_in_range(kept, SETTLED_CELLS / 2, SETTLED_CELLS);
+	assert_in_range(w.ctx->settled->pending.n, SETTLED_CELLS / 2, SETTLED_CELLS);
+	commit(w.ctx);
+	world_close(&w);
+}
+
 static void invariant_contexts_take_none(void **state)
 {
 	struct world w;
@@ -313,6 +349,7 @@ int main(void)
 		cmocka_unit_test(mixed_cells_know_what_the_rules_say),
 		cmocka_unit_test(any_value_gives_a_legal_plan),
 		cmocka_unit_test(a_full_table_keeps_what_it_has),
+		cmocka_unit_test(reports_of_many_cells_take_a_bounded_memory),
 		cmocka_unit_test(invariant_contexts_take_none),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

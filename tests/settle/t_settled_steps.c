@@ -109,6 +109,52 @@ static void the_steps_of_the_present_plan_are_listed(void **state)
 	}
 }
 
+/* A round in which plan `fast` takes half of the others' time; -1: none does. */
+static void report_round(const attune_op *op, const attune_batch *b, int fast)
+{
+	attune_plan plans[ATTUNE_MOST_ALTERNATIVES];
+	double us[ATTUNE_MOST_ALTERNATIVES];
+	int n;
+	plans[0].size = sizeof *plans;
+	assert_int_equal(attune_plan_alternatives(op, b, plans, ATTUNE_MOST_ALTERNATIVES, &n),
+			 ATTUNE_OK);
+	for (int i = 0; i < n; i++)
+		us[i] = i == fast ? 50 : 100;
+	assert_int_equal(attune_report(op, b, plans, us, n), ATTUNE_OK);
+}
+
+/* After the commit of a step the alternatives are the same choices by other steps. */
+static void rounds_of_other_steps_do_not_count(void **state)
+{
+	struct world w;
+	attune_plan plans[ATTUNE_MOST_ALTERNATIVES];
+	int n, more = -1;
+	(void)state;
+	world_open(&w, "h200");
+	struct batch *b = batch_of(decodes);
+	const attune_part before = plan_of(w.op, decodes).part[0];
+	const int at = place_on_axis(w.op, before.choice, before.resolved);
+	plans[0].size = sizeof *plans;
+	assert_int_equal(
+	    attune_plan_alternatives(w.op, &b->view, plans, ATTUNE_MOST_ALTERNATIVES, &n),
+	    ATTUNE_OK);
+	for (int i = 0; i < n; i++)
+		if (plans[i].part[0].choice == before.choice &&
+		    place_on_axis(w.op, before.choice, plans[i].part[0].resolved) == at + 1)
+			more = i;
+	assert_true(more > 0);
+	for (int round = 0; round < 10; round++)
+		report_round(w.op, &b->view, more);
+	commit(w.ctx);
+	const attune_part then = plan_of(w.op, decodes).part[0];
+	assert_int_equal(place_on_axis(w.op, then.choice, then.resolved), at + 1);
+	report_round(w.op, &b->view, -1);
+	commit(w.ctx);
+	assert_int_equal(plan_of(w.op, decodes).part[0].resolved, then.resolved);
+	batch_free(b);
+	world_close(&w);
+}
+
 static void a_text_has_them(void **state)
 {
 	static const char *const wrong[] = { "+3 ", "+0 ", "+ ", "--1 " };
@@ -147,6 +193,7 @@ int main(void)
 		cmocka_unit_test(a_step_changes_the_segments),
 		cmocka_unit_test(a_step_that_cannot_run_is_left_out),
 		cmocka_unit_test(the_steps_of_the_present_plan_are_listed),
+		cmocka_unit_test(rounds_of_other_steps_do_not_count),
 		cmocka_unit_test(a_text_has_them),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
