@@ -1,5 +1,5 @@
-/* t_gate.c - the gate of attune tune: which scenarios its split draws, and which groups of decisions
- * fresh rules take over (tuner/transfer/gate.h). */
+/* t_gate.c - the gate of attune tune: which scenarios its split draws, and which groups of
+ * decisions fresh rules take over (tuner/transfer/gate.h). */
 #include "forests.h"
 
 /* ---- the split ------------------------------------------------------------------------ */
@@ -141,8 +141,8 @@ static void add_scenarios(struct data *d, int n)
 	}
 }
 
-/* Races all wishes of the gate and has it decide. n 2: before the new rules stand the old ones with the new
- * decode tree. */
+/* Races all wishes of the gate and has it decide. n 2: before the new rules stand the old ones
+ * with the new decode tree. */
 static int judge_of(const struct truth *t, int n, struct gate_report *r)
 {
 	struct data *empty = data_new("h200", &h200_run), *d = data_new("h200", &h200_run);

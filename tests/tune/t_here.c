@@ -1,4 +1,5 @@
-/* t_here.c - which rules a tune puts in force, and which an undo restores (tuner/tune/tune_here.c). */
+/* t_here.c - which rules a tune puts in force, and which an undo restores
+ * (tuner/tune/tune_here.c). */
 #include "tuner/base/base.h"
 #include "tuner/tune/tune.h"
 #include <fcntl.h>
@@ -33,7 +34,8 @@ static struct here of_folder(const char *name)
 	return h;
 }
 
-/* A tune installs several times: as it learns more, and since the header has the hash of the database. */
+/* A tune installs several times: as it learns more, and since the header has the hash of the
+ * database. */
 static void before_is_of_before_the_tune(void **state)
 {
 	struct here h = of_folder("one.h");

@@ -14,8 +14,8 @@ static const char *const choices[][2] = { [SMALL_ID] = { "qblock", SMALL },
 					  [OTHER_ID] = { "qblock",
 							 "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8" } };
 
-/* Decodes of 1 to 4 sequences, of 5 and more: both leaves name the small one, in whose row the large one and
- * the split one are. */
+/* Decodes of 1 to 4 sequences, of 5 and more: both leaves name the small one, in whose row the
+ * large one and the split one are. */
 static struct forest rules(void)
 {
 	static const struct rules r = {

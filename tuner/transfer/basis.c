@@ -126,10 +126,10 @@ static int has_training(const struct data *d)
 	return data_count_training(d) > 0;
 }
 
-/* With 1,112 scenarios of an H100 and 1,161 of the H200, trees from own times alone gave 1.029 on 211
- * held-out batches; from 150 the H100's took 1.091 in prefills and 1.045 in decodes, the H200's rules 1.036
- * and 1.024. A CPU's trees from 103 took 1.028 in decodes, the rules of another number of threads with
- * reordered rows 1.064. */
+/* With 1,112 scenarios of an H100 and 1,161 of the H200, trees from own times alone gave 1.029 on
+ * 211 held-out batches; from 150 the H100's took 1.091 in prefills and 1.045 in decodes, the
+ * H200's rules 1.036 and 1.024. A CPU's trees from 103 took 1.028 in decodes, the rules of another
+ * number of threads with reordered rows 1.064. */
 enum { FEW = 500 };
 
 int inheritance_learn(const struct inheritance *i, const struct data *own,

@@ -1,9 +1,10 @@
 /* basis.h - a header whose rules began from those of another GPU; basis.c shows the flow.
  *
- * A GPU that is tuned anew has few times. Its own data are these. Its basis is what it began from: the
- * incumbent, the rules in force before, and the prior, the times of the nearest GPU that has many.
- * Fresh rules are the incumbent's with rows in the order of own times (reorder.h), or trees of their own
- * where these suffice. The gate then takes, for each decision, the incumbent's or the fresh rules. */
+ * A GPU that is tuned anew has few times. Its own data are these. Its basis is what it began from:
+ * the incumbent, the rules in force before, and the prior, the times of the nearest GPU that has
+ * many. Fresh rules are the incumbent's with rows in the order of own times (reorder.h), or trees
+ * of their own where these suffice. The gate then takes, for each decision, the incumbent's or the
+ * fresh rules. */
 #ifndef TUNER_TRANSFER_BASIS_H
 #define TUNER_TRANSFER_BASIS_H
 
@@ -22,11 +23,12 @@ int inheritance_open(struct inheritance *, const struct data *own, const char *d
 void inheritance_close(struct inheritance *);
 /* The same for a given basis, which is copied. 0 + complain. */
 int inheritance_of(struct inheritance *, const struct store_basis *, const char *db_path);
-/* Learns fresh rules. By the number of scenarios with times of choices beyond the incumbent's rows:
+/* Learns fresh rules. By the number of scenarios with times of choices beyond the incumbent's
+ * rows:
  *
  *   few                     the incumbent's rows in another order
- *   a quarter of what the   that, and trees; the gate takes what gains more. Only with the few scenarios of
- *   prior has               a CPU, where trees are small
+ *   a quarter of what the   that, and trees; the gate takes what gains more. Only with few scenarios:
+ *   prior has               those of a CPU, where trees are small
  *   three quarters          trees; also without a prior, or without rules of the incumbent
  *
  * Free them. 0 + complain. */

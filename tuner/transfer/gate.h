@@ -51,9 +51,10 @@ void gate_close(struct gate *);
 /* Adds what pass B must measure on the batch that was added last, which the data may not have: the
  * plans of all combinations, and the parts that differ. Nothing if all run the same. */
 void gate_wish(const struct gate *, struct wishes *, const struct data *, const struct measured *);
-/* The groups of a fresh forest that are faster than the incumbent's beyond noise on the scenarios of
- * split "gate", by ratios of pass B, unless the combination loses on mixed batches: as forest_combine
- * takes them. Of several forests the one that gains most; of those that gain nothing the first. own: the GPU's own data. */
+/* The groups of a fresh forest that are faster than the incumbent's beyond noise on the scenarios
+ * of split "gate", by ratios of pass B, unless the combination loses on mixed batches: as
+ * forest_combine takes them. Of several forests the one that gains most; of those that gain
+ * nothing the first. own: the GPU's own data. */
 int gate_judge(const struct gate *, const struct data *own, struct gate_report *);
 /* The number of groups taken. */
 int gate_taken(const struct gate_report *);

@@ -1,19 +1,19 @@
 /* reorder.c - puts the rows of another machine's rules in the order of this machine's times.
  *
- * Which few choices are good for a leaf's batches differs little between machines; which of them is the
- * fastest differs. That takes few times to learn: what may come first in a row races on some batches of
- * its leaves, and each ratio to what the row runs now is an observation.
+ * Which few choices are good for a leaf's batches differs little between machines; which of them
+ * is the fastest differs. That takes few times to learn: what may come first in a row races on
+ * some batches of its leaves, and each ratio to what the row runs now is an observation.
  *
  *   a row    all batches whose leaf names it
- *   a leaf   its own batches, behind its row; it takes the row's new first if that is faster in them, too
+ *   a leaf   its own batches, behind its row, whose new first it takes if that is faster in them
  *
  * Where all candidates have raced, any of them may come first, by more evidence.
  *
- * Another choice becomes the first if the upper end of the 95 % interval of its mean log ratio is below
- * 0. Few ratios say little of their own spread, so PRIOR ratios with a spread of SPREAD are added (a
- * scaled inverse chi-squared prior: Gelman et al. 2013, Bayesian Data Analysis, 2.6): of ratios
- * that are alike three must be below 0.89, five 0.94, twenty 0.986. A/A controls do not count, since the
- * gate adds some. */
+ * Another choice becomes the first if the upper end of the 95 % interval of its mean log ratio is
+ * below 0. Few ratios say little of their own spread, so PRIOR ratios with a spread of SPREAD are
+ * added (a scaled inverse chi-squared prior: Gelman et al. 2013, Bayesian Data Analysis, 2.6): of
+ * ratios that are alike three must be below 0.89, five 0.94, twenty 0.986. A/A controls do not
+ * count, since the gate adds some. */
 #include "reorder.h"
 #include "harness/base/base.h"
 #include "kernels/spec/kernel.h"
@@ -27,8 +27,8 @@ enum { LEAST = 3 }; /* ratios */
 #define PRIOR 2.0
 #define SPREAD 0.1
 #define FAILED 1.4 /* log ratio to a choice that fails: 4 times */
-/* Ends of intervals, in standard errors: of 95 %; and so far that of hundreds of choices none is beyond by
- * chance. */
+/* Ends of intervals, in standard errors: of 95 %; and so far that of hundreds of choices none is
+ * beyond by chance. */
 #define ONE_OF_A_ROW 1.96
 #define ONE_OF_ALL 3.5
 
@@ -205,8 +205,8 @@ static double ratio_at(const struct table *t, const struct seen *s, int node, in
 			    is_legal ? data_cell_in(t->d, PASS_A, s->scenario, phase, at) : NULL);
 }
 
-/* Log ratios of `to` to `from` where both differ, in batches of the leaf, -1: of any leaf with the node's
- * action. */
+/* Log ratios of `to` to `from` where both differ, in batches of the leaf, -1: of any leaf with the
+ * node's action. */
 static struct ratios ratios_of(const struct table *t, int node, int leaf, int from, int to)
 {
 	const struct tree *tree = &t->f->tree[t->decision];
@@ -223,8 +223,8 @@ static struct ratios ratios_of(const struct table *t, int node, int leaf, int fr
 	return r;
 }
 
-/* What a batch gains at least by `to` in place of `from`, times the number of batches where both differ.
- * 0: nothing beyond noise. */
+/* What a batch gains at least by `to` in place of `from`, times the number of batches where both
+ * differ. 0: nothing beyond noise. */
 static double safe_gain(const struct table *t, int node, int leaf, int from, int to)
 {
 	const struct ratios r = ratios_of(t, node, leaf, from, to);
@@ -279,8 +279,8 @@ static int action_of(struct forest *out, const struct table *t, int node, int ca
 	return id;
 }
 
-/* The leaf's figures by the times of this machine, as leaves_describe() has them: the new first, the old
- * one beside it, the fastest of what may come first. */
+/* The leaf's figures by the times of this machine, as leaves_describe() has them: the new first,
+ * the old one beside it, the fastest of what may come first. */
 static void describe(struct node *v, const struct table *t, int leaf, int first, int old)
 {
 	struct ratios now = { 0 }, before = { 0 };
@@ -307,9 +307,9 @@ static void describe(struct node *v, const struct table *t, int leaf, int first,
 	v->row_cost = now.n ? 0 : -1;
 }
 
-/* The candidate that comes first in a leaf: its row's, if that is faster in the leaf itself, too. Other
- * leaves may have quite other batches: an H200's row of two leaves with times had a choice that was five
- * times as slow in leaves without. */
+/* The candidate that comes first in a leaf: its row's, if that is faster in the leaf itself, too.
+ * Other leaves may have quite other batches: an H200's row of two leaves with times had a choice
+ * that was five times as slow in leaves without. */
 static int first_of(const struct table *t, int leaf)
 {
 	int of_row = best_first(t, leaf, -1, 0);

@@ -85,8 +85,8 @@ static int measure(struct tune *t, const struct sweep_options *o)
 
 /* ---- learning ----------------------------------------------------------------------------- */
 
-/* Whether the newest times of the database are of this device: a CPU has other choices with other threads.
- * -1 + complain: it cannot be read. */
+/* Whether the newest times of the database are of this device: a CPU has other choices with other
+ * threads. -1 + complain: it cannot be read. */
 static int has_own_times(const struct tune *t)
 {
 	struct protocol protocol;
@@ -214,8 +214,8 @@ static int judge(struct tune *t, const struct sweep_options *asked)
 
 /* ---- the steps ------------------------------------------------------------------------------ */
 
-/* Shares of the time. Time that a step leaves goes to the later steps. The gate has a large one: new
- * rules count only where it has raced them. */
+/* Shares of the time. Time that a step leaves goes to the later steps. The gate has a large one:
+ * new rules count only where it has raced them. */
 static const struct step {
 	const char *name;
 	int (*run)(struct tune *, const struct sweep_options *);

@@ -9,7 +9,7 @@
  *   tune_here.c     finds this machine's rules and databases
  *   tune_sum.c      prints the plan, the forecast and the summary
  *   contribute.c    `attune merge --contribute`: merges this machine's results into the project's
- */
+ * / */
 #ifndef TUNER_TUNE_TUNE_H
 #define TUNER_TUNE_TUNE_H
 
@@ -104,13 +104,13 @@ int tune_check(const struct tune_options *);
 int tune_scenarios(struct tune *);
 
 /* ---- tune_rows.c ------------------------------------------------------------------ */
-/* Races what may come first in the rows of the rules in force (tuner/transfer/reorder.h), on scenarios to
- * learn from. An exit code. */
+/* Races what may come first in the rows of the rules in force (tuner/transfer/reorder.h), on
+ * scenarios to learn from. An exit code. */
 int tune_rows(struct tune *, const struct sweep_options *);
 /* The same work, foreseen. 0 + complain. */
 int tune_rows_foresee(struct tune *, struct sweep_forecast *);
-/* Races the installed rules on held-out scenarios against those of before, the defaults, and what may
- * come first in their rows. An exit code. */
+/* Races the installed rules on held-out scenarios against those of before, the defaults, and what
+ * may come first in their rows. An exit code. */
 int tune_held_out(struct tune *, const struct sweep_options *);
 
 /* ---- tune_gate.c ------------------------------------------------------------------ */
@@ -122,8 +122,8 @@ int tune_find(const struct data *, const struct scenario *);
  * planned. */
 const struct measured *tune_look(const struct tune *, const struct scenario *, int at,
 				 struct measured *unknown);
-/* Indices of the scenarios of such splits, in an order that has nothing to do with their kinds, as time may
- * end before the last. The caller frees them. NULL + complain. */
+/* Indices of the scenarios of such splits, in an order that has nothing to do with their kinds, as
+ * time may end before the last. The caller frees them. NULL + complain. */
 int *tune_draw(const struct tune *, int (*takes)(const char *split), int *n);
 
 /* ---- tune_sum.c ------------------------------------------------------------------- */

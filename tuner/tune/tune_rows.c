@@ -1,6 +1,6 @@
-/* tune_rows.c - the step "rows" of a tune: races what may come first in the rows in force, on scenarios
- * to learn from, in an order that covers all rows soonest. And the races on held-out scenarios that judge the
- * rules. */
+/* tune_rows.c - the step "rows" of a tune: races what may come first in the rows in force, on
+ * scenarios to learn from, in an order that covers all rows soonest. And the races on held-out
+ * scenarios that judge the rules. */
 #include "tune.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -82,8 +82,8 @@ static void cover(struct covered *c, const struct due *s)
 		}
 }
 
-/* What the user named comes first. A row that was raced less often is worth four times as much, whatever
- * its leaves. */
+/* What the user named comes first. A row that was raced less often is worth four times as much,
+ * whatever its leaves. */
 static double worth(struct covered *c, const struct due *s)
 {
 	double sum = s->asked ? 4 : 0;
