@@ -321,6 +321,34 @@ static double keeps_the_incumbent(struct inheritance *i, const struct data *own,
 	return kept;
 }
 
+/* A later round keeps what an earlier one took, though it races nothing. */
+static void stays_taken(const struct data *own, struct forest *taken, double slowdown)
+{
+	struct inheritance i;
+	struct fresh_rules fresh;
+	struct forest before, f;
+	struct gate_report r;
+	char *rules = forest_emit(taken, own);
+	assert_non_null(rules);
+	assert_int_equal(inheritance_open(&i, own, in_folder("h100.sqlite")), 1);
+	assert_true(inheritance_advance(&i, rules, &before));
+	assert_string_equal(before.gpu, "h200");
+	assert_string_equal(i.basis.rules, rules);
+	assert_true(inheritance_learn(&i, own, &default_limits, &fresh));
+	assert_true(inheritance_judge(&i, own, &fresh, &f, &r));
+	assert_int_equal(gate_taken(&r), 0);
+	assert_true(world_slowdown(&second_gpu, &world, own, &f, "heldout", NULL) == slowdown);
+	quiet();
+	assert_false(inheritance_advance(&i, "no header", &f));
+	loud();
+	assert_string_equal(i.basis.rules, rules);
+	free(rules);
+	forest_free(&before);
+	forest_free(&f);
+	fresh_rules_free(&fresh);
+	inheritance_close(&i);
+}
+
 /* `attune induce` makes the same rules from the databases alone; the header has the gate's figures. */
 static void induce_repeats_it(struct data *own, double slowdown)
 {
@@ -367,6 +395,7 @@ static void test_induce(void **state)
 	print_message("# borrowed %.4f, gated %.4f\n", borrowed, better);
 	assert_true(better < borrowed);
 	induce_repeats_it(own, better);
+	stays_taken(own, &f, better);
 	free(rules);
 	test_contribution(own, &i.incumbent, &f);
 	forest_free(&f);

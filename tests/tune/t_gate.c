@@ -72,6 +72,7 @@ struct truth {
 	double prefill, decode, whole, spread;
 	int scenarios, fails, other_race;
 	double together; /* plans of both new parts, relative to these; 0: the same */
+	double once;     /* the ratio of the parts of the first three scenarios; 0: as of all */
 };
 
 static double vary(double ratio, double spread, unsigned long long *random)
@@ -169,6 +170,8 @@ static int judge_of(const struct truth *t, int n, struct gate_report *r)
 		if (!i || w.v[i].scenario != w.v[i - 1].scenario) {
 			prefill = vary(t->prefill, t->spread, &random);
 			decode = vary(t->decode, t->spread, &random);
+			if (t->once > 0 && w.v[i].scenario < 3)
+				prefill = decode = t->once;
 		}
 		measure(d, &empty->v[w.v[i].scenario], &w.v[i], t, prefill, decode);
 	}
@@ -197,17 +200,23 @@ static void test_judge(void **state)
 		struct truth truth;
 		int prefill, decode, mixed;
 	} rows[] = {
-		{ "all better", { 0.8, 0.8, 0.5, 0.1, 30, 0, 0, 0 }, 1, 1, 1 },
-		{ "all worse", { 1.2, 1.3, 1.5, 0.1, 30, 0, 0, 0 }, 0, 0, 0 },
-		{ "decode alone better", { 1.2, 0.8, 1.5, 0.1, 30, 0, 0, 0 }, 0, 1, 0 },
-		{ "one launch alone better", { 1.2, 1.2, 0.5, 0.1, 30, 0, 0, 0 }, 0, 0, 1 },
-		{ "parts that harm each other", { 0.9, 0.7, 2, 0.05, 30, 0, 0, 1.6 }, 0, 1, 0 },
-		{ "the same", { 1, 1, 1, 0, 30, 0, 0, 0 }, 0, 0, 0 },
-		{ "better by less than noise", { 0.998, 0.998, 1, 0, 30, 0, 0, 0 }, 0, 0, 0 },
-		{ "noisy", { 0.97, 0.97, 1.1, 0.5, 12, 0, 0, 0 }, 0, 0, 0 },
-		{ "too few scenarios", { 0.8, 0.8, 0.5, 0.01, 4, 0, 0, 0 }, 0, 0, 0 },
-		{ "fast and wrong", { 0.5, 0.5, 2, 0.1, 30, 1, 0, 0 }, 0, 0, 0 },
-		{ "of other races", { 0.5, 0.5, 2, 0.1, 30, 0, 1, 0 }, 0, 0, 0 },
+		{ "all better", { 0.8, 0.8, 0.5, 0.1, 30, 0, 0, 0, 0 }, 1, 1, 1 },
+		{ "all worse", { 1.2, 1.3, 1.5, 0.1, 30, 0, 0, 0, 0 }, 0, 0, 0 },
+		{ "decode alone better", { 1.2, 0.8, 1.5, 0.1, 30, 0, 0, 0, 0 }, 0, 1, 0 },
+		{ "one launch alone better", { 1.2, 1.2, 0.5, 0.1, 30, 0, 0, 0, 0 }, 0, 0, 1 },
+		{ "parts that harm each other", { 0.9, 0.7, 2, 0.05, 30, 0, 0, 1.6, 0 }, 0, 1, 0 },
+		{ "the same", { 1, 1, 1, 0, 30, 0, 0, 0, 0 }, 0, 0, 0 },
+		{ "better by less than noise", { 0.998, 0.998, 1, 0, 30, 0, 0, 0, 0 }, 0, 0, 0 },
+		{ "noisy", { 0.97, 0.97, 1.1, 0.5, 12, 0, 0, 0, 0 }, 0, 0, 0 },
+		{ "too few scenarios", { 0.8, 0.8, 0.5, 0.01, 4, 0, 0, 0, 0 }, 0, 0, 0 },
+		{ "often better, once far worse",
+		  { 0.8, 0.8, 1.5, 0.1, 30, 0, 0, 0, 2.5 },
+		  0,
+		  0,
+		  0 },
+		{ "and once worse", { 0.8, 0.8, 1.5, 0.1, 30, 0, 0, 0, 1.5 }, 1, 1, 0 },
+		{ "fast and wrong", { 0.5, 0.5, 2, 0.1, 30, 1, 0, 0, 0 }, 0, 0, 0 },
+		{ "of other races", { 0.5, 0.5, 2, 0.1, 30, 0, 1, 0, 0 }, 0, 0, 0 },
 	};
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
@@ -226,9 +235,9 @@ static void test_judge(void **state)
 /* Of two fresh forests the one that gains more is taken; of equal ones the first. */
 static void test_two(void **state)
 {
-	static const struct truth both_better = { 0.8, 0.8, 1, 0.1, 30, 0, 0, 0 },
-				  decode_better = { 1.2, 0.8, 1.5, 0.1, 30, 0, 0, 0 },
-				  nothing_better = { 1.2, 1.3, 1.5, 0.1, 30, 0, 0, 0 };
+	static const struct truth both_better = { 0.8, 0.8, 1, 0.1, 30, 0, 0, 0, 0 },
+				  decode_better = { 1.2, 0.8, 1.5, 0.1, 30, 0, 0, 0, 0 },
+				  nothing_better = { 1.2, 1.3, 1.5, 0.1, 30, 0, 0, 0, 0 };
 	struct gate_report r;
 	(void)state;
 	assert_int_equal(judge_of(&both_better, 2, &r) & 3, 1 << GATE_PREFILL | 1 << GATE_DECODE);
@@ -241,7 +250,7 @@ static void test_two(void **state)
 
 static void test_figures(void **state)
 {
-	const struct truth exact = { 0.8, 0.9, 2, 0, 30, 0, 0, 0 };
+	const struct truth exact = { 0.8, 0.9, 2, 0, 30, 0, 0, 0, 0 };
 	struct gate_report r;
 	(void)state;
 	judge(&exact, &r);
@@ -256,6 +265,74 @@ static void test_figures(void **state)
 	assert_true(close_to(r.group[GATE_MIXED].ratio, 2 / 0.85));
 	assert_int_equal(r.all.n, 30);
 	assert_true(close_to(r.all.ratio, cbrt(0.8 * 0.9 * 0.85)));
+}
+
+/* ---- the statistic ---------------------------------------------------------------------- */
+struct sample {
+	const char *name;
+	int n, better;
+	double v[12]; /* log ratios */
+};
+static const struct sample samples[] = {
+	/* Student's interval of the first two reaches above 0. */
+	{ "a few large gains, no loss",
+	  8,
+	  1,
+	  { -0.02, -0.03, -0.05, -0.06, -0.08, -0.1, -0.2, -2 } },
+	{ "one large gain", 7, 1, { -0.01, -0.01, -0.01, -0.02, -0.02, -0.02, -3 } },
+	{ "of a CPU by another one's rules, first round",
+	  8,
+	  1,
+	  { 0.006, -1.197, -1.801, -0.057, -0.034, -0.09, -0.394, -1.057 } },
+	{ "second round",
+	  12,
+	  0,
+	  { 0.128, -1.036, -1.516, 0.03, 0.014, -0.131, -0.231, -1.485, 0.148, 0.079, -0.062,
+	    0.238 } },
+	{ "no difference", 9, 0, { 0 } },
+	{ "too few", 5, 0, { -1, -1, -1, -1, -1 } },
+};
+
+/* Of six values all pairs' means count, of twelve all but 13 at either end. */
+static void test_signed_ranks(void **state)
+{
+	static const double six[] = { 3, 1, 4, 2, 6, 5 };
+	double even[65], low, high;
+	(void)state;
+	for (size_t i = 0; i < COUNT(samples); i++) {
+		signed_ranks(samples[i].v, samples[i].n, &low, &high);
+		print_message("# %s: %.3f to %.3f\n", samples[i].name, low, high);
+		assert_int_equal(high < 0, samples[i].better);
+		assert_int_equal(isnan(high), samples[i].n < 6);
+	}
+	signed_ranks(six, 6, &low, &high);
+	assert_true(close_to(low, 1) && close_to(high, 6));
+	for (int n = 64; n <= 65; n++) { /* exact, and by the normal distribution */
+		for (int i = 0; i < n; i++)
+			even[i] = i - (n - 1) / 2.0;
+		signed_ranks(even, n, &low, &high);
+		assert_true(close_to(low, -high) && high > 4.5 && high < 5.5);
+	}
+}
+
+/* Noise with heavy tails: rules that are no better pass at most once in 40 times; with three standard errors. */
+static void test_no_better(void **state)
+{
+	enum { TIMES = 20000 };
+	unsigned long long random = 7;
+	(void)state;
+	for (int n = 6; n <= 24; n += 6) {
+		int better = 0;
+		for (int i = 0; i < TIMES; i++) {
+			double v[24], low, high;
+			for (int k = 0; k < n; k++)
+				v[k] = log(vary(1, random_below(&random, 10) ? 0.09 : 2, &random));
+			signed_ranks(v, n, &low, &high);
+			better += high < 0;
+		}
+		print_message("# %d scenarios: %d of %d\n", n, better, (int)TIMES);
+		assert_in_range(better, TIMES / 100, TIMES / 40 + 67);
+	}
 }
 
 static void test_nothing_raced(void **state)
@@ -285,7 +362,8 @@ int main(void)
 		cmocka_unit_test(test_draws),         cmocka_unit_test(test_split),
 		cmocka_unit_test(test_several_sets),  cmocka_unit_test(test_judge),
 		cmocka_unit_test(test_two),           cmocka_unit_test(test_figures),
-		cmocka_unit_test(test_nothing_raced),
+		cmocka_unit_test(test_nothing_raced), cmocka_unit_test(test_signed_ranks),
+		cmocka_unit_test(test_no_better),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

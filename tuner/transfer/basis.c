@@ -110,6 +110,26 @@ int inheritance_of(struct inheritance *i, const struct store_basis *b, const cha
 	return 0;
 }
 
+int inheritance_advance(struct inheritance *i, const char *rules, struct forest *before)
+{
+	struct forest now = { 0 };
+	char *name = strdup(i->basis.header), *text = strdup(rules);
+	if (!name || !text)
+		complain("%s: out of memory", i->basis.header);
+	if (!name || !text || !forest_parse(&now, rules, i->basis.header)) {
+		free(name);
+		free(text);
+		return 0;
+	}
+	free(i->basis.incumbent);
+	free(i->basis.rules);
+	i->basis.incumbent = name;
+	i->basis.rules = text;
+	*before = i->incumbent;
+	i->incumbent = now;
+	return 1;
+}
+
 void inheritance_close(struct inheritance *i)
 {
 	forest_free(&i->incumbent);

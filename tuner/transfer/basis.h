@@ -23,6 +23,9 @@ int inheritance_open(struct inheritance *, const struct data *own, const char *d
 void inheritance_close(struct inheritance *);
 /* The same for a given basis, which is copied. 0 + complain. */
 int inheritance_of(struct inheritance *, const struct store_basis *, const char *db_path);
+/* The basis is now these rules, an installed header of the device; the former incumbent goes to
+ * *before. 0 + complain: nothing has changed. */
+int inheritance_advance(struct inheritance *, const char *rules, struct forest *before);
 /* Learns fresh rules. By the number of scenarios with times of choices beyond the incumbent's
  * rows:
  *

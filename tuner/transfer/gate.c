@@ -6,9 +6,10 @@
  *   the combination   whole plans of mixed batches against the incumbent; if it loses, the next
  *                     best set of groups is tried, down to none
  *
- * Faster beyond noise: the 95 % interval of the mean log ratio lies below 0 (Student's t over
- * scenarios), and the gain exceeds the noise of A/A controls. Otherwise the incumbent stays. Times
- * of different races are not compared. */
+ * Faster beyond noise: the 95 % interval of the usual log ratio lies below 0 (signed_ranks.c, as gains on
+ * another machine reach from nothing to a factor of seven), the mean gain exceeds the noise of A/A controls, and
+ * no scenario takes MOST_LOST times as long. Otherwise the incumbent stays. Times of different races are
+ * not compared. */
 #include "harness/sweep/sweep.h"
 #include "gate.h"
 #include "harness/base/base.h"
@@ -21,7 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LEAST_SCENARIOS = 5, NUM_SETS = 1 << NUM_GATE_GROUPS };
+enum { MOST_LOST = 2, NUM_SETS = 1 << NUM_GATE_GROUPS };
 
 struct gate {
 	/* Of each fresh forest: bit g of the second index: group g of it, the others of the incumbent. */
@@ -113,11 +114,18 @@ static const struct cell *cell_of(const struct data *d, int s, struct contender 
 
 /* ---- figures ---------------------------------------------------------------------------- */
 struct ratios {
-	/* Over scenarios with a race of both: the mean log ratio, the sum of squared distances from
-	 * it, the largest one; the sum of logs of floors. */
-	double mean, squares, worst, floors;
+	double *log;        /* [f.n] of scenarios with a race of both */
+	double sum, floors; /* of these; of the logs of their floors */
 	struct gate_figures f;
 };
+
+static int ratios_open(struct ratios *t, const struct data *d)
+{
+	*t = (struct ratios){ .log = malloc(sizeof *t->log * ((size_t)d->n + 1)) };
+	if (!t->log)
+		complain("%s: out of memory", d->gpu);
+	return t->log != NULL;
+}
 
 /* Nothing if both run the same. */
 static void add_wishes(struct ratios *t, const struct data *d, int s,
@@ -135,29 +143,26 @@ static void add_wishes(struct ratios *t, const struct data *d, int s,
 		t->f.missing++;
 		return;
 	}
-	const double ratio = log(new->ratio / old->ratio), far = ratio - t->mean;
-	t->mean += far / ++t->f.n;
-	t->squares += far * (ratio - t->mean);
-	t->worst = t->f.n > 1 ? fmax(t->worst, ratio) : ratio;
+	t->sum += t->log[t->f.n++] = log(new->ratio / old->ratio);
 	t->floors += log1p(data_noise(d, old->median_us));
 }
 
-static struct gate_figures figures_of(const struct ratios *t)
+/* Frees the ratios. */
+static struct gate_figures figures_of(struct ratios *t)
 {
 	struct gate_figures f = t->f;
-	f.ratio = f.low = f.high = f.worst = f.floor = NAN;
-	if (!f.n)
-		return f;
-	const double floor = t->floors / f.n;
-	f.ratio = exp(t->mean);
-	f.worst = exp(t->worst);
+	double low, high, worst = -INFINITY;
+	signed_ranks(t->log, f.n, &low, &high);
+	for (int i = 0; i < f.n; i++)
+		worst = fmax(worst, t->log[i]);
+	free(t->log);
+	const double mean = f.n ? t->sum / f.n : NAN, floor = f.n ? t->floors / f.n : NAN;
+	f.ratio = exp(mean);
+	f.low = exp(low);
+	f.high = exp(high);
+	f.worst = f.n ? exp(worst) : NAN;
 	f.floor = exp(floor);
-	if (f.n < 2)
-		return f;
-	const double half = student_beyond(1.96, f.n - 1) * sqrt(t->squares / (f.n - 1) / f.n);
-	f.low = exp(t->mean - half);
-	f.high = exp(t->mean + half);
-	f.better = f.n >= LEAST_SCENARIOS && !f.failed && t->mean + half < 0 && -t->mean > floor;
+	f.better = !f.failed && f.high < 1 && -mean > floor && f.worst < MOST_LOST;
 	return f;
 }
 
@@ -165,8 +170,9 @@ static struct gate_figures figures_of(const struct ratios *t)
 static struct gate_figures compare_parts(const struct forest *sets, const struct data *d,
 					 enum decision decision)
 {
-	struct ratios t = { 0 };
-	for (int s = 0; s < d->n; s++) {
+	struct ratios t;
+	const int n = ratios_open(&t, d) ? d->n : 0;
+	for (int s = 0; s < n; s++) {
 		const struct measured *m = &d->v[s];
 		const enum phase phase = decision_phase(decision);
 		struct choice old, new;
@@ -184,8 +190,9 @@ static struct gate_figures compare_parts(const struct forest *sets, const struct
 static struct gate_figures compare_sets(const struct forest *sets, const struct data *d,
 					int old_set, int new_set, int only_mixed)
 {
-	struct ratios t = { 0 };
-	for (int s = 0; s < d->n; s++) {
+	struct ratios t;
+	const int n = ratios_open(&t, d) ? d->n : 0;
+	for (int s = 0; s < n; s++) {
 		const struct measured *m = &d->v[s];
 		struct decided old, new;
 		if (!split_is_gate(m->split) || (only_mixed && !measured_is_mixed(m)))
@@ -284,8 +291,8 @@ static void print_figures(FILE *out, const char *prefix, const char *name,
 	fprintf(out, "%s%-8s %s: ", prefix, name, verdict);
 	if (f->n)
 		fprintf(out, "time x %.3f", f->ratio);
-	if (f->n > 1)
-		fprintf(out, " (95 %%: %.3f to %.3f)", f->low, f->high);
+	if (isfinite(f->low))
+		fprintf(out, ", usually %.3f to %.3f (95 %%)", f->low, f->high);
 	if (f->n)
 		fprintf(out, ", worst %.3f, in %d scenario%s; noise %.3f", f->worst, f->n,
 			f->n == 1 ? "" : "s", f->floor);

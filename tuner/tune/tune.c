@@ -24,6 +24,7 @@
 #include "tuner/remeasure/requests.h"
 #include "tuner/transfer/basis.h"
 #include "tuner/transfer/gate.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,24 +183,49 @@ static int keep_basis(const struct tune *t)
 }
 
 /* Applies the gate and installs the resulting rules. The database stores their basis, so `attune
- * induce` makes the same header. */
+ * induce` makes the same header. What an earlier round took stays, unless the gate replaces it. */
 static int install(struct tune *t)
 {
 	const enum spent before = spent_on(SPENT_LEARNING);
 	char *text = NULL;
+	struct gate_report report = { 0 };
 	forest_free(&t->installed);
 	int done = load_own(t) && keep_basis(t) && data_hash(t->own, t->here.db);
-	done = done && inheritance_judge(&t->from, t->own, &t->fresh, &t->installed, &t->gate);
-	t->takes = done ? gate_taken(&t->gate) : 0;
-	if (t->takes) {
+	done = done && inheritance_judge(&t->from, t->own, &t->fresh, &t->installed, &report);
+	t->takes = done ? gate_taken(&report) : 0;
+	if (done && (t->takes || !t->rounds))
+		t->gate = report;
+	if (done && (t->takes || t->rounds)) {
 		text = forest_emit(&t->installed, t->own);
 		done = text && here_install(&t->here, text);
-	} else if (t->here.has_installed) { /* by fewer times */
-		done = done && here_undo(&t->here);
+	} else if (done && t->here.has_installed) { /* by fewer times */
+		done = here_undo(&t->here);
 	}
 	free(text);
 	spent_on(before);
 	return done ? EXIT_DONE : EXIT_CHECK;
+}
+
+/* A round compares its rules with those that the one before installed. */
+static int advance(struct tune *t)
+{
+	struct forest former;
+	if (!t->takes)
+		return EXIT_DONE;
+	char *text = file_text(t->here.header);
+	const int done = text && inheritance_advance(&t->from, text, &former);
+	if (!text)
+		complain("%s: cannot be read", t->here.header);
+	free(text);
+	if (!done)
+		return EXIT_CHECK;
+	if (t->rounds++)
+		forest_free(&former);
+	else
+		t->before = former;
+	t->takes = 0;
+	forget(t); /* compared with the former ones */
+	return EXIT_DONE;
 }
 
 static int judge(struct tune *t, const struct sweep_options *asked)
@@ -238,6 +264,15 @@ static double share_of(const struct tune *t, size_t i)
 
 enum { LATE = 2 /* the first step after the races */ };
 
+/* What the other steps of another round need: as long as the last time, and least_late of the whole, since
+ * new rules are raced anew; but never more than most_late of what is left. */
+static double late_seconds(const struct tune *t)
+{
+	static const double least_late = 0.2, most_late = 0.6;
+	return fmin(fmax(t->late_s, least_late * (t->deadline - t->began)),
+		    most_late * (t->deadline - budget_now()));
+}
+
 /* Once all steps have run, the next rows and races may take what the others do not need. */
 static double seconds_for(const struct tune *t, size_t step)
 {
@@ -245,7 +280,8 @@ static double seconds_for(const struct tune *t, size_t step)
 	double sum = 0;
 	for (size_t i = step; i < (again ? LATE : COUNT(steps)); i++)
 		sum += share_of(t, i);
-	return (t->deadline - budget_now() - (again ? t->late_s : 0)) * share_of(t, step) / sum;
+	return (t->deadline - budget_now() - (again ? late_seconds(t) : 0)) * share_of(t, step) /
+	       sum;
 }
 
 /* Whether the time that is left is worth other rows and races: some were left undone, and
@@ -254,7 +290,7 @@ static int is_time_left(const struct tune *t)
 {
 	static const double least = 0.03;
 	return t->early_ran_out &&
-	       t->deadline - budget_now() - t->late_s > least * (t->deadline - t->began);
+	       t->deadline - budget_now() - late_seconds(t) > least * (t->deadline - t->began);
 }
 
 static int run_step(struct tune *t, size_t i)
@@ -309,7 +345,8 @@ static int run_steps(struct tune *t)
 	for (long long races = -1;
 	     !code && !interrupted && is_time_left(t) && t->sum.races > races;) {
 		races = has_times(t) ? t->sum.races : -1;
-		code = run_each_step(t);
+		code = advance(t);
+		code = code ? code : run_each_step(t);
 	}
 	progress_end();
 	return interrupted ? EXIT_INTERRUPTED : code;
@@ -367,6 +404,7 @@ static void end(struct tune *t)
 	scenarios_free(&t->list);
 	forget(t);
 	forest_free(&t->installed);
+	forest_free(&t->before);
 	inheritance_close(&t->from);
 	data_free(t->own);
 }

@@ -76,12 +76,14 @@ struct tune {
 	char devices[MOST_DEVICES * DEVICE_NAME]; /* "cuda:0,cuda:1"; "": the CPU */
 	struct here here;
 	struct scenario_list list;
-	struct inheritance from;  /* rules in force before, and the nearest GPU's times */
-	struct data *own;         /* measured here */
-	struct fresh_rules fresh; /* learned from all times so far; n 0: not yet */
-	struct forest installed;  /* per decision, the one that the gate took */
-	int takes;                /* decisions taken from fresh */
-	struct gate_report gate;
+	struct inheritance from; /* rules in force, and the nearest GPU's times */
+	struct forest before; /* rules in force before the tune, once a round has replaced them */
+	int rounds;           /* before this one whose rules the gate took; > 0: `from` has them */
+	struct data *own;     /* measured here */
+	struct fresh_rules fresh;          /* learned from all times so far; n 0: not yet */
+	struct forest installed;           /* per decision, the one that the gate took */
+	int takes;                         /* decisions taken from fresh, in this round */
+	struct gate_report gate;           /* of the last round that took some, else of the last */
 	double began, deadline;            /* by the budget's clock */
 	int has_older;                     /* the database was there before */
 	int early_ran_out;                 /* rows or races were left undone, the last time */
@@ -92,6 +94,16 @@ struct tune {
 	struct held_out held_out; /* by tune_judge */
 	struct rows_left left;
 };
+/* How often the gate took new rules. */
+static inline int tune_taken(const struct tune *t)
+{
+	return t->rounds + (t->takes > 0);
+}
+/* The rules in force before the tune. */
+static inline const struct forest *tune_before(const struct tune *t)
+{
+	return t->rounds ? &t->before : &t->from.incumbent;
+}
 /* An exit code. */
 int tune(const struct tune_options *);
 

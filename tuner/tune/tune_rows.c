@@ -269,7 +269,7 @@ static int list_held_out(struct tune *t, struct wishes *w)
 			continue;
 		wish_batch(w, s, at);
 		wish_plan(w, t->own, &t->installed, m);
-		wish_plan(w, t->own, &t->from.incumbent, m);
+		wish_plan(w, t->own, tune_before(t), m);
 		wish_defaults(w, t->own, m);
 		for (int k = DECIDE_PREFILL; k <= DECIDE_DECODE; k++)
 			if (decision_is_of((enum decision)k, m))

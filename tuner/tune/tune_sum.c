@@ -29,8 +29,11 @@ static void print_rules(const struct tune *t)
 	char text[RULES_TEXT];
 	here_rules_text(&t->here, text, sizeof text);
 	printf("%-10s%s%s; before: %s\n", "rules",
-	       t->takes ? "installed " : "nothing was installed", t->takes ? t->here.header : "",
-	       text);
+	       tune_taken(t) ? "installed " : "nothing was installed",
+	       tune_taken(t) ? t->here.header : "", text);
+	if (tune_taken(t) > 1)
+		printf("          taken %d times, each against those of before; the last time:\n",
+		       tune_taken(t));
 	gate_print(stdout, &t->gate, "          ");
 }
 
@@ -100,7 +103,7 @@ static void print_next(const struct tune *t, int left)
 		printf("make tune PRESET=%s measures more scenarios; ",
 		       t->o->preset == PRESET_SMOKE ? "quick" : "full");
 	printf("attune eval --gpu %s prints the tables%s\n", t->here.gpu,
-	       t->takes ? "; make tune UNDO=1 restores the previous rules" : "");
+	       tune_taken(t) ? "; make tune UNDO=1 restores the previous rules" : "");
 }
 
 static void print_json(const struct tune *t, const struct held_out *h)
@@ -115,7 +118,7 @@ static void print_json(const struct tune *t, const struct held_out *h)
 	out_object(o, NULL);
 	out_text(o, "gpu", t->here.gpu);
 	out_text(o, "database", t->here.db);
-	out_text(o, "header", t->takes ? t->here.header : NULL);
+	out_text(o, "header", tune_taken(t) ? t->here.header : NULL);
 	out_integer(o, "scenarios_measured", measured);
 	out_integer(o, "scenarios", of);
 	out_object(o, "gate");
@@ -153,7 +156,7 @@ static void print_json(const struct tune *t, const struct held_out *h)
 
 int tune_judge(struct tune *t)
 {
-	return held_out_judge(t->own, &t->installed, &t->from.incumbent, &t->held_out) &&
+	return held_out_judge(t->own, &t->installed, tune_before(t), &t->held_out) &&
 		       rows_left(&t->left, t->own, &t->installed)
 		   ? EXIT_DONE
 		   : EXIT_CHECK;
