@@ -284,12 +284,12 @@ static double seconds_for(const struct tune *t, size_t step)
 	       sum;
 }
 
-/* Whether the time that is left is worth other rows and races: some were left undone, and
+/* Whether the time that is left is worth another round: some races were left undone, and
  * the other steps leave at least the share `least` of the whole time. */
 static int is_time_left(const struct tune *t)
 {
 	static const double least = 0.03;
-	return t->early_ran_out &&
+	return t->sum.ran_out &&
 	       t->deadline - budget_now() - late_seconds(t) > least * (t->deadline - t->began);
 }
 
