@@ -315,7 +315,8 @@ static void test_signed_ranks(void **state)
 	}
 }
 
-/* Noise with heavy tails: rules that are no better pass at most once in 40 times; with three standard errors. */
+/* Noise with heavy tails: rules that are no better pass at most once in 40 times; 67: three standard
+ * errors. */
 static void test_no_better(void **state)
 {
 	enum { TIMES = 20000 };

@@ -6,10 +6,10 @@
  *   the combination   whole plans of mixed batches against the incumbent; if it loses, the next
  *                     best set of groups is tried, down to none
  *
- * Faster beyond noise: the 95 % interval of the usual log ratio lies below 0 (signed_ranks.c, as gains on
- * another machine reach from nothing to a factor of seven), the mean gain exceeds the noise of A/A controls, and
- * no scenario takes MOST_LOST times as long. Otherwise the incumbent stays. Times of different races are
- * not compared. */
+ * Faster beyond noise: the 95 % interval of the usual log ratio lies below 0 (signed_ranks.c, as
+ * gains on another machine reach from nothing to a factor of seven), the mean gain exceeds the noise
+ * of A/A controls, and no scenario takes MOST_LOST times as long. Otherwise the incumbent stays.
+ * Times of different races are not compared. */
 #include "harness/sweep/sweep.h"
 #include "gate.h"
 #include "harness/base/base.h"

@@ -17,13 +17,13 @@
 #include <stdio.h>
 
 /* ---- signed_ranks.c ---------------------------------------------------------------------- */
-/* The 95 % interval of the usual value by Wilcoxon's signed ranks; NaN below six values. It is below 0
- * for at most 2.5 % of the samples whose values are as often above 0 as below. */
+/* The 95 % interval of the usual value by Wilcoxon's signed ranks; NaN below six values. It is below
+ * 0 for at most 2.5 % of the samples whose values spread alike to both sides of 0. */
 void signed_ranks(const double *v, int n, double *low, double *high);
 
 /* ---- gate.c ------------------------------------------------------------------------------ */
-/* Fresh rules against old ones on some scenarios, by fresh / incumbent time, below 1: fresh is faster.
- * `ratio` is the geometric mean; low, high: the interval of the usual ratio, by signed_ranks. */
+/* Fresh rules against old ones on some scenarios, by fresh / incumbent time, below 1: fresh is
+ * faster. `ratio` is the geometric mean; low, high: the interval of the usual ratio, by signed_ranks. */
 struct gate_figures {
 	int n;       /* scenarios where the two differ and share a race of pass B */
 	int missing; /* where they differ and no race of pass B has both */

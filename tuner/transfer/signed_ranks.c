@@ -6,8 +6,8 @@
 
 enum { EXACT = 64 };
 
-/* The largest bound that the rank sum of n values, each as often above 0 as below, stays within at 2.5 %
- * or less; -1: there is none. Exact up to EXACT values, then by the normal distribution. */
+/* The largest bound that the rank sum of n values that spread alike to both sides of 0 stays within
+ * at 2.5 % or less; -1: there is none. Exact up to EXACT values, then by the normal distribution. */
 static int rank_sum_bound(int n)
 {
 	double share[EXACT * (EXACT + 1) / 2 + 1] = { 1 }, sum = 0;
@@ -23,8 +23,8 @@ static int rank_sum_bound(int n)
 	return bound;
 }
 
-/* Wilcoxon (1945), "Individual comparisons by ranking methods": the rank sum of the values above 0 is the
- * number of pairs, each value with itself among them, whose mean is above 0. */
+/* Wilcoxon (1945), "Individual comparisons by ranking methods": the rank sum of the values above 0
+ * is the number of pairs, each value with itself among them, whose mean is above 0. */
 void signed_ranks(const double *v, int n, double *low, double *high)
 {
 	const int bound = n > 0 ? rank_sum_bound(n) : -1;

@@ -264,8 +264,8 @@ static double share_of(const struct tune *t, size_t i)
 
 enum { LATE = 2 /* the first step after the races */ };
 
-/* What the other steps of another round need: as long as the last time, and least_late of the whole, since
- * new rules are raced anew; but never more than most_late of what is left. */
+/* What the other steps of another round need: as long as the last time, and least_late of the whole,
+ * since new rules are raced anew; but never more than most_late of what is left. */
 static double late_seconds(const struct tune *t)
 {
 	static const double least_late = 0.2, most_late = 0.6;
