@@ -106,6 +106,12 @@ static struct settled_plan with_names(const struct settled_plan *plan, const int
 	return p;
 }
 
+/* A choice may stand in an op twice; a text names it once. */
+static int same_choice(const attune_op *op, int a, int b)
+{
+	return a == b || (a >= 0 && b >= 0 && op->ready[a].name == op->ready[b].name);
+}
+
 /* The value of one plan. A part alone that runs what the rules run leaves it to them. In a mixed
  * batch it does not: its own cell may say something else. */
 static unsigned plan_value(const attune_op *op, const struct settled_plan *p, const int named[2],
@@ -114,7 +120,8 @@ static unsigned plan_value(const attune_op *op, const struct settled_plan *p, co
 	struct remembered m[2] = { { .place = MEMBER_AS_RULES }, { .place = MEMBER_AS_RULES } };
 	for (int i = 0; i < s->num_parts; i++) {
 		const int of = s->part[i].f.max_query <= DECODE_MAX_QUERY, id = p->id[of];
-		if (id < 0 || (s->num_parts == 1 && id == by_rules[of] && !p->step[of]))
+		if (id < 0 ||
+		    (s->num_parts == 1 && same_choice(op, id, by_rules[of]) && !p->step[of]))
 			continue;
 		const int place = member_place(op, named[i], &s->part[i], id);
 		if (place >= 0)

@@ -94,6 +94,44 @@ static void one_memory_has_one_text(void **state)
 	}
 }
 
+/* Where the rules' choices cannot run a default does, which the rules may name elsewhere. A text names
+ * it once. */
+static void a_choice_that_stands_twice_is_one(void **state)
+{
+	static const char batch[] = "q17s3209_q9s369";
+	attune_shape odd = llama;
+	struct world a, b;
+	attune_op *op;
+	size_t size;
+	int taken, same = 0;
+	(void)state;
+	setenv("ATTUNE_THREADS", "1", 1);
+	world_open(&a, "cpu");
+	world_open(&b, "cpu");
+	unsetenv("ATTUNE_THREADS");
+	odd.num_query_heads = 6;
+	odd.num_kv_heads = 1;
+	odd.head_size = 96;
+	odd.page_size = 61;
+	assert_int_equal(attune_prepare(a.ctx, &odd, &op), ATTUNE_OK);
+	const int id = plan_of(op, batch).part[0].choice;
+	for (int i = 0; i < id; i++)
+		same += op->ready[i].name == op->ready[id].name;
+	assert_int_equal(same, 1);
+	settle_part(op, batch, other_member(op, batch, id), 1100);
+	commit(a.ctx);
+	assert_true(attune_settled_digest(a.ctx) == 0);
+	char *text = text_of(a.ctx, &size);
+	assert_int_equal(attune_settled_read(b.ctx, text, size, &taken, NULL), ATTUNE_OK);
+	assert_int_equal(taken, 1);
+	commit(b.ctx);
+	assert_true(attune_settled_digest(b.ctx) == 0);
+	free(text);
+	attune_release(op);
+	world_close(&a);
+	world_close(&b);
+}
+
 /* ---- texts that are refused -------------------------------------------------------------------- */
 
 /* Of a decode, a prefill and a mixed batch. */
@@ -380,6 +418,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_memory_has_one_text),
+		cmocka_unit_test(a_choice_that_stands_twice_is_one),
 		cmocka_unit_test(names_the_line_of_a_fault),
 		cmocka_unit_test(refuses_what_is_cut),
 		cmocka_unit_test(refuses_what_is_too_long),
