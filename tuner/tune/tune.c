@@ -262,7 +262,7 @@ static double share_of(const struct tune *t, size_t i)
 	return steps[i].share[has_prior(t)][t->o->preset];
 }
 
-enum { LATE = 2 /* the first step after the races */ };
+enum { LATE = 2 /* the first step after the races */, JUDGE = COUNT(steps) - 1 };
 
 /* What the other steps of another round need: as long as the last time, and least_late of the whole,
  * since new rules are raced anew; but never more than most_late of what is left. */
@@ -273,15 +273,17 @@ static double late_seconds(const struct tune *t)
 		    most_late * (t->deadline - budget_now()));
 }
 
-/* Once all steps have run, the next rows and races may take what the others do not need. */
+/* Once all steps have run, the next rows and races may take what the others do not need. The judge,
+ * which has what is left, leaves what is beyond its share to another round where races are left. */
 static double seconds_for(const struct tune *t, size_t step)
 {
 	const int again = t->late_s > 0 && step < LATE;
 	double sum = 0;
 	for (size_t i = step; i < (again ? LATE : COUNT(steps)); i++)
 		sum += share_of(t, i);
-	return (t->deadline - budget_now() - (again ? late_seconds(t) : 0)) * share_of(t, step) /
-	       sum;
+	const double rest = t->deadline - budget_now() - (again ? late_seconds(t) : 0);
+	const double whole = step == JUDGE && t->sum.ran_out ? t->deadline - t->began : INFINITY;
+	return fmin(rest / sum, whole) * share_of(t, step);
 }
 
 /* Whether the time that is left is worth another round: some races were left undone, and
