@@ -2,7 +2,7 @@
  * and lengths are, what the library plans takes at most 1.3 times the least estimate of the legal choices
  * that a header names (estimates.h). The mean error of the planned choice's estimate is allowed on top.
  * That is the aim, and it is not reached: a GPU fails where more than one in RARE parts is above 1.3, or one
- * above 4. Both limits are set to what the headers of 28 November 2026 reach; lower them with the headers.
+ * above 3.5. Both limits are set to what the headers of 28 November 2026 reach; lower them with the headers.
  * That holds on the GPUs that have a header, on those that borrow one, and on those that the portable rules
  * serve. A planned choice without an estimate fails, and so does a refused batch that a choice could run.
  *
@@ -19,7 +19,7 @@
  * its own; of CPUs, of whose choices most fits have errors of 9 to 30 %; and of batches with two parts,
  * which may overlap. There the plan that the header picks is compared with the fastest that was measured
  * for this batch. A few batches lie above 1.3, by noise or because a rule serves others too: at most one
- * in FEW may, and none above 2.5. A pick that was not measured is not judged; at most a tenth are such.
+ * in `few` may, and none above 2.5. A pick that was not measured is not judged; at most a tenth are such.
  *
  * Not judged, for lack of estimates: the classic layout, AMD's GPUs, overlap and CPUs in batches that were
  * never measured. The layout of a strided cache is no part of a plan.
@@ -46,8 +46,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const double allowed = 1.3, never_allowed = 2.5, never_estimated = 4;
-enum { FEW = 25, RARE = 8, MOST_GROUPS = 512, SHOWN = 20 };
+static const double allowed = 1.3, never_allowed = 2.5, never_estimated = 3.5;
+enum { RARE = 12, MOST_GROUPS = 512, SHOWN = 20 };
 
 static const char *const gpus[] = { "h200", "h100", "gh200",   "h20",     "a100",
 				    "l40s", "b200", "rtx4090", "rtx5090", "rtx3090" };
@@ -84,8 +84,10 @@ enum { BATCHES = COUNT(batches) };
 
 /* By phase: fitted to the largest database, and asked with the units and limits of the device. In a race of
  * cliffs_h200 on an H100 they were 0.80 to 1.13 times what prefills took (the 10th to the 90th of 100 choices
- * near the fastest), and 0.87 to 1.11 times what decodes took. Too few shapes with E4M3 caches were measured:
- * the times of 16-bit caches, with half the bytes, say which choice is faster than another. */
+ * near the fastest), and 0.87 to 1.11 times what decodes took. In fallbacks_h200, batches chosen since their
+ * plans were slow by estimate, the least estimate on an H200 was 1.02 times the least time of prefills and
+ * 0.98 times that of decodes (medians of 78 and 29). Too few shapes with E4M3 caches were measured: the times
+ * of 16-bit caches, with half the bytes, say which choice is faster than another. */
 static struct estimates *known[PHASE_DECODE + 1];
 
 static int load_times(void **state)
@@ -395,8 +397,8 @@ static void no_cliff(void **state)
 /* Databases whose batches are judged: all, or those with two parts. */
 static const struct judged {
 	const char *gpu;
-	int mixed_only;
-} databases[] = { { "h200_e4m3", 0 }, { "cpu", 0 }, { "h200", 1 }, { "h100", 1 } };
+	int mixed_only, few;
+} databases[] = { { "h200_e4m3", 0, 12 }, { "cpu", 0, 25 }, { "h200", 1, 25 }, { "h100", 1, 25 } };
 
 static void few_above(void **state)
 {
@@ -435,7 +437,8 @@ static void few_above(void **state)
 	free(picks);
 	forest_free(&f);
 	data_free(d);
-	assert_true(n > FEW && above * FEW <= n && unknown * 10 <= n && worst <= never_allowed);
+	assert_true(n > j->few && above * j->few <= n && unknown * 10 <= n &&
+		    worst <= never_allowed);
 }
 
 static int is_asked(const char *gpu)

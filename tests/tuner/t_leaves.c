@@ -62,6 +62,22 @@ static void test_defaults_where_nothing_beats_them(void **state)
 	matrix_free(m);
 }
 
+static void test_one_scenario_changes_no_leaf(void **state)
+{
+	static const int32_t cost[4][2] = {
+		{ 0, 90000 }, { 0, 90000 }, { 0, 90000 }, { 50000, 40000 }
+	};
+	static const int32_t fallback[4] = { 100000, 90000, 100000, 0 };
+	struct matrix *m = small_matrix(cost, fallback);
+	struct tree t = two_leaves();
+	(void)state;
+	t.v[0].threshold = 3;
+	assert_true(leaves_make_safe(&t, m));
+	assert_int_equal(t.v[2].action, 1); /* 40000 against 0 */
+	tree_free(&t);
+	matrix_free(m);
+}
+
 /* A tree that also learns from estimates may name what is slower in the scenarios. */
 static void test_the_best_choice_where_it_beats_them(void **state)
 {
@@ -180,6 +196,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults_where_nothing_beats_them),
+		cmocka_unit_test(test_one_scenario_changes_no_leaf),
 		cmocka_unit_test(test_the_best_choice_where_it_beats_them),
 		cmocka_unit_test(test_a_small_gain_is_not_sure),
 		cmocka_unit_test(test_illegal_corners_are_guarded),

@@ -25,10 +25,10 @@
 #include <stdlib.h>
 
 enum {
-	MADE_UP = 12,     /* batches a scenario */
-	MADE_WEIGHT = 3,  /* of such a row; a fifth of the least that a scenario has (matrix.c) */
-	PROBE_WEIGHT = 1, /* of a probe, for trees: estimates of such batches are less sure */
-	PROBED = 4,       /* one batch in so many has another legality */
+	MADE_UP = 12,    /* batches a scenario */
+	MADE_WEIGHT = 3, /* of such a row; a fifth of the least that a scenario has (matrix.c) */
+	CLIFF = 262364,  /* the cost of 1.3 times the least */
+	PROBED = 4,      /* one batch in so many has another legality */
 	LONGEST_MADE = 1 << 18,
 	LONGEST_QUERY = 1 << 14,
 	LEADING_BITS = 4
@@ -275,10 +275,26 @@ static int made_up_row(struct matrix *m, const struct offers *k, const struct of
 	return 1;
 }
 
+/* How probes count: the weight of one, for trees, and how many times what is beyond the cliff, so that a
+ * few slow batches outweigh many small losses. Estimates of such batches are less sure than times; but on
+ * GPUs that portable rules serve no scenario was timed either. */
+struct probing {
+	int32_t weight;
+	int beyond;
+};
+static const struct probing own_probes = { 1, 3 }, portable_probes = { 3, 7 };
+
+static int32_t probe_cost(const struct probing *how, long long estimate, long long least)
+{
+	const long long cost = cost_of((double)estimate, (double)least);
+	return (int32_t)min_of(cost + (how->beyond - 1) * max_of(cost - CLIFF, 0), COST_CAP);
+}
+
 /* Fills in rows of the probes; returns the next one. */
 static int probes_rows(const struct probes *p, const struct offers *k, const struct offer *const *v,
 		       struct matrix *m, int row)
 {
+	const struct probing *how = k->d->is_portable ? &portable_probes : &own_probes;
 	for (int i = 0; i < p->n; i++) {
 		const long long *estimate = p->v[i].estimate;
 		long long least = LLONG_MAX;
@@ -288,13 +304,13 @@ static int probes_rows(const struct probes *p, const struct offers *k, const str
 		if (least == LLONG_MAX)
 			continue;
 		made_up_describe(m, row, k->m, i % k->m->rows, &p->v[i].f);
-		m->weight[row] = PROBE_WEIGHT;
+		m->weight[row] = how->weight;
 		for (int c = 0; c < m->cols; c++) {
 			const long long us = estimate[v[c] - k->offer];
 			m->cost[(size_t)row * (size_t)m->cols + (size_t)c] =
 			    us == NOT_LEGAL ? COST_ILLEGAL
 			    : us < 0        ? COST_FORBIDDEN
-					    : cost_of((double)us, (double)least);
+					    : probe_cost(how, us, least);
 		}
 		row++;
 	}

@@ -39,7 +39,7 @@ void costs_by_rows(struct matrix *to, const struct matrix *raw, const struct att
 static void weigh_probes(const struct phase_fit *fit)
 {
 	for (int r = fit->cheapest.num_similar; fit->with_estimates && r < fit->raw->rows; r++)
-		fit->raw->weight[r] *= PROBES_IN_ROWS;
+		fit->raw->weight[r] = PROBES_IN_ROWS;
 }
 
 /* No leaf names a choice that was added for rows. */

@@ -15,7 +15,7 @@ struct tree;
 
 /* Trees learn from estimates with as many scenarios. With fewer they name too much that has no time:
  * 7 of 15 held-out picks of an E4M3 tree that was learned from 78 decodes. */
-enum { ROWS_FOR_ESTIMATES = 100 };
+enum { ROWS_FOR_ESTIMATES = 150 };
 
 /* ---- induction.c: all trees of a forest -------------------------------------------------- */
 int forest_induce(struct forest *, const struct data *, const struct limits *); /* 0 + complain */

@@ -163,7 +163,9 @@ static int finish_phase(struct phase_fit *fit)
 	if (!fit->m->rows)
 		return 1;
 	fit->m->rows = fit->basis.scenarios; /* figures count scenarios only */
-	if (!leaves_make_safe(&fit->tree, fit->m) || !tree_tidy(&fit->tree))
+	/* Behind portable rules stand no defaults. */
+	if ((!fit->d->is_portable && !leaves_make_safe(&fit->tree, fit->m)) ||
+	    !tree_tidy(&fit->tree))
 		return 0;
 	settle_leaves(fit);
 	return keep_used(fit) && leaves_describe(&fit->tree, fit->m) && note_cost(fit);

@@ -108,6 +108,7 @@ static double gain_of(const struct matrix *m, const int *rows, int n, int col, d
 	return sum / n;
 }
 
+/* One scenario says less than the made-up batches that the leaf is learned from. */
 int leaves_make_safe(struct tree *t, const struct matrix *m)
 {
 	int *rows = malloc(sizeof *rows * (size_t)(m->rows + 1));
@@ -119,7 +120,7 @@ int leaves_make_safe(struct tree *t, const struct matrix *m)
 		if (v->feature >= 0 || v->action < 0)
 			continue;
 		const int n = rows_of(t, m, i, rows);
-		if (!n || gain_of(m, rows, n, v->action, &unsure) >= 0)
+		if (n < 2 || gain_of(m, rows, n, v->action, &unsure) >= 0)
 			continue;
 		const int best = cheapest(m, rows, n, v->action);
 		const int is_safe = best >= 0 && gain_of(m, rows, n, best, &unsure) >= 0;
