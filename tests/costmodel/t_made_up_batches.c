@@ -4,6 +4,7 @@
 #include "tests/support/synthetic.h"
 #include "tuner/costmodel/offers.h"
 #include "tuner/costmodel/probes.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -405,6 +406,48 @@ static void probes_come_last(void **state)
 	end_lesson(&l);
 }
 
+/* What a probe's choice takes beyond 1.3 times the least counts `times`. */
+static int count_cliffs(const struct lesson *l, const struct matrix *m, int times)
+{
+	const double cliff = 1e6 * log(1.3);
+	int row = l->similar, cliffs = 0;
+	for (int i = 0; i < l->probes.n; i++) {
+		const long long *estimate = l->probes.v[i].estimate;
+		double least = INFINITY;
+		for (int c = 0; c < m->cols; c++)
+			least = estimate[c] > 0 ? fmin(least, (double)estimate[c]) : least;
+		for (int c = 0; c < m->cols && isfinite(least); c++) {
+			if (estimate[c] < 0)
+				continue;
+			const double cost = 1e6 * log((double)estimate[c] / least);
+			const double counted = cost + (times - 1) * fmax(cost - cliff, 0);
+			assert_true(fabs(cost_at(m, row, c) - fmin(counted, COST_CAP)) < 20);
+			cliffs += cost > cliff;
+		}
+		row += isfinite(least);
+	}
+	assert_int_equal(row, l->rows);
+	return cliffs;
+}
+
+/* Portable rules are for GPUs of which no scenario was timed, so probes weigh as much as made-up batches. */
+static void cliffs_of_probes_count_more(void **state)
+{
+	struct lesson l;
+	int measured, similar;
+	(void)state;
+	begin_lesson(&l, &all_sorts);
+	assert_true(count_cliffs(&l, l.taught, 3) > 0);
+	l.d->is_portable = 1;
+	struct matrix *m =
+	    make_training_matrix(&l.k, &l.probes, l.offer, l.k.num_offers, &measured, &similar);
+	assert_non_null(m);
+	assert_true(count_cliffs(&l, m, 7) > 0);
+	assert_int_equal(m->weight[similar], m->weight[measured]);
+	matrix_free(m);
+	end_lesson(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -418,6 +461,7 @@ int main(void)
 		cmocka_unit_test(features_are_rounded_upwards),
 		cmocka_unit_test(thresholds_divide_raw_features_alike),
 		cmocka_unit_test(probes_come_last),
+		cmocka_unit_test(cliffs_of_probes_count_more),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("teach", tests, NULL, NULL);
