@@ -9,10 +9,12 @@ why() { # GPU MODEL BATCH PAGE_SIZE [OPTION...]
 	"$B/attune" show --gpu "$gpu" --model "$model" --batch "$batch" --page-size "$page" --why --format tsv "$@" 2>&1
 }
 
-# rules NAME...: the H200's, but prefills have one leaf, with this row of 4 names of CHOICES or "none".
+# rules NAME...: the H200's, but prefills have one leaf, with this row of 4 names of CHOICES or "none"; $marked: of these no
+# time chose this one.
+marked=
 rules() {
-	awk -v leaf="$1" -v row="$1, $2, $3, $4" '
-		/^#define ATTUNE_H200_LISTS/ { print "#define ATTUNE_H200_LISTS(LIST) LIST(" row ")" }
+	awk -v leaf="$1" -v row="$1, $2, $3, $4" -v mark="${marked:+ /* by estimate: $marked */}" '
+		/^#define ATTUNE_H200_LISTS/ { print "#define ATTUNE_H200_LISTS(LIST) LIST(" row ")" mark }
 		/^#define ATTUNE_H200_LISTS/ || left { left = /\\$/; next }
 		/^ATTUNE_SELECT int attune_h200_prefill/ { print $0; body = 1 }
 		body == 1 { print "{\n\treturn h200_" leaf "; /* 9 scenarios, 1.020, p95 1.100; row settled 1.004 */\n}"; body = 2 }
@@ -41,6 +43,15 @@ why h200 llama3.1-8b@1 2q8k 16 | sed -n '/^prefill	runs/,/^prefill	picked/p' | c
 [ "$(cut -f1 "$tmp/log" | tr '\n' ,)" = "runs,behind it,behind it,behind it,picked," ] &&
 	! grep -q "needs" "$tmp/log"
 row $? "a row: what stands behind the choice that runs"
+marked=$also_packed
+rules "$packed" "$also_packed" "$not_packed" none >"$ATTUNE_HEURISTICS"
+why h200 llama2-7b@1 2q8k 16 >"$tmp/out"
+why h200 llama2-7b@1 2q8k 16 --header "$ATTUNE_HEURISTICS" | grep "^prefill	row" >"$tmp/log"
+[ "$(grep -c "by estimate" "$tmp/out")" = 1 ] && grep -q "^prefill	not run	.*, by estimate: PACKED needs 2" "$tmp/out" &&
+	[ "$(grep -n ", by estimate" "$tmp/log" | cut -d: -f1)" = 2 ]
+row $? "a row: which of its choices no time chose"
+marked=
+rules "$packed" "$also_packed" "$not_packed" none >"$ATTUNE_HEURISTICS"
 why h200 llama3.1-8b@1 2q8k 16 --header "$ATTUNE_HEURISTICS" | grep "^prefill	\(leaf\|row\)" | cut -f2,3 >"$tmp/log"
 [ "$(cut -c1-8 "$tmp/log" | tr '\t\n' ' ,')" = "leaf 9 t,row warp,row warp,row warp," ] &&
 	grep -q "^leaf	9 training scenarios ended here, slowdown 1.020; of the fastest choice of its row 1.004" "$tmp/log"

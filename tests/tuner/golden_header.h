@@ -84,7 +84,7 @@ static const char golden[] =
     "};\n"
     "\n"
     "/* Of a row the first choice runs that the batch allows: the one that a leaf names, two rivals,\n"
-    " * and a stand-in, learned where the first is not legal.\n"
+    " * and a stand-in, learned where the first is not legal. By estimate: no time chose it.\n"
     " *\n"
     " *           first            rivals              stand-in */\n"
     "#define ATTUNE_H200_LISTS(LIST) \\\n"

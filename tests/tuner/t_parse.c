@@ -147,9 +147,13 @@ static void test_rows(void **state)
 	struct forest f, parsed;
 	(void)state;
 	small_forest(&f, d);
+	f.by_estimate[0] = 1 << 1;
 	char *text = forest_emit(&f, d);
+	assert_non_null(
+	    strstr(text, "qblock_32x64, none, none) /* by estimate: qblock_32x64 */\n"));
 	assert_true(forest_parse(&parsed, text, "text"));
 	assert_memory_equal(parsed.list, f.list, sizeof f.list);
+	assert_memory_equal(parsed.by_estimate, f.by_estimate, sizeof f.by_estimate);
 	const struct tree *t = &parsed.tree[DECIDE_DECODE];
 	assert_int_equal(t->v[t->v[0].below].row_cost, 0);
 	assert_int_equal(t->v[t->v[0].above].row_cost, -1);

@@ -28,10 +28,23 @@ static void emit_columns(const struct emitter *e, const int width[ATTUNE_LIST_ME
 	fprintf(e->out,
 		"/* Of a row the first choice runs that the batch allows: the one that a leaf "
 		"names, two rivals,\n"
-		" * and a stand-in, learned where the first is not legal.\n"
+		" * and a stand-in, learned where the first is not legal. By estimate: no time "
+		"chose it.\n"
 		" *\n"
 		" *           %-*s  %-*s  stand-in */\n",
 		width[0], "first", width[1] + width[2] + 2, "rivals");
+}
+
+/* "by estimate: segmented_16x64", behind the row. */
+static void emit_marks(const struct emitter *e, int id)
+{
+	const struct attune_list *row = &e->f->list[id];
+	const unsigned marks = e->f->by_estimate[id];
+	for (int i = 0, n = 0; i < row->n; i++)
+		if (marks >> i & 1)
+			fprintf(e->out, "%s%s", n++ ? ", " : " /* " BY_ESTIMATE ": ",
+				member(e, row, i));
+	fputs(marks ? " */" : "", e->out);
 }
 
 static void emit_lists(const struct emitter *e)
@@ -51,6 +64,7 @@ static void emit_lists(const struct emitter *e)
 			fprintf(e->out, "%s%s%*s", name, last ? ")" : ", ",
 				last ? 0 : padding(width[i], name), "");
 		}
+		emit_marks(e, id);
 	}
 	fputs("\n", e->out);
 }

@@ -107,6 +107,7 @@ static void take_rows(struct forest *out, const struct forest *f, const char *us
 		for (int i = 0; i < row.n; i++)
 			row.at[i] = (short)to[row.at[i]];
 		out->list[to[id]] = row;
+		out->by_estimate[to[id]] = f->by_estimate[id];
 	}
 }
 

@@ -19,6 +19,7 @@ struct forest {
 	struct choice choice[MAX_IDS];   /* [id] the most used first, then those of the overlap */
 	int num_choices;
 	struct attune_list list[MAX_IDS];       /* [id] its row of LISTS; n 0: it has none */
+	unsigned char by_estimate[MAX_IDS];     /* bit i: no time chose member i of the row */
 	struct selector_costs costs[MAX_COSTS]; /* of choices with SEGMENTS=fitted */
 	int num_costs;
 	/* by which fused choices divide a batch; unit_flops 0: by their own */
@@ -91,6 +92,9 @@ int forest_combine(struct forest *out, const struct forest *incumbent, const str
 		   int groups);
 /* The kernels' defaults for everything, for a GPU without a header. 0 without memory. */
 int forest_defaults(struct forest *, const char *gpu);
+
+/* Of a row's comment: which of its choices no time chose. */
+#define BY_ESTIMATE "by estimate"
 
 /* ---- parse.c: reading a header back ------------------------------------------------- */
 /* Whether the header has an older form, which is no longer read. */

@@ -14,6 +14,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The members that the comment behind a row of LISTS names, one bit each. */
+static unsigned char members_marked(const struct header *h, int row)
+{
+	static const char begin[] = "/* " BY_ESTIMATE ":";
+	char line[8 * HEADER_NAME], name[HEADER_NAME + 4];
+	unsigned marks = 0;
+	snprintf(line, sizeof line, "%.*s", (int)strcspn(h->list_at[row], "\n"), h->list_at[row]);
+	const char *mark = strstr(line, begin);
+	for (int i = 1; mark && i < h->list[row].n; i++) {
+		snprintf(name, sizeof name, " %s", h->choice[h->list[row].at[i]].name);
+		const char *at = mark;
+		while ((at = strstr(at + 1, name)) && !strchr(", ", at[strlen(name)]))
+			;
+		marks |= at ? 1u << i : 0;
+	}
+	return (unsigned char)marks;
+}
+
 static int take_choices(struct forest *f, const struct header *h, struct header_text *r)
 {
 	const char *where;
@@ -29,8 +47,10 @@ static int take_choices(struct forest *f, const struct header *h, struct header_
 			return header_wrong(r, "a choice that today's .def tables list is");
 		f->num_choices++;
 	}
-	for (int i = 0; i < h->num_lists; i++)
+	for (int i = 0; i < h->num_lists; i++) {
 		f->list[h->list[i].at[0]] = h->list[i];
+		f->by_estimate[h->list[i].at[0]] = members_marked(h, i);
+	}
 	if (h->num_costs > MAX_COSTS)
 		return header_wrong(r, "at most %d rows SEGMENTS are", MAX_COSTS);
 	f->num_costs = h->num_costs;

@@ -47,6 +47,11 @@ int leaves_describe(struct tree *, const struct matrix *);
  * any default is legal. */
 int forest_prove(struct forest *, const struct data *);
 
+/* ---- untimed_members.c ------------------------------------------------------------------- */
+/* Sets by_estimate: members without a time in a training scenario where they run in the place of the
+ * first or, if they run in none, beside it. */
+void rows_mark(struct forest *, const struct data *);
+
 /* ---- last_members.c: the ends of the portable rules' rows ------------------------------- */
 /* Adds members to the rows of choices that leaves name, until some member is legal wherever one of
  * the choices or a default is. 0 without memory. */

@@ -197,6 +197,8 @@ int forest_induce(struct forest *f, const struct data *d, const struct limits *l
 	done = done && number_choices(f, d, fit);
 	done = done && fit_overlap(f, d, &side_by_side) && fit_early(f, d, limits->leaves);
 	done = done && (!d->is_portable || rows_close(f, d));
+	if (done)
+		rows_mark(f, d);
 	/* if not, it has complained */
 	const int proven = !done || (forest_prove(f, d) && (!d->is_portable || rows_prove(f)));
 	for (int p = 0; p < 2; p++) {

@@ -130,7 +130,8 @@ static void row_of_leaf(const struct why *w, enum decision t)
 	char text[MAX_CHOICE_TEXT];
 	for (int i = 0; id >= 0 && i < row->n; i++) {
 		choice_words(&w->f->choice[row->at[i]], text);
-		say(w, t, "row", "%s", text);
+		say(w, t, "row", "%s%s", text,
+		    w->f->by_estimate[id] >> i & 1 ? ", " BY_ESTIMATE : "");
 	}
 }
 
@@ -139,7 +140,7 @@ static void row_of_leaf(const struct why *w, enum decision t)
 static void row_rows(const struct why *w, enum decision t)
 {
 	if (w->planned)
-		tried_rows(w->t, w->planned, t, &w->m->part[decision_phase(t)], 3);
+		tried_rows(w->t, w->planned, w->f, t, &w->m->part[decision_phase(t)], 3);
 	else
 		row_of_leaf(w, t);
 }

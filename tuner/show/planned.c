@@ -104,9 +104,10 @@ static void tell_choice(const struct telling *w, const char *what, const struct 
 	tell(w, what, text);
 }
 
-/* The row of a choice. Whether one of it is what runs. */
+/* The row of a choice; marks: bits of its members that no time chose. Whether one of it is what
+ * runs. */
 static int tell_row(const struct telling *w, const attune_op *op, int named, int runs,
-		    const struct part *part, const char *note)
+		    const struct part *part, const char *note, unsigned marks)
 {
 	const struct attune_list *row = &op->ready[named].row;
 	int found = 0;
@@ -115,13 +116,13 @@ static int tell_row(const struct telling *w, const attune_op *op, int named, int
 		const char *what = found ? "behind it" : id == runs ? "runs" : "not run";
 		const char *why = found || id == runs ? NULL : why_not(op, id, part);
 		found |= id == runs;
-		tell_choice(w, what, &op->ready[id], note, why);
+		tell_choice(w, what, &op->ready[id], marks >> i & 1 ? ", " BY_ESTIMATE : note, why);
 	}
 	return found;
 }
 
-void tried_rows(struct table *t, const struct planned *p, enum decision d, const struct part *part,
-		int more)
+void tried_rows(struct table *t, const struct planned *p, const struct forest *f, enum decision d,
+		const struct part *part, int more)
 {
 	const struct telling w = { t, d, more };
 	const attune_op *op = p->op;
@@ -131,7 +132,8 @@ void tried_rows(struct table *t, const struct planned *p, enum decision d, const
 	for (int i = 0; i < 2 && !found; i++) {
 		const int says = rules[i] ? selector_says(rules[i], d, &part->f) : SAYS_DEFAULTS;
 		found = says >= 0 && tell_row(&w, op, i ? op->num_choices + says : says, runs, part,
-					      i ? ", of the portable rules" : "");
+					      i ? ", of the portable rules" : "",
+					      f && !i ? f->by_estimate[says] : 0);
 		if (found && !i)
 			tell(&w, "behind it",
 			     op->portable ? "the portable rules" : "the kernels' defaults");
@@ -182,7 +184,7 @@ int show_planned(const char *gpu, const struct show *o, const attune_batch *batc
 		struct part part;
 		if (!c->kernel || !part_make(&part, decision_phase(i), &shape, batch, &d))
 			continue;
-		tried_rows(t, &p, i, &part, 0);
+		tried_rows(t, &p, NULL, i, &part, 0);
 		choice_words(c, words);
 		tell(&w, "picked", words);
 	}

@@ -6,6 +6,8 @@
 #include "kernels/select/selector.h"
 #include "tuner/data/data.h"
 
+struct forest;
+
 struct planned {
 	attune_context *ctx;
 	attune_op *op;
@@ -19,9 +21,9 @@ int planned_make(struct planned *, const struct device_info *, const attune_shap
 void planned_free(struct planned *);
 /* Adds a row for each choice that the library tries for a part: those of the row that its rules name,
  * then those of the portable rules' row up to the one that runs, then what stands behind the row.
- * Rows get `more` empty columns. */
-void tried_rows(struct table *, const struct planned *, enum decision, const struct part *,
-		int more);
+ * Rows get `more` empty columns. f: the same rules, whose marks are said; or NULL. */
+void tried_rows(struct table *, const struct planned *, const struct forest *f, enum decision,
+		const struct part *, int more);
 struct show;
 /* Prints the plan for a GPU without measurements: by --header, as if ATTUNE_HEURISTICS named it, else
  * by what that names. An exit code. */

@@ -55,6 +55,7 @@ sed -n 's/^<!-- why: \(.*\) -->$/\1/p' "$@" | LC_ALL=C sort -u | while read -r o
 		$1 != last { flush(); last = $1 }
 		$2 == "test" { sub(/ = /, " ", $3); sub(/, /, " (", $3); $3 = $3 ")"; path = path (path == "" ? "" : ", ") $3; }
 		$2 == "row" { # its kernel, tile and warps
+			mark = sub(/, by estimate$/, "", $3) ? " by estimate" : ""
 			gsub(/=/, " ", $3)
 			n = split($3, word, " ")
 			name = word[1]
@@ -62,7 +63,7 @@ sed -n 's/^<!-- why: \(.*\) -->$/\1/p' "$@" | LC_ALL=C sort -u | while read -r o
 				if (word[i] == "BLOCK_M") name = name " " word[i + 1]
 				else if (word[i] == "TILE_SIZE") name = name "x" word[i + 1]
 				else if (word[i] == "NUM_WARPS") name = name " of " word[i + 1] " warps"
-			row = row (row == "" ? "" : ", else ") name
+			row = row (row == "" ? "" : ", else ") name mark
 		}
 		$2 == "picked" { picked = $3 }
 		END { flush() }' "$tmp/why" | fold -s -w 118 | sed 's/ *$//; /^- /!s/^/  /'
