@@ -54,7 +54,8 @@ static const struct argp argp = {
 	    "  raw samples, and rows that newer ones replace\n"
 	    "  runs on modified sources\n"
 	    "  rows of older kernel sources that no bridge keeps (attune show --stale)\n"
-	    "  times of choices that are hardly ever within 5 % of the fastest\n"
+	    "  times of choices that are hardly ever within 5 % of the fastest, in databases of\n"
+	    "  100000 times and more\n"
 	    "Of these choices each kernel's fastest time in a scenario and phase stays. All times "
 	    "stay of default choices and of those that a header names. "
 	    "Make bridges before (attune merge --bridge): dropped rows are lost. A time of older "
@@ -72,7 +73,7 @@ static const struct argp argp = {
 static int compact(struct store *s)
 {
 	struct compacted gone;
-	if (!store_compact(s, &gone))
+	if (!store_compact(s, COMPACT_LIGHT, &gone))
 		return 0;
 	fprintf(
 	    stderr,

@@ -10,8 +10,8 @@
 --   rows of today's or bridged sources stay            rows of older sources go; table temp.stale
 --                                                      has their builds (store_merge.c)
 --   the fastest of each kernel stays, and all times    other times of other families go: no rule
---   of families that rules may pick, or that the       picks them
---   library knows
+--   of families that rules may pick, or that the       picks them. A database of few rows keeps
+--   library knows                                      them: table temp.light (store_merge.c)
 --
 -- Names that no row refers to go too, except scenarios, which keep their labels.
 
@@ -89,6 +89,7 @@ UNION SELECT first FROM temp.timed WHERE is_portable AND median <= 1.05 * best_p
 CREATE TEMP TABLE outdone AS
 SELECT race, variant FROM temp.timed
 WHERE NOT is_kept AND NOT is_chosen AND median > best_of_kernel
+  AND NOT EXISTS (SELECT 1 FROM temp.light)
   AND first NOT IN (SELECT family FROM temp.near)
   AND choice NOT IN (SELECT h.id FROM choices AS h JOIN temp.named AS n
                      ON h.kernel || ' ' || h.text GLOB n.pattern);

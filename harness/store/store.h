@@ -225,13 +225,15 @@ int store_device(struct store *, const char *gpu, struct run_info *out);
 /* Adds the rows of another database; 0 + complain on failure. *added: measurements. */
 int store_merge(struct store *, const char *path, long long *added);
 /* Reduces the database to the form that is committed to git: the newest rows without raw samples,
- * and none of a run on modified sources or of older sources (compact.sql). 0 + complain. */
+ * and none of a run on modified sources or of older sources (compact.sql). Below `light` measurements
+ * all choices stay: costs are fitted to slow times, too. 0 + complain. */
+enum { COMPACT_LIGHT = 100000 };
 struct compacted {
 	long long superseded, modified, samples, readings, stale; /* deleted rows */
 	long long outdone; /* deleted rows of families that rules never pick */
 	int knows_sources; /* 0: no kernel sources to compare with; no row is deleted as stale */
 };
-int store_compact(struct store *, struct compacted *);
+int store_compact(struct store *, long long light, struct compacted *);
 /* Whether the file is sound and its rows match the seal; without a seal, whether all newest rows
  * can be read. 0 + complain. */
 int store_check(struct store *);

@@ -6,6 +6,7 @@
 #include "kernels/select/selector.h"
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/space.h"
+#include <stdio.h>
 #include <string.h>
 
 EMBED(store_merge_sql, "harness/store/merge.sql")
@@ -129,6 +130,16 @@ static int list_specific(struct store *s)
 	return ok;
 }
 
+/* Table temp.light, for compact.sql, has a row if the database has fewer measurements than `light`. */
+static int is_light(struct store *s, long long light)
+{
+	char sql[128];
+	snprintf(sql, sizeof sql,
+		 "CREATE TEMP TABLE light AS SELECT 1 WHERE (SELECT count(*) FROM measurement) < %lld",
+		 light);
+	return store_execute(s, sql) || store_explain(s);
+}
+
 /* Lists the builds of older sources in table temp.stale, for compact.sql. */
 static int list_stale(struct store *s)
 {
@@ -153,13 +164,14 @@ static int count(struct store *s, const char *sql, long long *n)
 	return ok || store_explain(s);
 }
 
-int store_compact(struct store *s, struct compacted *gone)
+int store_compact(struct store *s, long long light, struct compacted *gone)
 {
 	gone->knows_sources = source_root() != NULL;
 	if (!store_begin(s))
 		return 0;
 	int ok =
-	    list_stale(s) && list_named(s) && list_specific(s) && store_compact_bench(s) &&
+	    list_stale(s) && list_named(s) && list_specific(s) && is_light(s, light) &&
+	    store_compact_bench(s) &&
 	    count(s, "SELECT count(*) FROM superseded", &gone->superseded) &&
 	    count(s,
 		  "SELECT count(*) FROM measurement AS m JOIN race AS c ON c.id = m.race "
@@ -177,7 +189,7 @@ int store_compact(struct store *s, struct compacted *gone)
 		 s, "DROP TABLE temp.outdated; DROP TABLE temp.stale; "
 		    "DROP TABLE temp.benched; DROP TABLE temp.timed; "
 		    "DROP TABLE temp.near; DROP TABLE temp.outdone; DROP TABLE temp.named; "
-		    "DROP TABLE temp.specific") ||
+		    "DROP TABLE temp.specific; DROP TABLE temp.light") ||
 	     store_explain(s));
 	store_forget(s);
 	ok = store_end(s, ok && store_seal(s));

@@ -141,7 +141,7 @@ static void twice_is_once(void **state)
 
 	struct compacted gone;
 	struct store *s = store_open(db, 0);
-	assert_true(s && store_set_commit(s, "", "", "0123456789") && store_compact(s, &gone));
+	assert_true(s && store_set_commit(s, "", "", "0123456789") && store_compact(s, 0, &gone));
 	store_close(s);
 	assert_int_equal(rows_of(db), 3);
 }

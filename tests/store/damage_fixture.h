@@ -72,7 +72,7 @@ static void make(const char *name, int is_sealed)
 			" toolkit, commit_id) VALUES ('segmented', 'a', 'b', 'sm_90', '', 'code',"
 			" '', 0, 'nvrtc', 'c')",
 			NULL, NULL));
-	assert_true(!is_sealed || store_compact(s, &gone));
+	assert_true(!is_sealed || store_compact(s, 0, &gone));
 	store_close(s);
 	s = store_open(in_folder(name), 0); /* small pages: few bits that mean nothing */
 	assert_non_null(s);

@@ -64,7 +64,7 @@ static void compact_keeps_the_newest(void **state)
 	(void)state;
 	struct store *s = with_bench("compact.sqlite", before, after);
 	assert_true(store_query(s, "UPDATE run SET sources = 'committed'", NULL, NULL));
-	assert_true(store_compact(s, &gone));
+	assert_true(store_compact(s, 0, &gone));
 	assert_string_equal(ask(s, TIMES), "attune 12.0 ok 1 q1s1k;oracle 10.0 ok 1 q1s1k;");
 	store_close(s);
 	/* The seal is of these rows, too. */

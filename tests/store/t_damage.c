@@ -141,7 +141,7 @@ static void writes_remove_the_seal(void **state)
 	assert_string_equal(ask(s, "SELECT count(*) FROM seal"), "0;");
 	assert_int_equal(store_check(s), 1);
 	struct compacted gone;
-	assert_int_equal(store_compact(s, &gone), 1);
+	assert_int_equal(store_compact(s, 0, &gone), 1);
 	assert_string_equal(ask(s, "SELECT count(*) FROM seal"), "1;");
 	assert_int_equal(store_check(s), 1);
 	store_close(s);

@@ -268,7 +268,7 @@ static void compacting(void **state)
 	add(s, second, "q1s1k", "segmented", 1, warm);
 	add(s, second, "q1s1k", "segmented", 2, bad);
 	add(s, store_begin_run(s, &edited), "q1s1k", "segmented", 0, measured(5));
-	assert_int_equal(store_compact(s, &gone), 1);
+	assert_int_equal(store_compact(s, 0, &gone), 1);
 	assert_true(gone.superseded == 2 && gone.modified == 1 && gone.samples == 4);
 	assert_true(gone.readings == 2);
 	assert_string_equal(ask(s,
@@ -279,7 +279,7 @@ static void compacting(void **state)
 	assert_string_equal(ask(s, "SELECT count(*) FROM run"), "1;");
 	assert_string_equal(ask(s, "SELECT count(*) FROM sample"), "0;");
 	same_schema(s);
-	assert_int_equal(store_compact(s, &gone), 1);
+	assert_int_equal(store_compact(s, 0, &gone), 1);
 	assert_true(!gone.superseded && !gone.modified && !gone.samples && !gone.readings);
 	store_close(s);
 }
@@ -305,7 +305,7 @@ static void compacting_drops_older_sources(void **state)
 	ask(s, "UPDATE code SET sources = replace(sources, 'segmented:', 'segmented:0')");
 	ask(s, "UPDATE code SET sources = 'mine:0' WHERE sources GLOB 'naive:*'");
 	assert_int_equal(store_hash(s, "h200", hash), 1);
-	assert_int_equal(store_compact(s, &gone), 1);
+	assert_int_equal(store_compact(s, 0, &gone), 1);
 	assert_true(gone.knows_sources && gone.stale == 4 && !gone.superseded);
 	assert_string_equal(ask(s, "SELECT kernel, median_us FROM history ORDER BY 2"),
 			    "segmented 29.0;qblock 41.0;naive 51.0;naive 61.0;");
@@ -315,7 +315,7 @@ static void compacting_drops_older_sources(void **state)
 	assert_int_equal(store_hash(s, "h200", after), 1);
 	assert_string_equal(hash, after);
 	same_schema(s);
-	assert_int_equal(store_compact(s, &gone), 1);
+	assert_int_equal(store_compact(s, 0, &gone), 1);
 	assert_true(!gone.stale);
 	assert_int_equal(store_check(s), 1);
 	store_close(s);
@@ -345,12 +345,12 @@ static void compacting_drops_far(void **state)
 	    "FROM choice; UPDATE choice SET segments = id, family = (SELECT f.id FROM family AS f "
 	    "WHERE f.text = 'A=' || iif(choice.id = 2, 1, choice.id) || ' SEGMENTS=') "
 	    "WHERE family IN (SELECT id FROM family WHERE kernel = 'segmented')");
-	assert_int_equal(store_compact(s, &gone), 1);
+	assert_int_equal(store_compact(s, 0, &gone), 1);
 	assert_int_equal(gone.outdone, 2);
 	assert_string_equal(ask(s, "SELECT batch, count(*), sum(variant = 'A=4 SEGMENTS=4') FROM "
 				   "timings GROUP BY batch ORDER BY batch"),
 			    "q1s1k 4 0;q1s2k 5 0;");
-	assert_int_equal(store_compact(s, &gone), 1);
+	assert_int_equal(store_compact(s, 0, &gone), 1);
 	assert_int_equal(gone.outdone, 0);
 	assert_int_equal(store_check(s), 1);
 	store_close(s);
@@ -399,12 +399,14 @@ static void compacting_keeps_named(void **state)
 	    "WHERE id IN (SELECT id FROM choices WHERE kernel = 'naive')",
 	    named->kernel, named->text, named->kernel);
 	ask(s, sql);
-	assert_int_equal(store_compact(s, &gone), 1);
+	assert_int_equal(store_compact(s, 1000, &gone), 1); /* a light database keeps them */
+	assert_int_equal(gone.outdone, 0);
+	assert_int_equal(store_compact(s, 0, &gone), 1);
 	assert_int_equal(gone.outdone, 4);
 	assert_string_equal(ask(s, "SELECT batch, pass, count(*), max(median_us) FROM newest "
 				   "GROUP BY 1, 2 ORDER BY 1, 2"),
 			    "q1s1k A 7 100.0;q1s1k B 2 41.0;q1s2k A 3 41.0;");
-	assert_int_equal(store_compact(s, &gone), 1);
+	assert_int_equal(store_compact(s, 0, &gone), 1);
 	assert_int_equal(gone.outdone, 0);
 	store_close(s);
 }

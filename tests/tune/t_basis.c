@@ -69,7 +69,7 @@ static void test_merge_and_compact(void **state)
 	t = fresh("to.sqlite");
 	assert_int_equal(store_merge(t, in_folder("from.sqlite"), &added), 1);
 	check_row(t, &from_h200);
-	assert_int_equal(store_compact(t, &gone), 1);
+	assert_int_equal(store_compact(t, 0, &gone), 1);
 	check_row(t, &from_h200);
 	assert_int_equal(store_check(t), 1); /* as sealed */
 	other.rules = (char *)"its own";

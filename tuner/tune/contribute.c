@@ -61,7 +61,7 @@ static int join(struct contribution *c)
 	int done = s && (!is_known || store_merge(s, c->db, &added));
 	const int alone = done && is_known && store_has_basis(s) <= 0;
 	done = done && store_merge(s, c->local, &added) && (!alone || store_drop_basis(s)) &&
-	       provenance_find(s) && store_compact(s, &c->gone);
+	       provenance_find(s) && store_compact(s, COMPACT_LIGHT, &c->gone);
 	store_close(s);
 	return done;
 }
