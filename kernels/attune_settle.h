@@ -62,7 +62,7 @@ enum attune_status attune_settle_sizes(const attune_op *op, const attune_batch *
 
 /* Times the members of the batch and keeps the fastest until attune_settled_commit. Waits for
  * `stream`, times on a stream of its own, and returns when the device is done. One call runs at a
- * time in a process; others wait.
+ * time in a process; others wait. No thread may be capturing a stream meanwhile.
  *
  * layers[num_layers]: the tensors of each layer, for a batch of these lengths. Block table, lengths
  * and starts are not read from them: the call makes its own in the workspace, which spread the

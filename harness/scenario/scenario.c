@@ -47,14 +47,14 @@ int split_is_overlap(const char *split)
 	return !strcmp(split, "overlap");
 }
 
-int gate_draws(const struct scenario *s)
+int gate_draws(const struct scenario *s, int third)
 {
-	enum { ONE_IN = 3 };
 	char what[MODEL_NAME + 1];
 	const size_t n = (size_t)snprintf(what, sizeof what, "%s", s->model) + 1;
 	const XXH64_hash_t model = XXH3_64bits(what, n);
 	return !strncmp(s->split, "heldout", 7) &&
-	       XXH3_64bits_withSeed(s->batch_text, strlen(s->batch_text), model) % ONE_IN == 0;
+	       XXH3_64bits_withSeed(s->batch_text, strlen(s->batch_text), model) % 3 ==
+		   (unsigned)third;
 }
 
 // clang-format off

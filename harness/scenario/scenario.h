@@ -55,10 +55,10 @@ int split_is_overlap(const char *split);
 /* "gate": new rules are compared with old ones on these scenarios. No report counts them as held
  * out. */
 int split_is_gate(const char *split);
-/* Whether tuning moves this scenario to "gate": a third of the held-out ones, by a hash of model
- * and batch, so scenarios that differ in page size, types or seed go together. Training scenarios
+/* Whether tuning moves this scenario to "gate": a third (0 to 2) of the held-out ones, by a hash of
+ * model and batch, so scenarios that differ in page size, types or seed go together. Training scenarios
  * stay: the rules in use were learned from them, perhaps on another GPU, and would look better. */
-int gate_draws(const struct scenario *);
+int gate_draws(const struct scenario *, int third);
 
 /* The kernels' name of a layout. */
 enum attune_kv_layout layout_kv(enum layout);

@@ -149,8 +149,9 @@ void check_refusal(enum attune_status, unsigned allowed, const char *what);
 
 /* ---- api_settle.c ------------------------------------------------------------------------ */
 
-/* Plans of before stay right; new ones may run other launches. */
-void settle_some(struct dice *, enum where, const struct planned *);
+/* Plans of before stay right; new ones may run other launches. *some: one of the alternatives of before;
+ * returns 0 if there is none. */
+int settle_some(struct dice *, enum where, const struct planned *, attune_plan *some);
 
 /* ---- api_emulated.c ---------------------------------------------------------------------- */
 

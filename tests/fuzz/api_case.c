@@ -324,7 +324,11 @@ static void make_worlds(struct fuzz_case *c, struct fuzz_op *o)
 static void settle_world(struct fuzz_case *c, struct fuzz_op *o, int i)
 {
 	const struct planned p = { o->op, o->plan[i], &o->w[i] };
-	settle_some(&c->d, c->where, &p);
+	attune_plan some;
+	if (settle_some(&c->d, c->where, &p, &some)) {
+		check_text(o, &some);
+		run_world(c, o, &some, &o->w[i], "the run by an alternative");
+	}
 	if (one_in(&c->d, 2))
 		plan_world(c, o, i);
 }

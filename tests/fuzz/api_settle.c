@@ -26,7 +26,8 @@ static double any_time(struct dice *d, int way)
 	return way == 2 ? ends[below(d, (int)COUNT(ends))] : us;
 }
 
-static void report_rounds(struct dice *d, const struct planned *p)
+/* *some: one of the alternatives. Returns how many there are. */
+static int report_rounds(struct dice *d, const struct planned *p, attune_plan *some)
 {
 	attune_plan plans[ATTUNE_MOST_ALTERNATIVES] = { { .size = sizeof *plans } };
 	const int way = below(d, 3), rounds = between(d, 1, 12);
@@ -44,6 +45,8 @@ static void report_rounds(struct dice *d, const struct planned *p)
 	}
 	if (n && !attune_plan_serves(&plans[0], &p->plan))
 		fault("the first alternative is not the present plan");
+	*some = plans[n ? below(d, n) : 0];
+	return n;
 }
 
 /* Its own metadata may read any page; K of an odd draw may be all zeros where it looks. */
@@ -99,16 +102,17 @@ static void read_own(struct dice *d, attune_context *ctx)
 	free(text);
 }
 
-void settle_some(struct dice *d, enum where where, const struct planned *p)
+int settle_some(struct dice *d, enum where where, const struct planned *p, attune_plan *some)
 {
 	const attune_context *ctx = p->op->ctx;
 	if (where == ON_CPU && one_in(d, 3))
 		time_it(d, p);
-	report_rounds(d, p);
+	const int n = report_rounds(d, p, some);
 	if (one_in(d, 2))
 		check_refusal(attune_settled_commit(p->op->ctx), unless_invariant(p, MAY_PASS),
 			      "attune_settled_commit");
 	if (one_in(d, 3))
 		read_own(d, p->op->ctx);
 	note("settled: digest %016llx", (unsigned long long)attune_settled_digest(ctx));
+	return n;
 }

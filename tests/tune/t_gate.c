@@ -18,13 +18,14 @@ static void test_draws(void **state)
 					      .shape = llama };
 			s.shape.page_size = again ? 32 : 16;
 			snprintf(text, sizeof text, "%dq1s%d", 1 + i % 20, 100 + i);
-			const int is_drawn = gate_draws(&s);
+			const int is_drawn = gate_draws(&s, 0);
+			assert_int_equal(is_drawn + gate_draws(&s, 1) + gate_draws(&s, 2), 1);
 			drawn += is_drawn;
 			if (again)
 				assert_int_equal(is_drawn, first[i]);
 			first[i] = (char)is_drawn;
 			snprintf(s.split, sizeof s.split, again ? "train" : "peers");
-			assert_false(gate_draws(&s));
+			assert_false(gate_draws(&s, 0));
 		}
 	assert_in_range(drawn / 2, 160, 240); /* of 600, one in three */
 }

@@ -81,11 +81,15 @@ printf '{ "defaults": { "models": [ "llama3.1-8b@8" ] }, "scenarios": [\n' >"$tm
 for i in $(seq 1 20); do
 	printf '{ "batch": "%dq1s%d" },\n' $((i % 3 + 1)) $((i + 700))
 done >>"$tmp/order.json"
+for i in $(seq 1 12); do
+	printf '{ "batch": "%dq1s%d", "split": "heldout" },\n' $i $((i + 50))
+done >>"$tmp/order.json"
 printf '{ "batch": "q53" } ] }' >>"$tmp/order.json"
 mv "$tmp/results/local" "$tmp/kept"
 tune --scenarios "$tmp/order.json" --preset quick --budget 1s
 row "$([ $? = 0 ] && [ "$(ask "SELECT group_concat(phase) FROM (SELECT DISTINCT phase FROM history WHERE stage = 'complete' ORDER BY 1)")" = \
 	decode,prefill ]; echo $?)" "the rows in force are raced first, in an order that covers them soonest"
+row "$(grep -q ': 21 to learn from, 9 for the gate, 3 held out' "$tmp/err"; echo $?)" "with few for the gate, two thirds of those held out are its own"
 row "$([ "$(ask "SELECT count(DISTINCT variant_id) > 3 AND count(DISTINCT variant_id) < 20 FROM history WHERE stage = 'complete'
 	AND phase = 'decode'")" = 1 ]; echo $?)" "by what may come first in them"
 grep -q '^left  *at most [0-9.]* % by other members of the rows\|^left  *not known' "$tmp/out"
