@@ -2,15 +2,17 @@
  * attune bench --settle and --settled.
  *
  * A race has no oracle, and its session is another one than the database's. What both have is the
- * library's plan without memory, so a policy's slowdown is a product:
+ * plan that the library ran without memory, so a policy's slowdown is a product:
  *
- *   the header's plan / the fastest plan, both by the database
- *   x the policy / the library without memory, both in the race
+ *   that plan / the fastest plan, both by the database
+ *   x the policy / that plan, both in the race
  *
- * Where the database lacks a time the fastest plan of the race stands for the fastest. */
+ * That plan is read from the race's row: the rules may have changed since. Where the database lacks
+ * a time of it the fastest plan of the race stands for the fastest. */
 #include "eval.h"
 #include "harness/base/base.h"
 #include "harness/store/store.h"
+#include "kernels/spec/space.h"
 #include "tuner/base/base.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
@@ -33,7 +35,7 @@ struct raced {
 	double first; /* slowdown of the library without memory */
 	int by_race;  /* that is by the race alone */
 	int kind;
-	char *plan; /* settled */
+	char *plan[SETTLED + 1]; /* of first and settled */
 };
 
 struct reading {
@@ -67,10 +69,11 @@ static int take_row(void *arg, int n, const char *const *names, const char *cons
 		for (int p = 0; p < NUM_SHOWN; p++)
 			if (!strcmp(cells[7], shown[p]))
 				v->ns[p] = ns;
-		if (!strcmp(cells[7], shown[SETTLED])) {
-			free(v->plan);
-			v->plan = strdup(cells[9]);
-		}
+		for (int p = FIRST; p <= SETTLED; p++)
+			if (!strcmp(cells[7], shown[p])) {
+				free(v->plan[p]);
+				v->plan[p] = strdup(cells[9]);
+			}
 		if (strcmp(cells[7], shown[SETTLING]) && (!(v->ns[RACED] > 0) || ns < v->ns[RACED]))
 			v->ns[RACED] = ns;
 		return 1;
@@ -112,13 +115,39 @@ static int say_twice(void *arg, int n, const char *const *names, const char *con
 
 /* ---- slowdowns ---------------------------------------------------------------------------- */
 
+/* Index of a choice of a plan's text; -1: unknown or never measured. Times are of choices in turn.
+ * The text of a fused choice lacks the numbers by the header's rates. */
+static int find_choice(const struct data *d, const struct forest *f, const struct measured *m,
+		       const char *text)
+{
+	char error[160];
+	struct choice c;
+	if (!choice_parse(&c, d->run.device.backend, text, error, sizeof error))
+		return -1;
+	if (choice_early(&c))
+		c.config.v[c.kernel->space->early_axis] = 0;
+	config_divide(&c.config, c.kernel, &f->mixed, &m->shape, &m->part[PHASE_ALL],
+		      &d->run.device);
+	return data_find(d, &c);
+}
+
+/* The time of a plan by its text; INFINITY: the database has none. */
+static double time_of_text(const struct data *d, const struct forest *f, int s, const char *text)
+{
+	char part[2][MAX_PART_TEXT];
+	struct pick p = { 0 };
+	p.join = parts_parse(text, part, &p.how);
+	p.prefill = find_choice(d, f, &d->v[s], p.join ? part[0] : text);
+	p.decode = find_choice(d, f, &d->v[s], p.join ? part[1] : text);
+	return p.prefill < 0 || p.decode < 0 ? INFINITY : data_plan_time(d, s, &p);
+}
+
 static void judge(struct raced *v, const struct data *d, const struct forest *f, int s)
 {
 	const struct measured *m = &d->v[s];
-	struct pick first;
+	const char *plan = v->plan[FIRST];
 	v->kind = measured_is_mixed(m) ? MIXED : m->has[PHASE_DECODE] ? DECODE : PREFILL;
-	forest_pick(d, f, s, &first);
-	v->first = data_plan_time(d, s, &first) / data_oracle(d, s);
+	v->first = plan ? time_of_text(d, f, s, plan) / data_oracle(d, s) : NAN;
 	v->by_race = !isfinite(v->first);
 	if (v->by_race)
 		v->first = v->ns[FIRST] / v->ns[RACED];
@@ -235,7 +264,7 @@ static int list_above(const struct reading *r, double above, enum format format)
 		table_number(t, slowdown_of(v, SETTLED), 3);
 		table_number(t, v->first, 3);
 		table_number(t, slowdown_of(v, RACED), 3);
-		table_text(t, v->plan);
+		table_text(t, v->plan[SETTLED]);
 		table_end_row(t);
 	}
 	if (t)
@@ -261,7 +290,8 @@ int settled_rows_print(const struct data *d, const struct forest *f, const char 
 	done = done && (above > 0 ? list_above(&r, above, format) : print(&r, s, format));
 	store_close(s);
 	for (int i = 0; r.v && i < d->n; i++)
-		free(r.v[i].plan);
+		for (int p = FIRST; p <= SETTLED; p++)
+			free(r.v[i].plan[p]);
 	free(r.v);
 	return done;
 }
