@@ -359,7 +359,7 @@ plot: ## results/ to pictures, SVG and PNG, in build/pictures, for GPU= or all; 
 		for p in $(RESULTS)/$${gpu}_*.png; do test ! -e $$p || cp $(B)/pictures/$${p##*/} $$p || exit; done; done
 
 # The pages whose tables are queries of results/.
-pages := README.md results/README.md results/PEERS.md results/ROWS.md
+pages := README.md results/README.md results/PEERS.md results/ROWS.md results/SETTLED.md
 tables: ## results/ to the tables of the pages
 	$(Q)$(MAKE) $(tool)
 	$(Q)sh tuner/show/tables.sh $(B)/attune $(CHECK) $(pages)

@@ -80,7 +80,7 @@ enum attune_cpu_says {
 };
 
 /* Of a row the first choice runs that the batch allows: the one that a leaf names, two rivals,
- * and a stand-in, learned where the first is not legal.
+ * and a stand-in, learned where the first is not legal. By estimate: no time chose it.
  *
  *           first                              rivals                                                                stand-in */
 #define ATTUNE_CPU_LISTS(LIST) \

@@ -12,10 +12,10 @@
  *   learned   from 1682 scenarios, 262 held out
  *   began     from h200. In each group of rules the new ones replace the old ones if
  *             they are faster beyond noise on 454 scenarios that neither learned from:
- *   gate      prefill  new rules: time x 0.973 (95 %: 0.951 to 0.995), worst 1.102, in 52 scenarios; noise 1.010, not measured in 6
- *   gate      decode   new rules: time x 0.989 (95 %: 0.980 to 0.999), worst 1.037, in 36 scenarios; noise 1.009, not measured in 9
- *   gate      mixed    old rules: time x 0.993 (95 %: 0.971 to 1.016), worst 1.183, in 48 scenarios; noise 1.009, not measured in 23
- *   gate      all      new against old: time x 0.974 (95 %: 0.958 to 0.990), worst 1.087, in 75 scenarios; noise 1.010, not measured in 15
+ *   gate      prefill  new rules: time x 0.973, usually 0.965 to 0.993 (95 %), worst 1.102, in 52 scenarios; noise 1.010, not measured in 6
+ *   gate      decode   new rules: time x 0.989, usually 0.984 to 0.999 (95 %), worst 1.037, in 36 scenarios; noise 1.009, not measured in 9
+ *   gate      mixed    old rules: time x 0.993, usually 0.979 to 1.018 (95 %), worst 1.183, in 48 scenarios; noise 1.009, not measured in 23
+ *   gate      all      new against old: time x 0.974, usually 0.971 to 0.994 (95 %), worst 1.087, in 75 scenarios; noise 1.010, not measured in 15
  *             comments at leaves of old rules are copied from their header
  *   scored    by second-pass times in 637 of 2398 scenarios; 58 picks have first-pass times only
  *   noise     0.96 % below 20 us (1427 A/A pairs), 1.05 % below 200 us (2568), 0.73 % above (2110)
@@ -106,7 +106,7 @@ enum attune_h100_says {
 };
 
 /* Of a row the first choice runs that the batch allows: the one that a leaf names, two rivals,
- * and a stand-in, learned where the first is not legal.
+ * and a stand-in, learned where the first is not legal. By estimate: no time chose it.
  *
  *           first                              rivals                                                                stand-in */
 #define ATTUNE_H100_LISTS(LIST) \

@@ -2,9 +2,9 @@
  *
  * Example: 32 decodes of 4096 keys, 32 query heads, 8 KV heads, head size 128, page size 16:
  *   head_size 128 <= 128, prefill_tokens 0 <= 160, kv_kib 524288 > 49152, rows 4 <= 16,
- *   heads_x_seqs 256 > 192, skew 16 <= 26, rows 4 <= 8, max_seq 4096 > 288, page_size 16 > 12:
+ *   heads_x_seqs 256 > 176, skew 16 <= 32, rows 4 <= 8, max_seq 4096 > 288, page_size 16 > 4:
  *   portable_ring_8x16_stages3 with SEGMENTS=1.
- *   Where a rule forbids it: ring_16x16_warps2_combine0, else segmented_16x64, else segmented_32x32.
+ *   Where a rule forbids it: ring_16x16_warps2_combine2, else ring_16x16_warps2_combine0, else segmented_32x32_warps2.
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   serves    NVIDIA GPUs from sm_80 on that have no header of their own and no nearer one
@@ -13,25 +13,25 @@
  *   judged    on an H100: attune eval --gpu h100 --header generated/attune_portable.h. No
  *             GPU of sm_8x, sm_10x or sm_12x has timed them
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  07eb0f56674b54b7f24557a3f4561fc2, protocol graph-rotating
- *   learned   from 1851 scenarios, 545 held out
- *   scored    by second-pass times in 530 of 2510 scenarios; 251 picks have first-pass times only
- *   noise     0.71 % below 20 us (2812 A/A pairs), 0.87 % below 200 us (5186), 0.67 % above (4489)
- *   prefill   slowdown of this tree: 1.0312; with the best of 1, 2, ... choices for each scenario:
- *             1.220 1.089 1.060 1.039 1.029 1.024 1.020 1.018 1.015 1.013 1.012 1.010
- *   decode    slowdown of this tree: 1.0342; with the best of 1, 2, ... choices for each scenario:
- *             2.830 1.257 1.134 1.096 1.061 1.049 1.038 1.029 1.025 1.022 1.020 1.018
+ *   database  142aa6dcfa03f449fd8fe5ad99059ba9, protocol graph-rotating
+ *   learned   from 1954 scenarios, 545 held out
+ *   scored    by second-pass times in 530 of 2613 scenarios; 253 picks have first-pass times only
+ *   noise     0.71 % below 20 us (2854 A/A pairs), 0.87 % below 200 us (5269), 0.68 % above (4513)
+ *   prefill   slowdown of this tree: 1.0357; with the best of 1, 2, ... choices for each scenario:
+ *             1.217 1.095 1.064 1.044 1.034 1.030 1.026 1.022 1.020 1.017 1.016 1.014
+ *   decode    slowdown of this tree: 1.0365; with the best of 1, 2, ... choices for each scenario:
+ *             2.900 1.282 1.149 1.106 1.065 1.053 1.044 1.038 1.032 1.029 1.026 1.023
  *
  * Slowdown: time of a policy's plan / time of the fastest measured plan. no time: plans
  * that were not measured, left out of the other columns.
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                     1275     334   1.048   1.246   3.147       54.0
- *   tree        peers                       43      14   1.026   1.093   1.265       55.8
- *   tree        heldout                    502     143   1.047   1.231   1.942       53.6
- *   best_fixed  heldout                    502     133   1.233   2.578  13.470       36.9
- *   vllm_triton heldout                    502      29   2.498   7.938  56.447        3.4
- *   default     heldout                    502      81   1.946   3.559   8.849        1.7
+ *   tree        train                     1378     354   1.051   1.272   2.231       52.4
+ *   tree        peers                       43      13   1.032   1.142   1.265       55.8
+ *   tree        heldout                    502     139   1.051   1.231   2.211       51.4
+ *   best_fixed  heldout                    502     144   1.243   2.599  13.470       34.9
+ *   vllm_triton heldout                    502      29   2.510   7.938  56.447        3.0
+ *   default     heldout                    502      81   1.947   3.559   8.849        1.7
  *
  * Queries of at most 8 tokens are decodes, longer ones prefills. f: the features (features.def)
  * of either part, for overlap of the whole batch.
@@ -68,23 +68,29 @@
 
 /*     id  name, kernel, tunables; the most used first */
 #define ATTUNE_PORTABLE_CHOICES(CHOICE) \
-	CHOICE( 0, segmented_128x64,            segmented,      "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
-	CHOICE( 1, ring_8x16_stages2,           ring,           "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE( 2, ring_8x16_stages3,           ring,           "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=fitted") \
-	CHOICE( 3, prefix_prefill_64_block_n64, prefix_prefill, "BLOCK_M=64 BLOCK_N=64 NUM_WARPS=4 UNROLL_CONTEXT=1") \
-	CHOICE( 4, ring_list_8x16_warps4,       ring_list,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
-	CHOICE( 5, ring_16x16_warps2_combine2,  ring,           "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE( 6, segmented_64x64_prefill,     segmented,      "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
-	CHOICE( 7, segmented_64x32,             segmented,      "BLOCK_M=64 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
-	CHOICE( 8, prefix_prefill_64_block_n32, prefix_prefill, "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
-	CHOICE( 9, ring_16x16_warps4,           ring,           "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(10, segmented_64x64_decode,      segmented,      "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
-	CHOICE(11, qblock_64x64,                qblock,         "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE(12, segmented_32x64,             segmented,      "BLOCK_M=32 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
-	CHOICE(13, segmented_16x64,             segmented,      "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
-	CHOICE(14, segmented_32x32,             segmented,      "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
-	CHOICE(15, ring_16x16_warps2_combine0,  ring,           "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=fitted") \
-	CHOICE(16, ring_list_8x16_warps2,       ring_list,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=3 BLOCKS_PER_SM=4 START=256 LEAST=256 BESIDE=1")
+	CHOICE( 0, segmented_128x64_warps4_prefill, segmented,      "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
+	CHOICE( 1, ring_8x16_stages3,               ring,           "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=fitted") \
+	CHOICE( 2, ring_8x16_stages2,               ring,           "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE( 3, prefix_prefill_64_block_n64,     prefix_prefill, "BLOCK_M=64 BLOCK_N=64 NUM_WARPS=4 UNROLL_CONTEXT=1") \
+	CHOICE( 4, ring_list_8x16_warps2,           ring_list,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=3 BLOCKS_PER_SM=4 START=256 LEAST=256 BESIDE=1") \
+	CHOICE( 5, segmented_64x64_prefill,         segmented,      "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
+	CHOICE( 6, segmented_64x32_prefill,         segmented,      "BLOCK_M=64 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
+	CHOICE( 7, prefix_prefill_64_block_n32,     prefix_prefill, "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
+	CHOICE( 8, ring_list_8x16_warps4,           ring_list,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=256 LEAST=64 BESIDE=1") \
+	CHOICE( 9, ring_16x16_warps4,               ring,           "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE(10, segmented_64x64_decode,          segmented,      "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
+	CHOICE(11, segmented_16x64,                 segmented,      "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
+	CHOICE(12, segmented_32x32_warps2,          segmented,      "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 SEGMENTS=fitted") \
+	CHOICE(13, qblock_32x32,                    qblock,         "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2") \
+	CHOICE(14, qblock_64x32,                    qblock,         "BLOCK_M=64 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2") \
+	CHOICE(15, segmented_128x64_warps4_decode,  segmented,      "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
+	CHOICE(16, qblock_16x32,                    qblock,         "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2") \
+	CHOICE(17, segmented_32x32_warps4,          segmented,      "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
+	CHOICE(18, segmented_32x64,                 segmented,      "BLOCK_M=32 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
+	CHOICE(19, segmented_64x32_decode,          segmented,      "BLOCK_M=64 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
+	CHOICE(20, segmented_128x64_warps8,         segmented,      "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=fitted") \
+	CHOICE(21, ring_16x16_warps2_combine0,      ring,           "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=fitted") \
+	CHOICE(22, ring_16x16_warps2_combine2,      ring,           "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted")
 
 #define ATTUNE_PORTABLE_SAYS(id, name, kernel, tunables) portable_##name = id,
 enum attune_portable_says {
@@ -95,24 +101,25 @@ enum attune_portable_says {
 };
 
 /* Of a row the first choice runs that the batch allows: the one that a leaf names, two rivals,
- * and a stand-in, learned where the first is not legal.
+ * and a stand-in, learned where the first is not legal. By estimate: no time chose it.
  *
- *           first                        rivals                                                    stand-in */
+ *           first                            rivals                                                        stand-in */
 #define ATTUNE_PORTABLE_LISTS(LIST) \
-	LIST(segmented_128x64,            prefix_prefill_64_block_n32, prefix_prefill_64_block_n64, segmented_64x32) \
-	LIST(ring_8x16_stages2,           ring_16x16_warps2_combine0,  ring_list_8x16_warps2,       segmented_32x32) \
-	LIST(ring_8x16_stages3,           ring_16x16_warps2_combine0,  segmented_16x64,             segmented_32x32) \
-	LIST(prefix_prefill_64_block_n64, segmented_64x64_prefill,     prefix_prefill_64_block_n32, segmented_64x32) \
-	LIST(ring_list_8x16_warps4,       ring_16x16_warps2_combine0,  segmented_16x64,             segmented_32x32) \
-	LIST(ring_16x16_warps2_combine2,  ring_list_8x16_warps2,       ring_16x16_warps2_combine0,  segmented_32x32) \
-	LIST(segmented_64x64_prefill,     prefix_prefill_64_block_n64, segmented_128x64,            segmented_64x32) \
-	LIST(segmented_64x32,             prefix_prefill_64_block_n32, none,                        none) \
-	LIST(prefix_prefill_64_block_n32, prefix_prefill_64_block_n64, segmented_64x32,             none) \
-	LIST(ring_16x16_warps4,           ring_16x16_warps2_combine0,  segmented_32x64,             segmented_32x32) \
-	LIST(segmented_64x64_decode,      ring_16x16_warps2_combine0,  ring_list_8x16_warps4,       segmented_32x32) \
-	LIST(qblock_64x64,                segmented_32x32,             ring_list_8x16_warps2,       ring_16x16_warps2_combine0) \
-	LIST(segmented_32x64,             ring_list_8x16_warps4,       segmented_32x32,             ring_16x16_warps2_combine0) \
-	LIST(segmented_16x64,             segmented_32x32,             ring_16x16_warps2_combine0,  none)
+	LIST(segmented_128x64_warps4_prefill, segmented_128x64_warps8,         prefix_prefill_64_block_n32, segmented_64x32_prefill) \
+	LIST(ring_8x16_stages3,               ring_16x16_warps2_combine2,      ring_16x16_warps2_combine0,  segmented_32x32_warps2) /* by estimate: segmented_32x32_warps2 */ \
+	LIST(ring_8x16_stages2,               ring_16x16_warps2_combine0,      ring_list_8x16_warps4,       segmented_32x32_warps4) /* by estimate: segmented_32x32_warps4 */ \
+	LIST(prefix_prefill_64_block_n64,     segmented_128x64_warps4_prefill, prefix_prefill_64_block_n32, qblock_64x32) /* by estimate: qblock_64x32 */ \
+	LIST(ring_list_8x16_warps2,           ring_8x16_stages3,               ring_16x16_warps2_combine0,  segmented_32x32_warps2) \
+	LIST(segmented_64x64_prefill,         segmented_128x64_warps4_prefill, prefix_prefill_64_block_n32, qblock_64x32) /* by estimate: qblock_64x32 */ \
+	LIST(segmented_64x32_prefill,         prefix_prefill_64_block_n32,     none,                        none) \
+	LIST(prefix_prefill_64_block_n32,     prefix_prefill_64_block_n64,     qblock_32x32,                none) \
+	LIST(ring_list_8x16_warps4,           segmented_16x64,                 segmented_32x32_warps2,      ring_16x16_warps2_combine0) \
+	LIST(ring_16x16_warps4,               ring_16x16_warps2_combine0,      segmented_32x64,             segmented_32x32_warps2) \
+	LIST(segmented_64x64_decode,          segmented_128x64_warps4_decode,  segmented_32x32_warps2,      ring_16x16_warps2_combine0) \
+	LIST(segmented_16x64,                 segmented_64x32_decode,          ring_list_8x16_warps2,       ring_16x16_warps2_combine0) /* by estimate: segmented_64x32_decode, ring_list_8x16_warps2, ring_16x16_warps2_combine0 */ \
+	LIST(segmented_32x32_warps2,          ring_16x16_warps2_combine0,      segmented_64x64_decode,      ring_list_8x16_warps4) \
+	LIST(qblock_64x32,                    qblock_32x32,                    none,                        none) \
+	LIST(segmented_128x64_warps4_decode,  ring_list_8x16_warps2,           ring_16x16_warps2_combine0,  segmented_32x32_warps2) /* by estimate: ring_list_8x16_warps2, ring_16x16_warps2_combine0, segmented_32x32_warps2 */
 
 #define ATTUNE_PORTABLE_ROW(a, b, c, d) \
 	ATTUNE_LIST_CASE(portable_##a, portable_##b, portable_##c, portable_##d)
@@ -127,94 +134,100 @@ ATTUNE_SELECT struct attune_list attune_portable_list(int first)
 
 /*       choice, head size, slots, start in keys; path, split, segments, merge in fs */
 #define ATTUNE_PORTABLE_SEGMENTS(SEGMENTS) \
-	SEGMENTS(portable_segmented_64x32,            128,  2,  64, 33730000, 1215000000, 224100000,  252900) SEGMENTS(portable_segmented_64x32,             64,  4,   0, 19190000, 1110000000,         0,  227000) SEGMENTS(portable_segmented_64x32,            256,  1,   0, 41010000,  423300000, 509000000,  481700) \
-	SEGMENTS(portable_segmented_64x64_prefill,    128,  1,  64, 17270000, 1299000000, 211300000,  235100) SEGMENTS(portable_segmented_64x64_prefill,     64,  2, 128, 15770000, 1710000000, 209300000,  162800) \
-	SEGMENTS(portable_segmented_128x64,           128,  1,  32, 29280000,  883300000, 183700000,  274700) SEGMENTS(portable_segmented_128x64,            64,  2, 128, 18990000, 1368000000,  88700000,  166400) \
-	SEGMENTS(portable_segmented_16x64,            128,  1,   0, 14840000, 2143000000, 136500000,  598200) SEGMENTS(portable_segmented_16x64,             64,  2,  32, 11750000, 2052000000, 254700000,  285500) \
-	SEGMENTS(portable_segmented_32x32,            128,  2,  32, 25130000, 2227000000, 233900000,  549600) SEGMENTS(portable_segmented_32x32,             64,  4, 128, 18950000, 4422000000, 199900000,  191400) SEGMENTS(portable_segmented_32x32,            256,  1,  32, 35090000, 2602000000, 294500000, 1096000) \
-	SEGMENTS(portable_segmented_32x64,            128,  1,  32, 15890000, 1753000000, 150800000,  540100) SEGMENTS(portable_segmented_32x64,             64,  2, 128,  8784000, 2504000000,         0,  225500) \
-	SEGMENTS(portable_segmented_64x64_decode,     128,  1,  32, 18550000, 2353000000, 150800000,  309600) SEGMENTS(portable_segmented_64x64_decode,      64,  2, 256, 15130000, 2242000000, 211900000,  130600) \
-	SEGMENTS(portable_ring_8x16_stages2,          128,  1,   0,  5290000, 1357000000,         0,  483200) SEGMENTS(portable_ring_8x16_stages2,           64,  3,  64,  5169000, 1529000000,   3043000,  307100) \
-	SEGMENTS(portable_ring_8x16_stages3,          128,  1,  32,  5316000, 1651000000, 181900000,  613300) SEGMENTS(portable_ring_8x16_stages3,           64,  2, 128,  4190000, 1607000000, 165200000,  200000) \
-	SEGMENTS(portable_ring_16x16_warps2_combine0, 128,  3,  32, 13390000, 2456000000, 201700000,  359000) SEGMENTS(portable_ring_16x16_warps2_combine0,  64,  4,  64, 13710000, 1411000000, 207700000,  108500) SEGMENTS(portable_ring_16x16_warps2_combine0, 256,  1,   0, 21180000, 1940000000, 394400000, 1246000) \
-	SEGMENTS(portable_ring_16x16_warps2_combine2, 128,  3,  64, 14270000, 2037000000,    516100,  396900) SEGMENTS(portable_ring_16x16_warps2_combine2,  64,  5,  32, 14370000, 2187000000,         0,  304600) SEGMENTS(portable_ring_16x16_warps2_combine2, 256,  1,  32, 22280000, 3184000000,         0,       0) \
-	SEGMENTS(portable_ring_16x16_warps4,          128,  1,   0,  7812000, 1683000000,         0,  630900) SEGMENTS(portable_ring_16x16_warps4,           64,  3,  64,  6618000, 2213000000,   1938000,  413800)
+	SEGMENTS(portable_segmented_64x32_prefill,         128,  2,  64, 33730000, 1215000000, 224100000,  252900) SEGMENTS(portable_segmented_64x32_prefill,          64,  4,   0, 19190000, 1110000000,         0,  227000) SEGMENTS(portable_segmented_64x32_prefill,         256,  1,   0, 42050000,  408200000, 559300000,  482800) \
+	SEGMENTS(portable_segmented_64x64_prefill,         128,  1,  64, 17310000, 1309000000, 213300000,  236400) SEGMENTS(portable_segmented_64x64_prefill,          64,  2, 128, 15900000, 1749000000, 208500000,  161200) \
+	SEGMENTS(portable_segmented_128x64_warps4_prefill, 128,  1,   0, 29310000,  554700000, 194100000,  320600) SEGMENTS(portable_segmented_128x64_warps4_prefill,  64,  2, 128, 19210000, 1361000000,  89430000,  166300) \
+	SEGMENTS(portable_segmented_128x64_warps8,         128,  1, 128, 32520000, 1616000000, 212100000,  181900) SEGMENTS(portable_segmented_128x64_warps8,          64,  1, 128, 21320000, 1446000000, 168300000,  127100) \
+	SEGMENTS(portable_segmented_16x64,                 128,  1,   0, 14450000, 1488000000, 113800000,  609200) SEGMENTS(portable_segmented_16x64,                  64,  2,  32, 11790000, 2044000000, 256700000,  285300) \
+	SEGMENTS(portable_segmented_32x32_warps2,          128,  2,   0, 31420000, 4537000000, 271600000,  174400) SEGMENTS(portable_segmented_32x32_warps2,           64,  3,   0, 18650000, 3049000000, 205200000,  121000) SEGMENTS(portable_segmented_32x32_warps2,          256,  1,   0, 41140000,          0,         0,  543900) \
+	SEGMENTS(portable_segmented_32x32_warps4,          128,  2,  32, 25130000, 2227000000, 233900000,  549600) SEGMENTS(portable_segmented_32x32_warps4,           64,  4, 128, 18950000, 4422000000, 199900000,  191400) SEGMENTS(portable_segmented_32x32_warps4,          256,  1,  32, 35090000, 2602000000, 294500000, 1096000) \
+	SEGMENTS(portable_segmented_32x64,                 128,  1,  32, 15890000, 1751000000, 150800000,  539000) SEGMENTS(portable_segmented_32x64,                  64,  2, 128,  8788000, 2530000000,         0,  225000) \
+	SEGMENTS(portable_segmented_64x32_decode,          128,  2, 128, 33940000, 1582000000, 263700000,  398900) SEGMENTS(portable_segmented_64x32_decode,           64,  4, 128, 21110000, 2544000000, 198900000,       0) SEGMENTS(portable_segmented_64x32_decode,          256,  1,   0, 41830000,          0, 682900000,  409900) \
+	SEGMENTS(portable_segmented_64x64_decode,          128,  1,  32, 18550000, 2807000000, 150800000,  217100) SEGMENTS(portable_segmented_64x64_decode,           64,  2, 256, 15030000, 2223000000, 154700000,  140700) \
+	SEGMENTS(portable_segmented_128x64_warps4_decode,  128,  1,  32, 30870000,          0,  91070000,       0) SEGMENTS(portable_segmented_128x64_warps4_decode,   64,  2, 128, 20810000,          0, 466200000,  312900) \
+	SEGMENTS(portable_ring_8x16_stages2,               128,  1,   0,  5283000, 1374000000,         0,  484600) SEGMENTS(portable_ring_8x16_stages2,                64,  3,  64,  5175000, 1529000000,   3040000,  307000) \
+	SEGMENTS(portable_ring_8x16_stages3,               128,  1,  32,  5310000, 1652000000, 181600000,  616900) SEGMENTS(portable_ring_8x16_stages3,                64,  2, 128,  4200000, 1608000000, 165500000,  200000) \
+	SEGMENTS(portable_ring_16x16_warps2_combine0,      128,  3,  32, 13390000, 2456000000, 201700000,  359000) SEGMENTS(portable_ring_16x16_warps2_combine0,       64,  4,  64, 13710000, 1411000000, 207700000,  108500) SEGMENTS(portable_ring_16x16_warps2_combine0,      256,  1,   0, 21180000, 1940000000, 394400000, 1246000) \
+	SEGMENTS(portable_ring_16x16_warps2_combine2,      128,  3,  64, 14270000, 2037000000,    516100,  396900) SEGMENTS(portable_ring_16x16_warps2_combine2,       64,  5,  32, 14380000, 2188000000,         0,  305400) SEGMENTS(portable_ring_16x16_warps2_combine2,      256,  1,  32, 22280000, 3184000000,         0,       0) \
+	SEGMENTS(portable_ring_16x16_warps4,               128,  1,   0,  7812000, 1683000000,         0,  630900) SEGMENTS(portable_ring_16x16_warps4,                64,  3,  64,  6618000, 2213000000,   1938000,  413800)
 
 ATTUNE_SELECT int attune_portable_prefill(const struct attune_features *f)
 {
-	if (f->keys_per_query <= 448) {
+	if (f->keys_per_query <= 352) {
 		if (f->head_size <= 128) {
-			if (f->max_seq <= 104) {
-				if (f->decode_kv > 3072) return portable_prefix_prefill_64_block_n64; /* 13 scenarios, 1.008, p95 1.030; next prefix_prefill_64_block_n32, 1.009; row settled 1.006; no better than the defaults for sure */
-				if (f->head_size > 64) return portable_prefix_prefill_64_block_n32; /* 29 scenarios, 1.045, p95 1.117; next prefix_prefill_64_block_n64, 1.070; row settled 1.023 */
-				if (f->keys_per_query <= 16) return portable_prefix_prefill_64_block_n32; /* no scenario: by estimate */
-				return portable_prefix_prefill_64_block_n64; /* 9 scenarios, 1.008, p95 1.042; next prefix_prefill_64_block_n32, 1.059; row settled 1.003 */
-			}
-			if (f->blocks_per_unit <= 144) {
-				if (f->decode_seqs <= 0) {
-					if (f->keys_per_query <= 160) return portable_prefix_prefill_64_block_n64; /* 22 scenarios, 1.032, p95 1.143; next prefix_prefill_64_block_n32, 1.028; row settled 1.006 */
-					if (f->mean_query <= 56) return portable_segmented_64x64_prefill; /* 1 scenario, 1.132, p95 1.132; next prefix_prefill_64_block_n64, 1.175; row settled 1.132; few */
-					return portable_prefix_prefill_64_block_n64; /* 5 scenarios, 1.021, p95 1.030; next segmented_64x64_prefill, 1.035; row settled 1.013 */
+			if (f->mean_seq <= 96) {
+				if (f->max_seq <= 14) {
+					if (f->row_blocks <= 144) return portable_prefix_prefill_64_block_n32; /* 1 scenario, 1.007, p95 1.007; next segmented_64x32_prefill, 1.007; row settled 1.007; few */
+					return portable_qblock_32x32; /* 9 scenarios, 1.069, p95 1.219; next prefix_prefill_64_block_n32, 1.515; row settled 1.069 */
 				}
-				if (f->decode_kv <= 49152) return portable_prefix_prefill_64_block_n64; /* 64 scenarios, 1.026, p95 1.073; next prefix_prefill_64_block_n32, 1.055; row settled 1.011 */
-				return portable_prefix_prefill_64_block_n32; /* 23 scenarios, 1.006, p95 1.009; next segmented_64x64_prefill, 1.010; row settled 1.005 */
+				if (f->decode_kv > 128) return portable_prefix_prefill_64_block_n64; /* 24 scenarios, 1.013, p95 1.060; next prefix_prefill_64_block_n32, 1.016; row settled 1.008; no better than the defaults for sure */
+				if (f->row_blocks <= 224) return portable_prefix_prefill_64_block_n32; /* 31 scenarios, 1.041, p95 1.114; next prefix_prefill_64_block_n64, 1.047; row settled 1.008 */
+				if (f->rows <= 32) return portable_prefix_prefill_64_block_n32; /* 5 scenarios, 1.032, p95 1.100; next qblock_32x32, 1.081; row settled 1.000 */
+				if (f->work <= 30) return portable_prefix_prefill_64_block_n32; /* 18 scenarios, 1.147, p95 1.842; next qblock_32x32, 1.226; row settled 1.097 */
+				return portable_segmented_128x64_warps4_prefill; /* no scenario: by estimate */
 			}
-			if (f->max_seq <= 144) return portable_prefix_prefill_64_block_n32; /* 4 scenarios, 1.016, p95 1.051; next prefix_prefill_64_block_n64, 1.039; row settled 1.009; no better than the defaults for sure */
-			return portable_prefix_prefill_64_block_n64; /* 86 scenarios, 1.018, p95 1.062; next prefix_prefill_64_block_n32, 1.038; row settled 1.005 */
-		}
-		if (f->skew > 40) return portable_segmented_64x32; /* 2 scenarios, 1.015, p95 1.030; next segmented_64x64_prefill, 1.015; row settled 1.003; few */
-		if (f->max_seq <= 160) return portable_segmented_128x64; /* 25 scenarios, 1.006, p95 1.007; next prefix_prefill_64_block_n32, 1.006; row settled 1.005; guarded */
-		if (f->max_query <= 88) return portable_segmented_64x32; /* 2 scenarios, 1.031, p95 1.031; next segmented_64x64_prefill, 1.031; row settled 1.019; few */
-		return portable_segmented_128x64; /* 41 scenarios, 1.006, p95 1.009; next prefix_prefill_64_block_n32, 1.006; row settled 1.005; guarded */
-	}
-	if (f->row_blocks <= 120) {
-		if (f->head_size <= 128) {
-			if (f->work <= 480) {
-				if (f->max_seq <= 1408) {
-					if (f->row_blocks <= 32) {
-						if (f->head_size <= 64) return portable_segmented_64x32; /* 2 scenarios, 1.030, p95 1.030; next segmented_64x64_prefill, 1.132; row settled 1.030; few */
-						return portable_segmented_64x64_prefill; /* 8 scenarios, 1.027, p95 1.137; next segmented_64x32, 1.156; row settled 1.021; no better than the defaults for sure */
-					}
-					if (f->group <= 16) return portable_segmented_64x64_prefill; /* 15 scenarios, 1.042, p95 1.146; next prefix_prefill_64_block_n64, 1.112; row settled 1.026 */
-					return portable_prefix_prefill_64_block_n64; /* 1 scenario, 1.007, p95 1.007; next prefix_prefill_64_block_n32, 1.007; row settled 1.007; few */
-				}
-				if (f->row_blocks <= 56) return portable_segmented_64x64_prefill; /* 35 scenarios, 1.058, p95 1.404; next segmented_128x64, 1.241; row settled 1.052 */
-				if (f->keys_per_query <= 5120) return portable_segmented_64x64_prefill; /* 15 scenarios, 1.058, p95 1.202; next segmented_128x64, 1.119; row settled 1.046 */
-				return portable_segmented_128x64; /* no scenario: by estimate */
+			if (f->row_blocks <= 352) {
+				if (f->decode_kv > 832) return portable_prefix_prefill_64_block_n64; /* 59 scenarios, 1.016, p95 1.050; next prefix_prefill_64_block_n32, 1.030; row settled 1.006 */
+				if (f->max_seq <= 832) return portable_prefix_prefill_64_block_n64; /* 51 scenarios, 1.023, p95 1.055; next prefix_prefill_64_block_n32, 1.048; row settled 1.009 */
+				return portable_segmented_64x64_prefill; /* 1 scenario, 1.177, p95 1.177; next segmented_128x64_warps8, 1.315; row settled 1.177; few */
 			}
-			if (f->blocks_per_unit > 30) return portable_segmented_128x64; /* 26 scenarios, 1.095, p95 1.269; next segmented_64x64_prefill, 1.149; row settled 1.083 */
-			if (f->rows <= 288) return portable_segmented_64x64_prefill; /* 1 scenario, 1.000, p95 1.000; next segmented_64x32, 1.030; row settled 1.000; few */
-			return portable_segmented_128x64; /* 18 scenarios, 1.190, p95 1.572; next segmented_64x64_prefill, 1.251; row settled 1.153 */
+			if (f->num_seqs <= 30) return portable_prefix_prefill_64_block_n64; /* 62 scenarios, 1.020, p95 1.079; next prefix_prefill_64_block_n32, 1.043; row settled 1.005 */
+			return portable_segmented_128x64_warps4_prefill; /* no scenario: by estimate */
 		}
-		if (f->decode_seqs <= 0) return portable_segmented_64x32; /* 27 scenarios, 1.044, p95 1.223; next segmented_64x64_prefill, 1.044; row settled 1.021 */
-		if (f->max_query <= 160) return portable_segmented_128x64; /* 20 scenarios, 1.006, p95 1.007; next prefix_prefill_64_block_n32, 1.006; row settled 1.006; guarded */
-		return portable_segmented_64x32; /* 8 scenarios, 1.022, p95 1.030; next segmented_64x64_prefill, 1.022; row settled 1.005 */
+		if (f->blocks_per_unit <= 72) {
+			if (f->keys_per_query <= 160) return portable_prefix_prefill_64_block_n32; /* 41 scenarios, 1.012, p95 1.013; next segmented_64x64_prefill, 1.012; row settled 1.012 */
+			if (f->row_blocks <= 96) return portable_segmented_64x32_prefill; /* 7 scenarios, 1.052, p95 1.215; next segmented_128x64_warps8, 1.052; row settled 1.038 */
+			return portable_segmented_64x64_prefill; /* 3 scenarios, 1.005, p95 1.007; next segmented_128x64_warps4_prefill, 1.005; row settled 1.005; guarded */
+		}
+		if (f->mean_query <= 15) {
+			if (f->rows <= 22) return portable_segmented_64x64_prefill; /* 1 scenario, 1.000, p95 1.000; next segmented_128x64_warps4_prefill, 1.000; row settled 1.000; few; guarded */
+			return portable_qblock_64x32; /* 5 scenarios, 1.020, p95 1.093; next segmented_64x32_prefill, 1.153; row settled 1.018 */
+		}
+		if (f->group <= 8) return portable_segmented_128x64_warps4_prefill; /* 23 scenarios, 1.011, p95 1.042; next segmented_64x64_prefill, 1.011; row settled 1.005; guarded */
+		if (f->mean_query <= 26) return portable_qblock_64x32; /* 2 scenarios, 1.000, p95 1.000; next segmented_64x64_prefill, 1.082; row settled 1.000; few */
+		return portable_segmented_128x64_warps4_prefill; /* no scenario: by estimate */
 	}
 	if (f->head_size <= 128) {
-		if (f->kv_tokens <= 2816) return portable_prefix_prefill_64_block_n64; /* 44 scenarios, 1.029, p95 1.081; next prefix_prefill_64_block_n32, 1.070; row settled 1.009 */
-		if (f->decode_kv > 360448) return portable_segmented_128x64; /* 128 scenarios, 1.021, p95 1.048; next prefix_prefill_64_block_n64, 1.073; row settled 1.009 */
-		if (f->blocks_per_unit <= 192) {
-			if (f->keys_per_query <= 2560) {
-				if (f->max_query <= 640) return portable_segmented_64x64_prefill; /* 2 scenarios, 1.046, p95 1.065; next segmented_128x64, 1.000; row settled 1.000; few */
-				return portable_prefix_prefill_64_block_n64; /* 4 scenarios, 1.017, p95 1.030; next segmented_64x64_prefill, 1.023; row settled 1.003 */
+		if (f->row_blocks <= 112) {
+			if (f->max_seq <= 1408) {
+				if (f->row_blocks <= 32) return portable_segmented_64x64_prefill; /* 10 scenarios, 1.047, p95 1.180; next segmented_128x64_warps8, 1.106; row settled 1.029; no better than the defaults for sure */
+				if (f->max_seq <= 704) return portable_prefix_prefill_64_block_n64; /* 3 scenarios, 1.034, p95 1.098; next prefix_prefill_64_block_n32, 1.149; row settled 1.034; no better than the defaults for sure */
+				return portable_segmented_64x64_prefill; /* 15 scenarios, 1.058, p95 1.277; next segmented_128x64_warps8, 1.072; row settled 1.006 */
 			}
-			if (f->kv_tokens <= 11264) return portable_segmented_128x64; /* 28 scenarios, 1.035, p95 1.210; next segmented_64x64_prefill, 1.079; row settled 1.023 */
-			if (f->skew > 30) return portable_segmented_128x64; /* 4 scenarios, 1.117, p95 1.380; next segmented_64x64_prefill, 1.512; row settled 1.117 */
-			if (f->rows <= 320) return portable_segmented_64x64_prefill; /* no scenario: by estimate */
-			return portable_segmented_128x64; /* 24 scenarios, 1.049, p95 1.163; next segmented_64x64_prefill, 1.204; row settled 1.041 */
+			if (f->work <= 448) return portable_segmented_64x64_prefill; /* 50 scenarios, 1.062, p95 1.303; next segmented_128x64_warps8, 1.115; row settled 1.034 */
+			if (f->rows <= 64) return portable_segmented_64x64_prefill; /* no scenario: by estimate */
+			return portable_segmented_128x64_warps4_prefill; /* 45 scenarios, 1.133, p95 1.508; next segmented_128x64_warps8, 1.116; row settled 1.069 */
 		}
-		if (f->head_size <= 64) {
-			if (f->kv_tokens <= 22528) return portable_prefix_prefill_64_block_n64; /* 23 scenarios, 1.018, p95 1.051; next prefix_prefill_64_block_n32, 1.042; row settled 1.003 */
-			return portable_segmented_128x64; /* 5 scenarios, 1.036, p95 1.184; next prefix_prefill_64_block_n64, 1.197; row settled 1.036 */
+		if (f->kv_tokens <= 3584) {
+			if (f->group > 64) return portable_prefix_prefill_64_block_n64; /* 7 scenarios, 1.030, p95 1.091; next prefix_prefill_64_block_n32, 1.053; row settled 1.024 */
+			if (f->keys_per_query <= 1664) return portable_prefix_prefill_64_block_n64; /* 75 scenarios, 1.025, p95 1.105; next prefix_prefill_64_block_n32, 1.063; row settled 1.006 */
+			return portable_segmented_128x64_warps4_prefill; /* 6 scenarios, 1.052, p95 1.130; next prefix_prefill_64_block_n64, 1.125; row settled 1.039; no better than the defaults for sure */
 		}
-		if (f->keys_per_query > 3072) return portable_segmented_128x64; /* 80 scenarios, 1.032, p95 1.190; next prefix_prefill_64_block_n64, 1.140; row settled 1.026 */
-		if (f->blocks_per_unit <= 208) return portable_prefix_prefill_64_block_n64; /* 2 scenarios, 1.008, p95 1.009; next prefix_prefill_64_block_n32, 1.003; row settled 1.003; few */
-		if (f->group <= 32) return portable_segmented_128x64; /* 74 scenarios, 1.026, p95 1.112; next prefix_prefill_64_block_n64, 1.050; row settled 1.013 */
-		return portable_prefix_prefill_64_block_n64; /* 1 scenario, 1.007, p95 1.007; next prefix_prefill_64_block_n32, 1.007; row settled 1.007; few */
+		if (f->rows <= 320) {
+			if (f->rows <= 44) return portable_qblock_32x32; /* 2 scenarios, 1.018, p95 1.027; next prefix_prefill_64_block_n64, 1.060; row settled 1.018; few */
+			return portable_segmented_64x64_prefill; /* 2 scenarios, 1.066, p95 1.071; next segmented_128x64_warps4_prefill, 1.007; row settled 1.007; few */
+		}
+		if (f->decode_kv > 131072) return portable_segmented_128x64_warps4_prefill; /* 188 scenarios, 1.025, p95 1.060; next segmented_128x64_warps8, 1.059; row settled 1.012 */
+		if (f->group <= 32) {
+			if (f->row_blocks <= 192) return portable_segmented_128x64_warps4_prefill; /* 14 scenarios, 1.053, p95 1.225; next segmented_128x64_warps8, 1.126; row settled 1.053 */
+			if (f->kv_tokens > 24576) return portable_segmented_128x64_warps4_prefill; /* 22 scenarios, 1.104, p95 1.428; next segmented_128x64_warps8, 1.262; row settled 1.094 */
+			if (f->head_size > 64) return portable_segmented_128x64_warps4_prefill; /* 116 scenarios, 1.024, p95 1.155; next prefix_prefill_64_block_n64, 1.081; row settled 1.013 */
+			if (f->group <= 1) return portable_prefix_prefill_64_block_n64; /* 7 scenarios, 1.007, p95 1.012; next prefix_prefill_64_block_n32, 1.021; row settled 1.006; no better than the defaults for sure */
+			return portable_segmented_128x64_warps4_prefill; /* 18 scenarios, 1.044, p95 1.273; next prefix_prefill_64_block_n64, 1.115; row settled 1.005 */
+		}
+		if (f->mean_query <= 160) return portable_segmented_128x64_warps4_prefill; /* no scenario: by estimate */
+		return portable_prefix_prefill_64_block_n64; /* 4 scenarios, 1.007, p95 1.007; next prefix_prefill_64_block_n32, 1.005; row settled 1.003; no better than the defaults for sure */
 	}
-	if (f->max_query <= 832) return portable_segmented_64x32; /* 5 scenarios, 1.035, p95 1.077; next segmented_128x64, 1.004; row settled 1.004 */
-	if (f->decode_seqs <= 1) return portable_segmented_64x32; /* 25 scenarios, 1.041, p95 1.119; next segmented_128x64, 1.004; row settled 1.004 */
-	return portable_segmented_128x64; /* 22 scenarios, 1.007, p95 1.007; next prefix_prefill_64_block_n32, 1.007; row settled 1.004; guarded */
+	if (f->mean_query <= 416) {
+		if (f->decode_seqs > 0) return portable_segmented_64x32_prefill; /* 31 scenarios, 1.024, p95 1.030; next segmented_128x64_warps8, 1.024; row settled 1.006 */
+		if (f->blocks_per_unit <= 18) return portable_segmented_64x32_prefill; /* 13 scenarios, 1.058, p95 1.251; next segmented_128x64_warps8, 1.058; row settled 1.038 */
+		if (f->kv_tokens > 26624) return portable_segmented_64x32_prefill; /* no scenario: by estimate */
+		if (f->max_seq <= 416) return portable_qblock_64x32; /* 4 scenarios, 1.006, p95 1.009; next segmented_64x32_prefill, 1.137; row settled 1.006 */
+		return portable_segmented_64x32_prefill; /* 12 scenarios, 1.028, p95 1.030; next segmented_64x64_prefill, 1.005; row settled 1.005 */
+	}
+	if (f->group > 8) return portable_segmented_128x64_warps4_prefill; /* 2 scenarios, 1.003, p95 1.007; next segmented_64x64_prefill, 1.003; row settled 1.003; few; guarded */
+	if (f->decode_seqs <= 0) return portable_segmented_64x32_prefill; /* 34 scenarios, 1.051, p95 1.155; next segmented_64x64_prefill, 1.004; row settled 1.004 */
+	return portable_segmented_64x64_prefill; /* 28 scenarios, 1.007, p95 1.007; next segmented_128x64_warps4_prefill, 1.007; row settled 1.007; guarded */
 }
 
 ATTUNE_SELECT int attune_portable_decode(const struct attune_features *f)
@@ -222,70 +235,105 @@ ATTUNE_SELECT int attune_portable_decode(const struct attune_features *f)
 	if (f->head_size <= 128) {
 		if (f->prefill_tokens <= 160) {
 			if (f->kv_kib <= 49152) {
-				if (f->max_seq <= 384) {
+				if (f->max_seq <= 240) {
 					if (f->head_size <= 64) {
-						if (f->blocks_per_unit > 40) return portable_ring_8x16_stages2; /* 14 scenarios, 1.056, p95 1.375; next ring_16x16_warps2_combine0, 1.056; row settled 1.056; guarded */
-						if (f->page_size <= 12) return portable_segmented_32x64; /* 3 scenarios, 1.167, p95 1.210; next ring_16x16_warps4, 1.167; row settled 1.167; no better than the defaults for sure */
-						return portable_ring_8x16_stages3; /* 43 scenarios, 1.026, p95 1.085; next ring_8x16_stages2, 1.075; row settled 1.017; guarded */
+						if (f->blocks_per_unit <= 32) return portable_ring_list_8x16_warps2; /* 37 scenarios, 1.024, p95 1.097; next ring_8x16_stages3, 1.024; row settled 1.024; guarded */
+						return portable_ring_8x16_stages2; /* 17 scenarios, 1.053, p95 1.280; next ring_16x16_warps2_combine0, 1.053; row settled 1.053; guarded */
 					}
-					if (f->blocks_per_unit > 16) return portable_ring_8x16_stages2; /* 25 scenarios, 1.057, p95 1.355; next ring_16x16_warps2_combine0, 1.066; row settled 1.057; guarded */
-					if (f->page_size <= 4) return portable_segmented_16x64; /* no scenario: by estimate */
-					if (f->max_seq <= 128) return portable_ring_8x16_stages2; /* 30 scenarios, 1.027, p95 1.231; next ring_8x16_stages3, 1.020; row settled 1.027; guarded */
-					return portable_ring_8x16_stages3; /* 30 scenarios, 1.007, p95 1.049; next ring_8x16_stages2, 1.029; row settled 1.003; guarded */
+					if (f->blocks_per_unit <= 16) {
+						if (f->page_size <= 12) return portable_ring_8x16_stages2; /* 1 scenario, 1.242, p95 1.242; next segmented_16x64, 1.079; row settled 1.242; few; guarded */
+						if (f->max_seq <= 96) return portable_ring_8x16_stages2; /* 25 scenarios, 1.014, p95 1.041; next ring_8x16_stages3, 1.018; row settled 1.014; guarded */
+						return portable_ring_8x16_stages3; /* 16 scenarios, 1.009, p95 1.059; next ring_8x16_stages2, 1.033; row settled 1.009; guarded */
+					}
+					if (f->rows <= 28) return portable_ring_8x16_stages2; /* 19 scenarios, 1.039, p95 1.355; next ring_16x16_warps2_combine2, 1.049; row settled 1.039; guarded */
+					return portable_segmented_32x32_warps2; /* 4 scenarios, 1.218, p95 1.252; next segmented_64x64_decode, 1.142; row settled 1.060 */
 				}
-				if (f->blocks_per_unit <= 10) {
-					if (f->page_size <= 12) return portable_ring_list_8x16_warps4; /* 2 scenarios, 1.099, p95 1.108; next segmented_16x64, 1.099; row settled 1.099; few; guarded */
-					if (f->heads_x_seqs <= 2) return portable_ring_8x16_stages2; /* 16 scenarios, 1.105, p95 1.673; next ring_16x16_warps4, 1.213; row settled 1.105; guarded */
-					if (f->mean_seq <= 7680) return portable_ring_8x16_stages2; /* 83 scenarios, 1.042, p95 1.238; next ring_16x16_warps4, 1.087; row settled 1.042; guarded */
-					return portable_ring_16x16_warps4; /* 11 scenarios, 1.078, p95 1.528; next ring_8x16_stages2, 1.102; row settled 1.078; guarded */
+				if (f->page_size <= 4) {
+					if (f->rows <= 16) return portable_segmented_16x64; /* 2 scenarios, 1.129, p95 1.275; next ring_8x16_stages3, 1.129; row settled 1.129; few */
+					return portable_segmented_64x64_decode; /* 5 scenarios, 1.097, p95 1.407; next segmented_128x64_warps4_decode, 1.206; row settled 1.088 */
 				}
-				if (f->rows > 32) return portable_segmented_64x64_decode; /* 5 scenarios, 1.093, p95 1.482; next ring_16x16_warps4, 1.096; row settled 1.012 */
-				if (f->max_seq <= 1536) return portable_ring_8x16_stages3; /* 11 scenarios, 1.041, p95 1.297; next ring_8x16_stages2, 1.170; row settled 1.026; guarded */
-				return portable_ring_list_8x16_warps4; /* 4 scenarios, 1.047, p95 1.176; next ring_8x16_stages3, 1.113; row settled 1.000; guarded */
+				if (f->row_blocks <= 16) {
+					if (f->heads_x_seqs <= 3) return portable_ring_8x16_stages2; /* 20 scenarios, 1.087, p95 1.480; next ring_16x16_warps4, 1.176; row settled 1.087; guarded */
+					if (f->max_seq <= 576) {
+						if (f->head_size <= 64) return portable_ring_list_8x16_warps2; /* 7 scenarios, 1.045, p95 1.135; next ring_8x16_stages3, 1.045; row settled 1.045; guarded */
+						return portable_ring_8x16_stages3; /* 27 scenarios, 1.019, p95 1.049; next ring_8x16_stages2, 1.039; row settled 1.019; guarded */
+					}
+					if (f->rows <= 24) return portable_ring_8x16_stages2; /* 78 scenarios, 1.054, p95 1.302; next ring_16x16_warps4, 1.097; row settled 1.053; guarded */
+					return portable_ring_16x16_warps4; /* 8 scenarios, 1.089, p95 1.536; next ring_8x16_stages2, 1.136; row settled 1.084; guarded */
+				}
+				if (f->rows <= 32) {
+					if (f->skew <= 24) return portable_ring_16x16_warps4; /* 4 scenarios, 1.107, p95 1.272; next ring_8x16_stages3, 1.097; row settled 1.107; guarded */
+					return portable_ring_8x16_stages3; /* 6 scenarios, 1.082, p95 1.427; next ring_list_8x16_warps4, 1.190; row settled 1.082; guarded */
+				}
+				if (f->kv_kib <= 4608) return portable_ring_8x16_stages3; /* 1 scenario, 1.007, p95 1.007; next qblock_16x32, 1.007; row settled 1.007; few; guarded */
+				if (f->skew <= 26) return portable_segmented_64x64_decode; /* 11 scenarios, 1.273, p95 1.673; next segmented_128x64_warps4_decode, 1.196; row settled 1.170 */
+				return portable_ring_16x16_warps4; /* 3 scenarios, 1.140, p95 1.235; next ring_8x16_stages3, 1.123; row settled 1.140; no better than the defaults for sure; guarded */
 			}
 			if (f->rows <= 16) {
-				if (f->heads_x_seqs <= 192) {
-					if (f->rows > 8) return portable_ring_16x16_warps4; /* 16 scenarios, 1.031, p95 1.091; next ring_16x16_warps2_combine2, 1.101; row settled 1.016; guarded */
-					if (f->page_size <= 12) return portable_ring_list_8x16_warps4; /* 4 scenarios, 1.007, p95 1.030; next segmented_16x64, 1.007; row settled 1.007; no better than the defaults for sure; guarded */
-					return portable_ring_8x16_stages2; /* 57 scenarios, 1.049, p95 1.274; next ring_8x16_stages3, 1.057; row settled 1.048; guarded */
+				if (f->heads_x_seqs <= 176) {
+					if (f->rows > 8) return portable_ring_16x16_warps4; /* 16 scenarios, 1.031, p95 1.091; next ring_16x16_warps2_combine2, 1.102; row settled 1.019; guarded */
+					if (f->page_size <= 4) return portable_segmented_16x64; /* 4 scenarios, 1.007, p95 1.030; next ring_8x16_stages3, 1.007; row settled 1.007; no better than the defaults for sure */
+					if (f->skew <= 20) return portable_ring_8x16_stages2; /* 35 scenarios, 1.034, p95 1.094; next ring_8x16_stages3, 1.046; row settled 1.031; guarded */
+					if (f->heads_x_seqs <= 44) return portable_ring_8x16_stages2; /* 8 scenarios, 1.004, p95 1.009; next ring_16x16_warps2_combine2, 1.037; row settled 1.004; guarded */
+					return portable_ring_list_8x16_warps4; /* 13 scenarios, 1.062, p95 1.260; next ring_8x16_stages3, 1.077; row settled 1.021; guarded */
 				}
-				if (f->skew <= 26) {
-					if (f->rows > 8) return portable_ring_8x16_stages2; /* 3 scenarios, 1.112, p95 1.205; next ring_16x16_warps2_combine0, 1.112; row settled 1.112; no better than the defaults for sure; guarded */
-					if (f->max_seq <= 288) return portable_ring_8x16_stages2; /* 5 scenarios, 1.073, p95 1.194; next ring_8x16_stages3, 1.058; row settled 1.073; guarded */
-					if (f->page_size <= 12) return portable_ring_list_8x16_warps4; /* 1 scenario, 1.026, p95 1.026; next segmented_16x64, 1.026; row settled 1.026; few; guarded */
-					return portable_ring_8x16_stages3; /* 37 scenarios, 1.030, p95 1.118; next ring_list_8x16_warps4, 1.082; row settled 1.026; guarded */
+				if (f->skew <= 32) {
+					if (f->rows > 8) return portable_ring_16x16_warps4; /* 3 scenarios, 1.111, p95 1.201; next ring_8x16_stages2, 1.111; row settled 1.111; no better than the defaults for sure; guarded */
+					if (f->max_seq <= 288) return portable_ring_8x16_stages2; /* 5 scenarios, 1.073, p95 1.193; next ring_8x16_stages3, 1.058; row settled 1.073; guarded */
+					if (f->page_size <= 4) return portable_segmented_16x64; /* 1 scenario, 1.026, p95 1.026; next ring_8x16_stages3, 1.026; row settled 1.026; few */
+					return portable_ring_8x16_stages3; /* 39 scenarios, 1.029, p95 1.118; next ring_list_8x16_warps4, 1.070; row settled 1.027; guarded */
 				}
-				if (f->max_seq <= 2304) return portable_ring_8x16_stages3; /* 9 scenarios, 1.007, p95 1.024; next ring_list_8x16_warps4, 1.118; row settled 1.007; guarded */
-				return portable_ring_list_8x16_warps4; /* 35 scenarios, 1.025, p95 1.059; next ring_8x16_stages3, 1.042; row settled 1.010; guarded */
+				if (f->page_size <= 4) return portable_segmented_16x64; /* 1 scenario, 1.029, p95 1.029; next ring_8x16_stages3, 1.029; row settled 1.029; few */
+				if (f->rows > 8) return portable_ring_16x16_warps4; /* 2 scenarios, 1.146, p95 1.214; next ring_8x16_stages3, 1.039; row settled 1.146; few; guarded */
+				if (f->max_seq <= 2048) return portable_ring_8x16_stages3; /* 7 scenarios, 1.005, p95 1.024; next ring_list_8x16_warps4, 1.115; row settled 1.005; guarded */
+				return portable_ring_list_8x16_warps4; /* 33 scenarios, 1.013, p95 1.069; next ring_8x16_stages3, 1.042; row settled 1.008; guarded */
 			}
-			if (f->rows > 32) return portable_segmented_64x64_decode; /* 8 scenarios, 1.049, p95 1.317; next ring_16x16_warps4, 1.296; row settled 1.049 */
-			if (f->kv_kib <= 122880) return portable_ring_16x16_warps4; /* 5 scenarios, 1.289, p95 1.642; next ring_16x16_warps2_combine2, 1.316; row settled 1.289; guarded */
-			return portable_segmented_32x64; /* 8 scenarios, 1.169, p95 1.529; next segmented_32x32, 1.217; row settled 1.090 */
+			if (f->rows <= 32) {
+				if (f->skew > 52) return portable_ring_16x16_warps4; /* 4 scenarios, 1.213, p95 1.655; next ring_16x16_warps2_combine2, 1.240; row settled 1.041; guarded */
+				if (f->row_blocks <= 4) return portable_ring_16x16_warps4; /* 2 scenarios, 1.365, p95 1.370; next ring_16x16_warps2_combine2, 1.268; row settled 1.365; few; guarded */
+				return portable_segmented_32x32_warps2; /* 8 scenarios, 1.082, p95 1.171; next segmented_32x64, 1.086; row settled 1.077 */
+			}
+			if (f->rows <= 64) return portable_segmented_64x64_decode; /* 8 scenarios, 1.073, p95 1.318; next ring_16x16_warps4, 1.373; row settled 1.073 */
+			return portable_segmented_128x64_warps4_decode; /* 3 scenarios, 1.077, p95 1.175; next segmented_64x64_decode, 1.074; row settled 1.068; no better than the defaults for sure */
 		}
-		if (f->num_kv_heads <= 1) {
-			if (f->mean_seq <= 512) return portable_ring_8x16_stages3; /* 8 scenarios, 1.004, p95 1.017; next ring_8x16_stages2, 1.015; row settled 1.001; guarded */
-			return portable_ring_8x16_stages2; /* 50 scenarios, 1.023, p95 1.118; next ring_16x16_warps4, 1.027; row settled 1.013; guarded */
+		if (f->heads_x_seqs <= 120) {
+			if (f->kv_tokens <= 4608) return portable_ring_8x16_stages3; /* 87 scenarios, 1.007, p95 1.049; next ring_8x16_stages2, 1.014; row settled 1.006; guarded */
+			if (f->num_query_heads <= 28) return portable_ring_8x16_stages2; /* 65 scenarios, 1.025, p95 1.142; next ring_16x16_warps4, 1.031; row settled 1.021; guarded */
+			return portable_ring_8x16_stages3; /* 43 scenarios, 1.010, p95 1.039; next ring_8x16_stages2, 1.011; row settled 1.005; guarded */
 		}
-		if (f->rows > 24) return portable_segmented_64x64_decode; /* 8 scenarios, 1.090, p95 1.227; next segmented_32x64, 1.177; row settled 1.064 */
-		if (f->max_seq <= 704) return portable_ring_8x16_stages3; /* 87 scenarios, 1.006, p95 1.037; next ring_8x16_stages2, 1.011; row settled 1.001; guarded */
-		if (f->heads_x_seqs <= 120) return portable_ring_8x16_stages3; /* 88 scenarios, 1.015, p95 1.077; next ring_8x16_stages2, 1.019; row settled 1.005; guarded */
-		return portable_ring_list_8x16_warps4; /* 181 scenarios, 1.009, p95 1.040; next ring_8x16_stages3, 1.014; row settled 1.004; guarded */
+		if (f->kv_tokens > 458752) return portable_ring_list_8x16_warps2; /* 99 scenarios, 1.013, p95 1.047; next ring_8x16_stages3, 1.016; row settled 1.007; guarded */
+		if (f->query_tokens <= 224) return portable_ring_8x16_stages3; /* 122 scenarios, 1.010, p95 1.048; next ring_list_8x16_warps2, 1.029; row settled 1.009; guarded */
+		return portable_ring_8x16_stages2; /* 8 scenarios, 1.207, p95 2.002; next ring_16x16_warps2_combine0, 1.207; row settled 1.149; guarded */
 	}
-	if (f->head_size <= 192) {
-		if (f->row_blocks <= 3) return portable_ring_16x16_warps2_combine2; /* 5 scenarios, 1.443, p95 1.843; next ring_list_8x16_warps2, 1.735; row settled 1.443; guarded */
-		return portable_ring_8x16_stages2; /* 4 scenarios, 1.094, p95 1.193; next segmented_32x64, 1.094; row settled 1.094; guarded */
+	if (f->rows <= 32) {
+		if (f->row_blocks <= 3) {
+			if (f->max_seq <= 240) return portable_ring_8x16_stages3; /* 26 scenarios, 1.096, p95 1.723; next segmented_32x64, 1.091; row settled 1.095; guarded */
+			if (f->blocks_per_unit <= 1) {
+				if (f->mean_seq <= 640) return portable_ring_list_8x16_warps2; /* 3 scenarios, 1.133, p95 1.455; next segmented_32x64, 1.203; row settled 1.133; guarded */
+				if (f->prefill_tokens > 2) return portable_ring_8x16_stages3; /* 8 scenarios, 1.113, p95 1.263; next ring_16x16_warps2_combine2, 1.113; row settled 1.113; guarded */
+				if (f->page_size <= 4) return portable_ring_8x16_stages2; /* no scenario: by estimate */
+				return portable_ring_8x16_stages3; /* 11 scenarios, 1.106, p95 1.612; next ring_16x16_warps2_combine2, 1.106; row settled 1.106; guarded */
+			}
+			if (f->page_size <= 32) return portable_ring_8x16_stages3; /* 37 scenarios, 1.036, p95 1.266; next ring_16x16_warps2_combine2, 1.036; row settled 1.036; guarded */
+			if (f->mean_seq <= 10240) return portable_ring_list_8x16_warps2; /* no scenario: by estimate */
+			return portable_ring_8x16_stages3; /* no scenario: by estimate */
+		}
+		if (f->rows > 8) return portable_ring_8x16_stages2; /* 10 scenarios, 1.047, p95 1.320; next segmented_32x64, 1.047; row settled 1.047; guarded */
+		if (f->skew <= 36) return portable_ring_8x16_stages2; /* 44 scenarios, 1.022, p95 1.123; next ring_16x16_warps2_combine0, 1.022; row settled 1.021; guarded */
+		return portable_ring_list_8x16_warps2; /* 21 scenarios, 1.036, p95 1.211; next segmented_32x64, 1.050; row settled 1.036; guarded */
 	}
-	if (f->heads_x_seqs <= 8) return portable_ring_16x16_warps2_combine2; /* 32 scenarios, 1.082, p95 1.408; next ring_8x16_stages2, 1.171; row settled 1.018; guarded */
-	if (f->rows > 16) return portable_ring_8x16_stages2; /* 3 scenarios, 1.000, p95 1.000; next segmented_32x64, 1.000; row settled 1.000; guarded */
-	if (f->row_blocks > 7) return portable_ring_8x16_stages2; /* 50 scenarios, 1.025, p95 1.125; next ring_16x16_warps2_combine0, 1.025; row settled 1.012; guarded */
-	if (f->max_seq <= 192) return portable_qblock_64x64; /* 13 scenarios, 1.148, p95 1.461; next segmented_32x64, 1.002; row settled 1.105; guarded */
-	return portable_ring_16x16_warps2_combine2; /* 54 scenarios, 1.033, p95 1.170; next segmented_32x64, 1.043; row settled 1.006; guarded */
+	if (f->kv_tokens <= 7680) {
+		if (f->rows <= 80) return portable_ring_8x16_stages3; /* 3 scenarios, 1.021, p95 1.048; next ring_16x16_warps2_combine2, 1.021; row settled 1.021; guarded */
+		return portable_ring_8x16_stages2; /* no scenario: by estimate */
+	}
+	if (f->page_size <= 32) return portable_segmented_16x64; /* 4 scenarios, 1.030, p95 1.030; next segmented_32x64, 1.023; row settled 1.030; guarded */
+	return portable_ring_8x16_stages2; /* no scenario: by estimate */
 }
 
 ATTUNE_SELECT int attune_portable_overlap(const struct attune_features *f)
 {
 	(void)f;
-	return portable_streams; /* 344 scenarios, 1.008, p95 1.065 */
+	return portable_streams; /* 326 scenarios, 1.009, p95 1.069 */
 }
 
 #endif

@@ -47,7 +47,7 @@
 #include <cmocka.h>
 
 static const double allowed = 1.3, never_allowed = 2.5, never_estimated = 3.5;
-enum { RARE = 12, MOST_GROUPS = 512, SHOWN = 20 };
+enum { RARE = 9, MOST_GROUPS = 512, SHOWN = 20 };
 
 static const char *const gpus[] = { "h200", "h100", "gh200",   "h20",     "a100",
 				    "l40s", "b200", "rtx4090", "rtx5090", "rtx3090" };

@@ -3,7 +3,7 @@
 # `attune show --table` prints each of them for people and for machines.
 . tests/support/tap.sh
 
-pages='README.md results/README.md results/PEERS.md results/ROWS.md'
+pages='README.md results/README.md results/PEERS.md results/ROWS.md results/SETTLED.md'
 # shellcheck disable=SC2086 # several pages
 sh tuner/show/tables.sh "$B/attune" --check $pages >"$tmp/diff" 2>&1
 status=$?
