@@ -37,6 +37,7 @@ struct reading {
 	const char *writer; /* the same, and the conditions */
 	struct names choices, ops;
 	struct cell_line *cell;
+	int is_whole; /* its last line was read */
 };
 
 /* ---- complaints and memory ------------------------------------------------------------------- */
@@ -291,13 +292,17 @@ static int read_line(struct reading *r)
 		return read_device(r);
 	if (l->number == 3)
 		return read_conditions(r);
+	if (r->is_whole)
+		return line_expected(l, "the end of the text"), malformed(r);
+	if (line_has(l, "end "))
+		return (r->is_whole = line_last(l, r->to->n)) || malformed(r);
 	if (line_has(l, "choice "))
 		return read_choice(r);
 	if (line_has(l, "op "))
 		return read_op(r);
 	if (line_has(l, "cell "))
 		return read_cell(r);
-	line_expected(l, "choice, op or cell");
+	line_expected(l, "choice, op, cell or end");
 	return malformed(r);
 }
 
@@ -315,8 +320,7 @@ static int read_lines(struct reading *r, char *text, size_t size)
 			return 0;
 	}
 	r->line.number++;
-	return r->line.number > 4 ||
-	       refuse(r, "the text ends: a settled text has a device and cells");
+	return r->is_whole || refuse(r, "the text ends before its last line");
 }
 
 /* The code of a choice today; "-": it has none. */

@@ -48,9 +48,10 @@ static void make_rows(const char *path)
 	"op " number " heads=" heads " head_size=128 page_size=16 dtype=bf16 kv_dtype=bf16 " \
 	"layout=strided causal=1 window=0 scale=0 softcap=0 sinks=0 alibi=0 new_kv=0 lse=0\n"
 /* The first is 10 % slower than the winner. */
-#define CELL(batch, winner)                                                                    \
+#define CELL(batch, winner) AGREED(batch, winner, "1")
+#define AGREED(batch, winner, settles)                                                         \
 	"cell op=0 kind=prefill batch=" batch " first=0 members=0,1,2 us=11.000,10.500,10.000" \
-	" again=11.100 winner=" #winner " rounds=10 settles=1\n"
+	" again=11.100 winner=" #winner " rounds=10 settles=" settles "\n"
 
 static const char *file_of(const char *cells)
 {
@@ -62,7 +63,11 @@ static const char *file_of(const char *cells)
 	for (int c = 0; c < NUM_CHOICES; c++)
 		n += snprintf(text + n, sizeof text - (size_t)n, "choice %d qblock %016llx %s\n", c,
 			      code, with("qblock", choices[c]));
-	snprintf(text + n, sizeof text - (size_t)n, OP("0", "32/8") OP("1", "8/2") "%s", cells);
+	int num_cells = 0;
+	for (const char *at = cells; (at = strstr(at, "cell op")); at++)
+		num_cells++;
+	snprintf(text + n, sizeof text - (size_t)n, OP("0", "32/8") OP("1", "8/2") "%send %d\n",
+		 cells, num_cells);
 	return text;
 }
 
@@ -122,7 +127,7 @@ static void twice_is_once(void **state)
 	make_rows(db);
 	make_rows(other);
 	hash_of(db, none);
-	const char *file = put_file("a.settled", CELL("1q700s700", 2) CELL("2q700s900", 1));
+	const char *file = put_file("a.settled", CELL("1q700s700", 2) AGREED("2q700s900", 1, "1"));
 	assert_non_null(strstr(merged(file, db, EXIT_DONE), "2 settled batches, 2 of them new"));
 	hash_of(db, once);
 	assert_string_not_equal(none, once);
@@ -209,7 +214,11 @@ static const struct {
 	{ "members=0,1,2", "members=0+1,1-1,2+2", ":9: " },
 	{ "rounds=10", "rounds=0", ":9: " },
 	{ "settles=1\n", "settles=1 more\n", ":9: " },
-	{ "settles=1\n", "settles=1", ":9: the text ends within this line" },
+	{ "settles=1\n", "settles=1", ":9: " },
+	{ "end 1\n", "end 1", ":10: the text ends within this line" },
+	{ "end 1\n", "", ":10: the text ends before its last line" },
+	{ "end 1\n", "end 2\n", ":10: " },
+	{ "end 1\n", "end 1\nend 1\n", ":11: " },
 	{ "settles=1\n", "settles=1\nsell 1\n", ":10: " },
 	{ "settles=1\n", "settles=1\n\x1b[2Jcell\n", ":10: " },
 	{ "settles=1\n", "settles=1\r\n", ":9: " },

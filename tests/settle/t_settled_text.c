@@ -222,10 +222,13 @@ static void names_the_line_of_a_fault(void **state)
 		{ ",series us", ",sideways us", "a way" },
 		{ ",series us", ",series/0 us", "\"/\"" },
 		{ "winner=series", "winner=streams", "one of these plans" },
-		{ "cell op", "sell op", "choice, op or cell" },
+		{ "cell op", "sell op", "choice, op, cell or end" },
 		{ "cell op", "cell\top", "ASCII" },
-		{ "cell op", "\ncell op", "choice, op or cell" },
+		{ "cell op", "\ncell op", "choice, op, cell or end" },
 		{ "cell op", "\r\ncell op", "ASCII" },
+		{ "end 3", "end 2", "number of cells" },
+		{ "end 3", "end", "choice, op, cell or end" },
+		{ "end 3\n", "", "the text ends before its last line" },
 	};
 	struct world w;
 	char *text = small_text(&w);
@@ -240,7 +243,7 @@ static void names_the_line_of_a_fault(void **state)
 	world_close(&w);
 }
 
-/* Cut anywhere within a line. */
+/* Cut anywhere, also at the end of a line; or with more behind its last line. */
 static void refuses_what_is_cut(void **state)
 {
 	struct world w;
@@ -248,8 +251,13 @@ static void refuses_what_is_cut(void **state)
 	const size_t size = strlen(text);
 	(void)state;
 	for (size_t n = 0; n < size; n += n < 300 ? 1 : 7)
-		if (!n || text[n - 1] != '\n' || n < 60)
-			refuse(text, n, line_of(text, text + n), "");
+		refuse(text, n, line_of(text, text + n), "");
+	for (size_t n = 1; n < size; n++)
+		if (text[n - 1] == '\n')
+			refuse(text, n, line_of(text, text + n), "ends before its last line");
+	char *more = replaced(text, "end 3\n", "end 3\nend 3\n");
+	refuse(more, strlen(more), line_of(text, text + size), "end of the text");
+	free(more);
 	free(text);
 	world_close(&w);
 }

@@ -168,7 +168,9 @@ enum attune_status read_cell(struct line *l, struct reading *r)
 	struct cell_line *c = calloc(1, sizeof *c);
 	if (!c)
 		return no_memory();
-	const enum attune_status status = line_cell(l, r->num_choices, r->num_ops, c) ? take_cell(l, r, c) : ATTUNE_OK;
+	r->num_cells++;
+	const enum attune_status status =
+	    line_cell(l, r->num_choices, r->num_ops, c) ? take_cell(l, r, c) : ATTUNE_OK;
 	free(c);
 	return status;
 }

@@ -18,7 +18,8 @@ struct reading {
 	struct settled *s;
 	struct choice *choices;
 	struct read_op *ops;
-	int num_choices, num_ops, dropped;
+	int num_choices, num_ops, num_cells, dropped; /* num_cells: lines */
+	int is_whole;                                 /* its last line was read */
 	struct kept_list cells;
 };
 

@@ -184,3 +184,9 @@ int line_cell(struct line *l, int num_choices, int num_ops, struct cell_line *c)
 	c->settles = (int)line_number(l, 1, MOST_SETTLES, "settles");
 	return line_end(l);
 }
+
+int line_last(struct line *l, int num_cells)
+{
+	line_number(l, num_cells, num_cells, "the number of cells above");
+	return line_end(l);
+}

@@ -24,5 +24,7 @@ struct cell_line {
 void line_shape(struct line *, attune_shape *);
 /* Behind "cell "; all of the line. Numbers are below these, of the items above. */
 int line_cell(struct line *, int num_choices, int num_ops, struct cell_line *c);
+/* Behind "end "; all of the line. A text that lacks lines at its end has none. */
+int line_last(struct line *, int num_cells);
 
 #endif

@@ -1,6 +1,7 @@
 /* read.c - reads a text of settled cells. First all of it is read and checked; then its cells are
  * given to the context. */
 #include "cells_read.h"
+#include "items.h"
 #include "text.h"
 #include "kernels/spec/status.h"
 #include <stdlib.h>
@@ -58,21 +59,25 @@ static enum attune_status read_conditions(struct line *l)
 
 static enum attune_status read_line(struct line *l, struct reading *r)
 {
-	enum attune_status status;
+	enum attune_status status = ATTUNE_OK;
 	if (l->number == 1)
 		return line_word(l, SETTLED_FIRST_LINE) && line_end(l) ? ATTUNE_OK : malformed(l);
 	if (l->number == 2)
 		return read_device(l, r->ctx);
 	if (l->number == 3)
 		return read_conditions(l);
-	if (line_has(l, "choice "))
+	if (r->is_whole)
+		line_expected(l, "the end of the text");
+	else if (line_has(l, "choice "))
 		status = read_choice(l, r);
 	else if (line_has(l, "op "))
 		status = read_op(l, r);
 	else if (line_has(l, "cell "))
 		status = read_cell(l, r);
+	else if (line_has(l, "end "))
+		r->is_whole = line_last(l, r->num_cells);
 	else
-		return line_expected(l, "choice, op or cell"), malformed(l);
+		line_expected(l, "choice, op, cell or end");
 	return status ? status : *l->expected ? malformed(l) : ATTUNE_OK;
 }
 
@@ -94,13 +99,11 @@ static enum attune_status read_lines(struct reading *r, char *text, size_t size)
 		status = read_line(&l, r);
 		begin = i + 1;
 	}
-	if (!status && l.number < 3)
-		return fail(ATTUNE_INVALID, "line %d: the text ends; expected is %s", l.number + 1,
-			    l.number == 0   ? "\"" SETTLED_FIRST_LINE "\""
-			    : l.number == 1 ? "the device"
-					    : "the conditions");
-	if (!status && text[size - 1])
+	if (!status && size && text[size - 1])
 		return fail(ATTUNE_INVALID, "line %d: the text ends within it", l.number + 1);
+	if (!status && !r->is_whole)
+		return fail(ATTUNE_INVALID, "line %d: the text ends before its last line",
+			    l.number + 1);
 	return status;
 }
 

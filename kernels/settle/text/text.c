@@ -312,6 +312,7 @@ static enum attune_status write_all(struct sink *o, const attune_context *ctx,
 		put_op(o, i, &s->shapes[order.by_shape[i]]);
 	for (int i = 0; i < s->committed.n; i++)
 		put_cell(o, &order, order.cells[i]);
+	put(o, "end %d\n", s->committed.n);
 	free_order(&order);
 	return ATTUNE_OK;
 }
