@@ -114,7 +114,7 @@ enum attune_status attune_report(const attune_op *op, const attune_batch *batch,
 /* Makes what was settled, reported or read since the last commit count for plans. Order it with
  * the capture of graphs, as closing. Of a cell a choice other than the first counts where it was
  * faster by enough to be so for other batches of the cell too: by 2 %; for prefills by 4 %, or
- * where two different batches of the cell agree. */
+ * where two different batches of the cell agree, each settled or reported in three rounds. */
 enum attune_status attune_settled_commit(attune_context *ctx);
 
 /* What was committed, as text: ASCII, one item a line, cells in an order of their own. The same

@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS settled (
   winner   INTEGER NOT NULL CHECK (winner >= 0),            -- nr of the member that stayed
   again    INTEGER CHECK (again > 0),                       -- nanoseconds of member 0, a second time
   rounds   INTEGER NOT NULL CHECK (rounds > 0),
-  settles  INTEGER NOT NULL CHECK (settles > 0)             -- how many batches of the cell agreed
+  settles  INTEGER NOT NULL CHECK (settles >= 0)            -- how many batches of the cell agreed
 ) STRICT;
 
 -- Member 0 is what ran before the batch was settled.

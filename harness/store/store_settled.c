@@ -188,7 +188,7 @@ static void read_row(struct store *s, sqlite3_stmt *st, struct store_settled *r)
 				     .winner = (int)store_int(s, st, 7, 0, INT32_MAX),
 				     .again_us = store_maybe(s, st, 8, 1, longest_ns) / 1e3,
 				     .rounds = (int)store_int(s, st, 9, 1, INT32_MAX),
-				     .settles = (int)store_int(s, st, 10, 1, INT32_MAX) };
+				     .settles = (int)store_int(s, st, 10, 0, INT32_MAX) };
 }
 
 static int each_of_device(struct store *s, long long device,

@@ -9,7 +9,8 @@ enum { SWITCH_MARGIN = 10, AGAIN_FACTOR_HALVES = 3 };
 
 /* For other batches of the cell. */
 enum { KEEP_MARGIN_DECODE = 20, KEEP_MARGIN_MIXED = 20, KEEP_MARGIN_PREFILL = 40 };
-/* Different batches of a cell that agree on a prefill's choice stand for the margin. */
+/* Different batches of a cell that agree on a prefill's choice stand for the margin, each with times
+ * of its own. */
 enum { AGREEING_PREFILLS = 2 };
 
 /* Whether the winner counts for all batches of the cell. Times in ns. */

@@ -5,6 +5,7 @@
 #include "policy.h"
 #include "store.h"
 #include "table.h"
+#include "kernels/spec/names.h"
 #include "kernels/spec/sized.h"
 #include "kernels/spec/status.h"
 #include <math.h>
@@ -64,6 +65,40 @@ static struct rounds *find_rounds(struct settled *s, const struct alternatives *
 	return r;
 }
 
+/* Never 0, which stands for all batches. */
+enum { ALL_BATCHES = 0 };
+static uint64_t name_of(const attune_batch *b)
+{
+	uint64_t h = 0;
+	for (int i = 0; i < b->num_seqs; i++) {
+		h = hash_add(h, (uint64_t)(b->query_start[i + 1] - b->query_start[i]));
+		h = hash_add(h, (uint64_t)b->seq_lens[i]);
+	}
+	return h | 1;
+}
+
+/* What the rounds of a batch come to: of the first plan the median of its times, of each other one that
+ * of its ratios to the first; and the fastest. Returns how many rounds there are. */
+static int medians(const struct rounds *r, uint64_t batch, double *middle, int *winner)
+{
+	double least = 1 - SWITCH_MARGIN / 1e3;
+	int n = 0;
+	*winner = 0;
+	for (int i = 0; i < r->n; i++) {
+		double x[KEPT_ROUNDS];
+		n = 0;
+		for (int k = 0; k < r->num && k < KEPT_ROUNDS; k++)
+			if (batch == ALL_BATCHES || r->batch[k] == batch)
+				x[n++] = i ? r->us[k][i] / r->us[k][0] : r->us[k][0];
+		middle[i] = settle_median(x, n);
+		if (i && middle[i] < least) {
+			least = middle[i];
+			*winner = i;
+		}
+	}
+	return n;
+}
+
 /* Adds a round; from FIRST_ROUNDS on *e is what the rounds come to. */
 static enum attune_status add_round(const struct alternatives *a, const double *us,
 				    struct settled_entry *e)
@@ -75,24 +110,21 @@ static enum attune_status add_round(const struct alternatives *a, const double *
 		settled_unlock(LOCK_STORES);
 		return fail(ATTUNE_NO_MEMORY, "%s: out of memory", call);
 	}
+	const uint64_t own = name_of(a->batch);
+	r->batch[r->num % KEPT_ROUNDS] = own;
 	memcpy(r->us[r->num++ % KEPT_ROUNDS], us, (size_t)a->n * sizeof *us);
 	if (r->num == 2 * KEPT_ROUNDS)
 		r->num = KEPT_ROUNDS;
-	const int rounds = r->num < KEPT_ROUNDS ? r->num : KEPT_ROUNDS;
-	*e = (struct settled_entry){ .batch = a->batch, .num = a->n, .rounds = rounds };
-	double first = 0, least = 1 - SWITCH_MARGIN / 1e3;
+	double middle[ATTUNE_MOST_ALTERNATIVES];
+	int winner;
+	*e = (struct settled_entry){ .batch = a->batch, .num = a->n };
+	e->is_shared = medians(r, own, middle, &winner) < FIRST_ROUNDS;
+	e->rounds = medians(r, ALL_BATCHES, middle, &e->winner);
+	e->is_shared |= winner != e->winner;
 	for (int i = 0; i < a->n; i++) {
-		double x[KEPT_ROUNDS];
-		for (int k = 0; k < rounds; k++)
-			x[k] = i ? r->us[k][i] / r->us[k][0] : r->us[k][0];
-		const double middle = settle_median(x, rounds);
-		first = i ? first : middle;
 		e->plan[i] = a->of[i];
-		e->plan[i].us = i ? fmin(fmax(middle * first, LEAST_US), MOST_US) : first;
-		if (i && middle < least) {
-			least = middle;
-			e->winner = i;
-		}
+		e->plan[i].us =
+		    i ? fmin(fmax(middle[i] * middle[0], LEAST_US), MOST_US) : middle[0];
 	}
 	settled_unlock(LOCK_STORES);
 	return ATTUNE_OK;

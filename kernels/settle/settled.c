@@ -1,5 +1,6 @@
 /* settled.c - adds entries to a context, commits them, and sums up what was committed. */
 #include "look.h"
+#include "policy.h"
 #include "store.h"
 #include "table.h"
 #include "kernels/api/plan.h"
@@ -82,17 +83,49 @@ struct settled *settled_of(attune_context *ctx)
 	return ctx->settled;
 }
 
-/* Of two settles of a cell the later one counts. Another batch that agrees counts once more. */
-static void count_settles(struct kept *k, const struct kept *before)
+static unsigned winner_value(const struct kept *k)
 {
-	if (!before || before->plan[before->winner].value != k->plan[k->winner].value)
-		return;
-	if (!same_batch(k, before))
-		k->settles = k->settles < MOST_SETTLES - before->settles
-				 ? k->settles + before->settles
-				 : MOST_SETTLES;
-	else if (before->settles > k->settles)
+	return k->plan[k->winner].value;
+}
+
+/* The plan of the winner's member by the number of segments that its costs say, if it was faster, too;
+ * -1: it was not. */
+static int without_step(const struct kept *k)
+{
+	for (int i = 1; i < k->num; i++)
+		if (k->plan[i].value == value_without_steps(winner_value(k)) &&
+		    k->plan[i].ns * 1000 < k->plan[0].ns * (1000 - SWITCH_MARGIN))
+			return i;
+	return -1;
+}
+
+/* Prefills agree on the member. */
+static int agree(const struct kept *a, const struct kept *b)
+{
+	const unsigned x = winner_value(a), y = winner_value(b);
+	return x == y ||
+	       (a->kind == CELL_PREFILL && value_without_steps(x) == value_without_steps(y) &&
+		without_step(a) >= 0 && without_step(b) >= 0);
+}
+
+/* Of two settles of a cell the later one counts. Another batch that agrees counts once more; a step
+ * that only one of them has does not. Where rounds of many batches agree the batch that counted stays,
+ * so that it does not count again. Returns whether the two changed batches. */
+static int count_settles(struct kept *k, struct kept *before)
+{
+	if (!before || !agree(k, before))
+		return 0;
+	const int own = k->settles, stays = !own && before->settles;
+	if (own && !same_batch(k, before))
+		k->settles =
+		    own < MOST_SETTLES - before->settles ? own + before->settles : MOST_SETTLES;
+	else if (before->settles > own)
 		k->settles = before->settles;
+	if (k->settles >= AGREEING_PREFILLS && winner_value(k) != winner_value(before))
+		k->winner = without_step(k);
+	if (stays)
+		swap_batches(k, before);
+	return stays;
 }
 
 enum attune_status settled_add(const attune_op *op, const struct settled_entry *e)
@@ -105,9 +138,9 @@ enum attune_status settled_add(const attune_op *op, const struct settled_entry *
 	struct settled *s = settled_of(op->ctx);
 	enum attune_status status =
 	    s && store_reserve(&s->pending, 1)
-		? store_make(&k, s, op, e, parts.choice, 1)
+		? store_make(&k, s, op, e, parts.choice, !e->is_shared)
 		: fail(ATTUNE_NO_MEMORY, "out of memory for what was settled");
-	const struct kept *before = status ? NULL : store_find(&s->pending, k.cell);
+	struct kept *before = status ? NULL : store_find(&s->pending, k.cell);
 	if (!status && !before && s->pending.n >= SETTLED_CELLS) { /* more than a memory holds */
 		free(k.runs);
 	} else if (!status) {
@@ -165,13 +198,15 @@ static int measure_text(struct text_size *t, const struct settled *s)
 static void commit_one(struct settled_table *t, struct settled *s, struct kept *k, int margin,
 		       struct text_size *size)
 {
-	const struct kept *before = store_find(&s->committed, k->cell);
+	struct kept *before = store_find(&s->committed, k->cell);
 	const size_t gone = before ? before->line_bytes : 0;
-	if (!k->is_read)
-		count_settles(k, before);
+	const int has_its_batch = !k->is_read && count_settles(k, before);
 	if (size->bytes - gone + entry_bytes(size, s, k, 0) > MOST_SETTLED_TEXT ||
-	    !table_put(t, k->cell, kept_value(k, margin)))
+	    !table_put(t, k->cell, kept_value(k, margin))) {
+		if (has_its_batch)
+			swap_batches(k, before);
 		return;
+	}
 	size->bytes += entry_bytes(size, s, k, 1) - gone;
 	store_put(&s->committed, k);
 }

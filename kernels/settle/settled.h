@@ -32,6 +32,7 @@ struct settled_entry {
 	double again_us; /* the first plan's second time; 0: there is none */
 	int winner;      /* of `plan` */
 	int rounds;
+	int is_shared; /* too few rounds are of this batch: it is none of those that agree */
 };
 
 /* Keeps a copy of an entry, pending until the next commit; it replaces a pending one of its cell.

@@ -271,6 +271,17 @@ int same_batch(const struct kept *a, const struct kept *b)
 	       !memcmp(a->runs, b->runs, (size_t)a->num_runs * sizeof *a->runs);
 }
 
+void swap_batches(struct kept *a, struct kept *b)
+{
+	const struct kept was = *a;
+	a->runs = b->runs;
+	a->num_runs = b->num_runs;
+	b->runs = was.runs;
+	b->num_runs = was.num_runs;
+	a->line_bytes = line_bytes(a);
+	b->line_bytes = line_bytes(b);
+}
+
 void store_clear(struct kept_list *l)
 {
 	for (int i = 0; i < l->n; i++)

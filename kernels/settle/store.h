@@ -29,7 +29,8 @@ struct kept {
 	int named[2]; /* choices of the store; -1: the rules named none, or there is one part */
 	int num_runs;
 	struct run *runs; /* on the heap */
-	int num, winner, rounds, settles;
+	int num, winner, rounds;
+	int settles; /* different batches that agreed on the winner */
 	int is_read; /* from a text: it counts as it stands, whatever was settled before */
 	struct kept_plan plan[ATTUNE_MOST_ALTERNATIVES];
 	long long again_ns;
@@ -49,7 +50,8 @@ enum { KEPT_ROUNDS = 10 };
 struct rounds {
 	struct rounds *next;
 	uint64_t cell;
-	int n; /* plans */
+	int n;                       /* plans */
+	uint64_t batch[KEPT_ROUNDS]; /* a hash of each round's */
 	struct settled_plan of[ATTUNE_MOST_ALTERNATIVES];
 	int num; /* rounds so far, below twice KEPT_ROUNDS; round i stands at i % KEPT_ROUNDS */
 	double us[KEPT_ROUNDS][ATTUNE_MOST_ALTERNATIVES];
@@ -74,6 +76,7 @@ void store_put(struct kept_list *, struct kept *);
 /* The entry of a cell; NULL: there is none. */
 struct kept *store_find(const struct kept_list *, uint64_t cell);
 int same_batch(const struct kept *, const struct kept *);
+void swap_batches(struct kept *, struct kept *);
 void store_clear(struct kept_list *);
 /* The value of the table: the winner's if it is faster by this margin, in 1000ths, or if the policy
  * keeps it; else the first's. */

@@ -56,6 +56,11 @@ static inline unsigned value_of(int way, struct remembered prefill, struct remem
 	return (unsigned)way << 20 | member_value(prefill, 0) | member_value(decode, 1);
 }
 
+static inline unsigned value_without_steps(unsigned value)
+{
+	return value & ~(7u << 11 | 7u << 8);
+}
+
 static inline int value_way(unsigned value)
 {
 	return value >> 20 & 15;

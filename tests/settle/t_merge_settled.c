@@ -127,7 +127,7 @@ static void twice_is_once(void **state)
 	make_rows(db);
 	make_rows(other);
 	hash_of(db, none);
-	const char *file = put_file("a.settled", CELL("1q700s700", 2) AGREED("2q700s900", 1, "1"));
+	const char *file = put_file("a.settled", CELL("1q700s700", 2) AGREED("2q700s900", 1, "0"));
 	assert_non_null(strstr(merged(file, db, EXIT_DONE), "2 settled batches, 2 of them new"));
 	hash_of(db, once);
 	assert_string_not_equal(none, once);

@@ -1,6 +1,7 @@
 /* t_settle_report.c - attune_plan_alternatives and attune_report: which plans there are, what
  * reported times come to and from when on, and which are refused. */
 #include "cpu_rows.h"
+#include "kernels/settle/settled.h"
 
 /* ---- alternatives ---------------------------------------------------------------------------- */
 
@@ -118,6 +119,45 @@ static void medians_decide(void **state)
 	close_step();
 }
 
+/* Prefills by 1.5 %: a letter is a round of another batch of one cell. A batch counts with three rounds
+ * of its own, and two that agree change the plan. */
+static void two_prefills_agree_by_rounds_of_their_own(void **state)
+{
+	static const struct {
+		const char *rounds;
+		int counts;
+	} orders[] = {
+		{ "AAA", 0 },    { "AAAB", 0 },   { "AAABB", 0 },   { "AAABA", 0 },
+		{ "AAABAB", 0 }, { "ABCDEF", 0 }, { "ABCBB", 0 },   { "AAABBB", 1 },
+		{ "ABABAB", 1 }, { "ABCAA", 0 },  { "ABCBBAA", 1 }, { "AAABCDEFGHIJB", 0 },
+	};
+	(void)state;
+	for (size_t i = 0; i < 2 * COUNT(orders); i++) {
+		const int prefills[][2] = { { 40, 88 }, { 40, 88 } };
+		attune_plan plans[ATTUNE_MOST_ALTERNATIVES], now;
+		uint64_t cell = 0;
+		open_step(2, prefills);
+		list(plans);
+		for (const char *at = orders[i / 2].rounds; *at; at++) {
+			const int lens[][2] = { { 40, 88 }, { 40, 88 + *at - 'A' } };
+			step_free(&step);
+			step_make(&step, 2, lens);
+			assert_true(!cell || cell == cell_of_batch(op, &step.batch));
+			cell = cell_of_batch(op, &step.batch);
+			report(1, 1, 98.5);
+			if (i % 2)
+				ok(attune_settled_commit(ctx));
+		}
+		step_free(&step);
+		step_make(&step, 2, prefills);
+		ok(attune_settled_commit(ctx));
+		now = plan_now();
+		if (!alike(&now, &plans[orders[i / 2].counts]))
+			fail_msg("%s", orders[i / 2].rounds);
+		close_step();
+	}
+}
+
 static void the_way_of_a_mixed_batch_is_remembered(void **state)
 {
 	attune_plan plans[ATTUNE_MOST_ALTERNATIVES], now;
@@ -232,6 +272,7 @@ int main(void)
 		cmocka_unit_test(what_is_reported_counts_from_the_commit_on),
 		cmocka_unit_test(a_small_gain_does_not_count),
 		cmocka_unit_test(medians_decide),
+		cmocka_unit_test(two_prefills_agree_by_rounds_of_their_own),
 		cmocka_unit_test(the_way_of_a_mixed_batch_is_remembered),
 		cmocka_unit_test(odd_reports_are_refused),
 		cmocka_unit_test(plans_of_older_programs_are_taken),

@@ -155,6 +155,65 @@ static void rounds_of_other_steps_do_not_count(void **state)
 	world_close(&w);
 }
 
+/* Two batches of a cell, by 1.5 % each: `step` is that of the winner, and its member took `plain` of the
+ * 200 without. */
+static void settle_prefill(struct world *w, const char *text, int id, int step, double plain)
+{
+	struct batch *b = batch_of(text);
+	const struct settled_entry e = { .batch = &b->view,
+					 .num = 3,
+					 .plan = { { WAY_AS_RULES, { -1, -1 }, { 0, 0 }, 200 },
+						   { WAY_AS_RULES, { id, -1 }, { 0, 0 }, plain },
+						   { WAY_AS_RULES, { id, -1 }, { step, 0 }, 197 } },
+					 .winner = step ? 2 : 1,
+					 .rounds = 10 };
+	assert_int_equal(settled_add(w->op, &e), ATTUNE_OK);
+	commit(w->ctx);
+	batch_free(b);
+}
+
+static void prefills_agree_on_the_member(void **state)
+{
+	static const char one[] = "q36s28712", another[] = "q37s28713";
+	static const struct {
+		int step[2];
+		double plain[2];
+		int counts, planned;
+	} rows[] = {
+		{ { 1, 1 }, { 197.5, 197.5 }, 1, 1 }, { { 1, 0 }, { 197.5, 197 }, 1, 0 },
+		{ { 0, 1 }, { 197, 197.5 }, 1, 0 },   { { 1, -1 }, { 197.5, 197.5 }, 1, 0 },
+		{ { 1, 0 }, { 199.5, 197 }, 0, 0 },   { { 0, 1 }, { 197, 199.5 }, 0, 0 },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct world w, other;
+		static char text[1 << 14];
+		size_t size;
+		world_open(&w, "h200");
+		world_open(&other, "h200");
+		const attune_part before = plan_of(w.op, one).part[0];
+		const int id = other_member(w.op, one, before.choice);
+		for (int k = 0; k < 2; k++)
+			settle_prefill(&w, k ? another : one, id, rows[i].step[k],
+				       rows[i].plain[k]);
+		const attune_part then = plan_of(w.op, one).part[0];
+		assert_int_equal(then.choice, rows[i].counts ? id : before.choice);
+		settle_prefill(&other, one, id, 0, 180);
+		const attune_part plain = plan_of(other.op, one).part[0];
+		assert_int_equal(plain.choice, id);
+		if (rows[i].counts)
+			assert_int_equal(place_on_axis(w.op, id, then.resolved),
+					 place_on_axis(w.op, id, plain.resolved) + rows[i].planned);
+		assert_int_equal(attune_settled_text(w.ctx, text, sizeof text, &size), ATTUNE_OK);
+		settled_forget(other.ctx); /* a text has what counts */
+		assert_int_equal(attune_settled_read(other.ctx, text, size, NULL, NULL), ATTUNE_OK);
+		commit(other.ctx);
+		assert_true(attune_settled_digest(w.ctx) == attune_settled_digest(other.ctx));
+		world_close(&w);
+		world_close(&other);
+	}
+}
+
 static void a_text_has_them(void **state)
 {
 	static const char *const wrong[] = { "+3 ", "+0 ", "+ ", "--1 " };
@@ -194,6 +253,7 @@ int main(void)
 		cmocka_unit_test(a_step_that_cannot_run_is_left_out),
 		cmocka_unit_test(the_steps_of_the_present_plan_are_listed),
 		cmocka_unit_test(rounds_of_other_steps_do_not_count),
+		cmocka_unit_test(prefills_agree_on_the_member),
 		cmocka_unit_test(a_text_has_them),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

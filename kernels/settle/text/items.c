@@ -181,7 +181,7 @@ int line_cell(struct line *l, int num_choices, int num_ops, struct cell_line *c)
 	line_word(l, " rounds=");
 	c->rounds = (int)line_number(l, 1, 1 << 20, "rounds");
 	line_word(l, " settles=");
-	c->settles = (int)line_number(l, 1, MOST_SETTLES, "settles");
+	c->settles = (int)line_number(l, 0, MOST_SETTLES, "settles");
 	return line_end(l);
 }
 
