@@ -108,11 +108,11 @@ static int other_of_any_number(int but, int *from)
 	return found;
 }
 
-/* 4 % for each value that the number of segments is off, 10 % where the choice is another. */
+/* 4 % for each value that the number of segments is off, 15 % where the choice is another. */
 static double by_segments(const attune_plan *p)
 {
 	const int off = abs(place_of(p->part[0].resolved) - place_of(liked_segments));
-	return 100 + 4 * off + 10 * (p->part[0].choice != liked);
+	return 100 + 4 * off + 15 * (p->part[0].choice != liked);
 }
 
 static void the_number_of_segments_is_settled(void **state)
@@ -165,7 +165,7 @@ static void a_race_that_gives_up_changes_nothing(void **state)
 
 /* ---- mixed ----------------------------------------------------------------------------------- */
 
-static const char mixed[] = "q2k_24q1s1k";
+static const char mixed[] = "q1k_32q1s1k";
 static int liked_spared, liked_prefill, liked_alone;
 
 static double by_way(const attune_plan *p)
@@ -188,10 +188,10 @@ static void the_way_and_a_change_of_a_part_are_settled(void **state)
 		const attune_plan rules = plan_of(w.op, mixed);
 		liked_prefill = rules.num_parts == 2 ? rules.part[0].choice : -1;
 		assert_true(liked_prefill >= 0);
-		liked_alone = other_member(w.op, "q2k", liked_prefill);
+		liked_alone = other_member(w.op, "q1k", liked_prefill);
 		settle_text(mixed, by_way);
 		const attune_plan now = plan_of(w.op, mixed);
-		assert_int_equal(plan_of(w.op, "q2k").part[0].choice, liked_alone);
+		assert_int_equal(plan_of(w.op, "q1k").part[0].choice, liked_alone);
 		assert_int_equal(now.num_parts, 2);
 		assert_int_equal(now.how, ATTUNE_STREAMS);
 		assert_int_equal(now.spared[0], liked_spared);

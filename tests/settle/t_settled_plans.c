@@ -165,7 +165,7 @@ static void mixed_batches_go_the_settled_way(void **state)
 /* Parts take what their own cells have, but where the mixed cell has another. */
 static void parts_of_mixed_batches(void **state)
 {
-	static const char decodes[] = "24q1s1k", text[] = "q2k_24q1s1k";
+	static const char decodes[] = "32q1s4k", text[] = "q300_32q1s4k";
 	struct world w;
 	(void)state;
 	world_open(&w, "h200");
