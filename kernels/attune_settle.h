@@ -4,8 +4,8 @@
  * name that one: its row, then the portable rules' row, then the defaults. To settle a batch is to
  * time its members on the device, on the layers' own caches. What is fastest is remembered for the
  * batch's cell: the shape, the phase, the choice that the rules named, and third-octave steps of
- * the lengths (of twice the keys, say, three steps more); of a batch with prefills and decodes both
- * parts' and what the rules say about running both. Later batches of the cell get it too.
+ * the lengths (twice the keys are three steps more); of a batch with prefills and decodes those of
+ * both parts, and what the rules say about running both. Later batches of the cell get it too.
  *
  *   in warm-up, before graphs are captured:
  *     attune_settle(op, &batch, layers, &how, ws, bytes, stream, &ms);   for each batch
@@ -20,7 +20,7 @@
  * Plans change at attune_settled_commit alone, and only those of attune_plan_batch:
  * attune_plan_bounds never asks what was settled. Between two commits a plan is a function of the
  * rules, the lengths and attune_settled_digest. A graph that was captured before a commit still
- * serves what it served; a plan made behind the commit may run other launches, so that
+ * serves what it served; a plan made after the commit may run other launches, so that
  * attune_plan_serves no longer says ATTUNE_SERVES_ALIKE of the two.
  *
  * Whatever is remembered, results are right: that a choice can run a batch is asked again for each
@@ -50,10 +50,10 @@ extern "C" {
 typedef struct attune_settle_how {
 	uint32_t size;  /* sizeof(attune_settle_how) */
 	int num_layers; /* entries of `layers`: layers of this op, each with a cache of its own */
-	int64_t num_pages; /* pages 0 .. num_pages - 1 of each cache may be read */
+	int64_t num_pages; /* pages 0 .. num_pages - 1 of each cache may be read; below 2^31 */
 	int eager;         /* on a GPU: 0: timed as replays of a graph; 1: as single calls */
 	int unused;        /* 0 */
-	double most_ms;    /* gives up behind it; 0: 20 for a batch of decodes, else 200 */
+	double most_ms;    /* gives up after it; 0: 20 for a batch of decodes, else 200 */
 } attune_settle_how;
 
 /* Bytes of workspace that attune_settle takes for the batch. */
@@ -72,12 +72,12 @@ enum attune_status attune_settle_sizes(const attune_op *op, const attune_batch *
  * that K and V come from memory as in a model. Where they are too few for that the workspace is
  * written in between: its size is above twice the device's last cache if one call reads less.
  *
- * The members run in turns, the first of them twice in each round, for three rounds; one that takes
- * 1.3 times the first's time at once is left out. Then the fastest races with the next lower and
- * the next higher number of segments that its keys may be cut into (of decodes, and of prefills
- * whose keys are cut), and what is fastest, and one step further if a step was, with the first for
- * ten rounds. The first stays unless another one is faster in the last seven by more than 1 % and by
- * more than 1.5 times what its own two times differ by.
+ * The members run in turns, the first of them twice in each round, for three rounds; one whose call
+ * before the rounds takes 1.3 times the first's time and 4 us more is left out. Then the fastest
+ * races with the next lower and the next higher number of segments that its keys may be cut into (of
+ * decodes, and of prefills whose keys are cut). What is fastest then, and one step further if a step
+ * was, races with the first for ten rounds. The first stays unless another one is faster in the last
+ * seven by more than 1 % and by more than 1.5 times what the first's own two times differ by.
  *
  * A batch with prefills and decodes: both parts first, each as a batch of its own, then the ways to
  * run them together, then one change of a part, then the fastest and the first.
@@ -95,19 +95,21 @@ enum attune_status attune_settle(const attune_op *op, const attune_batch *batch,
 /* Of attune_plan_alternatives at most. */
 enum { ATTUNE_MOST_ALTERNATIVES = 16 };
 
-/* The plans of a batch that are worth a race, the present one first: the members, and the present one
- * with the next lower and the next higher number of segments; for a batch with prefills and decodes
- * some twelve ways to run both. `plans` has room for `room` plans, each with its `size` set, all to the same
- * value; *n: how many there are. More than `room`: ATTUNE_TOO_SMALL, and no plan is written. */
+/* The plans of a batch that are worth a race, the present one first: the members, and the present
+ * one with the next lower and the next higher number of segments; for a batch with prefills and
+ * decodes some twelve ways to run both. `plans` has room for `room` plans, whose size is that of the
+ * first: set its `size`. *n: how many there are. More than `room`: ATTUNE_TOO_SMALL, and no plan is
+ * written. */
 enum attune_status attune_plan_alternatives(const attune_op *op, const attune_batch *batch,
 					    attune_plan *plans, int room, int *n);
 
 /* One round of times in microseconds, us[i] of plans[i]: of all plans that attune_plan_alternatives
- * gave for the batch, in its order. A time for each step with one of them confounds lengths; times
- * of one round were taken close together and on the same batch. From three rounds on the medians
- * decide as in attune_settle; more rounds decide better. The last 10 rounds of a cell count, of 3072
- * cells at most, whose rounds take 2 KB each. Times are 0.001 to 999999999. Plans of another op or
- * batch, or other than the alternatives now are, are ATTUNE_INVALID. */
+ * gave for the batch, in its order. Take the times of one round close together and on the same
+ * batch: times of different steps differ by their lengths, too. From three rounds on the plan wins
+ * whose time over that of the rules' plan has the least median, if that is below 0.99; more rounds
+ * decide better. The last 10 rounds of a cell count, of 3072 cells at most, 2 KB each. Times are
+ * 0.001 to 999999999. Plans of another op or batch, or other than the alternatives now are, are
+ * ATTUNE_INVALID. */
 enum attune_status attune_report(const attune_op *op, const attune_batch *batch,
 				 const attune_plan *plans, const double *us, int n);
 

@@ -143,7 +143,7 @@ static double calls_to_cool(const struct timing *t)
 	return fmax(ceil((double)t->stage->flush / stage_call_bytes(t->stage)), 1);
 }
 
-/* One call of each, behind one that loads its code; of a slow one a second, since the first may
+/* One call of each, after one that loads its code; of a slow one a second, since the first may
  * have been disturbed. *fits: whether the rounds do, into the time that is left. */
 static enum attune_status look(struct timing *t, int *fits)
 {

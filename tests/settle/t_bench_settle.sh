@@ -66,6 +66,7 @@ refused 'junk.txt: line 1: ' $bench --settled "$tmp/junk.txt"
 # shellcheck disable=SC2086
 refused 'none.txt: it cannot be read' $bench --settled "$tmp/none.txt"
 refused 'need --settle FILE' bench --gpu cpu --siblings
+refused 'settle other batches: give one' bench --gpu cpu --settle "$tmp/own.txt" --siblings --ladder
 refused 'different questions' bench --gpu cpu --settle "$tmp/own.txt" --bounds
 
 # ---- what the rows are worth, by hand -----------------------------------------------------------

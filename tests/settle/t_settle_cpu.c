@@ -177,6 +177,9 @@ static void what_cannot_be_timed_is_refused(void **state)
 	how.num_pages = 0;
 	assert_refused(attune_settle_sizes(op, &step.batch, &how, &bytes), ATTUNE_INVALID,
 		       "num_pages");
+	how.num_pages = 1ll << 31; /* block tables have 32 bits */
+	assert_refused(attune_settle_sizes(op, &step.batch, &how, &bytes), ATTUNE_INVALID,
+		       "num_pages");
 	how = one_layer;
 	how.most_ms = NAN;
 	assert_refused(attune_settle_sizes(op, &step.batch, &how, &bytes), ATTUNE_INVALID,

@@ -61,7 +61,7 @@ static const struct argp_option rows[] = {
 	{ "settled", OPT_SETTLED, "FILE", 0, "Race plans by what an earlier session settled", 0 },
 	{ "siblings", OPT_SIBLINGS, NULL, 0, "With --settle: settle other batches of the same cells instead, and race nothing", 0 },
 	{ "ladder", OPT_LADDER, NULL, 0, "With --settle: settle what vLLM captures for Llama 3.1 8B", 0 },
-	{ "most-ms", OPT_MOST_MS, "X", 0, "With --settle: attune_settle gives up behind X ms (decodes: 20, others: 200)", 0 },
+	{ "most-ms", OPT_MOST_MS, "X", 0, "With --settle: attune_settle gives up after X ms (decodes: 20, others: 200)", 0 },
 	{ "roofline", OPT_ROOFLINE, NULL, 0, "Measure memory, L2 cache and launches instead", 0 },
 	{ "read-mb", OPT_READ, "X", 0, "Roofline: MB of a read (1074)", 0 },
 	{ "anyway", OPT_ANYWAY, NULL, 0, "Measure even if other programs use the machine", 0 },
@@ -89,6 +89,8 @@ static void check_options(const struct options *o, struct argp_state *state)
 {
 	if ((o->settle.siblings || o->settle.ladder) && (!o->settle.settle || o->settle.settled))
 		argp_error(state, "--siblings and --ladder need --settle FILE, and no --settled");
+	if (o->settle.siblings && o->settle.ladder)
+		argp_error(state, "--siblings and --ladder settle other batches: give one");
 	if (settles(o) + o->bounds + o->roofline + (o->trace.path != NULL) > 1)
 		argp_error(state, "--settle and --settled, --bounds, --roofline and --trace are "
 				  "different questions: give one");

@@ -5,18 +5,16 @@
 #include "line.h"
 #include "kernels/settle/store.h"
 
-/* A choice of the text; kernel NULL: this version does not have it. */
 struct read_op {
 	attune_shape shape;
-	attune_op
-	    *op; /* op_list, made for the first cell; NULL after that: it has no kernel here */
+	attune_op *op; /* by op_list, for the first cell; NULL after that: no kernel is here */
 	int was_asked;
 };
 
 struct reading {
 	attune_context *ctx;
 	struct settled *s;
-	struct choice *choices;
+	struct choice *choices; /* kernel NULL: this version does not have it */
 	struct read_op *ops;
 	int num_choices, num_ops, num_cells, dropped; /* num_cells: lines */
 	int is_whole;                                 /* its last line was read */
