@@ -164,7 +164,7 @@ static void forget(struct library *b)
 	b->memory = MEMORY_NONE;
 }
 
-/* The other file is read once; its memory is lent to the context that plans. */
+/* The other file is read once, into a context whose memory is swapped with the planning one's. */
 static enum attune_status carry(struct worker_state *l, int per_cent)
 {
 	struct library *b = &l->library;
