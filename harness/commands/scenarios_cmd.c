@@ -376,7 +376,8 @@ int cmd_scenarios(int argc, char **argv)
 	    "  attune scenarios --set h200 --model llama3.1-70b@4\n"
 	    "  attune scenarios --batch 2q2k_32q1s1k --model llama3.1-8b@1\n"
 	    "  attune scenarios --trace code.csv --load 0.7 --pick 8 > scenarios/mine.json\n\n"
-	    "A batch is [count]q<query length>[s<sequence length>], joined by '_'; k is x 1024.";
+	    "A batch is [count]q<query length>[s<sequence length>], joined by '_'; k is x 1024.\n\n"
+	    "attune scenarios --settled makes a set of batches that the library settled.";
 	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
 	char dir[PATH_TEXT];
 	struct options o = { .list = { .dir = data_path(dir, "scenarios"), .page_size = 16 },

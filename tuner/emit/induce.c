@@ -68,11 +68,12 @@ static const char about[] =
     "chooses by if-else."
     "\vScenarios of splits 'peers', 'gate' and 'heldout...' are not learned from; all others "
     "are. Times of older kernel sources count only if a bridge (attune merge --bridge) carries "
-    "them to the current ones. A database of attune tune names the rules that it began from: "
-    "it also learns from the times of that GPU, and replaces a decision only if scenarios of "
-    "split 'gate' show that the new one is faster. --gpu portable learns, from an H200's times "
-    "of what every NVIDIA GPU from sm_80 on may run, rules for those without a nearer "
-    "header.\n\n"
+    "them to the current ones. Batches that the library settled (attune merge --settled) put "
+    "the rivals in rows in order. A database of attune tune names the rules that it began "
+    "from: few times put their rows in another order, more make trees, and a decision is "
+    "replaced only if scenarios of split 'gate' show that the new one is faster. --gpu portable "
+    "learns, from an H200's times of what every NVIDIA GPU from sm_80 on may run, rules for "
+    "those without a nearer header.\n\n"
     "Examples:\n  attune induce --gpu h200 --max-leaves 32\n  attune induce --gpu h200 "
     "--check";
 static const struct argp help = { .options = rows, .parser = parse_option, .doc = about };
