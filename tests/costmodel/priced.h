@@ -8,7 +8,7 @@
 #include "tuner/costmodel/costmodel.h"
 #include "tests/support/by_hand.h"
 
-enum { MAX_BATCHES = 220, MOST = 12 };
+enum { MAX_BATCHES = 300, MOST = 12 };
 
 /* Terms that are not named cost nothing. */
 #define FS(...)                                      \
@@ -59,7 +59,7 @@ static inline int list_batches(struct batch_text v[MAX_BATCHES])
 	static const int counts[] = { 1, 2, 3, 5, 8, 12, 16, 24, 40, 64, 100, 160 };
 	int n = 0;
 	for (size_t i = 0; i < COUNT(counts); i++)
-		for (int length = 200; length < 70000; length += length / 2 + 7 * counts[i])
+		for (int length = 200; length < 70000; length += length / 3 + 7 * counts[i])
 			if (counts[i] * length < 2000000 && n < MAX_BATCHES) {
 				snprintf(v[n].text, sizeof v->text, "%dq1s%d", counts[i], length);
 				strcpy(v[n].split, n % 5 == 2 ? "heldout" : "train");

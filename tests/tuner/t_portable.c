@@ -207,7 +207,7 @@ static void only_portable_choices_count(void **state)
 		faster +=
 		    data_oracle(d, s) < 0.98 * data_oracle(all, k); /* by the clocks of races */
 	}
-	if (all_times < d->n / 2 || faster > d->n / 100)
+	if (all_times < d->n / 2 || faster > d->n / 50)
 		fail_msg("of %d scenarios %d have a time, %d a faster one", d->n, all_times,
 			 faster);
 	data_free(all);
