@@ -134,9 +134,10 @@ static int list_specific(struct store *s)
 static int is_light(struct store *s, long long light)
 {
 	char sql[128];
-	snprintf(sql, sizeof sql,
-		 "CREATE TEMP TABLE light AS SELECT 1 WHERE (SELECT count(*) FROM measurement) < %lld",
-		 light);
+	snprintf(
+	    sql, sizeof sql,
+	    "CREATE TEMP TABLE light AS SELECT 1 WHERE (SELECT count(*) FROM measurement) < %lld",
+	    light);
 	return store_execute(s, sql) || store_explain(s);
 }
 
@@ -185,11 +186,11 @@ int store_compact(struct store *s, long long light, struct compacted *gone)
 	    (store_execute(s, store_compact_sql) || store_explain(s)) &&
 	    count(s, "SELECT count(*) FROM temp.outdated WHERE NOT stays", &gone->stale) &&
 	    count(s, "SELECT count(*) FROM temp.outdone", &gone->outdone) &&
-	    (store_execute(
-		 s, "DROP TABLE temp.outdated; DROP TABLE temp.stale; "
-		    "DROP TABLE temp.benched; DROP TABLE temp.timed; "
-		    "DROP TABLE temp.near; DROP TABLE temp.outdone; DROP TABLE temp.named; "
-		    "DROP TABLE temp.specific; DROP TABLE temp.light") ||
+	    (store_execute(s,
+			   "DROP TABLE temp.outdated; DROP TABLE temp.stale; "
+			   "DROP TABLE temp.benched; DROP TABLE temp.timed; "
+			   "DROP TABLE temp.near; DROP TABLE temp.outdone; DROP TABLE temp.named; "
+			   "DROP TABLE temp.specific; DROP TABLE temp.light") ||
 	     store_explain(s));
 	store_forget(s);
 	ok = store_end(s, ok && store_seal(s));

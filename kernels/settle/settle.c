@@ -116,15 +116,14 @@ static const attune_settle_how *how_of(const attune_settle_how *how, attune_sett
 				       const char *by)
 {
 	how = settle_how_read(how, own, by);
-	const char *error = !how ? NULL
-			    : how->num_layers < 1 || how->num_layers > MOST_LAYERS
-				? "num_layers must be 1 to 65536"
-			    : how->num_pages < 1 || how->num_pages > INT32_MAX
-				? "num_pages must be 1 to 2147483647"
-			    : !(how->most_ms >= 0 && how->most_ms <= 1e9)
-				? "most_ms must be a number from 0 to 10^9"
-			    : how->unused ? "unused must be 0"
-					  : NULL;
+	const char *error =
+	    !how                                                   ? NULL
+	    : how->num_layers < 1 || how->num_layers > MOST_LAYERS ? "num_layers must be 1 to 65536"
+	    : how->num_pages < 1 || how->num_pages > INT32_MAX ? "num_pages must be 1 to 2147483647"
+	    : !(how->most_ms >= 0 && how->most_ms <= 1e9)
+		? "most_ms must be a number from 0 to 10^9"
+	    : how->unused ? "unused must be 0"
+			  : NULL;
 	if (error)
 		fail(ATTUNE_INVALID, "%s: %s", by, error);
 	return error ? NULL : how;

@@ -36,7 +36,7 @@ struct cell {
 	enum outcome outcome : 8;
 	enum power_of power_of : 8; /* the power that joules are computed from */
 	unsigned censored : 1;      /* given up early: at least this slow */
-	unsigned on_clock : 1;   /* us is on the clock of its scenario and phase (race_clock.c) */
+	unsigned on_clock : 1; /* us is on the clock of its scenario and phase (race_clock.c) */
 };
 
 /* A scenario as measured. part[phase] is valid where has[phase]. */
@@ -84,13 +84,13 @@ struct settled_win {
 
 struct data {
 	char gpu[GPU_NAME], hash[33],
-	    protocol[32];                     /* gpu: as requested; hash: "" until data_hash */
-	int ours_only; /* no plug-in takes part */
+	    protocol[32]; /* gpu: as requested; hash: "" until data_hash */
+	int ours_only;    /* no plug-in takes part */
 	struct run_info run;
 	/* Of the device that was measured; run.device may have those of which_rows. */
 	int units;
 	char arch[sizeof((struct device_info *)0)->arch];
-	int is_portable; /* which_rows.portable */
+	int is_portable;    /* which_rows.portable */
 	struct measured *v; /* sorted by model, page size, dtypes, layout, batch */
 	int n;
 	/* num_choices that were measured, sorted by kernel, then by values; then, up to

@@ -110,9 +110,10 @@ void emit_shapes(const struct emitter *e)
 	for (const struct carried_shape *c = attune_carried_shapes;
 	     e->d->is_portable && c->head_size; c++)
 		if (c->dtype != ATTUNE_F32)
-			add(v, &n, &(attune_shape){ .head_size = c->head_size,
-						    .dtype = c->dtype,
-						    .kv_dtype = c->dtype });
+			add(v, &n,
+			    &(attune_shape){ .head_size = c->head_size,
+					     .dtype = c->dtype,
+					     .kv_dtype = c->dtype });
 	for (int s = 0; s < e->d->n; s++) {
 		add(v, &n, &e->d->v[s].shape);
 		add_twin(v, &n, e->d, &e->d->v[s].shape);
