@@ -127,7 +127,7 @@ enum { CANDIDATES = 24, MAX_TRIES = 4000 };
 struct out {
 	const struct grid *grid;
 	const struct models *models;
-	const struct scenario_list *beside, *later; /* batches that must not come again */
+	const struct scenario_list *beside, *later; /* their batches must not be repeated */
 	struct generated_set *set;
 	struct point *point; /* of the family's rows so far */
 	int rows;

@@ -13,7 +13,7 @@ struct settled_file {
 	int units;
 	struct store_settled *row; /* one for each line `cell` */
 	int n;
-	int outdated; /* rows with a kernel whose tunables have changed since, or that is gone */
+	int outdated; /* rows that name a kernel that no longer exists, or whose tunables have changed */
 	/* private: the texts of rows */
 	char **text;
 	int texts, room, text_room;

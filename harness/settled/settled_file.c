@@ -118,7 +118,8 @@ static int read_conditions(struct reading *r)
 	return (r->writer = keep(r, writer)) != NULL;
 }
 
-/* Room for one more name, whose number is next in the line; NULL + complain. */
+/* Reads the number of a new choice or op from the line, which must be the next one, and makes room
+ * for it. NULL + complain. */
 static struct named *next_named(struct reading *r, struct names *names, const char *what)
 {
 	line_number(&r->line, names->n, names->n, what);

@@ -116,7 +116,8 @@ struct worker_state {
 	struct launcher *launcher;
 	struct timed_call *timed_call;
 	int num_contenders;
-	/* Contenders whose plan races already, by another: they get its time. */
+	/* Contenders whose plan is also that of an earlier contender: they are not timed, and get
+	 * its time. */
 	struct alike {
 		int index, of; /* of: of launcher[] */
 	} * alike;
@@ -151,7 +152,7 @@ enum attune_status library_plan(struct launcher *);
 /* Whether the library's plan is not to race: there is none, it was to settle only, or the plan races
  * already. */
 int library_is_over(struct worker_state *, const struct launcher *);
-/* Reports the times of contenders whose plan raced by another. */
+/* Gives these contenders the time of the earlier one with the same plan. */
 void library_report_alike(const struct worker_state *);
 
 /* ---- worker_call.c ---- */

@@ -164,7 +164,8 @@ static void forget(struct library *b)
 	b->memory = MEMORY_NONE;
 }
 
-/* The other file is read once, into a context whose memory is swapped with the planning one's. */
+/* The file of another session is read once, into a context of its own. To plan by it, the two
+ * contexts swap what they have settled. */
 static enum attune_status carry(struct worker_state *l, int per_cent)
 {
 	struct library *b = &l->library;

@@ -13,11 +13,6 @@
 
 enum { MOST_SWAPS = 2 /* of each part */ };
 
-static int is_decode(const struct part *p)
-{
-	return p->f.max_query <= DECODE_MAX_QUERY;
-}
-
 int alternatives_find(const struct alternatives *a, const attune_plan *plan)
 {
 	for (int i = 0; i < a->n; i++)
@@ -42,7 +37,7 @@ static int as_remembered(const struct alternatives *a, struct settled_plan *p)
 {
 	for (int i = 0; i < a->parts.num_parts; i++) {
 		const struct part *part = &a->parts.part[i];
-		const int named = a->parts.choice[i], of = is_decode(part);
+		const int named = a->parts.choice[i], of = part_is_decode(part);
 		const int place = p->id[of] < 0 ? 0 : member_place(a->op, named, part, p->id[of]);
 		if (place < 0 || abs(p->step[of]) > MOST_STEPS)
 			return 0;
@@ -87,7 +82,7 @@ void alternatives_add_members(struct alternatives *a)
 	for (int defaults = 0; defaults < 2 && a->n < 2; defaults++)
 		for (int i = 0; i < n; i++)
 			if ((member[i] >= a->op->first_default) == defaults)
-				alternatives_add(a, of_part(is_decode(p), member[i], 0));
+				alternatives_add(a, of_part(part_is_decode(p), member[i], 0));
 }
 
 int alternatives_add_step(struct alternatives *a, int from, int more)
@@ -95,7 +90,7 @@ int alternatives_add_step(struct alternatives *a, int from, int more)
 	const attune_part *planned = &a->plan[from].part[0];
 	if (a->parts.num_parts != 1)
 		return -1;
-	const int of = is_decode(&a->parts.part[0]);
+	const int of = part_is_decode(&a->parts.part[0]);
 	const struct space *s = a->op->ready[planned->choice].kernel->space;
 	if (s->formula_axis < 0 || (!of && planned->resolved <= 1))
 		return -1;
@@ -152,8 +147,8 @@ static enum attune_status parts_of_plan(const struct alternatives *a, const attu
 		    plan->num_parts == a->parts.num_parts ? &plan->part[i] : &serial.part[i];
 		if (member_place(a->op, a->parts.choice[i], part, own->choice) < 0)
 			own = &serial.part[i];
-		p->id[is_decode(part)] = own->choice;
-		p->step[is_decode(part)] = step_of(a->op, own, part);
+		p->id[part_is_decode(part)] = own->choice;
+		p->step[part_is_decode(part)] = step_of(a->op, own, part);
 	}
 	return status;
 }

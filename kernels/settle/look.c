@@ -17,16 +17,11 @@ int answer_of_way(const attune_op *op, int way, const struct part *whole)
 	return fused < 0 ? AS_RULES : fused;
 }
 
-static int is_decode(const struct part *p)
-{
-	return p->f.max_query <= DECODE_MAX_QUERY;
-}
-
 /* What the part's own cell has where m is MEMBER_AS_RULES. */
 static void look_at_part(const attune_op *op, const struct settled_table *t, int named,
 			 const struct part *p, struct remembered m, struct instead *in)
 {
-	const int of = is_decode(p);
+	const int of = part_is_decode(p);
 	if (m.place == MEMBER_AS_RULES)
 		m = value_member(
 		    table_find(t, cell_hash(op, of ? CELL_DECODE : CELL_PREFILL, &named, p, NULL)),
@@ -49,5 +44,5 @@ void settled_look(const attune_op *op, const struct selection *s, const struct p
 		in->overlap = answer_of_way(op, value_way(both), whole);
 	for (int i = 0; i < s->num_parts; i++)
 		look_at_part(op, t, s->choice[i], &s->part[i],
-			     value_member(both, is_decode(&s->part[i])), in);
+			     value_member(both, part_is_decode(&s->part[i])), in);
 }

@@ -43,6 +43,11 @@ static int list(const attune_op *op, int named, const struct part *p, int most, 
 	return m.n < most ? m.n : most;
 }
 
+int part_is_decode(const struct part *p)
+{
+	return p->f.max_query <= DECODE_MAX_QUERY;
+}
+
 int part_members(const attune_op *op, int named, const struct part *p, int id[MAX_MEMBERS])
 {
 	return list(op, named, p, MAX_MEMBERS, id);

@@ -8,6 +8,8 @@ struct part;
 
 enum { MAX_MEMBERS = 7 };
 
+/* 1: a part of decodes; 0: of prefills. */
+int part_is_decode(const struct part *);
 /* Ids of the op, no choice twice: the row of the named choice, then that of the portable rules for
  * the part, then the defaults in their order for its phase. named -1: the rules name none. The list
  * depends on the rules and the part alone, so that a place in it can be remembered; whether a
