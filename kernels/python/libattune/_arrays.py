@@ -1,0 +1,144 @@
+"""Torch tensors and numpy arrays as pointers with shapes and strides in elements."""
+
+import sys
+
+from ._library import C, Error, ffi
+
+# enum attune_dtype by the last part of a type's name. numpy has no names for the last two:
+# arrays of their bits do, of uint16 and uint8.
+DTYPES = {
+    "float32": C.ATTUNE_F32,
+    "float16": C.ATTUNE_F16,
+    "bfloat16": C.ATTUNE_BF16,
+    "float8_e4m3fn": C.ATTUNE_E4M3,
+}
+BITS = {"uint16": C.ATTUNE_BF16, "uint8": C.ATTUNE_E4M3}
+NAMES = {code: name for name, code in DTYPES.items()}
+SIZES = {C.ATTUNE_F32: 4, C.ATTUNE_F16: 2, C.ATTUNE_BF16: 2, C.ATTUNE_E4M3: 1}
+INT32 = "int32"
+
+
+def torch_or_none():
+    """torch, if the program has imported it: nothing else can hold tensors."""
+    return sys.modules.get("torch")
+
+
+def is_tensor(x):
+    torch = torch_or_none()
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def dtype_name(dtype):
+    """'bfloat16' of torch.bfloat16, numpy.dtype, a class or a string."""
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    return name.rpartition(".")[2]
+
+
+def dtype_code(dtype, what):
+    code = DTYPES.get(dtype_name(dtype), BITS.get(dtype_name(dtype)))
+    if code is None:
+        raise Error(f"{what}={dtype}: it is one of {', '.join(DTYPES)}")
+    return code
+
+
+class View:
+    """One array: ptr (an int), shape, strides (elements), dtype (a name), device (a string)."""
+
+    __slots__ = ("ptr", "shape", "strides", "dtype", "device")
+
+    def __init__(self, x, name):
+        if is_tensor(x):
+            self.ptr, self.shape, self.strides = x.data_ptr(), tuple(x.shape), x.stride()
+            self.dtype, self.device = dtype_name(x.dtype), str(x.device)
+            return
+        face = getattr(x, "__array_interface__", None)
+        if face is None:
+            raise Error(
+                f"{name} is of type {type(x).__name__}: it must be a torch tensor or, on the "
+                "CPU, a numpy array"
+            )
+        size = x.dtype.itemsize
+        if any(s % size for s in x.strides):
+            raise Error(
+                f"{name}: strides of {x.strides} bytes are no multiples of an element's {size}"
+            )
+        self.ptr, self.shape = face["data"][0], x.shape
+        self.strides = tuple(s // size for s in x.strides)
+        self.dtype, self.device = x.dtype.name, "cpu"
+
+
+def view(x, name, device, dtype, shape, rows=0, packed=True, writes=False):
+    """Checks an array, one line each.
+
+    dtype    a code of enum attune_dtype, or INT32
+    shape    None is any size; the first dimension has `rows` entries or more
+    packed   the last dimension is contiguous
+    writes   the call writes it"""
+    v = View(x, name)
+    if v.device != device:
+        raise Error(f"{name} is on {v.device}, its context on {device}")
+    if dtype is INT32:
+        if v.dtype != INT32:
+            raise Error(f"{name} is of {v.dtype}, it must be int32")
+    elif v.dtype != NAMES[dtype] and BITS.get(v.dtype) != dtype:
+        raise Error(f"{name} is of {v.dtype}, its layer takes {NAMES[dtype]}")
+    if (
+        len(v.shape) != len(shape)
+        or any(want is not None and n != want for n, want in zip(v.shape, shape))
+        or (shape and v.shape[0] < rows)
+    ):
+        want = ", ".join(
+            str(w) if w is not None else f"{rows} or more" if i == 0 and rows else "any"
+            for i, w in enumerate(shape)
+        )
+        raise Error(f"{name} has the shape {list(v.shape)}, it must have [{want}]")
+    if packed and v.shape[-1] > 1 and v.strides[-1] != 1:
+        raise Error(
+            f"{name}: its last dimension must be contiguous, it has a stride of {v.strides[-1]}"
+        )
+    if writes and getattr(getattr(x, "flags", None), "writeable", True) is False:
+        raise Error(f"{name} is read-only")
+    return v
+
+
+class Lengths:
+    """Host lengths as an int32 pointer: a list, a numpy array or a CPU tensor of int32 or int64."""
+
+    __slots__ = ("ptr", "count", "keep")
+
+    def __init__(self, x, name):
+        if isinstance(x, (list, tuple)):
+            try:
+                self.keep = ffi.new("int32_t[]", x)
+            except (OverflowError, TypeError) as e:
+                raise Error(f"{name}: {e}; it has integers below 2^31") from None
+            self.ptr, self.count = self.keep, len(x)
+            return
+        v = View(x, name)
+        if v.device != "cpu":
+            raise Error(
+                f"{name} is on {v.device}: lengths are in host memory (plan_bounds plans "
+                "without them)"
+            )
+        if len(v.shape) != 1 or v.dtype not in (INT32, "int64"):
+            raise Error(
+                f"{name} is of {v.dtype} and {len(v.shape)} dimensions: it has one dimension "
+                "of int32 or int64"
+            )
+        if v.dtype != INT32 or (v.shape[0] > 1 and v.strides[0] != 1):
+            self.__init__(x.tolist(), name)
+            return
+        self.keep, self.count = x, v.shape[0]
+        self.ptr = ffi.cast("int32_t *", v.ptr)
+
+
+def empty_like(q, shape=None, dtype=None):
+    """An array of q's kind and device."""
+    if is_tensor(q):
+        torch = torch_or_none()
+        return torch.empty(
+            shape or q.shape, dtype=getattr(torch, dtype) if dtype else q.dtype, device=q.device
+        )
+    import numpy
+
+    return numpy.empty(shape or q.shape, dtype or q.dtype)

@@ -1,0 +1,213 @@
+"""Context: a device with its rules, its workspaces and what was settled on it."""
+
+import threading
+
+from . import _arrays
+from ._arrays import dtype_code
+from ._handles import Opened
+from ._library import C, Error, check, ffi
+from .layer import Layer
+
+
+class Context:
+    """A device.
+
+    device   None: torch's current GPU, without one the CPU; else "cpu", "cuda", "cuda:1", or a
+             torch.device. AMD's GPUs have the names that torch gives them.
+
+    Several threads may use it at a time. A child of fork() opens one of its own. The environment
+    sets CPU threads, rules of a file and batch invariance, as attune.h says: ATTUNE_THREADS,
+    ATTUNE_HEURISTICS, ATTUNE_INVARIANT."""
+
+    def __init__(self, device=None):
+        self.device, name = _names(device)
+        self.opened = Opened(name)
+        self.opened.owned_by(self)
+        self.handle = self.opened.handle
+        self._of_stream, self._of_thread = {}, threading.local()
+
+    @property
+    def name(self):
+        """Such as 'NVIDIA H200 (sm_90, 132 SMs)'."""
+        return ffi.string(C.attune_device_name(self.handle)).decode()
+
+    @property
+    def heuristic(self):
+        """Where plans come from: 'h200', 'portable', 'untuned', 'invariant' or a path."""
+        return ffi.string(C.attune_heuristic(self.handle)).decode()
+
+    def prepare(
+        self,
+        num_qo_heads,
+        num_kv_heads,
+        head_dim,
+        page_size,
+        dtype,
+        kv_dtype=None,
+        window_left=-1,
+        logits_soft_cap=0.0,
+        sm_scale=None,
+        has_sinks=False,
+        has_alibi=False,
+        has_new_kv=False,
+        has_lse=False,
+        causal=True,
+        kv_layout="strided",
+        max_num_seqs=None,
+        max_num_tokens=None,
+    ):
+        """Loads the kernels of one shape; returns a Layer.
+
+        dtype, kv_dtype   of q and out, and of the cache (None: as dtype): torch or numpy types, or
+                          "float32", "float16", "bfloat16", "float8_e4m3fn". Arrays of the
+                          bits do for the last two: of uint16, uint8
+        window_left       keys that a token sees in front of itself; -1: all
+        logits_soft_cap   0: none
+        sm_scale          None: 1 / sqrt(head_dim)
+        has_...           the array will be given to run
+        kv_layout         "strided", or "classic": K [pages, heads, head_dim / x, page_size, x]
+                          with x = 16 bytes, V [pages, heads, head_dim, page_size]
+        max_num_seqs, max_num_tokens   of a step: the workspace is then allocated once"""
+        layouts = {"strided": C.ATTUNE_KV_STRIDED, "classic": C.ATTUNE_KV_CLASSIC}
+        if kv_layout not in layouts:
+            raise Error(f"kv_layout={kv_layout!r}: it is 'strided' or 'classic'")
+        if window_left < -1:
+            raise Error(f"window_left={window_left}: it is -1, or 0 and more")
+        dtype = dtype_code(dtype, "dtype")
+        shape = ffi.new(
+            "attune_shape *",
+            {
+                "size": ffi.sizeof("attune_shape"),
+                "num_query_heads": num_qo_heads,
+                "num_kv_heads": num_kv_heads,
+                "head_size": head_dim,
+                "page_size": page_size,
+                "dtype": dtype,
+                "kv_dtype": dtype if kv_dtype is None else dtype_code(kv_dtype, "kv_dtype"),
+                "causal": causal,
+                "window": window_left + 1,
+                "scale": sm_scale or 0.0,
+                "softcap": logits_soft_cap,
+                "has_sinks": has_sinks,
+                "has_alibi": has_alibi,
+                "has_new_kv": has_new_kv,
+                "kv_layout": layouts[kv_layout],
+                "has_lse": has_lse,
+            },
+        )
+        layer = Layer(self, shape)
+        if max_num_seqs is not None and max_num_tokens is not None:
+            layer.most_workspace = layer.max_workspace(max_num_seqs, max_num_tokens)
+        return layer
+
+    def settled_commit(self):
+        """Makes what Layer.settle found count for plans; then capture graphs."""
+        check(C.attune_settled_commit(self.handle))
+
+    def settled_save(self, path):
+        """Writes what was committed into a file."""
+        need = ffi.new("size_t *")
+        check(C.attune_settled_text(self.handle, ffi.NULL, 0, need))
+        text = ffi.new("char[]", need[0] + 1)
+        check(C.attune_settled_text(self.handle, text, need[0], need))
+        with open(path, "wb") as f:
+            f.write(ffi.buffer(text, need[0]))
+
+    def settled_load(self, path):
+        """Reads such a file and commits it. (cells taken, cells dropped: their kernels changed)"""
+        with open(path, "rb") as f:
+            text = f.read()
+        taken, dropped = ffi.new("int *"), ffi.new("int *")
+        check(C.attune_settled_read(self.handle, text, len(text), taken, dropped))
+        self.settled_commit()
+        return taken[0], dropped[0]
+
+    @property
+    def settled_digest(self):
+        """A number for what was committed: ranks with equal ones plan alike."""
+        return C.attune_settled_digest(self.handle)
+
+    def stream(self):
+        """The handle of torch's current stream on this device; 0 on the CPU."""
+        if self.device == "cpu":
+            return 0
+        return _arrays.torch_or_none().cuda.current_stream(self.device).cuda_stream
+
+    def workspace(self, need, most, stream):
+        """An array of `need` bytes or more for calls on a stream, on the CPU for calls of this
+        thread; of `most` bytes where it must be made. While a graph is captured it is of the graph's
+        own memory, since a larger one may take the place of the stream's before a replay."""
+        if not need:
+            return None
+        if self.device == "cpu":
+            held = getattr(self._of_thread, "held", None)
+        elif _arrays.torch_or_none().cuda.is_current_stream_capturing():
+            return self.empty([need], "uint8")
+        else:
+            held = self._of_stream.get(stream)
+        if held is None or len(held) < need:
+            held = self.empty([max(need, most)], "uint8")
+            if self.device == "cpu":
+                self._of_thread.held = held
+            else:
+                self._of_stream[stream] = held
+        return held
+
+    def bytes_of(self, workspace):
+        """(address, size) of a workspace."""
+        if workspace is None:
+            return 0, 0
+        v = _arrays.View(workspace, "workspace")
+        if v.device != self.device or v.dtype != "uint8" or len(v.shape) != 1 or v.strides != (1,):
+            raise Error(
+                f"workspace is {v.dtype}{list(v.shape)} on {v.device}: it must be contiguous bytes "
+                f"(uint8) on {self.device}"
+            )
+        return v.ptr, v.shape[0]
+
+    def empty(self, shape, dtype, fill=None):
+        """An array on this device, of `fill`."""
+        if self.device == "cpu":
+            import numpy
+
+            made = numpy.empty(
+                shape, {"bfloat16": "uint16", "float8_e4m3fn": "uint8"}.get(dtype, dtype)
+            )
+            if fill is not None:
+                made.fill(fill)
+            return made
+        torch = _arrays.torch_or_none()
+        made = torch.empty(shape, dtype=getattr(torch, dtype), device=self.device)
+        return made if fill is None else made.fill_(fill)
+
+    def random(self, shape, dtype):
+        """Normal numbers on this device, of 16 or 32 bits."""
+        if self.device != "cpu":
+            return self.empty(shape, dtype).normal_()
+        import numpy
+
+        made = numpy.random.default_rng(1).standard_normal(shape, "float32")
+        return (
+            (made.view("uint32") >> 16).astype("uint16")
+            if dtype == "bfloat16"
+            else made.astype(dtype)
+        )
+
+
+def _names(device):
+    """The name of a device as torch gives it, and as attune_open takes it."""
+    torch = _arrays.torch_or_none()
+    if device is None:
+        try:
+            import torch
+
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        except ImportError:
+            device = "cpu"
+    kind, _, index = str(device).partition(":")
+    if kind != "cuda" and kind != "hip":
+        return kind, str(device)
+    if torch is None:
+        raise Error(f"device={device}: arrays on a GPU are torch's, so import torch first")
+    index = index or torch.cuda.current_device()
+    return f"cuda:{index}", f"{'hip' if torch.version.hip else 'cuda'}:{index}"

@@ -1,0 +1,352 @@
+"""Layer: the kernels of one shape, and what runs on them."""
+
+from functools import partial
+
+from . import _arrays
+from ._arrays import INT32, Lengths, view
+from ._library import C, Error, check, ffi
+from .plan import Plan
+
+
+class Layer:
+    """What Context.prepare gives. Layers of a model that have the same shape share one. Several
+    threads may plan and run on it at a time."""
+
+    def __init__(self, context, shape):
+        self.context, self.shape = context, shape
+        made = ffi.new("attune_op **")
+        check(C.attune_prepare(context.handle, shape, made))
+        self.op = made[0]
+        context.opened.owned_by(self, partial(C.attune_release, self.op))
+        self.most_workspace = 0
+
+    def max_workspace(self, max_num_seqs, max_num_tokens):
+        """Bytes of workspace that are enough for all batches within these sizes."""
+        n = ffi.new("size_t *")
+        check(C.attune_max_workspace(self.op, max_num_seqs, max_num_tokens, n))
+        return n[0]
+
+    def plan(self, query_start_loc_cpu, seq_lens_cpu):
+        """The plan of a step, from lengths in host memory: lists, or numpy arrays or CPU tensors of
+        int32 or int64.
+
+        query_start_loc_cpu  [num_seqs + 1]  the running sum of query lengths, from 0
+        seq_lens_cpu         [num_seqs]      tokens in the cache, those of this step included
+
+        It is right for all lengths at or below these, so they may be upper bounds."""
+        batch, _keep = self._batch(query_start_loc_cpu, seq_lens_cpu)
+        plan = Plan(self)
+        check(C.attune_plan_batch(self.op, batch, plan.c))
+        return plan
+
+    def plan_bounds(self, num_seqs, num_tokens, max_query_len, max_seq_len):
+        """A plan from maxima, for lengths that only the device knows. num_seqs is exact: a step
+        with fewer sequences gives the others query and sequence length 0."""
+        plan = Plan(self)
+        check(
+            C.attune_plan_bounds(self.op, num_seqs, num_tokens, max_query_len, max_seq_len, plan.c)
+        )
+        return plan
+
+    def run(
+        self,
+        plan,
+        q,
+        k_cache,
+        v_cache,
+        block_table,
+        query_start_loc,
+        seq_lens,
+        out=None,
+        lse=None,
+        k_scale=None,
+        v_scale=None,
+        sinks=None,
+        alibi_slopes=None,
+        k_new=None,
+        v_new=None,
+        workspace=None,
+        stream=None,
+    ):
+        """Attention of one layer's step; returns `out`. All arrays are on the context's device, and
+        each may be a strided view whose last dimension is contiguous.
+
+        q, out           [num_tokens or more, num_qo_heads, head_dim]
+        k_cache, v_cache [pages, page_size, num_kv_heads, head_dim]   libattune.kv_views makes these
+        block_table      [num_seqs or more, pages of a sequence]      int32
+        query_start_loc  [num_seqs + 1 or more]                       int32
+        seq_lens         [num_seqs or more]                           int32
+        lse              [num_tokens or more, num_qo_heads]           float32, with has_lse
+        k_scale, v_scale [] or [1], [num_kv_heads], [num_seqs or more, num_kv_heads or 1]   float32
+        sinks, alibi_slopes [num_qo_heads]                            float32
+        k_new, v_new     [num_tokens or more, num_kv_heads, head_dim] with has_new_kv
+        workspace        None, or plan.workspace bytes of uint8 that no other call uses meanwhile
+        stream           None: torch's current stream; else its handle as an int"""
+        if plan.layer is not self:
+            raise Error("plan: it was made by another layer; each plan runs on its own")
+        if out is None:
+            out = _arrays.empty_like(q)
+        t = ffi.new("attune_tensors *")
+        self._fill(
+            t,
+            plan.c.num_tokens,
+            q,
+            out,
+            k_cache,
+            v_cache,
+            lse,
+            k_scale,
+            v_scale,
+            sinks,
+            alibi_slopes,
+            k_new,
+            v_new,
+            plan.c.num_seqs,
+        )
+        self._lengths(t, plan.c.num_seqs, block_table, query_start_loc, seq_lens)
+        if stream is None:
+            stream = self.context.stream()
+        if workspace is None:
+            workspace = self.context.workspace(plan.c.workspace, self.most_workspace, stream)
+        ptr, size = self.context.bytes_of(workspace)
+        check(
+            C.attune_run(
+                self.op, plan.c, t, ffi.cast("void *", ptr), size, ffi.cast("void *", stream)
+            )
+        )
+        return out
+
+    def settle(
+        self,
+        query_start_loc_cpu,
+        seq_lens_cpu,
+        kv_caches,
+        q=None,
+        out=None,
+        lse=None,
+        k_scale=None,
+        v_scale=None,
+        sinks=None,
+        alibi_slopes=None,
+        k_new=None,
+        v_new=None,
+        most_ms=0.0,
+        eager=False,
+    ):
+        """Times the few plans that are close for this batch over the layers' caches, in warm-up.
+        Returns the milliseconds that it took. Context.settled_commit() makes it count.
+
+        kv_caches   [(k_cache, v_cache), ...], one for each layer of the model; not zeros
+        most_ms     gives up after it; 0: 20 for decodes, else 200
+        eager       timed as single calls, not as graph replays
+
+        The other arrays are as in run; what is not given is made up for the call."""
+        batch, _keep = self._batch(query_start_loc_cpu, seq_lens_cpu)
+        tokens, seqs = batch.query_start[batch.num_seqs], batch.num_seqs
+        made = self._made_up(tokens)
+        new = made(self.shape.num_kv_heads, k_new), made(self.shape.num_kv_heads, v_new)
+        if not self.shape.has_new_kv:
+            new = None, None
+        q = made(self.shape.num_query_heads, q)
+        out = made(self.shape.num_query_heads, out)
+        heads = [self.shape.num_query_heads]
+        if sinks is None and self.shape.has_sinks:
+            sinks = self.context.empty(heads, "float32", 0)
+        if alibi_slopes is None and self.shape.has_alibi:
+            alibi_slopes = self.context.empty(heads, "float32", 0)
+        if lse is None and self.shape.has_lse:
+            lse = self.context.empty([tokens] + heads, "float32")
+        layers = ffi.new("attune_tensors[]", len(kv_caches))
+        for t, (k_cache, v_cache) in zip(layers, kv_caches):
+            self._fill(
+                ffi.addressof(t),
+                tokens,
+                q,
+                out,
+                k_cache,
+                v_cache,
+                lse,
+                k_scale,
+                v_scale,
+                sinks,
+                alibi_slopes,
+                *new,
+                seqs,
+            )
+        how = ffi.new(
+            "attune_settle_how *",
+            {
+                "size": ffi.sizeof("attune_settle_how"),
+                "num_layers": len(kv_caches),
+                "eager": eager,
+                "num_pages": min((len(c) for kv in kv_caches for c in kv), default=0),
+                "most_ms": most_ms,
+            },
+        )
+        need, ms = ffi.new("size_t *"), ffi.new("double *")
+        check(C.attune_settle_sizes(self.op, batch, how, need))
+        workspace = self.context.empty([need[0]], "uint8")
+        check(
+            C.attune_settle(
+                self.op,
+                batch,
+                layers,
+                how,
+                ffi.cast("void *", self.context.bytes_of(workspace)[0]),
+                need[0],
+                ffi.cast("void *", self.context.stream()),
+                ms,
+            )
+        )
+        return ms[0]
+
+    def _batch(self, query_start, seq_lens):
+        starts, lens = Lengths(query_start, "query_start_loc_cpu"), Lengths(
+            seq_lens, "seq_lens_cpu"
+        )
+        if starts.count != lens.count + 1:
+            raise Error(
+                f"query_start_loc_cpu has {starts.count} entries for {lens.count} sequences: "
+                "it must have one more than seq_lens_cpu"
+            )
+        batch = ffi.new(
+            "attune_batch *", (ffi.sizeof("attune_batch"), lens.count, starts.ptr, lens.ptr)
+        )
+        return batch, (starts, lens)
+
+    def _made_up(self, tokens):
+        name = _arrays.NAMES[self.shape.dtype]
+        return lambda heads, given: (
+            given
+            if given is not None
+            else self.context.random([tokens, heads, self.shape.head_size], name)
+        )
+
+    def _cache_shapes(self):
+        s = self.shape
+        if s.kv_layout == C.ATTUNE_KV_STRIDED:
+            both = (None, s.page_size, s.num_kv_heads, s.head_size)
+            return both, both
+        x = 16 // _arrays.SIZES[s.kv_dtype]
+        return (
+            (None, s.num_kv_heads, s.head_size // x, s.page_size, x),
+            (None, s.num_kv_heads, s.head_size, s.page_size),
+        )
+
+    def _fill(
+        self,
+        t,
+        tokens,
+        q,
+        out,
+        k_cache,
+        v_cache,
+        lse,
+        k_scale,
+        v_scale,
+        sinks,
+        alibi_slopes,
+        k_new,
+        v_new,
+        seqs,
+    ):
+        """Checks arrays and writes them into an attune_tensors."""
+        s, device = self.shape, self.context.device
+        t.size = ffi.sizeof("attune_tensors")
+        rows = (None, s.num_query_heads, s.head_size)
+        v = view(q, "q", device, s.dtype, rows, tokens)
+        t.q, (t.q_token_stride, t.q_head_stride, _) = ffi.cast("void *", v.ptr), v.strides
+        v = view(out, "out", device, s.dtype, rows, tokens, writes=True)
+        t.out, (t.out_token_stride, t.out_head_stride, _) = ffi.cast("void *", v.ptr), v.strides
+        k, v = (
+            view(c, name, device, s.kv_dtype, shape)
+            for c, name, shape in zip(
+                (k_cache, v_cache), ("k_cache", "v_cache"), self._cache_shapes()
+            )
+        )
+        t.k_cache, t.v_cache = ffi.cast("void *", k.ptr), ffi.cast("void *", v.ptr)
+        if s.kv_layout == C.ATTUNE_KV_STRIDED:
+            t.k_page_stride, t.k_slot_stride, t.k_head_stride, _ = k.strides
+            t.v_page_stride, t.v_slot_stride, t.v_head_stride, _ = v.strides
+        else:
+            t.k_page_stride, t.k_head_stride = k.strides[:2]
+            t.v_page_stride, t.v_head_stride = v.strides[:2]
+        for name, x, has in (
+            ("lse", lse, s.has_lse),
+            ("sinks", sinks, s.has_sinks),
+            ("alibi_slopes", alibi_slopes, s.has_alibi),
+            ("k_new", k_new, s.has_new_kv),
+            ("v_new", v_new, s.has_new_kv),
+        ):
+            if (x is not None) != bool(has):
+                asked = {"alibi_slopes": "has_alibi", "k_new": "has_new_kv", "v_new": "has_new_kv"}
+                raise Error(
+                    f"{name} {'is missing' if has else 'is given'}: the layer was prepared "
+                    f"{'with' if has else 'without'} {asked.get(name, 'has_' + name)}"
+                )
+        if lse is not None:
+            v = view(
+                lse,
+                "lse",
+                device,
+                C.ATTUNE_F32,
+                (None, s.num_query_heads),
+                tokens,
+                packed=False,
+                writes=True,
+            )
+            t.lse, (t.lse_token_stride, t.lse_head_stride) = ffi.cast("float *", v.ptr), v.strides
+        if sinks is not None:
+            v = view(sinks, "sinks", device, C.ATTUNE_F32, (s.num_query_heads,))
+            t.sinks = ffi.cast("float *", v.ptr)
+        if alibi_slopes is not None:
+            v = view(alibi_slopes, "alibi_slopes", device, C.ATTUNE_F32, (s.num_query_heads,))
+            t.alibi_slopes = ffi.cast("float *", v.ptr)
+        if k_new is not None:
+            rows = (None, s.num_kv_heads, s.head_size)
+            k, v = view(k_new, "k_new", device, s.dtype, rows, tokens), view(
+                v_new, "v_new", device, s.dtype, rows, tokens
+            )
+            t.k_new, (t.k_new_token_stride, t.k_new_head_stride, _) = (
+                ffi.cast("void *", k.ptr),
+                k.strides,
+            )
+            t.v_new, (t.v_new_token_stride, t.v_new_head_stride, _) = (
+                ffi.cast("void *", v.ptr),
+                v.strides,
+            )
+        if k_scale is not None:
+            t.k_scale, t.k_scale_seq_stride, t.k_scale_head_stride = self._scale(
+                k_scale, "k_scale", seqs
+            )
+        if v_scale is not None:
+            t.v_scale, t.v_scale_seq_stride, t.v_scale_head_stride = self._scale(
+                v_scale, "v_scale", seqs
+            )
+
+    def _scale(self, x, name, seqs):
+        """(pointer, stride by sequence, stride by KV head) of a cache's scale."""
+        if isinstance(x, (int, float)):
+            raise Error(
+                f"{name} is a number: it must be an array of one float32 on "
+                f"{self.context.device}, where kernels read it"
+            )
+        heads, dims = self.shape.num_kv_heads, len(x.shape)
+        if dims == 0 or (dims == 1 and x.shape[0] == 1):
+            v = view(x, name, self.context.device, C.ATTUNE_F32, x.shape, packed=False)
+            return ffi.cast("float *", v.ptr), 0, 0
+        if dims == 1:
+            v = view(x, name, self.context.device, C.ATTUNE_F32, (heads,), packed=False)
+            return ffi.cast("float *", v.ptr), 0, v.strides[0]
+        wide = 1 if tuple(x.shape)[1:] == (1,) else heads
+        v = view(x, name, self.context.device, C.ATTUNE_F32, (None, wide), seqs, packed=False)
+        return ffi.cast("float *", v.ptr), v.strides[0], v.strides[1] if wide > 1 else 0
+
+    def _lengths(self, t, seqs, block_table, query_start, seq_lens):
+        device = self.context.device
+        v = view(block_table, "block_table", device, INT32, (None, None), seqs)
+        t.block_table, t.block_table_stride = ffi.cast("int32_t *", v.ptr), v.strides[0]
+        v = view(query_start, "query_start_loc", device, INT32, (None,), seqs + 1)
+        t.query_start = ffi.cast("int32_t *", v.ptr)
+        v = view(seq_lens, "seq_lens", device, INT32, (None,), seqs)
+        t.seq_lens = ffi.cast("int32_t *", v.ptr)

@@ -1,0 +1,44 @@
+"""Plan: what to launch for one step."""
+
+from ._library import C, check, ffi
+
+
+class Plan:
+    """Made by Layer.plan and Layer.plan_bounds; good for all layers that run on the same Layer. `c`
+    is its attune_plan."""
+
+    __slots__ = ("c", "layer")
+
+    def __init__(self, layer):
+        self.layer = layer
+        self.c = ffi.new("attune_plan *")
+        self.c.size = ffi.sizeof("attune_plan")
+
+    @property
+    def text(self):
+        """Its kernels and parameters: 'prefill: qblock BLOCK_M=128 ... | decode: ...'."""
+        room = ffi.new("char[]", 1024)
+        check(C.attune_plan_text(self.layer.op, self.c, room, 1024))
+        return ffi.string(room).decode()
+
+    @property
+    def workspace(self):
+        """Bytes of workspace that a run takes."""
+        return self.c.workspace
+
+    @property
+    def num_seqs(self):
+        return self.c.num_seqs
+
+    @property
+    def num_tokens(self):
+        """Query tokens of the batch: rows of q that are read."""
+        return self.c.num_tokens
+
+    def serves(self, wanted):
+        """Whether a graph that captured this plan is right for the batch of another: 0: no; 1: yes,
+        but the other's own launches may be faster; 2: yes, and it runs the other's launches."""
+        return C.attune_plan_serves(self.c, wanted.c)
+
+    def __repr__(self):
+        return f"<Plan of {self.num_seqs} sequences, {self.num_tokens} tokens: {self.text}>"
