@@ -20,7 +20,7 @@
  *
  * Terms are vLLM's. Of one sequence: context length = tokens already in the KV cache, query
  * length = new tokens of this step, sequence length = their sum. The cache holds K and V of the
- * new tokens before attune_run reads it; the library never writes the cache.
+ * new tokens before attune_run reads it; attune_write_kv is the one call that writes the cache.
  *
  * Every function returns an enum attune_status; attune_last_error() has one line of text for the
  * last failure of the calling thread. The library never prints, exits or aborts. Several threads
@@ -376,6 +376,31 @@ enum attune_status attune_plan_bounds(const attune_op *op, int num_seqs, int num
 enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 			      const attune_tensors *tensors, void *workspace,
 			      size_t workspace_bytes, void *stream);
+
+/* Writes K and V of a step's new tokens, rows of tensors.k_new and v_new, into k_cache and v_cache
+ * by one launch. It runs in stream order, in front of the attune_run that reads them. It neither
+ * allocates nor synchronises, and may be captured.
+ *
+ *   k_new, v_new  [num_tokens][num_kv_heads][head_size] of `dtype`, by token and head, also where
+ *                 the shape has no has_new_kv
+ *   slots         [num_tokens] on the device, vLLM's slot_mapping: page * page_size + slot in it.
+ *                 Below 0: the token is not written. Of two tokens with one slot either may be
+ *   NULL          token i of a query goes to position seq_len - query_len + i, by block_table,
+ *                 query_start and seq_lens. Not written are tokens in front of position 0 and those
+ *                 behind the last query, so num_tokens may be an upper bound
+ *   num_seqs      of query_start and seq_lens; 0 where neither is read. Also read with slots where a
+ *                 scale has a stride of sequences
+ *
+ * Nothing else of the cache is written. Slots and pages are trusted, as those of block_table are.
+ * Other members of `tensors` are not read. Alignment and strides as for attune_run.
+ *
+ * Elements are copied bit by bit. An E4M3 cache gets x / k_scale and x / v_scale as floats, rounded
+ * to nearest even; beyond 448, and for infinities, +-448; 0x7f for NaN.
+ *
+ * The call may be the launch in front of an attune_run that begins early (ATTUNE_START_EARLY). */
+enum attune_status attune_write_kv(const attune_op *op, int num_seqs, int num_tokens,
+				   const attune_tensors *tensors, const int64_t *slots,
+				   void *stream);
 
 /* Kernels with a grid of fixed size go through a list of the batch's Q blocks. Each attune_run
  * makes it by a launch of its own. A caller that runs one plan for many layers may make it once,

@@ -112,6 +112,10 @@ double cpu_last_play_share(const struct device *);
 /* CPU only: how many threads compute at a time: info.units, or the number of CPUs that the process
  * may use if that is smaller. */
 int cpu_computing(const struct device *);
+/* CPU only: runs work(arg, i) for each i below n as a launch runs its cells, also while a graph is
+ * recorded. */
+enum attune_status cpu_cells(struct device *, void (*work)(void *arg, size_t i), void *arg,
+			     size_t n);
 /* CPU only: runs work(arg, i) for each i below n on the threads of `device`, a struct device. n up
  * to the number of threads run at a time. */
 void cpu_run(void *device, void (*work)(void *arg, size_t i), void *arg, size_t n);

@@ -46,6 +46,10 @@ void call_from_tensors(struct attune_call *, const attune_shape *, const attune_
 
 /* tensors.c: what is wrong with the tensors of a call, or NULL. */
 const char *tensor_error(const attune_tensors *, const attune_shape *, enum backend);
+/* The same for attune_write_kv. */
+const char *write_error(const attune_tensors *, const attune_shape *, enum backend, int has_slots);
+/* Whether a scale depends on the sequence of a token. */
+int write_needs_seq(const attune_tensors *, const attune_shape *);
 
 /* PREPARE: zeros and lists. ATTEND: the part's kernel and the reduction. */
 enum steps { STEP_PREPARE = 1, STEP_ATTEND = 2, ALL_STEPS = 3 };

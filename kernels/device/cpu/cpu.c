@@ -214,11 +214,18 @@ static enum attune_status record(struct graph *graph, const struct recorded *l)
 	return ATTUNE_OK;
 }
 
+static enum attune_status not_of_a_parent(const struct cpu *cpu)
+{
+	return is_at_home(cpu) ? ATTUNE_OK
+			       : fail(ATTUNE_INVALID, "the context was opened before fork(); a "
+						      "child opens contexts of its own");
+}
+
 static enum attune_status record_or_run(struct cpu *cpu, struct recorded *l)
 {
-	if (!is_at_home(cpu))
-		return fail(ATTUNE_INVALID, "the context was opened before fork(); a child opens "
-					    "contexts of its own");
+	const enum attune_status status = not_of_a_parent(cpu);
+	if (status)
+		return status;
 	if (cpu->recording)
 		return record(cpu->recording, l);
 	run_grid(cpu, l);
@@ -316,6 +323,16 @@ static enum attune_status cpu_graph_play(struct device *dev, struct graph *graph
 	struct cpu *cpu = dev->state;
 	*ns = 1e9 * cpu_timed(cpu, play, graph, &cpu->last_share);
 	return ATTUNE_OK;
+}
+
+enum attune_status cpu_cells(struct device *dev, void (*work)(void *arg, size_t i), void *arg,
+			     size_t n)
+{
+	const struct cpu *cpu = dev->state;
+	const enum attune_status status = not_of_a_parent(cpu);
+	if (!status)
+		pool_run(cpu->pool, work, arg, n);
+	return status;
 }
 
 void cpu_run(void *device, void (*work)(void *arg, size_t i), void *arg, size_t n)
