@@ -126,7 +126,7 @@ $(B)/libinside.so: $(filter-out %/ship/shipped.o,$(insideobj)) $(shipped_objs) $
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(@F) $(filter %.o,$^) -o $@ $(TOOLLIBS) $(LIBS)
 exported = sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p'
-$(B)/exports: kernels/attune.h kernels/attune_settle.h kernels/attune_torch.h
+$(B)/exports: kernels/attune.h kernels/attune_settle.h
 	@mkdir -p $(@D)
 	$(Q)$(exported) $^ >$@
 $(B)/exports.map: $(B)/exports
@@ -142,7 +142,7 @@ $(B)/called_inside: $(B)/libattune_settle.o $(libobj)
 	$(Q)nm -u $< | $(names) | LC_ALL=C comm -12 - $@.has | grep -vxFf $(B)/exports >$@
 $(B)/libattune.a: $(libobj) $(shipped_objs) $(B)/called_inside $(B)/exports
 	$(call say,AR,$@)
-	$(Q)$(CC) -r -nostdlib $(used_only) $$($(exported) kernels/attune.h kernels/attune_torch.h | sed 's/^/-Wl,-u,/' - $(B)/called_inside) \
+	$(Q)$(CC) -r -nostdlib $(used_only) $$($(exported) kernels/attune.h | sed 's/^/-Wl,-u,/' - $(B)/called_inside) \
 		$(filter-out $(settleobj),$(filter %.o,$^)) -o $(B)/libattune.o
 	$(Q)cat $(B)/exports $(B)/called_inside >$@.keep
 	$(Q)sed 's/.*/& __attune_&/' $(B)/called_inside >$@.rename
@@ -406,7 +406,7 @@ install: all ## library, headers, pkg-config file, tool, into PREFIX
 	install -m 644 $(B)/libattune.a $(to)/lib
 	install $(B)/libattune.so $(to)/lib/$(soname)
 	ln -sf $(soname) $(to)/lib/libattune.so
-	install -m 644 kernels/attune.h kernels/attune_settle.h kernels/attune_torch.h kernels/attune_plugin.h $(to)/include
+	install -m 644 kernels/attune.h kernels/attune_settle.h kernels/attune_plugin.h $(to)/include
 	install -m 644 $(wildcard generated/attune_*.h) kernels/attune_features.h kernels/attune_list.h kernels/features.def $(to)/include/attune
 	for d in $(installed); do install -m 644 $$(find $${d#share/attune/} -maxdepth 1 -type f ! -path 'harness/*.c') \
 		$(to)/$$d || exit; done

@@ -458,6 +458,27 @@ enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan
  * program that depends on its file of ATTUNE_HEURISTICS asks here. */
 enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t size);
 
+/* Operators of torch, for a process that has loaded torch 2.7.1 or newer; once a process, further
+ * calls do nothing. ATTUNE_UNSUPPORTED: torch is not loaded, or lacks a function that they need.
+ *
+ *   attune::paged_attention(Tensor(a!) out, Tensor q, Tensor k_cache, Tensor v_cache,
+ *       Tensor block_table, Tensor query_start_loc, Tensor seq_lens, Tensor plan, Tensor(b!) lse,
+ *       Tensor k_scale, Tensor v_scale, Tensor sinks, Tensor alibi_slopes, Tensor k_new,
+ *       Tensor v_new) -> ()
+ *
+ * It is attune_run for tensors: it takes pointers and strides from them, compares shapes, types and
+ * devices with those of the op, runs on torch's current stream, and takes the workspace from
+ * torch's allocator. A tensor without elements is one that is not given. A failure is torch's
+ * exception, in Python a RuntimeError, with the line of attune_last_error.
+ *
+ * `plan` is a uint8 tensor on the CPU that attune_torch_plan filled. So a plan is data to torch: a
+ * compiled graph takes that of the next step without being compiled again. */
+enum attune_status attune_torch_register(void);
+/* Writes the bytes of such a tensor for a plan of the op, which must live as long as they are used.
+ * *size: how many there are. `bytes` has room for `room`; NULL: only *size is set. */
+enum attune_status attune_torch_plan(const attune_op *op, const attune_plan *plan, void *bytes,
+				     size_t room, size_t *size);
+
 const char *attune_status_text(enum attune_status status);
 const char *attune_last_error(void);
 const char *attune_version(void); /* such as "0.2.0" */

@@ -1,6 +1,6 @@
-/* torch_op.c - the operators of attune_torch.h, without torch's headers and without linking it: torch's
+/* torch_op.c - the operators of attune_torch_register, without torch's headers and without linking it: torch's
  * stable C functions are found by name in the libraries that the process has loaded. */
-#include "kernels/attune_torch.h"
+#include "kernels/attune.h"
 #include "kernels/launch/op.h"
 #include "kernels/spec/choice.h"
 #include "kernels/spec/sized.h"

@@ -24,7 +24,7 @@ class Context:
         self.opened = Opened(name)
         self.opened.owned_by(self)
         self.handle = self.opened.handle
-        self._of_stream, self._of_thread = {}, threading.local()
+        self._of_thread = threading.local()
 
     @property
     def name(self):
@@ -67,7 +67,7 @@ class Context:
         has_...           the array will be given to run
         kv_layout         "strided", or "classic": K [pages, heads, head_dim / x, page_size, x]
                           with x = 16 bytes, V [pages, heads, head_dim, page_size]
-        max_num_seqs, max_num_tokens   of a step: the workspace is then allocated once"""
+        max_num_seqs, max_num_tokens   of a step: the workspace of numpy arrays is then allocated once"""
         layouts = {"strided": C.ATTUNE_KV_STRIDED, "classic": C.ATTUNE_KV_CLASSIC}
         if kv_layout not in layouts:
             raise Error(f"kv_layout={kv_layout!r}: it is 'strided' or 'classic'")
@@ -133,24 +133,14 @@ class Context:
             return 0
         return _arrays.torch_or_none().cuda.current_stream(self.device).cuda_stream
 
-    def workspace(self, need, most, stream):
-        """An array of `need` bytes or more for calls on a stream, on the CPU for calls of this
-        thread; of `most` bytes where it must be made. While a graph is captured it is of the graph's
-        own memory, since a larger one may take the place of the stream's before a replay."""
+    def workspace(self, need, most):
+        """An array of `need` bytes or more for this thread's calls on the CPU; of `most` bytes where it
+        must be made. Tensors take theirs from torch's allocator."""
         if not need:
             return None
-        if self.device == "cpu":
-            held = getattr(self._of_thread, "held", None)
-        elif _arrays.torch_or_none().cuda.is_current_stream_capturing():
-            return self.empty([need], "uint8")
-        else:
-            held = self._of_stream.get(stream)
+        held = getattr(self._of_thread, "held", None)
         if held is None or len(held) < need:
-            held = self.empty([max(need, most)], "uint8")
-            if self.device == "cpu":
-                self._of_thread.held = held
-            else:
-                self._of_stream[stream] = held
+            held = self._of_thread.held = self.empty([max(need, most)], "uint8")
         return held
 
     def bytes_of(self, workspace):

@@ -19,6 +19,7 @@ class Layer:
         self.op = made[0]
         context.opened.owned_by(self, partial(C.attune_release, self.op))
         self.most_workspace = 0
+        self.nothing = None
 
     def max_workspace(self, max_num_seqs, max_num_tokens):
         """Bytes of workspace that are enough for all batches within these sizes."""
@@ -37,7 +38,7 @@ class Layer:
         batch, _keep = self._batch(query_start_loc_cpu, seq_lens_cpu)
         plan = Plan(self)
         check(C.attune_plan_batch(self.op, batch, plan.c))
-        return plan
+        return self._for_torch(plan)
 
     def plan_bounds(self, num_seqs, num_tokens, max_query_len, max_seq_len):
         """A plan from maxima, for lengths that only the device knows. num_seqs is exact: a step
@@ -46,7 +47,7 @@ class Layer:
         check(
             C.attune_plan_bounds(self.op, num_seqs, num_tokens, max_query_len, max_seq_len, plan.c)
         )
-        return plan
+        return self._for_torch(plan)
 
     def run(
         self,
@@ -65,11 +66,11 @@ class Layer:
         alibi_slopes=None,
         k_new=None,
         v_new=None,
-        workspace=None,
-        stream=None,
     ):
         """Attention of one layer's step; returns `out`. All arrays are on the context's device, and
-        each may be a strided view whose last dimension is contiguous.
+        each may be a strided view whose last dimension is contiguous. Tensors go through the operator
+        torch.ops.attune.paged_attention, on torch's current stream: torch.compile takes it as one
+        node, and a CUDA graph may be captured.
 
         q, out           [num_tokens or more, num_qo_heads, head_dim]
         k_cache, v_cache [pages, page_size, num_kv_heads, head_dim]   libattune.kv_views makes these
@@ -79,11 +80,30 @@ class Layer:
         lse              [num_tokens or more, num_qo_heads]           float32, with has_lse
         k_scale, v_scale [] or [1], [num_kv_heads], [num_seqs or more, num_kv_heads or 1]   float32
         sinks, alibi_slopes [num_qo_heads]                            float32
-        k_new, v_new     [num_tokens or more, num_kv_heads, head_dim] with has_new_kv
-        workspace        None, or plan.workspace bytes of uint8 that no other call uses meanwhile
-        stream           None: torch's current stream; else its handle as an int"""
+        k_new, v_new     [num_tokens or more, num_kv_heads, head_dim] with has_new_kv"""
         if plan.layer is not self:
             raise Error("plan: it was made by another layer; each plan runs on its own")
+        if _arrays.is_tensor(q):
+            if plan.tensor is None:
+                self._for_torch(plan, asked=True)
+            return _arrays.operators().run(
+                self.nothing,
+                plan.tensor,
+                out,
+                q,
+                k_cache,
+                v_cache,
+                block_table,
+                query_start_loc,
+                seq_lens,
+                lse,
+                k_scale,
+                v_scale,
+                sinks,
+                alibi_slopes,
+                k_new,
+                v_new,
+            )
         if out is None:
             out = _arrays.empty_like(q)
         t = ffi.new("attune_tensors *")
@@ -104,17 +124,26 @@ class Layer:
             plan.c.num_seqs,
         )
         self._lengths(t, plan.c.num_seqs, block_table, query_start_loc, seq_lens)
-        if stream is None:
-            stream = self.context.stream()
-        if workspace is None:
-            workspace = self.context.workspace(plan.c.workspace, self.most_workspace, stream)
+        workspace = self.context.workspace(plan.c.workspace, self.most_workspace)
         ptr, size = self.context.bytes_of(workspace)
-        check(
-            C.attune_run(
-                self.op, plan.c, t, ffi.cast("void *", ptr), size, ffi.cast("void *", stream)
-            )
-        )
+        check(C.attune_run(self.op, plan.c, t, ffi.cast("void *", ptr), size, ffi.NULL))
         return out
+
+    def _for_torch(self, plan, asked=False):
+        """Makes what a plan is for torch's operators, where torch is imported: here, so that a
+        compiled function finds it made."""
+        if _arrays.torch_or_none() is None:
+            return plan
+        try:
+            operators = _arrays.operators()
+        except Error:  # numpy works beside a torch that is too old
+            if asked:
+                raise
+            return plan
+        plan.tensor = operators.plan_tensor(plan)
+        if self.nothing is None:
+            self.nothing = operators.nothing(self.context.device)
+        return plan
 
     def settle(
         self,

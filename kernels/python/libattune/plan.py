@@ -5,12 +5,12 @@ from ._library import C, check, ffi
 
 class Plan:
     """Made by Layer.plan and Layer.plan_bounds; good for all layers that run on the same Layer. `c`
-    is its attune_plan."""
+    is its attune_plan, `tensor` what torch.ops.attune.paged_attention takes."""
 
-    __slots__ = ("c", "layer")
+    __slots__ = ("c", "layer", "tensor")
 
     def __init__(self, layer):
-        self.layer = layer
+        self.layer, self.tensor = layer, None
         self.c = ffi.new("attune_plan *")
         self.c.size = ffi.sizeof("attune_plan")
 
