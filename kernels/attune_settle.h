@@ -93,7 +93,7 @@ enum attune_status attune_settle(const attune_op *op, const attune_batch *batch,
 				 void *workspace, size_t bytes, void *stream, double *ms);
 
 /* Of attune_plan_alternatives at most. */
-enum { ATTUNE_MOST_ALTERNATIVES = 16 };
+enum { ATTUNE_MOST_ALTERNATIVES = 24 };
 
 /* The plans of a batch that are worth a race, the present one first: the members, and the present
  * one with the next lower and the next higher number of segments; for a batch with prefills and

@@ -153,7 +153,7 @@ int store_has_basis(struct store *);
 int store_drop_basis(struct store *);
 /* What the library settled by timing one batch: a row of table `settled` and its members
  * (settled.sql). */
-enum { SETTLED_MEMBERS = 16, SETTLED_TEXT = 704 /* of the texts of one member */ };
+enum { SETTLED_MEMBERS = 24, SETTLED_TEXT = 704 /* of the texts of one member */ };
 struct store_settled {
 	const char *protocol, *writer, *op, *kind, *batch;
 	const char *first;           /* the choice or plan that the rules named; "-": none */

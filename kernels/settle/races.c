@@ -219,61 +219,76 @@ static enum attune_status settle_part(struct job *job, struct course *c, const a
 
 /* ---- both phases ----------------------------------------------------------------------------- */
 
-/* The parts that the ways are run with, and others to change to: of each part the fastest alone that is
- * a member beside the other part too, and what the rules run there, else the next of these. */
-static enum attune_status best_of(const struct alternatives *a, const struct ranking rank[2],
-				  struct settled_plan best[2])
+/* Parts that ways to run both are raced with. */
+struct pairs {
+	struct settled_plan
+	    alone; /* of each part the fastest alone that is a member beside the other, too */
+	struct settled_plan next;  /* of each the next of these */
+	struct settled_plan rules; /* what the rules run */
+};
+
+static int same_name(const attune_op *op, int a, int b)
+{
+	return op->ready[a].name == op->ready[b].name;
+}
+
+static enum attune_status find_pairs(const struct alternatives *a, const struct ranking rank[2],
+				     struct pairs *p)
 {
 	static const struct instead serial = { SAYS_SERIAL, { -1, -1 }, { 0, 0 } };
 	attune_plan rules;
 	const enum attune_status status = plan_instead(a->op, a->batch, &serial, &rules);
+	*p = (struct pairs){ .rules = { .id = { -1, -1 } } };
 	for (int i = 0; i < 2 && !status; i++) {
-		const int own = rules.part[i].choice;
 		int n = 0;
-		for (int k = 0; k <= rank[i].n && n < 2; k++) {
-			const int id = k < rank[i].n ? rank[i].id[k] : own;
+		p->rules.id[i] = p->alone.id[i] = p->next.id[i] = rules.part[i].choice;
+		for (int k = 0; k < rank[i].n && n < 2; k++) {
+			struct settled_plan *to = n ? &p->next : &p->alone;
+			const int id = rank[i].id[k];
 			if (member_place(a->op, a->parts.choice[i], &a->parts.part[i], id) < 0 ||
-			    (n && a->op->ready[id].name == a->op->ready[best[0].id[i]].name))
+			    (n && same_name(a->op, id, p->alone.id[i])))
 				continue;
-			best[n].id[i] = id;
-			best[n++].step[i] = k < rank[i].n ? rank[i].step[k] : 0;
-		}
-		if (n < 2 || a->op->ready[own].name != a->op->ready[best[0].id[i]].name) {
-			best[1].id[i] = own;
-			best[1].step[i] = 0;
+			to->id[i] = id;
+			to->step[i] = rank[i].step[k];
+			n++;
 		}
 	}
 	return status;
 }
 
-static enum attune_status race_swaps(struct course *c, const struct settled_plan best[2])
+/* The fastest way with one part by another choice. */
+static enum attune_status race_swaps(struct course *c, const struct pairs *p)
 {
+	const struct settled_plan *const others[] = { &p->alone, &p->next, &p->rules };
+	const struct settled_plan from = c->a.of[c->fastest];
 	struct entrants e = { .n = 1 };
 	enter(&e, c->fastest);
-	for (int i = 0; i < 2; i++) {
-		struct settled_plan other = best[0];
-		other.way = c->a.of[c->fastest].way;
-		other.id[i] = best[1].id[i];
-		other.step[i] = best[1].step[i];
-		if (other.way != WAY_FUSED)
+	for (int i = 0; i < 2; i++)
+		for (size_t k = 0; k < COUNT(others) && from.way != WAY_FUSED; k++) {
+			struct settled_plan other = from;
+			other.id[i] = others[k]->id[i];
+			other.step[i] = others[k]->step[i];
 			enter(&e, alternatives_add(&c->a, other));
-	}
+		}
 	return race(c, &e, slow_way, 0.4, 0);
 }
 
+/* What is the fastest alone need not be so beside the other part, or for all sequences in one
+ * launch: the ways run with the rules' parts, too. */
 static enum attune_status race_ways(struct course *c, const struct ranking rank[2])
 {
-	struct settled_plan best[2] = { { .way = 0 }, { .way = 0 } };
+	struct pairs p;
 	struct entrants all = { .n = 0 }, last = { .n = 1 };
-	enum attune_status status = best_of(&c->a, rank, best);
+	enum attune_status status = find_pairs(&c->a, rank, &p);
 	if (status)
 		return status;
-	alternatives_add_ways(&c->a, best[0]);
+	alternatives_add_ways(&c->a, p.alone);
+	alternatives_add_ways(&c->a, p.rules);
 	for (int i = 0; i < c->a.n; i++)
 		enter(&all, i);
 	status = race(c, &all, slow_way, 0.5, 0);
 	if (!status && c->rounds)
-		status = race_swaps(c, best);
+		status = race_swaps(c, &p);
 	if (status || !c->fastest)
 		return status;
 	enter(&last, c->fastest);
