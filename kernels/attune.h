@@ -411,6 +411,29 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 				   const attune_batch *batch, int32_t *schedule, size_t room,
 				   size_t *words);
 
+/* The pages of a step's sequences as lists one behind the other, on the device (on the host for the
+ * CPU): what FlashInfer and SGLang call indptr and indices. Sequence i has indices[indptr[i]] to
+ * indices[indptr[i + 1] - 1].
+ *
+ * Without `indices` K and V are ragged: no pages, but token by token, one sequence behind the other,
+ * as k and v of FlashAttention's varlen functions. indptr is then their cu_seqlens_k: sequence i has
+ * tokens indptr[i] to indptr[i + 1] - 1. Give attune_run one token's stride as k_page_stride and
+ * k_slot_stride, the same for v; pages then begin at any token and overlap. */
+typedef struct attune_page_lists {
+	uint32_t size;         /* sizeof(attune_page_lists) */
+	int index_bytes;       /* of one of `indices`: 4 or 8; 0: 4 */
+	const int32_t *indptr; /* [num_seqs + 1], rising */
+	const void *indices;   /* NULL: ragged K and V */
+} attune_page_lists;
+
+/* Writes the block_table of a step from lists, by one launch: once a step, for all layers. `table`
+ * has num_seqs rows of table_stride entries, which is tensors.block_table_stride. Entries behind a
+ * sequence's list are left as they are. A list that is longer than a row is cut off; on the CPU the
+ * call refuses it. Neither allocates nor synchronises. */
+enum attune_status attune_page_table(const attune_op *op, int num_seqs,
+				     const attune_page_lists *lists, int32_t *table,
+				     int table_stride, void *stream);
+
 /* The largest workspace of any batch within these sizes, to be allocated once. */
 enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int max_tokens,
 					size_t *bytes);
