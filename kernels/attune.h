@@ -388,8 +388,8 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
  *   NULL          token i of a query goes to position seq_len - query_len + i, by block_table,
  *                 query_start and seq_lens. Not written are tokens in front of position 0 and those
  *                 behind the last query, so num_tokens may be an upper bound
- *   num_seqs      of query_start and seq_lens; 0 where neither is read. Also read with slots where a
- *                 scale has a stride of sequences
+ *   num_seqs      of query_start and seq_lens; 0 where neither is read. With slots, query_start is
+ *                 read where a scale has a stride of sequences
  *
  * Nothing else of the cache is written. Slots and pages are trusted, as those of block_table are.
  * Other members of `tensors` are not read. Alignment and strides as for attune_run.

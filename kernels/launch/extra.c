@@ -4,7 +4,9 @@
 #include "kernels/spec/space.h"
 #include "kernels/spec/status.h"
 
-static const char *const names[NUM_EXTRAS] = { [EXTRA_PAGE_TABLE] = "page_table" };
+static const char *const names[NUM_EXTRAS] = {
+	[EXTRA_PAGE_TABLE] = "page_table", [EXTRA_WRITE_KV] = "write_kv"
+};
 
 const struct kernel *extra_kernel(enum backend backend, const attune_shape *s, enum extra e)
 {
