@@ -481,21 +481,27 @@ enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan
  * program that depends on its file of ATTUNE_HEURISTICS asks here. */
 enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t size);
 
-/* Operators of torch, for a process that has loaded torch 2.7.1 or newer; once a process, further
- * calls do nothing. ATTUNE_UNSUPPORTED: torch is not loaded, or lacks a function that they need.
+/* Registers operators of torch, in a process that has loaded torch 2.7.1 or newer; further calls do
+ * nothing. ATTUNE_UNSUPPORTED: torch is not loaded, or lacks a function that they need.
  *
  *   attune::paged_attention(Tensor(a!) out, Tensor q, Tensor k_cache, Tensor v_cache,
  *       Tensor block_table, Tensor query_start_loc, Tensor seq_lens, Tensor plan, Tensor(b!) lse,
  *       Tensor k_scale, Tensor v_scale, Tensor sinks, Tensor alibi_slopes, Tensor k_new,
  *       Tensor v_new) -> ()
+ *   attune::write_kv(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor k_new, Tensor v_new,
+ *       Tensor plan, Tensor slots, Tensor block_table, Tensor query_start_loc, Tensor seq_lens,
+ *       Tensor k_scale, Tensor v_scale) -> ()
+ *   attune::page_table(Tensor(a!) block_table, Tensor indptr, Tensor indices, Tensor plan) -> ()
  *
- * It is attune_run for tensors: it takes pointers and strides from them, compares shapes, types and
- * devices with those of the op, runs on torch's current stream, and takes the workspace from
- * torch's allocator. A tensor without elements is one that is not given. A failure is torch's
- * exception, in Python a RuntimeError, with the line of attune_last_error.
+ * They are attune_run, attune_write_kv and attune_page_table for tensors: they take pointers and
+ * strides from them, compare shapes, types and devices with those of the op, run on torch's current
+ * stream, and take the workspace from torch's allocator. A tensor without elements is one that is
+ * not given. K and V of three dimensions, [tokens][heads][head size], are ragged. A failure is
+ * torch's exception, in Python a RuntimeError, with the line of attune_last_error.
  *
- * `plan` is a uint8 tensor on the CPU that attune_torch_plan filled. So a plan is data to torch: a
- * compiled graph takes that of the next step without being compiled again. */
+ * `plan` is a uint8 tensor on the CPU that attune_torch_plan filled; it says of which op and how
+ * many sequences a call is. So a plan is data to torch: a compiled graph takes that of the next step
+ * without being compiled again. */
 enum attune_status attune_torch_register(void);
 /* Writes the bytes of such a tensor for a plan of the op, which must live as long as they are used.
  * *size: how many there are. `bytes` has room for `room`; NULL: only *size is set. */
