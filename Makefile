@@ -3,7 +3,7 @@
 # Settings come from the command line: other programs, too, use names such as GPU, MODEL and B in
 # the environment. Only a make that attune's own make runs takes them from there.
 settings := GPU PRESET BUDGET MODEL SCENARIOS TRACE TRACE_OPTIONS ANYWAY COMPILE_ONLY DRY_RUN UNDO FILL CHECK RESULTS \
-	GENERATED PREFIX PLUGIN LEAVE_OUT LOCAL STALE AMD B SAN V N PART
+	GENERATED PREFIX LIBDIR INCLUDEDIR EMULATOR PLUGIN LEAVE_OUT LOCAL STALE AMD B SAN V N PART
 ifeq ($(ATTUNE_MAKE),)
 $(foreach v,$(settings),$(if $(filter environment,$(origin $(v))),$(eval undefine $(v))))
 endif
@@ -21,6 +21,8 @@ COMPILE_ONLY ?=# 1: compile what would be raced on GPU, which need not be here; 
 RESULTS   ?= results
 GENERATED ?= generated
 PREFIX    ?= /usr/local
+LIBDIR    ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
 CUDA_HOME ?= /usr/local/cuda
 PLUGIN    ?=# a folder with kernels of your own: NAME.def with NAME.cu or NAME.c, kernels/PLUGINS.md
 LEAVE_OUT ?=# what is compiled and not linked, see kernels/ship/shipped.mk
@@ -84,7 +86,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test test test-quick tune confirm heuristics heuristics-check plot tables tables-check bench bench-tools bench-threads bench-plans
+passive_goals := help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test test test-quick tune confirm heuristics heuristics-check plot tables tables-check bench bench-tools bench-threads bench-plans install uninstall deb
 
 defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -104,7 +106,7 @@ scripts := $(sort $(wildcard tests/*/t_*.sh))
 vpath t_%.c $(sort $(dir $(sources)))
 
 all: $(B)/has_tool $(B)/attune lib ## the tool and the library (default)
-lib: $(B)/libattune.a $(B)/libattune.so $(B)/attune.pc ## the library alone
+lib: $(B)/libattune.a $(B)/libattune.so ## the library alone
 
 include kernels/ship/shipped.mk
 include tests/simt/simt.mk
@@ -114,6 +116,7 @@ include tests/fuzz/fuzz.mk
 include tests/sanitizers/sanitizers.mk
 include tests/campaign/campaign.mk
 include tests/mutate/mutate.mk
+include tuner/package/package.mk
 
 # What is inside is for the tool and the tests; what leaves has the names of its headers and no others.
 # Tests link it as a shared object, beside their own table of binaries (ship/shipped.o): what a test defines
@@ -153,10 +156,6 @@ $(B)/libattune.so: $(libobj) $(shipped_objs) $(B)/exports.map
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared $(used_only) -Wl,-soname,$(soname) -Wl,--version-script=$(B)/exports.map \
 		$(filter %.o,$^) -o $@ $(LIBS)
-$(B)/attune.pc: kernels/attune.h Makefile | $(B)/has_library
-	$(Q)printf '%s\n' 'Name: attune' 'Description: paged attention chosen by measurement' \
-		'Version: $(subst $(blank),.,$(version))' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lattune' \
-		'Libs.private: $(LIBS)' >$@
 $(B)/attune: $(B)/tuner/main.o $(B)/inside.a $(shipped_objs)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(TOOLLIBS) $(LIBS)
@@ -231,9 +230,9 @@ $(if $(filter clean help,$(MAKECMDGOALS)),,$(if $(wildcard $(B)/harness/talk.o)$
 # ---- what people ask for ---------------------------------------------------------
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile tests/campaign/campaign.mk tests/mutate/mutate.mk
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile tuner/package/package.mk tests/campaign/campaign.mk tests/mutate/mutate.mk
 	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE TRACE=CSV DRY_RUN=1 UNDO=1'; \
-	echo '       ANYWAY=1 COMPILE_ONLY=1 PART=1/3 PREFIX=DIR SAN=1 V=1 NVCC= HIPCC= AMD=1'
+	echo '       ANYWAY=1 COMPILE_ONLY=1 PART=1/3 PREFIX=DIR LIBDIR=DIR DESTDIR=DIR SAN=1 V=1 NVCC= HIPCC= AMD=1'
 
 deps: deps-test ## installs what building, tuning, testing and pictures need
 	@$(deps) install font >/dev/null 2>&1 || true # nothing stops without it
@@ -395,29 +394,10 @@ $(B)/bench_plans: tests/bench_plans.c $(B)/libattune.a
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) -O2 -std=c11 $(WARN) $(filter %.c %.a,$^) -o $@ $(LIBS)
 
-# The tool compiles what it measures, so kernels' sources go along.
-installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu $(patsubst %/,%,$(sort $(dir $(wildcard kernels/gpu/*/*)))) \
-	harness/check harness/ceilings harness/peers)
-installed_data := $(wildcard tuner/plot/pictures/* tuner/show/tables/* scenarios/*.json scenarios/*.tsv generated/attune_*.h results/*.sqlite)
-to = $(call quoted,$(DESTDIR)$(PREFIX))
-install: all ## library, headers, pkg-config file, tool, into PREFIX
-	for d in bin lib/pkgconfig include/attune $(installed); do install -d $(to)/$$d || exit; done
-	install $(B)/attune $(to)/bin
-	install -m 644 $(B)/libattune.a $(to)/lib
-	install $(B)/libattune.so $(to)/lib/$(soname)
-	ln -sf $(soname) $(to)/lib/libattune.so
-	install -m 644 kernels/attune.h kernels/attune_settle.h kernels/attune_plugin.h $(to)/include
-	install -m 644 $(wildcard generated/attune_*.h) kernels/attune_features.h kernels/attune_list.h kernels/features.def $(to)/include/attune
-	for d in $(installed); do install -m 644 $$(find $${d#share/attune/} -maxdepth 1 -type f ! -path 'harness/*.c') \
-		$(to)/$$d || exit; done
-	for f in $(installed_data); do install -m 644 -D $$f $(to)/share/attune/$$f || exit; done
-	{ printf 'prefix=%s\n' $(call quoted,$(subst $(blank),\$(blank),$(PREFIX))); cat $(B)/attune.pc; } \
-		>$(to)/lib/pkgconfig/attune.pc
-
 clean: ## removes what was built
 	rm -rf $(B)
 
 format: ## clang-format over all C, tables excepted
 	clang-format -i $$(find kernels harness tuner tests -name '*.[ch]' -o -name '*.cu')
 
-.PHONY: all lib help campaign mutants deps deps-tune deps-test tune confirm test test-quick fuzz fuzz-api heuristics heuristics-check plot tables tables-check bench bench-tools bench-threads bench-plans install clean format
+.PHONY: all lib help campaign mutants deps deps-tune deps-test tune confirm test test-quick fuzz fuzz-api heuristics heuristics-check plot tables tables-check bench bench-tools bench-threads bench-plans clean format

@@ -388,8 +388,8 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
  *   NULL          token i of a query goes to position seq_len - query_len + i, by block_table,
  *                 query_start and seq_lens. Not written are tokens in front of position 0 and those
  *                 behind the last query, so num_tokens may be an upper bound
- *   num_seqs      of query_start and seq_lens; 0 where neither is read. Also read with slots where a
- *                 scale has a stride of sequences
+ *   num_seqs      of query_start and seq_lens; 0 where neither is read. With slots, query_start is
+ *                 read where a scale has a stride of sequences
  *
  * Nothing else of the cache is written. Slots and pages are trusted, as those of block_table are.
  * Other members of `tensors` are not read. Alignment and strides as for attune_run.
@@ -410,6 +410,29 @@ enum attune_status attune_write_kv(const attune_op *op, int num_seqs, int num_to
 enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 				   const attune_batch *batch, int32_t *schedule, size_t room,
 				   size_t *words);
+
+/* The pages of a step's sequences as lists one behind the other, on the device (on the host for the
+ * CPU): what FlashInfer and SGLang call indptr and indices. Sequence i has indices[indptr[i]] to
+ * indices[indptr[i + 1] - 1].
+ *
+ * Without `indices` K and V are ragged: no pages, but token by token, one sequence behind the other,
+ * as k and v of FlashAttention's varlen functions. indptr is then their cu_seqlens_k: sequence i has
+ * tokens indptr[i] to indptr[i + 1] - 1. Give attune_run one token's stride as k_page_stride and
+ * k_slot_stride, the same for v; pages then begin at any token and overlap. */
+typedef struct attune_page_lists {
+	uint32_t size;         /* sizeof(attune_page_lists) */
+	int index_bytes;       /* of one of `indices`: 4 or 8; 0: 4 */
+	const int32_t *indptr; /* [num_seqs + 1], rising */
+	const void *indices;   /* NULL: ragged K and V */
+} attune_page_lists;
+
+/* Writes the block_table of a step from lists, by one launch: once a step, for all layers. `table`
+ * has num_seqs rows of table_stride entries, which is tensors.block_table_stride. Entries behind a
+ * sequence's list are left as they are. A list that is longer than a row is cut off; on the CPU the
+ * call refuses it. Neither allocates nor synchronises. */
+enum attune_status attune_page_table(const attune_op *op, int num_seqs,
+				     const attune_page_lists *lists, int32_t *table,
+				     int table_stride, void *stream);
 
 /* The largest workspace of any batch within these sizes, to be allocated once. */
 enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int max_tokens,
@@ -458,21 +481,27 @@ enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan
  * program that depends on its file of ATTUNE_HEURISTICS asks here. */
 enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t size);
 
-/* Operators of torch, for a process that has loaded torch 2.7.1 or newer; once a process, further
- * calls do nothing. ATTUNE_UNSUPPORTED: torch is not loaded, or lacks a function that they need.
+/* Registers operators of torch, in a process that has loaded torch 2.7.1 or newer; further calls do
+ * nothing. ATTUNE_UNSUPPORTED: torch is not loaded, or lacks a function that they need.
  *
  *   attune::paged_attention(Tensor(a!) out, Tensor q, Tensor k_cache, Tensor v_cache,
  *       Tensor block_table, Tensor query_start_loc, Tensor seq_lens, Tensor plan, Tensor(b!) lse,
  *       Tensor k_scale, Tensor v_scale, Tensor sinks, Tensor alibi_slopes, Tensor k_new,
  *       Tensor v_new) -> ()
+ *   attune::write_kv(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor k_new, Tensor v_new,
+ *       Tensor plan, Tensor slots, Tensor block_table, Tensor query_start_loc, Tensor seq_lens,
+ *       Tensor k_scale, Tensor v_scale) -> ()
+ *   attune::page_table(Tensor(a!) block_table, Tensor indptr, Tensor indices, Tensor plan) -> ()
  *
- * It is attune_run for tensors: it takes pointers and strides from them, compares shapes, types and
- * devices with those of the op, runs on torch's current stream, and takes the workspace from
- * torch's allocator. A tensor without elements is one that is not given. A failure is torch's
- * exception, in Python a RuntimeError, with the line of attune_last_error.
+ * They are attune_run, attune_write_kv and attune_page_table for tensors: they take pointers and
+ * strides from them, compare shapes, types and devices with those of the op, run on torch's current
+ * stream, and take the workspace from torch's allocator. A tensor without elements is one that is
+ * not given. K and V of three dimensions, [tokens][heads][head size], are ragged. A failure is
+ * torch's exception, in Python a RuntimeError, with the line of attune_last_error.
  *
- * `plan` is a uint8 tensor on the CPU that attune_torch_plan filled. So a plan is data to torch: a
- * compiled graph takes that of the next step without being compiled again. */
+ * `plan` is a uint8 tensor on the CPU that attune_torch_plan filled; it says of which op and how
+ * many sequences a call is. So a plan is data to torch: a compiled graph takes that of the next step
+ * without being compiled again. */
 enum attune_status attune_torch_register(void);
 /* Writes the bytes of such a tensor for a plan of the op, which must live as long as they are used.
  * *size: how many there are. `bytes` has room for `room`; NULL: only *size is set. */

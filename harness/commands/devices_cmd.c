@@ -167,8 +167,7 @@ int cmd_devices(int argc, char **argv)
 	    "the driver's name in lower case. `rules`: what the library has for it:\n"
 	    "  own       measured on this model\n"
 	    "  nearest   measured on the model that `heuristic` names\n"
-	    "  portable  of choices that all NVIDIA GPUs from sm_80 on run; of this one is no "
-	    "time\n"
+	    "  portable  measured on other NVIDIA GPUs, of what all from sm_80 on run\n"
 	    "  defaults  the kernels' defaults, of which no time is\n"
 	    "  refused   no kernel is for it\n"
 	    "`heuristic`: the header of these rules; untuned: none. `why` says it in words.\n";

@@ -4,6 +4,7 @@
 #include "plan.h"
 #include "kernels/attune.h"
 #include "kernels/device/hip/hip.h"
+#include "kernels/launch/extra.h"
 #include "kernels/launch/run.h"
 #include "kernels/ship/shipped.h"
 #include "kernels/spec/kernel.h"
@@ -327,6 +328,20 @@ static enum attune_status add_helpers(attune_op *op)
 	return status;
 }
 
+static enum attune_status add_extras(attune_op *op)
+{
+	enum attune_status status = ATTUNE_OK;
+	for (enum extra e = 0; !status && e < NUM_EXTRAS; e++) {
+		const struct kernel *k = extra_kernel(op->ctx->device.info.backend, &op->shape, e);
+		struct config c;
+		if (!k)
+			continue;
+		config_default(&c, k->space);
+		status = load(op, k, &c, &op->extra[e]);
+	}
+	return status;
+}
+
 /* Whether something runs a part of the phase: the smallest one. */
 static int runs_phase(const attune_op *op, enum phase phase)
 {
@@ -368,6 +383,8 @@ static enum attune_status make_op(attune_context *ctx, const attune_shape *shape
 		status = add_all(op);
 	if (!status)
 		status = add_helpers(op);
+	if (!status)
+		status = add_extras(op);
 	if (!status && !runs_phase(op, PHASE_PREFILL) && !runs_phase(op, PHASE_DECODE))
 		status = no_kernel(ctx, shape);
 	if (status)
@@ -412,6 +429,9 @@ static void unload_all(attune_op *op)
 	for (enum helper h = 0; h < NUM_HELPERS; h++)
 		if (op->helper[h])
 			ops->unload(&op->ctx->device, op->helper[h]);
+	for (enum extra e = 0; e < NUM_EXTRAS; e++)
+		if (op->extra[e])
+			ops->unload(&op->ctx->device, op->extra[e]);
 }
 
 void attune_release(attune_op *op)

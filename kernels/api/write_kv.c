@@ -2,13 +2,12 @@
  * kernel write_kv. */
 #include "kernels/gpu/helpers/write_args.h"
 #include "kernels/attune.h"
-#include "kernels/launch/op.h"
+#include "kernels/launch/extra.h"
 #include "kernels/launch/run.h"
 #include "kernels/launch/write.h"
-#include "kernels/spec/kernel.h"
+#include "kernels/spec/choice.h"
 #include "kernels/spec/part.h"
 #include "kernels/spec/sized.h"
-#include "kernels/spec/space.h"
 #include "kernels/spec/status.h"
 
 static const char call[] = "attune_write_kv";
@@ -25,6 +24,7 @@ static void fill(struct attune_write *w, const attune_op *op, int num_seqs, int 
 	w->num_tokens = num_tokens;
 	w->head_size = s->head_size;
 	w->is_classic = s->kv_layout == ATTUNE_KV_CLASSIC;
+	w->has_seq_scales = write_needs_seq(t, s);
 }
 
 static enum attune_status write_by_cpu(const attune_op *op, const struct attune_write *w)
@@ -38,11 +38,19 @@ static enum attune_status write_by_cpu(const attune_op *op, const struct attune_
 	return write_on_cpu(&op->ctx->device, w, dtype_bytes(s->dtype));
 }
 
-static enum attune_status write_by_gpu(const attune_op *op, const struct attune_write *w,
-				       void *stream)
+/* A row of pieces is K, or V, of a token. Where it has more than a block has threads, several blocks
+ * share it. */
+static enum attune_status write_by_gpu(const attune_op *op, struct attune_write *w, void *stream)
 {
-	(void)w, (void)stream;
-	return fail(ATTUNE_UNSUPPORTED, "%s: %s", call, op->ctx->name);
+	const int of_head = w->head_size / WRITE_PIECE;
+	const int pieces = of_head * op->shape.num_kv_heads;
+	w->width = (int)min_of(pieces, WRITE_THREADS);
+	w->tokens = WRITE_THREADS / w->width;
+	w->width_magic = page_magic(w->width);
+	w->of_head_magic = page_magic(of_head);
+	const long long blocks = (w->num_tokens + w->tokens - 1ll) / w->tokens;
+	return extra_launch(op, EXTRA_WRITE_KV, (unsigned)blocks,
+			    (unsigned)((pieces + w->width - 1) / w->width), w, sizeof *w, stream);
 }
 
 enum attune_status attune_write_kv(const attune_op *op, int num_seqs, int num_tokens,

@@ -49,6 +49,9 @@ struct ready {
 	struct attune_list row;
 };
 
+/* Launches beside those that plans name: extra.h. */
+enum extra { EXTRA_PAGE_TABLE, EXTRA_WRITE_KV, NUM_EXTRAS };
+
 struct attune_op {
 	attune_context *ctx;
 	uint64_t id; /* unique in the process, and not 0 */
@@ -58,6 +61,7 @@ struct attune_op {
 	/* The rules behind those of the heuristic; NULL: there are none, or they are its own. */
 	const struct selector *portable;
 	struct code *helper[NUM_HELPERS]; /* NULL: not carried, or no choice needs it */
+	struct code *extra[NUM_EXTRAS];   /* NULL: not carried, or the shape never needs it */
 	/* `ready` has num_choices choices of the heuristic, then, up to first_default, those of the
 	 * portable rules, then the defaults of attune_fallbacks for shapes that no rules serve. */
 	int num_choices, first_default, num_ready;

@@ -130,6 +130,23 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 		add_on_amd(k, c);
 }
 
+static int is_helper(const struct kernel *k)
+{
+	for (enum helper h = 0; h < NUM_HELPERS; h++)
+		if (k == kernel_helper(k->backend, h))
+			return 1;
+	return 0;
+}
+
+/* Kernels that no choice names or needs, in native code: the driver then compiles nothing. */
+static void add_extras(const struct selector *h)
+{
+	for (const struct kernel *k = attune_kernels; k->name; k++)
+		for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++)
+			if (k->backend == BACKEND_GPU && !k->selectable && !is_helper(k))
+				add_default(k, c, pages[0], h->arch, &any);
+}
+
 static void add_own_default(const struct selector *h, const struct kernel *k,
 			    const attune_shape *shape, const struct device_info *d)
 {
@@ -305,6 +322,7 @@ static void add_measured(const struct selector *h)
 		return;
 	add_carried(h, &d, h->arch);
 	add_e4m3_defaults(h);
+	add_extras(h);
 	if (h->gpu[gpu_length(h->gpu)])
 		return;
 	add_own_defaults(h);

@@ -19,6 +19,7 @@ SIZED(shape, has_lse, has_lse)
 SIZED(batch, seq_lens, seq_lens)
 SIZED(tensors, lse_head_stride, lse_head_stride)
 SIZED(plan, longest, spared)
+SIZED(page_lists, indices, indices)
 SIZED(settle_how, most_ms, most_ms)
 
 static uint32_t size_of(const void *given)

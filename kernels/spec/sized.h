@@ -34,6 +34,7 @@ SIZED(shape)
 SIZED(batch)
 SIZED(tensors)
 SIZED(plan)
+SIZED(page_lists)
 SIZED(settle_how)
 #undef SIZED
 

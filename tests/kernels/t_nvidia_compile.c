@@ -8,6 +8,8 @@
 #include "harness/search/search.h"
 #include "kernels/args_maps.h"
 #include "kernels/args_more.h"
+#include "kernels/gpu/helpers/page_lists.h"
+#include "kernels/gpu/helpers/write_args.h"
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/space.h"
 #include "tests/support/all_rows.h"
@@ -98,9 +100,17 @@ static struct placed param_in_cubin(const struct binary *b)
 	return (struct placed){ -1, -1 };
 }
 
-/* As kernels/launch/run.c launches it. */
+/* As kernels/launch/run.c launches it, or the call that it is for. */
 static size_t bytes_given(const struct kernel *k)
 {
+	static const struct {
+		const char *name;
+		size_t bytes;
+	} calls[] = { { "page_table", sizeof(struct attune_page_lists_args) },
+		      { "write_kv", sizeof(struct attune_write) } };
+	for (size_t i = 0; i < COUNT(calls); i++)
+		if (!strcmp(k->name, calls[i].name))
+			return calls[i].bytes;
 	return k->space->takes_maps   ? sizeof(struct attune_mapped)
 	       : k->space->takes_more ? sizeof(struct attune_call)
 				      : sizeof(struct attune_args);

@@ -7,12 +7,20 @@
 
 #include "../../args_more.h"
 
+#define WRITE_PIECE   8   /* elements of a thread */
+#define WRITE_THREADS 256 /* of a block */
+
 /* Passed by value. */
 struct attune_write {
 	struct attune_call call;
 	const long long *slots; /* [num_tokens] or null: by block_table and the lengths */
 	int num_tokens, head_size;
-	int is_classic; /* the layout of the cache */
+	int is_classic;     /* the layout of the cache */
+	int has_seq_scales; /* a scale depends on the sequence */
+	/* On a GPU: pieces of a token that a block has, tokens of a block, and what page_magic
+	 * gives for `width` and for the pieces of a head. */
+	int width, tokens;
+	unsigned width_magic, of_head_magic;
 };
 
 #endif

@@ -1,17 +1,22 @@
-"""The operator torch.ops.attune.paged_attention, which libattune registers in plain C, and its fake
-kernel, by which torch.compile and torch.export trace it."""
+"""The operators torch.ops.attune.*, which libattune registers in plain C, and their fake kernels, by which
+torch.compile traces them."""
 
 import torch
 
 from ._library import C, Error, check, ffi
 
 check(C.attune_torch_register())
-op = torch.ops.attune.paged_attention.default
+_attend = torch.ops.attune.paged_attention.default
+_write = torch.ops.attune.write_kv.default
+_table = torch.ops.attune.page_table.default
 
 
-@torch.library.register_fake("attune::paged_attention")
-def _(out, q, k_cache, v_cache, block_table, query_start_loc, seq_lens, plan, lse, *others):
-    return None
+def _fake(*arguments):
+    """None of them gives a new tensor."""
+
+
+for _name in ("paged_attention", "write_kv", "page_table"):
+    torch.library.register_fake(f"attune::{_name}", _fake)
 
 
 def plan_tensor(plan):
@@ -42,7 +47,7 @@ def run(
     if out is None:
         out = torch.empty_like(q)
     try:
-        op(
+        _attend(
             out,
             q,
             k_cache,
@@ -57,3 +62,21 @@ def run(
     except RuntimeError as e:
         raise Error(str(e)) from None
     return out
+
+
+def write_kv(nothing, plan, k_new, v_new, k_cache, v_cache, *others):
+    """Layer.write_kv for tensors."""
+    try:
+        _write(
+            k_cache, v_cache, k_new, v_new, plan, *[nothing[0] if x is None else x for x in others]
+        )
+    except RuntimeError as e:
+        raise Error(str(e)) from None
+
+
+def page_table(nothing, plan, block_table, indptr, indices):
+    """Layer.page_table for tensors."""
+    try:
+        _table(block_table, indptr, nothing[0] if indices is None else indices, plan)
+    except RuntimeError as e:
+        raise Error(str(e)) from None

@@ -84,11 +84,8 @@ class Layer:
         if plan.layer is not self:
             raise Error("plan: it was made by another layer; each plan runs on its own")
         if _arrays.is_tensor(q):
-            if plan.tensor is None:
-                self._for_torch(plan, asked=True)
             return _arrays.operators().run(
-                self.nothing,
-                plan.tensor,
+                *self._tensors(plan),
                 out,
                 q,
                 k_cache,
@@ -128,6 +125,57 @@ class Layer:
         ptr, size = self.context.bytes_of(workspace)
         check(C.attune_run(self.op, plan.c, t, ffi.cast("void *", ptr), size, ffi.NULL))
         return out
+
+    def write_kv(
+        self,
+        plan,
+        k_new,
+        v_new,
+        k_cache,
+        v_cache,
+        slots=None,
+        block_table=None,
+        query_start_loc=None,
+        seq_lens=None,
+        k_scale=None,
+        v_scale=None,
+    ):
+        """Writes K and V of new tokens into the cache, by one launch. Tensors of torch only.
+
+        k_new, v_new  [num_tokens, num_kv_heads, head_dim]   of q's dtype; an E4M3 cache gets them by
+                      its scales
+        slots         [num_tokens] int64: page * page_size + slot in it, vLLM's slot_mapping; below 0 is
+                      not written. None: token i of a query goes to position seq_len - query_len + i, by
+                      block_table, query_start_loc and seq_lens
+        The others are as in run."""
+        _arrays.operators().write_kv(
+            *self._tensors(plan),
+            k_new,
+            v_new,
+            k_cache,
+            v_cache,
+            slots,
+            block_table,
+            query_start_loc,
+            seq_lens,
+            k_scale,
+            v_scale,
+        )
+
+    def page_table(self, plan, block_table, indptr, indices=None):
+        """Writes the block_table [num_seqs or more, pages] int32 of a step from lists of pages, by one
+        launch for all layers. Tensors of torch only.
+
+        indptr   [num_seqs + 1] int32: sequence i has the pages indices[indptr[i]:indptr[i + 1]]
+        indices  int32 or int64; None: K and V are ragged, [tokens, num_kv_heads, head_dim], and indptr
+                 is their cu_seqlens_k. run then takes them as k_cache and v_cache"""
+        _arrays.operators().page_table(*self._tensors(plan), block_table, indptr, indices)
+
+    def _tensors(self, plan):
+        """(tensors for what is not given, the plan's tensor), for torch's operators."""
+        if plan.tensor is None:
+            self._for_torch(plan, asked=True)
+        return self.nothing, plan.tensor
 
     def _for_torch(self, plan, asked=False):
         """Makes what a plan is for torch's operators, where torch is imported: here, so that a

@@ -1,0 +1,32 @@
+/* extra.c - launches of kernels that an op has beside those that plans name. */
+#include "extra.h"
+#include "kernels/spec/kernel.h"
+#include "kernels/spec/space.h"
+#include "kernels/spec/status.h"
+
+static const char *const names[NUM_EXTRAS] = {
+	[EXTRA_PAGE_TABLE] = "page_table", [EXTRA_WRITE_KV] = "write_kv"
+};
+
+const struct kernel *extra_kernel(enum backend backend, const attune_shape *s, enum extra e)
+{
+	(void)s;
+	return kernel_find(backend, names[e]);
+}
+
+enum attune_status extra_launch(const attune_op *op, enum extra e, unsigned x, unsigned y,
+				const void *args, size_t bytes, void *stream)
+{
+	struct device *dev = &op->ctx->device;
+	const struct kernel *k = kernel_find(dev->info.backend, names[e]);
+	struct geometry g;
+	struct config c;
+	if (!k || !op->extra[e])
+		return fail(ATTUNE_UNSUPPORTED, "the library carries no code of %s for %s",
+			    names[e], dev->info.arch);
+	config_default(&c, k->space);
+	k->space->geometry(&c, &op->shape, NULL, &dev->info, &g);
+	g.x = x;
+	g.y = y;
+	return dev->ops->launch(dev, op->extra[e], &g, args, bytes, stream);
+}
