@@ -177,6 +177,15 @@ static int is_recorded(const struct timing *t)
 	return !t->stage->eager && t->dev->info.backend == BACKEND_GPU;
 }
 
+/* Two streams may start in another order behind a call than at a graph's begin. */
+static int least_calls(const struct timing *t)
+{
+	int on_streams = 0;
+	for (int i = 0; i < t->race->n; i++)
+		on_streams |= !t->lane[i].is_out && t->lane[i].plan->how == ATTUNE_STREAMS;
+	return is_recorded(t) && on_streams ? 2 : 1;
+}
+
 /* How many calls make a sample. */
 static void choose_calls(struct timing *t)
 {
@@ -189,7 +198,9 @@ static void choose_calls(struct timing *t)
 	const double most = share_timed * left_us / samples;
 	/* a call, with its share of the recording */
 	const double cost = us + (is_recorded(t) ? record_us * left / samples : 0);
-	double calls = fmin(fmax(floor(fmin(longest / us, most / cost)), 1), MOST_CALLS);
+	const int least = least_calls(t), fits = least * cost * FIRST_ROUNDS * left < left_us;
+	double calls =
+	    fmin(fmax(floor(fmin(longest / us, most / cost)), fits ? least : 1), MOST_CALLS);
 	if (calls < cool && cool <= MOST_CALLS && cool * cost <= stretch * most)
 		calls = cool;
 	t->is_flushed = calls < cool || sets < cool;
