@@ -98,7 +98,9 @@ typedef struct attune_op attune_op;
  *
  * with the scores s = scale * (q . k); where softcap > 0, then
  * s = softcap * tanh(s / softcap); with ALiBi, then s += slope * (j - position). A sink is one more
- * score of its head, without a value. */
+ * score of its head, without a value; scale, softcap and ALiBi do not touch it. On a GPU sinks of 16 bits
+ * cost a launch in each attune_run, in front of which it does not begin early: they become floats in
+ * the workspace. Who runs a layer often converts them once. */
 typedef struct attune_shape {
 	uint32_t size;       /* sizeof(attune_shape) */
 	int num_query_heads; /* a multiple of num_kv_heads, 65535 at most */
@@ -118,6 +120,7 @@ typedef struct attune_shape {
 	int has_new_kv;
 	enum attune_kv_layout kv_layout;
 	int has_lse; /* tensors.lse will be given */
+	enum attune_dtype sinks_dtype; /* of tensors.sinks: F32, F16 or BF16 */
 } attune_shape;
 
 /* The lengths of one step, in host memory. query_start has num_seqs + 1 entries: the running sum of
@@ -160,8 +163,8 @@ typedef struct attune_batch {
  *   - query_start has num_seqs + 1 entries, seq_lens num_seqs, sinks and alibi_slopes
  *     num_query_heads.
  *
- * What comes out. A row that sees no key gets zeros and an LSE of minus infinity, whatever its
- * head's sink. Products q . k, and scale times these, must be finite floats. Over an E4M3 cache the
+ * What comes out. A row that sees no key gets zeros. Its LSE is its head's sink, as if a rank held no
+ * keys and the sink; where there is none, minus infinity. Products q . k, and scale times these, must be finite floats. Over an E4M3 cache the
  * scores of queries of more than 8 tokens must stay below 10^7 in size. Outputs are weighted sums
  * of V's elements: where an element is within a factor of 2 of the largest of its type, a sum may
  * round to an infinity although the mean is finite. Sinks are finite or minus infinity, which means
@@ -182,7 +185,7 @@ typedef struct attune_tensors {
 	const int32_t *block_table;
 	const int32_t *query_start;
 	const int32_t *seq_lens;
-	const float *sinks;
+	const void *sinks; /* [num_query_heads] of sinks_dtype */
 	const float *alibi_slopes;
 	int64_t q_token_stride, q_head_stride;
 	int64_t out_token_stride, out_head_stride;
@@ -202,7 +205,7 @@ typedef struct attune_tensors {
 	int64_t v_scale_seq_stride, v_scale_head_stride;
 	/* [num_tokens][num_query_heads], by token and head: the natural logarithm of the sum of
 	 * e^score over the keys that the row sees, plus its head's sink if there are sinks;
-	 * minus infinity for a row that sees no key. */
+	 * minus infinity where there are neither keys nor a sink. */
 	float *lse;
 	int64_t lse_token_stride, lse_head_stride;
 } attune_tensors;

@@ -338,6 +338,10 @@ static enum attune_status add_extras(attune_op *op)
 			continue;
 		config_default(&c, k->space);
 		status = load(op, k, &c, &op->extra[e]);
+		if (!status && !op->extra[e] && extra_is_vital(e))
+			status = fail(ATTUNE_UNSUPPORTED,
+				      "attune_prepare: the library carries no code of %s for %s",
+				      k->name, op->ctx->device.info.arch);
 	}
 	return status;
 }
