@@ -229,9 +229,10 @@ static enum attune_status take_heads(attune_tensors *a, const struct planned *p,
 {
 	const attune_shape *s = &p->op->shape;
 	const struct wanted of_heads = { ATTUNE_F32, 1, { s->num_query_heads } };
+	const struct wanted sinks = { s->sinks_dtype, 1, { s->num_query_heads } };
 	enum attune_status status = announced(&t[SINKS], s->has_sinks);
 	if (!status && s->has_sinks)
-		status = tensor_fits_packed(&t[SINKS], p->op, &of_heads);
+		status = tensor_fits_packed(&t[SINKS], p->op, &sinks);
 	if (!status)
 		status = announced(&t[SLOPES], s->has_alibi);
 	if (!status && s->has_alibi)

@@ -55,6 +55,7 @@ class Context:
         kv_layout="strided",
         max_num_seqs=None,
         max_num_tokens=None,
+        sinks_dtype=None,
     ):
         """Loads the kernels of one shape; returns a Layer.
 
@@ -67,6 +68,7 @@ class Context:
         has_...           the array will be given to run
         kv_layout         "strided", or "classic": K [pages, heads, head_dim / x, page_size, x]
                           with x = 16 bytes, V [pages, heads, head_dim, page_size]
+        sinks_dtype       None: float32; or float16, bfloat16
         max_num_seqs, max_num_tokens   of a step: the workspace of numpy arrays is then allocated once"""
         layouts = {"strided": C.ATTUNE_KV_STRIDED, "classic": C.ATTUNE_KV_CLASSIC}
         if kv_layout not in layouts:
@@ -93,6 +95,7 @@ class Context:
                 "has_new_kv": has_new_kv,
                 "kv_layout": layouts[kv_layout],
                 "has_lse": has_lse,
+                "sinks_dtype": dtype_code(sinks_dtype or "float32", "sinks_dtype"),
             },
         )
         layer = Layer(self, shape)

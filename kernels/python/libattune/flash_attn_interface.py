@@ -10,7 +10,7 @@ nor reads from it, and may be captured in a CUDA graph. On the CPU a plan is mad
 
 These are hints for other kernels and change nothing: num_splits, pack_gqa, sm_margin,
 scheduler_metadata, deterministic, fa_version. What the library cannot do is refused in one line.
-torch.compile leaves its graph for these functions; Layer.run stays inside."""
+torch.compile leaves its graph to prepare and to plan; the operators stay inside."""
 
 import math
 from functools import lru_cache
@@ -21,11 +21,17 @@ from . import Context, Error
 
 RAGGED_PAGE = 64  # tokens that count as a page where K and V have none
 
+
+def _outside(f):
+    """torch.compile leaves its graph for f."""
+    disabled = torch.compiler.disable(f)
+    return lambda *x: disabled(*x) if torch.compiler.is_compiling() else f(*x)
+
+
 _context = lru_cache(maxsize=None)(lambda device: Context(str(device)))
 _made = {}  # starts and tables that depend on sizes alone
 
 
-@torch.compiler.disable
 def flash_attn_varlen_func(
     q,
     k,
@@ -104,7 +110,6 @@ def flash_attn_varlen_func(
     return out if lse is None else (out, lse)
 
 
-@torch.compiler.disable
 def flash_attn_with_kvcache(
     q,
     k_cache,
@@ -233,10 +238,11 @@ def _layer(
     causal, left = _mask(call, causal, window_size, alibi_slopes)
     return _prepared(
         q.device, q.shape[-2], k.shape[-2], q.shape[-1], page_size, q.dtype, k.dtype, causal, left,
-        softcap or 0.0, scale or 0.0, sinks is not None, alibi_slopes is not None, bool(has_lse)
+        softcap or 0.0, scale or 0.0, None if sinks is None else sinks.dtype, alibi_slopes is not None, bool(has_lse)
     )
 
 
+@_outside
 @lru_cache(maxsize=None)
 def _prepared(
     device, heads, kv_heads, head_dim, page_size, dtype, kv_dtype, causal, left, softcap, scale,
@@ -253,7 +259,8 @@ def _prepared(
         window_left=left,
         logits_soft_cap=softcap,
         sm_scale=scale,
-        has_sinks=sinks,
+        has_sinks=sinks is not None,
+        sinks_dtype=sinks,
         has_alibi=alibi,
         has_lse=lse,
     )
@@ -264,6 +271,7 @@ def _bounds(layer, seqs, tokens, max_query, max_keys):
     return layer.plan_bounds(seqs, tokens, max_query, max_keys)
 
 
+@_outside
 def _plan(call, layer, q, starts, lens, max_query, max_keys):
     if q.device.type == "cpu":
         return layer.plan(starts, lens)
@@ -291,7 +299,7 @@ def _run(
         None if lse is None else lse.t(),
         k_descale,
         v_descale,
-        None if sinks is None else sinks.float(),
+        sinks,
         alibi_slopes,
     )
     return out, lse
@@ -309,6 +317,7 @@ def _rows(call, name, x, starts, longest):
     return x.flatten(0, 1), _starts(x.device, x.shape[0], x.shape[1]), x.shape[1]
 
 
+@_outside
 def _keep(key, make):
     """What depends on sizes alone is made once. Under capture it is made by the graph, for the graph:
     its memory has values only in a replay."""

@@ -79,7 +79,7 @@ class Layer:
         seq_lens         [num_seqs or more]                           int32
         lse              [num_tokens or more, num_qo_heads]           float32, with has_lse
         k_scale, v_scale [] or [1], [num_kv_heads], [num_seqs or more, num_kv_heads or 1]   float32
-        sinks, alibi_slopes [num_qo_heads]                            float32
+        sinks, alibi_slopes [num_qo_heads]               sinks_dtype, float32
         k_new, v_new     [num_tokens or more, num_kv_heads, head_dim] with has_new_kv"""
         if plan.layer is not self:
             raise Error("plan: it was made by another layer; each plan runs on its own")
@@ -228,7 +228,7 @@ class Layer:
         out = made(self.shape.num_query_heads, out)
         heads = [self.shape.num_query_heads]
         if sinks is None and self.shape.has_sinks:
-            sinks = self.context.empty(heads, "float32", 0)
+            sinks = self.context.empty(heads, _arrays.NAMES[self.shape.sinks_dtype], 0)
         if alibi_slopes is None and self.shape.has_alibi:
             alibi_slopes = self.context.empty(heads, "float32", 0)
         if lse is None and self.shape.has_lse:
@@ -374,8 +374,8 @@ class Layer:
             )
             t.lse, (t.lse_token_stride, t.lse_head_stride) = ffi.cast("float *", v.ptr), v.strides
         if sinks is not None:
-            v = view(sinks, "sinks", device, C.ATTUNE_F32, (s.num_query_heads,))
-            t.sinks = ffi.cast("float *", v.ptr)
+            v = view(sinks, "sinks", device, s.sinks_dtype, (s.num_query_heads,))
+            t.sinks = ffi.cast("void *", v.ptr)
         if alibi_slopes is not None:
             v = view(alibi_slopes, "alibi_slopes", device, C.ATTUNE_F32, (s.num_query_heads,))
             t.alibi_slopes = ffi.cast("float *", v.ptr)
