@@ -34,7 +34,7 @@ static const struct row bad_sets[] = {
 	{ "empty list", "{\"scenarios\": []}",
 	  "1:15: scenarios is an empty list; it must be a list with at least one element" },
 	{ "unknown key", "{\"about\": \"x\",\n \"scenario\": []}",
-	  "2:2: unknown key \"scenario\"; known here: about, defaults, scenarios" },
+	  "2:2: unknown key \"scenario\"; known here: about, models, defaults, scenarios" },
 	{ "notes of numbers", "{\"about\": [1]}",
 	  "1:11: about is a list; it must be a text or a list of texts" },
 	{ "unknown default", "{\"defaults\": {\"batch\": \"q1\"}, \"scenarios\": [{}]}",
