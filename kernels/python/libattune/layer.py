@@ -5,6 +5,7 @@ from functools import partial
 from . import _arrays
 from ._arrays import INT32, Lengths, view
 from ._library import C, Error, check, ffi
+from .capture import capture
 from .plan import Plan
 
 
@@ -38,6 +39,8 @@ class Layer:
         batch, _keep = self._batch(query_start_loc_cpu, seq_lens_cpu)
         plan = Plan(self)
         check(C.attune_plan_batch(self.op, batch, plan.c))
+        if capture.active is not None:
+            capture.active.planned(self.shape, batch)
         return self._for_torch(plan)
 
     def plan_bounds(self, num_seqs, num_tokens, max_query_len, max_seq_len):
