@@ -133,8 +133,9 @@ exported = sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p'
 $(B)/exports: kernels/attune.h kernels/attune_settle.h
 	@mkdir -p $(@D)
 	$(Q)$(exported) $^ >$@
-$(B)/exports.map: $(B)/exports
-	$(Q){ echo '{ global:'; sed 's/$$/;/' $<; echo 'local: *; };'; } >$@
+# Programs ask for their functions by this node, so it keeps its name in later versions.
+$(B)/exports.map: $(B)/exports Makefile
+	$(Q){ echo 'LIBATTUNE_0.2 { global:'; sed 's/$$/;/' $<; echo 'local: *; };'; } >$@
 # The archive has two objects, so that a program which settles nothing links no code of attune_settle.h.
 # What that calls in the other object has __attune_ before its name.
 settleobj := $(filter $(B)/kernels/settle/%,$(libobj))
