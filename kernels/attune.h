@@ -141,11 +141,13 @@ typedef struct attune_batch {
 } attune_batch;
 
 /* The tensors of one layer's step, on the device (on the host for the CPU). The caller owns them.
- * Strides are in elements; args.h has shapes and meaning. On a GPU they are multiples of 8
- * elements, over an E4M3 cache of 16, and out, q, k_cache and v_cache are 16-byte aligned. The
- * kernel warpgroup cannot read a 16-bit cache whose page strides are no multiples of 8 slot strides
- * or whose head strides are negative. Where the plan names it (`attune_plan_text`) attune_run then
- * launches a slower kernel; if there is none, as for prefills with LSE, it refuses.
+ * Strides are in elements; args.h has shapes and meaning. A stride of a dimension of size 1 may be
+ * anything: of heads where there is one, of slots where a page has one, of tokens in a step of one.
+ * Page strides always count, since nothing says how many pages there are. On a GPU strides are
+ * multiples of 8 elements, over an E4M3 cache of 16, and out, q, k_cache and v_cache are 16-byte
+ * aligned. The kernel warpgroup cannot read a 16-bit cache whose page strides are no multiples of 8
+ * slot strides or whose head strides are negative. Where the plan names it (`attune_plan_text`)
+ * attune_run then launches a slower kernel; if there is none, as for prefills with LSE, it refuses.
  *
  * What is read. A slot is live where a query token of this step sees its key: it lies in the
  * sequence, not behind the causal limit of the last token and not in front of the window of the
@@ -381,7 +383,7 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 			      size_t workspace_bytes, void *stream);
 
 /* Writes K and V of a step's new tokens, rows of tensors.k_new and v_new, into k_cache and v_cache
- * by one launch. It runs in stream order, in front of the attune_run that reads them. It neither
+ * by one launch, in stream order and in front of the attune_run that reads them. It neither
  * allocates nor synchronises, and may be captured.
  *
  *   k_new, v_new  [num_tokens][num_kv_heads][head_size] of `dtype`, by token and head, also where

@@ -449,7 +449,7 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	static const char call[] = "attune_run";
 	struct running run; /* filled below: it is large */
 	attune_plan own_plan, other;
-	attune_tensors own_tensors;
+	attune_tensors own_tensors, plain;
 	if (!op || !plan || !tensors)
 		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
 	plan = plan_read(plan, &own_plan, call);
@@ -459,6 +459,7 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	const char *error = why_not_of(op, plan);
 	if (!error && !plan->num_parts)
 		return ATTUNE_OK;
+	tensors = tensors_plain(&plain, tensors, &op->shape, plan->num_tokens);
 	if (!error)
 		error = tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
 	if (error)
