@@ -50,14 +50,14 @@ int pick_int(struct dice *d, const int *v, size_t n)
 /* ---- shapes ------------------------------------------------------------------------------ */
 
 /* What the library carries: so many of these, and on the CPU so many types from F32 on. */
-static const int head_sizes[] = { 64, 128, 256, 80, 96, 192 };
+static const int head_sizes[] = { 64, 128, 256, 16, 32, 80, 96, 192 };
 #ifdef LIBRARY_ALONE
 enum { CPU_HEADS = 1, CPU_TYPES = 1 };
 #else
-enum { CPU_HEADS = 6, CPU_TYPES = 3 };
+enum { CPU_HEADS = 8, CPU_TYPES = 3 };
 #endif
 static const int num_head_sizes[NUM_WHERE] = {
-	[ON_CPU] = CPU_HEADS, [ON_H200] = 6, [ON_MI300X] = 3
+	[ON_CPU] = CPU_HEADS, [ON_H200] = 8, [ON_MI300X] = 5
 };
 
 static void draw_heads(struct dice *d, enum where where, attune_shape *s)
