@@ -4,18 +4,12 @@
 #include "scenario.h"
 #include "harness/base/base.h"
 #include "harness/base/json_in.h"
-#include "harness/base/json_out.h"
 #include "harness/base/text_rule.h"
 #include "kernels/spec/part.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Suffixes of a model's name, in this order: attention also returns the LSE; the cache is
- * LAYOUT_PACKED. The database and all else treat each as a separate model. */
-#define LSE_SUFFIX "+lse"
-#define PACKED_SUFFIX "+packed"
 
 // clang-format off
 static const struct key models_keys[] = {
@@ -262,51 +256,10 @@ void models_why_unknown(const struct models *m, const char *name, char *why, siz
 			 name, nearest(m, name));
 }
 
-/* The length of the first n bytes of `name` without the suffix, if they end with it. */
-static size_t length_without(const char *name, size_t n, const char *suffix)
-{
-	const size_t m = strlen(suffix);
-	return n > m && !strncmp(name + n - m, suffix, m) ? n - m : n;
-}
-
-int model_is_packed(const char *name)
-{
-	const size_t n = strlen(name);
-	return length_without(name, n, PACKED_SUFFIX) < n;
-}
-
-static int base_length(const char *name)
-{
-	const size_t n = length_without(name, strlen(name), PACKED_SUFFIX);
-	return (int)length_without(name, n, LSE_SUFFIX);
-}
-
-int model_gives_lse(const char *name)
-{
-	const size_t n = length_without(name, strlen(name), PACKED_SUFFIX);
-	return length_without(name, n, LSE_SUFFIX) < n;
-}
-
-void model_name(char out[MODEL_NAME], const char *name_at_tp, int gives_lse, enum layout layout)
-{
-	snprintf(out, MODEL_NAME, "%s%s%s", name_at_tp, gives_lse ? LSE_SUFFIX : "",
-		 layout == LAYOUT_PACKED ? PACKED_SUFFIX : "");
-}
-
-void model_members(FILE *f, const char *name)
-{
-	char base[MODEL_NAME];
-	snprintf(base, sizeof base, "%.*s", base_length(name), name);
-	fputs("\"models\": [", f);
-	out_quoted(f, base);
-	fprintf(f, "]%s%s", model_gives_lse(name) ? ", \"lse\": true" : "",
-		model_is_packed(name) ? ", \"layout\": \"packed\"" : "");
-}
-
 int models_shape(const struct models *m, const char *name, attune_shape *out)
 {
 	char base[MODEL_NAME];
-	snprintf(base, sizeof base, "%.*s", base_length(name), name);
+	model_base(base, name);
 	const attune_shape *found = models_find(m, base);
 	if (found) {
 		*out = *found;

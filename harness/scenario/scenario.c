@@ -15,7 +15,6 @@
 /* as enum attune_dtype */
 static const char *const dtypes[] = { "f32", "f16", "bf16", NULL };
 static const char *const kv_dtypes[] = { "f32", "f16", "bf16", "e4m3", NULL };
-const char *const layout_names[] = { "nhd", "hnd", "classic", "packed", NULL };
 const char *const scenario_splits[] = { "train",
 					"peers",
 					"heldout",
@@ -174,19 +173,6 @@ struct loading {
 	struct twins twins;            /* of the file's scenarios, counted from `first` */
 	const struct json_t *defaults; /* or NULL */
 };
-
-enum layout layout_of(const char *name)
-{
-	for (int i = 0; layout_names[i]; i++)
-		if (!strcasecmp(layout_names[i], name))
-			return (enum layout)i;
-	return LAYOUT_NHD;
-}
-
-enum attune_kv_layout layout_kv(enum layout l)
-{
-	return l == LAYOUT_CLASSIC ? ATTUNE_KV_CLASSIC : ATTUNE_KV_STRIDED;
-}
 
 enum scales scenario_scales(const struct scenario *s)
 {
@@ -444,7 +430,7 @@ int scenario_of_batch(struct scenario *s, const char *text, const char *model, i
 	if (!models_shape(models, model, &s->shape))
 		return 0;
 	snprintf(s->model, sizeof s->model, "%s", model);
-	s->layout = model_is_packed(model) ? LAYOUT_PACKED : LAYOUT_NHD;
+	s->layout = model_layout(model);
 	s->shape.page_size = page_size;
 	if (shape_error(&s->shape)) {
 		complain("%s", shape_error(&s->shape));

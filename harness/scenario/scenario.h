@@ -22,9 +22,21 @@ int batch_query_len(const attune_batch *, int seq);
 /* Whether the sequence belongs to the phase's part. */
 int batch_is_of_phase(const attune_batch *, enum phase, int seq);
 
-/* ---- models.c, scenario.c ------------------------------------------------------ */
-/* PACKED: as NHD, and the value stands behind its key: one tensor [pages][slots][heads][2][head_size]. */
-enum layout { LAYOUT_NHD, LAYOUT_HND, LAYOUT_CLASSIC, LAYOUT_PACKED };
+/* ---- names.c, models.c, scenario.c ------------------------------------------------------ */
+/* harness/check/kv_order.c has the order of each. From PACKED on K and V share one tensor, and a
+ * model's name says so: "llama3.1-8b@1+packed". */
+enum layout {
+	LAYOUT_NHD,
+	LAYOUT_HND,
+	LAYOUT_CLASSIC,
+	LAYOUT_PACKED, /* vLLM's LBNHC */
+	LAYOUT_LBHNC,
+	LAYOUT_LHBNC,
+	LAYOUT_BLNHC,
+	LAYOUT_BLHNC,
+	LAYOUT_BHLNC,
+	LAYOUT_PAIRED /* a page of K, then its page of V */
+};
 extern const char *const layout_names[]; /* "nhd", ...; ends with NULL */
 enum layout layout_of(const char *name); /* ignores case; unknown names are LAYOUT_NHD */
 
@@ -73,11 +85,14 @@ struct scenario_list {
 struct models; /* name@tp -> shape */
 struct models *models_load(const char *path);
 /* The shape of "name@tp", or of "name@tp+lse", which also returns the LSE. Behind either may stand
- * "+packed", the layout. 0 + complain. */
+ * "+packed" or another layout that model_layout() knows. 0 + complain. */
 int models_shape(const struct models *, const char *name, attune_shape *out);
 void model_name(char out[MODEL_NAME], const char *name_at_tp, int gives_lse, enum layout);
+/* The name without what it ends with. */
+void model_base(char out[MODEL_NAME], const char *name);
 int model_gives_lse(const char *name);
-int model_is_packed(const char *name);
+/* The layout that the name ends with; LAYOUT_NHD: none. */
+enum layout model_layout(const char *name);
 /* Prints "models": ["name@tp"], and what the name's ends mean: "lse": true, "layout": "packed". */
 void model_members(FILE *, const char *name);
 const attune_shape *models_find(const struct models *, const char *name_at_tp); /* or NULL */

@@ -54,7 +54,7 @@ static const struct row {
 	{ "head 32, window, softcap", { SIZE, 6, 2, 32, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 33, .softcap = 5 }, 0 },
 	{ "head 16, f32, all at once", { SIZE, 5, 1, 16, 8, ATTUNE_F32, ATTUNE_F32, .causal = 1, .window = 50, .softcap = 20,
 	  .has_sinks = 1, .has_alibi = 1 }, 0 },
-	{ "head 32, f32, no mask", { SIZE, 8, 8, 32, 4, ATTUNE_F32, ATTUNE_F32 }, 1 },
+	{ "head 32, f32, no mask, softcap", { SIZE, 8, 8, 32, 4, ATTUNE_F32, ATTUNE_F32, .softcap = 4 }, 1 },
 };
 // clang-format on
 

@@ -78,7 +78,8 @@ static const struct row bad_sets[] = {
 	  "2:3: with an E4M3 cache dtype must be F16 or BF16" },
 	{ "unknown layout",
 	  ONE("\"layout\": \"NHD\""), "2:43: layout is \"NHD\"; it must be \"nhd\", \"hnd\", "
-	  "\"classic\" or \"packed\"" },
+	  "\"classic\", \"packed\", \"lbhnc\", \"lhbnc\", \"blnhc\", \"blhnc\", \"bhlnc\" or "
+	  "\"paired\"" },
 	{ "lse as a number", ONE("\"lse\": 1"), "2:40: lse is 1; it must be true or false" },
 	{ "lse of a model by its name",
 	  "{\"scenarios\": [{\"batch\": \"q1\", \"models\": [\"llama3.1-8b@1+lse\"]}]}",
