@@ -29,7 +29,7 @@ class Case(unittest.TestCase):
 
     def arguments(self, batch, plan=None, q=None):
         """Of torch.ops.attune.paged_attention."""
-        plan, none = plan or self.plan(batch), self.layer.nothing
+        plan, none = plan or self.plan(batch), (self.layer.torch.none, self.layer.torch.none_lse)
         q = batch.q if q is None else q
         return [torch.empty_like(q), q, *batch.cached(), plan.tensor, none[1]] + [none[0]] * 6
 
@@ -160,7 +160,7 @@ class Traced(Case):
             self.assertIsNone(torch.ops.attune.paged_attention(*fake))
 
     def test_opcheck(self):
-        batch, none = Batch(MIXED), self.layer.nothing[0]
+        batch, none = Batch(MIXED), torch.empty(0, device=DEVICE)
         plan, ops = self.plan(batch).tensor, torch.ops.attune
         torch.library.opcheck(ops.paged_attention.default, self.arguments(batch))
         torch.library.opcheck(
@@ -196,7 +196,7 @@ class Traced(Case):
 
     def test_compiled_writes_are_seen_by_the_run_behind(self):
         batch = Batch(DECODE)
-        layer, none = self.layer, self.layer.nothing[0]
+        layer = self.layer
 
         @torch.compile(fullgraph=True, backend="aot_eager")
         def step(plan, key_plan, k_cache, v_cache):

@@ -23,13 +23,6 @@ def torch_or_none():
     return sys.modules.get("torch")
 
 
-def operators():
-    """The module of torch's operators. An Error where this torch is too old."""
-    from . import _torch
-
-    return _torch
-
-
 def is_tensor(x):
     torch = torch_or_none()
     return torch is not None and isinstance(x, torch.Tensor)

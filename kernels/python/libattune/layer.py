@@ -20,7 +20,7 @@ class Layer:
         self.op = made[0]
         context.opened.owned_by(self, partial(C.attune_release, self.op))
         self.most_workspace = 0
-        self.nothing = None
+        self.torch = None  # torch's operators, where torch is imported
 
     def max_workspace(self, max_num_seqs, max_num_tokens):
         """Bytes of workspace that are enough for all batches within these sizes."""
@@ -86,16 +86,18 @@ class Layer:
         k_new, v_new     [num_tokens or more, num_kv_heads, head_dim] with has_new_kv"""
         if plan.layer is not self:
             raise Error("plan: it was made by another layer; each plan runs on its own")
-        if _arrays.is_tensor(q):
-            return _arrays.operators().run(
-                *self._tensors(plan),
-                out,
+        if plan.tensor is None and _arrays.is_tensor(q):
+            self._for_torch(plan, asked=True)
+        if plan.tensor is not None and isinstance(q, self.torch.Tensor):
+            return self.torch.run(
+                plan.tensor,
                 q,
                 k_cache,
                 v_cache,
                 block_table,
                 query_start_loc,
                 seq_lens,
+                out,
                 lse,
                 k_scale,
                 v_scale,
@@ -151,8 +153,9 @@ class Layer:
                       not written. None: token i of a query goes to position seq_len - query_len + i, by
                       block_table, query_start_loc and seq_lens
         The others are as in run."""
-        _arrays.operators().write_kv(
-            *self._tensors(plan),
+        self._for_torch(plan, asked=True)
+        self.torch.write_kv(
+            plan.tensor,
             k_new,
             v_new,
             k_cache,
@@ -172,28 +175,23 @@ class Layer:
         indptr   [num_seqs + 1] int32: sequence i has the pages indices[indptr[i]:indptr[i + 1]]
         indices  int32 or int64; None: K and V are ragged, [tokens, num_kv_heads, head_dim], and indptr
                  is their cu_seqlens_k. run then takes them as k_cache and v_cache"""
-        _arrays.operators().page_table(*self._tensors(plan), block_table, indptr, indices)
-
-    def _tensors(self, plan):
-        """(tensors for what is not given, the plan's tensor), for torch's operators."""
-        if plan.tensor is None:
-            self._for_torch(plan, asked=True)
-        return self.nothing, plan.tensor
+        self._for_torch(plan, asked=True)
+        self.torch.page_table(plan.tensor, block_table, indptr, indices)
 
     def _for_torch(self, plan, asked=False):
-        """Makes what a plan is for torch's operators, where torch is imported: here, so that a
-        compiled function finds it made."""
-        if _arrays.torch_or_none() is None:
+        """Makes what a plan is for torch's operators, where torch is imported: when it is planned, so
+        that a compiled function finds it made. Returns the plan."""
+        if plan.tensor is not None or (_arrays.torch_or_none() is None and not asked):
             return plan
         try:
-            operators = _arrays.operators()
+            from . import _torch
         except Error:  # numpy works beside a torch that is too old
             if asked:
                 raise
             return plan
-        plan.tensor = operators.plan_tensor(plan)
-        if self.nothing is None:
-            self.nothing = operators.nothing(self.context.device)
+        plan.tensor = _torch.plan_tensor(plan)
+        if self.torch is None:
+            self.torch = _torch.Operators(self.context.device)
         return plan
 
     def settle(
