@@ -3,7 +3,7 @@
 # Settings come from the command line: other programs, too, use names such as GPU, MODEL and B in
 # the environment. Only a make that attune's own make runs takes them from there.
 settings := GPU PRESET BUDGET MODEL SCENARIOS STEPS TRACE TRACE_OPTIONS ANYWAY COMPILE_ONLY DRY_RUN UNDO FILL CHECK RESULTS \
-	GENERATED PREFIX LIBDIR INCLUDEDIR EMULATOR PLUGIN LEAVE_OUT LOCAL STALE AMD B SAN V N PART
+	GENERATED PREFIX LIBDIR INCLUDEDIR EMULATOR PLUGIN LEAVE_OUT LOCAL STALE AMD B SAN V N PART PYTHON
 ifeq ($(ATTUNE_MAKE),)
 $(foreach v,$(settings),$(if $(filter environment,$(origin $(v))),$(eval undefine $(v))))
 endif
@@ -87,7 +87,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test test test-quick tune confirm heuristics heuristics-check plot tables tables-check bench bench-tools bench-threads bench-plans install uninstall deb
+passive_goals := help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test test test-quick tune confirm heuristics heuristics-check plot tables tables-check bench bench-tools bench-threads bench-plans install uninstall deb wheel
 
 defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)

@@ -37,7 +37,7 @@ def dtype_name(dtype):
 def dtype_code(dtype, what):
     code = DTYPES.get(dtype_name(dtype), BITS.get(dtype_name(dtype)))
     if code is None:
-        raise Error(f"{what}={dtype}: it is one of {', '.join(DTYPES)}")
+        raise Error(f"{what}={dtype_name(dtype)}: it is one of {', '.join(DTYPES)}")
     return code
 
 

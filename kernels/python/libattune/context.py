@@ -5,7 +5,7 @@ import threading
 from . import _arrays
 from ._arrays import dtype_code
 from ._handles import Opened
-from ._library import C, Error, check, ffi
+from ._library import C, Error, check, ffi, whole
 from .layer import Layer
 
 
@@ -73,6 +73,13 @@ class Context:
         layouts = {"strided": C.ATTUNE_KV_STRIDED, "classic": C.ATTUNE_KV_CLASSIC}
         if kv_layout not in layouts:
             raise Error(f"kv_layout={kv_layout!r}: it is 'strided' or 'classic'")
+        whole(
+            num_qo_heads=num_qo_heads,
+            num_kv_heads=num_kv_heads,
+            head_dim=head_dim,
+            page_size=page_size,
+            window_left=window_left,
+        )
         if window_left < -1:
             raise Error(f"window_left={window_left}: it is -1, or 0 and more")
         dtype = dtype_code(dtype, "dtype")

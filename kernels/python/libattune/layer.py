@@ -4,7 +4,7 @@ from functools import partial
 
 from . import _arrays
 from ._arrays import INT32, Lengths, view
-from ._library import C, Error, check, ffi
+from ._library import C, Error, check, ffi, whole
 from .capture import capture
 from .plan import Plan
 
@@ -24,6 +24,7 @@ class Layer:
 
     def max_workspace(self, max_num_seqs, max_num_tokens):
         """Bytes of workspace that are enough for all batches within these sizes."""
+        whole(max_num_seqs=max_num_seqs, max_num_tokens=max_num_tokens)
         n = ffi.new("size_t *")
         check(C.attune_max_workspace(self.op, max_num_seqs, max_num_tokens, n))
         return n[0]
@@ -46,6 +47,12 @@ class Layer:
     def plan_bounds(self, num_seqs, num_tokens, max_query_len, max_seq_len):
         """A plan from maxima, for lengths that only the device knows. num_seqs is exact: a step
         with fewer sequences gives the others query and sequence length 0."""
+        whole(
+            num_seqs=num_seqs,
+            num_tokens=num_tokens,
+            max_query_len=max_query_len,
+            max_seq_len=max_seq_len,
+        )
         plan = Plan(self)
         check(
             C.attune_plan_bounds(self.op, num_seqs, num_tokens, max_query_len, max_seq_len, plan.c)
