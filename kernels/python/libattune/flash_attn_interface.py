@@ -193,11 +193,13 @@ def flash_attn_with_kvcache(
         layer.write_kv(
             plan, k, v, k_cache, v_cache, None, table, new, lens, k_descale, v_descale
         )
-    out, lse = _run(
-        layer, plan, rows, k_cache, v_cache, table, starts, lens,
-        None if out is None else out.view(rows.shape), k_descale, v_descale, s_aux, alibi_slopes
+    if out is None:
+        out = torch.empty_like(q, memory_format=torch.contiguous_format)
+    rows_out = out.view(rows.shape) if cu_seqlens_q is None else out
+    _, lse = _run(
+        layer, plan, rows, k_cache, v_cache, table, starts, lens, rows_out, k_descale, v_descale, s_aux,
+        alibi_slopes
     )
-    out = out.view(q.shape)
     if lse is None:
         return out
     if cu_seqlens_q is None:
