@@ -75,35 +75,21 @@ static void run_with(const attune_op *op, const attune_plan *plan, struct worklo
 	dev.ops->release(&dev, workspace);
 }
 
+static void with_each(const attune_op *op, attune_plan *plan, struct workload *w, const void *row)
+{
+	const struct row *r = row;
+	for (size_t i = 0; i < COUNT(odd); i++)
+		run_with(op, plan, w, r->lone, odd[i]);
+}
+
 static void any_stride(const char *device, const struct row *r)
 {
-	char error[160];
-	struct scenario s = { .batch_text = (char *)(uintptr_t)r->batch,
-			      .batch = batch_parse(r->batch, error, sizeof error),
-			      .shape = shape,
-			      .seed = 5 };
-	attune_context *ctx;
-	attune_op *op;
-	attune_plan plan = { .size = sizeof plan };
-	struct workload w;
-	s.shape.num_query_heads = r->query_heads;
-	s.shape.num_kv_heads = r->kv_heads;
-	s.shape.page_size = r->page_size;
-	s.shape.has_new_kv = 1;
-	assert_non_null(s.batch);
-	if (open_device(device) || attune_adopt(&ctx, &dev) || attune_prepare(ctx, &s.shape, &op) ||
-	    workload_make(&w, &dev, &pool, &s, WORKLOAD_CHECK, 0) ||
-	    attune_plan_batch(op, &s.batch->view, &plan))
-		fail_msg("%s", attune_last_error());
-	for (size_t i = 0; i < COUNT(odd); i++)
-		run_with(op, &plan, &w, r->lone, odd[i]);
-	workload_free(&w);
-	batch_free(s.batch);
-	attune_release(op);
-	attune_close(ctx);
-	pool_free(&dev, pool);
-	pool = NULL;
-	device_close(&dev);
+	attune_shape of = shape;
+	of.num_query_heads = r->query_heads;
+	of.num_kv_heads = r->kv_heads;
+	of.page_size = r->page_size;
+	of.has_new_kv = 1;
+	with_plan(device, &of, r->batch, with_each, r);
 }
 
 static void on_cpu(void **state)
