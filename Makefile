@@ -2,8 +2,8 @@
 
 # Settings come from the command line: other programs, too, use names such as GPU, MODEL and B in
 # the environment. Only a make that attune's own make runs takes them from there.
-settings := GPU PRESET BUDGET MODEL SCENARIOS TRACE TRACE_OPTIONS ANYWAY COMPILE_ONLY DRY_RUN UNDO FILL CHECK RESULTS \
-	GENERATED PREFIX LIBDIR INCLUDEDIR EMULATOR PLUGIN LEAVE_OUT LOCAL STALE AMD B SAN V N PART
+settings := GPU PRESET BUDGET MODEL SCENARIOS STEPS TRACE TRACE_OPTIONS ANYWAY COMPILE_ONLY DRY_RUN UNDO FILL CHECK RESULTS \
+	GENERATED PREFIX LIBDIR INCLUDEDIR EMULATOR PLUGIN LEAVE_OUT LOCAL STALE AMD B SAN V N PART PYTHON
 ifeq ($(ATTUNE_MAKE),)
 $(foreach v,$(settings),$(if $(filter environment,$(origin $(v))),$(eval undefine $(v))))
 endif
@@ -14,6 +14,7 @@ PRESET    ?= quick
 BUDGET    ?=# e.g. 10m; empty: the preset's
 MODEL     ?=# e.g. llama3.1-8b@1; empty: all
 SCENARIOS ?=# a JSON file; empty: the GPU's own
+STEPS     ?=# steps that libattune.capture wrote, to tune for that traffic too
 TRACE     ?=# a CSV of requests, to tune for that traffic too
 TRACE_OPTIONS ?=# of attune scenarios --trace: your engine's, say --max-batched-tokens 2048
 ANYWAY    ?=# 1: measure although other programs use the machine
@@ -86,7 +87,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test test test-quick tune confirm heuristics heuristics-check plot tables tables-check bench bench-tools bench-threads bench-plans install uninstall deb
+passive_goals := help campaign mutants clean format fuzz fuzz-api deps deps-tune deps-test test test-quick tune confirm heuristics heuristics-check plot tables tables-check bench bench-tools bench-threads bench-plans install uninstall deb wheel
 
 defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -132,8 +133,9 @@ exported = sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p'
 $(B)/exports: kernels/attune.h kernels/attune_settle.h
 	@mkdir -p $(@D)
 	$(Q)$(exported) $^ >$@
-$(B)/exports.map: $(B)/exports
-	$(Q){ echo '{ global:'; sed 's/$$/;/' $<; echo 'local: *; };'; } >$@
+# Programs ask for their functions by this node, so it keeps its name in later versions.
+$(B)/exports.map: $(B)/exports Makefile
+	$(Q){ echo 'LIBATTUNE_0.2 { global:'; sed 's/$$/;/' $<; echo 'local: *; };'; } >$@
 # The archive has two objects, so that a program which settles nothing links no code of attune_settle.h.
 # What that calls in the other object has __attune_ before its name.
 settleobj := $(filter $(B)/kernels/settle/%,$(libobj))
@@ -231,7 +233,7 @@ $(if $(filter clean help,$(MAKECMDGOALS)),,$(if $(wildcard $(B)/harness/talk.o)$
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile tuner/package/package.mk tests/campaign/campaign.mk tests/mutate/mutate.mk
-	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE TRACE=CSV DRY_RUN=1 UNDO=1'; \
+	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE STEPS=FILE TRACE=CSV DRY_RUN=1 UNDO=1'; \
 	echo '       ANYWAY=1 COMPILE_ONLY=1 PART=1/3 PREFIX=DIR LIBDIR=DIR DESTDIR=DIR SAN=1 V=1 NVCC= HIPCC= AMD=1'
 
 deps: deps-test ## installs what building, tuning, testing and pictures need
@@ -259,6 +261,8 @@ trace_name := $(if $(TRACE),$(shell basename -- $(call quoted,$(TRACE)) | sed 's
 trace_size = small='--max-seqs 8 --max-batched-tokens 512 --kv-tokens 32k --max-request 8k --max-gflop 4'; \
 	test "$$gpu" = cpu || small='--max-request 128k --max-gflop 8000'
 
+$(if $(TRACE),$(if $(STEPS),$(error attune: STEPS and TRACE are one traffic each; give one of them)))
+
 # COMPILE_ONLY=1, for a GPU that is not here: what all that would be raced takes of it.
 ifneq ($(COMPILE_ONLY),)
 tune: deps-tune
@@ -273,14 +277,14 @@ tune: deps-tune ## rules of this machine, in the library where they are faster; 
 ifneq ($(TRACE),)
 	@mkdir -p $(RESULTS)/local
 	$(Q)gpu=$${GPU:-$$($(bare) devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}; $(trace_size); \
-		$(bare) scenarios $$small --model $(call quoted,$(or $(MODEL),llama3.1-8b@1)) \
+		$(bare) scenarios $$small $(call option,model,$(MODEL)) \
 		--hold-out 0.33 $(TRACE_OPTIONS) $(call option,trace,$(TRACE)) >'$(trace_set).new' && \
 		mv '$(trace_set).new' '$(trace_set)' || { rm -f '$(trace_set).new'; exit 2; }
 endif
 	@date +%s >>$(B)/tune_times
 	$(Q)$(bare) tune $(call option,preset,$(PRESET)) --results $(RESULTS) --generated $(GENERATED) $(anyway) \
 		$(call option,gpu,$(GPU)) $(call option,budget,$(BUDGET)) $(call option,model,$(MODEL)) \
-		$(call option,scenarios,$(SCENARIOS)) $(if $(TRACE),--trace-set '$(trace_set)') \
+		$(call option,scenarios,$(SCENARIOS)) $(if $(TRACE),--steps '$(trace_set)',$(call option,steps,$(STEPS))) \
 		$(if $(DRY_RUN),--dry-run) $(if $(UNDO),--undo)
 ifeq ($(DRY_RUN),)
 	@date +%s >>$(B)/tune_times

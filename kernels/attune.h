@@ -98,7 +98,9 @@ typedef struct attune_op attune_op;
  *
  * with the scores s = scale * (q . k); where softcap > 0, then
  * s = softcap * tanh(s / softcap); with ALiBi, then s += slope * (j - position). A sink is one more
- * score of its head, without a value. */
+ * score of its head, without a value; scale, softcap and ALiBi do not touch it. On a GPU sinks of 16 bits
+ * cost a launch in each attune_run, in front of which it does not begin early: they become floats in
+ * the workspace. Who runs a layer often converts them once. */
 typedef struct attune_shape {
 	uint32_t size;       /* sizeof(attune_shape) */
 	int num_query_heads; /* a multiple of num_kv_heads, 65535 at most */
@@ -118,6 +120,7 @@ typedef struct attune_shape {
 	int has_new_kv;
 	enum attune_kv_layout kv_layout;
 	int has_lse; /* tensors.lse will be given */
+	enum attune_dtype sinks_dtype; /* of tensors.sinks: F32, F16 or BF16 */
 } attune_shape;
 
 /* The lengths of one step, in host memory. query_start has num_seqs + 1 entries: the running sum of
@@ -138,11 +141,13 @@ typedef struct attune_batch {
 } attune_batch;
 
 /* The tensors of one layer's step, on the device (on the host for the CPU). The caller owns them.
- * Strides are in elements; args.h has shapes and meaning. On a GPU they are multiples of 8
- * elements, over an E4M3 cache of 16, and out, q, k_cache and v_cache are 16-byte aligned. The
- * kernel warpgroup cannot read a 16-bit cache whose page strides are no multiples of 8 slot strides
- * or whose head strides are negative. Where the plan names it (`attune_plan_text`) attune_run then
- * launches a slower kernel; if there is none, as for prefills with LSE, it refuses.
+ * Strides are in elements; args.h has shapes and meaning. A stride of a dimension of size 1 may be
+ * anything: of heads where there is one, of slots where a page has one, of tokens in a step of one.
+ * Page strides always count, since nothing says how many pages there are. On a GPU strides are
+ * multiples of 8 elements, over an E4M3 cache of 16, and out, q, k_cache and v_cache are 16-byte
+ * aligned. The kernel warpgroup cannot read a 16-bit cache whose page strides are no multiples of 8
+ * slot strides or whose head strides are negative. Where the plan names it (`attune_plan_text`)
+ * attune_run then launches a slower kernel; if there is none, as for prefills with LSE, it refuses.
  *
  * What is read. A slot is live where a query token of this step sees its key: it lies in the
  * sequence, not behind the causal limit of the last token and not in front of the window of the
@@ -160,8 +165,8 @@ typedef struct attune_batch {
  *   - query_start has num_seqs + 1 entries, seq_lens num_seqs, sinks and alibi_slopes
  *     num_query_heads.
  *
- * What comes out. A row that sees no key gets zeros and an LSE of minus infinity, whatever its
- * head's sink. Products q . k, and scale times these, must be finite floats. Over an E4M3 cache the
+ * What comes out. A row that sees no key gets zeros. Its LSE is its head's sink, as if a rank held no
+ * keys and the sink; where there is none, minus infinity. Products q . k, and scale times these, must be finite floats. Over an E4M3 cache the
  * scores of queries of more than 8 tokens must stay below 10^7 in size. Outputs are weighted sums
  * of V's elements: where an element is within a factor of 2 of the largest of its type, a sum may
  * round to an infinity although the mean is finite. Sinks are finite or minus infinity, which means
@@ -182,7 +187,7 @@ typedef struct attune_tensors {
 	const int32_t *block_table;
 	const int32_t *query_start;
 	const int32_t *seq_lens;
-	const float *sinks;
+	const void *sinks; /* [num_query_heads] of sinks_dtype */
 	const float *alibi_slopes;
 	int64_t q_token_stride, q_head_stride;
 	int64_t out_token_stride, out_head_stride;
@@ -202,7 +207,7 @@ typedef struct attune_tensors {
 	int64_t v_scale_seq_stride, v_scale_head_stride;
 	/* [num_tokens][num_query_heads], by token and head: the natural logarithm of the sum of
 	 * e^score over the keys that the row sees, plus its head's sink if there are sinks;
-	 * minus infinity for a row that sees no key. */
+	 * minus infinity where there are neither keys nor a sink. */
 	float *lse;
 	int64_t lse_token_stride, lse_head_stride;
 } attune_tensors;
@@ -378,7 +383,7 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 			      size_t workspace_bytes, void *stream);
 
 /* Writes K and V of a step's new tokens, rows of tensors.k_new and v_new, into k_cache and v_cache
- * by one launch. It runs in stream order, in front of the attune_run that reads them. It neither
+ * by one launch, in stream order and in front of the attune_run that reads them. It neither
  * allocates nor synchronises, and may be captured.
  *
  *   k_new, v_new  [num_tokens][num_kv_heads][head_size] of `dtype`, by token and head, also where

@@ -19,7 +19,7 @@ int input_bad(const struct input *r, const char *path, const char *key, const ch
 	vsnprintf(text, sizeof text, format, ap);
 	va_end(ap);
 	json_place(r->text, path, key, &line, &column);
-	complain("%s:%d:%d: %s", r->file, line, column, text);
+	complain("%s:%d:%d: %s", r->file, r->above + line, column, text);
 	return 0;
 }
 
@@ -40,9 +40,32 @@ static void drop_mark(char *text, size_t *size)
 	memmove(text, text + n, *size + 1);
 }
 
-int input_open(struct input *r, const char *path)
+static int parse(struct input *r, size_t size, const char *what)
 {
 	json_error_t error;
+	r->root = json_loadb(r->text, size, JSON_REJECT_DUPLICATES, &error);
+	if (!r->root) {
+		complain("%s:%d:%d: %s; %s must hold one JSON object", r->file,
+			 r->above + error.line, error.column, error.text, what);
+		input_close(r);
+	}
+	return r->root != NULL;
+}
+
+int input_line(struct input *r, const char *path, int line, const char *bytes, size_t n)
+{
+	*r = (struct input){ .file = path, .above = line - 1, .text = malloc(n + 1) };
+	if (!r->text) {
+		complain("out of memory");
+		return 0;
+	}
+	memcpy(r->text, bytes, n);
+	r->text[n] = '\0';
+	return parse(r, n, "a line");
+}
+
+int input_open(struct input *r, const char *path)
+{
 	size_t size;
 	*r = (struct input){ .file = path, .text = file_bytes(path, &size) };
 	if (!r->text) {
@@ -50,14 +73,7 @@ int input_open(struct input *r, const char *path)
 		return 0;
 	}
 	drop_mark(r->text, &size);
-	r->root = json_loadb(r->text, size, JSON_REJECT_DUPLICATES, &error);
-	if (!r->root) {
-		complain("%s:%d:%d: %s; the file must hold one JSON object", path, error.line,
-			 error.column, error.text);
-		input_close(r);
-		return 0;
-	}
-	return 1;
+	return parse(r, size, "the file");
 }
 
 /* ---- checking an object against its table of keys ------------------------------ */
@@ -221,6 +237,11 @@ double input_number(const json_t *v, double absent)
 int input_flag(const json_t *v)
 {
 	return json_is_true(v);
+}
+
+int input_is_null(const json_t *v)
+{
+	return json_is_null(v);
 }
 
 const char *input_text(const json_t *v)

@@ -33,6 +33,7 @@ struct key {
 
 struct input {
 	const char *file; /* not owned */
+	int above;        /* lines of the file above this text */
 	char *text;
 	struct json_t *root;
 };
@@ -40,6 +41,8 @@ struct input {
 /* Functions that return an int return 0 after a complaint. `path` locates a value in the file:
  * "scenarios/3/batch"; "" is the whole. */
 int input_open(struct input *, const char *path);
+/* The same of one line of a file of JSON lines; it has the number `line` there. The bytes are copied. */
+int input_line(struct input *, const char *path, int line, const char *bytes, size_t n);
 void input_close(struct input *);
 int input_check(const struct input *, const struct json_t *value, const char *path,
 		const struct key *);
@@ -57,6 +60,7 @@ const struct json_t *input_element(const struct json_t *list, size_t index);
 long long input_integer(const struct json_t *, long long absent);
 double input_number(const struct json_t *, double absent);
 int input_flag(const struct json_t *);
+int input_is_null(const struct json_t *);
 const char *input_text(const struct json_t *);
 int input_word(const struct json_t *, const char *const *words, int absent);
 

@@ -23,6 +23,16 @@ enum workload_kind {
 	WORKLOAD_TIMED, /* values everywhere */
 	WORKLOAD_CHECK  /* NaN in unused pages and in the tail of last pages */
 };
+/* Where K and V lie (kv_order.c), in elements. A cache of some pages is units of as many elements;
+ * each has all heads of a page, or one head (unit_heads 1) where the heads stand apart. */
+struct kv_order {
+	int64_t page, slot, head; /* strides, alike of K and of V */
+	int64_t k_at, v_at;       /* the first page's K and V */
+	int is_shared;            /* V is in the memory of K */
+	int unit_heads;
+	int64_t unit, elements; /* of K, or of V; of both where they share the memory */
+};
+
 struct workload {
 	const struct scenario *scenario;
 	int sets;
@@ -33,6 +43,7 @@ struct workload {
 	enum workload_kind kind;
 	unsigned needs; /* of a plug-in: ATTUNE_PLUGIN_FINITE_SLOTS ... */
 	int pages_per_set, spare_pages;
+	struct kv_order order;
 	int32_t *host_table;   /* of set 0 */
 	float *sinks, *slopes; /* on the host */
 	float *scales;         /* on the host; NULL: none */

@@ -102,8 +102,7 @@ static enum attune_status add_check(struct pool *p, struct device *dev, const st
 		cached_check_free(x);
 		return status;
 	}
-	x->bytes = x->w.out_bytes + 2 * (size_t)(x->w.pages_per_set + x->w.spare_pages) *
-					(size_t)x->w.tensors.k_page_stride *
+	x->bytes = x->w.out_bytes + (x->w.order.is_shared ? 1 : 2) * (size_t)x->w.order.elements *
 					(size_t)dtype_bytes(s->shape.kv_dtype);
 	x->next = p->cached_checks;
 	p->cached_checks = x;

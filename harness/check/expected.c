@@ -84,7 +84,7 @@ static int list_rows(struct expected *e, const struct workload *w)
 /* The state of one thread. Keeps decoded keys and values while several rows share them. */
 struct reader {
 	struct kv_source source;
-	const struct scenario *scenario;
+	const struct kv_order *order;
 	struct attune_args args;
 	struct attune_more more;
 	struct expected *e;
@@ -105,7 +105,7 @@ static void read_row(const struct reader *r, int is_v, int page, int slot, int k
 	const struct kv_place at = kv_place(&r->args, s, is_v, page, slot, kv_head);
 	for (int d = 0; d < s->head_size; d += at.run) {
 		const struct in_stream from =
-		    in_stream_of(r->scenario, is_v, at.first + d / at.run * at.step);
+		    in_stream_of(r->order, is_v, at.first + d / at.run * at.step);
 		read_values(row + d, from.stream, from.first, (size_t)at.run, s->kv_dtype);
 	}
 }
@@ -257,7 +257,7 @@ static int compute_rows(struct expected *e, const struct workload *w)
 		struct reader *r = &reader[n];
 		memset(r, 0, sizeof *r);
 		r->args = args;
-		r->scenario = w->scenario;
+		r->order = &w->order;
 		r->e = e;
 		r->next_row = &next_row;
 		workload_host_scales(w, &r->more);

@@ -231,7 +231,7 @@ static void write_token(const struct workload *w, char *to, int is_v, int seq, i
 		const struct kv_place at = kv_place(&a, s, is_v, page, slot, h);
 		for (int d = 0; d < s->head_size; d += at.run) {
 			const struct in_stream from =
-			    in_stream_of(w->scenario, is_v, at.first + d / at.run * at.step);
+			    in_stream_of(&w->order, is_v, at.first + d / at.run * at.step);
 			write_values(to + (size_t)h * head + (size_t)d * size, from.stream,
 				     from.first, (size_t)at.run, s->kv_dtype);
 		}

@@ -1,5 +1,6 @@
 /* values.c - seeded random numbers, and the values of tensors on the host (fill.h). Making these is
  * most of the work of a check, so the loops are compiled for several instruction sets. */
+#include "check.h"
 #include "fill.h"
 #include "reference.h"
 #include "workload.h"
@@ -27,13 +28,11 @@ unsigned long long q_stream(unsigned long long seed)
 	return fill_mix(fill_mix(seed) + 3);
 }
 
-/* Packed values follow their keys, in the keys' memory. */
-struct in_stream in_stream_of(const struct scenario *s, int is_v, long long first)
+/* Where K and V share the memory, their values are of one stream. */
+struct in_stream in_stream_of(const struct kv_order *o, int is_v, long long first)
 {
-	const int packed = is_v && s->layout == LAYOUT_PACKED;
-	const long long at = first + (packed ? s->shape.head_size : 0);
-	return (struct in_stream){ is_v && !packed ? v_stream() : k_stream(),
-				   (unsigned long long)at };
+	return (struct in_stream){ is_v && !o->is_shared ? v_stream() : k_stream(),
+				   (unsigned long long)(first + (is_v ? o->v_at : o->k_at)) };
 }
 
 CLONES void write_values(void *to, unsigned long long stream, unsigned long long first, size_t n,

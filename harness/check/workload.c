@@ -73,24 +73,16 @@ static int count_pages(struct workload *w)
 	return 1;
 }
 
-/* K and V are in the memory of K. */
-static int is_packed(const struct workload *w)
+/* Of the cache of so many page sets. */
+static struct kv_order order_for(const struct workload *w, int sets)
 {
-	return w->scenario->layout == LAYOUT_PACKED;
-}
-
-/* Of K, or of V; of both, if they are packed. */
-static size_t page_elements(const struct workload *w)
-{
-	const attune_shape *s = &w->scenario->shape;
-	const size_t keys = (size_t)s->page_size * (size_t)s->num_kv_heads * (size_t)s->head_size;
-	return is_packed(w) ? 2 * keys : keys;
+	return kv_order(&w->scenario->shape, w->scenario->layout,
+			(int64_t)sets * w->pages_per_set + w->spare_pages);
 }
 
 static size_t elements_for(const struct workload *w, int sets)
 {
-	return ((size_t)sets * (size_t)w->pages_per_set + (size_t)w->spare_pages) *
-	       page_elements(w);
+	return (size_t)order_for(w, sets).elements;
 }
 
 static void fill_table(const struct workload *w, int32_t *table, const int32_t *page,
@@ -172,25 +164,23 @@ static enum attune_status make_heads(struct workload *w, int which, float *host)
 
 /* ---- K and V --------------------------------------------------------------------- */
 
-static void set_kv_strides(attune_tensors *t, const attune_shape *s, enum layout layout)
+static char *at_element(const struct workload *w, const void *base, int64_t n)
 {
-	const int64_t heads = s->num_kv_heads, slots = s->page_size;
-	const int64_t head = layout == LAYOUT_PACKED ? 2 * s->head_size : s->head_size;
-	t->size = sizeof *t;
-	t->k_page_stride = t->v_page_stride = slots * heads * head;
-	t->k_slot_stride = t->v_slot_stride = layout == LAYOUT_HND ? head : heads * head;
-	t->k_head_stride = t->v_head_stride = head;
-	if (layout == LAYOUT_HND || layout == LAYOUT_CLASSIC)
-		t->k_head_stride = t->v_head_stride = slots * head;
-	if (layout == LAYOUT_CLASSIC)
-		t->k_slot_stride = t->v_slot_stride = 0; /* unused */
+	return (char *)(uintptr_t)base + n * dtype_bytes(w->scenario->shape.kv_dtype);
 }
 
-/* Where V begins; if it is packed: behind the first key. */
-static void *v_cache(const struct workload *w, void *k, void *v)
+/* Where the number of page sets is known. */
+static void place_kv(struct workload *w, const void *k, const void *v)
 {
-	const attune_shape *s = &w->scenario->shape;
-	return is_packed(w) ? (char *)k + s->head_size * dtype_bytes(s->kv_dtype) : v;
+	attune_tensors *t = &w->tensors;
+	const struct kv_order *o = &w->order;
+	w->order = order_for(w, w->sets);
+	t->size = sizeof *t;
+	t->k_page_stride = t->v_page_stride = o->page;
+	t->k_slot_stride = t->v_slot_stride = o->slot;
+	t->k_head_stride = t->v_head_stride = o->head;
+	t->k_cache = at_element(w, k, o->k_at);
+	t->v_cache = at_element(w, o->is_shared ? k : v, o->v_at);
 }
 
 static void blank_row(const struct workload *w, char *to, int which, int slot, int head)
@@ -205,35 +195,40 @@ static void blank_row(const struct workload *w, char *to, int which, int slot, i
 		       &nans[s->kv_dtype], size);
 }
 
-/* Writes one page, of both if they are packed; slots from `live` on are NaN. */
-static void write_page(const struct workload *w, char *to, int which, int page, int live)
+/* Writes one unit; slots from `live` on are NaN. */
+static void write_unit(const struct workload *w, char *to, int which, size_t unit, int live)
 {
-	const attune_shape *s = &w->scenario->shape;
-	const size_t n = page_elements(w);
-	write_values(to, which == K ? k_stream() : v_stream(), (size_t)page * n, n, s->kv_dtype);
-	for (int slot = live; slot < s->page_size; slot++)
-		for (int head = 0; head < s->num_kv_heads; head++) {
-			blank_row(w, to, which, slot, head);
-			if (is_packed(w))
-				blank_row(w, v_cache(w, to, NULL), V, slot, head);
+	const struct kv_order *o = &w->order;
+	const size_t n = (size_t)o->unit;
+	const int page_size = w->scenario->shape.page_size;
+	write_values(to, which == K ? k_stream() : v_stream(), unit * n, n,
+		     w->scenario->shape.kv_dtype);
+	for (int slot = live; slot < page_size; slot++)
+		for (int head = 0; head < o->unit_heads; head++) {
+			if (which == K)
+				blank_row(w, at_element(w, to, o->k_at), K, slot, head);
+			if (which == V || o->is_shared)
+				blank_row(w, at_element(w, to, o->v_at), V, slot, head);
 		}
 }
 
-static enum attune_status write_pages(struct workload *w, int which, const int *live)
+static enum attune_status write_units(struct workload *w, int which, const int *live)
 {
-	const size_t size = (size_t)dtype_bytes(w->scenario->shape.kv_dtype);
-	const size_t bytes = page_elements(w) * size;
-	const int pages = w->pages_per_set + w->spare_pages;
-	const int step = bytes < STAGING ? (int)(STAGING / bytes) : 1;
-	char *staging = malloc((size_t)step * bytes);
+	const size_t bytes =
+	    (size_t)w->order.unit * (size_t)dtype_bytes(w->scenario->shape.kv_dtype);
+	const size_t pages = (size_t)(w->pages_per_set + w->spare_pages);
+	const size_t units = (size_t)(w->order.elements / w->order.unit);
+	const size_t step = bytes < STAGING ? STAGING / bytes : 1;
+	char *staging = malloc(step * bytes);
 	enum attune_status status = ATTUNE_OK;
 	if (!staging)
 		return fail(ATTUNE_NO_MEMORY, "out of memory");
-	for (int page = 0; !status && page < pages; page += step) {
-		const int n = pages - page < step ? pages - page : step;
-		for (int i = 0; i < n; i++)
-			write_page(w, staging + (size_t)i * bytes, which, page + i, live[page + i]);
-		status = put(w, which, (size_t)page * bytes, staging, (size_t)n * bytes);
+	for (size_t unit = 0; !status && unit < units; unit += step) {
+		const size_t n = units - unit < step ? units - unit : step;
+		for (size_t i = 0; i < n; i++)
+			write_unit(w, staging + i * bytes, which, unit + i,
+				   live[(unit + i) % pages]);
+		status = put(w, which, unit * bytes, staging, n * bytes);
 	}
 	free(staging);
 	return status;
@@ -244,12 +239,15 @@ static enum attune_status make_own_pages(struct workload *w)
 	const attune_shape *s = &w->scenario->shape;
 	const attune_batch *b = &w->scenario->batch->view;
 	const size_t bytes = elements_for(w, 1) * (size_t)dtype_bytes(s->kv_dtype);
+	const int is_shared = order_for(w, 1).is_shared;
 	int *live = calloc((size_t)(w->pages_per_set + w->spare_pages), sizeof *live);
 	enum attune_status status = live ? take(w, K, bytes) : ATTUNE_NO_MEMORY;
 	if (!live)
 		return fail(status, "out of memory");
-	if (!status && !is_packed(w))
+	if (!status && !is_shared)
 		status = take(w, V, bytes);
+	if (!status)
+		place_kv(w, w->memory[K], w->memory[V]);
 	for (int i = 0; i < b->num_seqs; i++)
 		for (int j = 0; j * s->page_size < b->seq_lens[i]; j++) {
 			const int rest = b->seq_lens[i] - j * s->page_size;
@@ -259,12 +257,10 @@ static enum attune_status make_own_pages(struct workload *w)
 				: s->page_size;
 		}
 	if (!status)
-		status = write_pages(w, K, live);
-	if (!status && !is_packed(w))
-		status = write_pages(w, V, live);
+		status = write_units(w, K, live);
+	if (!status && !is_shared)
+		status = write_units(w, V, live);
 	free(live);
-	w->tensors.k_cache = w->memory[K];
-	w->tensors.v_cache = v_cache(w, w->memory[K], w->memory[V]);
 	return status;
 }
 
@@ -300,8 +296,8 @@ static enum attune_status take_pool(struct workload *w, struct pool **pool, size
 		if (status != ATTUNE_NO_MEMORY || w->sets == 1)
 			break;
 	}
-	w->tensors.k_cache = *pool ? (*pool)->k : NULL;
-	w->tensors.v_cache = *pool ? v_cache(w, (*pool)->k, (*pool)->v) : NULL;
+	if (!status)
+		place_kv(w, (*pool)->k, (*pool)->v);
 	return status;
 }
 
@@ -423,12 +419,10 @@ static enum attune_status make_rest(struct workload *w, struct pool *pool)
 /* On entry *w has its scenario, device, kind and needs. */
 static enum attune_status make(struct workload *w, struct pool **pool, size_t cold_bytes)
 {
-	const struct scenario *scenario = w->scenario;
 	const enum workload_kind kind = w->kind;
 	enum attune_status status;
 	if (!count_pages(w))
 		return fail(ATTUNE_NO_MEMORY, "the batch has more pages than can be numbered");
-	set_kv_strides(&w->tensors, &scenario->shape, scenario->layout);
 	status = kind == WORKLOAD_TIMED ? take_pool(w, pool, cold_bytes) : ATTUNE_OK;
 	if (!status)
 		status = make_tables(w);

@@ -1,6 +1,7 @@
 /* workload.h - shared by the files that build workloads and check outputs:
  *
  *   values.c          the values of tensors, and random numbers
+ *   kv_order.c        where K and V of a layout lie
  *   kv_pool.c         the K and V memory that timed workloads share
  *   workload.c        page tables, queries, guarded outputs
  *   scales_and_lse.c  scales of an 8-bit cache; the LSE and its check; K and V of the new tokens,
@@ -19,6 +20,7 @@
 
 struct attune_more;
 struct device;
+struct kv_order;
 struct verdict;
 struct workload;
 
@@ -51,13 +53,16 @@ enum attune_status pool_fill(struct pool *, struct device *, void *to, unsigned 
 /* Frees the memory of K and V. */
 void pool_drop(struct device *, struct pool *);
 
+/* ---- kv_order.c -------------------------------------------------------------------- */
+struct kv_order kv_order(const attune_shape *, enum layout, int64_t pages);
+
 /* ---- values.c ---------------------------------------------------------------------- */
 unsigned long long k_stream(void), v_stream(void), q_stream(unsigned long long seed);
-/* Where element `first` of the scenario's K or V stands: the stream, and its number there. */
+/* Where element `first` of K or V stands: the stream, and its number there. */
 struct in_stream {
 	unsigned long long stream, first;
 };
-struct in_stream in_stream_of(const struct scenario *, int is_v, long long first);
+struct in_stream in_stream_of(const struct kv_order *, int is_v, long long first);
 /* n elements of a stream from `first` on. */
 void write_values(void *to, unsigned long long stream, unsigned long long first, size_t n,
 		  enum attune_dtype);

@@ -1,5 +1,5 @@
 /* scenarios_cmd.c - attune scenarios: lists scenario sets and single batches with the work of each
- * scenario, and generates sets from request traces. */
+ * scenario, and generates sets from request traces and captured steps. */
 #include "commands.h"
 #include "harness/base/base.h"
 #include "harness/generate/engine_sim.h"
@@ -106,7 +106,7 @@ static int list_batch(const struct listing *o, const struct models *m)
 	return EXIT_DONE;
 }
 
-static int list_sets(const struct listing *o, const struct models *m)
+static int list_sets(const struct listing *o, struct models *m)
 {
 	struct scenario_list list = { 0 };
 	int ok = o->num_sets || scenarios_load_all(&list, o->dir, m);
@@ -132,6 +132,7 @@ enum { MAX_TRACES = 64, MAX_PICK = 1000 };
 struct options {
 	struct listing list;
 	const char *grid;
+	const char *hf; /* a config.json, whose layers are models, too */
 	int list_models, stats;
 	struct job job[MAX_TRACES + 1]; /* the first: defaults of the others */
 	int num_jobs;
@@ -161,7 +162,9 @@ enum {
 	OPT_DRAFTS,
 	OPT_ACCEPT,
 	OPT_COST,
-	OPT_GRID
+	OPT_GRID,
+	OPT_STEPS,
+	OPT_HF
 };
 
 // clang-format off
@@ -175,13 +178,19 @@ static const struct argp_option argp_options[] = {
 	  "of --trace share in turn: a@1,b@4; of a set, only this model's scenarios", 0 },
 	{ "page-size", OPT_PAGE, "TOKENS", 0, "Page size of --batch (16)", 0 },
 	{ "models", OPT_MODELS, 0, 0, "List the models and their shapes", 0 },
+	{ "hf", OPT_HF, "CONFIG", 0,
+	  "The layers of a Hugging Face config.json are models, too, and those of a set from traces "
+	  "without --model. By itself: print them as JSON", 0 },
 	{ "dir", OPT_DIR, "DIR", 0, "Where the sets and models.json are (scenarios)", 0 },
 	{ "format", OPT_FORMAT, "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0, 0, 0, 0,
-	  "A new set from request traces, as JSON on stdout. Options after a --trace apply to it "
-	  "and later traces; options before the first, to all:", 2 },
+	  "A new set from request traces or captured steps, as JSON on stdout. Options after a "
+	  "--trace or --steps apply to it and later ones; options before the first, to all:", 2 },
 	{ "trace", 't', "CSV", 0,
 	  "Columns arrival_s, prompt_tokens, output_tokens; may be repeated", 0 },
+	{ "steps", OPT_STEPS, "FILE", 0,
+	  "Steps that libattune.capture wrote; may be repeated. Only --pick, --max-gflop, --split, "
+	  "--corners, --hold-out, --leave-out, --step-cost and --seed apply", 0 },
 	{ "load", OPT_LOAD, "SHARE", 0,
 	  "Request rate as a share of the engine's throughput (0.95)", 0 },
 	{ "max-batched-tokens", OPT_TOKENS, "N", 0, "Token budget of a step (8192)", 0 },
@@ -258,12 +267,13 @@ static void add_set(struct argp_state *state, struct options *o, const char *nam
 	o->list.set[o->list.num_sets++] = name;
 }
 
-static void add_job(struct argp_state *state, struct options *o, const char *path)
+static void add_job(struct argp_state *state, struct options *o, const char *path, int is_captured)
 {
 	if (o->num_jobs == MAX_TRACES)
 		argp_error(state, "at most %d traces can be replayed together", MAX_TRACES);
 	o->job[o->num_jobs + 1] = o->job[o->num_jobs];
 	o->job[++o->num_jobs].path = path;
+	o->job[o->num_jobs].is_captured = is_captured;
 }
 
 static int is_split(const char *name)
@@ -353,7 +363,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 's': add_set(state, o, arg); break;
 	case 'm': o->list.model = o->job[o->num_jobs].models = arg; break;
-	case 't': add_job(state, o, arg); break;
+	case 't': add_job(state, o, arg, 0); break;
+	case OPT_STEPS: add_job(state, o, arg, 1); break;
+	case OPT_HF: o->hf = arg; break;
 	case OPT_BATCH: o->list.batch = arg; break;
 	case OPT_STATS: o->stats = 1; break;
 	case OPT_GRID: o->grid = arg; break;
@@ -367,6 +379,60 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
+/* Adds the layers of --hf to the models; jobs without --model get all of them, on one GPU. */
+static int take_hf(struct options *o, struct models *m, char *names, size_t size)
+{
+	const char *name;
+	int i = 0;
+	size_t n = 0;
+	while (models_name(m, i))
+		i++;
+	if (o->hf && !models_add_hf(m, o->hf))
+		return 0;
+	for (; (name = models_name(m, i)); i++) {
+		if (!strcmp(strchr(name, '@'), "@1") && n < size)
+			n += (size_t)snprintf(names + n, size - n, "%s%s", n ? "," : "", name);
+	}
+	if (!n)
+		snprintf(names, size, "llama3.1-8b@1");
+	for (i = 0; i <= o->num_jobs; i++)
+		if (!o->job[i].models)
+			o->job[i].models = names;
+	if (!o->list.model && o->list.batch)
+		o->list.model = o->job[0].models;
+	return 1;
+}
+
+static void print_models(const struct models *m)
+{
+	puts("{");
+	models_print(m, stdout);
+	puts("\n}");
+}
+
+static int run(struct options *o, struct models *m)
+{
+	const struct recipe recipe = { o->grid, o->list.dir, o->job + 1, o->num_jobs };
+	char names[2 * MODEL_NAME + 2];
+	if (!take_hf(o, m, names, sizeof names))
+		return EXIT_USAGE;
+	if (o->list_models)
+		return list_models(m, o->list.format);
+	if (o->list.batch)
+		return list_batch(&o->list, m);
+	if (o->hf && !o->num_jobs && !o->grid && !o->list.num_sets) {
+		print_models(m);
+		return EXIT_DONE;
+	}
+	if (!o->num_jobs && !o->grid)
+		return list_sets(&o->list, m);
+	if (o->stats)
+		return traffic_print(o->job + 1, o->num_jobs, m, o->list.format, stdout)
+			   ? EXIT_DONE
+			   : EXIT_USAGE;
+	return set_make(&recipe, m, stdout) ? EXIT_DONE : EXIT_USAGE;
+}
+
 int cmd_scenarios(int argc, char **argv)
 {
 	static const char about[] =
@@ -375,45 +441,20 @@ int cmd_scenarios(int argc, char **argv)
 	    "\vExamples:\n"
 	    "  attune scenarios --set h200 --model llama3.1-70b@4\n"
 	    "  attune scenarios --batch 2q2k_32q1s1k --model llama3.1-8b@1\n"
-	    "  attune scenarios --trace code.csv --load 0.7 --pick 8 > scenarios/mine.json\n\n"
+	    "  attune scenarios --trace code.csv --load 0.7 --pick 8 > scenarios/mine.json\n"
+	    "  attune scenarios --steps steps.jsonl > mine.json\n"
+	    "  attune scenarios --hf config.json\n\n"
 	    "A batch is [count]q<query length>[s<sequence length>], joined by '_'; k is x 1024.\n\n"
 	    "attune scenarios --settled makes a set of batches that the library settled.";
 	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
 	char dir[PATH_TEXT];
 	struct options o = { .list = { .dir = data_path(dir, "scenarios"), .page_size = 16 },
-			     .job[0] = { .split = "train",
-					 .models = "llama3.1-8b@1",
-					 .load = 0.95,
-					 .max_gflop = INFINITY,
-					 .engine = { 8192, 256, 400 * 1024 },
-					 .pick = 24,
-					 .corners = 1,
-					 .requests = 2500,
-					 .max_request = 64 * 1024,
-					 .seed = 1 } };
+			     .job[0] = usual_job };
 	char path[MAX_PATH];
-	struct recipe recipe;
-	struct models *m;
-	int code;
 	options_parse(&argp, argc, argv, &o);
 	snprintf(path, sizeof path, "%s/models.json", o.list.dir);
-	recipe = (struct recipe){ o.grid, o.list.dir, o.job + 1, o.num_jobs };
-	m = models_load(path);
-	if (!m)
-		return EXIT_USAGE;
-	if (!o.list.model && o.list.batch)
-		o.list.model = "llama3.1-8b@1";
-	if (o.list_models)
-		code = list_models(m, o.list.format);
-	else if (o.list.batch)
-		code = list_batch(&o.list, m);
-	else if (!recipe.num_jobs && !recipe.grid)
-		code = list_sets(&o.list, m);
-	else if (o.stats)
-		code = traffic_print(o.job + 1, o.num_jobs, o.list.format, stdout) ? EXIT_DONE
-										   : EXIT_USAGE;
-	else
-		code = set_make(&recipe, m, stdout) ? EXIT_DONE : EXIT_USAGE;
+	struct models *m = models_load(path);
+	const int code = m ? run(&o, m) : EXIT_USAGE;
 	models_free(m);
 	return code;
 }

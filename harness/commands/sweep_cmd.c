@@ -247,8 +247,8 @@ static int load(struct scenario_list *list, struct request *r)
 	snprintf(path, sizeof path, "%s/models.json", r->dir);
 	struct models *m = models_load(path);
 	attune_shape unused;
-	int ok = m && (!r->model || models_shape(m, r->model, &unused)) &&
-		 scenario_sets_load(list, r->dir, r->set, r->num_sets, r->model, m);
+	int ok = m && scenario_sets_load(list, r->dir, r->set, r->num_sets, r->model, m) &&
+		 (!r->model || models_shape(m, r->model, &unused));
 	for (int i = 0; ok && i < r->num_batches; i++)
 		ok = add_batch(list, r, r->batch[i], m);
 	if (ok)

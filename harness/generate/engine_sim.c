@@ -39,7 +39,8 @@ struct sim {
 	struct engine_sim *out;
 	struct state *state; /* as the trace */
 	int *running, num_running;
-	int *query; /* of this step, as running */
+	int *query;      /* of this step, as running */
+	struct row *row; /* the same */
 	int *preempted, num_preempted;
 	int next; /* first request that has neither run nor been preempted */
 	long long free_blocks;
@@ -144,35 +145,45 @@ static void *grown(void *old, size_t *room, size_t wanted, size_t size)
 	return p;
 }
 
-/* Records the step, without sequences that got no tokens. */
-static int record(struct sim *s)
+int engine_add_step(struct engine_sim *out, const struct row *from, int n,
+		    const struct step_cost *cost)
 {
-	struct engine_sim *out = s->out;
+	const struct step_cost c = cost ? *cost : usual_cost;
 	struct step *steps =
 	    grown(out->steps, &out->steps_room, (size_t)out->num_steps + 1, sizeof *steps);
 	struct row *rows;
-	struct step step = { .ms = s->cost.step_ms, .first = out->num_rows };
+	struct step step = { .ms = c.step_ms, .first = out->num_rows };
 	if (steps)
 		out->steps = steps;
-	rows =
-	    grown(out->rows, &out->rows_room, out->num_rows + (size_t)s->num_running, sizeof *rows);
+	rows = grown(out->rows, &out->rows_room, out->num_rows + (size_t)n, sizeof *rows);
 	if (rows)
 		out->rows = rows;
 	if (!steps || !rows)
 		return 0;
-	for (int i = 0; i < s->num_running; i++) {
-		int id = s->running[i], query = s->query[i];
-		int seq = s->state[id].computed + query;
-		if (!query)
+	for (int i = 0; i < n; i++) {
+		if (!from[i].query)
 			continue;
-		rows[out->num_rows++] = (struct row){ query, seq, id };
+		rows[out->num_rows++] = from[i];
 		step.num_rows++;
-		step.ms += s->cost.query_ms * query + s->cost.kv_ms * seq;
+		step.ms += c.query_ms * from[i].query + c.kv_ms * from[i].seq;
 	}
 	steps[out->num_steps++] = step;
+	return 1;
+}
+
+/* Records the step, without sequences that got no tokens. */
+static int record(struct sim *s)
+{
+	struct engine_sim *out = s->out;
+	for (int i = 0; i < s->num_running; i++) {
+		const int id = s->running[i], query = s->query[i];
+		s->row[i] = (struct row){ query, s->state[id].computed + query, id };
+	}
+	if (!engine_add_step(out, s->row, s->num_running, &s->cost))
+		return 0;
 	if (s->next < s->trace->n || s->num_preempted)
 		out->busy_steps = out->num_steps + 1;
-	s->now_ms += step.ms;
+	s->now_ms += out->steps[out->num_steps - 1].ms;
 	return 1;
 }
 
@@ -273,15 +284,17 @@ int engine_run(struct engine_sim *out, const struct trace *trace, const struct e
 			 .state = calloc(n, sizeof *s.state),
 			 .running = calloc(m, sizeof *s.running),
 			 .query = calloc(m, sizeof *s.query),
+			 .row = calloc(m, sizeof *s.row),
 			 .preempted = calloc(n, sizeof *s.preempted),
 			 .free_blocks = engine->kv_tokens / REPLAY_BLOCK };
 	int ok;
 	*out = (struct engine_sim){ .done_ms = calloc(n, sizeof *out->done_ms),
 				    .busy_steps = trace->n > 0 };
-	ok = s.state && s.running && s.query && s.preempted && out->done_ms && run(&s);
+	ok = s.state && s.running && s.query && s.row && s.preempted && out->done_ms && run(&s);
 	free(s.state);
 	free(s.running);
 	free(s.query);
+	free(s.row);
 	free(s.preempted);
 	if (!ok)
 		engine_free(out);

@@ -83,9 +83,29 @@ void trace_set_rate(struct trace *, double per_s);
 /* engine_sim.c */
 /* Runs the whole trace; 0: out of memory. Every request must fit into kv_tokens. */
 int engine_run(struct engine_sim *, const struct trace *, const struct engine *);
+/* Adds a step of these sequences, but not those without query tokens; cost NULL: usual_cost. 0: out of
+ * memory. */
+int engine_add_step(struct engine_sim *, const struct row *, int n, const struct step_cost *);
 void engine_free(struct engine_sim *);
 /* Requests a second that the engine completes if all wait from the start; 0: out of memory. */
 double engine_capacity(const struct trace *, const struct engine *);
+
+/* captured_steps.c: steps that an engine ran, by libattune.capture (scenarios/README.md). */
+struct captured {                /* those of one kind of layers */
+	char model[64];          /* "": the lines name no layers */
+	char settings[96];       /* JSON members of a set, each followed by ", " */
+	int every;               /* of so many steps one is kept */
+	struct engine_sim steps; /* each of the ms that the cost says */
+	/* private */
+	int number, seen;
+};
+struct capture {
+	struct captured *v;
+	int n;
+};
+/* Reads a file. Shapes that no model has are added to the models. 0 + complain. */
+int capture_load(struct capture *, const char *path, const struct step_cost *, struct models *);
+void capture_free(struct capture *);
 
 /* representative_steps.c */
 struct pick_rule {
@@ -105,9 +125,10 @@ int engine_pick(const struct engine_sim *, const struct pick_rule *, struct pick
 enum { REPLAY_CORNERS = 3 };
 int engine_corners(const struct engine_sim *, const struct pick_rule *, struct picked *);
 
-/* trace_set.c: a trace and the settings for its steps. */
+/* trace_set.c: a trace, or captured steps, and the settings for its steps. */
 struct job {
 	const char *path, *split;
+	int is_captured; /* the engine and the load are not used */
 	const char *models; /* "a@1,b@4": assigned to the picks in turn */
 	int leave_out;      /* exclude steps of a held-out block; hold out a tenth of the picks */
 	double load;        /* request rate as a share of capacity */
@@ -118,6 +139,7 @@ struct job {
 	int pick, corners, requests, max_request; /* corners: 1 to add them to the picks */
 	unsigned long long seed;
 };
+extern const struct job usual_job; /* without path and models */
 /* The sources of a set: a grid of made-up batches, traces, or both. */
 struct recipe {
 	const char *grid, *dir; /* grid: its name, or NULL; dir: of the shipped sets */
@@ -126,8 +148,8 @@ struct recipe {
 };
 /* Makes and prints the set. A weight is a share of the trace's time x its number of picks, 1 on
  * average. 0 after a complaint. */
-int set_make(const struct recipe *, const struct models *, FILE *);
+int set_make(const struct recipe *, struct models *, FILE *);
 /* Prints statistics of each job's steps as a table. 0 after a complaint. */
-int traffic_print(const struct job *, int num_jobs, enum format, FILE *);
+int traffic_print(const struct job *, int num_jobs, struct models *, enum format, FILE *);
 
 #endif

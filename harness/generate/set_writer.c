@@ -60,7 +60,8 @@ int generated_add(struct generated_set *set, struct generated one)
 {
 	struct generated *v;
 	for (int i = 0; i < set->n; i++)
-		if (!strcmp(set->v[i].batch, one.batch)) {
+		if (!strcmp(set->v[i].batch, one.batch) &&
+		    (!one.is_of_model || !strcmp(set->v[i].model, one.model))) {
 			complain("%s: the same batch as from %s; kept once", one.from,
 				 set->v[i].from);
 			free(one.batch);

@@ -9,7 +9,9 @@
 struct generated {
 	char *batch; /* as text, owned */
 	char model[64], from[96];
-	const char *split, *settings; /* settings: JSON members, each followed by ", "; or "" */
+	char settings[96]; /* JSON members, each followed by ", "; or "" */
+	const char *split;
+	int is_of_model; /* it ran with this model: other models may have the same batch */
 	double weight;
 	int steps; /* of an engine that it represents; 0: none, and no weight is written */
 };
@@ -67,6 +69,6 @@ struct grid {
 extern const struct grid grids[]; /* ends with a NULL name */
 
 /* space_filling.c: adds the grid's rows. The sets of `beside` are in `dir`. 0 after a complaint. */
-int grid_add(struct generated_set *, const char *name, const char *dir, const struct models *);
+int grid_add(struct generated_set *, const char *name, const char *dir, struct models *);
 
 #endif

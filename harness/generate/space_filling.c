@@ -259,7 +259,8 @@ static void add_family(struct out *o, const struct family *f)
 	o->point = calloc((size_t)f->rows, sizeof *o->point);
 	o->failed |= !o->point;
 	for (o->rows = 0; o->rows < f->rows && !o->failed; o->rows++) {
-		struct generated one = { .weight = 1, .settings = f->settings ? f->settings : "" };
+		struct generated one = { .weight = 1 };
+		snprintf(one.settings, sizeof one.settings, "%s", f->settings ? f->settings : "");
 		snprintf(one.model, sizeof one.model, "%s", models[o->set->n % num_models]);
 		snprintf(one.from, sizeof one.from, "%s", f->name);
 		one.batch = next_row(o, f, one.model);
@@ -285,7 +286,7 @@ static const struct grid *find_grid(const char *name)
 }
 
 static int load_beside(struct scenario_list *list, const char *names, const char *dir,
-		       const struct models *models)
+		       struct models *models)
 {
 	for (const char *at = names; *at; at += strcspn(at, ","), at += *at == ',') {
 		char path[512];
@@ -302,8 +303,7 @@ static int load_beside(struct scenario_list *list, const char *names, const char
 	return 1;
 }
 
-int grid_add(struct generated_set *set, const char *name, const char *dir,
-	     const struct models *models)
+int grid_add(struct generated_set *set, const char *name, const char *dir, struct models *models)
 {
 	struct scenario_list beside = { 0 }, later = { 0 };
 	struct out o = { .grid = find_grid(name),

@@ -1,5 +1,5 @@
-/* trace_set.c - makes a scenario set from request traces: simulates each, picks steps and writes
- * them as JSON, or prints statistics of the steps. */
+/* trace_set.c - makes a scenario set from request traces, which it simulates, and from captured steps:
+ * picks steps and writes them as JSON, or prints statistics of the steps. */
 #include "engine_sim.h"
 #include "set_writer.h"
 #include "harness/base/base.h"
@@ -13,6 +13,16 @@
 #include <string.h>
 
 #define MIN_WEIGHT 0.05 /* rare steps of a trace keep some influence */
+
+const struct job usual_job = { .split = "train",
+			       .load = 0.95,
+			       .max_gflop = INFINITY,
+			       .engine = { 8192, 256, 400 * 1024 },
+			       .pick = 24,
+			       .corners = 1,
+			       .requests = 2500,
+			       .max_request = 64 * 1024,
+			       .seed = 1 };
 
 static void trace_name(char *name, size_t size, const char *path)
 {
@@ -31,19 +41,30 @@ static void model_in_turn(char *name, size_t size, const char *list, int i)
 	snprintf(name, size, "%.*s", (int)strcspn(list, ","), list);
 }
 
-static int add_pick(struct generated_set *set, const struct engine_sim *r, const struct job *job,
-		    const struct picked *p, int picks, const char *split)
+/* The steps of a job, or of one kind of its layers. */
+struct source {
+	const struct engine_sim *steps;
+	const struct job *job;  /* its models: of these layers */
+	const char *settings;   /* of the layers, or "" */
+	int is_of_model, every; /* every: steps of the engine for each of these */
+};
+
+static int add_pick(struct generated_set *set, const struct source *from, const struct picked *p,
+		    int picks, const char *split)
 {
+	const struct engine_sim *r = from->steps;
+	const struct job *job = from->job;
 	const struct step *s = &r->steps[p->step];
 	struct generated e = { .split = split,
-			       .settings = "",
+			       .is_of_model = from->is_of_model,
 			       .weight = fmax(p->weight * picks, MIN_WEIGHT),
-			       .steps = p->steps,
+			       .steps = p->steps * from->every,
 			       .batch = rows_text(&r->rows[s->first], s->num_rows) };
 	char name[64];
+	snprintf(e.settings, sizeof e.settings, "%s", from->settings);
 	trace_name(name, sizeof name, job->path);
-	snprintf(e.from, sizeof e.from, "%s, step %d of %d%s", name, p->step, r->num_steps,
-		 p->weight > 0 ? "" : ", corner");
+	snprintf(e.from, sizeof e.from, "%s, step %d of %d%s", name, p->step * from->every,
+		 r->num_steps * from->every, p->weight > 0 ? "" : ", corner");
 	model_in_turn(e.model, sizeof e.model, job->models, set->n);
 	return e.batch && generated_add(set, e);
 }
@@ -79,23 +100,26 @@ static int cut_at(const struct engine_sim *r, const struct pick_rule *rule, doub
 }
 
 /* Returns the number of picks; -1: out of memory. */
-static int pick_from(struct generated_set *set, const struct engine_sim *r, const struct job *job,
+static int pick_from(struct generated_set *set, const struct source *from,
 		     const struct pick_rule *rule, int wanted, const char *split)
 {
+	const struct engine_sim *r = from->steps;
+	const struct job *job = from->job;
 	struct picked *p = calloc((size_t)wanted + REPLAY_CORNERS, sizeof *p);
 	int n = p ? engine_pick(r, rule, p, wanted) : -1, ok = n >= 0;
 	int corners = n > 0 && job->corners ? engine_corners(r, rule, p + n) : 0;
 	for (int i = 0; ok && i < n + corners; i++) {
 		const int is_drawn = job->leave_out && i < n && i % 10 == 5;
-		ok = add_pick(set, r, job, &p[i], n, is_drawn ? "heldout_random" : split);
+		ok = add_pick(set, from, &p[i], n, is_drawn ? "heldout_random" : split);
 	}
 	free(p);
 	return ok ? n : -1;
 }
 
-static int pick_steps(struct generated_set *set, const struct engine_sim *r, const struct job *job,
-		      double pairs)
+static int pick_steps(struct generated_set *set, const struct source *from, double pairs)
 {
+	const struct engine_sim *r = from->steps;
+	const struct job *job = from->job;
 	struct pick_rule early = pick_all(r), late;
 	const int held = (int)lround(job->pick * job->hold_out);
 	int n, more = 0;
@@ -104,13 +128,15 @@ static int pick_steps(struct generated_set *set, const struct engine_sim *r, con
 	early.seed = job->seed;
 	late = early;
 	early.end = late.first = cut_at(r, &early, job->hold_out);
-	n = pick_from(set, r, job, &early, job->pick - held, job->split);
+	n = pick_from(set, from, &early, job->pick - held, job->split);
 	if (n > 0 && held)
-		more = pick_from(set, r, job, &late, held, "heldout_traces");
+		more = pick_from(set, from, &late, held, "heldout_traces");
 	if (n < 0 || more < 0)
 		complain("out of memory");
 	else if (!n || (held && !more))
-		complain("%s: no step may be kept; raise --max-gflop or --requests", job->path);
+		complain("%s: no step may be kept; %s", job->path,
+			 job->is_captured ? "raise --max-gflop or capture more steps"
+					  : "raise --max-gflop or --requests");
 	return n > 0 && more >= (held > 0);
 }
 
@@ -159,15 +185,47 @@ static int job_replay(struct engine_sim *r, const struct job *job)
 	return ok;
 }
 
-static int engine_job(struct generated_set *set, const struct job *job, const struct models *models)
+static int engine_job(struct generated_set *set, const struct job *job, struct models *models)
 {
 	const double pairs = most_pairs(job, models);
 	struct engine_sim r;
 	int ok;
 	if (!pairs || !job_replay(&r, job))
 		return 0;
-	ok = pick_steps(set, &r, job, pairs);
+	const struct source from = { .steps = &r, .job = job, .settings = "", .every = 1 };
+	ok = pick_steps(set, &from, pairs);
 	engine_free(&r);
+	return ok;
+}
+
+/* The job of one kind of layers. */
+static struct job layers_job(const struct job *job, const struct captured *layers)
+{
+	struct job own = *job;
+	if (*layers->model)
+		own.models = layers->model;
+	return own;
+}
+
+static int capture_job(struct generated_set *set, const struct job *job, struct models *models)
+{
+	const struct step_cost *cost = job->cost.step_ms > 0 ? &job->cost : NULL;
+	struct capture c;
+	if (!capture_load(&c, job->path, cost, models))
+		return 0;
+	int ok = 1;
+	for (int i = 0; ok && i < c.n; i++) {
+		const struct captured *layers = &c.v[i];
+		const struct job own = layers_job(job, layers);
+		const struct source from = { .steps = &layers->steps,
+					     .job = &own,
+					     .settings = layers->settings,
+					     .is_of_model = *layers->model != '\0',
+					     .every = layers->every };
+		const double pairs = layers->seen ? most_pairs(&own, models) : 0;
+		ok = !layers->seen || (pairs > 0 && pick_steps(set, &from, pairs));
+	}
+	capture_free(&c);
 	return ok;
 }
 
@@ -202,21 +260,26 @@ static void print_about(const struct job *j, FILE *f)
 	char text[512], extras[160], name[64];
 	trace_name(name, sizeof name, j->path);
 	print_extras(j, extras, sizeof extras);
-	snprintf(text, sizeof text,
-		 "%s: load %g, budget %d, %d sequences, %lld KV tokens, first %d requests "
-		 "of at most %d tokens%s, %s, seed %llu",
-		 name, j->load, j->engine.max_batched_tokens, j->engine.max_seqs,
-		 j->engine.kv_tokens, j->requests, j->max_request, extras, j->split, j->seed);
+	if (j->is_captured)
+		snprintf(text, sizeof text, "%s: captured steps%s, %s, seed %llu", name, extras,
+			 j->split, j->seed);
+	else
+		snprintf(text, sizeof text,
+			 "%s: load %g, budget %d, %d sequences, %lld KV tokens, first %d requests "
+			 "of at most %d tokens%s, %s, seed %llu",
+			 name, j->load, j->engine.max_batched_tokens, j->engine.max_seqs,
+			 j->engine.kv_tokens, j->requests, j->max_request, extras, j->split,
+			 j->seed);
 	fputs("\t\t", f);
 	out_quoted(f, text);
 }
 
-int set_make(const struct recipe *r, const struct models *models, FILE *f)
+int set_make(const struct recipe *r, struct models *models, FILE *f)
 {
 	struct generated_set set = { 0 };
 	int ok = !r->grid || grid_add(&set, r->grid, r->dir, models);
 	for (int i = 0; ok && i < r->num_jobs; i++)
-		ok = engine_job(&set, &r->jobs[i], models);
+		ok = (r->jobs[i].is_captured ? capture_job : engine_job)(&set, &r->jobs[i], models);
 	if (ok) {
 		fputs("{\n\t\"about\": [\n", f);
 		if (r->grid) {
@@ -228,6 +291,10 @@ int set_make(const struct recipe *r, const struct models *models, FILE *f)
 			fputs(i + 1 < r->num_jobs ? ",\n" : "\n", f);
 		}
 		fputs("\t],\n", f);
+		if (models_own(models)) {
+			models_print(models, f);
+			fputs(",\n", f);
+		}
 		generated_print(&set, f);
 		fputs("}\n", f);
 	}
@@ -236,7 +303,7 @@ int set_make(const struct recipe *r, const struct models *models, FILE *f)
 }
 
 /* ---- statistics -------------------------------------------------------------------- */
-/* Statistics of the steps of a simulated engine: the share that only decodes, the number of
+/* Statistics of the steps of a simulated engine, or of captured ones: the share that only decodes, the number of
  * sequences, their lengths and the spread of lengths. */
 
 enum { SEQS, DECODE_KV, LONGEST, CV, PREFILLS, PREFILL_TOKENS, NUM_MEDIANS };
@@ -299,14 +366,17 @@ static int tally(struct traffic *t, const struct engine_sim *r)
 	return ok;
 }
 
-static void print_row(struct table *table, const struct job *j, struct traffic *t)
+static void print_row(struct table *table, const struct job *j, const char *model,
+		      struct traffic *t)
 {
-	char name[64];
-	trace_name(name, sizeof name, j->path);
+	char name[160];
+	trace_name(name, 64, j->path);
+	if (*model)
+		snprintf(strchr(name, '\0'), 80, " %s", model);
 	table_text(table, name);
-	table_number(table, j->load, 2);
-	table_number(table, j->engine.max_batched_tokens, 0);
-	table_number(table, j->engine.max_seqs, 0);
+	table_number(table, j->is_captured ? NAN : j->load, 2);
+	table_number(table, j->is_captured ? NAN : j->engine.max_batched_tokens, 0);
+	table_number(table, j->is_captured ? NAN : j->engine.max_seqs, 0);
 	table_number(table, t->steps, 0);
 	table_number(table, (double)t->decode_only / t->steps, 3);
 	table_number(table, t->decode_only_ms / t->ms, 3);
@@ -315,7 +385,40 @@ static void print_row(struct table *table, const struct job *j, struct traffic *
 	table_end_row(table);
 }
 
-int traffic_print(const struct job *jobs, int num_jobs, enum format format, FILE *f)
+static int print_steps(struct table *table, const struct job *job, const char *model,
+		       const struct engine_sim *r)
+{
+	struct traffic t = { 0 };
+	const int ok = tally(&t, r);
+	if (ok)
+		print_row(table, job, model, &t);
+	for (int k = 0; k < NUM_MEDIANS; k++)
+		free(t.v[k]);
+	return ok;
+}
+
+static int print_job(struct table *table, const struct job *job, struct models *models)
+{
+	struct engine_sim r;
+	struct capture c = { 0 };
+	int ok;
+	if (!job->is_captured) {
+		ok = job_replay(&r, job);
+		if (!ok)
+			return 0;
+		ok = print_steps(table, job, "", &r);
+		engine_free(&r);
+		return ok;
+	}
+	ok = capture_load(&c, job->path, NULL, models);
+	for (int i = 0; ok && i < c.n; i++)
+		ok = !c.v[i].seen || print_steps(table, job, c.v[i].model, &c.v[i].steps);
+	capture_free(&c);
+	return ok;
+}
+
+int traffic_print(const struct job *jobs, int num_jobs, struct models *models, enum format format,
+		  FILE *f)
 {
 	static const char *const columns[] = {
 		"trace",         "load",        "budget",           "max_seqs",
@@ -324,20 +427,9 @@ int traffic_print(const struct job *jobs, int num_jobs, enum format format, FILE
 		"prefill_tokens"
 	};
 	struct table *table = table_new(format, columns, COUNT(columns));
-	int ok = 1;
-	for (int i = 0; ok && i < num_jobs; i++) {
-		struct traffic t = { 0 };
-		struct engine_sim r;
-		if (!job_replay(&r, &jobs[i]))
+	for (int i = 0; i < num_jobs; i++)
+		if (!print_job(table, &jobs[i], models))
 			return 0;
-		ok = tally(&t, &r);
-		if (ok)
-			print_row(table, &jobs[i], &t);
-		for (int k = 0; k < NUM_MEDIANS; k++)
-			free(t.v[k]);
-		engine_free(&r);
-	}
-	if (ok)
-		table_print(table, f);
-	return ok;
+	table_print(table, f);
+	return 1;
 }

@@ -12,7 +12,7 @@ static int is_set(const struct dirent *d)
 	return n > 5 && !strcmp(d->d_name + n - 5, ".json") && strcmp(d->d_name, "models.json");
 }
 
-int scenarios_load_all(struct scenario_list *list, const char *dir, const struct models *m)
+int scenarios_load_all(struct scenario_list *list, const char *dir, struct models *m)
 {
 	struct dirent **names;
 	int n = scandir(dir, &names, is_set, alphasort), ok = n >= 0;

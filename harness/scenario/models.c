@@ -1,29 +1,15 @@
 /* models.c - loads the shapes of models, by name and tensor-parallel degree, from
  * scenarios/models.json. scenarios/README.md describes its keys. */
+#include "models.h"
 #include "scenario.h"
 #include "harness/base/base.h"
 #include "harness/base/json_in.h"
-#include "harness/base/json_out.h"
 #include "harness/base/text_rule.h"
 #include "kernels/spec/part.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct model {
-	char name[MODEL_NAME]; /* with @tp */
-	attune_shape shape;
-};
-
-struct models {
-	struct model *v;
-	int n;
-};
-
-/* Suffixes of a model's name, in this order: attention also returns the LSE; the cache is
- * LAYOUT_PACKED. The database and all else treat each as a separate model. */
-#define LSE_SUFFIX "+lse"
-#define PACKED_SUFFIX "+packed"
 
 // clang-format off
 static const struct key models_keys[] = {
@@ -46,7 +32,16 @@ static const struct key models_keys[] = {
 };
 // clang-format on
 
-static const struct model *find(const struct models *m, const char *name)
+void model_key(char key[MODEL_KEY], const attune_shape *s)
+{
+	const double usual = 1 / sqrt(s->head_size), scale = (double)s->scale;
+	snprintf(key, MODEL_KEY, "%d/%d %d %d %d %.4g %d %d %.4g", s->num_query_heads,
+		 s->num_kv_heads, s->head_size, !!s->causal, s->window, (double)s->softcap,
+		 !!s->has_sinks, !!s->has_alibi,
+		 scale > 0 && fabs(scale / usual - 1) > 1e-3 ? scale : 0.0);
+}
+
+const struct model *model_find(const struct models *m, const char *name)
 {
 	for (int i = 0; i < m->n; i++)
 		if (!strcmp(m->v[i].name, name))
@@ -54,7 +49,7 @@ static const struct model *find(const struct models *m, const char *name)
 	return NULL;
 }
 
-static int append(struct models *m, const struct model *one)
+int models_append(struct models *m, const struct model *one)
 {
 	struct model *v = realloc(m->v, ((size_t)m->n + 1) * sizeof *v);
 	if (!v) {
@@ -89,33 +84,65 @@ static attune_shape base_shape(const struct json_t *entry)
 
 /* vLLM's rule: tp divides the query heads. It divides the KV heads too, or, with fewer KV heads
  * than GPUs, each GPU gets a copy of one. */
+int model_splits(const attune_shape *s, int tp)
+{
+	return s->num_query_heads % tp == 0 &&
+	       (s->num_kv_heads % tp == 0 || tp % s->num_kv_heads == 0);
+}
+
+attune_shape model_shard(const attune_shape *whole, int tp)
+{
+	attune_shape s = *whole;
+	s.num_query_heads /= tp;
+	s.num_kv_heads = s.num_kv_heads > tp ? s.num_kv_heads / tp : 1;
+	return s;
+}
+
 static int split(const struct input *in, const char *path, attune_shape *s, int tp)
 {
 	if (s->num_query_heads % tp)
 		return input_bad(in, path, NULL,
 				 "tp %d does not divide the %d query heads; it must", tp,
 				 s->num_query_heads);
-	if (s->num_kv_heads % tp && tp % s->num_kv_heads)
+	if (!model_splits(s, tp))
 		return input_bad(in, path, NULL,
 				 "tp %d neither divides the %d KV heads nor is a multiple of them; "
 				 "it must be one of the two",
 				 tp, s->num_kv_heads);
-	s->num_query_heads /= tp;
-	s->num_kv_heads = s->num_kv_heads > tp ? s->num_kv_heads / tp : 1;
+	*s = model_shard(s, tp);
 	return 1;
 }
 
 /* A name is an argument of the command line, one of a list with commas, a text in pictures, and
  * part of a file's name. */
-static int is_name(const char *name)
+int model_is_name(const char *name)
 {
 	const size_t n = strlen(name);
 	return n && n <= 48 && text_keeps(TEXT_NAME, name) && !strpbrk(name, "+@:") &&
 	       !strchr(".-_", name[0]);
 }
 
+/* In what a set defines itself, a name may be known: for the same shape. */
+static int add_degree(const struct input *in, const char *path, struct models *m, const char *name,
+		      const struct model *one, int is_set)
+{
+	const struct model *old = model_find(m, one->name);
+	char is[MODEL_KEY], was[MODEL_KEY];
+	if (!old)
+		return models_append(m, one);
+	model_key(is, &one->shape);
+	model_key(was, &old->shape);
+	if (!is_set)
+		return input_bad(in, path, NULL,
+				 "%s is defined already; give each name and degree once",
+				 one->name);
+	return !strcmp(is, was) ||
+	       input_bad(in, path, NULL, "%s is known with another shape; give %s another name",
+			 one->name, name);
+}
+
 static int load_entry(const struct input *in, struct models *m, const struct json_t *entry,
-		      size_t index)
+		      size_t index, int is_set)
 {
 	static const struct key degree = { "tp", .kind = INTEGER, .lo = 1, .hi = 1024 };
 	const struct json_t *list = input_member(entry, "tp"), *tp;
@@ -123,7 +150,7 @@ static int load_entry(const struct input *in, struct models *m, const struct jso
 	attune_shape whole = base_shape(entry);
 	char path[INPUT_PATH];
 	snprintf(path, sizeof path, "models/%zu/name", index);
-	if (!is_name(name))
+	if (!model_is_name(name))
 		return input_bad(
 		    in, path, NULL,
 		    "name is \"%.*s\"; it must be 1 to 48 letters, digits, '.', '_' and "
@@ -133,41 +160,48 @@ static int load_entry(const struct input *in, struct models *m, const struct jso
 	if (shape_error(&whole))
 		return input_bad(in, path, NULL, "%s: %s", name, shape_error(&whole));
 	for (size_t i = 0; (tp = input_element(list, i)); i++) {
-		struct model one = { .shape = whole };
+		struct model one = { .shape = whole, .whole = whole, .is_own = is_set };
 		snprintf(path, sizeof path, "models/%zu/tp/%zu", index, i);
 		if (!input_check(in, tp, path, &degree))
 			return 0;
-		if (!split(in, path, &one.shape, (int)input_integer(tp, 1)))
+		one.tp = (int)input_integer(tp, 1);
+		if (!split(in, path, &one.shape, one.tp))
 			return 0;
-		snprintf(one.name, sizeof one.name, "%s@%d", name, (int)input_integer(tp, 1));
-		if (find(m, one.name))
-			return input_bad(in, path, NULL,
-					 "%s is defined already; give each name and degree once",
-					 one.name);
-		if (!append(m, &one))
+		snprintf(one.name, sizeof one.name, "%s@%d", name, one.tp);
+		if (!add_degree(in, path, m, name, &one, is_set))
 			return 0;
 	}
 	return 1;
 }
 
+static int load_entries(struct models *m, const struct input *in, int is_set)
+{
+	const struct json_t *list = input_member(in->root, "models"), *entry;
+	char place[INPUT_PATH];
+	for (size_t i = 0; (entry = input_element(list, i)); i++) {
+		snprintf(place, sizeof place, "models/%zu", i);
+		if (!input_check_object(in, entry, place, model_keys) ||
+		    !load_entry(in, m, entry, i, is_set))
+			return 0;
+	}
+	return 1;
+}
+
+int models_of_set(struct models *m, const struct input *in)
+{
+	return load_entries(m, in, 1);
+}
+
 struct models *models_load(const char *path)
 {
 	struct models *m = calloc(1, sizeof *m);
-	const struct json_t *list, *entry;
 	struct input in;
-	char place[INPUT_PATH];
 	int ok;
 	if (!m || !input_open(&in, path)) {
 		free(m);
 		return NULL;
 	}
-	ok = input_check_object(&in, in.root, "", models_keys);
-	list = input_member(in.root, "models");
-	for (size_t i = 0; ok && (entry = input_element(list, i)); i++) {
-		snprintf(place, sizeof place, "models/%zu", i);
-		ok = input_check_object(&in, entry, place, model_keys) &&
-		     load_entry(&in, m, entry, i);
-	}
+	ok = input_check_object(&in, in.root, "", models_keys) && load_entries(m, &in, 0);
 	input_close(&in);
 	if (ok)
 		return m;
@@ -184,7 +218,7 @@ void models_free(struct models *m)
 
 const attune_shape *models_find(const struct models *m, const char *name)
 {
-	const struct model *found = find(m, name);
+	const struct model *found = model_find(m, name);
 	return found ? &found->shape : NULL;
 }
 
@@ -222,51 +256,10 @@ void models_why_unknown(const struct models *m, const char *name, char *why, siz
 			 name, nearest(m, name));
 }
 
-/* The length of the first n bytes of `name` without the suffix, if they end with it. */
-static size_t length_without(const char *name, size_t n, const char *suffix)
-{
-	const size_t m = strlen(suffix);
-	return n > m && !strncmp(name + n - m, suffix, m) ? n - m : n;
-}
-
-int model_is_packed(const char *name)
-{
-	const size_t n = strlen(name);
-	return length_without(name, n, PACKED_SUFFIX) < n;
-}
-
-static int base_length(const char *name)
-{
-	const size_t n = length_without(name, strlen(name), PACKED_SUFFIX);
-	return (int)length_without(name, n, LSE_SUFFIX);
-}
-
-int model_gives_lse(const char *name)
-{
-	const size_t n = length_without(name, strlen(name), PACKED_SUFFIX);
-	return length_without(name, n, LSE_SUFFIX) < n;
-}
-
-void model_name(char out[MODEL_NAME], const char *name_at_tp, int gives_lse, enum layout layout)
-{
-	snprintf(out, MODEL_NAME, "%s%s%s", name_at_tp, gives_lse ? LSE_SUFFIX : "",
-		 layout == LAYOUT_PACKED ? PACKED_SUFFIX : "");
-}
-
-void model_members(FILE *f, const char *name)
-{
-	char base[MODEL_NAME];
-	snprintf(base, sizeof base, "%.*s", base_length(name), name);
-	fputs("\"models\": [", f);
-	out_quoted(f, base);
-	fprintf(f, "]%s%s", model_gives_lse(name) ? ", \"lse\": true" : "",
-		model_is_packed(name) ? ", \"layout\": \"packed\"" : "");
-}
-
 int models_shape(const struct models *m, const char *name, attune_shape *out)
 {
 	char base[MODEL_NAME];
-	snprintf(base, sizeof base, "%.*s", base_length(name), name);
+	model_base(base, name);
 	const attune_shape *found = models_find(m, base);
 	if (found) {
 		*out = *found;

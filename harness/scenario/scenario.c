@@ -15,7 +15,6 @@
 /* as enum attune_dtype */
 static const char *const dtypes[] = { "f32", "f16", "bf16", NULL };
 static const char *const kv_dtypes[] = { "f32", "f16", "bf16", "e4m3", NULL };
-const char *const layout_names[] = { "nhd", "hnd", "classic", "packed", NULL };
 const char *const scenario_splits[] = { "train",
 					"peers",
 					"heldout",
@@ -70,6 +69,7 @@ int gate_draws(const struct scenario *s, int third)
 
 static const struct key set_keys[] = {
 	{ "about",     .kind = NOTES },
+	{ "models",    .kind = LIST },
 	{ "defaults",  .kind = OBJECT },
 	{ "scenarios", .kind = LIST, .required = 1 },
 	{ 0 }
@@ -165,7 +165,7 @@ static void twins_free(struct twins *t)
 /* A file that is being loaded. */
 struct loading {
 	struct input in;
-	const struct models *models;
+	struct models *models;
 	struct scenario_list *list;
 	int first;     /* index of the file's first scenario */
 	size_t *entry; /* index in the file of each scenario from `first` on */
@@ -173,19 +173,6 @@ struct loading {
 	struct twins twins;            /* of the file's scenarios, counted from `first` */
 	const struct json_t *defaults; /* or NULL */
 };
-
-enum layout layout_of(const char *name)
-{
-	for (int i = 0; layout_names[i]; i++)
-		if (!strcasecmp(layout_names[i], name))
-			return (enum layout)i;
-	return LAYOUT_NHD;
-}
-
-enum attune_kv_layout layout_kv(enum layout l)
-{
-	return l == LAYOUT_CLASSIC ? ATTUNE_KV_CLASSIC : ATTUNE_KV_STRIDED;
-}
 
 enum scales scenario_scales(const struct scenario *s)
 {
@@ -371,7 +358,8 @@ static int load_entry(struct loading *l, const struct json_t *entry, size_t inde
 static int load(struct loading *l)
 {
 	const struct json_t *list, *entry;
-	if (!input_check_object(&l->in, l->in.root, "", set_keys))
+	if (!input_check_object(&l->in, l->in.root, "", set_keys) ||
+	    !models_of_set(l->models, &l->in))
 		return 0;
 	l->defaults = input_member(l->in.root, "defaults");
 	if (l->defaults && (!input_check_object(&l->in, l->defaults, "defaults", default_keys) ||
@@ -394,7 +382,7 @@ static int set_name(char *name, size_t size, const char *path)
 	return n > 0 && n < size && text_keeps(TEXT_FREE, name);
 }
 
-int scenarios_load(struct scenario_list *list, const char *path, const struct models *models)
+int scenarios_load(struct scenario_list *list, const char *path, struct models *models)
 {
 	struct loading l = { .models = models, .list = list, .first = list->n };
 	char set[sizeof list->v->set];
@@ -442,7 +430,7 @@ int scenario_of_batch(struct scenario *s, const char *text, const char *model, i
 	if (!models_shape(models, model, &s->shape))
 		return 0;
 	snprintf(s->model, sizeof s->model, "%s", model);
-	s->layout = model_is_packed(model) ? LAYOUT_PACKED : LAYOUT_NHD;
+	s->layout = model_layout(model);
 	s->shape.page_size = page_size;
 	if (shape_error(&s->shape)) {
 		complain("%s", shape_error(&s->shape));
@@ -461,7 +449,7 @@ int scenario_of_batch(struct scenario *s, const char *text, const char *model, i
 /* ---- several sets as one list, each scenario once ---------------------------------- */
 
 int scenario_set_load(struct scenario_list *list, const char *dir, const char *name,
-		      const struct models *m)
+		      struct models *m)
 {
 	char path[PATH_MAX];
 	const size_t n = strlen(name);
@@ -491,7 +479,7 @@ void scenarios_sift(struct scenario_list *list, const char *model)
 }
 
 int scenario_sets_load(struct scenario_list *list, const char *dir, const char *const *set, int n,
-		       const char *model, const struct models *m)
+		       const char *model, struct models *m)
 {
 	for (int i = 0; i < n; i++)
 		if (!scenario_set_load(list, dir, set[i], m))

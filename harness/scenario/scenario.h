@@ -22,9 +22,21 @@ int batch_query_len(const attune_batch *, int seq);
 /* Whether the sequence belongs to the phase's part. */
 int batch_is_of_phase(const attune_batch *, enum phase, int seq);
 
-/* ---- models.c, scenario.c ------------------------------------------------------ */
-/* PACKED: as NHD, and the value stands behind its key: one tensor [pages][slots][heads][2][head_size]. */
-enum layout { LAYOUT_NHD, LAYOUT_HND, LAYOUT_CLASSIC, LAYOUT_PACKED };
+/* ---- names.c, models.c, scenario.c ------------------------------------------------------ */
+/* harness/check/kv_order.c has the order of each. From PACKED on K and V share one tensor, and a
+ * model's name says so: "llama3.1-8b@1+packed". */
+enum layout {
+	LAYOUT_NHD,
+	LAYOUT_HND,
+	LAYOUT_CLASSIC,
+	LAYOUT_PACKED, /* vLLM's LBNHC */
+	LAYOUT_LBHNC,
+	LAYOUT_LHBNC,
+	LAYOUT_BLNHC,
+	LAYOUT_BLHNC,
+	LAYOUT_BHLNC,
+	LAYOUT_PAIRED /* a page of K, then its page of V */
+};
 extern const char *const layout_names[]; /* "nhd", ...; ends with NULL */
 enum layout layout_of(const char *name); /* ignores case; unknown names are LAYOUT_NHD */
 
@@ -68,15 +80,19 @@ struct scenario_list {
 	int n;
 };
 /* Appends the scenarios of a file. Errors are one line, "file:line:column: what is
- * wrong; what would be right", and return 0. models: scenarios/models.json. */
+ * wrong; what would be right", and return 0. models: scenarios/models.json, to which a set adds its
+ * own. */
 struct models; /* name@tp -> shape */
 struct models *models_load(const char *path);
 /* The shape of "name@tp", or of "name@tp+lse", which also returns the LSE. Behind either may stand
- * "+packed", the layout. 0 + complain. */
+ * "+packed" or another layout that model_layout() knows. 0 + complain. */
 int models_shape(const struct models *, const char *name, attune_shape *out);
 void model_name(char out[MODEL_NAME], const char *name_at_tp, int gives_lse, enum layout);
+/* The name without what it ends with. */
+void model_base(char out[MODEL_NAME], const char *name);
 int model_gives_lse(const char *name);
-int model_is_packed(const char *name);
+/* The layout that the name ends with; LAYOUT_NHD: none. */
+enum layout model_layout(const char *name);
 /* Prints "models": ["name@tp"], and what the name's ends mean: "lse": true, "layout": "packed". */
 void model_members(FILE *, const char *name);
 const attune_shape *models_find(const struct models *, const char *name_at_tp); /* or NULL */
@@ -84,13 +100,32 @@ const attune_shape *models_find(const struct models *, const char *name_at_tp); 
 enum { MODEL_WHY = 200 };
 void models_why_unknown(const struct models *, const char *name, char *why, size_t size);
 const char *models_name(const struct models *, int i); /* NULL after the last */
+/* What a model of models.json gives: the same for shapes that differ in pages and types alone. A scale
+ * of 1 / sqrt(head_size) is none. */
+enum { MODEL_KEY = 160 };
+void model_key(char key[MODEL_KEY], const attune_shape *);
+/* The first name of a shape; NULL: none has it. */
+const char *models_of_shape(const struct models *, const attune_shape *);
+/* Adds the shape of one GPU as a model of its own, say "layers-32x8x128-w4096@1". Returns its name, with
+ * which it may have been there; NULL + complain. */
+const char *models_add_shape(struct models *, const attune_shape *);
+/* Adds a whole model, in the degrees 1, 2, 4 and 8 that its heads allow. 0 + complain. */
+int models_add(struct models *, const char *name, const attune_shape *whole);
+/* hf_config.c: adds the layers of a config.json of Hugging Face; of two kinds, with a window and without,
+ * as NAME-local and NAME-global. 0 + complain. */
+int models_add_hf(struct models *, const char *path);
+/* How many models are not of models.json; prints these as the member "models" of a set. */
+int models_own(const struct models *);
+void models_print(const struct models *, FILE *);
+struct input;
+/* Adds those of the member "models" of a set. 0 + complain. */
+int models_of_set(struct models *, const struct input *);
 void models_free(struct models *);
-int scenarios_load(struct scenario_list *, const char *path, const struct models *);
+int scenarios_load(struct scenario_list *, const char *path, struct models *);
 /* The same of a set: the name of a file in `dir`, or a path. */
-int scenario_set_load(struct scenario_list *, const char *dir, const char *name,
-		      const struct models *);
+int scenario_set_load(struct scenario_list *, const char *dir, const char *name, struct models *);
 /* all_sets.c: those of all sets in a folder. 0 after a complaint. */
-int scenarios_load_all(struct scenario_list *, const char *dir, const struct models *);
+int scenarios_load_all(struct scenario_list *, const char *dir, struct models *);
 /* The scenario of --batch. 0 after a complaint. */
 int scenario_of_batch(struct scenario *, const char *batch, const char *model, int page_size,
 		      const struct models *);
@@ -103,7 +138,7 @@ void scenario_drop(struct scenario *);
 void scenarios_free(struct scenario_list *);
 /* Loads the model's scenarios (NULL: all) of several sets, each once. 0 after a complaint. */
 int scenario_sets_load(struct scenario_list *, const char *dir, const char *const *set, int n,
-		       const char *model, const struct models *);
+		       const char *model, struct models *);
 /* Drops twins, and the scenarios of all models but this one (NULL: of none). */
 void scenarios_sift(struct scenario_list *, const char *model);
 

@@ -66,12 +66,10 @@ int next_set_print(const struct next_set *set, const char *gpu)
 		const struct next *v = &set->v[i];
 		if (has_batch(&out, v->batch))
 			continue;
-		struct generated one = { .batch = strdup(v->batch),
-					 .split = "train",
-					 .settings = v->settings,
-					 .weight = 1 };
+		struct generated one = { .batch = strdup(v->batch), .split = "train", .weight = 1 };
 		snprintf(one.model, sizeof one.model, "%s", v->model);
 		snprintf(one.from, sizeof one.from, "%s", v->from);
+		snprintf(one.settings, sizeof one.settings, "%s", v->settings);
 		ok = one.batch && generated_add(&out, one);
 	}
 	if (ok) {

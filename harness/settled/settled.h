@@ -42,10 +42,6 @@ int taken_has_scenario(const struct taken *, const attune_shape *, const char *b
 /* Whether held-out scenarios have a model of that shape, and no other scenario has. */
 int taken_shape_is_held_out(const struct taken *, const attune_shape *);
 void taken_free(struct taken *);
-/* What a model of models.json gives: the same for shapes that differ in pages and types alone. A scale
- * of 1 / sqrt(head_size) is none. */
-enum { MODEL_KEY = 160 };
-void model_key(char key[MODEL_KEY], const attune_shape *);
 
 /* ---- next_set.c ------------------------------------------------------------------------------- */
 struct next_set {

@@ -5,7 +5,6 @@
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/spec/choice.h"
-#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,15 +42,6 @@ out:
 	free(v);
 	batch_free(b);
 	return text;
-}
-
-void model_key(char key[MODEL_KEY], const attune_shape *s)
-{
-	const double usual = 1 / sqrt(s->head_size), scale = (double)s->scale;
-	snprintf(key, MODEL_KEY, "%d/%d %d %d %d %.4g %d %d %.4g", s->num_query_heads,
-		 s->num_kv_heads, s->head_size, !!s->causal, s->window, (double)s->softcap,
-		 !!s->has_sinks, !!s->has_alibi,
-		 scale > 0 && fabs(scale / usual - 1) > 1e-3 ? scale : 0.0);
 }
 
 /* Kinds of keys: a batch of any shape that is held out; a scenario; a shape of each side. */

@@ -71,7 +71,7 @@ CREATE TABLE IF NOT EXISTS run (
 -- One batch for one model shape. set_name, split, weight and steps are labels: the newest values
 -- apply, and they do not identify a scenario. steps: the number of engine steps that it represents,
 -- 0: not known. A model name that ends with +lse means that the LSE is returned, too; one that ends
--- with +packed, that in layout NHD each value stands behind its key (LAYOUT_PACKED).
+-- with +packed, +lbhnc ..., that the cache has that layout (scenario.h), and column layout is NHD.
 CREATE TABLE IF NOT EXISTS scenario (
   id              INTEGER PRIMARY KEY,
   model           TEXT NOT NULL CHECK (model <> ''),

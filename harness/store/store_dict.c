@@ -7,6 +7,7 @@
 #include "harness/scenario/scenario.h"
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/part.h"
+#include <ctype.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -139,16 +140,20 @@ static struct dict_scenario *new_scenario(struct store *s, struct dict *d)
 	return &d->scenario[d->scenarios++];
 }
 
-/* A database says by the model's name that a cache is packed. */
-static int name_packed(struct store *s, struct store_cell *c)
+/* A database says the layouts from LAYOUT_PACKED on by the model's name. */
+static int take_layout_of_model(struct store *s, struct store_cell *c)
 {
-	if (!model_is_packed(c->model))
+	const enum layout layout = model_layout(c->model);
+	char name[16] = "";
+	if (layout == LAYOUT_NHD)
 		return 1;
 	if (strcmp(c->layout, "NHD"))
-		return store_damaged(s, "scenario %lld, packed, has layout '%.40s'", c->scenario_id,
-				     c->layout);
+		return store_damaged(s, "scenario %lld, %s, has layout '%.40s'", c->scenario_id,
+				     layout_names[layout], c->layout);
+	for (size_t i = 0; layout_names[layout][i]; i++)
+		name[i] = (char)toupper(layout_names[layout][i]);
 	free((char *)c->layout);
-	c->layout = copy(s, "PACKED");
+	c->layout = copy(s, name);
 	return c->layout != NULL;
 }
 
@@ -167,7 +172,7 @@ static int read_scenario(struct store *s, struct dict *d, sqlite3_stmt *st)
 	for (size_t k = 0; k < COUNT(texts); k++)
 		ok &= (*texts[k] = copy(s, store_text(s, st, columns[k]))) != NULL;
 	if (ok)
-		ok = name_packed(s, c);
+		ok = take_layout_of_model(s, c);
 	if (!ok)
 		return 0;
 	read_shape(s, c, st);

@@ -31,12 +31,10 @@ static struct tokens count_tokens(const attune_batch *b)
 
 static const char *layout_name(enum layout l)
 {
-	/* the model's name says that it is packed */
-	static const char *const names[] = { [LAYOUT_NHD] = "NHD",
-					     [LAYOUT_HND] = "HND",
-					     [LAYOUT_CLASSIC] = "CLASSIC",
-					     [LAYOUT_PACKED] = "NHD" };
-	return names[l];
+	static const char *const names[] = {
+		[LAYOUT_NHD] = "NHD", [LAYOUT_HND] = "HND", [LAYOUT_CLASSIC] = "CLASSIC"
+	};
+	return l < LAYOUT_PACKED ? names[l] : "NHD"; /* the model's name says it */
 }
 
 static long long find_scenario(struct store *s, const struct scenario *sc, enum query add)

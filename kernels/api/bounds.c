@@ -16,6 +16,7 @@
  * ring_list where the op has it: other kernels launch blocks for 8 tokens of each sequence, most of
  * them without work. */
 #include "plan.h"
+#include "kernels/launch/extra.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/part.h"
@@ -275,7 +276,7 @@ static enum attune_status plan_maxima(const attune_op *op, const struct maxima *
 	if (mixed)
 		plan->how = how_to_run(op, &s, m);
 	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
-	plan->workspace = parts_workspace(plan->how, part, plan->num_parts, NULL);
+	plan->workspace = op_workspace(op, plan->how, part, plan->num_parts, NULL, NULL);
 	return status;
 }
 

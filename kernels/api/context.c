@@ -225,13 +225,13 @@ static int name_all(const struct selector *rules)
 }
 
 /* Whether the portable rules name what can run every part of the shape. The shapes that they were
- * not learned on are those that few kernels take. */
+ * not learned on are those that few kernels take, or whose choices are not carried. */
 static int are_ruled(const attune_op *op)
 {
 	const attune_shape *s = &op->shape;
 	const struct selector *rules = portable_for(op->ctx);
-	return rules && name_all(rules) && s->dtype != ATTUNE_F32 && s->kv_dtype == s->dtype &&
-	       !s->has_lse && s->kv_layout != ATTUNE_KV_CLASSIC;
+	return rules && name_all(rules) && carries_rules(s->head_size) && s->dtype != ATTUNE_F32 &&
+	       s->kv_dtype == s->dtype && !s->has_lse && s->kv_layout != ATTUNE_KV_CLASSIC;
 }
 
 /* Of each kernel the first default that the library carries for the shape. Where rules name all,
@@ -338,6 +338,10 @@ static enum attune_status add_extras(attune_op *op)
 			continue;
 		config_default(&c, k->space);
 		status = load(op, k, &c, &op->extra[e]);
+		if (!status && !op->extra[e] && extra_is_vital(e))
+			status = fail(ATTUNE_UNSUPPORTED,
+				      "attune_prepare: the library carries no code of %s for %s",
+				      k->name, op->ctx->device.info.arch);
 	}
 	return status;
 }

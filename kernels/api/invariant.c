@@ -38,10 +38,12 @@ enum attune_status invariant_read(int *is_invariant)
 }
 
 /* In order; the CPU has qblock and segmented alone. A kernel follows for what the ones before do
- * not take: qblock for GPUs other than sm_90, classic_v1 for its layout. */
+ * not take: qblock for GPUs other than sm_90 and for decodes of small heads, classic_v1 for its
+ * layout. */
 enum { MOST_KERNELS = 4 };
 static const char *const prefill_kernels[MOST_KERNELS] = { "warpgroup", "qblock" };
-static const char *const decode_kernels[MOST_KERNELS] = { "ring", "segmented", "classic_v1" };
+static const char *const decode_kernels[MOST_KERNELS] = { "ring", "segmented", "classic_v1",
+							  "qblock" };
 
 /* Segments of a decode: so many that each sequence has 64 blocks on a GPU and 4 cells on a CPU,
  * where a segment costs more. A cluster has at most 8 blocks. */

@@ -2,6 +2,7 @@
  * the calls that only read plans. */
 #include "plan.h"
 #include "kernels/args_more.h"
+#include "kernels/launch/extra.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/part.h"
 #include "kernels/spec/sized.h"
@@ -262,7 +263,7 @@ static enum attune_status make_plan(const attune_op *op, const attune_batch *bat
 		status = add_part(op, plan, &d.s.part[i], d.pick[i]);
 	plan->spared[0] = d.spared;
 	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
-	plan->workspace = parts_workspace(plan->how, part, plan->num_parts, NULL);
+	plan->workspace = op_workspace(op, plan->how, part, plan->num_parts, NULL, NULL);
 	return status;
 }
 
@@ -376,6 +377,7 @@ struct running {
 	const int32_t *schedule; /* the caller's lists of all parts, or NULL */
 	struct attune_call call; /* args.schedule: the list of the part being launched */
 	const int *table_last;
+	int may_begin_early;
 	char *workspace;
 	size_t at[2]; /* offset of each part's workspace */
 };
@@ -388,16 +390,35 @@ static enum attune_status run_one(void *arg, int i, int steps, void *stream)
 	struct config c;
 	const struct ready *r = planned(op, run->plan, i, &c);
 	const struct part part = bounds_of(p);
-	struct launchable l = {
-		r->kernel,      &c, r->code, { NULL }, run->plan->start == ATTUNE_START_EARLY,
-		run->table_last
-	};
+	struct launchable l = { r->kernel,      &c, r->code, { NULL }, run->may_begin_early,
+				run->table_last };
 	memcpy(l.helper, op->helper, sizeof op->helper);
 	if (run->schedule)
 		run->call.args.schedule = run->schedule + schedule_at(op, run->plan, i);
 	return run_part(&op->ctx->device, &l, &op->shape, &part, &run->call,
 			run->workspace ? run->workspace + run->at[i] : NULL, p->workspace, steps,
 			stream);
+}
+
+/* The parts, and what the op has in front of them or behind. A launch that reads floats of the one in
+ * front begins in turn. */
+static enum attune_status run_all(struct running *run, const void *sinks, size_t sinks_at,
+				  void *stream)
+{
+	const attune_op *op = run->op;
+	enum attune_status status = ATTUNE_OK;
+	if (sinks_are_widened(&op->shape)) {
+		float *floats = (float *)(void *)(run->workspace + sinks_at);
+		run->call.args.sinks = floats;
+		run->may_begin_early = 0;
+		status = sinks_widen(op, sinks, floats, stream);
+	}
+	if (!status)
+		status = run_parts(&op->ctx->device, run->plan->how, run->plan->num_parts, run_one,
+				   run, stream);
+	if (!status && op->shape.has_sinks && op->shape.has_lse)
+		status = sink_rows(op, &run->call, stream);
+	return status;
 }
 
 /* Makes *other, the plan with its stand-ins, if the plan has some and maps do not take the strides
@@ -428,7 +449,7 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	static const char call[] = "attune_run";
 	struct running run; /* filled below: it is large */
 	attune_plan own_plan, other;
-	attune_tensors own_tensors;
+	attune_tensors own_tensors, plain;
 	if (!op || !plan || !tensors)
 		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
 	plan = plan_read(plan, &own_plan, call);
@@ -438,6 +459,7 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	const char *error = why_not_of(op, plan);
 	if (!error && !plan->num_parts)
 		return ATTUNE_OK;
+	tensors = tensors_plain(&plain, tensors, &op->shape, plan->num_tokens);
 	if (!error)
 		error = tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
 	if (error)
@@ -448,7 +470,8 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 		return fail(ATTUNE_INVALID, "%s: %s", call, error);
 	plan = is_other ? &other : plan;
 	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
-	const size_t need = parts_workspace(plan->how, part, plan->num_parts, run.at);
+	size_t sinks_at;
+	const size_t need = op_workspace(op, plan->how, part, plan->num_parts, run.at, &sinks_at);
 	if (need > workspace_bytes || (need && !workspace))
 		return fail(ATTUNE_TOO_SMALL, "workspace has %zu bytes, %zu are needed",
 			    workspace ? workspace_bytes : 0, need);
@@ -460,7 +483,8 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	run.call.args.schedule = run.schedule;
 	run.table_last = table_last(tensors->block_table, tensors->block_table_stride,
 				    plan->table_seq, plan->table_pages);
-	return run_parts(&op->ctx->device, plan->how, plan->num_parts, run_one, &run, stream);
+	run.may_begin_early = plan->start == ATTUNE_START_EARLY;
+	return run_all(&run, tensors->sinks, sinks_at, stream);
 }
 
 enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan, char *text,

@@ -1,6 +1,7 @@
 /* plan_query.c - whether a plan is one of an op's, and the largest workspace for a size of batch.
  * lengths.c says which batches a plan is right for. */
 #include "plan.h"
+#include "kernels/launch/extra.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/part.h"
@@ -113,6 +114,7 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 	/* Also where no rule overlaps parts: settling may. */
 	const int on_two_streams = op->ctx->device.info.backend == BACKEND_GPU ||
 				   (op->heuristic && op->heuristic->overlaps);
-	*bytes = parts_workspace(on_two_streams ? ATTUNE_STREAMS : ATTUNE_SERIAL, part, 2, NULL);
+	*bytes =
+	    op_workspace(op, on_two_streams ? ATTUNE_STREAMS : ATTUNE_SERIAL, part, 2, NULL, NULL);
 	return ATTUNE_OK;
 }

@@ -201,9 +201,9 @@ static enum attune_status take_rows(attune_tensors *a, const struct planned *p,
 	const int64_t tokens = AT_LEAST(p->plan.num_tokens), heads = s->num_query_heads;
 	const struct wanted rows = { s->dtype, 3, { tokens, heads, s->head_size } };
 	const struct wanted lse = { ATTUNE_F32, 2, { tokens, heads } };
-	enum attune_status status = tensor_fits_packed(&t[OUT], p->op, &rows);
+	enum attune_status status = tensor_fits_packed(&t[Q], p->op, &rows);
 	if (!status)
-		status = tensor_fits_packed(&t[Q], p->op, &rows);
+		status = tensor_fits_packed(&t[OUT], p->op, &rows);
 	if (!status)
 		status = announced(&t[LSE], s->has_lse);
 	if (!status && s->has_lse)
@@ -229,9 +229,10 @@ static enum attune_status take_heads(attune_tensors *a, const struct planned *p,
 {
 	const attune_shape *s = &p->op->shape;
 	const struct wanted of_heads = { ATTUNE_F32, 1, { s->num_query_heads } };
+	const struct wanted sinks = { s->sinks_dtype, 1, { s->num_query_heads } };
 	enum attune_status status = announced(&t[SINKS], s->has_sinks);
 	if (!status && s->has_sinks)
-		status = tensor_fits_packed(&t[SINKS], p->op, &of_heads);
+		status = tensor_fits_packed(&t[SINKS], p->op, &sinks);
 	if (!status)
 		status = announced(&t[SLOPES], s->has_alibi);
 	if (!status && s->has_alibi)

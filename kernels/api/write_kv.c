@@ -57,7 +57,7 @@ enum attune_status attune_write_kv(const attune_op *op, int num_seqs, int num_to
 				   const attune_tensors *tensors, const int64_t *slots,
 				   void *stream)
 {
-	attune_tensors own;
+	attune_tensors own, plain;
 	struct attune_write w;
 	if (!op || !tensors)
 		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
@@ -71,6 +71,7 @@ enum attune_status attune_write_kv(const attune_op *op, int num_seqs, int num_to
 	if (!num_tokens)
 		return ATTUNE_OK;
 	const enum backend backend = op->ctx->device.info.backend;
+	tensors = tensors_plain(&plain, tensors, &op->shape, num_tokens);
 	const char *error = write_error(tensors, &op->shape, backend, slots != NULL);
 	if (!error && !num_seqs && (!slots || write_needs_seq(tensors, &op->shape)))
 		error = "num_seqs is 0: without slots, and with a scale for each sequence, tokens "

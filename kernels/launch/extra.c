@@ -4,14 +4,33 @@
 #include "kernels/spec/space.h"
 #include "kernels/spec/status.h"
 
-static const char *const names[NUM_EXTRAS] = {
-	[EXTRA_PAGE_TABLE] = "page_table", [EXTRA_WRITE_KV] = "write_kv"
-};
+static const char *const names[NUM_EXTRAS] = { [EXTRA_PAGE_TABLE] = "page_table",
+					       [EXTRA_WRITE_KV] = "write_kv",
+					       [EXTRA_WIDEN_SINKS] = "widen_sinks",
+					       [EXTRA_SINK_ROWS] = "sink_rows" };
+
+int sinks_are_widened(const attune_shape *s)
+{
+	return s->has_sinks && s->sinks_dtype != ATTUNE_F32;
+}
+
+static int is_needed(const attune_shape *s, enum extra e)
+{
+	switch (e) {
+	case EXTRA_WIDEN_SINKS: return sinks_are_widened(s);
+	case EXTRA_SINK_ROWS: return s->has_sinks && s->has_lse;
+	default: return 1;
+	}
+}
+
+int extra_is_vital(enum extra e)
+{
+	return e == EXTRA_WIDEN_SINKS || e == EXTRA_SINK_ROWS;
+}
 
 const struct kernel *extra_kernel(enum backend backend, const attune_shape *s, enum extra e)
 {
-	(void)s;
-	return kernel_find(backend, names[e]);
+	return is_needed(s, e) ? kernel_find(backend, names[e]) : NULL;
 }
 
 enum attune_status extra_launch(const attune_op *op, enum extra e, unsigned x, unsigned y,

@@ -50,7 +50,7 @@ struct ready {
 };
 
 /* Launches beside those that plans name: extra.h. */
-enum extra { EXTRA_PAGE_TABLE, EXTRA_WRITE_KV, NUM_EXTRAS };
+enum extra { EXTRA_PAGE_TABLE, EXTRA_WRITE_KV, EXTRA_WIDEN_SINKS, EXTRA_SINK_ROWS, NUM_EXTRAS };
 
 struct attune_op {
 	attune_context *ctx;

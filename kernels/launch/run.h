@@ -44,7 +44,12 @@ const int *table_last(const int *block_table, int stride, int seq, int pages);
 void call_from_tensors(struct attune_call *, const attune_shape *, const attune_tensors *,
 		       int num_seqs);
 
-/* tensors.c: what is wrong with the tensors of a call, or NULL. */
+/* tensors.c. The tensors with 0 as each stride that means nothing: of a dimension of size 1, of
+ * slots in the classic layout. Kernels add multiples of strides to addresses also where they then
+ * read nothing. */
+const attune_tensors *tensors_plain(attune_tensors *own, const attune_tensors *,
+				    const attune_shape *, int num_tokens);
+/* What is wrong with the tensors of a call, once they are plain; or NULL. */
 const char *tensor_error(const attune_tensors *, const attune_shape *, enum backend);
 /* The same for attune_write_kv. */
 const char *write_error(const attune_tensors *, const attune_shape *, enum backend, int has_slots);

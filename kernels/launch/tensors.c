@@ -2,6 +2,26 @@
  * GPU kernels need them. */
 #include "run.h"
 
+const attune_tensors *tensors_plain(attune_tensors *own, const attune_tensors *t,
+				    const attune_shape *s, int num_tokens)
+{
+	const int has_slots = s->page_size > 1 && s->kv_layout != ATTUNE_KV_CLASSIC;
+	if (s->num_kv_heads > 1 && has_slots && num_tokens > 1)
+		return t;
+	*own = *t;
+	if (s->num_query_heads == 1)
+		own->q_head_stride = own->out_head_stride = 0;
+	if (s->num_kv_heads == 1)
+		own->k_head_stride = own->v_head_stride = own->k_new_head_stride =
+		    own->v_new_head_stride = 0;
+	if (!has_slots)
+		own->k_slot_stride = own->v_slot_stride = 0;
+	if (num_tokens == 1)
+		own->q_token_stride = own->out_token_stride = own->k_new_token_stride =
+		    own->v_new_token_stride = 0;
+	return own;
+}
+
 /* 16-byte copies: GPU kernels move 8 elements of 16 bits at a time. */
 static const char *rows_error(const attune_tensors *t)
 {

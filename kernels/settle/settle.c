@@ -8,6 +8,7 @@
 #include "store.h"
 #include "table.h"
 #include "kernels/api/plan.h"
+#include "kernels/launch/extra.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/choice.h"
 #include "kernels/spec/sized.h"
@@ -75,7 +76,7 @@ static size_t mixed_workspace(const struct alternatives *a)
 				take_workspace(a, WAY_SERIES, of, member[i], step, part, &most);
 		}
 	}
-	return larger(most, parts_workspace(ATTUNE_STREAMS, part, 2, NULL));
+	return larger(most, op_workspace(a->op, ATTUNE_STREAMS, part, 2, NULL, NULL));
 }
 
 /* What one batch takes, without those of its parts alone. */

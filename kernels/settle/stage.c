@@ -80,12 +80,15 @@ static void set_tensors(const struct stage *s, int set, attune_tensors *t)
 
 static enum attune_status check_layers(const struct stage *s)
 {
+	const attune_shape *shape = &s->op->shape;
+	const int tokens = s->batch->query_start[s->batch->num_seqs];
 	for (int i = 0; i < s->num_layers; i++) {
 		attune_tensors t, own;
 		if (!layer(s, i, &own))
 			return ATTUNE_INVALID;
 		set_tensors(s, i, &t);
-		const char *error = tensor_error(&t, &s->op->shape, s->dev->info.backend);
+		const char *error = tensor_error(tensors_plain(&own, &t, shape, tokens), shape,
+						 s->dev->info.backend);
 		if (error)
 			return fail(ATTUNE_INVALID, "attune_settle: layer %d: %s", i, error);
 	}

@@ -39,6 +39,7 @@ static attune_shape plain(const attune_shape *shape)
 	s.has_alibi = !!s.has_alibi;
 	s.has_new_kv = !!s.has_new_kv;
 	s.has_lse = !!s.has_lse;
+	s.sinks_dtype = 0; /* no plan depends on it */
 	s.scale = s.scale == 0 ? 0 : s.scale;
 	s.softcap = s.softcap == 0 ? 0 : s.softcap;
 	return s;

@@ -5,9 +5,9 @@
  *     the other shapes of untuned_shapes.c, and for E4M3 caches where no header of these serves
  *   - what the portable rules need for all these shapes, as PTX and in native code of measured
  *     NVIDIA GPUs
- *   - the defaults of every kernel for the shapes of untuned_shapes.c: on the CPU for each
- *     instruction set, on NVIDIA GPUs as PTX, on AMD GPUs for each chip of --amd (those with a
- *     compiler)
+ *   - the defaults of every kernel for the shapes of untuned_shapes.c, of qblock alone for the
+ *     small ones: on the CPU for each instruction set, on NVIDIA GPUs as PTX, on AMD GPUs for each
+ *     chip of --amd (those with a compiler)
  *   - the defaults for E4M3 caches, of kernels that read them; on measured GPUs also in native code
  *
  * Without a CUDA compiler (--no-cuda) there are no rows of NVIDIA GPUs. Rows that --leave-out names
@@ -120,6 +120,8 @@ static void add_on_amd(const struct kernel *k, const struct carried_shape *c)
 /* The defaults of one kernel for one shape, on all architectures. */
 static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 {
+	if (c->is_small && strcmp(k->name, attune_fallbacks[0].kernel) != 0)
+		return;
 	for (size_t i = 0; i < COUNT(pages); i++) {
 		if (k->backend == BACKEND_GPU && cuda)
 			add_default(k, c, pages[i], "ptx", &any);
@@ -212,9 +214,11 @@ static void add_carried(const struct selector *h, const struct device_info *d, c
 	for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++) {
 		const attune_shape own = shape_of_binary(c->head_size, c->dtype, c->dtype);
 		const attune_shape other = shape_of_binary(c->head_size, c->dtype, ATTUNE_E4M3);
-		if (c->dtype != ATTUNE_F32 && !of_e4m3)
+		if (c->dtype == ATTUNE_F32 || c->is_small)
+			continue;
+		if (!of_e4m3)
 			add_needed(h, &own, d, arch);
-		if (c->dtype != ATTUNE_F32 && e4m3)
+		if (e4m3)
 			add_needed(h, &other, d, arch);
 	}
 }
@@ -226,7 +230,7 @@ static void add_e4m3_defaults(const struct selector *h)
 	const struct device_info own = device_of_arch(h->arch);
 	for (const struct kernel *k = attune_kernels; k->name; k++)
 		for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++)
-			if (k->space->takes_more && k->selectable && stands_in(k))
+			if (k->space->takes_more && k->selectable && stands_in(k) && !c->is_small)
 				add_default_of(k, c, ATTUNE_E4M3, pages[0], h->arch,
 					       k->space->is_arch_specific ? &own : &any);
 }

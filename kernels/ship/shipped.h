@@ -35,12 +35,15 @@ extern const struct fallback attune_fallbacks[];
 void fallback_config(struct config *, const struct fallback *, const struct space *);
 
 /* Head sizes and types for which the defaults and the helpers are always carried; on_amd: for AMD
- * GPUs too, each of which needs its own code. */
+ * GPUs too, each of which needs its own code; is_small: of models for tests, by the first default
+ * alone, which runs prefills and decodes without a helper. */
 struct carried_shape {
 	int head_size;
 	enum attune_dtype dtype;
-	int on_amd;
+	int on_amd, is_small;
 };
 extern const struct carried_shape attune_carried_shapes[]; /* ends with head size 0 */
+/* Whether what the rules of NVIDIA GPUs name is carried for the head size, measured or not. */
+int carries_rules(int head_size);
 
 #endif

@@ -4,13 +4,15 @@
 #include "kernels/spec/kernel.h"
 
 const struct carried_shape attune_carried_shapes[] = {
-	{ 64, ATTUNE_BF16, 1 },  { 64, ATTUNE_F16, 1 },  { 64, ATTUNE_F32, 0 },
-	{ 80, ATTUNE_BF16, 0 },  { 80, ATTUNE_F16, 0 },  { 80, ATTUNE_F32, 0 },
-	{ 96, ATTUNE_BF16, 0 },  { 96, ATTUNE_F16, 0 },  { 96, ATTUNE_F32, 0 },
-	{ 128, ATTUNE_BF16, 1 }, { 128, ATTUNE_F16, 1 }, { 128, ATTUNE_F32, 0 },
-	{ 192, ATTUNE_BF16, 0 }, { 192, ATTUNE_F16, 0 }, { 192, ATTUNE_F32, 0 },
-	{ 256, ATTUNE_BF16, 1 }, { 256, ATTUNE_F16, 1 }, { 256, ATTUNE_F32, 0 },
-	{ 0, ATTUNE_F32, 0 },
+	{ 16, ATTUNE_BF16, 1, 1 },  { 16, ATTUNE_F16, 1, 1 },  { 16, ATTUNE_F32, 0, 1 },
+	{ 32, ATTUNE_BF16, 1, 1 },  { 32, ATTUNE_F16, 1, 1 },  { 32, ATTUNE_F32, 0, 1 },
+	{ 64, ATTUNE_BF16, 1, 0 },  { 64, ATTUNE_F16, 1, 0 },  { 64, ATTUNE_F32, 0, 0 },
+	{ 80, ATTUNE_BF16, 0, 0 },  { 80, ATTUNE_F16, 0, 0 },  { 80, ATTUNE_F32, 0, 0 },
+	{ 96, ATTUNE_BF16, 0, 0 },  { 96, ATTUNE_F16, 0, 0 },  { 96, ATTUNE_F32, 0, 0 },
+	{ 128, ATTUNE_BF16, 1, 0 }, { 128, ATTUNE_F16, 1, 0 }, { 128, ATTUNE_F32, 0, 0 },
+	{ 192, ATTUNE_BF16, 0, 0 }, { 192, ATTUNE_F16, 0, 0 }, { 192, ATTUNE_F32, 0, 0 },
+	{ 256, ATTUNE_BF16, 1, 0 }, { 256, ATTUNE_F16, 1, 0 }, { 256, ATTUNE_F32, 0, 0 },
+	{ 0, ATTUNE_F32, 0, 0 },
 };
 
 /* The second row of warpgroup is for head sizes at which the first lacks registers with an E4M3
@@ -29,6 +31,14 @@ const struct fallback attune_fallbacks[] = {
 	{ "segmented", "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 SEGMENTS=8" },
 	{ NULL, NULL },
 };
+
+int carries_rules(int head_size)
+{
+	for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++)
+		if (c->head_size == head_size)
+			return !c->is_small;
+	return 0;
+}
 
 void fallback_config(struct config *c, const struct fallback *f, const struct space *s)
 {

@@ -28,6 +28,8 @@ const char *shape_error(const attune_shape *s)
 		return "dtype must be F32, F16 or BF16, kv_dtype one of these or E4M3";
 	if (s->kv_dtype == ATTUNE_E4M3 && s->dtype == ATTUNE_F32)
 		return "with an E4M3 cache dtype must be F16 or BF16";
+	if ((unsigned)s->sinks_dtype > ATTUNE_BF16)
+		return "sinks_dtype must be F32, F16 or BF16";
 	if ((unsigned)s->kv_layout > ATTUNE_KV_CLASSIC)
 		return "kv_layout must be ATTUNE_KV_STRIDED or ATTUNE_KV_CLASSIC";
 	if (s->kv_layout == ATTUNE_KV_CLASSIC && s->head_size % (16 / dtype_bytes(s->kv_dtype)))

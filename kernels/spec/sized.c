@@ -15,7 +15,7 @@ enum { MOST_SIZE = 4096 };
 					    sizeof(attune_##name) };                            \
 	_Static_assert(LAST(attune_##name, last) == sizeof(attune_##name), "no padding at the " \
 									   "end");
-SIZED(shape, has_lse, has_lse)
+SIZED(shape, has_lse, sinks_dtype)
 SIZED(batch, seq_lens, seq_lens)
 SIZED(tensors, lse_head_stride, lse_head_stride)
 SIZED(plan, longest, spared)

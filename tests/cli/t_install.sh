@@ -32,7 +32,7 @@ for d in cpu gpu; do
 done
 
 sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' kernels/attune.h kernels/attune_settle.h | sort >"$tmp/want"
-nm -D --defined-only "$tmp/usr/lib/libattune.so" | awk '{ print $3 }' |
+nm -D --defined-only "$tmp/usr/lib/libattune.so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
 	grep -v '^__' | sort >"$tmp/shared"
 nm -g --defined-only "$tmp/usr/lib/libattune.a" | awk 'NF == 3 { print $3 }' |
 	grep -v '^__' | sort >"$tmp/static"
@@ -40,6 +40,14 @@ for kind in shared static; do
 	diff "$tmp/want" "$tmp/$kind" >"$tmp/log" 2>&1
 	row $? "the $kind library exports what its headers have and nothing else"
 done
+
+# Each under the node that programs ask for.
+readelf --dyn-syms -W "$tmp/usr/lib/libattune.so" | awk '
+	$5 ~ /GLOBAL|WEAK/ && $7 != "UND" && $8 !~ /^__/ && $4 != "OBJECT" && $8 !~ /@@LIBATTUNE_0\.2$/ { print $8 }
+	$8 ~ /^attune_write_kv@@LIBATTUNE_0\.2$/ { found = 1 }
+	END { if (!found) print "attune_write_kv has no version" }' >"$tmp/log" 2>&1
+[ ! -s "$tmp/log" ]
+row $? "functions of the shared library are of the version LIBATTUNE_0.2"
 
 cat >"$tmp/use.c" <<'SOURCE'
 #include <attune.h>

@@ -74,6 +74,12 @@ refused "too many drafts" 'attune: --speculative must be an integer from 0 to 7'
 refused "more accepted than fed" 'attune: t.csv: --accept 3 with 1 drafts; it must be at most 2' \
 	--trace t.csv --speculative 1 --accept 3
 refused "half a cost" 'attune: --step-cost is "4,1"; it must be milliseconds .*' --step-cost 4,1
+refused "no such steps" 'attune: /no.jsonl: No such file or directory; it must be a file that libattune.capture wrote' \
+	--steps /no.jsonl
+refused "steps that are a set" 'attune: scenarios/cpu.json:2:.*; a line must hold one JSON object' --steps scenarios/cpu.json
+refused "no such config" 'attune: /no.json: No such file or directory' --hf /no.json
+refused "a config that is a set" 'attune: scenarios/cpu.json:1:1: num_attention_heads is missing; it must be given here' \
+	--hf scenarios/cpu.json
 refused "all held out" 'attune: --hold-out is "1"; it must be a share of at most 0.9' --hold-out 1
 refused "neither yes nor no" 'attune: --corners is "2"; it must be yes or no' --corners 2
 refused "an unknown split" 'attune: --split is "test"; it must be train, peers or .*' --split test
@@ -107,4 +113,34 @@ ok "a grid and a trace: the end is held out" [ "$(tail -n 1 "$tmp/out" | cut -f 
 run --stats --format tsv --trace "$tmp/t.csv" --trace "$tmp/t.csv" --load 0.2
 ok "stats: a row each" [ "$code $(cut -f 1,2 "$tmp/out" | tr '\t\n' '  ')" = \
 	"0 trace load t 0.95 t 0.20 " ]
+
+run --stats --format tsv --steps tests/scenario/transformers_steps.jsonl
+ok "captured steps: their statistics" [ "$code $(cut -f 1,2,5,12 "$tmp/out" | tr '\t\n' '  ')" = \
+	"0 trace load steps prefills transformers_steps layers-8x2x64@1  81 1 " ]
+run --steps tests/scenario/transformers_steps.jsonl --pick 4 --trace "$tmp/t.csv" --pick 3
+cp "$tmp/out" "$tmp/sets/mine.json"
+run --dir "$tmp/sets" --format tsv
+ok "captured steps and a trace: one set of both" [ "$code $(cut -f 3 "$tmp/out" | sort -u | tr '\n' ' ')" = \
+	"0 layers-8x2x64@1 llama3.1-8b@1 model " ]
+
+mkdir "$tmp/Tiny.Model"
+echo '{"model_type": "gemma2", "head_dim": 64, "num_attention_heads": 8, "num_key_value_heads": 4, "num_hidden_layers": 4,
+	"sliding_window": 512}' >"$tmp/Tiny.Model/config.json"
+run --hf "$tmp/Tiny.Model/config.json"
+printf '{\n\t"models": [\n\t\t%s,\n\t\t%s\n\t]\n}\n' \
+	'{"name": "tiny.model-global", "query_heads": 8, "kv_heads": 4, "head_size": 64, "tp": [1, 2, 4, 8]}' \
+	'{"name": "tiny.model-local", "query_heads": 8, "kv_heads": 4, "head_size": 64, "window": 512, "tp": [1, 2, 4, 8]}' \
+	>"$tmp/want"
+ok "a config.json: entries of both kinds of layers" cmp -s "$tmp/out" "$tmp/want"
+ok "a config.json: how many layers they are" grep -q ': 2 layers are tiny.model-global, 2 are tiny.model-local$' "$tmp/err"
+mkdir "$tmp/models" && cp "$tmp/out" "$tmp/models/models.json"
+run --dir "$tmp/models" --models --format tsv
+ok "a config.json: they are a models.json" grep -q "^tiny.model-local@8	1	1	1	64	512	" "$tmp/out"
+run --hf "$tmp/Tiny.Model/config.json" --trace "$tmp/t.csv" --pick 4
+cp "$tmp/out" "$tmp/sets/mine.json"
+run --dir "$tmp/sets" --format tsv
+ok "a config.json and a trace: a set of its layers" [ "$code $(cut -f 3 "$tmp/out" | sort -u | tr '\n' ' ')" = \
+	"0 model tiny.model-global@1 tiny.model-local@1 " ]
+run --hf "$tmp/Tiny.Model/config.json" --batch 2q1s1k --model tiny.model-local@2 --format tsv
+ok "a config.json and a batch" [ "$code $(tail -n 1 "$tmp/out" | cut -f 3,12)" = "0 tiny.model-local@2	0.52" ]
 end_rows

@@ -1,5 +1,5 @@
 /* lists_world.h - a batch whose block table attune_page_table writes: ragged K and V, of exactly their
- * tokens, or a cache with page lists. The output is compared with the definition. Include after
+ * tokens, or a cache with page lists. Output and LSE are compared with the definition. Include after
  * cmocka.h. The includer opens `dev`, adopts it as `ctx`, and defines exact(): device memory of so many
  * bytes, behind which there is none. */
 #ifndef TESTS_ENGINES_LISTS_WORLD_H
@@ -12,6 +12,7 @@
 #include "kernels/launch/op.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/part.h"
+#include <float.h>
 #include <math.h>
 
 static struct device dev;
@@ -39,7 +40,7 @@ struct lists_world {
 	attune_tensors host, device;
 	int32_t *starts; /* in tokens, or in pages */
 	int32_t *table;
-	size_t table_bytes, out_bytes;
+	size_t table_bytes, out_bytes, lse_bytes;
 	attune_page_lists lists;
 	attune_op *op;
 	void *freed[MOST_PARTS];
@@ -143,6 +144,32 @@ static void set_strides(attune_tensors *t, const attune_shape *s, enum lists how
 	t->k_page_stride = t->v_page_stride = t->k_slot_stride * (how == RAGGED ? 1 : s->page_size);
 }
 
+/* Sinks, of which two mean none, and room for the LSE. The host has the floats that sinks are. */
+static void fill_heads(struct lists_world *w)
+{
+	const attune_shape *s = w->s;
+	const int heads = s->num_query_heads,
+		  tokens = w->batch->query_start[w->batch->view.num_seqs];
+	const size_t bytes = (size_t)heads * (size_t)dtype_bytes(s->sinks_dtype);
+	void *sinks = host_array(w, bytes);
+	float *floats = host_array(w, (size_t)heads * sizeof *floats);
+	for (int i = 0; i < heads; i++) {
+		value_put(s->sinks_dtype, sinks, i,
+			  i == 1 ? -INFINITY
+			  : i == 3 && s->sinks_dtype == ATTUNE_F32
+			      ? -FLT_MAX
+			      : ldexpf(lists_noise(), i == 2 ? -22 : i % 5));
+		floats[i] = (float)value_of(s->sinks_dtype, sinks, i);
+	}
+	w->lse_bytes = (size_t)tokens * (size_t)heads * sizeof(float);
+	w->host.sinks = floats;
+	w->host.lse = host_array(w, w->lse_bytes);
+	w->host.lse_token_stride = w->device.lse_token_stride = heads;
+	w->host.lse_head_stride = w->device.lse_head_stride = 1;
+	w->device.sinks = on_device(sinks, bytes);
+	w->device.lse = on_device(w->host.lse, w->lse_bytes);
+}
+
 /* Rows, keys and lengths, in host memory and on the device. */
 static void fill_tensors(struct lists_world *w)
 {
@@ -155,23 +182,20 @@ static void fill_tensors(struct lists_world *w)
 	    (size_t)w->starts[seqs] * (size_t)t->k_page_stride * (size_t)dtype_bytes(s->kv_dtype);
 	w->out_bytes = elements * (size_t)dtype_bytes(s->dtype);
 	void *q = host_array(w, w->out_bytes), *k = host_array(w, cache), *v = host_array(w, cache);
-	float *sinks = host_array(w, (size_t)s->num_query_heads * sizeof *sinks);
 	for (size_t i = 0; i < elements; i++)
 		value_put(s->dtype, q, (long long)i, lists_noise());
-	for (int i = 0; i < s->num_query_heads; i++)
-		sinks[i] = 2 * lists_noise();
 	fill_keys(w, k, v);
 	t->out = host_array(w, w->out_bytes);
-	t->q = q, t->k_cache = k, t->v_cache = v, t->sinks = sinks;
+	t->q = q, t->k_cache = k, t->v_cache = v;
 	t->block_table = w->table, t->query_start = b->query_start, t->seq_lens = b->seq_lens;
 	*d = *t;
 	d->out = on_device(t->out, w->out_bytes);
 	d->q = on_device(q, w->out_bytes);
 	d->k_cache = on_device(k, cache);
 	d->v_cache = on_device(v, cache);
-	d->sinks = on_device(sinks, (size_t)s->num_query_heads * sizeof *sinks);
 	d->query_start = on_device(b->query_start, (seqs + 1) * sizeof(int32_t));
 	d->seq_lens = on_device(b->seq_lens, seqs * sizeof(int32_t));
+	fill_heads(w);
 }
 
 static void lists_make(struct lists_world *w, const attune_shape *s, enum lists how,
@@ -256,8 +280,9 @@ static void fetch_host(const struct kv_source *source, int is_v, int page, int s
 static void check_row(const struct lists_world *w, struct kv_source *source, int seq, int token,
 		      int head)
 {
-	double want[256], mass[256];
+	double want[256], mass[256], lse;
 	source->mass = mass;
+	source->lse = &lse;
 	reference_row_from(source, seq, token, head, want);
 	const long long at = (w->batch->query_start[seq] + token) * w->host.out_token_stride +
 			     head * w->host.out_head_stride;
@@ -281,6 +306,8 @@ static void run_and_check(struct lists_world *w)
 	fine(dev.ops->wait(&dev, dev.ops->stream(&dev)));
 	if (w->out_bytes)
 		fine(dev.ops->get(&dev, w->host.out, w->device.out, w->out_bytes));
+	if (w->s->has_lse)
+		fine(dev.ops->get(&dev, w->host.lse, w->device.lse, w->lse_bytes));
 	call_from_tensors(&call, w->s, &w->host, b->num_seqs);
 	call.args.window = w->s->window;
 	struct kv_source source = {

@@ -50,6 +50,8 @@ static const struct lists_row rows[] = {
 	{ "ragged, no keys at all",                "q2s0_q20s0",          { SHAPE(2, 1, 64, 16, F32, F32) }, RAGGED },
 	{ "page lists of 4 bytes",                 STEPS,                 { SHAPE(8, 2, 64, 16, BF16, BF16) }, PAGES },
 	{ "page lists of 8 bytes, pages of 1",     STEPS,                 { SHAPE(8, 2, 64, 1, F32, F32) }, LONG_PAGES },
+	{ "sinks of BF16",                         STEPS,                 { SHAPE(8, 2, 64, 16, F32, F32), .has_sinks = 1, .sinks_dtype = ATTUNE_BF16 }, PAGES },
+	{ "sinks of F16, segments",                "q1s900_q1s3",         { SHAPE(8, 2, 64, 16, BF16, BF16), .has_sinks = 1, .sinks_dtype = ATTUNE_F16 }, PAGES },
 };
 // clang-format on
 

@@ -103,6 +103,7 @@ struct world {
 	int entries;   /* of the block table */
 	int row_pages; /* each row has so many or more; 0: the last ends with its last page in use */
 	float *key, *value; /* what the cache holds, [pages][page_size][num_kv_heads][head_size] */
+	float *sinks;       /* as floats */
 	double largest_value, largest_score;
 	int slots_in_groups; /* page strides are multiples of 8 slot strides */
 };

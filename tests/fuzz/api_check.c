@@ -4,6 +4,7 @@
 #include "harness/check/reference.h"
 #include "harness/check/check.h"
 #include "kernels/args_more.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static void args_of(struct attune_args *a, struct attune_more *m, const struct w
 		.block_table = t->block_table,
 		.query_start = t->query_start,
 		.seq_lens = t->seq_lens,
-		.sinks = s->has_sinks ? t->sinks : NULL,
+		.sinks = s->has_sinks ? w->sinks : NULL,
 		.alibi_slopes = s->has_alibi ? t->alibi_slopes : NULL,
 		.q_token_stride = t->q_token_stride,
 		.q_head_stride = t->q_head_stride,
@@ -66,6 +67,12 @@ static int sees_a_key(const struct world *w, int i, int token)
 
 /* ---- all rows ---------------------------------------------------------------------------- */
 
+/* Of a row that sees no key. */
+static double lse_of_none(const struct world *w, int head)
+{
+	return w->s.has_sinks && w->sinks[head] > -FLT_MAX ? w->sinks[head] : -INFINITY;
+}
+
 static void check_simply(const struct world *w, int i, int token, int head, const char *what)
 {
 	const attune_shape *s = &w->s;
@@ -84,7 +91,7 @@ static void check_simply(const struct world *w, int i, int token, int head, cons
 	if (!s->has_lse)
 		return;
 	const double lse = t->lse[row * t->lse_token_stride + head * t->lse_head_stride];
-	if (sees ? !isfinite(lse) : lse != -INFINITY)
+	if (sees ? !isfinite(lse) : lse != lse_of_none(w, head))
 		fault("%s: sequence %d, token %d, head %d: LSE %g", what, i, token, head, lse);
 }
 
@@ -134,6 +141,8 @@ static void check_exactly(const struct world *w, const struct kv_source *source,
 	if (!s->has_lse)
 		return;
 	const double got = t->lse[row * t->lse_token_stride + head * t->lse_head_stride];
+	if (lse == -INFINITY)
+		lse = lse_of_none(w, head);
 	if (got != lse && !(fabs(got - lse) <= 1e-3 + 1e-5 * fabs(lse) + inexact))
 		fault("%s: sequence %d, token %d, head %d: LSE %g, %g is right", what, i, token,
 		      head, got, lse);

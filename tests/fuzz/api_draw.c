@@ -50,14 +50,14 @@ int pick_int(struct dice *d, const int *v, size_t n)
 /* ---- shapes ------------------------------------------------------------------------------ */
 
 /* What the library carries: so many of these, and on the CPU so many types from F32 on. */
-static const int head_sizes[] = { 64, 128, 256, 80, 96, 192 };
+static const int head_sizes[] = { 64, 128, 256, 16, 32, 80, 96, 192 };
 #ifdef LIBRARY_ALONE
 enum { CPU_HEADS = 1, CPU_TYPES = 1 };
 #else
-enum { CPU_HEADS = 6, CPU_TYPES = 3 };
+enum { CPU_HEADS = 8, CPU_TYPES = 3 };
 #endif
 static const int num_head_sizes[NUM_WHERE] = {
-	[ON_CPU] = CPU_HEADS, [ON_H200] = 6, [ON_MI300X] = 3
+	[ON_CPU] = CPU_HEADS, [ON_H200] = 8, [ON_MI300X] = 5
 };
 
 static void draw_heads(struct dice *d, enum where where, attune_shape *s)
@@ -116,6 +116,7 @@ void draw_shape(struct dice *d, enum where where, attune_shape *s)
 	if (s->softcap > 0 && s->scale / s->softcap > 0x1p120f)
 		s->scale = 0;
 	s->has_sinks = one_in(d, 4);
+	s->sinks_dtype = s->has_sinks ? (enum attune_dtype)below(d, ATTUNE_BF16 + 1) : 0;
 	s->has_alibi = one_in(d, 4);
 	s->has_new_kv = one_in(d, 5);
 	s->has_lse = where != ON_CPU && one_in(d, 4);
@@ -255,10 +256,13 @@ void note_shape(const attune_shape *s)
 {
 	note("shape { %d, %d, %d, %d, %s, %s, .causal = %d, .window = %d, .scale = %a, .softcap = "
 	     "%a, "
-	     ".has_sinks = %d, .has_alibi = %d, .has_new_kv = %d, .kv_layout = %d, .has_lse = %d }",
+	     ".has_sinks = %d, .sinks_dtype = %d, .has_alibi = %d, .has_new_kv = %d, .kv_layout = "
+	     "%d, "
+	     ".has_lse = %d }",
 	     s->num_query_heads, s->num_kv_heads, s->head_size, s->page_size, dtype_name(s->dtype),
 	     dtype_name(s->kv_dtype), s->causal, s->window, (double)s->scale, (double)s->softcap,
-	     s->has_sinks, s->has_alibi, s->has_new_kv, (int)s->kv_layout, s->has_lse);
+	     s->has_sinks, (int)s->sinks_dtype, s->has_alibi, s->has_new_kv, (int)s->kv_layout,
+	     s->has_lse);
 }
 
 void note_lengths(const struct lengths *l)

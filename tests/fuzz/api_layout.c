@@ -207,7 +207,8 @@ void layout_draw(struct world *w, struct dice *d)
 	draw_all_rows(w, d, unit);
 	w->a[STARTS].bytes = (size_t)(seqs + 1) * sizeof(int32_t);
 	w->a[LENS].bytes = (size_t)seqs * sizeof(int32_t);
-	w->a[SINKS].bytes = w->a[SLOPES].bytes = heads;
+	w->a[SINKS].bytes = heads / sizeof(float) * (size_t)dtype_bytes(w->s.sinks_dtype);
+	w->a[SLOPES].bytes = heads;
 	w->a[K_SCALES].bytes =
 	    draw_scales(d, &w->s, seqs ? seqs : 1, &t->k_scale_seq_stride, &t->k_scale_head_stride);
 	w->a[V_SCALES].bytes =

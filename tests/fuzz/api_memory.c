@@ -73,7 +73,7 @@ static void set_pointers(attune_tensors *t, const struct world *w, int on_device
 	t->out = p[OUT], t->q = p[Q], t->k_cache = p[K], t->v_cache = p[V];
 	t->block_table = (int32_t *)p[TABLE], t->query_start = (int32_t *)p[STARTS];
 	t->seq_lens = (int32_t *)p[LENS];
-	t->sinks = (float *)p[SINKS], t->alibi_slopes = (float *)p[SLOPES];
+	t->sinks = p[SINKS], t->alibi_slopes = (float *)p[SLOPES];
 	t->k_scale = (float *)p[K_SCALES], t->v_scale = (float *)p[V_SCALES];
 	t->lse = (float *)p[LSE];
 	t->k_new = p[K_NEW], t->v_new = p[V_NEW];
@@ -124,6 +124,7 @@ void world_make_wide(struct world *w, struct device *dev, struct dice *d, const 
 				(size_t)s->head_size;
 	w->key = no_numbers(elements);
 	w->value = no_numbers(elements);
+	w->sinks = no_numbers((size_t)s->num_query_heads);
 	memcpy(w->a[STARTS].host, w->query_start, w->a[STARTS].bytes);
 	memcpy(w->a[LENS].host, w->seq_lens, w->a[LENS].bytes);
 	table_fill(w, d);
@@ -148,6 +149,7 @@ void world_free(struct world *w)
 		free(w->a[i].host);
 		release_guarded(w->dev, w->a[i].device);
 	}
+	free(w->sinks);
 	free(w->key);
 	free(w->value);
 }

@@ -103,17 +103,27 @@ static float draw_sink(struct dice *d)
 	}
 }
 
+/* Not infinity, to which a large one may round. */
+static void put_sink(struct world *w, int head, float sink)
+{
+	void *sinks = w->a[SINKS].host;
+	value_put(w->s.sinks_dtype, sinks, head, sink);
+	if (value_of(w->s.sinks_dtype, sinks, head) == INFINITY)
+		value_put(w->s.sinks_dtype, sinks, head, 6e4f);
+	w->sinks[head] = (float)value_of(w->s.sinks_dtype, sinks, head);
+}
+
 /* Sinks, slopes and scales; what is largest follows. */
 static void fill_floats(struct world *w, struct dice *d, const struct sizes *z)
 {
 	const attune_shape *s = &w->s;
-	float *const f[] = { (float *)w->a[SINKS].host, (float *)w->a[SLOPES].host };
+	float *const slopes = (float *)w->a[SLOPES].host;
 	const float steep = ldexpf(1, -between(d, 0, 12));
 	double scale[2] = { 1, 1 };
 	int longest = 0;
 	for (int i = 0; i < s->num_query_heads; i++) {
-		f[0][i] = draw_sink(d);
-		f[1][i] = steep * (one_in(d, 8) ? noise(d) : fabsf(noise(d)));
+		put_sink(w, i, draw_sink(d));
+		slopes[i] = steep * (one_in(d, 8) ? noise(d) : fabsf(noise(d)));
 	}
 	for (int v = 0; v < 2; v++) {
 		struct array *a = &w->a[v ? V_SCALES : K_SCALES];

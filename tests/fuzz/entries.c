@@ -184,6 +184,42 @@ static void take_settled_file(const unsigned char *bytes, size_t n)
 	settled_file_free(&f);
 }
 
+static void take_steps(const unsigned char *bytes, size_t n)
+{
+	listen_to_stderr();
+	struct models *m = models_load("scenarios/models.json");
+	struct capture c;
+	if (!m)
+		fault("run this from the root of the repository");
+	rewind(ear);
+	if (!capture_load(&c, file_of(bytes, n), NULL, m)) {
+		was_refused(2); /* a last line that is not whole, then no step */
+		models_free(m);
+		return;
+	}
+	for (int i = 0; i < c.n; i++) {
+		attune_shape shape;
+		if (*c.v[i].model && !models_shape(m, c.v[i].model, &shape))
+			fault("layers of no model");
+	}
+	capture_free(&c);
+	models_free(m);
+}
+
+static void take_config(const unsigned char *bytes, size_t n)
+{
+	listen_to_stderr();
+	struct models *m = models_load("scenarios/models.json");
+	if (!m)
+		fault("run this from the root of the repository");
+	rewind(ear);
+	if (!models_add_hf(m, file_of(bytes, n)))
+		was_refused(1);
+	else if (!models_own(m))
+		fault("a config of no model");
+	models_free(m);
+}
+
 static void take_trace(const unsigned char *bytes, size_t n)
 {
 	enum { REQUESTS = 1000, LONGEST_REQUEST = 1 << 17 };
@@ -507,6 +543,7 @@ const struct entry entries[] = {
 	// clang-format off
 	{ "batch",        take_batch,        20000, 400 },
 	{ "code_object",  take_code_object,  20000, 4096 },
+	{ "config",       take_config,       5000,  4096 },
 	{ "database",     take_database,     400,   40000 },
 	{ "header",       take_header,       20000, 16384 },
 	{ "machine_code", take_machine_code, 20000, 8192 },
@@ -515,6 +552,7 @@ const struct entry entries[] = {
 	{ "scenarios",    take_scenarios,    20000, 4096 },
 	{ "settled",      take_settled,      2000,  4096 },
 	{ "settled_file", take_settled_file, 5000,  4096 },
+	{ "steps",        take_steps,        5000,  4096 },
 	{ "texts",        take_texts,        24,    400 },
 	{ "trace",        take_trace,        20000, 4096 },
 	{ NULL, NULL, 0, 0 },

@@ -168,15 +168,17 @@ static enum attune_status call(int which, const void *of)
 	case 4: return attune_plan_text(op, plan, text, sizeof text);
 	case 5: return attune_batch_features(op, &given.batch.as, ATTUNE_PHASE_ALL, &f, sizeof f);
 	case 6: return attune_choice_runs(op, &given.batch.as, ATTUNE_PHASE_ALL, 0);
+	case 7: return attune_write_kv(op, 0, 0, &given.tensors.as, NULL, NULL);
 	default: return attune_plan_bounds(op, 4, 4, 1, 99, is_plan ? plan : &own);
 	}
 }
 static const char *const calls[] = {
 	"attune_prepare",   "attune_plan_batch",     "attune_run",         "attune_schedule",
-	"attune_plan_text", "attune_batch_features", "attune_choice_runs", "attune_plan_bounds",
+	"attune_plan_text", "attune_batch_features", "attune_choice_runs", "attune_write_kv",
+	"attune_plan_bounds",
 };
 /* Which structs each call takes, of `structs`. */
-static const unsigned takes[] = { 1, 2 | 8, 4 | 8, 2 | 8, 8, 2, 2, 8 };
+static const unsigned takes[] = { 1, 2 | 8, 4 | 8, 2 | 8, 8, 2, 2, 4, 8 };
 
 /* Whether the calls that take the struct, and no others, refuse it in such words. */
 static void assert_refused(int of, const char *words)

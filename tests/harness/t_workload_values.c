@@ -3,6 +3,7 @@
 #include "cpu_workload.h"
 #include "harness/check/reference.h"
 #include "kernels/args.h"
+#include "kernels/launch/run.h"
 
 static unsigned long long hash(const void *bytes, size_t n)
 {
@@ -113,14 +114,61 @@ static void count_live(const struct workload *w, int *live)
 			live[w->host_table[i * w->tensors.block_table_stride + key / page_size]]++;
 }
 
-static const enum layout layouts[] = { LAYOUT_NHD, LAYOUT_HND, LAYOUT_CLASSIC, LAYOUT_PACKED };
+static const enum layout layouts[] = { LAYOUT_NHD,   LAYOUT_HND,   LAYOUT_CLASSIC, LAYOUT_PACKED,
+				       LAYOUT_LBHNC, LAYOUT_LHBNC, LAYOUT_BLNHC,   LAYOUT_BLHNC,
+				       LAYOUT_BHLNC, LAYOUT_PAIRED };
+enum { LAYOUTS = COUNT(layouts) };
+
+/* As vLLM and Transformers index theirs, in elements of 16; 2 KV heads, pages of 8 slots; a layer in
+ * four where layers share a tensor. */
+static void layouts_are_those_of_engines(void **state)
+{
+	enum { D = 16, C = 2 * D, HEADS = 2, SLOTS = 8, L = 4 };
+	static const struct {
+		enum layout layout;
+		int page, slot, head,
+		    v; /* 0: by the number of pages; v: from K to V, 0: another tensor */
+	} rows[] = {
+		{ LAYOUT_NHD, SLOTS * HEADS * D, HEADS * D, D, 0 },
+		{ LAYOUT_HND, HEADS * SLOTS * D, D, SLOTS * D, 0 },
+		{ LAYOUT_PACKED, SLOTS * HEADS * C, HEADS * C, C, D },
+		{ LAYOUT_LBHNC, HEADS * SLOTS * C, C, SLOTS * C, D },
+		{ LAYOUT_LHBNC, SLOTS * C, C, 0, D },
+		{ LAYOUT_BLNHC, L * SLOTS * HEADS * C, HEADS * C, C, D },
+		{ LAYOUT_BLHNC, L * HEADS * SLOTS * C, C, SLOTS * C, D },
+		{ LAYOUT_BHLNC, HEADS * L * SLOTS * C, C, L * SLOTS * C, D },
+		{ LAYOUT_PAIRED, L * 2 * SLOTS * HEADS * D, HEADS * D, D, SLOTS * HEADS * D },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct scenario s;
+		struct workload w;
+		scenario_make(&s, &plain, "q1s30_q5s40");
+		s.layout = rows[i].layout;
+		make(&w, NULL, &s, WORKLOAD_CHECK, 0);
+		const attune_tensors *t = &w.tensors;
+		const int pages = w.pages_per_set + w.spare_pages;
+		assert_int_equal(t->k_page_stride, rows[i].page);
+		assert_int_equal(t->k_slot_stride, rows[i].slot);
+		assert_int_equal(t->k_head_stride, rows[i].head ? rows[i].head : pages * SLOTS * C);
+		assert_true(t->v_page_stride == t->k_page_stride &&
+			    t->v_slot_stride == t->k_slot_stride &&
+			    t->v_head_stride == t->k_head_stride);
+		assert_true(maps_take(&s.shape, t)); /* so warpgroup reads it */
+		if (rows[i].v)
+			assert_int_equal((const char *)t->v_cache - (const char *)t->k_cache,
+					 rows[i].v * dtype_bytes(plain.kv_dtype));
+		workload_free(&w);
+		batch_free(s.batch);
+	}
+}
 
 static void nan_where_there_is_no_token(void **state)
 {
 	static const enum attune_dtype types[] = { ATTUNE_F32, ATTUNE_F16, ATTUNE_BF16,
 						   ATTUNE_E4M3 };
 	(void)state;
-	for (int c = 0; c < 16; c++) {
+	for (int c = 0; c < 4 * LAYOUTS; c++) {
 		attune_shape shape = plain;
 		struct scenario s;
 		struct workload w;
@@ -158,7 +206,7 @@ static void new_tokens_stand_apart_too(void **state)
 	static const char *const texts[] = { "q4s30_q1s1_q0s9_q9", "q5s40_q7s3_q1s17", "q0s4" };
 	struct pool *pool = NULL;
 	(void)state;
-	for (int c = 0; c < 16; c++) {
+	for (int c = 0; c < 4 * LAYOUTS; c++) {
 		attune_shape shape = plain;
 		struct scenario s;
 		struct workload w;
@@ -166,7 +214,7 @@ static void new_tokens_stand_apart_too(void **state)
 		shape.kv_dtype = c % 2 ? ATTUNE_F32 : ATTUNE_BF16;
 		shape.window = c % 3 ? 0 : 12;
 		scenario_make(&s, &shape, texts[c / 4 % 3]);
-		s.layout = layouts[(c + c / 4) % 4];
+		s.layout = layouts[(c + c / 4) % LAYOUTS];
 		s.shape.kv_layout = layout_kv(s.layout);
 		make(&w, &pool, &s, c & 2 ? WORKLOAD_TIMED : WORKLOAD_CHECK, 0);
 		const attune_batch *b = &s.batch->view;
@@ -204,7 +252,7 @@ static void expectations_are_of_what_is_in_memory(void **state)
 {
 	struct pool *pool = NULL;
 	(void)state;
-	for (int c = 0; c < 16; c++) {
+	for (int c = 0; c < 4 * LAYOUTS; c++) {
 		attune_shape shape = plain;
 		struct scenario s;
 		struct workload w;
@@ -274,9 +322,10 @@ static void heads_have_numbers_of_their_own(void **state)
 	shape.has_sinks = shape.has_alibi = 1;
 	scenario_make(&s, &shape, "q1");
 	make(&w, NULL, &s, WORKLOAD_CHECK, 0);
+	const float *sinks = w.tensors.sinks;
 	for (int i = 0; i < 4; i++) {
-		assert_true(fabsf(w.tensors.sinks[i]) <= 2);
-		assert_true(w.tensors.sinks[i] != w.tensors.sinks[(i + 1) % 4]);
+		assert_true(fabsf(sinks[i]) <= 2);
+		assert_true(sinks[i] != sinks[(i + 1) % 4]);
 	}
 	assert_true(w.tensors.alibi_slopes[0] == 0.25f);
 	assert_true(w.tensors.alibi_slopes[3] == 1.f / 256);
@@ -310,6 +359,7 @@ int main(void)
 		cmocka_unit_test(values_are_rounded_as_elsewhere),
 		cmocka_unit_test(values_are_almost_normal),
 		cmocka_unit_test(a_seed_means_the_same_bytes),
+		cmocka_unit_test(layouts_are_those_of_engines),
 		cmocka_unit_test(nan_where_there_is_no_token),
 		cmocka_unit_test(new_tokens_stand_apart_too),
 		cmocka_unit_test(expectations_are_of_what_is_in_memory),

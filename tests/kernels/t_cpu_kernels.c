@@ -50,6 +50,11 @@ static const struct row {
 	  .window = 70, .softcap = 20, .has_sinks = 1, .has_alibi = 1, .scale = 0.2f }, 1 },
 	{ "alibi, head 256", { SIZE, 4, 2, 256, 16, ATTUNE_F32, ATTUNE_F32, .causal = 1, .has_alibi = 1 }, 0 },
 	{ "group 24, window without a mask", { SIZE, 24, 1, 128, 16, ATTUNE_F16, ATTUNE_F16, .window = 40 }, 0 },
+	{ "head 16, sinks", { SIZE, 4, 2, 16, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_sinks = 1 }, 1 },
+	{ "head 32, window, softcap", { SIZE, 6, 2, 32, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 33, .softcap = 5 }, 0 },
+	{ "head 16, f32, all at once", { SIZE, 5, 1, 16, 8, ATTUNE_F32, ATTUNE_F32, .causal = 1, .window = 50, .softcap = 20,
+	  .has_sinks = 1, .has_alibi = 1 }, 0 },
+	{ "head 32, f32, no mask, softcap", { SIZE, 8, 8, 32, 4, ATTUNE_F32, ATTUNE_F32, .softcap = 4 }, 1 },
 };
 // clang-format on
 

@@ -372,6 +372,35 @@ static void rates_of_the_rules_divide_a_mixed_batch(void **state)
 	}
 }
 
+/* On every GPU, measured or not: no rule names what is carried for them. */
+static void small_heads_run_by_one_default(void **state)
+{
+	static const char *const gpus[] = { "h200", "h100", "a100", "rtx5090", "mi250", "mi300" };
+	(void)state;
+	for (size_t i = 0; i < 4 * COUNT(gpus); i++) {
+		attune_plan plan = { .size = sizeof plan };
+		attune_shape s = llama;
+		struct device_info info;
+		struct ruled r;
+		char text[512];
+		s.head_size = i % 2 ? 16 : 32;
+		s.dtype = s.kv_dtype = i / 2 % 2 ? ATTUNE_F16 : ATTUNE_BF16;
+		assert_true(gpu_imagine(&info, gpus[i / 4], NULL));
+		planning_device(&r.dev, &info);
+		assert_int_equal(attune_adopt(&r.ctx, &r.dev), ATTUNE_OK);
+		if (attune_prepare(r.ctx, &s, &r.op))
+			fail_msg("%s: %s", gpus[i / 4], attune_last_error());
+		plan_text(r.op, "3q1s2k_q40s900", text);
+		if (strncmp(text, "prefill: qblock ", 16) || !strstr(text, "| decode: qblock "))
+			fail_msg("%s: %s", gpus[i / 4], text);
+		assert_int_equal(attune_plan_bounds(r.op, 4, 4, 1, 4096, &plan), ATTUNE_OK);
+		attune_release(r.op);
+		s.kv_dtype = ATTUNE_E4M3;
+		assert_int_equal(attune_prepare(r.ctx, &s, &r.op), ATTUNE_UNSUPPORTED);
+		attune_close(r.ctx);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -382,6 +411,7 @@ int main(void)
 		cmocka_unit_test(the_first_legal_of_a_row_runs),
 		cmocka_unit_test(with_the_lse_a_choice_that_lacks_cuts_is_passed_over),
 		cmocka_unit_test(a_shape_that_nothing_runs_is_refused),
+		cmocka_unit_test(small_heads_run_by_one_default),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("rows", tests, NULL, NULL);

@@ -34,7 +34,7 @@ static const struct row bad_sets[] = {
 	{ "empty list", "{\"scenarios\": []}",
 	  "1:15: scenarios is an empty list; it must be a list with at least one element" },
 	{ "unknown key", "{\"about\": \"x\",\n \"scenario\": []}",
-	  "2:2: unknown key \"scenario\"; known here: about, defaults, scenarios" },
+	  "2:2: unknown key \"scenario\"; known here: about, models, defaults, scenarios" },
 	{ "notes of numbers", "{\"about\": [1]}",
 	  "1:11: about is a list; it must be a text or a list of texts" },
 	{ "unknown default", "{\"defaults\": {\"batch\": \"q1\"}, \"scenarios\": [{}]}",
@@ -78,7 +78,8 @@ static const struct row bad_sets[] = {
 	  "2:3: with an E4M3 cache dtype must be F16 or BF16" },
 	{ "unknown layout",
 	  ONE("\"layout\": \"NHD\""), "2:43: layout is \"NHD\"; it must be \"nhd\", \"hnd\", "
-	  "\"classic\" or \"packed\"" },
+	  "\"classic\", \"packed\", \"lbhnc\", \"lhbnc\", \"blnhc\", \"blhnc\", \"bhlnc\" or "
+	  "\"paired\"" },
 	{ "lse as a number", ONE("\"lse\": 1"), "2:40: lse is 1; it must be true or false" },
 	{ "lse of a model by its name",
 	  "{\"scenarios\": [{\"batch\": \"q1\", \"models\": [\"llama3.1-8b@1+lse\"]}]}",

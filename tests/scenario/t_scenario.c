@@ -204,7 +204,14 @@ static void splits_models(void **arg)
 	assert_true(s.num_query_heads == 3 && s.has_lse);
 	assert_true(models_shape(m, "m@8+packed", &s) && !s.has_lse);
 	assert_true(models_shape(m, "m@8+lse+packed", &s) && s.has_lse);
-	assert_true(model_is_packed("m@8+lse+packed") && !model_is_packed("m@8+lse"));
+	for (int i = 0; layout_names[i]; i++) { /* what a database says by the name is read back */
+		char name[MODEL_NAME];
+		model_name(name, "m@8", i % 2, (enum layout)i);
+		assert_int_equal(model_layout(name),
+				 i < LAYOUT_PACKED ? LAYOUT_NHD : (enum layout)i);
+		assert_true(models_shape(m, name, &s) && s.has_lse == i % 2);
+	}
+	assert_int_equal(model_layout("m@8+lse"), LAYOUT_NHD);
 	assert_true(models_shape(m, "m@2", &s) && !s.has_lse);
 	assert_true(s.num_query_heads == 12 && s.num_kv_heads == 4 && s.head_size == 64);
 	assert_true(s.softcap == 50 && s.scale == 0.25f && s.causal && !s.has_sinks && !s.window);

@@ -269,7 +269,7 @@ static void tells_traffic(void **arg)
 		   "0,10,2\n0,10,2\n0,10,2\n0,10,2\n0,10,2\n0,10,2\n0,10,2\n0,10,2\n0,10,2\n"
 		   "0,10,2\n0,10,2\n0,10,2\n0,10,2\n0,10,2\n0,10,2\n0,10,2\n");
 	listen_begin();
-	assert_true(traffic_print(&job, 1, FORMAT_TSV, f));
+	assert_true(traffic_print(&job, 1, NULL, FORMAT_TSV, f));
 	heard();
 	assert_int_equal(fclose(f), 0);
 	/* all at once, eight at a time: prefill, decode, prefill; then it runs dry */

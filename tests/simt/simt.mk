@@ -31,7 +31,7 @@ $(B)/simt/shipped.o: kernels/ship/shipped.c $(B)/simt/shipped.inc
 	$(Q)$(CC) -I$(B)/simt $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 ifeq ($(if $(filter nvidia,$(LEAVE_OUT)),,$(NVCC)),)
 $(addprefix $(B)/t_,gpu_replay side_streams_runs fused_runs fitted_runs formula_runs e4m3_library invariant field_bugs \
-	gpu_settle settled_runs plugin_device write_kv): $(B)/simt/shipped.o
+	gpu_settle settled_runs plugin_device write_kv gpu_lists lone_strides write_then_run): $(B)/simt/shipped.o
 endif
 # They plan for chips that the compilers here may not know, and run nothing there.
 $(B)/t_hip $(B)/t_api: $(B)/simt/shipped.o

@@ -73,6 +73,36 @@ static inline enum attune_status open_device(const char *which)
 	return strcmp(which, "cpu") ? gpu_open(&dev) : device_open(&dev, which);
 }
 
+/* Opens "cpu" or "gpu" and calls `what` with the library's own plan of a batch. */
+static inline void with_plan(const char *device, const attune_shape *of, const char *text,
+			     void (*what)(const attune_op *, attune_plan *, struct workload *,
+					  const void *arg),
+			     const void *arg)
+{
+	char error[160];
+	struct scenario s = { .batch_text = (char *)(uintptr_t)text,
+			      .batch = batch_parse(text, error, sizeof error),
+			      .shape = *of,
+			      .seed = 5 };
+	attune_context *ctx;
+	attune_op *op;
+	attune_plan plan = { .size = sizeof plan };
+	struct workload w;
+	assert_non_null(s.batch);
+	if (open_device(device) || attune_adopt(&ctx, &dev) || attune_prepare(ctx, of, &op) ||
+	    workload_make(&w, &dev, &pool, &s, WORKLOAD_CHECK, 0) ||
+	    attune_plan_batch(op, &s.batch->view, &plan))
+		fail_msg("%s: %s", text, attune_last_error());
+	what(op, &plan, &w, arg);
+	workload_free(&w);
+	batch_free(s.batch);
+	attune_release(op);
+	attune_close(ctx);
+	pool_free(&dev, pool);
+	pool = NULL;
+	device_close(&dev);
+}
+
 /* The context of a library that goes by these rules. */
 static inline attune_context *open_by_rules(const struct rules *rules)
 {

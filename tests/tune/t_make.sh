@@ -29,9 +29,13 @@ row "$(grep -Eqx 'make tune took [0-9]+ s: building the tool [0-9]+ s, the tune 
 	"$tmp/out"; echo $?)" "and its time has names, that of building too"
 run RESULTS="$tmp" TRACE="$tmp/it's my.csv" SCENARIOS="it's.json"
 row "$([ $code = 0 ] && given --trace "$tmp/it's my.csv" && given --scenarios "it's.json" &&
-	given --trace-set "$tmp/local/trace_it_s_my.json"; echo $?)" "single quotes in settings"
+	given --steps "$tmp/local/trace_it_s_my.json"; echo $?)" "single quotes in settings"
 run RESULTS="$tmp" TRACE=-my.csv
-row "$([ $code = 0 ] && [ ! -s "$tmp/err" ] && given --trace-set "$tmp/local/trace_-my.json"; echo $?)" "a trace whose name begins with a hyphen"
+row "$([ $code = 0 ] && [ ! -s "$tmp/err" ] && given --steps "$tmp/local/trace_-my.json"; echo $?)" "a trace whose name begins with a hyphen"
+run RESULTS="$tmp" STEPS="it's steps.jsonl"
+row "$([ $code = 0 ] && given --steps "it's steps.jsonl"; echo $?)" "captured steps"
+run STEPS=a TRACE=b
+row "$(refused 'attune: STEPS and TRACE are one traffic each'; echo $?)" "captured steps and a trace: one line"
 run RESULTS="$tmp" GPU="it's" COMPILE_ONLY=1 B=build
 row "$([ $code = 0 ] && given --gpu "it's"; echo $?)" "a quote in GPU where it only compiles"
 
@@ -40,7 +44,7 @@ run GPU=cpu FILL=--fill
 row "$([ $code = 0 ] && given sweep --confirm && given --gpu cpu && grep -Fqx '[--fill]' "$tmp/words"; echo $?)" "make confirm calls sweep --confirm"
 target=tune
 
-export GPU=env_gpu PRESET=env_preset BUDGET=env_budget MODEL=env_model SCENARIOS=env_set TRACE=/env_trace \
+export GPU=env_gpu PRESET=env_preset BUDGET=env_budget MODEL=env_model SCENARIOS=env_set STEPS=/env_steps TRACE=/env_trace \
 	RESULTS=/env_results GENERATED=/env_generated B=/env_build PLUGIN=/env_plugin DRY_RUN=1 ANYWAY=1 LOCAL=no
 run
 row "$([ $code = 0 ] && ! grep -q env_ "$tmp/words" "$tmp/out" "$tmp/err" && given --preset quick && given --results results &&
@@ -50,7 +54,7 @@ row "$([ "$(cat "$tmp/out")" = 'build /p [] []' ]; echo $?)" "nor passed on from
 MAKEFLAGS='' ${MAKE:-make} -s --eval 'p:;@PRESET=full LEAVE_OUT=x $(MAKE) -s --eval "q:;@echo \$$(PRESET) \$$(LEAVE_OUT)" q' p \
 	MAKECMDGOALS=help >"$tmp/out" 2>"$tmp/err"
 row "$([ "$(cat "$tmp/out")" = 'full x' ]; echo $?)" "but what make runs has its settings"
-unset GPU PRESET BUDGET MODEL SCENARIOS TRACE RESULTS GENERATED B PLUGIN DRY_RUN ANYWAY LOCAL
+unset GPU PRESET BUDGET MODEL SCENARIOS STEPS TRACE RESULTS GENERATED B PLUGIN DRY_RUN ANYWAY LOCAL
 
 for setting in B RESULTS GENERATED PLUGIN; do
 	run "$setting=a b"

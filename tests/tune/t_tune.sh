@@ -35,6 +35,21 @@ grep -q '^cpu: first [1-9][0-9]* races of rows, [1-9][0-9]* times, [0-9]* binari
 row $? "and first those of the rows"
 row "$([ ! -e "$tmp/results/local/cpu.sqlite" ]; echo $?)" "and writes no database"
 
+races=$(sed -n 's/^cpu: at most [0-9]* races of \([0-9]*\) scenario parts.*/\1/p' "$tmp/out")
+tune --dry-run --steps tests/scenario/transformers_steps.jsonl
+with=$(sed -n 's/^cpu: at most [0-9]* races of \([0-9]*\) scenario parts.*/\1/p' "$tmp/out")
+row "$([ "$with" -ge $((races + 16)) ]; echo $?)" "captured steps are scenarios, too"
+"$attune" scenarios --set "$tmp/results/local/steps_transformers_steps.json" --format tsv >"$tmp/out" 2>"$tmp/err"
+row "$([ "$(cut -f 2,3,5 "$tmp/out" | sort -u | tr '\t\n' '  ')" = \
+	"heldout_traces layers-8x2x64@1 f32 split model dtype train layers-8x2x64@1 f32 " ]; echo $?)" \
+	"as a set whose last third is held out, of the layers that ran"
+tune --dry-run --steps "$tmp/results/local/steps_transformers_steps.json"
+row "$([ "$with" = "$(sed -n 's/^cpu: at most [0-9]* races of \([0-9]*\) scenario parts.*/\1/p' "$tmp/out")" ]; echo $?)" \
+	"which does as well"
+tune --dry-run --steps "$tmp/set.txt"
+row "$([ $? = 2 ] && grep -qx "attune: $tmp/set.txt: No such file or directory; it must be a file that libattune.capture wrote" \
+	"$tmp/err"; echo $?)" "steps that are not there: one line"
+
 printf '{ "defaults": { "models": [ "llama3.1-8b@8" ] }, "scenarios": [ { "batch": "5q1s99", "split": "gate" } ] }' \
 	>"$tmp/gate.json"
 tune --scenarios "$tmp/gate.json"

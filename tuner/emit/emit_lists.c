@@ -109,7 +109,7 @@ void emit_shapes(const struct emitter *e)
 	int n = 0;
 	for (const struct carried_shape *c = attune_carried_shapes;
 	     e->d->is_portable && c->head_size; c++)
-		if (c->dtype != ATTUNE_F32)
+		if (c->dtype != ATTUNE_F32 && !c->is_small)
 			add(v, &n,
 			    &(attune_shape){ .head_size = c->head_size,
 					     .dtype = c->dtype,

@@ -79,9 +79,8 @@ int measured_make(struct measured *out, const struct data *d, const char *model,
 	out->batch = b;
 	out->model = strdup(model);
 	out->batch_text = strdup(text);
-	out->layout = strdup(shape->kv_layout == ATTUNE_KV_CLASSIC ? "classic"
-			     : model_is_packed(model)		   ? "packed"
-								   : "nhd");
+	out->layout = strdup(
+	    shape->kv_layout == ATTUNE_KV_CLASSIC ? "classic" : layout_names[model_layout(model)]);
 	out->set = strdup("asked");
 	out->split = strdup("train");
 	out->seed = 1;

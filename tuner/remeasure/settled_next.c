@@ -46,7 +46,7 @@ static const char *const why_words[NUM_WHYS] = {
 struct search {
 	struct data *d;
 	struct forest f;
-	const struct models *models;
+	struct models *models;
 	struct taken taken;
 	const char *gpu; /* of the rows */
 	int e4m3;
@@ -97,20 +97,6 @@ static int agrees(const struct search *s, const struct store_settled *row,
 	return runs->kernel && same_family(runs, &won);
 }
 
-/* The first model of that shape; NULL: none. */
-static const char *model_of(const struct models *models, const attune_shape *shape)
-{
-	char wanted[MODEL_KEY], its[MODEL_KEY];
-	const char *name;
-	model_key(wanted, shape);
-	for (int i = 0; (name = models_name(models, i)); i++) {
-		model_key(its, models_find(models, name));
-		if (!strcmp(its, wanted))
-			return name;
-	}
-	return NULL;
-}
-
 static enum why judge(struct search *s, const struct store_settled *row, const attune_batch *batch)
 {
 	attune_shape shape;
@@ -128,7 +114,7 @@ static enum why judge(struct search *s, const struct store_settled *row, const a
 		return HELD_OUT;
 	if (taken_has_scenario(&s->taken, &shape, row->batch))
 		return EXISTS;
-	const char *model = model_of(s->models, &shape);
+	const char *model = models_of_shape(s->models, &shape);
 	if (!model)
 		return NO_MODEL;
 	return next_set_add(&s->set, model, &shape, row->batch, loss_of(row)) ? WRITTEN : NO_MEMORY;
@@ -153,8 +139,7 @@ static void say_left_out(const struct search *s)
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
-static int load_taken(struct taken *t, struct store *store, const char *gpu,
-		      const struct models *models)
+static int load_taken(struct taken *t, struct store *store, const char *gpu, struct models *models)
 {
 	char dir[PATH_TEXT];
 	struct scenario_list sets = { 0 };

@@ -61,7 +61,7 @@ int here_install(struct here *, const char *text);
 
 /* ---- tune.c ----------------------------------------------------------------------- */
 struct tune_options {
-	const char *gpu, *device, *model, *sets, *trace_set, *dir, *results, *generated, *command;
+	const char *gpu, *device, *model, *sets, *steps, *dir, *results, *generated, *command;
 	enum preset preset;
 	double budget_s; /* of the whole tune; 0: the preset's */
 	int dry_run, undo, anyway;

@@ -10,7 +10,7 @@ enum {
 	OPT_PRESET = 256,
 	OPT_BUDGET,
 	OPT_SETS,
-	OPT_TRACE_SET,
+	OPT_TRAFFIC,
 	OPT_DIR,
 	OPT_RESULTS,
 	OPT_GENERATED,
@@ -33,7 +33,7 @@ static const struct argp_option rows[] = {
 	{ "budget",    OPT_BUDGET,    "TIME",   0, "Stop after this time: 90s, 10m, 2h (the preset's; 60s with --check)", 0 },
 	{ "model",     'm',           "NAME@N", 0, "Use only scenarios of this model and tensor-parallel degree", 0 },
 	{ "scenarios", OPT_SETS,      "SETS",   0, "Comma-separated scenario sets (the GPU's own)", 0 },
-	{ "trace-set", OPT_TRACE_SET, "FILE",   0, "One more scenario set", 0 },
+	{ "steps",     OPT_TRAFFIC,     "FILE",   0, "Your own traffic, measured first: steps that libattune.capture wrote, or a set (.json) that attune scenarios made", 0 },
 	{ "dir",       OPT_DIR,       "DIR",    0, "Folder of the sets and models.json (scenarios)", 0 },
 	{ "results",   OPT_RESULTS,   "DIR",    0, "Folder of databases; DIR/local has this machine's (results)", 0 },
 	{ "generated", OPT_GENERATED, "DIR",    0, "Folder of headers; DIR/local has this machine's (generated)", 0 },
@@ -54,7 +54,7 @@ static void are_together(const struct tune_options *o, struct argp_state *state)
 {
 	if (!o->check && (o->db || o->header || o->limit))
 		argp_error(state, "--db, --header and --limit go with --check only");
-	if (o->check && (o->preset != NUM_PRESETS || o->model || o->sets || o->trace_set ||
+	if (o->check && (o->preset != NUM_PRESETS || o->model || o->sets || o->steps ||
 			 o->dir || o->results || o->generated || o->dry_run || o->undo))
 		argp_error(state, "--check goes with --gpu, --device, --budget, --db, --header, "
 				  "--limit, --anyway and --format only");
@@ -70,7 +70,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_PRESET: preset_option(&o->preset, arg, state); return 0;
 	case OPT_BUDGET: o->budget_s = budget_option(arg, state); return 0;
 	case OPT_SETS: o->sets = arg; return 0;
-	case OPT_TRACE_SET: o->trace_set = arg; return 0;
+	case OPT_TRAFFIC: o->steps = arg; return 0;
 	case OPT_DIR: o->dir = arg; return 0;
 	case OPT_RESULTS: o->results = arg; return 0;
 	case OPT_GENERATED: o->generated = arg; return 0;
@@ -102,6 +102,7 @@ static const char about[] =
     "measured with the threads that it has now.\n\n"
     "Examples:\n  attune tune --preset smoke\n  attune tune --budget 10m --model "
     "llama3.1-8b@1\n"
+    "  attune tune --steps steps.jsonl\n"
     "  attune tune --undo\n"
     "  attune tune --check --gpu h200";
 static const struct argp help = { .options = rows, .parser = parse_option, .doc = about };

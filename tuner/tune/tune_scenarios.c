@@ -1,7 +1,8 @@
 /* tune_scenarios.c - loads the scenarios of a tune: the GPU's own sets or those that the user
- * names, and a trace's; of these, what the preset measures. */
+ * names, and those of --steps; of these, what the preset measures. */
 #include "tune.h"
 #include "harness/base/base.h"
+#include "harness/generate/engine_sim.h"
 #include "harness/scenario/scenario.h"
 #include "harness/search/search.h"
 #include "harness/sweep/sweep.h"
@@ -64,11 +65,45 @@ static void draw_gate(struct scenario_list *list)
 		draw_third(list, 1);
 }
 
-/* Adds the trace's scenarios, which are measured before the sets'. */
-static int add_trace(struct tune *t, const struct models *m)
+/* The set of captured steps: results/local/steps_NAME.json. The last third is held out, of which the
+ * gate draws. A CPU gets no step of more than 4 GFLOP. */
+static int make_set(const struct tune *t, struct models *m, char path[PATH_MAX])
 {
-	const int before = t->list.n,
-		  done = scenario_set_load(&t->list, t->o->dir, t->o->trace_set, m);
+	const char *slash = strrchr(t->o->steps, '/'), *base = slash ? slash + 1 : t->o->steps;
+	struct job job = usual_job;
+	job.path = t->o->steps;
+	job.is_captured = 1;
+	job.models = t->o->model ? t->o->model : "llama3.1-8b@1";
+	job.hold_out = 0.33;
+	job.max_gflop = strcmp(t->here.gpu, "cpu") != 0 ? 8000 : 4;
+	const struct recipe r = { .jobs = &job, .num_jobs = 1 };
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+	int done = f && set_make(&r, m, f);
+	snprintf(path, PATH_MAX, "%s/local/steps_%.*s.json", t->o->results, (int)strcspn(base, "."),
+		 base);
+	if (!f || fclose(f)) {
+		complain("out of memory");
+		done = 0;
+	}
+	done = done && file_put(path, text);
+	free(text);
+	return done;
+}
+
+/* Adds the scenarios of --steps, which are measured before the sets'. */
+static int add_steps(struct tune *t, struct models *m)
+{
+	const char *dot = strrchr(t->o->steps, '.'), *set = t->o->steps;
+	const int before = t->list.n;
+	char path[PATH_MAX];
+	if (!dot || strcmp(dot, ".json") != 0) {
+		if (!make_set(t, m, path))
+			return 0;
+		set = path;
+	}
+	const int done = scenario_set_load(&t->list, t->o->dir, set, m);
 	for (int i = before; i < t->list.n; i++)
 		t->list.v[i].asked = 1;
 	scenarios_sift(&t->list, t->o->model);
@@ -105,7 +140,7 @@ int tune_scenarios(struct tune *t)
 	snprintf(path, sizeof path, "%s/models.json", t->o->dir);
 	struct models *m = models_load(path);
 	int done = m && scenario_sets_load(&t->list, t->o->dir, set, n, t->o->model, m) &&
-		   (!t->o->trace_set || add_trace(t, m));
+		   (!t->o->steps || add_steps(t, m));
 	models_free(m);
 	if (done && !t->list.n)
 		complain("these sets have no scenario of %s",

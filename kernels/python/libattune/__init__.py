@@ -11,9 +11,21 @@ reference; attune.h has the terms and limits.
 """
 
 from ._library import Error, Status, __version__, header, library
+from .capture import capture
 from .context import Context
 from .kv import kv_views
 from .layer import Layer
 from .plan import Plan
 
-__all__ = ["Context", "Error", "Layer", "Plan", "Status", "__version__", "header", "kv_views", "library"]
+__all__ = [
+    "Context",
+    "Error",
+    "Layer",
+    "Plan",
+    "Status",
+    "__version__",
+    "capture",
+    "header",
+    "kv_views",
+    "library",
+]

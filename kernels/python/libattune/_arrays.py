@@ -23,13 +23,6 @@ def torch_or_none():
     return sys.modules.get("torch")
 
 
-def operators():
-    """The module of torch's operators. An Error where this torch is too old."""
-    from . import _torch
-
-    return _torch
-
-
 def is_tensor(x):
     torch = torch_or_none()
     return torch is not None and isinstance(x, torch.Tensor)
@@ -44,7 +37,7 @@ def dtype_name(dtype):
 def dtype_code(dtype, what):
     code = DTYPES.get(dtype_name(dtype), BITS.get(dtype_name(dtype)))
     if code is None:
-        raise Error(f"{what}={dtype}: it is one of {', '.join(DTYPES)}")
+        raise Error(f"{what}={dtype_name(dtype)}: it is one of {', '.join(DTYPES)}")
     return code
 
 

@@ -12,6 +12,7 @@ cffi reads the functions and structs in attune.h and attune_settle.h, so none is
 import os
 import re
 from enum import IntEnum
+from operator import index
 from pathlib import Path
 
 try:
@@ -141,6 +142,17 @@ class Error(RuntimeError):
     def __init__(self, line, status=Status.INVALID):
         super().__init__(line)
         self.status = Status(status)
+
+
+def whole(**numbers):
+    """Refuses what is no int of C. numpy's integers are taken, too."""
+    for name, n in numbers.items():
+        try:
+            fits = -(2**31) <= index(n) < 2**31
+        except TypeError:
+            fits = False
+        if not fits:
+            raise Error(f"{name}={n!r}: it must be an integer below 2^31")
 
 
 def check(status):

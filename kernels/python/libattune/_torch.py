@@ -19,64 +19,70 @@ for _name in ("paged_attention", "write_kv", "page_table"):
     torch.library.register_fake(f"attune::{_name}", _fake)
 
 
+_PLAN_BYTES = ffi.new("size_t *")
+
+
 def plan_tensor(plan):
-    """The uint8 tensor that the operator takes as `plan`. It keeps the layer's kernels loaded."""
-    size = ffi.new("size_t *")
-    check(C.attune_torch_plan(plan.layer.op, plan.c, ffi.NULL, 0, size))
+    """The uint8 tensor that the operators take as `plan`. It keeps the layer's kernels loaded."""
+    op, size = plan.layer.op, _PLAN_BYTES
+    if not size[0]:
+        check(C.attune_torch_plan(op, plan.c, ffi.NULL, 0, size))
     made = torch.empty(size[0], dtype=torch.uint8, device="cpu")
-    check(
-        C.attune_torch_plan(
-            plan.layer.op, plan.c, ffi.cast("void *", made.data_ptr()), size[0], size
-        )
-    )
+    check(C.attune_torch_plan(op, plan.c, ffi.cast("void *", made.data_ptr()), size[0], size))
     made.layer = plan.layer
     return made
 
 
-def nothing(device):
-    """What stands for tensors that are not given, on a device: those that are read, and lse. Two,
-    since torch holds what is read and what is written apart."""
-    return torch.empty(0, device=device), torch.empty(0, device=device)
+class Operators:
+    """The operators for tensors of a device. What is not given is a tensor without elements: `none`, and
+    `none_lse` for what is written, since torch holds these apart from what is read."""
 
+    Tensor = torch.Tensor
 
-def run(
-    nothing, plan, out, q, k_cache, v_cache, block_table, query_start_loc, seq_lens, lse, *others
-):
-    """Layer.run for tensors. `plan`: of plan_tensor."""
-    none, none_lse = nothing
-    if out is None:
-        out = torch.empty_like(q)
-    try:
-        _attend(
-            out,
-            q,
-            k_cache,
-            v_cache,
-            block_table,
-            query_start_loc,
-            seq_lens,
-            plan,
-            none_lse if lse is None else lse,
-            *[none if x is None else x for x in others],
-        )
-    except RuntimeError as e:
-        raise Error(str(e)) from None
-    return out
+    def __init__(self, device):
+        self.none, self.none_lse = torch.empty(0, device=device), torch.empty(0, device=device)
 
+    def run(
+        self, plan, q, k_cache, v_cache, block_table, query_start_loc, seq_lens, out, lse, k_scale, v_scale,
+        sinks, alibi_slopes, k_new, v_new
+    ):
+        """Layer.run. `plan`: of plan_tensor."""
+        none = self.none
+        if out is None:
+            out = torch.empty_like(q)
+        try:
+            _attend(
+                out,
+                q,
+                k_cache,
+                v_cache,
+                block_table,
+                query_start_loc,
+                seq_lens,
+                plan,
+                self.none_lse if lse is None else lse,
+                none if k_scale is None else k_scale,
+                none if v_scale is None else v_scale,
+                none if sinks is None else sinks,
+                none if alibi_slopes is None else alibi_slopes,
+                none if k_new is None else k_new,
+                none if v_new is None else v_new,
+            )
+        except RuntimeError as e:
+            raise Error(str(e)) from None
+        return out
 
-def write_kv(nothing, plan, k_new, v_new, k_cache, v_cache, *others):
-    """Layer.write_kv for tensors."""
-    try:
-        _write(
-            k_cache, v_cache, k_new, v_new, plan, *[nothing[0] if x is None else x for x in others]
-        )
-    except RuntimeError as e:
-        raise Error(str(e)) from None
+    def write_kv(self, plan, k_new, v_new, k_cache, v_cache, *others):
+        """Layer.write_kv."""
+        others = [self.none if x is None else x for x in others]
+        try:
+            _write(k_cache, v_cache, k_new, v_new, plan, *others)
+        except RuntimeError as e:
+            raise Error(str(e)) from None
 
-
-def page_table(nothing, plan, block_table, indptr, indices):
-    """Layer.page_table for tensors."""
-    try:
-        _table(block_table, indptr, nothing[0] if indices is None else indices, plan)
-    except RuntimeError as e:
-        raise Error(str(e)) from None
+    def page_table(self, plan, block_table, indptr, indices):
+        """Layer.page_table."""
+        try:
+            _table(block_table, indptr, self.none if indices is None else indices, plan)
+        except RuntimeError as e:
+            raise Error(str(e)) from None

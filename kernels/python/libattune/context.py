@@ -5,7 +5,7 @@ import threading
 from . import _arrays
 from ._arrays import dtype_code
 from ._handles import Opened
-from ._library import C, Error, check, ffi
+from ._library import C, Error, check, ffi, whole
 from .layer import Layer
 
 
@@ -55,6 +55,7 @@ class Context:
         kv_layout="strided",
         max_num_seqs=None,
         max_num_tokens=None,
+        sinks_dtype=None,
     ):
         """Loads the kernels of one shape; returns a Layer.
 
@@ -67,10 +68,18 @@ class Context:
         has_...           the array will be given to run
         kv_layout         "strided", or "classic": K [pages, heads, head_dim / x, page_size, x]
                           with x = 16 bytes, V [pages, heads, head_dim, page_size]
+        sinks_dtype       None: float32; or float16, bfloat16
         max_num_seqs, max_num_tokens   of a step: the workspace of numpy arrays is then allocated once"""
         layouts = {"strided": C.ATTUNE_KV_STRIDED, "classic": C.ATTUNE_KV_CLASSIC}
         if kv_layout not in layouts:
             raise Error(f"kv_layout={kv_layout!r}: it is 'strided' or 'classic'")
+        whole(
+            num_qo_heads=num_qo_heads,
+            num_kv_heads=num_kv_heads,
+            head_dim=head_dim,
+            page_size=page_size,
+            window_left=window_left,
+        )
         if window_left < -1:
             raise Error(f"window_left={window_left}: it is -1, or 0 and more")
         dtype = dtype_code(dtype, "dtype")
@@ -93,6 +102,7 @@ class Context:
                 "has_new_kv": has_new_kv,
                 "kv_layout": layouts[kv_layout],
                 "has_lse": has_lse,
+                "sinks_dtype": dtype_code(sinks_dtype or "float32", "sinks_dtype"),
             },
         )
         layer = Layer(self, shape)

@@ -4,7 +4,8 @@ from functools import partial
 
 from . import _arrays
 from ._arrays import INT32, Lengths, view
-from ._library import C, Error, check, ffi
+from ._library import C, Error, check, ffi, whole
+from .capture import capture
 from .plan import Plan
 
 
@@ -19,10 +20,11 @@ class Layer:
         self.op = made[0]
         context.opened.owned_by(self, partial(C.attune_release, self.op))
         self.most_workspace = 0
-        self.nothing = None
+        self.torch = None  # torch's operators, where torch is imported
 
     def max_workspace(self, max_num_seqs, max_num_tokens):
         """Bytes of workspace that are enough for all batches within these sizes."""
+        whole(max_num_seqs=max_num_seqs, max_num_tokens=max_num_tokens)
         n = ffi.new("size_t *")
         check(C.attune_max_workspace(self.op, max_num_seqs, max_num_tokens, n))
         return n[0]
@@ -38,11 +40,19 @@ class Layer:
         batch, _keep = self._batch(query_start_loc_cpu, seq_lens_cpu)
         plan = Plan(self)
         check(C.attune_plan_batch(self.op, batch, plan.c))
+        if capture.active is not None:
+            capture.active.planned(self.shape, batch)
         return self._for_torch(plan)
 
     def plan_bounds(self, num_seqs, num_tokens, max_query_len, max_seq_len):
         """A plan from maxima, for lengths that only the device knows. num_seqs is exact: a step
         with fewer sequences gives the others query and sequence length 0."""
+        whole(
+            num_seqs=num_seqs,
+            num_tokens=num_tokens,
+            max_query_len=max_query_len,
+            max_seq_len=max_seq_len,
+        )
         plan = Plan(self)
         check(
             C.attune_plan_bounds(self.op, num_seqs, num_tokens, max_query_len, max_seq_len, plan.c)
@@ -79,20 +89,22 @@ class Layer:
         seq_lens         [num_seqs or more]                           int32
         lse              [num_tokens or more, num_qo_heads]           float32, with has_lse
         k_scale, v_scale [] or [1], [num_kv_heads], [num_seqs or more, num_kv_heads or 1]   float32
-        sinks, alibi_slopes [num_qo_heads]                            float32
+        sinks, alibi_slopes [num_qo_heads]               sinks_dtype, float32
         k_new, v_new     [num_tokens or more, num_kv_heads, head_dim] with has_new_kv"""
         if plan.layer is not self:
             raise Error("plan: it was made by another layer; each plan runs on its own")
-        if _arrays.is_tensor(q):
-            return _arrays.operators().run(
-                *self._tensors(plan),
-                out,
+        if plan.tensor is None and _arrays.is_tensor(q):
+            self._for_torch(plan, asked=True)
+        if plan.tensor is not None and isinstance(q, self.torch.Tensor):
+            return self.torch.run(
+                plan.tensor,
                 q,
                 k_cache,
                 v_cache,
                 block_table,
                 query_start_loc,
                 seq_lens,
+                out,
                 lse,
                 k_scale,
                 v_scale,
@@ -148,8 +160,9 @@ class Layer:
                       not written. None: token i of a query goes to position seq_len - query_len + i, by
                       block_table, query_start_loc and seq_lens
         The others are as in run."""
-        _arrays.operators().write_kv(
-            *self._tensors(plan),
+        self._for_torch(plan, asked=True)
+        self.torch.write_kv(
+            plan.tensor,
             k_new,
             v_new,
             k_cache,
@@ -169,28 +182,23 @@ class Layer:
         indptr   [num_seqs + 1] int32: sequence i has the pages indices[indptr[i]:indptr[i + 1]]
         indices  int32 or int64; None: K and V are ragged, [tokens, num_kv_heads, head_dim], and indptr
                  is their cu_seqlens_k. run then takes them as k_cache and v_cache"""
-        _arrays.operators().page_table(*self._tensors(plan), block_table, indptr, indices)
-
-    def _tensors(self, plan):
-        """(tensors for what is not given, the plan's tensor), for torch's operators."""
-        if plan.tensor is None:
-            self._for_torch(plan, asked=True)
-        return self.nothing, plan.tensor
+        self._for_torch(plan, asked=True)
+        self.torch.page_table(plan.tensor, block_table, indptr, indices)
 
     def _for_torch(self, plan, asked=False):
-        """Makes what a plan is for torch's operators, where torch is imported: here, so that a
-        compiled function finds it made."""
-        if _arrays.torch_or_none() is None:
+        """Makes what a plan is for torch's operators, where torch is imported: when it is planned, so
+        that a compiled function finds it made. Returns the plan."""
+        if plan.tensor is not None or (_arrays.torch_or_none() is None and not asked):
             return plan
         try:
-            operators = _arrays.operators()
+            from . import _torch
         except Error:  # numpy works beside a torch that is too old
             if asked:
                 raise
             return plan
-        plan.tensor = operators.plan_tensor(plan)
-        if self.nothing is None:
-            self.nothing = operators.nothing(self.context.device)
+        plan.tensor = _torch.plan_tensor(plan)
+        if self.torch is None:
+            self.torch = _torch.Operators(self.context.device)
         return plan
 
     def settle(
@@ -228,7 +236,7 @@ class Layer:
         out = made(self.shape.num_query_heads, out)
         heads = [self.shape.num_query_heads]
         if sinks is None and self.shape.has_sinks:
-            sinks = self.context.empty(heads, "float32", 0)
+            sinks = self.context.empty(heads, _arrays.NAMES[self.shape.sinks_dtype], 0)
         if alibi_slopes is None and self.shape.has_alibi:
             alibi_slopes = self.context.empty(heads, "float32", 0)
         if lse is None and self.shape.has_lse:
@@ -374,8 +382,8 @@ class Layer:
             )
             t.lse, (t.lse_token_stride, t.lse_head_stride) = ffi.cast("float *", v.ptr), v.strides
         if sinks is not None:
-            v = view(sinks, "sinks", device, C.ATTUNE_F32, (s.num_query_heads,))
-            t.sinks = ffi.cast("float *", v.ptr)
+            v = view(sinks, "sinks", device, s.sinks_dtype, (s.num_query_heads,))
+            t.sinks = ffi.cast("void *", v.ptr)
         if alibi_slopes is not None:
             v = view(alibi_slopes, "alibi_slopes", device, C.ATTUNE_F32, (s.num_query_heads,))
             t.alibi_slopes = ffi.cast("float *", v.ptr)

@@ -1,0 +1,108 @@
+"""bench_calls.py [cpu|cuda] - CPU time of a call, by ways to call: µs, medians of 15 rounds that take turns.
+
+One decode over one key, so that on the CPU hardly anything is computed. On a GPU launches are in the times,
+the device's work is not. The last column is what a way takes more than attune_run from a filled struct.
+"""
+
+import statistics
+import sys
+import time
+
+import torch
+
+import libattune
+from libattune._library import C, check, ffi
+from libattune.flash_attn_interface import flash_attn_varlen_func, flash_attn_with_kvcache
+
+DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cuda" if torch.cuda.is_available() else "cpu"
+DTYPE = torch.float32 if DEVICE == "cpu" else torch.bfloat16
+HEADS, DIM, PAGE, ROUNDS, CALLS = 1, 64, 16, 15, 400
+
+torch.set_num_threads(1)
+context = libattune.Context(DEVICE)
+layer = context.prepare(HEADS, HEADS, DIM, PAGE, DTYPE)
+
+
+def tensor(*shape, dtype=DTYPE):
+    return torch.ones(shape, dtype=dtype, device=DEVICE)
+
+
+q, out, kv = tensor(1, HEADS, DIM), tensor(1, HEADS, DIM), tensor(8, 2, PAGE, HEADS, DIM)
+k, v = kv.unbind(1)
+table = torch.zeros(1, 8, dtype=torch.int32, device=DEVICE)
+starts, lens = torch.tensor([0, 1]).int().to(DEVICE), tensor(1, dtype=torch.int32)
+starts_host, lens_host = starts.cpu(), lens.cpu()
+plan = layer.plan(starts_host, lens_host)
+cached = (k, v, table, starts, lens)
+
+
+def filled():
+    """attune_tensors of the call, and attune_run with them."""
+    t = ffi.new("attune_tensors *")
+    layer._fill(t, 1, q, out, k, v, None, None, None, None, None, None, None, 1)
+    layer._lengths(t, 1, table, starts, lens)
+    work = torch.empty(max(16, plan.workspace), dtype=torch.uint8, device=DEVICE)
+    stream = ffi.cast("void *", context.stream())
+    ws = ffi.cast("void *", work.data_ptr())
+    run, op, c, n = C.attune_run, layer.op, plan.c, len(work)
+
+    def call():
+        check(run(op, c, t, ws, n, stream))
+
+    call.keep = work
+    return call
+
+
+@torch.library.custom_op("bench_calls::attend", mutates_args=("out",))
+def custom(out: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, table: torch.Tensor,
+           starts: torch.Tensor, lens: torch.Tensor) -> None:  # fmt: skip
+    by_struct()
+
+
+by_struct = filled()
+none, none_lse = layer.torch.none, layer.torch.none_lse
+operands = (out, q, *cached, plan.tensor, none_lse, *[none] * 6)
+operator = torch.ops.attune.paged_attention.default
+q4, more = q[None], dict(cache_seqlens=lens, block_table=table, causal=True)
+varlen = (q, k, v, starts, None, 1, 8 * PAGE, None, lens)
+rows = (q, q, q, starts, starts, 1, 1)
+WAYS = {
+    "attune_run, struct filled before (cffi)": by_struct,
+    "torch.ops.attune.paged_attention, 15 tensors": lambda: operator(*operands),
+    "Layer.run, out given": lambda: layer.run(plan, q, *cached, out=out),
+    "Layer.run": lambda: layer.run(plan, q, *cached),
+    "flash_attn_with_kvcache, block_table": lambda: flash_attn_with_kvcache(q4, k, v, **more),
+    "flash_attn_varlen_func, block_table": lambda: flash_attn_varlen_func(
+        *varlen, block_table=table, causal=True
+    ),
+    "flash_attn_varlen_func, ragged": lambda: flash_attn_varlen_func(*rows, causal=True),
+    "attune_run by torch.library.custom_op": lambda: custom(out, q, *cached),
+    "torch.empty_like": lambda: torch.empty_like(q),
+    "Layer.plan of one decode": lambda: layer.plan(starts_host, lens_host),
+}  # fmt: skip
+if DEVICE == "cpu":
+    arrays = [x.numpy() for x in (q, *cached)]
+    WAYS["Layer.run of numpy arrays"] = lambda: layer.run(plan, *arrays)
+
+
+def once(call):
+    if DEVICE != "cpu":
+        torch.cuda.synchronize()
+    start = time.thread_time_ns()
+    for _ in range(CALLS):
+        call()
+    return (time.thread_time_ns() - start) / CALLS / 1000
+
+
+with torch.inference_mode():
+    for call in WAYS.values():
+        once(call)
+    times = {name: [] for name in WAYS}
+    for _ in range(ROUNDS):
+        for name, call in WAYS.items():
+            times[name].append(once(call))
+base = statistics.median(times["attune_run, struct filled before (cffi)"])
+print(f"{context.name}, torch {torch.__version__}\n| way | µs | more |\n|---|---|---|")
+for name, us in times.items():
+    us = statistics.median(us)
+    print(f"| {name} | {us:.1f} | {us - base:+.1f} |")

@@ -1,0 +1,71 @@
+/* t_gpu_lists.c - block tables from page lists and from starts of ragged K and V, on this machine's GPU,
+ * else the emulated one, whose memory ends where an array ends. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "tests/support/gpu_here.h"
+#include "lists_world.h"
+
+enum { MOST_ALLOCATIONS = 64 };
+
+static void *allocation[MOST_ALLOCATIONS];
+static int num_allocations;
+
+static void *exact(size_t bytes)
+{
+	const size_t whole = (bytes + 15) / 16 * 16;
+	void *memory;
+	assert_true(num_allocations < MOST_ALLOCATIONS);
+	if (dev.ops->alloc(&dev, &memory, whole ? whole : 16))
+		return NULL;
+	allocation[num_allocations++] = memory;
+	return memory;
+}
+
+static void release_exact(void)
+{
+	while (num_allocations)
+		dev.ops->release(&dev, allocation[--num_allocations]);
+}
+
+#define STEPS "q1s17_q20s33_q3s1_q2s0_q9s0_q0s5_q12s3_q1s1_q33s100_q1s64"
+#define NO_KEYS "q1s17_q5s3_q2s0_q40s9_q20s0_q8s8"
+#define SINKS(type) .has_sinks = 1, .sinks_dtype = ATTUNE_##type
+// clang-format off
+static const struct lists_row rows[] = {
+	{ "ragged, BF16, head 128",                STEPS,                       { SHAPE(8, 2, 128, 16, BF16, BF16) }, RAGGED },
+	{ "ragged, F16, head 64, pages of 64",     STEPS,                       { SHAPE(4, 2, 64, 64, F16, F16) }, RAGGED },
+	{ "ragged, window, sinks",                 STEPS,                       { SHAPE(8, 2, 128, 16, BF16, BF16), .window = 9, .has_sinks = 1 }, RAGGED },
+	{ "ragged prefills without a cache",       "q70s70_q129s129_q16s16_q15s15", { SHAPE(4, 2, 128, 16, BF16, BF16) }, RAGGED },
+	{ "ragged decodes",                        "q1s15_4q1s300_q2s31",       { SHAPE(8, 1, 128, 16, F16, F16) }, RAGGED },
+	{ "ragged decodes, E4M3",                  "q1s15_4q1s300_q2s31",       { SHAPE(8, 1, 128, 16, BF16, E4M3) }, RAGGED },
+	{ "page lists of 4 bytes",                 STEPS,                       { SHAPE(8, 2, 64, 16, BF16, BF16) }, PAGES },
+	{ "page lists of 8 bytes, pages of 1",     STEPS,                       { SHAPE(4, 2, 64, 1, F16, F16) }, LONG_PAGES },
+	{ "sinks of BF16, segments",               "q1s700_2q1s300",            { SHAPE(8, 2, 128, 16, BF16, BF16), SINKS(BF16) }, PAGES },
+	{ "sinks of BF16, prefills",               STEPS,                       { SHAPE(8, 2, 128, 16, BF16, BF16), SINKS(BF16) }, PAGES },
+	{ "sinks of F16, LSE",                     NO_KEYS,                     { SHAPE(8, 2, 64, 16, BF16, BF16), SINKS(F16), .has_lse = 1 }, PAGES },
+	{ "sinks of F32, LSE",                     NO_KEYS,                     { SHAPE(8, 2, 128, 16, F16, F16), SINKS(F32), .has_lse = 1 }, PAGES },
+	{ "sinks of BF16, LSE, not causal",        NO_KEYS,                     { sizeof(attune_shape), 4, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, SINKS(BF16), .has_lse = 1 }, PAGES },
+	{ "LSE without sinks",                     NO_KEYS,                     { SHAPE(8, 2, 128, 16, BF16, BF16), .has_lse = 1 }, PAGES },
+};
+// clang-format on
+
+int main(void)
+{
+	static struct CMUnitTest tests[COUNT(rows)];
+	for (size_t i = 0; i < COUNT(rows); i++)
+		tests[i] = (struct CMUnitTest){ rows[i].name, lists_row_passes, NULL, NULL,
+						(void *)(uintptr_t)&rows[i] };
+	if (gpu_open(&dev) || attune_adopt(&ctx, &dev)) {
+		printf("Bail out! %s\n", attune_last_error());
+		return 1;
+	}
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	const int failed = cmocka_run_group_tests_name("gpu_lists", tests, NULL, NULL);
+	attune_close(ctx);
+	device_close(&dev);
+	return failed;
+}

@@ -1,0 +1,119 @@
+"""kit.py - arrays on the device under test, batches over a paged cache, and attention in fp64.
+
+ATTUNE_TEST_DEVICE   cpu, the default, or cuda
+ATTUNE_TEST_TORCH    1: torch tensors on the CPU, too; else numpy arrays
+"""
+
+import os
+
+import numpy as np
+
+import libattune
+
+DEVICE = os.environ.get("ATTUNE_TEST_DEVICE", "cpu")
+TORCH = DEVICE != "cpu" or os.environ.get("ATTUNE_TEST_TORCH") == "1"
+DTYPES = ["float16", "bfloat16"] if DEVICE != "cpu" else ["float32", "float16", "bfloat16"]
+TOLERANCE = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+if TORCH:
+    import torch
+
+
+def put(x, dtype=None):
+    """A numpy array on the device, of floats as `dtype`."""
+    if TORCH:
+        t = torch.from_numpy(np.ascontiguousarray(x))
+        return (t.to(getattr(torch, dtype)) if dtype else t).to(DEVICE)
+    if dtype == "bfloat16":  # the upper halves, rounded to even
+        bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return np.ascontiguousarray(x) if dtype is None else np.ascontiguousarray(x).astype(dtype)
+
+
+def get(x):
+    """What an array holds, as fp64."""
+    if TORCH:
+        return x.double().cpu().numpy()
+    if x.dtype == np.uint16:
+        return (x.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return x.astype(np.float64)
+
+
+def empty(shape, dtype):
+    return put(np.full(shape, 7.5, np.float32), dtype)
+
+
+class Batch:
+    """Sequences over pages in random order, with q of random numbers.
+
+    lengths   [(query length, sequence length), ...]
+    k, v      [pages, page_size, heads, head_dim]; `layout` says how they lie in one array"""
+
+    def __init__(self, lengths, dtype=DTYPES[0], heads=(8, 2), dim=64, page=16, layout="nhd", seed=1,
+                 **more):
+        rng = np.random.default_rng(seed)
+        self.dtype, self.heads, self.dim, self.page, self.more = dtype, heads, dim, page, more
+        self.queries, self.seq_lens = [n for n, _ in lengths], [n for _, n in lengths]
+        self.starts = np.concatenate([[0], np.cumsum(self.queries)]).astype(np.int32)
+        self.tokens = int(self.starts[-1])
+        wide = max([1] + [-(-n // page) for n in self.seq_lens])
+        pages = wide * len(lengths) + 3
+        self.table = np.full((len(lengths), wide), -1, np.int32)
+        order = rng.permutation(pages)
+        for i, n in enumerate(self.seq_lens):
+            need = -(-n // page)
+            self.table[i, :need], order = order[:need], order[need:]
+        shape = {"nhd": (pages, 2, page, heads[1], dim), "hnd": (pages, 2, heads[1], page, dim),
+                 "vllm": (pages, heads[1], page, 2 * dim), "vllm_legacy": (2, pages, page, heads[1], dim)}
+        self.kv = put(rng.standard_normal(shape[layout], np.float32), dtype)
+        self.k, self.v = libattune.kv_views(self.kv, layout)
+        self.q = put(rng.standard_normal((self.tokens, heads[0], dim), np.float32), dtype)
+        self.table_there, self.starts_there = put(self.table), put(self.starts)
+        self.lens_there = put(np.array(self.seq_lens, np.int32))
+
+    def shape(self):
+        """Arguments of Context.prepare."""
+        return dict(num_qo_heads=self.heads[0], num_kv_heads=self.heads[1], head_dim=self.dim,
+                    page_size=self.page, dtype=self.dtype, **self.more)
+
+    def run(self, layer, plan=None, **more):
+        plan = plan or layer.plan(self.starts, self.seq_lens)
+        return layer.run(plan, more.pop("q", self.q), self.k, self.v, self.table_there,
+                         self.starts_there, self.lens_there, **more)
+
+    def reference(self, sinks=None, alibi=None):
+        """(out, lse) in fp64 from the arrays' own values."""
+        q, k, v = get(self.q), get(self.k), get(self.v)
+        more, out = self.more, np.zeros(q.shape)
+        lse = np.full(q.shape[:2], -np.inf)
+        scale, softcap = more.get("sm_scale") or self.dim**-0.5, more.get("logits_soft_cap", 0)
+        left, group = more.get("window_left", -1), self.heads[0] // self.heads[1]
+        for i, keys in enumerate(self.seq_lens):
+            at = np.arange(keys)
+            kk, vv = (c[self.table[i, at // self.page], at % self.page].repeat(group, 1) for c in (k, v))
+            rows = slice(self.starts[i], self.starts[i + 1])
+            position = (keys - self.queries[i] + np.arange(self.queries[i]))[:, None]
+            s = np.einsum("qhd,khd->hqk", q[rows], kk) * scale
+            s = softcap * np.tanh(s / softcap) if softcap else s
+            if alibi is not None:
+                s = s + alibi[:, None, None] * (at - position)
+            hidden = np.zeros((self.queries[i], keys), bool)
+            if more.get("causal", True):
+                hidden |= at > position
+            if left >= 0:
+                hidden |= at < position - left
+            s = np.where(hidden, -np.inf, s)
+            if sinks is not None:
+                s = np.concatenate([s, np.broadcast_to(sinks[:, None, None], (*s.shape[:2], 1))], 2)
+            top = s.max(2, initial=-1e30, keepdims=True)
+            w = np.exp(s - top)
+            total = w.sum(2, keepdims=True)
+            w = np.divide(w, total, out=np.zeros_like(w), where=total > 0)
+            out[rows] = np.einsum("hqk,khd->qhd", w[:, :, :keys], vv)
+            with np.errstate(divide="ignore"):
+                lse[rows] = (np.log(total) + top)[:, :, 0].T
+        return out, lse
+
+
+def largest_error(out, want, dtype):
+    """The largest error over the tolerance of the type."""
+    return float(np.abs(get(out) - want).max(initial=0)) / TOLERANCE[dtype]

@@ -1,0 +1,83 @@
+"""rows.py - attention of rows of tensors in fp32, and sequences laid into pages."""
+
+import os
+
+import torch
+
+DEVICE = os.environ.get("ATTUNE_TEST_DEVICE", "cpu")
+DTYPE = torch.float32 if DEVICE == "cpu" else torch.bfloat16
+TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
+
+
+def attend(q, k, v, causal=True, left=-1, softcap=0.0, scale=None, slopes=None, sinks=None):
+    """(out, lse [heads, queries]) of one sequence: q [queries, heads, head_dim], k and v [keys, ...]."""
+    q, k, v = (x.float() for x in (q, k, v))
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    s = torch.einsum("qhd,khd->hqk", q, k) * (scale or q.shape[2] ** -0.5)
+    s = softcap * torch.tanh(s / softcap) if softcap else s
+    at = torch.arange(len(k), device=q.device)
+    position = torch.arange(len(k) - len(q), len(k), device=q.device)[:, None]
+    if slopes is not None:
+        s = s + slopes[:, None, None] * (at - position)
+    hidden = (at > position) & causal
+    if left >= 0:
+        hidden |= at < position - left
+    s = s.masked_fill(hidden, float("-inf"))
+    if sinks is not None:
+        s = torch.cat([s, sinks.float()[:, None, None].expand(-1, len(q), 1)], -1)
+    weights = s.softmax(-1).nan_to_num(0)[..., : len(k)]
+    return torch.einsum("hqk,khd->qhd", weights, v), s.logsumexp(-1)
+
+
+class Batch:
+    """Sequences of (queries, keys) tokens with random q, k, v as rows, and pages in random order."""
+
+    def __init__(self, lengths, heads=8, kv_heads=2, dim=64, page=16, dtype=DTYPE):
+        torch.manual_seed(1)
+        self.queries, self.keys = [n for n, _ in lengths], [n for _, n in lengths]
+        self.starts, self.key_starts = (
+            torch.tensor([0] + n).cumsum(0).int().to(DEVICE) for n in (self.queries, self.keys)
+        )
+        self.lens = torch.tensor(self.keys).int().to(DEVICE)
+        self.q = torch.randn(sum(self.queries), heads, dim, device=DEVICE).to(dtype)
+        self.k, self.v = torch.randn(2, sum(self.keys), kv_heads, dim, device=DEVICE).to(dtype)
+        need = [-(-n // page) for n in self.keys]
+        self.table = torch.full((len(need), max(need) + 1), -1, dtype=torch.int32)
+        order = torch.randperm(sum(need) + 3).int()
+        self.kv = torch.randn(sum(need) + 3, 2, page, kv_heads, dim).to(dtype)
+        for i, pages in enumerate(order[: sum(need)].split(need)):
+            self.table[i, : len(pages)] = pages
+            for c, x in enumerate((self.k, self.v)):
+                x = self.of(x, i).cpu()
+                x = torch.cat([x, x.new_zeros(len(pages) * page - len(x), kv_heads, dim)])
+                self.kv[pages.long(), c] = x.view(len(pages), page, kv_heads, dim)
+        self.kv, self.table = self.kv.to(DEVICE), self.table.to(DEVICE)
+        self.k_cache, self.v_cache = self.kv.unbind(1)
+        self.pages = [pages.to(DEVICE) for pages in order[: sum(need)].split(need)]
+
+    def of(self, rows, i):
+        """Sequence i's rows of q, k or v."""
+        return rows.split(self.queries if rows is self.q else self.keys)[i]
+
+    def slots(self):
+        """[keys] int64: where each row of k lies in the cache."""
+        page = self.kv.shape[2]
+        at = [torch.arange(n, device=DEVICE) for n in self.keys]
+        return torch.cat([p.long()[n // page] * page + n % page for p, n in zip(self.pages, at)])
+
+    def cached(self):
+        """What a run takes behind the plan and q."""
+        return self.k_cache, self.v_cache, self.table, self.starts, self.lens
+
+    def want(self, **mask):
+        """(out, lse [tokens, heads])"""
+        of = [
+            attend(self.of(self.q, i), self.of(self.k, i), self.of(self.v, i), **mask)
+            for i in range(len(self.keys))
+        ]
+        return torch.cat([out for out, _ in of]), torch.cat([lse.t() for _, lse in of])
+
+
+def error(out, want):
+    """The largest error over the type's tolerance."""
+    return ((out.float() - want.float()).abs().max() / TOLERANCE[out.dtype]).item()

@@ -1,0 +1,52 @@
+#!/bin/sh
+# t_python.sh - the Python package: the wheel's name, content and bytes; its install into a fresh venv
+# without a network; there what it computes with numpy, its errors, threads and memory. Skipped without a
+# Python that has cffi and numpy.
+. tests/support/tap.sh
+. tests/python/python.sh
+find_python cffi numpy
+
+mkdir "$tmp/again"
+MAKEFLAGS='' ${MAKE:-make} --no-print-directory wheel LOCAL=no B="$B" SAN="${SAN:-}" PYTHON="$python" \
+	>"$tmp/log" 2>&1
+row $? "make wheel"
+wheel=$(tail -n 1 "$tmp/log")
+version=$(sed -n 's/^.define ATTUNE_VERSION_[A-Z]* \([0-9]*\)$/\1/p' kernels/attune.h | paste -sd . -)
+case $wheel in
+"$B/libattune-$version-py3-none-manylinux_2_"[3-9][0-9]"_$(uname -m).whl") true ;;
+*) false ;;
+esac
+row $? "the wheel's name has version and platform"
+"$python" kernels/python/wheel.py "$B/libattune.so" "$tmp/again" "${STRIP:-strip}" >"$tmp/log" 2>&1 &&
+	cmp "$wheel" "$tmp/again/${wheel##*/}" >>"$tmp/log" 2>&1
+row $? "the same library gives the same bytes"
+"$python" -m zipfile -l "$wheel" >"$tmp/log" 2>&1
+good=$?
+for file in $(cd kernels/python && ls libattune/*.py) libattune/lib/libattune.so libattune/include/attune.h \
+	libattune/include/attune_settle.h "libattune-$version.dist-info/licenses/LICENSE"; do
+	grep -q "^$file " "$tmp/log" || { echo "$file is missing" >>"$tmp/log" && good=1; }
+done
+row $good "it has the package, the library, its headers and the license"
+! "$python" kernels/python/wheel.py kernels/attune.h "$tmp" >"$tmp/log" 2>&1 &&
+	grep -qx 'wheel.py: kernels/attune.h: not a shared object for x86_64 or aarch64' "$tmp/log"
+row $? "what is no library is refused in a line"
+
+# cffi and numpy are those of $python; a Python without ensurepip (Debian's python3-venv) has no pip.
+"$python" -m venv "$tmp/venv" >"$tmp/log" 2>&1 || "$python" -m venv --without-pip "$tmp/venv" >>"$tmp/log" 2>&1
+row $? "a venv"
+site=$("$tmp/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+"$python" -c 'import cffi, numpy, os
+for m in cffi, numpy: print(os.path.dirname(os.path.dirname(m.__file__)))' >"$site/found.pth"
+if "$tmp/venv/bin/python" -m pip --version >/dev/null 2>&1; then
+	"$tmp/venv/bin/python" -m pip --disable-pip-version-check install --no-index "$wheel" >"$tmp/log" 2>&1
+else
+	"$python" -m zipfile -e "$wheel" "$site" >"$tmp/log" 2>&1
+fi
+row $? "pip installs the wheel"
+python=$tmp/venv/bin/python installed=1
+"$python" -I -c 'import libattune; print(libattune.library, libattune.header)' >"$tmp/log" 2>&1
+[ "$(cat "$tmp/log")" = "$site/libattune/lib/libattune.so $site/libattune/include/attune.h" ]
+row $? "it opens the library inside"
+python_rows tests/python/test_run.py tests/python/test_errors.py tests/python/test_life.py \
+	tests/python/test_library.py
+end_rows

@@ -1,0 +1,234 @@
+"""test_flash.py - flash_attn_varlen_func and flash_attn_with_kvcache against attention in fp32."""
+
+import inspect
+import unittest
+
+import torch
+from rows import DEVICE, DTYPE, Batch, attend, error
+
+from libattune import Error
+from libattune.flash_attn_interface import flash_attn_varlen_func, flash_attn_with_kvcache
+
+torch.set_num_threads(1)
+MIXED = [(1, 70), (20, 20), (3, 50), (9, 40)]
+SLOPES, SINKS = torch.linspace(0.01, 0.4, 8, device=DEVICE), torch.linspace(-2, 3, 8, device=DEVICE)
+# What FlashAttention calls it, and rows.attend.
+MASKS = (
+    (dict(causal=True), dict()),
+    (dict(), dict(causal=False)),
+    (dict(causal=True, window_size=(10, 0)), dict(left=10)),
+    (dict(causal=True, window_size=(10, -1)), dict(left=10)),
+    (dict(window_size=(-1, 0)), dict()),
+    (dict(window_size=(10, -1)), dict(causal=False, left=10)),
+    (dict(causal=True, window_size=None, softcap=3.0, softmax_scale=0.2), dict(softcap=3.0, scale=0.2)),
+    (dict(causal=True, alibi_slopes=SLOPES), dict(slopes=SLOPES)),
+    (dict(causal=True, s_aux=SINKS), dict(sinks=SINKS)),
+    (dict(causal=True, s_aux=SINKS.bfloat16()), dict(sinks=SINKS.bfloat16())),
+)  # fmt: skip
+
+
+class Case(unittest.TestCase):
+    def right(self, out, want):
+        self.assertEqual(out.shape, want.shape)
+        self.assertLess(error(out, want), 1)
+
+    def refused(self, line, function, *arguments, **more):
+        with self.assertRaises(Error) as e:
+            function(*arguments, **more)
+        self.assertEqual(str(e.exception), f"{function.__name__}: {line}")
+
+
+class Varlen(Case):
+    def setUp(self):
+        self.batch = b = Batch(MIXED)
+        self.ragged = (b.q, b.k, b.v, b.starts, b.key_starts, 20, 70)
+        self.paged = (b.q, b.k_cache, b.v_cache, b.starts)
+
+    def test_masks_and_scores(self):
+        for flash, mask in MASKS:
+            with self.subTest(**flash):
+                self.right(flash_attn_varlen_func(*self.ragged, **flash), self.batch.want(**mask)[0])
+
+    def test_paged(self):
+        b, want = self.batch, self.batch.want()[0]
+        more = dict(max_seqlen_q=20, max_seqlen_k=70, block_table=b.table, causal=True)
+        for lens in (dict(seqused_k=b.lens), dict(cu_seqlens_k=b.key_starts)):
+            self.right(flash_attn_varlen_func(*self.paged, **lens, **more), want)
+
+    def test_keys_that_are_not_used(self):
+        b, used = self.batch, [60, 20, 30, 40]
+        want = [attend(b.of(b.q, i), b.of(b.k, i)[:n], b.of(b.v, i)[:n])[0] for i, n in enumerate(used)]
+        seqused_k = torch.tensor(used, device=DEVICE).int()
+        out = flash_attn_varlen_func(*self.ragged, seqused_k=seqused_k, causal=True)
+        self.right(out, torch.cat(want))
+
+    def test_a_given_out(self):
+        out = torch.empty_like(self.batch.q)
+        self.assertIs(flash_attn_varlen_func(*self.ragged, causal=True, out=out), out)
+        self.right(out, self.batch.want()[0])
+
+    @unittest.skipIf(DEVICE == "cpu", "no kernel for CPUs gives an LSE")
+    def test_lse(self):
+        for name in ("return_softmax_lse", "return_attn_probs"):
+            out, lse = flash_attn_varlen_func(*self.ragged, causal=True, **{name: True})
+            want = self.batch.want()
+            self.right(out, want[0])
+            self.assertEqual(lse.shape, (8, len(out)))
+            self.assertLess((lse - want[1].t()).abs().max().item(), 2e-2)
+
+    def test_refused(self):
+        for line, more in (
+            ("dropout_p is given, which libattune does not know: leave it out", dict(dropout_p=0.1)),
+            ("qv is given, which libattune does not know: leave it out", dict(qv=self.batch.q)),
+            ("window_size=(3, 4): behind a token are seen no keys (0, or causal=True) or all (-1)",
+             dict(window_size=(3, 4))),
+            ("alibi_slopes need causal=True", dict(alibi_slopes=SLOPES)),
+        ):  # fmt: skip
+            self.refused(line, flash_attn_varlen_func, *self.ragged, **more)
+        self.refused("cu_seqlens_k is missing (with block_table, seqused_k is enough)",
+                     flash_attn_varlen_func, *self.ragged[:4])  # fmt: skip
+        q = self.batch.q.clone().requires_grad_()
+        self.refused("there is no backward pass: call it under torch.no_grad()",
+                     flash_attn_varlen_func, q, *self.ragged[1:])  # fmt: skip
+        with torch.no_grad():
+            flash_attn_varlen_func(q, *self.ragged[1:])
+
+    def test_inside_torch_compile(self):
+        @torch.compile(backend="aot_eager")
+        def f(q, *more):
+            return flash_attn_varlen_func(q * 2, *more, causal=True) + 1
+
+        out = f(*self.ragged)
+        self.batch.q *= 2
+        self.right(out - 1, self.batch.want()[0])
+
+
+class Cache(Case):
+    """Decodes of one token and of three: the cache takes the new tokens first."""
+
+    def world(self, new):
+        b = Batch([(new, n) for n in (70, 20, 50, 40)])
+        b.new = [
+            torch.stack([b.of(x, i)[-new:] for i in range(4)]) for x in (b.k, b.v)
+        ]  # [batch, new, ...]
+        for i, n in enumerate(b.keys):  # as it is in front of the step
+            at = torch.arange(n - new, n, device=DEVICE)
+            b.kv[b.table[i].long()[at // 16], :, at % 16] = 9
+        b.before, b.q4 = b.lens - new, b.q.unflatten(0, (4, new))
+        return b, b.want()[0].unflatten(0, (4, new))
+
+    def test_a_paged_cache_takes_new_tokens(self):
+        for new in (1, 3):
+            for name in ("block_table", "page_table"):
+                b, want = self.world(new)
+                out = flash_attn_with_kvcache(
+                    b.q4, b.k_cache, b.v_cache, *b.new, cache_seqlens=b.before, causal=True,
+                    **{name: b.table})  # fmt: skip
+                self.right(out, want)
+                written = b.k_cache.flatten(0, 1)[b.slots()]
+                self.assertTrue(torch.equal(written, b.k))
+
+    def test_tokens_as_rows(self):
+        b, want = self.world(3)
+        out = flash_attn_with_kvcache(
+            b.q, b.k_cache, b.v_cache, *(x.flatten(0, 1) for x in b.new), cache_seqlens=b.before,
+            page_table=b.table, cu_seqlens_q=b.starts, cu_seqlens_k_new=b.starts, max_seqlen_q=3,
+            causal=True)  # fmt: skip
+        self.right(out, want.flatten(0, 1))
+
+    def dense(self, b, slots=96):
+        """The cache as [batch, slots, heads, head_dim]: contiguous, and with heads in front."""
+        shape = (4, slots, *b.k.shape[1:])
+        caches = [torch.full(shape, 9.0, device=DEVICE).to(DTYPE) for _ in range(2)]
+        for i, n in enumerate(b.before.tolist()):
+            for cache, x in zip(caches, (b.k, b.v)):
+                cache[i, :n] = b.of(x, i)[:n]
+        yield caches
+        yield [x.transpose(1, 2).contiguous().transpose(1, 2) for x in caches]
+        yield [torch.cat([x, x], 1)[:, :slots] for x in caches]
+
+    def test_a_cache_without_pages(self):
+        for slots in (96, 73):
+            for number in range(3):
+                b, want = self.world(1)
+                k, v = list(self.dense(b, slots))[number]
+                out = flash_attn_with_kvcache(b.q4, k, v, *b.new, cache_seqlens=b.before, causal=True)
+                self.right(out, want)
+                self.assertTrue(torch.equal(k[1, 19], b.new[0][1, 0]))
+
+    def test_rows_of_a_cache_by_their_index(self):
+        b, want = self.world(1)
+        k, v = (x.flip(0) for x in next(self.dense(b)))
+        out = flash_attn_with_kvcache(
+            b.q4, k, v, *b.new, cache_seqlens=b.before, causal=True,
+            cache_batch_idx=torch.tensor([3, 2, 1, 0], device=DEVICE))  # fmt: skip
+        self.right(out, want)
+
+    def test_lengths_as_a_number(self):
+        b, _ = self.world(1)
+        k, v = next(self.dense(b))
+        for lens, n in ((None, 96), (40, 40)):
+            want = torch.stack([attend(b.q4[i], k[i, :n], v[i, :n])[0] for i in range(4)])
+            self.right(flash_attn_with_kvcache(b.q4, k, v, cache_seqlens=lens), want)
+
+    @unittest.skipIf(DEVICE == "cpu", "no kernel for CPUs gives an LSE")
+    def test_lse(self):
+        b, want = self.world(3)
+        out, lse = flash_attn_with_kvcache(
+            b.q4, b.k_cache, b.v_cache, *b.new, cache_seqlens=b.before, causal=True,
+            block_table=b.table, return_softmax_lse=True)  # fmt: skip
+        self.right(out, want)
+        self.assertEqual(lse.shape, (4, 8, 3))
+        want = b.want()[1].unflatten(0, (4, 3)).transpose(1, 2)
+        self.assertLess((lse - want).abs().max().item(), 2e-2)
+
+    @unittest.skipIf(DEVICE == "cpu", "a GPU has the types")
+    def test_a_cache_of_8_bits(self):
+        b, want = self.world(1)
+        scale = torch.full((1,), 0.05, device=DEVICE)
+        kv = (b.kv.float() / scale).clamp(-448, 448).to(torch.float8_e4m3fn)
+        out = flash_attn_with_kvcache(
+            b.q4, *kv.unbind(1), *b.new, cache_seqlens=b.before, causal=True, block_table=b.table,
+            k_descale=scale, v_descale=scale)  # fmt: skip
+        self.assertLess((out.float() - want).abs().max().item(), 0.2)
+
+    @unittest.skipIf(DEVICE == "cpu", "CUDA graphs are of GPUs")
+    def test_a_captured_decode(self):
+        b, want = self.world(1)
+
+        def step():
+            return flash_attn_with_kvcache(
+                b.q4, b.k_cache, b.v_cache, *b.new, cache_seqlens=b.before, causal=True,
+                block_table=b.table)  # fmt: skip
+
+        step()
+        b, want = self.world(1)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = step()
+        graph.replay()
+        self.right(out, want)
+
+    def test_refused(self):
+        b, _ = self.world(1)
+        cache = (b.q4, b.k_cache, b.v_cache)
+        self.refused("rotary_cos is given, which libattune does not know: leave it out",
+                     flash_attn_with_kvcache, *cache, rotary_cos=b.q)  # fmt: skip
+        self.refused("k and v are given both or not at all",
+                     flash_attn_with_kvcache, *cache, k=b.new[0])  # fmt: skip
+        self.refused("without cu_seqlens_q the tokens are [batch, tokens, heads, head_dim]",
+                     flash_attn_with_kvcache, b.q, *cache[1:])  # fmt: skip
+
+
+class Signatures(unittest.TestCase):
+    def test_names_that_engines_look_for(self):
+        varlen = inspect.signature(flash_attn_varlen_func).parameters
+        self.assertEqual(list(varlen)[:7], ["q", "k", "v", "cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q",
+                                            "max_seqlen_k"])  # fmt: skip
+        for name in ("window_size", "softcap", "deterministic", "s_aux", "block_table", "dropout_p"):
+            self.assertIn(name, varlen)
+        self.assertIn("block_table", inspect.signature(flash_attn_with_kvcache).parameters)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,271 @@
+"""test_torch.py - the operators torch.ops.attune.*: results, errors, fake tensors, torch.compile, CUDA
+graphs, threads and memory."""
+
+import gc
+import resource
+import threading
+import unittest
+
+import torch
+from rows import DEVICE, DTYPE, Batch, attend, error
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import libattune
+
+torch.set_num_threads(1)
+DECODE = [(1, 21), (1, 1), (1, 300), (1, 33)]
+MIXED = [(40, 40), (1, 77), (4, 130), (64, 200), (1, 16)]
+SHAPE = dict(num_qo_heads=8, num_kv_heads=2, head_dim=64, page_size=16, dtype=DTYPE)
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.context = libattune.Context(DEVICE)
+        cls.layer = cls.context.prepare(**SHAPE)
+
+    def plan(self, batch, layer=None):
+        return (layer or self.layer).plan(batch.starts.cpu(), batch.lens.cpu())
+
+    def arguments(self, batch, plan=None, q=None):
+        """Of torch.ops.attune.paged_attention."""
+        plan, none = plan or self.plan(batch), (self.layer.torch.none, self.layer.torch.none_lse)
+        q = batch.q if q is None else q
+        return [torch.empty_like(q), q, *batch.cached(), plan.tensor, none[1]] + [none[0]] * 6
+
+    def right(self, out, want):
+        self.assertLess(error(out, want), 1)
+
+
+class Results(Case):
+    def test_plans_of_lengths_and_of_bounds(self):
+        for lengths in (DECODE, MIXED):
+            batch = Batch(lengths)
+            bounds = self.layer.plan_bounds(len(lengths), len(batch.q), max(batch.queries), 400)
+            for plan in (self.plan(batch), bounds):
+                self.right(self.layer.run(plan, batch.q, *batch.cached()), batch.want()[0])
+
+    def test_strided_tensors_and_a_given_out(self):
+        batch = Batch(MIXED)
+        qkv = torch.zeros(len(batch.q), 12, 64, dtype=DTYPE, device=DEVICE)
+        qkv[:, :8] = batch.q
+        out = torch.empty(len(batch.q), 16, 64, dtype=DTYPE, device=DEVICE)[:, ::2]
+        got = self.layer.run(self.plan(batch), qkv[:, :8], *batch.cached(), out=out)
+        self.assertIs(got, out)
+        self.right(out, batch.want()[0])
+
+    def test_sinks_slopes_and_lse(self):
+        batch, sinks = Batch(MIXED), torch.linspace(-2, 3, 8, device=DEVICE)
+        for dtype in (torch.float32, torch.bfloat16):
+            layer = self.context.prepare(**SHAPE, has_sinks=True, sinks_dtype=dtype)
+            out = layer.run(self.plan(batch, layer), batch.q, *batch.cached(), sinks=sinks.to(dtype))
+            self.right(out, batch.want(sinks=sinks.to(dtype))[0])
+        layer, slopes = self.context.prepare(**SHAPE, has_alibi=True), sinks.abs() / 9
+        out = layer.run(self.plan(batch, layer), batch.q, *batch.cached(), alibi_slopes=slopes)
+        self.right(out, batch.want(slopes=slopes)[0])
+
+    @unittest.skipIf(DEVICE == "cpu", "no kernel for CPUs gives an LSE")
+    def test_lse_of_any_strides(self):
+        batch = Batch(DECODE)
+        layer = self.context.prepare(**SHAPE, has_lse=True)
+        lse = torch.empty(8, len(batch.q), device=DEVICE)
+        layer.run(self.plan(batch, layer), batch.q, *batch.cached(), lse=lse.t())
+        self.assertLess((lse.t() - batch.want()[1]).abs().max().item(), 2e-2)
+
+    def test_a_plan_without_queries_runs_nothing(self):
+        batch = Batch(DECODE)
+        plan = self.layer.plan([0, 0], [0])
+        self.layer.run(plan, batch.q[:0], *batch.cached())
+
+    def test_new_tokens_are_written(self):
+        batch = Batch(MIXED)
+        plan = self.layer.plan(batch.key_starts.cpu(), batch.lens.cpu())
+        for where in (
+            dict(slots=batch.slots()),
+            dict(block_table=batch.table, query_start_loc=batch.key_starts, seq_lens=batch.lens),
+        ):
+            kv = torch.full_like(batch.kv, 5)
+            self.layer.write_kv(plan, batch.k, batch.v, *kv.unbind(1), **where)
+            for written, rows in zip(kv.unbind(1), (batch.k, batch.v)):
+                slots = written.flatten(0, 1).clone()
+                self.assertTrue(torch.equal(slots[batch.slots()], rows))
+                slots[batch.slots()] = 5
+                self.assertTrue((slots == 5).all())
+
+    def test_lists_of_pages_and_ragged_keys(self):
+        batch = Batch(MIXED)
+        plan = self.plan(batch)
+        starts = torch.tensor([0] + [len(p) for p in batch.pages], device=DEVICE).cumsum(0).int()
+        for indices in (torch.cat(batch.pages), torch.cat(batch.pages).long()):
+            table = torch.full_like(batch.table, -1)
+            self.layer.page_table(plan, table, starts, indices)
+            self.assertTrue(torch.equal(table, batch.table))
+        self.layer.page_table(plan, table, batch.key_starts)
+        out = self.layer.run(plan, batch.q, batch.k, batch.v, table, batch.starts, batch.lens)
+        self.right(out, batch.want()[0])
+
+
+class Refused(Case):
+    def refused(self, line, run):
+        with self.assertRaises(libattune.Error) as e:
+            run()
+        self.assertEqual(str(e.exception), line)
+
+    def test_tensors_that_do_not_fit(self):
+        batch = Batch(MIXED)
+        plan, q = self.plan(batch), batch.q
+        k, v, table, starts, lens = batch.cached()
+        at = "cpu" if DEVICE == "cpu" else "cuda:0"
+        for line, arguments, more in (
+            (f"q must be of torch.{str(DTYPE)[6:]}", (q.double(), k, v, table, starts, lens), {}),
+            ("q has the shape [109, 8, 64], it must have [110 or more, 8, 64]",
+             (q[1:], k, v, table, starts, lens), dict(out=torch.empty_like(q))),
+            ("v_cache has the shape [34, 8, 2, 64], it must have [0 or more, 16, 2, 64]",
+             (q, k, v[:, :8], table, starts, lens), {}),
+            ("the last dimension of k_cache must be contiguous",
+             (q, k.transpose(2, 3).contiguous().transpose(2, 3), v, table, starts, lens), {}),
+            ("block_table must be of torch.int32", (q, k, v, table.long(), starts, lens), {}),
+            ("block_table has the shape [4, 14], it must have [5 or more, 1 or more]",
+             (q, k, v, table[:4], starts, lens), {}),
+            ("seq_lens has the shape [4], it must have [5 or more]",
+             (q, k, v, table, starts, lens[:4]), {}),
+            ("sinks is given, but the op was prepared without it",
+             (q, k, v, table, starts, lens), dict(sinks=torch.zeros(8, device=at))),
+            ("k_scale has the shape [3], it must have [2]",
+             (q, k, v, table, starts, lens), dict(k_scale=torch.ones(3, device=at))),
+        ):  # fmt: skip
+            with self.subTest(line):
+                self.refused(f"attune::paged_attention: {line}",
+                             lambda: self.layer.run(plan, *arguments, **more))  # fmt: skip
+
+    def test_bytes_that_are_no_plan(self):
+        arguments = self.arguments(Batch(DECODE))
+        for plan in (torch.zeros_like(arguments[7]), arguments[7][:-1], arguments[7].int()):
+            arguments[7] = plan
+            with self.assertRaisesRegex(RuntimeError, "attune::paged_attention: plan is no plan: it is"):
+                torch.ops.attune.paged_attention(*arguments)
+
+    def test_what_the_library_refuses(self):
+        batch = Batch(DECODE)
+        other = self.context.prepare(**dict(SHAPE, head_dim=128))
+        self.refused("plan: it was made by another layer; each plan runs on its own",
+                     lambda: other.run(self.plan(batch), batch.q, *batch.cached()))  # fmt: skip
+
+
+class Traced(Case):
+    def test_fake_tensors(self):
+        arguments = self.arguments(Batch(DECODE))
+        with FakeTensorMode() as mode:
+            fake = [mode.from_tensor(x) for x in arguments]
+            self.assertIsNone(torch.ops.attune.paged_attention(*fake))
+
+    def test_opcheck(self):
+        batch, none = Batch(MIXED), torch.empty(0, device=DEVICE)
+        plan, ops = self.plan(batch).tensor, torch.ops.attune
+        torch.library.opcheck(ops.paged_attention.default, self.arguments(batch))
+        torch.library.opcheck(
+            ops.write_kv.default,
+            (*batch.kv.clone().unbind(1), batch.k, batch.v, plan, batch.slots(), *[none] * 5),
+        )
+        torch.library.opcheck(
+            ops.page_table.default, (batch.table.clone(), batch.key_starts, none, plan)
+        )
+
+    def compiled(self, backend):
+        """Layer.run in a function of one graph, which takes the next step's plan as it is."""
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+
+        @torch.compile(fullgraph=True, backend=backend)
+        def step(plan, q, *cached):
+            return self.layer.run(plan, q * 2, *cached) + 1
+
+        for lengths in (DECODE, DECODE[::-1]):
+            batch = Batch(lengths)
+            out = step(self.plan(batch), batch.q, *batch.cached())
+            batch.q *= 2
+            self.right(out - 1, batch.want()[0])
+        self.assertEqual(torch._dynamo.utils.counters["stats"]["unique_graphs"], 1)
+
+    def test_compile_by_aot_eager(self):
+        self.compiled("aot_eager")
+
+    @unittest.skipIf(DEVICE == "cpu", "its compiler takes half a minute")
+    def test_compile_by_inductor(self):
+        self.compiled("inductor")
+
+    def test_compiled_writes_are_seen_by_the_run_behind(self):
+        batch = Batch(DECODE)
+        layer = self.layer
+
+        @torch.compile(fullgraph=True, backend="aot_eager")
+        def step(plan, key_plan, k_cache, v_cache):
+            layer.write_kv(key_plan, batch.k, batch.v, k_cache, v_cache, batch.slots())
+            return layer.run(plan, batch.q, k_cache, v_cache, *batch.cached()[2:])
+
+        kv = torch.zeros_like(batch.kv)
+        key_plan = layer.plan(batch.key_starts.cpu(), batch.lens.cpu())
+        self.right(step(self.plan(batch), key_plan, *kv.unbind(1)), batch.want()[0])
+        self.assertTrue(torch.equal(kv[:, 0].flatten(0, 1)[batch.slots()], batch.k))
+
+    @unittest.skipIf(DEVICE == "cpu", "CUDA graphs are of GPUs")
+    def test_graphs_replay_with_other_lengths(self):
+        batch = Batch([(1, 300)] * 8)
+        plan = self.layer.plan_bounds(8, 8, 1, 300)
+        out, graph = torch.empty_like(batch.q), torch.cuda.CUDAGraph()
+        self.layer.run(plan, batch.q, *batch.cached(), out=out)
+        with torch.cuda.graph(graph):
+            self.layer.run(plan, batch.q, *batch.cached(), out=out)
+        for keys in ([300] * 8, [1, 2, 3, 299, 150, 16, 17, 0]):
+            batch.lens.copy_(torch.tensor(keys))
+            out.fill_(7)
+            graph.replay()
+            want = torch.zeros_like(out, dtype=torch.float32)
+            for i, n in enumerate(keys):
+                if n:
+                    k, v = batch.of(batch.k, i)[:n], batch.of(batch.v, i)[:n]
+                    want[i] = attend(batch.q[i : i + 1], k, v)[0]
+            self.right(out, want)
+
+
+class Calls(Case):
+    def test_threads(self):
+        batches = [Batch(MIXED), Batch(DECODE)]
+        wants, faults = [b.want()[0] for b in batches], []
+
+        def work(batch, want):
+            for _ in range(50):
+                faults.append(error(self.layer.run(self.plan(batch), batch.q, *batch.cached()), want))
+
+        threads = [threading.Thread(target=work, args=a) for a in zip(batches * 2, wants * 2)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(len(faults), 200)
+        self.assertLess(max(faults), 1)
+
+    def test_no_memory_stays_with_a_call(self):
+        batch = Batch(DECODE)
+        good, empty = self.arguments(batch), self.layer.plan([0, 0], [0])
+        nothing, bad = list(good), list(good)
+        nothing[7], bad[4] = empty.tensor, batch.table.long()
+
+        def calls(n):
+            for _ in range(n):
+                torch.ops.attune.paged_attention(*nothing)
+            for _ in range(n // 20):
+                torch.ops.attune.paged_attention(*good)
+                try:
+                    torch.ops.attune.paged_attention(*bad)
+                except RuntimeError:
+                    pass
+            gc.collect()
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+        before = calls(20000)
+        self.assertLess(calls(120000) - before, 1500)  # KiB; a tensor's handle a call would be 2 MiB
+
+
+if __name__ == "__main__":
+    unittest.main()
