@@ -76,7 +76,7 @@ mv "$new"/*.json "$here"
 
 # Beside all of the H200's above. Those of coverage: what users bring beside the models that serve most.
 for set in dense_h200 hybrid_h200 unseen_h200 gate_h200 blends_h200 drafts_h200 \
-	coverage_h200 coverage_gate_h200 coverage_unseen_h200; do
+	coverage_h200 coverage_gate_h200 coverage_unseen_h200 gate_cpu; do
 	attune --grid $set >"$new/$set.json"
 	mv "$new/$set.json" "$here"
 done

@@ -229,7 +229,7 @@ static const struct argp_option argp_options[] = {
 	{ "grid", OPT_GRID, "NAME", 0,
 	  "As in the committed sets: h200, shapes_h200, dense_h200, hybrid_h200, unseen_h200, "
 	  "gate_h200, blends_h200, drafts_h200, coverage_h200, coverage_gate_h200, "
-	  "coverage_unseen_h200 or cpu", 0 },
+	  "coverage_unseen_h200, cpu or gate_cpu", 0 },
 	{ 0 }
 };
 // clang-format on

@@ -189,6 +189,16 @@ static const struct family cpu_families[] = {
 	{ "few, pages of 128", "train", 6, ROUND, DECODES(1, 4,   1, 1,  64, 16 K),          .settings = "\"page_size\": 128, " },
 	{ 0 }
 };
+static const struct family gate_cpu_families[] = {
+	{ "decode", "gate", 8, ROUND,            DECODES(1, 24,   1, 1,  32, 8 K) },
+	{ "ragged", "gate", 8, ROUND,            DECODES(2, 24,   1, 1,  64, 4 K),           SPREAD(1.2, 0) },
+	{ "drafts", "gate", 4, ROUND,            DECODES(1, 10,   2, 8,  64, 4 K),           SPREAD(0.8, 0) },
+	{ "prompts", "gate", 14, ROUND,                                                      PREFILLS(1, 6,   16, 1 K,   0, 0) },
+	{ "chunk", "gate", 8, ROUND,                                                         PREFILLS(1, 1,   16, 512,  64, 8 K) },
+	{ "extends", "gate", 4, CACHED,                                                      PREFILLS(1, 3,   20, 128, 500, 4 K) },
+	{ "mixed", "gate", 16, ROUND,            DECODES(1, 14,   1, 1,  32, 4 K),           SPREAD(1.0, 0.1),  PREFILLS(1, 3, 16, 512, 0, 2 K) },
+	{ 0 }
+};
 #undef K
 
 static const char *const h200_models[] = {
@@ -282,6 +292,7 @@ const struct grid grids[] = {
 	{ "coverage_unseen_h200", BEFORE_COVERAGE ",coverage_h200:299,coverage_gate_h200:68", "coverage_h200,coverage_gate_h200",
 	  coverage_unseen_families, usual_models, NULL, usual_models, 2e9, 900, 128 * 1024, 1 },
 	{ "cpu", "", NULL, cpu_families, cpu_models, cpu_others, usual_models, 250e6, 6, 16 * 1024, 0 },
+	{ "gate_cpu", "cpu", NULL, gate_cpu_families, cpu_models, NULL, usual_models, 250e6, 6, 16 * 1024, 1 },
 	{ 0 }
 };
 // clang-format on

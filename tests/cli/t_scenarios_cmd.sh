@@ -68,7 +68,7 @@ refused "a bad number" 'attune: --load is "0"; it must be a number above 0' --lo
 refused "a word too many" 'attune: "x" is not an option; see --help' x
 refused "no such trace" 'attune: /no.csv: No such file or directory; a trace is a CSV file' \
 	--trace /no.csv
-refused "a grid that is not there" 'attune: no grid is called "mi300"; it must be h200 or shapes_h200 or dense_h200 or hybrid_h200 or unseen_h200 or gate_h200 or blends_h200 or drafts_h200 or coverage_h200 or coverage_gate_h200 or coverage_unseen_h200 or cpu' \
+refused "a grid that is not there" 'attune: no grid is called "mi300"; it must be h200 or shapes_h200 or dense_h200 or hybrid_h200 or unseen_h200 or gate_h200 or blends_h200 or drafts_h200 or coverage_h200 or coverage_gate_h200 or coverage_unseen_h200 or cpu or gate_cpu' \
 	--grid mi300
 refused "too many drafts" 'attune: --speculative must be an integer from 0 to 7' --speculative 8
 refused "more accepted than fed" 'attune: t.csv: --accept 3 with 1 drafts; it must be at most 2' \

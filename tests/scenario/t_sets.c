@@ -87,6 +87,7 @@ static const struct set {
 } sets[] = {
 	/*              train peers       random blocked off extra traces shape ways gate overlap KV MB  bytes/s  FLOP/s   ms    */
 	{ "cpu",         { 103,  0,   0,   11,    6,  10,    4,    6,     7 },      256,    20e9,   2e11,  30 },
+	{ "gate_cpu",    {   0,  0,   0,    0,    0,   0,    0,    0,     0, 0, 62 },  256,    20e9,   2e11,  30 },
 	{ "peers_cpu",   {   0, 18,   0,    0,    0,   0,    0,    0,     0 },      256,    20e9,   2e11,  12 },
 	{ "h200",        { 182,  0,   0,   20,   20,  25,   14,    0,    14 },     6000,    4e12,   3e14,  27 },
 	{ "shapes_h200", { 117,  0,   0,   13,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,  27 },
@@ -375,6 +376,7 @@ static const struct {
 	REMADE("coverage_gate_h200"),
 	REMADE("coverage_unseen_h200"),
 	REMADE("cpu"),
+	REMADE("gate_cpu"),
 };
 // clang-format on
 

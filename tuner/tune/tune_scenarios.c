@@ -56,8 +56,8 @@ static int draw_third(struct scenario_list *list, int third)
 	return n;
 }
 
-/* Moves one in three held-out scenarios to the gate; two where it has few, as of a CPU. New rules differ
- * in half of them, and of 17 they were taken away by chance. */
+/* Moves one in three held-out scenarios to the gate; two where it has few, as with a set of one's own.
+ * New rules differ in half of them, and of 17 they were taken away by chance. */
 static void draw_gate(struct scenario_list *list)
 {
 	enum { FEW = 30 };
