@@ -244,6 +244,7 @@ deps-tune:
 deps-test:
 	@$(deps) install library tool test
 	@$(deps) install pictures || true # without them their tests are skipped
+	@$(deps) install python || true
 
 # GPU, else the first device that the tool finds; and the GPUs that have results to learn from.
 gpu      = gpu=$${GPU:-$$($(or $(wildcard $(B)/attune),$(bare)) devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}
