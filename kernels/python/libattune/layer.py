@@ -142,8 +142,8 @@ class Layer:
     ):
         """Writes K and V of new tokens into the cache, by one launch.
 
-        k_new, v_new  [num_tokens, num_kv_heads, head_dim]   of q's dtype; an E4M3 cache gets them
-                      by its scales
+        k_new, v_new  [num_tokens or more, num_kv_heads, head_dim]   of q's dtype; an E4M3 cache
+                      gets them by its scales
         slots         [num_tokens] int64: page * page_size + slot in it, vLLM's slot_mapping; below 0
                       is not written. None: token i of a query goes to position
                       seq_len - query_len + i, by block_table, query_start_loc and seq_lens
@@ -163,17 +163,17 @@ class Layer:
                 k_scale,
                 v_scale,
             )
-        t = Tensors(self, 0, plan.c.num_seqs if slots is None else 0)
+        tokens, seqs, where = len(k_new), plan.c.num_seqs, ffi.NULL
+        if slots is not None:
+            v = view(slots, "slots", self.context.device, INT64, (None,))
+            tokens, seqs, where = v.shape[0], 0, ffi.cast("int64_t *", v.ptr)
+        t = Tensors(self, tokens, seqs)
         t.new_keys(k_new, v_new)
         t.caches(k_cache, v_cache, writes=True)
         t.scales(k_scale, v_scale)
-        where = ffi.NULL
         if slots is None:
             t.lengths(plan.c, block_table, query_start_loc, seq_lens)
-        else:
-            v = view(slots, "slots", self.context.device, INT64, (None,), len(k_new))
-            where = ffi.cast("int64_t *", v.ptr)
-        check(C.attune_write_kv(self.op, t.seqs, len(k_new), t.c, where, ffi.NULL))
+        check(C.attune_write_kv(self.op, seqs, tokens, t.c, where, ffi.NULL))
 
     def page_table(self, plan, block_table, indptr, indices=None):
         """Writes the block_table [num_seqs or more, pages] int32 of a step from lists of pages, by
