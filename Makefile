@@ -60,16 +60,27 @@ override CPPFLAGS += $(sort $(filter -I%,$(prefix_flags)))
 override LDFLAGS  += $(foreach f,$(sort $(filter -L%,$(prefix_flags))),$(f) $(f:-L%=-Wl,-rpath,%))
 
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+# Equal sources give equal binaries, whatever their folder.
+no_folder := -ffile-prefix-map=$(call quoted,$(CURDIR))=.
 sanitize := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 # Rules of this machine are in $(GENERATED)/local, before those of the project; LOCAL=no leaves them out.
 LOCAL     ?= yes
 override CPPFLAGS += -iquote . -iquote kernels -iquote $(GENERATED) -I$(B) -D_GNU_SOURCE -MMD -MP
-override CFLAGS   += -std=c11 -fPIC -ffunction-sections -fdata-sections $(WARN) $(sanitize)
+override CFLAGS   += -std=c11 -fPIC -ffunction-sections -fdata-sections $(no_folder) $(WARN) $(sanitize)
 # Leaves out of the library what no function of its headers needs.
 used_only := $(if $(SAN),,-Wl,--gc-sections)
-# attune is for 64-bit machines.
-pointer  := $(shell echo __SIZEOF_POINTER__ | $(CC) $(filter -m%,$(CPPFLAGS) $(CFLAGS)) -E -P -x c - 2>/dev/null)
-$(if $(filter 4,$(pointer)),$(error attune: $(CC) $(filter -m%,$(CPPFLAGS) $(CFLAGS)) makes code for a 32-bit machine; attune needs a 64-bit one))
+# What the compiler compiles for: the size of a pointer, and the machine. attune is for 64-bit machines.
+target   := $(shell echo __SIZEOF_POINTER__ __x86_64__ __aarch64__ | $(CC) $(filter -m%,$(CPPFLAGS) $(CFLAGS)) -E -P -x c - 2>/dev/null)
+machine  := $(if $(filter 1,$(word 2,$(target))),x86_64,$(if $(filter 1,$(word 3,$(target))),aarch64,other))
+# Where that is not this machine, HOSTCC compiles what runs while building.
+HOSTCC   ?= $(if $(filter-out other $(shell uname -m),$(machine)),cc)
+binutil   = $(shell $(CC) -print-prog-name=$(1))
+ifeq ($(origin AR),default)
+AR       := $(call binutil,ar)
+endif
+NM       ?= $(call binutil,nm)
+OBJCOPY  ?= $(call binutil,objcopy)
+$(if $(filter 4,$(firstword $(target))),$(error attune: $(CC) $(filter -m%,$(CPPFLAGS) $(CFLAGS)) makes code for a 32-bit machine; attune needs a 64-bit one))
 LIBS     := -lpthread -ldl -lm
 TOOLLIBS := -lsqlite3 -ljansson -lxxhash
 version  := $(foreach part,MAJOR MINOR PATCH,$(shell sed -n 's/^.define ATTUNE_VERSION_$(part) //p' kernels/attune.h))
@@ -143,16 +154,16 @@ names      = awk '{ print $$NF }' | LC_ALL=C sort -u
 $(B)/libattune_settle.o: $(settleobj) $(B)/exports
 	$(Q)$(CC) -r -nostdlib $(used_only) $$($(exported) kernels/attune_settle.h | sed 's/^/-Wl,-u,/') $(settleobj) -o $@
 $(B)/called_inside: $(B)/libattune_settle.o $(libobj)
-	$(Q)nm -g --defined-only $(filter-out $< $(settleobj),$^) | $(names) >$@.has
-	$(Q)nm -u $< | $(names) | LC_ALL=C comm -12 - $@.has | grep -vxFf $(B)/exports >$@
+	$(Q)$(NM) -g --defined-only $(filter-out $< $(settleobj),$^) | $(names) >$@.has
+	$(Q)$(NM) -u $< | $(names) | LC_ALL=C comm -12 - $@.has | grep -vxFf $(B)/exports >$@
 $(B)/libattune.a: $(libobj) $(shipped_objs) $(B)/called_inside $(B)/exports
 	$(call say,AR,$@)
 	$(Q)$(CC) -r -nostdlib $(used_only) $$($(exported) kernels/attune.h | sed 's/^/-Wl,-u,/' - $(B)/called_inside) \
 		$(filter-out $(settleobj),$(filter %.o,$^)) -o $(B)/libattune.o
 	$(Q)cat $(B)/exports $(B)/called_inside >$@.keep
 	$(Q)sed 's/.*/& __attune_&/' $(B)/called_inside >$@.rename
-	$(Q)for o in libattune libattune_settle; do objcopy --keep-global-symbols=$@.keep $(B)/$$o.o $(B)/$$o.named.o && \
-		objcopy --redefine-syms=$@.rename $(B)/$$o.named.o || exit; done
+	$(Q)for o in libattune libattune_settle; do $(OBJCOPY) --keep-global-symbols=$@.keep $(B)/$$o.o $(B)/$$o.named.o && \
+		$(OBJCOPY) --redefine-syms=$@.rename $(B)/$$o.named.o || exit; done
 	$(Q)rm -f $@ && $(AR) rcs $@ $(B)/libattune.named.o $(B)/libattune_settle.named.o
 $(B)/libattune.so: $(libobj) $(shipped_objs) $(B)/exports.map
 	$(call say,LD,$@)
@@ -209,18 +220,20 @@ $(B)/%.o: %.c | $(B)/has_tool
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 $(filter $(B)/harness/store/%,$(toolobj)): $(wildcard harness/store/*.sql) # inside them
 # The hash of all sources goes into one object, so that a change compiles no other for it.
-$(B)/sources_hash: harness/base/sources_hash.c
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -DSOURCES_HASH_MAIN $< -o $@
 $(B)/built_from.inc: FORCE $(B)/sources_hash
 	$(Q)$(B)/sources_hash >$@.$(aside)
 	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
 $(B)/harness/base/built_from.o: $(B)/built_from.inc
 $(B)/harness/peers/python.o: harness/peers/host.py
 $(patsubst %.sql,$(B)/%.o,$(wildcard tuner/*/*.sql)): $(B)/%.o: %.sql
-$(B)/harness/base/data_files.o: override CPPFLAGS += -DSOURCE_TREE='"$(CURDIR)"'
+# The way to the sources from the tool's folder.
+$(B)/source_tree.inc: FORCE
+	@mkdir -p $(@D)
+	@echo '"'$$(realpath --relative-to=$(B) .)'"' >$@.$(aside)
+	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
+$(B)/harness/base/data_files.o: $(B)/source_tree.inc
 # The machine's ceilings are measured by code as fast as the kernels', which SAN=1 leaves alone.
-$(B)/harness/ceilings/cpu_ceilings.o: override CFLAGS := -O2 -g -std=c11 -fPIC $(WARN)
+$(B)/harness/ceilings/cpu_ceilings.o: override CFLAGS := -O2 -g -std=c11 -fPIC $(no_folder) $(WARN)
 $(addprefix $(B)/has_,library tool test):
 	@mkdir -p $(@D)
 	@$(deps) check $(@F:has_%=%)
@@ -244,6 +257,7 @@ deps-tune:
 deps-test:
 	@$(deps) install library tool test
 	@$(deps) install pictures || true # without them their tests are skipped
+	@$(deps) install python || true
 
 # GPU, else the first device that the tool finds; and the GPUs that have results to learn from.
 gpu      = gpu=$${GPU:-$$($(or $(wildcard $(B)/attune),$(bare)) devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}

@@ -91,7 +91,7 @@ void spent_read(double seconds[NUM_SPENT]);
 /* ---- data_files.c ------------------------------------------------------------------ */
 enum { PATH_TEXT = 4096 };
 /* Finds a folder of the tool's own code, such as "kernels", by a file that it has ("kernels.def"):
- * above the program, where `make install` put it, or in the tree that the program was built in. The
+ * where `make install` put it, or in the tree that the program lies in since it was built. The
  * working directory does not count: others may have put files there. Returns path; NULL: none. */
 const char *code_path(char path[PATH_TEXT], const char *name, const char *has);
 /* A file or folder of data that comes with the tool, such as "scenarios": below the working

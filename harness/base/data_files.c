@@ -8,6 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The way to the sources from the folder that make puts the tool into. */
+static const char source_tree[] =
+#include "source_tree.inc"
+    ;
+
 static char beside[PATH_MAX];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -35,13 +40,21 @@ static int try_code(char path[PATH_TEXT], const char *folder, const char *name, 
 
 const char *code_path(char path[PATH_TEXT], const char *name, const char *has)
 {
-	char above[PATH_TEXT], installed[PATH_TEXT];
-	snprintf(above, sizeof above, "%.4000s/..", executable_dir());
-	snprintf(installed, sizeof installed, "%.4000s/../share/attune", executable_dir());
-	return try_code(path, above, name, has) || try_code(path, installed, name, has) ||
-		       try_code(path, SOURCE_TREE, name, has)
-		   ? path
-		   : NULL;
+	static const struct {
+		const char *up, *way;
+	} from[] = {
+		{ "", "../share/attune" }, /* where make install put it */
+		{ "", source_tree },
+		{ "../", source_tree }, /* of a tool in a folder below, such as build/bare */
+	};
+	char folder[PATH_TEXT];
+	for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
+		snprintf(folder, sizeof folder, "%.2000s/%s%.2000s", executable_dir(), from[i].up,
+			 from[i].way);
+		if (try_code(path, folder, name, has))
+			return path;
+	}
+	return NULL;
 }
 
 const char *data_path(char path[PATH_TEXT], const char *name)

@@ -6,6 +6,7 @@
 #   library   for libattune                  pictures  for attune plot
 #   tool      for attune, in addition        font      of the width that pictures are laid out for;
 #   test      for make test, in addition               without it they are still drawn
+#   python    for the tests of the Python package
 #   amd       a compiler for AMD's GPUs: ROCm's, the one that HIPCC names, or clang
 #
 # check: exit 0 if nothing is missing, else one line on stderr and exit 1. install: prints one line
@@ -30,6 +31,9 @@ test       prove              command   perl                perl-Test-Harness
 test       sqlite3            command   sqlite3             sqlite
 pictures   gnuplot            command   gnuplot-nox         gnuplot-minimal
 font       Liberation         font      fonts-liberation    liberation-sans-fonts
+python     cffi               import    python3-cffi        python3-cffi
+python     numpy              import    python3-numpy       python3-numpy
+python     ensurepip          import    python3-venv        python3-pip
 amd        clang-22           gfx942    clang-22            clang
 amd        lld-22             gfx942    lld-22              lld
 amd        llvm-objdump-22    gfx942    llvm-22             llvm
@@ -41,6 +45,11 @@ present() {
 	case $1 in
 	header) printf '#include <stddef.h>\n#include <%s>\n' "$2" |
 		$cc ${CPPFLAGS:-} -E -x c - >/dev/null 2>&1 ;;
+	import) # one Python that has all of them
+		for python in "${ATTUNE_TEST_PYTHON:-python3}" python3 /usr/bin/python3; do
+			! "$python" -c "import cffi, numpy, ensurepip" >/dev/null 2>&1 || return 0
+		done
+		return 1 ;;
 	font) ! command -v fc-list >/dev/null 2>&1 || fc-list | grep -qE "$2|Nimbus|Helvetica" ;;
 	gfx*) for clang in ${HIPCC:-"${ROCM_PATH:-/opt/rocm}/llvm/bin/clang" clang-22 clang-21 \
 			clang-20 clang-19 clang hipcc}; do
@@ -143,7 +152,7 @@ ask)
 	fi
 	;;
 *)
-	echo "usage: deps.sh check|install|ask library|tool|test|pictures|font|amd..." >&2
+	echo "usage: deps.sh check|install|ask library|tool|test|pictures|font|python|amd..." >&2
 	exit 2
 	;;
 esac

@@ -3,8 +3,8 @@
     python3 kernels/python/wheel.py LIBRARY FOLDER [STRIP]
 
 Prints the path. The same library and sources give the same bytes. The platform's tag is the oldest
-manylinux whose glibc has the symbols that the library needs, 2_34 at least. STRIP is the program that
-takes the debugging information off a copy of the library.
+manylinux whose glibc has the symbols that the library needs, 2_34 at least. STRIP is the program
+that takes the debugging information off a copy of the library.
 """
 
 import base64
@@ -35,7 +35,9 @@ def version():
 def platform_of(library):
     machine = struct.unpack_from("<H", library, 18)[0]
     if library[:4] != b"\x7fELF" or machine not in MACHINES:
-        sys.exit(f"wheel.py: {sys.argv[1]}: not a shared object for {' or '.join(MACHINES.values())}")
+        sys.exit(
+            f"wheel.py: {sys.argv[1]}: not a shared object for {' or '.join(MACHINES.values())}"
+        )
     glibc = max(map(int, re.findall(rb"\0GLIBC_2\.(\d+)", library)), default=0)
     if not glibc:
         sys.exit(f"wheel.py: {sys.argv[1]}: it does not use glibc, and a manylinux wheel does")
@@ -67,8 +69,10 @@ Description-Content-Type: text/markdown
 def contents(library, tag):
     """{path in the wheel: bytes}, RECORD left out."""
     info = f"libattune-{version()}.dist-info"
-    files = {f"libattune/{p.relative_to(here / 'libattune')}": p.read_bytes()
-             for p in (here / "libattune").rglob("*.py")}
+    files = {
+        f"libattune/{p.relative_to(here / 'libattune')}": p.read_bytes()
+        for p in (here / "libattune").rglob("*.py")
+    }
     for header in ("attune.h", "attune_settle.h"):
         files[f"libattune/include/{header}"] = (here.parent / header).read_bytes()
     files["libattune/lib/libattune.so"] = library
@@ -94,7 +98,10 @@ def main(path, folder, strip=None):
         record += f"{name},sha256={digest},{len(files[name])}\n"
     wheel = Path(folder, f"libattune-{version()}-{tag}.whl")
     with zipfile.ZipFile(wheel, "w") as z:
-        for name, data in [*sorted(files.items()), (f"{info}/RECORD", f"{record}{info}/RECORD,,\n")]:
+        for name, data in [
+            *sorted(files.items()),
+            (f"{info}/RECORD", f"{record}{info}/RECORD,,\n"),
+        ]:
             entry = zipfile.ZipInfo(name)  # of 1980, so that time is not in it
             entry.external_attr = (0o755 if name.endswith(".so") else 0o644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED

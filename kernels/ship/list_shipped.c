@@ -13,8 +13,10 @@
  * Without a CUDA compiler (--no-cuda) there are no rows of NVIDIA GPUs. Rows that --leave-out names
  * have rules but are not linked.
  *
- *   build/list_shipped --make|--table [--no-cuda] [--amd=gfx90a,gfx942]
- *                      [--leave-out='nvidia gfx90a avx2'] [--skip-stale] */
+ *   build/list_shipped --make|--table [--machine=x86_64|aarch64|other] [--no-cuda]
+ *                      [--amd=gfx90a,gfx942] [--leave-out='nvidia gfx90a avx2'] [--skip-stale]
+ *
+ * --machine is what the library is compiled for. Without it only scalar code is listed for CPUs. */
 #include "kernels/select/selector.h"
 #include "kernels/device/hip/hip.h"
 #include "list_rows.h"
@@ -29,15 +31,26 @@ static int skip_stale, cuda = 1;
 static const char *amd = "";   /* chips, separated by commas */
 static struct device_info any; /* the smallest NVIDIA GPU from sm_80 on */
 
-static const char *const cpu_isas[] = {
-#if defined(__x86_64__)
-	"avx512",
-	"avx2",
-#elif defined(__aarch64__)
-	"neon",
-#endif
-	"scalar",
+/* The instruction sets of a machine's CPUs, scalar last. This program may run on another machine. */
+static const struct machine {
+	const char *name;
+	const char *isas[4];
+} machines[] = {
+	{ "x86_64", { "avx512", "avx2", "scalar" } },
+	{ "aarch64", { "neon", "scalar" } },
+	{ "other", { "scalar" } },
 };
+static const struct machine *machine = &machines[COUNT(machines) - 1];
+
+static void find_machine(const char *name)
+{
+	while (machine > machines && strcmp(machine->name, name))
+		machine--;
+	if (!strcmp(machine->name, name))
+		return;
+	fprintf(stderr, "list_shipped: --machine=%s: it is x86_64, aarch64 or other\n", name);
+	exit(2);
+}
 
 static int stands_in(const struct kernel *k)
 {
@@ -125,8 +138,8 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 	for (size_t i = 0; i < COUNT(pages); i++) {
 		if (k->backend == BACKEND_GPU && cuda)
 			add_default(k, c, pages[i], "ptx", &any);
-		for (size_t isa = 0; k->backend == BACKEND_CPU && isa < COUNT(cpu_isas); isa++)
-			add_default(k, c, pages[i], cpu_isas[isa], &any);
+		for (int isa = 0; k->backend == BACKEND_CPU && machine->isas[isa]; isa++)
+			add_default(k, c, pages[i], machine->isas[isa], &any);
 	}
 	if (k->backend == BACKEND_GPU && c->on_amd)
 		add_on_amd(k, c);
@@ -318,8 +331,8 @@ static void add_measured(const struct selector *h)
 		if (backend == BACKEND_GPU)
 			list_add(backend, h->arch, w.kernel, w.flags);
 		else
-			for (size_t isa = 0; isa < COUNT(cpu_isas) - 1; isa++)
-				list_add(backend, cpu_isas[isa], w.kernel, w.flags);
+			for (int isa = 0; machine->isas[isa + 1]; isa++)
+				list_add(backend, machine->isas[isa], w.kernel, w.flags);
 	if (backend != BACKEND_GPU)
 		return;
 	if (hip_chip(h->arch))
@@ -344,12 +357,14 @@ int main(int argc, char **argv)
 			cuda = 0;
 		if (!strncmp(argv[i], "--amd=", 6))
 			amd = argv[i] + 6;
+		if (!strncmp(argv[i], "--machine=", 10))
+			find_machine(argv[i] + 10);
 		if (!strncmp(argv[i], "--leave-out=", 12))
 			list_leave_out = argv[i] + 12;
 	}
 	if (make == table) {
-		fputs("usage: list_shipped --make|--table [--no-cuda] [--amd=CHIPS] "
-		      "[--leave-out=WORDS] [--skip-stale]\n",
+		fputs("usage: list_shipped --make|--table [--machine=x86_64|aarch64|other] "
+		      "[--no-cuda] [--amd=CHIPS] [--leave-out=WORDS] [--skip-stale]\n",
 		      stderr);
 		return 2;
 	}

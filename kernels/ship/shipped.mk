@@ -20,7 +20,7 @@ header_of    = $(if $(filter $(1),$(local_gpus)),local/)attune_$(1).h
 headers     := $(foreach g,$(gpus),$(GENERATED)/$(call header_of,$(g)))
 upper        = $(shell echo $(1) | tr a-z A-Z)
 skip_stale  := $(if $(filter skip,$(STALE)),--skip-stale)
-list_flags   = $(if $(NVCC),,--no-cuda) $(if $(HIPCC),$(addprefix --amd=,$(file <$(hip_archs)))) \
+list_flags   = --machine=$(machine) $(if $(NVCC),,--no-cuda) $(if $(HIPCC),$(addprefix --amd=,$(file <$(hip_archs)))) \
 	--leave-out='$(LEAVE_OUT)' $(skip_stale)
 list_objs   := $(addprefix $(B)/kernels/,ship/list_shipped.o ship/list_rows.o spec/kernel.o spec/choice.o spec/part.o spec/status.o \
 	select/selector.o select/nearest.o select/header_text.o select/binaries.o device/shared/gpu_names.o ship/untuned_shapes.o \
@@ -43,16 +43,27 @@ endef
 $(B)/heuristics.inc: FORCE | $(B)/has_library
 	$(file >$@.$(aside),$(heuristics_text))
 	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
+ifeq ($(HOSTCC),)
 $(B)/list_trees: $(addprefix $(B)/kernels/select/,list_trees.o header_text.o)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@
+$(B)/list_shipped: $(list_objs)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@
+$(B)/sources_hash: harness/base/sources_hash.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -DSOURCES_HASH_MAIN $< -o $@
+else # a cross build: what runs while building is built for this machine, in a folder of its own
+$(addprefix $(B)/,list_trees list_shipped sources_hash): $(B)/%: $(B)/host/made
+	$(Q)cmp -s $(B)/host/$* $@ || cp $(B)/host/$* $@
+$(B)/host/made: FORCE
+	$(Q)$(MAKE) B=$(B)/host CC='$(HOSTCC)' HOSTCC= CFLAGS=-O1 CPPFLAGS= LDFLAGS= \
+		$(addprefix $(B)/host/,list_trees list_shipped sources_hash)
+endif
 $(B)/trees.inc: $(B)/list_trees $(headers) $(B)/heuristics.inc
 	@$(B)/list_trees $(headers) >$@.$(aside) && mv $@.$(aside) $@ || { rm -f $@.$(aside); exit 1; }
 $(B)/kernels/select/selector.o: $(B)/heuristics.inc $(B)/trees.inc
 
-$(B)/list_shipped: $(list_objs)
-	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@
 # The chips that a compiler takes, asked once: older ones know fewer.
 hip_flags := -x hip --offload-device-only --no-gpu-bundle-output -nogpuinc -nogpulib -O3 -mcode-object-version=5 -std=c++17
 hip_archs := $(B)/archs$(subst /,_,$(lastword $(HIPCC)))
@@ -67,7 +78,7 @@ $(B)/kernels/ship/shipped.o: $(B)/shipped.inc
 # The names of the binaries that a library built with all compilers carries. By them the tool plans for
 # GPUs that this machine does not have (harness/machine/planning_device.c).
 $(B)/carried.inc: $(B)/list_shipped FORCE
-	@$(B)/list_shipped --table --amd=gfx90a,gfx942,gfx950 $(skip_stale) | \
+	@$(B)/list_shipped --table --machine=$(machine) --amd=gfx90a,gfx942,gfx950 $(skip_stale) | \
 		sed -n 's/^\([A-Z]*(.*\), [a-z0-9_]*)$$/\1)/p' >$@.$(aside)
 	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
 $(B)/harness/machine/planning_device.o: $(B)/carried.inc

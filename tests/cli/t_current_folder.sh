@@ -3,8 +3,8 @@
 # alone. It uses no files of the same names in the current folder, which somebody else may have written.
 . tests/support/tap.sh
 export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" ATTUNE_CACHE="$tmp/cache"
-mkdir "$tmp/bin" "$tmp/kernels" # beside a folder kernels without sources, as build/bare/attune is
-cp "$B/attune" "$tmp/bin"
+mkdir "$tmp/bin" "$tmp/kernels" "$tmp/share" # beside a folder kernels without sources, as build/bare/attune is
+cp "$B/attune" "$tmp/bin" && ln -s "$PWD" "$tmp/share/attune"
 results=$PWD/results
 headers=$PWD/generated
 mkdir -p "$tmp/hostile/tuner/plot/pictures" "$tmp/hostile/kernels/cpu"

@@ -102,6 +102,11 @@ row $code "building, tuning and testing need no gnuplot"
 deps apt nothing-lacks '' check pictures
 row "$([ $code = 1 ] && [ "$(lines "$tmp/err")" = 1 ] && grep -q 'missing gnuplot; .* gnuplot-nox$' "$tmp/err"
 	echo $?)" "pictures do"
+printf '#!/bin/sh\n[ "$2" = "import cffi, numpy, ensurepip" ]\n' >"$tmp/python" && chmod +x "$tmp/python"
+export ATTUNE_TEST_PYTHON="$tmp/python"
+deps apt nothing-lacks '' check python
+row $code "a Python that has all that its tests import"
+unset ATTUNE_TEST_PYTHON
 
 mkdir "$tmp/prefix"
 for header in stdio.h sqlite3.h jansson.h xxhash.h; do
@@ -166,7 +171,7 @@ row "$([ "$(asks deps-tune)" = 'install library tool;' ]; echo $?)" "tuning asks
 row "$([ "$(asks deps-tune GPU=mi300)" = 'install library tool;' ]; echo $?)" "on AMD's GPUs, too"
 row "$([ "$(asks deps-tune GPU=mi300 COMPILE_ONLY=1)" = 'install library tool;ask amd;' ]; echo $?)" \
 	"before it compiles for one that is not here it asks for a compiler"
-row "$([ "$(asks deps-test)" = 'install library tool test;install pictures;' ]; echo $?)" \
+row "$([ "$(asks deps-test)" = 'install library tool test;install pictures;install python;' ]; echo $?)" \
 	"testing asks for all that tests run, and for no font"
 printf '#!/bin/sh\n[ "$2" != pictures ] || { echo "attune: missing gnuplot; to install: x" >&2; exit 1; }\n' >"$tmp/all_but"
 MAKEFLAGS='' ${MAKE:-make} -s deps-test deps="sh $tmp/all_but" >"$tmp/out" 2>"$tmp/err"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # t_package.sh - what C users expect of a package: folders of their choice, pkg-config, CMake, man pages, completion in
-# bash, uninstall, Debian's packages; and make install compiles nothing.
+# bash, uninstall, Debian's packages, cross builds, binaries without names of folders; and make install compiles nothing.
 . tests/support/tap.sh
 sanitize=${SAN:+-fsanitize=address,undefined}
 here=$PWD
@@ -126,6 +126,22 @@ make_it uninstall LOCAL=no B="$tmp/none" PREFIX="$tmp/usr" && find "$tmp/usr" "$
 	is "$tmp/usr/bin/other" "$(cat "$tmp/log")" && [ -d "$tmp/usr/include" ] &&
 	find "$tmp/usr" "$tmp/headers" -name attune >"$tmp/log" && [ ! -s "$tmp/log" ]
 row $? "uninstall, from any tree, leaves what is not attune's"
+
+# A compiler for another machine, by its word: what runs while building is compiled by HOSTCC, from this build's objects.
+cat >"$tmp/aarch64-cc" <<SCRIPT
+#!/bin/sh
+case " \$* " in *" -E -P -x c - ") exec sed 's/__x86_64__ __aarch64__/__x86_64__ 1/; s/__SIZEOF_POINTER__/8/' ;; esac
+echo "\$*" >>"$tmp/compiled"
+exec ${CC:-cc} "\$@"
+SCRIPT
+chmod +x "$tmp/aarch64-cc" && mkdir "$tmp/arm" && seed_build "$tmp/arm/host" &&
+	make_it LOCAL=no B="$tmp/arm" CC="$tmp/aarch64-cc" HOSTCC="${CC:-cc}" NVCC= HIPCC= "$tmp/arm/shipped.mk" "$tmp/arm/kernels/spec/status.o" &&
+	grep -q 'SIMD_SCALAR' "$tmp/arm/shipped.mk" && grep -q 'neon' "$tmp/arm/shipped.mk" && ! grep avx "$tmp/arm/shipped.mk" >"$tmp/log" &&
+	grep -q ' kernels/spec/status.c ' "$tmp/compiled" && ! grep 'list_\|selector\|sources_hash' "$tmp/compiled" >"$tmp/log"
+row $? "a cross build: HOSTCC compiles what runs while building, and the other machine's kernels are listed"
+strip -o "$tmp/attune" "$B/attune" && case $B in /*) ;; *) grep -lF "$here" "$tmp/attune" "$tmp/arm/kernels/spec/status.o" ;; esac >"$tmp/log"
+[ ! -s "$tmp/log" ]
+row $? "neither a fresh object nor the tool has the name of the sources' folder"
 
 if command -v dpkg-shlibdeps >/dev/null; then
 	export DEBEMAIL=attune@example.org DEB_COMPRESS=-Znone

@@ -9,7 +9,7 @@ copy() {
 	mkdir -p "$tmp/$B" "$tmp/tests" "$tmp/harness"
 	cp -Rp Makefile kernels generated "$tmp"
 	cp -p harness/commands/deps.sh "$tmp/harness"
-	for mk in tests/*/*.mk; do
+	for mk in tests/*/*.mk tuner/*/*.mk; do
 		mkdir -p "$tmp/$(dirname "$mk")"
 		cp -p "$mk" "$tmp/$mk"
 	done

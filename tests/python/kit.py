@@ -48,8 +48,9 @@ class Batch:
     lengths   [(query length, sequence length), ...]
     k, v      [pages, page_size, heads, head_dim]; `layout` says how they lie in one array"""
 
-    def __init__(self, lengths, dtype=DTYPES[0], heads=(8, 2), dim=64, page=16, layout="nhd", seed=1,
-                 **more):
+    def __init__(
+        self, lengths, dtype=DTYPES[0], heads=(8, 2), dim=64, page=16, layout="nhd", seed=1, **more
+    ):
         rng = np.random.default_rng(seed)
         self.dtype, self.heads, self.dim, self.page, self.more = dtype, heads, dim, page, more
         self.queries, self.seq_lens = [n for n, _ in lengths], [n for _, n in lengths]
@@ -62,8 +63,12 @@ class Batch:
         for i, n in enumerate(self.seq_lens):
             need = -(-n // page)
             self.table[i, :need], order = order[:need], order[need:]
-        shape = {"nhd": (pages, 2, page, heads[1], dim), "hnd": (pages, 2, heads[1], page, dim),
-                 "vllm": (pages, heads[1], page, 2 * dim), "vllm_legacy": (2, pages, page, heads[1], dim)}
+        shape = {
+            "nhd": (pages, 2, page, heads[1], dim),
+            "hnd": (pages, 2, heads[1], page, dim),
+            "vllm": (pages, heads[1], page, 2 * dim),
+            "vllm_legacy": (2, pages, page, heads[1], dim),
+        }
         self.kv = put(rng.standard_normal(shape[layout], np.float32), dtype)
         self.k, self.v = libattune.kv_views(self.kv, layout)
         self.q = put(rng.standard_normal((self.tokens, heads[0], dim), np.float32), dtype)
@@ -72,13 +77,27 @@ class Batch:
 
     def shape(self):
         """Arguments of Context.prepare."""
-        return dict(num_qo_heads=self.heads[0], num_kv_heads=self.heads[1], head_dim=self.dim,
-                    page_size=self.page, dtype=self.dtype, **self.more)
+        return dict(
+            num_qo_heads=self.heads[0],
+            num_kv_heads=self.heads[1],
+            head_dim=self.dim,
+            page_size=self.page,
+            dtype=self.dtype,
+            **self.more
+        )
 
     def run(self, layer, plan=None, **more):
         plan = plan or layer.plan(self.starts, self.seq_lens)
-        return layer.run(plan, more.pop("q", self.q), self.k, self.v, self.table_there,
-                         self.starts_there, self.lens_there, **more)
+        return layer.run(
+            plan,
+            more.pop("q", self.q),
+            self.k,
+            self.v,
+            self.table_there,
+            self.starts_there,
+            self.lens_there,
+            **more
+        )
 
     def reference(self, sinks=None, alibi=None):
         """(out, lse) in fp64 from the arrays' own values."""
@@ -89,7 +108,9 @@ class Batch:
         left, group = more.get("window_left", -1), self.heads[0] // self.heads[1]
         for i, keys in enumerate(self.seq_lens):
             at = np.arange(keys)
-            kk, vv = (c[self.table[i, at // self.page], at % self.page].repeat(group, 1) for c in (k, v))
+            kk, vv = (
+                c[self.table[i, at // self.page], at % self.page].repeat(group, 1) for c in (k, v)
+            )
             rows = slice(self.starts[i], self.starts[i + 1])
             position = (keys - self.queries[i] + np.arange(self.queries[i]))[:, None]
             s = np.einsum("qhd,khd->hqk", q[rows], kk) * scale

@@ -9,5 +9,5 @@
 . tests/python/python.sh
 find_python cffi torch
 export ATTUNE_THREADS=1 OMP_NUM_THREADS=1
-python_rows tests/python/test_torch.py tests/python/test_flash.py
+python_rows tests/python/test_torch.py tests/python/test_flash.py tests/python/test_readme.py
 end_rows

@@ -1,5 +1,5 @@
-"""tap.py FILE... - runs the tests of unittest files; prints "ok NAME" or "not NAME" for each, and what
-failed on stderr."""
+"""tap.py FILE... - runs the tests of unittest files; prints "ok NAME" or "not NAME" for each, and
+what failed on stderr."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""test_flash.py - flash_attn_varlen_func and flash_attn_with_kvcache against attention in fp32."""
+"""test_flash.py - FlashAttention's functions against attention in fp32."""
 
 import inspect
 import unittest
@@ -7,7 +7,11 @@ import torch
 from rows import DEVICE, DTYPE, Batch, attend, error
 
 from libattune import Error
-from libattune.flash_attn_interface import flash_attn_varlen_func, flash_attn_with_kvcache
+from libattune.flash_attn_interface import (
+    flash_attn_func,
+    flash_attn_varlen_func,
+    flash_attn_with_kvcache,
+)
 
 torch.set_num_threads(1)
 MIXED = [(1, 70), (20, 20), (3, 50), (9, 40)]
@@ -101,6 +105,21 @@ class Varlen(Case):
         out = f(*self.ragged)
         self.batch.q *= 2
         self.right(out - 1, self.batch.want()[0])
+
+
+class Dense(Case):
+    """Sequences of one length, K and V token by token, head by head, and of unlike layouts."""
+
+    def test_layouts_and_masks(self):
+        q = torch.randn(3, 7, 8, 64, device=DEVICE).to(DTYPE)
+        k, v = torch.randn(2, 3, 85, 2, 64, device=DEVICE).to(DTYPE)
+        by_head = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (k, v)]
+        room = torch.cat([v, v], 1)[:, :85]
+        for name, kv in dict(token=(k, v), head=by_head, mixed=(k, by_head[1]), room=(k, room)).items():
+            for flash, mask in MASKS:
+                with self.subTest(layout=name, **flash):
+                    want = [attend(q[i], k[i], v[i], **mask)[0] for i in range(3)]
+                    self.right(flash_attn_func(q, *kv, **flash), torch.stack(want))
 
 
 class Cache(Case):

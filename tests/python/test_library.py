@@ -18,32 +18,46 @@ class Finding(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         package = os.path.dirname(libattune.__file__)
         self.package = os.path.join(self.folder.name, "site", "libattune")
-        shutil.copytree(package, self.package, ignore=shutil.ignore_patterns("lib", "include", "_*_"))
+        shutil.copytree(
+            package, self.package, ignore=shutil.ignore_patterns("lib", "include", "_*_")
+        )
         self.prefix = os.path.join(self.folder.name, "a prefix")
         os.makedirs(os.path.join(self.prefix, "lib", "pkgconfig"))
         os.makedirs(os.path.join(self.prefix, "include"))
         self.library = os.path.join(self.prefix, "lib", "libattune.so")
         shutil.copy(libattune.library, self.library)
         for name in ("attune.h", "attune_settle.h"):
-            shutil.copy(os.path.join(os.path.dirname(libattune.header), name),
-                        os.path.join(self.prefix, "include"))
+            shutil.copy(
+                os.path.join(os.path.dirname(libattune.header), name),
+                os.path.join(self.prefix, "include"),
+            )
         self.header = os.path.join(self.prefix, "include", "attune.h")
         self.pkg_config = os.path.join(self.prefix, "lib", "pkgconfig")
         with open(os.path.join(self.pkg_config, "attune.pc"), "w") as f:
-            f.write("prefix=" + self.prefix.replace(" ", "\\ ") + "\nName: attune\n"
-                    "Libs: -L${prefix}/lib -lattune\n")
+            f.write(
+                "prefix=" + self.prefix.replace(" ", "\\ ") + "\nName: attune\n"
+                "Libs: -L${prefix}/lib -lattune\n"
+            )
 
     def show(self, **environment):
         """(exit status, stdout, last line of stderr) of a process that imports the copy."""
-        keep = {k: v for k, v in os.environ.items()
-                if k not in ("LIBATTUNE_LIBRARY", "PKG_CONFIG_PATH", "PYTHONPATH")}
-        done = subprocess.run([sys.executable, "-c", SHOW], text=True, capture_output=True, env={
-            **keep, "PYTHONPATH": os.path.dirname(self.package), **environment})
+        keep = {
+            k: v
+            for k, v in os.environ.items()
+            if k not in ("LIBATTUNE_LIBRARY", "PKG_CONFIG_PATH", "PYTHONPATH")
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", SHOW],
+            text=True,
+            capture_output=True,
+            env={**keep, "PYTHONPATH": os.path.dirname(self.package), **environment},
+        )
         return done.returncode, done.stdout.strip(), done.stderr.strip().split("\n")[-1]
 
     def opens(self, library, header, **environment):
-        self.assertEqual(self.show(**environment),
-                         (0, f"{library} {header} {libattune.__version__}", ""))
+        self.assertEqual(
+            self.show(**environment), (0, f"{library} {header} {libattune.__version__}", "")
+        )
 
     def refused(self, text, **environment):
         code, _, line = self.show(**environment)
@@ -54,26 +68,39 @@ class Finding(unittest.TestCase):
     def test_an_installed_one(self):
         self.opens(self.library, self.header, PKG_CONFIG_PATH=self.pkg_config)
         with open(os.path.join(self.pkg_config, "attune.pc"), "w") as f:
-            f.write(f"prefix=/nowhere\nroot={self.prefix}\nlibdir=${{root}}/lib\n"
-                    "includedir=${root}/include\n")
+            f.write(
+                f"prefix=/nowhere\nroot={self.prefix}\nlibdir=${{root}}/lib\n"
+                "includedir=${root}/include\n"
+            )
         self.opens(self.library, self.header, PKG_CONFIG_PATH="/nowhere:" + self.pkg_config)
 
     def test_one_that_is_named(self):
         self.opens(self.library, self.header, LIBATTUNE_LIBRARY=self.library)
-        self.refused("LIBATTUNE_LIBRARY=/nowhere/x.so: no such file", LIBATTUNE_LIBRARY="/nowhere/x.so")
+        self.refused(
+            "LIBATTUNE_LIBRARY=/nowhere/x.so: no such file", LIBATTUNE_LIBRARY="/nowhere/x.so"
+        )
         self.refused("invalid ELF header", LIBATTUNE_LIBRARY=self.header)
 
     def test_the_one_inside(self):
         shutil.copytree(os.path.join(self.prefix, "lib"), os.path.join(self.package, "lib"))
         shutil.copytree(os.path.join(self.prefix, "include"), os.path.join(self.package, "include"))
-        self.opens(os.path.join(self.package, "lib", "libattune.so"),
-                   os.path.join(self.package, "include", "attune.h"), PKG_CONFIG_PATH=self.pkg_config)
+        self.opens(
+            os.path.join(self.package, "lib", "libattune.so"),
+            os.path.join(self.package, "include", "attune.h"),
+            PKG_CONFIG_PATH=self.pkg_config,
+        )
 
-    @unittest.skipIf(any(os.path.exists(p + "/pkgconfig/attune.pc") for p in
-                         ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64")),
-                     "one is installed")
+    @unittest.skipIf(
+        any(
+            os.path.exists(p + "/pkgconfig/attune.pc")
+            for p in ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64")
+        ),
+        "one is installed",
+    )
     def test_none(self):
-        self.refused("no libattune.so was found: this package has none inside, and no attune.pc is in")
+        self.refused(
+            "no libattune.so was found: this package has none inside, and no attune.pc is in"
+        )
 
     def test_a_header_of_another_version(self):
         with open(self.header) as f:

@@ -1,4 +1,4 @@
-"""test_life.py - threads, several contexts, memory over many calls, fork, and the order of closing."""
+"""test_life.py - threads, contexts, memory over many calls, fork, and the order of closing."""
 
 import gc
 import os

@@ -23,7 +23,7 @@ $(B)/simt.a: $(simt_objs)
 # The table as with all compilers; each binary is one zero byte.
 $(B)/simt/shipped.inc: $(B)/list_shipped FORCE
 	@mkdir -p $(@D)
-	@$(B)/list_shipped --table --amd=gfx90a,gfx942,gfx950 \
+	@$(B)/list_shipped --table --machine=$(machine) --amd=gfx90a,gfx942,gfx950 \
 		--leave-out='$(filter-out nvidia gfx%,$(LEAVE_OUT))' $(skip_stale) | \
 		sed 's/^extern const \(unsigned char attune_b[0-9a-f]*\)\[\]/static \1[1]/' >$@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@

@@ -2,7 +2,7 @@
 #
 # Nothing here compiles: make with the settings of the build may not be what `sudo make install` is called with.
 # `make all install` builds first.
-STRIP    ?= $(shell $(CC) -print-prog-name=strip)# empty: debug information stays
+STRIP    ?= $(call binutil,strip)# empty: debug information stays
 PYTHON   ?= python3
 EMULATOR ?=# runs what another machine's compiler made, for the man pages: qemu-aarch64 -L /usr/aarch64-linux-gnu
 package   = B=$(B) VERSION=$(subst $(blank),.,$(version)) LIBS='$(LIBS)' STRIP=$(call quoted,$(STRIP)) \

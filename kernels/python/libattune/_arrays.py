@@ -15,7 +15,7 @@ DTYPES = {
 BITS = {"uint16": C.ATTUNE_BF16, "uint8": C.ATTUNE_E4M3}
 NAMES = {code: name for name, code in DTYPES.items()}
 SIZES = {C.ATTUNE_F32: 4, C.ATTUNE_F16: 2, C.ATTUNE_BF16: 2, C.ATTUNE_E4M3: 1}
-INT32 = "int32"
+INT32, INT64 = "int32", "int64"
 
 
 def torch_or_none():
@@ -70,16 +70,16 @@ class View:
 def view(x, name, device, dtype, shape, rows=0, packed=True, writes=False):
     """Checks an array, one line each.
 
-    dtype    a code of enum attune_dtype, or INT32
+    dtype    a code of enum attune_dtype, INT32 or INT64
     shape    None is any size; the first dimension has `rows` entries or more
     packed   the last dimension is contiguous
     writes   the call writes it"""
     v = View(x, name)
     if v.device != device:
         raise Error(f"{name} is on {v.device}, its context on {device}")
-    if dtype is INT32:
-        if v.dtype != INT32:
-            raise Error(f"{name} is of {v.dtype}, it must be int32")
+    if isinstance(dtype, str):
+        if v.dtype != dtype:
+            raise Error(f"{name} is of {v.dtype}, it must be {dtype}")
     elif v.dtype != NAMES[dtype] and BITS.get(v.dtype) != dtype:
         raise Error(f"{name} is of {v.dtype}, its layer takes {NAMES[dtype]}")
     if (
@@ -120,7 +120,7 @@ class Lengths:
                 f"{name} is on {v.device}: lengths are in host memory (plan_bounds plans "
                 "without them)"
             )
-        if len(v.shape) != 1 or v.dtype not in (INT32, "int64"):
+        if len(v.shape) != 1 or v.dtype not in (INT32, INT64):
             raise Error(
                 f"{name} is of {v.dtype} and {len(v.shape)} dimensions: it has one dimension "
                 "of int32 or int64"

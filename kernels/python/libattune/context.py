@@ -69,7 +69,8 @@ class Context:
         kv_layout         "strided", or "classic": K [pages, heads, head_dim / x, page_size, x]
                           with x = 16 bytes, V [pages, heads, head_dim, page_size]
         sinks_dtype       None: float32; or float16, bfloat16
-        max_num_seqs, max_num_tokens   of a step: the workspace of numpy arrays is then allocated once"""
+        max_num_seqs, max_num_tokens   of a step: the workspace of numpy arrays is then allocated once
+        """
         layouts = {"strided": C.ATTUNE_KV_STRIDED, "classic": C.ATTUNE_KV_CLASSIC}
         if kv_layout not in layouts:
             raise Error(f"kv_layout={kv_layout!r}: it is 'strided' or 'classic'")

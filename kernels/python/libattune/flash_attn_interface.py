@@ -1,4 +1,4 @@
-"""FlashAttention's functions for inference over libattune: flash_attn_varlen_func and
+"""FlashAttention's functions for inference over libattune: flash_attn_func, flash_attn_varlen_func and
 flash_attn_with_kvcache by the names, order and shapes of FlashAttention 3, with what
 FlashAttention 2, vLLM and Transformers add as keywords.
 
@@ -205,6 +205,54 @@ def flash_attn_with_kvcache(
     if cu_seqlens_q is None:
         lse = lse.unflatten(1, (seqs, -1)).transpose(0, 1)
     return out, lse
+
+
+def flash_attn_func(
+    q,
+    k,
+    v,
+    softmax_scale=None,
+    causal=False,
+    window_size=(-1, -1),
+    softcap=0.0,
+    deterministic=False,
+    *,
+    dropout_p=0.0,
+    alibi_slopes=None,
+    return_softmax_lse=False,
+    s_aux=None,
+):
+    """Attention of sequences of one length, over all keys.
+
+    q     [batch, queries, heads, head_dim]
+    k, v  [batch, keys, kv_heads, head_dim], in this order in memory or with heads in front of keys
+    The others are as in flash_attn_varlen_func; causal: the last query sees all keys.
+
+    Returns out like q, or with return_softmax_lse (out, lse) with lse [batch, heads, queries]."""
+    call = "flash_attn_func"
+    _refuse(call, dropout_p=dropout_p)
+    rows, starts, queries = _rows(call, "cu_seqlens_q", q, None, None)
+    seqs, keys = k.shape[:2]
+    # Tokens from a sequence to the next, in memory: one number for both.
+    aparts = {divmod(x.stride(0), x.stride(1)) for x in (k, v)}
+    if seqs > 1 and (len(aparts) > 1 or any(rest for _, rest in aparts)):
+        k, v = k.contiguous(), v.contiguous()
+    apart = k.stride(0) // k.stride(1) if seqs > 1 else keys
+    k, v = (
+        x.as_strided(((seqs - 1) * apart + keys, *x.shape[2:]), x.stride()[1:]) for x in (k, v)
+    )
+    table = torch.arange(seqs, dtype=torch.int32, device=q.device)[:, None] * apart + torch.arange(
+        0, keys, RAGGED_PAGE, dtype=torch.int32, device=q.device
+    )
+    lens = _lens(q.device, seqs, keys)
+    layer = _layer(
+        call, rows, k, v, RAGGED_PAGE, causal, window_size, softcap, softmax_scale, s_aux,
+        alibi_slopes, return_softmax_lse
+    )  # fmt: skip
+    plan = _plan(call, layer, rows, starts, lens, queries, keys)
+    out, lse = _run(layer, plan, rows, k, v, table, starts, lens, None, None, None, s_aux, alibi_slopes)
+    out = out.view(q.shape)
+    return out if lse is None else (out, lse.unflatten(1, (seqs, -1)).transpose(0, 1))
 
 
 def _refuse(call, **given):

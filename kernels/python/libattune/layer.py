@@ -3,8 +3,9 @@
 from functools import partial
 
 from . import _arrays
-from ._arrays import INT32, Lengths, view
+from ._arrays import INT32, INT64, Lengths, view
 from ._library import C, Error, check, ffi, whole
+from ._tensors import Tensors
 from .capture import capture
 from .plan import Plan
 
@@ -78,9 +79,9 @@ class Layer:
         v_new=None,
     ):
         """Attention of one layer's step; returns `out`. All arrays are on the context's device, and
-        each may be a strided view whose last dimension is contiguous. Tensors go through the operator
-        torch.ops.attune.paged_attention, on torch's current stream: torch.compile takes it as one
-        node, and a CUDA graph may be captured.
+        each may be a strided view whose last dimension is contiguous. Tensors go through the
+        operator torch.ops.attune.paged_attention, on torch's current stream: torch.compile takes it
+        as one node, and a CUDA graph may be captured.
 
         q, out           [num_tokens or more, num_qo_heads, head_dim]
         k_cache, v_cache [pages, page_size, num_kv_heads, head_dim]   libattune.kv_views makes these
@@ -115,27 +116,14 @@ class Layer:
             )
         if out is None:
             out = _arrays.empty_like(q)
-        t = ffi.new("attune_tensors *")
-        self._fill(
-            t,
-            plan.c.num_tokens,
-            q,
-            out,
-            k_cache,
-            v_cache,
-            lse,
-            k_scale,
-            v_scale,
-            sinks,
-            alibi_slopes,
-            k_new,
-            v_new,
-            plan.c.num_seqs,
-        )
-        self._lengths(t, plan.c.num_seqs, block_table, query_start_loc, seq_lens)
+        t = Tensors(self, plan.c.num_tokens, plan.c.num_seqs)
+        t.queries(q, out)
+        t.caches(k_cache, v_cache)
+        t.lengths(plan.c, block_table, query_start_loc, seq_lens)
+        t.optional(lse, k_scale, v_scale, sinks, alibi_slopes, k_new, v_new)
         workspace = self.context.workspace(plan.c.workspace, self.most_workspace)
         ptr, size = self.context.bytes_of(workspace)
-        check(C.attune_run(self.op, plan.c, t, ffi.cast("void *", ptr), size, ffi.NULL))
+        check(C.attune_run(self.op, plan.c, t.c, ffi.cast("void *", ptr), size, ffi.NULL))
         return out
 
     def write_kv(
@@ -152,38 +140,65 @@ class Layer:
         k_scale=None,
         v_scale=None,
     ):
-        """Writes K and V of new tokens into the cache, by one launch. Tensors of torch only.
+        """Writes K and V of new tokens into the cache, by one launch.
 
-        k_new, v_new  [num_tokens, num_kv_heads, head_dim]   of q's dtype; an E4M3 cache gets them by
-                      its scales
-        slots         [num_tokens] int64: page * page_size + slot in it, vLLM's slot_mapping; below 0 is
-                      not written. None: token i of a query goes to position seq_len - query_len + i, by
-                      block_table, query_start_loc and seq_lens
+        k_new, v_new  [num_tokens or more, num_kv_heads, head_dim]   of q's dtype; an E4M3 cache
+                      gets them by its scales
+        slots         [num_tokens] int64: page * page_size + slot in it, vLLM's slot_mapping; below 0
+                      is not written. None: token i of a query goes to position
+                      seq_len - query_len + i, by block_table, query_start_loc and seq_lens
         The others are as in run."""
-        self._for_torch(plan, asked=True)
-        self.torch.write_kv(
-            plan.tensor,
-            k_new,
-            v_new,
-            k_cache,
-            v_cache,
-            slots,
-            block_table,
-            query_start_loc,
-            seq_lens,
-            k_scale,
-            v_scale,
-        )
+        if _arrays.is_tensor(k_new):
+            self._for_torch(plan, asked=True)
+            return self.torch.write_kv(
+                plan.tensor,
+                k_new,
+                v_new,
+                k_cache,
+                v_cache,
+                slots,
+                block_table,
+                query_start_loc,
+                seq_lens,
+                k_scale,
+                v_scale,
+            )
+        tokens, seqs, where = len(k_new), plan.c.num_seqs, ffi.NULL
+        if slots is not None:
+            v = view(slots, "slots", self.context.device, INT64, (None,))
+            tokens, seqs, where = v.shape[0], 0, ffi.cast("int64_t *", v.ptr)
+        t = Tensors(self, tokens, seqs)
+        t.new_keys(k_new, v_new)
+        t.caches(k_cache, v_cache, writes=True)
+        t.scales(k_scale, v_scale)
+        if slots is None:
+            t.lengths(plan.c, block_table, query_start_loc, seq_lens)
+        check(C.attune_write_kv(self.op, seqs, tokens, t.c, where, ffi.NULL))
 
     def page_table(self, plan, block_table, indptr, indices=None):
-        """Writes the block_table [num_seqs or more, pages] int32 of a step from lists of pages, by one
-        launch for all layers. Tensors of torch only.
+        """Writes the block_table [num_seqs or more, pages] int32 of a step from lists of pages, by
+        one launch for all layers.
 
         indptr   [num_seqs + 1] int32: sequence i has the pages indices[indptr[i]:indptr[i + 1]]
-        indices  int32 or int64; None: K and V are ragged, [tokens, num_kv_heads, head_dim], and indptr
-                 is their cu_seqlens_k. run then takes them as k_cache and v_cache"""
-        self._for_torch(plan, asked=True)
-        self.torch.page_table(plan.tensor, block_table, indptr, indices)
+        indices  int32 or int64; None: K and V are ragged, [tokens, num_kv_heads, head_dim], and
+                 indptr is their cu_seqlens_k. run then takes them as k_cache and v_cache"""
+        if _arrays.is_tensor(block_table):
+            self._for_torch(plan, asked=True)
+            return self.torch.page_table(plan.tensor, block_table, indptr, indices)
+        device, seqs = self.context.device, plan.c.num_seqs
+        table = view(block_table, "block_table", device, INT32, (None, None), seqs, writes=True)
+        starts = view(indptr, "indptr", device, INT32, (None,), seqs + 1)
+        lists = ffi.new("attune_page_lists *", {"size": ffi.sizeof("attune_page_lists")})
+        lists.indptr = ffi.cast("int32_t *", starts.ptr)
+        if indices is not None:
+            wide = getattr(indices, "dtype", None) == INT64
+            of = view(indices, "indices", device, INT64 if wide else INT32, (None,))
+            lists.indices, lists.index_bytes = ffi.cast("void *", of.ptr), 8 if wide else 4
+        check(
+            C.attune_page_table(
+                self.op, seqs, lists, ffi.cast("int32_t *", table.ptr), table.strides[0], ffi.NULL
+            )
+        )
 
     def _for_torch(self, plan, asked=False):
         """Makes what a plan is for torch's operators, where torch is imported: when it is planned, so
@@ -243,21 +258,10 @@ class Layer:
             lse = self.context.empty([tokens] + heads, "float32")
         layers = ffi.new("attune_tensors[]", len(kv_caches))
         for t, (k_cache, v_cache) in zip(layers, kv_caches):
-            self._fill(
-                ffi.addressof(t),
-                tokens,
-                q,
-                out,
-                k_cache,
-                v_cache,
-                lse,
-                k_scale,
-                v_scale,
-                sinks,
-                alibi_slopes,
-                *new,
-                seqs,
-            )
+            filled = Tensors(self, tokens, seqs, ffi.addressof(t))
+            filled.queries(q, out)
+            filled.caches(k_cache, v_cache)
+            filled.optional(lse, k_scale, v_scale, sinks, alibi_slopes, *new)
         how = ffi.new(
             "attune_settle_how *",
             {
@@ -306,132 +310,3 @@ class Layer:
             if given is not None
             else self.context.random([tokens, heads, self.shape.head_size], name)
         )
-
-    def _cache_shapes(self):
-        s = self.shape
-        if s.kv_layout == C.ATTUNE_KV_STRIDED:
-            both = (None, s.page_size, s.num_kv_heads, s.head_size)
-            return both, both
-        x = 16 // _arrays.SIZES[s.kv_dtype]
-        return (
-            (None, s.num_kv_heads, s.head_size // x, s.page_size, x),
-            (None, s.num_kv_heads, s.head_size, s.page_size),
-        )
-
-    def _fill(
-        self,
-        t,
-        tokens,
-        q,
-        out,
-        k_cache,
-        v_cache,
-        lse,
-        k_scale,
-        v_scale,
-        sinks,
-        alibi_slopes,
-        k_new,
-        v_new,
-        seqs,
-    ):
-        """Checks arrays and writes them into an attune_tensors."""
-        s, device = self.shape, self.context.device
-        t.size = ffi.sizeof("attune_tensors")
-        rows = (None, s.num_query_heads, s.head_size)
-        v = view(q, "q", device, s.dtype, rows, tokens)
-        t.q, (t.q_token_stride, t.q_head_stride, _) = ffi.cast("void *", v.ptr), v.strides
-        v = view(out, "out", device, s.dtype, rows, tokens, writes=True)
-        t.out, (t.out_token_stride, t.out_head_stride, _) = ffi.cast("void *", v.ptr), v.strides
-        k, v = (
-            view(c, name, device, s.kv_dtype, shape)
-            for c, name, shape in zip(
-                (k_cache, v_cache), ("k_cache", "v_cache"), self._cache_shapes()
-            )
-        )
-        t.k_cache, t.v_cache = ffi.cast("void *", k.ptr), ffi.cast("void *", v.ptr)
-        if s.kv_layout == C.ATTUNE_KV_STRIDED:
-            t.k_page_stride, t.k_slot_stride, t.k_head_stride, _ = k.strides
-            t.v_page_stride, t.v_slot_stride, t.v_head_stride, _ = v.strides
-        else:
-            t.k_page_stride, t.k_head_stride = k.strides[:2]
-            t.v_page_stride, t.v_head_stride = v.strides[:2]
-        for name, x, has in (
-            ("lse", lse, s.has_lse),
-            ("sinks", sinks, s.has_sinks),
-            ("alibi_slopes", alibi_slopes, s.has_alibi),
-            ("k_new", k_new, s.has_new_kv),
-            ("v_new", v_new, s.has_new_kv),
-        ):
-            if (x is not None) != bool(has):
-                asked = {"alibi_slopes": "has_alibi", "k_new": "has_new_kv", "v_new": "has_new_kv"}
-                raise Error(
-                    f"{name} {'is missing' if has else 'is given'}: the layer was prepared "
-                    f"{'with' if has else 'without'} {asked.get(name, 'has_' + name)}"
-                )
-        if lse is not None:
-            v = view(
-                lse,
-                "lse",
-                device,
-                C.ATTUNE_F32,
-                (None, s.num_query_heads),
-                tokens,
-                packed=False,
-                writes=True,
-            )
-            t.lse, (t.lse_token_stride, t.lse_head_stride) = ffi.cast("float *", v.ptr), v.strides
-        if sinks is not None:
-            v = view(sinks, "sinks", device, s.sinks_dtype, (s.num_query_heads,))
-            t.sinks = ffi.cast("void *", v.ptr)
-        if alibi_slopes is not None:
-            v = view(alibi_slopes, "alibi_slopes", device, C.ATTUNE_F32, (s.num_query_heads,))
-            t.alibi_slopes = ffi.cast("float *", v.ptr)
-        if k_new is not None:
-            rows = (None, s.num_kv_heads, s.head_size)
-            k, v = view(k_new, "k_new", device, s.dtype, rows, tokens), view(
-                v_new, "v_new", device, s.dtype, rows, tokens
-            )
-            t.k_new, (t.k_new_token_stride, t.k_new_head_stride, _) = (
-                ffi.cast("void *", k.ptr),
-                k.strides,
-            )
-            t.v_new, (t.v_new_token_stride, t.v_new_head_stride, _) = (
-                ffi.cast("void *", v.ptr),
-                v.strides,
-            )
-        if k_scale is not None:
-            t.k_scale, t.k_scale_seq_stride, t.k_scale_head_stride = self._scale(
-                k_scale, "k_scale", seqs
-            )
-        if v_scale is not None:
-            t.v_scale, t.v_scale_seq_stride, t.v_scale_head_stride = self._scale(
-                v_scale, "v_scale", seqs
-            )
-
-    def _scale(self, x, name, seqs):
-        """(pointer, stride by sequence, stride by KV head) of a cache's scale."""
-        if isinstance(x, (int, float)):
-            raise Error(
-                f"{name} is a number: it must be an array of one float32 on "
-                f"{self.context.device}, where kernels read it"
-            )
-        heads, dims = self.shape.num_kv_heads, len(x.shape)
-        if dims == 0 or (dims == 1 and x.shape[0] == 1):
-            v = view(x, name, self.context.device, C.ATTUNE_F32, x.shape, packed=False)
-            return ffi.cast("float *", v.ptr), 0, 0
-        if dims == 1:
-            v = view(x, name, self.context.device, C.ATTUNE_F32, (heads,), packed=False)
-            return ffi.cast("float *", v.ptr), 0, v.strides[0]
-        wide = 1 if tuple(x.shape)[1:] == (1,) else heads
-        v = view(x, name, self.context.device, C.ATTUNE_F32, (None, wide), seqs, packed=False)
-        return ffi.cast("float *", v.ptr), v.strides[0], v.strides[1] if wide > 1 else 0
-
-    def _lengths(self, t, seqs, block_table, query_start, seq_lens):
-        device = self.context.device
-        v = view(block_table, "block_table", device, INT32, (None, None), seqs)
-        t.block_table, t.block_table_stride = ffi.cast("int32_t *", v.ptr), v.strides[0]
-        v = view(query_start, "query_start_loc", device, INT32, (None,), seqs + 1)
-        t.query_start = ffi.cast("int32_t *", v.ptr)
-        v = view(seq_lens, "seq_lens", device, INT32, (None,), seqs)
-        t.seq_lens = ffi.cast("int32_t *", v.ptr)

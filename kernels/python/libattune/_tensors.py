@@ -1,0 +1,120 @@
+"""Writes arrays into an attune_tensors, each checked, with one line for what is wrong."""
+
+from . import _arrays
+from ._arrays import INT32, view
+from ._library import C, Error, ffi
+
+
+class Tensors:
+    """An attune_tensors of a layer's arrays, for a batch of `tokens` query tokens and `seqs`
+    sequences. c: a struct to fill in, else one of its own."""
+
+    def __init__(self, layer, tokens, seqs, c=None):
+        self.shape, self.device = layer.shape, layer.context.device
+        self.tokens, self.seqs = tokens, seqs
+        self.c = ffi.new("attune_tensors *") if c is None else c
+        self.c.size = ffi.sizeof("attune_tensors")
+
+    def queries(self, q, out):
+        self._rows("q", q, self.shape.num_query_heads)
+        self._rows("out", out, self.shape.num_query_heads, writes=True)
+
+    def new_keys(self, k_new, v_new):
+        self._rows("k_new", k_new, self.shape.num_kv_heads)
+        self._rows("v_new", v_new, self.shape.num_kv_heads)
+
+    def caches(self, k_cache, v_cache, writes=False):
+        s, c = self.shape, self.c
+        if s.kv_layout == C.ATTUNE_KV_CLASSIC:
+            x = 16 // _arrays.SIZES[s.kv_dtype]
+            k = (None, s.num_kv_heads, s.head_size // x, s.page_size, x)
+            v = (None, s.num_kv_heads, s.head_size, s.page_size)
+        else:
+            k = v = (None, s.page_size, s.num_kv_heads, s.head_size)
+        ragged = k is v and all(len(getattr(x, "shape", ())) == 3 for x in (k_cache, v_cache))
+        for name, cache, shape in (("k", k_cache, k), ("v", v_cache, v)):
+            shape = (None, *shape[2:]) if ragged else shape
+            of = view(cache, f"{name}_cache", self.device, s.kv_dtype, shape, writes=writes)
+            setattr(c, f"{name}_cache", ffi.cast("void *", of.ptr))
+            # Ragged K and V: pages begin at any token.
+            strides = of.strides[:1] + of.strides if ragged else of.strides
+            setattr(c, f"{name}_page_stride", strides[0])
+            if k is v:
+                setattr(c, f"{name}_slot_stride", strides[1])
+            setattr(c, f"{name}_head_stride", strides[2 if k is v else 1])
+
+    def lengths(self, plan, block_table, query_start, seq_lens):
+        v = view(block_table, "block_table", self.device, INT32, (None, None), self.seqs)
+        if v.shape[1] < plan.table_pages < 2**31 - 1:
+            raise Error(
+                f"block_table has rows of {v.shape[1]} pages, the plan's last sequence has "
+                f"{plan.table_pages}"
+            )
+        self.c.block_table, self.c.block_table_stride = ffi.cast("int32_t *", v.ptr), v.strides[0]
+        self._list("query_start", query_start, "query_start_loc", self.seqs + 1)
+        self._list("seq_lens", seq_lens, "seq_lens", self.seqs)
+
+    def optional(self, lse, k_scale, v_scale, sinks, alibi_slopes, k_new, v_new):
+        s, heads = self.shape, self.shape.num_query_heads
+        for name, x, flag in (
+            ("lse", lse, "has_lse"),
+            ("sinks", sinks, "has_sinks"),
+            ("alibi_slopes", alibi_slopes, "has_alibi"),
+            ("k_new", k_new, "has_new_kv"),
+            ("v_new", v_new, "has_new_kv"),
+        ):
+            if (x is not None) != bool(getattr(s, flag)):
+                raise Error(
+                    f"{name} is {'given' if x is not None else 'missing'}: the layer was prepared "
+                    f"{'without' if x is not None else 'with'} {flag}"
+                )
+        if lse is not None:
+            v = view(lse, "lse", self.device, C.ATTUNE_F32, (None, heads), self.tokens, False, True)
+            self.c.lse = ffi.cast("float *", v.ptr)
+            self.c.lse_token_stride, self.c.lse_head_stride = v.strides
+        if sinks is not None:
+            v = view(sinks, "sinks", self.device, s.sinks_dtype, (heads,))
+            self.c.sinks = ffi.cast("void *", v.ptr)
+        if alibi_slopes is not None:
+            v = view(alibi_slopes, "alibi_slopes", self.device, C.ATTUNE_F32, (heads,))
+            self.c.alibi_slopes = ffi.cast("float *", v.ptr)
+        if k_new is not None:
+            self.new_keys(k_new, v_new)
+        self.scales(k_scale, v_scale)
+
+    def scales(self, k_scale, v_scale):
+        for name, x in (("k_scale", k_scale), ("v_scale", v_scale)):
+            if x is None:
+                continue
+            ptr, by_seq, by_head = self._scale(x, name)
+            setattr(self.c, name, ffi.cast("float *", ptr))
+            setattr(self.c, f"{name}_seq_stride", by_seq)
+            setattr(self.c, f"{name}_head_stride", by_head)
+
+    def _rows(self, name, x, heads, writes=False):
+        shape = (None, heads, self.shape.head_size)
+        v = view(x, name, self.device, self.shape.dtype, shape, self.tokens, writes=writes)
+        setattr(self.c, name, ffi.cast("void *", v.ptr))
+        setattr(self.c, f"{name}_token_stride", v.strides[0])
+        setattr(self.c, f"{name}_head_stride", v.strides[1])
+
+    def _list(self, member, x, name, rows):
+        v = view(x, name, self.device, INT32, (None,), rows)
+        setattr(self.c, member, ffi.cast("int32_t *", v.ptr))
+
+    def _scale(self, x, name):
+        """(address, stride by sequence, stride by KV head) of a cache's scale."""
+        if isinstance(x, (int, float)):
+            raise Error(
+                f"{name} is a number: it must be an array of one float32 on {self.device}, where "
+                "kernels read it"
+            )
+        heads, shape = self.shape.num_kv_heads, tuple(x.shape)
+        if shape == () or shape == (1,):
+            return view(x, name, self.device, C.ATTUNE_F32, shape, packed=False).ptr, 0, 0
+        if len(shape) == 1:
+            v = view(x, name, self.device, C.ATTUNE_F32, (heads,), packed=False)
+            return v.ptr, 0, v.strides[0]
+        wide = 1 if shape[1:] == (1,) else heads
+        v = view(x, name, self.device, C.ATTUNE_F32, (None, wide), self.seqs, packed=False)
+        return v.ptr, v.strides[0], v.strides[1] if wide > 1 else 0

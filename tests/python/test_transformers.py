@@ -1,0 +1,145 @@
+"""test_transformers.py - models of Transformers generate the same tokens by libattune as by Transformers' own
+attention: greedy, in continuous batching with chunks, decodes and a shared prefix, and one prompt at a time.
+
+ATTUNE_TEST_DEVICE=cuda runs them on the GPU in bf16 and f16, where two tokens may be as likely: a difference
+then passes if the logits of the two are close, and is printed."""
+
+import os
+import sys
+import unittest
+
+import torch
+import transformers
+from transformers.generation.continuous_batching import initialization, model_runner
+
+import libattune.transformers as attention
+import transformers_models as models
+
+DEVICE = os.environ.get("ATTUNE_TEST_DEVICE", "cpu")
+DTYPES = [torch.float32] if DEVICE == "cpu" else [torch.bfloat16, torch.float16]
+# Transformers 5.17 has names "paged|..." for continuous batching, newer ones do without.
+OLDER = "paged|sdpa" in transformers.AttentionInterface._global_mapping
+OURS, SDPA = (("attune", "flash_attune_3"), "paged|sdpa") if OLDER else (("flash_attune_3",), "sdpa")
+# How far two logits may be apart that rounding swaps, in standard deviations of a step's logits.
+CLOSE = {torch.float32: 0, torch.bfloat16: 0.1, torch.float16: 0.02}
+
+
+class Seen(attention._Attention):
+    """Keeps which lengths were planned, and plans from bounds where `bounds` is set, as under capture."""
+
+    bounds, steps_seen = False, []
+
+    def plan(self, layer, *sizes):
+        if self.lengths is not None:
+            Seen.steps_seen.append(list(self.lengths))
+        if Seen.bounds:
+            self.lengths = None
+        return super().plan(layer, *sizes)
+
+
+def setUpModule():
+    torch.set_num_threads(1)
+    transformers.utils.logging.set_verbosity_error()
+    attention.register()
+    attention._Attention = Seen
+
+
+class AsOnGpu:
+    """Decodes by block tables, steps padded and planned from bounds: what CUDA graphs get, on the CPU."""
+
+    def __enter__(self):
+        self.kept = initialization.ensure_decode_fast_path_is_available, model_runner.ModelRunner.__init__
+        initialization.ensure_decode_fast_path_is_available = lambda *args: None
+
+        def padding(runner, *args, **kwargs):
+            self.kept[1](runner, *args, **kwargs)
+            runner.pad_inputs = True
+
+        model_runner.ModelRunner.__init__ = padding
+        Seen.bounds = True
+
+    def __exit__(self, *args):
+        initialization.ensure_decode_fast_path_is_available, model_runner.ModelRunner.__init__ = self.kept
+        Seen.bounds = False
+
+
+class Same(unittest.TestCase):
+    def tokens(self, what, model, got, wanted):
+        self.assertGreater(len(set(sum(wanted, []))), 30, "it says the same whatever it attends")
+        for i, (mine, other) in enumerate(zip(got, wanted, strict=True)):
+            at = next((j for j, (a, b) in enumerate(zip(mine, other, strict=True)) if a != b), None)
+            if at is None:
+                continue
+            gap = models.gap(model, i, other[:at], mine[at], other[at])
+            line = f"{what}: prompt {i} differs from token {at} on, logits {gap:.4f} deviations apart"
+            print(f"# {line}", file=sys.stderr)
+            self.assertLess(gap, CLOSE[model.dtype], line)
+
+    def check(self, name, sdpa=True, softcap=False):
+        # Transformers' own paged attention leaves a softcap out.
+        theirs = () if softcap else ("paged|eager", SDPA) if sdpa or OLDER else ("paged|eager",)
+        for dtype in DTYPES:
+            model = models.make(name, dtype, DEVICE)
+            wanted = models.alone(model)
+            ways = {way: lambda way=way: models.batched(model, way) for way in theirs}
+            ways |= {way: lambda way=way: models.batched(model, way) for way in OURS}
+            ways["generate"] = lambda: models.alone(model, "flash_attune_3")
+            ways["generate, padded"] = lambda: models.padded(model, "flash_attune_3")
+            if DEVICE == "cpu":
+                ways["as on a GPU"] = self.as_on_gpu(model)
+            for way, tokens in ways.items():
+                with self.subTest(way=way, dtype=dtype):
+                    self.tokens(f"{name}, {dtype}, {way}", model, tokens(), wanted)
+
+    def as_on_gpu(self, model):
+        def tokens():
+            with AsOnGpu():
+                return models.batched(model, "flash_attune_3", max_blocks_per_request=16,
+                                      q_padding_interval_size=32, kv_padding_interval_size=128)
+
+        return tokens
+
+    def test_llama(self):
+        self.check("llama")
+
+    def test_qwen3(self):
+        self.check("qwen3")
+
+    def test_gemma2(self):
+        self.check("gemma2", softcap=True)
+
+    def test_gemma2_without_softcap(self):
+        self.check("gemma2 without softcap", sdpa=False)
+
+    def test_gpt_oss(self):
+        """Has sinks; allows no name with "flash" but its own."""
+        for dtype in DTYPES:
+            model = models.make("gpt-oss", dtype, DEVICE)
+            wanted = models.alone(model)
+            self.tokens("generate", model, models.alone(model, "attune"), wanted)
+            self.tokens("generate, padded", model, models.padded(model, "attune"), wanted)
+            for way in ("paged|eager", "attune") if OLDER else ():
+                self.tokens(way, model, models.batched(model, way), wanted)
+
+    @unittest.skipUnless(OLDER, "plans are made elsewhere")
+    def test_steps_were_of_all_kinds(self):
+        Seen.steps_seen.clear()
+        models.batched(models.make("llama", DTYPES[0], DEVICE), OURS[0])
+        steps = Seen.steps_seen
+        self.assertTrue(any(all(q == 1 for q, _ in s) for s in steps), "no step of decodes alone")
+        self.assertTrue(any(q > 1 and n > q and n - q != 64 for s in steps for q, n in s), "no chunk")
+        self.assertTrue(any(q > 1 and n - q == 64 for s in steps for q, n in s), "no shared prefix")
+        self.assertTrue(any({1} < {q for q, _ in s} for s in steps), "no mixed step")
+
+
+class Refusals(unittest.TestCase):
+    @unittest.skipUnless(OLDER, "there is no such name")
+    def test_a_cache_is_needed(self):
+        model = models.make("llama", DTYPES[0], DEVICE)
+        model.set_attn_implementation("paged|attune")
+        with self.assertRaisesRegex(attention.Error, "generate_batch"):
+            model(torch.tensor([[1, 2, 3]], device=DEVICE))
+
+
+if __name__ == "__main__":
+    unittest.main()
