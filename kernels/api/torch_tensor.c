@@ -11,7 +11,7 @@ static const char *const type_name[] = { "float32", "float16", "bfloat16", "floa
 					 "int32",   "int64",   "uint8" };
 static int32_t torch_type[TYPE_OTHER]; /* torch's number of each */
 
-static void *loaded(const char *library)
+void *torch_loaded(const char *library)
 {
 	return dlopen(library, RTLD_NOW | RTLD_NOLOAD);
 }
@@ -26,7 +26,8 @@ enum attune_status torch_find(void)
 		TORCH_FUNCTIONS(F)
 #undef F
 	};
-	void *library = loaded("libtorch_cpu.so"), *gpus = loaded("libtorch_cuda.so"), *f;
+	void *library = torch_loaded("libtorch_cpu.so"), *gpus = torch_loaded("libtorch_cuda.so"),
+	     *f;
 	if (!library)
 		return fail(ATTUNE_UNSUPPORTED,
 			    "attune_torch_register: torch is not loaded: import it first");
@@ -41,7 +42,7 @@ enum attune_status torch_find(void)
 		memcpy(function[i].at, &f, sizeof f);
 	}
 	if (!gpus)
-		gpus = loaded("libtorch_hip.so");
+		gpus = torch_loaded("libtorch_hip.so");
 	f = gpus ? dlsym(gpus, "aoti_torch_get_current_cuda_stream") : NULL;
 	memcpy(&torch.get_current_cuda_stream, &f, sizeof f);
 	const int32_t types[] = { torch.dtype_float32(),  torch.dtype_float16(),

@@ -41,7 +41,9 @@ struct torch_functions {
 	int (*get_current_cuda_stream)(int32_t, void **);
 };
 extern struct torch_functions torch;
-/* ATTUNE_UNSUPPORTED: torch is not loaded, or lacks one of them. */
+/* A library of torch, if the process has loaded it: libtorch_cpu.so; NULL: it has not. */
+void *torch_loaded(const char *library);
+/* ATTUNE_UNSUPPORTED: torch is not loaded, or lacks one of the functions. */
 enum attune_status torch_find(void);
 
 /* Of elements: the first ones are those of enum attune_dtype. */
