@@ -177,7 +177,7 @@ class Plans(Case):
         short, long = layer.plan([0, 1], [100]), layer.plan([0, 1], [9000])
         self.assertEqual(short.serves(layer.plan([0, 1], [100])), 2)
         self.assertEqual(short.serves(layer.plan([0, 9], [100])), 0)
-        self.assertIn("SEGMENTS", repr(long))
+        self.assertIn("1 sequences", repr(long))
 
     def test_long_decodes_use_the_workspace(self):
         batch = Batch([(1, 9000)], heads=(8, 1))

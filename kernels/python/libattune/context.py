@@ -210,5 +210,5 @@ def _names(device):
         return kind, str(device)
     if torch is None:
         raise Error(f"device={device}: arrays on a GPU are torch's, so import torch first")
-    index = index or torch.cuda.current_device()
+    index = index or (torch.cuda.current_device() if torch.cuda.is_available() else 0)
     return f"cuda:{index}", f"{'hip' if torch.version.hip else 'cuda'}:{index}"
