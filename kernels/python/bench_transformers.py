@@ -53,6 +53,9 @@ PATHS = {"attune": ("flash_attune_3", False), "attune_eager": ("attune", True),
          "fa2": ("paged|flash_attention_2", False), "fa3": ("paged|flash_attention_3", False),
          "none": ("flash_attune_3", False), "none_eager": ("attune", True)}
 GENERATE = {"attune": "flash_attune_3", "sdpa": "sdpa", "flex": "flex_attention", "eager": "eager"}
+SERVED = ["tokens_per_s", "first_mean", "first_p50", "first_p99", "between_mean", "between_p50",
+          "between_p99", "share"]
+GENERATED = ["tokens_per_s", "seconds"]
 T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
 
 
@@ -195,26 +198,26 @@ def generate(model, path, args):
     return results[1:]
 
 
-def with_shares(results):
-    """Adds attention's share of the time: what is above the same repeats without attention."""
-    for path, result in results.items():
-        base = results.get("none_eager" if PATHS[path][1] else "none")
-        if base and "repeats" in base and "repeats" in result:
-            for mine, other in zip(result["repeats"], base["repeats"]):
-                mine["share"] = 100 * (1 - other["seconds"] / mine["seconds"])
+def add_shares(path, results):
+    """Attention's share of a repeat's time: by how much it is above the same repeat's without attention."""
+    base = results.get("none_eager" if PATHS[path][1] else "none", {})
+    for mine, other in zip(results[path].get("repeats", ()), base.get("repeats", ())):
+        mine["share"] = 100 * (1 - other["seconds"] / mine["seconds"])
 
 
-def table(title, results, columns):
+def head(title, columns):
     print(f"\n{title}")
-    head = [(c, c.replace("_", " ")) for c in columns]
-    print("path".ljust(13) + "".join(h.rjust(20) for _, h in head))
-    for path, result in results.items():
-        if "refused" in result:
-            print(path.ljust(13) + "   " + result["refused"])
-            continue
-        stats = result["summary"] = summary(result["repeats"])
-        print(path.ljust(13) + "".join(
-            ("-" if c not in stats else f"{stats[c][0]:.2f} +- {stats[c][1]:.2f}").rjust(20) for c, _ in head))
+    print("path".ljust(13) + "".join(c.replace("_", " ").rjust(19) for c in columns), flush=True)
+
+
+def line(path, result, columns):
+    if "refused" in result:
+        print(path.ljust(13) + "   " + result["refused"], flush=True)
+        return
+    stats = result["summary"] = summary(result["repeats"])
+    print(path.ljust(13) + "".join(
+        ("-" if c not in stats else f"{stats[c][0]:.2f} +- {stats[c][1]:.2f}").rjust(19)
+        for c in columns), flush=True)
 
 
 def run(name, work):
@@ -235,7 +238,7 @@ def main():
     add("--model", choices=MODELS, default="llama3.1-8b" if on_gpu else "tiny")
     add("--layers", type=int, help="fewer layers than the model has")
     add("--dtype", default="bfloat16" if on_gpu else "float32")
-    add("--paths", default="attune,attune_eager,sdpa,eager,none,none_eager")
+    add("--paths", default="none,none_eager,attune,attune_eager,sdpa,eager")
     add("--generate", action="store_true", help="also plain generate")
     add("--generate-paths", default="attune,sdpa,flex,eager")
     add("--generate-batch", type=int, default=16)
@@ -263,22 +266,30 @@ def main():
              "layers": model.config.num_hidden_layers, "dtype": args.dtype, "arguments": vars(args),
              "lengths": lengths}
     print(", ".join(f"{k} {v}" for k, v in about.items() if k not in ("arguments", "lengths")))
-    served = {p: run(p, lambda p=p: serve(model, p, lengths, args)) for p in args.paths.split(",")}
-    with_shares(served)
     prompts = [p for p, _ in lengths]
-    table(f"generate_batch: {len(lengths)} requests, prompts of {min(prompts)} to {max(prompts)} tokens, "
-          f"{sum(prompts)} in all, {sum(n for _, n in lengths)} new tokens; times in ms, share in %",
-          served, ["tokens_per_s", "first_mean", "first_p50", "first_p99", "between_mean", "between_p50",
-                   "between_p99", "share"])
-    about["generate_batch"] = served
+    paths = sorted(filter(None, args.paths.split(",")), key=lambda p: not p.startswith("none"))
+    if paths:
+        head(f"generate_batch: {len(lengths)} requests, prompts of {min(prompts)} to {max(prompts)} tokens, "
+             f"{sum(prompts)} in all, {sum(n for _, n in lengths)} new tokens; times in ms, share in %", SERVED)
+    about["generate_batch"], about["generate"] = {}, {}
+    for path in paths:
+        results = about["generate_batch"]
+        results[path] = run(path, lambda: serve(model, path, lengths, args))
+        add_shares(path, results)
+        line(path, results[path], SERVED)
+        save(about, args.json)
     if args.generate:
-        plain = {p: run(f"generate {p}", lambda p=p: generate(model, p, args))
-                 for p in args.generate_paths.split(",")}
-        table(f"generate: {args.generate_batch} prompts of {args.generate_prompt} tokens, "
-              f"{args.generate_new} new tokens each", plain, ["tokens_per_s", "seconds"])
-        about["generate"] = plain
-    if args.json:
-        with open(args.json, "w") as f:
+        head(f"generate: {args.generate_batch} prompts of {args.generate_prompt} tokens, "
+             f"{args.generate_new} new tokens each", GENERATED)
+        for path in args.generate_paths.split(","):
+            about["generate"][path] = run(f"generate {path}", lambda: generate(model, path, args))
+            line(path, about["generate"][path], GENERATED)
+            save(about, args.json)
+
+
+def save(about, path):
+    if path:
+        with open(path, "w") as f:
             json.dump(about, f, indent=1)
 
 
