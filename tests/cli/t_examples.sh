@@ -1,23 +1,10 @@
 #!/bin/sh
-# t_examples.sh - the programs that kernels/README.md and PLUGINS.md show: the first quotes paged.c as it is, its command
-# lines build both examples against an installed library, both run and are right, and its template of
-# a kernel compiles. rules.c, of FORMATS.md, finds the choice that the library plans; settle.c keeps what
-# it settled in a file.
-B=${B:-build}
+# t_examples.sh - what tests/examples has. Of the programs that kernels/README.md and PLUGINS.md show: the first page
+# quotes paged.c as it is, its command lines build both examples against an installed library, both run and are right,
+# and its template of a kernel compiles. rules.c, of FORMATS.md, finds the choice that the library plans; settle.c keeps
+# what it settled in a file. paged.py runs; scripts and files for Slurm, CI and containers do what they say.
+. tests/support/tap.sh
 page=kernels/README.md
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-n=0
-
-row() { # CONDITION NAME
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/log" | head -40
-	fi
-}
 
 quoted() { # FILE: the page's code block that begins with that file's first comment
 	awk -v first="/* $1 - " '
@@ -113,4 +100,60 @@ if [ -x "$nvcc" ]; then
 	"$nvcc" $flags -arch=sm_80 -cubin -Ikernels -o /dev/null "$tmp/mine.cu" >"$tmp/log" 2>&1
 	row $? "the template compiles for sm_80"
 fi
-echo "1..$n"
+
+# Programs without a compiler. find_python skips all that it is called in.
+"$tmp/usr/bin/attune" --version >"$tmp/log" 2>&1 && PATH=$tmp/usr/bin:$PATH
+(. tests/python/python.sh && find_python cffi numpy >"$tmp/log" && echo "$python") >"$tmp/python"
+if [ -s "$tmp/python" ]; then
+	LIBATTUNE_LIBRARY=$tmp/usr/lib/libattune.so PYTHONPATH=kernels/python PYTHONDONTWRITEBYTECODE=1 \
+		"$(cat "$tmp/python")" tests/examples/paged.py >"$tmp/log" 2>&1 && grep -q '^21 tokens by .*: right$' "$tmp/log"
+	row $? "paged.py is right"
+else
+	row 0 "paged.py # SKIP $(sed 's/.*SKIP //' "$tmp/log")"
+fi
+if command -v python3 >/dev/null; then
+	python3 -c 'import ast; ast.parse(open("harness/peers/triton_paged.py").read())' >"$tmp/log" 2>&1
+	row $? "triton_paged.py is Python"
+fi
+
+# A Slurm of one machine: tasks of an array run one after the other, and what depends on them comes later.
+mkdir "$tmp/slurm" && cat >"$tmp/slurm/sbatch" <<'SCRIPT'
+#!/bin/bash
+echo "$*" >>sbatch.log
+first=1 last=1
+for word; do
+	case $word in --array=*) word=${word#*=} && first=${word%-*} last=${word#*-} ;; --dependency=*) [ "$word" = --dependency=afterok:71 ] ;; esac || exit 1
+done
+for ((i = first; i <= last; i++)); do SLURM_ARRAY_TASK_ID=$i sh -c "${@:$#}" >&2 || exit; done
+echo 71
+SCRIPT
+chmod +x "$tmp/slurm/sbatch"
+here=$PWD
+(cd "$tmp/slurm" && PATH=$tmp/slurm:$PATH ATTUNE_LOCKS=$tmp ATTUNE_PROC=$tmp ATTUNE_CLOCK=1 ATTUNE_THREADS=1 \
+	bash "$here/tests/examples/slurm_sweep.sh" 2 'two parts/of it.sqlite' --gpu cpu --batch q1s64 --batch 2q1s48 --kernels 'segmented,qblock' \
+	--preset smoke --budget 30s </dev/null) >"$tmp/log" 2>&1 &&
+	sqlite3 "$tmp/slurm/two parts/of it.sqlite" 'SELECT count(DISTINCT scenario_id) FROM history' >"$tmp/out" 2>&1 && [ "$(cat "$tmp/out")" = 2 ] &&
+	[ "$(grep -c . "$tmp/slurm/sbatch.log")" = 2 ]
+row $? "slurm_sweep.sh: two tasks and a merge"
+
+# The workflow's command, on the CPU's files.
+learn=$(sed -n 's/^      - run: //p' tests/examples/header.yml | sed 's/h200/cpu/g')
+mkdir -p "$tmp/own/results" "$tmp/own/generated" && cp results/cpu.sqlite "$tmp/own/results" && cp generated/attune_cpu.h "$tmp/own/generated"
+(cd "$tmp/own" && sh -ec "$learn") >"$tmp/log" 2>&1 && sed -i '0,/return/s//return 1 +/' "$tmp/own/generated/attune_cpu.h" &&
+	! (cd "$tmp/own" && sh -ec "$learn") >"$tmp/log" 2>&1 && grep -q '^-.*return 1 +' "$tmp/log"
+row $? "header.yml passes with the header as it is, and fails with the difference"
+
+# The Containerfile: its packages are what a build needs, its commands are shell, its targets are there.
+sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' tests/examples/Containerfile | sed -n 's/^RUN //p' >"$tmp/runs"
+: >"$tmp/log"
+sh -n "$tmp/runs" 2>"$tmp/log"
+sed -n '/^library\|^tool/s/ *[^ ]* *[^ ]* *[^ ]* *\([^ ]*\).*/\1/p' harness/commands/deps.sh | while read -r package; do
+	sed 1q "$tmp/runs" | grep -qw -- "$package" || echo "no $package"
+done >>"$tmp/log"
+${MAKE:-make} -s help >"$tmp/help"
+for goal in $(sed -n '2{s/make//g; s/&&//g; p;}' "$tmp/runs"); do
+	grep -q "^  make $goal " "$tmp/help" || echo "no make $goal" >>"$tmp/log"
+done
+[ ! -s "$tmp/log" ] && [ "$(wc -l <"$tmp/runs")" = 3 ]
+row $? "Containerfile: packages, commands and targets"
+end_rows
