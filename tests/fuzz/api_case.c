@@ -166,6 +166,16 @@ static unsigned run_may(const struct fuzz_case *c, const struct world *w)
 								   : MAY_PASS;
 }
 
+/* Writes the new rows, which the cache has already. */
+static void write_world(struct fuzz_case *c, const struct fuzz_op *o, const struct world *w)
+{
+	const int tokens = w->query_start[w->batch.num_seqs];
+	if (w->s.has_new_kv && w->s.kv_dtype == w->s.dtype && one_in(&c->d, 2))
+		check_refusal(attune_write_kv(o->op, w->batch.num_seqs, tokens, &w->device, NULL,
+					      c->dev->ops->stream(c->dev)),
+			      MAY_PASS, "attune_write_kv");
+}
+
 static void run_world(struct fuzz_case *c, const struct fuzz_op *o, const attune_plan *as,
 		      struct world *w, const char *what)
 {
@@ -179,6 +189,7 @@ static void run_world(struct fuzz_case *c, const struct fuzz_op *o, const attune
 	world_poison(w);
 	if (whole && c->dev->ops->fill(c->dev, workspace, API_POISON, whole))
 		fault("the test: %s", attune_last_error());
+	write_world(c, o, w);
 	const enum attune_status status =
 	    attune_run(o->op, &plan, &t, plan.workspace || one_in(&c->d, 2) ? workspace : NULL,
 		       plan.workspace, c->dev->ops->stream(c->dev));
