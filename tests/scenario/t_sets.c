@@ -112,6 +112,7 @@ static const struct set {
 	{ "coverage_unseen_h200", { [IS_COVERAGE] = 147 },                     2000,    4e12,   3e14,   3 },
 	{ "traces_unseen_h200", { [IS_TRACES_UNSEEN] = 40 },                   6000,    4e12,   3e14,  14 },
 	{ "fp8_h200",    {   0,  0,  28,    0,    0,   0,    0,    0,     0 },     2000,    4e12,   3e14,   1 },
+	{ "layouts_h200", {  0,  0,  31,    0,    0,   0,    0,    0,     0 },     2000,    4e12,   3e14,   1 },
 };
 // clang-format on
 
@@ -183,6 +184,7 @@ static void sets_are_disjoint(void **arg)
 	load_shipped(&list, "fallbacks_e4m3_h200");
 	load_shipped(&list, "e4m3_h200");
 	load_shipped(&list, "fp8_h200");
+	load_shipped(&list, "layouts_h200");
 	load_shipped(&list, "coverage_gate_h200");
 	load_shipped(&list, "coverage_unseen_h200");
 	load_shipped(&list, "traces_unseen_h200");
@@ -426,6 +428,27 @@ static void fp8_comes_in_pairs(void **arg)
 	scenarios_free(&list);
 }
 
+/* In all layouts of engines, each behind the same batch in NHD. */
+static void layouts_have_their_nhd(void **arg)
+{
+	struct scenario_list list = { 0 };
+	int seen[LAYOUT_PAIRED + 1] = { 0 };
+	struct scenario nhd = { 0 };
+	(void)arg;
+	load_shipped(&list, "layouts_h200");
+	for (int i = 0; i < list.n; i++) {
+		struct scenario s = list.v[i];
+		seen[s.layout]++;
+		if (s.layout == LAYOUT_NHD)
+			nhd = s;
+		s.layout = LAYOUT_NHD;
+		assert_true(same_work(&s, &nhd));
+	}
+	for (int i = LAYOUT_PACKED; i <= LAYOUT_PAIRED; i++)
+		assert_true(seen[i] > 0);
+	scenarios_free(&list);
+}
+
 int main(void)
 {
 	static const char *const gpu[] = { "h200",
@@ -444,7 +467,7 @@ int main(void)
 					   "traces_unseen_h200",
 					   NULL };
 	static const char *const cpu[] = { "cpu", NULL };
-	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + COUNT(remade) + 9];
+	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + COUNT(remade) + 10];
 	size_t n = 0;
 	int failed;
 	models = models_load("scenarios/models.json");
@@ -470,6 +493,7 @@ int main(void)
 						  (void *)remade[i].set };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(peers_match);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(fp8_comes_in_pairs);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(layouts_have_their_nhd);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	failed = _cmocka_run_group_tests("sets", tests, n, NULL, NULL);
 	models_free(models);
