@@ -22,19 +22,24 @@ static const struct row {
 	const char *name;
 	const char *batch, *small; /* the captured batch: its lengths are the most that replays have */
 	attune_shape s;
+	enum layout layout;
 } rows[] = {
-	{ "decodes, group 4, head 128", "9q1s6k", "4q1s700", { SIZE, 32, 8, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
-	{ "speculative decodes, group 8, head 64, window, sinks", "20q5s2k", "3q5s1200", { SIZE, 16, 2, 64, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .window = 900, .has_sinks = 1 } },
-	{ "mixed, group 4, head 128", "3q300s2k_12q40s3k", "q50s300_4q20s500", { SIZE, 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
-	{ "mixed, group 40, head 128, pages of 48, softcap", "2q100s1k_5q1s3k", "q20s300_3q1s400", { SIZE, 40, 1, 128, 48, ATTUNE_F16, ATTUNE_F16, .causal = 1, .softcap = 30 } },
-	{ "mixed, head 256, ALiBi", "2q70s900_3q8s1k", "q20s200_2q8s300", { SIZE, 4, 2, 256, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_alibi = 1 } },
-	{ "decodes of a token and speculative ones, group 2", "30q8s2k", "9q8s500", { SIZE, 4, 2, 128, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1 } },
-	{ "prompts alone", "3q300s2k", "2q60s300", { SIZE, 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
-	{ "mixed, F16, head 64, window", "2q200s1k_9q2s3k", "q40s300_5q2s600", { SIZE, 8, 4, 64, 32, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 200 } },
-	{ "decodes, pages of 12", "9q1s6k", "4q1s700", { SIZE, 32, 8, 128, 12, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
-	{ "mixed, pages of 4", "3q300s2k_12q40s3k", "q50s300_4q20s500", { SIZE, 8, 2, 128, 4, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
-	{ "a head size without measured choices", "q90s600_4q1s2k", "q30s200_3q1s400", { SIZE, 6, 3, 96, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
-	{ "a head size that warpgroup does not take", "q90s600_4q1s2k", "q30s200_3q1s400", { SIZE, 6, 3, 80, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
+	{ "decodes, group 4, head 128", "9q1s6k", "4q1s700", { SIZE, 32, 8, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, LAYOUT_NHD },
+	{ "speculative decodes, group 8, head 64, window, sinks", "20q5s2k", "3q5s1200", { SIZE, 16, 2, 64, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .window = 900, .has_sinks = 1 }, LAYOUT_NHD },
+	{ "mixed, group 4, head 128", "3q300s2k_12q40s3k", "q50s300_4q20s500", { SIZE, 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, LAYOUT_NHD },
+	{ "mixed, group 40, head 128, pages of 48, softcap", "2q100s1k_5q1s3k", "q20s300_3q1s400", { SIZE, 40, 1, 128, 48, ATTUNE_F16, ATTUNE_F16, .causal = 1, .softcap = 30 }, LAYOUT_NHD },
+	{ "mixed, head 256, ALiBi", "2q70s900_3q8s1k", "q20s200_2q8s300", { SIZE, 4, 2, 256, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_alibi = 1 }, LAYOUT_NHD },
+	{ "decodes of a token and speculative ones, group 2", "30q8s2k", "9q8s500", { SIZE, 4, 2, 128, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1 }, LAYOUT_NHD },
+	{ "prompts alone", "3q300s2k", "2q60s300", { SIZE, 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, LAYOUT_NHD },
+	{ "mixed, F16, head 64, window", "2q200s1k_9q2s3k", "q40s300_5q2s600", { SIZE, 8, 4, 64, 32, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 200 }, LAYOUT_NHD },
+	{ "decodes, pages of 12", "9q1s6k", "4q1s700", { SIZE, 32, 8, 128, 12, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, LAYOUT_NHD },
+	{ "mixed, pages of 4", "3q300s2k_12q40s3k", "q50s300_4q20s500", { SIZE, 8, 2, 128, 4, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, LAYOUT_NHD },
+	{ "a head size without measured choices", "q90s600_4q1s2k", "q30s200_3q1s400", { SIZE, 6, 3, 96, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, LAYOUT_NHD },
+	{ "decodes, E4M3, packed", "9q1s6k", "4q1s700", { SIZE, 32, 8, 128, 16, ATTUNE_BF16, ATTUNE_E4M3, .causal = 1 }, LAYOUT_PACKED },
+	{ "mixed, E4M3, pages of all layers", "3q300s2k_12q4s3k", "q50s300_4q2s500", { SIZE, 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_E4M3, .causal = 1 }, LAYOUT_BLNHC },
+	{ "decodes with the LSE, packed HND", "9q1s6k", "4q1s700", { SIZE, 32, 8, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_lse = 1 }, LAYOUT_LBHNC },
+	{ "mixed, heads of 32, a page of K, then of V", "2q200s1k_9q2s3k", "q40s300_5q2s600", { SIZE, 8, 4, 32, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1 }, LAYOUT_PAIRED },
+	{ "a head size that warpgroup does not take", "q90s600_4q1s2k", "q30s200_3q1s400", { SIZE, 6, 3, 80, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, LAYOUT_NHD },
 };
 // clang-format on
 
@@ -77,6 +82,7 @@ static void stage_make(struct stage *t, const struct row *r)
 	t->scenario = (struct scenario){ .batch_text = (char *)(uintptr_t)text,
 					 .batch = batch_parse(text, error, sizeof error),
 					 .shape = r->s,
+					 .layout = r->layout,
 					 .seed = 5 };
 	assert_non_null(t->scenario.batch);
 	const attune_batch *b = &t->scenario.batch->view;
