@@ -199,6 +199,15 @@ static int runs_somewhere(const struct hard_case *of, const struct choice *c)
 	return runs > 0;
 }
 
+/* Whether the kernel may read slots behind the last key, which a ragged array may not have: warpgroup
+ * copies whole groups of slots, so that attune_run asks whether the memory goes on (t_gpu_lists.c); on
+ * AMD GPUs kernels read whole pages. */
+static int reads_behind(const struct kernel *k, const struct hard_case *of)
+{
+	return of->values == RAGGED &&
+	       (k->space->takes_maps || (dev.info.lanes == 64 && of->s.page_size > 1));
+}
+
 /* For each case of which the choice runs some batch. */
 static void add_hard_rows(const char *text, enum backend backend, int gpu)
 {
@@ -207,7 +216,7 @@ static void add_hard_rows(const char *text, enum backend backend, int gpu)
 	for (size_t i = 0; i < COUNT(hard_cases); i++) {
 		struct hard_row *r = &hard_rows[num_hard_rows];
 		if (c.kernel->space->why_illegal(&c.config, &hard_cases[i].s, NULL, &dev.info) ||
-		    !runs_somewhere(&hard_cases[i], &c))
+		    reads_behind(c.kernel, &hard_cases[i]) || !runs_somewhere(&hard_cases[i], &c))
 			continue;
 		assert_true(num_hard_rows < HARD_MOST_ROWS);
 		*r = (struct hard_row){ .of = &hard_cases[i], .choice = c, .gpu = gpu };

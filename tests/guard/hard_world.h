@@ -24,6 +24,7 @@ enum values {
 	NOISE,
 	HUGE_SCORES,  /* queries and keys of 59904, some negative: exact products, logits to 4e10 */
 	EQUAL_SCORES, /* the same logit for all keys, -7e6 */
+	RAGGED,       /* noise; K and V lie token by token: pages begin at any token and overlap */
 };
 
 struct hard_case {
@@ -78,6 +79,14 @@ static const struct hard_case hard_cases[] = {
 	{ "sinks of group 6", { BF16_HEADS(6, 1), .causal = 1, .has_sinks = 1 }, NOISE, 0, { "q1s70_q3s40", "q20s70_q1s40" } },
 	{ "window 511, q257, E4M3", { E4M3_HEADS(2, 1), .causal = 1, .window = 511 }, NOISE, 0, { "q257s600", "q1s600_q4s520" } },
 	{ "window 5, draft rows", { BF16_HEADS(4, 2), .causal = 1, .window = 5 }, NOISE, 0, { "q4s100_q8s64_q1s33", "q12s50" } },
+	{ "ragged", { BF16_HEADS(8, 2), .causal = 1 }, RAGGED, 0,
+	  { "q1s1", "5q1s130_q1s17", "q1s700_q1s1", "q40s17_q9s80_q1s33", "q140s170_q1s0", "q1s16_q3s15" } },
+	{ "ragged, window, f16", { F16_HEADS(8, 2), .causal = 1, .window = 51 }, RAGGED, 0,
+	  { "q50s500", "q1s300_q3s77", "q140s300_q9s130" } },
+	{ "ragged, E4M3", { E4M3_HEADS(8, 2), .causal = 1 }, RAGGED, 0,
+	  { "q1s1", "5q1s130_q1s17", "q1s700_q1s1", "q8s71" } },
+	{ "ragged, pages of 1", { sizeof(attune_shape), 8, 2, 64, 1, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, RAGGED, 0,
+	  { "q1s1", "5q1s130_q1s17", "q40s17_q9s80_q1s33", "q140s170_q1s0" } },
 	{ "equal scores, f16", { F16_HEADS(8, 2), .causal = 1, .scale = 1 }, EQUAL_SCORES, 0, { "q1s900", "q40s400" } },
 };
 // clang-format on
@@ -160,6 +169,7 @@ static void fill_cache(struct hard_world *w, int pages)
 	const attune_batch *b = &w->batch->view;
 	int32_t *table = w->a[TABLE].host;
 	const size_t entries = w->a[TABLE].bytes / sizeof *table;
+	int start = 0; /* of ragged keys */
 	for (size_t i = 0; i < entries; i++)
 		table[i] = NO_PAGE;
 	for (int i = 0; i < b->num_seqs; i++) {
@@ -167,10 +177,12 @@ static void fill_cache(struct hard_world *w, int pages)
 		const int first = first_seen(s, query, b->seq_lens[i]);
 		for (int p = 0; p < pages_of(s, b->seq_lens[i]); p++)
 			if ((p + 1) * s->page_size > first && query)
-				table[i * w->host.block_table_stride + p] = --pages;
+				table[i * w->host.block_table_stride + p] =
+				    w->of->values == RAGGED ? start + p * s->page_size : --pages;
 		for (int key = first; query && key < b->seq_lens[i]; key++)
 			put_keys(w, table[i * w->host.block_table_stride + key / s->page_size],
 				 key % s->page_size, key);
+		start += b->seq_lens[i];
 	}
 	assert_true(pages >= 0);
 }
@@ -193,13 +205,13 @@ static void fill_rest(struct hard_world *w)
 		value_put(s->dtype, w->a[Q].host, (long long)i, hard_value(w->of->values, 0, 0));
 }
 
-static void set_strides(attune_tensors *t, const attune_shape *s)
+static void set_strides(attune_tensors *t, const attune_shape *s, int is_ragged)
 {
 	const long long head = s->head_size, heads = s->num_kv_heads;
 	t->size = sizeof *t;
 	t->q_token_stride = t->out_token_stride = s->num_query_heads * head;
 	t->q_head_stride = t->out_head_stride = t->k_head_stride = t->v_head_stride = head;
-	t->k_page_stride = t->v_page_stride = s->page_size * heads * head;
+	t->k_page_stride = t->v_page_stride = (is_ragged ? 1 : s->page_size) * heads * head;
 	t->k_slot_stride = t->v_slot_stride = heads * head;
 	t->k_scale_seq_stride = t->v_scale_seq_stride = heads;
 	t->k_scale_head_stride = t->v_scale_head_stride = 1;
@@ -222,7 +234,7 @@ static void make_world(struct hard_world *w, const struct hard_case *c, const ch
 {
 	const attune_shape *s = &c->s;
 	char error[200];
-	int used = 0, longest = 1, seq, last;
+	int used = 0, keys = 0, longest = 1, seq, last;
 	memset(w, 0, sizeof *w);
 	w->of = c;
 	hard_seed = 7;
@@ -232,15 +244,17 @@ static void make_world(struct hard_world *w, const struct hard_case *c, const ch
 	for (int i = 0; i < b->num_seqs; i++) {
 		const int n = pages_of(s, b->seq_lens[i]);
 		used += n;
+		keys += b->seq_lens[i];
 		longest = n > longest ? n : longest;
 	}
 	const size_t tokens = (size_t)b->query_start[b->num_seqs];
 	const size_t seqs = (size_t)b->num_seqs, heads = (size_t)s->num_query_heads;
-	set_strides(&w->host, s);
+	set_strides(&w->host, s, c->values == RAGGED);
 	w->host.block_table_stride = longest + 1;
 	batch_table(b, s->page_size, &seq, &last);
 	const size_t rows = tokens * heads * (size_t)(s->head_size * dtype_bytes(s->dtype));
-	const size_t cache = (size_t)(used * w->host.k_page_stride * dtype_bytes(s->kv_dtype));
+	const int pages = c->values == RAGGED ? keys : used;
+	const size_t cache = (size_t)(pages * w->host.k_page_stride * dtype_bytes(s->kv_dtype));
 	add_array(w, OUT, rows);
 	add_array(w, Q, rows);
 	add_array(w, K, cache);
