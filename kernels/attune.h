@@ -145,8 +145,8 @@ typedef struct attune_batch {
  * anything: of heads where there is one, of slots where a page has one, of tokens in a step of one.
  * Page strides always count, since nothing says how many pages there are. On a GPU strides are
  * multiples of 8 elements, over an E4M3 cache of 16, and out, q, k_cache and v_cache are 16-byte
- * aligned. The kernel warpgroup cannot read a 16-bit cache whose page strides are no multiples of 8
- * slot strides or whose head strides are negative. Where the plan names it (`attune_plan_text`)
+ * aligned. The kernel warpgroup cannot read a 16-bit cache whose head strides are negative, or whose
+ * page strides are no multiples of 8 slot strides, with pages of 8 or 16 slots of one. Where the plan names it (`attune_plan_text`)
  * attune_run then launches a slower kernel; if there is none, as for prefills with LSE, it refuses.
  *
  * What is read. A slot is live where a query token of this step sees its key: it lies in the
@@ -210,6 +210,8 @@ typedef struct attune_tensors {
 	 * minus infinity where there are neither keys nor a sink. */
 	float *lse;
 	int64_t lse_token_stride, lse_head_stride;
+	/* Of ragged K and V (attune_page_table): their tokens. 0: not known. */
+	int64_t kv_slots;
 } attune_tensors;
 
 /* This struct and the next one get no further members: they lie within others.
@@ -423,7 +425,13 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
  * Without `indices` K and V are ragged: no pages, but token by token, one sequence behind the other,
  * as k and v of FlashAttention's varlen functions. indptr is then their cu_seqlens_k: sequence i has
  * tokens indptr[i] to indptr[i + 1] - 1. Give attune_run one token's stride as k_page_stride and
- * k_slot_stride, the same for v; pages then begin at any token and overlap. */
+ * k_slot_stride, the same for v, so that pages begin at any token and overlap, and tensors.kv_slots.
+ * Take page_size 16 or 8, which all kernels read; on AMD GPUs 1, else attune_run refuses.
+ *
+ * The kernel warpgroup reads slots behind the last key without using them: up to page_size - 1, over
+ * an E4M3 cache 7. attune_run asks the driver whether the memory goes on so far; it must stay while a
+ * captured graph lives. If it does not, or kv_slots is 0, the plan's slower kernel runs; where it
+ * names none (prefills over E4M3 or with LSE, ATTUNE_INVARIANT=1) attune_run refuses. */
 typedef struct attune_page_lists {
 	uint32_t size;         /* sizeof(attune_page_lists) */
 	int index_bytes;       /* of one of `indices`: 4 or 8; 0: 4 */

@@ -1,7 +1,6 @@
-/* plan.c - plans a batch (attune_plan_batch) and launches the plan (attune_run). plan_query.c has
- * the calls that only read plans. */
+/* plan.c - plans a batch (attune_plan_batch), lists its Q blocks (attune_schedule) and says what a plan
+ * runs. run_plan.c launches plans, plan_query.c has the calls that only read them. */
 #include "plan.h"
-#include "kernels/args_more.h"
 #include "kernels/launch/extra.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/part.h"
@@ -144,11 +143,7 @@ static int take_spared(struct config *c, const struct space *s, int units,
 	return 1;
 }
 
-/* What part i of a plan runs. *c is its choice, with the number of segments that attune_plan_batch
- * computed and, if the caller lets it begin early, the early tree's value. NULL: the part is not
- * from a plan of this op. */
-static const struct ready *planned(const attune_op *op, const attune_plan *plan, int i,
-				   struct config *c)
+const struct ready *planned(const attune_op *op, const attune_plan *plan, int i, struct config *c)
 {
 	const attune_part *p = &plan->part[i];
 	const int early = plan->early[i];
@@ -298,7 +293,7 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 	return status;
 }
 
-static struct part bounds_of(const attune_part *p)
+struct part bounds_of(const attune_part *p)
 {
 	return (struct part){ .f.max_seq = p->max_seq,
 			      .seq_begin = p->seq_begin,
@@ -312,8 +307,7 @@ static struct part bounds_of(const attune_part *p)
 				  p->resolved }; /* read only for kernels without a formula axis */
 }
 
-/* Offset in words of a part's list: the parts' lists lie one after the other. */
-static size_t schedule_at(const attune_op *op, const attune_plan *plan, int part)
+size_t schedule_at(const attune_op *op, const attune_plan *plan, int part)
 {
 	size_t at = 0;
 	for (int i = 0; i < part; i++) {
@@ -323,8 +317,7 @@ static size_t schedule_at(const attune_op *op, const attune_plan *plan, int part
 	return at;
 }
 
-/* NULL, or why the op cannot run the plan. */
-static const char *why_not_of(const attune_op *op, const attune_plan *plan)
+const char *why_not_of(const attune_op *op, const attune_plan *plan)
 {
 	struct config c;
 	const char *why = plan_error(op, plan);
@@ -369,122 +362,6 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 				      &op->shape, &p, &op->ctx->device.info, batch->query_start);
 	}
 	return ATTUNE_OK;
-}
-
-struct running {
-	const attune_op *op;
-	const attune_plan *plan;
-	const int32_t *schedule; /* the caller's lists of all parts, or NULL */
-	struct attune_call call; /* args.schedule: the list of the part being launched */
-	const int *table_last;
-	int may_begin_early;
-	char *workspace;
-	size_t at[2]; /* offset of each part's workspace */
-};
-
-static enum attune_status run_one(void *arg, int i, int steps, void *stream)
-{
-	struct running *run = arg;
-	const attune_op *op = run->op;
-	const attune_part *p = &run->plan->part[i];
-	struct config c;
-	const struct ready *r = planned(op, run->plan, i, &c);
-	const struct part part = bounds_of(p);
-	struct launchable l = { r->kernel,      &c, r->code, { NULL }, run->may_begin_early,
-				run->table_last };
-	memcpy(l.helper, op->helper, sizeof op->helper);
-	if (run->schedule)
-		run->call.args.schedule = run->schedule + schedule_at(op, run->plan, i);
-	return run_part(&op->ctx->device, &l, &op->shape, &part, &run->call,
-			run->workspace ? run->workspace + run->at[i] : NULL, p->workspace, steps,
-			stream);
-}
-
-/* The parts, and what the op has in front of them or behind. A launch that reads floats of the one in
- * front begins in turn. */
-static enum attune_status run_all(struct running *run, const void *sinks, size_t sinks_at,
-				  void *stream)
-{
-	const attune_op *op = run->op;
-	enum attune_status status = ATTUNE_OK;
-	if (sinks_are_widened(&op->shape)) {
-		float *floats = (float *)(void *)(run->workspace + sinks_at);
-		run->call.args.sinks = floats;
-		run->may_begin_early = 0;
-		status = sinks_widen(op, sinks, floats, stream);
-	}
-	if (!status)
-		status = run_parts(&op->ctx->device, run->plan->how, run->plan->num_parts, run_one,
-				   run, stream);
-	if (!status && op->shape.has_sinks && op->shape.has_lse)
-		status = sink_rows(op, &run->call, stream);
-	return status;
-}
-
-/* Makes *other, the plan with its stand-ins, if the plan has some and maps do not take the strides
- * of the cache. Returns whether it did. */
-static int replace(attune_plan *other, const attune_op *op, const attune_plan *plan,
-		   const attune_tensors *t)
-{
-	int replaced = 0;
-	for (int i = 0; i < plan->num_parts; i++)
-		replaced |= plan->stand_in[i] > 0;
-	if (!replaced || maps_take(&op->shape, t))
-		return 0;
-	*other = *plan;
-	for (int i = 0; i < plan->num_parts; i++) {
-		if (plan->stand_in[i] <= 0)
-			continue;
-		other->part[i].choice = plan->stand_in[i] - 1;
-		other->part[i].resolved = plan->stand_in_resolved[i];
-		other->early[i] = other->spared[i] = 0;
-	}
-	return 1;
-}
-
-enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
-			      const attune_tensors *tensors, void *workspace,
-			      size_t workspace_bytes, void *stream)
-{
-	static const char call[] = "attune_run";
-	struct running run; /* filled below: it is large */
-	attune_plan own_plan, other;
-	attune_tensors own_tensors, plain;
-	if (!op || !plan || !tensors)
-		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
-	plan = plan_read(plan, &own_plan, call);
-	tensors = plan ? tensors_read(tensors, &own_tensors, call) : NULL;
-	if (!tensors)
-		return ATTUNE_INVALID;
-	const char *error = why_not_of(op, plan);
-	if (!error && !plan->num_parts)
-		return ATTUNE_OK;
-	tensors = tensors_plain(&plain, tensors, &op->shape, plan->num_tokens);
-	if (!error)
-		error = tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
-	if (error)
-		return fail(ATTUNE_INVALID, "%s: %s", call, error);
-	const int is_other = replace(&other, op, plan, tensors);
-	error = is_other ? why_not_of(op, &other) : NULL;
-	if (error)
-		return fail(ATTUNE_INVALID, "%s: %s", call, error);
-	plan = is_other ? &other : plan;
-	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
-	size_t sinks_at;
-	const size_t need = op_workspace(op, plan->how, part, plan->num_parts, run.at, &sinks_at);
-	if (need > workspace_bytes || (need && !workspace))
-		return fail(ATTUNE_TOO_SMALL, "workspace has %zu bytes, %zu are needed",
-			    workspace ? workspace_bytes : 0, need);
-	run.op = op;
-	run.plan = plan;
-	run.schedule = is_other ? NULL : tensors->schedule; /* it is of the plan's own choices */
-	run.workspace = workspace;
-	call_from_tensors(&run.call, &op->shape, tensors, plan->num_seqs);
-	run.call.args.schedule = run.schedule;
-	run.table_last = table_last(tensors->block_table, tensors->block_table_stride,
-				    plan->table_seq, plan->table_pages);
-	run.may_begin_early = plan->start == ATTUNE_START_EARLY;
-	return run_all(&run, tensors->sinks, sinks_at, stream);
 }
 
 enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan, char *text,

@@ -60,8 +60,17 @@ enum attune_status plan_instead(const attune_op *, const attune_batch *, const s
 				attune_plan *);
 /* The parts of a batch, with what the rules name for each, and if it has two the whole of it.
  * Returns whether it has two. The batch is sound. */
-int parts_of_batch(const attune_op *, const attune_batch *, struct selection *,
-		   struct part *whole);
+int parts_of_batch(const attune_op *, const attune_batch *, struct selection *, struct part *whole);
+/* What part i of a plan runs. *c is its choice, with the number of segments that attune_plan_batch
+ * computed and, if the caller lets it begin early, the early tree's value. NULL: the part is not
+ * from a plan of this op. */
+const struct ready *planned(const attune_op *, const attune_plan *, int i, struct config *c);
+/* The part as launches take it. */
+struct part bounds_of(const attune_part *);
+/* Offset in words of a part's list of Q blocks: the parts' lists lie one after the other. */
+size_t schedule_at(const attune_op *, const attune_plan *, int part);
+/* NULL, or why the op cannot run the plan. */
+const char *why_not_of(const attune_op *, const attune_plan *);
 /* Adds a part to the plan. */
 enum attune_status add_part(const attune_op *, attune_plan *, const struct part *, struct picked);
 

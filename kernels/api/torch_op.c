@@ -89,6 +89,7 @@ static enum attune_status take_cache(attune_tensors *a, const attune_op *op, con
 	a->v_slot_stride = is_strided ? v->stride[slot] : 0;
 	a->k_head_stride = k->stride[of_head];
 	a->v_head_stride = v->stride[of_head];
+	a->kv_slots = !is_ragged ? 0 : k->size[0] < v->size[0] ? k->size[0] : v->size[0];
 	return ATTUNE_OK;
 }
 

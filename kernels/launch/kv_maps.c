@@ -5,11 +5,19 @@
 #include "kernels/args_more.h"
 #include "kernels/spec/status.h"
 
-/* Groups of 8 slots from one page to the next; 0: not a whole number. */
-static int groups_of(long long page_stride, long long slot_stride)
+/* Slots from one group of a map to the next: 8 where pages are whole numbers of groups apart, else 1
+ * where each box is a page, so that one may begin at any slot. *groups: of a page. 0: no map. */
+static int group_slots(int page_size, int box, long long page_stride, long long slot_stride,
+		       int *groups)
 {
-	const long long group = 8 * slot_stride, groups = group > 0 ? page_stride / group : 0;
-	return groups > 0 && groups < 1 << 30 && groups * group == page_stride ? (int)groups : 0;
+	for (int apart = 8; apart; apart = apart > 1 && box == page_size) {
+		const long long group = apart * slot_stride,
+				n = group > 0 ? page_stride / group : 0;
+		*groups = (int)n;
+		if (n > 0 && n < 1 << 30 && n * group == page_stride)
+			return apart;
+	}
+	return 0;
 }
 
 /* Whether the driver takes this head stride. */
@@ -24,10 +32,11 @@ static long long head_stride(const attune_shape *s, long long head, long long sl
 	return s->num_kv_heads > 1 ? head : slot;
 }
 
-int maps_take(const attune_shape *s, const attune_tensors *t)
+int maps_take(const attune_shape *s, const attune_tensors *t, int box)
 {
-	return groups_of(t->k_page_stride, t->k_slot_stride) &&
-	       groups_of(t->v_page_stride, t->v_slot_stride) &&
+	int groups;
+	return group_slots(s->page_size, box, t->k_page_stride, t->k_slot_stride, &groups) &&
+	       group_slots(s->page_size, box, t->v_page_stride, t->v_slot_stride, &groups) &&
 	       is_head_stride(head_stride(s, t->k_head_stride, t->k_slot_stride)) &&
 	       is_head_stride(head_stride(s, t->v_head_stride, t->v_slot_stride));
 }
@@ -51,14 +60,17 @@ enum attune_status maps_make(struct attune_mapped *m, struct device *dev, const 
 	m->call = *c;
 	if (!box)
 		return ATTUNE_OK;
-	m->k_groups = groups_of(a->k_page_stride, a->k_slot_stride);
-	m->v_groups = groups_of(a->v_page_stride, a->v_slot_stride);
-	if (!m->k_groups || !m->v_groups)
+	const int k_apart =
+	    group_slots(s->page_size, box, a->k_page_stride, a->k_slot_stride, &m->k_groups);
+	const int v_apart =
+	    group_slots(s->page_size, box, a->v_page_stride, a->v_slot_stride, &m->v_groups);
+	if (!k_apart || !v_apart)
 		return fail(ATTUNE_UNSUPPORTED,
 			    "a kernel that takes maps needs page strides of K and V that are "
-			    "multiples of 8 slot strides; this cache's are %lld of %lld, %lld of "
+			    "multiples of %d slot strides; this cache's are %lld of %lld, %lld of "
 			    "%lld elements",
-			    a->k_page_stride, a->k_slot_stride, a->v_page_stride, a->v_slot_stride);
+			    box == s->page_size ? 1 : 8, a->k_page_stride, a->k_slot_stride,
+			    a->v_page_stride, a->v_slot_stride);
 	if (!is_head_stride(head_stride(s, a->k_head_stride, a->k_slot_stride)))
 		return no_head_stride("k_head_stride", a->k_head_stride);
 	if (!is_head_stride(head_stride(s, a->v_head_stride, a->v_slot_stride)))
@@ -66,12 +78,14 @@ enum attune_status maps_make(struct attune_mapped *m, struct device *dev, const 
 	if (!dev->ops->map)
 		return fail(ATTUNE_UNSUPPORTED, "%s: makes no maps of tensors", dev->ops->name);
 	view.base = a->k_cache;
+	view.group_slots = k_apart;
 	view.slot_stride = a->k_slot_stride;
 	view.head_stride = head_stride(s, a->k_head_stride, a->k_slot_stride);
 	status = dev->ops->map(dev, &m->k, &view);
 	if (status)
 		return status;
 	view.base = a->v_cache;
+	view.group_slots = v_apart;
 	view.slot_stride = a->v_slot_stride;
 	view.head_stride = head_stride(s, a->v_head_stride, a->v_slot_stride);
 	return dev->ops->map(dev, &m->v, &view);

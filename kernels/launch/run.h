@@ -9,6 +9,7 @@
 struct attune_call;
 struct attune_mapped;
 struct part;
+struct space;
 
 struct launchable {
 	const struct kernel *kernel;
@@ -59,11 +60,19 @@ int write_needs_seq(const attune_tensors *, const attune_shape *);
 /* PREPARE: zeros and lists. ATTEND: the part's kernel and the reduction. */
 enum steps { STEP_PREPARE = 1, STEP_ATTEND = 2, ALL_STEPS = 3 };
 
-/* kv_maps.c. Whether maps can be made of a cache with these strides. */
-int maps_take(const attune_shape *, const attune_tensors *);
+/* kv_maps.c. Whether maps can be made of a cache with these strides, for boxes of so many tokens; 0: of
+ * any number. */
+int maps_take(const attune_shape *, const attune_tensors *, int box);
 /* The arguments of a kernel with MAPS. box: tokens of a box; 0: no maps of this cache. */
 enum attune_status maps_make(struct attune_mapped *, struct device *, const attune_shape *, int box,
 			     const struct attune_call *);
+
+/* kv_end.c. Whether pages overlap, one token apart. */
+int is_ragged(const attune_shape *, const attune_tensors *);
+/* Slots that the kernel may read behind the last key of its page. */
+int slots_behind(const struct space *, const attune_shape *, const struct device_info *, int box);
+/* Whether ragged K and V are followed by memory of so many slots. */
+int memory_goes_on(struct device *, const attune_shape *, const attune_tensors *, int slots);
 
 /* Asynchronous on a GPU. `call` is from call_from_tensors; run_part adds the part's range,
  * segments, options, scratch and partials. A scheduled kernel reads the part's list at

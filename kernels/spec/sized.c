@@ -17,7 +17,7 @@ enum { MOST_SIZE = 4096 };
 									   "end");
 SIZED(shape, has_lse, sinks_dtype)
 SIZED(batch, seq_lens, seq_lens)
-SIZED(tensors, lse_head_stride, lse_head_stride)
+SIZED(tensors, lse_head_stride, kv_slots)
 SIZED(plan, longest, spared)
 SIZED(page_lists, indices, indices)
 SIZED(settle_how, most_ms, most_ms)

@@ -22,8 +22,9 @@ static void release_exact(void);
 
 enum { POISON = 0xff, FIRST = 3, MOST_PARTS = 16 };
 
-/* How the lists come: starts of ragged K and V; pages of 4 bytes; of 8. */
-enum lists { RAGGED, PAGES, LONG_PAGES };
+/* How the lists come: starts of ragged K and V, with memory behind or without; pages of 4 bytes; of
+ * 8. */
+enum lists { RAGGED, RAGGED_WITH_ROOM, PAGES, LONG_PAGES };
 
 struct lists_row {
 	const char *name, *batch;
@@ -42,6 +43,7 @@ struct lists_world {
 	int32_t *table;
 	size_t table_bytes, out_bytes, lse_bytes;
 	attune_page_lists lists;
+	int room; /* slots behind ragged K and V */
 	attune_op *op;
 	void *freed[MOST_PARTS];
 	int num_freed;
@@ -178,8 +180,8 @@ static void fill_tensors(struct lists_world *w)
 	attune_tensors *t = &w->host, *d = &w->device;
 	const size_t tokens = (size_t)b->query_start[b->num_seqs], seqs = (size_t)b->num_seqs;
 	const size_t elements = tokens * (size_t)t->q_token_stride;
-	const size_t cache =
-	    (size_t)w->starts[seqs] * (size_t)t->k_page_stride * (size_t)dtype_bytes(s->kv_dtype);
+	const size_t cache = ((size_t)w->starts[seqs] + (size_t)w->room) *
+			     (size_t)t->k_page_stride * (size_t)dtype_bytes(s->kv_dtype);
 	w->out_bytes = elements * (size_t)dtype_bytes(s->dtype);
 	void *q = host_array(w, w->out_bytes), *k = host_array(w, cache), *v = host_array(w, cache);
 	for (size_t i = 0; i < elements; i++)
@@ -194,6 +196,7 @@ static void fill_tensors(struct lists_world *w)
 	d->k_cache = on_device(k, cache);
 	d->v_cache = on_device(v, cache);
 	d->query_start = on_device(b->query_start, (seqs + 1) * sizeof(int32_t));
+	d->kv_slots = w->room ? w->starts[seqs] : 0;
 	d->seq_lens = on_device(b->seq_lens, seqs * sizeof(int32_t));
 	fill_heads(w);
 }
@@ -205,6 +208,8 @@ static void lists_make(struct lists_world *w, const attune_shape *s, enum lists 
 	memset(w, 0, sizeof *w);
 	lists_seed = 7;
 	w->s = s;
+	w->room = how == RAGGED_WITH_ROOM ? s->page_size : 0;
+	how = how == RAGGED_WITH_ROOM ? RAGGED : how;
 	w->batch = batch_parse(text, error, sizeof error);
 	assert_non_null(w->batch);
 	const int n = w->batch->view.num_seqs;
@@ -294,15 +299,20 @@ static void check_row(const struct lists_world *w, struct kv_source *source, int
 	}
 }
 
+static enum attune_status plan_and_run(struct lists_world *w)
+{
+	attune_plan plan = { .size = sizeof plan };
+	fine(attune_plan_batch(w->op, &w->batch->view, &plan));
+	void *workspace = exact((plan.workspace + 15) / 16 * 16);
+	return attune_run(w->op, &plan, &w->device, workspace, plan.workspace,
+			  dev.ops->stream(&dev));
+}
+
 static void run_and_check(struct lists_world *w)
 {
 	const attune_batch *b = &w->batch->view;
-	attune_plan plan = { .size = sizeof plan };
 	struct attune_call call;
-	fine(attune_plan_batch(w->op, b, &plan));
-	void *workspace = exact((plan.workspace + 15) / 16 * 16);
-	fine(
-	    attune_run(w->op, &plan, &w->device, workspace, plan.workspace, dev.ops->stream(&dev)));
+	fine(plan_and_run(w));
 	fine(dev.ops->wait(&dev, dev.ops->stream(&dev)));
 	if (w->out_bytes)
 		fine(dev.ops->get(&dev, w->host.out, w->device.out, w->out_bytes));

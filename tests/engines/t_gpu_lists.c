@@ -40,6 +40,10 @@ static const struct lists_row rows[] = {
 	{ "ragged, F16, head 64, pages of 64",     STEPS,                       { SHAPE(4, 2, 64, 64, F16, F16) }, RAGGED },
 	{ "ragged, window, sinks",                 STEPS,                       { SHAPE(8, 2, 128, 16, BF16, BF16), .window = 9, .has_sinks = 1 }, RAGGED },
 	{ "ragged prefills without a cache",       "q70s70_q129s129_q16s16_q15s15", { SHAPE(4, 2, 128, 16, BF16, BF16) }, RAGGED },
+	{ "ragged prefills with LSE, room behind", "q70s70_q129s133_q16s16_q15s15_q9s9", { SHAPE(4, 2, 128, 16, BF16, BF16), .has_lse = 1 }, RAGGED_WITH_ROOM },
+	{ "ragged prefills, E4M3, room behind",    "q70s70_q40s41_q1s30",       { SHAPE(4, 2, 128, 16, BF16, E4M3) }, RAGGED_WITH_ROOM },
+	{ "ragged, head 64, room behind",          STEPS,                       { SHAPE(4, 2, 64, 16, F16, F16), .window = 40 }, RAGGED_WITH_ROOM },
+	{ "ragged, head 96, pages of 8, room behind", STEPS,                    { SHAPE(4, 2, 96, 8, F16, F16), .has_lse = 1 }, RAGGED_WITH_ROOM },
 	{ "ragged decodes",                        "q1s15_4q1s300_q2s31",       { SHAPE(8, 1, 128, 16, F16, F16) }, RAGGED },
 	{ "ragged decodes, E4M3",                  "q1s15_4q1s300_q2s31",       { SHAPE(8, 1, 128, 16, BF16, E4M3) }, RAGGED },
 	{ "page lists of 4 bytes",                 STEPS,                       { SHAPE(8, 2, 64, 16, BF16, BF16) }, PAGES },
@@ -53,12 +57,33 @@ static const struct lists_row rows[] = {
 };
 // clang-format on
 
+/* What reads behind the last key and has no stand-in. */
+static void ragged_keys_without_room_are_refused(void **state)
+{
+	static const attune_shape shapes[] = {
+		{ SHAPE(4, 2, 128, 16, BF16, BF16), .has_lse = 1 },
+		{ SHAPE(4, 2, 128, 16, BF16, E4M3) },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(shapes); i++)
+		for (int has_room = 0; has_room < 2; has_room++) {
+			struct lists_world w;
+			lists_make(&w, &shapes[i], has_room ? RAGGED_WITH_ROOM : RAGGED, "q20s20");
+			write_table(&w);
+			w.device.kv_slots = has_room ? 0 : w.starts[1]; /* 0: not said */
+			if (has_room || is_emulated(&dev)) /* a GPU's memory ends at 2 MiB */
+				assert_int_equal(plan_and_run(&w), ATTUNE_UNSUPPORTED);
+			lists_free(&w);
+		}
+}
+
 int main(void)
 {
-	static struct CMUnitTest tests[COUNT(rows)];
+	static struct CMUnitTest tests[COUNT(rows) + 1] = { cmocka_unit_test(
+	    ragged_keys_without_room_are_refused) };
 	for (size_t i = 0; i < COUNT(rows); i++)
-		tests[i] = (struct CMUnitTest){ rows[i].name, lists_row_passes, NULL, NULL,
-						(void *)(uintptr_t)&rows[i] };
+		tests[i + 1] = (struct CMUnitTest){ rows[i].name, lists_row_passes, NULL, NULL,
+						    (void *)(uintptr_t)&rows[i] };
 	if (gpu_open(&dev) || attune_adopt(&ctx, &dev)) {
 		printf("Bail out! %s\n", attune_last_error());
 		return 1;

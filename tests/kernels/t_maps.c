@@ -28,22 +28,25 @@ static const struct device_ops ops = { .name = "asked", .map = keep_view };
 // clang-format off
 static const struct row {
 	const char *name;
-	int heads;
+	int heads, box;
 	long long page, slot, head;
 	enum attune_status status;
 	long long map_head; /* the head stride of the map */
+	int groups; /* of a page, with one at each slot; 0: one at each 8 */
 } rows[] = {
-	{ "two heads",                        2, PAGE,       SLOT, 128,       ATTUNE_OK,          128 },
-	{ "a lone head",                      1, PAGE,       SLOT, 128,       ATTUNE_OK,          SLOT },
-	{ "a lone head with a stride of 0",   1, PAGE,       SLOT, 0,         ATTUNE_OK,          SLOT },
-	{ "a lone head, negative",            1, PAGE,       SLOT, -8,        ATTUNE_OK,          SLOT },
-	{ "a lone head, beyond a map's",      1, PAGE,       SLOT, 1ll << 45, ATTUNE_OK,          SLOT },
-	{ "pages of 12 slots' distance",      2, 12 * SLOT,  SLOT, 128,       ATTUNE_UNSUPPORTED, 0 },
-	{ "pages inside slots",               2, 128,        SLOT, 64,        ATTUNE_UNSUPPORTED, 0 },
-	{ "pages at one place",               2, 0,          SLOT, 128,       ATTUNE_UNSUPPORTED, 0 },
-	{ "slots at one place",               2, PAGE,       0,    128,       ATTUNE_UNSUPPORTED, 0 },
-	{ "heads in reverse",                 2, PAGE,       SLOT, -128,      ATTUNE_INVALID,     0 },
-	{ "heads beyond a map's",             2, PAGE,       SLOT, 1ll << 45, ATTUNE_INVALID,     0 },
+	{ "two heads",                        2, BOX, PAGE,       SLOT, 128,       ATTUNE_OK,          128, 0 },
+	{ "a lone head",                      1, BOX, PAGE,       SLOT, 128,       ATTUNE_OK,          SLOT, 0 },
+	{ "a lone head with a stride of 0",   1, BOX, PAGE,       SLOT, 0,         ATTUNE_OK,          SLOT, 0 },
+	{ "a lone head, negative",            1, BOX, PAGE,       SLOT, -8,        ATTUNE_OK,          SLOT, 0 },
+	{ "a lone head, beyond a map's",      1, BOX, PAGE,       SLOT, 1ll << 45, ATTUNE_OK,          SLOT, 0 },
+	{ "pages of 12 slots' distance",      2, BOX, 12 * SLOT,  SLOT, 128,       ATTUNE_OK,          128, 12 },
+	{ "pages of a slot's distance",       2, BOX, SLOT,       SLOT, 128,       ATTUNE_OK,          128, 1 },
+	{ "the same, boxes of half a page",   2, 8,   SLOT,       SLOT, 128,       ATTUNE_UNSUPPORTED, 0, 0 },
+	{ "pages inside slots",               2, BOX, 128,        SLOT, 64,        ATTUNE_UNSUPPORTED, 0, 0 },
+	{ "pages at one place",               2, BOX, 0,          SLOT, 128,       ATTUNE_UNSUPPORTED, 0, 0 },
+	{ "slots at one place",               2, BOX, PAGE,       0,    128,       ATTUNE_UNSUPPORTED, 0, 0 },
+	{ "heads in reverse",                 2, BOX, PAGE,       SLOT, -128,      ATTUNE_INVALID,     0, 0 },
+	{ "heads beyond a map's",             2, BOX, PAGE,       SLOT, 1ll << 45, ATTUNE_INVALID,     0, 0 },
 };
 // clang-format on
 
@@ -66,12 +69,12 @@ static void maps_follow_strides(void **state)
 	struct device dev = { .ops = &ops };
 	struct attune_mapped m;
 	num_asked = 0;
-	assert_int_equal(maps_make(&m, &dev, &s, BOX, &call), r->status);
+	assert_int_equal(maps_make(&m, &dev, &s, r->box, &call), r->status);
 	assert_int_equal(num_asked, r->status ? 0 : 2);
 	if (r->status)
 		assert_non_null(strstr(attune_last_error(), r->status == ATTUNE_INVALID
 								? "k_head_stride is "
-								: "multiples of 8 slot strides"));
+								: "slot strides; this cache's"));
 	const attune_tensors t = { .size = sizeof t,
 				   .k_page_stride = r->page,
 				   .k_slot_stride = r->slot,
@@ -79,10 +82,12 @@ static void maps_follow_strides(void **state)
 				   .v_page_stride = r->page,
 				   .v_slot_stride = r->slot,
 				   .v_head_stride = r->head };
-	assert_int_equal(maps_take(&s, &t), r->status == ATTUNE_OK);
+	assert_int_equal(maps_take(&s, &t, r->box), r->status == ATTUNE_OK);
 	for (int i = 0; i < num_asked; i++) {
 		assert_true(asked[i].head_stride == r->map_head);
 		assert_true(asked[i].slot_stride == r->slot);
+		assert_int_equal(asked[i].group_slots, r->groups ? 1 : 8);
+		assert_int_equal(i ? m.v_groups : m.k_groups, r->groups ? r->groups : 2);
 		assert_int_equal(asked[i].num_heads, r->heads);
 	}
 }

@@ -142,6 +142,12 @@ int simt_find(const struct device *dev, uintptr_t address, uintptr_t *begin, uin
 	return allocation_find(e->allocations, address, begin, end);
 }
 
+static int simt_goes_on(struct device *dev, const void *from, size_t bytes)
+{
+	uintptr_t begin, end;
+	return simt_find(dev, (uintptr_t)from, &begin, &end) && bytes <= end - (uintptr_t)from;
+}
+
 /* Memory read or written while a graph is recorded is not what its launches will leave. */
 static enum attune_status is_idle(const struct device *dev)
 {
@@ -432,6 +438,7 @@ const struct device_ops simt_ops = {
 	.launch = simt_launch_code,
 	.launch_early = simt_launch_early,
 	.map = simt_make_map,
+	.goes_on = simt_goes_on,
 	.fork = simt_fork,
 	.join = simt_join,
 	.clear = simt_clear,

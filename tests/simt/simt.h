@@ -147,7 +147,7 @@ int simt_launch(const struct simt_kernel *, struct simt_dim grid, unsigned threa
 struct simt_map {
 	const void *base;
 	long long slot_stride, head_stride;
-	int head_size, num_heads, box, piece;
+	int head_size, num_heads, box, piece, group_slots;
 };
 
 #ifdef __cplusplus

@@ -29,5 +29,6 @@ enum attune_status cuda_leave(const struct cuda *, int error, const char *what);
 
 /* tensor_map.c */
 enum attune_status cuda_map(struct device *, struct attune_map *, const struct map_view *);
+int cuda_goes_on(struct device *, const void *from, size_t bytes);
 
 #endif

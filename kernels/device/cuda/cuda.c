@@ -202,4 +202,5 @@ static int make_graph(struct cuda *c, struct graph *graph)
 	return error ? error : c->cu.GraphUpload(graph->exec, c->stream);
 }
 
-const struct device_ops cuda_ops = { GPU_OPS, .launch_early = cuda_launch_early, .map = cuda_map };
+const struct device_ops cuda_ops = { GPU_OPS, .launch_early = cuda_launch_early, .map = cuda_map,
+				     .goes_on = cuda_goes_on };

@@ -5,7 +5,9 @@
  *   stride     1                  | slot             | piece  | 8 slots         | head
  *   box        all                | all              | all    | tokens / 8      | one
  *
- * The number of pages is not known here, so a map has as many groups as possible. */
+ * Where pages may begin at any slot a group begins at each slot, and a box has every eighth of as many
+ * groups as it has tokens. The number of pages is not known here, so a map has as many groups as
+ * possible. */
 #include "context.h"
 #include "kernels/args_maps.h"
 
@@ -18,9 +20,10 @@ static int encode(const struct cuda_api *cu, struct attune_map *map, const struc
 	const unsigned piece = MAP_PIECE(v->head_size), pieces = (unsigned)v->head_size / piece;
 	const size slot = (size)v->slot_stride * ELEMENT, head = (size)v->head_stride * ELEMENT;
 	const size sizes[RANK] = { piece, 8, pieces, MOST_GROUPS, (size)v->num_heads };
-	const size strides[RANK - 1] = { slot, piece * ELEMENT, 8 * slot, head };
-	const unsigned box[RANK] = { piece, 8, pieces, (unsigned)v->box / 8, 1 };
-	const unsigned steps[RANK] = { 1, 1, 1, 1, 1 };
+	const unsigned apart = (unsigned)v->group_slots, step = 8 / apart;
+	const size strides[RANK - 1] = { slot, piece * ELEMENT, apart * slot, head };
+	const unsigned box[RANK] = { piece, 8, pieces, (unsigned)v->box / 8 * step, 1 };
+	const unsigned steps[RANK] = { 1, 1, 1, step, 1 };
 	if (!cu->MapTiled)
 		return ERROR_NOT_KNOWN;
 	return cu->MapTiled(map, v->dtype == ATTUNE_BF16 ? TYPE_BF16 : TYPE_F16, RANK,
@@ -32,4 +35,25 @@ enum attune_status cuda_map(struct device *dev, struct attune_map *map, const st
 {
 	const struct cuda *c = dev->state;
 	return IN_CONTEXT(c, encode(&c->cu, map, v), "map of K or V");
+}
+
+enum { MAPPED = 13 }; /* CU_POINTER_ATTRIBUTE_MAPPED */
+
+static int find_range(const struct cuda_api *cu, unsigned long long at, size_t bytes, int *within)
+{
+	unsigned long long begin = 0;
+	size_t size = 0;
+	int is_mapped = 0;
+	*within = cu->AddressRange && cu->PointerAttr && !cu->AddressRange(&begin, &size, at) &&
+		  at - begin <= size && bytes <= size - (at - begin) &&
+		  !cu->PointerAttr(&is_mapped, MAPPED, at + bytes - 1) && is_mapped;
+	return 0;
+}
+
+int cuda_goes_on(struct device *dev, const void *from, size_t bytes)
+{
+	const struct cuda *c = dev->state;
+	int within = 0;
+	return !IN_CONTEXT(c, find_range(&c->cu, (uintptr_t)from, bytes, &within), "memory") &&
+	       within;
 }

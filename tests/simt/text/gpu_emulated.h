@@ -352,7 +352,7 @@ DEVICE void box_copy(u32 to, const struct attune_map &map, int group, int head, 
 		for (int c = 0; c < of_row; c++) {
 			const u32 at = to + slot / 8 * m.head_size * 16 + c / chunks * m.piece * 16 +
 				       slot % 8 * m.piece * 2 + c % chunks * 16;
-			const long long from = (group * 8ll + slot) * m.slot_stride +
+			const long long from = ((long long)group * m.group_slots + slot) * m.slot_stride +
 					       head * m.head_stride + c * 8;
 			void *place =
 			    simt_shared_pointer(at ^ (at >> 7 & (u32)(chunks - 1)) << 4, 16);
