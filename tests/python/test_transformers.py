@@ -4,14 +4,17 @@ attention: greedy, in continuous batching with chunks, decodes and a shared pref
 ATTUNE_TEST_DEVICE=cuda runs them on the GPU in bf16 and f16, where two tokens may be as likely: a difference
 then passes if the logits of the two are close, and is printed."""
 
+import contextlib
 import os
 import sys
+import tempfile
 import unittest
 
 import torch
 import transformers
 from transformers.generation.continuous_batching import initialization, model_runner
 
+import libattune
 import libattune.transformers as attention
 import transformers_models as models
 
@@ -25,16 +28,13 @@ CLOSE = {torch.float32: 0, torch.bfloat16: 0.1, torch.float16: 0.02}
 
 
 class Seen(attention._Attention):
-    """Keeps which lengths were planned, and plans from bounds where `bounds` is set, as under capture."""
+    """Keeps which lengths were planned."""
 
-    bounds, steps_seen = False, []
+    steps_seen = []
 
-    def plan(self, layer, *sizes):
-        if self.lengths is not None:
-            Seen.steps_seen.append(list(self.lengths))
-        if Seen.bounds:
-            self.lengths = None
-        return super().plan(layer, *sizes)
+    def plan_lengths(self, *args):
+        Seen.steps_seen.append(self.lengths)
+        return super().plan_lengths(*args)
 
 
 def setUpModule():
@@ -49,6 +49,7 @@ class AsOnGpu:
 
     def __enter__(self):
         self.kept = initialization.ensure_decode_fast_path_is_available, model_runner.ModelRunner.__init__
+        attention._capturing = lambda: True
         initialization.ensure_decode_fast_path_is_available = lambda *args: None
 
         def padding(runner, *args, **kwargs):
@@ -56,11 +57,10 @@ class AsOnGpu:
             runner.pad_inputs = True
 
         model_runner.ModelRunner.__init__ = padding
-        Seen.bounds = True
 
     def __exit__(self, *args):
         initialization.ensure_decode_fast_path_is_available, model_runner.ModelRunner.__init__ = self.kept
-        Seen.bounds = False
+        attention._capturing = lambda: False
 
 
 class Same(unittest.TestCase):
@@ -130,6 +130,22 @@ class Same(unittest.TestCase):
         self.assertTrue(any(q > 1 and n > q and n - q != 64 for s in steps for q, n in s), "no chunk")
         self.assertTrue(any(q > 1 and n - q == 64 for s in steps for q, n in s), "no shared prefix")
         self.assertTrue(any({1} < {q for q, _ in s} for s in steps), "no mixed step")
+
+
+@unittest.skipUnless(OLDER and DEVICE == "cpu", "its forward passes plan nothing, or run as graphs")
+class Capture(unittest.TestCase):
+    def test_steps_without_a_plan(self):
+        """A graph that is replayed plans nothing: its steps are captured as those that are planned."""
+        model = models.make("llama", DTYPES[0])
+        with tempfile.TemporaryDirectory() as folder:
+            steps = []
+            for as_on_gpu in (contextlib.nullcontext(), AsOnGpu()):
+                with as_on_gpu, libattune.capture(os.path.join(folder, "steps.jsonl")) as captured:
+                    models.batched(model, "flash_attune_3", max_blocks_per_request=16)
+                with open(captured.path) as f:
+                    steps.append([line for line in f if '"batch"' in line])
+        self.assertGreater(len(steps[0]), 10)
+        self.assertEqual(steps[1], steps[0])
 
 
 class Refusals(unittest.TestCase):

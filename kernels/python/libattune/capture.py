@@ -174,16 +174,15 @@ class capture:
 
     def _step(self, number, starts, lens):
         with self._lock:
-            if not self._is_ready() or self._last.get(number) == (starts, lens):
+            text = self._is_ready() and batch_text(starts, lens)
+            if not text or self._last.get(number) == text:
                 return
-            self._last[number] = starts, lens
+            self._last[number] = text
             seen = self._seen[number] = self._seen.get(number, -1) + 1
             if seen % self.every:
                 return
-            text = batch_text(starts, lens)
-            if text:
-                layers = "" if number is None else f'"layers": {number}, '
-                self.steps += self._write(f'{{{layers}"batch": "{text}"}}')
+            layers = "" if number is None else f'"layers": {number}, '
+            self.steps += self._write(f'{{{layers}"batch": "{text}"}}')
 
     def _is_ready(self):
         """Not in a child of fork(): the file is its parent's."""

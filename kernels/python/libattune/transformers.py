@@ -23,9 +23,10 @@ import functools
 
 import torch
 
-from . import Context, Error
+from . import Context, Error, capture
 
 FLASH, PLAIN = "flash_attune_3", "attune"
+ALL = 1 << 30  # keys in front of a query that it sees
 
 
 @functools.cache
@@ -40,7 +41,8 @@ class _Step:
     slots  [num_tokens]   where K and V of the new tokens go in the cache; None: by the table
     rows   [num_tokens]   where they go among gathered rows; None: the cache is read in place
     """
-    __slots__ = ("kind", "layer", "plan", "query_start", "seq_lens", "table", "slots", "rows")
+    __slots__ = ("kind", "layer", "plan", "query_start", "seq_lens", "table", "slots", "rows",
+                 "most_before")
 
 
 class _Attention:
@@ -60,17 +62,32 @@ class _Attention:
         return self.layers[made]
 
     def plan(self, layer, num_seqs, num_tokens, max_query, max_keys, most_before):
-        """A plan of the scheduled lengths. A captured graph is replayed for others: it gets bounds."""
-        capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
-        if capturing or self.lengths is None:
+        """A plan of the scheduled lengths, or for a graph, which is replayed for others, of bounds.
+        most_before: keys that a query sees in front of itself."""
+        if self.lengths is None or _capturing():
             return layer.plan_bounds(num_seqs=num_seqs, num_tokens=num_tokens,
                                      max_query_len=max_query, max_seq_len=max_keys)
+        return self.plan_lengths(layer, num_seqs, most_before)
+
+    def plan_lengths(self, layer, num_seqs, most_before):
         start, keys = [0], []
         for query, sequence in self.lengths:
             start.append(start[-1] + query)
             keys.append(query + min(sequence - query, most_before))
         padding = num_seqs - len(keys)  # sequences without tokens
         return layer.plan(start + [start[-1]] * padding, keys + [0] * padding)
+
+    def begins(self, lengths):
+        """A step of these lengths is to run; None: one that Transformers made up for warm-up."""
+        self.lengths = lengths
+        if lengths is not None and capture.active is not None:
+            for now in self.steps.values():  # a graph that is replayed plans nothing
+                if now.most_before == ALL:
+                    self.plan_lengths(now.layer, len(lengths), ALL)
+
+
+def _capturing():
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 def _paged(module, query, key, value, attention_mask=None, scaling=None, softcap=None,
@@ -139,8 +156,9 @@ def _full_step(cache, group, window, query, key, step, kind):
         if read.numel() == 0:  # all keys are new
             read = now.slots
         now.table = (read[_every(block, keys, longest).clamp_(max=read.numel() - 1)] // block).int()
+    now.most_before = ALL
     now.plan = _of(cache).plan(now.layer, len(keys) - 1, query.shape[2], step["max_seqlen_q"],
-                               longest, 1 << 30)
+                               longest, ALL)
     return now
 
 
@@ -155,6 +173,7 @@ def _ring_step(cache, group, window, query, key, step, kind):
     if read.numel():
         table = read[_every(1, keys, longest).clamp_(max=read.numel() - 1)].int()
         now.table = torch.where(table == cache.sentinel_index, now.table, table)
+    now.most_before = window - 1
     now.plan = _of(cache).plan(now.layer, len(keys) - 1, query.shape[2], 1, longest, window - 1)
     return now
 
@@ -170,6 +189,7 @@ def _rows_step(cache, group, window, query, key, step, kind):
     seqs = len(start) - 1
     of = torch.searchsorted(start[1:], tokens, right=True).clamp_(max=seqs - 1)
     now.rows = tokens + (keys - start)[1:][of]
+    now.most_before = window - 1
     now.plan = _of(cache).plan(now.layer, seqs, len(tokens), step["max_seqlen_q"], longest,
                                window - 1)
     pages = -(-longest // cache.block_size)
@@ -193,8 +213,9 @@ def _watch_lengths(ios):
     @functools.wraps(prepare)
     def watched(self, requests_in_batch, *args, **kwargs):
         prepare(self, requests_in_batch, *args, **kwargs)
-        _of(self.cache).lengths = [
-            (r.query_length, r.state.position_offset) for r in requests_in_batch]
+        made_up = requests_in_batch[0].state.request_id.startswith("__warmup_")
+        _of(self.cache).begins(None if made_up else [
+            (r.query_length, r.state.position_offset) for r in requests_in_batch])
 
     ios.prepare_batch_tensors = watched
 
