@@ -12,6 +12,7 @@ import torch
 
 import libattune
 from libattune._library import C, check, ffi
+from libattune._tensors import Tensors
 from libattune.flash_attn_interface import flash_attn_varlen_func, flash_attn_with_kvcache
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cuda" if torch.cuda.is_available() else "cpu"
@@ -38,16 +39,17 @@ cached = (k, v, table, starts, lens)
 
 def filled():
     """attune_tensors of the call, and attune_run with them."""
-    t = ffi.new("attune_tensors *")
-    layer._fill(t, 1, q, out, k, v, None, None, None, None, None, None, None, 1)
-    layer._lengths(t, 1, table, starts, lens)
+    t = Tensors(layer, 1, 1)
+    t.queries(q, out)
+    t.caches(k, v)
+    t.lengths(plan.c, table, starts, lens)
     work = torch.empty(max(16, plan.workspace), dtype=torch.uint8, device=DEVICE)
     stream = ffi.cast("void *", context.stream())
     ws = ffi.cast("void *", work.data_ptr())
     run, op, c, n = C.attune_run, layer.op, plan.c, len(work)
 
     def call():
-        check(run(op, c, t, ws, n, stream))
+        check(run(op, c, t.c, ws, n, stream))
 
     call.keep = work
     return call

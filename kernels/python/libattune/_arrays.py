@@ -16,6 +16,8 @@ BITS = {"uint16": C.ATTUNE_BF16, "uint8": C.ATTUNE_E4M3}
 NAMES = {code: name for name, code in DTYPES.items()}
 SIZES = {C.ATTUNE_F32: 4, C.ATTUNE_F16: 2, C.ATTUNE_BF16: 2, C.ATTUNE_E4M3: 1}
 INT32, INT64 = "int32", "int64"
+INTS = ffi.typeof("int32_t[]")
+_types = {}  # what _type_of found
 
 
 def torch_or_none():
@@ -41,6 +43,15 @@ def dtype_code(dtype, what):
     return code
 
 
+def _type_of(dtype):
+    """(name, bytes of an element) of a type of torch or numpy."""
+    known = _types.get(dtype)
+    if known is None:
+        name = dtype_name(dtype) if getattr(dtype, "isnative", True) else str(dtype)
+        known = _types[dtype] = name, dtype.itemsize
+    return known
+
+
 class View:
     """One array: ptr (an int), shape, strides (elements), dtype (a name), device (a string)."""
 
@@ -49,22 +60,26 @@ class View:
     def __init__(self, x, name):
         if is_tensor(x):
             self.ptr, self.shape, self.strides = x.data_ptr(), tuple(x.shape), x.stride()
-            self.dtype, self.device = dtype_name(x.dtype), str(x.device)
+            self.dtype, self.device = _type_of(x.dtype)[0], str(x.device)
             return
-        face = getattr(x, "__array_interface__", None)
-        if face is None:
-            raise Error(
-                f"{name} is of type {type(x).__name__}: it must be a torch tensor or, on the "
-                "CPU, a numpy array"
-            )
-        size = x.dtype.itemsize
-        if any(s % size for s in x.strides):
+        face = _face(x, name)
+        self.dtype, size = _type_of(x.dtype)
+        self.ptr, self.shape, self.device = face["data"][0], face["shape"], "cpu"
+        self.strides = tuple([s // size for s in x.strides])
+        if any([s % size for s in x.strides]):
             raise Error(
                 f"{name}: strides of {x.strides} bytes are no multiples of an element's {size}"
             )
-        self.ptr, self.shape = face["data"][0], x.shape
-        self.strides = tuple(s // size for s in x.strides)
-        self.dtype, self.device = x.dtype.name, "cpu"
+
+
+def _face(x, name):
+    try:
+        return x.__array_interface__
+    except AttributeError:
+        raise Error(
+            f"{name} is of type {type(x).__name__}: it must be a torch tensor or, on the CPU, a "
+            "numpy array"
+        ) from None
 
 
 def view(x, name, device, dtype, shape, rows=0, packed=True, writes=False):
@@ -82,10 +97,11 @@ def view(x, name, device, dtype, shape, rows=0, packed=True, writes=False):
             raise Error(f"{name} is of {v.dtype}, it must be {dtype}")
     elif v.dtype != NAMES[dtype] and BITS.get(v.dtype) != dtype:
         raise Error(f"{name} is of {v.dtype}, its layer takes {NAMES[dtype]}")
-    if (
-        len(v.shape) != len(shape)
-        or any(want is not None and n != want for n, want in zip(v.shape, shape))
-        or (shape and v.shape[0] < rows)
+    if len(v.shape) != len(shape) or not all(
+        [
+            n == want if want is not None else n >= rows or i > 0
+            for i, (n, want) in enumerate(zip(v.shape, shape))
+        ]
     ):
         want = ", ".join(
             str(w) if w is not None else f"{rows} or more" if i == 0 and rows else "any"
@@ -114,31 +130,33 @@ class Lengths:
                 raise Error(f"{name}: {e}; it has integers below 2^31") from None
             self.ptr, self.count = self.keep, len(x)
             return
-        v = View(x, name)
-        if v.device != "cpu":
+        on_host = x.is_cpu if is_tensor(x) else _face(x, name)
+        if not on_host:
             raise Error(
-                f"{name} is on {v.device}: lengths are in host memory (plan_bounds plans "
+                f"{name} is on {x.device}: lengths are in host memory (plan_bounds plans "
                 "without them)"
             )
-        if len(v.shape) != 1 or v.dtype not in (INT32, INT64):
+        dtype = _type_of(x.dtype)[0]
+        if x.ndim != 1 or dtype not in (INT32, INT64):
             raise Error(
-                f"{name} is of {v.dtype} and {len(v.shape)} dimensions: it has one dimension "
-                "of int32 or int64"
+                f"{name} is of {dtype} and {x.ndim} dimensions: it has one dimension of int32 or "
+                "int64"
             )
-        if v.dtype != INT32 or (v.shape[0] > 1 and v.strides[0] != 1):
+        self.keep, self.count = x, x.shape[0]
+        if dtype == INT64:
             self.__init__(x.tolist(), name)
-            return
-        self.keep, self.count = x, v.shape[0]
-        self.ptr = ffi.cast("int32_t *", v.ptr)
+        elif is_tensor(x):
+            self.keep = x.contiguous()
+            self.ptr = ffi.cast("int32_t *", self.keep.data_ptr())
+        else:
+            self.keep = x if x.flags.c_contiguous else x.copy()
+            self.ptr = ffi.from_buffer(INTS, self.keep)
 
 
-def empty_like(q, shape=None, dtype=None):
-    """An array of q's kind and device."""
+def empty_like(q):
+    """An array of q's shape, type and device."""
     if is_tensor(q):
-        torch = torch_or_none()
-        return torch.empty(
-            shape or q.shape, dtype=getattr(torch, dtype) if dtype else q.dtype, device=q.device
-        )
+        return torch_or_none().empty(q.shape, dtype=q.dtype, device=q.device)
     import numpy
 
-    return numpy.empty(shape or q.shape, dtype or q.dtype)
+    return numpy.empty(q.shape, q.dtype)

@@ -4,6 +4,9 @@ from . import _arrays
 from ._arrays import INT32, view
 from ._library import C, Error, ffi
 
+VOID, FLOATS, INT32S = map(ffi.typeof, ("void *", "float *", "int32_t *"))
+TENSORS, SIZE = ffi.typeof("attune_tensors *"), ffi.sizeof("attune_tensors")
+
 
 class Tensors:
     """An attune_tensors of a layer's arrays, for a batch of `tokens` query tokens and `seqs`
@@ -12,8 +15,8 @@ class Tensors:
     def __init__(self, layer, tokens, seqs, c=None):
         self.shape, self.device = layer.shape, layer.context.device
         self.tokens, self.seqs = tokens, seqs
-        self.c = ffi.new("attune_tensors *") if c is None else c
-        self.c.size = ffi.sizeof("attune_tensors")
+        self.c = ffi.new(TENSORS) if c is None else c
+        self.c.size = SIZE
 
     def queries(self, q, out):
         self._rows("q", q, self.shape.num_query_heads)
@@ -35,7 +38,7 @@ class Tensors:
         for name, cache, shape in (("k", k_cache, k), ("v", v_cache, v)):
             shape = (None, *shape[2:]) if ragged else shape
             of = view(cache, f"{name}_cache", self.device, s.kv_dtype, shape, writes=writes)
-            setattr(c, f"{name}_cache", ffi.cast("void *", of.ptr))
+            setattr(c, f"{name}_cache", ffi.cast(VOID, of.ptr))
             # Ragged K and V: pages begin at any token.
             strides = of.strides[:1] + of.strides if ragged else of.strides
             setattr(c, f"{name}_page_stride", strides[0])
@@ -50,7 +53,7 @@ class Tensors:
                 f"block_table has rows of {v.shape[1]} pages, the plan's last sequence has "
                 f"{plan.table_pages}"
             )
-        self.c.block_table, self.c.block_table_stride = ffi.cast("int32_t *", v.ptr), v.strides[0]
+        self.c.block_table, self.c.block_table_stride = ffi.cast(INT32S, v.ptr), v.strides[0]
         self._list("query_start", query_start, "query_start_loc", self.seqs + 1)
         self._list("seq_lens", seq_lens, "seq_lens", self.seqs)
 
@@ -70,14 +73,14 @@ class Tensors:
                 )
         if lse is not None:
             v = view(lse, "lse", self.device, C.ATTUNE_F32, (None, heads), self.tokens, False, True)
-            self.c.lse = ffi.cast("float *", v.ptr)
+            self.c.lse = ffi.cast(FLOATS, v.ptr)
             self.c.lse_token_stride, self.c.lse_head_stride = v.strides
         if sinks is not None:
             v = view(sinks, "sinks", self.device, s.sinks_dtype, (heads,))
-            self.c.sinks = ffi.cast("void *", v.ptr)
+            self.c.sinks = ffi.cast(VOID, v.ptr)
         if alibi_slopes is not None:
             v = view(alibi_slopes, "alibi_slopes", self.device, C.ATTUNE_F32, (heads,))
-            self.c.alibi_slopes = ffi.cast("float *", v.ptr)
+            self.c.alibi_slopes = ffi.cast(FLOATS, v.ptr)
         if k_new is not None:
             self.new_keys(k_new, v_new)
         self.scales(k_scale, v_scale)
@@ -87,20 +90,20 @@ class Tensors:
             if x is None:
                 continue
             ptr, by_seq, by_head = self._scale(x, name)
-            setattr(self.c, name, ffi.cast("float *", ptr))
+            setattr(self.c, name, ffi.cast(FLOATS, ptr))
             setattr(self.c, f"{name}_seq_stride", by_seq)
             setattr(self.c, f"{name}_head_stride", by_head)
 
     def _rows(self, name, x, heads, writes=False):
         shape = (None, heads, self.shape.head_size)
         v = view(x, name, self.device, self.shape.dtype, shape, self.tokens, writes=writes)
-        setattr(self.c, name, ffi.cast("void *", v.ptr))
+        setattr(self.c, name, ffi.cast(VOID, v.ptr))
         setattr(self.c, f"{name}_token_stride", v.strides[0])
         setattr(self.c, f"{name}_head_stride", v.strides[1])
 
     def _list(self, member, x, name, rows):
         v = view(x, name, self.device, INT32, (None,), rows)
-        setattr(self.c, member, ffi.cast("int32_t *", v.ptr))
+        setattr(self.c, member, ffi.cast(INT32S, v.ptr))
 
     def _scale(self, x, name):
         """(address, stride by sequence, stride by KV head) of a cache's scale."""

@@ -9,6 +9,8 @@ from ._tensors import Tensors
 from .capture import capture
 from .plan import Plan
 
+BATCH, BATCH_SIZE = ffi.typeof("attune_batch *"), ffi.sizeof("attune_batch")
+
 
 class Layer:
     """What Context.prepare gives. Layers of a model that have the same shape share one. Several
@@ -298,9 +300,7 @@ class Layer:
                 f"query_start_loc_cpu has {starts.count} entries for {lens.count} sequences: "
                 "it must have one more than seq_lens_cpu"
             )
-        batch = ffi.new(
-            "attune_batch *", (ffi.sizeof("attune_batch"), lens.count, starts.ptr, lens.ptr)
-        )
+        batch = ffi.new(BATCH, (BATCH_SIZE, lens.count, starts.ptr, lens.ptr))
         return batch, (starts, lens)
 
     def _made_up(self, tokens):

@@ -2,6 +2,8 @@
 
 from ._library import C, check, ffi
 
+PLAN, SIZE = ffi.typeof("attune_plan *"), ffi.sizeof("attune_plan")
+
 
 class Plan:
     """Made by Layer.plan and Layer.plan_bounds; good for all layers that run on the same Layer. `c`
@@ -11,8 +13,8 @@ class Plan:
 
     def __init__(self, layer):
         self.layer, self.tensor = layer, None
-        self.c = ffi.new("attune_plan *")
-        self.c.size = ffi.sizeof("attune_plan")
+        self.c = ffi.new(PLAN)
+        self.c.size = SIZE
 
     @property
     def text(self):
