@@ -190,6 +190,13 @@ class Traced(Case):
     def test_compile_by_aot_eager(self):
         self.compiled("aot_eager")
 
+    def test_a_plan_of_inference_mode_runs_outside_of_it(self):
+        batch, layer = Batch(DECODE), self.context.prepare(**dict(SHAPE, window_left=9))
+        with torch.inference_mode():
+            plan = self.plan(batch, layer)
+        step = torch.compile(lambda q, *c: layer.run(plan, q, *c), fullgraph=True, backend="aot_eager")
+        self.right(step(batch.q, *batch.cached()), batch.want(left=9)[0])
+
     @unittest.skipIf(DEVICE == "cpu", "its compiler takes half a minute")
     def test_compile_by_inductor(self):
         self.compiled("inductor")

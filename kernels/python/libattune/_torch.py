@@ -40,7 +40,8 @@ class Operators:
     Tensor = torch.Tensor
 
     def __init__(self, device):
-        self.none, self.none_lse = torch.empty(0, device=device), torch.empty(0, device=device)
+        with torch.inference_mode(False):  # also for calls outside of the mode that may be on now
+            self.none, self.none_lse = (torch.empty(0, device=device) for _ in range(2))
 
     def run(
         self, plan, q, k_cache, v_cache, block_table, query_start_loc, seq_lens, out, lse, k_scale, v_scale,
