@@ -154,7 +154,7 @@ static void layouts_are_those_of_engines(void **state)
 		assert_true(t->v_page_stride == t->k_page_stride &&
 			    t->v_slot_stride == t->k_slot_stride &&
 			    t->v_head_stride == t->k_head_stride);
-		assert_true(maps_take(&s.shape, t)); /* so warpgroup reads it */
+		assert_true(maps_take(&s.shape, t, 0)); /* so warpgroup reads it */
 		if (rows[i].v)
 			assert_int_equal((const char *)t->v_cache - (const char *)t->k_cache,
 					 rows[i].v * dtype_bytes(plain.kv_dtype));
