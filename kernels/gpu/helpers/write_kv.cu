@@ -29,15 +29,17 @@ DEVICE u32 quotient(u32 n, u32 magic)
 
 /* ---- where a token goes ------------------------------------------------------------------- */
 
-/* The sequence of a token; -1: it is behind all queries. The first guess is right where each has
- * one token. */
+/* The sequence of a token; -1: it is behind all queries. The guess is right where each has one token; its
+ * three loads do not wait for one another. */
 DEVICE int seq_of(const attune_args &a, int token)
 {
 	int lo = 0, hi = a.num_seqs - 1;
-	if (token >= a.query_start[a.num_seqs])
+	const int guess = min(token, hi), end = a.query_start[a.num_seqs];
+	const int first = a.query_start[guess], next = a.query_start[guess + 1];
+	if (token >= end)
 		return -1;
-	if (token <= hi && a.query_start[token] == token && a.query_start[token + 1] > token)
-		return token;
+	if (first <= token && token < next)
+		return guess;
 	while (lo < hi) {
 		const int middle = lo + (hi - lo + 1) / 2;
 		if (a.query_start[middle] <= token)
