@@ -3,7 +3,7 @@
 # Settings come from the command line: other programs, too, use names such as GPU, MODEL and B in
 # the environment. Only a make that attune's own make runs takes them from there.
 settings := GPU PRESET BUDGET MODEL SCENARIOS STEPS TRACE TRACE_OPTIONS ANYWAY COMPILE_ONLY DRY_RUN UNDO FILL CHECK RESULTS \
-	GENERATED PREFIX LIBDIR INCLUDEDIR EMULATOR PLUGIN LEAVE_OUT LOCAL STALE AMD B SAN V N PART PYTHON
+	GENERATED PREFIX LIBDIR INCLUDEDIR EMULATOR PLUGIN LEAVE_OUT LOCAL STALE AMD B SAN V N PART PYTHON TORCH
 ifeq ($(ATTUNE_MAKE),)
 $(foreach v,$(settings),$(if $(filter environment,$(origin $(v))),$(eval undefine $(v))))
 endif
@@ -27,6 +27,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 CUDA_HOME ?= /usr/local/cuda
 PLUGIN    ?=# a folder with kernels of your own: NAME.def with NAME.cu or NAME.c, kernels/PLUGINS.md
 LEAVE_OUT ?=# what is compiled and not linked, see kernels/ship/shipped.mk
+TORCH     ?=# 1: installs torch into build/torch by pip, for the tests of the Python package
 PART      ?=# 2/3: the second of three parts of the tests, for machines that limit a command's time
 # SAN=1 checks addresses and undefined behaviour, V=1 shows whole commands.
 B         ?= build$(if $(SAN),/san)
@@ -247,7 +248,7 @@ $(if $(filter clean help,$(MAKECMDGOALS)),,$(if $(wildcard $(B)/harness/talk.o)$
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile tuner/package/package.mk tests/campaign/campaign.mk tests/mutate/mutate.mk
 	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE STEPS=FILE TRACE=CSV DRY_RUN=1 UNDO=1'; \
-	echo '       ANYWAY=1 COMPILE_ONLY=1 PART=1/3 PREFIX=DIR LIBDIR=DIR DESTDIR=DIR SAN=1 V=1 NVCC= HIPCC= AMD=1'
+	echo '       ANYWAY=1 COMPILE_ONLY=1 PART=1/3 TORCH=1 PREFIX=DIR LIBDIR=DIR DESTDIR=DIR SAN=1 V=1 NVCC= HIPCC= AMD=1'
 
 deps: deps-test ## installs what building, tuning, testing and pictures need
 	@$(deps) install font >/dev/null 2>&1 || true # nothing stops without it
@@ -329,6 +330,12 @@ long = $(filter %/t_committed.sh %/t_shipped.sh %/t_amd_tune.sh %/t_sanitizers.s
 	$(addprefix $(B)/t_,gpu_kernels hip_on_cuda_kernels simt_kernels cpu_kernels cdna amd_compile)
 test: export LEAVE_OUT := $(strip $(not_here))
 test: export AMD := 1
+ifneq ($(TORCH),)
+test: export ATTUNE_TEST_PYTHON := $(abspath $(B))/torch/bin/python
+test: $(B)/torch/ready
+$(B)/torch/ready:
+	$(PYTHON) -m venv $(@D) && $(@D)/bin/python -m pip install torch numpy cffi && touch $@
+endif
 test: deps-test ## builds and runs all that this machine can; GPU=h200 for the GPU's own
 	@test -z '$(LEAVE_OUT)' || echo 'linked without $(LEAVE_OUT): not for this machine; `make` links all'
 	$(Q)LOCAL=no $(MAKE) all $(tests) $(B)/fuzz_replay $(B)/campaign/fault.so

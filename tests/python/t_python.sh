@@ -30,6 +30,10 @@ row $good "it has the package, the library, its headers and the license"
 ! "$python" kernels/python/wheel.py kernels/attune.h "$tmp" >"$tmp/log" 2>&1 &&
 	grep -qx 'wheel.py: kernels/attune.h: not a shared object for x86_64 or aarch64' "$tmp/log"
 row $? "what is no library is refused in a line"
+printf '\177ELF%014d\267\0%08d\0GLIBC_2.17\0GLIBC_2.41\0' 0 0 >"$tmp/arm.so" # as of a newer system
+"$python" kernels/python/wheel.py "$tmp/arm.so" "$tmp" >"$tmp/log" 2>&1
+[ "$(cat "$tmp/log")" = "$tmp/libattune-$version-py3-none-manylinux_2_41_aarch64.whl" ]
+row $? "the platform is the library's machine and the glibc that it needs"
 
 # cffi and numpy are those of $python; a Python without ensurepip (Debian's python3-venv) has no pip.
 "$python" -m venv "$tmp/venv" >"$tmp/log" 2>&1 || "$python" -m venv --without-pip "$tmp/venv" >>"$tmp/log" 2>&1

@@ -157,6 +157,18 @@ class Lines(unittest.TestCase):
             self.run_with(v_scale=put(np.ones(5, np.float32))),
         )
 
+    @numpy_alone
+    def test_elements_that_c_does_not_read(self):
+        b = self.batch
+        self.refused("seq_lens is of >i4", self.run_with(seq_lens=b.lens_there.astype(">i4")))
+        self.refused("seq_lens_cpu is of >i8", lambda: self.layer.plan([0, 1], np.ones(1, ">i8")))
+        odd = np.zeros(b.lens_there.nbytes + 1, np.uint8)[1:].view(np.int32)
+        self.refused(
+            "seq_lens: its elements of 4 bytes are not aligned", self.run_with(seq_lens=odd)
+        )
+        mixed = np.zeros((21, 8, 64), [("q", np.float32), ("flag", np.uint8)])["q"]
+        self.refused("q: its elements of 4 bytes are not aligned", self.run_with(q=mixed, out=b.q))
+
     def test_views_of_caches(self):
         kv = np.zeros((4, 2, 16, 3, 64), np.float32)
         self.refused(

@@ -66,10 +66,8 @@ class View:
         self.dtype, size = _type_of(x.dtype)
         self.ptr, self.shape, self.device = face["data"][0], face["shape"], "cpu"
         self.strides = tuple([s // size for s in x.strides])
-        if any([s % size for s in x.strides]):
-            raise Error(
-                f"{name}: strides of {x.strides} bytes are no multiples of an element's {size}"
-            )
+        if not x.flags.aligned:
+            raise Error(f"{name}: its elements of {size} bytes are not aligned")
 
 
 def _face(x, name):
