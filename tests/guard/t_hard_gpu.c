@@ -3,7 +3,8 @@
  *
  *   t_hard_gpu                  compiles by the run-time compiler
  *   t_hard_gpu compile FOLDER   leaves the code of all rows for an H100 or H200 there; needs no GPU
- *   t_hard_gpu run FOLDER       runs that code; needs no compiler */
+ *   t_hard_gpu run FOLDER       runs that code; needs no compiler
+ *   t_hard_gpu only TEXT        compiles and runs the rows with this text in their name */
 #include "harness/check/check.h"
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"
@@ -198,9 +199,19 @@ static void pose_for(const struct hard_row *r)
 	(void)r;
 }
 
+static void keep_rows_with(const char *text)
+{
+	int n = 0;
+	for (int i = 0; i < num_hard_rows; i++)
+		if (strstr(hard_rows[i].name, text))
+			hard_rows[n++] = hard_rows[i];
+	num_hard_rows = n;
+}
+
 int main(int argc, char **argv)
 {
-	if (argc == 3)
+	const char *only = argc == 3 && !strcmp(argv[1], "only") ? argv[2] : "";
+	if (argc == 3 && !*only)
 		folder = argv[2];
 	if (argc == 3 && !strcmp(argv[1], "compile"))
 		return keep_all();
@@ -209,6 +220,7 @@ int main(int argc, char **argv)
 		return gpu_named() && !strcmp(device_for(gpu_named()), "cuda");
 	}
 	add_all_rows();
+	keep_rows_with(only);
 	const int failed = run_hard_rows("hard_gpu");
 	device_close(&dev);
 	return failed;

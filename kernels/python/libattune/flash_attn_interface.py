@@ -19,7 +19,7 @@ import torch
 
 from . import Context, Error
 
-RAGGED_PAGE = 64  # tokens that count as a page where K and V have none
+RAGGED_PAGE = 16  # tokens that count as a page where K and V have none: warpgroup reads such pages
 
 
 def _outside(f):
