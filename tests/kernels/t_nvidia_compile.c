@@ -9,6 +9,7 @@
 #include "kernels/args_maps.h"
 #include "kernels/args_more.h"
 #include "kernels/gpu/helpers/page_lists.h"
+#include "kernels/gpu/helpers/sinks_args.h"
 #include "kernels/gpu/helpers/write_args.h"
 #include "kernels/spec/kernel.h"
 #include "kernels/spec/space.h"
@@ -107,6 +108,8 @@ static size_t bytes_given(const struct kernel *k)
 		const char *name;
 		size_t bytes;
 	} calls[] = { { "page_table", sizeof(struct attune_page_lists_args) },
+		      { "sink_rows", sizeof(struct attune_sink_rows_args) },
+		      { "widen_sinks", sizeof(struct attune_widen_sinks_args) },
 		      { "write_kv", sizeof(struct attune_write) } };
 	for (size_t i = 0; i < COUNT(calls); i++)
 		if (!strcmp(k->name, calls[i].name))
