@@ -74,6 +74,13 @@ class Finding(unittest.TestCase):
             )
         self.opens(self.library, self.header, PKG_CONFIG_PATH="/nowhere:" + self.pkg_config)
 
+    def test_headers_in_a_folder_of_their_own(self):
+        other = os.path.join(self.prefix, "inc")
+        os.rename(os.path.dirname(self.header), other)
+        with open(os.path.join(self.pkg_config, "attune.pc"), "a") as f:
+            f.write(f"includedir={other}\n")
+        self.opens(self.library, os.path.join(other, "attune.h"), LIBATTUNE_LIBRARY=self.library)
+
     def test_one_that_is_named(self):
         self.opens(self.library, self.header, LIBATTUNE_LIBRARY=self.library)
         self.refused(
@@ -109,4 +116,6 @@ class Finding(unittest.TestCase):
             f.write(text.replace("#define ATTUNE_VERSION_MINOR ", "#define ATTUNE_VERSION_MINOR 9"))
         self.refused("attune.h is of version 0.9", LIBATTUNE_LIBRARY=self.library)
         os.remove(self.header)
+        self.refused("attune.h: not found; it comes with", LIBATTUNE_LIBRARY=self.library)
+        shutil.rmtree(self.pkg_config)
         self.refused("no attune.h was found beside it", LIBATTUNE_LIBRARY=self.library)

@@ -25,6 +25,9 @@ HEADERS = ("attune.h", "attune_settle.h")
 
 def _header_of(lib):
     """attune.h beside a library: installed, or in the tree that it was built in."""
+    pc = lib.absolute().parent / "pkgconfig" / "attune.pc"
+    if pc.is_file():
+        return _pc_variables(pc)[1]
     for folder in list(lib.absolute().parents)[:4]:
         for include in (folder / "include", folder / "kernels"):
             if (include / HEADERS[0]).is_file():

@@ -1,6 +1,7 @@
 """Context: a device with its rules, its workspaces and what was settled on it."""
 
 import threading
+from typing import Optional, Tuple
 
 from . import _arrays
 from ._arrays import dtype_code
@@ -27,36 +28,36 @@ class Context:
         self._of_thread = threading.local()
 
     @property
-    def name(self):
+    def name(self) -> str:
         """Such as 'NVIDIA H200 (sm_90, 132 SMs)'."""
         return ffi.string(C.attune_device_name(self.handle)).decode()
 
     @property
-    def heuristic(self):
+    def heuristic(self) -> str:
         """Where plans come from: 'h200', 'portable', 'untuned', 'invariant' or a path."""
         return ffi.string(C.attune_heuristic(self.handle)).decode()
 
     def prepare(
         self,
-        num_qo_heads,
-        num_kv_heads,
-        head_dim,
-        page_size,
+        num_qo_heads: int,
+        num_kv_heads: int,
+        head_dim: int,
+        page_size: int,
         dtype,
         kv_dtype=None,
-        window_left=-1,
-        logits_soft_cap=0.0,
-        sm_scale=None,
-        has_sinks=False,
-        has_alibi=False,
-        has_new_kv=False,
-        has_lse=False,
-        causal=True,
-        kv_layout="strided",
-        max_num_seqs=None,
-        max_num_tokens=None,
+        window_left: int = -1,
+        logits_soft_cap: float = 0.0,
+        sm_scale: Optional[float] = None,
+        has_sinks: bool = False,
+        has_alibi: bool = False,
+        has_new_kv: bool = False,
+        has_lse: bool = False,
+        causal: bool = True,
+        kv_layout: str = "strided",
+        max_num_seqs: Optional[int] = None,
+        max_num_tokens: Optional[int] = None,
         sinks_dtype=None,
-    ):
+    ) -> Layer:
         """Loads the kernels of one shape; returns a Layer.
 
         dtype, kv_dtype   of q and out, and of the cache (None: as dtype): torch or numpy types, or
@@ -111,11 +112,11 @@ class Context:
             layer.most_workspace = layer.max_workspace(max_num_seqs, max_num_tokens)
         return layer
 
-    def settled_commit(self):
+    def settled_commit(self) -> None:
         """Makes what Layer.settle found count for plans; then capture graphs."""
         check(C.attune_settled_commit(self.handle))
 
-    def settled_save(self, path):
+    def settled_save(self, path) -> None:
         """Writes what was committed into a file."""
         need = ffi.new("size_t *")
         check(C.attune_settled_text(self.handle, ffi.NULL, 0, need))
@@ -124,7 +125,7 @@ class Context:
         with open(path, "wb") as f:
             f.write(ffi.buffer(text, need[0]))
 
-    def settled_load(self, path):
+    def settled_load(self, path) -> Tuple[int, int]:
         """Reads such a file and commits it. (cells taken, cells dropped: their kernels changed)"""
         with open(path, "rb") as f:
             text = f.read()
@@ -134,7 +135,7 @@ class Context:
         return taken[0], dropped[0]
 
     @property
-    def settled_digest(self):
+    def settled_digest(self) -> int:
         """A number for what was committed: ranks with equal ones plan alike."""
         return C.attune_settled_digest(self.handle)
 

@@ -25,14 +25,14 @@ class Layer:
         self.most_workspace = 0
         self.torch = None  # torch's operators, where torch is imported
 
-    def max_workspace(self, max_num_seqs, max_num_tokens):
+    def max_workspace(self, max_num_seqs: int, max_num_tokens: int) -> int:
         """Bytes of workspace that are enough for all batches within these sizes."""
         whole(max_num_seqs=max_num_seqs, max_num_tokens=max_num_tokens)
         n = ffi.new("size_t *")
         check(C.attune_max_workspace(self.op, max_num_seqs, max_num_tokens, n))
         return n[0]
 
-    def plan(self, query_start_loc_cpu, seq_lens_cpu):
+    def plan(self, query_start_loc_cpu, seq_lens_cpu) -> Plan:
         """The plan of a step, from lengths in host memory: lists, or numpy arrays or CPU tensors of
         int32 or int64.
 
@@ -47,7 +47,9 @@ class Layer:
             capture.active.planned(self.shape, batch)
         return self._for_torch(plan)
 
-    def plan_bounds(self, num_seqs, num_tokens, max_query_len, max_seq_len):
+    def plan_bounds(
+        self, num_seqs: int, num_tokens: int, max_query_len: int, max_seq_len: int
+    ) -> Plan:
         """A plan from maxima, for lengths that only the device knows. num_seqs is exact: a step
         with fewer sequences gives the others query and sequence length 0."""
         whole(
@@ -64,7 +66,7 @@ class Layer:
 
     def run(
         self,
-        plan,
+        plan: Plan,
         q,
         k_cache,
         v_cache,
@@ -130,7 +132,7 @@ class Layer:
 
     def write_kv(
         self,
-        plan,
+        plan: Plan,
         k_new,
         v_new,
         k_cache,
@@ -177,7 +179,7 @@ class Layer:
             t.lengths(plan.c, block_table, query_start_loc, seq_lens)
         check(C.attune_write_kv(self.op, seqs, tokens, t.c, where, ffi.NULL))
 
-    def page_table(self, plan, block_table, indptr, indices=None):
+    def page_table(self, plan: Plan, block_table, indptr, indices=None):
         """Writes the block_table [num_seqs or more, pages] int32 of a step from lists of pages, by
         one launch for all layers.
 
@@ -232,9 +234,9 @@ class Layer:
         alibi_slopes=None,
         k_new=None,
         v_new=None,
-        most_ms=0.0,
-        eager=False,
-    ):
+        most_ms: float = 0.0,
+        eager: bool = False,
+    ) -> float:
         """Times the few plans that are close for this batch over the layers' caches, in warm-up.
         Returns the milliseconds that it took. Context.settled_commit() makes it count.
 

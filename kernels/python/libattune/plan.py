@@ -17,27 +17,27 @@ class Plan:
         self.c.size = SIZE
 
     @property
-    def text(self):
+    def text(self) -> str:
         """Its kernels and parameters: 'prefill: qblock BLOCK_M=128 ... | decode: ...'."""
         room = ffi.new("char[]", 1024)
         check(C.attune_plan_text(self.layer.op, self.c, room, 1024))
         return ffi.string(room).decode()
 
     @property
-    def workspace(self):
+    def workspace(self) -> int:
         """Bytes of workspace that a run takes."""
         return self.c.workspace
 
     @property
-    def num_seqs(self):
+    def num_seqs(self) -> int:
         return self.c.num_seqs
 
     @property
-    def num_tokens(self):
+    def num_tokens(self) -> int:
         """Query tokens of the batch: rows of q that are read."""
         return self.c.num_tokens
 
-    def serves(self, wanted):
+    def serves(self, wanted: "Plan") -> int:
         """Whether a graph that captured this plan is right for the batch of another: 0: no; 1: yes,
         but the other's own launches may be faster; 2: yes, and it runs the other's launches."""
         return C.attune_plan_serves(self.c, wanted.c)
