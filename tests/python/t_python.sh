@@ -23,10 +23,11 @@ row $? "the same library gives the same bytes"
 "$python" -m zipfile -l "$wheel" >"$tmp/log" 2>&1
 good=$?
 for file in $(cd kernels/python && ls libattune/*.py) libattune/lib/libattune.so libattune/include/attune.h \
-	libattune/include/attune_settle.h "libattune-$version.dist-info/licenses/LICENSE"; do
+	libattune/include/attune_settle.h "libattune-$version.dist-info/licenses/LICENSE" \
+	"libattune-$version.dist-info/entry_points.txt"; do
 	grep -q "^$file " "$tmp/log" || { echo "$file is missing" >>"$tmp/log" && good=1; }
 done
-row $good "it has the package, the library, its headers and the license"
+row $good "it has the package, the library, its headers, the license, and where vLLM enters"
 ! "$python" kernels/python/wheel.py kernels/attune.h "$tmp" >"$tmp/log" 2>&1 &&
 	grep -qx 'wheel.py: kernels/attune.h: not a shared object for x86_64 or aarch64' "$tmp/log"
 row $? "what is no library is refused in a line"
@@ -52,5 +53,19 @@ python=$tmp/venv/bin/python installed=1
 [ "$(cat "$tmp/log")" = "$site/libattune/lib/libattune.so $site/libattune/include/attune.h" ]
 row $? "it opens the library inside"
 python_rows tests/python/test_run.py tests/python/test_errors.py tests/python/test_life.py \
-	tests/python/test_library.py
+	tests/python/test_library.py tests/python/test_capture.py
+
+"$python" -I - "$tmp/steps.jsonl" >"$tmp/log" 2>&1 <<'EOF'
+import sys, libattune
+layer = libattune.Context("cpu").prepare(12, 3, 64, 32, "float16", window_left=255)
+with libattune.capture(sys.argv[1]) as c:
+    layer.plan([0, 600], [600])
+    for i in range(40):
+        layer.plan([0, 1, 2], [601 + i, 70 + i])
+EOF
+"$B/attune" scenarios --steps "$tmp/steps.jsonl" --pick 4 >"$tmp/set.json" 2>"$tmp/log" &&
+	"$B/attune" scenarios --set "$tmp/set.json" --format tsv >"$tmp/out" 2>>"$tmp/log" &&
+	[ "$(cut -f 3-6,9 "$tmp/out" | sort -u | tr '\t\n' '  ')" = \
+		'layers-12x3x64-w256@1 32 f16 f16 2 model page_size dtype kv_dtype seqs ' ]
+row $? "attune scenarios makes a set of captured steps"
 end_rows
