@@ -165,7 +165,7 @@ $(B)/libattune.a: $(libobj) $(shipped_objs) $(B)/called_inside $(B)/exports
 	$(Q)sed 's/.*/& __attune_&/' $(B)/called_inside >$@.rename
 	$(Q)for o in libattune libattune_settle; do $(OBJCOPY) --keep-global-symbols=$@.keep $(B)/$$o.o $(B)/$$o.named.o && \
 		$(OBJCOPY) --redefine-syms=$@.rename $(B)/$$o.named.o || exit; done
-	$(Q)rm -f $@ && $(AR) rcs $@ $(B)/libattune.named.o $(B)/libattune_settle.named.o
+	$(Q)rm -f $@ && $(AR) rcsD $@ $(B)/libattune.named.o $(B)/libattune_settle.named.o
 $(B)/libattune.so: $(libobj) $(shipped_objs) $(B)/exports.map
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared $(used_only) -Wl,-soname,$(soname) -Wl,--version-script=$(B)/exports.map \

@@ -1,4 +1,4 @@
-"""bench_transformers.py - what a model of Transformers gains end to end by libattune's attention.
+"""bench_transformers.py - what a model of Transformers 5.17 gains end to end by libattune's attention.
 
     python kernels/python/bench_transformers.py                            a table; GPU, else CPU
     python kernels/python/bench_transformers.py --model qwen3-0.6b --json out.json
@@ -10,7 +10,7 @@ value of attn_implementation:
 
     attune         flash_attune_3: block tables and CUDA graphs for decodes
     attune_eager   attune: no CUDA graphs, as sdpa and eager run
-    sdpa, eager    Transformers' own
+    sdpa, eager    Transformers' own. They leave a softcap out (gemma2-2b)
     fa2, fa3       flash_attention_2 and _3, where installed
     none, none_eager   no attention at all, run as attune and as attune_eager: what is not attention
 

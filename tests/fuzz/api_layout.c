@@ -45,7 +45,7 @@ int64_t element_at(const attune_shape *s, const attune_tensors *t, int is_v, int
 			     : ((int64_t)(e / x) * s->page_size + slot) * x + e % x);
 }
 
-/* K and V, apart or as [page][2][...] in one array. */
+/* K and V, apart, as [page][2][...] in one array, or side by side in each row. */
 static int64_t draw_cache(struct world *w, struct dice *d, int unit)
 {
 	const attune_shape *s = &w->s;
@@ -55,6 +55,12 @@ static int64_t draw_cache(struct world *w, struct dice *d, int unit)
 	int64_t k[3], v[3];
 	int64_t end = draw_strides(d, unit, 3, size, inner, k);
 	int64_t v_end = draw_strides(d, unit, 3, size, inner, v);
+	if (!is_joint && !is_classic && one_in(d, 3)) {
+		end = draw_strides(d, unit, 3, size, 2 * inner, k);
+		memcpy(v, k, sizeof v);
+		w->v_from = (size_t)inner;
+		v_end = 0;
+	}
 	if (is_joint && w->pages > 1 && k[0] > k[1] && k[0] > k[2]) {
 		const int64_t page = k[0];
 		memcpy(v, k, sizeof v);
@@ -62,6 +68,10 @@ static int64_t draw_cache(struct world *w, struct dice *d, int unit)
 		k[0] = v[0] = 2 * page;
 		end += (w->pages - 1) * page + page;
 		v_end = 0;
+	}
+	if (s->page_size > 1) { /* equal ones say ragged K and V; of one page any stride will do */
+		k[0] += k[0] == k[1] ? unit : 0;
+		v[0] += v[0] == v[1] ? unit : 0;
 	}
 	w->host.k_page_stride = k[0], w->host.k_slot_stride = k[1], w->host.k_head_stride = k[2];
 	w->host.v_page_stride = v[0], w->host.v_slot_stride = v[1], w->host.v_head_stride = v[2];

@@ -32,7 +32,7 @@ export SOURCE_DATE_EPOCH
 deb=$B/deb
 rm -rf "$deb" && mkdir -p "$deb/debian" || exit 2
 export DESTDIR="$deb/all" PREFIX=/usr LIBDIR="/usr/lib/$multiarch" INCLUDEDIR=/usr/include
-sh tuner/package/install.sh install || exit 2
+sh tuner/package/install.sh install >/dev/null || exit 2
 rm "$DESTDIR/usr/share/attune/installed"
 
 take() { # PACKAGE PATH...: moves these of all files into the package

@@ -125,6 +125,7 @@ install_all() {
 		echo "attune: $B/ has no tool (make builds it): the library alone is installed" >&2
 	fi
 	sort -u -o "$list" "$list"
+	echo "attune $VERSION: library in $DESTDIR$LIBDIR, headers in $DESTDIR$INCLUDEDIR, the rest in $DESTDIR$PREFIX"
 }
 
 # Of folders only attune's own go.
