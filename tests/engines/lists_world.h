@@ -169,6 +169,11 @@ static void fill_heads(struct lists_world *w)
 	w->host.lse_token_stride = w->device.lse_token_stride = heads;
 	w->host.lse_head_stride = w->device.lse_head_stride = 1;
 	w->device.sinks = on_device(sinks, bytes);
+	float *slopes = host_array(w, (size_t)heads * sizeof *slopes);
+	for (int i = 0; i < heads; i++)
+		slopes[i] = 0.01f * (float)(i % 9 + 1);
+	w->host.alibi_slopes = slopes;
+	w->device.alibi_slopes = on_device(slopes, (size_t)heads * sizeof *slopes);
 	w->device.lse = on_device(w->host.lse, w->lse_bytes);
 }
 
