@@ -351,7 +351,7 @@ const char *attune_heuristic(const attune_context *ctx);
  *
  *   - queries of more than 8 tokens over an E4M3 cache, except on sm_90 at head sizes 64, 96, 128,
  *     192, 256;
- *   - queries of more than 8 tokens with LSE, except on sm_90 where the library carries warpgroup;
+ *   - queries of more than 8 tokens with LSE on GPUs, except sm_90 where the library carries warpgroup;
  *   - decodes over an E4M3 cache with pages that are no multiple of 8 tokens;
  *   - queries of more than 8 tokens in the classic layout;
  *   - with ATTUNE_INVARIANT=1 also those that README.md lists. */

@@ -328,11 +328,11 @@ static enum attune_status add_helpers(attune_op *op)
 	return status;
 }
 
-static enum attune_status add_extras(attune_op *op)
+static enum attune_status add_extras(attune_op *op, const attune_shape *shape)
 {
 	enum attune_status status = ATTUNE_OK;
 	for (enum extra e = 0; !status && e < NUM_EXTRAS; e++) {
-		const struct kernel *k = extra_kernel(op->ctx->device.info.backend, &op->shape, e);
+		const struct kernel *k = extra_kernel(op->ctx->device.info.backend, shape, e);
 		struct config c;
 		if (!k)
 			continue;
@@ -375,6 +375,8 @@ static enum attune_status make_op(attune_context *ctx, const attune_shape *shape
 	op->is_list = is_list;
 	op->shape = *shape;
 	op->shape.size = sizeof op->shape;
+	op->lse_apart = shape->has_lse && ctx->device.info.backend == BACKEND_CPU;
+	op->shape.has_lse = shape->has_lse && !op->lse_apart;
 	op->shape_name = shape_name(&op->shape);
 	op->heuristic = rules_of(ctx, shape->kv_dtype);
 	op->portable = portable_behind(op);
@@ -388,7 +390,7 @@ static enum attune_status make_op(attune_context *ctx, const attune_shape *shape
 	if (!status)
 		status = add_helpers(op);
 	if (!status)
-		status = add_extras(op);
+		status = add_extras(op, shape);
 	if (!status && !runs_phase(op, PHASE_PREFILL) && !runs_phase(op, PHASE_DECODE))
 		status = no_kernel(ctx, shape);
 	if (status)

@@ -40,7 +40,7 @@ static enum attune_status run_one(void *arg, int i, int steps, void *stream)
 
 /* The parts, and what the op has in front of them or behind. A launch that reads floats of the one in
  * front begins in turn. */
-static enum attune_status run_all(struct running *run, const void *sinks, size_t sinks_at,
+static enum attune_status run_all(struct running *run, const attune_tensors *t, size_t sinks_at,
 				  void *stream)
 {
 	const attune_op *op = run->op;
@@ -49,13 +49,15 @@ static enum attune_status run_all(struct running *run, const void *sinks, size_t
 		float *floats = (float *)(void *)(run->workspace + sinks_at);
 		run->call.args.sinks = floats;
 		run->may_begin_early = 0;
-		status = sinks_widen(op, sinks, floats, stream);
+		status = sinks_widen(op, t->sinks, floats, stream);
 	}
 	if (!status)
 		status = run_parts(&op->ctx->device, run->plan->how, run->plan->num_parts, run_one,
 				   run, stream);
 	if (!status && op->shape.has_sinks && op->shape.has_lse)
 		status = sink_rows(op, &run->call, stream);
+	if (!status && op->lse_apart)
+		status = lse_apart(op, &run->call, t->lse, t->lse_token_stride, t->lse_head_stride);
 	return status;
 }
 
@@ -131,7 +133,9 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 		return ATTUNE_OK;
 	tensors = tensors_plain(&plain, tensors, &op->shape, plan->num_tokens);
 	if (!error)
-		error = tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
+		error = op->lse_apart && !tensors->lse
+			    ? no_lse
+			    : tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
 	if (error)
 		return fail(ATTUNE_INVALID, "%s: %s", call, error);
 	const enum attune_status status = replace(&other, &is_other, op, plan, tensors);
@@ -156,5 +160,5 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	run.table_last = table_last(tensors->block_table, tensors->block_table_stride,
 				    plan->table_seq, plan->table_pages);
 	run.may_begin_early = plan->start == ATTUNE_START_EARLY;
-	return run_all(&run, tensors->sinks, sinks_at, stream);
+	return run_all(&run, tensors, sinks_at, stream);
 }

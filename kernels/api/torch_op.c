@@ -202,12 +202,13 @@ static enum attune_status take_rows(attune_tensors *a, const struct planned *p,
 	const int64_t tokens = AT_LEAST(p->plan.num_tokens), heads = s->num_query_heads;
 	const struct wanted rows = { s->dtype, 3, { tokens, heads, s->head_size } };
 	const struct wanted lse = { ATTUNE_F32, 2, { tokens, heads } };
+	const int has_lse = s->has_lse || p->op->lse_apart;
 	enum attune_status status = tensor_fits_packed(&t[Q], p->op, &rows);
 	if (!status)
 		status = tensor_fits_packed(&t[OUT], p->op, &rows);
 	if (!status)
-		status = announced(&t[LSE], s->has_lse);
-	if (!status && s->has_lse)
+		status = announced(&t[LSE], has_lse);
+	if (!status && has_lse)
 		status = tensor_fits(&t[LSE], p->op, &lse);
 	if (status)
 		return status;

@@ -7,7 +7,8 @@
 static const char *const names[NUM_EXTRAS] = { [EXTRA_PAGE_TABLE] = "page_table",
 					       [EXTRA_WRITE_KV] = "write_kv",
 					       [EXTRA_WIDEN_SINKS] = "widen_sinks",
-					       [EXTRA_SINK_ROWS] = "sink_rows" };
+					       [EXTRA_SINK_ROWS] = "sink_rows",
+					       [EXTRA_LSE] = "lse" };
 
 int sinks_are_widened(const attune_shape *s)
 {
@@ -19,13 +20,14 @@ static int is_needed(const attune_shape *s, enum extra e)
 	switch (e) {
 	case EXTRA_WIDEN_SINKS: return sinks_are_widened(s);
 	case EXTRA_SINK_ROWS: return s->has_sinks && s->has_lse;
+	case EXTRA_LSE: return s->has_lse;
 	default: return 1;
 	}
 }
 
 int extra_is_vital(enum extra e)
 {
-	return e == EXTRA_WIDEN_SINKS || e == EXTRA_SINK_ROWS;
+	return e == EXTRA_WIDEN_SINKS || e == EXTRA_SINK_ROWS || e == EXTRA_LSE;
 }
 
 const struct kernel *extra_kernel(enum backend backend, const attune_shape *s, enum extra e)

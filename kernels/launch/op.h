@@ -50,13 +50,21 @@ struct ready {
 };
 
 /* Launches beside those that plans name: extra.h. */
-enum extra { EXTRA_PAGE_TABLE, EXTRA_WRITE_KV, EXTRA_WIDEN_SINKS, EXTRA_SINK_ROWS, NUM_EXTRAS };
+enum extra {
+	EXTRA_PAGE_TABLE,
+	EXTRA_WRITE_KV,
+	EXTRA_WIDEN_SINKS,
+	EXTRA_SINK_ROWS,
+	EXTRA_LSE,
+	NUM_EXTRAS
+};
 
 struct attune_op {
 	attune_context *ctx;
-	uint64_t id; /* unique in the process, and not 0 */
-	attune_shape shape;
-	uint64_t shape_name;              /* a hash of all in it that launches depend on */
+	uint64_t id;         /* unique in the process, and not 0 */
+	attune_shape shape;  /* without has_lse where lse_apart */
+	int lse_apart;       /* on a CPU: the caller wants the LSE, which no choice gives */
+	uint64_t shape_name; /* a hash of all in it that launches depend on */
 	const struct selector *heuristic; /* NULL: no rules are for this device */
 	/* The rules behind those of the heuristic; NULL: there are none, or they are its own. */
 	const struct selector *portable;

@@ -51,6 +51,7 @@ void call_from_tensors(struct attune_call *, const attune_shape *, const attune_
 const attune_tensors *tensors_plain(attune_tensors *own, const attune_tensors *,
 				    const attune_shape *, int num_tokens);
 /* What is wrong with the tensors of a call, once they are plain; or NULL. */
+extern const char no_lse[];
 const char *tensor_error(const attune_tensors *, const attune_shape *, enum backend);
 /* The same for attune_write_kv. */
 const char *write_error(const attune_tensors *, const attune_shape *, enum backend, int has_slots);

@@ -55,6 +55,8 @@ static const char *keys_error(const attune_tensors *t, const attune_shape *shape
 	return NULL;
 }
 
+const char no_lse[] = "the shape announces lse, which is not given";
+
 const char *tensor_error(const attune_tensors *t, const attune_shape *shape, enum backend backend)
 {
 	const int64_t rows =
@@ -66,7 +68,7 @@ const char *tensor_error(const attune_tensors *t, const attune_shape *shape, enu
 	if ((shape->has_sinks && !t->sinks) || (shape->has_alibi && !t->alibi_slopes))
 		return "the shape announces sinks or ALiBi slopes that are not given";
 	if (shape->has_lse && !t->lse)
-		return "the shape announces lse, which is not given";
+		return no_lse;
 	if (backend == BACKEND_CPU)
 		return new_kv_error(t, shape, backend);
 	const char *error = rows % 8 ? "on a GPU all strides must be multiples of 8 elements"

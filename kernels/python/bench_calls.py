@@ -1,7 +1,9 @@
-"""bench_calls.py [cpu|cuda] - CPU time of a call, by ways to call: µs, medians of 15 rounds that take turns.
+"""bench_calls.py [cpu|cuda] - CPU time of a call, by ways to call: µs, medians of 15 rounds that take
+turns.
 
-One decode over one key, so that on the CPU hardly anything is computed. On a GPU launches are in the times,
-the device's work is not. The last column is what a way takes more than attune_run from a filled struct.
+One decode over one key, so that on the CPU hardly anything is computed. On a GPU launches are in the
+times, the device's work is not. The last column is what a way takes more than attune_run from a
+filled struct.
 """
 
 import statistics
@@ -56,8 +58,15 @@ def filled():
 
 
 @torch.library.custom_op("bench_calls::attend", mutates_args=("out",))
-def custom(out: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, table: torch.Tensor,
-           starts: torch.Tensor, lens: torch.Tensor) -> None:  # fmt: skip
+def custom(
+    out: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    table: torch.Tensor,
+    starts: torch.Tensor,
+    lens: torch.Tensor,
+) -> None:
     by_struct()
 
 
@@ -81,7 +90,7 @@ WAYS = {
     "attune_run by torch.library.custom_op": lambda: custom(out, q, *cached),
     "torch.empty_like": lambda: torch.empty_like(q),
     "Layer.plan of one decode": lambda: layer.plan(starts_host, lens_host),
-}  # fmt: skip
+}
 if DEVICE == "cpu":
     arrays = [x.numpy() for x in (q, *cached)]
     WAYS["Layer.run of numpy arrays"] = lambda: layer.run(plan, *arrays)

@@ -2,9 +2,10 @@
 
     python kernels/python/bench_write_kv.py [--device cuda] [--tokens 1,64,512,4096] [--compile]
 
-A line a case: microseconds a layer of each way, medians of interleaved rounds, and the way's time as a
-multiple of attune's. On a GPU a round replays a CUDA graph of some layers, whose caches and rows together
-are larger than the L2 cache. Before the times the caches of all ways are compared bit by bit.
+A line a case: microseconds a layer of each way, medians of interleaved rounds, and the way's time as
+a multiple of attune's. On a GPU a round replays a CUDA graph of some layers, whose caches and rows
+together are larger than the L2 cache. Before the times the caches of all ways are compared bit by
+bit.
 
   slots      attune by a slot_mapping;   lengths: by block table and lengths
   index_put  cache[page, slot] = rows, for K and for V, with E4M3 behind a division and a conversion
@@ -25,7 +26,9 @@ HEADS, HEAD, PAGE = 8, 128, 16
 def arguments():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    p.add_argument("--tokens", default="1,8,64,128,256,512,4096", help="4096: a prefill; else decodes")
+    p.add_argument(
+        "--tokens", default="1,8,64,128,256,512,4096", help="4096: a prefill; else decodes"
+    )
     p.add_argument("--layers", type=int, default=8)
     p.add_argument("--rounds", type=int, default=25)
     p.add_argument("--compile", action="store_true", help="race torch.compile's kernels, too")
@@ -38,12 +41,12 @@ class Case:
     def __init__(self, device, dtype, kv_dtype, layout, tokens, layers):
         prefill = tokens >= 4096
         self.tokens, self.layout = tokens, layout
-        self.name = f"{str(kv_dtype)[6:]:14} {layout} {'prefill' if prefill else 'decodes'} {tokens:5}"
+        self.name = (
+            f"{str(kv_dtype)[6:]:14} {layout} {'prefill' if prefill else 'decodes'} {tokens:5}"
+        )
         pages = max(2 * tokens if not prefill else tokens // PAGE * 2, 64)
         kw = {"dtype": dtype, "device": device}
-        self.rows = [
-            torch.randn(tokens, 2, HEADS, HEAD, **kw).unbind(1) for _ in range(layers)
-        ]
+        self.rows = [torch.randn(tokens, 2, HEADS, HEAD, **kw).unbind(1) for _ in range(layers)]
         order = (pages, PAGE, HEADS, HEAD) if layout == "NHD" else (pages, HEADS, PAGE, HEAD)
         self.caches = [
             [torch.zeros(order, dtype=kv_dtype, device=device) for _ in "kv"] for _ in range(layers)

@@ -130,10 +130,19 @@ static void add_on_amd(const struct kernel *k, const struct carried_shape *c)
 	}
 }
 
+static int is_helper(const struct kernel *k)
+{
+	for (enum helper h = 0; h < NUM_HELPERS; h++)
+		if (k == kernel_helper(k->backend, h))
+			return 1;
+	return 0;
+}
+
 /* The defaults of one kernel for one shape, on all architectures. */
 static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 {
-	if (c->is_small && strcmp(k->name, attune_fallbacks[0].kernel) != 0)
+	if (c->is_small &&
+	    (k->selectable ? strcmp(k->name, attune_fallbacks[0].kernel) : is_helper(k)))
 		return;
 	for (size_t i = 0; i < COUNT(pages); i++) {
 		if (k->backend == BACKEND_GPU && cuda)
@@ -143,14 +152,6 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 	}
 	if (k->backend == BACKEND_GPU && c->on_amd)
 		add_on_amd(k, c);
-}
-
-static int is_helper(const struct kernel *k)
-{
-	for (enum helper h = 0; h < NUM_HELPERS; h++)
-		if (k == kernel_helper(k->backend, h))
-			return 1;
-	return 0;
 }
 
 /* Kernels that no choice names or needs, in native code: the driver then compiles nothing. */

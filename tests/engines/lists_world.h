@@ -169,6 +169,11 @@ static void fill_heads(struct lists_world *w)
 	w->host.lse_token_stride = w->device.lse_token_stride = heads;
 	w->host.lse_head_stride = w->device.lse_head_stride = 1;
 	w->device.sinks = on_device(sinks, bytes);
+	float *slopes = host_array(w, (size_t)heads * sizeof *slopes);
+	for (int i = 0; i < heads; i++)
+		slopes[i] = 0.01f * (float)(i % 9 + 1);
+	w->host.alibi_slopes = slopes;
+	w->device.alibi_slopes = on_device(slopes, (size_t)heads * sizeof *slopes);
 	w->device.lse = on_device(w->host.lse, w->lse_bytes);
 }
 
@@ -299,20 +304,25 @@ static void check_row(const struct lists_world *w, struct kv_source *source, int
 	}
 }
 
-static enum attune_status plan_and_run(struct lists_world *w)
+static enum attune_status plan_and_run(struct lists_world *w, enum attune_start start)
 {
+	const attune_batch *b = &w->batch->view;
 	attune_plan plan = { .size = sizeof plan };
-	fine(attune_plan_batch(w->op, &w->batch->view, &plan));
+	size_t most;
+	fine(attune_plan_batch(w->op, b, &plan));
+	fine(attune_max_workspace(w->op, b->num_seqs, plan.num_tokens, &most));
+	assert_true(plan.workspace <= most);
+	plan.start = start;
 	void *workspace = exact((plan.workspace + 15) / 16 * 16);
 	return attune_run(w->op, &plan, &w->device, workspace, plan.workspace,
 			  dev.ops->stream(&dev));
 }
 
-static void run_and_check(struct lists_world *w)
+static void run_and_check(struct lists_world *w, enum attune_start start)
 {
 	const attune_batch *b = &w->batch->view;
 	struct attune_call call;
-	fine(plan_and_run(w));
+	fine(plan_and_run(w, start));
 	fine(dev.ops->wait(&dev, dev.ops->stream(&dev)));
 	if (w->out_bytes)
 		fine(dev.ops->get(&dev, w->host.out, w->device.out, w->out_bytes));
@@ -336,7 +346,8 @@ static void lists_row_passes(void **state)
 	release_exact(); /* of a row that failed */
 	lists_make(&w, &r->s, r->lists, r->batch);
 	write_table(&w);
-	run_and_check(&w);
+	run_and_check(&w, ATTUNE_START_IN_TURN);
+	run_and_check(&w, ATTUNE_START_EARLY);
 	lists_free(&w);
 }
 

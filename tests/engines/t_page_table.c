@@ -38,6 +38,7 @@ static void release_exact(void)
 }
 
 #define STEPS "q1s17_q20s33_q3s1_q2s0_q9s0_q0s5_q12s3_q1s1_q33s100_q1s64"
+#define NO_KEYS "q1s17_q5s3_q2s0_q40s9_q20s0_q8s8"
 // clang-format off
 static const struct lists_row rows[] = {
 	{ "ragged, F32, pages of 16",              STEPS,                 { SHAPE(8, 2, 64, 16, F32, F32) }, RAGGED },
@@ -52,6 +53,12 @@ static const struct lists_row rows[] = {
 	{ "page lists of 8 bytes, pages of 1",     STEPS,                 { SHAPE(8, 2, 64, 1, F32, F32) }, LONG_PAGES },
 	{ "sinks of BF16",                         STEPS,                 { SHAPE(8, 2, 64, 16, F32, F32), .has_sinks = 1, .sinks_dtype = ATTUNE_BF16 }, PAGES },
 	{ "sinks of F16, segments",                "q1s900_q1s3",         { SHAPE(8, 2, 64, 16, BF16, BF16), .has_sinks = 1, .sinks_dtype = ATTUNE_F16 }, PAGES },
+	{ "LSE, F32",                              NO_KEYS,               { SHAPE(8, 2, 64, 16, F32, F32), .has_lse = 1 }, PAGES },
+	{ "LSE, BF16, head 80, sinks",             NO_KEYS,               { SHAPE(6, 2, 80, 16, BF16, BF16), .has_lse = 1, .has_sinks = 1 }, PAGES },
+	{ "LSE, F16, window, softcap, sinks of BF16", STEPS,              { SHAPE(8, 8, 96, 16, F16, F16), .window = 20, .softcap = 20, .has_lse = 1, .has_sinks = 1, .sinks_dtype = ATTUNE_BF16 }, PAGES },
+	{ "LSE, ragged, group 71, decodes of 900", "q1s900_q1s3_q70s80",  { SHAPE(71, 1, 64, 16, BF16, BF16), .has_lse = 1 }, RAGGED },
+	{ "LSE, not causal, ALiBi",                NO_KEYS,               { sizeof(attune_shape), 4, 2, 128, 16, ATTUNE_F32, ATTUNE_F32, .has_lse = 1, .has_alibi = 1, .has_sinks = 1 }, PAGES },
+	{ "LSE, a batch without tokens",           "q0s5_q0s0",           { SHAPE(2, 1, 64, 16, F32, F32), .has_lse = 1 }, PAGES },
 };
 // clang-format on
 

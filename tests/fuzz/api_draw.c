@@ -119,7 +119,7 @@ void draw_shape(struct dice *d, enum where where, attune_shape *s)
 	s->sinks_dtype = s->has_sinks ? (enum attune_dtype)below(d, ATTUNE_BF16 + 1) : 0;
 	s->has_alibi = one_in(d, 4);
 	s->has_new_kv = one_in(d, 5);
-	s->has_lse = where != ON_CPU && one_in(d, 4);
+	s->has_lse = one_in(d, 4);
 	if (where != ON_CPU && one_in(d, 10))
 		s->kv_layout = ATTUNE_KV_CLASSIC;
 }
@@ -153,7 +153,7 @@ enum promise promise_of(enum where where, const attune_shape *s)
 	if (!is_valid(s))
 		return IS_INVALID;
 	if (!has_code_for(where, s) || s->page_size > 65536 || s->dtype != s->kv_dtype ||
-	    s->kv_layout != ATTUNE_KV_STRIDED || s->has_lse)
+	    s->kv_layout != ATTUNE_KV_STRIDED || (s->has_lse && where != ON_CPU))
 		return MAY_BE_REFUSED;
 	return IS_SUPPORTED;
 }

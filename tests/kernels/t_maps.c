@@ -1,8 +1,10 @@
 /* t_maps.c - the maps of K and V that a launch makes from the strides of a cache: what the driver is
- * asked for, and which strides are refused before. */
+ * asked for, and which strides are refused before; and what is read behind the end of ragged K and V. */
 #include "kernels/args_maps.h"
 #include "kernels/args_more.h"
 #include "kernels/launch/run.h"
+#include "kernels/spec/device_info.h"
+#include "kernels/spec/kernel.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -92,9 +94,73 @@ static void maps_follow_strides(void **state)
 	}
 }
 
+/* ---- the end of ragged K and V -------------------------------------------------------------- */
+
+static const char *asked_from[MOST];
+static size_t asked_bytes, room;
+
+static int has_room(struct device *dev, const void *from, size_t bytes)
+{
+	(void)dev;
+	assert_true(num_asked < MOST);
+	asked_from[num_asked++] = from;
+	asked_bytes = bytes;
+	return bytes <= room;
+}
+
+static int behind(const char *kernel, enum backend backend, int lanes, int box)
+{
+	const attune_shape s = { .page_size = 16 };
+	const struct device_info d = { .backend = backend, .lanes = lanes };
+	return slots_behind(kernel_find(backend, kernel)->space, &s, &d, box);
+}
+
+static void some_kernels_read_behind_the_last_key(void **state)
+{
+	(void)state;
+	assert_int_equal(behind("warpgroup", BACKEND_GPU, 32, 16), 15);
+	assert_int_equal(behind("warpgroup", BACKEND_GPU, 32, 8), 7);
+	assert_int_equal(behind("warpgroup", BACKEND_GPU, 32, 0), 7); /* E4M3 */
+	assert_int_equal(behind("qblock", BACKEND_GPU, 32, 0), 0);
+	assert_int_equal(behind("qblock", BACKEND_GPU, 64, 0), 15); /* AMD */
+	assert_int_equal(behind("qblock", BACKEND_CPU, 64, 0), 0);
+}
+
+/* The last slot that is read is the last of K and V and 15 more, of the last head. */
+static void memory_is_asked_for_up_to_the_last_slot(void **state)
+{
+	static const struct device_ops with = { .goes_on = has_room }, without = { .name = "none" };
+	static char k[1 << 17], v[1 << 17];
+	const attune_shape s = { .num_kv_heads = 3, .head_size = 64, .kv_dtype = ATTUNE_BF16 };
+	attune_tensors t = { .k_cache = k, .v_cache = v, .kv_slots = 100 };
+	struct device dev = { .ops = &with };
+	(void)state;
+	t.k_slot_stride = 3 * 64, t.k_head_stride = 64;   /* [slots][heads] */
+	t.v_slot_stride = 64, t.v_head_stride = 200 * 64; /* [heads][slots] */
+	num_asked = 0;
+	room = 2 * (15 * 3 * 64 + 64);
+	assert_true(memory_goes_on(&dev, &s, &t, 15));
+	assert_int_equal(num_asked, 2);
+	assert_true(asked_from[0] == k + 2 * (99 * 3 * 64 + 2 * 64));
+	assert_true(asked_from[1] == v + 2 * (99 * 64 + 2 * 200 * 64));
+	assert_int_equal(asked_bytes, 2 * (15 * 64 + 64));
+	num_asked = 0;
+	room--;
+	assert_false(memory_goes_on(&dev, &s, &t, 15));
+	assert_true(memory_goes_on(&dev, &s, &t, 0));
+	t.kv_slots = 0; /* not known */
+	assert_false(memory_goes_on(&dev, &s, &t, 15));
+	t.kv_slots = 100;
+	dev.ops = &without;
+	assert_false(memory_goes_on(&dev, &s, &t, 15));
+}
+
 int main(void)
 {
-	struct CMUnitTest tests[COUNT(rows)];
+	struct CMUnitTest tests[COUNT(rows) + 2] = {
+		[COUNT(rows)] = cmocka_unit_test(some_kernels_read_behind_the_last_key),
+		cmocka_unit_test(memory_is_asked_for_up_to_the_last_slot),
+	};
 	for (size_t i = 0; i < COUNT(rows); i++)
 		tests[i] = (struct CMUnitTest){ rows[i].name, maps_follow_strides, NULL, NULL,
 						(void *)(uintptr_t)&rows[i] };

@@ -104,7 +104,7 @@ class Batch:
         q, k, v = get(self.q), get(self.k), get(self.v)
         more, out = self.more, np.zeros(q.shape)
         lse = np.full(q.shape[:2], -np.inf)
-        scale, softcap = more.get("sm_scale") or self.dim**-0.5, more.get("logits_soft_cap", 0)
+        scale, softcap = more.get("sm_scale") or self.dim ** -0.5, more.get("logits_soft_cap", 0)
         left, group = more.get("window_left", -1), self.heads[0] // self.heads[1]
         for i, keys in enumerate(self.seq_lens):
             at = np.arange(keys)

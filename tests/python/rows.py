@@ -10,7 +10,7 @@ TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
 
 
 def attend(q, k, v, causal=True, left=-1, softcap=0.0, scale=None, slopes=None, sinks=None):
-    """(out, lse [heads, queries]) of one sequence: q [queries, heads, head_dim], k and v [keys, ...]."""
+    """(out, lse [heads, queries]) of one sequence: q [queries, heads, head_dim], k and v alike."""
     q, k, v = (x.float() for x in (q, k, v))
     k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
     s = torch.einsum("qhd,khd->hqk", q, k) * (scale or q.shape[2] ** -0.5)
@@ -30,7 +30,7 @@ def attend(q, k, v, causal=True, left=-1, softcap=0.0, scale=None, slopes=None, 
 
 
 class Batch:
-    """Sequences of (queries, keys) tokens with random q, k, v as rows, and pages in random order."""
+    """Sequences of (queries, keys) tokens: random q, k, v as rows, and pages in random order."""
 
     def __init__(self, lengths, heads=8, kv_heads=2, dim=64, page=16, dtype=DTYPE):
         torch.manual_seed(1)

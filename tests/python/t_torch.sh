@@ -2,10 +2,6 @@
 # t_torch.sh - torch's operators and FlashAttention's functions over the library, on the CPU. Skipped without
 # a Python that has torch; ATTUNE_TEST_PYTHON names one. On a GPU: ATTUNE_TEST_DEVICE=cuda.
 . tests/support/tap.sh
-[ -z "${SAN:-}" ] || {
-	echo "1..0 # SKIP Python does not load a library with sanitizers"
-	exit 0
-}
 . tests/python/python.sh
 find_python cffi torch
 export ATTUNE_THREADS=1 OMP_NUM_THREADS=1

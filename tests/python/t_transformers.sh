@@ -2,10 +2,6 @@
 # t_transformers.sh - models of Transformers by libattune, on the CPU. Skipped without a Python that has torch
 # and transformers; ATTUNE_TEST_PYTHON names one.
 . tests/support/tap.sh
-[ -z "${SAN:-}" ] || {
-	echo "1..0 # SKIP Python does not load a library with sanitizers"
-	exit 0
-}
 . tests/python/python.sh
 find_python cffi numpy psutil torch transformers
 export ATTUNE_THREADS=1 OMP_NUM_THREADS=1

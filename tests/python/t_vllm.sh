@@ -2,10 +2,6 @@
 # t_vllm.sh - libattune as a backend of vLLM, driven as its model runner does. Skipped without a Python that has
 # torch and vllm; ATTUNE_TEST_PYTHON names one. On a GPU: ATTUNE_TEST_DEVICE=cuda.
 . tests/support/tap.sh
-[ -z "${SAN:-}" ] || {
-	echo "1..0 # SKIP Python does not load a library with sanitizers"
-	exit 0
-}
 . tests/python/python.sh
 find_python cffi torch vllm
 export ATTUNE_THREADS=1 OMP_NUM_THREADS=1

@@ -10,13 +10,13 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 class Rows(unittest.TestResult):
     def addSuccess(self, test):
-        print("ok", f"{test.id()}")
+        print("ok", test.id())
 
     def addSkip(self, test, reason):
         print("ok", f"{test.id()} # SKIP {reason}")
 
     def fault(self, test, error):
-        print("not", f"{test.id()}")
+        print("not", test.id())
         print(self._exc_info_to_string(error, test), file=sys.stderr)
 
     def addFailure(self, test, error):

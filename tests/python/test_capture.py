@@ -1,5 +1,5 @@
-"""libattune.capture: what it writes, when, and that an engine does not notice it. What the files say is
-read by `attune scenarios --steps` in t_python.sh."""
+"""test_capture.py - libattune.capture: what it writes, when, and that an engine does not notice it.
+`attune scenarios --steps` reads such files in t_python.sh."""
 
 import json
 import os
@@ -63,7 +63,8 @@ class Capture(unittest.TestCase):
         got = lines(self.path)
         self.assertEqual(got[2]["kv_dtype"], "e4m3")
         self.assertEqual(
-            got[3:], [{"layers": 2, "batch": "2q1s7"}, {"layers": 1, "batch": "q4s4"}, {"batch": "q1s1"}]
+            got[3:],
+            [{"layers": 2, "batch": "2q1s7"}, {"layers": 1, "batch": "q4s4"}, {"batch": "q1s1"}],
         )
 
     def test_limits(self):
@@ -96,6 +97,7 @@ class Capture(unittest.TestCase):
 
     def test_threads(self):
         with libattune.capture(self.path) as c:
+
             def plan(n):
                 for i in range(50):
                     self.layer.plan([0, 1], [100 * n + i + 1])

@@ -100,6 +100,7 @@ class Lines(unittest.TestCase):
             ),
             ("q is of int32, its layer takes", self.run_with(q=b.table_there)),
             ("q is of type list", self.run_with(q=[1], out=b.q)),
+            ("q is of type list", self.run_with(q=[1])),
             ("out has the shape", self.run_with(out=b.q[:3])),
             ("k_cache has the shape", self.run_with(k_cache=b.k[:, :8])),
             ("v_cache has the shape", self.run_with(v_cache=b.v[0])),
@@ -151,7 +152,8 @@ class Lines(unittest.TestCase):
 
     @numpy_alone
     def test_scales(self):
-        self.refused("k_scale is a number: it must be an array", self.run_with(k_scale=0.5))
+        self.refused("k_scale is of type float: it must be", self.run_with(k_scale=0.5))
+        self.refused("v_scale is of type list: it must be", self.run_with(v_scale=[0.5]))
         self.refused(
             "v_scale has the shape [5], it must have [2]",
             self.run_with(v_scale=put(np.ones(5, np.float32))),

@@ -24,11 +24,14 @@ MASKS = (
     (dict(causal=True, window_size=(10, -1)), dict(left=10)),
     (dict(window_size=(-1, 0)), dict()),
     (dict(window_size=(10, -1)), dict(causal=False, left=10)),
-    (dict(causal=True, window_size=None, softcap=3.0, softmax_scale=0.2), dict(softcap=3.0, scale=0.2)),
+    (
+        dict(causal=True, window_size=None, softcap=3.0, softmax_scale=0.2),
+        dict(softcap=3.0, scale=0.2),
+    ),
     (dict(causal=True, alibi_slopes=SLOPES), dict(slopes=SLOPES)),
     (dict(causal=True, s_aux=SINKS), dict(sinks=SINKS)),
     (dict(causal=True, s_aux=SINKS.bfloat16()), dict(sinks=SINKS.bfloat16())),
-)  # fmt: skip
+)
 
 
 class Case(unittest.TestCase):
@@ -51,7 +54,9 @@ class Varlen(Case):
     def test_masks_and_scores(self):
         for flash, mask in MASKS:
             with self.subTest(**flash):
-                self.right(flash_attn_varlen_func(*self.ragged, **flash), self.batch.want(**mask)[0])
+                self.right(
+                    flash_attn_varlen_func(*self.ragged, **flash), self.batch.want(**mask)[0]
+                )
 
     def test_paged(self):
         b, want = self.batch, self.batch.want()[0]
@@ -61,7 +66,9 @@ class Varlen(Case):
 
     def test_keys_that_are_not_used(self):
         b, used = self.batch, [60, 20, 30, 40]
-        want = [attend(b.of(b.q, i), b.of(b.k, i)[:n], b.of(b.v, i)[:n])[0] for i, n in enumerate(used)]
+        want = [
+            attend(b.of(b.q, i), b.of(b.k, i)[:n], b.of(b.v, i)[:n])[0] for i, n in enumerate(used)
+        ]
         seqused_k = torch.tensor(used, device=DEVICE).int()
         out = flash_attn_varlen_func(*self.ragged, seqused_k=seqused_k, causal=True)
         self.right(out, torch.cat(want))
@@ -82,18 +89,30 @@ class Varlen(Case):
 
     def test_refused(self):
         for line, more in (
-            ("dropout_p is given, which libattune does not know: leave it out", dict(dropout_p=0.1)),
+            (
+                "dropout_p is given, which libattune does not know: leave it out",
+                dict(dropout_p=0.1),
+            ),
             ("qv is given, which libattune does not know: leave it out", dict(qv=self.batch.q)),
-            ("window_size=(3, 4): behind a token are seen no keys (0, or causal=True) or all (-1)",
-             dict(window_size=(3, 4))),
+            (
+                "window_size=(3, 4): behind a token are seen no keys (0, or causal=True) or all (-1)",
+                dict(window_size=(3, 4)),
+            ),
             ("alibi_slopes need causal=True", dict(alibi_slopes=SLOPES)),
-        ):  # fmt: skip
+        ):
             self.refused(line, flash_attn_varlen_func, *self.ragged, **more)
-        self.refused("cu_seqlens_k is missing (with block_table, seqused_k is enough)",
-                     flash_attn_varlen_func, *self.ragged[:4])  # fmt: skip
+        self.refused(
+            "cu_seqlens_k is missing (with block_table, seqused_k is enough)",
+            flash_attn_varlen_func,
+            *self.ragged[:4],
+        )
         q = self.batch.q.clone().requires_grad_()
-        self.refused("there is no backward pass: call it under torch.no_grad()",
-                     flash_attn_varlen_func, q, *self.ragged[1:])  # fmt: skip
+        self.refused(
+            "there is no backward pass: call it under torch.no_grad()",
+            flash_attn_varlen_func,
+            q,
+            *self.ragged[1:],
+        )
         with torch.no_grad():
             flash_attn_varlen_func(q, *self.ragged[1:])
 
@@ -115,7 +134,9 @@ class Dense(Case):
         k, v = torch.randn(2, 3, 85, 2, 64, device=DEVICE).to(DTYPE)
         by_head = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (k, v)]
         room = torch.cat([v, v], 1)[:, :85]
-        for name, kv in dict(token=(k, v), head=by_head, mixed=(k, by_head[1]), room=(k, room)).items():
+        for name, kv in dict(
+            token=(k, v), head=by_head, mixed=(k, by_head[1]), room=(k, room)
+        ).items():
             for flash, mask in MASKS:
                 with self.subTest(layout=name, **flash):
                     want = [attend(q[i], k[i], v[i], **mask)[0] for i in range(3)]
@@ -141,8 +162,14 @@ class Cache(Case):
             for name in ("block_table", "page_table"):
                 b, want = self.world(new)
                 out = flash_attn_with_kvcache(
-                    b.q4, b.k_cache, b.v_cache, *b.new, cache_seqlens=b.before, causal=True,
-                    **{name: b.table})  # fmt: skip
+                    b.q4,
+                    b.k_cache,
+                    b.v_cache,
+                    *b.new,
+                    cache_seqlens=b.before,
+                    causal=True,
+                    **{name: b.table},
+                )
                 self.right(out, want)
                 written = b.k_cache.flatten(0, 1)[b.slots()]
                 self.assertTrue(torch.equal(written, b.k))
@@ -150,9 +177,17 @@ class Cache(Case):
     def test_tokens_as_rows(self):
         b, want = self.world(3)
         out = flash_attn_with_kvcache(
-            b.q, b.k_cache, b.v_cache, *(x.flatten(0, 1) for x in b.new), cache_seqlens=b.before,
-            page_table=b.table, cu_seqlens_q=b.starts, cu_seqlens_k_new=b.starts, max_seqlen_q=3,
-            causal=True)  # fmt: skip
+            b.q,
+            b.k_cache,
+            b.v_cache,
+            *(x.flatten(0, 1) for x in b.new),
+            cache_seqlens=b.before,
+            page_table=b.table,
+            cu_seqlens_q=b.starts,
+            cu_seqlens_k_new=b.starts,
+            max_seqlen_q=3,
+            causal=True,
+        )
         self.right(out, want.flatten(0, 1))
 
     def dense(self, b, slots=96):
@@ -171,7 +206,9 @@ class Cache(Case):
             for number in range(3):
                 b, want = self.world(1)
                 k, v = list(self.dense(b, slots))[number]
-                out = flash_attn_with_kvcache(b.q4, k, v, *b.new, cache_seqlens=b.before, causal=True)
+                out = flash_attn_with_kvcache(
+                    b.q4, k, v, *b.new, cache_seqlens=b.before, causal=True
+                )
                 self.right(out, want)
                 self.assertTrue(torch.equal(k[1, 19], b.new[0][1, 0]))
 
@@ -179,8 +216,14 @@ class Cache(Case):
         b, want = self.world(1)
         k, v = (x.flip(0) for x in next(self.dense(b)))
         out = flash_attn_with_kvcache(
-            b.q4, k, v, *b.new, cache_seqlens=b.before, causal=True,
-            cache_batch_idx=torch.tensor([3, 2, 1, 0], device=DEVICE))  # fmt: skip
+            b.q4,
+            k,
+            v,
+            *b.new,
+            cache_seqlens=b.before,
+            causal=True,
+            cache_batch_idx=torch.tensor([3, 2, 1, 0], device=DEVICE),
+        )
         self.right(out, want)
 
     def test_lengths_as_a_number(self):
@@ -194,8 +237,15 @@ class Cache(Case):
     def test_lse(self):
         b, want = self.world(3)
         out, lse = flash_attn_with_kvcache(
-            b.q4, b.k_cache, b.v_cache, *b.new, cache_seqlens=b.before, causal=True,
-            block_table=b.table, return_softmax_lse=True)  # fmt: skip
+            b.q4,
+            b.k_cache,
+            b.v_cache,
+            *b.new,
+            cache_seqlens=b.before,
+            causal=True,
+            block_table=b.table,
+            return_softmax_lse=True,
+        )
         self.right(out, want)
         self.assertEqual(lse.shape, (4, 8, 3))
         want = b.want()[1].unflatten(0, (4, 3)).transpose(1, 2)
@@ -207,8 +257,15 @@ class Cache(Case):
         scale = torch.full((1,), 0.05, device=DEVICE)
         kv = (b.kv.float() / scale).clamp(-448, 448).to(torch.float8_e4m3fn)
         out = flash_attn_with_kvcache(
-            b.q4, *kv.unbind(1), *b.new, cache_seqlens=b.before, causal=True, block_table=b.table,
-            k_descale=scale, v_descale=scale)  # fmt: skip
+            b.q4,
+            *kv.unbind(1),
+            *b.new,
+            cache_seqlens=b.before,
+            causal=True,
+            block_table=b.table,
+            k_descale=scale,
+            v_descale=scale,
+        )
         self.assertLess((out.float() - want).abs().max().item(), 0.2)
 
     @unittest.skipIf(DEVICE == "cpu", "CUDA graphs are of GPUs")
@@ -217,8 +274,14 @@ class Cache(Case):
 
         def step():
             return flash_attn_with_kvcache(
-                b.q4, b.k_cache, b.v_cache, *b.new, cache_seqlens=b.before, causal=True,
-                block_table=b.table)  # fmt: skip
+                b.q4,
+                b.k_cache,
+                b.v_cache,
+                *b.new,
+                cache_seqlens=b.before,
+                causal=True,
+                block_table=b.table,
+            )
 
         step()
         b, want = self.world(1)
@@ -231,20 +294,38 @@ class Cache(Case):
     def test_refused(self):
         b, _ = self.world(1)
         cache = (b.q4, b.k_cache, b.v_cache)
-        self.refused("rotary_cos is given, which libattune does not know: leave it out",
-                     flash_attn_with_kvcache, *cache, rotary_cos=b.q)  # fmt: skip
-        self.refused("k and v are given both or not at all",
-                     flash_attn_with_kvcache, *cache, k=b.new[0])  # fmt: skip
-        self.refused("without cu_seqlens_q the tokens are [batch, tokens, heads, head_dim]",
-                     flash_attn_with_kvcache, b.q, *cache[1:])  # fmt: skip
+        self.refused(
+            "rotary_cos is given, which libattune does not know: leave it out",
+            flash_attn_with_kvcache,
+            *cache,
+            rotary_cos=b.q,
+        )
+        self.refused(
+            "k and v are given both or not at all", flash_attn_with_kvcache, *cache, k=b.new[0]
+        )
+        self.refused(
+            "without cu_seqlens_q the tokens are [batch, tokens, heads, head_dim]",
+            flash_attn_with_kvcache,
+            b.q,
+            *cache[1:],
+        )
 
 
 class Signatures(unittest.TestCase):
     def test_names_that_engines_look_for(self):
         varlen = inspect.signature(flash_attn_varlen_func).parameters
-        self.assertEqual(list(varlen)[:7], ["q", "k", "v", "cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q",
-                                            "max_seqlen_k"])  # fmt: skip
-        for name in ("window_size", "softcap", "deterministic", "s_aux", "block_table", "dropout_p"):
+        self.assertEqual(
+            list(varlen)[:7],
+            ["q", "k", "v", "cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k"],
+        )
+        for name in (
+            "window_size",
+            "softcap",
+            "deterministic",
+            "s_aux",
+            "block_table",
+            "dropout_p",
+        ):
             self.assertIn(name, varlen)
         self.assertIn("block_table", inspect.signature(flash_attn_with_kvcache).parameters)
 

@@ -1,5 +1,5 @@
-"""test_torch.py - the operators torch.ops.attune.*: results, errors, fake tensors, torch.compile, CUDA
-graphs, threads and memory."""
+"""test_torch.py - the operators torch.ops.attune.*: results, errors, fake tensors, torch.compile,
+CUDA graphs, threads and memory."""
 
 import gc
 import resource
@@ -58,7 +58,9 @@ class Results(Case):
         batch, sinks = Batch(MIXED), torch.linspace(-2, 3, 8, device=DEVICE)
         for dtype in (torch.float32, torch.bfloat16):
             layer = self.context.prepare(**SHAPE, has_sinks=True, sinks_dtype=dtype)
-            out = layer.run(self.plan(batch, layer), batch.q, *batch.cached(), sinks=sinks.to(dtype))
+            out = layer.run(
+                self.plan(batch, layer), batch.q, *batch.cached(), sinks=sinks.to(dtype)
+            )
             self.right(out, batch.want(sinks=sinks.to(dtype))[0])
         layer, slopes = self.context.prepare(**SHAPE, has_alibi=True), sinks.abs() / 9
         out = layer.run(self.plan(batch, layer), batch.q, *batch.cached(), alibi_slopes=slopes)
@@ -118,38 +120,65 @@ class Refused(Case):
         at = "cpu" if DEVICE == "cpu" else "cuda:0"
         for line, arguments, more in (
             (f"q must be of torch.{str(DTYPE)[6:]}", (q.double(), k, v, table, starts, lens), {}),
-            ("q has the shape [109, 8, 64], it must have [110 or more, 8, 64]",
-             (q[1:], k, v, table, starts, lens), dict(out=torch.empty_like(q))),
-            ("v_cache has the shape [34, 8, 2, 64], it must have [0 or more, 16, 2, 64]",
-             (q, k, v[:, :8], table, starts, lens), {}),
-            ("the last dimension of k_cache must be contiguous",
-             (q, k.transpose(2, 3).contiguous().transpose(2, 3), v, table, starts, lens), {}),
+            (
+                "q has the shape [109, 8, 64], it must have [110 or more, 8, 64]",
+                (q[1:], k, v, table, starts, lens),
+                dict(out=torch.empty_like(q)),
+            ),
+            (
+                "v_cache has the shape [34, 8, 2, 64], it must have [0 or more, 16, 2, 64]",
+                (q, k, v[:, :8], table, starts, lens),
+                {},
+            ),
+            (
+                "the last dimension of k_cache must be contiguous",
+                (q, k.transpose(2, 3).contiguous().transpose(2, 3), v, table, starts, lens),
+                {},
+            ),
             ("block_table must be of torch.int32", (q, k, v, table.long(), starts, lens), {}),
-            ("block_table has the shape [4, 14], it must have [5 or more, 1 or more]",
-             (q, k, v, table[:4], starts, lens), {}),
-            ("seq_lens has the shape [4], it must have [5 or more]",
-             (q, k, v, table, starts, lens[:4]), {}),
-            ("sinks is given, but the op was prepared without it",
-             (q, k, v, table, starts, lens), dict(sinks=torch.zeros(8, device=at))),
-            ("k_scale has the shape [3], it must have [2]",
-             (q, k, v, table, starts, lens), dict(k_scale=torch.ones(3, device=at))),
-        ):  # fmt: skip
+            (
+                "block_table has the shape [4, 14], it must have [5 or more, 1 or more]",
+                (q, k, v, table[:4], starts, lens),
+                {},
+            ),
+            (
+                "seq_lens has the shape [4], it must have [5 or more]",
+                (q, k, v, table, starts, lens[:4]),
+                {},
+            ),
+            (
+                "sinks is given, but the op was prepared without it",
+                (q, k, v, table, starts, lens),
+                dict(sinks=torch.zeros(8, device=at)),
+            ),
+            (
+                "k_scale has the shape [3], it must have [2]",
+                (q, k, v, table, starts, lens),
+                dict(k_scale=torch.ones(3, device=at)),
+            ),
+        ):
             with self.subTest(line):
-                self.refused(f"attune::paged_attention: {line}",
-                             lambda: self.layer.run(plan, *arguments, **more))  # fmt: skip
+                self.refused(
+                    f"attune::paged_attention: {line}",
+                    lambda: self.layer.run(plan, *arguments, **more),
+                )
 
     def test_bytes_that_are_no_plan(self):
         arguments = self.arguments(Batch(DECODE))
         for plan in (torch.zeros_like(arguments[7]), arguments[7][:-1], arguments[7].int()):
             arguments[7] = plan
-            with self.assertRaisesRegex(RuntimeError, "attune::paged_attention: plan is no plan: it is"):
+            with self.assertRaisesRegex(
+                RuntimeError, "attune::paged_attention: plan is no plan: it is"
+            ):
                 torch.ops.attune.paged_attention(*arguments)
 
     def test_what_the_library_refuses(self):
         batch = Batch(DECODE)
         other = self.context.prepare(**dict(SHAPE, head_dim=128))
-        self.refused("plan: it was made by another layer; each plan runs on its own",
-                     lambda: other.run(self.plan(batch), batch.q, *batch.cached()))  # fmt: skip
+        self.refused(
+            "plan: it was made by another layer; each plan runs on its own",
+            lambda: other.run(self.plan(batch), batch.q, *batch.cached()),
+        )
 
 
 class Traced(Case):
@@ -194,7 +223,9 @@ class Traced(Case):
         batch, layer = Batch(DECODE), self.context.prepare(**dict(SHAPE, window_left=9))
         with torch.inference_mode():
             plan = self.plan(batch, layer)
-        step = torch.compile(lambda q, *c: layer.run(plan, q, *c), fullgraph=True, backend="aot_eager")
+        step = torch.compile(
+            lambda q, *c: layer.run(plan, q, *c), fullgraph=True, backend="aot_eager"
+        )
         self.right(step(batch.q, *batch.cached()), batch.want(left=9)[0])
 
     @unittest.skipIf(DEVICE == "cpu", "its compiler takes half a minute")
@@ -242,7 +273,9 @@ class Calls(Case):
 
         def work(batch, want):
             for _ in range(50):
-                faults.append(error(self.layer.run(self.plan(batch), batch.q, *batch.cached()), want))
+                faults.append(
+                    error(self.layer.run(self.plan(batch), batch.q, *batch.cached()), want)
+                )
 
         threads = [threading.Thread(target=work, args=a) for a in zip(batches * 2, wants * 2)]
         for t in threads:
@@ -271,7 +304,9 @@ class Calls(Case):
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
         before = calls(20000)
-        self.assertLess(calls(120000) - before, 1500)  # KiB; a tensor's handle a call would be 2 MiB
+        self.assertLess(
+            calls(120000) - before, 1500
+        )  # KiB; a tensor's handle a call would be 2 MiB
 
 
 if __name__ == "__main__":

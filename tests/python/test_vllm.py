@@ -1,6 +1,6 @@
-"""libattune in vLLM: its own attention layers, cache views, groups and metadata, driven as its model runner
-drives them, over requests whose answers are computed in fp32. On a machine without a GPU vLLM is told that
-it is on a CPU; no engine, no CUDA graph and no fp8 cache then run."""
+"""test_vllm.py - libattune in vLLM: its own attention layers, cache views, groups and metadata, driven
+as its model runner drives them, over requests whose answers are computed in fp32. On a machine
+without a GPU vLLM is told that it is on a CPU; no engine, no CUDA graph and no fp8 cache then run."""
 
 import os
 import random
@@ -266,7 +266,7 @@ class Attending(unittest.TestCase):
         self.assertEqual(text.count("batch"), 2 * len(STEPS))
 
     def test_uniform_batches_by_a_plan_of_maxima(self):
-        """A graph of 8 decodes, of which the last rows are padding: what it captured serves all lengths."""
+        """A graph of 8 decodes, the last rows padding: what it captured serves all lengths."""
         for per in 1, 3:
             runner = Runner()
             self.assertEqual(runner.graphs.min_cg_support, AttentionCGSupport.UNIFORM_BATCH)
@@ -280,7 +280,9 @@ class Attending(unittest.TestCase):
                 queries=[per],
             )
             plan = libattune.Layer.plan_bounds
-            with mock.patch.object(libattune.Layer, "plan_bounds", autospec=True, side_effect=plan) as made:
+            with mock.patch.object(
+                libattune.Layer, "plan_bounds", autospec=True, side_effect=plan
+            ) as made:
                 captured = runner.metadata(dummy, dummy.lens.cpu(), for_capture=True)
             self.assertEqual([x.args[1:] for x in made.mock_calls], [(8, 8 * per, per, MOST)] * 2)
             for rows in "ab", "abcde", "edc":

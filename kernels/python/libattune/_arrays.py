@@ -128,8 +128,9 @@ class Lengths:
                 raise Error(f"{name}: {e}; it has integers below 2^31") from None
             self.ptr, self.count = self.keep, len(x)
             return
-        on_host = x.is_cpu if is_tensor(x) else _face(x, name)
-        if not on_host:
+        if not is_tensor(x):
+            _face(x, name)
+        elif not x.is_cpu:
             raise Error(
                 f"{name} is on {x.device}: lengths are in host memory (plan_bounds plans "
                 "without them)"
@@ -151,10 +152,9 @@ class Lengths:
             self.ptr = ffi.from_buffer(INTS, self.keep)
 
 
-def empty_like(q):
-    """An array of q's shape, type and device."""
-    if is_tensor(q):
-        return torch_or_none().empty(q.shape, dtype=q.dtype, device=q.device)
+def empty_like(x, name):
+    """A contiguous numpy array of x's shape and type."""
     import numpy
 
-    return numpy.empty(q.shape, q.dtype)
+    _face(x, name)
+    return numpy.empty(x.shape, x.dtype)

@@ -28,10 +28,8 @@ class Opened:
             release()
         self._owners.discard(token)
         if not self._owners:
-            try:
-                handle = (
-                    self._open.pop()
-                )  # one thread gets it; no lock, for finalizers come at any time
+            try:  # one thread gets it; no lock, for finalizers come at any time
+                handle = self._open.pop()
             except IndexError:
                 return
             C.attune_close(handle)

@@ -107,12 +107,7 @@ class Tensors:
 
     def _scale(self, x, name):
         """(address, stride by sequence, stride by KV head) of a cache's scale."""
-        if isinstance(x, (int, float)):
-            raise Error(
-                f"{name} is a number: it must be an array of one float32 on {self.device}, where "
-                "kernels read it"
-            )
-        heads, shape = self.shape.num_kv_heads, tuple(x.shape)
+        heads, shape = self.shape.num_kv_heads, tuple(getattr(x, "shape", ()))
         if shape == () or shape == (1,):
             return view(x, name, self.device, C.ATTUNE_F32, shape, packed=False).ptr, 0, 0
         if len(shape) == 1:

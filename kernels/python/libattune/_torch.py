@@ -1,5 +1,5 @@
-"""The operators torch.ops.attune.*, which libattune registers in plain C, and their fake kernels, by which
-torch.compile traces them."""
+"""The operators torch.ops.attune.*, which libattune registers in plain C, and their fake kernels, by
+which torch.compile traces them."""
 
 import torch
 
@@ -34,8 +34,8 @@ def plan_tensor(plan):
 
 
 class Operators:
-    """The operators for tensors of a device. What is not given is a tensor without elements: `none`, and
-    `none_lse` for what is written, since torch holds these apart from what is read."""
+    """The operators for tensors of a device. What is not given is a tensor without elements: `none`,
+    and `none_lse` for what is written, since torch holds these apart from what is read."""
 
     Tensor = torch.Tensor
 
@@ -44,8 +44,22 @@ class Operators:
             self.none, self.none_lse = (torch.empty(0, device=device) for _ in range(2))
 
     def run(
-        self, plan, q, k_cache, v_cache, block_table, query_start_loc, seq_lens, out, lse, k_scale, v_scale,
-        sinks, alibi_slopes, k_new, v_new
+        self,
+        plan,
+        q,
+        k_cache,
+        v_cache,
+        block_table,
+        query_start_loc,
+        seq_lens,
+        out,
+        lse,
+        k_scale,
+        v_scale,
+        sinks,
+        alibi_slopes,
+        k_new,
+        v_new,
     ):
         """Layer.run. `plan`: of plan_tensor."""
         none = self.none

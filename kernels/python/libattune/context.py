@@ -1,5 +1,6 @@
 """Context: a device with its rules, its workspaces and what was settled on it."""
 
+import functools
 import threading
 from typing import Optional, Tuple
 
@@ -70,7 +71,8 @@ class Context:
         kv_layout         "strided", or "classic": K [pages, heads, head_dim / x, page_size, x]
                           with x = 16 bytes, V [pages, heads, head_dim, page_size]
         sinks_dtype       None: float32; or float16, bfloat16
-        max_num_seqs, max_num_tokens   of a step: the workspace of numpy arrays is then allocated once
+        max_num_seqs, max_num_tokens   of a step: the workspace of numpy arrays is then
+                          allocated once
         """
         layouts = {"strided": C.ATTUNE_KV_STRIDED, "classic": C.ATTUNE_KV_CLASSIC}
         if kv_layout not in layouts:
@@ -146,26 +148,14 @@ class Context:
         return _arrays.torch_or_none().cuda.current_stream(self.device).cuda_stream
 
     def workspace(self, need, most):
-        """An array of `need` bytes or more for this thread's calls on the CPU; of `most` bytes where it
-        must be made. Tensors take theirs from torch's allocator."""
+        """(address, bytes) of memory for this thread's calls on numpy arrays: of `need` bytes or
+        more, and of `most` where it must be made. Tensors take theirs from torch's allocator."""
         if not need:
-            return None
+            return ffi.NULL, 0
         held = getattr(self._of_thread, "held", None)
         if held is None or len(held) < need:
             held = self._of_thread.held = self.empty([max(need, most)], "uint8")
-        return held
-
-    def bytes_of(self, workspace):
-        """(address, size) of a workspace."""
-        if workspace is None:
-            return 0, 0
-        v = _arrays.View(workspace, "workspace")
-        if v.device != self.device or v.dtype != "uint8" or len(v.shape) != 1 or v.strides != (1,):
-            raise Error(
-                f"workspace is {v.dtype}{list(v.shape)} on {v.device}: it must be contiguous bytes "
-                f"(uint8) on {self.device}"
-            )
-        return v.ptr, v.shape[0]
+        return ffi.from_buffer(held), len(held)
 
     def empty(self, shape, dtype, fill=None):
         """An array on this device, of `fill`."""
@@ -194,6 +184,14 @@ class Context:
             if dtype == "bfloat16"
             else made.astype(dtype)
         )
+
+
+_shared = functools.lru_cache(maxsize=None)(Context)
+
+
+def shared_context(device) -> Context:
+    """The context of a device for all in this process that are not given one."""
+    return _shared(str(device))
 
 
 def _names(device):

@@ -1,12 +1,13 @@
-"""FlashAttention's functions for inference over libattune: flash_attn_func, flash_attn_varlen_func and
-flash_attn_with_kvcache by the names, order and shapes of FlashAttention 3, with what
+"""FlashAttention's functions for inference over libattune: flash_attn_func, flash_attn_varlen_func
+and flash_attn_with_kvcache by the names, order and shapes of FlashAttention 3, with what
 FlashAttention 2, vLLM and Transformers add as keywords.
 
     from libattune.flash_attn_interface import flash_attn_varlen_func, flash_attn_with_kvcache
 
 An op is prepared at the first call of a shape and kept. On a GPU lengths stay on the device: a plan
-is made from the maxima and kept for the next call with these, so a call neither waits for the device
-nor reads from it, and may be captured in a CUDA graph. On the CPU a plan is made from the lengths.
+is made from the maxima and kept for the next call with these, so a call neither waits for the
+device nor reads from it, and may be captured in a CUDA graph. On the CPU a plan is made from the
+lengths.
 
 These are hints for other kernels and change nothing: num_splits, pack_gqa, sm_margin,
 scheduler_metadata, deterministic, fa_version. What the library cannot do is refused in one line.
@@ -17,7 +18,8 @@ from functools import lru_cache
 
 import torch
 
-from . import Context, Error
+from . import Error
+from .context import shared_context
 
 RAGGED_PAGE = 16  # tokens that count as a page where K and V have none: warpgroup reads such pages
 
@@ -28,7 +30,6 @@ def _outside(f):
     return lambda *x: disabled(*x) if torch.compiler.is_compiling() else f(*x)
 
 
-_context = lru_cache(maxsize=None)(lambda device: Context(str(device)))
 _made = {}  # starts and tables that depend on sizes alone
 
 
@@ -82,20 +83,35 @@ def flash_attn_varlen_func(
     alibi_slopes   [heads] float32
     s_aux          [heads]: attention sinks
 
-    Returns out [tokens, heads, head_dim], or with return_softmax_lse or return_attn_probs (out, lse)
-    with lse [heads, tokens]: natural logarithms, sinks included."""
+    Returns out [tokens, heads, head_dim], or with return_softmax_lse or return_attn_probs
+    (out, lse) with lse [heads, tokens]: natural logarithms, sinks included."""
     call = "flash_attn_varlen_func"
     _refuse(
-        call, seqused_q=seqused_q, qv=qv, q_v=q_v, q_descale=q_descale, dropout_p=dropout_p,
-        attention_chunk=attention_chunk
+        call,
+        seqused_q=seqused_q,
+        qv=qv,
+        q_v=q_v,
+        q_descale=q_descale,
+        dropout_p=dropout_p,
+        attention_chunk=attention_chunk,
     )
     if cu_seqlens_k is None and (seqused_k is None or block_table is None):
         raise Error(f"{call}: cu_seqlens_k is missing (with block_table, seqused_k is enough)")
     ragged = block_table is None
     lens = seqused_k if seqused_k is not None else cu_seqlens_k[1:] - cu_seqlens_k[:-1]
     layer = _layer(
-        call, q, k, v, RAGGED_PAGE if ragged else k.shape[1], causal, window_size, softcap,
-        softmax_scale, s_aux, alibi_slopes, return_softmax_lse or return_attn_probs
+        call,
+        q,
+        k,
+        v,
+        RAGGED_PAGE if ragged else k.shape[1],
+        causal,
+        window_size,
+        softcap,
+        softmax_scale,
+        s_aux,
+        alibi_slopes,
+        return_softmax_lse or return_attn_probs,
     )
     plan = _plan(call, layer, q, cu_seqlens_q, lens, max_seqlen_q, max_seqlen_k)
     if ragged:
@@ -104,8 +120,19 @@ def flash_attn_varlen_func(
         block_table = torch.empty((len(lens), pages), dtype=torch.int32, device=q.device)
         layer.page_table(plan, block_table, cu_seqlens_k)
     out, lse = _run(
-        layer, plan, q, k, v, block_table, cu_seqlens_q, lens, out, k_descale, v_descale, s_aux,
-        alibi_slopes
+        layer,
+        plan,
+        q,
+        k,
+        v,
+        block_table,
+        cu_seqlens_q,
+        lens,
+        out,
+        k_descale,
+        v_descale,
+        s_aux,
+        alibi_slopes,
     )
     return out if lse is None else (out, lse)
 
@@ -149,12 +176,13 @@ def flash_attn_with_kvcache(
 ):
     """Attention over a cache, which first takes the new tokens' k and v if these are given.
 
-    q                 [batch, queries, heads, head_dim], or with cu_seqlens_q [tokens, heads, head_dim]
+    q                 [batch, queries, heads, head_dim], or with cu_seqlens_q
+                      [tokens, heads, head_dim]
     k_cache, v_cache  [batch, slots, kv_heads, head_dim], or with block_table
                       [pages, page_size, kv_heads, head_dim]
     k, v              [batch, new, kv_heads, head_dim], or with cu_seqlens_k_new
-                      [new tokens, kv_heads, head_dim]: they go behind cache_seqlens. Of q's type; an
-                      E4M3 cache gets them by k_descale and v_descale
+                      [new tokens, kv_heads, head_dim]: they go behind cache_seqlens. Of q's type;
+                      an E4M3 cache gets them by k_descale and v_descale
     cache_seqlens     [batch] int32 or a number: tokens in the cache in front of k; None: all slots
     cache_batch_idx   [batch]: rows of k_cache and v_cache, without block_table
     block_table       [batch, pages of one] int32, also by the name page_table
@@ -164,8 +192,14 @@ def flash_attn_with_kvcache(
     with cu_seqlens_q [heads, tokens]."""
     call = "flash_attn_with_kvcache"
     _refuse(
-        call, qv=qv, rotary_cos=rotary_cos, rotary_sin=rotary_sin, rotary_seqlens=rotary_seqlens,
-        cache_leftpad=cache_leftpad, q_descale=q_descale, attention_chunk=attention_chunk
+        call,
+        qv=qv,
+        rotary_cos=rotary_cos,
+        rotary_sin=rotary_sin,
+        rotary_seqlens=rotary_seqlens,
+        cache_leftpad=cache_leftpad,
+        q_descale=q_descale,
+        attention_chunk=attention_chunk,
     )
     if (k is None) != (v is None):
         raise Error(f"{call}: k and v are given both or not at all")
@@ -175,7 +209,9 @@ def flash_attn_with_kvcache(
     if table is None:
         k_cache, v_cache, table = _pages(k_cache, v_cache, cache_batch_idx)
     elif cache_batch_idx is not None:
-        raise Error(f"{call}: cache_batch_idx and block_table are both given: one of them says where")
+        raise Error(
+            f"{call}: cache_batch_idx and block_table are both given: one of them says where"
+        )
     slots = table.shape[1] * k_cache.shape[1]
     lens = cache_seqlens
     if not isinstance(lens, torch.Tensor):
@@ -185,20 +221,39 @@ def flash_attn_with_kvcache(
         v = v.flatten(0, 1) if v.dim() == 4 else v
         lens = lens + (len(k) // seqs if cu_seqlens_k_new is None else new[1:] - new[:-1])
     layer = _layer(
-        call, rows, k_cache, v_cache, k_cache.shape[1], causal, window_size, softcap, softmax_scale,
-        s_aux, alibi_slopes, return_softmax_lse
+        call,
+        rows,
+        k_cache,
+        v_cache,
+        k_cache.shape[1],
+        causal,
+        window_size,
+        softcap,
+        softmax_scale,
+        s_aux,
+        alibi_slopes,
+        return_softmax_lse,
     )
     plan = _plan(call, layer, rows, starts, lens, longest, slots)
     if k is not None:
-        layer.write_kv(
-            plan, k, v, k_cache, v_cache, None, table, new, lens, k_descale, v_descale
-        )
+        layer.write_kv(plan, k, v, k_cache, v_cache, None, table, new, lens, k_descale, v_descale)
     if out is None:
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
     rows_out = out.view(rows.shape) if cu_seqlens_q is None else out
     _, lse = _run(
-        layer, plan, rows, k_cache, v_cache, table, starts, lens, rows_out, k_descale, v_descale, s_aux,
-        alibi_slopes
+        layer,
+        plan,
+        rows,
+        k_cache,
+        v_cache,
+        table,
+        starts,
+        lens,
+        rows_out,
+        k_descale,
+        v_descale,
+        s_aux,
+        alibi_slopes,
     )
     if lse is None:
         return out
@@ -238,19 +293,29 @@ def flash_attn_func(
     if seqs > 1 and (len(aparts) > 1 or any(rest for _, rest in aparts)):
         k, v = k.contiguous(), v.contiguous()
     apart = k.stride(0) // k.stride(1) if seqs > 1 else keys
-    k, v = (
-        x.as_strided(((seqs - 1) * apart + keys, *x.shape[2:]), x.stride()[1:]) for x in (k, v)
-    )
+    k, v = (x.as_strided(((seqs - 1) * apart + keys, *x.shape[2:]), x.stride()[1:]) for x in (k, v))
     table = torch.arange(seqs, dtype=torch.int32, device=q.device)[:, None] * apart + torch.arange(
         0, keys, RAGGED_PAGE, dtype=torch.int32, device=q.device
     )
     lens = _lens(q.device, seqs, keys)
     layer = _layer(
-        call, rows, k, v, RAGGED_PAGE, causal, window_size, softcap, softmax_scale, s_aux,
-        alibi_slopes, return_softmax_lse
-    )  # fmt: skip
+        call,
+        rows,
+        k,
+        v,
+        RAGGED_PAGE,
+        causal,
+        window_size,
+        softcap,
+        softmax_scale,
+        s_aux,
+        alibi_slopes,
+        return_softmax_lse,
+    )
     plan = _plan(call, layer, rows, starts, lens, queries, keys)
-    out, lse = _run(layer, plan, rows, k, v, table, starts, lens, None, None, None, s_aux, alibi_slopes)
+    out, lse = _run(
+        layer, plan, rows, k, v, table, starts, lens, None, None, None, s_aux, alibi_slopes
+    )
     out = out.view(q.shape)
     return out if lse is None else (out, lse.unflatten(1, (seqs, -1)).transpose(0, 1))
 
@@ -282,23 +347,47 @@ def _layer(
         raise Error(f"{call}: there is no backward pass: call it under torch.no_grad()")
     if v.shape[-1] != q.shape[-1] or k.shape[-1] != q.shape[-1]:
         raise Error(
-            f"{call}: q, k and v have heads of {q.shape[-1]}, {k.shape[-1]} and {v.shape[-1]}: they "
-            "must be equal"
+            f"{call}: q, k and v have heads of {q.shape[-1]}, {k.shape[-1]} and {v.shape[-1]}: "
+            "they must be equal"
         )
     causal, left = _mask(call, causal, window_size, alibi_slopes)
     return _prepared(
-        q.device, q.shape[-2], k.shape[-2], q.shape[-1], page_size, q.dtype, k.dtype, causal, left,
-        softcap or 0.0, scale or 0.0, None if sinks is None else sinks.dtype, alibi_slopes is not None, bool(has_lse)
+        q.device,
+        q.shape[-2],
+        k.shape[-2],
+        q.shape[-1],
+        page_size,
+        q.dtype,
+        k.dtype,
+        causal,
+        left,
+        softcap or 0.0,
+        scale or 0.0,
+        None if sinks is None else sinks.dtype,
+        alibi_slopes is not None,
+        bool(has_lse),
     )
 
 
 @_outside
 @lru_cache(maxsize=None)
 def _prepared(
-    device, heads, kv_heads, head_dim, page_size, dtype, kv_dtype, causal, left, softcap, scale,
-    sinks, alibi, lse
+    device,
+    heads,
+    kv_heads,
+    head_dim,
+    page_size,
+    dtype,
+    kv_dtype,
+    causal,
+    left,
+    softcap,
+    scale,
+    sinks,
+    alibi,
+    lse,
 ):
-    return _context(device).prepare(
+    return shared_context(device).prepare(
         heads,
         kv_heads,
         head_dim,
@@ -330,9 +419,7 @@ def _plan(call, layer, q, starts, lens, max_query, max_keys):
     return _bounds(layer, len(lens), len(q), min(int(max_query), len(q)), int(max_keys))
 
 
-def _run(
-    layer, plan, q, k, v, table, starts, lens, out, k_descale, v_descale, sinks, alibi_slopes
-):
+def _run(layer, plan, q, k, v, table, starts, lens, out, k_descale, v_descale, sinks, alibi_slopes):
     """(out, lse [heads, tokens] or None)"""
     lse = None
     if layer.shape.has_lse:
@@ -356,8 +443,8 @@ def _run(
 
 
 def _rows(call, name, x, starts, longest):
-    """([tokens, heads, head_dim], where each sequence begins in it, an upper bound of their lengths)
-    of [batch, tokens of each, heads, head_dim], or of rows with their starts."""
+    """([tokens, heads, head_dim], where each sequence begins in it, an upper bound of their
+    lengths) of [batch, tokens of each, heads, head_dim], or of rows with their starts."""
     if starts is not None:
         if x.dim() != 3:
             raise Error(f"{call}: with {name} the tokens are [tokens, heads, head_dim]")
@@ -369,8 +456,8 @@ def _rows(call, name, x, starts, longest):
 
 @_outside
 def _keep(key, make):
-    """What depends on sizes alone is made once. Under capture it is made by the graph, for the graph:
-    its memory has values only in a replay."""
+    """What depends on sizes alone is made once. Under capture it is made by the graph, for the
+    graph: its memory has values only in a replay."""
     made = _made.get(key)
     if made is None:
         made = make()

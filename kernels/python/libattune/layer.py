@@ -119,15 +119,14 @@ class Layer:
                 v_new,
             )
         if out is None:
-            out = _arrays.empty_like(q)
+            out = _arrays.empty_like(q, "q")
         t = Tensors(self, plan.c.num_tokens, plan.c.num_seqs)
         t.queries(q, out)
         t.caches(k_cache, v_cache)
         t.lengths(plan.c, block_table, query_start_loc, seq_lens)
         t.optional(lse, k_scale, v_scale, sinks, alibi_slopes, k_new, v_new)
-        workspace = self.context.workspace(plan.c.workspace, self.most_workspace)
-        ptr, size = self.context.bytes_of(workspace)
-        check(C.attune_run(self.op, plan.c, t.c, ffi.cast("void *", ptr), size, ffi.NULL))
+        workspace, size = self.context.workspace(plan.c.workspace, self.most_workspace)
+        check(C.attune_run(self.op, plan.c, t.c, workspace, size, ffi.NULL))
         return out
 
     def write_kv(
@@ -148,8 +147,8 @@ class Layer:
 
         k_new, v_new  [num_tokens or more, num_kv_heads, head_dim]   of q's dtype; an E4M3 cache
                       gets them by its scales
-        slots         [num_tokens] int64: page * page_size + slot in it, vLLM's slot_mapping; below 0
-                      is not written. None: token i of a query goes to position
+        slots         [num_tokens] int64: page * page_size + slot in it, vLLM's slot_mapping; one
+                      below 0 is not written. None: token i of a query goes to position
                       seq_len - query_len + i, by block_table, query_start_loc and seq_lens
         The others are as in run."""
         if _arrays.is_tensor(k_new):
@@ -205,8 +204,8 @@ class Layer:
         )
 
     def _for_torch(self, plan, asked=False):
-        """Makes what a plan is for torch's operators, where torch is imported: when it is planned, so
-        that a compiled function finds it made. Returns the plan."""
+        """Makes what a plan is for torch's operators, where torch is imported: when it is planned,
+        so that a compiled function finds it made. Returns the plan."""
         if plan.tensor is not None or (_arrays.torch_or_none() is None and not asked):
             return plan
         try:
@@ -279,13 +278,14 @@ class Layer:
         need, ms = ffi.new("size_t *"), ffi.new("double *")
         check(C.attune_settle_sizes(self.op, batch, how, need))
         workspace = self.context.empty([need[0]], "uint8")
+        address = _arrays.View(workspace, "workspace").ptr
         check(
             C.attune_settle(
                 self.op,
                 batch,
                 layers,
                 how,
-                ffi.cast("void *", self.context.bytes_of(workspace)[0]),
+                ffi.cast("void *", address),
                 need[0],
                 ffi.cast("void *", self.context.stream()),
                 ms,
@@ -294,9 +294,8 @@ class Layer:
         return ms[0]
 
     def _batch(self, query_start, seq_lens):
-        starts, lens = Lengths(query_start, "query_start_loc_cpu"), Lengths(
-            seq_lens, "seq_lens_cpu"
-        )
+        starts = Lengths(query_start, "query_start_loc_cpu")
+        lens = Lengths(seq_lens, "seq_lens_cpu")
         if starts.count != lens.count + 1:
             raise Error(
                 f"query_start_loc_cpu has {starts.count} entries for {lens.count} sequences: "

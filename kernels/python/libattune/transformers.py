@@ -25,15 +25,11 @@ from collections import namedtuple
 
 import torch
 
-from . import Context, Error, capture
+from . import Error, capture
+from .context import shared_context
 
 FLASH, PLAIN = "flash_attune_3", "attune"
 ALL = 1 << 30  # keys in front of a query that it sees
-
-
-@functools.cache
-def _context(device):
-    return Context(str(device))
 
 
 # Where the cache has a layer. Its layers are in groups, those of a group with the same block lists: all
@@ -69,7 +65,7 @@ class _Attention:
                            head_dim=query.shape[3], page_size=page_size, dtype=query.dtype)
         made = tuple(kind.items())
         if made not in self.layers:
-            self.layers[made] = _context(query.device).prepare(**kind)
+            self.layers[made] = shared_context(query.device).prepare(**kind)
         return self.layers[made]
 
     def plan(self, now, num_tokens, max_query, max_keys):

@@ -1,7 +1,7 @@
 """vLLM's attention by libattune. Where both are installed, vLLM finds it by itself:
 
-    vllm serve MODEL --attention-backend ATTUNE          all batches
-    vllm serve MODEL --attention-backend ATTUNE_DECODE   batches of decodes alone; others as without it
+    vllm serve MODEL --attention-backend ATTUNE          # all batches
+    vllm serve MODEL --attention-backend ATTUNE_DECODE   # batches of decodes; others as FLASH_ATTN
 
 The entry point vllm.general_plugins calls register() in each of vLLM's processes."""
 

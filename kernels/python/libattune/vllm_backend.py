@@ -1,12 +1,13 @@
 """The classes that vLLM asks of an attention backend (vllm/v1/attention/backend.py of 0.33):
 
     AttuneBackend          what can run; vLLM asks before it builds a model
-    AttuneMetadataBuilder  one for layers that share a cache group: prepares their kernels, plans a step
+    AttuneMetadataBuilder  one for layers that share a cache group: prepares kernels, plans steps
     AttuneImpl             one for each layer: attention and its cache's writer
     AttuneDecodeBackend    decodes by these, all other batches by the backend that vLLM would have
 
-A step is planned once for all layers of a shape, from the upper bounds that vLLM has on the host. Full CUDA
-graphs of uniform batches (decodes, drafts) replay a plan of maxima, whatever lengths the device has."""
+A step is planned once for all layers of a shape, from the upper bounds that vLLM has on the host.
+Full CUDA graphs of uniform batches (decodes, drafts) replay a plan of maxima, whatever lengths the
+device has."""
 
 import functools
 import os
@@ -26,17 +27,12 @@ from vllm.v1.attention.backend import (
     MultipleOf,
 )
 
-from . import Context, Error, kv_views
+from . import Error, kv_views
+from .context import shared_context
 
 HEAD_SIZES = [16, 32, 64, 80, 96, 128, 192, 256]
 FP8 = ("fp8", "fp8_e4m3")
 FP8_PREFILL_HEADS = (64, 96, 128, 192, 256)  # on sm_90
-
-
-@functools.cache
-def context(device: str) -> Context:
-    """The context of a device, for all layers and builders of a process."""
-    return Context(device)
 
 
 class AttuneBackend(AttentionBackend):
@@ -208,7 +204,6 @@ class AttuneImpl(AttentionImpl[AttuneMetadata]):
 
     def prepare(self, device, page_size, dtype):
         """Loads the kernels. Layers of one shape get one Layer, so that a step plans it once."""
-        sinks = None if self.sinks is None else str(self.sinks.dtype).rpartition(".")[2]
         self.attune, self.writes = shared_layer(
             device,
             num_qo_heads=self.num_heads,
@@ -220,8 +215,8 @@ class AttuneImpl(AttentionImpl[AttuneMetadata]):
             window_left=self.window - 1,
             logits_soft_cap=self.softcap,
             sm_scale=self.scale,
-            has_sinks=sinks is not None,
-            sinks_dtype=sinks,
+            has_sinks=self.sinks is not None,
+            sinks_dtype=None if self.sinks is None else self.sinks.dtype,
             has_alibi=self.slopes is not None,
         )
         if self.slopes is not None:
@@ -269,7 +264,8 @@ class AttuneImpl(AttentionImpl[AttuneMetadata]):
         return output
 
     def do_kv_cache_update(self, layer, key, value, kv_cache, slot_mapping):
-        """Writes key and value [tokens or more, num_kv_heads, head_size] to slot_mapping [tokens]."""
+        """Writes key and value [tokens or more, num_kv_heads, head_size] to slot_mapping
+        [tokens]."""
         k_cache, v_cache = self.views(kv_cache)
         self.attune.write_kv(
             self.writes,
@@ -286,11 +282,11 @@ class AttuneImpl(AttentionImpl[AttuneMetadata]):
 @functools.cache
 def shared_layer(device, **shape):
     """(Layer, a plan of it that names it to write_kv)"""
-    layer = context(device).prepare(**shape)
+    layer = shared_context(device).prepare(**shape)
     return layer, layer.plan_bounds(1, 1, 1, 1)
 
 
-# ---- decodes alone --------------------------------------------------------------------------------
+# ---- decodes alone ----------------------------------------------------------------------------
 def decode_routing():
     from vllm.v1.attention.backend import max_decode_query_len
 
