@@ -99,6 +99,13 @@ static int cut_at(const struct engine_sim *r, const struct pick_rule *rule, doub
 	return i;
 }
 
+static int is_picked(const struct picked *p, int n, int step)
+{
+	while (n > 0 && p[n - 1].step != step)
+		n--;
+	return n > 0;
+}
+
 /* Returns the number of picks; -1: out of memory. */
 static int pick_from(struct generated_set *set, const struct source *from,
 		     const struct pick_rule *rule, int wanted, const char *split)
@@ -109,6 +116,8 @@ static int pick_from(struct generated_set *set, const struct source *from,
 	int n = p ? engine_pick(r, rule, p, wanted) : -1, ok = n >= 0;
 	int corners = n > 0 && job->corners ? engine_corners(r, rule, p + n) : 0;
 	for (int i = 0; ok && i < n + corners; i++) {
+		if (i >= n && is_picked(p, i, p[i].step))
+			continue;
 		const int is_drawn = job->leave_out && i < n && i % 10 == 5;
 		ok = add_pick(set, from, &p[i], n, is_drawn ? "heldout_random" : split);
 	}

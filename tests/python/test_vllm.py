@@ -1,6 +1,7 @@
 """test_vllm.py - libattune in vLLM: its own attention layers, cache views, groups and metadata, driven
-as its model runner drives them, over requests whose answers are computed in fp32. On a machine
-without a GPU vLLM is told that it is on a CPU; no engine, no CUDA graph and no fp8 cache then run."""
+as its model runner drives them, over requests whose answers are computed in fp32. Unless
+ATTUNE_TEST_DEVICE=cuda vLLM is told that it is on a CPU; no CUDA graph and no fp8 cache then run. No
+engine runs anywhere."""
 
 import os
 import random
@@ -10,7 +11,7 @@ from unittest import mock
 
 import torch
 
-if not torch.cuda.is_available():
+if os.environ.get("ATTUNE_TEST_DEVICE", "cpu") == "cpu":
     os.environ["VLLM_TARGET_DEVICE"] = "cpu"
 os.environ["ATTUNE_DECODE_WITH"] = "REFERENCE"
 
@@ -32,6 +33,7 @@ from vllm.v1.kv_cache_interface import (  # noqa: E402
     KVCacheTensor,
     SlidingWindowSpec,
     compute_layout_strides,
+    get_kv_quant_mode,
 )
 from vllm.v1.kv_cache_layout import KVCacheLayout  # noqa: E402
 from vllm.v1.worker.gpu.attn_utils import build_attn_metadata, init_attn_backend  # noqa: E402
@@ -44,14 +46,18 @@ libattune.vllm.register()
 class Runner:
     """Layers of two cache groups, full and sliding attention, and requests that run on them.
 
+    cache   "auto" or "fp8"
     extra   arguments of all layers, such as sinks"""
 
-    def __init__(self, layout=KVCacheLayout.LBNHC, backend="ATTUNE", layers=4, **extra):
+    def __init__(
+        self, layout=KVCacheLayout.LBNHC, backend="ATTUNE", layers=4, cache="auto", **extra
+    ):
         self.config = config = VllmConfig()
         config.model_config = SimpleNamespace(
             dtype=DTYPE, max_model_len=MOST, is_mm_prefix_lm=False, rswa_window=None
         )
-        config.cache_config.block_size = PAGE
+        config.cache_config.block_size, config.cache_config.cache_dtype = PAGE, cache
+        self.cache = cache
         self.extra, self.rng = extra, random.Random(3)
         self.window = [None if i % 2 else WINDOW for i in range(layers)]
         chosen = AttentionBackendEnum[backend].get_class()
@@ -80,7 +86,13 @@ class Runner:
             self.rng.shuffle(pages)
 
     def make_caches(self, layout):
-        shape = dict(block_size=PAGE, num_kv_heads=KV_HEADS, head_size=DIM, dtype=DTYPE)
+        shape = dict(
+            block_size=PAGE,
+            num_kv_heads=KV_HEADS,
+            head_size=DIM,
+            dtype=self.layers[0].kv_cache_torch_dtype,
+            kv_quant_mode=get_kv_quant_mode(self.cache),
+        )
         specs = SlidingWindowSpec(sliding_window=WINDOW, **shape), FullAttentionSpec(**shape)
         names = [[x.layer_name for x in self.layers[i::2]] for i in (0, 1)]
         blocks, offset, tensors = 120, 0, []
@@ -180,8 +192,8 @@ class Runner:
             _, keys, values = self.requests[r]
             for i, (q, k, v, out) in enumerate(done):
                 rows = slice(at, at + n)
-                keys[i] = torch.cat([keys[i], k[rows].view(n, KV_HEADS, DIM)])
-                values[i] = torch.cat([values[i], v[rows].view(n, KV_HEADS, DIM)])
+                keys[i] = torch.cat([keys[i], self.cached(k[rows])])
+                values[i] = torch.cat([values[i], self.cached(v[rows])])
                 want, _ = attend(
                     q[rows].view(n, HEADS, DIM),
                     keys[i],
@@ -196,6 +208,12 @@ class Runner:
             at += n
         return worst
 
+    def cached(self, new):
+        """What the cache keeps of new rows."""
+        if self.cache == "fp8":
+            new = new.to(torch.float8_e4m3fn).to(DTYPE)
+        return new.view(-1, KV_HEADS, DIM)
+
     def step(self, step, bounds="loose"):
         """An eager step. bounds: exact host lengths, loose ones, or None."""
         x = self.inputs(step)
@@ -208,6 +226,23 @@ class Runner:
 
 def as_tensor(slopes):
     return None if slopes is None else torch.tensor(slopes, device=DEVICE)
+
+
+def captured_forward(runner, metadata, x, tokens):
+    """What runs all layers again, on a GPU as a CUDA graph."""
+    if DEVICE == "cpu":
+        return lambda: runner.forward(metadata, x, tokens)
+    runner.forward(metadata, x, tokens)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        done = runner.forward(metadata, x, tokens)
+
+    def replay():
+        graph.replay()
+        torch.cuda.synchronize()
+        return done
+
+    return replay
 
 
 # A chunked prompt beside others, decodes, drafts, a prompt that ends in the middle of a page.
@@ -245,6 +280,10 @@ class Attending(unittest.TestCase):
         ):
             with self.subTest(extra=list(extra)):
                 self.run_steps(Runner(**extra))
+
+    @unittest.skipIf(DEVICE == "cpu", "caches of 8 bits are GPUs'")
+    def test_fp8(self):
+        self.run_steps(Runner(cache="fp8"))
 
     def test_a_step_is_planned_once_for_each_shape(self):
         runner = Runner(layers=6)
@@ -285,13 +324,13 @@ class Attending(unittest.TestCase):
             ) as made:
                 captured = runner.metadata(dummy, dummy.lens.cpu(), for_capture=True)
             self.assertEqual([x.args[1:] for x in made.mock_calls], [(8, 8 * per, per, MOST)] * 2)
+            replay = captured_forward(runner, captured, dummy, 8 * per)
             for rows in "ab", "abcde", "edc":
                 step = [(r, per) for r in rows]
                 x = runner.inputs(step, seqs=8, tokens=8 * per)
                 for name in "starts", "lens", "table", "slots":
                     getattr(dummy, name).copy_(getattr(x, name))
-                done = runner.forward(captured, dummy, 8 * per)
-                self.assertLess(runner.check(step, done), 1)
+                self.assertLess(runner.check(step, replay()), 1)
 
     def test_a_memory_profile(self):
         runner = Runner()
