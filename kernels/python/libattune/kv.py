@@ -2,21 +2,12 @@
 
 from ._library import Error
 
-# layout: dimensions of the cache, and K and V of it
+# dimensions of the cache; which of them is K, then V; whether heads are in front of slots
 LAYOUTS = {
-    "vllm": (
-        "[pages, heads, slots, 2 * head_dim]",
-        lambda c: (
-            c[..., : c.shape[-1] // 2].swapaxes(1, 2),
-            c[..., c.shape[-1] // 2 :].swapaxes(1, 2),
-        ),
-    ),
-    "vllm_legacy": ("[2, pages, slots, heads, head_dim]", lambda c: (c[0], c[1])),
-    "nhd": ("[pages, 2, slots, heads, head_dim]", lambda c: (c[:, 0], c[:, 1])),
-    "hnd": (
-        "[pages, 2, heads, slots, head_dim]",
-        lambda c: (c[:, 0].swapaxes(1, 2), c[:, 1].swapaxes(1, 2)),
-    ),
+    "vllm": ("[pages, heads, slots, 2 * head_dim]", 3, True),
+    "vllm_legacy": ("[2, pages, slots, heads, head_dim]", 0, False),
+    "nhd": ("[pages, 2, slots, heads, head_dim]", 1, False),
+    "hnd": ("[pages, 2, heads, slots, head_dim]", 1, True),
 }
 
 
@@ -30,12 +21,14 @@ def kv_views(kv_cache, layout="vllm"):
     """
     if layout not in LAYOUTS:
         raise Error(f"layout={layout!r}: it is one of {', '.join(LAYOUTS)}")
-    text, split = LAYOUTS[layout]
+    dimensions, pair, heads_first = LAYOUTS[layout]
     shape = tuple(kv_cache.shape)
-    both = {"vllm_legacy": 0, "nhd": 1, "hnd": 1}.get(layout)
-    right = len(shape) == len(text.split(",")) and (
-        shape[-1] % 2 == 0 if both is None else shape[both] == 2
-    )
-    if not right:
-        raise Error(f"kv_cache has the shape {shape}, the layout {layout!r} is {text}")
-    return split(kv_cache)
+    fits = len(shape) == len(dimensions.split(","))
+    if not fits or (shape[pair] % 2 if layout == "vllm" else shape[pair] != 2):
+        raise Error(f"kv_cache has the shape {shape}, the layout {layout!r} is {dimensions}")
+    if layout == "vllm":
+        half = shape[pair] // 2
+        k, v = kv_cache[..., :half], kv_cache[..., half:]
+    else:
+        k, v = (kv_cache[(slice(None),) * pair + (i,)] for i in (0, 1))
+    return (k.swapaxes(1, 2), v.swapaxes(1, 2)) if heads_first else (k, v)
