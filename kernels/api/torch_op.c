@@ -1,4 +1,5 @@
-/* torch_op.c - the operators of attune_torch_register, without torch's headers and without linking it. */
+/* torch_op.c - the operators of attune_torch_register, without torch's headers and without linking
+ * it. */
 #include "torch_tensor.h"
 #include "kernels/attune.h"
 #include "kernels/launch/run.h"
@@ -158,11 +159,13 @@ static enum attune_status take_scales(attune_tensors *a, const struct planned *p
 		   : take_scale(v, p, &a->v_scale, &a->v_scale_seq_stride, &a->v_scale_head_stride);
 }
 
-static enum attune_status take_new(attune_tensors *a, const attune_op *op, int type, int64_t tokens,
+static enum attune_status take_new(attune_tensors *a, const attune_op *op, int64_t tokens,
 				   const struct tensor *k, const struct tensor *v)
 {
 	const attune_shape *s = &op->shape;
-	const struct wanted w = { type, 3, { AT_LEAST(tokens), s->num_kv_heads, s->head_size } };
+	const struct wanted w = { s->dtype,
+				  3,
+				  { AT_LEAST(tokens), s->num_kv_heads, s->head_size } };
 	enum attune_status status = tensor_fits_packed(k, op, &w);
 	if (!status)
 		status = tensor_fits_packed(v, op, &w);
@@ -262,7 +265,7 @@ static enum attune_status take_all(attune_tensors *a, const struct planned *p,
 	if (!status)
 		status = announced(&t[V_NEW], s->has_new_kv);
 	return !status && s->has_new_kv
-		   ? take_new(a, p->op, s->kv_dtype, p->plan.num_tokens, &t[K_NEW], &t[V_NEW])
+		   ? take_new(a, p->op, p->plan.num_tokens, &t[K_NEW], &t[V_NEW])
 		   : status;
 }
 
@@ -303,7 +306,7 @@ static enum attune_status write_kv(const struct tensor *t)
 	const int by_slots = !status && t[SLOTS].data, by_seqs = t[STARTS].data != NULL;
 	const int64_t tokens = by_slots ? t[SLOTS].size[0] : t[K_FROM].size[0];
 	if (!status)
-		status = take_new(&a, p->op, p->op->shape.dtype, tokens, &t[K_FROM], &t[V_FROM]);
+		status = take_new(&a, p->op, tokens, &t[K_FROM], &t[V_FROM]);
 	if (!status)
 		status = take_cache(&a, p->op, &t[K_TO], &t[V_TO]);
 	if (!status && (!by_slots || by_seqs))
@@ -357,7 +360,7 @@ static enum attune_status page_table(const struct tensor *t)
 
 enum { MOST_ARGUMENTS = 15 };
 // clang-format off
-static const struct operator {
+static const struct op_of_torch {
 	const char *name, *call, *schema;
 	enum attune_status (*run)(const struct tensor *);
 	const char *argument[MOST_ARGUMENTS];
@@ -382,7 +385,7 @@ static const struct operator {
 // clang-format on
 
 /* A call of torch: the stack owns the handles of its arguments. */
-static void call(const struct operator* o, uint64_t *stack, uint64_t inputs)
+static void call(const struct op_of_torch *o, uint64_t *stack, uint64_t inputs)
 {
 	struct tensor t[MOST_ARGUMENTS] = { { 0 } };
 	enum attune_status status = ATTUNE_OK;
@@ -411,7 +414,7 @@ KERNEL(0)
 KERNEL(1)
 KERNEL(2)
 
-static int define(const struct operator* o, void (*kernel)(uint64_t *, uint64_t, uint64_t))
+static int define(const struct op_of_torch *o, void (*kernel)(uint64_t *, uint64_t, uint64_t))
 {
 	static const char *const device[] = { "CPU", "CUDA" };
 	void *library;

@@ -135,6 +135,14 @@ class Gpu(unittest.TestCase):
                             error = np.abs(get(out) - want).max() / (0.1 * (1 + np.abs(want).max()))
                             self.assertLess(error, 1)
 
+    def test_new_rows_beside_a_cache_of_8_bits(self):
+        """They have q's type."""
+        batch = Batch(DECODE, kv_dtype="float8_e4m3fn", heads=(8, 2), dim=128, has_new_kv=True)
+        layer = self.context.prepare(**batch.shape())
+        batch.k, batch.v = libattune.kv_views(batch.kv.to(torch.float8_e4m3fn), "nhd")
+        new = put(np.zeros((batch.tokens, 2, 128), np.float32), batch.dtype)
+        self.assertTrue(batch.run(layer, k_new=new, v_new=new).isfinite().all())
+
     def test_lse(self):
         for lengths in (DECODE, MIXED):
             batch = Batch(lengths, has_lse=True)
