@@ -98,9 +98,9 @@ typedef struct attune_op attune_op;
  *
  * with the scores s = scale * (q . k); where softcap > 0, then
  * s = softcap * tanh(s / softcap); with ALiBi, then s += slope * (j - position). A sink is one more
- * score of its head, without a value; scale, softcap and ALiBi do not touch it. On a GPU sinks of 16 bits
- * cost a launch in each attune_run, in front of which it does not begin early: they become floats in
- * the workspace. Who runs a layer often converts them once. */
+ * score of its head, without a value; scale, softcap and ALiBi do not touch it. On a GPU sinks of 16
+ * bits cost a launch in each attune_run, which makes them floats in the workspace, and such a call
+ * does not begin early. A layer's sinks are constant, so it is cheaper to convert them once. */
 typedef struct attune_shape {
 	uint32_t size;       /* sizeof(attune_shape) */
 	int num_query_heads; /* a multiple of num_kv_heads, 65535 at most */
@@ -119,7 +119,7 @@ typedef struct attune_shape {
 	 * leave the projection. The cache holds them too. */
 	int has_new_kv;
 	enum attune_kv_layout kv_layout;
-	int has_lse; /* tensors.lse will be given */
+	int has_lse;                   /* tensors.lse will be given */
 	enum attune_dtype sinks_dtype; /* of tensors.sinks: F32, F16 or BF16 */
 } attune_shape;
 
@@ -146,8 +146,9 @@ typedef struct attune_batch {
  * Page strides always count, since nothing says how many pages there are. On a GPU strides are
  * multiples of 8 elements, over an E4M3 cache of 16, and out, q, k_cache and v_cache are 16-byte
  * aligned. The kernel warpgroup cannot read a 16-bit cache whose head strides are negative, or whose
- * page strides are no multiples of 8 slot strides, with pages of 8 or 16 slots of one. Where the plan names it (`attune_plan_text`)
- * attune_run then launches a slower kernel; if there is none, as for prefills with LSE, it refuses.
+ * page strides are no multiples of 8 slot strides; of one slot stride with pages of 8 or 16 slots.
+ * Where the plan names it (`attune_plan_text`) attune_run then launches a slower kernel; if there is
+ * none, as for prefills with LSE, it refuses.
  *
  * What is read. A slot is live where a query token of this step sees its key: it lies in the
  * sequence, not behind the causal limit of the last token and not in front of the window of the
@@ -165,12 +166,12 @@ typedef struct attune_batch {
  *   - query_start has num_seqs + 1 entries, seq_lens num_seqs, sinks and alibi_slopes
  *     num_query_heads.
  *
- * What comes out. A row that sees no key gets zeros. Its LSE is its head's sink, as if a rank held no
- * keys and the sink; where there is none, minus infinity. Products q . k, and scale times these, must be finite floats. Over an E4M3 cache the
- * scores of queries of more than 8 tokens must stay below 10^7 in size. Outputs are weighted sums
- * of V's elements: where an element is within a factor of 2 of the largest of its type, a sum may
- * round to an infinity although the mean is finite. Sinks are finite or minus infinity, which means
- * none; the lowest float means none, too.
+ * What comes out. A row that sees no key gets zeros. Its LSE is its head's sink; where there is none,
+ * minus infinity. Products q . k, and scale times these, must be finite floats. Over an E4M3 cache
+ * the scores of queries of more than 8 tokens must stay below 10^7 in size. Outputs are weighted
+ * sums of V's elements: where an element is within a factor of 2 of the largest of its type, a sum
+ * may round to an infinity although the mean is finite. Sinks are finite or minus infinity, which
+ * means none; the lowest float means none, too.
  *
  * On the CPU denormal F32 and BF16 numbers count as zeros, in q, k, v and all that is computed.
  *
@@ -351,7 +352,8 @@ const char *attune_heuristic(const attune_context *ctx);
  *
  *   - queries of more than 8 tokens over an E4M3 cache, except on sm_90 at head sizes 64, 96, 128,
  *     192, 256;
- *   - queries of more than 8 tokens with LSE on GPUs, except sm_90 where the library carries warpgroup;
+ *   - queries of more than 8 tokens with LSE on a GPU, except on sm_90 where the library carries
+ *     warpgroup;
  *   - decodes over an E4M3 cache with pages that are no multiple of 8 tokens;
  *   - queries of more than 8 tokens in the classic layout;
  *   - with ATTUNE_INVARIANT=1 also those that README.md lists. */
@@ -422,16 +424,18 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
  * CPU): what FlashInfer and SGLang call indptr and indices. Sequence i has indices[indptr[i]] to
  * indices[indptr[i + 1] - 1].
  *
- * Without `indices` K and V are ragged: no pages, but token by token, one sequence behind the other,
- * as k and v of FlashAttention's varlen functions. indptr is then their cu_seqlens_k: sequence i has
- * tokens indptr[i] to indptr[i + 1] - 1. Give attune_run one token's stride as k_page_stride and
- * k_slot_stride, the same for v, so that pages begin at any token and overlap, and tensors.kv_slots.
- * Take page_size 16 or 8, which all kernels read; on AMD GPUs 1, else attune_run refuses.
+ * Without `indices` K and V are ragged: no pages, but token by token, one sequence behind the
+ * other, as k and v of FlashAttention's varlen functions. indptr is then their cu_seqlens_k:
+ * sequence i has tokens indptr[i] to indptr[i + 1] - 1. Give attune_run one token's stride as
+ * k_page_stride and k_slot_stride, the same for v, so that pages begin at any token and overlap,
+ * and tensors.kv_slots. Take page_size 16 or 8, which all kernels read; on AMD GPUs 1, else
+ * attune_run refuses.
  *
- * The kernel warpgroup reads slots behind the last key without using them: up to page_size - 1, over
- * an E4M3 cache 7. attune_run asks the driver whether the memory goes on so far; it must stay while a
- * captured graph lives. If it does not, or kv_slots is 0, the plan's slower kernel runs; where it
- * names none (prefills over E4M3 or with LSE, ATTUNE_INVARIANT=1) attune_run refuses. */
+ * The kernel warpgroup reads slots behind the last key without using them: up to page_size - 1,
+ * over an E4M3 cache 7. attune_run asks the driver whether the memory goes on so far; it must stay
+ * while a captured graph lives. If it does not go on, or kv_slots is 0, the plan's slower kernel
+ * runs; where it names none (prefills over E4M3 or with LSE, ATTUNE_INVARIANT=1) attune_run
+ * refuses. */
 typedef struct attune_page_lists {
 	uint32_t size;         /* sizeof(attune_page_lists) */
 	int index_bytes;       /* of one of `indices`: 4 or 8; 0: 4 */
@@ -513,8 +517,8 @@ enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t
  * torch's exception, in Python a RuntimeError, with the line of attune_last_error.
  *
  * `plan` is a uint8 tensor on the CPU that attune_torch_plan filled; it says of which op and how
- * many sequences a call is. So a plan is data to torch: a compiled graph takes that of the next step
- * without being compiled again. */
+ * many sequences a call is. So a plan is data to torch: a compiled graph takes that of the next
+ * step without being compiled again. */
 enum attune_status attune_torch_register(void);
 /* Writes the bytes of such a tensor for a plan of the op, which must live as long as they are used.
  * *size: how many there are. `bytes` has room for `room`; NULL: only *size is set. */

@@ -41,7 +41,8 @@ struct input {
 /* Functions that return an int return 0 after a complaint. `path` locates a value in the file:
  * "scenarios/3/batch"; "" is the whole. */
 int input_open(struct input *, const char *path);
-/* The same of one line of a file of JSON lines; it has the number `line` there. The bytes are copied. */
+/* The same of one line of a file of JSON lines, which has the number `line`. The bytes are
+ * copied. */
 int input_line(struct input *, const char *path, int line, const char *bytes, size_t n);
 void input_close(struct input *);
 int input_check(const struct input *, const struct json_t *value, const char *path,

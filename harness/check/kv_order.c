@@ -3,8 +3,8 @@
  *
  *   B  pages      L  layers      H  KV heads      N  slots of a page      2  K, then V
  *
- * Tensors with all layers have LAYERS of them, of which a workload's is the second: the others' keys
- * stand before, between and behind its own. */
+ * Tensors with all layers have LAYERS of them, of which a workload's is the second: the others'
+ * keys stand before, between and behind its own. */
 #include "check.h"
 #include "workload.h"
 #include <string.h>

@@ -1,5 +1,5 @@
-/* captured_steps.c - reads the steps that an engine ran, as libattune.capture writes them: JSON lines of
- * two kinds, {"layers": 1, "query_heads": 32, ...} and {"layers": 1, "batch": "q512s2k_32q1s1k"}.
+/* captured_steps.c - reads the steps that an engine ran, as libattune.capture writes them: JSON lines
+ * of two kinds, {"layers": 1, "query_heads": 32, ...} and {"layers": 1, "batch": "q512s2k_32q1s1k"}.
  * scenarios/README.md has the keys. */
 #include "engine_sim.h"
 #include "harness/base/base.h"
@@ -14,8 +14,8 @@
 
 enum {
 	MOST_KINDS = 64, /* of layers */
-	MOST_STEPS =
-	    1 << 15, /* that are kept of a kind: beyond, every second is, then every fourth */
+	/* that are kept of a kind: beyond, every second is, then every fourth */
+	MOST_STEPS = 1 << 15,
 	NO_LAYERS = -1
 };
 

@@ -83,8 +83,8 @@ void trace_set_rate(struct trace *, double per_s);
 /* engine_sim.c */
 /* Runs the whole trace; 0: out of memory. Every request must fit into kv_tokens. */
 int engine_run(struct engine_sim *, const struct trace *, const struct engine *);
-/* Adds a step of these sequences, but not those without query tokens; cost NULL: usual_cost. 0: out of
- * memory. */
+/* Adds a step of these sequences, but not those without query tokens; cost NULL: usual_cost. 0: out
+ * of memory. */
 int engine_add_step(struct engine_sim *, const struct row *, int n, const struct step_cost *);
 void engine_free(struct engine_sim *);
 /* Requests a second that the engine completes if all wait from the start; 0: out of memory. */
@@ -128,7 +128,7 @@ int engine_corners(const struct engine_sim *, const struct pick_rule *, struct p
 /* trace_set.c: a trace, or captured steps, and the settings for its steps. */
 struct job {
 	const char *path, *split;
-	int is_captured; /* the engine and the load are not used */
+	int is_captured;    /* the engine and the load are not used */
 	const char *models; /* "a@1,b@4": assigned to the picks in turn */
 	int leave_out;      /* exclude steps of a held-out block; hold out a tenth of the picks */
 	double load;        /* request rate as a share of capacity */

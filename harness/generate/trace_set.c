@@ -1,4 +1,4 @@
-/* trace_set.c - makes a scenario set from request traces, which it simulates, and from captured steps:
+/* trace_set.c - makes a scenario set from request traces, which it simulates, and captured steps:
  * picks steps and writes them as JSON, or prints statistics of the steps. */
 #include "engine_sim.h"
 #include "set_writer.h"
@@ -312,8 +312,8 @@ int set_make(const struct recipe *r, struct models *models, FILE *f)
 }
 
 /* ---- statistics -------------------------------------------------------------------- */
-/* Statistics of the steps of a simulated engine, or of captured ones: the share that only decodes, the number of
- * sequences, their lengths and the spread of lengths. */
+/* Statistics of the steps of a simulated engine, or of captured ones: the share that only decodes,
+ * the number of sequences, their lengths and the spread of lengths. */
 
 enum { SEQS, DECODE_KV, LONGEST, CV, PREFILLS, PREFILL_TOKENS, NUM_MEDIANS };
 

@@ -1,6 +1,6 @@
-/* hf_config.c - the layers of a model by the config.json of Hugging Face's transformers. Of the many
- * spellings it knows those below; members that it does not know are passed over, as they are about
- * other parts of a model. */
+/* hf_config.c - the layers of a model by the config.json of Hugging Face's transformers. Of the
+ * many spellings it knows those below; members that it does not know are passed over, as they are
+ * about other parts of a model. */
 #include "scenario.h"
 #include "harness/base/base.h"
 #include "harness/base/json_in.h"

@@ -7,7 +7,7 @@
 struct model {
 	char name[MODEL_NAME]; /* with @tp */
 	int tp;
-	int is_own; /* not of models.json */
+	int is_own;                /* not of models.json */
 	attune_shape shape, whole; /* of one GPU; of the model */
 };
 

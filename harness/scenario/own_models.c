@@ -1,5 +1,5 @@
-/* own_models.c - models that models.json does not name: of captured layers, of a config.json; and how a
- * set has them. */
+/* own_models.c - models that models.json does not name: of captured layers, of a config.json; and
+ * how a set has them. */
 #include "models.h"
 #include "scenario.h"
 #include "harness/base/base.h"

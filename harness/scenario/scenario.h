@@ -100,19 +100,19 @@ const attune_shape *models_find(const struct models *, const char *name_at_tp); 
 enum { MODEL_WHY = 200 };
 void models_why_unknown(const struct models *, const char *name, char *why, size_t size);
 const char *models_name(const struct models *, int i); /* NULL after the last */
-/* What a model of models.json gives: the same for shapes that differ in pages and types alone. A scale
- * of 1 / sqrt(head_size) is none. */
+/* What a model of models.json gives: the same for shapes that differ in pages and types alone. A
+ * scale of 1 / sqrt(head_size) is none. */
 enum { MODEL_KEY = 160 };
 void model_key(char key[MODEL_KEY], const attune_shape *);
 /* The first name of a shape; NULL: none has it. */
 const char *models_of_shape(const struct models *, const attune_shape *);
-/* Adds the shape of one GPU as a model of its own, say "layers-32x8x128-w4096@1". Returns its name, with
- * which it may have been there; NULL + complain. */
+/* Adds the shape of one GPU as a model of its own, say "layers-32x8x128-w4096@1", unless a model has
+ * it. Returns the model's name; NULL + complain. */
 const char *models_add_shape(struct models *, const attune_shape *);
 /* Adds a whole model, in the degrees 1, 2, 4 and 8 that its heads allow. 0 + complain. */
 int models_add(struct models *, const char *name, const attune_shape *whole);
-/* hf_config.c: adds the layers of a config.json of Hugging Face; of two kinds, with a window and without,
- * as NAME-local and NAME-global. 0 + complain. */
+/* hf_config.c: adds the layers of a config.json of Hugging Face; of two kinds, with a window and
+ * without, as NAME-local and NAME-global. 0 + complain. */
 int models_add_hf(struct models *, const char *path);
 /* How many models are not of models.json; prints these as the member "models" of a set. */
 int models_own(const struct models *);

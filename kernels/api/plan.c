@@ -1,5 +1,5 @@
-/* plan.c - plans a batch (attune_plan_batch), lists its Q blocks (attune_schedule) and says what a plan
- * runs. run_plan.c launches plans, plan_query.c has the calls that only read them. */
+/* plan.c - plans a batch (attune_plan_batch), lists its Q blocks (attune_schedule) and says what a
+ * plan runs. run_plan.c launches plans, plan_query.c has the calls that only read them. */
 #include "plan.h"
 #include "kernels/launch/extra.h"
 #include "kernels/launch/run.h"

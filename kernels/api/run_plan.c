@@ -38,8 +38,8 @@ static enum attune_status run_one(void *arg, int i, int steps, void *stream)
 			stream);
 }
 
-/* The parts, and what the op has in front of them or behind. A launch that reads floats of the one in
- * front begins in turn. */
+/* The parts, and what the op has in front of them or behind. Launches that read sinks which the one
+ * in front makes floats do not begin early. */
 static enum attune_status run_all(struct running *run, const attune_tensors *t, size_t sinks_at,
 				  void *stream)
 {
@@ -61,8 +61,8 @@ static enum attune_status run_all(struct running *run, const attune_tensors *t, 
 	return status;
 }
 
-/* Whether what part i runs can read K and V of these strides. *slots: how many it reads behind the last
- * key of ragged ones, if their memory ends before. */
+/* Whether what part i runs can read K and V of these strides. *slots: how many it reads behind the
+ * last key of ragged ones, if their memory ends before. */
 static int can_read(const attune_op *op, const attune_plan *plan, int i, const attune_tensors *t,
 		    int *slots)
 {
@@ -82,8 +82,8 @@ static int can_read(const attune_op *op, const attune_plan *plan, int i, const a
 	return memory_goes_on(dev, &op->shape, t, *slots);
 }
 
-/* Makes *other, the plan with stand-ins for the parts that cannot read this K and V, if there are some.
- * *is_other: whether it did. */
+/* Makes *other, the plan with stand-ins for the parts that cannot read this K and V, if there are
+ * some. *is_other: whether it did. */
 static enum attune_status replace(attune_plan *other, int *is_other, const attune_op *op,
 				  const attune_plan *plan, const attune_tensors *t)
 {

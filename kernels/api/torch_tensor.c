@@ -26,8 +26,8 @@ enum attune_status torch_find(void)
 		TORCH_FUNCTIONS(F)
 #undef F
 	};
-	void *library = torch_loaded("libtorch_cpu.so"), *gpus = torch_loaded("libtorch_cuda.so"),
-	     *f;
+	void *library = torch_loaded("libtorch_cpu.so"), *gpus = torch_loaded("libtorch_cuda.so");
+	void *f;
 	if (!library)
 		return fail(ATTUNE_UNSUPPORTED,
 			    "attune_torch_register: torch is not loaded: import it first");

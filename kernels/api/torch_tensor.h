@@ -60,9 +60,9 @@ struct tensor {
 
 /* Fills all but call and name. Returns whether torch answered all. */
 int tensor_look(struct tensor *, uint64_t handle);
-/* A contiguous tensor of bytes where `like` is, of torch's allocator, which gives its memory to other
- * work of the current stream only behind what was launched before its handle was deleted, and takes
- * it from a graph's own memory while one is captured. */
+/* A contiguous tensor of bytes where `like` is, of torch's allocator, which gives its memory to
+ * other work of the current stream only behind what was launched before its handle was deleted, and
+ * takes it from a graph's own memory while one is captured. */
 enum attune_status tensor_bytes(const struct tensor *like, size_t bytes, void **handle,
 				void **data);
 /* torch's current stream for the tensor's device; NULL on the CPU. */
@@ -75,8 +75,8 @@ struct wanted {
 	int type, dims;
 	int64_t size[MOST_DIMS];
 };
-/* Whether the tensor is given, on the op's device, and of this type and shape. Bits of E4M3 may come
- * as bytes. */
+/* Whether the tensor is given, on the op's device, and of this type and shape. Bits of E4M3 may
+ * come as bytes. */
 enum attune_status tensor_fits(const struct tensor *, const attune_op *, const struct wanted *);
 /* The same, and elements of the last dimension are adjacent. */
 enum attune_status tensor_fits_packed(const struct tensor *, const attune_op *,

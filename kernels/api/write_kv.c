@@ -1,5 +1,5 @@
-/* write_kv.c - attune_write_kv: writes K and V of a step's new tokens into the cache, on a GPU by the
- * kernel write_kv. */
+/* write_kv.c - attune_write_kv: writes K and V of a step's new tokens into the cache, on a GPU by
+ * the kernel write_kv. */
 #include "kernels/gpu/helpers/write_args.h"
 #include "kernels/attune.h"
 #include "kernels/launch/extra.h"
@@ -38,8 +38,8 @@ static enum attune_status write_by_cpu(const attune_op *op, const struct attune_
 	return write_on_cpu(&op->ctx->device, w, dtype_bytes(s->dtype));
 }
 
-/* A row of pieces is K, or V, of a token. Where it has more than a block has threads, several blocks
- * share it. */
+/* A row of pieces is K, or V, of a token. Where it has more than a block has threads, several
+ * blocks share it. */
 static enum attune_status write_by_gpu(const attune_op *op, struct attune_write *w, void *stream)
 {
 	const int of_head = w->head_size / WRITE_PIECE;

@@ -1,8 +1,8 @@
 /* lse.c - the LSE of each row, from q and K alone. The kernels that compute outputs do not keep their
  * sums; this is a second pass, of ops with LSE alone. The args have the LSE in the place of out.
  *
- * cell (x, y) = KV head x, Q block y of Q_BLOCK tokens, at least 1. Rows (query token, query head of the
- * group) go four at a time through tiles of keys: scores S[key][row]. */
+ * cell (x, y) = KV head x, Q block y of ROWS / group tokens, at least 1. Rows (query token, query
+ * head of the group) go four at a time through tiles of keys: scores S[key][row]. */
 #include "paged.h"
 
 #ifndef ENTRY

@@ -78,8 +78,8 @@ struct device_ops {
 	enum attune_status (*within)(struct device *, void (*call)(void *), void *arg);
 	/* Computes a map on the host; allocates nothing. NULL: not supported. */
 	enum attune_status (*map)(struct device *, struct attune_map *, const struct map_view *);
-	/* Whether so many bytes from an address on are memory of one allocation. Neither allocates nor
-	 * synchronises. NULL: not known. */
+	/* Whether so many bytes from an address on are memory of one allocation. Neither allocates
+	 * nor synchronises. NULL: not known. */
 	int (*goes_on)(struct device *, const void *from, size_t bytes);
 	/* Writes zeros, in stream order; capturable on a GPU. */
 	enum attune_status (*clear)(struct device *, void *mem, size_t bytes, void *stream);

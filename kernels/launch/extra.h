@@ -18,8 +18,8 @@ int sinks_are_widened(const attune_shape *);
 
 /* sinks.c */
 enum attune_status sinks_widen(const attune_op *, const void *sinks, float *to, void *stream);
-/* Bytes of workspace of a plan's n parts, as parts_workspace, and of the sinks as floats, which begin
- * at *sinks_at; or NULL. */
+/* Bytes of workspace of a plan's n parts, as parts_workspace, and of the sinks as floats, which
+ * begin at *sinks_at; or NULL. */
 size_t op_workspace(const attune_op *, enum attune_how, const size_t *part, int n, size_t *at,
 		    size_t *sinks_at);
 /* On a GPU, behind the parts, of an op with sinks and LSE: the LSE of rows without keys. */

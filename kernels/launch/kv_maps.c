@@ -5,14 +5,15 @@
 #include "kernels/args_more.h"
 #include "kernels/spec/status.h"
 
-/* Slots from one group of a map to the next: 8 where pages are whole numbers of groups apart, else 1
- * where each box is a page, so that one may begin at any slot. *groups: of a page. 0: no map. */
+/* Slots from one group of a map to the next: 8 where pages are whole numbers of groups apart, else
+ * 1 where each box is a page, so that one may begin at any slot. *groups: from one page to the next.
+ * 0: no map. */
 static int group_slots(int page_size, int box, long long page_stride, long long slot_stride,
 		       int *groups)
 {
 	for (int apart = 8; apart; apart = apart > 1 && box == page_size) {
-		const long long group = apart * slot_stride,
-				n = group > 0 ? page_stride / group : 0;
+		const long long group = apart * slot_stride;
+		const long long n = group > 0 ? page_stride / group : 0;
 		*groups = (int)n;
 		if (n > 0 && n < 1 << 30 && n * group == page_stride)
 			return apart;

@@ -1,4 +1,4 @@
-/* lse_apart.c - on CPUs the LSE is a launch of its own behind the parts. */
+/* lse_apart.c - the LSE on CPUs: a launch of its own behind the parts. */
 #include "extra.h"
 #include "kernels/args_more.h"
 #include "kernels/segments.h"

@@ -51,8 +51,8 @@ void call_from_tensors(struct attune_call *, const attune_shape *, const attune_
 const attune_tensors *tensors_plain(attune_tensors *own, const attune_tensors *,
 				    const attune_shape *, int num_tokens);
 /* What is wrong with the tensors of a call, once they are plain; or NULL. */
-extern const char no_lse[];
 const char *tensor_error(const attune_tensors *, const attune_shape *, enum backend);
+extern const char no_lse[]; /* what it says where lse is not given */
 /* The same for attune_write_kv. */
 const char *write_error(const attune_tensors *, const attune_shape *, enum backend, int has_slots);
 /* Whether a scale depends on the sequence of a token. */
@@ -61,8 +61,8 @@ int write_needs_seq(const attune_tensors *, const attune_shape *);
 /* PREPARE: zeros and lists. ATTEND: the part's kernel and the reduction. */
 enum steps { STEP_PREPARE = 1, STEP_ATTEND = 2, ALL_STEPS = 3 };
 
-/* kv_maps.c. Whether maps can be made of a cache with these strides, for boxes of so many tokens; 0: of
- * any number. */
+/* kv_maps.c. Whether maps can be made of a cache with these strides, for boxes of so many tokens; 0:
+ * of any number. */
 int maps_take(const attune_shape *, const attune_tensors *, int box);
 /* The arguments of a kernel with MAPS. box: tokens of a box; 0: no maps of this cache. */
 enum attune_status maps_make(struct attune_mapped *, struct device *, const attune_shape *, int box,

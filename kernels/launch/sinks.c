@@ -1,5 +1,5 @@
-/* sinks.c - what an op does about sinks beside its kernels, which take them as floats and leave minus
- * infinity as the LSE of a row without keys. */
+/* sinks.c - what an op does about sinks beside its kernels, which take them as floats and leave
+ * minus infinity as the LSE of a row without keys. */
 #include "extra.h"
 #include "kernels/args_more.h"
 #include "kernels/gpu/helpers/sinks_args.h"

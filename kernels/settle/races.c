@@ -221,9 +221,8 @@ static enum attune_status settle_part(struct job *job, struct course *c, const a
 
 /* Parts that ways to run both are raced with. */
 struct pairs {
-	struct settled_plan
-	    alone; /* of each part the fastest alone that is a member beside the other, too */
-	struct settled_plan next;  /* of each the next of these */
+	/* of each part the fastest alone that is a member beside the other, too; the next of these */
+	struct settled_plan alone, next;
 	struct settled_plan rules; /* what the rules run */
 };
 

@@ -31,7 +31,7 @@ static int skip_stale, cuda = 1;
 static const char *amd = "";   /* chips, separated by commas */
 static struct device_info any; /* the smallest NVIDIA GPU from sm_80 on */
 
-/* The instruction sets of a machine's CPUs, scalar last. This program may run on another machine. */
+/* The instruction sets of a machine's CPUs, scalar last. This program may run on another one. */
 static const struct machine {
 	const char *name;
 	const char *isas[4];
@@ -141,8 +141,8 @@ static int is_helper(const struct kernel *k)
 /* The defaults of one kernel for one shape, on all architectures. */
 static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 {
-	if (c->is_small &&
-	    (k->selectable ? strcmp(k->name, attune_fallbacks[0].kernel) : is_helper(k)))
+	const int is_first = !strcmp(k->name, attune_fallbacks[0].kernel);
+	if (c->is_small && (k->selectable ? !is_first : is_helper(k)))
 		return;
 	for (size_t i = 0; i < COUNT(pages); i++) {
 		if (k->backend == BACKEND_GPU && cuda)

@@ -255,10 +255,8 @@ void draw_similar(struct dice *d, const struct lengths *from, struct lengths *l)
 void note_shape(const attune_shape *s)
 {
 	note("shape { %d, %d, %d, %d, %s, %s, .causal = %d, .window = %d, .scale = %a, .softcap = "
-	     "%a, "
-	     ".has_sinks = %d, .sinks_dtype = %d, .has_alibi = %d, .has_new_kv = %d, .kv_layout = "
-	     "%d, "
-	     ".has_lse = %d }",
+	     "%a, .has_sinks = %d, .sinks_dtype = %d, .has_alibi = %d, .has_new_kv = %d, "
+	     ".kv_layout = %d, .has_lse = %d }",
 	     s->num_query_heads, s->num_kv_heads, s->head_size, s->page_size, dtype_name(s->dtype),
 	     dtype_name(s->kv_dtype), s->causal, s->window, (double)s->scale, (double)s->softcap,
 	     s->has_sinks, (int)s->sinks_dtype, s->has_alibi, s->has_new_kv, (int)s->kv_layout,

@@ -56,8 +56,8 @@ static int draw_third(struct scenario_list *list, int third)
 	return n;
 }
 
-/* Moves one in three held-out scenarios to the gate; two where it has few, as with a set of one's own.
- * New rules differ in half of them, and of 17 they were taken away by chance. */
+/* Moves one in three held-out scenarios to the gate; two where it has few, as with a set of one's
+ * own. New rules differ in half of them, and of 17 they were taken away by chance. */
 static void draw_gate(struct scenario_list *list)
 {
 	enum { FEW = 30 };
@@ -65,8 +65,8 @@ static void draw_gate(struct scenario_list *list)
 		draw_third(list, 1);
 }
 
-/* The set of captured steps: results/local/steps_NAME.json. The last third is held out, of which the
- * gate draws. A CPU gets no step of more than 4 GFLOP. */
+/* The set of captured steps: results/local/steps_NAME.json. The last third is held out, of which
+ * the gate draws. A CPU gets no step of more than 4 GFLOP. */
 static int make_set(const struct tune *t, struct models *m, char path[PATH_MAX])
 {
 	const char *slash = strrchr(t->o->steps, '/'), *base = slash ? slash + 1 : t->o->steps;

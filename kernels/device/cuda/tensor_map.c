@@ -5,9 +5,9 @@
  *   stride     1                  | slot             | piece  | 8 slots         | head
  *   box        all                | all              | all    | tokens / 8      | one
  *
- * Where pages may begin at any slot a group begins at each slot, and a box has every eighth of as many
- * groups as it has tokens. The number of pages is not known here, so a map has as many groups as
- * possible. */
+ * Where pages may begin at any slot a group begins at each slot, and a box has every eighth of as
+ * many groups as it has tokens. The number of pages is not known here, so a map has as many groups
+ * as possible. */
 #include "context.h"
 #include "kernels/args_maps.h"
 
