@@ -57,7 +57,7 @@ static enum attune_status run_all(struct running *run, const attune_tensors *t, 
 	if (!status && op->shape.has_sinks && op->shape.has_lse)
 		status = sink_rows(op, &run->call, stream);
 	if (!status && op->lse_apart)
-		status = lse_apart(op, &run->call, t->lse, t->lse_token_stride, t->lse_head_stride);
+		status = lse_apart(op, &run->call, t, run->plan->num_tokens);
 	return status;
 }
 

@@ -24,8 +24,8 @@ size_t op_workspace(const attune_op *, enum attune_how, const size_t *part, int 
 		    size_t *sinks_at);
 /* On a GPU, behind the parts, of an op with sinks and LSE: the LSE of rows without keys. */
 enum attune_status sink_rows(const attune_op *, const struct attune_call *, void *stream);
-/* On a CPU, of an op with lse_apart. c: the call of all parts. */
-enum attune_status lse_apart(const attune_op *, const struct attune_call *c, float *lse,
-			     int64_t token_stride, int64_t head_stride);
+/* On a CPU, of an op with lse_apart. c: the call of all parts; num_tokens: of the plan. */
+enum attune_status lse_apart(const attune_op *, const struct attune_call *c, const attune_tensors *,
+			     int num_tokens);
 
 #endif

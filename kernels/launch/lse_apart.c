@@ -5,15 +5,14 @@
 
 enum { ROWS = 64 }; /* as in cpu/lse.c */
 
-enum attune_status lse_apart(const attune_op *op, const struct attune_call *c, float *lse,
-			     int64_t token_stride, int64_t head_stride)
+enum attune_status lse_apart(const attune_op *op, const struct attune_call *c,
+			     const attune_tensors *t, int num_tokens)
 {
 	struct attune_args a = c->args;
-	const int tokens = a.query_start[a.num_seqs];
-	const long long blocks = tokens / max_of(ROWS / a.group, 1) + a.num_seqs;
-	a.out = lse;
-	a.out_token_stride = token_stride;
-	a.out_head_stride = head_stride;
+	const long long blocks = num_tokens / max_of(ROWS / a.group, 1) + a.num_seqs;
+	a.out = t->lse;
+	a.out_token_stride = t->lse_token_stride;
+	a.out_head_stride = t->lse_head_stride;
 	a.seq_begin = 0;
 	a.seq_count = a.num_seqs;
 	a.min_query = 1;
