@@ -55,7 +55,7 @@ static void list(FILE *f)
 	for (size_t i = 0; i < COUNT(commands); i++) {
 		char name[NAME];
 		command_name(&commands[i], name);
-		fprintf(f, "  %-18s %s\n", name, commands[i].about);
+		fprintf(f, "  %-20s %s\n", name, commands[i].about);
 	}
 	fputs(
 	    "\n`attune COMMAND --help` lists the options of a command, with examples.\n"

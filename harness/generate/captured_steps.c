@@ -167,6 +167,7 @@ static int keep(struct reading *r, struct captured *c, const attune_batch *b)
 		r->row[i] = (struct row){ .query = batch_query_len(b, i), .seq = b->seq_lens[i] };
 	const int added = engine_add_step(&c->steps, r->row, b->num_seqs, r->cost);
 	c->steps.busy_steps = c->steps.num_steps;
+	c->steps.is_served = 1;
 	if (!added)
 		complain("out of memory");
 	return added;

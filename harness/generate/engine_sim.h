@@ -56,6 +56,7 @@ struct engine_sim {
 	struct row *rows;
 	int num_steps;
 	int busy_steps; /* until the last request enters; then the engine drains */
+	int is_served;  /* 1: an engine ran these, which did not begin empty and does not drain */
 	size_t num_rows, steps_room, rows_room;
 	long long recomputed; /* tokens computed again after preemption */
 	long long rejected;   /* drafts computed and not accepted */
@@ -114,7 +115,7 @@ struct pick_rule {
 	int leave_out;    /* exclude steps of a held-out block */
 	unsigned long long seed;
 };
-/* The busy steps without their first tenth, in which the engine fills. */
+/* The busy steps without their first tenth, in which a simulated engine fills. */
 struct pick_rule pick_all(const struct engine_sim *);
 /* Picks at most n typical steps that lie far apart in the logarithms of (decodes, their mean KV,
  * prefill tokens, longest KV), no batch twice. The first is drawn with the seed, in proportion

@@ -146,7 +146,7 @@ static void keep_typical(const struct point *p, int n, struct cell *cells, struc
 
 struct pick_rule pick_all(const struct engine_sim *r)
 {
-	return (struct pick_rule){ .first = r->busy_steps / 10,
+	return (struct pick_rule){ .first = r->is_served ? 0 : r->busy_steps / 10,
 				   .end = r->busy_steps,
 				   .max_pairs = INFINITY };
 }

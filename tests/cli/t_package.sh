@@ -97,10 +97,18 @@ man=$tmp/usr/share/man/man1
 ls "$man" >"$tmp/got"
 { echo attune.1 && cat "$tmp/want"; } | sort | diff - "$tmp/got" >"$tmp/log"
 row $? "a man page for each command"
-"$B/attune" sweep --help | grep -o '^  *\(-., \)\{0,1\}--[a-z-]*' | sed 's/.*--//' >"$tmp/want"
-sed -n 's/\\-/-/g; s/^\.B \(-., \)\{0,1\}--\([a-z-]*\).*/\2/p' "$man/attune-sweep.1" | diff "$tmp/want" - >"$tmp/log" && [ -s "$tmp/want" ] &&
-	[ "$(sed -n '/^\.SH NAME/{n;p;}' "$man/attune-sweep.1")" = 'attune\-sweep \- measures kernels on scenarios into a database; resumes' ]
-row $? "attune-sweep.1 has its name and all its options"
+options() { # FILE: of what argp prints: names in column 2 or 6, each with its text in column 29 or in the next line
+	sed -n 's/^  \(    \)\{0,1\}\(-., \)\{0,1\}--\([a-z-]*\).*/\3/p' "$1"
+}
+good=0
+for c in tune scenarios sweep show merge; do # scenarios: its texts have lines that begin with an option
+	"$B/attune" $c --help >"$tmp/help" && options "$tmp/help" >"$tmp/want" && [ -s "$tmp/want" ] || good=1
+	sed -n 's/\\-/-/g; s/^\.B \(-., \)\{0,1\}--\([a-z-]*\).*/\2/p' "$man/attune-$c.1" | diff "$tmp/want" - >"$tmp/log" || good=1
+done
+[ "$(grep -c '^\.SH OPTIONS' "$man/attune-scenarios.1")" = 1 ] || good=1 # also behind a title of several lines
+grep -q '^\.B \\-\\-max\\-batched\\-tokens=N$' "$man/attune-scenarios.1" || good=1 # a blank stands between it and its text
+[ $good = 0 ] && [ "$(sed -n '/^\.SH NAME/{n;p;}' "$man/attune-sweep.1")" = 'attune\-sweep \- measures kernels on scenarios into a database; resumes' ]
+row $? "man pages have their names and all their options"
 if command -v groff >/dev/null; then
 	for page in "$man"/*; do groff -man -ww -Tutf8 "$page" >/dev/null; done 2>"$tmp/log"
 	[ ! -s "$tmp/log" ]
@@ -115,6 +123,8 @@ completed() { # WORD...
 if command -v bash >/dev/null; then
 	is "scenarios show sweep" "$(completed s)"
 	row $? "completion of commands"
+	is "--corners=" "$(completed scenarios --co)"
+	row $? "completion of an option that the text of another names"
 	is "--page-size= --phases= --preset= --protocol= --peer= --python=" "$(completed sweep --p)"
 	row $? "completion of a command's options"
 	is "--bridge|--db= --dry-run" "$(completed merge --br)|$(completed --machine EPYC merge --bridge --d)"

@@ -277,7 +277,7 @@ static void make_set(const char *from, struct job job, struct models *m, struct 
 	assert_true(scenarios_load(list, set_path, m));
 }
 
-/* Steps of Transformers' continuous batching: a set of few that stand for all but the first tenth. */
+/* Steps of Transformers' continuous batching: a set of few that stand for all. */
 static void makes_a_set_of_a_run(void **unused)
 {
 	struct models *m = fresh_models();
@@ -300,7 +300,7 @@ static void makes_a_set_of_a_run(void **unused)
 		assert_int_equal(s->shape.dtype, ATTUNE_F32);
 		assert_string_equal(s->split, i < 8 ? "train" : "heldout_traces");
 	}
-	assert_int_equal((int)steps, 81); /* of 90 */
+	assert_int_equal((int)steps, 90);
 	assert_true(fabs(weight - 12) < 0.02);
 	scenarios_free(&list);
 	models_free(m);
@@ -325,8 +325,8 @@ static void weighs_by_time(void **unused)
 	const struct scenario *decode = &list.v[!!strcmp(list.v[0].batch_text, "4q1s100")];
 	const struct scenario *prompt = decode == list.v ? list.v + 1 : list.v;
 	assert_string_equal(prompt->batch_text, "q2k");
-	assert_int_equal((int)decode->steps, 270);
-	assert_int_equal((int)prompt->steps, 90);
+	assert_int_equal((int)decode->steps, 300);
+	assert_int_equal((int)prompt->steps, 100);
 	/* 4 ms a step, 0.02 ms a query token, 3e-5 ms a key */
 	const double of_decodes = 270 * (4 + 4 * 0.02 + 400 * 3e-5),
 		     of_prompts = 90 * (4 + 2048 * 0.02 + 2048 * 3e-5);

@@ -5,7 +5,7 @@
 _attune_words() { # ATTUNE ARGUMENT...
 	local help=$1
 	shift
-	"$help" "$@" --help 2>/dev/null | sed -n 's/^  *\(-., \)\{0,1\}\(--[a-z0-9-]*[= ]\{0,1\}\).*/\2/p'
+	"$help" "$@" --help 2>/dev/null | sed -n 's/^ \{2,6\}\(-., \)\{0,1\}\(--[a-z0-9-]*[= ]\{0,1\}\).*/\2/p'
 	if [ $# = 0 ]; then
 		"$help" --help 2>/dev/null | sed -n 's/^  \([a-z][a-z]*\) .*/\1 /p; s/^\(--[a-z]*\) [A-Z].*/\1 /p' | sort -u
 		echo '--version '

@@ -53,8 +53,8 @@ FNR == 1 {
 	in_examples = 1
 	if ($0 ~ /^Examples?:$/) next
 }
-# argp: an option, its text from column 29 on; a group's title
-/^   *-/ && page != "attune" {
+# argp: an option, in column 2 or 6, and its text, from column 29 on, which may name options; a group's title
+/^  (    )?-/ && page != "attune" {
 	if (typed) print ".fi"
 	typed = 0
 	if (!in_list) section("OPTIONS")
@@ -65,6 +65,9 @@ FNR == 1 {
 	if (match(option, /   *[^ ]/)) {
 		rest = substr(option, RSTART + RLENGTH - 1)
 		option = substr(option, 1, RSTART - 1)
+	} else if (substr($0, 29, 1) == " ") {
+		rest = substr($0, 30)
+		option = substr(option, 1, length(option) - length(rest) - 1)
 	}
 	print ".TP\n.B " plain(option)
 	if (rest != "") print plain(rest)
@@ -75,12 +78,17 @@ in_list && /^                             / {
 	print plain($0)
 	next
 }
-/^ [A-Z].*:$/ && page != "attune" {
+/^ [^ ]/ && page != "attune" { # a group's title, of one or more lines; its first sentence is the heading
 	if (!in_list) section("OPTIONS")
 	in_list = 1
-	sub(/^ /, "")
-	sub(/:$/, "")
-	print ".SS " plain($0)
+	title = title $0
+	if (!/:$/) next
+	sub(/^ /, "", title)
+	sub(/:$/, "", title)
+	first = index(title, ". ")
+	print ".SS " plain(first ? substr(title, 1, first - 1) : title)
+	if (first) print plain(substr(title, first + 2) ".")
+	title = ""
 	next
 }
 in_list && /^$/ { next }
