@@ -1,4 +1,4 @@
-"""bench_calls.py [cpu|cuda] - CPU time of a call, by ways to call: µs, medians of 15 rounds that take
+"""calls.py [cpu|cuda] - CPU time of a call, by ways to call: µs, medians of 15 rounds that take
 turns.
 
 One decode over one key, so that on the CPU hardly anything is computed. On a GPU launches are in the

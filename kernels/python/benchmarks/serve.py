@@ -1,8 +1,8 @@
-"""bench_transformers.py - what a model of Transformers 5.17 gains end to end by libattune's attention.
+"""serve.py - what a model of Transformers 5.17 gains end to end by libattune's attention.
 
-    python kernels/python/bench_transformers.py                            a table; GPU, else CPU
-    python kernels/python/bench_transformers.py --model qwen3-0.6b --json out.json
-    python kernels/python/bench_transformers.py --trace lengths.csv        columns prompt_tokens, output_tokens
+    python kernels/python/benchmarks/serve.py                            a table; GPU, else CPU
+    python kernels/python/benchmarks/serve.py --model qwen3-0.6b --json out.json
+    python kernels/python/benchmarks/serve.py --trace lengths.csv        columns prompt_tokens, output_tokens
 
 The model has random weights and the shape of a published one. The requests arrive at once and are served
 by generate_batch; each repeat has new prompts of the same lengths, the same for all paths. A path is one

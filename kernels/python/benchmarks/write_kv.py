@@ -1,6 +1,6 @@
 """Layer.write_kv beside what torch has: K and V of new tokens into a paged cache.
 
-    python kernels/python/bench_write_kv.py [--device cuda] [--tokens 1,64,512,4096] [--compile]
+    python kernels/python/benchmarks/write_kv.py [--device cuda] [--tokens 1,64,512,4096] [--compile]
 
 A line a case: microseconds a layer of each way, medians of interleaved rounds, and the way's time as
 a multiple of attune's. On a GPU a round replays a CUDA graph of some layers, whose caches and rows
