@@ -218,9 +218,8 @@ static struct job layers_job(const struct job *job, const struct captured *layer
 
 static int capture_job(struct generated_set *set, const struct job *job, struct models *models)
 {
-	const struct step_cost *cost = job->cost.step_ms > 0 ? &job->cost : NULL;
 	struct capture c;
-	if (!capture_load(&c, job->path, cost, models))
+	if (!capture_load(&c, job->path, job_engine(job).cost, models))
 		return 0;
 	int ok = 1;
 	for (int i = 0; ok && i < c.n; i++) {
@@ -231,8 +230,8 @@ static int capture_job(struct generated_set *set, const struct job *job, struct 
 					     .settings = layers->settings,
 					     .is_of_model = *layers->model != '\0',
 					     .every = layers->every };
-		const double pairs = layers->seen ? most_pairs(&own, models) : 0;
-		ok = !layers->seen || (pairs > 0 && pick_steps(set, &from, pairs));
+		const double pairs = layers->steps.num_steps ? most_pairs(&own, models) : 0;
+		ok = !layers->steps.num_steps || (pairs > 0 && pick_steps(set, &from, pairs));
 	}
 	capture_free(&c);
 	return ok;
@@ -419,9 +418,10 @@ static int print_job(struct table *table, const struct job *job, struct models *
 		engine_free(&r);
 		return ok;
 	}
-	ok = capture_load(&c, job->path, NULL, models);
+	ok = capture_load(&c, job->path, job_engine(job).cost, models);
 	for (int i = 0; ok && i < c.n; i++)
-		ok = !c.v[i].seen || print_steps(table, job, c.v[i].model, &c.v[i].steps);
+		ok =
+		    !c.v[i].steps.num_steps || print_steps(table, job, c.v[i].model, &c.v[i].steps);
 	capture_free(&c);
 	return ok;
 }

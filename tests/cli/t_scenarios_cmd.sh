@@ -117,6 +117,9 @@ ok "stats: a row each" [ "$code $(cut -f 1,2 "$tmp/out" | tr '\t\n' '  ')" = \
 run --stats --format tsv --steps tests/scenario/transformers_steps.jsonl
 ok "captured steps: their statistics" [ "$code $(cut -f 1,2,5,12 "$tmp/out" | tr '\t\n' '  ')" = \
 	"0 trace load steps prefills transformers_steps layers-8x2x64@1  90 1 " ]
+run --stats --format tsv --step-cost 1,1,0 --steps tests/scenario/transformers_steps.jsonl
+ok "captured steps: their statistics by --step-cost" [ "$code $(cut -f 7 "$tmp/out" | tr '\n' ' ')" = \
+	"0 decode_only_time 0.061 " ]
 run --steps tests/scenario/transformers_steps.jsonl --pick 4 --trace "$tmp/t.csv" --pick 3
 cp "$tmp/out" "$tmp/sets/mine.json"
 run --dir "$tmp/sets" --format tsv

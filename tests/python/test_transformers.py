@@ -1,9 +1,10 @@
-"""test_transformers.py - models of Transformers generate the same tokens by libattune as by Transformers' own
-attention: greedy, in continuous batching with chunks, decodes and a shared prefix, and one prompt at a time.
+"""test_transformers.py - models of Transformers generate the same tokens by libattune as by
+Transformers' own attention: greedy, in continuous batching with chunks, decodes and a shared prefix,
+and one prompt at a time.
 
-ATTUNE_TEST_DEVICE=cuda runs them on the GPU in bf16 and f16, where two tokens may be as likely: a difference
-then passes if the logits of the two are close, and is printed. attune as a name runs without CUDA graphs there,
-flash_attune_3 with them."""
+ATTUNE_TEST_DEVICE=cuda runs them on the GPU in bf16 and f16, where two tokens may be as likely: a
+difference then passes if the logits of the two are close, and is printed. attune as a name runs
+without CUDA graphs there, flash_attune_3 with them."""
 
 import contextlib
 import os
@@ -23,7 +24,9 @@ DEVICE = os.environ.get("ATTUNE_TEST_DEVICE", "cpu")
 DTYPES = [torch.float32] if DEVICE == "cpu" else [torch.bfloat16, torch.float16]
 # Transformers 5.17 has names "paged|..." for continuous batching, newer ones do without.
 OLDER = "paged|sdpa" in transformers.AttentionInterface._global_mapping
-OURS, SDPA = (("attune", "flash_attune_3"), "paged|sdpa") if OLDER else (("flash_attune_3",), "sdpa")
+OURS, SDPA = (
+    (("attune", "flash_attune_3"), "paged|sdpa") if OLDER else (("flash_attune_3",), "sdpa")
+)
 # How far two logits may be apart that rounding swaps, in standard deviations of a step's logits.
 CLOSE = {torch.float32: 0, torch.bfloat16: 0.1, torch.float16: 0.04}
 
@@ -46,10 +49,13 @@ def setUpModule():
 
 
 class AsOnGpu:
-    """Decodes by block tables, steps padded and planned from bounds: what CUDA graphs get, on the CPU."""
+    """Decodes by block tables, steps padded and planned from bounds: what CUDA graphs get."""
 
     def __enter__(self):
-        self.kept = initialization.ensure_decode_fast_path_is_available, model_runner.ModelRunner.__init__
+        self.kept = (
+            initialization.ensure_decode_fast_path_is_available,
+            model_runner.ModelRunner.__init__,
+        )
         attention._capturing = lambda: True
         initialization.ensure_decode_fast_path_is_available = lambda *args: None
 
@@ -60,7 +66,9 @@ class AsOnGpu:
         model_runner.ModelRunner.__init__ = padding
 
     def __exit__(self, *args):
-        initialization.ensure_decode_fast_path_is_available, model_runner.ModelRunner.__init__ = self.kept
+        initialization.ensure_decode_fast_path_is_available, model_runner.ModelRunner.__init__ = (
+            self.kept
+        )
         attention._capturing = lambda: False
 
 
@@ -72,7 +80,9 @@ class Same(unittest.TestCase):
             if at is None:
                 continue
             gap = models.gap(model, i, other[:at], mine[at], other[at])
-            line = f"{what}: prompt {i} differs from token {at} on, logits {gap:.4f} deviations apart"
+            line = (
+                f"{what}: prompt {i} differs from token {at} on, logits {gap:.4f} deviations apart"
+            )
             print(f"# {line}", file=sys.stderr)
             self.assertLess(gap, close * CLOSE[model.dtype], line)
 
@@ -97,8 +107,13 @@ class Same(unittest.TestCase):
     def as_on_gpu(self, model):
         def tokens():
             with AsOnGpu():
-                return models.batched(model, "flash_attune_3", max_blocks_per_request=16,
-                                      q_padding_interval_size=32, kv_padding_interval_size=128)
+                return models.batched(
+                    model,
+                    "flash_attune_3",
+                    max_blocks_per_request=16,
+                    q_padding_interval_size=32,
+                    kv_padding_interval_size=128,
+                )
 
         return tokens
 
@@ -115,12 +130,14 @@ class Same(unittest.TestCase):
         self.check("gemma2 without softcap", sdpa=False)
 
     def test_gpt_oss(self):
-        """Has sinks; allows no name with "flash" but its own. Rounding may also change an expert."""
+        """Has sinks; allows no name with "flash" but its own. Rounding may change an expert, too."""
         for dtype in DTYPES[:1]:
             model = models.make("gpt-oss", dtype, DEVICE)
             wanted = models.alone(model)
-            ways = {"generate": lambda: models.alone(model, "attune"),
-                    "generate, padded": lambda: models.padded(model, "attune")}
+            ways = {
+                "generate": lambda: models.alone(model, "attune"),
+                "generate, padded": lambda: models.padded(model, "attune"),
+            }
             for way in ("paged|eager", "attune") if OLDER else ():
                 ways[way] = lambda way=way: models.batched(model, way)
             for way, tokens in ways.items():
@@ -132,7 +149,9 @@ class Same(unittest.TestCase):
         models.batched(models.make("llama", DTYPES[0], DEVICE), OURS[0])
         steps = Seen.steps_seen
         self.assertTrue(any(all(q == 1 for q, _ in s) for s in steps), "no step of decodes alone")
-        self.assertTrue(any(q > 1 and n > q and n - q != 64 for s in steps for q, n in s), "no chunk")
+        self.assertTrue(
+            any(q > 1 and n > q and n - q != 64 for s in steps for q, n in s), "no chunk"
+        )
         self.assertTrue(any(q > 1 and n - q == 64 for s in steps for q, n in s), "no shared prefix")
         self.assertTrue(any({1} < {q for q, _ in s} for s in steps), "no mixed step")
 
@@ -140,7 +159,7 @@ class Same(unittest.TestCase):
 @unittest.skipUnless(DEVICE == "cpu", "there its steps are graphs")
 class Capture(unittest.TestCase):
     def test_steps_without_a_plan(self):
-        """A graph that is replayed plans nothing: its steps are captured as those that are planned."""
+        """A graph that is replayed plans nothing: its steps are captured as planned ones are."""
         model = models.make("llama", DTYPES[0])
         with tempfile.TemporaryDirectory() as folder:
             steps = []

@@ -8,8 +8,9 @@
 
 `register` makes two names known:
 
-    flash_attune_3   generate_batch reads the paged cache in place, and on a GPU runs decodes by block
-                     tables in CUDA graphs: Transformers does so for names with "flash" and a 2 or 3.
+    flash_attune_3   generate_batch reads the paged cache in place, and on a GPU runs decodes by
+                     block tables in CUDA graphs: Transformers does so for names with "flash" and a
+                     2 or 3.
                      generate calls the functions of libattune.flash_attn_interface.
     attune           the same without CUDA graphs, in generate_batch of Transformers 5.17 alone. For
                      models that take no name with "flash" but their own, such as gpt-oss.
@@ -19,6 +20,7 @@ host; where a CUDA graph is captured, from their bounds. No layer waits for the 
 
 Sliding layers of Transformers 5.24 are gathered by it, and run by the functions.
 """
+
 import functools
 import inspect
 from collections import namedtuple
@@ -32,8 +34,8 @@ FLASH, PLAIN = "flash_attune_3", "attune"
 ALL = 1 << 30  # keys in front of a query that it sees
 
 
-# Where the cache has a layer. Its layers are in groups, those of a group with the same block lists: all
-# full attention layers are one, sliding ones one or more.
+# Where the cache has a layer. Its layers are in groups, those of a group with the same block lists:
+# all full attention layers are one, sliding ones one or more.
 #   group, first   its group, and whether it is the first layer of it
 #   window         keys that a token sees, its own included; 0: all
 #   k, v           [blocks, tokens of a block, kv heads, head_dim]
@@ -49,8 +51,18 @@ class _Step:
     rows   [num_tokens]   where they go among gathered rows; None: the cache is read in place
     most_before           keys that a query sees in front of itself
     """
-    __slots__ = ("kind", "layer", "plan", "query_start", "seq_lens", "table", "slots", "rows",
-                 "most_before")
+
+    __slots__ = (
+        "kind",
+        "layer",
+        "plan",
+        "query_start",
+        "seq_lens",
+        "table",
+        "slots",
+        "rows",
+        "most_before",
+    )
 
 
 class _Attention:
@@ -61,19 +73,28 @@ class _Attention:
         self.lengths = None  # of the step to run, by _watch_lengths: (query, sequence) tokens
 
     def layer(self, query, cache, page_size, kind):
-        kind = kind | dict(num_qo_heads=query.shape[1], num_kv_heads=cache.shape[2],
-                           head_dim=query.shape[3], page_size=page_size, dtype=query.dtype)
+        kind = kind | dict(
+            num_qo_heads=query.shape[1],
+            num_kv_heads=cache.shape[2],
+            head_dim=query.shape[3],
+            page_size=page_size,
+            dtype=query.dtype,
+        )
         made = tuple(kind.items())
         if made not in self.layers:
             self.layers[made] = shared_context(query.device).prepare(**kind)
         return self.layers[made]
 
     def plan(self, now, num_tokens, max_query, max_keys):
-        """A plan of the scheduled lengths, or for a graph, which is replayed for others, of bounds."""
+        """A plan of the scheduled lengths; of bounds for a graph, which is replayed for others."""
         num_seqs = len(now.seq_lens)
         if self.lengths is None or _capturing():
-            return now.layer.plan_bounds(num_seqs=num_seqs, num_tokens=num_tokens,
-                                         max_query_len=max_query, max_seq_len=max_keys)
+            return now.layer.plan_bounds(
+                num_seqs=num_seqs,
+                num_tokens=num_tokens,
+                max_query_len=max_query,
+                max_seq_len=max_keys,
+            )
         return self.plan_lengths(now, num_seqs)
 
     def plan_lengths(self, now, num_seqs):
@@ -101,8 +122,10 @@ def _place(cache, layer):
     """The place of a layer in a cache of Transformers 5.17."""
     group, index = cache.layer_index_to_group_indices[layer]
     window = cache.sliding_windows[layer]  # 1: none
-    k, v = (x.view(-1, cache.block_size, *x.shape[1:])
-            for x in (cache.key_cache[index], cache.value_cache[index]))
+    k, v = (
+        x.view(-1, cache.block_size, *x.shape[1:])
+        for x in (cache.key_cache[index], cache.value_cache[index])
+    )
     return _Place(group, index == 0, window if window > 1 else 0, k, v, cache.sentinel_index)
 
 
@@ -114,17 +137,35 @@ def _place_of_full(cache, layer):
 
 
 @torch.compiler.disable
-def _paged(module, query, key, value, attention_mask=None, scaling=None, softcap=None,
-           sliding_window=None, s_aux=None, cache=None, where=_place, **step):
+def _paged(
+    module,
+    query,
+    key,
+    value,
+    attention_mask=None,
+    scaling=None,
+    softcap=None,
+    sliding_window=None,
+    s_aux=None,
+    cache=None,
+    where=_place,
+    **step,
+):
     """The attention interface of Transformers under continuous batching. query [1, heads, tokens,
     head_dim], key and value alike with KV heads -> [1, tokens, heads, head_dim]."""
     if cache is None:
-        raise Error(f"paged|{PLAIN} and paged|{FLASH} are for generate_batch; generate takes {FLASH}")
+        raise Error(
+            f"paged|{PLAIN} and paged|{FLASH} are for generate_batch; generate takes {FLASH}"
+        )
     if not getattr(module, "is_causal", True):
         raise Error(f"layer {module.layer_idx} is not causal: {FLASH} is for causal layers")
     place = where(cache, module.layer_idx)
-    kind = dict(sm_scale=scaling, logits_soft_cap=softcap or 0.0, has_sinks=s_aux is not None,
-                sinks_dtype=None if s_aux is None else s_aux.dtype)
+    kind = dict(
+        sm_scale=scaling,
+        logits_soft_cap=softcap or 0.0,
+        has_sinks=s_aux is not None,
+        sinks_dtype=None if s_aux is None else s_aux.dtype,
+    )
     attention = _of(cache)
     now = attention.steps.get(place.group)
     if place.first or now.kind != kind:  # a group's first layer begins a step
@@ -155,7 +196,7 @@ def _of(cache):
 
 
 def _lengths(now, step, kind):
-    """Sets the tensors of lengths; returns starts of the keys of each sequence, and the most keys."""
+    """Sets the tensors of lengths; returns where each sequence's keys start, and the most keys."""
     keys, longest = step["cu_seq_lens_k"], step.get("max_seqlen_k") or step.get("max_length_k")
     if isinstance(keys, dict):
         keys, longest = keys[kind], longest[kind]
@@ -186,11 +227,15 @@ def _full_step(attention, place, query, step, kind):
 
 
 def _ring_step(attention, place, query, step, kind):
-    """Of sliding layers in a step of decodes. Their blocks are a ring of one window: a new token takes
-    the place of the one that leaves the window, and a single query sees all keys in any order."""
+    """Of sliding layers in a step of decodes. Their blocks are a ring of one window: a new token
+    takes the place of the one that leaves the window, and a single query sees all keys in any
+    order."""
     now = _Step()
     now.layer, now.rows, now.most_before = (
-        attention.layer(query, place.k, 1, kind), None, place.window - 1)
+        attention.layer(query, place.k, 1, kind),
+        None,
+        place.window - 1,
+    )
     keys, longest = _lengths(now, step, "sliding_attention")
     now.slots, read = (step[i][place.group] for i in ("write_index", "read_index"))
     now.table = now.slots[:, None].int()
@@ -203,7 +248,8 @@ def _ring_step(attention, place, query, step, kind):
 
 def _rows_step(attention, place, query, step, kind):
     """Of sliding layers in other steps: new tokens overwrite what older ones of the same step still
-    see, so the keys are gathered into rows first, a sequence's new ones behind those of its ring."""
+    see, so the keys are gathered into rows first, a sequence's new ones behind those of its ring.
+    """
     now, page = _Step(), place.k.shape[1]
     now.most_before = place.window - 1
     now.layer = attention.layer(query, place.k, page, kind | dict(window_left=now.most_before))
@@ -234,8 +280,11 @@ def _watch_lengths(ios):
     def watched(self, requests_in_batch, *args, **kwargs):
         prepare(self, requests_in_batch, *args, **kwargs)
         made_up = requests_in_batch[0].state.request_id.startswith("__warmup_")
-        _of(self.cache).begins(None if made_up else [
-            (r.query_length, r.state.position_offset) for r in requests_in_batch])
+        _of(self.cache).begins(
+            None
+            if made_up
+            else [(r.query_length, r.state.position_offset) for r in requests_in_batch]
+        )
 
     ios.prepare_batch_tensors = watched
 
@@ -249,6 +298,7 @@ def _know_functions(hub_kernels):
         if attn_implementation.removeprefix("paged|") not in (FLASH, PLAIN):
             return load(attn_implementation, *args, **kwargs)
         from . import flash_attn_interface
+
         return flash_attn_interface
 
     hub_kernels.load_and_register_attn_kernel = known
@@ -275,13 +325,14 @@ def _forward(module, query, key, value, attention_mask, attune_cache=None, **kwa
     if attune_cache is not None:
         return _paged(module, query, key, value, cache=attune_cache, where=_place_of_full, **kwargs)
     from transformers.integrations.flash_attention import flash_attention_forward
+
     return flash_attention_forward(module, query, key, value, attention_mask, **kwargs)
 
 
 @functools.cache  # once a process
 def register():
-    """Makes the names known to Transformers (5.17 and 5.24 were tried). The model is then loaded with
-    attn_implementation="flash_attune_3", or set_attn_implementation names it."""
+    """Makes the names known to Transformers (5.17 and 5.24 were tried). The model is then loaded
+    with attn_implementation="flash_attune_3", or set_attn_implementation names it."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.generation.continuous_batching import cache, input_outputs
     from transformers.integrations import hub_kernels
@@ -293,6 +344,8 @@ def register():
         AttentionMaskInterface.register(name, flash_attention_mask)
     _know_functions(hub_kernels)
     _watch_lengths(input_outputs.ContinuousBatchingIOs)
-    if hasattr(cache, "FullAttentionCacheAllocator") and "kwargs" in inspect.signature(
-            cache.PagedAttentionCache.update).parameters:
+    if (
+        hasattr(cache, "FullAttentionCacheAllocator")
+        and "kwargs" in inspect.signature(cache.PagedAttentionCache.update).parameters
+    ):
         _in_place(cache.PagedAttentionCache)
