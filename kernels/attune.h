@@ -404,7 +404,8 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
  * Other members of `tensors` are not read. Alignment and strides as for attune_run.
  *
  * Elements are copied bit by bit. An E4M3 cache gets x / k_scale and x / v_scale as floats, rounded
- * to nearest even; beyond 448, and for infinities, +-448; 0x7f for NaN.
+ * to nearest even; beyond 448, and for infinities, +-448; 0x7f for NaN. ATTUNE_UNSUPPORTED: the
+ * classic layout on the CPU, or with E4M3.
  *
  * The call may be the launch in front of an attune_run that begins early (ATTUNE_START_EARLY). */
 enum attune_status attune_write_kv(const attune_op *op, int num_seqs, int num_tokens,
