@@ -160,7 +160,9 @@ class Gpu(unittest.TestCase):
     def test_a_tensor_elsewhere(self):
         batch = Batch(DECODE)
         layer = self.context.prepare(**batch.shape())
-        with self.assertRaisesRegex(libattune.Error, "q must be on cuda:0, as the op of the plan is"):
+        with self.assertRaisesRegex(
+            libattune.Error, "q must be on cuda:0, as the op of the plan is"
+        ):
             batch.run(layer, q=batch.q.cpu())
         with self.assertRaisesRegex(
             libattune.Error, "seq_lens_cpu is on cuda:0: lengths are in host"

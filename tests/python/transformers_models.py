@@ -1,4 +1,5 @@
 """transformers_models.py - small models with random weights, and the tokens that they generate."""
+
 import copy
 
 import torch

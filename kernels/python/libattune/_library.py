@@ -3,7 +3,7 @@
 The library is the first of these; `library` and `header` say which it is:
 
     LIBATTUNE_LIBRARY    a file, such as PREFIX/lib/libattune.so or build/libattune.so
-    the wheel's own      libattune/lib/libattune.so.0 in this package
+    the wheel's own      libattune/lib/libattune.so in this package
     an installed one     by attune.pc in PKG_CONFIG_PATH, /usr/local, /usr
 
 cffi reads the functions and structs in attune.h and attune_settle.h, so none is written down here.
@@ -75,13 +75,13 @@ def _installed():
 
 def _find():
     asked = os.environ.get("LIBATTUNE_LIBRARY")
-    own = sorted((Path(__file__).parent / "lib").glob("libattune.so*"))
+    own = Path(__file__).parent / "lib" / "libattune.so"
     if asked:
         if not Path(asked).is_file():
             raise ImportError(f"LIBATTUNE_LIBRARY={asked}: no such file")
         return Path(asked).absolute(), _header_of(Path(asked))
-    if own:
-        return own[0], Path(__file__).parent / "include"
+    if own.is_file():
+        return own, Path(__file__).parent / "include"
     return _installed()
 
 
