@@ -23,10 +23,18 @@ static enum attune_status write_row(const struct attune_page_lists_args *a, int 
 			    "attune_page_table: sequence %d has %lld pages, and a row of the table "
 			    "%d entries",
 			    seq, n, a->table_stride);
-	for (long long j = 0; j < n; j++)
-		row[j] = !a->indices           ? (int32_t)(first + j * a->page_size)
-			 : a->index_bytes == 8 ? (int32_t)((const int64_t *)a->indices)[first + j]
-					       : ((const int32_t *)a->indices)[first + j];
+	for (long long j = 0; j < n; j++) {
+		const int64_t page = !a->indices ? first + j * a->page_size
+				     : a->index_bytes == 8
+					 ? ((const int64_t *)a->indices)[first + j]
+					 : ((const int32_t *)a->indices)[first + j];
+		if (page != (int32_t)page)
+			return fail(
+			    ATTUNE_INVALID,
+			    "attune_page_table: indices[%lld] is %lld, it must be below 2^31",
+			    first + j, (long long)page);
+		row[j] = (int32_t)page;
+	}
 	return ATTUNE_OK;
 }
 

@@ -1,61 +1,13 @@
 /* torch_op.c - the operators of attune_torch_register, without torch's headers and without linking
  * it. */
-#include "torch_tensor.h"
+#include "torch_host.h"
+#include "torch_plan.h"
 #include "kernels/attune.h"
 #include "kernels/launch/run.h"
-#include "kernels/spec/sized.h"
 #include "kernels/spec/status.h"
 #include <limits.h>
 #include <pthread.h>
 #include <string.h>
-
-/* ---- a plan as a tensor ---- */
-
-static const uint64_t plan_mark = 0x6e616c70656e7574;
-struct planned {
-	uint64_t mark;
-	const attune_op *op;
-	attune_plan plan;
-};
-
-enum attune_status attune_torch_plan(const attune_op *op, const attune_plan *plan, void *bytes,
-				     size_t room, size_t *size)
-{
-	static const char call[] = "attune_torch_plan";
-	attune_plan own;
-	struct planned made = { .mark = plan_mark, .op = op };
-	if (!op || !plan || !size)
-		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
-	*size = sizeof made;
-	if (!bytes)
-		return ATTUNE_OK;
-	plan = plan_read(plan, &own, call);
-	if (!plan)
-		return ATTUNE_INVALID;
-	if (plan->op != op->id)
-		return fail(ATTUNE_INVALID, "%s: the plan is not of this op", call);
-	if (room < sizeof made)
-		return fail(ATTUNE_TOO_SMALL, "%s: the plan takes %zu bytes, there is room for %zu",
-			    call, sizeof made, room);
-	made.plan = *plan;
-	memcpy(bytes, &made, sizeof made);
-	return ATTUNE_OK;
-}
-
-static enum attune_status planned_of(const struct tensor *t, const struct planned **planned)
-{
-	const struct planned *p = t->data;
-	const int is_plan = p && t->device_type == torch.device_type_cpu() &&
-			    t->type == TYPE_BYTES && t->dims == 1 && t->size[0] == sizeof *p &&
-			    t->stride[0] == 1 && (uintptr_t)p % _Alignof(struct planned) == 0 &&
-			    p->mark == plan_mark;
-	*planned = p;
-	return is_plan ? ATTUNE_OK
-		       : fail(ATTUNE_INVALID,
-			      "%s: plan is no plan: it is a uint8 tensor on the CPU that "
-			      "attune_torch_plan filled",
-			      t->call);
-}
 
 /* ---- parts of attune_tensors ---- */
 
@@ -94,9 +46,12 @@ static enum attune_status take_cache(attune_tensors *a, const attune_op *op, con
 	return ATTUNE_OK;
 }
 
-static enum attune_status row_stride(const struct tensor *table)
+static enum attune_status row_stride(const struct tensor *table, int *stride)
 {
-	if (table->stride[0] >= 0 && table->stride[0] <= INT_MAX)
+	/* That of a lone row says nothing. */
+	const int64_t n = table->size[0] > 1 ? table->stride[0] : table->size[1];
+	*stride = (int)n;
+	if (n >= 0 && n <= INT_MAX)
 		return ATTUNE_OK;
 	return fail(ATTUNE_INVALID, "%s: the stride of a row of %s must be below 2^31", table->call,
 		    table->name);
@@ -117,11 +72,10 @@ static enum attune_status take_lengths(attune_tensors *a, const struct planned *
 	if (!status)
 		status = tensor_fits_packed(seq_lens, p->op, &s);
 	if (!status)
-		status = row_stride(table);
+		status = row_stride(table, &a->block_table_stride);
 	if (status)
 		return status;
 	a->block_table = table->data;
-	a->block_table_stride = (int)table->stride[0];
 	a->query_start = query_start->data;
 	a->seq_lens = seq_lens->data;
 	return ATTUNE_OK;
@@ -213,6 +167,10 @@ static enum attune_status take_rows(attune_tensors *a, const struct planned *p,
 		status = announced(&t[LSE], has_lse);
 	if (!status && has_lse)
 		status = tensor_fits(&t[LSE], p->op, &lse);
+	if (!status)
+		status = tensor_is_writable(&t[OUT]);
+	if (!status && has_lse)
+		status = tensor_is_writable(&t[LSE]);
 	if (status)
 		return status;
 	a->out = t[OUT].data;
@@ -279,6 +237,8 @@ static enum attune_status attend(const struct tensor *t)
 		return status;
 	status = take_all(&a, p, t);
 	if (!status)
+		status = host_step_fits(p, &a, &t[Q], &t[BLOCK_TABLE], &t[K_CACHE], &t[V_CACHE]);
+	if (!status)
 		status = tensor_stream(&t[Q], &stream);
 	if (!status && p->plan.workspace)
 		status = tensor_bytes(&t[Q], p->plan.workspace, &handle, &workspace);
@@ -309,8 +269,16 @@ static enum attune_status write_kv(const struct tensor *t)
 		status = take_new(&a, p->op, tokens, &t[K_FROM], &t[V_FROM]);
 	if (!status)
 		status = take_cache(&a, p->op, &t[K_TO], &t[V_TO]);
+	if (!status)
+		status = tensor_is_writable(&t[K_TO]);
+	if (!status)
+		status = tensor_is_writable(&t[V_TO]);
 	if (!status && (!by_slots || by_seqs))
 		status = take_lengths(&a, p, &t[TABLE], &t[STARTS], &t[LENS]);
+	if (!status)
+		status = by_slots
+			     ? host_slots_fit(p, &t[SLOTS], &t[K_TO], &t[V_TO])
+			     : host_step_fits(p, &a, &t[K_FROM], &t[TABLE], &t[K_TO], &t[V_TO]);
 	if (!status)
 		status = take_scales(&a, p, &t[K_BY], &t[V_BY]);
 	if (!status)
@@ -331,6 +299,7 @@ static enum attune_status page_table(const struct tensor *t)
 	enum { TABLE, INDPTR, INDICES, OF };
 	const struct planned *p;
 	void *stream;
+	int row;
 	enum attune_status status = planned_of(&t[OF], &p);
 	if (status || !t[TABLE].data)
 		return status;
@@ -345,15 +314,18 @@ static enum attune_status page_table(const struct tensor *t)
 	if (!status && t[INDICES].data)
 		status = tensor_fits_packed(&t[INDICES], p->op, &pages);
 	if (!status)
-		status = row_stride(&t[TABLE]);
+		status = row_stride(&t[TABLE], &row);
+	if (!status)
+		status = tensor_is_writable(&t[TABLE]);
+	if (!status)
+		status = host_lists_fit(p->op, seqs, &t[TABLE], &t[INDPTR], &t[INDICES]);
 	if (!status)
 		status = tensor_stream(&t[TABLE], &stream);
 	if (status)
 		return status;
 	const attune_page_lists lists = { sizeof lists, wide ? 8 : 4, t[INDPTR].data,
 					  t[INDICES].data };
-	return attune_page_table(p->op, (int)seqs, &lists, t[TABLE].data, (int)t[TABLE].stride[0],
-				 stream);
+	return attune_page_table(p->op, (int)seqs, &lists, t[TABLE].data, row, stream);
 }
 
 /* ---- registration ---- */

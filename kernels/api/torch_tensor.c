@@ -157,6 +157,17 @@ enum attune_status tensor_fits(const struct tensor *t, const attune_op *op, cons
 	return has_shape(t, w) ? ATTUNE_OK : odd_shape(t, w);
 }
 
+enum attune_status tensor_is_writable(const struct tensor *t)
+{
+	for (int64_t d = 0; d < t->dims; d++)
+		if (t->size[d] > 1 && !t->stride[d])
+			return fail(ATTUNE_INVALID,
+				    "%s: %s is written, and its elements lie on one another: "
+				    "dimension %lld has a stride of 0",
+				    t->call, t->name, (long long)d);
+	return ATTUNE_OK;
+}
+
 enum attune_status tensor_fits_packed(const struct tensor *t, const attune_op *op,
 				      const struct wanted *w)
 {

@@ -78,7 +78,9 @@ struct wanted {
 /* Whether the tensor is given, on the op's device, and of this type and shape. Bits of E4M3 may
  * come as bytes. */
 enum attune_status tensor_fits(const struct tensor *, const attune_op *, const struct wanted *);
-/* The same, and elements of the last dimension are adjacent. */
+/* Whether no two of its elements have one place. */
+enum attune_status tensor_is_writable(const struct tensor *);
+/* As tensor_fits, and elements of the last dimension are adjacent. */
 enum attune_status tensor_fits_packed(const struct tensor *, const attune_op *,
 				      const struct wanted *);
 

@@ -52,7 +52,9 @@ class Lines(unittest.TestCase):
             ("num_query_heads must be a multiple", prepare(num_kv_heads=3)),
             ("dtype=int32: it is one of float32,", prepare(dtype=np.int32)),
             ("kv_dtype=half", prepare(kv_dtype="half")),
-            ("window_left=-2: it is -1, or 0", prepare(window_left=-2)),
+            ("window_left=-2: it is -1, or from 0", prepare(window_left=-2)),
+            ("window_left=2147483647: it is", prepare(window_left=2**31 - 1)),
+            ("sm_scale=0.0: it must be above 0", prepare(sm_scale=0.0)),
             ("kv_layout='nhd': it is 'strided' or", prepare(kv_layout="nhd")),
             ("page_size", prepare(page_size=0)),
             ("num_qo_heads=3000000000", prepare(num_qo_heads=3_000_000_000)),
@@ -120,8 +122,29 @@ class Lines(unittest.TestCase):
                 "seq_lens has the shape [1], it must have [2 or more]",
                 self.run_with(seq_lens=b.lens_there[:1]),
             ),
+            (
+                "seq_lens has 700 tokens, and a row of block_table",
+                self.run_with(seq_lens=put(np.array([700, 77], np.int32))),
+            ),
+            (
+                "query_start_loc must rise from 0 to 21",
+                self.run_with(query_start_loc=put(np.array([0, 20, 40], np.int32))),
+            ),
+            (
+                "query_start_loc must rise from 0 to 21",
+                self.run_with(query_start_loc=put(np.array([0, -1, 21], np.int32))),
+            ),
+            ("q is of type NoneType", self.run_with(q=None)),
             ("sinks is given: the layer was prepared without has_sinks", self.run_with(sinks=b.q)),
             ("lse is given: the layer was prepared without has_lse", self.run_with(lse=b.q)),
+            (
+                "plan: it was made by another layer",
+                lambda: other.page_table(self.plan, b.table_there, b.starts_there),
+            ),
+            (
+                "plan: it was made by another layer",
+                lambda: other.write_kv(self.plan, b.q[:, :2], b.q[:, :2], b.k, b.v, b.starts),
+            ),
             (
                 "plan: it was made by another layer",
                 lambda: other.run(

@@ -101,6 +101,20 @@ class Varlen(Case):
             ("alibi_slopes need causal=True", dict(alibi_slopes=SLOPES)),
         ):
             self.refused(line, flash_attn_varlen_func, *self.ragged, **more)
+        k, v, starts, ends = self.ragged[1:5]
+        shapes = f"has the shape {list(k.shape)} and v {list(v[1:].shape)}: they must be equal"
+        for line, arguments, more in (
+            ("window_size=3: it must be (left, right)", (k, v, starts, ends), dict(window_size=3)),
+            (f"k {shapes}", (k, v[1:], starts, ends), {}),
+            ("k is of type NoneType: it must be a torch tensor", (None, v, starts, ends), {}),
+            (
+                "cu_seqlens_q has the shape [5] and lengths of keys [3]: it must have one more than they, "
+                "and q without it a batch of as many",
+                (k, v, starts, ends[1:]),
+                {},
+            ),
+        ):
+            self.refused(line, flash_attn_varlen_func, self.batch.q, *arguments, 20, 70, **more)
         self.refused(
             "cu_seqlens_k is missing (with block_table, seqused_k is enough)",
             flash_attn_varlen_func,
@@ -115,6 +129,43 @@ class Varlen(Case):
         )
         with torch.no_grad():
             flash_attn_varlen_func(q, *self.ragged[1:])
+
+    def test_a_scale_of_zero_and_sinks_with_gradients_are_refused(self):
+        with self.assertRaisesRegex(Error, "sm_scale=0.0: it must be above 0"):
+            flash_attn_varlen_func(*self.ragged, softmax_scale=0.0)
+        self.refused(
+            "there is no backward pass: call it under torch.no_grad()",
+            flash_attn_varlen_func,
+            *self.ragged,
+            s_aux=SINKS.clone().requires_grad_(),
+        )
+
+    def test_windows_beyond_all_keys(self):
+        for window in ((2**31 - 1, 0), (2**40, 0)):
+            self.right(
+                flash_attn_varlen_func(*self.ragged, window_size=window), self.batch.want()[0]
+            )
+        out = flash_attn_varlen_func(*self.ragged, window_size=(-1, 2**31 - 1))
+        self.right(out, self.batch.want(causal=False)[0])
+
+    @unittest.skipIf(DEVICE != "cpu", "lengths are on the device")
+    def test_lengths_that_do_not_fit_on_the_cpu(self):
+        b = self.batch
+        rows, lens = (b.q, b.k, b.v, b.starts, b.key_starts), torch.tensor([5, 5, 5, 5]).int()
+        want = [attend(b.of(b.q, i), b.of(b.k, i)[:5], b.of(b.v, i)[:5])[0] for i in range(4)]
+        self.right(flash_attn_varlen_func(*rows, seqused_k=lens, causal=True), torch.cat(want))
+        self.refused(
+            "seqused_k has a length above that of cu_seqlens_k, or another number of them",
+            flash_attn_varlen_func,
+            *rows,
+            seqused_k=lens * 5,
+        )
+        with self.assertRaisesRegex(Error, "which is not in the cache"):
+            flash_attn_varlen_func(b.q, b.k[:100], b.v[:100], b.starts, b.key_starts)
+        with self.assertRaisesRegex(
+            Error, "sequence 0 has 70 keys, and its row of block_table 3 pages"
+        ):
+            flash_attn_varlen_func(*self.paged, seqused_k=b.lens, block_table=b.table[:, :3])
 
     def test_inside_torch_compile(self):
         @torch.compile(backend="aot_eager")
@@ -141,6 +192,33 @@ class Dense(Case):
                 with self.subTest(layout=name, **flash):
                     want = [attend(q[i], k[i], v[i], **mask)[0] for i in range(3)]
                     self.right(flash_attn_func(q, *kv, **flash), torch.stack(want))
+
+    def test_no_keys_and_one(self):
+        q = torch.randn(3, 1, 8, 64, device=DEVICE).to(DTYPE)
+        # Strides of a dimension of size 1 say nothing: here that of keys.
+        k, v = torch.randn(2, 1, 3, 2, 64, device=DEVICE).to(DTYPE).transpose(1, 2)
+        want = torch.stack([attend(q[i], k[i], v[i])[0] for i in range(3)])
+        self.right(flash_attn_func(q, k, v), want)
+        self.right(flash_attn_func(q, k[:, :0], v[:, :0]), torch.zeros_like(q))
+        more = k.expand(3, 5, 2, 64)
+        self.right(flash_attn_func(q, more, more), v_of_one(k))
+
+    def test_refused(self):
+        q, k = torch.zeros(3, 1, 8, 64, device=DEVICE), torch.zeros(3, 5, 2, 64, device=DEVICE)
+        for line, k, v in (
+            ("k has the shape [3, 5, 2, 64] and v [3, 4, 2, 64]: they must be equal", k, k[:, :4]),
+            (
+                "k has the shape [2, 5, 2, 64]: it must be [3, keys, kv_heads, head_dim]",
+                k[:2],
+                k[:2],
+            ),
+        ):
+            self.refused(line, flash_attn_func, q, k, v)
+
+
+def v_of_one(v):
+    """Attention over one key, however often it is there."""
+    return v.repeat_interleave(4, 2)
 
 
 class Cache(Case):
@@ -232,6 +310,81 @@ class Cache(Case):
         for lens, n in ((None, 96), (40, 40)):
             want = torch.stack([attend(b.q4[i], k[i, :n], v[i, :n])[0] for i in range(4)])
             self.right(flash_attn_with_kvcache(b.q4, k, v, cache_seqlens=lens), want)
+
+    def test_an_out_of_any_strides(self):
+        b, want = self.world(3)
+        out = torch.empty(3, 4, 8, 64, device=DEVICE, dtype=DTYPE).transpose(0, 1)
+        self.right(
+            flash_attn_with_kvcache(
+                b.q4,
+                b.k_cache,
+                b.v_cache,
+                *b.new,
+                cache_seqlens=b.before,
+                block_table=b.table,
+                causal=True,
+                out=out,
+            ),
+            want,
+        )
+        self.right(out, want)
+
+    def test_refused(self):
+        b, _ = self.world(1)
+        k, v = next(self.dense(b))
+        new = b.new[0]
+        for line, more in (
+            (
+                "k_cache has the shape [4, 96, 2, 64] and v_cache [4, 64, 2, 64]: they must be equal",
+                dict(v_cache=v[:, :64]),
+            ),
+            (
+                "k has the shape [4, 1, 2, 64] and v [3, 1, 2, 64]: they must be equal",
+                dict(k=new, v=new[:3]),
+            ),
+            ("k_cache has 3 rows for 4 sequences", dict(k_cache=k[:3], v_cache=v[:3])),
+            (
+                "k_cache has no slots: its shape is [4, 0, 2, 64]",
+                dict(k_cache=k[:, :0], v_cache=v[:, :0]),
+            ),
+            ("cache_seqlens=5.5: it must be an integer", dict(cache_seqlens=5.5)),
+            (
+                "cache_batch_idx must be int32 or int64 of the shape [4]",
+                dict(cache_batch_idx=torch.tensor([1], device=DEVICE)),
+            ),
+            (
+                "out has the shape [3, 1, 8, 64] and q [4, 1, 8, 64]: they must be equal",
+                dict(out=b.q4[:3]),
+            ),
+            (
+                "page_table and block_table are two names of one: give one of them",
+                dict(page_table=b.table, block_table=b.table),
+            ),
+        ):
+            arguments = {**dict(k_cache=k, v_cache=v, cache_seqlens=b.before), **more}
+            self.refused(line, flash_attn_with_kvcache, b.q4, **arguments)
+
+    @unittest.skipIf(DEVICE != "cpu", "lengths are on the device")
+    def test_what_does_not_fit_on_the_cpu(self):
+        b, _ = self.world(1)
+        k, v = next(self.dense(b))
+        before, full = k.clone(), torch.tensor([96, 0, 0, 0]).int()
+        with self.assertRaisesRegex(
+            Error, "sequence 0 has 97 keys, and its row of block_table 3 pages"
+        ):
+            flash_attn_with_kvcache(b.q4, k, v, *b.new, cache_seqlens=full)
+        self.assertTrue(torch.equal(k, before))
+        with self.assertRaisesRegex(Error, "sequence 0 has 150 keys"):
+            flash_attn_with_kvcache(b.q4, k, v, cache_seqlens=torch.tensor([150, 1, 1, 1]).int())
+        self.refused(
+            "cache_batch_idx must be from 0 to 3, the rows of k_cache",
+            flash_attn_with_kvcache,
+            b.q4,
+            k,
+            v,
+            cache_seqlens=b.before,
+            cache_batch_idx=torch.tensor([-1, 0, 1, 2]),
+        )
 
     @unittest.skipIf(DEVICE == "cpu", "no kernel for CPUs gives an LSE")
     def test_lse(self):

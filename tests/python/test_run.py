@@ -228,6 +228,14 @@ class Writing(Case):
             self.assertTrue((get(batch.table_there) == batch.table).all())
         self.right(batch, batch.run(layer, plan))
 
+    def test_a_block_table_of_one_row(self):
+        batch = Batch([(1, 70)])
+        layer = self.context.prepare(**batch.shape())
+        table = put(np.zeros(8, np.int32))[None]  # its stride of rows is 0
+        pages = put(np.array([5, 3, 8, 1, 2], np.int32))
+        layer.page_table(layer.plan([0, 1], [70]), table, put(np.array([0, 5], np.int32)), pages)
+        self.assertEqual(get(table)[0, :5].tolist(), get(pages).tolist())
+
     def test_ragged_keys_and_values(self):
         batch = Batch(MIXED)
         layer = self.context.prepare(**batch.shape())

@@ -106,6 +106,22 @@ class Results(Case):
         out = self.layer.run(plan, batch.q, batch.k, batch.v, table, batch.starts, batch.lens)
         self.right(out, batch.want()[0])
 
+    def test_the_stride_of_a_lone_row_says_nothing(self):
+        plan, pages = (
+            self.layer.plan([0, 1], [70]),
+            torch.tensor([5, 3, 8, 1, 2], device=DEVICE).int(),
+        )
+        table = torch.zeros(8, 1, device=DEVICE).int().t()
+        self.layer.page_table(plan, table, torch.tensor([0, 5], device=DEVICE).int(), pages)
+        self.assertEqual(table[0, :5].tolist(), pages.tolist())
+
+    def test_no_slots_and_no_lists(self):
+        batch, none = Batch(DECODE), torch.empty(0, device=DEVICE)
+        plan, before, table = self.plan(batch), batch.kv.clone(), batch.table.clone()
+        self.layer.write_kv(plan, batch.k, batch.v, *batch.kv.unbind(1), none.long())
+        self.layer.page_table(plan, batch.table, torch.zeros(5, device=DEVICE).int(), none.int())
+        self.assertTrue(torch.equal(batch.kv, before) and torch.equal(batch.table, table))
+
 
 class Refused(Case):
     def refused(self, line, run):
@@ -162,6 +178,99 @@ class Refused(Case):
                     f"attune::paged_attention: {line}",
                     lambda: self.layer.run(plan, *arguments, **more),
                 )
+
+    @unittest.skipIf(DEVICE != "cpu", "lengths are on the device")
+    def test_what_is_not_there_on_the_cpu(self):
+        batch = Batch(MIXED)
+        plan, (k, v, table, starts, lens) = self.plan(batch), batch.cached()
+        run = lambda *more: self.layer.run(plan, batch.q, *more)  # noqa: E731
+        write, pages = self.layer.write_kv, torch.zeros(5, 8).int()
+        page, more = table[0, 0].item(), starts.clone()
+        more[5] += 1
+        for op, line, call in (
+            (
+                "paged_attention",
+                "sequence 1 has 400 keys, and its row of block_table 14 pages of 16",
+                lambda: run(k, v, table, starts, (lens + (lens == 77) * 323).int()),
+            ),
+            (
+                "paged_attention",
+                "query_start_loc goes from 109 to 111 at sequence 4, and q has 110 tokens",
+                lambda: run(k, v, table, more, lens),
+            ),
+            (
+                "paged_attention",
+                f"block_table[0][0] is {page}, which is not in the cache",
+                lambda: run(k[:page], v, table, starts, lens),
+            ),
+            (
+                "paged_attention",
+                "out is written, and its elements lie on one another: dimension 0 has a "
+                "stride of 0",
+                lambda: self.layer.run(
+                    plan,
+                    batch.q,
+                    k,
+                    v,
+                    table,
+                    starts,
+                    lens,
+                    out=torch.empty(1, 8, 64).expand(110, 8, 64),
+                ),
+            ),
+            (
+                "write_kv",
+                f"slots[1] is {16 * len(k)}, and the cache has {16 * len(k)}",
+                lambda: write(plan, batch.k, batch.v, k, v, torch.tensor([3, 16 * len(k)])),
+            ),
+            (
+                "write_kv",
+                "sequence 1 has 400 keys, and its row of block_table 14 pages of 16",
+                lambda: write(
+                    plan,
+                    batch.k,
+                    batch.v,
+                    k,
+                    v,
+                    None,
+                    table,
+                    starts,
+                    (lens + (lens == 77) * 323).int(),
+                ),
+            ),
+            (
+                "page_table",
+                "indptr goes up to 4 at sequence 3, and indices has 3 entries",
+                lambda: self.layer.page_table(
+                    plan, pages, torch.arange(6).int(), torch.arange(3).int()
+                ),
+            ),
+            (
+                "page_table",
+                "sequence 0 has 5 pages, and a row of block_table 4 entries",
+                lambda: self.layer.page_table(
+                    plan, pages[:, :4], torch.arange(0, 30, 5).int(), torch.arange(25).int()
+                ),
+            ),
+        ):
+            with self.subTest(line):
+                self.refused(f"attune::{op}: {line}", call)
+        self.refused(
+            "attune_page_table: indices[1] is 4294967296, it must be below 2^31",
+            lambda: self.layer.page_table(
+                plan, pages, torch.arange(6).int(), torch.arange(5) << 32
+            ),
+        )
+
+    def test_tensors_without_memory(self):
+        batch = Batch(DECODE)
+        for i in range(5):
+            cached = list(batch.cached())
+            cached[i] = cached[i].to("meta")
+            self.refused(
+                "attune: some tensors are on the device meta, and others are not",
+                lambda: self.layer.run(self.plan(batch), batch.q, *cached),
+            )
 
     def test_bytes_that_are_no_plan(self):
         arguments = self.arguments(Batch(DECODE))

@@ -56,6 +56,21 @@ class Tensors:
         self.c.block_table, self.c.block_table_stride = ffi.cast(INT32S, v.ptr), v.strides[0]
         self._list("query_start", query_start, "query_start_loc", self.seqs + 1)
         self._list("seq_lens", seq_lens, "seq_lens", self.seqs)
+        if self.seqs and self.device == "cpu":
+            self._on_host(v.shape[1], query_start[: self.seqs + 1], seq_lens[: self.seqs])
+
+    def _on_host(self, pages, starts, lens):
+        """On the CPU the arrays are looked at, which a GPU's kernels trust."""
+        new = starts[1:] - starts[:-1]
+        if starts[0] < 0 or new.min() < 0 or starts[-1] > self.rows:
+            raise Error(
+                f"query_start_loc must rise from 0 to {self.rows} at most, the tokens that are given"
+            )
+        most, room = int((lens * (new > 0)).max()), pages * self.shape.page_size
+        if most > room:
+            raise Error(
+                f"seq_lens has {most} tokens, and a row of block_table {pages} pages for {room}"
+            )
 
     def optional(self, lse, k_scale, v_scale, sinks, alibi_slopes, k_new, v_new):
         s, heads = self.shape, self.shape.num_query_heads
@@ -97,6 +112,7 @@ class Tensors:
     def _rows(self, name, x, heads, writes=False):
         shape = (None, heads, self.shape.head_size)
         v = view(x, name, self.device, self.shape.dtype, shape, self.tokens, writes=writes)
+        self.rows = v.shape[0]
         setattr(self.c, name, ffi.cast(VOID, v.ptr))
         setattr(self.c, f"{name}_token_stride", v.strides[0])
         setattr(self.c, f"{name}_head_stride", v.strides[1])

@@ -12,7 +12,11 @@ _table = torch.ops.attune.page_table.default
 
 
 def _fake(*arguments):
-    """None of them gives a new tensor."""
+    """None of them gives a new tensor. A tensor without memory among others would leave these as they
+    are, since torch then calls this instead of the operator."""
+    written = arguments[:2]
+    if any(x.is_meta for x in arguments) and not all(x.is_meta for x in written):
+        raise RuntimeError("attune: some tensors are on the device meta, and others are not")
 
 
 for _name in ("paged_attention", "write_kv", "page_table"):
@@ -84,7 +88,7 @@ class Operators:
                 none if v_new is None else v_new,
             )
         except RuntimeError as e:
-            raise Error(str(e)) from None
+            raise Error(str(e).partition("\n")[0]) from None
         return out
 
     def write_kv(self, plan, k_new, v_new, k_cache, v_cache, *others):
@@ -93,11 +97,11 @@ class Operators:
         try:
             _write(k_cache, v_cache, k_new, v_new, plan, *others)
         except RuntimeError as e:
-            raise Error(str(e)) from None
+            raise Error(str(e).partition("\n")[0]) from None
 
     def page_table(self, plan, block_table, indptr, indices):
         """Layer.page_table."""
         try:
             _table(block_table, indptr, self.none if indices is None else indices, plan)
         except RuntimeError as e:
-            raise Error(str(e)) from None
+            raise Error(str(e).partition("\n")[0]) from None

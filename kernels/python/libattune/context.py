@@ -84,8 +84,10 @@ class Context:
             page_size=page_size,
             window_left=window_left,
         )
-        if window_left < -1:
-            raise Error(f"window_left={window_left}: it is -1, or 0 and more")
+        if not -1 <= window_left < 2**31 - 1:
+            raise Error(f"window_left={window_left}: it is -1, or from 0 to 2^31 - 2")
+        if sm_scale is not None and not sm_scale > 0:
+            raise Error(f"sm_scale={sm_scale}: it must be above 0, or None for 1 / sqrt(head_dim)")
         dtype = dtype_code(dtype, "dtype")
         shape = ffi.new(
             "attune_shape *",

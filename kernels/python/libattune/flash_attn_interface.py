@@ -19,6 +19,7 @@ from functools import lru_cache
 import torch
 
 from . import Error
+from ._flash_checks import mask, one_each, refuse, same_shape, tensors, whole
 from .context import shared_context
 
 RAGGED_PAGE = 16  # tokens that count as a page where K and V have none: warpgroup reads such pages
@@ -86,7 +87,7 @@ def flash_attn_varlen_func(
     Returns out [tokens, heads, head_dim], or with return_softmax_lse or return_attn_probs
     (out, lse) with lse [heads, tokens]: natural logarithms, sinks included."""
     call = "flash_attn_varlen_func"
-    _refuse(
+    refuse(
         call,
         seqused_q=seqused_q,
         qv=qv,
@@ -94,6 +95,13 @@ def flash_attn_varlen_func(
         q_descale=q_descale,
         dropout_p=dropout_p,
         attention_chunk=attention_chunk,
+    )
+    tensors(
+        call,
+        dict(q=q, k=k, v=v, cu_seqlens_q=cu_seqlens_q),
+        cu_seqlens_k=cu_seqlens_k,
+        seqused_k=seqused_k,
+        block_table=block_table,
     )
     if cu_seqlens_k is None and (seqused_k is None or block_table is None):
         raise Error(f"{call}: cu_seqlens_k is missing (with block_table, seqused_k is enough)")
@@ -115,8 +123,9 @@ def flash_attn_varlen_func(
     )
     plan = _plan(call, layer, q, cu_seqlens_q, lens, max_seqlen_q, max_seqlen_k)
     if ragged:
-        longest = max_seqlen_k if max_seqlen_k is not None else int(lens.max())
+        longest = _most(call, lens, cu_seqlens_k) if q.device.type == "cpu" else max_seqlen_k
         pages = max(1, -(-longest // RAGGED_PAGE))
+        k, v = _some(k), _some(v)
         block_table = torch.empty((len(lens), pages), dtype=torch.int32, device=q.device)
         layer.page_table(plan, block_table, cu_seqlens_k)
     out, lse = _run(
@@ -191,7 +200,7 @@ def flash_attn_with_kvcache(
     Returns out like q, or with return_softmax_lse (out, lse) with lse [batch, heads, queries], or
     with cu_seqlens_q [heads, tokens]."""
     call = "flash_attn_with_kvcache"
-    _refuse(
+    refuse(
         call,
         qv=qv,
         rotary_cos=rotary_cos,
@@ -201,13 +210,29 @@ def flash_attn_with_kvcache(
         q_descale=q_descale,
         attention_chunk=attention_chunk,
     )
+    table = page_table if block_table is None else block_table
+    tensors(
+        call,
+        dict(q=q, k_cache=k_cache, v_cache=v_cache),
+        k=k,
+        v=v,
+        block_table=table,
+        cu_seqlens_q=cu_seqlens_q,
+        cu_seqlens_k_new=cu_seqlens_k_new,
+        cache_batch_idx=cache_batch_idx,
+    )
+    if page_table is not None and block_table is not None:
+        raise Error(f"{call}: page_table and block_table are two names of one: give one of them")
     if (k is None) != (v is None):
         raise Error(f"{call}: k and v are given both or not at all")
+    same_shape(call, k_cache=k_cache, v_cache=v_cache)
+    if out is None:
+        out = torch.empty_like(q, memory_format=torch.contiguous_format)
+    same_shape(call, out=out, q=q)
     rows, starts, longest = _rows(call, "cu_seqlens_q", q, cu_seqlens_q, max_seqlen_q)
     seqs = len(starts) - 1
-    table = page_table if block_table is None else block_table
     if table is None:
-        k_cache, v_cache, table = _pages(k_cache, v_cache, cache_batch_idx)
+        k_cache, v_cache, table = _pages(call, k_cache, v_cache, cache_batch_idx, seqs)
     elif cache_batch_idx is not None:
         raise Error(
             f"{call}: cache_batch_idx and block_table are both given: one of them says where"
@@ -215,11 +240,13 @@ def flash_attn_with_kvcache(
     slots = table.shape[1] * k_cache.shape[1]
     lens = cache_seqlens
     if not isinstance(lens, torch.Tensor):
-        lens = _lens(q.device, seqs, slots if lens is None else lens)
+        lens = _lens(q.device, seqs, slots if lens is None else whole(call, "cache_seqlens", lens))
     if k is not None:
-        k, new, _ = _rows(call, "cu_seqlens_k_new", k, cu_seqlens_k_new, 0)
-        v = v.flatten(0, 1) if v.dim() == 4 else v
-        lens = lens + (len(k) // seqs if cu_seqlens_k_new is None else new[1:] - new[:-1])
+        same_shape(call, k=k, v=v)
+        v, _, _ = _rows(call, "cu_seqlens_k_new", v, cu_seqlens_k_new, 0)
+        k, new, each = _rows(call, "cu_seqlens_k_new", k, cu_seqlens_k_new, 0)
+        one_each(call, "cu_seqlens_k_new", "k", new, lens)
+        lens = lens + (each if cu_seqlens_k_new is None else new[1:] - new[:-1])
     layer = _layer(
         call,
         rows,
@@ -237,10 +264,9 @@ def flash_attn_with_kvcache(
     plan = _plan(call, layer, rows, starts, lens, longest, slots)
     if k is not None:
         layer.write_kv(plan, k, v, k_cache, v_cache, None, table, new, lens, k_descale, v_descale)
-    if out is None:
-        out = torch.empty_like(q, memory_format=torch.contiguous_format)
-    rows_out = out.view(rows.shape) if cu_seqlens_q is None else out
-    _, lse = _run(
+    # Of batches that are not side by side no view has rows.
+    to = out if cu_seqlens_q is not None or out.is_contiguous() else None
+    rows_out, lse = _run(
         layer,
         plan,
         rows,
@@ -249,12 +275,14 @@ def flash_attn_with_kvcache(
         table,
         starts,
         lens,
-        rows_out,
+        None if to is None else to.view(rows.shape),
         k_descale,
         v_descale,
         s_aux,
         alibi_slopes,
     )
+    if to is None:
+        out.copy_(rows_out.view(q.shape))
     if lse is None:
         return out
     if cu_seqlens_q is None:
@@ -285,17 +313,18 @@ def flash_attn_func(
 
     Returns out like q, or with return_softmax_lse (out, lse) with lse [batch, heads, queries]."""
     call = "flash_attn_func"
-    _refuse(call, dropout_p=dropout_p)
+    refuse(call, dropout_p=dropout_p)
+    tensors(call, dict(q=q, k=k, v=v))
+    same_shape(call, k=k, v=v)
     rows, starts, queries = _rows(call, "cu_seqlens_q", q, None, None)
+    if k.dim() != 4 or len(k) != len(q):
+        raise Error(
+            f"{call}: k has the shape {list(k.shape)}: it must be [{len(q)}, keys, kv_heads, head_dim]"
+        )
     seqs, keys = k.shape[:2]
-    # Tokens from a sequence to the next, in memory: one number for both.
-    aparts = {divmod(x.stride(0), x.stride(1)) for x in (k, v)}
-    if seqs > 1 and (len(aparts) > 1 or any(rest for _, rest in aparts)):
-        k, v = k.contiguous(), v.contiguous()
-    apart = k.stride(0) // k.stride(1) if seqs > 1 else keys
-    k, v = (x.as_strided(((seqs - 1) * apart + keys, *x.shape[2:]), x.stride()[1:]) for x in (k, v))
+    k, v, apart = _side_by_side(_some(k), _some(v))
     table = torch.arange(seqs, dtype=torch.int32, device=q.device)[:, None] * apart + torch.arange(
-        0, keys, RAGGED_PAGE, dtype=torch.int32, device=q.device
+        0, max(keys, 1), RAGGED_PAGE, dtype=torch.int32, device=q.device
     )
     lens = _lens(q.device, seqs, keys)
     layer = _layer(
@@ -320,37 +349,24 @@ def flash_attn_func(
     return out if lse is None else (out, lse.unflatten(1, (seqs, -1)).transpose(0, 1))
 
 
-def _refuse(call, **given):
-    for name, value in given.items():
-        if value is not None and (isinstance(value, torch.Tensor) or value):
-            raise Error(f"{call}: {name} is given, which libattune does not know: leave it out")
-
-
-def _mask(call, causal, window_size, alibi_slopes):
-    """(causal, keys in front of itself that a token sees or -1)."""
-    left, right = (-1, -1) if window_size is None else window_size
-    causal = bool(causal) or right == 0
-    if not causal and right > 0:
-        raise Error(
-            f"{call}: window_size=({left}, {right}): behind a token are seen no keys (0, or "
-            "causal=True) or all (-1)"
-        )
-    if alibi_slopes is not None and not causal:
-        raise Error(f"{call}: alibi_slopes need causal=True")
-    return causal, max(left, -1)
+def _some(x):
+    """A tensor without elements counts as not given, so K and V without keys get one that no row sees."""
+    return x if x.numel() else x.new_zeros([max(n, 1) for n in x.shape])
 
 
 def _layer(
     call, q, k, v, page_size, causal, window_size, softcap, scale, sinks, alibi_slopes, has_lse
 ):
-    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+    learnt = [x for x in (q, k, v, sinks, alibi_slopes) if x is not None and x.requires_grad]
+    if learnt and torch.is_grad_enabled():
         raise Error(f"{call}: there is no backward pass: call it under torch.no_grad()")
+    same_shape(call, k=k, v=v)
     if v.shape[-1] != q.shape[-1] or k.shape[-1] != q.shape[-1]:
         raise Error(
             f"{call}: q, k and v have heads of {q.shape[-1]}, {k.shape[-1]} and {v.shape[-1]}: "
             "they must be equal"
         )
-    causal, left = _mask(call, causal, window_size, alibi_slopes)
+    causal, left = mask(call, causal, window_size, alibi_slopes)
     return _prepared(
         q.device,
         q.shape[-2],
@@ -361,8 +377,8 @@ def _layer(
         k.dtype,
         causal,
         left,
-        softcap or 0.0,
-        scale or 0.0,
+        float(softcap or 0),
+        None if scale is None else float(scale),
         None if sinks is None else sinks.dtype,
         alibi_slopes is not None,
         bool(has_lse),
@@ -412,6 +428,7 @@ def _bounds(layer, seqs, tokens, max_query, max_keys):
 
 @_outside
 def _plan(call, layer, q, starts, lens, max_query, max_keys):
+    one_each(call, "cu_seqlens_q", "q", starts, lens)
     if q.device.type == "cpu":
         return layer.plan(starts, lens)
     if max_query is None or max_keys is None:
@@ -466,6 +483,33 @@ def _keep(key, make):
     return made
 
 
+@_outside
+def _most(call, lens, starts):
+    """Keys of the longest of ragged sequences, on the CPU."""
+    room = starts[1:] - starts[:-1]
+    if len(room) != len(lens) or (lens > room).any():
+        raise Error(
+            f"{call}: seqused_k has a length above that of cu_seqlens_k, or another number of them"
+        )
+    return int(room.max()) if len(room) else 0
+
+
+def _side_by_side(k, v):
+    """K and V of [batch, keys, ...] as rows [tokens, ...], without a copy if one number of tokens
+    leads from a sequence to the next in both; and that number."""
+    seqs, keys = k.shape[:2]
+    if keys == 1:  # the stride of a dimension of size 1 says nothing
+        return k[:, 0], v[:, 0], 1
+    if seqs == 1:
+        return k[0], v[0], keys
+    aparts = {divmod(x.stride(0), x.stride(1)) if x.stride(1) else (0, 1) for x in (k, v)}
+    apart, rest = aparts.pop()
+    if aparts or rest or apart * seqs >= 1 << 31:
+        return k.flatten(0, 1), v.flatten(0, 1), keys
+    rows = ((seqs - 1) * apart + keys, *k.shape[2:])
+    return *(x.as_strided(rows, x.stride()[1:], x.storage_offset()) for x in (k, v)), apart
+
+
 def _starts(device, seqs, each):
     return _keep(
         ("starts", device, seqs, each),
@@ -477,9 +521,23 @@ def _lens(device, seqs, each):
     return torch.full((seqs,), each, dtype=torch.int32, device=device)
 
 
-def _pages(k_cache, v_cache, batch_idx):
+def _pages(call, k_cache, v_cache, batch_idx, seqs):
     """A cache [batch, slots, heads, head_dim] as pages, with its block table."""
     batch, slots = k_cache.shape[:2]
+    if not slots:
+        raise Error(f"{call}: k_cache has no slots: its shape is {list(k_cache.shape)}")
+    if batch_idx is None and batch < seqs:
+        raise Error(f"{call}: k_cache has {batch} rows for {seqs} sequences")
+    if batch_idx is not None and (
+        batch_idx.shape != (seqs,) or batch_idx.dtype not in (torch.int32, torch.int64)
+    ):
+        raise Error(f"{call}: cache_batch_idx must be int32 or int64 of the shape [{seqs}]")
+    if (
+        batch_idx is not None
+        and batch_idx.is_cpu
+        and ((batch_idx < 0) | (batch_idx >= batch)).any()
+    ):
+        raise Error(f"{call}: cache_batch_idx must be from 0 to {batch - 1}, the rows of k_cache")
     page = math.gcd(slots, 128)
     if page < 16 or any(x.stride(0) != slots * x.stride(1) for x in (k_cache, v_cache)):
         page = slots

@@ -96,8 +96,7 @@ class Layer:
         k_scale, v_scale [] or [1], [num_kv_heads], [num_seqs or more, num_kv_heads or 1]   float32
         sinks, alibi_slopes [num_qo_heads]               sinks_dtype, float32
         k_new, v_new     [num_tokens or more, num_kv_heads, head_dim] with has_new_kv"""
-        if plan.layer is not self:
-            raise Error("plan: it was made by another layer; each plan runs on its own")
+        self._check_own(plan)
         if plan.tensor is None and _arrays.is_tensor(q):
             self._for_torch(plan, asked=True)
         if plan.tensor is not None and isinstance(q, self.torch.Tensor):
@@ -151,6 +150,9 @@ class Layer:
                       below 0 is not written. None: token i of a query goes to position
                       seq_len - query_len + i, by block_table, query_start_loc and seq_lens
         The others are as in run."""
+        self._check_own(plan)
+        if slots is not None and len(slots) == 0:
+            return None
         if _arrays.is_tensor(k_new):
             self._for_torch(plan, asked=True)
             return self.torch.write_kv(
@@ -185,12 +187,16 @@ class Layer:
         indptr   [num_seqs + 1] int32: sequence i has the pages indices[indptr[i]:indptr[i + 1]]
         indices  int32 or int64; None: K and V are ragged, [tokens, num_kv_heads, head_dim], and
                  indptr is their cu_seqlens_k. run then takes them as k_cache and v_cache"""
+        self._check_own(plan)
+        if indices is not None and len(indices) == 0:  # of no pages
+            return None
         if _arrays.is_tensor(block_table):
             self._for_torch(plan, asked=True)
             return self.torch.page_table(plan.tensor, block_table, indptr, indices)
         device, seqs = self.context.device, plan.c.num_seqs
         table = view(block_table, "block_table", device, INT32, (None, None), seqs, writes=True)
         starts = view(indptr, "indptr", device, INT32, (None,), seqs + 1)
+        row = table.strides[0] if table.shape[0] > 1 else table.shape[1]
         lists = ffi.new("attune_page_lists *", {"size": ffi.sizeof("attune_page_lists")})
         lists.indptr = ffi.cast("int32_t *", starts.ptr)
         if indices is not None:
@@ -199,9 +205,13 @@ class Layer:
             lists.indices, lists.index_bytes = ffi.cast("void *", of.ptr), 8 if wide else 4
         check(
             C.attune_page_table(
-                self.op, seqs, lists, ffi.cast("int32_t *", table.ptr), table.strides[0], ffi.NULL
+                self.op, seqs, lists, ffi.cast("int32_t *", table.ptr), row, ffi.NULL
             )
         )
+
+    def _check_own(self, plan):
+        if plan.layer is not self:
+            raise Error("plan: it was made by another layer; each plan runs on its own")
 
     def _for_torch(self, plan, asked=False):
         """Makes what a plan is for torch's operators, where torch is imported: when it is planned,
