@@ -65,7 +65,8 @@ with libattune.capture(sys.argv[1]) as c:
 EOF
 "$B/attune" scenarios --steps "$tmp/steps.jsonl" --pick 4 >"$tmp/set.json" 2>"$tmp/log" &&
 	"$B/attune" scenarios --set "$tmp/set.json" --format tsv >"$tmp/out" 2>>"$tmp/log" &&
-	[ "$(cut -f 3-6,9 "$tmp/out" | sort -u | tr '\t\n' '  ')" = \
-		'layers-12x3x64-w256@1 32 f16 f16 2 model page_size dtype kv_dtype seqs ' ]
+	[ "$(cut -f 3-6 "$tmp/out" | sort -u | tr '\t\n' '  ')" = \
+		'layers-12x3x64-w256@1 32 f16 f16 model page_size dtype kv_dtype ' ] &&
+	[ "$(cut -f 9 "$tmp/out" | sort -u | tr '\n' ' ')" = '1 2 seqs ' ]
 row $? "attune scenarios makes a set of captured steps"
 end_rows
