@@ -295,7 +295,7 @@ int quiet_wait(const struct quiet *q)
 		}
 		if (waited >= q->patience_s) {
 			progress_end();
-			complain("refused: %s; --anyway measures nevertheless", text);
+			complain("refused: %s; --anyway (make: ANYWAY=1) measures nevertheless", text);
 			return EXIT_BUSY;
 		}
 		if (!looks)

@@ -206,7 +206,8 @@ static void and_refused_in_the_end(void **state)
 	(void)state;
 	assert_int_equal(wait_with(1 << 30, 0, 0), EXIT_BUSY);
 	assert_string_equal(heard(), "attune: refused: other processes use 1.0 of 2 CPUs, cc1 (pid "
-				     "42) most of all: 1.0; --anyway measures nevertheless\n");
+				     "42) most of all: 1.0; --anyway (make: ANYWAY=1) measures "
+				     "nevertheless\n");
 }
 
 static void anyway_says_so_and_goes_on(void **state)
