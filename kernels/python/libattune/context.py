@@ -38,6 +38,9 @@ class Context:
         """Where plans come from: 'h200', 'portable', 'untuned', 'invariant' or a path."""
         return ffi.string(C.attune_heuristic(self.handle)).decode()
 
+    def __repr__(self):
+        return f"<Context of {self.name}, rules: {self.heuristic}>"
+
     def prepare(
         self,
         num_qo_heads: int,

@@ -3,7 +3,7 @@
 from functools import partial
 
 from . import _arrays
-from ._arrays import INT32, INT64, Lengths, view
+from ._arrays import INT32, INT64, NAMES, Lengths, view
 from ._library import C, Error, check, ffi, whole
 from ._tensors import Tensors
 from .capture import capture
@@ -24,6 +24,13 @@ class Layer:
         context.opened.owned_by(self, partial(C.attune_release, self.op))
         self.most_workspace = 0
         self.torch = None  # torch's operators, where torch is imported
+
+    def __repr__(self):
+        s = self.shape
+        return (
+            f"<Layer of {s.num_query_heads} query and {s.num_kv_heads} KV heads of {s.head_size}, "
+            f"pages of {s.page_size}, {NAMES[s.dtype]}, cache of {NAMES[s.kv_dtype]}>"
+        )
 
     def max_workspace(self, max_num_seqs: int, max_num_tokens: int) -> int:
         """Bytes of workspace that are enough for all batches within these sizes."""
