@@ -2,10 +2,6 @@
 # t_sglang.sh - libattune as a backend of SGLang, driven as its model runner does. Skipped without a Python that has
 # torch and sglang; ATTUNE_TEST_PYTHON names one. On a GPU: ATTUNE_TEST_DEVICE=cuda.
 . tests/support/tap.sh
-[ -z "${SAN:-}" ] || {
-	echo "1..0 # SKIP Python does not load a library with sanitizers"
-	exit 0
-}
 . tests/python/python.sh
 find_python cffi torch sglang
 export ATTUNE_THREADS=1 OMP_NUM_THREADS=1

@@ -31,8 +31,8 @@ def one_each(call, name, x, starts, lens):
     """starts: of x, as `name` gives them or its shape; lens: of the keys."""
     if lens.dim() != 1 or starts.dim() != 1 or len(starts) != len(lens) + 1:
         raise Error(
-            f"{call}: {name} has the shape {list(starts.shape)} and lengths of keys {list(lens.shape)}: "
-            f"it must have one more than they, and {x} without it a batch of as many"
+            f"{call}: {name} has the shape {list(starts.shape)} and lengths of keys "
+            f"{list(lens.shape)}: it must have one more than they, and {x} without it a batch of as many"
         )
 
 

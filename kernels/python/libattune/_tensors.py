@@ -64,7 +64,8 @@ class Tensors:
         new = starts[1:] - starts[:-1]
         if starts[0] < 0 or new.min() < 0 or starts[-1] > self.rows:
             raise Error(
-                f"query_start_loc must rise from 0 to {self.rows} at most, the tokens that are given"
+                f"query_start_loc must rise from 0 to {self.rows} at most, the tokens that are "
+                "given"
             )
         most, room = int((lens * (new > 0)).max()), pages * self.shape.page_size
         if most > room:

@@ -12,8 +12,8 @@ _table = torch.ops.attune.page_table.default
 
 
 def _fake(*arguments):
-    """None of them gives a new tensor. A tensor without memory among others would leave these as they
-    are, since torch then calls this instead of the operator."""
+    """None of them gives a new tensor. A tensor without memory among others would leave these as
+    they are, since torch then calls this instead of the operator."""
     written = arguments[:2]
     if any(x.is_meta for x in arguments) and not all(x.is_meta for x in written):
         raise RuntimeError("attune: some tensors are on the device meta, and others are not")
@@ -37,9 +37,14 @@ def plan_tensor(plan):
     return made
 
 
+def _refused(e):
+    """torch's exception as Error: the first line is the library's."""
+    return Error(str(e).partition("\n")[0])
+
+
 class Operators:
-    """The operators for tensors of a device. What is not given is a tensor without elements: `none`,
-    and `none_lse` for what is written, since torch holds these apart from what is read."""
+    """The operators for tensors of a device. What is not given is a tensor without elements:
+    `none`, and `none_lse` for what is written, since torch holds these apart from what is read."""
 
     Tensor = torch.Tensor
 
@@ -53,8 +58,8 @@ class Operators:
         q,
         k_cache,
         v_cache,
-        block_table,
-        query_start_loc,
+        table,
+        query_start,
         seq_lens,
         out,
         lse,
@@ -65,7 +70,7 @@ class Operators:
         k_new,
         v_new,
     ):
-        """Layer.run. `plan`: of plan_tensor."""
+        """Layer.run. plan: of plan_tensor. Written out, since it is the call of each layer."""
         none = self.none
         if out is None:
             out = torch.empty_like(q)
@@ -75,8 +80,8 @@ class Operators:
                 q,
                 k_cache,
                 v_cache,
-                block_table,
-                query_start_loc,
+                table,
+                query_start,
                 seq_lens,
                 plan,
                 self.none_lse if lse is None else lse,
@@ -88,7 +93,7 @@ class Operators:
                 none if v_new is None else v_new,
             )
         except RuntimeError as e:
-            raise Error(str(e).partition("\n")[0]) from None
+            raise _refused(e) from None
         return out
 
     def write_kv(self, plan, k_new, v_new, k_cache, v_cache, *others):
@@ -97,11 +102,11 @@ class Operators:
         try:
             _write(k_cache, v_cache, k_new, v_new, plan, *others)
         except RuntimeError as e:
-            raise Error(str(e).partition("\n")[0]) from None
+            raise _refused(e) from None
 
     def page_table(self, plan, block_table, indptr, indices):
         """Layer.page_table."""
         try:
             _table(block_table, indptr, self.none if indices is None else indices, plan)
         except RuntimeError as e:
-            raise Error(str(e).partition("\n")[0]) from None
+            raise _refused(e) from None

@@ -319,7 +319,8 @@ def flash_attn_func(
     rows, starts, queries = _rows(call, "cu_seqlens_q", q, None, None)
     if k.dim() != 4 or len(k) != len(q):
         raise Error(
-            f"{call}: k has the shape {list(k.shape)}: it must be [{len(q)}, keys, kv_heads, head_dim]"
+            f"{call}: k has the shape {list(k.shape)}: it must be [{len(q)}, keys, kv_heads, "
+            "head_dim]"
         )
     seqs, keys = k.shape[:2]
     k, v, apart = _side_by_side(_some(k), _some(v))
@@ -350,7 +351,8 @@ def flash_attn_func(
 
 
 def _some(x):
-    """A tensor without elements counts as not given, so K and V without keys get one that no row sees."""
+    """A tensor without elements counts as not given, so K and V without keys get one that no row
+    sees."""
     return x if x.numel() else x.new_zeros([max(n, 1) for n in x.shape])
 
 
