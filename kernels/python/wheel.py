@@ -33,8 +33,9 @@ def version():
 
 
 def platform_of(library):
-    machine = struct.unpack_from("<H", library, 18)[0]
-    if library[:4] != b"\x7fELF" or machine not in MACHINES:
+    is_elf = library[:4] == b"\x7fELF" and len(library) >= 20
+    machine = struct.unpack_from("<H", library, 18)[0] if is_elf else 0
+    if machine not in MACHINES:
         sys.exit(
             f"wheel.py: {sys.argv[1]}: not a shared object for {' or '.join(MACHINES.values())}"
         )
@@ -49,7 +50,10 @@ def stripped(path, strip):
         return path.read_bytes()
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, path.name)
-        subprocess.run([strip, "--strip-unneeded", "-o", copy, path], check=True)
+        try:
+            subprocess.run([strip, "--strip-unneeded", "-o", copy, path], check=True)
+        except (OSError, subprocess.CalledProcessError) as e:
+            sys.exit(f"wheel.py: {path}: {strip} cannot strip it: {e}")
         return copy.read_bytes()
 
 
@@ -112,4 +116,7 @@ def main(path, folder, strip=None):
 if __name__ == "__main__":
     if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except OSError as e:
+        sys.exit(f"wheel.py: {e}")

@@ -14,6 +14,11 @@ row "$([ $? = 0 ] && "$tmp/it's$tmp/a b/bin/attune" --version >"$tmp/log" &&
 	[ -s "$tmp/it's$tmp/a b/share/attune/results/cpu.sqlite" ] &&
 	grep -qFx "prefix=$tmp/a\\ b" "$tmp/it's$tmp/a b/lib/pkgconfig/attune.pc"; echo $?)" "with a blank and a quote in its name"
 rm -rf "$tmp/it's$tmp"
+for path in a/b ""; do
+	! MAKEFLAGS='' ${MAKE:-make} --no-print-directory install LOCAL=no B="$B" PREFIX="$path" DESTDIR="$tmp/no" >"$tmp/log" 2>&1 &&
+		grep -qF "attune: \"$path\" is no absolute path" "$tmp/log" && [ ! -e "$tmp/no" ]
+	row $? "PREFIX=$path is refused"
+done
 
 for f in bin/attune lib/libattune.a lib/libattune.so lib/pkgconfig/attune.pc include/attune.h include/attune_settle.h include/attune_plugin.h \
 	include/attune/attune_features.h include/attune/attune_list.h include/attune/features.def include/attune/attune_cpu.h \

@@ -31,6 +31,14 @@ row $good "it has the package, the library, its headers, the license, and where 
 ! "$python" kernels/python/wheel.py kernels/attune.h "$tmp" >"$tmp/log" 2>&1 &&
 	grep -qx 'wheel.py: kernels/attune.h: not a shared object for x86_64 or aarch64' "$tmp/log"
 row $? "what is no library is refused in a line"
+good=0
+printf '\177ELF' >"$tmp/short.so"
+for arguments in "$tmp/short.so $tmp" "$B/libattune.so $tmp/no/folder" "$B/libattune.so $tmp false"; do
+	# shellcheck disable=SC2086
+	"$python" kernels/python/wheel.py $arguments >"$tmp/log" 2>&1 && good=1
+	[ "$(grep -c '' "$tmp/log")" = 1 ] || { good=1 && break; }
+done
+row $good "so are a part of one, a folder that is missing, and a STRIP that fails"
 printf '\177ELF%014d\267\0%08d\0GLIBC_2.17\0GLIBC_2.41\0' 0 0 >"$tmp/arm.so" # as of a newer system
 "$python" kernels/python/wheel.py "$tmp/arm.so" "$tmp" >"$tmp/log" 2>&1
 [ "$(cat "$tmp/log")" = "$tmp/libattune-$version-py3-none-manylinux_2_41_aarch64.whl" ]

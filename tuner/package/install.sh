@@ -140,6 +140,12 @@ uninstall_all() {
 	done
 }
 
+for path in "$PREFIX" "$LIBDIR" "$INCLUDEDIR"; do
+	case $path in
+	/*) ;;
+	*) give_up "\"$path\" is no absolute path, and attune.pc names it: PREFIX, LIBDIR and INCLUDEDIR begin with /" ;;
+	esac
+done
 case ${1:-} in
 install) install_all ;;
 uninstall) uninstall_all ;;
