@@ -43,7 +43,8 @@ class AttuneBackend(AttentionBackend):
         self.page, self.device = runner.page_size, str(runner.device)
         self.max_context = runner.model_config.context_len
         self.has_two_pools = isinstance(self.pool, SWAKVPool)
-        self.layers, self.graphs, self.forward_metadata = {}, {}, None
+        self.layers, self.of_shape = {}, {}  # Layers by layer_id, by what prepare() takes
+        self.graphs, self.forward_metadata = {}, None  # graphs: the Step of each number of decodes
 
     # ---- steps ----------------------------------------------------------------------------------
     def init_forward_metadata(self, forward_batch):
@@ -145,10 +146,10 @@ class AttuneBackend(AttentionBackend):
             sinks_dtype=None if sinks is None else sinks.dtype,
         )
         key = tuple(shape.values())
-        if key not in self.layers:
-            self.layers[key] = shared_context(self.device).prepare(**shape)
-        self.layers[layer.layer_id] = self.layers[key]
-        return self.layers[key]
+        if key not in self.of_shape:
+            self.of_shape[key] = shared_context(self.device).prepare(**shape)
+        made = self.layers[layer.layer_id] = self.of_shape[key]
+        return made
 
     def _forward(self, q, k, v, layer, forward_batch, save_kv_cache=True, sinks=None, **unknown):
         if unknown:
