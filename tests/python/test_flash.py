@@ -1,6 +1,7 @@
 """test_flash.py - FlashAttention's functions against attention in fp32."""
 
 import inspect
+import os
 import unittest
 
 import torch
@@ -175,6 +176,22 @@ class Varlen(Case):
         out = f(*self.ragged)
         self.batch.q *= 2
         self.right(out - 1, self.batch.want()[0])
+
+
+class Processes(Case):
+    @unittest.skipIf(DEVICE != "cpu", "a GPU's context does not survive fork()")
+    def test_a_child_of_fork_has_layers_of_its_own(self):
+        x = torch.ones(1, 3, 2, 64)
+        flash_attn_func(x, x, x)
+        child = os.fork()
+        if not child:
+            try:
+                out = flash_attn_func(x, x, x)
+                code = int(not torch.equal(out, x))
+            except BaseException:
+                code = 2
+            os._exit(code)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
 
 
 class Dense(Case):

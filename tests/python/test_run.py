@@ -180,9 +180,13 @@ class Plans(Case):
         self.assertIn("1 sequences", repr(long))
 
     def test_what_is_printed(self):
-        layer = self.context.prepare(num_qo_heads=8, num_kv_heads=2, head_dim=64, page_size=16, dtype="float16")
+        layer = self.context.prepare(
+            num_qo_heads=8, num_kv_heads=2, head_dim=64, page_size=16, dtype="float16"
+        )
         self.assertIn(self.context.name, repr(self.context))
-        self.assertIn("8 query and 2 KV heads of 64, pages of 16, float16, cache of float16", repr(layer))
+        self.assertIn(
+            "8 query and 2 KV heads of 64, pages of 16, float16, cache of float16", repr(layer)
+        )
 
     def test_long_decodes_use_the_workspace(self):
         batch = Batch([(1, 9000)], heads=(8, 1))

@@ -1,6 +1,7 @@
 """Context: a device with its rules, its workspaces and what was settled on it."""
 
 import functools
+import os
 import threading
 from typing import Optional, Tuple
 
@@ -191,12 +192,15 @@ class Context:
         )
 
 
-_shared = functools.lru_cache(maxsize=None)(Context)
+@functools.lru_cache(maxsize=None)
+def _shared(device, process):
+    return Context(device)
 
 
 def shared_context(device) -> Context:
-    """The context of a device for all in this process that are not given one."""
-    return _shared(str(device))
+    """The context of a device for all in this process that are not given one. A child of fork()
+    gets one of its own."""
+    return _shared(str(device), os.getpid())
 
 
 def _names(device):

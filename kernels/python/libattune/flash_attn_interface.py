@@ -388,9 +388,13 @@ def _layer(
 
 
 @_outside
+def _prepared(device, *shape):
+    return _kept(shared_context(device), *shape)
+
+
 @lru_cache(maxsize=None)
-def _prepared(
-    device,
+def _kept(
+    context,
     heads,
     kv_heads,
     head_dim,
@@ -405,7 +409,7 @@ def _prepared(
     alibi,
     lse,
 ):
-    return shared_context(device).prepare(
+    return context.prepare(
         heads,
         kv_heads,
         head_dim,
