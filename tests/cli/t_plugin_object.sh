@@ -59,6 +59,9 @@ changed() { # NAME SED...: the example with a change, as version NAME
 }
 mkdir "$tmp/work" && cp $example "$tmp/work" && build twopass -Wall -Wextra -Wpedantic -Werror
 row $? "the example builds by the page's command"
+(cd "$tmp/work" && eval "$(sed -n 's/^    \(echo .*\)/\1/p' "$OLDPWD/$page")") && "$B/attune" scenarios --set "$tmp/work/my_set.json" \
+	--format tsv >"$tmp/log" 2>&1 && [ "$(cut -f 3,14 "$tmp/log" | tail -n 1)" = "llama3.1-8b@8	4q1s256" ]
+row $? "the page's set is read"
 
 # ---- a race -----------------------------------------------------------------------------
 cat >"$tmp/set.json" <<'SET'
