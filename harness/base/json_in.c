@@ -3,6 +3,7 @@
 #include "json_in.h"
 #include "text_rule.h"
 #include <errno.h>
+#include <float.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -232,6 +233,11 @@ long long input_integer(const json_t *v, long long absent)
 double input_number(const json_t *v, double absent)
 {
 	return v ? json_number_value(v) : absent;
+}
+
+float input_float(double x)
+{
+	return x > 0 && (float)x <= 0 ? FLT_TRUE_MIN : (float)x;
 }
 
 int input_flag(const json_t *v)

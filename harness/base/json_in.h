@@ -60,6 +60,9 @@ const struct json_t *input_element(const struct json_t *list, size_t index);
 /* For checked values. Return `absent` if the value is NULL. */
 long long input_integer(const struct json_t *, long long absent);
 double input_number(const struct json_t *, double absent);
+/* As a float, for members where 0 has a meaning of its own: what is above 0 stays above it, as the
+ * smallest float, which no shape has. */
+float input_float(double);
 int input_flag(const struct json_t *);
 int input_is_null(const struct json_t *);
 const char *input_text(const struct json_t *);

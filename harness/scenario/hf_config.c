@@ -149,8 +149,8 @@ static void read_shape(struct hf_config *c, attune_shape *s)
 			     .dtype = ATTUNE_BF16,
 			     .kv_dtype = ATTUNE_BF16,
 			     .causal = 1,
-			     .scale = (float)scale_of(c, size),
-			     .softcap = (float)number(c, "attn_logit_softcapping"),
+			     .scale = input_float(scale_of(c, size)),
+			     .softcap = input_float(number(c, "attn_logit_softcapping")),
 			     .has_sinks = is_type(c, "gpt_oss"),
 			     .has_alibi = has_alibi(c),
 			     .has_new_kv = 1 };

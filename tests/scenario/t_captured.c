@@ -64,6 +64,10 @@ static const struct file_case bad_steps[] = {
 	{ "8 bits beside 32", "{\"layers\": 0, \"query_heads\": 8, \"kv_heads\": 2, \"head_size\": 64, "
 	  "\"page_size\": 16, \"dtype\": \"f32\", \"kv_dtype\": \"e4m3\"}\n",
 	  "1:1: with an E4M3 cache dtype must be F16 or BF16" },
+	{ "a scale that is no float", LAYERS(1, ", \"scale\": 1e-60") STEP(1, "q1"),
+	  "1:1: scale must not be below the least normal float, 1.2e-38" },
+	{ "a softcap that is no float", LAYERS(1, ", \"softcap\": 1e-60") STEP(1, "q1"),
+	  "1:1: softcap must be 0 (none) or at least 1e-4" },
 	{ "heads that do not divide", "{\"layers\": 0, \"query_heads\": 8, \"kv_heads\": 3, \"head_size\": 64, "
 	  "\"page_size\": 16, \"dtype\": \"f32\"}\n", "1:1: num_query_heads must be a multiple of num_kv_heads" },
 	{ "a bad batch", LAYERS(1, "") STEP(1, "32q1sx"),
@@ -103,6 +107,8 @@ static const struct file_case bad_configs[] = {
 	  "1:33: no layer with attention; it must have one" },
 	{ "config: a window of no length", "{\"head_dim\": 64, \"layer_types\": [\"sliding_attention\"], " HEADS "}",
 	  "1:33: layers with a window; sliding_window must say how long" },
+	{ "config: a softcap that is no float", "{\"head_dim\": 64, \"attn_logit_softcapping\": 1e-60, " HEADS "}",
+	  "1:1: softcap must be 0 (none) or at least 1e-4" },
 	{ "config: heads of 1000", "{\"head_dim\": 1000, " HEADS "}", "1:1: head_size must be 8 to 512" },
 };
 

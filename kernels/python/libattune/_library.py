@@ -159,6 +159,15 @@ def whole(**numbers):
             raise Error(f"{name}={n!r}: it must be an integer below 2^31")
 
 
+def number(**numbers):
+    """Refuses what is neither None nor a number."""
+    for name, x in numbers.items():
+        try:
+            x is None or float(x)
+        except (TypeError, ValueError):
+            raise Error(f"{name}={x!r}: it must be a number") from None
+
+
 def check(status):
     """Raises the library's line of this thread where a call failed."""
     if status:

@@ -8,7 +8,7 @@ from typing import Optional, Tuple
 from . import _arrays
 from ._arrays import dtype_code
 from ._handles import Opened
-from ._library import C, Error, check, ffi, whole
+from ._library import C, Error, check, ffi, number, whole
 from .layer import Layer
 
 
@@ -51,7 +51,7 @@ class Context:
         dtype,
         kv_dtype=None,
         window_left: int = -1,
-        logits_soft_cap: float = 0.0,
+        logits_soft_cap: Optional[float] = 0.0,
         sm_scale: Optional[float] = None,
         has_sinks: bool = False,
         has_alibi: bool = False,
@@ -69,7 +69,7 @@ class Context:
                           "float32", "float16", "bfloat16", "float8_e4m3fn". Arrays of the
                           bits do for the last two: of uint16, uint8
         window_left       keys that a token sees in front of itself; -1: all
-        logits_soft_cap   0: none
+        logits_soft_cap   0 or None: none
         sm_scale          None: 1 / sqrt(head_dim)
         has_...           the array will be given to run
         kv_layout         "strided", or "classic": K [pages, heads, head_dim / x, page_size, x]
@@ -87,11 +87,20 @@ class Context:
             head_dim=head_dim,
             page_size=page_size,
             window_left=window_left,
+            causal=causal,
+            has_sinks=has_sinks,
+            has_alibi=has_alibi,
+            has_new_kv=has_new_kv,
+            has_lse=has_lse,
         )
         if not -1 <= window_left < 2**31 - 1:
             raise Error(f"window_left={window_left}: it is -1, or from 0 to 2^31 - 2")
-        if sm_scale is not None and not sm_scale > 0:
+        # As floats of C the smallest would be 0, which has a meaning of its own.
+        number(sm_scale=sm_scale, logits_soft_cap=logits_soft_cap)
+        if sm_scale is not None and not sm_scale >= 2**-126:
             raise Error(f"sm_scale={sm_scale}: it must be above 0, or None for 1 / sqrt(head_dim)")
+        if logits_soft_cap and not logits_soft_cap >= 1e-4:
+            raise Error(f"logits_soft_cap={logits_soft_cap}: it must be 0 (none), or 1e-4 to 1000")
         dtype = dtype_code(dtype, "dtype")
         shape = ffi.new(
             "attune_shape *",
@@ -106,7 +115,7 @@ class Context:
                 "causal": causal,
                 "window": window_left + 1,
                 "scale": sm_scale or 0.0,
-                "softcap": logits_soft_cap,
+                "softcap": logits_soft_cap or 0.0,
                 "has_sinks": has_sinks,
                 "has_alibi": has_alibi,
                 "has_new_kv": has_new_kv,
