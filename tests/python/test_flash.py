@@ -346,7 +346,7 @@ class Cache(Case):
         )
         self.right(out, want)
 
-    def test_refused(self):
+    def test_arrays_that_do_not_fit(self):
         b, _ = self.world(1)
         k, v = next(self.dense(b))
         new = b.new[0]

@@ -202,14 +202,19 @@ class Context:
 
 
 @functools.lru_cache(maxsize=None)
-def _shared(device, process):
+def _shared_context(device, process):
     return Context(device)
 
 
-def shared_context(device) -> Context:
-    """The context of a device for all in this process that are not given one. A child of fork()
-    gets one of its own."""
-    return _shared(str(device), os.getpid())
+@functools.lru_cache(maxsize=None)
+def _shared_layer(context, **shape):
+    return context.prepare(**shape)
+
+
+def shared_layer(device, **shape) -> Layer:
+    """The Layer of a shape, by Context.prepare's words, for all in this process that are not given
+    one. A child of fork() gets others."""
+    return _shared_layer(_shared_context(str(device), os.getpid()), **shape)
 
 
 def _names(device):

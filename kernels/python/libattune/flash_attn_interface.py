@@ -20,7 +20,7 @@ import torch
 
 from . import Error
 from ._flash_checks import mask, one_each, refuse, same_shape, tensors, whole
-from .context import shared_context
+from .context import shared_layer
 
 RAGGED_PAGE = 16  # tokens that count as a page where K and V have none: warpgroup reads such pages
 
@@ -28,9 +28,10 @@ RAGGED_PAGE = 16  # tokens that count as a page where K and V have none: warpgro
 def _outside(f):
     """torch.compile leaves its graph for f."""
     disabled = torch.compiler.disable(f)
-    return lambda *x: disabled(*x) if torch.compiler.is_compiling() else f(*x)
+    return lambda *x, **by: (disabled if torch.compiler.is_compiling() else f)(*x, **by)
 
 
+_prepared = _outside(shared_layer)
 _made = {}  # starts and tables that depend on sizes alone
 
 
@@ -371,59 +372,20 @@ def _layer(
     causal, left = mask(call, causal, window_size, alibi_slopes)
     return _prepared(
         q.device,
-        q.shape[-2],
-        k.shape[-2],
-        q.shape[-1],
-        page_size,
-        q.dtype,
-        k.dtype,
-        causal,
-        left,
-        float(softcap or 0),
-        None if scale is None else float(scale),
-        None if sinks is None else sinks.dtype,
-        alibi_slopes is not None,
-        bool(has_lse),
-    )
-
-
-@_outside
-def _prepared(device, *shape):
-    return _kept(shared_context(device), *shape)
-
-
-@lru_cache(maxsize=None)
-def _kept(
-    context,
-    heads,
-    kv_heads,
-    head_dim,
-    page_size,
-    dtype,
-    kv_dtype,
-    causal,
-    left,
-    softcap,
-    scale,
-    sinks,
-    alibi,
-    lse,
-):
-    return context.prepare(
-        heads,
-        kv_heads,
-        head_dim,
-        page_size,
-        dtype,
-        kv_dtype=kv_dtype,
+        num_qo_heads=q.shape[-2],
+        num_kv_heads=k.shape[-2],
+        head_dim=q.shape[-1],
+        page_size=page_size,
+        dtype=q.dtype,
+        kv_dtype=k.dtype,
         causal=causal,
         window_left=left,
-        logits_soft_cap=softcap,
-        sm_scale=scale,
+        logits_soft_cap=float(softcap or 0),
+        sm_scale=None if scale is None else float(scale),
         has_sinks=sinks is not None,
-        sinks_dtype=sinks,
-        has_alibi=alibi,
-        has_lse=lse,
+        sinks_dtype=None if sinks is None else sinks.dtype,
+        has_alibi=alibi_slopes is not None,
+        has_lse=bool(has_lse),
     )
 
 

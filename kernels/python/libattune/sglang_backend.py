@@ -12,7 +12,7 @@ from sglang.srt.mem_cache.memory_pool import KVWriteLoc
 from sglang.srt.mem_cache.swa_memory_pool import SWAKVPool
 
 from . import Error
-from .context import shared_context
+from .context import shared_layer
 
 
 class Step:
@@ -43,7 +43,7 @@ class AttuneBackend(AttentionBackend):
         self.page, self.device = runner.page_size, str(runner.device)
         self.max_context = runner.model_config.context_len
         self.has_two_pools = isinstance(self.pool, SWAKVPool)
-        self.layers, self.of_shape = {}, {}  # Layers by layer_id, by what prepare() takes
+        self.layers = {}  # by layer_id
         self.graphs, self.forward_metadata = {}, None  # graphs: the Step of each number of decodes
 
     # ---- steps ----------------------------------------------------------------------------------
@@ -132,7 +132,8 @@ class AttuneBackend(AttentionBackend):
                 f"attune: layer {layer.layer_id} is not causal, or has values of another size "
                 "than keys, or a temperature by length"
             )
-        shape = dict(
+        made = self.layers[layer.layer_id] = shared_layer(
+            self.device,
             num_qo_heads=layer.tp_q_head_num,
             num_kv_heads=layer.tp_k_head_num,
             head_dim=layer.qk_head_dim,
@@ -145,10 +146,6 @@ class AttuneBackend(AttentionBackend):
             has_sinks=sinks is not None,
             sinks_dtype=None if sinks is None else sinks.dtype,
         )
-        key = tuple(shape.values())
-        if key not in self.of_shape:
-            self.of_shape[key] = shared_context(self.device).prepare(**shape)
-        made = self.layers[layer.layer_id] = self.of_shape[key]
         return made
 
     def _forward(self, q, k, v, layer, forward_batch, save_kv_cache=True, sinks=None, **unknown):

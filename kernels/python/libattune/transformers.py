@@ -28,7 +28,7 @@ from collections import namedtuple
 import torch
 
 from . import Error, capture
-from .context import shared_context
+from .context import shared_layer
 
 FLASH, PLAIN = "flash_attune_3", "attune"
 ALL = 1 << 30  # keys in front of a query that it sees
@@ -69,21 +69,8 @@ class _Attention:
     """The attention of one PagedAttentionCache."""
 
     def __init__(self):
-        self.layers, self.steps = {}, {}  # by kind; by group
+        self.steps = {}  # by group
         self.lengths = None  # of the step to run, by _watch_lengths: (query, sequence) tokens
-
-    def layer(self, query, cache, page_size, kind):
-        kind = kind | dict(
-            num_qo_heads=query.shape[1],
-            num_kv_heads=cache.shape[2],
-            head_dim=query.shape[3],
-            page_size=page_size,
-            dtype=query.dtype,
-        )
-        made = tuple(kind.items())
-        if made not in self.layers:
-            self.layers[made] = shared_context(query.device).prepare(**kind)
-        return self.layers[made]
 
     def plan(self, now, num_tokens, max_query, max_keys):
         """A plan of the scheduled lengths; of bounds for a graph, which is replayed for others."""
@@ -112,6 +99,18 @@ class _Attention:
             for now in self.steps.values():  # a graph that is replayed plans nothing
                 if now.most_before == ALL:
                     self.plan_lengths(now, len(lengths))
+
+
+def _layer(query, cache, page_size, kind):
+    return shared_layer(
+        query.device,
+        num_qo_heads=query.shape[1],
+        num_kv_heads=cache.shape[2],
+        head_dim=query.shape[3],
+        page_size=page_size,
+        dtype=query.dtype,
+        **kind,
+    )
 
 
 def _capturing():
@@ -212,7 +211,7 @@ def _every(page, keys, longest):
 def _full_step(attention, place, query, step, kind):
     """Of full attention layers: whole blocks in place."""
     now, block = _Step(), place.k.shape[1]
-    now.layer, now.rows, now.most_before = attention.layer(query, place.k, block, kind), None, ALL
+    now.layer, now.rows, now.most_before = _layer(query, place.k, block, kind), None, ALL
     keys, longest = _lengths(now, step, "full_attention")
     if step["block_table"] is not None:  # decodes; -1 where there is no block
         now.table = step["block_table"][place.group]
@@ -232,7 +231,7 @@ def _ring_step(attention, place, query, step, kind):
     order."""
     now = _Step()
     now.layer, now.rows, now.most_before = (
-        attention.layer(query, place.k, 1, kind),
+        _layer(query, place.k, 1, kind),
         None,
         place.window - 1,
     )
@@ -252,7 +251,7 @@ def _rows_step(attention, place, query, step, kind):
     """
     now, page = _Step(), place.k.shape[1]
     now.most_before = place.window - 1
-    now.layer = attention.layer(query, place.k, page, kind | dict(window_left=now.most_before))
+    now.layer = _layer(query, place.k, page, kind | dict(window_left=now.most_before))
     keys, longest = _lengths(now, step, "sliding_attention")
     now.slots, start = step["write_index"][place.group], now.query_start
     seqs = len(start) - 1

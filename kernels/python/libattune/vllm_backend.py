@@ -9,7 +9,6 @@ A step is planned once for all layers of a shape, from the upper bounds that vLL
 Full CUDA graphs of uniform batches (decodes, drafts) replay a plan of maxima, whatever lengths the
 device has."""
 
-import functools
 import os
 from dataclasses import dataclass
 from typing import ClassVar
@@ -28,7 +27,7 @@ from vllm.v1.attention.backend import (
 )
 
 from . import Error, kv_views
-from .context import shared_context
+from .context import shared_layer
 
 HEAD_SIZES = [16, 32, 64, 80, 96, 128, 192, 256]
 FP8 = ("fp8", "fp8_e4m3")
@@ -204,7 +203,7 @@ class AttuneImpl(AttentionImpl[AttuneMetadata]):
 
     def prepare(self, device, page_size, dtype):
         """Loads the kernels. Layers of one shape get one Layer, so that a step plans it once."""
-        self.attune, self.writes = shared_layer(
+        self.attune = shared_layer(
             device,
             num_qo_heads=self.num_heads,
             num_kv_heads=self.num_kv_heads,
@@ -219,6 +218,7 @@ class AttuneImpl(AttentionImpl[AttuneMetadata]):
             sinks_dtype=None if self.sinks is None else self.sinks.dtype,
             has_alibi=self.slopes is not None,
         )
+        self.writes = self.attune.plan_bounds(1, 1, 1, 1)
         if self.slopes is not None:
             self.slopes = torch.as_tensor(self.slopes, dtype=torch.float32, device=device)
 
@@ -277,13 +277,6 @@ class AttuneImpl(AttentionImpl[AttuneMetadata]):
             k_scale=layer._k_scale if self.is_fp8 else None,
             v_scale=layer._v_scale if self.is_fp8 else None,
         )
-
-
-@functools.cache
-def shared_layer(device, **shape):
-    """(Layer, a plan of it that names it to write_kv)"""
-    layer = shared_context(device).prepare(**shape)
-    return layer, layer.plan_bounds(1, 1, 1, 1)
 
 
 # ---- decodes alone ----------------------------------------------------------------------------
