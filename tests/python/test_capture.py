@@ -49,6 +49,41 @@ class Capture(unittest.TestCase):
             ["q3s10_2q1s2048", "q3s10_2q1s2048", "q512s512"],
         )
 
+    def test_what_attune_could_not_read_is_refused_at_once(self):
+        def layers(**more):
+            return lambda: c.layers(**{**SHAPE, **more})
+
+        with libattune.capture(self.path) as c:
+            n = c.layers(**{**SHAPE, "num_qo_heads": np.int64(8)})
+            for text, call in (
+                ("num_qo_heads='8': it must be an integer", layers(num_qo_heads="8")),
+                ("layout='nh': they are", layers(layout="nh")),
+                ("window_left=-2, layout='nhd': they are", layers(window_left=-2)),
+                ("logits_soft_cap='x': it must be a finite", layers(logits_soft_cap="x")),
+                ("sm_scale=inf: it must be a finite", layers(sm_scale=float("inf"))),
+                ("layers=2: it must be what layers()", lambda: c.step([0, 1], [1], 2)),
+                ("layers=[1]: it must be what layers()", lambda: c.step([0, 1], [1], [1])),
+                ("query_start_loc: it must have integers", lambda: c.step([0, 1.5], [2], n)),
+                ("seq_lens: it must have integers", lambda: c.step([0, 1], np.ones(1), n)),
+                ("seq_lens: it must have integers", lambda: c.step([0, 1], None, n)),
+            ):
+                with self.subTest(text), self.assertRaises(libattune.Error) as e:
+                    call()
+                self.assertIn(text, str(e.exception))
+        self.assertEqual(len(lines(self.path)), 1)
+        for text, more in (
+            ("every=1.5: it must", dict(every=1.5)),
+            ("limit_mb=inf", dict(limit_mb=float("inf"))),
+        ):
+            with self.assertRaisesRegex(libattune.Error, text):
+                libattune.capture(self.path, **more)
+
+    def test_windows_beyond_all_keys(self):
+        layer = self.layer.context.prepare(**SHAPE, window_left=2**31 - 2)
+        with libattune.capture(self.path):
+            layer.plan([0, 1], [1])
+        self.assertNotIn("window", lines(self.path)[0])
+
     def test_other_backends(self):
         with libattune.capture(self.path) as c:
             self.layer.plan([0, 2], [2])

@@ -56,7 +56,7 @@ class Lines(unittest.TestCase):
             ("window_left=2147483647: it is", prepare(window_left=2**31 - 1)),
             ("sm_scale=0.0: it must be above 0", prepare(sm_scale=0.0)),
             ("sm_scale=1e-60: it must be above 0", prepare(sm_scale=1e-60)),
-            ("sm_scale=[]: it must be a number", prepare(sm_scale=[])),
+            ("sm_scale=[]: it must be a finite number", prepare(sm_scale=[])),
             ("logits_soft_cap=1e-60: it must be 0", prepare(logits_soft_cap=1e-60)),
             ("has_lse='no': it must be an integer", prepare(has_lse="no")),
             ("kv_layout='nhd': it is 'strided' or", prepare(kv_layout="nhd")),

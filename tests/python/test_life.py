@@ -1,5 +1,6 @@
 """test_life.py - threads, contexts, memory over many calls, fork, and the order of closing."""
 
+import copy
 import gc
 import os
 import threading
@@ -45,6 +46,15 @@ class Life(unittest.TestCase):
         self.assertTrue((outs[0] == outs[1]).all())
         with self.assertRaisesRegex(libattune.Error, "another layer"):
             batch.run(layers[0], layers[1].plan(batch.starts, batch.seq_lens))
+
+    def test_a_copy_of_a_layer_is_the_layer(self):
+        """Else its kernels would be released with the first of the two."""
+        batch = Batch([(30, 30), (1, 99)])
+        context = libattune.Context(kit.DEVICE)
+        layer = context.prepare(**batch.shape())
+        self.assertIs(copy.deepcopy(context), context)
+        for copied in (copy.copy, copy.deepcopy):
+            self.assertIs(copied(layer), layer)
 
     def test_many_calls_keep_no_memory(self):
         batch = Batch([(1, 20)], heads=(1, 1))

@@ -12,6 +12,7 @@ cffi reads the functions and structs in attune.h and attune_settle.h, so none is
 import os
 import re
 from enum import IntEnum
+from math import isfinite
 from operator import index
 from pathlib import Path
 
@@ -160,12 +161,14 @@ def whole(**numbers):
 
 
 def number(**numbers):
-    """Refuses what is neither None nor a number."""
+    """Refuses what is neither None nor a finite number."""
     for name, x in numbers.items():
         try:
-            x is None or float(x)
-        except (TypeError, ValueError):
-            raise Error(f"{name}={x!r}: it must be a number") from None
+            fits = x is None or isfinite(x)
+        except (OverflowError, TypeError):
+            fits = False
+        if not fits:
+            raise Error(f"{name}={x!r}: it must be a finite number")
 
 
 def check(status):

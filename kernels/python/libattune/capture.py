@@ -17,13 +17,18 @@ import json
 import os
 import threading
 import warnings
+from array import array
 from operator import sub
 
 from ._arrays import NAMES, dtype_code
-from ._library import C, Error, ffi
+from ._library import C, Error, ffi, number, whole
 
 WORDS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3"}
-MOST_SEQS, MOST_LEN = 1 << 16, 1 << 24  # of what attune reads
+# Of what attune reads. A longer window hides no key.
+MOST_SEQS, MOST_LEN, MOST_WINDOW = 1 << 16, 1 << 24, 1 << 30
+LAYOUTS = (
+    "nhd", "hnd", "classic", "packed", "lbhnc", "lhbnc", "blnhc", "blhnc", "bhlnc", "paired"
+)  # fmt: skip
 
 
 class capture:
@@ -41,7 +46,9 @@ class capture:
     active = None  # what Layer.plan asks
 
     def __init__(self, path, every=1, limit_mb=1024):
-        if every < 1 or limit_mb <= 0:
+        whole(every=every)
+        number(limit_mb=limit_mb)
+        if every < 1 or not 0 < limit_mb < 2**40:
             raise Error(f"every={every}, limit_mb={limit_mb}: they are 1 or more, and above 0")
         self.path, self.every, self.left = os.fspath(path), every, int(limit_mb * 1e6)
         self.steps = 0  # that were written
@@ -92,22 +99,35 @@ class capture:
     ):
         """Layers of another backend, for step(). The words are Context.prepare's; layout is one of
         scenarios/README.md. Returns their number."""
+        whole(
+            num_qo_heads=num_qo_heads,
+            num_kv_heads=num_kv_heads,
+            head_dim=head_dim,
+            page_size=page_size,
+            window_left=window_left,
+        )
+        number(logits_soft_cap=logits_soft_cap, sm_scale=sm_scale)
+        if window_left < -1 or layout not in LAYOUTS:
+            raise Error(
+                f"window_left={window_left}, layout={layout!r}: they are -1 or more, and one of "
+                + ", ".join(LAYOUTS)
+            )
         dtype = dtype_code(dtype, "dtype")
         kv = dtype if kv_dtype is None else dtype_code(kv_dtype, "kv_dtype")
         return self._number(
-            query_heads=num_qo_heads,
-            kv_heads=num_kv_heads,
-            head_size=head_dim,
-            page_size=page_size,
+            query_heads=int(num_qo_heads),
+            kv_heads=int(num_kv_heads),
+            head_size=int(head_dim),
+            page_size=int(page_size),
             dtype=WORDS[NAMES[dtype]],
             kv_dtype=WORDS[NAMES[kv]],
             layout=layout,
-            window=window_left + 1,
-            softcap=logits_soft_cap,
-            scale=sm_scale or 0,
-            sinks=has_sinks,
-            alibi=has_alibi,
-            lse=has_lse,
+            window=int(window_left) + 1,
+            softcap=float(logits_soft_cap or 0),
+            scale=float(sm_scale or 0),
+            sinks=bool(has_sinks),
+            alibi=bool(has_alibi),
+            lse=bool(has_lse),
             cross=not causal,
         )
 
@@ -120,13 +140,17 @@ class capture:
 
         Both are lists, or arrays or tensors; one on a GPU waits for it."""
         starts, lens = (
-            list(x) if isinstance(x, (list, tuple)) else x.tolist()
-            for x in (query_start_loc, seq_lens)
+            _integers(name, x)
+            for name, x in (("query_start_loc", query_start_loc), ("seq_lens", seq_lens))
         )
         if len(starts) != len(lens) + 1:
             raise Error(
                 f"query_start_loc has {len(starts)} entries for {len(lens)} sequences: it must "
                 "have one more than seq_lens"
+            )
+        if layers is not None and layers not in self._numbers.values():
+            raise Error(
+                f"layers={layers!r}: it must be what layers() of this capture gave, or None"
             )
         self._step(layers, starts, lens)
 
@@ -163,6 +187,8 @@ class capture:
 
     def _number(self, **members):
         """The number of such layers, from 1; writes their line the first time."""
+        if members["window"] > MOST_WINDOW:
+            members["window"] = 0
         members = {k: v for k, v in members.items() if v or k in ("query_heads", "kv_heads")}
         text = json.dumps(members)
         with self._lock:
@@ -233,6 +259,14 @@ class _OfProcess(capture):
             except OSError as e:
                 self._fail(e.strerror)
         return self._fd is not None
+
+
+def _integers(name, x):
+    """A list of what is a list, an array or a tensor of integers."""
+    try:
+        return array("q", x if isinstance(x, (list, tuple)) else x.tolist()).tolist()
+    except (AttributeError, OverflowError, TypeError) as e:
+        raise Error(f"{name}: it must have integers: {e}") from None
 
 
 def batch_text(starts, lens):

@@ -29,6 +29,13 @@ class Context:
         self.handle = self.opened.handle
         self._of_thread = threading.local()
 
+    def __copy__(self):
+        """A copy is the context itself, which is closed once."""
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
     @property
     def name(self) -> str:
         """Such as 'NVIDIA H200 (sm_90, 132 SMs)'."""

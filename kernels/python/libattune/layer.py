@@ -32,6 +32,13 @@ class Layer:
             f"pages of {s.page_size}, {NAMES[s.dtype]}, cache of {NAMES[s.kv_dtype]}>"
         )
 
+    def __copy__(self):
+        """A copy is the layer itself, whose kernels are released once."""
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
     def max_workspace(self, max_num_seqs: int, max_num_tokens: int) -> int:
         """Bytes of workspace that are enough for all batches within these sizes."""
         whole(max_num_seqs=max_num_seqs, max_num_tokens=max_num_tokens)
