@@ -247,8 +247,9 @@ $(if $(filter clean help,$(MAKECMDGOALS)),,$(if $(wildcard $(B)/harness/talk.o)$
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile tuner/package/package.mk tests/campaign/campaign.mk tests/mutate/mutate.mk
-	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE STEPS=FILE TRACE=CSV DRY_RUN=1 UNDO=1'; \
-	echo '       ANYWAY=1 COMPILE_ONLY=1 PART=1/3 TORCH=1 PREFIX=DIR LIBDIR=DIR DESTDIR=DIR SAN=1 V=1 NVCC= HIPCC= AMD=1'
+	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE STEPS=FILE TRACE=CSV TRACE_OPTIONS='; \
+	echo '       PLUGIN=DIR DRY_RUN=1 UNDO=1 ANYWAY=1 COMPILE_ONLY=1 PART=1/3 TORCH=1 PYTHON=python3 PREFIX=DIR LIBDIR=DIR'; \
+	echo '       INCLUDEDIR=DIR DESTDIR=DIR STRIP= B=DIR SAN=1 V=1 CC=cc HOSTCC=cc NVCC= HIPCC= AMD=1'
 
 deps: deps-test ## installs what building, tuning, testing and pictures need
 	@$(deps) install font >/dev/null 2>&1 || true # nothing stops without it
