@@ -138,6 +138,18 @@ class Lines(unittest.TestCase):
                 "query_start_loc must rise from 0 to 21",
                 self.run_with(query_start_loc=put(np.array([0, -1, 21], np.int32))),
             ),
+            (
+                "slots goes up to 99999, and the cache has",
+                lambda: self.layer.write_kv(
+                    self.plan, b.q[:, :2], b.q[:, :2], b.k, b.v, put(np.array([1, 99999]))
+                ),
+            ),
+            (
+                "indptr goes beyond indices, which has 2 entries",
+                lambda: self.layer.page_table(
+                    self.plan, b.table_there, b.starts_there, b.lens_there
+                ),
+            ),
             ("q is of type NoneType", self.run_with(q=None)),
             ("sinks is given: the layer was prepared without has_sinks", self.run_with(sinks=b.q)),
             ("lse is given: the layer was prepared without has_lse", self.run_with(lse=b.q)),

@@ -39,6 +39,8 @@ class Tensors:
             shape = (None, *shape[2:]) if ragged else shape
             of = view(cache, f"{name}_cache", self.device, s.kv_dtype, shape, writes=writes)
             setattr(c, f"{name}_cache", ffi.cast(VOID, of.ptr))
+            slots = of.shape[0] * (1 if ragged else s.page_size)
+            self.slots = slots if name == "k" else min(self.slots, slots)
             # Ragged K and V: pages begin at any token.
             strides = of.strides[:1] + of.strides if ragged else of.strides
             setattr(c, f"{name}_page_stride", strides[0])

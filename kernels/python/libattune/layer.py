@@ -192,6 +192,8 @@ class Layer:
         t.scales(k_scale, v_scale)
         if slots is None:
             t.lengths(plan.c, block_table, query_start_loc, seq_lens)
+        elif slots.max() >= t.slots:
+            raise Error(f"slots goes up to {slots.max()}, and the cache has {t.slots}")
         check(C.attune_write_kv(self.op, seqs, tokens, t.c, where, ffi.NULL))
 
     def page_table(self, plan: Plan, block_table, indptr, indices=None):
@@ -217,6 +219,8 @@ class Layer:
             wide = getattr(indices, "dtype", None) == INT64
             of = view(indices, "indices", device, INT64 if wide else INT32, (None,))
             lists.indices, lists.index_bytes = ffi.cast("void *", of.ptr), 8 if wide else 4
+            if indptr[: seqs + 1].max() > of.shape[0]:
+                raise Error(f"indptr goes beyond indices, which has {of.shape[0]} entries")
         check(
             C.attune_page_table(
                 self.op, seqs, lists, ffi.cast("int32_t *", table.ptr), row, ffi.NULL
