@@ -36,7 +36,8 @@ class Finding(unittest.TestCase):
         with open(os.path.join(self.pkg_config, "attune.pc"), "w") as f:
             f.write(
                 "prefix=" + self.prefix.replace(" ", "\\ ") + "\nName: attune\n"
-                "Libs: -L${prefix}/lib -lattune\n"
+                "libdir=${prefix}/lib\nincludedir=${prefix}/include\n"
+                "Libs: -L${libdir} -lattune\n"
             )
 
     def show(self, **environment):
@@ -73,6 +74,16 @@ class Finding(unittest.TestCase):
                 "includedir=${root}/include\n"
             )
         self.opens(self.library, self.header, PKG_CONFIG_PATH="/nowhere:" + self.pkg_config)
+
+    def test_one_that_was_moved(self):
+        with open(os.path.join(self.pkg_config, "attune.pc"), "w") as f:
+            f.write("prefix=/nowhere\nincludedir=${prefix}/include\n")
+        self.opens(self.library, self.header, LIBATTUNE_LIBRARY=self.library)
+
+    def test_a_header_that_cffi_cannot_read(self):
+        with open(self.header, "a") as f:
+            f.write("int broken(;\n")
+        self.refused(f"{self.header}: cffi cannot read it: ", LIBATTUNE_LIBRARY=self.library)
 
     def test_headers_in_a_folder_of_their_own(self):
         other = os.path.join(self.prefix, "inc")
@@ -116,6 +127,6 @@ class Finding(unittest.TestCase):
             f.write(text.replace("#define ATTUNE_VERSION_MINOR ", "#define ATTUNE_VERSION_MINOR 9"))
         self.refused("attune.h is of version 0.9", LIBATTUNE_LIBRARY=self.library)
         os.remove(self.header)
-        self.refused("attune.h: not found; it comes with", LIBATTUNE_LIBRARY=self.library)
+        self.refused("no attune.h was found beside it", LIBATTUNE_LIBRARY=self.library)
         shutil.rmtree(self.pkg_config)
         self.refused("no attune.h was found beside it", LIBATTUNE_LIBRARY=self.library)

@@ -27,7 +27,7 @@ HEADERS = ("attune.h", "attune_settle.h")
 def _header_of(lib):
     """attune.h beside a library: installed, or in the tree that it was built in."""
     pc = lib.absolute().parent / "pkgconfig" / "attune.pc"
-    if pc.is_file():
+    if pc.is_file() and (_pc_variables(pc)[1] / HEADERS[0]).is_file():
         return _pc_variables(pc)[1]
     for folder in list(lib.absolute().parents)[:4]:
         for include in (folder / "include", folder / "kernels"):
@@ -43,15 +43,13 @@ def _header_of(lib):
 def _pc_variables(file):
     """libdir and includedir of attune.pc."""
     value = {}
-    for line in file.read_text().splitlines():
+    for line in file.read_text(errors="replace").splitlines():
         m = re.match(r"(\w+)\s*=\s*(.*)", line)
         if m:
             value[m[1]] = re.sub(r"\$\{(\w+)\}", lambda v: value.get(v[1], ""), m[2]).strip()
-    prefix = value.get("prefix", "").replace("\\ ", " ")
-    return (
-        Path(value.get("libdir", prefix + "/lib")),
-        Path(value.get("includedir", prefix + "/include")),
-    )
+    prefix = value.get("prefix", "")
+    folders = value.get("libdir", prefix + "/lib"), value.get("includedir", prefix + "/include")
+    return [Path(folder.replace("\\ ", " ")) for folder in folders]  # blanks are escaped
 
 
 def _installed():
@@ -113,7 +111,11 @@ def _open():
             raise ImportError(f"{include / name}: not found; it comes with {lib}")
         texts.append((include / name).read_text())
     ffi = cffi.FFI()
-    ffi.cdef("\n".join(map(declarations, texts)))
+    try:
+        ffi.cdef("\n".join(map(declarations, texts)))
+    except Exception as e:  # cffi's, and its parser's
+        why = " ".join(str(e).split())
+        raise ImportError(f"{include / HEADERS[0]}: cffi cannot read it: {why}") from e
     try:
         c = ffi.dlopen(str(lib))
         version = ffi.string(c.attune_version()).decode()
