@@ -232,3 +232,5 @@ class Lines(unittest.TestCase):
             with self.subTest(text):
                 settle = partial(self.layer.settle, batch.starts, batch.seq_lens, caches)
                 self.refused(text, settle)
+        load = partial(self.context.settled_load, __file__)
+        self.refused(f"{__file__}: line 1: ", load)

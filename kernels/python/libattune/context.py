@@ -154,7 +154,10 @@ class Context:
         with open(path, "rb") as f:
             text = f.read()
         taken, dropped = ffi.new("int *"), ffi.new("int *")
-        check(C.attune_settled_read(self.handle, text, len(text), taken, dropped))
+        try:
+            check(C.attune_settled_read(self.handle, text, len(text), taken, dropped))
+        except Error as e:
+            raise Error(f"{path}: {e}", e.status) from None
         self.settled_commit()
         return taken[0], dropped[0]
 
