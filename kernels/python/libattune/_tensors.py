@@ -2,10 +2,17 @@
 
 from . import _arrays
 from ._arrays import INT32, view
-from ._library import C, Error, ffi
+from ._library import C, Error, ffi, whole
 
 VOID, FLOATS, INT32S = map(ffi.typeof, ("void *", "float *", "int32_t *"))
 TENSORS, SIZE = ffi.typeof("attune_tensors *"), ffi.sizeof("attune_tensors")
+
+
+def row_stride(table):
+    """Of a view of a block table. That of a lone row says nothing."""
+    row = table.strides[0] if table.shape[0] > 1 else table.shape[1]
+    whole(the_stride_of_a_row_of_block_table=row)
+    return row
 
 
 class Tensors:
@@ -55,7 +62,7 @@ class Tensors:
                 f"block_table has rows of {v.shape[1]} pages, the plan's last sequence has "
                 f"{plan.table_pages}"
             )
-        self.c.block_table, self.c.block_table_stride = ffi.cast(INT32S, v.ptr), v.strides[0]
+        self.c.block_table, self.c.block_table_stride = ffi.cast(INT32S, v.ptr), row_stride(v)
         self._list("query_start", query_start, "query_start_loc", self.seqs + 1)
         self._list("seq_lens", seq_lens, "seq_lens", self.seqs)
         if self.seqs and self.device == "cpu":

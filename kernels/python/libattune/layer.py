@@ -5,7 +5,7 @@ from functools import partial
 from . import _arrays
 from ._arrays import INT32, INT64, NAMES, Lengths, view
 from ._library import C, Error, check, ffi, whole
-from ._tensors import Tensors
+from ._tensors import Tensors, row_stride
 from .capture import capture
 from .plan import Plan
 
@@ -212,7 +212,6 @@ class Layer:
         device, seqs = self.context.device, plan.c.num_seqs
         table = view(block_table, "block_table", device, INT32, (None, None), seqs, writes=True)
         starts = view(indptr, "indptr", device, INT32, (None,), seqs + 1)
-        row = table.strides[0] if table.shape[0] > 1 else table.shape[1]
         lists = ffi.new("attune_page_lists *", {"size": ffi.sizeof("attune_page_lists")})
         lists.indptr = ffi.cast("int32_t *", starts.ptr)
         if indices is not None:
@@ -223,7 +222,7 @@ class Layer:
                 raise Error(f"indptr goes beyond indices, which has {of.shape[0]} entries")
         check(
             C.attune_page_table(
-                self.op, seqs, lists, ffi.cast("int32_t *", table.ptr), row, ffi.NULL
+                self.op, seqs, lists, ffi.cast("int32_t *", table.ptr), row_stride(table), ffi.NULL
             )
         )
 
