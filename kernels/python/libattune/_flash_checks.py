@@ -15,21 +15,31 @@ def refuse(call, **given):
             raise Error(f"{call}: {name} is given, which libattune does not know: leave it out")
 
 
-def tensors(call, needed, **more):
-    for name, x in (needed | more).items():
-        if not isinstance(x, torch.Tensor) and (x is not None or name in needed):
-            raise Error(f"{call}: {name} is of type {type(x).__name__}: it must be a torch tensor")
+def tensors(call, needed, **others):
+    """others: None where they are not given."""
+    for name, x in needed.items():
+        if not isinstance(x, torch.Tensor):
+            raise _no_tensor(call, name, x)
+    for name, x in others.items():
+        if x is not None and not isinstance(x, torch.Tensor):
+            raise _no_tensor(call, name, x)
 
 
-def same_shape(call, **pair):
-    (k, of_k), (v, of_v) = ((name, list(x.shape)) for name, x in pair.items())
-    if of_k != of_v:
-        raise Error(f"{call}: {k} has the shape {of_k} and {v} {of_v}: they must be equal")
+def _no_tensor(call, name, x):
+    return Error(f"{call}: {name} is of type {type(x).__name__}: it must be a torch tensor")
+
+
+def same_shape(call, k_name, k, v_name, v):
+    if k.shape != v.shape:
+        raise Error(
+            f"{call}: {k_name} has the shape {list(k.shape)} and {v_name} {list(v.shape)}: they "
+            "must be equal"
+        )
 
 
 def one_each(call, name, x, starts, lens):
     """starts: of x, as `name` gives them or its shape; lens: of the keys."""
-    if lens.dim() != 1 or starts.dim() != 1 or len(starts) != len(lens) + 1:
+    if lens.dim() != 1 or starts.shape != (len(lens) + 1,):
         raise Error(
             f"{call}: {name} has the shape {list(starts.shape)} and lengths of keys "
             f"{list(lens.shape)}: it must have one more than they, and {x} without it a batch of as many"

@@ -104,6 +104,7 @@ def flash_attn_varlen_func(
         seqused_k=seqused_k,
         block_table=block_table,
     )
+    same_shape(call, "k", k, "v", v)
     if cu_seqlens_k is None and (seqused_k is None or block_table is None):
         raise Error(f"{call}: cu_seqlens_k is missing (with block_table, seqused_k is enough)")
     ragged = block_table is None
@@ -226,10 +227,10 @@ def flash_attn_with_kvcache(
         raise Error(f"{call}: page_table and block_table are two names of one: give one of them")
     if (k is None) != (v is None):
         raise Error(f"{call}: k and v are given both or not at all")
-    same_shape(call, k_cache=k_cache, v_cache=v_cache)
+    same_shape(call, "k_cache", k_cache, "v_cache", v_cache)
     if out is None:
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
-    same_shape(call, out=out, q=q)
+    same_shape(call, "out", out, "q", q)
     rows, starts, longest = _rows(call, "cu_seqlens_q", q, cu_seqlens_q, max_seqlen_q)
     seqs = len(starts) - 1
     if table is None:
@@ -243,7 +244,7 @@ def flash_attn_with_kvcache(
     if not isinstance(lens, torch.Tensor):
         lens = _lens(q.device, seqs, slots if lens is None else whole(call, "cache_seqlens", lens))
     if k is not None:
-        same_shape(call, k=k, v=v)
+        same_shape(call, "k", k, "v", v)
         v, _, _ = _rows(call, "cu_seqlens_k_new", v, cu_seqlens_k_new, 0)
         k, new, each = _rows(call, "cu_seqlens_k_new", k, cu_seqlens_k_new, 0)
         one_each(call, "cu_seqlens_k_new", "k", new, lens)
@@ -316,7 +317,7 @@ def flash_attn_func(
     call = "flash_attn_func"
     refuse(call, dropout_p=dropout_p)
     tensors(call, dict(q=q, k=k, v=v))
-    same_shape(call, k=k, v=v)
+    same_shape(call, "k", k, "v", v)
     rows, starts, queries = _rows(call, "cu_seqlens_q", q, None, None)
     if k.dim() != 4 or len(k) != len(q):
         raise Error(
@@ -360,10 +361,11 @@ def _some(x):
 def _layer(
     call, q, k, v, page_size, causal, window_size, softcap, scale, sinks, alibi_slopes, has_lse
 ):
-    learnt = [x for x in (q, k, v, sinks, alibi_slopes) if x is not None and x.requires_grad]
+    learnt = q.requires_grad or k.requires_grad or v.requires_grad
+    learnt = learnt or (sinks is not None and sinks.requires_grad)
+    learnt = learnt or (alibi_slopes is not None and alibi_slopes.requires_grad)
     if learnt and torch.is_grad_enabled():
         raise Error(f"{call}: there is no backward pass: call it under torch.no_grad()")
-    same_shape(call, k=k, v=v)
     if v.shape[-1] != q.shape[-1] or k.shape[-1] != q.shape[-1]:
         raise Error(
             f"{call}: q, k and v have heads of {q.shape[-1]}, {k.shape[-1]} and {v.shape[-1]}: "
@@ -475,7 +477,7 @@ def _side_by_side(k, v):
     if aparts or rest or apart * seqs >= 1 << 31:
         return k.flatten(0, 1), v.flatten(0, 1), keys
     rows = ((seqs - 1) * apart + keys, *k.shape[2:])
-    return *(x.as_strided(rows, x.stride()[1:], x.storage_offset()) for x in (k, v)), apart
+    return *(x.as_strided(rows, x.stride()[1:]) for x in (k, v)), apart
 
 
 def _starts(device, seqs, each):
