@@ -227,14 +227,17 @@ static enum attune_status take_all(attune_tensors *a, const struct planned *p,
 		   : status;
 }
 
-static enum attune_status attend(const struct tensor *t)
+static enum attune_status attend(struct tensor *t)
 {
 	const struct planned *p;
+	struct rows of_out, of_q;
 	void *handle = NULL, *workspace = NULL, *stream;
 	attune_tensors a = { .size = sizeof a };
 	enum attune_status status = planned_of(&t[PLAN], &p);
 	if (status || !p->plan.num_parts)
 		return status;
+	tensor_rows(&t[OUT], &of_out);
+	tensor_rows(&t[Q], &of_q);
 	status = take_all(&a, p, t);
 	if (!status)
 		status = host_step_fits(p, &a, &t[Q], &t[BLOCK_TABLE], &t[K_CACHE], &t[V_CACHE]);
@@ -251,7 +254,7 @@ static enum attune_status attend(const struct tensor *t)
 
 /* ---- attune::write_kv ---- */
 
-static enum attune_status write_kv(const struct tensor *t)
+static enum attune_status write_kv(struct tensor *t)
 {
 	enum { K_TO, V_TO, K_FROM, V_FROM, OF, SLOTS, TABLE, STARTS, LENS, K_BY, V_BY };
 	const struct planned *p;
@@ -294,7 +297,7 @@ static enum attune_status write_kv(const struct tensor *t)
 
 /* ---- attune::page_table ---- */
 
-static enum attune_status page_table(const struct tensor *t)
+static enum attune_status page_table(struct tensor *t)
 {
 	enum { TABLE, INDPTR, INDICES, OF };
 	const struct planned *p;
@@ -308,9 +311,9 @@ static enum attune_status page_table(const struct tensor *t)
 	const struct wanted starts = { TYPE_INT32, 1, { AT_LEAST(seqs + 1) } };
 	const int wide = t[INDICES].type == TYPE_INT64;
 	const struct wanted pages = { wide ? TYPE_INT64 : TYPE_INT32, 1, { AT_LEAST(1) } };
-	status = tensor_fits_packed(&t[TABLE], p->op, &table);
+	status = tensor_fits_packed(&t[INDPTR], p->op, &starts);
 	if (!status)
-		status = tensor_fits_packed(&t[INDPTR], p->op, &starts);
+		status = tensor_fits_packed(&t[TABLE], p->op, &table);
 	if (!status && t[INDICES].data)
 		status = tensor_fits_packed(&t[INDICES], p->op, &pages);
 	if (!status)
@@ -334,7 +337,7 @@ enum { MOST_ARGUMENTS = 15 };
 // clang-format off
 static const struct op_of_torch {
 	const char *name, *call, *schema;
-	enum attune_status (*run)(const struct tensor *);
+	enum attune_status (*run)(struct tensor *);
 	const char *argument[MOST_ARGUMENTS];
 } operators[] = {
 	{ "paged_attention", "attune::paged_attention",

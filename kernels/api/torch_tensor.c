@@ -77,6 +77,20 @@ int tensor_look(struct tensor *t, uint64_t handle)
 	return 1;
 }
 
+void tensor_rows(struct tensor *t, struct rows *room)
+{
+	if (!t->data || t->dims != 4)
+		return;
+	const int64_t batch = t->size[0], tokens = t->size[1];
+	if (batch > 1 && tokens > 1 && t->stride[0] != tokens * t->stride[1])
+		return;
+	*room = (struct rows){ { batch * tokens, t->size[2], t->size[3] },
+			       { t->stride[tokens > 1], t->stride[2], t->stride[3] } };
+	t->size = room->size;
+	t->stride = room->stride;
+	t->dims = 3;
+}
+
 enum attune_status tensor_bytes(const struct tensor *like, size_t bytes, void **handle, void **data)
 {
 	const int64_t size = (int64_t)bytes, one = 1;

@@ -60,6 +60,12 @@ struct tensor {
 
 /* Fills all but call and name. Returns whether torch answered all. */
 int tensor_look(struct tensor *, uint64_t handle);
+/* Of [batch, tokens, ...] makes [batch * tokens, ...] with sizes and strides in `room`, where one
+ * stride leads from each token to the next; else leaves it as it is. */
+struct rows {
+	int64_t size[3], stride[3];
+};
+void tensor_rows(struct tensor *, struct rows *room);
 /* A contiguous tensor of bytes where `like` is, of torch's allocator, which gives its memory to
  * other work of the current stream only behind what was launched before its handle was deleted, and
  * takes it from a graph's own memory while one is captured. */

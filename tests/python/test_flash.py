@@ -328,6 +328,15 @@ class Cache(Case):
             want = torch.stack([attend(b.q4[i], k[i, :n], v[i, :n])[0] for i in range(4)])
             self.right(flash_attn_with_kvcache(b.q4, k, v, cache_seqlens=lens), want)
 
+    def test_queries_of_any_strides(self):
+        for order in ((0, 1, 2, 3), (1, 0, 2, 3), (0, 2, 1, 3), (2, 0, 1, 3)):
+            b, want = self.world(3)
+            back = sorted(range(4), key=lambda d: order[d])
+            q = b.q4.permute(order).contiguous().permute(back)
+            more = dict(cache_seqlens=b.before, block_table=b.table, causal=True)
+            out = flash_attn_with_kvcache(q, b.k_cache, b.v_cache, *b.new, **more)
+            self.right(out, want)
+
     def test_an_out_of_any_strides(self):
         b, want = self.world(3)
         out = torch.empty(3, 4, 8, 64, device=DEVICE, dtype=DTYPE).transpose(0, 1)

@@ -54,6 +54,22 @@ class Results(Case):
         self.assertIs(got, out)
         self.right(out, batch.want()[0])
 
+    def test_a_batch_of_equal_queries(self):
+        batch = Batch([(3, 70), (3, 20), (3, 50), (3, 40)])
+        plan, want = self.plan(batch), batch.want()[0].unflatten(0, (4, 3))
+        qkv = torch.zeros(4, 3, 12, 64, dtype=DTYPE, device=DEVICE)
+        qkv[:, :, :8] = batch.q.unflatten(0, (4, 3))
+        for q in (qkv[:, :, :8].contiguous(), qkv[:, :, :8]):
+            self.right(self.layer.run(plan, q, *batch.cached()), want)
+        ones = Batch(DECODE)
+        for q in (ones.q[:, None], ones.q[None]):
+            out = self.layer.run(self.plan(ones), q, *ones.cached())
+            self.right(out, ones.want()[0].view_as(q))
+        with self.assertRaisesRegex(
+            libattune.Error, r"q has the shape \[3, 4, 8, 64\], it must have \[12 or more, 8, 64\]"
+        ):
+            self.layer.run(plan, qkv[:, :, :8].transpose(0, 1), *batch.cached())
+
     def test_sinks_slopes_and_lse(self):
         batch, sinks = Batch(MIXED), torch.linspace(-2, 3, 8, device=DEVICE)
         for dtype in (torch.float32, torch.bfloat16):

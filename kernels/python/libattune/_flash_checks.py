@@ -2,7 +2,7 @@
 
 from operator import index
 
-import torch
+from torch import Tensor
 
 from . import Error
 
@@ -11,17 +11,17 @@ ALL = 1 << 30  # more keys than a sequence may have
 
 def refuse(call, **given):
     for name, value in given.items():
-        if value is not None and (isinstance(value, torch.Tensor) or value):
+        if value is not None and (isinstance(value, Tensor) or value):
             raise Error(f"{call}: {name} is given, which libattune does not know: leave it out")
 
 
 def tensors(call, needed, **others):
     """others: None where they are not given."""
     for name, x in needed.items():
-        if not isinstance(x, torch.Tensor):
+        if not isinstance(x, Tensor):
             raise _no_tensor(call, name, x)
     for name, x in others.items():
-        if x is not None and not isinstance(x, torch.Tensor):
+        if x is not None and not isinstance(x, Tensor):
             raise _no_tensor(call, name, x)
 
 
@@ -37,13 +37,20 @@ def same_shape(call, k_name, k, v_name, v):
         )
 
 
+def no_gradients(call, *given):
+    if any(x is not None and x.requires_grad for x in given):
+        raise Error(f"{call}: there is no backward pass: call it under torch.no_grad()")
+
+
 def one_each(call, name, x, starts, lens):
-    """starts: of x, as `name` gives them or its shape; lens: of the keys."""
-    if lens.dim() != 1 or starts.shape != (len(lens) + 1,):
+    """starts: of x, as `name` gives them or its shape; lens: of the keys. Returns how many."""
+    of_starts, of_lens = starts.shape, lens.shape
+    if len(of_lens) != 1 or of_starts != (of_lens[0] + 1,):
         raise Error(
-            f"{call}: {name} has the shape {list(starts.shape)} and lengths of keys "
-            f"{list(lens.shape)}: it must have one more than they, and {x} without it a batch of as many"
+            f"{call}: {name} has the shape {list(of_starts)} and lengths of keys {list(of_lens)}: "
+            f"it must have one more than they, and {x} without it a batch of as many"
         )
+    return of_lens[0]
 
 
 def whole(call, name, n):
@@ -55,17 +62,16 @@ def whole(call, name, n):
 
 def mask(call, causal, window_size, alibi_slopes):
     """(causal, keys in front of itself that a token sees or -1)."""
-    window = (-1, -1) if window_size is None else window_size
-    if not isinstance(window, (tuple, list)) or len(window) != 2:
-        raise Error(f"{call}: window_size={window!r}: it must be (left, right)")
-    left, right = (whole(call, "window_size", n) for n in window)
-    left, right = (n if n < ALL else -1 for n in (left, right))
+    try:
+        left, right = (-1, -1) if window_size is None else map(index, window_size)
+    except (TypeError, ValueError):
+        raise Error(f"{call}: window_size={window_size!r}: it must be (left, right)") from None
     causal = bool(causal) or right == 0
-    if not causal and right > 0:
+    if not causal and 0 < right < ALL:
         raise Error(
             f"{call}: window_size=({left}, {right}): behind a token are seen no keys (0, or "
             "causal=True) or all (-1)"
         )
     if alibi_slopes is not None and not causal:
         raise Error(f"{call}: alibi_slopes need causal=True")
-    return causal, max(left, -1)
+    return causal, left if 0 <= left < ALL else -1

@@ -67,8 +67,8 @@ class Operators:
         v_scale,
         sinks,
         alibi_slopes,
-        k_new,
-        v_new,
+        k_new=None,
+        v_new=None,
     ):
         """Layer.run. plan: of plan_tensor. Written out, since it is the call of each layer."""
         none = self.none

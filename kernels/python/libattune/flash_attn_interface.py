@@ -14,12 +14,14 @@ scheduler_metadata, deterministic, fa_version. What the library cannot do is ref
 torch.compile leaves its graph to prepare and to plan; the operators stay inside."""
 
 import math
+import os
 from functools import lru_cache
 
 import torch
+from torch.compiler import is_compiling
 
-from . import Error
-from ._flash_checks import mask, one_each, refuse, same_shape, tensors, whole
+from . import Error, _torch  # noqa: F401: refuses a torch that is too old
+from ._flash_checks import mask, no_gradients, one_each, refuse, same_shape, tensors, whole
 from .context import shared_layer
 
 RAGGED_PAGE = 16  # tokens that count as a page where K and V have none: warpgroup reads such pages
@@ -28,11 +30,24 @@ RAGGED_PAGE = 16  # tokens that count as a page where K and V have none: warpgro
 def _outside(f):
     """torch.compile leaves its graph for f."""
     disabled = torch.compiler.disable(f)
-    return lambda *x, **by: (disabled if torch.compiler.is_compiling() else f)(*x, **by)
+    return lambda *x: disabled(*x) if is_compiling() else f(*x)
 
 
-_prepared = _outside(shared_layer)
-_made = {}  # starts and tables that depend on sizes alone
+def _kept(make):
+    """What depends on sizes alone is made once. Under capture it is made by the graph, for the
+    graph: its memory has values only in a replay."""
+    made = {}
+
+    @_outside
+    def get(*key):
+        x = made.get(key)
+        if x is None:
+            x = make(*key)
+            if not (x.is_cuda and torch.cuda.is_current_stream_capturing()):
+                made[key] = x
+        return x
+
+    return get
 
 
 def flash_attn_varlen_func(
@@ -88,15 +103,16 @@ def flash_attn_varlen_func(
     Returns out [tokens, heads, head_dim], or with return_softmax_lse or return_attn_probs
     (out, lse) with lse [heads, tokens]: natural logarithms, sinks included."""
     call = "flash_attn_varlen_func"
-    refuse(
-        call,
-        seqused_q=seqused_q,
-        qv=qv,
-        q_v=q_v,
-        q_descale=q_descale,
-        dropout_p=dropout_p,
-        attention_chunk=attention_chunk,
-    )
+    if dropout_p or attention_chunk or not seqused_q is qv is q_v is q_descale is None:
+        refuse(
+            call,
+            seqused_q=seqused_q,
+            qv=qv,
+            q_v=q_v,
+            q_descale=q_descale,
+            dropout_p=dropout_p,
+            attention_chunk=attention_chunk,
+        )
     tensors(
         call,
         dict(q=q, k=k, v=v, cu_seqlens_q=cu_seqlens_q),
@@ -108,44 +124,49 @@ def flash_attn_varlen_func(
     if cu_seqlens_k is None and (seqused_k is None or block_table is None):
         raise Error(f"{call}: cu_seqlens_k is missing (with block_table, seqused_k is enough)")
     ragged = block_table is None
-    lens = seqused_k if seqused_k is not None else cu_seqlens_k[1:] - cu_seqlens_k[:-1]
-    layer = _layer(
+    lens = cu_seqlens_k.diff() if seqused_k is None else seqused_k
+    has_lse = return_softmax_lse or return_attn_probs
+    plan = _plan(
         call,
         q,
         k,
         v,
-        RAGGED_PAGE if ragged else k.shape[1],
+        ragged,
+        cu_seqlens_q,
+        lens,
+        max_seqlen_q,
+        max_seqlen_k,
         causal,
         window_size,
         softcap,
         softmax_scale,
         s_aux,
         alibi_slopes,
-        return_softmax_lse or return_attn_probs,
+        has_lse,
     )
-    plan = _plan(call, layer, q, cu_seqlens_q, lens, max_seqlen_q, max_seqlen_k)
     if ragged:
-        longest = _most(call, lens, cu_seqlens_k) if q.device.type == "cpu" else max_seqlen_k
-        pages = max(1, -(-longest // RAGGED_PAGE))
-        k, v = _some(k), _some(v)
-        block_table = torch.empty((len(lens), pages), dtype=torch.int32, device=q.device)
-        layer.page_table(plan, block_table, cu_seqlens_k)
-    out, lse = _run(
-        layer,
-        plan,
-        q,
+        longest = _most(call, lens, cu_seqlens_k) if _by_lengths(q) else int(max_seqlen_k)
+        if not k.numel():
+            k, v = _some(k), _some(v)
+        block_table = cu_seqlens_k.new_empty((lens.shape[0], longest // RAGGED_PAGE + 1))
+        plan.layer.torch.page_table(plan.tensor, block_table, cu_seqlens_k, None)
+    lse = _lse(q) if has_lse else None
+    out = plan.layer.torch.run(
+        plan.tensor,
+        _rows(q),
         k,
         v,
         block_table,
         cu_seqlens_q,
         lens,
         out,
+        lse.t() if has_lse else None,
         k_descale,
         v_descale,
         s_aux,
         alibi_slopes,
     )
-    return out if lse is None else (out, lse)
+    return (out, lse) if has_lse else out
 
 
 def flash_attn_with_kvcache(
@@ -202,16 +223,18 @@ def flash_attn_with_kvcache(
     Returns out like q, or with return_softmax_lse (out, lse) with lse [batch, heads, queries], or
     with cu_seqlens_q [heads, tokens]."""
     call = "flash_attn_with_kvcache"
-    refuse(
-        call,
-        qv=qv,
-        rotary_cos=rotary_cos,
-        rotary_sin=rotary_sin,
-        rotary_seqlens=rotary_seqlens,
-        cache_leftpad=cache_leftpad,
-        q_descale=q_descale,
-        attention_chunk=attention_chunk,
-    )
+    rotary_is_none = rotary_cos is rotary_sin is rotary_seqlens is None
+    if attention_chunk or not (rotary_is_none and qv is cache_leftpad is q_descale is None):
+        refuse(
+            call,
+            qv=qv,
+            rotary_cos=rotary_cos,
+            rotary_sin=rotary_sin,
+            rotary_seqlens=rotary_seqlens,
+            cache_leftpad=cache_leftpad,
+            q_descale=q_descale,
+            attention_chunk=attention_chunk,
+        )
     table = page_table if block_table is None else block_table
     tensors(
         call,
@@ -228,11 +251,10 @@ def flash_attn_with_kvcache(
     if (k is None) != (v is None):
         raise Error(f"{call}: k and v are given both or not at all")
     same_shape(call, "k_cache", k_cache, "v_cache", v_cache)
-    if out is None:
-        out = torch.empty_like(q, memory_format=torch.contiguous_format)
-    same_shape(call, "out", out, "q", q)
-    rows, starts, longest = _rows(call, "cu_seqlens_q", q, cu_seqlens_q, max_seqlen_q)
-    seqs = len(starts) - 1
+    if out is not None:
+        same_shape(call, "out", out, "q", q)
+    starts, longest = _starts_of(call, "cu_seqlens_q", q, cu_seqlens_q, max_seqlen_q)
+    seqs = starts.shape[0] - 1
     if table is None:
         k_cache, v_cache, table = _pages(call, k_cache, v_cache, cache_batch_idx, seqs)
     elif cache_batch_idx is not None:
@@ -245,16 +267,20 @@ def flash_attn_with_kvcache(
         lens = _lens(q.device, seqs, slots if lens is None else whole(call, "cache_seqlens", lens))
     if k is not None:
         same_shape(call, "k", k, "v", v)
-        v, _, _ = _rows(call, "cu_seqlens_k_new", v, cu_seqlens_k_new, 0)
-        k, new, each = _rows(call, "cu_seqlens_k_new", k, cu_seqlens_k_new, 0)
+        new, each = _starts_of(call, "cu_seqlens_k_new", k, cu_seqlens_k_new, 0)
+        k, v = k.flatten(0, -3), v.flatten(0, -3)
         one_each(call, "cu_seqlens_k_new", "k", new, lens)
-        lens = lens + (each if cu_seqlens_k_new is None else new[1:] - new[:-1])
-    layer = _layer(
+        lens = lens + (each if cu_seqlens_k_new is None else new.diff())
+    plan = _plan(
         call,
-        rows,
+        q,
         k_cache,
         v_cache,
-        k_cache.shape[1],
+        False,
+        starts,
+        lens,
+        longest,
+        slots,
         causal,
         window_size,
         softcap,
@@ -263,29 +289,30 @@ def flash_attn_with_kvcache(
         alibi_slopes,
         return_softmax_lse,
     )
-    plan = _plan(call, layer, rows, starts, lens, longest, slots)
     if k is not None:
-        layer.write_kv(plan, k, v, k_cache, v_cache, None, table, new, lens, k_descale, v_descale)
+        plan.layer.torch.write_kv(
+            plan.tensor, k, v, k_cache, v_cache, None, table, new, lens, k_descale, v_descale
+        )
+    lse = _lse(q) if return_softmax_lse else None
     # Of batches that are not side by side no view has rows.
-    to = out if cu_seqlens_q is not None or out.is_contiguous() else None
-    rows_out, lse = _run(
-        layer,
-        plan,
-        rows,
+    is_apart = out is not None and cu_seqlens_q is None and not out.is_contiguous()
+    got = plan.layer.torch.run(
+        plan.tensor,
+        _rows(q),
         k_cache,
         v_cache,
         table,
         starts,
         lens,
-        None if to is None else to.view(rows.shape),
+        None if is_apart else out,
+        lse.t() if return_softmax_lse else None,
         k_descale,
         v_descale,
         s_aux,
         alibi_slopes,
     )
-    if to is None:
-        out.copy_(rows_out.view(q.shape))
-    if lse is None:
+    out = out.copy_(got) if is_apart else got
+    if not return_softmax_lse:
         return out
     if cu_seqlens_q is None:
         lse = lse.unflatten(1, (seqs, -1)).transpose(0, 1)
@@ -318,7 +345,7 @@ def flash_attn_func(
     refuse(call, dropout_p=dropout_p)
     tensors(call, dict(q=q, k=k, v=v))
     same_shape(call, "k", k, "v", v)
-    rows, starts, queries = _rows(call, "cu_seqlens_q", q, None, None)
+    starts, queries = _starts_of(call, "cu_seqlens_q", q, None, None)
     if k.dim() != 4 or len(k) != len(q):
         raise Error(
             f"{call}: k has the shape {list(k.shape)}: it must be [{len(q)}, keys, kv_heads, "
@@ -330,12 +357,16 @@ def flash_attn_func(
         0, max(keys, 1), RAGGED_PAGE, dtype=torch.int32, device=q.device
     )
     lens = _lens(q.device, seqs, keys)
-    layer = _layer(
+    plan = _plan(
         call,
-        rows,
+        q,
         k,
         v,
-        RAGGED_PAGE,
+        True,
+        starts,
+        lens,
+        queries,
+        keys,
         causal,
         window_size,
         softcap,
@@ -344,12 +375,23 @@ def flash_attn_func(
         alibi_slopes,
         return_softmax_lse,
     )
-    plan = _plan(call, layer, rows, starts, lens, queries, keys)
-    out, lse = _run(
-        layer, plan, rows, k, v, table, starts, lens, None, None, None, s_aux, alibi_slopes
+    lse = _lse(q) if return_softmax_lse else None
+    out = plan.layer.torch.run(
+        plan.tensor,
+        _rows(q),
+        k,
+        v,
+        table,
+        starts,
+        lens,
+        None,
+        lse.t() if return_softmax_lse else None,
+        None,
+        None,
+        s_aux,
+        alibi_slopes,
     )
-    out = out.view(q.shape)
-    return out if lse is None else (out, lse.unflatten(1, (seqs, -1)).transpose(0, 1))
+    return (out, lse.unflatten(1, (seqs, -1)).transpose(0, 1)) if return_softmax_lse else out
 
 
 def _some(x):
@@ -358,36 +400,99 @@ def _some(x):
     return x if x.numel() else x.new_zeros([max(n, 1) for n in x.shape])
 
 
-def _layer(
-    call, q, k, v, page_size, causal, window_size, softcap, scale, sinks, alibi_slopes, has_lse
+def _by_lengths(q):
+    """Whether plans are made from lengths, as those on the CPU can be read; else from maxima."""
+    return q.is_cpu
+
+
+@_outside
+def _plan(
+    call,
+    q,
+    k,
+    v,
+    ragged,
+    starts,
+    lens,
+    max_query,
+    max_keys,
+    causal,
+    window_size,
+    softcap,
+    scale,
+    sinks,
+    alibi_slopes,
+    has_lse,
 ):
-    learnt = q.requires_grad or k.requires_grad or v.requires_grad
-    learnt = learnt or (sinks is not None and sinks.requires_grad)
-    learnt = learnt or (alibi_slopes is not None and alibi_slopes.requires_grad)
-    if learnt and torch.is_grad_enabled():
-        raise Error(f"{call}: there is no backward pass: call it under torch.no_grad()")
-    if v.shape[-1] != q.shape[-1] or k.shape[-1] != q.shape[-1]:
+    if torch.is_grad_enabled():
+        no_gradients(call, q, k, v, sinks, alibi_slopes)
+    of_q, of_k = q.shape, k.shape
+    if of_q[-1] != of_k[-1]:
         raise Error(
-            f"{call}: q, k and v have heads of {q.shape[-1]}, {k.shape[-1]} and {v.shape[-1]}: "
-            "they must be equal"
+            f"{call}: q has heads of {of_q[-1]}, k and v of {of_k[-1]}: they must be equal"
         )
     causal, left = mask(call, causal, window_size, alibi_slopes)
-    return _prepared(
+    layer = _prepared(
         q.device,
-        num_qo_heads=q.shape[-2],
-        num_kv_heads=k.shape[-2],
-        head_dim=q.shape[-1],
+        os.getpid(),
+        of_q[-2],
+        of_k[-2],
+        of_q[-1],
+        RAGGED_PAGE if ragged else of_k[1],
+        q.dtype,
+        k.dtype,
+        causal,
+        left,
+        float(softcap or 0),
+        None if scale is None else float(scale),
+        None if sinks is None else sinks.dtype,
+        alibi_slopes is not None,
+        bool(has_lse),
+    )
+    seqs = one_each(call, "cu_seqlens_q", "q", starts, lens)
+    if _by_lengths(q):
+        return layer.plan(starts, lens)
+    if max_query is None or max_keys is None:
+        raise Error(f"{call}: max_seqlen_q and max_seqlen_k are missing: lengths are on the device")
+    tokens = of_q[0] if len(of_q) == 3 else of_q[0] * of_q[1]
+    return _bounds(layer, seqs, tokens, min(int(max_query), tokens), int(max_keys))
+
+
+@lru_cache(maxsize=None)
+def _prepared(
+    device,
+    process,
+    heads,
+    kv_heads,
+    head_dim,
+    page_size,
+    dtype,
+    kv_dtype,
+    causal,
+    left,
+    softcap,
+    scale,
+    sinks,
+    alibi,
+    lse,
+):
+    """shared_layer by position, which is faster. A child of fork() is another process."""
+    return shared_layer(
+        device,
+        num_qo_heads=heads,
+        num_kv_heads=kv_heads,
+        head_dim=head_dim,
         page_size=page_size,
-        dtype=q.dtype,
-        kv_dtype=k.dtype,
+        dtype=dtype,
+        kv_dtype=kv_dtype,
         causal=causal,
         window_left=left,
-        logits_soft_cap=float(softcap or 0),
-        sm_scale=None if scale is None else float(scale),
+        logits_soft_cap=softcap,
+        sm_scale=scale,
         has_sinks=sinks is not None,
-        sinks_dtype=None if sinks is None else sinks.dtype,
-        has_alibi=alibi_slopes is not None,
-        has_lse=bool(has_lse),
+        sinks_dtype=sinks,
+        has_alibi=alibi,
+        has_lse=lse,
     )
 
 
@@ -396,61 +501,27 @@ def _bounds(layer, seqs, tokens, max_query, max_keys):
     return layer.plan_bounds(seqs, tokens, max_query, max_keys)
 
 
-@_outside
-def _plan(call, layer, q, starts, lens, max_query, max_keys):
-    one_each(call, "cu_seqlens_q", "q", starts, lens)
-    if q.device.type == "cpu":
-        return layer.plan(starts, lens)
-    if max_query is None or max_keys is None:
-        raise Error(f"{call}: max_seqlen_q and max_seqlen_k are missing: lengths are on the device")
-    return _bounds(layer, len(lens), len(q), min(int(max_query), len(q)), int(max_keys))
+def _lse(q):
+    """[heads, tokens]"""
+    return torch.empty((q.shape[-2], q.shape[:-2].numel()), dtype=torch.float32, device=q.device)
 
 
-def _run(layer, plan, q, k, v, table, starts, lens, out, k_descale, v_descale, sinks, alibi_slopes):
-    """(out, lse [heads, tokens] or None)"""
-    lse = None
-    if layer.shape.has_lse:
-        lse = torch.empty((q.shape[1], len(q)), dtype=torch.float32, device=q.device)
-    out = layer.run(
-        plan,
-        q,
-        k,
-        v,
-        table,
-        starts,
-        lens,
-        out,
-        None if lse is None else lse.t(),
-        k_descale,
-        v_descale,
-        sinks,
-        alibi_slopes,
-    )
-    return out, lse
-
-
-def _rows(call, name, x, starts, longest):
-    """([tokens, heads, head_dim], where each sequence begins in it, an upper bound of their
-    lengths) of [batch, tokens of each, heads, head_dim], or of rows with their starts."""
+def _starts_of(call, name, x, starts, longest):
+    """(where each sequence begins in x, an upper bound of their lengths) of x as a batch
+    [batch, tokens of each, heads, head_dim], or as rows with their starts."""
     if starts is not None:
         if x.dim() != 3:
             raise Error(f"{call}: with {name} the tokens are [tokens, heads, head_dim]")
-        return x, starts, longest
+        return starts, longest
     if x.dim() != 4:
         raise Error(f"{call}: without {name} the tokens are [batch, tokens, heads, head_dim]")
-    return x.flatten(0, 1), _starts(x.device, x.shape[0], x.shape[1]), x.shape[1]
+    seqs, each, _, _ = x.shape
+    return _starts(x.device, seqs, each), each
 
 
-@_outside
-def _keep(key, make):
-    """What depends on sizes alone is made once. Under capture it is made by the graph, for the
-    graph: its memory has values only in a replay."""
-    made = _made.get(key)
-    if made is None:
-        made = make()
-        if not (made.is_cuda and torch.cuda.is_current_stream_capturing()):
-            _made[key] = made
-    return made
+def _rows(x):
+    """A batch whose tokens are rows at one stride, as the operator takes it."""
+    return x if x.is_contiguous() or x.dim() == 3 else x.flatten(0, 1).view_as(x)
 
 
 @_outside
@@ -480,11 +551,14 @@ def _side_by_side(k, v):
     return *(x.as_strided(rows, x.stride()[1:]) for x in (k, v)), apart
 
 
+@_kept
 def _starts(device, seqs, each):
-    return _keep(
-        ("starts", device, seqs, each),
-        lambda: torch.arange(seqs + 1, dtype=torch.int32, device=device) * each,
-    )
+    return torch.arange(seqs + 1, dtype=torch.int32, device=device) * each
+
+
+@_kept
+def _table(device, seqs, each):
+    return torch.arange(seqs * each, dtype=torch.int32, device=device).view(seqs, each)
 
 
 def _lens(device, seqs, each):
@@ -512,12 +586,7 @@ def _pages(call, k_cache, v_cache, batch_idx, seqs):
     if page < 16 or any(x.stride(0) != slots * x.stride(1) for x in (k_cache, v_cache)):
         page = slots
     each = slots // page
-    table = _keep(
-        ("table", k_cache.device, batch, each),
-        lambda: torch.arange(batch * each, dtype=torch.int32, device=k_cache.device).view(
-            batch, each
-        ),
-    )
+    table = _table(k_cache.device, batch, each)
     if batch_idx is not None:
         table = table[batch_idx.long()]
     return (

@@ -101,7 +101,8 @@ class Layer:
         operator torch.ops.attune.paged_attention, on torch's current stream: torch.compile takes it
         as one node, and a CUDA graph may be captured.
 
-        q, out           [num_tokens or more, num_qo_heads, head_dim]
+        q, out           [num_tokens or more, num_qo_heads, head_dim]; tensors also
+                         [batch, tokens of each, num_qo_heads, head_dim]
         k_cache, v_cache [pages, page_size, num_kv_heads, head_dim]   libattune.kv_views makes these
         block_table      [num_seqs or more, pages of a sequence]      int32
         query_start_loc  [num_seqs + 1 or more]                       int32
@@ -167,8 +168,9 @@ class Layer:
         self._check_own(plan)
         if slots is not None and len(slots) == 0:
             return None
-        if _arrays.is_tensor(k_new):
+        if plan.tensor is None and _arrays.is_tensor(k_new):
             self._for_torch(plan, asked=True)
+        if plan.tensor is not None and isinstance(k_new, self.torch.Tensor):
             return self.torch.write_kv(
                 plan.tensor,
                 k_new,
@@ -206,8 +208,9 @@ class Layer:
         self._check_own(plan)
         if indices is not None and len(indices) == 0:  # of no pages
             return None
-        if _arrays.is_tensor(block_table):
+        if plan.tensor is None and _arrays.is_tensor(block_table):
             self._for_torch(plan, asked=True)
+        if plan.tensor is not None and isinstance(block_table, self.torch.Tensor):
             return self.torch.page_table(plan.tensor, block_table, indptr, indices)
         device, seqs = self.context.device, plan.c.num_seqs
         table = view(block_table, "block_table", device, INT32, (None, None), seqs, writes=True)
