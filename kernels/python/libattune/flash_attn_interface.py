@@ -115,7 +115,7 @@ def flash_attn_varlen_func(
         )
     tensors(
         call,
-        dict(q=q, k=k, v=v, cu_seqlens_q=cu_seqlens_q),
+        {"q": q, "k": k, "v": v, "cu_seqlens_q": cu_seqlens_q},
         cu_seqlens_k=cu_seqlens_k,
         seqused_k=seqused_k,
         block_table=block_table,
@@ -148,7 +148,7 @@ def flash_attn_varlen_func(
         longest = _most(call, lens, cu_seqlens_k) if _by_lengths(q) else int(max_seqlen_k)
         if not k.numel():
             k, v = _some(k), _some(v)
-        block_table = cu_seqlens_k.new_empty((lens.shape[0], longest // RAGGED_PAGE + 1))
+        block_table = cu_seqlens_k.new_empty(lens.shape[0], longest // RAGGED_PAGE + 1)
         plan.layer.torch.page_table(plan.tensor, block_table, cu_seqlens_k, None)
     lse = _lse(q) if has_lse else None
     out = plan.layer.torch.run(
@@ -238,7 +238,7 @@ def flash_attn_with_kvcache(
     table = page_table if block_table is None else block_table
     tensors(
         call,
-        dict(q=q, k_cache=k_cache, v_cache=v_cache),
+        {"q": q, "k_cache": k_cache, "v_cache": v_cache},
         k=k,
         v=v,
         block_table=table,
@@ -343,7 +343,7 @@ def flash_attn_func(
     Returns out like q, or with return_softmax_lse (out, lse) with lse [batch, heads, queries]."""
     call = "flash_attn_func"
     refuse(call, dropout_p=dropout_p)
-    tensors(call, dict(q=q, k=k, v=v))
+    tensors(call, {"q": q, "k": k, "v": v})
     same_shape(call, "k", k, "v", v)
     starts, queries = _starts_of(call, "cu_seqlens_q", q, None, None)
     if k.dim() != 4 or len(k) != len(q):
@@ -432,7 +432,7 @@ def _plan(
             f"{call}: q has heads of {of_q[-1]}, k and v of {of_k[-1]}: they must be equal"
         )
     causal, left = mask(call, causal, window_size, alibi_slopes)
-    layer = _prepared(
+    shape = (
         q.device,
         os.getpid(),
         of_q[-2],
@@ -451,11 +451,11 @@ def _plan(
     )
     seqs = one_each(call, "cu_seqlens_q", "q", starts, lens)
     if _by_lengths(q):
-        return layer.plan(starts, lens)
+        return _prepared(*shape).plan(starts, lens)
     if max_query is None or max_keys is None:
         raise Error(f"{call}: max_seqlen_q and max_seqlen_k are missing: lengths are on the device")
     tokens = of_q[0] if len(of_q) == 3 else of_q[0] * of_q[1]
-    return _bounds(layer, seqs, tokens, min(int(max_query), tokens), int(max_keys))
+    return _bounds(shape, seqs, tokens, min(int(max_query), tokens), int(max_keys))
 
 
 @lru_cache(maxsize=None)
@@ -497,8 +497,8 @@ def _prepared(
 
 
 @lru_cache(maxsize=4096)
-def _bounds(layer, seqs, tokens, max_query, max_keys):
-    return layer.plan_bounds(seqs, tokens, max_query, max_keys)
+def _bounds(shape, seqs, tokens, max_query, max_keys):
+    return _prepared(*shape).plan_bounds(seqs, tokens, max_query, max_keys)
 
 
 def _lse(q):
