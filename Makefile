@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # attune - settings, then what is built from what, then the targets of `make help`.
 
 # Settings come from the command line: other programs, too, use names such as GPU, MODEL and B in

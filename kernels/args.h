@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* args.h - struct attune_args, the argument of every attention kernel on every backend.
  *
  * GPU kernels take it by value, CPU cells by pointer, so that launches need no per-kernel

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* args_maps.h - struct attune_mapped, the argument of kernels with MAPS: tensor maps of sm_90, by
  * which an SM's copy engine copies boxes of K and V to shared memory. It is not in args.h, since
  * measurements of other kernels are tied to the text that they include.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* args_more.h - struct attune_call, the argument of kernels with TAKES_MORE: args.h, the scales of
  * an 8-bit cache and the LSE. It is not in args.h, since measurements of other kernels are tied to
  * the text that they include.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attune.h - the API of libattune: paged attention by the kernels and parameters that were measured
  * to be fastest. README.md in this folder is its reference; attune_settle.h times plans.
  *

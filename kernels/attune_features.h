@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attune_features.h - struct attune_features, the input of generated heuristics. Plain integers,
  * for C, C++ and device code. */
 #ifndef ATTUNE_FEATURES_H

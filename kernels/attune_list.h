@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attune_list.h - struct attune_list, what attune_<gpu>_list() of a generated header returns. Plain
  * integers, for C, C++ and device code. It is apart from attune_features.h, which kernels include:
  * measured times belong to a kernel's text. */

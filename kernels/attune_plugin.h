@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attune_plugin.h - the C ABI of a kernel that attune does not build: FlashAttention-3, FlashInfer,
  * one of your own. C11 and C++.
  *

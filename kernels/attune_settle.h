@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attune_settle.h - times the few plans that are close for a batch, and remembers the fastest.
  *
  * The rules of a header name one choice for a batch. A member is a choice that may run where they

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* segments.h - the part of a batch that one launch computes, with its features; and the cost of
  * cutting the keys of a part into v segments: by costs fitted to measured times (struct
  * segment_costs), or by a formula of the kernel (struct formula). All are integers.

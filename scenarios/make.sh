@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # make.sh - remakes the generated sets, byte for byte, in the folder of this file:
 #
 #   TRACES=folder-of-csv-files sh scenarios/make.sh

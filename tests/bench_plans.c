@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_plans.c - `make bench-plans`: what a call of attune_plan_batch takes, and how much more of it
  * where the context remembers what was settled. Not part of `make test`: times depend on the
  * machine.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_threads.c - `make bench-threads`: what a call of attune_run takes by the number of threads,
  * beside one thread, on an idle machine and beside programs that never sleep. Not part of `make
  * test`: it takes a minute or two, and times depend on the machine.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_tools.c - `make bench-tools`: CPU time and peak memory of the tools on the H200's
  * database, beside what they took when the table below was last written. Not part of
  * `make test`: it takes a minute or two, and times depend on the machine.

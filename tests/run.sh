@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # run.sh - runs test programs and scripts under prove and counts their rows.
 #
 #   B=build sh tests/run.sh TEST...        TEST_SECONDS: limit of one test, 1800

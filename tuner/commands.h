@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* commands.h - the entry points of the subcommands in tuner/. main.c has the table. Each returns
  * an exit code. */
 #ifndef TUNER_COMMANDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - attune: the table of subcommands. */
 #include "commands.h"
 #include "harness/base/base.h"

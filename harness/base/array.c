@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* array.c - arrays that grow. */
 #include "base.h"
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base.h - used by every part of the tool: messages and progress on stderr, tables on stdout, exit
  * codes, statistics, outcomes, the budget clock. */
 #ifndef HARNESS_BASE_BASE_H

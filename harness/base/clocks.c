@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clocks.c - the real clock, the clock of budgets, and what the wall time is spent on.
  *
  * ATTUNE_CLOCK=SECONDS, for tests only: a race takes this many seconds of every budget, and a run

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* data_files.c - finds the files that come with the tool: scenarios, headers, databases; reads files. */
 #include "base.h"
 #include <errno.h>

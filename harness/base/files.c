@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* files.c - reads and writes whole files. */
 #include "base.h"
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_in.c - reads and checks JSON files. Only this file and json_out.c use jansson. */
 #include "base.h"
 #include "json_in.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_in.h - reads JSON files and checks them against tables of keys. Every error is one line,
  * "file:line:column: what is wrong; what would be right". A value is an opaque struct json_t of
  * jansson. */

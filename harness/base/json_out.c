@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_out.c - builds and prints JSON documents. Only this file and json_in.c use jansson. */
 #include "base.h"
 #include "json_out.h"

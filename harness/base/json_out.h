@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_out.h - builds JSON documents and prints them. */
 #ifndef HARNESS_BASE_JSON_OUT_H
 #define HARNESS_BASE_JSON_OUT_H

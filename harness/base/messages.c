@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* messages.c - messages and progress on stderr, and the signals that interrupt. stdout is for
  * data. */
 #include "base.h"

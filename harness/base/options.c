@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* options.c - what several subcommands share in reading options. */
 #include "base.h"
 #include "kernels/device/shared/gpu_names.h"

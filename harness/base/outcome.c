@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* outcome.c - the names of outcomes in the database and in tables. */
 #include "base.h"
 #include "kernels/spec/choice.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sources_hash.c - the hash of the sources that a binary is built from: the Makefile, and the files of
  * kernels/, harness/ and tuner/ that a compiler or Python reads. make also builds this file as a program
  * (SOURCES_HASH_MAIN), which prints the hash, and compiles the hash into the tool.

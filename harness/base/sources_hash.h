@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sources_hash.h - the hash of the sources that a binary is built from. Includes nothing of ours: make
  * compiles it before anything else. */
 #ifndef HARNESS_BASE_SOURCES_HASH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stats.c - order statistics of a few samples, normal and Student tails, and a scrambling function.
  * All are pure; without samples the result is NaN. */
 #include "base.h"

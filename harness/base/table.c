@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table.c - prints a table in five formats: aligned or markdown for people; TSV, CSV and JSON (a
  * list of flat objects, one per line) for machines. */
 #include "base.h"

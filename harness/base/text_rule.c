@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text_rule.c - the table of rules for texts from outside, and the checks by it; UTF-8. */
 #include "text_rule.h"
 #include "base.h"

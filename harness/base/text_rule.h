@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text_rule.h - which characters texts from outside may have: those of databases, scenarios,
  * models, headers, captured files and plug-ins' names. Each kind of text has one rule. A text that
  * breaks it is refused where it is read, and so never reaches generated C, gnuplot, a shell or a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bridge.c - lists a database's sources that are not today's, with the flags of their binaries, finds
  * their text in trees of other versions, and makes bridges where the machine code is equal. */
 #include "bridge.h"

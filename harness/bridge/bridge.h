@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bridge.h - shared by the files of `attune merge --bridge`:
  *
  *   bridge_cmd.c    the command, and its table

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bridge_cmd.c - attune merge --bridge: lets rows of a changed source count as today's, if the change
  * left the machine code equal. */
 #include "bridge.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_trees.c - finds and extracts kernels folders of other versions. */
 #include "bridge.h"
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ceilings.c - measures a GPU's GB/s of a linear read and TFLOP/s of matrix steps. For CPUs
  * see cpu_ceilings.c. */
 #include "ceilings.h"

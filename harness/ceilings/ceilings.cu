@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ceilings.cu - measures the two roofs of a GPU:
  * -DROOF=0 reads device memory linearly, 16 bytes per lane, four reads in flight;
  * -DROOF=1 multiplies bf16 matrices by the chip's widest step: 64x128x16 from shared memory by

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ceilings.h - measures the limits of a device: the bandwidth of reads, and the rate of matrix steps
  * (GPU) or of multiply-adds (CPU). */
 #ifndef HARNESS_CEILINGS_CEILINGS_H

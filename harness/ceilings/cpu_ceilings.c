@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cpu_ceilings.c - measures what this CPU can do at present: bytes read from memory and multiply-adds
  * in registers, each per second. Each function names its instruction set in an attribute, so the
  * file is compiled without flags for one. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_args.h - the arguments of ceilings.cu, shared with ceilings.c. */
 #ifndef HARNESS_CEILINGS_KERNEL_ARGS_H
 #define HARNESS_CEILINGS_KERNEL_ARGS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launches.c - measures the cost of a launch with an almost empty kernel (gpu/ceilings/launch.cu):
  * in a graph, as a step in a chain of STEPS, and in a stream, where the host may be the limit. */
 #include "suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memory_reads.c - measures how fast memory can be read, with gpu/ceilings/roofline.cu; times a graph
  * of launches, and keeps the ceilings that all files of the suite find.
  *

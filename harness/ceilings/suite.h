@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* suite.h - the measurements of `attune bench --roofline`: the limits of a GPU without attention.
  *
  *   memory_reads.c  times patterns of memory reads: read, cold, cached; times a graph, keeps results

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check.c - runs a candidate and compares its output with the fp64 reference, within the
  * tolerance of tolerance.c. */
 #include "check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check.h - builds the tensors of a scenario on a device, and checks a kernel's output against the
  * fp64 reference. */
 #ifndef HARNESS_CHECK_CHECK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check_cache.c - keeps check workloads and their expected rows in the pool: hundreds of choices
  * are checked on the same corners of a shape, and the reference is slow. */
 #include "check.h"

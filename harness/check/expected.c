@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* expected.c - selects the output rows to compare and computes them with the reference, on several
  * threads. Rows that share keys are computed together, so that keys are decoded once. */
 #include "check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fill.cu - fills a pool on its GPU, so that tens of GB need not cross the bus. Compiled at run
  * time, with every function for the device. */
 #define DTYPE BF16 /* gpu.h needs one; nothing here depends on it */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fill.h - the values of tensors: element `at` of a stream, the same bits on the host and in
  * device code (fill.cu). Includes nothing.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kv_order.c - where K and V of a layout lie. Each layout is an order of dimensions, the slowest
  * first, each a letter as vLLM names them; the elements of a head come last:
  *

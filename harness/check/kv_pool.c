@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kv_pool.c - the pool: the K and V memory of timed workloads. A value depends on its offset in the
  * pool only, so filling needs no layout and the reference no copy. */
 #include "fill.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c - launches a choice on one part of a workload. */
 #include "check.h"
 #include "workload.h"

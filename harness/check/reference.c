@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reference.c - defines attention over a paged cache, in fp64 and without any optimization. A query
  * token at position i sees the keys
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reference.h - attention by its definition, and the elements of tensors as numbers. */
 #ifndef HARNESS_CHECK_REFERENCE_H
 #define HARNESS_CHECK_REFERENCE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scales_and_lse.c - makes the scales of an 8-bit cache, a guarded LSE, and K and V of the new tokens;
  * checks the LSE.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tolerance.c - the largest error of an output element against the fp64 reference.
  *
  * q, K and V are the same bits on both sides, so inputs have no rounding error. A kernel may

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* values.c - seeded random numbers, and the values of tensors on the host (fill.h). Making these is
  * most of the work of a check, so the loops are compiled for several instruction sets. */
 #include "check.h"

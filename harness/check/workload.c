@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* workload.c - builds the tensors of a scenario on a device: tables, queries, a guarded output, K, V.
  *
  *   pages   0 .. n-1 in a seeded order: pages_per_set for set 0, in the order of its

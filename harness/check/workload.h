@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* workload.h - shared by the files that build workloads and check outputs:
  *
  *   values.c          the values of tensors, and random numbers

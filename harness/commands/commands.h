@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* commands.h - the subcommands sweep, devices, scenarios, merge and merge --settled.
  * Includes any folder of the harness. */
 #ifndef HARNESS_COMMANDS_COMMANDS_H

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # deps.sh - finds packages that a build needs and the machine lacks, and installs them if possible.
 #
 #   sh harness/commands/deps.sh check|install|ask GROUP...

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* devices_cmd.c - attune devices: lists this machine's devices with their limits and measured
  * ceilings. Each device is opened in a process of its own, so that a broken driver costs only
  * one row. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge_cmd.c - attune merge: joins results databases, such as the shards of a sweep. */
 #include "commands.h"
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge_settled_cmd.c - attune merge --settled: adds files of what the library settled to a database. */
 #include "commands.h"
 #include "harness/base/base.h"

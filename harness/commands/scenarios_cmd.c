@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scenarios_cmd.c - attune scenarios: lists scenario sets and single batches with the work of each
  * scenario, and generates sets from request traces and captured steps. */
 #include "commands.h"

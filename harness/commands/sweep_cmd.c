@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep_cmd.c - attune sweep: parses the options and loads their scenarios. */
 #include "commands.h"
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* builders.c - the list of all binaries of a sweep, each once, and the builders that compile them in
  * the background: starts and stops builders, and assigns them work. A builder has its own process
  * group, which its compilers join, so one signal stops, resumes or kills them together. It dies

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cache.c - the cache of compiled binaries: its folder, its records, and the limit of its size.
  * Processes load code from the folder, so it is taken only if it belongs to the user and no other
  * user may write in it:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* code_object.c - reads the metadata of a code object, the format that hipModuleLoadData loads:
  *
  *   ELF file -> program headers -> PT_NOTE -> note "AMDGPU" of type 32 -> MessagePack:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* code_object.h - reads the resources of a kernel from an AMD GPU's code object. */
 #ifndef HARNESS_COMPILE_CODE_OBJECT_H
 #define HARNESS_COMPILE_CODE_OBJECT_H

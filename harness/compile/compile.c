@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compile.c - the table of run-time compilers; the machine's cc for ".c", and clang for ".cu" of AMD
  * GPUs. rtc.c has the others. */
 #include "compilers.h"

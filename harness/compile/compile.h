@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compile.h - compiles kernels to binaries: compilers, the binary cache, identities of sources,
  * GPU models. */
 #ifndef HARNESS_COMPILE_COMPILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compilers.h - the interface of a compiler to jit.c: compile.c (cc, clang), rtc.c (NVRTC and
  * hipRTC); and child processes. */
 #ifndef HARNESS_COMPILE_COMPILERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_models.c - describes GPUs that are not installed, so that kernels compile for them, and how
  * many blocks of a binary run on a unit at once. Names are in kernels/device/shared/gpu_names.c, AMD's
  * chips in kernels/device/hip/chips.c. */

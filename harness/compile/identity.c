@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* identity.c - computes the identity of a source: a hash of its tokens and of the tokens of our
  * files that it includes, in preprocessor order. Sources with the same identity compile to the
  * same code except for line numbers and file names.

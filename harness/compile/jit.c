@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* jit.c - compiles sources at run time, through a cache on disk:
  *
  *   <key>.cubin | .co | .so   the binary

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* machine_code.c - hashes the machine code of an ELF file: a cubin, an AMD code object or a shared
  * object. Files with the same hash execute alike.
  *

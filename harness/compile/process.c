@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* process.c - runs compilers as child processes: builds command lines, collects output and reads
  * the exit status. Also writes files. */
 #include "compilers.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rtc.c - compiles with NVIDIA's NVRTC and AMD's hipRTC, libraries loaded at run time. Their
  * interfaces differ in names only. Up to ROCm 5 hipRTC is part of the HIP runtime. */
 #include "compile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* source_paths.c - finds the sources of kernels. */
 #include "compile.h"
 #include "harness/base/base.h"

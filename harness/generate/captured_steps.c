@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* captured_steps.c - reads the steps that an engine ran, as libattune.capture writes them: JSON lines
  * of two kinds, {"layers": 1, "query_heads": 32, ...} and {"layers": 1, "batch": "q512s2k_32q1s1k"}.
  * scenarios/README.md has the keys. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* coverage_families.c - tables of the sets of what users bring beside the models that serve most:
  * one query head a KV head, or many; heads of 80, 96 and 192; pages of 1 to 1056; layouts; masks;
  * caches of 8 bits; drafts; few decodes of unequal lengths; short chats; cross attention. Training,

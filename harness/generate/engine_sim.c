@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* engine_sim.c - simulates vLLM V1's scheduler on a trace of request lengths.
  *
  * A step is scheduled in two passes. First the running requests, in order, take tokens from the

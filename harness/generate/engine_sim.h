@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* engine_sim.h - runs request traces through a simulated engine and selects steps of it as
  * scenarios. The scheduler is vLLM V1's: running requests first and in order, chunked prefill,
  * at most one request half-prefilled after a step. */

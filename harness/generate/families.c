@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* families.c - tables of the made-up sets: kinds of batches, rows of each, and models. Models are
  * assigned to rows in turn, so the order mixes their sizes. */
 #include "family_words.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* family_words.h - what a row of a table of families is written with (struct family, set_writer.h). */
 #ifndef HARNESS_GENERATE_FAMILY_WORDS_H
 #define HARNESS_GENERATE_FAMILY_WORDS_H

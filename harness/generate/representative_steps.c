@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* representative_steps.c - selects simulated steps, and the share of time that each represents.
  *
  * Steps are divided into cells around seeds. A new seed is, in turn, the point farthest from all

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* set_writer.c - collects the scenarios of a set and writes them as JSON; defines the held-out
  * blocks. */
 #include "engine_sim.h"

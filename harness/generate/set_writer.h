@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* set_writer.h - makes scenario sets, by rule or from request traces, and writes them as JSON for
  * scenario.c. */
 #ifndef HARNESS_GENERATE_SET_WRITER_H

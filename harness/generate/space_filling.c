@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* space_filling.c - makes batches that cover what an engine may send, evenly in logarithms.
  *
  * A family is a kind of batch with a range for each of its quantities. Each new row is the best of

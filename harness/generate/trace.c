@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace.c - reads a request trace from CSV and scales its arrivals to a rate. */
 #include "engine_sim.h"
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_set.c - makes a scenario set from request traces, which it simulates, and captured steps:
  * picks steps and writes them as JSON, or prints statistics of the steps. */
 #include "engine_sim.h"

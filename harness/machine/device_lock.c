@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* device_lock.c - locks a device by flock on a file: attune-cpu.lock, or attune-<UUID>.lock for a
  * GPU. The file lies in /tmp or $ATTUNE_LOCKS, names the holder of the lock, and can be opened by
  * all users. It is never removed: removing it while a process waits for it would let two processes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hip_sensors.c - reads clock, power and temperature from files of the kernel driver:
  *
  *   pp_dpm_sclk                   "1: 2100Mhz *": the star marks the current clock

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* machine.h - this machine before it measures: its CPU as databases name it, the lock of a device,
  * other programs; and a device that need not be here. */
 #ifndef HARNESS_MACHINE_MACHINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nvml.c - reads clocks, power and energy by NVML, opened at run time. */
 #include "sensors.h"
 #include "kernels/spec/choice.h"

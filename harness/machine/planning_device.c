@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* planning_device.c - operations for plans alone: they find binaries and load none. */
 #include "machine.h"
 #include "kernels/ship/shipped.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* quiet.c - measures the load by other processes before a measurement, and waits until it ends.
  *
  *   CPUs  user and system time of all processes from /proc/<pid>/stat, and the busy time of the

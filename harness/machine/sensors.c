@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sensors.c - adds the operations that read its sensors to an open device. */
 #include "sensors.h"
 #include "kernels/device/cpu/cpu.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sensors.h - clock, power, energy and other users of a device: for what measures. The library
  * opens no sensor. Reads only: attune never changes a machine's settings. */
 #ifndef HARNESS_MACHINE_SENSORS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* this_cpu.c - describes this machine's CPU, and makes an id of the machine. */
 #include "machine.h"
 #include "kernels/device/device.h"

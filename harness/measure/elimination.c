@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* elimination.c - decides which contenders of a race to eliminate. It is pure arithmetic on the
  * logarithms of their times, one per contender and round:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* measure.h - times several choices in one race: protocol, rounds, measurements, noise. */
 #ifndef HARNESS_MEASURE_MEASURE_H
 #define HARNESS_MEASURE_MEASURE_H

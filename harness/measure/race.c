@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* race.c - runs a race: rounds of samples, elimination, and the decision to stop.
  *
  *   screen   A B C D E F   one call each; D takes twice the best: eliminated (screening.c)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* race.h - the state of a running race, shared by race.c (rounds and elimination), screening.c,
  * sample.c (runs graphs), retire.c (removes contenders) and summarize.c. */
 #ifndef HARNESS_MEASURE_RACE_H

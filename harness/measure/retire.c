@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* retire.c - removes contenders from a race, and rechecks times that are too good to be true. */
 #include "measure.h"
 #include "race.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sample.c - the timing protocols; records and runs the graphs of contenders, takes the samples of a
  * round, and measures the power of each contender alone. A disturbed sample is retaken; so is a round
  * in which the device throttled.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* screening.c - times one call of each contender and eliminates those that take twice the best;
  * then chooses the calls in a sample and builds the graphs of the rest. */
 #include "measure.h"

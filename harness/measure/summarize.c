@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* summarize.c - the results of a race: selects the samples that count, fills measurements, and decides
  * which times are too noisy. */
 #include "measure.h"

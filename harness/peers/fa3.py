@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FlashAttention-3, by the operator in vLLM's wheel. It needs torch and no other part of vLLM.
 
 An unpacked wheel suffices: vllm/vllm_flash_attn/_vllm_fa3_C.abi3.so and the folder vllm-*.dist-info.

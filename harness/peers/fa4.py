@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FlashAttention-4 (package flash-attn-4), which CuTe DSL compiles at the first call.
 
 This peer has never run. Its arguments were compared with the source of flash-attn-4 4.0.0b36.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FlashInfer's paged prefill wrapper, which also takes decodes. FlashInfer compiles it at the first plan.
 
 This peer has no times. On an H200, with FlashInfer 0.7.2.post1, results of its fa2 template were right in a program

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """host.py - the Python side of attune's peers (README.md in this folder). It runs in two places.
 
 `python3 -I host.py FILE` loads the file and prints what its class Peer says of itself (peers.c reads it).

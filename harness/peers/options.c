@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* options.c - the options of commands that race peers: --with, --peer, --python. */
 #include "peers.h"
 #include "harness/base/base.h"

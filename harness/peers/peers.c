@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peers.c - makes a plug-in of a peer. host.py prints what the peer's class says of itself; that
  * fills an attune_plugin. Its functions call host.py in the worker process (python.c). */
 #include "peers.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peers.h - peers: kernels that are called from Python. Each is a file with a class Peer
  * (README.md in this folder) and races as a plug-in (attune_plugin.h).
  *

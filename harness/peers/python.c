@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* python.c - opens libpython, starts its interpreter and runs host.py in it.
  *
  * The interpreter is isolated as by `python -I`: neither the environment nor the current folder nor

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* python.h - the Python interpreter in this process, and the functions of host.py that run in it. */
 #ifndef HARNESS_PEERS_PYTHON_H
 #define HARNESS_PEERS_PYTHON_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch's FlexAttention under torch.compile. Each launch gathers the pages and pads all sequences to the
 longest query and the longest sequence.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch's scaled_dot_product_attention, which does not know pages: each launch gathers keys and values.
 
 A batch of decodes is one call, padded to the longest sequence. Padding needs a mask, which FlashAttention refuses.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paged attention in Triton, the example to copy: causal or not, one pass over the keys.
 
 A program of the grid has BLOCK_M rows: query tokens of one sequence times the query heads of one KV head.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vLLM's Triton unified attention, from the site-packages of an installed vLLM.
 
 Only the kernel's file is loaded; stand-ins replace the other parts of vLLM that it imports. So an unpacked wheel

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plugin.h - kernels of plug-ins (kernels/attune_plugin.h) in the tool: loads shared objects, enters
  * their kernels in the table attune_kernels, and keeps and launches their plans. Not for several
  * threads at a time. The caller's GPU context stays as it was.

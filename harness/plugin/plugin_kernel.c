@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plugin_kernel.c - loads shared objects, and adds a plug-in (attune_plugin.h) to the table of
  * kernels.
  *

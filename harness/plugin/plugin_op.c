@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plugin_op.c - calls the functions of plug-ins, and keeps their plans.
  *
  * On a GPU a launch enqueues work on the stream, which may be captured. A CPU device records cells

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* all_sets.c - loads all scenario sets of a folder. */
 #include "scenario.h"
 #include "harness/base/base.h"

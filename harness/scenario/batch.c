@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch.c - parses and formats vLLM's batch grammar; the corner batches that checks use.
  *
  *   batch = group { '_' group }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hf_config.c - the layers of a model by the config.json of Hugging Face's transformers. Of the
  * many spellings it knows those below; members that it does not know are passed over, as they are
  * about other parts of a model. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* models.c - loads the shapes of models, by name and tensor-parallel degree, from
  * scenarios/models.json. scenarios/README.md describes its keys. */
 #include "models.h"

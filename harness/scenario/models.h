@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* models.h - shared by models.c, own_models.c and hf_config.c. */
 #ifndef HARNESS_SCENARIO_MODELS_H
 #define HARNESS_SCENARIO_MODELS_H

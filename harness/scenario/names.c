@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* names.c - the names of layouts, and what the ends of a model's name mean. */
 #include "scenario.h"
 #include "harness/base/json_out.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* own_models.c - models that models.json does not name: of captured layers, of a config.json; and
  * how a set has them. */
 #include "models.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scenario.c - loads scenario sets from JSON, and makes the scenario of --batch. The tables below define
  * the legal keys; scenarios/README.md describes them. A file with an error adds no scenario. */
 #include "scenario.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scenario.h - reads batches, model shapes, scenarios and sets of scenarios from text and JSON. */
 #ifndef HARNESS_SCENARIO_SCENARIO_H
 #define HARNESS_SCENARIO_SCENARIO_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scratch.c - tables in memory, filled by C and asked in SQL. */
 #include "scratch.h"
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scratch.h - tables in memory, filled by C and queried in SQL; and the settings of every
  * connection to SQLite. */
 #ifndef HARNESS_SCRATCH_SCRATCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* candidates.c - lists the choices of a kernel to try on a shape: its defaults, the constants of
  * vLLM's kernel, and by preset their neighbours, a space-filling sample or all legal choices. */
 #include "search.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contender.c - what is timed: its choices, its text, and the plans of a mixed batch that race. */
 #include "search.h"
 #include "harness/scenario/scenario.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* portfolio.c - selects the portfolio: the few families of choices that are measured on all
  * scenarios of a phase. Candidates of races differ between scenarios and so leave gaps, but a
  * heuristic may only choose what was measured everywhere. A family's member is chosen by a formula

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* problems.c - builds one problem per scenario and phase: its legal candidates in the order of
  * timing. Candidates are listed once per shape, and shapes share binaries. */
 #include "search.h"

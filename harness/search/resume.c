@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* resume.c - loads a database's results into problems, so that nothing is measured twice. */
 #include "search.h"
 #include "harness/base/base.h"

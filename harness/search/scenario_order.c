@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scenario_order.c - sorts scenarios so that each is as far as possible from all before it; those
  * that the user named come first. */
 #include "harness/scenario/scenario.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* search.h - selects which choices race on which scenarios: candidates, problems, short lists,
  * portfolios and plans.
  * Includes base, scenario, compile, store. */

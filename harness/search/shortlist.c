@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shortlist.c - selects a problem's candidates to race, by the machine's ceilings, the kernels'
  * formulas and the results of finished neighbours. Choices that differ only in the formula axis are
  * one family: the best value of that axis changes between batches, and formulas predict it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* next_set.c - the scenario set of settled batches that are worth a sweep. */
 #include "settled.h"
 #include "harness/base/base.h"

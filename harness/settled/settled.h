@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settled.h - files of attune_settled_text (kernels/FORMATS.md): what the library settled by timing.
  * Includes scenario and store. */
 #ifndef HARNESS_SETTLED_SETTLED_H

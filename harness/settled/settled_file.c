@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settled_file.c - reads a file of attune_settled_text, line by line, and checks each where it enters. The
  * library reads items of lines the same way (kernels/settle/text). Numbers of choices and ops are replaced
  * by what they stand for, so a row means the same outside of its file. */

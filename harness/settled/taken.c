@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* taken.c - what new training scenarios must leave alone: the batches of splits "heldout*", "gate" and
  * "peers", which nothing may be learned from; shapes that only these have; and scenarios that exist.
  * Batches that differ only in the order of their sequences count as the same. */

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- basis.sql - the rules that a device's header started from, by attune tune. Not a part of
 -- schema.sql: the table is created with its first row.
 

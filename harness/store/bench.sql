@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- bench.sql - what attune bench timed, one row for each scenario and policy of a run. The table is
 -- created with its first row, so it is not in schema.sql. No tree learns from these rows, and no
 -- score uses them. The rows of a run and scenario were timed in the same rounds; policies that picked the

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- compact.sql - reduces a database to the form that is committed to git:
 --
 --   newest rows stay, of every pass and outcome       superseded rows go

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* handle.h - private to the store: its handle, its statements and how to run them. For
  * store*.c only; all others include store.h.
  *

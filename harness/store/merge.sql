@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- merge.sql - adds the rows of database `src` to the main one. Rows are matched by content, never
 -- by id; a row that exists already is unchanged. Runs of `src` keep their order and come after
 -- the existing ones, so that for a cell measured in both the row of `src` is newer.

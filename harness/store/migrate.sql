@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- migrate.sql - copies the rows of version 8, whose tables store_migrate has renamed to old_*, into the
 -- tables of schema.sql. Version 8 had picoseconds, hundred-millionths, watts, the text of each choice
 -- and, in each measurement, build, ending and whether it is the newest. Numbers are rounded as

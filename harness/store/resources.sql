@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- resources.sql - the resources that binaries take of a GPU, by attune sweep --compile-only, which
 -- needs no GPU. Not a part of schema.sql: a database of measurements has no such table.
 -- NULL means not known.

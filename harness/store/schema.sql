@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- schema.sql - version 9 of a results database.
 --
 --   device <- run <- race -> scenario

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- settled.sql - what the library settled by timing, from its files (attune merge --settled). Not a part
 -- of schema.sql: the tables are created with their first row. Times of one row were taken in the same
 -- rounds and are compared with each other alone, never with those of another row or of table measurement.

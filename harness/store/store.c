@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store.c - opens and closes the SQLite database of all measurements.
  *
  * schema.sql defines the database, migrate.sql migrates an older one, merge.sql joins two.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store.h - the database of results, in SQLite. Only this folder's files use SQL.
  * Includes base and scenario. */
 #ifndef HARNESS_STORE_STORE_H

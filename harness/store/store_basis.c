@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_basis.c - reads and writes table `basis` (basis.sql): the rules that a device's header
  * started from. */
 #include "handle.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_bench.c - writes and merges table `bench` (bench.sql): what attune bench timed. */
 #include "handle.h"
 #include "store.h"

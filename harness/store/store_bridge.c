@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_bridge.c - lists sources that are not today's, and stores bridges from them to today's. */
 #include "handle.h"
 #include "store.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_dict.c - loads the tables of names into memory, so that reading a row needs no join:
  * scenarios in the order of store_each, variants as text, and the freshness of each build. */
 #include "handle.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_hash.c - hashes all rows of a device that induction and pictures read. A header's hash leaves
  * out rows of older sources, which no header learns from and merge --compact drops; the seal has all. The hash depends
  * neither on the order of rows or ids nor on the machine. A row is hashed little-endian, with the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_merge.c - joins databases, and reduces one to the form that is committed to git. */
 #include "handle.h"
 #include "store.h"

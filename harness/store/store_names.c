@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_names.c - the rows that other rows refer to: scenarios, choices, variants and stages; and
  * sources as text. */
 #include "handle.h"

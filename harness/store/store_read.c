@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_read.c - reads the newest row of every cell, and noise, devices, ceilings and free
  * queries. */
 #include "handle.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_schema.c - creates today's tables, makes them of those of version 8, and checks that a
  * database has them, and no trigger, view or virtual table of others. */
 #include "handle.h"

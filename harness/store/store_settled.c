@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_settled.c - reads, writes and merges the tables of settled.sql: what the library settled by
  * timing. */
 #include "handle.h"

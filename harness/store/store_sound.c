@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_sound.c - checks that a database holds only what attune wrote: the values of its columns,
  * its texts, and the seal, a hash of its rows. */
 #include "handle.h"

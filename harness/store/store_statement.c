@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_statement.c - the SQL of all statements, and running them: errors, transactions, and the
  * values of a row's columns. */
 #include "handle.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_write.c - writes runs, scenarios, measurements, ceilings and resources, one transaction
  * each. */
 #include "handle.h"

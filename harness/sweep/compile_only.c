@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compile_only.c - attune sweep --compile-only: compiles the binaries of a sweep for a GPU that
  * need not be here, and lists their resources in a table and a database of their own. */
 #include "sweep.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* early_launch.c - `attune sweep --early`: measures what a kernel gains if it begins before the
  * previous launch ends (attune.h: ATTUNE_START_EARLY). For each part of a batch the fastest choices
  * of the database run again, launched in order and launched early, in one race.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* many_devices.c - runs one measuring command on several GPUs of a machine: one process for each
  * GPU, with its share of the scenarios, writing to the same database. */
 #include "sweep.h"

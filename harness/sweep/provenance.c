@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* provenance.c - writes a run's row (hashes of its sources, device, protocol), finds the commit that
  * has these hashes, and checks whether a database's times are of this device and protocol. */
 #include "sweep.h"

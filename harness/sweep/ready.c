@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ready.c - finds the device that is measured, and prepares it: takes its lock, waits until the machine
  * is quiet, and measures the ceilings. Each happens once per process, which holds the lock until it
  * ends. */

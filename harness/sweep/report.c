@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* report.c - reports a sweep's cost and quality: device seconds by stage, what racing missed by the
  * audit, and the noise by the A/A controls. */
 #include "sweep.h"

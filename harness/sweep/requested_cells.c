@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* requested_cells.c - measures exactly the requested cells, e.g. a second, independent pass over
  * what heuristics pick, or new points near thresholds. They are a run of their own, without
  * elimination: all requests of a problem get the same rounds. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session.c - a sweep session: makes and frees it, begins its run in the database, keeps its
  * clock, remembers which choices passed the corner batches, and gets the code of its races. */
 #include "session.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session.h - what session.c, session_race.c and stages.c share. */
 #ifndef HARNESS_SWEEP_SESSION_H
 #define HARNESS_SWEEP_SESSION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_race.c - one race of a sweep session: which of its contenders can run, and whether one of
  * them runs twice, as an A/A control. Keeps its results: in the problems, in the database, and in the
  * session's counts. Stops the sweep if A/A controls keep failing. */

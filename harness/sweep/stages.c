@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stages.c - the stages of a sweep. Each measures only what the database lacks, so an interrupted
  * stage continues where it stopped:
  *

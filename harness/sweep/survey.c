@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* survey.c - selects what a survey measures: on many scenarios only the portfolio of each phase,
  * learned from the finished races of a database. Choices that those races found right skip the
  * corner batches. */

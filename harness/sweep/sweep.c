@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep.c - the command that fills a database: builds the problems, loads stored results, runs the
  * stages and prints a summary. Only a worker process opens the device. */
 #include "sweep.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep.h - a sweep: its session, stages, budget, stored results and report.
  * Includes search, worker, store, machine. */
 #ifndef HARNESS_SWEEP_SWEEP_H

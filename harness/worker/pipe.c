@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pipe.c - the socket between a worker and its parent: sending, receiving, how both number
  * binaries, and the messages of a worker. */
 #include "records.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* records.h - the messages between a worker and its parent, and the worker's own state. Both are
  * the same program, so messages are plain structs of one size, sent over a socket. */
 #ifndef HARNESS_WORKER_RECORDS_H

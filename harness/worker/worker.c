@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker.c - starts and stops the worker, the process that opens the device, and receives its
  * messages. The parent keeps the database and never opens the device, so a kernel that crashes,
  * hangs or leaves the device unusable costs only a worker: a race replaces one that is lost, and finds

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker.h - the process that opens the device and runs races; a crash there loses no results.
  * Includes check, measure, search. */
 #ifndef HARNESS_WORKER_WORKER_H

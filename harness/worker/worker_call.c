@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker_call.c - launches one call of a contender, counts its least bytes and operations, and checks its output: on the corner batches before it is first timed, and on some rows
  * of the workload that is timed. */
 #include "records.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker_library.c - the library as a contender: its op, what its context remembers when it plans, and
  * its plan. It settles batches on the tensors of the race: each page set stands for a layer. What it
  * settled goes to a file after each batch, so that nothing is lost when the worker dies. */

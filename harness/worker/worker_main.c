@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker_main.c - the main function of a worker: opens the device, and for each task makes the
  * scenario's buffers, loads the code, checks it, races it and reports results. It reports a stage
  * before any work that may hang or crash. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_query.c - calls of attune.h that answer questions about choices and batches: the features of
  * a batch, whether a choice can run it, which choices of the rules run none. */
 #include "plan.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bounds.c - attune_plan_bounds: a plan from maxima, right for every batch within them.
  *
  * The true lengths are not known, so the choice must do well for many. Guesses stand for them:

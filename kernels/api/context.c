@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* context.c - opens and closes contexts; prepares and releases ops. */
 #include "invariant.h"
 #include "no_kernel.h"

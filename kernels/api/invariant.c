@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* invariant.c - the choices of batch-invariant mode: for each phase one that shape and device alone
  * decide, and its number of segments.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* invariant.h - the choices of batch-invariant mode, ATTUNE_INVARIANT=1 in the environment. */
 #ifndef KERNELS_API_INVARIANT_H
 #define KERNELS_API_INVARIANT_H

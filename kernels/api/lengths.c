@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lengths.c - which batches a plan is right for.
  *
  * An area is a range of sequences and of query lengths. A launch reads the lengths in device memory

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* no_kernel.c - the messages for shapes that attune_prepare refuses. */
 #include "no_kernel.h"
 #include "kernels/device/shared/gpu_names.h"

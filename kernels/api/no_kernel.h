@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* no_kernel.h - the messages for shapes that attune_prepare refuses. Each function sets the last
  * error and returns its status. */
 #ifndef KERNELS_API_NO_KERNEL_H

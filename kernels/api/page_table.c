@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page_table.c - attune_page_table: a block table from page lists, or from the starts of ragged K
  * and V. */
 #include "kernels/attune.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pick.c - which of an op's choices runs a part. */
 #include "invariant.h"
 #include "plan.h"

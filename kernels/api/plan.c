@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c - plans a batch (attune_plan_batch), lists its Q blocks (attune_schedule) and says what a
  * plan runs. run_plan.c launches plans, plan_query.c has the calls that only read them. */
 #include "plan.h"

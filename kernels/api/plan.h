@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan.h - functions that the files which make, check and run plans share. */
 #ifndef KERNELS_API_PLAN_H
 #define KERNELS_API_PLAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan_query.c - whether a plan is one of an op's, and the largest workspace for a size of batch.
  * lengths.c says which batches a plan is right for. */
 #include "plan.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_plan.c - launches a plan over one layer's tensors (attune_run). */
 #include "plan.h"
 #include "kernels/args_more.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* torch_host.c - checks of lengths, page lists and slots on the CPU. */
 #include "torch_host.h"
 #include "kernels/segments.h"

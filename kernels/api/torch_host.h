@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* torch_host.h - what the operators look at on the CPU: lengths, page lists and slots, which kernels
  * trust. With an op of a GPU these lie on the device, and all is well. */
 #ifndef KERNELS_API_TORCH_HOST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* torch_op.c - the operators of attune_torch_register, without torch's headers and without linking
  * it. */
 #include "torch_host.h"

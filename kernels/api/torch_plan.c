@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* torch_plan.c - a plan as a tensor of torch. */
 #include "torch_plan.h"
 #include "kernels/launch/run.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* torch_plan.h - a plan as a tensor of torch: the bytes that attune_torch_plan writes. */
 #ifndef KERNELS_API_TORCH_PLAN_H
 #define KERNELS_API_TORCH_PLAN_H

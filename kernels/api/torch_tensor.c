@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* torch_tensor.c - finds torch's functions, and checks the tensors of an operator's call. */
 #include "torch_tensor.h"
 #include "kernels/spec/status.h"

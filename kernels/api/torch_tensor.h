@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* torch_tensor.h - torch's stable C functions, found by name in the libraries that the process has
  * loaded, and the tensors of an operator's call. */
 #ifndef KERNELS_API_TORCH_TENSOR_H

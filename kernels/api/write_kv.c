@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* write_kv.c - attune_write_kv: writes K and V of a step's new tokens into the cache, on a GPU by
  * the kernel write_kv. */
 #include "kernels/gpu/helpers/write_args.h"

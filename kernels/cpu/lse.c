@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lse.c - the LSE of each row, from q and K alone. The kernels that compute outputs do not keep their
  * sums; this is a second pass, of ops with LSE alone. The args have the LSE in the place of out.
  *

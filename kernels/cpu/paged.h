@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* paged.h - shared code of the CPU kernels: finds the rows and keys of a cell and the addresses of
  * the keys, loads rows of q and stores rows of out. args.h defines the terms. */
 #ifndef ATTUNE_PAGED_H

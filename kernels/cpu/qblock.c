@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* qblock.c - attention for many rows: packs tiles of keys and multiplies them in register blocks.
  * It is bound by multiply-adds.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reduce.c - merges the segments of a query token. It adds them in order, so the result does not
  * depend on which thread finished first.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* segmented.c - attention for few rows: reads keys and values straight from the cache. It is bound
  * by memory.
  *

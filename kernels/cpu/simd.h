@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* simd.h - the vector operations of the CPU kernels: a type V of LANES floats and about twenty
  * functions, implemented for each instruction set. The compiler's flags set the target; neither
  * simd.h nor a kernel dispatches.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* simd_avx2.h - the operations of simd.h in AVX2, FMA, F16C. */
 #ifndef ATTUNE_SIMD_AVX2_H
 #define ATTUNE_SIMD_AVX2_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* simd_avx512.h - the operations of simd.h in AVX-512 F, DQ, BW, VL. */
 #ifndef ATTUNE_SIMD_AVX512_H
 #define ATTUNE_SIMD_AVX512_H

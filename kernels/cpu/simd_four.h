@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* simd_four.h - the operations of simd.h in four lanes: NEON, or the compiler's vector extension if
  * the target has nothing wider. */
 #ifndef ATTUNE_SIMD_FOUR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* device.c - opens the device of a name: "cpu", "cpu:avx2", "cuda:1", "hip:1". */
 #include "device.h"
 #include "kernels/spec/status.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* device.h - struct device and struct device_ops, the operations of each backend.
  *
  * Plans are made and run by open .. launch. The harness and attune_settle also use graphs: launches

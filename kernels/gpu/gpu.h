@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpu.h - the device dialect: all vendor-specific functions of device code. Kernels include this
  * and no vendor header, so that a run-time compiler needs only this folder.
  *

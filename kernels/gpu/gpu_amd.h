@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_amd.h - implements gpu.h on AMD's CDNA GPUs: gfx90a, gfx942, gfx950. It uses only builtins of
  * clang, no header and no device library, so hipcc, hipRTC and plain clang compile the same text.
  * It uses no inline assembly, so the compiler places every wait.

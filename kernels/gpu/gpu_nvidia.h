@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_nvidia.h - implements gpu.h on NVIDIA GPUs from sm_80 on.
  *
  * Matrix products are m16n8k16 with 16-bit operands and fp32 sums. Fragments of

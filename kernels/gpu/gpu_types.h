@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_types.h - names that the dialects of all vendors share. */
 #ifndef ATTUNE_GPU_GPU_TYPES_H
 #define ATTUNE_GPU_GPU_TYPES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* paged.h - finds the sequence of a block, its visible keys and their pages. */
 #ifndef ATTUNE_GPU_PAGED_H
 #define ATTUNE_GPU_PAGED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* softmax.h - numbers of the softmax of every kernel: sinks, and the exponents of weights in log2
  * units. */
 #ifndef ATTUNE_GPU_SOFTMAX_H

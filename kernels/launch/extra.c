@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* extra.c - launches of kernels that an op has beside those that plans name. */
 #include "extra.h"
 #include "kernels/spec/kernel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* extra.h - launches of kernels that an op has beside those that plans name. */
 #ifndef KERNELS_LAUNCH_EXTRA_H
 #define KERNELS_LAUNCH_EXTRA_H

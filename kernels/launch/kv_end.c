@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kv_end.c - where ragged K and V end. Some kernels read slots behind the last key in its page,
  * which they do not use. A cache has these, since its pages are whole; ragged K and V need not. */
 #include "run.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kv_maps.c - makes the maps of K and V for a launch of a kernel with MAPS: on the host, for each
  * call, from its tensors. */
 #include "run.h"

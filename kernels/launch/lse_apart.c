@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lse_apart.c - the LSE on CPUs: a launch of its own behind the parts. */
 #include "extra.h"
 #include "kernels/args_more.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* op.h - the structs behind the handles of attune.h: contexts and ops. api/context.c makes them;
  * api/plan.c runs them. */
 #ifndef KERNELS_LAUNCH_OP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.c - launches one choice over one part of a batch, and the parts of a batch in turn or on two
  * streams. */
 #include "run.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.h - launches one choice over one part of a batch. Both the library and the harness launch by
  * this code, so that users run what was measured. */
 #ifndef KERNELS_LAUNCH_RUN_H

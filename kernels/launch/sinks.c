@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sinks.c - what an op does about sinks beside its kernels, which take them as floats and leave
  * minus infinity as the LSE of a row without keys. */
 #include "extra.h"

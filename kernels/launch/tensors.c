@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tensors.c - checks the tensors of a call: all that the shape needs must be given, and aligned as
  * GPU kernels need them. */
 #include "run.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* write.h - writes K and V of new tokens into the cache on the CPU. GPUs have the kernel
  * write_kv. */
 #ifndef KERNELS_LAUNCH_WRITE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* write_cpu.c - implements write.h: copies rows, some tokens a cell. */
 #include "write.h"
 #include "kernels/gpu/helpers/write_args.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """wheel.py - writes the wheel of libattune: the package, the library and its headers, in one file.
 
     python3 kernels/python/wheel.py LIBRARY FOLDER [STRIP]

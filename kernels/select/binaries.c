@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* binaries.c - the binaries that a header needs for a shape: those of the choices that its batches
  * can reach, of all in the rows of these, and the helpers. */
 #include "selector.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* header_read.c - reads a whole generated header, from its guard to the #endif, by the functions of
  * header_text.c. It checks names, order and ranges. Whether this library has the kernels and
  * choices is for the caller to check. */

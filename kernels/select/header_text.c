@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* header_text.c - reads words, numbers and decision trees of a generated header. */
 #include "header_text.h"
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* header_text.h - reads the text of a generated header, attune_<gpu>.h: the only form of rules.
  *
  *   header_text.c   words, numbers and trees. The build tool list_trees needs no more; it runs before

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* list_trees.c - a build tool that writes the trees and lists of generated headers as data: the
  * nodes of attune_<gpu>_<decision>() in preorder, as struct selector_node.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mixed_numbers.c - divides a mixed batch by the rates of a header (kernels/spec/mixed.h). The numbers
  * are those that a database can hold times of: values of the axes, and the kernel's own estimate. */
 #include "selector.h"

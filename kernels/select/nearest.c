@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nearest.c - which of the generated headers serves a device, and why in words. */
 #include "selector.h"
 #include "kernels/device/hip/hip.h"

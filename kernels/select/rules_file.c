@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rules_file.c - reads and checks the header that ATTUNE_HEURISTICS names. Owns its text, the rows
  * that point into it and the nodes of its trees. What a header must have besides its form:
  *

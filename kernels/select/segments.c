@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* segments.c - finds the number of segments of a choice with SEGMENTS=fitted: the legal one with
  * the least cost by the choice's fitted costs (segments.h). */
 #include "kernels/segments.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* selector.c - the table of all generated/attune_<gpu>.h, and what the trees of one answer for a
  * batch. The Makefile writes heuristics.inc, which includes the
  * headers and then has HEURISTIC(gpu, GPU) for each, and trees.inc, their trees as nodes. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* selector.h - heuristics: the table of generated headers, one row a GPU, and override files, which
  * hold the same rules as data. */
 #ifndef KERNELS_SELECT_SELECTOR_H

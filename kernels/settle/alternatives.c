@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* alternatives.c - lists the plans of a batch that are worth a race (alternatives.h), and gives
  * them to programs that time themselves (attune_plan_alternatives). */
 #include "alternatives.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* alternatives.h - the plans of a batch that are worth a race. */
 #ifndef KERNELS_SETTLE_ALTERNATIVES_H
 #define KERNELS_SETTLE_ALTERNATIVES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cell.c - hashes of cells. Integers alone, so that all machines agree. */
 #include "cell.h"
 #include "table.h"

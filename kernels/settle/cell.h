@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cell.h - the key of what is remembered: a hash of the shape, the phase, the names of the choices
  * that the rules name, and third-octave steps of the lengths; of a batch with both phases also what
  * the rules say about running both. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* look.c - looks up the cells of a batch's parts, and of the way to run both. */
 #include "look.h"
 #include "cell.h"

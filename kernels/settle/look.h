@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* look.h - what planning asks of the table. */
 #ifndef KERNELS_SETTLE_LOOK_H
 #define KERNELS_SETTLE_LOOK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* members.c - the members of a part, in an order that rules and part alone determine. */
 #include "members.h"
 #include "kernels/api/plan.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* members.h - which choices may run a part in the place of the one that the rules name. */
 #ifndef KERNELS_SETTLE_MEMBERS_H
 #define KERNELS_SETTLE_MEMBERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy.h - by how much a choice must be faster than the first to be preferred, in 1000ths. */
 #ifndef KERNELS_SETTLE_POLICY_H
 #define KERNELS_SETTLE_POLICY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* race.c - times plans of one batch against each other (race.h).
  *
  *   one call each          a plan that takes much longer than the first is out

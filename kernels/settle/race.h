@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* race.h - times plans of one batch against each other. */
 #ifndef KERNELS_SETTLE_RACE_H
 #define KERNELS_SETTLE_RACE_H

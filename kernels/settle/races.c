@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* races.c - which plans of a batch race when it is settled, and what the races come to.
  *
  *   one phase   the members; the fastest of them with other numbers of      1 to 3 races

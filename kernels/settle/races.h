@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* races.h - the races that settle a batch. */
 #ifndef KERNELS_SETTLE_RACES_H
 #define KERNELS_SETTLE_RACES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* report.c - attune_report: rounds of times that a program took itself. Rounds of one cell count
  * together, each by its ratios, since steps of a server have other lengths each time. */
 #include "alternatives.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settle.c - attune_settle: what it takes and what it asks for. races.c has the races. */
 #include "alternatives.h"
 #include "look.h"

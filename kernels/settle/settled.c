@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settled.c - adds entries to a context, commits them, and sums up what was committed. */
 #include "look.h"
 #include "policy.h"

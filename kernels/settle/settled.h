@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settled.h - what settling keeps in a context: entries, pending until a commit, then committed.
  * attune_settled_read and the two ways to time a batch add entries; a commit writes those that the
  * policy keeps into the table that planning asks. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stage.c - the metadata of timed calls, and their page sets (stage.h).
  *
  * Engines' dummy batches have sequences of one token, so the tables are made here: pages of a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stage.h - where attune_settle runs what it times: on the caller's layers in turn, with metadata
  * of its own at the begin of the caller's workspace.
  *

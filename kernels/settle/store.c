@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store.c - lists of entries. */
 #include "store.h"
 #include "members.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store.h - the entries of a context: what each cell was settled to, with the batch and the times,
  * pending until a commit and committed. A choice and a shape are kept once. */
 #ifndef KERNELS_SETTLE_STORE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table.c - writes the table of what was settled, and sums it up. */
 #include "table.h"
 #include "kernels/spec/names.h"

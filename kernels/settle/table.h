@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table.h - the table that planning asks: one word for each cell that was settled and committed.
  *
  *   63 .. 24  the cell's hash, never 0        23 .. 20  way

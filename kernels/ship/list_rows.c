@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* list_rows.c - the rows of list_shipped.c, each binary once, and how they are printed. */
 #include "list_rows.h"
 #include "kernels/device/hip/hip.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* list_rows.h - what list_shipped.c has listed so far. */
 #ifndef KERNELS_SHIP_LIST_ROWS_H
 #define KERNELS_SHIP_LIST_ROWS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* list_shipped.c - a build tool that lists the binaries which the library carries, as make rules
  * (--make) and as the table that names them (--table):
  *

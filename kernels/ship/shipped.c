@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shipped.c - finds a binary among those that the build linked in. */
 #include "shipped.h"
 #include "kernels/device/shared/gpu_names.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shipped.h - the binaries that the library carries. */
 #ifndef KERNELS_SHIP_SHIPPED_H
 #define KERNELS_SHIP_SHIPPED_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shipped.mk - the binaries that libattune carries, included by the Makefile.
 #
 #   generated/attune_<gpu>.h -> heuristics.inc; list_trees: trees.inc -> list_shipped

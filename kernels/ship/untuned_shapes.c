@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* untuned_shapes.c - the default kernels and shapes that the library carries on all GPUs, measured
  * or not. */
 #include "shipped.h"

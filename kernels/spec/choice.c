@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* choice.c - choices: to and from text (a kernel's name, then its tunables), comparison, and the
  * text of two-part plans. An error names what is wrong and what would be right. */
 #include "kernel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* choice.h - a kernel with a value for each of its axes, and what nearly every file needs of a kernel.
  *
  *   kernels.def   --> struct kernel, one row each                 (kernel.h)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* device_info.h - struct device_info: the name, architecture and sizes of a device. */
 #ifndef KERNELS_SPEC_DEVICE_INFO_H
 #define KERNELS_SPEC_DEVICE_INFO_H

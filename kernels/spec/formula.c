@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* formula.c - finds the number of segments of a choice with a formula, for each batch. */
 #include "device_info.h"
 #include "kernel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.c - the registry of kernels, and configs: points of a kernel's space, as values, as text
  * and as compiler flags. */
 #include "kernel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h - the table of kernels, their configs, binaries and helpers. */
 #ifndef KERNELS_SPEC_KERNEL_H
 #define KERNELS_SPEC_KERNEL_H

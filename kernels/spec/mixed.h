@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mixed.h - estimates for warpgroup_mixed how many units should begin with the decodes of a mixed
  * batch, and into how many segments to cut its prefills, so that the last unit ends soonest. All
  * items are taken to be alike.

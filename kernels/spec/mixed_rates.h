@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mixed_rates.h - the rates by which mixed.h estimates a mixed batch: those that its file was made
  * with, or the row MIXED of a generated header. */
 #ifndef ATTUNE_MIXED_RATES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* names.c - hashes of choices and shapes. */
 #include "names.h"
 #include "kernel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* names.h - hashes that stand for a choice and for a shape, the same in all processes. */
 #ifndef KERNELS_SPEC_NAMES_H
 #define KERNELS_SPEC_NAMES_H

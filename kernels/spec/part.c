@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* part.c - checks shapes and batches, and computes the parts of a batch and their features. */
 #include "device_info.h"
 #include "part.h"

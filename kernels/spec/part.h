@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* part.h - batches, parts and features (kernels/segments.h). */
 #ifndef KERNELS_SPEC_PART_H
 #define KERNELS_SPEC_PART_H

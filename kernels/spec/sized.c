@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sized.c - reads and writes structs of programs that know fewer or more members. */
 #include "sized.h"
 #include "status.h"

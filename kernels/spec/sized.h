@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sized.h - reads and writes structs of programs that were compiled with another version of
  * attune.h. The calls of attune.h read and write the program's structs through these functions.
  * Nothing else in the library reads `size`. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* space.c - turns one <kernel>.def into one struct space. The Makefile compiles this file once per
  * .def, with SPACE the path and NAME the symbol. Each inclusion of each.inc defines some words of
  * the .def and ignores the rest:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* space.h - the axes of a kernel, the rules that say which of their values run a part of a batch, and
  * the launch that follows. space.c makes one from each .def. */
 #ifndef KERNELS_SPEC_SPACE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* status.c - keeps the last error of each thread, and names the status codes. */
 #include "status.h"
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* status.h - how a call of the library fails. */
 #ifndef KERNELS_SPEC_STATUS_H
 #define KERNELS_SPEC_STATUS_H

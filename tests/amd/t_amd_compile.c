@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_amd_compile.c - compiles the kernels for AMD's GPUs, none of which is needed: the default
  * choices compile, use no scratch memory, use the matrix units, and leave room for as many waves
  * as the table says. Skips itself without a compiler for gfx942. */

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_amd_tune.sh - the steps of `make tune GPU=mi300 PRESET=smoke` in a temporary folder, on a stand-in
 # of AMD's runtime that runs the kernels by fibers (tests/hip/stand_in.h). It calls sweep, induce,
 # confirm and eval itself, since make would build the tool and the library again.

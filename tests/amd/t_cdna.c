@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_cdna.c - executes the GPU kernels' code for AMD's GPUs instruction by instruction
  * (tests/cdna/cdna.h) and compares results with the definition, and with the same source on the
  * emulated GPU. Skips itself without a compiler or a disassembler. Arguments: only these

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_cdna_mutants.c - mistakes that t_cdna must notice: a change in compiled code, or an
  * instruction that is executed as another one. */
 #include "harness/base/base.h"

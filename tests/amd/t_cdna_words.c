@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_cdna_words.c - tests the interpreter of code objects itself: the words of AMD's dialect,
  * compiled for each chip, give the answers of t_simt.c, and wrong code is caught. */
 #include "harness/compile/compile.h"

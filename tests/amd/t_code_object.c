@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_code_object.c - reads code objects made here: whole, cut short at every length, and with
  * random bytes changed. SAN=1 catches reads out of bounds. */
 #include "harness/compile/code_object.h"

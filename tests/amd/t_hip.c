@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_hip.c - opens AMD GPUs on the stand-in of tests/hip: the facts of each chip, and the
  * messages where none can be used. t_hip_runs.c tests what they run. */
 #include "harness/machine/sensors.h"

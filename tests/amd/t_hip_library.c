@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_hip_library.c - the library on an AMD GPU, by the stand-in of tests/hip: it loads the code
  * objects that it carries, and captured plans of an unmeasured GPU give right results. Skips
  * itself where no compiler made them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_hip_on_cuda.c - HIP's runtime over NVIDIA's driver (tests/hip_on_cuda), as far as it needs
  * no GPU: it has all calls, reports a missing driver, and compiles. */
 #include "tests/hip_on_cuda/here.h"

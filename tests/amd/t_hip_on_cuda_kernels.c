@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_hip_on_cuda_kernels.c - runs the GPU's kernels through the host code for AMD's GPUs on an
  * NVIDIA GPU (tests/hip_on_cuda), over all corner batches and phases, against the definition;
  * then the library's own binaries, with plans in captured graphs. It has fewer points a kernel

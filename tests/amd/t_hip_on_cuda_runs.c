@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_hip_on_cuda_runs.c - runs the device verbs of an AMD GPU on an NVIDIA one
  * (tests/hip_on_cuda): the host code is the same, and the GPU's own driver answers. Skips itself
  * without such a GPU. */

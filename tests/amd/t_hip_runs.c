@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_hip_runs.c - runs the device verbs of an AMD GPU on the stand-in of tests/hip, and checks
  * their messages when a call fails. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # campaign.mk - the crash campaign, included by the Makefile. t_campaign.sh runs a short one.
 
 $(B)/campaign/fault.so: tests/campaign/fault.c | $(B)/has_test

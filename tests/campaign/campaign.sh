@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # campaign.sh - disturbs attune and checks that nothing measured is lost: `make campaign`.
 #
 #   KILLS=100         SIGKILLs at random points, dealt out to the operations

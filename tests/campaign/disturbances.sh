@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh
 # disturbances.sh - the disturbances of the campaign other than SIGKILL: a full disk, a limit of file
 # sizes, a read-only folder, a locked database, two at once, jumps of the clock; and the loss of what

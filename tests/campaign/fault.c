@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fault.c - a library for LD_PRELOAD that disturbs attune at a point given by a count of calls, not
  * by a time, so that a seed gives the same points on a slow machine. campaign.sh sets:
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh
 # operations.sh - what the campaign disturbs: sweep, confirm, merge, induce, plot. Sourced
 # by campaign.sh. For each operation OP:

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_campaign.sh - a short part of `make campaign` (campaign.sh): five kills, and the disturbances of
 # operations that do not measure.
 if [ ! -e "${B:-build}/campaign/fault.so" ]; then # make test has built it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cdna.h - executes code objects for gfx90a, gfx942 and gfx950 on the host, from the
  * disassembler's names of the instructions. Waves of a block take turns. Registers, LDS and
  * scratch memory begin with bits that no code should rely on. It does not model time, waits and

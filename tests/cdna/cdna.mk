@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cdna.mk - builds the interpreter of code objects for AMD's GPUs, included by the Makefile.
 #
 #   tests/cdna/*.c -> cdna.a: uses the memory of simt.a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cdna_device.h - the emulated GPU's memory as a device that runs code objects, compiled as in a
  * sweep (cdna.h, simt/simt_device.h). */
 #ifndef TESTS_CDNA_CDNA_DEVICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* device.c - implements cdna_device.h. */
 #include "cdna_device.h"
 #include "harness/compile/compile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lanes.c - instructions that move values between lanes, and matrix products. */
 #include "machine.h"
 #include <string.h>

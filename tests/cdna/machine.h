@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* machine.h - between the files that execute code objects:
  *
  *   object.c    the ELF file: its segments, and what a kernel's descriptor says

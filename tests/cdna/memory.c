@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memory.c - device memory, LDS and scratch memory. Each access must lie in one allocation, in
  * the block's LDS or in the lane's scratch memory; what is read from constants and arguments
  * may not be written. */

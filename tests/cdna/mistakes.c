@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mistakes.c - changes code after the compiler, for tests that must notice it. */
 #include "machine.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* numbers.c - arithmetic that C lacks, by the manual of the instruction set. */
 #include "machine.h"
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* object.c - loads a code object: an ELF file whose segments may lie at any address. The symbol
  * "<kernel>.kd" is the kernel's descriptor, of 64 bytes:
  *

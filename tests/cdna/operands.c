@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* operands.c - reads operands from registers and constants into a value for each lane, and
  * writes results back. vector.def lists the letters of a form. */
 #include "machine.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ops.c - the table of instructions: vector.def, scalar.def, and those that take more than one
  * statement. Code that needs a missing row fails to load, and the message names the row. */
 #include "machine.h"

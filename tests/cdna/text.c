@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text.c - parses the disassembler's lines into instructions, each line once:
  *
  *	v_add_f32_dpp v1, v2, -v3 row_ror:8 row_mask:0xf   // 000000001900: 020206FA FF010102

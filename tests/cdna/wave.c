@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wave.c - runs a launch: a few blocks at a time, whose waves take turns. A turn ends at a
  * barrier, at the end of the program, after an atomic access to device memory, or after a number
  * of instructions. The seed sets the order of blocks and waves and the length of turns. */

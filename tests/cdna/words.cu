@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* words.cu - compiles dialect.cu as a kernel; it traps at a wrong answer. */
 #define simt_die(...)  __builtin_trap()
 #define simt_dynamic() ((void *)simt_lds)

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_cli.sh - the command line: help, usage errors, exit codes. A failure prints one line on stderr
 # (argp adds one that points to --help) and nothing on stdout.
 . tests/support/tap.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_committed.sh - the committed files agree: `attune induce` remakes every header from its database,
 # every header compiles alone, every database is sound, and each has the other.
 . tests/support/tap.sh

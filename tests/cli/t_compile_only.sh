@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_compile_only.sh - attune sweep --compile-only: the resources of binaries for GPUs that are not here.
 . tests/support/tap.sh
 attune=$B/attune

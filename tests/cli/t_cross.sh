@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_cross.sh - the library for AArch64 by a cross compiler, and the first example under qemu. It compiles for minutes:
 # ATTUNE_TEST_CROSS=1 runs it, where gcc-aarch64-linux-gnu and qemu-user are.
 . tests/support/tap.sh

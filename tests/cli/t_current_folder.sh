@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_current_folder.sh - the tool compiles kernels and runs picture scripts of its own tree or installation
 # alone. It uses no files of the same names in the current folder, which somebody else may have written.
 . tests/support/tap.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_deps.sh - the dependency installer, with a package manager that only logs its calls: it installs
 # nothing when nothing is missing, refreshes lists only when needed, and prints one line with packages
 # and command where it cannot install. Also the groups that each make target asks for.

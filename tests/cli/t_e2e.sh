@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_e2e.sh - the steps of `make tune` on the CPU, from scenarios to pictures, in a temporary folder:
 # killed in the middle, resumed, and done twice with the same result.
 . tests/support/tap.sh

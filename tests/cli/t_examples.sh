@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_examples.sh - what tests/examples has. Of the programs that kernels/README.md and PLUGINS.md show: the first page
 # quotes paged.c as it is, its command lines build both examples against an installed library, both run and are right,
 # and its template of a kernel compiles. rules.c, of FORMATS.md, finds the choice that the library plans; settle.c keeps
@@ -13,12 +14,12 @@ quoted() { # FILE: the page's code block that begins with that file's first comm
 		inside && show' kernels/README.md kernels/PLUGINS.md
 }
 
-quoted paged.c | diff - tests/examples/paged.c >"$tmp/log" 2>&1
+sed 1d tests/examples/paged.c >"$tmp/paged.c" && quoted paged.c | diff - "$tmp/paged.c" >"$tmp/log" 2>&1
 row $? "$page quotes tests/examples/paged.c"
 for f in tests/examples/paged.c tests/examples/paged.cpp tests/examples/rules.c tests/examples/settle.c; do
 	wc -l "$f" >"$tmp/log"
-	[ "$(wc -l <"$f")" -le 125 ]
-	row $? "$f has at most 125 lines"
+	[ "$(wc -l <"$f")" -le 126 ]
+	row $? "$f has at most 126 lines"
 done
 
 MAKEFLAGS='' ${MAKE:-make} --no-print-directory install LOCAL=no B="$B" SAN="${SAN:-}" PREFIX="$tmp/usr" \

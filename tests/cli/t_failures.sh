@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_failures.sh - kernels that do not compile, compute something wrong, write NaN, crash or never end:
 # each is a row with its outcome and reason, the sweep goes on, and no header names them.
 . tests/support/tap.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_fuzz.sh - parsers take damaged input: each seed of tests/fuzz/seeds, and mutants of the seeds, the
 # same in every run. They neither crash nor leak nor refuse without one line. With SAN=1 sanitizers
 # watch. `make fuzz` looks for more with libFuzzer.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_headers.sh - each header of the GPU kernels has a guard and compiles alone, as its vendor's
 # dialect, with the emulated GPU's text (tests/simt/text). A failure shows the compiler's first lines.
 set -u

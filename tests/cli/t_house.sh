@@ -1,9 +1,10 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_house.sh - the order of files and folders: no circle of calls among files or folders, by the
 # relocations of the objects that `make test` built; no call and no include towards a higher floor
 # (kernels < harness < tuner); headers included at the top of a file; folders of at most 25 files,
 # files of at most 600 lines, functions of at most 60, no test program above 2 MiB. A failure lists the
-# files.
+# files. Each source says its license.
 set -u
 . tests/support/tap.sh
 
@@ -107,6 +108,10 @@ empty 'no header is included in the middle of a file' "$tmp/in_middle"
 
 xargs wc -l <"$tmp/code" | awk '$1 > 600 && $2 != "total"' | cat - "$tmp/no_code" 2>/dev/null >"$tmp/long"
 empty 'no file of more than 600 lines' "$tmp/long"
+xargs awk 'FNR == 1 { all[FILENAME] } FNR <= 3 && /SPDX-License-Identifier: Apache-2\.0/ { has[FILENAME] }
+	END { for (f in all) if (!(f in has)) print f ": its first lines lack SPDX-License-Identifier: Apache-2.0" }' \
+	<"$tmp/code" | cat - "$tmp/no_code" 2>/dev/null >"$tmp/without"
+empty 'each source says its license' "$tmp/without"
 
 # Lines between the braces. A definition begins at the margin and so does its last brace.
 xargs awk '

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_install.sh - the result of `make install`: a C and a C++ program build against it, static and
 # shared, the library exports the names of its three headers and no others, and each generated header
 # compiles alone as C, C++ and CUDA.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_library_symbols.sh - the library holds what its API needs and nothing else: the linker finds no
 # function or table in it that attune.h and attune_settle.h do not reach.
 . tests/support/tap.sh

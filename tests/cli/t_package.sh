@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_package.sh - what C users expect of a package: folders of their choice, pkg-config, CMake, man pages, completion in
 # bash, uninstall, Debian's packages, cross builds, binaries without names of folders; and make install compiles nothing.
 . tests/support/tap.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_plugin.sh - a user's own kernel, from an empty folder to a library that runs it, by the commands
 # of kernels/PLUGINS.md: tests/examples/plugin is copied out of the tree, built in by PLUGIN=, raced
 # beside attune's kernels, learned from, and shipped.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_plugin_object.sh - a kernel in a shared object, from its source to a race, by the commands of
 # kernels/PLUGINS.md: what is recorded of one that is right, of a new version, of one that is wrong, fails
 # or crashes; the database without it; command lines that are refused.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_run.sh - run.sh, which runs the tests: its totals, and those of parts.
 . tests/support/tap.sh
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_scenarios_cmd.sh - the command `attune scenarios`: exit codes, stdout and stderr, and the same
 # facts in every format.
 . tests/support/tap.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_shipped.sh - binaries that the library carries but `make test` does not link, since they run
 # elsewhere, compile by the rules of `make`. Of NVIDIA's, the first of each kernel and then every 56th:
 # t_nvidia_compile.c compiles all of them for one architecture. Of others the first of each architecture

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_stale.sh - a generated header is stale after a change of the tunables of a kernel that it names, or
 # of the features, and after nothing else. The build then names the header. A header of another
 # architecture lists no binary that cannot be compiled for it.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_survey.sh - attune sweep --survey on the CPU: after a small sweep, scenarios of another set get rows
 # of the portfolio alone; later sweeps can still race them.
 . tests/support/tap.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_sweep.sh - attune sweep on the CPU: interrupted, resumed, in shards, without a device, without time.
 # t_e2e.sh kills it.
 . tests/support/tap.sh

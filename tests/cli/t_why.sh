@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_why.sh - `attune show --why` names what the library runs: where the rules' choice is illegal or not
 # carried, with the reason, and on GPUs that nobody measured.
 . tests/support/tap.sh

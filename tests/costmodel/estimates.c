@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* estimates.c - computes estimates from fitted costs. A head size without costs of its own takes
  * those of the next larger one, in proportion: kernels pad rows to multiples of 64. */
 #include "estimates.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* estimates.h - estimated times of choices in batches that were never measured, at any head size,
  * group and page size: by costs that are fitted to all times of a database (struct part_costs). */
 #ifndef TESTS_COSTMODEL_ESTIMATES_H

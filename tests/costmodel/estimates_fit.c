@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* estimates_fit.c - fits the costs of choices that headers name to the times of a database, for
  * batches that were never measured.
  *

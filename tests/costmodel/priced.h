@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* priced.h - times of decodes computed from known prices (tuner/costmodel/costmodel.h), so that
  * the time of each choice is known for any batch. Include after cmocka.h and synthetic.h. */
 #ifndef TESTS_COSTMODEL_PRICED_H

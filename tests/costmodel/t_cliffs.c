@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_cliffs.c - no shape runs much slower than it could: whatever its heads, group, pages, types, masks, LSE
  * and lengths are, what the library plans takes at most 1.3 times the least estimate of the legal choices
  * that a header names (estimates.h). The mean error of the planned choice's estimate is allowed on top.

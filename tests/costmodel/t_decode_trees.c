@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_decode_trees.c - decode trees learned from measured times and from estimates: they name
  * choices cut by segment costs and are better for it, except where times do not follow prices.
  * They never name a choice that failed. */

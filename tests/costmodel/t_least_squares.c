@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_least_squares.c - prices fitted to times that known prices made: they give the same
  * estimates back, also where nothing was measured, and the same numbers of segments. Rows that
  * were left out of a fit test it. t_decode_trees.c has the trees learned from such prices. */

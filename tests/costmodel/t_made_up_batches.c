@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_made_up_batches.c - the training rows of decode trees (tuner/costmodel/made_up_batches.c):
  * measured scenarios with their costs, then made-up batches with estimated costs, features
  * rounded to few levels. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_mixed_fit.c - rates that divide mixed batches: when they are fitted, that they choose faster
  * numbers, and the header that has them. */
 #include "tests/support/synthetic.h"

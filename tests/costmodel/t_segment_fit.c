@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_segment_fit.c - costs that choose SEGMENTS, fitted to the loss of what they choose
  * (tuner/costmodel/segment_fit.c): from a bad beginning they find numbers of segments as fast as
  * those that made the times, in batches of the fit and in others. */

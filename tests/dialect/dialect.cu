@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dialect.cu - the kernel of t_simt.c: each mode checks words of the dialect and the machine
  * that runs it, and dies at a wrong answer. dialect_nvidia.h and dialect_amd.h have the modes
  * that differ by vendor. */

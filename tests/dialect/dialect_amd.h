@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dialect_amd.h - the modes of dialect.cu for gpu_amd.h and clang's builtins. */
 
 DEVICE void shuffles_and_votes()

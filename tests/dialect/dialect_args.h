@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dialect_args.h - the arguments that t_simt.c passes to dialect.cu. */
 #ifndef TESTS_SIMT_DIALECT_ARGS_H
 #define TESTS_SIMT_DIALECT_ARGS_H

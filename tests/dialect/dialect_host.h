@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dialect_host.h - the host side of dialect.cu: fills its memory and checks its answers. Include
  * after cmocka.h. */
 #ifndef TESTS_SIMT_DIALECT_HOST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dialect_nvidia.h - the modes of dialect.cu for gpu_nvidia.h and CUDA's builtins. */
 #define ALL 0xffffffffu
 

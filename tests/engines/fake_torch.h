@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fake_torch.h - the functions of torch's stable C interface that attune_torch_register finds, over
  * tensors that a test describes. Include after cmocka.h. */
 #ifndef TESTS_ENGINES_FAKE_TORCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lists_world.h - a batch whose block table attune_page_table writes: ragged K and V, of exactly their
  * tokens, or a cache with page lists. Output and LSE are compared with the definition. Include after
  * cmocka.h. The includer opens `dev`, adopts it as `ctx`, and defines exact(): device memory of so many

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_gpu_lists.c - block tables from page lists and from starts of ragged K and V, on this machine's GPU,
  * else the emulated one, whose memory ends where an array ends. */
 #include <setjmp.h>

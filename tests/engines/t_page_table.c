@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_page_table.c - block tables from page lists and from starts of ragged K and V, on the CPU. Arrays
  * end where nothing is mapped. */
 #include <setjmp.h>

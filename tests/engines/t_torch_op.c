@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_torch_op.c - torch's operators by a stand-in for torch: what they compute, and what they refuse. No
  * handle of a tensor stays, whatever comes of a call. tests/python has the same under torch itself. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* paged.c - attention over a small paged KV cache on the CPU: a prefill batch, then a decode batch.
  * Each row of the output is compared with a naive computation. */
 #include <attune.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // paged.cpp - paged.c in C++17. It also asks the generated header for CPUs what it would choose.
 #include <attune.h>
 #include <attune/attune_cpu.h>

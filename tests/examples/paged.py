@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """paged.py - a step of attention over a small paged KV cache on the CPU, of numpy arrays: one
 prefill, one decode.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rules.c - asks the rules of a generated header by themselves: the choice that a leaf names for the
  * decodes of a batch, the choices that may run in its place, and which of them can. For an H200 write
  * h200 and H200 in place of cpu and CPU, and open "cuda". */

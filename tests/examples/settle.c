@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settle.c - settles the batches of a warm-up on the CPU and keeps the result in a file; the next start
  * reads the file and times nothing. Several ranks do the same: one settles and writes the file, the
  * others read it, and all compare digests before they capture graphs.

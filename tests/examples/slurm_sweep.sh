@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # slurm_sweep.sh - a sweep by several machines of a Slurm cluster: an array job, each task of which measures its share of
 # the scenarios, then a job that joins their databases. The folder of DB must be one that all machines share.
 #

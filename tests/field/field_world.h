@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* field_world.h - batches of t_field_bugs.c in memory. Slots that no query sees are NaN, page 0 is in no
  * live entry and NaN too, and entries behind a sequence's pages name page 0. Include after cmocka.h. */
 #ifndef TESTS_FIELD_FIELD_WORLD_H

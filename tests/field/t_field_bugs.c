@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_field_bugs.c - batches on which attention libraries were wrong in public (tests/FAULTS.md), by the
  * public API against the definition. All rows run on the CPU; on a GPU, or the emulated one as an H200
  * and as an MI300X, those that it does in seconds. */

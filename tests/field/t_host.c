@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_host.c - the CPU library in programs with small stacks, handlers of signals, floating-point traps or
  * another rounding mode, and with more threads than CPUs. */
 #include "kernels/args_more.h"

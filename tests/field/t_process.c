@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_process.c - the CPU device where the process gets in its way: threads that cannot be started (F1 of
  * tests/FAULTS.md), and children of fork() (F2). Both would wait for ever. */
 #include "tests/library/cpu_step.h"

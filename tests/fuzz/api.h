@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api.h - random calls of the library's API, each case drawn from one seed. What a call computes is
  * compared with the fp64 reference; what it refuses must have a status and one line of text. t_api.c
  * has the program.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_case.c - a case: a context with some ops, some batches of each, planned and run in random order,
  * with calls that must be refused in between. */
 #include "api.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_check.c - outputs of a run against the fp64 reference: all rows for what is simple, some rows for
  * each element. */
 #include "api.h"

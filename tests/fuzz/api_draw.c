@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_draw.c - dice, and what a case is drawn from: shapes and lengths. */
 #include "api.h"
 #include <float.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_emulated.c - contexts on the emulated GPUs, of which a process has one device. */
 #include "api.h"
 #include "kernels/launch/run.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_hostile.c - calls that must be refused, or answered right where they happen to be sound: fields
  * out of range, missing arguments, plans with other counts, workspaces that are too small. A run that
  * is refused leaves its output alone. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_layout.c - how the tensors of a batch lie in memory: strides, their order, the gaps between rows,
  * the sizes of arrays, and which pages the block table names. An array has no byte beyond its last
  * element. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_memory.c - a batch with its tensors in memory, on the host and on the device. In front of each
  * array, or behind it, nobody may touch. Gaps between rows, slots that no query sees and entries of the
  * block table without a live page hold NaN and page numbers that do not exist. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_settle.c - settles batches of a case: rounds of any times, attune_settle, texts that another
  * context would have written, and commits in between. Whatever these say, plans stay legal. */
 #include "api.h"

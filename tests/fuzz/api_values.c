@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_values.c - what the tensors of a batch hold. Scores stay of a size at which fp32 is exact enough
  * for the comparison. Slots that no query sees keep their NaN. */
 #include "api.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* entries.c - one function for each parser of text, tables, databases and ELF files that people
  * or other programs write. Besides what sanitizers find, each checks that a refusal is one line
  * on stderr. Run from the root of the repository. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* entries.h - the parsers that are fed with arbitrary bytes: by libFuzzer (`make fuzz`), and by
  * replay.c in `make test`. */
 #ifndef TESTS_FUZZ_ENTRIES_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # fuzz.mk - the parsers fed with arbitrary bytes, included by the Makefile.
 #
 #   tests/fuzz/entries.c + replay.c    -> fuzz_replay: seeds and their mutants, in t_fuzz.sh

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libfuzzer.c - what libFuzzer calls: the entry that FUZZ_ENTRY names. */
 #include "entries.h"
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* replay.c - feeds the entries without libFuzzer: each seed, then a fixed number of mutants of the
  * seeds, the same in every run.
  *

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # run.sh - runs libFuzzer on each entry, one on each CPU at a time, for FUZZ_SECONDS in all; `make
 # fuzz` builds it first. ENTRIES= names some of them.
 #

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_api.c - random calls of the API (api.h): a fixed number of seeds in `make test`, more by `make
  * fuzz-api`. A child runs the cases, so that its parent can name the seed of one that crashes or hangs.
  *

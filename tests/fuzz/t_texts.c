@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_texts.c - hostile texts in every TEXT column of a database: what is not of the column's kind is refused
  * in one line that names it, and what is printed, drawn or generated from the rest is only text. */
 #include "texts.h"

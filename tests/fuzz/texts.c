@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* texts.c - puts a text into one column of a small database, runs merge, induce, plot and show on it, and
  * looks at what comes out: only printable text; a header that compiles, whose code differs from that of
  * the unchanged database in integers and names alone; no command for gnuplot or a shell. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* texts.h - hostile bytes in the texts of a database: a small valid database gets a text in one column,
  * then what attune prints and writes from it is checked. texts_base.c makes the database, texts.c
  * checks; t_texts.c walks over all columns, the fuzzers choose. */

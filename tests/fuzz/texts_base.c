@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* texts_base.c - a small valid database of made-up times, with a row in each table that has texts. */
 #include "texts.h"
 #include "harness/measure/measure.h"

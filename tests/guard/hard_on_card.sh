@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # hard_on_card.sh - t_hard_gpu for a machine with an H100 or H200 that has neither this checkout nor a
 # compiler: `sh tests/guard/hard_on_card.sh FOLDER` makes a folder, and `sh FOLDER/run.sh` runs it there.
 set -e

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hard_rows.h - runs kernels on the batches of hard_world.h and compares them with the definition.
  * Include after cmocka.h. The includer defines load_code(), and guarded() of hard_world.h. */
 #ifndef TESTS_GUARD_HARD_ROWS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hard_world.h - batches at the limits of the interface. Every array has its exact size and ends at
  * memory that nobody may touch; the block table ends with its last live entry. Slots without a key and
  * table entries without a page hold NaN and invalid page numbers. Include after cmocka.h. The includer

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* no_memory.c - a library for LD_PRELOAD: in the process of attune the allocation with the number
  * NO_MEMORY_AT, counted from 1, fails. At the end the process writes how many there were to the file
  * NO_MEMORY_LOG. In its child processes no allocation fails. */

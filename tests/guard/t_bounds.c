@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_bounds.c - shapes, batches and plans at the limits of the interface, and one beyond: the
  * library refuses the latter in one line. */
 #include "kernels/attune.h"

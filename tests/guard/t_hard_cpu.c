@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_hard_cpu.c - the CPU's kernels on the batches of hard_rows.h, on the widest instruction set
  * of this machine. */
 #include "harness/check/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_hard_gpu.c - the GPU's kernels on the batches of hard_rows.h, on this machine's NVIDIA GPU:
  * arrays end where the driver maps nothing. Skips itself without one.
  *

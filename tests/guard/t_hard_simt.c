@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_hard_simt.c - the GPU's kernels on the batches of hard_rows.h, on the emulated GPU in both
  * dialects. */
 #include "harness/check/check.h"

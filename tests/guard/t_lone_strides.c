@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_lone_strides.c - strides of dimensions of size 1 mean nothing: with any of them attune_run and
  * attune_write_kv do what they do with ordinary ones. */
 #define PLAN_ROWS 200

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_memory.sh - when an allocation of the tool fails, the command prints what it prints with memory, or
 # fails with a line. It ignores no option, and prints no part of a list as if it were whole. no_memory.c
 # lets the allocations fail, one in each run.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_plan_of_op.c - a plan runs on the op that it was made for, and on no other. */
 #include "kernels/attune_plugin.h"
 #include "tests/library/cpu_step.h"

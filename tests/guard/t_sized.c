@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_sized.c - programs that were compiled with another version of attune.h: where members lie, the
  * sizes of structs, the list of features. */
 #include "kernels/attune_features.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cpu_workload.h - workloads in memory of the CPU, where a test can read them. */
 #ifndef TESTS_HARNESS_CPU_WORKLOAD_H
 #define TESTS_HARNESS_CPU_WORKLOAD_H

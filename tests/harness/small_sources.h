@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* small_sources.h - small sources in a folder, compiled through a cache in that folder. */
 #ifndef TESTS_HARNESS_SMALL_SOURCES_H
 #define TESTS_HARNESS_SMALL_SOURCES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_builders.c - builders, which compile in the background (harness/compile/builders.c): what is
  * needed first is built first, a killed builder is replaced once, stopped ones end with their
  * parent, and ended ones leave nothing. The compiler is a script that logs its calls and waits

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_cache_folder.c - where compiled kernels are kept: in a folder of the user, that nobody else may
  * write in. Each row chooses in a process of its own. */
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_cache_trim.c - the bounds of the cache's folder: leftovers of dead processes go, then the keys
  * that were not used for longest. */
 #include "small_sources.h"

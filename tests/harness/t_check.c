@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_check.c - the correctness gate passes a right kernel on every corner batch, and fails kernels
  * that are wrong in the ways in which kernels are wrong. */
 #include "toy_kernel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_e4m3_math.c - the check of a plug-in that rounds q and weights to E4M3, or K, V and weights to
  * q's type: it passes if it says so (ATTUNE_PLUGIN_E4M3_MATH, ATTUNE_PLUGIN_Q_TYPE_MATH), over an E4M3
  * cache alone, and its other faults are still found. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_gpu_binaries.c - which binaries run on a GPU, and whose times a CPU uses. */
 #include "kernels/device/shared/gpu_names.h"
 #include "kernels/select/selector.h"

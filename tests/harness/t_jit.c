@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_jit.c - compiling through the cache: what is found again, what is compiled again, and what a
  * refusal looks like. Four rows need NVRTC. */
 #include "small_sources.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_occupancy.c - how many blocks of a binary fit on a unit at once, by the vendors' rules; each row
  * is bound by one of the limits. */
 #include "harness/compile/compile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_table.c - tables in their five formats, byte for byte; complaints and progress lines. */
 #include "harness/base/base.h"
 #include "harness/base/json_out.h"

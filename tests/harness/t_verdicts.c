@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_verdicts.c - verdicts of the correctness gate: outcomes, texts that name the place, tolerances,
  * and workloads that are kept between checks. */
 #include "toy_kernel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_workload.c - the buffers of a workload: pages of each sequence and set, memory limits, and guards
  * around outputs. */
 #include "cpu_workload.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_workload_values.c - the values in a workload: a seed means the same bytes on any machine, slots
  * without a token are NaN, and expected outputs follow from what is in memory. */
 #include "cpu_workload.h"

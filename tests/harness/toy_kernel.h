@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* toy_kernel.h - a toy kernel, which runs the reference with one fault out of many, and checks of it
  * by the correctness gate. */
 #ifndef TESTS_HARNESS_TOY_KERNEL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench.h - a HIP device with a kernel that adds, and checks that hold for any runtime. The
  * including test opens the device. */
 #ifndef TESTS_HIP_BENCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* chips.c - the GPUs that the stand-in pretends to have, and the faults that it can inject. */
 #include "stand_in.h"
 #include <stdio.h>

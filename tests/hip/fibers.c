@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fibers.c - runs the real kernels on the stand-in: hipRTC's source becomes a shared object of
  * the host in AMD's dialect (tests/simt/objects.h), and a launch runs it by fibers. */
 #include "kernels/ship/shipped.h"

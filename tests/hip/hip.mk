@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # hip.mk - builds a stand-in for AMD's runtime (tests/hip/stand_in.h), included by the Makefile.
 # t_hip*.c and t_amd_tune.sh name it in ATTUNE_HIP_LIBRARY.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hiprtc.c - the stand-in's hipRTC, inside the runtime as in ROCm 5. A source below kernels or
  * harness is compiled for fibers. Any other names one of the library's kernels, "kernel add";
  * "#error" in it is an error. It aborts for GPUs of any but two names, as ROCm 5 does. */

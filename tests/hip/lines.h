@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lines.h - finds a HIP runtime built with the tests, and checks that a failure's message is one
  * line. */
 #ifndef TESTS_HIP_LINES_H

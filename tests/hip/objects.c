@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* objects.c - handles, memory and code.
  *
  * A code object is a text, "code for <arch>: <kernel>", or one of fibers.c; its only function is

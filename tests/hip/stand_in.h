@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stand_in.h - a library with the calls of kernels/device/hip/api.def and no GPU. Two kernels in C are
  * for t_hip_runs.c; those of kernels/gpu it runs by fibers (tests/simt), once its hipRTC has
  * compiled them, as t_amd_tune.sh has it. What it pretends comes from the environment, which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stand_in_here.h - opens devices of the stand-in, for t_hip and t_hip_runs. A row fails if it
  * leaves an object alive. */
 #ifndef TESTS_HIP_STAND_IN_HERE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* streams.c - streams, whose work is done as late as possible; events; graphs, which are lists
  * of work. */
 #include "stand_in.h"

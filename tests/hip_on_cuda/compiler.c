@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compiler.c - hipRTC by NVIDIA's NVRTC, inside the runtime as in ROCm 5. Needs no driver.
  *
  *   --offload-arch=gfx9.0   --gpu-architecture=sm_90

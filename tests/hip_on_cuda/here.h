@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* here.h - opens HIP's runtime over NVIDIA's driver, for t_hip_on_cuda*. Its hipRTC compiles,
  * not clang; the code is kept in a temporary folder. */
 #ifndef TESTS_HIP_ON_CUDA_HERE_H

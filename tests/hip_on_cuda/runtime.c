@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* runtime.c - the calls of kernels/device/hip/api.def by NVIDIA's driver, so that the host code for AMD's
  * GPUs runs, as it is, on an NVIDIA one. HIP took its handles, its flags and the numbers of its
  * errors from CUDA's driver: they pass as they are. What differs stands here:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* e4m3_shapes.h - shapes of 8-bit caches, and shapes with the LSE, for t_e4m3.c (gpu_rows.h). */
 #define E4M3(q, ...) { SIZE, __VA_ARGS__, ATTUNE_##q, ATTUNE_E4M3
 #define LSE .has_lse = 1 }

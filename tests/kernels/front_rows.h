@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* front_rows.h - rows with a kernel in front of an attention call that began early
  * (ATTUNE_START_EARLY): that kernel may still write Q and this step's keys, and the call must
  * not write its output yet. Include after gpu_rows.h and simt_device.h. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* late.cu - the launch in front of a call that begins early (t_gpu_early.c): one block, which lets
  * the next launch begin at once, stays for so many cycles, and only then writes. Includes nothing,
  * so that any run-time compiler takes it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mutant_rows.h - the mistakes of t_simt_mutants.c: in `file`, `text` becomes `instead`. Include after
  * simt_device.h. */
 #ifndef TESTS_KERNELS_MUTANT_ROWS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_cpu_device.c - the CPU as a device: its names, graphs of launches, ceilings, and what is said when
  * a driver's library is missing. */
 #include "harness/ceilings/ceilings.h"

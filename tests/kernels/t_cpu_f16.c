@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_cpu_f16.c - F16 numbers of the CPU kernels that have no instruction for them. */
 #define SIMD_SCALAR
 #include "kernels/cpu/simd.h"

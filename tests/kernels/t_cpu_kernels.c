@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_cpu_kernels.c - the CPU's kernels against the definition, on every instruction set of this
  * machine, over corner batches and shapes. Unused pages, the tails of last pages and unused
  * table entries are poison. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_cpu_threads.c - the CPU device's threads: how many CPUs a process may use, by affinity and by the
  * quotas of control groups, and the pool that runs grids. */
 #include "kernels/device/cpu/pool.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_cuda_launch.c - the arguments of launches through a driver that only records them: the
  * kernel's parameter is passed by value where it is a prefix of what the kernel takes, else by
  * pointer; clusters and early launches set attributes. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_e4m3.c - ring and ring_list over 8-bit caches, and the LSE of these and other kernels: head
  * sizes with each layout of shared memory, page sizes, layouts, each kind of scale (from the
  * seed), queries in registers and in shared memory, BF16 and F16. On a GPU over all corner

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_e4m3_library.c - 8-bit caches and the LSE through the public API: decodes run by the
  * defaults where no heuristic serves, and prefills by warpgroup where a heuristic names it. What
  * no kernel can do is refused in one line. */

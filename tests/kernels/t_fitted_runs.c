@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_fitted_runs.c - the library with rules of SEGMENTS=fitted, on the CPU and on a GPU or the
  * emulated one: plans have the number of segments that config_fitted returns, results are right,
  * and the workspace suffices. Without costs the defaults run. */

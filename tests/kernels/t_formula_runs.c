@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_formula_runs.c - the library with rules of formulas, on the CPU and on an NVIDIA GPU if
  * there is one: plans have numbers, and results are right, also when replayed from a captured
  * graph. */

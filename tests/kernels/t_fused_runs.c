@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_fused_runs.c - plans of one fused kernel, which estimates its numbers from features that a
  * launch no longer has: the launch runs what was planned. On this machine's GPU or the emulated
  * one. */

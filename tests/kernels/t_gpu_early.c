@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_gpu_early.c - calls that begin early, behind a launch that is slow to write Q and this
  * step's keys (late.cu): on a stream and in a captured graph the output equals that of launches
  * in turn, bit for bit. Skips itself without an NVIDIA GPU that has such launches.

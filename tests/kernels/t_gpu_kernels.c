@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_gpu_kernels.c - the GPU's kernels against the definition, through the gate that a sweep
  * uses: all points of add_points(), over all corner batches and phases. Skips itself without a
  * GPU. Arguments: only these kernels. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_gpu_replay.c - a graph captured once and replayed for other lengths at or below those of its plan:
  * a plan of lengths (attune_plan_batch), and one of maxima (attune_plan_bounds). The output is
  * right, and the same lengths give the same bits.

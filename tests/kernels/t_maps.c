@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_maps.c - the maps of K and V that a launch makes from the strides of a cache: what the driver is
  * asked for, and which strides are refused before; and what is read behind the end of ragged K and V. */
 #include "kernels/args_maps.h"

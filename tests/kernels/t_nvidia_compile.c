@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_nvidia_compile.c - compiles the kernels for an H200 by NVRTC; no GPU is needed. The default
  * choice of each kernel compiles, without local memory where a heuristic may name it, and
  * without a wait after each product of a warpgroup. Kernels for this chip alone are compiled for

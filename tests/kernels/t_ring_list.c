@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_ring_list.c - ring_list, and kernels that contain it, on batches of unequal lengths:
  * captured once, replayed for other lengths on the same grid and workspace, right each time, and
  * the same bits for the same lengths. The emulated GPU also takes other orders of turns. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_side_streams_runs.c - plans of two parts side by side, on the CPU and on a GPU or the
  * emulated one, which runs them one after the other. They are right when called and when
  * replayed from a captured graph, with partials of both parts at once. A workspace for one part

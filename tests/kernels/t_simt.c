@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_simt.c - tests the emulated GPU itself: the words of the dialect under several orders of
  * turns, the places of lanes in matrices (by the PTX manual), and that wrong code is caught. */
 #include "harness/compile/compile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_simt_kernels.c - the GPU's kernels against the definition on the emulated GPU, through the
  * gate that a sweep uses. Arguments: only these kernels.
  *

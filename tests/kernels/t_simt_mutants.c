@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_simt_mutants.c - kernels with one mistake each (mutant_rows.h), which the gate must notice
  * on the emulated GPU, with turns in order or in one of a few other orders. A row fails if its
  * text is no longer in the source: give it another text, or remove the row with the code. */

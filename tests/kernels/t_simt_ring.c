@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_simt_ring.c - ring on the emulated GPU, over its special cases: rows that do and do not fill
  * matrix steps, queries in registers or in shared memory, more tiles than page numbers read
  * ahead, segments and warps without a key, each cluster size, and early launches, also of

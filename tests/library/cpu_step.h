@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cpu_step.h - a batch in host memory, run by the library on the CPU and compared with plain
  * arithmetic. */
 #ifndef TESTS_LIBRARY_CPU_STEP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* languages.h - a folder for emitted forests, random choices and segment costs. Include after cmocka.h and synthetic.h. */
 #ifndef TESTS_LIBRARY_LANGUAGES_H
 #define TESTS_LIBRARY_LANGUAGES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* override_rows.h - the rules of a correct header, and the message for each mistake in it. */
 #ifndef TESTS_LIBRARY_OVERRIDE_ROWS_H
 #define TESTS_LIBRARY_OVERRIDE_ROWS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rules_header.h - writes headers of few rules, for ATTUNE_HEURISTICS. */
 #ifndef TESTS_LIBRARY_RULES_HEADER_H
 #define TESTS_LIBRARY_RULES_HEADER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_choice.c - choices as text, and what the launch of a choice refuses. */
 #include "harness/check/check.h"
 #include "harness/scenario/scenario.h"

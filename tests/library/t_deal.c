@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_deal.c - dealing of keys to blocks (kernels/gpu/ring/deal.h), unit by unit: each tile of each item
  * has one block, all blocks of an item agree on it, partials do not share places, and no block
  * has more than its share. Also when blocks end if some began with decodes (kernels/spec/mixed.h),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_fitted.c - choices of SEGMENTS=fitted: config_fitted against all values tried, the number of
  * blocks in its costs against launches, the costs of each head size, and such choices as text. */
 #include "kernels/select/selector.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_fitted_choices.c - choices of SEGMENTS=fitted in the tuner: as text, as names in a header,
  * where they may run, and in `attune show`. */
 #include "harness/base/base.h"

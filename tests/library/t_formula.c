@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_formula.c - choices whose number of segments is computed for each batch: against a separate
  * evaluation of the estimate, and as text. */
 #include "kernels/attune.h"

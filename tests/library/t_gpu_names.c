@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_gpu_names.c - names of real GPUs, and the header that the library selects on each. */
 #include "harness/compile/compile.h"
 #include "kernels/select/selector.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_heuristics.c - the committed headers as compiled into the library, against their text and
  * the committed databases: both give the same choice for every scenario, and each choice was
  * measured. Trees as nodes agree with the compiled functions. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_invariant.c - batch-invariant mode, ATTUNE_INVARIANT=1: a sequence's rows have the same bits
  * alone and within random batches, with any number of threads. Without the mode some rows differ,
  * so the comparison can fail. Rows run on the CPU and on a GPU or the emulated one, which gets

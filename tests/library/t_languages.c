@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_languages.c - one forest as a header (compiled, parsed by the tuner, and read by the library, as
  * of ATTUNE_HEURISTICS) and as JSON (walked here) gives the same answers for a million feature vectors,
  * and the same rows of choices: in C, C++ and device code.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_languages_segments.c - segment costs in JSON: the rows and the choices that they belong to. */
 #include "tuner/emit/emit.h"
 #include "tuner/forest/forest.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_layouts.c - one batch in two layouts of the cache, with its LSE, and of E4M3, in one
  * database: the tuner learns from strided caches without LSE alone, and separately from E4M3;
  * `show` lists all. Also the header for each device and cache. */

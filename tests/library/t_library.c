@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_library.c - the public API on the CPU: opening, preparing, planning, running, and what each call
  * refuses. */
 #include "cpu_step.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_library_rules.c - the public API with rules from a file, on the CPU: formulas, overlaps, and the
  * defaults where rules name nothing that can run. */
 #include "cpu_step.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_number_formats.c - F16, BF16 and E4M3: all values decode by their formats, and rounding goes to
  * the nearest, ties to even. */
 #include "kernels/device/device.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_override.c - headers as ATTUNE_HEURISTICS reads them: the committed ones mean the same as when
  * they are compiled, and each mistake in one is reported with its line. */
 #include "tuner/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_part.c - parts of a batch and their features, against token-by-token counts. */
 #include "kernels/attune_features.h"
 #include "kernels/device/device.h"

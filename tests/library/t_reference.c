@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_reference.c - the definition itself, against numbers worked out by hand.
  *
  * In most cases HEAD = 2 and q = (1, 0), so a key's score is scale x its first element. Keys

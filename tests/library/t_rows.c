@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_rows.c - what an H200 runs where rules of a file name a choice; t_library_rules has the CPU. */
 #include "rules_header.h"
 #include "harness/compile/compile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_schedule.c - the list of Q blocks for static kernels: the host's list against a count block
  * by block, the list written by the device or the emulated one against the host's, and
  * geometries. */

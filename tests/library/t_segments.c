@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_segments.c - the cost of a number of segments (kernels/segments.h): against the same sum in
  * other steps, and its longest path against blocks dealt one by one. t_fitted.c tests choices
  * that use these costs. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_side_streams.c - two parts side by side on two streams: which stream waits for which, what
  * the parts do not share, and what happens without a second stream. The device and the driver
  * only record calls. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_ceilings.c - ceilings of a device in the results database: rows come back as they went in,
  * bad rows are refused whole, and databases older than the table work as before. */
 #include <stdio.h>

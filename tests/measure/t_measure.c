@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_measure.c - the rules of a race: the order of samples, elimination, and what is reported. */
 #include "tests/support/fake_race.h"
 

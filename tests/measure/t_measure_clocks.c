@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_measure_clocks.c - samples of a race that do not count: disturbed, too fast, or taken at another
  * clock; and the power of a race. */
 #include <stdio.h>

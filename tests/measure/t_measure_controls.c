@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_measure_controls.c - A/A controls of a race: the fastest contender runs twice, and a race whose two
  * times of it differ is noise. */
 #include <stdio.h>

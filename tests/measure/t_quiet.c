@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_quiet.c - the check that a machine is idle: whose CPU time counts, which processes are in
  * the way, how long a command waits; and the lock of a device. */
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_race.c - simulated races under known noise: the cost of a race and the loss of its winner,
  * against measuring every contender in turn. */
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_roofline.c - the launches of bench --roofline on the emulated GPUs: each byte is read once
  * and by the right warp, by the sums that each warp leaves, in several orders of turns; and
  * launches follow their arguments. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_stats.c - order statistics, against answers worked out by hand or taken from binomial
  * tables. */
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_worker.c - a race in a worker process on the CPU: contenders pass the gate once, are timed, and
  * the winner is checked again. */
 #include "worker_race.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_worker_failures.c - kernels that are wrong, crash, hang or are killed in a worker process: each
  * gets its outcome, and the others are still timed. */
 #include "worker_race.h"

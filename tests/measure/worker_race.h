@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker_race.h - a race of three kernels in a worker process on the CPU. */
 #ifndef TESTS_MEASURE_WORKER_RACE_H
 #define TESTS_MEASURE_WORKER_RACE_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # mutate.mk - changes places of the sources at random and looks which tests notice, included by the
 # Makefile. mutate.py says how; tests/MUTANTS.md has what was found.
 

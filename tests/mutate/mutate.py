@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """mutate.py - changes one place of the C sources at a time and looks whether a test fails.
 
     make mutants N=100 SEED=1      the first N places in the order of the seed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """places.py - the places of the C sources that can be changed, and what each can be changed to.
 
 A change is one operator, constant, return value, condition or statement of one line. Left out are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attend.c - attention of BF16 over pages, for native_peer.py. */
 #include <math.h>
 #include <stdint.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention by attend.c, through ctypes: a peer without packages. FAULT is what it does wrong."""
 import ctypes
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention by numpy, one sequence after the other."""
 import numpy
 

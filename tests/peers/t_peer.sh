@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_peer.sh - peers, kernels in Python: the rows of one that is right, is wrong, raises, hangs or crashes; the
 # line for each fault of a peer's file; the folders that the interpreter does not import from.
 . tests/support/tap.sh

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* never_runs.h - the functions of a plug-in that is registered, but never run: each fails. */
 #ifndef TESTS_NEVER_RUNS_H
 #define TESTS_NEVER_RUNS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sound_plugin.h - a plug-in that can be registered, and that remembers what refuses() was told. */
 #ifndef TESTS_SOUND_PLUGIN_H
 #define TESTS_SOUND_PLUGIN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_plugin_cpu.c - what a plug-in on the CPU is given: attune's threads, and the call that fills a
  * cache of its own. */
 #include "sound_plugin.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_plugin_kernel.c - a registered plug-in as a kernel of the table: its choices as text, what
  * refuses() is asked, its flags. */
 #include "sound_plugin.h"

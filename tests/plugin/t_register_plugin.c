@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_register_plugin.c - what plugin_register refuses, and its line. */
 #include "sound_plugin.h"
 

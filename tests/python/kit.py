@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kit.py - arrays on the device under test, batches over a paged cache, and attention in fp64.
 
 ATTUNE_TEST_DEVICE   cpu, the default, or cuda

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh
 # python.sh - what the tests of the Python package share, sourced after tests/support/tap.sh.
 #

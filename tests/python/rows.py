@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """rows.py - attention of rows of tensors in fp32, and sequences laid into pages."""
 
 import os

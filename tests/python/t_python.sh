@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_python.sh - the Python package: the wheel's name, content and bytes; its install into a fresh venv
 # without a network; there what it computes with numpy, its errors, threads and memory. Skipped without a
 # Python that has cffi and numpy.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_python_gpu.sh - the Python package on a GPU: results, errors, life, streams, graphs, caches of 8 bits. Skipped
 # without a GPU and a Python that has torch.
 . tests/support/tap.sh

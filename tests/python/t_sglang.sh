@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_sglang.sh - libattune as a backend of SGLang, driven as its model runner does. Skipped without a Python that has
 # torch and sglang; ATTUNE_TEST_PYTHON names one. On a GPU: ATTUNE_TEST_DEVICE=cuda.
 . tests/support/tap.sh

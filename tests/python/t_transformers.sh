@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_transformers.sh - models of Transformers by libattune, on the CPU. Skipped without a Python that has torch
 # and transformers; ATTUNE_TEST_PYTHON names one.
 . tests/support/tap.sh

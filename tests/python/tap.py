@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tap.py FILE... - runs the tests of unittest files; prints "ok NAME" or "not NAME" for each, and
 what failed on stderr."""
 

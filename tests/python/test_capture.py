@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """test_capture.py - libattune.capture: what it writes, when, and that an engine does not notice it.
 `attune scenarios --steps` reads such files in t_python.sh."""
 

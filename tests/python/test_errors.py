@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """test_errors.py - the one line for each thing that is wrong, and its status."""
 
 import unittest

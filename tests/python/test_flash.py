@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """test_flash.py - FlashAttention's functions against attention in fp32."""
 
 import inspect

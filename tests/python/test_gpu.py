@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """test_gpu.py - what only a GPU has: streams, graphs that replay other lengths, workspaces under
 capture, caches of 8 bits, LSE."""
 

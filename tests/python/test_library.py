@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """test_library.py - which library and header the package opens, and its line where it cannot."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """test_life.py - threads, contexts, memory over many calls, fork, and the order of closing."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """test_readme.py - what a user types first, as README.md of the package has it."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """test_run.py - what Layer.plan and Layer.run compute, against attention in fp64."""
 
 import unittest

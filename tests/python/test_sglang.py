@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """test_sglang.py - libattune in SGLang: its layers, pools and forward contexts, driven as its model
 runner drives them, over requests whose answers are computed in fp32. No engine runs, and no CUDA
 graph on a CPU."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """test_torch.py - the operators torch.ops.attune.*: results, errors, fake tensors, torch.compile,
 CUDA graphs, threads and memory."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """test_transformers.py - models of Transformers generate the same tokens by libattune as by
 Transformers' own attention: greedy, in continuous batching with chunks, decodes and a shared prefix,
 and one prompt at a time.

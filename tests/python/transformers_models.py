@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """transformers_models.py - small models with random weights, and the tokens that they generate."""
 
 import copy

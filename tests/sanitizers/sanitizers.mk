@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # sanitizers.mk - programs of the library alone, with the kernels of one shape, included by the
 # Makefile. t_sanitizers.sh builds them, and what they need, under sanitizers in folders of their own:
 #

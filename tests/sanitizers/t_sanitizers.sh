@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_sanitizers.sh - the library is built again under sanitizers, for kernels of one shape, and runs
 # what is quick: threads that share contexts, or settle, for races; random calls of the API, for accesses
 # outside of memory, undefined behaviour and leaks (sanitizers.mk).

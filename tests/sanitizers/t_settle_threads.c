@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_settle_threads.c - threads settle, report, commit, write and read texts of one context while
  * others plan and run on it: every output is right, and what is remembered in the end is a text that
  * another context reads as the same. A child of fork() settles on a context of its own, whatever its

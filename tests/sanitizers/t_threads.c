@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_threads.c - threads share contexts and ops: each plans and runs batches of its own, and gets the
  * bits that one thread alone gets. Pools of several sizes, with ATTUNE_INVARIANT and without. The
  * threads also prepare and release ops, open contexts, and provoke errors. t_sanitizers.sh builds the

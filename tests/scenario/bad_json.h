@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bad_json.h - scenario sets and models that are refused, each with its message (t_scenario.c). */
 #ifndef TESTS_SCENARIO_BAD_JSON_H
 #define TESTS_SCENARIO_BAD_JSON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_batch.c - the batch grammar: known texts, errors word for word, round trips of random
  * batches, and random input. */
 #include "harness/scenario/scenario.h"

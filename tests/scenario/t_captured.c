@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_captured.c - captured steps, the sets made from them, and the layers of a config.json: what is read,
  * and what is refused, with message and place. Runs in the root of the repository. */
 #include "harness/generate/engine_sim.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_coverage.c - coverage_h200, which rules are learned from, and coverage_unseen_h200, which judges
  * them, have batches of each kind that users bring, the gate those of some kinds, and no batch is
  * in two of the coverage sets.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_engine_sim.c - the simulated engine: it conserves tokens, keeps its limits in every step,
  * and follows schedules worked out by hand. Also which steps are picked. */
 #include "kernels/spec/choice.h"

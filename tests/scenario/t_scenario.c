@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_scenario.c - scenario sets and models: what is read, and what is refused, with message and
  * place. Runs in the root of the repository. */
 #include "harness/scenario/scenario.h"

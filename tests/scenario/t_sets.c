@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_sets.c - the sets in scenarios/: model shapes, counts, bounds on time and memory, and no
  * scenario in two sets. Runs in the root of the repository. */
 #include "harness/compile/compile.h"

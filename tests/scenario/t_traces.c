@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_traces.c - trace files, the sets made from them, and their statistics. */
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* any_value.h - values of the table that name members, whichever there are. */
 #ifndef TESTS_SETTLE_ANY_VALUE_H
 #define TESTS_SETTLE_ANY_VALUE_H

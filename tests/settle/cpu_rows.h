@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cpu_rows.h - a batch on the CPU, by rules of a file with rows of members, for tests of settling. */
 #ifndef TESTS_SETTLE_CPU_ROWS_H
 #define TESTS_SETTLE_CPU_ROWS_H

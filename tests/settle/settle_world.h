@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settle_world.h - contexts that plan for a device which need not be here, and batches that are
  * settled to a given member. Include after cmocka.h. */
 #ifndef TESTS_SETTLE_SETTLE_WORLD_H

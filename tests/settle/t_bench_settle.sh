@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_bench_settle.sh - attune bench --settle, --settled and --siblings on the CPU, and what attune eval says of such
 # rows.
 . tests/support/tap.sh

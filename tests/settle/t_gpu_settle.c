@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_gpu_settle.c - settling on this machine's GPU, else on the emulated one: all alternatives give
  * right outputs, capture is refused, and a graph of before a commit still serves what it served. */
 #include <setjmp.h>

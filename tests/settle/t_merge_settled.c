@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_merge_settled.c - files of what the library settled, merged into a database: a file twice is a file
  * once; what is malformed or foreign takes nothing; induce learns the order of rivals from it; what is to
  * be measured next is never held out. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_settle_course.c - which plans race when a batch is settled, by times of the test: the fastest
  * member, its number of segments, and of mixed batches the way and one change of a part. */
 #include <setjmp.h>

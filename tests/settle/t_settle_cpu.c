@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_settle_cpu.c - attune_settle on the CPU, by a clock of the test: the fastest is settled and runs
  * right, and what cannot be timed is refused. */
 #include "cpu_rows.h"

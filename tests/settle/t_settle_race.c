@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_settle_race.c - the race of attune_settle by a clock of the test: which plan wins, when it
  * gives up, and that no call finds its keys in a cache. */
 #include "kernels/launch/op.h"

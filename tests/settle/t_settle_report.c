@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_settle_report.c - attune_plan_alternatives and attune_report: which plans there are, what
  * reported times come to and from when on, and which are refused. */
 #include "cpu_rows.h"

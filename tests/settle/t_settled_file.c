@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_settled_file.c - the tool's reader of settled texts: it reads what the library writes; cut anywhere, or
  * with any byte changed, a file is read whole or refused in one line. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_settled_memory.c - when an allocation fails while something is settled, committed, written or
  * read, the call says so and what was committed before stays whole. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_settled_plans.c - what a commit changes: the plans of batches of the settled cells and no
  * others, always to legal ones, and never the largest workspace. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_settled_processes.c - processes that read one text of what was settled have equal digests, and
  * equal plans of any batch, byte for byte. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_settled_runs.c - results are right whatever the table has for a batch: each member of a part,
  * each way to run both parts, and values that stand for nothing. */
 #include <setjmp.h>

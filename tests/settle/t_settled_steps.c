@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_settled_steps.c - numbers of segments that were settled: planned, listed, written and read. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_settled_text.c - the text of what was settled: the same memory in any context has the same bytes
  * and digest; a text that is malformed, older, cut or of another device is refused by its line, and
  * nothing of it is taken; cells of choices that are gone are dropped and counted. */

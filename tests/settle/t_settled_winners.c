@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_settled_winners.c - what wins a race is what planning gives from the commit on, for all plans that
  * attune_settle may race. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* allocations.c - implements allocations.h. */
 #include "allocations.h"
 #include "simt.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* allocations.h - the emulated GPU's memory: the host's, between pages that nobody may touch. */
 #ifndef TESTS_SIMT_ALLOCATIONS_H
 #define TESTS_SIMT_ALLOCATIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* barriers.c - barriers of a block's threads, and of a cluster's. __syncthreads is barrier 0 of
  * all live threads; the others count as many threads as they are given. */
 #include "machine.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* device.c - implements simt_device.h. Memory is the host's, between pages that nobody may
  * touch. A launch runs before the call returns; in a graph it waits for graph_play. The
  * library's own binaries are recognized by their address, and compiled again from source. */

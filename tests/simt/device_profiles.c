@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* device_profiles.c - the properties of the emulated GPUs, except their number of units. */
 #include "simt_device.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* failure_report.c - reports a launch that cannot go on: the thread, what it did, and where in
  * the sources, "at attend_body.inc:42 < qblock.cu:10", innermost first. */
 #include "machine.h"

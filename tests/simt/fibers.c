@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fibers.c - schedules fibers: the lanes of a warp one after the other, then other warps of the
  * block, then other blocks. */
 #include "machine.h"

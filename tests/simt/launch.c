@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c - runs a grid: gives blocks to the slots of resident blocks and threads to stacks,
  * and turns invalid accesses into signals. */
 #include "machine.h"

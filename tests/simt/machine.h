@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* machine.h - between the files that run a grid:
  *
  *   launch.c    blocks come and go; signals

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* maps.c - tensor maps of the emulated GPU: the arguments that they were made from, unencoded. */
 #include "maps.h"
 #include "kernels/args_maps.h"

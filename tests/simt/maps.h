@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* maps.h - the interface of maps.c for the emulated device. */
 #ifndef TESTS_SIMT_MAPS_H
 #define TESTS_SIMT_MAPS_H

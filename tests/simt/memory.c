@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memory.c - a block's shared memory, asynchronous copies into it, and 16-bit numbers. Kernels
  * see 32-bit addresses: dynamic memory lies below 4 GiB and has its own; static memory has those
  * of a window without memory. */

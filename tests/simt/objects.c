@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* objects.c - implements objects.h. */
 #include "objects.h"
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* objects.h - kernels as shared objects of the host, beside the tests that want them:
  *
  *   kernels/gpu/attend/qblock.cu -make, host.awk-> B/simt/gpu/attend/qblock.cu

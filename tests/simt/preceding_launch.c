@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* preceding_launch.c - the launch in front of one that begins early. It ends when all threads
  * that can go on wait for it. Until then its outputs are NaN and must not be copied from, and
  * the memory that the later launch is to write must stay as it is. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* products.c - a warp's share of a warpgroup's product: 16 rows x n columns over a depth of 16.
  *
  * 64 bits describe a matrix in shared memory, as in PTX: rows of a piece (128 or 64 bytes) lie

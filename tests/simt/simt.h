@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* simt.h - a grid of GPU threads run on the host: what a kernel's code and the machine that
  * runs it know of each other.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # simt.mk - the emulated GPU, included by the Makefile.
 #
 #   kernels/gpu, kernels/*.h -host.awk-> simt/: kernels as a host's C++ compiler takes them

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* simt_device.h - the emulated GPU as a device: an H200 of few units, or an MI300X. */
 #ifndef TESTS_SIMT_SIMT_DEVICE_H
 #define TESTS_SIMT_SIMT_DEVICE_H

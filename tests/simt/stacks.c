@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stacks.c - switches stacks. On x86-64 that takes ten nanoseconds, most of a launch's time;
  * elsewhere ucontext does it, with two system calls. */
 #include "machine.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warp_collectives.c - collectives of a warp: the last lane to arrive does the work for all. */
 #include "machine.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bridge_rows.h - databases with rows of an older source, trees with its text, and `attune
  * merge --bridge` with its output. */
 #ifndef TESTS_STORE_BRIDGE_ROWS_H

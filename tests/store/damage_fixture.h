@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* damage_fixture.h - two small databases, one sealed and one not, and a child process that reads a
  * copy of them and reports what it found. */
 #ifndef TESTS_STORE_DAMAGE_FIXTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* same_schema.h - compares the schema of a database with that of a new one. */
 #ifndef TESTS_STORE_SAME_SCHEMA_H
 #define TESTS_STORE_SAME_SCHEMA_H

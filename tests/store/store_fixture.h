@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_fixture.h - a folder of databases, rows to insert, and queries. Each program uses what
  * it needs. */
 #ifndef TESTS_STORE_STORE_FIXTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_answers.c - the answers of show and diff, checked against the database. */
 #include "harness/measure/measure.h"
 #include "tuner/commands.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_bench_rows.c - table bench: what attune bench timed. Nothing learns from its rows, merge carries
  * them over, and compact keeps the newest of each policy with its run. */
 #include "store_fixture.h"

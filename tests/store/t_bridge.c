@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_bridge.c - `attune merge --bridge` by machine code: rows of an older source count as today's where
  * the code is equal, for all flags or for some, and by named revisions. On the CPU. */
 #include "harness/base/base.h"

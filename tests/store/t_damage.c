@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_damage.c - databases with flipped bits, lost pages and edited values: readers refuse them in one
  * to three lines; they never crash, hang or return other rows. */
 #include "damage_fixture.h"

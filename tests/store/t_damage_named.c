@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_damage_named.c - databases with one named fault each, and files that are no databases: every
  * reading command refuses them in one line that names the fault. */
 #include "damage_fixture.h"

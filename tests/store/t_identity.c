@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_identity.c - the identity of a source, by pairs of small texts: which changes alter it and
  * which do not. */
 #include "harness/compile/compile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_identity_edits.c - random edits of a copy of kernels/. A kernel's identity stays the same
  * when layout, comments, include guards or the names and places of files change, and differs
  * when any token changes. */

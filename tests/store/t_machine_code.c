@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_machine_code.c - which changes of a source leave the machine code equal. Some rows need
  * NVRTC. */
 #include "harness/compile/compile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_store.c - rows of the results database: they come back as they went in, bad ones are refused,
  * and readers get the newest. */
 #include "same_schema.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_store_noisy.c - noisy rows in a database: they are kept and count as missing, and never
  * replace a time. The races of a run after its last good control can be disbelieved. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_store_shared.c - the results database under concurrency: committed rows survive a kill,
  * several processes may write, shards merge, and equal content has equal hashes. */
 #include <stdio.h>

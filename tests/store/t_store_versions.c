@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_store_versions.c - labels and versions of the results database: version 8 is migrated, other
  * versions and other files are refused. */
 #include "store_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* two_passes.h - a decode batch whose times of the second pass differ from those of the first, and
  * rules that pick one of its choices. Include after commands.h. */
 #ifndef TESTS_STORE_TWO_PASSES_H

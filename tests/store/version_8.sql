@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- version_8.sql - a database of version 8, for t_store_versions.c: its tables, and rows of every kind.
 
 PRAGMA application_id = 1635021934;

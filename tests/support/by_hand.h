@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* by_hand.h - data of a few cells with known times. Include after cmocka.h and synthetic.h. */
 #ifndef TESTS_SUPPORT_BY_HAND_H
 #define TESTS_SUPPORT_BY_HAND_H

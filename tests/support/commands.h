@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* commands.h - runs subcommands on synthetic databases in a temporary folder, for tests of their
  * output and exit code. Include after cmocka.h and synthetic.h. */
 #ifndef TESTS_SUPPORT_COMMANDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* corner_rows.h - rows that compile kernels at run time and run them over all corner batches and
  * phases, through the gate that a sweep uses. Include after gpu_rows.h. */
 #ifndef TESTS_SUPPORT_CORNER_ROWS_H

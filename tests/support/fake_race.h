@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fake_race.h - a device whose samples take the times of a script, and races on it; with cmocka. */
 #include "harness/measure/race.h"
 #include "kernels/spec/status.h"

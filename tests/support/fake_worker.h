@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fake_worker.h - replaces harness/worker/worker.c: makes up each contender's time,
  * so that commands that measure do not depend on this machine. It defines all functions of worker.h,
  * so that the linker leaves those files out. */

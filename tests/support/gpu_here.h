@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_here.h - this machine's GPU, with code for it, or the GPU that ATTUNE_TEST_GPU names,
  * which must be present; else the emulated one, as when ATTUNE_SIMT_SOURCES is set. Include
  * after cmocka.h. */

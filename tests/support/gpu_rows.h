@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_rows.h - points of the GPU's kernels on shapes and corner batches, compared with the
  * definition through the gate that a sweep uses. Include after cmocka.h. The includer defines
  * `load_code`, and its shapes if it defines OWN_SHAPES. */

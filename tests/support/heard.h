@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heard.h - captures stderr of a call, for tests of messages:
  *
  *   listen_begin(); call(); assert_string_equal(heard(), "attune: ...\n");

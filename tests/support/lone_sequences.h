@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lone_sequences.h - sequences that a test runs alone and in random batches, on several CPU devices
  * or one GPU, and whether their outputs have the same bits. Include after kernels/launch/run.h and
  * cmocka.h. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mutate.h - splits C text into spans with a scanner of its own, and edits it: some edits keep
  * all tokens, others change one. A span is a word, a number, a literal or a run of punctuators.
  * Include after cmocka.h. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* random_part.h - random shapes, batches and parts over the range that engines send. Include
  * after cmocka.h. */
 #ifndef TESTS_SUPPORT_RANDOM_PART_H

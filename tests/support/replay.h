@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* replay.h - other lengths for a captured graph, and one replay of it. Include after gpu_here.h. */
 #ifndef TESTS_SUPPORT_REPLAY_H
 #define TESTS_SUPPORT_REPLAY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* replay_stage.h - a batch on the GPU for t_gpu_replay.c: the rows, their tensors, other lengths within
  * the bounds, and a replay whose output is compared with the reference. */
 #ifndef TESTS_SUPPORT_REPLAY_STAGE_H

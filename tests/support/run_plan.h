@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_plan.h - runs a plan by the library on a device and compares it with the reference.
  * Include after cmocka.h. PLAN_ROWS: output rows that are compared. */
 #ifndef TESTS_SUPPORT_RUN_PLAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sources.h - a folder of sources, and their identities. Include after cmocka.h. */
 #ifndef TESTS_SUPPORT_SOURCES_H
 #define TESTS_SUPPORT_SOURCES_H

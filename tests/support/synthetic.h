@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* synthetic.h - synthetic measurements: cells from a smooth model of latency, so that tests of
  * the tuner know what to expect. */
 #ifndef TESTS_SUPPORT_SYNTHETIC_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh
 # tap.sh - what every shell test shares: a temporary folder and TAP rows. Tests run from the root of
 # the repository and source it: `. tests/support/tap.sh`.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traces.h - request traces and engines for tests. */
 #ifndef TESTS_SUPPORT_TRACES_H
 #define TESTS_SUPPORT_TRACES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* two_gpus.h - two made-up GPUs with times by a formula, so that the best choice on each is
  * known. The second has 0.7 of the first's bandwidth and the same matrix rate, and runs kernel
  * `ring` 30 % slower than that explains. Include after cmocka.h and synthetic.h. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* llama_on_devices.h - a CPU, an H200, and the shape of Llama 3.1 8B. */
 #ifndef TESTS_SWEEP_LLAMA_ON_DEVICES_H
 #define TESTS_SWEEP_LLAMA_ON_DEVICES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* problem_set.h - scenarios of one model as problems of a sweep, and their end. */
 #ifndef TESTS_SWEEP_PROBLEM_SET_H
 #define TESTS_SWEEP_PROBLEM_SET_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_candidates.c - candidates of a kernel: each preset's sample, the baselines, and the nearest legal
  * choice. */
 #include "llama_on_devices.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_confirm.c - `attune sweep --confirm`: a scenario is measured as a whole, in one session, or not at all.
  * `attune tune --check`: whether the picks still beat their rivals. `attune bench`: all have a time. */
 #include <setjmp.h>

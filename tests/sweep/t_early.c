@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_early.c - launches that may begin before the one in front is over: how a launch follows from
  * choice and permission, on a device that records it; which choices the rules refuse; that
  * sweeps and trees use such choices on request alone; and the work list of `sweep --early`. */

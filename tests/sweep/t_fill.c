@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_fill.c - the work list of `attune sweep --confirm --fill`: choices that the header picks on training
  * scenarios and the sweep did not measure. */
 #include "harness/measure/measure.h"

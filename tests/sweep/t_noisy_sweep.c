@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_noisy_sweep.c - how commands treat noisy times. */
 #include "kernels/spec/kernel.h"
 #include <setjmp.h>

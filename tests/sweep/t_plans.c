@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_plans.c - the composed plans that a sweep races, and plans as text. */
 #include "harness/compile/compile.h"
 #include "harness/scenario/scenario.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_problem_fill.c - the candidates of a part for which the shape's own are illegal. */
 #include "llama_on_devices.h"
 #include "kernels/spec/space.h"

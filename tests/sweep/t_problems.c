@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_problems.c - problems of a sweep: which candidates are raced on each scenario, and what the winners
  * nearby change. */
 #include "problem_set.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_provenance.c - the hashes of sources that a run is stored with, and the commit that is found by
  * them: of the checkout that the kernels' sources lie in, and of no other repository. Needs git. */
 #include "harness/base/sources_hash.h"

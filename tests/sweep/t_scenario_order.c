@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_scenario_order.c - in which order a sweep takes its scenarios. */
 #include "problem_set.h"
 

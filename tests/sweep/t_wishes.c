@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_wishes.c - wishes, cells that are requested one by one: each is measured once, in its stage,
  * with a control. A wish that cannot be measured is refused before anything runs. */
 #include "kernels/spec/kernel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_tree.c - greedy induction of trees, their sizes by cross-validation, and invariants of every tree. */
 #include "tuner/tree/tree.h"
 #include "tests/support/synthetic.h"

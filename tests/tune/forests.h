@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forests.h - forests written by hand. */
 #ifndef TESTS_TUNE_FORESTS_H
 #define TESTS_TUNE_FORESTS_H

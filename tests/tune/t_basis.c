@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_basis.c - a header that began from another GPU's: the row of its basis in the database, and
  * `attune induce`, which remakes the header from two databases (tuner/transfer/basis.h). */
 #include <stdio.h>

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_busy.sh - commands that measure, on a busy machine: they name the processes in the way, wait, and
 # refuse; --anyway measures; they wait for another attune on the device in any case.
 . tests/support/tap.sh

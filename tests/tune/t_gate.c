@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_gate.c - the gate of attune tune: which scenarios its split draws, and which groups of
  * decisions fresh rules take over (tuner/transfer/gate.h). */
 #include "forests.h"

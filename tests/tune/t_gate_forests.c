@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_gate_forests.c - one forest made of two: decisions of the incumbent beside fresh ones
  * (tuner/transfer/gate.h). */
 #include "forests.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_here.c - which rules a tune puts in force, and which an undo restores
  * (tuner/tune/tune_here.c). */
 #include "tuner/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_kept_tree.c - another GPU's trees with labels of own times (tuner/induce/kept_tree.c), on two made-up
  * GPUs. */
 #include "tuner/induce/induce.h"

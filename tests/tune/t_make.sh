@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_make.sh - settings of make: those of the command line alone, passed on as they are, or refused in one
 # line.
 . tests/support/tap.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_reasons.sh - a command that cannot answer says why: a database whose times do not count, a check
 # that measured nothing, a check with fewer threads than were measured, baselines that have nothing to
 # learn from.

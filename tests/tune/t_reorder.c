@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_reorder.c - rows of another machine's rules in the order of this one's times
  * (tuner/transfer/reorder.h). */
 #include "forests.h"

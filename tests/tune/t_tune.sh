@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_tune.sh - attune tune on the CPU, with rules and a database of another machine: where it starts,
 # where it writes, what it prints, that it resumes, and that `attune induce` remakes its header from its
 # database.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_whose.sh - whose times a machine uses is said, and times of two CPUs never mix: a database of
 # another CPU, and one of two.
 . tests/support/tap.sh

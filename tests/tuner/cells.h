@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.h - cells of one scenario or a few, added one by one, and their costs in a matrix. */
 #ifndef TESTS_TUNER_CELLS_H
 #define TESTS_TUNER_CELLS_H

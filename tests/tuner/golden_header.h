@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* golden_header.h - the header of small_forest.h, every byte, for t_emit.c: a format of printf, and
  * the text of its legend. */
 #ifndef GOLDEN_HEADER_H

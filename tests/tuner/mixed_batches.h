@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mixed_batches.h - times of mixed batches, serial and side by side, and the rules they lead to. */
 #ifndef TESTS_TUNER_MIXED_BATCHES_H
 #define TESTS_TUNER_MIXED_BATCHES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* small_forest.h - data of two scenarios and a forest over them, with one choice of
  * SEGMENTS=fitted, for tests of its text. Include after cmocka.h and synthetic.h. */
 #ifndef TESTS_TUNER_SMALL_FOREST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_data.c - the data behind the matrices: cells that are refused, lookups, both passes; the order
  * of insertion leaves no trace. */
 #include "cells.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_early_tree.c - the early decision: ratios within a race, the tree, what leaves must not
  * name, headers and files, and `attune eval`. */
 #include "tuner/emit/emit.h"

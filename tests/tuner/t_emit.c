@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_emit.c - generated headers: every byte of a small one, the same bytes from the same cells,
  * no compiler warnings; and the compiled text, the parsed text and the tree agree. */
 #include "tuner/emit/emit.h"

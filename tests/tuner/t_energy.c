@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_energy.c - what the power readings of a choice are of. */
 #include "tests/store/store_fixture.h"
 #include "tuner/data/data.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_eval.c - the tuner's subcommands on a database: output and exit codes. */
 #include "harness/measure/measure.h"
 #include "tuner/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_files.c - files that the tool writes (tuner/base/files.c): a file is replaced as a whole, a pipe
  * is written to, and what cannot be written is said. */
 #include "harness/base/base.h"

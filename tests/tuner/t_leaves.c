@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_leaves.c - the final pass over leaves: defaults where nothing is faster, remarks, and
  * choices that are not legal everywhere in a leaf's box. */
 #include "tuner/forest/forest.h"

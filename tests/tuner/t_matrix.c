@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_matrix.c - the cost matrix: integer costs of measured times, ties, missing and forbidden cells,
  * formulas and portfolios. */
 #include "cells.h"

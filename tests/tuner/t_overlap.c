@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_overlap.c - the overlap decision: ratios within a race, what a leaf must not name, the tree that
  * follows, and how headers and files hold it. */
 #include "mixed_batches.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_overlap_fused.c - fused kernels in the overlap decision: which ones leaves name, and that those
  * divide a batch by estimate. */
 #include "mixed_batches.h"

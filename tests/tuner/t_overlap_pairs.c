@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_overlap_pairs.c - estimated times of two parts on two streams where this pair was not
  * measured, from pairs that were. */
 #include "tests/support/synthetic.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_overlap_spares.c - two streams with units left to the decodes in the overlap decision: which
  * numbers leaves name, and the plans and times that follow. */
 #include "mixed_batches.h"

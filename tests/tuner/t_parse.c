@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_parse.c - the tuner's parser of generated headers refuses what it cannot mean, with the line, and
  * headers of older forms. t_override.c has the mistakes that the reader of texts finds. */
 #include "tuner/emit/emit.h"

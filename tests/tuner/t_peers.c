@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_peers.c - times of others' kernels: from the database of a race with plug-ins, and in the
  * pictures that show them. */
 #include "tests/support/synthetic.h"

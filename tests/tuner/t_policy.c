@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_policy.c - the picks of the baselines, on small data where they are known. */
 #include "tuner/forest/forest.h"
 #include "tuner/induce/induce.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_portable.c - portable rules: what they are learned from, and that some member of each of their rows
  * is legal wherever a kernel of ours is. */
 #include "tests/support/synthetic.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_row_search.c - the rows of choices: what runs where the choice of a leaf is illegal, and which
  * rivals stand beside it. */
 #include "tuner/induce/rows.h"

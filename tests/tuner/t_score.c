@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_score.c - scores of picks, by cases worked out by hand. */
 #include "tuner/eval/eval.h"
 #include "tests/support/synthetic.h"

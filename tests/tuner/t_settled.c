@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_settled.c - rows of a header that settle: pass A chooses, pass B judges. By cases worked out by hand. */
 #include "tuner/policy/settled.h"
 #include "tuner/eval/eval.h"

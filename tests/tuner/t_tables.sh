@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # t_tables.sh - the published tables: those of the pages are what the committed databases and headers say, and
 # `attune show --table` prints each of them for people and for machines.
 . tests/support/tap.sh

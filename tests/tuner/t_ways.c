@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_ways.c - the ways to run a mixed batch that the pictures and tables show: the time of each
  * overlap against the best serial plan. */
 #include "tests/support/synthetic.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_write_kv.c - attune_write_kv on the CPU and on a GPU, or the emulated one: the whole cache, which
  * was poisoned, bit by bit as a plain loop writes it. */
 #include "kernels/launch/op.h"

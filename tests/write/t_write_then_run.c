@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* t_write_then_run.c - attune_write_kv, then attune_run, in one graph over a cache of NaN: the
  * output is right, also where the second launch begins before the first is over. */
 #define PLAN_ROWS 200

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* write_step.h - a step whose K and V are written into a cache, in many layouts, and the plain loop that
  * says what the cache must then have. Include after cmocka.h. */
 #ifndef TESTS_WRITE_WRITE_STEP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base.h - shared by all of the tuner: paths of databases and headers, emulated devices, batches in
  * words. Includes harness/base. */
 #ifndef TUNER_BASE_BASE_H

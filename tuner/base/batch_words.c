@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_words.c - prints a batch on one line: its text, or a summary of a long one. */
 #include "base.h"
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* emulated.c - an emulated device is for tests of the tools: its times mean nothing. */
 #include "base.h"
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* parallel.c - runs tasks on threads of their own; one after the other if none can be started. */
 #include "base.h"
 #include "kernels/device/cpu/usable.h"

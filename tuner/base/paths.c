@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* paths.c - finds the GPU that is meant, its database and its header. */
 #include "base.h"
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench.c - `attune bench`: times the library on batches of the database, steps of a simulated trace
  * or a few batches of its own, beside its baselines (bench_policies.c). The worker of harness/ races
  * what runs a batch; the times are rows of table bench (harness/store/bench.sql), which are printed. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench.h - shared by the files of `attune bench`:
  *
  *   bench.c           the command

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_bounds.c - the list of `attune bench --bounds`: how much slower a plan is that knows the
  * longest lengths alone.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_policies.c - what `attune bench` times on a batch:
  *
  *   attune      the library, through attune_plan_batch and attune_run

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_roofline.c - `attune bench --roofline`: measures the ceilings of this GPU (memory, L2
  * cache, launches) into the database; `attune show --ceilings`: prints them. */
 #include "bench.h"

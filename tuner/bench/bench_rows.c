@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_rows.c - measures a list of `attune bench` by the worker of all races, into rows of table
  * bench (harness/store/bench.sql), and prints these rows. */
 #include "bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_settle.c - the list of `attune bench --settle` and `--settled`: what the memory of settled
  * batches is worth (kernels/attune_settle.h).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cheapest_set.c - picks the few choices that a tree with estimates may name. In each row the
  * choice with the least estimate would run; the set is the one whose runs cost least. Then the
  * matrix is made from which the tree learns (made_up_batches.c), and cross-validation measures how

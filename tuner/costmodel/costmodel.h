@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* costmodel.h - a linear model of a choice's time, fitted to measurements, and the few choices that
  * are best by it. Trees also learn from its estimates of batches that nobody measured. For decodes
  * the header contains the model's terms that depend on SEGMENTS. Includes matrix and forest. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* least_squares.c - evaluates the cost model of one choice at one head size, and fits it to
  * measured times.
  *

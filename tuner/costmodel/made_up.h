@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* made_up.h - random batches similar to measured ones, and rows of matrices for them. */
 #ifndef TUNER_COSTMODEL_MADE_UP_H
 #define TUNER_COSTMODEL_MADE_UP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* made_up_batches.c - makes the matrix from which a prefill or decode tree learns when its choices
  * have cost models.
  *

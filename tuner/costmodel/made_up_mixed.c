@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* made_up_mixed.c - makes the matrix from which the overlap tree learns: measured batches, and made-up
  * ones that cost what the nearest measured ones do on average. The measured rows alone are too few to show
  * where the best way changes. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mixed_fit.c - fits the rates by which a header divides a mixed batch (kernels/spec/mixed.h) to
  * training batches of its GPU, as segment_fit.c fits costs: coordinate descent on the loss of the
  * numbers that the rates choose, among those with a time. Begins at mixed_by_hand.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* offers.c - lists the choices that can have a cost model, fits their models to training scenarios,
  * and computes their estimates and costs in each.
  *

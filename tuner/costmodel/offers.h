@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* offers.h - offers: choices with a fitted cost model, and their estimates and costs in each
  * training row. Private to tuner/costmodel. */
 #ifndef TUNER_COSTMODEL_OFFERS_H

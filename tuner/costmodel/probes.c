@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* probes.c - draws batches over all shapes that the library takes, with estimated costs.
  *
  * Scenarios and the batches made up from them say little of what a rule forbids: pages that the fastest

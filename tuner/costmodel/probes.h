@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* probes.h - random batches of all shapes that the library takes, for rows of a training matrix where no
  * scenario is. */
 #ifndef TUNER_COSTMODEL_PROBES_H

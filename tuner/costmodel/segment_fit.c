@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* segment_fit.c - fits the costs by which the library chooses SEGMENTS (kernels/segments.h).
  *
  * Least squares fit times (least_squares.c), and the number of segments with the least fitted time is

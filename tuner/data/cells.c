@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c - looks up cells by scenario, phase, choice and pass, and drops some. They are sorted in
  * that order (data_finish.c). Of thousands of choices a scenario and phase has cells of a few hundred. */
 #include "data.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* data.c - makes and frees struct data, the measurements of one GPU; adds scenarios and choices to
  * it, each once. */
 #include "data.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* data.h - the measurements of one GPU, loaded from a database: scenarios, choices, cells and the
  * times that follow from them. Includes harness/store. */
 #ifndef TUNER_DATA_DATA_H

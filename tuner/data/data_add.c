@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* data_add.c - adds the rows of a database to struct data: checks each, finds its scenario and
  * choice, and stores it as a cell, a plan or an early launch. */
 #include "data.h"

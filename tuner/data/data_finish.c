@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* data_finish.c - sorts struct data after all rows were added and runs the steps that derive times.
  * The order does not depend on how rows were inserted: the same cells must generate the same
  * header. */

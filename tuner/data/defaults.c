@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* defaults.c - resolves choices for a batch as the library does: formulas become concrete, and
  * illegal choices give way to the kernels' defaults. */
 #include "data.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* distance.c - measures how different two parts are, by their features. */
 #include "data.h"
 #include <math.h>

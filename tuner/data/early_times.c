@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* early_times.c - the time of a part whose launch begins early, relative to the same launch in
  * turn. */
 #include "data.h"

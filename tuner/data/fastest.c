@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fastest.c - finds the least time of each part and of the whole of each scenario, once for either
  * pass, since they are read often. */
 #include "data.h"

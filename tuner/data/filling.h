@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* filling.h - what only files that fill a struct data need: lookup tables, adding rows, and the
  * steps of data_finish(). */
 #ifndef TUNER_DATA_FILLING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load.c - reads a database of one GPU into struct data. */
 #include "data.h"
 #include "filling.h"

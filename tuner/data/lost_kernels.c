@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lost_kernels.c - detects that a scenario's fastest kernel has only stale rows, because its source
  * was edited. Trees must not learn from the rest: it would name the wrong kernel. Keeps each kernel's
  * least fresh and least stale time per part. */

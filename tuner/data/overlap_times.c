@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* overlap_times.c - the times of mixed batches by how their two parts overlap. A `way` is
  * SAYS_SERIAL, SAYS_STREAMS, SAYS_SPARING16 to SAYS_SPARING112 or a fused choice, as in
  * overlap_decision.c. Its time counts as a ratio to serial plans of the same race. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_shift.c - finds which scenarios pass B scores, and how much slower or faster it ran than
  * pass A. */
 #include "data.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan_times.c - the time of a picked plan: measured as a whole, else derived from its parts and
  * from plans with the same overlap; and the fastest plan. */
 #include "data.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* race_clock.c - makes the times of a scenario's races comparable.
  *
  * A choice races in several stages, and the device drifts between them. All contenders of a race

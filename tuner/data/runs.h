@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* runs.h - the measured plans of a mixed scenario, grouped by how their parts overlap. For
  * overlap_times.c and overlap_decision.c only. */
 #ifndef TUNER_DATA_RUNS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* second_session.c - chooses the session of pass B that counts in each scenario, and drops the others.
  *
  * Scores compare medians of pass B. Two sessions may run on two cards, or one card may be warmer, so

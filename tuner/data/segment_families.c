@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* segment_families.c - resolves choices with a formula, such as "SEGMENTS=balance(1,96,192,16)".
  * They are never measured: in each batch the concrete choice counts that config_resolve() makes of
  * them. A family is the set of concrete choices that differ only in that value:

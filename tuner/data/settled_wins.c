@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settled_wins.c - counts which members of a row won batches that the library settled. Only times of the
  * same rounds are compared, and a batch counts once for each winner, however many machines settled it. */
 #include "data.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* splits.c - the splits of scenarios: which are learned from, which are held out, which exist. */
 #include "data.h"
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* times.c - the time of a choice in a scenario, from its cells or from those of its family, and its
  * noise. */
 #include "data.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* emit.c - writes a forest as generated/attune_<gpu>.h: provenance, the shapes that were measured,
  * choices, and one function for each decision. The text depends only on the database: no date, no
  * path, rows in a fixed order, integers in all code.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* emit.h - writes a forest as a header or as JSON. */
 #ifndef TUNER_EMIT_EMIT_H
 #define TUNER_EMIT_EMIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* emit_example.c - writes, for the comment on top of a header, how its trees decide for one batch, so
  * that a reader can follow a decision by hand. */
 #include "writing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* emit_facts.c - facts about leaves and choices that all output languages need; and the check of
  * texts that a header repeats. */
 #include "writing.h"

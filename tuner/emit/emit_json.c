@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* emit_json.c - writes a forest as JSON, for tools; it has the choices and trees of the header.
  *
  * Schema "attune-heuristics-7":

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* emit_legend.c - writes the comment on top of a header: provenance, scores and a legend. */
 #include "kernels/device/shared/gpu_names.h"
 #include "writing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* emit_lists.c - the two lists of a header that the build reads: kernels and shapes. */
 #include "writing.h"
 #include "kernels/ship/shipped.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* emit_names.c - names the choices of a header: the kernel, its tile, and those of its other
  * tunables that distinguish the choices of the header.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* emit_rows.c - writes the enum of a header's answers, and for each choice that a leaf names its row:
  * the choices that may run in its place. */
 #include "writing.h"

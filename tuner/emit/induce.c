@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* induce.c - `attune induce`: learns rules from a database and writes its header, or checks that
  * the committed header matches the database. */
 #include "emit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* induce.h - learns the rules of a database's header. */
 #ifndef TUNER_EMIT_INDUCE_H
 #define TUNER_EMIT_INDUCE_H

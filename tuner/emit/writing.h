@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* writing.h - shared by the files that write a forest, emit*.c. */
 #ifndef TUNER_EMIT_WRITING_H
 #define TUNER_EMIT_WRITING_H

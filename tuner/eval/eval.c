@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* eval.c - `attune eval`: the slowdown of a header's picks and of the baselines against the
  * fastest measured plan, by split. */
 #include "eval.h"

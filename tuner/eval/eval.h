@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* eval.h - scores of rules: slowdown, traces. By file. */
 #ifndef TUNER_EVAL_EVAL_H
 #define TUNER_EVAL_EVAL_H

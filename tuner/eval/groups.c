@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* groups.c - `attune eval --by`: the slowdown of a header's picks and of its rows settled, by a property of the
  * scenarios, and beside it that of another header. */
 #include "eval.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* held_out_table.c - scores the installed rules, the previous ones and the kernels' defaults on
  * held-out scenarios with pass B times of all three. */
 #include "eval.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lost.c - the scenarios on which a header loses most, and why: `attune eval --above`. */
 #include "eval.h"
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* score.c - the slowdown of picks against the oracle, over scenarios measured on the GPU itself. A
  * pick that was not measured or failed counts as infinitely slow: leaving it out would reward it.
  * Of a baseline such picks may be left out (score_where): that is to the baseline's favour.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settled_rows.c - `attune eval --settled-rows`: what the memory of settled batches is worth, by rows of
  * attune bench --settle and --settled.
  *

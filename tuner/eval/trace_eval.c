@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_eval.c - `attune eval --trace`: estimates the attention time of a simulated trace under
  * each policy. Nothing is measured: a plan's time comes from the nearest scenarios of the database
  * (nearest_estimate.c), so ratios are more reliable than milliseconds. `attune bench --trace`

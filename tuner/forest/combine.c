@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* combine.c - combines two forests decision by decision; gate.h says which decisions go
  * together. */
 #include "forest.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* decide.c - decides the plan of a batch by a forest, as the library does (kernels/api/plan.c). */
 #include "forest.h"
 #include "kernels/spec/kernel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forest.c - frees a forest, and counts its leaves, kernels and decisions. */
 #include "forest.h"
 #include "tuner/tree/tree.h"

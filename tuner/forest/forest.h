@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forest.h - a forest: the trees of all decisions and the choices that they name; learned, or read
  * back from a header. Includes matrix and tree. */
 #ifndef TUNER_FOREST_FOREST_H

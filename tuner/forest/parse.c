@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* parse.c - reads a generated header back into a forest, so that evaluation and comparison use the
  * text that is shipped. kernels/select/header_read.c has the form; here are the choices of today's
  * .def tables and the figures in comments. Keep both in step with emit.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* words.c - prints choices and actions of leaves, for headers and for people. */
 #include "forest.h"
 #include "kernels/spec/kernel.h"

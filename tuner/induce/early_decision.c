@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* early_decision.c - learns the value of the early axis for launches that may begin early. One tree
  * serves all choices with that axis, by the features of the part.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* early_decision.h - learns the early decision: which launches begin before their predecessor has
  * finished, where the caller allows it (ATTUNE_START_EARLY). */
 #ifndef TUNER_INDUCE_EARLY_DECISION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* growing.c - grows a phase's tree and learns the rows of its choices, in turn: what a choice costs
  * where it is illegal depends on its row, and a row on the leaves that name its choice.
  *

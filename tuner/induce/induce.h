@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* induce.h - learns a forest from data: the choices, the trees, and the action of each leaf. */
 #ifndef TUNER_INDUCE_INDUCE_H
 #define TUNER_INDUCE_INDUCE_H

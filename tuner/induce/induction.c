@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* induction.c - learns a forest: the prefill and the decode tree, then the overlap tree for their
  * choices, then the early tree. */
 #include "early_decision.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kept_tree.c - keeps the tree of rules from another GPU and lets its leaves name other choices where
  * this GPU's times show that they are faster.
  *

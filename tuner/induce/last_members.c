@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* last_members.c - the ends of the portable rules' rows. Behind a portable row stands nothing, so one
  * of its members must be legal wherever some kernel of ours is.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* leaves.c - makes leaves safe against choices slower than the kernels' defaults, and computes the
  * figures that the header prints at each leaf. */
 #include "induce.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* number_choices.c - gives ids to the choices that leaves name, the most used first, and renumbers
  * both trees and the segment costs. A choice has two ids, each with a row and costs of its tree, if leaves
  * of both trees name it, or if it has costs and both trees use it, in leaves or in their rows. */

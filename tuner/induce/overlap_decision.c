@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* overlap_decision.c - learns the overlap decision: how the two parts A and B of a mixed batch run.
  * Ways, as in enum says of kernels/select/selector.h:
  *

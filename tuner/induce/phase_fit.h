@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* phase_fit.h - the prefill or the decode tree while it is being learned, and the rows of its choices;
  * for induction.c, growing.c, kept_tree.c, settled_order.c and number_choices.c. */
 #ifndef TUNER_INDUCE_PHASE_FIT_H

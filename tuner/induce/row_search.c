@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* row_search.c - finds the row of each choice: up to two rivals and a stand-in, of all columns.
  *
  * A row is judged by the training rows whose leaf names its first choice:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.h - rows of choices while a tree is learned: what else a leaf's choice may run as. Lists have
  * columns of a matrix; attune_list: kernels/attune_list.h. */
 #ifndef TUNER_INDUCE_ROWS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settled_order.c - the order of a row's members behind the first, by batches that the library settled: a
  * member that won more of them comes before one that won fewer. What runs where the first is illegal then
  * changes, too, so a row whose members would be slower there, beyond noise, stays as it was learned. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* untimed_members.c - which members of the rows rest on estimates alone. */
 #include "induce.h"
 #include "tuner/data/data.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* validity.c - proves that every leaf is legal for every batch that reaches it.
  *
  * The features that reach a leaf form a box. The rules of the .def tables compare products of their

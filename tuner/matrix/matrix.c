@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* matrix.c - a cost matrix in memory: makes, copies and frees it, drops columns, describes rows. */
 #include "matrix.h"
 #include <math.h>

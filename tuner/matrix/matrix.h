@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* matrix.h - what each choice costs in each training scenario, as integers; and the few choices
  * that are worth having. Includes data. */
 #ifndef TUNER_MATRIX_MATRIX_H

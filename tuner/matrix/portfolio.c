@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* portfolio.c - picks the few choices that leave every row a good one: greedy additions by the sum
  * of row minima, then swaps. */
 #include "matrix.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* row_costs.c - fills in a matrix: what each choice costs in each training scenario, from pass A.
  * Costs are integers, so sums depend neither on their order nor on the machine.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* training_matrix.c - which scenarios and choices the prefill and the decode tree learn from. Rows
  * are training scenarios with a time in pass A; columns are choices that some row has tried. */
 #include "matrix.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # attune.bash - completes attune's commands and options in bash. It asks the program for them (--help).
 

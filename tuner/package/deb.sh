@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # deb.sh - Debian's packages of what make built, in $B/deb: libattune0 has the shared library, libattune-dev what
 # programs are built with, attune the tool. It needs dpkg-dev, and compiles nothing.
 #

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # install.sh - copies what make built into a prefix, and takes it out again. It compiles nothing.
 #
 #   sh tuner/package/install.sh install|uninstall

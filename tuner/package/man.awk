@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # man.awk - a man page from what a command prints for --help, by argp or as `attune --help` itself.
 #
 #   build/attune sweep --help | awk -v page=attune-sweep -v version=0.2.0 -f man.awk HELP -

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # package.mk - what make built into a prefix or into Debian's packages, included by the Makefile.
 #
 # Nothing here compiles: make with the settings of the build may not be what `sudo make install` is called with.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* facts.c - fills the tables of facts.sql from a database and its policies' picks. */
 #include "plot.h"
 #include "harness/scenario/scenario.h"

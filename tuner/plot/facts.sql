@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- facts.sql - the tables that the pictures' queries ask. Times are medians in µs; NULL: not measured.
 -- ci: half of the 95 % interval of that median, as a share of it; NULL: fewer than six samples, or an estimate.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gnuplot.c - draws a picture with gnuplot. Variables, style.gp and NAME.gp form one program that writes
  * both formats. The program, its rows and the drawn pictures are files in memory, which gnuplot opens
  * as /proc/self/fd/N. So a killed plot leaves no temporary file, and a picture on disk is replaced only

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* intervals.c - how sure a time is that a picture shows. The data answer with the time of a plan and
  * not with its row, so the row is found by the time. */
 #include "plot.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peers.c - reads the times of other projects' kernels from the rows of plug-ins into the table of
  * peers.sql. */
 #include "plot.h"

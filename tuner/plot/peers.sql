@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- peers.sql - times of other projects' kernels, which raced as plug-ins (harness/plugin) on the same batches in the
 -- same rounds. Nothing is learned from them.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pictures.c - reads the two files of a picture and asks its query.
  *
  *   -- size: WIDTH HEIGHT           three comments in NAME.sql; needs: what is missing where there

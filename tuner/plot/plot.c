@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plot.c - `attune plot`: chooses the data, and draws the pictures of a folder from a results
  * database. The same database gives the same files. */
 #include "plot.h"

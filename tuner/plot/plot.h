@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plot.h - shared by the files of `attune plot`.
  *
  *   plot.c      the command: chooses the data

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* asked_batch.c - makes a struct measured, without measurements, for a batch that a user asks about;
  * and a scenario of a measured one, to measure it again. */
 #include "policy.h"

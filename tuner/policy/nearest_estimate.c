@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nearest_estimate.c - estimates the time of plans on batches that were never measured.
  *
  * A part's work is LAUNCH_US + the larger of bytes / bandwidth and FLOPs / rate, at the device's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy.c - runs any policy: the forest (decide.c), or one of the baselines that it is compared
  * with. best_fixed learns, on the training scenarios: for each part the one choice of the header
  * that is fastest on average, with its fitted segments, and one way for all mixed batches.

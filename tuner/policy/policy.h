@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy.h - policies: the forest and the baselines that it is compared with. A policy decides a
  * plan for any batch, measured or not.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settled.c - what settling would run, by times of the database: the members of a batch's row race, and the
  * fastest stays. In a mixed batch each part settles first, and then the ways to run these two parts race with
  * the header's own plan.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settled.h - what settling the rows of a header would run, by times of the database. */
 #ifndef TUNER_POLICY_SETTLED_H
 #define TUNER_POLICY_SETTLED_H

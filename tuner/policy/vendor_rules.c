@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* vendor_rules.c - the selection rules of vLLM's Triton backend and of aiter, applied to our
  * kernels: each rule's constants are mapped to the nearest legal choice. They are rules for GPUs;
  * neither engine's CPU kernels have these tunables.

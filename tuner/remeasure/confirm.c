@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* confirm.c - `attune sweep --confirm`: measures pass B. Times that were learned from must not evaluate:
  * the best of many noisy times is too good (the winner's curse), for the oracle and for the picks.
  * So a session of its own measures again, in one race for each scenario with A/A controls

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* members.c - what settling races, as wishes: `attune eval` lets pass A choose among these and pass B judge. */
 #include "requests.h"
 #include "tuner/data/data.h"

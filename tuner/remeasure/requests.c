@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* requests.c - lists cells and plans to measure, each once, and measures them. */
 #include "requests.h"
 #include "harness/base/base.h"

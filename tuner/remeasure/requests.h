@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* requests.h - lists of cells and plans to measure (requests.c), and the second pass
  * (confirm.c). */
 #ifndef TUNER_REMEASURE_REQUESTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settled_next.c - attune scenarios --settled: writes the settled batches that are worth a sweep as a
  * scenario set.
  *

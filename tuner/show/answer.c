@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* answer.c - prints what SQL answers as a table. */
 #include "show.h"
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* diff.c - `attune show --diff A B`: compares two headers (where their choices differ) or two databases (the
  * cells whose times differ), with the size of each change and whether it exceeds noise. */
 #include "show.h"

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- diff.sql - what `attune show --diff` asks of two databases, attached as a and b. Noisy rows and those of launches that
 -- begin early are left out; of others the second pass counts before the first.
 

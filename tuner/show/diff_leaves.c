@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* diff_leaves.c - lists where the choices of two forests differ, and the rows of choices that changed. A region of features is the
  * intersection of a leaf of each; with data only regions with a scenario are listed. A change is
  * beyond noise if the mean log ratio of the times exceeds both the A/A noise floor and the

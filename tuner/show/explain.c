@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* explain.c - `attune show --why`: explains the plan of a batch by its path through the trees, the leaves,
  * their rows, rivals and the expected slowdown. For a batch that was never measured, times are estimates
  * (nearest_estimate.c). */

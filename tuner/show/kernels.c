@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernels.c - `attune show --kernels`: the kernels with their tunables and rules. */
 #include "show.h"
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* planned.c - asks the library's own planner what it runs for a batch, and why it does not run what
  * its rules name. The GPU need not be here; the rules are those that this tool was built with, or the
  * file of ATTUNE_HEURISTICS. */

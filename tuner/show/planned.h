@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* planned.h - what the library's own planner runs for a batch on a GPU that need not be here. */
 #ifndef TUNER_SHOW_PLANNED_H
 #define TUNER_SHOW_PLANNED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ranking.c - `attune show` of one scenario: all measured plans, fastest first. */
 #include "show.h"
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ranking_text.c - `attune show` of one scenario, for people: the plan, its time and noise, and the
  * other measured plans. The second and the first pass are ranked separately. */
 #include "show.h"

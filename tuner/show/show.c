@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* show.c - `attune show`: parses the options, finds the scenario, and calls the file that prints
  * it: ranking.c, explain.c, kernels.c, stale.c or tables.c. */
 #include "show.h"

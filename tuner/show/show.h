@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* show.h - shared by the files of `attune show`. */
 #ifndef TUNER_SHOW_SHOW_H
 #define TUNER_SHOW_SHOW_H

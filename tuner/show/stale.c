@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stale.c - `attune show --stale`: counts the newest rows of a database that were measured with older
  * kernel sources. stale.sql has the counts. */
 #include "show.h"

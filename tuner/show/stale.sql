@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- stale.sql - what `attune show --stale` asks: the newest rows of a database, counted by kernel, scenario
 -- set and split.
 

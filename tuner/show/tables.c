@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tables.c - `attune show --table`, `--best` and `--peers`: asks a query, and prints the answer. A published table's
  * is NAME.sql of a folder.
  *

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # tables.sh - the published tables of pages: rewrites them, or compares them with --check.
 #
 #   sh tuner/show/tables.sh ATTUNE [--check] PAGE...

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- tables.sql - what the queries in tables/ ask, beside the tables of plot/facts.sql.
 
 -- The kernels that a plan of "tree", "row_settled" or "oracle" runs: with | between parts in turn, with || between parts

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* basis.c - makes a header that begins from another GPU's rules.
  *
  *   own database   -> own data, basis: the incumbent's rules, the prior's name

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* basis.h - a header whose rules began from those of another GPU; basis.c shows the flow.
  *
  * A GPU that is tuned anew has few times. Its own data are these. Its basis is what it began from:

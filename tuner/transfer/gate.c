@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gate.c - compares fresh rules with the incumbent's in races on scenarios that neither was learned
  * from, and takes the groups that are faster beyond noise.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gate.h - decides which fresh rules replace the incumbent's.
  *
  * Rules are replaced in three groups of decisions:

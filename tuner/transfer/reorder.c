@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reorder.c - puts the rows of another machine's rules in the order of this machine's times.
  *
  * Which few choices are good for a leaf's batches differs little between machines; which of them

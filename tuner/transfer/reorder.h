@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reorder.h - rules of another machine whose rows are put in the order of this one's times. */
 #ifndef TUNER_TRANSFER_REORDER_H
 #define TUNER_TRANSFER_REORDER_H

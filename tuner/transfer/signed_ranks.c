@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* signed_ranks.c - the interval of the usual value of a few samples with heavy tails. */
 #include "gate.h"
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fit.c - chooses the number of leaves by cross-validation.
  *
  * Rows are held out in two ways, whose losses add up. By block, a model and a number of sequences by

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* grow.c - grows trees greedily: of all leaves, the one is split next whose best split gains most.
  *
  * A split saves what one choice for all rows of the leaf costs more than the best choice of each

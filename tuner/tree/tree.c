@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tree.c - decision trees, grown or read from a header: finding leaves, the boxes of features that
  * reach them, and tidying. */
 #include "tree.h"

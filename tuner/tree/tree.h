@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tree.h - decision trees that minimise cost. */
 #ifndef TUNER_TREE_TREE_H
 #define TUNER_TREE_TREE_H

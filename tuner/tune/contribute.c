@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contribute.c - `attune merge --contribute`: merges this machine's measurements into the project's.
  *
  *   results/local/<gpu>.sqlite   measured on this machine

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tune.c - `attune tune`: measures this machine, learns rules, and installs those that beat the
  * rules in force. Its steps, in order:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tune.h - shared by the files of `attune tune`:
  *
  *   tune_cmd.c      options

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tune_check.c - `attune tune --check`: checks that the rules still fit, such as after an update of the
  * driver, the toolkit or the firmware. It times some picks again, each in one race with its two
  * fastest rivals. What counts is whether the picks still beat their rivals, not how fast all of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tune_cmd.c - options of `attune tune`. `make tune` runs it and then relinks the library. */
 #include "tune.h"
 #include "harness/base/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tune_gate.c - the step "gate" of a tune: races the plans of new and old rules on the scenarios of
  * split "gate" where they differ. */
 #include "tune.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tune_here.c - finds, installs and restores the rules and databases of this machine. */
 #include "tune.h"
 #include "harness/base/base.h"

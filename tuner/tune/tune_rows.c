@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tune_rows.c - the step "rows" of a tune: races what may come first in the rows in force, on
  * scenarios to learn from, in an order that covers all rows soonest. And the races on held-out
  * scenarios that judge the rules. */

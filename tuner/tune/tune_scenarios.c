@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tune_scenarios.c - loads the scenarios of a tune: the GPU's own sets or those that the user
  * names, and those of --steps; of these, what the preset measures. */
 #include "tune.h"

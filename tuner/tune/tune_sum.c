@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tune_sum.c - prints one line before a tune, the forecast of --dry-run, and the summary at the
  * end. `attune eval` prints the tables behind the summary. */
 #include "tune.h"

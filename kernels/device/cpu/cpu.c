@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cpu.c - the CPU as a device. Memory is the host's; code is a function of a shared object or of
  * this program; a pool of threads runs a grid of cells; a launch returns when its cells are
  * done. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cpu.h - the state and functions that the files of the CPU device share. */
 #ifndef KERNELS_DEVICE_CPU_CPU_H
 #define KERNELS_DEVICE_CPU_CPU_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* flags.c - the compiler flags of CPU kernels for each instruction set. Separate from the device,
  * since the build uses them too. */
 #include "kernels/device/device.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* float_mode.h - the floating-point environment that the CPU kernels compute in: no exception
  * traps, and results round to nearest. On x86-64 and AArch64 denormal floats count as zeros, as
  * operands and as results. float_mode_enter sets it, float_mode_leave restores the one of

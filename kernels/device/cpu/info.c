@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* info.c - the machine's instruction sets, names, caches and clocks, read from files of the kernel.
  * Values that are missing are 0. */
 #include "cpu.h"

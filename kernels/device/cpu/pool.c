@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c - the threads of a CPU device (pool.h).
  *
  * `door` is the state of the current grid. While OPEN is set, helpers may enter: each counts itself

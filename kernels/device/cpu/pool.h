@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool.h - a pool of threads that runs grids of cells for the CPU device. Its aim is that no grid
  * takes longer than on the calling thread alone, also where other programs use the CPUs:
  *

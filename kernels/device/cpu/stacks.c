@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stacks.c - calls a function on another stack (stacks.h). */
 #include "stacks.h"
 #include "pool.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stacks.h - stacks on which the threads that call the library run cells, on x86-64 and AArch64: a
  * thread's own stack may be too small for the scratch of a cell. */
 #ifndef KERNELS_DEVICE_CPU_STACKS_H

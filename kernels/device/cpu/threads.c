@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* threads.c - the CPU device's threads: how many there are, a grid of cells on them, and how much
  * CPU time they got while a function ran. */
 #include "cpu.h"

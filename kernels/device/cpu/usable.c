@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* usable.c - how many CPUs this process may use: its affinity, and the quotas of its control
  * groups.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* usable.h - how many CPUs this process may use. */
 #ifndef KERNELS_DEVICE_CPU_USABLE_H
 #define KERNELS_DEVICE_CPU_USABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api.h - the driver calls of all CUDA code, and constants of the driver's ABI. */
 #ifndef KERNELS_DEVICE_CUDA_API_H
 #define KERNELS_DEVICE_CUDA_API_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* context.c - turns errors of the CUDA driver into the library's. */
 #include "context.h"
 #include "kernels/spec/status.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* context.h - the state of an open CUDA device and of its loaded code, for the files of this
  * folder. */
 #ifndef KERNELS_DEVICE_CUDA_CONTEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cuda.c - NVIDIA GPUs through the driver API, opened at run time, so that one binary runs on
  * machines with and without a GPU. Owns the primary context that it retains, one stream, a pair of
  * events and the streams of side_streams.h. */

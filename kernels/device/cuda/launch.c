@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c - launches kernels: in stream order, or by programmatic dependent launch (CUDA 12, from
  * sm_90 on). With the latter a kernel's blocks may start as soon as all blocks of the preceding
  * launch have allowed it or ended; they wait themselves for its writes. The launch, not the code,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launch.h - a kernel, and one launch of it; with the device's context current. */
 #ifndef KERNELS_DEVICE_CUDA_LAUNCH_H
 #define KERNELS_DEVICE_CUDA_LAUNCH_H

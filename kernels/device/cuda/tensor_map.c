@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tensor_map.c - makes tensor maps (CUDA 12, sm_90), as described in args_maps.h. The driver packs
  * them into 128 bytes, for the current context.
  *

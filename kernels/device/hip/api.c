@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api.c - finds and opens AMD's runtime; see hip.h. */
 #include "hip.h"
 #include "kernels/spec/status.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* chips.c - the table of AMD chips for which kernels are compiled. */
 #include "hip.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hip.c - AMD GPUs through the HIP runtime, opened at run time. Owns one stream, a pair of events
  * and the streams of side_streams.h. Each operation sets the thread's current device and restores
  * the caller's. */

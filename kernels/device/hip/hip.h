@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hip.h - AMD's runtime calls, chips and device attributes, for hip.c. */
 #ifndef KERNELS_DEVICE_HIP_HIP_H
 #define KERNELS_DEVICE_HIP_HIP_H

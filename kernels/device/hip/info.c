@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* info.c - reads the sizes of an AMD GPU from attributes alone, since the struct of properties
  * differs between ROCm versions. */
 #include "kernels/device/shared/gpu_names.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_names.c - names of GPUs, and the table of known ones. */
 #include "gpu_names.h"
 #include <ctype.h>

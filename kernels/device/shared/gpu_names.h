@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_names.h - names of GPUs on the command line, in file names and in generated code, and data
  * sheet values of the known GPUs. */
 #ifndef KERNELS_DEVICE_SHARED_GPU_NAMES_H

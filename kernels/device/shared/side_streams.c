@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* side_streams.c - fork and join by events. Nothing is allocated, and all of it may be captured:
  * records and waits then become edges of the graph, not nodes.
  *

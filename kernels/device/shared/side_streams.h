@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* side_streams.h - side streams of a GPU for concurrent launches, made once and lent from fork to
  * join. */
 #ifndef KERNELS_DEVICE_SHARED_SIDE_STREAMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attend_static.h - the body of the persistent kernels. The grid depends only on the device. Its
  * blocks work through the blocks of attend_body.inc's grid as items, in the same order, by the list
  * of schedule_list.h. So a captured launch serves any batch, and a launch can leave SMs to

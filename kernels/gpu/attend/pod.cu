@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pod.cu - the prefills and the decodes of a batch in one launch, so that the matrix
  * units and the memory of an SM are busy at the same time: POD-Attention (Kamath et al.
  * 2025), with the bodies of attend_body.inc for both operations.

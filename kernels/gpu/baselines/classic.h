@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* classic.h - the body of classic_v1 and classic_v2: attention of one query token and head over the
  * classic layout of attune.h, after vLLM's first kernels (Kwon et al. 2023).
  *

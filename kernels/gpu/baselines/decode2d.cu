@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* decode2d.cu - the decode half of the split plan: a block per (sequence, head), which reads all
  * keys in one pass through the block table. The grid index is the sequence, so nothing is searched.
  * qblock must search for the sequence of a Q block if a query has more tokens than fit its rows.

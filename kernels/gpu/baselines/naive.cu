@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* naive.cu - the starting point of the ladder (the paper's section 4.3): a block per (query token,
  * query head). A warp takes every NUM_WARPS-th key; its lanes share a row. No key is reused, and no
  * tensor core is used. */

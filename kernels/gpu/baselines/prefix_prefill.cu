@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* prefix_prefill.cu - the prefill half of the split plan: a block per (sequence, query head,
  * BLOCK_M query tokens). Rows are tokens of one head. Heads of a group are not packed, so each of
  * them reads K and V again; qblock improves on this.

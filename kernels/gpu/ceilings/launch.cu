@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launch.cu - a kernel that does almost nothing, to measure the cost of a launch. -DEARLY=1: it may
  * begin before the previous launch ends, and waits for that launch's writes. -DEARLY=2: it also
  * lets the next launch begin at once, not only when it ends. */

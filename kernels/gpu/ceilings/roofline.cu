@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* roofline.cu - reads memory as attention kernels do, and does nothing else: measures the bandwidth
  * of a GPU's memory and caches for each pattern of reads. -DPATH:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* roofline.h - arguments of roofline.cu and launch.cu in gpu/ceilings, and the layout of the memory
  * that roofline reads. C and device code.
  *

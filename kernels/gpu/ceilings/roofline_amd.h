@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* roofline_amd.h - the functions of the dialect that only roofline.cu uses, on AMD GPUs. */
 #ifndef ATTUNE_ROOFLINE_AMD_H
 #define ATTUNE_ROOFLINE_AMD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* roofline_nvidia.h - the functions of the dialect that only roofline.cu and launch.cu use. They
  * are not in gpu_nvidia.h, since measurements are tied to the text that a kernel includes. */
 #ifndef ATTUNE_ROOFLINE_NVIDIA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* roofline_paths.h - the ways in which roofline.cu reads, and the size of an item. */
 #ifndef ATTUNE_ROOFLINE_PATHS_H
 #define ATTUNE_ROOFLINE_PATHS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page_lists.h - struct attune_page_lists_args, the argument of page_table: a step's page lists, and
  * the block table that they become. Device sources include this file too. */
 #ifndef ATTUNE_GPU_PAGE_LISTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page_table.cu - writes a block table from page lists. grid: x = sequences, y = shares of a row. */
 #include "page_lists.h"
 #include "../gpu.h"

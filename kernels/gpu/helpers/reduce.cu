@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reduce.cu - merges the segments of each (query token, query head), with a warp for each.
  * grid: x = partial rows x (query heads / NUM_WARPS), heads fastest. */
 #include "reduce.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reduce.h - merges the segments of one (query token, query head) with one warp: o = sum_s w_s l_s
  * o_s / sum_s w_s l_s with w_s = 2^(m_s - max m); the partials o_s are normalised. It sums in
  * segment order, so repeats agree bit for bit. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reduce_wide.cu - merges segments like reduce.cu, but with a block for each (query token, query
  * head). It suits few rows with many segments, where memory latency dominates: a single warp that
  * walks through the segments takes 0.2 us a segment on an H200. Here each warp has every

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schedule.cu - lists the Q blocks of a part for the persistent kernel that follows. option[0] is
  * that kernel's number of tokens in a Q block. One block does it: a scan over a thousand sequences
  * takes less time than a second launch. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schedule.h - writes the list of Q blocks (schedule_list.h) and finds a Q block in it. */
 #ifndef ATTUNE_GPU_SCHEDULE_H
 #define ATTUNE_GPU_SCHEDULE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schedule_list.h - the list of a part's Q blocks over which a persistent kernel loops, in device
  * memory. The kernel `schedule` writes it from query_start; part_schedule() writes the same words
  * on the host.

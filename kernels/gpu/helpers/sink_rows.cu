@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sink_rows.cu - the LSE of rows that see no key, whose kernel left minus infinity: their head's sink, if
  * it has one. Only a query's first tokens see no key, those before the sequence's first; without
  * causal all tokens or none. grid: x = sequences. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sinks_args.h - the arguments of widen_sinks and sink_rows, each passed by value. Device sources
  * include this file too. */
 #ifndef ATTUNE_GPU_SINKS_ARGS_H

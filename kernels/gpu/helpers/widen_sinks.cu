@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* widen_sinks.cu - sinks of 16 bits as floats, before the launches that read them. grid: x = shares. */
 #include "sinks_args.h"
 #include "../gpu.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* write_args.h - struct attune_write, the argument of the kernel write_kv, which writes K and V of
  * new tokens into the cache. Of `call` it takes the caches, their strides, k_new and v_new with
  * theirs, block_table, query_start, seq_lens, num_seqs, and the scales. The meaning is that of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* write_kv.cu - writes K and V of new tokens into the cache. A thread has a piece of both, so that it
  * waits once for two loads.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* deal.h - deals the keys of a batch evenly to the blocks of a fixed grid, for ring_list.cu and, on
  * the host, for tests.
  *

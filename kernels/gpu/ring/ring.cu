@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ring.cu - decode at the rate of memory reads. A block computes one (Q block, KV head, segment of
  * the keys), as in segmented, but each warp has its own tiles of the keys and copies them itself.
  * The warps meet only when all keys are in: ring_tile.h.

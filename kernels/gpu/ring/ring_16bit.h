@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ring_16bit.h - keys and values of 16 bits for ring_tile.h; ring_e4m3.h has the same names for 8
  * bits. */
 #ifndef ATTUNE_GPU_RING_16BIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ring_e4m3.h - keys and values of 8 bits for ring_tile.h; ring_16bit.h has the same names for 16
  * bits. Matrix steps are in F16, which has all values of E4M3, so only P is rounded, to F16. One
  * instruction converts two elements to F16; there is none for BF16.

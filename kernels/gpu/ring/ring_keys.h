@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ring_keys.h - a warp's tiles of keys: their pages, and their copies to its ring. */
 #ifndef ATTUNE_GPU_RING_KEYS_H
 #define ATTUNE_GPU_RING_KEYS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ring_nvidia.h - the functions of the dialect that only ring_tile.h uses. They are not in
  * gpu_nvidia.h, since measurements are tied to the text that a kernel includes. */
 #ifndef ATTUNE_RING_NVIDIA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ring_out.h - merges the results of a block's warps, in order, and writes rows. */
 #ifndef ATTUNE_GPU_RING_OUT_H
 #define ATTUNE_GPU_RING_OUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ring_rows.h - the rows of a block of ring_tile.h: sizes that follow from the tunables, a Q block
  * and its heads, and where rows lie. */
 #ifndef ATTUNE_GPU_RING_ROWS_H

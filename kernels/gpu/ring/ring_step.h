@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ring_step.h - what a warp computes of a tile: scores, mask, softmax, outputs. */
 #ifndef ATTUNE_GPU_RING_STEP_H
 #define ATTUNE_GPU_RING_STEP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ring_tile.h - decode by independent warps, the body of ring.cu and ring_list.cu. These two
  * determine the rows of a block and the keys that it reads.
  *

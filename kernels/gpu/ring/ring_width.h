@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ring_width.h - the code for the width of keys and values, 16 or 8 bits, and the bytes of a warp's
  * ring. */
 #ifndef ATTUNE_GPU_RING_WIDTH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mixed_blocks.h - the blocks of warpgroup_mixed.cu: what a launch passes to them, their numbers,
  * and the counters that they share. */
 #ifndef ATTUNE_MIXED_BLOCKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mixed_decode.h - the decodes of warpgroup_mixed.cu: the text of ring_list in a namespace, with
  * another view of its grid. Its names, such as BLOCK_M, are those of prefills afterwards, so it is
  * included before what belongs to these. */

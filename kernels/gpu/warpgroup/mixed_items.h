@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mixed_items.h - the work list of warpgroup_mixed.cu: blocks take items of prefills, most work
  * first. A block without decodes gets its first item by its number. All others are taken in
  * turn. */

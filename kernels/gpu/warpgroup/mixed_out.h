@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mixed_out.h - writes the results of an item of warpgroup_mixed.cu. The last team to finish a
  * segment of its 64 rows merges all of them. */
 #ifndef ATTUNE_MIXED_OUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mixed_shape.h - the tunables of the prefills of warpgroup_mixed.cu, by the names that the headers
  * of warpgroup read. It is included before these. */
 #ifndef ATTUNE_MIXED_SHAPE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup.cu - prefill on Hopper: Q blocks of BLOCK_M rows, matrix products by whole warpgroups,
  * K and V by the copy engine. Rows are tokens of one query head; the heads of a group run at the
  * same time and find K and V in the L2 cache. PACKED: rows are tokens x the heads of a group, so

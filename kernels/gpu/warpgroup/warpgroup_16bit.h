@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup_16bit.h - the copying threads of warpgroup.cu, for a cache of Q's type;
  * warpgroup_e4m3.h has the same names for E4M3. Each warp finds the block's items by itself.
  *

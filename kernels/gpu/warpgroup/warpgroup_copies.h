@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup_copies.h - the copying threads, by the cache's type, and the gates that they and the
  * teams pass. */
 #ifndef ATTUNE_WARPGROUP_COPIES_H

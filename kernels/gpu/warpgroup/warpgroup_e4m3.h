@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup_e4m3.h - the copying threads of warpgroup.cu, for an E4M3 cache, which they convert to
  * F16, a type with all its values. Has the names of warpgroup_16bit.h.
  *

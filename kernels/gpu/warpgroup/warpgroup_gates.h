@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup_gates.h - the start of shared memory: gates (mbarriers) of the rings of K and V and of
  * Q's buffers, and the items in these buffers. */
 #ifndef ATTUNE_WARPGROUP_GATES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup_grid.h - the grid by functions: mixed_decode.h redefines CUDA's names for ring_list. On
  * the emulated GPU these are macros, and are gone afterwards. */
 #ifndef ATTUNE_WARPGROUP_GRID_H

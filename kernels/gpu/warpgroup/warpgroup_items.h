@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup_items.h - the items of warpgroup.cu and their order. An item is a Q block of one query
  * head (PACKED: of all query heads of a KV head) and a segment of the tiles that it sees. Its rows,
  * for a group of 3:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup_mixed.cu - a whole mixed batch in one launch on Hopper, one block an SM. DECODE_UNITS
  * blocks begin with the decodes, by ring_list.cu; the others begin with the prefills, by
  * warpgroup.cu. When the decodes are done, their blocks go on to prefills, so that all SMs end at

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup_nvidia.h - the functions of the dialect that only warpgroup uses, on sm_90a: gates
  * (mbarriers), copies of boxes, and synchronisation of a warpgroup's products. They are not in
  * gpu_nvidia.h, since measurements are tied to the text that a kernel includes. */

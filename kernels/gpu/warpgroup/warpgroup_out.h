@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup_out.h - writes a warpgroup's results: outputs, or a segment's partials, and the LSE. */
 #ifndef ATTUNE_WARPGROUP_OUT_H
 #define ATTUNE_WARPGROUP_OUT_H

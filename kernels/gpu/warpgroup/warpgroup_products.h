@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup_products.h - products of a warpgroup, 64 rows x N columns over a depth of 16. With
  * g = lane / 4 and c = 2 * (lane % 4), warp w of the four has rows 16 w ..:
  *

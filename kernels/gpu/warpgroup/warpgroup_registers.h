@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup_registers.h - the registers of a thread that copies and of one that computes.
  *
  * A launch gives each thread of a block the same number. Then the copying warpgroup gives back what

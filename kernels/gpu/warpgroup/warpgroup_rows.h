@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup_rows.h - the work of a computing warpgroup of warpgroup.cu: 64 rows of an item, from
  * queries to outputs. */
 #ifndef ATTUNE_WARPGROUP_ROWS_H

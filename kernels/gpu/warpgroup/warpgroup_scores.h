@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup_scores.h - turns a warpgroup's scores into weights: softcap, ALiBi, masks, running
  * maximum and sum. */
 #ifndef ATTUNE_WARPGROUP_SCORES_H

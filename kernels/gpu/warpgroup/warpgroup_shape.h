@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup_shape.h - sizes that follow from the tunables: threads, tiles, Q blocks; and what a
  * launch passes in args.option. A team is a warpgroup that computes. */
 #ifndef ATTUNE_WARPGROUP_SHAPE_H

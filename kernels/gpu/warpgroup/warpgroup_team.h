@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup_team.h - a team: a warpgroup that computes 64 rows of an item; what each of its threads
  * holds, its barriers and its scales. */
 #ifndef ATTUNE_WARPGROUP_TEAM_H

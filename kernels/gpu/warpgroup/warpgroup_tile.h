@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warpgroup_tile.h - the layout of warpgroup.cu's tiles of Q, K and V in shared memory, and the
  * 64-bit descriptors of it for matrix units. Integer code only: tests run it on the host.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """calls.py [cpu|cuda] - CPU time of a call, by ways to call: µs, medians of 15 rounds that take
 turns.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """serve.py - what a model of Transformers 5.17 gains end to end by libattune's attention.
 
     python kernels/python/benchmarks/serve.py                            a table; GPU, else CPU

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layer.write_kv beside what torch has: K and V of new tokens into a paged cache.
 
     python kernels/python/benchmarks/write_kv.py [--device cuda] [--tokens 1,64,512,4096] [--compile]

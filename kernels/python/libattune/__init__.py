@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """libattune: paged attention by the kernels that were measured to be fastest.
 
     ctx = libattune.Context()                       # the GPU, else the CPU

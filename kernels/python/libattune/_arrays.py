@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Torch tensors and numpy arrays as pointers with shapes and strides in elements."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the functions of flash_attn_interface refuse, in one line each."""
 
 from operator import index

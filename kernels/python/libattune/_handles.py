@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Closes contexts and ops of the library once no object holds them, a context after its ops.
 
 Python's collector of cycles may finalize a Context before its layers, so what counts is the last

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds libattune.so with its attune.h, and opens it by cffi.
 
 The library is the first of these; `library` and `header` say which it is:

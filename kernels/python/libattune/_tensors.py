@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes arrays into an attune_tensors, each checked, with one line for what is wrong."""
 
 from . import _arrays

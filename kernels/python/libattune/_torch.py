@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operators torch.ops.attune.*, which libattune registers in plain C, and their fake kernels, by
 which torch.compile traces them."""
 

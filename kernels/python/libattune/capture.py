@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """capture: writes the lengths of each step into a file, from which attune learns that traffic:
 
     with libattune.capture("steps.jsonl"):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Context: a device with its rules, its workspaces and what was settled on it."""
 
 import functools

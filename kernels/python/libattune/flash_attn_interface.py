@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FlashAttention's functions for inference over libattune: flash_attn_func, flash_attn_varlen_func
 and flash_attn_with_kvcache by the names, order and shapes of FlashAttention 3, with what
 FlashAttention 2, vLLM and Transformers add as keywords.

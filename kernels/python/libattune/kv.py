@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Views of the caches of other engines as K and V of [pages, page_size, num_kv_heads, head_dim]."""
 
 from ._library import Error

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layer: the kernels of one shape, and what runs on them."""
 
 from functools import partial

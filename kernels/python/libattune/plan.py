@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plan: what to launch for one step."""
 
 from ._library import C, check, ffi

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SGLang's attention by libattune. Where both are installed, SGLang finds it by itself:
 
     python -m sglang.launch_server --model-path MODEL --attention-backend attune --page-size 16

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The attention backend that SGLang asks for (sglang/srt/layers/attention/base_attn_backend.py of
 0.5.23): plans a step once for all layers of a shape, and attends over SGLang's pools of tokens.
 

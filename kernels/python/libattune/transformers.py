@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention of Hugging Face Transformers by libattune.
 
     import libattune.transformers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vLLM's attention by libattune. Where both are installed, vLLM finds it by itself:
 
     vllm serve MODEL --attention-backend ATTUNE          # all batches

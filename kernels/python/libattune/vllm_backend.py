@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The classes that vLLM asks of an attention backend (vllm/v1/attention/backend.py of 0.33):
 
     AttuneBackend          what can run; vLLM asks before it builds a model

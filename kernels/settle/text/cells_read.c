@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells_read.c - choices, ops and cells of a settled text. */
 #include "cells_read.h"
 #include "items.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells_read.h - reads the lines of a settled text that name choices, ops and cells. */
 #ifndef KERNELS_SETTLE_TEXT_CELLS_READ_H
 #define KERNELS_SETTLE_TEXT_CELLS_READ_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* items.c - reads shapes and cells of a settled text. */
 #include "items.h"
 #include "text.h"

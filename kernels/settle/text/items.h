@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* items.h - what the lines `op` and `cell` of a settled text say, whatever the context: for the library
  * and for attune merge --settled. */
 #ifndef KERNELS_SETTLE_TEXT_ITEMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* line.c - reads the items of a line. */
 #include "line.h"
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* line.h - reads one line of a text, item by item. */
 #ifndef KERNELS_SETTLE_TEXT_LINE_H
 #define KERNELS_SETTLE_TEXT_LINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* read.c - reads a text of settled cells. First all of it is read and checked; then its cells are
  * given to the context. */
 #include "cells_read.h"

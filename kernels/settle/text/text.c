@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text.c - what was committed, as text. FORMATS.md has the lines. Cells, ops and choices stand in
  * an order of their own, so that equal memories give equal bytes. */
 #include "text.h"

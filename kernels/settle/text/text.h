@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text.h - the words of what was settled, for its writer and its reader. */
 #ifndef KERNELS_SETTLE_TEXT_TEXT_H
 #define KERNELS_SETTLE_TEXT_TEXT_H

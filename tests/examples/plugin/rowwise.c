@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rowwise.c - a plug-in for the CPU: one cell for each query token and query head, a running
  * softmax over the keys that it sees, KEYS of them at a time. */
 #include "cpu/paged.h"

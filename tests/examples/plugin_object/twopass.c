@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* twopass.c - a kernel in a shared object of its own (attune_plugin.h), on the CPU: for each row
  * first all scores, then their softmax, then the weighted sum of V. Slow, and short.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cuda.h - what NVRTC gives device code without any include, on top of simt.h. */
 #ifndef TESTS_SIMT_CUDA_H
 #define TESTS_SIMT_CUDA_H

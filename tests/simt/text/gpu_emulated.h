@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_emulated.h - bodies for the functions of kernels/gpu/gpu.h with vendor instructions. It is
  * included at the end of that header; host.awk leaves the declarations there, so a body here
  * must have the same signature. A missing function stops the compilation where it is called. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hip.h - what clang gives device code for AMD's CDNA GPUs without any include, on top of
  * simt.h: builtins, by their names, and 16-bit types. The text of gpu_amd.h runs as it is.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # host.awk - a file of kernels/gpu as the host's compiler takes it, with all line numbers
 # kept: functions with asm become declarations, extern __shared__ arrays pointers, vectors
 # of 16-bit floats, which it has not, structs, and gpu_nvidia.h includes gpu_emulated.h at

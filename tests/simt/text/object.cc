@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* object.cc - compiles a kernel as a shared object of the host; -DSOURCE names its text. */
 #ifdef __AMDGCN__
 #include "hip.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # decode.gp - latency against batch size, a curve for each sequence length.
 set label 1 sprintf('Decode latency on %s', device)
 set label 2 sprintf('%s. Curves: tokens in each sequence.', what)

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- decode.sql - latency of uniform decode batches: a curve for each of up to 8 lengths, powers of two
 -- before others. Block i: curve i, rows "sequences, tuned choice, one fixed choice,
 -- ci of the tuned choice".

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # kernels.gp - latency against tokens: every kernel at its best, and the tuned choice.
 array panel[3] = ['whole prompts', has(1) ? sprintf('mixed: %d to %d %% of sequences decode', share_lo, share_hi) : 'mixed', 'decode only']
 set label 1 sprintf('Every kernel at its best on %s', device)

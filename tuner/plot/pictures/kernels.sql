@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- kernels.sql - latency by tokens: the tuned choice, and every kernel at its best. Batches are binned by
 -- powers of two of their tokens; a kernel has a point where half of a bin's batches have its time.
 -- Panels: whole prompts (a chunk's work also depends on its context), mixed batches, decodes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # mixed.gp - one prompt beside decodes: time over the ideal, a column a batch. Each way stands at a place
 # of its own in the column.
 array shade[6] = [blue, colour[3], grey, colour[2], colour[1], ink]

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- mixed.sql - a prompt or a chunk of it beside decodes of one length: time over the ideal, which reads each
 -- byte of keys and values once, skips masked products, and fully overlaps memory and arithmetic at the
 -- device's ceilings. By the second session; a way that only the sweep has keeps its gain from there.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # peers.gp - a row a batch, a point an other's kernel: its time over that of our fastest plan. A kernel has a
 # lane of its own in each row. Rows are as high in all panels: prompts above mixed batches on the left,
 # decodes on the right. Ratios beyond the scale are numbers at its end.

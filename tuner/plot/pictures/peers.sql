@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- peers.sql - times of other projects' kernels over that of our fastest plan, on every batch on which both
 -- raced. Panels: prompts, prompts beside decodes, decodes; in each the shortest call on top. Block
 -- 3 peer + panel: rows "place of the batch, ratio, ci of the kernel's time, rank among those beyond the axis,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # prefill.gp - what tuning does for prompts: one against its length, then all batches.
 set label 1 sprintf('Prompts, tuned and untuned, on %s', device)
 set label 2 'Untuned: the defaults of the kernels.'

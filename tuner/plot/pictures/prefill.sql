@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- prefill.sql - prompts by the tuned choice and by the kernels' defaults. Blocks 0 and 1: batches of whole prompts
 -- and of chunks, rows "new tokens, defaults / tuned, its ci"; block 2: single prompts of the model, rows "tokens,
 -- defaults, tuned, ci of both".

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # regret.gp - how far each way of choosing is from the fastest measured plan.
 names = '"tuned choice" "one fixed choice" "rule of vLLM (Triton)" "rule of aiter" "default parameters"'
 array shade[5] = [blue, colour[1], colour[5], colour[4], grey]

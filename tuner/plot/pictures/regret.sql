@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- regret.sql - how far each policy is from the fastest measured plan. Block 5 (learned from: 0, held
 -- out: 1) + policy: rows "percent slower, percent of the batches that are at most so much slower". A
 -- plan without a time counts as slower than all, so the last share stays below 100.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # roofline.gp - what share of the device's measured ceilings a launch reaches.
 set label 1 sprintf('Share of what %s can do', device)
 set label 2 'All models, one point a batch.'

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- roofline.sql - shares of the device's ceilings. Blocks: decodes with default parameters, with the tuned
 -- choice, prefills with both; rows "bytes or FLOP, percent, its ci".
 -- size: 1100 480

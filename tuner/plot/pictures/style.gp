@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # style.gp - what all pictures have in common. Colours are of Okabe and Ito, which
 # colour-blind readers can tell apart; the tuned choice is blue everywhere.
 ink = '#24292f'

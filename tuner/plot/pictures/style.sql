@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- style.sql - what all pictures of a database say.
 SELECT 1 AS "set", device, model, dtype, protocol,
 	iif(pairs, printf('A/A noise %.1f, %.1f, %.1f %% (<20 µs, <200 µs, above)', short, medium, long),

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- bench.sql - what attune bench timed: the time of each policy, and of kernels of others, over that of the library's
 -- own pick in the same rounds. A policy that was timed in several runs counts by the newest. Geometric means with 95 %
 -- intervals over blocks of one model and batch size.

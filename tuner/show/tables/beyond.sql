@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- beyond.sql - the held-out batches on which the settled row takes over 1.20 of the fastest, by what it and the first lose.
 SELECT iif(split IN ('heldout_coverage', 'heldout_traces_unseen'), 'new', '') AS "set", model, page_size AS page, batch,
 	attune / fastest AS "the first", max(1, settled / fastest) AS "row settled", now.lost_by AS "lost by",

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- causes.sql - the held-out batches on which the pick takes over 1.05 of the fastest, by what most of the loss comes from.
 SELECT lost_by AS "lost by", count(*) AS n, sum(NOT has_prefill) AS decodes, sum(NOT has_decode) AS prefills,
 	sum(has_prefill AND has_decode) AS mixed, exp(avg(ln(attune / fastest))) AS "the first", max(attune / fastest) AS worst,

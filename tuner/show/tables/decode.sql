@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- decode.sql - one call on published batches of decodes, in us; GB/s of keys and values read once, by attune's plan.
 SELECT batch, attune, fastest AS "fastest plan", ideal_bytes / attune / 1e3 AS "GB/s",
 	100 * ideal_bytes / attune / 1e3 / dram_gbps AS "% of reads"

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- designs.sql - kernels of ours that run some whole batch faster than all others in one launch: how often, and the
 -- time over that of the fastest other kernel of ours. Batches of one phase, all models.
 CREATE TEMP TABLE timed AS

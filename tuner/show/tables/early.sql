@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- early.sql - launches that begin before their predecessor has finished: their time over that in turn, in chains of
 -- calls, on parts that were raced so. By the header's rule, always, and by the better way of each part.
 CREATE TEMP TABLE raced AS

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- heldout.sql - how far plans are from the fastest measured plan, on batches that nothing was learned from, by kind.
 SELECT batches, n, attune, low, high, p95, worst, "within 5 %", "no time", "best fixed", "timed on", "attune there",
 	"vLLM's Triton rule", defaults

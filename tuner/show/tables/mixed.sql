@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- mixed.sql - ways to run the published mixed batches, in us: each way's fastest plan in one race, and the fastest
 -- kernel of others there.
 -- database: peers

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- peers.sql - the time of the fastest other kernel on each batch over that of our fastest plan, in one race on the same
 -- cold pages. Last row: attune's pick over our fastest plan, where that race timed the pick. Geometric means; low, high:
 -- 95 % intervals over blocks of one model and batch size.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- peers_batches.sql - one call of our fastest plan and of the fastest other kernel, in one race, in us.
 -- database: peers
 SELECT batch, fastest AS ours, rival.us AS "fastest other", rival.name AS kernel, rival.us / fastest AS "other / ours"

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- peers_kernels.sql - the time of other projects' kernels over that of our fastest plan, in one race on the same cold
 -- pages; each kernel by its fastest setting. Geometric means; low, high: 95 % intervals over blocks of one model and
 -- batch size.

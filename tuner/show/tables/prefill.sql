@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- prefill.sql - one call on published batches of prompts, in us; TFLOP/s without masked products, by attune's plan.
 SELECT batch, attune, fastest AS "fastest plan", ideal_flops / attune / 1e6 AS "TFLOP/s",
 	100 * ideal_flops / attune / 1e6 / fma_tflops AS "% of products", defaults

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- settled.sql - what the rows of a header bring on held-out batches: the pick, and the member that times of the first pass
 -- choose, both judged by the second pass.
 SELECT name AS batches, count(*) AS n, exp(avg(ln(tree))) AS "the first", exp(avg(ln(row))) AS "row settled",

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- shapes.sql - the held-out batches by head size, query heads a KV head and page size: the pick, and the member of its
 -- row that times of the first pass choose, both judged by the second pass.
 WITH judged AS (SELECT s.*, max(1, attune / fastest) AS tree, max(1, settled / fastest) AS row

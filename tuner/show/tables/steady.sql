@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- steady.sql - the fastest measured plan on decodes and prompts of one model under unbroken load, in us.
 SELECT batch, us, ideal_bytes / us / 1e3 AS "GB/s", ideal_flops / us / 1e6 AS "TFLOP/s", watts
 FROM scenario s JOIN plan p ON p.scenario = s.id AND p.policy = 'oracle'

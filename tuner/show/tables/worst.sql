@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- worst.sql - the held-out batches on which the pick loses most, in us. | separates parts in turn; || parts side by side.
 SELECT model, page_size AS page, batch, fastest, attune, attune / fastest AS ratio, mine.kernels AS picked,
 	best.kernels AS "fastest plan"
