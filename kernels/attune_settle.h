@@ -81,11 +81,12 @@ enum attune_status attune_settle_sizes(const attune_op *op, const attune_batch *
  * seven by more than 1 % and by more than 1.5 times what the first's own two times differ by.
  *
  * A batch with prefills and decodes: both parts first, each as a batch of its own, then the ways to
- * run them together, then one change of a part, then the fastest and the first.
+ * run them together, by the fastest parts and by the rules', then one change of a part, then the
+ * fastest and the first.
  *
  * It gives up where most_ms would pass before the first three rounds are over, and then keeps
  * nothing; of a later race that does not fit it keeps what it knew. One race takes 15 to 40 calls,
- * those of a mixed batch some 250.
+ * those of a mixed batch up to some 400.
  *
  * *ms: what it took, also NULL. An error leaves what was settled unchanged. ATTUNE_UNSUPPORTED: the
  * stream is captured. ATTUNE_TOO_SMALL: the workspace is below attune_settle_sizes. */

@@ -44,4 +44,4 @@ class Plan:
         return C.attune_plan_serves(self.c, wanted.c)
 
     def __repr__(self):
-        return f"<Plan of {self.num_seqs} sequences, {self.num_tokens} tokens: {self.text}>"
+        return f"<Plan, num_seqs={self.num_seqs}, num_tokens={self.num_tokens}: {self.text}>"
