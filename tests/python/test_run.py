@@ -178,7 +178,7 @@ class Plans(Case):
         short, long = layer.plan([0, 1], [100]), layer.plan([0, 1], [9000])
         self.assertEqual(short.serves(layer.plan([0, 1], [100])), 2)
         self.assertEqual(short.serves(layer.plan([0, 9], [100])), 0)
-        self.assertIn("1 sequences", repr(long))
+        self.assertIn("num_seqs=1", repr(long))
 
     def test_what_is_printed(self):
         layer = self.context.prepare(
