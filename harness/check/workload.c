@@ -74,7 +74,7 @@ static int count_pages(struct workload *w)
 	return 1;
 }
 
-/* Of the cache of so many page sets. */
+/* The order in memory of a cache that has room for `sets` page sets. */
 static struct kv_order order_for(const struct workload *w, int sets)
 {
 	return kv_order(&w->scenario->shape, w->scenario->layout,

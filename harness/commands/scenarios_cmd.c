@@ -133,7 +133,7 @@ enum { MAX_TRACES = 64, MAX_PICK = 1000 };
 struct options {
 	struct listing list;
 	const char *grid;
-	const char *hf; /* a config.json, whose layers are models, too */
+	const char *hf; /* a config.json; each kind of its layers is added to the models */
 	int list_models, stats;
 	struct job job[MAX_TRACES + 1]; /* the first: defaults of the others */
 	int num_jobs;
@@ -180,8 +180,8 @@ static const struct argp_option argp_options[] = {
 	{ "page-size", OPT_PAGE, "TOKENS", 0, "Page size of --batch (16)", 0 },
 	{ "models", OPT_MODELS, 0, 0, "List the models and their shapes", 0 },
 	{ "hf", OPT_HF, "CONFIG", 0,
-	  "The layers of a Hugging Face config.json are models, too, and those of a set from traces "
-	  "without --model. By itself: print them as JSON", 0 },
+	  "Add the layers of a Hugging Face config.json to the models; a new set without --model "
+	  "is of these. By itself: print them as JSON", 0 },
 	{ "dir", OPT_DIR, "DIR", 0, "Where the sets and models.json are (scenarios)", 0 },
 	{ "format", OPT_FORMAT, "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0, 0, 0, 0,

@@ -96,7 +96,7 @@ double engine_capacity(const struct trace *, const struct engine *);
 struct captured {                /* those of one kind of layers */
 	char model[64];          /* "": the lines name no layers */
 	char settings[96];       /* JSON members of a set, each followed by ", " */
-	int every;               /* of so many steps one is kept */
+	int every;               /* one step in `every` is kept */
 	struct engine_sim steps; /* each of the ms that the cost says */
 	/* private */
 	int number, seen;

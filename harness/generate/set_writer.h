@@ -56,8 +56,8 @@ extern const struct family coverage_families[], coverage_gate_families[],
     coverage_unseen_families[];
 
 struct grid {
-	/* beside: other sets. A batch of theirs is not written to this one again. "a,b:20" means all
-	 * batches of a and the first 20 of b. later: more such sets, for families with the flag LATER; or NULL. */
+	/* beside: other sets, whose batches are not repeated. "a,b:20" means all batches of a and the
+	 * first 20 of b. later: more such sets, for families with the flag LATER; or NULL. */
 	const char *name, *beside, *later;
 	const struct family *families; /* ends with a NULL name */
 	/* Assigned to rows in turn. others: for heldout_shape; usual: for families with settings.

@@ -193,7 +193,8 @@ static void count_types(struct hf_config *c, const struct json_t *list, int laye
 	}
 }
 
-/* Without layer_types: every so many layers one sees all keys. */
+/* Without layer_types: one of each n layers sees all keys, the others a window. Returns n; 0:
+ * the config does not say. */
 static int pattern_of(struct hf_config *c)
 {
 	const int usual = is_type(c, "gemma2") || is_type(c, "gpt_oss")       ? 2

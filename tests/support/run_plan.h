@@ -160,4 +160,26 @@ static inline int run_on_devices(const char *name, CMUnitTestFunction on_device)
 	return _cmocka_run_group_tests(name, tests, COUNT(tests), NULL, NULL);
 }
 
+/* Runs each row on the CPU and on the GPU. A row is a struct that begins with its name. */
+static inline int run_on_both(const char *group, const void *rows, size_t size, size_t n,
+			      CMUnitTestFunction on_cpu, CMUnitTestFunction on_gpu)
+{
+	struct CMUnitTest *tests = calloc(2 * n, sizeof *tests);
+	char(*names)[80] = calloc(2 * n, sizeof *names);
+	int failed = -1;
+	for (size_t i = 0; tests && names && i < 2 * n; i++) {
+		const char *row = (const char *)rows + i / 2 * size;
+		snprintf(names[i], sizeof *names, "%s: %s", i % 2 ? "gpu" : "cpu",
+			 *(const char *const *)(const void *)row);
+		tests[i] = (struct CMUnitTest){ names[i], i % 2 ? on_gpu : on_cpu, NULL, NULL,
+						(void *)(uintptr_t)row };
+	}
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	if (tests && names)
+		failed = _cmocka_run_group_tests(group, tests, 2 * n, NULL, NULL);
+	free(names);
+	free(tests);
+	return failed;
+}
+
 #endif

@@ -86,14 +86,5 @@ static void on_gpu(void **state)
 
 int main(void)
 {
-	static char names[2 * COUNT(rows)][80];
-	struct CMUnitTest tests[COUNT(names)];
-	for (size_t i = 0; i < COUNT(names); i++) {
-		const struct row *r = &rows[i / 2];
-		snprintf(names[i], sizeof names[i], "%s: %s", i % 2 ? "gpu" : "cpu", r->name);
-		tests[i] = (struct CMUnitTest){ names[i], i % 2 ? on_gpu : on_cpu, NULL, NULL,
-						(void *)(uintptr_t)r };
-	}
-	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return _cmocka_run_group_tests("write then run", tests, COUNT(tests), NULL, NULL);
+	return run_on_both("write then run", rows, sizeof rows[0], COUNT(rows), on_cpu, on_gpu);
 }
