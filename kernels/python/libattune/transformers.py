@@ -289,6 +289,21 @@ def _watch_lengths(ios):
     ios.prepare_batch_tensors = watched
 
 
+def _finish_warmups(runner):
+    """Transformers 5.17 prepares a warm-up step in the device memory that the one before may still
+    read. Kernels whose lengths change while they run may never end."""
+    warm_up = runner.run_one_warmup
+
+    @functools.wraps(warm_up)
+    def finished(self, *args, **kwargs):
+        took = warm_up(self, *args, **kwargs)
+        if self.inputs_and_outputs.compute_stream is not None:
+            self.inputs_and_outputs.compute_stream.synchronize()
+        return took
+
+    runner.run_one_warmup = finished
+
+
 def _know_functions(hub_kernels):
     """Lets Transformers find functions like FlashAttention's under the names."""
     load = hub_kernels.load_and_register_attn_kernel
@@ -334,7 +349,7 @@ def register():
     """Makes the names known to Transformers (5.17 and 5.24 were tried). The model is then loaded
     with attn_implementation="flash_attune_3", or set_attn_implementation names it."""
     from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.generation.continuous_batching import cache, input_outputs
+    from transformers.generation.continuous_batching import cache, input_outputs, model_runner
     from transformers.integrations import hub_kernels
     from transformers.masking_utils import flash_attention_mask
 
@@ -344,6 +359,7 @@ def register():
         AttentionMaskInterface.register(name, flash_attention_mask)
     _know_functions(hub_kernels)
     _watch_lengths(input_outputs.ContinuousBatchingIOs)
+    _finish_warmups(model_runner.ModelRunner)
     if (
         hasattr(cache, "FullAttentionCacheAllocator")
         and "kwargs" in inspect.signature(cache.PagedAttentionCache.update).parameters
