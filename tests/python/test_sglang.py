@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_sglang.py - libattune in SGLang: its layers, pools and forward contexts, driven as its model
-runner drives them, over requests whose answers are computed in fp32. No engine runs, and no CUDA
-graph on a CPU."""
+runner drives them, over requests whose answers are computed in fp32. No engine runs; on a CPU no CUDA graph
+and no fp8 cache do."""
 
 import random
 import unittest
@@ -17,7 +17,12 @@ from sglang.srt.layers.radix_attention import RadixAttention
 from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool, ReqToTokenPool
 from sglang.srt.mem_cache.swa_memory_pool import SWAKVPool
 from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
-from sglang.srt.model_executor.forward_context import ForwardContext, forward_context
+from sglang.srt.model_executor.forward_context import (
+    ForwardContext,
+    forward_context,
+    get_req_to_token_pool,
+    get_token_to_kv_pool,
+)
 
 HEADS, KV_HEADS, DIM, MOST, WINDOW, TOKENS = 8, 2, 64, 512, 20, 1920
 libattune.sglang.register()
@@ -26,11 +31,11 @@ libattune.sglang.register()
 class Runner:
     """Layers with and without a window, over one pool of tokens or one for each kind."""
 
-    def __init__(self, page, cap=0.0, layers=2, two_pools=False):
-        self.page, self.cap, self.rng = page, cap, random.Random(5)
+    def __init__(self, page, cap=0.0, layers=2, two_pools=False, cache=DTYPE):
+        self.page, self.cap, self.cache, self.rng = page, cap, cache, random.Random(5)
         if two_pools:
             self.pool = SWAKVPool(
-                TOKENS, TOKENS, page, DTYPE, KV_HEADS, DIM, [0, 2], [1, 3], DEVICE
+                TOKENS, TOKENS, page, cache, KV_HEADS, DIM, [0, 2], [1, 3], DEVICE
             )
             pages = torch.tensor(self.rng.sample(range(1, TOKENS // page), TOKENS // page - 1))
             first = torch.cat([torch.zeros(1, dtype=torch.int64), pages]) * page
@@ -38,7 +43,7 @@ class Runner:
             self.pool.register_mapping(torch.cat([mapping, torch.tensor([-1])]).to(DEVICE))
         else:
             self.pool = MHATokenToKVPool(
-                TOKENS, page, DTYPE, KV_HEADS, DIM, layers, DEVICE, enable_memory_saver=False
+                TOKENS, page, cache, KV_HEADS, DIM, layers, DEVICE, enable_memory_saver=False
             )
         self.requests = ReqToTokenPool(12, MOST, DEVICE, enable_memory_saver=False)
         self.backend = ATTENTION_BACKENDS["attune"](
@@ -119,7 +124,8 @@ class Runner:
             for i, (q, k, v, out) in enumerate(done):
                 held = self.keys[r][i]
                 for side, x in enumerate((k, v)):
-                    held[side] = torch.cat([held[side], x[rows].view(n, KV_HEADS, DIM)])
+                    new = x[rows].to(self.cache).to(DTYPE).view(n, KV_HEADS, DIM)
+                    held[side] = torch.cat([held[side], new])
                 want, _ = attend(
                     q[rows].view(n, HEADS, DIM),
                     *held,
@@ -158,6 +164,13 @@ class Attending(unittest.TestCase):
         runner = Runner(16, layers=4, two_pools=True)
         for i, step in enumerate(STEPS):
             self.assertLess(runner.step(step), 1, f"step {i}")
+
+    @unittest.skipIf(DEVICE == "cpu", "caches of 8 bits are GPUs'")
+    def test_fp8(self):
+        for two_pools in False, True:
+            runner = Runner(16, layers=4, two_pools=two_pools, cache=torch.float8_e4m3fn)
+            for i, step in enumerate(STEPS):
+                self.assertLess(runner.step(step), 1, f"step {i}")
 
     def test_softcap_and_sinks(self):
         sinks = torch.randn(HEADS, device=DEVICE).bfloat16()
@@ -219,6 +232,13 @@ class Attending(unittest.TestCase):
             else:
                 graph.replay()
             self.assertLess(runner.check(step, done), 1)
+
+    def test_pools_of_the_context(self):
+        """SGLang's models and runners ask the context's backend for the pools."""
+        runner = Runner(16)
+        with forward_context(ForwardContext(attn_backend=runner.backend)):
+            self.assertIs(get_token_to_kv_pool(), runner.pool)
+            self.assertIs(get_req_to_token_pool(), runner.requests)
 
     def test_what_is_refused(self):
         runner = Runner(16)

@@ -40,10 +40,11 @@ class AttuneBackend(AttentionBackend):
         super().__init__()
         if runner.use_mla_backend:
             raise Error("attune: a model with latent attention (MLA) has no kernel here")
-        self.pool, self.requests = runner.token_to_kv_pool, runner.req_to_token_pool
+        self.token_to_kv_pool = runner.token_to_kv_pool  # SGLang reads both, too
+        self.req_to_token_pool = runner.req_to_token_pool
         self.page, self.device = runner.page_size, str(runner.device)
         self.max_context = runner.model_config.context_len
-        self.has_two_pools = isinstance(self.pool, SWAKVPool)
+        self.has_two_pools = isinstance(self.token_to_kv_pool, SWAKVPool)
         self.layers = {}  # by layer_id
         self.graphs, self.forward_metadata = {}, None  # graphs: the Step of each number of decodes
 
@@ -104,16 +105,16 @@ class AttuneBackend(AttentionBackend):
     def init_forward_metadata_in_graph(self, forward_batch):
         """Where the sliding pool gets this step's K and V; recorded in a graph."""
         if self.has_two_pools and self.forward_metadata is not None:
-            self.forward_metadata.slots = self.pool.translate_loc_from_full_to_swa(
+            self.forward_metadata.slots = self.token_to_kv_pool.translate_loc_from_full_to_swa(
                 forward_batch.out_cache_loc
             )
 
     def _tables(self, requests, longest):
         """[num_seqs, pages] int32 of each pool."""
-        tokens = self.requests.req_to_token[:, : longest : self.page][requests]
+        tokens = self.req_to_token_pool.req_to_token[:, : longest : self.page][requests]
         tables = [tokens // self.page]
         if self.has_two_pools:
-            swa = self.pool.translate_loc_from_full_to_swa(tokens)
+            swa = self.token_to_kv_pool.translate_loc_from_full_to_swa(tokens)
             tables.append((swa // self.page).clamp(min=0).int())
         return tables
 
@@ -156,17 +157,17 @@ class AttuneBackend(AttentionBackend):
         if save_kv_cache and k is not None:
             scales = (layer.k_scale, layer.v_scale) if layer.k_scale is not None else ()
             where = KVWriteLoc(forward_batch.out_cache_loc, step.slots)
-            self.pool.set_kv_buffer(layer, where, k, v, *scales)
+            self.token_to_kv_pool.set_kv_buffer(layer, where, k, v, *scales)
         k_cache, v_cache = (
             c.view(-1, self.page, *c.shape[1:])
             for c in (
-                self.pool.get_key_buffer(layer.layer_id),
-                self.pool.get_value_buffer(layer.layer_id),
+                self.token_to_kv_pool.get_key_buffer(layer.layer_id),
+                self.token_to_kv_pool.get_value_buffer(layer.layer_id),
             )
         )
         attune = self._layer(layer, q.dtype, k_cache.dtype, sinks)
         is_fp8 = k_cache.dtype == torch.float8_e4m3fn
-        in_sliding = self.has_two_pools and self.pool.layers_mapping[layer.layer_id][1]
+        in_sliding = self.has_two_pools and self.token_to_kv_pool.layers_mapping[layer.layer_id][1]
         q = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
         out = attune.run(
             step.plan_of(attune),
