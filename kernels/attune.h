@@ -382,7 +382,8 @@ enum attune_status attune_plan_bounds(const attune_op *op, int num_seqs, int num
 
 /* `stream`: a CUstream on CUDA, a hipStream_t on HIP; ignored on the CPU, where the call returns
  * when the work is done. `workspace`: device memory, 16-byte aligned, at least plan->workspace
- * bytes. Its contents mean nothing between calls; calls that may overlap need one each. */
+ * bytes. Its contents mean nothing between calls; calls that may overlap need one each. No tensor
+ * may change before the work has ended: on a GPU, lengths that change may keep it from ending. */
 enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 			      const attune_tensors *tensors, void *workspace,
 			      size_t workspace_bytes, void *stream);
