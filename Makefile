@@ -211,7 +211,7 @@ $(B)/space/plugin/$(call where,$(1))_$(notdir $(1)).o: $(1).def kernels/spec/spa
 endef
 $(foreach p,$(plugins),$(eval $(call plugin_space,$(p))))
 # torch's errors are C++ exceptions, which pass through it.
-$(B)/kernels/api/torch_op.o: override CFLAGS += -fexceptions
+$(B)/kernels/api/torch_register.o: override CFLAGS += -fexceptions
 $(B)/kernels/%.o: kernels/%.c | $(B)/has_library
 	@mkdir -p $(@D)
 	$(call say,CC,$<)

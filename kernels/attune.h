@@ -508,10 +508,16 @@ enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t
  *       Tensor block_table, Tensor query_start_loc, Tensor seq_lens, Tensor plan, Tensor(b!) lse,
  *       Tensor k_scale, Tensor v_scale, Tensor sinks, Tensor alibi_slopes, Tensor k_new,
  *       Tensor v_new) -> ()
+ *   attune::paged_attention.plain_out(Tensor(a!) out, ..., Tensor plan) -> ()
+ *   attune::paged_attention.new(Tensor q, ..., Tensor v_new) -> Tensor
+ *   attune::paged_attention.plain(Tensor q, ..., Tensor plan) -> Tensor
  *   attune::write_kv(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor k_new, Tensor v_new,
  *       Tensor plan, Tensor slots, Tensor block_table, Tensor query_start_loc, Tensor seq_lens,
  *       Tensor k_scale, Tensor v_scale) -> ()
  *   attune::page_table(Tensor(a!) block_table, Tensor indptr, Tensor indices, Tensor plan) -> ()
+ *
+ * The `plain` ones take nothing behind `plan`; `new` and `plain` make `out`, contiguous. Both save
+ * CPU time of a call.
  *
  * They are attune_run, attune_write_kv and attune_page_table for tensors: they take pointers and
  * strides from them, compare shapes, types and devices with those of the op, run on torch's current

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch_op.c - the operators of attune_torch_register, without torch's headers and without linking
- * it. */
+/* torch_op.c - what the operators of torch do with their tensors. */
+#include "torch_op.h"
 #include "torch_host.h"
-#include "torch_plan.h"
 #include "kernels/attune.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/status.h"
 #include <limits.h>
-#include <pthread.h>
-#include <string.h>
 
 /* ---- parts of attune_tensors ---- */
 
@@ -228,13 +225,15 @@ static enum attune_status take_all(attune_tensors *a, const struct planned *p,
 		   : status;
 }
 
-static enum attune_status attend(struct tensor *t)
+enum attune_status torch_attend(struct tensor *t)
 {
 	const struct planned *p;
 	struct rows of_out, of_q;
 	void *handle = NULL, *workspace = NULL, *stream;
 	attune_tensors a = { .size = sizeof a };
 	enum attune_status status = planned_of(&t[PLAN], &p);
+	if (!status && !t[OUT].handle)
+		status = tensor_like(&t[OUT], &t[Q]);
 	if (status || !p->plan.num_parts)
 		return status;
 	tensor_rows(&t[OUT], &of_out);
@@ -255,7 +254,7 @@ static enum attune_status attend(struct tensor *t)
 
 /* ---- attune::write_kv ---- */
 
-static enum attune_status write_kv(struct tensor *t)
+enum attune_status torch_write_kv(struct tensor *t)
 {
 	enum { K_TO, V_TO, K_FROM, V_FROM, OF, SLOTS, TABLE, STARTS, LENS, K_BY, V_BY };
 	const struct planned *p;
@@ -298,7 +297,7 @@ static enum attune_status write_kv(struct tensor *t)
 
 /* ---- attune::page_table ---- */
 
-static enum attune_status page_table(struct tensor *t)
+enum attune_status torch_page_table(struct tensor *t)
 {
 	enum { TABLE, INDPTR, INDICES, OF };
 	const struct planned *p;
@@ -330,94 +329,4 @@ static enum attune_status page_table(struct tensor *t)
 	const attune_page_lists lists = { sizeof lists, wide ? 8 : 4, t[INDPTR].data,
 					  t[INDICES].data };
 	return attune_page_table(p->op, (int)seqs, &lists, t[TABLE].data, row, stream);
-}
-
-/* ---- registration ---- */
-
-enum { MOST_ARGUMENTS = 15 };
-// clang-format off
-static const struct op_of_torch {
-	const char *name, *call, *schema;
-	enum attune_status (*run)(struct tensor *);
-	const char *argument[MOST_ARGUMENTS];
-} operators[] = {
-	{ "paged_attention", "attune::paged_attention",
-	  "paged_attention(Tensor(a!) out, Tensor q, Tensor k_cache, Tensor v_cache, "
-	  "Tensor block_table, Tensor query_start_loc, Tensor seq_lens, Tensor plan, Tensor(b!) lse, "
-	  "Tensor k_scale, Tensor v_scale, Tensor sinks, Tensor alibi_slopes, Tensor k_new, "
-	  "Tensor v_new) -> ()", attend,
-	  { "out", "q", "k_cache", "v_cache", "block_table", "query_start_loc", "seq_lens", "plan",
-	    "lse", "k_scale", "v_scale", "sinks", "alibi_slopes", "k_new", "v_new" } },
-	{ "write_kv", "attune::write_kv",
-	  "write_kv(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor k_new, Tensor v_new, Tensor plan, "
-	  "Tensor slots, Tensor block_table, Tensor query_start_loc, Tensor seq_lens, "
-	  "Tensor k_scale, Tensor v_scale) -> ()", write_kv,
-	  { "k_cache", "v_cache", "k_new", "v_new", "plan", "slots", "block_table",
-	    "query_start_loc", "seq_lens", "k_scale", "v_scale" } },
-	{ "page_table", "attune::page_table",
-	  "page_table(Tensor(a!) block_table, Tensor indptr, Tensor indices, Tensor plan) -> ()",
-	  page_table, { "block_table", "indptr", "indices", "plan" } },
-};
-// clang-format on
-
-/* A call of torch: the stack owns the handles of its arguments. */
-static void call(const struct op_of_torch *o, uint64_t *stack, uint64_t inputs)
-{
-	struct tensor t[MOST_ARGUMENTS] = { { 0 } };
-	enum attune_status status = ATTUNE_OK;
-	for (uint64_t i = 0; !status && i < inputs; i++) {
-		t[i].call = o->call;
-		t[i].name = o->argument[i];
-		if (!tensor_look(&t[i], stack[i]))
-			status = fail(ATTUNE_INVALID, "%s: %s has no memory", o->call, t[i].name);
-	}
-	if (!status)
-		status = o->run(t);
-	for (uint64_t i = 0; i < inputs; i++)
-		torch.delete_tensor_object((void *)(uintptr_t)stack[i]);
-	if (status) /* throws: nothing of this frame is needed any more */
-		torch.check(0, o->name, "attune", 0, attune_last_error());
-}
-
-/* torch's kernels have no argument of their own. */
-#define KERNEL(i)                                                                  \
-	static void kernel_##i(uint64_t *stack, uint64_t inputs, uint64_t outputs) \
-	{                                                                          \
-		(void)outputs;                                                     \
-		call(&operators[i], stack, inputs);                                \
-	}
-KERNEL(0)
-KERNEL(1)
-KERNEL(2)
-
-static int define(const struct op_of_torch *o, void (*kernel)(uint64_t *, uint64_t, uint64_t))
-{
-	static const char *const device[] = { "CPU", "CUDA" };
-	void *library;
-	int failed = torch.library_init_fragment("attune", "attune", 0, &library) ||
-		     torch.library_def(library, o->schema);
-	for (int i = 0; !failed && i < 2; i++)
-		failed = torch.library_init_impl("attune", device[i], "attune", 0, &library) ||
-			 torch.library_impl(library, o->name, kernel);
-	return !failed;
-}
-
-enum attune_status attune_torch_register(void)
-{
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static int is_done;
-	enum attune_status status = ATTUNE_OK;
-	pthread_mutex_lock(&lock);
-	if (!is_done) {
-		status = torch_find();
-		if (!status &&
-		    (!define(&operators[0], kernel_0) || !define(&operators[1], kernel_1) ||
-		     !define(&operators[2], kernel_2)))
-			status = fail(ATTUNE_UNSUPPORTED,
-				      "attune_torch_register: torch refuses the operators: another "
-				      "library of this process may have registered them");
-		is_done = !status;
-	}
-	pthread_mutex_unlock(&lock);
-	return status;
 }

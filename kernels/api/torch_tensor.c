@@ -56,24 +56,19 @@ enum attune_status torch_find(void)
 
 int tensor_look(struct tensor *t, uint64_t handle)
 {
-	int64_t numel, *size, *stride;
-	int32_t type;
+	int64_t *size, *stride;
 	*t = (struct tensor){ .call = t->call,
 			      .name = t->name,
 			      .handle = (void *)(uintptr_t)handle };
-	if (torch.get_numel(t->handle, &numel))
-		return 0;
-	if (!numel)
-		return 1;
 	if (torch.get_data_ptr(t->handle, &t->data) || torch.get_sizes(t->handle, &size) ||
 	    torch.get_strides(t->handle, &stride) || torch.get_dim(t->handle, &t->dims) ||
-	    torch.get_dtype(t->handle, &type) ||
+	    torch.get_dtype(t->handle, &t->dtype) ||
 	    torch.get_device_type(t->handle, &t->device_type) ||
 	    torch.get_device_index(t->handle, &t->device))
 		return 0;
 	t->size = size;
 	t->stride = stride;
-	while (t->type < TYPE_OTHER && torch_type[t->type] != type)
+	while (t->type < TYPE_OTHER && torch_type[t->type] != t->dtype)
 		t->type++;
 	return 1;
 }
@@ -101,6 +96,23 @@ enum attune_status tensor_bytes(const struct tensor *like, size_t bytes, void **
 		return fail(ATTUNE_NO_MEMORY,
 			    "%s: torch has no memory for a workspace of %zu bytes", like->call,
 			    bytes);
+	return ATTUNE_OK;
+}
+
+enum attune_status tensor_like(struct tensor *t, const struct tensor *like)
+{
+	int64_t stride[MOST_DIMS], n = 1;
+	void *handle;
+	if (like->dims > MOST_DIMS)
+		return fail(ATTUNE_INVALID, "%s: %s has %lld dimensions, which are too many",
+			    like->call, like->name, (long long)like->dims);
+	for (int64_t d = like->dims; d-- > 0; n *= like->size[d] ? like->size[d] : 1)
+		stride[d] = n;
+	if (torch.empty_strided(like->dims, like->size, stride, like->dtype, like->device_type,
+				like->device, &handle))
+		return fail(ATTUNE_NO_MEMORY, "%s: torch has no memory for %s", like->call,
+			    t->name);
+	tensor_look(t, (uint64_t)(uintptr_t)handle);
 	return ATTUNE_OK;
 }
 

@@ -15,7 +15,6 @@
 	F(int, get_device_type, (void *, int32_t *))                                             \
 	F(int, get_dim, (void *, int64_t *))                                                     \
 	F(int, get_dtype, (void *, int32_t *))                                                   \
-	F(int, get_numel, (void *, int64_t *))                                                   \
 	F(int, get_sizes, (void *, int64_t **))                                                  \
 	F(int, get_strides, (void *, int64_t **))                                                \
 	F(int, empty_strided,                                                                    \
@@ -55,8 +54,8 @@ struct tensor {
 	void *handle, *data;     /* data NULL: without elements, it is not given */
 	const int64_t *size, *stride;
 	int64_t dims;
-	int type, device_type;
-	int32_t device;
+	int type;
+	int32_t dtype, device_type, device; /* torch's numbers */
 };
 
 /* Fills all but call and name. Returns whether torch answered all. */
@@ -72,6 +71,8 @@ void tensor_rows(struct tensor *, struct rows *room);
  * takes it from a graph's own memory while one is captured. */
 enum attune_status tensor_bytes(const struct tensor *like, size_t bytes, void **handle,
 				void **data);
+/* Makes a contiguous tensor of the size, type and device of another; its handle is the caller's. */
+enum attune_status tensor_like(struct tensor *, const struct tensor *like);
 /* torch's current stream for the tensor's device; NULL on the CPU. */
 enum attune_status tensor_stream(const struct tensor *, void **stream);
 

@@ -33,7 +33,7 @@ typedef void fake_kernel(uint64_t *, uint64_t, uint64_t);
 static struct {
 	const char *library; /* what torch_loaded gives: NULL, "" for these functions, or a file */
 	int refuses;         /* no further definitions are taken */
-	int live, made;      /* tensor handles; workspaces since the last call */
+	int live, made;      /* tensor handles; tensors that the last call made */
 	int num_schemas, num_cuda;
 	const char *schema[MOST_OPERATORS], *name[MOST_OPERATORS];
 	fake_kernel *kernel[MOST_OPERATORS]; /* of the CPU */
@@ -65,8 +65,9 @@ static struct fake fake_tensor(const void *data, int32_t dtype, int64_t dims, in
 	return t;
 }
 
-/* Calls an operator; returns the line of its exception, NULL: none. No handle stays. */
-static const char *fake_call(const char *name, const struct fake *t, int n)
+/* Calls an operator; returns the line of its exception, NULL: none. No handle stays. result: NULL, or
+ * gets the tensor that the operator returns. */
+static const char *fake_call_for(struct fake *result, const char *name, const struct fake *t, int n)
 {
 	uint64_t stack[MOST_OPERANDS];
 	volatile int i = 0; /* setjmp */
@@ -76,10 +77,21 @@ static const char *fake_call(const char *name, const struct fake *t, int n)
 	for (int k = 0; k < n; k++)
 		stack[k] = (uint64_t)(uintptr_t)fake_handle(&t[k]);
 	fake.error[0] = 0;
-	if (!setjmp(fake.thrown))
-		fake.kernel[i](stack, (uint64_t)n, 0);
+	if (!setjmp(fake.thrown)) {
+		fake.kernel[i](stack, (uint64_t)n, result != NULL);
+		if (result) {
+			*result = *(struct fake *)(uintptr_t)stack[0];
+			free((void *)(uintptr_t)stack[0]);
+			fake.live--;
+		}
+	}
 	assert_int_equal(fake.live, 0);
 	return fake.error[0] ? fake.error : NULL;
+}
+
+static const char *fake_call(const char *name, const struct fake *t, int n)
+{
+	return fake_call_for(NULL, name, t, n);
 }
 
 void *torch_loaded(const char *library)
@@ -123,21 +135,20 @@ GIVES(get_dtype, int32_t, t->dtype)
 GIVES(get_sizes, int64_t *, t->size)
 GIVES(get_strides, int64_t *, t->stride)
 
-int aoti_torch_get_numel(void *handle, int64_t *n)
-{
-	const struct fake *t = handle;
-	*n = t->data != NULL;
-	for (int i = 0; i < t->dims; i++)
-		*n *= t->size[i];
-	return 0;
-}
-
-static _Alignas(64) char fake_memory[1 << 22];
+/* Of bytes, which are workspaces, and of all else. */
+static _Alignas(64) char fake_memory[1 << 22], fake_rows[1 << 16];
 int aoti_torch_empty_strided(int64_t dims, const int64_t *size, const int64_t *stride,
 			     int32_t dtype, int32_t device_type, int32_t device, void **handle)
 {
-	struct fake t = fake_tensor(fake_memory, dtype, dims, *size, 0, 0, 0);
-	(void)stride, (void)device_type, (void)device;
+	struct fake t = { dtype == FAKE_U8 ? fake_memory : fake_rows,
+			  dims,
+			  { 0 },
+			  { 0 },
+			  dtype,
+			  device_type,
+			  device };
+	memcpy(t.size, size, (size_t)dims * sizeof *size);
+	memcpy(t.stride, stride, (size_t)dims * sizeof *stride);
 	fake.made++;
 	*handle = fake_handle(&t);
 	return *size > (int64_t)sizeof fake_memory;

@@ -143,9 +143,9 @@ static void operators_are_registered_once(void **state)
 	(void)state;
 	for (int i = 0; i < 2; i++)
 		fine(attune_torch_register());
-	assert_int_equal(fake.num_schemas, 3);
-	assert_int_equal(fake.num_cuda, 3);
-	for (int i = 0; i < 3; i++) /* a schema begins with the name */
+	assert_int_equal(fake.num_schemas, 6);
+	assert_int_equal(fake.num_cuda, 6);
+	for (int i = 0; i < 6; i++) /* a schema begins with the name */
 		assert_int_equal(strncmp(fake.schema[i], fake.name[i], strlen(fake.name[i])), 0);
 }
 
@@ -157,6 +157,34 @@ static void attention_is_attune_run(void **state)
 	run_directly();
 	assert_null(fake_call("paged_attention", t, OPERANDS));
 	assert_memory_equal(out, want, sizeof out);
+}
+
+/* By the overloads: whether `out` is returned, whether what is optional has operands. */
+static void out_is_made_where_it_is_returned(void **state)
+{
+	static const struct {
+		const char *name;
+		int first, end;
+	} overload[] = { { "paged_attention.plain_out", OUT, PLAN + 1 },
+			 { "paged_attention.plain", Q, PLAN + 1 },
+			 { "paged_attention.new", Q, OPERANDS } };
+	struct fake t[OPERANDS], made;
+	(void)state;
+	run_directly();
+	for (int i = 0; i < 3; i++) {
+		const int first = overload[i].first, n = overload[i].end - first;
+		operands(t);
+		memset(out, 0, sizeof out);
+		made = t[OUT];
+		assert_null(fake_call_for(first ? &made : NULL, overload[i].name, t + first, n));
+		assert_int_equal(made.data != (void *)out, first);
+		assert_memory_equal(made.data, want, sizeof want);
+		assert_memory_equal(made.size, t[OUT].size, sizeof made.size);
+		assert_memory_equal(made.stride, t[OUT].stride, sizeof made.stride);
+		t[LENS].data = NULL;
+		assert_string_equal(fake_call(overload[i].name, t + first, n),
+				    "attune::paged_attention: seq_lens has no elements");
+	}
 }
 
 static void strides_are_taken(void **state)
@@ -366,6 +394,7 @@ int main(void)
 		cmocka_unit_test(torch_that_does_not_serve_is_refused),
 		cmocka_unit_test(operators_are_registered_once),
 		cmocka_unit_test(attention_is_attune_run),
+		cmocka_unit_test(out_is_made_where_it_is_returned),
 		cmocka_unit_test(strides_are_taken),
 		cmocka_unit_test(the_workspace_is_of_torch),
 		cmocka_unit_test(what_does_not_fit_is_refused),

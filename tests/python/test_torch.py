@@ -35,6 +35,7 @@ class Case(unittest.TestCase):
         return [torch.empty_like(q), q, *batch.cached(), plan.tensor, none[1]] + [none[0]] * 6
 
     def right(self, out, want):
+        self.assertEqual(out.shape, want.shape)
         self.assertLess(error(out, want), 1)
 
 
@@ -308,16 +309,38 @@ class Refused(Case):
 
 
 class Traced(Case):
+    def overloads(self, arguments):
+        """(operator, its arguments, whether it returns out) of those of paged_attention."""
+        op = torch.ops.attune.paged_attention
+        yield op.default, arguments, False
+        yield op.plain_out, arguments[:8], False
+        yield op.new, arguments[1:], True
+        yield op.plain, arguments[1:8], True
+
     def test_fake_tensors(self):
-        arguments = self.arguments(Batch(DECODE))
-        with FakeTensorMode() as mode:
-            fake = [mode.from_tensor(x) for x in arguments]
-            self.assertIsNone(torch.ops.attune.paged_attention(*fake))
+        batch = Batch(MIXED)
+        wide = torch.zeros(len(batch.q), 2, 8, 64, dtype=DTYPE, device=DEVICE)
+        for q in (batch.q, wide[:, 1]):
+            for op, arguments, gives in self.overloads(self.arguments(batch, q=q)):
+                real = op(*arguments)
+                with FakeTensorMode() as mode:
+                    made = op(*map(mode.from_tensor, arguments))
+                if gives:
+                    self.assertEqual((made.shape, made.dtype), (real.shape, real.dtype))
+                    self.assertEqual((made.stride(), made.device), (real.stride(), real.device))
+                self.assertTrue(gives or made is real is None)
+
+    def test_overloads_are_found_by_their_arguments(self):
+        batch = Batch(MIXED)
+        for _, arguments, gives in self.overloads(self.arguments(batch)):
+            made = torch.ops.attune.paged_attention(*arguments)
+            self.right(made if gives else arguments[0], batch.want()[0])
 
     def test_opcheck(self):
         batch, none = Batch(MIXED), torch.empty(0, device=DEVICE)
         plan, ops = self.plan(batch).tensor, torch.ops.attune
-        torch.library.opcheck(ops.paged_attention.default, self.arguments(batch))
+        for op, arguments, _ in self.overloads(self.arguments(batch)):
+            torch.library.opcheck(op, arguments)
         torch.library.opcheck(
             ops.write_kv.default,
             (*batch.kv.clone().unbind(1), batch.k, batch.v, plan, batch.slots(), *[none] * 5),
@@ -376,20 +399,23 @@ class Traced(Case):
     def test_graphs_replay_with_other_lengths(self):
         batch = Batch([(1, 300)] * 8)
         plan = self.layer.plan_bounds(8, 8, 1, 300)
-        out, graph = torch.empty_like(batch.q), torch.cuda.CUDAGraph()
-        self.layer.run(plan, batch.q, *batch.cached(), out=out)
+        given, graph = torch.empty_like(batch.q), torch.cuda.CUDAGraph()
+        self.layer.run(plan, batch.q, *batch.cached(), out=given)
         with torch.cuda.graph(graph):
-            self.layer.run(plan, batch.q, *batch.cached(), out=out)
+            self.layer.run(plan, batch.q, *batch.cached(), out=given)
+            made = self.layer.run(plan, batch.q, *batch.cached())
         for keys in ([300] * 8, [1, 2, 3, 299, 150, 16, 17, 0]):
             batch.lens.copy_(torch.tensor(keys))
-            out.fill_(7)
+            given.fill_(7)
+            made.fill_(7)
             graph.replay()
             want = torch.zeros_like(out, dtype=torch.float32)
             for i, n in enumerate(keys):
                 if n:
                     k, v = batch.of(batch.k, i)[:n], batch.of(batch.v, i)[:n]
                     want[i] = attend(batch.q[i : i + 1], k, v)[0]
-            self.right(out, want)
+            self.right(given, want)
+            self.right(made, want)
 
 
 class Calls(Case):
@@ -416,16 +442,19 @@ class Calls(Case):
         good, empty = self.arguments(batch), self.layer.plan([0, 0], [0])
         nothing, bad = list(good), list(good)
         nothing[7], bad[4] = empty.tensor, batch.table.long()
+        op = torch.ops.attune.paged_attention
 
         def calls(n):
             for _ in range(n):
-                torch.ops.attune.paged_attention(*nothing)
+                op(*nothing)
+                op.plain(*nothing[1:8])
             for _ in range(n // 20):
-                torch.ops.attune.paged_attention(*good)
-                try:
-                    torch.ops.attune.paged_attention(*bad)
-                except RuntimeError:
-                    pass
+                op(*good)
+                for refused, arguments in ((op, bad), (op.plain, bad[1:8])):
+                    try:
+                        refused(*arguments)
+                    except RuntimeError:
+                        pass
             gc.collect()
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 

@@ -7,21 +7,30 @@ import torch
 from ._library import C, Error, check, ffi
 
 check(C.attune_torch_register())
-_attend = torch.ops.attune.paged_attention.default
+_attention = torch.ops.attune.paged_attention
+_plain, _plain_out = _attention.plain, _attention.plain_out
+_new, _out = _attention.new, _attention.default
 _write = torch.ops.attune.write_kv.default
 _table = torch.ops.attune.page_table.default
 
 
 def _fake(*arguments):
-    """None of them gives a new tensor. A tensor without memory among others would leave these as
-    they are, since torch then calls this instead of the operator."""
+    """Of those that write into tensors alone. A tensor without memory among others would leave
+    these as they are, since torch then calls this instead of the operator."""
     written = arguments[:2]
     if any(x.is_meta for x in arguments) and not all(x.is_meta for x in written):
         raise RuntimeError("attune: some tensors are on the device meta, and others are not")
 
 
-for _name in ("paged_attention", "write_kv", "page_table"):
-    torch.library.register_fake(f"attune::{_name}", _fake)
+def _fake_new(q, *others):
+    _fake(q, *others)
+    return q.new_empty(q.shape)
+
+
+for _op in (_out, _plain_out, _write, _table):
+    torch.library.register_fake(_op.name(), _fake)
+for _op in (_new, _plain):
+    torch.library.register_fake(_op.name(), _fake_new)
 
 
 _PLAN_BYTES = ffi.new("size_t *")
@@ -62,22 +71,24 @@ class Operators:
         table,
         query_start,
         seq_lens,
-        out,
-        lse,
-        k_scale,
-        v_scale,
-        sinks,
-        alibi_slopes,
+        out=None,
+        lse=None,
+        k_scale=None,
+        v_scale=None,
+        sinks=None,
+        alibi_slopes=None,
         k_new=None,
         v_new=None,
     ):
         """Layer.run. plan: of plan_tensor. Written out, since it is the call of each layer."""
-        none = self.none
-        if out is None:
-            out = torch.empty_like(q)
         try:
-            _attend(
-                out,
+            if lse is k_scale is v_scale is sinks is alibi_slopes is k_new is v_new is None:
+                if out is None:
+                    return _plain(q, k_cache, v_cache, table, query_start, seq_lens, plan)
+                _plain_out(out, q, k_cache, v_cache, table, query_start, seq_lens, plan)
+                return out
+            none = self.none
+            operands = (
                 q,
                 k_cache,
                 v_cache,
@@ -93,9 +104,12 @@ class Operators:
                 none if k_new is None else k_new,
                 none if v_new is None else v_new,
             )
+            if out is None:
+                return _new(*operands)
+            _out(out, *operands)
+            return out
         except RuntimeError as e:
             raise _refused(e) from None
-        return out
 
     def write_kv(self, plan, k_new, v_new, k_cache, v_cache, *others):
         """Layer.write_kv."""

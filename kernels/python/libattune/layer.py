@@ -100,7 +100,7 @@ class Layer:
         """Attention of one layer's step; returns `out`. All arrays are on the context's device, and
         each may be a strided view whose last dimension is contiguous. Tensors go through the
         operator torch.ops.attune.paged_attention, on torch's current stream: torch.compile takes it
-        as one node, and a CUDA graph may be captured.
+        as one node, and a CUDA graph may be captured. An `out` that is not given is contiguous.
 
         q, out           [num_tokens or more, num_qo_heads, head_dim]; tensors also
                          [batch, tokens of each, num_qo_heads, head_dim]

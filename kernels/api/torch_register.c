@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* torch_register.c - the operators of attune_torch_register, without torch's headers and without
+ * linking it. */
+#include "torch_op.h"
+#include "kernels/attune.h"
+#include "kernels/spec/status.h"
+#include <pthread.h>
+
+// clang-format off
+static const char *const of_attention[MOST_OPERANDS] = { "out", "q", "k_cache", "v_cache",
+	"block_table", "query_start_loc", "seq_lens", "plan", "lse", "k_scale", "v_scale", "sinks",
+	"alibi_slopes", "k_new", "v_new" };
+static const char *const of_write[MOST_OPERANDS] = { "k_cache", "v_cache", "k_new", "v_new", "plan",
+	"slots", "block_table", "query_start_loc", "seq_lens", "k_scale", "v_scale" };
+static const char *const of_table[MOST_OPERANDS] = { "block_table", "indptr", "indices", "plan" };
+
+#define PLAIN "Tensor q, Tensor k_cache, Tensor v_cache, Tensor block_table, " \
+	"Tensor query_start_loc, Tensor seq_lens, Tensor plan"
+#define WHOLE PLAIN ", Tensor(b!) lse, Tensor k_scale, Tensor v_scale, Tensor sinks, " \
+	"Tensor alibi_slopes, Tensor k_new, Tensor v_new"
+
+/* gives_first: a call makes and returns the first operand, and takes the others. */
+static const struct op_of_torch {
+	const char *name, *schema, *call;
+	enum attune_status (*run)(struct tensor *);
+	const char *const *operand;
+	int gives_first;
+} operators[] = {
+	{ "paged_attention", "paged_attention(Tensor(a!) out, " WHOLE ") -> ()",
+	  "attune::paged_attention", torch_attend, of_attention, 0 },
+	{ "paged_attention.new", "paged_attention.new(" WHOLE ") -> Tensor",
+	  "attune::paged_attention", torch_attend, of_attention, 1 },
+	{ "paged_attention.plain_out", "paged_attention.plain_out(Tensor(a!) out, " PLAIN ") -> ()",
+	  "attune::paged_attention", torch_attend, of_attention, 0 },
+	{ "paged_attention.plain", "paged_attention.plain(" PLAIN ") -> Tensor",
+	  "attune::paged_attention", torch_attend, of_attention, 1 },
+	{ "write_kv",
+	  "write_kv(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor k_new, Tensor v_new, Tensor plan, "
+	  "Tensor slots, Tensor block_table, Tensor query_start_loc, Tensor seq_lens, "
+	  "Tensor k_scale, Tensor v_scale) -> ()",
+	  "attune::write_kv", torch_write_kv, of_write, 0 },
+	{ "page_table",
+	  "page_table(Tensor(a!) block_table, Tensor indptr, Tensor indices, Tensor plan) -> ()",
+	  "attune::page_table", torch_page_table, of_table, 0 },
+};
+// clang-format on
+
+/* A call of torch: the stack owns the handles of its arguments, and takes that of its result. */
+static void call(const struct op_of_torch *o, uint64_t *stack, uint64_t inputs)
+{
+	struct tensor t[MOST_OPERANDS] = { { 0 } };
+	struct tensor *given = t + o->gives_first;
+	enum attune_status status = ATTUNE_OK;
+	for (int i = 0; i < MOST_OPERANDS; i++) {
+		t[i].call = o->call;
+		t[i].name = o->operand[i];
+	}
+	for (uint64_t i = 0; !status && i < inputs; i++)
+		if (!tensor_look(&given[i], stack[i]))
+			status =
+			    fail(ATTUNE_INVALID, "%s: %s has no memory", o->call, given[i].name);
+	if (!status)
+		status = o->run(t);
+	for (uint64_t i = 0; i < inputs; i++)
+		torch.delete_tensor_object((void *)(uintptr_t)stack[i]);
+	if (o->gives_first && !status)
+		stack[0] = (uint64_t)(uintptr_t)t[0].handle;
+	else if (o->gives_first && t[0].handle)
+		torch.delete_tensor_object(t[0].handle);
+	if (status) /* throws: nothing of this frame is needed any more */
+		torch.check(0, o->name, "attune", 0, attune_last_error());
+}
+
+/* torch's kernels have no argument of their own. */
+#define KERNEL(i)                                                                  \
+	static void kernel_##i(uint64_t *stack, uint64_t inputs, uint64_t outputs) \
+	{                                                                          \
+		(void)outputs;                                                     \
+		call(&operators[i], stack, inputs);                                \
+	}
+KERNEL(0)
+KERNEL(1)
+KERNEL(2)
+KERNEL(3)
+KERNEL(4)
+KERNEL(5)
+static void (*const kernel[])(uint64_t *, uint64_t, uint64_t) = { kernel_0, kernel_1, kernel_2,
+								  kernel_3, kernel_4, kernel_5 };
+
+static int define(const struct op_of_torch *o, void (*run)(uint64_t *, uint64_t, uint64_t))
+{
+	static const char *const device[] = { "CPU", "CUDA" };
+	void *library;
+	int failed = torch.library_init_fragment("attune", "attune", 0, &library) ||
+		     torch.library_def(library, o->schema);
+	for (int i = 0; !failed && i < 2; i++)
+		failed = torch.library_init_impl("attune", device[i], "attune", 0, &library) ||
+			 torch.library_impl(library, o->name, run);
+	return !failed;
+}
+
+enum attune_status attune_torch_register(void)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static int is_done;
+	enum attune_status status = ATTUNE_OK;
+	pthread_mutex_lock(&lock);
+	if (!is_done) {
+		status = torch_find();
+		for (size_t i = 0; !status && i < sizeof kernel / sizeof *kernel; i++)
+			if (!define(&operators[i], kernel[i]))
+				status = fail(ATTUNE_UNSUPPORTED,
+					      "attune_torch_register: torch refuses the operators: "
+					      "another library of this process may have registered "
+					      "them");
+		is_done = !status;
+	}
+	pthread_mutex_unlock(&lock);
+	return status;
+}
