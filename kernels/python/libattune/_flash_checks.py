@@ -16,25 +16,20 @@ def refuse(call, **given):
             raise Error(f"{call}: {name} is given, which libattune does not know: leave it out")
 
 
-def tensors(call, needed, **others):
-    """others: None where they are not given."""
-    for name, x in needed.items():
-        if not isinstance(x, Tensor):
-            raise _no_tensor(call, name, x)
-    for name, x in others.items():
-        if x is not None and not isinstance(x, Tensor):
-            raise _no_tensor(call, name, x)
-
-
-def _no_tensor(call, name, x):
-    return Error(f"{call}: {name} is of type {type(x).__name__}: it must be a torch tensor")
+def tensors(call, names, needed, *given):
+    """The first `needed` are there, others may be None. names: of all."""
+    for i, x in enumerate(given):
+        if not isinstance(x, Tensor) and (i < needed or x is not None):
+            raise Error(
+                f"{call}: {names.split()[i]} is of type {type(x).__name__}: it must be a torch tensor"
+            )
 
 
 def same_shape(call, k_name, k, v_name, v):
-    if k.shape != v.shape:
+    """k, v: shapes."""
+    if k != v:
         raise Error(
-            f"{call}: {k_name} has the shape {list(k.shape)} and {v_name} {list(v.shape)}: they "
-            "must be equal"
+            f"{call}: {k_name} has the shape {list(k)} and {v_name} {list(v)}: they must be equal"
         )
 
 
@@ -44,14 +39,14 @@ def no_gradients(call, *given):
 
 
 def one_each(call, name, x, starts, lens):
-    """starts: of x, as `name` gives them or its shape; lens: of the keys. Returns how many."""
-    of_starts, of_lens = starts.shape, lens.shape
-    if len(of_lens) != 1 or of_starts != (of_lens[0] + 1,):
+    """starts: the shape of those of x, as `name` gives them or x's shape; lens: that of the keys'
+    lengths. Returns how many."""
+    if len(lens) != 1 or starts != (lens[0] + 1,):
         raise Error(
-            f"{call}: {name} has the shape {list(of_starts)} and lengths of keys {list(of_lens)}: "
+            f"{call}: {name} has the shape {list(starts)} and lengths of keys {list(lens)}: "
             f"it must have one more than they, and {x} without it a batch of as many"
         )
-    return of_lens[0]
+    return lens[0]
 
 
 def whole(call, name, n):
@@ -61,18 +56,26 @@ def whole(call, name, n):
         raise Error(f"{call}: {name}={n!r}: it must be an integer") from None
 
 
-def mask(call, causal, window_size, alibi_slopes):
-    """(causal, keys in front of itself that a token sees or -1)."""
+def window(call, window_size):
+    """(left, right) as ints."""
+    if window_size is None or window_size == (-1, -1):
+        return -1, -1
     try:
-        left, right = (-1, -1) if window_size is None else map(index, window_size)
+        left, right = map(index, window_size)
     except (TypeError, ValueError):
         raise Error(f"{call}: window_size={window_size!r}: it must be (left, right)") from None
-    causal = bool(causal) or right == 0
+    return left, right
+
+
+def mask(call, causal, window_size, has_alibi):
+    """(causal, keys in front of itself that a token sees or -1)."""
+    left, right = window_size
+    causal = causal or right == 0
     if not causal and 0 < right < ALL:
         raise Error(
             f"{call}: window_size=({left}, {right}): behind a token are seen no keys (0, or "
             "causal=True) or all (-1)"
         )
-    if alibi_slopes is not None and not causal:
+    if has_alibi and not causal:
         raise Error(f"{call}: alibi_slopes need causal=True")
     return causal, left if 0 <= left < ALL else -1

@@ -22,10 +22,22 @@ import torch
 from torch.compiler import is_compiling
 
 from . import Error, _torch  # noqa: F401: refuses a torch that is too old
-from ._flash_checks import mask, no_gradients, one_each, refuse, same_shape, tensors, whole
+from ._flash_checks import mask, no_gradients, one_each, refuse, same_shape, tensors, whole, window
 from .context import shared_layer
 
 RAGGED_PAGE = 16  # tokens that count as a page where K and V have none: warpgroup reads such pages
+
+
+_process = os.getpid()  # os.getpid() itself asks the kernel each time
+
+
+def _forked():
+    """A child of fork() opens contexts of its own."""
+    global _process
+    _process = os.getpid()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _outside(f):
@@ -114,14 +126,8 @@ def flash_attn_varlen_func(
             dropout_p=dropout_p,
             attention_chunk=attention_chunk,
         )
-    tensors(
-        call,
-        {"q": q, "k": k, "v": v, "cu_seqlens_q": cu_seqlens_q},
-        cu_seqlens_k=cu_seqlens_k,
-        seqused_k=seqused_k,
-        block_table=block_table,
-    )
-    same_shape(call, "k", k, "v", v)
+    names = "q k v cu_seqlens_q cu_seqlens_k seqused_k block_table"
+    tensors(call, names, 4, q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, block_table)
     if cu_seqlens_k is None and (seqused_k is None or block_table is None):
         raise Error(f"{call}: cu_seqlens_k is missing (with block_table, seqused_k is enough)")
     ragged = block_table is None
@@ -237,23 +243,16 @@ def flash_attn_with_kvcache(
             attention_chunk=attention_chunk,
         )
     table = page_table if block_table is None else block_table
-    tensors(
-        call,
-        {"q": q, "k_cache": k_cache, "v_cache": v_cache},
-        k=k,
-        v=v,
-        block_table=table,
-        cu_seqlens_q=cu_seqlens_q,
-        cu_seqlens_k_new=cu_seqlens_k_new,
-        cache_batch_idx=cache_batch_idx,
-    )
+    names = "q k_cache v_cache k v block_table cu_seqlens_q cu_seqlens_k_new cache_batch_idx"
+    more = cu_seqlens_q, cu_seqlens_k_new, cache_batch_idx
+    tensors(call, names, 3, q, k_cache, v_cache, k, v, table, *more)
     if page_table is not None and block_table is not None:
         raise Error(f"{call}: page_table and block_table are two names of one: give one of them")
     if (k is None) != (v is None):
         raise Error(f"{call}: k and v are given both or not at all")
-    same_shape(call, "k_cache", k_cache, "v_cache", v_cache)
+    same_shape(call, "k_cache", k_cache.shape, "v_cache", v_cache.shape)
     if out is not None:
-        same_shape(call, "out", out, "q", q)
+        same_shape(call, "out", out.shape, "q", q.shape)
     starts, longest = _starts_of(call, "cu_seqlens_q", q, cu_seqlens_q, max_seqlen_q)
     seqs = starts.shape[0] - 1
     if table is None:
@@ -267,10 +266,10 @@ def flash_attn_with_kvcache(
     if not isinstance(lens, torch.Tensor):
         lens = _lens(q.device, seqs, slots if lens is None else whole(call, "cache_seqlens", lens))
     if k is not None:
-        same_shape(call, "k", k, "v", v)
+        same_shape(call, "k", k.shape, "v", v.shape)
         new, each = _starts_of(call, "cu_seqlens_k_new", k, cu_seqlens_k_new, 0)
         k, v = k.flatten(0, -3), v.flatten(0, -3)
-        one_each(call, "cu_seqlens_k_new", "k", new, lens)
+        one_each(call, "cu_seqlens_k_new", "k", new.shape, lens.shape)
         lens = lens + (each if cu_seqlens_k_new is None else new.diff())
     plan = _plan(
         call,
@@ -344,8 +343,8 @@ def flash_attn_func(
     Returns out like q, or with return_softmax_lse (out, lse) with lse [batch, heads, queries]."""
     call = "flash_attn_func"
     refuse(call, dropout_p=dropout_p)
-    tensors(call, {"q": q, "k": k, "v": v})
-    same_shape(call, "k", k, "v", v)
+    tensors(call, "q k v", 3, q, k, v)
+    same_shape(call, "k", k.shape, "v", v.shape)
     starts, queries = _starts_of(call, "cu_seqlens_q", q, None, None)
     if k.dim() != 4 or len(k) != len(q):
         raise Error(
@@ -427,63 +426,66 @@ def _plan(
 ):
     if torch.is_grad_enabled():
         no_gradients(call, q, k, v, sinks, alibi_slopes)
-    of_q, of_k = q.shape, k.shape
-    if of_q[-1] != of_k[-1]:
-        raise Error(
-            f"{call}: q has heads of {of_q[-1]}, k and v of {of_k[-1]}: they must be equal"
-        )
-    causal, left = mask(call, causal, window_size, alibi_slopes)
-    shape = (
+    key = (
+        call,
+        _process,
         q.device,
-        os.getpid(),
-        of_q[-2],
-        of_k[-2],
-        of_q[-1],
-        RAGGED_PAGE if ragged else of_k[1],
         q.dtype,
         k.dtype,
-        causal,
-        left,
+        q.shape,
+        k.shape,
+        v.shape,
+        starts.shape,
+        lens.shape,
+        RAGGED_PAGE if ragged else None,
+        bool(causal),
+        window(call, window_size),
         float(softcap or 0),
         None if scale is None else float(scale),
         None if sinks is None else sinks.dtype,
         alibi_slopes is not None,
         bool(has_lse),
     )
-    seqs = one_each(call, "cu_seqlens_q", "q", starts, lens)
     if _by_lengths(q):
-        return _prepared(*shape).plan(starts, lens)
+        return _prepared(*key).plan(starts, lens)
     if max_query is None or max_keys is None:
         raise Error(f"{call}: max_seqlen_q and max_seqlen_k are missing: lengths are on the device")
-    tokens = of_q[0] if len(of_q) == 3 else of_q[0] * of_q[1]
-    return _bounds(shape, seqs, tokens, min(int(max_query), tokens), int(max_keys))
+    return _bounds(int(max_query), int(max_keys), *key)
 
 
-@lru_cache(maxsize=None)
+@lru_cache(maxsize=4096)
 def _prepared(
-    device,
+    call,
     process,
-    heads,
-    kv_heads,
-    head_dim,
-    page_size,
+    device,
     dtype,
     kv_dtype,
+    q,
+    k,
+    v,
+    starts,
+    lens,
+    page,
     causal,
-    left,
+    window_size,
     softcap,
     scale,
     sinks,
     alibi,
     lse,
 ):
-    """shared_layer by position, which is faster. A child of fork() is another process."""
+    """The layer of a call whose arrays have these shapes, once they are found to fit."""
+    same_shape(call, "k", k, "v", v)
+    one_each(call, "cu_seqlens_q", "q", starts, lens)
+    if q[-1] != k[-1]:
+        raise Error(f"{call}: q has heads of {q[-1]}, k and v of {k[-1]}: they must be equal")
+    causal, left = mask(call, causal, window_size, alibi)
     return shared_layer(
         device,
-        num_qo_heads=heads,
-        num_kv_heads=kv_heads,
-        head_dim=head_dim,
-        page_size=page_size,
+        num_qo_heads=q[-2],
+        num_kv_heads=k[-2],
+        head_dim=q[-1],
+        page_size=page or k[1],
         dtype=dtype,
         kv_dtype=kv_dtype,
         causal=causal,
@@ -498,8 +500,10 @@ def _prepared(
 
 
 @lru_cache(maxsize=4096)
-def _bounds(shape, seqs, tokens, max_query, max_keys):
-    return _prepared(*shape).plan_bounds(seqs, tokens, max_query, max_keys)
+def _bounds(max_query, max_keys, *key):
+    q, lens = key[5], key[9]
+    layer, tokens = _prepared(*key), q[:-2].numel()
+    return layer.plan_bounds(lens[0], tokens, min(max_query, tokens), max_keys)
 
 
 def _lse(q):
