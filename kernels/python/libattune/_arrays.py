@@ -17,7 +17,7 @@ BITS = {"uint16": C.ATTUNE_BF16, "uint8": C.ATTUNE_E4M3}
 NAMES = {code: name for name, code in DTYPES.items()}
 SIZES = {C.ATTUNE_F32: 4, C.ATTUNE_F16: 2, C.ATTUNE_BF16: 2, C.ATTUNE_E4M3: 1}
 INT32, INT64 = "int32", "int64"
-INTS = ffi.typeof("int32_t[]")
+INTS, BYTES, AT = map(ffi.typeof, ("int32_t[]", "char[]", "char *"))
 _types = {}  # what _type_of found
 
 
@@ -29,6 +29,18 @@ def torch_or_none():
 def is_tensor(x):
     torch = torch_or_none()
     return torch is not None and isinstance(x, torch.Tensor)
+
+
+def _is_array(x):
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(x, numpy.ndarray)
+
+
+def _no_array(x, name):
+    return Error(
+        f"{name} is of type {type(x).__name__}: it must be a torch tensor or, on the CPU, a numpy "
+        "array"
+    )
 
 
 def dtype_name(dtype):
@@ -54,31 +66,39 @@ def _type_of(dtype):
 
 
 class View:
-    """One array: ptr (an int), shape, strides (elements), dtype (a name), device (a string)."""
+    """One array: ptr (bytes of C), shape, strides (elements), dtype (a name), device (a string)."""
 
     __slots__ = ("ptr", "shape", "strides", "dtype", "device")
 
     def __init__(self, x, name):
-        if is_tensor(x):
-            self.ptr, self.shape, self.strides = x.data_ptr(), tuple(x.shape), x.stride()
-            self.dtype, self.device = _type_of(x.dtype)[0], str(x.device)
-            return
-        face = _face(x, name)
-        self.dtype, size = _type_of(x.dtype)
-        self.ptr, self.shape, self.device = face["data"][0], face["shape"], "cpu"
-        self.strides = tuple([s // size for s in x.strides])
-        if not x.flags.aligned:
-            raise Error(f"{name}: its elements of {size} bytes are not aligned")
+        if _is_array(x):
+            self.dtype, size = _type_of(x.dtype)
+            self.ptr, self.shape, self.device = _address(x), x.shape, "cpu"
+            self.strides = tuple([s // size for s in x.strides])
+            if not x.flags.aligned:
+                raise Error(f"{name}: its elements of {size} bytes are not aligned")
+        elif is_tensor(x):
+            self.ptr, self.shape = ffi.cast(AT, x.data_ptr()), tuple(x.shape)
+            self.strides, self.device = x.stride(), str(x.device)
+            self.dtype = _type_of(x.dtype)[0]
+        else:
+            raise _no_array(x, name)
 
 
-def _face(x, name):
+def _address(x):
+    """Of a numpy array. __array_interface__ has it, too, but takes five times as long."""
     try:
-        return x.__array_interface__
-    except AttributeError:
-        raise Error(
-            f"{name} is of type {type(x).__name__}: it must be a torch tensor or, on the CPU, a "
-            "numpy array"
-        ) from None
+        return ffi.from_buffer(BYTES, x if x.flags.c_contiguous else x[(0,) * (x.ndim - 1)])
+    except (ValueError, IndexError, BufferError):  # no elements, gaps, or a type of another package
+        return ffi.cast(AT, x.__array_interface__["data"][0])
+
+
+def _fits(has, want, rows):
+    if len(has) != len(want) or not want:
+        return has == want
+    if has[0] < rows if want[0] is None else has[0] != want[0]:
+        return False
+    return has[1:] == want[1:] or all([w is None or n == w for n, w in zip(has[1:], want[1:])])
 
 
 def view(x, name, device, dtype, shape, rows=0, packed=True, writes=False):
@@ -96,12 +116,7 @@ def view(x, name, device, dtype, shape, rows=0, packed=True, writes=False):
             raise Error(f"{name} is of {v.dtype}, it must be {dtype}")
     elif v.dtype != NAMES[dtype] and BITS.get(v.dtype) != dtype:
         raise Error(f"{name} is of {v.dtype}, its layer takes {NAMES[dtype]}")
-    if len(v.shape) != len(shape) or not all(
-        [
-            n == want if want is not None else n >= rows or i > 0
-            for i, (n, want) in enumerate(zip(v.shape, shape))
-        ]
-    ):
+    if not _fits(v.shape, shape, rows):
         want = ", ".join(
             str(w) if w is not None else f"{rows} or more" if i == 0 and rows else "any"
             for i, w in enumerate(shape)
@@ -130,7 +145,8 @@ class Lengths:
             self.ptr, self.count = self.keep, len(x)
             return
         if not is_tensor(x):
-            _face(x, name)
+            if not _is_array(x):
+                raise _no_array(x, name)
         elif not x.is_cpu:
             raise Error(
                 f"{name} is on {x.device}: lengths are in host memory (plan_bounds plans "
@@ -155,7 +171,6 @@ class Lengths:
 
 def empty_like(x, name):
     """A contiguous numpy array of x's shape and type."""
-    import numpy
-
-    _face(x, name)
-    return numpy.empty(x.shape, x.dtype)
+    if not _is_array(x):
+        raise _no_array(x, name)
+    return sys.modules["numpy"].empty(x.shape, x.dtype)

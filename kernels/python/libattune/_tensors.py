@@ -5,7 +5,7 @@ from . import _arrays
 from ._arrays import INT32, view
 from ._library import C, Error, ffi, whole
 
-VOID, FLOATS, INT32S = map(ffi.typeof, ("void *", "float *", "int32_t *"))
+FLOATS, INT32S = map(ffi.typeof, ("float *", "int32_t *"))
 TENSORS, SIZE = ffi.typeof("attune_tensors *"), ffi.sizeof("attune_tensors")
 
 
@@ -46,7 +46,7 @@ class Tensors:
         for name, cache, shape in (("k", k_cache, k), ("v", v_cache, v)):
             shape = (None, *shape[2:]) if ragged else shape
             of = view(cache, f"{name}_cache", self.device, s.kv_dtype, shape, writes=writes)
-            setattr(c, f"{name}_cache", ffi.cast(VOID, of.ptr))
+            setattr(c, f"{name}_cache", of.ptr)
             slots = of.shape[0] * (1 if ragged else s.page_size)
             self.slots = slots if name == "k" else min(self.slots, slots)
             # Ragged K and V: pages begin at any token.
@@ -71,13 +71,15 @@ class Tensors:
 
     def _on_host(self, pages, starts, lens):
         """On the CPU the arrays are looked at, which a GPU's kernels trust."""
-        new = starts[1:] - starts[:-1]
-        if starts[0] < 0 or new.min() < 0 or starts[-1] > self.rows:
+        starts, lens = starts.tolist(), lens.tolist()  # numpy is slower for few sequences
+        new = [end - start for start, end in zip(starts, starts[1:])]
+        if starts[0] < 0 or min(new) < 0 or starts[-1] > self.rows:
             raise Error(
                 f"query_start_loc must rise from 0 to {self.rows} at most, the tokens that are "
                 "given"
             )
-        most, room = int((lens * (new > 0)).max()), pages * self.shape.page_size
+        room = pages * self.shape.page_size
+        most = max([n for n, queries in zip(lens, new) if queries], default=0)
         if most > room:
             raise Error(
                 f"seq_lens has {most} tokens, and a row of block_table {pages} pages for {room}"
@@ -103,7 +105,7 @@ class Tensors:
             self.c.lse_token_stride, self.c.lse_head_stride = v.strides
         if sinks is not None:
             v = view(sinks, "sinks", self.device, s.sinks_dtype, (heads,))
-            self.c.sinks = ffi.cast(VOID, v.ptr)
+            self.c.sinks = v.ptr
         if alibi_slopes is not None:
             v = view(alibi_slopes, "alibi_slopes", self.device, C.ATTUNE_F32, (heads,))
             self.c.alibi_slopes = ffi.cast(FLOATS, v.ptr)
@@ -124,7 +126,7 @@ class Tensors:
         shape = (None, heads, self.shape.head_size)
         v = view(x, name, self.device, self.shape.dtype, shape, self.tokens, writes=writes)
         self.rows = v.shape[0]
-        setattr(self.c, name, ffi.cast(VOID, v.ptr))
+        setattr(self.c, name, v.ptr)
         setattr(self.c, f"{name}_token_stride", v.strides[0])
         setattr(self.c, f"{name}_head_stride", v.strides[1])
 

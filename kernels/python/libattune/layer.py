@@ -221,7 +221,7 @@ class Layer:
         if indices is not None:
             wide = getattr(indices, "dtype", None) == INT64
             of = view(indices, "indices", device, INT64 if wide else INT32, (None,))
-            lists.indices, lists.index_bytes = ffi.cast("void *", of.ptr), 8 if wide else 4
+            lists.indices, lists.index_bytes = of.ptr, 8 if wide else 4
             if indptr[: seqs + 1].max() > of.shape[0]:
                 raise Error(f"indptr goes beyond indices, which has {of.shape[0]} entries")
         check(
@@ -309,14 +309,13 @@ class Layer:
         need, ms = ffi.new("size_t *"), ffi.new("double *")
         check(C.attune_settle_sizes(self.op, batch, how, need))
         workspace = self.context.empty([need[0]], "uint8")
-        address = _arrays.View(workspace, "workspace").ptr
         check(
             C.attune_settle(
                 self.op,
                 batch,
                 layers,
                 how,
-                ffi.cast("void *", address),
+                _arrays.View(workspace, "workspace").ptr,
                 need[0],
                 ffi.cast("void *", self.context.stream()),
                 ms,
