@@ -454,27 +454,11 @@ def _plan(
 
 
 @lru_cache(maxsize=4096)
-def _prepared(
-    call,
-    process,
-    device,
-    dtype,
-    kv_dtype,
-    q,
-    k,
-    v,
-    starts,
-    lens,
-    page,
-    causal,
-    window_size,
-    softcap,
-    scale,
-    sinks,
-    alibi,
-    lse,
-):
-    """The layer of a call whose arrays have these shapes, once they are found to fit."""
+def _prepared(*key):
+    """The layer of a call whose arrays have these shapes, once they are found to fit. A child of
+    fork() is another process."""
+    call, _process, device, dtype, kv_dtype, q, k, v, starts, lens, *how = key
+    page, causal, window_size, softcap, scale, sinks, alibi, lse = how
     same_shape(call, "k", k, "v", v)
     one_each(call, "cu_seqlens_q", "q", starts, lens)
     if q[-1] != k[-1]:
@@ -501,8 +485,7 @@ def _prepared(
 
 @lru_cache(maxsize=4096)
 def _bounds(max_query, max_keys, *key):
-    q, lens = key[5], key[9]
-    layer, tokens = _prepared(*key), q[:-2].numel()
+    layer, tokens, lens = _prepared(*key), key[5][:-2].numel(), key[9]
     return layer.plan_bounds(lens[0], tokens, min(max_query, tokens), max_keys)
 
 
