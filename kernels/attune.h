@@ -436,9 +436,10 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
  *
  * The kernel warpgroup reads slots behind the last key without using them: up to page_size - 1,
  * over an E4M3 cache 7. attune_run asks the driver whether the memory goes on so far; it must stay
- * while a captured graph lives. If it does not go on, or kv_slots is 0, the plan's slower kernel
- * runs; where it names none (prefills over E4M3 or with LSE, ATTUNE_INVARIANT=1) attune_run
- * refuses. */
+ * while a captured graph lives. If it does not go on, a variant of the kernel runs that reads
+ * nothing behind kv_slots. Over an E4M3 cache, with ATTUNE_INVARIANT=1, or if kv_slots is 0, it is
+ * the plan's slower kernel; where that names none (prefills over E4M3 or with LSE,
+ * ATTUNE_INVARIANT=1) attune_run refuses. */
 typedef struct attune_page_lists {
 	uint32_t size;         /* sizeof(attune_page_lists) */
 	int index_bytes;       /* of one of `indices`: 4 or 8; 0: 4 */

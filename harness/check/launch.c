@@ -118,7 +118,7 @@ enum attune_status choice_launch(struct device *dev, const struct choice *c,
 {
 	const struct scenario *s = w->scenario;
 	/* The preceding launch belongs to another call, and writes its own output. */
-	struct launchable l = { c->kernel, &c->config, loaded->code, { NULL }, 1, NULL };
+	struct launchable l = { c->kernel, &c->config, loaded->code, { NULL }, 1, NULL, 0 };
 	struct attune_call call;
 	struct part part;
 	enum attune_status status = find_part(&part, dev, c, s, phase);

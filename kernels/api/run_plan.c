@@ -19,6 +19,8 @@ struct running {
 	int may_begin_early;
 	char *workspace;
 	size_t at[2]; /* offset of each part's workspace */
+	const attune_tensors *tensors;
+	int is_to_end[2]; /* kernel_to_end runs the part */
 };
 
 static enum attune_status run_one(void *arg, int i, int steps, void *stream)
@@ -29,9 +31,14 @@ static enum attune_status run_one(void *arg, int i, int steps, void *stream)
 	struct config c;
 	const struct ready *r = planned(op, run->plan, i, &c);
 	const struct part part = bounds_of(p);
-	struct launchable l = { r->kernel,      &c, r->code, { NULL }, run->may_begin_early,
-				run->table_last };
+	struct launchable l = { r->kernel,       &c, r->code, { NULL }, run->may_begin_early,
+				run->table_last, 0 };
 	memcpy(l.helper, op->helper, sizeof op->helper);
+	if (run->is_to_end[i]) {
+		l.kernel = kernel_to_end(op, &part, run->tensors, &c);
+		l.code = op->extra[EXTRA_RAGGED];
+		l.num_slots = run->tensors->kv_slots;
+	}
 	if (run->schedule)
 		run->call.args.schedule = run->schedule + schedule_at(op, run->plan, i);
 	return run_part(&op->ctx->device, &l, &op->shape, &part, &run->call,
@@ -64,14 +71,15 @@ static enum attune_status run_all(struct running *run, const attune_tensors *t, 
 
 /* Whether what part i runs can read K and V of these strides. *slots: how many it reads behind the
  * last key of ragged ones, if their memory ends before. */
-static int can_read(const attune_op *op, const attune_plan *plan, int i, const attune_tensors *t,
-		    int *slots)
+static int can_read(const struct running *run, int i, int *slots)
 {
+	const attune_op *op = run->op;
+	const attune_tensors *t = run->tensors;
 	struct device *dev = &op->ctx->device;
 	struct geometry g = { .map_box = 0 };
 	struct config c;
-	const struct space *space = planned(op, plan, i, &c)->kernel->space;
-	const struct part part = bounds_of(&plan->part[i]);
+	const struct space *space = planned(op, run->plan, i, &c)->kernel->space;
+	const struct part part = bounds_of(&run->plan->part[i]);
 	*slots = 0;
 	if (space->takes_maps)
 		space->geometry(&c, &op->shape, &part, &dev->info, &g);
@@ -83,18 +91,25 @@ static int can_read(const attune_op *op, const attune_plan *plan, int i, const a
 	return memory_goes_on(dev, &op->shape, t, *slots);
 }
 
-/* Makes *other, the plan with stand-ins for the parts that cannot read this K and V, if there are
- * some. *is_other: whether it did. */
-static enum attune_status replace(attune_plan *other, int *is_other, const attune_op *op,
-				  const attune_plan *plan, const attune_tensors *t)
+/* Finds out which parts cannot read this K and V, and what runs them: warpgroup_ragged, or a stand-in in
+ * *other, a copy of the plan. *is_other: whether one is there. */
+static enum attune_status replace(attune_plan *other, int *is_other, struct running *run)
 {
+	const attune_op *op = run->op;
+	const attune_plan *plan = run->plan;
+	const attune_tensors *t = run->tensors;
+	struct config c;
 	int slots;
 	*is_other = 0;
 	if (op->ctx->device.info.backend == BACKEND_CPU ||
 	    (!is_ragged(&op->shape, t) && maps_take(&op->shape, t, 0)))
 		return ATTUNE_OK;
 	for (int i = 0; i < plan->num_parts; i++) {
-		if (can_read(op, plan, i, t, &slots))
+		if (can_read(run, i, &slots))
+			continue;
+		const struct part part = bounds_of(&plan->part[i]);
+		run->is_to_end[i] = slots && kernel_to_end(op, &part, t, &c);
+		if (run->is_to_end[i])
 			continue;
 		if (plan->stand_in[i] <= 0 && slots)
 			return fail(ATTUNE_UNSUPPORTED,
@@ -139,7 +154,11 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 			    : tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
 	if (error)
 		return fail(ATTUNE_INVALID, "%s: %s", call, error);
-	const enum attune_status status = replace(&other, &is_other, op, plan, tensors);
+	run.op = op;
+	run.plan = plan;
+	run.tensors = tensors;
+	memset(run.is_to_end, 0, sizeof run.is_to_end);
+	const enum attune_status status = replace(&other, &is_other, &run);
 	if (status)
 		return status;
 	error = is_other ? why_not_of(op, &other) : NULL;
@@ -152,7 +171,6 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	if (need > workspace_bytes || (need && !workspace))
 		return fail(ATTUNE_TOO_SMALL, "workspace has %zu bytes, %zu are needed",
 			    workspace ? workspace_bytes : 0, need);
-	run.op = op;
 	run.plan = plan;
 	run.schedule = is_other ? NULL : tensors->schedule; /* it is of the plan's own choices */
 	run.workspace = workspace;

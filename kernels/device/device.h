@@ -27,6 +27,8 @@ struct map_view {
 	int head_size, num_heads, box;
 	int group_slots; /* from one group to the next: 8, or 1 where each box is a page */
 	long long slot_stride, head_stride;
+	/* Not 0: the map of warpgroup_ragged, of so many slots. Boxes are of 8. */
+	long long num_slots;
 };
 
 /* A binary, ready to load: a cubin or a fatbin, an AMD code object, or on the CPU either a shared

@@ -6,6 +6,8 @@
 #include "op.h"
 
 struct attune_call;
+struct config;
+struct part;
 
 /* The kernel's row, or NULL: the backend has none, or the shape never needs it. */
 const struct kernel *extra_kernel(enum backend, const attune_shape *, enum extra);
@@ -14,6 +16,10 @@ int extra_is_vital(enum extra);
 /* On a GPU: x * y blocks. args: one struct by value. */
 enum attune_status extra_launch(const attune_op *, enum extra, unsigned x, unsigned y,
 				const void *args, size_t bytes, void *stream);
+/* What runs a part over ragged K and V that end with their memory, its code op->extra[EXTRA_RAGGED]; or
+ * NULL. *c: its config. */
+const struct kernel *kernel_to_end(const attune_op *, const struct part *, const attune_tensors *,
+				   struct config *c);
 /* Kernels read floats: sinks of 16 bits become floats in the workspace. */
 int sinks_are_widened(const attune_shape *);
 

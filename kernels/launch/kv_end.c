@@ -10,6 +10,12 @@ int is_ragged(const attune_shape *s, const attune_tensors *t)
 	       (t->k_page_stride == t->k_slot_stride || t->v_page_stride == t->v_slot_stride);
 }
 
+int end_is_known(const attune_tensors *t)
+{
+	return t->kv_slots > 0 && t->k_page_stride == t->k_slot_stride &&
+	       t->v_page_stride == t->v_slot_stride;
+}
+
 /* warpgroup copies boxes by maps, else groups of 8 slots; AMD's matrix kernels whole pages. */
 int slots_behind(const struct space *space, const attune_shape *s, const struct device_info *d,
 		 int box)

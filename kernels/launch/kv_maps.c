@@ -51,13 +51,14 @@ static enum attune_status no_head_stride(const char *name, long long elements)
 }
 
 enum attune_status maps_make(struct attune_mapped *m, struct device *dev, const attune_shape *s,
-			     int box, const struct attune_call *c)
+			     int box, int64_t num_slots, const struct attune_call *c)
 {
 	const struct attune_args *a = &c->args;
 	struct map_view view = { .dtype = s->kv_dtype,
 				 .head_size = s->head_size,
 				 .num_heads = s->num_kv_heads,
-				 .box = box };
+				 .box = box,
+				 .num_slots = num_slots };
 	enum attune_status status;
 	m->call = *c;
 	if (!box)

@@ -210,7 +210,7 @@ static enum attune_status attend_by_maps(struct device *dev, const struct launch
 					 const struct attune_call *c, int early, void *stream)
 {
 	struct attune_mapped m;
-	const enum attune_status status = maps_make(&m, dev, s, g->map_box, c);
+	const enum attune_status status = maps_make(&m, dev, s, g->map_box, l->num_slots, c);
 	if (status)
 		return status;
 	return (early ? dev->ops->launch_early : dev->ops->launch)(dev, l->code, g, &m, sizeof m,

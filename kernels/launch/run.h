@@ -22,6 +22,7 @@ struct launchable {
 	 * runs in turn, with its early axis at 0. */
 	int may_begin_early;
 	const int *table_last; /* of args.h, for a kernel that looks ahead */
+	int64_t num_slots;     /* of K and V, for a kernel whose maps end there; else 0 */
 };
 
 /* The helper that merges segments. */
@@ -65,9 +66,10 @@ enum steps { STEP_PREPARE = 1, STEP_ATTEND = 2, ALL_STEPS = 3 };
 /* kv_maps.c. Whether maps can be made of a cache with these strides, for boxes of so many tokens; 0:
  * of any number. */
 int maps_take(const attune_shape *, const attune_tensors *, int box);
-/* The arguments of a kernel with MAPS. box: tokens of a box; 0: no maps of this cache. */
+/* The arguments of a kernel with MAPS. box: tokens of a box; 0: no maps of this cache. num_slots: where
+ * maps of warpgroup_ragged end; 0: maps of others. */
 enum attune_status maps_make(struct attune_mapped *, struct device *, const attune_shape *, int box,
-			     const struct attune_call *);
+			     int64_t num_slots, const struct attune_call *);
 
 /* kv_end.c. Whether pages overlap, one token apart. */
 int is_ragged(const attune_shape *, const attune_tensors *);
@@ -75,6 +77,8 @@ int is_ragged(const attune_shape *, const attune_tensors *);
 int slots_behind(const struct space *, const attune_shape *, const struct device_info *, int box);
 /* Whether ragged K and V are followed by memory of so many slots. */
 int memory_goes_on(struct device *, const attune_shape *, const attune_tensors *, int slots);
+/* Whether maps of warpgroup_ragged can be made: K and V are ragged, and where they end is known. */
+int end_is_known(const attune_tensors *);
 
 /* Asynchronous on a GPU. `call` is from call_from_tensors; run_part adds the part's range,
  * segments, options, scratch and partials. A scheduled kernel reads the part's list at

@@ -158,10 +158,12 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 /* Kernels that no choice names or needs, in native code: the driver then compiles nothing. */
 static void add_extras(const struct selector *h)
 {
+	const struct device_info own = device_of_arch(h->arch);
 	for (const struct kernel *k = attune_kernels; k->name; k++)
 		for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++)
 			if (k->backend == BACKEND_GPU && !k->selectable && !is_helper(k))
-				add_default(k, c, pages[0], h->arch, &any);
+				add_default(k, c, pages[0], h->arch,
+					    k->space->is_arch_specific ? &own : &any);
 }
 
 static void add_own_default(const struct selector *h, const struct kernel *k,

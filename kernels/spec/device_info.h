@@ -51,4 +51,17 @@ static inline int box_tokens(int page_size, int tile)
 	return tile ? box_tokens(tile, page_size % tile) : page_size;
 }
 
+/* Keys of a tile of warpgroup_ragged: registers and shared memory are for so many. 0: none. */
+static inline int ragged_tile(int head_size)
+{
+	switch (head_size) {
+	case 64:
+	case 96:
+	case 128: return 128;
+	case 192: return 112;
+	case 256: return 80;
+	default: return 0;
+	}
+}
+
 #endif

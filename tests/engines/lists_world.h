@@ -23,9 +23,9 @@ static void release_exact(void);
 
 enum { POISON = 0xff, FIRST = 3, MOST_PARTS = 16 };
 
-/* How the lists come: starts of ragged K and V, with memory behind or without; pages of 4 bytes; of
- * 8. */
-enum lists { RAGGED, RAGGED_WITH_ROOM, PAGES, LONG_PAGES };
+/* How the lists come: starts of ragged K and V, with memory behind, or without and their end is known or
+ * not; pages of 4 bytes; of 8. */
+enum lists { RAGGED, RAGGED_TO_END, RAGGED_WITH_ROOM, PAGES, LONG_PAGES };
 
 struct lists_row {
 	const char *name, *batch;
@@ -45,6 +45,7 @@ struct lists_world {
 	size_t table_bytes, out_bytes, lse_bytes;
 	attune_page_lists lists;
 	int room; /* slots behind ragged K and V */
+	int has_end;
 	attune_op *op;
 	void *freed[MOST_PARTS];
 	int num_freed;
@@ -202,7 +203,7 @@ static void fill_tensors(struct lists_world *w)
 	d->k_cache = on_device(k, cache);
 	d->v_cache = on_device(v, cache);
 	d->query_start = on_device(b->query_start, (seqs + 1) * sizeof(int32_t));
-	d->kv_slots = w->room ? w->starts[seqs] : 0;
+	d->kv_slots = w->has_end ? w->starts[seqs] : 0;
 	d->seq_lens = on_device(b->seq_lens, seqs * sizeof(int32_t));
 	fill_heads(w);
 }
@@ -215,7 +216,8 @@ static void lists_make(struct lists_world *w, const attune_shape *s, enum lists 
 	lists_seed = 7;
 	w->s = s;
 	w->room = how == RAGGED_WITH_ROOM ? s->page_size : 0;
-	how = how == RAGGED_WITH_ROOM ? RAGGED : how;
+	w->has_end = how == RAGGED_WITH_ROOM || how == RAGGED_TO_END;
+	how = w->has_end ? RAGGED : how;
 	w->batch = batch_parse(text, error, sizeof error);
 	assert_non_null(w->batch);
 	const int n = w->batch->view.num_seqs;

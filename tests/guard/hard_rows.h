@@ -91,7 +91,7 @@ static void run_phase(struct hard_world *w, const struct choice *choice, const s
 	const attune_shape *s = &w->of->s;
 	const attune_batch *b = &w->batch->view;
 	struct choice c = { .kernel = choice->kernel };
-	struct launchable launch = { c.kernel, &c.config, l->code, { NULL }, 0, NULL };
+	struct launchable launch = { c.kernel, &c.config, l->code, { NULL }, 0, NULL, 0 };
 	struct attune_call call;
 	struct part part;
 	int table_seq, table_pages;

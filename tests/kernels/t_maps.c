@@ -3,6 +3,7 @@
  * asked for, and which strides are refused before; and what is read behind the end of ragged K and V. */
 #include "kernels/args_maps.h"
 #include "kernels/args_more.h"
+#include "kernels/device/cuda/context.h"
 #include "kernels/launch/run.h"
 #include "kernels/spec/device_info.h"
 #include "kernels/spec/kernel.h"
@@ -72,7 +73,7 @@ static void maps_follow_strides(void **state)
 	struct device dev = { .ops = &ops };
 	struct attune_mapped m;
 	num_asked = 0;
-	assert_int_equal(maps_make(&m, &dev, &s, r->box, &call), r->status);
+	assert_int_equal(maps_make(&m, &dev, &s, r->box, 0, &call), r->status);
 	assert_int_equal(num_asked, r->status ? 0 : 2);
 	if (r->status)
 		assert_non_null(strstr(attune_last_error(), r->status == ATTUNE_INVALID
@@ -92,7 +93,79 @@ static void maps_follow_strides(void **state)
 		assert_int_equal(asked[i].group_slots, r->groups ? 1 : 8);
 		assert_int_equal(i ? m.v_groups : m.k_groups, r->groups ? r->groups : 2);
 		assert_int_equal(asked[i].num_heads, r->heads);
+		assert_true(asked[i].num_slots == 0);
 	}
+}
+
+/* ---- what the driver gets ------------------------------------------------------------------- */
+
+typedef unsigned long long length;
+
+static struct encoded {
+	length rank;
+	length sizes[5], strides[4];
+	unsigned box[5], steps[5];
+} encoded;
+
+static int driver_map(void *map, int type, unsigned rank, void *base, const length *sizes,
+		      const length *strides, const unsigned *box, const unsigned *steps,
+		      int interleave, int swizzle, int promotion, int fill)
+{
+	(void)map, (void)type, (void)base, (void)interleave, (void)swizzle, (void)promotion;
+	assert_int_equal(fill, 0); /* zeros */
+	encoded = (struct encoded){ .rank = rank };
+	memcpy(encoded.sizes, sizes, rank * sizeof *sizes);
+	memcpy(encoded.strides, strides, (rank - 1) * sizeof *strides);
+	memcpy(encoded.box, box, rank * sizeof *box);
+	memcpy(encoded.steps, steps, rank * sizeof *steps);
+	return 0;
+}
+
+static int context_push(void *context)
+{
+	(void)context;
+	return 0;
+}
+
+static int context_pop(void **context)
+{
+	*context = NULL;
+	return 0;
+}
+
+/* The engine reads nothing beyond a dimension's size: one dimension has all slots, so nothing behind
+ * slot 8191 is read, by any box. Other maps have two for them. */
+static void a_map_ends_with_its_slots(void **state)
+{
+	struct cuda c = {
+		.cu = { .MapTiled = driver_map, .CtxPush = context_push, .CtxPop = context_pop }
+	};
+	struct device dev = { .state = &c };
+	struct attune_map map;
+	struct map_view v = { .dtype = ATTUNE_BF16,
+			      .head_size = 128,
+			      .num_heads = 8,
+			      .box = 16,
+			      .group_slots = 1,
+			      .slot_stride = 1024,
+			      .head_stride = 128,
+			      .num_slots = 8192 };
+	(void)state;
+	assert_int_equal(cuda_map(&dev, &map, &v), ATTUNE_OK);
+	assert_memory_equal(
+	    &encoded,
+	    (&(struct encoded){
+		4, { 64, 8192, 2, 8 }, { 2048, 128, 256 }, { 64, 8, 2, 1 }, { 1, 1, 1, 1 } }),
+	    sizeof encoded);
+	v.num_slots = 0;
+	assert_int_equal(cuda_map(&dev, &map, &v), ATTUNE_OK);
+	assert_memory_equal(&encoded,
+			    (&(struct encoded){ 5,
+						{ 64, 8, 2, 0x7fffffff, 8 },
+						{ 2048, 128, 2048, 256 },
+						{ 64, 8, 2, 16, 1 },
+						{ 1, 1, 1, 8, 1 } }),
+			    sizeof encoded);
 }
 
 /* ---- the end of ragged K and V -------------------------------------------------------------- */
@@ -158,8 +231,9 @@ static void memory_is_asked_for_up_to_the_last_slot(void **state)
 
 int main(void)
 {
-	struct CMUnitTest tests[COUNT(rows) + 2] = {
-		[COUNT(rows)] = cmocka_unit_test(some_kernels_read_behind_the_last_key),
+	struct CMUnitTest tests[COUNT(rows) + 3] = {
+		[COUNT(rows)] = cmocka_unit_test(a_map_ends_with_its_slots),
+		cmocka_unit_test(some_kernels_read_behind_the_last_key),
 		cmocka_unit_test(memory_is_asked_for_up_to_the_last_slot),
 	};
 	for (size_t i = 0; i < COUNT(rows); i++)

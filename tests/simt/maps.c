@@ -15,8 +15,8 @@ enum attune_status simt_make_map(struct device *dev, struct attune_map *map,
 				 const struct map_view *v)
 {
 	const struct simt_map m = {
-		v->base,      v->slot_stride, v->head_stride,          v->head_size,
-		v->num_heads, v->box,         MAP_PIECE(v->head_size), v->group_slots
+		v->base, v->slot_stride,          v->head_stride, v->head_size, v->num_heads,
+		v->box,  MAP_PIECE(v->head_size), v->group_slots, v->num_slots
 	};
 	(void)dev;
 	if (!is_stride(v->slot_stride) || !is_stride(v->head_stride))

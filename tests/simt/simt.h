@@ -149,6 +149,7 @@ struct simt_map {
 	const void *base;
 	long long slot_stride, head_stride;
 	int head_size, num_heads, box, piece, group_slots;
+	long long num_slots; /* of warpgroup_ragged's map; else 0 */
 };
 
 #ifdef __cplusplus

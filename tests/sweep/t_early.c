@@ -108,7 +108,8 @@ static void launches(void **state)
 				      (struct code *)code,
 				      { (struct code *)code, (struct code *)code },
 				      r->allowed,
-				      NULL };
+				      NULL,
+				      0 };
 	const struct attune_call call = { .args.num_query_heads = 32 };
 	struct part part;
 	assert_true(part_make(&part, PHASE_DECODE, &llama, &s.batch->view, &dev.info));

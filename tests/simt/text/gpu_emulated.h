@@ -343,28 +343,45 @@ DEVICE void map_prefetch(const struct attune_map &)
 {
 }
 
-/* Of a map of maps.c. Bytes are there at once. */
-DEVICE void box_copy(u32 to, const struct attune_map &map, int group, int head, u32 gate)
+/* n slots of a map of maps.c, from `first` on. Bytes are there at once. */
+static inline void simt_slots_copy(u32 to, const simt_map &m, long long first, int n, int head, u32 gate)
 {
-	struct simt_map m;
-	memcpy(&m, &map, sizeof m);
 	const int chunks = m.piece / 8, of_row = m.head_size / 8;
-	for (int slot = 0; slot < m.box; slot++)
+	for (int slot = 0; slot < n; slot++)
 		for (int c = 0; c < of_row; c++) {
 			const u32 at = to + slot / 8 * m.head_size * 16 + c / chunks * m.piece * 16 +
 				       slot % 8 * m.piece * 2 + c % chunks * 16;
-			const long long from = ((long long)group * m.group_slots + slot) * m.slot_stride +
-					       head * m.head_stride + c * 8;
+			const long long from = (first + slot) * m.slot_stride + head * m.head_stride + c * 8;
+			const int is_there = head < m.num_heads && (!m.num_slots || first + slot < m.num_slots);
 			void *place =
 			    simt_shared_pointer(at ^ (at >> 7 & (u32)(chunks - 1)) << 4, 16);
-			if (head < m.num_heads)
+			if (is_there)
 				memcpy(place, (const char *)m.base + from * 2, 16);
 			else
 				memset(place, 0, 16);
 		}
 	volatile simt_gate *g = simt_gate_at(gate);
-	g->bytes -= m.box * m.head_size * 2;
+	g->bytes -= n * m.head_size * 2;
 	simt_gate_end(g);
+}
+
+DEVICE void box_copy(u32 to, const struct attune_map &map, int group, int head, u32 gate)
+{
+	struct simt_map m;
+	memcpy(&m, &map, sizeof m);
+	if (m.num_slots)
+		simt_die("a box of groups from warpgroup_ragged's map");
+	simt_slots_copy(to, m, (long long)group * m.group_slots, m.box, head, gate);
+}
+
+/* warpgroup_ragged's */
+DEVICE void slots_copy(u32 to, const struct attune_map &map, int slot, int head, u32 gate)
+{
+	struct simt_map m;
+	memcpy(&m, &map, sizeof m);
+	if (!m.num_slots)
+		simt_die("8 slots from warpgroup's map");
+	simt_slots_copy(to, m, slot, 8, head, gate);
 }
 
 DEVICE void shared_clear16(u32 to)
