@@ -160,6 +160,16 @@ if command -v dpkg-shlibdeps >/dev/null; then
 	mkdir "$tmp/b" && for f in attune libattune.a libattune.so; do ln -s "$here/$B/$f" "$tmp/b"; done
 	make_it deb LOCAL=no B="$tmp/b" && is 3 "$(wc -l <"$tmp/out" | tr -d ' ')"
 	row $? "make deb"
+	mkdir "$tmp/bin" && cat >"$tmp/bin/dpkg-shlibdeps" <<'SCRIPT' && chmod +x "$tmp/bin/dpkg-shlibdeps"
+#!/bin/sh
+echo 'dpkg-shlibdeps: warning: odd' >&2
+echo 'dpkg-shlibdeps: error: no dependency information found' >&2
+exit 2
+SCRIPT
+	mkdir "$tmp/c" && ln -s "$here/$B/attune" "$here/$B/libattune.a" "$here/$B/libattune.so" "$tmp/c"
+	PATH=$tmp/bin:$PATH make_it deb LOCAL=no B="$tmp/c"
+	row "$([ $? = 2 ] && is "attune: dpkg-shlibdeps cannot say which packages $tmp/c/deb/libattune0/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)/libattune.so.0 needs: dpkg-shlibdeps: error: no dependency information found" \
+		"$(grep -v '^make' "$tmp/err")" && [ ! -s "$tmp/out" ]; echo $?)" "make deb stops where dpkg-shlibdeps fails"
 	cat "$tmp"/b/deb/*.deb | cksum >"$tmp/first" && make_it deb LOCAL=no B="$tmp/b" && cat "$tmp"/b/deb/*.deb | cksum | diff - "$tmp/first" >"$tmp/log"
 	row $? "two runs give the same bytes"
 	mkdir -p "$tmp/root/var/lib/dpkg/info" "$tmp/root/var/lib/dpkg/updates" && : >"$tmp/root/var/lib/dpkg/status"

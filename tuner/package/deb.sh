@@ -76,15 +76,18 @@ copyright() {
 }
 
 # dpkg-shlibdeps reads a debian/control, and prints shlibs:Depends=...
-needs() { # FILE...: the packages whose libraries these link
+needs() { # FILE: sets needed to the packages whose libraries it links
 	printf 'Source: attune\n\nPackage: attune\nArchitecture: any\n' >"$deb/debian/control"
-	files=$(realpath "$@") && (cd "$deb" && echo "$files" | xargs dpkg-shlibdeps -O) | sed -n 's/^shlibs:Depends=//p'
+	needed=$(file=$(realpath "$1") && cd "$deb" && dpkg-shlibdeps -O "$file" 2>debian/said) ||
+		give_up "dpkg-shlibdeps cannot say which packages $1 needs: $(tail -n 1 "$deb/debian/said")"
+	cat "$deb/debian/said" >&2
+	needed=$(echo "$needed" | sed -n 's/^shlibs:Depends=//p')
 }
 
 finish() { # PACKAGE SECTION MULTI-ARCH DESCRIPTION DEPENDS [MORE], the rest of the description in stdin
 	root=$deb/$1
 	doc=$root/usr/share/doc/$1
-	mkdir -p "$doc" && changelog | gzip -9n >"$doc/changelog.gz" && copyright >"$doc/copyright" || exit 2
+	mkdir -p "$doc" && changelog >"$doc/changelog" && gzip -9n "$doc/changelog" && copyright >"$doc/copyright" || exit 2
 	{
 		printf '%s: %s\n' Package "$1"
 		[ "$1" = attune ] || echo 'Source: attune'
@@ -104,7 +107,8 @@ take "$library" "$LIBDIR/libattune.so.$soname"
 chmod 644 "$deb/$library$LIBDIR/libattune.so.$soname"
 echo "libattune $soname $library (>= $VERSION)" >"$deb/$library/DEBIAN/shlibs"
 echo 'activate-noawait ldconfig' >"$deb/$library/DEBIAN/triggers"
-finish "$library" libs same 'shared library' "$(needs "$deb/$library$LIBDIR/libattune.so.$soname")" <<'END'
+needs "$deb/$library$LIBDIR/libattune.so.$soname"
+finish "$library" libs same 'shared library' "$needed" <<'END'
  libattune runs attention over a paged KV cache: prefill, chunked prefill and
  decode on NVIDIA GPUs and CPUs. For each batch it picks the kernel and the
  parameters that were fastest when they were measured.
@@ -119,7 +123,8 @@ END
 if [ -e "$DESTDIR/usr/bin/attune" ]; then
 	take attune /usr/bin /usr/share
 	find "$deb/attune/usr/share/man" -name '*.1' -exec gzip -9n {} +
-	finish attune science foreign 'tool' "$(needs "$deb/attune/usr/bin/attune")" 'gcc, gnuplot-nox' <<'END'
+	needs "$deb/attune/usr/bin/attune"
+	finish attune science foreign 'tool' "$needed" 'gcc, gnuplot-nox' <<'END'
  attune measures kernels for paged attention on the machine's GPU or CPU,
  learns which one is fastest for which batch, and writes the rules as a C
  header. It comes with measurements of several GPUs.
