@@ -445,6 +445,7 @@ typedef struct attune_page_lists {
 	int index_bytes;       /* of one of `indices`: 4 or 8; 0: 4 */
 	const int32_t *indptr; /* [num_seqs + 1], rising */
 	const void *indices;   /* NULL: ragged K and V */
+	int32_t *seq_lens;     /* NULL, or [num_seqs]: gets indptr[i + 1] - indptr[i] */
 } attune_page_lists;
 
 /* Writes the block_table of a step from lists, by one launch: once a step, for all layers. `table`
@@ -516,9 +517,11 @@ enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t
  *       Tensor plan, Tensor slots, Tensor block_table, Tensor query_start_loc, Tensor seq_lens,
  *       Tensor k_scale, Tensor v_scale) -> ()
  *   attune::page_table(Tensor(a!) block_table, Tensor indptr, Tensor indices, Tensor plan) -> ()
+ *   attune::ragged_table(Tensor cu_seqlens_k, Tensor plan, int pages) -> (Tensor block_table,
+ *       Tensor seq_lens)
  *
  * The `plain` ones take nothing behind `plan`; `new` and `plain` make `out`, contiguous. Both save
- * CPU time of a call.
+ * CPU time of a call. ragged_table makes what page_table would write with rows of `pages` entries.
  *
  * They are attune_run, attune_write_kv and attune_page_table for tensors: they take pointers and
  * strides from them, compare shapes, types and devices with those of the op, run on torch's current

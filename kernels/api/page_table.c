@@ -36,6 +36,8 @@ static enum attune_status write_row(const struct attune_page_lists_args *a, int 
 			    first + j, (long long)page);
 		row[j] = (int32_t)page;
 	}
+	if (a->seq_lens)
+		a->seq_lens[seq] = (int32_t)count;
 	return ATTUNE_OK;
 }
 
@@ -70,20 +72,20 @@ enum attune_status attune_page_table(const attune_op *op, int num_seqs,
 	const char *error = lists_error(op, num_seqs, lists, table, table_stride);
 	if (error)
 		return fail(ATTUNE_INVALID, "%s: %s", call, error);
-	const struct attune_page_lists_args a = { lists->indptr,
-						  lists->indices,
-						  table,
-						  table_stride,
-						  lists->index_bytes ? lists->index_bytes : 4,
-						  op->shape.page_size };
+	const struct attune_page_lists_args a = {
+		lists->indptr,      lists->indices, table,
+		lists->seq_lens,    table_stride,   lists->index_bytes ? lists->index_bytes : 4,
+		op->shape.page_size
+	};
 	if (op->ctx->device.info.backend == BACKEND_CPU) {
 		for (int i = 0; i < num_seqs && !status; i++)
 			status = write_row(&a, i);
 		return status;
 	}
-	if (!num_seqs || !table_stride)
+	if (!num_seqs || (!table_stride && !lists->seq_lens))
 		return ATTUNE_OK;
-	const long long shares = min_of((table_stride + SHARE - 1ll) / SHARE, MOST_SHARES);
+	const long long all = (table_stride + SHARE - 1ll) / SHARE;
+	const long long shares = max_of(1, min_of(all, MOST_SHARES));
 	return extra_launch(op, EXTRA_PAGE_TABLE, (unsigned)num_seqs, (unsigned)shares, &a,
 			    sizeof a, stream);
 }

@@ -4,6 +4,7 @@
 #include "torch_host.h"
 #include "kernels/attune.h"
 #include "kernels/launch/run.h"
+#include "kernels/segments.h"
 #include "kernels/spec/status.h"
 #include <limits.h>
 
@@ -233,7 +234,7 @@ enum attune_status torch_attend(struct tensor *t)
 	attune_tensors a = { .size = sizeof a };
 	enum attune_status status = planned_of(&t[PLAN], &p);
 	if (!status && !t[OUT].handle)
-		status = tensor_like(&t[OUT], &t[Q]);
+		status = tensor_make(&t[OUT], &t[Q], t[Q].dims, t[Q].size);
 	if (status || !p->plan.num_parts)
 		return status;
 	tensor_rows(&t[OUT], &of_out);
@@ -327,6 +328,37 @@ enum attune_status torch_page_table(struct tensor *t)
 	if (status)
 		return status;
 	const attune_page_lists lists = { sizeof lists, wide ? 8 : 4, t[INDPTR].data,
-					  t[INDICES].data };
+					  t[INDICES].data, NULL };
 	return attune_page_table(p->op, (int)seqs, &lists, t[TABLE].data, row, stream);
+}
+
+enum attune_status torch_ragged_table(struct tensor *t)
+{
+	enum { TABLE, LENS, STARTS, OF, ENTRIES };
+	const int64_t size[] = { t[STARTS].dims == 1 ? max_of(t[STARTS].size[0] - 1, 0) : 0,
+				 t[ENTRIES].number };
+	const struct tensor no_indices = { 0 };
+	const struct planned *p;
+	void *stream;
+	enum attune_status status = planned_of(&t[OF], &p);
+	if (!status && (size[1] < 1 || size[1] > INT_MAX))
+		status = fail(ATTUNE_INVALID, "%s: %s is %lld, it must be from 1 to 2^31 - 1",
+			      t->call, t[ENTRIES].name, (long long)size[1]);
+	if (!status)
+		status = tensor_make(&t[TABLE], &t[STARTS], 2, size);
+	if (!status)
+		status = tensor_make(&t[LENS], &t[STARTS], 1, size);
+	if (status || !size[0])
+		return status;
+	const int64_t seqs = p->plan.num_seqs;
+	const struct wanted starts = { TYPE_INT32, 1, { AT_LEAST(seqs + 1) } };
+	status = tensor_fits_packed(&t[STARTS], p->op, &starts);
+	if (!status)
+		status = host_lists_fit(p->op, seqs, &t[TABLE], &t[STARTS], &no_indices);
+	if (!status)
+		status = tensor_stream(&t[STARTS], &stream);
+	if (status)
+		return status;
+	const attune_page_lists lists = { sizeof lists, 4, t[STARTS].data, NULL, t[LENS].data };
+	return attune_page_table(p->op, (int)seqs, &lists, t[TABLE].data, (int)size[1], stream);
 }

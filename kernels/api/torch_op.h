@@ -10,5 +10,6 @@ enum { MOST_OPERANDS = 15 };
 enum attune_status torch_attend(struct tensor *); /* without a handle `out` is made */
 enum attune_status torch_write_kv(struct tensor *);
 enum attune_status torch_page_table(struct tensor *);
+enum attune_status torch_ragged_table(struct tensor *);
 
 #endif

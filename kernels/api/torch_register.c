@@ -13,18 +13,21 @@ static const char *const of_attention[MOST_OPERANDS] = { "out", "q", "k_cache", 
 static const char *const of_write[MOST_OPERANDS] = { "k_cache", "v_cache", "k_new", "v_new", "plan",
 	"slots", "block_table", "query_start_loc", "seq_lens", "k_scale", "v_scale" };
 static const char *const of_table[MOST_OPERANDS] = { "block_table", "indptr", "indices", "plan" };
+static const char *const of_ragged[MOST_OPERANDS] = { "block_table", "seq_lens", "cu_seqlens_k",
+	"plan", "pages" };
 
 #define PLAIN "Tensor q, Tensor k_cache, Tensor v_cache, Tensor block_table, " \
 	"Tensor query_start_loc, Tensor seq_lens, Tensor plan"
 #define WHOLE PLAIN ", Tensor(b!) lse, Tensor k_scale, Tensor v_scale, Tensor sinks, " \
 	"Tensor alibi_slopes, Tensor k_new, Tensor v_new"
 
-/* gives_first: a call makes and returns the first operand, and takes the others. */
+/* gives: so many first operands a call makes and returns; it takes the others, of which so many last
+ * are numbers. */
 static const struct op_of_torch {
 	const char *name, *schema, *call;
 	enum attune_status (*run)(struct tensor *);
 	const char *const *operand;
-	int gives_first;
+	int gives, numbers;
 } operators[] = {
 	{ "paged_attention", "paged_attention(Tensor(a!) out, " WHOLE ") -> ()",
 	  "attune::paged_attention", torch_attend, of_attention, 0 },
@@ -42,31 +45,36 @@ static const struct op_of_torch {
 	{ "page_table",
 	  "page_table(Tensor(a!) block_table, Tensor indptr, Tensor indices, Tensor plan) -> ()",
 	  "attune::page_table", torch_page_table, of_table, 0 },
+	{ "ragged_table", "ragged_table(Tensor cu_seqlens_k, Tensor plan, int pages) -> (Tensor, Tensor)",
+	  "attune::ragged_table", torch_ragged_table, of_ragged, 2, 1 },
 };
 // clang-format on
 
-/* A call of torch: the stack owns the handles of its arguments, and takes that of its result. */
+/* A call of torch: the stack owns the handles of its arguments, and takes those of its results. */
 static void call(const struct op_of_torch *o, uint64_t *stack, uint64_t inputs)
 {
-	struct tensor t[MOST_OPERANDS] = { { 0 } };
-	struct tensor *given = t + o->gives_first;
+	struct tensor t[MOST_OPERANDS] = { { 0 } }, *given = t + o->gives;
+	const uint64_t tensors = inputs - (uint64_t)o->numbers;
 	enum attune_status status = ATTUNE_OK;
 	for (int i = 0; i < MOST_OPERANDS; i++) {
 		t[i].call = o->call;
 		t[i].name = o->operand[i];
 	}
-	for (uint64_t i = 0; !status && i < inputs; i++)
+	for (uint64_t i = 0; !status && i < tensors; i++)
 		if (!tensor_look(&given[i], stack[i]))
 			status =
 			    fail(ATTUNE_INVALID, "%s: %s has no memory", o->call, given[i].name);
+	for (uint64_t i = tensors; i < inputs; i++)
+		given[i].number = (int64_t)stack[i];
 	if (!status)
 		status = o->run(t);
-	for (uint64_t i = 0; i < inputs; i++)
+	for (uint64_t i = 0; i < tensors; i++)
 		torch.delete_tensor_object((void *)(uintptr_t)stack[i]);
-	if (o->gives_first && !status)
-		stack[0] = (uint64_t)(uintptr_t)t[0].handle;
-	else if (o->gives_first && t[0].handle)
-		torch.delete_tensor_object(t[0].handle);
+	for (int i = 0; i < o->gives; i++)
+		if (!status)
+			stack[i] = (uint64_t)(uintptr_t)t[i].handle;
+		else if (t[i].handle)
+			torch.delete_tensor_object(t[i].handle);
 	if (status) /* throws: nothing of this frame is needed any more */
 		torch.check(0, o->name, "attune", 0, attune_last_error());
 }
@@ -84,8 +92,10 @@ KERNEL(2)
 KERNEL(3)
 KERNEL(4)
 KERNEL(5)
+KERNEL(6)
 static void (*const kernel[])(uint64_t *, uint64_t, uint64_t) = { kernel_0, kernel_1, kernel_2,
-								  kernel_3, kernel_4, kernel_5 };
+								  kernel_3, kernel_4, kernel_5,
+								  kernel_6 };
 
 static int define(const struct op_of_torch *o, void (*run)(uint64_t *, uint64_t, uint64_t))
 {

@@ -99,17 +99,18 @@ enum attune_status tensor_bytes(const struct tensor *like, size_t bytes, void **
 	return ATTUNE_OK;
 }
 
-enum attune_status tensor_like(struct tensor *t, const struct tensor *like)
+enum attune_status tensor_make(struct tensor *t, const struct tensor *like, int64_t dims,
+			       const int64_t *size)
 {
 	int64_t stride[MOST_DIMS], n = 1;
 	void *handle;
-	if (like->dims > MOST_DIMS)
+	if (dims > MOST_DIMS)
 		return fail(ATTUNE_INVALID, "%s: %s has %lld dimensions, which are too many",
-			    like->call, like->name, (long long)like->dims);
-	for (int64_t d = like->dims; d-- > 0; n *= like->size[d] ? like->size[d] : 1)
+			    like->call, like->name, (long long)dims);
+	for (int64_t d = dims; d-- > 0; n *= size[d] ? size[d] : 1)
 		stride[d] = n;
-	if (torch.empty_strided(like->dims, like->size, stride, like->dtype, like->device_type,
-				like->device, &handle))
+	if (torch.empty_strided(dims, size, stride, like->dtype, like->device_type, like->device,
+				&handle))
 		return fail(ATTUNE_NO_MEMORY, "%s: torch has no memory for %s", like->call,
 			    t->name);
 	tensor_look(t, (uint64_t)(uintptr_t)handle);

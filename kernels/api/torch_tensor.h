@@ -54,6 +54,7 @@ struct tensor {
 	void *handle, *data;     /* data NULL: without elements, it is not given */
 	const int64_t *size, *stride;
 	int64_t dims;
+	int64_t number; /* of an operand that is an int and no tensor */
 	int type;
 	int32_t dtype, device_type, device; /* torch's numbers */
 };
@@ -71,8 +72,9 @@ void tensor_rows(struct tensor *, struct rows *room);
  * takes it from a graph's own memory while one is captured. */
 enum attune_status tensor_bytes(const struct tensor *like, size_t bytes, void **handle,
 				void **data);
-/* Makes a contiguous tensor of the size, type and device of another; its handle is the caller's. */
-enum attune_status tensor_like(struct tensor *, const struct tensor *like);
+/* Makes a contiguous tensor of the type and on the device of another; its handle is the caller's. */
+enum attune_status tensor_make(struct tensor *, const struct tensor *like, int64_t dims,
+			       const int64_t *size);
 /* torch's current stream for the tensor's device; NULL on the CPU. */
 enum attune_status tensor_stream(const struct tensor *, void **stream);
 

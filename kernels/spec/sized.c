@@ -20,7 +20,7 @@ SIZED(shape, has_lse, sinks_dtype)
 SIZED(batch, seq_lens, seq_lens)
 SIZED(tensors, lse_head_stride, kv_slots)
 SIZED(plan, longest, spared)
-SIZED(page_lists, indices, indices)
+SIZED(page_lists, indices, seq_lens)
 SIZED(settle_how, most_ms, most_ms)
 
 static uint32_t size_of(const void *given)

@@ -27,6 +27,7 @@ struct fake {
 	void *data;
 	int64_t dims, size[MOST_DIMS], stride[MOST_DIMS];
 	int32_t dtype, device_type, device;
+	int is_number; /* `dims`; no tensor */
 };
 
 typedef void fake_kernel(uint64_t *, uint64_t, uint64_t);
@@ -55,7 +56,7 @@ static struct fake fake_tensor(const void *data, int32_t dtype, int64_t dims, in
 			       int64_t c, int64_t d)
 {
 	struct fake t = {
-		(void *)(uintptr_t)data, dims, { a, b, c, d }, { 0 }, dtype, FAKE_CPU, 0
+		(void *)(uintptr_t)data, dims, { a, b, c, d }, { 0 }, dtype, FAKE_CPU, 0, 0
 	};
 	int64_t stride = 1;
 	for (int64_t i = dims - 1; i >= 0; i--) {
@@ -65,9 +66,20 @@ static struct fake fake_tensor(const void *data, int32_t dtype, int64_t dims, in
 	return t;
 }
 
-/* Calls an operator; returns the line of its exception, NULL: none. No handle stays. result: NULL, or
- * gets the tensor that the operator returns. */
-static const char *fake_call_for(struct fake *result, const char *name, const struct fake *t, int n)
+#define F(result, name, arguments) result aoti_torch_##name arguments;
+TORCH_FUNCTIONS(F)
+#undef F
+
+/* An operand that is an int and no tensor. */
+static struct fake fake_number(int64_t n)
+{
+	return (struct fake){ .is_number = 1, .dims = n };
+}
+
+/* Calls an operator; returns the line of its exception, NULL: none. No handle stays. result: gets the
+ * `results` tensors that the operator returns. */
+static const char *fake_call_for(struct fake *result, uint64_t results, const char *name,
+				 const struct fake *t, int n)
 {
 	uint64_t stack[MOST_OPERANDS];
 	volatile int i = 0; /* setjmp */
@@ -75,14 +87,14 @@ static const char *fake_call_for(struct fake *result, const char *name, const st
 		i++;
 	fake.made = 0;
 	for (int k = 0; k < n; k++)
-		stack[k] = (uint64_t)(uintptr_t)fake_handle(&t[k]);
+		stack[k] =
+		    t[k].is_number ? (uint64_t)t[k].dims : (uint64_t)(uintptr_t)fake_handle(&t[k]);
 	fake.error[0] = 0;
 	if (!setjmp(fake.thrown)) {
-		fake.kernel[i](stack, (uint64_t)n, result != NULL);
-		if (result) {
-			*result = *(struct fake *)(uintptr_t)stack[0];
-			free((void *)(uintptr_t)stack[0]);
-			fake.live--;
+		fake.kernel[i](stack, (uint64_t)n, results);
+		for (uint64_t k = 0; k < results; k++) {
+			result[k] = *(struct fake *)(uintptr_t)stack[k];
+			aoti_torch_delete_tensor_object((void *)(uintptr_t)stack[k]);
 		}
 	}
 	assert_int_equal(fake.live, 0);
@@ -91,7 +103,7 @@ static const char *fake_call_for(struct fake *result, const char *name, const st
 
 static const char *fake_call(const char *name, const struct fake *t, int n)
 {
-	return fake_call_for(NULL, name, t, n);
+	return fake_call_for(NULL, 0, name, t, n);
 }
 
 void *torch_loaded(const char *library)
@@ -100,10 +112,6 @@ void *torch_loaded(const char *library)
 		return NULL;
 	return *fake.library ? dlopen(fake.library, RTLD_NOW) : dlopen(NULL, RTLD_NOW);
 }
-
-#define F(result, name, arguments) result aoti_torch_##name arguments;
-TORCH_FUNCTIONS(F)
-#undef F
 
 void aoti_torch_check(int holds, const char *function, const char *file, uint32_t line,
 		      const char *text)
@@ -135,18 +143,16 @@ GIVES(get_dtype, int32_t, t->dtype)
 GIVES(get_sizes, int64_t *, t->size)
 GIVES(get_strides, int64_t *, t->stride)
 
-/* Of bytes, which are workspaces, and of all else. */
-static _Alignas(64) char fake_memory[1 << 22], fake_rows[1 << 16];
+/* Of bytes, which are workspaces; of all else, two of a call. */
+static _Alignas(64) char fake_memory[1 << 22], fake_rows[2][1 << 16];
 int aoti_torch_empty_strided(int64_t dims, const int64_t *size, const int64_t *stride,
 			     int32_t dtype, int32_t device_type, int32_t device, void **handle)
 {
-	struct fake t = { dtype == FAKE_U8 ? fake_memory : fake_rows,
-			  dims,
-			  { 0 },
-			  { 0 },
-			  dtype,
-			  device_type,
-			  device };
+	struct fake t = { .data = fake_rows[fake.made % 2], .dims = dims, .dtype = dtype };
+	t.device_type = device_type;
+	t.device = device;
+	if (dtype == FAKE_U8)
+		t.data = fake_memory;
 	memcpy(t.size, size, (size_t)dims * sizeof *size);
 	memcpy(t.stride, stride, (size_t)dims * sizeof *stride);
 	fake.made++;

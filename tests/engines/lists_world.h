@@ -263,11 +263,17 @@ static void write_table(struct lists_world *w)
 	const int n = w->batch->view.num_seqs, stride = w->host.block_table_stride;
 	int32_t *got = host_array(w, w->table_bytes);
 	int32_t *table = on_device(got, w->table_bytes);
+	const size_t lens_bytes = (size_t)n * sizeof *got;
+	int32_t *lens = host_array(w, lens_bytes);
 	w->device.block_table = table;
+	w->lists.seq_lens = on_device(lens, lens_bytes);
 	fine(attune_page_table(w->op, n, &w->lists, table, stride, dev.ops->stream(&dev)));
 	fine(dev.ops->wait(&dev, dev.ops->stream(&dev)));
 	if (w->table_bytes)
 		fine(dev.ops->get(&dev, got, table, w->table_bytes));
+	fine(dev.ops->get(&dev, lens, w->lists.seq_lens, lens_bytes));
+	for (int i = 0; i < n; i++)
+		assert_int_equal(lens[i], w->starts[i + 1] - w->starts[i]);
 	for (int i = 0; i < n; i++)
 		for (int j = 0; j < stride; j++) {
 			const int pages = entries_of(w, !w->lists.indices, i);

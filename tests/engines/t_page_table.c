@@ -78,9 +78,9 @@ static void what_makes_no_sense_is_refused(void **state)
 			     below[] = { -1, 0, 1 };
 	static const int32_t pages[16] = { 0 };
 	int32_t table[2 * ENTRIES];
-#define LISTS(...)                                     \
-	{                                              \
-		sizeof(attune_page_lists), __VA_ARGS__ \
+#define LISTS(...)                                           \
+	{                                                    \
+		sizeof(attune_page_lists), __VA_ARGS__, NULL \
 	}
 	// clang-format off
 	static const struct {
@@ -101,7 +101,7 @@ static void what_makes_no_sense_is_refused(void **state)
 		{ 1, ENTRIES, LISTS(0, NULL, pages),     ATTUNE_INVALID, "indptr and table must be given" },
 		{ 1, ENTRIES, LISTS(2, starts, pages),   ATTUNE_INVALID, "index_bytes must be 4, 8 or 0" },
 		{ 0, 0,       LISTS(0, NULL, NULL),      ATTUNE_OK, "" },
-		{ 1, ENTRIES, { 8, 0, starts, NULL },    ATTUNE_INVALID, "attune_page_lists.size is 8" },
+		{ 1, ENTRIES, { 8, 0, starts, NULL, NULL },   ATTUNE_INVALID, "attune_page_lists.size is 8" },
 	};
 	// clang-format on
 	attune_op *op = own_op(ATTUNE_KV_STRIDED);

@@ -143,9 +143,9 @@ static void operators_are_registered_once(void **state)
 	(void)state;
 	for (int i = 0; i < 2; i++)
 		fine(attune_torch_register());
-	assert_int_equal(fake.num_schemas, 6);
-	assert_int_equal(fake.num_cuda, 6);
-	for (int i = 0; i < 6; i++) /* a schema begins with the name */
+	assert_int_equal(fake.num_schemas, 7);
+	assert_int_equal(fake.num_cuda, 7);
+	for (int i = 0; i < 7; i++) /* a schema begins with the name */
 		assert_int_equal(strncmp(fake.schema[i], fake.name[i], strlen(fake.name[i])), 0);
 }
 
@@ -176,7 +176,7 @@ static void out_is_made_where_it_is_returned(void **state)
 		operands(t);
 		memset(out, 0, sizeof out);
 		made = t[OUT];
-		assert_null(fake_call_for(first ? &made : NULL, overload[i].name, t + first, n));
+		assert_null(fake_call_for(&made, (uint64_t)first, overload[i].name, t + first, n));
 		assert_int_equal(made.data != (void *)out, first);
 		assert_memory_equal(made.data, want, sizeof want);
 		assert_memory_equal(made.size, t[OUT].size, sizeof made.size);
@@ -388,6 +388,36 @@ static void tables_are_made_of_lists_and_of_ragged_keys(void **state)
 	    "attune::page_table: indptr has the shape [3], it must have [4 or more]");
 }
 
+static void a_table_of_ragged_keys_is_made(void **state)
+{
+	static const int32_t ragged[] = { 0, 20, 40, 60 };
+	struct fake t[3], all[OPERANDS], made[2];
+	(void)state;
+	operands(all);
+	t[0] = fake_tensor(ragged, FAKE_I32, 1, SEQS + 1, 0, 0, 0);
+	t[1] = all[PLAN];
+	t[2] = fake_number(2);
+	assert_null(fake_call_for(made, 2, "ragged_table", t, 3));
+	assert_true(made[0].dims == 2 && made[0].size[0] == SEQS && made[0].size[1] == 2);
+	assert_true(made[1].dims == 1 && made[1].size[0] == SEQS);
+	for (int i = 0; i < SEQS; i++) {
+		const int32_t first[] = { ragged[i], ragged[i] + PAGE };
+		assert_memory_equal((int32_t *)made[0].data + i * 2, first, sizeof first);
+		assert_int_equal(((int32_t *)made[1].data)[i], 20);
+	}
+	t[2] = fake_number(1);
+	assert_string_equal(fake_call("ragged_table", t, 3),
+			    "attune::ragged_table: sequence 0 has 2 pages, and a row of "
+			    "block_table 1 entries");
+	t[2] = fake_number(0);
+	assert_string_equal(fake_call("ragged_table", t, 3),
+			    "attune::ragged_table: pages is 0, it must be from 1 to 2^31 - 1");
+	t[0].dtype = FAKE_I64;
+	t[2] = fake_number(2);
+	assert_string_equal(fake_call("ragged_table", t, 3),
+			    "attune::ragged_table: cu_seqlens_k must be of torch.int32");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -402,6 +432,7 @@ int main(void)
 		cmocka_unit_test(a_plan_of_bounds_takes_any_table),
 		cmocka_unit_test(new_tokens_are_written),
 		cmocka_unit_test(tables_are_made_of_lists_and_of_ragged_keys),
+		cmocka_unit_test(a_table_of_ragged_keys_is_made),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -123,6 +123,11 @@ class Results(Case):
         self.layer.page_table(plan, table, batch.key_starts)
         out = self.layer.run(plan, batch.q, batch.k, batch.v, table, batch.starts, batch.lens)
         self.right(out, batch.want()[0])
+        made, lens = torch.ops.attune.ragged_table(batch.key_starts, plan.tensor, 20)
+        self.assertEqual((made.shape, made.dtype), ((len(batch.lens), 20), torch.int32))
+        self.assertTrue(torch.equal(lens, batch.lens))
+        for row, given, keys in zip(made, table, batch.keys):
+            self.assertTrue(torch.equal(row[: -(-keys // 16)], given[: -(-keys // 16)]))
 
     def test_the_stride_of_a_lone_row_says_nothing(self):
         plan, pages = (
@@ -348,6 +353,9 @@ class Traced(Case):
         torch.library.opcheck(
             ops.page_table.default, (batch.table.clone(), batch.key_starts, none, plan)
         )
+        equal = Batch([(1, 300)] * 3)  # so that each entry of the table is written
+        plan = self.plan(equal).tensor
+        torch.library.opcheck(ops.ragged_table.default, (equal.key_starts, plan, 19))
 
     def compiled(self, backend):
         """Layer.run in a function of one graph, which takes the next step's plan as it is."""

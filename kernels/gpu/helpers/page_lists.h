@@ -14,6 +14,7 @@ struct attune_page_lists_args {
 	const int *indptr;   /* [num_seqs + 1] */
 	const void *indices; /* 4 or 8 bytes each; null: none */
 	int *table;
+	int *seq_lens; /* [num_seqs], gets indptr[i + 1] - indptr[i]; null: none */
 	int table_stride, index_bytes, page_size;
 };
 

@@ -7,6 +7,8 @@ KERNEL(NUM_WARPS * 32) ENTRY(const attune_page_lists_args a)
 {
 	const int seq = blockIdx.x, first = a.indptr[seq], keys = a.indptr[seq + 1] - first;
 	const int n = min(a.table_stride, a.indices ? keys : (keys + a.page_size - 1) / a.page_size);
+	if (a.seq_lens && !blockIdx.y && !threadIdx.x)
+		a.seq_lens[seq] = keys;
 	int *row = a.table + (long long)seq * a.table_stride;
 	for (int j = blockIdx.y * blockDim.x + threadIdx.x; j < n; j += gridDim.y * blockDim.x)
 		if (!a.indices)

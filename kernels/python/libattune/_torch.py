@@ -12,6 +12,7 @@ _plain, _plain_out = _attention.plain, _attention.plain_out
 _new, _out = _attention.new, _attention.default
 _write = torch.ops.attune.write_kv.default
 _table = torch.ops.attune.page_table.default
+_ragged = torch.ops.attune.ragged_table.default
 
 
 def _fake(*arguments):
@@ -27,6 +28,13 @@ def _fake_new(q, *others):
     return q.new_empty(q.shape)
 
 
+def _fake_ragged(starts, plan, pages):
+    _fake(starts)
+    seqs = starts.shape[0] - 1
+    return starts.new_empty(seqs, pages), starts.new_empty(seqs)
+
+
+torch.library.register_fake(_ragged.name(), _fake_ragged)
 for _op in (_out, _plain_out, _write, _table):
     torch.library.register_fake(_op.name(), _fake)
 for _op in (_new, _plain):
@@ -123,5 +131,13 @@ class Operators:
         """Layer.page_table."""
         try:
             _table(block_table, indptr, self.none if indices is None else indices, plan)
+        except RuntimeError as e:
+            raise _refused(e) from None
+
+    def ragged_table(self, plan, starts, pages):
+        """(block table, lengths) of ragged K and V whose sequences have less than `pages` + 1
+        pages. starts: cu_seqlens_k."""
+        try:
+            return _ragged(starts, plan, pages)
         except RuntimeError as e:
             raise _refused(e) from None

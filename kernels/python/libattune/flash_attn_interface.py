@@ -131,7 +131,9 @@ def flash_attn_varlen_func(
     if cu_seqlens_k is None and (seqused_k is None or block_table is None):
         raise Error(f"{call}: cu_seqlens_k is missing (with block_table, seqused_k is enough)")
     ragged = block_table is None
-    lens = cu_seqlens_k.diff() if seqused_k is None else seqused_k
+    lens = seqused_k
+    if lens is None and (_by_lengths(q) or not ragged):
+        lens = cu_seqlens_k.diff()
     has_lse = return_softmax_lse or return_attn_probs
     plan = _plan(
         call,
@@ -140,7 +142,8 @@ def flash_attn_varlen_func(
         v,
         ragged,
         cu_seqlens_q,
-        lens,
+        cu_seqlens_k if lens is None else lens,
+        lens is None,
         max_seqlen_q,
         max_seqlen_k,
         causal,
@@ -155,8 +158,9 @@ def flash_attn_varlen_func(
         longest = _most(call, lens, cu_seqlens_k) if _by_lengths(q) else int(max_seqlen_k)
         if not k.numel():
             k, v = _some(k), _some(v)
-        block_table = cu_seqlens_k.new_empty(lens.shape[0], longest // RAGGED_PAGE + 1)
-        plan.layer.torch.page_table(plan.tensor, block_table, cu_seqlens_k, None)
+        pages = longest // RAGGED_PAGE + 1
+        block_table, made = plan.layer.torch.ragged_table(plan.tensor, cu_seqlens_k, pages)
+        lens = made if lens is None else lens
     lse = _lse(q) if has_lse else None
     out = plan.layer.torch.run(
         plan.tensor,
@@ -279,6 +283,7 @@ def flash_attn_with_kvcache(
         False,
         starts,
         lens,
+        False,
         longest,
         slots,
         causal,
@@ -365,6 +370,7 @@ def flash_attn_func(
         True,
         starts,
         lens,
+        False,
         queries,
         keys,
         causal,
@@ -414,6 +420,7 @@ def _plan(
     ragged,
     starts,
     lens,
+    lens_are_starts,
     max_query,
     max_keys,
     causal,
@@ -437,6 +444,7 @@ def _plan(
         v.shape,
         starts.shape,
         lens.shape,
+        lens_are_starts,
         RAGGED_PAGE if ragged else None,
         bool(causal),
         window(call, window_size),
@@ -457,8 +465,10 @@ def _plan(
 def _prepared(*key):
     """The layer of a call whose arrays have these shapes, once they are found to fit. A child of
     fork() is another process."""
-    call, _process, device, dtype, kv_dtype, q, k, v, starts, lens, *how = key
+    call, _process, device, dtype, kv_dtype, q, k, v, starts, lens, lens_are_starts, *how = key
     page, causal, window_size, softcap, scale, sinks, alibi, lse = how
+    if lens_are_starts and len(lens) == 1:
+        lens = (lens[0] - 1,)
     same_shape(call, "k", k, "v", v)
     one_each(call, "cu_seqlens_q", "q", starts, lens)
     if q[-1] != k[-1]:
@@ -485,8 +495,8 @@ def _prepared(*key):
 
 @lru_cache(maxsize=4096)
 def _bounds(max_query, max_keys, *key):
-    layer, tokens, lens = _prepared(*key), key[5][:-2].numel(), key[9]
-    return layer.plan_bounds(lens[0], tokens, min(max_query, tokens), max_keys)
+    layer, tokens, seqs = _prepared(*key), key[5][:-2].numel(), key[8][0] - 1
+    return layer.plan_bounds(seqs, tokens, min(max_query, tokens), max_keys)
 
 
 def _lse(q):
