@@ -126,6 +126,36 @@ static int has_alibi(struct hf_config *c)
 	return is;
 }
 
+/* Encoders, whose tokens see those behind them, too. A config says so by a member, by what the model
+ * was trained for, or by its type alone: one of BERT's kin is an encoder unless it has is_decoder.
+ * Other types say nothing by is_decoder: full dumps of decoders have it as false. */
+static void refuse_encoder(struct hf_config *c)
+{
+	static const char why[] = "an encoder, whose tokens see those behind them; it must be a "
+				  "model that generates text";
+	static const char *const encoders[] = {
+		"albert",     "bert",       "camembert",   "clip_text_model", "deberta",
+		"deberta-v2", "distilbert", "electra",     "ernie",           "esm",
+		"eurobert",   "modernbert", "mpnet",       "neobert",         "nomic_bert",
+		"roberta",    "vit",        "xlm-roberta", "xlm-roberta-xl",
+	};
+	static const char trained[] = "architectures", both_ways[] = "use_bidirectional_attention";
+	const struct json_t *v = input_member(c->at, trained);
+	const char *name = v ? input_text(input_element(v, 0)) : NULL;
+	if (name && (strstr(name, "ForMaskedLM") || strstr(name, "Bidirectional")))
+		refuse(c, trained, why);
+	if (!flag(c, "is_causal", 1))
+		refuse(c, "is_causal", why);
+	v = input_member(c->at,
+			 both_ways); /* also a text: Gemma 4 has "vision", which is no encoder */
+	name = v ? input_text(v) : NULL;
+	if (v && (input_flag(v) || (name && !strcmp(name, "all"))))
+		refuse(c, both_ways, why);
+	for (size_t i = 0; i < COUNT(encoders); i++)
+		if (is_type(c, encoders[i]) && !flag(c, "is_decoder", 0))
+			refuse(c, "model_type", why);
+}
+
 static void read_shape(struct hf_config *c, attune_shape *s)
 {
 	const int heads = whole(c, NAMES("num_attention_heads", "n_head", "n_heads"), 0);
@@ -136,6 +166,7 @@ static void read_shape(struct hf_config *c, attune_shape *s)
 	if (whole(c, NAMES("kv_lora_rank"), 0))
 		refuse(c, "kv_lora_rank",
 		       "a model with latent attention (MLA); attune has no kernel for it");
+	refuse_encoder(c);
 	if (flag(c, "is_encoder_decoder", 0))
 		refuse(c, "is_encoder_decoder",
 		       "a model of an encoder and a decoder; it must have a decoder alone");

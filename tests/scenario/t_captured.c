@@ -81,6 +81,7 @@ static const struct file_case bad_steps[] = {
 };
 
 #define HEADS "\"num_attention_heads\": 8, \"num_key_value_heads\": 2"
+#define ENCODER "an encoder, whose tokens see those behind them; it must be a model that generates text"
 static const struct file_case bad_configs[] = {
 	{ "config: no JSON", "x", "1:1: '[' or '{' expected near 'x'; the file must hold one JSON object" },
 	{ "config: a list", "[]", "1:1: this is an empty list; it must be an object" },
@@ -97,6 +98,14 @@ static const struct file_case bad_configs[] = {
 	  "1:34: a model with latent attention (MLA); attune has no kernel for it" },
 	{ "config: an encoder", "{\"head_dim\": 64, \"is_encoder_decoder\": true, " HEADS "}",
 	  "1:40: a model of an encoder and a decoder; it must have a decoder alone" },
+	{ "config: BERT", "{\"head_dim\": 64, \"model_type\": \"bert\", " HEADS "}",
+	  "1:32: " ENCODER },
+	{ "config: a type of BERT's kin, no decoder", "{\"is_decoder\": false, \"head_dim\": 64, \"model_type\": \"xlm-roberta\", " HEADS "}",
+	  "1:53: " ENCODER },
+	{ "config: trained for masked words", "{\"head_dim\": 64, \"architectures\": [\"NewForMaskedLM\"], " HEADS "}",
+	  "1:35: " ENCODER },
+	{ "config: not causal", "{\"head_dim\": 64, \"is_causal\": false, " HEADS "}", "1:31: " ENCODER },
+	{ "config: both ways", "{\"head_dim\": 64, \"use_bidirectional_attention\": true, " HEADS "}", "1:49: " ENCODER },
 	{ "config: values of another size", "{\"head_dim\": 64, \"v_head_dim\": 128, " HEADS "}",
 	  "1:32: values of another size than keys; attune has no kernel for it" },
 	{ "config: chunks", "{\"head_dim\": 64, \"layer_types\": [\"full_attention\", \"chunked_attention\"], " HEADS "}",
@@ -120,6 +129,10 @@ static const struct {
 } good_configs[] = {
 	{ "config: Llama", "{\"hidden_size\": 4096, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
 	  "\"sliding_window\": null}", "32/8 128 0 0 0 0 0", NULL },
+	{ "config: a decoder's full dump", "{\"hidden_size\": 4096, \"num_attention_heads\": 32, \"is_decoder\": false, "
+	  "\"architectures\": [\"LlamaForCausalLM\"], \"use_bidirectional_attention\": \"vision\"}", "32/32 128 0 0 0 0 0", NULL },
+	{ "config: a decoder of BERT's kin", "{\"model_type\": \"bert\", \"hidden_size\": 768, \"num_attention_heads\": 12, "
+	  "\"is_decoder\": true}", "12/12 64 0 0 0 0 0", NULL },
 	{ "config: Mistral", "{\"hidden_size\": 4096, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
 	  "\"num_hidden_layers\": 32, \"sliding_window\": 4096}", "32/8 128 4096 0 0 0 0", NULL },
 	{ "config: Qwen 2, window off", "{\"hidden_size\": 3584, \"num_attention_heads\": 28, \"num_key_value_heads\": 4, "
@@ -237,7 +250,7 @@ static void config_is_a_set(void **unused)
 	struct models *m = fresh_models(), *again = fresh_models();
 	struct scenario_list list = { 0 };
 	(void)unused;
-	write_file(config_path, good_configs[4].text);
+	write_file(config_path, good_configs[6].text);
 	listen_begin();
 	assert_true(models_add_hf(m, config_path));
 	heard();
