@@ -527,7 +527,7 @@ enum attune_status attune_unused_choices(const attune_op *op, char *text, size_t
  * strides from them, compare shapes, types and devices with those of the op, run on torch's current
  * stream, and take the workspace from torch's allocator. A tensor without elements is one that is
  * not given. K and V of three dimensions, [tokens][heads][head size], are ragged. A failure is
- * torch's exception, in Python a RuntimeError, with the line of attune_last_error.
+ * torch's exception, in Python a RuntimeError: attune_last_error's line (attune_status_text's).
  *
  * `plan` is a uint8 tensor on the CPU that attune_torch_plan filled; it says of which op and how
  * many sequences a call is. So a plan is data to torch: a compiled graph takes that of the next

@@ -5,6 +5,7 @@
 #include "kernels/attune.h"
 #include "kernels/spec/status.h"
 #include <pthread.h>
+#include <stdio.h>
 
 // clang-format off
 static const char *const of_attention[MOST_OPERANDS] = { "out", "q", "k_cache", "v_cache",
@@ -50,6 +51,14 @@ static const struct op_of_torch {
 };
 // clang-format on
 
+/* Throws torch's exception, which takes a line alone: the status stands behind it in brackets. */
+static void throw_error(const struct op_of_torch *o, enum attune_status status)
+{
+	char line[1200]; /* torch copies it */
+	snprintf(line, sizeof line, "%s (%s)", attune_last_error(), attune_status_text(status));
+	torch.check(0, o->name, "attune", 0, line);
+}
+
 /* A call of torch: the stack owns the handles of its arguments, and takes those of its results. */
 static void call(const struct op_of_torch *o, uint64_t *stack, uint64_t inputs)
 {
@@ -75,8 +84,8 @@ static void call(const struct op_of_torch *o, uint64_t *stack, uint64_t inputs)
 			stack[i] = (uint64_t)(uintptr_t)t[i].handle;
 		else if (t[i].handle)
 			torch.delete_tensor_object(t[i].handle);
-	if (status) /* throws: nothing of this frame is needed any more */
-		torch.check(0, o->name, "attune", 0, attune_last_error());
+	if (status) /* nothing of this frame is needed any more */
+		throw_error(o, status);
 }
 
 /* torch's kernels have no argument of their own. */

@@ -6,12 +6,15 @@ import gc
 import resource
 import threading
 import unittest
+import weakref
 
 import torch
 from rows import DEVICE, DTYPE, Batch, attend, error
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import libattune
+from libattune import _torch
+from libattune._library import C, ffi
 
 torch.set_num_threads(1)
 DECODE = [(1, 21), (1, 1), (1, 300), (1, 33)]
@@ -303,6 +306,35 @@ class Refused(Case):
                 RuntimeError, "attune::paged_attention: plan is no plan: it is"
             ):
                 torch.ops.attune.paged_attention(*arguments)
+
+    def test_a_plan_keeps_its_layer(self):
+        """So does a view of its tensor, when no object of libattune is held any more."""
+        batch = Batch(DECODE)
+        layer = libattune.Context(DEVICE).prepare(**SHAPE)
+        self.plan(batch)
+        arguments, held = self.arguments(batch, self.plan(batch, layer)), weakref.ref(layer)
+        arguments[7] = arguments[7][:]
+        del layer
+        gc.collect()
+        self.assertIsNotNone(held())
+        torch.ops.attune.paged_attention(*arguments)
+        self.right(arguments[0], batch.want()[0])
+        del arguments
+        gc.collect()
+        self.assertIsNone(held())
+
+    def test_statuses(self):
+        """An operator's line has the status in brackets, which becomes that of Error."""
+        arguments = self.arguments(Batch(DECODE))
+        arguments[4] = arguments[4].long()
+        with self.assertRaisesRegex(RuntimeError, r"block_table must .* \(invalid argument\)\Z"):
+            torch.ops.attune.paged_attention(*arguments)
+        for status in libattune.Status:
+            text = ffi.string(C.attune_status_text(status)).decode()
+            error = _torch._refused(RuntimeError(f"attune::write_kv: why (so) ({text})\nmore"))
+            self.assertEqual((str(error), error.status), ("attune::write_kv: why (so)", status))
+        error = _torch._refused(RuntimeError("torch's own (line)"))
+        self.assertEqual((str(error), error.status), ("torch's own (line)", 1))
 
     def test_what_the_library_refuses(self):
         batch = Batch(DECODE)

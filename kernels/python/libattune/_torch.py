@@ -4,7 +4,7 @@ which torch.compile traces them."""
 
 import torch
 
-from ._library import C, Error, check, ffi
+from ._library import C, Error, Status, check, ffi
 
 check(C.attune_torch_register())
 _attention = torch.ops.attune.paged_attention
@@ -45,19 +45,26 @@ _PLAN_BYTES = ffi.new("size_t *")
 
 
 def plan_tensor(plan):
-    """The uint8 tensor that the operators take as `plan`. It keeps the layer's kernels loaded."""
+    """The uint8 tensor that the operators take as `plan`. It keeps the layer's kernels loaded, and so
+    does its memory, which views of it and graphs of torch.compile hold."""
     op, size = plan.layer.op, _PLAN_BYTES
     if not size[0]:
         check(C.attune_torch_plan(op, plan.c, ffi.NULL, 0, size))
     made = torch.empty(size[0], dtype=torch.uint8, device="cpu")
     check(C.attune_torch_plan(op, plan.c, ffi.cast("void *", made.data_ptr()), size[0], size))
-    made.layer = plan.layer
+    made.layer = made.untyped_storage().layer = plan.layer
     return made
 
 
+_STATUS = {f"{ffi.string(C.attune_status_text(s)).decode()})": s for s in Status}
+
+
 def _refused(e):
-    """torch's exception as Error: the first line is the library's."""
-    return Error(str(e).partition("\n")[0])
+    """torch's exception as Error: the first line is the library's, with the status in brackets."""
+    said = str(e).partition("\n")[0]
+    line, _, status = said.rpartition(" (")
+    status = _STATUS.get(status)
+    return Error(said) if status is None else Error(line, status)
 
 
 class Operators:
