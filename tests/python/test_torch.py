@@ -308,12 +308,12 @@ class Refused(Case):
                 torch.ops.attune.paged_attention(*arguments)
 
     def test_a_plan_keeps_its_layer(self):
-        """So does a view of its tensor, when no object of libattune is held any more."""
+        """So does the memory of its tensor, when no object of libattune is held any more."""
         batch = Batch(DECODE)
         layer = libattune.Context(DEVICE).prepare(**SHAPE)
         self.plan(batch)
         arguments, held = self.arguments(batch, self.plan(batch, layer)), weakref.ref(layer)
-        arguments[7] = arguments[7][:]
+        arguments[7] = arguments[7].data
         del layer
         gc.collect()
         self.assertIsNotNone(held())
