@@ -58,8 +58,8 @@ class Capture(unittest.TestCase):
             n = c.layers(**{**SHAPE, "num_qo_heads": np.int64(8)})
             for text, call in (
                 ("num_qo_heads='8': it must be an integer", layers(num_qo_heads="8")),
-                ("layout='nh': they are", layers(layout="nh")),
-                ("window_left=-2, layout='nhd': they are", layers(window_left=-2)),
+                ("layout='nh': it is one of nhd, hnd, classic,", layers(layout="nh")),
+                ("window_left=-2: it is -1, or from 0", layers(window_left=-2)),
                 ("logits_soft_cap='x': it must be a finite", layers(logits_soft_cap="x")),
                 ("sm_scale=inf: it must be a finite", layers(sm_scale=float("inf"))),
                 ("layers=2: it must be what layers()", lambda: c.step([0, 1], [1], 2)),
@@ -102,6 +102,12 @@ class Capture(unittest.TestCase):
             got[3:],
             [{"layers": 2, "batch": "2q1s7"}, {"layers": 1, "batch": "q4s4"}, {"batch": "q1s1"}],
         )
+
+    def test_the_same_layers_by_either_way(self):
+        words = dict(SHAPE, sm_scale=0.1, logits_soft_cap=30.1, window_left=0)
+        with libattune.capture(self.path) as c:
+            self.layer.context.prepare(**words).plan([0, 1], [3])
+            self.assertEqual(c.layers(**words), 1)
 
     def test_limits(self):
         with libattune.capture(self.path, every=3, limit_mb=0.00025) as c:

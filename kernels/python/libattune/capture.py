@@ -21,12 +21,10 @@ import warnings
 from array import array
 from operator import sub
 
-from ._arrays import NAMES, dtype_code
-from ._library import C, Error, ffi, number, whole
+from ._library import Error, ffi, number, whole
+from ._shape import keys_of, shape_of
 
-WORDS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3"}
-# Of what attune reads. A longer window hides no key.
-MOST_SEQS, MOST_LEN, MOST_WINDOW = 1 << 16, 1 << 24, 1 << 30
+MOST_SEQS, MOST_LEN = 1 << 16, 1 << 24  # that attune reads
 LAYOUTS = (
     "nhd", "hnd", "classic", "packed", "lbhnc", "lhbnc", "blnhc", "blhnc", "bhlnc", "paired"
 )  # fmt: skip
@@ -100,37 +98,24 @@ class capture:
     ):
         """Layers of another backend, for step(). The words are Context.prepare's; layout is one of
         scenarios/README.md. Returns their number."""
-        whole(
-            num_qo_heads=num_qo_heads,
-            num_kv_heads=num_kv_heads,
-            head_dim=head_dim,
-            page_size=page_size,
-            window_left=window_left,
+        if layout not in LAYOUTS:
+            raise Error(f"layout={layout!r}: it is one of {', '.join(LAYOUTS)}")
+        shape = shape_of(
+            num_qo_heads,
+            num_kv_heads,
+            head_dim,
+            page_size,
+            dtype,
+            kv_dtype,
+            window_left,
+            logits_soft_cap,
+            sm_scale,
+            has_sinks,
+            has_alibi,
+            has_lse,
+            causal,
         )
-        number(logits_soft_cap=logits_soft_cap, sm_scale=sm_scale)
-        if window_left < -1 or layout not in LAYOUTS:
-            raise Error(
-                f"window_left={window_left}, layout={layout!r}: they are -1 or more, and one of "
-                + ", ".join(LAYOUTS)
-            )
-        dtype = dtype_code(dtype, "dtype")
-        kv = dtype if kv_dtype is None else dtype_code(kv_dtype, "kv_dtype")
-        return self._number(
-            query_heads=int(num_qo_heads),
-            kv_heads=int(num_kv_heads),
-            head_size=int(head_dim),
-            page_size=int(page_size),
-            dtype=WORDS[NAMES[dtype]],
-            kv_dtype=WORDS[NAMES[kv]],
-            layout=layout,
-            window=int(window_left) + 1,
-            softcap=float(logits_soft_cap or 0),
-            scale=float(sm_scale or 0),
-            sinks=bool(has_sinks),
-            alibi=bool(has_alibi),
-            lse=bool(has_lse),
-            cross=not causal,
-        )
+        return self._number(keys_of(shape, layout))
 
     def step(self, query_start_loc, seq_lens, layers=None):
         """A step of another backend.
@@ -163,35 +148,13 @@ class capture:
             n, key = batch.num_seqs, bytes(ffi.buffer(shape))
             number = self._of_shapes.get(key)
             if number is None:
-                number = self._of_shapes[key] = self._of_shape(shape)
+                number = self._of_shapes[key] = self._number(keys_of(shape))
             starts, lens = ffi.unpack(batch.query_start, n + 1), ffi.unpack(batch.seq_lens, n)
             self._step(number, starts, lens)
 
-    def _of_shape(self, s):
-        classic = s.kv_layout == C.ATTUNE_KV_CLASSIC
-        return self._number(
-            query_heads=s.num_query_heads,
-            kv_heads=s.num_kv_heads,
-            head_size=s.head_size,
-            page_size=s.page_size,
-            dtype=WORDS[NAMES[s.dtype]],
-            kv_dtype=WORDS[NAMES[s.kv_dtype]],
-            layout="classic" if classic else "nhd",
-            window=s.window,
-            softcap=s.softcap,
-            scale=s.scale,
-            sinks=bool(s.has_sinks),
-            alibi=bool(s.has_alibi),
-            lse=bool(s.has_lse),
-            cross=not s.causal,
-        )
-
-    def _number(self, **members):
+    def _number(self, keys):
         """The number of such layers, from 1; writes their line the first time."""
-        if members["window"] > MOST_WINDOW:
-            members["window"] = 0
-        members = {k: v for k, v in members.items() if v or k in ("query_heads", "kv_heads")}
-        text = json.dumps(members)
+        text = json.dumps(keys)
         with self._lock:
             number = self._numbers.get(text)
             if number is None and self._is_ready():

@@ -7,9 +7,9 @@ import threading
 from typing import Optional, Tuple
 
 from . import _arrays
-from ._arrays import dtype_code
 from ._handles import Opened
-from ._library import C, Error, check, ffi, number, whole
+from ._library import C, Error, check, ffi
+from ._shape import shape_of
 from .layer import Layer
 
 
@@ -86,51 +86,23 @@ class Context:
         max_num_seqs, max_num_tokens   of a step: the workspace of numpy arrays is then
                           allocated once
         """
-        layouts = {"strided": C.ATTUNE_KV_STRIDED, "classic": C.ATTUNE_KV_CLASSIC}
-        if kv_layout not in layouts:
-            raise Error(f"kv_layout={kv_layout!r}: it is 'strided' or 'classic'")
-        whole(
-            num_qo_heads=num_qo_heads,
-            num_kv_heads=num_kv_heads,
-            head_dim=head_dim,
-            page_size=page_size,
-            window_left=window_left,
-            causal=causal,
-            has_sinks=has_sinks,
-            has_alibi=has_alibi,
-            has_new_kv=has_new_kv,
-            has_lse=has_lse,
-        )
-        if not -1 <= window_left < 2**31 - 1:
-            raise Error(f"window_left={window_left}: it is -1, or from 0 to 2^31 - 2")
-        # As floats of C the smallest would be 0, which has a meaning of its own.
-        number(sm_scale=sm_scale, logits_soft_cap=logits_soft_cap)
-        if sm_scale is not None and not sm_scale >= 2**-126:
-            raise Error(f"sm_scale={sm_scale}: it must be above 0, or None for 1 / sqrt(head_dim)")
-        if logits_soft_cap and not logits_soft_cap >= 1e-4:
-            raise Error(f"logits_soft_cap={logits_soft_cap}: it must be 0 (none), or 1e-4 to 1000")
-        dtype = dtype_code(dtype, "dtype")
-        shape = ffi.new(
-            "attune_shape *",
-            {
-                "size": ffi.sizeof("attune_shape"),
-                "num_query_heads": num_qo_heads,
-                "num_kv_heads": num_kv_heads,
-                "head_size": head_dim,
-                "page_size": page_size,
-                "dtype": dtype,
-                "kv_dtype": dtype if kv_dtype is None else dtype_code(kv_dtype, "kv_dtype"),
-                "causal": causal,
-                "window": window_left + 1,
-                "scale": sm_scale or 0.0,
-                "softcap": logits_soft_cap or 0.0,
-                "has_sinks": has_sinks,
-                "has_alibi": has_alibi,
-                "has_new_kv": has_new_kv,
-                "kv_layout": layouts[kv_layout],
-                "has_lse": has_lse,
-                "sinks_dtype": dtype_code(sinks_dtype or "float32", "sinks_dtype"),
-            },
+        shape = shape_of(
+            num_qo_heads,
+            num_kv_heads,
+            head_dim,
+            page_size,
+            dtype,
+            kv_dtype,
+            window_left,
+            logits_soft_cap,
+            sm_scale,
+            has_sinks,
+            has_alibi,
+            has_lse,
+            causal,
+            has_new_kv,
+            kv_layout,
+            sinks_dtype,
         )
         layer = Layer(self, shape)
         if max_num_seqs is not None and max_num_tokens is not None:
