@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kit.py - arrays on the device under test, batches over a paged cache, and attention in fp64.
+"""kit.py - arrays on the device under test, and batches over a paged cache.
 
 ATTUNE_TEST_DEVICE   cpu, the default, or cuda
 ATTUNE_TEST_TORCH    1: torch tensors on the CPU, too; else numpy arrays
@@ -8,6 +8,7 @@ ATTUNE_TEST_TORCH    1: torch tensors on the CPU, too; else numpy arrays
 import os
 
 import numpy as np
+from attention import attend
 
 import libattune
 
@@ -103,36 +104,23 @@ class Batch:
     def reference(self, sinks=None, alibi=None):
         """(out, lse) in fp64 from the arrays' own values."""
         q, k, v = get(self.q), get(self.k), get(self.v)
-        more, out = self.more, np.zeros(q.shape)
-        lse = np.full(q.shape[:2], -np.inf)
-        scale, softcap = more.get("sm_scale") or self.dim ** -0.5, more.get("logits_soft_cap", 0)
-        left, group = more.get("window_left", -1), self.heads[0] // self.heads[1]
+        more, out, lse = self.more, np.zeros(q.shape), np.zeros(q.shape[:2])
         for i, keys in enumerate(self.seq_lens):
             at = np.arange(keys)
-            kk, vv = (
-                c[self.table[i, at // self.page], at % self.page].repeat(group, 1) for c in (k, v)
-            )
+            pages, slots = self.table[i, at // self.page], at % self.page
             rows = slice(self.starts[i], self.starts[i + 1])
-            position = (keys - self.queries[i] + np.arange(self.queries[i]))[:, None]
-            s = np.einsum("qhd,khd->hqk", q[rows], kk) * scale
-            s = softcap * np.tanh(s / softcap) if softcap else s
-            if alibi is not None:
-                s = s + alibi[:, None, None] * (at - position)
-            hidden = np.zeros((self.queries[i], keys), bool)
-            if more.get("causal", True):
-                hidden |= at > position
-            if left >= 0:
-                hidden |= at < position - left
-            s = np.where(hidden, -np.inf, s)
-            if sinks is not None:
-                s = np.concatenate([s, np.broadcast_to(sinks[:, None, None], (*s.shape[:2], 1))], 2)
-            top = s.max(2, initial=-1e30, keepdims=True)
-            w = np.exp(s - top)
-            total = w.sum(2, keepdims=True)
-            w = np.divide(w, total, out=np.zeros_like(w), where=total > 0)
-            out[rows] = np.einsum("hqk,khd->qhd", w[:, :, :keys], vv)
-            with np.errstate(divide="ignore"):
-                lse[rows] = (np.log(total) + top)[:, :, 0].T
+            out[rows], of_heads = attend(
+                q[rows],
+                k[pages, slots],
+                v[pages, slots],
+                causal=more.get("causal", True),
+                left=more.get("window_left", -1),
+                softcap=more.get("logits_soft_cap", 0),
+                scale=more.get("sm_scale"),
+                slopes=alibi,
+                sinks=sinks,
+            )
+            lse[rows] = of_heads.T
         return out, lse
 
 

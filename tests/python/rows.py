@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rows.py - attention of rows of tensors in fp32, and sequences laid into pages."""
+"""rows.py - sequences of tensors, as rows and laid into pages."""
 
 import os
 
+import attention
 import torch
 
 DEVICE = os.environ.get("ATTUNE_TEST_DEVICE", "cpu")
@@ -10,24 +11,13 @@ DTYPE = torch.float32 if DEVICE == "cpu" else torch.bfloat16
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
 
 
-def attend(q, k, v, causal=True, left=-1, softcap=0.0, scale=None, slopes=None, sinks=None):
-    """(out, lse [heads, queries]) of one sequence: q [queries, heads, head_dim], k and v alike."""
-    q, k, v = (x.float() for x in (q, k, v))
-    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
-    s = torch.einsum("qhd,khd->hqk", q, k) * (scale or q.shape[2] ** -0.5)
-    s = softcap * torch.tanh(s / softcap) if softcap else s
-    at = torch.arange(len(k), device=q.device)
-    position = torch.arange(len(k) - len(q), len(k), device=q.device)[:, None]
-    if slopes is not None:
-        s = s + slopes[:, None, None] * (at - position)
-    hidden = (at > position) & causal
-    if left >= 0:
-        hidden |= at < position - left
-    s = s.masked_fill(hidden, float("-inf"))
-    if sinks is not None:
-        s = torch.cat([s, sinks.float()[:, None, None].expand(-1, len(q), 1)], -1)
-    weights = s.softmax(-1).nan_to_num(0)[..., : len(k)]
-    return torch.einsum("hqk,khd->qhd", weights, v), s.logsumexp(-1)
+def attend(q, k, v, slopes=None, sinks=None, **mask):
+    """(out, lse [heads, queries]) of one sequence's tensors, by attention.attend."""
+    q64, k, v, slopes, sinks = (
+        None if x is None else x.double().cpu().numpy() for x in (q, k, v, slopes, sinks)
+    )
+    done = attention.attend(q64, k, v, slopes=slopes, sinks=sinks, **mask)
+    return tuple(torch.from_numpy(x).float().to(q.device) for x in done)
 
 
 class Batch:

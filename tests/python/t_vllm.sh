@@ -4,7 +4,7 @@
 # torch and vllm; ATTUNE_TEST_PYTHON names one. On a GPU: ATTUNE_TEST_DEVICE=cuda.
 . tests/support/tap.sh
 . tests/python/python.sh
-find_python cffi torch vllm
+find_python cffi numpy torch vllm
 export ATTUNE_THREADS=1 OMP_NUM_THREADS=1
 python_rows tests/python/test_vllm.py
 end_rows

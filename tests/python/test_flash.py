@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""test_flash.py - FlashAttention's functions against attention in fp32."""
+"""test_flash.py - FlashAttention's functions against attention in fp64."""
 
 import inspect
 import os

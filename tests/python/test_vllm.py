@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_vllm.py - libattune in vLLM: its own attention layers, cache views, groups and metadata, driven
-as its model runner drives them, over requests whose answers are computed in fp32. Unless
+as its model runner drives them, over requests whose answers are computed in fp64. Unless
 ATTUNE_TEST_DEVICE=cuda vLLM is told that it is on a CPU; no CUDA graph and no fp8 cache then run. No
 engine runs anywhere."""
 
