@@ -259,11 +259,14 @@ enum attune_status torch_write_kv(struct tensor *t)
 {
 	enum { K_TO, V_TO, K_FROM, V_FROM, OF, SLOTS, TABLE, STARTS, LENS, K_BY, V_BY };
 	const struct planned *p;
+	struct rows of_k, of_v;
 	void *stream;
 	attune_tensors a = { .size = sizeof a };
 	enum attune_status status = planned_of(&t[OF], &p);
 	if (status || !t[K_FROM].data)
 		return status;
+	tensor_rows(&t[K_FROM], &of_k);
+	tensor_rows(&t[V_FROM], &of_v);
 	const struct wanted w = { TYPE_INT64, 1, { AT_LEAST(0) } };
 	if (t[SLOTS].data)
 		status = tensor_fits_packed(&t[SLOTS], p->op, &w);

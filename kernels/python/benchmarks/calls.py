@@ -76,17 +76,23 @@ def custom(
 
 by_struct = filled()
 none, none_lse = layer.torch.none, layer.torch.none_lse
-operands = (out, q, *cached, plan.tensor, none_lse, *[none] * 6)
-operator = torch.ops.attune.paged_attention.default
-q4, more = q[None], dict(cache_seqlens=lens, block_table=table, causal=True)
+plain = (q, *cached, plan.tensor)
+operands = (out, *plain, none_lse, *[none] * 6)
+operator = torch.ops.attune.paged_attention
+q4, new, more = q[None], torch.zeros_like(q[None]), dict(cache_seqlens=lens, block_table=table, causal=True)
 varlen = (q, k, v, starts, None, 1, 8 * PAGE, None, lens)
 rows = (q, q, q, starts, starts, 1, 1)
 WAYS = {
     "attune_run, struct filled before (cffi)": by_struct,
-    "torch.ops.attune.paged_attention, 15 tensors": lambda: operator(*operands),
+    "torch.ops.attune.paged_attention, 15 tensors": lambda: operator.default(*operands),
+    "the same, plain_out, 8 tensors": lambda: operator.plain_out(out, *plain),
+    "the same, plain, which makes out": lambda: operator.plain(*plain),
     "Layer.run, out given": lambda: layer.run(plan, q, *cached, out=out),
     "Layer.run": lambda: layer.run(plan, q, *cached),
     "flash_attn_with_kvcache, block_table": lambda: flash_attn_with_kvcache(q4, k, v, **more),
+    "flash_attn_with_kvcache, block_table, k and v": lambda: flash_attn_with_kvcache(
+        q4, k, v, new, new, **more
+    ),
     "flash_attn_varlen_func, block_table": lambda: flash_attn_varlen_func(
         *varlen, block_table=table, causal=True
     ),

@@ -56,7 +56,10 @@ def _kept(make):
         x = made.get(key)
         if x is None:
             x = make(*key)
-            if not (x.is_cuda and torch.cuda.is_current_stream_capturing()):
+            if not x.is_cuda:
+                made[key] = x
+            elif not torch.cuda.is_current_stream_capturing():
+                torch.cuda.current_stream(x.device).synchronize()  # the next may read it on another
                 made[key] = x
         return x
 
@@ -272,9 +275,9 @@ def flash_attn_with_kvcache(
     if k is not None:
         same_shape(call, "k", k.shape, "v", v.shape)
         new, each = _starts_of(call, "cu_seqlens_k_new", k, cu_seqlens_k_new, 0)
-        k, v = k.flatten(0, -3), v.flatten(0, -3)
+        k, v = _rows(k), _rows(v)
         one_each(call, "cu_seqlens_k_new", "k", new.shape, lens.shape)
-        lens = lens + (each if cu_seqlens_k_new is None else new.diff())
+        lens = lens + (new.diff() if cu_seqlens_k_new is not None else _one(q.device, each))
     plan = _plan(
         call,
         q,
@@ -552,6 +555,12 @@ def _side_by_side(k, v):
 @_kept
 def _starts(device, seqs, each):
     return torch.arange(seqs + 1, dtype=torch.int32, device=device) * each
+
+
+@_kept
+def _one(device, n):
+    """To be added to lengths: torch adds a number of Python's more slowly."""
+    return _lens(device, 1, n)
 
 
 @_kept

@@ -161,7 +161,7 @@ class Layer:
         """Writes K and V of new tokens into the cache, by one launch.
 
         k_new, v_new  [num_tokens or more, num_kv_heads, head_dim]   of q's dtype; an E4M3 cache
-                      gets them by its scales
+                      gets them by its scales; tensors also [batch, tokens of each, ...]
         slots         [num_tokens] int64: page * page_size + slot in it, vLLM's slot_mapping; one
                       below 0 is not written. None: token i of a query goes to position
                       seq_len - query_len + i, by block_table, query_start_loc and seq_lens
