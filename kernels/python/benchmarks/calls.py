@@ -79,7 +79,11 @@ none, none_lse = layer.torch.none, layer.torch.none_lse
 plain = (q, *cached, plan.tensor)
 operands = (out, *plain, none_lse, *[none] * 6)
 operator = torch.ops.attune.paged_attention
-q4, new, more = q[None], torch.zeros_like(q[None]), dict(cache_seqlens=lens, block_table=table, causal=True)
+q4, new, more = (
+    q[None],
+    torch.zeros_like(q[None]),
+    dict(cache_seqlens=lens, block_table=table, causal=True),
+)
 varlen = (q, k, v, starts, None, 1, 8 * PAGE, None, lens)
 rows = (q, q, q, starts, starts, 1, 1)
 WAYS = {

@@ -7,9 +7,7 @@ import torch
 from ._library import C, Error, Status, check, ffi
 
 check(C.attune_torch_register())
-_attention = torch.ops.attune.paged_attention
-_plain, _plain_out = _attention.plain, _attention.plain_out
-_new, _out = _attention.new, _attention.default
+_attend = torch.ops.attune.paged_attention
 _write = torch.ops.attune.write_kv.default
 _table = torch.ops.attune.page_table.default
 _ragged = torch.ops.attune.ragged_table.default
@@ -35,9 +33,9 @@ def _fake_ragged(starts, plan, pages):
 
 
 torch.library.register_fake(_ragged.name(), _fake_ragged)
-for _op in (_out, _plain_out, _write, _table):
+for _op in (_attend.default, _attend.plain_out, _write, _table):
     torch.library.register_fake(_op.name(), _fake)
-for _op in (_new, _plain):
+for _op in (_attend.new, _attend.plain):
     torch.library.register_fake(_op.name(), _fake_new)
 
 
@@ -71,60 +69,22 @@ class Operators:
     """The operators for tensors of a device. What is not given is a tensor without elements:
     `none`, and `none_lse` for what is written, since torch holds these apart from what is read."""
 
-    Tensor = torch.Tensor
+    Tensor, refused = torch.Tensor, staticmethod(_refused)
+    plain, plain_out, new, default = (
+        getattr(_attend, name) for name in ("plain", "plain_out", "new", "default")
+    )
 
     def __init__(self, device):
         with torch.inference_mode(False):  # also for calls outside of the mode that may be on now
             self.none, self.none_lse = (torch.empty(0, device=device) for _ in range(2))
 
-    def run(
-        self,
-        plan,
-        q,
-        k_cache,
-        v_cache,
-        table,
-        query_start,
-        seq_lens,
-        out=None,
-        lse=None,
-        k_scale=None,
-        v_scale=None,
-        sinks=None,
-        alibi_slopes=None,
-        k_new=None,
-        v_new=None,
-    ):
-        """Layer.run. plan: of plan_tensor. Written out, since it is the call of each layer."""
-        try:
-            if lse is k_scale is v_scale is sinks is alibi_slopes is k_new is v_new is None:
-                if out is None:
-                    return _plain(q, k_cache, v_cache, table, query_start, seq_lens, plan)
-                _plain_out(out, q, k_cache, v_cache, table, query_start, seq_lens, plan)
-                return out
-            none = self.none
-            operands = (
-                q,
-                k_cache,
-                v_cache,
-                table,
-                query_start,
-                seq_lens,
-                plan,
-                self.none_lse if lse is None else lse,
-                none if k_scale is None else k_scale,
-                none if v_scale is None else v_scale,
-                none if sinks is None else sinks,
-                none if alibi_slopes is None else alibi_slopes,
-                none if k_new is None else k_new,
-                none if v_new is None else v_new,
-            )
-            if out is None:
-                return _new(*operands)
-            _out(out, *operands)
-            return out
-        except RuntimeError as e:
-            raise _refused(e) from None
+    def given(self, lse, *others):
+        """Operands behind the plan."""
+        none = self.none
+        return (
+            self.none_lse if lse is None else lse,
+            *[none if x is None else x for x in others],
+        )
 
     def write_kv(self, plan, k_new, v_new, k_cache, v_cache, *others):
         """Layer.write_kv."""

@@ -165,8 +165,8 @@ def flash_attn_varlen_func(
         block_table, made = plan.layer.torch.ragged_table(plan.tensor, cu_seqlens_k, pages)
         lens = made if lens is None else lens
     lse = _lse(q) if has_lse else None
-    out = plan.layer.torch.run(
-        plan.tensor,
+    out = plan.layer.run(
+        plan,
         _rows(q),
         k,
         v,
@@ -277,7 +277,7 @@ def flash_attn_with_kvcache(
         new, each = _starts_of(call, "cu_seqlens_k_new", k, cu_seqlens_k_new, 0)
         k, v = _rows(k), _rows(v)
         one_each(call, "cu_seqlens_k_new", "k", new.shape, lens.shape)
-        lens = lens + (new.diff() if cu_seqlens_k_new is not None else _one(q.device, each))
+        lens = lens + (new.diff() if cu_seqlens_k_new is not None else _number(q.device, each))
     plan = _plan(
         call,
         q,
@@ -304,8 +304,8 @@ def flash_attn_with_kvcache(
     lse = _lse(q) if return_softmax_lse else None
     # Of batches that are not side by side no view has rows.
     is_apart = out is not None and cu_seqlens_q is None and not out.is_contiguous()
-    got = plan.layer.torch.run(
-        plan.tensor,
+    got = plan.layer.run(
+        plan,
         _rows(q),
         k_cache,
         v_cache,
@@ -385,8 +385,8 @@ def flash_attn_func(
         return_softmax_lse,
     )
     lse = _lse(q) if return_softmax_lse else None
-    out = plan.layer.torch.run(
-        plan.tensor,
+    out = plan.layer.run(
+        plan,
         _rows(q),
         k,
         v,
@@ -558,18 +558,15 @@ def _starts(device, seqs, each):
 
 
 @_kept
-def _one(device, n):
-    """To be added to lengths: torch adds a number of Python's more slowly."""
-    return _lens(device, 1, n)
-
-
-@_kept
 def _table(device, seqs, each):
     return torch.arange(seqs * each, dtype=torch.int32, device=device).view(seqs, each)
 
 
 def _lens(device, seqs, each):
     return torch.full((seqs,), each, dtype=torch.int32, device=device)
+
+
+_number = _kept(lambda device, n: _lens(device, 1, n))  # torch adds Python's numbers more slowly
 
 
 def _pages(call, k_cache, v_cache, batch_idx, seqs):

@@ -115,33 +115,31 @@ class Layer:
         self._check_own(plan)
         if plan.tensor is None and _arrays.is_tensor(q):
             self._for_torch(plan, asked=True)
-        if plan.tensor is not None and isinstance(q, self.torch.Tensor):
-            return self.torch.run(
-                plan.tensor,
-                q,
-                k_cache,
-                v_cache,
-                block_table,
-                query_start_loc,
-                seq_lens,
-                out,
-                lse,
-                k_scale,
-                v_scale,
-                sinks,
-                alibi_slopes,
-                k_new,
-                v_new,
-            )
-        if out is None:
-            out = _arrays.empty_like(q, "q")
-        t = Tensors(self, plan.c.num_tokens, plan.c.num_seqs)
-        t.queries(q, out)
-        t.caches(k_cache, v_cache)
-        t.lengths(plan.c, block_table, query_start_loc, seq_lens)
-        t.optional(lse, k_scale, v_scale, sinks, alibi_slopes, k_new, v_new)
-        workspace, size = self.context.workspace(plan.c.workspace, self.most_workspace)
-        check(C.attune_run(self.op, plan.c, t.c, workspace, size, ffi.NULL))
+        if plan.tensor is None or not isinstance(q, self.torch.Tensor):
+            if out is None:
+                out = _arrays.empty_like(q, "q")
+            t = Tensors(self, plan.c.num_tokens, plan.c.num_seqs)
+            t.queries(q, out)
+            t.caches(k_cache, v_cache)
+            t.lengths(plan.c, block_table, query_start_loc, seq_lens)
+            t.optional(lse, k_scale, v_scale, sinks, alibi_slopes, k_new, v_new)
+            workspace, size = self.context.workspace(plan.c.workspace, self.most_workspace)
+            check(C.attune_run(self.op, plan.c, t.c, workspace, size, ffi.NULL))
+            return out
+        attend = self.torch
+        operands = q, k_cache, v_cache, block_table, query_start_loc, seq_lens, plan.tensor
+        try:
+            if not lse is k_scale is v_scale is sinks is alibi_slopes is k_new is v_new is None:
+                more = self.torch.given(lse, k_scale, v_scale, sinks, alibi_slopes, k_new, v_new)
+                if out is None:
+                    return attend.new(*operands, *more)
+                attend.default(out, *operands, *more)
+            elif out is None:
+                return attend.plain(*operands)
+            else:
+                attend.plain_out(out, *operands)
+        except RuntimeError as e:
+            raise self.torch.refused(e) from None
         return out
 
     def write_kv(
