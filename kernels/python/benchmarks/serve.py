@@ -24,11 +24,7 @@ over repeats.
 
 import argparse
 import contextlib
-import csv
-import json
 import random
-import statistics
-import sys
 import time
 
 import torch
@@ -38,53 +34,20 @@ from transformers.generation.configuration_utils import ContinuousBatchingConfig
 
 import libattune
 import libattune.transformers
+from common import (
+    MODELS,
+    SERVED,
+    add_request_options,
+    head,
+    line,
+    repeated,
+    request_lengths,
+    run,
+    save,
+    served,
+    title,
+)
 
-LLAMA = dict(
-    vocab_size=128256,
-    hidden_size=4096,
-    intermediate_size=14336,
-    num_attention_heads=32,
-    num_key_value_heads=8,
-    head_dim=128,
-    max_position_embeddings=131072,
-    rope_theta=500000.0,
-)
-QWEN = dict(
-    vocab_size=151936,
-    hidden_size=1024,
-    intermediate_size=3072,
-    num_attention_heads=16,
-    num_key_value_heads=8,
-    head_dim=128,
-    max_position_embeddings=40960,
-    tie_word_embeddings=True,
-)
-GEMMA = dict(
-    vocab_size=256000,
-    hidden_size=2304,
-    intermediate_size=9216,
-    num_attention_heads=8,
-    num_key_value_heads=4,
-    head_dim=256,
-    max_position_embeddings=8192,
-    sliding_window=4096,
-)
-TINY = dict(
-    vocab_size=512,
-    hidden_size=128,
-    intermediate_size=256,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    head_dim=64,
-    max_position_embeddings=8192,
-)
-# name: classes, shape, layers
-MODELS = {
-    "llama3.1-8b": ("Llama", LLAMA, 32),
-    "qwen3-0.6b": ("Qwen3", QWEN, 28),
-    "gemma2-2b": ("Gemma2", GEMMA, 26),
-    "tiny": ("Llama", TINY, 2),
-}
 # name: attention, whether it runs as attune_eager does
 PATHS = {
     "attune": ("flash_attune_3", False),
@@ -97,18 +60,7 @@ PATHS = {
     "none_eager": ("attune", True),
 }
 GENERATE = {"attune": "flash_attune_3", "sdpa": "sdpa", "flex": "flex_attention", "eager": "eager"}
-SERVED = [
-    "tokens_per_s",
-    "first_mean",
-    "first_p50",
-    "first_p99",
-    "between_mean",
-    "between_p50",
-    "between_p99",
-    "share",
-]
 GENERATED = ["tokens_per_s", "seconds"]
-T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
 
 
 def build(name, layers, dtype, device):
@@ -122,27 +74,6 @@ def build(name, layers, dtype, device):
             return getattr(transformers, kind + "ForCausalLM")(config).eval()
     finally:
         torch.set_default_dtype(usual)
-
-
-def request_lengths(args):
-    """[(prompt, new tokens)]"""
-    if args.trace:
-        with open(args.trace, newline="") as f:
-            rows = [(int(r["prompt_tokens"]), int(r["output_tokens"])) for r in csv.DictReader(f)]
-        rows = [(p, n) for p, n in rows if args.least <= p <= args.most]
-        if len(rows) < args.requests:
-            sys.exit(
-                f"{args.trace}: {len(rows)} requests of {args.least} to {args.most} tokens, "
-                f"--requests asks for {args.requests}"
-            )
-        rows = rows[: args.requests]
-    else:
-        draw = random.Random(1)
-        rows = [
-            (round(args.least * (args.most / args.least) ** draw.random()), 0)
-            for _ in range(args.requests)
-        ]
-    return [(p, args.new or n or 128) for p, n in rows]
 
 
 @contextlib.contextmanager
@@ -161,23 +92,6 @@ def without_attention(off):
     finally:
         for n in names:
             AttentionInterface.register(n, kept[n])
-
-
-def mean_and_half(values):
-    if len(values) < 2:
-        return statistics.fmean(values), float("nan")
-    half = T95.get(len(values) - 1, 2.2) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.fmean(values), half
-
-
-def percentile(values, p):
-    values = sorted(values)
-    return values[min(len(values) - 1, int(p / 100 * len(values)))]
-
-
-def summary(repeats):
-    """{statistic: (mean over repeats, half of its interval)} of [{statistic: value}]"""
-    return {k: mean_and_half([r[k] for r in repeats]) for k in repeats[0]}
 
 
 def one_batch(model, lengths, seed, config):
@@ -201,19 +115,7 @@ def one_batch(model, lengths, seed, config):
                 if output.error:
                     raise RuntimeError(output.error)
                 outputs.append(output)
-        took = time.perf_counter() - began
-    first = [1e3 * (o.timestamps[0] - began) for o in outputs]
-    between = [1e3 * (b - a) for o in outputs for a, b in zip(o.timestamps, o.timestamps[1:])]
-    between = between or [0.0]
-    tokens = sum(len(o.generated_tokens) for o in outputs)
-    result = {"seconds": took, "tokens_per_s": tokens / took}
-    for name, values in (("first", first), ("between", between)):
-        result |= {
-            f"{name}_mean": statistics.fmean(values),
-            f"{name}_p50": percentile(values, 50),
-            f"{name}_p99": percentile(values, 99),
-        }
-    return result
+        return served(began, time.perf_counter(), [o.timestamps for o in outputs])
 
 
 def serve(model, path, lengths, args):
@@ -235,12 +137,7 @@ def serve(model, path, lengths, args):
     try:
         with without_attention(path.startswith("none")):
             one_batch(model, [(p, min(n, 8)) for p, n in lengths], 0, config)  # warm-up
-            repeats, began = [], time.perf_counter()
-            while len(repeats) < args.repeats and (
-                len(repeats) < 2 or time.perf_counter() - began < args.seconds
-            ):
-                repeats.append(one_batch(model, lengths, 1 + len(repeats), config))
-            return repeats
+            return repeated(args, lambda seed: one_batch(model, lengths, seed, config))
     finally:
         model.destroy_cached_continuous_batching_manager()
         if torch.cuda.is_available():
@@ -282,37 +179,6 @@ def add_shares(path, results):
         mine["share"] = 100 * (1 - other["seconds"] / mine["seconds"])
 
 
-def head(title, columns):
-    print(f"\n{title}")
-    print("path".ljust(13) + "".join(c.replace("_", " ").rjust(19) for c in columns), flush=True)
-
-
-def line(path, result, columns):
-    if "refused" in result:
-        print(path.ljust(13) + "   " + result["refused"], flush=True)
-        return
-    stats = result["summary"] = summary(result["repeats"])
-    print(
-        path.ljust(13)
-        + "".join(
-            ("-" if c not in stats else f"{stats[c][0]:.2f} +- {stats[c][1]:.2f}").rjust(19)
-            for c in columns
-        ),
-        flush=True,
-    )
-
-
-def run(name, work):
-    """{'repeats': ...} or {'refused': why}: a path that is not installed is a line of the table."""
-    began = time.perf_counter()
-    try:
-        return {"repeats": work()}
-    except Exception as e:  # whatever the other paths raise
-        return {"refused": f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"[:160]}
-    finally:
-        print(f"# {name}: {time.perf_counter() - began:.1f} s", file=sys.stderr, flush=True)
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -328,16 +194,9 @@ def main():
     add("--generate-batch", type=int, default=16)
     add("--generate-prompt", type=int, default=2048)
     add("--generate-new", type=int, default=64)
-    add("--requests", type=int, default=64)
-    add("--least", type=int, default=100, help="tokens of the shortest prompt")
-    add("--most", type=int, default=4000)
-    add("--new", type=int, default=0, help="new tokens of a request; 0: the trace's, else 128")
-    add("--trace", help="CSV of request lengths")
     add("--tokens-a-step", type=int, default=2048)
     add("--page", type=int, default=256, help="tokens of a block")
-    add("--repeats", type=int, default=5)
-    add("--seconds", type=float, default=60, help="a path stops then, after two repeats at least")
-    add("--json", help="writes all repeats there")
+    add_request_options(parser)
     args = parser.parse_args()
     libattune.transformers.register()
     transformers.utils.logging.set_verbosity_error()
@@ -358,15 +217,9 @@ def main():
         "lengths": lengths,
     }
     print(", ".join(f"{k} {v}" for k, v in about.items() if k not in ("arguments", "lengths")))
-    prompts = [p for p, _ in lengths]
     paths = sorted(filter(None, args.paths.split(",")), key=lambda p: not p.startswith("none"))
     if paths:
-        head(
-            f"generate_batch: {len(lengths)} requests, prompts of {min(prompts)} to "
-            f"{max(prompts)} tokens, {sum(prompts)} in all, {sum(n for _, n in lengths)} new "
-            "tokens; times in ms, share in %",
-            SERVED,
-        )
+        head(title("generate_batch", lengths), SERVED)
     about["generate_batch"], about["generate"] = {}, {}
     for path in paths:
         results = about["generate_batch"]
@@ -384,12 +237,6 @@ def main():
             about["generate"][path] = run(f"generate {path}", lambda: generate(model, path, args))
             line(path, about["generate"][path], GENERATED)
             save(about, args.json)
-
-
-def save(about, path):
-    if path:
-        with open(path, "w") as f:
-            json.dump(about, f, indent=1)
 
 
 if __name__ == "__main__":
