@@ -87,6 +87,9 @@ class Results(Case):
             out = kit.empty((3, 8, 64), batch.dtype)
             batch.run(layer, plan, q=batch.q[:3], out=out)
             self.assertTrue((get(out) == 7.5).all())
+            none, zeros = kit.empty((0, 8, 64), batch.dtype), put(np.zeros(3, np.int32))
+            got = layer.run(plan, none, batch.k, batch.v, batch.table_there, zeros, zeros)
+            self.assertEqual(tuple(got.shape), (0, 8, 64))
 
 
 class Arrays(Case):

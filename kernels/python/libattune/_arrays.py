@@ -122,7 +122,7 @@ def view(x, name, device, dtype, shape, rows=0, packed=True, writes=False):
             for i, w in enumerate(shape)
         )
         raise Error(f"{name} has the shape {list(v.shape)}, it must have [{want}]")
-    if packed and v.shape[-1] > 1 and v.strides[-1] != 1:
+    if packed and v.shape[-1] > 1 and v.strides[-1] != 1 and 0 not in v.shape:
         raise Error(
             f"{name}: its last dimension must be contiguous, it has a stride of {v.strides[-1]}"
         )
