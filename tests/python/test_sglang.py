@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_sglang.py - libattune in SGLang: its layers, pools and forward contexts, driven as its model
-runner drives them, over requests whose answers are computed in fp64. No engine runs; on a CPU no CUDA graph
-and no fp8 cache do."""
+runner drives them, over requests whose answers are computed in fp64. No engine runs; on a CPU no
+CUDA graph and no fp8 cache do."""
 
 import random
 import unittest

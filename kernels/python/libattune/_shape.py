@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a layer is: from the words of Context.prepare to an attune_shape, and from one to the keys of
-a captured step."""
+"""What a layer is: from the words of Context.prepare to an attune_shape, and from one to the keys
+of a captured step."""
 
 from ._arrays import NAMES, dtype_code
 from ._library import C, Error, ffi, number, whole

@@ -43,8 +43,8 @@ _PLAN_BYTES = ffi.new("size_t *")
 
 
 def plan_tensor(plan):
-    """The uint8 tensor that the operators take as `plan`. It keeps the layer's kernels loaded, and so
-    does its memory, which views of it and graphs of torch.compile hold."""
+    """The uint8 tensor that the operators take as `plan`. It and its memory, which views of it
+    have, keep the layer's kernels loaded."""
     op, size = plan.layer.op, _PLAN_BYTES
     if not size[0]:
         check(C.attune_torch_plan(op, plan.c, ffi.NULL, 0, size))
