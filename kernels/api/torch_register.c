@@ -31,21 +31,21 @@ static const struct op_of_torch {
 	int gives, numbers;
 } operators[] = {
 	{ "paged_attention", "paged_attention(Tensor(a!) out, " WHOLE ") -> ()",
-	  "attune::paged_attention", torch_attend, of_attention, 0 },
+	  "attune::paged_attention", torch_attend, of_attention, 0, 0 },
 	{ "paged_attention.new", "paged_attention.new(" WHOLE ") -> Tensor",
-	  "attune::paged_attention", torch_attend, of_attention, 1 },
+	  "attune::paged_attention", torch_attend, of_attention, 1, 0 },
 	{ "paged_attention.plain_out", "paged_attention.plain_out(Tensor(a!) out, " PLAIN ") -> ()",
-	  "attune::paged_attention", torch_attend, of_attention, 0 },
+	  "attune::paged_attention", torch_attend, of_attention, 0, 0 },
 	{ "paged_attention.plain", "paged_attention.plain(" PLAIN ") -> Tensor",
-	  "attune::paged_attention", torch_attend, of_attention, 1 },
+	  "attune::paged_attention", torch_attend, of_attention, 1, 0 },
 	{ "write_kv",
 	  "write_kv(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor k_new, Tensor v_new, Tensor plan, "
 	  "Tensor slots, Tensor block_table, Tensor query_start_loc, Tensor seq_lens, "
 	  "Tensor k_scale, Tensor v_scale) -> ()",
-	  "attune::write_kv", torch_write_kv, of_write, 0 },
+	  "attune::write_kv", torch_write_kv, of_write, 0, 0 },
 	{ "page_table",
 	  "page_table(Tensor(a!) block_table, Tensor indptr, Tensor indices, Tensor plan) -> ()",
-	  "attune::page_table", torch_page_table, of_table, 0 },
+	  "attune::page_table", torch_page_table, of_table, 0, 0 },
 	{ "ragged_table", "ragged_table(Tensor cu_seqlens_k, Tensor plan, int pages) -> (Tensor, Tensor)",
 	  "attune::ragged_table", torch_ragged_table, of_ragged, 2, 1 },
 };

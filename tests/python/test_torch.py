@@ -449,7 +449,7 @@ class Traced(Case):
             given.fill_(7)
             made.fill_(7)
             graph.replay()
-            want = torch.zeros_like(out, dtype=torch.float32)
+            want = torch.zeros_like(batch.q, dtype=torch.float32)
             for i, n in enumerate(keys):
                 if n:
                     k, v = batch.of(batch.k, i)[:n], batch.of(batch.v, i)[:n]
