@@ -23,8 +23,10 @@ from torch.compiler import is_compiling
 
 from . import Error, _torch  # noqa: F401: refuses a torch that is too old
 from ._flash_checks import mask, no_gradients, one_each, refuse, same_shape, tensors, whole, window
+from .capture import capture
 from .context import shared_layer
 
+LENS, STARTS, EVEN = range(3)  # what `lens` of _plan is; EVEN: max_query, max_keys are the lengths
 RAGGED_PAGE = 16  # tokens that count as a page where K and V have none: warpgroup reads such pages
 
 
@@ -47,21 +49,20 @@ def _outside(f):
 
 
 def _kept(make):
-    """What depends on sizes alone is made once. Under capture it is made by the graph, for the
-    graph: its memory has values only in a replay."""
-    made = {}
+    """What depends on sizes alone is made once for each stream, since on another one it might be
+    read before its values are there. Under capture it is made by the graph, for the graph."""
+
+    @lru_cache(maxsize=256)
+    def kept(stream, *sizes):
+        return make(*sizes)
 
     @_outside
-    def get(*key):
-        x = made.get(key)
-        if x is None:
-            x = make(*key)
-            if not x.is_cuda:
-                made[key] = x
-            elif not torch.cuda.is_current_stream_capturing():
-                torch.cuda.current_stream(x.device).synchronize()  # the next may read it on another
-                made[key] = x
-        return x
+    def get(device, *sizes):
+        if device.type != "cuda":
+            return kept(None, device, *sizes)
+        if torch.cuda.is_current_stream_capturing():
+            return make(device, *sizes)
+        return kept(torch.cuda.current_stream(device), device, *sizes)
 
     return get
 
@@ -146,7 +147,7 @@ def flash_attn_varlen_func(
         ragged,
         cu_seqlens_q,
         cu_seqlens_k if lens is None else lens,
-        lens is None,
+        STARTS if lens is None else LENS,
         max_seqlen_q,
         max_seqlen_k,
         causal,
@@ -269,15 +270,18 @@ def flash_attn_with_kvcache(
             f"{call}: cache_batch_idx and block_table are both given: one of them says where"
         )
     slots = table.shape[1] * k_cache.shape[1]
-    lens = cache_seqlens
+    lens, most, kind = cache_seqlens, slots, LENS
     if not isinstance(lens, torch.Tensor):
-        lens = _lens(q.device, seqs, slots if lens is None else whole(call, "cache_seqlens", lens))
+        most = slots if lens is None else whole(call, "cache_seqlens", lens)
+        lens = _lens(q.device, seqs, most)
+        kind = EVEN if cu_seqlens_q is cu_seqlens_k_new is None else LENS
     if k is not None:
         same_shape(call, "k", k.shape, "v", v.shape)
         new, each = _starts_of(call, "cu_seqlens_k_new", k, cu_seqlens_k_new, 0)
         k, v = _rows(k), _rows(v)
         one_each(call, "cu_seqlens_k_new", "k", new.shape, lens.shape)
-        lens = lens + (new.diff() if cu_seqlens_k_new is not None else _number(q.device, each))
+        lens = lens + (new.diff() if cu_seqlens_k_new is not None else _lens(q.device, 1, each))
+        most = most + each if kind is EVEN else slots
     plan = _plan(
         call,
         q,
@@ -286,9 +290,9 @@ def flash_attn_with_kvcache(
         False,
         starts,
         lens,
-        False,
+        kind,
         longest,
-        slots,
+        most if kind is EVEN else slots,
         causal,
         window_size,
         softcap,
@@ -361,10 +365,7 @@ def flash_attn_func(
         )
     seqs, keys = k.shape[:2]
     k, v, apart = _side_by_side(_some(k), _some(v))
-    table = torch.arange(seqs, dtype=torch.int32, device=q.device)[:, None] * apart + torch.arange(
-        0, max(keys, 1), RAGGED_PAGE, dtype=torch.int32, device=q.device
-    )
-    lens = _lens(q.device, seqs, keys)
+    table, lens = _rows_of(q.device, seqs, keys, apart)
     plan = _plan(
         call,
         q,
@@ -373,7 +374,7 @@ def flash_attn_func(
         True,
         starts,
         lens,
-        False,
+        EVEN,
         queries,
         keys,
         causal,
@@ -423,7 +424,7 @@ def _plan(
     ragged,
     starts,
     lens,
-    lens_are_starts,
+    kind,
     max_query,
     max_keys,
     causal,
@@ -447,7 +448,7 @@ def _plan(
         v.shape,
         starts.shape,
         lens.shape,
-        lens_are_starts,
+        kind,
         RAGGED_PAGE if ragged else None,
         bool(causal),
         window(call, window_size),
@@ -457,6 +458,9 @@ def _plan(
         alibi_slopes is not None,
         bool(has_lse),
     )
+    if kind is EVEN:
+        plan = _even if capture.active is None else _even.__wrapped__
+        return plan(int(max_query), int(max_keys), *key)
     if _by_lengths(q):
         return _prepared(*key).plan(starts, lens)
     if max_query is None or max_keys is None:
@@ -468,9 +472,9 @@ def _plan(
 def _prepared(*key):
     """The layer of a call whose arrays have these shapes, once they are found to fit. A child of
     fork() is another process."""
-    call, _process, device, dtype, kv_dtype, q, k, v, starts, lens, lens_are_starts, *how = key
+    call, _process, device, dtype, kv_dtype, q, k, v, starts, lens, kind, *how = key
     page, causal, window_size, softcap, scale, sinks, alibi, lse = how
-    if lens_are_starts and len(lens) == 1:
+    if kind is STARTS and len(lens) == 1:
         lens = (lens[0] - 1,)
     same_shape(call, "k", k, "v", v)
     one_each(call, "cu_seqlens_q", "q", starts, lens)
@@ -500,6 +504,13 @@ def _prepared(*key):
 def _bounds(max_query, max_keys, *key):
     layer, tokens, seqs = _prepared(*key), key[5][:-2].numel(), key[8][0] - 1
     return layer.plan_bounds(seqs, tokens, min(max_query, tokens), max_keys)
+
+
+@lru_cache(maxsize=4096)
+def _even(query, keys, *key):
+    """Of sequences of one length, which the host knows."""
+    seqs = key[8][0] - 1
+    return _prepared(*key).plan([i * query for i in range(seqs + 1)], [keys] * seqs)
 
 
 def _lse(q):
@@ -562,11 +573,17 @@ def _table(device, seqs, each):
     return torch.arange(seqs * each, dtype=torch.int32, device=device).view(seqs, each)
 
 
+@_kept
 def _lens(device, seqs, each):
     return torch.full((seqs,), each, dtype=torch.int32, device=device)
 
 
-_number = _kept(lambda device, n: _lens(device, 1, n))  # torch adds Python's numbers more slowly
+@_kept
+def _rows_of(device, seqs, keys, apart):
+    """(block_table, lengths) of sequences of `keys` rows, `apart` rows from one to the next."""
+    first = torch.arange(seqs, dtype=torch.int32, device=device)[:, None] * apart
+    page = torch.arange(0, max(keys, 1), RAGGED_PAGE, dtype=torch.int32, device=device)
+    return first + page, _lens(device, seqs, keys)
 
 
 def _pages(call, k_cache, v_cache, batch_idx, seqs):
