@@ -124,7 +124,7 @@ def served(began, ended, stamps):
 
 
 def repeated(args, one_repeat):
-    """[one_repeat(seed), ...] within args.repeats and args.seconds"""
+    """[one_repeat(seed), ...], args.repeats of them or as many as args.seconds has, at least two"""
     repeats, began = [], time.perf_counter()
     while len(repeats) < args.repeats and (
         len(repeats) < 2 or time.perf_counter() - began < args.seconds

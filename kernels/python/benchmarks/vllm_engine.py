@@ -7,8 +7,8 @@
     python kernels/python/benchmarks/vllm_engine.py --check FLASH_ATTN   tokens beside a backend's
 
 The model has random weights and the shape of a published one. Each backend gets an engine of its
-own, one after the other, each in a new process; the engine runs in that process, so that no pipe is
-in the times. The requests arrive at once; each repeat has new prompts of the same lengths, the same
+own in a new process, one after the other; the engine runs in that process, so that no pipe is in
+the times. The requests arrive at once; each repeat has new prompts of the same lengths, the same
 for all backends. A backend is a value of --attention-backend, or
 
     none    no attention at all: what is not attention
@@ -24,6 +24,10 @@ names, and log-probabilities beside its own: the largest and the mean difference
 prompts, the largest at new tokens before a request falls apart, and how far the two tokens are from
 one another where it does. Kernels that add in other orders fall apart where these are as good as
 equal.
+
+With --interleave all engines are open at once and take turns, a repeat each, so that a change of
+the host's speed meets all of them. Say by --engine how much memory each takes:
+'{"kv_cache_memory_bytes": 8000000000, "gpu_memory_utilization": 0.2}'.
 """
 
 import argparse
@@ -45,7 +49,6 @@ from common import (
     line,
     repeated,
     request_lengths,
-    run,
     save,
     served,
     title,
@@ -194,43 +197,85 @@ def tokens_of(llm, lengths):
 
 
 def serve(pipe, backend, args, lengths):
-    """A process: sends what run() gives."""
-
-    def work():
-        try:
+    """A process: answers what Engine.ask sends, first that it is ready."""
+    try:
+        with torch.inference_mode():
             llm = build(args, backend)
             one_batch(llm, [(p, min(n, 8)) for p, n in lengths], 0)  # warm-up
             compilation = llm.llm_engine.vllm_config.compilation_config
-            more["graphs"] = str(compilation.cudagraph_mode)
-            repeats = repeated(args, lambda seed: one_batch(llm, lengths, seed))
-            if args.check and backend != "none":
-                few = [(p, min(n, args.check_new)) for p, n in lengths[: args.check_requests]]
-                more["checked"] = tokens_of(llm, few)
-            return repeats
-        except Exception:
-            traceback.print_exc()
-            raise
-
-    more = {}
-    with torch.inference_mode():
-        result = run(backend, work)
-    pipe.send(result | more)
+            pipe.send(("ready", str(compilation.cudagraph_mode)))
+            while (question := pipe.recv()) is not None:
+                work, *what = question
+                pipe.send((work.__name__, work(llm, *what)))
+    except Exception as e:
+        traceback.print_exc()
+        pipe.send(("refused", f"{type(e).__name__}: {e}".splitlines()[0][:160]))
 
 
-def in_a_process(backend, args, lengths):
-    """A backend's result: {'repeats': ...} or {'refused': why}"""
-    context = multiprocessing.get_context(args.start)
-    mine, its = context.Pipe(duplex=False)
-    process = context.Process(target=serve, args=(its, backend, args, lengths))
-    process.start()
-    its.close()
-    try:
-        result = mine.recv()
-    except EOFError:
-        process.join()
-        result = {"refused": f"its process ended by {process.exitcode}"}
-    process.join()
-    return result
+class Engine:
+    """A backend's engine in a process of its own.
+
+    result   {'repeats': [...], 'graphs': ...}, or {'refused': why}"""
+
+    def __init__(self, backend, args, lengths):
+        context = multiprocessing.get_context(args.start)
+        self.pipe, its = context.Pipe()
+        self.process = context.Process(target=serve, args=(its, backend, args, lengths))
+        self.process.start()
+        its.close()
+        self.result = {"repeats": []}
+
+    def ready(self):
+        graphs = self.ask()
+        if graphs:
+            self.result["graphs"] = graphs
+
+    def ask(self, *question):
+        """What work(llm, *what) gives there, for a question of work, *what; None: it is gone."""
+        if "refused" in self.result:
+            return None
+        try:
+            if question:
+                self.pipe.send(question)
+            kind, answer = self.pipe.recv()
+        except (EOFError, ConnectionError):
+            self.process.join()
+            kind, answer = "refused", f"its process ended by {self.process.exitcode}"
+        if kind != "refused":
+            return answer
+        self.result = {"refused": answer}
+        return None
+
+    def repeat(self, lengths, seed):
+        answer = self.ask(one_batch, lengths, seed)
+        if answer:
+            self.result["repeats"].append(answer)
+
+    def close(self):
+        if "refused" not in self.result:
+            self.pipe.send(None)
+        self.process.join()
+        return self.result
+
+
+def measured(backends, args, lengths):
+    """{backend: result}, all of which are open at the same time."""
+    engines = {backend: Engine(backend, args, lengths) for backend in backends}
+    for engine in engines.values():
+        engine.ready()
+
+    def one_round(seed):
+        for engine in engines.values():
+            engine.repeat(lengths, seed)
+
+    repeated(args, one_round)
+    if args.check:
+        few = [(p, min(n, args.check_new)) for p, n in lengths[: args.check_requests]]
+        for backend, engine in engines.items():
+            tokens = engine.ask(tokens_of, few) if backend != "none" else None
+            if tokens:
+                engine.result["checked"] = tokens
+    return {backend: engine.close() for backend, engine in engines.items()}
 
 
 def compared(ours, reference):
@@ -256,6 +301,11 @@ def compared(ours, reference):
         "prompt_most": max(prompt),
         "prompt_mean": statistics.fmean(prompt),
     }
+
+
+def bases(results):
+    """Repeats without attention"""
+    return results.get("none", {}).get("repeats", ())
 
 
 def print_check(results, reference):
@@ -286,6 +336,7 @@ def arguments():
     add("--page", type=int, default=16, help="tokens of a block")
     add("--engine", default="{}", help="arguments of vllm.LLM in JSON")
     add("--start", default="spawn", help="how a process starts: spawn or fork")
+    add("--interleave", action="store_true", help="backends take turns")
     add("--check", metavar="BACKEND", help="compares tokens")
     add("--check-requests", type=int, default=16)
     add("--check-new", type=int, default=32)
@@ -312,13 +363,13 @@ def main():
     print(", ".join(f"{k} {about[k]}" for k in list(about)[:7]))
     backends = sorted(filter(None, args.backends.split(",")), key=lambda b: b != "none")
     head(title("vLLM's engine", lengths), SERVED)
-    for backend in backends:
-        result = results[backend] = in_a_process(backend, args, lengths)
-        for mine, base in zip(
-            result.get("repeats", ()), results.get("none", {}).get("repeats", ())
-        ):
-            mine["share"] = 100 * (1 - base["seconds"] / mine["seconds"])
-        line(backend, result, SERVED)
+    for group in [backends] if args.interleave else [[b] for b in backends]:
+        results |= measured(group, args, lengths)
+        for backend in group:
+            result = results[backend]
+            for mine, base in zip(result.get("repeats", ()), bases(results)):
+                mine["share"] = 100 * (1 - base["seconds"] / mine["seconds"])
+            line(backend, result, SERVED)
         save(about, args.json)
     if args.check:
         print_check(results, args.check)
