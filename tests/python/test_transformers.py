@@ -12,10 +12,11 @@ import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import torch
 import transformers
-from transformers.generation.continuous_batching import initialization, model_runner
+from transformers.generation.continuous_batching import initialization, input_outputs, model_runner
 
 import libattune
 import libattune.transformers as attention
@@ -173,27 +174,57 @@ class Capture(unittest.TestCase):
         self.assertEqual(steps[1], steps[0])
 
 
-class WarmUps(unittest.TestCase):
-    def test_each_ends_before_the_next_is_prepared(self):
-        """On a GPU one that still ran would read the lengths of the next, and might never end."""
-        happened = []
+class Order(unittest.TestCase):
+    """On a GPU a step whose lengths change while it runs may never end."""
+
+    def setUp(self):
+        self.happened = []
 
         class Stream:
-            def synchronize(self):
-                happened.append("ended")
+            def __init__(self, name):
+                self.name = name
 
-        class Runner:
-            class inputs_and_outputs:
-                compute_stream = Stream()
+            def synchronize(stream):
+                self.happened.append(f"{stream.name} ended")
 
-            def run_one_warmup(self, *args):
-                happened.append("begun")
-                return 1.5
+            def wait_stream(stream, other):
+                self.happened.append(f"{stream.name} waits for {other.name}")
 
-        attention._finish_warmups(Runner)
-        self.assertEqual([Runner().run_one_warmup(2), Runner().run_one_warmup(3)], [1.5, 1.5])
-        self.assertEqual(happened, ["begun", "ended"] * 2)
-        self.assertTrue(hasattr(model_runner.ModelRunner.run_one_warmup, "__wrapped__"))
+        def does(what, result=None):
+            return lambda made, *args: self.happened.append(what) or result
+
+        self.ios = type("Ios", (), dict(prepare_batch_tensors=does("prepared")))
+        self.ios.compute_stream, self.ios.device = Stream("compute"), None
+        self.both = type("Both", (), dict(__init__=does("made"), reset=does("reset")))
+        self.runner = type("Runner", (), dict(run_one_warmup=does("warmed up", 1.5)))
+        self.runner.inputs_and_outputs = self.ios
+        self.on_gpu = unittest.mock.patch.multiple(
+            torch.cuda, is_available=lambda: True, current_stream=lambda *_: Stream("current")
+        )
+        attention._order_inputs(self.ios, self.both, self.runner)
+
+    def test_a_warm_up_ends_before_the_next_is_prepared(self):
+        self.assertEqual([self.runner().run_one_warmup(n) for n in (2, 3)], [1.5, 1.5])
+        self.assertEqual(self.happened, ["warmed up", "compute ended"] * 2)
+
+    def test_inputs_are_cleared_before_the_first_are_copied(self):
+        with self.on_gpu:
+            self.both().reset()
+        self.assertEqual(self.happened, ["made", "current ended", "reset", "current ended"])
+
+    def test_a_step_waits_for_its_inputs(self):
+        with self.on_gpu:
+            self.ios().prepare_batch_tensors([])
+        self.assertEqual(self.happened, ["prepared", "compute waits for current"])
+
+    def test_transformers_own_are_ordered(self):
+        for call in (
+            model_runner.ModelRunner.run_one_warmup,
+            input_outputs.ContinuousBatchingAsyncIOs.__init__,
+            input_outputs.ContinuousBatchingAsyncIOs.reset,
+            input_outputs.ContinuousBatchingIOs.prepare_batch_tensors,
+        ):
+            self.assertEqual(call.__code__.co_name, "ordered")
 
 
 class Refusals(unittest.TestCase):

@@ -289,19 +289,41 @@ def _watch_lengths(ios):
     ios.prepare_batch_tensors = watched
 
 
-def _finish_warmups(runner):
-    """Transformers 5.17 prepares a warm-up step in the device memory that the one before may still
-    read. Kernels whose lengths change while they run may never end."""
-    warm_up = runner.run_one_warmup
+def _order_inputs(ios, both_ios, runner):
+    """Lengths that change while a kernel runs can keep it from ending, and Transformers changes a
+    step's inputs in device memory in three places without an order. They get one:
 
-    @functools.wraps(warm_up)
-    def finished(self, *args, **kwargs):
-        took = warm_up(self, *args, **kwargs)
+    - `both_ios` clears them on the current stream, and the copies of the first step are on another.
+    - `ios` writes them on the current stream, and a step without graphs runs on another.
+    - 5.17 prepares a warm-up step while the one before may still read them."""
+
+    def then(owner, name, order):
+        call = getattr(owner, name)
+
+        @functools.wraps(call)
+        def ordered(self, *args, **kwargs):
+            result = call(self, *args, **kwargs)
+            order(self)
+            return result
+
+        setattr(owner, name, ordered)
+
+    def wait_for_writes(self):
+        if self.compute_stream is not None and torch.cuda.is_available():
+            self.compute_stream.wait_stream(torch.cuda.current_stream(self.device))
+
+    def end_clearing(self):
+        if torch.cuda.is_available():
+            torch.cuda.current_stream().synchronize()
+
+    def end_warmup(self):
         if self.inputs_and_outputs.compute_stream is not None:
             self.inputs_and_outputs.compute_stream.synchronize()
-        return took
 
-    runner.run_one_warmup = finished
+    for name in ("__init__", "reset"):
+        then(both_ios, name, end_clearing)
+    then(ios, "prepare_batch_tensors", wait_for_writes)
+    then(runner, "run_one_warmup", end_warmup)
 
 
 def _know_functions(hub_kernels):
@@ -359,7 +381,11 @@ def register():
         AttentionMaskInterface.register(name, flash_attention_mask)
     _know_functions(hub_kernels)
     _watch_lengths(input_outputs.ContinuousBatchingIOs)
-    _finish_warmups(model_runner.ModelRunner)
+    _order_inputs(
+        input_outputs.ContinuousBatchingIOs,
+        input_outputs.ContinuousBatchingAsyncIOs,
+        model_runner.ModelRunner,
+    )
     if (
         hasattr(cache, "FullAttentionCacheAllocator")
         and "kwargs" in inspect.signature(cache.PagedAttentionCache.update).parameters
