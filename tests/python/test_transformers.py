@@ -227,6 +227,24 @@ class Order(unittest.TestCase):
             self.assertEqual(call.__code__.co_name, "ordered")
 
 
+class Plain(unittest.TestCase):
+    def test_other_calls_are_left_to_transformers(self):
+        """It unpacks packed sequences, and undoes norms in float32 over weights of 16 bits."""
+        layer = torch.nn.Linear(1, 1, dtype=torch.bfloat16)
+        layer.is_causal = True
+
+        def is_plain(batch, tokens, dtype=torch.bfloat16, **more):
+            q = torch.empty(batch, 4, tokens, 64, dtype=dtype)
+            return attention._is_plain(layer, q, q, **more)
+
+        self.assertTrue(is_plain(2, 7) and is_plain(1, 1))
+        self.assertFalse(is_plain(1, 7), "may be packed")
+        self.assertFalse(is_plain(2, 7, torch.float32))
+        self.assertFalse(is_plain(2, 7, dropout=0.1))
+        self.assertFalse(is_plain(2, 7, is_causal=False))
+        self.assertFalse(is_plain(2, 7, cu_seq_lens_q=torch.tensor([0, 7])))
+
+
 class Refusals(unittest.TestCase):
     @unittest.skipUnless(OLDER, "there is no such name")
     def test_a_cache_is_needed(self):

@@ -361,9 +361,40 @@ def _forward(module, query, key, value, attention_mask, attune_cache=None, **kwa
     Transformers 5.24."""
     if attune_cache is not None:
         return _paged(module, query, key, value, cache=attune_cache, where=_place_of_full, **kwargs)
+    if attention_mask is None and _is_plain(module, query, value, **kwargs):
+        return _plain(query, key, value, **kwargs), None
     from transformers.integrations.flash_attention import flash_attention_forward
 
     return flash_attention_forward(module, query, key, value, attention_mask, **kwargs)
+
+
+def _is_plain(module, query, value, is_causal=None, dropout=0.0, cu_seq_lens_q=None, **others):
+    """Whether it is a causal layer of a batch whose sequences are all as long, in the type of the
+    weights. Transformers' own way there takes longer than the call. One sequence may be several,
+    packed."""
+    return (
+        (query.shape[2] == 1 or len(query) > 1)
+        and (module.is_causal if is_causal is None else is_causal)
+        and not dropout
+        and cu_seq_lens_q is None
+        and query.dtype == value.dtype
+        and query.shape[3] == value.shape[3]
+        and (query.dtype != torch.float32 or _is_of_floats(module, query))
+    )
+
+
+def _is_of_floats(module, query):
+    """Whether float32 is meant, not left over from a norm."""
+    weight = next(module.parameters(), query)
+    return weight.dtype == torch.float32 and not torch.is_autocast_enabled(query.device.type)
+
+
+def _plain(q, k, v, scaling=None, sliding_window=None, softcap=None, s_aux=None, **others):
+    from .flash_attn_interface import flash_attn_func
+
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    window = (sliding_window - 1, 0) if sliding_window else (-1, -1)
+    return flash_attn_func(q, k, v, scaling, True, window, softcap or 0.0, s_aux=s_aux)
 
 
 @functools.cache  # once a process
