@@ -77,7 +77,9 @@ class Engine(unittest.TestCase):
             words = TREE.joinpath("kernels/python/entry_points.txt").read_text()
             info.joinpath("entry_points.txt").write_text(words)
             save_model(folder)
-            more = dict(SGLANG_USE_CPU_ENGINE="1", PYTHONPATH=f"{os.environ['PYTHONPATH']}:{folder}")
+            more = dict(
+                SGLANG_USE_CPU_ENGINE="1", PYTHONPATH=f"{os.environ['PYTHONPATH']}:{folder}"
+            )
             tokens = []
             for backend in "torch_native", "attune":
                 run = subprocess.run(

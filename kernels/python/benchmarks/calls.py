@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""calls.py [cpu|cuda] - CPU time of a call, by ways to call: µs, medians of 15 rounds that take
-turns.
+"""calls.py - CPU time of a call, by ways to call: µs, medians of 15 rounds that take turns.
+
+    python kernels/python/benchmarks/calls.py [cpu|cuda]
 
 One decode over one key, so that on the CPU hardly anything is computed. On a GPU launches are in the
 times, the device's work is not. The last column is what a way takes more than attune_run from a
@@ -8,19 +9,28 @@ filled struct. FlashAttention's functions plan from maxima here, as on a GPU, on
 take a Layer.plan more.
 """
 
+import argparse
 import statistics
 import sys
 import time
 
-import torch
+try:
+    import torch
 
-import libattune
-from libattune import flash_attn_interface
-from libattune._library import C, check, ffi
-from libattune._tensors import Tensors
-from libattune.flash_attn_interface import flash_attn_varlen_func, flash_attn_with_kvcache
+    import libattune
+    from libattune import flash_attn_interface
+    from libattune._library import C, check, ffi
+    from libattune._tensors import Tensors
+    from libattune.flash_attn_interface import flash_attn_varlen_func, flash_attn_with_kvcache
+except ImportError as e:
+    sys.exit(f"calls.py: {e}; it needs torch and libattune")
 
-DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cuda" if torch.cuda.is_available() else "cpu"
+parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+)
+here = "cuda" if torch.cuda.is_available() else "cpu"
+parser.add_argument("device", nargs="?", choices=["cpu", "cuda"], default=here)
+DEVICE = parser.parse_args().device
 DTYPE = torch.float32 if DEVICE == "cpu" else torch.bfloat16
 HEADS, DIM, PAGE, ROUNDS, CALLS = 1, 64, 16, 15, 400
 

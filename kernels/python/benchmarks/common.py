@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""common.py - models, requests and tables of serve.py and vllm_engine.py."""
+"""common.py - models, requests and tables of serve.py, vllm_engine.py and sglang_model.py."""
 
 import csv
 import json

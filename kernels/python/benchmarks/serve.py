@@ -25,15 +25,9 @@ over repeats.
 import argparse
 import contextlib
 import random
+import sys
 import time
 
-import torch
-import transformers
-from transformers import AttentionInterface, GenerationConfig
-from transformers.generation.configuration_utils import ContinuousBatchingConfig
-
-import libattune
-import libattune.transformers
 from common import (
     MODELS,
     SERVED,
@@ -47,6 +41,17 @@ from common import (
     served,
     title,
 )
+
+try:
+    import torch
+    import transformers
+    from transformers import AttentionInterface, GenerationConfig
+    from transformers.generation.configuration_utils import ContinuousBatchingConfig
+
+    import libattune
+    import libattune.transformers
+except ImportError as e:
+    sys.exit(f"serve.py: {e}; it needs transformers 5.17 and libattune")
 
 # name: attention, whether it runs as attune_eager does
 PATHS = {

@@ -30,20 +30,23 @@ import sys
 import tempfile
 import time
 
-import torch
+from common import MODELS, mean_and_half, save
 
-import libattune.sglang
-from serve import MODELS, mean_and_half
+try:
+    import torch
 
-ON_GPU = torch.cuda.is_available()
-if not ON_GPU:
-    os.environ["SGLANG_USE_CPU_ENGINE"] = "1"
-libattune.sglang.register()
+    import libattune.sglang
 
-from sglang.benchmark import one_batch as sg  # noqa: E402
-from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS  # noqa: E402
-from sglang.srt.runtime_context import SpawnRanks, publish, spawn_world_rank  # noqa: E402
-from sglang.srt.server_args import PortArgs, ServerArgs  # noqa: E402
+    ON_GPU = torch.cuda.is_available()
+    if not ON_GPU:
+        os.environ["SGLANG_USE_CPU_ENGINE"] = "1"
+    libattune.sglang.register()
+    from sglang.benchmark import one_batch as sg
+    from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
+    from sglang.srt.runtime_context import SpawnRanks, publish, spawn_world_rank
+    from sglang.srt.server_args import PortArgs, ServerArgs
+except ImportError as e:
+    sys.exit(f"sglang_model.py: {e}; it needs sglang 0.5.23 and libattune")
 
 
 class NoAttention:
@@ -220,9 +223,7 @@ def main():
         base = results[f"none {batch}"]["step"][0]
         parts = (f"{n} {results[f'{n} {batch}']['step'][0] - base:.3f}" for n in names[:-1])
         print(f"attention of a decode step of {batch}: " + ", ".join(parts))
-    if args.json:
-        with open(args.json, "w") as f:
-            json.dump(about, f, indent=1)
+    save(about, args.json)
 
 
 if __name__ == "__main__":

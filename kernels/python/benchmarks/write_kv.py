@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer.write_kv beside what torch has: K and V of new tokens into a paged cache.
+"""write_kv.py - Layer.write_kv beside what torch has: K and V of new tokens into a paged cache.
 
-    python kernels/python/benchmarks/write_kv.py [--device cuda] [--tokens 1,64,512,4096] [--compile]
+    python kernels/python/benchmarks/write_kv.py
+    python kernels/python/benchmarks/write_kv.py --tokens 1,64,512,4096 --compile
 
 A line a case: microseconds a layer of each way, medians of interleaved rounds, and the way's time as
 a multiple of attune's. On a GPU a round replays a CUDA graph of some layers, whose caches and rows
@@ -11,21 +12,28 @@ bit.
   slots      attune by a slot_mapping;   lengths: by block table and lengths
   index_put  cache[page, slot] = rows, for K and for V, with E4M3 behind a division and a conversion
   compiled   the same by torch.compile (--compile)
-  vllm       reshape_and_cache_flash of an installed vLLM, where K and V lie by pages and slots"""
+  vllm       reshape_and_cache_flash of an installed vLLM, where K and V lie by pages and slots
+"""
 
 import argparse
 import statistics
+import sys
 import time
 
-import torch
+try:
+    import torch
 
-import libattune
+    import libattune
+except ImportError as e:
+    sys.exit(f"write_kv.py: {e}; it needs torch and libattune")
 
 HEADS, HEAD, PAGE = 8, 128, 16
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     p.add_argument(
         "--tokens", default="1,8,64,128,256,512,4096", help="4096: a prefill; else decodes"
