@@ -18,7 +18,7 @@ try:
     import torch
 
     import libattune
-    from libattune import flash_attn_interface
+    from libattune import _flash_plans, flash_attn_interface
     from libattune._library import C, check, ffi
     from libattune._tensors import Tensors
     from libattune.flash_attn_interface import flash_attn_varlen_func, flash_attn_with_kvcache
@@ -35,7 +35,7 @@ DTYPE = torch.float32 if DEVICE == "cpu" else torch.bfloat16
 HEADS, DIM, PAGE, ROUNDS, CALLS = 1, 64, 16, 15, 400
 
 torch.set_num_threads(1)
-flash_attn_interface._by_lengths = lambda q: False
+flash_attn_interface.by_lengths = _flash_plans.by_lengths = lambda q: False
 context = libattune.Context(DEVICE)
 layer = context.prepare(HEADS, HEADS, DIM, PAGE, DTYPE)
 

@@ -15,56 +15,24 @@ scheduler_metadata, deterministic, fa_version. What the library cannot do is ref
 torch.compile leaves its graph to prepare and to plan; the operators stay inside."""
 
 import math
-import os
-from functools import lru_cache
 
 import torch
-from torch.compiler import is_compiling
 
 from . import Error, _torch  # noqa: F401: refuses a torch that is too old
-from ._flash_checks import mask, no_gradients, one_each, refuse, same_shape, tensors, whole, window
-from .capture import capture
-from .context import shared_layer
-
-LENS, STARTS, EVEN = range(3)  # what `lens` of _plan is; EVEN: max_query, max_keys are the lengths
-RAGGED_PAGE = 16  # tokens that count as a page where K and V have none: warpgroup reads such pages
-
-
-_process = os.getpid()  # os.getpid() itself asks the kernel each time
-
-
-def _forked():
-    """A child of fork() opens contexts of its own."""
-    global _process
-    _process = os.getpid()
-
-
-os.register_at_fork(after_in_child=_forked)
-
-
-def _outside(f):
-    """torch.compile leaves its graph for f."""
-    disabled = torch.compiler.disable(f)
-    return lambda *x: disabled(*x) if is_compiling() else f(*x)
-
-
-def _kept(make):
-    """What depends on sizes alone is made once for each stream, since on another one it might be
-    read before its values are there. Under capture it is made by the graph, for the graph."""
-
-    @lru_cache(maxsize=256)
-    def kept(stream, *sizes):
-        return make(*sizes)
-
-    @_outside
-    def get(device, *sizes):
-        if device.type != "cuda":
-            return kept(None, device, *sizes)
-        if torch.cuda.is_current_stream_capturing():
-            return make(device, *sizes)
-        return kept(torch.cuda.current_stream(device), device, *sizes)
-
-    return get
+from ._flash_checks import one_each, refuse, same_shape, tensors, whole
+from ._flash_plans import (
+    EVEN,
+    LENS,
+    RAGGED_PAGE,
+    STARTS,
+    by_lengths,
+    even_lens,
+    even_rows,
+    even_starts,
+    even_table,
+    most_keys,
+    plan_of,
+)
 
 
 def flash_attn_varlen_func(
@@ -136,10 +104,10 @@ def flash_attn_varlen_func(
         raise Error(f"{call}: cu_seqlens_k is missing (with block_table, seqused_k is enough)")
     ragged = block_table is None
     lens = seqused_k
-    if lens is None and (_by_lengths(q) or not ragged):
+    if lens is None and (by_lengths(q) or not ragged):
         lens = cu_seqlens_k.diff()
     has_lse = return_softmax_lse or return_attn_probs
-    plan = _plan(
+    plan = plan_of(
         call,
         q,
         k,
@@ -159,7 +127,7 @@ def flash_attn_varlen_func(
         has_lse,
     )
     if ragged:
-        longest = _most(call, lens, cu_seqlens_k) if _by_lengths(q) else int(max_seqlen_k)
+        longest = most_keys(call, lens, cu_seqlens_k) if by_lengths(q) else int(max_seqlen_k)
         if not k.numel():
             k, v = _some(k), _some(v)
         pages = longest // RAGGED_PAGE + 1
@@ -273,16 +241,16 @@ def flash_attn_with_kvcache(
     lens, most, kind = cache_seqlens, slots, LENS
     if not isinstance(lens, torch.Tensor):
         most = slots if lens is None else whole(call, "cache_seqlens", lens)
-        lens = _lens(q.device, seqs, most)
+        lens = even_lens(q.device, seqs, most)
         kind = EVEN if cu_seqlens_q is cu_seqlens_k_new is None else LENS
     if k is not None:
         same_shape(call, "k", k.shape, "v", v.shape)
         new, each = _starts_of(call, "cu_seqlens_k_new", k, cu_seqlens_k_new, 0)
         k, v = _rows(k), _rows(v)
         one_each(call, "cu_seqlens_k_new", "k", new.shape, lens.shape)
-        lens = lens + (new.diff() if cu_seqlens_k_new is not None else _lens(q.device, 1, each))
+        lens = lens + (new.diff() if cu_seqlens_k_new is not None else even_lens(q.device, 1, each))
         most = most + each if kind is EVEN else slots
-    plan = _plan(
+    plan = plan_of(
         call,
         q,
         k_cache,
@@ -365,8 +333,8 @@ def flash_attn_func(
         )
     seqs, keys = k.shape[:2]
     k, v, apart = _side_by_side(_some(k), _some(v))
-    table, lens = _rows_of(q.device, seqs, keys, apart)
-    plan = _plan(
+    table, lens = even_rows(q.device, seqs, keys, apart)
+    plan = plan_of(
         call,
         q,
         k,
@@ -410,109 +378,6 @@ def _some(x):
     return x if x.numel() else x.new_zeros([max(n, 1) for n in x.shape])
 
 
-def _by_lengths(q):
-    """Whether plans are made from lengths, as those on the CPU can be read; else from maxima."""
-    return q.is_cpu
-
-
-@_outside
-def _plan(
-    call,
-    q,
-    k,
-    v,
-    ragged,
-    starts,
-    lens,
-    kind,
-    max_query,
-    max_keys,
-    causal,
-    window_size,
-    softcap,
-    scale,
-    sinks,
-    alibi_slopes,
-    has_lse,
-):
-    if torch.is_grad_enabled():
-        no_gradients(call, q, k, v, sinks, alibi_slopes)
-    key = (
-        call,
-        _process,
-        q.device,
-        q.dtype,
-        k.dtype,
-        q.shape,
-        k.shape,
-        v.shape,
-        starts.shape,
-        lens.shape,
-        kind,
-        RAGGED_PAGE if ragged else None,
-        bool(causal),
-        window(call, window_size),
-        float(softcap or 0),
-        None if scale is None else float(scale),
-        None if sinks is None else sinks.dtype,
-        alibi_slopes is not None,
-        bool(has_lse),
-    )
-    if kind is EVEN:
-        plan = _even if capture.active is None else _even.__wrapped__
-        return plan(int(max_query), int(max_keys), *key)
-    if _by_lengths(q):
-        return _prepared(*key).plan(starts, lens)
-    if max_query is None or max_keys is None:
-        raise Error(f"{call}: max_seqlen_q and max_seqlen_k are missing: lengths are on the device")
-    return _bounds(int(max_query), int(max_keys), *key)
-
-
-@lru_cache(maxsize=4096)
-def _prepared(*key):
-    """The layer of a call whose arrays have these shapes, once they are found to fit. A child of
-    fork() is another process."""
-    call, _process, device, dtype, kv_dtype, q, k, v, starts, lens, kind, *how = key
-    page, causal, window_size, softcap, scale, sinks, alibi, lse = how
-    if kind is STARTS and len(lens) == 1:
-        lens = (lens[0] - 1,)
-    same_shape(call, "k", k, "v", v)
-    one_each(call, "cu_seqlens_q", "q", starts, lens)
-    if q[-1] != k[-1]:
-        raise Error(f"{call}: q has heads of {q[-1]}, k and v of {k[-1]}: they must be equal")
-    causal, left = mask(call, causal, window_size, alibi)
-    return shared_layer(
-        device,
-        num_qo_heads=q[-2],
-        num_kv_heads=k[-2],
-        head_dim=q[-1],
-        page_size=page or k[1],
-        dtype=dtype,
-        kv_dtype=kv_dtype,
-        causal=causal,
-        window_left=left,
-        logits_soft_cap=softcap,
-        sm_scale=scale,
-        has_sinks=sinks is not None,
-        sinks_dtype=sinks,
-        has_alibi=alibi,
-        has_lse=lse,
-    )
-
-
-@lru_cache(maxsize=4096)
-def _bounds(max_query, max_keys, *key):
-    layer, tokens, seqs = _prepared(*key), key[5][:-2].numel(), key[8][0] - 1
-    return layer.plan_bounds(seqs, tokens, min(max_query, tokens), max_keys)
-
-
-@lru_cache(maxsize=4096)
-def _even(query, keys, *key):
-    """Of sequences of one length, which the host knows."""
-    seqs = key[8][0] - 1
-    return _prepared(*key).plan([i * query for i in range(seqs + 1)], [keys] * seqs)
-
-
 def _lse(q):
     """[heads, tokens]"""
     return torch.empty((q.shape[-2], q.shape[:-2].numel()), dtype=torch.float32, device=q.device)
@@ -528,23 +393,12 @@ def _starts_of(call, name, x, starts, longest):
     if x.dim() != 4:
         raise Error(f"{call}: without {name} the tokens are [batch, tokens, heads, head_dim]")
     seqs, each, _, _ = x.shape
-    return _starts(x.device, seqs, each), each
+    return even_starts(x.device, seqs, each), each
 
 
 def _rows(x):
     """A batch whose tokens are rows at one stride, as the operator takes it."""
     return x if x.is_contiguous() or x.dim() == 3 else x.flatten(0, 1).view_as(x)
-
-
-@_outside
-def _most(call, lens, starts):
-    """Keys of the longest of ragged sequences, on the CPU."""
-    room = starts[1:] - starts[:-1]
-    if len(room) != len(lens) or (lens > room).any():
-        raise Error(
-            f"{call}: seqused_k has a length above that of cu_seqlens_k, or another number of them"
-        )
-    return int(room.max()) if len(room) else 0
 
 
 def _side_by_side(k, v):
@@ -561,29 +415,6 @@ def _side_by_side(k, v):
         return k.flatten(0, 1), v.flatten(0, 1), keys
     rows = ((seqs - 1) * apart + keys, *k.shape[2:])
     return *(x.as_strided(rows, x.stride()[1:]) for x in (k, v)), apart
-
-
-@_kept
-def _starts(device, seqs, each):
-    return torch.arange(seqs + 1, dtype=torch.int32, device=device) * each
-
-
-@_kept
-def _table(device, seqs, each):
-    return torch.arange(seqs * each, dtype=torch.int32, device=device).view(seqs, each)
-
-
-@_kept
-def _lens(device, seqs, each):
-    return torch.full((seqs,), each, dtype=torch.int32, device=device)
-
-
-@_kept
-def _rows_of(device, seqs, keys, apart):
-    """(block_table, lengths) of sequences of `keys` rows, `apart` rows from one to the next."""
-    first = torch.arange(seqs, dtype=torch.int32, device=device)[:, None] * apart
-    page = torch.arange(0, max(keys, 1), RAGGED_PAGE, dtype=torch.int32, device=device)
-    return first + page, _lens(device, seqs, keys)
 
 
 def _pages(call, k_cache, v_cache, batch_idx, seqs):
@@ -607,7 +438,7 @@ def _pages(call, k_cache, v_cache, batch_idx, seqs):
     if page < 16 or any(x.stride(0) != slots * x.stride(1) for x in (k_cache, v_cache)):
         page = slots
     each = slots // page
-    table = _table(k_cache.device, batch, each)
+    table = even_table(k_cache.device, batch, each)
     if batch_idx is not None:
         table = table[batch_idx.long()]
     return (
