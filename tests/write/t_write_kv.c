@@ -223,10 +223,19 @@ static int is_for_gpu(const struct row *r)
 	return r->dtype != ATTUNE_F32;
 }
 
-/* The library carries 64, 128 and 256 for AMD. */
+static int carries(const char *arch)
+{
+	for (int i = 0; i < attune_num_shipped; i++)
+		if (!strcmp(attune_shipped[i].arch, arch))
+			return 1;
+	return 0;
+}
+
+/* The library carries 64, 128 and 256 for AMD, if it was built for AMD at all. */
 static int is_for_mi300(const struct row *r)
 {
-	return is_for_gpu(r) && r->kv_dtype != ATTUNE_E4M3 && !(r->head_size & (r->head_size - 1));
+	return carries("gfx942") && is_for_gpu(r) && r->kv_dtype != ATTUNE_E4M3 &&
+	       !(r->head_size & (r->head_size - 1));
 }
 
 static const struct where {
