@@ -376,6 +376,10 @@ class Cache(Case):
             ),
             ("cache_seqlens=5.5: it must be an integer", dict(cache_seqlens=5.5)),
             (
+                "cache_seqlens=97: it must be from 0 to 96, the slots of each",
+                dict(cache_seqlens=97),
+            ),
+            (
                 "cache_batch_idx must be int32 or int64 of the shape [4]",
                 dict(cache_batch_idx=torch.tensor([1], device=DEVICE)),
             ),

@@ -7,8 +7,9 @@ FlashAttention 2, vLLM and Transformers add as keywords.
 
 An op is prepared at the first call of a shape and kept. On a GPU lengths stay on the device: a plan
 is made from the maxima and kept for the next call with these, so a call neither waits for the
-device nor reads from it, and may be captured in a CUDA graph. On the CPU a plan is made from the
-lengths.
+device nor reads from it, and may be captured in a CUDA graph. A plan is made from the lengths on the
+CPU, and on GPUs where the host knows them: all sequences are as long in flash_attn_func and where
+cache_seqlens is a number.
 
 These are hints for other kernels and change nothing: num_splits, pack_gqa, sm_margin,
 scheduler_metadata, deterministic, fa_version. What the library cannot do is refused in one line.
@@ -241,6 +242,10 @@ def flash_attn_with_kvcache(
     lens, most, kind = cache_seqlens, slots, LENS
     if not isinstance(lens, torch.Tensor):
         most = slots if lens is None else whole(call, "cache_seqlens", lens)
+        if not 0 <= most <= slots:
+            raise Error(
+                f"{call}: cache_seqlens={most}: it must be from 0 to {slots}, the slots of each"
+            )
         lens = even_lens(q.device, seqs, most)
         kind = EVEN if cu_seqlens_q is cu_seqlens_k_new is None else LENS
     if k is not None:
