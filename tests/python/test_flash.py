@@ -4,11 +4,14 @@
 import inspect
 import os
 import unittest
+from unittest.mock import patch
 
 import torch
 from rows import DEVICE, DTYPE, Batch, attend, error
 
-from libattune import Error
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from libattune import Error, _flash_plans, context
 from libattune.flash_attn_interface import (
     flash_attn_func,
     flash_attn_varlen_func,
@@ -108,6 +111,16 @@ class Varlen(Case):
         for line, arguments, more in (
             ("window_size=3: it must be (left, right)", (k, v, starts, ends), dict(window_size=3)),
             (f"k {shapes}", (k, v[1:], starts, ends), {}),
+            (
+                f"k has the shape {list(k[None].shape)}: it must be [tokens, kv_heads, head_dim]",
+                (k[None], v[None], starts, ends),
+                {},
+            ),
+            (
+                f"k has the shape {list(k.shape)}: it must be [pages, page_size, kv_heads, head_dim]",
+                (k, v, starts, ends),
+                dict(block_table=self.batch.table),
+            ),
             ("k is of type NoneType: it must be a torch tensor", (None, v, starts, ends), {}),
             (
                 "cu_seqlens_q has the shape [5] and lengths of keys [3]: it must have one more than they, "
@@ -178,6 +191,38 @@ class Varlen(Case):
         self.batch.q *= 2
         self.right(out - 1, self.batch.want()[0])
 
+    def test_torch_compile_compiles_nothing_of_a_plan(self):
+        """What is kept would be memory of a graph, which its next replay writes again."""
+        from torch._C._dynamo.eval_frame import get_eval_frame_callback
+
+        seen, x = [], torch.ones(3, 2, 2, 64, device=DEVICE, dtype=DTYPE)
+
+        def look(f):
+            return lambda *x, **more: seen.append(get_eval_frame_callback()) or f(*x, **more)
+
+        with (
+            patch.object(_flash_plans, "shared_layer", look(context.shared_layer)),
+            patch.object(torch, "arange", look(torch.arange)),
+        ):
+            f = torch.compile(lambda x: flash_attn_func(x * 2, x, x, 0.3), backend="eager")
+            self.right(f(x), x)
+        self.assertGreater(len(seen), 1)
+        self.assertEqual(set(seen), {None})
+
+    def test_a_mode_that_makes_no_memory(self):
+        """It is refused, and nothing is kept of it."""
+        q, k = (torch.ones(*n, 64, device=DEVICE, dtype=DTYPE) for n in ((3, 5, 4), (3, 21, 2)))
+        with FakeTensorMode():
+            fake_q, fake_k = (torch.empty(x.shape, device=DEVICE, dtype=DTYPE) for x in (q, k))
+            with self.assertRaisesRegex(Error, "makes a FakeTensor of each tensor: plan and"):
+                flash_attn_func(fake_q, fake_k, fake_k)
+            layer = context.shared_layer(
+                DEVICE, num_qo_heads=4, num_kv_heads=2, head_dim=64, page_size=8, dtype=DTYPE
+            )
+            with self.assertRaisesRegex(Error, "makes a FakeTensor"):
+                layer.plan([0, 1], [5])
+        self.right(flash_attn_func(q, k, k), q)
+
 
 class Processes(Case):
     @unittest.skipIf(DEVICE != "cpu", "a GPU's context does not survive fork()")
@@ -220,6 +265,12 @@ class Dense(Case):
         self.right(flash_attn_func(q, k[:, :0], v[:, :0]), torch.zeros_like(q))
         more = k.expand(3, 5, 2, 64)
         self.right(flash_attn_func(q, more, more), v_of_one(k))
+
+    def test_no_sequences(self):
+        q, k = torch.zeros(0, 3, 8, 64, device=DEVICE), torch.zeros(0, 96, 2, 64, device=DEVICE)
+        for call in (flash_attn_func, flash_attn_with_kvcache):
+            out, lse = call(q.to(DTYPE), k.to(DTYPE), k.to(DTYPE), return_softmax_lse=True)
+            self.assertEqual((out.shape, lse.shape), (q.shape, (0, 8, 3)))
 
     def test_refused(self):
         q, k = torch.zeros(3, 1, 8, 64, device=DEVICE), torch.zeros(3, 5, 2, 64, device=DEVICE)
@@ -375,6 +426,25 @@ class Cache(Case):
                 dict(k_cache=k[:, :0], v_cache=v[:, :0]),
             ),
             ("cache_seqlens=5.5: it must be an integer", dict(cache_seqlens=5.5)),
+            *[
+                (
+                    f"96 slots have no room for 1 tokens of k behind {n or 96}",
+                    dict(cache_seqlens=n, k=new, v=new),
+                )
+                for n in (None, 96)
+            ],
+            (
+                f"k has the shape {list(k[0].shape)}: it must be [pages, page_size, kv_heads, head_dim]",
+                dict(k_cache=k[0], v_cache=v[0], block_table=b.table),
+            ),
+            (
+                "block_table has the shape [4]: it must be [sequences, pages of one]",
+                dict(block_table=b.table[:, 0]),
+            ),
+            (
+                f"out is of torch.float64 on {b.q4.device}: it must be as q",
+                dict(out=torch.zeros(4, 2, 8, 64, dtype=torch.float64, device=DEVICE)[:, ::2]),
+            ),
             (
                 "cache_seqlens=97: it must be from 0 to 96, the slots of each",
                 dict(cache_seqlens=97),

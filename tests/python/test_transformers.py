@@ -11,6 +11,7 @@ import contextlib
 import os
 import sys
 import tempfile
+import types
 import unittest
 import unittest.mock
 
@@ -230,8 +231,9 @@ class Order(unittest.TestCase):
 class Plain(unittest.TestCase):
     def test_other_calls_are_left_to_transformers(self):
         """It unpacks packed sequences, and undoes norms in float32 over weights of 16 bits."""
-        layer = torch.nn.Linear(1, 1, dtype=torch.bfloat16)
-        layer.is_causal = True
+        layer = torch.nn.Module()
+        layer.is_causal, layer.config = True, types.SimpleNamespace()
+        layer.o_proj = torch.nn.Linear(1, 1, dtype=torch.bfloat16)
 
         def is_plain(batch, tokens, dtype=torch.bfloat16, **more):
             q = torch.empty(batch, 4, tokens, 64, dtype=dtype)
@@ -239,6 +241,8 @@ class Plain(unittest.TestCase):
 
         self.assertTrue(is_plain(2, 7) and is_plain(1, 1))
         self.assertFalse(is_plain(1, 7), "may be packed")
+        self.assertFalse(is_plain(2, 7, torch.float32))
+        layer.sinks = torch.nn.Parameter(torch.zeros(4))  # of float32 in front of the weights
         self.assertFalse(is_plain(2, 7, torch.float32))
         self.assertFalse(is_plain(2, 7, dropout=0.1))
         self.assertFalse(is_plain(2, 7, is_causal=False))

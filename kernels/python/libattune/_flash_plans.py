@@ -10,6 +10,7 @@ from torch.compiler import is_compiling
 
 from . import Error
 from ._flash_checks import mask, no_gradients, one_each, same_shape, window
+from ._torch import real
 from .capture import capture
 from .context import shared_layer
 
@@ -28,10 +29,19 @@ def _forked():
 os.register_at_fork(after_in_child=_forked)
 
 
+try:
+    from torch._C._dynamo.eval_frame import get_eval_frame_callback as _dynamo  # None: not at work
+except ImportError:
+
+    def _dynamo():
+        return is_compiling
+
+
 def outside(f):
-    """torch.compile leaves its graph for f."""
+    """torch.compile leaves its graph for f, and compiles nothing that f calls: what f keeps would
+    be memory of a graph, which the next replay writes again. A call from elsewhere costs less."""
     disabled = torch.compiler.disable(f)
-    return lambda *x: disabled(*x) if is_compiling() else f(*x)
+    return lambda *x: disabled(*x) if is_compiling() or _dynamo() is not None else f(*x)
 
 
 def kept(make):
@@ -40,7 +50,7 @@ def kept(make):
 
     @lru_cache(maxsize=256)
     def once(stream, *sizes):
-        return make(*sizes)
+        return real(make(*sizes))
 
     @outside
     def get(device, *sizes):
@@ -120,6 +130,9 @@ def _prepared(*key):
     if kind is STARTS and len(lens) == 1:
         lens = (lens[0] - 1,)
     same_shape(call, "k", k, "v", v)
+    if len(k) != (3 if page else 4):
+        must = "tokens" if page else "pages, page_size"
+        raise Error(f"{call}: k has the shape {list(k)}: it must be [{must}, kv_heads, head_dim]")
     one_each(call, "cu_seqlens_q", "q", starts, lens)
     if q[-1] != k[-1]:
         raise Error(f"{call}: q has heads of {q[-1]}, k and v of {k[-1]}: they must be equal")

@@ -39,6 +39,17 @@ for _op in (_attend.new, _attend.plain):
     torch.library.register_fake(_op.name(), _fake_new)
 
 
+def real(made):
+    """What is made once and kept: tensors with memory, which a mode of torch may not give."""
+    for x in made if isinstance(made, tuple) else (made,):
+        if type(x) is not torch.Tensor:
+            raise Error(
+                f"a mode of torch is on that makes a {type(x).__name__} of each tensor: plan and "
+                "call outside of it"
+            )
+    return made
+
+
 _PLAN_BYTES = ffi.new("size_t *")
 
 
@@ -48,7 +59,7 @@ def plan_tensor(plan):
     op, size = plan.layer.op, _PLAN_BYTES
     if not size[0]:
         check(C.attune_torch_plan(op, plan.c, ffi.NULL, 0, size))
-    made = torch.empty(size[0], dtype=torch.uint8, device="cpu")
+    made = real(torch.empty(size[0], dtype=torch.uint8, device="cpu"))
     check(C.attune_torch_plan(op, plan.c, ffi.cast("void *", made.data_ptr()), size[0], size))
     made.layer = made.untyped_storage().layer = plan.layer
     return made
@@ -76,7 +87,7 @@ class Operators:
 
     def __init__(self, device):
         with torch.inference_mode(False):  # also for calls outside of the mode that may be on now
-            self.none, self.none_lse = (torch.empty(0, device=device) for _ in range(2))
+            self.none, self.none_lse = real(tuple(torch.empty(0, device=device) for _ in range(2)))
 
     def given(self, lse, *others):
         """Operands behind the plan."""

@@ -238,6 +238,11 @@ def flash_attn_with_kvcache(
         raise Error(
             f"{call}: cache_batch_idx and block_table are both given: one of them says where"
         )
+    elif table.dim() != 2:
+        raise Error(
+            f"{call}: block_table has the shape {list(table.shape)}: it must be [sequences, pages of "
+            "one]"
+        )
     slots = table.shape[1] * k_cache.shape[1]
     lens, most, kind = cache_seqlens, slots, LENS
     if not isinstance(lens, torch.Tensor):
@@ -253,6 +258,8 @@ def flash_attn_with_kvcache(
         new, each = _starts_of(call, "cu_seqlens_k_new", k, cu_seqlens_k_new, 0)
         k, v = _rows(k), _rows(v)
         one_each(call, "cu_seqlens_k_new", "k", new.shape, lens.shape)
+        if not isinstance(cache_seqlens, torch.Tensor) and most + each > slots:
+            raise Error(f"{call}: {slots} slots have no room for {each} tokens of k behind {most}")
         lens = lens + (new.diff() if cu_seqlens_k_new is not None else even_lens(q.device, 1, each))
         most = most + each if kind is EVEN else slots
     plan = plan_of(
@@ -281,6 +288,8 @@ def flash_attn_with_kvcache(
     lse = _lse(q) if return_softmax_lse else None
     # Of batches that are not side by side no view has rows.
     is_apart = out is not None and cu_seqlens_q is None and not out.is_contiguous()
+    if is_apart and (out.dtype, out.device) != (q.dtype, q.device):
+        raise Error(f"{call}: out is of {out.dtype} on {out.device}: it must be as q")
     got = plan.layer.run(
         plan,
         _rows(q),
@@ -300,7 +309,7 @@ def flash_attn_with_kvcache(
     if not return_softmax_lse:
         return out
     if cu_seqlens_q is None:
-        lse = lse.unflatten(1, (seqs, -1)).transpose(0, 1)
+        lse = lse.unflatten(1, (seqs, longest)).transpose(0, 1)
     return out, lse
 
 
@@ -374,13 +383,13 @@ def flash_attn_func(
         s_aux,
         alibi_slopes,
     )
-    return (out, lse.unflatten(1, (seqs, -1)).transpose(0, 1)) if return_softmax_lse else out
+    return (out, lse.unflatten(1, (seqs, queries)).transpose(0, 1)) if return_softmax_lse else out
 
 
 def _some(x):
     """A tensor without elements counts as not given, so K and V without keys get one that no row
     sees."""
-    return x if x.numel() else x.new_zeros([max(n, 1) for n in x.shape])
+    return x if x.numel() else x.new_zeros([max(n, 1) for n in x.shape[:-2]] + [*x.shape[-2:]])
 
 
 def _lse(q):

@@ -379,14 +379,15 @@ def _is_plain(module, query, value, is_causal=None, dropout=0.0, cu_seq_lens_q=N
         and cu_seq_lens_q is None
         and query.dtype == value.dtype
         and query.shape[3] == value.shape[3]
-        and (query.dtype != torch.float32 or _is_of_floats(module, query))
+        and (query.dtype != torch.float32 or _is_meant(module, query))
     )
 
 
-def _is_of_floats(module, query):
-    """Whether float32 is meant, not left over from a norm."""
-    weight = next(module.parameters(), query)
-    return weight.dtype == torch.float32 and not torch.is_autocast_enabled(query.device.type)
+def _is_meant(module, query):
+    """Whether Transformers leaves float32 as it is: it may be left over from a norm."""
+    from transformers.integrations.flash_attention import get_target_dtype
+
+    return get_target_dtype(query, module) in (None, torch.float32)
 
 
 def _plain(q, k, v, scaling=None, sliding_window=None, softcap=None, s_aux=None, **others):
