@@ -146,8 +146,8 @@ static void refuse_encoder(struct hf_config *c)
 		refuse(c, trained, why);
 	if (!flag(c, "is_causal", 1))
 		refuse(c, "is_causal", why);
-	v = input_member(c->at,
-			 both_ways); /* also a text: Gemma 4 has "vision", which is no encoder */
+	/* Also a text: Gemma 4 has "vision", which is no encoder. */
+	v = input_member(c->at, both_ways);
 	name = v ? input_text(v) : NULL;
 	if (v && (input_flag(v) || (name && !strcmp(name, "all"))))
 		refuse(c, both_ways, why);

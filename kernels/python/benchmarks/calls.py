@@ -5,8 +5,8 @@
 
 One decode over one key, so that on the CPU hardly anything is computed. On a GPU launches are in the
 times, the device's work is not. The last column is what a way takes more than attune_run from a
-filled struct. FlashAttention's functions plan from maxima here, as on a GPU, on a CPU too; there they
-take a Layer.plan more.
+filled struct. FlashAttention's functions plan from maxima here, as on a GPU; on a CPU they take a
+Layer.plan more than here.
 """
 
 import argparse

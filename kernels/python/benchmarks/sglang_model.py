@@ -221,7 +221,9 @@ def main():
         print(f"# {name}: {time.perf_counter() - began:.1f} s", file=sys.stderr, flush=True)
     for batch in args.batches if "none" in names else ():
         base = results[f"none {batch}"]["step"][0]
-        parts = (f"{n} {results[f'{n} {batch}']['step'][0] - base:.3f}" for n in names[:-1])
+        parts = (
+            f"{n} {results[f'{n} {batch}']['step'][0] - base:.3f}" for n in names if n != "none"
+        )
         print(f"attention of a decode step of {batch}: " + ", ".join(parts))
     save(about, args.json)
 

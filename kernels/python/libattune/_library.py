@@ -144,7 +144,7 @@ Status = IntEnum(
 
 class Error(RuntimeError):
     """What the library, or this package, refuses. `status` says why: UNSUPPORTED is sensible but no
-    kernel here can do it, INVALID makes no sense. So is what torch itself refuses."""
+    kernel here can do it, INVALID makes no sense. What torch itself refuses is INVALID, too."""
 
     def __init__(self, line, status=Status.INVALID):
         super().__init__(line)

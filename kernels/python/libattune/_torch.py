@@ -14,8 +14,8 @@ _ragged = torch.ops.attune.ragged_table.default
 
 
 def _fake(*arguments):
-    """Of those that write into tensors alone. A tensor without memory among others would leave
-    these as they are, since torch then calls this instead of the operator."""
+    """Operators that return nothing. Where one tensor has no memory torch calls this instead of the
+    operator, and the others would stay as they are."""
     written = arguments[:2]
     if any(x.is_meta for x in arguments) and not all(x.is_meta for x in written):
         raise RuntimeError("attune: some tensors are on the device meta, and others are not")
@@ -113,8 +113,8 @@ class Operators:
             raise _refused(e) from None
 
     def ragged_table(self, plan, starts, pages):
-        """(block table, lengths) of ragged K and V whose sequences have less than `pages` + 1
-        pages. starts: cu_seqlens_k."""
+        """(block table, lengths) of ragged K and V whose sequences have at most `pages` pages.
+        starts: cu_seqlens_k."""
         try:
             return _ragged(starts, plan, pages)
         except RuntimeError as e:

@@ -129,15 +129,15 @@ class Layer:
         attend = self.torch
         operands = q, k_cache, v_cache, block_table, query_start_loc, seq_lens, plan.tensor
         try:
-            if not lse is k_scale is v_scale is sinks is alibi_slopes is k_new is v_new is None:
-                more = self.torch.given(lse, k_scale, v_scale, sinks, alibi_slopes, k_new, v_new)
+            if lse is k_scale is v_scale is sinks is alibi_slopes is k_new is v_new is None:
                 if out is None:
-                    return attend.new(*operands, *more)
-                attend.default(out, *operands, *more)
-            elif out is None:
-                return attend.plain(*operands)
-            else:
+                    return attend.plain(*operands)
                 attend.plain_out(out, *operands)
+                return out
+            more = self.torch.given(lse, k_scale, v_scale, sinks, alibi_slopes, k_new, v_new)
+            if out is None:
+                return attend.new(*operands, *more)
+            attend.default(out, *operands, *more)
         except RuntimeError as e:
             raise self.torch.refused(e) from None
         return out
