@@ -95,6 +95,8 @@ class Lines(unittest.TestCase):
     def test_arrays(self):
         b, other = self.batch, self.context.prepare(**self.batch.shape())
         wide = put(np.zeros((21, 8, 128), np.float32), b.dtype)
+        beyond, many = b.table.copy(), put(np.zeros(21, np.int32))
+        beyond[0, 1] = len(b.k)
         for text, call in (
             (
                 "q has the shape [21, 4, 64], it must have [21 or more, 8, 64]",
@@ -143,6 +145,30 @@ class Lines(unittest.TestCase):
                 "slots goes up to 99999, and the cache has",
                 lambda: self.layer.write_kv(
                     self.plan, b.q[:, :2], b.q[:, :2], b.k, b.v, put(np.array([1, 99999]))
+                ),
+            ),
+            (
+                f"block_table[0][1] is {len(b.k)}, which is not in the cache",
+                self.run_with(block_table=put(beyond)),
+            ),
+            (
+                f"block_table[0][1] is {len(b.k)}, which is not in the cache",
+                lambda: self.layer.write_kv(
+                    self.plan,
+                    b.q[:, :2],
+                    b.q[:, :2],
+                    b.k,
+                    b.v,
+                    None,
+                    put(beyond),
+                    b.starts_there,
+                    b.lens_there,
+                ),
+            ),
+            (
+                "a sequence has 20 pages, and a row of block_table",
+                lambda: self.layer.page_table(
+                    self.plan, b.table_there[:, :1], put(np.array([0, 20, 21], np.int32)), many
                 ),
             ),
             (

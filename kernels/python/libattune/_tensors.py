@@ -49,6 +49,7 @@ class Tensors:
             setattr(c, f"{name}_cache", of.ptr)
             slots = of.shape[0] * (1 if ragged else s.page_size)
             self.slots = slots if name == "k" else min(self.slots, slots)
+            self.entry_slots = 1 if ragged else s.page_size
             # Ragged K and V: pages begin at any token.
             strides = of.strides[:1] + of.strides if ragged else of.strides
             setattr(c, f"{name}_page_stride", strides[0])
@@ -56,7 +57,8 @@ class Tensors:
                 setattr(c, f"{name}_slot_stride", strides[1])
             setattr(c, f"{name}_head_stride", strides[2 if k is v else 1])
 
-    def lengths(self, plan, block_table, query_start, seq_lens):
+    def lengths(self, plan, block_table, query_start, seq_lens, writes=False):
+        """Behind caches(). writes: the pages of new tokens alone are of interest."""
         v = view(block_table, "block_table", self.device, INT32, (None, None), self.seqs)
         if v.shape[1] < plan.table_pages < 2**31 - 1:
             raise Error(
@@ -67,10 +69,12 @@ class Tensors:
         self._list("query_start", query_start, "query_start_loc", self.seqs + 1)
         self._list("seq_lens", seq_lens, "seq_lens", self.seqs)
         if self.seqs and self.device == "cpu":
-            self._on_host(v.shape[1], query_start[: self.seqs + 1], seq_lens[: self.seqs])
+            table, starts = block_table[: self.seqs], query_start[: self.seqs + 1]
+            self._on_host(table, starts, seq_lens[: self.seqs], writes)
 
-    def _on_host(self, pages, starts, lens):
+    def _on_host(self, table, starts, lens, writes):
         """On the CPU the arrays are looked at, which a GPU's kernels trust."""
+        pages = table.shape[1]
         starts, lens = starts.tolist(), lens.tolist()  # numpy is slower for few sequences
         new = [end - start for start, end in zip(starts, starts[1:])]
         if starts[0] < 0 or min(new) < 0 or starts[-1] > self.rows:
@@ -84,6 +88,26 @@ class Tensors:
             raise Error(
                 f"seq_lens has {most} tokens, and a row of block_table {pages} pages for {room}"
             )
+        if most > 0 and not self._in_cache(table[:, : -(-most // self.shape.page_size)]):
+            for i, (end, queries) in enumerate(zip(lens, new)):  # some entries may be of no use
+                if queries and end > 0:
+                    seen = queries + self.shape.window - 1 if self.shape.window else end
+                    self._row_on_host(i, table[i], end, queries if writes else seen)
+
+    def _in_cache(self, entries):
+        """Whether whole pages are there."""
+        last = self.slots - self.shape.page_size
+        return entries.min() >= 0 and int(entries.max()) * self.entry_slots <= last
+
+    def _row_on_host(self, i, row, end, seen):
+        """Of sequence i the last `seen` of its keys."""
+        page = self.shape.page_size
+        first, last = max(end - seen, 0) // page, -(-end // page)
+        if self._in_cache(row[first:last]):
+            return
+        for p, at in enumerate(row[first:last].tolist(), first):
+            if at < 0 or at * self.entry_slots + min(end - p * page, page) > self.slots:
+                raise Error(f"block_table[{i}][{p}] is {at}, which is not in the cache")
 
     def optional(self, lse, k_scale, v_scale, sinks, alibi_slopes, k_new, v_new):
         s, heads = self.shape, self.shape.num_query_heads

@@ -192,7 +192,7 @@ class Layer:
         t.caches(k_cache, v_cache, writes=True)
         t.scales(k_scale, v_scale)
         if slots is None:
-            t.lengths(plan.c, block_table, query_start_loc, seq_lens)
+            t.lengths(plan.c, block_table, query_start_loc, seq_lens, writes=True)
         elif slots.max() >= t.slots:
             raise Error(f"slots goes up to {slots.max()}, and the cache has {t.slots}")
         check(C.attune_write_kv(self.op, seqs, tokens, t.c, where, ffi.NULL))
@@ -222,6 +222,13 @@ class Layer:
             lists.indices, lists.index_bytes = of.ptr, 8 if wide else 4
             if indptr[: seqs + 1].max() > of.shape[0]:
                 raise Error(f"indptr goes beyond indices, which has {of.shape[0]} entries")
+        page = 1 if indices is not None else self.shape.page_size
+        counts = indptr[1 : seqs + 1] - indptr[:seqs]
+        if seqs and -(-int(counts.max()) // page) > table.shape[1]:
+            raise Error(
+                f"a sequence has {-(-int(counts.max()) // page)} pages, and a row of block_table "
+                f"{table.shape[1]} entries"
+            )
         check(
             C.attune_page_table(
                 self.op, seqs, lists, ffi.cast("int32_t *", table.ptr), row_stride(table), ffi.NULL
@@ -243,9 +250,9 @@ class Layer:
             if asked:
                 raise
             return plan
-        plan.tensor = _torch.plan_tensor(plan)
-        if self.torch is None:
+        if self.torch is None:  # first, for other threads that find plan.tensor made
             self.torch = _torch.Operators(self.context.device)
+        plan.tensor = _torch.plan_tensor(plan)
         return plan
 
     def settle(
