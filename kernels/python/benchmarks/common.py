@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """common.py - models, requests and tables of serve.py, vllm_engine.py and sglang_model.py."""
 
+import argparse
 import csv
 import json
 import random
@@ -67,6 +68,19 @@ SERVED = [
 T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
 
 
+def names_of(known):
+    """A type of argparse: names, separated by commas."""
+
+    def parse(text):
+        names = [name for name in text.split(",") if name]
+        for name in names:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"{name!r}: it is one of {', '.join(known)}")
+        return names
+
+    return parse
+
+
 def add_request_options(parser):
     add = parser.add_argument
     add("--requests", type=int, default=64)
@@ -82,8 +96,14 @@ def add_request_options(parser):
 def request_lengths(args):
     """[(prompt, new tokens)]"""
     if args.trace:
-        with open(args.trace, newline="") as f:
-            rows = [(int(r["prompt_tokens"]), int(r["output_tokens"])) for r in csv.DictReader(f)]
+        try:
+            with open(args.trace, newline="") as f:
+                lines = list(csv.DictReader(f))
+            rows = [(int(r["prompt_tokens"]), int(r["output_tokens"])) for r in lines]
+        except OSError as e:
+            sys.exit(f"{args.trace}: {e.strerror}")
+        except (KeyError, TypeError, ValueError):
+            sys.exit(f"{args.trace}: it must have columns of integers prompt_tokens, output_tokens")
         rows = [(p, n) for p, n in rows if args.least <= p <= args.most]
         if len(rows) < args.requests:
             sys.exit(

@@ -34,6 +34,7 @@ from common import (
     add_request_options,
     head,
     line,
+    names_of,
     repeated,
     request_lengths,
     run,
@@ -193,9 +194,10 @@ def main():
     add("--model", choices=MODELS, default="llama3.1-8b" if on_gpu else "tiny")
     add("--layers", type=int, help="fewer layers than the model has")
     add("--dtype", default="bfloat16" if on_gpu else "float32")
-    add("--paths", default="none,none_eager,attune,attune_eager,sdpa,eager")
+    usual = "none,none_eager,attune,attune_eager,sdpa,eager"
+    add("--paths", type=names_of(PATHS), default=usual)
     add("--generate", action="store_true", help="also plain generate")
-    add("--generate-paths", default="attune,sdpa,flex,eager")
+    add("--generate-paths", type=names_of(GENERATE), default="attune,sdpa,flex,eager")
     add("--generate-batch", type=int, default=16)
     add("--generate-prompt", type=int, default=2048)
     add("--generate-new", type=int, default=64)
@@ -222,7 +224,7 @@ def main():
         "lengths": lengths,
     }
     print(", ".join(f"{k} {v}" for k, v in about.items() if k not in ("arguments", "lengths")))
-    paths = sorted(filter(None, args.paths.split(",")), key=lambda p: not p.startswith("none"))
+    paths = sorted(args.paths, key=lambda p: not p.startswith("none"))
     if paths:
         head(title("generate_batch", lengths), SERVED)
     about["generate_batch"], about["generate"] = {}, {}
@@ -238,7 +240,7 @@ def main():
             f"{args.generate_new} new tokens each",
             GENERATED,
         )
-        for path in args.generate_paths.split(","):
+        for path in args.generate_paths:
             about["generate"][path] = run(f"generate {path}", lambda: generate(model, path, args))
             line(path, about["generate"][path], GENERATED)
             save(about, args.json)

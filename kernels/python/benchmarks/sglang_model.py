@@ -194,6 +194,10 @@ def main():
     add("--prefill-graphs", action="store_true", help="SGLang's graphs of prefills, too")
     add("--json", help="writes all repeats there")
     args = parser.parse_args()
+    if args.backends.startswith("none"):
+        parser.error("--backends: the first is one that SGLang starts with, so it cannot be none")
+    if args.new < 2:
+        parser.error("--new: at least 2 tokens, of which the prompt gives the first")
     args.batches = sorted(int(b) for b in args.batches.split(","))
     args.pool = max(args.batches) * (args.prompt + args.new + 2 * args.page)
     args.pool = -(-args.pool // args.page) * args.page

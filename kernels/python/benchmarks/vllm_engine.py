@@ -346,10 +346,14 @@ def arguments():
 
 def main():
     args = arguments()
+    try:
+        device = current_platform.get_device_name()
+    except NotImplementedError:
+        sys.exit("vllm_engine.py: this vLLM finds no device here that it can run on")
     lengths = request_lengths(args)
     results = {}
     about = {
-        "device": current_platform.get_device_name(),
+        "device": device,
         "libattune": libattune.__version__,
         "vllm": vllm.__version__,
         "torch": torch.__version__,
