@@ -351,7 +351,7 @@ enum attune_status torch_ragged_table(struct tensor *t)
 		status = tensor_make(&t[TABLE], &t[STARTS], 2, size);
 	if (!status)
 		status = tensor_make(&t[LENS], &t[STARTS], 1, size);
-	if (status || !size[0])
+	if (status || !p->plan.num_seqs)
 		return status;
 	const int64_t seqs = p->plan.num_seqs;
 	const struct wanted starts = { TYPE_INT32, 1, { AT_LEAST(seqs + 1) } };

@@ -416,6 +416,10 @@ static void a_table_of_ragged_keys_is_made(void **state)
 	t[2] = fake_number(2);
 	assert_string_equal(fake_call("ragged_table", t, 3),
 			    "attune::ragged_table: cu_seqlens_k must be of torch.int32");
+	t[0] = fake_tensor(ragged, FAKE_I32, 1, 1, 0, 0, 0);
+	assert_string_equal(
+	    fake_call("ragged_table", t, 3),
+	    "attune::ragged_table: cu_seqlens_k has the shape [1], it must have [4 or more]");
 }
 
 int main(void)
