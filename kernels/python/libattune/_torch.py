@@ -40,11 +40,11 @@ for _op in (_attend.new, _attend.plain):
 
 
 def real(made):
-    """What is made once and kept: tensors with memory, which a mode of torch may not give."""
+    """What is made once and kept: tensors with memory, which a mode or a transform may not give."""
     for x in made if isinstance(made, tuple) else (made,):
-        if type(x) is not torch.Tensor:
+        if type(x) is not torch.Tensor or torch._C._functorch.is_functorch_wrapped_tensor(x):
             raise Error(
-                f"a mode of torch is on that makes a {type(x).__name__} of each tensor: plan and "
+                "a mode or a transform of torch is on that makes tensors without memory: plan and "
                 "call outside of it"
             )
     return made
