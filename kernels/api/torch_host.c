@@ -50,6 +50,11 @@ enum attune_status host_step_fits(const struct planned *planned, const attune_te
 				    "has %lld tokens",
 				    tokens->call, start[i], start[i + 1], i, tokens->name,
 				    (long long)tokens->size[0]);
+		if (a->q && start[i + 1] > planned->plan.num_tokens)
+			return fail(ATTUNE_INVALID,
+				    "%s: query_start_loc goes up to %d at sequence %d, and the "
+				    "plan is for %d tokens",
+				    tokens->call, start[i + 1], i, planned->plan.num_tokens);
 		struct keys keys = { i, 0, end };
 		if (a->k_new && !a->q)
 			keys.first = max_of(end - query, 0);

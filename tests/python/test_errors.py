@@ -142,6 +142,14 @@ class Lines(unittest.TestCase):
                 self.run_with(query_start_loc=put(np.array([0, -1, 21], np.int32))),
             ),
             (
+                "query_start_loc must rise from 0 to 21",
+                self.run_with(
+                    q=put(np.zeros((30, 8, 64), np.float32), b.dtype),
+                    out=put(np.zeros((30, 8, 64), np.float32), b.dtype),
+                    query_start_loc=put(np.array([0, 20, 22], np.int32)),
+                ),
+            ),
+            (
                 "slots goes up to 99999, and the cache has",
                 lambda: self.layer.write_kv(
                     self.plan, b.q[:, :2], b.q[:, :2], b.k, b.v, put(np.array([1, 99999]))

@@ -226,6 +226,13 @@ class Refused(Case):
             ),
             (
                 "paged_attention",
+                "query_start_loc goes up to 111 at sequence 4, and the plan is for 110 tokens",
+                lambda: self.layer.run(
+                    plan, torch.zeros(111, 8, 64), k, v, table, more, lens, out=batch.q.clone()
+                ),
+            ),
+            (
+                "paged_attention",
                 f"block_table[0][0] is {page}, which is not in the cache",
                 lambda: run(k[:page], v, table, starts, lens),
             ),

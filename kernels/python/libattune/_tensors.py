@@ -68,7 +68,7 @@ class Tensors:
         self.c.block_table, self.c.block_table_stride = ffi.cast(INT32S, v.ptr), row_stride(v)
         self._list("query_start", query_start, "query_start_loc", self.seqs + 1)
         self._list("seq_lens", seq_lens, "seq_lens", self.seqs)
-        if self.seqs and self.device == "cpu":
+        if self.seqs and self.tokens and self.device == "cpu":
             table, starts = block_table[: self.seqs], query_start[: self.seqs + 1]
             self._on_host(table, starts, seq_lens[: self.seqs], writes)
 
@@ -77,10 +77,10 @@ class Tensors:
         pages = table.shape[1]
         starts, lens = starts.tolist(), lens.tolist()  # numpy is slower for few sequences
         new = [end - start for start, end in zip(starts, starts[1:])]
-        if starts[0] < 0 or min(new) < 0 or starts[-1] > self.rows:
+        rows, of = (self.rows, "given") if writes else (self.tokens, "planned")
+        if starts[0] < 0 or min(new) < 0 or starts[-1] > rows:
             raise Error(
-                f"query_start_loc must rise from 0 to {self.rows} at most, the tokens that are "
-                "given"
+                f"query_start_loc must rise from 0 to {rows} at most, the tokens that are {of}"
             )
         room = pages * self.shape.page_size
         most = max([n for n, queries in zip(lens, new) if queries], default=0)
