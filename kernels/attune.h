@@ -364,7 +364,8 @@ void attune_release(attune_op *op);
 /* The plan is right for all batches of as many sequences, each with query and sequence lengths at
  * or below its own in `batch`: host lengths may be upper bounds, and a graph that captured the plan
  * may be replayed with such lengths. Except in the classic layout it is right for longer sequences,
- * too. A query that is longer than planned may leave rows unwritten. */
+ * too. A query that is longer than planned may leave rows unwritten; on the CPU attune_run refuses
+ * such lengths. */
 enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *batch,
 				     attune_plan *plan);
 

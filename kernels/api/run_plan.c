@@ -129,6 +129,16 @@ static enum attune_status replace(attune_plan *other, int *is_other, struct runn
 	return ATTUNE_OK;
 }
 
+/* On the CPU, where lengths can be read. A launch passes over queries that it is not planned for. */
+static const char *lengths_error(const attune_op *op, const attune_plan *plan,
+				 const attune_tensors *t)
+{
+	const attune_batch b = { sizeof b, plan->num_seqs, t->query_start, t->seq_lens };
+	if (op->ctx->device.info.backend != BACKEND_CPU || plan_takes(plan, &b, &op->shape))
+		return NULL;
+	return "the plan is not for these lengths: a query is longer than planned, or a token more";
+}
+
 enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 			      const attune_tensors *tensors, void *workspace,
 			      size_t workspace_bytes, void *stream)
@@ -152,6 +162,8 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 		error = op->lse_apart && !tensors->lse
 			    ? no_lse
 			    : tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
+	if (!error)
+		error = lengths_error(op, plan, tensors);
 	if (error)
 		return fail(ATTUNE_INVALID, "%s: %s", call, error);
 	run.op = op;

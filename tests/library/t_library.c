@@ -244,6 +244,35 @@ static void plans_are_right_for_lengths_below(void **state)
 	attune_close(ctx);
 }
 
+static void lengths_above_the_plan_are_refused(void **state)
+{
+	static const struct {
+		int planned[2][2], run[2][2];
+	} cases[] = {
+		{ { { 1, 20 }, { 1, 30 } }, { { 2, 20 }, { 0, 0 } } },    /* a decode of 2 tokens */
+		{ { { 5, 20 }, { 5, 30 } }, { { 8, 20 }, { 2, 30 } } },   /* as many tokens */
+		{ { { 20, 20 }, { 1, 30 } }, { { 1, 20 }, { 20, 30 } } }, /* the other way round */
+		{ { { 5, 20 }, { 5, 30 } }, { { 5, 20 }, { 6, 30 } } },   /* more tokens */
+	};
+	attune_context *ctx = open_cpu();
+	attune_op *op = prepare(ctx);
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		const attune_plan plan = plan_of(op, 2, cases[i].planned);
+		struct step s;
+		step_make(&s, 2, cases[i].run);
+		void *workspace = aligned_alloc(64, (plan.workspace + 64) / 64 * 64);
+		assert_non_null(workspace);
+		assert_int_equal(attune_run(op, &plan, &s.t, workspace, plan.workspace, NULL),
+				 ATTUNE_INVALID);
+		assert_non_null(strstr(attune_last_error(), "a query is longer than planned"));
+		free(workspace);
+		step_free(&s);
+	}
+	attune_release(op);
+	attune_close(ctx);
+}
+
 /* The CPU's kernels read new tokens from the cache. They must be given all the same; otherwise
  * the call would fail only where a kernel reads them. */
 static void new_tokens_that_are_announced_must_be_given(void **state)
@@ -362,6 +391,7 @@ int main(void)
 		cmocka_unit_test(a_plan_serves_for_lengths_below),
 		cmocka_unit_test(mixed_batches_are_right),
 		cmocka_unit_test(plans_are_right_for_lengths_below),
+		cmocka_unit_test(lengths_above_the_plan_are_refused),
 		cmocka_unit_test(new_tokens_that_are_announced_must_be_given),
 		cmocka_unit_test(tensors_that_are_missing),
 		cmocka_unit_test(features_are_of_one_phase),
