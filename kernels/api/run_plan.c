@@ -136,7 +136,8 @@ static const char *lengths_error(const attune_op *op, const attune_plan *plan,
 	const attune_batch b = { sizeof b, plan->num_seqs, t->query_start, t->seq_lens };
 	if (op->ctx->device.info.backend != BACKEND_CPU || plan_takes(plan, &b, &op->shape))
 		return NULL;
-	return "the plan is not for these lengths: a query is longer than planned, or a token more";
+	return "the plan is not for these lengths: a query is longer than planned, or queries have "
+	       "more tokens in all";
 }
 
 enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
