@@ -56,8 +56,8 @@ extern const struct family coverage_families[], coverage_gate_families[],
     coverage_unseen_families[];
 
 struct grid {
-	/* beside: other sets, whose batches are not repeated. "a,b:20" means all batches of a and the
-	 * first 20 of b. later: more such sets, for families with the flag LATER; or NULL. */
+	/* beside: names of other sets. This set leaves out a batch that one of them has. "a,b:20":
+	 * all batches of a and the first 20 of b. later: the same for families with the flag LATER. */
 	const char *name, *beside, *later;
 	const struct family *families; /* ends with a NULL name */
 	/* Assigned to rows in turn. others: for heldout_shape; usual: for families with settings.

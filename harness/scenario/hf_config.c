@@ -126,13 +126,13 @@ static int has_alibi(struct hf_config *c)
 	return is;
 }
 
-/* Encoders, whose tokens see those behind them, too. A config says so by a member, by what the model
- * was trained for, or by its type alone: one of BERT's kin is an encoder unless it has is_decoder.
- * Other types say nothing by is_decoder: full dumps of decoders have it as false. */
+/* Refuses encoders: each of their tokens also sees the tokens that follow it. Some configs have a
+ * member for this, some name a class such as BertForMaskedLM. Models of the types below are encoders
+ * unless is_decoder is true. For other types is_decoder means nothing: decoders often have false. */
 static void refuse_encoder(struct hf_config *c)
 {
-	static const char why[] = "an encoder, whose tokens see those behind them; it must be a "
-				  "model that generates text";
+	static const char why[] = "an encoder, where a token also sees those that follow it; it must be "
+				  "a model that generates text";
 	static const char *const encoders[] = {
 		"albert",     "bert",       "camembert",   "clip_text_model", "deberta",
 		"deberta-v2", "distilbert", "electra",     "ernie",           "esm",
@@ -146,7 +146,7 @@ static void refuse_encoder(struct hf_config *c)
 		refuse(c, trained, why);
 	if (!flag(c, "is_causal", 1))
 		refuse(c, "is_causal", why);
-	/* Also a text: Gemma 4 has "vision", which is no encoder. */
+	/* A flag, or a text: "all" is an encoder, Gemma 4's "vision" is not. */
 	v = input_member(c->at, both_ways);
 	name = v ? input_text(v) : NULL;
 	if (v && (input_flag(v) || (name && !strcmp(name, "all"))))

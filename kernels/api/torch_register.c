@@ -22,8 +22,8 @@ static const char *const of_ragged[MOST_OPERANDS] = { "block_table", "seq_lens",
 #define WHOLE PLAIN ", Tensor(b!) lse, Tensor k_scale, Tensor v_scale, Tensor sinks, " \
 	"Tensor alibi_slopes, Tensor k_new, Tensor v_new"
 
-/* gives: so many first operands a call makes and returns; it takes the others, of which so many last
- * are numbers. */
+/* gives: how many of the operands, from the first on, a call makes and returns; it takes the others.
+ * numbers: how many of the operands, at the end, are integers. */
 static const struct op_of_torch {
 	const char *name, *schema, *call;
 	enum attune_status (*run)(struct tensor *);

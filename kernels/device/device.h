@@ -27,7 +27,7 @@ struct map_view {
 	int head_size, num_heads, box;
 	int group_slots; /* from one group to the next: 8, or 1 where each box is a page */
 	long long slot_stride, head_stride;
-	/* Not 0: the map of warpgroup_ragged, of so many slots. Boxes are of 8. */
+	/* For warpgroup_ragged: the slots that the map has, in boxes of 8. 0 for other kernels. */
 	long long num_slots;
 };
 

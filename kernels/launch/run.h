@@ -22,7 +22,7 @@ struct launchable {
 	 * runs in turn, with its early axis at 0. */
 	int may_begin_early;
 	const int *table_last; /* of args.h, for a kernel that looks ahead */
-	int64_t num_slots;     /* of K and V, for a kernel whose maps end there; else 0 */
+	int64_t num_slots;     /* warpgroup_ragged: slots that K and V have; others: 0 */
 };
 
 /* The helper that merges segments. */
@@ -66,8 +66,8 @@ enum steps { STEP_PREPARE = 1, STEP_ATTEND = 2, ALL_STEPS = 3 };
 /* kv_maps.c. Whether maps can be made of a cache with these strides, for boxes of so many tokens; 0:
  * of any number. */
 int maps_take(const attune_shape *, const attune_tensors *, int box);
-/* The arguments of a kernel with MAPS. box: tokens of a box; 0: no maps of this cache. num_slots: where
- * maps of warpgroup_ragged end; 0: maps of others. */
+/* The arguments of a kernel with MAPS. box: tokens of a box; 0: no maps of this cache. num_slots: as
+ * in struct launchable. */
 enum attune_status maps_make(struct attune_mapped *, struct device *, const attune_shape *, int box,
 			     int64_t num_slots, const struct attune_call *);
 

@@ -81,7 +81,7 @@ static const struct file_case bad_steps[] = {
 };
 
 #define HEADS "\"num_attention_heads\": 8, \"num_key_value_heads\": 2"
-#define ENCODER "an encoder, whose tokens see those behind them; it must be a model that generates text"
+#define ENCODER "an encoder, where a token also sees those that follow it; it must be a model that generates text"
 static const struct file_case bad_configs[] = {
 	{ "config: no JSON", "x", "1:1: '[' or '{' expected near 'x'; the file must hold one JSON object" },
 	{ "config: a list", "[]", "1:1: this is an empty list; it must be an object" },

@@ -66,7 +66,7 @@ def _type_of(dtype):
 
 
 class View:
-    """One array: ptr (bytes of C), shape, strides (elements), dtype (a name), device (a string)."""
+    """One array: ptr (cffi's char *), shape, strides (elements), dtype (a name), device (a string)."""
 
     __slots__ = ("ptr", "shape", "strides", "dtype", "device")
 
@@ -86,7 +86,7 @@ class View:
 
 
 def _address(x):
-    """Of a numpy array. __array_interface__ has it, too, but takes five times as long."""
+    """The address of a numpy array. __array_interface__ takes five times as long."""
     try:
         return ffi.from_buffer(BYTES, x if x.flags.c_contiguous else x[(0,) * (x.ndim - 1)])
     except (ValueError, IndexError, BufferError):  # no elements, gaps, or a type of another package

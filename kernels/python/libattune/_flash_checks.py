@@ -39,8 +39,8 @@ def no_gradients(call, *given):
 
 
 def one_each(call, name, x, starts, lens):
-    """starts: the shape of those of x, as `name` gives them or x's shape; lens: that of the keys'
-    lengths. Returns how many."""
+    """How many sequences there are, by two shapes that must agree: that of starts, which are called
+    `name` and begin the sequences of x, and that of the lengths of keys."""
     if len(lens) != 1 or starts != (lens[0] + 1,):
         raise Error(
             f"{call}: {name} has the shape {list(starts)} and lengths of keys {list(lens)}: "

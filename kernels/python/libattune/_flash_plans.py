@@ -30,7 +30,8 @@ os.register_at_fork(after_in_child=_forked)
 
 
 try:
-    from torch._C._dynamo.eval_frame import get_eval_frame_callback as _dynamo  # None: off
+    # None: torch.compile is not at work here.
+    from torch._C._dynamo.eval_frame import get_eval_frame_callback as _dynamo
 except ImportError:
 
     def _dynamo():
@@ -38,15 +39,15 @@ except ImportError:
 
 
 def outside(f):
-    """torch.compile leaves its graph for f, and compiles nothing that f calls: what f keeps would
-    be memory of a graph, which the next replay writes again. A call from elsewhere costs less."""
+    """f, run outside of torch.compile's graphs. Neither f nor what it calls is compiled: a tensor
+    that f keeps could else be memory of a CUDA graph, which a replay overwrites."""
     disabled = torch.compiler.disable(f)
     return lambda *x: disabled(*x) if is_compiling() or _dynamo() is not None else f(*x)
 
 
 def kept(make):
-    """What depends on sizes alone is made once for each stream, since on another one it might be
-    read before its values are there. Under capture it is made by the graph, for the graph."""
+    """make, for tensors that depend on sizes alone: made once for each stream, since a kernel on
+    another stream might read them too early. While a CUDA graph is captured they are made anew."""
 
     @lru_cache(maxsize=256)
     def once(stream, *sizes):

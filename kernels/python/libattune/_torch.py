@@ -14,8 +14,8 @@ _ragged = torch.ops.attune.ragged_table.default
 
 
 def _fake(*arguments):
-    """Operators that return nothing. Where one tensor has no memory torch calls this instead of the
-    operator, and the others would stay as they are."""
+    """For operators that return nothing. With one tensor on the device meta torch calls this
+    instead of the operator, which would then not write the other tensors."""
     written = arguments[:2]
     if any(x.is_meta for x in arguments) and not all(x.is_meta for x in written):
         raise RuntimeError("attune: some tensors are on the device meta, and others are not")
@@ -40,7 +40,8 @@ for _op in (_attend.new, _attend.plain):
 
 
 def real(made):
-    """What is made once and kept: tensors with memory, which a mode or a transform may not give."""
+    """`made`, if its tensors have memory and so may be kept. Under some modes and transforms of
+    torch they have none."""
     for x in made if isinstance(made, tuple) else (made,):
         if type(x) is not torch.Tensor or torch._C._functorch.is_functorch_wrapped_tensor(x):
             raise Error(
